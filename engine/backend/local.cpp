@@ -152,7 +152,9 @@ void LocalBackend::Impl::release(Task& task) {
 void LocalBackend::Impl::submit(const Submission& submission) {
   Task& task = tasks_.try_emplace(submission.job, submission).first->second;
   DLFLOW_CHECK(!task.active);
-  if (task.submission.attempt != submission.attempt) task = Task(submission);
+  const bool is_same =
+      task.submission.attempt == submission.attempt && task.submission.name == submission.name;
+  if (!is_same) task = Task(submission);
   task.submission = submission;  // of another pass of the attempt, its record is read on
   task.stops_asked = task.stops_sent = 0;
   task.launched_again = false;

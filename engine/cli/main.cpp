@@ -27,6 +27,7 @@
 #include "engine/plan/layout.h"
 #include "engine/ranks/rank_exec.h"
 #include "engine/run/batch_systems.h"
+#include "engine/run/chain/from_job.h"
 #include "engine/supervisor/terminal.h"
 #include "steps/checkpoint/checkpoint_step.h"
 #include "steps/stage/stage.h"
@@ -139,7 +140,9 @@ int run_cli(int argc, char** argv) {
 int job_exec_main(const char* batch_file, const char* batch, const char* task) {
   const auto number = [](const char* text) { return uint32_t(std::strtoul(text, nullptr, 10)); };
   try {
-    return job_exec(batch_file, number(batch), number(task), current_allocation());
+    const int status = job_exec(batch_file, number(batch), number(task), current_allocation());
+    if (status == 0) submit_what_was_listed(batch_file, number(batch), number(task));
+    return status;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "error: %s\n", error.what());
     return 1;

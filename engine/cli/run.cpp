@@ -39,7 +39,11 @@ void show_plan(Session& session, const Plan& plan, const std::vector<PreviewedBa
   }
   const size_t jobs = plan.jobs.size();
   size_t reused = 0;
-  for (const PlannedJob& job : plan.jobs) reused += job.action == Action::Reuse;
+  size_t open = 0;
+  for (const PlannedJob& job : plan.jobs) {
+    reused += job.action == Action::Reuse;
+    open += plan.steps[job.step].open;
+  }
   if (!session.quiet) {
     constexpr size_t kListed = 10'000;  // explaining more takes longer than anyone reads
     if (jobs <= kListed) {
@@ -54,8 +58,9 @@ void show_plan(Session& session, const Plan& plan, const std::vector<PreviewedBa
       batches.empty() ? ""
                       : " in " + std::to_string(batches.size()) + " submission" +
                             (batches.size() == 1 ? "" : "s") + " to " + plan.profile.name;
-  std::printf("%zu job%s%s, %zu reused; nothing was run.\n", jobs, jobs == 1 ? "" : "s",
-              submissions.c_str(), reused);
+  const size_t known = jobs - open;
+  std::printf("%zu job%s%s%s, %zu reused; nothing was run.\n", known, known == 1 ? "" : "s",
+              open > 0 ? " and as many as steps list" : "", submissions.c_str(), reused);
 }
 
 void announce(const Session& session, const std::string& line) {

@@ -81,7 +81,7 @@ std::filesystem::path local_place(const std::filesystem::path& base, const std::
 void add_missing_data(const Workflow& workflow, Diagnostics& warnings) {
   const auto base = std::filesystem::absolute(workflow.file).parent_path();
   for (const Step& step : workflow.steps) {
-    if (step.uses.empty()) continue;
+    if (step.uses.empty() || has_open_axis(step.matrix)) continue;
     Context known;
     known.params = &workflow.params;
     for (const Json& element : matrix_elements(step.matrix)) {

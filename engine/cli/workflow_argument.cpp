@@ -22,7 +22,7 @@ namespace {
 Json known_with(const Workflow& workflow, const Step& step, const Json& element) {
   Context context;
   context.params = &workflow.params;
-  context.matrix = &element;
+  if (!has_open_axis(step.matrix)) context.matrix = &element;
   return step.with.evaluate_known(context);
 }
 

@@ -333,6 +333,7 @@ bool Checker::check_expression(const YamlNode& node, const Wanted& wanted, Json&
   if (!good || !is_known || axes.size() > 1) return good;
   if (axes.empty()) return check_result(text, nullptr, node, wanted, value);
   const std::string& axis = *axes.begin();
+  if (names_.is_open(axis)) return true;
   for (const Json& axis_value : axis_values(*names_.matrix, axis)) {
     const Json element = {{axis, axis_value}};
     if (!check_result(text, &element, node, wanted, value)) return false;
@@ -356,6 +357,12 @@ bool Checker::check_reference(const Reference& reference, const Wanted& wanted) 
   }
   if (first == "params") return check_param(reference);
   return first != "matrix" || check_axis(reference);
+}
+
+bool Names::is_open(const std::string& axis) const {
+  return matrix != nullptr && std::ranges::any_of(matrix->axes, [&](const MatrixAxis& known) {
+           return known.name == axis && known.is_open();
+         });
 }
 
 bool Checker::check_param(const Reference& reference) {
@@ -403,6 +410,7 @@ bool Checker::check_key_of_axis(const Reference& reference) {
   if (reference.path.size() < 3) return true;
   const std::string& axis = reference.path[1];
   const std::string& key = reference.path[2];
+  if (names_.is_open(axis)) return true;
   const std::vector<Json> values = axis_values(*names_.matrix, axis);
   std::vector<std::string> keys;
   if (!values.empty() && values.front().is_object()) {

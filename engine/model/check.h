@@ -33,6 +33,9 @@ struct Names {
   const Matrix* matrix = nullptr;              ///< of the step; null: it has none
   bool matrix_is_wrong = false;                ///< no messages about references to it
   std::filesystem::path base = {};  ///< where named files must be; empty: they are not looked up
+
+  /// Whether a step decides the values of this axis.
+  bool is_open(const std::string& axis) const;
 };
 
 class Checker {

@@ -10,6 +10,9 @@
 namespace dlflow {
 namespace {
 
+/// In the label of an element, for a value that a step has yet to decide.
+constexpr char kNotKnown = '?';
+
 /// Moves to the next combination, the last of `sizes` fastest; false after the last one.
 bool advance(const std::vector<size_t>& sizes, std::vector<size_t>& position) {
   for (size_t place = position.size(); place-- > 0;) {
@@ -45,6 +48,7 @@ Places places_of(const Matrix& matrix) {
 
 /// "lr=0.1", or what stands for a mapping.
 std::string label_of(const std::string& axis, const Json& value) {
+  if (value.is_null()) return axis + "=" + kNotKnown;
   if (!value.is_object()) return axis + "=" + shown_value(value);
   const auto name = value.find(kElementName);
   if (name != value.end() && !name->is_structured()) return axis + "=" + text_of(*name);
@@ -56,6 +60,10 @@ std::string label_of(const std::string& axis, const Json& value) {
 }
 
 }  // namespace
+
+bool has_open_axis(const Matrix& matrix) {
+  return std::ranges::any_of(matrix.axes, &MatrixAxis::is_open);
+}
 
 bool is_part_of(const Json& part, const Json& value) {
   if (!part.is_object() || !value.is_object()) return part == value;
@@ -139,10 +147,10 @@ std::string element_label(const Json& element) {
   std::string label;
   for (const auto& [axis, value] : element.items()) {
     if (!label.empty()) label += ',';
-    label += label_of(axis, value);
-  }
-  for (char& c : label) {
-    if (kUsable.find(c) == kUsable.npos) c = '_';
+    for (const char c : label_of(axis, value)) {
+      const bool is_usable = kUsable.find(c) != kUsable.npos || value.is_null();
+      label += is_usable ? c : '_';
+    }
   }
   return label;
 }

@@ -9,17 +9,70 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "engine/model/expression_functions.h"
+#include "engine/model/forms.h"
 #include "engine/model/workflow_shape.h"
 
 namespace dlflow {
 namespace {
 
+using Sources = std::map<std::string, AxisSource>;  // by axis
+
+/// Whether `text` is the reference and nothing else.
+bool is_alone(const std::string& text, const Reference& reference) {
+  const std::string_view whole = trim(text);
+  constexpr size_t kOpening = 3;
+  constexpr size_t kClosing = 2;
+  if (!whole.starts_with("${{") || !whole.ends_with("}}")) return false;
+  const std::string_view inner = whole.substr(kOpening, whole.size() - kOpening - kClosing);
+  return trim(inner) == to_string(reference);
+}
+
+/// The axes whose values a step decides; their entries are taken out of `node`.
+Sources take_sources(YamlNode& node, const Shape& shape, Mistakes& mistakes, const Subject& subject,
+                     std::vector<Reference>& references) {
+  Sources sources;
+  std::vector<YamlEntry> others;
+  for (YamlEntry& entry : node.entries) {
+    const YamlNode& value = *entry.value;
+    const bool is_text = value.kind == YamlNode::Kind::Scalar && value.scalar.is_string();
+    std::optional<Reference> source;
+    if (is_text && entry.first_line == 0 && find_field(shape, entry.key) == nullptr) {
+      const Template text = located_template(value.scalar, value, mistakes);
+      for (const Reference& reference : text.references()) {
+        if (reference.path[0] == "steps") source = reference;
+      }
+    }
+    if (!source) {
+      others.push_back(std::move(entry));
+      continue;
+    }
+    references.push_back(*source);
+    if (source->path[2] != "outputs" || !is_alone(value.scalar, *source)) {
+      mistakes.add(value.location, subject.at(entry.key).name() +
+                                       " takes the list that a step leaves as it is; write "
+                                       "\"${{ steps.NAME.outputs.KEY }}\" and nothing else");
+    }
+    if (!name_form().accepts(entry.key)) {
+      mistakes.add(entry.location, "'" + entry.key + "' in " + subject.name() + " is not " +
+                                       std::string(name_form().what));
+    }
+    sources[entry.key] = {source->path[1], source->path[3]};
+  }
+  node.entries = std::move(others);
+  return sources;
+}
+
 /// Turns the checked value of `matrix:` into a Matrix, and looks for what its shape cannot say.
 class MatrixReader {
  public:
-  MatrixReader(const YamlNode& node, const Json& value, const Shape& shape, Mistakes& mistakes,
-               const Subject& subject)
-      : node_(node), value_(value), shape_(shape), mistakes_(mistakes), subject_(subject) {}
+  MatrixReader(const YamlNode& node, const Json& value, const Sources& sources, const Shape& shape,
+               Mistakes& mistakes, const Subject& subject)
+      : node_(node),
+        value_(value),
+        sources_(sources),
+        shape_(shape),
+        mistakes_(mistakes),
+        subject_(subject) {}
 
   Matrix read() {
     if (node_.kind != YamlNode::Kind::Map) {
@@ -30,14 +83,23 @@ class MatrixReader {
     }
     for (const YamlEntry& entry : node_.entries) {
       if (find_field(shape_, entry.key) != nullptr) continue;
-      matrix_.axes.push_back({entry.key, value_.at(entry.key)});
-      check_distinct(entry);
-      check_mappings(entry);
+      const auto source = sources_.find(entry.key);
+      if (source != sources_.end()) {
+        matrix_.axes.push_back({entry.key, {Json()}, source->second});
+      } else {
+        matrix_.axes.push_back({entry.key, value_.at(entry.key)});
+        check_distinct(entry);
+        check_mappings(entry);
+      }
       check_variable(entry.key, entry.key, entry.location);
     }
-    read_zip();
-    read_exclude();
-    read_include();
+    if (sources_.empty()) {
+      read_zip();
+      read_exclude();
+      read_include();
+    } else {
+      refuse_choice_of_elements();
+    }
     matrix_.max_parallel = value_.value("max_parallel", 0);
     if (matrix_.empty()) mistakes_.add(node_.location, subject_.name() + " has no axis");
     return std::move(matrix_);
@@ -96,6 +158,18 @@ class MatrixReader {
     if (is_new) return;
     mistakes_.add(at, "axes '" + first->second + "' and '" + name + "' would both be $" + variable +
                           "; rename one");
+  }
+
+  /// What chooses among elements has to know them.
+  void refuse_choice_of_elements() {
+    for (const char* key : {"zip", "include", "exclude"}) {
+      const YamlEntry* entry = find_entry(node_, key);
+      if (entry == nullptr) continue;
+      mistakes_.add(entry->location, subject_.at(key).name() + " cannot stand beside axis '" +
+                                         sources_.begin()->first +
+                                         "', whose values a step decides; leave it out, and let "
+                                         "that step list what is to run");
+    }
   }
 
   void read_zip() {
@@ -184,6 +258,7 @@ class MatrixReader {
 
   const YamlNode& node_;
   const Json& value_;
+  const Sources& sources_;
   const Shape& shape_;
   Mistakes& mistakes_;
   const Subject& subject_;
@@ -218,13 +293,16 @@ bool check_allowance(const Matrix& matrix, Mistakes& mistakes, const Subject& su
 }
 
 std::optional<Matrix> read_matrix(const YamlNode& node, Mistakes& mistakes, const Names& names,
-                                  const Subject& subject, ElementAllowance allowance) {
+                                  const Subject& subject, ElementAllowance allowance,
+                                  std::vector<Reference>& references) {
   const size_t before = mistakes.count();
   Checker checker(mistakes, names);
   const Shape& shape = find_field(step_shape(), "matrix")->shape;
-  const auto value = checker.check(node, shape, Scope::Params, subject);
+  YamlNode known = node;
+  const Sources sources = take_sources(known, shape, mistakes, subject, references);
+  const auto value = checker.check(known, shape, Scope::Params, subject);
   if (!value) return std::nullopt;
-  Matrix matrix = MatrixReader(node, *value, shape, mistakes, subject).read();
+  Matrix matrix = MatrixReader(node, *value, sources, shape, mistakes, subject).read();
   if (mistakes.count() != before) return std::nullopt;
   if (!check_allowance(matrix, mistakes, subject, node.location, allowance)) return std::nullopt;
   if (has_no_element(matrix)) {

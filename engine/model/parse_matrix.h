@@ -13,9 +13,10 @@ struct ElementAllowance {
 };
 
 /// Reads `matrix:` of the step that `subject` names. Adds what is wrong with it, and then gives
-/// nothing.
+/// nothing. \param references  gets the outputs that axes take their values from.
 std::optional<Matrix> read_matrix(const YamlNode& node, Mistakes& mistakes, const Names& names,
-                                  const Subject& subject, ElementAllowance allowance);
+                                  const Subject& subject, ElementAllowance allowance,
+                                  std::vector<Reference>& references);
 
 /// Adds a mistake at `location` if `matrix` has more elements than are allowed; false then.
 bool check_allowance(const Matrix& matrix, Mistakes& mistakes, const Subject& subject,

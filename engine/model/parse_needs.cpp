@@ -25,6 +25,9 @@ class Linker {
       parents_.clear();
       for (const Need& need : steps_[step].needs) add_need(step, need);
       for (const Reference& reference : steps_[step].references) add_reference(step, reference);
+      for (const MatrixAxis& axis : steps_[step].step.matrix.axes) {
+        if (axis.source) check_source(step, axis);
+      }
     }
     report_cycles();
   }
@@ -65,6 +68,25 @@ class Linker {
     }
     add_edge(step, {found->second, reference.location});
     if (reference.path[2] == "outputs") check_output(found->second, reference);
+  }
+
+  /// A list is what one job of a command leaves.
+  void check_source(size_t step, const MatrixAxis& axis) {
+    const auto found = numbers_.find(axis.source->step);
+    if (found == numbers_.end() || found->second == step) return;  // reported already
+    const Step& source = steps_[found->second].step;
+    const auto place = steps_[step].step.locations.find("matrix." + axis.name);
+    const Location location =
+        place == steps_[step].step.locations.end() ? steps_[step].step.location : place->second;
+    const std::string what = "matrix." + axis.name + " of " + title(step);
+    if (!source.uses.empty()) {
+      mistakes_.add(location, what + ": what '" + source.uses +
+                                  "' leaves is no list; a run step can leave one, as a JSON file");
+    } else if (!source.matrix.empty()) {
+      mistakes_.add(location, what + ": " + title(found->second) +
+                                  " has a matrix itself, so that it leaves many lists; let one "
+                                  "step without a matrix make one of them");
+    }
   }
 
   void check_output(size_t parent, const Reference& reference) {

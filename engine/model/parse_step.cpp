@@ -111,7 +111,7 @@ class StepReader {
     const YamlEntry* entry = find_entry(node_, "matrix");
     if (entry == nullptr) return;
     auto matrix = read_matrix(*entry->value, mistakes_, names_, subject_.at("matrix"),
-                              surroundings_.allowance);
+                              surroundings_.allowance, parsed_.references);
     names_.matrix_is_wrong = !matrix;
     if (!matrix) return;
     parsed_.step.matrix = std::move(*matrix);

@@ -72,6 +72,7 @@ Profile profile_from(const Json& json) {
   profile.cache_budget_bytes = size_from(json.at("cache_budget"));
   profile.scratch_budget_bytes = size_from(json.at("scratch_budget"));
   profile.exclude_nodes = json.at("exclude_nodes");
+  profile.submit_from_jobs = json.at("submit_from_jobs");
   return profile;
 }
 

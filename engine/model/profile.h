@@ -119,6 +119,7 @@ struct Profile {
   std::filesystem::path scratch;      ///< on a node's own disk; empty: $TMPDIR of the job
   uint64_t scratch_budget_bytes = 0;  ///< of copies of data there; 0: no limit
   int exclude_nodes = 2;              ///< that so many jobs were lost with; 0: none
+  bool submit_from_jobs = true;       ///< a job may submit what it has listed, see extension.h
   std::vector<NodeClass> classes;     ///< in the order in which a step looks for one; see places.h
 
   bool operator==(const Profile&) const = default;

@@ -237,6 +237,7 @@ const Shape& profile_shape() {
       {"cache_budget", size_or_zero(), "Size that the cache is kept below"},
       {"scratch_budget", size_or_zero(), "Size of all copies of data on a node's own disk"},
       {"exclude_nodes", integer(0), "Failures after which a node is left out; 0: never"},
+      {"submit_from_jobs", boolean(), "Whether nodes may submit what a job has listed"},
       {"classes", map_of(name_form(), class_shape()), "Classes of nodes that steps are placed in"},
   });
   return shape;

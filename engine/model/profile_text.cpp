@@ -153,6 +153,7 @@ std::string profile_as_yaml(const Profile& profile) {
   add("cache_budget", yaml_size(profile.cache_budget_bytes));
   add("scratch_budget", yaml_size(profile.scratch_budget_bytes));
   add("exclude_nodes", std::to_string(profile.exclude_nodes));
+  add("submit_from_jobs", profile.submit_from_jobs ? "true" : "false");
   add("classes", profile.classes.empty() ? "{}" : "");
   for (const NodeClass& node_class : profile.classes) add_class(text, node_class);
   return text;

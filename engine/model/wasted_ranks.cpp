@@ -41,7 +41,7 @@ std::optional<std::string> wasted(const Json& with, size_t ranks) {
 std::set<std::string> wasted_ranks(const Step& step, const Json& params) {
   std::set<std::string> texts;
   const StepKind* kind = find_step_kind(step.uses);
-  if (kind == nullptr || !kind->divides_into_leaves) return texts;
+  if (kind == nullptr || !kind->divides_into_leaves || has_open_axis(step.matrix)) return texts;
   Context known;
   known.params = &params;
   for (const Json& element : matrix_elements(step.matrix)) {

@@ -78,11 +78,24 @@ std::chrono::milliseconds lead_of(const std::optional<CheckpointPolicy>& policy,
 /// "ckpt/*.pt"; empty if the pattern begins with a file or a wildcard.
 std::string folder_of_pattern(std::string_view newer);
 
+/// The output of a step that holds the values of an axis: a JSON list in a file.
+struct AxisSource {
+  std::string step;
+  std::string output;
+  bool operator==(const AxisSource&) const = default;
+};
+
 /// One axis of a matrix, its values evaluated (params only): strings, numbers and booleans, or
 /// mappings that all have the same keys.
 struct MatrixAxis {
   std::string name;
   std::vector<Json> values;
+  /// Of an axis whose values a step decides. Until they are known, `values` is one null, which
+  /// stands for all of them.
+  std::optional<AxisSource> source = {};
+
+  /// Whether the values are not known yet.
+  bool is_open() const { return source && values.size() == 1 && values.front().is_null(); }
 };
 
 /// The axis that `repeat:` makes. Its value is also in DLFLOW_SEED.
@@ -100,6 +113,9 @@ struct Matrix {
 
   bool empty() const { return axes.empty() && include.empty(); }
 };
+
+/// Whether a step has yet to decide the values of an axis.
+bool has_open_axis(const Matrix& matrix);
 
 /// The elements of `matrix` in order (last axis fastest), each an object axis -> value; one empty
 /// object for no matrix.
@@ -124,9 +140,9 @@ std::vector<Json> axis_values(const Matrix& matrix, const std::string& axis);
 size_t max_elements(const Matrix& matrix);
 
 /// How an element is called: "lr=0.1" or "lr=0.1,width=64"; of an axis of mappings
-/// "case.batch=64,case.model=lenet", or "case=small" if it has a key `name`; empty without a
-/// matrix. Usable as a folder name: other characters than letters, digits and "=,.+-_" become "_"
-/// (plan.h makes them unique).
+/// "case.batch=64,case.model=lenet", or "case=small" if it has a key `name`; "lr=?" as long as the
+/// values are not known; empty without a matrix. Usable as a folder name: other characters than
+/// letters, digits and "=,.+-_" become "_" (plan.h makes them unique).
 std::string element_label(const Json& element);
 
 /// `require: {accuracy: ">= 0.88"}`

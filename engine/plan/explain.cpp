@@ -10,6 +10,7 @@
 #include "base/parse_json.h"
 #include "base/text.h"
 #include "engine/plan/changes.h"
+#include "engine/plan/extension.h"
 #include "engine/plan/installed.h"
 #include "engine/plan/layout.h"
 
@@ -199,6 +200,10 @@ Explanation explain_job(const Plan& plan, uint32_t number, History& history) {
     return result;
   }
   if (job.cause == Cause::Forced || job.cause == Cause::ActsOutside) return result;
+  if (job.cause == Cause::WaitsForList) {
+    result.reason = as_listed(plan.workflow.steps[job.step].matrix);
+    return result;
+  }
   for (const auto& [lock, packages] : planned_packages(plan, job.step)) {
     if (!packages.empty()) continue;
     result.verdict = Action::Run;

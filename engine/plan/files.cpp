@@ -216,14 +216,50 @@ NamedFiles named_files(const Step& step, Json with) {
   return files;
 }
 
+/// In the place of a text that an axis without values yet decides. No path begins so.
+constexpr const char* kOpenText = "\x01";
+
+/// `value` with kOpenText for each text that mentions an axis of `matrix` without values yet.
+Json without_open_texts(const Matrix& matrix, Json value) {
+  if (value.is_structured()) {
+    for (Json& part : value) part = without_open_texts(matrix, part);
+  }
+  if (!value.is_string()) return value;
+  const Template text(value);
+  const bool is_open = std::ranges::any_of(text.references(), [&](const Reference& reference) {
+    return reference.path[0] == "matrix" &&
+           std::ranges::any_of(matrix.axes, [&](const MatrixAxis& axis) {
+             return axis.is_open() && axis.name == reference.path[1];
+           });
+  });
+  return is_open ? Json(kOpenText) : value;
+}
+
+/// `with:` without what is not known before the run. Files are not among that: results depend on
+/// what they are when the run is planned.
+Template plannable_with(const Plan& plan, const Step& step) {
+  if (!has_open_axis(step.matrix)) return step.with;
+  Json with = without_open_texts(step.matrix, step.with.source());
+  visit_paths(step.uses, with, [&](const std::string& key, PathRole, Json& path) {
+    if (path != kOpenText) return;
+    throw_at(plan.workflow, location_of(step, "with." + key),
+             "with." + key + " of step '" + step.name +
+                 "' is a file, which has to be known before the run, but a step's output decides "
+                 "this axis; let that step, or one between the two, leave the files as its "
+                 "outputs, or read them in a run step");
+  });
+  return Template(std::move(with));
+}
+
 void read_with(Plan& plan, FileHashes& hashes, uint32_t number) {
   const Step& step = plan.workflow.steps[number];
   if (step.uses.empty()) return;
   Context known;
   known.params = &plan.workflow.params;
+  const Template with = plannable_with(plan, step);
   for (const Json& element : *plan.steps[number].elements) {
     known.matrix = &element;
-    const NamedFiles files = named_files(step, step.with.evaluate_known(known));
+    const NamedFiles files = named_files(step, with.evaluate_known(known));
     for (const auto& [key, name] : files.frozen) {
       add_file(plan, hashes, step, "with." + key, name);
     }
@@ -239,6 +275,32 @@ void visit_paths(const std::string& uses, Json& with, const PathVisitor& visit) 
   if (kind == nullptr || !with.is_object()) return;
   for (const Field& field : kind->with.fields) {
     if (with.contains(field.name)) visit_value(field.shape, field.name, with[field.name], visit);
+  }
+}
+
+void check_files_of_elements(const Plan& plan) {
+  Context known;
+  known.params = &plan.workflow.params;
+  for (const PlannedJob& job : plan.jobs) {
+    const Step& step = plan.workflow.steps[job.step];
+    const bool is_new = !plan.steps[job.step].open && !step.uses.empty() &&
+                        std::ranges::any_of(step.matrix.axes, [](const MatrixAxis& axis) {
+                          return axis.source.has_value();
+                        });
+    if (!is_new) continue;
+    known.matrix = &(*plan.steps[job.step].elements)[job.element];
+    const NamedFiles files = named_files(step, step.with.evaluate_known(known));
+    std::vector<std::string> unknown;
+    for (const auto& [key, name] : files.frozen) {
+      if (!plan.files.contains(name)) unknown.push_back(name);
+    }
+    for (const std::string& name : files.outside) {
+      if (!plan.outside.contains(name)) unknown.push_back(name);
+    }
+    if (unknown.empty()) continue;
+    throw Error(Errc::InvalidInput,
+                job.name + " reads " + unknown.front() +
+                    ", which was not known before the run; leave it as a step's output");
   }
 }
 

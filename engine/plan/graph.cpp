@@ -31,6 +31,11 @@ std::vector<std::string> common_axes_of(const Matrix& a, const Matrix& b) {
   return common;
 }
 
+bool is_open_axis(const Matrix& matrix, const std::string& name) {
+  return std::ranges::any_of(
+      matrix.axes, [&](const MatrixAxis& axis) { return axis.name == name && axis.is_open(); });
+}
+
 /// The values of `axes` alone.
 Json part_of(const Json& element, const std::vector<std::string>& axes) {
   Json part = Json::object();
@@ -112,6 +117,10 @@ StepEdge step_edge(const Workflow& workflow, uint32_t child, uint32_t parent,
   const bool one = common.size() == axis_names(from.matrix).size();
   const bool same_axes = one && common.size() == axis_names(to.matrix).size();
   if (common.empty() || (!common_axes && !same_axes)) return edge;
+  const bool is_comparable = std::ranges::all_of(common, [&](const std::string& axis) {
+    return is_open_axis(from.matrix, axis) == is_open_axis(to.matrix, axis);
+  });
+  if (!is_comparable) return edge;  // until the values are known, none of its jobs run
   edge.kind = one ? StepEdge::Kind::One : StepEdge::Kind::Lists;
   const bool same_elements =
       &child_elements == &parent_elements || child_elements == parent_elements;

@@ -108,6 +108,7 @@ struct JobSpec {
   bool always = false;         ///< it runs however its parents ended
   std::vector<Requirement> require;
   std::map<std::string, std::string> outputs;
+  std::set<std::string> lists;  ///< the outputs that hold the values of an axis
   std::vector<ParentRef> parents;
   std::map<std::string, std::string>
       inputs;                     ///< path as the workflow names it -> frozen copy (absolute)

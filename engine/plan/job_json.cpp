@@ -176,6 +176,7 @@ JobSpec read_job_spec(const Json& json) {
   spec.always = json.at("always").get<bool>();
   spec.require = requirements_from_json(json.at("require"));
   spec.outputs = json.at("outputs").get<std::map<std::string, std::string>>();
+  spec.lists = json.value("lists", spec.lists);  // older: absent
   spec.parents = parents_from_json(json.at("parents"));
   spec.inputs = json.at("inputs").get<std::map<std::string, std::string>>();
   json.at("data").get_to(spec.data);
@@ -270,6 +271,7 @@ Json to_json(const JobSpec& spec) {
                {"always", spec.always},
                {"require", to_json(spec.require)},
                {"outputs", spec.outputs},
+               {"lists", spec.lists},
                {"parents", to_json(spec.parents)},
                {"inputs", spec.inputs},
                {"data", spec.data},

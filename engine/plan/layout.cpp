@@ -1,6 +1,10 @@
 #include "engine/plan/layout.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string_view>
 #include <unordered_set>
 #include <utility>
 
@@ -79,10 +83,12 @@ void add_jobs(Plan& plan, uint32_t step_number) {
   const Step& step = plan.workflow.steps[step_number];
   const std::vector<Json>& elements = *plan.steps[step_number].elements;
   const bool same_for_all = !depends_on_element(step.resources);
+  const bool are_known = same_for_all || !plan.steps[step_number].open;
   Labels labels;
   Resources resources;
   for (uint32_t e = 0; e < elements.size(); ++e) {
-    if (e == 0 || !same_for_all) resources = resources_of(plan.workflow, step, elements[e]);
+    const bool is_new = e == 0 || !same_for_all;
+    if (is_new && are_known) resources = resources_of(plan.workflow, step, elements[e]);
     PlannedJob job;
     job.step = step_number;
     job.element = e;
@@ -143,6 +149,45 @@ bool acts_outside(const Step& step) {
   return kind != nullptr && kind->reuse == StepKind::Reuse::Never;
 }
 
+/// By step: the place of the extension after which its jobs are known, from 1 on; 0 if they wait
+/// for none, SIZE_MAX if they are not known yet.
+std::vector<size_t> rounds_of(const Plan& plan, const std::vector<uint32_t>& order) {
+  std::map<std::string_view, size_t> round_of_list;  // by the step that left it
+  for (const Extension& extension : plan.extensions) {
+    round_of_list.emplace(extension.step, round_of_list.size() + 1);
+  }
+  const auto& steps = plan.workflow.steps;
+  std::map<std::string_view, size_t> round_of_step;
+  std::vector<size_t> rounds(steps.size(), 0);
+  for (const uint32_t number : order) {
+    size_t& round = rounds[number];
+    for (const std::string& need : steps[number].needs) {
+      round = std::max(round, round_of_step[need]);
+    }
+    for (const MatrixAxis& axis : steps[number].matrix.axes) {
+      if (!axis.source) continue;
+      const auto list = round_of_list.find(axis.source->step);
+      round = std::max(round, list == round_of_list.end() ? SIZE_MAX : list->second);
+    }
+    round_of_step[steps[number].name] = round;
+  }
+  return rounds;
+}
+
+/// Parents before children, and what waits for no list first: an extension then changes the number
+/// of no job that is known already.
+std::vector<uint32_t> order_of_steps(const Plan& plan) {
+  std::vector<uint32_t> order = topological_order(plan.workflow);
+  const std::vector<size_t> rounds = rounds_of(plan, order);
+  std::ranges::stable_sort(order, {}, [&](uint32_t step) { return rounds[step]; });
+  return order;
+}
+
+bool takes_list(const Step& step) {
+  return std::ranges::any_of(step.matrix.axes,
+                             [](const MatrixAxis& axis) { return axis.source.has_value(); });
+}
+
 void check_names(const Workflow& workflow, const std::vector<std::string>& names) {
   for (const std::string& name : names) needed_for(workflow, name);  // throws if unknown
 }
@@ -163,9 +208,10 @@ void lay_out(Plan& plan) {
   plan.steps.resize(num_steps);
   std::vector<JobRange> ranges(num_steps);
   std::vector<std::vector<StepEdge>> edges(num_steps);
-  for (const uint32_t step : topological_order(workflow)) {
+  for (const uint32_t step : order_of_steps(plan)) {
     if (!wanted[step]) continue;
     plan.steps[step].planned = true;
+    plan.steps[step].open = has_open_axis(workflow.steps[step].matrix);
     plan.steps[step].elements = elements_of(plan, step);
     const size_t first = plan.jobs.size();
     add_jobs(plan, step);
@@ -193,6 +239,12 @@ void decide(Plan& plan, const std::function<std::optional<KnownResult>(uint32_t 
     } else if (acts_outside(plan.workflow.steps[job.step])) {
       job.action = Action::Run;
       job.cause = Cause::ActsOutside;
+    } else if (plan.steps[job.step].open) {
+      job.action = Action::DecideLater;
+      job.cause = Cause::WaitsForList;
+    } else if (takes_list(plan.workflow.steps[job.step])) {  // it was not looked up before the run
+      job.action = Action::DecideLater;
+      job.cause = Cause::WaitsForParents;
     } else if (!std::all_of(parents.begin(), parents.end(), is_reused)) {
       job.action = Action::DecideLater;
       job.cause = Cause::WaitsForParents;

@@ -20,6 +20,11 @@ void lay_out(Plan& plan);
 /// `visible_params` and `sees_run`. Throws as make_plan.
 void read_files(Plan& plan, FileHashes& hashes);
 
+/// Looks whether all files that jobs name through an axis whose values a step has decided were
+/// looked at before the run, as results depend on them. Throws Error{InvalidInput} naming the first
+/// that was not.
+void check_files_of_elements(const Plan& plan);
+
 /// The files that one job reads, with their hashes. `with` is its evaluated `with:`.
 ContentHashes files_of(const Plan& plan, const PlannedJob& job, const Json& with);
 

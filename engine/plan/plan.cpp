@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "engine/model/step_kinds.h"
 #include "engine/model/tools.h"
+#include "engine/plan/extension.h"
 #include "engine/plan/layout.h"
 #include "engine/plan/places.h"
 #include "engine/plan/run_directory.h"
@@ -113,9 +114,12 @@ Json surroundings_of(const Profile& profile) {
 std::optional<KnownResult> NothingKnown::find(const std::string&) { return std::nullopt; }
 
 std::string_view words(Cause cause) {
-  constexpr std::array<std::string_view, 5> kWords = {
-      "there is no earlier result", "forced", "what it sends is looked for where it goes",
-      "nothing that matters changed", "decided once its parents are done"};
+  constexpr std::array<std::string_view, 6> kWords = {"there is no earlier result",
+                                                      "forced",
+                                                      "what it sends is looked for where it goes",
+                                                      "nothing that matters changed",
+                                                      "decided once its parents are done",
+                                                      "as many as a step lists"};
   return kWords[size_t(cause)];
 }
 
@@ -157,6 +161,7 @@ fs::path job_directory(const Plan& plan, uint32_t job) {
 
 std::string fingerprint_base(const Plan& plan, uint32_t number) {
   const PlannedJob& job = plan.jobs[number];
+  if (plan.steps[job.step].open) return "{}";  // of jobs that are not known yet
   const Step& step = plan.workflow.steps[job.step];
   const Context known = known_context(plan, job);
   Json base =
@@ -245,6 +250,7 @@ JobSpec job_spec(const Plan& plan, uint32_t number) {
   spec.always = step.always;
   spec.require = step.require;
   spec.outputs = step.outputs;
+  spec.lists = listed_outputs(plan.workflow, step.name);
   spec.parents = parents_of(plan, number);
   for (const std::string& name : plan.steps[job.step].inputs) {
     spec.inputs.emplace(name, frozen_file(plan, name).string());

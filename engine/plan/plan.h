@@ -67,6 +67,7 @@ enum class Cause {
   ActsOutside,      ///< Run: what it does is outside of the run, and looked at there
   NothingChanged,   ///< Reuse
   WaitsForParents,  ///< DecideLater
+  WaitsForList,     ///< DecideLater: it stands for as many jobs as a step lists
 };
 /// In words: "nothing that matters changed".
 std::string_view words(Cause cause);
@@ -85,9 +86,21 @@ struct PlannedJob {
   std::string_view label() const;
 };
 
+using AxisValues = std::vector<Json>;
+
+/// The lists that a step has left for the axes of others, see extension.h.
+struct Extension {
+  int number = 0;                                  ///< 1, 2, …: of its file
+  std::string step;                                ///< that left them
+  std::map<std::string, AxisValues> lists = {};    ///< by output
+  std::map<std::string, std::string> hashes = {};  ///< of the outputs that held them
+  bool operator==(const Extension&) const = default;
+};
+
 /// The part of a plan that all jobs of a step share.
 struct PlannedStep {
-  bool planned = false;                               ///< false: not needed for --until
+  bool planned = false;  ///< false: not needed for --until
+  bool open = false;     ///< an axis has no values yet: its jobs stand for those to come
   std::shared_ptr<const std::vector<Json>> elements;  ///< one empty object without a matrix
   std::vector<std::string> inputs;                    ///< declared inputs, folders expanded
   Json visible_params = Json::object();               ///< see visible_params()
@@ -103,11 +116,12 @@ struct Plan {
   Profile profile;
   std::vector<Profile> places;  ///< parallel to profile.classes: the profile as each sees it
   PlanOptions options;
-  std::filesystem::path base;       ///< what relative paths in the workflow are relative to
-  std::vector<PlannedStep> steps;   ///< parallel to workflow.steps
-  std::vector<PlannedJob> jobs;     ///< parents before children, the elements of a step together
-  Graph graph;                      ///< over `jobs`
-  std::string sources = "sources";  ///< the folder of RUN with the copies of `files`
+  std::filesystem::path base;      ///< what relative paths in the workflow are relative to
+  std::vector<PlannedStep> steps;  ///< parallel to workflow.steps
+  std::vector<PlannedJob> jobs;    ///< parents before children, the elements of a step together
+  Graph graph;                     ///< over `jobs`
+  std::vector<Extension> extensions = {};  ///< that it is laid out with, in their order
+  std::string sources = "sources";         ///< the folder of RUN with the copies of `files`
   ContentHashes files;    ///< all files that its steps read and that are copied into the run
   ContentHashes outside;  ///< of data that they read where it lies: data_identity()
   ContentHashes data;     ///< content of `inputs` that lie elsewhere, as far as it counts

@@ -115,6 +115,7 @@ void read_cluster(const Json& json, Profile& profile) {
   profile.scratch = json.at("scratch").get<std::string>();
   profile.scratch_budget_bytes = json.value("scratch_budget_bytes", uint64_t{0});
   profile.exclude_nodes = json.value("exclude_nodes", 0);
+  profile.submit_from_jobs = json.value("submit_from_jobs", true);
   for (const Json& node_class : json.value("classes", Json::array())) {
     profile.classes.push_back(node_class_from_json(node_class));
   }
@@ -145,6 +146,7 @@ Json to_json(const Profile& profile) {
           {"scratch", profile.scratch.string()},
           {"scratch_budget_bytes", profile.scratch_budget_bytes},
           {"exclude_nodes", profile.exclude_nodes},
+          {"submit_from_jobs", profile.submit_from_jobs},
           {"classes", to_json(profile.classes)}};
 }
 

@@ -17,6 +17,7 @@
 #include "engine/model/step_kinds.h"
 #include "engine/plan/changes.h"
 #include "engine/plan/data_identity.h"
+#include "engine/plan/extension.h"
 #include "engine/plan/layout.h"
 #include "engine/plan/places.h"
 #include "engine/plan/plan_json.h"
@@ -240,6 +241,7 @@ Plan load_run(const fs::path& directory) {
   }
   plan.profile = settings.profile;
   plan.options = settings.options;
+  take_extensions(plan, read_extensions(plan.directory));
   lay_out(plan);
   decide(plan, [&](uint32_t job) -> std::optional<KnownResult> {
     const auto found = settings.reused.find(plan.jobs[job].name);

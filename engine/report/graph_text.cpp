@@ -13,6 +13,7 @@ namespace {
 
 /// The number of jobs of `step`, as "x4"; empty for one.
 std::string multiplicity(const Step& step) {
+  if (has_open_axis(step.matrix)) return "x?";
   const size_t elements = matrix_elements(step.matrix).size();
   return step.matrix.empty() ? "" : "x" + format_count(elements);
 }

@@ -47,6 +47,7 @@ std::string hint(const std::string& run, bool saves) {
 
 void RunModel::begin(const Plan& plan, const RunStatus& status) {
   view_.status = status;
+  rows_.clear();
   for (size_t i = 0; i < status.jobs.size(); ++i) rows_[status.jobs[i].job] = i;
   for (const Step& step : plan.workflow.steps) view_.needs[step.name] = step.needs;
   numbers_ = numbers_of(plan.workflow);
@@ -140,6 +141,11 @@ void LineDisplay::began(const Plan& plan, const RunStatus& status) {
   if (verbose_) {
     print(status.run + "  " + count_of_jobs(plan) + ", runs in " + from_here(status.directory));
   }
+}
+
+void LineDisplay::extended(const Plan& plan, const RunStatus& status) {
+  run_.begin(plan, status);
+  if (verbose_) print("  " + count_of_jobs(plan) + " now, as listed");
 }
 
 void LineDisplay::event(const JobEvent& event) {

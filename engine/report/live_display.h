@@ -37,6 +37,7 @@ class LiveDisplay : public Observer {
   LiveDisplay(int descriptor, const Style& style);
 
   void began(const Plan& plan, const RunStatus& status) override;
+  void extended(const Plan& plan, const RunStatus& status) override { began(plan, status); }
   void event(const JobEvent& event) override;
   void tick(Time now) override;
   void stopping() override;
@@ -59,6 +60,7 @@ class LineDisplay : public Observer {
   LineDisplay(int descriptor, const Style& style, bool verbose);
 
   void began(const Plan& plan, const RunStatus& status) override;
+  void extended(const Plan& plan, const RunStatus& status) override;
   void event(const JobEvent& event) override;
   void tick(Time) override {}
   void stopping() override;

@@ -18,6 +18,9 @@ class Observer {
   /// already: of a new run every job is planned, of a resumed one some have ended.
   virtual void began(const Plan& plan, const RunStatus& status) = 0;
 
+  /// The plan has other jobs now: a step has listed what others run once for each of.
+  virtual void extended(const Plan& plan, const RunStatus& status) = 0;
+
   /// A job changed its state, or (without a state) a note about it. On disk by now.
   virtual void event(const JobEvent& event) = 0;
 

@@ -204,6 +204,7 @@ std::vector<Result> results_of(const Plan& plan, const RunStatus& status, const 
   for (size_t i = 0; i < plan.jobs.size() && i < status.jobs.size(); ++i) {
     const PlannedJob& job = plan.jobs[i];
     const JobRow& row = status.jobs[i];
+    if (row.job != job.name) continue;  // the run has just got more jobs
     const Step& of = plan.workflow.steps[job.step];
     const bool has_metrics = row.metrics.is_object() && !row.metrics.empty();
     if (step.empty() ? copies_sources(of.uses) : of.name != step) continue;

@@ -203,6 +203,29 @@ void prepare_again(Plan& plan, const Jobs& jobs, const PlanAgain& what, Time now
   for (const uint32_t job : chosen) set_checkpoints_aside(plan, job, jobs[job].attempt);
 }
 
+std::vector<uint32_t> descendants_of(const Plan& plan, uint32_t job) {
+  std::vector<bool> found(plan.jobs.size(), false);
+  std::vector<uint32_t> descendants;
+  found[job] = true;
+  for (uint32_t other = 0; other < plan.jobs.size(); ++other) {  // parents before children
+    if (other == job || !has_parent_among(plan, other, found)) continue;
+    found[other] = true;
+    descendants.push_back(other);
+  }
+  return descendants;
+}
+
+void plan_listed_again(Plan& plan, const Jobs& jobs, uint32_t source, const PlanJob& plan_job) {
+  const std::string reason = plan.jobs[source].name + " has listed something else";
+  for (const uint32_t job : descendants_of(plan, source)) {
+    const JobState state = jobs[job].state;
+    if (is_under_way(state) || state == JobState::Planned) continue;
+    forget_old_parents(plan, job, jobs[job]);
+    look_anew(plan, job);
+    plan_job(job, 0, reason);
+  }
+}
+
 void plan_again(Plan& plan, const Jobs& jobs, const PlanAgain& what, const PlanJob& plan_job) {
   check_names(plan, jobs, what);
   const std::vector<bool> blocks = failures_that_block(plan, jobs);

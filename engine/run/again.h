@@ -21,6 +21,7 @@ struct PlanAgain {
   bool from_scratch = false;            ///< they do not go on from their checkpoints
   bool new_sources = false;             ///< the run takes what its steps read as it is now
   std::vector<uint32_t> anew = {};      ///< with them: see made_anew()
+  bool none = false;                    ///< nothing at all: only what nobody had yet is started
 };
 
 /// Whether one of `names`, of steps or jobs, means this job; no names mean all.
@@ -55,5 +56,12 @@ using PlanJob = std::function<void(uint32_t job, int tries, const std::string& r
 /// from), runs again, too: such results are no longer in `plan.reused`. A job whose parents run
 /// again begins from scratch, and what it has published counts no more. Throws as resubmit_run.
 void plan_again(Plan& plan, const Jobs& jobs, const PlanAgain& what, const PlanJob& plan_job);
+
+/// All that waits for `job`, directly or not.
+std::vector<uint32_t> descendants_of(const Plan& plan, uint32_t job);
+
+/// The step of `source` has left another list than the one that the run is laid out with: what was
+/// made with the earlier one is made again. Of jobs that nobody has.
+void plan_listed_again(Plan& plan, const Jobs& jobs, uint32_t source, const PlanJob& plan_job);
 
 }  // namespace dlflow

@@ -17,7 +17,10 @@ bool refers_to(const Step& step, const std::string& parent) {
       return r.path.size() > 1 && r.path[0] == "steps" && r.path[1] == parent;
     });
   };
-  return refers(step.run) || refers(step.with) || refers(step.environment) ||
+  const bool takes_list = std::ranges::any_of(step.matrix.axes, [&](const MatrixAxis& axis) {
+    return axis.source && axis.source->step == parent;
+  });
+  return takes_list || refers(step.run) || refers(step.with) || refers(step.environment) ||
          refers(step.condition);
 }
 
@@ -38,8 +41,7 @@ bool is_broken(JobState state) {
   return std::find(kBroken.begin(), kBroken.end(), state) != kBroken.end();
 }
 
-Jobs::Jobs(const Plan& plan, std::vector<JobProgress> known)
-    : plan_(plan), jobs_(std::move(known)), unfinished_parents_(jobs_.size(), 0) {
+Jobs::Jobs(const Plan& plan, std::vector<JobProgress> known) : plan_(plan) {
   const auto& steps = plan.workflow.steps;
   std::map<std::string_view, uint32_t> number_of;
   for (uint32_t step = 0; step < steps.size(); ++step) number_of[steps[step].name] = step;
@@ -48,6 +50,13 @@ Jobs::Jobs(const Plan& plan, std::vector<JobProgress> known)
       if (refers_to(steps[child], need)) uses_.emplace(child, number_of.at(need));
     }
   }
+  replace(std::move(known));
+}
+
+void Jobs::replace(std::vector<JobProgress> known) {
+  jobs_ = std::move(known);
+  unfinished_parents_.assign(jobs_.size(), 0);
+  num_in_.fill(0);
   for (const JobProgress& job : jobs_) ++num_in_[size_t(job.state)];
   count_parents();
 }

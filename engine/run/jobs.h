@@ -40,6 +40,9 @@ class Jobs {
   /// \param known  by job.
   Jobs(const Plan& plan, std::vector<JobProgress> known);
 
+  /// The plan has other jobs now. \param known  by job.
+  void replace(std::vector<JobProgress> known);
+
   const JobProgress& operator[](uint32_t job) const { return jobs_[job]; }
   uint32_t size() const { return uint32_t(jobs_.size()); }
 

@@ -143,6 +143,11 @@ void RunRecord::publish(uint32_t job, JobEvent event) {
   pending_.push_back(std::move(event));
 }
 
+void RunRecord::replace_jobs(std::vector<JobProgress> known) {
+  DLFLOW_CHECK(pending_.empty());
+  jobs_.replace(std::move(known));
+}
+
 void RunRecord::sync() {
   if (!synced_) file_.sync();
   synced_ = true;

@@ -44,6 +44,9 @@ class RunRecord {
 
   const Jobs& jobs() const { return jobs_; }
 
+  /// The plan has other jobs now, and what was recorded is in the store. \param known  by job.
+  void replace_jobs(std::vector<JobProgress> known);
+
   /// The engine moves a job.
   void decide(uint32_t job, JobState state, const std::string& reason = "",
               const std::string& backend_id = "");

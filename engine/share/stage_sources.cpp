@@ -15,7 +15,7 @@ std::vector<StageSource> stage_sources(const Workflow& workflow) {
     Context known;
     known.params = &workflow.params;
     for (const Json& element : matrix_elements(step.matrix)) {
-      known.matrix = &element;
+      if (!has_open_axis(step.matrix)) known.matrix = &element;  // else a source may be open, too
       const Json with = step.with.evaluate_known(known);
       for (const Json& source : with.value(key, Json::array())) {
         if (source.is_object() && seen.insert(source.dump()).second) {

@@ -125,6 +125,11 @@ constexpr std::string_view kVersion5 = R"sql(
 ALTER TABLE jobs ADD COLUMN may_fail INTEGER NOT NULL DEFAULT 0;  -- its step has `allow_failure: true`
 )sql";
 
+/// A run may get more jobs while it runs.
+constexpr std::string_view kVersion6 = R"sql(
+ALTER TABLE runs ADD COLUMN extension INTEGER NOT NULL DEFAULT 0;  -- the newest of RUN/extensions that `jobs` is laid out with
+)sql";
+
 int64_t version_of(Database& database) {
   const Rows rows = database.query("PRAGMA user_version");
   rows->next();
@@ -134,9 +139,9 @@ int64_t version_of(Database& database) {
 }  // namespace
 
 std::span<const Migration> migrations() {
-  static const std::array<Migration, 5> steps = {Migration(kVersion1), Migration(kVersion2),
+  static const std::array<Migration, 6> steps = {Migration(kVersion1), Migration(kVersion2),
                                                  Migration(kVersion3), Migration(kVersion4),
-                                                 Migration(kVersion5)};
+                                                 Migration(kVersion5), Migration(kVersion6)};
   return steps;
 }
 

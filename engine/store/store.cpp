@@ -112,29 +112,70 @@ std::string Store::free_name(const std::string& wanted) {
   return name;
 }
 
+namespace {
+
+void insert_job(Database& database, BaseIds& bases, int64_t run, const Plan& plan, uint32_t job) {
+  database.execute(
+      "INSERT INTO jobs(run, number, name, state, base, attempt, events, may_fail) "
+      "VALUES(?, ?, ?, ?, ?, 0, 0, ?)",
+      run, job, plan.jobs[job].name, name(JobState::Planned), bases.id(fingerprint_base(plan, job)),
+      int64_t(plan.workflow.steps[plan.jobs[job].step].allow_failure));
+}
+
+int64_t extension_of(const Plan& plan) {
+  return plan.extensions.empty() ? 0 : plan.extensions.back().number;
+}
+
+}  // namespace
+
 std::string Store::create_run(const Plan& plan) {
   Transaction transaction(database_);
   const std::string directory = plan.directory.string();
   if (has_run(directory)) return name_of(directory);
   std::string run_name = free_name(plan.run);
   database_.execute(
-      "INSERT INTO runs(name, workflow, profile, directory, state, started_ms, engine_read) "
-      "VALUES(?, ?, ?, ?, ?, ?, 0)",
+      "INSERT INTO runs(name, workflow, profile, directory, state, started_ms, engine_read, "
+      "extension) VALUES(?, ?, ?, ?, ?, ?, 0, ?)",
       run_name, plan.workflow.name, plan.profile.name, directory, name(RunState::Running),
-      to_ms(plan.created));
+      to_ms(plan.created), extension_of(plan));
   const int64_t run = run_id(run_name);
   BaseIds bases(database_);
-  for (uint32_t job = 0; job < plan.jobs.size(); ++job) {
-    database_.execute(
-        "INSERT INTO jobs(run, number, name, state, base, attempt, events, may_fail) "
-        "VALUES(?, ?, ?, ?, ?, 0, 0, ?)",
-        run, job, plan.jobs[job].name, name(JobState::Planned),
-        bases.id(fingerprint_base(plan, job)),
-        int64_t(plan.workflow.steps[plan.jobs[job].step].allow_failure));
-  }
+  for (uint32_t job = 0; job < plan.jobs.size(); ++job)
+    insert_job(database_, bases, run, plan, job);
   change_counts(database_, run, {{JobState::Planned, int64_t(plan.jobs.size())}});
   transaction.commit();
   return run_name;
+}
+
+void Store::take_jobs(int64_t run, const Plan& plan) {
+  Transaction transaction(database_);
+  std::map<std::string, uint32_t> numbers;
+  for (const StoredJob& job : load_jobs(database_, run)) numbers[job.name] = job.number;
+  // Out of the way first: numbers are exchanged.
+  database_.execute("UPDATE jobs SET number = -1 - number WHERE run = ?", run);
+  database_.execute("UPDATE events SET job = -1 - job WHERE run = ?", run);
+  BaseIds bases(database_);
+  for (uint32_t job = 0; job < plan.jobs.size(); ++job) {
+    const auto known = numbers.find(plan.jobs[job].name);
+    if (known == numbers.end()) {
+      insert_job(database_, bases, run, plan, job);
+      continue;
+    }
+    const int64_t before = -1 - int64_t(known->second);
+    database_.execute("UPDATE jobs SET number = ?, base = ? WHERE run = ? AND number = ?", job,
+                      bases.id(fingerprint_base(plan, job)), run, before);
+    database_.execute("UPDATE events SET job = ? WHERE run = ? AND job = ?", job, run, before);
+  }
+  database_.execute("DELETE FROM jobs WHERE run = ? AND number < 0", run);
+  database_.execute("DELETE FROM events WHERE run = ? AND job < 0", run);
+  database_.execute("DELETE FROM counts WHERE run = ?", run);
+  database_.execute(
+      "INSERT INTO counts(run, state, jobs) SELECT run, state, count(*) FROM jobs WHERE run = ? "
+      "GROUP BY state",
+      run);
+  database_.execute("UPDATE runs SET extension = ?, engine_read = 0 WHERE id = ?",
+                    extension_of(plan), run);
+  transaction.commit();
 }
 
 void Store::record(std::string_view run, std::span<const JobEvent> events) {

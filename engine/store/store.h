@@ -145,6 +145,9 @@ class Store : public KnownResults, public History, public FileHashes {
   std::string maker(const Origin& taker);
   bool was_overtaken(const std::string& workflow, const KnownResult& result, int64_t ended_ms);
   int64_t run_id(std::string_view run);
+  /// Gives the run the jobs of `plan`; those that it has already keep their events. What
+  /// RUN/events.jsonl says is then read again, for those that it had once.
+  void take_jobs(int64_t run, const Plan& plan);
   std::string name_of(std::string_view run);
   std::string free_name(const std::string& wanted);
   /// Whether any of `events` was new.

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/units.h"
+#include "engine/plan/extension.h"
 #include "engine/plan/run_directory.h"
 #include "engine/store/job_table.h"
 #include "engine/store/store.h"
@@ -131,6 +132,12 @@ std::string Store::sync_run(const fs::path& run_directory) {
   const std::string folder = absolute_folder(run_directory);
   std::string run = has_run(folder) ? name_of(folder) : create_run(load_run(folder));
   const int64_t id = run_id(folder);
+  const int extension = newest_extension(folder);
+  {
+    const Rows rows = database_.query("SELECT 1 FROM runs WHERE id = ? AND extension = ?", id,
+                                      int64_t(extension));
+    if (!rows->next()) take_jobs(id, load_run(folder));
+  }
 
   const auto [engine_read, ended, num_jobs] = [&] {
     const Rows rows = database_.query(
@@ -148,6 +155,13 @@ std::string Store::sync_run(const fs::path& run_directory) {
       "'lost', 'blocked')",
       id);  // of the last two, which may be wrong, records may show late
   while (active->next()) news[active->text(0)];
+  // Elements of an earlier list, and what stood for them before any was known.
+  if (extension > 0) {
+    std::erase_if(news, [&](const auto& job) {
+      return !database_.query("SELECT 1 FROM jobs WHERE run = ? AND name = ?", id, job.first)
+                  ->next();
+    });
+  }
   ExistingFolders folders;
   std::vector<JobEvent> found;
   uint64_t found_bytes = 0;

@@ -22,6 +22,7 @@
 #include "base/sha256.h"
 #include "base/text.h"
 #include "engine/plan/data_identity.h"
+#include "engine/plan/extension.h"
 #include "engine/supervisor/content_hash.h"
 #include "engine/supervisor/declared_outputs.h"
 
@@ -253,6 +254,21 @@ void seal(const fs::path& file, PublishedEntry& entry) {
   }
 }
 
+/// The output holds values for an axis.
+void check_list(const JobSpec& spec, const AttemptFiles& files, const std::string& name,
+                const Json& outputs) {
+  const std::string what = "output '" + name + "'";
+  const Json& value = outputs.at(name).at("value");
+  if (!value.is_string()) {
+    values_of_list(value, what);
+    return;
+  }
+  const fs::path published = value.get<std::string>();
+  const fs::path inner = published.lexically_relative(spec.job_directory);
+  const bool is_here = !inner.empty() && *inner.begin() != "..";
+  values_in_text(read_list(is_here ? place_of(spec, files, inner) : published, what), what);
+}
+
 void link_outputs(const JobSpec& spec, const AttemptFiles& files) {
   const fs::path link = spec.job_directory / "outputs";
   const fs::path temporary = spec.job_directory / ("outputs.tmp." + std::to_string(::getpid()));
@@ -289,7 +305,9 @@ Outputs collect_outputs(const JobSpec& spec, const AttemptFiles& files) {
   const Json reported =
       read_object(files.outputs_file(), "$DLFLOW_OUTPUTS/outputs.json", R"({"model": "model.pt"})");
   for (const auto& [name, given] : reported.items()) collector.add(name, given);
-  return collector.take();
+  Outputs outputs = collector.take();
+  for (const std::string& name : spec.lists) check_list(spec, files, name, outputs.values);
+  return outputs;
 }
 
 Publication publication_of(const JobSpec& spec, const AttemptFiles& files, const Json& values) {

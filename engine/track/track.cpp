@@ -43,6 +43,7 @@ std::vector<Tracked> tracked_jobs(const ReportedRun& run) {
   for (size_t i = 0; i < jobs.size() && i < run.plan.jobs.size(); ++i) {
     if (jobs[i].attempt == 0) continue;  // of a reused result the run that made it tells
     const PlannedJob& planned = run.plan.jobs[i];
+    if (planned.name != jobs[i].job) continue;  // the run has just got more jobs
     Reported reported = read_reported_job(jobs[i].directory);
     const bool numbers = jobs[i].metrics.is_object() && !jobs[i].metrics.empty();
     if (reported.curves.empty() && !numbers) continue;

@@ -34,6 +34,25 @@ class Axes(Chain):
         self.assertNotEqual(ids["train[d=x,lr=1]"].split("_")[0], ids["train[d=y,lr=1]"].split("_")[0])
         self.assertNotIn("aftercorr", names)
 
+    def test_a_job_submits_the_array_that_it_has_listed(self):
+        self.write("w.yaml", f"""
+            name: fan
+            steps:
+              split: {{run: 'echo [1, 2, 3] > l', outputs: {{l: l}}}}
+              work:
+                matrix: {{n: "${{{{ steps.split.outputs.l }}}}"}}
+                run: echo $DLFLOW_MATRIX_N | tee -a {self.folder}/trace > o
+                outputs: {{o: o}}
+              merge: {{run: [sh, -c, 'cat $0 > {self.folder}/all', "${{{{ join(steps.work.outputs.o, ' ') }}}}"]}}
+        """)
+        run = self.submit()
+        cluster.wait_until(lambda: self.states(run).get("merge") == "succeeded", 90, "the job's own submission")
+        self.assertEqual(sorted(self.trace()), ["1", "2", "3"])
+        self.assertEqual((self.folder / "all").read_text().split(), ["1", "2", "3"])
+        ids = self.ids(run)
+        self.assertEqual(len({ids[f"work[n={n}]"].split("_")[0] for n in (1, 2, 3)}), 1)
+        self.assertEqual(self.status(run)["state"], "succeeded")
+
     def test_a_sweep_that_may_fail_goes_on_without_anybody(self):
         self.write("w.yaml", f"""
             name: may

@@ -23,6 +23,7 @@ class FakeMachine : public Backend {
   /// What happens while the engine waits. May throw Killed.
   std::function<void()> while_waiting;
 
+  std::map<std::string, Json> outputs;   ///< by job: what it leaves
   std::map<std::string, int> successes;  ///< by job
   std::vector<std::string> overlaps;     ///< jobs that began while another pass of them ran
   std::vector<std::string> repeated;     ///< jobs that began after they had succeeded
@@ -179,7 +180,9 @@ class FakeMachine : public Backend {
 
   void record(const Pass& pass, JobState state) {
     clock_.advance(std::chrono::milliseconds(1));
-    record_state(events_file(pass.submission).parent_path(), state, clock_.now());
+    const auto left = outputs.find(pass.submission.name);
+    record_state(events_file(pass.submission).parent_path(), state, clock_.now(), {},
+                 left == outputs.end() ? Json::object() : left->second);
   }
 
   FakeClock& clock_;

@@ -23,6 +23,7 @@ class FakeNodes {
  public:
   FakeNodes(FakeBatchSystem& batch, FakeClock& clock) : batch_(batch), clock_(clock) {}
 
+  std::map<std::string, Json> outputs;   ///< by job: what it leaves
   std::map<std::string, int> runs;       ///< by job: how many of its passes have begun
   std::map<std::string, int> successes;  ///< by job
   std::vector<std::string> overlaps;     ///< jobs that began while another pass of them ran
@@ -163,7 +164,9 @@ class FakeNodes {
     const auto attempt = attempt_directory(task.spec.job_directory, task.attempt);
     const std::filesystem::path file = attempt / "events.jsonl";
     const auto size = std::filesystem::exists(file) ? std::filesystem::file_size(file) : 0;
-    record_state(attempt, state, clock_.now(), {}, Json::object(), id);
+    const auto left = outputs.find(task.spec.job);
+    record_state(attempt, state, clock_.now(), {},
+                 left == outputs.end() ? Json::object() : left->second, id);
     if (late_records == 0 && !unseen_.contains(file)) return;
     late_records = std::max(0, late_records - 1);
     unseen_[file] += read_file(file).substr(size);

@@ -8,6 +8,7 @@ namespace dlflow::test {
 class SilentObserver : public Observer {
  public:
   void began(const Plan&, const RunStatus&) override {}
+  void extended(const Plan&, const RunStatus&) override {}
   void event(const JobEvent&) override {}
   void tick(Time) override {}
   void stopping() override {}

@@ -31,6 +31,11 @@ class RecordingObserver : public Observer {
     heard.clear();
     for (const JobRow& job : status.jobs) states[job.job] = job.state;
   }
+  void extended(const Plan&, const RunStatus& status) override {
+    states.clear();
+    for (const JobRow& job : status.jobs) states[job.job] = job.state;
+    heard.emplace_back("extended");
+  }
   void event(const JobEvent& event) override {
     if (!event.state) return;
     states[event.job] = *event.state;

@@ -10,6 +10,7 @@
 #include "engine/plan/withdrawn.h"
 #include "engine/run/again.h"
 #include "engine/run/chain/adoption.h"
+#include "engine/run/chain/lists.h"
 #include "engine/run/chain/login_jobs.h"
 #include "engine/run/chain/observation.h"
 #include "engine/supervisor/launch.h"
@@ -30,6 +31,11 @@ class Cancellation {
       if (run_.jobs()[job].state == JobState::Submitting) {  // a submission that did not get so far
         run_.set_id(job, "");
         waiting_.push_back(job);
+        continue;
+      }
+      // A job that lists submits what is planned.
+      if (run_.jobs()[job].state == JobState::Planned && fans_out(run_.plan())) {
+        planned_.push_back(job);
         continue;
       }
       const auto found = at_work.find(run_.name(job));
@@ -61,12 +67,15 @@ class Cancellation {
 
   /// Records it. What is recorded as cancelled may be submitted again at once.
   CancelResult record() {
-    for (const uint32_t job : waiting_) {
-      run_.record().decide(job, JobState::Cancelled, "cancelled by `dlflow cancel`");
+    for (const std::vector<uint32_t>* jobs : {&waiting_, &planned_}) {
+      for (const uint32_t job : *jobs) {
+        run_.record().decide(job, JobState::Cancelled, "cancelled by `dlflow cancel`");
+      }
     }
     run_.save();
     run_.services().store.settle_run_state(run_.plan().directory.string());
-    return {.cancelled = waiting_.size() + asked_before_.size(), .saving = saving_};
+    return {.cancelled = waiting_.size() + planned_.size() + asked_before_.size(),
+            .saving = saving_};
   }
 
   /// Throws Error{InvalidInput} if the batch system has refused to end some.
@@ -120,6 +129,7 @@ class Cancellation {
 
   ChainRun& run_;
   std::vector<uint32_t> waiting_;
+  std::vector<uint32_t> planned_;  // that nobody has yet
   std::vector<uint32_t> asked_before_;
   size_t saving_ = 0;
   size_t refused_ = 0;

@@ -1,5 +1,6 @@
 #include "engine/run/chain/chain.h"
 
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <string_view>
@@ -12,6 +13,7 @@
 #include "engine/run/cancel_request.h"
 #include "engine/run/chain/cancellation.h"
 #include "engine/run/chain/fit.h"
+#include "engine/run/chain/lists.h"
 #include "engine/run/chain/observation.h"
 #include "engine/run/chain/submission.h"
 
@@ -67,13 +69,59 @@ void create_chain(Plan& plan, const ChainServices& services, const fs::path& pro
   record_new_run(plan, services.store);
 }
 
+namespace {
+
+ChainResult submit_once(const fs::path& run_directory, const PlanAgain& again,
+                        const FoundLists& lists, const ChainServices& services) {
+  ChainRun run(run_directory, services);
+  return submit_missing_jobs(run, again, lists);
+}
+
+/// Adds what a further round of the same call did.
+void add(ChainResult& result, ChainResult&& more) {
+  const auto append = [](auto& to, auto& from) {
+    to.insert(to.end(), std::make_move_iterator(from.begin()), std::make_move_iterator(from.end()));
+  };
+  append(result.submitted, more.submitted);
+  append(result.adopted, more.adopted);
+  append(result.repointed, more.repointed);
+  append(result.too_early, more.too_early);
+  result.held_back = more.held_back;
+  result.excluded_nodes = std::move(more.excluded_nodes);
+  result.later_here = std::move(more.later_here);
+  result.failed_here = std::move(more.failed_here);
+  result.interrupted = more.interrupted;
+}
+
+ChainResult submit_all(const fs::path& run_directory, const PlanAgain& again,
+                       const ChainServices& services) {
+  FoundLists lists = lay_out_lists(run_directory, services, again.none);
+  ChainResult result = submit_once(run_directory, again, lists, services);
+  // A result that was reused, or made on the login node, may list what is to be submitted, too.
+  while (!result.interrupted) {
+    lists = lay_out_lists(run_directory, services, again.none);
+    if (!lists.any) break;
+    add(result, submit_once(run_directory, {.none = again.none}, lists, services));
+  }
+  return result;
+}
+
+}  // namespace
+
 ChainResult submit_chain(const fs::path& run_directory, const PlanAgain& again,
                          const ChainServices& services) {
   require_here(run_directory, services.batch);
   const RunLock lock(run_directory);
   withdraw_cancel_request(run_directory);  // it was meant for a submission before us
-  ChainRun run(run_directory, services);
-  return submit_missing_jobs(run, again);
+  return submit_all(run_directory, again, services);
+}
+
+ChainResult submit_listed(const fs::path& run_directory, const ChainServices& services) {
+  constexpr std::chrono::minutes kPatience(1);  // for who submits other jobs of the run
+  require_here(run_directory, services.batch);
+  const RunLock lock(run_directory, kPatience);
+  if (is_cancel_requested(run_directory)) return {};
+  return submit_all(run_directory, {.none = true}, services);
 }
 
 CancelResult cancel_chain(const fs::path& run_directory, const std::vector<std::string>& names,

@@ -57,6 +57,12 @@ void create_chain(Plan& plan, const ChainServices& services,
 ChainResult submit_chain(const std::filesystem::path& run_directory, const PlanAgain& again,
                          const ChainServices& services);
 
+/// For a job that has ended well, on its node: lays out the list that it left, and submits what
+/// that makes, and whatever else nobody has yet. What was cancelled or lost stays so, and a
+/// submission that is to stop does. Throws as submit_chain.
+ChainResult submit_listed(const std::filesystem::path& run_directory,
+                          const ChainServices& services);
+
 struct CancelResult {
   size_t cancelled = 0;
   size_t saving = 0;  ///< were asked to save a checkpoint and to end

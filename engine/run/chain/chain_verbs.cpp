@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "engine/plan/extension.h"
 #include "engine/plan/places.h"
 #include "engine/plan/run_directory.h"
 #include "engine/run/chain/login_jobs.h"
@@ -52,6 +53,7 @@ void say_what_waits_here(const std::filesystem::path& run_directory, RunStatus& 
                                [](const JobRow& row) { return row.state == JobState::Planned; });
   if (!any || run_profile(run_directory).classes.empty()) return;
   const Plan plan = load_run(run_directory);
+  if (plan.jobs.size() != jobs.size()) return;  // it has just got more of them
   std::vector<JobState> states;
   for (const JobRow& row : status.jobs) states.push_back(row.state);
   const auto all_before = login_jobs_before(plan, states);
@@ -62,6 +64,27 @@ void say_what_waits_here(const std::filesystem::path& run_directory, RunStatus& 
         *before == job ? "runs" : "waits for " + plan.jobs[*before].name + ", which runs";
     status.jobs[job].reason = here + " on the login node: dlflow run --resume " + status.run +
                               " once what it needs has ended";
+  }
+}
+
+/// Of what stands for elements that a step has yet to list.
+void say_what_waits_for_lists(const std::filesystem::path& run_directory, RunStatus& status) {
+  const bool any = std::ranges::any_of(status.jobs, [](const JobRow& row) {
+    return row.state == JobState::Planned && row.element.find('?') != std::string::npos;
+  });
+  if (!any) return;
+  const Plan plan = load_run(run_directory);
+  if (plan.jobs.size() != status.jobs.size()) return;  // it has just got more of them
+  for (uint32_t job = 0; job < plan.jobs.size(); ++job) {
+    if (!is_open(plan, job) || status.jobs[job].state != JobState::Planned) continue;
+    bool has_list = true;
+    plan.graph.each_parent(
+        job, [&](uint32_t parent) { has_list &= satisfies_dependents(status.jobs[parent].state); });
+    if (has_list) continue;
+    const std::string who = plan.profile.submit_from_jobs
+                                ? ", and then submits"
+                                : "; once it has: dlflow run --resume " + status.run;
+    status.jobs[job].reason = as_listed(plan.workflow.steps[plan.jobs[job].step].matrix) + who;
   }
 }
 
@@ -138,6 +161,7 @@ std::vector<RunStatus> ChainVerbs::refresh(
       }
     }
     say_what_waits_here(run_directories[run], status);
+    say_what_waits_for_lists(run_directories[run], status);
     statuses.push_back(std::move(status));
   }
   return statuses;

@@ -9,6 +9,7 @@
 #include "base/fault.h"
 #include "base/units.h"
 #include "engine/backend/local.h"
+#include "engine/plan/extension.h"
 #include "engine/plan/layout.h"
 #include "engine/plan/places.h"
 #include "engine/plan/retry.h"
@@ -24,7 +25,7 @@ using namespace std::chrono_literals;
 std::vector<uint32_t> login_jobs_of(const Plan& plan) {
   std::vector<uint32_t> jobs;
   for (uint32_t job = 0; job < plan.jobs.size(); ++job) {
-    if (is_on_login_node(plan, plan.jobs[job])) jobs.push_back(job);
+    if (is_on_login_node(plan, plan.jobs[job]) && !is_open(plan, job)) jobs.push_back(job);
   }
   return jobs;
 }
@@ -51,6 +52,9 @@ class LoginJobs {
         node_(run.services(), run.plan().profile),
         backend_(node_.backend()),
         mine_(login_jobs_of(run.plan())) {
+    std::erase_if(mine_, [&run](uint32_t job) {
+      return waits_for_list(run, job) && !is_under_way(run.jobs()[job].state);
+    });
     backend_.begin(run.plan().directory);
   }
 

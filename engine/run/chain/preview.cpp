@@ -5,6 +5,7 @@
 
 #include "engine/batch/batches.h"
 #include "engine/batch/limits.h"
+#include "engine/plan/extension.h"
 #include "engine/plan/places.h"
 #include "engine/run/chain/fit.h"
 #include "engine/run/chain/round.h"
@@ -21,9 +22,13 @@ std::vector<uint32_t> parents_of(const PlannedBatch& planned) {
 
 std::vector<Standing> standings_of(const Plan& plan) {
   std::vector<Standing> standings(plan.jobs.size());
+  std::vector<bool> waits_for_list(plan.jobs.size(), false);
   for (uint32_t job = 0; job < plan.jobs.size(); ++job) {
     const PlannedJob& planned = plan.jobs[job];
-    if (planned.action != Action::Reuse && !is_on_login_node(plan, planned))
+    bool waits = is_open(plan, job);
+    plan.graph.each_parent(job, [&](uint32_t parent) { waits |= waits_for_list[parent]; });
+    waits_for_list[job] = waits;
+    if (planned.action != Action::Reuse && !is_on_login_node(plan, planned) && !waits)
       standings[job].kind = Standing::Kind::ToSubmit;
   }
   return standings;

@@ -10,6 +10,7 @@
 #include "base/file.h"
 #include "engine/batch/batches.h"
 #include "engine/batch/limits.h"
+#include "engine/plan/extension.h"
 #include "engine/plan/places.h"
 #include "engine/plan/run_directory.h"
 #include "engine/plan/withdrawn.h"
@@ -71,11 +72,12 @@ std::vector<Standing> standing(const ChainRun& run, const ChainRepair& repair) {
     Standing& mine = result[job];
     if (satisfies_dependents(state) || state == JobState::Skipped) continue;
     mine = {Kind::LeftOut, run.id(job)};
+    if (is_open(run.plan(), job)) continue;  // with it goes what waits for it
     if (is_on_login_node(run.plan(), run.plan().jobs[job])) continue;
     if (state == JobState::Queued || state == JobState::Running || repair.contains(job)) {
       mine.kind = Kind::Waiting;
     } else if (state == JobState::Planned || state == JobState::Submitting) {
-      mine.kind = Kind::ToSubmit;
+      mine.kind = waits_for_list(run, job) ? Kind::LeftOut : Kind::ToSubmit;
     }
     run.plan().graph.each_parent(job, [&](uint32_t parent) {
       const bool is_over = run.lets_run(job, parent);
@@ -233,28 +235,32 @@ void reuse_known_results(ChainRun& run) {
 
 }  // namespace
 
-ChainResult submit_missing_jobs(ChainRun& run, const PlanAgain& again) {
+ChainResult submit_missing_jobs(ChainRun& run, const PlanAgain& again, const FoundLists& lists) {
   ChainResult result;
-  recover_login_jobs(run);
+  // What a job submits from its node is new: what has become of other jobs is not asked there,
+  // where their records may show late, and nothing for the login node runs there.
+  if (!again.none) recover_login_jobs(run);
   result.adopted = adopt_doubtful(run);
   run.note_looked_up();
-  const JobsAtWork at_work = look_at_open_jobs(run, Doubt::GiveUp);
+  const JobsAtWork at_work = again.none ? JobsAtWork() : look_at_open_jobs(run, Doubt::GiveUp);
   run.block_hopeless();
   ChainRepair repair(run);
-  keep_waiting_jobs(run, at_work, repair);
-  PlannedAgain planned = plan_jobs_again(run, again, repair);
+  if (!again.none) keep_waiting_jobs(run, at_work, repair);
+  PlannedAgain planned = again.none ? PlannedAgain{} : plan_jobs_again(run, again, repair);
   follow_new_parents(run, at_work, std::move(planned), repair, result.too_early);
   for (uint32_t job = 0; job < run.jobs().size(); ++job) {
     result.kept += satisfies_dependents(run.jobs()[job].state);
   }
   repair.drop_blocked();
+  block_refused(run, lists);
+  reuse_listed(run);
   reuse_known_results(run);
   result.excluded_nodes = nodes_to_exclude(
       run.services().store, read_file_if_exists(run.plan().directory / "cluster").value_or(""),
       run.plan().profile.exclude_nodes);
   const std::string directory = run.plan().directory.string();
   run.services().store.set_run_state(directory, RunState::Running, run.services().clock.now());
-  result.interrupted = run_login_jobs(run);
+  if (!again.none) result.interrupted = run_login_jobs(run);
   try {
     if (!result.interrupted) submit_rounds(run, repair, result);
   } catch (const std::exception&) {

@@ -1,10 +1,11 @@
 #pragma once
 
 #include "engine/run/chain/chain_run.h"
+#include "engine/run/chain/lists.h"
 
 namespace dlflow {
 
-/// See submit_chain().
-ChainResult submit_missing_jobs(ChainRun& run, const PlanAgain& again);
+/// See submit_chain(). \param lists  of the steps that have left one.
+ChainResult submit_missing_jobs(ChainRun& run, const PlanAgain& again, const FoundLists& lists);
 
 }  // namespace dlflow

@@ -1,14 +1,19 @@
 #include "engine/run/local/engine.h"
 
 #include <algorithm>
+#include <map>
+#include <string_view>
 #include <utility>
 
 #include "base/error.h"
 #include "base/fault.h"
+#include "engine/plan/extension.h"
 #include "engine/plan/retry.h"
 #include "engine/plan/run_directory.h"
 #include "engine/plan/secrets.h"
+#include "engine/run/again.h"
 #include "engine/run/cancel_request.h"
+#include "engine/run/restore.h"
 
 namespace dlflow {
 namespace {
@@ -196,18 +201,119 @@ void Engine::block_descendants(uint32_t job) {
   for (const uint32_t child : free) open_if_free(child);
 }
 
+/// Lists come first: they make the jobs that there are.
 void Engine::look_at_open() {
-  std::deque<uint32_t> held_up;
-  while (!open_.empty()) {
-    const uint32_t job = open_.front();
-    open_.pop_front();
-    if (may_start(job)) {
-      settle(job);
-    } else {
-      held_up.push_back(job);
+  do {
+    if (take_lists()) return;
+    std::deque<uint32_t> held_up;
+    while (!open_.empty() && !looks_for_lists_) {
+      const uint32_t job = open_.front();
+      open_.pop_front();
+      if (may_start(job)) {
+        settle(job);
+      } else {
+        held_up.push_back(job);
+      }
+    }
+    open_.insert(open_.begin(), held_up.begin(), held_up.end());
+  } while (looks_for_lists_ && stops_ == 0);
+}
+
+/// Lays out what steps have listed since. Whether all has to wait with it, since a job that runs
+/// would get another number.
+bool Engine::take_lists() {
+  while (std::exchange(looks_for_lists_, false)) {
+    if (stops_ > 0) {
+      looks_for_lists_ = true;
+      return true;
+    }
+    for (uint32_t job = 0; job < jobs().size() && !looks_for_lists_; ++job) {
+      const uint32_t step = plan_.jobs[job].step;
+      if (!satisfies_dependents(jobs()[job].state) || !leaves_lists(plan_, step)) continue;
+      try {
+        auto extension = extension_for(plan_, results_.of(job));
+        if (!extension) continue;
+        Plan next = extended(plan_, *extension);
+        services_.backend.check(next);
+        looks_for_lists_ = true;
+        if (!keeps_active(job, next)) return true;
+        if (has_list_of(plan_, extension->step)) {
+          plan_listed_again(plan_, jobs(), job, [this](uint32_t again, int tries, const auto& why) {
+            record_.plan_again(again, tries, why);
+          });
+          record_.sync();
+          crash_point("listed again");
+          next = extended(plan_, std::move(*extension));
+        }
+        extend(std::move(next));
+      } catch (const Error& error) {
+        if (error.retryable()) throw;
+        give_up_list(plan_.workflow.steps[step].name, error.what());
+      }
     }
   }
-  open_ = std::move(held_up);
+  return false;
+}
+
+/// Every job that is with the back end has the same number in `next`, and none of them has what an
+/// earlier list of `source` gave it.
+bool Engine::keeps_active(uint32_t source, const Plan& next) const {
+  if (active_.empty()) return true;
+  const std::vector<uint32_t> after = descendants_of(plan_, source);
+  return std::ranges::all_of(active_, [&](uint32_t job) {
+    return job < next.jobs.size() && next.jobs[job].name == plan_.jobs[job].name &&
+           !std::ranges::binary_search(after, job);
+  });
+}
+
+/// Goes on with the jobs of `next`. What an engine that is killed here has not done, the next one
+/// does: it loads the run with the extension, or finds the list again.
+void Engine::extend(Plan next) {
+  const std::string folder = plan_.directory.string();
+  record_.save();
+  crash_point("list");
+  write_extension(plan_.directory, next.extensions.back());
+  crash_point("extension");
+  services_.store.sync_run(plan_.directory);
+  crash_point("extended");
+  services_.store.set_run_state(folder, RunState::Running, services_.clock.now());
+  const RunStatus status = services_.store.status(folder);
+  take_reused(next, status);
+  std::vector<JobProgress> known = progress_of(next, services_.store, status);
+  std::map<std::string_view, uint32_t> before;
+  for (uint32_t job = 0; job < jobs().size(); ++job) before[plan_.jobs[job].name] = job;
+  for (uint32_t job = 0; job < known.size(); ++job) {
+    const auto same = before.find(next.jobs[job].name);
+    if (same != before.end()) known[job] = jobs()[same->second];
+  }
+  std::erase_if(events_read_, [this](const auto& read) { return !active_.contains(read.first); });
+  plan_ = std::move(next);
+  record_.replace_jobs(std::move(known));
+  results_.clear();
+  queue_.take_all();
+  open_.clear();
+  was_open_.assign(jobs().size(), false);
+  services_.observer.extended(plan_, status);
+  for (uint32_t job = 0; job < jobs().size(); ++job) {
+    const JobState state = jobs()[job].state;
+    if (state == JobState::Planned) act(job);
+    const bool is_handed_over = active_.contains(job);
+    if (is_under_way(state) && !is_handed_over) queue_.push(job);
+    block_descendants(job);
+  }
+}
+
+/// The step's result cannot be laid out, though the step did well.
+void Engine::give_up_list(const std::string& step, const std::string& reason) {
+  for (uint32_t job = 0; job < jobs().size(); ++job) {
+    const Matrix& matrix = plan_.workflow.steps[plan_.jobs[job].step].matrix;
+    const bool is_meant = std::ranges::any_of(matrix.axes, [&](const MatrixAxis& axis) {
+      return axis.source && axis.source->step == step;
+    });
+    if (!is_meant || jobs()[job].state != JobState::Planned) continue;
+    record_.decide(job, JobState::Blocked, "the list of " + step + ": " + reason);
+    block_descendants(job);
+  }
 }
 
 /// A job that waits for nothing more is skipped, takes a known result, or is to run.
@@ -217,6 +323,12 @@ void Engine::settle(uint32_t job) {
     record_.decide(job, JobState::Skipped, words(inputs));
     return act(job);
   }
+  if (is_open(plan_, job)) {  // it stands for elements, and is none
+    if (jobs()[job].state == JobState::Planned) {
+      record_.decide(job, JobState::Blocked, "no list was left for it");
+    }
+    return act(job);
+  }
   if (plan_.jobs[job].action == Action::DecideLater) {
     const auto left = [this](uint32_t parent) { return results_.of(parent); };
     auto known = reusable_result(plan_, job, parents_as_seen(plan_, job, left), services_.store);
@@ -224,12 +336,13 @@ void Engine::settle(uint32_t job) {
   }
   if (!plan_.reused.contains(job)) return queue_.push(job);
   record_.reuse(job);
+  looks_for_lists_ |= leaves_lists(plan_, plan_.jobs[job].step);
   act(job);
 }
 
 void Engine::start_jobs() {
   const auto may = [this](uint32_t job) { return may_start(job); };
-  if (stops_ > 0) return;
+  if (stops_ > 0 || looks_for_lists_) return;
   while (const auto job = queue_.pop(services_.clock.now(), active_, may)) start(*job);
 }
 
@@ -258,12 +371,17 @@ void Engine::start(uint32_t job) {
 void Engine::take(const Update& update) {
   crash_point("ingest");
   const uint32_t job = update.job;
+  // Of an element that a later list left out.
+  if (job >= jobs().size() || update.event.job != plan_.jobs[job].name) return;
   const bool moved =
       update.recorded ? record_.take(job, update.event) : record_.observe(job, update.event);
   const JobState state = jobs()[job].state;
   if (!moved || state == JobState::Running) return;
   active_.erase(job);
-  if (state == JobState::Succeeded) results_.add(job, update.event);
+  if (state == JobState::Succeeded) {
+    results_.add(job, update.event);
+    looks_for_lists_ |= leaves_lists(plan_, plan_.jobs[job].step);
+  }
   act(job, update.event.reason);
 }
 

@@ -63,6 +63,10 @@ class Engine {
   void open_if_free(uint32_t job);
   void block_descendants(uint32_t job);
   void look_at_open();
+  bool take_lists();
+  void extend(Plan next);
+  bool keeps_active(uint32_t source, const Plan& next) const;
+  void give_up_list(const std::string& step, const std::string& reason);
   void settle(uint32_t job);
   void start_jobs();
   void start(uint32_t job);
@@ -83,6 +87,7 @@ class Engine {
   std::deque<uint32_t> open_;                 // wait for nothing more, not yet settled
   std::vector<bool> was_open_;                // by job
   StartQueue queue_;                          // to be handed over
+  bool looks_for_lists_ = true;               // a step may have left a list that is not laid out
   std::vector<bool> precedes_always_;         // by step
   std::set<uint32_t> active_;                 // handed over, not ended
   std::map<uint32_t, uint64_t> events_read_;  // of recovered attempts, see Submission

@@ -15,6 +15,9 @@ class ParentResults {
   ParentResults(const Plan& plan, const Jobs& jobs) : plan_(plan), jobs_(jobs) {}
 
   /// `job` succeeded; `end` is the event that says so.
+  /// The plan has other jobs now.
+  void clear() { results_.clear(); }
+
   void add(uint32_t job, const JobEvent& end);
 
   /// The result of a finished job. The record of one that ended before this engine began is read

@@ -26,7 +26,7 @@ namespace {
   [[maybe_unused]] const auto& [name, file, scheduler, cores, memory, gpus, slurm, gridengine,
                                 ranks_per_node, node, limits, launcher, container, setup,
                                 environment, inherit, runs, cache, cache_budget, scratch,
-                                scratch_budget, exclude_nodes, classes] = profile;
+                                scratch_budget, exclude_nodes, submit_from_jobs, classes] = profile;
 }
 
 /// The same of a class, which the steps below name.
@@ -72,6 +72,7 @@ Profile whole_profile() {
   profile.scratch = "/local";
   profile.scratch_budget_bytes = 26;
   profile.exclude_nodes = 38;
+  profile.submit_from_jobs = false;
   profile.classes = {whole_class()};
   return profile;
 }
@@ -185,6 +186,7 @@ TEST_CASE("a job's spec has all that its step, the profile and the plan say", "[
       {"always", true},
       {"require", {{{"metric", "accuracy"}, {"comparison", ">="}, {"bound", 0.88}}}},
       {"outputs", {{"model", "model.bin"}}},
+      {"lists", Json::array()},
       {"parents",
        {{{"step", "data"},
          {"element", Json::object()},
@@ -351,8 +353,8 @@ TEST_CASE("a plan that an older dlflow froze is read as it was meant", "[plan]")
   json.erase("data");
   json["steps"]["t"].erase("conditions");
   json["steps"]["data"].erase("sees_run");
-  for (const char* key :
-       {"container", "inherit", "scratch_budget_bytes", "classes", "exclude_nodes"}) {
+  for (const char* key : {"container", "inherit", "scratch_budget_bytes", "classes",
+                          "exclude_nodes", "submit_from_jobs"}) {
     json["profile"].erase(key);
   }
   json["profile"]["limits"].erase("submit_interval_s");
@@ -366,6 +368,7 @@ TEST_CASE("a plan that an older dlflow froze is read as it was meant", "[plan]")
   expected.inherit.clear();
   expected.scratch_budget_bytes = 0;
   expected.exclude_nodes = 0;
+  expected.submit_from_jobs = true;
   expected.classes.clear();
   expected.limits.submit_interval = 0s;
   CHECK(settings.profile == expected);

@@ -34,11 +34,22 @@ constexpr const char* kWorkflows[] = {
   b: {run: ./b, needs: [a]}
   c: {run: ./c}
   d: {run: ./d, needs: [b, c]}
+)",
+    R"(
+  list: {run: ./list, outputs: {l: l}, retry: {attempts: 2}}
+  a: {run: ./a, matrix: {n: "${{ steps.list.outputs.l }}"}}
+  more: {run: ./more, outputs: {l: l}, needs: [a]}
+  b: {run: ./b, matrix: {n: "${{ steps.list.outputs.l }}", m: "${{ steps.more.outputs.l }}"}, needs: [a]}
+  beside: {run: ./beside}
+  c: {run: ./c, needs: [b, beside]}
 )"};
+
+Json listed(const Json& list) { return {{"l", {{"value", list}, {"sha256", list.dump()}}}}; }
 
 class Simulation {
  public:
-  explicit Simulation(uint32_t seed) : dice_(seed), run_(kWorkflows[dice_.below(3)]) {
+  explicit Simulation(uint32_t seed) : dice_(seed), run_(kWorkflows[dice_.below(4)]) {
+    machine_.outputs = {{"list", listed({1, 2, 3})}, {"more", listed({"x", "y"})}};
     machine_.while_waiting = [this] { shell_.by_others([this] { let_time_pass(); }); };
   }
 

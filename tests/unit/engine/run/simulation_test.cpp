@@ -40,11 +40,22 @@ constexpr const char* kWorkflows[] = {
   a: {run: ./a, matrix: {d: [1, 2]}}
   b: {run: ./b, needs: [a], matrix: {l: [1, 2], d: [1, 2]}}
   c: {run: ./c, needs: [b], matrix: {d: [1, 2]}}
+)",
+    R"(
+  list: {run: ./list, outputs: {l: l}}
+  a: {run: ./a, matrix: {n: "${{ steps.list.outputs.l }}"}}
+  more: {run: ./more, outputs: {l: l}, needs: [a]}
+  b: {run: ./b, matrix: {n: "${{ steps.list.outputs.l }}", m: "${{ steps.more.outputs.l }}"}, needs: [a]}
+  beside: {run: ./beside}
+  c: {run: ./c, needs: [b, beside]}
 )"};
+
+Json listed(const Json& list) { return {{"l", {{"value", list}, {"sha256", list.dump()}}}}; }
 
 class Simulation {
  public:
-  explicit Simulation(uint32_t seed) : dice_(seed), world_(kWorkflows[choose(4)]) {
+  explicit Simulation(uint32_t seed) : dice_(seed), world_(kWorkflows[choose(5)]) {
+    world_.nodes.outputs = {{"list", listed({1, 2})}, {"more", listed({"x", "y"})}};
     world_.batch.rules.gaps = choose(4) > 0;
     if (choose(4) == 0) world_.batch.rules.max_size = 2;
   }
@@ -156,6 +167,9 @@ class Simulation {
     if (how < 13) {
       note(name + " succeeds");
       world_.nodes.end(id, JobState::Succeeded);
+      if (choose(2) == 0) {
+        dlflow("its job", [this] { submit_listed(world_.directory, world_.services()); });
+      }
     } else if (how < 16) {
       note(name + " fails");
       world_.nodes.end(id, JobState::Failed);

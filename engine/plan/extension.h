@@ -1,0 +1,77 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/json.h"
+#include "engine/plan/plan.h"
+
+/// Fan-out known at run time: the values of an axis come from a step's output.
+///
+/// Until that step has ended, its axis has one value, null, which stands for all: the plan has one
+/// job for all elements of the step, and this job never runs. When the list is known, an
+/// *extension* is written into the run, once, and never changed. From then on the plan has a job
+/// for each value. A later list of the same step replaces the earlier one.
+///
+/// The jobs of steps that wait for no list come first in a plan, then those of each extension in
+/// the order of their numbers, then what is still open. So an extension changes the number of no
+/// job that can have begun, unless it replaces an earlier list.
+namespace dlflow {
+
+/// The number of values that a list has at most.
+inline constexpr size_t kMaxListed = 10'000;
+
+/// The outputs of step `step` that hold the values of an axis.
+std::set<std::string> listed_outputs(const Workflow& workflow, std::string_view step);
+
+/// The values that `list` gives to an axis. Throws Error{InvalidInput} saying why it gives none;
+/// `what` is what holds the list: "output 'parts'".
+AxisValues values_of_list(const Json& list, const std::string& what);
+
+/// As values_of_list, of the text of a file.
+AxisValues values_in_text(std::string_view text, const std::string& what);
+
+/// The text of the file that holds a list. Throws Error{InvalidInput} if it is none.
+std::string read_list(const std::filesystem::path& file, const std::string& what);
+
+/// Whether a planned step takes the values of an axis from `step`.
+bool leaves_lists(const Plan& plan, uint32_t step);
+
+/// Whether the plan is laid out with a list of this step.
+bool has_list_of(const Plan& plan, const std::string& step);
+
+/// The extension of `plan` that the result of a step asks for: its listed_outputs(), with the next
+/// number. Nothing if the plan is laid out so already. Throws Error as values_of_list, also if the
+/// file that holds a list is not as it was when the step ended.
+std::optional<Extension> extension_for(const Plan& plan, const ParentResult& result);
+
+/// The extensions of a run that count, in their order. Throws Error{Corrupt}.
+std::vector<Extension> read_extensions(const std::filesystem::path& run_directory);
+
+/// The number of the newest extension of a run; 0: it has none.
+int newest_extension(const std::filesystem::path& run_directory);
+
+/// Makes RUN/extensions/N.json, if nobody has made it. Then it would survive a power cut.
+void write_extension(const std::filesystem::path& run_directory, const Extension& extension);
+
+/// Gives the axes of the plan's workflow their values. For what is not laid out yet.
+void take_extensions(Plan& plan, std::vector<Extension> extensions);
+
+/// The plan with one more extension. Nothing is written. Throws Error{InvalidInput} if a job that
+/// the lists make cannot be: "work[part=x]: …".
+Plan extended(const Plan& plan, Extension extension);
+
+/// Whether a job stands for elements that are not known yet.
+bool is_open(const Plan& plan, uint32_t job);
+
+/// In words, of a matrix with an open axis: "as many as `split` lists".
+std::string as_listed(const Matrix& matrix);
+
+}  // namespace dlflow

@@ -1,0 +1,83 @@
+#include "engine/run/chain/from_job.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <exception>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/remove_tree.h"
+#include "engine/batch/batch_file.h"
+#include "engine/plan/run_directory.h"
+#include "engine/run/batch_systems.h"
+#include "engine/run/chain/chain.h"
+#include "engine/store/store.h"
+
+namespace dlflow {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// A store for this call. The one in the home directory is for login nodes: databases and network
+/// file systems do not go well together. All that it has comes from the run's folder.
+class TemporaryHome {
+ public:
+  TemporaryHome() : path_((fs::temp_directory_path() / "dlflow-home.XXXXXX").string()) {
+    if (::mkdtemp(path_.data()) == nullptr) throw_errno("cannot create " + path_, errno);
+  }
+  TemporaryHome(const TemporaryHome&) = delete;
+  TemporaryHome& operator=(const TemporaryHome&) = delete;
+  ~TemporaryHome() {
+    std::error_code ignored;
+    remove_tree(path_, ignored);
+  }
+
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+/// What the batch system told this job would count for the jobs that it submits.
+void leave_allocation() {
+  std::vector<std::string> names;
+  for (char** variable = environ; *variable != nullptr; ++variable) {
+    const std::string_view text = *variable;
+    const std::string_view name = text.substr(0, text.find('='));
+    const bool is_of_job = name.starts_with("SLURM") || name.starts_with("SBATCH_");
+    if (is_of_job && name != "SLURM_CONF") names.emplace_back(name);
+  }
+  for (const std::string& name : names) ::unsetenv(name.c_str());
+}
+
+void submit(const fs::path& run_directory) {
+  const Profile profile = run_profile(run_directory);
+  if (!profile.submit_from_jobs) return;
+  leave_allocation();
+  const TemporaryHome home;
+  Store store(home.path());
+  const auto batch = make_batch_system(profile.scheduler);
+  const SystemClock clock;
+  const ChainResult result = submit_listed(run_directory, {store, *batch, clock});
+  size_t jobs = 0;
+  for (const SubmittedBatch& submitted : result.submitted) jobs += submitted.jobs;
+  std::fprintf(stderr, "%zu jobs submitted, as listed\n", jobs);
+}
+
+}  // namespace
+
+void submit_what_was_listed(const fs::path& batch_file, uint32_t batch, uint32_t task) {
+  try {
+    const JobSpec spec = read_batch_task(batch_file, batch, task).spec;
+    if (!spec.lists.empty()) submit(spec.run_directory);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "error: what the job has listed is not submitted: %s\n", error.what());
+  }
+}
+
+}  // namespace dlflow

@@ -1,0 +1,155 @@
+#include "engine/run/chain/lists.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+#include "base/fault.h"
+#include "base/text.h"
+#include "engine/batch/limits.h"
+#include "engine/plan/extension.h"
+#include "engine/plan/run_directory.h"
+#include "engine/run/again.h"
+#include "engine/run/local/parent_results.h"
+#include "engine/run/restore.h"
+
+namespace dlflow {
+namespace {
+
+bool takes_list(const Step& step) {
+  return std::ranges::any_of(step.matrix.axes,
+                             [](const MatrixAxis& axis) { return axis.source.has_value(); });
+}
+
+bool takes_list_of(const Step& step, const std::string& source) {
+  return std::ranges::any_of(step.matrix.axes, [&](const MatrixAxis& axis) {
+    return axis.source && axis.source->step == source;
+  });
+}
+
+/// What the batch system may have was made for the earlier list.
+void check_idle(const Plan& plan, const Jobs& jobs, uint32_t source) {
+  for (const uint32_t job : descendants_of(plan, source)) {
+    if (!is_under_way(jobs[job].state)) continue;
+    const std::string& step = plan.workflow.steps[plan.jobs[job].step].name;
+    throw Error(Errc::InvalidInput,
+                plan.jobs[source].name + " has listed something else, and " + plan.jobs[job].name +
+                    " waits or runs with the earlier list; `dlflow cancel " + plan.run +
+                    " --step " + shell_quote(step) + "` first, and then the same again");
+  }
+}
+
+/// Whether a job that takes the list of this step is still to run.
+bool is_waited_for(const Plan& plan, const Jobs& jobs, const std::string& source) {
+  for (uint32_t job = 0; job < jobs.size(); ++job) {
+    const Step& step = plan.workflow.steps[plan.jobs[job].step];
+    if (jobs[job].state == JobState::Planned && takes_list_of(step, source)) return true;
+  }
+  return false;
+}
+
+struct NextList {
+  uint32_t source = 0;  ///< the job that left it
+  Extension extension;
+};
+
+/// The next list that is not laid out; nothing if there is none.
+std::optional<NextList> next_list(const Plan& plan, const Jobs& jobs, const ChainServices& services,
+                                  bool from_job, FoundLists& found) {
+  const ParentResults results(plan, jobs);
+  for (uint32_t job = 0; job < jobs.size(); ++job) {
+    const uint32_t step = plan.jobs[job].step;
+    const std::string& name = plan.workflow.steps[step].name;
+    if (!satisfies_dependents(jobs[job].state) || !leaves_lists(plan, step)) continue;
+    if (found.refused.contains(name)) continue;
+    if (from_job && !is_waited_for(plan, jobs, name)) continue;
+    try {
+      auto extension = extension_for(plan, results.of(job));
+      if (!extension) continue;
+      check_limits(extended(plan, *extension), services.batch, std::nullopt);
+      return NextList{job, std::move(*extension)};
+    } catch (const Error& error) {
+      if (error.retryable()) throw;
+      found.refused[name] = error.what();
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+bool fans_out(const Plan& plan) { return std::ranges::any_of(plan.workflow.steps, takes_list); }
+
+bool waits_for_list(const ChainRun& run, uint32_t job) {
+  if (!takes_list(run.step_of(job))) return false;
+  bool waits = false;
+  run.plan().graph.each_parent(job, [&](uint32_t parent) {
+    const bool is_source = takes_list_of(run.step_of(job), run.step_of(parent).name);
+    waits |= is_source && !satisfies_dependents(run.jobs()[parent].state);
+  });
+  return waits;
+}
+
+FoundLists lay_out_lists(const std::filesystem::path& run_directory, const ChainServices& services,
+                         bool from_job) {
+  FoundLists found;
+  while (true) {
+    Plan plan = load_run(run_directory);
+    if (!fans_out(plan)) return found;
+    services.store.sync_run(plan.directory);
+    const RunStatus status = services.store.status(plan.directory.string());
+    take_reused(plan, status);
+    RunRecord record(plan, progress_of(plan, services.store, status), services.store,
+                     services.clock);
+    const auto next = next_list(plan, record.jobs(), services, from_job, found);
+    if (!next) return found;
+    if (has_list_of(plan, next->extension.step)) {
+      check_idle(plan, record.jobs(), next->source);
+      plan_listed_again(plan, record.jobs(), next->source,
+                        [&record](uint32_t job, int tries, const std::string& reason) {
+                          record.plan_again(job, tries, reason);
+                        });
+      record.sync();
+      record.save();
+      crash_point("listed again");
+    }
+    crash_point("list");
+    write_extension(plan.directory, next->extension);
+    crash_point("extension");
+    found.any = true;
+  }
+}
+
+void block_refused(ChainRun& run, const FoundLists& found) {
+  for (const auto& [source, reason] : found.refused) {
+    for (uint32_t job = 0; job < run.jobs().size(); ++job) {
+      if (!takes_list_of(run.step_of(job), source)) continue;
+      if (run.jobs()[job].state != JobState::Planned) continue;
+      run.record().decide(job, JobState::Blocked, "the list of " + source + ": " + reason);
+    }
+  }
+  if (!found.refused.empty()) run.block_hopeless();
+}
+
+void reuse_listed(ChainRun& run) {
+  if (!fans_out(run.plan())) return;
+  const ParentResults results(run.plan(), run.jobs());
+  const auto left = [&results](uint32_t parent) { return results.of(parent); };
+  for (uint32_t job = 0; job < run.jobs().size(); ++job) {
+    const bool is_meant = takes_list(run.step_of(job)) && !is_open(run.plan(), job) &&
+                          run.plan().jobs[job].action == Action::DecideLater;
+    if (!is_meant || run.jobs()[job].state != JobState::Planned) continue;
+    bool all_left_something = true;
+    run.plan().graph.each_parent(job, [&](uint32_t parent) {
+      all_left_something &= satisfies_dependents(run.jobs()[parent].state);
+    });
+    if (!all_left_something) continue;
+    auto known = reusable_result(run.plan(), job, parents_as_seen(run.plan(), job, left),
+                                 run.services().store);
+    if (known) run.plan().reused[job] = std::move(*known);
+  }
+}
+
+}  // namespace dlflow

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <string>
+
+#include "engine/run/chain/chain_run.h"
+
+/// Fan-out known at run time, in a batch system; see engine/plan/extension.h.
+///
+/// What waits for a list is not submitted with the rest of the chain. Who looks after the list is
+/// there (`dlflow run --resume`: a person, or the job that left it) writes the extension, and then
+/// submits what it makes as any job that is missing.
+namespace dlflow {
+
+/// Whether a step takes the values of an axis from another.
+bool fans_out(const Plan& plan);
+
+/// Whether the job is an element of a list that may be another one by the time it could run: its
+/// source has yet to end.
+bool waits_for_list(const ChainRun& run, uint32_t job);
+
+struct FoundLists {
+  bool any = false;                                 ///< the run has jobs that it had not before
+  std::map<std::string, std::string> refused = {};  ///< step -> why its list makes no jobs
+};
+
+/// Lays out what steps have listed since. For whoever holds RunLock. Throws Error{InvalidInput} if
+/// a list replaces an earlier one that jobs wait or run with.
+/// \param from_job  a job asks, and nobody else: what people have cancelled stays so.
+FoundLists lay_out_lists(const std::filesystem::path& run_directory, const ChainServices& services,
+                         bool from_job = false);
+
+/// Blocks what a refused list would make.
+void block_refused(ChainRun& run, const FoundLists& found);
+
+/// Takes the known results of elements that wait for nothing any more.
+void reuse_listed(ChainRun& run);
+
+}  // namespace dlflow

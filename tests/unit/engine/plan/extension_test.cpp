@@ -1,0 +1,227 @@
+#include "engine/plan/extension.h"
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/sha256.h"
+#include "engine/plan/layout.h"
+#include "tests/support/catch.h"
+#include "tests/support/parsed.h"
+#include "tests/support/temp_dir.h"
+#include "tests/unit/engine/plan/plan_of.h"
+
+using namespace dlflow;
+using Catch::Matchers::Contains;
+using test::parsed;
+using test::plan_of;
+
+namespace {
+
+using Names = std::vector<std::string>;
+
+constexpr const char* kFan = R"(
+name: w
+steps:
+  split: {run: ./split, outputs: {parts: p.json}}
+  work:
+    matrix: {part: "${{ steps.split.outputs.parts }}"}
+    run: [./work, "${{ matrix.part }}"]
+    resources: {cpus_per_rank: "${{ matrix.part }}"}
+    outputs: {o: o}
+  merge: {run: [./merge, "${{ join(steps.work.outputs.o, ' ') }}"]}
+  other: {run: ./other, outputs: {l: l}}
+  late: {matrix: {n: "${{ steps.other.outputs.l }}"}, run: ./late, needs: [work]}
+  beside: {run: ./beside}
+)";
+
+Names names(const Plan& plan) {
+  Names result;
+  for (const PlannedJob& job : plan.jobs) result.push_back(job.name);
+  return result;
+}
+
+Extension list_of(int number, const std::string& step, const std::string& output,
+                  const Json& list) {
+  return {.number = number,
+          .step = step,
+          .lists = {{output, values_of_list(list, "it")}},
+          .hashes = {{output, sha256_hex(list.dump())}}};
+}
+
+ParentResult result_of(const std::string& step, const std::string& output, const Json& value) {
+  ParentResult result;
+  result.step = step;
+  result.outputs = {{output, {{"value", value}, {"sha256", sha256_hex(value.dump())}}}};
+  return result;
+}
+
+std::string refusal(const std::string& text) {
+  try {
+    values_in_text(text, "output 'p'");
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+}  // namespace
+
+TEST_CASE("until its list is known, one job stands for all elements of a step", "[extension]") {
+  const Plan plan = plan_of(parsed(kFan));
+  CHECK(names(plan) == Names{"split", "other", "beside", "work[part=?]", "merge", "late[n=?]"});
+  CHECK(is_open(plan, 3));
+  CHECK_FALSE(is_open(plan, 4));
+  CHECK(plan.jobs[3].action == Action::DecideLater);
+  CHECK(plan.jobs[3].cause == Cause::WaitsForList);
+  CHECK(plan.graph.parents(3) == std::vector<JobRange>{{0, 1}});
+  CHECK(plan.graph.parents(4) == std::vector<JobRange>{{3, 1}});
+  CHECK(job_spec(plan, 0).lists == std::set<std::string>{"parts"});
+  CHECK(job_spec(plan, 2).lists.empty());
+}
+
+TEST_CASE("an extension changes the number of no job that was known", "[extension]") {
+  const Plan plan = plan_of(parsed(kFan));
+  const Plan one = extended(plan, list_of(1, "split", "parts", {2, 3}));
+  CHECK(names(one) ==
+        Names{"split", "other", "beside", "work[part=2]", "work[part=3]", "merge", "late[n=?]"});
+  CHECK(one.jobs[4].resources.cpus_per_rank == 3);
+  CHECK(one.jobs[4].action == Action::DecideLater);
+  CHECK(one.graph.parents(5) == std::vector<JobRange>{{3, 2}});
+  const Plan two = extended(one, list_of(2, "other", "l", {"x"}));
+  CHECK(names(two) ==
+        Names{"split", "other", "beside", "work[part=2]", "work[part=3]", "merge", "late[n=x]"});
+  CHECK(job_spec(two, 6).parents.size() == 3);
+  // The other way round, what needs both comes with the later one.
+  const Plan other = extended(plan, list_of(1, "other", "l", {"x"}));
+  CHECK(names(extended(other, list_of(2, "split", "parts", {2}))) ==
+        Names{"split", "other", "beside", "work[part=2]", "merge", "late[n=x]"});
+}
+
+TEST_CASE("values of a list are as good as values in the file", "[extension]") {
+  const std::string text = kFan;
+  const std::string open = "\"${{ steps.split.outputs.parts }}\"";
+  std::string fixed = text;
+  fixed.replace(fixed.find(open), open.size(), "[2, 3]");
+  fixed.insert(fixed.find("    run: [./work"), "    needs: [split]\n");
+  const Plan listed =
+      extended(plan_of(parsed(text)), list_of(1, "split", "parts", Json::array({2, 3})));
+  const Plan known = plan_of(parsed(fixed));
+  for (const char* job : {"work[part=2]", "work[part=3]", "merge"}) {
+    CHECK(fingerprint_base(listed, *find_job(listed, job)) ==
+          fingerprint_base(known, *find_job(known, job)));
+  }
+}
+
+TEST_CASE("a later list of a step replaces the earlier one", "[extension]") {
+  const Plan one = extended(plan_of(parsed(kFan)), list_of(1, "split", "parts", {2, 3}));
+  const Plan two = extended(one, list_of(2, "split", "parts", {3, 4}));
+  CHECK(names(two) ==
+        Names{"split", "other", "beside", "work[part=3]", "work[part=4]", "merge", "late[n=?]"});
+  CHECK(two.extensions.size() == 1);
+  CHECK(two.extensions[0].number == 2);
+}
+
+TEST_CASE("a result asks for an extension unless the plan is laid out with its list",
+          "[extension]") {
+  const Plan plan = plan_of(parsed(kFan));
+  const auto first = extension_for(plan, result_of("split", "parts", {2, 3}));
+  REQUIRE(first);
+  CHECK(first->number == 1);
+  CHECK(first->lists.at("parts") == AxisValues{2, 3});
+  const Plan one = extended(plan, *first);
+  CHECK_FALSE(extension_for(one, result_of("split", "parts", {2, 3})));
+  CHECK(extension_for(one, result_of("split", "parts", {3, 2})));  // the order counts, in lists
+  CHECK_THROWS_WITH(extension_for(plan, result_of("split", "parts", 3)),
+                    Contains("output 'parts' is a number"));
+  CHECK_THROWS_WITH(extension_for(plan, result_of("split", "other", {1})),
+                    Contains("output 'parts' is missing"));
+}
+
+TEST_CASE("the file of a list is read while it is as it was when its step ended", "[extension]") {
+  const test::TempDir folder;
+  const std::string file = folder.write("p.json", "[1, 2]\n").string();
+  const Plan plan = plan_of(parsed(kFan));
+  ParentResult result;
+  result.step = "split";
+  result.outputs = {{"parts", {{"value", file}, {"sha256", sha256_hex("[1, 2]\n")}}}};
+  const auto extension = extension_for(plan, result);
+  REQUIRE(extension);
+  CHECK(extension->lists.at("parts") == AxisValues{1, 2});
+  folder.write("p.json", "[1, 3]\n");
+  CHECK_THROWS_WITH(extension_for(plan, result), Contains("was changed after its step had ended"));
+  CHECK_FALSE(extension_for(extended(plan, *extension), result));  // it was read before
+}
+
+TEST_CASE("an element that cannot be is named", "[extension]") {
+  CHECK_THROWS_WITH(extended(plan_of(parsed(kFan)), list_of(1, "split", "parts", {1, 0})),
+                    Contains("work[part=0]"));
+  constexpr const char* kPaths = R"(
+name: w
+steps:
+  split: {run: ./split, outputs: {parts: p.json}}
+  get:
+    matrix: {part: "${{ steps.split.outputs.parts }}"}
+    uses: stage
+    with: {sources: [{url: "${{ matrix.part }}"}]}
+)";
+  const Plan plan = plan_of(parsed(kPaths));
+  CHECK_NOTHROW(extended(plan, list_of(1, "split", "parts", {"https://a.org/b"})));
+  CHECK_THROWS_WITH(extended(plan, list_of(1, "split", "parts", {"file:///etc/passwd"})),
+                    Contains("reads file:///etc/passwd, which was not known before"));
+}
+
+TEST_CASE("a file that a list would name is refused before the run", "[extension]") {
+  constexpr const char* kModel = R"(
+name: w
+steps:
+  split: {run: ./split, outputs: {parts: p.json}}
+  train:
+    matrix: {net: "${{ steps.split.outputs.parts }}"}
+    uses: train
+    with: {model: "models/${{ matrix.net }}.yaml", data: /data, epochs: 1}
+)";
+  CHECK_THROWS_WITH(plan_of(parsed(kModel)),
+                    Contains("with.model of step 'train' is a file, which has to be known "
+                             "before the run"));
+}
+
+TEST_CASE("what is no list of different values is refused with the reason", "[extension]") {
+  CHECK(refusal(R"(["a", 1, true, 2.5])") == "");
+  CHECK(refusal(R"([{"a": 1, "name": "x"}, {"a": 1, "name": "y"}])") == "");
+  CHECK_THAT(refusal("a\nb\n"), Contains("output 'p' is no JSON"));
+  CHECK_THAT(refusal("{}"), Contains("is a mapping, and an axis takes its values"));
+  CHECK_THAT(refusal("[]"), Contains("is an empty list"));
+  CHECK_THAT(refusal("[1, 2, 1]"), Contains("holds 1 twice"));
+  CHECK_THAT(refusal("[1, 1.0]"), Contains("twice"));
+  CHECK_THAT(refusal("[1, null]"), Contains("holds null as value 2"));
+  CHECK_THAT(refusal("[[1]]"), Contains("holds a list as value 1"));
+  CHECK_THAT(refusal(R"([{"a": 1}, 2])"), Contains("holds a mapping and a number"));
+  CHECK_THAT(refusal(R"([{"a": 1}, {"b": 1}])"), Contains("with different keys"));
+  CHECK_THAT(refusal(R"([{"a": 1}, {"a": 1, "b": 1}])"), Contains("with different keys"));
+  CHECK_THAT(refusal(R"([{}])"), Contains("an empty mapping"));
+  CHECK_THAT(refusal(R"([{"a b": 1}])"), Contains("the key 'a b'"));
+  CHECK_THAT(refusal(R"([{"name": "x", "a": 1}, {"name": "x", "a": 2}])"),
+             Contains("two values that are called 'x'"));
+  CHECK_THAT(refusal("[\"a\\u0000b\"]"), Contains("a zero byte"));
+  Json most = Json::array();
+  for (size_t i = 0; i < kMaxListed; ++i) most.push_back(i);
+  CHECK(refusal(most.dump()) == "");
+  most.push_back("one more");
+  CHECK_THAT(refusal(most.dump()), Contains("lists 10,001 values"));
+}
+
+TEST_CASE("an extension is written once, and read back with those that count", "[extension]") {
+  const test::TempDir run;
+  CHECK(newest_extension(run.path()) == 0);
+  CHECK(read_extensions(run.path()).empty());
+  const Extension first = list_of(1, "a", "o", {1, 2});
+  const Extension second = list_of(2, "b", "o", {"x"});
+  const Extension third = list_of(3, "a", "o", {3});
+  for (const Extension& extension : {first, second, third}) write_extension(run.path(), extension);
+  CHECK(newest_extension(run.path()) == 3);
+  CHECK(read_extensions(run.path()) == std::vector<Extension>{second, third});
+  write_extension(run.path(), third);  // as a killed engine's successor does
+  CHECK_THROWS_AS(write_extension(run.path(), list_of(3, "a", "o", {4})), Error);
+  CHECK(read_extensions(run.path()) == std::vector<Extension>{second, third});
+  write_file_atomic(run.path() / "extensions" / "2.json", "{\"step\": 1}");
+  CHECK_THROWS_WITH(read_extensions(run.path()), Contains("2.json is damaged"));
+}

@@ -1,0 +1,168 @@
+#include "base/fault.h"
+#include "engine/plan/extension.h"
+#include "engine/run/restore.h"
+#include "tests/support/catch.h"
+#include "tests/support/test_run.h"
+
+using namespace dlflow;
+using namespace dlflow::test;
+using enum JobState;
+using Names = std::vector<std::string>;
+
+namespace {
+
+constexpr const char* kFan = R"(
+  split: {run: ./split, outputs: {parts: p.json}}
+  work: {matrix: {part: "${{ steps.split.outputs.parts }}"}, run: ./work, outputs: {o: o}}
+  merge: {run: [./merge, "${{ join(steps.work.outputs.o, ' ') }}"]}
+)";
+
+/// `step` will leave this list.
+void lists(TestRun& run, const std::string& step, const std::string& output, const Json& list) {
+  run.backend.outputs[step] = {{output, {{"value", list}, {"sha256", list.dump()}}}};
+}
+
+/// Starts the run, and ends its engine at the first call of this crash point.
+void start_until(TestRun& run, const std::string& point) {
+  on_crash_point([&](std::string_view here) {
+    if (here == point) throw Killed();
+  });
+  CHECK_THROWS_AS(run.start(), Killed);
+  on_crash_point({});
+}
+
+}  // namespace
+
+TEST_CASE("a listed step runs each element once, and then what needs them", "[fan_out]") {
+  TestRun run(kFan);
+  lists(run, "split", "parts", {"a", "b"});
+  CHECK(run.start().state == RunState::Succeeded);
+  CHECK(run.backend.submitted == Names{"split", "work[part=a]", "work[part=b]", "merge"});
+  CHECK(run.states() == run.observer.states);
+}
+
+TEST_CASE("an engine that is killed as it lays out a list is followed by one that goes on",
+          "[fan_out]") {
+  const std::string point = GENERATE("list", "extension", "extended");
+  TestRun run(kFan);
+  lists(run, "split", "parts", {"a", "b"});
+  start_until(run, point);
+  sync_idle_run(run.store, run.directory);
+  CHECK(run.state() == RunState::Interrupted);
+  CHECK(run.states().contains("work[part=a]") == (point != "list"));
+  CHECK(run.resume().state == RunState::Succeeded);
+  CHECK(run.backend.submitted == Names{"split", "work[part=a]", "work[part=b]", "merge"});
+  CHECK(newest_extension(run.directory) == 1);
+}
+
+TEST_CASE("a run whose list is not laid out has not succeeded", "[fan_out]") {
+  TestRun run(
+      "  split: {run: ./split, outputs: {parts: p.json}}\n"
+      "  work: {matrix: {part: \"${{ steps.split.outputs.parts }}\"}, run: ./work}\n");
+  lists(run, "split", "parts", {"a"});
+  start_until(run, "list");
+  run.store.rebuild_run(run.directory);
+  CHECK(run.state() == RunState::Interrupted);
+}
+
+TEST_CASE("a list that changes waits for the elements that run, and replaces them", "[fan_out]") {
+  TestRun run(kFan);
+  run.backend.cores = 1;
+  run.backend.held = {"work[part=a]"};
+  lists(run, "split", "parts", {"a", "b"});
+  run.backend.waits_until_killed = 6;
+  CHECK_THROWS_AS(run.start(), Killed);
+  run.backend.waits_until_killed = -1;
+  REQUIRE(run.states()["work[part=a]"] == Running);
+  std::filesystem::remove_all(run.directory / "steps" / "split");  // it has to run again
+  lists(run, "split", "parts", {"b", "c", "d"});
+  run.backend.cores = 2;
+  bool let_go = false;
+  run.observer.on_event = [&](const JobEvent& event) {
+    if (event.job == "split" && event.state == Succeeded) let_go = true;
+    if (let_go) run.backend.held.clear();
+  };
+  CHECK(run.resume().state == RunState::Succeeded);
+  CHECK(run.states() == States{{"split", Succeeded},
+                               {"work[part=b]", Succeeded},
+                               {"work[part=c]", Succeeded},
+                               {"work[part=d]", Succeeded},
+                               {"merge", Succeeded}});
+  CHECK(run.backend.submitted == Names{"split", "work[part=a]", "split#2", "work[part=b]",
+                                       "work[part=c]", "work[part=d]", "merge"});
+}
+
+TEST_CASE("what was made with an earlier list is made again, and what was blocked by it is free",
+          "[fan_out]") {
+  TestRun run(kFan);
+  lists(run, "split", "parts", {"a", "b"});
+  run.backend.fail("work[part=b]");
+  CHECK(run.start().state == RunState::Failed);
+  std::filesystem::remove_all(run.directory / "steps" / "split");
+  lists(run, "split", "parts", {"a", "c"});
+  run.backend.submitted.clear();
+  const std::string point = GENERATE("", "listed again", "list", "extension", "extended");
+  if (point.empty()) {
+    run.resubmit();
+  } else {
+    on_crash_point([&](std::string_view here) {
+      if (here == point) throw Killed();
+    });
+    CHECK_THROWS_AS(run.resubmit(), Killed);
+    on_crash_point({});
+  }
+  CHECK(run.resume().state == RunState::Succeeded);
+  CHECK(run.backend.submitted == Names{"split#2", "work[part=a]#2", "work[part=c]", "merge"});
+}
+
+TEST_CASE("elements of one list run beside those of another, and what needs both comes last",
+          "[fan_out]") {
+  TestRun run(R"(
+  one: {run: ./one, outputs: {l: l}}
+  two: {run: ./two, outputs: {l: l}}
+  a: {matrix: {x: "${{ steps.one.outputs.l }}"}, run: ./a}
+  b: {matrix: {y: "${{ steps.two.outputs.l }}"}, run: ./b}
+  c: {matrix: {x: "${{ steps.one.outputs.l }}", y: "${{ steps.two.outputs.l }}"}, run: ./c, needs: [a, b]}
+)");
+  run.backend.cores = 4;
+  lists(run, "one", "l", {1, 2});
+  lists(run, "two", "l", {3});
+  CHECK(run.start().state == RunState::Succeeded);
+  CHECK(run.states().size() == 7);
+  CHECK(newest_extension(run.directory) == 2);
+  CHECK(run.backend.submitted.size() == 7);
+}
+
+TEST_CASE("a result that is reused lists as it did", "[fan_out]") {
+  TestRun run(kFan);
+  lists(run, "split", "parts", {"a", "b"});
+  CHECK(run.start().state == RunState::Succeeded);
+  run.backend.submitted.clear();
+  CHECK(run.start().state == RunState::Succeeded);
+  CHECK(run.backend.submitted.empty());
+  CHECK(run.states()["work[part=b]"] == Cached);
+}
+
+TEST_CASE("after a failed element, resubmit runs it alone", "[fan_out]") {
+  TestRun run(kFan);
+  lists(run, "split", "parts", {"a", "b"});
+  run.backend.fail("work[part=b]");
+  CHECK(run.start().state == RunState::Failed);
+  CHECK(run.states()["merge"] == Blocked);
+  run.backend.submitted.clear();
+  CHECK(run.resubmit().state == RunState::Succeeded);
+  CHECK(run.backend.submitted == Names{"work[part=b]#2", "merge"});
+}
+
+TEST_CASE("a step that may fail and did lists nothing", "[fan_out]") {
+  TestRun run(R"(
+  split: {run: ./split, outputs: {parts: p.json}, allow_failure: true}
+  work: {matrix: {part: "${{ steps.split.outputs.parts }}"}, run: ./work}
+  clean: {matrix: {part: "${{ steps.split.outputs.parts }}"}, run: ./clean, if: "${{ always() }}"}
+)");
+  run.backend.fail("split");
+  run.start();
+  CHECK(run.states()["work[part=?]"] == Skipped);
+  CHECK(run.states()["clean[part=?]"] != Succeeded);
+  CHECK(run.backend.submitted == Names{"split"});
+}
