@@ -52,11 +52,12 @@ TEST_CASE("what does not belong to a folder of pictures is named", "[sources]") 
   folder.write("cat/1.pgm", pgm('a'));
   CHECK(error_of(folder.path()).empty());
   const auto other = folder.write("dog/2.pgm", "P5 1 1 255 x");
-  CHECK(error_of(folder.path()) == other.string() + ": has 1 x 1 pixels in grey, " +
-                                       (folder.path() / "cat/1.pgm").string() +
-                                       " has 2 x 1 pixels in grey; --resize and --crop make them alike");
+  CHECK(error_of(folder.path()) ==
+        other.string() + ": has 1 x 1 pixels in grey, " + (folder.path() / "cat/1.pgm").string() +
+            " has 2 x 1 pixels in grey; --resize and --crop make them alike");
   folder.write("dog/1.gif", "");
-  CHECK_THAT(error_of(folder.path()), Catch::Contains("dog/1.gif: is no JPEG, PNG, PGM or PPM picture"));
+  CHECK_THAT(error_of(folder.path()),
+             Catch::Contains("dog/1.gif: is no JPEG, PNG, PGM or PPM picture"));
 }
 
 TEST_CASE("files without images are refused", "[sources]") {
