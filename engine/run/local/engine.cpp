@@ -280,13 +280,17 @@ void Engine::extend(Plan next) {
   const RunStatus status = services_.store.status(folder);
   take_reused(next, status);
   std::vector<JobProgress> known = progress_of(next, services_.store, status);
+  std::map<uint32_t, uint64_t> events_read;
   std::map<std::string_view, uint32_t> before;
   for (uint32_t job = 0; job < jobs().size(); ++job) before[plan_.jobs[job].name] = job;
   for (uint32_t job = 0; job < known.size(); ++job) {
     const auto same = before.find(next.jobs[job].name);
-    if (same != before.end()) known[job] = jobs()[same->second];
+    if (same == before.end()) continue;
+    known[job] = jobs()[same->second];
+    const auto read = events_read_.find(same->second);  // also of what waits for its next pass
+    if (read != events_read_.end()) events_read[job] = read->second;
   }
-  std::erase_if(events_read_, [this](const auto& read) { return !active_.contains(read.first); });
+  events_read_ = std::move(events_read);
   plan_ = std::move(next);
   record_.replace_jobs(std::move(known));
   results_.clear();
