@@ -48,11 +48,13 @@ def up(build, *further):
     for folder in (root, *map(pathlib.Path, roots.values())):
         folder.mkdir(exist_ok=True)
         folder.chmod(0o755)
+    # First, for a cluster that starts removes its root if that is empty.
+    (root / "first/dlflow").mkdir()
+    for other in ("second", "third"):
+        (root / other / "dlflow").symlink_to(root / "first/dlflow")
     starting = [subprocess.Popen([SLURM_CLUSTER, "up", name, "--root", roots[place], *options, *further])
                 for place, clusters in SITES.items() for name, options in clusters.items()]
     stage(build, root / "first/dlflow")
-    for other in ("second", "third"):
-        (root / other / "dlflow").symlink_to(root / "first/dlflow")
     statuses = [process.wait() for process in starting]
     if any(statuses):
         down(build)
