@@ -1,6 +1,7 @@
 #include "runtime/nn/layer_shapes.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace dlflow::runtime {
 namespace {
@@ -259,12 +260,22 @@ std::string infer_add(Layer& layer, const LayerInputs& inputs) {
          "'";
 }
 
-/// As PyTorch, fan_in is that of the weight's dimensions after the first.
+/// Of a normalisation.
+float first_scale(const Layer& layer) { return layer.init == Init::Zero ? 0 : 1; }
+
+/// As in PyTorch, fan_in is that of the weight's dimensions after the first, fan_out of all but the
+/// second.
 std::vector<LayerTensor> weight_and_bias(const Layer& layer, std::vector<int64_t> weight) {
   int64_t fan_in = 1;
   for (size_t i = 1; i < weight.size(); ++i) fan_in *= weight[i];
+  const int64_t fan_out = fan_in / weight[1] * weight[0];
   std::vector<LayerTensor> tensors = {{"weight", std::move(weight), fan_in}};
   if (layer.bias) tensors.push_back({"bias", {layer.units}, fan_in});
+  if (layer.init == Init::PyTorch) return tensors;
+  if (layer.init == Init::He) tensors[0].deviation = float(std::sqrt(2.0 / double(fan_in)));
+  if (layer.init == Init::Xavier)
+    tensors[0].bound = float(std::sqrt(6.0 / double(fan_in + fan_out)));
+  if (layer.bias) tensors[1].fan_in = 0;
   return tensors;
 }
 
@@ -296,18 +307,18 @@ std::vector<LayerTensor> tensors_of(const Layer& layer, const TensorShape& in) {
       return tensors;
     }
     case LayerKind::Embedding:
-      return {{"weight", {layer.vocabulary, layer.units}, 0, 0, true, kEmbeddingDeviation}};
+      return {{"weight", {layer.vocabulary, layer.units}, 0, 0, true, 0, kEmbeddingDeviation}};
     case LayerKind::Positions:
-      return {{"weight", {in[0], features}, 0, 0, true, kEmbeddingDeviation}};
+      return {{"weight", {in[0], features}, 0, 0, true, 0, kEmbeddingDeviation}};
     case LayerKind::LayerNorm:
       if (!layer.bias) return {{"weight", {features}, 0, 1}};
       return {{"weight", {features}, 0, 1}, {"bias", {features}}};
     case LayerKind::RmsNorm:
       return {{"weight", {features}, 0, 1}};
     case LayerKind::GroupNorm:
-      return {{"weight", {channels}, 0, 1}, {"bias", {channels}}};
+      return {{"weight", {channels}, 0, first_scale(layer)}, {"bias", {channels}}};
     case LayerKind::BatchNorm:
-      return {{"weight", {channels}, 0, 1},
+      return {{"weight", {channels}, 0, first_scale(layer)},
               {"bias", {channels}},
               {"running_mean", {channels}, 0, 0, false},
               {"running_var", {channels}, 0, 1, false}};

@@ -30,6 +30,7 @@ struct LayerTensor {
   int64_t fan_in = 0;          ///< what its initial bound depends on; 0: starts at `initial`
   float initial = 0;
   bool trainable = true;  ///< false: a running statistic of batch normalisation
+  float bound = 0;        ///< it starts uniform in +-bound; 0: as fan_in says
   float deviation = 0;    ///< it starts with normal random numbers of this standard deviation
 };
 

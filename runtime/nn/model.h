@@ -40,6 +40,14 @@ struct Extent {
   bool operator==(const Extent&) const = default;
 };
 
+/// The first values of a layer's weight.
+enum class Init {
+  PyTorch,  ///< uniform in +-1/sqrt(fan_in), as its bias; normalisations at 1
+  He,       ///< normal with variance 2/fan_in; the bias is 0
+  Xavier,   ///< uniform in +-sqrt(6/(fan_in + fan_out)); the bias is 0
+  Zero,     ///< of normalisations
+};
+
 struct Layer {
   LayerKind kind = LayerKind::Relu;
   std::string name;         ///< unique; "layer1.0.conv1" when it comes from a block
@@ -61,6 +69,7 @@ struct Layer {
   bool rotary = false;     ///< Attention: queries and keys are rotated by their position
   int tied = kImages;      ///< Linear: the Embedding whose weight it uses, or none
   bool bias = true;        ///< convolutions, Linear
+  Init init = Init::PyTorch;  ///< convolutions, Linear; BatchNorm and GroupNorm: PyTorch or Zero
   bool frozen = false;  ///< its tensors stay as they are; batch normalisation is by its statistics
   TensorShape shape;    ///< of the result
   int line = 0;         ///< where it is written, from 1
@@ -91,6 +100,7 @@ struct Model {
   std::string name;
   TensorShape input;
   LossKind loss = LossKind::SoftmaxCrossEntropy;
+  Init init = Init::PyTorch;             ///< of convolutions and Linear that have none of their own
   std::optional<int64_t> ignored_token;  ///< NextToken: one that is no target
   std::vector<Layer> layers;
   std::string text;  ///< the YAML it was read from; a checkpoint carries it

@@ -29,6 +29,7 @@ Json extent_schema(const Json& number) {
 Json attribute_schema(const std::string& name) {
   if (is_one_of(name, {"name", "from", "tied"})) return {{"type", "string"}};
   if (is_one_of(name, {"bias", "causal", "rotary"})) return or_parameter({{"type", "boolean"}});
+  if (name == "init") return or_parameter({{"enum", {"pytorch", "he", "xavier", "zero"}}});
   if (is_one_of(name, {"rate", "slope"})) {
     return or_parameter({{"type", "number"}, {"minimum", 0}, {"exclusiveMaximum", 1}});
   }
@@ -86,6 +87,7 @@ std::string model_schema() {
       {"loss",
        {{"enum",
          {"softmax_cross_entropy", "next_token", "reconstruction", "mse", "l1", "huber", "bce"}}}},
+      {"init", {{"enum", {"pytorch", "he", "xavier"}}}},
       {"ignored_token", {{"type", "integer"}, {"minimum", 0}}}};
   schema["$defs"]["layer"] = entry_schema();
   return schema.dump(2);

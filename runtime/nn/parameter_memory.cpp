@@ -18,9 +18,13 @@ std::vector<Parameter> parameters_of(const Model& model, const std::vector<Fused
     for (LayerTensor& tensor : tensors_of(layer, model.shape_of(layer.inputs[0]))) {
       auto& kind = layer.frozen ? frozen : tensor.trainable ? trainable : statistics;
       Parameter& parameter = kind.emplace_back();
-      parameter = {
-          layer.name + "." + tensor.name,    std::move(tensor.shape), tensor.fan_in, tensor.initial,
-          tensor.trainable && !layer.frozen, tensor.deviation};
+      parameter = {layer.name + "." + tensor.name,
+                   std::move(tensor.shape),
+                   tensor.fan_in,
+                   tensor.initial,
+                   tensor.trainable && !layer.frozen,
+                   tensor.bound,
+                   tensor.deviation};
       parameter.frozen = layer.frozen;
     }
   }

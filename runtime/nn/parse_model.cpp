@@ -89,7 +89,8 @@ class Parser {
       return report(e.mark.line + 1, e.mark.column + 1, "not YAML: " + e.msg);
     }
     if (!root.IsMap()) return report(1, 1, "a model is a map with 'name', 'input' and 'layers'");
-    check_keys(root, {"name", "input", "layers"}, {"blocks", "loss", "ignored_token"}, "a model");
+    check_keys(root, {"name", "input", "layers"}, {"blocks", "loss", "ignored_token", "init"},
+               "a model");
     read_head(root);
     if (root["blocks"]) read_blocks(root["blocks"]);
     if (root["layers"] && model_.input.size() > 0) {
@@ -102,6 +103,9 @@ class Parser {
   void read_head(const YAML::Node& root) {
     if (const YAML::Node name = root["name"]) model_.name = text_of(name, "'name'");
     read_loss(root);
+    if (const YAML::Node init = root["init"]) {
+      model_.init = init_of(init, LayerKind::Linear, nullptr);
+    }
     const YAML::Node input = root["input"];
     if (!input) return;
     if (!input.IsSequence() || (input.size() != 1 && input.size() != 3)) {
@@ -252,7 +256,31 @@ class Parser {
     layer.bias = boolean(attributes, "bias", true, scope);
     layer.causal = boolean(attributes, "causal", true, scope);
     layer.rotary = boolean(attributes, "rotary", false, scope);
+    layer.init = has_weights(layer.kind) ? model_.init : Init::PyTorch;
+    if (const YAML::Node init = attribute(attributes, "init")) {
+      layer.init = init_of(init, layer.kind, &scope);
+    }
     check_padding(attributes, layer, pool);
+  }
+
+  /// Convolutions and linear layers.
+  static bool has_weights(LayerKind kind) {
+    return kind == LayerKind::Conv2d || kind == LayerKind::ConvTranspose2d ||
+           kind == LayerKind::Linear;
+  }
+
+  Init init_of(const YAML::Node& given, LayerKind kind, Scope* scope) {
+    const std::string word = text_of(given, "'init'", scope);
+    if (word == "pytorch") return Init::PyTorch;
+    if (has_weights(kind)) {
+      if (word == "he") return Init::He;
+      if (word == "xavier") return Init::Xavier;
+      report(given, "'init' is 'pytorch', 'he' or 'xavier'");
+    } else {
+      if (word == "zero") return Init::Zero;
+      report(given, "'init' of a normalisation is 'pytorch' or 'zero'");
+    }
+    return Init::PyTorch;
   }
 
   void check_padding(const YAML::Node& attributes, const Layer& layer, bool pool) {

@@ -109,7 +109,8 @@ void initialise(const WeightLayout& layout, uint64_t seed, std::span<float> weig
     const uint64_t key = hash(parameter.name);
     RandomStream random(seed, RandomUse::Initialization, uint32_t(key), uint32_t(key >> 32));
     if (parameter.fan_in > 0) {
-      const double bound = 1 / std::sqrt(double(parameter.fan_in));
+      const double usual = 1 / std::sqrt(double(parameter.fan_in));
+      const double bound = parameter.bound > 0 ? double(parameter.bound) : usual;
       for (float& value : values) value = float(bound * (2 * double(random.uniform()) - 1));
     }
     if (parameter.deviation > 0) {

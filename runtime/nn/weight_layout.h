@@ -18,6 +18,7 @@ struct Parameter {
   int64_t fan_in = 0;          ///< what its initial bound depends on; 0: starts at `initial`
   float initial = 0;
   bool trainable = true;  ///< false: a running statistic of batch normalisation, or frozen
+  float bound = 0;        ///< it starts uniform in +-bound; 0: as fan_in says
   float deviation = 0;    ///< it starts with normal random numbers of this standard deviation
   size_t offset = 0;    ///< of its slot, in floats; a multiple of 16, so that it fills cache lines
   size_t size = 0;      ///< of its slot, in floats; with the padding, which is always zero
@@ -76,8 +77,8 @@ class WeightLayout {
 std::shared_ptr<const WeightLayout> plain_layout(const Model& model);
 
 /// Fills the buffers of `model` with their first values, the same on every rank, as PyTorch
-/// initialises them: weights and biases uniform in +-1/sqrt(fan_in), batch normalisation at 1 and
-/// 0. Each number is a function of
+/// initialises them, unless the model says: weights and biases uniform in +-1/sqrt(fan_in), batch
+/// normalisation at 1 and 0. Each number is a function of
 /// (`seed`, the parameter's name, its index in plain order) and nothing else.
 /// \param weights  (layout.size()) floats, overwritten.
 void initialise(const WeightLayout& layout, uint64_t seed, std::span<float> weights);

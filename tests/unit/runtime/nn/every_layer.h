@@ -28,6 +28,10 @@ inline std::string line_of(const std::string& word, const runtime::LayerSyntax& 
   std::string line = "- " + word + ": {name: tested";
   const auto add = [&](const std::vector<std::string>& keys) {
     for (const std::string& key : keys) {
+      if (key == "init") {
+        line += word.ends_with("norm") ? ", init: zero" : ", init: he";
+        continue;
+      }
       const auto value = values.find(key);
       if (value == values.end()) throw std::runtime_error("every_layer.h has no value for " + key);
       const bool list = key == "from" && syntax.reads_list;

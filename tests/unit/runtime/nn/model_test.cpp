@@ -109,6 +109,19 @@ TEST_CASE("attention has the products of the positions that it looks at", "[mode
   CHECK(cost_of(all).parameters == 5 * 6 + 6 * 18 + 6 * 5 + 5);
 }
 
+TEST_CASE("the model's init is that of layers with weights that have none", "[model]") {
+  const Model model = parse_model(
+      "name: m\ninput: [4]\ninit: he\nlayers:\n- linear: {features: 4}\n- batch_norm\n"
+      "- linear: {features: 4, init: xavier}\n- linear: {features: 2, init: pytorch}\n",
+      "m.yaml");
+  const std::vector<Init> expected = {Init::He, Init::PyTorch, Init::Xavier, Init::PyTorch};
+  for (size_t i = 0; i < expected.size(); ++i) CHECK(model.layers[i].init == expected[i]);
+  CHECK(layer_mistakes(
+            "- flatten\n- linear: {features: 2, init: zero}\n- batch_norm: {init: he}\n") ==
+        Lines{"5:31: 'init' is 'pytorch', 'he' or 'xavier'",
+              "6:22: 'init' of a normalisation is 'pytorch' or 'zero'"});
+}
+
 TEST_CASE("mistakes in the attributes of layers are reported", "[model]") {
   CHECK(layer_mistakes("- conv2d: {name: a, channels: 4, kernel: [3, 3, 3]}\n"
                        "- dropout: {rate: 1}\n- conv2d: {channels: 6, kernel: 1, groups: 4}\n"

@@ -401,6 +401,45 @@ TEST_CASE("weights start from the seed and their name alone, within PyTorch's bo
   CHECK(values(1, 3, "n.running_mean") == std::vector<float>(20, 0));
 }
 
+TEST_CASE("weights start as the model says", "[network]") {
+  const test::Problem p = test::make_problem(
+      "[16, 9, 9]",
+      "- conv2d: {name: he, channels: 64, kernel: 3, init: he}\n"
+      "- batch_norm: {name: zero, init: zero}\n"
+      "- conv2d: {name: xavier, channels: 32, kernel: 3, groups: 2, init: xavier}\n"
+      "- group_norm: {name: one, groups: 4}\n- conv2d: {name: usual, channels: 8, kernel: 1}\n" +
+          kEnd,
+      1);
+  const Network network(p.model, 1, Network::Mode::Training);
+  const WeightLayout& layout = *network.layout();
+  HugeBuffer weights(layout.size());
+  initialise(layout, 7, weights.floats());
+  const auto values = [&](const std::string& name) {
+    const auto found = std::ranges::find(layout.parameters(), name, &Parameter::name);
+    return layout.to_plain(weights.floats(), size_t(found - layout.parameters().begin()));
+  };
+  const auto variance = [](const std::vector<float>& numbers) {
+    double squares = 0;
+    for (const float x : numbers) squares += double(x) * double(x);
+    return squares / double(numbers.size());
+  };
+  // torch.nn.init.kaiming_normal_: 2 / fan_in; of 9216 numbers, to 1.5 % (one standard deviation)
+  CHECK(variance(values("he.weight")) == Approx(2.0 / (16 * 9)).epsilon(0.06));
+  CHECK(std::ranges::max(values("he.weight")) > 3 * std::sqrt(2.0f / (16 * 9)));  // not uniform
+  CHECK(values("he.bias") == std::vector<float>(64, 0));
+  // torch.nn.init.xavier_uniform_ of (32, 32, 3, 3): its fans are 288
+  const float bound = std::sqrt(6.0f / (288 + 288));
+  CHECK(std::ranges::max(values("xavier.weight")) <= bound);
+  CHECK(std::ranges::max(values("xavier.weight")) > 0.99f * bound);
+  CHECK(variance(values("xavier.weight")) ==
+        Approx(double(bound) * double(bound) / 3).epsilon(0.05));
+  CHECK(values("xavier.bias") == std::vector<float>(32, 0));
+  CHECK(values("zero.weight") == std::vector<float>(64, 0));
+  CHECK(values("one.weight") == std::vector<float>(32, 1));
+  CHECK(std::ranges::max(values("usual.weight")) <= 1 / std::sqrt(32.0f));
+  CHECK(std::ranges::max(values("usual.bias")) > 0);
+}
+
 TEST_CASE("weights survive their way through the flat buffer", "[network]") {
   const test::Problem p =
       test::make_problem("[3, 9, 9]", "- conv2d: {channels: 20, kernel: 3}\n" + kEnd, 2);
