@@ -136,6 +136,7 @@ TEST_CASE("results are those of the step that was asked for, else of all with me
     plan.jobs.back().name = name + "[lr=0.1]";
     plan.jobs.back().step = uint32_t(plan.jobs.size() - 1);
     status.jobs.emplace_back();
+    status.jobs.back().job = plan.jobs.back().name;
     status.jobs.back().state = JobState::Succeeded;
     status.jobs.back().metrics = metrics;
   };
