@@ -131,8 +131,11 @@ size_t add_metrics(ResultTable& table, const Names& metrics, size_t width) {
 std::string step_table(std::span<const Result> results, const std::string& first,
                        const Style& style) {
   Names metrics = keys_of(results, &Result::metrics);
-  std::stable_partition(metrics.begin(), metrics.end(),
-                        [&](const std::string& name) { return name == first; });
+  const auto rest = std::stable_partition(metrics.begin(), metrics.end(),
+                                          [&](const std::string& name) { return name == first; });
+  std::stable_partition(rest, metrics.end(), [](const std::string& name) {
+    return !name.starts_with("accuracy_of_");  // one of each class
+  });
   ResultTable table(results);
   add_names(table, results);
   const size_t left_out = add_metrics(table, metrics, size_t(style.width));

@@ -579,7 +579,7 @@ class Tools(Case):
                "DLFLOW_METRICS": self.folder / "m", "DLFLOW_SUMMARY": self.folder / "s"}
         done = subprocess.run([BIN / "dlflow-evaluate", self.folder / "with.json"], env=env, text=True, capture_output=True)
         self.assertNotEqual(done.returncode, 0)
-        self.assertIn("was saved by a Python script, which alone knows its network; evaluate it in a script", done.stderr)
+        self.assertIn("was saved by a Python script, which alone knows its network; use it in a script", done.stderr)
 
     def test_what_is_damaged_is_passed_over_there_too(self):
         self.save(1, 0.1)

@@ -177,7 +177,7 @@ steps:
   train:
     matrix: {net: "${{ steps.split.outputs.parts }}"}
     uses: train
-    with: {model: "models/${{ matrix.net }}.yaml", data: /data, epochs: 1}
+    with: {model: "models/${{ matrix.net }}.yaml", data: /data, epochs: 1, lr: 1}
 )";
   CHECK_THROWS_WITH(plan_of(parsed(kModel)),
                     Contains("with.model of step 'train' is a file, which has to be known "

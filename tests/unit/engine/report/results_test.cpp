@@ -64,6 +64,12 @@ TEST_CASE("the metric that they are sorted by comes first", "[results]") {
         "0.5     2.25       0.1\n");
 }
 
+TEST_CASE("numbers of each class come behind the others", "[results]") {
+  const std::vector<Result> results = {
+      result("a-1", Json::object(), {{"accuracy", 0.5}, {"accuracy_of_0", 0.25}, {"loss", 1}})};
+  CHECK(split(results_table(results, "", kPlain), '\n').at(1) == "accuracy  loss  accuracy_of_0");
+}
+
 TEST_CASE("jobs without a metric come last, whatever the order", "[results]") {
   std::vector<Result> results = sweep();
   results.insert(results.begin(), result("sweep-1", {{"lr", 9}}, Json::object()));
@@ -136,6 +142,7 @@ TEST_CASE("results are those of the step that was asked for, else of all with me
     plan.jobs.back().name = name + "[lr=0.1]";
     plan.jobs.back().step = uint32_t(plan.jobs.size() - 1);
     status.jobs.emplace_back();
+    status.jobs.back().job = plan.jobs.back().name;
     status.jobs.back().state = JobState::Succeeded;
     status.jobs.back().metrics = metrics;
   };

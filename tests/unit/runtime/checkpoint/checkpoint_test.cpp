@@ -45,9 +45,9 @@ TEST_CASE("a checkpoint comes back as it was saved", "[checkpoint]") {
   CHECK(loaded.info == sample.content().info);
   CHECK(loaded.state == sample.content().state);
   std::vector<float> weights(sample.weights.size());
-  copy_elements<float>(loaded.model.at("w"), weights);
+  copy_elements<float>(loaded.model.at("w.weight"), weights);
   CHECK(weights == sample.weights);
-  copy_elements<float>(loaded.optimizer.at("momentum.w"), weights);
+  copy_elements<float>(loaded.optimizer.at("w.weight.momentum"), weights);
   CHECK(weights == sample.momenta);
   CHECK(fs::read_symlink(saved.parent_path() / "latest") == "step-000123");
 }
@@ -191,7 +191,8 @@ TEST_CASE("a checkpoint that cannot be written leaves the one before", "[checkpo
   save_checkpoint(folder.path(), SampleCheckpoint(1).content(), 1);
   SampleCheckpoint bad(2);
   bad.shape = {999};
-  CHECK_THROWS_WITH(save_checkpoint(folder.path(), bad.content(), 1), Contains("tensor 'w'"));
+  CHECK_THROWS_WITH(save_checkpoint(folder.path(), bad.content(), 1),
+                    Contains("tensor 'w.weight'"));
   CHECK(names_in(folder.path()) == std::vector<std::string>{"latest", "step-000001"});
   CHECK(latest_valid(folder.path()).path == folder.path() / "step-000001");
 }
