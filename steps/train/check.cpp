@@ -61,8 +61,8 @@ void print_model(const runtime::Model& model) {
   print(rows);
   const std::string weights = format_size(uint64_t(total.parameters) * sizeof(float));
   std::printf(
-      "\nmemory of a rank: %s of weights, as much of gradients, the optimizer's state "
-      "(sgd: as much\nagain, adam: twice), and about %s for each sample of its batch\n",
+      "\nmemory of a rank: %s of weights, as much of gradients, and the state\n"
+      "of the optimizer (sgd: as much again, adam: twice); %s for each sample\n",
       weights.c_str(), format_size(bytes_per_sample(model)).c_str());
 }
 
