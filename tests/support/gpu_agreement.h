@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 #include <random>
@@ -53,6 +54,12 @@ inline GpuProblem make_gpu_problem(const runtime::Model& model, size_t batch, un
   for (size_t i = 0; i < batch * pixels; ++i) p.images.push_back(uniform(random));
   for (size_t i = 0; i < batch; ++i) {
     p.labels.push_back(uint32_t(random() % uint64_t(model.num_classes())));
+  }
+  // Else a layer with 'init: zero' would give its inputs no gradient to compare.
+  for (size_t i = 0; i < p.layout->parameters().size(); ++i) {
+    if (!p.layout->parameters()[i].name.ends_with(".weight")) continue;
+    const std::span<float> values = p.layout->make_plain(p.weights, i);
+    if (values.front() == 0) std::ranges::generate(values, [&] { return uniform(random); });
   }
   return p;
 }
