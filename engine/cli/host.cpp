@@ -10,8 +10,8 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/process.h"
-#include "base/remove_tree.h"
 #include "base/sha256.h"
+#include "base/temporary_folder.h"
 #include "base/text.h"
 #include "engine/cli/complete.h"
 #include "engine/cli/usage.h"
@@ -33,27 +33,6 @@ constexpr int kCutOff = 98;     // of our own script: less came than was sent
 
 /// Below the home folder of the other machine.
 constexpr const char* kRemoteFolder = ".cache/dlflow/host";
-
-/// A folder of this machine that is gone when this is.
-class TemporaryFolder {
- public:
-  TemporaryFolder() {
-    std::string name = (fs::temp_directory_path() / "dlflow-host.XXXXXX").string();
-    if (::mkdtemp(name.data()) == nullptr) throw_errno("cannot create folder " + name, errno);
-    path_ = name;
-  }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-  ~TemporaryFolder() {
-    std::error_code ignored;
-    remove_tree(path_, ignored);
-  }
-
-  const fs::path& path() const { return path_; }
-
- private:
-  fs::path path_;
-};
 
 /// A login node, as ssh knows it.
 class Host {
@@ -110,7 +89,7 @@ std::string short_hash(const fs::path& file) { return sha256_file(file).substr(0
 /// \param set  what `--set` gives its parameters: they may name files
 std::string send_workflow(Session& session, const Host& host, const fs::path& file,
                           const std::vector<std::string>& set) {
-  const TemporaryFolder folder;
+  const TemporaryFolder folder(fs::temp_directory_path() / "dlflow-host");
   fs::path bundle = file;
   if (!is_bundle(file)) {
     Workflow workflow = WorkflowArgument{file.string(), set}.read();

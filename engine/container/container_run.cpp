@@ -12,7 +12,7 @@
 #include "base/file.h"
 #include "base/parse_json.h"
 #include "base/process.h"
-#include "base/remove_tree.h"
+#include "base/temporary_folder.h"
 #include "base/text.h"
 #include "engine/container/binds.h"
 #include "engine/container/container_environment.h"
@@ -60,27 +60,6 @@ std::vector<std::string> command_of(const ContainerRuntime& runtime, const Conta
   }
   return command;
 }
-
-/// A folder for one rank; gone afterwards.
-class NewFolder {
- public:
-  /// Its name begins with `beginning`.
-  explicit NewFolder(const fs::path& beginning) {
-    std::string name = beginning.string() + ".XXXXXX";
-    if (::mkdtemp(name.data()) == nullptr) throw_errno("cannot make " + name, errno);
-    path_ = name;
-  }
-  NewFolder(const NewFolder&) = delete;
-  NewFolder& operator=(const NewFolder&) = delete;
-  ~NewFolder() {
-    std::error_code ignored;
-    remove_tree(path_, ignored);
-  }
-  const fs::path& path() const { return path_; }
-
- private:
-  fs::path path_;
-};
 
 std::string join_quoted(const std::vector<std::string>& words) {
   std::string text;
@@ -214,8 +193,8 @@ int run_in(const Starter& starter, const ContainerJob& job, const StoredImage& i
            bool building) {
   const ContainerRuntime& runtime = starter.runtime;
   const std::vector<Bind> binds = container_binds(job);
-  const NewFolder folder(job.directory.parent_path() / "container");
-  const NewFolder scratch(fs::temp_directory_path() / "dlflow-container");
+  const TemporaryFolder folder(job.directory.parent_path() / "container");
+  const TemporaryFolder scratch(fs::temp_directory_path() / "dlflow-container");
   const Rendezvous meeting{folder.path()};
   make_mount_points(image, binds, starter.store);
   const std::string user = user_name();
@@ -250,7 +229,7 @@ StoredImage built(const Starter& starter, const ContainerJob& job, const StoredI
                     " has no image to write to; set container.runtime of the profile to one of "
                     "udocker (P1), charliecloud, podman, bubblewrap and apptainer");
   }
-  const NewFolder room(fs::temp_directory_path() / "dlflow-build");
+  const TemporaryFolder room(fs::temp_directory_path() / "dlflow-build");
   return built_image(job, starter.store, base, room.path() / "work",
                      [&](const ContainerJob& build, const StoredImage& copy) {
                        return run_in(starter, build, copy, true);

@@ -8,8 +8,8 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/process.h"
-#include "base/remove_tree.h"
 #include "base/sha256.h"
+#include "base/temporary_folder.h"
 #include "base/text.h"
 #include "base/units.h"
 #include "engine/container/image_contents.h"
@@ -172,26 +172,6 @@ void check_room(const std::vector<Blob>& blobs, const std::string& name, const f
                                       "profile to a larger disk");
 }
 
-/// A folder that is gone afterwards.
-class Scratch {
- public:
-  Scratch() {
-    std::string name = (fs::temp_directory_path() / "dlflow-registry.XXXXXX").string();
-    if (::mkdtemp(name.data()) == nullptr) throw_errno("cannot make " + name, errno);
-    path_ = name;
-  }
-  Scratch(const Scratch&) = delete;
-  Scratch& operator=(const Scratch&) = delete;
-  ~Scratch() {
-    std::error_code ignored;
-    remove_tree(path_, ignored);
-  }
-  const fs::path& path() const { return path_; }
-
- private:
-  fs::path path_;
-};
-
 }  // namespace
 
 RegistryName registry_name(const std::string& name) {
@@ -219,7 +199,7 @@ RegistryName registry_name(const std::string& name) {
 }
 
 std::string registry_digest(const std::string& name) {
-  const Scratch scratch;
+  const TemporaryFolder scratch(fs::temp_directory_path() / "dlflow-registry");
   Registry registry(name, scratch.path());
   const fs::path file = scratch.path() / "manifest";
   registry.get("manifests/" + registry.name().tag, file, kMaxManifestBytes);
@@ -230,7 +210,7 @@ std::string registry_digest(const std::string& name) {
 
 void fetch_image(const std::string& name, const std::string& digest, const fs::path& layout,
                  uint64_t budget_bytes) {
-  const Scratch scratch;
+  const TemporaryFolder scratch(fs::temp_directory_path() / "dlflow-registry");
   Registry registry(name, scratch.path());
   make_directories(layout / "blobs/sha256");
   const fs::path file = blob_path(layout, digest);

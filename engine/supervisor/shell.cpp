@@ -1,16 +1,11 @@
 #include "engine/supervisor/shell.h"
 
-#include <stdlib.h>
-
-#include <cerrno>
-#include <optional>
 #include <string>
-#include <system_error>
 
 #include "base/error.h"
 #include "base/file.h"
 #include "base/parse_json.h"
-#include "base/remove_tree.h"
+#include "base/temporary_folder.h"
 #include "engine/container/runtime.h"
 #include "engine/plan/job.h"
 #include "engine/plan/run_directory.h"
@@ -24,26 +19,6 @@ namespace dlflow {
 namespace {
 
 namespace fs = std::filesystem;
-
-/// A folder of the job that looks like an attempt to the program; gone afterwards.
-class Room {
- public:
-  explicit Room(const fs::path& job_directory) {
-    std::string name = job_directory / "shell.XXXXXX";
-    if (::mkdtemp(name.data()) == nullptr) throw_errno("cannot make " + name, errno);
-    path_ = name;
-  }
-  Room(const Room&) = delete;
-  Room& operator=(const Room&) = delete;
-  ~Room() {
-    std::error_code ignored;
-    remove_tree(path_, ignored);
-  }
-  const fs::path& path() const { return path_; }
-
- private:
-  fs::path path_;
-};
 
 ResolvedJob resolve_or_throw(const JobSpec& spec) {
   try {
@@ -84,7 +59,7 @@ JobSpec with_shell(JobSpec spec, const Terminal& terminal) {
 int run_shell(const fs::path& attempt_directory) {
   const JobSpec own = job_spec_from_json(parse_json(read_file(attempt_directory / "job.json")));
   if (own.container) require_way_in(*own.container);
-  const Room room(own.job_directory);
+  const TemporaryFolder room(own.job_directory / "shell");  // as an attempt to the program
   const Terminal terminal(room.path());
   const JobSpec spec = with_shell(own, terminal);
   ResolvedJob job = resolve_or_throw(spec);

@@ -11,7 +11,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "base/remove_tree.h"
+#include "base/temporary_folder.h"
 #include "engine/batch/batch_file.h"
 #include "engine/plan/run_directory.h"
 #include "engine/run/batch_systems.h"
@@ -22,26 +22,6 @@ namespace dlflow {
 namespace {
 
 namespace fs = std::filesystem;
-
-/// A store for this call. The one in the home directory is for login nodes: databases and network
-/// file systems do not go well together. All that it has comes from the run's folder.
-class TemporaryHome {
- public:
-  TemporaryHome() : path_((fs::temp_directory_path() / "dlflow-home.XXXXXX").string()) {
-    if (::mkdtemp(path_.data()) == nullptr) throw_errno("cannot create " + path_, errno);
-  }
-  TemporaryHome(const TemporaryHome&) = delete;
-  TemporaryHome& operator=(const TemporaryHome&) = delete;
-  ~TemporaryHome() {
-    std::error_code ignored;
-    remove_tree(path_, ignored);
-  }
-
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
 
 /// What the batch system told this job would count for the jobs that it submits.
 void leave_allocation() {
@@ -59,7 +39,9 @@ void submit(const fs::path& run_directory) {
   const Profile profile = run_profile(run_directory);
   if (!profile.submit_from_jobs) return;
   leave_allocation();
-  const TemporaryHome home;
+  // The store in the home directory is for login nodes: databases and network file systems do not
+  // go well together. All that this one has comes from the run's folder.
+  const TemporaryFolder home(fs::temp_directory_path() / "dlflow-home");
   Store store(home.path());
   const auto batch = make_batch_system(profile.scheduler);
   const SystemClock clock;

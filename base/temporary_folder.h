@@ -1,0 +1,22 @@
+#pragma once
+
+#include <filesystem>
+
+namespace dlflow {
+
+/// A new folder of this user alone, which is removed with all that is in it when this is.
+class TemporaryFolder {
+ public:
+  /// Its path is `beginning`, a dot and six further characters. Throws Error.
+  explicit TemporaryFolder(const std::filesystem::path& beginning);
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+  ~TemporaryFolder();
+
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+};
+
+}  // namespace dlflow
