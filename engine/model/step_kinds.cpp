@@ -296,6 +296,7 @@ StepKind checkpoint_kind() {
   return {
       .name = "checkpoint",
       .description = "Selects one of several checkpoints, verifies and exports it",
+      .version = 2,
       .with = object({
           {"from", either({formed(path_form()), list_of(formed(path_form()), 1)}),
            "Folders of checkpoints, or checkpoints", kRequired},

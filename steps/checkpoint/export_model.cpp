@@ -36,9 +36,15 @@ void require_one_model(const fs::path& folder, const Json& state) {
           "the script save a whole one, with full_state_dict of PyTorch");
 }
 
+/// Throws Error{Corrupt} if `state` is not that of a training run.
 InputScale input_scale(const Json& state) {
-  const Json& normalization = state.at("normalization");
-  return {normalization.at("scale"), normalization.at("shift")};
+  try {
+    const Json& normalization = state.at("normalization");
+    return {normalization.at("scale"), normalization.at("shift")};
+  } catch (const Json::exception& error) {
+    throw Error(Errc::Corrupt,
+                "export: the checkpoint's state.json has no normalisation: " + reason_of(error));
+  }
 }
 
 /// For whoever opens the file: what the weights' own file says, and what its input and scores are.
@@ -47,6 +53,7 @@ runtime::SafetensorsMetadata metadata_of(const Checkpoint& checkpoint,
   runtime::SafetensorsMetadata metadata = checkpoint.model.metadata();
   const Json& state = checkpoint.state;
   metadata["input"] = runtime::to_string(model.input);
+  input_scale(state);  // throws unless it is there
   if (!model.takes_tokens()) metadata["normalization"] = state.at("normalization").dump();
   if (state.contains("classes")) metadata["classes"] = state.at("classes").dump();
   return metadata;
