@@ -21,12 +21,6 @@ struct Sums {
   double squared_error = 0, absolute_error = 0;
 };
 
-std::vector<uint32_t> labels_of(const Dataset& dataset) {
-  std::vector<uint32_t> labels(dataset.size());
-  for (size_t i = 0; i < labels.size(); ++i) labels[i] = dataset.labels[i];
-  return labels;
-}
-
 std::vector<std::string> class_metric_names(int64_t classes) {
   std::vector<std::string> names = {"loss", "accuracy", "f1"};
   if (classes > 5) names.emplace_back("top5");
@@ -119,10 +113,14 @@ Inference inference_with(NetworkSet& networks, std::span<const float> weights) {
   };
 }
 
+IndexRange part_of(IndexRange range, int part, int parts) {
+  const size_t first = range.count * size_t(part) / size_t(parts);
+  const size_t end = range.count * size_t(part + 1) / size_t(parts);
+  return {range.first + first, end - first};
+}
+
 IndexRange batches_of(size_t num_samples, size_t batch, int rank, int num_ranks) {
-  const size_t batches = Division{num_samples, batch}.num_steps();
-  const size_t first = batches * size_t(rank) / size_t(num_ranks);
-  return {first, batches * size_t(rank + 1) / size_t(num_ranks) - first};
+  return part_of({0, Division{num_samples, batch}.num_steps()}, rank, num_ranks);
 }
 
 std::map<std::string, double> Evaluation::metrics() const {
@@ -192,7 +190,7 @@ Evaluation evaluate(Communicator& comm, const Model& model, const Inference& inf
     result.mae = all.absolute_error / double(dataset.size());
   }
   if (model.loss == LossKind::NextToken) result.perplexity = std::exp(result.loss);
-  if (has_classes) std::move(scores).measure(labels_of(dataset), result);
+  if (has_classes) std::move(scores).measure(dataset.labels.copy(), result);
   return result;
 }
 

@@ -46,6 +46,9 @@ std::vector<std::string> metric_names(const Model& model);
 /// `name` is the dataset's, for the message.
 void require_fitting(const Model& model, Dataset& dataset, const std::string& name);
 
+/// The `part`-th of `parts` parts of `range`, whose sizes differ by one at most.
+IndexRange part_of(IndexRange range, int part, int parts);
+
 /// The batches of `batch` samples that a rank measures.
 IndexRange batches_of(size_t num_samples, size_t batch, int rank, int num_ranks);
 

@@ -18,10 +18,8 @@
 #include "runtime/train/settings.h"
 #include "runtime/train/shared_split.h"
 #include "runtime/train/trained_network.h"
-#include "steps/environment/program_help.h"
 #include "steps/environment/step_environment.h"
-#include "steps/ranks/guard.h"
-#include "steps/ranks/launch.h"
+#include "steps/ranks/program.h"
 #include "steps/scratch/node_data.h"
 
 /// dlflow-evaluate: the step kind `evaluate`.
@@ -54,14 +52,6 @@ ProgramHelp program_help() {
                     {"DLFLOW_STALL_TIMEOUT",
                      "60; seconds for which a rank that others wait for may do nothing"}},
       .exit_status = {{"0", "done; accuracy and loss are printed"}, {"1", "it could not be done"}}};
-}
-
-/// What `dlflow run` would have set.
-void set_defaults(const char* with) {
-  ::setenv("DLFLOW_WITH", with, 1);
-  ::setenv("DLFLOW_OUTPUTS", "outputs", 0);
-  ::setenv("DLFLOW_METRICS", "metrics.jsonl", 0);
-  ::setenv("DLFLOW_SUMMARY", "metrics.json", 0);
 }
 
 /// Twice a second, how far it is.
@@ -134,8 +124,7 @@ void tell_classes(const StepEnvironment& environment, const runtime::Model& mode
                   const runtime::Dataset& data, const runtime::Evaluation& result, Json& summary) {
   const auto classes = size_t(model.num_classes());
   if (classes > kMostClasses) return;
-  std::vector<uint32_t> labels(data.size());
-  for (size_t i = 0; i < labels.size(); ++i) labels[i] = data.labels[i];
+  const std::vector<uint32_t> labels = data.labels.copy();
   const auto counts = runtime::count_classes(labels, result.predicted, classes);
   const auto matrix = runtime::confusion_matrix(labels, result.predicted, classes);
   write_file_atomic(environment.metrics.parent_path() / "confusion.csv",
@@ -205,18 +194,6 @@ int evaluate_rank(runtime::Communicator& comm) {
 
 int main(int argc, char** argv) {
   using namespace dlflow::steps;
-  if (const auto help = asked_help(program_help(), argc, argv)) {
-    std::fputs(help->c_str(), stdout);
-    return 0;
-  }
-  if (argc > 2 || (argc == 2 && argv[1][0] == '-') ||
-      (argc == 1 && environment_variable("DLFLOW_WITH").empty())) {
-    std::fputs("error: what to evaluate? dlflow-evaluate with.json; see dlflow-evaluate --help\n",
-               stderr);
-    return 1;
-  }
-  if (argc == 2) set_defaults(argv[1]);
-  const auto nothing_is_saved = [] { return false; };
-  const GuardedRank guarded = guard_rank(nothing_is_saved);
-  return run_rank(argc, argv, nothing_is_saved, evaluate_rank, guarded);
+  return run_program({.help = program_help(), .task = "evaluate", .work = evaluate_rank}, argc,
+                     argv);
 }

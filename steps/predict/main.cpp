@@ -11,11 +11,9 @@
 #include "runtime/train/prediction.h"
 #include "runtime/train/shared_split.h"
 #include "runtime/train/with_reader.h"
-#include "steps/environment/program_help.h"
 #include "steps/environment/step_environment.h"
 #include "steps/predict/prediction_file.h"
-#include "steps/ranks/guard.h"
-#include "steps/ranks/launch.h"
+#include "steps/ranks/program.h"
 
 /// dlflow-predict: the step kind `predict`.
 namespace dlflow::steps {
@@ -44,14 +42,6 @@ ProgramHelp program_help() {
                     {"DLFLOW_STALL_TIMEOUT",
                      "60; seconds for which a rank that others wait for may do nothing"}},
       .exit_status = {{"0", "done"}, {"1", "it could not be done"}}};
-}
-
-/// What `dlflow run` would have set.
-void set_defaults(const char* with) {
-  ::setenv("DLFLOW_WITH", with, 1);
-  ::setenv("DLFLOW_OUTPUTS", "outputs", 0);
-  ::setenv("DLFLOW_METRICS", "metrics.jsonl", 0);
-  ::setenv("DLFLOW_SUMMARY", "metrics.json", 0);
 }
 
 /// The step's `with:`.
@@ -103,13 +93,6 @@ void require_format(PredictionFormat format, const runtime::Model& model) {
               "'format: npy'");
 }
 
-/// Rank `rank`'s part of `range`.
-IndexRange part_of(IndexRange range, int rank, int num_ranks) {
-  const size_t first = range.count * size_t(rank) / size_t(num_ranks);
-  const size_t end = range.count * size_t(rank + 1) / size_t(num_ranks);
-  return {range.first + first, end - first};
-}
-
 fs::path part_file(const fs::path& file, int rank) {
   return file.string() + ".rank-" + std::to_string(rank);
 }
@@ -131,8 +114,9 @@ void write_part(runtime::Communicator& comm, runtime::TrainedNetwork& network,
                 const fs::path& file) {
   runtime::FileWriter rows(file);
   runtime::predict(
-      comm, network, split.dataset, request.batch, part_of(shard, comm.rank(), comm.size()),
-      split.images.get(), [&](const runtime::Prediction& prediction) {
+      comm, network, split.dataset, request.batch,
+      runtime::part_of(shard, comm.rank(), comm.size()), split.images.get(),
+      [&](const runtime::Prediction& prediction) {
         rows.write(rows_of(request.format, network.model, prediction, network.classes));
       });
   rows.publish();
@@ -178,18 +162,5 @@ int predict_rank(runtime::Communicator& comm) {
 
 int main(int argc, char** argv) {
   using namespace dlflow::steps;
-  if (const auto help = asked_help(program_help(), argc, argv)) {
-    std::fputs(help->c_str(), stdout);
-    return 0;
-  }
-  if (argc > 2 || (argc == 2 && argv[1][0] == '-') ||
-      (argc == 1 && environment_variable("DLFLOW_WITH").empty())) {
-    std::fputs("error: what to predict? dlflow-predict with.json; see dlflow-predict --help\n",
-               stderr);
-    return 1;
-  }
-  if (argc == 2) set_defaults(argv[1]);
-  const auto nothing_is_saved = [] { return false; };
-  const GuardedRank guarded = guard_rank(nothing_is_saved);
-  return run_rank(argc, argv, nothing_is_saved, predict_rank, guarded);
+  return run_program({.help = program_help(), .task = "predict", .work = predict_rank}, argc, argv);
 }

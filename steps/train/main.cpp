@@ -12,10 +12,9 @@
 #include "runtime/data/names.h"
 #include "runtime/train/shared_split.h"
 #include "runtime/train/trainer.h"
-#include "steps/environment/program_help.h"
 #include "steps/environment/step_environment.h"
-#include "steps/ranks/guard.h"
 #include "steps/ranks/launch.h"
+#include "steps/ranks/program.h"
 #include "steps/scratch/node_data.h"
 #include "steps/train/check.h"
 #include "steps/train/cluster_rules.h"
@@ -97,15 +96,6 @@ bool has_checkpoint() {
   return false;
 }
 
-/// What `dlflow run` would have set.
-void set_defaults(const char* with) {
-  ::setenv("DLFLOW_WITH", with, 1);
-  ::setenv("DLFLOW_OUTPUTS", "outputs", 0);
-  ::setenv("DLFLOW_CHECKPOINTS", "checkpoints", 0);
-  ::setenv("DLFLOW_METRICS", "metrics.jsonl", 0);
-  ::setenv("DLFLOW_SUMMARY", "metrics.json", 0);
-}
-
 void write_results(const StepEnvironment& environment, const runtime::TrainingEnd& end) {
   const std::string folder = "checkpoints/";
   write_outputs(environment,
@@ -177,21 +167,15 @@ int tune_rank(int argc, char** argv, const char* largest) {
 
 int main(int argc, char** argv) {
   using namespace dlflow::steps;
-  if (const auto help = asked_help(program_help(), argc, argv)) {
-    std::fputs(help->c_str(), stdout);
-    return 0;
-  }
   if (argc == 3 && std::strcmp(argv[1], "--check") == 0) return check_model(argv[2]);
   if ((argc == 2 || argc == 3) && std::strcmp(argv[1], "--tune") == 0) {
     return tune_rank(argc, argv, argc == 3 ? argv[2] : "64MiB");
   }
-  if (argc > 2 || (argc == 2 && argv[1][0] == '-') ||
-      (argc == 1 && environment_variable("DLFLOW_WITH").empty())) {
-    std::fputs("error: what to train? dlflow-train with.json; see dlflow-train --help\n", stderr);
-    return 1;
-  }
-  if (argc == 2) set_defaults(argv[1]);
-  const GuardedRank guarded = guard_rank(has_checkpoint);
-  stop_on_signals();
-  return run_rank(argc, argv, has_checkpoint, train_rank, guarded);
+  return run_program({.help = program_help(),
+                      .task = "train",
+                      .work = train_rank,
+                      .can_resume = has_checkpoint,
+                      .further_defaults = {{"DLFLOW_CHECKPOINTS", "checkpoints"}},
+                      .before_ranks = stop_on_signals},
+                     argc, argv);
 }

@@ -1,0 +1,42 @@
+#include "steps/ranks/program.h"
+
+#include <cstdio>
+#include <cstdlib>
+
+#include "steps/environment/step_environment.h"
+#include "steps/ranks/guard.h"
+#include "steps/ranks/launch.h"
+
+namespace dlflow::steps {
+namespace {
+
+/// What `dlflow run` would have set.
+void set_defaults(const RankProgram& program, const char* with) {
+  ::setenv("DLFLOW_WITH", with, 1);
+  ::setenv("DLFLOW_OUTPUTS", "outputs", 0);
+  ::setenv("DLFLOW_METRICS", "metrics.jsonl", 0);
+  ::setenv("DLFLOW_SUMMARY", "metrics.json", 0);
+  for (const auto& [name, value] : program.further_defaults) ::setenv(name, value, 0);
+}
+
+}  // namespace
+
+int run_program(const RankProgram& program, int argc, char** argv) {
+  if (const auto help = asked_help(program.help, argc, argv)) {
+    std::fputs(help->c_str(), stdout);
+    return 0;
+  }
+  if (argc > 2 || (argc == 2 && argv[1][0] == '-') ||
+      (argc == 1 && environment_variable("DLFLOW_WITH").empty())) {
+    const char* const name = program.help.name.c_str();
+    std::fprintf(stderr, "error: what to %s? %s with.json; see %s --help\n", program.task.c_str(),
+                 name, name);
+    return 1;
+  }
+  if (argc == 2) set_defaults(program, argv[1]);
+  const GuardedRank guarded = guard_rank(program.can_resume);
+  program.before_ranks();
+  return run_rank(argc, argv, program.can_resume, program.work, guarded);
+}
+
+}  // namespace dlflow::steps
