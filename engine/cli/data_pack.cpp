@@ -1,0 +1,282 @@
+#include "engine/cli/data_pack.h"
+
+#include <fmt/core.h>
+
+#include <cstdio>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/text.h"
+#include "base/units.h"
+#include "engine/cli/data_text.h"
+#include "runtime/data/binary_dataset.h"
+#include "runtime/data/names.h"
+#include "runtime/data/sharded_dataset.h"
+#include "runtime/data/split_files.h"
+#include "runtime/import/checked_samples.h"
+#include "runtime/import/sources.h"
+#include "runtime/import/split_by_name.h"
+
+namespace dlflow {
+namespace {
+
+namespace fs = std::filesystem;
+using namespace runtime;
+
+struct DatasetArguments {
+  fs::path source, labels, output;
+  Split split = Split::Train;
+  uint64_t shards = 0;
+  std::string shard_size;
+  SplitShares shares;
+  ImportOptions import;
+
+  bool has_shares() const { return shares.test > 0 || shares.validation > 0; }
+};
+
+/// Two splits whose labels mean different classes, or whose columns differ, would give a bad
+/// accuracy and no error.
+void require_same_names(const fs::path& file, const std::vector<std::string>& names,
+                        const std::string& what, const std::string& advice) {
+  if (names.empty()) return;
+  const std::vector<std::string> before = read_names(file);
+  if (before.empty() || before == names) return;
+  throw Error(Errc::InvalidInput, file.string() + " has the " + what + " " + join(before, ", ") +
+                                      ", the source has " + join(names, ", ") + "; " + advice);
+}
+
+void write_names(const fs::path& file, const std::vector<std::string>& names) {
+  if (!names.empty()) write_file_atomic(file, join(names, "\n") + "\n");
+}
+
+uint64_t num_shards(const DatasetArguments& arguments, const SampleSource& source) {
+  if (arguments.shard_size.empty()) return arguments.shards;
+  return shards_of_at_most(parse_size(arguments.shard_size), source);
+}
+
+/// A split that is written, and what it has.
+struct WrittenSplit {
+  fs::path file;
+  std::vector<fs::path> files;  ///< all of them
+  uint64_t samples = 0, shards = 0;
+};
+
+WrittenSplit write_split(const DatasetArguments& arguments, Split split,
+                         const SampleSource& source) {
+  const std::string name = split_name(split);
+  WrittenSplit written{{}, {}, source.size(), num_shards(arguments, source)};
+  if (written.shards == 0) {
+    written.file = arguments.output / (name + ".dlset");
+    write_binary_dataset(written.file, source, 0, source.size());
+  } else {
+    written.file = arguments.output / shard_index_name(name);
+    for (const Shard& shard :
+         write_sharded_dataset(arguments.output, name, source, written.shards)) {
+      written.files.push_back(arguments.output / shard.file);
+    }
+  }
+  written.files.push_back(written.file);
+  return written;
+}
+
+using NamedParts = std::map<Split, std::vector<size_t>>;
+
+/// One split, or those of `parts`; if one cannot be written, none stays.
+std::vector<WrittenSplit> write_splits(const DatasetArguments& arguments, const NamedParts& parts,
+                                       const SampleSource& source) {
+  if (parts.empty()) return {write_split(arguments, arguments.split, source)};
+  std::vector<WrittenSplit> written;
+  try {
+    for (const auto& [split, samples] : parts) {
+      written.push_back(write_split(arguments, split, part_of(source, samples)));
+    }
+  } catch (...) {
+    std::error_code ignored;
+    for (const WrittenSplit& split : written) {
+      for (const fs::path& file : split.files) fs::remove(file, ignored);
+    }
+    throw;
+  }
+  return written;
+}
+
+void require_no_split(const fs::path& folder, Split split) {
+  if (const auto old = find_split(folder, split)) {
+    throw Error(Errc::InvalidInput,
+                old->files[0].string() + " is there already; remove it, or choose another folder");
+  }
+}
+
+/// The parts that `--test-share` and `--validation-share` ask for.
+NamedParts parts_of(const DatasetArguments& arguments, const ImportedSplit& imported) {
+  if (!arguments.has_shares()) return {};
+  if (imported.names.empty()) {
+    throw Error(Errc::InvalidInput,
+                "--test-share and --validation-share divide pictures by their names; the samples "
+                "of " +
+                    arguments.source.string() +
+                    " have none: pack each split of its own, with --split");
+  }
+  return split_by_name(imported.names, arguments.shares);
+}
+
+Json to_json(const WrittenSplit& written, const SampleSource& source) {
+  return {{"file", written.file.string()},
+          {"samples", written.samples},
+          {"classes", source.num_classes},
+          {"targets", source.num_targets},
+          {"shards", written.shards}};
+}
+
+void print(const WrittenSplit& written, const SampleSource& source) {
+  std::printf(
+      "%s: %s%s\n", written.file.c_str(),
+      describe_samples(written.samples, source.shape, source.pixel_type == PixelType::Float,
+                       source.num_classes, source.num_targets)
+          .c_str(),
+      written.shards == 0
+          ? ""
+          : fmt::format(", {} shard{}", written.shards, written.shards == 1 ? "" : "s").c_str());
+}
+
+void pack_dataset(Session& session, const DatasetArguments& arguments) {
+  if (arguments.shares.test + arguments.shares.validation >= 1) {
+    throw Error(Errc::InvalidInput,
+                "--test-share and --validation-share leave no samples for training");
+  }
+  require_no_split(arguments.output, arguments.split);
+  if (arguments.shares.test > 0) require_no_split(arguments.output, Split::Test);
+  if (arguments.shares.validation > 0) require_no_split(arguments.output, Split::Validation);
+  const ImportedSplit imported =
+      open_source(arguments.source, arguments.labels, arguments.split, arguments.import);
+  const SampleSource& source = imported.source;
+  const fs::path classes = arguments.output / kClassNames,
+                 columns = arguments.output / kColumnNames;
+  require_same_names(classes, imported.classes, "classes", "give both splits the same classes");
+  require_same_names(columns, imported.columns, "columns",
+                     "name the same --features and --target for both splits");
+  const NamedParts parts = parts_of(arguments, imported);
+  num_shards(arguments, source);  // throws for a size in which no sample fits
+  make_directories(arguments.output);
+  std::vector<WrittenSplit> written;
+  write_checked(source, arguments.source.string(), [&](const SampleSource& checked) {
+    written = write_splits(arguments, parts, checked);
+  });
+  write_names(classes, imported.classes);
+  write_names(columns, imported.columns);
+  if (session.json) {
+    Json all = Json::array();
+    for (const WrittenSplit& split : written) all.push_back(to_json(split, source));
+    return print_json(parts.empty() ? all[0] : all);
+  }
+  if (session.quiet) return;
+  for (const WrittenSplit& split : written) print(split, source);
+}
+
+/// What is used of a table.
+void add_table_options(CLI::App& command, DatasetArguments& arguments) {
+  command
+      .add_option("--target", arguments.import.columns.targets,
+                  "column of a table with numbers to learn; may be given again")
+      ->type_name("COLUMN")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  command
+      .add_option("--class", arguments.import.columns.label, "column of a table with the classes")
+      ->type_name("COLUMN");
+  command
+      .add_option("--features", arguments.import.columns.features,
+                  "columns that the network reads; all others unless given")
+      ->type_name("COLUMN,…")
+      ->delimiter(',')
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+}
+
+/// What becomes of pictures.
+void add_picture_options(CLI::App& command, DatasetArguments& arguments) {
+  command
+      .add_option_function<std::string>(
+          "--resize",
+          [&arguments](const std::string& text) {
+            const PictureSize size = parse_picture_size(text, "--resize");
+            if (text.find('x') == text.npos) {
+              arguments.import.reshaping.shorter_side = size.width;
+            } else {
+              arguments.import.reshaping.size = size;
+            }
+          },
+          "resize pictures: the shorter side to N, or all to WxH")
+      ->type_name("N|WxH");
+  command
+      .add_option_function<std::string>(
+          "--crop",
+          [&arguments](const std::string& text) {
+            arguments.import.reshaping.crop = parse_picture_size(text, "--crop");
+          },
+          "cut the middle out of pictures, after resizing")
+      ->type_name("N|WxH");
+}
+
+/// Which splits are written.
+void add_split_options(CLI::App& command, DatasetArguments& arguments) {
+  const auto add_share = [&command](const char* name, double& share, const char* help) {
+    return command.add_option(name, share, help)->type_name("SHARE")->check(CLI::Range(0.0, 1.0));
+  };
+  CLI::Option* test_share =
+      add_share("--test-share", arguments.shares.test,
+                "write this share of the pictures, chosen by their names, as the test split, and "
+                "the others for training");
+  CLI::Option* validation_share = add_share("--validation-share", arguments.shares.validation,
+                                            "the same, as the validation split");
+  command
+      .add_option_function<std::string>(
+          "--split",
+          [&arguments](const std::string& word) {
+            for (const Split split : {Split::Train, Split::Validation, Split::Test}) {
+              if (word == split_name(split)) arguments.split = split;
+            }
+          },
+          "train unless given")
+      ->check(CLI::IsMember({"train", "validation", "test"}))
+      ->excludes(test_share)
+      ->excludes(validation_share);
+}
+
+}  // namespace
+
+void add_pack_of_data(CLI::App& data, Session& session) {
+  CLI::App* command = add_command(
+      data, "pack",
+      "Write a split as .dlset: from a folder of pictures by class, a table in a CSV file, .npy "
+      "arrays or IDX files.",
+      "  dlflow data pack pictures/train -o digits\n"
+      "  dlflow data pack photos -o birds --resize 256 --crop 224 --test-share 0.1\n"
+      "  dlflow data pack images.npy labels.npy -o digits --split test\n"
+      "  dlflow data pack houses.csv -o houses --target price\n"
+      "  dlflow data pack fashion-mnist -o fashion --shard-size 256MiB");
+  const auto arguments = std::make_shared<DatasetArguments>();
+  command->add_option("source", arguments->source, "a folder, a table, or the file of images")
+      ->required();
+  command->add_option("labels", arguments->labels, "the file of labels or targets");
+  add_table_options(*command, *arguments);  // which the callback below keeps
+  command->add_option("-o,--output", arguments->output, "the folder of the data set")
+      ->type_name("FOLDER")
+      ->required();
+  add_picture_options(*command, *arguments);
+  add_split_options(*command, *arguments);
+  CLI::Option* shards =
+      command->add_option("--shards", arguments->shards, "number of files")->type_name("N");
+  shards->check(CLI::PositiveNumber);
+  command->add_option("--shard-size", arguments->shard_size, "maximum size of each file")
+      ->type_name("SIZE")
+      ->excludes(shards);
+  add_json_option(*command, session);
+  command->callback([&session, arguments] { pack_dataset(session, *arguments); });
+}
+
+}  // namespace dlflow

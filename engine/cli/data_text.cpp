@@ -1,0 +1,22 @@
+#include "engine/cli/data_text.h"
+
+#include <fmt/core.h>
+
+#include "base/units.h"
+
+namespace dlflow {
+
+std::string describe_samples(uint64_t samples, const runtime::ImageShape& shape, bool floats,
+                             uint32_t classes, uint32_t targets) {
+  const bool is_table = shape.height == 1 && shape.width == 1;
+  const std::string size =
+      is_table ? std::to_string(shape.channels)
+               : fmt::format("{} x {} x {}", shape.channels, shape.height, shape.width);
+  const std::string answers =
+      targets > 0 ? fmt::format("with {} target{}", targets, targets == 1 ? "" : "s")
+                  : fmt::format("in {} classes", classes);
+  return fmt::format("{} samples of {} {} {}", format_count(samples), size,
+                     floats ? "floats" : "bytes", answers);
+}
+
+}  // namespace dlflow
