@@ -65,6 +65,17 @@ bool has_open_axis(const Matrix& matrix) {
   return std::ranges::any_of(matrix.axes, &MatrixAxis::is_open);
 }
 
+bool takes_list(const Matrix& matrix) {
+  return std::ranges::any_of(matrix.axes,
+                             [](const MatrixAxis& axis) { return axis.source.has_value(); });
+}
+
+bool takes_list_of(const Matrix& matrix, std::string_view source) {
+  return std::ranges::any_of(matrix.axes, [&](const MatrixAxis& axis) {
+    return axis.source && axis.source->step == source;
+  });
+}
+
 bool is_part_of(const Json& part, const Json& value) {
   if (!part.is_object() || !value.is_object()) return part == value;
   return std::all_of(part.items().begin(), part.items().end(), [&](const auto& item) {

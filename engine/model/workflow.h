@@ -117,6 +117,10 @@ struct Matrix {
 /// Whether a step has yet to decide the values of an axis.
 bool has_open_axis(const Matrix& matrix);
 
+/// Whether a step, or the step `source`, decides the values of an axis, or has decided them.
+bool takes_list(const Matrix& matrix);
+bool takes_list_of(const Matrix& matrix, std::string_view source);
+
 /// The elements of `matrix` in order (last axis fastest), each an object axis -> value; one empty
 /// object for no matrix.
 std::vector<Json> matrix_elements(const Matrix& matrix);

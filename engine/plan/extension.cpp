@@ -209,9 +209,7 @@ bool leaves_lists(const Plan& plan, uint32_t step) {
   const std::string& name = plan.workflow.steps[step].name;
   for (uint32_t other = 0; other < plan.steps.size(); ++other) {
     if (!plan.steps[other].planned) continue;
-    for (const MatrixAxis& axis : plan.workflow.steps[other].matrix.axes) {
-      if (axis.source && axis.source->step == name) return true;
-    }
+    if (takes_list_of(plan.workflow.steps[other].matrix, name)) return true;
   }
   return false;
 }

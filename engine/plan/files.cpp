@@ -283,10 +283,7 @@ void check_files_of_elements(const Plan& plan) {
   known.params = &plan.workflow.params;
   for (const PlannedJob& job : plan.jobs) {
     const Step& step = plan.workflow.steps[job.step];
-    const bool is_new = !plan.steps[job.step].open && !step.uses.empty() &&
-                        std::ranges::any_of(step.matrix.axes, [](const MatrixAxis& axis) {
-                          return axis.source.has_value();
-                        });
+    const bool is_new = !plan.steps[job.step].open && !step.uses.empty() && takes_list(step.matrix);
     if (!is_new) continue;
     known.matrix = &(*plan.steps[job.step].elements)[job.element];
     const NamedFiles files = named_files(step, step.with.evaluate_known(known));

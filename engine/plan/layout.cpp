@@ -183,11 +183,6 @@ std::vector<uint32_t> order_of_steps(const Plan& plan) {
   return order;
 }
 
-bool takes_list(const Step& step) {
-  return std::ranges::any_of(step.matrix.axes,
-                             [](const MatrixAxis& axis) { return axis.source.has_value(); });
-}
-
 void check_names(const Workflow& workflow, const std::vector<std::string>& names) {
   for (const std::string& name : names) needed_for(workflow, name);  // throws if unknown
 }
@@ -242,7 +237,8 @@ void decide(Plan& plan, const std::function<std::optional<KnownResult>(uint32_t 
     } else if (plan.steps[job.step].open) {
       job.action = Action::DecideLater;
       job.cause = Cause::WaitsForList;
-    } else if (takes_list(plan.workflow.steps[job.step])) {  // it was not looked up before the run
+    } else if (takes_list(
+                   plan.workflow.steps[job.step].matrix)) {  // it was not looked up before the run
       job.action = Action::DecideLater;
       job.cause = Cause::WaitsForParents;
     } else if (!std::all_of(parents.begin(), parents.end(), is_reused)) {

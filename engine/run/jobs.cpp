@@ -17,11 +17,8 @@ bool refers_to(const Step& step, const std::string& parent) {
       return r.path.size() > 1 && r.path[0] == "steps" && r.path[1] == parent;
     });
   };
-  const bool takes_list = std::ranges::any_of(step.matrix.axes, [&](const MatrixAxis& axis) {
-    return axis.source && axis.source->step == parent;
-  });
-  return takes_list || refers(step.run) || refers(step.with) || refers(step.environment) ||
-         refers(step.condition);
+  return takes_list_of(step.matrix, parent) || refers(step.run) || refers(step.with) ||
+         refers(step.environment) || refers(step.condition);
 }
 
 constexpr auto kBroken = {JobState::Failed, JobState::TimedOut, JobState::Cancelled, JobState::Lost,

@@ -18,17 +18,6 @@
 namespace dlflow {
 namespace {
 
-bool takes_list(const Step& step) {
-  return std::ranges::any_of(step.matrix.axes,
-                             [](const MatrixAxis& axis) { return axis.source.has_value(); });
-}
-
-bool takes_list_of(const Step& step, const std::string& source) {
-  return std::ranges::any_of(step.matrix.axes, [&](const MatrixAxis& axis) {
-    return axis.source && axis.source->step == source;
-  });
-}
-
 /// What the batch system may have was made for the earlier list.
 void check_idle(const Plan& plan, const Jobs& jobs, uint32_t source) {
   for (const uint32_t job : descendants_of(plan, source)) {
@@ -45,7 +34,7 @@ void check_idle(const Plan& plan, const Jobs& jobs, uint32_t source) {
 bool is_waited_for(const Plan& plan, const Jobs& jobs, const std::string& source) {
   for (uint32_t job = 0; job < jobs.size(); ++job) {
     const Step& step = plan.workflow.steps[plan.jobs[job].step];
-    if (jobs[job].state == JobState::Planned && takes_list_of(step, source)) return true;
+    if (jobs[job].state == JobState::Planned && takes_list_of(step.matrix, source)) return true;
   }
   return false;
 }
@@ -80,13 +69,15 @@ std::optional<NextList> next_list(const Plan& plan, const Jobs& jobs, const Chai
 
 }  // namespace
 
-bool fans_out(const Plan& plan) { return std::ranges::any_of(plan.workflow.steps, takes_list); }
+bool fans_out(const Plan& plan) {
+  return std::ranges::any_of(plan.workflow.steps, takes_list, &Step::matrix);
+}
 
 bool waits_for_list(const ChainRun& run, uint32_t job) {
-  if (!takes_list(run.step_of(job))) return false;
+  if (!takes_list(run.step_of(job).matrix)) return false;
   bool waits = false;
   run.plan().graph.each_parent(job, [&](uint32_t parent) {
-    const bool is_source = takes_list_of(run.step_of(job), run.step_of(parent).name);
+    const bool is_source = takes_list_of(run.step_of(job).matrix, run.step_of(parent).name);
     waits |= is_source && !satisfies_dependents(run.jobs()[parent].state);
   });
   return waits;
@@ -125,7 +116,7 @@ FoundLists lay_out_lists(const std::filesystem::path& run_directory, const Chain
 void block_refused(ChainRun& run, const FoundLists& found) {
   for (const auto& [source, reason] : found.refused) {
     for (uint32_t job = 0; job < run.jobs().size(); ++job) {
-      if (!takes_list_of(run.step_of(job), source)) continue;
+      if (!takes_list_of(run.step_of(job).matrix, source)) continue;
       if (run.jobs()[job].state != JobState::Planned) continue;
       run.record().decide(job, JobState::Blocked, "the list of " + source + ": " + reason);
     }
@@ -138,7 +129,7 @@ void reuse_listed(ChainRun& run) {
   const ParentResults results(run.plan(), run.jobs());
   const auto left = [&results](uint32_t parent) { return results.of(parent); };
   for (uint32_t job = 0; job < run.jobs().size(); ++job) {
-    const bool is_meant = takes_list(run.step_of(job)) && !is_open(run.plan(), job) &&
+    const bool is_meant = takes_list(run.step_of(job).matrix) && !is_open(run.plan(), job) &&
                           run.plan().jobs[job].action == Action::DecideLater;
     if (!is_meant || run.jobs()[job].state != JobState::Planned) continue;
     bool all_left_something = true;

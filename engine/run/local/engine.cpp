@@ -311,10 +311,7 @@ void Engine::extend(Plan next) {
 void Engine::give_up_list(const std::string& step, const std::string& reason) {
   for (uint32_t job = 0; job < jobs().size(); ++job) {
     const Matrix& matrix = plan_.workflow.steps[plan_.jobs[job].step].matrix;
-    const bool is_meant = std::ranges::any_of(matrix.axes, [&](const MatrixAxis& axis) {
-      return axis.source && axis.source->step == step;
-    });
-    if (!is_meant || jobs()[job].state != JobState::Planned) continue;
+    if (!takes_list_of(matrix, step) || jobs()[job].state != JobState::Planned) continue;
     record_.decide(job, JobState::Blocked, "the list of " + step + ": " + reason);
     block_descendants(job);
   }
