@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import pathlib
 import sys
 from typing import Any, Dict, List, Mapping, Optional
@@ -70,15 +71,19 @@ def to_huggingface(weights: Mapping[str, torch.Tensor]) -> Weights:
 
 
 def save(path: pathlib.Path, weights: Mapping[str, torch.Tensor]) -> None:
-    """A new safetensors file."""
+    """A safetensors file, which takes the place of one that is there once it is whole."""
     names = {dtype: name for name, dtype in _TYPES.items()}
     tensors = {}
     for name, tensor in weights.items():
         data = tensor.detach().cpu().contiguous()
         raw = memoryview(data.reshape(-1).view(torch.uint8).numpy()) if data.dim() else memoryview(data.reshape(1).view(torch.uint8).numpy())
         tensors[name] = _safetensors.Tensor(names[data.dtype], tuple(data.shape), raw)
-    path.unlink(missing_ok=True)
-    _safetensors.write(str(path), tensors, {"format": "pt"})
+    whole = path.with_name(f"{path.name}.tmp.{os.getpid()}")
+    try:
+        _safetensors.write(str(whole), tensors, {"format": "pt"})
+        whole.replace(path)
+    finally:
+        whole.unlink(missing_ok=True)
 
 
 def _file_in(folder: pathlib.Path) -> pathlib.Path:
