@@ -1,5 +1,6 @@
-"""Bare sbatch against `dlflow run`: usage: slurm.py [STEPS [ELEMENTS [HOPS]]]"""
+"""Bare sbatch against `dlflow run`: usage: slurm.py [STEPS [ELEMENTS [HOPS]]] | slurm.py pack"""
 
+import json
 import os
 import pathlib
 import statistics
@@ -97,6 +98,24 @@ def chain(hops):
     print(f"  the same by Snakemake {other:6.1f} s    ratio {other / mine:.1f}", flush=True)
 
 
+def packed(elements=200, rounds=3):
+    """Seconds of short elements end to end, by how many share a job."""
+    def run(pack):
+        folder = Folder()
+        began = time.monotonic()
+        folder.submit("name: short\nsteps:\n  s:\n    run: ['true']\n    resources: {walltime: 1m, memory: 50MiB}\n"
+                      f"    matrix: {{n: {list(range(elements))}, pack: {pack}}}\n")
+        folder.shell("while squeue -h --me | grep -q .; do sleep 0.1; done")
+        seconds = time.monotonic() - began
+        assert json.loads(folder.dlflow("status", "short", "--json"))["state"] == "succeeded"
+        return seconds
+    turns = [(run(1), run(20)) for _ in range(rounds)]  # turn by turn
+    for pack, seconds in ((1, [turn[0] for turn in turns]), (20, [turn[1] for turn in turns])):
+        middle = statistics.median(seconds)
+        print(f"{elements} elements, pack {pack:2}  {middle:6.1f} s ({min(seconds):.1f} to {max(seconds):.1f})   {elements / middle:5.1f} /s",
+              flush=True)
+
+
 def snakemake(hops):
     """Seconds of the same chain by Snakemake and its executor for SLURM, which looks for ended jobs after 5 s instead of 40, as its
     documentation advises for short ones."""
@@ -152,6 +171,8 @@ def supervisor(jobs=20):
 
 
 def main():
+    if sys.argv[1:] == ["pack"]:
+        return packed()
     steps, elements, hops = [int(value) for value in sys.argv[1:]] + [1000, 10000, 6][len(sys.argv) - 1:]
     drain()
     submission(steps)

@@ -1,11 +1,16 @@
 #!/bin/sh
 # Submission and end-to-end time on a real SLURM that this script starts (root): a bare loop of sbatch (the peer) and
 # `dlflow run --profile`, turn by turn; Snakemake on the same chain of steps; what the supervisor of a job costs.
+# `bench/slurm.sh pack`: short elements that share jobs, and that do not.
 set -eu
 cd "$(dirname "$0")/.."
 echo "$(uname -m), $(nproc) cores, commit $(git rev-parse --short HEAD 2>/dev/null || echo unknown)"
 /usr/bin/python3 -B tests/slurm/site.py up build --set MaxJobCount=20000 >/dev/null
 trap '/usr/bin/python3 -B tests/slurm/site.py down build' EXIT
+if [ "${1:-}" = pack ]; then
+  DLFLOW_BUILD=$PWD/build PYTHONPATH=tests/slurm /usr/bin/python3 -B bench/slurm.py pack
+  exit
+fi
 tests/python/make_venv build/slurm-bench-venv bench/slurm-requirements.txt
 # Where the clusters' user can read it.
 venv=$(/usr/bin/python3 -c 'import json; print(json.load(open("build/tests/slurm/site.json"))["root"])')/snakemake

@@ -23,6 +23,13 @@ minutes time_limit(const Resources& resources, const Profile& profile) {
   return std::max(minutes(1), std::min(wanted, allowed));
 }
 
+Resources packed(Resources resources, size_t elements) {
+  if (resources.walltime.count() == 0 || elements < 2) return resources;
+  const auto more = int64_t(elements) - 1;
+  resources.walltime += more * (resources.walltime + kTimeToRecord);
+  return resources;
+}
+
 seconds warning_time(minutes limit, seconds lead) {
   constexpr seconds kLongest(65'000);  // SLURM takes 65,535 s
   if (lead.count() > 0) {

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <compare>
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <string>
@@ -52,6 +53,10 @@ struct Batch {
 /// The time limit that the batch system is given: walltime and 30 s, in which the supervisor saves
 /// and records, rounded up to minutes, but not above the profile's. 0: not said.
 std::chrono::minutes time_limit(const Resources& resources, const Profile& profile);
+
+/// What a task asks for that runs `elements` with these resources one after the other: time for
+/// each, and for what is recorded between them.
+Resources packed(Resources resources, size_t elements);
 
 /// How long before its time limit a job is warned. The warning is the safety net below the
 /// supervisor's own clock. It may come a minute early, so that a short job is not told to save as

@@ -60,8 +60,21 @@ class SortedLines {
     size_ = uint64_t(stream_.seekg(0, std::ios::end).tellg());
   }
 
-  /// The first line whose key is not less than `key`; empty if there is none.
-  std::string find(Key key) {
+  /// The lines with this key, in their order.
+  std::vector<std::string> find(Key key) {
+    std::vector<std::string> found;
+    for (std::string line = first_from(key); !line.empty() && key_of(line) == key;) {
+      found.push_back(std::move(line));
+      line.clear();
+      std::getline(stream_, line);
+    }
+    return found;
+  }
+
+ private:
+  /// The first line whose key is not less than `key`; empty if there is none. The stream is behind
+  /// it.
+  std::string first_from(Key key) {
     uint64_t low = 0;
     uint64_t high = size_;
     while (low < high) {
@@ -76,7 +89,6 @@ class SortedLines {
     return line_from(low);
   }
 
- private:
   /// The first line that begins at `offset` or behind it; empty if there is none.
   std::string line_from(uint64_t offset) {
     std::string line;
@@ -148,23 +160,32 @@ void write_batch_file(const fs::path& file, std::string_view lines) {
   sync_directory(folder.parent_path());  // which `folder` may be new in
 }
 
-BatchTask read_batch_task(const fs::path& file, uint32_t batch, uint32_t task) {
+std::vector<BatchTask> attempts_of_task(const fs::path& file, uint32_t batch, uint32_t task) {
   SortedLines lines(file);
-  const std::string line = lines.find({batch, task});
-  const Json json = line.empty() ? Json() : parse_line(file, line);
-  if (line.empty() || json[0] != batch || json[1] != task) {
+  std::map<uint32_t, Json> parents;  // by the number of their list
+  const auto parents_of = [&](uint32_t list) -> const Json& {
+    const auto [known, is_new] = parents.try_emplace(list);
+    if (!is_new) return known->second;
+    const std::vector<std::string> found = lines.find({kLists, list});
+    if (found.size() != 1) {
+      throw Error(Errc::Corrupt,
+                  file.string() + " is damaged: it has no list " + std::to_string(list));
+    }
+    return known->second = parse_line(file, found.front())[4];
+  };
+  std::vector<BatchTask> attempts;
+  for (const std::string& line : lines.find({batch, task})) {
+    const Json json = parse_line(file, line);
+    Json spec = json[4];
+    if (spec.is_object() && spec.contains("parents") && spec["parents"].is_number_unsigned())
+      spec["parents"] = parents_of(spec["parents"].get<uint32_t>());
+    attempts.push_back({batch, task, json[2].get<int>(), job_spec_from_json(spec)});
+  }
+  if (attempts.empty()) {
     throw Error(Errc::NotFound, file.string() + " has no task " + std::to_string(task) +
                                     " of batch " + std::to_string(batch));
   }
-  Json spec = json[4];
-  if (spec.is_object() && spec.contains("parents") && spec["parents"].is_number_unsigned()) {
-    const auto list = spec["parents"].get<uint32_t>();
-    const std::string parents = lines.find({kLists, list});
-    const Json found = parents.empty() ? Json() : parse_line(file, parents);
-    if (parents.empty() || found[0] != kLists || found[1] != list) throw_damaged(file, line);
-    spec["parents"] = found[4];
-  }
-  return {batch, task, json[2].get<int>(), job_spec_from_json(spec)};
+  return attempts;
 }
 
 std::vector<BatchEntry> read_batch_entries(const fs::path& file) {

@@ -12,11 +12,13 @@
 /// RUN/batches/7-18.jsonl: what the sbatch calls 7 to 18 of a run hand over. It is on disk before
 /// the first of them, so that after a kill everybody knows what was meant, and it is all that their
 /// jobs read. One file for many calls: a shared file system is slow at files, and at syncing them.
-/// Each line is [batch, task, attempt, job's name, JobSpec], in the order of the first two. Parents
+/// Each line is [batch, task, attempt, job's name, JobSpec], in the order of the first two. A task
+/// that several elements share has a line for each, in the order in which it runs them. Parents
 /// that tasks have in common are there once, as batch 0: [0, list, 0, "", parents]; a JobSpec has
 /// the number of the list in their place.
 namespace dlflow {
 
+/// An attempt that a task runs.
 struct BatchTask {
   uint32_t batch = 0;  ///< number of the sbatch call in its run
   uint32_t task = 0;   ///< number in the array; 0 of a plain job
@@ -44,7 +46,7 @@ std::filesystem::path batch_file(const std::filesystem::path& run_directory, Bat
 /// The lines of a batch file to be.
 class BatchLines {
  public:
-  /// `task` is behind all others in their order.
+  /// `task` is not before any other in their order.
   void add(const BatchTask& task);
 
   std::string text() const { return lists_ + tasks_; }
@@ -63,9 +65,10 @@ class BatchLines {
 /// made a file for one of its calls: two are at work on the run, whatever its lock says.
 void write_batch_file(const std::filesystem::path& file, std::string_view lines);
 
-/// Looks at some lines only, however many there are. Throws Error: NotFound for a task that is not
-/// in it, Corrupt.
-BatchTask read_batch_task(const std::filesystem::path& file, uint32_t batch, uint32_t task);
+/// The attempts of a task, at least one. Looks at some lines only, however many there are. Throws
+/// Error: NotFound for a task that is not in it, Corrupt.
+std::vector<BatchTask> attempts_of_task(const std::filesystem::path& file, uint32_t batch,
+                                        uint32_t task);
 
 /// Throws Error{Corrupt}.
 std::vector<BatchEntry> read_batch_entries(const std::filesystem::path& file);

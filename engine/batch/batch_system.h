@@ -86,6 +86,9 @@ class BatchSystem {
   /// Whether a job can ask that no other shares its nodes.
   virtual bool has_exclusive_nodes() const { return true; }
 
+  /// Whether one of several elements that share a job can be asked to end, and the job goes on.
+  virtual bool can_pack() const { return true; }
+
   /// All jobs of this user that wait or run, array tasks one by one; ended ones may be among them
   /// for some minutes. One query.
   virtual std::vector<BatchJob> queue() = 0;

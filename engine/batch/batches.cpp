@@ -43,7 +43,8 @@ class BatchPlanner {
   /// The batch that is being filled for a key.
   struct Group {
     uint32_t batch = kNone;
-    size_t text = 0;  // about how long the list of its tasks is
+    size_t text = 0;                          // about how long the list of its tasks is
+    uint32_t last = kNone, previous = kNone;  // of its tasks
   };
 
   const Step& step_of(uint32_t job) const { return plan_.workflow.steps[plan_.jobs[job].step]; }
@@ -52,12 +53,15 @@ class BatchPlanner {
     return dlflow::waits_for_end(step_of(job), step_of(parent));
   }
 
-  uint32_t task_of(uint32_t job) const { return plan_.jobs[job].element % max_array_size_; }
+  uint32_t pack_of(uint32_t job) const { return uint32_t(step_of(job).matrix.pack); }
+
+  /// Of its step's tasks, however many arrays they fill.
+  uint32_t place_of(uint32_t job) const { return plan_.jobs[job].element / pack_of(job); }
+  uint32_t task_of(uint32_t job) const { return place_of(job) % max_array_size_; }
 
   /// How much longer the list of an array's tasks gets by one more, at most.
-  size_t text_of(const std::vector<uint32_t>& tasks, uint32_t task) const {
-    const size_t n = tasks.size();
-    const bool in_range = n > 1 && tasks[n - 1] + 1 == task && tasks[n - 2] + 2 == task;
+  size_t text_of(const Group& group, uint32_t task) const {
+    const bool in_range = group.last + 1 == task && group.previous + 2 == task;
     return in_range ? 0 : std::to_string(max_array_size_).size() + 1;
   }
 
@@ -65,19 +69,32 @@ class BatchPlanner {
   bool may_join(const Group& group, uint32_t task) const {
     constexpr size_t kThrottle = 16;  // "%20" comes behind the list
     if (rules_.max_text > 0 && group.text + kThrottle > rules_.max_text) return false;
-    const std::vector<uint32_t>& tasks = batches_[group.batch].tasks;
-    return rules_.gaps || tasks.empty() || tasks.back() + 1 == task;
+    return rules_.gaps || group.last == kNone || group.last + 1 == task;
+  }
+
+  /// The jobs from `first` on that share a task: of one alone, it. Those before `end` are looked
+  /// at.
+  std::vector<uint32_t> sharers(uint32_t first, uint32_t end) const {
+    std::vector<uint32_t> jobs;
+    for (uint32_t job = first; job < end && place_of(job) == place_of(first); ++job) {
+      const bool is_new =
+          standing_[job].kind == Standing::Kind::ToSubmit && batch_of_[job] == kNone;
+      if (is_new && (job == first || share_a_task(plan_, first, job))) jobs.push_back(job);
+    }
+    return jobs;
   }
 
   void plan_step(JobRange jobs) {
     const size_t first_batch = batches_.size();
+    const uint32_t end = jobs.first + jobs.count;
     std::map<Key, Group> groups;
-    for (uint32_t job = jobs.first; job < jobs.first + jobs.count; ++job) {
-      if (standing_[job].kind != Standing::Kind::ToSubmit) continue;
-      Key key{plan_.jobs[job].element / max_array_size_, dependencies_of(job),
+    for (uint32_t job = jobs.first; job < end; ++job) {
+      if (standing_[job].kind != Standing::Kind::ToSubmit || batch_of_[job] != kNone) continue;
+      const std::vector<uint32_t> together = sharers(job, end);
+      Key key{place_of(job) / max_array_size_, dependencies_of(together),
               to_json(plan_.jobs[job].resources).dump()};
       Group& group = groups[key];
-      if (group.batch != kNone) group.text += text_of(batches_[group.batch].tasks, task_of(job));
+      if (group.batch != kNone) group.text += text_of(group, task_of(job));
       if (group.batch == kNone || !may_join(group, task_of(job))) {
         group = {.batch = uint32_t(batches_.size()), .text = text_of({}, task_of(job))};
         batches_.push_back({.step = plan_.jobs[job].step,
@@ -86,9 +103,12 @@ class BatchPlanner {
                             .leaves_if_hopeless = precedes_always_[plan_.jobs[job].step]});
       }
       PlannedBatch& batch = batches_[group.batch];
-      batch.jobs.push_back(job);
-      if (batch.is_array) batch.tasks.push_back(task_of(job));
-      batch_of_[job] = group.batch;
+      group.previous = std::exchange(group.last, task_of(job));
+      for (const uint32_t one : together) {
+        batch.jobs.push_back(one);
+        if (batch.is_array) batch.tasks.push_back(task_of(one));
+        batch_of_[one] = group.batch;
+      }
     }
     on_all_.clear();
     share_places(jobs, first_batch);
@@ -146,6 +166,32 @@ class BatchPlanner {
     return dependencies;
   }
 
+  /// Of jobs that share a task.
+  std::vector<PlannedDependency> dependencies_of(const std::vector<uint32_t>& together) {
+    if (together.size() == 1) return dependencies_of(together.front());
+    std::map<PlannedDependency, size_t> needed;  // by how many
+    for (const uint32_t job : together) {
+      for (PlannedDependency& dependency : dependencies_of(job)) ++needed[std::move(dependency)];
+    }
+    std::vector<PlannedDependency> dependencies;
+    for (const auto& [dependency, by] : needed) {
+      dependencies.push_back(by == together.size() ? dependency : on_end(dependency));
+    }
+    std::sort(dependencies.begin(), dependencies.end());
+    dependencies.erase(std::unique(dependencies.begin(), dependencies.end()), dependencies.end());
+    return dependencies;
+  }
+
+  /// The same, whatever the end is. A task of the same number ends well once all that share it have
+  /// an end.
+  static PlannedDependency on_end(PlannedDependency dependency) {
+    using Kind = PlannedDependency::Kind;
+    if (dependency.kind == Kind::All) dependency.kind = Kind::Ended;
+    if (dependency.kind == Kind::OneTask) dependency.kind = Kind::EndedTask;
+    if (dependency.kind == Kind::Id) dependency.kind = Kind::EndedId;
+    return dependency;
+  }
+
   std::vector<PlannedDependency> dependencies_of(uint32_t job) {
     std::vector<PlannedDependency> dependencies;
     for (const JobRange& range : plan_.graph.parents(job)) {
@@ -169,7 +215,8 @@ class BatchPlanner {
     if (batch == kNone) return std::nullopt;
     if (batches_[batch].jobs.size() == 1) return on_batch(batch, parent, job);
     // No batch system pairs ends. What it ends itself has no status of 0, whatever may fail.
-    const bool pairs = is_its_own(parent, job) && task_of(parent) == task_of(job);
+    const bool pairs = is_its_own(parent, job) && task_of(parent) == task_of(job) &&
+                       pack_of(parent) == pack_of(job);
     if (pairs && !waits_for_end(job, parent))
       return PlannedDependency{.kind = PlannedDependency::Kind::SameTask, .batch = batch};
     return on_task(parent, job);
@@ -235,6 +282,34 @@ class BatchPlanner {
 };
 
 }  // namespace
+
+std::vector<uint32_t> distinct_tasks(const PlannedBatch& batch) {
+  std::vector<uint32_t> tasks = batch.tasks;
+  tasks.erase(std::unique(tasks.begin(), tasks.end()), tasks.end());
+  return tasks;
+}
+
+size_t num_tasks(const PlannedBatch& batch) {
+  return batch.is_array ? distinct_tasks(batch).size() : batch.jobs.size();
+}
+
+size_t largest_task(const PlannedBatch& batch) {
+  size_t largest = 1;
+  size_t size = 1;
+  for (size_t i = 1; i < batch.tasks.size(); ++i) {
+    size = batch.tasks[i] == batch.tasks[i - 1] ? size + 1 : 1;
+    largest = std::max(largest, size);
+  }
+  return largest;
+}
+
+bool share_a_task(const Plan& plan, uint32_t a, uint32_t b) {
+  const PlannedJob& one = plan.jobs[a];
+  const PlannedJob& other = plan.jobs[b];
+  const auto pack = uint32_t(plan.workflow.steps[one.step].matrix.pack);
+  return pack > 1 && one.step == other.step && one.element / pack == other.element / pack &&
+         one.place == other.place && one.resources == other.resources;
+}
 
 std::vector<PlannedBatch> plan_batches(const Plan& plan, const std::vector<Standing>& standing,
                                        const ArrayRules& rules) {

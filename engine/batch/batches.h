@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -45,17 +46,33 @@ struct PlannedDependency {
 struct PlannedBatch {
   uint32_t step = 0;
   bool is_array = false;
-  std::vector<uint32_t> jobs = {};   ///< numbers in the plan, ascending
-  std::vector<uint32_t> tasks = {};  ///< of the array: the element's number modulo the array size
+  std::vector<uint32_t> jobs = {};  ///< numbers in the plan, ascending
+  /// Of the array, by job: number of the element, divided by the step's `pack`, modulo the array
+  /// size. Jobs with the same task are run by it one after the other.
+  std::vector<uint32_t> tasks = {};
   std::vector<PlannedDependency> waits_for = {};  ///< each once
   int max_parallel = 0;             ///< of its tasks that run at a time; 0: any number
   bool leaves_if_hopeless = false;  ///< see Batch
 };
 
+/// The tasks of an array, each once; none of a plain job.
+std::vector<uint32_t> distinct_tasks(const PlannedBatch& batch);
+/// How many jobs the batch system is given: of an array its tasks.
+size_t num_tasks(const PlannedBatch& batch);
+/// How many jobs share the largest of its tasks.
+size_t largest_task(const PlannedBatch& batch);
+
+/// Whether both jobs are run by the same task, if they are submitted together: elements of a step
+/// with `pack`, beside each other, that ask for the same.
+bool share_a_task(const Plan& plan, uint32_t a, uint32_t b);
+
 /// Parents before children. The tasks of an array have the same resources and wait for the same; a
 /// step has one array where it can be, more if it is larger than the batch system takes, if its
 /// elements differ in that, or if `rules` do not allow so many gaps between its tasks.
 /// `standing` is by job.
+///
+/// A task that several elements share waits for what any of them waits for. What only some of them
+/// need may end as it likes: it must not keep the others from running.
 ///
 /// A step's `max_parallel` holds over all its arrays, those that are submitted already among them:
 /// they share its places, and where there are more arrays than places, or some from before, one

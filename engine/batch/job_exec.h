@@ -47,6 +47,9 @@ struct Allocation {
 /// the first one waits or runs: it has itself requeued, to end as the first did. So dependents of
 /// either are right, and an attempt whose first job was lost goes on in the second.
 ///
+/// A task that several elements share runs their attempts one after the other, each with its own
+/// record; what fails stops nobody else.
+///
 /// Returns the exit status for the batch system: 0 if what waits for this job may run.
 int job_exec(const std::filesystem::path& batch_file, uint32_t batch, uint32_t task,
              const Allocation& allocation);

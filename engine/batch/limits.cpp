@@ -51,8 +51,9 @@ class Problems {
     const Step& step = plan_.workflow.steps[job.step];
     Location place = step.location;
     using Names = std::vector<std::string>;
-    for (const std::string& name :
-         key == "needs" ? Names{key} : Names{"resources", "resources." + key}) {
+    for (const std::string& name : key == "needs"  ? Names{key}
+                                   : key == "pack" ? Names{"matrix", "matrix.pack"}
+                                                   : Names{"resources", "resources." + key}) {
       const auto found = step.locations.find(name);
       if (found != step.locations.end()) place = found->second;
     }
@@ -105,6 +106,27 @@ class PlaceCheck {
     check_cores(job);
     check_memory(job);
     check_gpus(job);
+  }
+
+  /// \param together  how many elements share a task with it.
+  void check_packed(const PlannedJob& job, size_t together) {
+    if (together < 2) return;
+    const seconds each = job.resources.walltime;
+    const seconds asked = packed(job.resources, together).walltime;
+    const std::string packs = quoted_step(job) + " packs " + counted(int64_t(together), "element");
+    if (each == seconds(0)) {
+      problems_.add_of(job, "walltime", packs + " into a job, but does not say how long each takes",
+                       "Say so: `resources: {walltime: 10m}` is for one element.");
+    } else if (walltime_.value > seconds(0) && each <= walltime_.value && asked > walltime_.value) {
+      const seconds more = packed(job.resources, 2).walltime - each;
+      const int64_t most = 1 + (walltime_.value - each) / more;
+      problems_.add_of(job, "walltime",
+                       walltime_.owner + " allows " + in_words(walltime_.value) + " per job, " +
+                           packs + " of " + in_words(each) + " into one, which takes " +
+                           in_words(asked),
+                       "Pack " + std::to_string(most) + " at most (`pack: " + std::to_string(most) +
+                           "`), or ask for less time.");
+    }
   }
 
  private:
@@ -232,8 +254,21 @@ void check_exclusive(const Plan& plan, const BatchSystem& system, Problems& prob
   }
 }
 
-void check_places(const Plan& plan, const std::optional<ClusterLimits>& cluster,
-                  Problems& problems) {
+void check_packs(const Plan& plan, const BatchSystem& system, Problems& problems) {
+  if (system.can_pack()) return;
+  for (const PlannedJob& job : plan.jobs) {
+    if (job.action == Action::Reuse || is_on_login_node(plan, job)) continue;
+    if (plan.workflow.steps[job.step].matrix.pack < 2) continue;
+    problems.add_of(job, "pack",
+                    std::string(system.name()) +
+                        " can only end a job as a whole, and not one of several elements in it: " +
+                        quoted_step(job) + " packs them",
+                    "Leave `pack` out: each element is a task of a job array then.");
+  }
+}
+
+void check_places(const Plan& plan, const std::vector<PlannedBatch>& batches,
+                  const std::optional<ClusterLimits>& cluster, Problems& problems) {
   std::map<std::optional<uint32_t>, PlaceCheck> checks;  // by place, of those that have jobs
   for (const PlannedJob& job : plan.jobs) {
     if (job.action == Action::Reuse || is_on_login_node(plan, job)) continue;
@@ -243,18 +278,29 @@ void check_places(const Plan& plan, const std::optional<ClusterLimits>& cluster,
                   : name_of(profile);
     checks.try_emplace(job.place, profile, owner, cluster, problems).first->second.check(job);
   }
+  for (const PlannedBatch& batch : batches) {
+    const PlannedJob& job = plan.jobs[batch.jobs.front()];
+    const auto place = checks.find(job.place);
+    if (place != checks.end()) place->second.check_packed(job, largest_task(batch));
+  }
 }
 
-void check_dependencies(const Plan& plan, const BatchSystem& system, Problems& problems) {
+/// The submissions of the whole plan.
+std::vector<PlannedBatch> all_batches(const Plan& plan, const ArrayRules& rules) {
   std::vector<Standing> standing(plan.jobs.size());
   for (size_t job = 0; job < standing.size(); ++job) {
     if (plan.jobs[job].action != Action::Reuse) standing[job].kind = Standing::Kind::ToSubmit;
   }
-  const ArrayRules rules = array_rules(system, plan.profile);
+  return plan_batches(plan, standing, rules);
+}
+
+void check_dependencies(const Plan& plan, const BatchSystem& system,
+                        const std::vector<PlannedBatch>& batches, const ArrayRules& rules,
+                        Problems& problems) {
   Limit<int> limit = {int(rules.max_dependencies), std::string(system.name())};
   const int own = plan.profile.limits.dependencies;
   if (own > 0 && (limit.value == 0 || own <= limit.value)) limit = {own, name_of(plan.profile)};
-  for (const PlannedBatch& batch : plan_batches(plan, standing, rules)) {
+  for (const PlannedBatch& batch : batches) {
     if (limit.value == 0 || int64_t(batch.waits_for.size()) <= limit.value) continue;
     const PlannedJob& job = plan.jobs[batch.jobs.front()];
     problems.add_of(job, "needs",
@@ -305,9 +351,12 @@ ArrayRules array_rules(const BatchSystem& system, const Profile& profile) {
 void check_limits(const Plan& plan, const BatchSystem& system,
                   const std::optional<ClusterLimits>& cluster) {
   Problems problems(plan);
-  check_places(plan, cluster, problems);
+  const ArrayRules rules = array_rules(system, plan.profile);
+  const std::vector<PlannedBatch> batches = all_batches(plan, rules);
+  check_places(plan, batches, cluster, problems);
   check_exclusive(plan, system, problems);
-  check_dependencies(plan, system, problems);
+  check_packs(plan, system, problems);
+  check_dependencies(plan, system, batches, rules, problems);
   problems.finish();
 }
 

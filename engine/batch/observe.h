@@ -22,6 +22,7 @@ struct OpenJob {
   JobState state = JobState::Queued;
   std::string id;             ///< the batch system's
   uint64_t memory_bytes = 0;  ///< that it asked for; 0: not said
+  bool shares_task = false;   ///< with other jobs; while it is queued it has not had its turn
 };
 
 /// The ids that the queue does not name, but for those of lost jobs: for sacct.

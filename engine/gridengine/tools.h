@@ -32,6 +32,7 @@ class GridEngineTools : public BatchSystem {
 
   ArrayRules array_rules() const override;
   bool has_exclusive_nodes() const override { return false; }
+  bool can_pack() const override { return false; }  // qdel is for a whole task
 
   /// One qstat.
   std::vector<BatchJob> queue() override;

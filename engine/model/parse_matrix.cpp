@@ -101,6 +101,7 @@ class MatrixReader {
       refuse_choice_of_elements();
     }
     matrix_.max_parallel = value_.value("max_parallel", 0);
+    matrix_.pack = value_.value("pack", 1);
     if (matrix_.empty()) mistakes_.add(node_.location, subject_.name() + " has no axis");
     return std::move(matrix_);
   }

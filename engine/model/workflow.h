@@ -110,6 +110,7 @@ struct Matrix {
   std::vector<Json> exclude;          ///< objects: elements that match are left out
   std::vector<std::string> zip = {};  ///< axes of equal length that go together, value by value
   int max_parallel = 0;  ///< how many elements run at a time; 0: as many as there is room for
+  int pack = 1;          ///< how many elements share a job of a batch system, one after the other
 
   bool empty() const { return axes.empty() && include.empty(); }
 };

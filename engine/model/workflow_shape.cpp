@@ -24,6 +24,8 @@ Shape image_shape() {
 }
 
 Shape matrix_shape() {
+  Shape pack = integer(1);
+  pack.maximum = 1000;
   const Shape value = either({text(), number(), boolean(), map_of(name_form(), anything())});
   Shape matrix = map_of(name_form(), list_of(value, 1));
   const Shape element = map_of(name_form(), value);
@@ -35,6 +37,8 @@ Shape matrix_shape() {
       {"zip", list_of(formed(name_form()), 2),
        "Axes of equal length that go together: the first values of all, the second ones, …"},
       {"max_parallel", integer(1), "How many elements run at a time; else as many as have room"},
+      {"pack", pack, "How many elements share a job of a batch system, one after the other",
+       kOptional, 1},
   };
   return matrix;
 }

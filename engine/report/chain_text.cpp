@@ -11,7 +11,11 @@ namespace {
 
 std::string describe(const Plan& plan, const SubmittedBatch& batch) {
   std::vector<std::string> facts;
-  if (batch.jobs > 1) facts.push_back("array of " + std::to_string(batch.jobs));
+  if (batch.jobs > batch.tasks) {
+    facts.push_back(elements_in_tasks(batch.jobs, batch.tasks));
+  } else if (batch.tasks > 1) {
+    facts.push_back("array of " + std::to_string(batch.tasks));
+  }
   if (batch.resources.ranks > 1) facts.push_back(std::to_string(batch.resources.ranks) + " ranks");
   if (batch.resources.walltime.count() > 0) {
     facts.push_back(format_duration(batch.resources.walltime));
@@ -27,6 +31,11 @@ bool waits_for(const Plan& plan, const SubmittedBatch& batch, const SubmittedBat
 }
 
 }  // namespace
+
+std::string elements_in_tasks(size_t elements, size_t tasks) {
+  return std::to_string(elements) + " elements in " + std::to_string(tasks) +
+         (tasks == 1 ? " task" : " tasks");
+}
 
 std::string chain_text(const Plan& plan, std::span<const SubmittedBatch> batches,
                        const Style& style) {

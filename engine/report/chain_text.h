@@ -12,10 +12,14 @@ namespace dlflow {
 /// One sbatch that was accepted.
 struct SubmittedBatch {
   uint32_t step = 0;
-  std::string id;   ///< SLURM's; of the array, if it is one
-  size_t jobs = 1;  ///< its tasks
+  std::string id;    ///< SLURM's; of the array, if it is one
+  size_t jobs = 1;   ///< of the run
+  size_t tasks = 1;  ///< of the batch system; fewer where several jobs share one
   Resources resources;
 };
+
+/// "40 elements in 2 tasks": of a step with `pack`.
+std::string elements_in_tasks(size_t elements, size_t tasks);
 
 /// "data 811 → train 812 (2 ranks, 20:00) → best 813", wrapped and indented: the steps in the order
 /// they were submitted, with arrows where each waits for the one before.

@@ -2,13 +2,16 @@
 
 #include "base/text.h"
 #include "base/units.h"
+#include "engine/report/chain_text.h"
 #include "engine/report/columns.h"
 
 namespace dlflow {
 namespace {
 
-/// "1", "array of 4"
+/// "1", "array of 4", "40 elements in 2 tasks"
 std::string size_of_batch(const PreviewedBatch& batch) {
+  if (!batch.tasks.empty() && batch.jobs.size() > batch.tasks.size())
+    return elements_in_tasks(batch.jobs.size(), batch.tasks.size());
   return batch.tasks.empty() ? "1" : "array of " + std::to_string(batch.tasks.size());
 }
 

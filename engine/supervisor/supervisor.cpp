@@ -331,7 +331,12 @@ Supervision supervise(const fs::path& attempt_directory, int pass,
                       const SupervisorOptions& options) {
   const AttemptFiles files{attempt_directory, attempt_number(attempt_directory), pass};
   try {
-    Watcher watcher(options.token);
+    SharedSignals shared;
+    if (options.hear) {
+      shared.is_requested = [&files] { return fs::exists(files.cancel_request()); };
+      shared.hear = options.hear;
+    }
+    Watcher watcher(options.token, std::move(shared));
     if (!claim_pass(attempt_directory, pass, options.backend_id, options.token)) {
       return Supervision::NotOurs;
     }

@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "engine/supervisor/watch.h"
+
 /// Runs one pass of an attempt on the node it is called on, whatever the back end: claims it,
 /// checks its parents' records (P3), resolves what depends on them, starts the program, watches it,
 /// checks what it made, publishes, and records each change of state in attempt-N/events.jsonl.
@@ -42,6 +44,10 @@ struct SupervisorOptions {
   /// How often such a job looks whether another pass has taken over: then its program is ended, and
   /// nothing more is recorded.
   std::chrono::milliseconds look_again = std::chrono::seconds(45);
+
+  /// The process runs further attempts after this one. SIGINT then ends it only if `dlflow cancel`
+  /// has left a request in its folder. Called when SIGTERM or SIGUSR1 comes, which are for all.
+  std::function<void(StopCause)> hear;
 
   /// Processes of the job that the kernel has killed for want of memory so far, as its scheduler
   /// counts them; empty: that is not known. One with more at its end has failed, whatever its

@@ -256,7 +256,8 @@ bool request_stop(const ProcessIdentity& supervisor, uint64_t token) {
   return ::sigqueue(supervisor.pid, SIGRTMIN, value) == 0;
 }
 
-StopSignals::StopSignals(uint64_t token) : token_(token) {
+StopSignals::StopSignals(uint64_t token, SharedSignals shared)
+    : token_(token), shared_(std::move(shared)) {
   sigset_t set;
   ::sigemptyset(&set);
   for (const int number : {SIGTERM, SIGINT, SIGUSR1, SIGUSR2, SIGCHLD, SIGRTMIN}) {
@@ -267,7 +268,8 @@ StopSignals::StopSignals(uint64_t token) : token_(token) {
   signals_.reset(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
   if (!signals_) throw_errno("cannot watch signals", errno);
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
-  if (::sigismember(&before, SIGRTMIN) == 1) read(milliseconds(0));  // for an earlier one
+  if (!shared_.hear && ::sigismember(&before, SIGRTMIN) == 1)
+    read(milliseconds(0));  // for an earlier one
 }
 
 StopRequests StopSignals::read(milliseconds timeout) {
@@ -281,10 +283,13 @@ StopRequests StopSignals::read(milliseconds timeout) {
     if (queued && info.ssi_ptr != token_) continue;
     // Grid Engine may send it to the process group, and to each process of the job besides.
     if (info.ssi_signo == SIGUSR2 && std::exchange(is_deleted_, true)) continue;
+    const bool requested = queued || info.ssi_signo == SIGINT || info.ssi_signo == SIGUSR2;
+    if (requested && shared_.is_requested && !shared_.is_requested()) continue;
     const bool ends = info.ssi_signo != SIGUSR1;
+    if (!requested && shared_.hear)
+      shared_.hear(ends ? StopCause::Terminated : StopCause::Walltime);
     requests.stops += ends;
     if (info.ssi_signo == SIGTERM) requests.cause = StopCause::Terminated;
-    const bool requested = queued || info.ssi_signo == SIGINT || info.ssi_signo == SIGUSR2;
     if (requested) requests.cause = StopCause::Requested;
     if (!ends && requests.stops == 0) requests.cause = StopCause::Walltime;
   }

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <utility>
 
 #include "base/handle.h"
 #include "base/process.h"
@@ -55,14 +56,22 @@ struct StopRequests {
   StopCause cause = StopCause::None;
 };
 
+/// Of a process that runs several attempts, one after the other: which signals are for whom.
+/// SIGTERM and SIGUSR1 are for all of them, and wait for the next one if they come between two.
+struct SharedSignals {
+  /// Whether the one at work is to end, where a signal says that one of them is.
+  std::function<bool()> is_requested;
+  std::function<void(StopCause)> hear;  ///< Called for those that are for all
+};
+
 /// The signals that ask for the end of a program. Takes over SIGTERM, SIGINT, SIGUSR1, SIGUSR2,
 /// SIGCHLD and the signal of request_stop() of this thread, for good, so that a request that comes
 /// before the program has started is not lost. One that came for an earlier object of this class
-/// is: it was meant for that one's program.
+/// is, unless they share signals: it was meant for that one's program.
 class StopSignals {
  public:
   /// `token`: as in request_stop().
-  explicit StopSignals(uint64_t token);
+  explicit StopSignals(uint64_t token, SharedSignals shared = {});
 
   /// Waits for a signal, at most for `timeout`; a child's end is one, too.
   StopRequests read(std::chrono::milliseconds timeout);
@@ -75,6 +84,7 @@ class StopSignals {
 
  private:
   uint64_t token_;
+  SharedSignals shared_;
   FileDescriptor signals_;
   bool is_deleted_ = false;  // SIGUSR2 came
 };
@@ -82,7 +92,8 @@ class StopSignals {
 /// Watches over a program from its start to its end.
 class Watcher {
  public:
-  explicit Watcher(uint64_t token) : signals_(token) {}
+  explicit Watcher(uint64_t token, SharedSignals shared = {})
+      : signals_(token, std::move(shared)) {}
 
   /// Waits until `program`, the leader of a process group, has ended, and ends what it left behind.
   Watched watch(pid_t program, const WatchOptions& options);

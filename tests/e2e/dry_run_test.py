@@ -32,6 +32,19 @@ class DryRun(ChainCase):
         self.assertEqual(self.dlflow("list", "--quiet")[0], "")
         self.assertFalse((self.folder / "runs").exists())
 
+    def test_of_elements_that_share_tasks_it_shows_both(self):
+        self.write("w.yaml", """
+            name: w
+            steps:
+              score: {run: ['true'], matrix: {n: "${{ range(1, 40, 1) }}", pack: 20}, resources: {walltime: 1m}}
+        """)
+        out, _ = self.dry_run()
+        self.assertIn(["1", "score", "40", "elements", "in", "2", "tasks", "1", "1", "30:00", "batch", "-"],
+                      [line.split() for line in out.splitlines()])
+        batch, = json.loads(self.dry_run("--json")[0])["batches"]
+        self.assertEqual((len(batch["jobs"]), batch["tasks"]), (40, [0, 1]))
+        self.assertIn("#SBATCH --array=0,1", batch["script"])
+
     def test_limits_are_refused_as_by_the_real_run(self):
         self.profile("limits: {walltime: 30m}\n")
         refusal = self.dry_run(status=INVALID)[1]

@@ -216,6 +216,23 @@ class ChainTest(ChainCase):
         self.submit()
         self.assertIn("[0-2%2]", self.slurm.run("squeue", "--noheader", "--format=%i").stdout)
 
+    def test_packed_elements_are_one_task_with_a_record_each(self):
+        self.workflow(many="run: '[ $DLFLOW_MATRIX_N != 1 ] && echo $DLFLOW_MATRIX_N', matrix: {n: [0, 1, 2], pack: 2}, "
+                           "resources: {walltime: 1m}",
+                      each="run: 'true', matrix: {n: [0, 1, 2], pack: 2}, needs: [many], resources: {walltime: 1m}")
+        run = self.submit()
+        self.slurm.wait_until_idle()
+        self.assertEqual(self.states(run), {"many[n=0]": "succeeded", "many[n=1]": "failed", "many[n=2]": "succeeded",
+                                            "each[n=0]": "succeeded", "each[n=1]": "blocked", "each[n=2]": "succeeded"})
+        ids = self.job_ids(run)
+        self.assertEqual(ids["many[n=0]"], ids["many[n=1]"])
+        self.assertEqual(len({id for job, id in ids.items() if job.startswith("many")}), 2)
+        self.assertEqual(self.dlflow("logs", run, "many[n=2]")[0].strip(), "2")
+
+    def test_packed_elements_have_to_say_how_long_each_takes(self):
+        self.workflow(many="run: 'true', matrix: {n: [0, 1, 2], pack: 2}")
+        self.assertIn("does not say how long each takes", self.dlflow("run", "w.yaml", "--profile", "alpha", status=INVALID)[1])
+
     def test_of_a_matrix_in_several_arrays_no_more_run_at_a_time_either(self):
         self.nothing_runs()
         self.workflow(many="run: 'true', matrix: {n: [1, 2, 3, 4], max_parallel: 1}, "

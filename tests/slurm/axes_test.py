@@ -53,6 +53,38 @@ class Axes(Chain):
         self.assertEqual(len({ids[f"work[n={n}]"].split("_")[0] for n in (1, 2, 3)}), 1)
         self.assertEqual(self.status(run)["state"], "succeeded")
 
+    def test_packed_elements_share_a_task_and_each_has_its_own_end(self):
+        """The second one fails, the third is cancelled while it runs, the fourth has its turn after that."""
+        self.write("w.yaml", f"""
+            name: packed
+            steps:
+              score:
+                matrix: {{n: [1, 2, 3, 4, 5], pack: 4}}
+                resources: {{walltime: 1m}}
+                run: |
+                  echo $DLFLOW_MATRIX_N >> {self.folder}/trace
+                  [ $DLFLOW_MATRIX_N != 2 ] || [ -e {self.folder}/mended ] || exit 3
+                  [ $DLFLOW_MATRIX_N != 3 ] || [ -e {self.folder}/mended ] || sleep 50
+              last:
+                matrix: {{n: [1, 2, 3, 4, 5], pack: 4}}
+                resources: {{walltime: 1m}}
+                needs: [score]
+                run: 'true'
+        """)
+        run = self.submit()
+        self.wait_for(run, {"score[n=2]": "failed", "score[n=3]": "running", "score[n=5]": "succeeded"}, timeout=90)
+        self.assertEqual(self.states(run)["score[n=4]"], "queued")
+        self.assertIn("waits for its turn in SLURM job", " ".join(self.dlflow("status", run).stdout.split()))
+        self.dlflow("cancel", run, "--step", "score[n=3]")
+        self.wait_for(run, {"score[n=3]": "cancelled", "score[n=4]": "succeeded", "last[n=4]": "succeeded",
+                            "last[n=2]": "blocked", "last[n=3]": "blocked"}, timeout=90)
+        ids = self.ids(run)
+        self.assertEqual(len({ids[f"score[n={n}]"] for n in (1, 2, 3, 4)}), 1)
+        (self.folder / "mended").touch()
+        self.dlflow("resubmit", run)
+        self.wait_for(run, {job: "succeeded" for job in ids}, timeout=120)
+        self.assertEqual(sorted(self.trace()), ["1", "2", "2", "3", "3", "4", "5"])
+
     def test_a_sweep_that_may_fail_goes_on_without_anybody(self):
         self.write("w.yaml", f"""
             name: may

@@ -3,7 +3,10 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <map>
+#include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -33,58 +36,43 @@ class FakeNodes {
   /// file system may take a minute. The nodes see them.
   int late_records = 0;
   /// Begins a job that is free to begin. A job of an attempt that has an end, or that was
-  /// withdrawn, ends at once. Whether its program runs now.
+  /// withdrawn, ends at once; a task that several share goes on with the next. Whether a program
+  /// runs now.
   bool begin(const std::string& id) {
     show_records();
-    const BatchTask task = task_of(id);
-    const std::filesystem::path attempt = attempt_directory(task.spec.job_directory, task.attempt);
     batch_.begin(id);
-    if (const auto state = last_state(task); state && is_final(*state)) {
-      finish(id, *state, task.spec.allow_failure);
-      return false;
-    }
-    make_directories(attempt);
-    if (!std::filesystem::exists(attempt / "job.json")) {
-      write_file_atomic(attempt / "job.json", to_json(task.spec).dump() + "\n");
-    }
-    if (is_withdrawn(task.spec.run_directory, task.spec.job, task.attempt)) {
-      record(id, JobState::Cancelled);
-      return false;
-    }
-    if (!parents_succeeded(task.spec)) {
-      record(id, JobState::Blocked);
-      return false;
-    }
-    if (is_skipped(task.spec)) {
-      record(id, JobState::Skipped);
-      return false;
-    }
-    if (is_running(task.spec.job)) overlaps.push_back(task.spec.job);
-    if (successes.contains(task.spec.job)) repeated.push_back(task.spec.job);
-    running_[task.spec.job] = id;
-    ++runs[task.spec.job];
-    append(id, task, JobState::Running);
-    return true;
+    again_.erase(id);
+    had_turn_.erase(id);
+    return go_on(id);
   }
 
-  /// Ends a job that runs.
+  /// Ends the attempt of a job that runs. A task that several share goes on with the next.
   void end(const std::string& id, JobState state) {
-    running_.erase(task_of(id).spec.job);
-    record(id, state);
+    const BatchTask task = take_from(id);
+    if (attempts_of(id).size() == 1) return record(id, task, state);
+    append_end(id, task, state);
+    go_on(id);
   }
 
   /// The job's node fails: nothing is recorded.
   void fail_node(const std::string& id) {
-    running_.erase(task_of(id).spec.job);
+    take_from(id);
     batch_.end(id, BatchState::NodeFail);
   }
 
-  /// The job saved at its walltime, and goes back to the queue.
+  /// The attempt saved at its walltime, and goes back to the queue with what has had no turn.
   void requeue(const std::string& id) {
-    const BatchTask task = task_of(id);
-    running_.erase(task.spec.job);
+    const BatchTask task = take_from(id);
     append(id, task, JobState::Queued);
     batch_.requeue(id);
+  }
+
+  /// The attempt is to run again, once the others of its task had their turn.
+  void try_again(const std::string& id) {
+    const BatchTask task = take_from(id);
+    append(id, task, JobState::Queued);
+    again_.insert(id);
+    go_on(id);
   }
 
   /// The login node sees all that the nodes have written.
@@ -100,7 +88,10 @@ class FakeNodes {
       any = false;
       for (const std::string& id : open_ids()) {
         const BatchState state = batch_.jobs().at(id).shown.state;
-        if (state == BatchState::Running) end(id, JobState::Succeeded);
+        if (state == BatchState::Running) {
+          end(id, JobState::Succeeded);
+          any = true;
+        }
         if (state == BatchState::Pending && batch_.is_free(id)) {
           if (begin(id)) end(id, JobState::Succeeded);
           any = true;
@@ -118,14 +109,87 @@ class FakeNodes {
     return ids;
   }
 
-  std::string job_of(const std::string& id) const { return task_of(id).spec.job; }
+  /// The one at work, or the first.
+  std::string job_of(const std::string& id) const {
+    const auto at_work = at_work_.find(id);
+    return at_work == at_work_.end() ? attempts_of(id).front().spec.job : at_work->second.spec.job;
+  }
+
+  /// All that the job was submitted for.
+  std::vector<std::string> jobs_of(const std::string& id) const {
+    std::vector<std::string> jobs;
+    for (const BatchTask& task : attempts_of(id)) jobs.push_back(task.spec.job);
+    return jobs;
+  }
 
  private:
   /// From the words that the job's script would run: PROGRAM job-exec FILE NUMBER {task}.
-  BatchTask task_of(const std::string& id) const {
+  std::vector<BatchTask> attempts_of(const std::string& id) const {
     const FakeBatchSystem::Job& job = batch_.jobs().at(id);
-    return read_batch_task(job.batch.command[2], uint32_t(std::stoul(job.batch.command[3])),
-                           job.task.value_or(0));
+    return attempts_of_task(job.batch.command[2], uint32_t(std::stoul(job.batch.command[3])),
+                            job.task.value_or(0));
+  }
+
+  /// Begins the next attempt of a job that is to run. Whether there is one; else the job ends.
+  bool go_on(const std::string& id) {
+    const std::vector<BatchTask> tasks = attempts_of(id);
+    for (const BatchTask& task : tasks) {
+      if (tasks.size() == 1) return try_one(id, task, [&](JobState end) { record(id, task, end); });
+      const std::vector<int> numbers = attempts(task.spec.job_directory);
+      if (!had_turn_[id].insert(task.spec.job).second) continue;
+      if (!numbers.empty() && numbers.back() > task.attempt) continue;
+      if (try_one(id, task, [&](JobState end) { append_end(id, task, end); })) return true;
+    }
+    if (again_.contains(id)) {
+      batch_.requeue(id);
+    } else {
+      batch_.end(id, BatchState::Completed, 0);
+    }
+    return false;
+  }
+
+  /// Whether it runs now; else `ended` hears how it ended, if that is new.
+  bool try_one(const std::string& id, const BatchTask& task,
+               const std::function<void(JobState)>& ended) {
+    const std::filesystem::path attempt = attempt_directory(task.spec.job_directory, task.attempt);
+    const bool is_shared = attempts_of(id).size() > 1;
+    if (const auto state = last_state(task); state && is_final(*state)) {
+      if (!is_shared) finish(id, *state, task.spec.allow_failure);
+      return false;
+    }
+    make_directories(attempt);
+    if (!std::filesystem::exists(attempt / "job.json")) {
+      write_file_atomic(attempt / "job.json", to_json(task.spec).dump() + "\n");
+    }
+    const bool is_cancelled = is_shared && std::filesystem::exists(attempt / "cancel");
+    if (is_cancelled || is_withdrawn(task.spec.run_directory, task.spec.job, task.attempt)) {
+      ended(JobState::Cancelled);
+      return false;
+    }
+    if (!have_ended(task.spec.parents)) show_records();  // a job waits for them
+    if (!parents_succeeded(task.spec)) {
+      ended(JobState::Blocked);
+      return false;
+    }
+    if (is_skipped(task.spec)) {
+      ended(JobState::Skipped);
+      return false;
+    }
+    if (is_running(task.spec.job)) overlaps.push_back(task.spec.job);
+    if (successes.contains(task.spec.job)) repeated.push_back(task.spec.job);
+    running_[task.spec.job] = id;
+    at_work_[id] = task;
+    ++runs[task.spec.job];
+    append(id, task, JobState::Running);
+    return true;
+  }
+
+  /// The attempt that is at work in a job is not any more.
+  BatchTask take_from(const std::string& id) {
+    const auto at_work = at_work_.extract(id);
+    const BatchTask task = at_work.empty() ? attempts_of(id).front() : at_work.mapped();
+    running_.erase(task.spec.job);
+    return task;
   }
 
   /// A job that the batch system has cancelled was killed by it.
@@ -173,10 +237,13 @@ class FakeNodes {
     std::filesystem::resize_file(file, size);
   }
 
-  void record(const std::string& id, JobState state) {
-    const BatchTask task = task_of(id);
+  void append_end(const std::string& id, const BatchTask& task, JobState state) {
     append(id, task, state);
     if (state == JobState::Succeeded) ++successes[task.spec.job];
+  }
+
+  void record(const std::string& id, const BatchTask& task, JobState state) {
+    append_end(id, task, state);
     finish(id, state, task.spec.allow_failure);
   }
 
@@ -188,7 +255,10 @@ class FakeNodes {
 
   FakeBatchSystem& batch_;
   FakeClock& clock_;
-  std::map<std::string, std::string> running_;  // job -> id
+  std::map<std::string, std::string> running_;             // job -> id
+  std::map<std::string, BatchTask> at_work_;               // by id
+  std::set<std::string> again_;                            // ids with an attempt that runs again
+  std::map<std::string, std::set<std::string>> had_turn_;  // by id: jobs, in its present pass
   std::map<std::filesystem::path, std::string> unseen_;
 };
 

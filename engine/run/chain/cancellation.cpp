@@ -1,7 +1,11 @@
 #include "engine/run/chain/cancellation.h"
 
+#include <algorithm>
 #include <filesystem>
+#include <map>
 #include <set>
+#include <string>
+#include <vector>
 
 #include "base/error.h"
 #include "base/fault.h"
@@ -13,6 +17,7 @@
 #include "engine/run/chain/lists.h"
 #include "engine/run/chain/login_jobs.h"
 #include "engine/run/chain/observation.h"
+#include "engine/supervisor/claim.h"
 #include "engine/supervisor/launch.h"
 
 namespace dlflow {
@@ -52,17 +57,15 @@ class Cancellation {
   /// are withdrawn: they do not begin any more, if the batch system refuses to let them go.
   void take() {
     std::vector<WithdrawnAttempt> attempts;
-    std::vector<std::string> ids;
-    for (const uint32_t job : waiting_) {
+    for (const uint32_t job : waiting_)
       attempts.push_back({run_.name(job), run_.jobs()[job].attempt});
-      if (!run_.id(job).empty()) ids.push_back(run_.id(job));
-    }
-    for (const uint32_t job : asked_before_) ids.push_back(run_.id(job));
     withdraw(run_.plan().directory, attempts);
     crash_point("withdrawn");
+    ask_those_that_may_have_begun();
+    const std::vector<std::string> ids = ids_to_take();
     if (ids.empty()) return;
     const JobAnswer answer = run_.batch().cancel(ids);
-    if (answer.kind != JobAnswer::Kind::Done) keep_what_is_left(answer.message);
+    if (answer.kind != JobAnswer::Kind::Done) keep_what_is_left(ids, answer.message);
   }
 
   /// Records it. What is recorded as cancelled may be submitted again at once.
@@ -92,10 +95,87 @@ class Cancellation {
   }
 
  private:
+  fs::path attempt_of(uint32_t job) const {
+    return attempt_directory(job_directory(run_.plan(), job), run_.jobs()[job].attempt);
+  }
+
+  /// A task that others share may have begun before the attempts were withdrawn: then those may be
+  /// at work in it.
+  void ask_those_that_may_have_begun() {
+    std::vector<uint32_t> begun;
+    for (const uint32_t job : waiting_) {
+      const bool shares = run_.is_packed(job) && !run_.id(job).empty();
+      if (shares && !is_all_that_waits(job)) begun.push_back(job);
+    }
+    if (begun.empty()) return;
+    const std::set<std::string> pending = pending_ids(run_.batch());
+    std::erase_if(begun, [&](uint32_t job) { return pending.contains(run_.id(job)); });
+    std::erase_if(waiting_, [&](uint32_t job) {
+      return std::binary_search(begun.begin(), begun.end(), job);
+    });
+    for (const uint32_t job : begun) ask_to_save(job);
+  }
+
+  /// Not a task that others share who are to stay.
+  std::vector<std::string> ids_to_take() {
+    std::set<std::string> ids;
+    for (const uint32_t job : waiting_) {
+      const bool is_alone = !run_.is_packed(job) || is_all_that_waits(job);
+      if (!run_.id(job).empty() && is_alone) ids.insert(run_.id(job));
+    }
+    for (const uint32_t job : asked_before_) ids.insert(run_.id(job));
+    return {ids.begin(), ids.end()};
+  }
+
+  /// Whether all that its task could still run is to be cancelled.
+  bool is_all_that_waits(uint32_t job) {
+    const auto [known, is_new] = leaves_nobody_.try_emplace(run_.id(job));
+    if (!is_new) return known->second;
+    const std::vector<uint32_t> sharers = run_.sharers(job);
+    return known->second = std::all_of(sharers.begin(), sharers.end(), [&](uint32_t one) {
+             const JobState state = run_.jobs()[one].state;
+             const bool stays =
+                 !is_final(state) || (state == JobState::Blocked && !run_.has_own_end(one));
+             return !stays || std::binary_search(waiting_.begin(), waiting_.end(), one);
+           });
+  }
+
+  /// Of a job in a task that is at work, for this one or for others. Without its turn it ends when
+  /// that comes.
+  void ask_sharer_to_save(uint32_t job) {
+    const fs::path request = AttemptFiles{attempt_of(job)}.cancel_request();
+    const bool is_new = !fs::exists(request);
+    make_directories(attempt_of(job));
+    write_file_atomic(request, "");
+    if (!is_at_work(job)) {
+      ++saving_;
+    } else if (const JobAnswer answer = run_.batch().ask_to_end(run_.id(job));
+               answer.kind != JobAnswer::Kind::Refused) {
+      ++saving_;  // asked a second time, its program is killed
+    } else {
+      if (is_new) fs::remove(request);
+      refuse(1, answer.message);
+    }
+  }
+
+  /// Whether the signal would be for this job. Each pass claims its attempt before it looks for a
+  /// request, and one that is followed by another says so at its end.
+  bool is_at_work(uint32_t job) const {
+    const auto claim = newest_claim(attempt_of(job));
+    int ended = 0;
+    bool is_over = false;
+    for (const JobEvent& event :
+         attempt_events(job_directory(run_.plan(), job), "", run_.jobs()[job].attempt)) {
+      ended += event.state == JobState::Queued;
+      is_over = event.state && is_final(*event.state);
+    }
+    return claim && claim->pass > ended && !is_over;
+  }
+
   /// Not if it was asked before: whoever asks a second time does not want to wait for checkpoints.
   void ask_to_save(uint32_t job) {
-    const fs::path attempt =
-        attempt_directory(job_directory(run_.plan(), job), run_.jobs()[job].attempt);
+    if (run_.is_packed(job)) return ask_sharer_to_save(job);
+    const fs::path attempt = attempt_of(job);
     const fs::path request = AttemptFiles{attempt}.cancel_request();
     if (fs::exists(request)) {
       asked_before_.push_back(job);
@@ -111,14 +191,12 @@ class Cancellation {
     ++saving_;
   }
 
-  void keep_what_is_left(const std::string& refusal) {
-    std::set<std::string> ended;
+  void keep_what_is_left(const std::vector<std::string>& ids, const std::string& refusal) {
+    std::set<std::string> left(ids.begin(), ids.end());
     for (const BatchJob& job : run_.batch().queue()) {
-      if (is_over(job.state) || job.state == BatchState::Completing) ended.insert(job.id);
+      if (is_over(job.state) || job.state == BatchState::Completing) left.erase(job.id);
     }
-    const auto is_left = [&](uint32_t job) {
-      return !run_.id(job).empty() && !ended.contains(run_.id(job));
-    };
+    const auto is_left = [&](uint32_t job) { return left.contains(run_.id(job)); };
     refuse(std::erase_if(waiting_, is_left) + std::erase_if(asked_before_, is_left), refusal);
   }
 
@@ -128,8 +206,9 @@ class Cancellation {
   }
 
   ChainRun& run_;
-  std::vector<uint32_t> waiting_;
-  std::vector<uint32_t> planned_;  // that nobody has yet
+  std::vector<uint32_t> waiting_;              // ascending
+  std::map<std::string, bool> leaves_nobody_;  // by id of a task; see is_all_that_waits()
+  std::vector<uint32_t> planned_;              // that nobody has yet
   std::vector<uint32_t> asked_before_;
   size_t saving_ = 0;
   size_t refused_ = 0;

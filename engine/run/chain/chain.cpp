@@ -173,9 +173,16 @@ ChainView refresh(ChainRun& run, const ChainAnswer& answer) {
   for (const BatchJob& job : answer.accounting.jobs) accounted[job.id] = &job;
   for (uint32_t job = 0; job < run.jobs().size(); ++job) {
     const auto found = accounted.find(run.id(job));
-    if (found != accounted.end()) view.accounting[run.name(job)] = *found->second;
+    if (found != accounted.end() && !run.is_packed(job))
+      view.accounting[run.name(job)] = *found->second;
   }
   if (answer.problem.empty()) view.at_work = take_answer(run, answer);
+  for (auto& [name, found] : view.at_work) {
+    const uint32_t job = run.number_of(name);
+    if (!run.is_packed(job)) continue;
+    found.limit.reset();  // that of all that share the task
+    if (run.shares_task(job)) view.shared.insert(name);
+  }
   run.block_hopeless();
   run.save();
   return view;

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <functional>
 #include <map>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -89,6 +90,7 @@ size_t jobs_in_queue(const std::filesystem::path& run_directory, BatchSystem& ba
 struct ChainView {
   std::map<std::string, BatchJob> at_work;     ///< what waits or runs
   std::map<std::string, BatchJob> accounting;  ///< what accounting was asked about and knows
+  std::set<std::string> shared;                ///< of these, what shares its task with others
   std::string problem;                         ///< it could not be asked, and why; else empty
   std::string unaccounted;  ///< accounting could not be asked, and why; else empty
 };

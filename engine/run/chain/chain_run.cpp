@@ -34,6 +34,45 @@ ChainRun::ChainRun(Loaded&& loaded, const ChainServices& services)
   }
 }
 
+/// Shows `look` each job with the same id, this one among them, until it says yes.
+bool ChainRun::any_sharer(uint32_t job, const std::function<bool(uint32_t other)>& look) const {
+  if (!is_packed(job) || id(job).empty()) return look(job);
+  const auto pack = uint32_t(step_of(job).matrix.pack);
+  const uint32_t first = job - std::min(job, plan_.jobs[job].element % pack);
+  for (uint32_t other = first; other < std::min<size_t>(first + pack, ids_.size()); ++other) {
+    const bool shares = plan_.jobs[other].step == plan_.jobs[job].step && id(other) == id(job);
+    if (shares && look(other)) return true;
+  }
+  return false;
+}
+
+std::vector<uint32_t> ChainRun::sharers(uint32_t job) const {
+  std::vector<uint32_t> jobs;
+  any_sharer(job, [&jobs](uint32_t other) {
+    jobs.push_back(other);
+    return false;
+  });
+  return jobs;
+}
+
+bool ChainRun::shares_task(uint32_t job) const {
+  return any_sharer(job, [job](uint32_t other) { return other != job; });
+}
+
+std::optional<JobState> ChainRun::own_state(uint32_t job) const {
+  std::optional<JobState> last;
+  for (const JobEvent& event :
+       attempt_events(job_directory(plan_, job), name(job), jobs()[job].attempt)) {
+    if (event.state) last = event.state;
+  }
+  return last;
+}
+
+bool ChainRun::has_own_end(uint32_t job) const {
+  const auto last = own_state(job);
+  return last && is_final(*last);
+}
+
 bool ChainRun::ended_unrecorded(uint32_t job) const {
   const JobState state = jobs()[job].state;
   if (state != JobState::Skipped && !is_broken(state)) return false;

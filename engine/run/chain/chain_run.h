@@ -2,6 +2,8 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -38,6 +40,20 @@ class ChainRun {
   /// The batch system's id of the job's latest attempt; empty: it has none.
   const std::string& id(uint32_t job) const { return ids_[job]; }
   void set_id(uint32_t job, const std::string& id) { ids_[job] = id; }
+
+  /// Whether the job may share its task with other elements of its step (`pack`).
+  bool is_packed(uint32_t job) const { return step_of(job).matrix.pack > 1; }
+
+  /// The jobs whose latest attempts are in the same job of the batch system, this one among them.
+  std::vector<uint32_t> sharers(uint32_t job) const;
+  /// Whether there are others.
+  bool shares_task(uint32_t job) const;
+
+  /// The last state that the job's latest attempt has recorded of itself.
+  std::optional<JobState> own_state(uint32_t job) const;
+
+  /// Whether that is an end: no job of the batch system runs it any more.
+  bool has_own_end(uint32_t job) const;
 
   /// Whether `child` may run as far as `parent` is concerned, as that stands by now.
   bool lets_run(uint32_t child, uint32_t parent) const {
@@ -80,6 +96,7 @@ class ChainRun {
   };
   static Loaded load(const std::filesystem::path& run_directory, Store& store);
   ChainRun(Loaded&& loaded, const ChainServices& services);
+  bool any_sharer(uint32_t job, const std::function<bool(uint32_t other)>& look) const;
 
   const ChainServices& services_;
   Plan plan_;

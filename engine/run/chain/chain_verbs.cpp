@@ -40,6 +40,9 @@ std::string waits_for(const BatchSystem& batch, const ChainView& view, const Job
                       const std::string& run, Time now) {
   const auto found = view.at_work.find(row.job);
   if (found == view.at_work.end()) return "";
+  // Of a job of its own this passes within a moment, with the record of its start.
+  if (found->second.state == BatchState::Running && view.shared.contains(row.job))
+    return "waits for its turn in " + std::string(batch.name()) + " job " + found->second.id;
   std::string waits = batch.pending_in_words(found->second, now);
   if (!waits.empty() && found->second.never_starts) waits += "; dlflow resubmit " + run;
   return waits;

@@ -55,8 +55,9 @@ void submit(const fs::path& run_directory) {
 
 void submit_what_was_listed(const fs::path& batch_file, uint32_t batch, uint32_t task) {
   try {
-    const JobSpec spec = read_batch_task(batch_file, batch, task).spec;
-    if (!spec.lists.empty()) submit(spec.run_directory);
+    for (const BatchTask& attempt : attempts_of_task(batch_file, batch, task)) {
+      if (!attempt.spec.lists.empty()) return submit(attempt.spec.run_directory);
+    }
   } catch (const std::exception& error) {
     std::fprintf(stderr, "error: what the job has listed is not submitted: %s\n", error.what());
   }

@@ -9,6 +9,13 @@
 namespace dlflow {
 namespace {
 
+/// Whether the task of the job may be at work for others, but not for this one any more.
+bool is_over_in_task(const ChainRun& run, uint32_t job) {
+  const JobState state = run.jobs()[job].state;
+  if (!run.is_packed(job) || state == JobState::Queued || state == JobState::Running) return false;
+  return state == JobState::Submitting || run.has_own_end(job);
+}
+
 /// What the batch system may have: also what is blocked or planned again, and was submitted once,
 /// and what was given up as lost.
 std::vector<OpenJob> open_jobs(const ChainRun& run) {
@@ -16,21 +23,11 @@ std::vector<OpenJob> open_jobs(const ChainRun& run) {
   for (uint32_t job = 0; job < run.jobs().size(); ++job) {
     const JobState state = run.jobs()[job].state;
     if (is_final(state) && state != JobState::Blocked && state != JobState::Lost) continue;
-    if (run.id(job).empty()) continue;
+    if (run.id(job).empty() || is_over_in_task(run, job)) continue;
     open.push_back({run.name(job), run.jobs()[job].attempt, state, run.id(job),
-                    run.plan().jobs[job].resources.memory_bytes});
+                    run.plan().jobs[job].resources.memory_bytes, run.shares_task(job)});
   }
   return open;
-}
-
-/// The last state that the job's latest attempt has recorded of itself.
-std::optional<JobState> own_state(const ChainRun& run, uint32_t job) {
-  std::optional<JobState> last;
-  for (const JobEvent& event :
-       attempt_events(job_directory(run.plan(), job), run.name(job), run.jobs()[job].attempt)) {
-    if (event.state) last = event.state;
-  }
-  return last;
 }
 
 /// A job that was given up as lost, and that the batch system has after all, is in the state of its
@@ -41,7 +38,7 @@ void believe(ChainRun& run, JobsAtWork& at_work) {
     const uint32_t job = run.number_of(name);
     if (run.jobs()[job].state != JobState::Lost || run.has_moved_on(job)) return false;
     if (!found.name.starts_with(run.plan().run + ".")) return true;
-    const auto last = own_state(run, job);
+    const auto last = run.own_state(job);
     if (last && is_final(*last)) return false;  // its own word
     run.record().decide(job, last == JobState::Running ? JobState::Running : JobState::Queued,
                         std::string(run.batch().name()) + " has it after all", run.id(job));
@@ -61,14 +58,23 @@ void unblock(ChainRun& run, const JobsAtWork& at_work) {
 
 }  // namespace
 
+std::set<std::string> pending_ids(BatchSystem& batch) {
+  std::set<std::string> ids;
+  for (const BatchJob& job : batch.queue()) {
+    if (job.state == BatchState::Pending) ids.insert(job.id);
+  }
+  return ids;
+}
+
 ChainQuestion question_about(const ChainRun& run, AskAbout what) {
   ChainQuestion question{.open = open_jobs(run), .ended = {}, .since = run.plan().created};
   if (what == AskAbout::Open) return question;
   std::set<std::string> open;
   for (const OpenJob& job : question.open) open.insert(job.id);
   for (uint32_t job = 0; job < run.jobs().size(); ++job) {
+    // Of a task that several share nobody can say what each of them used.
     const std::string& id = run.id(job);
-    if (!id.empty() && !open.contains(id)) question.ended.push_back(id);
+    if (!id.empty() && !open.contains(id) && !run.is_packed(job)) question.ended.push_back(id);
   }
   return question;
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <string>
 
 #include "engine/run/chain/chain_run.h"
@@ -11,6 +12,9 @@ namespace dlflow {
 
 /// The jobs that wait or run, by name.
 using JobsAtWork = std::map<std::string, BatchJob>;
+
+/// What waits in the queue at this moment. Throws as BatchSystem.
+std::set<std::string> pending_ids(BatchSystem& batch);
 
 ChainQuestion question_about(const ChainRun& run, AskAbout what);
 

@@ -48,6 +48,8 @@ ChainAnswer ask(BatchSystem& batch, const ChainQuestion& question, Doubt doubt) 
     for (std::string& id : ids_to_ask_for(question.open, answer.queue))
       ids.push_back(std::move(id));
   }
+  std::sort(ids.begin(), ids.end());  // tasks that jobs share are there more than once
+  ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
   if (!ids.empty()) answer.accounting = batch.accounting(ids, question.since);
   if (doubt == Doubt::GiveUp) {
     std::erase_if(answer.accounting.jobs, [](const BatchJob& job) { return !is_over(job.state); });

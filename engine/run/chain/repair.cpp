@@ -1,11 +1,13 @@
 #include "engine/run/chain/repair.h"
 
 #include <map>
+#include <set>
 #include <utility>
 
 #include "base/fault.h"
 #include "engine/plan/withdrawn.h"
 #include "engine/run/again.h"
+#include "engine/run/chain/observation.h"
 
 namespace dlflow {
 
@@ -26,7 +28,9 @@ std::optional<ChainRepair::Dependencies> ChainRepair::new_dependencies(uint32_t 
       // One that is planned again has the id of its last attempt still.
       if (state == JobState::Planned || id.empty()) return std::nullopt;
       const auto task = array_task(id);
-      const bool corresponds = range.count == 1 && task && task == array_task(run_.id(job));
+      const bool alike = run_.step_of(job).matrix.pack == run_.step_of(parent).matrix.pack;
+      const bool corresponds =
+          range.count == 1 && alike && task && task == array_task(run_.id(job));
       const bool by_end = waits_for_end(run_.step_of(job), run_.step_of(parent));
       ids[id] = by_end        ? Dependency::Kind::End
                 : corresponds ? Dependency::Kind::SameTask
@@ -42,17 +46,50 @@ std::optional<ChainRepair::Dependencies> ChainRepair::new_dependencies(uint32_t 
   return dependencies;
 }
 
+/// Those that wait in the task of `job`, which is one of them, whatever for.
+std::vector<uint32_t> ChainRepair::waiting_sharers(uint32_t job) const {
+  std::vector<uint32_t> sharers = run_.sharers(job);
+  std::erase_if(sharers, [&](uint32_t one) {
+    return !stuck_.contains(one) && run_.jobs()[one].state != JobState::Queued;
+  });
+  return sharers;
+}
+
+/// Of the task that they share. What only some of them need may end as it likes (plan_batches).
+std::optional<ChainRepair::Dependencies> ChainRepair::new_dependencies(
+    const std::vector<uint32_t>& sharers) const {
+  std::map<Dependency, size_t> needed;  // by how many
+  for (const uint32_t job : sharers) {
+    const auto dependencies = new_dependencies(job);
+    if (!dependencies) return std::nullopt;
+    for (const Dependency& dependency : *dependencies) ++needed[dependency];
+  }
+  std::set<Dependency> dependencies;
+  for (const auto& [dependency, by] : needed) {
+    const bool only_some = by < sharers.size() && dependency.kind == Dependency::Kind::Success;
+    dependencies.insert(only_some ? Dependency{Dependency::Kind::End, dependency.id} : dependency);
+  }
+  return Dependencies(dependencies.begin(), dependencies.end());
+}
+
 bool ChainRepair::repoint(std::vector<std::string>& repointed) {
   using Group = std::pair<std::string, Dependencies>;  // array, what its tasks wait for
   std::map<Group, std::vector<uint32_t>> groups;
-  for (const uint32_t job : std::exchange(stuck_, {})) {
-    if (auto dependencies = new_dependencies(job)) {
-      const std::string array(array_id(run_.id(job)));
-      groups[{array, std::move(*dependencies)}].push_back(job);
-    } else {  // the parent is one that the batch system has dropped: it comes in the next round
-      stuck_.insert(job);
+  std::set<uint32_t> left;
+  while (!stuck_.empty()) {
+    const std::vector<uint32_t> sharers = waiting_sharers(*stuck_.begin());
+    const auto dependencies = new_dependencies(sharers);
+    if (dependencies) {
+      const std::string array(array_id(run_.id(sharers.front())));
+      auto& group = groups[{array, *dependencies}];
+      group.insert(group.end(), sharers.begin(), sharers.end());
+    }
+    for (const uint32_t job : sharers) {
+      // The parent is one that the batch system has dropped: it comes in the next round.
+      if (stuck_.erase(job) > 0 && !dependencies) left.insert(job);
     }
   }
+  stuck_ = std::move(left);
   run_.record().sync();
   bool all = true;
   for (const auto& [group, jobs] : groups) {
@@ -73,7 +110,9 @@ bool ChainRepair::repoint(std::vector<std::string>& repointed) {
 bool ChainRepair::repoint_together(const std::vector<uint32_t>& jobs,
                                    const Dependencies& dependencies) {
   std::vector<std::string> ids;
-  for (const uint32_t job : jobs) ids.push_back(run_.id(job));
+  for (const uint32_t job : jobs) {
+    if (ids.empty() || ids.back() != run_.id(job)) ids.push_back(run_.id(job));
+  }
   return run_.batch().wait_for(ids, dependencies).kind == JobAnswer::Kind::Done;
 }
 
@@ -89,14 +128,22 @@ bool ChainRepair::repoint_one(uint32_t job, const Dependencies& dependencies) {
   return false;
 }
 
-void ChainRepair::replace(uint32_t job) {
+bool ChainRepair::replace(uint32_t job) {
   const std::string id = run_.id(job);
   const WithdrawnAttempt old{run_.name(job), run_.jobs()[job].attempt};
   withdraw(run_.plan().directory, {&old, 1});
-  run_.batch().cancel({&id, 1});
+  if (waiting_sharers(job).size() > 1) {  // the others keep the task
+    if (!pending_ids(run_.batch()).contains(id)) {
+      want_again(run_.plan().directory, {&old, 1});
+      return false;
+    }
+  } else {
+    run_.batch().cancel({&id, 1});
+  }
   set_checkpoints_aside(run_.plan(), job, old.attempt);
   stuck_.erase(job);
   plan_anew(job, "submitted again, since what it needs runs again");
+  return true;
 }
 
 void ChainRepair::plan_anew(uint32_t job, const std::string& reason) {

@@ -22,8 +22,9 @@ class ChainRepair {
 
   /// Takes a job that has not begun from the batch system, and plans it again: what was submitted
   /// says of a parent that it left nothing, or where its result lies, and that is no longer so; or
-  /// it has a checkpoint, which it made with what its parents had left before.
-  void replace(uint32_t job);
+  /// it has a checkpoint, which it made with what its parents had left before. False if it shares
+  /// its task with others, and that has begun meanwhile: then it stays.
+  bool replace(uint32_t job);
 
   /// Forgets those that are blocked: what they wait for stays as it is.
   void drop_blocked();
@@ -39,6 +40,8 @@ class ChainRepair {
   using Dependencies = std::vector<Dependency>;
 
   std::optional<Dependencies> new_dependencies(uint32_t job) const;
+  std::optional<Dependencies> new_dependencies(const std::vector<uint32_t>& sharers) const;
+  std::vector<uint32_t> waiting_sharers(uint32_t job) const;
   bool repoint_together(const std::vector<uint32_t>& jobs, const Dependencies& dependencies);
   void plan_anew(uint32_t job, const std::string& reason);
   bool repoint_one(uint32_t job, const Dependencies& dependencies);

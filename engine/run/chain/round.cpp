@@ -126,11 +126,13 @@ Batch describe_batch(const Plan& plan, const PlannedBatch& planned, BatchRange n
   const Step& step = plan.workflow.steps[planned.step];
   Batch batch;
   batch.name = batch_name(plan, number, planned.step);
-  batch.resources = plan.jobs[planned.jobs.front()].resources;
-  batch.tasks = planned.tasks;
+  batch.resources = packed(plan.jobs[planned.jobs.front()].resources, largest_task(planned));
+  batch.tasks = distinct_tasks(planned);
   batch.max_parallel = planned.max_parallel;
   batch.dependencies = dependencies(planned.waits_for, ids);
-  batch.may_requeue = can_save(step.uses, step.checkpoint) || step.retry.attempts > 1;
+  // A task that several share goes on with those that are left.
+  batch.may_requeue =
+      can_save(step.uses, step.checkpoint) || step.retry.attempts > 1 || largest_task(planned) > 1;
   batch.leaves_if_hopeless = planned.leaves_if_hopeless;
   if (step.checkpoint) batch.lead = step.checkpoint->lead;
   batch.run_directory = plan.directory;
@@ -154,8 +156,8 @@ void SubmissionRound::take_answer(std::vector<SubmittedBatch>& submitted) {
   crash_point("accepted");
   ids_.back() = id_of(place, answer);
   take_id(batch, ids_.back());
-  submitted.push_back(
-      {batch.step, ids_.back(), batch.jobs.size(), run_.plan().jobs[batch.jobs.front()].resources});
+  submitted.push_back({batch.step, ids_.back(), batch.jobs.size(), num_tasks(batch),
+                       run_.plan().jobs[batch.jobs.front()].resources});
   crash_point("recorded");
 }
 
@@ -179,7 +181,7 @@ std::string SubmissionRound::id_of(uint32_t place, const SubmitAnswer& answer) {
                               plan.workflow.steps[batches_[place].step].name + "' of " + plan.run +
                               ": " + refused.message + excluded_in_words(excluded_nodes_);
   if (!refused.too_many) throw Error(Errc::InvalidInput, message);
-  throw TooManyJobs(message, batches_[place].jobs.size());
+  throw TooManyJobs(message, num_tasks(batches_[place]));
 }
 
 /// The answer was lost; the job may show late.

@@ -48,14 +48,18 @@ namespace {
 
 bool is_new(const Standing& standing) { return standing.kind == Standing::Kind::ToSubmit; }
 
-/// Of what is to be submitted only the first `most` stay: nothing waits then for a job that is not
-/// there. How many do not.
-size_t leave_out_beyond(size_t most, std::vector<Standing>& standings) {
+/// Of what is to be submitted only the first `most` tasks stay: nothing waits then for a job that
+/// is not there. How many jobs do not.
+size_t leave_out_beyond(size_t most, const Plan& plan, std::vector<Standing>& standings) {
   size_t left_out = 0;
-  for (Standing& standing : standings) {
+  std::optional<uint32_t> last;  // of those that stay
+  for (uint32_t job = 0; job < standings.size(); ++job) {
+    Standing& standing = standings[job];
     if (!is_new(standing)) continue;
-    if (most > 0) {
-      --most;
+    const bool has_place = last && share_a_task(plan, *last, job);
+    if (has_place || most > 0) {
+      if (!has_place) --most;
+      last = job;
       continue;
     }
     standing.kind = Standing::Kind::LeftOut;
@@ -95,7 +99,7 @@ size_t leave_out_beyond_limit(const ChainRun& run, std::vector<Standing>& standi
   const std::vector<BatchJob> queue = run.batch().queue();
   const auto there = std::count_if(queue.begin(), queue.end(),
                                    [](const BatchJob& job) { return !is_over(job.state); });
-  return leave_out_beyond(size_t(std::max<ptrdiff_t>(0, limit - there)), standings);
+  return leave_out_beyond(size_t(std::max<ptrdiff_t>(0, limit - there)), run.plan(), standings);
 }
 
 /// Where a limit that only the batch system knows refuses an array, the half of it is tried, and so
@@ -106,7 +110,7 @@ void submit_rounds(ChainRun& run, ChainRepair& repair, ChainResult& result) {
   for (bool complete = false; !complete;) {
     std::vector<Standing> standings = standing(run, repair);
     result.held_back = leave_out_beyond_limit(run, standings);
-    complete = leave_out_beyond(most, standings) == 0;
+    complete = leave_out_beyond(most, run.plan(), standings) == 0;
     try {
       SubmissionRound(run, plan_batches(run.plan(), standings, rules), result.excluded_nodes)
           .submit(result.submitted);
@@ -123,6 +127,18 @@ WithdrawnAttempt attempt_of(const ChainRun& run, uint32_t job) {
   return {run.name(job), run.jobs()[job].attempt};
 }
 
+/// Whether the job may wait for the task of an earlier attempt of a parent, which ends well for the
+/// others that share it: an earlier call was killed before it pointed the job to the new one.
+bool may_wait_for_earlier(const ChainRun& run, uint32_t job) {
+  bool may = false;
+  run.plan().graph.each_parent(job, [&](uint32_t parent) {
+    const JobProgress& progress = run.jobs()[parent];
+    const bool is_new = progress.state == JobState::Planned || progress.attempt > 1;
+    may |= is_new && (run.is_packed(job) || run.is_packed(parent)) && !run.lets_run(job, parent);
+  });
+  return may;
+}
+
 /// Finds the jobs that wait in the batch system for what will not succeed. What an earlier `cancel`
 /// did not get out of the queue may run after all.
 void keep_waiting_jobs(ChainRun& run, const JobsAtWork& at_work, ChainRepair& repair) {
@@ -131,7 +147,8 @@ void keep_waiting_jobs(ChainRun& run, const JobsAtWork& at_work, ChainRepair& re
     if (found.state != BatchState::Pending) continue;
     const uint32_t job = run.number_of(name);
     const JobState state = run.jobs()[job].state;
-    if (state == JobState::Blocked || state == JobState::Planned || found.never_starts) {
+    if (state == JobState::Blocked || state == JobState::Planned || found.never_starts ||
+        may_wait_for_earlier(run, job)) {
       repair.add(job);
     }
     if (state == JobState::Planned) {
@@ -188,11 +205,12 @@ void follow_new_parents(ChainRun& run, const JobsAtWork& at_work, PlannedAgain a
     if (!any) continue;
     if (state == JobState::Running || found->second.state != BatchState::Pending) {
       too_early.push_back(run.name(job));
-    } else if (noted || has_checkpoints(run.plan(), job)) {
-      repair.replace(job);
+    } else if (!noted && !has_checkpoints(run.plan(), job)) {
+      repair.add(job);
+    } else if (repair.replace(job)) {
       again.jobs.insert(job);
     } else {
-      repair.add(job);
+      too_early.push_back(run.name(job));
     }
   }
 }
@@ -227,6 +245,18 @@ PlannedAgain plan_jobs_again(ChainRun& run, PlanAgain again, const ChainRepair& 
   return planned;
 }
 
+/// What is to be submitted anew, and may have its turn yet in a task that it shared, has none any
+/// more.
+void withdraw_from_tasks(ChainRun& run) {
+  std::vector<WithdrawnAttempt> attempts;
+  for (uint32_t job = 0; job < run.jobs().size(); ++job) {
+    const bool was_submitted = run.jobs()[job].state == JobState::Planned && !run.id(job).empty();
+    if (was_submitted && run.is_packed(job) && !run.has_own_end(job))
+      attempts.push_back(attempt_of(run, job));
+  }
+  withdraw(run.plan().directory, attempts);
+}
+
 void reuse_known_results(ChainRun& run) {
   for (const auto& [job, known] : run.plan().reused) {
     if (run.jobs()[job].state == JobState::Planned) run.record().reuse(job);
@@ -258,6 +288,7 @@ ChainResult submit_missing_jobs(ChainRun& run, const PlanAgain& again, const Fou
   result.excluded_nodes = nodes_to_exclude(
       run.services().store, read_file_if_exists(run.plan().directory / "cluster").value_or(""),
       run.plan().profile.exclude_nodes);
+  withdraw_from_tasks(run);
   const std::string directory = run.plan().directory.string();
   run.services().store.set_run_state(directory, RunState::Running, run.services().clock.now());
   if (!again.none) result.interrupted = run_login_jobs(run);

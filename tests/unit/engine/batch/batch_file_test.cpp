@@ -46,7 +46,7 @@ TEST_CASE("a batch file gives back what was written, task by task", "[slurm]") {
   const fs::path file = batch_file(run.path(), {9, 10});
   write_batch_file(file, text_of({{9, 12, 3, spec("train[n=12]")}, {10, 0, 1, spec("best")}}));
 
-  const BatchTask task = read_batch_task(file, 9, 12);
+  const BatchTask task = attempts_of_task(file, 9, 12).front();
   CHECK(task.batch == 9);
   CHECK(task.task == 12);
   CHECK(task.attempt == 3);
@@ -56,6 +56,24 @@ TEST_CASE("a batch file gives back what was written, task by task", "[slurm]") {
   CHECK(entries[0].attempt == 3);
   CHECK(entries[1].batch == 10);
   CHECK(entries[1].job == "best");
+}
+
+TEST_CASE("a task that several share gives back the attempts of each, in their order", "[slurm]") {
+  const test::TempDir run;
+  const fs::path file = batch_file(run.path(), {1, 1});
+  JobSpec second = spec("train[n=2]");
+  second.parents = {{"data", Json::object(), "/a"}, {"more", Json::object(), "/b"}};
+  write_batch_file(
+      file,
+      text_of({{1, 0, 1, spec("train[n=1]")}, {1, 0, 3, second}, {1, 1, 1, spec("train[n=3]")}}));
+  const std::vector<BatchTask> first = attempts_of_task(file, 1, 0);
+  REQUIRE(first.size() == 2);
+  CHECK(first[0].spec.job == "train[n=1]");
+  CHECK(first[1].attempt == 3);
+  CHECK(first[1].spec.parents == second.parents);
+  REQUIRE(attempts_of_task(file, 1, 1).size() == 1);
+  CHECK(attempts_of_task(file, 1, 1).front().spec.job == "train[n=3]");
+  CHECK(read_batch_entries(file).size() == 3);
 }
 
 TEST_CASE("each task of a large batch file is found, and no other", "[slurm]") {
@@ -73,20 +91,22 @@ TEST_CASE("each task of a large batch file is found, and no other", "[slurm]") {
   write_batch_file(file, lines.text());
   for (uint32_t batch = 1; batch <= 3; ++batch) {
     for (uint32_t task = 0; task < uint32_t(size); ++task) {
-      REQUIRE(read_batch_task(file, batch, 2 * task)
+      REQUIRE(attempts_of_task(file, batch, 2 * task)
+                  .front()
                   .spec.job.ends_with(std::to_string(batch * 1000 + task)));
     }
-    CHECK(code_of([&] { read_batch_task(file, batch, 1); }) == Errc::NotFound);
+    CHECK(code_of([&] { attempts_of_task(file, batch, 1); }) == Errc::NotFound);
   }
 }
 
 TEST_CASE("a task or a batch that is not there is named", "[slurm]") {
   const test::TempDir run;
   const fs::path file = batch_file(run.path(), {1, 1});
-  CHECK(code_of([&] { read_batch_task(file, 1, 0); }) == Errc::NotFound);
+  CHECK(code_of([&] { attempts_of_task(file, 1, 0); }) == Errc::NotFound);
   write_batch_file(file, text_of({{1, 10, 1, spec("train")}}));
-  CHECK(code_of([&] { read_batch_task(file, 1, 11); }) == Errc::NotFound);
-  CHECK_THROWS_WITH(read_batch_task(file, 1, 1), Catch::Contains("has no task 1 of batch 1"));
+  CHECK(code_of([&] { attempts_of_task(file, 1, 11); }) == Errc::NotFound);
+  CHECK_THROWS_WITH(attempts_of_task(file, 1, 1),
+                    Catch::Contains("has no task 1 of batch 1"));
 }
 
 TEST_CASE("parents that tasks have in common are in a batch file once", "[slurm]") {
@@ -113,7 +133,7 @@ TEST_CASE("parents that tasks have in common are in a batch file once", "[slurm]
   const fs::path file = batch_file(run.path(), {1, 3});
   write_batch_file(file, text);
   for (const BatchTask& task : tasks) {
-    const JobSpec read = read_batch_task(file, task.batch, task.task).spec;
+    const JobSpec read = attempts_of_task(file, task.batch, task.task).front().spec;
     REQUIRE(to_json(read) == to_json(task.spec));
   }
   CHECK(read_batch_entries(file).size() == tasks.size());
@@ -126,7 +146,7 @@ TEST_CASE("a batch file of somebody else is never replaced", "[slurm]") {
   const BatchRange same_calls = GENERATE(BatchRange{3, 5}, BatchRange{3, 4}, BatchRange{5, 9});
   CHECK(code_of([&] { write_batch_file(batch_file(run.path(), same_calls), ""); }) ==
         Errc::Unavailable);
-  CHECK(read_batch_task(file, 3, 0).spec.job == "mine");
+  CHECK(attempts_of_task(file, 3, 0).front().spec.job == "mine");
   CHECK(batch_ranges(run.path()) == std::vector<BatchRange>{{3, 5}});
 }
 
@@ -136,7 +156,7 @@ TEST_CASE("a damaged batch file is an error, whatever the damage", "[slurm]") {
       "[1,0,1", "[1,0,1,\"a\"]", "[1,0,\"x\",\"a\",{}]", "[1,0,1,7,{}]", "[1,0,1,\"a\",\"x\"]",
       "[1,0,1,\"a\",{}]", "{}", "[\"x\",0,1,\"a\",{}]", "[1,0,1,\"a\",{\"parents\":3}]");
   const fs::path file = run.write("batches/1-1.jsonl", damage + "\n");
-  CHECK(code_of([&] { read_batch_task(file, 1, 0); }) == Errc::Corrupt);
+  CHECK(code_of([&] { attempts_of_task(file, 1, 0); }) == Errc::Corrupt);
 }
 
 TEST_CASE("entries of a damaged batch file are an error", "[slurm]") {

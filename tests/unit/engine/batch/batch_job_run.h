@@ -27,9 +27,7 @@ inline constexpr int kNotTraced = 98;  ///< system calls cannot be made to fail 
 class Job {
  public:
   explicit Job(std::string script) {
-    for (size_t at = 0; (at = script.find("{run}")) != script.npos;) {
-      script.replace(at, 5, run.path().string());
-    }
+    script = with_run(std::move(script));
     spec.run = "demo-1";
     spec.job = spec.step = "step";
     spec.run_command = script;
@@ -44,6 +42,7 @@ class Job {
     const std::filesystem::path file = batch_file(run.path(), {1, 1});
     BatchLines lines;
     lines.add({1, 0, 1, spec});
+    for (const JobSpec& other : others) lines.add({1, 0, 1, other});
     std::filesystem::remove(file);
     write_batch_file(file, lines.text());
     Allocation allocation;
@@ -85,6 +84,27 @@ class Job {
     return wait_for(child).code;
   }
 
+  /// A further element that shares the task.
+  JobSpec& add(const std::string& name, const std::string& script) {
+    JobSpec& other = others.emplace_back(spec);
+    other.job = name;
+    other.run_command = with_run(script);
+    other.job_directory = run.path() / "steps" / name;
+    return other;
+  }
+  JobEvent last_of(const std::string& name) const {
+    return attempt_events(run.path() / "steps" / name, name, 1).back();
+  }
+  /// "running succeeded": what is on record.
+  std::string history_of(const std::string& name) const {
+    std::string states;
+    for (const JobEvent& event : attempt_events(run.path() / "steps" / name, name, 1)) {
+      if (!event.state) continue;
+      states += (states.empty() ? "" : " ") + std::string(dlflow::name(*event.state));
+    }
+    return states;
+  }
+
   std::filesystem::path attempt() const { return attempt_directory(spec.job_directory, 1); }
   JobEvent last() const { return attempt_events(spec.job_directory, spec.job, 1).back(); }
   std::string content(const std::string& name) const {
@@ -101,8 +121,16 @@ class Job {
     AppendFile(attempt() / "events.jsonl").append(to_line(running));
   }
 
+  std::string with_run(std::string script) const {
+    for (size_t at = 0; (at = script.find("{run}")) != script.npos;) {
+      script.replace(at, 5, run.path().string());
+    }
+    return script;
+  }
+
   TempDir run;
   JobSpec spec;
+  std::vector<JobSpec> others;
   bool refuses_requeue = false;
   bool reserves_statuses = false;
   std::vector<int> own_signals;

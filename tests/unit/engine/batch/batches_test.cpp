@@ -283,3 +283,77 @@ TEST_CASE("a limit on what runs at a time holds over all arrays of a step", "[sl
           Lines{"train 3 <- afterany:700:701_1", "train 4 <- afterany:700:701_1"});
   }
 }
+
+TEST_CASE("elements that are packed share a task, and those of the same axes go with it",
+          "[slurm]") {
+  const Plan plan = plan_of(R"(
+  train: {run: "true", matrix: {n: [0, 1, 2, 3, 4], pack: 2}}
+  eval: {run: "true", matrix: {n: [0, 1, 2, 3, 4], pack: 2}, needs: [train]}
+  best: {run: "true", needs: [eval]}
+)");
+  CHECK(batches_of(plan, all_new(plan)) ==
+        Lines{"train 0 0 1 1 2", "eval 0 0 1 1 2 <- aftercorr:811", "best <- afterok:812"});
+  const auto batches = plan_batches(plan, all_new(plan), rules(1001));
+  CHECK(distinct_tasks(batches[0]) == Numbers{0, 1, 2});
+  CHECK(num_tasks(batches[0]) == 3);
+  CHECK(num_tasks(batches[2]) == 1);
+  CHECK(largest_task(batches[0]) == 2);
+}
+
+TEST_CASE("what is not packed waits for the task that has its own element", "[slurm]") {
+  const Plan plan = plan_of(R"(
+  train: {run: "true", matrix: {n: [0, 1, 2], pack: 2}}
+  eval: {run: "true", matrix: {n: [0, 1, 2]}, needs: [train]}
+)");
+  CHECK(batches_of(plan, all_new(plan)) ==
+        Lines{"train 0 0 1", "eval 0 1 <- afterok:811_0", "eval 2 <- afterok:811_1"});
+}
+
+TEST_CASE("a task that several share does not need that all of them can run", "[slurm]") {
+  const Plan plan = plan_of(R"(
+  data: {run: "true"}
+  train: {run: "true", matrix: {n: [0, 1, 2]}}
+  eval: {run: "true", matrix: {n: [0, 1, 2], pack: 2}, needs: [train, data]}
+)");
+  CHECK(batches_of(plan, all_new(plan)) == Lines{"data", "train 0 1 2",
+                                                 "eval 0 0 <- afterok:811,afterany:812_0:812_1",
+                                                 "eval 1 <- afterok:811:812_2"});
+}
+
+TEST_CASE("packs of different sizes wait for all tasks that have elements of theirs", "[slurm]") {
+  const Plan plan = plan_of(R"(
+  train: {run: "true", matrix: {n: [0, 1, 2, 3, 4, 5], pack: 2}}
+  eval: {run: "true", matrix: {n: [0, 1, 2, 3, 4, 5], pack: 3}, needs: [train]}
+)");
+  CHECK(batches_of(plan, all_new(plan)) == Lines{"train 0 0 1 1 2 2",
+                                                 "eval 0 0 0 <- afterany:811_0:811_1",
+                                                 "eval 1 1 1 <- afterany:811_1:811_2"});
+}
+
+TEST_CASE("elements that ask for different things share no task", "[slurm]") {
+  const Plan plan = plan_of(R"(
+  train: {run: "true", matrix: {r: [1, 2], n: [0, 1], pack: 4}, resources: {ranks: "${{ matrix.r }}"}}
+)");
+  const auto batches = plan_batches(plan, all_new(plan), rules(1001));
+  REQUIRE(batches.size() == 2);
+  CHECK(batches[0].jobs == Numbers{0, 1});
+  CHECK(batches[0].tasks == Numbers{0, 0});
+  CHECK(batches[1].jobs == Numbers{2, 3});
+}
+
+TEST_CASE("of packed elements only those that are to be submitted are in a task", "[slurm]") {
+  const Plan plan = plan_of(R"(
+  train: {run: "true", matrix: {n: [0, 1, 2, 3, 4, 5], pack: 2, max_parallel: 1}}
+)");
+  std::vector<Standing> standing = all_new(plan);
+  standing[0] = standing[2] = standing[3] = {Kind::Done, ""};
+  CHECK(batches_of(plan, standing) == Lines{"train 0 2 2"});
+  CHECK(plan_batches(plan, standing, rules(1001))[0].max_parallel == 1);
+}
+
+TEST_CASE("packed arrays are split by the number of their tasks", "[slurm]") {
+  const Plan plan = plan_of(R"(
+  train: {run: "true", matrix: {n: [0, 1, 2, 3, 4, 5, 6], pack: 2}}
+)");
+  CHECK(batches_of(plan, all_new(plan), 2) == Lines{"train 0 0 1 1", "train 0 0 1"});
+}

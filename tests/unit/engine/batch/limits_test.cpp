@@ -304,3 +304,49 @@ TEST_CASE("each class has limits of its own, those of its partition among them",
   CHECK_THAT(named("large", "60h"),
              Catch::StartsWith("partition long of alpha allows 2 d per job"));
 }
+
+namespace {
+
+class WithoutPacks : public SlurmTools {
+ public:
+  bool can_pack() const override { return false; }
+};
+
+std::string packed_step(int pack, const std::string& resources) {
+  return "name: w\nsteps:\n  train:\n    run: \"true\"\n    matrix: {n: [1, 2, 3, 4], pack: " +
+         std::to_string(pack) + "}\n    resources: {" + resources + "}\n";
+}
+
+}  // namespace
+
+TEST_CASE("the time of all elements of a task counts, and what is recorded between them",
+          "[slurm]") {
+  Profile profile = alpha();
+  profile.limits.walltime = 30min;
+  CHECK(refusal(plan_of(packed_step(2, "walltime: 14m"), profile)).empty());
+  CHECK(
+      refusal(plan_of(packed_step(4, "walltime: 10m"), profile)) ==
+      R"(cluster-profiles/alpha.yaml allows 30 min per job, step 'train' packs 4 elements of 10 min into one, which takes 41:30 (big.yaml:6:27).
+       Pack 2 at most (`pack: 2`), or ask for less time.
+Nothing was submitted.)");
+  CHECK_THAT(refusal(plan_of(packed_step(4, "walltime: 10h"), profile)),
+             Catch::Contains("allows 30 min per job, step 'train' asks for 10 h") &&
+                 !Catch::Contains("packs"));
+  CHECK(refusal(plan_of(packed_step(20, "walltime: 1m"), profile)).empty());  // there are 4
+}
+
+TEST_CASE("elements that are packed have to say how long each takes", "[slurm]") {
+  CHECK_THAT(refusal(plan_of(packed_step(2, "ranks: 1"), alpha())),
+             Catch::StartsWith("step 'train' packs 2 elements into a job, but does not say how "
+                               "long each takes (big.yaml:6:16).\n       Say so: `resources: "
+                               "{walltime: 10m}` is for one element."));
+  CHECK(refusal(plan_of(packed_step(1, "ranks: 1"), alpha())).empty());
+}
+
+TEST_CASE("a batch system that can only end whole jobs refuses packed ones", "[slurm]") {
+  CHECK_THAT(
+      refusal(plan_of(packed_step(2, "walltime: 1m"), alpha()), std::nullopt, WithoutPacks()),
+      Catch::Contains("SLURM can only end a job as a whole, and not one of several elements "
+                      "in it: step 'train' packs them (big.yaml:5:37)") &&
+          Catch::Contains("Leave `pack` out"));
+}

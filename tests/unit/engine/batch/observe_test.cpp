@@ -182,3 +182,26 @@ TEST_CASE("a failed node is named where it is the only one of its job", "[batch]
   CHECK(failed_node("n2", BatchState::Preempted).empty());
   CHECK(failed_node("n2", BatchState::OutOfMemory).empty());
 }
+
+TEST_CASE("who had no turn in a task that ended is lost, whatever ended the task", "[slurm]") {
+  using S = BatchState;
+  const S how = GENERATE(S::Timeout, S::NodeFail, S::Preempted, S::OutOfMemory, S::Failed);
+  std::vector<OpenJob> open = {{"a", 1, JobState::Running, "812_0"},
+                               {"b", 1, JobState::Queued, "812_0"}};
+  for (OpenJob& job : open) job.shares_task = true;
+  const BatchJob ended = slurm("812_0", how);
+  const Observation result = observe(open, {}, {&ended, 1}, {}, kNow, "SLURM");
+  REQUIRE(result.events.size() == 2);
+  CHECK(result.events[0].state == meaning(slurm("812", how)));
+  CHECK(result.events[1].state == JobState::Lost);
+  CHECK_THAT(result.events[1].reason, Catch::StartsWith("job 812_0 ended before its turn: "));
+  CHECK(result.events[1].failed_node.empty());
+}
+
+TEST_CASE("whoever cancels a task that several share cancels them all", "[slurm]") {
+  const OpenJob open = {"b", 1, JobState::Queued, "812_0", 0, true};
+  const BatchJob ended = slurm("812_0", BatchState::Cancelled);
+  const Observation result = observe({&open, 1}, {}, {&ended, 1}, {}, kNow, "SLURM");
+  REQUIRE(result.events.size() == 1);
+  CHECK(result.events[0].state == JobState::Cancelled);
+}

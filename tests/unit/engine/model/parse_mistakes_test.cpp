@@ -377,6 +377,18 @@ TEST_CASE("axes that go together are axes of equal length", "[mistakes]") {
         "w.yaml:2:67: error: this element is there already; remove one");
 }
 
+TEST_CASE("elements are packed in a matrix that has some", "[mistakes]") {
+  const auto matrix = [](const std::string& text) {
+    return mistakes_of("steps: {a: {run: x,\nmatrix: " + text + "}}");
+  };
+  CHECK(matrix("{n: [1, 2], pack: 1000}") == "");
+  CHECK(matrix("{pack: 2}") == "w.yaml:2:9: error: matrix of step 'a' has no axis");
+  CHECK(matrix("{n: [1, 2], pack: 0}") ==
+        "w.yaml:2:27: error: matrix.pack of step 'a' must be an integer from 1 to 1000, not 0");
+  CHECK(matrix("{n: [1, 2], pack: 1001}") ==
+        "w.yaml:2:27: error: matrix.pack of step 'a' must be an integer from 1 to 1000, not 1001");
+}
+
 TEST_CASE("a parameter whose name was to be a difference is told to have spaces", "[mistakes]") {
   CHECK(mistakes_of("params: {n: 3}\nsteps: {a: {run: [x, \"${{ params.n-1 }}\"]}}") ==
         "w.yaml:2:27: error: unknown parameter 'n-1'; a name may hold '-', so write spaces to "

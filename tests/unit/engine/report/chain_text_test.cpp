@@ -25,21 +25,29 @@ const Plan kPipeline = plan_of({{"data", {}}, {"train", {"data"}}, {"best", {"tr
 }  // namespace
 
 TEST_CASE("a chain is told with arrows, sizes and walltimes", "[report]") {
-  const std::vector<SubmittedBatch> batches = {
-      {0, "811", 1, {}}, {1, "812", 3, {.ranks = 2, .walltime = 20min}}, {2, "813", 1, {}}};
+  const std::vector<SubmittedBatch> batches = {{0, "811", 1, 1, {}},
+                                               {1, "812", 3, 3, {.ranks = 2, .walltime = 20min}},
+                                               {2, "813", 1, 1, {}}};
   CHECK(chain_text(kPipeline, batches, Style()) ==
         "  data 811 → train 812 (array of 3, 2 ranks, 20:00) → best 813\n");
 }
 
+TEST_CASE("of elements that share tasks it is told how many there are of both", "[report]") {
+  const std::vector<SubmittedBatch> batches = {{0, "811", 40, 2, {.walltime = 1min}},
+                                               {1, "812", 3, 1, {}}};
+  CHECK(chain_text(kPipeline, batches, Style()) ==
+        "  data 811 (40 elements in 2 tasks, 1:00) → train 812 (3 elements in 1 task)\n");
+}
+
 TEST_CASE("a chain can be told in ASCII", "[report]") {
-  const std::vector<SubmittedBatch> batches = {{0, "811", 1, {}}, {1, "812", 1, {}}};
+  const std::vector<SubmittedBatch> batches = {{0, "811", 1, 1, {}}, {1, "812", 1, 1, {}}};
   CHECK(chain_text(kPipeline, batches, {.utf8 = false}) == "  data 811 -> train 812\n");
 }
 
 TEST_CASE("steps that do not wait for the one before have a comma", "[report]") {
   const Plan plan = plan_of({{"a", {}}, {"b", {"a"}}, {"c", {"a"}}, {"d", {"b", "c"}}});
   const std::vector<SubmittedBatch> batches = {
-      {0, "1", 1, {}}, {1, "2", 1, {}}, {2, "3", 1, {}}, {3, "4", 1, {}}};
+      {0, "1", 1, 1, {}}, {1, "2", 1, 1, {}}, {2, "3", 1, 1, {}}, {3, "4", 1, 1, {}}};
   CHECK(chain_text(plan, batches, Style()) == "  a 1 → b 2, c 3 → d 4\n");
 }
 
@@ -50,7 +58,7 @@ TEST_CASE("a long chain is wrapped to the width of the terminal", "[report]") {
     const std::string name = "step-" + std::to_string(i);
     steps.push_back({name, i == 0 ? std::vector<std::string>{}
                                   : std::vector<std::string>{"step-" + std::to_string(i - 1)}});
-    batches.push_back({i, std::to_string(1000 + i), 1, {}});
+    batches.push_back({i, std::to_string(1000 + i), 1, 1, {}});
   }
   const std::string text = chain_text(plan_of(steps), batches, Style());
   const std::vector<std::string> lines = split(text, '\n');
@@ -63,7 +71,7 @@ TEST_CASE("a long chain is wrapped to the width of the terminal", "[report]") {
 
 TEST_CASE("a chain breaks where the next step and its comma would pass the width", "[report]") {
   const std::vector<SubmittedBatch> batches = {
-      {0, "811", 2, {}}, {1, "812", 1, {.ranks = 1, .walltime = 1s}}, {2, "813", 1, {}}};
+      {0, "811", 2, 2, {}}, {1, "812", 1, 1, {.ranks = 1, .walltime = 1s}}, {2, "813", 1, 1, {}}};
   // 2 columns of indent and 27 of the first step; an arrow of 3, 16 of the second, room for a
   // comma.
   CHECK(chain_text(kPipeline, batches, {.width = 80}) ==

@@ -112,6 +112,15 @@ TEST_CASE("of a matrix with max_parallel no more run at a time, and others pass"
   CHECK(most == 2);
 }
 
+TEST_CASE("what is packed is a job each on this machine, as without it", "[scheduler][pack]") {
+  TestRun run("  sweep: {run: ./sweep, matrix: {n: [1, 2, 3], pack: 3}}\n");
+  run.backend.fail("sweep[n=2]");
+  run.start();
+  CHECK(run.backend.submitted == Names{"sweep[n=1]", "sweep[n=2]", "sweep[n=3]"});
+  CHECK(run.states() ==
+        States{{"sweep[n=1]", Succeeded}, {"sweep[n=2]", Failed}, {"sweep[n=3]", Succeeded}});
+}
+
 TEST_CASE("a retry is a new attempt and comes after a pause", "[scheduler]") {
   TestRun run("  flaky: {run: ./flaky, retry: {attempts: 3, on: [failure]}}\n");
   run.backend.fail("flaky");

@@ -48,13 +48,24 @@ constexpr const char* kWorkflows[] = {
   b: {run: ./b, matrix: {n: "${{ steps.list.outputs.l }}", m: "${{ steps.more.outputs.l }}"}, needs: [a]}
   beside: {run: ./beside}
   c: {run: ./c, needs: [b, beside]}
+)",
+    R"(
+  a: {run: ./a, matrix: {n: [1, 2, 3, 4, 5], pack: 2}, resources: {walltime: 1m}}
+  b: {run: ./b, needs: [a], matrix: {n: [1, 2, 3, 4, 5], pack: 2}, resources: {walltime: 1m}}
+  c: {run: ./c, needs: [b]}
+)",
+    R"(
+  a: {run: ./a, matrix: {n: [1, 2, 3, 4], max_parallel: 2}}
+  b: {run: ./b, needs: [a], matrix: {n: [1, 2, 3, 4], pack: 3, max_parallel: 1}, resources: {walltime: 1m}}
+  c: {run: ./c, needs: [b], matrix: {n: [1, 2, 3, 4]}}
+  d: {run: ./d, needs: [c]}
 )"};
 
 Json listed(const Json& list) { return {{"l", {{"value", list}, {"sha256", list.dump()}}}}; }
 
 class Simulation {
  public:
-  explicit Simulation(uint32_t seed) : dice_(seed), world_(kWorkflows[choose(5)]) {
+  explicit Simulation(uint32_t seed) : dice_(seed), world_(kWorkflows[choose(7)]) {
     world_.nodes.outputs = {{"list", listed({1, 2})}, {"more", listed({"x", "y"})}};
     world_.batch.rules.gaps = choose(4) > 0;
     if (choose(4) == 0) world_.batch.rules.max_size = 2;
@@ -95,8 +106,18 @@ class Simulation {
     if (what < 12) return dlflow("status", [this] { world_.look(); });
     if (what < 14) return dlflow("resume", [this] { world_.resume(); });
     if (what < 16) return dlflow("resubmit", [this] { world_.resubmit(); });
-    if (what < 17) return dlflow("cancel", [this] { world_.cancel(); });
+    if (what < 17) return cancel();
     make_a_fault();
+  }
+
+  /// All, or one job.
+  void cancel() {
+    const std::vector<std::string> ids = world_.nodes.open_ids();
+    if (choose(2) == 0 || ids.empty()) return dlflow("cancel", [this] { world_.cancel(); });
+    const std::vector<std::string> jobs =
+        world_.nodes.jobs_of(ids[size_t(choose(int(ids.size())))]);
+    const std::string job = jobs[size_t(choose(int(jobs.size())))];
+    dlflow("cancel " + job, [&] { world_.cancel({job}); });
   }
 
   void make_a_fault() {
@@ -174,8 +195,9 @@ class Simulation {
       note(name + " fails");
       world_.nodes.end(id, JobState::Failed);
     } else if (how < 18) {
-      note(name + " goes back to the queue");
-      world_.nodes.requeue(id);
+      const bool at_once = choose(2) == 0;
+      note(name + (at_once ? " goes back to the queue" : " is to run again"));
+      at_once ? world_.nodes.requeue(id) : world_.nodes.try_again(id);
     } else {
       note(name + " loses its node");
       world_.nodes.fail_node(id);

@@ -160,7 +160,7 @@ TEST_CASE("tasks have the parents that they were given, however alike those are"
   const fs::path file = batch_file(run.path(), {3, 3});
   write_batch_file(file, lines.text());
   for (uint32_t task = 0; task < parents.size(); ++task) {
-    const BatchTask read = read_batch_task(file, 3, task);
+    const BatchTask read = attempts_of_task(file, 3, task).front();
     CHECK(read.attempt == int(task) + 1);
     CHECK(read.spec.job == "j" + std::to_string(task));
     REQUIRE(read.spec.parents.size() == parents[task].size());
@@ -170,9 +170,9 @@ TEST_CASE("tasks have the parents that they were given, however alike those are"
       CHECK(read.spec.parents[i].directory == parents[task][i].directory);
     }
   }
-  CHECK_THROWS_WITH(read_batch_task(file, 2, 0), Catch::EndsWith("has no task 0 of batch 2"));
-  CHECK_THROWS_WITH(read_batch_task(file, 3, 7), Catch::EndsWith("has no task 7 of batch 3"));
-  CHECK_THROWS_WITH(read_batch_task(run.path() / "none", 3, 7), Catch::StartsWith("cannot open "));
+  CHECK_THROWS_WITH(attempts_of_task(file, 2, 0), Catch::EndsWith("has no task 0 of batch 2"));
+  CHECK_THROWS_WITH(attempts_of_task(file, 3, 7), Catch::EndsWith("has no task 7 of batch 3"));
+  CHECK_THROWS_WITH(attempts_of_task(run.path() / "none", 3, 7), Catch::StartsWith("cannot open "));
 }
 
 TEST_CASE("two submissions of one run do not both get a call's file", "[slurm]") {

@@ -1,0 +1,418 @@
+#define CATCH_CONFIG_ENABLE_PAIR_STRINGMAKER
+#include "tests/support/catch.h"
+#include "tests/support/chain_world.h"
+
+// Chains with `pack`, in a batch system that is played: several elements share a task, and each has
+// a record, a state, a cancel and a retry of its own.
+
+using namespace dlflow;
+using namespace dlflow::test;
+using enum JobState;
+using Names = std::vector<std::string>;
+
+namespace {
+
+constexpr const char* kSteps = R"(
+  data:  {run: ./data}
+  train: {run: ./train, needs: [data], matrix: {n: [1, 2, 3, 4, 5], pack: 2}, resources: {walltime: 1m}}
+  plot:  {run: ./plot, needs: [train], matrix: {n: [1, 2, 3, 4, 5], pack: 2}, resources: {walltime: 1m}}
+  best:  {run: ./best, needs: [plot]}
+)";
+
+const Names kJobs = {"data",       "train[n=1]", "train[n=2]", "train[n=3]",
+                     "train[n=4]", "train[n=5]", "plot[n=1]",  "plot[n=2]",
+                     "plot[n=3]",  "plot[n=4]",  "plot[n=5]",  "best"};
+
+States all(JobState state) {
+  States states;
+  for (const std::string& job : kJobs) states[job] = state;
+  return states;
+}
+
+void check_ran_once(ChainWorld& world) {
+  CHECK(world.look() == all(Succeeded));
+  CHECK(world.state() == RunState::Succeeded);
+  CHECK(world.nodes.overlaps.empty());
+  for (const std::string& job : kJobs) {
+    INFO(job);
+    CHECK(world.nodes.runs[job] == 1);
+  }
+  CHECK(world.nodes.open_ids().empty());
+}
+
+/// With `data` done, and the first task of `train` at its first element.
+void begin_first_task(ChainWorld& world) {
+  world.start();
+  world.nodes.begin("811");
+  world.nodes.end("811", Succeeded);
+  REQUIRE(world.nodes.begin("812_0"));
+}
+
+}  // namespace
+
+TEST_CASE("packed elements share tasks, and each has its own record", "[chain][pack]") {
+  ChainWorld world(kSteps);
+  const ChainResult result = world.start();
+  CHECK(world.batch.submitted == Names{"data 811", "train 812", "plot 813", "best 814"});
+  REQUIRE(result.submitted.size() == 4);
+  CHECK(result.submitted[1].jobs == 5);
+  CHECK(result.submitted[1].tasks == 3);
+  CHECK(world.batch.jobs().at("812_2").batch.tasks == std::vector<uint32_t>{0, 1, 2});
+  CHECK(world.batch.jobs().at("812_0").batch.may_requeue);
+  CHECK(world.batch.jobs().at("812_0").batch.resources.walltime == std::chrono::seconds(150));
+  CHECK(world.look() == all(Queued));
+  world.nodes.run_all();
+  check_ran_once(world);
+}
+
+TEST_CASE("the elements of a task run one after the other, and say so", "[chain][pack]") {
+  ChainWorld world(kSteps);
+  begin_first_task(world);
+  States states = world.look();
+  CHECK(states["train[n=1]"] == Running);
+  CHECK(states["train[n=2]"] == Queued);
+  world.nodes.end("812_0", Succeeded);
+  states = world.look();
+  CHECK(states["train[n=1]"] == Succeeded);
+  CHECK(states["train[n=2]"] == Running);
+  CHECK_FALSE(world.batch.is_free("813_0"));
+  world.nodes.end("812_0", Succeeded);
+  CHECK(world.batch.is_free("813_0"));
+  CHECK_FALSE(world.batch.is_free("813_1"));
+  world.nodes.run_all();
+  check_ran_once(world);
+}
+
+TEST_CASE("killed between any two effects of a packed submission, each element runs once",
+          "[chain][pack]") {
+  const std::string point =
+      GENERATE("batches", "intents", "sbatch", "accepted", "recorded", "record");
+  const int n = GENERATE(1, 2, 3, 4);
+  CAPTURE(point, n);
+  ChainWorld world(kSteps);
+  killed_at(point, n, [&] { world.start(); });
+  if (world.directory.empty()) return;  // nobody knows it: nothing was submitted
+  world.nodes.run_all();
+  world.resume();
+  world.nodes.run_all();
+  world.resume();
+  world.nodes.run_all();
+  check_ran_once(world);
+}
+
+TEST_CASE("a lost answer about packed elements is looked up, and they are adopted",
+          "[chain][pack]") {
+  ChainWorld world(kSteps);
+  world.batch.lost_answers = GENERATE(1, 2, 4);
+  world.start();
+  world.nodes.run_all();
+  check_ran_once(world);
+}
+
+TEST_CASE("an element that fails blocks its own child alone, and is submitted again alone",
+          "[chain][pack]") {
+  ChainWorld world(kSteps);
+  begin_first_task(world);
+  world.nodes.end("812_0", Failed);
+  world.nodes.run_all();
+  States states = world.look();
+  CHECK(states["train[n=1]"] == Failed);
+  CHECK(states["train[n=2]"] == Succeeded);
+  CHECK(states["plot[n=1]"] == Blocked);
+  CHECK(states["plot[n=2]"] == Succeeded);
+  CHECK(states["best"] == Blocked);
+  CHECK(world.resubmit().kept == 9);
+  CHECK(world.batch.submitted.size() == 7);  // train, plot and best anew
+  CHECK(world.batch.jobs().at("815_0").batch.resources.walltime == std::chrono::minutes(1));
+  world.nodes.run_all();
+  CHECK(world.look() == all(Succeeded));
+  CHECK(world.nodes.runs["train[n=1]"] == 2);
+  CHECK(world.nodes.runs["train[n=2]"] == 1);
+  CHECK(world.nodes.runs["plot[n=2]"] == 1);
+  CHECK(world.nodes.open_ids().empty());
+}
+
+TEST_CASE("an element is submitted again while others of its task wait or run", "[chain][pack]") {
+  ChainWorld world(kSteps);
+  begin_first_task(world);
+  world.nodes.end("812_0", Failed);  // 2 runs now
+  CHECK(world.look()["plot[n=1]"] == Blocked);
+  const std::string point =
+      GENERATE("none", "batches", "intents", "sbatch", "accepted", "repoint", "recorded", "record");
+  CAPTURE(point);
+  killed_at(point, 1, [&] { world.resubmit(); });
+  if (point != "none") world.resubmit();
+  CHECK(world.id("train", 0) == "815_0");
+  CHECK(world.look()["train[n=2]"] == Running);
+  CHECK(world.look()["plot[n=1]"] == Queued);  // in the task that it had, which waits for both
+  world.nodes.end("812_0", Succeeded);
+  CHECK_FALSE(world.batch.is_free("813_0"));
+  world.nodes.run_all();
+  world.resubmit();
+  world.nodes.run_all();
+  CHECK(world.look() == all(Succeeded));
+  CHECK(world.nodes.overlaps.empty());
+  CHECK(world.nodes.repeated.empty());
+  CHECK(world.nodes.runs["train[n=1]"] == 2);
+  CHECK(world.nodes.runs["plot[n=1]"] == 1);
+}
+
+TEST_CASE("a requeue goes on with the element that saved, and those that had no turn",
+          "[chain][pack]") {
+  ChainWorld world(kSteps);
+  begin_first_task(world);
+  world.nodes.end("812_0", Succeeded);
+  world.nodes.requeue("812_0");
+  States states = world.look();
+  CHECK(states["train[n=1]"] == Succeeded);
+  CHECK(states["train[n=2]"] == Queued);
+  CHECK_FALSE(world.batch.is_free("813_0"));
+  world.nodes.run_all();
+  CHECK(world.look() == all(Succeeded));
+  CHECK(world.nodes.runs["train[n=1]"] == 1);
+  CHECK(world.nodes.runs["train[n=2]"] == 2);
+}
+
+TEST_CASE("an element that is tried again has its next try after the others", "[chain][pack]") {
+  ChainWorld world(kSteps);
+  begin_first_task(world);
+  world.nodes.try_again("812_0");
+  CHECK(world.nodes.job_of("812_0") == "train[n=2]");
+  CHECK(world.look()["train[n=1]"] == Queued);
+  world.nodes.run_all();
+  CHECK(world.look() == all(Succeeded));
+  CHECK(world.nodes.runs["train[n=1]"] == 2);
+  CHECK(world.nodes.runs["train[n=2]"] == 1);
+}
+
+TEST_CASE("a node that fails loses the one at work and those that had no turn", "[chain][pack]") {
+  ChainWorld world(kSteps);
+  begin_first_task(world);
+  world.nodes.fail_node("812_0");
+  States states = world.look();
+  CHECK(states["train[n=1]"] == Lost);
+  CHECK(states["train[n=2]"] == Lost);
+  CHECK(states["train[n=3]"] == Queued);
+  world.resume();
+  world.nodes.run_all();
+  CHECK(world.look() == all(Succeeded));
+  CHECK(world.nodes.runs["train[n=1]"] == 2);
+  CHECK(world.nodes.runs["train[n=2]"] == 1);
+  CHECK(world.nodes.open_ids().empty());
+}
+
+TEST_CASE("an element in the queue is cancelled alone", "[chain][pack]") {
+  ChainWorld world(kSteps);
+  world.start();
+  const std::string point = GENERATE("none", "withdrawn", "cancel", "record");
+  CAPTURE(point);
+  killed_at(point, 1, [&] { world.cancel({"train[n=1]"}); });
+  const CancelResult result = point == "none" ? CancelResult{1, 0} : world.cancel({"train[n=1]"});
+  CHECK(result.saving == 0);
+  CHECK(world.look()["train[n=1]"] == Cancelled);
+  CHECK(world.look()["train[n=2]"] == Queued);
+  CHECK(world.batch.jobs().at("812_0").shown.state == BatchState::Pending);
+  world.nodes.run_all();
+  const States states = world.look();
+  CHECK(states.at("train[n=1]") == Cancelled);
+  CHECK(states.at("train[n=2]") == Succeeded);
+  CHECK(states.at("plot[n=1]") == Blocked);
+  CHECK(states.at("plot[n=2]") == Succeeded);
+  CHECK_FALSE(world.nodes.runs.contains("train[n=1]"));
+  world.resubmit();
+  world.nodes.run_all();
+  check_ran_once(world);
+}
+
+TEST_CASE("when all elements of a task are cancelled, the task leaves the queue", "[chain][pack]") {
+  ChainWorld world(kSteps);
+  world.start();
+  world.cancel({"train[n=1]"});
+  CHECK(world.batch.jobs().at("812_0").shown.state == BatchState::Pending);
+  world.cancel({"train[n=2]"});
+  CHECK(world.batch.jobs().at("812_0").shown.state == BatchState::Cancelled);
+  CHECK(world.batch.jobs().at("812_1").shown.state == BatchState::Pending);
+  CHECK(world.cancel().cancelled == 10);
+  CHECK(world.nodes.open_ids().empty());
+  world.resume();
+  world.nodes.run_all();
+  check_ran_once(world);
+}
+
+TEST_CASE("the element at work is asked to end, and the others go on", "[chain][pack]") {
+  ChainWorld world(kSteps);
+  begin_first_task(world);
+  REQUIRE(claim_pass(world.directory / "steps/train/n=1/attempt-1", 1, "812_0"));
+  const CancelResult result = world.cancel({"train[n=1]"});
+  CHECK(result.saving == 1);
+  CHECK(result.cancelled == 0);
+  CHECK(world.batch.asked_to_end == Names{"812_0"});
+  world.nodes.end("812_0", Cancelled);
+  CHECK(world.nodes.job_of("812_0") == "train[n=2]");
+  world.cancel({"train[n=1]"});  // a second time: it has ended
+  CHECK(world.batch.asked_to_end.size() == 1);
+  world.nodes.run_all();
+  const States states = world.look();
+  CHECK(states.at("train[n=1]") == Cancelled);
+  CHECK(states.at("train[n=2]") == Succeeded);
+}
+
+TEST_CASE("an element without its turn yet is cancelled in a task at work, by that",
+          "[chain][pack]") {
+  ChainWorld world(kSteps);
+  begin_first_task(world);
+  const CancelResult result = world.cancel({"train[n=2]"});
+  CHECK(result.saving == 1);
+  CHECK(world.look()["train[n=2]"] == Queued);
+  CHECK(world.look()["train[n=1]"] == Running);
+  world.nodes.run_all();
+  const States states = world.look();
+  CHECK(states.at("train[n=1]") == Succeeded);
+  CHECK(states.at("train[n=2]") == Cancelled);
+  CHECK_FALSE(world.nodes.runs.contains("train[n=2]"));
+  world.resubmit();
+  world.nodes.run_all();
+  check_ran_once(world);
+}
+
+TEST_CASE("of all elements of a task only the one at work hears of its end, and once",
+          "[chain][pack]") {
+  ChainWorld world(kSteps);
+  begin_first_task(world);
+  REQUIRE(claim_pass(world.directory / "steps/train/n=1/attempt-1", 1, "812_0"));
+  const CancelResult result = world.cancel();
+  CHECK(result.saving == 2);
+  CHECK(result.cancelled == 9);
+  CHECK(world.batch.asked_to_end == Names{"812_0"});
+  world.nodes.end("812_0", Cancelled);
+  CHECK(world.look()["train[n=2]"] == Cancelled);
+  CHECK(world.nodes.open_ids().empty());
+  world.resume();
+  world.nodes.run_all();
+  CHECK(world.look() == all(Succeeded));
+}
+
+TEST_CASE("a cancel of packed elements that is refused keeps them from beginning",
+          "[chain][pack]") {
+  ChainWorld world(kSteps);
+  world.start();
+  world.batch.refuses_cancel = true;
+  CHECK_THROWS_WITH(world.cancel(), Catch::Contains("refuses to cancel 12 of 12 jobs"));
+  world.nodes.run_all();
+  CHECK(world.nodes.runs.empty());
+  world.batch.refuses_cancel = false;
+  world.resume();
+  world.nodes.run_all();
+  check_ran_once(world);
+}
+
+TEST_CASE("a packed step on one that is not waits for ends, and runs what can run",
+          "[chain][pack]") {
+  ChainWorld world(R"(
+  train: {run: ./train, matrix: {n: [1, 2, 3]}}
+  plot:  {run: ./plot, needs: [train], matrix: {n: [1, 2, 3], pack: 3}, resources: {walltime: 1m}}
+)");
+  world.start();
+  world.nodes.begin("811_1");
+  world.nodes.end("811_1", Failed);
+  CHECK_FALSE(world.batch.is_free("812_0"));
+  CHECK(world.look()["plot[n=2]"] == Blocked);
+  const bool early = GENERATE(true, false);
+  if (early) {  // the task is in the queue still: it waits for the new job, too
+    CHECK(world.resubmit().repointed ==
+          Names{"plot[n=1] 812_0", "plot[n=2] 812_0", "plot[n=3] 812_0"});
+    world.nodes.begin("813_1");
+    CHECK_FALSE(world.batch.is_free("812_0"));
+    world.nodes.end("813_1", Failed);
+  }
+  world.nodes.run_all();
+  States states = world.look();
+  CHECK(states["plot[n=1]"] == Succeeded);
+  CHECK(states["plot[n=2]"] == Blocked);
+  CHECK(states["plot[n=3]"] == Succeeded);
+  world.resubmit();
+  world.nodes.run_all();
+  states = world.look();
+  CHECK(states["plot[n=2]"] == Succeeded);
+  CHECK(world.nodes.runs["plot[n=1]"] == 1);
+  CHECK(world.nodes.open_ids().empty());
+}
+
+TEST_CASE("where there is a limit on jobs, packed elements count as the task they share",
+          "[chain][pack]") {
+  ChainWorld world(kSteps);
+  world.profile.limits.jobs = 3;
+  CHECK(world.start().held_back == 7);  // one task of train, plot, best
+  CHECK(world.batch.jobs().size() == 3);
+  for (int calls = 0; calls < 4; ++calls) {
+    world.nodes.run_all();
+    world.resume();
+  }
+  world.nodes.run_all();
+  check_ran_once(world);
+}
+
+TEST_CASE("a packed array that is refused as too many is halved by its tasks", "[chain][pack]") {
+  ChainWorld world(kSteps);
+  world.batch.most_jobs = 2;
+  CHECK_THROWS_WITH(world.start(), Catch::Contains("too many jobs"));
+  for (int calls = 0; calls < 8; ++calls) {
+    world.nodes.run_all();
+    try {
+      world.resume();
+    } catch (const Error&) {  // there is still too little room
+    }
+  }
+  world.nodes.run_all();
+  check_ran_once(world);
+}
+
+TEST_CASE("what a step lists is packed, too", "[chain][pack][fan_out]") {
+  ChainWorld world(R"(
+  split: {run: ./split, outputs: {parts: p.json}}
+  work: {matrix: {part: "${{ steps.split.outputs.parts }}", pack: 2}, run: ./work, resources: {walltime: 1m}}
+)");
+  const Json list = {"a", "b", "c"};
+  world.nodes.outputs["split"] = {{"parts", {{"value", list}, {"sha256", list.dump()}}}};
+  world.start();
+  world.nodes.run_all();
+  world.resume();
+  CHECK(world.batch.submitted == Names{"split 811", "work 812"});
+  CHECK(world.batch.jobs().size() == 3);
+  world.nodes.run_all();
+  CHECK(world.look() == States{{"split", Succeeded},
+                               {"work[part=a]", Succeeded},
+                               {"work[part=b]", Succeeded},
+                               {"work[part=c]", Succeeded}});
+}
+
+TEST_CASE("what ran packed is reused by a run that packs otherwise, and the other way round",
+          "[chain][pack]") {
+  const int first = GENERATE(1, 3);
+  const auto text = [](int pack) {
+    return "  a: {run: ./a, matrix: {n: [1, 2, 3], pack: " + std::to_string(pack) +
+           "}, resources: {walltime: 1m}}\n";
+  };
+  ChainWorld world(text(first));
+  world.start();
+  world.nodes.run_all();
+  world.look();
+  world.rewrite(text(4 - first));
+  world.start();
+  CHECK(world.look() == States{{"a[n=1]", Cached}, {"a[n=2]", Cached}, {"a[n=3]", Cached}});
+}
+
+TEST_CASE("pack is in no fingerprint: the results are those of any other pack", "[chain][pack]") {
+  const auto text = [](int pack) {
+    return "  a: {run: ./a, matrix: {n: [1, 2, 3], pack: " + std::to_string(pack) +
+           "}, resources: {walltime: 1m}}\n";
+  };
+  ChainWorld one(text(1));
+  ChainWorld many(text(3));
+  const Plan a = one.plan(one.profile);
+  const Plan b = many.plan(many.profile);
+  for (uint32_t job = 0; job < a.jobs.size(); ++job) {
+    CHECK(fingerprint_base(a, job) == fingerprint_base(b, job));
+    CHECK_FALSE(fingerprint_base(a, job).empty());
+  }
+}
