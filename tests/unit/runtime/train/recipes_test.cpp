@@ -450,6 +450,35 @@ TEST_CASE("the best checkpoint stays, and is the result", "[recipes]") {
   CHECK_THAT(refusal(job), Contains("the best checkpoint so far cannot be used"));
 }
 
+TEST_CASE("training goes on without a damaged newest checkpoint, which was the best", "[recipes]") {
+  const auto job_in = [](const std::filesystem::path& folder) {
+    TrainingJob job = tiny_job(folder, 2);
+    job.settings.keep_best = "loss";
+    job.settings.schedule = Schedule::Course::Constant;
+    job.policy.keep = 2;
+    job.policy.unit = CheckpointPolicy::Unit::Steps;
+    job.policy.every = 3;
+    return job;
+  };
+  const auto longer = [](TrainingJob job) {
+    job.settings.epochs = 3;
+    return job;
+  };
+  const test::TempDir whole, hurt;
+  train_on(1, longer(job_in(whole.path())));
+
+  const TrainingJob job = job_in(hurt.path());
+  const TrainingEnd end = train_on(1, job)[0];
+  REQUIRE(end.summary.at("best_epoch") == 2);
+  const auto folders = list_checkpoints(job.checkpoints);
+  REQUIRE(folders.size() == 3);  // also the first epoch's, the best when step 12 was saved
+  REQUIRE(end.checkpoint == folders.back());
+  std::filesystem::resize_file(end.checkpoint / "model.safetensors", 100);
+
+  train_on(1, longer(job));
+  CHECK(newest_bits(hurt.path()) == newest_bits(whole.path()));
+}
+
 TEST_CASE("keep_best and stop_early are refused where nothing measures them", "[recipes]") {
   const test::TempDir dir;
   TrainingJob job = tiny_job(dir.path(), 1);
