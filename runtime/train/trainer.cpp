@@ -207,7 +207,8 @@ class Trainer {
             job_.data_identity,
             kept(),
             rules_.state(),
-            job_.class_names};
+            job_.class_names,
+            data_.train.tokenizer};
   }
 
   Json kept() const {

@@ -28,6 +28,7 @@ Json to_json(const TrainingState& state) {
       {"normalization",
        {{"scale", state.normalization.scale}, {"shift", state.normalization.shift}}}};
   if (!state.classes.empty()) json["classes"] = state.classes;
+  if (!state.tokenizer.empty()) json["tokenizer"] = state.tokenizer;
   return json;
 }
 
@@ -107,7 +108,8 @@ TrainingState training_state_of(const Checkpoint& checkpoint) {
             json.value("data", ""),
             json.value("settings", Json::object()),
             json.value("rules", Json::object()),
-            json.value("classes", std::vector<std::string>())};
+            json.value("classes", std::vector<std::string>()),
+            json.value("tokenizer", "")};
   } catch (const Json::exception& e) {
     throw Error(Errc::Corrupt, std::string("the checkpoint's state.json is not that of a training "
                                            "run: ") +
