@@ -15,19 +15,60 @@
 namespace dlflow::runtime {
 namespace {
 
-Augmentation read_augmentation(const Json* names) {
+/// A number above 0 and at most `most`, if it is there.
+double read_extent(WithReader& reader, const std::string& key, double most) {
+  if (reader.find(key) == nullptr) return 0;
+  const double value = reader.number(key, 0, {});
+  if (!(value > 0 && value <= most)) {
+    WithReader::fail("augment." + key, "above 0 and at most " + Json(most).dump());
+  }
+  return value;
+}
+
+/// The parameter of a beta distribution of which draws are worth it.
+void read_mixture(WithReader& reader, const std::string& key, double& value) {
+  if (reader.find(key) == nullptr) return;
+  value = reader.number(key, 0, {});
+  if (!(value >= 0.05 && value <= 1)) WithReader::fail("augment." + key, "from 0.05 to 1");
+}
+
+void read_change(const Json& json, Augmentation& augmentation) {
   constexpr uint32_t kCropPadding = 4;  // as on CIFAR in He et al., CVPR 2016
-  Augmentation augmentation;
-  if (names == nullptr) return augmentation;
-  if (!names->is_array()) WithReader::fail("augment", "a list of 'crop' and 'flip'");
-  for (const Json& name : *names) {
-    if (name == "crop") {
-      augmentation.crop_padding = kCropPadding;
-    } else if (name == "flip") {
-      augmentation.flip = true;
-    } else {
-      WithReader::fail("augment", "a list of 'crop' and 'flip'");
+  constexpr uint64_t kLargestHole = 1 << 20;
+  if (json == "crop") {
+    augmentation.crop_padding = kCropPadding;
+  } else if (json == "flip") {
+    augmentation.flip = true;
+  } else if (json.is_object()) {
+    WithReader reader(json, "augment");
+    const auto read = [&](const char* key, double most, double& value) {
+      value = std::max(value, read_extent(reader, key, most));
+    };
+    read("resized_crop", 1, augmentation.resized_crop);
+    read("rotate", 180, augmentation.rotate);
+    read("brightness", 1, augmentation.brightness);
+    read("contrast", 1, augmentation.contrast);
+    read("saturation", 1, augmentation.saturation);
+    if (reader.find("cutout") != nullptr) {
+      augmentation.cutout = uint32_t(std::min(reader.count("cutout", 1, {}), kLargestHole));
     }
+    read_mixture(reader, "mixup", augmentation.mixup);
+    read_mixture(reader, "cutmix", augmentation.cutmix);
+    reader.finish();
+  } else {
+    WithReader::fail("augment", "a list of 'crop', 'flip' and mappings like {rotate: 15}");
+  }
+}
+
+Augmentation read_augmentation(const Json* list) {
+  Augmentation augmentation;
+  if (list == nullptr) return augmentation;
+  if (!list->is_array()) {
+    WithReader::fail("augment", "a list of 'crop', 'flip' and mappings like {rotate: 15}");
+  }
+  for (const Json& change : *list) read_change(change, augmentation);
+  if (augmentation.crop_padding > 0 && augmentation.resized_crop > 0) {
+    WithReader::refuse("augment", "has 'crop' and 'resized_crop'; leave one out");
   }
   return augmentation;
 }
@@ -44,18 +85,30 @@ std::vector<std::string> read_freeze(const Json* json) {
   return patterns;
 }
 
-std::vector<float> read_class_weights(const Json* json) {
+std::vector<float> read_class_numbers(const Json* json, const std::string& key) {
   std::vector<float> weights;
   if (json == nullptr) return weights;
   const std::string what = "a list of numbers above 0, one for each class";
-  if (!json->is_array() || json->empty()) WithReader::fail("class_weights", what);
+  if (!json->is_array() || json->empty()) WithReader::fail(key, what);
   for (const Json& weight : *json) {
     if (!weight.is_number() || !(weight.get<double>() > 0)) {
-      WithReader::fail("class_weights", what);
+      WithReader::fail(key, what);
     }
     weights.push_back(weight.get<float>());
   }
   return weights;
+}
+
+std::optional<std::vector<float>> read_sampling(const Json* json, bool has_cache) {
+  if (json == nullptr || *json == "shuffle") return {};
+  if (has_cache) {
+    WithReader::refuse("sampling", "draws samples in no order; leave it or 'cache' out");
+  }
+  if (*json == "balanced") return std::vector<float>();
+  if (json->is_string()) {
+    WithReader::fail("sampling", "'shuffle', 'balanced' or a list of numbers above 0");
+  }
+  return read_class_numbers(json, "sampling");
 }
 
 std::string read_metric(const Json* json, const std::string& key) {
@@ -304,7 +357,7 @@ TrainSettings parse_train_settings(const Json& with) {
   s.stop_early = read_early_stop(reader.find("stop_early"));
   s.label_smoothing = reader.number("label_smoothing", 0, s.label_smoothing);
   if (s.label_smoothing >= 1) WithReader::fail("label_smoothing", "less than 1");
-  s.class_weights = read_class_weights(reader.find("class_weights"));
+  s.class_weights = read_class_numbers(reader.find("class_weights"), "class_weights");
   s.warmup_epochs = reader.number("warmup_epochs", 0, s.warmup_epochs);
   if (s.warmup_epochs > double(s.epochs)) {
     WithReader::fail("warmup_epochs", "at most 'epochs', " + std::to_string(s.epochs));
@@ -313,6 +366,7 @@ TrainSettings parse_train_settings(const Json& with) {
   s.course = read_course(reader, s.schedule, s.lr);
   s.seed = reader.count("seed", 0, s.seed);
   if (reader.find("validation") != nullptr) s.validation = reader.count("validation", 0, {});
+  s.class_shares = read_sampling(reader.find("sampling"), s.cache.has_value());
   s.augmentation = read_augmentation(reader.find("augment"));
   s.normalize = read_normalize(reader.find("normalize"));
   s.timeline = reader.count("timeline", 0, s.timeline);
