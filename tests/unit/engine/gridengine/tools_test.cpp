@@ -198,3 +198,7 @@ TEST_CASE("a cluster is called as its cell says, or where it is", "[gridengine]"
   write_file_atomic(scripts.path("cell/common/cluster_name"), "alpha\n");
   CHECK(scripts.tools().cluster_name() == "alpha");
 }
+
+TEST_CASE("no elements are packed where qdel ends a task as a whole", "[gridengine]") {
+  CHECK_FALSE(Scripts().tools().can_pack());
+}
