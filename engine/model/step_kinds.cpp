@@ -175,6 +175,19 @@ StepKind train_kind() {
       {"lr_multiplier", number_above(0), "Factor of the learning rate; 1 unless given"},
       {"weight_decay", number(0), "Weight decay instead of that of the other parameters"},
   });
+  const Shape change = object({
+      {"resized_crop", number_above(0, 1),
+       "Cut out at least this share of the picture, and enlarge it"},
+      {"rotate", number_above(0, 180), "Rotate by up to this many degrees either way"},
+      {"brightness", number_above(0, 1), "Multiply the pixels by 1 - x to 1 + x"},
+      {"contrast", number_above(0, 1), "The same of the distance to the picture's mean grey"},
+      {"saturation", number_above(0, 1), "The same of the distance to the pixel's grey"},
+      {"cutout", integer(1), "Side of a square that becomes the mean colour"},
+      {"mixup", number_between(0.05, 1),
+       "Mix each picture, and its label, with another one; the share is of Beta(x, x)"},
+      {"cutmix", number_between(0.05, 1),
+       "The same by a box of the other picture, whose area has that share"},
+  });
   const std::vector<std::string> metrics = {"loss", "accuracy", "top5", "f1",
                                             "auc",  "rmse",     "mae",  "perplexity"};
   const Shape stop_early = object({
@@ -260,7 +273,9 @@ StepKind train_kind() {
           {"validation", integer(0),
            "Number of training samples held out to measure the accuracy; a tenth of the data, at "
            "most 5000, unless given"},
-          {"augment", list_of(choice({"crop", "flip"})), "Random changes of the training images",
+          {"augment", list_of(either({choice({"crop", "flip"}), change})),
+           "Random changes of the training images: crop shifts by up to 4 pixels, flip mirrors "
+           "left-right, and the keys below",
            Presence::Optional, Json::array()},
           {"precision", precision, "What decides the bits of the result"},
           {"gradients", gradients, "How gradients travel between ranks"},

@@ -87,7 +87,7 @@ std::filesystem::path save_training(const std::filesystem::path& folder, size_t 
   content.state = to_json(state);
   content.further = further;
   const auto best = state.rules.find("keep_best");
-  if (best != state.rules.end()) content.also_kept = best->at("step");
+  if (best != state.rules.end()) content.info.best = best->at("step");
   return save_checkpoint(folder, content, keep);
 }
 
