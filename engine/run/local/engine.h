@@ -68,6 +68,7 @@ class Engine {
   bool keeps_active(uint32_t source, const Plan& next) const;
   void give_up_list(const std::string& step, const std::string& reason);
   void settle(uint32_t job);
+  void enqueue(uint32_t job);
   void start_jobs();
   void start(uint32_t job);
   void take(const Update& update);
@@ -86,6 +87,7 @@ class Engine {
   ParentResults results_;
   std::deque<uint32_t> open_;                 // wait for nothing more, not yet settled
   std::vector<bool> was_open_;                // by job
+  std::map<uint32_t, Time> not_before_;       // of jobs that wait for their next try
   StartQueue queue_;                          // to be handed over
   bool looks_for_lists_ = true;               // a step may have left a list that is not laid out
   std::vector<bool> precedes_always_;         // by step
