@@ -104,9 +104,7 @@ std::string partitions_of(const Plan& plan) {
 }  // namespace
 
 std::string ChainVerbs::announcement(const Plan& plan) const {
-  return plan.run + "  " + std::to_string(plan.jobs.size()) +
-         (plan.jobs.size() == 1 ? " job on " : " jobs on ") + plan.profile.name +
-         partitions_of(plan);
+  return plan.run + "  " + count_of_jobs(plan) + " on " + plan.profile.name + partitions_of(plan);
 }
 
 std::vector<PreviewedBatch> ChainVerbs::preview(const Plan& plan) {
