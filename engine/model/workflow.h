@@ -140,6 +140,9 @@ std::vector<std::string> axis_names(const Matrix& matrix);
 /// The values of one axis, those of `include` among them; perhaps some twice.
 std::vector<Json> axis_values(const Matrix& matrix, const std::string& axis);
 
+/// The keys of the values of one axis; none if they are no mappings.
+std::vector<std::string> axis_keys(const Matrix& matrix, const std::string& axis);
+
 /// How many elements there are before `exclude` is applied; SIZE_MAX if there are more than that.
 size_t max_elements(const Matrix& matrix);
 
