@@ -19,6 +19,8 @@ enum class RandomUse : uint32_t {
   Augmentation = 3,
   Compression = 4,
   Dropout = 5,
+  Generation = 6,
+  Mixing = 7,
 };
 
 /// The stream of numbers of one (seed, use, a, b), for example of (seed, Augmentation, epoch,

@@ -15,7 +15,7 @@ file(WRITE ${share}/doc/dlflow/changelog
 file(GLOB pages ${share}/man/man1/*.1)
 execute_process(COMMAND gzip -9n ${pages} ${share}/doc/dlflow/changelog COMMAND_ERROR_IS_FATAL ANY)
 find_program(STRIP strip REQUIRED)  # CPack has stripped the programs, but not of this
-file(GLOB binaries ${CPACK_TEMPORARY_DIRECTORY}/usr/bin/* ${CPACK_TEMPORARY_DIRECTORY}/usr/lib/dlflow/*.so)
+file(GLOB binaries ${CPACK_TEMPORARY_DIRECTORY}/usr/bin/* ${CPACK_TEMPORARY_DIRECTORY}/usr/lib/dlflow/*.so ${CPACK_TEMPORARY_DIRECTORY}/usr/lib/dlflow/dlflow-tokenize)
 execute_process(COMMAND ${STRIP} --remove-section=.comment ${binaries} COMMAND_ERROR_IS_FATAL ANY)
 file(REMOVE ${share}/doc/dlflow/LICENSE)
 file(WRITE ${share}/doc/dlflow/copyright

@@ -6,7 +6,7 @@ set(documents ${CMAKE_INSTALL_DATAROOTDIR}/doc/dlflow)
 set(own_data ${CMAKE_INSTALL_DATAROOTDIR}/dlflow)
 
 set(installed)
-foreach(program dlflow dlflow-train dlflow-evaluate dlflow-predict)
+foreach(program dlflow dlflow-train dlflow-evaluate dlflow-predict dlflow-generate)
   if(TARGET ${program})
     list(APPEND installed ${program})
     if(NOT program STREQUAL dlflow)  # which is static; where a cluster lacks a library of the others, it can be put there
@@ -15,6 +15,10 @@ foreach(program dlflow dlflow-train dlflow-evaluate dlflow-predict)
     install(TARGETS ${program} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
   endif()
 endforeach()
+# The part of `dlflow data pack` that cannot be static.
+list(APPEND installed dlflow-tokenize)
+set_target_properties(dlflow-tokenize PROPERTIES INSTALL_RPATH "$ORIGIN")
+install(TARGETS dlflow-tokenize RUNTIME DESTINATION lib/dlflow)
 if(TARGET dlflow_cuda)
   list(APPEND installed dlflow_cuda)
   # A component of its own: what it needs is in no Debian package.

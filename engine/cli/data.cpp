@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <optional>
 #include <vector>
 
 #include "base/error.h"
@@ -12,6 +13,7 @@
 #include "runtime/data/names.h"
 #include "runtime/data/sharded_dataset.h"
 #include "runtime/data/split_files.h"
+#include "runtime/text/token_samples.h"
 
 namespace dlflow {
 namespace {
@@ -43,14 +45,18 @@ std::vector<std::string> mistakes_in(const SplitFiles& split) {
     }
   };
   const fs::path& file = split.files[0];
+  const auto read = [&](Proof proof) {
+    const Dataset dataset = read_split(split, proof);
+    if (!dataset.tokenizer.empty()) vocabulary_of(dataset, file.parent_path());
+  };
   if (split.format != SplitFiles::Format::Shards) {
-    note([&] { read_split(split, Proof::Hash); });
+    note([&] { read(Proof::Hash); });
     return mistakes;
   }
   for (const Shard& shard : read_shard_index(file)) {
     note([&] { read_shard(file, shard, Proof::Hash); });
   }
-  if (mistakes.empty()) note([&] { read_sharded_dataset(file, Proof::Structure); });
+  if (mistakes.empty()) note([&] { read(Proof::Structure); });
   return mistakes;
 }
 
@@ -98,6 +104,25 @@ std::vector<TargetRange> ranges_of(const Dataset& dataset, const fs::path& folde
   return ranges;
 }
 
+/// The text that tokens stand for.
+struct TokenText {
+  size_t vocabulary = 0;
+  uint64_t bytes = 0;
+  std::string first;  ///< sample
+};
+
+constexpr size_t kShownBytes = 400;  // of a sample
+
+TokenText text_of(const Dataset& dataset, const fs::path& folder) {
+  const Vocabulary vocabulary = vocabulary_of(dataset, folder);
+  TokenText text{vocabulary.size(), text_bytes(dataset, vocabulary), {}};
+  for (const uint32_t token : tokens_of(dataset, 0)) {
+    const bool ends = token == vocabulary.end_of_text();
+    text.first += ends ? kEndOfText : vocabulary.text_of(token);
+  }
+  return text;
+}
+
 /// What `show` tells of a split.
 struct Overview {
   fs::path file;
@@ -107,6 +132,7 @@ struct Overview {
   std::vector<TargetRange> targets;
   uint64_t bytes = 0;
   ShardIndex shards;
+  std::optional<TokenText> text;  ///< of a set of tokens
 
   bool has_floats() const { return std::holds_alternative<Images<float>>(dataset.pixels); }
 };
@@ -115,7 +141,10 @@ Overview overview(const SplitFiles& split) {
   Overview result;
   result.file = split.files[0];
   result.dataset = read_split(split, Proof::Structure);
-  result.histogram.resize(result.dataset.num_classes);
+  if (!result.dataset.tokenizer.empty()) {
+    result.text = text_of(result.dataset, result.file.parent_path());
+  }
+  result.histogram.resize(result.text ? 1 : result.dataset.num_classes);
   const Labels& labels = result.dataset.labels;
   for (size_t i = 0; i < labels.size(); ++i) ++result.histogram[labels[i]];
   result.targets = ranges_of(result.dataset, result.file.parent_path());
@@ -137,8 +166,36 @@ double deviation_of(const TargetRange& target, double num_samples) {
   return std::sqrt(std::max(0.0, target.squares / num_samples - mean * mean));
 }
 
+Json shards_json(const Overview& split) {
+  Json shards = Json::array();
+  for (const Shard& shard : split.shards) {
+    shards.push_back(
+        {{"file", shard.file}, {"samples", shard.num_samples}, {"sha256", shard.sha256}});
+  }
+  return shards;
+}
+
+double bytes_per_token(const Overview& split) {
+  return double(split.text->bytes) / double(split.dataset.size() * split.dataset.shape.width);
+}
+
+Json text_json(const Overview& split) {
+  return {{"file", split.file.string()},
+          {"samples", split.dataset.size()},
+          {"length", split.dataset.shape.width},
+          {"vocabulary", split.text->vocabulary},
+          {"tokens", split.dataset.size() * split.dataset.shape.width},
+          {"tokenizer", split.dataset.tokenizer},
+          {"text_bytes", split.text->bytes},
+          {"bytes_per_token", bytes_per_token(split)},
+          {"first_sample", escaped_lines(split.text->first)},
+          {"bytes", split.bytes},
+          {"shards", shards_json(split)}};
+}
+
 Json to_json(const Overview& split) {
-  Json classes = Json::array(), shards = Json::array(), targets = Json::array();
+  if (split.text) return text_json(split);
+  Json classes = Json::array(), targets = Json::array();
   const double num_samples = double(split.dataset.size());
   for (const TargetRange& target : split.targets) {
     targets.push_back({{"name", target.name.empty() ? Json() : Json(target.name)},
@@ -153,16 +210,12 @@ Json to_json(const Overview& split) {
                        {"name", name.empty() ? Json() : Json(name)},
                        {"samples", split.histogram[label]}});
   }
-  for (const Shard& shard : split.shards) {
-    shards.push_back(
-        {{"file", shard.file}, {"samples", shard.num_samples}, {"sha256", shard.sha256}});
-  }
   const ImageShape& shape = split.dataset.shape;
   return {{"file", split.file.string()}, {"samples", split.dataset.size()},
           {"channels", shape.channels},  {"height", shape.height},
           {"width", shape.width},        {"pixels", split.has_floats() ? "float" : "byte"},
           {"bytes", split.bytes},        {"classes", classes},
-          {"targets", targets},          {"shards", shards}};
+          {"targets", targets},          {"shards", shards_json(split)}};
 }
 
 void print_targets(const Overview& split) {
@@ -176,15 +229,32 @@ void print_targets(const Overview& split) {
   }
 }
 
+std::string description_of(const Overview& split) {
+  const Dataset& data = split.dataset;
+  if (!split.text) {
+    return describe_samples(data.size(), data.shape, split.has_floats(), data.num_classes,
+                            data.num_targets);
+  }
+  return describe_tokens(data.size(), data.shape.width, split.text->vocabulary,
+                         bytes_per_token(split));
+}
+
+/// The beginning of the first sample.
+void print_text(const Overview& split) {
+  const std::string& text = split.text->first;
+  size_t shown = std::min(text.size(), kShownBytes);
+  while (shown > 0 && shown < text.size() && (text[shown] & 0xc0) == 0x80) --shown;  // of UTF-8
+  std::printf("\n\nFIRST SAMPLE%s\n%s\n", shown == text.size() ? "" : ", its beginning",
+              escaped_lines(text.substr(0, shown)).c_str());
+}
+
 void print(const Overview& split) {
-  std::printf("%s: %s, %s", split.file.c_str(),
-              describe_samples(split.dataset.size(), split.dataset.shape, split.has_floats(),
-                               split.dataset.num_classes, split.dataset.num_targets)
-                  .c_str(),
+  std::printf("%s: %s, %s", split.file.c_str(), description_of(split).c_str(),
               format_size(split.bytes).c_str());
   if (!split.shards.empty()) {
     std::printf(" in %zu shard%s", split.shards.size(), split.shards.size() == 1 ? "" : "s");
   }
+  if (split.text) return print_text(split);
   if (!split.targets.empty()) return print_targets(split);
   std::printf("\n\nCLASS  SAMPLES  NAME\n");
   for (size_t label = 0; label < split.histogram.size(); ++label) {
@@ -228,10 +298,11 @@ void add_data(CLI::App& app, Session& session) {
   add_json_option(*verify_command, session);
   verify_command->callback([&session, paths] { verify(session, *paths); });
 
-  CLI::App* show_command =
-      add_command(*data, "show", "Print what a data set holds, without reading its images.",
-                  "  dlflow data show digits\n"
-                  "  dlflow data show digits/train.dlset --json");
+  CLI::App* show_command = add_command(
+      *data, "show",
+      "Print what a data set holds, without reading its images; of text, the first sample, too.",
+      "  dlflow data show digits\n"
+      "  dlflow data show digits/train.dlset --json");
   add_json_option(*show_command, session);
   const auto path = std::make_shared<std::string>();
   show_command->add_option("path", *path, "a folder, a .dlset or a .shards.json file")->required();

@@ -13,6 +13,7 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "engine/cli/data_text.h"
+#include "engine/cli/text_data.h"
 #include "runtime/data/binary_dataset.h"
 #include "runtime/data/names.h"
 #include "runtime/data/sharded_dataset.h"
@@ -20,6 +21,7 @@
 #include "runtime/import/checked_samples.h"
 #include "runtime/import/sources.h"
 #include "runtime/import/split_by_name.h"
+#include "runtime/text/vocabulary.h"
 
 namespace dlflow {
 namespace {
@@ -28,13 +30,17 @@ namespace fs = std::filesystem;
 using namespace runtime;
 
 struct DatasetArguments {
-  fs::path source, labels, output;
+  std::vector<fs::path> sources;  // one; of samples and labels two; of text any number
+  fs::path output;
   Split split = Split::Train;
   uint64_t shards = 0;
   std::string shard_size;
   SplitShares shares;
   ImportOptions import;
+  TextOptions text;
 
+  const fs::path& source() const { return sources[0]; }
+  fs::path labels() const { return sources.size() > 1 ? sources[1] : fs::path(); }
   bool has_shares() const { return shares.test > 0 || shares.validation > 0; }
 };
 
@@ -83,16 +89,15 @@ WrittenSplit write_split(const DatasetArguments& arguments, Split split,
   return written;
 }
 
-using NamedParts = std::map<Split, std::vector<size_t>>;
+using NamedSources = std::vector<std::pair<Split, SampleSource>>;
 
-/// One split, or those of `parts`; if one cannot be written, none stays.
-std::vector<WrittenSplit> write_splits(const DatasetArguments& arguments, const NamedParts& parts,
-                                       const SampleSource& source) {
-  if (parts.empty()) return {write_split(arguments, arguments.split, source)};
+/// All of them; if one cannot be written, none stays.
+std::vector<WrittenSplit> write_splits(const DatasetArguments& arguments,
+                                       const NamedSources& sources) {
   std::vector<WrittenSplit> written;
   try {
-    for (const auto& [split, samples] : parts) {
-      written.push_back(write_split(arguments, split, part_of(source, samples)));
+    for (const auto& [split, source] : sources) {
+      written.push_back(write_split(arguments, split, source));
     }
   } catch (...) {
     std::error_code ignored;
@@ -102,6 +107,16 @@ std::vector<WrittenSplit> write_splits(const DatasetArguments& arguments, const 
     throw;
   }
   return written;
+}
+
+using NamedParts = std::map<Split, std::vector<size_t>>;
+
+/// One split, or those of `parts`.
+NamedSources sources_of(Split split, const NamedParts& parts, const SampleSource& source) {
+  if (parts.empty()) return {{split, source}};
+  NamedSources sources;
+  for (const auto& [part, samples] : parts) sources.emplace_back(part, part_of(source, samples));
+  return sources;
 }
 
 void require_no_split(const fs::path& folder, Split split) {
@@ -116,9 +131,10 @@ NamedParts parts_of(const DatasetArguments& arguments, const ImportedSplit& impo
   if (!arguments.has_shares()) return {};
   if (imported.names.empty()) {
     throw Error(Errc::InvalidInput,
-                "--test-share and --validation-share divide pictures by their names; the samples "
+                "--test-share and --validation-share divide pictures and documents by their names; "
+                "the samples "
                 "of " +
-                    arguments.source.string() +
+                    arguments.source().string() +
                     " have none: pack each split of its own, with --split");
   }
   return split_by_name(imported.names, arguments.shares);
@@ -143,16 +159,77 @@ void print(const WrittenSplit& written, const SampleSource& source) {
           : fmt::format(", {} shard{}", written.shards, written.shards == 1 ? "" : "s").c_str());
 }
 
-void pack_dataset(Session& session, const DatasetArguments& arguments) {
-  if (arguments.shares.test + arguments.shares.validation >= 1) {
+/// Throws if there are options for other sources than text.
+void require_text_alone(const DatasetArguments& arguments) {
+  if (arguments.import.columns.given() || arguments.import.reshaping.given()) {
     throw Error(Errc::InvalidInput,
-                "--test-share and --validation-share leave no samples for training");
+                "--tokens and --tokenizer are for text: --target, --class and --features are for "
+                "tables, --resize and --crop for pictures");
   }
-  require_no_split(arguments.output, arguments.split);
-  if (arguments.shares.test > 0) require_no_split(arguments.output, Split::Test);
-  if (arguments.shares.validation > 0) require_no_split(arguments.output, Split::Validation);
+}
+
+Json to_json(const WrittenSplit& written, const TextSplit& split) {
+  return {{"file", written.file.string()},
+          {"samples", written.samples},
+          {"length", split.source.shape.width},
+          {"vocabulary", split.source.num_classes},
+          {"documents", split.num_documents},
+          {"bytes", split.num_bytes},
+          {"bytes_per_token", split.bytes_per_token()},
+          {"left_over", split.left_over},
+          {"shards", written.shards}};
+}
+
+void print(const WrittenSplit& written, const TextSplit& split) {
+  std::printf("%s: %s; %s document%s, %s token%s left over\n", written.file.c_str(),
+              describe_tokens(written.samples, split.source.shape.width, split.source.num_classes,
+                              split.bytes_per_token())
+                  .c_str(),
+              format_count(split.num_documents).c_str(), split.num_documents == 1 ? "" : "s",
+              format_count(split.left_over).c_str(), split.left_over == 1 ? "" : "s");
+}
+
+void pack_text(Session& session, const DatasetArguments& arguments) {
+  require_text_alone(arguments);
+  const TokenizedText text = tokenize(arguments.sources, arguments.text, arguments.split,
+                                      arguments.shares, arguments.output);
+  NamedSources sources;
+  for (const TextSplit& split : text.splits) {
+    num_shards(arguments, split.source);  // throws for a size in which no sample fits
+    sources.emplace_back(split.split, split.source);
+  }
+  make_directories(arguments.output);
+  const std::vector<WrittenSplit> written = write_splits(arguments, sources);
+  if (!text.tokenizer.empty()) {
+    write_file_atomic(arguments.output / kTokenizerFile, text.tokenizer);
+  }
+  Json all = Json::array();
+  for (size_t i = 0; i < written.size(); ++i) {
+    all.push_back(to_json(written[i], text.splits[i]));
+    if (!session.json && !session.quiet) print(written[i], text.splits[i]);
+  }
+  if (session.json) print_json(arguments.has_shares() ? all : all[0]);
+}
+
+/// Throws if there are files beyond samples and labels.
+void require_no_text(const DatasetArguments& arguments) {
+  if (arguments.sources.size() <= 2) return;
+  throw Error(Errc::InvalidInput,
+              std::to_string(arguments.sources.size()) +
+                  " sources: only text may have more than two; add --tokens if it is");
+}
+
+/// Of tokens that are packed anew, from beside them.
+void copy_tokenizer(const DatasetArguments& arguments, const SampleSource& source) {
+  const fs::path file = arguments.source() / kTokenizerFile;
+  if (source.tokenizer.empty() || !fs::exists(file)) return;
+  write_file_atomic(arguments.output / kTokenizerFile, read_file(file));
+}
+
+void pack_samples(Session& session, const DatasetArguments& arguments) {
+  require_no_text(arguments);
   const ImportedSplit imported =
-      open_source(arguments.source, arguments.labels, arguments.split, arguments.import);
+      open_source(arguments.source(), arguments.labels(), arguments.split, arguments.import);
   const SampleSource& source = imported.source;
   const fs::path classes = arguments.output / kClassNames,
                  columns = arguments.output / kColumnNames;
@@ -163,9 +240,10 @@ void pack_dataset(Session& session, const DatasetArguments& arguments) {
   num_shards(arguments, source);  // throws for a size in which no sample fits
   make_directories(arguments.output);
   std::vector<WrittenSplit> written;
-  write_checked(source, arguments.source.string(), [&](const SampleSource& checked) {
-    written = write_splits(arguments, parts, checked);
+  write_checked(source, arguments.source().string(), [&](const SampleSource& checked) {
+    written = write_splits(arguments, sources_of(arguments.split, parts, checked));
   });
+  copy_tokenizer(arguments, source);
   write_names(classes, imported.classes);
   write_names(columns, imported.columns);
   if (session.json) {
@@ -175,6 +253,18 @@ void pack_dataset(Session& session, const DatasetArguments& arguments) {
   }
   if (session.quiet) return;
   for (const WrittenSplit& split : written) print(split, source);
+}
+
+void pack_dataset(Session& session, const DatasetArguments& arguments) {
+  if (arguments.shares.test + arguments.shares.validation >= 1) {
+    throw Error(Errc::InvalidInput,
+                "--test-share and --validation-share leave no samples for training");
+  }
+  require_no_split(arguments.output, arguments.split);
+  if (arguments.shares.test > 0) require_no_split(arguments.output, Split::Test);
+  if (arguments.shares.validation > 0) require_no_split(arguments.output, Split::Validation);
+  if (arguments.text.given()) return pack_text(session, arguments);
+  pack_samples(session, arguments);
 }
 
 /// What is used of a table.
@@ -222,6 +312,30 @@ void add_picture_options(CLI::App& command, DatasetArguments& arguments) {
       ->type_name("N|WxH");
 }
 
+/// What becomes of text.
+void add_text_options(CLI::App& command, DatasetArguments& arguments) {
+  CLI::Option* tokens =
+      command
+          .add_option("--tokens", arguments.text.tokens,
+                      "the sources are text: take its bytes as tokens, or find byte pairs for a "
+                      "vocabulary of SIZE tokens")
+          ->type_name("bytes|bpe:SIZE");
+  command
+      .add_option("--tokenizer", arguments.text.tokenizer,
+                  "the same, with the tokenizer that another data set has")
+      ->type_name("FILE")
+      ->check(CLI::ExistingFile)
+      ->excludes(tokens);
+  command
+      .add_option("--length", arguments.text.length, "tokens of a sample of text; 256 unless given")
+      ->type_name("N")
+      ->check(CLI::Range(2, 1 << 20));
+  command
+      .add_option("--pattern", arguments.text.pattern,
+                  "which files of folders are text; *.txt unless given")
+      ->type_name("GLOB");
+}
+
 /// Which splits are written.
 void add_split_options(CLI::App& command, DatasetArguments& arguments) {
   const auto add_share = [&command](const char* name, double& share, const char* help) {
@@ -229,8 +343,8 @@ void add_split_options(CLI::App& command, DatasetArguments& arguments) {
   };
   CLI::Option* test_share =
       add_share("--test-share", arguments.shares.test,
-                "write this share of the pictures, chosen by their names, as the test split, and "
-                "the others for training");
+                "write this share of the pictures or documents, chosen by their names, as the test "
+                "split, and the others for training");
   CLI::Option* validation_share = add_share("--validation-share", arguments.shares.validation,
                                             "the same, as the validation split");
   command
@@ -252,22 +366,26 @@ void add_split_options(CLI::App& command, DatasetArguments& arguments) {
 void add_pack_of_data(CLI::App& data, Session& session) {
   CLI::App* command = add_command(
       data, "pack",
-      "Write a split as .dlset: from a folder of pictures by class, a table in a CSV file, .npy "
-      "arrays or IDX files.",
+      "Write a split as .dlset: from a folder of pictures by class, a table in a CSV file, text, "
+      ".npy arrays or IDX files.",
       "  dlflow data pack pictures/train -o digits\n"
       "  dlflow data pack photos -o birds --resize 256 --crop 224 --test-share 0.1\n"
       "  dlflow data pack images.npy labels.npy -o digits --split test\n"
       "  dlflow data pack houses.csv -o houses --target price\n"
+      "  dlflow data pack stories -o tokens --tokens bpe:4096 --test-share 0.05\n"
       "  dlflow data pack fashion-mnist -o fashion --shard-size 256MiB");
   const auto arguments = std::make_shared<DatasetArguments>();
-  command->add_option("source", arguments->source, "a folder, a table, or the file of images")
+  command
+      ->add_option("source", arguments->sources,
+                   "a folder, a table, or the file of images, and then that of labels or targets; "
+                   "or files and folders of text")
       ->required();
-  command->add_option("labels", arguments->labels, "the file of labels or targets");
   add_table_options(*command, *arguments);  // which the callback below keeps
   command->add_option("-o,--output", arguments->output, "the folder of the data set")
       ->type_name("FOLDER")
       ->required();
   add_picture_options(*command, *arguments);
+  add_text_options(*command, *arguments);
   add_split_options(*command, *arguments);
   CLI::Option* shards =
       command->add_option("--shards", arguments->shards, "number of files")->type_name("N");

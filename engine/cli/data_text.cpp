@@ -19,4 +19,11 @@ std::string describe_samples(uint64_t samples, const runtime::ImageShape& shape,
                      floats ? "floats" : "bytes", answers);
 }
 
+std::string describe_tokens(uint64_t samples, uint32_t length, uint64_t vocabulary,
+                            double bytes_per_token) {
+  return fmt::format("{} samples of {} tokens, vocabulary {}, {:.2f} bytes per token",
+                     format_count(samples), format_count(length), format_count(vocabulary),
+                     bytes_per_token);
+}
+
 }  // namespace dlflow

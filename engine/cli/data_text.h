@@ -11,4 +11,8 @@ namespace dlflow {
 std::string describe_samples(uint64_t samples, const runtime::ImageShape& shape, bool floats,
                              uint32_t classes, uint32_t targets);
 
+/// "1,204 samples of 256 tokens, vocabulary 4,096, 3.42 bytes per token"
+std::string describe_tokens(uint64_t samples, uint32_t length, uint64_t vocabulary,
+                            double bytes_per_token);
+
 }  // namespace dlflow

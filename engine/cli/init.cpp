@@ -181,6 +181,11 @@ DataShape shape_of(const fs::path& folder) {
                     "data`");
   }
   const runtime::Dataset dataset = runtime::read_split(*train, runtime::Proof::Structure);
+  if (!dataset.tokenizer.empty()) {
+    throw Error(Errc::InvalidInput, folder.string() +
+                                        " holds tokens of text; begin with a copy of "
+                                        "workflows/language-model.yaml");
+  }
   const runtime::ImageShape& shape = dataset.shape;
   return {{int64_t(shape.channels), int64_t(shape.height), int64_t(shape.width)},
           dataset.num_classes,

@@ -175,6 +175,19 @@ StepKind train_kind() {
       {"lr_multiplier", number_above(0), "Factor of the learning rate; 1 unless given"},
       {"weight_decay", number(0), "Weight decay instead of that of the other parameters"},
   });
+  const Shape change = object({
+      {"resized_crop", number_above(0, 1),
+       "Cut out at least this share of the picture, and enlarge it"},
+      {"rotate", number_above(0, 180), "Rotate by up to this many degrees either way"},
+      {"brightness", number_above(0, 1), "Multiply the pixels by 1 - x to 1 + x"},
+      {"contrast", number_above(0, 1), "The same of the distance to the picture's mean grey"},
+      {"saturation", number_above(0, 1), "The same of the distance to the pixel's grey"},
+      {"cutout", integer(1), "Side of a square that becomes the mean colour"},
+      {"mixup", number_between(0.05, 1),
+       "Mix each picture, and its label, with another one; the share is of Beta(x, x)"},
+      {"cutmix", number_between(0.05, 1),
+       "The same by a box of the other picture, whose area has that share"},
+  });
   const std::vector<std::string> metrics = {"loss", "accuracy", "top5", "f1",
                                             "auc",  "rmse",     "mae",  "perplexity"};
   const Shape stop_early = object({
@@ -260,7 +273,9 @@ StepKind train_kind() {
           {"validation", integer(0),
            "Number of training samples held out to measure the accuracy; a tenth of the data, at "
            "most 5000, unless given"},
-          {"augment", list_of(choice({"crop", "flip"})), "Random changes of the training images",
+          {"augment", list_of(either({choice({"crop", "flip"}), change})),
+           "Random changes of the training images: crop shifts by up to 4 pixels, flip mirrors "
+           "left-right, and the keys below",
            Presence::Optional, Json::array()},
           {"precision", precision, "What decides the bits of the result"},
           {"gradients", gradients, "How gradients travel between ranks"},
@@ -363,13 +378,43 @@ StepKind predict_kind() {
   };
 }
 
+StepKind generate_kind() {
+  return {
+      .name = "generate",
+      .description = "Writes text with a trained language model",
+      .program = "dlflow-generate",
+      .with = object({
+          {"checkpoint", formed(path_form()), "Folder of the checkpoint", kRequired},
+          {"tokenizer", formed(path_form()),
+           "File tokenizer.model beside the training data, of networks of byte pairs; bytes unless "
+           "given"},
+          {"prompt", text(), "Beginning of each text; unless given, a document begins"},
+          {"samples", integer(1), "Number of texts", Presence::Optional, 1},
+          {"max_tokens", integer(1), "Maximum number of tokens of a text, without the prompt",
+           Presence::Optional, 200},
+          {"temperature", number(0),
+           "Divisor of the scores: below 1, likely tokens become likelier; 0: always the likeliest",
+           Presence::Optional, 1},
+          {"top_k", integer(1),
+           "Choose among this number of likeliest tokens only; all unless given"},
+          {"top_p", number_above(0, 1),
+           "Choose among the likeliest tokens that have this probability together",
+           Presence::Optional, 1},
+          {"seed", integer(0), "Seed of the choices", Presence::Optional, 0},
+      }),
+      .outputs = {{"text", text(), "The texts, a line <|endoftext|> between two"},
+                  {"samples", text(), "The same as JSON Lines, with their tokens"}},
+  };
+}
+
 }  // namespace
 
 std::vector<std::string> StepKind::no_resources(const Json&) { return {}; }
 
 std::span<const StepKind> step_kinds() {
   static const std::vector<StepKind> kinds = {stage_kind(),      stage_out_kind(), train_kind(),
-                                              checkpoint_kind(), evaluate_kind(),  predict_kind()};
+                                              checkpoint_kind(), evaluate_kind(),  predict_kind(),
+                                              generate_kind()};
   return kinds;
 }
 

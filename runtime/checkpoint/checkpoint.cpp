@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <charconv>
 #include <cstdio>
+#include <set>
 
 #include "base/file.h"
 #include "base/parse_json.h"
@@ -165,22 +166,23 @@ void point_latest_to(const fs::path& folder, const fs::path& step_folder) {
   sync_directory(folder);
 }
 
-/// Removes what is older than `newest` and the `keep` - 1 whole checkpoints before it, but not
-/// `also_kept`. What is
-/// beyond `newest` was damaged, or training would not have come here: it stays to be looked at.
-void prune(const fs::path& folder, const fs::path& newest, size_t keep,
-           const std::optional<fs::path>& also_kept) {
+/// Removes what is older than `newest` and the `keep` - 1 whole checkpoints before it, but not what
+/// one of these calls the best so far: if the newest turns out damaged, training goes on from the
+/// one before. What is beyond `newest` was damaged, or training would not have come here: it stays
+/// to be looked at.
+void prune(const fs::path& folder, const fs::path& newest, size_t keep) {
   auto folders = list_checkpoints(folder);
   std::reverse(folders.begin(), folders.end());
-  const auto first = std::ranges::find(folders, newest);
-  size_t kept = 0;
-  for (const fs::path& step_folder : std::ranges::subrange(first, folders.end())) {
-    if (kept == keep) {
-      if (step_folder == also_kept) continue;
-      remove_checkpoint(step_folder);
-    } else if (looks_whole(step_folder)) {
-      ++kept;
-    }
+  std::set<fs::path> best;
+  auto at = std::ranges::find(folders, newest);
+  for (size_t kept = 0; at != folders.end() && kept < keep; ++at) {
+    if (!looks_whole(*at)) continue;
+    ++kept;
+    const auto step = read_manifest(*at).info.best;
+    if (step) best.insert(checkpoint_folder(folder, *step));
+  }
+  for (const fs::path& old : std::ranges::subrange(at, folders.end())) {
+    if (!best.contains(old)) remove_checkpoint(old);
   }
 }
 
@@ -205,9 +207,7 @@ fs::path save_checkpoint(const fs::path& folder, const CheckpointContent& conten
     sync_directory(folder);
   }
   point_latest_to(folder, target);
-  std::optional<fs::path> also_kept;
-  if (content.also_kept) also_kept = checkpoint_folder(folder, *content.also_kept);
-  prune(folder, target, keep, also_kept);
+  prune(folder, target, keep);
   return target;
 }
 

@@ -18,11 +18,12 @@ namespace dlflow::runtime {
 
 /// The description of a checkpoint, known without reading its tensors.
 struct CheckpointInfo {
-  uint64_t step = 0;                      ///< optimizer steps done; names the folder
-  uint64_t epoch = 0;                     ///< whole epochs done
-  uint64_t samples = 0;                   ///< training samples seen, over all ranks
-  std::map<std::string, double> metrics;  ///< what is not a finite number comes back as NaN
-  std::string model;                      ///< the model's YAML text
+  uint64_t step = 0;                            ///< optimizer steps done; names the folder
+  uint64_t epoch = 0;                           ///< whole epochs done
+  uint64_t samples = 0;                         ///< training samples seen, over all ranks
+  std::map<std::string, double> metrics;        ///< what is not a finite number comes back as NaN
+  std::string model;                            ///< the model's YAML text
+  std::optional<uint64_t> best = std::nullopt;  ///< step of the best so far, if one is kept
 
   bool operator==(const CheckpointInfo&) const = default;
 };
@@ -36,9 +37,6 @@ struct CheckpointContent {
 
   /// Further files of tensors, by name without `.safetensors`; each as it may be needed.
   std::map<std::string, std::vector<TensorView>> further = {};
-
-  /// The step of a checkpoint that stays beside the newest.
-  std::optional<uint64_t> also_kept = std::nullopt;
 };
 
 /// A loaded checkpoint. The tensors are mapped, not copied.
@@ -55,9 +53,9 @@ struct Checkpoint {
 /// was there before is still there and whole.
 ///
 /// Then FOLDER/latest points to it, and of the whole checkpoints only the newest `keep` (at least
-/// 1) stay, and the one of step `also_kept`. A whole checkpoint of the same step stays as it is: a
-/// step is saved once. One process at a time saves to a folder; anybody may read meanwhile. Throws
-/// Error if it cannot be written (a full disk); what was there stays.
+/// 1) stay, and those that one of these calls the best so far. A whole checkpoint of the same step
+/// stays as it is: a step is saved once. One process at a time saves to a folder; anybody may read
+/// meanwhile. Throws Error if it cannot be written (a full disk); what was there stays.
 std::filesystem::path save_checkpoint(const std::filesystem::path& folder,
                                       const CheckpointContent& content, size_t keep);
 

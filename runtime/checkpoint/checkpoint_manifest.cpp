@@ -46,6 +46,7 @@ CheckpointManifest from_json(const Json& json) {
   manifest.info.epoch = json.at("epoch");
   manifest.info.samples = json.at("samples");
   manifest.info.model = json.at("model");
+  if (json.contains("best")) manifest.info.best = json.at("best").get<uint64_t>();
   for (const auto& [name, value] : json.at("metrics").items()) {
     manifest.info.metrics[name] =
         value.is_null() ? std::numeric_limits<double>::quiet_NaN() : value.get<double>();
@@ -71,6 +72,7 @@ std::string format_manifest(const CheckpointManifest& manifest) {
                {"step", manifest.info.step},       {"epoch", manifest.info.epoch},
                {"samples", manifest.info.samples}, {"metrics", metrics},
                {"model", manifest.info.model},     {"files", files}};
+  if (manifest.info.best) json["best"] = *manifest.info.best;
   json["sha256"] = self_hash(json);
   return json.dump(2) + "\n";
 }

@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "runtime/data/dataset.h"
+#include "runtime/data/image_change.h"
 
 namespace dlflow::runtime {
 
@@ -11,26 +11,30 @@ struct Augmentation {
   uint32_t crop_padding = 0;  ///< shift by up to this many pixels each way; black moves in
   bool flip = false;          ///< mirror left-right with probability 1/2
 
+  /// Least share of the area that is cut out, its sides 3:4 to 4:3, and enlarged; 0: nothing is.
+  /// Source: Szegedy et al., CVPR 2015, section 6; the draws are those of torchvision's
+  /// RandomResizedCrop.
+  double resized_crop = 0;
+  double rotate = 0;  ///< by up to this many degrees either way
+
+  /// Factors from 1 - x to 1 + x, of ImageChange.
+  double brightness = 0, contrast = 0, saturation = 0;
+
+  /// Side of a square that becomes the mean colour; its middle is anywhere in the image.
+  /// Source: DeVries and Taylor, arXiv 1708.04552.
+  uint32_t cutout = 0;
+
+  /// Each image is a mixture with another one: with a share of Beta(x, x), or with a box of the
+  /// other one whose area has it; 0.05 to 1, 0: none. With both, each image has one of them.
+  double mixup = 0, cutmix = 0;
+
+  bool mixes() const { return mixup > 0 || cutmix > 0; }
   bool operator==(const Augmentation&) const = default;
 };
 
-/// The change of one image: output (y, x) is input (y + shift_y, x + shift_x), of the mirrored
-/// image if `flip`, and 0 where that is outside.
-struct ImageChange {
-  int shift_y = 0, shift_x = 0;
-  bool flip = false;
-
-  bool operator==(const ImageChange&) const = default;
-};
-
-/// Drawn for (seed, epoch, sample): the same whichever rank or thread asks, and when.
-ImageChange draw_change(const Augmentation& augmentation, uint64_t seed, uint64_t epoch,
-                        uint32_t sample);
-
-/// Writes one image (C, H, W) to `output` as `change` says; the two do not overlap.
-void apply_change(const ImageChange& change, const ImageShape& shape, const uint8_t* input,
-                  uint8_t* output);
-void apply_change(const ImageChange& change, const ImageShape& shape, const float* input,
-                  float* output);
+/// Drawn for (seed, epoch, sample): the same whichever rank or thread asks, and when. `shape`: of
+/// the image.
+ImageChange draw_change(const Augmentation& augmentation, const ImageShape& shape, uint64_t seed,
+                        uint64_t epoch, uint32_t sample);
 
 }  // namespace dlflow::runtime

@@ -38,7 +38,7 @@ struct Header {
   char sha256[64];
   uint32_t chunk_samples;
   uint32_t num_targets;
-  char reserved[16];
+  unsigned char tokenizer[16];
 };
 static_assert(sizeof(Header) == 128);
 constexpr size_t kHashOffset = offsetof(Header, sha256);
@@ -94,6 +94,22 @@ std::optional<size_t> size_of(const BinaryHeader& header) {
   return size;
 }
 
+/// Of Header::tokenizer; empty if it is all zeros.
+std::string tokenizer_digits(const unsigned char (&bytes)[16]) {
+  if (std::ranges::all_of(bytes, [](unsigned char byte) { return byte == 0; })) return {};
+  std::string digits;
+  for (const unsigned char byte : bytes) digits += fmt::format("{:02x}", unsigned(byte));
+  return digits;
+}
+
+void write_tokenizer(const std::string& digits, unsigned char (&bytes)[16]) {
+  if (digits.empty()) return;
+  DLFLOW_CHECK(digits.size() == 2 * sizeof(bytes));
+  for (size_t i = 0; i < sizeof(bytes); ++i) {
+    bytes[i] = (unsigned char)(std::stoul(digits.substr(2 * i, 2), nullptr, 16));
+  }
+}
+
 /// \param content    at least the header
 /// \param file_size  of all of it
 BinaryHeader parse_header(std::string_view content, size_t file_size, const std::string& name) {
@@ -123,7 +139,8 @@ BinaryHeader parse_header(std::string_view content, size_t file_size, const std:
                         header.num_classes,
                         std::string(header.sha256, kHashSize),
                         has_chunks ? header.chunk_samples : 0,
-                        has_targets ? header.num_targets : 0};
+                        has_targets ? header.num_targets : 0,
+                        tokenizer_digits(header.tokenizer)};
   if (size_of(known) != file_size) {
     throw_corrupt(name, fmt::format("has {} bytes, its header says another number; copy it again",
                                     file_size));
@@ -154,6 +171,7 @@ Header header_for(const SampleSource& source, size_t count, size_t chunk_bytes) 
   header.num_classes = source.num_classes;
   header.chunk_samples = chunk_samples(source, chunk_bytes);
   header.num_targets = source.num_targets;
+  write_tokenizer(source.tokenizer, header.tokenizer);
   return header;
 }
 
@@ -226,6 +244,7 @@ Dataset parse_binary_dataset(const SharedBytes& content, const std::string& name
     throw_corrupt(name, "its SHA-256 does not hold: the file was damaged; copy it again");
   }
   Dataset dataset{header.shape, header.num_classes, {}, {}, header.num_targets, {}};
+  dataset.tokenizer = header.tokenizer;
   const std::string_view data = content.view.substr(sizeof(Header));
   if (header.num_targets > 0) {
     dataset.targets = rows_in<float>(data, header.num_samples, header.num_targets, content.owner);
@@ -263,7 +282,8 @@ SampleSource source_of(Dataset dataset) {
             return std::visit([&](const auto& images) { return bytes_of(images[sample]); }, pixels);
           },
           dataset.num_targets,
-          std::move(targets)};
+          std::move(targets),
+          std::move(dataset.tokenizer)};
 }
 
 ChunkHashes read_chunk_hashes(std::string_view content, const std::string& name) {
@@ -318,8 +338,9 @@ BinaryHeader write_binary_dataset(const std::filesystem::path& path, const Sampl
   const std::string sha256 = whole.hex();
   file.replace(kHashOffset, sha256);
   file.publish();
-  return {source.pixel_type, count, source.shape, source.num_classes, sha256, header.chunk_samples,
-          source.num_targets};
+  return {source.pixel_type,  count,           source.shape,
+          source.num_classes, sha256,          header.chunk_samples,
+          source.num_targets, source.tokenizer};
 }
 
 BinaryHeader write_binary_dataset(const std::filesystem::path& file, const Dataset& dataset,

@@ -26,6 +26,7 @@ struct BinaryHeader {
   std::string sha256;          ///< of the whole file but these digits themselves
   uint32_t chunk_samples = 0;  ///< images that have a hash together; 0: version 1, without such
   uint32_t num_targets = 0;    ///< of each sample; 0: it has a label
+  std::string tokenizer = {};  ///< Dataset::tokenizer
 
   bool operator==(const BinaryHeader&) const = default;
 };
@@ -71,6 +72,7 @@ struct SampleSource {
   std::function<std::string_view(size_t sample)> image;
   uint32_t num_targets = 0;         ///< T; 0: the samples have labels
   std::vector<float> targets = {};  ///< (N, T), or none
+  std::string tokenizer = {};       ///< Dataset::tokenizer
 
   size_t size() const { return num_targets > 0 ? targets.size() / num_targets : labels.size(); }
 };

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <string>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -60,7 +61,8 @@ struct Dataset {
   Labels labels;                                        ///< (N), or none
   uint32_t num_targets = 0;                             ///< T; 0: the samples have labels
   Rows<float> targets = {};                             ///< (N) rows of T, or none
-  size_t num_validation = 0;  ///< of the last samples, which training only measures itself with
+  size_t num_validation = 0;   ///< of the last samples, which training only measures itself with
+  std::string tokenizer = {};  ///< Vocabulary::id() of samples that are tokens; else empty
 
   size_t size() const { return num_targets > 0 ? targets.size() : labels.size(); }
 

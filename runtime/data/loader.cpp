@@ -12,6 +12,7 @@
 
 #include "base/aligned_floats.h"
 #include "base/error.h"
+#include "runtime/data/mix.h"
 #include "runtime/data/shard.h"
 
 namespace dlflow::runtime {
@@ -54,7 +55,7 @@ class BatchMaker {
     return {make_aligned_floats(options_.own_leaves * leaf_stride()),
             std::vector<uint32_t>(count),
             std::vector<uint32_t>(count),
-            std::vector<float>(count * dataset_.num_targets),
+            std::vector<float>(count * num_targets()),
             std::vector<Leaf>(options_.own_leaves),
             {}};
   }
@@ -66,18 +67,22 @@ class BatchMaker {
     for (size_t i = 0; i < options_.own_leaves; ++i) {
       const Share share = options_.division.leaf(position.step, options_.first_leaf + i);
       float* const images = slot.images.get() + i * leaf_stride();
-      const size_t first = i * options_.division.largest_leaf(), row = dataset_.num_targets;
+      const size_t first = i * options_.division.largest_leaf(), row = num_targets();
       uint32_t* const labels = slot.labels.data() + first;
       uint32_t* const samples = slot.samples.data() + first;
       float* const targets = slot.targets.data() + first * row;
       for (size_t k = 0; k < share.count; ++k) {
         samples[k] = sample_at(share.first + k);
-        if (row > 0) {
+        if (dataset_.num_targets > 0) {
           std::ranges::copy(dataset_.targets[samples[k]], targets + k * row);
         } else {
           labels[k] = label_of(samples[k]);
         }
         write_sample(position.epoch, samples[k], images + k * dataset_.shape.num_values());
+      }
+      if (mixes()) {
+        mix(options_.augmentation, dataset_.shape, options_.seed, position.epoch,
+            {{samples, share.count}, {labels, share.count}, images, {targets, share.count * row}});
       }
       slot.leaves[i] = {{images, share.count * dataset_.shape.num_values()},
                         {labels, share.count},
@@ -97,6 +102,11 @@ class BatchMaker {
   }
 
  private:
+  bool mixes() const { return options_.augmentation.mixes(); }
+
+  /// Of each sample.
+  size_t num_targets() const { return mixes() ? options_.num_classes : dataset_.num_targets; }
+
   size_t leaf_stride() const {
     return whole_lines(options_.division.largest_leaf() * dataset_.shape.num_values());
   }
@@ -138,7 +148,8 @@ class BatchMaker {
 
   template <typename T>
   void write_image(const T* pixels, uint64_t epoch, uint32_t sample, float* output) {
-    const ImageChange change = draw_change(options_.augmentation, options_.seed, epoch, sample);
+    const ImageChange change =
+        draw_change(options_.augmentation, dataset_.shape, options_.seed, epoch, sample);
     if (change == ImageChange{}) {
       return normalize(options_.normalization, dataset_.shape, pixels, output);
     }
@@ -146,6 +157,7 @@ class BatchMaker {
     T* const changed = reinterpret_cast<T*>(scratch_.data());
     apply_change(change, dataset_.shape, pixels, changed);
     normalize(options_.normalization, dataset_.shape, changed, output);
+    cut_out(change.hole, dataset_.shape, output);
   }
 
   const Dataset& dataset_;

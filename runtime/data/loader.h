@@ -20,6 +20,7 @@ struct LoaderOptions {
   uint64_t seed = 0;
   bool shuffle = true;  ///< false: samples in the order of the dataset, for evaluation
   Augmentation augmentation;
+  uint32_t num_classes = 0;     ///< of the model, where the augmentation mixes
   Normalization normalization;  ///< one scale and shift per channel
 
   /// Where the images are while they are looked at, if not where the data set has them. Must
@@ -42,7 +43,7 @@ struct Leaf {
   std::span<const uint32_t> labels;        ///< (count); 0 where the samples have targets
   std::span<const uint32_t> samples = {};  ///< (count), their numbers in the data set
   uint64_t epoch = 0;
-  std::span<const float> targets = {};  ///< (count, T), or none
+  std::span<const float> targets = {};  ///< (count, T), or (count, classes) if mixed, or none
 
   size_t count() const { return labels.size(); }  ///< 0 if the batch has fewer samples than leaves
 };

@@ -86,6 +86,9 @@ void append_shard(Dataset& whole, const Dataset& part, const fs::path& part_file
       part.pixels.index() != whole.pixels.index() || part.num_targets != whole.num_targets) {
     throw_corrupt_shard(part_file, "has other images, classes or targets than the data before it");
   }
+  if (part.tokenizer != whole.tokenizer) {
+    throw_corrupt_shard(part_file, "has tokens of another tokenizer than the data before it");
+  }
   std::visit(
       [&](auto& images) {
         images.add(std::get<std::remove_reference_t<decltype(images)>>(part.pixels));

@@ -58,10 +58,31 @@ void require_classes(const Model& model, const Dataset& dataset, const std::stri
   }
 }
 
+/// Tokens are numbers of rows of an embedding, and of scores.
+void require_tokens(const Model& model, const Dataset& dataset, const std::string& name) {
+  if (dataset.tokenizer.empty()) return;
+  const auto tokens = int64_t(dataset.num_classes);
+  if (!model.takes_tokens()) {
+    refuse_data(model, "reads pictures or numbers, and " + name +
+                           " has tokens of text; begin it with an 'embedding'");
+  }
+  for (const Layer& layer : model.layers) {
+    if (layer.kind != LayerKind::Embedding || layer.vocabulary >= tokens) continue;
+    refuse_data(model, "has 'vocabulary: " + std::to_string(layer.vocabulary) + "' in '" +
+                           layer.name + "', " + name + " has " + std::to_string(tokens) +
+                           " tokens; write 'vocabulary: " + std::to_string(tokens) + "'");
+  }
+  if (model.loss != LossKind::NextToken || model.num_classes() >= tokens) return;
+  refuse_data(model, "gives scores of " + std::to_string(model.num_classes()) + " tokens, " + name +
+                         " has " + std::to_string(tokens) +
+                         "; give the last layer 'features: " + std::to_string(tokens) + "'");
+}
+
 }  // namespace
 
 void require_fit(const Model& model, const Dataset& dataset, const std::string& name) {
   require_shape(model, dataset, name);
+  require_tokens(model, dataset, name);
   require_answers(model, dataset, name);
   if (model.loss == LossKind::SoftmaxCrossEntropy) require_classes(model, dataset, name);
 }

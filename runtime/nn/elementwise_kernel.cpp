@@ -93,6 +93,21 @@ void finish_gradient(Numbers gradient, Numbers more, Numbers y, size_t count) {
 
 namespace {
 
+/// Of one sample; leaves the probabilities in `p`.
+struct Softmax {
+  size_t highest;  ///< the first of the highest scores
+  double log_sum;  ///< of the exponentials of the scores
+
+  Softmax(std::span<const float> row, std::span<float> p) {
+    const auto most = std::ranges::max_element(row);
+    float sum = 0;
+    for (size_t c = 0; c < row.size(); ++c) sum += p[c] = std::exp(row[c] - *most);
+    for (float& v : p) v /= sum;
+    highest = size_t(most - row.begin());
+    log_sum = double(std::log(sum)) + double(*most);
+  }
+};
+
 /// The targets of the classes for one sample.
 struct SmoothTarget {
   uint32_t label;
@@ -103,6 +118,18 @@ struct SmoothTarget {
         hit(1 - smoothing + smoothing / double(classes)),
         miss(smoothing / double(classes)) {}
   double of(size_t c) const { return c == label ? hit : miss; }
+};
+
+/// The shares of the classes in one sample, smoothed and weighted.
+struct SoftTarget {
+  std::span<const float> shares, weights;
+  double smoothing;
+
+  double of(size_t c) const {
+    const double even = 1 / double(shares.size());
+    const double weight = weights.empty() ? 1 : double(weights[c]);
+    return weight * ((1 - smoothing) * double(shares[c]) + smoothing * even);
+  }
 };
 
 /// The sum over classes of target * weight * (`log_sum` - score): minus the logarithm of each
@@ -136,22 +163,51 @@ LossSums softmax_cross_entropy(std::span<const float> scores, std::span<const ui
   for (size_t b = 0; b < labels.size(); ++b) {
     const std::span<const float> row = scores.subspan(b * classes, classes);
     const std::span<float> p = probabilities.subspan(b * classes, classes);
-    const auto highest = std::ranges::max_element(row);
-    float sum = 0;
-    for (size_t c = 0; c < classes; ++c) sum += p[c] = std::exp(row[c] - *highest);
-    for (float& v : p) v /= sum;
+    const Softmax softmax(row, p);
     double target = double(row[labels[b]]);  // the targets' mean of the scores
     if (smoothing > 0) {
       const double mean = std::accumulate(row.begin(), row.end(), 0.0) / double(classes);
       target += smoothing * (mean - target);
     }
-    const double log_sum = double(std::log(sum)) + double(*highest);
+    const double log_sum = softmax.log_sum;
     sums.loss += class_weights.empty()
                      ? log_sum - target
                      : weighted_loss(row, log_sum, {labels[b], smoothing, classes}, class_weights);
-    sums.num_correct += highest - row.begin() == int64_t(labels[b]) ? 1 : 0;
+    sums.num_correct += softmax.highest == labels[b] ? 1 : 0;
   }
   return sums;
+}
+
+LossSums soft_cross_entropy(std::span<const float> scores, std::span<const uint32_t> labels,
+                            std::span<const float> targets, double smoothing,
+                            std::span<float> probabilities, std::span<const float> class_weights) {
+  const size_t classes = scores.size() / std::max<size_t>(labels.size(), 1);
+  LossSums sums;
+  for (size_t b = 0; b < labels.size(); ++b) {
+    const std::span<const float> row = scores.subspan(b * classes, classes);
+    const Softmax softmax(row, probabilities.subspan(b * classes, classes));
+    const SoftTarget target{targets.subspan(b * classes, classes), class_weights, smoothing};
+    for (size_t c = 0; c < classes; ++c) {
+      sums.loss += target.of(c) * (softmax.log_sum - double(row[c]));
+    }
+    sums.num_correct += softmax.highest == labels[b] ? 1 : 0;
+  }
+  return sums;
+}
+
+void soft_cross_entropy_backward(std::span<const float> probabilities,
+                                 std::span<const float> targets, int64_t classes, double smoothing,
+                                 float scale, std::span<float> gradient,
+                                 std::span<const float> class_weights) {
+  const auto width = size_t(classes);
+  for (size_t first = 0; first < targets.size(); first += width) {
+    const SoftTarget target{targets.subspan(first, width), class_weights, smoothing};
+    double all = 0;
+    for (size_t c = 0; c < width; ++c) all += target.of(c);
+    for (size_t c = 0; c < width; ++c) {
+      gradient[first + c] = scale * float(double(probabilities[first + c]) * all - target.of(c));
+    }
+  }
 }
 
 int64_t num_in_top5(std::span<const float> scores, std::span<const uint32_t> labels) {

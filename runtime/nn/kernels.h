@@ -137,6 +137,16 @@ LossSums softmax_cross_entropy(std::span<const float> scores, std::span<const ui
                                double smoothing, std::span<float> probabilities,
                                std::span<const float> class_weights = {});
 
+/// The same with `targets` (B, classes) instead of a label: shares of the classes, of sum 1. Hits
+/// are of `labels`.
+LossSums soft_cross_entropy(std::span<const float> scores, std::span<const uint32_t> labels,
+                            std::span<const float> targets, double smoothing,
+                            std::span<float> probabilities, std::span<const float> class_weights);
+void soft_cross_entropy_backward(std::span<const float> probabilities,
+                                 std::span<const float> targets, int64_t classes, double smoothing,
+                                 float scale, std::span<float> gradient,
+                                 std::span<const float> class_weights);
+
 /// Labels among the five highest scores of their samples. Of equal scores the first is the higher;
 /// a sample with a score that is NaN has none.
 int64_t num_in_top5(std::span<const float> scores, std::span<const uint32_t> labels);

@@ -21,7 +21,8 @@ void Loss::bind(std::span<const float> input, std::span<const uint32_t> labels,
   input_ = input;
   labels_ = labels;
   compared_ = targets;
-  DLFLOW_CHECK(!has_targets(kind_) || int64_t(targets.size()) == batch_ * classes_);
+  const bool needs_targets = has_targets(kind_) || !targets.empty();
+  DLFLOW_CHECK(!needs_targets || int64_t(targets.size()) == batch_ * classes_);
   if (kind_ == LossKind::NextToken) find_targets(input);
 }
 
@@ -51,7 +52,10 @@ void Loss::find_targets(std::span<const float> tokens) {
 BatchResult Loss::measure(std::span<const float> scores, std::span<float> probabilities) const {
   if (kind_ == LossKind::SoftmaxCrossEntropy) {
     const LossSums sums =
-        softmax_cross_entropy(scores, labels_, smoothing_, probabilities, class_weights_);
+        compared_.empty()
+            ? softmax_cross_entropy(scores, labels_, smoothing_, probabilities, class_weights_)
+            : soft_cross_entropy(scores, labels_, compared_, smoothing_, probabilities,
+                                 class_weights_);
     return {sums.loss, sums.num_correct, batch_, 0};
   }
   if (kind_ == LossKind::Reconstruction) {
@@ -78,6 +82,10 @@ int64_t Loss::in_top5(std::span<const float> scores) const {
 
 void Loss::gradient(std::span<const float> probabilities, float scale,
                     std::span<float> gradient) const {
+  if (kind_ == LossKind::SoftmaxCrossEntropy && !compared_.empty()) {
+    return soft_cross_entropy_backward(probabilities, compared_, classes_, smoothing_, scale,
+                                       gradient, class_weights_);
+  }
   if (kind_ == LossKind::SoftmaxCrossEntropy) {
     return softmax_cross_entropy_backward(probabilities, labels_, smoothing_, scale, gradient,
                                           class_weights_);

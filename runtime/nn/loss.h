@@ -17,7 +17,8 @@ struct BatchResult {
   double squared_error = 0, absolute_error = 0;  ///< of targets, per sample the mean over them
 };
 
-/// The loss of a batch's scores: softmax cross-entropy against one label per sample, or of each
+/// The loss of a batch's scores: softmax cross-entropy against one label per sample, or against the
+/// share that each class has in it, or of each
 /// position against the token after it; the mean squared difference to the input; or that to the
 /// targets of a sample by one of the losses of target_loss.h.
 class Loss {
@@ -31,8 +32,8 @@ class Loss {
   void use_class_weights(std::span<const float> weights) { class_weights_ = weights; }
 
   /// What the next passes compare scores with; both must stay until then. `input` is what the
-  /// network reads, `targets` are (B, T). Throws Error{InvalidInput} if a token is none of the
-  /// model's.
+  /// network reads, `targets` are (B, T); of softmax cross-entropy (B, classes), or none. Throws
+  /// Error{InvalidInput} if a token is none of the model's.
   void bind(std::span<const float> input, std::span<const uint32_t> labels,
             std::span<const float> targets);
 

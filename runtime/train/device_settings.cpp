@@ -45,6 +45,8 @@ void require_possible_on_gpu(const TrainSettings& settings) {
   require(update.ema == 0, "keeps no mean of the weights: leave 'ema' out");
   require(settings.freeze.empty(), "trains all layers: leave 'freeze' out");
   require(settings.class_weights.empty(), "counts all classes alike: leave 'class_weights' out");
+  require(!settings.augmentation.mixes(),
+          "has one label for each image: leave 'mixup' and 'cutmix' out");
   require(settings.label_smoothing == 0, "smooths no labels: leave 'label_smoothing' out");
 }
 

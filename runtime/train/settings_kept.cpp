@@ -67,6 +67,14 @@ Json settings_kept(const TrainSettings& s) {
           {"validation", s.validation ? Json(*s.validation) : Json("as many as usual")},
           {"augment.crop", s.augmentation.crop_padding},
           {"augment.flip", s.augmentation.flip},
+          {"augment.resized_crop", s.augmentation.resized_crop},
+          {"augment.rotate", s.augmentation.rotate},
+          {"augment.brightness", s.augmentation.brightness},
+          {"augment.contrast", s.augmentation.contrast},
+          {"augment.saturation", s.augmentation.saturation},
+          {"augment.cutout", s.augmentation.cutout},
+          {"augment.mixup", s.augmentation.mixup},
+          {"augment.cutmix", s.augmentation.cutmix},
           {"normalize.mean", normalize.mean},
           {"normalize.std", normalize.std}};
 }

@@ -22,7 +22,19 @@ TrainedNetwork load_trained_network(Communicator& comm, const std::filesystem::p
   HugeBuffer weights(networks.layout()->size());
   load_weights(checkpoint, *networks.layout(), weights.floats());
   networks.use_weights(weights.floats());
-  return {model, state.normalization, state.classes, std::move(networks), std::move(weights)};
+  return {
+      model,          state.normalization, state.classes, std::move(networks), std::move(weights),
+      state.tokenizer};
+}
+
+void require_same_tokens(const TrainedNetwork& network, const Dataset& dataset,
+                         const std::string& name) {
+  const bool known = !network.tokenizer.empty() && !dataset.tokenizer.empty();
+  if (!known || network.tokenizer == dataset.tokenizer) return;
+  throw Error(Errc::InvalidInput,
+              name +
+                  ": its tokens are those of another tokenizer than the network was trained "
+                  "with; pack it with --tokenizer and the tokenizer.model of the training data");
 }
 
 }  // namespace dlflow::runtime

@@ -4,6 +4,7 @@
 
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/comm/communicator.h"
+#include "runtime/data/dataset.h"
 #include "runtime/data/normalization.h"
 #include "runtime/nn/huge_buffer.h"
 #include "runtime/train/network_set.h"
@@ -17,7 +18,13 @@ struct TrainedNetwork {
   std::vector<std::string> classes;  ///< their names, if the training data had any
   NetworkSet networks;               ///< has the weights
   HugeBuffer weights;
+  std::string tokenizer = {};  ///< Dataset::tokenizer of the training data
 };
+
+/// Throws Error{InvalidInput} if `dataset`, called `name`, has other tokens than the network was
+/// trained with.
+void require_same_tokens(const TrainedNetwork& network, const Dataset& dataset,
+                         const std::string& name);
 
 /// Loads the network of the checkpoint in `step_folder`, for `batch` samples at a time. Collective.
 /// Throws what load_shared_checkpoint throws; Error{InvalidInput} if a Python script saved it,

@@ -132,6 +132,25 @@ class Trainer {
     if (data_.train.shape.height == 1 && data_.train.shape.width == 1) {
       throw Error(Errc::InvalidInput, begin + "the training data are rows of a table");
     }
+    require_colors();
+    if (settings().augmentation.mixes() && job_.model.loss != LossKind::SoftmaxCrossEntropy) {
+      throw Error(Errc::InvalidInput,
+                  "with: 'augment.mixup' and 'augment.cutmix' mix labels; model '" +
+                      job_.model.name + "' has 'loss: " + name(job_.model.loss) + "'");
+    }
+  }
+
+  void require_colors() const {
+    const uint32_t channels = data_.train.shape.channels;
+    const auto refuse = [&](const std::string& key, const std::string& wanted) {
+      throw Error(Errc::InvalidInput, "with: 'augment." + key + "' is for pictures of " + wanted +
+                                          "; the training data have " + std::to_string(channels));
+    };
+    const bool is_grey = channels == 1, is_colored = channels == 3;
+    if (settings().augmentation.saturation > 0 && !is_colored) refuse("saturation", "3 channels");
+    if (settings().augmentation.contrast > 0 && !is_grey && !is_colored) {
+      refuse("contrast", "1 or 3 channels");
+    }
   }
 
   /// Numbers of tokens stay what they are.
@@ -188,7 +207,8 @@ class Trainer {
             job_.data_identity,
             kept(),
             rules_.state(),
-            job_.class_names};
+            job_.class_names,
+            data_.train.tokenizer};
   }
 
   Json kept() const {

@@ -28,6 +28,7 @@ Json to_json(const TrainingState& state) {
       {"normalization",
        {{"scale", state.normalization.scale}, {"shift", state.normalization.shift}}}};
   if (!state.classes.empty()) json["classes"] = state.classes;
+  if (!state.tokenizer.empty()) json["tokenizer"] = state.tokenizer;
   return json;
 }
 
@@ -86,7 +87,7 @@ std::filesystem::path save_training(const std::filesystem::path& folder, size_t 
   content.state = to_json(state);
   content.further = further;
   const auto best = state.rules.find("keep_best");
-  if (best != state.rules.end()) content.also_kept = best->at("step");
+  if (best != state.rules.end()) content.info.best = best->at("step");
   return save_checkpoint(folder, content, keep);
 }
 
@@ -107,7 +108,8 @@ TrainingState training_state_of(const Checkpoint& checkpoint) {
             json.value("data", ""),
             json.value("settings", Json::object()),
             json.value("rules", Json::object()),
-            json.value("classes", std::vector<std::string>())};
+            json.value("classes", std::vector<std::string>()),
+            json.value("tokenizer", "")};
   } catch (const Json::exception& e) {
     throw Error(Errc::Corrupt, std::string("the checkpoint's state.json is not that of a training "
                                            "run: ") +

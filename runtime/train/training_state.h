@@ -40,6 +40,7 @@ struct TrainingState {
   Json settings = Json::object();         ///< runtime/train/settings_kept.h
   Json rules = Json::object();            ///< EpochRules::state()
   std::vector<std::string> classes = {};  ///< their names, if the data has any
+  std::string tokenizer = {};             ///< Dataset::tokenizer
   bool operator==(const TrainingState&) const = default;
 };
 

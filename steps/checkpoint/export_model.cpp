@@ -56,6 +56,7 @@ runtime::SafetensorsMetadata metadata_of(const Checkpoint& checkpoint,
   input_scale(state);  // throws unless it is there
   if (!model.takes_tokens()) metadata["normalization"] = state.at("normalization").dump();
   if (state.contains("classes")) metadata["classes"] = state.at("classes").dump();
+  if (state.contains("tokenizer")) metadata["tokenizer"] = state.at("tokenizer");
   return metadata;
 }
 

@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "runtime/text/token_samples.h"
 #include "runtime/train/agreement.h"
 #include "runtime/train/class_metrics.h"
 #include "runtime/train/evaluation.h"
@@ -140,6 +141,18 @@ void tell_classes(const StepEnvironment& environment, const runtime::Model& mode
   }
 }
 
+/// `bits_per_byte` of a language model, if the tokenizer lies beside the data in `folder`. Nothing
+/// where tokens are left out of the loss.
+std::optional<double> compression_of(const runtime::Model& model, const runtime::Dataset& data,
+                                     const std::string& folder, double loss) {
+  const bool counts_all = model.loss == runtime::LossKind::NextToken && !model.ignored_token;
+  if (!counts_all || data.tokenizer.empty()) return std::nullopt;
+  const bool of_bytes = data.tokenizer == runtime::Vocabulary::bytes().id();
+  const auto file = std::filesystem::path(folder) / runtime::kTokenizerFile;
+  if (!of_bytes && !std::filesystem::exists(file)) return std::nullopt;
+  return runtime::bits_per_byte(loss, data, runtime::vocabulary_of(data, folder));
+}
+
 int evaluate_rank(runtime::Communicator& comm) {
   const StepEnvironment environment = read_step_environment();
   const auto settings = runtime::parse_evaluate_settings(environment.with);
@@ -159,6 +172,7 @@ int evaluate_rank(runtime::Communicator& comm) {
   runtime::require_agreement(comm, {{"the test data", split.identity}});
   runtime::Dataset& data = split.dataset;
   runtime::require_fitting(network.model, data, "the test data");
+  runtime::require_same_tokens(network, data, "the test data");
 
   const auto cache = make_cache(comm, cached, settings.batch);
   std::optional<ProgressLog> log;
@@ -179,10 +193,13 @@ int evaluate_rank(runtime::Communicator& comm) {
   std::printf("loss %.4f, %zu samples\n", result.loss, data.size());
   if (result.f1) std::printf("f1 %.4f (mean over classes)\n", *result.f1);
   if (result.auc) std::printf("auc %.4f (each class against the rest)\n", *result.auc);
+  const auto bits = compression_of(network.model, data, settings.data, result.loss);
+  if (bits) std::printf("%.4f bits per byte of text\n", *bits);
   write_outputs(environment, Json::object());
   Json summary = {{"samples", data.size()},
                   {"images_per_s", std::round(double(data.size()) / seconds)}};
   for (const auto& [name, value] : result.metrics()) summary[name] = value;
+  if (bits) summary["bits_per_byte"] = *bits;
   if (result.f1) tell_classes(environment, network.model, data, result, summary);
   if (cache) cache->describe(summary);
   write_summary(environment, summary);

@@ -97,6 +97,13 @@ class Tutorials(support.Case):
             self.skipTest("dlflow-train was not built")
         self.follow("tutorial-network.md")
 
+    def test_a_small_language_model(self):
+        if not (support.BIN / "dlflow-train").exists():
+            self.skipTest("dlflow-train was not built")
+        if "libsentencepiece" not in subprocess.run(["objdump", "-p", support.BIN / "dlflow-tokenize"], capture_output=True, text=True).stdout:
+            self.skipTest("dlflow-tokenize was built without SentencePiece")
+        self.follow("tutorial-text.md")
+
 
 if __name__ == "__main__":
     support.main()

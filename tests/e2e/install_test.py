@@ -17,7 +17,7 @@ import pictures  # noqa: E402
 BUILD = BIN.parent
 HAS_TRAINING = (BIN / "dlflow-train").exists()
 PLUGIN = "bin/libdlflow_cuda.so"
-PROGRAMS = ["bin/dlflow", *(["bin/dlflow-train", "bin/dlflow-evaluate", "bin/dlflow-predict"] if HAS_TRAINING else [])]
+PROGRAMS = ["bin/dlflow", *(["bin/dlflow-train", "bin/dlflow-evaluate", "bin/dlflow-predict", "bin/dlflow-generate"] if HAS_TRAINING else [])]
 WANTED = [*PROGRAMS, *[f"share/man/man1/{name.removeprefix('bin/')}.1" for name in PROGRAMS],
           "share/man/man1/dlflow-run.1",
           "share/bash-completion/completions/dlflow", "share/zsh/site-functions/_dlflow",
@@ -26,7 +26,7 @@ WANTED = [*PROGRAMS, *[f"share/man/man1/{name.removeprefix('bin/')}.1" for name 
           "share/dlflow/schemas/model.schema.json",
           "share/dlflow/workflows/fashion-mnist.yaml", "share/dlflow/workflows/models/lenet.yaml",
           "share/dlflow/cluster-profiles/local.yaml",
-          "lib/dlflow/libdlflow_runtime.so", "include/dlflow_runtime.h",
+          "lib/dlflow/libdlflow_runtime.so", "lib/dlflow/dlflow-tokenize", "include/dlflow_runtime.h",
           "lib/python3/dist-packages/dlflow/torch/backend.py", "lib/python3/dist-packages/dlflow/py.typed",
           "share/doc/dlflow/README.md", "share/doc/dlflow/LICENSE", "share/doc/dlflow/docs/index.md"]
 
@@ -107,6 +107,12 @@ class Installed(Case):
         for program in ("dlflow-train", "dlflow-evaluate"):
             frozen = self.folder / "dlflow-runs" / run / "bin" / program
             self.assertTrue(filecmp.cmp(frozen, self.tree / "bin" / program, shallow=False))
+
+    def test_text_is_packed_by_the_installed_programs(self):
+        if "libsentencepiece" not in call("objdump", "-p", BIN / "dlflow-tokenize"):
+            self.skipTest("dlflow-tokenize was built without SentencePiece")
+        said = self.installed("data", "pack", ROOT / "docs/user", "--pattern", "tutorial-*.md", "-o", "set", "--tokens", "bpe:400")
+        self.assertIn("vocabulary 400", said)
 
     def test_every_example_is_valid_where_it_is_installed(self):
         examples = sorted((self.tree / "share/dlflow/workflows").glob("*.yaml"))

@@ -3,13 +3,11 @@ number of ranks."""
 
 import json
 import math
-import os
 import pathlib
 import subprocess
-import sys
 import unittest
 
-from training_case import ROOT, TrainingCase, main
+from training_case import BIN, ROOT, TrainingCase, main
 
 LENGTH, FEATURES, HEADS = 32, 32, 2
 MODEL = f"""
@@ -45,10 +43,9 @@ class LanguageModel(TrainingCase):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
-        output = pathlib.Path(cls.temporary.name) / "text"
-        subprocess.run([sys.executable, "-B", ROOT / "workflows/text.py", str(LENGTH), ROOT / "docs", "user/*.md"], check=True,
-                       stdout=subprocess.DEVNULL, env=os.environ | {"DLFLOW_OUTPUTS": str(output)})
-        cls.text = output / "data"
+        cls.text = pathlib.Path(cls.temporary.name) / "text"
+        subprocess.run([BIN / "dlflow", "data", "pack", ROOT / "docs/user", "--pattern", "*.md", "-o", cls.text, "--tokens", "bytes", "--length", str(LENGTH),
+                        "--test-share", "0.1"], check=True, stdout=subprocess.DEVNULL)
 
     def model_folder(self, rate, **more):
         folder = self.folder("text", data=str(self.text), model="model.yaml", **{"validation": 500} | SETTINGS | more)

@@ -1,11 +1,16 @@
 #include "runtime/data/augment.h"
 
+#include <set>
+
 #include "runtime/data/normalization.h"
 #include "tests/support/catch.h"
 
 using namespace dlflow::runtime;
 
 namespace {
+
+using Pixels = std::vector<uint8_t>;
+constexpr ImageShape kSmall = {1, 28, 28};
 
 /// A 2 x 3 image of two channels after `change`.
 std::vector<uint8_t> changed(const ImageChange& change) {
@@ -18,7 +23,6 @@ std::vector<uint8_t> changed(const ImageChange& change) {
 }  // namespace
 
 TEST_CASE("shift and mirror move pixels, and black moves in", "[data]") {
-  using Pixels = std::vector<uint8_t>;
   CHECK(changed({}) == Pixels{1, 2, 3, 4, 5, 6, 11, 12, 13, 14, 15, 16});
   CHECK(changed({0, 0, true}) == Pixels{3, 2, 1, 6, 5, 4, 13, 12, 11, 16, 15, 14});
   CHECK(changed({1, 0, false}) == Pixels{4, 5, 6, 0, 0, 0, 14, 15, 16, 0, 0, 0});
@@ -27,15 +31,144 @@ TEST_CASE("shift and mirror move pixels, and black moves in", "[data]") {
   CHECK(changed({-5, 7, true}) == Pixels(12, 0));
 }
 
+namespace {
+
+/// A 3 x 3 image of one channel.
+std::vector<float> changed_square(const ImageChange& change) {
+  const std::vector<float> image = {1, 2, 3, 4, 5, 6, 7, 8, 9};
+  std::vector<float> output(image.size(), 99);
+  apply_change(change, {1, 3, 3}, image.data(), output.data());
+  return output;
+}
+
+/// Red, green and blue of 2 x 2 pixels.
+std::vector<double> changed_colors(const ImageChange& change) {
+  const std::vector<float> image = {10, 20, 30, 40, 50, 60, 70, 80, 90, 100, 110, 120};
+  std::vector<float> output(image.size());
+  apply_change(change, {3, 2, 2}, image.data(), output.data());
+  return {output.begin(), output.end()};
+}
+
+void check_near(const std::vector<double>& found, const std::vector<double>& expected) {
+  REQUIRE(found.size() == expected.size());
+  for (size_t i = 0; i < found.size(); ++i) CHECK(found[i] == Approx(expected[i]).margin(0.02));
+}
+
+}  // namespace
+
+// The numbers that are expected below are those of torchvision 0.14.
+TEST_CASE("a crop is enlarged to the whole image, between pixels", "[data]") {
+  const std::vector<uint8_t> image = {1, 2, 30, 4, 50, 6, 70, 8, 9};
+  Pixels output(9);
+  ImageChange change;
+  change.crop = {0, 1, 2, 2};
+  apply_change(change, {1, 3, 3}, image.data(), output.data());
+  CHECK(output == Pixels{2, 16, 30, 26, 22, 18, 50, 28, 6});
+  change.flip = true;
+  apply_change(change, {1, 3, 3}, image.data(), output.data());
+  CHECK(output == Pixels{30, 16, 2, 18, 22, 26, 6, 28, 50});
+  change.crop = {1, 1, 1, 1};
+  apply_change(change, {1, 3, 3}, image.data(), output.data());
+  CHECK(output == Pixels(9, 50));
+}
+
+TEST_CASE("an image is rotated counterclockwise around its middle", "[data]") {
+  ImageChange change;
+  change.angle = 90;
+  const std::vector<float> quarter = changed_square(change);
+  check_near({quarter.begin(), quarter.end()}, {3, 6, 9, 2, 5, 8, 1, 4, 7});
+  change.angle = 30;
+  const std::vector<float> part = changed_square(change);
+  check_near({part[1], part[3], part[4], part[5], part[7]}, {2.902, 2.634, 5, 7.366, 7.098});
+  change.angle = 45;
+  const std::vector<float> white(25, 1);
+  std::vector<float> output(25);
+  apply_change(change, {1, 5, 5}, white.data(), output.data());
+  CHECK(output[12] == 1);
+  for (const size_t corner : {0, 4, 20, 24}) CHECK(output[corner] == 0);  // black moves in
+}
+
+TEST_CASE("brightness, contrast and saturation are those of torchvision", "[data]") {
+  ImageChange change;
+  change.brightness = 0.5;
+  check_near(changed_colors(change), {5, 10, 15, 20, 25, 30, 35, 40, 45, 50, 55, 60});
+  change = {};
+  change.contrast = 0.5;
+  check_near(changed_colors(change),
+             {33.80, 38.80, 43.80, 48.80, 53.80, 58.80, 63.80, 68.80, 73.80, 78.80, 83.80, 88.80});
+  change = {};
+  change.saturation = 0.5;
+  check_near(changed_colors(change),
+             {26.30, 36.30, 46.30, 56.30, 46.30, 56.30, 66.30, 76.30, 66.30, 76.30, 86.30, 96.30});
+}
+
+TEST_CASE("bytes are rounded, and stay bytes", "[data]") {
+  const Pixels image = {3, 200};
+  Pixels output(2);
+  ImageChange change;
+  change.brightness = 1.5;
+  apply_change(change, {1, 1, 2}, image.data(), output.data());
+  CHECK(output == Pixels{5, 255});
+}
+
+TEST_CASE("the hole is a square around its middle, cut off at the edges", "[data]") {
+  std::vector<float> image(2 * 3 * 4, 1);
+  cut_out({0, 3, 3}, {2, 3, 4}, image.data());
+  const std::vector<float> plane = {1, 1, 0, 0, 1, 1, 0, 0, 1, 1, 1, 1};
+  CHECK(std::vector(image.begin(), image.begin() + 12) == plane);
+  CHECK(std::vector(image.begin() + 12, image.end()) == plane);
+  cut_out({}, {2, 3, 4}, image.data());
+  CHECK(std::vector(image.begin(), image.begin() + 12) == plane);
+}
+
+TEST_CASE("crops have their share of the area, and sides of 3:4 to 4:3", "[data]") {
+  Augmentation augmentation;
+  augmentation.resized_crop = 0.25;
+  double least = 1, most = 0;
+  for (uint32_t sample = 0; sample < 1000; ++sample) {
+    const CropBox crop = draw_change(augmentation, {3, 96, 96}, 1, 0, sample).crop;
+    REQUIRE(crop.top + crop.height <= 96);
+    REQUIRE(crop.left + crop.width <= 96);
+    const double share = double(crop.height) * crop.width / (96 * 96);
+    CHECK(double(crop.height) / crop.width == Approx(1).epsilon(0.36));
+    least = std::min(least, share);
+    most = std::max(most, share);
+  }
+  CHECK(least == Approx(0.25).epsilon(0.03));
+  CHECK(most > 0.9);
+  const CropBox strip = draw_change({.resized_crop = 1}, {1, 10, 90}, 1, 0, 0).crop;
+  CHECK(strip == CropBox{0, 38, 10, 13});  // none fits: the largest in the middle
+}
+
+TEST_CASE("angles and factors come from their whole range, and holes from the whole image",
+          "[data]") {
+  const Augmentation augmentation{.rotate = 20, .brightness = 0.4, .cutout = 2};
+  double steepest = 0, darkest = 1, brightest = 1;
+  std::set<std::pair<uint32_t, uint32_t>> middles;
+  for (uint32_t sample = 0; sample < 1000; ++sample) {
+    const ImageChange change = draw_change(augmentation, {1, 4, 4}, 1, 0, sample);
+    steepest = std::max(steepest, std::abs(double(change.angle)));
+    darkest = std::min(darkest, double(change.brightness));
+    brightest = std::max(brightest, double(change.brightness));
+    CHECK(change.contrast == 1);
+    middles.emplace(change.hole.y, change.hole.x);
+  }
+  CHECK(steepest <= 20);
+  CHECK(steepest > 19);
+  CHECK(darkest == Approx(0.6).margin(0.01));
+  CHECK(brightest == Approx(1.4).margin(0.01));
+  CHECK(middles.size() == 16);
+}
+
 TEST_CASE("changes are drawn from their whole range, and none are when none are asked for",
           "[data]") {
   int smallest = 0, largest = 0, flips = 0;
   for (uint32_t sample = 0; sample < 1000; ++sample) {
-    const ImageChange change = draw_change({4, true}, 1, 0, sample);
+    const ImageChange change = draw_change({4, true}, kSmall, 1, 0, sample);
     smallest = std::min({smallest, change.shift_y, change.shift_x});
     largest = std::max({largest, change.shift_y, change.shift_x});
     flips += change.flip;
-    REQUIRE(draw_change({0, false}, 1, 0, sample) == ImageChange{});
+    REQUIRE(draw_change({}, kSmall, 1, 0, sample) == ImageChange{});
   }
   CHECK(smallest == -4);
   CHECK(largest == 4);
@@ -44,11 +177,11 @@ TEST_CASE("changes are drawn from their whole range, and none are when none are 
 
 TEST_CASE("a change depends on seed, epoch and sample", "[data]") {
   const Augmentation many{1000, true};
-  const ImageChange change = draw_change(many, 1, 2, 3);
-  CHECK(draw_change(many, 1, 2, 3) == change);
-  CHECK(draw_change(many, 2, 2, 3) != change);
-  CHECK(draw_change(many, 1, 3, 3) != change);
-  CHECK(draw_change(many, 1, 2, 4) != change);
+  const ImageChange change = draw_change(many, kSmall, 1, 2, 3);
+  CHECK(draw_change(many, kSmall, 1, 2, 3) == change);
+  CHECK(draw_change(many, kSmall, 2, 2, 3) != change);
+  CHECK(draw_change(many, kSmall, 1, 3, 3) != change);
+  CHECK(draw_change(many, kSmall, 1, 2, 4) != change);
 }
 
 TEST_CASE("normalisation gives each channel mean 0 and variance 1", "[data]") {

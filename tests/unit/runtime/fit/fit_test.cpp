@@ -62,3 +62,24 @@ TEST_CASE("something is left to train on", "[fit]") {
   CHECK_THROWS_WITH(require_training_samples(2, 2),
                     "with: 'validation' holds out 2 of 2 samples; nothing is left to train on");
 }
+
+TEST_CASE("a vocabulary that is too small for the tokens is told", "[fit]") {
+  Dataset tokens = make_dataset({1, 1, 2}, 300, std::vector<float>{1, 299}, {0});
+  tokens.tokenizer = std::string(32, 'a');
+  const auto reader = [](int vocabulary, int scores) {
+    return parse_model(
+        "name: m\ninput: [2]\nloss: next_token\nlayers:\n  - embedding: {name: e, "
+        "vocabulary: " +
+            std::to_string(vocabulary) +
+            ", features: 4}\n  - linear: {features: " + std::to_string(scores) + "}\n",
+        "m.yaml");
+  };
+  CHECK(error_of(reader(300, 300), tokens).empty());
+  CHECK(error_of(reader(256, 300), tokens) ==
+        "model 'm' has 'vocabulary: 256' in 'e', set has 300 tokens; write 'vocabulary: 300'");
+  CHECK(error_of(reader(301, 256), tokens) ==
+        "model 'm' gives scores of 256 tokens, set has 300; give the last layer 'features: 300'");
+  CHECK(error_of(model("[2]", 300, "softmax_cross_entropy"), tokens) ==
+        "model 'm' reads pictures or numbers, and set has tokens of text; begin it with an "
+        "'embedding'");
+}

@@ -77,7 +77,7 @@ TEST_CASE(
       {"resnet18", 11'689'512},   {"resnet34", 21'797'672}, {"resnet50", 25'557'032},
       {"vgg11", 132'863'336},     {"vgg16", 138'357'544},   {"mobilenet-v2", 3'504'872},
       {"densenet121", 7'978'856}, {"gpt-small", 4'870'144}, {"gpt2", 124'439'808},
-      {"resnet20", 272'186}};
+      {"gpt-pairs", 1'334'016},   {"resnet20", 272'186},    {"googlenet", 6'624'904}};
   for (const auto& [name, expected] : counts) {
     const Model model = read(name);
     CAPTURE(name);
@@ -87,8 +87,8 @@ TEST_CASE(
 
 TEST_CASE("a forward pass has as many multiply-adds as torchvision's tables say", "[model]") {
   const std::map<std::string, double> billions = {
-      {"resnet18", 1.814}, {"resnet34", 3.664},     {"resnet50", 4.089},   {"vgg11", 7.609},
-      {"vgg16", 15.47},    {"mobilenet-v2", 0.301}, {"densenet121", 2.834}};
+      {"resnet18", 1.814}, {"resnet34", 3.664},     {"resnet50", 4.089},    {"vgg11", 7.609},
+      {"vgg16", 15.47},    {"mobilenet-v2", 0.301}, {"densenet121", 2.834}, {"googlenet", 1.498}};
   for (const auto& [name, expected] : billions) {
     CAPTURE(name);
     CHECK(double(cost_of(read(name)).multiply_adds) / 1e9 == Approx(expected).epsilon(2e-3));

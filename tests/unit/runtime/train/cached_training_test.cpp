@@ -31,7 +31,8 @@ class CountingSource final : public ChunkSource {
 TrainingJob stored_job(const std::filesystem::path& folder, const CacheBudget& budget) {
   constexpr size_t kChunkBytes = 4 * 64;  // 64 chunks of 4 images
   TrainingJob job = test::tiny_job(folder, 3);
-  job.settings.augmentation = {2, true};
+  job.settings.augmentation = {
+      .crop_padding = 2, .flip = true, .rotate = 20, .contrast = 0.3, .cutout = 3};
   job.settings.normalize = PixelStatistics{{0.25}, {0.2}};
   write_binary_dataset(folder / "train.dlset", job.data, kChunkBytes);
   if (budget.memory_bytes == 0) return job;

@@ -421,6 +421,38 @@ TEST_CASE("a training without patience left ends early, after the same epoch how
   CHECK(train_on(1, job)[0].summary.at("epochs") == epochs);  // there is nothing left to do
 }
 
+TEST_CASE(
+    "mixed images train the same bits on any number of ranks, and are refused where labels "
+    "cannot be mixed",
+    "[recipes][exact]") {
+  const auto job_in = [](const std::filesystem::path& folder) {
+    TrainingJob job = tiny_job(folder, 2);
+    job.settings.augmentation = {.flip = true, .mixup = 0.4, .cutmix = 1};
+    job.settings.label_smoothing = 0.1;
+    return job;
+  };
+  const test::TempDir alone, plain;
+  train_on(1, job_in(alone.path()));
+  TrainingJob other = job_in(plain.path());
+  other.settings.augmentation.mixup = other.settings.augmentation.cutmix = 0;
+  train_on(1, other);
+  CHECK(newest_bits(plain.path()) != newest_bits(alone.path()));
+  for (const int ranks : {2, 3}) {
+    const test::TempDir dir;
+    train_on(ranks, job_in(dir.path()));
+    CHECK(newest_bits(dir.path()) == newest_bits(alone.path()));
+  }
+  const test::TempDir dir;
+  TrainingJob job = job_in(dir.path());
+  job.model.loss = LossKind::Reconstruction;
+  CHECK_THAT(refusal(job), Contains("'augment.mixup' and 'augment.cutmix' mix labels; model 'tiny' "
+                                    "has 'loss: reconstruction'"));
+  job = job_in(dir.path());
+  job.settings.augmentation.saturation = 0.5;
+  CHECK(refusal(job) ==
+        "with: 'augment.saturation' is for pictures of 3 channels; the training data have 1");
+}
+
 TEST_CASE("the best checkpoint stays, and is the result", "[recipes]") {
   const test::TempDir dir;
   TrainingJob job = tiny_job(dir.path(), 8);
@@ -448,6 +480,35 @@ TEST_CASE("the best checkpoint stays, and is the result", "[recipes]") {
   remove_checkpoint(end.checkpoint);
   job.settings.epochs = 9;
   CHECK_THAT(refusal(job), Contains("the best checkpoint so far cannot be used"));
+}
+
+TEST_CASE("training goes on without a damaged newest checkpoint, which was the best", "[recipes]") {
+  const auto job_in = [](const std::filesystem::path& folder) {
+    TrainingJob job = tiny_job(folder, 2);
+    job.settings.keep_best = "loss";
+    job.settings.schedule = Schedule::Course::Constant;
+    job.policy.keep = 2;
+    job.policy.unit = CheckpointPolicy::Unit::Steps;
+    job.policy.every = 3;
+    return job;
+  };
+  const auto longer = [](TrainingJob job) {
+    job.settings.epochs = 3;
+    return job;
+  };
+  const test::TempDir whole, hurt;
+  train_on(1, longer(job_in(whole.path())));
+
+  const TrainingJob job = job_in(hurt.path());
+  const TrainingEnd end = train_on(1, job)[0];
+  REQUIRE(end.summary.at("best_epoch") == 2);
+  const auto folders = list_checkpoints(job.checkpoints);
+  REQUIRE(folders.size() == 3);  // also the first epoch's, the best when step 12 was saved
+  REQUIRE(end.checkpoint == folders.back());
+  std::filesystem::resize_file(end.checkpoint / "model.safetensors", 100);
+
+  train_on(1, longer(job));
+  CHECK(newest_bits(hurt.path()) == newest_bits(whole.path()));
 }
 
 TEST_CASE("keep_best and stop_early are refused where nothing measures them", "[recipes]") {

@@ -78,7 +78,11 @@ TEST_CASE("a wrong key is named", "[settings]") {
   CHECK(mistake(with({{"epochs", 2.5}})) == "with: 'epochs' must be a whole number of at least 1");
   CHECK(mistake(with({{"lr", "fast"}})) == "with: 'lr' must be a number, not negative");
   CHECK(mistake(with({{"augment", {"rotate"}}})) ==
-        "with: 'augment' must be a list of 'crop' and 'flip'");
+        "with: 'augment' must be a list of 'crop', 'flip' and mappings like {rotate: 15}");
+  CHECK(mistake(with({{"augment", {{{"rotate", 0}}}}})) ==
+        "with: 'augment.rotate' must be above 0 and at most 180.0");
+  CHECK(mistake(with({{"augment", {"crop", {{"resized_crop", 0.5}}}}})) ==
+        "with: 'augment' has 'crop' and 'resized_crop'; leave one out");
   CHECK(mistake(with({{"normalize", {{"mean", 0}, {"std", 0}}}})) ==
         "with: 'normalize.std' must be above 0");
   CHECK(mistake(with({{"batch", 1e12}})) == "with: 'batch' must be at most 4294967295");

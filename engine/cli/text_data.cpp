@@ -1,0 +1,208 @@
+#include "engine/cli/text_data.h"
+
+#include <fmt/core.h>
+
+#include <charconv>
+#include <cstring>
+#include <map>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/process.h"
+#include "base/temporary_folder.h"
+#include "base/text.h"
+#include "base/units.h"
+#include "runtime/data/split_files.h"
+#include "runtime/text/documents.h"
+#include "runtime/text/token_samples.h"
+#include "runtime/text/vocabulary.h"
+
+namespace dlflow {
+namespace {
+
+namespace fs = std::filesystem;
+using namespace runtime;
+
+constexpr const char* kTokenizeProgram = "dlflow-tokenize";
+constexpr uint32_t kMostTokens = 1 << 20;
+
+/// Beside dlflow, or where `cmake --install` puts it.
+fs::path tokenize_program() {
+  const fs::path own = fs::read_symlink("/proc/self/exe").parent_path();
+  for (const fs::path& folder : {own, own.parent_path() / "lib/dlflow"}) {
+    if (fs::exists(folder / kTokenizeProgram)) return folder / kTokenizeProgram;
+  }
+  throw Error(Errc::NotFound, "byte pairs need the program dlflow-tokenize, which is neither in " +
+                                  own.string() +
+                                  " nor in ../lib/dlflow of that; copy it there, or use --tokens "
+                                  "bytes");
+}
+
+/// What dlflow-tokenize makes of `documents`.
+std::string run_tokenize(const std::vector<Document>& documents, const std::string& verb,
+                         const std::string& argument) {
+  OutputOptions options;
+  options.collect_errors = true;
+  for (const Document& document : documents) {
+    options.input += document.text;
+    options.input += '\0';
+  }
+  Output output = run({.argv = {tokenize_program().string(), verb, argument},
+                       .environment = current_environment(),
+                       .directory = {},
+                       .standard_output = {},
+                       .standard_error = {}},
+                      options);
+  if (output.status.code == 0) return std::move(output.text);
+  constexpr std::string_view kPrefix = "error: ";
+  std::string_view said = trim(output.errors);
+  if (said.starts_with(kPrefix)) said.remove_prefix(kPrefix.size());
+  if (said.empty()) {
+    throw Error(Errc::InvalidInput,
+                fmt::format("dlflow-tokenize {} ended with status {}", verb, output.status.code));
+  }
+  throw Error(Errc::InvalidInput, std::string(said));
+}
+
+/// Of "bpe:4096".
+uint32_t vocabulary_size(const std::string& tokens) {
+  constexpr std::string_view kBytePairs = "bpe:";
+  uint32_t size = 0;
+  if (tokens.starts_with(kBytePairs)) {
+    const char* const end = tokens.data() + tokens.size();
+    const auto read = std::from_chars(tokens.data() + kBytePairs.size(), end, size);
+    if (read.ec != std::errc() || read.ptr != end) size = 0;
+  }
+  if (size > 0 && size <= kMostTokens) return size;
+  throw Error(
+      Errc::InvalidInput,
+      fmt::format("--tokens {}: write bytes, or bpe:SIZE with the number of tokens, at most "
+                  "{}: bpe:4096",
+                  tokens, format_count(kMostTokens)));
+}
+
+/// The documents of each split.
+using Parts = std::map<Split, std::vector<Document>>;
+
+Parts divide(const std::vector<Document>& documents, Split split, const SplitShares& shares) {
+  if (shares.test == 0 && shares.validation == 0) return {{split, documents}};
+  std::vector<std::string> names;
+  for (const Document& document : documents) names.push_back(document.name);
+  Parts parts;
+  for (const auto& [part, numbers] : split_by_name(names, shares)) {
+    for (const size_t number : numbers) parts[part].push_back(documents[number]);
+  }
+  return parts;
+}
+
+/// The content of the tokenizer's file, empty for bytes.
+std::string tokenizer_for(const TextOptions& options, const Parts& parts, const fs::path& output) {
+  const fs::path place = output / kTokenizerFile;
+  const std::string there = fs::exists(place) ? read_file(place) : "";
+  if (!options.tokenizer.empty()) {
+    std::string content = read_file(options.tokenizer);
+    Vocabulary::parse(content, options.tokenizer.string());  // throws unless it is one
+    if (there.empty() || content == there) return content;
+    throw Error(Errc::InvalidInput,
+                place.string() + " is another tokenizer than " + options.tokenizer.string() +
+                    "; all splits have one: write --tokenizer " + place.string());
+  }
+  if (!there.empty()) {
+    throw Error(Errc::InvalidInput, place.string() +
+                                        " is there already, of another split; write --tokenizer " +
+                                        place.string() + " instead of --tokens");
+  }
+  if (options.tokens == "bytes") return {};
+  const uint32_t size = vocabulary_size(options.tokens);
+  const auto train = parts.find(Split::Train);
+  if (train != parts.end()) return run_tokenize(train->second, "train", std::to_string(size));
+  throw Error(Errc::InvalidInput,
+              "--tokens bpe: makes a tokenizer of the training text; pack the training split "
+              "first, then this one with --tokenizer FOLDER/" +
+                  std::string(kTokenizerFile));
+}
+
+std::vector<uint32_t> bytes_of(const std::vector<Document>& documents) {
+  std::vector<uint32_t> tokens;
+  for (const Document& document : documents) {
+    for (const char byte : document.text) tokens.push_back((unsigned char)(byte));
+    tokens.push_back(0);
+  }
+  return tokens;
+}
+
+/// By the program, which reads the tokenizer from a file.
+std::vector<uint32_t> pairs_of(const std::vector<Document>& documents, const fs::path& tokenizer) {
+  const std::string bytes = run_tokenize(documents, "encode", tokenizer.string());
+  std::vector<uint32_t> tokens(bytes.size() / sizeof(uint32_t));
+  std::memcpy(tokens.data(), bytes.data(), tokens.size() * sizeof(uint32_t));
+  return tokens;
+}
+
+/// Throws unless the tokens stand for the texts, byte by byte.
+void require_text_back(const std::vector<uint32_t>& tokens, const std::vector<Document>& documents,
+                       const Vocabulary& vocabulary) {
+  size_t at = 0;
+  for (const Document& document : documents) {
+    std::string text;
+    while (at < tokens.size() && tokens[at] != vocabulary.end_of_text()) {
+      if (tokens[at] >= vocabulary.size()) break;
+      text += vocabulary.text_of(tokens[at++]);
+    }
+    ++at;
+    if (text == document.text) continue;
+    throw Error(Errc::Corrupt, document.name +
+                                   ": its tokens do not stand for its text; do the "
+                                   "versions of dlflow and dlflow-tokenize agree?");
+  }
+}
+
+TextSplit make_split(Split split, const std::vector<Document>& documents,
+                     const std::vector<uint32_t>& tokens, uint32_t length,
+                     const Vocabulary& vocabulary) {
+  require_text_back(tokens, documents, vocabulary);
+  const size_t used = tokens.size() / length * length;
+  if (used == 0) {
+    throw Error(Errc::InvalidInput,
+                fmt::format("the {} text has {} tokens, and a sample {}; add text, or choose a "
+                            "smaller --length",
+                            split == Split::Train ? "training" : split_name(split),
+                            format_count(tokens.size()), format_count(length)));
+  }
+  TextSplit result{split, token_source(tokens, length, vocabulary), documents.size(), 0,
+                   tokens.size() - used};
+  for (size_t i = 0; i < used; ++i) result.num_bytes += vocabulary.text_of(tokens[i]).size();
+  return result;
+}
+
+}  // namespace
+
+double TextSplit::bytes_per_token() const {
+  return double(num_bytes) / double(source.size() * source.shape.width);
+}
+
+TokenizedText tokenize(const std::vector<fs::path>& sources, const TextOptions& options,
+                       Split split, const SplitShares& shares, const fs::path& output) {
+  const bool bytes = options.tokens == "bytes";
+  if (!bytes && options.tokenizer.empty()) vocabulary_size(options.tokens);  // throws early
+  const Documents documents = read_documents(sources, options.pattern, bytes);
+  const Parts parts = divide(documents.all, split, shares);
+  TokenizedText text;
+  text.tokenizer = tokenizer_for(options, parts, output);
+  const TemporaryFolder folder(fs::temp_directory_path() / "dlflow-tokenizer");
+  const fs::path file = folder.path() / kTokenizerFile;
+  if (!bytes) write_file_atomic(file, text.tokenizer);
+  const Vocabulary vocabulary =
+      bytes ? Vocabulary::bytes()
+            : Vocabulary::parse(text.tokenizer, options.tokenizer.empty()
+                                                    ? "the new tokenizer"
+                                                    : options.tokenizer.string());
+  for (const auto& [part, its_documents] : parts) {
+    const std::vector<uint32_t> tokens =
+        bytes ? bytes_of(its_documents) : pairs_of(its_documents, file);
+    text.splits.push_back(make_split(part, its_documents, tokens, options.length, vocabulary));
+  }
+  return text;
+}
+
+}  // namespace dlflow

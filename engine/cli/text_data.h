@@ -1,0 +1,47 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "runtime/data/binary_dataset.h"
+#include "runtime/import/split_by_name.h"
+
+/// Text on its way into a data set of tokens, for `dlflow data pack`.
+namespace dlflow {
+
+/// The options for text.
+struct TextOptions {
+  std::string tokens;               ///< "bytes", or "bpe:4096": byte pairs of the training text
+  std::filesystem::path tokenizer;  ///< or the file of an earlier one
+  std::string pattern = "*.txt";    ///< of files in folders
+  uint32_t length = 256;            ///< tokens of a sample
+
+  bool given() const { return !tokens.empty() || !tokenizer.empty(); }
+};
+
+/// A split of the text, ready to be written.
+struct TextSplit {
+  runtime::Split split = runtime::Split::Train;
+  runtime::SampleSource source;
+  size_t num_documents = 0;
+  uint64_t num_bytes = 0;  ///< of the text that its samples have
+  size_t left_over = 0;    ///< tokens at its end that fill no sample
+
+  double bytes_per_token() const;
+};
+
+struct TokenizedText {
+  std::vector<TextSplit> splits;
+  std::string tokenizer;  ///< the content of its file; empty: bytes
+};
+
+/// All documents of `sources` as tokens of `split`, or divided by their names as `shares` say.
+/// \param output  the folder that the data set is for, whose other splits may have a tokenizer
+/// Throws Error, before anything is written.
+TokenizedText tokenize(const std::vector<std::filesystem::path>& sources,
+                       const TextOptions& options, runtime::Split split,
+                       const runtime::SplitShares& shares, const std::filesystem::path& output);
+
+}  // namespace dlflow

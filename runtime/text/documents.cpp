@@ -1,0 +1,119 @@
+#include "runtime/text/documents.h"
+
+#include <fmt/core.h>
+#include <fnmatch.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "runtime/text/vocabulary.h"
+
+namespace dlflow::runtime {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr size_t kMaxNamedFiles = 20;
+
+struct TextFile {
+  fs::path path;
+  std::string name;  ///< within its folder
+};
+
+std::vector<TextFile> files_of(const fs::path& source, const std::string& pattern) {
+  if (!fs::exists(source)) {
+    throw Error(Errc::NotFound, source.string() + ": there is no such file or folder");
+  }
+  if (!fs::is_directory(source)) return {{source, source.filename().string()}};
+  std::vector<TextFile> files;
+  for (const auto& entry : fs::recursive_directory_iterator(source)) {
+    const std::string last = entry.path().filename().string();
+    if (!entry.is_regular_file() || ::fnmatch(pattern.c_str(), last.c_str(), 0) != 0) continue;
+    files.push_back({entry.path(), entry.path().lexically_relative(source).generic_string()});
+  }
+  std::ranges::sort(files, {}, &TextFile::name);
+  if (files.empty()) {
+    throw Error(Errc::NotFound, source.string() + ": has no files that fit --pattern '" + pattern +
+                                    "'; give another pattern");
+  }
+  return files;
+}
+
+/// "17:5", both from 1; columns are bytes.
+std::string place_in(std::string_view text, size_t offset) {
+  const std::string_view before = text.substr(0, offset);
+  const size_t line_begin = before.rfind('\n') + 1;  // npos + 1 is 0
+  return fmt::format("{}:{}", 1 + std::ranges::count(before, '\n'), offset - line_begin + 1);
+}
+
+/// The line that says what is wrong with a file, if anything is.
+std::optional<std::string> mistake_in(const fs::path& path, std::string_view text, bool any_bytes) {
+  if (const size_t nul = text.find('\0'); nul != text.npos) {
+    return fmt::format("{}:{}: is a NUL byte, which no text has", path.string(),
+                       place_in(text, nul));
+  }
+  if (any_bytes) return std::nullopt;
+  const size_t bad = find_invalid_utf8(text);
+  if (bad == text.npos) return std::nullopt;
+  return fmt::format("{}:{}: is not UTF-8 (byte 0x{:02x}); convert the file with iconv",
+                     path.string(), place_in(text, bad),
+                     unsigned(static_cast<unsigned char>(text[bad])));
+}
+
+/// `text` between the lines that end documents.
+std::vector<std::string_view> parts_of(std::string_view text) {
+  std::vector<std::string_view> parts;
+  size_t begin = 0;
+  for (size_t line = 0; line < text.size();) {
+    const size_t end = std::min(text.find('\n', line), text.size());
+    if (text.substr(line, end - line) == kEndOfText) {
+      parts.push_back(text.substr(begin, line - begin));
+      begin = std::min(end + 1, text.size());
+    }
+    line = end + 1;
+  }
+  parts.push_back(text.substr(begin));
+  std::erase_if(parts, [](std::string_view part) { return part.empty(); });
+  return parts;
+}
+
+void add_file(const TextFile& file, const SharedBytes& content, Documents& documents) {
+  const std::vector<std::string_view> parts = parts_of(content.view);
+  for (size_t i = 0; i < parts.size(); ++i) {
+    const std::string number = parts.size() == 1 ? "" : ":" + std::to_string(i + 1);
+    documents.all.push_back({file.name + number, parts[i]});
+  }
+  documents.files.push_back(content);
+}
+
+}  // namespace
+
+Documents read_documents(std::span<const fs::path> sources, const std::string& pattern,
+                         bool any_bytes) {
+  Documents documents;
+  std::vector<std::string> mistakes;
+  size_t num_bad = 0;
+  for (const fs::path& source : sources) {
+    for (const TextFile& file : files_of(source, pattern)) {
+      if (fs::file_size(file.path) == 0) continue;
+      const SharedBytes content = map_file(file.path);
+      if (const auto mistake = mistake_in(file.path, content.view, any_bytes)) {
+        if (++num_bad <= kMaxNamedFiles) mistakes.push_back(*mistake);
+        continue;
+      }
+      add_file(file, content, documents);
+    }
+  }
+  if (num_bad > mistakes.size()) {
+    mistakes.push_back(fmt::format("and {} more files", num_bad - mistakes.size()));
+  }
+  if (!mistakes.empty()) throw Error(Errc::InvalidInput, join(mistakes, "\n"));
+  if (documents.all.empty()) {
+    throw Error(Errc::NotFound, sources[0].string() + ": has no text");
+  }
+  return documents;
+}
+
+}  // namespace dlflow::runtime

@@ -1,0 +1,90 @@
+#include "runtime/text/token_samples.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <memory>
+#include <numbers>
+
+#include "base/error.h"
+#include "base/file.h"
+
+namespace dlflow::runtime {
+namespace {
+
+/// The numbers as a data set has them.
+template <typename T>
+std::shared_ptr<const std::string> bytes_of(std::span<const uint32_t> tokens) {
+  std::vector<T> numbers(tokens.begin(), tokens.end());
+  return std::make_shared<const std::string>(reinterpret_cast<const char*>(numbers.data()),
+                                             numbers.size() * sizeof(T));
+}
+
+}  // namespace
+
+SampleSource token_source(std::span<const uint32_t> tokens, uint32_t length,
+                          const Vocabulary& vocabulary) {
+  const size_t count = tokens.size() / length;
+  const std::span<const uint32_t> used = tokens.first(count * length);
+  const bool floats = !vocabulary.has_bytes_alone();
+  const auto numbers = floats ? bytes_of<float>(used) : bytes_of<uint8_t>(used);
+  const size_t row = length * (floats ? sizeof(float) : 1);
+  SampleSource source;
+  source.shape = {1, 1, length};
+  source.num_classes = uint32_t(vocabulary.size());
+  source.pixel_type = floats ? PixelType::Float : PixelType::Byte;
+  source.labels.resize(count);
+  source.image = [numbers, row](size_t sample) {
+    return std::string_view(*numbers).substr(sample * row, row);
+  };
+  source.tokenizer = vocabulary.id();
+  return source;
+}
+
+std::vector<uint32_t> tokens_of(const Dataset& dataset, size_t sample) {
+  return std::visit(
+      [&](const auto& rows) {
+        const auto row = rows[sample];
+        return std::vector<uint32_t>(row.begin(), row.end());
+      },
+      dataset.pixels);
+}
+
+uint64_t text_bytes(const Dataset& dataset, const Vocabulary& vocabulary, size_t first) {
+  uint64_t bytes = 0;
+  for (size_t sample = 0; sample < dataset.size(); ++sample) {
+    const std::vector<uint32_t> tokens = tokens_of(dataset, sample);
+    for (const uint32_t token : std::span(tokens).subspan(first)) {
+      if (token >= vocabulary.size()) {
+        throw Error(Errc::Corrupt, fmt::format("sample {} has token {}, the tokenizer has {}",
+                                               sample, token, vocabulary.size()));
+      }
+      bytes += vocabulary.text_of(token).size();
+    }
+  }
+  return bytes;
+}
+
+double bits_per_byte(double loss, const Dataset& dataset, const Vocabulary& vocabulary) {
+  const double tokens = double(dataset.size()) * double(dataset.shape.num_values() - 1);
+  const auto bytes = double(std::max<uint64_t>(1, text_bytes(dataset, vocabulary, 1)));
+  return loss / std::numbers::ln2 * tokens / bytes;
+}
+
+Vocabulary vocabulary_of(const Dataset& dataset, const std::filesystem::path& folder) {
+  const Vocabulary bytes = Vocabulary::bytes();
+  if (dataset.tokenizer == bytes.id()) return bytes;
+  const std::filesystem::path file = folder / kTokenizerFile;
+  if (!std::filesystem::exists(file)) {
+    throw Error(Errc::NotFound,
+                file.string() + ": is missing, the tokenizer that made the data; copy it there");
+  }
+  Vocabulary vocabulary = Vocabulary::parse(read_file(file), file.string());
+  if (vocabulary.id() == dataset.tokenizer) return vocabulary;
+  throw Error(Errc::Corrupt, file.string() +
+                                 ": is not the tokenizer that made the data beside it; copy that "
+                                 "one, whose SHA-256 begins with " +
+                                 dataset.tokenizer);
+}
+
+}  // namespace dlflow::runtime

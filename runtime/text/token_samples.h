@@ -1,0 +1,37 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "runtime/data/binary_dataset.h"
+#include "runtime/text/vocabulary.h"
+
+/// Tokens as samples of a data set.
+namespace dlflow::runtime {
+
+/// Samples of `length` tokens that follow each other in `tokens`; fewer than `length` at the end
+/// are left out. They are bytes, or floats for tokens of byte pairs; each sample has label 0, and
+/// there are as many classes as tokens of the vocabulary.
+SampleSource token_source(std::span<const uint32_t> tokens, uint32_t length,
+                          const Vocabulary& vocabulary);
+
+/// The tokens of a sample of a data set.
+std::vector<uint32_t> tokens_of(const Dataset& dataset, size_t sample);
+
+/// The bytes of text that the tokens of `dataset` stand for, of each sample from number `first` on.
+/// Reads all of it. Throws Error{Corrupt} if one is none of `vocabulary`.
+uint64_t text_bytes(const Dataset& dataset, const Vocabulary& vocabulary, size_t first = 0);
+
+/// The loss of a language model in bits for each byte of the text that it foretells, all tokens of
+/// a sample but the first: with it, models of different tokenizers can be compared.
+/// \param loss  in nats for each of these tokens
+double bits_per_byte(double loss, const Dataset& dataset, const Vocabulary& vocabulary);
+
+/// The vocabulary of the tokens in `dataset`, from `folder`, where it lies. Throws Error: NotFound
+/// if its tokenizer is not there, Corrupt if another one is.
+Vocabulary vocabulary_of(const Dataset& dataset, const std::filesystem::path& folder);
+
+}  // namespace dlflow::runtime

@@ -1,0 +1,168 @@
+#include "runtime/text/vocabulary.h"
+
+#include <charconv>
+#include <optional>
+
+#include "base/error.h"
+#include "base/sha256.h"
+
+namespace dlflow::runtime {
+namespace {
+
+constexpr size_t kIdDigits = 32;
+constexpr uint32_t kBytes = 256;
+constexpr size_t kMostPieces = size_t{1} << 22;      // a label of the data set stays below it
+constexpr std::string_view kSpace = "\xE2\x96\x81";  // U+2581, as SentencePiece writes spaces
+
+/// The fields of a Protocol Buffers message, one after the other. Throws Error{Corrupt}.
+class Fields {
+ public:
+  Fields(std::string_view bytes, const std::string& name) : rest_(bytes), name_(name) {}
+
+  struct Field {
+    uint64_t number = 0;
+    uint64_t value = 0;           ///< of an integer
+    std::string_view bytes = {};  ///< of text, or of a message
+  };
+
+  std::optional<Field> next() {
+    if (rest_.empty()) return std::nullopt;
+    const uint64_t key = varint();
+    Field field{key >> 3};
+    switch (key & 7) {
+      case 0:
+        field.value = varint();
+        return field;
+      case 1:
+        take(8);
+        return field;
+      case 2:
+        field.bytes = take(varint());
+        return field;
+      case 5:
+        take(4);
+        return field;
+      default:
+        fail();
+    }
+  }
+
+  [[noreturn]] void fail() const {
+    throw Error(Errc::Corrupt,
+                name_ + ": is not a tokenizer of SentencePiece, or damaged; copy it again");
+  }
+
+ private:
+  uint64_t varint() {
+    uint64_t value = 0;
+    for (int shift = 0; shift < 64; shift += 7) {
+      const auto byte = uint64_t(static_cast<unsigned char>(take(1)[0]));
+      value |= (byte & 0x7f) << shift;
+      if (byte < 0x80) return value;
+    }
+    fail();
+  }
+
+  std::string_view take(uint64_t count) {
+    if (count > rest_.size()) fail();
+    const std::string_view taken = rest_.substr(0, count);
+    rest_.remove_prefix(count);
+    return taken;
+  }
+
+  std::string_view rest_;
+  const std::string& name_;
+};
+
+/// As SentencePiece's ModelProto has them.
+struct Piece {
+  static constexpr uint64_t kPieces = 1, kText = 1, kType = 3;
+  static constexpr uint64_t kNormal = 1, kControl = 3, kUserDefined = 4, kByte = 6;
+  std::string_view text;
+  uint64_t type = kNormal;
+};
+
+Piece read_piece(std::string_view bytes, const std::string& name) {
+  Piece piece;
+  Fields fields(bytes, name);
+  while (const auto field = fields.next()) {
+    if (field->number == Piece::kText) piece.text = field->bytes;
+    if (field->number == Piece::kType) piece.type = field->value;
+  }
+  return piece;
+}
+
+/// The value of "<0x0A>", or nothing.
+std::optional<uint32_t> byte_of(std::string_view text) {
+  if (text.size() != 6 || !text.starts_with("<0x")) return std::nullopt;
+  uint32_t value = 0;
+  const char* const end = text.data() + 5;
+  if (std::from_chars(text.data() + 3, end, value, 16).ptr != end) return std::nullopt;
+  return value;
+}
+
+std::string with_spaces(std::string_view piece) {
+  std::string text;
+  for (size_t i = 0; i < piece.size();) {
+    const bool space = piece.substr(i).starts_with(kSpace);
+    text += space ? ' ' : piece[i];
+    i += space ? kSpace.size() : 1;
+  }
+  return text;
+}
+
+[[noreturn]] void refuse(const std::string& name, const std::string& reason) {
+  throw Error(Errc::InvalidInput,
+              name + ": " + reason + "; make one with dlflow data pack --tokens bpe:SIZE");
+}
+
+}  // namespace
+
+Vocabulary Vocabulary::bytes() {
+  Vocabulary vocabulary;
+  for (uint32_t byte = 0; byte < kBytes; ++byte) vocabulary.pieces_.emplace_back(1, char(byte));
+  vocabulary.pieces_[0].clear();
+  vocabulary.id_ = sha256_hex("bytes").substr(0, kIdDigits);
+  return vocabulary;
+}
+
+Vocabulary Vocabulary::parse(std::string_view content, const std::string& name) {
+  Vocabulary vocabulary;
+  std::optional<uint32_t> end, first_byte;
+  uint32_t num_bytes = 0;
+  Fields fields(content, name);
+  while (const auto field = fields.next()) {
+    if (field->number != Piece::kPieces) continue;
+    const Piece piece = read_piece(field->bytes, name);
+    const auto token = uint32_t(vocabulary.pieces_.size());
+    if (token == kMostPieces) fields.fail();
+    std::string text;
+    if (piece.type == Piece::kNormal || piece.type == Piece::kUserDefined) {
+      text = with_spaces(piece.text);
+    } else if (piece.type == Piece::kByte) {
+      if (byte_of(piece.text) != num_bytes) fields.fail();
+      if (!first_byte) first_byte = token;
+      if (token != *first_byte + num_bytes) fields.fail();
+      text = std::string(1, char(num_bytes++));
+    } else if (piece.type == Piece::kControl &&
+               (piece.text == kEndOfText || piece.text == "</s>")) {
+      end = token;
+    }
+    vocabulary.pieces_.push_back(std::move(text));
+  }
+  if (vocabulary.pieces_.empty()) fields.fail();
+  if (num_bytes != kBytes) refuse(name, "has no token for each byte, so it would lose some texts");
+  if (!end) refuse(name, "has no token that ends a document, <|endoftext|> or </s>");
+  vocabulary.end_of_text_ = *end;
+  vocabulary.first_byte_ = *first_byte;
+  vocabulary.id_ = sha256_hex(content).substr(0, kIdDigits);
+  return vocabulary;
+}
+
+std::string Vocabulary::decode(std::span<const uint32_t> tokens) const {
+  std::string text;
+  for (const uint32_t token : tokens) text += text_of(token);
+  return text;
+}
+
+}  // namespace dlflow::runtime

@@ -1,0 +1,143 @@
+"""dlflow data pack with text: byte pairs, bytes, their splits and mistakes."""
+
+import json
+import os
+import shutil
+import struct
+import subprocess
+import unittest
+
+from support import BIN, ROOT, Case, main
+
+HAS_PAIRS = "libsentencepiece" in subprocess.run(["objdump", "-p", BIN / "dlflow-tokenize"], capture_output=True, text=True).stdout
+PAGES = ROOT / "docs/user"
+
+
+def tokens_of(path):
+    """The samples of a .dlset file, and the tokenizer that it names."""
+    content = path.read_bytes()
+    kind, count = struct.unpack_from("<IQ", content, 12)
+    length, = struct.unpack_from("<I", content, 32)
+    begin, size = 128 + 4 * count, 4 if kind == 1 else 1
+    values = struct.unpack_from(f"<{count * length}{'f' if kind == 1 else 'B'}", content, begin)
+    assert len(content) > begin + count * length * size
+    return [list(map(int, values[i:i + length])) for i in range(0, count * length, length)], content[112:128].hex()
+
+
+class Text(Case):
+    def pages(self, *more, status=0):
+        return self.dlflow("data", "pack", PAGES, "--pattern", "tutorial-*.md", "-o", "set", *more, status=status)
+
+    def test_bytes_are_tokens_and_their_documents_end_with_zeros(self):
+        self.write("a.txt", "hello")
+        self.write("b.txt", "world!\n")
+        out, _ = self.dlflow("data", "pack", "a.txt", "b.txt", "-o", "set", "--tokens", "bytes", "--length", "4")
+        self.assertEqual(out, "set/train.dlset: 3 samples of 4 tokens, vocabulary 256, 0.92 bytes per token; 2 documents, 2 tokens left over\n")
+        samples, _ = tokens_of(self.folder / "set/train.dlset")
+        self.assertEqual(bytes(sum(samples, [])), b"hello\0world!")
+        shown = json.loads(self.dlflow("data", "show", "set", "--json")[0])[0]
+        self.assertEqual((shown["samples"], shown["length"], shown["vocabulary"], shown["tokens"], shown["text_bytes"]), (3, 4, 256, 12, 11))
+        self.assertEqual(sorted(file.name for file in (self.folder / "set").iterdir()), ["train.dlset"])
+        self.dlflow("data", "verify", "set")
+        self.assertIn("FIRST SAMPLE\nhell\n", self.dlflow("data", "show", "set")[0])
+
+    def test_what_is_no_text_is_told_with_its_place(self):
+        (self.folder / "a.txt").write_bytes(b"fine\n")
+        (self.folder / "b.txt").write_bytes(b"one\ntwo \xe9\n")
+        _, err = self.dlflow("data", "pack", ".", "-o", "set", "--tokens", "bpe:300", status=2)
+        self.assertIn("b.txt:2:5: is not UTF-8 (byte 0xe9); convert the file with iconv", err)
+        self.assertFalse((self.folder / "set").exists())
+
+    def test_mistakes_in_options_say_what_to_write(self):
+        self.write("a.txt", "hello")
+        for options, error in ((["--tokens", "bpe"], "--tokens bpe: write bytes, or bpe:SIZE"),
+                               (["--tokens", "bpe:0"], "at most 1,048,576: bpe:4096"),
+                               (["--tokens", "bytes", "--length", "9"], "the training text has 6 tokens, and a sample 9"),
+                               (["--tokens", "bytes", "--resize", "8"], "--tokens and --tokenizer are for text"),
+                               (["--tokens", "bytes", "--test-share", "0.5"], "none would be in the t"),
+                               (["--tokens", "bpe:300", "--split", "test"], "pack the training split first"),
+                               (["--tokenizer", "a.txt"], "a.txt: is not a tokenizer of SentencePiece")):
+            with self.subTest(options):
+                _, err = self.dlflow("data", "pack", "a.txt", "-o", "set", *options, status=2)
+                self.assertIn(error, err)
+        _, err = self.dlflow("data", "pack", "a.txt", "a.txt", "a.txt", "-o", "set", status=2)
+        self.assertIn("3 sources: only text may have more than two; add --tokens", err)
+
+    def test_networks_are_compared_with_the_vocabulary_before_any_job(self):
+        self.write("a.txt", "hello, all the world " * 40)
+        self.dlflow("data", "pack", "a.txt", "-o", "set", "--tokens", "bytes", "--length", "8")
+        self.write("m.yaml", "name: m\ninput: [8]\nlayers: [{embedding: {name: e, vocabulary: 99, features: 4}}, {linear: {features: 99}}]\nloss: next_token\n")
+        self.write("w.yaml", "name: w\nsteps: {t: {uses: train, with: {model: m.yaml, data: set, epochs: 1, lr: 0.1}}}\n")
+        _, err = self.dlflow("validate", "w.yaml", status=2)
+        self.assertIn("model 'm' has 'vocabulary: 99' in 'e', set has 256 tokens; write 'vocabulary: 256'", err)
+        _, err = self.dlflow("init", "set", status=2)
+        self.assertIn("holds tokens of text; begin with a copy of workflows/language-model.yaml", err)
+
+
+@unittest.skipUnless(HAS_PAIRS, "dlflow-tokenize was built without SentencePiece")
+class BytePairs(Case):
+    pages = Text.pages
+
+    def test_the_same_text_gives_the_same_bytes_and_comes_back_from_its_tokens(self):
+        out, _ = self.pages("--tokens", "bpe:600", "--length", "32")
+        self.assertRegex(out, r"^set/train.dlset: \d+ samples of 32 tokens, vocabulary 600, \d\.\d\d bytes per token; \d documents, \d+ tokens? left over\n$")
+        self.dlflow("data", "pack", PAGES, "--pattern", "tutorial-*.md", "-o", "again", "--tokens", "bpe:600", "--length", "32")
+        for name in ("train.dlset", "tokenizer.model"):
+            self.assertEqual((self.folder / "set" / name).read_bytes(), (self.folder / "again" / name).read_bytes(), name)
+        shown = json.loads(self.dlflow("data", "show", "set", "--json")[0])[0]
+        samples, tokenizer = tokens_of(self.folder / "set/train.dlset")
+        first = sorted(PAGES.glob("tutorial-*.md"))[0].read_text()
+        self.assertTrue(first.startswith(shown["first_sample"]), shown["first_sample"])
+        self.assertEqual(shown["tokenizer"], tokenizer)
+        self.assertGreater(shown["bytes_per_token"], 1.7)
+        documents = len(list(PAGES.glob("tutorial-*.md")))
+        self.assertIn(sum(row.count(1) for row in samples), (documents - 1, documents))  # the last end may be left over
+        self.assertTrue(all(0 <= token < 600 for row in samples for token in row))
+        self.dlflow("data", "verify", "set")
+        self.dlflow("data", "pack", "set", "-o", "shards", "--shards", "2")  # tokens that are packed already keep their tokenizer
+        self.assertEqual(json.loads(self.dlflow("data", "show", "shards", "--json")[0])[0]["text_bytes"], shown["text_bytes"])
+
+    def test_splits_share_the_tokenizer_of_the_training_text(self):
+        out, _ = self.dlflow("data", "pack", PAGES, "--pattern", "*.md", "-o", "set", "--tokens", "bpe:500", "--length", "16", "--test-share", "0.3")
+        self.assertEqual([line.split(":")[0] for line in out.splitlines()], ["set/train.dlset", "set/test.dlset"])
+        test = {name: tokens_of(self.folder / "set" / f"{name}.dlset")[1] for name in ("train", "test")}
+        self.assertEqual(test["train"], test["test"])
+        self.write("more.txt", "A text of its own. " * 20)
+        self.dlflow("data", "pack", "more.txt", "-o", "set", "--tokenizer", "set/tokenizer.model", "--split", "validation", "--length", "16")
+        self.assertEqual(tokens_of(self.folder / "set/validation.dlset")[1], test["train"])
+        shutil.rmtree(self.folder / "again", ignore_errors=True)
+        self.dlflow("data", "pack", PAGES, "--pattern", "tutorial-*.md", "-o", "again", "--tokens", "bpe:400", "--length", "16", "--shards", "3")
+        for options, error in ((["--tokens", "bpe:400"], "write --tokenizer set/tokenizer.model instead of --tokens"),
+                               (["--tokenizer", "again/tokenizer.model"], "set/tokenizer.model is another tokenizer than again/tokenizer.model")):
+            (self.folder / "set/test.dlset").unlink(missing_ok=True)
+            _, err = self.dlflow("data", "pack", "more.txt", "-o", "set", "--split", "test", *options, status=2)
+            self.assertIn(error, err)
+        shutil.copy(self.folder / "set/tokenizer.model", self.folder / "again/tokenizer.model")
+        self.assertIn("is not the tokenizer that made the data beside it", self.dlflow("data", "verify", "again", status=1)[0])
+        self.assertIn("is not the tokenizer that made the data beside it", self.dlflow("data", "show", "again", status=2)[1])
+
+    def test_the_workflow_language_model_trains_evaluates_and_writes(self):
+        if not (BIN / "dlflow-generate").exists():
+            self.skipTest("built without dlflow-generate")
+        self.write("language-model.yaml", (ROOT / "workflows/language-model.yaml").read_text())
+        model = (ROOT / "workflows/models/gpt-pairs.yaml").read_text().replace("128", "32").replace("4096", "400").replace("features: 384", "features: 96")
+        self.write("models/small.yaml", model)
+        settings = {"folder": PAGES, "pattern": '"*.md"', "tokens": "bpe:400", "length": 32, "model": "small", "epochs": 1, "ranks": 1, "bits_per_byte": 6, "prompt": "Tutorial"}
+        words = [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
+        result = self.run_json("language-model.yaml", *words, env={"PATH": f"{BIN}:{os.environ['PATH']}"}, timeout=100)
+        self.assertEqual(result["state"], "succeeded")
+        written = list(self.folder.glob("dlflow-runs/*/steps/sample/**/samples.jsonl"))
+        samples = [json.loads(line) for line in written[0].read_text().splitlines()]
+        self.assertEqual([sample["prompt"] for sample in samples], ["Tutorial"] * 2)
+        self.assertTrue(all(sample["tokens"] for sample in samples))
+
+    def test_a_vocabulary_beyond_the_text_is_refused_with_the_largest_that_it_allows(self):
+        _, err = self.pages("--tokens", "bpe:100000", status=2)
+        self.assertRegex(err, r"a vocabulary of 100000 tokens: the text has pairs for \d+ tokens; choose at most that, or add text")
+        _, err = self.pages("--tokens", "bpe:260", status=2)
+        self.assertRegex(err, r"bytes and the characters of the text need \d+ tokens; choose more than that")
+        self.assertFalse((self.folder / "set").exists())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,65 @@
+#include "runtime/text/documents.h"
+
+#include "base/error.h"
+#include "base/file.h"
+#include "tests/support/catch.h"
+#include "tests/support/temp_dir.h"
+
+using namespace dlflow;
+using namespace dlflow::runtime;
+namespace fs = std::filesystem;
+
+namespace {
+
+std::vector<std::pair<std::string, std::string>> read(const std::vector<fs::path>& sources,
+                                                      const std::string& pattern = "*.txt",
+                                                      bool any_bytes = false) {
+  std::vector<std::pair<std::string, std::string>> result;
+  const Documents documents = read_documents(sources, pattern, any_bytes);
+  for (const auto& [name, text] : documents.all) result.emplace_back(name, text);
+  return result;
+}
+
+using Result = std::vector<std::pair<std::string, std::string>>;
+
+}  // namespace
+
+TEST_CASE("files of folders are taken by their pattern, in the order of names", "[documents]") {
+  const test::TempDir folder;
+  fs::create_directories(folder.path() / "b");
+  write_file_atomic(folder.path() / "b/2.txt", "two");
+  write_file_atomic(folder.path() / "b/1.txt", "one");
+  write_file_atomic(folder.path() / "a.txt", "first");
+  write_file_atomic(folder.path() / "c.md", "other");
+  write_file_atomic(folder.path() / "empty.txt", "");
+  CHECK(read({folder.path()}) ==
+        Result{{"a.txt", "first"}, {"b/1.txt", "one"}, {"b/2.txt", "two"}});
+  CHECK(read({folder.path()}, "*.md") == Result{{"c.md", "other"}});
+  CHECK(read({folder.path() / "c.md", folder.path() / "b"}) ==
+        Result{{"c.md", "other"}, {"1.txt", "one"}, {"2.txt", "two"}});
+  CHECK_THROWS_WITH(read({folder.path()}, "*.rst"), Catch::Contains("--pattern '*.rst'"));
+  CHECK_THROWS_WITH(read({folder.path() / "none"}), Catch::Contains("no such file or folder"));
+  CHECK_THROWS_WITH(read({folder.path() / "empty.txt"}), Catch::Contains("has no text"));
+}
+
+TEST_CASE("a line may end a document within a file", "[documents]") {
+  const test::TempDir folder;
+  const fs::path file = folder.path() / "s.txt";
+  write_file_atomic(file, "<|endoftext|>\none\n<|endoftext|>\n\n <|endoftext|>\n<|endoftext|>");
+  CHECK(read({file}) == Result{{"s.txt:1", "one\n"}, {"s.txt:2", "\n <|endoftext|>\n"}});
+}
+
+TEST_CASE("all files that are no text are told with their places", "[documents]") {
+  const test::TempDir folder;
+  write_file_atomic(folder.path() / "a.txt", "good");
+  write_file_atomic(folder.path() / "b.txt", "one\ncaf\xe9");
+  write_file_atomic(folder.path() / "c.txt", std::string("x\0", 2));
+  CHECK_THROWS_WITH(read({folder.path()}), Catch::Contains("b.txt:2:4: is not UTF-8 (byte 0xe9)") &&
+                                               Catch::Contains("c.txt:1:2: is a NUL byte"));
+  fs::remove(folder.path() / "c.txt");
+  CHECK(read({folder.path()}, "*.txt", true).size() == 2);
+  for (int i = 0; i < 25; ++i) {
+    write_file_atomic(folder.path() / ("x" + std::to_string(i) + ".txt"), "\xff");
+  }
+  CHECK_THROWS_WITH(read({folder.path()}), Catch::Contains("and 6 more files"));
+}

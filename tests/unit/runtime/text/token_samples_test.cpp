@@ -1,0 +1,47 @@
+#include "runtime/text/token_samples.h"
+
+#include <cmath>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "runtime/data/sharded_dataset.h"
+#include "tests/support/catch.h"
+#include "tests/support/temp_dir.h"
+
+using namespace dlflow;
+using namespace dlflow::runtime;
+
+TEST_CASE("tokens become samples, and are known by their tokenizer in the file",
+          "[token_samples]") {
+  const test::TempDir folder;
+  const Vocabulary bytes = Vocabulary::bytes();
+  const std::vector<uint32_t> tokens = {104, 105, 0, 97, 98, 99, 100};
+  const SampleSource source = token_source(tokens, 3, bytes);
+  CHECK(source.size() == 2);
+  CHECK(source.num_classes == 256);
+  const auto file = folder.path() / "train.dlset";
+  const BinaryHeader header = write_binary_dataset(file, source, 0, source.size());
+  CHECK(header.tokenizer == bytes.id());
+  CHECK(read_binary_header(file) == header);
+  const Dataset dataset = read_binary_dataset(file);
+  CHECK(dataset.tokenizer == bytes.id());
+  CHECK(dataset.select(Subset::all_but({}, 2)).tokenizer == bytes.id());
+  CHECK(tokens_of(dataset, 1) == std::vector<uint32_t>{97, 98, 99});
+  CHECK(text_bytes(dataset, bytes) == 5);
+  CHECK(text_bytes(dataset, bytes, 1) == 3);  // "i", an end, "b", "c"
+  CHECK(bits_per_byte(std::log(8.0), dataset, bytes) == Approx(3 * 4 / 3.0));
+  CHECK(vocabulary_of(dataset, folder.path()).has_bytes_alone());
+}
+
+TEST_CASE("data without its tokenizer, or with another, is refused", "[token_samples]") {
+  const test::TempDir folder;
+  Dataset dataset = make_dataset({1, 1, 2}, 300, std::vector<float>{1, 299}, {0});
+  dataset.tokenizer = std::string(32, 'a');
+  CHECK_THROWS_WITH(vocabulary_of(dataset, folder.path()), Catch::Contains("is missing"));
+  CHECK_THROWS_WITH(text_bytes(dataset, Vocabulary::bytes()),
+                    Catch::Contains("sample 0 has token 299, the tokenizer has 256"));
+  Dataset other = dataset;
+  other.tokenizer.clear();
+  CHECK_THROWS_WITH(append_shard(dataset, other, "b.dlset"),
+                    Catch::Contains("b.dlset: has tokens of another tokenizer"));
+}
