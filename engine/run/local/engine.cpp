@@ -8,11 +8,13 @@
 #include "base/error.h"
 #include "base/fault.h"
 #include "engine/plan/extension.h"
+#include "engine/plan/notifications.h"
 #include "engine/plan/retry.h"
 #include "engine/plan/run_directory.h"
 #include "engine/plan/secrets.h"
 #include "engine/run/again.h"
 #include "engine/run/cancel_request.h"
+#include "engine/run/notify.h"
 #include "engine/run/restore.h"
 
 namespace dlflow {
@@ -112,6 +114,7 @@ RunResult Engine::end() {
   record_.save();
   crash_point("end");
   const RunState state = jobs().run_state();
+  tell_end(state);  // with the address of a webhook, which is a secret
   if (state == RunState::Succeeded) remove_secrets(plan_.directory);
   const Time now = services_.clock.now();
   services_.store.set_run_state(plan_.directory.string(), state, now);
@@ -186,8 +189,37 @@ void Engine::act_on_failure(uint32_t job, const std::string& reason) {
     return;
   }
   if (stops_ > 0 && progress.state == JobState::Cancelled) return;  // resuming goes on with it
+  note_failure(job, reason);
   if (!jobs().is_allowed_failure(job) && step.matrix.empty()) failed_ = true;
   block_descendants(job);
+}
+
+/// Those that want to know hear of it now. The first one is also why the run has failed.
+void Engine::note_failure(uint32_t job, const std::string& reason) {
+  const auto notify = read_notifications(plan_.directory);
+  if (!notify) return;
+  JobEvent end = ending_of(jobs()[job]);
+  end.job = plan_.jobs[job].name;
+  end.attempt = jobs()[job].attempt;
+  end.reason = reason;
+  const auto news = news_of(*notify, plan_.run, end, jobs().is_allowed_failure(job));
+  if (news) tell_aside(plan_.directory, *news);
+  const bool counts = is_failure(*end.state) && !jobs().is_allowed_failure(job);
+  if (counts && !failure_) failure_ = std::move(end);
+}
+
+/// Unless somebody ended it who will go on with it.
+void Engine::tell_end(RunState state) const {
+  const bool failed = state == RunState::Failed;
+  if (stops_ > 0 || (!failed && state != RunState::Succeeded)) return;
+  News news{.run = plan_.run, .state = failed ? JobState::Failed : JobState::Succeeded};
+  if (failed && failure_) {
+    news.state = *failure_->state;
+    news.job = failure_->job;
+    news.reason = failure_->reason;
+  }
+  for (uint32_t job = 0; job < jobs().size(); ++job) news.number += jobs()[job].attempt;
+  tell_aside(plan_.directory, news);
 }
 
 /// And opens what may run all the same.
