@@ -21,6 +21,7 @@ enum class RandomUse : uint32_t {
   Dropout = 5,
   Generation = 6,
   Mixing = 7,
+  Sampling = 8,
 };
 
 /// The stream of numbers of one (seed, use, a, b), for example of (seed, Augmentation, epoch,

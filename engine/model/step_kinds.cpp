@@ -273,6 +273,10 @@ StepKind train_kind() {
           {"validation", integer(0),
            "Number of training samples held out to measure the accuracy; a tenth of the data, at "
            "most 5000, unless given"},
+          {"sampling", either({choice({"shuffle", "balanced"}), list_of(number_above(0), 1)}),
+           "Samples of an epoch: each once, or drawn so that classes are equally frequent or have "
+           "these shares",
+           Presence::Optional, "shuffle"},
           {"augment", list_of(either({choice({"crop", "flip"}), change})),
            "Random changes of the training images: crop shifts by up to 4 pixels, flip mirrors "
            "left-right, and the keys below",

@@ -42,6 +42,10 @@ class BatchMaker {
       throw Error(Errc::InvalidInput, "a batch needs at least one sample");
     }
     options_.division.num_samples = dataset.size();
+    if (options_.class_shares) {
+      options_.shuffle = false;  // no order is needed
+      sampler_.emplace(dataset, *options_.class_shares, options_.seed);
+    }
     if (options_.shuffle && options_.order == nullptr) {
       options_.order = &own_order_.emplace(dataset.size(), options_.seed);
     }
@@ -72,7 +76,7 @@ class BatchMaker {
       uint32_t* const samples = slot.samples.data() + first;
       float* const targets = slot.targets.data() + first * row;
       for (size_t k = 0; k < share.count; ++k) {
-        samples[k] = sample_at(share.first + k);
+        samples[k] = sample_at(position.epoch, share.first + k);
         if (dataset_.num_targets > 0) {
           std::ranges::copy(dataset_.targets[samples[k]], targets + k * row);
         } else {
@@ -111,7 +115,8 @@ class BatchMaker {
     return whole_lines(options_.division.largest_leaf() * dataset_.shape.num_values());
   }
 
-  uint32_t sample_at(size_t place) const {
+  uint32_t sample_at(uint64_t epoch, size_t place) const {
+    if (sampler_) return sampler_->draw(epoch, place);
     return options_.shuffle ? order_[place] : uint32_t(place);
   }
 
@@ -162,6 +167,7 @@ class BatchMaker {
 
   const Dataset& dataset_;
   LoaderOptions options_;
+  std::optional<ClassSampler> sampler_;
   std::optional<EpochOrder> own_order_;
   std::span<const uint32_t> order_;  // of epoch_
   std::optional<uint64_t> epoch_;

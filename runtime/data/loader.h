@@ -3,9 +3,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
+#include <vector>
 
 #include "runtime/data/augment.h"
+#include "runtime/data/class_sampler.h"
 #include "runtime/data/dataset.h"
 #include "runtime/data/epoch_order.h"
 #include "runtime/data/normalization.h"
@@ -19,6 +22,10 @@ struct LoaderOptions {
   size_t first_leaf = 0, own_leaves = 1;  ///< of this rank
   uint64_t seed = 0;
   bool shuffle = true;  ///< false: samples in the order of the dataset, for evaluation
+
+  /// Samples are drawn by these shares of the classes (ClassSampler), instead of each once. Not
+  /// with `images` that go by the order of the epoch.
+  std::optional<std::vector<float>> class_shares;
   Augmentation augmentation;
   uint32_t num_classes = 0;     ///< of the model, where the augmentation mixes
   Normalization normalization;  ///< one scale and shift per channel

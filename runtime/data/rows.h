@@ -44,10 +44,10 @@ class Rows {
   }
 
   /// Those of `part`.
-  Rows select(Subset part) const {
+  Rows select(const Subset& part) const {
     DLFLOW_CHECK(!part_);
     Rows chosen = *this;
-    chosen.part_ = std::move(part);
+    chosen.part_ = part;
     return chosen;
   }
 

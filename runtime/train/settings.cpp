@@ -85,18 +85,30 @@ std::vector<std::string> read_freeze(const Json* json) {
   return patterns;
 }
 
-std::vector<float> read_class_weights(const Json* json) {
+std::vector<float> read_class_numbers(const Json* json, const std::string& key) {
   std::vector<float> weights;
   if (json == nullptr) return weights;
   const std::string what = "a list of numbers above 0, one for each class";
-  if (!json->is_array() || json->empty()) WithReader::fail("class_weights", what);
+  if (!json->is_array() || json->empty()) WithReader::fail(key, what);
   for (const Json& weight : *json) {
     if (!weight.is_number() || !(weight.get<double>() > 0)) {
-      WithReader::fail("class_weights", what);
+      WithReader::fail(key, what);
     }
     weights.push_back(weight.get<float>());
   }
   return weights;
+}
+
+std::optional<std::vector<float>> read_sampling(const Json* json, bool has_cache) {
+  if (json == nullptr || *json == "shuffle") return {};
+  if (has_cache) {
+    WithReader::refuse("sampling", "draws samples in no order; leave it or 'cache' out");
+  }
+  if (*json == "balanced") return std::vector<float>();
+  if (json->is_string()) {
+    WithReader::fail("sampling", "'shuffle', 'balanced' or a list of numbers above 0");
+  }
+  return read_class_numbers(json, "sampling");
 }
 
 std::string read_metric(const Json* json, const std::string& key) {
@@ -345,7 +357,7 @@ TrainSettings parse_train_settings(const Json& with) {
   s.stop_early = read_early_stop(reader.find("stop_early"));
   s.label_smoothing = reader.number("label_smoothing", 0, s.label_smoothing);
   if (s.label_smoothing >= 1) WithReader::fail("label_smoothing", "less than 1");
-  s.class_weights = read_class_weights(reader.find("class_weights"));
+  s.class_weights = read_class_numbers(reader.find("class_weights"), "class_weights");
   s.warmup_epochs = reader.number("warmup_epochs", 0, s.warmup_epochs);
   if (s.warmup_epochs > double(s.epochs)) {
     WithReader::fail("warmup_epochs", "at most 'epochs', " + std::to_string(s.epochs));
@@ -354,6 +366,7 @@ TrainSettings parse_train_settings(const Json& with) {
   s.course = read_course(reader, s.schedule, s.lr);
   s.seed = reader.count("seed", 0, s.seed);
   if (reader.find("validation") != nullptr) s.validation = reader.count("validation", 0, {});
+  s.class_shares = read_sampling(reader.find("sampling"), s.cache.has_value());
   s.augmentation = read_augmentation(reader.find("augment"));
   s.normalize = read_normalize(reader.find("normalize"));
   s.timeline = reader.count("timeline", 0, s.timeline);

@@ -91,6 +91,7 @@ struct TrainSettings {
   CourseOptions course;
   uint64_t seed = 0;
   std::optional<size_t> validation;  ///< samples held out of the training data; else by its size
+  std::optional<std::vector<float>> class_shares;  ///< as LoaderOptions::class_shares
   Augmentation augmentation;
   std::optional<PixelStatistics> normalize;  ///< else measured
   uint64_t timeline = 0;                     ///< steps whose timeline is written

@@ -28,6 +28,11 @@ Json in_json(const std::optional<EarlyStop>& stop) {
   return stop ? Json{stop->metric, stop->patience, stop->min_change} : Json("never");
 }
 
+Json in_json(const std::optional<std::vector<float>>& class_shares) {
+  if (!class_shares) return "shuffle";
+  return class_shares->empty() ? Json("balanced") : Json(*class_shares);
+}
+
 std::string in_words(const Json& value) {
   return value.is_string() ? value.get<std::string>() : value.dump();
 }
@@ -65,6 +70,7 @@ Json settings_kept(const TrainSettings& s) {
           {"last_batch", s.last_batch == LastBatch::Keep ? "keep" : "drop"},
           {"batch_norm", s.joint_batch_norm ? "global" : "leaf"},
           {"validation", s.validation ? Json(*s.validation) : Json("as many as usual")},
+          {"sampling", in_json(s.class_shares)},
           {"augment.crop", s.augmentation.crop_padding},
           {"augment.flip", s.augmentation.flip},
           {"augment.resized_crop", s.augmentation.resized_crop},

@@ -453,6 +453,26 @@ TEST_CASE(
         "with: 'augment.saturation' is for pictures of 3 channels; the training data have 1");
 }
 
+TEST_CASE("samples drawn by classes train the same bits on any number of ranks and over stops",
+          "[recipes][exact]") {
+  const auto job_in = [](const std::filesystem::path& folder) {
+    TrainingJob job = tiny_job(folder, 2);
+    job.settings.class_shares = {1, 2, 4};
+    return job;
+  };
+  const test::TempDir alone, parts;
+  train_on(1, job_in(alone.path()));
+  for (const int ranks : {2, 3}) {
+    const test::TempDir dir;
+    train_on(ranks, job_in(dir.path()));
+    CHECK(newest_bits(dir.path()) == newest_bits(alone.path()));
+  }
+  const std::atomic<bool> stop = true;  // each run does one step and saves
+  while (!train_on(2, job_in(parts.path()), stop)[0].finished) {
+  }
+  CHECK(newest_bits(parts.path()) == newest_bits(alone.path()));
+}
+
 TEST_CASE("the best checkpoint stays, and is the result", "[recipes]") {
   const test::TempDir dir;
   TrainingJob job = tiny_job(dir.path(), 8);

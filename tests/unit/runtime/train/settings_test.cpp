@@ -77,6 +77,10 @@ TEST_CASE("a wrong key is named", "[settings]") {
         "with: unknown key 'momentun'; did you mean 'momentum'?");
   CHECK(mistake(with({{"epochs", 2.5}})) == "with: 'epochs' must be a whole number of at least 1");
   CHECK(mistake(with({{"lr", "fast"}})) == "with: 'lr' must be a number, not negative");
+  CHECK(mistake(with({{"sampling", "weighted"}})) ==
+        "with: 'sampling' must be 'shuffle', 'balanced' or a list of numbers above 0");
+  CHECK(mistake(with({{"sampling", {1, 0}}})) ==
+        "with: 'sampling' must be a list of numbers above 0, one for each class");
   CHECK(mistake(with({{"augment", {"rotate"}}})) ==
         "with: 'augment' must be a list of 'crop', 'flip' and mappings like {rotate: 15}");
   CHECK(mistake(with({{"augment", {{{"rotate", 0}}}}})) ==
