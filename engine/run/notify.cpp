@@ -180,6 +180,16 @@ Channel mail_to(const std::string& address, const Json& news, const fs::path& ru
   return channel;
 }
 
+/// As a value in a file of curl's options.
+std::string quoted_for_curl(const std::string& text) {
+  std::string quoted = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') quoted += '\\';
+    quoted += c == '\n' || c == '\r' ? ' ' : c;
+  }
+  return quoted + "\"";
+}
+
 /// The address is in no command line, which others can see.
 Channel webhook_at(const std::string& address, const std::string& secret, const fs::path& record) {
   if (address.empty()) {
@@ -189,8 +199,8 @@ Channel webhook_at(const std::string& address, const std::string& secret, const 
   channel.command = command_of(
       {"curl", "--silent", "--show-error", "--fail", "--proto", "=http,https", "--config", "-"},
       record.parent_path());
-  channel.input = "url = \"" + address +
-                  "\"\nheader = \"Content-Type: application/json\"\noutput = \"/dev/null\"\n"
+  channel.input = "url = " + quoted_for_curl(address) +
+                  "\nheader = \"Content-Type: application/json\"\noutput = \"/dev/null\"\n"
                   "data-binary = \"@" +
                   record.filename().string() + "\"\n";
   return channel;
