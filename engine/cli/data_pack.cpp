@@ -211,8 +211,11 @@ void pack_text(Session& session, const DatasetArguments& arguments) {
   if (session.json) print_json(arguments.has_shares() ? all : all[0]);
 }
 
-/// Throws if there are files beyond samples and labels.
+/// Throws if there are options for text, or files beyond samples and labels.
 void require_no_text(const DatasetArguments& arguments) {
+  if (arguments.text.length || arguments.text.pattern) {
+    throw Error(Errc::InvalidInput, "--length and --pattern are for text; add --tokens if it is");
+  }
   if (arguments.sources.size() <= 2) return;
   throw Error(Errc::InvalidInput,
               std::to_string(arguments.sources.size()) +

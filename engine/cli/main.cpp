@@ -28,6 +28,7 @@
 #include "engine/ranks/rank_exec.h"
 #include "engine/run/batch_systems.h"
 #include "engine/run/chain/from_job.h"
+#include "engine/run/notify.h"
 #include "engine/supervisor/terminal.h"
 #include "steps/checkpoint/checkpoint_step.h"
 #include "steps/stage/stage.h"
@@ -142,6 +143,7 @@ int job_exec_main(const char* batch_file, const char* batch, const char* task) {
   try {
     const int status = job_exec(batch_file, number(batch), number(task), current_allocation());
     if (status == 0) submit_what_was_listed(batch_file, number(batch), number(task));
+    tell_what_ended(batch_file, number(batch), number(task));
     return status;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "error: %s\n", error.what());
@@ -165,6 +167,7 @@ int run_internal(int argc, char** argv, bool& found) {
   found = true;
   if (is(1, "local-launcher") && argc == 3) return local_launcher_main(std::atoi(argv[2]));
   if (is(1, "job-exec") && argc == 5) return job_exec_main(argv[2], argv[3], argv[4]);
+  if (is(1, "notify-exec") && argc == 3) return notify_exec(argv[2]);
   if (is(1, "container-run") && argc == 3) return container_run(argv[2]);
   if (is(1, "container-exec") && argc == 3) return container_exec(argv[2]);
   if (is(1, "terminal") && argc == 4) return serve_terminal(argv[2], argv[3]);

@@ -13,6 +13,7 @@
 #include "engine/cli/workflow_argument.h"
 #include "engine/plan/changes.h"
 #include "engine/plan/explain.h"
+#include "engine/plan/extension.h"
 #include "engine/plan/run_directory.h"
 #include "engine/report/explain_table.h"
 #include "engine/report/json.h"
@@ -39,11 +40,7 @@ void show_plan(Session& session, const Plan& plan, const std::vector<PreviewedBa
   }
   const size_t jobs = plan.jobs.size();
   size_t reused = 0;
-  size_t open = 0;
-  for (const PlannedJob& job : plan.jobs) {
-    reused += job.action == Action::Reuse;
-    open += plan.steps[job.step].open;
-  }
+  for (const PlannedJob& job : plan.jobs) reused += job.action == Action::Reuse;
   if (!session.quiet) {
     constexpr size_t kListed = 10'000;  // explaining more takes longer than anyone reads
     if (jobs <= kListed) {
@@ -58,9 +55,8 @@ void show_plan(Session& session, const Plan& plan, const std::vector<PreviewedBa
       batches.empty() ? ""
                       : " in " + std::to_string(batches.size()) + " submission" +
                             (batches.size() == 1 ? "" : "s") + " to " + plan.profile.name;
-  const size_t known = jobs - open;
-  std::printf("%zu job%s%s%s, %zu reused; nothing was run.\n", known, known == 1 ? "" : "s",
-              open > 0 ? " and as many as steps list" : "", submissions.c_str(), reused);
+  std::printf("%s%s, %zu reused; nothing was run.\n", count_of_jobs(plan).c_str(),
+              submissions.c_str(), reused);
 }
 
 void announce(const Session& session, const std::string& line) {

@@ -7,7 +7,8 @@ namespace dlflow {
 namespace {
 
 bool has_secrets(const Workflow& workflow) {
-  return std::any_of(workflow.steps.begin(), workflow.steps.end(),
+  return !workflow.notify.webhook.empty() ||
+         std::any_of(workflow.steps.begin(), workflow.steps.end(),
                      [](const Step& step) { return !step.secrets.empty(); });
 }
 
@@ -36,6 +37,7 @@ void hide_secrets(const Workflow& workflow) {
   for (const Step& step : workflow.steps) {
     for (const std::string& name : step.secrets) ::unsetenv(name.c_str());
   }
+  if (!workflow.notify.webhook.empty()) ::unsetenv(workflow.notify.webhook.c_str());
 }
 
 }  // namespace dlflow

@@ -9,6 +9,7 @@
 #include "engine/plan/run_directory.h"
 #include "engine/plan/secrets.h"
 #include "engine/report/usage.h"
+#include "engine/run/notify.h"
 #include "engine/run/restore.h"
 
 namespace dlflow {
@@ -113,7 +114,8 @@ std::map<std::string, RunStatus> refresh_runs(Session& session,
     }
   }
   for (const auto& [run, status] : statuses) {
-    if (status.state == RunState::Succeeded) remove_secrets(status.directory);
+    if (status.state != RunState::Succeeded || waits_to_be_told(status.directory)) continue;
+    remove_secrets(status.directory);
   }
   if (detail == Detail::Usage) {
     for (auto& [run, status] : statuses) add_recorded_usage(session, status);

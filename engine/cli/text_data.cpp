@@ -24,7 +24,7 @@ namespace fs = std::filesystem;
 using namespace runtime;
 
 constexpr const char* kTokenizeProgram = "dlflow-tokenize";
-constexpr uint32_t kMostTokens = 1 << 20;
+constexpr uint32_t kMostTokens = 1 << 20, kUsualLength = 256;
 
 /// Beside dlflow, or where `cmake --install` puts it.
 fs::path tokenize_program() {
@@ -185,7 +185,8 @@ TokenizedText tokenize(const std::vector<fs::path>& sources, const TextOptions& 
                        Split split, const SplitShares& shares, const fs::path& output) {
   const bool bytes = options.tokens == "bytes";
   if (!bytes && options.tokenizer.empty()) vocabulary_size(options.tokens);  // throws early
-  const Documents documents = read_documents(sources, options.pattern, bytes);
+  const Documents documents = read_documents(sources, options.pattern.value_or("*.txt"), bytes);
+  const uint32_t length = options.length.value_or(kUsualLength);
   const Parts parts = divide(documents.all, split, shares);
   TokenizedText text;
   text.tokenizer = tokenizer_for(options, parts, output);
@@ -200,7 +201,7 @@ TokenizedText tokenize(const std::vector<fs::path>& sources, const TextOptions& 
   for (const auto& [part, its_documents] : parts) {
     const std::vector<uint32_t> tokens =
         bytes ? bytes_of(its_documents) : pairs_of(its_documents, file);
-    text.splits.push_back(make_split(part, its_documents, tokens, options.length, vocabulary));
+    text.splits.push_back(make_split(part, its_documents, tokens, length, vocabulary));
   }
   return text;
 }

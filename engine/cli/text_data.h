@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,10 +14,10 @@ namespace dlflow {
 
 /// The options for text.
 struct TextOptions {
-  std::string tokens;               ///< "bytes", or "bpe:4096": byte pairs of the training text
-  std::filesystem::path tokenizer;  ///< or the file of an earlier one
-  std::string pattern = "*.txt";    ///< of files in folders
-  uint32_t length = 256;            ///< tokens of a sample
+  std::string tokens;                  ///< "bytes", or "bpe:4096": byte pairs of the training text
+  std::filesystem::path tokenizer;     ///< or the file of an earlier one
+  std::optional<std::string> pattern;  ///< of files in folders; *.txt
+  std::optional<uint32_t> length;      ///< tokens of a sample; 256
 
   bool given() const { return !tokens.empty() || !tokenizer.empty(); }
 };

@@ -411,11 +411,7 @@ bool Checker::check_key_of_axis(const Reference& reference) {
   const std::string& axis = reference.path[1];
   const std::string& key = reference.path[2];
   if (names_.is_open(axis)) return true;
-  const std::vector<Json> values = axis_values(*names_.matrix, axis);
-  std::vector<std::string> keys;
-  if (!values.empty() && values.front().is_object()) {
-    for (const auto& [name, value] : values.front().items()) keys.push_back(name);
-  }
+  const std::vector<std::string> keys = axis_keys(*names_.matrix, axis);
   if (contains(keys, key)) return true;
   mistakes_.add(reference.location, keys.empty() ? "the values of axis '" + axis +
                                                        "' are no mappings; write matrix." + axis

@@ -36,14 +36,7 @@ Json value_of(const Reference& reference, const Context& context) {
   const Json* value = scope == "params"   ? context.params
                       : scope == "matrix" ? context.matrix
                                           : context.run;
-  for (size_t i = 1; i < reference.path.size(); ++i) {
-    const auto found = value->is_object() ? value->find(reference.path[i]) : value->end();
-    if (found == value->end()) {
-      throw Error(Errc::InvalidInput, "there is no " + to_string(reference));
-    }
-    value = &*found;
-  }
-  return *value;
+  return value_in(*value, reference, 1);
 }
 
 bool truth(const Json& value, std::string_view where) {
@@ -356,6 +349,18 @@ std::vector<Reference> Template::references_left(const Context& context) const {
   if (compiled_)
     Evaluator(compiled_->references, context, true).collect_left(compiled_->root, left);
   return left;
+}
+
+Json value_in(const Json& values, const Reference& reference, size_t first) {
+  const Json* value = &values;
+  for (size_t i = first; i < reference.path.size(); ++i) {
+    const auto found = value->is_object() ? value->find(reference.path[i]) : value->end();
+    if (found == value->end()) {
+      throw Error(Errc::InvalidInput, "there is no " + to_string(reference));
+    }
+    value = &*found;
+  }
+  return *value;
 }
 
 std::string to_string(const Reference& reference) { return join(reference.path, "."); }

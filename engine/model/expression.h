@@ -15,7 +15,7 @@
 namespace dlflow {
 
 /// One reference inside an expression: params.epochs, matrix.lr, steps.data.outputs.path,
-/// steps.train.metrics.loss, run.id.
+/// steps.train.metrics.loss, steps.best.matrix.lr, run.id.
 struct Reference {
   std::vector<std::string> path;
   Location location;  ///< of its first letter in the workflow file; {} when the text came from JSON
@@ -24,14 +24,18 @@ struct Reference {
 /// "steps.data.outputs.path"
 std::string to_string(const Reference& reference);
 
+/// The value that the names of `reference` from `first` on lead to in `values`. Throws
+/// Error{InvalidInput} if there is none.
+Json value_in(const Json& values, const Reference& reference, size_t first);
+
 /// The values of references at some moment. A scope that is not known yet (steps, before they ran)
 /// is absent.
 struct Context {
   const Json* params = nullptr;  ///< object
   const Json* matrix = nullptr;  ///< object: this element's value of each axis
   const Json* run = nullptr;     ///< object: id, directory
-  /// The value of steps.NAME.outputs.KEY or steps.NAME.metrics.KEY (a list if NAME has a matrix
-  /// whose elements are not matched one by one). May throw Error.
+  /// The value of steps.NAME.outputs.KEY, steps.NAME.metrics.KEY or steps.NAME.matrix.AXIS (a list
+  /// if NAME has a matrix whose elements are not matched one by one). May throw Error.
   std::function<Json(const Reference&)> steps;
 };
 

@@ -332,7 +332,7 @@ class ExpressionParser {
   void check_reference(const std::vector<std::string>& path,
                        const std::vector<size_t>& offsets) const {
     static const std::vector<std::string> scopes = {"params", "matrix", "steps", "run"};
-    static const std::vector<std::string> step_parts = {"outputs", "metrics"};
+    static const std::vector<std::string> step_parts = {"outputs", "metrics", "matrix"};
     static const std::vector<std::string> run_parts = {"id", "directory"};
     const std::string& scope = path[0];
     if (std::find(scopes.begin(), scopes.end(), scope) == scopes.end()) {
@@ -351,10 +351,12 @@ class ExpressionParser {
     if (scope == "steps") require_part(2, step_parts);
     if (scope == "run") require_part(1, run_parts);
     const bool complete = scope == "params" || scope == "matrix" ? path.size() >= 2
+                          : scope == "steps" && path.size() > 4  ? path[2] == "matrix"
                           : scope == "steps"                     ? path.size() == 4
                                                                  : path.size() == 2;
     if (complete) return;
-    const std::string form = scope == "steps" ? "steps.NAME.outputs.KEY or steps.NAME.metrics.KEY"
+    const std::string form = scope == "steps" ? "steps.NAME.outputs.KEY, steps.NAME.metrics.KEY or "
+                                                "steps.NAME.matrix.AXIS"
                              : scope == "matrix" ? "matrix.AXIS"
                              : scope == "run"    ? "run.id or run.directory"
                                                  : "params.NAME";

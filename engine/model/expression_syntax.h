@@ -21,6 +21,7 @@
 ///           | reference
 ///   reference = "params" ("." name)+ | "matrix" ("." name)+ | "run.id" | "run.directory"
 ///             | "steps." name "." ("outputs" | "metrics") "." name
+///             | "steps." name ".matrix" ("." name)+
 ///   literal = number | 'text, with '' for a quote' | true | false | null
 ///
 /// A name may hold "-": `params.a-1` is the parameter a-1, `params.a - 1` a difference.

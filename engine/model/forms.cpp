@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <charconv>
 #include <cmath>
 
@@ -209,6 +210,25 @@ const Form& env_form() {
       .pattern = "^(?!DLFLOW_(?!STALL_TIMEOUT$|COLLECTIVES$))[A-Za-z_][A-Za-z0-9_]*$",
       .accepts = is_env,
       .advice = advice_on_env};
+  return form;
+}
+
+const Form& mail_form() {
+  static const Form form = {.what = "an address of mail",
+                            .examples = "ann@example.org, or ann for a user of this machine",
+                            .pattern = "^[A-Za-z0-9_.+][A-Za-z0-9_.+@-]*$",
+                            .accepts = [](std::string_view text) {
+                              constexpr std::string_view kOthers = "_.+";
+                              const auto is_plain = [&](char c) {
+                                return std::isalnum(static_cast<unsigned char>(c)) != 0 ||
+                                       kOthers.find(c) != kOthers.npos;
+                              };
+                              return !text.empty() &&
+                                     is_plain(text.front()) &&  // no option of the mail program
+                                     std::all_of(text.begin(), text.end(), [&](char c) {
+                                       return is_plain(c) || c == '@' || c == '-';
+                                     });
+                            }};
   return form;
 }
 

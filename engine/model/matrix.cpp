@@ -143,6 +143,14 @@ std::vector<Json> axis_values(const Matrix& matrix, const std::string& axis) {
   return values;
 }
 
+std::vector<std::string> axis_keys(const Matrix& matrix, const std::string& axis) {
+  const std::vector<Json> values = axis_values(matrix, axis);
+  std::vector<std::string> keys;
+  if (values.empty() || !values.front().is_object()) return keys;
+  for (const auto& [key, value] : values.front().items()) keys.push_back(key);
+  return keys;
+}
+
 size_t max_elements(const Matrix& matrix) {
   size_t count = matrix.axes.empty() ? 0 : 1;
   for (const size_t size : places_of(matrix).sizes) {

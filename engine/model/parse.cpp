@@ -58,6 +58,7 @@ class WorkflowReader {
     read_params(root, set);
     read_images(root);
     read_track(root);
+    read_notify(root);
     read_steps(root);
     return std::move(workflow_);
   }
@@ -196,6 +197,26 @@ class WorkflowReader {
                        .mlflow = value->value("mlflow", ""),
                        .wandb = value->value("wandb", "") == "offline",
                        .openmetrics = value->value("openmetrics", "")};
+  }
+
+  void read_notify(const YamlNode& root) {
+    const auto value = value_of(root, "notify");
+    if (!value || !value->is_object()) return;
+    Notifications& notify = workflow_.notify;
+    using enum Notifications::Event;
+    for (const Notifications::Event event : {End, Failure, NoProgress}) {
+      const Json& on = value->at("on");
+      if (std::find(on.begin(), on.end(), name(event)) != on.end()) notify.on.insert(event);
+    }
+    notify.command = value->value("command", std::vector<std::string>());
+    const Json mail = value->value("mail", Json::array());
+    for (const Json& address : mail.is_array() ? mail : Json::array({mail})) {
+      notify.mail.push_back(address);
+    }
+    notify.webhook = value->value("webhook", "");
+    notify.location = find_entry(root, "notify")->value->location;
+    if (!notify.empty()) return;
+    mistakes_.add(notify.location, "notify tells nobody; add command:, mail: or webhook:");
   }
 
   void read_steps(const YamlNode& root) {

@@ -4,8 +4,10 @@
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
+#include <vector>
 
 #include "base/text.h"
+#include "engine/model/step_kinds.h"
 
 namespace dlflow {
 namespace {
@@ -29,6 +31,7 @@ class Linker {
         if (axis.source) check_source(step, axis);
       }
     }
+    for (const auto& [step, reference] : axis_references_) check_axis(step, reference);
     report_cycles();
   }
 
@@ -68,6 +71,72 @@ class Linker {
     }
     add_edge(step, {found->second, reference.location});
     if (reference.path[2] == "outputs") check_output(found->second, reference);
+    if (reference.path[2] == "matrix") axis_references_.push_back({found->second, reference});
+  }
+
+  /// What a step selects one of: the steps that it refers to there; nothing if it selects nothing,
+  /// or what it has is wrong.
+  std::vector<size_t> selected_from(size_t step) const {
+    std::vector<size_t> steps;
+    const StepKind* kind = find_step_kind(steps_[step].step.uses);
+    if (kind == nullptr || kind->selects_from.empty()) return steps;
+    const Json from = steps_[step].step.with.source().value(kind->selects_from, Json());
+    const Template text(from);
+    for (const Reference& reference : text.references()) {
+      if (reference.path[0] != "steps") continue;
+      const auto found = numbers_.find(reference.path[1]);
+      if (found != numbers_.end()) steps.push_back(found->second);
+    }
+    return steps;
+  }
+
+  /// The steps whose axes steps.NAME.matrix has, NAME itself and those that it selects from: in a
+  /// file without cycles.
+  std::vector<size_t> steps_with_axes_of(size_t step) const {
+    std::vector<size_t> all = {step};
+    for (size_t next = 0; next < all.size(); ++next) {
+      for (const size_t from : selected_from(all[next])) {
+        if (std::find(all.begin(), all.end(), from) == all.end()) all.push_back(from);
+      }
+    }
+    return all;
+  }
+
+  void check_axis(size_t step, const Reference& reference) {
+    const std::string& axis = reference.path[3];
+    std::vector<std::string> axes;
+    for (const size_t other : steps_with_axes_of(step)) {
+      const ParsedStep& parsed = steps_[other];
+      if (parsed.matrix_is_wrong) return;
+      const std::vector<std::string> names = axis_names(parsed.step.matrix);
+      if (std::find(names.begin(), names.end(), axis) != names.end()) {
+        return check_key_of_axis(parsed.step.matrix, reference);
+      }
+      axes.insert(axes.end(), names.begin(), names.end());
+    }
+    const bool selects = !selected_from(step).empty();
+    mistakes_.add(
+        reference.location,
+        axes.empty()
+            ? to_string(reference) + " has no value, since " + title(step) +
+                  (selects ? " selects from steps without a matrix" : " has no matrix")
+            : title(step) + " has no axis '" + axis + "'" + mistakes_.advice_or_list(axis, axes));
+  }
+
+  void check_key_of_axis(const Matrix& matrix, const Reference& reference) {
+    if (reference.path.size() < 5) return;
+    const std::string& axis = reference.path[3];
+    const std::string& key = reference.path[4];
+    for (const MatrixAxis& known : matrix.axes) {
+      if (known.name == axis && known.source) return;  // nobody knows its values yet
+    }
+    const std::vector<std::string> keys = axis_keys(matrix, axis);
+    if (std::find(keys.begin(), keys.end(), key) != keys.end()) return;
+    mistakes_.add(reference.location, keys.empty() ? "the values of axis '" + axis +
+                                                         "' are no mappings; write steps." +
+                                                         reference.path[1] + ".matrix." + axis
+                                                   : "axis '" + axis + "' has no key '" + key +
+                                                         "'" + mistakes_.advice_or_list(key, keys));
   }
 
   /// A list is what one job of a command leaves.
@@ -155,6 +224,7 @@ class Linker {
   std::vector<std::string> names_;
   std::unordered_map<std::string, size_t> numbers_;
   std::vector<std::vector<Edge>> edges_;
+  std::vector<std::pair<size_t, Reference>> axis_references_;
   std::unordered_set<size_t> parents_;  // of the step that is being linked
 };
 

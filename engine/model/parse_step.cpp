@@ -112,7 +112,7 @@ class StepReader {
     if (entry == nullptr) return;
     auto matrix = read_matrix(*entry->value, mistakes_, names_, subject_.at("matrix"),
                               surroundings_.allowance, parsed_.references);
-    names_.matrix_is_wrong = !matrix;
+    names_.matrix_is_wrong = parsed_.matrix_is_wrong = !matrix;
     if (!matrix) return;
     parsed_.step.matrix = std::move(*matrix);
     names_.matrix = &parsed_.step.matrix;

@@ -19,7 +19,8 @@ struct Need {
 struct ParsedStep {
   Step step;                          ///< without `needs`
   std::vector<Need> needs;            ///< as given by `needs:`
-  std::vector<Reference> references;  ///< to other steps' outputs and metrics
+  std::vector<Reference> references;  ///< to other steps' outputs, metrics and axes
+  bool matrix_is_wrong = false;       ///< then nobody knows its axes
   /// What others may refer to; nothing if a mistake in the step keeps that from being known.
   std::optional<std::vector<std::string>> outputs;
 };

@@ -315,7 +315,7 @@ StepKind checkpoint_kind() {
   return {
       .name = "checkpoint",
       .description = "Selects one of several checkpoints, verifies and exports it",
-      .version = 2,
+      .version = 3,
       .with = object({
           {"from", either({formed(path_form()), list_of(formed(path_form()), 1)}),
            "Folders of checkpoints, or checkpoints", kRequired},
@@ -334,6 +334,7 @@ StepKind checkpoint_kind() {
       }),
       .outputs = {{"checkpoint", text(), "The folder of the selected checkpoint"},
                   {"export", text(), "The exported file; only with the key export"}},
+      .selects_from = "from",
   };
 }
 

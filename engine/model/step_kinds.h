@@ -41,6 +41,9 @@ struct StepKind {
   /// The key of `with` that lists the files it copies into the run. Its outputs are copies, so no
   /// bundle has them, and its metrics are no results.
   std::string sources = {};
+  /// The key of `with` that holds what it selects one of. It tells which in outputs.json, by
+  /// `from` of the output.
+  std::string selects_from = {};
   std::string model = {};            ///< the key of `with` that names the file of a network
   std::string data = {};             ///< the key that names the folder of a data set
   bool reads_test_split = false;     ///< of it, instead of the training split

@@ -3,9 +3,23 @@
 #include <algorithm>
 #include <cctype>
 
+#include "base/error.h"
+
 namespace dlflow {
 
 std::string kind_name(const Step& step) { return step.uses.empty() ? "run" : step.uses; }
+
+std::string_view name(Notifications::Event event) {
+  switch (event) {
+    case Notifications::Event::End:
+      return "end";
+    case Notifications::Event::Failure:
+      return "failure";
+    case Notifications::Event::NoProgress:
+      return "no-progress";
+  }
+  DLFLOW_CHECK(false);
+}
 
 std::string environment_name(std::string_view prefix, std::string_view key) {
   std::string result(prefix);

@@ -141,6 +141,9 @@ std::vector<std::string> axis_names(const Matrix& matrix);
 /// The values of one axis, those of `include` among them; perhaps some twice.
 std::vector<Json> axis_values(const Matrix& matrix, const std::string& axis);
 
+/// The keys of the values of one axis; none if they are no mappings.
+std::vector<std::string> axis_keys(const Matrix& matrix, const std::string& axis);
+
 /// How many elements there are before `exclude` is applied; SIZE_MAX if there are more than that.
 size_t max_elements(const Matrix& matrix);
 
@@ -224,6 +227,26 @@ struct Trackers {
   bool empty() const { return !tensorboard && mlflow.empty() && !wandb && openmetrics.empty(); }
 };
 
+/// `notify:`: who is told what becomes of a run, and when. Nothing here enters a fingerprint.
+struct Notifications {
+  enum class Event {
+    End,         ///< the run has succeeded or failed
+    Failure,     ///< a job has failed for good
+    NoProgress,  ///< a job is not requeued again, since it has saved nothing new
+  };
+
+  std::set<Event> on;
+  std::vector<std::string> command = {};  ///< argv of a program; empty: none
+  std::vector<std::string> mail = {};     ///< addresses
+  std::string webhook = {};               ///< the secret that has its address; empty: none
+  Location location = {};                 ///< of `notify`
+
+  bool empty() const { return command.empty() && mail.empty() && webhook.empty(); }
+};
+
+/// "end", "failure", "no-progress"
+std::string_view name(Notifications::Event event);
+
 struct Workflow {
   std::string name;
   std::string file;              ///< as the user gave it
@@ -232,6 +255,7 @@ struct Workflow {
   std::vector<Image> images;
   std::vector<Step> steps;  ///< in file order
   Trackers track;
+  Notifications notify;
 };
 
 }  // namespace dlflow

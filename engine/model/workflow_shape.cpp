@@ -196,6 +196,20 @@ Shape track_shape() {
   });
 }
 
+Shape notify_shape() {
+  return object({
+      {"on", list_of(choice({"end", "failure", "no-progress"}), 1),
+       "end: the run has succeeded or failed; failure: a job has failed for good; no-progress: a "
+       "job is not requeued again, since it has saved nothing new",
+       kOptional, Json::array({"end"})},
+      {"command", list_of(text(), 1), "Program and arguments; it has the message in its variables"},
+      {"mail", either({formed(mail_form()), list_of(formed(mail_form()), 1)}),
+       "Addresses; the program `mail` or `sendmail` sends"},
+      {"webhook", formed(secret_form()),
+       "The secret that has the address to which curl posts the message as JSON"},
+  });
+}
+
 }  // namespace
 
 const Shape& resources_shape() {
@@ -233,6 +247,7 @@ const Shape& workflow_shape() {
       scoped(Scope::Steps,
              {"steps", map_of(name_form(), anything()), "The steps, by name", kRequired}),
       scoped(Scope::Params, {"track", track_shape(), "Programs that show what runs report"}),
+      scoped(Scope::Params, {"notify", notify_shape(), "Who is told what becomes of a run"}),
   });
   return shape;
 }

@@ -318,13 +318,40 @@ Plan extended(const Plan& plan, Extension extension) {
 
 bool is_open(const Plan& plan, uint32_t job) { return plan.steps[plan.jobs[job].step].open; }
 
-std::string as_listed(const Matrix& matrix) {
-  std::set<std::string> steps;
+namespace {
+
+/// The steps that have yet to list the values of its axes.
+void add_sources(const Matrix& matrix, std::set<std::string>& steps) {
   for (const MatrixAxis& axis : matrix.axes) {
     if (axis.is_open()) steps.insert("`" + axis.source->step + "`");
   }
+}
+
+std::string as_many_as(const std::set<std::string>& steps) {
   return "as many as " + join(std::vector<std::string>(steps.begin(), steps.end()), " and ") +
          (steps.size() == 1 ? " lists" : " list");
+}
+
+}  // namespace
+
+std::string as_listed(const Matrix& matrix) {
+  std::set<std::string> steps;
+  add_sources(matrix, steps);
+  return as_many_as(steps);
+}
+
+std::string count_of_jobs(const Plan& plan) {
+  size_t known = 0;
+  std::set<std::string> steps;
+  for (uint32_t job = 0; job < plan.jobs.size(); ++job) {
+    if (is_open(plan, job)) {
+      add_sources(plan.workflow.steps[plan.jobs[job].step].matrix, steps);
+    } else {
+      ++known;
+    }
+  }
+  return format_count(known) + (known == 1 ? " job" : " jobs") +
+         (steps.empty() ? "" : " and " + as_many_as(steps));
 }
 
 }  // namespace dlflow

@@ -74,4 +74,7 @@ bool is_open(const Plan& plan, uint32_t job);
 /// In words, of a matrix with an open axis: "as many as `split` lists".
 std::string as_listed(const Matrix& matrix);
 
+/// How many jobs there are, for people: "3 jobs", "2 jobs and as many as `split` lists".
+std::string count_of_jobs(const Plan& plan);
+
 }  // namespace dlflow

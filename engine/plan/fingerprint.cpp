@@ -60,18 +60,18 @@ std::array<const Template*, 4> templates_of(const Step& step) {
   return {&step.run, &step.with, &step.environment, &step.condition};
 }
 
-/// step -> the names of its metrics that `step` refers to.
-Json referenced_metrics(const Step& step) {
-  std::map<std::string, std::set<std::string>> metrics;
-  for (const Template* part : templates_of(step)) {
-    for (const Reference& reference : part->references()) {
+/// step -> the names of its metrics (\p part "metrics") or axes ("matrix") that `step` refers to.
+Json referenced(const Step& step, std::string_view part) {
+  std::map<std::string, std::set<std::string>> names;
+  for (const Template* text : templates_of(step)) {
+    for (const Reference& reference : text->references()) {
       const auto& path = reference.path;
-      if (path.size() >= 4 && path[0] == "steps" && path[2] == "metrics") {
-        metrics[path[1]].insert(path[3]);
+      if (path.size() >= 4 && path[0] == "steps" && path[2] == part) {
+        names[path[1]].insert(path[3]);
       }
     }
   }
-  return Json(metrics);
+  return Json(names);
 }
 
 /// "matrix.fold" -> its value, for what is known in expressions that wait for parents or the run:
@@ -145,8 +145,8 @@ Json seen_output(const Json& output, const std::filesystem::path& directory) {
   return seen;
 }
 
-/// A parent as its child sees it. `referenced` are the metrics that the child refers to, by step.
-Json seen_parent(const ParentResult& parent, bool in_list, const Json& referenced) {
+/// A parent as its child sees it, whose fingerprint_base is `base`.
+Json seen_parent(const ParentResult& parent, bool in_list, const Json& base) {
   Json seen = {{"step", parent.step}};
   if (!parent.element.empty()) seen["element"] = parent.element;
   if (in_list) seen["in_list"] = true;
@@ -158,9 +158,15 @@ Json seen_parent(const ParentResult& parent, bool in_list, const Json& reference
     seen["outputs"][name] = seen_output(output, parent.directory);
   }
   if (parent.outputs.empty()) seen["fingerprint"] = parent.fingerprint;
-  for (const Json& name : referenced.value(parent.step, Json::array())) {
-    seen["metrics"][name] = parent.metrics.value(name.get<std::string>(), Json());
-  }
+  const auto add = [&](const char* part, const Json& values) {
+    const auto names = base.find(part);
+    if (names == base.end()) return;
+    for (const Json& name : names->value(parent.step, Json::array())) {
+      seen[part][name] = values.value(name.get<std::string>(), Json());
+    }
+  };
+  add("metrics", parent.metrics);
+  add("axes", known_axes(parent));
   return seen;
 }
 
@@ -193,8 +199,17 @@ Json fingerprint_base(const Workflow& workflow, const Step& step, const Json& el
   add("checkpoint", checkpoint_json(step.checkpoint));
   add("outputs", Json(step.outputs));
   if (step.launch == Launch::Node) base["launch"] = "node";
-  add("metrics", referenced_metrics(step));
+  add("metrics", referenced(step, "metrics"));
+  add("axes", referenced(step, "matrix"));
   return base;
+}
+
+Json known_axes(const ParentResult& parent) {
+  Json values = parent.element;
+  for (const Json& output : parent.outputs) {
+    if (output.contains("matrix")) values.update(output.at("matrix"));
+  }
+  return values;
 }
 
 bool is_list(size_t num_parents_of_step, const Json& parent_element, const Json& element) {
@@ -206,14 +221,14 @@ std::string fingerprint(std::string_view base, const Json& element,
   Sha256 hash;
   hash.update(base);
   if (parents.empty()) return hash.hex();
-  const Json referenced = Json::parse(base).value("metrics", Json::object());
+  const Json known = Json::parse(base);
   std::map<std::string_view, size_t> parents_of;
   for (const ParentResult& parent : parents) ++parents_of[parent.step];
   for (const ParentResult& parent : parents) {
     const bool leaves_trace = parent.skipped || parent.failed || !parent.outputs.empty();
     if (!leaves_trace && parent.fingerprint.empty()) return "";
     const bool in_list = is_list(parents_of[parent.step], parent.element, element);
-    hash.update("\n").update(seen_parent(parent, in_list, referenced).dump());
+    hash.update("\n").update(seen_parent(parent, in_list, known).dump());
   }
   return hash.hex();
 }

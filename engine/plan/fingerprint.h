@@ -36,9 +36,9 @@ using ContentHashes = std::map<std::string, std::string>;
 /// The part of a fingerprint that is known at plan time: an object with step kind and version,
 /// command, `with`, environment, names of secrets, condition, the values in expressions that wait
 /// for parents, those that reach its environment, image, files, what `require`, `checkpoint` and
-/// `outputs` ask for, the metrics of parents that it refers to. fingerprint_base() in plan.h adds
-/// what the job is called and has. Not in it: walltime, memory, retries, the run directory. Absent
-/// parts are left out. The text of it (dump()) is what fingerprint() takes.
+/// `outputs` ask for, the metrics and axes of parents that it refers to. fingerprint_base() in
+/// plan.h adds what the job is called and has. Not in it: walltime, memory, retries, the run
+/// directory. Absent parts are left out. The text of it (dump()) is what fingerprint() takes.
 /// \param element  values of the matrix axes, {} without a matrix.
 /// \param visible  the parameters that reach its environment, see visible_params().
 /// \param files    what it reads: declared inputs, models, local sources.
@@ -66,6 +66,10 @@ struct ParentResult {
   std::string fingerprint;          ///< JobEvent::fingerprint
 };
 
+/// What steps.NAME.matrix stands for: the values of the axes of a parent, and of one that selected
+/// a result of some element those of that element.
+Json known_axes(const ParentResult& parent);
+
 /// What steps.NAME.outputs.KEY is to a job with the matrix values `element`: a list over all
 /// parents of that step, or the one value of the only parent, which has no matrix, or whose values
 /// are a part of the job's own.
@@ -76,8 +80,8 @@ bool is_list(size_t num_parents_of_step, const Json& parent_element, const Json&
 /// \param base     the text of fingerprint_base (JobSpec::fingerprint_base).
 /// \param element  the job's matrix values.
 /// \param parents  in the order of JobSpec::parents; each counts with its step, its element, how it
-/// is referred to, and names (below its folder), values and hashes of its outputs; of metrics only
-/// those that the step refers to.
+/// is referred to, and names (below its folder), values and hashes of its outputs; of metrics, and
+/// of the axes of what it selected, only those that the step refers to.
 std::string fingerprint(std::string_view base, const Json& element,
                         std::span<const ParentResult> parents);
 

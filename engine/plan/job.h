@@ -156,7 +156,8 @@ struct JobEvent {
   std::string reason;       ///< in words, for people: "exit 3: loss is NaN at step 412"
   std::string fingerprint;  ///< of a succeeded or cached job
   Json outputs;  ///< of a succeeded or cached job: name -> {"value":…, "sha256":…}, of
-                 ///< a file that may be run "executable": true
+                 ///< a file that may be run "executable": true, of what was selected among the
+                 ///< outputs of a parent "matrix": the values of that one's axes
   Json metrics;  ///< of an ended job: summary numbers by name
   std::string reused_from;  ///< of a cached job: the folder of the job whose outputs it takes
   int failed_tries = 0;     ///< of a job that is tried again: how many of its tries have failed

@@ -19,6 +19,7 @@
 #include "engine/plan/data_identity.h"
 #include "engine/plan/extension.h"
 #include "engine/plan/layout.h"
+#include "engine/plan/notifications.h"
 #include "engine/plan/places.h"
 #include "engine/plan/plan_json.h"
 #include "engine/plan/programs.h"
@@ -221,6 +222,7 @@ void create_run_directory(Plan& plan, const fs::path& runs, Time now, const fs::
   copy_programs(plan, program, folder, temporary / "bin");
   copy_sources(plan, temporary / plan.sources);
   write_file_atomic(temporary / "lock", "");
+  write_notifications(temporary, plan.workflow.notify);
   write_file_atomic(temporary / "workflow.yaml", plan.workflow.text, Durability::Synced);
   write_file_atomic(temporary / "plan.json", frozen_settings(plan).dump(1) + "\n",
                     Durability::Synced);

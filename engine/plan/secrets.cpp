@@ -73,6 +73,28 @@ class Lookup {
   throw_at(workflow, step.locations.at("secrets"), message);
 }
 
+[[noreturn]] void throw_missing_webhook(const Workflow& workflow, const fs::path& own_file) {
+  const std::string& secret = workflow.notify.webhook;
+  throw_at(workflow, workflow.notify.location,
+           "notify.webhook is the secret " + secret + ", which has no value: `export " + secret +
+               "=https://…` first" +
+               (own_file.empty() ? ""
+                                 : ", or add a line " + secret + "=https://… to " +
+                                       own_file.string() + " (chmod 600)"));
+}
+
+bool any_may_run(const Plan& plan, const std::function<bool(uint32_t job)>& may_run) {
+  for (uint32_t job = 0; job < plan.jobs.size(); ++job) {
+    if (may_run(job)) return true;
+  }
+  return false;
+}
+
+bool is_web_address(std::string_view text) {
+  const bool has_scheme = text.starts_with("https://") || text.starts_with("http://");
+  return has_scheme && text.find_first_of("\"\\ \t") == text.npos;
+}
+
 }  // namespace
 
 fs::path secrets_file(const fs::path& run_directory) { return run_directory / "secrets"; }
@@ -101,6 +123,18 @@ Secrets find_secrets(const Plan& plan, const std::function<bool(uint32_t job)>& 
       }
     }
     if (!missing.empty()) throw_missing(plan.workflow, step, missing, sources.own_file);
+  }
+  if (const std::string& webhook = plan.workflow.notify.webhook; !webhook.empty()) {
+    const auto address = lookup.find(webhook);
+    if (!address && any_may_run(plan, may_run)) {
+      throw_missing_webhook(plan.workflow, sources.own_file);
+    }
+    if (address && !is_web_address(*address)) {
+      throw_at(
+          plan.workflow, plan.workflow.notify.location,
+          "the secret " + webhook + " of notify.webhook is no address; it begins with https://");
+    }
+    if (address) secrets.emplace(webhook, *address);
   }
   return secrets;
 }

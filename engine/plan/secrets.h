@@ -26,9 +26,9 @@ struct SecretSources {
 /// RUN/secrets if there is a run.
 SecretSources secret_sources(const std::filesystem::path& run_directory = {});
 
-/// The secrets of the steps with a job for which `may_run` is true. Throws Error{InvalidInput} for
-/// one that has no value, naming the step and the ways to give it; as read_private_file and
-/// check_secret.
+/// The secrets of the steps with a job for which `may_run` is true, and that of `notify:`. Throws
+/// Error{InvalidInput} for one that has no value, naming the step and the ways to give it; as
+/// read_private_file and check_secret.
 Secrets find_secrets(const Plan& plan, const std::function<bool(uint32_t job)>& may_run,
                      const SecretSources& sources);
 

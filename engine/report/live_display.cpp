@@ -10,16 +10,12 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "engine/model/step_kinds.h"
+#include "engine/plan/extension.h"
 #include "engine/report/again_text.h"
 #include "engine/report/describe.h"
 
 namespace dlflow {
 namespace {
-
-std::string count_of_jobs(const Plan& plan) {
-  const size_t jobs = plan.jobs.size();
-  return format_count(jobs) + (jobs == 1 ? " job" : " jobs");
-}
 
 /// `path` as people would type it from here.
 std::string from_here(const std::filesystem::path& path) {

@@ -78,7 +78,21 @@ ParentResult read_parent(const JobSpec& spec, const ParentRef& parent) {
                   (state ? "" : "; `dlflow resubmit " + spec.run + "` runs it again"));
 }
 
+/// The first names of a steps reference are no part of the value's own.
+constexpr size_t kAxis = 3;
+
+Json axis_value(const ParentResult& parent, const Reference& reference) {
+  const Json values = known_axes(parent);
+  if (values.contains(reference.path[kAxis])) return value_in(values, reference, kAxis);
+  throw Error(Errc::InvalidInput,
+              to_string(reference) + ": step '" + parent.step + "' selected a result " +
+                  (values.empty() ? "of no element of a matrix"
+                                  : "of " + element_label(values) + ", which has no axis '" +
+                                        reference.path[kAxis] + "'"));
+}
+
 Json value_of(const ParentResult& parent, const Reference& reference) {
+  if (reference.path[2] == "matrix") return axis_value(parent, reference);
   const bool metric = reference.path[2] == "metrics";
   const std::string& key = reference.path[3];
   const Json& values = metric ? parent.metrics : parent.outputs;
@@ -130,7 +144,7 @@ Inputs judge(const std::vector<Reference>& references, const JobSpec& spec,
 
 Json parent_value(const Reference& reference, const Json& element,
                   const std::vector<ParentResult>& parents) {
-  DLFLOW_CHECK(reference.path.size() == 4);
+  DLFLOW_CHECK(reference.path.size() >= 4);
   std::vector<const ParentResult*> of_step;
   for (const ParentResult& parent : parents) {
     if (parent.step == reference.path[1]) of_step.push_back(&parent);

@@ -27,9 +27,9 @@ bool have_ended(const std::vector<ParentRef>& parents);
 Inputs judge(const std::vector<Reference>& references, const JobSpec& spec,
              const std::vector<ParentResult>& parents);
 
-/// The value of steps.NAME.outputs.KEY or steps.NAME.metrics.KEY: of the one parent of that step,
-/// or the list over all of them that left something, see is_list(). Throws Error{InvalidInput}
-/// naming the keys there are.
+/// The value of steps.NAME.outputs.KEY, steps.NAME.metrics.KEY or steps.NAME.matrix.AXIS (see
+/// known_axes()): of the one parent of that step, or the list over all of them that left something,
+/// see is_list(). Throws Error{InvalidInput} naming the keys there are.
 Json parent_value(const Reference& reference, const Json& element,
                   const std::vector<ParentResult>& parents);
 

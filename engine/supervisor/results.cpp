@@ -121,6 +121,7 @@ class Collector {
     if (place && !fs::is_directory(place->now) && is_executable(place->now)) {
       entry["executable"] = true;
     }
+    if (detailed && given.contains("from")) entry["from"] = given.at("from");
     outputs_.values[name] = std::move(entry);
   }
 
@@ -282,6 +283,21 @@ void link_outputs(const JobSpec& spec, const AttemptFiles& files) {
 }
 
 }  // namespace
+
+void name_elements(Json& outputs, const std::vector<ParentResult>& parents) {
+  for (Json& output : outputs) {
+    const auto from = output.find("from");
+    if (from == output.end()) continue;
+    for (const ParentResult& parent : parents) {
+      const bool is_of = std::any_of(parent.outputs.begin(), parent.outputs.end(),
+                                     [&](const Json& left) { return left.at("value") == *from; });
+      if (!is_of) continue;
+      output["matrix"] = known_axes(parent);
+      break;
+    }
+    output.erase("from");
+  }
+}
 
 void redact_reports(const AttemptFiles& files, const Redactor& redactor) {
   replace_file(files.metrics(), redactor, redacted_lines);

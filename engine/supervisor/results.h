@@ -5,8 +5,10 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/json.h"
+#include "engine/plan/fingerprint.h"
 #include "engine/plan/job.h"
 #include "engine/plan/published.h"
 #include "engine/supervisor/launch.h"
@@ -38,6 +40,10 @@ struct Outputs {
 /// Error{InvalidInput} naming a declared output that is not there, a link that leads elsewhere or
 /// nowhere, and what is neither file nor folder.
 Outputs collect_outputs(const JobSpec& spec, const AttemptFiles& files);
+
+/// Puts the values of the axes of a parent (`matrix`) in the place of `from` in `outputs`, which
+/// tells which output of a parent was selected. What is of no parent has none.
+void name_elements(Json& outputs, const std::vector<ParentResult>& parents);
 
 /// The publication of outputs that were put into the pass's folders; `values` as JobEvent::outputs.
 Publication publication_of(const JobSpec& spec, const AttemptFiles& files, const Json& values);

@@ -236,6 +236,7 @@ Json outputs_here(const Json& outputs, const JobSpec& spec) {
       const fs::path path = place_below(spec.job_directory, output.at("path").get<std::string>());
       here[name] = {{"value", path.string()}, {"sha256", output.at("sha256")}};
       if (output.value("executable", false)) here[name]["executable"] = true;
+      if (output.contains("matrix")) here[name]["matrix"] = output.at("matrix");
     } else if (lies_elsewhere(output.at("value"))) {
       throw Error(Errc::Corrupt, "a shared result has '" + name + "' elsewhere");
     } else {

@@ -81,7 +81,7 @@ class Pass {
   bool is_ours() const;
   bool may_be_ours() const;
   WatchOptions watch_options(const RankPlan& ranks) const;
-  JobEvent succeeded(const std::string& fingerprint);
+  JobEvent succeeded(const std::string& fingerprint, const std::vector<ParentResult>& parents);
   JobEvent reused(SharedResult known, const std::string& fingerprint);
   void take_back_fingerprint(JobEvent& end, const InputProof& proof) const;
   JobEvent end_or_next_try(JobEvent end) const;
@@ -206,7 +206,7 @@ JobEvent Pass::execute() {
   const bool well = watched.exit.code == 0 && !ran_out_of_memory(options_, before) &&
                     !ends_on_request(spec_, watched);
   JobEvent end =
-      well ? succeeded(fingerprint) : ending_of(spec_, files_, options_, before, watched);
+      well ? succeeded(fingerprint, parents) : ending_of(spec_, files_, options_, before, watched);
   take_back_fingerprint(end, proof);
   end.used = watched.used;
   end.used->energy_joules = joules_between(before.energy, read_energy());
@@ -257,7 +257,7 @@ Watched Pass::run_program(Command& command, const RankPlan& ranks, bool has_secr
   return watched;
 }
 
-JobEvent Pass::succeeded(const std::string& fingerprint) {
+JobEvent Pass::succeeded(const std::string& fingerprint, const std::vector<ParentResult>& parents) {
   JobEvent end;
   end.exit = 0;
   try {
@@ -265,6 +265,7 @@ JobEvent Pass::succeeded(const std::string& fingerprint) {
     check_requirements(spec_, end.metrics, files_);
     Outputs outputs = collect_outputs(spec_, files_);
     end.outputs = std::move(outputs.values);
+    name_elements(end.outputs, parents);
     publication_ = std::move(outputs.publication);
   } catch (const std::exception& error) {
     end.state = JobState::Failed;  // with the exit status and the metrics

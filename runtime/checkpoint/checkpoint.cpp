@@ -181,8 +181,8 @@ void prune(const fs::path& folder, const fs::path& newest, size_t keep) {
     const auto step = read_manifest(*at).info.best;
     if (step) best.insert(checkpoint_folder(folder, *step));
   }
-  for (const fs::path& old : std::ranges::subrange(at, folders.end())) {
-    if (!best.contains(old)) remove_checkpoint(old);
+  for (; at != folders.end(); ++at) {
+    if (!best.contains(*at)) remove_checkpoint(*at);
   }
 }
 

@@ -1,6 +1,7 @@
 #include "runtime/generate/generation.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/error.h"
 #include "base/random.h"
@@ -29,6 +30,13 @@ class Reader {
   std::vector<uint32_t> text_;
 };
 
+/// A network that diverged has none.
+void require_numbers(std::span<const float> scores) {
+  if (std::ranges::all_of(scores, [](float score) { return std::isfinite(score); })) return;
+  throw Error(Errc::InvalidInput,
+              "the network gives scores that are NaN or infinite; choose another checkpoint");
+}
+
 }  // namespace
 
 GeneratedText generate(TokenNetwork& network, std::span<const uint32_t> prompt,
@@ -49,6 +57,7 @@ GeneratedText generate(TokenNetwork& network, std::span<const uint32_t> prompt,
   const size_t known = std::min(options.vocabulary, network.vocabulary());
   GeneratedText text;
   while (text.tokens.size() < options.max_tokens) {
+    require_numbers(scores);
     const uint32_t token =
         choose_token(scores.first(known), options.sampling, double(random.uniform()));
     text.ended = token == options.end_of_text;

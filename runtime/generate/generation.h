@@ -27,7 +27,7 @@ struct GeneratedText {
 /// Text number `sample`, that follows `prompt`: the same for the same weights, options and number.
 /// When the network has no place left, it goes on with the last half of the places, as if the text
 /// began there. Throws Error{InvalidInput} if the prompt has a token that the network does not
-/// know.
+/// know, or its scores are no numbers.
 GeneratedText generate(TokenNetwork& network, std::span<const uint32_t> prompt,
                        const GenerationOptions& options, uint32_t sample);
 

@@ -17,7 +17,7 @@ using TensorReader = std::function<std::vector<float>(const std::string& name, s
 /// A decoder-only language model that reads one token after the other. Attention keeps the keys and
 /// values of the tokens before, so that a token costs one pass over the weights, however many there
 /// were. fp32, by kernels of its own; scores differ from those of Network by rounding alone. The
-/// same tokens give the same bits for any number of threads, on any processor.
+/// same tokens give the same bits for any number of threads.
 class TokenNetwork {
  public:
   /// Throws Error{InvalidInput} naming the layer that it cannot compute token by token: attention

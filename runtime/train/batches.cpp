@@ -42,7 +42,7 @@ LoaderOptions Batches::loader_options(const Normalization& normalization,
   options.order = order_.get();
   options.class_shares = job_.settings.class_shares;
   options.augmentation = job_.settings.augmentation;
-  options.num_classes = uint32_t(job_.model.num_classes());
+  if (options.augmentation.mixes()) options.num_classes = uint32_t(job_.model.num_classes());
   options.normalization = normalization;
   options.prefetch = setup.computes ? job_.prefetch : 0;
   options.images = cache_ ? &cache_->training() : job_.images.get();

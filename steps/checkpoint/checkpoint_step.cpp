@@ -35,7 +35,8 @@ struct Request {
 
 struct Candidates {
   std::vector<fs::path> folders;
-  std::vector<CheckpointInfo> infos;  ///< in the same order
+  std::vector<fs::path> from;         ///< in the same order: the entry of `from:` that it is of
+  std::vector<CheckpointInfo> infos;  ///< likewise
 };
 
 std::vector<fs::path> paths_from(const Json& from) {
@@ -88,6 +89,7 @@ Candidates find_candidates(const Request& request) {
         candidates.infos.push_back(request.verify ? runtime::verify_checkpoint(folder)
                                                   : runtime::read_checkpoint_info(folder));
         candidates.folders.push_back(folder);
+        candidates.from.push_back(from);
       } catch (const Error& error) {
         ++num_rejected;
         std::printf("passed over: %s\n", error.what());
@@ -105,7 +107,8 @@ Candidates find_candidates(const Request& request) {
   return candidates;
 }
 
-void publish(const fs::path& chosen, const StepEnvironment& environment,
+/// \param from  the entry of `from:` that has it, which tells whose it is.
+void publish(const fs::path& chosen, const fs::path& from, const StepEnvironment& environment,
              std::optional<ExportFormat> exported) {
   const fs::path folder = environment.outputs / "checkpoint";
   remove_tree(folder);  // of an earlier pass
@@ -113,7 +116,7 @@ void publish(const fs::path& chosen, const StepEnvironment& environment,
   for (const auto& entry : fs::directory_iterator(chosen)) {
     place_file(entry.path(), folder / entry.path().filename());
   }
-  Json outputs = {{"checkpoint", "checkpoint"}};
+  Json outputs = {{"checkpoint", {{"value", "checkpoint"}, {"from", from.string()}}}};
   if (exported) {
     const std::string name = export_name(*exported);
     const fs::path file = environment.outputs / name;
@@ -164,7 +167,7 @@ int choose_and_publish() {
   const CheckpointInfo info =
       request.verify ? candidates.infos[index] : runtime::verify_checkpoint(chosen);
 
-  publish(chosen, environment, request.exported);
+  publish(chosen, candidates.from[index], environment, request.exported);
   write_summary(environment, summary_of(info));
   std::printf("chose %s among %zu: %s\n", chosen.c_str(), candidates.folders.size(),
               reason(selection, info).c_str());

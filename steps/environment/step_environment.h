@@ -23,7 +23,8 @@ StepEnvironment read_step_environment();
 /// The value of the variable `name`; empty if it is not set.
 std::string environment_variable(const char* name);
 
-/// Writes outputs.json: output name -> value or {"value":…, "sha256":…}.
+/// Writes outputs.json: output name -> value or {"value":…, "sha256":…, "from":…}, the last of what
+/// was selected among the outputs of parents.
 void write_outputs(const StepEnvironment& environment, const Json& outputs);
 
 /// Writes the summary, one flat object of numbers.

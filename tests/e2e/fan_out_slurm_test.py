@@ -43,7 +43,7 @@ class FanOutOnSlurm(ChainCase):
     def test_a_job_submits_what_it_has_listed(self):
         self.fan()
         out, _ = self.dlflow("run", "w.yaml", "--profile", "alpha", "--dry-run")
-        self.assertIn("as many as `split` lists", out)
+        self.assertIn("3 jobs and as many as `split` lists", out)
         run = self.submit()
         self.assertIn("as many as `split` lists, and then submits", self.reason(run, "work"))
         self.assertEqual(self.states(run)["work[part=?]"], "planned")

@@ -56,7 +56,7 @@ class FanOut(Case):
         out, _ = self.dlflow("validate", "fan.yaml")
         out, _ = self.dlflow("run", "fan.yaml", "--dry-run")
         self.assertIn("work[part=?]", out)
-        self.assertIn("as many as `split` lists", out)
+        self.assertIn("3 jobs and as many as `split` lists", out)
         run = self.run_json("fan.yaml")["run"]
         self.assertEqual(self.work(run), {f"work[part={value}]": "succeeded" for value in ["a", "b", "3", "true"]})
         self.assertEqual(self.states(run)["merge"], "succeeded")

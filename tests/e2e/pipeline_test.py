@@ -61,6 +61,22 @@ class Pipeline(Case):
         again = self.run_json("w.yaml")["run"]
         self.assertEqual(set(self.states(again).values()), {"cached"})
 
+    def test_what_follows_a_selection_knows_the_parameters_of_the_selected_element(self):
+        text = (self.folder / "w.yaml").read_text().replace("lr: 0.05", "lr: ${{ matrix.lr }}")
+        text = text.replace("uses: train\n", "uses: train\n    matrix: {lr: '${{ params.rates }}'}\n")
+        tell = """
+  tell:
+    run: [sh, -c, 'echo $0 > $DLFLOW_OUTPUTS/lr', "${{ steps.best.matrix.lr }}"]
+    outputs: {lr: lr}
+"""
+        self.write("sweep.yaml", text.replace("epochs: 2", "epochs: 1, rates: [0.05, 1e-7]").rstrip() + tell)
+        first = self.run_json("sweep.yaml", timeout=150)["run"]
+        again = self.run_json("sweep.yaml", "--force", "tell")["run"]
+        self.assertEqual(self.states(again)["best"], "cached")
+        for run in (first, again):
+            told = self.folder / "dlflow-runs" / run / "steps/tell/outputs/lr"
+            self.assertEqual(told.read_text(), "0.05\n")
+
     def test_ctrl_c_during_training_and_resume_gives_the_same_bits(self):
         arguments = ["--set", "model=lenet", "--set", "epochs=3"]
         whole = self.run_json("w.yaml", *arguments, "--force", "train", timeout=150)["run"]

@@ -173,7 +173,7 @@ class Generate(TrainingCase):
                                 ({"prompt": 3}, "with: 'prompt' must be a text"),
                                 ({"max_tokens": 0}, "'max_tokens'"),
                                 ({"tempreature": 1}, "tempreature"),
-                                ({"tokenizer": str(self.bytes / "train.dlset")}, "is not a tokenizer of SentencePiece")):
+                                ({"tokenizer": str(self.bytes / "train.dlset")}, "is not a tokenizer of SentencePiece" if HAS_PAIRS else "built without SentencePiece")):
             with self.subTest(settings):
                 self.generate(self.trained, error=error, **settings)
 

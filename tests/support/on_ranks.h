@@ -1,5 +1,9 @@
 #pragma once
 
+#ifdef _OPENMP
+#include <omp.h>
+#endif
+
 #include <exception>
 #include <functional>
 #include <thread>
@@ -10,9 +14,10 @@
 
 namespace dlflow::test {
 
-/// Runs `work(communicator)` on every rank of `group`, each in a thread of its own, and returns
-/// what each rank returned. Rethrows what the lowest failed rank threw once all have ended.
-/// Catch2 assertions belong on the test's own thread: return values and check them there.
+/// Runs `work(communicator)` on every rank of `group`, each in a thread of its own that computes
+/// alone, and returns what each rank returned. Rethrows what the lowest failed rank threw once all
+/// have ended. Catch2 assertions belong on the test's own thread: return values and check them
+/// there.
 template <typename Work>
 auto on_ranks(runtime::ThreadGroup& group, int num_ranks, Work work) {
   using Result = std::invoke_result_t<Work, runtime::Communicator&>;
@@ -22,6 +27,9 @@ auto on_ranks(runtime::ThreadGroup& group, int num_ranks, Work work) {
     std::vector<std::jthread> threads;
     for (int rank = 0; rank < num_ranks; ++rank) {
       threads.emplace_back([&, rank] {
+#ifdef _OPENMP
+        omp_set_num_threads(1);  // else the teams of all ranks wait for the same cores, and spin
+#endif
         try {
           results[rank] = work(group.communicator(rank));
         } catch (...) {

@@ -5,10 +5,12 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "engine/plan/extension.h"
+#include "engine/plan/notifications.h"
 #include "engine/plan/places.h"
 #include "engine/plan/run_directory.h"
 #include "engine/run/chain/login_jobs.h"
 #include "engine/run/chain/preview.h"
+#include "engine/run/notify.h"
 
 namespace dlflow {
 namespace {
@@ -104,12 +106,16 @@ std::string partitions_of(const Plan& plan) {
   return (names.size() == 1 ? ", partition " : ", partitions ") + join(names, ", ");
 }
 
+/// Of a run that leaves no job to a node: all were reused, or ran here.
+void tell_end(const std::filesystem::path& run_directory) {
+  if (!read_notifications(run_directory)) return;
+  if (const auto news = end_on_record(load_run(run_directory))) tell_aside(run_directory, *news);
+}
+
 }  // namespace
 
 std::string ChainVerbs::announcement(const Plan& plan) const {
-  return plan.run + "  " + std::to_string(plan.jobs.size()) +
-         (plan.jobs.size() == 1 ? " job on " : " jobs on ") + plan.profile.name +
-         partitions_of(plan);
+  return plan.run + "  " + count_of_jobs(plan) + " on " + plan.profile.name + partitions_of(plan);
 }
 
 std::vector<PreviewedBatch> ChainVerbs::preview(const Plan& plan) {
@@ -121,6 +127,7 @@ Outcome ChainVerbs::submit(const std::filesystem::path& run_directory, const Pla
   outcome.chain = submit_chain(run_directory, again, services_);
   outcome.interrupted = outcome.chain->interrupted;
   outcome.state = services_.store.status(run_directory.string()).state;
+  tell_end(run_directory);
   return outcome;
 }
 

@@ -5,6 +5,7 @@
 
 #include <cstdio>
 #include <exception>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -13,9 +14,11 @@
 #include "base/error.h"
 #include "base/temporary_folder.h"
 #include "engine/batch/batch_file.h"
+#include "engine/plan/notifications.h"
 #include "engine/plan/run_directory.h"
 #include "engine/run/batch_systems.h"
 #include "engine/run/chain/chain.h"
+#include "engine/run/notify.h"
 #include "engine/store/store.h"
 
 namespace dlflow {
@@ -51,7 +54,56 @@ void submit(const fs::path& run_directory) {
   std::fprintf(stderr, "%zu jobs submitted, as listed\n", jobs);
 }
 
+/// How the newest attempt of a job has ended; nothing if it goes on, or did not begin.
+std::optional<JobEvent> end_of(const JobSpec& spec) {
+  const std::vector<int> numbers = attempts(spec.job_directory);
+  if (numbers.empty()) return std::nullopt;
+  std::optional<JobEvent> last;
+  for (JobEvent& event : attempt_events(spec.job_directory, spec.job, numbers.back())) {
+    if (event.state) last = std::move(event);
+  }
+  return last && is_final(*last->state) ? last : std::nullopt;
+}
+
+void tell_if_new(const fs::path& run_directory, const Notifications& notify,
+                 const std::string& address, const std::optional<News>& news) {
+  if (!news) return;
+  const auto record = claim_news(run_directory, notify, *news);
+  if (!record) return;
+  for (const std::string& warning : tell(*record, address)) {
+    std::fprintf(stderr, "%s\n", warning.c_str());
+  }
+}
+
+/// \param attempts  of one task, at least one.
+void tell_what_ended(const std::vector<BatchTask>& attempts, const Notifications& notify) {
+  // First, since who sees that the run has succeeded removes the secrets.
+  const fs::path& run_directory = attempts.front().spec.run_directory;
+  const std::string address = webhook_address(run_directory, notify);
+  bool any_ended = false;
+  for (const BatchTask& attempt : attempts) {
+    const JobSpec& spec = attempt.spec;
+    const auto end = end_of(spec);
+    if (!end) continue;
+    any_ended = true;
+    tell_if_new(run_directory, notify, address,
+                news_of(notify, spec.run, *end, spec.allow_failure));
+  }
+  if (!any_ended || !notify.on.contains(Notifications::Event::End)) return;
+  tell_if_new(run_directory, notify, address, end_on_record(load_run(run_directory)));
+}
+
 }  // namespace
+
+void tell_what_ended(const fs::path& batch_file, uint32_t batch, uint32_t task) {
+  try {
+    const fs::path run_directory = batch_file.parent_path().parent_path();  // RUN/batches/…
+    const auto notify = read_notifications(run_directory);
+    if (notify) tell_what_ended(attempts_of_task(batch_file, batch, task), *notify);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "warning: nobody was told what has ended: %s\n", error.what());
+  }
+}
 
 void submit_what_was_listed(const fs::path& batch_file, uint32_t batch, uint32_t task) {
   try {

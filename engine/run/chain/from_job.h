@@ -11,4 +11,9 @@ namespace dlflow {
 /// done well.
 void submit_what_was_listed(const std::filesystem::path& batch_file, uint32_t batch, uint32_t task);
 
+/// On the node of a job after its pass: tells what has ended with it, the run perhaps, to those
+/// whom `notify:` names; see engine/run/notify.h. Takes up to kTellLimit. What cannot be told is
+/// printed to standard error, the log of the job, and changes nothing.
+void tell_what_ended(const std::filesystem::path& batch_file, uint32_t batch, uint32_t task);
+
 }  // namespace dlflow

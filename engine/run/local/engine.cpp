@@ -8,11 +8,13 @@
 #include "base/error.h"
 #include "base/fault.h"
 #include "engine/plan/extension.h"
+#include "engine/plan/notifications.h"
 #include "engine/plan/retry.h"
 #include "engine/plan/run_directory.h"
 #include "engine/plan/secrets.h"
 #include "engine/run/again.h"
 #include "engine/run/cancel_request.h"
+#include "engine/run/notify.h"
 #include "engine/run/restore.h"
 
 namespace dlflow {
@@ -112,6 +114,7 @@ RunResult Engine::end() {
   record_.save();
   crash_point("end");
   const RunState state = jobs().run_state();
+  tell_end(state);  // with the address of a webhook, which is a secret
   if (state == RunState::Succeeded) remove_secrets(plan_.directory);
   const Time now = services_.clock.now();
   services_.store.set_run_state(plan_.directory.string(), state, now);
@@ -181,12 +184,42 @@ void Engine::act_on_failure(uint32_t job, const std::string& reason) {
                        "try " + std::to_string(progress.tries + 1) + " of " +
                            std::to_string(step.retry.attempts) +
                            " follows; the last one: " + reason);
-    queue_.push(job, services_.clock.now() + retry_delay(progress.tries));
+    not_before_[job] = services_.clock.now() + retry_delay(progress.tries);
+    queue_.push(job, not_before_.at(job));
     return;
   }
   if (stops_ > 0 && progress.state == JobState::Cancelled) return;  // resuming goes on with it
+  note_failure(job, reason);
   if (!jobs().is_allowed_failure(job) && step.matrix.empty()) failed_ = true;
   block_descendants(job);
+}
+
+/// Those that want to know hear of it now. The first one is also why the run has failed.
+void Engine::note_failure(uint32_t job, const std::string& reason) {
+  const auto notify = read_notifications(plan_.directory);
+  if (!notify) return;
+  JobEvent end = ending_of(jobs()[job]);
+  end.job = plan_.jobs[job].name;
+  end.attempt = jobs()[job].attempt;
+  end.reason = reason;
+  const auto news = news_of(*notify, plan_.run, end, jobs().is_allowed_failure(job));
+  if (news) tell_aside(plan_.directory, *news);
+  const bool counts = is_failure(*end.state) && !jobs().is_allowed_failure(job);
+  if (counts && !failure_) failure_ = std::move(end);
+}
+
+/// Unless somebody ended it who will go on with it.
+void Engine::tell_end(RunState state) const {
+  const bool failed = state == RunState::Failed;
+  if (stops_ > 0 || (!failed && state != RunState::Succeeded)) return;
+  News news{.run = plan_.run, .state = failed ? JobState::Failed : JobState::Succeeded};
+  if (failed && failure_) {
+    news.state = *failure_->state;
+    news.job = failure_->job;
+    news.reason = failure_->reason;
+  }
+  for (uint32_t job = 0; job < jobs().size(); ++job) news.number += jobs()[job].attempt;
+  tell_aside(plan_.directory, news);
 }
 
 /// And opens what may run all the same.
@@ -281,6 +314,7 @@ void Engine::extend(Plan next) {
   take_reused(next, status);
   std::vector<JobProgress> known = progress_of(next, services_.store, status);
   std::map<uint32_t, uint64_t> events_read;
+  std::map<uint32_t, Time> not_before;
   std::map<std::string_view, uint32_t> before;
   for (uint32_t job = 0; job < jobs().size(); ++job) before[plan_.jobs[job].name] = job;
   for (uint32_t job = 0; job < known.size(); ++job) {
@@ -289,8 +323,11 @@ void Engine::extend(Plan next) {
     known[job] = jobs()[same->second];
     const auto read = events_read_.find(same->second);  // also of what waits for its next pass
     if (read != events_read_.end()) events_read[job] = read->second;
+    const auto time = not_before_.find(same->second);
+    if (time != not_before_.end()) not_before[job] = time->second;
   }
   events_read_ = std::move(events_read);
+  not_before_ = std::move(not_before);
   plan_ = std::move(next);
   record_.replace_jobs(std::move(known));
   results_.clear();
@@ -335,10 +372,17 @@ void Engine::settle(uint32_t job) {
     auto known = reusable_result(plan_, job, parents_as_seen(plan_, job, left), services_.store);
     if (known) plan_.reused[job] = std::move(*known);
   }
-  if (!plan_.reused.contains(job)) return queue_.push(job);
+  if (!plan_.reused.contains(job)) return enqueue(job);
   record_.reuse(job);
   looks_for_lists_ |= leaves_lists(plan_, plan_.jobs[job].step);
   act(job);
+}
+
+/// A job that waited for its next try before a list was laid out still does.
+void Engine::enqueue(uint32_t job) {
+  const auto time = not_before_.find(job);
+  if (time == not_before_.end()) return queue_.push(job);
+  queue_.push(job, time->second);
 }
 
 void Engine::start_jobs() {
@@ -348,6 +392,7 @@ void Engine::start_jobs() {
 }
 
 void Engine::start(uint32_t job) {
+  not_before_.erase(job);
   const JobState state = jobs()[job].state;
   if (state == JobState::Planned) {
     record_.submit_anew(job);

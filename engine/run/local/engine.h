@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -60,6 +61,8 @@ class Engine {
 
   void act(uint32_t job, const std::string& reason = "");
   void act_on_failure(uint32_t job, const std::string& reason);
+  void note_failure(uint32_t job, const std::string& reason);
+  void tell_end(RunState state) const;
   void open_if_free(uint32_t job);
   void block_descendants(uint32_t job);
   void look_at_open();
@@ -68,6 +71,7 @@ class Engine {
   bool keeps_active(uint32_t source, const Plan& next) const;
   void give_up_list(const std::string& step, const std::string& reason);
   void settle(uint32_t job);
+  void enqueue(uint32_t job);
   void start_jobs();
   void start(uint32_t job);
   void take(const Update& update);
@@ -86,6 +90,7 @@ class Engine {
   ParentResults results_;
   std::deque<uint32_t> open_;                 // wait for nothing more, not yet settled
   std::vector<bool> was_open_;                // by job
+  std::map<uint32_t, Time> not_before_;       // of jobs that wait for their next try
   StartQueue queue_;                          // to be handed over
   bool looks_for_lists_ = true;               // a step may have left a list that is not laid out
   std::vector<bool> precedes_always_;         // by step
@@ -93,9 +98,10 @@ class Engine {
   std::map<uint32_t, uint64_t> events_read_;  // of recovered attempts, see Submission
   Time last_tick_{};
   Time last_save_{};
-  int stops_ = 0;             // how often we were asked to stop
-  bool interrupted_ = false;  // by a signal
-  bool failed_ = false;       // a job failed for good since this engine began
+  int stops_ = 0;                    // how often we were asked to stop
+  bool interrupted_ = false;         // by a signal
+  std::optional<JobEvent> failure_;  // the first, for those who are told
+  bool failed_ = false;              // a job failed for good since this engine began
 };
 
 }  // namespace dlflow

@@ -1,7 +1,5 @@
 #include "engine/run/local/local_run.h"
 
-#include <unistd.h>
-
 #include <memory>
 #include <utility>
 
@@ -9,6 +7,7 @@
 #include "base/process.h"
 #include "engine/plan/run_directory.h"
 #include "engine/run/cancel_request.h"
+#include "engine/run/detached.h"
 #include "engine/run/local/engine.h"
 #include "engine/run/new_sources.h"
 #include "engine/run/restore.h"
@@ -91,21 +90,6 @@ RunResult resubmit_run(const std::filesystem::path& run_directory, PlanAgain aga
   return engine->run();
 }
 
-namespace {
-
-/// In a child of this process: leaves its session and starts the engine there.
-[[noreturn]] void start_in_new_session(const Command& engine) {
-  ::setsid();
-  try {
-    start(engine);
-  } catch (const std::exception&) {
-    ::_exit(1);
-  }
-  ::_exit(0);
-}
-
-}  // namespace
-
 void detach_run(const std::filesystem::path& run_directory, const RunOptions& options) {
   const std::filesystem::path program = frozen_program(run_directory);
   Command engine;
@@ -114,12 +98,11 @@ void detach_run(const std::filesystem::path& run_directory, const RunOptions& op
   engine.environment = current_environment();
   engine.standard_output = run_directory / "engine.log";
   engine.standard_error = engine.standard_output;
-  const pid_t child = ::fork();
-  if (child < 0) throw_errno("cannot start " + program.string(), errno);
-  if (child == 0) start_in_new_session(engine);
-  if (wait_for(child).code != 0) {
-    throw Error(Errc::Unavailable, "cannot start " + program.string() + "; `dlflow run --resume " +
-                                       run_name(run_directory) + "` runs it in this terminal");
+  try {
+    start_detached(engine);
+  } catch (const Error& error) {
+    throw Error(error.code(), std::string(error.what()) + "; `dlflow run --resume " +
+                                  run_name(run_directory) + "` runs it in this terminal");
   }
 }
 

@@ -29,6 +29,44 @@ TEST_CASE("references are checked where they stand", "[mistakes]") {
         "w.yaml:5:19: error: unknown function 'lenght'; did you mean 'length'?");
 }
 
+TEST_CASE("a step's axes are its own and those of what it selects", "[mistakes]") {
+  const auto after = [](const std::string& expression, const std::string& more = "") {
+    return mistakes_of(
+        "steps:\n"
+        "  train: {run: x, outputs: {m: m}, matrix: {data: [a, b], case: [{w: 1, lr: 2}]}}\n"
+        "  best: {uses: checkpoint, matrix: {data: [a, b]}, with: {from: \"${{ "
+        "steps.train.outputs.m }}\"}}\n"
+        "  best2: {uses: checkpoint, with: {from: \"${{ steps.best.outputs.checkpoint }}\"}}\n"
+        "  one: {run: x, outputs: {m: m}}\n"
+        "  only: {uses: checkpoint, with: {from: \"${{ steps.one.outputs.m }}\"}}\n"
+        "  after: {run: [x, \"${{ " +
+        expression + " }}\"]" + more + "}\n");
+  };
+  for (const char* good :
+       {"steps.best.matrix.data", "steps.best.matrix.case.lr", "steps.train.matrix.data",
+        "steps.best2.matrix.case", "steps.best2.matrix.data"}) {
+    CHECK(after(good) == "");
+  }
+  CHECK(after("steps.best.matrix.cas") ==
+        "w.yaml:7:25: error: step 'best' has no axis 'cas'; did you mean 'case'?");
+  CHECK(after("steps.best.matrix.case.rl") ==
+        "w.yaml:7:25: error: axis 'case' has no key 'rl'; did you mean 'lr'?");
+  CHECK(after("steps.best.matrix.data.x") ==
+        "w.yaml:7:25: error: the values of axis 'data' are no mappings; write "
+        "steps.best.matrix.data");
+  CHECK(after("steps.one.matrix.lr") ==
+        "w.yaml:7:25: error: steps.one.matrix.lr has no value, since step 'one' has no matrix");
+  CHECK(after("steps.only.matrix.lr") ==
+        "w.yaml:7:25: error: steps.only.matrix.lr has no value, since step 'only' selects from "
+        "steps without a matrix");
+  CHECK(after("1", ", resources: {ranks: \"${{ steps.best2.matrix.case.w }}\"}") ==
+        "w.yaml:7:57: error: steps.best2.matrix.case.w has no value yet in resources.ranks of "
+        "step 'after'; use params. and matrix. alone");
+  CHECK(after("1", ", matrix: {w: \"${{ steps.best2.matrix.case }}\"}") ==
+        "w.yaml:7:45: error: matrix.w of step 'after' takes the list that a step leaves as it is; "
+        "write \"${{ steps.NAME.outputs.KEY }}\" and nothing else");
+}
+
 TEST_CASE("an expression inside lines of text is found where it stands", "[mistakes]") {
   CHECK(mistakes_of("steps:\n  a:\n    run: [x]\n    env:\n      A: |\n        one ${{ params.a "
                     "}}\n        two $${{ x }} ${{ params.b }}\n") ==

@@ -256,8 +256,12 @@ TEST_CASE("a malformed expression says where and what to write", "[expression]")
   CHECK(message("${{ steps.a.output.b }}") ==
         "0:12 unknown name 'output' in steps.a.output.b; did you mean 'outputs'?");
   CHECK(message("${{ steps.a.outputs }}") ==
-        "0:4 'steps.a.outputs' is not a whole reference; write steps.NAME.outputs.KEY or "
-        "steps.NAME.metrics.KEY");
+        "0:4 'steps.a.outputs' is not a whole reference; write steps.NAME.outputs.KEY, "
+        "steps.NAME.metrics.KEY or steps.NAME.matrix.AXIS");
+  CHECK(message("${{ steps.a.outputs.b.c }}") ==
+        "0:4 'steps.a.outputs.b.c' is not a whole reference; write steps.NAME.outputs.KEY, "
+        "steps.NAME.metrics.KEY or steps.NAME.matrix.AXIS");
+  CHECK(message("${{ steps.a.matrix.case.model }}") == "");
   CHECK(message("${{ run.name }}") == "0:8 unknown name 'name' in run.name");
   CHECK(message("${{ params.a % 2 }}") ==
         "0:13 unexpected '%' in an expression; the remainder of a / b is a - a // b * b");

@@ -14,7 +14,7 @@ TEST_CASE("an empty file says so", "[yaml]") {
 TEST_CASE("a file that is not a mapping says what it should be", "[yaml]") {
   CHECK(mistakes_of("- a\n") ==
         "w.yaml:1:1: error: a workflow is a mapping with the keys name, params, images, steps, "
-        "track");
+        "track, notify");
   CHECK(mistakes_of("steps: 3") ==
         "w.yaml:1:8: error: steps must be a mapping: a name and a description for each step");
   CHECK(mistakes_of("steps: {}") ==
@@ -62,7 +62,7 @@ TEST_CASE("text that is no YAML says what is expected", "[yaml]") {
         "w.yaml:1:3: error: a key must be a word, or a bracket is never closed");
   CHECK(mistakes_of("a: !secret x\nsteps: {s: {run: x}}") ==
         "w.yaml:1:1: error: unknown key 'a' in the workflow; known: name, params, images, steps, "
-        "track\n"
+        "track, notify\n"
         "w.yaml:1:4: error: the YAML tag '!secret' has no meaning here; remove it");
 }
 

@@ -78,6 +78,14 @@ TEST_CASE("until its list is known, one job stands for all elements of a step", 
   CHECK(job_spec(plan, 2).lists.empty());
 }
 
+TEST_CASE("what stands for elements is no job when jobs are counted", "[extension]") {
+  const Plan plan = plan_of(parsed(kFan));
+  CHECK(count_of_jobs(plan) == "4 jobs and as many as `other` and `split` list");
+  const Plan listed = extended(plan, list_of(1, "split", "parts", {2, 3, 4}));
+  CHECK(count_of_jobs(listed) == "7 jobs and as many as `other` lists");
+  CHECK(count_of_jobs(extended(listed, list_of(2, "other", "l", {5}))) == "8 jobs");
+}
+
 TEST_CASE("an extension changes the number of no job that was known", "[extension]") {
   const Plan plan = plan_of(parsed(kFan));
   const Plan one = extended(plan, list_of(1, "split", "parts", {2, 3}));

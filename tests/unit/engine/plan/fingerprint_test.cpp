@@ -364,6 +364,32 @@ TEST_CASE("a result that hangs on a parent's metric is not reused for another va
   CHECK(with_loss("nothing", 1) == with_loss("nothing", 3));
 }
 
+TEST_CASE("the element that a parent selected counts for a step that refers to its axes",
+          "[fingerprint]") {
+  const auto with_selected = [](const std::string& key, const Json& selected) {
+    const std::string axis = "${{ steps.a.matrix.lr }}";
+    const std::string run = key == "run" ? "[./b, \"" + axis + "\"]" : "./b";
+    const std::string more = key == "env"  ? ", env: {LR: \"" + axis + "\"}"
+                             : key == "if" ? ", if: \"${{ steps.a.matrix.lr > 2 }}\""
+                                           : "";
+    const std::string base = base_of("name: w\nsteps:\n  b: {run: " + run + ", needs: a" + more +
+                                     "}\n  a: {uses: checkpoint, with: {from: \"${{ "
+                                     "steps.t.outputs.m }}\"}}\n  t: {run: x, outputs: {m: m}, "
+                                     "matrix: {lr: [1, 2]}}\n")
+                                 .dump();
+    ParentResult a = parent("a", output("/r/steps/a", "x", "11"));
+    for (Json& left : a.outputs) left["matrix"] = selected;
+    return with_parents({a}, Json::object(), base);
+  };
+  for (const std::string key : {"run", "env", "if"}) {
+    INFO(key);
+    CHECK(with_selected(key, {{"lr", 1}}) != with_selected(key, {{"lr", 2}}));
+    CHECK(with_selected(key, {{"lr", 1}}) == with_selected(key, {{"lr", 1}}));
+    CHECK(with_selected(key, {{"lr", 1}}) == with_selected(key, {{"lr", 1}, {"width", 3}}));
+  }
+  CHECK(with_selected("nothing", {{"lr", 1}}) == with_selected("nothing", {{"lr", 2}}));
+}
+
 TEST_CASE("whether a parent was skipped is in the fingerprint, whatever else it says",
           "[fingerprint]") {
   ParentResult skipped = parent("a", output("/r/steps/a", "x", "11"));

@@ -89,3 +89,23 @@ TEST_CASE("a value that cannot be kept secret is refused, and not told", "[secre
   CHECK(key.find("put such a text into a file") != std::string::npos);
   CHECK(key.find("BEGIN") == std::string::npos);
 }
+
+TEST_CASE("the address of a webhook is a secret of the run, asked for if a job may run",
+          "[secrets]") {
+  Plan told = plan();
+  told.workflow.notify.webhook = "HOOK";
+  told.workflow.notify.location = {2, 9};
+  const auto plot_alone = [](uint32_t job) { return job == 2; };
+  const auto nothing = [](uint32_t) { return false; };
+  CHECK(find_secrets(told, plot_alone, {{"HOOK=https://example.org/x"}}) ==
+        Secrets{{"HOOK", "https://example.org/x"}});
+  CHECK(find_secrets(told, nothing, {{}}).empty());
+  CHECK_THROWS_WITH(find_secrets(told, plot_alone, {{}}),
+                    "/tmp/workflow.yaml:2:9: error: notify.webhook is the secret HOOK, which has "
+                    "no value: `export HOOK=https://…` first");
+  for (const std::string wrong : {"file:///etc/passwd", "https://x\"y", "https://x y"}) {
+    CHECK_THROWS_WITH(find_secrets(told, plot_alone, {{"HOOK=" + wrong}}),
+                      "/tmp/workflow.yaml:2:9: error: the secret HOOK of notify.webhook is no "
+                      "address; it begins with https://");
+  }
+}

@@ -40,6 +40,7 @@ RunStatus status_of(std::vector<JobRow> jobs) {
 /// A plan of as many steps as `status` has jobs, each of which needs the one before.
 Plan plan_of(const RunStatus& status) {
   Plan plan;
+  plan.steps.emplace_back();
   for (const JobRow& job : status.jobs) {
     Step step;
     step.name = job.step;

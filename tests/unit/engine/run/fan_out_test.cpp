@@ -55,6 +55,21 @@ TEST_CASE("an engine that is killed as it lays out a list is followed by one tha
   CHECK(newest_extension(run.directory) == 1);
 }
 
+TEST_CASE("what waits for its next try waits as long although a list is laid out meanwhile",
+          "[fan_out]") {
+  TestRun run(std::string("  flaky: {run: ./flaky, retry: {attempts: 2, on: [failure]}}\n") + kFan);
+  run.backend.fail("flaky");
+  lists(run, "split", "parts", {"a", "b"});
+  std::map<std::string, std::vector<Time>> submitted;
+  run.backend.on_submit = [&](const std::string& job) {
+    submitted[job].push_back(run.clock.now());
+  };
+  CHECK(run.start().state == RunState::Succeeded);
+  REQUIRE(submitted["flaky"].size() == 2);
+  CHECK(submitted["work[part=a]"].at(0) < submitted["flaky"].at(1));
+  CHECK(submitted["flaky"].at(1) - submitted["flaky"].at(0) >= std::chrono::milliseconds(500));
+}
+
 TEST_CASE("a run whose list is not laid out has not succeeded", "[fan_out]") {
   TestRun run(
       "  split: {run: ./split, outputs: {parts: p.json}}\n"

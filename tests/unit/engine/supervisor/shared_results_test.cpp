@@ -73,7 +73,8 @@ TEST_CASE("what one job left is what the next one takes", "[shared_results]") {
   test::TempDir folder;
   make_cache(folder, 02770);
   Job first(folder, "first-1");
-  const JobEvent end = first.trained();
+  JobEvent end = first.trained();
+  end.outputs["model"]["matrix"] = {{"lr", 0.1}};  // as of one that was selected
   REQUIRE(share_result(first.spec, end));
   fs::remove_all(first.spec.run_directory);
 
@@ -88,6 +89,7 @@ TEST_CASE("what one job left is what the next one takes", "[shared_results]") {
   CHECK(taken->outputs.at("sub").at("value") == (here / "outputs/sub").string());
   CHECK(taken->outputs.at("model").at("value") == (here / "checkpoints/step-1").string());
   CHECK(taken->outputs.at("size") == end.outputs.at("size"));
+  CHECK(taken->outputs.at("model").at("matrix") == Json{{"lr", 0.1}});
   CHECK(taken->outputs.at("model").at("sha256") == end.outputs.at("model").at("sha256"));
 }
 

@@ -229,6 +229,46 @@ TEST_CASE("outputs of parents reach the command, a list for all elements of a ma
   CHECK(Json::parse(read_file(job.outputs() / "seen")) == Json{path, path});
 }
 
+TEST_CASE(
+    "what was selected among parents has the values of their axes, also in further selections",
+    "[supervisor]") {
+  Job left("echo x > $DLFLOW_OUTPUTS/f");
+  Job right("echo x > $DLFLOW_OUTPUTS/f");  // the same bytes
+  for (Job* train : {&left, &right}) {
+    train->spec.outputs = {{"f", "f"}};
+    REQUIRE(train->execute().state == JobState::Succeeded);
+  }
+  const auto select_from = [](const Job& of) {
+    const std::string from = (of.spec.job_directory / "outputs" / "f").string();
+    return R"(cp ")" + from + R"(" $DLFLOW_OUTPUTS/f; echo '{"f": {"value": "f", "from": ")" +
+           from + R"("}}' > $DLFLOW_OUTPUTS/outputs.json)";
+  };
+  Job best(select_from(right));
+  best.spec.parents = {{"train", {{"lr", 1}}, left.spec.job_directory},
+                       {"train", {{"lr", 2}}, right.spec.job_directory}};
+  const JobEvent selected = best.execute();
+  REQUIRE(selected.state == JobState::Succeeded);
+  CHECK(selected.outputs.at("f").at("matrix") == Json{{"lr", 2}});
+  CHECK_FALSE(selected.outputs.at("f").contains("from"));
+
+  Job best_of_all(select_from(best));
+  best_of_all.spec.parents = {{"best", {{"data", "a"}}, best.spec.job_directory}};
+  REQUIRE(best_of_all.execute().state == JobState::Succeeded);
+  Job after("");
+  after.spec.run_command = {"sh", "-c", "printf '%s' \"$1\" > $DLFLOW_OUTPUTS/seen", "sh",
+                            "${{ steps.best.matrix.data }} ${{ steps.best.matrix.lr + 1 }}"};
+  after.spec.parents = {{"best", Json::object(), best_of_all.spec.job_directory}};
+  REQUIRE(after.execute().state == JobState::Succeeded);
+  CHECK(read_file(after.outputs() / "seen") == "a 3");
+
+  Job wrong("");
+  wrong.spec.run_command = {"echo", "${{ steps.best.matrix.width }}"};
+  wrong.spec.parents = after.spec.parents;
+  CHECK(wrong.execute().reason ==
+        "${{ steps.best.matrix.width }}: steps.best.matrix.width: step 'best' selected a result of "
+        "data=a,lr=2, which has no axis 'width'");
+}
+
 TEST_CASE("a false condition skips the job, and so does a skipped parent that it uses",
           "[supervisor]") {
   Job job("true");

@@ -182,4 +182,9 @@ TEST_CASE("what is not made for text is refused by its layer", "[token_network]"
   TokenNetwork network(parse_model(kGpt, "m.yaml"), numbers);
   CHECK_THROWS_WITH(generate(network, std::vector<uint32_t>{13}, greedy(1), 0),
                     Catch::Contains("the prompt has token 13, the network knows 13"));
+  TokenNetwork broken(parse_model(kGpt, "m.yaml"), [](const std::string&, size_t size) {
+    return std::vector<float>(size, std::nanf(""));
+  });
+  CHECK_THROWS_WITH(generate(broken, std::vector<uint32_t>{1}, greedy(1), 0),
+                    Catch::Contains("scores that are NaN or infinite"));
 }

@@ -79,16 +79,22 @@ TEST_CASE("a run that stops and goes on ends with the bits of one that did not",
 
 TEST_CASE("the weights have the same bits on any number of ranks, however they talk",
           "[trainer][exact]") {
-  const auto bits_on = [](int ranks, int ranks_per_node) {
+  struct Ranks {
+    int count, threads;
+  };
+  const auto bits_on = [](Ranks ranks, int ranks_per_node) {
     const test::TempDir dir;
     const TrainingJob job = tiny_job(dir.path(), 2);
-    ThreadGroup group(ranks, std::chrono::seconds(60), ranks_per_node);
-    const auto ends = test::on_ranks(
-        group, ranks, [&](Communicator& comm) { return train(comm, job, kGoOn).summary; });
+    ThreadGroup group(ranks.count, std::chrono::seconds(60), ranks_per_node);
+    const auto ends = test::on_ranks(group, ranks.count, [&](Communicator& comm) {
+      omp_set_num_threads(ranks.threads);
+      return train(comm, job, kGoOn).summary;
+    });
     return newest_bits(dir.path()) + ends[0].at("accuracy").dump() + ends[0].at("loss").dump();
   };
-  const std::string alone = bits_on(1, 0);
-  const int ranks = GENERATE(2, 3, 4, 8, 9);
+  const Ranks ranks =
+      GENERATE(Ranks{2, 1}, Ranks{3, 1}, Ranks{4, 1}, Ranks{8, 1}, Ranks{9, 1}, Ranks{2, 2});
+  const std::string alone = bits_on({1, ranks.threads}, 0);
   CHECK(bits_on(ranks, 0) == alone);  // shared memory
   CHECK(bits_on(ranks, 2) == alone);  // messages
 }

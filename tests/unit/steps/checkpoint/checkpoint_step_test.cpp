@@ -61,7 +61,7 @@ TEST_CASE("the best checkpoint is published with its metrics and exported", "[ch
   CHECK(step.summary()["step"] == 2);
   const fs::path model = step.outputs() / "model.safetensors";
   CHECK(step.outputs_json() ==
-        Json({{"checkpoint", "checkpoint"},
+        Json({{"checkpoint", {{"value", "checkpoint"}, {"from", data.path().string()}}},
               {"export", {{"value", "model.safetensors"}, {"sha256", sha256_file(model)}}}}));
   const SafetensorsMetadata metadata = Safetensors::open(model).metadata();
   CHECK(metadata.at("step") == "2");

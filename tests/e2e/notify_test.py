@@ -1,0 +1,157 @@
+"""`notify:`: who is told what becomes of a run, here and on a cluster that is played: mail, a program, a webhook."""
+
+import http.server
+import json
+import threading
+
+from slurm_support import ChainCase
+from support import main
+
+
+class Listener:
+    """A web server that keeps what is posted to it."""
+
+    def __init__(self):
+        posts = self.posts = []
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_POST(self):
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                posts.append((self.path, self.headers["Content-Type"], json.loads(body)))
+                self.send_response(204)
+                self.end_headers()
+
+            def log_message(self, *_):
+                pass
+
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.thread = threading.Thread(target=self.server.serve_forever)
+        self.thread.start()
+
+    def stop(self):
+        self.server.shutdown()
+        self.thread.join()
+        self.server.server_close()
+
+    def address(self):
+        return f"http://127.0.0.1:{self.server.server_port}/hook-c0ffee"
+
+
+class Notify(ChainCase):
+    def setUp(self):
+        super().setUp()
+        self.listener = Listener()
+        self.addCleanup(self.listener.stop)
+        mail = self.write("tools/mail", f"""\
+            #!/bin/sh
+            {{ echo "to $3: $2"; cat; }} >> {self.folder}/mails
+            """)
+        mail.chmod(0o755)
+        self.env["PATH"] = f"{mail.parent}:{self.env['PATH']}"
+
+    def steps(self, notify, script="true", more=""):
+        self.write("w.yaml", f"""
+            name: w
+            notify: {{{notify}}}
+            steps:
+              first: {{run: {json.dumps(script)}}}
+              last: {{run: 'true', needs: [first]{more}}}
+        """)
+
+    def logs(self, pattern="*w-*"):
+        return [log for log in self.folder.glob(f"*runs/{pattern}/notified/*.log")]
+
+    def told(self, count=1):
+        """What the logs say once there are as many; on a cluster nodes write them."""
+        self.wait_for(lambda: len(self.logs()) == count, what=f"{count} logs")
+        return {log.name: log.read_text().splitlines() for log in self.logs()}
+
+    def test_the_end_is_told_by_mail_by_a_program_and_to_a_webhook(self):
+        self.env["HOOK"] = self.listener.address()
+        self.steps(f'mail: ann@example.org, webhook: HOOK, command: [sh, -c, \'echo "$DLFLOW_MESSAGE" > {self.folder}/said\']')
+        run = self.run_json("w.yaml")["run"]
+        self.assertEqual(self.told(), {"end-2.log": ["told: sh", "told: mail to ann@example.org", "told: webhook HOOK"]})
+        self.assertEqual((self.folder / "said").read_text(), f"{run} succeeded\n")
+        mail = (self.folder / "mails").read_text()
+        self.assertIn(f"to ann@example.org: dlflow: {run} succeeded\n", mail)
+        self.assertIn(f"dlflow status {run}", mail)
+        (path, kind, news), = self.listener.posts
+        self.assertEqual((path, kind), ("/hook-c0ffee", "application/json"))
+        self.assertEqual(news, {"text": f"{run} succeeded", "event": "end", "run": run, "state": "succeeded", "job": "", "reason": ""})
+        for file in (self.folder / "dlflow-runs" / run).rglob("*"):
+            if file.is_file() and file.stat().st_size < 1e6:
+                self.assertNotIn(b"c0ffee", file.read_bytes(), file)
+        self.dlflow("run", "--resume", run)
+        self.assertEqual(len(self.listener.posts), 1)
+
+    def test_a_failure_is_told_with_its_reason_and_after_resubmit_the_end_again(self):
+        self.steps("on: [failure, end], mail: ann", f"[ -e {self.folder}/good ] || {{ echo 'error: no data' >&2; exit 3; }}")
+        out, _ = self.dlflow("run", "w.yaml", "--json", status=1)
+        run = json.loads(out.splitlines()[-1])["run"]
+        self.assertEqual(set(self.told(2)), {"failure-1.log", "end-1.log"})
+        mail = (self.folder / "mails").read_text()
+        self.assertIn(f"dlflow: {run}: first failed, exit 3: error: no data\n", mail)
+        self.assertIn(f"dlflow: {run} failed: first failed, exit 3: error: no data\n", mail)
+        (self.folder / "good").touch()
+        self.dlflow("resubmit", run)
+        self.assertIn("end-3.log", self.told(3))
+        self.assertIn(f"dlflow: {run} succeeded\n", (self.folder / "mails").read_text())
+
+    def test_a_job_that_is_requeued_without_progress_is_told(self):
+        self.write("w.yaml", """
+            name: w
+            notify: {on: [no-progress], mail: ann}
+            steps:
+              train: {run: exit 75, checkpoint: {}}
+        """)
+        self.dlflow("run", "w.yaml", status=1)
+        self.assertEqual(self.told(), {"no-progress-1.log": ["told: mail to ann"]})
+        self.assertIn("train is not requeued again, exit 75", (self.folder / "mails").read_text())
+
+    def test_on_a_cluster_the_node_of_the_last_job_tells_it_once(self):
+        self.env["HOOK"] = self.listener.address()
+        self.write("w.yaml", """
+            name: w
+            notify: {webhook: HOOK}
+            steps:
+              first: {run: 'true'}
+              sweep: {run: 'true', needs: [first], matrix: {n: [1, 2, 3, 4]}}
+        """)
+        run = self.submit()
+        self.slurm.wait_until_idle()
+        self.assertEqual(self.told(), {"end-5.log": ["told: webhook HOOK"]})
+        self.assertEqual([news["text"] for _, _, news in self.listener.posts], [f"{run} succeeded"])
+        self.assertEqual(self.status(run)["state"], "succeeded")
+        self.assertFalse((self.folder / "runs" / run / "secrets").exists())
+
+    def test_on_a_cluster_a_failure_ends_what_waits_for_it(self):
+        self.steps("on: [end, failure], mail: ann", "exit 3")
+        run = self.submit()
+        self.slurm.wait_until_idle()
+        self.assertEqual(set(self.told(2)), {"failure-1.log", "end-2.log"})  # two were submitted
+        self.assertIn(f"dlflow: {run} failed: first failed, exit 3", (self.folder / "mails").read_text())
+
+    def test_what_cannot_be_told_changes_nothing_of_the_run(self):
+        self.steps("command: [sh, -c, 'echo no network >&2; exit 1'], mail: ann")
+        (self.folder / "tools/mail").write_text("#!/bin/sh\nexit 75\n")
+        run = self.submit()
+        self.slurm.wait_until_idle()
+        self.assertEqual(self.told(), {"end-2.log": ["warning: sh: exit 1: no network", "warning: mail to ann: exit 75"]})
+        self.assertEqual(self.status(run)["state"], "succeeded")
+
+    def test_mistakes_say_what_to_do(self):
+        for notify, said in [
+                ("on: [end]", "w.yaml:3:9: error: notify tells nobody; add command:, mail: or webhook:"),
+                ("webhook: HOOK", "w.yaml:3:9: error: notify.webhook is the secret HOOK, which has no value: `export HOOK=https://…` first"),
+                ("mail: '-Xfile'", "is not an address of mail"),
+                ("webhook: 'https://example.org/x'", "is not the name of a secret"),
+                ("on: [start], mail: ann", "start")]:
+            self.steps(notify)
+            self.assertIn(said, self.dlflow("run", "w.yaml", status=2)[1])
+        self.steps("webhook: HOOK")
+        self.env["HOOK"] = "file:///etc/passwd"
+        self.assertIn("the secret HOOK of notify.webhook is no address; it begins with https://", self.dlflow("run", "w.yaml", status=2)[1])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,187 @@
+#include "engine/run/notify.h"
+
+#include <sys/stat.h>
+
+#include "base/file.h"
+#include "base/parse_json.h"
+#include "engine/plan/notifications.h"
+#include "engine/plan/run_directory.h"
+#include "tests/support/catch.h"
+#include "tests/support/test_run.h"
+
+using namespace dlflow;
+using namespace dlflow::test;
+using Event = Notifications::Event;
+using Lines = std::vector<std::string>;
+namespace fs = std::filesystem;
+
+namespace {
+
+Notifications everything() {
+  return {.on = {Event::End, Event::Failure, Event::NoProgress}, .command = {"true"}};
+}
+
+/// The news of a run's end, for a run in `run`, that `notify` is about.
+struct Told {
+  explicit Told(const Notifications& notify, const std::string& address = "",
+                std::chrono::milliseconds limit = std::chrono::seconds(20)) {
+    write_notifications(run.path(), notify);
+    const auto record = claim_news(run.path(), notify, {.run = "demo-1", .number = 3});
+    REQUIRE(record.has_value());
+    warnings = tell(*record, address, limit);
+    log = read_file(run.path() / "notified/end-3.log");
+  }
+
+  TempDir run;
+  Lines warnings;
+  std::string log;
+};
+
+JobEvent failed(JobState state, int exit, const std::string& reason) {
+  JobEvent end;
+  end.job = "train";
+  end.attempt = 2;
+  end.state = state;
+  end.exit = exit;
+  end.reason = reason;
+  return end;
+}
+
+}  // namespace
+
+TEST_CASE("news is a sentence that names the run, the job and the reason", "[notify]") {
+  CHECK(message({.run = "demo-1"}) == "demo-1 succeeded");
+  CHECK(message({.run = "demo-1", .state = JobState::Failed, .job = "train", .reason = "exit 3"}) ==
+        "demo-1 failed: train failed, exit 3");
+  const auto said = [](const JobEvent& end) {
+    const auto news = news_of(everything(), "demo-1", end, false);
+    return news ? message(*news) : "";
+  };
+  CHECK(said(failed(JobState::TimedOut, 143, "walltime of 20m reached")) ==
+        "demo-1: train timed-out, walltime of 20m reached");
+  CHECK(said(failed(JobState::Failed, 75, "no progress since the last checkpoint")) ==
+        "demo-1: train is not requeued again, no progress since the last checkpoint");
+  CHECK(said(failed(JobState::Cancelled, 1, "")) == "");
+  CHECK_FALSE(news_of(everything(), "demo-1", failed(JobState::Failed, 1, ""), true).has_value());
+}
+
+TEST_CASE("only what somebody wants to know is news", "[notify]") {
+  Notifications notify = everything();
+  const JobEvent stuck = failed(JobState::Failed, 75, "no progress");
+  notify.on = {Event::Failure};
+  CHECK(news_of(notify, "demo-1", stuck, false)->event == Event::Failure);
+  notify.on = {Event::NoProgress};
+  CHECK(news_of(notify, "demo-1", stuck, false)->event == Event::NoProgress);
+  CHECK_FALSE(news_of(notify, "demo-1", failed(JobState::Failed, 1, ""), false).has_value());
+  const TempDir run;
+  CHECK_FALSE(claim_news(run.path(), notify, {.run = "demo-1"}).has_value());
+}
+
+TEST_CASE("of all who find the same news one may tell it", "[notify]") {
+  const TempDir run;
+  const News news{.run = "demo-1", .number = 3};
+  CHECK(claim_news(run.path(), everything(), news) == run.path() / "notified/end-3.json");
+  CHECK_FALSE(claim_news(run.path(), everything(), news).has_value());
+  CHECK(claim_news(run.path(), everything(), {.run = "demo-1", .number = 4}).has_value());
+}
+
+TEST_CASE("a program is told by its variables and its input", "[notify]") {
+  Notifications notify = everything();
+  notify.command = {"sh", "-c", "cat > input; env | grep ^DLFLOW_ | sort > seen"};
+  const Told told(notify);
+  CHECK(told.warnings.empty());
+  CHECK(told.log == "told: sh\n");
+  CHECK(parse_json(read_file(told.run.path() / "input")).at("text") == "demo-1 succeeded");
+  const std::string seen = read_file(told.run.path() / "seen");
+  for (const std::string line : {"DLFLOW_EVENT=end\n", "DLFLOW_MESSAGE=demo-1 succeeded\n",
+                                 "DLFLOW_RUN=demo-1\n", "DLFLOW_STATE=succeeded\n"}) {
+    CHECK(seen.find(line) != std::string::npos);
+  }
+}
+
+TEST_CASE("what cannot tell is a warning, and the others tell all the same", "[notify]") {
+  Notifications notify = everything();
+  SECTION("a program that fails") {
+    notify.command = {"sh", "-c", "echo no network >&2; exit 3"};
+    const Told told(notify);
+    CHECK(told.warnings == Lines{"warning: sh: exit 3: no network"});
+    CHECK(told.log == "warning: sh: exit 3: no network\n");
+  }
+  SECTION("one that hangs is killed") {
+    notify.command = {"sh", "-c", "sleep 600"};
+    const Told told(notify, "", std::chrono::milliseconds(1000));
+    CHECK(told.warnings == Lines{"warning: sh: no end within 1 s; it was killed"});
+  }
+  SECTION("one that is not there, beside one that is") {
+    notify.command = {"/nowhere/tell"};
+    notify.webhook = "HOOK";
+    const Told told(notify);
+    REQUIRE(told.warnings.size() == 2);
+    CHECK(told.warnings[0] ==
+          "warning: webhook HOOK: the secret HOOK is not in the run's folder any more");
+    CHECK(told.warnings[1].starts_with("warning: /nowhere/tell: "));
+  }
+  SECTION("a webhook where nobody listens, whose address is in no log") {
+    notify.command.clear();
+    notify.webhook = "HOOK";
+    const Told told(notify, "http://127.0.0.1:9/secret-part");
+    REQUIRE(told.warnings.size() == 1);
+    CHECK(told.warnings[0].starts_with("warning: webhook HOOK: "));
+    CHECK(told.log.find("secret-part") == std::string::npos);
+  }
+}
+
+TEST_CASE("a run has ended when its last job has, by its folder alone", "[notify]") {
+  TestRun run("  a: {run: ./a}\n  b: {run: ./b, needs: [a]}\n  c: {run: ./c, needs: [b]}\n");
+  const auto end = [&run] { return end_on_record(load_run(run.directory)); };
+  SECTION("well") {
+    CHECK(run.start().state == RunState::Succeeded);
+    REQUIRE(end().has_value());
+    CHECK(end()->state == JobState::Succeeded);
+    CHECK(end()->number == 3);
+  }
+  SECTION("not while a job is left") {
+    run.backend.held = {"b"};
+    run.backend.waits_until_killed = 6;
+    CHECK_THROWS_AS(run.start(), Killed);
+    CHECK_FALSE(end().has_value());
+  }
+  SECTION("a failure ends what is behind it, too, and after another try it is another end") {
+    run.backend.fail("b");
+    CHECK(run.start().state == RunState::Failed);
+    fs::remove(engine_events_file(run.directory));  // as on a node: nobody has looked yet
+    REQUIRE(end().has_value());
+    CHECK(message(*end()).starts_with(run_name(run.directory) + " failed: b failed"));
+    CHECK(end()->number == 2);
+  }
+  SECTION("after another try it is another end") {
+    run.backend.fail("b");
+    CHECK(run.start().state == RunState::Failed);
+    run.resubmit();
+    REQUIRE(end().has_value());
+    CHECK(end()->state == JobState::Succeeded);
+    CHECK(end()->number == 4);
+  }
+}
+
+TEST_CASE("a wide step with one behind it has ended when all of its elements have", "[notify]") {
+  TestRun run(
+      "  sweep: {run: ./sweep, matrix: {n: [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]}}\n"
+      "  best: {run: ./best, needs: [sweep]}\n");
+  const auto end = [&run] { return end_on_record(load_run(run.directory)); };
+  run.backend.fail("sweep[n=4]");
+  run.backend.held = {"sweep[n=7]"};
+  run.backend.waits_until_killed = 30;
+  CHECK_THROWS_AS(run.start(), Killed);
+  CHECK_FALSE(end().has_value());
+  run.backend.waits_until_killed = -1;
+  run.backend.held.clear();
+  CHECK(run.resume().state == RunState::Failed);
+  REQUIRE(end().has_value());
+  CHECK(end()->job == "sweep[n=4]");
+  CHECK(end()->number == 10);
+  run.resubmit();
+  REQUIRE(end().has_value());
+  CHECK(end()->state == JobState::Succeeded);
+  CHECK(end()->number == 12);
+}
