@@ -94,9 +94,8 @@ JobEvent end_of(const OpenJob& open, const BatchJob& job, JobState state, Time n
     reason = std::string(words(BatchState::OutOfMemory));
     if (open.memory_bytes > 0) reason += ", asked for " + format_size(open.memory_bytes);
   }
-  const bool had_no_turn =
-      open.shares_task && open.state == JobState::Queued &&
-      (state != JobState::Cancelled || was_stopped_at_its_start(job));
+  const bool had_no_turn = open.shares_task && open.state == JobState::Queued &&
+                           (state != JobState::Cancelled || was_stopped_at_its_start(job));
   if (had_no_turn) {
     JobEvent lost =
         event(open, JobState::Lost, "job " + open.id + " ended before its turn: " + reason, now);
