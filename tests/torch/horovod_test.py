@@ -256,6 +256,21 @@ class Agreement(unittest.TestCase):
                          [("remove_set", (0, 1)), ("a: the process set 1 was removed", (0,)), ("b: the process set 1 was removed", (1,))])
 
 
+class Waits(unittest.TestCase):
+    def test_what_failed_by_a_disagreement_is_told_so_though_the_session_has_ended_since(self):
+        from dlflow.horovod.agreement import Request
+        from dlflow.horovod.common.exceptions import HorovodInternalError
+        from dlflow.horovod.session import Entry, Session
+        waits = object.__new__(Session)
+        waits._failure = "rank 1 left"
+        for ended in (False, True):
+            entry = Entry(Request("allreduce", 0, "x"))
+            entry.end("x is not the same on all ranks", session_ended=ended)
+            with self.assertRaises(HorovodInternalError) as raised:
+                waits.wait(entry)
+            self.assertEqual(raised.exception.session_ended, ended)
+
+
 class Places(unittest.TestCase):
     def places(self, *ranks):
         from dlflow.horovod.world import place

@@ -20,15 +20,15 @@ from dlflow.horovod.connection import Connection
 class Entry:
     """A request of this rank that is under way, and what becomes of it."""
 
-    __slots__ = ("request", "inputs", "outputs", "own", "error", "done")
+    __slots__ = ("request", "inputs", "outputs", "own", "error", "session_ended", "done")
 
     def __init__(self, request: Request, inputs: Tuple[Any, ...] = (), outputs: Any = None, own: Any = None):
         self.request, self.inputs, self.outputs, self.own = request, inputs, outputs, own
-        self.error = ""
+        self.error, self.session_ended = "", False
         self.done = threading.Event()
 
-    def end(self, error: str = "") -> None:
-        self.error, self.inputs = error, ()
+    def end(self, error: str = "", session_ended: bool = False) -> None:
+        self.error, self.session_ended, self.inputs = error, session_ended, ()
         self.done.set()
 
 
@@ -97,7 +97,7 @@ class Session:
             self._send(waits=True)
             entry.done.wait()
         if entry.error:
-            raise HorovodInternalError(entry.error, session_ended=bool(self._failure))
+            raise HorovodInternalError(entry.error, session_ended=entry.session_ended)
         return entry.outputs
 
     def poll(self, entry: Entry) -> bool:
@@ -187,7 +187,7 @@ class Session:
             entries, self._entries = list(self._entries.values()), {}
         self._has_collected.set()
         for entry in entries:
-            entry.end(reason)
+            entry.end(reason, session_ended=True)
 
     def shutdown(self) -> None:
         """Ends the session of all ranks. What they have not executed yet fails."""
