@@ -41,17 +41,9 @@ ProgramHelp program_help() {
           "docs/user/workflow-format.md. The checkpoint\nis a folder and carries the model, "
           "the data is a folder with the test split:",
       .example = R"({"checkpoint": "checkpoints/step-001720", "data": "data", "batch": 256})",
-      .variables = {{"DLFLOW_WITH", "the settings, if there is no with.json among the arguments"},
-                    {"DLFLOW_OUTPUTS", "./outputs"},
-                    {"DLFLOW_METRICS", "./metrics.jsonl"},
-                    {"DLFLOW_SUMMARY", "./metrics.json"},
-                    {"DLFLOW_RANKS", "as many as are started; with others it refuses to begin"},
-                    {"DLFLOW_CPUS_PER_RANK", "1"},
-                    {"DLFLOW_SCRATCH", "$TMPDIR, else /tmp; where `scratch` and `cache` have data"},
-                    {"DLFLOW_SCRATCH_BUDGET",
-                     "no limit; of all such copies together, for example 50GiB"},
-                    {"DLFLOW_STALL_TIMEOUT",
-                     "60; seconds for which a rank that others wait for may do nothing"}},
+      .variables = variables_of_ranks(
+          {{"DLFLOW_SCRATCH", "$TMPDIR, else /tmp; where `scratch` and `cache` have data"},
+           {"DLFLOW_SCRATCH_BUDGET", "no limit; of all such copies together, for example 50GiB"}}),
       .exit_status = {{"0", "done; accuracy and loss are printed"}, {"1", "it could not be done"}}};
 }
 

@@ -33,14 +33,7 @@ ProgramHelp program_help() {
           "with.json has the keys of a `predict` step, documented in docs/user/workflow-format.md. "
           "The checkpoint\nis a folder and carries the model:",
       .example = R"({"checkpoint": "checkpoints/step-001720", "data": "data", "format": "csv"})",
-      .variables = {{"DLFLOW_WITH", "the settings, if there is no with.json among the arguments"},
-                    {"DLFLOW_OUTPUTS", "./outputs"},
-                    {"DLFLOW_METRICS", "./metrics.jsonl"},
-                    {"DLFLOW_SUMMARY", "./metrics.json"},
-                    {"DLFLOW_RANKS", "as many as are started; with others it refuses to begin"},
-                    {"DLFLOW_CPUS_PER_RANK", "1"},
-                    {"DLFLOW_STALL_TIMEOUT",
-                     "60; seconds for which a rank that others wait for may do nothing"}},
+      .variables = variables_of_ranks(),
       .exit_status = {{"0", "done"}, {"1", "it could not be done"}}};
 }
 

@@ -21,6 +21,19 @@ void set_defaults(const RankProgram& program, const char* with) {
 
 }  // namespace
 
+std::vector<HelpEntry> variables_of_ranks(const std::vector<HelpEntry>& further) {
+  std::vector<HelpEntry> all = {
+      {"DLFLOW_WITH", "the settings, if there is no with.json among the arguments"},
+      {"DLFLOW_OUTPUTS", "./outputs"},
+      {"DLFLOW_METRICS", "./metrics.jsonl"},
+      {"DLFLOW_SUMMARY", "./metrics.json"},
+      {"DLFLOW_RANKS", "as many as are started; with others it refuses to begin"},
+      {"DLFLOW_CPUS_PER_RANK", "1"},
+      {"DLFLOW_STALL_TIMEOUT", "60; seconds for which a rank that others wait for may do nothing"}};
+  all.insert(all.end(), further.begin(), further.end());
+  return all;
+}
+
 int run_program(const RankProgram& program, int argc, char** argv) {
   if (const auto help = asked_help(program.help, argc, argv)) {
     std::fputs(help->c_str(), stdout);
