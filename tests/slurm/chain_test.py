@@ -278,7 +278,7 @@ class Chains(Chain):
         def ended():
             status = json.loads(self.dlflow("status", run, "--json", on=on).stdout)
             return status["state"] != "running" and status
-        status = wait_until(ended, 240, f"{run} on {profile} to end")
+        status = wait_until(ended, 600, f"{run} on {profile} to end")
         self.assertEqual(status["state"], "succeeded", self.dlflow("status", run, on=on).stdout)
         steps = [step for step in status["steps"] if step["name"] == "train"]
         return [(pathlib.Path(step["outputs"]["model"]) / "model.safetensors").read_bytes() for step in steps]
