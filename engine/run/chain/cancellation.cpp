@@ -147,15 +147,14 @@ class Cancellation {
     const bool is_new = !fs::exists(request);
     make_directories(attempt_of(job));
     write_file_atomic(request, "");
-    if (!is_at_work(job)) {
-      ++saving_;
-    } else if (const JobAnswer answer = run_.batch().ask_to_end(run_.id(job));
-               answer.kind != JobAnswer::Kind::Refused) {
-      ++saving_;  // asked a second time, its program is killed
-    } else {
-      if (is_new) fs::remove(request);
-      refuse(1, answer.message);
+    if (is_at_work(job)) {  // asked a second time, its program is killed
+      const JobAnswer answer = run_.batch().ask_to_end(run_.id(job));
+      if (answer.kind == JobAnswer::Kind::Refused) {
+        if (is_new) fs::remove(request);
+        return refuse(1, answer.message);
+      }
     }
+    ++saving_;
   }
 
   /// Whether the signal would be for this job. Each pass claims its attempt before it looks for a
