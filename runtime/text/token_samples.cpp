@@ -20,6 +20,12 @@ std::shared_ptr<const std::string> bytes_of(std::span<const uint32_t> tokens) {
                                              numbers.size() * sizeof(T));
 }
 
+/// Of a damaged file's number one that is above all tokens.
+uint32_t token_of(float number) {
+  constexpr float kAboveAll = 1 << 24;
+  return number >= 0 && number < kAboveAll ? uint32_t(number) : UINT32_MAX;
+}
+
 }  // namespace
 
 SampleSource token_source(std::span<const uint32_t> tokens, uint32_t length,
@@ -44,8 +50,9 @@ SampleSource token_source(std::span<const uint32_t> tokens, uint32_t length,
 std::vector<uint32_t> tokens_of(const Dataset& dataset, size_t sample) {
   return std::visit(
       [&](const auto& rows) {
-        const auto row = rows[sample];
-        return std::vector<uint32_t>(row.begin(), row.end());
+        std::vector<uint32_t> tokens;
+        for (const auto number : rows[sample]) tokens.push_back(token_of(float(number)));
+        return tokens;
       },
       dataset.pixels);
 }

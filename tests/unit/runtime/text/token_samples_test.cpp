@@ -40,6 +40,10 @@ TEST_CASE("data without its tokenizer, or with another, is refused", "[token_sam
   CHECK_THROWS_WITH(vocabulary_of(dataset, folder.path()), Catch::Contains("is missing"));
   CHECK_THROWS_WITH(text_bytes(dataset, Vocabulary::bytes()),
                     Catch::Contains("sample 0 has token 299, the tokenizer has 256"));
+  const float wrong = GENERATE(float(NAN), -1.0f, float(INFINITY));
+  const Dataset damaged = make_dataset({1, 1, 2}, 300, std::vector<float>{1, wrong}, {0});
+  CHECK_THROWS_WITH(text_bytes(damaged, Vocabulary::bytes()),
+                    Catch::Contains("sample 0 has token 4294967295"));
   Dataset other = dataset;
   other.tokenizer.clear();
   CHECK_THROWS_WITH(append_shard(dataset, other, "b.dlset"),
