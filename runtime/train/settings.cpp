@@ -15,64 +15,6 @@
 namespace dlflow::runtime {
 namespace {
 
-/// A number above 0 and at most `most`, if it is there.
-double read_extent(WithReader& reader, const std::string& key, double most) {
-  if (reader.find(key) == nullptr) return 0;
-  const double value = reader.number(key, 0, {});
-  if (!(value > 0 && value <= most)) {
-    WithReader::fail("augment." + key, "above 0 and at most " + Json(most).dump());
-  }
-  return value;
-}
-
-/// The parameter of a beta distribution of which draws are worth it.
-void read_mixture(WithReader& reader, const std::string& key, double& value) {
-  if (reader.find(key) == nullptr) return;
-  value = reader.number(key, 0, {});
-  if (!(value >= 0.05 && value <= 1)) WithReader::fail("augment." + key, "from 0.05 to 1");
-}
-
-void read_change(const Json& json, Augmentation& augmentation) {
-  constexpr uint32_t kCropPadding = 4;  // as on CIFAR in He et al., CVPR 2016
-  constexpr uint64_t kLargestHole = 1 << 20;
-  if (json == "crop") {
-    augmentation.crop_padding = kCropPadding;
-  } else if (json == "flip") {
-    augmentation.flip = true;
-  } else if (json.is_object()) {
-    WithReader reader(json, "augment");
-    const auto read = [&](const char* key, double most, double& value) {
-      value = std::max(value, read_extent(reader, key, most));
-    };
-    read("resized_crop", 1, augmentation.resized_crop);
-    read("rotate", 180, augmentation.rotate);
-    read("brightness", 1, augmentation.brightness);
-    read("contrast", 1, augmentation.contrast);
-    read("saturation", 1, augmentation.saturation);
-    if (reader.find("cutout") != nullptr) {
-      augmentation.cutout = uint32_t(std::min(reader.count("cutout", 1, {}), kLargestHole));
-    }
-    read_mixture(reader, "mixup", augmentation.mixup);
-    read_mixture(reader, "cutmix", augmentation.cutmix);
-    reader.finish();
-  } else {
-    WithReader::fail("augment", "a list of 'crop', 'flip' and mappings like {rotate: 15}");
-  }
-}
-
-Augmentation read_augmentation(const Json* list) {
-  Augmentation augmentation;
-  if (list == nullptr) return augmentation;
-  if (!list->is_array()) {
-    WithReader::fail("augment", "a list of 'crop', 'flip' and mappings like {rotate: 15}");
-  }
-  for (const Json& change : *list) read_change(change, augmentation);
-  if (augmentation.crop_padding > 0 && augmentation.resized_crop > 0) {
-    WithReader::refuse("augment", "has 'crop' and 'resized_crop'; leave one out");
-  }
-  return augmentation;
-}
-
 std::vector<std::string> read_freeze(const Json* json) {
   std::vector<std::string> patterns;
   if (json == nullptr) return patterns;

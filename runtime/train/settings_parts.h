@@ -7,11 +7,16 @@
 #include "runtime/cache/chunk_cache.h"
 #include "runtime/compress/compression.h"
 #include "runtime/cooperation/options.h"
+#include "runtime/data/augment.h"
 #include "runtime/train/with_reader.h"
 
-/// The keys of `with:` that are mappings with rules of their own, each read in a source file of its
+/// The keys of `with:` that have rules of their own, each read in a source file of its
 /// own.
 namespace dlflow::runtime {
+
+/// Reads `augment:` of a train step; nothing is changed without it. Throws Error{InvalidInput}
+/// naming the key that is wrong.
+Augmentation read_augmentation(const Json* augment);
 
 /// Reads `cache:` of a train or evaluate step; nothing if it is not there. Throws
 /// Error{InvalidInput} naming the key, also beside `scratch: true`.
