@@ -92,7 +92,7 @@ bool any_may_run(const Plan& plan, const std::function<bool(uint32_t job)>& may_
 
 bool is_web_address(std::string_view text) {
   const bool has_scheme = text.starts_with("https://") || text.starts_with("http://");
-  return has_scheme && text.find_first_of("\"\\ \t") == text.npos;
+  return has_scheme && text.find_first_of("\"\\ \t\r\n") == text.npos;
 }
 
 }  // namespace

@@ -180,17 +180,7 @@ Channel mail_to(const std::string& address, const Json& news, const fs::path& ru
   return channel;
 }
 
-/// As a value in a file of curl's options.
-std::string quoted_for_curl(const std::string& text) {
-  std::string quoted = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') quoted += '\\';
-    quoted += c == '\n' || c == '\r' ? ' ' : c;
-  }
-  return quoted + "\"";
-}
-
-/// The address is in no command line, which others can see.
+/// The address is in no command line, which others can see. It has no quotes (is_web_address).
 Channel webhook_at(const std::string& address, const std::string& secret, const fs::path& record) {
   if (address.empty()) {
     throw Error(Errc::NotFound, "the secret " + secret + " is not in the run's folder any more");
@@ -199,8 +189,8 @@ Channel webhook_at(const std::string& address, const std::string& secret, const 
   channel.command = command_of(
       {"curl", "--silent", "--show-error", "--fail", "--proto", "=http,https", "--config", "-"},
       record.parent_path());
-  channel.input = "url = " + quoted_for_curl(address) +
-                  "\nheader = \"Content-Type: application/json\"\noutput = \"/dev/null\"\n"
+  channel.input = "url = \"" + address +
+                  "\"\nheader = \"Content-Type: application/json\"\noutput = \"/dev/null\"\n"
                   "data-binary = \"@" +
                   record.filename().string() + "\"\n";
   return channel;
