@@ -140,4 +140,13 @@ std::vector<JobEvent> attempt_events(const fs::path& job_directory, std::string_
   return events;
 }
 
+std::optional<JobEvent> last_state(const fs::path& job_directory, std::string_view job,
+                                   int attempt) {
+  std::optional<JobEvent> last;
+  for (JobEvent& event : attempt_events(job_directory, job, attempt)) {
+    if (event.state) last = std::move(event);
+  }
+  return last;
+}
+
 }  // namespace dlflow

@@ -99,6 +99,10 @@ class EventTail {
 std::vector<JobEvent> attempt_events(const std::filesystem::path& job_directory,
                                      std::string_view job, int attempt);
 
+/// The last of them that has a state; nothing if none has.
+std::optional<JobEvent> last_state(const std::filesystem::path& job_directory, std::string_view job,
+                                   int attempt);
+
 /// RUN/lock: whoever holds it is the one engine of a run. Released when destroyed, and by the
 /// kernel when the process dies. Where the file system has no flock(2), or one that other nodes do
 /// not see, RUN/lock.owner is the lock (see link_lock.h).

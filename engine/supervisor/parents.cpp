@@ -23,11 +23,8 @@ std::string parent_name(const ParentRef& parent) {
 std::optional<JobState> newest_state(const fs::path& job_directory) {
   const std::vector<int> numbers = attempts(job_directory);
   if (numbers.empty()) return std::nullopt;
-  std::optional<JobState> state;
-  for (const JobEvent& event : attempt_events(job_directory, "", numbers.back())) {
-    if (event.state) state = event.state;
-  }
-  return state;
+  const auto last = last_state(job_directory, "", numbers.back());
+  return last ? last->state : std::nullopt;
 }
 
 /// Published by the newest attempt of the job: one that ran before another one failed does not

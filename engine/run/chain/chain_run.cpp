@@ -60,12 +60,8 @@ bool ChainRun::shares_task(uint32_t job) const {
 }
 
 std::optional<JobState> ChainRun::own_state(uint32_t job) const {
-  std::optional<JobState> last;
-  for (const JobEvent& event :
-       attempt_events(job_directory(plan_, job), name(job), jobs()[job].attempt)) {
-    if (event.state) last = event.state;
-  }
-  return last;
+  const auto last = last_state(job_directory(plan_, job), name(job), jobs()[job].attempt);
+  return last ? last->state : std::nullopt;
 }
 
 bool ChainRun::has_own_end(uint32_t job) const {
@@ -79,11 +75,8 @@ bool ChainRun::ended_unrecorded(uint32_t job) const {
   const std::filesystem::path folder = job_directory(plan_, job);
   const std::vector<int> numbers = attempts(folder);
   if (numbers.empty() || numbers.back() < jobs()[job].attempt) return true;
-  std::optional<JobState> recorded;
-  for (const JobEvent& event : attempt_events(folder, "", numbers.back())) {
-    if (event.state) recorded = event.state;
-  }
-  return recorded != state;
+  const auto recorded = last_state(folder, "", numbers.back());
+  return !recorded || recorded->state != state;
 }
 
 void ChainRun::note_unrecorded_ends() {

@@ -58,10 +58,7 @@ void submit(const fs::path& run_directory) {
 std::optional<JobEvent> end_of(const JobSpec& spec) {
   const std::vector<int> numbers = attempts(spec.job_directory);
   if (numbers.empty()) return std::nullopt;
-  std::optional<JobEvent> last;
-  for (JobEvent& event : attempt_events(spec.job_directory, spec.job, numbers.back())) {
-    if (event.state) last = std::move(event);
-  }
+  const auto last = last_state(spec.job_directory, spec.job, numbers.back());
   return last && is_final(*last->state) ? last : std::nullopt;
 }
 
