@@ -15,6 +15,7 @@
 #include "base/parse_json.h"
 #include "base/text.h"
 #include "engine/backend/local_launcher.h"
+#include "engine/batch/job_exec.h"
 #include "engine/cli/commands.h"
 #include "engine/cli/complete.h"
 #include "engine/cli/error_json.h"

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "engine/batch/batch_system.h"
-#include "engine/batch/job_exec.h"
+#include "engine/batch/allocation.h"
 
 /// The batch systems that there are: the one place that knows them by name.
 namespace dlflow {

@@ -2,7 +2,7 @@
 
 #include <optional>
 
-#include "engine/batch/job_exec.h"
+#include "engine/batch/allocation.h"
 
 namespace dlflow {
 

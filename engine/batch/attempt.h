@@ -1,0 +1,56 @@
+#pragma once
+
+#include <chrono>
+#include <filesystem>
+#include <optional>
+
+#include "engine/batch/allocation.h"
+#include "engine/plan/job.h"
+
+namespace dlflow {
+
+/// One attempt of a job, as its earlier passes left it.
+class Attempt {
+ public:
+  /// Makes its folder and job.json, if it has none yet.
+  Attempt(JobSpec spec, int number);
+
+  const JobSpec& spec() const { return spec_; }
+  int number() const { return number_; }
+  const std::filesystem::path& directory() const { return directory_; }
+
+  /// The last state on record.
+  std::optional<JobState> state() const { return last_ ? last_->state : std::nullopt; }
+  /// Exit status of its program then.
+  std::optional<int> exit() const { return last_ ? last_->exit : std::nullopt; }
+  bool has_ended() const { return last_ && is_final(*last_->state); }
+  int failed_tries() const { return failed_tries_; }
+  /// The last pass is tried again for want of memory.
+  bool wants_more_memory() const;
+  /// A note without a state came last: SIGTERM ended the pass.
+  bool was_stopped() const { return stopped_; }
+  /// The same, and it saved a checkpoint first.
+  bool has_saved() const;
+  /// Of the next pass, where one before it timed out and it is to be longer; 0: as the job asks.
+  std::chrono::seconds walltime() const { return walltime_; }
+  /// The last pass timed out, and the next one is longer.
+  bool wants_more_time() const { return last_ && last_->walltime.count() > 0; }
+
+  /// Reads its record again.
+  void read();
+
+  /// Adds `event`, with time, node and allocation, to the record; it is on disk then.
+  void record(JobEvent event, const Allocation& allocation) const;
+
+ private:
+  JobSpec spec_;
+  int number_;
+  std::filesystem::path directory_;
+  std::optional<JobEvent> last_;  // with a state
+  int failed_tries_ = 0;
+  bool stopped_ = false;
+  std::chrono::seconds walltime_{0};
+  std::optional<int> stopped_exit_;
+};
+
+}  // namespace dlflow

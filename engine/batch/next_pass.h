@@ -1,0 +1,34 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+
+#include "base/error.h"
+#include "engine/batch/allocation.h"
+#include "engine/batch/attempt.h"
+
+/// How a task that is not done asks its batch system for another pass.
+namespace dlflow {
+
+/// What a task is to have when it runs again.
+struct NextPass {
+  uint64_t memory_bytes = 0;      ///< on each node; 0: the same
+  std::chrono::minutes limit{0};  ///< 0: the same
+};
+
+/// Asks for it, until there is an answer; SLURM ends us then, if we do not end before. Throws Error
+/// if the batch system refuses.
+void request_next(const NextPass& next, const Allocation& allocation);
+
+/// The attempt has failed, since its next pass was refused by `error`.
+void record_refusal(const Attempt& attempt, const Error& error, const Allocation& allocation);
+
+/// The time limit that a task is to have if its program may take `walltime`.
+std::chrono::minutes limit_of(const JobSpec& spec, std::chrono::seconds walltime);
+
+/// Another job has the attempt in `work`: has this one run again when that may have ended. Returns
+/// this one's exit status.
+int come_back(const std::string& work, const Allocation& allocation);
+
+}  // namespace dlflow

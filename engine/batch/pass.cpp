@@ -1,0 +1,156 @@
+#include "engine/batch/pass.h"
+
+#include <algorithm>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/exit_status.h"
+#include "base/remove_tree.h"
+#include "engine/plan/needed_inputs.h"
+#include "engine/plan/retry.h"
+#include "engine/plan/run_directory.h"
+#include "engine/plan/withdrawn.h"
+#include "engine/supervisor/claim.h"
+#include "engine/supervisor/launch.h"
+#include "engine/supervisor/parents.h"
+#include "engine/supervisor/supervisor.h"
+
+namespace dlflow {
+namespace {
+
+namespace fs = std::filesystem;
+using std::chrono::steady_clock;
+using namespace std::chrono_literals;
+
+/// The pass before this one left no end: what became of it is known now. Whether the job goes on.
+/// \param node  that it was on; batch systems know it without its domain
+bool count_unended_pass(const Attempt& attempt, const std::string& node,
+                        const Allocation& allocation) {
+  if (attempt.has_saved()) {  // preempted, most likely: no failure, and no work is lost
+    JobEvent next;
+    next.state = JobState::Queued;
+    next.reason = "taken away, goes on from its checkpoint";
+    next.exit = kExitAgain;
+    next.failed_tries = attempt.failed_tries();
+    attempt.record(std::move(next), allocation);
+    return true;
+  }
+  JobEvent lost;
+  lost.state = JobState::Lost;
+  lost.preempted = attempt.was_stopped();  // a node that fails tells nobody
+  lost.reason = lost.preempted ? "its node was taken away" : "its node failed";
+  if (!lost.preempted && attempt.spec().resources.ranks == 1)
+    lost.failed_node = node.substr(0, node.find('.'));
+  lost.failed_tries = attempt.failed_tries();
+  const int tries = attempt.failed_tries() + 1;
+  const Retry& retry = attempt.spec().retry;
+  const bool again = should_retry(retry, lost, tries);
+  if (again) {
+    lost.state = JobState::Queued;
+    lost.reason = "try " + std::to_string(tries + 1) + " of " + std::to_string(retry.attempts) +
+                  " follows; the last one: " + lost.reason;
+    lost.failed_tries = tries;
+    lost.preempted = false;
+  }
+  attempt.record(std::move(lost), allocation);
+  return again;
+}
+
+/// Until the records of the parents are to be seen here, or that time. What they say is for the
+/// supervisor.
+void wait_for_parents(const JobSpec& spec, steady_clock::time_point end) {
+  while (steady_clock::now() < end && !have_ended(spec.parents)) {
+    std::this_thread::sleep_for(std::min<steady_clock::duration>(end - steady_clock::now(), 500ms));
+  }
+}
+
+/// Whether a parent that may end without success has no end on record and is still at work, as far
+/// as the batch system knows: that let this job start too early, as after a requeue. Where several
+/// share the task, it may be any: the task waits for the end of what only some of them need.
+bool has_parent_at_work(const JobSpec& spec, bool is_shared, const Allocation& allocation) {
+  return std::any_of(spec.parents.begin(), spec.parents.end(), [&](const ParentRef& parent) {
+    const bool may_lack =
+        (is_shared || spec.always || parent.may_fail) && !parent.failed && !parent.skipped;
+    if (!may_lack || have_ended({parent})) return false;
+    const std::vector<int> numbers = attempts(parent.directory);
+    if (numbers.empty()) return false;
+    const auto claim = newest_claim(attempt_directory(parent.directory, numbers.back()));
+    return claim && allocation.is_at_work(claim->backend_id);
+  });
+}
+
+/// Takes away what failed passes left; a checkpoint is kept. One that still writes there, on a node
+/// that was given up, keeps its folder.
+void clear(const Attempt& attempt) {
+  fs::remove(attempt.directory() / "metrics.jsonl");
+  for (const auto& entry : fs::directory_iterator(attempt.directory())) {
+    std::error_code in_use;
+    if (entry.path().filename().string().starts_with("pass-")) remove_tree(entry.path(), in_use);
+  }
+}
+
+/// What the next try gets if this one runs out of memory: as much more as the step says, if a node
+/// has it.
+uint64_t more_memory(const JobSpec& spec, const Allocation& allocation) {
+  const uint64_t most = spec.node_memory_bytes;
+  const auto grown = uint64_t(double(allocation.memory_bytes) * spec.retry.memory_factor);
+  const uint64_t more = most == 0 ? grown : std::min(grown, most);
+  return allocation.raise_memory && more > allocation.memory_bytes ? more : 0;
+}
+
+/// Whether the attempt is to end without having begun: it waits for nothing.
+bool is_unwanted(const Attempt& attempt) {
+  const JobSpec& spec = attempt.spec();
+  return fs::exists(AttemptFiles{attempt.directory()}.cancel_request()) ||
+         is_withdrawn(spec.run_directory, spec.job, attempt.number());
+}
+
+}  // namespace
+
+PassEnd run_pass(Attempt& attempt, TaskPasses& task, const Allocation& allocation) {
+  if (attempt.has_ended()) return PassEnd::Over;
+  const auto claim = newest_claim(attempt.directory());
+  if (claim && claim->backend_id != allocation.id) {
+    if (allocation.is_at_work(claim->backend_id)) return PassEnd::NotOurs;
+    attempt.read();  // it may have ended since
+    if (attempt.has_ended()) return PassEnd::Over;
+  }
+  const int pass = claim ? claim->pass + 1 : 1;
+  const bool unended = claim && attempt.state() != JobState::Queued;
+  const bool failed =
+      unended ? !attempt.has_saved() : attempt.exit().value_or(kExitAgain) != kExitAgain;
+  if (unended) {
+    // Ours first: a node that was given up may come back, and must not publish any more.
+    if (!claim_pass(attempt.directory(), pass, allocation.id)) return PassEnd::NotOurs;
+    if (!count_unended_pass(attempt, claim->supervisor.host, allocation)) return PassEnd::Lost;
+  }
+  if (failed) clear(attempt);
+  if (!task.is_shared || !is_unwanted(attempt)) {
+    wait_for_parents(attempt.spec(), task.parents_show);
+    if (has_parent_at_work(attempt.spec(), task.is_shared, allocation)) return PassEnd::NotOurs;
+  }
+
+  SupervisorOptions options;
+  options.backend_id = allocation.id;
+  options.requeues = true;
+  options.hear = task.hear;
+  options.memory_kills = allocation.memory_kills;
+  options.memory_bytes = allocation.memory_bytes;
+  options.own_signals = allocation.own_signals;
+  options.more_memory_bytes = more_memory(attempt.spec(), allocation);
+  options.walltime = attempt.walltime();
+  const int tries = attempt.failed_tries();
+  const Supervision how = supervise(attempt.directory(), pass, options);
+  if (how == Supervision::NotOurs) return PassEnd::NotOurs;
+  if (how == Supervision::Unrecorded) return PassEnd::Unrecorded;
+  attempt.read();
+  if (attempt.was_stopped()) return PassEnd::Stopped;
+  if (attempt.state() != JobState::Queued) return PassEnd::Over;
+  if (attempt.failed_tries() > tries && attempt.wants_more_memory()) {
+    task.more_memory_bytes = std::max(task.more_memory_bytes, options.more_memory_bytes);
+  }
+  return PassEnd::RunsAgain;
+}
+
+}  // namespace dlflow
