@@ -11,7 +11,7 @@
 /// How a task that is not done asks its batch system for another pass.
 namespace dlflow {
 
-/// What a task is to have when it runs again.
+/// Memory and time of a task that runs again.
 struct NextPass {
   uint64_t memory_bytes = 0;      ///< on each node; 0: the same
   std::chrono::minutes limit{0};  ///< 0: the same

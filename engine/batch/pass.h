@@ -20,7 +20,7 @@ enum class PassEnd {
   Unrecorded,  ///< its end could not be recorded
 };
 
-/// What the passes that one task runs have in common.
+/// Facts that all passes of one task share.
 struct TaskPasses {
   bool is_shared = false;  ///< several attempts, one after the other
   /// Until then the records of parents may be hidden by a network file system.
