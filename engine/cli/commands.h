@@ -31,6 +31,7 @@ void add_unpack(CLI::App& app, Session& session);
 void add_inspect(CLI::App& app, Session& session);
 void add_cache(CLI::App& app, Session& session);
 void add_data(CLI::App& app, Session& session);
+void add_model(CLI::App& app, Session& session);
 void add_profile(CLI::App& app, Session& session);
 void add_schema(CLI::App& app, Session& session);
 void add_doctor(CLI::App& app, Session& session);

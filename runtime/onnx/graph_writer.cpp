@@ -1,4 +1,4 @@
-#include "runtime/export/onnx_graph.h"
+#include "runtime/onnx/graph_writer.h"
 
 #include "base/error.h"
 

@@ -1,4 +1,4 @@
-#include "runtime/export/onnx_layers.h"
+#include "runtime/onnx/write_layers.h"
 
 #include <cmath>
 #include <vector>

@@ -3,8 +3,8 @@
 #include <span>
 #include <string>
 
-#include "runtime/export/onnx_graph.h"
 #include "runtime/nn/model.h"
+#include "runtime/onnx/graph_writer.h"
 
 namespace dlflow::runtime {
 

@@ -1,10 +1,10 @@
-#include "runtime/export/onnx.h"
+#include "runtime/onnx/write_onnx.h"
 
 #include "base/error.h"
 #include "base/file.h"
-#include "runtime/export/onnx_graph.h"
-#include "runtime/export/onnx_layers.h"
 #include "runtime/nn/layer_shapes.h"
+#include "runtime/onnx/graph_writer.h"
+#include "runtime/onnx/write_layers.h"
 
 namespace dlflow::runtime {
 namespace {

@@ -6,15 +6,10 @@
 
 #include "runtime/checkpoint/safetensors.h"
 #include "runtime/nn/model.h"
+#include "runtime/onnx/input_scale.h"
 
 /// A trained network as an ONNX file (operator set 17), which other programs run.
 namespace dlflow::runtime {
-
-/// A network's input is value * scale + shift, per channel of the stored pixels; none of tokens.
-struct InputScale {
-  std::vector<float> scale;  ///< (C)
-  std::vector<float> shift;  ///< (C)
-};
 
 /// Writes `path`. The graph takes `input`, the pixels as they are stored, as float (batch,C,H,W)
 /// or (batch,F), or int64 tokens (batch,T), and normalises them; it gives `scores`.

@@ -7,7 +7,7 @@
 #include "base/file.h"
 #include "base/parse_json.h"
 #include "runtime/checkpoint/checkpoint.h"
-#include "runtime/export/onnx.h"
+#include "runtime/onnx/write_onnx.h"
 #include "runtime/nn/model.h"
 #include "steps/environment/place_file.h"
 

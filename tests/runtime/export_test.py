@@ -107,6 +107,27 @@ class Export(TrainingCase):
     def test_pytorch_gives_the_scores(self):
         self.scores(self.exported("safetensors"), "/usr/bin/python3", WITH_SAFETENSORS + code_of("PyTorch"))
 
+    def test_an_onnx_file_is_imported_and_trained_on(self):
+        folder = self.exported("onnx")
+        done = subprocess.run([BIN / "dlflow", "model", "import", "model.onnx", "-o", "again.yaml", "--json"], cwd=folder, text=True, capture_output=True, check=True)
+        imported = json.loads(done.stdout)
+        self.assertEqual((imported["model"], imported["weights"], imported["layers"]), ("again.yaml", "again.safetensors", 9))
+        self.assertEqual(imported["parameters"], 1199882)
+        self.assertEqual(len(imported["notes"]), 1)
+        self.assertRegex(imported["notes"][0], r"normalises its input by mean \[[\d.]+\] and std \[[\d.]+\]")
+        self.assertIn("  - conv2d: {name: conv1, channels: 32, kernel: 3}\n", (folder / "again.yaml").read_text())
+        again = subprocess.run([BIN / "dlflow", "model", "import", "model.onnx", "-o", "again.yaml"], cwd=folder, text=True, capture_output=True)
+        self.assertEqual(again.returncode, 2)
+        self.assertIn("error: again.yaml is there already; remove it, or write to another file with -o", again.stderr)
+        # Steps of next to nothing leave the network as it was.
+        resumed = self.folder("resumed", epochs=1, model=str(folder / "again.yaml"), start_from=str(folder / "again.safetensors"), lr=1e-12)
+        self.train(resumed, 1)
+        before = list(csv.DictReader(self.predict().decode().splitlines()))
+        after = list(csv.DictReader(self.predict(checkpoint=str(resumed / "checkpoints/latest")).decode().splitlines()))
+        self.assertEqual([row["prediction"] for row in before], [row["prediction"] for row in after])
+        for one, other in zip(before, after):
+            self.assertAlmostEqual(float(one["probability"]), float(other["probability"]), places=4)
+
 
 if __name__ == "__main__":
     main()

@@ -3,7 +3,7 @@
 #include <fstream>
 
 #include "base/file.h"
-#include "runtime/export/onnx.h"
+#include "runtime/onnx/write_onnx.h"
 #include "tests/unit/runtime/nn/every_layer.h"
 #include "tests/unit/runtime/nn/random_tensors.h"
 

@@ -1,6 +1,5 @@
-#include "runtime/export/onnx.h"
-
 #include "base/file.h"
+#include "runtime/onnx/write_onnx.h"
 #include "tests/support/catch.h"
 #include "tests/support/temp_dir.h"
 

@@ -1,0 +1,13 @@
+#pragma once
+
+#include <string>
+
+#include "runtime/nn/model.h"
+
+namespace dlflow::runtime {
+
+/// `model` as a model file, layer by layer; parse_model() reads the same model from it. Names of
+/// layers are letters, digits and `._-/`.
+std::string to_yaml(const Model& model);
+
+}  // namespace dlflow::runtime

@@ -1,0 +1,146 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "runtime/onnx/input_scale.h"
+#include "runtime/onnx/network_builder.h"
+#include "runtime/onnx/onnx_file.h"
+
+namespace dlflow::runtime {
+
+/// A value of a graph, while it is read.
+///
+/// ONNX has smaller operations than dlflow: a linear layer is a product and a sum, GELU is five
+/// nodes. So a value is not always the result of a layer. It may be a constant, or something on the
+/// way to a layer; the node that completes the layer adds it, and a node that does something else
+/// with such a value is refused.
+struct GraphValue {
+  enum class Kind {
+    Layer,       ///< the result of `layer`, or the input
+    Constant,    ///< `constant`
+    Scaled,      ///< that result, times `scale`, plus `shift`
+    Erf,         ///< the error function of that result / sqrt(2)
+    ErfPlusOne,  ///< the same + 1
+    TwiceGelu,   ///< the same, times that result
+    Padded,      ///< that result with `padding` zeros on each side of a map
+    Grouped,     ///< that result, reshaped to (B, groups, rest)
+    Normalized,  ///< the result of the group normalisation `layer`, so reshaped
+  };
+  Kind kind = Kind::Layer;
+  int layer = kImages;
+  std::shared_ptr<const OnnxTensor> constant = {};
+  std::vector<float> scale = {};  ///< one number, or one for each channel
+  std::vector<float> shift = {};
+  Extent padding = {};
+  int64_t groups = 0;
+};
+
+/// The values of a graph by their names, and who reads them.
+class GraphValues {
+ public:
+  /// Only `nodes` count as readers, and the output. All of it outlives the values.
+  /// \param channels  of the input
+  GraphValues(const OnnxFile& file, const std::vector<const OnnxNode*>& nodes, size_t channels);
+
+  /// Throws Error{InvalidInput} if no node before has given it.
+  const GraphValue& at(const std::string& name);
+  void give(const std::string& name, GraphValue value);
+
+  /// The layer whose result `name` is. A scaled input becomes the network's own, normalised.
+  /// Throws Error{InvalidInput} if it is none.
+  int layer_of(const std::string& name);
+
+  /// Another node reads these weights, too. Exporters store equal biases once; layers get copies.
+  /// Throws Error{InvalidInput} for matrices, which a network would train together, and for copies
+  /// that take much more memory than the file.
+  void count_copy(const std::string& name, const OnnxTensor& weights);
+
+  const std::vector<const OnnxNode*>& readers_of(const std::string& name) const;
+
+  /// What the graph does with its input before anything else.
+  const std::optional<InputScale>& normalization() const { return normalization_; }
+
+ private:
+  void normalize(const GraphValue& scaled);
+
+  const OnnxFile& file_;
+  size_t channels_;
+  std::map<std::string, GraphValue> values_;
+  std::map<std::string, std::vector<const OnnxNode*>> readers_;
+  std::optional<InputScale> normalization_;
+  bool has_raw_reader_ = false;  // of the input
+  size_t num_copied_ = 0;        // numbers
+};
+
+/// A node while it is read: what it reads, and what it gives. Throws Error{InvalidInput}, without
+/// the node's name, for what dlflow cannot do.
+class NodeReader {
+ public:
+  /// All outlive it. \param notes  what differs from the file, a sentence each
+  NodeReader(const OnnxNode& node, GraphValues& values, NetworkBuilder& network,
+             std::vector<std::string>& notes)
+      : node_(node), values_(values), network_(network), notes_(notes) {}
+
+  const std::string& operation() const { return node_.operation; }
+  const std::string& result() const { return node_.outputs[0]; }
+  NetworkBuilder& network() { return network_; }
+  void note(const std::string& sentence) { notes_.push_back(sentence); }
+
+  /// Inputs are numbered from 0. One may be left out.
+  size_t num_inputs() const { return node_.inputs.size(); }
+  bool has(size_t input) const;
+  const GraphValue& value(size_t input);
+  int layer(size_t input) { return values_.layer_of(name_of(input)); }
+  const TensorShape& shape(size_t input) { return network_.shape_of(layer(input)); }
+  /// Zeros that a node before has put around its first input, which is then that of this node.
+  Extent take_padding();
+  bool is(GraphValue::Kind kind, size_t input) { return value(input).kind == kind; }
+  bool is_constant(size_t input) { return is(GraphValue::Kind::Constant, input); }
+  const OnnxTensor& constant(size_t input);
+  const std::vector<int64_t>& integers(size_t input);
+
+  /// Weights of a layer, as the file has them.
+  ImportedTensor weights(size_t input);
+
+  /// A setting of the node, or `usual`.
+  int64_t integer(const std::string& name, int64_t usual) const;
+  float number(const std::string& name, float usual) const;
+  std::string text(const std::string& name, const std::string& usual) const;
+  std::vector<int64_t> integers(const std::string& name) const;
+
+  /// The value of a node that gives a constant.
+  OnnxTensor constant_setting() const;
+
+  /// Of operator sets that give a list as a setting, and of those that give it as an input.
+  std::vector<int64_t> list(const std::string& name, size_t input);
+
+  /// Only this node reads its input.
+  bool is_only_reader(size_t input) const;
+  /// All that reads the node's result is one of these operations.
+  bool is_read_by_only(const std::vector<std::string>& operations) const;
+
+  /// Adds a layer that reads `inputs`, and gives its result. \param weights  the input that holds
+  /// its weights, after which it is called; none: it is called after the node
+  int add(Layer layer, std::vector<int> inputs, std::optional<size_t> weights = {});
+
+  void give(GraphValue value) { values_.give(result(), std::move(value)); }
+  void give_layer(int layer) { give({.layer = layer}); }
+  void give_constant(OnnxTensor constant);
+
+ private:
+  const std::string& name_of(size_t input) const;
+
+  const OnnxNode& node_;
+  GraphValues& values_;
+  NetworkBuilder& network_;
+  std::vector<std::string>& notes_;
+};
+
+/// Throws Error{InvalidInput}.
+[[noreturn]] void refuse(const std::string& why);
+
+}  // namespace dlflow::runtime

@@ -1,0 +1,409 @@
+#include "runtime/onnx/onnx_file.h"
+
+#include <cstring>
+
+#include "base/bfloat16.h"
+#include "base/error.h"
+#include "base/file.h"
+#include "base/float16.h"
+#include "base/protobuf_reader.h"
+#include "base/shared_bytes.h"
+#include "base/text.h"
+
+/// Numbers of fields are those of onnx.proto:
+/// https://github.com/onnx/onnx/blob/main/onnx/onnx.proto
+namespace dlflow::runtime {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Of a constant's numbers.
+enum class Element : int64_t {
+  Float = 1,
+  Uint8 = 2,
+  Int8 = 3,
+  Int32 = 6,
+  Int64 = 7,
+  Bool = 9,
+  Float16 = 10,
+  Double = 11,
+  BFloat16 = 16
+};
+
+/// A tensor's numbers in another file.
+struct ExternalBytes {
+  std::string location;
+  uint64_t offset = 0;
+  std::optional<uint64_t> length;
+};
+
+std::string text_of(const MessageField& field) { return std::string(field.bytes); }
+
+/// Key and text of a StringStringEntryProto.
+std::pair<std::string, std::string> entry_of(std::string_view bytes) {
+  std::pair<std::string, std::string> entry;
+  MessageReader reader(bytes);
+  while (const auto field = reader.next()) {
+    if (field->number == 1) entry.first = text_of(*field);
+    if (field->number == 2) entry.second = text_of(*field);
+  }
+  return entry;
+}
+
+void add_place(ExternalBytes& place, const std::string& key, const std::string& value) {
+  if (key == "location") place.location = value;
+  if (key == "offset") place.offset = std::strtoull(value.c_str(), nullptr, 10);
+  if (key == "length") place.length = std::strtoull(value.c_str(), nullptr, 10);
+}
+
+/// The number of elements that `shape` asks for; at most what any file could hold.
+size_t count_of(const std::vector<int64_t>& shape, const std::string& name) {
+  constexpr int64_t kMost = int64_t{1} << 40;
+  int64_t count = 1;
+  for (const int64_t size : shape) {
+    if (size < 0 || (size > 0 && count > kMost / size)) {
+      throw Error(Errc::Corrupt, "constant '" + name + "' has no valid shape");
+    }
+    count *= size;
+  }
+  return size_t(count);
+}
+
+/// Calls `add(number)` for each element of type T in `bytes`, which are little-endian.
+template <typename T, typename Add>
+void for_each_element(std::string_view bytes, const std::string& name, Add add) {
+  if (bytes.size() % sizeof(T) != 0) {
+    throw Error(Errc::Corrupt, "constant '" + name + "' ends within a number");
+  }
+  for (size_t i = 0; i < bytes.size(); i += sizeof(T)) {
+    T element;
+    std::memcpy(&element, bytes.data() + i, sizeof element);
+    add(element);
+  }
+}
+
+void read_sizes(std::string_view bytes, OnnxPort& port) {
+  MessageReader reader(bytes);
+  while (const auto dimension = reader.next()) {
+    port.sizes.push_back(-1);
+    MessageReader size(dimension->bytes);
+    while (const auto field = size.next()) {
+      if (field->number == 1) port.sizes.back() = field->integer();
+    }
+  }
+}
+
+void read_type(std::string_view bytes, OnnxPort& port) {
+  MessageReader reader(bytes);
+  while (const auto type = reader.next()) {
+    if (type->number != 1) continue;  // a tensor
+    MessageReader tensor(type->bytes);
+    while (const auto field = tensor.next()) {
+      if (field->number == 1)
+        port.is_integer =
+            Element(field->value) == Element::Int64 || Element(field->value) == Element::Int32;
+      if (field->number == 2) read_sizes(field->bytes, port);
+    }
+  }
+}
+
+OnnxPort read_port(std::string_view bytes) {
+  OnnxPort port;
+  MessageReader reader(bytes);
+  while (const auto field = reader.next()) {
+    if (field->number == 1) port.name = text_of(*field);
+    if (field->number == 2) read_type(field->bytes, port);
+  }
+  return port;
+}
+
+/// Reads a ModelProto.
+class FileReader {
+ public:
+  explicit FileReader(fs::path folder) : folder_(std::move(folder)) {}
+
+  OnnxFile read(std::string_view content) {
+    MessageReader reader(content);
+    std::string_view graph;
+    bool has_graph = false;
+    while (const auto field = reader.next()) {
+      if (field->number == 7 && field->has_bytes) {
+        graph = field->bytes;
+        has_graph = true;
+      } else if (field->number == 8) {
+        read_operator_set(field->bytes);
+      } else if (field->number == 25) {
+        throw Error(Errc::InvalidInput,
+                    "the file defines functions of its own, which dlflow does not read");
+      }
+    }
+    if (!has_graph || file_.operator_set == 0) throw Error(Errc::Corrupt, "no ONNX file");
+    read_graph(graph);
+    return std::move(file_);
+  }
+
+ private:
+  void read_operator_set(std::string_view bytes) {
+    std::string domain;
+    int64_t version = 0;
+    MessageReader reader(bytes);
+    while (const auto field = reader.next()) {
+      if (field->number == 1) domain = text_of(*field);
+      if (field->number == 2) version = field->integer();
+    }
+    if (domain.empty() || domain == "ai.onnx") file_.operator_set = version;
+  }
+
+  void read_graph(std::string_view bytes) {
+    MessageReader reader(bytes);
+    while (const auto field = reader.next()) {
+      switch (field->number) {
+        case 1:
+          file_.nodes.push_back(read_node(field->bytes));
+          break;
+        case 5: {
+          auto [name, tensor] = read_tensor(field->bytes);
+          file_.constants.insert_or_assign(name, std::move(tensor));
+          break;
+        }
+        case 11:
+          file_.inputs.push_back(read_port(field->bytes));
+          break;
+        case 12:
+          file_.outputs.push_back(read_port(field->bytes));
+          break;
+        case 15:
+          throw Error(Errc::InvalidInput,
+                      "the file has sparse constants, which dlflow does not read");
+        default:
+          break;
+      }
+    }
+    std::erase_if(file_.inputs,
+                  [&](const OnnxPort& port) { return file_.constants.contains(port.name); });
+  }
+
+  OnnxNode read_node(std::string_view bytes) {
+    OnnxNode node;
+    std::vector<std::string_view> attributes;
+    MessageReader reader(bytes);
+    while (const auto field = reader.next()) {
+      if (field->number == 1) node.inputs.push_back(text_of(*field));
+      if (field->number == 2) node.outputs.push_back(text_of(*field));
+      if (field->number == 3) node.name = text_of(*field);
+      if (field->number == 4) node.operation = text_of(*field);
+      if (field->number == 5) attributes.push_back(field->bytes);
+      if (field->number == 7) node.domain = text_of(*field);
+    }
+    for (const std::string_view attribute : attributes) add_setting(node, attribute);
+    return node;
+  }
+
+  /// Of the fields for values, the file has the one of the attribute's type.
+  void add_setting(OnnxNode& node, std::string_view bytes) {
+    std::string name;
+    OnnxSetting value = int64_t{0};
+    std::vector<int64_t> integers;
+    std::vector<float> floats;
+    int64_t type = 0;
+    MessageReader reader(bytes);
+    while (const auto field = reader.next()) {
+      switch (field->number) {
+        case 1:
+          name = text_of(*field);
+          break;
+        case 2:
+          value = field->single();
+          break;
+        case 3:
+          value = field->integer();
+          break;
+        case 4:
+          value = text_of(*field);
+          break;
+        case 5:
+          value = read_tensor(field->bytes).second;
+          break;
+        case 7:
+          MessageReader::add_floats(*field, floats);
+          break;
+        case 8:
+          MessageReader::add_integers(*field, integers);
+          break;
+        case 20:
+          type = field->integer();
+          break;
+        default:
+          break;
+      }
+    }
+    if (!floats.empty() || type == 6) value = std::move(floats);
+    if (!integers.empty() || type == 7) value = std::move(integers);
+    node.settings.insert_or_assign(name, std::move(value));
+  }
+
+  std::pair<std::string, OnnxTensor> read_tensor(std::string_view bytes) {
+    std::string name;
+    OnnxTensor tensor;
+    int64_t type = 0;
+    std::vector<int64_t> integers;
+    std::optional<std::string_view> raw;
+    std::optional<ExternalBytes> elsewhere;
+    MessageReader reader(bytes);
+    while (const auto field = reader.next()) {
+      switch (field->number) {
+        case 1:
+          MessageReader::add_integers(*field, tensor.shape);
+          break;
+        case 2:
+          type = field->integer();
+          break;
+        case 4:
+          MessageReader::add_floats(*field, tensor.floats);
+          break;
+        case 5:
+        case 7:
+          MessageReader::add_integers(*field, integers);
+          break;
+        case 8:
+          name = text_of(*field);
+          break;
+        case 9:
+          raw = field->bytes;
+          break;
+        case 10:
+          add_doubles(*field, name, tensor.floats);
+          break;
+        case 13: {
+          if (!elsewhere) elsewhere.emplace();
+          const auto [key, value] = entry_of(field->bytes);
+          add_place(*elsewhere, key, value);
+          break;
+        }
+        default:
+          break;
+      }
+    }
+    const size_t count = count_of(tensor.shape, name);
+    if (elsewhere) raw = bytes_of(*elsewhere, name);
+    if (raw) {
+      add_raw(*raw, type, name, tensor);
+    } else {
+      add_whole_numbers(integers, type, name, tensor);
+    }
+    if (tensor.size() != count) {
+      throw Error(Errc::Corrupt, "constant '" + name + "' has " + std::to_string(tensor.size()) +
+                                     " numbers, its shape asks for " + std::to_string(count));
+    }
+    return {name, std::move(tensor)};
+  }
+
+  static void add_doubles(const MessageField& field, const std::string& name,
+                          std::vector<float>& all) {
+    if (!field.has_bytes) return all.push_back(float(std::bit_cast<double>(field.value)));
+    for_each_element<double>(field.bytes, name,
+                             [&](double number) { all.push_back(float(number)); });
+  }
+
+  /// The fields for whole numbers hold the bits of small floating-point types, too.
+  static void add_whole_numbers(std::vector<int64_t>& integers, int64_t type,
+                                const std::string& name, OnnxTensor& tensor) {
+    switch (Element(type)) {
+      case Element::Float:
+      case Element::Double:
+        return;
+      case Element::Float16:
+        for (const int64_t bits : integers) tensor.floats.push_back(widen(Float16{uint16_t(bits)}));
+        return;
+      case Element::BFloat16:
+        for (const int64_t bits : integers)
+          tensor.floats.push_back(widen(BFloat16{uint16_t(bits)}));
+        return;
+      case Element::Uint8:
+      case Element::Int8:
+      case Element::Int32:
+      case Element::Int64:
+      case Element::Bool:
+        tensor.integers = std::move(integers);
+        return;
+      default:
+        refuse_type(type, name);
+    }
+  }
+
+  static void add_raw(std::string_view raw, int64_t type, const std::string& name,
+                      OnnxTensor& tensor) {
+    const auto whole = [&](auto number) { tensor.integers.push_back(int64_t(number)); };
+    switch (Element(type)) {
+      case Element::Float:
+        return for_each_element<float>(raw, name,
+                                       [&](float number) { tensor.floats.push_back(number); });
+      case Element::Double:
+        return for_each_element<double>(
+            raw, name, [&](double number) { tensor.floats.push_back(float(number)); });
+      case Element::Float16:
+        return for_each_element<uint16_t>(
+            raw, name, [&](uint16_t bits) { tensor.floats.push_back(widen(Float16{bits})); });
+      case Element::BFloat16:
+        return for_each_element<uint16_t>(
+            raw, name, [&](uint16_t bits) { tensor.floats.push_back(widen(BFloat16{bits})); });
+      case Element::Int64:
+        return for_each_element<int64_t>(raw, name, whole);
+      case Element::Int32:
+        return for_each_element<int32_t>(raw, name, whole);
+      case Element::Int8:
+        return for_each_element<int8_t>(raw, name, whole);
+      case Element::Uint8:
+      case Element::Bool:
+        return for_each_element<uint8_t>(raw, name, whole);
+      default:
+        refuse_type(type, name);
+    }
+  }
+
+  [[noreturn]] static void refuse_type(int64_t type, const std::string& name) {
+    throw Error(Errc::InvalidInput, "constant '" + name + "' has numbers of ONNX's type " +
+                                        std::to_string(type) +
+                                        "; dlflow reads floating-point and whole numbers");
+  }
+
+  /// Files that are beside the model, and nowhere else.
+  std::string_view bytes_of(const ExternalBytes& place, const std::string& name) {
+    const fs::path location = place.location;
+    if (location.empty() || location.has_parent_path() || location == ".." || location == ".") {
+      throw Error(Errc::InvalidInput, "the numbers of constant '" + name + "' are in '" +
+                                          escaped(place.location) +
+                                          "', which is not the name of a file beside the model");
+    }
+    auto found = files_.find(place.location);
+    if (found == files_.end())
+      found = files_.emplace(place.location, map_file(folder_ / location)).first;
+    const std::string_view all = found->second.view;
+    if (place.offset > all.size() || place.length.value_or(0) > all.size() - place.offset) {
+      throw Error(Errc::Corrupt, (folder_ / location).string() +
+                                     " ends before the numbers of constant '" + name + "'");
+    }
+    return all.substr(place.offset, place.length.value_or(std::string_view::npos));
+  }
+
+  fs::path folder_;
+  OnnxFile file_;
+  std::map<std::string, SharedBytes> files_;
+};
+
+}  // namespace
+
+OnnxFile parse_onnx(std::string_view content, const fs::path& folder) {
+  return FileReader(folder).read(content);
+}
+
+OnnxFile read_onnx_file(const fs::path& path) {
+  const SharedBytes content = map_file(path);
+  try {
+    return parse_onnx(content.view, path.parent_path());
+  } catch (const Error& error) {
+    throw Error(error.code(), path.string() + ": " + error.what());
+  }
+}
+
+}  // namespace dlflow::runtime

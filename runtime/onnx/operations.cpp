@@ -1,0 +1,55 @@
+#include "runtime/onnx/operations.h"
+
+namespace dlflow::runtime {
+
+const std::map<std::string, Operation>& operations() {
+  static const std::map<std::string, Operation> all = {
+      {"Add", read_add},
+      {"AveragePool", read_average_pool},
+      {"BatchNormalization", read_batch_norm},
+      {"Cast", read_cast},
+      {"Clip", read_clip},
+      {"Concat", read_concat},
+      {"Constant", read_constant},
+      {"Conv", read_conv},
+      {"ConvTranspose", read_conv_transpose},
+      {"Div", read_div},
+      {"Dropout", pass_on},
+      {"Erf", read_erf},
+      {"Flatten", read_flatten},
+      {"Gather", read_gather},
+      {"Gelu", read_gelu},
+      {"Gemm", read_gemm},
+      {"GlobalAveragePool", read_global_average_pool},
+      {"GroupNormalization", read_group_norm},
+      {"Identity", pass_on},
+      {"InstanceNormalization", read_instance_norm},
+      {"LayerNormalization", read_layer_norm},
+      {"LeakyRelu", read_leaky_relu},
+      {"MatMul", read_matmul},
+      {"MaxPool", read_max_pool},
+      {"Mul", read_mul},
+      {"Pad", read_pad},
+      {"ReduceMean", read_reduce_mean},
+      {"Relu", read_relu},
+      {"Reshape", read_reshape},
+      {"Resize", read_resize},
+      {"Shape", read_shape},
+      {"Sigmoid", read_sigmoid},
+      {"Softmax", read_softmax},
+      {"Squeeze", read_squeeze},
+      {"Sub", read_sub},
+      {"Tanh", read_tanh},
+      {"Transpose", read_transpose},
+      {"Unsqueeze", read_unsqueeze},
+      {"Upsample", read_resize}};
+  return all;
+}
+
+void check_extent(const std::vector<int64_t>& sizes) {
+  for (const int64_t size : sizes) {
+    if (size < 0 || size > 1'000'000) refuse("its sizes are not from 0 to 1,000,000");
+  }
+}
+
+}  // namespace dlflow::runtime

@@ -1,0 +1,86 @@
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "runtime/onnx/graph_values.h"
+
+/// ONNX's operations, as far as layers of dlflow can be made of them: what each does to a network.
+/// https://onnx.ai/onnx/operators
+namespace dlflow::runtime {
+
+using Operation = void (*)(NodeReader&);
+
+/// By name. Each throws Error{InvalidInput}, as NodeReader does.
+const std::map<std::string, Operation>& operations();
+
+/// Sizes, strides and pads of a window are numbers that can be computed with.
+void check_extent(const std::vector<int64_t>& sizes);
+
+// read_products.cpp
+void read_conv(NodeReader& node);
+void read_conv_transpose(NodeReader& node);
+void read_gemm(NodeReader& node);
+void read_matmul(NodeReader& node);
+void read_gather(NodeReader& node);
+
+/// The sum of a layer's result, not of the input, and a constant, if that can be its bias.
+bool add_bias(NodeReader& node, size_t layer, size_t constant);
+
+// read_normalizations.cpp
+void read_batch_norm(NodeReader& node);
+void read_instance_norm(NodeReader& node);
+void read_group_norm(NodeReader& node);
+void read_layer_norm(NodeReader& node);
+
+/// The product or sum of a layer's result, not of the input, and a constant, if the layer is a
+/// group normalisation that was put together, and the constant can be its weight or bias.
+bool complete_group_norm(NodeReader& node, size_t layer, size_t constant, const char* tensor);
+
+// read_activations.cpp
+void read_relu(NodeReader& node);
+void read_leaky_relu(NodeReader& node);
+void read_clip(NodeReader& node);
+void read_sigmoid(NodeReader& node);
+void read_tanh(NodeReader& node);
+void read_softmax(NodeReader& node);
+void read_gelu(NodeReader& node);
+void read_erf(NodeReader& node);
+
+/// The product of two values, if it is part of SiLU or GELU.
+bool multiply_activations(NodeReader& node, size_t a, size_t b);
+/// The sum or product of a value on its way to GELU and a constant.
+bool add_to_gelu(NodeReader& node, size_t value, size_t constant);
+bool multiply_gelu(NodeReader& node, size_t value, size_t constant);
+
+// read_maps.cpp
+void read_pad(NodeReader& node);
+void read_max_pool(NodeReader& node);
+void read_average_pool(NodeReader& node);
+void read_global_average_pool(NodeReader& node);
+void read_reduce_mean(NodeReader& node);
+void read_resize(NodeReader& node);
+void read_concat(NodeReader& node);
+
+// read_shapes.cpp: those of constants, too
+void read_flatten(NodeReader& node);
+void read_reshape(NodeReader& node);
+void read_squeeze(NodeReader& node);
+void read_unsqueeze(NodeReader& node);
+void read_transpose(NodeReader& node);
+void read_shape(NodeReader& node);
+void read_constant(NodeReader& node);
+void read_cast(NodeReader& node);
+void pass_on(NodeReader& node);
+
+// read_sums.cpp
+void read_add(NodeReader& node);
+void read_sub(NodeReader& node);
+void read_mul(NodeReader& node);
+void read_div(NodeReader& node);
+
+/// One number, or one for each channel of (C,H,W) or feature of (F); nothing if `constant` is of
+/// another shape.
+std::optional<std::vector<float>> per_channel(const OnnxTensor& constant, const TensorShape& shape);
+
+}  // namespace dlflow::runtime

@@ -1,0 +1,122 @@
+#include <cmath>
+#include <limits>
+
+#include "runtime/onnx/operations.h"
+
+namespace dlflow::runtime {
+namespace {
+
+using Kind = GraphValue::Kind;
+
+void add_activation(NodeReader& node, LayerKind kind) {
+  Layer layer;
+  layer.kind = kind;
+  node.add(std::move(layer), {node.layer(0)});
+}
+
+/// As files say it in few digits, too.
+bool is_about(float number, double expected) { return std::abs(double(number) - expected) < 1e-4; }
+
+/// The number of a constant that has one.
+std::optional<float> number_of(const OnnxTensor& constant) {
+  if (constant.size() != 1) return {};
+  return constant.floats.empty() ? float(constant.integers[0]) : constant.floats[0];
+}
+
+/// A bound of Clip: an attribute before operator set 11, an input since.
+float bound(NodeReader& node, const char* name, size_t input, float usual) {
+  if (!node.has(input)) return node.number(name, usual);
+  const auto number = number_of(node.constant(input));
+  if (!number) refuse("its bounds are no numbers");
+  return *number;
+}
+
+/// x * sigmoid(x), if nobody else reads that sigmoid.
+bool multiply_sigmoid(NodeReader& node, size_t factor, size_t sigmoid) {
+  if (!node.is(Kind::Layer, factor) || !node.is(Kind::Layer, sigmoid)) return false;
+  const int index = node.value(sigmoid).layer;
+  if (index == kImages || !node.is_only_reader(sigmoid)) return false;
+  Layer& layer = node.network().at(index);
+  if (layer.kind != LayerKind::Sigmoid || layer.inputs[0] != node.value(factor).layer) return false;
+  layer.kind = LayerKind::Silu;
+  node.give_layer(index);
+  return true;
+}
+
+/// x * (1 + erf(x / sqrt(2)))
+bool multiply_error_function(NodeReader& node, size_t factor, size_t sum) {
+  if (!node.is(Kind::Layer, factor) || !node.is(Kind::ErfPlusOne, sum)) return false;
+  const int index = node.value(sum).layer;
+  if (index != node.value(factor).layer) return false;
+  node.give({.kind = Kind::TwiceGelu, .layer = index});
+  return true;
+}
+
+void add_gelu(NodeReader& node, int input) {
+  Layer layer;
+  layer.kind = LayerKind::Gelu;
+  node.add(std::move(layer), {input});
+}
+
+}  // namespace
+
+void read_relu(NodeReader& node) { add_activation(node, LayerKind::Relu); }
+void read_sigmoid(NodeReader& node) { add_activation(node, LayerKind::Sigmoid); }
+void read_tanh(NodeReader& node) { add_activation(node, LayerKind::Tanh); }
+
+void read_leaky_relu(NodeReader& node) {
+  Layer layer;
+  layer.kind = LayerKind::LeakyRelu;
+  layer.slope = double(node.number("alpha", 0.01f));
+  if (!(layer.slope >= 0 && layer.slope < 1)) refuse("its slope is not from 0 to less than 1");
+  node.add(std::move(layer), {node.layer(0)});
+}
+
+void read_clip(NodeReader& node) {
+  constexpr float kMost = std::numeric_limits<float>::max();
+  const float low = bound(node, "min", 1, -kMost), high = bound(node, "max", 2, kMost);
+  if (low == 0 && high == 6) return add_activation(node, LayerKind::Relu6);
+  if (low == 0 && high >= kMost) return add_activation(node, LayerKind::Relu);
+  refuse("dlflow has no layer with these bounds, but relu and relu6");
+}
+
+void read_softmax(NodeReader& node) {
+  const auto rank = int64_t(node.shape(0).size()) + 1;
+  const int64_t axis = node.integer("axis", -1);
+  if (axis != -1 && axis != rank - 1) refuse("softmax of dlflow is along the last dimension");
+  add_activation(node, LayerKind::Softmax);
+}
+
+void read_gelu(NodeReader& node) {
+  if (node.text("approximate", "none") != "none")
+    refuse("gelu of dlflow is the exact one, not that by tanh");
+  add_gelu(node, node.layer(0));
+}
+
+void read_erf(NodeReader& node) {
+  if (node.is(Kind::Scaled, 0)) {
+    const GraphValue& scaled = node.value(0);
+    const bool is_half = scaled.scale.size() == 1 && is_about(scaled.scale[0], std::sqrt(0.5));
+    const bool is_moved = scaled.shift.size() != 1 || scaled.shift[0] != 0;
+    if (is_half && !is_moved) return node.give({.kind = Kind::Erf, .layer = scaled.layer});
+  }
+  refuse("dlflow has it only as a part of gelu");
+}
+
+bool multiply_activations(NodeReader& node, size_t a, size_t b) {
+  return multiply_sigmoid(node, a, b) || multiply_error_function(node, a, b);
+}
+
+bool add_to_gelu(NodeReader& node, size_t value, size_t constant) {
+  if (!node.is(Kind::Erf, value) || number_of(node.constant(constant)) != 1.0f) return false;
+  node.give({.kind = Kind::ErfPlusOne, .layer = node.value(value).layer});
+  return true;
+}
+
+bool multiply_gelu(NodeReader& node, size_t value, size_t constant) {
+  if (!node.is(Kind::TwiceGelu, value) || number_of(node.constant(constant)) != 0.5f) return false;
+  add_gelu(node, node.value(value).layer);
+  return true;
+}
+
+}  // namespace dlflow::runtime

@@ -1,0 +1,209 @@
+#include "runtime/onnx/operations.h"
+
+namespace dlflow::runtime {
+namespace {
+
+Extent extent(const std::vector<int64_t>& sizes, int64_t usual) {
+  if (sizes.empty()) return usual;
+  if (sizes.size() != 2) refuse("dlflow has convolutions in two dimensions");
+  check_extent(sizes);
+  return {sizes[0], sizes[1]};
+}
+
+/// Zeros on each side of a map. \param same  that make the result as large as the map, by stride
+Extent padding(const NodeReader& node, const Layer& layer, const TensorShape& in) {
+  const std::string automatic = node.text("auto_pad", "NOTSET");
+  const std::vector<int64_t> pads = node.integers("pads");
+  if (automatic == "VALID" || (automatic == "NOTSET" && pads.empty())) return 0;
+  if (automatic == "NOTSET") {
+    if (pads.size() != 4 || pads[0] != pads[2] || pads[1] != pads[3])
+      refuse("it pads the sides of a map differently, which no layer of dlflow does");
+    check_extent(pads);
+    return {pads[0], pads[1]};
+  }
+  const auto side = [](int64_t size, int64_t kernel, int64_t stride, int64_t dilation) {
+    const int64_t places = (size + stride - 1) / stride;
+    const int64_t all = (places - 1) * stride + dilation * (kernel - 1) + 1 - size;
+    if (all % 2 != 0)
+      refuse("it pads the sides of a map differently, which no layer of dlflow does");
+    return std::max<int64_t>(0, all / 2);
+  };
+  const Extent &kernel = layer.kernel, &stride = layer.stride, &dilation = layer.dilation;
+  return {side(in[1], kernel.height, stride.height, dilation.height),
+          side(in[2], kernel.width, stride.width, dilation.width)};
+}
+
+/// A convolution with the sizes that both kinds have.
+Layer convolution(NodeReader& node, LayerKind kind, const std::vector<int64_t>& weights) {
+  const Extent around = node.take_padding();
+  const TensorShape& in = node.shape(0);
+  if (weights.size() != 4 || in.size() != 3) refuse("dlflow has convolutions in two dimensions");
+  Layer layer;
+  layer.kind = kind;
+  layer.kernel = {weights[2], weights[3]};
+  layer.stride = extent(node.integers("strides"), 1);
+  layer.dilation = extent(node.integers("dilations"), 1);
+  layer.groups = node.integer("group", 1);
+  for (const Extent& sizes : {layer.kernel, layer.stride, layer.dilation}) {
+    if (sizes.height < 1 || sizes.width < 1) refuse("its kernel, strides or dilations are below 1");
+  }
+  if (layer.groups < 1) refuse("its groups are below 1");
+  layer.padding = padding(node, layer, in);
+  if (around != Extent(0) && (layer.padding != Extent(0) || kind != LayerKind::Conv2d)) {
+    refuse("it has padding of its own, and zeros around what it reads");
+  }
+  if (around != Extent(0)) layer.padding = around;
+  layer.bias = node.has(2);
+  return layer;
+}
+
+void add_product(NodeReader& node, Layer layer, ImportedTensor weights) {
+  std::optional<ImportedTensor> bias;
+  if (layer.bias) bias = node.weights(2);
+  const int index = node.add(std::move(layer), {node.layer(0)}, 1);
+  node.network().set(index, "weight", std::move(weights));
+  if (bias) node.network().set(index, "bias", std::move(*bias));
+}
+
+/// (in,out) as (out,in).
+ImportedTensor transposed(const ImportedTensor& matrix) {
+  const auto rows = size_t(matrix.shape[0]), columns = size_t(matrix.shape[1]);
+  ImportedTensor result{{matrix.shape[1], matrix.shape[0]}, std::vector<float>(rows * columns)};
+  for (size_t i = 0; i < rows; ++i) {
+    for (size_t j = 0; j < columns; ++j)
+      result.numbers[j * rows + i] = matrix.numbers[i * columns + j];
+  }
+  return result;
+}
+
+/// The bias of `features` numbers that a constant stands for, if it does.
+std::optional<ImportedTensor> bias_of(const OnnxTensor& constant, const TensorShape& shape) {
+  const auto numbers = per_channel(constant, shape);
+  if (!numbers) return {};
+  const int64_t features = shape.size() == 3 ? shape[0] : shape.back();
+  ImportedTensor bias{{features}, *numbers};
+  if (bias.numbers.size() == 1) bias.numbers.resize(size_t(features), bias.numbers[0]);
+  return bias;
+}
+
+/// A linear layer without bias. \param weights  (out,in)
+int add_linear(NodeReader& node, ImportedTensor weights) {
+  const TensorShape& in = node.shape(0);
+  if (in.size() > 2)
+    refuse("linear layers of dlflow read (B,F) or (B,T,F), this gets " + to_string(in));
+  if (in.back() != weights.shape[1]) {
+    refuse("its weights are for " + std::to_string(weights.shape[1]) + " features, it gets " +
+           std::to_string(in.back()));
+  }
+  Layer layer;
+  layer.kind = LayerKind::Linear;
+  layer.units = weights.shape[0];
+  layer.bias = false;
+  const int index = node.add(std::move(layer), {node.layer(0)}, 1);
+  node.network().set(index, "weight", std::move(weights));
+  return index;
+}
+
+ImportedTensor matrix(NodeReader& node, size_t input) {
+  ImportedTensor found = node.weights(input);
+  if (found.shape.size() != 2) refuse("its weights are no matrix");
+  return found;
+}
+
+}  // namespace
+
+void read_conv(NodeReader& node) {
+  ImportedTensor weights = node.weights(1);
+  Layer layer = convolution(node, LayerKind::Conv2d, weights.shape);
+  layer.units = weights.shape[0];
+  if (node.shape(0)[0] != weights.shape[1] * layer.groups) {
+    refuse("its weights are for " + std::to_string(weights.shape[1] * layer.groups) +
+           " channels, it gets " + to_string(node.shape(0)));
+  }
+  add_product(node, std::move(layer), std::move(weights));
+}
+
+void read_conv_transpose(NodeReader& node) {
+  ImportedTensor weights = node.weights(1);
+  Layer layer = convolution(node, LayerKind::ConvTranspose2d, weights.shape);
+  layer.units = weights.shape[1];
+  for (const int64_t more : node.integers("output_padding")) {
+    if (more != 0) refuse("conv_transpose2d of dlflow has no output_padding");
+  }
+  if (!node.integers("output_shape").empty())
+    refuse("conv_transpose2d of dlflow has no output_shape");
+  if (layer.groups != 1 || layer.dilation != Extent(1))
+    refuse("conv_transpose2d of dlflow has no groups or dilation");
+  if (node.shape(0)[0] != weights.shape[0]) {
+    refuse("its weights are for " + std::to_string(weights.shape[0]) + " channels, it gets " +
+           to_string(node.shape(0)));
+  }
+  add_product(node, std::move(layer), std::move(weights));
+}
+
+void read_gemm(NodeReader& node) {
+  if (node.integer("transA", 0) != 0) refuse("it transposes what it reads");
+  if (node.shape(0).size() != 1) refuse("it reads " + to_string(node.shape(0)) + ", not (B,F)");
+  ImportedTensor weights = matrix(node, 1);
+  if (node.integer("transB", 0) == 0) weights = transposed(weights);
+  for (float& weight : weights.numbers) weight *= node.number("alpha", 1);
+  std::optional<ImportedTensor> bias;
+  if (node.has(2)) {
+    bias = bias_of(node.constant(2), {weights.shape[0]});
+    if (!bias) refuse("its third input is no bias");
+    for (float& number : bias->numbers) number *= node.number("beta", 1);
+  }
+  const int index = add_linear(node, std::move(weights));
+  if (!bias) return;
+  node.network().at(index).bias = true;
+  node.network().set(index, "bias", std::move(*bias));
+}
+
+void read_matmul(NodeReader& node) {
+  if (!node.is_constant(1))
+    refuse(
+        "it multiplies results of two layers; dlflow's 'attention' is not put together from such "
+        "products");
+  add_linear(node, transposed(matrix(node, 1)));
+}
+
+void read_gather(NodeReader& node) {
+  if (node.is_constant(0) && node.is_constant(1)) {
+    const std::vector<int64_t>& from = node.integers(0);
+    OnnxTensor chosen{node.constant(1).shape, {}, {}};
+    for (int64_t index : node.integers(1)) {
+      if (index < 0) index += int64_t(from.size());
+      if (index < 0 || index >= int64_t(from.size())) refuse("its index is outside of the list");
+      chosen.integers.push_back(from[size_t(index)]);
+    }
+    return node.give_constant(std::move(chosen));
+  }
+  if (!node.is_constant(0) || node.integer("axis", 0) != 0)
+    refuse("it chooses parts of a layer's result");
+  ImportedTensor weights = matrix(node, 0);
+  if (node.layer(1) != kImages) refuse("embeddings of dlflow read the input alone");
+  Layer layer;
+  layer.kind = LayerKind::Embedding;
+  layer.vocabulary = weights.shape[0];
+  layer.units = weights.shape[1];
+  const int index = node.add(std::move(layer), {kImages}, 0);
+  node.network().set(index, "weight", std::move(weights));
+}
+
+bool add_bias(NodeReader& node, size_t layer, size_t constant) {
+  const int index = node.layer(layer);
+  if (!node.is_only_reader(layer)) return false;
+  Layer& before = node.network().at(index);
+  const bool has_place = before.kind == LayerKind::Conv2d ||
+                         before.kind == LayerKind::ConvTranspose2d ||
+                         before.kind == LayerKind::Linear;
+  if (!has_place || before.bias) return false;
+  auto bias = bias_of(node.constant(constant), before.shape);
+  if (!bias) return false;
+  before.bias = true;
+  node.network().set(index, "bias", std::move(*bias));
+  node.give_layer(index);
+  return true;
+}
+
+}  // namespace dlflow::runtime

@@ -1,0 +1,125 @@
+#include <algorithm>
+
+#include "runtime/onnx/operations.h"
+
+namespace dlflow::runtime {
+namespace {
+
+using Kind = GraphValue::Kind;
+
+int64_t count(const TensorShape& shape) {
+  int64_t all = 1;
+  for (const int64_t size : shape) all *= size;
+  return all;
+}
+
+/// (B,F) of any shape; nothing of what has that shape anyway.
+void flatten(NodeReader& node) {
+  if (node.shape(0).size() == 1) return node.give_layer(node.layer(0));
+  Layer layer;
+  layer.kind = LayerKind::Flatten;
+  node.add(std::move(layer), {node.layer(0)});
+}
+
+/// Whether `sizes`, in which -1 is found and 0 is as before, are those of a batch of `shape`.
+bool is_shape(const std::vector<int64_t>& sizes, const TensorShape& shape) {
+  if (sizes.size() != shape.size() + 1) return false;
+  for (size_t i = 0; i < shape.size(); ++i) {
+    const bool fits = sizes[i + 1] == shape[i] || (sizes[i + 1] == -1 && sizes[0] != -1);
+    if (!fits) return false;
+  }
+  return true;
+}
+
+/// A constant with other dimensions, which matter for products and sums alone.
+void give_same_numbers(NodeReader& node) {
+  OnnxTensor same = node.constant(0);
+  same.shape = {int64_t(same.size())};
+  node.give_constant(std::move(same));
+}
+
+}  // namespace
+
+void read_flatten(NodeReader& node) {
+  if (node.integer("axis", 1) != 1) refuse("flatten of dlflow leaves the batch alone");
+  flatten(node);
+}
+
+void read_reshape(NodeReader& node) {
+  const std::vector<int64_t> sizes = node.list("shape", 1);
+  if (node.is_constant(0)) {
+    OnnxTensor reshaped = node.constant(0);
+    reshaped.shape = sizes;
+    if (std::ranges::any_of(sizes, [](int64_t size) { return size <= 0; }) ||
+        count(sizes) != int64_t(reshaped.size()))
+      refuse("it finds the shape of a constant");
+    return node.give_constant(std::move(reshaped));
+  }
+  if (node.is(Kind::Normalized, 0)) {
+    const int index = node.value(0).layer;
+    if (!is_shape(sizes, node.network().at(index).shape))
+      refuse("dlflow has no layer that gives this shape");
+    return node.give_layer(index);
+  }
+  const TensorShape& shape = node.shape(0);
+  const bool is_flat = sizes.size() == 2 && (sizes[1] == count(shape) || sizes[1] == -1);
+  if (is_shape(sizes, shape)) return node.give_layer(node.layer(0));
+  if (is_flat) return flatten(node);
+  if (sizes.size() == 3 && shape.size() == 3 && sizes[1] > 0 &&
+      node.is_read_by_only({"InstanceNormalization"}))
+    return node.give({.kind = Kind::Grouped, .layer = node.layer(0), .groups = sizes[1]});
+  refuse("dlflow reshapes to (B,F) alone");
+}
+
+void read_squeeze(NodeReader& node) {
+  if (node.is_constant(0)) return give_same_numbers(node);
+  const TensorShape& shape = node.shape(0);
+  std::vector<int64_t> axes = node.list("axes", 1);
+  for (int64_t& axis : axes) axis += axis < 0 ? 4 : 0;
+  std::ranges::sort(axes);
+  const bool is_point = shape.size() == 1 || (shape.size() == 3 && shape[1] == 1 && shape[2] == 1);
+  if (axes != std::vector<int64_t>{2, 3} || !is_point)
+    refuse("dlflow has no layer that gives this shape");
+  flatten(node);
+}
+
+void read_unsqueeze(NodeReader& node) {
+  if (!node.is_constant(0)) refuse("dlflow has no layer that adds a dimension");
+  give_same_numbers(node);
+}
+
+void read_transpose(NodeReader& node) {
+  if (!node.is_constant(0)) refuse("dlflow has no layer that swaps dimensions");
+  const OnnxTensor& from = node.constant(0);
+  const std::vector<int64_t> order = node.integers("perm");
+  if (from.shape.size() != 2 || (!order.empty() && order != std::vector<int64_t>{1, 0}) ||
+      from.floats.empty())
+    refuse("it is no transposed matrix");
+  const auto rows = size_t(from.shape[0]), columns = size_t(from.shape[1]);
+  OnnxTensor to{{from.shape[1], from.shape[0]}, std::vector<float>(rows * columns), {}};
+  for (size_t i = 0; i < rows; ++i) {
+    for (size_t j = 0; j < columns; ++j) to.floats[j * rows + i] = from.floats[i * columns + j];
+  }
+  node.give_constant(std::move(to));
+}
+
+/// The batch has the size 0, which says "as before" wherever a shape is given.
+void read_shape(NodeReader& node) {
+  OnnxTensor sizes;
+  sizes.integers = {0};
+  const TensorShape& shape = node.shape(0);
+  sizes.integers.insert(sizes.integers.end(), shape.begin(), shape.end());
+  sizes.shape = {int64_t(sizes.integers.size())};
+  node.give_constant(std::move(sizes));
+}
+
+void read_constant(NodeReader& node) { node.give_constant(node.constant_setting()); }
+
+void read_cast(NodeReader& node) {
+  if (node.is_constant(0)) return node.give_constant(node.constant(0));
+  node.give_layer(node.layer(0));
+}
+
+void pass_on(NodeReader& node) { node.give(node.value(0)); }
+
+}  // namespace dlflow::runtime

@@ -1,0 +1,251 @@
+#include "runtime/onnx/read_onnx.h"
+
+#include <cmath>
+#include <set>
+
+#include "base/file.h"
+#include "base/protobuf.h"
+#include "runtime/nn/layer_shapes.h"
+#include "runtime/onnx/write_onnx.h"
+#include "tests/support/catch.h"
+#include "tests/support/temp_dir.h"
+#include "tests/unit/runtime/nn/every_layer.h"
+#include "tests/unit/runtime/nn/random_tensors.h"
+
+using namespace dlflow;
+using namespace dlflow::runtime;
+
+namespace {
+
+/// What write_onnx() makes of the problem, with an input that is not scaled unless `scale` says so.
+std::string written(const test::Problem& problem, const std::optional<InputScale>& scale = {}) {
+  const test::TempDir folder;
+  std::map<std::string, std::vector<float>> floats;
+  std::vector<TensorView> views;
+  for (const auto& [name, tensor] : problem.weights) {
+    floats[name] = {tensor.values.begin(), tensor.values.end()};
+    views.push_back(
+        tensor_view<float>(name, {tensor.shape.begin(), tensor.shape.end()}, floats[name]));
+  }
+  write_safetensors(folder.path() / "w", views);
+  write_onnx(folder.path() / "m.onnx", problem.model, Safetensors::open(folder.path() / "w"),
+             scale.value_or(InputScale{{1}, {0}}), {});
+  return read_file(folder.path() / "m.onnx");
+}
+
+ImportedNetwork imported(const std::string& content) {
+  return import_onnx(parse_onnx(content, "."), "net");
+}
+
+std::vector<double> scores(const ImportedNetwork& network, const reference::Tensor& images) {
+  reference::NamedTensors weights;
+  for (const auto& [name, tensor] : network.weights) {
+    weights[name] = reference::Tensor(tensor.shape);
+    weights[name].values = {tensor.numbers.begin(), tensor.numbers.end()};
+  }
+  return reference::infer(network.model, weights, images).values;
+}
+
+void check_same_scores(const test::Problem& problem) {
+  const ImportedNetwork network = imported(written(problem));
+  const std::vector<double> ours = scores(network, problem.images);
+  const std::vector<double> expected =
+      reference::infer(problem.model, problem.weights, problem.images).values;
+  REQUIRE(ours.size() == expected.size());
+  for (size_t i = 0; i < ours.size(); ++i) CHECK(ours[i] == Approx(expected[i]).margin(1e-6));
+}
+
+std::string refusal(const std::string& content) {
+  try {
+    imported(content);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "none";
+}
+
+test::Problem problem_of(const std::string& input, const std::string& layers) {
+  return test::make_problem(input, layers, 2);
+}
+
+Message node(const std::string& operation, const std::vector<std::string>& inputs,
+             const std::string& output) {
+  Message message;
+  for (const std::string& input : inputs) message.add(1, std::string_view(input));
+  return message.add(2, std::string_view(output)).add(4, std::string_view(operation));
+}
+
+Message port(const std::string& name, const std::vector<int64_t>& sizes) {
+  Message shape;
+  for (const int64_t size : sizes) {
+    shape.add(
+        1, size < 0 ? Message().add(2, std::string_view("any")) : Message().add(1, uint64_t(size)));
+  }
+  const Message tensor = Message().add(1, uint64_t{1}).add(2, shape);
+  return Message().add(1, std::string_view(name)).add(2, Message().add(1, tensor));
+}
+
+Message floats(const std::string& name, const std::vector<int64_t>& shape) {
+  int64_t count = 1;
+  for (const int64_t size : shape) count *= size;
+  const std::vector<float> numbers(size_t(count), 0.5f);
+  const std::string_view raw(reinterpret_cast<const char*>(numbers.data()), numbers.size() * 4);
+  return Message()
+      .add(1, std::span(shape))
+      .add(2, uint64_t{1})
+      .add(8, std::string_view(name))
+      .add(9, raw);
+}
+
+std::string file_of(const std::vector<Message>& nodes, const std::vector<Message>& constants,
+                    const std::vector<int64_t>& input) {
+  Message graph;
+  for (const Message& each : nodes) graph.add(1, each);
+  for (const Message& each : constants) graph.add(5, each);
+  graph.add(11, port("x", input)).add(12, port("y", {-1, 2}));
+  return Message().add(7, graph).add(8, Message().add(2, uint64_t{17})).bytes();
+}
+
+}  // namespace
+
+TEST_CASE("a network of every layer gives the same scores after its export and import", "[onnx]") {
+  // Those that ONNX has no operation for, and that are not put together again; dropout and
+  // stochastic depth are in no file that is to be run.
+  const std::map<std::string, std::string> refused = {
+      {"attention", "(Slice): dlflow has no layer for it"},
+      {"rms_norm", "(Mul): dlflow multiplies results of layers in silu and gelu alone"},
+      {"adaptive_avg_pool", "(MatMul): linear layers of dlflow read"}};
+  std::set<std::string> seen;
+  for (const test::LayerCase& layer : test::every_layer()) {
+    INFO(layer.layers);
+    const test::Problem problem = problem_of(layer.input, layer.layers);
+    const auto expected = refused.find(layer.word);
+    if (expected != refused.end()) {
+      CHECK_THAT(refusal(written(problem)), Catch::Contains(expected->second));
+      seen.insert(layer.word);
+    } else if (layer.layers.find("tied") != std::string::npos) {
+      CHECK_THAT(refusal(written(problem)), Catch::Contains("are the weights of two nodes"));
+    } else {
+      check_same_scores(problem);
+    }
+  }
+  CHECK(seen.size() == refused.size());
+}
+
+TEST_CASE("models that come with dlflow are read back with their names", "[onnx]") {
+  for (const std::string name : {"lenet", "resnet20", "mlp"}) {
+    const std::string path = std::string(DLFLOW_MODELS) + "/" + name + ".yaml";
+    const test::Problem problem = test::make_problem(parse_model(read_file(path), path), 1);
+    const ImportedNetwork network = imported(written(problem));
+    std::set<std::string> ours, expected;
+    for (const auto& [tensor, unused] : network.weights) ours.insert(tensor);
+    for (const auto& [tensor, unused] : problem.weights) expected.insert(tensor);
+    CHECK(ours == expected);
+    CHECK(network.model.layers.size() == problem.model.layers.size());
+    CHECK(parse_model(network.model.text, "again.yaml").layers == network.model.layers);
+    check_same_scores(problem);
+  }
+}
+
+TEST_CASE("what a file does with its input first is its normalisation", "[onnx]") {
+  const test::Problem problem = problem_of(
+      "[2, 4, 4]", "- conv2d: {channels: 2, kernel: 3}\n- flatten\n- linear: {features: 3}\n");
+  const ImportedNetwork network = imported(written(problem, InputScale{{2, 3}, {0.5f, -1}}));
+  REQUIRE(network.normalization);
+  CHECK(*network.normalization == InputScale{{2, 3}, {0.5f, -1}});
+  CHECK(network.model.layers.size() == 3);
+}
+
+TEST_CASE("a softmax at the end is left out, since the loss has one", "[onnx]") {
+  const ImportedNetwork network =
+      imported(written(problem_of("[4]", "- linear: {features: 3}\n- softmax\n")));
+  CHECK(network.model.layers.size() == 1);
+  REQUIRE(network.notes.size() == 1);
+  CHECK_THAT(network.notes[0], Catch::Contains("softmax"));
+}
+
+TEST_CASE("zeros around a map are the padding of the convolution that reads them", "[onnx]") {
+  const auto padded = [](std::vector<int64_t> pads) {
+    const std::vector<int64_t> shape = {8};
+    const Message sizes = Message()
+                              .add(1, std::span(shape))
+                              .add(2, uint64_t{7})
+                              .add(8, std::string_view("p"))
+                              .add(7, std::span(pads));
+    return file_of({node("Pad", {"x", "p"}, "a"), node("Conv", {"a", "w"}, "b"),
+                    node("GlobalAveragePool", {"b"}, "c"), node("Flatten", {"c"}, "y")},
+                   {floats("w", {2, 3, 3, 5}), sizes}, {-1, 3, 8, 8});
+  };
+  const Model model = imported(padded({0, 0, 1, 2, 0, 0, 1, 2})).model;
+  CHECK(model.layers[0].padding == Extent(1, 2));
+  CHECK(model.layers[0].shape == TensorShape{2, 8, 8});
+  CHECK_THAT(refusal(padded({0, 0, 1, 2, 0, 0, 0, 2})),
+             Catch::Contains("it pads the sides of a map differently"));
+}
+
+TEST_CASE("nodes that nothing needs are not read", "[onnx]") {
+  const std::string content = file_of({node("MatMul", {"x", "w"}, "y"), node("Einsum", {"x"}, "z")},
+                                      {floats("w", {3, 2})}, {-1, 3});
+  CHECK(imported(content).model.layers.size() == 1);
+}
+
+TEST_CASE("what no layer of dlflow can be is refused with the node's name", "[onnx]") {
+  const std::vector<Message> weights = {floats("w", {3, 2}), floats("b", {2})};
+  const auto of = [&](const std::vector<Message>& nodes, std::vector<int64_t> input = {-1, 3}) {
+    return refusal(file_of(nodes, weights, input));
+  };
+  CHECK(of({node("Einsum", {"x", "w"}, "y")}) == "node 'y' (Einsum): dlflow has no layer for it");
+  CHECK(of({node("MatMul", {"x", "v"}, "y")}) == "node 'y' (MatMul): nothing before it gives 'v'");
+  CHECK(of({node("MatMul", {"x"}, "y")}) == "node 'y' (MatMul): its input 2 is missing");
+  CHECK_THAT(of({node("MatMul", {"x", "w"}, "y")}, {-1, 5}),
+             Catch::Contains("its weights are for 3 features, it gets 5"));
+  CHECK_THAT(of({node("MatMul", {"x", "w"}, "y")}, {-1, -1}), Catch::Contains("--input"));
+  CHECK_THAT(of({node("MatMul", {"x", "w"}, "m"), node("Mul", {"m", "b"}, "y")}),
+             Catch::Contains("dlflow has no layer that gives 'y'"));
+  CHECK_THAT(of({node("Relu", {"x"}, "y")}, {-1, 1 << 29}), Catch::Contains("beyond 2^28 numbers"));
+  CHECK(of({node("Identity", {"x"}, "y")}) ==
+        "the file's output is not the result of its last operation");
+}
+
+TEST_CASE("files that are none, end early or ask for much are refused before memory is taken",
+          "[onnx]") {
+  CHECK_THROWS_WITH(parse_onnx("", "."), "no ONNX file");
+  CHECK_THROWS_WITH(parse_onnx("\xff\xff", "."), "not a message of Protocol Buffers");
+  const std::string good =
+      file_of({node("MatMul", {"x", "w"}, "y")}, {floats("w", {3, 2})}, {-1, 3});
+  CHECK_THROWS_AS(parse_onnx(std::string_view(good).substr(0, good.size() / 2), "."), Error);
+  const std::vector<int64_t> huge = {int64_t{1} << 30, int64_t{1} << 30};
+  const Message tensor =
+      Message().add(1, std::span(huge)).add(2, uint64_t{1}).add(8, std::string_view("w"));
+  CHECK_THAT(refusal(file_of({}, {tensor}, {-1, 3})), Catch::Contains("has no valid shape"));
+}
+
+TEST_CASE("weights in other files are read from beside the model and nowhere else", "[onnx]") {
+  const test::TempDir folder;
+  const std::vector<float> numbers = {9, 1, 2, 3, 4, 5, 6};
+  write_file(folder.path() / "weights.bin",
+             {reinterpret_cast<const char*>(numbers.data()), numbers.size() * 4});
+  const auto content = [&](const std::string& location, const std::string& offset) {
+    const auto entry = [](const char* key, const std::string& value) {
+      return Message().add(1, std::string_view(key)).add(2, std::string_view(value));
+    };
+    const std::vector<int64_t> shape = {3, 2};
+    const Message tensor = Message()
+                               .add(1, std::span(shape))
+                               .add(2, uint64_t{1})
+                               .add(8, std::string_view("w"))
+                               .add(13, entry("location", location))
+                               .add(13, entry("offset", offset))
+                               .add(13, entry("length", "24"))
+                               .add(14, uint64_t{1});
+    return file_of({node("MatMul", {"x", "w"}, "y")}, {tensor}, {-1, 3});
+  };
+  const OnnxFile file = parse_onnx(content("weights.bin", "4"), folder.path());
+  CHECK(file.constants.at("w").floats == std::vector<float>{1, 2, 3, 4, 5, 6});
+  CHECK_THROWS_WITH(parse_onnx(content("weights.bin", "8"), folder.path()),
+                    Catch::Contains("ends before the numbers of constant 'w'"));
+  CHECK_THROWS_WITH(parse_onnx(content("../weights.bin", "0"), folder.path()),
+                    Catch::Contains("not the name of a file beside the model"));
+  CHECK_THROWS_WITH(parse_onnx(content("/etc/passwd", "0"), folder.path()),
+                    Catch::Contains("not the name of a file beside the model"));
+}
