@@ -231,6 +231,9 @@ StepKind train_kind() {
           {"accumulate", integer(1),
            "Number of batches whose gradients make one step, in the memory of one batch",
            Presence::Optional, 1},
+          {"activation_memory", formed(size_form()),
+           "Most memory of a rank for results of layers and their gradients; what does not fit is "
+           "computed again in the backward pass, to the same bits"},
           {"lr_scaling", choice({"linear", "sqrt"}),
            "Multiply lr by (samples per step / base_batch), or by the square root of that"},
           {"base_batch", integer(1),
@@ -297,7 +300,7 @@ StepKind train_kind() {
                   {"model", text(), "The last checkpoint; with keep_best the best"}},
       .saves_itself = true,
       .alternatives = {{"batch", "batch_per_rank"}},
-      .neutral = {"scratch", "cache"},
+      .neutral = {"scratch", "cache", "activation_memory"},
       .demands = {{.key = "device",
                    .value = "cuda",
                    .resource = "gpus_per_rank",

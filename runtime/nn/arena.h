@@ -1,15 +1,22 @@
 #pragma once
 
 #include <dnnl.hpp>
+#include <set>
 #include <vector>
 
 #include "runtime/nn/huge_buffer.h"
+#include "runtime/nn/schedule.h"
 
 namespace dlflow::runtime {
 
 /// Memory for values that are needed during a part of a step only: two of them share bytes if they
-/// are never needed at the same time. Time is a number that grows from operation to operation;
-/// backward operations come after all forward ones.
+/// are never needed at the same time. Times are those of schedule.h.
+///
+/// A value is needed from the operation that writes it to the last that reads it. With a schedule
+/// that recomputes a segment, the results that only the segment itself reads are needed twice: from
+/// their operation to the last reader in the forward pass, and from the second time on to the last
+/// reader in the backward pass. In between, their bytes are those of others. What operations of
+/// other segments or the loss read is never given up, so that a segment finds there what it reads.
 class Arena {
  public:
   explicit Arena(dnnl::engine engine) : engine_(std::move(engine)) {}
@@ -23,23 +30,40 @@ class Arena {
   /// `memory` is still needed at `time`. Memory that is not of this arena is left alone.
   void keep(const dnnl::memory& memory, int time);
 
+  /// Bytes that allocate() would take.
+  size_t measure(const Schedule& schedule);
+
+  /// Of the values that each forward operation writes.
+  std::vector<size_t> bytes_written(int num_operations) const;
+
   /// Gives every value its address.
-  void allocate();
+  void allocate(const Schedule& schedule);
+
+  /// After allocate(): operation i, in a segment, has a result that was given up.
+  bool gives_up(int i) const { return given_up_.contains(i); }
 
   size_t bytes() const { return buffer_.size() * sizeof(float); }
 
  private:
+  /// Places of a schedule, both included.
+  struct Span {
+    int first = 0, last = 0;
+  };
   struct Block {
     std::vector<dnnl::memory> views;
     size_t bytes = 0;
-    int first = 0, last = 0;
+    std::set<int> times = {};  // the first writes it
+    std::vector<Span> spans = {};
     size_t offset = 0;
   };
 
   Block* find(const dnnl::memory& memory);
+  static std::vector<Span> spans_of(const Block& block, const Schedule& schedule);
+  static bool live_together(const Block& a, const Block& b);
 
   dnnl::engine engine_;
   std::vector<Block> blocks_;
+  std::set<int> given_up_;  // operations
   HugeBuffer buffer_;
 };
 

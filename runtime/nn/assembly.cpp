@@ -48,7 +48,8 @@ void Assembly::append(std::unique_ptr<Operation> operation, Value& result) {
   std::vector<size_t> parameters = operation->parameters();
   std::vector<size_t> shared = operation->shared_parameters();
   operations_.push_back({std::move(operation), &result, layer_under_way_,
-                         layer_under_way_ + " backward", std::move(parameters), std::move(shared)});
+                         layer_under_way_ + " backward", layer_under_way_ + " again",
+                         std::move(parameters), std::move(shared)});
 }
 
 void Assembly::bind_images(const float* images) {

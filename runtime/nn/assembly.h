@@ -23,9 +23,9 @@ struct Place {
 struct PlacedOperation {
   std::unique_ptr<Operation> operation;
   const Value* result;
-  std::string forward_name, backward_name;  ///< in timelines
-  std::vector<size_t> parameters;           ///< operation->parameters()
-  std::vector<size_t> shared_parameters;    ///< operation->shared_parameters()
+  std::string forward_name, backward_name, again_name;  ///< in timelines
+  std::vector<size_t> parameters;                       ///< operation->parameters()
+  std::vector<size_t> shared_parameters;                ///< operation->shared_parameters()
 };
 
 /// How a network is to be executed; what it is made of belongs to it, not to the assembly.

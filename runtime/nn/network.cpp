@@ -4,12 +4,13 @@
 
 #include "base/error.h"
 #include "runtime/nn/assembly.h"
+#include "runtime/nn/recomputation.h"
 
 namespace dlflow::runtime {
 
 struct Network::Impl {
   Impl(const Model& the_model, int64_t batch_size, Mode mode,
-       std::shared_ptr<const WeightLayout> given, Compute compute)
+       std::shared_ptr<const WeightLayout> given, Compute compute, size_t most_bytes)
       : model(the_model),
         fused(fuse(model)),
         batch(batch_size),
@@ -23,7 +24,7 @@ struct Network::Impl {
         loss(model, batch) {
     prepare_loss();
     if (training) assembly.prepare_backward();
-    arena.allocate();
+    allocate(most_bytes);
     layout = parameters.finish();
   }
 
@@ -35,6 +36,13 @@ struct Network::Impl {
     arena.keep(scores().data, 2 * time + 1);  // until the next forward pass
     probabilities = HugeBuffer(scores().count());
     if (training) scores().gradients.push_back(arena.add(scores().desc(), time));
+  }
+
+  void allocate(size_t most_bytes) {
+    const int num_operations = int(operations().size());
+    const size_t beside = probabilities.size() * sizeof(float);
+    if (training) segments = choose_segments(arena, num_operations, most_bytes, beside);
+    arena.allocate(Schedule(num_operations, segments));
   }
 
   std::span<float> score_floats() {
@@ -64,6 +72,7 @@ struct Network::Impl {
 
   std::span<double> advance_backward() {
     for (; pass.next > 0; --pass.next) {
+      if (!pass.stopped) compute_again();
       const PlacedOperation& node = operations()[pass.next - 1];
       if (!node.result->needs_gradient) continue;
       const Timed timed(*timeline, Timeline::Row::Computation, node.backward_name);
@@ -80,6 +89,19 @@ struct Network::Impl {
     return {};
   }
 
+  /// The segment whose backward pass begins now, if there is one. Its weights are as they were: no
+  /// gradient of theirs is ready.
+  void compute_again() {
+    if (pass.segments == 0 || segments[pass.segments - 1].end != int(pass.next)) return;
+    const Segment& segment = segments[--pass.segments];
+    for (int i = segment.begin; i < segment.end; ++i) {
+      if (!arena.gives_up(i)) continue;
+      const PlacedOperation& node = operations()[size_t(i)];
+      const Timed timed(*timeline, Timeline::Row::Computation, node.again_name);
+      node.operation->forward(stream);
+    }
+  }
+
   /// All parameters from `first` on have their gradients.
   void announce_from(size_t first) {
     for (size_t i = pass.announced; pass.ready != nullptr && i-- > first;) (*pass.ready)(i);
@@ -92,6 +114,7 @@ struct Network::Impl {
     bool stopped = false;  // for the sums of operation `next`
     size_t next = 0;       // operation; in a backward pass, the one before it
     size_t announced = 0;  // the parameter from which on all are
+    size_t segments = 0;   // that are still to be computed again
     const std::function<void(size_t)>* ready = nullptr;
   };
 
@@ -107,6 +130,7 @@ struct Network::Impl {
   Loss loss;
   HugeBuffer probabilities;
   std::function<void(size_t)> await;  // a weight
+  std::vector<Segment> segments;
   Pass pass;
   Timeline silent;
   Timeline* timeline = &silent;
@@ -114,8 +138,9 @@ struct Network::Impl {
 };
 
 Network::Network(const Model& model, int64_t batch_size, Mode mode,
-                 std::shared_ptr<const WeightLayout> layout, Compute compute)
-    : impl_(std::make_unique<Impl>(model, batch_size, mode, std::move(layout), compute)) {}
+                 std::shared_ptr<const WeightLayout> layout, Compute compute, size_t most_bytes)
+    : impl_(std::make_unique<Impl>(model, batch_size, mode, std::move(layout), compute,
+                                   most_bytes)) {}
 Network::Network(Network&&) noexcept = default;
 Network::~Network() = default;
 
@@ -123,6 +148,13 @@ const std::shared_ptr<const WeightLayout>& Network::layout() const { return impl
 
 size_t Network::value_bytes() const {
   return impl_->arena.bytes() + impl_->probabilities.size() * sizeof(float);
+}
+
+double Network::recomputed_share() const {
+  int twice = 0;
+  const int num_operations = int(impl_->operations().size());
+  for (int i = 0; i < num_operations; ++i) twice += impl_->arena.gives_up(i) ? 1 : 0;
+  return double(twice) / double(num_operations);
 }
 
 void Network::use_timeline(Timeline& timeline) { impl_->timeline = &timeline; }
@@ -183,7 +215,10 @@ void Network::begin_backward(std::span<float> gradients, float scale,
   Impl& n = *impl_;
   DLFLOW_CHECK(n.training);
   n.parameters.bind_gradients(gradients);
-  n.pass = {.backward = true, .next = n.operations().size(), .ready = ready ? &ready : nullptr};
+  n.pass = {.backward = true,
+            .next = n.operations().size(),
+            .segments = n.segments.size(),
+            .ready = ready ? &ready : nullptr};
   const float share = scale * float(n.batch);
   for (const PlacedOperation& node : n.operations()) node.operation->write_statistics(share);
   n.pass.announced = n.layout->num_exchanged();

@@ -33,13 +33,20 @@ class Network {
   /// Chooses kernels and allocates all memory. Makes a layout of its own unless it is given that of
   /// another network of the same model: then weights and gradients are converted where needed.
   /// Training may compute in bf16; inference does not.
-  /// Throws Error{InvalidInput} naming the layer if oneDNN has no optimised kernel for it.
+  /// \param most_bytes  of value_bytes(), in training: what does not fit is computed a second time,
+  ///                    for the backward pass, to the same bits
+  /// Throws Error{InvalidInput} naming the layer if oneDNN has no optimised kernel for it, or if
+  /// the values do not fit in any case.
   Network(const Model& model, int64_t batch_size, Mode mode,
-          std::shared_ptr<const WeightLayout> layout = nullptr, Compute compute = Compute::Float32);
+          std::shared_ptr<const WeightLayout> layout = nullptr, Compute compute = Compute::Float32,
+          size_t most_bytes = SIZE_MAX);
   Network(Network&&) noexcept;
   ~Network();
 
   const std::shared_ptr<const WeightLayout>& layout() const;
+
+  /// The share of operations whose forward pass is computed twice, from 0 to 1.
+  double recomputed_share() const;
 
   /// Memory for results of layers and their gradients, without weights; grows with the batch.
   size_t value_bytes() const;

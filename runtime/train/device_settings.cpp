@@ -31,6 +31,8 @@ void require_possible_on_gpu(const TrainSettings& settings) {
           "sends gradients as they are: leave 'gradients.compression' out");
   require(settings.cooperation.kind == CooperationOptions::Kind::Synchronous,
           "has all ranks step together: leave 'cooperation' out");
+  require(settings.activation_bytes == UINT64_MAX,
+          "computes nothing twice: leave 'activation_memory' out");
   require(!settings.cache, "reads the data without a cache: leave 'cache' out");
   const UpdateSettings& update = settings.update;
   require(update.optimizer.kind == OptimizerOptions::Kind::Sgd && !update.optimizer.nesterov,

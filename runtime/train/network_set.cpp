@@ -3,15 +3,20 @@
 namespace dlflow::runtime {
 
 NetworkSet::NetworkSet(const Model& model, int64_t batch_size, Network::Mode mode,
-                       std::shared_ptr<const WeightLayout> layout, Compute compute)
-    : model_(model), mode_(mode), compute_(compute), layout_(std::move(layout)) {
+                       std::shared_ptr<const WeightLayout> layout, Compute compute,
+                       size_t most_bytes)
+    : model_(model),
+      mode_(mode),
+      compute_(compute),
+      most_bytes_(most_bytes),
+      layout_(std::move(layout)) {
   layout_ = find_or_build(batch_size, 0).network.layout();
 }
 
 NetworkSet::Entry& NetworkSet::find_or_build(int64_t batch_size, size_t instance) {
   const auto found = networks_.find({batch_size, instance});
   if (found != networks_.end()) return found->second;
-  Entry entry{Network(model_, batch_size, mode_, layout_, compute_)};
+  Entry entry{Network(model_, batch_size, mode_, layout_, compute_, most_bytes_)};
   if (timeline_) entry.network.use_timeline(*timeline_);
   entry.network.use_label_smoothing(smoothing_);
   entry.network.use_class_weights(class_weights_);

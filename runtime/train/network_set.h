@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
@@ -14,10 +15,11 @@ namespace dlflow::runtime {
 /// All share the layout of the first.
 class NetworkSet {
  public:
-  /// Builds the network for `batch_size`, the usual one. With a layout, that is used instead.
+  /// Builds the network for `batch_size`, the usual one. With a layout, that is used instead. Each
+  /// takes at most `most_bytes` (Network).
   NetworkSet(const Model& model, int64_t batch_size, Network::Mode mode,
              std::shared_ptr<const WeightLayout> layout = nullptr,
-             Compute compute = Compute::Float32);
+             Compute compute = Compute::Float32, size_t most_bytes = SIZE_MAX);
 
   const std::shared_ptr<const WeightLayout>& layout() const { return layout_; }
 
@@ -57,6 +59,7 @@ class NetworkSet {
   Model model_;
   Network::Mode mode_;
   Compute compute_;
+  size_t most_bytes_;
   std::shared_ptr<const WeightLayout> layout_;
   std::map<std::pair<int64_t, size_t>, Entry> networks_;
   std::span<const float> weights_;

@@ -274,6 +274,7 @@ TrainSettings parse_train_settings(const Json& with) {
   s.batch = read_batch(reader, "batch").value_or(s.batch);
   s.batch_per_rank = read_batch(reader, "batch_per_rank");
   s.last_batch = read_last_batch(reader.find("last_batch"));
+  s.activation_bytes = reader.size("activation_memory", s.activation_bytes);
   reader.find("cooperation");
   s.cooperation = read_cooperation(with);
   const bool synchronous = s.cooperation.kind == CooperationOptions::Kind::Synchronous;

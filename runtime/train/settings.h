@@ -74,6 +74,7 @@ struct TrainSettings {
   size_t batch = 128;  ///< samples per step, over all ranks; unless:
   std::optional<size_t> batch_per_rank;
   LastBatch last_batch = LastBatch::Keep;
+  uint64_t activation_bytes = UINT64_MAX;  ///< most that a network takes (Network::value_bytes)
   Precision precision;
   bool joint_batch_norm = false;  ///< over the samples of a step; else over those of a leaf
   GradientTravel gradients;

@@ -64,7 +64,8 @@ StepComputation::StepComputation(Communicator& comm, const Role& role, const Tra
 NetworkSet StepComputation::make_networks(Communicator& comm) const {
   const auto mode =
       job_.settings.joint_batch_norm ? Network::Mode::JointTraining : Network::Mode::Training;
-  NetworkSet networks(job_.model, int64_t(division_.usual_leaf()), mode, nullptr, compute_type());
+  NetworkSet networks(job_.model, int64_t(division_.usual_leaf()), mode, nullptr, compute_type(),
+                      job_.settings.activation_bytes);
   require_same_arithmetic(comm, *networks.layout(), arithmetic(), job_.settings.precision.exact);
   return networks;
 }

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "base/units.h"
 
 namespace dlflow::runtime {
 
@@ -43,6 +44,18 @@ double WithReader::number(const std::string& key, double at_least,
     fail(prefix_ + key, "a number, not negative");
   }
   return value;
+}
+
+uint64_t WithReader::size(const std::string& key, std::optional<uint64_t> otherwise) {
+  const Json* value = find(key);
+  if (value == nullptr && otherwise) return *otherwise;
+  if (value == nullptr) refuse(prefix_ + key, "is missing: a size, such as 4GiB");
+  if (value->is_number_integer() && *value > 0) return *value;
+  try {
+    if (value->is_string()) return parse_size(value->get<std::string>());
+  } catch (const Error&) {  // is told below, with the key
+  }
+  fail(prefix_ + key, "a size, such as 4GiB");
 }
 
 bool WithReader::flag(const std::string& key, bool otherwise) {

@@ -23,6 +23,9 @@ class WithReader {
   uint64_t count(const std::string& key, uint64_t at_least, std::optional<uint64_t> otherwise);
   double number(const std::string& key, double at_least, std::optional<double> otherwise);
 
+  /// Bytes, above 0: "4GiB" or their number. Must be there if there is no `otherwise`.
+  uint64_t size(const std::string& key, std::optional<uint64_t> otherwise);
+
   bool flag(const std::string& key, bool otherwise);
 
   /// The value of `key`, of any type, or null.

@@ -21,7 +21,7 @@ TEST_CASE("values that never live together share memory", "[arena]") {
   arena.keep(a, 1);
   const memory b = arena.add(floats(1000), 1);
   const memory c = arena.add(floats(1000), 2);
-  arena.allocate();
+  arena.allocate(Schedule(8, {}));
   CHECK(address(a) != address(b));
   CHECK(address(c) == address(a));
   CHECK(arena.bytes() == 2 * 4032);  // whole cache lines
@@ -34,8 +34,59 @@ TEST_CASE("a view has the address of what it views", "[arena]") {
   const memory view = arena.view(a, {{3, 4}, memory::data_type::f32, memory::format_tag::ab});
   arena.keep(view, 7);
   const memory later = arena.add(floats(12), 7);
-  arena.allocate();
+  arena.allocate(Schedule(8, {}));
   CHECK(address(a) == address(view));
   CHECK(address(later) != address(view));
   CHECK(address(first) != nullptr);
+}
+
+namespace {
+
+/// Six operations in a chain. Each reads the result of the one before, in the forward pass and in
+/// its backward pass.
+struct Chain {
+  Arena arena{dnnl::engine(dnnl::engine::kind::cpu, 0)};
+  std::vector<memory> results;
+  static constexpr int kLength = 6;
+
+  Chain() {
+    for (int i = 0; i < kLength; ++i) {
+      results.push_back(arena.add(floats(1008), i));
+      if (i > 0) arena.keep(results[size_t(i - 1)], i);
+      if (i > 0) arena.keep(results[size_t(i - 1)], 2 * kLength - i);
+    }
+    arena.keep(results.back(), kLength);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("results that a segment alone reads give their bytes up until its backward pass",
+          "[arena]") {
+  constexpr size_t kBytes = 4032;
+  Chain chain;
+  CHECK(chain.arena.measure(Schedule(6, {})) == 6 * kBytes);
+  // 2, the last of the segment, is read by another one, and stays. 0 and 1 are gone when 3 to 5 are
+  // needed.
+  CHECK(chain.arena.measure(Schedule(6, {{0, 3}})) == 4 * kBytes);
+  chain.arena.allocate(Schedule(6, {{0, 3}}));
+  CHECK(chain.arena.gives_up(0));
+  CHECK(chain.arena.gives_up(1));
+  for (int i = 2; i < 6; ++i) CHECK_FALSE(chain.arena.gives_up(i));
+  for (const int kept : {3, 4, 5})
+    CHECK(address(chain.results[2]) != address(chain.results[size_t(kept)]));
+  CHECK(address(chain.results[0]) != address(chain.results[1]));
+}
+
+TEST_CASE("a step runs each segment again before its backward pass", "[arena]") {
+  const Schedule schedule(5, {{0, 2}, {2, 4}});
+  CHECK(schedule.backward(4) == 6);
+  CHECK(schedule.again(2) == 7);
+  CHECK(schedule.again(3) == 8);
+  CHECK(schedule.backward(3) == 9);
+  CHECK(schedule.backward(2) == 10);
+  CHECK(schedule.again(0) == 11);
+  CHECK(schedule.backward(0) == 14);
+  CHECK(schedule.end() == 15);
+  CHECK_FALSE(schedule.is_recomputed(4));
 }

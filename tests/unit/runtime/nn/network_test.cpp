@@ -523,3 +523,125 @@ TEST_CASE("a network that reconstructs its input agrees with the reference", "[n
   compare(test::make_problem("[7]", "- linear: {features: 3}\n- tanh\n- linear: {features: 7}\n", 3,
                              "reconstruction"));
 }
+
+namespace {
+
+/// The numbers of a training step.
+struct StepNumbers {
+  double loss = 0;
+  std::vector<float> gradients;
+  size_t bytes = 0;
+  double recomputed = 0;
+};
+
+StepNumbers step_within(const test::Problem& p, size_t most_bytes,
+                        std::shared_ptr<const WeightLayout> layout = nullptr,
+                        Compute compute = Compute::Float32) {
+  Network network(p.model, int64_t(p.labels.size()), Network::Mode::Training, std::move(layout),
+                  compute, most_bytes);
+  const HugeBuffer weights = load(*network.layout(), p.weights);
+  HugeBuffer gradients(network.layout()->size());
+  const std::vector<float> images = to_floats(p.images.values);
+  network.use_weights(weights.floats());
+  std::vector<uint32_t> samples(p.labels.size());
+  std::iota(samples.begin(), samples.end(), 0);
+  network.use_draws({.seed = 7, .samples = samples});
+  StepNumbers numbers;
+  numbers.loss = network.forward(images, p.labels).loss_sum;
+  network.backward(gradients.floats(), 1);
+  numbers.gradients = {gradients.floats().begin(), gradients.floats().end()};
+  numbers.bytes = network.value_bytes();
+  numbers.recomputed = network.recomputed_share();
+  return numbers;
+}
+
+/// Twelve residual blocks of different layers.
+std::string deep_layers() {
+  std::string layers = "- conv2d: {name: block0, channels: 16, kernel: 3, padding: 1}\n";
+  const std::vector<std::string> activations = {"relu", "silu", "gelu"};
+  for (size_t i = 0; i < 12; ++i) {
+    layers += "- conv2d: {channels: 16, kernel: 3, padding: 1}\n";
+    layers += i % 2 == 0 ? "- batch_norm\n" : "- group_norm: {groups: 4}\n";
+    layers += "- " + activations[i % 3] + "\n- dropout: {rate: 0.3}\n";
+    layers +=
+        "- add: {name: block" + std::to_string(i + 1) + ", from: block" + std::to_string(i) + "}\n";
+  }
+  return layers + "- max_pool: {kernel: 2}\n" + kEnd;
+}
+
+}  // namespace
+
+TEST_CASE("a step that computes results again has the same bits in less memory", "[network]") {
+  const auto compute = GENERATE(Compute::Float32, Compute::BFloat16);
+  if (compute == Compute::BFloat16 && !has_fast_bf16()) return;
+  const test::Problem p = test::make_problem("[3, 16, 16]", deep_layers(), 5);
+  const StepNumbers usual = step_within(p, SIZE_MAX, nullptr, compute);
+  CHECK(usual.recomputed == 0);
+  size_t smallest = usual.bytes;
+  for (const size_t percent : {90, 75, 60, 50}) {
+    const StepNumbers again = step_within(p, usual.bytes * percent / 100, nullptr, compute);
+    CAPTURE(percent);
+    CHECK(again.recomputed > 0);
+    CHECK(again.bytes <= usual.bytes * percent / 100);
+    CHECK(again.loss == usual.loss);
+    CHECK(again.gradients == usual.gradients);
+    smallest = std::min(smallest, again.bytes);
+  }
+  CHECK(smallest < usual.bytes);
+  CHECK_THROWS_WITH(
+      step_within(p, 1000, nullptr, compute),
+      Catch::Contains("at least") && Catch::Contains("'activation_memory' is 1000 B"));
+}
+
+TEST_CASE("a language model computes results again, too", "[network]") {
+  const test::Problem p = test::make_problem(
+      "[6]",
+      "- embedding: {name: tokens, vocabulary: 11, features: 16}\n- positions: {name: positions}\n"
+      "- layer_norm\n- linear: {features: 48}\n- attention: {heads: 2}\n"
+      "- linear: {name: out, features: 16}\n- add: {name: sum, from: positions}\n- layer_norm\n"
+      "- linear: {features: 64}\n- gelu\n- linear: {features: 16}\n- add: {from: sum}\n"
+      "- layer_norm\n- linear: {features: 11, bias: false, tied: tokens}\n",
+      4, "next_token");
+  const StepNumbers usual = step_within(p, SIZE_MAX);
+  const StepNumbers again = step_within(p, usual.bytes * 85 / 100);
+  CHECK(again.recomputed > 0);
+  CHECK(again.loss == usual.loss);
+  CHECK(again.gradients == usual.gradients);
+}
+
+TEST_CASE("networks that share a batch compute their parts again with its statistics",
+          "[network]") {
+  const test::Problem p = test::make_problem("[3, 16, 16]", deep_layers(), 4);
+  const std::vector<float> images = to_floats(p.images.values);
+  const size_t image = images.size() / 4;
+  const auto gradients_within = [&](size_t most_bytes) {
+    std::shared_ptr<const WeightLayout> layout;
+    std::vector<Network> networks;
+    for (int i = 0; i < 2; ++i) {
+      networks.emplace_back(p.model, 2, Network::Mode::JointTraining, layout, Compute::Float32,
+                            most_bytes);
+      layout = networks.back().layout();
+    }
+    CHECK((networks[0].recomputed_share() > 0) == (most_bytes < SIZE_MAX));
+    const HugeBuffer weights = load(*layout, p.weights);
+    const std::vector<uint32_t> samples = {0, 1, 2, 3};
+    for (size_t i = 0; i < 2; ++i) {
+      networks[i].use_weights(weights.floats());
+      networks[i].use_draws({.seed = 7, .samples = std::span(samples).subspan(2 * i, 2)});
+      networks[i].begin_forward(std::span(images).subspan(2 * i * image, 2 * image),
+                                std::span(p.labels).subspan(2 * i, 2));
+    }
+    finish_pass(networks);
+    std::vector<HugeBuffer> gradients;
+    const std::function<void(size_t)> nothing;
+    for (Network& network : networks)
+      network.begin_backward(gradients.emplace_back(layout->size()).floats(), 1, nothing);
+    finish_pass(networks);
+    std::vector<float> all;
+    for (const HugeBuffer& own : gradients)
+      all.insert(all.end(), own.floats().begin(), own.floats().end());
+    return all;
+  };
+  const size_t usual = Network(p.model, 2, Network::Mode::JointTraining).value_bytes();
+  CHECK(gradients_within(usual * 6 / 10) == gradients_within(SIZE_MAX));
+}

@@ -578,3 +578,23 @@ TEST_CASE("class weights change what is learnt, alike on any number of ranks", "
   job.settings.class_weights = {1, 2};
   CHECK(refusal(job) == "with: 'class_weights' has 2 numbers for the 3 classes of model 'tiny'");
 }
+
+TEST_CASE("a training within a memory budget computes results again, to the same bits",
+          "[recipes]") {
+  const test::TempDir dir;
+  std::string layers = "- linear: {name: a, features: 64}\n";
+  for (int i = 0; i < 10; ++i) layers += "- gelu\n- linear: {features: 64}\n";
+  const auto job_within = [&](const std::string& name, uint64_t bytes) {
+    TrainingJob job = job_below(dir.path() / name, 2);
+    job.model = parse_model(
+        "name: deep\ninput: [64]\nlayers:\n" + layers + "- linear: {name: last, features: 3}\n",
+        "deep.yaml");
+    job.settings.activation_bytes = bytes;
+    return job;
+  };
+  const size_t usual = Network(job_within("a", 1).model, 4, Network::Mode::Training).value_bytes();
+  train_on(2, job_within("usual", UINT64_MAX));
+  train_on(2, job_within("again", usual * 7 / 10));
+  CHECK(newest_bits(dir.path() / "usual") == newest_bits(dir.path() / "again"));
+  CHECK_THAT(refusal(job_within("none", 100)), Contains("'activation_memory' is 100 B"));
+}

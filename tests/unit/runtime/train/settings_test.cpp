@@ -163,6 +163,14 @@ TEST_CASE("batches that are accumulated are one step", "[settings]") {
   CHECK(mistake(with({{"label_smoothing", 1}})) == "with: 'label_smoothing' must be less than 1");
 }
 
+TEST_CASE("the memory for results of layers is a size, or as much as they take", "[settings]") {
+  CHECK(parse_train_settings(with({})).activation_bytes == UINT64_MAX);
+  CHECK(parse_train_settings(with({{"activation_memory", "2GiB"}})).activation_bytes == uint64_t{2}
+                                                                                            << 30);
+  CHECK(mistake(with({{"activation_memory", 0}})) ==
+        "with: 'activation_memory' must be a size, such as 4GiB");
+}
+
 TEST_CASE("a cache is read with its budgets, and its mistakes are named", "[settings]") {
   const Json normalize = {{"mean", 0.5}, {"std", 0.25}};
   const auto cached = [&](const Json& cache) {
