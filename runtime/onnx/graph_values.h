@@ -61,6 +61,8 @@ class GraphValues {
 
   const std::vector<const OnnxNode*>& readers_of(const std::string& name) const;
 
+  int64_t operator_set() const { return file_.operator_set; }
+
   /// What the graph does with its input before anything else.
   const std::optional<InputScale>& normalization() const { return normalization_; }
 
@@ -85,6 +87,8 @@ class NodeReader {
              std::vector<std::string>& notes)
       : node_(node), values_(values), network_(network), notes_(notes) {}
 
+  /// The version of ONNX's operations that the file has.
+  int64_t operator_set() const { return values_.operator_set(); }
   const std::string& operation() const { return node_.operation; }
   const std::string& result() const { return node_.outputs[0]; }
   NetworkBuilder& network() { return network_; }

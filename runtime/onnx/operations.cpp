@@ -46,6 +46,10 @@ const std::map<std::string, Operation>& operations() {
   return all;
 }
 
+void check_groups(int64_t groups) {
+  if (groups < 1 || groups > 1'000'000) refuse("its groups are not from 1 to 1,000,000");
+}
+
 void check_extent(const std::vector<int64_t>& sizes) {
   for (const int64_t size : sizes) {
     if (size < 0 || size > 1'000'000) refuse("its sizes are not from 0 to 1,000,000");

@@ -17,6 +17,8 @@ const std::map<std::string, Operation>& operations();
 /// Sizes, strides and pads of a window are numbers that can be computed with.
 void check_extent(const std::vector<int64_t>& sizes);
 
+void check_groups(int64_t groups);
+
 // read_products.cpp
 void read_conv(NodeReader& node);
 void read_conv_transpose(NodeReader& node);

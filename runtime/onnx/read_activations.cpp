@@ -82,7 +82,7 @@ void read_clip(NodeReader& node) {
 
 void read_softmax(NodeReader& node) {
   const auto rank = int64_t(node.shape(0).size()) + 1;
-  const int64_t axis = node.integer("axis", -1);
+  const int64_t axis = node.integer("axis", node.operator_set() < 13 ? 1 : -1);
   if (axis != -1 && axis != rank - 1) refuse("softmax of dlflow is along the last dimension");
   add_activation(node, LayerKind::Softmax);
 }

@@ -80,6 +80,7 @@ void read_instance_norm(NodeReader& node) {
     const GraphValue grouped = node.value(0);
     if (!has_only(node.constant(1).floats, 1) || !has_only(node.constant(2).floats, 0))
       refuse("it has weights for groups; those of dlflow's group_norm are for channels");
+    check_groups(grouped.groups);
     const int index = add_group_norm(node, grouped.layer, grouped.groups);
     return node.give({.kind = GraphValue::Kind::Normalized, .layer = index});
   }
@@ -88,7 +89,9 @@ void read_instance_norm(NodeReader& node) {
 
 void read_group_norm(NodeReader& node) {
   require_epsilon(node);
-  set_scale_and_bias(node, add_group_norm(node, node.layer(0), node.integer("num_groups", 0)));
+  const int64_t groups = node.integer("num_groups", 0);
+  check_groups(groups);
+  set_scale_and_bias(node, add_group_norm(node, node.layer(0), groups));
 }
 
 void read_layer_norm(NodeReader& node) {

@@ -47,7 +47,7 @@ Layer convolution(NodeReader& node, LayerKind kind, const std::vector<int64_t>& 
   for (const Extent& sizes : {layer.kernel, layer.stride, layer.dilation}) {
     if (sizes.height < 1 || sizes.width < 1) refuse("its kernel, strides or dilations are below 1");
   }
-  if (layer.groups < 1) refuse("its groups are below 1");
+  check_groups(layer.groups);
   layer.padding = padding(node, layer, in);
   if (around != Extent(0) && (layer.padding != Extent(0) || kind != LayerKind::Conv2d)) {
     refuse("it has padding of its own, and zeros around what it reads");

@@ -38,6 +38,18 @@ void give_same_numbers(NodeReader& node) {
   node.give_constant(std::move(same));
 }
 
+void reshape_constant(NodeReader& node, const std::vector<int64_t>& sizes) {
+  OnnxTensor reshaped = node.constant(0);
+  auto left = int64_t(reshaped.size());
+  for (const int64_t size : sizes) {
+    if (size < 1 || left % size != 0) refuse("it finds the shape of a constant");
+    left /= size;
+  }
+  if (left != 1) refuse("it has another number of constants than its shape");
+  reshaped.shape = sizes;
+  node.give_constant(std::move(reshaped));
+}
+
 }  // namespace
 
 void read_flatten(NodeReader& node) {
@@ -47,14 +59,7 @@ void read_flatten(NodeReader& node) {
 
 void read_reshape(NodeReader& node) {
   const std::vector<int64_t> sizes = node.list("shape", 1);
-  if (node.is_constant(0)) {
-    OnnxTensor reshaped = node.constant(0);
-    reshaped.shape = sizes;
-    if (std::ranges::any_of(sizes, [](int64_t size) { return size <= 0; }) ||
-        count(sizes) != int64_t(reshaped.size()))
-      refuse("it finds the shape of a constant");
-    return node.give_constant(std::move(reshaped));
-  }
+  if (node.is_constant(0)) return reshape_constant(node, sizes);
   if (node.is(Kind::Normalized, 0)) {
     const int index = node.value(0).layer;
     if (!is_shape(sizes, node.network().at(index).shape))
