@@ -164,7 +164,7 @@ TEST_CASE("batches that are accumulated are one step", "[settings]") {
 }
 
 TEST_CASE("the memory for results of layers is a size, or as much as they take", "[settings]") {
-  CHECK(parse_train_settings(with({})).activation_bytes == UINT64_MAX);
+  CHECK(parse_train_settings(with(Json::object())).activation_bytes == UINT64_MAX);
   CHECK(parse_train_settings(with({{"activation_memory", "2GiB"}})).activation_bytes == uint64_t{2}
                                                                                             << 30);
   CHECK(mistake(with({{"activation_memory", 0}})) ==
