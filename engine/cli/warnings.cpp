@@ -129,9 +129,11 @@ Diagnostics warnings_of_files(const Workflow& workflow) {
   Diagnostics warnings;
   const auto base = std::filesystem::absolute(workflow.file).parent_path();
   for (const Step& step : workflow.steps) {
-    for (const std::string& file : unlisted_files(step, base)) {
+    for (const auto& [file, reader] : unlisted_files(step, base)) {
       warnings.push_back({workflow.file, place_of(step, "run"),
-                          "step '" + step.name + "' names " + file +
+                          "step '" + step.name + "' " +
+                              (reader.empty() ? "names " : "runs " + reader + ", which reads ") +
+                              file +
                               ", which is not in its inputs: it is not copied into the run, and a "
                               "change of it does not make the step run again; write inputs: [" +
                               file + "]"});
