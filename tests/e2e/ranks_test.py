@@ -165,6 +165,20 @@ class Ranks(Case):
         run = self.script(f"[{PYTHON}, -m, torch.distributed.run, -r, '1', -t, '1', {SCRIPTS}/sum_ranks.py]", 3, "launch: node")
         self.assertEqual(self.output_of(run, "work"), [f"[default{rank}]:rank {rank} of 3: 6" for rank in range(3)])
 
+    @needs("lightning", "Lightning of PyPI (build/torch-venv/bin/pip install lightning)", NEWEST)
+    def test_lightning_finds_its_ranks_and_takes_our_backend(self):
+        for backend in ("gloo", "dlflow"):
+            with self.subTest(backend):
+                self.write("w.yaml", f"""
+                    steps:
+                      work:
+                        run: [{NEWEST}, {SCRIPTS}/sum_lightning.py]
+                        resources: {{ranks: 2}}
+                        env: {{DEVICES: 2, BACKEND: {backend}, PYTHONPATH: {BIN.parent}/python}}
+                """)
+                printed = self.output_of(self.run_json("w.yaml", timeout=240)["run"], "work")
+                self.assertEqual([line for line in printed if line.startswith("rank ")], [f"rank {rank} of 2: 3" for rank in range(2)])
+
     @needs("mpi4py", "python3-mpi4py")
     def test_a_script_of_mpi4py_runs_on_its_ranks(self):
         run = self.script(f"[{PYTHON}, {SCRIPTS}/sum_mpi4py.py]", 3)

@@ -5,6 +5,7 @@ import warnings
 
 import lightning
 import torch
+from lightning.pytorch.strategies import DDPStrategy
 
 warnings.simplefilter("ignore")
 
@@ -23,6 +24,7 @@ class Sum(lightning.LightningModule):
         return torch.optim.SGD(self.parameters(), lr=0.1)
 
 
-trainer = lightning.Trainer(accelerator="cpu", devices=int(os.environ["DEVICES"]), num_nodes=int(os.environ["DLFLOW_NODES"]), max_steps=1, logger=False,
-                            enable_checkpointing=False, enable_progress_bar=False, enable_model_summary=False)
+strategy = DDPStrategy(process_group_backend=os.environ.get("BACKEND", "gloo"))
+trainer = lightning.Trainer(accelerator="cpu", devices=int(os.environ["DEVICES"]), num_nodes=int(os.environ["DLFLOW_NODES"]), strategy=strategy,
+                            max_steps=1, logger=False, enable_checkpointing=False, enable_progress_bar=False, enable_model_summary=False)
 trainer.fit(Sum(), torch.utils.data.DataLoader(torch.ones(8, 1), batch_size=1))
