@@ -29,13 +29,13 @@ def theirs(peer, model, ranks, *flags):
     return json.loads(launch(ranks, command, ROOT, peer.environment).splitlines()[-1])["images_per_s"]
 
 
-def take_samples(folder, count):
-    """The first samples of the training set, so that an epoch is as long as wanted."""
+def take_samples(folder, count, split="train"):
+    """The first samples of the training set, so that an epoch is as long as wanted; or of the test set."""
     for name, header, size in (("images-idx3", ">4I", 784), ("labels-idx1", ">2I", 1)):
-        content = gzip.open(DATA / f"train-{name}-ubyte.gz").read()
+        content = gzip.open(DATA / f"{split}-{name}-ubyte.gz").read()
         fields = list(struct.unpack_from(header, content))
         start, fields[1] = struct.calcsize(header), count
-        (folder / f"train-{name}-ubyte").write_bytes(struct.pack(header, *fields) + content[start:start + count * size])
+        (folder / f"{split}-{name}-ubyte").write_bytes(struct.pack(header, *fields) + content[start:start + count * size])
 
 
 def train(model, ranks, samples, **settings):

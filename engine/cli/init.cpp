@@ -2,6 +2,7 @@
 #include <array>
 #include <cctype>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
@@ -19,6 +20,7 @@
 #include "engine/cli/commands.h"
 #include "engine/cli/usage.h"
 #include "engine/cli/workflow_argument.h"
+#include "engine/model/python_modules.h"
 #include "runtime/data/dataset.h"
 #include "runtime/data/split_files.h"
 
@@ -140,6 +142,27 @@ constexpr const char* kHead =
     "# Written by `dlflow init`. `dlflow schema` and docs/user/workflow-format.md have every "
     "key.\n";
 
+/// The script, and what a Python script reads beside it.
+std::vector<std::string> inputs_of(const InitPlan& plan) {
+  std::vector<std::string> inputs = {plan.path};
+  if (!plan.script.ends_with(".py")) return inputs;
+  for (const PythonModule& module : python_modules(plan.script)) {
+    inputs.push_back((fs::path(plan.path).parent_path() / module.path).string());
+  }
+  return inputs;
+}
+
+/// `environment:` with the packages of Python that the user has loaded, or nothing.
+std::string packages_here() {
+  for (const auto& [variable, key] :
+       {std::pair("VIRTUAL_ENV", "venv"), std::pair("CONDA_PREFIX", "conda")}) {
+    const char* const folder = std::getenv(variable);
+    if (folder == nullptr || !fs::is_directory(folder)) continue;
+    return "    environment: {" + std::string(key) + ": " + yaml_quote(folder) + "}\n";
+  }
+  return "";
+}
+
 /// A workflow that runs one script.
 std::string script_workflow(const InitPlan& plan) {
   const std::string step = as_name(fs::path(plan.script).stem().string());
@@ -149,13 +172,15 @@ std::string script_workflow(const InitPlan& plan) {
   for (const std::string& word : interpreter_of(plan.script)) text += yaml_word(word) + ", ";
   text += yaml_quote(plan.path) + "]\n";
   text += "    inputs:  # what it reads; a change of it runs the step again\n";
-  text += "      - " + yaml_quote(plan.path) + "\n";
+  for (const std::string& input : inputs_of(plan)) text += "      - " + yaml_quote(input) + "\n";
   if (!plan.data.empty()) {
     const std::string place = fs::absolute(plan.data).lexically_normal().string();
     text += "      - {path: " + yaml_quote(place) + "}  # read where it lies\n";
     text += "    env: {DATA: " + yaml_quote(place) + "}\n";
   }
-  text += "    resources: {ranks: 1, cpus_per_rank: 1, walltime: " + plan.walltime + "}\n";
+  text += packages_here();
+  text += "    resources: {cpus_per_rank: 1, walltime: " + plan.walltime +
+          "}  # ranks: 2 starts it on two ranks\n";
   text +=
       "    # Numbers that it writes to $DLFLOW_SUMMARY, as {\"accuracy\": 0.9}, are in `dlflow "
       "results`.\n"

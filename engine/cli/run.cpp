@@ -1,6 +1,7 @@
 #include <cstdio>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "base/text.h"
 #include "engine/cli/bundled_workflow.h"
 #include "engine/cli/commands.h"
@@ -124,12 +125,28 @@ std::string some_of(const std::vector<std::string>& names) {
   return join(shown, ", ") + (more > 0 ? " and " + std::to_string(more) + " more" : "");
 }
 
+/// The workflow's file, if its text is no longer that of the run; else empty.
+std::string changed_workflow(const Plan& plan) {
+  const std::filesystem::path file =
+      plan.base / std::filesystem::path(plan.workflow.file).filename();
+  std::error_code none;
+  if (!std::filesystem::is_regular_file(file, none)) return "";
+  return read_file(file) == plan.workflow.text ? "" : file.filename().string();
+}
+
 /// Says on standard error what changed since the run was made, and what becomes of it.
 void tell_of_sources(Session& session, const Plan& plan, const PlanAgain& again) {
   if (session.quiet) return;
   const std::vector<std::string> changed = changed_sources(plan, session.store());
   if (changed.empty() && again.new_sources) {
     std::fprintf(stderr, "Nothing that the steps read has changed since the run was made.\n");
+  }
+  if (const std::string file = escaped(changed_workflow(plan)); !file.empty()) {
+    std::fprintf(
+        stderr,
+        "%s has changed since, and this run keeps its old text; `dlflow run %s` makes a run "
+        "of the new one and reuses what is still right.\n",
+        file.c_str(), shell_quote(file).c_str());
   }
   if (changed.empty()) return;
   const std::string names = escaped(some_of(changed));

@@ -23,11 +23,23 @@ Location place_of(const Step& step, const std::string& key) {
   return found == step.locations.end() ? step.location : found->second;
 }
 
+bool tells_rank(std::string_view name) {
+  const auto of_rank = rank_variable_names();
+  return std::ranges::find(of_rank, name) != of_rank.end();
+}
+
+/// Whether the step gives no number of ranks, so that its program is told of no rank.
+bool is_alone(const Step& step) {
+  const Json& asked = step.resources.source();
+  if (!asked.is_null() && !asked.is_object()) return false;  // an expression
+  return step.launch == Launch::Ranks && !asked.contains("ranks") && !asked.contains("nodes") &&
+         !asked.contains("ranks_per_node");
+}
+
 /// Whether the step has a variable of that name, whatever the caller's environment is.
 bool is_given(const Step& step, const Profile& profile, const std::string& name) {
   const Json& own = step.environment.source();
-  const auto of_rank = rank_variable_names();
-  return name.starts_with("DLFLOW_") || std::ranges::find(of_rank, name) != of_rank.end() ||
+  return name.starts_with("DLFLOW_") || (tells_rank(name) && !is_alone(step)) ||
          name == "OMP_NUM_THREADS" || own.contains(name) || step.secrets.contains(name) ||
          profile.environment.contains(name);
 }
@@ -39,6 +51,13 @@ void add_variables(const Workflow& workflow, const Profile& profile, Diagnostics
     if (!step.run.source().is_string()) continue;
     for (const std::string& name : variables_read(step.run.source().get<std::string>())) {
       const bool arrives = is_given(step, profile, name) || is_inherited(name, profile.inherit);
+      if (!arrives && tells_rank(name)) {
+        warnings.push_back({workflow.file, place_of(step, "run"),
+                            "step '" + step.name + "' reads $" + name +
+                                ", which only steps with a number of ranks get; write resources: "
+                                "{ranks: 1}"});
+        continue;
+      }
       if (arrives || std::getenv(name.c_str()) == nullptr) continue;
       warnings.push_back({workflow.file, place_of(step, "run"),
                           "step '" + step.name + "' reads $" + name +
@@ -110,9 +129,11 @@ Diagnostics warnings_of_files(const Workflow& workflow) {
   Diagnostics warnings;
   const auto base = std::filesystem::absolute(workflow.file).parent_path();
   for (const Step& step : workflow.steps) {
-    for (const std::string& file : unlisted_files(step, base)) {
+    for (const auto& [file, reader] : unlisted_files(step, base)) {
       warnings.push_back({workflow.file, place_of(step, "run"),
-                          "step '" + step.name + "' names " + file +
+                          "step '" + step.name + "' " +
+                              (reader.empty() ? "names " : "runs " + reader + ", which reads ") +
+                              file +
                               ", which is not in its inputs: it is not copied into the run, and a "
                               "change of it does not make the step run again; write inputs: [" +
                               file + "]"});

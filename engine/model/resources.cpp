@@ -53,6 +53,7 @@ std::string contradiction_of_nodes(const Json& resources) {
 void work_out_ranks(const Json& given, Resources& resources) {
   const auto nodes = number_at(given, "nodes");
   const auto ranks = number_at(given, "ranks");
+  resources.alone = !nodes && !ranks && !given.contains("ranks_per_node");
   resources.ranks_per_node = number_at(given, "ranks_per_node").value_or(0);
   if (!nodes) {
     resources.ranks = ranks.value_or(1);
@@ -115,9 +116,9 @@ Resources resources_from_json(const Json& resources) {
 }
 
 Json to_json(const Resources& resources) {
-  Json json = {{"ranks", resources.ranks},
-               {"cpus_per_rank", resources.cpus_per_rank},
+  Json json = {{"cpus_per_rank", resources.cpus_per_rank},
                {"gpus_per_rank", resources.gpus_per_rank}};
+  if (!resources.alone) json["ranks"] = resources.ranks;
   if (resources.memory_bytes > 0) json["memory"] = resources.memory_bytes;
   if (resources.walltime.count() > 0) {
     json["walltime"] = std::to_string(resources.walltime.count()) + "s";

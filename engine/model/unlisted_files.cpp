@@ -1,10 +1,13 @@
 #include "engine/model/unlisted_files.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
 #include <set>
 
 #include "base/local_files.h"
+#include "engine/model/python_modules.h"
 
 namespace dlflow {
 namespace {
@@ -35,7 +38,9 @@ bool is_of_system(const fs::path& path) {
 
 bool is_listed(const Step& step, const fs::path& file, const fs::path& base) {
   const auto covers = [&](const fs::path& input) {
-    return is_below(file, (base / input).lexically_normal());
+    fs::path folder = (base / input).lexically_normal();
+    if (!folder.has_filename()) folder = folder.parent_path();  // "lib/", "."
+    return is_below(file, folder);
   };
   return std::any_of(step.inputs.begin(), step.inputs.end(), covers) ||
          std::any_of(step.data.begin(), step.data.end(),
@@ -44,15 +49,23 @@ bool is_listed(const Step& step, const fs::path& file, const fs::path& base) {
 
 }  // namespace
 
-std::vector<std::string> unlisted_files(const Step& step, const fs::path& base) {
+std::vector<UnlistedFile> unlisted_files(const Step& step, const fs::path& base) {
   std::set<std::string> words;
   collect_words(step.run.source(), words);
-  std::vector<std::string> files;
+  std::vector<UnlistedFile> files;
   for (const std::string& word : words) {
     const fs::path file = (base / word).lexically_normal();
     std::error_code none;
     if (is_of_system(file) || !fs::is_regular_file(file, none)) continue;
-    if (!is_listed(step, file, base)) files.push_back(word);
+    const bool is_own = is_below(file, base.lexically_normal());
+    if (!is_own && ::access(file.c_str(), X_OK) == 0) continue;
+    if (!is_listed(step, file, base)) files.push_back({word});
+    if (!is_own || file.extension() != ".py") continue;
+    const fs::path folder = fs::path(word).parent_path();
+    for (const PythonModule& module : python_modules(file)) {
+      if (is_listed(step, file.parent_path() / module.path, base)) continue;
+      files.push_back({(folder / module.path).lexically_normal().string(), module.reader});
+    }
   }
   return files;
 }

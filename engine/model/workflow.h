@@ -28,6 +28,7 @@ struct Resources {
   int ranks_per_node = 0;            ///< 0: as the profile says
   bool exclusive = false;            ///< nodes that no other job shares
   std::map<std::string, int> licences = {};
+  bool alone = false;  ///< no number of ranks is given: a command is told of no rank
   bool operator==(const Resources&) const = default;
 };
 

@@ -115,6 +115,7 @@ Resources job_resources_from_json(const Json& json) {
   resources.ranks_per_node = json.value("ranks_per_node", 0);  // older versions do not have these
   resources.exclusive = json.value("exclusive", false);
   resources.licences = json.value("licences", std::map<std::string, int>());
+  resources.alone = json.value("alone", false);
   return resources;
 }
 
@@ -126,7 +127,8 @@ Json job_resources_to_json(const Resources& resources) {
           {"walltime_s", resources.walltime.count()},
           {"ranks_per_node", resources.ranks_per_node},
           {"exclusive", resources.exclusive},
-          {"licences", resources.licences}};
+          {"licences", resources.licences},
+          {"alone", resources.alone}};
 }
 
 Json to_json(const ContainerSpec& container) {

@@ -93,7 +93,11 @@ Json decisive_resources(const Step& step, const Resources& resources) {
   // A command is told of it; without a number of its own its place decides, which counts nowhere.
   if (resources.ranks_per_node > 0) all["ranks_per_node"] = resources.ranks_per_node;
   const StepKind* kind = find_step_kind(step.uses);
-  if (kind == nullptr) return all;
+  if (kind == nullptr) {
+    if (resources.alone && step.launch == Launch::Ranks)
+      all["alone"] = true;  // and told of no rank
+    return all;
+  }
   Json decisive = Json::object();
   for (const std::string& name : kind->decisive_resources(step.with.source())) {
     decisive[name] = all.at(name);

@@ -9,6 +9,7 @@ Json to_json(const RankPlan& plan) {
   Json nodes = Json::array();
   for (const RankNode& node : plan.nodes) nodes.push_back({node.name, node.ranks});
   return {{"ranks", plan.ranks},
+          {"told", plan.told},
           {"one_per_node", plan.one_per_node},
           {"nodes", nodes},
           {"master_address", plan.master_address},
@@ -21,6 +22,7 @@ RankPlan rank_plan_from_json(const Json& json) {
   try {
     RankPlan plan;
     json.at("ranks").get_to(plan.ranks);
+    json.at("told").get_to(plan.told);
     json.at("one_per_node").get_to(plan.one_per_node);
     for (const Json& node : json.at("nodes")) {
       plan.nodes.push_back({node.at(0).get<std::string>(), node.at(1).get<int>()});

@@ -18,6 +18,7 @@ struct RankNode {
 /// The content of attempt-N/ranks-K.json: what is the same for all ranks of pass K.
 struct RankPlan {
   int ranks = 1;
+  bool told = true;             ///< else one program, to which no rank is told as launchers tell it
   bool one_per_node = false;    ///< the launcher starts a program per node, which starts the ranks
   std::vector<RankNode> nodes;  ///< in the order of their ranks; never empty
   std::string master_address = "127.0.0.1";

@@ -11,19 +11,10 @@
 namespace dlflow {
 namespace {
 
-constexpr std::array<std::string_view, 13> kNames = {"RANK",
-                                                     "WORLD_SIZE",
-                                                     "LOCAL_RANK",
-                                                     "LOCAL_WORLD_SIZE",
-                                                     "GROUP_RANK",
-                                                     "NODE_RANK",
-                                                     "MASTER_ADDR",
-                                                     "MASTER_PORT",
-                                                     "PET_NNODES",
-                                                     "PET_NODE_RANK",
-                                                     "PET_MASTER_ADDR",
-                                                     "PET_MASTER_PORT",
-                                                     "PET_NPROC_PER_NODE"};
+constexpr std::array<std::string_view, 14> kNames = {
+    "RANK",          "WORLD_SIZE",      "LOCAL_RANK",      "LOCAL_WORLD_SIZE",    "GROUP_RANK",
+    "NODE_RANK",     "MASTER_ADDR",     "MASTER_PORT",     "TORCHELASTIC_RUN_ID", "PET_NNODES",
+    "PET_NODE_RANK", "PET_MASTER_ADDR", "PET_MASTER_PORT", "PET_NPROC_PER_NODE"};
 
 /// The variables in which a launcher tells each process its rank.
 struct LauncherNames {
@@ -131,11 +122,14 @@ std::map<std::string, std::string> rank_variables(const RankPlan& plan,
                                                   const ReadVariable& variable,
                                                   const std::string& host) {
   std::map<std::string, std::string> values;
+  const auto is_told = [&](std::string_view name) {
+    return !plan.given.contains(std::string(name)) && (plan.told || name.starts_with("DLFLOW_"));
+  };
   const auto set = [&](const char* name, const std::optional<int>& value) {
-    if (value && !plan.given.contains(name)) values[name] = std::to_string(*value);
+    if (value && is_told(name)) values[name] = std::to_string(*value);
   };
   const auto set_text = [&](const char* name, const std::string& value) {
-    if (!plan.given.contains(name)) values[name] = value;
+    if (is_told(name)) values[name] = value;
   };
   const auto given_or = [&](const char* name, const std::string& value) {
     return plan.given.contains(name) ? variable(name) : value;
@@ -168,6 +162,9 @@ std::map<std::string, std::string> rank_variables(const RankPlan& plan,
   set("LOCAL_WORLD_SIZE", place->local_ranks);
   set("DLFLOW_LOCAL_RANKS", place->local_ranks);
   set("GROUP_RANK", place->node);
+  // By its being there Lightning knows that these ranks were started by others, also in SLURM jobs.
+  // Its value is torchrun's for a run without a name.
+  set_text("TORCHELASTIC_RUN_ID", "none");
   return values;
 }
 

@@ -272,6 +272,7 @@ RankPlan plan_ranks(const JobSpec& spec, const Json& environment) {
   RankPlan plan;
   plan.ranks = spec.resources.ranks;
   plan.one_per_node = spec.launch == Launch::Node;
+  plan.told = plan.one_per_node || !spec.resources.alone;
   plan.nodes = rank_nodes(plan.ranks, spec.resources.cpus_per_rank, own_variable);
   // The first rank is on this machine, unless dlflow itself is outside of the job's nodes.
   const bool is_outside =

@@ -33,6 +33,21 @@ class Init(Case):
         self.answer("", "", "")
         self.run_json("train.yaml")
 
+    def test_what_a_script_reads_beside_it_is_among_its_inputs(self):
+        self.write("model.py", "import helper\n")
+        self.write("train.py", "import model\nprint(model.helper.x, __import__('os').environ.get('RANK'))\n")
+        self.dlflow("init", "train.py")
+        text = (self.folder / "train.yaml").read_text()
+        self.assertIn('- "train.py"\n      - "helper.py"\n      - "model.py"\n', text)
+        self.assertEqual(self.dlflow("validate", "train.yaml"), ("", ""))
+        run = self.run_json("train.yaml")["run"]
+        self.assertEqual(self.dlflow("logs", run, "train")[0], "1 None\n")  # one program, as in a shell
+
+    def test_the_environment_of_packages_that_is_loaded_is_that_of_the_step(self):
+        (self.folder / "venv").mkdir()
+        self.dlflow("init", "train.py", env={"VIRTUAL_ENV": str(self.folder / "venv")})
+        self.assertIn(f'environment: {{venv: "{self.folder}/venv"}}', (self.folder / "train.yaml").read_text())
+
     def test_options_ask_nothing(self):
         self.assertEqual(self.dlflow("init", "train.py", "--walltime", "2h", "-o", "w.yaml")[1], "")
         self.assertIn("walltime: 2h", (self.folder / "w.yaml").read_text())

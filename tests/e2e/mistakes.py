@@ -131,6 +131,8 @@ MISTAKES = [
 
     fails("a script that is no input", "a: {run: 'python3 k.py'}", "names k.py, which is not in its inputs", "write inputs: [k.py]",
           {"k.py": "print(1)\n"}, "w.yaml:3:"),
+    fails("a module that is no input", "a: {run: [python3, k.py], inputs: [k.py]}", "runs k.py, which reads model.py, which is not in its inputs",
+          "write inputs: [model.py]", {"k.py": "import model\n", "model.py": ""}, "w.yaml:3:"),
     fails("a metric that is a string", """a: {run: 'echo "{\\"accuracy\\": \\"0.9\\"}" > $DLFLOW_SUMMARY', require: {accuracy: ">= 0.8"}}""",
           "is no number but the string '0.9'", '{"accuracy":0.9}'),
     fails("a metric of another name", """a: {run: 'echo "{\\"acc\\": 0.9}" > $DLFLOW_SUMMARY', require: {accuracy: ">= 0.8"}}""",

@@ -6,18 +6,24 @@ import shutil
 import subprocess
 import unittest
 
-from support import ROOT, Case, main
+from support import BIN, ROOT, Case, main
 
 PYTHON = "/usr/bin/python3"  # Debian's, which has Debian's PyTorch
 SCRIPTS = ROOT / "tests/support/scripts"
 
 
-def has_module(name):
-    return subprocess.run([PYTHON, "-c", f"import {name}"], capture_output=True).returncode == 0
+NEWEST = BIN.parent / "torch-venv/bin/python"  # PyTorch of PyPI; the benches make it
 
 
-def needs(module, package):
-    return unittest.skipUnless(has_module(module), f"{package} is not installed")
+def has_module(name, python=PYTHON):
+    if not pathlib.Path(python).exists():
+        return False
+    find = f"import importlib.util, sys; sys.exit(importlib.util.find_spec('{name}') is None)"
+    return subprocess.run([python, "-c", find], capture_output=True).returncode == 0
+
+
+def needs(module, package, python=PYTHON):
+    return unittest.skipUnless(has_module(module, python), f"{package} is not installed")
 
 
 TELL = r"""
@@ -74,6 +80,19 @@ class Ranks(Case):
         told = self.told(0)
         self.assertEqual((told["WORLD_SIZE"], told["LOCAL_RANK"], told["MASTER_ADDR"]), ("1", "0", "127.0.0.1"))
 
+    def test_a_program_without_a_number_of_ranks_starts_as_in_a_shell(self):
+        self.write("w.yaml", f"""
+            steps:
+              work:
+                run: [{PYTHON}, {self.folder}/tell.py]
+                env: {{FOLDER: {self.folder}}}
+        """)
+        self.run_json("w.yaml")
+        self.assertEqual(self.told("node"), {"DLFLOW_RANK": "0", "DLFLOW_RANKS": "1", "DLFLOW_LOCAL_RANK": "0", "DLFLOW_LOCAL_RANKS": "1",
+                                             "DLFLOW_NODE_RANK": "0", "DLFLOW_NODES": "1"})
+        self.tell(1)  # is other work, whose result is not the same
+        self.assertEqual(self.told(0)["WORLD_SIZE"], "1")
+
     def test_a_variable_that_the_step_sets_stays(self):
         self.write("w.yaml", f"""
             steps:
@@ -126,9 +145,14 @@ class Ranks(Case):
         self.assertNotEqual(*[line.split()[1] for line in ports])
 
     def test_a_script_that_reads_what_its_rank_is_told_is_no_mistake(self):
-        self.write("w.yaml", "steps: {work: {run: 'echo $RANK of $WORLD_SIZE at $MASTER_PORT $OTHER'}}")
+        self.write("w.yaml", "steps: {work: {run: 'echo $RANK of $WORLD_SIZE at $MASTER_PORT $OTHER', resources: {ranks: 1}}}")
         _, err = self.dlflow("validate", "w.yaml", env={"RANK": "7", "WORLD_SIZE": "8", "MASTER_PORT": "9", "OTHER": "x"})
         self.assertEqual([word for word in ("$RANK", "$WORLD_SIZE", "$MASTER_PORT", "$OTHER") if word in err], ["$OTHER"])
+
+    def test_a_script_that_reads_its_rank_without_a_number_of_ranks_is_told_what_to_write(self):
+        self.write("w.yaml", "steps: {work: {run: 'echo $RANK'}}")
+        _, err = self.dlflow("validate", "w.yaml")
+        self.assertIn("step 'work' reads $RANK, which only steps with a number of ranks get; write resources: {ranks: 1}", err)
 
     @needs("torch", "python3-torch")
     def test_a_script_of_pytorch_runs_on_its_ranks(self):
@@ -140,6 +164,20 @@ class Ranks(Case):
         # Debian 12's does not start with Python 3.11 unless it is told to redirect something.
         run = self.script(f"[{PYTHON}, -m, torch.distributed.run, -r, '1', -t, '1', {SCRIPTS}/sum_ranks.py]", 3, "launch: node")
         self.assertEqual(self.output_of(run, "work"), [f"[default{rank}]:rank {rank} of 3: 6" for rank in range(3)])
+
+    @needs("lightning", "Lightning of PyPI (build/torch-venv/bin/pip install lightning)", NEWEST)
+    def test_lightning_finds_its_ranks_and_takes_our_backend(self):
+        for backend in ("gloo", "dlflow"):
+            with self.subTest(backend):
+                self.write("w.yaml", f"""
+                    steps:
+                      work:
+                        run: [{NEWEST}, {SCRIPTS}/sum_lightning.py]
+                        resources: {{ranks: 2}}
+                        env: {{DEVICES: 2, BACKEND: {backend}, PYTHONPATH: {BIN.parent}/python}}
+                """)
+                printed = self.output_of(self.run_json("w.yaml", timeout=240)["run"], "work")
+                self.assertEqual([line for line in printed if line.startswith("rank ")], [f"rank {rank} of 2: 3" for rank in range(2)])
 
     @needs("mpi4py", "python3-mpi4py")
     def test_a_script_of_mpi4py_runs_on_its_ranks(self):

@@ -193,6 +193,11 @@ class Walltime(Case):
     def test_ranks_that_torchrun_starts_save_and_go_on(self):
         self.train_on_two_ranks("-m, torch.distributed.run, train.py", 'signal: SIGTERM, newer: "step-*[0-9]/manifest.json"', "launch: node")
 
+    def test_a_run_whose_job_timed_out_ends_with_what_to_type(self):
+        self.write("w.yaml", "name: slow\nsteps: {work: {run: sleep 60, resources: {walltime: 2s}}}\n")
+        out, _ = self.dlflow("run", "w.yaml", status=1)
+        self.assertRegex(out, r"again    dlflow resubmit slow-\w+ --set walltime=1m\n")
+
 
 class Awaited(unittest.TestCase):
     """A case that runs beside others."""

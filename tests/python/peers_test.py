@@ -12,6 +12,7 @@ SOURCE = pathlib.Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(SOURCE / "bench"), str(SOURCE / "tests/support")]
 
 import cases  # noqa: E402
+import parity  # noqa: E402
 import peers  # noqa: E402
 import training  # noqa: E402
 
@@ -116,6 +117,13 @@ class Report(unittest.TestCase):
     def test_horovod_is_measured_in_the_layout_that_it_takes(self):
         horovod = peers.Peer("Horovod", pathlib.Path("/opt/python"), ("--horovod",))
         self.assertEqual([name for name, _, _ in peers.ways([horovod], "lenet")], ["Horovod"])
+
+
+class Parity(unittest.TestCase):
+    def test_means_agree_within_one_deviation_of_either_framework(self):
+        figures = {"dlflow": [0.80, 0.82, 0.84], "PyTorch": [0.70, 0.80, 0.90], "TensorFlow": [0.85, 0.86, 0.87]}
+        self.assertEqual(parity.compare(figures), ["  dlflow and PyTorch differ by 0.0200, 0.20 standard deviations: agree",
+                                                   "  dlflow and TensorFlow differ by 0.0400, 2.00 standard deviations: DIFFER"])
 
 
 if __name__ == "__main__":

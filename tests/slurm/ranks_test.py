@@ -41,6 +41,8 @@ with open(f"told.{told.get('RANK', 'node' + told['NODE_RANK'])}", "w") as file:
 class Ranks:
     """The tests, for a cluster of two nodes with two cores each."""
 
+    limit = 120  # seconds for a run
+
     def setUp(self):
         super().setUp()
         self.write("tell.py", TELL)
@@ -63,7 +65,7 @@ class Ranks:
                 {extra}
         """)
         run = self.submit(profile="two.yaml")
-        self.wait_for(run, {"work": "succeeded"}, timeout=120)
+        self.wait_for(run, {"work": "succeeded"}, timeout=self.limit)
         return pathlib.Path(self.status(run)["directory"]) / "steps/work/attempt-1"
 
     def tell(self, ranks, extra=""):
@@ -138,6 +140,20 @@ class Ranks:
         self.check_sums(f"{NEWEST.parent}/accelerate launch --multi_gpu --num_machines $DLFLOW_NODES --machine_rank $NODE_RANK "
                         "--num_processes $DLFLOW_RANKS --main_process_ip $MASTER_ADDR --main_process_port $MASTER_PORT "
                         f"{self.folder}/sum_accelerate.py", 4, "launch: node")
+
+    @needs("lightning", "Lightning of PyPI (build/torch-venv/bin/pip install lightning)", NEWEST)
+    def test_lightning_finds_its_ranks_whoever_starts_them(self):
+        devices = "env: {DEVICES: 2}"
+        self.check_sums(f"[{NEWEST}, {self.folder}/sum_lightning.py]", 4, devices)
+        self.check_sums(f"[{NEWEST}, -m, torch.distributed.run, {self.folder}/sum_lightning.py]", 4, f"{devices}\n                launch: node")
+
+    @needs("deepspeed", "DeepSpeed of PyPI (build/torch-venv/bin/pip install deepspeed)", NEWEST)
+    def test_deepspeed_finds_its_ranks_whoever_starts_them(self):
+        # Its first use compiles a part of it, which takes a minute or more: once for all ranks of both nodes, which share this folder.
+        self.limit = 600
+        extensions = f'env: {{TORCH_EXTENSIONS_DIR: "{self.folder}/extensions", PATH: "{NEWEST.parent}:/usr/bin:/bin"}}'
+        self.check_sums(f"[{NEWEST}, {self.folder}/sum_deepspeed.py]", 4, extensions)
+        self.check_sums(f"[{NEWEST}, -m, torch.distributed.run, {self.folder}/sum_deepspeed.py]", 4, f"{extensions}\n                launch: node")
 
     @needs("horovod", "Horovod (bench/horovod_venv build/horovod-venv)", HOROVOD)
     def test_a_script_of_horovod_runs_on_two_nodes(self):

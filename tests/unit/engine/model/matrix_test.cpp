@@ -89,7 +89,11 @@ TEST_CASE("resources survive their JSON", "[resources]") {
   const Resources all = {4, 2, 1, 3u << 30, 90min};
   CHECK(resources_from_json(to_json(all)) == all);
   CHECK(resources_from_json(to_json(Resources{})) == Resources{});
-  CHECK(resources_from_json(Json::object()) == Resources{});
+  CHECK(resources_from_json(Json::object()) == Resources{.alone = true});
+  CHECK(resources_from_json(to_json(Resources{.alone = true})) == Resources{.alone = true});
+  CHECK_FALSE(resources_from_json({{"ranks", 1}}).alone);
+  CHECK_FALSE(resources_from_json({{"nodes", 1}}).alone);
+  CHECK_FALSE(resources_from_json({{"ranks_per_node", 1}}).alone);
 }
 
 TEST_CASE("a wrong resource is told in its words", "[resources]") {

@@ -17,10 +17,38 @@ TEST_CASE("files that a command names and that are not among its inputs are foun
     step.data = {{data, true}};
     return unlisted_files(step, folder.path());
   };
-  using Files = std::vector<std::string>;
+  using Files = std::vector<UnlistedFile>;
   CHECK(unlisted("python3 train.py --epochs 3; ./lib/prepare.sh") ==
-        Files{"./lib/prepare.sh", "train.py"});
-  CHECK(unlisted({"python3", "train.py"}) == Files{"train.py"});
+        Files{{"./lib/prepare.sh"}, {"train.py"}});
+  CHECK(unlisted({"python3", "train.py"}) == Files{{"train.py"}});
+  for (const char* all : {".", "./"}) {
+    CHECK(unlisted({"python3", "train.py"}, {all}) == Files{});
+  }
   CHECK(unlisted("python3 train.py; lib/prepare.sh", {"train.py", "lib"}) == Files{});
   CHECK(unlisted("cat " + data + " > other.csv; /bin/sh -c 'cat /etc/hostname'") == Files{});
+}
+
+TEST_CASE("so are those that a Python script reads beside it", "[unlisted]") {
+  const test::TempDir folder;
+  folder.write("code/train.py", "from model import Model\nimport nets\n");
+  folder.write("code/model.py", "");
+  folder.write("code/nets/__init__.py", "");
+  Step step;
+  step.run = Template(Json{"python3", "code/train.py"});
+  step.inputs = {"code/train.py"};
+  using Files = std::vector<UnlistedFile>;
+  CHECK(unlisted_files(step, folder.path()) ==
+        Files{{"code/model.py", "train.py"}, {"code/nets", "train.py"}});
+  step.inputs = {"code/"};
+  CHECK(unlisted_files(step, folder.path()) == Files{});
+}
+
+TEST_CASE("a program elsewhere, as in a virtual environment, is no input", "[unlisted]") {
+  const test::TempDir folder;
+  const test::TempDir elsewhere;
+  const auto program = elsewhere.write("venv/bin/python", "");
+  std::filesystem::permissions(program, std::filesystem::perms::owner_all);
+  Step step;
+  step.run = Template(Json{program.string(), "-c", "pass"});
+  CHECK(unlisted_files(step, folder.path()).empty());
 }

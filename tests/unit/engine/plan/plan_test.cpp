@@ -75,6 +75,10 @@ TEST_CASE("ranks, cores and GPUs are other work where they may change the result
   for (const char* resource : {"ranks", "cpus_per_rank", "gpus_per_rank"}) {
     CHECK(depends_on(resource, "run: ./t"));
   }
+  // Without a number a command is told of no rank; with `launch: node` it is told the same.
+  CHECK(base("", "run: ./t") != base("ranks: 1", "run: ./t"));
+  CHECK(base("", "run: ./t\n    launch: node") == base("ranks: 1", "run: ./t\n    launch: node"));
+  CHECK(base("", train("")) == base("ranks: 1", train("")));
   CHECK_FALSE(depends_on("ranks", train("")));
   CHECK(depends_on("cpus_per_rank", train("")));
   CHECK_FALSE(depends_on("ranks", train(", batch: 256, precision: {leaves: 4}")));

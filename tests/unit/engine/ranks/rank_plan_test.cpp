@@ -8,6 +8,7 @@ using namespace dlflow;
 TEST_CASE("a plan of ranks comes back from its file as it was", "[ranks]") {
   RankPlan plan;
   plan.ranks = 3;
+  plan.told = false;
   plan.one_per_node = true;
   plan.nodes = {{"n1", 2}, {"n2", 1}};
   plan.master_address = "n1";

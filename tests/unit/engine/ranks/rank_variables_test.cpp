@@ -35,6 +35,7 @@ Variables rank_3_of_5() {
           {"NODE_RANK", "1"},
           {"MASTER_ADDR", "n1"},
           {"MASTER_PORT", "23456"},
+          {"TORCHELASTIC_RUN_ID", "none"},
           {"DLFLOW_RANK", "3"},
           {"DLFLOW_LOCAL_RANK", "1"},
           {"DLFLOW_LOCAL_RANKS", "2"},
@@ -121,6 +122,19 @@ TEST_CASE("one rank is rank 0 of 1, whatever launcher dlflow itself runs under",
   CHECK(values.at("WORLD_SIZE") == "1");
   CHECK(values.at("LOCAL_WORLD_SIZE") == "1");
   CHECK(values.at("MASTER_ADDR") == "127.0.0.1");
+}
+
+TEST_CASE("a program whose step gives no number of ranks is told none as launchers tell it",
+          "[ranks]") {
+  RankPlan plan;
+  plan.told = false;
+  plan.nodes = {{"n1", 1}};
+  plan.master_port = 23456;
+  CHECK(told(plan, {}) == Variables{{"DLFLOW_RANK", "0"},
+                                    {"DLFLOW_LOCAL_RANK", "0"},
+                                    {"DLFLOW_LOCAL_RANKS", "1"},
+                                    {"DLFLOW_NODE_RANK", "0"},
+                                    {"DLFLOW_NODES", "1"}});
 }
 
 TEST_CASE("a program per node is told of its node, and of no rank", "[ranks]") {

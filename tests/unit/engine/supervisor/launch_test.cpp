@@ -95,6 +95,15 @@ TEST_CASE("a command of one rank is told without a launcher, unless the step say
   CHECK(value("RANK") == "0");
   CHECK(value("WORLD_SIZE") == "1");
   CHECK(std::stoi(value("MASTER_PORT")) > 0);
+  one.spec.resources.alone = true;
+  CHECK(value("RANK") == "none");
+  CHECK(value("WORLD_SIZE") == "none");
+  CHECK(value("MASTER_ADDR") == "none");
+  CHECK(value("DLFLOW_RANK") == "0");
+  one.spec.launch = Launch::Node;  // torchrun is told what it is to start
+  CHECK(value("PET_NPROC_PER_NODE") == "1");
+  one.spec.launch = Launch::Ranks;
+  one.spec.resources.alone = false;
   one.job.environment = {{"MASTER_PORT", 29500}, {"RANK", "x"}};
   CHECK(value("MASTER_PORT") == "29500");
   CHECK(value("RANK") == "x");
