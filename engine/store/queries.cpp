@@ -38,6 +38,7 @@ JobRow to_job_row(StoredJob job, const fs::path& run_directory) {
   row.reason = std::move(record.reason);
   row.outputs = values_of(record.outputs);
   row.may_fail = job.may_fail;
+  row.is_open = job.is_open;
   if (row.may_fail && is_failure(row.state)) {
     row.reason += (row.reason.empty() ? "" : "; ") + std::string("which is allowed");
   }
