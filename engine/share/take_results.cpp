@@ -127,6 +127,9 @@ Publication publication_of(const PackedResult& result, const fs::path& folder) {
   return publication;
 }
 
+/// No result is what was packed: there is to be no run.
+struct NothingTaken {};
+
 /// The folder of a run while it is filled.
 class Filler {
  public:
@@ -138,15 +141,18 @@ class Filler {
     std::string events;
     for (uint32_t job = 0; job < plan_.jobs.size(); ++job) {
       const auto result = results_.by_job.find(job);
-      if (result != results_.by_job.end() && takes(folder, job, result->second)) {
+      const bool is_packed = result != results_.by_job.end();
+      if (is_packed && takes(folder, job, result->second)) {
         events += to_line(event(job, JobState::Submitting, result->second.started)) + "\n";
       } else {
+        if (is_packed) results_.by_job.erase(result);
         JobEvent without = event(job, JobState::Cancelled, results_.started);
         without.attempt = 0;
         without.reason = "no result of it was taken from bundle " + bundle_;
         events += to_line(without) + "\n";
       }
     }
+    if (results_.by_job.empty()) throw NothingTaken{};
     write_file_atomic(folder / "events.jsonl", events, Durability::Synced);
   }
 
@@ -238,12 +244,16 @@ std::string take_results(PackedResults& results, const fs::path& runs, const std
     if (store.has_run(name)) continue;  // in another folder
     Plan plan = results.plan;
     plan.workflow.notify = {};
-    create_run_directory(plan, runs, name, std::min(results.started, now()),
-                         [&](const fs::path& temporary) {
-                           Filler(results, plan, bundle).fill(temporary);
-                           const Json origin = {{"bundle", bundle}, {"digest", digest}};
-                           write_file_atomic(temporary / kOrigin, origin.dump(1) + "\n");
-                         });
+    const auto fill = [&](const fs::path& temporary) {
+      Filler(results, plan, bundle).fill(temporary);
+      const Json origin = {{"bundle", bundle}, {"digest", digest}};
+      write_file_atomic(temporary / kOrigin, origin.dump(1) + "\n");
+    };
+    try {
+      create_run_directory(plan, runs, name, std::min(results.started, now()), fill);
+    } catch (const NothingTaken&) {
+      return "";
+    }
     sync_tree(folder);
     return store.sync_run(folder);
   }

@@ -187,6 +187,9 @@ class ReuseBundle(support.Case):
         self.assertEqual(sorted(runs), sorted([run, first, second]))
         later = self.run_json("b.dlflow", "--profile", "here")["run"]  # they are the user's own by now
         self.assertEqual(set(self.states(later).values()), {"cached"})
+        before = self.status(run)
+        self.dlflow("doctor", "--rebuild", self.folder / "dora/runs")  # the folder says all
+        self.assertEqual(self.status(run), before)
         for gone in (later, second, first, run):
             self.dlflow("rm", gone)
         anew = self.run_json("b.dlflow", "--profile", "here")["run"]
@@ -213,6 +216,14 @@ class ReuseBundle(support.Case):
         self.assertEqual(self.states(again)["train[lr=0.1]"], "succeeded")
         self.assertEqual(self.states(again)["train[lr=0.2]"], "cached")
         self.assertNotIn(b"poison", b"".join(f[0] for f in self.published(again).values() if isinstance(f, tuple)))
+
+    def test_where_no_result_is_what_was_packed_nothing_is_kept(self):
+        self.packed("--results", "title")
+        self.edit(lambda files: files.update({"run/steps/title/outputs/t": b"poison"}))
+        out, err = self.dlflow("run", "b.dlflow", "--profile", "here", "--trust-results")
+        self.assertIn("No result in b.dlflow can be reused here.", out)
+        self.assertIn("not reused: title: its outputs are not what was packed: another checksum", err)
+        self.assertEqual(len(self.dlflow("list", "--quiet")[0].split("\n")), 2)
 
     def test_a_damaged_entry_is_refused(self):
         self.packed()
