@@ -49,7 +49,8 @@ PackedResults read_results(Session& session, const WorkflowArgument& argument,
   pin_images(packed, profile, session.store());
   NothingKnown nothing;
   return read_packed_results(*folder,
-                             make_plan(std::move(packed), profile, {}, nothing, session.store()));
+                             make_plan(std::move(packed), profile, {}, nothing, session.store()),
+                             session.store());
 }
 
 /// Those of the store before those of the bundle.

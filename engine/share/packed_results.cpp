@@ -5,14 +5,19 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/local_files.h"
 #include "base/not_finite.h"
 #include "base/parse_json.h"
+#include "base/sha256.h"
 #include "base/text.h"
 #include "engine/model/step_kinds.h"
+#include "engine/plan/data_identity.h"
 #include "engine/plan/extension.h"
 #include "engine/plan/layout.h"
+#include "engine/plan/published.h"
 #include "engine/plan/run_directory.h"
 #include "engine/share/zip_reader.h"
+#include "engine/supervisor/content_hash.h"
 
 namespace dlflow {
 namespace {
@@ -51,9 +56,10 @@ std::string checked_target(const std::string& link, const std::string& target) {
 /// The jobs of the packed run, by name.
 class Record {
  public:
-  Record(const fs::path& folder, PackedResults& results)
+  Record(const fs::path& folder, PackedResults& results, FileHashes& hashes)
       : folder_(folder),
         results_(results),
+        hashes_(hashes),
         json_(read_json_file(folder / kRunRecord, {.max_depth = kForeignJson.max_depth})) {
     json_.at("run").get_to(results.run);
     json_.at("dlflow").get_to(results.dlflow);
@@ -83,6 +89,16 @@ class Record {
   }
 
   void take() {
+    packed_plan_ = plan();
+    const Json packed_data = json_.value("data", Json::object());
+    for (const auto& [name, data] : packed_data.items()) {
+      const auto here = packed_plan_.outside.find(name);
+      if (here == packed_plan_.outside.end() || fs::path(name).is_absolute()) continue;
+      const auto hash_of = [this](const fs::path& file) { return hashes_.sha256(file); };
+      const fs::path place = plan().base / name;
+      if (!fs::exists(place) || content_hash(place, hash_of) != data.at("sha256")) continue;
+      here->second = data.at("identity").get<std::string>();
+    }
     for (uint32_t job = 0; job < plan().jobs.size(); ++job) {
       if (is_open(plan(), job) || !has_result(job)) continue;
       const PlannedJob& planned = plan().jobs[job];
@@ -94,11 +110,9 @@ class Record {
         results_.refuse(job, "what it does is elsewhere");
         continue;
       }
-      const Json& element = (*plan().steps[planned.step].elements)[planned.element];
-      const auto parents =
-          parents_as_seen(plan(), job, [this](uint32_t parent) { return left(parent); });
-      if (!is_known || fingerprint(fingerprint_base(plan(), job), element, parents) !=
-                           result.known.fingerprint) {
+      const bool is_own = fingerprint_in(packed_plan_, job, false) == result.known.fingerprint;
+      result.known.fingerprint = is_own ? fingerprint_here(job) : "";
+      if (!is_known || result.known.fingerprint.empty()) {
         results_.refuse(job,
                         "here it would not run with the same (profile, packages, data, image)");
         continue;
@@ -109,6 +123,26 @@ class Record {
 
  private:
   const Plan& plan() const { return results_.plan; }
+
+  /// The fingerprint of a job in `plan`, with what its parents left. \param here  of parents their
+  /// fingerprints with this user's data, not those of the record
+  std::string fingerprint_in(const Plan& plan, uint32_t job, bool here) {
+    const PlannedJob& planned = plan.jobs[job];
+    const auto parents = parents_as_seen(plan, job, [&](uint32_t parent) {
+      ParentResult result = left(parent);
+      const bool counts = here && result.outputs.empty() && !result.fingerprint.empty();
+      if (counts) result.fingerprint = fingerprint_here(parent);
+      return result;
+    });
+    return fingerprint(fingerprint_base(plan, job),
+                       (*plan.steps[planned.step].elements)[planned.element], parents);
+  }
+
+  const std::string& fingerprint_here(uint32_t job) {
+    const auto known = here_.find(job);
+    if (known != here_.end()) return known->second;
+    return here_[job] = fingerprint_in(plan(), job, true);
+  }
 
   const Json* find(uint32_t job) const {
     const auto found = jobs_.find(plan().jobs[job].name);
@@ -185,6 +219,9 @@ class Record {
 
   fs::path folder_;
   PackedResults& results_;
+  FileHashes& hashes_;
+  Plan packed_plan_;                      // with the data as the run saw it
+  std::map<uint32_t, std::string> here_;  // fingerprint_here()
   Json json_;
   std::map<std::string, const Json*, std::less<>> jobs_;
 };
@@ -200,11 +237,31 @@ void PackedResults::refuse(uint32_t job, const std::string& why) {
   refused.push_back(plan.jobs[job].name + ": " + why);
 }
 
-PackedResults read_packed_results(const fs::path& folder, Plan plan) {
+std::string hash_of_tree(const fs::path& place, const std::string& tree,
+                         const std::string& without) {
+  const fs::path root = fs::canonical(place);
+  Sha256 hash;
+  for (const PublishedEntry& entry : list_published(root, tree)) {
+    if (entry.name == without) continue;
+    const fs::path path = root.string() + entry.name.substr(tree.size());
+    Json line = {entry.name};
+    if (fs::is_symlink(path) && is_below(target_of(path), root)) {
+      line.push_back(
+          target_of(path).lexically_relative(fs::canonical(path.parent_path())).string());
+    } else if (!fs::is_directory(path)) {
+      line.push_back(is_executable(path));
+      line.push_back(sha256_file(path));
+    }
+    hash.update(line.dump(-1, ' ', true, Json::error_handler_t::replace) + "\n");
+  }
+  return hash.hex();
+}
+
+PackedResults read_packed_results(const fs::path& folder, Plan plan, FileHashes& hashes) {
   PackedResults results;
   results.plan = std::move(plan);
   try {
-    Record record(folder, results);
+    Record record(folder, results, hashes);
     record.extend();
     record.take();
   } catch (const Json::exception& error) {

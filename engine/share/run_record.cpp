@@ -8,6 +8,7 @@
 #include "base/parse_json.h"
 #include "base/text.h"
 #include "engine/model/step_kinds.h"
+#include "engine/plan/data_identity.h"
 #include "engine/plan/plan_json.h"
 #include "engine/plan/published.h"
 #include "engine/plan/run_directory.h"
@@ -104,6 +105,7 @@ class Recorder {
   /// Packs what a job left, and describes it for those who reuse it; null if nobody can.
   Json add_result(const JobRow& job, const Json& record) {
     lacks_.clear();
+    without_.clear();
     links_ = Json::object();
     folders_ = Json::array();
     add_files(job);
@@ -120,23 +122,45 @@ class Recorder {
         lacks_ = "its output '" + name + "' is or names what only this machine has";
       }
     }
+    for (const auto& [name, output] : outputs.items()) {
+      const bool holds_it = is_below(job.directory + "/" + without_,
+                                     job.directory / fs::path(output.value("path", "none")));
+      if (!without_.empty() && holds_it) lacks_ = "a file of it is left out";
+    }
     if (lacks_.empty()) lacks_ = find_change(job.directory, run_.hashes).value_or("");
     if (!lacks_.empty()) {
       left_out_.push_back("the result of " + job.job +
                           " cannot be reused from the bundle: " + lacks_);
       return {};
     }
-    return {{"trees", hashes_of_trees(job)}, {"links", links_}, {"folders", folders_}};
+    return {{"trees", hashes_of_trees(job, without_)}, {"links", links_}, {"folders", folders_}};
   }
 
   /// "outputs", "checkpoints" -> hash of all that is in each.
-  static Json hashes_of_trees(const JobRow& job) {
+  static Json hashes_of_trees(const JobRow& job, const std::string& without) {
     Json hashes = Json::object();
     for (const char* tree : kResultTrees) {
       const fs::path place = fs::path(job.directory) / tree;
-      if (fs::exists(place)) hashes[tree] = content_hash(fs::canonical(place));
+      if (fs::exists(place)) hashes[tree] = hash_of_tree(place, tree, without);
     }
     return hashes;
+  }
+
+  /// Of data that steps read where it lies, and that is packed: how the run knew it, and its
+  /// content.
+  Json packed_data() const {
+    Json data = Json::object();
+    const fs::path base = fs::path(bundle_.manifest.workflow).parent_path();
+    for (const auto& [name, identity] : run_.plan.outside) {
+      const std::string packed = (base / name).lexically_normal().string();
+      const bool is_packed = std::ranges::any_of(
+          bundle_.files, [&](const BundleFile& file) { return is_below(file.name, packed); });
+      const fs::path place = run_.plan.base / name;
+      if (!is_packed || fs::path(name).is_absolute() || data_identity(place) != identity) continue;
+      const auto hash_of = [this](const fs::path& file) { return run_.hashes.sha256(file); };
+      data[name] = {{"identity", identity}, {"sha256", content_hash(place, hash_of)}};
+    }
+    return data;
   }
 
   Json run_record(Json jobs) const {
@@ -158,6 +182,7 @@ class Recorder {
             {"params", plan.workflow.params},
             {"images", images},
             {"files", plan.files},
+            {"data", packed_data()},
             {"jobs", std::move(jobs)}};
   }
 
@@ -276,7 +301,11 @@ class Recorder {
   void add_file(const fs::path& path, const std::string& name) {
     std::optional<std::string> word = private_.find_in(name);
     if (!word) word = private_.find_in_file(path);
-    if (word) {
+    const bool is_report = fs::path(name).filename() == "outputs.json" &&
+                           fs::path(name).parent_path().filename() == "outputs";
+    if (word && is_report) {
+      without_ = "outputs/outputs.json";  // for dlflow, which has read it
+    } else if (word) {
       left_out_.push_back(name + " is left out: it names " + *word);
       lacks_ = "a file of it is left out";
     } else {
@@ -292,9 +321,10 @@ class Recorder {
   std::vector<std::string> left_out_;
 
   // Of the job at hand:
-  std::string lacks_;  // why others cannot reuse its result; empty: they can
-  Json links_;         // those that stay in their tree, below the job's folder -> target
-  Json folders_;       // the empty ones
+  std::string lacks_;    // why others cannot reuse its result; empty: they can
+  std::string without_;  // a file that is left out, and that others do not need
+  Json links_;           // those that stay in their tree, below the job's folder -> target
+  Json folders_;         // the empty ones
 };
 
 }  // namespace

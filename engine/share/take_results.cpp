@@ -13,7 +13,6 @@
 #include "engine/plan/run_directory.h"
 #include "engine/plan/shared_reason.h"
 #include "engine/share/packed_results.h"
-#include "engine/supervisor/content_hash.h"
 
 namespace dlflow {
 namespace {
@@ -92,7 +91,7 @@ void copy_result(const PackedResult& result, const fs::path& folder) {
 
 void check_trees(const PackedResult& result, const fs::path& folder) {
   for (const auto& [tree, hash] : result.trees) {
-    if (content_hash(folder / tree) != hash) {
+    if (hash_of_tree(folder / tree, tree) != hash) {
       throw Error(Errc::Corrupt, "its " + tree + " are not what was packed: another checksum");
     }
   }

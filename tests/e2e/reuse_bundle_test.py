@@ -5,9 +5,14 @@ import json
 import os
 import shutil
 import stat
+import sys
+import unittest
 import zipfile
 
 import support
+
+sys.path.insert(0, str(support.ROOT / "tests/support"))
+import dlset  # noqa: E402
 
 # A list that becomes an axis, a sweep with checkpoints and a link among them, a selection by metrics that a later step
 # reads, an empty folder, and a program among the outputs.
@@ -208,6 +213,51 @@ class ReuseBundle(support.Case):
         self.assertIn("Results of 2 jobs, ", self.out)
         states = self.states(self.reuse())
         self.assertEqual({job for job, state in states.items() if state == "cached"}, {"train[lr=0.1]", "train[lr=0.2]"})
+
+    @unittest.skipUnless((support.BIN / "dlflow-train").exists(), "dlflow-train was not built")
+    def test_trainings_their_selection_and_evaluation_are_reused(self):
+        (self.folder / "flow/data").mkdir()
+        for split, count in (("test", 300), ("train", 400)):
+            labels = [i % 2 for i in range(count)]
+            images = b"".join(bytes(200 if (p < 8) == bool(label) else (p * 7 + i) % 90 for p in range(16))
+                              for i, label in enumerate(labels))
+            dlset.write(self.folder / f"flow/data/{split}.dlset", images, labels, (1, 4, 4), 2, 64)
+        self.write("flow/net.yaml", "name: net\ninput: [1, 4, 4]\nlayers:\n  - flatten\n  - linear: {name: out, features: 2}\n")
+        self.write("flow/sweep.yaml", """\
+            name: sweep
+            params: {rates: [0.05, 1e-7]}
+            steps:
+              train:
+                uses: train
+                matrix: {lr: "${{ params.rates }}"}
+                with: {model: net.yaml, data: data, epochs: 1, lr: "${{ matrix.lr }}", batch: 32}
+                checkpoint: {every: 1 epoch, keep: 2}
+              best:
+                uses: checkpoint
+                with: {from: "${{ steps.train.outputs.checkpoints }}", select: max accuracy, export: safetensors}
+              evaluate:
+                uses: evaluate
+                with: {checkpoint: "${{ steps.best.outputs.checkpoint }}", data: data}
+              tell:
+                run: [sh, -c, 'echo $0 > o', "${{ steps.best.matrix.lr }}"]
+                outputs: {o: o}
+            """)
+        _, published = self.packed("--with-data")
+        again = self.reuse()
+        self.assertEqual(set(self.states(again).values()), {"cached"})
+        taken = self.published(again)
+        self.assertEqual({name: taken[name] for name in published if name != "best[None]/outputs/outputs.json"}, taken)
+        self.assertIn(taken["tell[None]/outputs/o"][0], [b"0.05\n", b"1e-07\n"])
+        # The data counts with inode and times on each machine; the bundle proves that it is the same, or not.
+        for run in self.dlflow("list", "--quiet")[0].split():
+            self.dlflow("rm", run)
+        self.dlflow("unpack", "b.dlflow")
+        dlset.write(self.folder / "sweep/workflow/data/train.dlset", images[:3200], labels[:200], (1, 4, 4), 2, 64)
+        _, err = self.dlflow("run", "sweep/workflow/sweep.yaml", "--profile", "here", "--trust-results")
+        self.assertIn("not reused: train[lr=0.05]: here it would not run with the same", err)
+        states = self.states(next(run for run in self.dlflow("list", "--quiet")[0].split()
+                                  if "succeeded" in self.states(run).values() and "cancelled" not in self.states(run).values()))
+        self.assertEqual((states["train[lr=0.05]"], states["train[lr=1e-07]"]), ("succeeded", "succeeded"))
 
     def test_a_result_whose_file_is_another_is_not_reused(self):
         self.packed()

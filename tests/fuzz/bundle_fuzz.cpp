@@ -35,7 +35,7 @@ void read_results(const fs::path& folder) {
   NothingKnown nothing;
   Plan plan = make_plan(test::parsed(test::kSharedWorkflow, folder / "workflow"), Profile{}, {},
                         nothing, hashes);
-  const PackedResults results = read_packed_results(folder, std::move(plan));
+  const PackedResults results = read_packed_results(folder, std::move(plan), hashes);
   for (const auto& [job, result] : results.by_job) {
     DLFLOW_CHECK(job == 0);
     for (const auto& [name, output] : result.known.outputs.items()) {

@@ -2,7 +2,6 @@
 
 #include "base/file.h"
 #include "engine/plan/run_directory.h"
-#include "engine/supervisor/content_hash.h"
 #include "tests/support/catch.h"
 #include "tests/support/error_of.h"
 #include "tests/support/parsed.h"
@@ -58,7 +57,7 @@ class Unpacked {
       if (!staged) {
         const fs::path file =
             folder.write(job_directory(fs::path("run"), job.name) / path, "of " + job.name + "\n");
-        one["result"] = {{"trees", {{"outputs", content_hash(file.parent_path())}}},
+        one["result"] = {{"trees", {{"outputs", hash_of_tree(file.parent_path(), "outputs")}}},
                          {"links", Json::object()},
                          {"folders", Json::array()}};
       }
@@ -104,7 +103,8 @@ class Unpacked {
 
   PackedResults read(const std::string& text = kWorkflow) {
     folder.write("run/run.json", record.dump());
-    return read_packed_results(folder.path(), plan_of(text, folder.path()));
+    FreshFileHashes hashes;
+    return read_packed_results(folder.path(), plan_of(text, folder.path()), hashes);
   }
 
   std::string refusal() {

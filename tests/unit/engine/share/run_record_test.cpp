@@ -139,7 +139,7 @@ TEST_CASE("a run's record has each job and event, and names no machine", "[run_r
     "run": "shared-7f3a", "workflow": "shared", "state": "failed", "dlflow": "0.9.1",
     "started": "1970-01-01T00:01:40.000Z", "ended": "1970-01-01T00:03:20.000Z",
     "scheduler": "slurm", "container_runtime": "podman", "nodes": 2, "params": {"n": 5},
-    "images": {"box": "sha256:b"}, "files": {"a.sh": "sha-a"},
+    "images": {"box": "sha256:b"}, "files": {"a.sh": "sha-a"}, "data": {},
     "jobs": [
       {"job": "get", "state": "succeeded", "attempt": 2, "fingerprint": "", "metrics": {},
        "started": "1970-01-01T00:01:50.000Z", "ended": "1970-01-01T00:02:00.000Z",
