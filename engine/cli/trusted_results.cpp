@@ -20,7 +20,7 @@ namespace fs = std::filesystem;
 
 /// The folder of the unpacked bundle of a run that `workflow` is of; nothing if it is of none.
 std::optional<fs::path> bundle_with_run(const Workflow& workflow) {
-  const auto folder = unpacked_bundle(workflow.file);
+  auto folder = unpacked_bundle(workflow.file);
   if (!folder || read_manifest(*folder).run.empty()) return std::nullopt;
   return folder;
 }
