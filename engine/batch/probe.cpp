@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "engine/container/container_job.h"
 #include "engine/container/tree.h"
+#include "engine/model/tools.h"
 
 namespace dlflow {
 namespace {
@@ -28,7 +29,17 @@ echo "node=$(uname -n)"
 if [ -n "$cache" ] && writable "$cache"; then echo cache=writable; fi
 if writable "$scratch"; then echo "scratch=$scratch"; fi
 if "$dlflow" version > /dev/null; then echo dlflow=runs; fi
-if $shell -e setup.sh > /dev/null; then echo setup=done; fi
+if $shell -e setup.sh > /dev/null; then
+  echo setup=done
+else
+  $shell lines.sh 3>&1 > /dev/null 2> said
+  sed -n '/./s/^/setup-error=/p' said | tail -n 1
+fi
+n=0
+while [ -e environment-$n.sh ]; do
+  $shell environment-$n.sh
+  n=$((n + 1))
+done
 if $shell -c '. ./setup.sh > /dev/null; command -v "$1"' probe "$1" > /dev/null; then echo launcher=found; fi
 if [ -e container.json ]; then
   $shell -c '. ./setup.sh > /dev/null; exec "$0" container-run container.json' "$dlflow" > container 2>&1
@@ -40,6 +51,20 @@ $shell -c '. ./setup.sh > /dev/null; exec "$@"' probe "$@" | sed 's/^/rank=/'
 sed -n '1,5s/^/error=/p' errors
 echo end=
 mv part result
+)sh";
+
+/// Tries what an environment asks for, one thing after the other, as the job of its step would:
+/// what fails is left out, so that all that fails is told. Of an error the tool's own words come
+/// first.
+constexpr const char* kTry = R"sh(. ./setup.sh > /dev/null 2>&1
+works() {
+  if (eval "$3") > /dev/null 2> said; then
+    eval "$3" > /dev/null 2>&1
+    echo "environment-$1-works=$2"
+  else
+    echo "environment-$1-fails=$2 $({ grep -v '^error: ' said; sed -n 's/^error: //p' said; } | grep . | head -n 1)"
+  fi
+}
 )sh";
 
 /// The lines of a result: key -> its values.
@@ -62,6 +87,33 @@ std::string launcher_text(const Profile& profile) {
   std::vector<std::string> words = {profile.launcher.program};
   words.insert(words.end(), profile.launcher.arguments.begin(), profile.launcher.arguments.end());
   return join(words, " ");
+}
+
+std::string key_of_environment(size_t number, const std::string& what) {
+  return "environment-" + std::to_string(number) + "-" + what;
+}
+
+std::string script_of(const ProbedEnvironment& environment, size_t number) {
+  std::string script = kTry;
+  size_t check = 0;
+  for (const ToolCheck& tool : tool_checks(environment.tools, environment.base)) {
+    script += "works " + std::to_string(number) + " " + std::to_string(check++) + " " +
+              shell_quote(tool.line) + "\n";
+  }
+  if (brings_python(environment.tools)) {
+    script += "echo \"" + key_of_environment(number, "python") + "=$(python3 -V 2>&1)\"\n";
+  }
+  return script;
+}
+
+/// Says on descriptor 3 which of the setup lines ends the shell.
+std::string numbered_lines(const Profile& profile, const std::string& exports) {
+  std::string script =
+      exports + "trap '[ $? = 0 ] || echo \"setup-line=$dlflow_line\" >&3' EXIT\nset -e\n";
+  for (size_t i = 0; i < profile.setup.size(); ++i) {
+    script += "dlflow_line=" + std::to_string(i) + "\n" + profile.setup[i] + "\n";
+  }
+  return script;
 }
 
 /// Other runtimes need an image of their own making, and the first job shows whether that works.
@@ -119,9 +171,13 @@ class Findings {
     add(has("dlflow"), "dlflow runs there", "this dlflow does not run on the node",
         "Copy the static dlflow of a release to a folder that nodes can read.");
     if (!profile_.setup.empty()) {
-      add(has("setup"), "the setup lines work", "a setup line fails",
+      add(has("setup"), "the setup lines work", failing_line(),
           "Try the lines of " + setting(profile_, "setup") + " in a shell on the node.");
     }
+  }
+
+  void add_environments(const std::vector<ProbedEnvironment>& environments) {
+    for (size_t i = 0; i < environments.size(); ++i) add_environment(environments[i], i);
   }
 
   void add_container() {
@@ -157,6 +213,45 @@ class Findings {
   std::vector<Finding> take() { return std::move(findings_); }
 
  private:
+  /// "the setup line `module load cuda/99` fails: …"
+  std::string failing_line() {
+    const auto& lines = values_["setup-line"];
+    const auto& errors = values_["setup-error"];
+    std::string text = "a setup line";
+    for (size_t i = 0; i < profile_.setup.size() && !lines.empty(); ++i) {
+      if (lines.front() == std::to_string(i)) text = "the setup line `" + profile_.setup[i] + "`";
+    }
+    return text + " fails" + (errors.empty() ? "" : ": " + errors.front());
+  }
+
+  /// One line if all of it loads, else one for each thing that does not.
+  void add_environment(const ProbedEnvironment& environment, size_t number) {
+    const std::vector<ToolCheck> checks = tool_checks(environment.tools, environment.base);
+    const std::string of = "the environment of " + environment.steps;
+    const auto& works = values_[key_of_environment(number, "works")];
+    std::map<std::string, std::string> failures;  // number of the check -> why
+    for (const std::string& line : values_[key_of_environment(number, "fails")]) {
+      const size_t space = line.find(' ');
+      failures[line.substr(0, space)] = space == line.npos ? "" : line.substr(space + 1);
+    }
+    std::vector<std::string> loaded;
+    for (size_t i = 0; i < checks.size(); ++i) {
+      const std::string check = std::to_string(i);
+      if (std::find(works.begin(), works.end(), check) != works.end()) {
+        loaded.push_back(checks[i].what);
+        continue;
+      }
+      const std::string why = failures.contains(check) ? failures.at(check) : "it was not tried";
+      add(false, "",
+          of + ": " + checks[i].what + " does not load" + (why.empty() ? "" : ": " + why),
+          "Change `environment:` of the step, or install it where nodes see it.");
+    }
+    if (loaded.size() < checks.size()) return;
+    const auto& python = values_[key_of_environment(number, "python")];
+    add(true, of + " loads: " + join(loaded, ", ") + (python.empty() ? "" : " (" + python[0] + ")"),
+        "", "");
+  }
+
   Values values_;
   const Profile& profile_;
   std::vector<Finding> findings_;
@@ -190,8 +285,13 @@ void prepare_probe(const Probe& probe, const Profile& profile, const fs::path& p
   for (const auto& [name, value] : profile.environment) {
     setup += "export " + name + "=" + shell_quote(value) + "\n";
   }
+  write_file_atomic(probe.folder / "lines.sh", numbered_lines(profile, setup));
   for (const std::string& line : profile.setup) setup += line + "\n";
   write_file_atomic(probe.folder / "setup.sh", setup);
+  for (size_t i = 0; i < probe.environments.size(); ++i) {
+    write_file_atomic(probe.folder / ("environment-" + std::to_string(i) + ".sh"),
+                      script_of(probe.environments[i], i));
+  }
   copy_content(program, probe.folder / "dlflow");
   if (can_probe(profile)) prepare_container(probe, profile.container);
 }
@@ -233,6 +333,7 @@ std::vector<Finding> read_probe(const std::optional<std::string>& text, const Pr
   findings.add(true, runs + "is shared and writable", "", "");
   findings.add_folders();
   findings.add_programs();
+  findings.add_environments(probe.environments);
   findings.add_container();
   findings.add_launcher(probe.ranks);
   return findings.take();

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "base/json.h"
 #include "engine/batch/batch.h"
 #include "engine/batch/batch_job.h"
 #include "engine/model/profile.h"
@@ -21,17 +22,25 @@ struct Finding {
   bool operator==(const Finding&) const = default;
 };
 
+/// `environment:` of steps, which is to load on the node.
+struct ProbedEnvironment {
+  std::string steps;           ///< "train, evaluate": those that say so
+  Json tools;                  ///< Step::tools
+  std::filesystem::path base;  ///< what its paths are relative to
+};
+
 /// Where the two sides of a probe meet: a new folder in the profile's folder of runs.
 struct Probe {
   std::filesystem::path folder;  ///< absolute
   std::string token;             ///< what is in its file `token`, written by the login node
   int ranks = 2;                 ///< that the launcher is tried with
+  std::vector<ProbedEnvironment> environments = {};
 
   std::filesystem::path result() const { return folder / "result"; }
 };
 
 /// Makes the folder with what the job looks at: the token, the profile's environment and setup
-/// lines, and a copy of `program`.
+/// lines, those that load the environments of steps, and a copy of `program`.
 void prepare_probe(const Probe& probe, const Profile& profile,
                    const std::filesystem::path& program = "/proc/self/exe");
 

@@ -1,4 +1,5 @@
 #include <cstdio>
+#include <set>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -18,6 +19,7 @@ struct PackArguments {
   std::shared_ptr<WorkflowArgument> workflow;
   std::string run;
   std::string output;
+  std::vector<std::string> results;  ///< steps; empty: all
   PackOptions options;
 };
 
@@ -56,7 +58,8 @@ Bundle bundle_of_run(Session& session, const PackArguments& arguments) {
   for (const JobRow& job : status.jobs) {
     events[job.job] = session.store().events(status.run, job.job);
   }
-  for (const std::string& line : add_run(bundle, {plan, status, events})) {
+  const std::set<std::string> steps(arguments.results.begin(), arguments.results.end());
+  for (const std::string& line : add_run(bundle, {plan, status, events, session.store()}, steps)) {
     std::fprintf(stderr, "warning: %s\n", line.c_str());
   }
   return bundle;
@@ -86,15 +89,26 @@ void print_what_is_missing(const Manifest& manifest, const std::vector<std::stri
   }
 }
 
-Json packed_json(const Manifest& manifest, const std::vector<std::string>& left_out,
-                 const std::string& output) {
-  Json missing = left_out;
+void print_results(const PackedRun& run, const Manifest& manifest, const std::string& output) {
+  if (run.num_results == 0) return;
+  uint64_t bytes = 0;
+  for (const auto& [name, file] : manifest.files) {
+    if (name.starts_with("run/steps/")) bytes += file.bytes;
+  }
+  std::printf("Results of %zu job%s, %s; `dlflow run %s --trust-results` reuses them.\n",
+              run.num_results, run.num_results == 1 ? "" : "s", format_size(bytes).c_str(),
+              output.c_str());
+}
+
+Json packed_json(const Bundle& bundle, const Manifest& manifest, const std::string& output) {
+  Json missing = bundle.left_out;
   for (const PackedData& item : manifest.data) {
     if (!item.packed) missing.push_back(item.url);
   }
   return {{"file", output},
           {"bytes", std::filesystem::file_size(output)},
           {"files", manifest.files.size()},
+          {"results", bundle.run ? bundle.run->num_results : 0},
           {"missing", std::move(missing)}};
 }
 
@@ -116,11 +130,12 @@ void pack(Session& session, const PackArguments& arguments) {
   const std::string output =
       arguments.output.empty() ? bundle.manifest.name + ".dlflow" : arguments.output;
   const Manifest manifest = write_bundle(bundle, output);
-  if (session.json) return print_json(packed_json(manifest, bundle.left_out, output));
+  if (session.json) return print_json(packed_json(bundle, manifest, output));
   if (session.quiet) return;
   std::printf("%s: %zu files, %s; `dlflow inspect %s` lists them.\n", output.c_str(),
               manifest.files.size(), format_size(std::filesystem::file_size(output)).c_str(),
               output.c_str());
+  if (bundle.run) print_results(*bundle.run, manifest, output);
   print_what_is_missing(manifest, bundle.left_out);
 }
 
@@ -137,6 +152,12 @@ void add_pack(CLI::App& app, Session& session) {
       ->type_name("FILE");
   command->add_option("--from-run", arguments->run, "pack this run: its workflow and its results")
       ->type_name("RUN");
+  command
+      ->add_option("--results", arguments->results,
+                   "with --from-run: pack only what this step left; may be repeated")
+      ->type_name("STEP")
+      ->take_all()
+      ->allow_extra_args(false);
   command->add_flag("--with-data", arguments->options.with_data,
                     "include the local files and data folders that steps read");
   command->add_flag("--with-images", arguments->options.with_images,
@@ -145,6 +166,9 @@ void add_pack(CLI::App& app, Session& session) {
   command->callback([arguments, &session] {
     if (arguments->workflow->file.empty() && arguments->run.empty()) {
       throw UsageError("give a workflow to pack, or `--from-run RUN`");
+    }
+    if (arguments->run.empty() && !arguments->results.empty()) {
+      throw UsageError("--results is for the results of a run; give `--from-run RUN`, too");
     }
     if (!arguments->run.empty() && !arguments->workflow->set.empty()) {
       throw UsageError("a run has its parameters; --set is for packing a workflow");

@@ -10,6 +10,7 @@
 #include "base/units.h"
 #include "engine/cli/commands.h"
 #include "engine/cli/profile_check.h"
+#include "engine/cli/workflow_argument.h"
 #include "engine/model/profile_text.h"
 #include "engine/plan/plan_json.h"
 #include "engine/run/batch_systems.h"
@@ -133,15 +134,27 @@ void add_profile_check(CLI::App& app, Session& session) {
   CLI::App* command =
       add_command(app, "check", "Submit a small job that tests a profile.",
                   "  dlflow profile check alpha\n"
+                  "  dlflow profile check alpha --workflow train.yaml\n"
                   "  dlflow profile check alpha --timeout 2h        (a busy cluster)");
   const auto name = add_name(*command);
   const auto timeout = std::make_shared<std::string>("10m");
+  const auto workflow = std::make_shared<WorkflowArgument>();
+  command
+      ->add_option("--workflow", workflow->file,
+                   "also load what `environment:` of its steps asks for, where they run")
+      ->type_name("FILE");
   command->add_option("--timeout", *timeout, "maximum time that the job waits in the queue")
       ->type_name("DURATION")
       ->capture_default_str();
   add_json_option(*command, session);
-  command->callback([&session, name, timeout] {
-    check_profile(session, load_profile(*name), parse_duration(*timeout));
+  command->callback([&session, name, timeout, workflow] {
+    const Profile profile = load_profile(*name);
+    std::optional<Plan> plan;
+    if (!workflow->file.empty()) {
+      NothingKnown nothing;
+      plan = make_plan(workflow->read(), profile, {}, nothing, session.store());
+    }
+    check_profile(session, profile, parse_duration(*timeout), plan ? &*plan : nullptr);
   });
 }
 

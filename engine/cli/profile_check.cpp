@@ -2,10 +2,14 @@
 
 #include <poll.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
+#include <optional>
 #include <random>
+#include <set>
 #include <thread>
+#include <vector>
 
 #include "base/error.h"
 #include "base/file.h"
@@ -34,9 +38,10 @@ std::string unused_token() {
 /// A probe whose folder is there while this lives.
 class Prepared {
  public:
-  Prepared(const Profile& profile, int ranks) {
+  Prepared(const Profile& profile, int ranks, std::vector<ProbedEnvironment> environments) {
     const std::string token = unused_token();
-    probe = {fs::absolute(profile.runs) / (".dlflow-probe-" + token), token, ranks};
+    probe = {fs::absolute(profile.runs) / (".dlflow-probe-" + token), token, ranks,
+             std::move(environments)};
     prepare_probe(probe, profile);
   }
   Prepared(const Prepared&) = delete;
@@ -48,6 +53,29 @@ class Prepared {
 
   Probe probe;
 };
+
+using Environments = std::vector<ProbedEnvironment>;
+
+/// What the steps of `plan` that run in class `place` have to find loaded, each once.
+Environments environments_of(const Plan* plan, std::optional<uint32_t> place) {
+  Environments environments;
+  if (plan == nullptr) return environments;
+  std::set<uint32_t> steps;
+  for (const PlannedJob& job : plan->jobs) {
+    if (job.place == place) steps.insert(job.step);
+  }
+  for (const uint32_t number : steps) {
+    const Step& step = plan->workflow.steps[number];
+    if (step.tools.empty()) continue;
+    const auto same = std::ranges::find(environments, step.tools, &ProbedEnvironment::tools);
+    if (same == environments.end()) {
+      environments.push_back({step.name, step.tools, plan->base});
+    } else {
+      same->steps += ", " + step.name;
+    }
+  }
+  return environments;
+}
 
 class FindingsPrinter {
  public:
@@ -119,8 +147,9 @@ class ClusterCheck {
  public:
   /// \param node_class  "gpu" where it is one of several; else empty
   ClusterCheck(Session& session, const Profile& profile, const std::string& node_class,
-               Json& findings)
+               Environments environments, Json& findings)
       : printer_(session, findings, node_class),
+        environments_(std::move(environments)),
         batch_(make_batch_system(profile.scheduler)),
         given_(profile),
         cluster_(batch_->cluster()) {
@@ -139,11 +168,11 @@ class ClusterCheck {
     printer_.head(given_.name, std::string(batch_->name()) + " " + cluster_.version + ", cluster " +
                                    cluster_.cluster);
     check_cluster();
-    Probe wanted{"", "", 2};
+    const Probe wanted{"", "", 2};
     const PartitionInfo* const partition = cluster_.partition(partition_of(profile_));
     const int nodes = num_nodes(probe_batch(wanted, profile_).resources, profile_);
     const bool too_small = partition != nullptr && nodes > partition->nodes;
-    const Prepared prepared(profile_, too_small ? 1 : 2);
+    const Prepared prepared(profile_, too_small ? 1 : 2, environments_);
     const auto id = submit(prepared.probe);
     if (!id) return;
     const BatchJob job = wait(*id, patience);
@@ -260,6 +289,7 @@ class ClusterCheck {
   Interrupts interrupts_;     // first: what is submitted is cancelled, whenever Ctrl-C comes
   bool interrupted_ = false;  // it came
   FindingsPrinter printer_;
+  Environments environments_;
   const std::unique_ptr<BatchSystem> batch_;
   const Profile& given_;
   ClusterLimits cluster_;
@@ -268,9 +298,9 @@ class ClusterCheck {
 };
 
 void check_local(Session& session, const Profile& profile, int ranks, const std::string& node_class,
-                 Json& findings) {
+                 Environments environments, Json& findings) {
   const FindingsPrinter printer(session, findings, node_class);
-  const Prepared prepared(profile, ranks);
+  const Prepared prepared(profile, ranks, std::move(environments));
   Command command;
   command.argv = probe_batch(prepared.probe, profile).command;
   command.environment = current_environment();
@@ -287,12 +317,16 @@ void check_local(Session& session, const Profile& profile, int ranks, const std:
 }
 
 /// Each class by a job of its own; one that runs on the login node, there.
-void check_classes(Session& session, const Profile& profile, seconds patience, Json& findings) {
-  for (const NodeClass& node_class : profile.classes) {
+void check_classes(Session& session, const Profile& profile, seconds patience, const Plan* plan,
+                   Json& findings) {
+  for (uint32_t i = 0; i < profile.classes.size(); ++i) {
+    const NodeClass& node_class = profile.classes[i];
     const Profile placed = with_class(profile, node_class);
+    Environments environments = environments_of(plan, i);
     if (node_class.local) {
-      check_local(session, placed, 1, node_class.name, findings);
-    } else if (!ClusterCheck(session, placed, node_class.name, findings).run(patience)) {
+      check_local(session, placed, 1, node_class.name, std::move(environments), findings);
+    } else if (!ClusterCheck(session, placed, node_class.name, std::move(environments), findings)
+                    .run(patience)) {
       return;
     }
   }
@@ -300,14 +334,14 @@ void check_classes(Session& session, const Profile& profile, seconds patience, J
 
 }  // namespace
 
-void check_profile(Session& session, const Profile& profile, seconds patience) {
+void check_profile(Session& session, const Profile& profile, seconds patience, const Plan* plan) {
   Json findings = Json::array();
   if (!is_batch_system(profile.scheduler)) {
-    check_local(session, profile, 2, "", findings);
+    check_local(session, profile, 2, "", environments_of(plan, {}), findings);
   } else if (profile.classes.empty()) {
-    ClusterCheck(session, profile, "", findings).run(patience);
+    ClusterCheck(session, profile, "", environments_of(plan, {}), findings).run(patience);
   } else {
-    check_classes(session, profile, patience, findings);
+    check_classes(session, profile, patience, plan, findings);
   }
   if (session.json) print_json({{"profile", profile.name}, {"findings", std::move(findings)}});
 }

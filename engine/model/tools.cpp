@@ -100,6 +100,32 @@ std::vector<std::string> tool_lines(const Json& tools, const fs::path& base) {
   return lines;
 }
 
+std::vector<ToolCheck> tool_checks(const Json& tools, const fs::path& base) {
+  std::vector<ToolCheck> checks;
+  for (const Json& name : tools.value("modules", Json::array())) {
+    checks.push_back({"module " + name.get<std::string>(), load_modules(Json::array({name}))});
+  }
+  const Tool* const tool = tool_of(tools);
+  if (tool == nullptr) return checks;
+  const std::string place = place_of(*tool, tools, base);
+  checks.push_back({std::string(tool->key) + " " + place, tool->activation(place)});
+  const std::string_view key = tool->key;
+  if (key != "venv" && key != "uv") return checks;
+  const std::string folder = key == "uv" ? place + "/.venv" : place;
+  checks.push_back({"Python of " + folder,
+                    "[ \"$VIRTUAL_ENV\" -ef " + shell_quote(folder) +
+                        " ] || { echo \"error: it was made as $VIRTUAL_ENV and moved; make it "
+                        "anew\" >&2; exit 1; }; " +
+                        shell_quote(folder + "/bin/python3") +
+                        " -V || { echo 'error: it does not start on this node' >&2; exit 1; }"});
+  return checks;
+}
+
+bool brings_python(const Json& tools) {
+  const Tool* const tool = tool_of(tools);
+  return tool != nullptr && std::string_view(tool->key) != "spack";
+}
+
 fs::path lock_of_tools(const Json& tools, const fs::path& base) {
   if (tools.contains("lock")) {
     return (base / tools.at("lock").get<std::string>()).lexically_normal();

@@ -17,6 +17,19 @@ std::string problem_of_tools(const Json& tools);
 /// \param base  what its paths are relative to
 std::vector<std::string> tool_lines(const Json& tools, const std::filesystem::path& base);
 
+/// One thing that `environment:` asks for.
+struct ToolCheck {
+  std::string what;  ///< "module cuda/12", "venv /home/ann/.venv"
+  std::string line;  ///< for sh: loads it; exits, with a reason on standard error, if it fails
+};
+
+/// tool_lines() one by one, in their order, to find out which fail. A virtual environment must be
+/// where it was made, and its Python must start.
+std::vector<ToolCheck> tool_checks(const Json& tools, const std::filesystem::path& base);
+
+/// Whether it brings a Python of its own.
+bool brings_python(const Json& tools);
+
 /// The file that says what is installed: `lock:`, or what the tool keeps itself (uv.lock, …); empty
 /// if there is none to be known of. For a venv it is the folder whose names say it.
 std::filesystem::path lock_of_tools(const Json& tools, const std::filesystem::path& base);

@@ -31,6 +31,7 @@ struct KnownResult {
   std::string fingerprint = {};     ///< JobEvent::fingerprint
   Json outputs = Json::object();    ///< JobEvent::outputs
   Json metrics = Json::object();    ///< JobEvent::metrics
+  std::string bundle = {};          ///< that it was taken from; empty: this user computed it
 };
 
 /// The results of earlier runs. Implementations: Store, NothingKnown.

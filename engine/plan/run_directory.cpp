@@ -55,6 +55,16 @@ class NewDirectory {
     throw Error(Errc::InvalidInput,
                 runs_.string() + " holds too many runs of '" + workflow + "'; remove some of them");
   }
+  /// The same, of a run that is called `run`.
+  NewDirectory(const fs::path& runs, std::string run) : runs_(runs), run_(std::move(run)) {
+    std::error_code ignored;
+    if (fs::exists(final(), ignored)) {
+      throw Error(Errc::InvalidInput, final().string() + " is there already");
+    }
+    remove_tree(temporary(), ignored);  // left by a kill
+    if (::mkdir(temporary().c_str(), 0700) == 0) return;
+    throw_errno("cannot create folder " + temporary().string(), errno);
+  }
   NewDirectory(const NewDirectory&) = delete;
   NewDirectory& operator=(const NewDirectory&) = delete;
   ~NewDirectory() {
@@ -208,13 +218,9 @@ void take_file_settings(Plan& plan, const FrozenSettings& settings) {
   }
 }
 
-}  // namespace
-
-void create_run_directory(Plan& plan, const fs::path& runs, Time now, const fs::path& program,
-                          const NameTaken& taken) {
-  const fs::path folder = fs::absolute(runs).lexically_normal();
-  make_directories(folder);
-  NewDirectory directory(folder, plan.workflow.name, taken);
+/// Puts the frozen plan into a new folder, which is then still to be committed.
+void freeze_plan(Plan& plan, const NewDirectory& directory, const fs::path& folder, Time now,
+                 const fs::path& program) {
   const fs::path temporary = directory.temporary();
   plan.run = directory.run();
   plan.directory = folder / directory.run();
@@ -226,6 +232,31 @@ void create_run_directory(Plan& plan, const fs::path& runs, Time now, const fs::
   write_file_atomic(temporary / "workflow.yaml", plan.workflow.text, Durability::Synced);
   write_file_atomic(temporary / "plan.json", frozen_settings(plan).dump(1) + "\n",
                     Durability::Synced);
+}
+
+/// `runs` as plans name it; made if need be.
+fs::path folder_of_runs(const fs::path& runs) {
+  const fs::path folder = fs::absolute(runs).lexically_normal();
+  make_directories(folder);
+  return folder;
+}
+
+}  // namespace
+
+void create_run_directory(Plan& plan, const fs::path& runs, Time now, const fs::path& program,
+                          const NameTaken& taken) {
+  const fs::path folder = folder_of_runs(runs);
+  NewDirectory directory(folder, plan.workflow.name, taken);
+  freeze_plan(plan, directory, folder, now, program);
+  directory.commit();
+}
+
+void create_run_directory(Plan& plan, const fs::path& runs, const std::string& name, Time now,
+                          const std::function<void(const fs::path&)>& fill) {
+  const fs::path folder = folder_of_runs(runs);
+  NewDirectory directory(folder, name);
+  freeze_plan(plan, directory, folder, now, "/proc/self/exe");
+  fill(directory.temporary());
   directory.commit();
 }
 

@@ -4,8 +4,8 @@
 #include <string>
 #include <string_view>
 
-/// The sentence with which a job is recorded that took its result from a shared cache. It is all
-/// that a record says of the run that computed the result: `dlflow explain` reads it again.
+/// The sentences with which a job is recorded whose result another run computed: they are all that
+/// the record says of it, and `dlflow explain` reads them again.
 namespace dlflow {
 
 constexpr std::string_view kReusedFrom = "reused from ", kInSharedCache = ", in the shared cache";
@@ -21,6 +21,19 @@ inline std::optional<std::string> run_in_shared_reason(std::string_view reason) 
   reason.remove_prefix(kReusedFrom.size());
   reason.remove_suffix(kInSharedCache.size());
   return std::string(reason);
+}
+
+constexpr std::string_view kTakenFromBundle = "taken from bundle ";
+
+/// \param bundle  its name for people, of a file or a folder
+inline std::string bundle_reason(const std::string& bundle) {
+  return std::string(kTakenFromBundle) + bundle;
+}
+
+/// The bundle in such a sentence; empty if `reason` is another.
+inline std::string bundle_in_reason(std::string_view reason) {
+  if (!reason.starts_with(kTakenFromBundle)) return "";
+  return std::string(reason.substr(kTakenFromBundle.size()));
 }
 
 }  // namespace dlflow

@@ -47,7 +47,9 @@ double share_done(const RunStatus& status) {
   const auto done = std::count_if(status.jobs.begin(), status.jobs.end(), [](const JobRow& job) {
     return satisfies_dependents(job.state) || job.state == JobState::Skipped;
   });
-  return status.jobs.empty() ? 0 : double(done) / double(status.jobs.size());
+  const auto all = std::ranges::count(status.jobs, false, &JobRow::is_open);
+  return all == 0 ? 0
+                  : std::min(1.0, double(done) / double(all));  // what stood for none is skipped
 }
 
 std::string print_loss(double value) {

@@ -53,6 +53,7 @@ std::vector<std::span<const JobRow>> by_step(const std::vector<JobRow>& jobs) {
 
 StepCounts::StepCounts(std::span<const JobRow> jobs) : all(jobs.size()) {
   for (const JobRow& job : jobs) {
+    if (job.is_open) --all;
     done += satisfies_dependents(job.state) || job.state == JobState::Skipped;
     running += job.state == JobState::Running;
     wrong += went_wrong(job);

@@ -202,7 +202,14 @@ class Printer {
 
 std::string headline(const RunStatus& status, Time now, const Style& style) {
   size_t done = 0;
-  for (const JobRow& job : status.jobs) done += satisfies_dependents(job.state);
+  size_t all = 0;
+  std::vector<std::string> unlisted;
+  for (const JobRow& job : status.jobs) {
+    done += satisfies_dependents(job.state);
+    all += job.is_open ? 0 : 1;
+    const bool waits = job.is_open && job.state == JobState::Planned;
+    if (waits && (unlisted.empty() || unlisted.back() != job.step)) unlisted.push_back(job.step);
+  }
   const std::string state = paint(status.state, name(status.state), style);
   std::string text = bold(status.run, style) + " on " + status.profile + ": " + state;
   if (status.ended) {
@@ -210,8 +217,10 @@ std::string headline(const RunStatus& status, Time now, const Style& style) {
   } else if (status.state == RunState::Running) {  // else nobody knows since when it does not run
     text += " for " + format_duration(now - status.started);
   }
-  return text + ", " + std::to_string(done) + " of " + std::to_string(status.jobs.size()) +
-         (status.jobs.size() == 1 ? " job" : " jobs") + " succeeded";
+  text += ", " + std::to_string(done) + " of " + std::to_string(all) +
+          (all == 1 ? " job" : " jobs") + " succeeded";
+  if (unlisted.empty()) return text;
+  return text + "; those of " + join(unlisted, ", ") + " are not listed yet";
 }
 
 /// What stood in the way of knowing more.

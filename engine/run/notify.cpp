@@ -78,12 +78,26 @@ OnRecord on_record(const Plan& plan, uint32_t job, const std::map<std::string, J
   if (found.state == JobState::Planned && found.attempt == numbers.back()) return found;
   found.attempt = numbers.back();
   found.has_begun = true;
-  for (const JobEvent& event : attempt_events(directory, name, numbers.back())) {
-    if (!event.state) continue;
-    if (is_final(*event.state) || !is_final(found.state)) found.state = *event.state;
-    found.reason = event.reason;
-  }
+  const auto last = last_state(directory, name, numbers.back());
+  if (!last) return found;
+  if (is_final(*last->state) || !is_final(found.state)) found.state = *last->state;
+  found.reason = last->reason;
   return found;
+}
+
+/// The last state of one job in RUN/events.jsonl; of its lines alone are read as JSON.
+std::optional<JobEvent> engine_state(const fs::path& run_directory, const std::string& job) {
+  const std::string quoted = Json(job).dump();
+  std::optional<JobEvent> last;
+  const auto text = read_file_if_exists(engine_events_file(run_directory));
+  for (const std::string& line : split(text.value_or(""), '\n')) {
+    if (line.find(quoted) == std::string::npos) continue;
+    const Json json = parse_json(line);
+    if (!json.is_object()) continue;  // torn
+    JobEvent event = job_event_from_json(json);
+    if (event.job == job && event.state) last = std::move(event);
+  }
+  return last;
 }
 
 /// Whether a parent on record keeps `job` from running; and whether all of them have ended.
@@ -325,6 +339,18 @@ std::optional<News> end_on_record(const Plan& plan) {
   if (state != RunState::Succeeded && state != RunState::Failed) return std::nullopt;
   if (state == RunState::Failed && news.job.empty()) news.state = JobState::Failed;
   return news;
+}
+
+bool is_at_work(const fs::path& run_directory, const std::string& job) {
+  const fs::path directory = job_directory(run_directory, job);
+  const std::vector<int> numbers = attempts(directory);
+  if (numbers.empty()) return false;
+  const auto last = last_state(directory, job, numbers.back());
+  if (!last || is_final(*last->state)) return false;
+  // That an attempt vanished, or was given up, only the engine has written.
+  const auto decided = engine_state(run_directory, job);
+  if (!decided || decided->attempt < numbers.back()) return true;
+  return !is_final(*decided->state) && decided->state != JobState::Planned;
 }
 
 std::optional<fs::path> claim_news(const fs::path& run_directory, const Notifications& notify,

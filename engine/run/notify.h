@@ -41,6 +41,10 @@ std::optional<News> news_of(const Notifications& notify, const std::string& run,
 /// one that failed has ended, too. Nothing if one is left, or people cancelled the run.
 std::optional<News> end_on_record(const Plan& plan);
 
+/// Whether the newest attempt of `job` has begun and not ended, by the record of its supervisor and
+/// by that of the engine: then the run goes on, and end_on_record() would give nothing.
+bool is_at_work(const std::filesystem::path& run_directory, const std::string& job);
+
 /// The file that gives the right to tell `news`; nothing if it is told already, or nobody wants to
 /// know. Throws Error.
 std::optional<std::filesystem::path> claim_news(const std::filesystem::path& run_directory,

@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/remove_tree.h"
 #include "engine/plan/run_directory.h"
+#include "engine/plan/shared_reason.h"
 
 namespace dlflow {
 
@@ -61,7 +62,8 @@ void RunRecord::plan_again(uint32_t job, int tries, const std::string& reason) {
 
 void RunRecord::reuse(uint32_t job) {
   const KnownResult& known = plan_.reused.at(job);
-  JobEvent cached = event(job, JobState::Cached, "reused from " + known.run);
+  const std::string origin = known.bundle.empty() ? "" : ", " + bundle_reason(known.bundle);
+  JobEvent cached = event(job, JobState::Cached, "reused from " + known.run + origin);
   cached.fingerprint = known.fingerprint;
   cached.outputs = known.outputs;
   cached.metrics = known.metrics;

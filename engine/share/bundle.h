@@ -24,6 +24,7 @@ struct PackedRun {
   std::string state;  ///< "succeeded", …
   Time started{};
   Time ended{};
+  size_t num_results = 0;  ///< of its jobs, that others can reuse
 };
 
 struct Bundle {

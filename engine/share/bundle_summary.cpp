@@ -39,7 +39,9 @@ std::string run_lines(const Json& run) {
   std::string text =
       line("run", {run.value("run", "") + " " + run.value("state", "") + ", " +
                    run.value("scheduler", "") + ", dlflow " + run.value("dlflow", "")});
+  size_t num_results = 0;
   for (const Json& job : run.value("jobs", Json::array())) {
+    num_results += job.contains("result") ? 1 : 0;
     std::vector<std::string> metrics;
     const Json numbers = job.value("metrics", Json::object());
     for (const auto& [name, value] : numbers.items()) {
@@ -47,6 +49,11 @@ std::string run_lines(const Json& run) {
     }
     text += "  " + padded(job.value("job", ""), 16) + " " + padded(job.value("state", ""), 10) +
             " " + join(metrics, ", ") + "\n";
+  }
+  if (num_results > 0) {
+    text += line("results",
+                 {"of " + std::to_string(num_results) + " job" + (num_results == 1 ? "" : "s") +
+                  ", which `dlflow run … --trust-results` reuses"});
   }
   return text;
 }

@@ -4,12 +4,17 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/local_files.h"
 #include "base/parse_json.h"
 #include "base/text.h"
 #include "engine/model/step_kinds.h"
+#include "engine/plan/data_identity.h"
 #include "engine/plan/plan_json.h"
+#include "engine/plan/published.h"
 #include "engine/plan/run_directory.h"
+#include "engine/share/packed_results.h"
 #include "engine/share/private_words.h"
+#include "engine/supervisor/content_hash.h"
 
 namespace dlflow {
 namespace {
@@ -56,8 +61,12 @@ std::string numbers_of(const std::string& metrics) {
 
 class Recorder {
  public:
-  Recorder(Bundle& bundle, const RecordedRun& run)
-      : bundle_(bundle), run_(run), nodes_(nodes_of(run)), private_(run.plan, nodes_) {}
+  Recorder(Bundle& bundle, const RecordedRun& run, const std::set<std::string>& steps)
+      : bundle_(bundle),
+        run_(run),
+        steps_(steps),
+        nodes_(nodes_of(run)),
+        private_(run.plan, nodes_) {}
 
   std::vector<std::string> record() {
     const RunStatus& status = run_.status;
@@ -67,20 +76,91 @@ class Recorder {
     Json jobs = Json::array();
     for (const JobRow& job : status.jobs) {
       jobs.push_back(job_record(job));
-      const bool finished = satisfies_dependents(job.state);
-      if (finished && !holds_copies(job)) add_files(job);
+      if (!satisfies_dependents(job.state) || !travels(job)) continue;
+      const Json result = add_result(job, jobs.back());
+      if (result.is_null()) continue;
+      jobs.back()["result"] = result;
+      ++bundle_.run->num_results;
     }
     bundle_.files.push_back({"run/run.json", {}, run_record(std::move(jobs)).dump(1) + "\n"});
     return std::move(left_out_);
   }
 
  private:
-  /// Whether the job's outputs are copies of files that lie elsewhere.
-  bool holds_copies(const JobRow& job) const {
+  const Step& step_of(const JobRow& job) const {
     for (const Step& step : run_.plan.workflow.steps) {
-      if (step.name == job.step) return copies_sources(step.uses);
+      if (step.name == job.step) return step;
     }
-    return false;
+    throw Error(Errc::Corrupt, "'" + job.job + "' is of no step of the run");
+  }
+
+  /// Whether what a job left goes into the bundle.
+  bool travels(const JobRow& job) const {
+    return steps_.empty() ? !holds_copies(job) : steps_.contains(job.step);
+  }
+
+  /// Whether the job's outputs are copies of files that lie elsewhere.
+  bool holds_copies(const JobRow& job) const { return copies_sources(step_of(job).uses); }
+
+  /// Packs what a job left, and describes it for those who reuse it; null if nobody can.
+  Json add_result(const JobRow& job, const Json& record) {
+    lacks_.clear();
+    without_.clear();
+    links_ = Json::object();
+    folders_ = Json::array();
+    add_files(job);
+    const Step& step = step_of(job);
+    const Json& outputs = record.at("outputs");
+    if (acts_elsewhere(step, outputs)) return {};
+    if (record.at("fingerprint").get<std::string>().empty()) return {};
+    for (const auto& [name, output] : outputs.items()) {
+      const Json& value = output.at("value");
+      const bool is_elsewhere =
+          value.is_null() ||
+          (value.is_string() && fs::path(value.get<std::string>()).is_absolute());
+      if (is_elsewhere && !output.contains("path")) {
+        lacks_ = "its output '" + name + "' is or names what only this machine has";
+      }
+    }
+    for (const auto& [name, output] : outputs.items()) {
+      const bool holds_it = is_below(job.directory + "/" + without_,
+                                     job.directory / fs::path(output.value("path", "none")));
+      if (!without_.empty() && holds_it) lacks_ = "a file of it is left out";
+    }
+    if (lacks_.empty()) lacks_ = find_change(job.directory, run_.hashes).value_or("");
+    if (!lacks_.empty()) {
+      left_out_.push_back("the result of " + job.job +
+                          " cannot be reused from the bundle: " + lacks_);
+      return {};
+    }
+    return {{"trees", hashes_of_trees(job, without_)}, {"links", links_}, {"folders", folders_}};
+  }
+
+  /// "outputs", "checkpoints" -> hash of all that is in each.
+  static Json hashes_of_trees(const JobRow& job, const std::string& without) {
+    Json hashes = Json::object();
+    for (const char* tree : kResultTrees) {
+      const fs::path place = fs::path(job.directory) / tree;
+      if (fs::exists(place)) hashes[tree] = hash_of_tree(place, tree, without);
+    }
+    return hashes;
+  }
+
+  /// Of data that steps read where it lies, and that is packed: how the run knew it, and its
+  /// content.
+  Json packed_data() const {
+    Json data = Json::object();
+    const fs::path base = fs::path(bundle_.manifest.workflow).parent_path();
+    for (const auto& [name, identity] : run_.plan.outside) {
+      const std::string packed = (base / name).lexically_normal().string();
+      const bool is_packed = std::ranges::any_of(
+          bundle_.files, [&](const BundleFile& file) { return is_below(file.name, packed); });
+      const fs::path place = run_.plan.base / name;
+      if (!is_packed || fs::path(name).is_absolute() || data_identity(place) != identity) continue;
+      const auto hash_of = [this](const fs::path& file) { return run_.hashes.sha256(file); };
+      data[name] = {{"identity", identity}, {"sha256", content_hash(place, hash_of)}};
+    }
+    return data;
   }
 
   Json run_record(Json jobs) const {
@@ -102,6 +182,7 @@ class Recorder {
             {"params", plan.workflow.params},
             {"images", images},
             {"files", plan.files},
+            {"data", packed_data()},
             {"jobs", std::move(jobs)}};
   }
 
@@ -146,14 +227,22 @@ class Recorder {
       if (value.is_string()) {
         const fs::path path = value.get<std::string>();
         const fs::path inner = path.lexically_relative(job.directory);
-        const bool packed = !holds_copies(job) && !inner.empty() &&
+        const bool is_own = path.is_absolute() && !inner.empty() &&
                             (*inner.begin() == "outputs" || *inner.begin() == "checkpoints");
-        if (path.is_absolute() && packed) {
+        if (is_own && path.string().starts_with(job.directory + "/")) {
+          outputs[name]["path"] =
+              path.string().substr(job.directory.size() + 1);  // as children see it
+        }
+        if (is_own && travels(job)) {
           value = (fs::path(folder_of(job)) / inner).lexically_normal().string();
         }
       }
       if (private_.find_in(value.dump())) value = nullptr;
-      outputs[name] = {{"value", std::move(value)}, {"sha256", output.value("sha256", "")}};
+      outputs[name]["value"] = std::move(value);
+      outputs[name]["sha256"] = output.value("sha256", "");
+      for (const char* key : {"executable", "matrix"}) {
+        if (output.contains(key)) outputs[name][key] = output.at(key);
+      }
     }
     return outputs;
   }
@@ -178,13 +267,26 @@ class Recorder {
     fs::recursive_directory_iterator entries(folder, none);
     for (; entries != fs::recursive_directory_iterator(); entries.increment(none)) {
       const fs::path& path = entries->path();
+      const fs::path relative = path.lexically_relative(folder);
+      const std::string inner = name + "/" + relative.string();
+      const std::string in_job = (fs::path(name).filename() / relative).string();
       if (entries->is_directory() && path.filename().string().find(".tmp.") != std::string::npos) {
         entries.disable_recursion_pending();  // a checkpoint that was never complete
+        lacks_ = in_job + " was never complete";
       }
-      const std::string inner = name + "/" + path.lexically_relative(folder).string();
+      if (entries->is_symlink() && is_below(target_of(path), fs::canonical(folder))) {
+        links_[in_job] = target_of(path).lexically_relative(fs::canonical(path.parent_path()));
+      } else if (entries->is_directory()) {
+        if (entries->is_symlink()) lacks_ = in_job + " is a link to a folder elsewhere";
+        if (fs::is_empty(path)) folders_.push_back(in_job);
+      }
+      if (private_.find_in(in_job + "\n" + links_.value(in_job, ""))) {
+        lacks_ = "a name in it is this machine's";
+      }
       if (!entries->is_regular_file()) continue;
       if (entries->is_symlink() && !is_of_run(path)) {
         left_out_.push_back(inner + " is left out: it is a link to what is not of this run");
+        lacks_ = in_job + " is left out";
       } else {
         add_file(path, inner);
       }
@@ -199,8 +301,13 @@ class Recorder {
   void add_file(const fs::path& path, const std::string& name) {
     std::optional<std::string> word = private_.find_in(name);
     if (!word) word = private_.find_in_file(path);
-    if (word) {
+    const bool is_report = fs::path(name).filename() == "outputs.json" &&
+                           fs::path(name).parent_path().filename() == "outputs";
+    if (word && is_report) {
+      without_ = "outputs/outputs.json";  // for dlflow, which has read it
+    } else if (word) {
       left_out_.push_back(name + " is left out: it names " + *word);
+      lacks_ = "a file of it is left out";
     } else {
       bundle_.files.push_back({name, path});
     }
@@ -208,15 +315,30 @@ class Recorder {
 
   Bundle& bundle_;
   const RecordedRun& run_;
+  const std::set<std::string>& steps_;
   std::vector<std::string> nodes_;
   PrivateWords private_;
   std::vector<std::string> left_out_;
+
+  // Of the job at hand:
+  std::string lacks_;    // why others cannot reuse its result; empty: they can
+  std::string without_;  // a file that is left out, and that others do not need
+  Json links_;           // those that stay in their tree, below the job's folder -> target
+  Json folders_;         // the empty ones
 };
 
 }  // namespace
 
-std::vector<std::string> add_run(Bundle& bundle, const RecordedRun& run) {
-  return Recorder(bundle, run).record();
+std::vector<std::string> add_run(Bundle& bundle, const RecordedRun& run,
+                                 const std::set<std::string>& steps) {
+  std::vector<std::string> names;
+  for (const Step& step : run.plan.workflow.steps) names.push_back(step.name);
+  for (const std::string& step : steps) {
+    if (std::find(names.begin(), names.end(), step) != names.end()) continue;
+    throw Error(Errc::NotFound,
+                "there is no step '" + step + "' in the run" + did_you_mean(step, names));
+  }
+  return Recorder(bundle, run, steps).record();
 }
 
 }  // namespace dlflow

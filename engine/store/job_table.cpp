@@ -10,7 +10,8 @@ namespace {
 
 constexpr std::string_view kColumns =
     "number, name, events, state, attempt, started_ms, ended_ms, backend_id, node, exit, reason, "
-    "fingerprint, outputs, metrics, reused_from, may_fail";
+    "fingerprint, outputs, metrics, reused_from, may_fail, "
+    "base IS (SELECT id FROM bases WHERE text = '{}')";  // see fingerprint_base()
 
 std::optional<std::string> text_or_null(const std::string& text) {
   return text.empty() ? std::nullopt : std::optional(text);
@@ -51,6 +52,7 @@ StoredJob read_job(const Statement& row) {
   record.metrics = json_at(row, 13);
   record.reused_from = row.text(14);
   job.may_fail = row.integer(15) != 0;
+  job.is_open = row.integer(16) != 0;
   return job;
 }
 

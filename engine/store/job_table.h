@@ -23,6 +23,7 @@ struct StoredJob {
   std::string name;
   int64_t num_events = 0;
   bool may_fail = false;
+  bool is_open = false;  ///< see JobRow
   JobRecord record;
 };
 

@@ -38,6 +38,7 @@ JobRow to_job_row(StoredJob job, const fs::path& run_directory) {
   row.reason = std::move(record.reason);
   row.outputs = values_of(record.outputs);
   row.may_fail = job.may_fail;
+  row.is_open = job.is_open;
   if (row.may_fail && is_failure(row.state)) {
     row.reason += (row.reason.empty() ? "" : "; ") + std::string("which is allowed");
   }
@@ -199,10 +200,12 @@ std::optional<KnownResult> Store::find(const std::string& fingerprint) {
   if (fingerprint.empty()) return std::nullopt;
   const Rows rows = database_.query(
       "SELECT runs.name, runs.directory, jobs.name, jobs.outputs, jobs.metrics, runs.workflow, "
-      "jobs.ended_ms, instr(bases.text, '\"kind\":\"run\"') FROM jobs "
+      "jobs.ended_ms, instr(bases.text, '\"kind\":\"run\"'), "
+      "coalesce(jobs.reason, '') AS reason FROM jobs "
       "JOIN runs ON runs.id = jobs.run JOIN bases ON bases.id = jobs.base "
-      "WHERE jobs.fingerprint = ? AND jobs.state = ? ORDER BY jobs.ended_ms DESC",
-      fingerprint, name(JobState::Succeeded));
+      "WHERE jobs.fingerprint = ?1 AND jobs.state = ?2 "
+      "ORDER BY substr(reason, 1, length(?3)) = ?3, jobs.ended_ms DESC",  // own results first
+      fingerprint, name(JobState::Succeeded), kTakenFromBundle);
   while (rows->next()) {
     KnownResult result;
     result.run = rows->text(0);
@@ -211,6 +214,7 @@ std::optional<KnownResult> Store::find(const std::string& fingerprint) {
     if (!rows->is_null(3)) result.outputs = json_at(*rows, 3);
     if (!rows->is_null(4)) result.metrics = json_at(*rows, 4);
     result.fingerprint = fingerprint;
+    result.bundle = bundle_in_reason(rows->text(8));
     // A command without outputs did something elsewhere, which later work may have undone.
     const bool acts_elsewhere = result.outputs.empty() && rows->integer(7) > 0;
     if (acts_elsewhere && was_overtaken(rows->text(5), result, rows->integer(6))) continue;

@@ -37,7 +37,8 @@ struct JobRow {
   std::optional<Time> ended;
   std::optional<int> exit;
   std::string reason;
-  bool may_fail = false;          ///< its step has `allow_failure: true`
+  bool may_fail = false;  ///< its step has `allow_failure: true`
+  bool is_open = false;   ///< no job: it stands for elements that another step has not listed yet
   Json outputs = Json::object();  ///< name -> value
   Json metrics = Json::object();
   std::string directory;                      ///< the job's folder

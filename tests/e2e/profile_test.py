@@ -77,6 +77,54 @@ class ProfileTest(support.Case):
         self.assertIn("started 0 of 2 ranks: launch: no PMIx", out)
         self.assertIn("Change launcher in cluster-profiles/alpha.yaml", out)
 
+    def test_the_environments_of_steps_load_on_the_node(self):
+        self.slurm.mode("run background")
+        self.write("venv/bin/activate", f"VIRTUAL_ENV={self.folder}/venv\nPATH={self.folder}/venv/bin:$PATH\n")
+        self.write("venv/bin/python3", "#!/bin/sh\necho Python 3.12.1\n").chmod(0o755)
+        self.write("w.yaml", """\
+            name: w
+            steps:
+              train: {run: 'true', environment: {venv: venv}}
+              tell: {run: 'true', environment: {venv: venv}}
+              plain: {run: 'true'}
+              other: {run: 'true', environment: {modules: [cuda/99, gcc/4]}}
+            """)
+        out, _ = self.check("echo n1; echo n2", "--workflow", "w.yaml", status=1)
+        self.assertIn("✔ the environment of train, tell loads: venv", out)
+        self.assertIn("(Python 3.12.1)", out)
+        self.assertIn("✘ the environment of other: module cuda/99 does not load: ", out)
+        self.assertIn("✘ the environment of other: module gcc/4 does not load: ", out)
+        self.assertIn("Change `environment:` of the step", out)
+        self.assertNotIn("plain", out)
+        # The same on this machine, and as JSON.
+        found = json.loads(self.dlflow("profile", "check", "local", "--workflow", "w.yaml", "--json", status=1)[0])
+        texts = [finding["text"] for finding in found["findings"] if finding["finding"] == "fails"]
+        self.assertTrue(any(text.startswith("the environment of other: module cuda/99") for text in texts), texts)
+
+    def test_an_environment_is_tried_in_the_class_of_its_step(self):
+        self.slurm.mode("run background")
+        script = self.write("launch", "#!/bin/sh\necho n1; echo n2\n")
+        script.chmod(0o755)
+        self.write("cluster-profiles/alpha.yaml", PROFILE.replace("./launch", str(script)) + """\
+    classes:
+      cpu: {slurm: {partition: batch}}
+      short: {slurm: {partition: short}}
+""")
+        self.write("w.yaml", """\
+            name: w
+            steps:
+              a: {run: 'true', on: short, environment: {venv: none}}
+            """)
+        out, _ = self.dlflow("profile", "check", "alpha", "--workflow", "w.yaml", "--json", status=1)
+        found = json.loads(out)["findings"]
+        self.assertEqual({finding["class"] for finding in found if "environment of a" in finding["text"]}, {"short"})
+
+    def test_a_setup_line_that_fails_is_named(self):
+        self.slurm.mode("run background")
+        self.write("cluster-profiles/alpha.yaml", PROFILE + "    setup: ['true', 'cat /nowhere/modules.sh']\n")
+        out, _ = self.dlflow("profile", "check", "alpha", status=1)
+        self.assertIn("the setup line `cat /nowhere/modules.sh` fails: cat: /nowhere/modules.sh: No such file", out)
+
     def test_a_job_that_does_not_start_is_cancelled(self):
         out, _ = self.check("true", "--timeout", "1s", status=1)
         self.assertIn("job 1 was cancelled: still pending after 0:01", out)

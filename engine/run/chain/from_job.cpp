@@ -72,8 +72,26 @@ void tell_if_new(const fs::path& run_directory, const Notifications& notify,
   }
 }
 
-/// \param attempts  of one task, at least one.
-void tell_what_ended(const std::vector<BatchTask>& attempts, const Notifications& notify) {
+/// Whether one of the next tasks of the array is at work, which mostly begin next: then the run
+/// goes on. Of a run of thousands of jobs the plan is far more to read than these.
+bool next_tasks_work(const fs::path& batch_file, const BatchTask& ended) {
+  constexpr uint32_t kLookedAt = 4;
+  for (uint32_t next = 1; next <= kLookedAt; ++next) {
+    try {
+      for (const BatchTask& task : attempts_of_task(batch_file, ended.batch, ended.task + next)) {
+        if (is_at_work(task.spec.run_directory, task.spec.job)) return true;
+      }
+    } catch (const Error& error) {
+      if (error.code() != Errc::NotFound) throw;
+      return false;  // the array ends here
+    }
+  }
+  return false;
+}
+
+/// \param attempts  of one task of `batch_file`, at least one.
+void tell_what_ended(const fs::path& batch_file, const std::vector<BatchTask>& attempts,
+                     const Notifications& notify) {
   // First, since who sees that the run has succeeded removes the secrets.
   const fs::path& run_directory = attempts.front().spec.run_directory;
   const std::string address = webhook_address(run_directory, notify);
@@ -87,6 +105,7 @@ void tell_what_ended(const std::vector<BatchTask>& attempts, const Notifications
                 news_of(notify, spec.run, *end, spec.allow_failure));
   }
   if (!any_ended || !notify.on.contains(Notifications::Event::End)) return;
+  if (next_tasks_work(batch_file, attempts.front())) return;
   tell_if_new(run_directory, notify, address, end_on_record(load_run(run_directory)));
 }
 
@@ -96,7 +115,8 @@ void tell_what_ended(const fs::path& batch_file, uint32_t batch, uint32_t task) 
   try {
     const fs::path run_directory = batch_file.parent_path().parent_path();  // RUN/batches/…
     const auto notify = read_notifications(run_directory);
-    if (notify) tell_what_ended(attempts_of_task(batch_file, batch, task), *notify);
+    if (!notify) return;
+    tell_what_ended(batch_file, attempts_of_task(batch_file, batch, task), *notify);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "warning: nobody was told what has ended: %s\n", error.what());
   }

@@ -48,9 +48,13 @@ class LocalProbe {
     return {};
   }
 
-  Probe probe() const { return {folder_.path() / "runs/probe", "1234", 2}; }
+  Probe probe() const { return {folder_.path() / "runs/probe", "1234", 2, environments}; }
   const std::filesystem::path& folder() const { return folder_.path(); }
 
+  /// Makes the folder again, with what the test has changed since.
+  void prepare() const { prepare_probe(probe(), profile, folder_.path() / "program"); }
+
+  std::vector<ProbedEnvironment> environments;
   Profile profile;
   BatchJob job;
 
@@ -134,4 +138,81 @@ TEST_CASE("a probe asks for two ranks and no requeue", "[slurm]") {
   CHECK_THAT(script, Catch::Contains("#SBATCH --nodes=2\n") &&
                          Catch::Contains("#SBATCH --no-requeue\n") &&
                          Catch::EndsWith(" srun --mpi=pmix -n 2 uname -n\n"));
+}
+
+TEST_CASE("the setup line that fails is named, with what it says", "[slurm]") {
+  LocalProbe local;
+  local.tool("bin/launch", "echo n1; echo n2");
+  local.profile.setup.emplace_back("export A=1");
+  local.profile.setup.emplace_back("cat /nowhere/at-all");
+  local.profile.setup.emplace_back("false");
+  local.prepare();
+  local.run_job();
+  const Finding problem = local.problem();
+  CHECK(problem.text ==
+        "the setup line `cat /nowhere/at-all` fails: cat: /nowhere/at-all: No such file or "
+        "directory");
+}
+
+TEST_CASE("what the environments of steps ask for is loaded on the node", "[slurm]") {
+  LocalProbe local;
+  local.tool("bin/launch", "echo n1; echo n2");
+  local.profile.setup.emplace_back(
+      "module() { case $2 in here/*) export LOADED=\"$LOADED $2\" ;; *) echo \"unknown module $2\" "
+      ">&2; return 1 ;; esac; }");
+  const std::string venv = (local.folder() / "venv").string();
+  const std::string activate = "PATH=" + venv + "/bin:$PATH\n";
+  const auto checked = [&](const Json& tools) {
+    local.environments = {{"train, tell", tools, local.folder()}};
+    local.prepare();
+    local.run_job();
+    std::vector<std::string> texts;
+    for (const Finding& finding : local.findings()) {
+      if (finding.text.find("environment of") != std::string::npos) texts.push_back(finding.text);
+    }
+    return texts;
+  };
+  using Texts = std::vector<std::string>;
+  const std::string of = "the environment of train, tell";
+  SECTION("modules") {
+    CHECK(checked({{"modules", {"here/1", "here/2"}}}) ==
+          Texts{of + " loads: module here/1, module here/2"});
+  }
+  SECTION("each module that is not there is named, and the others are loaded") {
+    CHECK(checked({{"modules", {"cuda/99", "here/1", "gcc/4"}}}) ==
+          Texts{of + ": module cuda/99 does not load: unknown module cuda/99",
+                of + ": module gcc/4 does not load: unknown module gcc/4"});
+  }
+  SECTION("a virtual environment") {
+    local.tool("venv/bin/python3", "echo Python 3.12.1");
+    local.tool("venv/bin/activate", "VIRTUAL_ENV=" + venv + "\n" + activate);
+    CHECK(checked({{"venv", "venv"}}) ==
+          Texts{of + " loads: venv " + venv + ", Python of " + venv + " (Python 3.12.1)"});
+  }
+  SECTION("one that is not there") {
+    CHECK(checked({{"venv", "none"}}).front() ==
+          of + ": venv " + local.folder().string() + "/none does not load: there is no virtual " +
+              "environment in " + local.folder().string() + "/none on this node");
+  }
+  SECTION("one that was moved") {
+    local.tool("venv/bin/python3", "echo Python 3.12.1");
+    local.tool("venv/bin/activate", "VIRTUAL_ENV=/old/place\n" + activate);
+    CHECK(checked({{"venv", "venv"}}) ==
+          Texts{of + ": Python of " + venv +
+                " does not load: it was made as /old/place and moved; "
+                "make it anew"});
+  }
+  SECTION("one whose Python is of another machine") {
+    local.tool("venv/bin/activate", "VIRTUAL_ENV=" + venv + "\n" + activate);
+    std::filesystem::create_symlink("/nowhere/python3", venv + "/bin/python3");
+    const Texts texts = checked({{"venv", "venv"}});
+    REQUIRE(texts.size() == 1);
+    CHECK(texts.front().starts_with(of + ": Python of " + venv + " does not load: "));
+  }
+  SECTION("conda that is not installed") {
+    const Texts texts = checked({{"conda", "torch"}});
+    REQUIRE(texts.size() == 1);
+    CHECK(texts.front().starts_with(of + ": conda torch does not load: "));
+    CHECK(texts.front().find("conda: ") != std::string::npos);
+  }
 }

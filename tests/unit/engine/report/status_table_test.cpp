@@ -227,6 +227,20 @@ TEST_CASE("what is not known of a job's usage is a dash", "[status_table]") {
                                  "train  succeeded  20:00  -         -    -       -   -"});
 }
 
+TEST_CASE("what stands for jobs that are not listed yet is no job", "[status_table]") {
+  RunView view =
+      failed_run({row("split", JobState::Succeeded), row("work", JobState::Planned, "part=?"),
+                  row("merge", JobState::Planned)});
+  view.status.jobs[1].is_open = true;
+  view.status.state = RunState::Running;
+  view.status.ended.reset();
+  CHECK_THAT(table(view), Catch::StartsWith("demo-7f3a on alpha: running for 34:00, 1 of 2 jobs "
+                                            "succeeded; those of work are not listed yet\n"));
+  view.status.jobs[1].state = JobState::Skipped;  // and none will be
+  CHECK_THAT(table(view), Catch::StartsWith("demo-7f3a on alpha: running for 34:00, 1 of 2 jobs "
+                                            "succeeded\n"));
+}
+
 TEST_CASE("a run that goes on, or was interrupted, says what to type", "[status_table]") {
   RunView view = failed_run({row("train", JobState::Running)});
   view.status.jobs[0].attempt = 0;

@@ -185,3 +185,27 @@ TEST_CASE("a wide step with one behind it has ended when all of its elements hav
   CHECK(end()->state == JobState::Succeeded);
   CHECK(end()->number == 12);
 }
+
+TEST_CASE("a job is at work from its beginning to its end", "[notify]") {
+  TestRun run("  a: {run: ./a}\n  b: {run: ./b, needs: [a]}\n  c: {run: ./c, needs: [b]}\n");
+  run.backend.held = {"b"};
+  run.backend.waits_until_killed = 6;
+  CHECK_THROWS_AS(run.start(), Killed);
+  const auto at_work = [&run](const std::string& job) { return is_at_work(run.directory, job); };
+  CHECK_FALSE(at_work("a"));  // it has ended
+  CHECK(at_work("b"));
+  CHECK_FALSE(at_work("c"));  // it has not begun
+  CHECK_FALSE(at_work("d"));
+  const auto recorded = [&](JobState state, int attempt) {
+    JobEvent event;
+    event.job = "b";
+    event.attempt = attempt;
+    event.state = state;
+    AppendFile(engine_events_file(run.directory)).append(to_line(event));
+    return at_work("b");
+  };
+  CHECK(recorded(JobState::Running, 1));
+  CHECK(recorded(JobState::Lost, 0));  // of an earlier attempt
+  CHECK_FALSE(recorded(JobState::Lost, 1));
+  CHECK_FALSE(recorded(JobState::Planned, 1));
+}

@@ -100,7 +100,8 @@ class PackedRunOf {
     folder.write("runs/shared-7f3a/" + name, content);
   }
 
-  void record() { left_out = add_run(bundle, {plan, status, events}); }
+  FreshFileHashes hashes;
+  void record() { left_out = add_run(bundle, {plan, status, events, hashes}); }
 
   /// Names of all files but run.json.
   std::vector<std::string> names() const {
@@ -138,11 +139,11 @@ TEST_CASE("a run's record has each job and event, and names no machine", "[run_r
     "run": "shared-7f3a", "workflow": "shared", "state": "failed", "dlflow": "0.9.1",
     "started": "1970-01-01T00:01:40.000Z", "ended": "1970-01-01T00:03:20.000Z",
     "scheduler": "slurm", "container_runtime": "podman", "nodes": 2, "params": {"n": 5},
-    "images": {"box": "sha256:b"}, "files": {"a.sh": "sha-a"},
+    "images": {"box": "sha256:b"}, "files": {"a.sh": "sha-a"}, "data": {},
     "jobs": [
       {"job": "get", "state": "succeeded", "attempt": 2, "fingerprint": "", "metrics": {},
        "started": "1970-01-01T00:01:50.000Z", "ended": "1970-01-01T00:02:00.000Z",
-       "outputs": {"path": {"value": null, "sha256": "s0"}},
+       "outputs": {"path": {"value": null, "sha256": "s0", "path": "outputs"}},
        "events": [{"at": "1970-01-01T00:01:41.000Z", "attempt": 2, "state": "queued",
                    "node": null, "exit": null},
                   {"at": "1970-01-01T00:01:45.000Z", "attempt": 2, "state": "succeeded",
@@ -150,8 +151,10 @@ TEST_CASE("a run's record has each job and event, and names no machine", "[run_r
       {"job": "work", "state": "succeeded", "attempt": 2, "fingerprint": "f-work",
        "metrics": {"loss": 0.5},
        "started": "1970-01-01T00:01:50.000Z", "ended": "1970-01-01T00:02:00.000Z",
-       "outputs": {"result": {"value": "run/steps/work/outputs/deep/result", "sha256": "s1"},
-                   "best": {"value": "run/steps/work/checkpoints/step-1", "sha256": "s2"},
+       "outputs": {"result": {"value": "run/steps/work/outputs/deep/result", "sha256": "s1",
+                              "path": "outputs/deep/result"},
+                   "best": {"value": "run/steps/work/checkpoints/step-1", "sha256": "s2",
+                            "path": "checkpoints/step-1"},
                    "other": {"value": null, "sha256": "s3"},
                    "word": {"value": "outputs/word", "sha256": "s4"},
                    "number": {"value": 7, "sha256": ""},
@@ -185,6 +188,9 @@ TEST_CASE("of a run what its jobs put out is packed, but for what is private or 
                              "run/steps/work/metrics.jsonl", "run/steps/work/outputs/deep/result"});
   CHECK(run.text("run/steps/work/metrics.jsonl") == "{\"loss\":1}\n{\"loss\":0.5}\n");
   std::sort(run.left_out.begin(), run.left_out.end());
+  CHECK(run.left_out.size() == 3);
+  CHECK(run.left_out.back().starts_with("the result of work cannot be reused from the bundle"));
+  run.left_out.pop_back();
   CHECK(run.left_out == Names{"run/steps/work/checkpoints/theirs is left out: it is a link to what "
                               "is not of this run",
                               "run/steps/work/outputs/where is left out: it names beta"});
