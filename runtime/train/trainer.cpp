@@ -34,7 +34,7 @@ TrainingData held_out(Communicator& comm, Dataset data, const TrainSettings& set
 
 void require_class_weights_fit(const Model& model, std::span<const float> weights) {
   if (weights.empty()) return;
-  if (model.loss != LossKind::SoftmaxCrossEntropy) {
+  if (model.loss != LossKind::SoftmaxCrossEntropy && !has_masks(model.loss)) {
     throw Error(Errc::InvalidInput, "with: 'class_weights' are for classes; the loss of model '" +
                                         model.name + "' has none");
   }
