@@ -188,8 +188,9 @@ StepKind train_kind() {
       {"cutmix", number_between(0.05, 1),
        "The same by a box of the other picture, whose area has that share"},
   });
-  const std::vector<std::string> metrics = {"loss", "accuracy", "top5", "f1",
-                                            "auc",  "rmse",     "mae",  "perplexity"};
+  const std::vector<std::string> metrics = {"loss", "accuracy", "top5",          "f1",
+                                            "auc",  "rmse",     "mae",           "perplexity",
+                                            "iou",  "dice",     "pixel_accuracy"};
   const Shape stop_early = object({
       {"metric", choice(metrics), "Metric of the held-out samples", kRequired},
       {"patience", integer(1), "Number of epochs in a row that are not better", kRequired},
@@ -343,7 +344,7 @@ StepKind evaluate_kind() {
       .name = "evaluate",
       .description = "Measures the accuracy and loss of a trained network on test data",
       .program = "dlflow-evaluate",
-      .version = 3,
+      .version = 4,
       .with = object({
           {"checkpoint", formed(path_form()), "Folder of the checkpoint", kRequired},
           {"data", formed(path_form()), "Folder of the test data", kRequired},
@@ -369,7 +370,8 @@ StepKind predict_kind() {
           {"data", formed(path_form()), "Folder of the data", kRequired},
           {"split", choice({"test", "train"}), "Part of the data", Presence::Optional, "test"},
           {"format", choice({"csv", "npy"}),
-           "csv: number, label, prediction and probability of each sample; npy: all scores",
+           "csv: number, label, prediction and probability of each sample; npy: all scores, or the "
+           "class of each pixel",
            Presence::Optional, "csv"},
           {"batch", integer(1), "Samples per forward pass", Presence::Optional, 256},
           {"shard", integer(0), "Number of the part of the samples that this job takes, from 0",

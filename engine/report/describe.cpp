@@ -125,7 +125,7 @@ std::string describe_metrics(const Json& metrics) {
       add(text, format_count(whole(*files)) + (*files == 1 ? " file" : " files"));
     }
   }
-  for (const char* key : {"accuracy", "loss"}) {
+  for (const char* key : {"accuracy", "iou", "loss"}) {
     if (const auto value = measured(metrics, key)) add(text, std::string(key) + " " + *value);
   }
   if (const auto rate = number(metrics, "images_per_s")) {

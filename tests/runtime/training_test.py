@@ -87,6 +87,20 @@ class Training(TrainingCase):
         self.assertEqual(results[0]["accuracy"], results[1]["accuracy"])
         self.assertAlmostEqual(results[0]["loss"], results[1]["loss"], places=5)  # other batches
 
+    def test_accuracies_of_classes_are_called_by_the_names_of_the_data(self):
+        data = self.new_data(300)
+        (data / "classes.txt").write_text("T-shirt/top\ntrouser\n" + "".join(f"{i}th\n" for i in range(2, 10)))
+        folder = self.folder("named", epochs=1, data=str(data))
+        self.train(folder, 1)
+        (folder / "with.json").write_text(json.dumps({"checkpoint": "checkpoints/latest", "data": str(data)}))
+        status, output, errors = self.run_to_end(folder, 1, "dlflow-evaluate")
+        self.assertEqual(status, 0, errors)
+        summary = json.loads((folder / "metrics.json").read_text())
+        accuracies = {key: value for key, value in summary.items() if key.startswith("accuracy_of_")}
+        names = ["T_shirt_top", "trouser"] + [f"{i}th" for i in range(2, 10)]
+        self.assertEqual(sorted(accuracies), sorted("accuracy_of_" + name for name in names))
+        self.assertRegex(output, rf"(?m)^0 T-shirt/top +\d+ +{accuracies['accuracy_of_T_shirt_top']:.4f}")
+
     def test_bf16_is_for_processors_that_are_faster_with_it(self):
         usual, rough = self.folder("fp32"), self.folder("bf16", precision={"compute": "bf16"})
         self.train(usual, 2)
