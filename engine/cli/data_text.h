@@ -7,7 +7,7 @@
 
 namespace dlflow {
 
-/// What samples are to be learnt.
+/// The classes, targets or masks of samples.
 struct Answers {
   uint32_t classes = 0, targets = 0;
   bool masks = false;

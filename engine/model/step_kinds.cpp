@@ -336,6 +336,7 @@ StepKind checkpoint_kind() {
       .outputs = {{"checkpoint", text(), "The folder of the selected checkpoint"},
                   {"export", text(), "The exported file; only with the key export"}},
       .selects_from = "from",
+      .checkpoint = "from",
   };
 }
 
@@ -354,6 +355,7 @@ StepKind evaluate_kind() {
            256},
       }),
       .neutral = {"scratch", "cache"},
+      .checkpoint = "checkpoint",
       .data = "data",
       .reads_test_split = true,
       .decisive_resources = [](const Json&) { return std::vector<std::string>{"cpus_per_rank"}; },
@@ -380,6 +382,9 @@ StepKind predict_kind() {
            Presence::Optional, 1},
       }),
       .outputs = {{"predictions", text(), "The file"}},
+      .checkpoint = "checkpoint",
+      .data = "data",
+      .reads_test_split = true,
       .decisive_resources = [](const Json&) { return std::vector<std::string>{"cpus_per_rank"}; },
   };
 }
