@@ -200,7 +200,7 @@ StepKind train_kind() {
       .name = "train",
       .description = "Trains a network on all ranks of the step",
       .program = "dlflow-train",
-      .version = 6,
+      .version = 7,
       .with = object({
           {"model", formed(model_file_form()),
            "File that describes the network, relative to the workflow", kRequired},
@@ -367,6 +367,7 @@ StepKind predict_kind() {
       .name = "predict",
       .description = "Writes what a trained network says of each sample of a data set",
       .program = "dlflow-predict",
+      .version = 2,
       .with = object({
           {"checkpoint", formed(path_form()), "Folder of the checkpoint", kRequired},
           {"data", formed(path_form()), "Folder of the data", kRequired},

@@ -17,6 +17,7 @@
 #include "runtime/train/class_metrics.h"
 #include "runtime/train/evaluation.h"
 #include "runtime/train/node_cache.h"
+#include "runtime/train/rate.h"
 #include "runtime/train/settings.h"
 #include "runtime/train/shared_split.h"
 #include "runtime/train/trained_network.h"
@@ -51,7 +52,8 @@ ProgramHelp program_help() {
 /// Twice a second, how far it is.
 class ProgressLog {
  public:
-  explicit ProgressLog(const std::filesystem::path& file) : file_(file) {}
+  ProgressLog(const std::filesystem::path& file, const runtime::Rate& rate)
+      : file_(file), rate_(rate) {}
 
   void report(size_t done, size_t total) {
     const auto now = Clock::now();
@@ -59,13 +61,14 @@ class ProgressLog {
     last_ = now;
     const double seconds = std::chrono::duration<double>(now - started_).count();
     file_.append(Json{{"progress", double(done) / double(total)},
-                      {"images_per_s", std::round(double(done) / seconds)},
+                      {rate_.metric, std::round(rate_.of(double(done) / seconds))},
                       {"eta_s", std::round(seconds / double(done) * double(total - done))}}
                      .dump());
   }
 
  private:
   AppendFile file_;
+  runtime::Rate rate_;
   Clock::time_point started_ = Clock::now();
   Clock::time_point last_ = started_;
 };
@@ -204,7 +207,8 @@ int evaluate_rank(runtime::Communicator& comm) {
 
   const auto cache = make_cache(comm, cached, settings.batch);
   std::optional<ProgressLog> log;
-  if (comm.rank() == 0) log.emplace(environment.metrics);
+  const runtime::Rate rate = runtime::rate_of(network.model, data);
+  if (comm.rank() == 0) log.emplace(environment.metrics, rate);
   const auto started = Clock::now();
   const runtime::Evaluation result = runtime::evaluate(
       comm, network.model, runtime::inference_with(network.networks, network.weights.floats()),
@@ -230,7 +234,7 @@ int evaluate_rank(runtime::Communicator& comm) {
   if (bits) std::printf("%.4f bits per byte of text\n", *bits);
   write_outputs(environment, Json::object());
   Json summary = {{"samples", data.size()},
-                  {"images_per_s", std::round(double(data.size()) / seconds)}};
+                  {rate.metric, std::round(rate.of(double(data.size()) / seconds))}};
   for (const auto& [name, value] : result.metrics()) summary[name] = value;
   if (bits) summary["bits_per_byte"] = *bits;
   if (result.f1) tell_classes(environment, network, data, result, summary);
