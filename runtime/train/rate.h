@@ -5,7 +5,7 @@
 
 namespace dlflow::runtime {
 
-/// What a metric counts that says how fast samples went: pictures, tokens, or rows of a table.
+/// The metric that says how fast samples went, by what is counted: pictures, tokens, or rows.
 struct Rate {
   const char* metric = "images_per_s";
   double per_sample = 1;  ///< tokens of a sample
