@@ -146,7 +146,9 @@ Overview overview(const SplitFiles& split) {
   }
   result.histogram.resize(result.text ? 1 : result.dataset.num_classes);
   const Labels& labels = result.dataset.labels;
-  for (size_t i = 0; i < labels.size(); ++i) ++result.histogram[labels[i]];
+  for (size_t i = 0; i < labels.size() && !result.dataset.has_masks; ++i) {
+    ++result.histogram[labels[i]];
+  }
   result.targets = ranges_of(result.dataset, result.file.parent_path());
   result.names = read_names(result.file.parent_path() / kClassNames);
   result.names.resize(result.histogram.size());
@@ -206,16 +208,16 @@ Json to_json(const Overview& split) {
   }
   for (size_t label = 0; label < split.histogram.size(); ++label) {
     const std::string& name = split.names[label];
-    classes.push_back({{"label", label},
-                       {"name", name.empty() ? Json() : Json(name)},
-                       {"samples", split.histogram[label]}});
+    classes.push_back({{"label", label}, {"name", name.empty() ? Json() : Json(name)}});
+    if (!split.dataset.has_masks) classes.back()["samples"] = split.histogram[label];
   }
   const ImageShape& shape = split.dataset.shape;
   return {{"file", split.file.string()}, {"samples", split.dataset.size()},
           {"channels", shape.channels},  {"height", shape.height},
           {"width", shape.width},        {"pixels", split.has_floats() ? "float" : "byte"},
           {"bytes", split.bytes},        {"classes", classes},
-          {"targets", targets},          {"shards", shards_json(split)}};
+          {"targets", targets},          {"masks", split.dataset.has_masks},
+          {"shards", shards_json(split)}};
 }
 
 void print_targets(const Overview& split) {
@@ -229,11 +231,21 @@ void print_targets(const Overview& split) {
   }
 }
 
+/// Of masks: the classes that have a name.
+void print_classes(const Overview& split) {
+  std::printf("\n");
+  for (size_t label = 0; label < split.names.size(); ++label) {
+    const std::string& name = split.names[label];
+    if (label == 0 && !name.empty()) std::printf("\nCLASS  NAME\n");
+    if (!name.empty()) std::printf("%5zu  %s\n", label, escaped(name).c_str());
+  }
+}
+
 std::string description_of(const Overview& split) {
   const Dataset& data = split.dataset;
   if (!split.text) {
-    return describe_samples(data.size(), data.shape, split.has_floats(), data.num_classes,
-                            data.num_targets);
+    return describe_samples(data.size(), data.shape, split.has_floats(),
+                            {data.num_classes, data.num_targets, data.has_masks});
   }
   return describe_tokens(data.size(), data.shape.width, split.text->vocabulary,
                          bytes_per_token(split));
@@ -256,6 +268,7 @@ void print(const Overview& split) {
   }
   if (split.text) return print_text(split);
   if (!split.targets.empty()) return print_targets(split);
+  if (split.dataset.has_masks) return print_classes(split);
   std::printf("\n\nCLASS  SAMPLES  NAME\n");
   for (size_t label = 0; label < split.histogram.size(); ++label) {
     const std::string& name = split.names[label];

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <regex>
 #include <set>
 #include <vector>
 
@@ -9,6 +10,7 @@
 #include "base/file.h"
 #include "base/text.h"
 #include "base/url.h"
+#include "runtime/checkpoint/checkpoint.h"
 #include "runtime/data/split_files.h"
 #include "runtime/fit/fit.h"
 
@@ -17,7 +19,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kValidation = "validation";
+constexpr const char *kValidation = "validation", *kSplit = "split";
 
 /// A value that is known before a run.
 std::optional<std::string> known_text(const Json& with, const std::string& key) {
@@ -79,29 +81,83 @@ void require_samples(const runtime::Dataset& data, const Json& with) {
   runtime::require_training_samples(data.size(), validation->get<size_t>());
 }
 
+/// "train" of "${{ steps.train.outputs.model }}", if that is all that `text` says.
+std::optional<std::string> step_named_in(const Json& text) {
+  if (!text.is_string()) return std::nullopt;
+  static const std::regex kReference(
+      R"(\s*\$\{\{\s*steps\.([A-Za-z_][A-Za-z0-9_-]*)\.outputs\.[a-z]+\s*\}\}\s*)");
+  std::smatch found;
+  const std::string all = text.get<std::string>();
+  if (!std::regex_match(all, found, kReference)) return std::nullopt;
+  return found[1].str();
+}
+
+/// The model in `file`; mistakes in it are told with the step that names it.
+std::optional<runtime::Model> model_in(const fs::path& file) {
+  try {
+    if (!fs::is_regular_file(file)) return std::nullopt;  // the planner says so
+    return runtime::parse_model(read_file(file), file.string());
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
+/// Of a checkpoint that is there; what is wrong with it, its job tells.
+std::optional<runtime::Model> model_of_checkpoint(const fs::path& folder) {
+  try {
+    const std::string text = runtime::read_checkpoint_info(folder).model;
+    if (text.empty()) return std::nullopt;  // a Python script's
+    return runtime::parse_model(text, folder.string());
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
+/// The network that a step trains, or reads from a checkpoint: through steps that choose one, as
+/// far as each names one step alone.
+std::optional<runtime::Model> model_of(const Workflow& workflow, const StepKind& kind,
+                                       const Json& with) {
+  const fs::path folder = fs::path(workflow.file).parent_path();
+  if (const auto file = known_text(with, kind.model)) return model_in(folder / *file);
+  if (kind.checkpoint.empty() || !with.contains(kind.checkpoint)) return std::nullopt;
+  if (const auto place = known_text(with, kind.checkpoint)) {
+    return model_of_checkpoint(folder / *place);
+  }
+  const StepKind* reader = &kind;
+  Json given = with;
+  for (size_t steps = 0; steps < workflow.steps.size(); ++steps) {
+    const auto name = step_named_in(given.value(reader->checkpoint, Json()));
+    const auto step = std::ranges::find(workflow.steps, name.value_or(""), &Step::name);
+    if (step == workflow.steps.end()) return std::nullopt;
+    reader = find_step_kind(step->uses);
+    given = step->with.source();
+    if (reader == nullptr || !given.is_object()) return std::nullopt;
+    if (const auto file = known_text(given, reader->model)) return model_in(folder / *file);
+    if (reader->checkpoint.empty()) return std::nullopt;
+  }
+  return std::nullopt;
+}
+
 /// Of data that is there.
 std::optional<DataMistake> mistake_in(const Workflow& workflow, const StepKind& kind,
                                       const Json& with, const fs::path& folder) {
-  const runtime::Split split = kind.reads_test_split ? runtime::Split::Test : runtime::Split::Train;
+  const bool reads_test = kind.reads_test_split &&
+                          with.value(kSplit, Json()) != runtime::split_name(runtime::Split::Train);
+  const runtime::Split split = reads_test ? runtime::Split::Test : runtime::Split::Train;
   runtime::Dataset data;
   if (auto mistake = mistake_of(kind.data, [&] { data = open(folder, split); })) return mistake;
-  if (kind.reads_test_split) return std::nullopt;
   if (auto mistake = mistake_of(kValidation, [&] { require_samples(data, with); })) return mistake;
-  const auto model = known_text(with, kind.model);
+  const auto model = model_of(workflow, kind, with);
   if (!model) return std::nullopt;
-  const fs::path file = fs::path(workflow.file).parent_path() / *model;
-  if (!fs::is_regular_file(file)) return std::nullopt;  // the planner says so
-  return mistake_of(kind.data, [&] {
-    runtime::require_fit(runtime::parse_model(read_file(file), file.string()), data,
-                         folder.string());
-  });
+  return mistake_of(kind.data, [&] { runtime::require_fit(*model, data, folder.string()); });
 }
 
 }  // namespace
 
 Json what_is_read(const StepKind& kind, const Json& with) {
   Json values = Json::array();
-  for (const std::string& key : {kind.data, kind.model, std::string(kValidation)}) {
+  for (const std::string& key :
+       {kind.data, kind.model, kind.checkpoint, std::string(kValidation), std::string(kSplit)}) {
     values.push_back(with.contains(key) ? with[key] : Json());
   }
   return values;

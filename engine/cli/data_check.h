@@ -18,9 +18,11 @@ struct DataMistake {
 Json what_is_read(const StepKind& kind, const Json& with);
 
 /// The reason for which a step cannot read its data set, with its model and its `validation`: the
-/// one that its job would give. Nothing if there is none, or if only a run can tell: a command
-/// before it may make the data, and an absolute path that is not here may be on a cluster. Reads no
-/// images. \param with  of one element, as far as it is known
+/// one that its job would give. The model of a checkpoint is that of the step that trains it, as
+/// far as the workflow says which; a network that was trained already says it itself. Nothing if
+/// there is none, or if only a run can tell: a command before it may make the data, and an absolute
+/// path that is not here may be on a cluster. Reads no images. \param with  of one element, as far
+/// as it is known
 std::optional<DataMistake> mistake_in_data(const Workflow& workflow, const Step& step,
                                            const StepKind& kind, const Json& with);
 

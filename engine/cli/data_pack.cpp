@@ -141,18 +141,16 @@ NamedParts parts_of(const DatasetArguments& arguments, const ImportedSplit& impo
 }
 
 Json to_json(const WrittenSplit& written, const SampleSource& source) {
-  return {{"file", written.file.string()},
-          {"samples", written.samples},
-          {"classes", source.num_classes},
-          {"targets", source.num_targets},
-          {"shards", written.shards}};
+  return {{"file", written.file.string()}, {"samples", written.samples},
+          {"classes", source.num_classes}, {"targets", source.num_targets},
+          {"masks", source.has_masks},     {"shards", written.shards}};
 }
 
 void print(const WrittenSplit& written, const SampleSource& source) {
   std::printf(
       "%s: %s%s\n", written.file.c_str(),
       describe_samples(written.samples, source.shape, source.pixel_type == PixelType::Float,
-                       source.num_classes, source.num_targets)
+                       {source.num_classes, source.num_targets, source.has_masks})
           .c_str(),
       written.shards == 0
           ? ""
@@ -161,10 +159,11 @@ void print(const WrittenSplit& written, const SampleSource& source) {
 
 /// Throws if there are options for other sources than text.
 void require_text_alone(const DatasetArguments& arguments) {
-  if (arguments.import.columns.given() || arguments.import.reshaping.given()) {
+  const ImportOptions& import = arguments.import;
+  if (import.columns.given() || import.reshaping.given() || import.ignored) {
     throw Error(Errc::InvalidInput,
                 "--tokens and --tokenizer are for text: --target, --class and --features are for "
-                "tables, --resize and --crop for pictures");
+                "tables, --resize, --crop and --ignore for pictures");
   }
 }
 
@@ -313,6 +312,10 @@ void add_picture_options(CLI::App& command, DatasetArguments& arguments) {
           },
           "cut the middle out of pictures, after resizing")
       ->type_name("N|WxH");
+  command
+      .add_option("--ignore", arguments.import.ignored,
+                  "value of masks that is no class, as 255 is: such pixels count for nothing")
+      ->type_name("VALUE");
 }
 
 /// What becomes of text.
@@ -369,10 +372,11 @@ void add_split_options(CLI::App& command, DatasetArguments& arguments) {
 void add_pack_of_data(CLI::App& data, Session& session) {
   CLI::App* command = add_command(
       data, "pack",
-      "Write a split as .dlset: from a folder of pictures by class, a table in a CSV file, text, "
-      ".npy arrays or IDX files.",
+      "Write a split as .dlset: from a folder of pictures by class, or of pictures with masks, a "
+      "table in a CSV file, text, .npy arrays or IDX files.",
       "  dlflow data pack pictures/train -o digits\n"
       "  dlflow data pack photos -o birds --resize 256 --crop 224 --test-share 0.1\n"
+      "  dlflow data pack streets -o streets-packed --ignore 0  # streets/images, streets/masks\n"
       "  dlflow data pack images.npy labels.npy -o digits --split test\n"
       "  dlflow data pack houses.csv -o houses --target price\n"
       "  dlflow data pack stories -o tokens --tokens bpe:4096 --test-share 0.05\n"
@@ -380,7 +384,8 @@ void add_pack_of_data(CLI::App& data, Session& session) {
   const auto arguments = std::make_shared<DatasetArguments>();
   command
       ->add_option("source", arguments->sources,
-                   "a folder, a table, or the file of images, and then that of labels or targets; "
+                   "a folder, a table, or the file of images, and then that of labels, targets or "
+                   "masks; "
                    "or files and folders of text")
       ->required();
   add_table_options(*command, *arguments);  // which the callback below keeps

@@ -7,16 +7,17 @@
 namespace dlflow {
 
 std::string describe_samples(uint64_t samples, const runtime::ImageShape& shape, bool floats,
-                             uint32_t classes, uint32_t targets) {
+                             const Answers& answers) {
   const bool is_table = shape.height == 1 && shape.width == 1;
   const std::string size =
       is_table ? std::to_string(shape.channels)
                : fmt::format("{} x {} x {}", shape.channels, shape.height, shape.width);
-  const std::string answers =
-      targets > 0 ? fmt::format("with {} target{}", targets, targets == 1 ? "" : "s")
-                  : fmt::format("in {} classes", classes);
+  const std::string learnt =
+      answers.targets > 0
+          ? fmt::format("with {} target{}", answers.targets, answers.targets == 1 ? "" : "s")
+          : fmt::format("{} {} classes", answers.masks ? "with masks of" : "in", answers.classes);
   return fmt::format("{} samples of {} {} {}", format_count(samples), size,
-                     floats ? "floats" : "bytes", answers);
+                     floats ? "floats" : "bytes", learnt);
 }
 
 std::string describe_tokens(uint64_t samples, uint32_t length, uint64_t vocabulary,

@@ -7,9 +7,16 @@
 
 namespace dlflow {
 
-/// "60,000 samples of 1 x 28 x 28 bytes in 10 classes", "506 samples of 13 floats with 1 target"
+/// The classes, targets or masks of samples.
+struct Answers {
+  uint32_t classes = 0, targets = 0;
+  bool masks = false;
+};
+
+/// "60,000 samples of 1 x 28 x 28 bytes in 10 classes", "506 samples of 13 floats with 1 target",
+/// "400 samples of 3 x 64 x 64 bytes with masks of 5 classes"
 std::string describe_samples(uint64_t samples, const runtime::ImageShape& shape, bool floats,
-                             uint32_t classes, uint32_t targets);
+                             const Answers& answers);
 
 /// "1,204 samples of 256 tokens, vocabulary 4,096, 3.42 bytes per token"
 std::string describe_tokens(uint64_t samples, uint32_t length, uint64_t vocabulary,

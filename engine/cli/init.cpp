@@ -211,6 +211,11 @@ DataShape shape_of(const fs::path& folder) {
                                         " holds tokens of text; begin with a copy of "
                                         "workflows/language-model.yaml");
   }
+  if (dataset.has_masks) {
+    throw Error(Errc::InvalidInput, folder.string() +
+                                        " holds pictures with a class per pixel; begin with a copy "
+                                        "of workflows/segmentation.yaml");
+  }
   const runtime::ImageShape& shape = dataset.shape;
   return {{int64_t(shape.channels), int64_t(shape.height), int64_t(shape.width)},
           dataset.num_classes,

@@ -74,14 +74,15 @@ std::string mistakes_of_sources(const Workflow& workflow, const Step& step,
 }
 
 /// Of the first element with a mistake. Elements that say the same of their data are looked at
-/// once.
-std::string mistakes_of_data(const Workflow& workflow, const Step& step, const StepKind& kind) {
+/// once; what was `told` of another step, whose network and data are the same, is not told again.
+std::string mistakes_of_data(const Workflow& workflow, const Step& step, const StepKind& kind,
+                             std::set<std::string>& told) {
   std::set<std::string> seen;
   for (const Json& element : matrix_elements(step.matrix)) {
     const Json with = known_with(workflow, step, element);
     if (!seen.insert(what_is_read(kind, with).dump()).second) continue;
     const auto mistake = mistake_in_data(workflow, step, kind, with);
-    if (!mistake) continue;
+    if (!mistake || !told.insert(mistake->text).second) continue;
     const auto place = step.locations.find("with." + mistake->key);
     const Diagnostic diagnostic{workflow.file,
                                 place == step.locations.end() ? step.location : place->second,
@@ -184,10 +185,11 @@ void check_steps(const Workflow& workflow) {
 
 void check_data(const Workflow& workflow) {
   std::string mistakes;
+  std::set<std::string> told;
   for (const Step& step : workflow.steps) {
     const StepKind* kind = find_step_kind(step.uses);
     if (kind == nullptr || kind->data.empty()) continue;
-    mistakes += mistakes_of_data(workflow, step, *kind);
+    mistakes += mistakes_of_data(workflow, step, *kind, told);
   }
   if (!mistakes.empty()) report(mistakes);
 }

@@ -188,8 +188,9 @@ StepKind train_kind() {
       {"cutmix", number_between(0.05, 1),
        "The same by a box of the other picture, whose area has that share"},
   });
-  const std::vector<std::string> metrics = {"loss", "accuracy", "top5", "f1",
-                                            "auc",  "rmse",     "mae",  "perplexity"};
+  const std::vector<std::string> metrics = {"loss", "accuracy", "top5",          "f1",
+                                            "auc",  "rmse",     "mae",           "perplexity",
+                                            "iou",  "dice",     "pixel_accuracy"};
   const Shape stop_early = object({
       {"metric", choice(metrics), "Metric of the held-out samples", kRequired},
       {"patience", integer(1), "Number of epochs in a row that are not better", kRequired},
@@ -199,7 +200,7 @@ StepKind train_kind() {
       .name = "train",
       .description = "Trains a network on all ranks of the step",
       .program = "dlflow-train",
-      .version = 6,
+      .version = 7,
       .with = object({
           {"model", formed(model_file_form()),
            "File that describes the network, relative to the workflow", kRequired},
@@ -338,6 +339,7 @@ StepKind checkpoint_kind() {
       .outputs = {{"checkpoint", text(), "The folder of the selected checkpoint"},
                   {"export", text(), "The exported file; only with the key export"}},
       .selects_from = "from",
+      .checkpoint = "from",
   };
 }
 
@@ -346,7 +348,7 @@ StepKind evaluate_kind() {
       .name = "evaluate",
       .description = "Measures the accuracy and loss of a trained network on test data",
       .program = "dlflow-evaluate",
-      .version = 3,
+      .version = 4,
       .with = object({
           {"checkpoint", formed(path_form()), "Folder of the checkpoint", kRequired},
           {"data", formed(path_form()), "Folder of the test data", kRequired},
@@ -356,6 +358,7 @@ StepKind evaluate_kind() {
            256},
       }),
       .neutral = {"scratch", "cache"},
+      .checkpoint = "checkpoint",
       .data = "data",
       .reads_test_split = true,
       .decisive_resources = [](const Json&) { return std::vector<std::string>{"cpus_per_rank"}; },
@@ -367,12 +370,14 @@ StepKind predict_kind() {
       .name = "predict",
       .description = "Writes what a trained network says of each sample of a data set",
       .program = "dlflow-predict",
+      .version = 2,
       .with = object({
           {"checkpoint", formed(path_form()), "Folder of the checkpoint", kRequired},
           {"data", formed(path_form()), "Folder of the data", kRequired},
           {"split", choice({"test", "train"}), "Part of the data", Presence::Optional, "test"},
           {"format", choice({"csv", "npy"}),
-           "csv: number, label, prediction and probability of each sample; npy: all scores",
+           "csv: number, label, prediction and probability of each sample; npy: all scores, or the "
+           "class of each pixel",
            Presence::Optional, "csv"},
           {"batch", integer(1), "Samples per forward pass", Presence::Optional, 256},
           {"shard", integer(0), "Number of the part of the samples that this job takes, from 0",
@@ -381,6 +386,9 @@ StepKind predict_kind() {
            Presence::Optional, 1},
       }),
       .outputs = {{"predictions", text(), "The file"}},
+      .checkpoint = "checkpoint",
+      .data = "data",
+      .reads_test_split = true,
       .decisive_resources = [](const Json&) { return std::vector<std::string>{"cpus_per_rank"}; },
   };
 }

@@ -45,8 +45,9 @@ struct StepKind {
   /// `from` of the output.
   std::string selects_from = {};
   std::string model = {};            ///< the key of `with` that names the file of a network
+  std::string checkpoint = {};       ///< the key that names a trained network
   std::string data = {};             ///< the key that names the folder of a data set
-  bool reads_test_split = false;     ///< of it, instead of the training split
+  bool reads_test_split = false;     ///< of it, instead of the training split, unless `split` says
   bool divides_into_leaves = false;  ///< its ranks share the leaves of a step (base/leaves.h)
 
   /// The jobs that may reuse a result of it.

@@ -21,7 +21,7 @@ const std::set<std::string, std::less<>> kNoCurves = {
     "at", "bytes", "epoch", "epochs", "eta_s", "pass", "progress", "step", "steps", "total_bytes"};
 /// What a line at the end of an epoch has if its loss is that of validation: an accuracy, or what a
 /// network without classes has in its place.
-constexpr std::array<const char*, 3> kOfValidation = {"accuracy", "rmse", "perplexity"};
+constexpr std::array<const char*, 4> kOfValidation = {"accuracy", "rmse", "perplexity", "iou"};
 /// Of these only the values at the end of an epoch count: they grow within it.
 const std::set<std::string, std::less<>> kOfEpochs = {"data_wait_s", "communication_wait_s"};
 

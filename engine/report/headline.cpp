@@ -101,8 +101,10 @@ std::string headline(const RunStatus& status, const NumbersByStep& numbers) {
   });
   if (!text.empty()) return text;
   const auto usual = [](const JobRow& job) {
-    const auto accuracy = shown(job.metrics, "accuracy");
-    return accuracy ? *accuracy : shown(job.metrics, "loss").value_or("");
+    for (const char* metric : {"accuracy", "iou", "loss"}) {
+      if (const auto value = shown(job.metrics, metric)) return *value;
+    }
+    return std::string();
   };
   text = last_with(status, [&](const JobRow& job) { return of(job).evaluates ? usual(job) : ""; });
   return text.empty() ? last_with(status, usual) : text;
@@ -125,7 +127,9 @@ std::optional<Goal> goal_of(const Workflow& workflow, const std::string& step,
       }
     }
   }
-  if (has("accuracy")) return Goal{"accuracy", true};
+  for (const char* metric : {"accuracy", "iou"}) {
+    if (has(metric)) return Goal{metric, true};
+  }
   if (has("loss")) return Goal{"loss", false};
   return std::nullopt;
 }

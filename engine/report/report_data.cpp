@@ -135,7 +135,8 @@ struct AllReported {
 /// Leaves of each job's curves so many, those that people look for first before the others.
 void keep_first(Reported& reported, size_t max_curves) {
   if (reported.curves.size() <= max_curves) return;
-  constexpr std::array kFirst = {"loss", "accuracy", "validation_loss", "images_per_s"};
+  constexpr std::array kFirst = {"loss",         "accuracy",     "validation_loss",
+                                 "images_per_s", "tokens_per_s", "samples_per_s"};
   std::stable_sort(reported.curves.begin(), reported.curves.end(),
                    [&](const Curve& a, const Curve& b) {
                      return std::find(kFirst.begin(), kFirst.end(), a.name) <

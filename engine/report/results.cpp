@@ -134,7 +134,7 @@ std::string step_table(std::span<const Result> results, const std::string& first
   const auto rest = std::stable_partition(metrics.begin(), metrics.end(),
                                           [&](const std::string& name) { return name == first; });
   std::stable_partition(rest, metrics.end(), [](const std::string& name) {
-    return !name.starts_with("accuracy_of_");  // one of each class
+    return !name.starts_with("accuracy_of_") && !name.starts_with("iou_of_");  // one of each class
   });
   ResultTable table(results);
   add_names(table, results);

@@ -26,7 +26,8 @@ static_assert(std::endian::native == std::endian::little);  // the file is read 
 // docs/user/data-format.md names every field.
 constexpr std::string_view kMagic = "DLFDATA\n";
 constexpr uint32_t kMaxClasses = 1 << 22;  // what is counted for each takes memory
-constexpr uint32_t kVersion = 2, kVersionWithoutChunks = 1, kVersionWithTargets = 3;
+constexpr uint32_t kVersion = 2, kVersionWithoutChunks = 1, kVersionWithTargets = 3,
+                   kVersionWithMasks = 4;
 
 struct Header {
   char magic[8];
@@ -48,23 +49,24 @@ constexpr size_t kHashSize = sizeof(Header::sha256);
   throw Error(Errc::Corrupt, name + ": " + reason);
 }
 
-/// Of what a sample has to be learnt: a label, or targets.
-size_t answer_bytes(uint32_t num_targets) {
+/// Of what a sample has to be learnt: a label, or targets. A mask lies with the image.
+size_t answer_bytes(const BinaryHeader& header) {
   static_assert(sizeof(float) == sizeof(uint32_t));
-  return sizeof(uint32_t) * std::max<size_t>(num_targets, 1);
+  return header.has_masks ? 0 : sizeof(uint32_t) * std::max<size_t>(header.num_targets, 1);
 }
 
 /// What header, labels or targets, and pixels take together, or nothing if that is beyond any file.
-std::optional<size_t> size_without_hashes(PixelType type, size_t num_samples,
-                                          const ImageShape& shape, uint32_t num_targets) {
-  size_t values = num_samples, size = 0;
-  for (const uint32_t dimension : {shape.channels, shape.height, shape.width}) {
+std::optional<size_t> size_without_hashes(const BinaryHeader& header) {
+  size_t values = header.num_samples, size = 0;
+  const ImageShape& shape = header.shape;
+  const size_t planes = size_t(shape.channels) + (header.has_masks ? 1 : 0);
+  for (const size_t dimension : {planes, size_t(shape.height), size_t(shape.width)}) {
     if (__builtin_mul_overflow(values, dimension, &values)) return std::nullopt;
   }
-  const size_t pixel_bytes = type == PixelType::Float ? sizeof(float) : 1;
+  const size_t pixel_bytes = header.pixel_type == PixelType::Float ? sizeof(float) : 1;
   size_t label_bytes = 0;
   if (__builtin_mul_overflow(values, pixel_bytes, &size) ||
-      __builtin_mul_overflow(num_samples, answer_bytes(num_targets), &label_bytes) ||
+      __builtin_mul_overflow(header.num_samples, answer_bytes(header), &label_bytes) ||
       __builtin_add_overflow(size, label_bytes, &size) ||
       __builtin_add_overflow(size, sizeof(Header), &size)) {
     return std::nullopt;
@@ -86,8 +88,7 @@ std::optional<size_t> size_of_hashes(size_t num_samples, size_t chunk_samples) {
 
 /// Of the whole file.
 std::optional<size_t> size_of(const BinaryHeader& header) {
-  const auto images =
-      size_without_hashes(header.pixel_type, header.num_samples, header.shape, header.num_targets);
+  const auto images = size_without_hashes(header);
   const auto hashes = size_of_hashes(header.num_samples, header.chunk_samples);
   size_t size = 0;
   if (!images || !hashes || __builtin_add_overflow(*images, *hashes, &size)) return std::nullopt;
@@ -119,10 +120,11 @@ BinaryHeader parse_header(std::string_view content, size_t file_size, const std:
   }
   std::memcpy(&header, content.data(), sizeof(header));
   const bool has_targets = header.version == kVersionWithTargets;
-  const bool has_chunks = header.version == kVersion || has_targets;
+  const bool has_masks = header.version == kVersionWithMasks;
+  const bool has_chunks = header.version == kVersion || has_targets || has_masks;
   if (!has_chunks && header.version != kVersionWithoutChunks) {
     throw_corrupt(name, fmt::format("has version {} of the format, this dlflow reads {} to {}",
-                                    header.version, kVersionWithoutChunks, kVersionWithTargets));
+                                    header.version, kVersionWithoutChunks, kVersionWithMasks));
   }
   if (has_targets && header.num_targets == 0) throw_corrupt(name, "has no targets");
   if (has_chunks && header.chunk_samples == 0) throw_corrupt(name, "has chunks of no samples");
@@ -133,6 +135,10 @@ BinaryHeader parse_header(std::string_view content, size_t file_size, const std:
     throw_corrupt(name, fmt::format("says that it has {} classes, which is more than {}",
                                     header.num_classes, kMaxClasses));
   }
+  if (has_masks && (header.num_classes == 0 || header.num_classes > kNoClass)) {
+    throw_corrupt(name, fmt::format("has masks of {} classes, and they can have 1 to {}",
+                                    header.num_classes, kNoClass));
+  }
   BinaryHeader known = {header.pixel_type,
                         header.num_samples,
                         {header.channels, header.height, header.width},
@@ -140,7 +146,8 @@ BinaryHeader parse_header(std::string_view content, size_t file_size, const std:
                         std::string(header.sha256, kHashSize),
                         has_chunks ? header.chunk_samples : 0,
                         has_targets ? header.num_targets : 0,
-                        tokenizer_digits(header.tokenizer)};
+                        tokenizer_digits(header.tokenizer),
+                        has_masks};
   if (size_of(known) != file_size) {
     throw_corrupt(name, fmt::format("has {} bytes, its header says another number; copy it again",
                                     file_size));
@@ -148,21 +155,24 @@ BinaryHeader parse_header(std::string_view content, size_t file_size, const std:
   return known;
 }
 
-size_t image_bytes(PixelType type, const ImageShape& shape) {
-  return shape.num_values() * (type == PixelType::Float ? sizeof(float) : 1);
+size_t row_bytes(const SampleSource& source) {
+  return values_of_row(source.shape, source.has_masks) *
+         (source.pixel_type == PixelType::Float ? sizeof(float) : 1);
 }
 
 /// As many images as fit into a chunk, but at least one.
 uint32_t chunk_samples(const SampleSource& source, size_t chunk_bytes) {
-  const size_t image = std::max<size_t>(1, image_bytes(source.pixel_type, source.shape));
-  return uint32_t(std::clamp<size_t>(chunk_bytes / image, 1, UINT32_MAX));
+  const size_t row = std::max<size_t>(1, row_bytes(source));
+  return uint32_t(std::clamp<size_t>(chunk_bytes / row, 1, UINT32_MAX));
 }
 
 /// With zeros where the hash belongs.
 Header header_for(const SampleSource& source, size_t count, size_t chunk_bytes) {
   Header header{};
   kMagic.copy(header.magic, sizeof(header.magic));
-  header.version = source.num_targets > 0 ? kVersionWithTargets : kVersion;
+  header.version = source.has_masks         ? kVersionWithMasks
+                   : source.num_targets > 0 ? kVersionWithTargets
+                                            : kVersion;
   header.pixel_type = source.pixel_type;
   header.num_samples = count;
   header.channels = source.shape.channels;
@@ -212,6 +222,20 @@ void require_answers(const Dataset& dataset, const std::string& name) {
   }
 }
 
+/// The same of every pixel of every mask.
+void require_masks(const Dataset& dataset, const std::string& name) {
+  const auto require = [&](const auto& rows) {
+    for (size_t i = 0; i < rows.size(); ++i) {
+      for (const auto value : rows[i].subspan(dataset.shape.num_values())) {
+        if (is_class(value, dataset.num_classes)) continue;
+        throw_corrupt(name, fmt::format("sample {} has {} in its mask, but there are {} classes", i,
+                                        value, dataset.num_classes));
+      }
+    }
+  };
+  if (dataset.has_masks) std::visit(require, dataset.pixels);
+}
+
 }  // namespace
 
 BinaryHash& BinaryHash::update(std::string_view bytes) {
@@ -246,20 +270,23 @@ Dataset parse_binary_dataset(const SharedBytes& content, const std::string& name
   Dataset dataset{header.shape, header.num_classes, {}, {}, header.num_targets, {}};
   dataset.tokenizer = header.tokenizer;
   const std::string_view data = content.view.substr(sizeof(Header));
-  if (header.num_targets > 0) {
+  dataset.has_masks = header.has_masks;
+  if (header.has_masks) {
+    dataset.labels = std::vector<uint32_t>(header.num_samples);
+  } else if (header.num_targets > 0) {
     dataset.targets = rows_in<float>(data, header.num_samples, header.num_targets, content.owner);
   } else {
     dataset.labels = Labels(rows_in<uint32_t>(data, header.num_samples, 1, content.owner));
   }
-  const std::string_view pixels =
-      data.substr(header.num_samples * answer_bytes(header.num_targets));
-  const size_t image_size = header.shape.num_values();
+  const std::string_view pixels = data.substr(header.num_samples * answer_bytes(header));
+  const size_t row_size = values_of_row(header.shape, header.has_masks);
   if (header.pixel_type == PixelType::Float) {
-    dataset.pixels = rows_in<float>(pixels, header.num_samples, image_size, content.owner);
+    dataset.pixels = rows_in<float>(pixels, header.num_samples, row_size, content.owner);
   } else {
-    dataset.pixels = rows_in<uint8_t>(pixels, header.num_samples, image_size, content.owner);
+    dataset.pixels = rows_in<uint8_t>(pixels, header.num_samples, row_size, content.owner);
   }
   require_answers(dataset, name);
+  if (proof == Proof::Hash) require_masks(dataset, name);
   return dataset;
 }
 
@@ -283,7 +310,8 @@ SampleSource source_of(Dataset dataset) {
           },
           dataset.num_targets,
           std::move(targets),
-          std::move(dataset.tokenizer)};
+          std::move(dataset.tokenizer),
+          dataset.has_masks};
 }
 
 ChunkHashes read_chunk_hashes(std::string_view content, const std::string& name) {
@@ -297,7 +325,7 @@ ChunkHashes read_chunk_hashes(std::string_view content, const std::string& name)
   const std::string_view hashes = content.substr(content.size() - hash_bytes);
   const std::string_view of_chunks = hashes.substr(0, hash_bytes - kHashSize);
   const std::string_view head =
-      content.substr(0, sizeof(Header) + header.num_samples * answer_bytes(header.num_targets));
+      content.substr(0, sizeof(Header) + header.num_samples * answer_bytes(header));
   if (BinaryHash().update(head).update(of_chunks).hex() != hashes.substr(of_chunks.size())) {
     throw_corrupt(name,
                   "the SHA-256 of its labels and hashes does not hold: the file was damaged; "
@@ -317,8 +345,9 @@ BinaryHeader write_binary_dataset(const std::filesystem::path& path, const Sampl
   const Header header = header_for(source, count, chunk_bytes);
   const size_t row = source.num_targets;
   const std::string_view answers =
-      row > 0 ? bytes_of(std::span(source.targets).subspan(first * row, count * row))
-              : bytes_of(std::span(source.labels).subspan(first, count));
+      source.has_masks ? std::string_view()
+      : row > 0        ? bytes_of(std::span(source.targets).subspan(first * row, count * row))
+                       : bytes_of(std::span(source.labels).subspan(first, count));
   for (const std::string_view part : {bytes_of(header), answers}) {
     write(part);
     head.update(part);
@@ -338,9 +367,15 @@ BinaryHeader write_binary_dataset(const std::filesystem::path& path, const Sampl
   const std::string sha256 = whole.hex();
   file.replace(kHashOffset, sha256);
   file.publish();
-  return {source.pixel_type,  count,           source.shape,
-          source.num_classes, sha256,          header.chunk_samples,
-          source.num_targets, source.tokenizer};
+  return {source.pixel_type,
+          count,
+          source.shape,
+          source.num_classes,
+          sha256,
+          header.chunk_samples,
+          source.num_targets,
+          source.tokenizer,
+          source.has_masks};
 }
 
 BinaryHeader write_binary_dataset(const std::filesystem::path& file, const Dataset& dataset,
@@ -355,7 +390,9 @@ uint64_t binary_dataset_bytes(const SampleSource& source, size_t count) {
                              source.num_classes,
                              {},
                              chunk_samples(source, kChunkBytes),
-                             source.num_targets});
+                             source.num_targets,
+                             {},
+                             source.has_masks});
   if (!size) throw Error(Errc::InvalidInput, "so many samples fit into no file");
   return *size;
 }

@@ -27,6 +27,7 @@ struct BinaryHeader {
   uint32_t chunk_samples = 0;  ///< images that have a hash together; 0: version 1, without such
   uint32_t num_targets = 0;    ///< of each sample; 0: it has a label
   std::string tokenizer = {};  ///< Dataset::tokenizer
+  bool has_masks = false;      ///< behind each image; then samples have no labels
 
   bool operator==(const BinaryHeader&) const = default;
 };
@@ -46,8 +47,8 @@ class BinaryHash {
 };
 
 /// The images stay in `content`. Throws Error{Corrupt}, "`name`: reason", unless header, length
-/// and, if they are to be proven, hash agree, every label is below num_classes and every target is
-/// finite.
+/// and, if they are to be proven, hash and masks agree, every label is below num_classes and every
+/// target is finite.
 Dataset parse_binary_dataset(const SharedBytes& content, const std::string& name,
                              Proof proof = Proof::Hash);
 Dataset read_binary_dataset(const std::filesystem::path& file, Proof proof = Proof::Hash);
@@ -67,12 +68,13 @@ struct SampleSource {
   ImageShape shape;
   uint32_t num_classes = 0;
   PixelType pixel_type = PixelType::Byte;
-  std::vector<uint32_t> labels;  ///< (N), or none
-  /// The bytes of an image as the file has them, valid until the next call.
+  std::vector<uint32_t> labels;  ///< (N), or none; with masks all 0
+  /// The bytes of an image, and its mask, as the file has them, valid until the next call.
   std::function<std::string_view(size_t sample)> image;
   uint32_t num_targets = 0;         ///< T; 0: the samples have labels
   std::vector<float> targets = {};  ///< (N, T), or none
   std::string tokenizer = {};       ///< Dataset::tokenizer
+  bool has_masks = false;
 
   size_t size() const { return num_targets > 0 ? targets.size() / num_targets : labels.size(); }
 };

@@ -35,12 +35,13 @@ std::vector<fs::path> binary_files(const SplitFiles& found, const fs::path& fold
                                       folder.string() + " -o FOLDER");
 }
 
-size_t image_bytes(const BinaryHeader& header) {
-  return header.shape.num_values() * (header.pixel_type == PixelType::Float ? sizeof(float) : 1);
+size_t row_bytes(const BinaryHeader& header) {
+  return values_of_row(header.shape, header.has_masks) *
+         (header.pixel_type == PixelType::Float ? sizeof(float) : 1);
 }
 
 size_t chunk_bytes_of(const BinaryHeader& header) {
-  return image_bytes(header) * std::min<uint64_t>(header.chunk_samples, header.num_samples);
+  return row_bytes(header) * std::min<uint64_t>(header.chunk_samples, header.num_samples);
 }
 
 constexpr size_t kMostChunkBytes = std::numeric_limits<uint32_t>::max();
@@ -95,7 +96,7 @@ void ChunkedDataset::add(const fs::path& file, bool is_validation) {
   const Dataset part = parse_binary_dataset(content, file.string(), Proof::Structure);
   const size_t hash_bytes = hashes.of_chunks.size() + hashes.of_all.size();
   const size_t end = content.view.size() - hash_bytes,
-               begin = end - header.num_samples * image_bytes(header);
+               begin = end - header.num_samples * row_bytes(header);
   const size_t chunk = chunk_bytes_of(header);
   if (chunk > kMostChunkBytes) {
     throw Error(Errc::InvalidInput, file.string() + ": has parts of " + format_size(chunk) +

@@ -14,6 +14,11 @@ void require_shares(const Dataset& dataset, std::span<const float> shares) {
     throw Error(Errc::InvalidInput,
                 "with: 'sampling' is by classes, and the training data have targets");
   }
+  if (dataset.has_masks) {
+    throw Error(Errc::InvalidInput,
+                "with: 'sampling' is by the class of a sample, and the training data have a class "
+                "per pixel; 'class_weights' makes some count more");
+  }
   if (shares.empty() || shares.size() == dataset.num_classes) return;
   throw Error(Errc::InvalidInput, "with: 'sampling' has " + std::to_string(shares.size()) +
                                       " shares for the " + std::to_string(dataset.num_classes) +

@@ -26,6 +26,7 @@ Labels Labels::select(const Subset& part) const {
 Dataset Dataset::select(const Subset& part) const {
   Dataset chosen{shape, num_classes, {}, {}, num_targets, {}};
   chosen.tokenizer = tokenizer;
+  chosen.has_masks = has_masks;
   if (num_targets > 0) {
     chosen.targets = targets.select(part);
   } else {

@@ -20,6 +20,20 @@ struct ImageShape {
   bool operator==(const ImageShape&) const = default;
 };
 
+/// Of the row of a sample: those of its image, and of its mask, if it has one.
+constexpr size_t values_of_row(const ImageShape& shape, bool has_mask) {
+  return (size_t(shape.channels) + (has_mask ? 1 : 0)) * shape.height * shape.width;
+}
+
+/// In a mask: the pixel is of no class, and counts for nothing.
+constexpr uint32_t kNoClass = 255;
+
+/// A value of a mask that may be: a whole number below `num_classes`, or kNoClass.
+template <typename T>
+constexpr bool is_class(T value, uint32_t num_classes) {
+  return value == T(kNoClass) || (value >= 0 && value < T(num_classes) && T(int(value)) == value);
+}
+
 /// Images of one size, wherever each of them lies.
 template <typename T>
 using Images = Rows<T>;
@@ -53,18 +67,24 @@ class Labels {
 };
 
 /// A whole split: N images of one shape with their labels, each below num_classes; or, of data to
-/// learn numbers from, with T targets each. The rows of a table are images of (F, 1, 1).
+/// learn numbers from, with T targets each. The rows of a table are images of (F, 1, 1). Of data to
+/// learn masks from, the row of a sample is (C + 1, H, W): its image, then the class of each pixel,
+/// below num_classes or kNoClass.
 struct Dataset {
   ImageShape shape;
   uint32_t num_classes = 0;
   std::variant<Images<uint8_t>, Images<float>> pixels;  ///< (N)
-  Labels labels;                                        ///< (N), or none
+  Labels labels;                                        ///< (N), or none; with masks all 0
   uint32_t num_targets = 0;                             ///< T; 0: the samples have labels
   Rows<float> targets = {};                             ///< (N) rows of T, or none
   size_t num_validation = 0;   ///< of the last samples, which training only measures itself with
   std::string tokenizer = {};  ///< Vocabulary::id() of samples that are tokens; else empty
+  bool has_masks = false;
 
   size_t size() const { return num_targets > 0 ? targets.size() : labels.size(); }
+
+  /// Of the mask of a sample; 0: there are none.
+  size_t values_of_mask() const { return has_masks ? size_t(shape.height) * shape.width : 0; }
 
   /// Those samples of a whole split.
   Dataset select(const Subset& part) const;

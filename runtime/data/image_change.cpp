@@ -20,26 +20,27 @@ T to_pixel(float value) {
   }
 }
 
-/// One row of output from one row of input, `width` pixels each.
-template <typename T>
-void shift_row(const T* input, T* output, int width, int shift, bool flip) {
+/// One row of output from one row of input, `width` pixels each; `outside` where there is none.
+template <typename T, typename U>
+void shift_row(const T* input, U* output, int width, const ImageChange& change, U outside) {
   for (int x = 0; x < width; ++x) {
-    const int source = x + shift;
+    const int source = x + change.shift_x;
     const bool inside = source >= 0 && source < width;
-    output[x] = inside ? input[flip ? width - 1 - source : source] : T(0);
+    output[x] = inside ? U(input[change.flip ? width - 1 - source : source]) : outside;
   }
 }
 
-template <typename T>
-void shift(const ImageChange& change, const ImageShape& shape, const T* input, T* output) {
+template <typename T, typename U>
+void shift(const ImageChange& change, const ImageShape& shape, const T* input, U* output,
+           U outside) {
   const int height = int(shape.height), width = int(shape.width);
   for (uint32_t channel = 0; channel < shape.channels; ++channel) {
     for (int y = 0; y < height; ++y, output += width) {
       const int source = y + change.shift_y;
       if (source < 0 || source >= height) {
-        std::fill_n(output, width, T(0));
+        std::fill_n(output, width, outside);
       } else {
-        shift_row(input + size_t(source) * width, output, width, change.shift_x, change.flip);
+        shift_row(input + size_t(source) * width, output, width, change, outside);
       }
     }
     input += size_t(height) * width;
@@ -123,6 +124,22 @@ void warp(const ImageChange& change, const ImageShape& shape, const T* input, T*
   }
 }
 
+template <typename T>
+void warp_mask(const ImageChange& change, const ImageShape& shape, const T* input, float* output) {
+  const Warp warp(change, shape);
+  const auto nearest = [](const Place& place) {
+    return size_t(place.share < 0.5f ? place.first : place.second);
+  };
+  for (int y = 0; y < int(shape.height); ++y) {
+    for (int x = 0; x < int(shape.width); ++x, ++output) {
+      Place row, column;
+      *output = warp.find(y, x, row, column)
+                    ? float(input[nearest(row) * shape.width + nearest(column)])
+                    : float(kNoClass);
+    }
+  }
+}
+
 /// An image of one channel, or of red, green and blue.
 template <typename T>
 class Colors {
@@ -176,15 +193,28 @@ void change_colors(const ImageChange& change, const ImageShape& shape, T* image)
   if (change.saturation != 1) colors.change_saturation(change.saturation);
 }
 
+bool moves_whole_pixels(const ImageChange& change) {
+  return change.crop.height == 0 && change.angle == 0;
+}
+
 template <typename T>
 void change_image(const ImageChange& change, const ImageShape& shape, const T* input, T* output) {
-  const bool moves_whole_pixels = change.crop.height == 0 && change.angle == 0;
-  if (moves_whole_pixels) {
-    shift(change, shape, input, output);
+  if (moves_whole_pixels(change)) {
+    shift(change, shape, input, output, T(0));
   } else {
     warp(change, shape, input, output);
   }
   change_colors(change, shape, output);
+}
+
+template <typename T>
+void change_mask_of(const ImageChange& change, const ImageShape& shape, const T* input,
+                    float* output) {
+  if (moves_whole_pixels(change)) {
+    shift(change, {1, shape.height, shape.width}, input, output, float(kNoClass));
+  } else {
+    warp_mask(change, shape, input, output);
+  }
 }
 
 }  // namespace
@@ -197,6 +227,16 @@ void apply_change(const ImageChange& change, const ImageShape& shape, const uint
 void apply_change(const ImageChange& change, const ImageShape& shape, const float* input,
                   float* output) {
   change_image(change, shape, input, output);
+}
+
+void change_mask(const ImageChange& change, const ImageShape& shape, const uint8_t* input,
+                 float* output) {
+  change_mask_of(change, shape, input, output);
+}
+
+void change_mask(const ImageChange& change, const ImageShape& shape, const float* input,
+                 float* output) {
+  change_mask_of(change, shape, input, output);
 }
 
 void cut_out(const Hole& hole, const ImageShape& shape, float* image) {

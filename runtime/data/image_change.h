@@ -46,6 +46,14 @@ void apply_change(const ImageChange& change, const ImageShape& shape, const uint
 void apply_change(const ImageChange& change, const ImageShape& shape, const float* input,
                   float* output);
 
+/// Writes the mask (H, W) of an image that becomes what apply_change() and cut_out() make of it: of
+/// each pixel the class that is nearest to the place it is read from, and kNoClass where that is
+/// outside. Colours and holes change no class.
+void change_mask(const ImageChange& change, const ImageShape& shape, const uint8_t* input,
+                 float* output);
+void change_mask(const ImageChange& change, const ImageShape& shape, const float* input,
+                 float* output);
+
 /// Makes 0, the mean of normalised images, of what is in the hole of one (C, H, W).
 void cut_out(const Hole& hole, const ImageShape& shape, float* image);
 

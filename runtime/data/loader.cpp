@@ -1,5 +1,7 @@
 #include "runtime/data/loader.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <condition_variable>
 #include <exception>
@@ -82,7 +84,8 @@ class BatchMaker {
         } else {
           labels[k] = label_of(samples[k]);
         }
-        write_sample(position.epoch, samples[k], images + k * dataset_.shape.num_values());
+        write_sample(position.epoch, samples[k], images + k * dataset_.shape.num_values(),
+                     targets + k * row);
       }
       if (mixes()) {
         mix(options_.augmentation, dataset_.shape, options_.seed, position.epoch,
@@ -109,7 +112,10 @@ class BatchMaker {
   bool mixes() const { return options_.augmentation.mixes(); }
 
   /// Of each sample.
-  size_t num_targets() const { return mixes() ? options_.num_classes : dataset_.num_targets; }
+  size_t num_targets() const {
+    if (dataset_.has_masks) return dataset_.values_of_mask();
+    return mixes() ? options_.num_classes : dataset_.num_targets;
+  }
 
   size_t leaf_stride() const {
     return whole_lines(options_.division.largest_leaf() * dataset_.shape.num_values());
@@ -128,11 +134,28 @@ class BatchMaker {
                     " has label " + std::to_string(label));
   }
 
-  void write_sample(uint64_t epoch, uint32_t sample, float* image) {
+  /// \param mask  of it, where samples have one
+  void write_sample(uint64_t epoch, uint32_t sample, float* image, float* mask) {
+    const ImageChange change =
+        draw_change(options_.augmentation, dataset_.shape, options_.seed, epoch, sample);
     const auto write = [&](const auto& pixels) {
-      write_image(find(pixels[sample].data()), epoch, sample, image);
+      const auto* const row = find(pixels[sample].data());
+      write_image(row, change, image);
+      if (!dataset_.has_masks) return;
+      change_mask(change, dataset_.shape, row + dataset_.shape.num_values(), mask);
+      require_classes(sample, {mask, dataset_.values_of_mask()});
     };
     std::visit(write, dataset_.pixels);
+  }
+
+  void require_classes(uint32_t sample, std::span<const float> mask) const {
+    for (const float value : mask) {
+      if (is_class(value, dataset_.num_classes)) continue;
+      throw Error(Errc::Corrupt,
+                  fmt::format("sample {} has {} in its mask, and the data has {} classes; pack it "
+                              "again: dlflow data pack",
+                              sample, value, dataset_.num_classes));
+    }
   }
 
   template <typename T>
@@ -152,9 +175,7 @@ class BatchMaker {
   }
 
   template <typename T>
-  void write_image(const T* pixels, uint64_t epoch, uint32_t sample, float* output) {
-    const ImageChange change =
-        draw_change(options_.augmentation, dataset_.shape, options_.seed, epoch, sample);
+  void write_image(const T* pixels, const ImageChange& change, float* output) {
     if (change == ImageChange{}) {
       return normalize(options_.normalization, dataset_.shape, pixels, output);
     }

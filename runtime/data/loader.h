@@ -50,7 +50,8 @@ struct Leaf {
   std::span<const uint32_t> labels;        ///< (count); 0 where the samples have targets
   std::span<const uint32_t> samples = {};  ///< (count), their numbers in the data set
   uint64_t epoch = 0;
-  std::span<const float> targets = {};  ///< (count, T), or (count, classes) if mixed, or none
+  /// (count, T), or (count, classes) if mixed, or masks (count, H * W), or none
+  std::span<const float> targets = {};
 
   size_t count() const { return labels.size(); }  ///< 0 if the batch has fewer samples than leaves
 };

@@ -83,8 +83,10 @@ ShardIndex read_shard_index(const fs::path& file) {
 
 void append_shard(Dataset& whole, const Dataset& part, const fs::path& part_file) {
   if (part.shape != whole.shape || part.num_classes != whole.num_classes ||
-      part.pixels.index() != whole.pixels.index() || part.num_targets != whole.num_targets) {
-    throw_corrupt_shard(part_file, "has other images, classes or targets than the data before it");
+      part.pixels.index() != whole.pixels.index() || part.num_targets != whole.num_targets ||
+      part.has_masks != whole.has_masks) {
+    throw_corrupt_shard(part_file,
+                        "has other images, classes, masks or targets than the data before it");
   }
   if (part.tokenizer != whole.tokenizer) {
     throw_corrupt_shard(part_file, "has tokens of another tokenizer than the data before it");

@@ -11,6 +11,30 @@ namespace {
   throw Error(Errc::InvalidInput, "model '" + model.name + "' " + reason);
 }
 
+static_assert(kNoClass == kIgnoredClass);
+
+/// A class per pixel is what the loss wants and `dataset` has, or neither; a loss that looks at the
+/// input alone takes any data.
+void require_masks(const Model& model, const Dataset& dataset, const std::string& name) {
+  const std::string loss = "has 'loss: " + runtime::name(model.loss) + "'";
+  if (!has_masks(model.loss)) {
+    const bool takes_any =
+        model.loss == LossKind::Reconstruction || model.loss == LossKind::NextToken;
+    if (!dataset.has_masks || takes_any) return;
+    refuse_data(model, loss + ", and " + name +
+                           " has a class per pixel; write 'loss: pixel_cross_entropy', 'dice' or "
+                           "'pixel_cross_entropy_and_dice'");
+  }
+  if (!dataset.has_masks) {
+    refuse_data(model, loss + ", which wants a class per pixel, and " + name + " has " +
+                           (dataset.num_targets > 0 ? "targets" : "labels") +
+                           "; pack it with masks (dlflow data pack --help)");
+  }
+  if (dataset.num_classes <= uint32_t(model.num_classes())) return;
+  refuse_data(model, "knows " + std::to_string(model.num_classes()) + " classes, " + name +
+                         " has masks of " + std::to_string(dataset.num_classes));
+}
+
 /// The samples of `dataset` have targets, or labels, as the loss wants them.
 void require_answers(const Model& model, const Dataset& dataset, const std::string& name) {
   const std::string loss = "has 'loss: " + runtime::name(model.loss) + "'";
@@ -83,6 +107,8 @@ void require_tokens(const Model& model, const Dataset& dataset, const std::strin
 void require_fit(const Model& model, const Dataset& dataset, const std::string& name) {
   require_shape(model, dataset, name);
   require_tokens(model, dataset, name);
+  require_masks(model, dataset, name);
+  if (has_masks(model.loss)) return;
   require_answers(model, dataset, name);
   if (model.loss == LossKind::SoftmaxCrossEntropy) require_classes(model, dataset, name);
 }

@@ -10,8 +10,8 @@
 namespace dlflow::runtime {
 
 /// Throws Error{InvalidInput} unless the samples of `dataset` have the shape that `model` takes,
-/// and the targets that its loss wants, or labels among its classes; `name` is the dataset's, for
-/// the message. Reads no images.
+/// and the targets or masks that its loss wants, or labels among its classes; `name` is the
+/// dataset's, for the message. Reads no images.
 void require_fit(const Model& model, const Dataset& dataset, const std::string& name);
 
 /// Throws Error{InvalidInput} if nothing is left to train on when `validation` of `num_samples` are

@@ -5,12 +5,14 @@
 #include <algorithm>
 #include <charconv>
 #include <cstring>
+#include <functional>
 #include <limits>
 #include <optional>
 #include <string_view>
 
 #include "base/error.h"
 #include "base/text.h"
+#include "runtime/import/mask.h"
 
 namespace dlflow::runtime {
 namespace {
@@ -131,7 +133,9 @@ std::vector<float> read_numbers(const NpyArray& array, const std::string& name) 
 /// Labels (N) of integers, else targets (N) or (N, T).
 void read_answers(const NpyArray& array, const std::string& name, Dataset& dataset) {
   if (array.shape.empty() || array.shape.size() > 2) {
-    refuse_npy(name, "has neither the shape of labels, (N), nor of targets, (N) or (N, T)");
+    refuse_npy(name,
+               "has neither the shape of labels, (N), nor of targets, (N) or (N, T), nor of masks, "
+               "(N, H, W)");
   }
   if (array.shape.size() == 1 && array.type[1] != 'f') {
     std::vector<uint32_t> labels = read_labels(array, name);
@@ -178,6 +182,61 @@ Images<T> images_of(const NpyArray& array, size_t image_size) {
   return Images<T>(std::move(values), image_size);
 }
 
+[[noreturn]] void refuse_pixels(const NpyArray& pixels, const std::string& name) {
+  refuse_npy(name, "has values of type " + pixels.type +
+                       "; write images.astype('uint8') or images.astype('float32')");
+}
+
+/// The classes of all pixels, or kNoClass.
+struct MaskArray {
+  std::vector<uint8_t> values;
+  uint32_t num_classes = 1;
+};
+
+MaskArray read_masks(const NpyArray& array, const std::string& name,
+                     std::optional<int64_t> ignored) {
+  if (array.type[1] == 'f') {
+    refuse_npy(name, "has floats; the numbers of classes in masks are integers");
+  }
+  MaskArray masks;
+  const std::vector<float> numbers = read_numbers(array, name);  // exact as far as classes go
+  for (const float number : numbers) {
+    const auto value = class_of(int64_t(number), ignored);
+    if (!value) {
+      const auto sample =
+          masks.values.size() / std::max<size_t>(array.shape[1] * array.shape[2], 1);
+      refuse_npy(name, fmt::format("sample {} has the value {}, and classes are 0 to {}; --ignore "
+                                   "{} leaves such pixels out",
+                                   sample, int64_t(number), kNoClass - 1, int64_t(number)));
+    }
+    masks.values.push_back(*value);
+    if (*value != kNoClass) {
+      masks.num_classes = std::max<uint32_t>(masks.num_classes, *value + 1u);
+    }
+  }
+  return masks;
+}
+
+/// "(10, 28, 28)"
+std::string shape_text(const std::vector<uint64_t>& shape) {
+  std::string text;
+  for (const uint64_t size : shape) text += (text.empty() ? "(" : ", ") + std::to_string(size);
+  return text + ")";
+}
+
+/// The row of each sample: its image, then its mask.
+template <typename T>
+std::function<std::string_view(size_t)> joined(Images<T> images, std::vector<uint8_t> masks) {
+  const size_t mask = images.size() > 0 ? masks.size() / images.size() : 0;
+  return [images = std::move(images), masks = std::move(masks), mask,
+          row = std::vector<T>()](size_t sample) mutable -> std::string_view {
+    row.assign(images[sample].begin(), images[sample].end());
+    const auto first = masks.begin() + std::ptrdiff_t(sample * mask);
+    row.insert(row.end(), first, first + std::ptrdiff_t(mask));
+    return {reinterpret_cast<const char*>(row.data()), row.size() * sizeof(T)};
+  };
+}
+
 }  // namespace
 
 NpyArray parse_npy(const SharedBytes& content, const std::string& name) {
@@ -201,6 +260,40 @@ NpyArray parse_npy(const SharedBytes& content, const std::string& name) {
   return array;
 }
 
+bool has_npy_masks(const std::filesystem::path& file) {
+  return file.extension() == ".npy" && parse_npy(map_file(file), file.string()).shape.size() == 3;
+}
+
+SampleSource read_npy_masks(const std::filesystem::path& images, const std::filesystem::path& masks,
+                            std::optional<int64_t> ignored) {
+  const NpyArray pixels = parse_npy(map_file(images), images.string());
+  const NpyArray wanted = parse_npy(map_file(masks), masks.string());
+  if (pixels.shape.size() == 2) {
+    refuse_npy(images.string(), "is a table, (N, F), which has no masks");
+  }
+  SampleSource source;
+  source.shape = image_shape(pixels.shape, images.string());
+  const std::vector<uint64_t> fitting = {pixels.shape[0], source.shape.height, source.shape.width};
+  if (wanted.shape != fitting) {
+    refuse_npy(masks.string(), "has the shape " + shape_text(wanted.shape) +
+                                   ", and masks of these images " + shape_text(fitting));
+  }
+  source.has_masks = true;
+  source.labels.resize(pixels.shape[0]);
+  MaskArray classes = read_masks(wanted, masks.string(), ignored);
+  source.num_classes = classes.num_classes;
+  const size_t values = source.shape.num_values();
+  if (pixels.type == "|u1") {
+    source.image = joined(images_of<uint8_t>(pixels, values), std::move(classes.values));
+  } else if (pixels.type == "<f4") {
+    source.pixel_type = PixelType::Float;
+    source.image = joined(images_of<float>(pixels, values), std::move(classes.values));
+  } else {
+    refuse_pixels(pixels, images.string());
+  }
+  return source;
+}
+
 Dataset read_npy_pair(const std::filesystem::path& images, const std::filesystem::path& answers) {
   const NpyArray pixels = parse_npy(map_file(images), images.string());
   const NpyArray wanted = parse_npy(map_file(answers), answers.string());
@@ -221,8 +314,7 @@ Dataset read_npy_pair(const std::filesystem::path& images, const std::filesystem
     dataset.pixels =
         Images<float>(read_numbers(pixels, images.string()), dataset.shape.num_values());
   } else {
-    refuse_npy(images.string(), "has values of type " + pixels.type +
-                                    "; write images.astype('uint8') or images.astype('float32')");
+    refuse_pixels(pixels, images.string());
   }
   return dataset;
 }

@@ -2,10 +2,12 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/shared_bytes.h"
+#include "runtime/data/binary_dataset.h"
 #include "runtime/data/dataset.h"
 
 /// NumPy's .npy files. Source: numpy.lib.format, "Format Version 1.0" to "3.0".
@@ -26,5 +28,14 @@ NpyArray parse_npy(const SharedBytes& content, const std::string& name);
 /// there are as many classes as the largest plus one; or with targets, (N) floats or (N, T) of any
 /// numbers. Throws Error.
 Dataset read_npy_pair(const std::filesystem::path& images, const std::filesystem::path& answers);
+
+/// Whether it is an array of three dimensions, as masks (N, H, W) are.
+bool has_npy_masks(const std::filesystem::path& file);
+
+/// Images (N, H, W) or (N, C, H, W) of uint8 or float32, which stay in their file, and their masks,
+/// (N, H, W) of any integers: classes, of which there are as many as the largest plus one, or
+/// `ignored` or 255. Throws Error.
+SampleSource read_npy_masks(const std::filesystem::path& images, const std::filesystem::path& masks,
+                            std::optional<int64_t> ignored);
 
 }  // namespace dlflow::runtime

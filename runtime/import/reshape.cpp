@@ -140,17 +140,21 @@ PictureSize parse_picture_size(const std::string& text, const std::string& optio
                           option, text, kMaxPictureSide));
 }
 
+std::optional<PictureSize> size_after_resizing(const ImageShape& shape,
+                                               const Reshaping& reshaping) {
+  if (!reshaping.shorter_side && !reshaping.size) return std::nullopt;
+  const PictureSize to =
+      reshaping.size ? *reshaping.size : with_shorter_side(shape, *reshaping.shorter_side);
+  if (to == PictureSize{shape.width, shape.height}) return std::nullopt;
+  return to;
+}
+
 Picture reshape(Picture picture, const Reshaping& reshaping, const std::string& name) {
-  if (reshaping.shorter_side || reshaping.size) {
-    const PictureSize to = reshaping.size
-                               ? *reshaping.size
-                               : with_shorter_side(picture.shape, *reshaping.shorter_side);
-    require_picture_size({picture.shape.channels, to.height, to.width}, name);
-    if (to != PictureSize{picture.shape.width, picture.shape.height}) {
-      apply(picture, to, [](const auto& values, const ImageShape& from, PictureSize size) {
-        return resized(values, from, size);
-      });
-    }
+  if (const auto to = size_after_resizing(picture.shape, reshaping)) {
+    require_picture_size({picture.shape.channels, to->height, to->width}, name);
+    apply(picture, *to, [](const auto& values, const ImageShape& from, PictureSize size) {
+      return resized(values, from, size);
+    });
   }
   if (reshaping.crop) {
     const PictureSize to = *reshaping.crop;

@@ -28,6 +28,9 @@ struct Reshaping {
   bool given() const { return shorter_side || size || crop; }
 };
 
+/// The size to which pictures of `shape` are resized, if it is another one.
+std::optional<PictureSize> size_after_resizing(const ImageShape& shape, const Reshaping& reshaping);
+
 /// Resizes by the triangle filter, which covers all pixels that become one: as Pillow's BILINEAR
 /// and PyTorch's `interpolate(mode="bilinear", antialias=True)`.
 /// Throws Error{Corrupt}, "`name`: reason", if the picture is smaller than what is to be cut out.

@@ -11,6 +11,7 @@
 #include "base/file.h"
 #include "runtime/data/idx.h"
 #include "runtime/data/split_files.h"
+#include "runtime/import/masked_pictures.h"
 #include "runtime/import/npy.h"
 #include "runtime/import/picture.h"
 
@@ -139,14 +140,15 @@ ImportedSplit open_pictures(const fs::path& folder, const Reshaping& reshaping) 
 [[noreturn]] void refuse_reshaping(const fs::path& source) {
   throw Error(Errc::InvalidInput,
               "--resize and --crop change pictures in folders, one for each "
-              "class; " +
+              "class, or one of pictures and one of masks; " +
                   source.string() + " has none");
 }
 
-ImportedSplit open_folder(const fs::path& folder, Split split, const Reshaping& reshaping) {
+ImportedSplit open_folder(const fs::path& folder, Split split, const ImportOptions& options) {
   const auto found = find_split(folder, split);
-  if (!found) return open_pictures(folder, reshaping);
-  if (reshaping.given()) refuse_reshaping(folder);
+  if (!found && has_masked_pictures(folder)) return open_masked_pictures(folder, options);
+  if (!found) return open_pictures(folder, options.reshaping);
+  if (options.reshaping.given()) refuse_reshaping(folder);
   if (found->format != SplitFiles::Format::Idx)
     return {source_of(read_split(*found, Proof::Hash)), {}, {}, {}};
   return {source_of(read_idx(found->files[0], found->files[1])), {}, {}, {}};
@@ -177,10 +179,8 @@ ImportedSplit not_empty(ImportedSplit split, const fs::path& source) {
                   (is_table(source) ? ": there are no rows in it" : ": there are no images in it"));
 }
 
-}  // namespace
-
-ImportedSplit open_source(const fs::path& source, const fs::path& labels, Split split,
-                          const ImportOptions& options) {
+ImportedSplit open_any_source(const fs::path& source, const fs::path& labels, Split split,
+                              const ImportOptions& options) {
   if (!fs::exists(source)) {
     throw Error(Errc::NotFound, source.string() + ": there is no such file or folder");
   }
@@ -198,7 +198,7 @@ ImportedSplit open_source(const fs::path& source, const fs::path& labels, Split 
                     source.string() + " is none");
   }
   if (fs::is_directory(source)) {
-    if (labels.empty()) return not_empty(open_folder(source, split, options.reshaping), source);
+    if (labels.empty()) return not_empty(open_folder(source, split, options), source);
     throw Error(Errc::InvalidInput, source.string() + " is a folder, which needs no labels");
   }
   if (is_archive(source) || is_archive(labels)) {
@@ -214,9 +214,23 @@ ImportedSplit open_source(const fs::path& source, const fs::path& labels, Split 
                                         "? Name their file behind it: dlflow data pack " +
                                         source.string() + " LABELS");
   }
+  if (is_npy(source) && has_npy_masks(labels)) {
+    return not_empty({read_npy_masks(source, labels, options.ignored), {}, {}, {}}, source);
+  }
   if (is_npy(source))
     return not_empty({source_of(read_npy_pair(source, labels)), {}, {}, {}}, source);
   return not_empty({source_of(read_idx(source, labels)), {}, {}, {}}, source);
+}
+
+}  // namespace
+
+ImportedSplit open_source(const fs::path& source, const fs::path& labels, Split split,
+                          const ImportOptions& options) {
+  ImportedSplit imported = open_any_source(source, labels, split, options);
+  if (!options.ignored || imported.source.has_masks) return imported;
+  throw Error(Errc::InvalidInput, "--ignore is a value of masks; " + source.string() +
+                                      " has none: neither folders 'images' and 'masks', nor an "
+                                      ".npy array of masks, (N, H, W), behind that of images");
 }
 
 }  // namespace dlflow::runtime

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,16 +21,18 @@ struct ImportedSplit {
 
 /// Options that sources of one kind have.
 struct ImportOptions {
-  TableColumns columns;  ///< of tables
-  Reshaping reshaping;   ///< of pictures
+  TableColumns columns;                 ///< of tables
+  Reshaping reshaping;                  ///< of pictures
+  std::optional<int64_t> ignored = {};  ///< of masks: a value that is no class, as 255 is
 };
 
 /// Opens, by what it finds:
 ///  - a folder that training could read, IDX files that are still compressed included: its `split`;
 ///  - a folder of folders: one class each, of pictures, all in the order of their names, which are
 ///    reshaped as asked;
+///  - a folder with `images` and `masks`: masked_pictures.h;
 ///  - a .csv or .tsv file, of which the columns say what is to be learnt;
-///  - two files, images or rows, and `labels` or targets: .npy arrays, or IDX.
+///  - two files, images or rows, and `labels`, targets or masks: .npy arrays, or IDX.
 /// Of pictures, only the first good one is read before it is asked for. Throws Error: NotFound,
 /// InvalidInput or Corrupt, naming the file and what to do.
 ImportedSplit open_source(const std::filesystem::path& source, const std::filesystem::path& labels,

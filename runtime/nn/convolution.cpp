@@ -87,16 +87,7 @@ class Convolution : public Operation {
 
   void prepare_backward(const Builder& builder) override {
     dy_ = GradientSum(builder, y_, relu_);
-    builder.read(x_.data);
-    weights_backward_ = dnnl::convolution_backward_weights(*weights_descriptor_);
-    weights_arguments_ = {
-        {DNNL_ARG_SRC, x_.data},
-        {DNNL_ARG_DIFF_DST, dy_.sum()},
-        {DNNL_ARG_DIFF_WEIGHTS,
-         parameters_.gradient(weight_index_, weights_descriptor_->diff_weights_desc())}};
-    if (layer_.bias) {
-      weights_arguments_[DNNL_ARG_DIFF_BIAS] = parameters_.gradient(bias_index_, bias_);
-    }
+    if (trains()) prepare_weights_backward(builder);
     if (!x_.needs_gradient) return;
     const memory dx = builder.make(x_.desc());
     x_.gradients.push_back(dx);
@@ -109,8 +100,10 @@ class Convolution : public Operation {
 
   void backward(dnnl::stream& stream) override {
     dy_.run();
-    weights_backward_.execute(stream, weights_arguments_);
-    parameters_.finish_gradient(stream, weight_index_);
+    if (trains()) {
+      weights_backward_.execute(stream, weights_arguments_);
+      parameters_.finish_gradient(stream, weight_index_);
+    }
     if (x_.needs_gradient) data_backward_.execute(stream, data_arguments_);
   }
 
@@ -120,6 +113,23 @@ class Convolution : public Operation {
   }
 
  private:
+  /// A frozen layer passes gradients on alone.
+  bool trains() const {
+    return parameters_.trains(weight_index_) || (layer_.bias && parameters_.trains(bias_index_));
+  }
+
+  void prepare_weights_backward(const Builder& builder) {
+    builder.read(x_.data);
+    weights_backward_ = dnnl::convolution_backward_weights(*weights_descriptor_);
+    weights_arguments_ = {
+        {DNNL_ARG_SRC, x_.data},
+        {DNNL_ARG_DIFF_DST, dy_.sum()},
+        {DNNL_ARG_DIFF_WEIGHTS,
+         parameters_.gradient(weight_index_, weights_descriptor_->diff_weights_desc())}};
+    if (!layer_.bias) return;
+    weights_arguments_[DNNL_ARG_DIFF_BIAS] = parameters_.gradient(bias_index_, bias_);
+  }
+
   /// All three passes with one algorithm; leaves no descriptor if it cannot do one of them.
   void build(const Builder& builder, algorithm how, const memory::desc& y) {
     const memory::desc x = x_.desc();

@@ -45,24 +45,14 @@ class Linear : public Operation {
       parameters_.prefer(bias_index_, bias_);
       forward_arguments_[DNNL_ARG_BIAS] = parameters_.weight(bias_index_, bias_);
     }
-    const bool trains_bias = layer.bias && parameters_.trains(bias_index_);
-    y_.needs_gradient = x_.needs_gradient || parameters_.trains(weight_index_) || trains_bias;
+    y_.needs_gradient = x_.needs_gradient || trains();
   }
 
   void forward(dnnl::stream& stream) override { forward_.execute(stream, forward_arguments_); }
 
   void prepare_backward(const Builder& builder) override {
     dy_ = GradientSum(builder, y_, relu_);
-    builder.read(x_.data);
-    weights_backward_ = dnnl::inner_product_backward_weights(weights_descriptor_);
-    weights_arguments_ = {
-        {DNNL_ARG_SRC, x_.data},
-        {DNNL_ARG_DIFF_DST, dy_.sum()},
-        {DNNL_ARG_DIFF_WEIGHTS,
-         parameters_.gradient(weight_index_, weights_descriptor_.diff_weights_desc())}};
-    if (layer_.bias) {
-      weights_arguments_[DNNL_ARG_DIFF_BIAS] = parameters_.gradient(bias_index_, bias_);
-    }
+    if (trains()) prepare_weights_backward(builder);
     if (x_.needs_gradient) prepare_data_backward(builder);
   }
 
@@ -70,7 +60,7 @@ class Linear : public Operation {
     dy_.run();
     if (products_ != nullptr) {
       leave_product();
-    } else {
+    } else if (trains()) {
       weights_backward_.execute(stream, weights_arguments_);
       parameters_.finish_gradient(stream, weight_index_);
     }
@@ -105,6 +95,23 @@ class Linear : public Operation {
   }
 
  private:
+  /// A frozen layer passes gradients on alone.
+  bool trains() const {
+    return parameters_.trains(weight_index_) || (layer_.bias && parameters_.trains(bias_index_));
+  }
+
+  void prepare_weights_backward(const Builder& builder) {
+    builder.read(x_.data);
+    weights_backward_ = dnnl::inner_product_backward_weights(weights_descriptor_);
+    weights_arguments_ = {
+        {DNNL_ARG_SRC, x_.data},
+        {DNNL_ARG_DIFF_DST, dy_.sum()},
+        {DNNL_ARG_DIFF_WEIGHTS,
+         parameters_.gradient(weight_index_, weights_descriptor_.diff_weights_desc())}};
+    if (!layer_.bias) return;
+    weights_arguments_[DNNL_ARG_DIFF_BIAS] = parameters_.gradient(bias_index_, bias_);
+  }
+
   void leave_product() {
     const auto* x = static_cast<const float*>(x_.data.get_data_handle());
     const auto* dy = static_cast<const float*>(dy_.sum().get_data_handle());

@@ -14,15 +14,21 @@ Loss::Loss(const Model& model, int64_t batch)
       batch_(batch),
       length_(model.loss == LossKind::NextToken ? model.input[0] : 1),
       classes_(model.num_classes()),
+      pixels_(has_masks(model.loss) ? model.num_scores() / classes_ : 1),
       ignored_(model.ignored_token) {}
 
 void Loss::bind(std::span<const float> input, std::span<const uint32_t> labels,
                 std::span<const float> targets) {
   input_ = input;
   labels_ = labels;
-  compared_ = targets;
-  const bool needs_targets = has_targets(kind_) || !targets.empty();
-  DLFLOW_CHECK(!needs_targets || int64_t(targets.size()) == batch_ * classes_);
+  const bool may_have_shares = kind_ == LossKind::SoftmaxCrossEntropy && !targets.empty();
+  if (has_masks(kind_)) {
+    DLFLOW_CHECK(int64_t(targets.size()) == batch_ * pixels_);
+    compared_ = targets;
+  } else if (has_targets(kind_) || may_have_shares) {
+    DLFLOW_CHECK(int64_t(targets.size()) == batch_ * classes_);
+    compared_ = targets;
+  }
   if (kind_ == LossKind::NextToken) find_targets(input);
 }
 
@@ -49,6 +55,11 @@ void Loss::find_targets(std::span<const float> tokens) {
   }
 }
 
+PixelLoss Loss::pixel_loss() const {
+  return {kind_ != LossKind::Dice, kind_ != LossKind::PixelCrossEntropy, smoothing_,
+          class_weights_};
+}
+
 BatchResult Loss::measure(std::span<const float> scores, std::span<float> probabilities) const {
   if (kind_ == LossKind::SoftmaxCrossEntropy) {
     const LossSums sums =
@@ -65,6 +76,11 @@ BatchResult Loss::measure(std::span<const float> scores, std::span<float> probab
       sum += double(probabilities[i]) * double(probabilities[i]);
     }
     return {sum * double(batch_) / double(scores.size()), 0, 0, 0};
+  }
+  if (has_masks(kind_)) {
+    const MaskSums sums = measure_pixels(pixel_loss(), {scores.data(), batch_, classes_, pixels_},
+                                         compared_.data(), probabilities.data());
+    return {sums.loss, sums.num_correct, sums.num_counted, 0};
   }
   if (has_targets(kind_)) {
     const TargetSums sums = target_loss(kind_, scores, compared_, classes_, probabilities);
@@ -94,6 +110,10 @@ void Loss::gradient(std::span<const float> probabilities, float scale,
     const float factor = 2 * scale * float(batch_) / float(gradient.size());
     for (size_t i = 0; i < gradient.size(); ++i) gradient[i] = factor * probabilities[i];
     return;
+  }
+  if (has_masks(kind_)) {
+    return pixel_loss_backward(pixel_loss(), {probabilities.data(), batch_, classes_, pixels_},
+                               compared_.data(), scale, gradient.data());
   }
   if (has_targets(kind_)) {
     return target_loss_backward(kind_, probabilities, scale / float(classes_), gradient);

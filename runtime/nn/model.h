@@ -86,10 +86,21 @@ enum class LossKind {
   AbsoluteError,
   Huber,               ///< half the square of a difference up to 1, beyond it grows linearly
   BinaryCrossEntropy,  ///< targets are 0 or 1: scores are the logits of 1
+  PixelCrossEntropy,   ///< the class of each pixel: scores are (classes,H,W)
+  Dice,
+  PixelCrossEntropyAndDice,  ///< the sum of both
 };
 
 /// It compares scores with the targets of a sample.
-constexpr bool has_targets(LossKind loss) { return loss >= LossKind::MeanSquaredError; }
+constexpr bool has_targets(LossKind loss) {
+  return loss >= LossKind::MeanSquaredError && loss <= LossKind::BinaryCrossEntropy;
+}
+
+/// It compares scores with a mask, the class of each pixel of a sample.
+constexpr bool has_masks(LossKind loss) { return loss >= LossKind::PixelCrossEntropy; }
+
+/// In masks: this pixel counts for nothing.
+constexpr uint32_t kIgnoredClass = 255;
 
 /// As it is written in YAML: "mse", "next_token", …
 std::string name(LossKind loss);
@@ -106,7 +117,10 @@ struct Model {
   std::string text;  ///< the YAML it was read from; a checkpoint carries it
 
   /// Or targets, of a loss that has them.
-  int64_t num_classes() const { return layers.back().shape.back(); }
+  int64_t num_classes() const {
+    const TensorShape& scores = layers.back().shape;
+    return has_masks(loss) ? scores.front() : scores.back();
+  }
 
   /// Of the result of one sample.
   int64_t num_scores() const {

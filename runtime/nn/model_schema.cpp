@@ -86,7 +86,8 @@ std::string model_schema() {
       {"blocks", {{"type", "object"}, {"additionalProperties", layers}}},
       {"loss",
        {{"enum",
-         {"softmax_cross_entropy", "next_token", "reconstruction", "mse", "l1", "huber", "bce"}}}},
+         {"softmax_cross_entropy", "next_token", "reconstruction", "mse", "l1", "huber", "bce",
+          "pixel_cross_entropy", "dice", "pixel_cross_entropy_and_dice"}}}},
       {"init", {{"enum", {"pytorch", "he", "xavier"}}}},
       {"ignored_token", {{"type", "integer"}, {"minimum", 0}}}};
   schema["$defs"]["layer"] = entry_schema();

@@ -29,7 +29,10 @@ constexpr std::pair<LossKind, const char*> kLosses[] = {
     {LossKind::MeanSquaredError, "mse"},
     {LossKind::AbsoluteError, "l1"},
     {LossKind::Huber, "huber"},
-    {LossKind::BinaryCrossEntropy, "bce"}};
+    {LossKind::BinaryCrossEntropy, "bce"},
+    {LossKind::PixelCrossEntropy, "pixel_cross_entropy"},
+    {LossKind::Dice, "dice"},
+    {LossKind::PixelCrossEntropyAndDice, "pixel_cross_entropy_and_dice"}};
 
 /// `- conv2d: {...}`, `- relu` or `- BLOCK: {...}`: a word and its attributes.
 struct Entry {
@@ -482,6 +485,7 @@ class Parser {
                         "' the last layer gives one number per target, (B,F); '" + last.name +
                         "' gives " + to_string(last.shape));
     }
+    if (has_masks(model_.loss)) return check_pixel_scores(last);
     const bool tokens = model_.loss == LossKind::NextToken;
     const bool fits = tokens ? last.shape.size() == 2 && model_.input == TensorShape{last.shape[0]}
                              : last.shape.size() == 1;
@@ -497,6 +501,19 @@ class Parser {
              "'loss: next_token' wants a network that begins with an embedding of its input, of "
              "two tokens or more");
     }
+  }
+
+  void check_pixel_scores(const Layer& last) {
+    const TensorShape &scores = last.shape, &input = model_.input;
+    const bool fits =
+        scores.size() == 3 && input.size() == 3 && scores[1] == input[1] && scores[2] == input[2];
+    if (fits && scores[0] >= 2 && scores[0] <= int64_t(kIgnoredClass)) return;
+    report(last.line, last.column,
+           "with 'loss: " + name(model_.loss) +
+               "' the last layer gives one score per class and pixel of the input, "
+               "(B,classes,H,W), of 2 to " +
+               std::to_string(kIgnoredClass) + " classes; '" + last.name + "' gives " +
+               to_string(last.shape) + " for " + to_string(input));
   }
 
   std::string default_name(const std::string& word) {

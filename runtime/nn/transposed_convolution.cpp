@@ -58,12 +58,7 @@ class TransposedConvolution : public Operation {
 
   void prepare_backward(const Builder& builder) override {
     dy_ = GradientSum(builder, y_, false);
-    builder.read(x_.data);
-    weights_backward_ = dnnl::convolution_backward_weights(*weights_);
-    weights_arguments_ = {
-        {DNNL_ARG_SRC, dy_.sum()},
-        {DNNL_ARG_DIFF_DST, x_.data},
-        {DNNL_ARG_DIFF_WEIGHTS, parameters_.gradient(weight_, weights_->diff_weights_desc())}};
+    if (trains()) prepare_weights_backward(builder);
     if (!x_.needs_gradient) return;
     const memory dx = builder.make(x_.desc());
     x_.gradients.push_back(dx);
@@ -75,16 +70,7 @@ class TransposedConvolution : public Operation {
 
   void backward(dnnl::stream& stream) override {
     dy_.run();
-    weights_backward_.execute(stream, weights_arguments_);
-    parameters_.finish_gradient(stream, weight_);
-    if (layer_.bias) {
-      float* bias = parameters_.gradient_slot(bias_);
-      if (plain_) {
-        sum_channels(plain_maps(), numbers(dy_.sum()), bias);
-      } else {
-        sum_channels(map_geometry(y_), layer_.units, numbers(dy_.sum()), bias);
-      }
-    }
+    if (trains()) weights_backward(stream);
     if (x_.needs_gradient) data_backward_.execute(stream, data_arguments_);
   }
 
@@ -94,6 +80,32 @@ class TransposedConvolution : public Operation {
   }
 
  private:
+  /// A frozen layer passes gradients on alone.
+  bool trains() const {
+    return parameters_.trains(weight_) || (layer_.bias && parameters_.trains(bias_));
+  }
+
+  void prepare_weights_backward(const Builder& builder) {
+    builder.read(x_.data);
+    weights_backward_ = dnnl::convolution_backward_weights(*weights_);
+    weights_arguments_ = {
+        {DNNL_ARG_SRC, dy_.sum()},
+        {DNNL_ARG_DIFF_DST, x_.data},
+        {DNNL_ARG_DIFF_WEIGHTS, parameters_.gradient(weight_, weights_->diff_weights_desc())}};
+  }
+
+  void weights_backward(dnnl::stream& stream) {
+    weights_backward_.execute(stream, weights_arguments_);
+    parameters_.finish_gradient(stream, weight_);
+    if (!layer_.bias) return;
+    float* bias = parameters_.gradient_slot(bias_);
+    if (plain_) {
+      sum_channels(plain_maps(), numbers(dy_.sum()), bias);
+    } else {
+      sum_channels(map_geometry(y_), layer_.units, numbers(dy_.sum()), bias);
+    }
+  }
+
   void build(const Builder& builder) {
     const auto how = dnnl::algorithm::convolution_direct;
     const memory::desc from = y_.desc(), to = x_.desc();

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <set>
 
 namespace dlflow::runtime {
 namespace {
@@ -29,7 +30,52 @@ std::optional<double> area_of_class(std::span<const uint32_t> labels, std::span<
   return double(halves) / 2 / (double(positives) * double(negatives));
 }
 
+/// The mean over the classes that occur; 0 if there is none.
+template <typename Measure>
+double mean_over(std::span<const ClassCounts> counts, Measure measure) {
+  double sum = 0;
+  int64_t classes = 0;
+  for (const ClassCounts& c : counts) {
+    if (c.samples + c.predicted == 0) continue;
+    sum += measure(c);
+    ++classes;
+  }
+  return classes > 0 ? sum / double(classes) : 0;
+}
+
+bool is_word(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+}
+
+/// Runs of other characters become one `_`, and none at the ends.
+std::string word_of(const std::string& name) {
+  std::string word;
+  for (const char c : name) {
+    if (is_word(c)) {
+      word += c;
+    } else if (!word.empty() && word.back() != '_') {
+      word += '_';
+    }
+  }
+  if (word.ends_with('_')) word.pop_back();
+  return word;
+}
+
 }  // namespace
+
+std::vector<std::string> class_keys(std::span<const std::string> names, size_t classes) {
+  std::vector<std::string> words(classes), keys, numbers;
+  for (size_t c = 0; c < std::min(classes, names.size()); ++c) words[c] = word_of(names[c]);
+  for (size_t c = 0; c < classes; ++c) {
+    numbers.push_back(std::to_string(c));
+    const bool is_only = std::ranges::count(words, words[c]) == 1;
+    keys.push_back(words[c].empty() ? numbers[c]
+                   : is_only        ? words[c]
+                                    : words[c] + "_" + numbers[c]);
+  }
+  const bool all_differ = std::set<std::string>(keys.begin(), keys.end()).size() == keys.size();
+  return all_differ ? keys : numbers;
+}
 
 std::vector<ClassCounts> count_classes(std::span<const uint32_t> labels,
                                        std::span<const uint32_t> predicted, size_t classes) {
@@ -43,14 +89,15 @@ std::vector<ClassCounts> count_classes(std::span<const uint32_t> labels,
 }
 
 double macro_f1(std::span<const ClassCounts> counts) {
-  double sum = 0;
-  int64_t classes = 0;
-  for (const ClassCounts& c : counts) {
-    if (c.samples + c.predicted == 0) continue;
-    sum += 2 * double(c.correct) / double(c.samples + c.predicted);
-    ++classes;
-  }
-  return classes > 0 ? sum / double(classes) : 0;
+  return mean_over(counts, [](const ClassCounts& c) {
+    return 2 * double(c.correct) / double(c.samples + c.predicted);
+  });
+}
+
+double mean_iou(std::span<const ClassCounts> counts) {
+  return mean_over(counts, [](const ClassCounts& c) {
+    return double(c.correct) / double(c.samples + c.predicted - c.correct);
+  });
 }
 
 std::optional<double> area_under_curve(std::span<const uint32_t> labels,
@@ -74,6 +121,17 @@ std::vector<int64_t> confusion_matrix(std::span<const uint32_t> labels,
   std::vector<int64_t> matrix(classes * classes);
   for (size_t i = 0; i < labels.size(); ++i) matrix[labels[i] * classes + predicted[i]] += 1;
   return matrix;
+}
+
+std::vector<ClassCounts> count_classes(std::span<const int64_t> matrix, size_t classes) {
+  std::vector<ClassCounts> counts(classes);
+  for (size_t i = 0; i < matrix.size(); ++i) {
+    const size_t label = i / classes, predicted = i % classes;
+    counts[label].samples += matrix[i];
+    counts[predicted].predicted += matrix[i];
+    if (label == predicted) counts[label].correct += matrix[i];
+  }
+  return counts;
 }
 
 }  // namespace dlflow::runtime

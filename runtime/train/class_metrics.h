@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 /// Measures of a classification, from the classes and probabilities of all samples. Counts are
@@ -24,6 +25,10 @@ std::vector<ClassCounts> count_classes(std::span<const uint32_t> labels,
 /// scikit-learn's f1_score with average="macro".
 double macro_f1(std::span<const ClassCounts> counts);
 
+/// The mean of correct / (samples + predicted - correct) over the classes that occur in either:
+/// intersection over union, as scikit-learn's jaccard_score with average="macro".
+double mean_iou(std::span<const ClassCounts> counts);
+
 /// The area under the ROC curve: the probability that a sample of a class has a higher score for it
 /// than one of another class; equal scores count as half. Of two classes for the second, of more
 /// the mean over the classes that some samples are of and some not, each against the rest, as
@@ -37,5 +42,13 @@ std::optional<double> area_under_curve(std::span<const uint32_t> labels,
 /// Row by row, of what is labelled i the number taken for j.
 std::vector<int64_t> confusion_matrix(std::span<const uint32_t> labels,
                                       std::span<const uint32_t> predicted, size_t classes);
+
+/// What measures of single classes are called by: `names` in letters, digits and `_`, which
+/// expressions take, "T-shirt/top" as "T_shirt_top"; the number of a class that has no such name,
+/// and behind one that another class has, too.
+std::vector<std::string> class_keys(std::span<const std::string> names, size_t classes);
+
+/// Of each class, from such a matrix.
+std::vector<ClassCounts> count_classes(std::span<const int64_t> matrix, size_t classes);
 
 }  // namespace dlflow::runtime

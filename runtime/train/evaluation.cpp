@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "base/error.h"
 #include "runtime/data/loader.h"
@@ -78,7 +79,68 @@ class ClassScores {
   std::vector<float> probabilities_;
 };
 
+/// Of a network that tells a class of each pixel: how often it took which class for which. Whole
+/// numbers, so that they have the same bits for any number of ranks.
+class PixelClasses {
+ public:
+  explicit PixelClasses(const Model& model)
+      : classes_(has_masks(model.loss) ? size_t(model.num_classes()) : 0),
+        pixels_(classes_ > 0 ? size_t(model.num_scores()) / classes_ : 0),
+        matrix_(classes_ * classes_) {}
+
+  /// \param masks   (count, pixels)
+  /// \param scores  (count, classes, pixels)
+  void add(std::span<const float> masks, std::span<const float> scores) {
+    if (classes_ == 0) return;
+    for (size_t first = 0; first < masks.size(); first += pixels_) {
+      highest_classes(scores.subspan(first * classes_, pixels_ * classes_), pixels_, predicted_);
+      for (size_t i = 0; i < pixels_; ++i) {
+        const auto label = uint32_t(masks[first + i]);
+        if (label != kNoClass) matrix_[label * classes_ + predicted_[i]] += 1;
+      }
+    }
+  }
+
+  /// The sum over ranks is on all of them. Collective.
+  void add_up(Communicator& comm) {
+    const std::vector<int64_t> own = std::exchange(matrix_, std::vector<int64_t>(matrix_.size()));
+    if (classes_ == 0) return;
+    for (int rank = 0; rank < comm.size(); ++rank) {
+      std::vector<int64_t> theirs = own;
+      comm.broadcast(std::as_writable_bytes(std::span(theirs)), rank);
+      for (size_t i = 0; i < theirs.size(); ++i) matrix_[i] += theirs[i];
+    }
+  }
+
+  void measure(Evaluation& result) && {
+    if (classes_ == 0) return;
+    const std::vector<ClassCounts> counts = count_classes(matrix_, classes_);
+    result.iou = mean_iou(counts);
+    result.dice = macro_f1(counts);
+    result.pixels = std::move(matrix_);
+  }
+
+ private:
+  size_t classes_;  // 0: the model tells none of pixels
+  size_t pixels_;
+  std::vector<int64_t> matrix_;
+  std::vector<uint8_t> predicted_;  // of one sample
+};
+
 }  // namespace
+
+void highest_classes(std::span<const float> scores, size_t pixels, std::vector<uint8_t>& classes) {
+  std::vector<float> highest(scores.begin(), scores.begin() + std::ptrdiff_t(pixels));
+  classes.assign(pixels, 0);
+  for (size_t c = 1; c * pixels < scores.size(); ++c) {
+    for (size_t i = 0; i < pixels; ++i) {
+      const float score = scores[c * pixels + i];
+      if (!(score > highest[i])) continue;
+      highest[i] = score;
+      classes[i] = uint8_t(c);
+    }
+  }
+}
 
 void require_fitting(const Model& model, Dataset& dataset, const std::string& name) {
   require_fit(model, dataset, name);
@@ -100,6 +162,10 @@ std::vector<std::string> metric_names(const Model& model) {
       return {"loss", "rmse", "mae"};
     case LossKind::BinaryCrossEntropy:
       return {"loss", "accuracy"};
+    case LossKind::PixelCrossEntropy:
+    case LossKind::Dice:
+    case LossKind::PixelCrossEntropyAndDice:
+      return {"loss", "pixel_accuracy", "iou", "dice"};
   }
   return {};
 }
@@ -125,7 +191,9 @@ IndexRange batches_of(size_t num_samples, size_t batch, int rank, int num_ranks)
 
 std::map<std::string, double> Evaluation::metrics() const {
   std::map<std::string, double> all = {{"loss", loss}};
-  if (!rmse) all["accuracy"] = accuracy;
+  if (!rmse) all[iou ? "pixel_accuracy" : "accuracy"] = accuracy;
+  if (iou) all["iou"] = *iou;
+  if (dice) all["dice"] = *dice;
   if (rmse) all["rmse"] = *rmse;
   if (mae) all["mae"] = *mae;
   if (top5) all["top5"] = *top5;
@@ -150,11 +218,13 @@ Evaluation evaluate(Communicator& comm, const Model& model, const Inference& inf
   };
   const size_t first = run_of(comm.rank()).first, end = first + run_of(comm.rank()).count;
   ClassScores scores(model, dataset.size());
+  PixelClasses pixels(model);
   loader.seek(0, first);
   for (size_t i = first; i < end; ++i) {
     const Leaf part = next_batch(comm, loader).leaves[0];
     const auto [result, of_samples] = infer(part);
     scores.add(i * batch, of_samples);
+    pixels.add(part.targets, of_samples);
     batches[i] = {result.loss_sum,    result.num_correct,   result.num_targets,
                   result.num_in_top5, result.squared_error, result.absolute_error};
     if (progress) progress((i + 1 - first) * dataset.size() / (end - first), dataset.size());
@@ -176,6 +246,7 @@ Evaluation evaluate(Communicator& comm, const Model& model, const Inference& inf
       all.absolute_error += sums.absolute_error;
     }
   }
+  pixels.add_up(comm);
   const auto share = [&](int64_t count) {
     return double(count) / double(std::max<int64_t>(all.num_targets, 1));
   };
@@ -190,6 +261,7 @@ Evaluation evaluate(Communicator& comm, const Model& model, const Inference& inf
     result.mae = all.absolute_error / double(dataset.size());
   }
   if (model.loss == LossKind::NextToken) result.perplexity = std::exp(result.loss);
+  std::move(pixels).measure(result);
   if (has_classes) std::move(scores).measure(dataset.labels.copy(), result);
   return result;
 }

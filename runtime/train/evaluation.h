@@ -33,6 +33,8 @@ struct Evaluation {
   std::optional<double> f1;          ///< of classes: runtime/train/class_metrics.h
   std::optional<double> auc;         ///< of 2 to kMostAucClasses classes, unless it is undefined
   std::vector<uint32_t> predicted;   ///< of classes: that of each sample
+  std::optional<double> iou, dice;   ///< of a class per pixel: mean_iou() and macro_f1()
+  std::vector<int64_t> pixels;       ///< of these, confusion_matrix(); ignored ones left out
 
   /// By name, as requirements and selections call them.
   std::map<std::string, double> metrics() const;
@@ -45,6 +47,11 @@ std::vector<std::string> metric_names(const Model& model);
 /// targets that the model's loss wants, or labels among its classes, which it has no more of then;
 /// `name` is the dataset's, for the message.
 void require_fitting(const Model& model, Dataset& dataset, const std::string& name);
+
+/// The class of each pixel of a sample that has the highest score, the first of equal ones.
+/// \param scores   (classes, pixels)
+/// \param classes  becomes (pixels)
+void highest_classes(std::span<const float> scores, size_t pixels, std::vector<uint8_t>& classes);
 
 /// The `part`-th of `parts` parts of `range`, whose sizes differ by one at most.
 IndexRange part_of(IndexRange range, int part, int parts);

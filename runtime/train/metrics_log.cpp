@@ -36,7 +36,8 @@ void MetricsLog::step(const StepMetrics& metrics) {
   Json line = {{"epoch", metrics.step / run_.steps_per_epoch + 1}};
   if (recent_loss_.samples > 0) line["loss"] = recent_loss_.mean();
   if (recent_time > 0) {
-    line["images_per_s"] = std::round(double(samples_ - samples_at_line_) / recent_time);
+    const double samples_per_s = double(samples_ - samples_at_line_) / recent_time;
+    line[run_.rate.metric] = std::round(run_.rate.of(samples_per_s));
   }
   add_waits(line);
   line["learning_rate"] = learning_rate_;
@@ -59,7 +60,8 @@ void MetricsLog::epoch(uint64_t epoch, const std::optional<Evaluation>& evaluati
                        std::optional<double> noise_scale) {
   noise_scale_ = noise_scale;
   if (noise_scale_) noise_scale_ = std::round(*noise_scale_);
-  Json line = {{"epoch", epoch + 1}, {"images_per_s", std::round(images_per_second())}};
+  Json line = {{"epoch", epoch + 1},
+               {run_.rate.metric, std::round(run_.rate.of(samples_per_second()))}};
   if (evaluation) {
     for (const auto& [name, value] : evaluation->metrics()) line[name] = value;
   } else {
@@ -74,7 +76,7 @@ void MetricsLog::epoch(uint64_t epoch, const std::optional<Evaluation>& evaluati
   epoch_loss_ = {};
 }
 
-double MetricsLog::images_per_second() const {
+double MetricsLog::samples_per_second() const {
   const double seconds = training_time().count();
   return seconds > 0 ? double(samples_) / seconds : 0;
 }

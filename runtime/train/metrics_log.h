@@ -7,6 +7,7 @@
 #include "base/json.h"
 #include "runtime/train/evaluation.h"
 #include "runtime/train/mean_loss.h"
+#include "runtime/train/rate.h"
 #include "runtime/train/step_metrics.h"
 
 namespace dlflow::runtime {
@@ -20,6 +21,7 @@ class MetricsLog {
     uint64_t steps_per_epoch = 0;
     uint64_t first_step = 0;  ///< more than 0 after a resume: they cost no time now
     MeanLoss loss = {};       ///< of the first epoch's samples before that
+    Rate rate = {};
   };
 
   MetricsLog(const std::filesystem::path& file, Run run);
@@ -48,7 +50,7 @@ class MetricsLog {
   std::optional<double> communication_wait() const { return exchange_s_; }
 
   /// Over all steps, without what lay between pause() and resume().
-  double images_per_second() const;
+  double samples_per_second() const;
 
  private:
   using Clock = std::chrono::steady_clock;

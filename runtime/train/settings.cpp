@@ -54,14 +54,16 @@ std::optional<std::vector<float>> read_sampling(const Json* json, bool has_cache
 }
 
 std::string read_metric(const Json* json, const std::string& key) {
-  constexpr std::array kMetrics = {"loss", "accuracy", "top5", "f1",
-                                   "auc",  "rmse",     "mae",  "perplexity"};
+  constexpr std::array kMetrics = {"loss", "accuracy",   "top5",           "f1",  "auc", "rmse",
+                                   "mae",  "perplexity", "pixel_accuracy", "iou", "dice"};
   if (json != nullptr) {
     for (const char* metric : kMetrics) {
       if (*json == metric) return metric;
     }
   }
-  WithReader::fail(key, "'loss', 'accuracy', 'top5', 'f1', 'auc', 'rmse', 'mae' or 'perplexity'");
+  WithReader::fail(key,
+                   "'loss', 'accuracy', 'top5', 'f1', 'auc', 'rmse', 'mae', 'perplexity', "
+                   "'pixel_accuracy', 'iou' or 'dice'");
 }
 
 std::optional<EarlyStop> read_early_stop(const Json* json) {

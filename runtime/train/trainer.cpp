@@ -34,7 +34,7 @@ TrainingData held_out(Communicator& comm, Dataset data, const TrainSettings& set
 
 void require_class_weights_fit(const Model& model, std::span<const float> weights) {
   if (weights.empty()) return;
-  if (model.loss != LossKind::SoftmaxCrossEntropy) {
+  if (model.loss != LossKind::SoftmaxCrossEntropy && !has_masks(model.loss)) {
     throw Error(Errc::InvalidInput, "with: 'class_weights' are for classes; the loss of model '" +
                                         model.name + "' has none");
   }
@@ -76,8 +76,8 @@ class Trainer {
     worker_->seek(position_.epoch, position_.step);
     first_step_ = steps_done();
     if (comm_.rank() == 0) {
-      log_.emplace(job_.metrics,
-                   MetricsLog::Run{settings().epochs, steps_per_epoch_, first_step_, epoch_loss_});
+      log_.emplace(job_.metrics, MetricsLog::Run{settings().epochs, steps_per_epoch_, first_step_,
+                                                 epoch_loss_, rate_of(job_.model, data_.train)});
     }
   }
 
@@ -320,7 +320,8 @@ class Trainer {
     Json numbers = {{"epochs", position_.epoch}, {"steps", steps_done()}, {"ranks", comm_.size()}};
     worker_->describe(numbers);
     if (log_) {
-      numbers["images_per_s"] = std::round(log_->images_per_second());
+      const Rate rate = rate_of(job_.model, data_.train);
+      numbers[rate.metric] = std::round(rate.of(log_->samples_per_second()));
       numbers["data_wait_s"] = std::round(log_->data_wait() * 1000) / 1000;
       if (const auto waited = log_->communication_wait()) {
         numbers["communication_wait_s"] = std::round(*waited * 1000) / 1000;

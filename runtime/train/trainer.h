@@ -42,7 +42,7 @@ struct TrainingJob {
 struct TrainingEnd {
   bool finished = false;             ///< false: somebody asked to stop, and all is saved
   std::filesystem::path checkpoint;  ///< the newest; its path is known to rank 0 only
-  Json summary;                      ///< flat object of numbers: accuracy, loss, images_per_s, ...
+  Json summary;  ///< flat object of numbers: accuracy, loss, images_per_s (rate.h), ...
 };
 
 /// Trains until `job.settings.epochs` are done, or until `stop` becomes true on any rank: then all

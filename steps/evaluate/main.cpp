@@ -11,11 +11,13 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/text.h"
 #include "runtime/text/token_samples.h"
 #include "runtime/train/agreement.h"
 #include "runtime/train/class_metrics.h"
 #include "runtime/train/evaluation.h"
 #include "runtime/train/node_cache.h"
+#include "runtime/train/rate.h"
 #include "runtime/train/settings.h"
 #include "runtime/train/shared_split.h"
 #include "runtime/train/trained_network.h"
@@ -50,7 +52,8 @@ ProgramHelp program_help() {
 /// Twice a second, how far it is.
 class ProgressLog {
  public:
-  explicit ProgressLog(const std::filesystem::path& file) : file_(file) {}
+  ProgressLog(const std::filesystem::path& file, const runtime::Rate& rate)
+      : file_(file), rate_(rate) {}
 
   void report(size_t done, size_t total) {
     const auto now = Clock::now();
@@ -58,13 +61,14 @@ class ProgressLog {
     last_ = now;
     const double seconds = std::chrono::duration<double>(now - started_).count();
     file_.append(Json{{"progress", double(done) / double(total)},
-                      {"images_per_s", std::round(double(done) / seconds)},
+                      {rate_.metric, std::round(rate_.of(double(done) / seconds))},
                       {"eta_s", std::round(seconds / double(done) * double(total - done))}}
                      .dump());
   }
 
  private:
   AppendFile file_;
+  runtime::Rate rate_;
   Clock::time_point started_ = Clock::now();
   Clock::time_point last_ = started_;
 };
@@ -98,38 +102,73 @@ std::string confusion_csv(std::span<const int64_t> matrix, size_t classes) {
   return text + "\n";
 }
 
-void print_class(size_t c, const runtime::ClassCounts& counts, std::span<const int64_t> row) {
-  size_t other = c == 0 ? row.size() - 1 : 0;
-  for (size_t j = 0; j < row.size(); ++j) {
-    if (j != c && row[j] > row[other]) other = j;
-  }
-  std::printf("%5zu %8lld %9.4f", c, static_cast<long long>(counts.samples),
+/// "3", or "3 dress"
+std::string shown_class(size_t c, const std::vector<std::string>& names) {
+  const std::string number = std::to_string(c);
+  return c < names.size() ? number + " " + escaped(names[c]) : number;
+}
+
+void print_class(const std::string& shown, const runtime::ClassCounts& counts) {
+  std::printf("%-20s %8lld %9.4f", shown.c_str(), static_cast<long long>(counts.samples),
               double(counts.correct) / double(std::max<int64_t>(counts.samples, 1)));
-  if (row.size() > 1 && row[other] > 0) {
-    std::printf("  %zu (%lld)", other, static_cast<long long>(row[other]));
+}
+
+/// The class that samples of class `c` are most often taken for, but itself.
+std::optional<size_t> most_taken_for(size_t c, std::span<const int64_t> row) {
+  std::optional<size_t> most;
+  for (size_t j = 0; j < row.size(); ++j) {
+    if (j != c && row[j] > (most ? row[*most] : 0)) most = j;
   }
-  std::printf("\n");
+  return most;
 }
 
 /// The accuracy of each class, to people and to the summary; the confusion matrix goes to a file
 /// beside the metrics.
-void tell_classes(const StepEnvironment& environment, const runtime::Model& model,
+void tell_classes(const StepEnvironment& environment, const runtime::TrainedNetwork& network,
                   const runtime::Dataset& data, const runtime::Evaluation& result, Json& summary) {
-  const auto classes = size_t(model.num_classes());
+  const auto classes = size_t(network.model.num_classes());
   if (classes > kMostClasses) return;
   const std::vector<uint32_t> labels = data.labels.copy();
   const auto counts = runtime::count_classes(labels, result.predicted, classes);
   const auto matrix = runtime::confusion_matrix(labels, result.predicted, classes);
   write_file_atomic(environment.metrics.parent_path() / "confusion.csv",
                     confusion_csv(matrix, classes));
-  if (classes <= kMostPrinted) std::printf("class  samples  accuracy  most often taken for\n");
+  if (classes <= kMostPrinted)
+    std::printf("%-20s %8s %9s  most often taken for\n", "class", "samples", "accuracy");
+  const std::vector<std::string> keys = runtime::class_keys(network.classes, classes);
   for (size_t c = 0; c < classes; ++c) {
     if (counts[c].samples == 0) continue;
-    summary["accuracy_of_" + std::to_string(c)] =
-        double(counts[c].correct) / double(counts[c].samples);
-    if (classes <= kMostPrinted) {
-      print_class(c, counts[c], std::span(matrix).subspan(c * classes, classes));
+    summary["accuracy_of_" + keys[c]] = double(counts[c].correct) / double(counts[c].samples);
+    if (classes > kMostPrinted) continue;
+    print_class(shown_class(c, network.classes), counts[c]);
+    const std::span<const int64_t> row = std::span(matrix).subspan(c * classes, classes);
+    if (const auto other = most_taken_for(c, row)) {
+      std::printf("  %s (%lld)", shown_class(*other, network.classes).c_str(),
+                  static_cast<long long>(row[*other]));
     }
+    std::printf("\n");
+  }
+}
+
+/// Of a class per pixel: the IoU of each class, to people and to the summary; the confusion matrix
+/// of pixels goes to a file beside the metrics.
+void tell_classes_of_pixels(const StepEnvironment& environment,
+                            const runtime::TrainedNetwork& network,
+                            const runtime::Evaluation& result, Json& summary) {
+  const auto classes = size_t(network.model.num_classes());
+  const auto counts = runtime::count_classes(result.pixels, classes);
+  write_file_atomic(environment.metrics.parent_path() / "confusion.csv",
+                    confusion_csv(result.pixels, classes));
+  if (classes <= kMostPrinted) std::printf("    pixels       iou  class\n");
+  const std::vector<std::string> keys = runtime::class_keys(network.classes, classes);
+  for (size_t c = 0; c < classes; ++c) {
+    const int64_t either = counts[c].samples + counts[c].predicted - counts[c].correct;
+    if (either == 0) continue;
+    const double iou = double(counts[c].correct) / double(either);
+    summary["iou_of_" + keys[c]] = iou;
+    if (classes > kMostPrinted) continue;
+    std::printf("%10lld %9.4f  %s\n", static_cast<long long>(counts[c].samples), iou,
+                shown_class(c, network.classes).c_str());
   }
 }
 
@@ -168,7 +207,8 @@ int evaluate_rank(runtime::Communicator& comm) {
 
   const auto cache = make_cache(comm, cached, settings.batch);
   std::optional<ProgressLog> log;
-  if (comm.rank() == 0) log.emplace(environment.metrics);
+  const runtime::Rate rate = runtime::rate_of(network.model, data);
+  if (comm.rank() == 0) log.emplace(environment.metrics, rate);
   const auto started = Clock::now();
   const runtime::Evaluation result = runtime::evaluate(
       comm, network.model, runtime::inference_with(network.networks, network.weights.floats()),
@@ -181,7 +221,12 @@ int evaluate_rank(runtime::Communicator& comm) {
   if (comm.rank() != 0) return 0;
   if (result.rmse) std::printf("rmse %.4f, ", *result.rmse);
   if (result.mae) std::printf("mae %.4f, ", *result.mae);
-  if (!result.rmse) std::printf("accuracy %.4f, ", result.accuracy);
+  if (result.iou) {
+    std::printf("iou %.4f, dice %.4f, pixel accuracy %.4f, ", *result.iou, *result.dice,
+                result.accuracy);
+  } else if (!result.rmse) {
+    std::printf("accuracy %.4f, ", result.accuracy);
+  }
   std::printf("loss %.4f, %zu samples\n", result.loss, data.size());
   if (result.f1) std::printf("f1 %.4f (mean over classes)\n", *result.f1);
   if (result.auc) std::printf("auc %.4f (each class against the rest)\n", *result.auc);
@@ -189,10 +234,11 @@ int evaluate_rank(runtime::Communicator& comm) {
   if (bits) std::printf("%.4f bits per byte of text\n", *bits);
   write_outputs(environment, Json::object());
   Json summary = {{"samples", data.size()},
-                  {"images_per_s", std::round(double(data.size()) / seconds)}};
+                  {rate.metric, std::round(rate.of(double(data.size()) / seconds))}};
   for (const auto& [name, value] : result.metrics()) summary[name] = value;
   if (bits) summary["bits_per_byte"] = *bits;
-  if (result.f1) tell_classes(environment, network.model, data, result, summary);
+  if (result.f1) tell_classes(environment, network, data, result, summary);
+  if (result.iou) tell_classes_of_pixels(environment, network, result, summary);
   if (cache) cache->describe(summary);
   write_summary(environment, summary);
   return 0;

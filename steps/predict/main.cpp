@@ -9,6 +9,7 @@
 #include "runtime/train/agreement.h"
 #include "runtime/train/evaluation.h"
 #include "runtime/train/prediction.h"
+#include "runtime/train/rate.h"
 #include "runtime/train/shared_split.h"
 #include "runtime/train/with_reader.h"
 #include "steps/environment/step_environment.h"
@@ -116,12 +117,12 @@ void write_part(runtime::Communicator& comm, runtime::TrainedNetwork& network,
 }
 
 void write_results(const StepEnvironment& environment, const fs::path& file, size_t count,
-                   Clock::duration took) {
+                   const runtime::Rate& rate, Clock::duration took) {
   const double seconds = std::chrono::duration<double>(took).count();
   std::printf("%zu samples, %s\n", count, file.filename().c_str());
   write_outputs(environment, {{"predictions", file.filename().string()}});
   write_summary(environment,
-                {{"samples", count}, {"images_per_s", std::round(double(count) / seconds)}});
+                {{"samples", count}, {rate.metric, std::round(rate.of(double(count) / seconds))}});
 }
 
 int predict_rank(runtime::Communicator& comm) {
@@ -147,7 +148,8 @@ int predict_rank(runtime::Communicator& comm) {
   const size_t first = std::min(shard.first * request.batch, samples);
   const size_t count = std::min((shard.first + shard.count) * request.batch, samples) - first;
   join_parts(file, head_of(request.format, network.model, count), comm.size());
-  write_results(environment, file, count, Clock::now() - started);
+  write_results(environment, file, count, runtime::rate_of(network.model, split.dataset),
+                Clock::now() - started);
   return 0;
 }
 

@@ -5,6 +5,9 @@
 #include <charconv>
 #include <cmath>
 #include <cstdio>
+#include <span>
+
+#include "runtime/train/evaluation.h"
 
 namespace dlflow::steps {
 namespace {
@@ -79,14 +82,30 @@ std::string csv_rows(const runtime::Prediction& prediction,
 
 /// Version 1.0 of https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html.
 std::string npy_head(const runtime::Model& model, size_t samples) {
+  const bool of_pixels = has_masks(model.loss);
   std::string shape = std::to_string(samples) + ",";
-  for (const int64_t size : model.layers.back().shape) shape += " " + std::to_string(size) + ",";
-  std::string text = "{'descr': '<f4', 'fortran_order': False, 'shape': (" + shape + "), }";
+  for (const int64_t size : std::span(model.layers.back().shape).subspan(of_pixels ? 1 : 0)) {
+    shape += " " + std::to_string(size) + ",";
+  }
+  std::string text = std::string("{'descr': '") + (of_pixels ? "|u1" : "<f4") +
+                     "', 'fortran_order': False, 'shape': (" + shape + "), }";
   constexpr size_t kBefore = 10, kAlignment = 64;
   const size_t padded = (kBefore + text.size() + 1 + kAlignment - 1) / kAlignment * kAlignment;
   text.append(padded - kBefore - text.size() - 1, ' ').push_back('\n');
   const char size[2] = {char(text.size() & 0xff), char(text.size() >> 8)};
   return std::string("\x93NUMPY\x01\x00", 8) + std::string(size, 2) + text;
+}
+
+/// The masks that the network gives, a byte per pixel.
+std::string masks_of(const runtime::Model& model, const runtime::Prediction& prediction) {
+  const auto size = size_t(model.num_scores()), pixels = size / size_t(model.num_classes());
+  std::string masks;
+  std::vector<uint8_t> classes;
+  for (size_t i = 0; i < prediction.labels.size(); ++i) {
+    runtime::highest_classes(prediction.scores.subspan(i * size, size), pixels, classes);
+    masks.append(classes.begin(), classes.end());
+  }
+  return masks;
 }
 
 }  // namespace
@@ -109,6 +128,7 @@ std::string rows_of(PredictionFormat format, const runtime::Model& model,
     return has_targets(model.loss) ? csv_rows_of_targets(model, prediction)
                                    : csv_rows(prediction, classes);
   }
+  if (has_masks(model.loss)) return masks_of(model, prediction);
   const auto bytes = std::as_bytes(prediction.scores);
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }

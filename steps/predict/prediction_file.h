@@ -12,7 +12,7 @@ namespace dlflow::steps {
 enum class PredictionFormat {
   Csv,  ///< a line per sample: its number, label, most probable class and that one's probability;
         ///< or its targets, and what the network gives for them, after bce as probabilities
-  Npy,  ///< the scores, (samples, scores of a sample)
+  Npy,  ///< the scores, (samples, scores of a sample); or the class of each pixel, (samples, H, W)
 };
 
 /// "predictions.csv"

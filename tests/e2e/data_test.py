@@ -235,6 +235,45 @@ class Data(Case):
         result = self.run_json("regression.yaml", "--set", "ranks=1", env=env)
         self.assertEqual(result["state"], "succeeded")
 
+    def test_the_workflow_segmentation_learns_masks(self):
+        if not TRAIN.exists():
+            self.skipTest("built without dlflow-train")
+        (self.folder / "idx").mkdir()
+        pictures.write(self.folder / "idx", 200, 100)
+        lines = (ROOT / "workflows/segmentation.yaml").read_text().replace("/usr/share/datasets/fashion-mnist", str(self.folder / "idx"))
+        self.write("segmentation.yaml", "\n".join(line for line in lines.splitlines() if "sha256:" not in line))
+        for name in ("canvases.py", "models/unet-masks.yaml"):
+            (self.folder / name).parent.mkdir(exist_ok=True)
+            (self.folder / name).write_bytes((ROOT / "workflows" / name).read_bytes())
+        words = [word for param in ("ranks=1", "canvases=120", "epochs=1", "iou=0.05") for word in ("--set", param)]
+        result = self.run_json("segmentation.yaml", *words, env={"PATH": f"{TRAIN.parent}:{os.environ['PATH']}"}, timeout=200)
+        self.assertEqual(result["state"], "succeeded")
+        metrics = {step["name"]: step["metrics"] for step in self.status(result["run"])["steps"]}
+        self.assertGreater(metrics["evaluate"]["iou"], 0.05)
+        self.assertIn("iou_of_background", metrics["evaluate"])
+        masks = next(self.folder.glob("dlflow-runs/*/steps/masks/outputs/predictions.npy"))
+        self.assertIn(b"'shape': (500, 64, 64,)", masks.read_bytes()[:128])
+
+    def test_pictures_with_masks_are_packed_shown_and_split(self):
+        for i in range(30):
+            for kind, pixels in (("images", bytes([i] * 6)), ("masks", bytes([0, 1, 2, 2, 255, i % 3]))):
+                file = self.folder / f"set/{kind}/{i:02}.pgm"
+                file.parent.mkdir(parents=True, exist_ok=True)
+                file.write_bytes(b"P5 3 2 255\n" + pixels)
+        self.write("set/classes.txt", "sky\nroad\ncar\n")
+        out = self.dlflow("data", "pack", "set", "-o", "packed", "--test-share", "0.3")[0]
+        self.assertRegex(out, r"packed/train.dlset: \d+ samples of 1 x 2 x 3 bytes with masks of 3 classes\n")
+        shown = json.loads(self.dlflow("data", "show", "packed", "--json")[0])
+        self.assertEqual([split["masks"] for split in shown], [True, True])
+        self.assertEqual(shown[0]["classes"][2], {"label": 2, "name": "car"})
+        self.assertIn("    1  road\n", self.dlflow("data", "show", "packed")[0])
+        self.assertIn("packed/test.dlset: good\n", self.dlflow("data", "verify", "packed")[0])
+        out = self.dlflow("data", "pack", "packed", "-o", "again", "--shards", "2")[0]
+        self.assertIn("with masks of 3 classes, 2 shards", out)
+        out = self.dlflow("data", "pack", "set", "-o", "ignoring", "--ignore", "2", "--resize", "6x4", "--crop", "4")[0]
+        self.assertIn("30 samples of 1 x 4 x 4 bytes with masks of 3 classes", out)
+        self.assertIn("begin with a copy of workflows/segmentation.yaml", self.dlflow("init", "packed", status=2)[1])
+
     def workflow(self, data="numbers", more="", before="", evaluates="numbers"):
         self.write("w.yaml", f"""
             name: w
@@ -257,7 +296,7 @@ class Data(Case):
         self.workflow()
         self.dlflow("validate", "w.yaml")
         self.write("m.yaml", "name: m\ninput: [3]\nlayers:\n  - linear: {features: 1}\nloss: mse\n")
-        wrong = "w.yaml:8:33: error: model 'm' takes (B,3), numbers has (B,2,1,1)\n"
+        wrong = "w.yaml:8:33: error: model 'm' takes (B,3), numbers has (B,2,1,1)\n"  # told once
         for verb in ("validate", "run"):
             self.assertEqual(self.dlflow(verb, "w.yaml", status=2)[1], wrong)
         self.workflow(before="prep: {run: 'true'}")  # which may write other data
@@ -276,6 +315,40 @@ class Data(Case):
         (self.folder / "numbers/test.dlset").unlink()
         self.workflow()
         self.assertIn("w.yaml:11:66: error: numbers: no test data: neither test.dlset nor", self.dlflow("validate", "w.yaml", status=2)[1])
+
+    def test_data_of_evaluate_and_predict_is_checked_against_the_network_that_a_step_trains(self):
+        self.write("t.csv", "a,b,y\n" + "1,2,3\n" * 20)
+        self.write("other.csv", "a,y\n" + "1,2\n" * 20)
+        self.write("m.yaml", "name: m\ninput: [2]\nlayers:\n  - linear: {features: 1}\nloss: mse\n")
+        for table, name in (("t.csv", "numbers"), ("other.csv", "others")):
+            for split in ("train", "test"):
+                self.dlflow("data", "pack", table, "-o", name, "--target", "y", "--split", split)
+        text = """
+            name: w
+            steps:
+              train:
+                uses: train
+                with: {{model: m.yaml, data: numbers, epochs: 1, lr: 0.1}}
+              best:
+                uses: checkpoint
+                with: {{from: "${{{{ steps.train.outputs.checkpoints }}}}"}}
+              evaluate:
+                uses: evaluate
+                with: {{checkpoint: "${{{{ steps.best.outputs.checkpoint }}}}", data: {0}}}
+              predict:
+                uses: predict
+                with: {{checkpoint: "${{{{ steps.train.outputs.model }}}}", data: {1}, split: {2}}}
+            """
+        self.write("w.yaml", text.format("numbers", "numbers", "test"))
+        self.dlflow("validate", "w.yaml")
+        wrong = "error: model 'm' takes (B,2), others has (B,1,1,1)\n"
+        self.write("w.yaml", text.format("others", "others", "train"))
+        self.assertEqual(self.dlflow("validate", "w.yaml", status=2)[1], f"w.yaml:12:70: {wrong}")  # told once
+        self.write("w.yaml", text.format("numbers", "others", "train"))
+        self.assertEqual(self.dlflow("validate", "w.yaml", status=2)[1], f"w.yaml:15:66: {wrong}")
+        (self.folder / "others/test.dlset").unlink()
+        self.write("w.yaml", text.format("numbers", "others", "test"))
+        self.assertIn("w.yaml:15:66: error: others: no test data", self.dlflow("validate", "w.yaml", status=2)[1])
 
     def test_verify_names_every_shard_that_is_wrong(self):
         pictures.write(self.folder, 100, 50)

@@ -62,6 +62,8 @@ class LanguageModel(TrainingCase):
         alone = self.model_folder(0.1)
         summary = self.train(alone, 1)
         self.assertLess(summary["loss"], 3.4)
+        self.assertIn("tokens_per_s", summary)
+        self.assertNotIn("images_per_s", summary)
         self.assertAlmostEqual(summary["perplexity"], math.exp(summary["loss"]), places=4)
         for ranks in (2, 3):
             with self.subTest(ranks=ranks):

@@ -92,6 +92,8 @@ class Regression(TrainingCase):
         self.assertAlmostEqual(alone["rmse"] ** 2, alone["loss"], places=6)
         self.assertLess(alone["mae"], alone["rmse"])
         self.assertNotIn("accuracy", alone)
+        self.assertIn("samples_per_s", alone)
+        self.assertNotIn("images_per_s", alone)
         self.assertRegex(output, r"^rmse 0\.\d{4}, mae 0\.\d{4}, loss 0\.\d{4}, 300 samples\n$")
         rows = self.predicted(folder)
         squares = [(float(row["target"]) - float(row["prediction"])) ** 2 for row in rows]

@@ -1,5 +1,6 @@
 """dlflow-train and dlflow-evaluate as a launcher sees them: exit status, files, and what a kill leaves."""
 
+import collections
 import json
 import signal
 import subprocess
@@ -86,6 +87,39 @@ class Training(TrainingCase):
         self.assertEqual(results[0]["samples"], 500)
         self.assertEqual(results[0]["accuracy"], results[1]["accuracy"])
         self.assertAlmostEqual(results[0]["loss"], results[1]["loss"], places=5)  # other batches
+
+    def test_accuracies_of_classes_are_called_by_the_names_of_the_data(self):
+        data = self.new_data(300)
+        (data / "classes.txt").write_text("T-shirt/top\ntrouser\n" + "".join(f"{i}th\n" for i in range(2, 10)))
+        folder = self.folder("named", epochs=1, data=str(data))
+        self.train(folder, 1)
+        (folder / "with.json").write_text(json.dumps({"checkpoint": "checkpoints/latest", "data": str(data)}))
+        status, output, errors = self.run_to_end(folder, 1, "dlflow-evaluate")
+        self.assertEqual(status, 0, errors)
+        summary = json.loads((folder / "metrics.json").read_text())
+        accuracies = {key: value for key, value in summary.items() if key.startswith("accuracy_of_")}
+        names = ["T_shirt_top", "trouser"] + [f"{i}th" for i in range(2, 10)]
+        self.assertEqual(sorted(accuracies), sorted("accuracy_of_" + name for name in names))
+        self.assertRegex(output, rf"(?m)^0 T-shirt/top +\d+ +{accuracies['accuracy_of_T_shirt_top']:.4f}")
+
+    def test_a_frozen_layer_above_a_trained_one_computes_no_gradient_of_its_weight(self):
+        model = ("name: m\ninput: [1, 28, 28]\nlayers:\n  - conv2d: {name: a, channels: 16, kernel: 3}\n  - relu\n"
+                 "  - conv2d: {name: b, channels: 16, kernel: 3}\n  - relu\n  - conv_transpose2d: {name: c, channels: 16, kernel: 2, stride: 2}\n"
+                 "  - global_avg_pool\n  - linear: {name: d, features: 16}\n  - relu\n  - linear: {name: e, features: 10}\n")
+        data = self.new_data(64)
+        passes = {}
+        for freeze in ([], ["b", "c", "d"]):
+            folder = self.folder("frozen", data=str(data), model="model.yaml", epochs=1, batch=32, validation=0, **({"freeze": freeze} if freeze else {}))
+            (folder / "model.yaml").write_text(model)
+            status, output, errors = self.run_to_end(folder, 1, DNNL_VERBOSE="1")
+            self.assertEqual(status, 0, errors)
+            lines = [line.split(",") for line in output.splitlines() if ",exec," in line]
+            passes[len(freeze)] = collections.Counter(next(word for word in line if word.startswith("backward")) + " " + line[3]
+                                                      for line in lines if any(word.startswith("backward") for word in line))
+        self.assertEqual(passes[0]["backward_weights convolution"], 2 * 3, passes)  # of a, b and c in each of two steps
+        self.assertEqual(passes[3]["backward_weights convolution"], 2 * 1, passes)
+        self.assertEqual(passes[0]["backward_weights inner_product"] - passes[3]["backward_weights inner_product"], 2, passes)
+        self.assertEqual(passes[0]["backward_data convolution"], passes[3]["backward_data convolution"], passes)
 
     def test_bf16_is_for_processors_that_are_faster_with_it(self):
         usual, rough = self.folder("fp32"), self.folder("bf16", precision={"compute": "bf16"})

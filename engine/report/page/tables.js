@@ -4,6 +4,18 @@ const FEW_ROWS = 50;
 /** A column: name, text or node of a row, and what rows are sorted by, a number for those on the right. */
 const column = (name, show, by = null) => ({ name, show, by });
 
+/** How fast samples went, in the unit of its metric: pictures, tokens of text, or rows of tables. */
+function speedOf(metrics) {
+  const units = { images_per_s: "img/s", tokens_per_s: "tokens/s", samples_per_s: "samples/s" };
+  const metric = Object.keys(units).find((name) => metrics?.[name] !== undefined);
+  return metric && { rate: metrics[metric], unit: units[metric] };
+}
+
+function speedText(metrics) {
+  const speed = speedOf(metrics);
+  return speed ? `${number(speed.rate)} ${speed.unit}` : "";
+}
+
 /** Replaces what stands below a section's heading by a table; the section is hidden if there are no rows. */
 function fill(id, columns, rows, ...before) {
   const section = byId(id);
@@ -50,7 +62,7 @@ function drawWaiting() {
     column("Computing", (row) => percent(row.computed / row.all), (row) => row.computed / row.all),
     column("Exposed communication", (row) => (row.job.training.communication_wait_s === undefined ? "not measured" : percent(row.forOthers / row.all)), (row) => row.forOthers / row.all),
     column("Waiting for data", (row) => percent(row.forData / row.all), (row) => row.forData / row.all),
-    column("Images per second", (row) => (row.job.metrics?.images_per_s === undefined ? "" : number(row.job.metrics.images_per_s)), (row) => row.job.metrics?.images_per_s),
+    column("Speed", (row) => speedText(row.job.metrics), (row) => speedOf(row.job.metrics)?.rate),
   ], rows, make("p", { class: "note key" }, make("i", { class: "compute" }), "computing", make("i", { class: "exchange" }), "waiting for gradients of other ranks", make("i", { class: "data" }), "waiting for data; means over the ranks, without evaluation"));
 }
 

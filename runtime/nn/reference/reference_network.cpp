@@ -391,6 +391,66 @@ double target_loss(LossKind kind, const Tensor& scores, std::span<const float> t
   return loss;
 }
 
+/// exp(score) / the sum over classes, of each pixel of (B, C, H, W).
+Tensor pixel_softmax(const Tensor& scores) {
+  Tensor p(scores.shape);
+  const auto classes = size_t(scores.shape[1]), pixels = size_t(scores.shape[2] * scores.shape[3]);
+  for (size_t b = 0; b < size_t(scores.shape[0]); ++b) {
+    for (size_t i = 0; i < pixels; ++i) {
+      const auto at = [&](size_t c) { return (b * classes + c) * pixels + i; };
+      double sum = 0;
+      for (size_t c = 0; c < classes; ++c) sum += std::exp(scores[at(c)]);
+      for (size_t c = 0; c < classes; ++c) p[at(c)] = std::exp(scores[at(c)]) / sum;
+    }
+  }
+  return p;
+}
+
+/// Of each sample, cross-entropy as the mean over the pixels that count, and Dice; and, in `d`, the
+/// gradient. \param mask  (B, H * W)
+double pixel_loss(LossKind kind, const Tensor& scores, std::span<const float> mask, Tensor& d) {
+  d = Tensor(scores.shape);
+  const Tensor p = pixel_softmax(scores);
+  const auto classes = size_t(scores.shape[1]), pixels = size_t(scores.shape[2] * scores.shape[3]);
+  double loss = 0;
+  for (size_t b = 0; b < size_t(scores.shape[0]); ++b) {
+    const std::span<const float> truth = mask.subspan(b * pixels, pixels);
+    const auto at = [&](size_t c, size_t i) { return (b * classes + c) * pixels + i; };
+    const auto counts = [&](size_t i) { return truth[i] != float(kIgnoredClass); };
+    const auto is = [&](size_t c, size_t i) { return truth[i] == float(c) ? 1.0 : 0.0; };
+    double counted = 0;
+    for (size_t i = 0; i < pixels; ++i) counted += counts(i) ? 1 : 0;
+    Tensor slope({scores.shape[1], int64_t(pixels)});  // of the loss by each probability
+    for (size_t c = 0; c < classes; ++c) {
+      double both = 0, all = 0;
+      for (size_t i = 0; i < pixels; ++i) {
+        if (!counts(i)) continue;
+        both += p[at(c, i)] * is(c, i);
+        all += p[at(c, i)] + is(c, i);
+      }
+      const double dice = (2 * both + 1) / (all + 1);
+      if (kind != LossKind::PixelCrossEntropy) loss += (1 - dice) / double(classes);
+      for (size_t i = 0; i < pixels; ++i) {
+        if (!counts(i)) continue;
+        if (kind != LossKind::PixelCrossEntropy) {
+          slope[c * pixels + i] -= (2 * is(c, i) - dice) / (all + 1) / double(classes);
+        }
+        if (kind == LossKind::Dice || is(c, i) == 0) continue;
+        loss -= std::log(p[at(c, i)]) / counted;
+        slope[c * pixels + i] -= 1 / p[at(c, i)] / counted;
+      }
+    }
+    for (size_t i = 0; i < pixels; ++i) {
+      double mean = 0;
+      for (size_t c = 0; c < classes; ++c) mean += p[at(c, i)] * slope[c * pixels + i];
+      for (size_t c = 0; c < classes; ++c) {
+        d[at(c, i)] = p[at(c, i)] * (slope[c * pixels + i] - mean);
+      }
+    }
+  }
+  return loss;
+}
+
 }  // namespace
 
 Step train_step(const Model& model, const NamedTensors& weights, const Tensor& images,
@@ -403,6 +463,8 @@ Step train_step(const Model& model, const NamedTensors& weights, const Tensor& i
     step.loss_sum = next_token_loss(step.scores, images, model.ignored_token, d.back());
   } else if (model.loss == LossKind::Reconstruction) {
     step.loss_sum = reconstruction_loss(step.scores, images, d.back());
+  } else if (has_masks(model.loss)) {
+    step.loss_sum = pixel_loss(model.loss, step.scores, targets, d.back());
   } else if (has_targets(model.loss)) {
     step.loss_sum = target_loss(model.loss, step.scores, targets, d.back());
   } else {

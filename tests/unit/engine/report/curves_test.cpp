@@ -69,7 +69,7 @@ TEST_CASE("what ends an epoch is validation, and adds to the time of training", 
 }
 
 TEST_CASE("the loss of validation is a curve of every kind of network", "[curves]") {
-  for (const std::string measure : {"accuracy", "rmse", "perplexity"}) {
+  for (const std::string measure : {"accuracy", "rmse", "perplexity", "iou"}) {
     const Reported reported =
         read_reported("{\"step\": 1, \"loss\": 3}\n{\"step\": 2, \"loss\": 2, \"" + measure +
                       "\": 0.5, \"epoch_s\": 4}\n");

@@ -104,6 +104,12 @@ TEST_CASE("without a fraction the loss stands two columns beside the epoch", "[d
 TEST_CASE("the numbers that people look for come first", "[describe]") {
   CHECK(describe_metrics({{"loss", 0.25}, {"accuracy", 0.5}, {"images_per_s", 16865.2}}) ==
         "accuracy 0.500, loss 0.250, 16,865 img/s");
+  CHECK(describe_metrics({{"loss", 0.25}, {"tokens_per_s", 51200}}) ==
+        "loss 0.250, 51,200 tokens/s");
+  CHECK(describe_progress({{"samples_per_s", 9000}}, {}) ==
+        std::vector<std::string>{"9,000 samples/s"});
+  CHECK(describe_metrics({{"loss", 0.25}, {"iou", 0.5}, {"pixel_accuracy", 0.75}}) ==
+        "iou 0.500, loss 0.250");
   CHECK(describe_metrics({{"bytes", 1}, {"files", 1}}) == "1 B staged, 1 file");
   CHECK(describe_metrics({{"accuracy", "NaN"}}) == "accuracy NaN");
   CHECK(describe_metrics({{"name", "text"}, {"wer", "Infinity"}}) == "wer Infinity");

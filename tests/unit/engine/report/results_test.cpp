@@ -66,8 +66,10 @@ TEST_CASE("the metric that they are sorted by comes first", "[results]") {
 
 TEST_CASE("numbers of each class come behind the others", "[results]") {
   const std::vector<Result> results = {
-      result("a-1", Json::object(), {{"accuracy", 0.5}, {"accuracy_of_0", 0.25}, {"loss", 1}})};
-  CHECK(split(results_table(results, "", kPlain), '\n').at(1) == "accuracy  loss  accuracy_of_0");
+      result("a-1", Json::object(),
+             {{"accuracy", 0.5}, {"accuracy_of_0", 0.25}, {"iou_of_sky", 0.5}, {"loss", 1}})};
+  CHECK(split(results_table(results, "", kPlain), '\n').at(1) ==
+        "accuracy  loss  accuracy_of_0  iou_of_sky");
 }
 
 TEST_CASE("jobs without a metric come last, whatever the order", "[results]") {

@@ -1,5 +1,6 @@
 #include "runtime/data/augment.h"
 
+#include <cmath>
 #include <set>
 
 #include "runtime/data/normalization.h"
@@ -55,6 +56,84 @@ void check_near(const std::vector<double>& found, const std::vector<double>& exp
 }
 
 }  // namespace
+
+namespace {
+
+/// A 2 x 3 mask of three classes after `change`.
+std::vector<float> changed_mask(const ImageChange& change) {
+  const std::vector<uint8_t> mask = {0, 1, 2, 2, 0, 255};
+  std::vector<float> output(mask.size(), 99);
+  change_mask(change, {3, 2, 3}, mask.data(), output.data());
+  return output;
+}
+
+}  // namespace
+
+TEST_CASE("a mask moves with its picture, and no class moves in", "[data]") {
+  using Mask = std::vector<float>;
+  CHECK(changed_mask({}) == Mask{0, 1, 2, 2, 0, 255});
+  CHECK(changed_mask({0, 0, true}) == Mask{2, 1, 0, 255, 0, 2});
+  CHECK(changed_mask({1, 0, false}) == Mask{2, 0, 255, 255, 255, 255});
+  CHECK(changed_mask({0, 1, true}) == Mask{1, 0, 255, 0, 2, 255});
+  ImageChange colors;
+  colors.brightness = 0.5f;
+  colors.contrast = 2;
+  colors.hole = {0, 0, 2};
+  CHECK(changed_mask(colors) == Mask{0, 1, 2, 2, 0, 255});
+}
+
+TEST_CASE("each pixel of a mask has the class that is nearest in it", "[data]") {
+  const std::vector<float> mask = {0, 1, 2, 3, 4, 5, 6, 7, 8};
+  std::vector<float> output(9);
+  ImageChange change;
+  change.crop = {0, 1, 2, 2};  // rows 0 and 1, columns 1 and 2: places -1/6, 1/2, 7/6 in it
+  change_mask(change, {1, 3, 3}, mask.data(), output.data());
+  CHECK(output == std::vector<float>{1, 2, 2, 4, 5, 5, 4, 5, 5});
+  change.flip = true;
+  change_mask(change, {1, 3, 3}, mask.data(), output.data());
+  CHECK(output[0] == 2);
+  CHECK(output[2] == 1);
+  ImageChange turned;
+  turned.angle = 90;  // counterclockwise
+  change_mask(turned, {1, 3, 3}, mask.data(), output.data());
+  CHECK(output == std::vector<float>{2, 5, 8, 1, 4, 7, 0, 3, 6});
+  turned.angle = 45;
+  change_mask(turned, {1, 3, 3}, mask.data(), output.data());
+  CHECK(output[4] == 4);
+  CHECK(output[0] == 1);  // 1.4 pixels above the middle
+}
+
+TEST_CASE("a mask goes where the picture goes whose values it has", "[data]") {
+  // A picture of large squares: away from their edges it shows the class that the mask has.
+  constexpr ImageShape kShape = {1, 24, 24};
+  std::vector<float> classes(24 * 24), picture(24 * 24), mask(24 * 24);
+  for (size_t i = 0; i < classes.size(); ++i) {
+    classes[i] = float(1 + i / 24 / 8 * 3 + i % 24 / 8);
+  }
+  Augmentation augmentation;
+  augmentation.crop_padding = 3;
+  augmentation.flip = true;
+  for (const bool warps : {false, true}) {
+    if (warps) {
+      augmentation.resized_crop = 0.5;
+      augmentation.rotate = 30;
+    }
+    size_t same = 0, inside = 0;
+    for (uint32_t sample = 0; sample < 20; ++sample) {
+      const ImageChange change = draw_change(augmentation, kShape, 1, 0, sample);
+      apply_change(change, kShape, classes.data(), picture.data());
+      change_mask(change, kShape, classes.data(), mask.data());
+      for (size_t i = 0; i < mask.size(); ++i) {
+        CHECK((mask[i] == float(kNoClass)) == (picture[i] == 0));
+        if (mask[i] == float(kNoClass)) continue;
+        ++inside;
+        same += std::abs(mask[i] - picture[i]) < 0.01f ? 1 : 0;
+      }
+    }
+    CHECK(inside > 20 * 24 * 24 / 2);
+    CHECK(double(same) / double(inside) > (warps ? 0.7 : 0.999));
+  }
+}
 
 // The numbers that are expected below are those of torchvision 0.14.
 TEST_CASE("a crop is enlarged to the whole image, between pixels", "[data]") {

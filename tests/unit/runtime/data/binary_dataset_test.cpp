@@ -20,6 +20,16 @@ const Dataset kBytes = make_dataset({1, 1, 2}, 4, std::vector<uint8_t>{1, 2, 3, 
 const Dataset kFloats =
     make_dataset({2, 1, 1}, 1, std::vector<float>{0.5f, -1, 3e38f, 0, 1, 2}, {0, 0, 0});
 
+/// Two samples of 1 x 1 x 2 with the classes of both pixels.
+Dataset with_masks(std::vector<uint8_t> rows, uint32_t classes = 3) {
+  Dataset dataset{
+      {1, 1, 2}, classes, Images<uint8_t>(std::move(rows), 4), std::vector<uint32_t>(2)};
+  dataset.has_masks = true;
+  return dataset;
+}
+
+const Dataset kMasks = with_masks({9, 8, 0, 2, 7, 6, 255, 1});
+
 std::string content_of(const Dataset& dataset, size_t chunk_bytes = kChunkBytes) {
   const test::TempDir folder;
   write_binary_dataset(folder.path() / "train.dlset", dataset, chunk_bytes);
@@ -46,11 +56,35 @@ std::string error_of(const std::string& content) {
 
 TEST_CASE("a data set comes back from its file as it was", "[data]") {
   const test::TempDir folder;
-  for (const Dataset& dataset : {kBytes, kFloats, Dataset{{1, 2, 3}, 0, {}, {}}}) {
+  for (const Dataset& dataset : {kBytes, kFloats, kMasks, Dataset{{1, 2, 3}, 0, {}, {}}}) {
     write_binary_dataset(folder.path() / "train.dlset", dataset);
     CHECK(read_binary_dataset(folder.path() / "train.dlset") == dataset);
     CHECK(read_binary_dataset(folder.path() / "train.dlset", Proof::Structure) == dataset);
   }
+}
+
+TEST_CASE("masks lie behind their images, and no labels before them", "[data]") {
+  const std::string content = content_of(kMasks);
+  CHECK(content[8] == 4);
+  CHECK(content.substr(128, 8) == "\x09\x08\x00\x02\x07\x06\xff\x01"s);
+  CHECK(content.size() == 128 + 8 + 2 * 64);
+  const Dataset floats = [] {
+    Dataset dataset{{1, 1, 1}, 2, Images<float>({0.5f, 1, -2, 255}, 2), std::vector<uint32_t>(2)};
+    dataset.has_masks = true;
+    return dataset;
+  }();
+  CHECK(parse_binary_dataset(shared_bytes(content_of(floats)), "file") == floats);
+  const SampleSource source = source_of(kMasks);
+  CHECK(binary_dataset_bytes(source, 2) == content.size());
+}
+
+TEST_CASE("a mask with a class that there is not is damaged", "[data]") {
+  CHECK(error_of(content_of(with_masks({9, 8, 0, 3, 7, 6, 255, 1}))) ==
+        "file: sample 0 has 3 in its mask, but there are 3 classes");
+  CHECK(error_of(content_of(with_masks({9, 8, 0, 0, 7, 6, 0, 0}, 256))) ==
+        "file: has masks of 256 classes, and they can have 1 to 255");
+  CHECK(error_of(content_of(with_masks({9, 8, 0, 0, 7, 6, 0, 0}, 0))) ==
+        "file: has masks of 0 classes, and they can have 1 to 255");
 }
 
 TEST_CASE("a packed file is on disk before it has its name", "[data]") {
@@ -184,7 +218,7 @@ TEST_CASE("a file that claims 4 G classes is refused before memory is taken for 
 
 TEST_CASE("a header that no dlflow wrote is refused even with a good hash", "[data]") {
   const std::string content = content_of(kBytes);
-  CHECK_THAT(error_of(changed(content, 8, "\x04")), Catch::Contains("has version 4"));
+  CHECK_THAT(error_of(changed(content, 8, "\x05")), Catch::Contains("has version 5"));
   CHECK_THAT(error_of(changed(content, 104, "\0\0\0\0"s)), Catch::Contains("of no samples"));
   CHECK_THAT(error_of(changed(content, 12, "\x05")), Catch::Contains("unknown type 5"));
   CHECK(error_of(changed(content, 128, "\x04")) ==

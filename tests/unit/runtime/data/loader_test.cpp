@@ -199,3 +199,79 @@ TEST_CASE("however many threads share the samples out, their changes are the sam
     CHECK(joined == expected[step]);
   }
 }
+
+namespace {
+
+/// Sample i of (1, 2, 3) has pixels of 10 i, and the classes i, 1, 2, 3, none, 0.
+template <typename T>
+Dataset masked(uint32_t num_samples) {
+  std::vector<T> rows;
+  for (uint32_t i = 0; i < num_samples; ++i) {
+    for (int k = 0; k < 6; ++k) rows.push_back(T(10 * i));
+    for (const uint32_t c : {i, 1u, 2u, 3u, kNoClass, 0u}) rows.push_back(T(c));
+  }
+  Dataset dataset{{1, 2, 3}, 8, Images<T>(std::move(rows), 12), std::vector<uint32_t>(num_samples)};
+  dataset.has_masks = true;
+  return dataset;
+}
+
+}  // namespace
+
+TEST_CASE("a leaf has the masks of its samples, and pixels alone are normalised", "[data]") {
+  const auto check = [](const Dataset& dataset) {
+    LoaderOptions options;
+    options.division.global_batch = 4;
+    options.shuffle = false;
+    options.normalization = {{0.1f}, {0.5f}};
+    Loader loader(dataset, options);
+    loader.next();
+    const Leaf leaf = loader.next().leaves[0];
+    REQUIRE(leaf.count() == 2);
+    REQUIRE(leaf.targets.size() == 12);
+    for (size_t i = 0; i < 2; ++i) {
+      const float sample = float(4 + i);
+      CHECK(leaf.images[i * 6] == Approx(sample + 0.5));
+      const std::vector<float> mask(leaf.targets.begin() + long(i * 6),
+                                    leaf.targets.begin() + long(i * 6 + 6));
+      CHECK(mask == std::vector<float>{sample, 1, 2, 3, 255, 0});
+    }
+  };
+  check(masked<uint8_t>(6));
+  check(masked<float>(6));
+}
+
+TEST_CASE("a mask is changed as its picture is", "[data]") {
+  const Dataset dataset = masked<uint8_t>(6);
+  LoaderOptions options;
+  options.division.global_batch = 6;
+  options.shuffle = false;
+  options.normalization = {{1.0f}, {0.0f}};
+  options.augmentation.flip = true;
+  Loader loader(dataset, options);
+  const Leaf leaf = loader.next().leaves[0];
+  size_t flipped = 0;
+  for (uint32_t i = 0; i < 6; ++i) {
+    const bool flips = draw_change(options.augmentation, dataset.shape, 0, 0, i).flip;
+    CHECK(leaf.targets[i * 6 + (flips ? 2 : 0)] == float(i));
+    flipped += flips ? 1 : 0;
+  }
+  CHECK(flipped > 0);
+  CHECK(flipped < 6);
+}
+
+TEST_CASE("the normalisation is that of the pixels, without the masks", "[data]") {
+  const Normalization measured = normalization_of(masked<uint8_t>(2));  // of 0 and 10
+  CHECK(measured.scale[0] == Approx(0.2));
+  CHECK(measured.shift[0] == Approx(-1));
+}
+
+TEST_CASE("a class that there is not ends the reading of a mask", "[data]") {
+  const Dataset dataset = masked<uint8_t>(9);  // sample 8 has class 8
+  LoaderOptions options;
+  options.division.global_batch = 9;
+  options.shuffle = false;
+  options.normalization = {{1.0f}, {0.0f}};
+  Loader loader(dataset, options);
+  CHECK_THROWS_WITH(loader.next(),
+                    Catch::Contains("sample 8 has 8 in its mask, and the data has 8 classes"));
+}

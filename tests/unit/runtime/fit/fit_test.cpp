@@ -57,6 +57,31 @@ TEST_CASE("what does not go together is told", "[fit]") {
              Catch::Contains("sample 1 of set has 0.5"));
 }
 
+TEST_CASE("a class per pixel goes with the losses of pixels", "[fit]") {
+  const auto network = [](const std::string& loss, int classes) {
+    return parse_model("name: m\ninput: [1, 2, 2]\nloss: " + loss +
+                           "\nlayers:\n  - conv2d: {channels: " + std::to_string(classes) +
+                           ", kernel: 1}\n",
+                       "m.yaml");
+  };
+  Dataset masks{{1, 2, 2}, 3, Images<uint8_t>({1, 2, 3, 4, 0, 1, 2, 255}, 8), {{0}}};
+  masks.has_masks = true;
+  const Dataset labels = make_dataset({1, 2, 2}, 3, std::vector<uint8_t>{1, 2, 3, 4}, {2});
+  for (const std::string loss : {"pixel_cross_entropy", "dice", "pixel_cross_entropy_and_dice"}) {
+    CHECK(error_of(network(loss, 3), masks).empty());
+    CHECK(error_of(network(loss, 4), masks).empty());
+    CHECK(error_of(network(loss, 2), masks) == "model 'm' knows 2 classes, set has masks of 3");
+    CHECK(error_of(network(loss, 3), labels) ==
+          "model 'm' has 'loss: " + loss +
+              "', which wants a class per pixel, and set has labels; pack it with masks (dlflow "
+              "data pack --help)");
+  }
+  CHECK(error_of(network("reconstruction", 1), masks).empty());
+  CHECK_THAT(error_of(model("[4]", 3, "softmax_cross_entropy"), masks),
+             Catch::Contains("and set has a class per pixel; write 'loss: pixel_cross_entropy'"));
+  CHECK_THAT(error_of(model("[4]", 3, "mse"), masks), Catch::Contains("has a class per pixel"));
+}
+
 TEST_CASE("something is left to train on", "[fit]") {
   require_training_samples(2, 1);
   CHECK_THROWS_WITH(require_training_samples(2, 2),

@@ -160,7 +160,27 @@ TEST_CASE("losses of targets take one number per target", "[model]") {
               "gives (B,1,6,6)"});
   CHECK(of("msee", "- linear: {features: 1}\n") ==
         Lines{"3:7: unknown loss 'msee'; there are softmax_cross_entropy, next_token, "
-              "reconstruction, mse, l1, huber, bce; did you mean 'mse'?"});
+              "reconstruction, mse, l1, huber, bce, pixel_cross_entropy, dice, "
+              "pixel_cross_entropy_and_dice; did you mean 'mse'?"});
+}
+
+TEST_CASE("losses of pixels take one score per class and pixel of the input", "[model]") {
+  const auto of = [](const std::string& loss, const std::string& layers) {
+    return mistakes("name: m\ninput: [1, 8, 8]\nloss: " + loss + "\nlayers:\n" + layers);
+  };
+  for (const std::string loss : {"pixel_cross_entropy", "dice", "pixel_cross_entropy_and_dice"}) {
+    CHECK(of(loss, "- conv2d: {channels: 3, kernel: 1}\n") == Lines{});
+    for (const std::string layers : {"- conv2d: {name: a, channels: 3, kernel: 3}\n",
+                                     "- conv2d: {name: a, channels: 1, kernel: 1}\n",
+                                     "- conv2d: {name: a, channels: 256, kernel: 1}\n"}) {
+      const Lines lines = of(loss, layers);
+      REQUIRE(lines.size() == 1);
+      CHECK(lines[0].starts_with("5:3: with 'loss: " + loss +
+                                 "' the last layer gives one score per class and pixel of the "
+                                 "input, (B,classes,H,W), of 2 to 255 classes; 'a' gives (B,"));
+    }
+  }
+  CHECK(of("dice", "- flatten\n- linear: {features: 3}\n").size() == 1);
 }
 
 TEST_CASE("mistakes of language models are reported", "[model]") {

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <random>
 
+#include "runtime/train/evaluation.h"
 #include "tests/support/catch.h"
 #include "tests/unit/runtime/train/tiny_job.h"
 
@@ -36,6 +37,42 @@ TEST_CASE("F1 and the confusion matrix are those of scikit-learn's documentation
   const std::vector<uint32_t> truth = {2, 0, 2, 2, 0, 1}, guess = {0, 0, 2, 2, 0, 2};
   CHECK(confusion_matrix(truth, guess, 3) == std::vector<int64_t>{2, 0, 0, 0, 0, 1, 1, 0, 2});
   CHECK(macro_f1({}) == 0);
+}
+
+TEST_CASE("intersection over union is scikit-learn's, over the classes that occur", "[metrics]") {
+  // sklearn.metrics.jaccard_score, examples: [0, 2, 1, 2] and [0, 1, 2, 2] have 1, 0 and 1/3
+  const std::vector<uint32_t> truth = {0, 1, 2, 2}, guess = {0, 2, 1, 2};
+  CHECK(mean_iou(count_classes(truth, guess, 3)) == Approx((1 + 0 + 1.0 / 3) / 3));
+  CHECK(mean_iou(count_classes(truth, guess, 6)) == Approx((1 + 0 + 1.0 / 3) / 3));
+  CHECK(mean_iou({}) == 0);
+}
+
+TEST_CASE("a confusion matrix has the counts of each class", "[metrics]") {
+  const std::vector<uint32_t> truth = {2, 0, 2, 2, 0, 1}, guess = {0, 0, 2, 2, 0, 2};
+  const auto of_matrix =
+      count_classes(std::span<const int64_t>(confusion_matrix(truth, guess, 3)), 3);
+  const auto counts = count_classes(truth, guess, 3);
+  for (size_t c = 0; c < 3; ++c) {
+    CHECK(of_matrix[c].samples == counts[c].samples);
+    CHECK(of_matrix[c].predicted == counts[c].predicted);
+    CHECK(of_matrix[c].correct == counts[c].correct);
+  }
+}
+
+TEST_CASE("classes are called by their names in words that expressions take", "[metrics]") {
+  using Names = std::vector<std::string>;
+  CHECK(class_keys(Names{"T-shirt/top", "Ankle boot", "é3", "_x_"}, 4) ==
+        Names{"T_shirt_top", "Ankle_boot", "3", "x"});
+  CHECK(class_keys(Names{}, 2) == Names{"0", "1"});
+  CHECK(class_keys(Names{"cat", "--", "dog"}, 4) == Names{"cat", "1", "dog", "3"});
+  CHECK(class_keys(Names{"a b", "a-b", "c"}, 3) == Names{"a_b_0", "a_b_1", "c"});
+  CHECK(class_keys(Names{"a", "a", "a_0"}, 3) == Names{"0", "1", "2"});
+}
+
+TEST_CASE("the class of a pixel is the first of the highest scores", "[metrics]") {
+  std::vector<uint8_t> classes;
+  highest_classes(std::vector<float>{1, 5, 2, 0, 5, 2, 3, 5, 7}, 3, classes);
+  CHECK(classes == std::vector<uint8_t>{2, 0, 2});
 }
 
 TEST_CASE("the area under the curve is the share of pairs in the right order", "[metrics]") {

@@ -1,0 +1,255 @@
+"""Networks that tell a class of each pixel: the same bits on any number of ranks, over a kill and another number of ranks; IoU and
+masks as they are counted here; as good as PyTorch's twin; and what is refused."""
+
+import csv
+import json
+import math
+import random
+import subprocess
+import unittest
+
+from training_case import BIN, TrainingCase, main
+
+SIDE, CLASSES, IGNORED = 12, ["ground", "bright", "dark stripe"], 255
+MODEL = f"""name: tiny
+input: [1, {SIDE}, {SIDE}]
+layers:
+  - conv2d: {{name: a, channels: 16, kernel: 3, padding: 1}}
+  - relu
+  - max_pool: {{name: low, kernel: 2}}
+  - conv2d: {{name: b, channels: 16, kernel: 3, padding: 1}}
+  - relu
+  - conv_transpose2d: {{name: up, channels: 16, kernel: 2, stride: 2}}
+  - concat: {{from: [a, up]}}
+  - conv2d: {{name: out, channels: 3, kernel: 1}}
+loss: LOSS
+"""
+SETTINGS = {"epochs": 2, "batch": 32, "lr": 0.01, "optimizer": {"kind": "adam"}, "schedule": "constant", "warmup_epochs": 0,
+            "validation": 40, "precision": {"leaves": 4}}
+LOSSES = ("pixel_cross_entropy", "dice", "pixel_cross_entropy_and_dice")
+MEASURES = ("loss", "iou", "dice", "pixel_accuracy")
+
+
+def samples(seed, count):
+    """Pictures with a bright square and a dark stripe, and their masks; a frame of the square is of no class."""
+    rng = random.Random(seed)
+    for _ in range(count):
+        picture = [rng.randrange(80, 140) for _ in range(SIDE * SIDE)]
+        mask = [0] * (SIDE * SIDE)
+        row = rng.randrange(SIDE)
+        for x in range(SIDE):
+            picture[row * SIDE + x] = rng.randrange(0, 60)
+            mask[row * SIDE + x] = 2
+        top, left = rng.randrange(SIDE - 5), rng.randrange(SIDE - 5)
+        for y in range(top, top + 5):
+            for x in range(left, left + 5):
+                picture[y * SIDE + x] = rng.randrange(160, 240)
+                mask[y * SIDE + x] = IGNORED if x in (left, left + 4) else 1
+        yield bytes(picture), bytes(mask)
+
+
+def measures_of(masks, predicted):
+    """IoU and Dice, means over the classes, and the share of right pixels, of those that count."""
+    pairs = [(t, p) for mask, guess in zip(masks, predicted) for t, p in zip(mask, guess) if t != IGNORED]
+    ious, dices = [], []
+    for c in range(3):
+        both = sum(t == c and p == c for t, p in pairs)
+        each = sum(t == c for t, _ in pairs) + sum(p == c for _, p in pairs)
+        if each:
+            ious.append(both / (each - both))
+            dices.append(2 * both / each)
+    return {"iou": sum(ious) / len(ious), "dice": sum(dices) / len(dices), "pixel_accuracy": sum(t == p for t, p in pairs) / len(pairs)}, ious
+
+
+class Segmentation(TrainingCase):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.masks = cls.data / "masks-packed"
+        for split, seed, count in (("train", 1, 400), ("test", 2, 90)):
+            source = cls.data / split
+            for name in ("images", "masks"):
+                (source / name).mkdir(parents=True)
+            (source / "classes.txt").write_text("\n".join(CLASSES) + "\n")
+            for i, sample in enumerate(samples(seed, count)):
+                for name, pixels in zip(("images", "masks"), sample):
+                    (source / f"{name}/{i:03}.pgm").write_bytes(b"P5 %d %d 255\n" % (SIDE, SIDE) + pixels)
+            output = cls.run_dlflow("data", "pack", source, "-o", cls.masks, "--split", split)
+            assert f"{count} samples of 1 x 12 x 12 bytes with masks of 3 classes" in output, output
+
+    @classmethod
+    def run_dlflow(cls, *arguments):
+        return subprocess.run([BIN / "dlflow", *arguments], check=True, stdout=subprocess.PIPE, text=True).stdout
+
+    def model_folder(self, loss, data=None, **more):
+        folder = self.folder(loss, data=str(data or self.masks), model="model.yaml", **SETTINGS | more)
+        (folder / "model.yaml").write_text(MODEL.replace("LOSS", loss))
+        return folder
+
+    def program(self, folder, name, ranks=1, **with_json):
+        with_json = {"checkpoint": "checkpoints/latest", "data": str(self.masks), "batch": 20} | with_json
+        (folder / "with.json").write_text(json.dumps(with_json))
+        status, output, errors = self.run_to_end(folder, ranks, f"dlflow-{name}")
+        self.assertEqual(status, 0, errors)
+        return json.loads((folder / "metrics.json").read_text()), output
+
+    def predicted(self, folder, ranks):
+        self.program(folder, "predict", ranks, format="npy")
+        content = (folder / "outputs/predictions.npy").read_bytes()
+        self.assertIn(b"{'descr': '|u1', 'fortran_order': False, 'shape': (90, 12, 12,), }", content[:128])
+        numbers = content[-90 * SIDE * SIDE :]
+        return [numbers[i : i + SIDE * SIDE] for i in range(0, len(numbers), SIDE * SIDE)]
+
+    def test_any_number_of_ranks_learns_the_same_bits(self):
+        for loss in LOSSES:
+            augment = ["flip", "crop", {"rotate": 10}, {"brightness": 0.2}] if loss == "dice" else []
+            weights = [1, 2, 3] if loss != "pixel_cross_entropy" else [1, 1, 1]
+            alone = self.model_folder(loss, augment=augment, class_weights=weights)
+            summary = self.train(alone, 1)
+            for ranks in (2, 3):
+                with self.subTest(loss=loss, ranks=ranks):
+                    folder = self.model_folder(loss, augment=augment, class_weights=weights)
+                    other = self.train(folder, ranks)
+                    self.assertEqual(self.bits(folder), self.bits(alone))
+                    self.assertEqual([other[key] for key in MEASURES], [summary[key] for key in MEASURES])
+                    self.assertNotIn("accuracy", other)
+
+    def test_after_a_kill_another_number_of_ranks_goes_on_to_the_same_bits(self):
+        whole = self.model_folder(LOSSES[2])
+        self.train(whole, 1)
+        killed = self.model_folder(LOSSES[2])
+        self.kill_at(killed, 2, 6)
+        self.train(killed, 3)
+        self.assertEqual(self.bits(killed), self.bits(whole))
+
+    def test_masks_are_predicted_and_measured_as_they_are_counted_here(self):
+        folder = self.model_folder(LOSSES[2], epochs=6)
+        self.train(folder, 2)
+        masks = self.predicted(folder, 1)
+        self.assertEqual(self.predicted(folder, 2), masks)
+        expected, ious = measures_of([mask for _, mask in samples(2, 90)], masks)
+        self.assertGreater(expected["iou"], 0.85)
+        summary, output = self.program(folder, "evaluate")
+        for name, value in expected.items():
+            self.assertAlmostEqual(summary[name], value, places=12)
+        for name, value in zip(("ground", "bright", "dark_stripe"), ious):
+            self.assertAlmostEqual(summary["iou_of_" + name], value, places=12)
+        self.assertRegex(output, r"^iou 0\.\d{4}, dice 0\.\d{4}, pixel accuracy 0\.\d{4}, loss 0\.\d{4}, 90 samples\n")
+        self.assertRegex(output, r"\n +\d+ +0\.\d{4}  2 dark stripe\n")
+        with open(folder / "confusion.csv", newline="") as file:
+            rows = [[int(cell) for cell in row[1:]] for row in list(csv.reader(file))[1:]]
+        self.assertEqual(sum(map(sum, rows)), sum(t != IGNORED for _, mask in samples(2, 90) for t in mask))
+        shared = self.program(folder, "evaluate", 3)[0]
+        self.assertEqual([shared[key] for key in MEASURES], [summary[key] for key in MEASURES])
+
+    def test_a_cache_and_shards_change_nothing(self):
+        same = {"normalize": {"mean": [120], "std": [50]}}
+        plain = self.model_folder(LOSSES[0], **same)
+        self.train(plain, 1)
+        shards = self.data / "shards"
+        self.run_dlflow("data", "pack", self.masks, "-o", shards, "--shards", "3")
+        for more in ({"data": shards}, {"cache": {"memory": "1MiB"}}, {"data": shards, "cache": {"memory": "1MiB"}}):
+            with self.subTest(more=more):
+                folder = self.model_folder(LOSSES[0], **same | more)
+                self.train(folder, 2)
+                self.assertEqual(self.bits(folder)[0], self.bits(plain)[0])
+
+    def test_the_best_epoch_is_that_of_the_highest_iou(self):
+        folder = self.model_folder(LOSSES[0], keep_best="iou", epochs=3, stop_early={"metric": "pixel_accuracy", "patience": 3})
+        summary = self.train(folder, 1)
+        lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+        self.assertEqual(summary["iou"], max(line["iou"] for line in lines if "iou" in line))
+
+    def test_it_learns_as_much_as_the_twin_in_pytorch(self):
+        try:
+            import torch
+        except ImportError:
+            self.skipTest("no PyTorch for /usr/bin/python3 (Debian: python3-torch)")
+        for loss in LOSSES:
+            folder = self.model_folder(loss, epochs=6, validation=0)
+            self.train(folder, 2)
+            ours, twin = self.program(folder, "evaluate")[0]["iou"], twin_iou(torch, loss, 6)
+            with self.subTest(loss=loss, ours=ours, twin=twin):
+                self.assertGreater(ours, twin - 0.05)
+
+    def test_data_and_settings_that_do_not_go_together_are_refused(self):
+        mixed = {"augment": [{"mixup": 0.2}]}
+        cases = (({}, "softmax_cross_entropy", "model.yaml:11:5: error: the last layer must give one score per class"),
+                 ({"data": self.data}, "dice", "which wants a class per pixel, and the training data has labels"),
+                 (mixed, "dice", "'augment.mixup' and 'augment.cutmix' mix labels; model 'tiny' has 'loss: dice'"),
+                 ({"sampling": "balanced"}, "dice", "the training data have a class per pixel; 'class_weights' makes some count more"),
+                 ({"class_weights": [1, 2]}, "dice", "'class_weights' has 2 numbers for the 3 classes of model 'tiny'"))
+        for more, loss, text in cases:
+            with self.subTest(text=text):
+                if more.get("data") == self.data:
+                    more = {"data": self.small_pictures()}
+                status, _, errors = self.run_to_end(self.model_folder(loss, **more), 1)
+                self.assertEqual(status, 1)
+                self.assertIn(text, errors)
+        folder = self.model_folder("dice", epochs=1)
+        self.train(folder, 1)
+        (folder / "with.json").write_text(json.dumps({"checkpoint": "checkpoints/latest", "data": str(self.masks)}))
+        status, _, errors = self.run_to_end(folder, 1, "dlflow-predict")
+        self.assertIn("write 'format: npy'", errors)
+
+    def small_pictures(self):
+        """Pictures of the same size with labels."""
+        source = self.data / "labelled"
+        for name in ("a", "b"):
+            (source / name).mkdir(parents=True, exist_ok=True)
+            for i, (picture, _) in enumerate(samples(3, 50)):
+                (source / f"{name}/{i}.pgm").write_bytes(b"P5 %d %d 255\n" % (SIDE, SIDE) + picture)
+        self.run_dlflow("data", "pack", source, "-o", self.data / "labels")
+        return self.data / "labels"
+
+
+def twin_iou(torch, loss, epochs):
+    """The IoU of PyTorch's network on the test pictures, after as many steps of the same size."""
+    functional = torch.nn.functional
+    torch.manual_seed(1)
+    torch.set_num_threads(1)
+
+    def tensors(seed, count):
+        pictures, masks = zip(*samples(seed, count))
+        shape = (count, SIDE, SIDE)
+        return (torch.tensor([list(p) for p in pictures], dtype=torch.float32).reshape(shape)[:, None],
+                torch.tensor([list(m) for m in masks]).reshape(shape))
+
+    class Net(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.a, self.b = torch.nn.Conv2d(1, 16, 3, padding=1), torch.nn.Conv2d(16, 16, 3, padding=1)
+            self.up, self.out = torch.nn.ConvTranspose2d(16, 16, 2, 2), torch.nn.Conv2d(32, 3, 1)
+
+        def forward(self, x):
+            a = self.a(x)
+            up = self.up(functional.relu(self.b(functional.max_pool2d(functional.relu(a), 2))))
+            return self.out(torch.cat([a, up], 1))
+
+    def loss_of(scores, mask):
+        counts = (mask != IGNORED).float()[:, None]
+        own = functional.one_hot(torch.where(mask == IGNORED, 0, mask), 3).movedim(-1, 1) * counts
+        p = scores.softmax(1) * counts
+        dice = 1 - ((2 * (p * own).sum((2, 3)) + 1) / (p.sum((2, 3)) + own.sum((2, 3)) + 1)).mean()
+        entropy = functional.cross_entropy(scores, mask, ignore_index=IGNORED)
+        return {"dice": dice, "pixel_cross_entropy": entropy}.get(loss, dice + entropy)
+
+    (images, masks), (test_images, test_masks) = tensors(1, 400), tensors(2, 90)
+    mean, deviation = images.mean(), images.std(unbiased=False)
+    model = Net()
+    optimizer = torch.optim.Adam(model.parameters(), lr=SETTINGS["lr"])
+    for _ in range(epochs):
+        for batch in torch.randperm(len(images)).split(SETTINGS["batch"]):
+            optimizer.zero_grad()
+            loss_of(model((images[batch] - mean) / deviation), masks[batch]).backward()
+            optimizer.step()
+    with torch.no_grad():
+        guesses = model((test_images - mean) / deviation).argmax(1)
+    flat = [[int(v) for v in tensor.flatten()] for tensor in (test_masks, guesses)]
+    iou = measures_of([flat[0]], [flat[1]])[0]["iou"]
+    assert math.isfinite(iou)
+    return iou
+
+
+if __name__ == "__main__":
+    main()

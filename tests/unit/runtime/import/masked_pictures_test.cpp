@@ -1,0 +1,204 @@
+#include "runtime/import/masked_pictures.h"
+
+#include <png.h>
+
+#include "base/error.h"
+#include "runtime/import/checked_samples.h"
+#include "runtime/import/mask.h"
+#include "runtime/import/npy.h"
+#include "tests/support/catch.h"
+#include "tests/support/temp_dir.h"
+
+using namespace dlflow;
+using namespace dlflow::runtime;
+using namespace std::string_literals;
+
+namespace {
+
+using Values = std::vector<uint8_t>;
+
+/// Rows of `width` values, of `depth` bits as they are packed, of a grey picture or a palette.
+std::string png(int color, int depth, uint32_t width, const std::vector<std::string>& rows) {
+  png_structp file = png_create_write_struct(PNG_LIBPNG_VER_STRING, nullptr, nullptr, nullptr);
+  png_infop info = png_create_info_struct(file);
+  std::string content;
+  const auto write = [](png_structp to, png_bytep bytes, size_t count) {
+    static_cast<std::string*>(png_get_io_ptr(to))->append(reinterpret_cast<char*>(bytes), count);
+  };
+  png_set_write_fn(file, &content, write, nullptr);
+  png_set_IHDR(file, info, width, uint32_t(rows.size()), depth, color, PNG_INTERLACE_NONE,
+               PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
+  const std::vector<png_color> palette(size_t{1} << std::min(depth, 8), {200, 100, 50});
+  if (color == PNG_COLOR_TYPE_PALETTE) {
+    png_set_PLTE(file, info, palette.data(), int(palette.size()));
+  }
+  png_write_info(file, info);
+  for (const std::string& row : rows) {
+    png_write_row(file, reinterpret_cast<png_const_bytep>(row.data()));
+  }
+  png_write_end(file, info);
+  png_destroy_write_struct(&file, &info);
+  return content;
+}
+
+std::string pgm(const std::string& values, int width) {
+  return "P5 " + std::to_string(width) + " " + std::to_string(int(values.size()) / width) +
+         " 255 " + values;
+}
+
+std::string error_of(const std::string& content) {
+  try {
+    parse_mask(content, "a.png");
+  } catch (const Error& error) {
+    CHECK(error.code() == Errc::Corrupt);
+    return error.what();
+  }
+  return "";
+}
+
+/// What packing refuses, line by line; or nothing.
+std::string mistakes_of(const std::filesystem::path& folder, const ImportOptions& options = {}) {
+  try {
+    const SampleSource source = open_source(folder, "", Split::Train, options).source;
+    write_checked(source, "set", [](const SampleSource& checked) {
+      for (size_t i = 0; i < checked.size(); ++i) checked.image(i);
+    });
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+/// Pictures of 2 x 1 pixels with masks.
+void write_pair(const test::TempDir& folder, const std::string& name, const std::string& mask) {
+  folder.write("images/" + name + ".pgm", pgm("ab", 2));
+  folder.write("masks/" + name + ".png", png(PNG_COLOR_TYPE_GRAY, 8, 2, {mask}));
+}
+
+std::string npy(const std::string& type, const std::string& shape, const std::string& values) {
+  std::string header =
+      "{'descr': '" + type + "', 'fortran_order': False, 'shape': " + shape + ", }";
+  header.resize((10 + header.size() + 64) / 64 * 64 - 11, ' ');
+  return "\x93NUMPY\x01\0"s + char((header.size() + 1) & 255) + char((header.size() + 1) >> 8) +
+         header + '\n' + values;
+}
+
+}  // namespace
+
+TEST_CASE("the values of a mask are those of the file, grey or of a palette", "[mask]") {
+  for (const int color : {PNG_COLOR_TYPE_GRAY, PNG_COLOR_TYPE_PALETTE}) {
+    CHECK(parse_mask(png(color, 8, 3, {"\x00\x07\xff"s, "\x01\x02\x03"}), "a").classes ==
+          Values{0, 7, 255, 1, 2, 3});
+    CHECK(parse_mask(png(color, 4, 3, {"\x1f\x20"s}), "a").classes == Values{1, 15, 2});
+    CHECK(parse_mask(png(color, 2, 3, {"\xe4"}), "a").classes == Values{3, 2, 1});
+    CHECK(parse_mask(png(color, 1, 3, {"\xa0"}), "a").classes == Values{1, 0, 1});
+  }
+  const Mask mask = parse_mask(pgm("\x00\x01\x02\x03"s, 2), "a");
+  CHECK(mask.shape() == ImageShape{1, 2, 2});
+  CHECK(mask.classes == Values{0, 1, 2, 3});
+}
+
+TEST_CASE("what is no mask is refused", "[mask]") {
+  CHECK(error_of("GIF89a") == "a.png: is no mask: neither a PNG nor a binary PGM file");
+  CHECK_THAT(error_of(png(PNG_COLOR_TYPE_RGB, 8, 1, {"abc"})), Catch::Contains("is in colour"));
+  CHECK_THAT(error_of(png(PNG_COLOR_TYPE_GRAY, 16, 1, {"ab"})), Catch::Contains("16 bits a value"));
+  const std::string whole = png(PNG_COLOR_TYPE_GRAY, 8, 3, {"abc", "def"});
+  for (size_t size = 8; size + 12 < whole.size(); ++size) {
+    CHECK_THAT(error_of(whole.substr(0, size)), Catch::Contains("is a damaged PNG file"));
+  }
+}
+
+TEST_CASE("a mask is reshaped as its picture, by the nearest pixels", "[mask]") {
+  const Mask mask{2, 4, {0, 1, 2, 3, 4, 5, 6, 7}};
+  CHECK(reshape(mask, {{}, PictureSize{2, 1}, {}}, "a").classes == Values{5, 7});
+  CHECK(reshape(mask, {{}, PictureSize{8, 2}, {}}, "a").classes ==
+        Values{0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7});
+  CHECK(reshape(mask, {{}, {}, PictureSize{2, 2}}, "a").classes == Values{1, 2, 5, 6});
+  const Mask larger = reshape(mask, {4, {}, {}}, "a");
+  CHECK(larger.shape() == ImageShape{1, 4, 8});
+}
+
+TEST_CASE("pictures and masks of one name are a sample, in the order of names", "[mask]") {
+  const test::TempDir folder;
+  write_pair(folder, "b", "\x01\xff"s);
+  write_pair(folder, "a", "\x00\x04"s);
+  folder.write("images/.thumbs", "");
+  const ImportedSplit split = open_source(folder.path(), "", Split::Train);
+  CHECK(split.source.has_masks);
+  CHECK(split.source.num_classes == 5);
+  CHECK(split.source.shape == ImageShape{1, 1, 2});
+  CHECK(split.names == std::vector<std::string>{"a.pgm", "b.pgm"});
+  CHECK(split.source.image(0) == "ab\x00\x04"s);
+  CHECK(split.source.image(1) == "ab\x01\xff"s);
+  ImportOptions options;
+  options.ignored = 4;
+  const ImportedSplit ignoring = open_source(folder.path(), "", Split::Train, options);
+  CHECK(ignoring.source.num_classes == 2);
+  CHECK(ignoring.source.image(0) == "ab\x00\xff"s);
+}
+
+TEST_CASE("classes.txt names the classes of masks", "[mask]") {
+  const test::TempDir folder;
+  write_pair(folder, "a", "\x00\x01"s);
+  folder.write("classes.txt", "sky\nroad\ncar\n");
+  const ImportedSplit split = open_source(folder.path(), "", Split::Train);
+  CHECK(split.source.num_classes == 3);
+  CHECK(split.classes == std::vector<std::string>{"sky", "road", "car"});
+  write_pair(folder, "b", "\x00\x03"s);
+  CHECK_THAT(mistakes_of(folder.path()),
+             Catch::Contains("b.png: has 3 in row 0, column 1, and classes.txt names 3 classes; "
+                             "--ignore 3 leaves such pixels out"));
+}
+
+TEST_CASE("all pictures without a good mask are told at once", "[mask]") {
+  const test::TempDir folder;
+  write_pair(folder, "a", "\x00\x01"s);
+  folder.write("images/b.pgm", pgm("ab", 2));
+  folder.write("images/c.pgm", pgm("abcd", 2));
+  folder.write("masks/c.png", png(PNG_COLOR_TYPE_GRAY, 8, 2, {"\x00\x01"s}));
+  folder.write("images/d.pgm", pgm("ab", 2));
+  folder.write("masks/d.png", png(PNG_COLOR_TYPE_RGB, 8, 2, {"abcdef"}));
+  const std::string text = mistakes_of(folder.path());
+  CHECK_THAT(text, Catch::Contains("set: 3 of 4 samples cannot be packed"));
+  CHECK_THAT(text, Catch::Contains("b.pgm: has no mask b.png in masks"));
+  CHECK_THAT(text, Catch::Contains("c.png: has 2 x 1 pixels, which becomes another size than its "
+                                   "picture has"));
+  CHECK_THAT(text, Catch::Contains("d.png: is in colour"));
+}
+
+TEST_CASE("a mask without a picture, and two pictures of one name, are refused", "[mask]") {
+  const test::TempDir folder;
+  write_pair(folder, "a", "\x00\x01"s);
+  const auto lone = folder.write("masks/z.png", "");
+  CHECK_THAT(mistakes_of(folder.path()), Catch::Contains("z.png is the mask of no picture in "));
+  std::filesystem::remove(lone);
+  folder.write("images/a.png", "");
+  CHECK_THAT(mistakes_of(folder.path()), Catch::Contains("have one name"));
+}
+
+TEST_CASE("arrays of images and of masks are samples", "[mask]") {
+  const test::TempDir folder;
+  const auto images = folder.write("images.npy", npy("|u1", "(2, 1, 1, 2)", "abcd"));
+  const auto masks =
+      folder.write("masks.npy", npy("<i2", "(2, 1, 2)", "\x00\x00\x03\x00\xff\xff\x01\x00"s));
+  CHECK_THROWS_WITH(open_source(images, masks, Split::Train),
+                    Catch::Contains("sample 1 has the value -1, and classes are 0 to 254; --ignore "
+                                    "-1 leaves such pixels out"));
+  ImportOptions options;
+  options.ignored = -1;
+  const SampleSource source = open_source(images, masks, Split::Train, options).source;
+  CHECK(source.has_masks);
+  CHECK(source.num_classes == 4);
+  CHECK(source.size() == 2);
+  CHECK(source.image(0) == "ab\x00\x03"s);
+  CHECK(source.image(1) == "cd\xff\x01"s);
+  const auto other = folder.write("other.npy", npy("|u1", "(2, 2, 1)", "abcd"));
+  CHECK_THROWS_WITH(
+      open_source(images, other, Split::Train),
+      Catch::Contains("has the shape (2, 2, 1), and masks of these images (2, 1, 2)"));
+  const auto floats = folder.write("floats.npy", npy("<f4", "(2, 1, 2)", std::string(16, '\0')));
+  CHECK_THROWS_WITH(open_source(images, floats, Split::Train), Catch::Contains("are integers"));
+  const auto labels = folder.write("labels.npy", npy("|u1", "(2,)", "\x00\x01"s));
+  CHECK_THROWS_WITH(open_source(images, labels, Split::Train, options),
+                    Catch::Contains("--ignore is a value of masks; "));
+}
