@@ -34,6 +34,13 @@ void check_size(const TensorShape& shape) {
   }
 }
 
+/// That scores of this shape can be for; a file does not say which.
+LossKind loss_for(const TensorShape& input, const TensorShape& scores) {
+  if (scores.size() == 2) return LossKind::NextToken;
+  if (scores.size() == 1) return LossKind::SoftmaxCrossEntropy;
+  return scores == input ? LossKind::Reconstruction : LossKind::PixelCrossEntropy;
+}
+
 }  // namespace
 
 NetworkBuilder::NetworkBuilder(const std::string& name, TensorShape input) {
@@ -99,8 +106,7 @@ ImportedNetwork NetworkBuilder::finish(int result) {
       network.weights.emplace(layer.name + "." + name, std::move(tensor));
     }
   }
-  if (model_.layers.back().shape.size() == 2) model_.loss = LossKind::NextToken;
-  if (model_.layers.back().shape.size() == 3) model_.loss = LossKind::Reconstruction;
+  model_.loss = loss_for(model_.input, model_.layers.back().shape);
   network.model = parse_model(to_yaml(model_), model_.name + ".yaml");
   network.model.text = to_yaml(model_);
   network.notes = std::move(notes_);

@@ -183,6 +183,15 @@ TEST_CASE("zeros around a map are the padding of the convolution that reads them
              Catch::Contains("it pads the sides of a map differently"));
 }
 
+TEST_CASE("the loss is one that the scores can be for", "[onnx]") {
+  const auto loss_of = [](const std::string& loss, const std::string& channels) {
+    const std::string layer = "- conv2d: {channels: " + channels + ", kernel: 3, padding: 1}\n";
+    return imported(written(test::make_problem("[2, 4, 4]", layer, 1, loss))).model.loss;
+  };
+  CHECK(loss_of("reconstruction", "2") == LossKind::Reconstruction);
+  CHECK(loss_of("pixel_cross_entropy", "5") == LossKind::PixelCrossEntropy);
+}
+
 TEST_CASE("nodes that nothing needs are not read", "[onnx]") {
   const std::string content = file_of({node("MatMul", {"x", "w"}, "y"), node("Einsum", {"x"}, "z")},
                                       {floats("w", {3, 2})}, {-1, 3});
