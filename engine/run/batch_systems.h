@@ -5,8 +5,8 @@
 #include <string_view>
 #include <vector>
 
-#include "engine/batch/batch_system.h"
 #include "engine/batch/allocation.h"
+#include "engine/batch/batch_system.h"
 
 /// The batch systems that there are: the one place that knows them by name.
 namespace dlflow {

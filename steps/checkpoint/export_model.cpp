@@ -7,8 +7,8 @@
 #include "base/file.h"
 #include "base/parse_json.h"
 #include "runtime/checkpoint/checkpoint.h"
-#include "runtime/onnx/write_onnx.h"
 #include "runtime/nn/model.h"
+#include "runtime/onnx/write_onnx.h"
 #include "steps/environment/place_file.h"
 
 namespace dlflow::steps {
