@@ -14,7 +14,7 @@ namespace dlflow {
 namespace {
 
 /// Raised when dlflow runs commands in a way that gives other results.
-constexpr int kRunVersion = 3;
+constexpr int kRunVersion = 4;
 
 int kind_version(const std::string& uses) {
   if (uses.empty()) return kRunVersion;
