@@ -376,7 +376,7 @@ void add_pack_of_data(CLI::App& data, Session& session) {
       "table in a CSV file, text, .npy arrays or IDX files.",
       "  dlflow data pack pictures/train -o digits\n"
       "  dlflow data pack photos -o birds --resize 256 --crop 224 --test-share 0.1\n"
-      "  dlflow data pack streets -o streets-packed --ignore 0  # streets/images, streets/masks\n"
+      "  dlflow data pack streets -o roads --ignore 0\n"
       "  dlflow data pack images.npy labels.npy -o digits --split test\n"
       "  dlflow data pack houses.csv -o houses --target price\n"
       "  dlflow data pack stories -o tokens --tokens bpe:4096 --test-share 0.05\n"

@@ -2,13 +2,12 @@
 
 #include <cstring>
 
-#include "base/bfloat16.h"
 #include "base/error.h"
 #include "base/file.h"
-#include "base/float16.h"
 #include "base/protobuf_reader.h"
 #include "base/shared_bytes.h"
 #include "base/text.h"
+#include "runtime/onnx/element.h"
 
 /// Numbers of fields are those of onnx.proto:
 /// https://github.com/onnx/onnx/blob/main/onnx/onnx.proto
@@ -16,19 +15,6 @@ namespace dlflow::runtime {
 namespace {
 
 namespace fs = std::filesystem;
-
-/// Of a constant's numbers.
-enum class Element : int64_t {
-  Float = 1,
-  Uint8 = 2,
-  Int8 = 3,
-  Int32 = 6,
-  Int64 = 7,
-  Bool = 9,
-  Float16 = 10,
-  Double = 11,
-  BFloat16 = 16
-};
 
 /// A tensor's numbers in another file.
 struct ExternalBytes {
@@ -69,19 +55,6 @@ size_t count_of(const std::vector<int64_t>& shape, const std::string& name) {
   return size_t(count);
 }
 
-/// Calls `add(number)` for each element of type T in `bytes`, which are little-endian.
-template <typename T, typename Add>
-void for_each_element(std::string_view bytes, const std::string& name, Add add) {
-  if (bytes.size() % sizeof(T) != 0) {
-    throw Error(Errc::Corrupt, "constant '" + name + "' ends within a number");
-  }
-  for (size_t i = 0; i < bytes.size(); i += sizeof(T)) {
-    T element;
-    std::memcpy(&element, bytes.data() + i, sizeof element);
-    add(element);
-  }
-}
-
 void read_sizes(std::string_view bytes, OnnxPort& port) {
   MessageReader reader(bytes);
   while (const auto dimension = reader.next()) {
@@ -100,8 +73,8 @@ void read_type(std::string_view bytes, OnnxPort& port) {
     MessageReader tensor(type->bytes);
     while (const auto field = tensor.next()) {
       if (field->number == 1)
-        port.is_integer =
-            Element(field->value) == Element::Int64 || Element(field->value) == Element::Int32;
+        port.is_integer = field->integer() == int64_t(Element::Int64) ||
+                          field->integer() == int64_t(Element::Int32);
       if (field->number == 2) read_sizes(field->bytes, port);
     }
   }
@@ -272,7 +245,7 @@ class FileReader {
           raw = field->bytes;
           break;
         case 10:
-          add_doubles(*field, name, tensor.floats);
+          add_doubles(*field, name, tensor);
           break;
         case 13: {
           if (!elsewhere) elsewhere.emplace();
@@ -286,85 +259,17 @@ class FileReader {
     }
     const size_t count = count_of(tensor.shape, name);
     if (elsewhere) raw = bytes_of(*elsewhere, name);
+    const Element element = element_of(type, name);
     if (raw) {
-      add_raw(*raw, type, name, tensor);
+      add_raw(*raw, element, name, tensor);
     } else {
-      add_whole_numbers(integers, type, name, tensor);
+      add_whole_numbers(std::move(integers), element, tensor);
     }
     if (tensor.size() != count) {
       throw Error(Errc::Corrupt, "constant '" + name + "' has " + std::to_string(tensor.size()) +
                                      " numbers, its shape asks for " + std::to_string(count));
     }
     return {name, std::move(tensor)};
-  }
-
-  static void add_doubles(const MessageField& field, const std::string& name,
-                          std::vector<float>& all) {
-    if (!field.has_bytes) return all.push_back(float(std::bit_cast<double>(field.value)));
-    for_each_element<double>(field.bytes, name,
-                             [&](double number) { all.push_back(float(number)); });
-  }
-
-  /// The fields for whole numbers hold the bits of small floating-point types, too.
-  static void add_whole_numbers(std::vector<int64_t>& integers, int64_t type,
-                                const std::string& name, OnnxTensor& tensor) {
-    switch (Element(type)) {
-      case Element::Float:
-      case Element::Double:
-        return;
-      case Element::Float16:
-        for (const int64_t bits : integers) tensor.floats.push_back(widen(Float16{uint16_t(bits)}));
-        return;
-      case Element::BFloat16:
-        for (const int64_t bits : integers)
-          tensor.floats.push_back(widen(BFloat16{uint16_t(bits)}));
-        return;
-      case Element::Uint8:
-      case Element::Int8:
-      case Element::Int32:
-      case Element::Int64:
-      case Element::Bool:
-        tensor.integers = std::move(integers);
-        return;
-      default:
-        refuse_type(type, name);
-    }
-  }
-
-  static void add_raw(std::string_view raw, int64_t type, const std::string& name,
-                      OnnxTensor& tensor) {
-    const auto whole = [&](auto number) { tensor.integers.push_back(int64_t(number)); };
-    switch (Element(type)) {
-      case Element::Float:
-        return for_each_element<float>(raw, name,
-                                       [&](float number) { tensor.floats.push_back(number); });
-      case Element::Double:
-        return for_each_element<double>(
-            raw, name, [&](double number) { tensor.floats.push_back(float(number)); });
-      case Element::Float16:
-        return for_each_element<uint16_t>(
-            raw, name, [&](uint16_t bits) { tensor.floats.push_back(widen(Float16{bits})); });
-      case Element::BFloat16:
-        return for_each_element<uint16_t>(
-            raw, name, [&](uint16_t bits) { tensor.floats.push_back(widen(BFloat16{bits})); });
-      case Element::Int64:
-        return for_each_element<int64_t>(raw, name, whole);
-      case Element::Int32:
-        return for_each_element<int32_t>(raw, name, whole);
-      case Element::Int8:
-        return for_each_element<int8_t>(raw, name, whole);
-      case Element::Uint8:
-      case Element::Bool:
-        return for_each_element<uint8_t>(raw, name, whole);
-      default:
-        refuse_type(type, name);
-    }
-  }
-
-  [[noreturn]] static void refuse_type(int64_t type, const std::string& name) {
-    throw Error(Errc::InvalidInput, "constant '" + name + "' has numbers of ONNX's type " +
-                                        std::to_string(type) +
-                                        "; dlflow reads floating-point and whole numbers");
   }
 
   /// Files that are beside the model, and nowhere else.

@@ -16,7 +16,7 @@ const Json kJob = Json::parse(R"({
             {"source": "/work", "target": "/w", "read_only": false}],
   "directory": "/run/work", "gpus": true, "commands": [["bash", "-c"], ["sh"]],
   "environment": {"A": "1", "B": "2"},
-  "rank_plan": {"ranks": 3, "one_per_node": false, "nodes": [["n1", 3]], "master_address": "n1",
+  "rank_plan": {"ranks": 3, "told": true, "one_per_node": false, "nodes": [["n1", 3]], "master_address": "n1",
                 "master_port": 2, "usr1_as_term": false, "given": ["X"]},
   "secrets": ["TOKEN"], "secrets_file": "/run/secrets"})");
 
