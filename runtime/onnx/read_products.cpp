@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "runtime/onnx/operations.h"
 
 namespace dlflow::runtime {
@@ -10,7 +12,8 @@ Extent extent(const std::vector<int64_t>& sizes, int64_t usual) {
   return {sizes[0], sizes[1]};
 }
 
-/// Zeros on each side of a map. \param same  that make the result as large as the map, by stride
+/// Zeros on each side of a map; where the file says so, as many as make the result as large as the
+/// map divided by the stride.
 Extent padding(const NodeReader& node, const Layer& layer, const TensorShape& in) {
   const std::string automatic = node.text("auto_pad", "NOTSET");
   const std::vector<int64_t> pads = node.integers("pads");
@@ -23,10 +26,11 @@ Extent padding(const NodeReader& node, const Layer& layer, const TensorShape& in
   }
   const auto side = [](int64_t size, int64_t kernel, int64_t stride, int64_t dilation) {
     const int64_t places = (size + stride - 1) / stride;
-    const int64_t all = (places - 1) * stride + dilation * (kernel - 1) + 1 - size;
+    const int64_t needed = (places - 1) * stride + dilation * (kernel - 1) + 1;
+    const int64_t all = std::max<int64_t>(0, needed - size);
     if (all % 2 != 0)
       refuse("it pads the sides of a map differently, which no layer of dlflow does");
-    return std::max<int64_t>(0, all / 2);
+    return all / 2;
   };
   const Extent &kernel = layer.kernel, &stride = layer.stride, &dilation = layer.dilation;
   return {side(in[1], kernel.height, stride.height, dilation.height),
@@ -130,6 +134,8 @@ void read_conv_transpose(NodeReader& node) {
   for (const int64_t more : node.integers("output_padding")) {
     if (more != 0) refuse("conv_transpose2d of dlflow has no output_padding");
   }
+  if (node.text("auto_pad", "NOTSET") != "NOTSET")
+    refuse("its padding depends on the size of the map");
   if (!node.integers("output_shape").empty())
     refuse("conv_transpose2d of dlflow has no output_shape");
   if (layer.groups != 1 || layer.dilation != Extent(1))

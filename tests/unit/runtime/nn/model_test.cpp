@@ -4,7 +4,9 @@
 #include "runtime/nn/layer_costs.h"
 #include "runtime/nn/layer_shapes.h"
 #include "runtime/nn/layer_syntax.h"
+#include "runtime/nn/model_text.h"
 #include "tests/support/catch.h"
+#include "tests/unit/runtime/nn/every_layer.h"
 
 using namespace dlflow;
 using namespace dlflow::runtime;
@@ -278,4 +280,37 @@ TEST_CASE("a model whose layers together make gigabytes of one image is refused"
   const Lines found = mistakes_of(layers);
   REQUIRE_FALSE(found.empty());
   CHECK_THAT(found.front(), Catch::StartsWith("8:") && Catch::Contains("the layer is too large"));
+}
+
+namespace {
+
+/// Without the places where layers are written.
+std::vector<Layer> layers_of(const Model& model) {
+  std::vector<Layer> layers = model.layers;
+  for (Layer& layer : layers) layer.line = layer.column = 0;
+  return layers;
+}
+
+void check_written(const Model& model) {
+  const std::string text = to_yaml(model);
+  CAPTURE(text);
+  const Model again = parse_model(text, "again.yaml");
+  CHECK(again.name == model.name);
+  CHECK(again.input == model.input);
+  CHECK(again.loss == model.loss);
+  CHECK(again.init == model.init);
+  CHECK(again.ignored_token == model.ignored_token);
+  CHECK(layers_of(again) == layers_of(model));
+}
+
+}  // namespace
+
+TEST_CASE("a model that is written as text is read as the same model", "[model]") {
+  for (const test::LayerCase& layer : test::every_layer()) {
+    check_written(parse_model(
+        "name: m\ninput: " + layer.input + "\ninit: he\nlayers:\n" + layer.layers, "m.yaml"));
+  }
+  for (const auto& entry : std::filesystem::directory_iterator(DLFLOW_MODELS)) {
+    check_written(parse_model(read_file(entry.path()), entry.path().string()));
+  }
 }

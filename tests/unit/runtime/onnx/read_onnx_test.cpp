@@ -183,6 +183,25 @@ TEST_CASE("zeros around a map are the padding of the convolution that reads them
              Catch::Contains("it pads the sides of a map differently"));
 }
 
+TEST_CASE("padding that is said as 'the same size' is worked out", "[onnx]") {
+  const auto convolved = [](const std::string& operation, std::vector<int64_t> weights,
+                            int64_t stride) {
+    const std::vector<int64_t> strides = {stride, stride};
+    const Message same =
+        Message().add(1, std::string_view("auto_pad")).add(4, std::string_view("SAME_UPPER"));
+    const Message steps = Message().add(1, std::string_view("strides")).add(8, std::span(strides));
+    return file_of({node(operation, {"x", "w"}, "a").add(5, same).add(5, steps),
+                    node("GlobalAveragePool", {"a"}, "b"), node("Flatten", {"b"}, "y")},
+                   {floats("w", std::move(weights))}, {-1, 3, 8, 8});
+  };
+  CHECK(imported(convolved("Conv", {2, 3, 5, 3}, 1)).model.layers[0].padding == Extent(2, 1));
+  CHECK(imported(convolved("Conv", {2, 3, 1, 1}, 2)).model.layers[0].padding == Extent(0));
+  CHECK_THAT(refusal(convolved("Conv", {2, 3, 3, 3}, 2)),
+             Catch::Contains("it pads the sides of a map differently"));
+  CHECK_THAT(refusal(convolved("ConvTranspose", {3, 2, 2, 2}, 2)),
+             Catch::Contains("its padding depends on the size of the map"));
+}
+
 TEST_CASE("the loss is one that the scores can be for", "[onnx]") {
   const auto loss_of = [](const std::string& loss, const std::string& channels) {
     const std::string layer = "- conv2d: {channels: " + channels + ", kernel: 3, padding: 1}\n";
