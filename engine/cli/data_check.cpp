@@ -84,11 +84,11 @@ void require_samples(const runtime::Dataset& data, const Json& with) {
 /// "train" of "${{ steps.train.outputs.model }}", if that is all that `text` says.
 std::optional<std::string> step_named_in(const Json& text) {
   if (!text.is_string()) return std::nullopt;
-  static const std::regex kReference(
+  static const std::regex reference(
       R"(\s*\$\{\{\s*steps\.([A-Za-z_][A-Za-z0-9_-]*)\.outputs\.[a-z]+\s*\}\}\s*)");
   std::smatch found;
   const std::string all = text.get<std::string>();
-  if (!std::regex_match(all, found, kReference)) return std::nullopt;
+  if (!std::regex_match(all, found, reference)) return std::nullopt;
   return found[1].str();
 }
 

@@ -256,7 +256,7 @@ std::string ask_for_source(const Session& session) {
   if (!scripts.empty() && !session.quiet) {
     std::fprintf(stderr, "Scripts here: %s\n", join(scripts, ", ").c_str());
   }
-  const std::string source =
+  std::string source =
       ask(session, "What is to run: a script, or a folder with data to train a network on?",
           scripts.empty() ? "" : scripts.front());
   if (source.empty())

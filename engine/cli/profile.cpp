@@ -113,7 +113,7 @@ void add_profile_detect(CLI::App& app, Session& session) {
     const char* const path = std::getenv("PATH");
     const std::string text =
         detect_batch_system()->detect_profile(path != nullptr ? path : "", *partition);
-    const auto print = [&session](const Json& place, const std::string& profile) {
+    const auto print = [](const Json& place, const std::string& profile) {
       print_json({{"file", place}, {"profile", profile}});
     };
     if (file->empty()) {

@@ -152,8 +152,7 @@ Diagnostics warnings_of(const Workflow& workflow, const Profile& profile) {
     return std::tie(a.location.line, a.location.column) <
            std::tie(b.location.line, b.location.column);
   });
-  const auto same = std::ranges::unique(warnings);
-  warnings.erase(same.begin(), same.end());
+  warnings.erase(std::unique(warnings.begin(), warnings.end()), warnings.end());
   return warnings;
 }
 

@@ -57,7 +57,7 @@ const Tool* tool_of(const Json& tools) {
 
 /// A name stays one; a folder is found from anywhere.
 std::string place_of(const Tool& tool, const Json& tools, const fs::path& base) {
-  const auto given = tools.at(tool.key).get<std::string>();
+  auto given = tools.at(tool.key).get<std::string>();
   const bool may_be_a_name =
       std::string_view(tool.key) == "conda" || std::string_view(tool.key) == "spack";
   if (may_be_a_name && given.find('/') == std::string::npos) return given;

@@ -236,7 +236,7 @@ void freeze_plan(Plan& plan, const NewDirectory& directory, const fs::path& fold
 
 /// `runs` as plans name it; made if need be.
 fs::path folder_of_runs(const fs::path& runs) {
-  const fs::path folder = fs::absolute(runs).lexically_normal();
+  fs::path folder = fs::absolute(runs).lexically_normal();
   make_directories(folder);
   return folder;
 }

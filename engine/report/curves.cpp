@@ -5,6 +5,8 @@
 #include <cmath>
 #include <fstream>
 #include <set>
+#include <span>
+#include <string_view>
 #include <utility>
 
 #include "base/not_finite.h"
@@ -17,13 +19,17 @@ namespace {
 constexpr size_t kMostBytes = size_t{64} << 20;
 
 /// Keys that say where a line stands, or what is only of use while the job runs.
-const std::set<std::string, std::less<>> kNoCurves = {
+constexpr std::array<std::string_view, 10> kNoCurves = {
     "at", "bytes", "epoch", "epochs", "eta_s", "pass", "progress", "step", "steps", "total_bytes"};
 /// What a line at the end of an epoch has if its loss is that of validation: an accuracy, or what a
 /// network without classes has in its place.
 constexpr std::array<const char*, 4> kOfValidation = {"accuracy", "rmse", "perplexity", "iou"};
 /// Of these only the values at the end of an epoch count: they grow within it.
-const std::set<std::string, std::less<>> kOfEpochs = {"data_wait_s", "communication_wait_s"};
+constexpr std::array<std::string_view, 2> kOfEpochs = {"data_wait_s", "communication_wait_s"};
+
+bool has(std::span<const std::string_view> keys, std::string_view key) {
+  return std::ranges::find(keys, key) != keys.end();
+}
 
 std::optional<double> finite_at(const Json& line, const char* key) {
   const auto found = line.find(key);
@@ -58,8 +64,8 @@ class Reader {
     const bool ends_epoch = finite_at(line, "epoch_s").has_value();
     if (ends_epoch) add_time(line);
     for (const auto& [key, value] : line.items()) {
-      if (kNoCurves.contains(key)) continue;
-      if (kOfEpochs.contains(key) && !ends_epoch) continue;
+      if (has(kNoCurves, key)) continue;
+      if (has(kOfEpochs, key) && !ends_epoch) continue;
       std::string name = key;
       if (key == "loss" && ends_epoch) {
         const auto has = [&line](const char* measure) { return line.contains(measure); };

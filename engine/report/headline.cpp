@@ -116,7 +116,7 @@ std::optional<Goal> goal_of(const Workflow& workflow, const std::string& step,
     return metrics.is_object() && metrics.contains(name);
   };
   for (const Step& other : workflow.steps) {
-    const auto goal = goal_in(selection_of(other));
+    auto goal = goal_in(selection_of(other));
     if (goal && refers_to(other, step) && has(goal->metric)) return goal;
   }
   for (const Step& own : workflow.steps) {

@@ -163,7 +163,7 @@ bool has_values(const JobSpec& spec) { return !spec.uses.empty() || !spec.with.e
 
 /// exec(2) would only say "Argument list too long".
 void check_length(const Command& command) {
-  constexpr size_t kLongest = 128 * 1024;  // MAX_ARG_STRLEN, the end of the string included
+  constexpr size_t kLongest = size_t{128} * 1024;  // MAX_ARG_STRLEN, the end of the string included
   const auto most = size_t(::sysconf(_SC_ARG_MAX));
   size_t total = 0;
   for (const auto* list : {&command.argv, &command.environment}) {

@@ -9,6 +9,7 @@
 #include <limits>
 #include <optional>
 #include <string_view>
+#include <type_traits>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -85,7 +86,7 @@ std::vector<uint32_t> labels_of(const NpyArray& array, const std::string& name) 
     if (value < 0 || uint64_t(value) >= std::numeric_limits<uint32_t>::max()) {
       refuse_npy(name, fmt::format("sample {} has the label {}", i, value));
     }
-    labels[i] = uint32_t(value);
+    labels[i] = uint32_t(std::make_unsigned_t<T>(value));
   }
   return labels;
 }

@@ -25,8 +25,8 @@ std::vector<Window> windows_of(uint32_t from, uint32_t to) {
   std::vector<Window> windows(to);
   for (uint32_t i = 0; i < to; ++i) {
     const double center = (double(i) + 0.5) * scale;
-    const auto first = size_t(std::max(0.0, center - width + 0.5));
-    const auto end = std::min(size_t(from), size_t(center + width + 0.5));
+    const auto first = size_t(std::floor(std::max(0.0, center - width + 0.5)));
+    const auto end = std::min(size_t(from), size_t(std::floor(center + width + 0.5)));
     std::vector<double> weights;
     double sum = 0;
     for (size_t k = first; k < end; ++k) {

@@ -16,7 +16,7 @@ void to_wide_values(png_structp png) {
 std::vector<float> to_floats(const std::vector<uint8_t>& bytes, uint32_t stored,
                              uint32_t channels) {
   const auto value = [&](size_t i) { return float(bytes[2 * i] << 8 | bytes[2 * i + 1]); };
-  const size_t pixels = bytes.size() / (2 * stored);
+  const size_t pixels = bytes.size() / (size_t{2} * stored);
   std::vector<float> floats(pixels * channels);
   for (size_t i = 0; i < pixels; ++i) {
     const float opacity = stored > channels ? value(i * stored + channels) / 65535 : 1;

@@ -42,7 +42,7 @@ std::vector<Segment> choose_segments(Arena& arena, int num_operations, size_t mo
     least = std::min(least, needed);
     if (needed > most_bytes) continue;
     for (size_t few = 1; few < segments.size(); ++few) {
-      const std::vector<Segment> first(segments.begin(), segments.begin() + long(few));
+      std::vector<Segment> first(segments.begin(), segments.begin() + long(few));
       if (measure(first) <= most_bytes) return first;
     }
     return segments;

@@ -107,9 +107,9 @@ void GraphValues::count_copy(const std::string& name, const OnnxTensor& weights)
 }
 
 const std::vector<const OnnxNode*>& GraphValues::readers_of(const std::string& name) const {
-  static const std::vector<const OnnxNode*> kNone;
+  static const std::vector<const OnnxNode*> none;
   const auto found = readers_.find(name);
-  return found == readers_.end() ? kNone : found->second;
+  return found == readers_.end() ? none : found->second;
 }
 
 const std::string& NodeReader::name_of(size_t input) const {

@@ -79,7 +79,7 @@ std::string NetworkBuilder::free_name(const std::string& wish, LayerKind kind) {
   if (!wish.empty() && taken_[wish]++ == 0) return wish;
   const std::string stem = wish.empty() ? name(kind) : wish + "_";
   for (int number = wish.empty() ? 1 : 2;; ++number) {
-    const std::string name = stem + std::to_string(number);
+    std::string name = stem + std::to_string(number);
     if (taken_[name]++ == 0) return name;
   }
 }

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 
 #include "runtime/cooperation/cooperation.h"
 #include "runtime/data/loader.h"
@@ -24,7 +25,9 @@ struct StepPlan {
 class StepPlanner {
  public:
   StepPlanner(const Role& role, uint64_t steps_per_epoch, Schedule schedule)
-      : own_mean_(role.own_mean), steps_per_epoch_(steps_per_epoch), schedule_(schedule) {}
+      : own_mean_(role.own_mean),
+        steps_per_epoch_(steps_per_epoch),
+        schedule_(std::move(schedule)) {}
 
   StepPlan plan(const LocalBatch& batch) const;
 
