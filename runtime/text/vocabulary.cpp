@@ -2,8 +2,10 @@
 
 #include <charconv>
 #include <optional>
+#include <vector>
 
 #include "base/error.h"
+#include "base/protobuf_reader.h"
 #include "base/sha256.h"
 
 namespace dlflow::runtime {
@@ -14,65 +16,10 @@ constexpr uint32_t kBytes = 256;
 constexpr size_t kMostPieces = size_t{1} << 22;      // a label of the data set stays below it
 constexpr std::string_view kSpace = "\xE2\x96\x81";  // U+2581, as SentencePiece writes spaces
 
-/// The fields of a Protocol Buffers message, one after the other. Throws Error{Corrupt}.
-class Fields {
- public:
-  Fields(std::string_view bytes, const std::string& name) : rest_(bytes), name_(name) {}
-
-  struct Field {
-    uint64_t number = 0;
-    uint64_t value = 0;           ///< of an integer
-    std::string_view bytes = {};  ///< of text, or of a message
-  };
-
-  std::optional<Field> next() {
-    if (rest_.empty()) return std::nullopt;
-    const uint64_t key = varint();
-    Field field{key >> 3};
-    switch (key & 7) {
-      case 0:
-        field.value = varint();
-        return field;
-      case 1:
-        take(8);
-        return field;
-      case 2:
-        field.bytes = take(varint());
-        return field;
-      case 5:
-        take(4);
-        return field;
-      default:
-        fail();
-    }
-  }
-
-  [[noreturn]] void fail() const {
-    throw Error(Errc::Corrupt,
-                name_ + ": is not a tokenizer of SentencePiece, or damaged; copy it again");
-  }
-
- private:
-  uint64_t varint() {
-    uint64_t value = 0;
-    for (int shift = 0; shift < 64; shift += 7) {
-      const auto byte = uint64_t(static_cast<unsigned char>(take(1)[0]));
-      value |= (byte & 0x7f) << shift;
-      if (byte < 0x80) return value;
-    }
-    fail();
-  }
-
-  std::string_view take(uint64_t count) {
-    if (count > rest_.size()) fail();
-    const std::string_view taken = rest_.substr(0, count);
-    rest_.remove_prefix(count);
-    return taken;
-  }
-
-  std::string_view rest_;
-  const std::string& name_;
-};
+[[noreturn]] void fail(const std::string& name) {
+  throw Error(Errc::Corrupt,
+              name + ": is not a tokenizer of SentencePiece, or damaged; copy it again");
+}
 
 /// As SentencePiece's ModelProto has them.
 struct Piece {
@@ -82,14 +29,31 @@ struct Piece {
   uint64_t type = kNormal;
 };
 
-Piece read_piece(std::string_view bytes, const std::string& name) {
+/// Throws Error{Corrupt} without the file's name.
+Piece read_piece(std::string_view bytes) {
   Piece piece;
-  Fields fields(bytes, name);
+  MessageReader fields(bytes);
   while (const auto field = fields.next()) {
     if (field->number == Piece::kText) piece.text = field->bytes;
     if (field->number == Piece::kType) piece.type = field->value;
   }
   return piece;
+}
+
+/// All of a file. Throws Error{Corrupt}.
+std::vector<Piece> read_pieces(std::string_view content, const std::string& name) {
+  std::vector<Piece> pieces;
+  try {
+    MessageReader fields(content);
+    while (const auto field = fields.next()) {
+      if (field->number != Piece::kPieces) continue;
+      if (pieces.size() == kMostPieces) fail(name);
+      pieces.push_back(read_piece(field->bytes));
+    }
+  } catch (const Error&) {
+    fail(name);
+  }
+  return pieces;
 }
 
 /// The value of "<0x0A>", or nothing.
@@ -130,19 +94,15 @@ Vocabulary Vocabulary::parse(std::string_view content, const std::string& name) 
   Vocabulary vocabulary;
   std::optional<uint32_t> end, first_byte;
   uint32_t num_bytes = 0;
-  Fields fields(content, name);
-  while (const auto field = fields.next()) {
-    if (field->number != Piece::kPieces) continue;
-    const Piece piece = read_piece(field->bytes, name);
+  for (const Piece& piece : read_pieces(content, name)) {
     const auto token = uint32_t(vocabulary.pieces_.size());
-    if (token == kMostPieces) fields.fail();
     std::string text;
     if (piece.type == Piece::kNormal || piece.type == Piece::kUserDefined) {
       text = with_spaces(piece.text);
     } else if (piece.type == Piece::kByte) {
-      if (byte_of(piece.text) != num_bytes) fields.fail();
+      if (byte_of(piece.text) != num_bytes) fail(name);
       if (!first_byte) first_byte = token;
-      if (token != *first_byte + num_bytes) fields.fail();
+      if (token != *first_byte + num_bytes) fail(name);
       text = std::string(1, char(num_bytes++));
     } else if (piece.type == Piece::kControl &&
                (piece.text == kEndOfText || piece.text == "</s>")) {
@@ -150,7 +110,7 @@ Vocabulary Vocabulary::parse(std::string_view content, const std::string& name) 
     }
     vocabulary.pieces_.push_back(std::move(text));
   }
-  if (vocabulary.pieces_.empty()) fields.fail();
+  if (vocabulary.pieces_.empty()) fail(name);
   if (num_bytes != kBytes) refuse(name, "has no token for each byte, so it would lose some texts");
   if (!end) refuse(name, "has no token that ends a document, <|endoftext|> or </s>");
   vocabulary.end_of_text_ = *end;
