@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <regex>
 #include <set>
 #include <vector>
 
@@ -81,15 +80,19 @@ void require_samples(const runtime::Dataset& data, const Json& with) {
   runtime::require_training_samples(data.size(), validation->get<size_t>());
 }
 
-/// "train" of "${{ steps.train.outputs.model }}", if that is all that `text` says.
+/// "train" of "${{ steps.train.outputs.model }}", if that is all that `text` says. By hand, since
+/// std::regex takes stack for each character, and a bundle's text may have a million.
 std::optional<std::string> step_named_in(const Json& text) {
   if (!text.is_string()) return std::nullopt;
-  static const std::regex reference(
-      R"(\s*\$\{\{\s*steps\.([A-Za-z_][A-Za-z0-9_-]*)\.outputs\.[a-z]+\s*\}\}\s*)");
-  std::smatch found;
-  const std::string all = text.get<std::string>();
-  if (!std::regex_match(all, found, reference)) return std::nullopt;
-  return found[1].str();
+  const std::string& all = text.get_ref<const std::string&>();
+  std::string_view inner = trim(all);
+  if (!inner.starts_with("${{") || !inner.ends_with("}}") || inner.size() < 5) return std::nullopt;
+  inner = trim(inner.substr(3, inner.size() - 5));
+  const std::vector<std::string> path = split(std::string(inner), '.');
+  if (path.size() != 4 || path[0] != "steps" || path[2] != "outputs") return std::nullopt;
+  const bool is_output =
+      !path[3].empty() && std::ranges::all_of(path[3], [](char c) { return c >= 'a' && c <= 'z'; });
+  return is_output ? std::optional(path[1]) : std::nullopt;
 }
 
 /// The model in `file`; mistakes in it are told with the step that names it.

@@ -346,6 +346,10 @@ class Data(Case):
         self.assertEqual(self.dlflow("validate", "w.yaml", status=2)[1], f"w.yaml:12:70: {wrong}")  # told once
         self.write("w.yaml", text.format("numbers", "others", "train"))
         self.assertEqual(self.dlflow("validate", "w.yaml", status=2)[1], f"w.yaml:15:66: {wrong}")
+        # A stranger's text may be long: it is looked at, and nothing overflows.
+        long = text.replace("outputs.checkpoint }}}}", "outputs.checkpoint }}}}" + " " * 500_000)
+        self.write("w.yaml", long.format("others", "numbers", "train"))
+        self.assertIn(f": {wrong}", self.dlflow("validate", "w.yaml", status=2)[1])
         (self.folder / "others/test.dlset").unlink()
         self.write("w.yaml", text.format("numbers", "others", "test"))
         self.assertIn("w.yaml:15:66: error: others: no test data", self.dlflow("validate", "w.yaml", status=2)[1])
