@@ -91,7 +91,7 @@ void import_model(const ImportArguments& arguments, Session& session) {
               to_string(network.model.layers.back().shape).c_str());
   std::printf("%s: %zu tensors, %s numbers\n", escaped(weights.string()).c_str(),
               network.weights.size(), format_count(parameters).c_str());
-  for (const std::string& note : network.notes) std::printf("note: %s\n", escaped(note).c_str());
+  for (const std::string& note : network.notes) std::printf("note: %s\n", note.c_str());
   if (session.quiet) return;
   std::printf("Train from these weights with `model: %s` and `start_from: %s`.\n",
               escaped(model.string()).c_str(), escaped(weights.string()).c_str());

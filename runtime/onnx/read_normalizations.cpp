@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/text.h"
 #include "runtime/onnx/operations.h"
 
 namespace dlflow::runtime {
@@ -66,7 +67,7 @@ void read_batch_norm(NodeReader& node) {
   }
   if (std::abs(epsilon - kLayerEpsilon) > 1e-9f) {
     for (float& variance : tensors[3].numbers) variance += epsilon - kLayerEpsilon;
-    node.note("Batch normalisation '" + node.result() +
+    node.note("Batch normalisation '" + escaped(node.result()) +
               "' has another epsilon than dlflow's 1e-5; its running variance makes up for it.");
   }
   const int index = node.add(std::move(layer), {node.layer(0)}, 1);

@@ -22,7 +22,7 @@ struct ImportedNetwork {
   Model model;                                    ///< `text` is its model file
   std::map<std::string, ImportedTensor> weights;  ///< every tensor of the model, by its name
   std::optional<InputScale> normalization;        ///< of the input, if the file has one
-  std::vector<std::string> notes;                 ///< what differs from the file, a sentence each
+  std::vector<std::string> notes;                 ///< what differs from the file, for a terminal
 };
 
 /// Understands `file` as layers of dlflow. Its scores are those of the file, but for what `notes`

@@ -202,6 +202,19 @@ TEST_CASE("padding that is said as 'the same size' is worked out", "[onnx]") {
              Catch::Contains("its padding depends on the size of the map"));
 }
 
+TEST_CASE("names of a stranger's file are told so that they can be printed", "[onnx]") {
+  const Message epsilon =
+      Message().add(1, std::string_view("epsilon")).add(2, 1e-3f).add(20, uint64_t{1});
+  const std::string name = "\x1b[31m\xff";
+  const ImportedNetwork network =
+      imported(file_of({node("BatchNormalization", {"x", "b", "b", "b", "b"}, name).add(5, epsilon),
+                        node("MatMul", {name, "w"}, "y")},
+                       {floats("b", {3}), floats("w", {3, 2})}, {-1, 3}));
+  REQUIRE(network.notes.size() == 1);
+  CHECK(network.notes[0].find(name) == std::string::npos);
+  CHECK_THAT(network.notes[0], Catch::Contains("has another epsilon"));
+}
+
 TEST_CASE("the loss is one that the scores can be for", "[onnx]") {
   const auto loss_of = [](const std::string& loss, const std::string& channels) {
     const std::string layer = "- conv2d: {channels: " + channels + ", kernel: 3, padding: 1}\n";
