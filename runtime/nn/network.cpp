@@ -41,7 +41,8 @@ struct Network::Impl {
   void allocate(size_t most_bytes) {
     const int num_operations = int(operations().size());
     const size_t beside = probabilities.size() * sizeof(float);
-    if (training) segments = choose_segments(arena, num_operations, most_bytes, beside);
+    const bool has_budget = training && most_bytes < SIZE_MAX;
+    if (has_budget) segments = choose_segments(arena, num_operations, most_bytes, beside);
     arena.allocate(Schedule(num_operations, segments));
   }
 

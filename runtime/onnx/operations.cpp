@@ -46,6 +46,14 @@ const std::map<std::string, Operation>& operations() {
   return all;
 }
 
+std::vector<float> transposed(const std::vector<float>& matrix, size_t rows, size_t columns) {
+  std::vector<float> result(rows * columns);
+  for (size_t i = 0; i < rows; ++i) {
+    for (size_t j = 0; j < columns; ++j) result[j * rows + i] = matrix[i * columns + j];
+  }
+  return result;
+}
+
 void check_groups(int64_t groups) {
   if (groups < 1 || groups > 1'000'000) refuse("its groups are not from 1 to 1,000,000");
 }

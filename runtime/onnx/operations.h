@@ -19,6 +19,9 @@ void check_extent(const std::vector<int64_t>& sizes);
 
 void check_groups(int64_t groups);
 
+/// (rows, columns) as (columns, rows).
+std::vector<float> transposed(const std::vector<float>& matrix, size_t rows, size_t columns);
+
 // read_products.cpp
 void read_conv(NodeReader& node);
 void read_conv_transpose(NodeReader& node);

@@ -70,14 +70,9 @@ void add_product(NodeReader& node, Layer layer, ImportedTensor weights) {
 }
 
 /// (in,out) as (out,in).
-ImportedTensor transposed(const ImportedTensor& matrix) {
-  const auto rows = size_t(matrix.shape[0]), columns = size_t(matrix.shape[1]);
-  ImportedTensor result{{matrix.shape[1], matrix.shape[0]}, std::vector<float>(rows * columns)};
-  for (size_t i = 0; i < rows; ++i) {
-    for (size_t j = 0; j < columns; ++j)
-      result.numbers[j * rows + i] = matrix.numbers[i * columns + j];
-  }
-  return result;
+ImportedTensor turned(const ImportedTensor& matrix) {
+  return {{matrix.shape[1], matrix.shape[0]},
+          transposed(matrix.numbers, size_t(matrix.shape[0]), size_t(matrix.shape[1]))};
 }
 
 /// The bias of `features` numbers that a constant stands for, if it does.
@@ -151,7 +146,7 @@ void read_gemm(NodeReader& node) {
   if (node.integer("transA", 0) != 0) refuse("it transposes what it reads");
   if (node.shape(0).size() != 1) refuse("it reads " + to_string(node.shape(0)) + ", not (B,F)");
   ImportedTensor weights = matrix(node, 1);
-  if (node.integer("transB", 0) == 0) weights = transposed(weights);
+  if (node.integer("transB", 0) == 0) weights = turned(weights);
   for (float& weight : weights.numbers) weight *= node.number("alpha", 1);
   std::optional<ImportedTensor> bias;
   if (node.has(2)) {
@@ -170,7 +165,7 @@ void read_matmul(NodeReader& node) {
     refuse(
         "it multiplies results of two layers; dlflow's 'attention' is not put together from such "
         "products");
-  add_linear(node, transposed(matrix(node, 1)));
+  add_linear(node, turned(matrix(node, 1)));
 }
 
 void read_gather(NodeReader& node) {

@@ -100,11 +100,8 @@ void read_transpose(NodeReader& node) {
   if (from.shape.size() != 2 || (!order.empty() && order != std::vector<int64_t>{1, 0}) ||
       from.floats.empty())
     refuse("it is no transposed matrix");
-  const auto rows = size_t(from.shape[0]), columns = size_t(from.shape[1]);
-  OnnxTensor to{{from.shape[1], from.shape[0]}, std::vector<float>(rows * columns), {}};
-  for (size_t i = 0; i < rows; ++i) {
-    for (size_t j = 0; j < columns; ++j) to.floats[j * rows + i] = from.floats[i * columns + j];
-  }
+  OnnxTensor to{{from.shape[1], from.shape[0]}, {}, {}};
+  to.floats = transposed(from.floats, size_t(from.shape[0]), size_t(from.shape[1]));
   node.give_constant(std::move(to));
 }
 
