@@ -26,7 +26,11 @@ constexpr int64_t kMaxNumbers = int64_t{1} << 28;  // of a model's values
 void check_size(const TensorShape& shape) {
   int64_t count = 1;
   for (const int64_t size : shape) {
-    if (size < 1 || size > kMaxNumbers / count) {
+    if (size < 1) {
+      throw Error(Errc::InvalidInput,
+                  "the sizes of a sample are from 1 on, not " + to_string(shape));
+    }
+    if (size > kMaxNumbers / count) {
       throw Error(Errc::InvalidInput,
                   "a sample of " + to_string(shape) + " is beyond 2^28 numbers");
     }

@@ -307,7 +307,10 @@ OnnxFile read_onnx_file(const fs::path& path) {
   try {
     return parse_onnx(content.view, path.parent_path());
   } catch (const Error& error) {
-    throw Error(error.code(), path.string() + ": " + error.what());
+    const bool is_damaged = error.code() == Errc::Corrupt;
+    throw Error(error.code(), path.string() + ": " +
+                                  (is_damaged ? "is no ONNX file, or is damaged: " : "") +
+                                  error.what());
   }
 }
 

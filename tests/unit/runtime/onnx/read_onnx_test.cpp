@@ -243,6 +243,9 @@ TEST_CASE("what no layer of dlflow can be is refused with the node's name", "[on
   CHECK_THAT(of({node("MatMul", {"x", "w"}, "y")}, {-1, -1}), Catch::Contains("--input"));
   CHECK_THAT(of({node("MatMul", {"x", "w"}, "m"), node("Mul", {"m", "b"}, "y")}),
              Catch::Contains("dlflow has no layer that gives 'y'"));
+  CHECK_THROWS_WITH(import_onnx(parse_onnx(file_of({node("Relu", {"x"}, "y")}, {}, {-1, 3}), "."),
+                                "net", TensorShape{0, 5}),
+                    "the sizes of a sample are from 1 on, not (B,0,5)");
   CHECK_THAT(of({node("Relu", {"x"}, "y")}, {-1, 1 << 29}), Catch::Contains("beyond 2^28 numbers"));
   CHECK(of({node("Identity", {"x"}, "y")}) ==
         "the file's output is not the result of its last operation");
