@@ -10,12 +10,16 @@ constexpr size_t kMostLeaves = 8, kSmallestLeaf = 32;
 
 }  // namespace
 
-size_t default_leaves(size_t batch) {
-  return std::clamp<size_t>(std::bit_floor(batch / kSmallestLeaf), 1, kMostLeaves);
+size_t default_leaves(size_t batch, size_t ranks) {
+  const size_t shares = std::max<size_t>(ranks, 1);
+  const size_t most_of_share = std::max<size_t>(kMostLeaves / shares, 1);
+  const size_t of_share = std::bit_floor(batch / shares / kSmallestLeaf);
+  return shares * std::clamp<size_t>(of_share, 1, std::bit_floor(most_of_share));
 }
 
 size_t num_leaves(const LeafSettings& settings) {
-  const size_t of_batch = settings.leaves > 0 ? settings.leaves : default_leaves(settings.batch);
+  const size_t of_batch =
+      settings.leaves > 0 ? settings.leaves : default_leaves(settings.batch, settings.ranks);
   return of_batch * settings.accumulate;
 }
 

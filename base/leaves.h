@@ -12,10 +12,12 @@ struct LeafSettings {
   size_t batch = 128;     ///< samples that are computed at a time, over all ranks
   size_t leaves = 0;      ///< of a batch; 0: as many as default_leaves() says
   size_t accumulate = 1;  ///< batches that make a step
+  size_t ranks = 0;  ///< with equal shares of the batch, if the share is what was given; else 0
 };
 
-/// Up to 8, but of at least 32 samples, so that no kernel gets slow.
-size_t default_leaves(size_t batch);
+/// Up to 8, but of at least 32 samples, so that no kernel gets slow. Where the share of a rank was
+/// given, each of `ranks` has as many leaves as the others, and at least one.
+size_t default_leaves(size_t batch, size_t ranks = 0);
 
 /// Of a step.
 size_t num_leaves(const LeafSettings& settings);

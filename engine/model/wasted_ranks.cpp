@@ -33,7 +33,10 @@ std::optional<std::string> wasted(const Json& with, size_t ranks) {
   const auto leaves = count_at(with.value("precision", Json::object()), "leaves", usual.leaves);
   const auto accumulate = count_at(with, "accumulate", usual.accumulate);
   if (!per_rank || !batch || !leaves || !accumulate) return std::nullopt;
-  return idle_ranks({*per_rank > 0 ? *per_rank * ranks : *batch, *leaves, *accumulate}, ranks);
+  const LeafSettings settings = *per_rank > 0
+                                    ? LeafSettings{*per_rank * ranks, *leaves, *accumulate, ranks}
+                                    : LeafSettings{*batch, *leaves, *accumulate};
+  return idle_ranks(settings, ranks);
 }
 
 }  // namespace

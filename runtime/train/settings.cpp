@@ -222,7 +222,7 @@ size_t global_batch(const TrainSettings& settings, int num_ranks) {
 
 LeafSettings leaf_settings(const TrainSettings& settings, int num_ranks) {
   return {batch_at_a_time(settings, num_ranks), settings.precision.leaves,
-          settings.update.accumulate};
+          settings.update.accumulate, settings.batch_per_rank ? size_t(num_ranks) : 0};
 }
 
 size_t num_leaves(const TrainSettings& settings, int num_ranks) {

@@ -15,6 +15,19 @@ TEST_CASE("a batch has up to eight leaves of at least 32 samples, a power of two
   CHECK(num_leaves({128, 5, 2}) == 10);
 }
 
+TEST_CASE("ranks whose share was given have equally many leaves, and one at least", "[leaves]") {
+  CHECK(default_leaves(16, 1) == 1);
+  CHECK(default_leaves(32, 2) == 2);
+  CHECK(default_leaves(128, 2) == 4);
+  CHECK(default_leaves(192, 3) == 6);
+  CHECK(default_leaves(4096, 2) == 8);
+  CHECK(default_leaves(4096, 3) == 6);
+  CHECK(default_leaves(1024, 16) == 16);
+  CHECK(num_leaves({48, 0, 2, 3}) == 6);
+  CHECK(num_leaves({48, 5, 1, 3}) == 5);
+  CHECK_FALSE(idle_ranks({24, 0, 1, 3}, 3));
+}
+
 TEST_CASE("ranks without leaves are told, and what would give them work", "[leaves]") {
   CHECK_FALSE(idle_ranks({128, 0, 1}, 4));
   CHECK_FALSE(idle_ranks({128, 8, 1}, 8));
