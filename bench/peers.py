@@ -18,8 +18,7 @@ ENOUGH = 0.9  # of it: no further kernels are tried
 LARGEST_ERROR = 1e-4  # of a product in fp32; some kernels of some OpenBLAS are wrong on some processors
 CORE_TYPES = (None, "SkylakeX", "Haswell", "Zen")  # of OpenBLAS; None: what it takes this processor for
 AVX2_CORE_TYPES = ("Haswell", "Zen")
-LAYOUTS = {"": (), ", channels last": ("--channels-last",)}
-WITHOUT_CONVOLUTIONS = {"mlp"}
+WITHOUT_CONVOLUTIONS = {"mlp", "gpt-small"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,6 +29,7 @@ class Peer:
     python: pathlib.Path
     flags: tuple = ()  # of torch_peer.py
     environment: dict = dataclasses.field(default_factory=dict)  # beside the caller's
+    compiles: bool = False  # has torch.compile
 
 
 INSTALLED = (
@@ -88,7 +88,8 @@ def judge(peer, measured, onednn):
     version = ".".join(said["version"].split(".")[:2])
     name = peer.name if "--horovod" in peer.flags else f"{peer.name} {version}"
     settings = "".join(f" with {key}={value}" for key, value in environment.items())
-    return (dataclasses.replace(peer, name=name, environment=environment),
+    compiles = int(said["version"].split(".")[0]) >= 2
+    return (dataclasses.replace(peer, name=name, environment=environment, compiles=compiles),
             f"# {peer.name}, PyTorch {said['version']} of {peer.python}: sgemm {said['gflops']:.0f} GFLOP/s{settings}, "
             f"{said['gflops'] / onednn:.0%} of oneDNN's {onednn:.0f}")
 
@@ -113,5 +114,14 @@ def proven(core_types=CORE_TYPES, installed=INSTALLED):
 
 def ways(peers, model):
     """Each way in which their users train `model`: its name, the peer, and the further flags of torch_peer.py."""
-    return [(peer.name + layout, peer, flags) for peer in peers for layout, flags in LAYOUTS.items()
-            if not layout or (model not in WITHOUT_CONVOLUTIONS and "--horovod" not in peer.flags)]  # Horovod refuses such tensors
+    has_layouts = model not in WITHOUT_CONVOLUTIONS
+    found = []
+    for peer in peers:
+        found.append((peer.name, peer, ()))
+        if "--horovod" in peer.flags:
+            continue  # refuses tensors in channels_last
+        if has_layouts:
+            found.append((peer.name + ", channels last", peer, ("--channels-last",)))
+        if peer.compiles:
+            found.append((peer.name + ", compiled", peer, ("--compile", "--channels-last") if has_layouts else ("--compile",)))
+    return found

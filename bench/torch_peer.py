@@ -1,6 +1,6 @@
 """Images per second of PyTorch on the networks of workflows/models: what dlflow-train is measured against.
 
-    mpirun -np 2 PYTHON bench/torch_peer.py MODEL [--data FOLDER] [--steps 50] [--channels-last] [--horovod] [--fp16] [--bf16]
+    mpirun -np 2 PYTHON bench/torch_peer.py MODEL [--data FOLDER] [--steps 50] [--channels-last] [--compile] [--horovod] [--fp16] [--bf16]
 
 DistributedDataParallel over gloo, or Horovod over MPI, with one thread per rank, SGD with momentum 0.9, fp32 or bf16 by autocast. Prints one JSON
 line. PYTHON has PyTorch, for --horovod also Horovod: bench/peers.py knows which there are here, and with which settings they are peers.
@@ -18,6 +18,8 @@ import torch
 from torch import distributed, nn
 from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
 from torch.nn import functional
+
+import torch_networks
 
 
 class Block(nn.Module):
@@ -55,7 +57,11 @@ def mlp():
     return nn.Sequential(nn.Flatten(), nn.Linear(784, 512), nn.ReLU(), nn.Linear(512, 512), nn.ReLU(), nn.Linear(512, 10))
 
 
-MODELS = {"mlp": mlp, "lenet": lenet, "resnet20": resnet20}
+FASHION_MNIST, PICTURES, TOKENS = "Fashion-MNIST", "random pictures of 3 x 64 x 64", "random texts of 256 bytes"
+MODELS = {"mlp": (mlp, FASHION_MNIST), "lenet": (lenet, FASHION_MNIST), "resnet20": (resnet20, FASHION_MNIST),
+          "unet": (torch_networks.UNet, FASHION_MNIST), "resnet50": (torch_networks.resnet50, PICTURES),
+          "vgg11": (torch_networks.vgg11, PICTURES), "mobilenet-v2": (torch_networks.mobilenet_v2, PICTURES),
+          "gpt-small": (torch_networks.GPT, TOKENS)}
 
 
 def load(folder):
@@ -64,6 +70,18 @@ def load(folder):
     images = numpy.frombuffer(read("images-idx3")[16:], numpy.uint8).reshape(-1, 1, 28, 28)
     labels = numpy.frombuffer(read("labels-idx1")[8:], numpy.uint8)
     return torch.tensor((images.astype("f4") / 255 - 0.2860) / 0.3530), torch.tensor(labels.astype("i8"))
+
+
+def samples_of(model, folder):
+    """What the network reads, what it should say, and the loss between."""
+    kind = MODELS[model][1]
+    if kind == PICTURES:
+        return torch.randn(1024, 3, 64, 64), torch.randint(1000, (1024,)), functional.cross_entropy
+    if kind == TOKENS:
+        tokens = torch.randint(256, (1024, 256))
+        return tokens, tokens, torch_networks.next_token
+    images, labels = load(folder)
+    return (images, images, functional.mse_loss) if model == "unet" else (images, labels, functional.cross_entropy)
 
 
 def with_ddp(model, parameters, fp16):
@@ -96,6 +114,7 @@ def main():
     parser.add_argument("--steps", type=int, default=50)
     parser.add_argument("--warmup", type=int, default=5)
     parser.add_argument("--channels-last", action="store_true", help="faster on the convolutional networks")
+    parser.add_argument("--compile", action="store_true", help="torch.compile, which PyTorch 2 has")
     parser.add_argument("--horovod", action="store_true", help="instead of DistributedDataParallel")
     parser.add_argument("--fp16", action="store_true", help="gradients travel in half precision")
     parser.add_argument("--bf16", action="store_true", help="autocast: products are computed in bf16")
@@ -105,24 +124,28 @@ def main():
     torch.set_num_threads(1)
     layout = torch.channels_last if args.channels_last else torch.contiguous_format
     distribute = with_horovod if args.horovod else with_ddp
-    model, optimizer, rank, ranks = distribute(MODELS[args.model]().to(memory_format=layout), {"lr": 0.01, "momentum": 0.9}, args.fp16)
-    images, labels = load(args.data)
-    images = images.contiguous(memory_format=layout)
-    order = torch.randperm(len(images), generator=torch.Generator().manual_seed(1 + rank))
+    model = MODELS[args.model][0]().to(memory_format=layout)
+    model, optimizer, rank, ranks = distribute(model, {"lr": 0.01, "momentum": 0.9}, args.fp16)
+    if args.compile:
+        model = torch.compile(model)
+    samples, targets, loss_of = samples_of(args.model, args.data)
+    if samples.dim() == 4:
+        samples = samples.contiguous(memory_format=layout)
+    order = torch.randperm(len(samples), generator=torch.Generator().manual_seed(1 + rank))
 
     for step in range(args.warmup + args.steps):
         if step == args.warmup:
             start = time.perf_counter()
-        batch = order[step * args.batch % (len(images) - args.batch):][:args.batch]
+        batch = order[step * args.batch % (len(samples) - args.batch):][:args.batch]
         model.zero_grad(set_to_none=True)  # as optimizers do since PyTorch 2.0
         with torch.autocast("cpu", torch.bfloat16, enabled=args.bf16):
-            scores = model(images[batch])
-        loss = functional.cross_entropy(scores.float(), labels[batch])
+            scores = model(samples[batch])
+        loss = loss_of(scores.float(), targets[batch])
         loss.backward()
         optimizer.step()
     seconds = time.perf_counter() - start
     if rank == 0:
-        print(json.dumps({"images_per_s": round(args.steps * args.batch * ranks / seconds), "loss": loss.item()}))
+        print(json.dumps({"images_per_s": round(args.steps * args.batch * ranks / seconds, 1), "loss": loss.item()}))
 
 
 if __name__ == "__main__":

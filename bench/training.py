@@ -1,21 +1,43 @@
 """Images per second of dlflow-train and of PyTorch DDP and Horovod on the same network, data, batch and ranks, taking turns."""
 
 import argparse
+import dataclasses
 import gzip
 import json
 import os
 import pathlib
+import re
 import statistics
 import struct
 import subprocess
 import tempfile
 
+import numpy
+
 import peers
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 DATA = pathlib.Path("/usr/share/datasets/fashion-mnist")
-BATCH = 64  # per rank
-STEPS = {"mlp": (400, 2000), "lenet": (50, 150), "resnet20": (20, 60)}  # peer, ours: some seconds each
+
+
+@dataclasses.dataclass(frozen=True)
+class Network:
+    """One of workflows/models, and how much of it is measured."""
+
+    peer_steps: int
+    steps: int  # ours; some seconds each
+    batch: int = 64  # per rank
+    input: tuple = ()  # instead of the model's
+    unit: str = "images"
+
+
+NETWORKS = {
+    "mlp": Network(400, 2000), "lenet": Network(50, 150), "resnet20": Network(20, 60), "unet": Network(10, 20, batch=32),
+    "resnet50": Network(8, 12, batch=16, input=(3, 64, 64)), "vgg11": Network(8, 12, batch=16, input=(3, 64, 64)),
+    "mobilenet-v2": Network(10, 16, batch=32, input=(3, 64, 64)), "gpt-small": Network(10, 16, batch=8, unit="tokens"),
+}
+TOKENS = 256  # of a text
+SMALL = ("mlp", "lenet", "resnet20")  # what is measured on other processors and in bf16, too, unless others are named
 
 
 def launch(ranks, command, folder, environment=()):
@@ -25,8 +47,10 @@ def launch(ranks, command, folder, environment=()):
 
 
 def theirs(peer, model, ranks, *flags):
-    command = [peer.python, ROOT / "bench/torch_peer.py", model, "--steps", STEPS[model][0], *peer.flags, *flags]
-    return json.loads(launch(ranks, command, ROOT, peer.environment).splitlines()[-1])["images_per_s"]
+    network = NETWORKS[model]
+    command = [peer.python, ROOT / "bench/torch_peer.py", model, "--steps", network.peer_steps, "--batch", network.batch, *peer.flags, *flags]
+    samples_per_s = json.loads(launch(ranks, command, ROOT, peer.environment).splitlines()[-1])["images_per_s"]
+    return samples_per_s * (TOKENS if network.unit == "tokens" else 1)
 
 
 def take_samples(folder, count, split="train"):
@@ -38,23 +62,56 @@ def take_samples(folder, count, split="train"):
         (folder / f"{split}-{name}-ubyte").write_bytes(struct.pack(header, *fields) + content[start:start + count * size])
 
 
+def random_pictures(folder, count, shape):
+    """Of 1,000 classes, packed."""
+    numbers = numpy.random.default_rng(1)
+    numpy.save(folder / "images.npy", numbers.integers(256, size=(count, *shape), dtype=numpy.uint8))
+    numpy.save(folder / "labels.npy", numpy.append(numbers.integers(1000, size=count - 1), 999))
+    subprocess.run([ROOT / "build/bin/dlflow", "data", "pack", "images.npy", "labels.npy", "-o", "packed"], cwd=folder, check=True,
+                   stdout=subprocess.DEVNULL)
+
+
+def random_text(folder, count):
+    """`count` texts of TOKENS bytes, packed."""
+    text = numpy.random.default_rng(1).choice(numpy.frombuffer(b"abcdefghijklmnopqrstuvwxyz \n", numpy.uint8), (count + 1) * TOKENS)
+    (folder / "text").mkdir()
+    (folder / "text/all.txt").write_bytes(text.tobytes())
+    subprocess.run([ROOT / "build/bin/dlflow", "data", "pack", "text", "-o", "packed", "--tokens", "bytes", "--length", str(TOKENS)],
+                   cwd=folder, check=True, stdout=subprocess.DEVNULL)
+
+
+def prepare(model, folder, samples):
+    """The network's file and the folder of data for it."""
+    network, file = NETWORKS[model], ROOT / f"workflows/models/{model}.yaml"
+    if network.unit == "tokens":
+        random_text(folder, samples)
+    elif not network.input:
+        take_samples(folder, samples)
+        return file, "."
+    else:
+        random_pictures(folder, samples, network.input)
+        (folder / "model.yaml").write_text(re.sub("^input: .*", f"input: {list(network.input)}", file.read_text(), flags=re.MULTILINE))
+        file = "model.yaml"
+    return file, "packed"
+
+
 def train(model, ranks, samples, **settings):
-    """What dlflow-train says about a training on the first `samples` of the training set."""
+    """What dlflow-train says about a training on `samples` samples."""
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
-        take_samples(folder, samples)
-        settings = {"model": str(ROOT / f"workflows/models/{model}.yaml"), "data": ".", "lr": 0.01, "batch_per_rank": BATCH,
-                    "schedule": "constant"} | settings
+        file, data = prepare(model, folder, samples)
+        settings = {"model": str(file), "data": data, "lr": 0.01, "batch_per_rank": NETWORKS[model].batch, "schedule": "constant"} | settings
         (folder / "with.json").write_text(json.dumps(settings))
         launch(ranks, [ROOT / "build/bin/dlflow-train", "with.json"], folder)
         return json.loads((folder / "metrics.json").read_text())
 
 
 def ours(model, ranks, reduction, compute):
-    steps = STEPS[model][1] * (4 if compute == "bf16" else 1)  # as long as in fp32
-    epochs = -(-steps * BATCH * ranks // 60000)
-    return train(model, ranks, steps // epochs * BATCH * ranks, epochs=epochs, validation=0,
-                 precision={"reduction": reduction, "compute": compute})["images_per_s"]
+    network = NETWORKS[model]
+    steps = network.steps * (4 if compute == "bf16" else 1)  # as long as in fp32
+    epochs = -(-steps * network.batch * ranks // 60000)
+    return train(model, ranks, steps // epochs * network.batch * ranks, epochs=epochs, validation=0,
+                 precision={"reduction": reduction, "compute": compute})[f"{network.unit}_per_s"]
 
 
 def accuracy(model, ranks, compute, seed):
@@ -74,7 +131,7 @@ def ratio(rounds, ours, others):
 
 def report(model, rounds, theirs, ranks):
     """The lines on a network: a column each, and our ratio to the best of the columns `theirs`, if there are any."""
-    lines = [f"{model}: " + ", ".join(f"{name} {spread([line[name] for line in rounds])}" for name in rounds[0])]
+    lines = [f"{model} (batch {NETWORKS[model].batch} per rank): " + ", ".join(f"{name} {spread([line[name] for line in rounds])}" for name in rounds[0])]
     if theirs:
         lines.append(f"  exact to the best peer {ratio(rounds, 'exact', theirs)}, fast {ratio(rounds, 'fast', theirs)}")
     else:
@@ -103,7 +160,7 @@ def measures_of(model, ranks, proven, bf16):
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("models", nargs="*", default=list(STEPS))
+    parser.add_argument("models", nargs="*", help="all of them, unless named; with --avx2 and --bf16 the small ones")
     parser.add_argument("--ranks", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--avx2", action="store_true", help="as on a processor without AVX-512, all sides (our own loops excepted)")
@@ -115,15 +172,15 @@ def main():
     if args.avx2:
         os.environ.update(ONEDNN_MAX_CPU_ISA="AVX2", ATEN_CPU_CAPABILITY="avx2", MKL_ENABLE_INSTRUCTIONS="AVX2")
     proven = peers.proven(peers.AVX2_CORE_TYPES if args.avx2 else peers.CORE_TYPES)
-    print(f"{args.ranks} ranks, one thread and {BATCH} images each, {'bf16' if args.bf16 else 'fp32'}{', AVX2' if args.avx2 else ''}, "
-          f"medians (ranges) of {args.rounds} rounds, images/s; load {os.getloadavg()[0]:.1f}", flush=True)
-    for model in args.models:
+    print(f"{args.ranks} ranks, one thread each, {'bf16' if args.bf16 else 'fp32'}{', AVX2' if args.avx2 else ''}, "
+          f"medians (ranges) of {args.rounds} rounds, images or tokens/s; load {os.getloadavg()[0]:.1f}", flush=True)
+    for model in args.models or (SMALL if args.avx2 or args.bf16 else NETWORKS):
         measures, names = measures_of(model, args.ranks, proven, args.bf16)
         there_and_back = [list(measures), list(reversed(measures))]  # nobody is always the one before or after another
         rounds = [{name: measures[name]() for name in there_and_back[i % 2]} for i in range(args.rounds)]
         rounds = [{name: line[name] for name in measures} for line in rounds]
         print("\n".join(report(model, rounds, names, args.ranks)), flush=True)
-        if args.bf16:
+        if args.bf16 and model in SMALL:
             bf16, fp32 = (statistics.mean(accuracy(model, args.ranks, compute, seed) for seed in (1, 2, 3)) for compute in ("bf16", "fp32"))
             print(f"  accuracy after 5 epochs, mean of three seeds: bf16 {bf16:.4f}, fp32 {fp32:.4f}", flush=True)
 

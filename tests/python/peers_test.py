@@ -41,7 +41,7 @@ class Judgement(unittest.TestCase):
     def test_the_fastest_kernels_that_are_right_count(self):
         prescott, skylake, broken = {}, {"OPENBLAS_CORETYPE": "SkylakeX"}, {"OPENBLAS_CORETYPE": "Zen"}
         peer, line = peers.judge(DDP, [(prescott, said(32)), (skylake, said(147)), (broken, said(160, error=3))], onednn=169)
-        self.assertEqual(peer, peers.Peer("DDP 2.15", DDP.python, environment=skylake))
+        self.assertEqual(peer, peers.Peer("DDP 2.15", DDP.python, environment=skylake, compiles=True))
         self.assertEqual(line, "# DDP, PyTorch 2.15.0+cu132 of /opt/python: sgemm 147 GFLOP/s with OPENBLAS_CORETYPE=SkylakeX, "
                                "87% of oneDNN's 169")
 
@@ -101,7 +101,7 @@ class Report(unittest.TestCase):
 
     def test_a_ratio_is_that_of_each_round_to_the_best_peer_in_it(self):
         self.assertEqual(training.report("mlp", self.ROUNDS, ["DDP", "Horovod"], ranks=2), [
-            "mlp: DDP 20 (10-30), Horovod 16 (10-20), exact 45 (40-50), fast 50 (50-60), fast, 1 rank 30 (25-50)",
+            "mlp (batch 64 per rank): DDP 20 (10-30), Horovod 16 (10-20), exact 45 (40-50), fast 50 (50-60), fast, 1 rank 30 (25-50)",
             "  exact to the best peer 2.00 (1.50-2.50), fast 2.50 (2.00-2.50)",
             "  exact to fast 0.80 (0.75-1.00)",
             "  scaling efficiency, 1 to 2 ranks: 1.00 (0.50-1.00)"])
@@ -113,6 +113,13 @@ class Report(unittest.TestCase):
         names = [name for name, _, _ in peers.ways([DDP], "lenet")]
         self.assertEqual(names, ["DDP", "DDP, channels last"])
         self.assertEqual([name for name, _, _ in peers.ways([DDP], "mlp")], ["DDP"])
+
+    def test_pytorch_2_is_measured_with_torch_compile_too(self):
+        compiling, _ = peers.judge(DDP, [({}, said(100))], onednn=120)
+        self.assertEqual([(name, flags) for name, _, flags in peers.ways([compiling], "lenet")][2:],
+                         [("DDP 2.15, compiled", ("--compile", "--channels-last"))])
+        self.assertEqual([(name, flags) for name, _, flags in peers.ways([compiling], "gpt-small")][1:],
+                         [("DDP 2.15, compiled", ("--compile",))])
 
     def test_horovod_is_measured_in_the_layout_that_it_takes(self):
         horovod = peers.Peer("Horovod", pathlib.Path("/opt/python"), ("--horovod",))
