@@ -80,6 +80,7 @@ class Translation {
     if (layer.kind == LayerKind::Flatten) return input;  // in plain order, the same numbers
     DlflowGpuOperation operation = {};
     operation.kind = kind_of(layer);
+    if (fused.capped) refuse(layer, "relu6 behind batch_norm");
     operation.relu = fused.relu || layer.kind == LayerKind::Relu;
     operation.input = input;
     operation.second = fused.inputs.size() > 1 ? value(fused.inputs[1]) : -1;

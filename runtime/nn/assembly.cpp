@@ -13,7 +13,7 @@ Assembly::Assembly(const Model& model, const std::vector<FusedLayer>& layers,
   images_ = &images_as(model.input);
   for (size_t i = 0; i < layers.size(); ++i) {
     layer_under_way_ = layer_of(i).name;
-    results_.push_back(add_layer({i, layer_of(i), layers[i].relu}));
+    results_.push_back(add_layer({i, layer_of(i), layers[i].relu, layers[i].capped}));
   }
   results_.back() = &plain(*results_.back());
 }

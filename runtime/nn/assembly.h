@@ -16,7 +16,8 @@ namespace dlflow::runtime {
 struct Place {
   size_t index;  ///< among the fused layers
   const Layer& layer;
-  bool relu;  ///< its result is that of a ReLU
+  bool relu;    ///< its result is that of a ReLU
+  bool capped;  ///< which is a ReLU6
 };
 
 /// An operation in the order of execution.

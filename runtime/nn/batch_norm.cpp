@@ -9,12 +9,13 @@ namespace {
 /// where statistics are those of several networks: their sums are put together in between.
 class BatchNorm : public Operation {
  public:
-  BatchNorm(const Builder& builder, const Layer& layer, bool relu, Value& input, Value* residual,
+  BatchNorm(const Builder& builder, const Place& place, Value& input, Value* residual,
             Value& result)
-      : relu_(relu),
+      : relu_(place.relu),
+        capped_(place.capped),
         training_(builder.training),
-        frozen_(builder.training && layer.frozen),
-        joint_(builder.joint && !layer.frozen),
+        frozen_(builder.training && place.layer.frozen),
+        joint_(builder.joint && !place.layer.frozen),
         parameters_(builder.parameters),
         x_(input),
         residual_(residual),
@@ -32,7 +33,7 @@ class BatchNorm : public Operation {
     const dnnl::memory::desc vector({input.desc().dims()[1]}, dnnl::memory::data_type::f32,
                                     dnnl::memory::format_tag::a);
     const auto index = [&](const char* what) {
-      const size_t i = parameters_.index(layer.name + what);
+      const size_t i = parameters_.index(place.layer.name + what);
       parameters_.prefer(i, vector);
       return i;
     };
@@ -41,7 +42,7 @@ class BatchNorm : public Operation {
     mean_index_ = index(".running_mean");
     variance_index_ = index(".running_var");
     DLFLOW_CHECK(residual == nullptr || residual->desc() == input.desc());
-    y_.shape = layer.shape;
+    y_.shape = place.layer.shape;
     y_.data = builder.make(x_.desc());
     y_.needs_gradient = x_.needs_gradient || parameters_.trains(weight_index_) ||
                         (residual_ != nullptr && residual_->needs_gradient);
@@ -61,7 +62,7 @@ class BatchNorm : public Operation {
     const BatchNormParameters p = {parameters_.weight_slot(weight_index_),
                                    parameters_.weight_slot(bias_index_)};
     const BatchNormOutput output = {residual_ == nullptr ? Numbers() : residual_->numbers(), relu_,
-                                    y_.numbers()};
+                                    y_.numbers(), capped_};
     if (frozen_) {
       std::copy_n(parameters_.weight_slot(mean_index_), mean_.size(), mean_.data());
       std::copy_n(parameters_.weight_slot(variance_index_), variance_.size(), variance_.data());
@@ -156,7 +157,8 @@ class BatchNorm : public Operation {
             .y = relu_ ? y_.numbers() : Numbers(),
             .dy = numbers(dy_),
             .more_dy = numbers(more_dy_),
-            .dx = numbers(dx_)};
+            .dx = numbers(dx_),
+            .capped = capped_};
   }
 
   void take_joint_statistics() {
@@ -169,7 +171,7 @@ class BatchNorm : public Operation {
     }
   }
 
-  bool relu_, training_;
+  bool relu_, capped_, training_;
   bool frozen_;  // in training: by the running statistics
   bool joint_;
   ParameterMemory& parameters_;
@@ -194,7 +196,7 @@ Value& add_batch_norm(Assembly& assembly, const Place& place) {
   Value& x = assembly.input(place);
   Value* residual = assembly.second_input(place);
   return assembly.add([&](Value& y) {
-    return std::make_unique<BatchNorm>(assembly.next(), place.layer, place.relu, x, residual, y);
+    return std::make_unique<BatchNorm>(assembly.next(), place, x, residual, y);
   });
 }
 

@@ -79,36 +79,43 @@ DLFLOW_INLINE GroupSums plain_sums(const Group& group, const T* x) {
   return {around.first + shift, around.second + origin * (2 * around.first + shift)};
 }
 
+constexpr float kCap = 6;  // of ReLU6
+
 /// y = x * factor + shift (+ residual), then ReLU.
 template <bool Whole, typename T>
 DLFLOW_INLINE void apply(const Group& group, const T* x, const Lanes& factor, const Lanes& shift,
-                         const T* residual, bool with_relu, T* y) {
+                         const BatchNormOutput& output) {
   const MapGeometry& g = group.geometry;
+  const T* const residual = output.residual.as<T>();
+  T* const y = output.y.as<T>();
   for (int64_t image = g.images; image-- > 0;) {  // the last is still in the cache
     const int64_t start = group.start(image);
     for (int64_t pixel = 0; pixel < g.pixels(); ++pixel) {
       const int64_t at = start + pixel * g.pixel_stride;
       Lanes v = load<Whole>(x + at, group.width) * factor + shift;
       if (residual != nullptr) v += load<Whole>(residual + at, group.width);
-      store<Whole>(y + at, with_relu ? relu(v) : v, group.width);
+      if (output.relu) v = relu(v);
+      if (output.capped) v = cap(v, kCap);
+      store<Whole>(y + at, v, group.width);
     }
   }
 }
 
 template <bool Whole, typename T>
 DLFLOW_INLINE void normalise(const Group& group, const T* x, BatchNormParameters parameters,
-                             const GroupMoments& m, const T* residual, bool with_relu, T* y) {
+                             const GroupMoments& m, const BatchNormOutput& output) {
   const int64_t first = group.index * kLanes;
   const Lanes factor =
       load<true>(parameters.weight + first, kLanes) / square_root(m.variance + kBatchNormEpsilon);
   const Lanes shift = load<true>(parameters.bias + first, kLanes) - m.mean * factor;
-  apply<Whole>(group, x, factor, shift, residual, with_relu, y);
+  apply<Whole>(group, x, factor, shift, output);
 }
 
 template <typename T>
 struct BackwardArguments {
   const T* x;
-  const T* y;  // or null: no ReLU
+  const T* y;   // or null: no ReLU
+  bool capped;  // it is a ReLU6
   T* dy;
   const T* more_dy;  // or null
   T* dx;
@@ -118,7 +125,10 @@ template <bool Whole, typename T>
 DLFLOW_INLINE Lanes finished_dy(const BackwardArguments<T>& a, int64_t at, int64_t width) {
   Lanes d = load<Whole>(a.dy + at, width);
   if (a.more_dy != nullptr) d += load<Whole>(a.more_dy + at, width);
-  return a.y == nullptr ? d : pass(d, load<Whole>(a.y + at, width));
+  if (a.y == nullptr) return d;
+  const Lanes y = load<Whole>(a.y + at, width);
+  d = pass(d, y);
+  return a.capped ? pass_below(d, y, kCap) : d;
 }
 
 /// The sums of dy and of dy * (x - mean); leaves the finished dy where it was.
@@ -245,8 +255,7 @@ void batch_norm_forward(const MapGeometry& geometry, Numbers x, BatchNormParamet
         const GroupMoments m = moments<whole()>(group, x.as<T>());
         store<true>(mean + first, m.mean, kLanes);
         store<true>(variance + first, m.variance, kLanes);
-        normalise<whole()>(group, x.as<T>(), parameters, m, output.residual.as<T>(), output.relu,
-                           output.y.as<T>());
+        normalise<whole()>(group, x.as<T>(), parameters, m, output);
       });
 }
 
@@ -259,8 +268,7 @@ void batch_norm_infer(const MapGeometry& geometry, Numbers x, BatchNormParameter
         const int64_t first = group.index * kLanes;
         const GroupMoments m = {load<true>(mean + first, kLanes),
                                 load<true>(variance + first, kLanes)};
-        normalise<whole()>(group, x.as<T>(), parameters, m, output.residual.as<T>(), output.relu,
-                           output.y.as<T>());
+        normalise<whole()>(group, x.as<T>(), parameters, m, output);
       });
 }
 
@@ -271,8 +279,8 @@ void batch_norm_backward(const MapGeometry& geometry, BatchNormBackward pass,
       geometry,
       pass.x, [&](const Group& group, auto whole, auto number) __attribute__((always_inline)) {
         using T = decltype(number);
-        const BackwardArguments<T> a = {pass.x.as<T>(), pass.y.as<T>(), pass.dy.as<T>(),
-                                        pass.more_dy.as<T>(), pass.dx.as<T>()};
+        const BackwardArguments<T> a = {pass.x.as<T>(),  pass.y.as<T>(),       pass.capped,
+                                        pass.dy.as<T>(), pass.more_dy.as<T>(), pass.dx.as<T>()};
         backward_group<whole()>(group, a, pass, gradients);
       });
 }
@@ -294,8 +302,8 @@ void batch_norm_backward_sums(const MapGeometry& geometry, BatchNormBackward pas
       geometry,
       pass.x, [&](const Group& group, auto whole, auto number) __attribute__((always_inline)) {
         using T = decltype(number);
-        const BackwardArguments<T> a = {pass.x.as<T>(), pass.y.as<T>(), pass.dy.as<T>(),
-                                        pass.more_dy.as<T>(), nullptr};
+        const BackwardArguments<T> a = {pass.x.as<T>(),  pass.y.as<T>(),       pass.capped,
+                                        pass.dy.as<T>(), pass.more_dy.as<T>(), nullptr};
         backward_sums_of_group<whole()>(group, a, pass, gradients, sums, products);
       });
 }
@@ -307,8 +315,8 @@ void batch_norm_backward_apply(const MapGeometry& geometry, BatchNormBackward pa
       geometry,
       pass.x, [&](const Group& group, auto whole, auto number) __attribute__((always_inline)) {
         using T = decltype(number);
-        const BackwardArguments<T> a = {pass.x.as<T>(), nullptr, pass.dy.as<T>(), nullptr,
-                                        pass.dx.as<T>()};
+        const BackwardArguments<T> a = {pass.x.as<T>(),  nullptr, false,
+                                        pass.dy.as<T>(), nullptr, pass.dx.as<T>()};
         apply_backward_to_group<whole()>(group, a, pass, sums, products, float(count));
       });
 }

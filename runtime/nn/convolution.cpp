@@ -3,6 +3,7 @@
 
 #include "runtime/nn/assembly.h"
 #include "runtime/nn/convolution_passes.h"
+#include "runtime/nn/depthwise.h"
 
 namespace dlflow::runtime {
 namespace {
@@ -205,7 +206,9 @@ Value& add_conv2d(Assembly& assembly, const Place& place) {
   const Layer& layer = place.layer;
   const TensorShape& shape = assembly.input_shape(place);
   const bool plain_groups = wants_plain_groups(assembly.next(), layer, shape);
-  const bool plain = plain_groups || wants_plain(assembly.next(), shape);
+  const bool depthwise = is_depthwise(layer, shape) && assembly.next().compute == Compute::Float32;
+  if (depthwise && plain_groups) return add_depthwise(assembly, place);
+  const bool plain = plain_groups || (!depthwise && wants_plain(assembly.next(), shape));
   const bool images =
       plain && assembly.reads_images(place) && assembly.next().compute == Compute::Float32;
   Value& x = images ? assembly.images() : assembly.input(place);

@@ -13,8 +13,11 @@ bool has_fast_passes(const Builder& builder, const Layer& layer, const dnnl::mem
   const memory::desc gradient(weight, memory::data_type::f32, any);
   const memory::dims stride = dims_of(layer.stride), padding = dims_of(layer.padding);
   const memory::dims between = {layer.dilation.height - 1, layer.dilation.width - 1};
-  const auto is_fast = [](const auto& descriptor) {
-    return std::string(descriptor.impl_info_str()).find("ref") == std::string::npos;
+  const bool one_by_one = layer.groups > 1 && weight[1] == 1 && weight[2] == 1;
+  const auto is_fast = [&](const auto& descriptor) {
+    const std::string name = descriptor.impl_info_str();
+    if (one_by_one && name.find("gemm") != std::string::npos) return false;
+    return name.find("ref") == std::string::npos;
   };
   try {
     const dnnl::convolution_forward::primitive_desc forward(

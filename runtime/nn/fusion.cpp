@@ -80,11 +80,15 @@ class Fusion {
 
   void fold_relu(int relu) {
     Node& node = nodes_[size_t(relu)];
-    if (!node.alive || kind(relu) != LayerKind::Relu) return;
+    const bool capped = kind(relu) == LayerKind::Relu6;
+    if (!node.alive || (kind(relu) != LayerKind::Relu && !capped)) return;
     const int before = node.fused.inputs[0];
     if (before == kImages || num_readers(before) > 1) return;
-    if (!folds_relu(kind(before))) return;
-    nodes_[size_t(before)].fused.relu = true;
+    FusedLayer& fused = nodes_[size_t(before)].fused;
+    if (fused.relu || !folds_relu(kind(before))) return;
+    if (capped && kind(before) != LayerKind::BatchNorm) return;
+    fused.relu = true;
+    fused.capped = capped;
     replace(relu, before);
   }
 

@@ -59,6 +59,7 @@ struct BatchNormOutput {
   Numbers residual;  ///< is added; null: none
   bool relu = false;
   Numbers y;
+  bool capped = false;  ///< the ReLU is a ReLU6
 };
 
 /// y = weight * (x - mean) / sqrt(variance + epsilon) + bias + residual (if given); then ReLU, if
@@ -73,15 +74,16 @@ void batch_norm_infer(const MapGeometry& geometry, Numbers x, BatchNormParameter
                       BatchNormOutput output, const float* mean, const float* variance);
 
 /// The backward pass of batch normalisation: what it reads and writes per value. `dy` is added to
-/// `more_dy` and set to 0 where y is not above 0 first; the result is left in `dy`: the gradient of
-/// the residual.
+/// `more_dy` and set to 0 where y is not above 0, or is capped, first; the result is left in `dy`:
+/// the gradient of the residual.
 struct BatchNormBackward {
   Numbers x;
   const float *weight, *mean, *variance;
   Numbers y;  ///< of the ReLU; null: there is none
   Numbers dy;
-  Numbers more_dy;  ///< null: there is none
-  Numbers dx;       ///< may be `dy`, if there is no residual
+  Numbers more_dy;      ///< null: there is none
+  Numbers dx;           ///< may be `dy`, if there is no residual
+  bool capped = false;  ///< the ReLU is a ReLU6
 };
 
 struct BatchNormGradients {

@@ -101,6 +101,18 @@ DLFLOW_INLINE float sum_of(const Lanes& lanes) {
   return sum;
 }
 
+/// NaN stays.
+DLFLOW_INLINE Lanes cap(const Lanes& lanes, float most) {
+  const IntLanes greater = lanes > most;
+  return select(greater, broadcast(most), lanes);
+}
+
+/// `lanes` where `value` is below `most`, else 0.
+DLFLOW_INLINE Lanes pass_below(const Lanes& lanes, const Lanes& value, float most) {
+  const IntLanes open = value < most;
+  return Lanes(IntLanes(lanes) & open);
+}
+
 DLFLOW_INLINE Lanes maximum(const Lanes& a, const Lanes& b) {
   const IntLanes greater = a > b;
   return select(greater, a, b);

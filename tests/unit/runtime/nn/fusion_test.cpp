@@ -19,7 +19,7 @@ std::vector<std::string> fused(const std::string& layers) {
       if (text.back() != '(') text += ",";
       text += i == kImages ? "input" : model.layers[size_t(result[size_t(i)].layer)].name;
     }
-    names.push_back(text + (f.relu ? ")+relu" : ")"));
+    names.push_back(text + (f.capped ? ")+relu6" : f.relu ? ")+relu" : ")"));
   }
   return names;
 }
@@ -69,4 +69,12 @@ TEST_CASE("a whole ResNet becomes convolutions and batch normalisations", "[fusi
     if (kind != LayerKind::Conv2d && kind != LayerKind::BatchNorm) ++others;
   }
   CHECK(others == 2);  // global_avg_pool and fc
+}
+
+TEST_CASE("a ReLU6 goes into batch normalisation alone", "[fusion]") {
+  CHECK(fused("- conv2d: {name: c, channels: 2, kernel: 1}\n- batch_norm: {name: n}\n- relu6\n"
+              "- conv2d: {name: d, channels: 2, kernel: 1}\n- relu6: {name: r}\n" +
+              kEnd) == Names{"c(input)", "n(c)+relu6", "d(n)", "r(d)", "f(r)", "fc(f)"});
+  CHECK(fused("- batch_norm: {name: n}\n- relu\n- relu6: {name: r}\n" + kEnd) ==
+        Names{"n(input)+relu", "r(n)", "f(r)", "fc(f)"});
 }

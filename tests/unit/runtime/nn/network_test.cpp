@@ -97,6 +97,31 @@ TEST_CASE("convolutions agree with the reference for odd sizes", "[network]") {
           batch);
 }
 
+TEST_CASE("a ReLU6 behind batch normalisation agrees with the reference", "[network]") {
+  const int64_t batch = GENERATE(3, 17);
+  const std::string channels = GENERATE("3", "16", "20");
+  const std::string conv = "- conv2d: {channels: " + channels + ", kernel: 3}\n";
+  compare("[" + channels + ", 9, 7]", conv + "- batch_norm: {name: n}\n- relu6\n" + conv + kEnd,
+          batch);
+}
+
+TEST_CASE("depthwise convolutions agree with the reference, on maps of any size", "[network]") {
+  const int64_t batch = GENERATE(1, 3, 17);
+  const std::string channels = GENERATE("3", "16", "20");
+  const std::string depthwise =
+      "- conv2d: {channels: " + channels + ", groups: " + channels + ", kernel: ";
+  const std::string map = GENERATE("1, 1", "2, 2", "2, 9", "7, 3");
+  const std::string then =
+      depthwise + "5, padding: 2}\n- relu\n" + depthwise + "3, padding: 2, dilation: 2}\n" + kEnd;
+  compare("[" + channels + ", " + map + "]", depthwise + "3, padding: 1, bias: false}\n" + then,
+          batch);
+  compare("[" + channels + ", 9, 7]",
+          depthwise + "3, padding: 1, stride: 2}\n" + depthwise +
+              "[2, 1], stride: [1, 3], bias: false}\n- relu\n" + depthwise +
+              "3, padding: 1, stride: 2}\n" + kEnd,
+          batch);
+}
+
 TEST_CASE("a convolution that is done by Winograd's algorithm agrees, too", "[network]") {
   compare("[32, 18, 18]",
           "- conv2d: {channels: 64, kernel: 3}\n- relu\n"
