@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <utility>
 #include <variant>
@@ -24,6 +25,22 @@ struct ImageShape {
 constexpr size_t values_of_row(const ImageShape& shape, bool has_mask) {
   return (size_t(shape.channels) + (has_mask ? 1 : 0)) * shape.height * shape.width;
 }
+
+struct PictureSize {
+  uint32_t width = 0, height = 0;
+
+  bool operator==(const PictureSize&) const = default;
+};
+
+/// The changes of each picture on its way to the size that all have, in this order.
+struct Reshaping {
+  std::optional<uint32_t> shorter_side = {};  ///< resize to it and keep the ratio; or
+  std::optional<PictureSize> size = {};       ///< resize to it
+  std::optional<PictureSize> crop = {};       ///< cut this out of the middle
+
+  bool given() const { return shorter_side || size || crop; }
+  bool operator==(const Reshaping&) const = default;
+};
 
 /// In a mask: the pixel is of no class, and counts for nothing.
 constexpr uint32_t kNoClass = 255;

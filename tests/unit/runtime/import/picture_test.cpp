@@ -6,7 +6,7 @@
 #include <cstdlib>
 
 #include "base/error.h"
-#include "runtime/import/jpeg.h"
+#include "runtime/data/jpeg.h"
 #include "tests/support/catch.h"
 #ifdef DLFLOW_JPEG
 #include <jpeglib.h>
