@@ -23,7 +23,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size >= 104) content.replace(40, 64, sha256_hex(content.substr(0, 40) + content.substr(104)));
   try {
     const Dataset dataset = parse_binary_dataset(shared_bytes(content), "input");
-    DLFLOW_CHECK(binary_dataset_bytes(source_of(dataset), dataset.size()) == size);
+    DLFLOW_CHECK(binary_dataset_bytes(source_of(dataset), 0, dataset.size()) == size);
   } catch (const Error& error) {
     DLFLOW_CHECK(error.code() == Errc::Corrupt);
   }
