@@ -45,6 +45,18 @@ std::optional<PictureSize> size_after_resizing(const ImageShape& shape,
   return to;
 }
 
+ImageShape shape_after(const ImageShape& shape, const Reshaping& reshaping,
+                       const std::string& name) {
+  ImageShape after = shape;
+  if (const auto size = size_after_resizing(shape, reshaping)) {
+    after = {shape.channels, size->height, size->width};
+    require_picture_size(after, name);
+  }
+  if (!reshaping.crop) return after;
+  require_room_for_crop(after, *reshaping.crop, name);
+  return {shape.channels, reshaping.crop->height, reshaping.crop->width};
+}
+
 void require_room_for_crop(const ImageShape& shape, PictureSize size, const std::string& name) {
   if (size.width <= shape.width && size.height <= shape.height) return;
   refuse_picture(name, fmt::format("has {} x {} pixels, too few to cut {} x {} out of them; "

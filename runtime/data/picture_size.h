@@ -26,4 +26,9 @@ std::optional<PictureSize> size_after_resizing(const ImageShape& shape, const Re
 /// Throws Error{Corrupt}, "`name`: reason", unless `size` can be cut out of pictures of `shape`.
 void require_room_for_crop(const ImageShape& shape, PictureSize size, const std::string& name);
 
+/// What pictures of `shape` become. Throws Error{Corrupt}, "`name`: reason", if they are too small
+/// to be cut, or become too large.
+ImageShape shape_after(const ImageShape& shape, const Reshaping& reshaping,
+                       const std::string& name);
+
 }  // namespace dlflow::runtime
