@@ -365,6 +365,10 @@ class Loader::Worker {
   std::jthread thread_;  // the last member: it ends before the others do
 };
 
+size_t usual_loader_threads(const Dataset& dataset, size_t cores) {
+  return dataset.is_encoded() ? std::max<size_t>(cores, 1) : 1;
+}
+
 Loader::Loader(const Dataset& dataset, const LoaderOptions& options)
     : worker_(std::make_unique<Worker>(dataset, options)) {}
 
