@@ -10,7 +10,6 @@
 #include "base/units.h"
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/data/loader.h"
-#include "runtime/data/loader.h"
 #include "runtime/data/names.h"
 #include "runtime/train/shared_split.h"
 #include "runtime/train/trainer.h"
