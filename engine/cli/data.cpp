@@ -134,7 +134,11 @@ struct Overview {
   ShardIndex shards;
   std::optional<TokenText> text;  ///< of a set of tokens
 
-  bool has_floats() const { return std::holds_alternative<Images<float>>(dataset.pixels); }
+  PixelType pixel_type() const {
+    if (dataset.is_encoded()) return PixelType::Jpeg;
+    return std::holds_alternative<Images<float>>(dataset.pixels) ? PixelType::Float
+                                                                 : PixelType::Byte;
+  }
 };
 
 Overview overview(const SplitFiles& split) {
@@ -195,6 +199,18 @@ Json text_json(const Overview& split) {
           {"shards", shards_json(split)}};
 }
 
+const char* name_of(PixelType type) {
+  switch (type) {
+    case PixelType::Byte:
+      return "byte";
+    case PixelType::Float:
+      return "float";
+    case PixelType::Jpeg:
+      break;
+  }
+  return "jpeg";
+}
+
 Json to_json(const Overview& split) {
   if (split.text) return text_json(split);
   Json classes = Json::array(), targets = Json::array();
@@ -214,7 +230,7 @@ Json to_json(const Overview& split) {
   const ImageShape& shape = split.dataset.shape;
   return {{"file", split.file.string()}, {"samples", split.dataset.size()},
           {"channels", shape.channels},  {"height", shape.height},
-          {"width", shape.width},        {"pixels", split.has_floats() ? "float" : "byte"},
+          {"width", shape.width},        {"pixels", name_of(split.pixel_type())},
           {"bytes", split.bytes},        {"classes", classes},
           {"targets", targets},          {"masks", split.dataset.has_masks},
           {"shards", shards_json(split)}};
@@ -244,7 +260,7 @@ void print_classes(const Overview& split) {
 std::string description_of(const Overview& split) {
   const Dataset& data = split.dataset;
   if (!split.text) {
-    return describe_samples(data.size(), data.shape, split.has_floats(),
+    return describe_samples(data.size(), data.shape, split.pixel_type(),
                             {data.num_classes, data.num_targets, data.has_masks});
   }
   return describe_tokens(data.size(), data.shape.width, split.text->vocabulary,

@@ -149,7 +149,7 @@ Json to_json(const WrittenSplit& written, const SampleSource& source) {
 void print(const WrittenSplit& written, const SampleSource& source) {
   std::printf(
       "%s: %s%s\n", written.file.c_str(),
-      describe_samples(written.samples, source.shape, source.pixel_type == PixelType::Float,
+      describe_samples(written.samples, source.shape, source.pixel_type,
                        {source.num_classes, source.num_targets, source.has_masks})
           .c_str(),
       written.shards == 0
@@ -160,10 +160,10 @@ void print(const WrittenSplit& written, const SampleSource& source) {
 /// Throws if there are options for other sources than text.
 void require_text_alone(const DatasetArguments& arguments) {
   const ImportOptions& import = arguments.import;
-  if (import.columns.given() || import.reshaping.given() || import.ignored) {
+  if (import.columns.given() || import.reshaping.given() || import.ignored || import.keeps_jpeg) {
     throw Error(Errc::InvalidInput,
                 "--tokens and --tokenizer are for text: --target, --class and --features are for "
-                "tables, --resize, --crop and --ignore for pictures");
+                "tables, --resize, --crop, --keep-jpeg and --ignore for pictures");
   }
 }
 
@@ -312,6 +312,9 @@ void add_picture_options(CLI::App& command, DatasetArguments& arguments) {
           },
           "cut the middle out of pictures, after resizing")
       ->type_name("N|WxH");
+  command.add_flag("--keep-jpeg", arguments.import.keeps_jpeg,
+                   "keep pictures as JPEG files, which are decoded, resized and cut when they are "
+                   "loaded");
   command
       .add_option("--ignore", arguments.import.ignored,
                   "value of masks that is no class, as 255 is: such pixels count for nothing")
@@ -376,6 +379,7 @@ void add_pack_of_data(CLI::App& data, Session& session) {
       "table in a CSV file, text, .npy arrays or IDX files.",
       "  dlflow data pack pictures/train -o digits\n"
       "  dlflow data pack photos -o birds --resize 256 --crop 224 --test-share 0.1\n"
+      "  dlflow data pack photos -o birds --resize 256 --crop 224 --keep-jpeg\n"
       "  dlflow data pack streets -o roads --ignore 0\n"
       "  dlflow data pack images.npy labels.npy -o digits --split test\n"
       "  dlflow data pack houses.csv -o houses --target price\n"

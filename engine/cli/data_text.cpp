@@ -6,8 +6,8 @@
 
 namespace dlflow {
 
-std::string describe_samples(uint64_t samples, const runtime::ImageShape& shape, bool floats,
-                             const Answers& answers) {
+std::string describe_samples(uint64_t samples, const runtime::ImageShape& shape,
+                             runtime::PixelType type, const Answers& answers) {
   const bool is_table = shape.height == 1 && shape.width == 1;
   const std::string size =
       is_table ? std::to_string(shape.channels)
@@ -16,8 +16,10 @@ std::string describe_samples(uint64_t samples, const runtime::ImageShape& shape,
       answers.targets > 0
           ? fmt::format("with {} target{}", answers.targets, answers.targets == 1 ? "" : "s")
           : fmt::format("{} {} classes", answers.masks ? "with masks of" : "in", answers.classes);
-  return fmt::format("{} samples of {} {} {}", format_count(samples), size,
-                     floats ? "floats" : "bytes", learnt);
+  const char* const kind = type == runtime::PixelType::Float  ? "floats"
+                           : type == runtime::PixelType::Jpeg ? "bytes from JPEG"
+                                                              : "bytes";
+  return fmt::format("{} samples of {} {} {}", format_count(samples), size, kind, learnt);
 }
 
 std::string describe_tokens(uint64_t samples, uint32_t length, uint64_t vocabulary,

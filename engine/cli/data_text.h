@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <string>
 
-#include "runtime/data/dataset.h"
+#include "runtime/data/binary_dataset.h"
 
 namespace dlflow {
 
@@ -14,9 +14,10 @@ struct Answers {
 };
 
 /// "60,000 samples of 1 x 28 x 28 bytes in 10 classes", "506 samples of 13 floats with 1 target",
-/// "400 samples of 3 x 64 x 64 bytes with masks of 5 classes"
-std::string describe_samples(uint64_t samples, const runtime::ImageShape& shape, bool floats,
-                             const Answers& answers);
+/// "400 samples of 3 x 64 x 64 bytes with masks of 5 classes", "90 samples of 3 x 224 x 224 bytes
+/// from JPEG in 4 classes"
+std::string describe_samples(uint64_t samples, const runtime::ImageShape& shape,
+                             runtime::PixelType type, const Answers& answers);
 
 /// "1,204 samples of 256 tokens, vocabulary 4,096, 3.42 bytes per token"
 std::string describe_tokens(uint64_t samples, uint32_t length, uint64_t vocabulary,

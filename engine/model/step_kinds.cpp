@@ -66,6 +66,13 @@ Field cache_field() {
           "pack)"};
 }
 
+Field loader_threads_field() {
+  return {
+      "loader_threads", integer(1),
+      "Threads of each rank that prepare samples; of data kept as JPEG as many as it has cores, "
+      "else 1, unless given"};
+}
+
 StepKind stage_out_kind() {
   return {
       .name = "stage-out",
@@ -207,6 +214,7 @@ StepKind train_kind() {
           {"data", formed(path_form()), "Folder of the training data", kRequired},
           scratch_field(),
           cache_field(),
+          loader_threads_field(),
           {"device", choice({"cpu", "cuda"}),
            "Device to train on. cuda: one GPU per rank; needs precision: {reduction: fast}",
            Presence::Optional, "cpu"},
@@ -301,7 +309,7 @@ StepKind train_kind() {
                   {"model", text(), "The last checkpoint; with keep_best the best"}},
       .saves_itself = true,
       .alternatives = {{"batch", "batch_per_rank"}},
-      .neutral = {"scratch", "cache", "activation_memory"},
+      .neutral = {"scratch", "cache", "loader_threads", "activation_memory"},
       .demands = {{.key = "device",
                    .value = "cuda",
                    .resource = "gpus_per_rank",
@@ -354,10 +362,11 @@ StepKind evaluate_kind() {
           {"data", formed(path_form()), "Folder of the test data", kRequired},
           scratch_field(),
           cache_field(),
+          loader_threads_field(),
           {"batch", integer(1), "Samples per forward pass; changes no result", Presence::Optional,
            256},
       }),
-      .neutral = {"scratch", "cache"},
+      .neutral = {"scratch", "cache", "loader_threads"},
       .checkpoint = "checkpoint",
       .data = "data",
       .reads_test_split = true,
@@ -379,6 +388,7 @@ StepKind predict_kind() {
            "csv: number, label, prediction and probability of each sample; npy: all scores, or the "
            "class of each pixel",
            Presence::Optional, "csv"},
+          loader_threads_field(),
           {"batch", integer(1), "Samples per forward pass", Presence::Optional, 256},
           {"shard", integer(0), "Number of the part of the samples that this job takes, from 0",
            Presence::Optional, 0},
@@ -386,6 +396,7 @@ StepKind predict_kind() {
            Presence::Optional, 1},
       }),
       .outputs = {{"predictions", text(), "The file"}},
+      .neutral = {"loader_threads"},
       .checkpoint = "checkpoint",
       .data = "data",
       .reads_test_split = true,

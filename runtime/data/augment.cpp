@@ -40,6 +40,11 @@ float draw_factor(RandomStream& random, double most) {
 
 ImageChange draw_change(const Augmentation& augmentation, const ImageShape& shape, uint64_t seed,
                         uint64_t epoch, uint32_t sample) {
+  return draw_change(augmentation, shape, shape, seed, epoch, sample);
+}
+
+ImageChange draw_change(const Augmentation& augmentation, const ImageShape& shape,
+                        const ImageShape& picture, uint64_t seed, uint64_t epoch, uint32_t sample) {
   RandomStream random(seed, RandomUse::Augmentation, uint32_t(epoch), sample);
   const uint32_t shifts = 2 * augmentation.crop_padding + 1;
   const auto shift = [&] { return int(random.below(shifts)) - int(augmentation.crop_padding); };
@@ -48,7 +53,7 @@ ImageChange draw_change(const Augmentation& augmentation, const ImageShape& shap
   change.shift_x = shift();
   change.flip = augmentation.flip && random.next() >> 31 != 0;
   if (augmentation.resized_crop > 0) {
-    change.crop = draw_crop(random, shape, augmentation.resized_crop);
+    change.crop = draw_crop(random, picture, augmentation.resized_crop);
   }
   if (augmentation.rotate > 0) {
     change.angle = float(uniform(random, -augmentation.rotate, augmentation.rotate));

@@ -37,4 +37,8 @@ struct Augmentation {
 ImageChange draw_change(const Augmentation& augmentation, const ImageShape& shape, uint64_t seed,
                         uint64_t epoch, uint32_t sample);
 
+/// The same of a picture that becomes an image of `shape`: the crop is a part of the picture.
+ImageChange draw_change(const Augmentation& augmentation, const ImageShape& shape,
+                        const ImageShape& picture, uint64_t seed, uint64_t epoch, uint32_t sample);
+
 }  // namespace dlflow::runtime

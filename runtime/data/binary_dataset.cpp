@@ -11,12 +11,14 @@
 #include <cmath>
 #include <cstddef>
 #include <cstring>
+#include <numeric>
 #include <optional>
 #include <utility>
 
 #include "base/error.h"
 #include "base/file.h"
 #include "runtime/data/file_writer.h"
+#include "runtime/data/picture_size.h"
 
 namespace dlflow::runtime {
 namespace {
@@ -27,7 +29,12 @@ static_assert(std::endian::native == std::endian::little);  // the file is read 
 constexpr std::string_view kMagic = "DLFDATA\n";
 constexpr uint32_t kMaxClasses = 1 << 22;  // what is counted for each takes memory
 constexpr uint32_t kVersion = 2, kVersionWithoutChunks = 1, kVersionWithTargets = 3,
-                   kVersionWithMasks = 4;
+                   kVersionWithMasks = 4, kVersionWithJpeg = 5;
+
+struct JpegFields {
+  uint64_t encoded_bytes;
+  uint32_t resize_width, resize_height;  // no height: the width is that of the shorter side
+};
 
 struct Header {
   char magic[8];
@@ -39,7 +46,10 @@ struct Header {
   char sha256[64];
   uint32_t chunk_samples;
   uint32_t num_targets;
-  unsigned char tokenizer[16];
+  union {
+    unsigned char tokenizer[16];
+    JpegFields jpeg;  // of version 5
+  };
 };
 static_assert(sizeof(Header) == 128);
 constexpr size_t kHashOffset = offsetof(Header, sha256);
@@ -55,8 +65,28 @@ size_t answer_bytes(const BinaryHeader& header) {
   return header.has_masks ? 0 : sizeof(uint32_t) * std::max<size_t>(header.num_targets, 1);
 }
 
+bool is_encoded(const BinaryHeader& header) { return header.pixel_type == PixelType::Jpeg; }
+
+/// Of the index, which is before labels and JPEG files: where each of these ends.
+size_t index_bytes(const BinaryHeader& header) {
+  return is_encoded(header) ? header.num_samples * sizeof(uint64_t) : 0;
+}
+
+/// The same of header, index, labels and JPEG files.
+std::optional<size_t> size_of_encoded(const BinaryHeader& header) {
+  constexpr size_t kOfSample = sizeof(uint64_t) + sizeof(uint32_t);
+  size_t size = 0;
+  if (__builtin_mul_overflow(header.num_samples, kOfSample, &size) ||
+      __builtin_add_overflow(size, header.encoded_bytes, &size) ||
+      __builtin_add_overflow(size, sizeof(Header), &size)) {
+    return std::nullopt;
+  }
+  return size;
+}
+
 /// What header, labels or targets, and pixels take together, or nothing if that is beyond any file.
 std::optional<size_t> size_without_hashes(const BinaryHeader& header) {
+  if (is_encoded(header)) return size_of_encoded(header);
   size_t values = header.num_samples, size = 0;
   const ImageShape& shape = header.shape;
   const size_t planes = size_t(shape.channels) + (header.has_masks ? 1 : 0);
@@ -111,6 +141,36 @@ void write_tokenizer(const std::string& digits, unsigned char (&bytes)[16]) {
   }
 }
 
+Reshaping reshaping_of(const Header& header) {
+  if (header.jpeg.resize_height > 0)
+    return {{}, PictureSize{header.jpeg.resize_width, header.jpeg.resize_height}};
+  if (header.jpeg.resize_width > 0) return {header.jpeg.resize_width};
+  return {};
+}
+
+void write_reshaping(const Reshaping& reshaping, Header& header) {
+  if (reshaping.size) {
+    header.jpeg.resize_width = reshaping.size->width;
+    header.jpeg.resize_height = reshaping.size->height;
+  } else {
+    header.jpeg.resize_width = reshaping.shorter_side.value_or(0);
+  }
+}
+
+/// Throws Error{Corrupt} unless JPEG files can be decoded to what the header says.
+void require_picture_shape(const Header& header, const std::string& name) {
+  if (header.channels != 1 && header.channels != 3) {
+    throw_corrupt(name, fmt::format("has JPEG files of {} channels, and they can have 1 or 3",
+                                    header.channels));
+  }
+  require_picture_size({header.channels, header.height, header.width}, name);
+  const bool is_resized = header.jpeg.resize_width > 0 || header.jpeg.resize_height > 0;
+  if (is_resized) {
+    require_picture_size({1, std::max(header.jpeg.resize_height, 1u), header.jpeg.resize_width},
+                         name);
+  }
+}
+
 /// \param content    at least the header
 /// \param file_size  of all of it
 BinaryHeader parse_header(std::string_view content, size_t file_size, const std::string& name) {
@@ -121,14 +181,16 @@ BinaryHeader parse_header(std::string_view content, size_t file_size, const std:
   std::memcpy(&header, content.data(), sizeof(header));
   const bool has_targets = header.version == kVersionWithTargets;
   const bool has_masks = header.version == kVersionWithMasks;
-  const bool has_chunks = header.version == kVersion || has_targets || has_masks;
+  const bool has_jpeg = header.version == kVersionWithJpeg;
+  const bool has_chunks = header.version == kVersion || has_targets || has_masks || has_jpeg;
   if (!has_chunks && header.version != kVersionWithoutChunks) {
     throw_corrupt(name, fmt::format("has version {} of the format, this dlflow reads {} to {}",
-                                    header.version, kVersionWithoutChunks, kVersionWithMasks));
+                                    header.version, kVersionWithoutChunks, kVersionWithJpeg));
   }
   if (has_targets && header.num_targets == 0) throw_corrupt(name, "has no targets");
   if (has_chunks && header.chunk_samples == 0) throw_corrupt(name, "has chunks of no samples");
-  if (header.pixel_type != PixelType::Byte && header.pixel_type != PixelType::Float) {
+  if (has_jpeg ? header.pixel_type != PixelType::Jpeg
+               : header.pixel_type != PixelType::Byte && header.pixel_type != PixelType::Float) {
     throw_corrupt(name, fmt::format("has pixels of unknown type {}", uint32_t(header.pixel_type)));
   }
   if (header.num_classes > kMaxClasses) {
@@ -139,6 +201,7 @@ BinaryHeader parse_header(std::string_view content, size_t file_size, const std:
     throw_corrupt(name, fmt::format("has masks of {} classes, and they can have 1 to {}",
                                     header.num_classes, kNoClass));
   }
+  if (has_jpeg) require_picture_shape(header, name);
   BinaryHeader known = {header.pixel_type,
                         header.num_samples,
                         {header.channels, header.height, header.width},
@@ -146,8 +209,10 @@ BinaryHeader parse_header(std::string_view content, size_t file_size, const std:
                         std::string(header.sha256, kHashSize),
                         has_chunks ? header.chunk_samples : 0,
                         has_targets ? header.num_targets : 0,
-                        tokenizer_digits(header.tokenizer),
-                        has_masks};
+                        has_jpeg ? "" : tokenizer_digits(header.tokenizer),
+                        has_masks,
+                        has_jpeg ? header.jpeg.encoded_bytes : 0,
+                        has_jpeg ? reshaping_of(header) : Reshaping()};
   if (size_of(known) != file_size) {
     throw_corrupt(name, fmt::format("has {} bytes, its header says another number; copy it again",
                                     file_size));
@@ -155,7 +220,16 @@ BinaryHeader parse_header(std::string_view content, size_t file_size, const std:
   return known;
 }
 
+uint64_t bytes_of_encoded(const SampleSource& source, size_t first, size_t count) {
+  const auto sizes = std::span(source.encoded_sizes).subspan(first, count);
+  return std::accumulate(sizes.begin(), sizes.end(), uint64_t{0});
+}
+
+/// Of a usual image.
 size_t row_bytes(const SampleSource& source) {
+  if (source.pixel_type == PixelType::Jpeg) {
+    return bytes_of_encoded(source, 0, source.size()) / std::max<size_t>(source.size(), 1);
+  }
   return values_of_row(source.shape, source.has_masks) *
          (source.pixel_type == PixelType::Float ? sizeof(float) : 1);
 }
@@ -167,10 +241,12 @@ uint32_t chunk_samples(const SampleSource& source, size_t chunk_bytes) {
 }
 
 /// With zeros where the hash belongs.
-Header header_for(const SampleSource& source, size_t count, size_t chunk_bytes) {
+Header header_for(const SampleSource& source, size_t first, size_t count, size_t chunk_bytes) {
   Header header{};
   kMagic.copy(header.magic, sizeof(header.magic));
-  header.version = source.has_masks         ? kVersionWithMasks
+  const bool is_encoded = source.pixel_type == PixelType::Jpeg;
+  header.version = is_encoded               ? kVersionWithJpeg
+                   : source.has_masks       ? kVersionWithMasks
                    : source.num_targets > 0 ? kVersionWithTargets
                                             : kVersion;
   header.pixel_type = source.pixel_type;
@@ -181,7 +257,12 @@ Header header_for(const SampleSource& source, size_t count, size_t chunk_bytes) 
   header.num_classes = source.num_classes;
   header.chunk_samples = chunk_samples(source, chunk_bytes);
   header.num_targets = source.num_targets;
-  write_tokenizer(source.tokenizer, header.tokenizer);
+  if (is_encoded) {
+    header.jpeg.encoded_bytes = bytes_of_encoded(source, first, count);
+    write_reshaping(source.reshaping, header);
+  } else {
+    write_tokenizer(source.tokenizer, header.tokenizer);
+  }
   return header;
 }
 
@@ -219,6 +300,21 @@ void require_answers(const Dataset& dataset, const std::string& name) {
         throw_corrupt(name, fmt::format("sample {} has a target that is no finite number", i));
       }
     }
+  }
+}
+
+/// Throws Error{Corrupt}, "`name`: reason", unless the ends of JPEG files rise to that of all.
+void require_ends(std::span<const uint64_t> ends, uint64_t bytes, const std::string& name) {
+  uint64_t begin = 0;
+  for (size_t i = 0; i < ends.size(); ++i) {
+    if (ends[i] <= begin || ends[i] > bytes) {
+      throw_corrupt(name, fmt::format("sample {} ends at byte {} of {}, and begins at {}", i,
+                                      ends[i], bytes, begin));
+    }
+    begin = ends[i];
+  }
+  if (begin != bytes) {
+    throw_corrupt(name, fmt::format("has {} bytes behind its last picture", bytes - begin));
   }
 }
 
@@ -269,7 +365,7 @@ Dataset parse_binary_dataset(const SharedBytes& content, const std::string& name
   }
   Dataset dataset{header.shape, header.num_classes, {}, {}, header.num_targets, {}};
   dataset.tokenizer = header.tokenizer;
-  const std::string_view data = content.view.substr(sizeof(Header));
+  const std::string_view data = content.view.substr(sizeof(Header) + index_bytes(header));
   dataset.has_masks = header.has_masks;
   if (header.has_masks) {
     dataset.labels = std::vector<uint32_t>(header.num_samples);
@@ -280,7 +376,14 @@ Dataset parse_binary_dataset(const SharedBytes& content, const std::string& name
   }
   const std::string_view pixels = data.substr(header.num_samples * answer_bytes(header));
   const size_t row_size = values_of_row(header.shape, header.has_masks);
-  if (header.pixel_type == PixelType::Float) {
+  if (is_encoded(header)) {
+    const std::span<const uint64_t> ends = encoded_ends(content.view, header);
+    require_ends(ends, header.encoded_bytes, name);
+    EncodedImages images;
+    images.add({reinterpret_cast<const uint8_t*>(pixels.data()), ends, name, content.owner});
+    dataset.pixels = std::move(images);
+    dataset.reshaping = header.reshaping;
+  } else if (header.pixel_type == PixelType::Float) {
     dataset.pixels = rows_in<float>(pixels, header.num_samples, row_size, content.owner);
   } else {
     dataset.pixels = rows_in<uint8_t>(pixels, header.num_samples, row_size, content.owner);
@@ -294,8 +397,17 @@ Dataset read_binary_dataset(const std::filesystem::path& file, Proof proof) {
   return parse_binary_dataset(map_file(file), file.string(), proof);
 }
 
+std::span<const uint64_t> encoded_ends(std::string_view content, const BinaryHeader& header) {
+  const std::string_view index = content.substr(sizeof(Header), index_bytes(header));
+  return {reinterpret_cast<const uint64_t*>(index.data()), index.size() / sizeof(uint64_t)};
+}
+
 SampleSource source_of(Dataset dataset) {
   const bool floats = std::holds_alternative<Images<float>>(dataset.pixels);
+  std::vector<uint64_t> encoded_sizes;
+  if (const auto* encoded = std::get_if<EncodedImages>(&dataset.pixels)) {
+    for (size_t i = 0; i < encoded->size(); ++i) encoded_sizes.push_back((*encoded)[i].size());
+  }
   std::vector<float> targets;
   targets.reserve(dataset.targets.size() * dataset.num_targets);
   for (size_t i = 0; i < dataset.targets.size(); ++i) {
@@ -303,7 +415,9 @@ SampleSource source_of(Dataset dataset) {
   }
   return {dataset.shape,
           dataset.num_classes,
-          floats ? PixelType::Float : PixelType::Byte,
+          dataset.is_encoded() ? PixelType::Jpeg
+          : floats             ? PixelType::Float
+                               : PixelType::Byte,
           dataset.labels.copy(),
           [pixels = std::move(dataset.pixels)](size_t sample) {
             return std::visit([&](const auto& images) { return bytes_of(images[sample]); }, pixels);
@@ -311,7 +425,9 @@ SampleSource source_of(Dataset dataset) {
           dataset.num_targets,
           std::move(targets),
           std::move(dataset.tokenizer),
-          dataset.has_masks};
+          dataset.has_masks,
+          std::move(encoded_sizes),
+          dataset.reshaping};
 }
 
 ChunkHashes read_chunk_hashes(std::string_view content, const std::string& name) {
@@ -324,8 +440,8 @@ ChunkHashes read_chunk_hashes(std::string_view content, const std::string& name)
   const size_t hash_bytes = *size_of_hashes(header.num_samples, header.chunk_samples);
   const std::string_view hashes = content.substr(content.size() - hash_bytes);
   const std::string_view of_chunks = hashes.substr(0, hash_bytes - kHashSize);
-  const std::string_view head =
-      content.substr(0, sizeof(Header) + header.num_samples * answer_bytes(header));
+  const std::string_view head = content.substr(
+      0, sizeof(Header) + index_bytes(header) + header.num_samples * answer_bytes(header));
   if (BinaryHash().update(head).update(of_chunks).hex() != hashes.substr(of_chunks.size())) {
     throw_corrupt(name,
                   "the SHA-256 of its labels and hashes does not hold: the file was damaged; "
@@ -333,6 +449,19 @@ ChunkHashes read_chunk_hashes(std::string_view content, const std::string& name)
   }
   return {of_chunks, hashes.substr(of_chunks.size())};
 }
+
+namespace {
+
+/// Of the JPEG files of a file with these samples.
+std::vector<uint64_t> ends_of(const SampleSource& source, size_t first, size_t count) {
+  if (source.pixel_type != PixelType::Jpeg) return {};
+  std::vector<uint64_t> ends(count);
+  const auto sizes = std::span(source.encoded_sizes).subspan(first, count);
+  std::partial_sum(sizes.begin(), sizes.end(), ends.begin());
+  return ends;
+}
+
+}  // namespace
 
 BinaryHeader write_binary_dataset(const std::filesystem::path& path, const SampleSource& source,
                                   size_t first, size_t count, size_t chunk_bytes) {
@@ -342,13 +471,14 @@ BinaryHeader write_binary_dataset(const std::filesystem::path& path, const Sampl
     whole.update(bytes);
     file.write(bytes);
   };
-  const Header header = header_for(source, count, chunk_bytes);
+  const Header header = header_for(source, first, count, chunk_bytes);
+  const std::vector<uint64_t> ends = ends_of(source, first, count);
   const size_t row = source.num_targets;
   const std::string_view answers =
       source.has_masks ? std::string_view()
       : row > 0        ? bytes_of(std::span(source.targets).subspan(first * row, count * row))
                        : bytes_of(std::span(source.labels).subspan(first, count));
-  for (const std::string_view part : {bytes_of(header), answers}) {
+  for (const std::string_view part : {bytes_of(header), bytes_of(ends), answers}) {
     write(part);
     head.update(part);
   }
@@ -356,6 +486,7 @@ BinaryHeader write_binary_dataset(const std::filesystem::path& path, const Sampl
   Sha256 chunk;
   for (size_t i = 0; i < count; ++i) {
     const std::string_view image = source.image(first + i);
+    DLFLOW_CHECK(ends.empty() || image.size() == source.encoded_sizes[first + i]);
     write(image);
     chunk.update(image);
     if ((i + 1) % header.chunk_samples == 0 || i + 1 == count) {
@@ -375,7 +506,9 @@ BinaryHeader write_binary_dataset(const std::filesystem::path& path, const Sampl
           header.chunk_samples,
           source.num_targets,
           source.tokenizer,
-          source.has_masks};
+          source.has_masks,
+          ends.empty() ? 0 : ends.back(),
+          source.reshaping};
 }
 
 BinaryHeader write_binary_dataset(const std::filesystem::path& file, const Dataset& dataset,
@@ -383,16 +516,18 @@ BinaryHeader write_binary_dataset(const std::filesystem::path& file, const Datas
   return write_binary_dataset(file, source_of(dataset), 0, dataset.size(), chunk_bytes);
 }
 
-uint64_t binary_dataset_bytes(const SampleSource& source, size_t count) {
-  const auto size = size_of({source.pixel_type,
-                             count,
-                             source.shape,
-                             source.num_classes,
-                             {},
-                             chunk_samples(source, kChunkBytes),
-                             source.num_targets,
-                             {},
-                             source.has_masks});
+uint64_t binary_dataset_bytes(const SampleSource& source, size_t first, size_t count) {
+  const auto size =
+      size_of({source.pixel_type,
+               count,
+               source.shape,
+               source.num_classes,
+               {},
+               chunk_samples(source, kChunkBytes),
+               source.num_targets,
+               {},
+               source.has_masks,
+               source.pixel_type == PixelType::Jpeg ? bytes_of_encoded(source, first, count) : 0});
   if (!size) throw Error(Errc::InvalidInput, "so many samples fit into no file");
   return *size;
 }

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,7 +16,7 @@
 /// byte.
 namespace dlflow::runtime {
 
-enum class PixelType : uint32_t { Byte = 0, Float = 1 };
+enum class PixelType : uint32_t { Byte = 0, Float = 1, Jpeg = 2 };
 
 /// The header of a .dlset file.
 struct BinaryHeader {
@@ -28,6 +29,8 @@ struct BinaryHeader {
   uint32_t num_targets = 0;    ///< of each sample; 0: it has a label
   std::string tokenizer = {};  ///< Dataset::tokenizer
   bool has_masks = false;      ///< behind each image; then samples have no labels
+  uint64_t encoded_bytes = 0;  ///< of all JPEG files together
+  Reshaping reshaping = {};    ///< Dataset::reshaping
 
   bool operator==(const BinaryHeader&) const = default;
 };
@@ -53,6 +56,9 @@ Dataset parse_binary_dataset(const SharedBytes& content, const std::string& name
                              Proof proof = Proof::Hash);
 Dataset read_binary_dataset(const std::filesystem::path& file, Proof proof = Proof::Hash);
 
+/// What the file `content`, which holds JPEG files, says of where each ends.
+std::span<const uint64_t> encoded_ends(std::string_view content, const BinaryHeader& header);
+
 /// The hashes that a file holds of its images, chunk_samples at a time.
 struct ChunkHashes {
   std::string_view of_chunks;  ///< in the file, one behind the other, as long as of_all
@@ -75,6 +81,8 @@ struct SampleSource {
   std::vector<float> targets = {};  ///< (N, T), or none
   std::string tokenizer = {};       ///< Dataset::tokenizer
   bool has_masks = false;
+  std::vector<uint64_t> encoded_sizes = {};  ///< (N), the bytes of JPEG files; else none
+  Reshaping reshaping = {};                  ///< Dataset::reshaping
 
   size_t size() const { return num_targets > 0 ? targets.size() / num_targets : labels.size(); }
 };
@@ -92,7 +100,7 @@ BinaryHeader write_binary_dataset(const std::filesystem::path& file, const Sampl
 BinaryHeader write_binary_dataset(const std::filesystem::path& file, const Dataset& dataset,
                                   size_t chunk_bytes = kChunkBytes);
 
-/// The length of a file with `count` samples of `source`.
-uint64_t binary_dataset_bytes(const SampleSource& source, size_t count);
+/// The length of a file with `count` samples of `source` from `first` on.
+uint64_t binary_dataset_bytes(const SampleSource& source, size_t first, size_t count);
 
 }  // namespace dlflow::runtime

@@ -40,7 +40,14 @@ size_t row_bytes(const BinaryHeader& header) {
          (header.pixel_type == PixelType::Float ? sizeof(float) : 1);
 }
 
+size_t image_bytes(const BinaryHeader& header) {
+  if (header.pixel_type == PixelType::Jpeg) return header.encoded_bytes;
+  return header.num_samples * row_bytes(header);
+}
+
+/// Of every chunk but the last; of JPEG files no such number is known.
 size_t chunk_bytes_of(const BinaryHeader& header) {
+  if (header.pixel_type == PixelType::Jpeg) return 0;
   return row_bytes(header) * std::min<uint64_t>(header.chunk_samples, header.num_samples);
 }
 
@@ -95,16 +102,26 @@ void ChunkedDataset::add(const fs::path& file, bool is_validation) {
   const ChunkHashes hashes = read_chunk_hashes(content.view, file.string());
   const Dataset part = parse_binary_dataset(content, file.string(), Proof::Structure);
   const size_t hash_bytes = hashes.of_chunks.size() + hashes.of_all.size();
-  const size_t end = content.view.size() - hash_bytes,
-               begin = end - header.num_samples * row_bytes(header);
-  const size_t chunk = chunk_bytes_of(header);
+  const size_t end = content.view.size() - hash_bytes, begin = end - image_bytes(header);
+  Mapped mapped{bytes_at(content.view, begin),
+                bytes_at(content.view, end),
+                begin,
+                num_chunks_,
+                chunk_bytes_of(header),
+                hashes,
+                encoded_ends(content.view, header),
+                header.chunk_samples};
+  const size_t chunks = hashes.of_chunks.size() / hashes.of_all.size();
+  size_t chunk = mapped.chunk_bytes;
+  for (size_t i = 0; i < chunks && chunk_bytes_of(header) == 0; ++i) {
+    chunk = std::max(chunk, mapped.begin_of(i + 1) - mapped.begin_of(i));
+  }
   if (chunk > kMostChunkBytes) {
     throw Error(Errc::InvalidInput, file.string() + ": has parts of " + format_size(chunk) +
                                         ", and a cache takes less than 4 GiB; pack the data again");
   }
-  mapped_.push_back({bytes_at(content.view, begin), bytes_at(content.view, end), begin, num_chunks_,
-                     chunk, hashes});
-  num_chunks_ += hashes.of_chunks.size() / hashes.of_all.size();
+  mapped_.push_back(mapped);
+  num_chunks_ += chunks;
   chunk_bytes_ = std::max(chunk_bytes_, chunk);
   files_.push_back(file);
   if (files_.size() == 1) {
@@ -116,12 +133,23 @@ void ChunkedDataset::add(const fs::path& file, bool is_validation) {
   }
 }
 
+size_t ChunkedDataset::Mapped::begin_of(size_t chunk) const {
+  if (chunk_bytes > 0) return std::min(chunk * chunk_bytes, size_t(end - begin));
+  const size_t samples = std::min(chunk * chunk_samples, ends.size());
+  return samples == 0 ? 0 : ends[samples - 1];
+}
+
+size_t ChunkedDataset::Mapped::chunk_at(size_t at) const {
+  if (chunk_bytes > 0) return at / chunk_bytes;
+  return size_t(std::ranges::upper_bound(ends, at) - ends.begin()) / chunk_samples;
+}
+
 Chunk ChunkedDataset::chunk(size_t index) const {
   DLFLOW_CHECK(index < num_chunks_);
   const auto behind = std::ranges::upper_bound(mapped_, index, {}, &Mapped::first_chunk);
   const Mapped& file = *std::prev(behind);
-  const size_t within = index - file.first_chunk, at = within * file.chunk_bytes;
-  const size_t bytes = std::min(file.chunk_bytes, size_t(file.end - file.begin) - at);
+  const size_t within = index - file.first_chunk, at = file.begin_of(within);
+  const size_t bytes = file.begin_of(within + 1) - at;
   const size_t digits = file.hashes.of_all.size();
   return {uint32_t(&file - mapped_.data()), file.offset + at, uint32_t(bytes),
           file.hashes.of_chunks.substr(within * digits, digits)};
@@ -135,8 +163,8 @@ ImagePlace ChunkedDataset::place_of(const void* image) const {
   const Mapped& file = mapped_[*std::prev(behind)];
   DLFLOW_CHECK(address < file.end);
   const size_t offset = size_t(address - file.begin);
-  return {uint32_t(file.first_chunk + offset / file.chunk_bytes),
-          uint32_t(offset % file.chunk_bytes)};
+  const size_t chunk = file.chunk_at(offset);
+  return {uint32_t(file.first_chunk + chunk), uint32_t(offset - file.begin_of(chunk))};
 }
 
 std::string ChunkedDataset::content_hash() const {

@@ -69,8 +69,13 @@ class ChunkedDataset {
     const std::byte *begin, *end;  ///< its images
     size_t offset;                 ///< of them in the file
     size_t first_chunk;
-    size_t chunk_bytes;
+    size_t chunk_bytes;  ///< but of the last; 0: they differ
     ChunkHashes hashes;
+    std::span<const uint64_t> ends;  ///< of JPEG files
+    size_t chunk_samples;
+
+    size_t begin_of(size_t chunk) const;  ///< from `begin` on
+    size_t chunk_at(size_t at) const;
   };
   Dataset dataset_;
   std::vector<std::filesystem::path> files_;

@@ -27,6 +27,7 @@ Dataset Dataset::select(const Subset& part) const {
   Dataset chosen{shape, num_classes, {}, {}, num_targets, {}};
   chosen.tokenizer = tokenizer;
   chosen.has_masks = has_masks;
+  chosen.reshaping = reshaping;
   if (num_targets > 0) {
     chosen.targets = targets.select(part);
   } else {

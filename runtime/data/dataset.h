@@ -3,11 +3,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <utility>
 #include <variant>
 #include <vector>
 
+#include "runtime/data/encoded_images.h"
 #include "runtime/data/rows.h"
 
 /// Labelled images. Shape letters: N samples, C channels, H height, W width.
@@ -24,6 +26,22 @@ struct ImageShape {
 constexpr size_t values_of_row(const ImageShape& shape, bool has_mask) {
   return (size_t(shape.channels) + (has_mask ? 1 : 0)) * shape.height * shape.width;
 }
+
+struct PictureSize {
+  uint32_t width = 0, height = 0;
+
+  bool operator==(const PictureSize&) const = default;
+};
+
+/// The changes of each picture on its way to the size that all have, in this order.
+struct Reshaping {
+  std::optional<uint32_t> shorter_side = {};  ///< resize to it and keep the ratio; or
+  std::optional<PictureSize> size = {};       ///< resize to it
+  std::optional<PictureSize> crop = {};       ///< cut this out of the middle
+
+  bool given() const { return shorter_side || size || crop; }
+  bool operator==(const Reshaping&) const = default;
+};
 
 /// In a mask: the pixel is of no class, and counts for nothing.
 constexpr uint32_t kNoClass = 255;
@@ -69,18 +87,21 @@ class Labels {
 /// A whole split: N images of one shape with their labels, each below num_classes; or, of data to
 /// learn numbers from, with T targets each. The rows of a table are images of (F, 1, 1). Of data to
 /// learn masks from, the row of a sample is (C + 1, H, W): its image, then the class of each pixel,
-/// below num_classes or kNoClass.
+/// below num_classes or kNoClass. Or the images are kept as JPEG files, of any size, which are
+/// decoded, reshaped and cut to `shape` when they are looked at (jpeg_samples.h).
 struct Dataset {
   ImageShape shape;
   uint32_t num_classes = 0;
-  std::variant<Images<uint8_t>, Images<float>> pixels;  ///< (N)
-  Labels labels;                                        ///< (N), or none; with masks all 0
-  uint32_t num_targets = 0;                             ///< T; 0: the samples have labels
-  Rows<float> targets = {};                             ///< (N) rows of T, or none
+  std::variant<Images<uint8_t>, Images<float>, EncodedImages> pixels;  ///< (N)
+  Labels labels;               ///< (N), or none; with masks all 0
+  uint32_t num_targets = 0;    ///< T; 0: the samples have labels
+  Rows<float> targets = {};    ///< (N) rows of T, or none
   size_t num_validation = 0;   ///< of the last samples, which training only measures itself with
   std::string tokenizer = {};  ///< Vocabulary::id() of samples that are tokens; else empty
   bool has_masks = false;
+  Reshaping reshaping = {};  ///< of JPEG files, and then the middle of (H, W) is cut out
 
+  bool is_encoded() const { return std::holds_alternative<EncodedImages>(pixels); }
   size_t size() const { return num_targets > 0 ? targets.size() : labels.size(); }
 
   /// Of the mask of a sample; 0: there are none.

@@ -14,7 +14,9 @@
 
 #include "base/aligned_floats.h"
 #include "base/error.h"
+#include "runtime/data/jpeg_samples.h"
 #include "runtime/data/mix.h"
+#include "runtime/data/sample_threads.h"
 #include "runtime/data/shard.h"
 
 namespace dlflow::runtime {
@@ -51,6 +53,8 @@ class BatchMaker {
     if (options_.shuffle && options_.order == nullptr) {
       options_.order = &own_order_.emplace(dataset.size(), options_.seed);
     }
+    scratch_.resize(std::max<size_t>(options_.threads, 1));
+    if (options_.threads > 1) threads_.emplace(options_.threads - 1);
   }
 
   size_t steps() const { return options_.division.num_steps(); }
@@ -67,6 +71,7 @@ class BatchMaker {
   }
 
   void fill(Position position, Slot& slot) {
+    waiting_.clear();  // of a batch that could not be filled
     begin(position.epoch);
     if (options_.images != nullptr) options_.images->begin(position.epoch, position.step);
     slot.batch = {slot.leaves, 0, position.epoch, position.step};
@@ -84,12 +89,8 @@ class BatchMaker {
         } else {
           labels[k] = label_of(samples[k]);
         }
-        write_sample(position.epoch, samples[k], images + k * dataset_.shape.num_values(),
-                     targets + k * row);
-      }
-      if (mixes()) {
-        mix(options_.augmentation, dataset_.shape, options_.seed, position.epoch,
-            {{samples, share.count}, {labels, share.count}, images, {targets, share.count * row}});
+        prepare({position.epoch, samples[k], find_pixels(samples[k]),
+                 images + k * dataset_.shape.num_values(), targets + k * row});
       }
       slot.leaves[i] = {{images, share.count * dataset_.shape.num_values()},
                         {labels, share.count},
@@ -97,6 +98,8 @@ class BatchMaker {
                         position.epoch,
                         {targets, share.count * row}};
     }
+    prepare_waiting();
+    for (size_t i = 0; i < options_.own_leaves && mixes(); ++i) mix_leaf(position.epoch, i, slot);
     slot.batch.global_samples = options_.division.samples_of(position.step);
     if (options_.images != nullptr) options_.images->end();
     if (position.step + 1 == steps()) end_epoch();
@@ -134,18 +137,95 @@ class BatchMaker {
                     " has label " + std::to_string(label));
   }
 
-  /// \param mask  of it, where samples have one
-  void write_sample(uint64_t epoch, uint32_t sample, float* image, float* mask) {
+  /// A sample that is to be written to a batch.
+  struct Task {
+    uint64_t epoch = 0;
+    uint32_t sample = 0;
+    const void* pixels = nullptr;  ///< or its JPEG file
+    float* image = nullptr;
+    float* mask = nullptr;  ///< where samples have one
+  };
+
+  /// What a thread needs for one sample after the other.
+  struct Scratch {
+    std::vector<std::byte> changed;  // one image
+    JpegSamples jpeg;
+    std::vector<uint8_t> decoded;
+  };
+
+  /// Images are found by one thread, whoever prepares them.
+  const void* find_pixels(uint32_t sample) {
+    return std::visit(
+        [&](const auto& pixels) -> const void* {
+          const void* const there = pixels[sample].data();
+          return options_.images == nullptr ? there : options_.images->find(there);
+        },
+        dataset_.pixels);
+  }
+
+  void prepare(const Task& task) {
+    if (threads_) {
+      waiting_.push_back(task);
+    } else {
+      write_sample(task, scratch_[0]);
+    }
+  }
+
+  void prepare_waiting() {
+    if (!threads_) return;
+    threads_->run(waiting_.size(), [this](size_t item, size_t thread) {
+      write_sample(waiting_[item], scratch_[thread]);
+    });
+    waiting_.clear();
+  }
+
+  void mix_leaf(uint64_t epoch, size_t i, Slot& slot) {
+    const size_t first = i * options_.division.largest_leaf(), row = num_targets();
+    const size_t count = slot.leaves[i].count();
+    mix(options_.augmentation, dataset_.shape, options_.seed, epoch,
+        {{slot.samples.data() + first, count},
+         {slot.labels.data() + first, count},
+         slot.images.get() + i * leaf_stride(),
+         {slot.targets.data() + first * row, count * row}});
+  }
+
+  void write_sample(const Task& task, Scratch& scratch) const {
+    if (const auto* pictures = std::get_if<EncodedImages>(&dataset_.pixels)) {
+      return write_picture(task, *pictures, scratch);
+    }
     const ImageChange change =
-        draw_change(options_.augmentation, dataset_.shape, options_.seed, epoch, sample);
-    const auto write = [&](const auto& pixels) {
-      const auto* const row = find(pixels[sample].data());
-      write_image(row, change, image);
-      if (!dataset_.has_masks) return;
-      change_mask(change, dataset_.shape, row + dataset_.shape.num_values(), mask);
-      require_classes(sample, {mask, dataset_.values_of_mask()});
-    };
-    std::visit(write, dataset_.pixels);
+        draw_change(options_.augmentation, dataset_.shape, options_.seed, task.epoch, task.sample);
+    if (std::holds_alternative<Images<float>>(dataset_.pixels)) {
+      write_row(task, static_cast<const float*>(task.pixels), change, scratch);
+    } else {
+      write_row(task, static_cast<const uint8_t*>(task.pixels), change, scratch);
+    }
+  }
+
+  template <typename T>
+  void write_row(const Task& task, const T* row, const ImageChange& change,
+                 Scratch& scratch) const {
+    write_image(row, change, scratch, task.image);
+    if (!dataset_.has_masks) return;
+    change_mask(change, dataset_.shape, row + dataset_.shape.num_values(), task.mask);
+    require_classes(task.sample, {task.mask, dataset_.values_of_mask()});
+  }
+
+  /// The crop and the mirror are made on the way from the picture to the image.
+  void write_picture(const Task& task, const EncodedImages& pictures, Scratch& scratch) const {
+    const std::string name = pictures.name_of(task.sample);
+    JpegReader picture({static_cast<const char*>(task.pixels), pictures[task.sample].size()}, name);
+    const ImageShape& shape = dataset_.shape;
+    ImageChange change = draw_change(options_.augmentation, shape, picture.shape(), options_.seed,
+                                     task.epoch, task.sample);
+    const PictureView view = change.crop.height > 0
+                                 ? view_of(change.crop, shape)
+                                 : view_of(picture.shape(), dataset_.reshaping, shape, name);
+    scratch.decoded.resize(shape.num_values());
+    scratch.jpeg.write(picture, view, shape.channels, change.flip, scratch.decoded.data());
+    change.crop = {};
+    change.flip = false;
+    write_image(scratch.decoded.data(), change, scratch, task.image);
   }
 
   void require_classes(uint32_t sample, std::span<const float> mask) const {
@@ -156,11 +236,6 @@ class BatchMaker {
                               "again: dlflow data pack",
                               sample, value, dataset_.num_classes));
     }
-  }
-
-  template <typename T>
-  const T* find(const T* image) {
-    return options_.images == nullptr ? image : static_cast<const T*>(options_.images->find(image));
   }
 
   void begin(uint64_t epoch) {
@@ -175,12 +250,13 @@ class BatchMaker {
   }
 
   template <typename T>
-  void write_image(const T* pixels, const ImageChange& change, float* output) {
+  void write_image(const T* pixels, const ImageChange& change, Scratch& scratch,
+                   float* output) const {
     if (change == ImageChange{}) {
       return normalize(options_.normalization, dataset_.shape, pixels, output);
     }
-    scratch_.resize(dataset_.shape.num_values() * sizeof(T));
-    T* const changed = reinterpret_cast<T*>(scratch_.data());
+    scratch.changed.resize(dataset_.shape.num_values() * sizeof(T));
+    T* const changed = reinterpret_cast<T*>(scratch.changed.data());
     apply_change(change, dataset_.shape, pixels, changed);
     normalize(options_.normalization, dataset_.shape, changed, output);
     cut_out(change.hole, dataset_.shape, output);
@@ -192,7 +268,9 @@ class BatchMaker {
   std::optional<EpochOrder> own_order_;
   std::span<const uint32_t> order_;  // of epoch_
   std::optional<uint64_t> epoch_;
-  std::vector<std::byte> scratch_;  // one changed image
+  std::vector<Scratch> scratch_;  // of each thread
+  std::vector<Task> waiting_;     // for the threads
+  std::optional<SampleThreads> threads_;
 };
 
 }  // namespace
@@ -286,6 +364,10 @@ class Loader::Worker {
 
   std::jthread thread_;  // the last member: it ends before the others do
 };
+
+size_t usual_loader_threads(const Dataset& dataset, size_t cores) {
+  return dataset.is_encoded() ? std::max<size_t>(cores, 1) : 1;
+}
 
 Loader::Loader(const Dataset& dataset, const LoaderOptions& options)
     : worker_(std::make_unique<Worker>(dataset, options)) {}

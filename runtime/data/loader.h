@@ -42,6 +42,9 @@ struct LoaderOptions {
   /// thread only takes time from them: 64 Fashion-MNIST images cost 40 us, with a thread 60 us
   /// more.
   size_t prefetch = 0;
+
+  /// Threads that prepare the samples of a batch, that which fills the batch included.
+  size_t threads = 1;
 };
 
 /// One leaf of a global batch.
@@ -64,8 +67,12 @@ struct LocalBatch {
   uint64_t step = 0;  ///< within the epoch
 };
 
+/// LoaderOptions::threads on `cores` cores, unless another number is asked for: decoding is worth
+/// all of them, and what else a loader does is not worth a thread.
+size_t usual_loader_threads(const Dataset& dataset, size_t cores);
+
 /// Delivers this rank's batches one after the other, epoch after epoch. What it delivers depends on
-/// dataset, options and position alone, never on `prefetch` or timing.
+/// dataset, options and position alone, never on `prefetch`, `threads` or timing.
 class Loader {
  public:
   /// `dataset` must outlive the loader.

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/vector_clones.h"
+#include "runtime/data/jpeg_samples.h"
 
 namespace dlflow::runtime {
 namespace {
@@ -66,7 +67,24 @@ std::vector<PixelSums> sums_of_block(const Dataset& dataset, size_t block, StepI
       for (size_t c = 0; c < sums.size(); ++c) add(sums[c], {image + c * plane, plane});
     }
   };
-  std::visit(add_all, dataset.pixels);
+  if (const auto* pictures = std::get_if<EncodedImages>(&dataset.pixels)) {
+    JpegSamples samples;
+    std::vector<uint8_t> sample(dataset.shape.num_values());
+    for (size_t i = first; i < end; ++i) {
+      std::span<const uint8_t> jpeg = (*pictures)[i];
+      if (images != nullptr) {
+        jpeg = {static_cast<const uint8_t*>(images->find(jpeg.data())), jpeg.size()};
+      }
+      write_as_reshaped(dataset, jpeg, pictures->name_of(i), samples, sample.data());
+      for (size_t c = 0; c < sums.size(); ++c) add(sums[c], {&sample[c * plane], plane});
+    }
+    return sums;
+  }
+  std::visit(
+      [&]<typename Pixels>(const Pixels& pixels) {
+        if constexpr (!std::is_same_v<Pixels, EncodedImages>) add_all(pixels);
+      },
+      dataset.pixels);
   return sums;
 }
 

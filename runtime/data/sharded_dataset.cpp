@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "base/error.h"
 #include "base/file.h"
@@ -84,7 +85,7 @@ ShardIndex read_shard_index(const fs::path& file) {
 void append_shard(Dataset& whole, const Dataset& part, const fs::path& part_file) {
   if (part.shape != whole.shape || part.num_classes != whole.num_classes ||
       part.pixels.index() != whole.pixels.index() || part.num_targets != whole.num_targets ||
-      part.has_masks != whole.has_masks) {
+      part.has_masks != whole.has_masks || part.reshaping != whole.reshaping) {
     throw_corrupt_shard(part_file,
                         "has other images, classes, masks or targets than the data before it");
   }
@@ -148,17 +149,42 @@ std::vector<uint64_t> shard_sizes(uint64_t num_samples, uint64_t num_shards) {
   return sizes;
 }
 
+namespace {
+
+bool all_fit(uint64_t bytes, const SampleSource& source, uint64_t num_shards) {
+  const std::vector<uint64_t> sizes = shard_sizes(source.size(), num_shards);
+  size_t first = 0;
+  return std::ranges::all_of(sizes, [&](uint64_t count) {
+    return binary_dataset_bytes(source, std::exchange(first, first + count), count) <= bytes;
+  });
+}
+
+/// The same of JPEG files, each of a size of its own: the fewest, or up to a 64th more.
+uint64_t shards_of_encoded(uint64_t bytes, const SampleSource& source) {
+  const uint64_t all = binary_dataset_bytes(source, 0, source.size());
+  uint64_t num_shards = std::max<uint64_t>(1, all / bytes);
+  while (num_shards < source.size() && !all_fit(bytes, source, num_shards)) {
+    num_shards = std::min<uint64_t>(source.size(), num_shards + 1 + num_shards / 64);
+  }
+  return std::min<uint64_t>(num_shards, source.size());
+}
+
+}  // namespace
+
 uint64_t shards_of_at_most(uint64_t bytes, const SampleSource& source) {
   const uint64_t num_samples = source.size();
-  if (bytes < binary_dataset_bytes(source, 1)) {
+  const auto& sizes = source.encoded_sizes;
+  const size_t largest = size_t(std::ranges::max_element(sizes) - sizes.begin());
+  const uint64_t least = binary_dataset_bytes(source, sizes.empty() ? 0 : largest, 1);
+  if (bytes < least) {
     throw Error(Errc::InvalidInput, "a shard of " + format_size(bytes) +
-                                        " is too small: one sample takes " +
-                                        format_size(binary_dataset_bytes(source, 1)));
+                                        " is too small: one sample takes " + format_size(least));
   }
+  if (!sizes.empty()) return shards_of_encoded(bytes, source);
   uint64_t fits = 1, too_many = num_samples + 1;
   while (fits + 1 < too_many) {
     const uint64_t middle = fits + (too_many - fits) / 2;
-    (binary_dataset_bytes(source, middle) <= bytes ? fits : too_many) = middle;
+    (binary_dataset_bytes(source, 0, middle) <= bytes ? fits : too_many) = middle;
   }
   return std::max<uint64_t>(1, (num_samples + fits - 1) / fits);
 }

@@ -9,26 +9,10 @@
 #include <charconv>
 
 #include "base/error.h"
-#include "runtime/import/jpeg.h"
+#include "runtime/data/jpeg.h"
 #include "runtime/import/wide_png.h"
 
 namespace dlflow::runtime {
-
-void refuse_picture(const std::string& name, const std::string& reason) {
-  throw Error(Errc::Corrupt, name + ": " + reason);
-}
-
-void require_picture_size(const ImageShape& shape, const std::string& name) {
-  if (shape.height < 1 || shape.width < 1 ||
-      std::max(shape.height, shape.width) > kMaxPictureSide) {
-    refuse_picture(name, fmt::format("is {} x {} pixels; a picture has 1 to {} each way",
-                                     shape.width, shape.height, kMaxPictureSide));
-  }
-  if (size_t(shape.height) * shape.width > kMaxPicturePixels) {
-    refuse_picture(name, fmt::format("is {} x {} pixels; a picture has {} at most", shape.width,
-                                     shape.height, kMaxPicturePixels));
-  }
-}
 
 namespace {
 
@@ -51,6 +35,12 @@ void flatten(std::vector<uint8_t>& values, uint32_t channels) {
     }
   }
   values.resize(pixels * channels);
+}
+
+Picture parse_jpeg(std::string_view content, const std::string& name) {
+  JpegReader reader(content, name);
+  const std::vector<uint8_t> values = reader.read_all();
+  return {reader.shape(), channels_first(reader.shape(), values.data()), {}};
 }
 
 Picture parse_png(std::string_view content, const std::string& name) {

@@ -6,15 +6,11 @@
 #include <string_view>
 #include <vector>
 
-#include "runtime/data/dataset.h"
+#include "runtime/data/picture_size.h"
 
-/// Single pictures: JPEG (jpeg.h), PNG of 8 or 16 bits, grey, in colour or with a palette, and PGM
+/// Single pictures: JPEG, PNG of 8 or 16 bits, grey, in colour or with a palette, and PGM
 /// and PPM (P5, P6).
 namespace dlflow::runtime {
-
-/// Limits of one picture, checked before memory is taken for it.
-constexpr uint32_t kMaxPictureSide = 1 << 14;
-constexpr size_t kMaxPicturePixels = size_t{1} << 26;
 
 struct Picture {
   ImageShape shape;
@@ -29,12 +25,6 @@ bool is_picture(const std::filesystem::path& file);
 
 /// What is transparent lies on black. Throws Error{Corrupt}, "`name`: reason", for anything else.
 Picture parse_picture(std::string_view content, const std::string& name);
-
-[[noreturn]] void refuse_picture(const std::string& name, const std::string& reason);
-
-/// Throws Error{Corrupt} unless each side is 1 to kMaxPictureSide, and all at most
-/// kMaxPicturePixels.
-void require_picture_size(const ImageShape& shape, const std::string& name);
 
 /// (H, W, C) -> (C, H, W)
 template <typename T>

@@ -100,15 +100,6 @@ std::vector<T> cropped(const std::vector<T>& values, const ImageShape& from, Pic
   return result;
 }
 
-/// The side that `--resize N` does not name, in the same ratio.
-PictureSize with_shorter_side(const ImageShape& shape, uint32_t shorter) {
-  const auto longer = [&](uint32_t a, uint32_t b) {  // a is the longer one
-    return uint32_t(std::max<uint64_t>(shorter, uint64_t(shorter) * a / b));
-  };
-  if (shape.width < shape.height) return {shorter, longer(shape.height, shape.width)};
-  return {longer(shape.width, shape.height), shorter};
-}
-
 template <typename Change>
 void apply(Picture& picture, PictureSize to, const Change& change) {
   if (picture.is_wide()) {
@@ -140,15 +131,6 @@ PictureSize parse_picture_size(const std::string& text, const std::string& optio
                           option, text, kMaxPictureSide));
 }
 
-std::optional<PictureSize> size_after_resizing(const ImageShape& shape,
-                                               const Reshaping& reshaping) {
-  if (!reshaping.shorter_side && !reshaping.size) return std::nullopt;
-  const PictureSize to =
-      reshaping.size ? *reshaping.size : with_shorter_side(shape, *reshaping.shorter_side);
-  if (to == PictureSize{shape.width, shape.height}) return std::nullopt;
-  return to;
-}
-
 Picture reshape(Picture picture, const Reshaping& reshaping, const std::string& name) {
   if (const auto to = size_after_resizing(picture.shape, reshaping)) {
     require_picture_size({picture.shape.channels, to->height, to->width}, name);
@@ -158,12 +140,7 @@ Picture reshape(Picture picture, const Reshaping& reshaping, const std::string& 
   }
   if (reshaping.crop) {
     const PictureSize to = *reshaping.crop;
-    if (to.width > picture.shape.width || to.height > picture.shape.height) {
-      refuse_picture(name,
-                     fmt::format("has {} x {} pixels, too few to cut {} x {} out of them; "
-                                 "--resize makes it larger first",
-                                 picture.shape.width, picture.shape.height, to.width, to.height));
-    }
+    require_room_for_crop(picture.shape, to, name);
     apply(picture, to, [](const auto& values, const ImageShape& from, PictureSize size) {
       return cropped(values, from, size);
     });

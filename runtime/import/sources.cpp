@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "runtime/data/idx.h"
+#include "runtime/data/jpeg.h"
 #include "runtime/data/split_files.h"
 #include "runtime/import/masked_pictures.h"
 #include "runtime/import/npy.h"
@@ -60,8 +61,11 @@ struct PictureFolder {
   ImageShape shape;  ///< of that one, and so of all
   bool is_wide = false;
   Picture current;
+  bool keeps_jpeg = false;
+  std::string current_file;  // of those that are kept
 
-  PictureFolder(const fs::path& folder, const Reshaping& how) : reshaping(how) {
+  PictureFolder(const fs::path& folder, const Reshaping& how, bool keep_files)
+      : reshaping(how), keeps_jpeg(keep_files) {
     for (const fs::path& entry : sorted_entries(folder)) {
       if (!fs::is_directory(entry)) continue;
       add_class(entry);
@@ -79,6 +83,12 @@ struct PictureFolder {
   void find_shape() {
     for (size_t i = 0; i < files.size(); ++i) {
       try {
+        if (keeps_jpeg) {
+          shape = shape_of_jpeg(read_file(files[i]), i);
+          first = i;
+          find_color();
+          return;
+        }
         const Picture picture = open(i);
         shape = picture.shape;
         is_wide = picture.is_wide();
@@ -88,6 +98,48 @@ struct PictureFolder {
         shape = {1, 1, 1};  // of none
       }
     }
+  }
+
+  /// Of files that are kept, grey ones become coloured if there are such.
+  void find_color() {
+    for (size_t i = first; i < files.size() && shape.channels == 1; ++i) {
+      try {
+        shape.channels = JpegReader(map_file(files[i]).view, "").shape().channels;
+      } catch (const Error&) {  // is told when its turn comes
+      }
+    }
+  }
+
+  /// What the file becomes when it is loaded.
+  ImageShape shape_of_jpeg(std::string_view content, size_t sample) const {
+    const std::string name = files[sample].string();
+    if (!content.starts_with("\xff\xd8\xff")) {
+      throw Error(Errc::InvalidInput, name +
+                                          ": is no JPEG file, and --keep-jpeg keeps such; "
+                                          "convert it, or leave --keep-jpeg out");
+    }
+    return shape_after(JpegReader(content, name).shape(), reshaping, name);
+  }
+
+  std::vector<uint64_t> file_sizes() const {
+    std::vector<uint64_t> sizes;
+    for (const fs::path& file : files) {
+      std::error_code error;  // what cannot be read is told when its turn comes
+      const uintmax_t size = fs::file_size(file, error);
+      sizes.push_back(error ? 0 : size);
+    }
+    return sizes;
+  }
+
+  /// All of the file is decoded, so that damage is found now.
+  std::string_view read_jpeg(size_t sample, uint64_t size) {
+    current_file = read_file(files[sample]);
+    const std::string name = files[sample].string();
+    const ImageShape own = shape_of_jpeg(current_file, sample);
+    if (own.height != shape.height || own.width != shape.width) refuse_shape(sample, own, false);
+    JpegReader(current_file, name).read_all();
+    if (current_file.size() == size) return current_file;
+    throw Error(Errc::Unavailable, name + ": was changed while it was packed; pack again");
   }
 
   void add_class(const fs::path& folder) {
@@ -108,16 +160,20 @@ struct PictureFolder {
     return reshape(parse_picture(read_file(file), file.string()), reshaping, file.string());
   }
 
+  [[noreturn]] void refuse_shape(size_t sample, const ImageShape& own, bool own_is_wide) const {
+    const bool same_pixels =
+        (keeps_jpeg || own.channels == shape.channels) && own_is_wide == is_wide;
+    throw Error(
+        Errc::InvalidInput,
+        files[sample].string() + ": has " + describe(own, own_is_wide) + ", " +
+            files[first].string() + " has " + describe(shape, is_wide) +
+            (same_pixels ? "; --resize and --crop make them alike" : "; make them alike first"));
+  }
+
   std::string_view read(size_t sample) {
     current = open(sample);
     if (current.shape != shape || current.is_wide() != is_wide) {
-      const bool same_pixels =
-          current.shape.channels == shape.channels && current.is_wide() == is_wide;
-      throw Error(
-          Errc::InvalidInput,
-          files[sample].string() + ": has " + describe(current.shape, current.is_wide()) + ", " +
-              files[first].string() + " has " + describe(shape, is_wide) +
-              (same_pixels ? "; --resize and --crop make them alike" : "; make them alike first"));
+      refuse_shape(sample, current.shape, current.is_wide());
     }
     if (is_wide) {
       return {reinterpret_cast<const char*>(current.floats.data()),
@@ -127,8 +183,25 @@ struct PictureFolder {
   }
 };
 
-ImportedSplit open_pictures(const fs::path& folder, const Reshaping& reshaping) {
-  const auto pictures = std::make_shared<PictureFolder>(folder, reshaping);
+ImportedSplit keep_pictures(const std::shared_ptr<PictureFolder>& pictures) {
+  SampleSource source;
+  source.shape = pictures->shape;
+  source.num_classes = uint32_t(pictures->classes.size());
+  source.pixel_type = PixelType::Jpeg;
+  source.labels = pictures->labels;
+  source.encoded_sizes = pictures->file_sizes();
+  source.image = [pictures, sizes = source.encoded_sizes](size_t sample) {
+    return pictures->read_jpeg(sample, sizes[sample]);
+  };
+  source.reshaping = pictures->reshaping;
+  source.reshaping.crop = {};  // the shape says it
+  return {std::move(source), pictures->classes, {}, pictures->names};
+}
+
+ImportedSplit open_pictures(const fs::path& folder, const ImportOptions& options) {
+  const auto pictures =
+      std::make_shared<PictureFolder>(folder, options.reshaping, options.keeps_jpeg);
+  if (options.keeps_jpeg) return keep_pictures(pictures);
   return {{pictures->shape, uint32_t(pictures->classes.size()),
            pictures->is_wide ? PixelType::Float : PixelType::Byte, pictures->labels,
            [pictures](size_t sample) { return pictures->read(sample); }},
@@ -147,7 +220,7 @@ ImportedSplit open_pictures(const fs::path& folder, const Reshaping& reshaping) 
 ImportedSplit open_folder(const fs::path& folder, Split split, const ImportOptions& options) {
   const auto found = find_split(folder, split);
   if (!found && has_masked_pictures(folder)) return open_masked_pictures(folder, options);
-  if (!found) return open_pictures(folder, options.reshaping);
+  if (!found) return open_pictures(folder, options);
   if (options.reshaping.given()) refuse_reshaping(folder);
   if (found->format != SplitFiles::Format::Idx)
     return {source_of(read_split(*found, Proof::Hash)), {}, {}, {}};
@@ -227,6 +300,10 @@ ImportedSplit open_any_source(const fs::path& source, const fs::path& labels, Sp
 ImportedSplit open_source(const fs::path& source, const fs::path& labels, Split split,
                           const ImportOptions& options) {
   ImportedSplit imported = open_any_source(source, labels, split, options);
+  if (options.keeps_jpeg && imported.source.pixel_type != PixelType::Jpeg) {
+    throw Error(Errc::InvalidInput, "--keep-jpeg keeps pictures in folders, one for each class; " +
+                                        source.string() + " has none");
+  }
   if (!options.ignored || imported.source.has_masks) return imported;
   throw Error(Errc::InvalidInput, "--ignore is a value of masks; " + source.string() +
                                       " has none: neither folders 'images' and 'masks', nor an "

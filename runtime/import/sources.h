@@ -23,13 +23,15 @@ struct ImportedSplit {
 struct ImportOptions {
   TableColumns columns;                 ///< of tables
   Reshaping reshaping;                  ///< of pictures
+  bool keeps_jpeg = false;              ///< pictures are JPEG files, and stay such
   std::optional<int64_t> ignored = {};  ///< of masks: a value that is no class, as 255 is
 };
 
 /// Opens, by what it finds:
 ///  - a folder that training could read, IDX files that are still compressed included: its `split`;
 ///  - a folder of folders: one class each, of pictures, all in the order of their names, which are
-///    reshaped as asked;
+///    reshaped as asked; or kept as JPEG files, if all are such, to be reshaped when they are
+///    loaded;
 ///  - a folder with `images` and `masks`: masked_pictures.h;
 ///  - a .csv or .tsv file, of which the columns say what is to be learnt;
 ///  - two files, images or rows, and `labels`, targets or masks: .npy arrays, or IDX.

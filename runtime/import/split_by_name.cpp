@@ -39,7 +39,9 @@ SampleSource part_of(const SampleSource& source, const std::vector<size_t>& samp
   SampleSource part = source;
   part.labels.clear();
   part.targets.clear();
+  part.encoded_sizes.clear();
   for (const size_t sample : samples) {
+    if (!source.encoded_sizes.empty()) part.encoded_sizes.push_back(source.encoded_sizes[sample]);
     if (source.num_targets == 0) {
       part.labels.push_back(source.labels[sample]);
       continue;

@@ -45,6 +45,7 @@ LoaderOptions Batches::loader_options(const Normalization& normalization,
   if (options.augmentation.mixes()) options.num_classes = uint32_t(job_.model.num_classes());
   options.normalization = normalization;
   options.prefetch = setup.computes ? job_.prefetch : 0;
+  options.threads = setup.computes ? job_.loader_threads : 1;
   options.images = cache_ ? &cache_->training() : job_.images.get();
   return options;
 }

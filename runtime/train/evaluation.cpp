@@ -205,12 +205,14 @@ std::map<std::string, double> Evaluation::metrics() const {
 
 Evaluation evaluate(Communicator& comm, const Model& model, const Inference& infer,
                     const Dataset& dataset, const Normalization& normalization, size_t batch,
-                    const std::function<void(size_t, size_t)>& progress, StepImages* images) {
+                    const std::function<void(size_t, size_t)>& progress, StepImages* images,
+                    size_t loader_threads) {
   LoaderOptions options;
   options.division.global_batch = batch;
   options.shuffle = false;
   options.normalization = normalization;
   options.images = images;
+  options.threads = loader_threads;
   Loader loader(dataset, options);
   std::vector<Sums> batches(loader.steps_per_epoch());
   const auto run_of = [&](int rank) {

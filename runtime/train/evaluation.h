@@ -77,6 +77,6 @@ Inference inference_with(NetworkSet& networks, std::span<const float> weights);
 Evaluation evaluate(Communicator& comm, const Model& model, const Inference& infer,
                     const Dataset& dataset, const Normalization& normalization, size_t batch,
                     const std::function<void(size_t, size_t)>& progress = {},
-                    StepImages* images = nullptr);
+                    StepImages* images = nullptr, size_t loader_threads = 1);
 
 }  // namespace dlflow::runtime

@@ -6,13 +6,14 @@
 namespace dlflow::runtime {
 
 void predict(const Communicator& comm, TrainedNetwork& network, const Dataset& dataset,
-             size_t batch, IndexRange batches, StepImages* images,
+             size_t batch, IndexRange batches, StepImages* images, size_t loader_threads,
              const std::function<void(const Prediction&)>& take) {
   LoaderOptions options;
   options.division.global_batch = batch;
   options.shuffle = false;
   options.normalization = network.normalization;
   options.images = images;
+  options.threads = loader_threads;
   Loader loader(dataset, options);
   loader.seek(0, batches.first);
   for (size_t i = batches.first; i < batches.first + batches.count; ++i) {

@@ -23,7 +23,7 @@ struct Prediction {
 /// order. Each sample's scores are those of any other `batches` and number of ranks, bit for bit,
 /// as long as `batch` is the same. `images`: where they are, if not where the data set has them.
 void predict(const Communicator& comm, TrainedNetwork& network, const Dataset& dataset,
-             size_t batch, IndexRange batches, StepImages* images,
+             size_t batch, IndexRange batches, StepImages* images, size_t loader_threads,
              const std::function<void(const Prediction&)>& take);
 
 }  // namespace dlflow::runtime

@@ -276,6 +276,7 @@ TrainSettings parse_train_settings(const Json& with) {
   s.batch = read_batch(reader, "batch").value_or(s.batch);
   s.batch_per_rank = read_batch(reader, "batch_per_rank");
   s.last_batch = read_last_batch(reader.find("last_batch"));
+  s.loader_threads = read_loader_threads(reader);
   s.activation_bytes = reader.size("activation_memory", s.activation_bytes);
   reader.find("cooperation");
   s.cooperation = read_cooperation(with);
@@ -330,9 +331,18 @@ EvaluateSettings parse_evaluate_settings(const Json& with) {
   s.data = reader.text("data");
   s.scratch = reader.flag("scratch", s.scratch);
   s.cache = read_cache(reader.find("cache"), s.scratch);
+  s.loader_threads = read_loader_threads(reader);
   s.batch = reader.count("batch", 1, s.batch);
   reader.finish();
   return s;
+}
+
+std::optional<size_t> read_loader_threads(WithReader& reader) {
+  constexpr size_t kMost = 256;
+  if (reader.find("loader_threads") == nullptr) return {};
+  const size_t threads = reader.count("loader_threads", 1, 1);
+  if (threads > kMost) WithReader::fail("loader_threads", "at most " + std::to_string(kMost));
+  return threads;
 }
 
 Normalization normalization_from(const PixelStatistics& statistics, const Dataset& dataset) {
@@ -342,7 +352,7 @@ Normalization normalization_from(const PixelStatistics& statistics, const Datase
     throw Error(Errc::InvalidInput, "with: 'normalize' has " + std::to_string(numbers->size()) +
                                         " numbers for " + std::to_string(channels) + " channels");
   }
-  const double full = std::holds_alternative<Images<uint8_t>>(dataset.pixels) ? 255 : 1;
+  const double full = std::holds_alternative<Images<float>>(dataset.pixels) ? 1 : 255;
   Normalization normalization;
   for (size_t c = 0; c < channels; ++c) {
     const double std = per_channel(statistics.std, c);

@@ -19,6 +19,7 @@
 #include "runtime/train/device_settings.h"
 #include "runtime/train/schedule_settings.h"
 #include "runtime/train/update_settings.h"
+#include "runtime/train/with_reader.h"
 
 /// The settings of a training run, as values.
 namespace dlflow::runtime {
@@ -65,10 +66,11 @@ struct EarlyStop {
 };
 
 struct TrainSettings {
-  std::string model;                 ///< path of the model's YAML
-  std::string data;                  ///< folder of the training data
-  bool scratch = false;              ///< each node reads it from a copy on its own disk
-  std::optional<CacheBudget> cache;  ///< or through a cache
+  std::string model;                     ///< path of the model's YAML
+  std::string data;                      ///< folder of the training data
+  bool scratch = false;                  ///< each node reads it from a copy on its own disk
+  std::optional<CacheBudget> cache;      ///< or through a cache
+  std::optional<size_t> loader_threads;  ///< of each rank; else usual_loader_threads()
   Device device = Device::Cpu;
   uint64_t epochs = 1;
   size_t batch = 128;  ///< samples per step, over all ranks; unless:
@@ -121,15 +123,19 @@ std::string how_gradients_are_added(const TrainSettings& settings, int num_ranks
 TrainSettings parse_train_settings(const Json& with);
 
 struct EvaluateSettings {
-  std::string checkpoint;            ///< folder of one
-  std::string data;                  ///< folder of the test data
-  bool scratch = false;              ///< each node reads it from a copy on its own disk
-  std::optional<CacheBudget> cache;  ///< or through a cache
+  std::string checkpoint;                ///< folder of one
+  std::string data;                      ///< folder of the test data
+  bool scratch = false;                  ///< each node reads it from a copy on its own disk
+  std::optional<CacheBudget> cache;      ///< or through a cache
+  std::optional<size_t> loader_threads;  ///< as of training
   size_t batch = 256;
 
   bool operator==(const EvaluateSettings&) const = default;
 };
 EvaluateSettings parse_evaluate_settings(const Json& with);
+
+/// The key `loader_threads`.
+std::optional<size_t> read_loader_threads(WithReader& reader);
 
 /// Samples to hold out of `num_samples`: as the settings say, else a tenth, at most 5000.
 size_t validation_samples(const TrainSettings& settings, size_t num_samples);

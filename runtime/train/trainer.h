@@ -33,6 +33,7 @@ struct TrainingJob {
   std::filesystem::path metrics;      ///< file to append to; rank 0 writes
   std::filesystem::path timeline;     ///< file to write, if the settings ask for one; rank 0 writes
   RuleSet rules;                      ///< how ranks add their gradients; may be empty
+  size_t loader_threads = 1;          ///< LoaderOptions::threads
   size_t prefetch = 0;                ///< batches that a thread prepares ahead
   GpuLibraries gpu = {};              ///< for `device: cuda`
   std::optional<StartWeights> start = std::nullopt;  ///< opened by train(), if the settings say so

@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/text.h"
+#include "runtime/data/loader.h"
 #include "runtime/text/token_samples.h"
 #include "runtime/train/agreement.h"
 #include "runtime/train/class_metrics.h"
@@ -22,6 +23,7 @@
 #include "runtime/train/shared_split.h"
 #include "runtime/train/trained_network.h"
 #include "steps/environment/step_environment.h"
+#include "steps/ranks/launch.h"
 #include "steps/ranks/program.h"
 #include "steps/scratch/node_data.h"
 
@@ -216,7 +218,9 @@ int evaluate_rank(runtime::Communicator& comm) {
       [&](size_t done, size_t total) {
         if (log) log->report(done, total);
       },
-      cache ? &cache->validation() : split.images.get());
+      cache ? &cache->validation() : split.images.get(),
+      settings.loader_threads.value_or(
+          runtime::usual_loader_threads(data, size_t(threads_per_rank()))));
   const double seconds = std::chrono::duration<double>(Clock::now() - started).count();
   if (comm.rank() != 0) return 0;
   if (result.rmse) std::printf("rmse %.4f, ", *result.rmse);

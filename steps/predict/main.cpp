@@ -2,18 +2,22 @@
 #include <chrono>
 #include <cmath>
 #include <cstdio>
+#include <optional>
 
 #include "base/error.h"
 #include "base/shared_bytes.h"
 #include "runtime/data/file_writer.h"
+#include "runtime/data/loader.h"
 #include "runtime/train/agreement.h"
 #include "runtime/train/evaluation.h"
 #include "runtime/train/prediction.h"
 #include "runtime/train/rate.h"
+#include "runtime/train/settings.h"
 #include "runtime/train/shared_split.h"
 #include "runtime/train/with_reader.h"
 #include "steps/environment/step_environment.h"
 #include "steps/predict/prediction_file.h"
+#include "steps/ranks/launch.h"
 #include "steps/ranks/program.h"
 
 /// dlflow-predict: the step kind `predict`.
@@ -43,6 +47,7 @@ struct Request {
   std::string checkpoint, data;
   runtime::Split split = runtime::Split::Test;
   PredictionFormat format = PredictionFormat::Csv;
+  std::optional<size_t> loader_threads;
   size_t batch = 256;
   size_t shard = 0, shards = 1;
 };
@@ -66,6 +71,7 @@ Request parse_request(const Json& with) {
   request.data = reader.text("data");
   request.split = read_split(reader.find("split"));
   request.format = read_format(reader.find("format"));
+  request.loader_threads = runtime::read_loader_threads(reader);
   request.batch = reader.count("batch", 1, request.batch);
   request.shard = reader.count("shard", 0, request.shard);
   request.shards = reader.count("shards", 1, request.shards);
@@ -110,6 +116,8 @@ void write_part(runtime::Communicator& comm, runtime::TrainedNetwork& network,
   runtime::predict(
       comm, network, split.dataset, request.batch,
       runtime::part_of(shard, comm.rank(), comm.size()), split.images.get(),
+      request.loader_threads.value_or(
+          runtime::usual_loader_threads(split.dataset, size_t(threads_per_rank()))),
       [&](const runtime::Prediction& prediction) {
         rows.write(rows_of(request.format, network.model, prediction, network.classes));
       });

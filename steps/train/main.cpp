@@ -9,6 +9,7 @@
 #include "base/file.h"
 #include "base/units.h"
 #include "runtime/checkpoint/checkpoint.h"
+#include "runtime/data/loader.h"
 #include "runtime/data/names.h"
 #include "runtime/train/shared_split.h"
 #include "runtime/train/trainer.h"
@@ -124,7 +125,10 @@ int train_rank(runtime::Communicator& comm) {
   job.rules = cluster_rules(comm);
   // With one core, a thread would only interrupt, unless it is the GPU that computes.
   const bool core_is_free = job.settings.device == runtime::Device::Cuda;
-  job.prefetch = core_is_free || threads_per_rank() > 1 ? 2 : 0;
+  job.loader_threads = job.settings.loader_threads.value_or(
+      runtime::usual_loader_threads(job.data, size_t(threads_per_rank())));
+  const bool has_thread = core_is_free || threads_per_rank() > 1 || job.loader_threads > 1;
+  job.prefetch = has_thread ? 2 : 0;
   try {
     const runtime::TrainingEnd end = runtime::train(comm, std::move(job), stop_requested);
     if (!end.finished) return kExitAgain;

@@ -1,7 +1,12 @@
+#include <algorithm>
+
 #include "base/error.h"
 #include "base/sha256.h"
+#include "runtime/data/augment.h"
 #include "runtime/data/binary_dataset.h"
+#include "runtime/data/jpeg_samples.h"
 #include "tests/fuzz/fuzz.h"
+#include "tests/support/jpeg_file.h"
 #include "tests/support/temp_dir.h"
 
 using namespace dlflow;
@@ -15,6 +20,46 @@ std::string content_of(const Dataset& dataset) {
   return read_file(folder.path() / "seed.dlset");
 }
 
+Dataset with_masks() {
+  Dataset dataset = make_dataset({1, 1, 2}, 3, std::vector<uint8_t>{}, {0, 0});
+  dataset.pixels = Images<uint8_t>({9, 8, 0, 2, 7, 6, 255, 1}, 4);
+  dataset.has_masks = true;
+  return dataset;
+}
+
+/// \param pictures  JPEG files
+std::string kept(const std::vector<std::string>& pictures, const Reshaping& reshaping) {
+  SampleSource source;
+  source.shape = {3, 4, 5};
+  source.num_classes = 2;
+  source.pixel_type = PixelType::Jpeg;
+  source.labels.resize(pictures.size(), 1);
+  source.image = [&](size_t sample) { return std::string_view(pictures[sample]); };
+  for (const std::string& picture : pictures) source.encoded_sizes.push_back(picture.size());
+  source.reshaping = reshaping;
+  const test::TempDir folder;
+  write_binary_dataset(folder.path() / "seed.dlset", source, 0, pictures.size());
+  return read_file(folder.path() / "seed.dlset");
+}
+
+/// Loads samples, as they are and by a random part; what is too large takes too long.
+void load_pictures(const Dataset& dataset) {
+  const auto* const pictures = std::get_if<EncodedImages>(&dataset.pixels);
+  if (pictures == nullptr || dataset.shape.num_values() > 4096) return;
+  std::vector<uint8_t> sample(dataset.shape.num_values());
+  JpegSamples samples;
+  for (size_t i = 0; i < std::min<size_t>(pictures->size(), 4); ++i) {
+    const std::span<const uint8_t> jpeg = (*pictures)[i];
+    JpegReader picture({reinterpret_cast<const char*>(jpeg.data()), jpeg.size()}, "input");
+    Augmentation part;
+    part.resized_crop = 0.1;
+    const ImageChange change = draw_change(part, dataset.shape, picture.shape(), jpeg.size(), 0, 0);
+    samples.write(picture, view_of(change.crop, dataset.shape), dataset.shape.channels, true,
+                  sample.data());
+    write_as_reshaped(dataset, jpeg, "input", samples, sample.data());
+  }
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
@@ -23,7 +68,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size >= 104) content.replace(40, 64, sha256_hex(content.substr(0, 40) + content.substr(104)));
   try {
     const Dataset dataset = parse_binary_dataset(shared_bytes(content), "input");
-    DLFLOW_CHECK(binary_dataset_bytes(source_of(dataset), dataset.size()) == size);
+    DLFLOW_CHECK(binary_dataset_bytes(source_of(dataset), 0, dataset.size()) == size);
+    load_pictures(dataset);
   } catch (const Error& error) {
     DLFLOW_CHECK(error.code() == Errc::Corrupt);
   }
@@ -31,8 +77,14 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
 }
 
 std::vector<std::string> fuzz_seeds() {
+  test::JpegFile progressive = test::scenery(13, 9);
+  progressive.progressive = true;
   return {content_of(make_dataset({1, 1, 2}, 4, std::vector<uint8_t>{1, 2, 3, 255}, {3, 0})),
           content_of(make_dataset({2, 1, 1}, 1, std::vector<float>{0.5f, -1}, {0})),
           content_of(make_dataset({1, 1, 2}, std::vector<uint8_t>{1, 2, 3, 4}, {0.5f, -2}, 1)),
-          content_of({{1, 2, 3}, 0, {}, {}})};
+          content_of({{1, 2, 3}, 0, {}, {}}),
+          content_of(with_masks()),
+          kept({"a", "bc"}, {}),
+          kept({jpeg_file(test::scenery(13, 9)), jpeg_file(test::scenery(9, 40, 1))}, {6}),
+          kept({jpeg_file(progressive)}, {{}, PictureSize{7, 6}, {}})};
 }

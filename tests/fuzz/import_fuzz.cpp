@@ -1,4 +1,5 @@
 #include "base/error.h"
+#include "runtime/data/jpeg_samples.h"
 #include "runtime/data/sharded_dataset.h"
 #include "runtime/import/npy.h"
 #include "runtime/import/picture.h"
@@ -32,6 +33,14 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     const Picture picture = parse_picture(content, "input");
     const size_t given = picture.values.size() + picture.floats.size();
     DLFLOW_CHECK(given == picture.shape.num_values());
+  });
+  expect_value_or_corrupt([&] {  // as a loader decodes it
+    JpegReader picture(content, "input");
+    const ImageShape whole = picture.shape();
+    const CropBox box = {whole.height / 3, whole.width / 4, (whole.height + 1) / 2,
+                         (whole.width + 1) / 2};
+    uint8_t sample[3 * 4 * 5];
+    JpegSamples().write(picture, view_of(box, {3, 4, 5}), 3, false, sample);
   });
   expect_value_or_corrupt([&] { parse_shard_index(content, "train.shards.json"); });
   return 0;

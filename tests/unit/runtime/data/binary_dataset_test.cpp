@@ -75,7 +75,7 @@ TEST_CASE("masks lie behind their images, and no labels before them", "[data]") 
   }();
   CHECK(parse_binary_dataset(shared_bytes(content_of(floats)), "file") == floats);
   const SampleSource source = source_of(kMasks);
-  CHECK(binary_dataset_bytes(source, 2) == content.size());
+  CHECK(binary_dataset_bytes(source, 0, 2) == content.size());
 }
 
 TEST_CASE("a mask with a class that there is not is damaged", "[data]") {
@@ -218,7 +218,7 @@ TEST_CASE("a file that claims 4 G classes is refused before memory is taken for 
 
 TEST_CASE("a header that no dlflow wrote is refused even with a good hash", "[data]") {
   const std::string content = content_of(kBytes);
-  CHECK_THAT(error_of(changed(content, 8, "\x05")), Catch::Contains("has version 5"));
+  CHECK_THAT(error_of(changed(content, 8, "\x06")), Catch::Contains("has version 6"));
   CHECK_THAT(error_of(changed(content, 104, "\0\0\0\0"s)), Catch::Contains("of no samples"));
   CHECK_THAT(error_of(changed(content, 12, "\x05")), Catch::Contains("unknown type 5"));
   CHECK(error_of(changed(content, 128, "\x04")) ==

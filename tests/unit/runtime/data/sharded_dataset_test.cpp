@@ -88,7 +88,8 @@ TEST_CASE("shards are alike in size and of the names that sort as they count", "
 TEST_CASE("no shard is larger than was asked for", "[shards]") {
   const Dataset dataset = test::tiny_dataset(10);
   const SampleSource source = source_of(dataset);
-  const uint64_t one = binary_dataset_bytes(source, 1), four = binary_dataset_bytes(source, 4);
+  const uint64_t one = binary_dataset_bytes(source, 0, 1),
+                 four = binary_dataset_bytes(source, 0, 4);
   CHECK(one == 128 + 4 + 64 + 64 + 64);
   CHECK(shards_of_at_most(four, source) == 3);
   CHECK(shards_of_at_most(four - 1, source) == 4);

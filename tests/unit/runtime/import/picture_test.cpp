@@ -2,15 +2,10 @@
 
 #include <png.h>
 
-#include <cstdio>
-#include <cstdlib>
-
 #include "base/error.h"
-#include "runtime/import/jpeg.h"
+#include "runtime/data/jpeg.h"
 #include "tests/support/catch.h"
-#ifdef DLFLOW_JPEG
-#include <jpeglib.h>
-#endif
+#include "tests/support/jpeg_file.h"
 
 using namespace dlflow;
 using namespace dlflow::runtime;
@@ -63,37 +58,13 @@ std::string wide_png(int channels, uint32_t width, const std::vector<uint16_t>& 
 }
 
 /// A picture of one colour; of 4 channels in CMYK.
-std::string jpeg([[maybe_unused]] int channels, [[maybe_unused]] uint32_t width,
-                 [[maybe_unused]] uint32_t height, [[maybe_unused]] const Values& colour,
-                 [[maybe_unused]] bool progressive) {
-#ifdef DLFLOW_JPEG
-  jpeg_compress_struct file{};
-  jpeg_error_mgr errors{};
-  file.err = jpeg_std_error(&errors);
-  jpeg_create_compress(&file);
-  unsigned char* bytes = nullptr;
-  unsigned long size = 0;
-  jpeg_mem_dest(&file, &bytes, &size);
-  file.image_width = width;
-  file.image_height = height;
-  file.input_components = channels;
-  file.in_color_space = channels == 1 ? JCS_GRAYSCALE : channels == 3 ? JCS_RGB : JCS_CMYK;
-  jpeg_set_defaults(&file);
-  jpeg_set_quality(&file, 95, TRUE);
-  if (progressive) jpeg_simple_progression(&file);
-  jpeg_start_compress(&file, TRUE);
-  Values row;
-  for (uint32_t x = 0; x < width; ++x) row.insert(row.end(), colour.begin(), colour.end());
-  JSAMPROW pointer = row.data();
-  while (file.next_scanline < height) jpeg_write_scanlines(&file, &pointer, 1);
-  jpeg_finish_compress(&file);
-  std::string content(reinterpret_cast<char*>(bytes), size);
-  jpeg_destroy_compress(&file);
-  std::free(bytes);
-  return content;
-#else
-  return "";
-#endif
+std::string jpeg(uint32_t channels, uint32_t width, uint32_t height, const Values& colour,
+                 bool progressive) {
+  test::JpegFile file{{channels, height, width}, {}, progressive};
+  for (uint32_t i = 0; i < width * height; ++i) {
+    file.values.insert(file.values.end(), colour.begin(), colour.end());
+  }
+  return test::jpeg_file(file);
 }
 
 std::string error_of(const std::string& content) {

@@ -1,7 +1,13 @@
 #include "runtime/import/sources.h"
 
 #include "base/error.h"
+#include "base/file.h"
+#include "runtime/data/jpeg.h"
+#include "runtime/import/checked_samples.h"
+#include "runtime/import/split_by_name.h"
 #include "tests/support/catch.h"
+#include "tests/support/jpeg_file.h"
+#include "tests/support/skip.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/tiny_data.h"
 
@@ -80,4 +86,74 @@ TEST_CASE("a folder that training could read gives its samples", "[sources]") {
   CHECK(images_of(split.source) == images_of(source_of(dataset)));
   CHECK(split.source.labels == dataset.labels);
   CHECK_THAT(error_of(folder.path() / "test.dlset"), Catch::Contains("where are the labels of"));
+}
+
+TEST_CASE("JPEG files are kept as they are, with what they are to become", "[sources]") {
+  if (!can_read_jpeg()) return test::skip("built without libjpeg");
+  const test::TempDir folder;
+  const std::vector<std::string> files = {jpeg_file(test::scenery(40, 30, 1)),
+                                          jpeg_file(test::scenery(33, 50, 3, 1)),
+                                          jpeg_file(test::scenery(64, 48, 3, 2))};
+  folder.write("cat/1.jpg", files[0]);  // grey, beside coloured ones
+  folder.write("cat/2.jpeg", files[1]);
+  folder.write("dog/1.jpg", files[2]);
+  ImportOptions options;
+  options.keeps_jpeg = true;
+  options.reshaping = {32, {}, PictureSize{24, 20}};
+  const ImportedSplit split = open_source(folder.path(), "", Split::Train, options);
+  CHECK(split.source.pixel_type == PixelType::Jpeg);
+  CHECK(split.source.shape == ImageShape{3, 20, 24});
+  CHECK(split.source.reshaping == Reshaping{32});
+  CHECK(images_of(split.source) == files);
+  CHECK(split.source.encoded_sizes ==
+        std::vector<uint64_t>{files[0].size(), files[1].size(), files[2].size()});
+  CHECK(split.names == std::vector<std::string>{"cat/1.jpg", "cat/2.jpeg", "dog/1.jpg"});
+  const SampleSource last = part_of(split.source, {2});
+  CHECK(images_of(last) == std::vector{files[2]});
+  CHECK(last.encoded_sizes == std::vector<uint64_t>{files[2].size()});
+
+  options.reshaping.crop = {};
+  std::string told;
+  try {
+    images_of(open_source(folder.path(), "", Split::Train, options).source);
+  } catch (const Error& error) {
+    told = error.what();
+  }
+  CHECK_THAT(told, Catch::Contains("cat/2.jpeg: has 32 x 48 pixels in colour, ") &&
+                       Catch::EndsWith("; --resize and --crop make them alike"));
+}
+
+TEST_CASE("JPEG files that cannot be kept are told at once", "[sources]") {
+  if (!can_read_jpeg()) return test::skip("built without libjpeg");
+  const test::TempDir folder;
+  const std::string good = jpeg_file(test::scenery(40, 30));
+  folder.write("cat/1.jpg", good.substr(0, good.size() / 2));
+  folder.write("cat/2.jpg", good);
+  folder.write("cat/3.png", "\x89PNG");
+  folder.write("cat/4.jpg", jpeg_file(test::scenery(20, 30)));
+  folder.write("dog/5.jpg", "");
+  ImportOptions options;
+  options.keeps_jpeg = true;
+  options.reshaping.crop = PictureSize{24, 24};
+  const ImportedSplit split = open_source(folder.path(), "", Split::Train, options);
+  std::string told;
+  try {
+    write_checked(split.source, "set", [&](const SampleSource& source) { images_of(source); });
+  } catch (const Error& error) {
+    told = error.what();
+  }
+  CHECK_THAT(told, Catch::StartsWith("set: 4 of 5 samples cannot be packed") &&
+                       Catch::Contains("cat/1.jpg: is a damaged JPEG file") &&
+                       Catch::Contains("cat/3.png: is no JPEG file, and --keep-jpeg keeps such") &&
+                       Catch::Contains("cat/4.jpg: has 20 x 30 pixels, too few to cut 24 x 24") &&
+                       Catch::Contains("dog/5.jpg: is no JPEG file"));
+}
+
+TEST_CASE("only pictures can be kept as JPEG files", "[sources]") {
+  const test::TempDir folder;
+  write_binary_dataset(folder.path() / "train.dlset", test::tiny_dataset(7));
+  ImportOptions options;
+  options.keeps_jpeg = true;
+  CHECK_THROWS_WITH(open_source(folder.path(), "", Split::Train, options),
+                    Catch::Contains("--keep-jpeg keeps pictures in folders"));
 }

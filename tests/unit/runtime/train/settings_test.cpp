@@ -171,6 +171,15 @@ TEST_CASE("the memory for results of layers is a size, or as much as they take",
         "with: 'activation_memory' must be a size, such as 4GiB");
 }
 
+TEST_CASE("a number of loader threads is read, and refused where it is none", "[settings]") {
+  CHECK_FALSE(parse_train_settings(with(Json::object())).loader_threads);
+  CHECK(parse_train_settings(with({{"loader_threads", 3}})).loader_threads == size_t{3});
+  CHECK(parse_evaluate_settings({{"checkpoint", "c"}, {"data", "d"}, {"loader_threads", 2}})
+            .loader_threads == size_t{2});
+  CHECK_THAT(mistake(with({{"loader_threads", 0}})), Catch::Contains("'loader_threads' must be"));
+  CHECK(mistake(with({{"loader_threads", 257}})) == "with: 'loader_threads' must be at most 256");
+}
+
 TEST_CASE("a cache is read with its budgets, and its mistakes are named", "[settings]") {
   const Json normalize = {{"mean", 0.5}, {"std", 0.25}};
   const auto cached = [&](const Json& cache) {

@@ -1,0 +1,67 @@
+#include "runtime/data/picture_size.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace dlflow::runtime {
+namespace {
+
+/// The side that `--resize N` does not name, in the same ratio.
+PictureSize with_shorter_side(const ImageShape& shape, uint32_t shorter) {
+  const auto longer = [&](uint32_t a, uint32_t b) {  // a is the longer one
+    return uint32_t(std::max<uint64_t>(shorter, uint64_t(shorter) * a / b));
+  };
+  if (shape.width < shape.height) return {shorter, longer(shape.height, shape.width)};
+  return {longer(shape.width, shape.height), shorter};
+}
+
+}  // namespace
+
+void refuse_picture(const std::string& name, const std::string& reason) {
+  throw Error(Errc::Corrupt, name + ": " + reason);
+}
+
+void require_picture_size(const ImageShape& shape, const std::string& name) {
+  if (shape.height < 1 || shape.width < 1 ||
+      std::max(shape.height, shape.width) > kMaxPictureSide) {
+    refuse_picture(name, fmt::format("is {} x {} pixels; a picture has 1 to {} each way",
+                                     shape.width, shape.height, kMaxPictureSide));
+  }
+  if (size_t(shape.height) * shape.width > kMaxPicturePixels) {
+    refuse_picture(name, fmt::format("is {} x {} pixels; a picture has {} at most", shape.width,
+                                     shape.height, kMaxPicturePixels));
+  }
+}
+
+std::optional<PictureSize> size_after_resizing(const ImageShape& shape,
+                                               const Reshaping& reshaping) {
+  if (!reshaping.shorter_side && !reshaping.size) return std::nullopt;
+  const PictureSize to =
+      reshaping.size ? *reshaping.size : with_shorter_side(shape, *reshaping.shorter_side);
+  if (to == PictureSize{shape.width, shape.height}) return std::nullopt;
+  return to;
+}
+
+ImageShape shape_after(const ImageShape& shape, const Reshaping& reshaping,
+                       const std::string& name) {
+  ImageShape after = shape;
+  if (const auto size = size_after_resizing(shape, reshaping)) {
+    after = {shape.channels, size->height, size->width};
+    require_picture_size(after, name);
+  }
+  if (!reshaping.crop) return after;
+  require_room_for_crop(after, *reshaping.crop, name);
+  return {shape.channels, reshaping.crop->height, reshaping.crop->width};
+}
+
+void require_room_for_crop(const ImageShape& shape, PictureSize size, const std::string& name) {
+  if (size.width <= shape.width && size.height <= shape.height) return;
+  refuse_picture(name, fmt::format("has {} x {} pixels, too few to cut {} x {} out of them; "
+                                   "--resize makes it larger first",
+                                   shape.width, shape.height, size.width, size.height));
+}
+
+}  // namespace dlflow::runtime

@@ -1,0 +1,49 @@
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstddef>
+#include <exception>
+#include <functional>
+#include <limits>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace dlflow::runtime {
+
+/// Threads that prepare the samples of a batch together with the thread that asks for it. They wait
+/// between batches, and end with this object.
+class SampleThreads {
+ public:
+  /// \param others  threads beside the caller's, at least one
+  explicit SampleThreads(size_t others);
+  SampleThreads(const SampleThreads&) = delete;
+  SampleThreads& operator=(const SampleThreads&) = delete;
+
+  /// Called with an item, and with the number of the thread: 0 for the caller's.
+  using Work = std::function<void(size_t item, size_t thread)>;
+
+  /// Calls `work` for each item below `count`, each once, on any thread, and returns when none is
+  /// at work any more. Rethrows what was thrown for the first of the items for which something was.
+  void run(size_t count, const Work& work);
+
+ private:
+  void wait_for_work(const std::stop_token& stop, size_t thread);
+  void take_items(const Work& work, size_t count, size_t thread);
+
+  std::atomic<size_t> next_item_ = 0;
+
+  std::mutex mutex_;  // guards what follows
+  std::condition_variable_any changed_;
+  const Work* work_ = nullptr;
+  size_t count_ = 0;
+  uint64_t round_ = 0;  // run() was called so often
+  size_t at_work_ = 0;  // threads that have not finished the round
+  size_t failed_item_ = std::numeric_limits<size_t>::max();
+  std::exception_ptr error_;
+
+  std::vector<std::jthread> threads_;  // the last member: they end before the others do
+};
+
+}  // namespace dlflow::runtime
