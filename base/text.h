@@ -33,6 +33,9 @@ std::string escaped(std::string_view text);
 /// As escaped, of text that may have several lines: line ends and tabs stay.
 std::string escaped_lines(std::string_view text);
 
+/// `text` as a field of comma-separated values (RFC 4180): in quotes where it has to be.
+std::string csv_field(std::string_view text);
+
 /// `word` as it can be pasted into a POSIX shell.
 std::string shell_quote(std::string_view word);
 

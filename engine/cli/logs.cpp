@@ -167,9 +167,18 @@ class JobLog {
   Tail errors_;
 };
 
+/// Throws Error{NotFound} if the run's folder has been removed by hand.
+void check_folder(const RunStatus& status) {
+  if (std::filesystem::exists(status.directory)) return;
+  throw Error(Errc::NotFound, "the run directory " + status.directory +
+                                  " is gone, and with it what its jobs printed; `dlflow rm " +
+                                  status.run + "` removes the run from the list");
+}
+
 void print_logs(Session& session, const std::string& run, const LogsArguments& arguments) {
-  const std::vector<JobRow> jobs =
-      with_output(chosen_jobs(refresh_run(session, run), arguments.job));
+  const RunStatus now = refresh_run(session, run);
+  check_folder(now);
+  const std::vector<JobRow> jobs = with_output(chosen_jobs(now, arguments.job));
   const auto prefixes = prefixes_of(jobs);
   std::vector<JobLog> logs;
   for (const JobRow& job : jobs) {
@@ -205,8 +214,10 @@ std::string end_of(const std::filesystem::path& file) {
 }
 
 void print_logs_json(Session& session, const std::string& run, const std::string& word) {
+  const RunStatus now = refresh_run(session, run);
+  check_folder(now);
   Json list = Json::array();
-  for (const JobRow& job : chosen_jobs(refresh_run(session, run), word)) {
+  for (const JobRow& job : chosen_jobs(now, word)) {
     Json entry = {{"run", run},
                   {"job", job.job},
                   {"state", name(job.state)},

@@ -332,9 +332,18 @@ void check_classes(Session& session, const Profile& profile, seconds patience, c
   }
 }
 
+/// Whether the container runtime is to work: always, unless it is known that no step has an image.
+bool wants_containers(const Plan* plan) {
+  return plan == nullptr || std::ranges::any_of(plan->workflow.steps, [](const Step& step) {
+           return !step.image.empty();
+         });
+}
+
 }  // namespace
 
-void check_profile(Session& session, const Profile& profile, seconds patience, const Plan* plan) {
+void check_profile(Session& session, const Profile& given, seconds patience, const Plan* plan) {
+  Profile profile = given;
+  if (!wants_containers(plan)) profile.container.runtime.clear();
   Json findings = Json::array();
   if (!is_batch_system(profile.scheduler)) {
     check_local(session, profile, 2, "", environments_of(plan, {}), findings);

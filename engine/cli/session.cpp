@@ -141,6 +141,11 @@ RunView view_run(Session& session, const std::string& run, Detail detail) {
   view.status = refresh_run(session, run, detail);
   view.progress = read_progress(view.status);
   const std::filesystem::path directory = view.status.directory;
+  if (view.status.problem.empty() && !std::filesystem::exists(directory)) {
+    view.status.problem = directory.string() +
+                          " is gone, and with it results and logs; `dlflow rm " + run +
+                          "` removes the run from this list";
+  }
   const bool few = view.status.jobs.size() <= kFewJobs || detail == Detail::Usage;
   if (!few || view.status.damaged || !std::filesystem::exists(directory)) return view;
   try {

@@ -124,9 +124,10 @@ std::string elapsed(const JobRow& job, Time now) {
   const bool stands = is_final(job.state) || job.state == JobState::Queued;
   const bool is_over = stands && !job.ended;  // nobody knows since when
   if (!job.started || is_over) return "-";
-  std::string text = format_duration(job.ended.value_or(now) - *job.started);
-  if (job.limit && !job.ended) text += "/" + format_duration(*job.limit);
-  return text;
+  if (!job.limit || job.ended) return format_duration(job.ended.value_or(now) - *job.started);
+  const Time since = job.limit_since.value_or(*job.started);
+  const Time::duration used = std::max(now - since, Time::duration(0));  // clocks differ
+  return format_duration(used) + "/" + format_duration(*job.limit);
 }
 
 std::string describe_metrics(const Json& metrics) {

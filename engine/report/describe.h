@@ -11,8 +11,8 @@
 /// A job in words: what stands beside its state.
 namespace dlflow {
 
-/// How long it ran, or has been running ("2:10/20:00" where that is limited); "-" before it
-/// started.
+/// How long it ran, or has been running; "-" before it started. While it runs under a limit:
+/// "2:10/20:00", both of the pass that runs, since a requeued job has its limit anew.
 std::string elapsed(const JobRow& job, Time now);
 
 /// "accuracy 0.907, loss 0.271" or "29.5 MiB staged, 4 files": the summary numbers that people look

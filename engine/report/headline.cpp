@@ -11,6 +11,11 @@
 namespace dlflow {
 namespace {
 
+struct UsualMetric {
+  const char* name;
+  bool largest;  ///< the larger, the better
+};
+
 std::string digits(double value) {
   std::array<char, 40> text{};
   // A whole number from 2 on is a count or a score, a smaller one a share like others.
@@ -40,6 +45,42 @@ std::optional<Goal> goal_in(const Json& select) {
 Json selection_of(const Step& step) {
   const Json& with = step.with.source();
   return with.is_object() ? with.value("select", Json()) : Json();
+}
+
+/// What a number of no gate and no selection is called, the most telling first.
+constexpr std::array<UsualMetric, 3> kUsual{{{"accuracy", true}, {"iou", true}, {"loss", false}}};
+
+/// Of the step of `last`: the job whose `metric` is the best, and how many have it. `last` has it.
+std::pair<const JobRow*, size_t> best_beside(const RunStatus& status, const JobRow& last,
+                                             const UsualMetric& metric) {
+  const auto value_of = [&metric](const JobRow& job) {
+    return job.metrics.is_object() ? number_of(job.metrics.value(metric.name, Json()))
+                                   : std::nullopt;
+  };
+  const JobRow* best = &last;
+  size_t counted = 0;
+  for (const JobRow& job : status.jobs) {
+    if (job.step != last.step || !satisfies_dependents(job.state)) continue;
+    const auto value = value_of(job);
+    if (!value) continue;
+    ++counted;
+    const double known = *value_of(*best);
+    const bool better = metric.largest ? *value > known : *value < known;
+    if (better || std::isnan(known)) best = &job;
+  }
+  return {best, counted};
+}
+
+/// "accuracy 0.907", or "accuracy 0.907 (train[lr=0.1], the best of 3)" of a sweep.
+std::string usual_text(const RunStatus& status, const JobRow& last) {
+  for (const UsualMetric& metric : kUsual) {
+    if (!shown(last.metrics, metric.name)) continue;
+    const auto [best, counted] = best_beside(status, last, metric);
+    const std::string text = *shown(best->metrics, metric.name);
+    if (counted < 2) return text;
+    return text + " (" + best->job + ", the best of " + std::to_string(counted) + ")";
+  }
+  return "";
 }
 
 bool refers_to(const Step& step, const std::string& other) {
@@ -100,12 +141,7 @@ std::string headline(const RunStatus& status, const NumbersByStep& numbers) {
     return metric.empty() ? "" : shown(job.metrics, metric).value_or("");
   });
   if (!text.empty()) return text;
-  const auto usual = [](const JobRow& job) {
-    for (const char* metric : {"accuracy", "iou", "loss"}) {
-      if (const auto value = shown(job.metrics, metric)) return *value;
-    }
-    return std::string();
-  };
+  const auto usual = [&status](const JobRow& job) { return usual_text(status, job); };
   text = last_with(status, [&](const JobRow& job) { return of(job).evaluates ? usual(job) : ""; });
   return text.empty() ? last_with(status, usual) : text;
 }
@@ -127,10 +163,9 @@ std::optional<Goal> goal_of(const Workflow& workflow, const std::string& step,
       }
     }
   }
-  for (const char* metric : {"accuracy", "iou"}) {
-    if (has(metric)) return Goal{metric, true};
+  for (const UsualMetric& metric : kUsual) {
+    if (has(metric.name)) return Goal{metric.name, metric.largest};
   }
-  if (has("loss")) return Goal{"loss", false};
   return std::nullopt;
 }
 

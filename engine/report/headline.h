@@ -24,8 +24,8 @@ using NumbersByStep = std::map<std::string, StepNumbers>;
 NumbersByStep numbers_of(const Workflow& workflow);
 
 /// "accuracy 0.907 (required >= 0.88)": of the last job that has passed a gate; else of the last
-/// that was selected; else of the last that was evaluated; else of the last that has any. Empty if
-/// no job has.
+/// that was selected; else of the last step that was evaluated; else of the last that has any: of
+/// several jobs of that step the best, with its name. Empty if no job has.
 std::string headline(const RunStatus& status, const NumbersByStep& numbers);
 
 /// The metric by which one job of a step is better than another.

@@ -17,27 +17,42 @@ bool went_wrong(const JobRow& job) {
   return is_final(job.state) && !satisfies_dependents(job.state) && job.state != JobState::Skipped;
 }
 
+namespace {
+
+/// Steps that `job` needs and that are not done yet.
+std::vector<std::string> open_parents(const JobRow& job, const RunView& view) {
+  std::vector<std::string> open;
+  const auto needs = view.needs.find(job.step);
+  if (needs == view.needs.end()) return open;
+  for (const JobRow& parent : view.status.jobs) {
+    const bool needed =
+        std::find(needs->second.begin(), needs->second.end(), parent.step) != needs->second.end();
+    const bool listed = !open.empty() && open.back() == parent.step;
+    if (needed && !listed && !satisfies_dependents(parent.state)) open.push_back(parent.step);
+  }
+  return open;
+}
+
+}  // namespace
+
 std::vector<std::string> details(const JobRow& job, const RunView& view, const Style& style) {
   if (job.state == JobState::Running) {
     const auto progress = view.progress.find(job.job);
     if (progress != view.progress.end()) return describe_progress(progress->second, style);
     return {};
   }
-  if (!job.reason.empty()) return {job.reason};
-  if (waits(job)) {
-    const auto needs = view.needs.find(job.step);
-    std::vector<std::string> open;  // parents that are not done yet
-    for (const JobRow& parent : view.status.jobs) {
-      const bool needed =
-          needs != view.needs.end() &&
-          std::find(needs->second.begin(), needs->second.end(), parent.step) != needs->second.end();
-      const bool listed = !open.empty() && open.back() == parent.step;
-      if (needed && !listed && !satisfies_dependents(parent.state)) open.push_back(parent.step);
-    }
-    return {open.empty() ? "waits for a free place" : "waits for " + join(open, ", ")};
+  if (!waits(job)) {
+    if (!job.reason.empty()) return {job.reason};
+    const std::string metrics = describe_metrics(job.metrics);
+    return metrics.empty() ? std::vector<std::string>{} : std::vector<std::string>{metrics};
   }
-  const std::string metrics = describe_metrics(job.metrics);
-  return metrics.empty() ? std::vector<std::string>{} : std::vector<std::string>{metrics};
+  if (job.state == JobState::Planned && view.status.ended) {
+    return {job.reason.empty() ? "not started: the run had ended" : job.reason};
+  }
+  const std::string open = join(open_parents(job, view), ", ");
+  if (job.reason.empty()) return {open.empty() ? "waits for a free place" : "waits for " + open};
+  const bool is_said = open.empty() || job.reason.find("waits for") != job.reason.npos;
+  return {job.reason + (is_said ? "" : "; waits for " + open)};
 }
 
 std::vector<std::span<const JobRow>> by_step(const std::vector<JobRow>& jobs) {

@@ -68,6 +68,7 @@ Json to_json(const JobRow& job) {
           {"metrics", job.metrics.is_object() ? job.metrics : Json::object()},
           {"directory", job.directory},
           {"limit_s", job.limit ? Json(job.limit->count()) : Json()},
+          {"limit_since", optional_time(job.limit_since)},
           {"resources", asked_json(job)},
           {"used", usage_json(job)}};
 }

@@ -170,10 +170,21 @@ void LineDisplay::ended(RunState state, Time at) {
   if (verbose_ && !next.empty()) print(next.substr(0, next.size() - 1));
 }
 
+namespace {
+
+bool has_numbers(const RunStatus& status) {
+  return std::any_of(status.jobs.begin(), status.jobs.end(), [](const JobRow& job) {
+    return job.metrics.is_object() && !job.metrics.empty();
+  });
+}
+
+}  // namespace
+
 std::string next_steps(const RunStatus& status) {
   switch (status.state) {
     case RunState::Succeeded:
-      return "  results  dlflow status " + status.run + "\n";
+      return std::string("  results  dlflow ") + (has_numbers(status) ? "results " : "status ") +
+             status.run + "\n";
     case RunState::Failed: {
       std::string text;
       for (const JobRow& job : status.jobs) {

@@ -168,18 +168,11 @@ std::vector<std::vector<Result>> by_step(std::span<const Result> results) {
   return steps;
 }
 
-std::string csv_cell(const std::string& text) {
-  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
-  std::string quoted = "\"";
-  for (const char c : text) quoted += c == '"' ? std::string("\"\"") : std::string(1, c);
-  return quoted + "\"";
-}
-
 /// With all digits, and nothing where there is no value.
 std::string csv_value(const Json& object, const std::string& key) {
   const auto found = object.find(key);
   if (found == object.end()) return "";
-  return csv_cell(found->is_structured() ? found->dump() : text_of(*found));
+  return csv_field(found->is_structured() ? found->dump() : text_of(*found));
 }
 
 }  // namespace
@@ -265,12 +258,12 @@ std::string results_csv(std::span<const Result> results) {
   std::array<Names, parts.size()> names;
   for (size_t i = 0; i < parts.size(); ++i) {
     names[i] = keys_of(results, parts[i].values);
-    for (const std::string& name : names[i]) text += "," + csv_cell(parts[i].prefix + name);
+    for (const std::string& name : names[i]) text += "," + csv_field(parts[i].prefix + name);
   }
   text += "\r\n";
   for (const Result& result : results) {
-    text += csv_cell(result.run) + "," + csv_cell(result.step) + "," + csv_cell(result.job) + "," +
-            std::string(name(result.state));
+    text += csv_field(result.run) + "," + csv_field(result.step) + "," + csv_field(result.job) +
+            "," + std::string(name(result.state));
     for (size_t i = 0; i < parts.size(); ++i) {
       for (const std::string& name : names[i])
         text += "," + csv_value(result.*parts[i].values, name);

@@ -43,6 +43,7 @@ struct JobRow {
   Json metrics = Json::object();
   std::string directory;                      ///< the job's folder
   std::optional<std::chrono::seconds> limit;  ///< of its time, as the cluster has it now
+  std::optional<Time> limit_since;            ///< when the pass that `limit` is for began
   std::optional<Resources> asked;             ///< if the plan was read
   std::optional<JobUsage> usage;              ///< if that was asked for and is known
 };

@@ -15,7 +15,12 @@ namespace dlflow {
 namespace {
 
 std::filesystem::path made(const std::filesystem::path& home) {
-  make_directories(home);
+  try {
+    make_directories(home);
+  } catch (const Error& error) {
+    throw Error(error.code(), std::string(error.what()) +
+                                  "; DLFLOW_HOME names another folder for the record of runs");
+  }
   return home;
 }
 

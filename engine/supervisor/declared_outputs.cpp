@@ -95,6 +95,30 @@ std::string found_instead(const std::vector<SearchedTree>& trees, const std::str
   return "";
 }
 
+/// The first files that the program left, for the message: "$DLFLOW_OUTPUTS/last.pt, log.txt and 3
+/// more".
+std::string left_instead(const std::vector<SearchedTree>& trees) {
+  constexpr size_t kNamed = 3;
+  constexpr size_t kMostEntries = 1000;
+  std::vector<std::string> left;
+  size_t looked_at = 0;
+  for (const SearchedTree& tree : trees) {
+    std::error_code none;
+    for (auto at = fs::recursive_directory_iterator(tree.folder, none);
+         at != fs::recursive_directory_iterator() && ++looked_at < kMostEntries;
+         at.increment(none)) {
+      if (is_symbolic(at->path()) || !at->is_regular_file(none)) continue;
+      left.push_back(std::string(tree.name) + "/" +
+                     escaped(at->path().lexically_relative(tree.folder).string()));
+    }
+  }
+  if (left.empty()) return "";
+  std::sort(left.begin(), left.end());
+  const size_t more = left.size() - std::min(left.size(), kNamed);
+  left.resize(left.size() - more);
+  return join(left, ", ") + (more == 0 ? "" : " and " + std::to_string(more) + " more");
+}
+
 /// Where an output was found.
 struct FoundOutput {
   enum class Where {
@@ -240,7 +264,10 @@ class Settler {
                                                {work_, "the working directory"},
                                                {checkpoints_, "$DLFLOW_CHECKPOINTS"}},
                                               path);
-    throw Error(Errc::InvalidInput, missing + (instead.empty() ? "" : "; there is " + instead));
+    if (!instead.empty()) throw Error(Errc::InvalidInput, missing + "; there is " + instead);
+    const std::string left =
+        left_instead({{outputs_, "$DLFLOW_OUTPUTS"}, {work_, "the working directory"}});
+    throw Error(Errc::InvalidInput, missing + (left.empty() ? "" : "; the program left " + left));
   }
 
   fs::path outputs_;

@@ -32,7 +32,8 @@ void require_masks(const Model& model, const Dataset& dataset, const std::string
   }
   if (dataset.num_classes <= uint32_t(model.num_classes())) return;
   refuse_data(model, "knows " + std::to_string(model.num_classes()) + " classes, " + name +
-                         " has masks of " + std::to_string(dataset.num_classes));
+                         " has masks of " + std::to_string(dataset.num_classes) +
+                         "; its last layer must give a score for each of them");
 }
 
 /// The samples of `dataset` have targets, or labels, as the loss wants them.
@@ -78,7 +79,8 @@ void require_classes(const Model& model, const Dataset& dataset, const std::stri
     if (int64_t(dataset.labels[i]) < model.num_classes()) continue;
     refuse_data(model, "knows " + std::to_string(model.num_classes()) + " classes, " + name +
                            " has the label " + std::to_string(dataset.labels[i]) + " (sample " +
-                           std::to_string(i) + ")");
+                           std::to_string(i) +
+                           "); its last layer must give a score for each class");
   }
 }
 

@@ -90,10 +90,14 @@ void clear_padding(const MapGeometry& g, int64_t channels, Numbers map) {
 void require_optimised(const char* implementation, const Layer& layer) {
   const std::string text = implementation;
   if (text.find("ref") == std::string::npos) return;
+  const bool convolution = layer.kind == LayerKind::Conv2d;
   throw Error(Errc::InvalidInput, "layer '" + layer.name + "' (line " + std::to_string(layer.line) +
                                       "): oneDNN has only its reference code (" + text + ") for " +
                                       name(layer.kind) + " of this size on this CPU, which is a " +
-                                      "hundred times slower; choose other sizes");
+                                      "hundred times slower; choose other sizes" +
+                                      (convolution ? ", as 16 channels or more in what the "
+                                                     "convolution reads"
+                                                   : ""));
 }
 
 GradientSum::GradientSum(const Builder& builder, const Value& result, bool relu)

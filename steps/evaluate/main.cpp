@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -93,12 +94,20 @@ std::unique_ptr<runtime::NodeCache> make_cache(runtime::Communicator& comm,
 constexpr size_t kMostClasses = 1000;
 constexpr size_t kMostPrinted = 20;
 
-/// A row for each class, by which it is labelled; a column for each that it was taken for.
-std::string confusion_csv(std::span<const int64_t> matrix, size_t classes) {
+/// A row for each class, by which it is labelled; a column for each that it was taken for. Classes
+/// have their names where each has one of its own, else their numbers.
+std::string confusion_csv(std::span<const int64_t> matrix, size_t classes,
+                          const std::vector<std::string>& names) {
+  const std::set<std::string> different(names.begin(), names.end());
+  const bool named = different.size() == classes && names.size() == classes;
+  std::vector<std::string> fields;
+  for (size_t c = 0; c < classes; ++c) {
+    fields.push_back(named ? csv_field(names[c]) : std::to_string(c));
+  }
   std::string text = "label";
-  for (size_t c = 0; c < classes; ++c) text += "," + std::to_string(c);
+  for (const std::string& field : fields) text += "," + field;
   for (size_t i = 0; i < matrix.size(); ++i) {
-    text += i % classes == 0 ? "\n" + std::to_string(i / classes) + "," : ",";
+    text += i % classes == 0 ? "\n" + fields[i / classes] + "," : ",";
     text += std::to_string(matrix[i]);
   }
   return text + "\n";
@@ -134,7 +143,7 @@ void tell_classes(const StepEnvironment& environment, const runtime::TrainedNetw
   const auto counts = runtime::count_classes(labels, result.predicted, classes);
   const auto matrix = runtime::confusion_matrix(labels, result.predicted, classes);
   write_file_atomic(environment.metrics.parent_path() / "confusion.csv",
-                    confusion_csv(matrix, classes));
+                    confusion_csv(matrix, classes, network.classes));
   if (classes <= kMostPrinted)
     std::printf("%-20s %8s %9s  most often taken for\n", "class", "samples", "accuracy");
   const std::vector<std::string> keys = runtime::class_keys(network.classes, classes);
@@ -160,7 +169,7 @@ void tell_classes_of_pixels(const StepEnvironment& environment,
   const auto classes = size_t(network.model.num_classes());
   const auto counts = runtime::count_classes(result.pixels, classes);
   write_file_atomic(environment.metrics.parent_path() / "confusion.csv",
-                    confusion_csv(result.pixels, classes));
+                    confusion_csv(result.pixels, classes, network.classes));
   if (classes <= kMostPrinted) std::printf("    pixels       iou  class\n");
   const std::vector<std::string> keys = runtime::class_keys(network.classes, classes);
   for (size_t c = 0; c < classes; ++c) {

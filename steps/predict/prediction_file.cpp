@@ -7,18 +7,11 @@
 #include <cstdio>
 #include <span>
 
+#include "base/text.h"
 #include "runtime/train/evaluation.h"
 
 namespace dlflow::steps {
 namespace {
-
-/// As RFC 4180 wants it.
-std::string csv_field(const std::string& text) {
-  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
-  std::string quoted = "\"";
-  for (const char c : text) quoted += c == '"' ? std::string("\"\"") : std::string(1, c);
-  return quoted + "\"";
-}
 
 std::string class_name(size_t number, const std::vector<std::string>& classes) {
   return number < classes.size() ? csv_field(classes[number]) : std::to_string(number);

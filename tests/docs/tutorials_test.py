@@ -97,6 +97,13 @@ class Tutorials(support.Case):
             self.skipTest("dlflow-train was not built")
         self.follow("tutorial-network.md")
 
+    def test_segmentation(self):
+        if importlib.util.find_spec("numpy") is None:
+            self.skipTest("needs python3-numpy")
+        if not (support.BIN / "dlflow-train").exists():
+            self.skipTest("dlflow-train was not built")
+        self.follow("tutorial-segmentation.md")
+
     def test_a_network_from_elsewhere(self):
         if importlib.util.find_spec("torch") is None:
             self.skipTest("needs python3-torch")

@@ -54,12 +54,24 @@ class Faults(Case):
         _, err = self.dlflow("status", status=2)
         self.assertIn("dlflow doctor --rebuild", err)
 
+    def test_a_store_that_cannot_be_made_says_how_to_have_another(self):
+        _, err = self.dlflow("run", "w.yaml", status=2, env={"DLFLOW_HOME": str(self.write("a-file", "x") / "state")})
+        self.assertIn("a-file/state", err)
+        self.assertIn("DLFLOW_HOME names another folder", err)
+
     def test_a_run_directory_that_is_gone_is_said_so(self):
         self.dlflow("run", "w.yaml")
         shutil.rmtree(self.folder / "dlflow-runs")
         self.assertIn("succeeded", self.dlflow("status")[0])
         _, err = self.dlflow("resubmit", "w", status=2)
         self.assertIn("dlflow-runs", err)
+        [run] = self.dlflow("list", "--quiet")[0].split()
+        self.assertIn(f"is gone, and with it results and logs; `dlflow rm {run}`", " ".join(self.dlflow("status", run)[0].split()))
+        for form in ((), ("--json",)):
+            out, err = self.dlflow("logs", run, *form, status=2)
+            self.assertIn(f"is gone, and with it what its jobs printed; `dlflow rm {run}`", out + err)
+        self.dlflow("rm", run)
+        self.assertEqual(self.dlflow("list", "--quiet")[0], "")
 
     def test_a_program_that_is_not_there_is_named(self):
         self.write("w.yaml", """

@@ -101,6 +101,16 @@ class ProfileTest(support.Case):
         texts = [finding["text"] for finding in found["findings"] if finding["finding"] == "fails"]
         self.assertTrue(any(text.startswith("the environment of other: module cuda/99") for text in texts), texts)
 
+    def test_a_container_runtime_is_not_tried_for_a_workflow_without_images(self):
+        self.write("w.yaml", "name: w\nsteps:\n  a: {run: 'true'}\n")
+        self.write("cluster-profiles/here.yaml", """\
+            scheduler: local
+            launcher: {program: sh, arguments: [-c, 'echo n1; echo n2']}
+            container: {runtime: charliecloud, command: [no-ch-run]}
+            """)
+        self.assertIn("no container runs with charliecloud", self.dlflow("profile", "check", "here", status=1)[0])
+        self.assertNotIn("container", self.dlflow("profile", "check", "here", "--workflow", "w.yaml")[0])
+
     def test_an_environment_is_tried_in_the_class_of_its_step(self):
         self.slurm.mode("run background")
         script = self.write("launch", "#!/bin/sh\necho n1; echo n2\n")

@@ -137,7 +137,10 @@ class Segmentation(TrainingCase):
         self.assertRegex(output, r"^iou 0\.\d{4}, dice 0\.\d{4}, pixel accuracy 0\.\d{4}, loss 0\.\d{4}, 90 samples\n")
         self.assertRegex(output, r"\n +\d+ +0\.\d{4}  2 dark stripe\n")
         with open(folder / "confusion.csv", newline="") as file:
-            rows = [[int(cell) for cell in row[1:]] for row in list(csv.reader(file))[1:]]
+            head, *table = csv.reader(file)
+        self.assertEqual(head[1:], ["ground", "bright", "dark stripe"])
+        self.assertEqual([row[0] for row in table], head[1:])
+        rows = [[int(cell) for cell in row[1:]] for row in table]
         self.assertEqual(sum(map(sum, rows)), sum(t != IGNORED for _, mask in samples(2, 90) for t in mask))
         shared = self.program(folder, "evaluate", 3)[0]
         self.assertEqual([shared[key] for key in MEASURES], [summary[key] for key in MEASURES])

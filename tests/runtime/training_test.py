@@ -1,6 +1,7 @@
 """dlflow-train and dlflow-evaluate as a launcher sees them: exit status, files, and what a kill leaves."""
 
 import collections
+import csv
 import json
 import signal
 import subprocess
@@ -90,7 +91,8 @@ class Training(TrainingCase):
 
     def test_accuracies_of_classes_are_called_by_the_names_of_the_data(self):
         data = self.new_data(300)
-        (data / "classes.txt").write_text("T-shirt/top\ntrouser\n" + "".join(f"{i}th\n" for i in range(2, 10)))
+        classes = ["T-shirt/top", "trouser, long", 'a "bag"'] + [f"{i}th" for i in range(3, 10)]
+        (data / "classes.txt").write_text("\n".join(classes) + "\n")
         folder = self.folder("named", epochs=1, data=str(data))
         self.train(folder, 1)
         (folder / "with.json").write_text(json.dumps({"checkpoint": "checkpoints/latest", "data": str(data)}))
@@ -98,9 +100,15 @@ class Training(TrainingCase):
         self.assertEqual(status, 0, errors)
         summary = json.loads((folder / "metrics.json").read_text())
         accuracies = {key: value for key, value in summary.items() if key.startswith("accuracy_of_")}
-        names = ["T_shirt_top", "trouser"] + [f"{i}th" for i in range(2, 10)]
+        names = ["T_shirt_top", "trouser_long", "a_bag"] + [f"{i}th" for i in range(3, 10)]
         self.assertEqual(sorted(accuracies), sorted("accuracy_of_" + name for name in names))
         self.assertRegex(output, rf"(?m)^0 T-shirt/top +\d+ +{accuracies['accuracy_of_T_shirt_top']:.4f}")
+        with open(folder / "confusion.csv", newline="") as file:
+            head, *rows = csv.reader(file)
+        self.assertEqual(head, ["label"] + classes)
+        self.assertEqual([row[0] for row in rows], classes)
+        counts = [int(count) for count in rows[0][1:]]
+        self.assertAlmostEqual(counts[0] / sum(counts), accuracies["accuracy_of_T_shirt_top"])
 
     def test_a_frozen_layer_above_a_trained_one_computes_no_gradient_of_its_weight(self):
         model = ("name: m\ninput: [1, 28, 28]\nlayers:\n  - conv2d: {name: a, channels: 16, kernel: 3}\n  - relu\n"

@@ -34,7 +34,9 @@ void add_view(JobRow& row, const ChainView& view, const std::string& waits) {
   if (row.state == JobState::Queued && !waits.empty()) {
     row.reason += (row.reason.empty() ? "" : "; ") + waits;
   }
-  if (row.state == JobState::Running) row.limit = found->second.limit;
+  if (row.state != JobState::Running) return;
+  row.limit = found->second.limit;
+  row.limit_since = found->second.start;
 }
 
 /// Why a job waits in the queue, and what to do if it waits for ever.

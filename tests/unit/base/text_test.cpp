@@ -46,3 +46,10 @@ TEST_CASE("a shell reads a quoted word back as it was", "[text]") {
   CHECK(shell_quote("it's; rm") == "'it'\\''s; rm'");
   CHECK(shell_quote("") == "''");
 }
+
+TEST_CASE("a field of comma-separated values is in quotes where it has to be", "[text]") {
+  CHECK(csv_field("T-shirt/top") == "T-shirt/top");
+  CHECK(csv_field("a,b") == "\"a,b\"");
+  CHECK(csv_field("say \"a\"\n") == "\"say \"\"a\"\"\n\"");
+  CHECK(csv_field("").empty());
+}

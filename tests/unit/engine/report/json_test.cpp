@@ -38,6 +38,7 @@ TEST_CASE("status as JSON says all that is known of a job", "[json]") {
   job.metrics = {{"loss", 0.5}};
   job.directory = "/runs/demo-7f3a/steps/train/lr=0.1";
   job.limit = 20min;
+  job.limit_since = from_rfc3339("2026-11-21T08:00:31.000Z");
   job.asked = Resources{
       .ranks = 2, .cpus_per_rank = 3, .gpus_per_rank = 1, .memory_bytes = 4096, .walltime = 20min};
   job.usage = JobUsage{.elapsed = 1500ms, .cpu_time = 4500ms, .cpus = 0, .memory_bytes = 1024};
@@ -51,6 +52,7 @@ TEST_CASE("status as JSON says all that is known of a job", "[json]") {
       "node": "n2", "started": "2026-11-21T08:00:01.000Z", "ended": "2026-11-21T08:01:01.000Z",
       "exit": 3, "reason": "exit 3", "outputs": {"model": "/runs/model"}, "metrics": {"loss": 0.5},
       "directory": "/runs/demo-7f3a/steps/train/lr=0.1", "limit_s": 1200,
+      "limit_since": "2026-11-21T08:00:31.000Z",
       "resources": {"ranks": 2, "cpus_per_rank": 3, "gpus_per_rank": 1, "memory_bytes": 4096,
                     "walltime_s": 1200},
       "used": {"elapsed_s": 1.5, "cpu_s": 4.5, "cpu_efficiency": 0.5, "memory_bytes": 1024,
@@ -66,7 +68,7 @@ TEST_CASE("what is not known of a job is null, and its outputs and metrics are o
   status.jobs = {job};
   const auto shown = [&] { return to_json(status).at("steps").at(0); };
   for (const char* key : {"element", "backend_id", "node", "started", "ended", "exit", "reason",
-                          "limit_s", "resources", "used"}) {
+                          "limit_s", "limit_since", "resources", "used"}) {
     CHECK(shown().at(key).is_null());
   }
   CHECK(shown().at("outputs") == Json::object());

@@ -230,6 +230,9 @@ TEST_CASE("what to type next depends on how a run ended", "[live_display]") {
   RunStatus status = status_of({planned("data"), planned("lr=0.1"), planned("best")});
   status.state = RunState::Succeeded;
   CHECK(next_steps(status) == "  results  dlflow status demo-7f3a\n");
+  status.jobs.front().metrics = {{"accuracy", 0.9}};
+  CHECK(next_steps(status) == "  results  dlflow results demo-7f3a\n");
+  status.jobs.front().metrics = Json::object();
   status.state = RunState::Running;
   CHECK(next_steps(status).empty());
   status.state = RunState::Interrupted;

@@ -126,6 +126,9 @@ TEST_CASE("a job that runs has its limit beside its time", "[describe]") {
   CHECK(elapsed(job, start + 130s) == "2:10");
   job.limit = 20min;
   CHECK(elapsed(job, start + 130s) == "2:10/20:00");
+  job.limit_since = start + 126s;  // it was requeued since it started
+  CHECK(elapsed(job, start + 130s) == "0:04/20:00");
+  CHECK(elapsed(job, start + 125s) == "0:00/20:00");  // the cluster's clock is ahead
   job.ended = start + 60s;
   CHECK(elapsed(job, start + 130s) == "1:00");
 }

@@ -119,6 +119,27 @@ TEST_CASE("a run that succeeded ends with its last accuracy", "[describe]") {
   CHECK(describe_end(demo.status) == "demo-7f3a succeeded in 1:02: accuracy 0.907");
 }
 
+TEST_CASE("a sweep that succeeded ends with its best job, not its last", "[describe]") {
+  RunView demo = view({row("train", JobState::Succeeded, "lr=0.1"),
+                       row("train", JobState::Succeeded, "lr=0.2"),
+                       row("train", JobState::Failed, "lr=0.3"), row("best", JobState::Succeeded)});
+  demo.status.state = RunState::Succeeded;
+  demo.status.ended = kStart + 62s;
+  auto& jobs = demo.status.jobs;
+  const auto end = [&demo] { return describe_end(demo.status).substr(29); };
+  jobs[0].metrics = {{"accuracy", 0.9}, {"loss", 0.1}};
+  jobs[1].metrics = {{"accuracy", 0.8}, {"loss", 0.2}};
+  jobs[2].metrics = {{"accuracy", 1.0}};  // of a step that may fail
+  CHECK(end() == "accuracy 0.900 (train[lr=0.1], the best of 2)");
+  jobs[1].metrics = {{"accuracy", "NaN"}};
+  CHECK(end() == "accuracy 0.900 (train[lr=0.1], the best of 2)");
+  jobs[0].metrics = {{"loss", 0.3}};
+  jobs[1].metrics = {{"loss", 0.2}};
+  CHECK(end() == "loss 0.200 (train[lr=0.2], the best of 2)");
+  jobs[0].metrics = Json::object();
+  CHECK(end() == "loss 0.200");
+}
+
 TEST_CASE("the list of runs counts jobs by state", "[run_list]") {
   RunSummary summary;
   summary.run = "demo-7f3a";
@@ -223,6 +244,21 @@ TEST_CASE("a job says what it waits for, each step once", "[run_table]") {
   CHECK_THAT(lines[3], Catch::EndsWith("waits for a free place"));
   CHECK_THAT(lines[4], Catch::EndsWith("waits for data"));
   CHECK_THAT(lines[5], Catch::EndsWith("waits for data, train"));
+  const auto best_with = [&demo](const char* reason) {
+    demo.status.jobs[5].reason = reason;
+    return live_table(demo, kStart, 20, {.color = false, .utf8 = false, .width = 80}).back();
+  };
+  CHECK_THAT(best_with("run again"), Catch::EndsWith("run again; waits for data, train"));
+  CHECK_THAT(best_with("waits for a node"), Catch::EndsWith(". waits for a node"));
+}
+
+TEST_CASE("what a run that ended never started waits for nothing", "[run_table]") {
+  RunView demo = view({row("data", JobState::Failed), row("other", JobState::Planned)});
+  demo.status.state = RunState::Failed;
+  demo.status.ended = kStart + 10s;
+  const std::string text = status_table(demo, kStart + 20s, kPlain);
+  CHECK_THAT(text, Catch::Contains("not started: the run had ended"));
+  CHECK_THAT(text, !Catch::Contains("waits for"));
 }
 
 TEST_CASE("a time that is wider than its column moves what stands behind it", "[run_table]") {

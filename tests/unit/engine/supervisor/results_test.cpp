@@ -273,7 +273,21 @@ TEST_CASE("an output that is missing is told with the place of a file of its nam
   attempt.run.write(fs::relative(attempt.files.work() / "a/model.pt", attempt.run.path()), "x");
   CHECK_THROWS_WITH(collect(attempt, "model.pt"),
                     Catch::EndsWith("there is the working directory/a/model.pt"));
-  CHECK_THROWS_WITH(collect(attempt, "other.pt"), Catch::EndsWith("nor in the working directory"));
+}
+
+TEST_CASE("a missing output is told with what the program left instead", "[results]") {
+  Attempt attempt;
+  make_directories(attempt.files.work());
+  CHECK_THROWS_WITH(collect(attempt, "model.pt"), Catch::EndsWith("nor in the working directory"));
+  const fs::path work = fs::relative(attempt.files.work(), attempt.run.path());
+  attempt.run.write(work / "model.pth", "x");
+  fs::create_symlink("model.pth", attempt.files.work() / "a_link");
+  CHECK_THROWS_WITH(collect(attempt, "model.pt"),
+                    Catch::EndsWith("; the program left the working directory/model.pth"));
+  for (const char* name : {"a", "b", "c\n"}) attempt.write(name);
+  CHECK_THROWS_WITH(collect(attempt, "model.pt"),
+                    Catch::EndsWith("left $DLFLOW_OUTPUTS/a, $DLFLOW_OUTPUTS/b, "
+                                    "$DLFLOW_OUTPUTS/c\\n and 1 more"));
 }
 
 TEST_CASE("an input that lies in the working directory is no output", "[results]") {

@@ -46,7 +46,8 @@ TEST_CASE("what does not go together is told", "[fit]") {
   CHECK(error_of(model("[3]", 3, "softmax_cross_entropy"), kClasses) ==
         "model 'm' takes (B,3), set has (B,2,1,1)");
   CHECK(error_of(model("[2]", 2, "softmax_cross_entropy"), kClasses) ==
-        "model 'm' knows 2 classes, set has the label 2 (sample 0)");
+        "model 'm' knows 2 classes, set has the label 2 (sample 0); its last layer must give a "
+        "score for each class");
   CHECK_THAT(error_of(model("[2]", 2, "softmax_cross_entropy"), kNumbers),
              Catch::Contains("which wants labels, and set has 1 targets a sample"));
   CHECK_THAT(error_of(model("[2]", 1, "mse"), kClasses),
@@ -70,7 +71,9 @@ TEST_CASE("a class per pixel goes with the losses of pixels", "[fit]") {
   for (const std::string loss : {"pixel_cross_entropy", "dice", "pixel_cross_entropy_and_dice"}) {
     CHECK(error_of(network(loss, 3), masks).empty());
     CHECK(error_of(network(loss, 4), masks).empty());
-    CHECK(error_of(network(loss, 2), masks) == "model 'm' knows 2 classes, set has masks of 3");
+    CHECK(error_of(network(loss, 2), masks) ==
+          "model 'm' knows 2 classes, set has masks of 3; its last layer must give a score for "
+          "each of them");
     CHECK(error_of(network(loss, 3), labels) ==
           "model 'm' has 'loss: " + loss +
               "', which wants a class per pixel, and set has labels; pack it with masks (dlflow "
