@@ -30,6 +30,7 @@ TEST_CASE("of many supervisors started for one pass exactly one gets it", "[clai
 
 TEST_CASE("the newest pass counts, and its owner is known", "[claim]") {
   const test::TempDir attempt;
+  attempt.write("job.json", "{}");
   CHECK_FALSE(newest_claim(attempt.path()).has_value());
   CHECK_FALSE(newest_claim(attempt.path() / "none").has_value());
   CHECK(claim_pass(attempt.path(), 1));
