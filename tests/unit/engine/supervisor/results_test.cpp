@@ -234,6 +234,8 @@ TEST_CASE("an output that may be run is not the same as one that may not", "[res
   Json expected = before;
   expected["o"]["executable"] = true;
   CHECK(collect(attempt, "tool").values == expected);
+  attempt.write("folder/file");
+  CHECK_FALSE(collect(attempt, "folder").values.at("o").contains("executable"));
 }
 
 TEST_CASE("a folder's hash knows names, content, empty folders and what may be run", "[results]") {

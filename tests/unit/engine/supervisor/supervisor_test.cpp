@@ -88,6 +88,18 @@ TEST_CASE("a missing program, output or metric fails the job and is named", "[su
   CHECK(metric.execute().reason == "no metric 'accuracy', required >= 0.5; the step reported loss");
 }
 
+TEST_CASE("a supervisor that cannot record an end says why in the job's standard error",
+          "[supervisor]") {
+  const Job job("true");
+  job.run.write(fs::relative(job.attempt() / "job.json", job.run.path()), "{");
+  const pid_t child = ::fork();
+  if (child == 0) ::_exit(int(supervise(job.attempt(), 1, job.options)));
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  CHECK(WEXITSTATUS(status) == int(Supervision::Unrecorded));
+  CHECK(read_file(job.attempt() / "stderr").starts_with("error: "));
+}
+
 TEST_CASE("parents have ended once each has a result or an end on record", "[supervisor]") {
   const auto ended = [](const std::vector<const Job*>& jobs) {
     std::vector<ParentRef> parents;
