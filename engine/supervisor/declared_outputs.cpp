@@ -174,7 +174,7 @@ class Settler {
     std::vector<FoundOutput> brought;
     for (const auto& [name, one] : order) {
       const bool came_along =
-          std::any_of(brought.begin(), brought.end(), [&](const FoundOutput& other) {
+          std::any_of(brought.begin(), brought.end(), [&one = one](const FoundOutput& other) {
             return other.where == one.where && is_below(one.path, other.path);
           });
       if (came_along) continue;

@@ -139,7 +139,7 @@ std::string Ending::failure_reason(int code) const {
   const std::string line = telling_line(files_.standard_error(), before_.standard_error_bytes);
   std::string rest = line.empty() ? "" : ": " + line;
   std::error_code unknown;
-  if (fs::space(files_.attempt, unknown).available == 0 && !unknown) {
+  if (fs::space(files_.attempt, unknown).available == 0) {  // the maximum if it is unknown
     rest += "; No space left on device in " + files_.attempt.string();
   }
   const int signal = code > 128 ? code - 128 : 0;

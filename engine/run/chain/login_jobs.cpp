@@ -15,6 +15,7 @@
 #include "engine/plan/retry.h"
 #include "engine/plan/run_directory.h"
 #include "engine/run/cancel_request.h"
+#include "engine/run/chain/lists.h"
 #include "engine/run/interrupts.h"
 
 namespace dlflow {

@@ -107,6 +107,8 @@ TEST_CASE("a shell script holds no expressions, and the answer says what to writ
             "\"$DLFLOW_PARAM_LEARNING_RATE\", or give run as a list");
   CHECK(script("train ${{ matrix.lr }}") ==
         "w.yaml:3:20: error: " + refusal + "\"$DLFLOW_MATRIX_LR\", or give run as a list");
+  CHECK(script("train ${{ matrix.case.lr }}") ==
+        "w.yaml:3:20: error: " + refusal + "\"$DLFLOW_MATRIX_CASE_LR\", or give run as a list");
   CHECK(script("x ${{ steps.b.outputs.c }}") ==
         "w.yaml:3:16: error: " + refusal +
             "env: {NAME: \"${{ steps.b.outputs.c }}\"} and \"$NAME\" here, or give run as a list");

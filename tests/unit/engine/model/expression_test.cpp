@@ -109,6 +109,7 @@ TEST_CASE("a minus is a sign, an operator, or a part of a name", "[expression]")
   CHECK(value_of("params.epochs -1") == 2);
   CHECK(value_of("max(1, 2) -1 < 2") == true);
   CHECK(value_of("- 9223372036854775807 - 1") == Json(INT64_MIN));
+  CHECK(value_of("-9223372036854775808") == Json(INT64_MIN));
 }
 
 TEST_CASE("arithmetic refuses what is no number, and what has no result", "[expression]") {

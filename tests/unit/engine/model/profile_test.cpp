@@ -265,6 +265,12 @@ TEST_CASE("what dlflow decides for each job is no free option of qsub", "[profil
   }
 }
 
+TEST_CASE("a free option of sbatch is one line, so that it cannot begin another", "[profile]") {
+  const Elsewhere elsewhere;
+  CHECK_THROWS_WITH(load_profile(elsewhere.write("a.yaml", R"(slurm: {options: ["--hint=x\ny"]})")),
+                    Catch::Contains("is not a free option of sbatch"));
+}
+
 TEST_CASE("mistakes in what is about SLURM are told", "[profile]") {
   const Elsewhere elsewhere;
   elsewhere.write("cluster-profiles/bad.yaml", R"(slurm:

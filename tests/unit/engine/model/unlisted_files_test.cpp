@@ -51,4 +51,8 @@ TEST_CASE("a program elsewhere, as in a virtual environment, is no input", "[unl
   Step step;
   step.run = Template(Json{program.string(), "-c", "pass"});
   CHECK(unlisted_files(step, folder.path()).empty());
+
+  const std::string data = elsewhere.write("data.csv", "");
+  step.run = Template(Json{program.string(), data});
+  CHECK(unlisted_files(step, folder.path()) == std::vector<UnlistedFile>{{data}});
 }

@@ -76,6 +76,8 @@ TEST_CASE("bytes that are no text are found", "[yaml]") {
         "w.yaml:2:4: error: byte 0xff is not UTF-8; save the file as UTF-8");
   CHECK(mistakes_of("a: \x04\n") ==
         "w.yaml:1:4: error: a control character (0x04) cannot stand in YAML; remove it");
+  CHECK(mistakes_of("a: \x7f\n") ==
+        "w.yaml:1:4: error: a control character (0x7f) cannot stand in YAML; remove it");
   CHECK(mistakes_of(std::string("\xff\xfe"
                                 "a\0:\0",
                                 6)) ==

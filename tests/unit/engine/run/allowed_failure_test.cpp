@@ -1,6 +1,10 @@
 #define CATCH_CONFIG_ENABLE_PAIR_STRINGMAKER
 #include <csignal>
 
+#include "base/file.h"
+#include "base/parse_json.h"
+#include "engine/plan/job.h"
+#include "engine/plan/run_directory.h"
 #include "tests/support/catch.h"
 #include "tests/support/chain_world.h"
 
@@ -70,6 +74,37 @@ TEST_CASE("a job that has nothing left to select from is blocked, and its run ha
   CHECK(run.state() == RunState::Succeeded);
   CHECK(run.attempt("train[n=1]") == 2);
   CHECK(run.attempt("note") == 2);  // it ran when train had failed
+}
+
+TEST_CASE("what hands over the output of an allowed failure is skipped, by whatever key",
+          "[allow_failure]") {
+  TestRun run(R"(
+  train: {run: ./train, allow_failure: true, outputs: {model: m}}
+  with: {run: ./eval, with: {model: "${{ steps.train.outputs.model }}"}}
+  env: {run: ./eval, env: {MODEL: "${{ steps.train.outputs.model }}"}}
+  only_waits: {run: ./note, needs: [train]}
+)");
+  run.backend.fail("train");
+  run.start();
+  CHECK(run.states() ==
+        States{{"train", Failed}, {"with", Skipped}, {"env", Skipped}, {"only_waits", Succeeded}});
+}
+
+TEST_CASE("a job is told which of its parents failed", "[allow_failure]") {
+  TestRun run(R"(
+  good: {run: ./good}
+  bad: {run: ./bad, allow_failure: true}
+  after: {run: ./after, needs: [good, bad]}
+)");
+  run.backend.fail("bad");
+  run.start();
+  const auto attempt = attempt_directory(run.directory / "steps" / "after", 1);
+  std::map<std::string, bool> failed;
+  for (const ParentRef& parent :
+       job_spec_from_json(parse_json(read_file(attempt / "job.json"))).parents) {
+    failed[parent.step] = parent.failed;
+  }
+  CHECK(failed == std::map<std::string, bool>{{"good", false}, {"bad", true}});
 }
 
 TEST_CASE("an allowed failure is tried again by name, and what did without it runs again",

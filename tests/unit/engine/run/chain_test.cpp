@@ -1,4 +1,5 @@
 #define CATCH_CONFIG_ENABLE_PAIR_STRINGMAKER
+#include "base/file.h"
 #include "tests/support/catch.h"
 #include "tests/support/chain_world.h"
 
@@ -50,6 +51,29 @@ TEST_CASE("a chain is submitted as a whole and runs without us", "[chain]") {
   CHECK(world.look() == all(Queued));
   world.nodes.run_all();
   check_ran_once(world);
+}
+
+TEST_CASE("what was submitted stays beside its log, for people", "[chain]") {
+  ChainWorld world(kSteps);
+  world.start();
+  const Batch& batch = world.batch.jobs().at("811").batch;
+  std::filesystem::path script = batch.log;
+  CHECK(read_file(script.replace_extension(".sh")) == world.batch.script(batch, world.profile));
+}
+
+TEST_CASE("a job may be requeued if it can save or may be tried again", "[chain]") {
+  ChainWorld world(R"(
+  plain: {run: ./plain}
+  saves: {run: ./saves, checkpoint: {newer: ckpt/*}, resources: {walltime: 1h}}
+  tries: {run: ./tries, retry: {attempts: 2, on: [failure]}}
+)");
+  world.start();
+  const auto may_requeue = [&](const std::string& step) {
+    return world.batch.jobs().at(world.id(step)).batch.may_requeue;
+  };
+  CHECK_FALSE(may_requeue("plain"));
+  CHECK(may_requeue("saves"));
+  CHECK(may_requeue("tries"));
 }
 
 TEST_CASE("element-wise needs are element-wise in the batch system", "[chain]") {
@@ -130,6 +154,17 @@ TEST_CASE("a failed job blocks what waits for it, and resubmit repairs the chain
   CHECK(world.nodes.runs["best"] == 1);
 }
 
+TEST_CASE("a job whose parent is submitted again waits for its success", "[chain]") {
+  ChainWorld world("  a: {run: ./a}\n  b: {run: ./b, needs: [a]}\n");
+  world.start();
+  world.nodes.begin("811");
+  world.nodes.end("811", Failed);
+  world.look();
+  CHECK(world.resubmit().repointed == Names{"b 812"});
+  CHECK(world.batch.jobs().at("812").dependencies ==
+        std::vector<Dependency>{{Dependency::Kind::Success, "813"}});
+}
+
 TEST_CASE("killed between any two effects of a repair, it is completed by the next call",
           "[chain]") {
   const std::string point =
@@ -176,6 +211,27 @@ TEST_CASE("cancel takes what waits, and asks what runs", "[chain]") {
   world.resume();
   world.nodes.run_all();
   CHECK(world.look() == all(Succeeded));
+}
+
+TEST_CASE("a submission that nobody can tell from a lost one is cancelled, too", "[chain]") {
+  ChainWorld world(kSteps);
+  world.batch.lost_submissions = 1;
+  CHECK_THROWS_AS(world.start(), Error);
+  world.cancel();
+  CHECK(world.look()["data"] == Cancelled);
+}
+
+TEST_CASE("a run of another cluster is not submitted, repaired or cancelled here", "[chain]") {
+  ChainWorld world(kSteps);
+  world.start();
+  write_file_atomic(world.directory / "cluster", "beta");
+  const size_t submitted = world.batch.submitted.size();
+  const auto refused = Catch::Contains("is on the cluster 'beta', this is 'fake'; type this there");
+  CHECK_THROWS_WITH(world.resume(), refused);
+  CHECK_THROWS_WITH(world.resubmit(), refused);
+  CHECK_THROWS_WITH(world.cancel(), refused);
+  CHECK(world.batch.submitted.size() == submitted);
+  CHECK_FALSE(world.nodes.open_ids().empty());
 }
 
 TEST_CASE("a cancel that is refused is told, and keeps jobs from beginning", "[chain]") {

@@ -1,5 +1,8 @@
+#include <algorithm>
+
 #include "base/fault.h"
 #include "engine/plan/extension.h"
+#include "engine/run/again.h"
 #include "engine/run/restore.h"
 #include "tests/support/catch.h"
 #include "tests/support/test_run.h"
@@ -39,6 +42,23 @@ TEST_CASE("a listed step runs each element once, and then what needs them", "[fa
   CHECK(run.start().state == RunState::Succeeded);
   CHECK(run.backend.submitted == Names{"split", "work[part=a]", "work[part=b]", "merge"});
   CHECK(run.states() == run.observer.states);
+}
+
+TEST_CASE("behind a job is all that needs it, however far", "[fan_out]") {
+  TestRun run(R"(
+  a: {run: ./a}
+  other: {run: ./other}
+  b: {run: ./b, needs: [a]}
+  c: {run: ./c, needs: [b]}
+)");
+  const Plan plan = run.plan();
+  const auto number = [&](const std::string& name) {
+    const auto found = std::find_if(plan.jobs.begin(), plan.jobs.end(),
+                                    [&](const PlannedJob& job) { return job.name == name; });
+    return uint32_t(found - plan.jobs.begin());
+  };
+  CHECK(descendants_of(plan, number("a")) == std::vector<uint32_t>{number("b"), number("c")});
+  CHECK(descendants_of(plan, number("c")).empty());
 }
 
 TEST_CASE("an engine that is killed as it lays out a list is followed by one that goes on",

@@ -2,6 +2,7 @@
 #include "engine/run/chain/login_jobs.h"
 
 #include "base/error.h"
+#include "engine/plan/retry.h"
 #include "tests/support/catch.h"
 #include "tests/support/chain_world.h"
 
@@ -108,8 +109,11 @@ TEST_CASE("what was skipped on the login node holds up nothing, and is made agai
 TEST_CASE("a step of the login node is tried again as its text says", "[login]") {
   LoginWorld world("  fetch: {run: ./fetch, on: login, retry: {attempts: 2, on: [failure]}}\n");
   world.login.fail("fetch");
+  std::vector<Time> times;
+  world.login.on_submit = [&](const std::string&) { times.push_back(world.clock.now()); };
   world.start();
   CHECK(world.login.submitted == Names{"fetch", "fetch#2"});
+  CHECK(times.at(1) - times.at(0) >= retry_delay(1));
   CHECK(world.look() == States{{"fetch", Succeeded}});
 }
 

@@ -7,6 +7,7 @@
 #include "engine/plan/notifications.h"
 #include "engine/plan/run_directory.h"
 #include "tests/support/catch.h"
+#include "tests/support/chain_world.h"
 #include "tests/support/test_run.h"
 
 using namespace dlflow;
@@ -154,6 +155,13 @@ TEST_CASE("a run has ended when its last job has, by its folder alone", "[notify
     CHECK(message(*end()).starts_with(run_name(run.directory) + " failed: b failed"));
     CHECK(end()->number == 2);
   }
+  SECTION("not while another try is about to begin") {
+    run.backend.fail("a");
+    CHECK(run.start().state == RunState::Failed);
+    REQUIRE(end().has_value());
+    CHECK(killed_at("intent", 1, [&] { run.resubmit(); }));
+    CHECK_FALSE(end().has_value());
+  }
   SECTION("after another try it is another end") {
     run.backend.fail("b");
     CHECK(run.start().state == RunState::Failed);
@@ -162,6 +170,14 @@ TEST_CASE("a run has ended when its last job has, by its folder alone", "[notify
     CHECK(end()->state == JobState::Succeeded);
     CHECK(end()->number == 4);
   }
+}
+
+TEST_CASE("what the engine alone decided is an end, too", "[notify]") {
+  TestRun run("  a: {run: ./a}\n  b: {run: ./b, needs: [a], if: \"${{ 1 > 2 }}\"}\n");
+  CHECK(run.start().state == RunState::Succeeded);
+  const auto end = end_on_record(load_run(run.directory));
+  REQUIRE(end.has_value());
+  CHECK(end->state == JobState::Succeeded);
 }
 
 TEST_CASE("a wide step with one behind it has ended when all of its elements have", "[notify]") {

@@ -65,6 +65,16 @@ TEST_CASE("packed elements share tasks, and each has its own record", "[chain][p
   check_ran_once(world);
 }
 
+TEST_CASE("an element that has its task alone shares none", "[chain][pack]") {
+  ChainWorld world(kSteps);
+  world.start();
+  const ChainServices services = world.services();
+  const ChainView view = refresh_chains({&world.directory, 1}, services).front();
+  CHECK(view.shared.contains("train[n=4]"));
+  CHECK_FALSE(view.shared.contains("train[n=5]"));
+  CHECK(view.at_work.contains("train[n=5]"));
+}
+
 TEST_CASE("the elements of a task run one after the other, and say so", "[chain][pack]") {
   ChainWorld world(kSteps);
   begin_first_task(world);

@@ -219,6 +219,8 @@ TEST_CASE("tries are attempts, and passes that failed", "[resume]") {
   events.push_back(event(2, Planned));  // by somebody
   events.push_back(event(3, Submitting));
   CHECK(count_tries(events) == 1);
+  events.push_back(event(2, Failed, 3));  // a record that shows late
+  CHECK(count_tries(events) == 1);
 }
 
 TEST_CASE("resubmitting can be limited to some steps", "[resume]") {

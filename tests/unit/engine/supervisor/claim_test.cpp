@@ -30,12 +30,13 @@ TEST_CASE("of many supervisors started for one pass exactly one gets it", "[clai
 
 TEST_CASE("the newest pass counts, and its owner is known", "[claim]") {
   const test::TempDir attempt;
+  attempt.write("job.json", "{}");
+  attempt.write("claim-x", "not a claim");
   CHECK_FALSE(newest_claim(attempt.path()).has_value());
   CHECK_FALSE(newest_claim(attempt.path() / "none").has_value());
   CHECK(claim_pass(attempt.path(), 1));
   CHECK(claim_pass(attempt.path(), 2));
   CHECK(claim_pass(attempt.path(), 2));  // a request that a network file system repeats
-  attempt.write("claim-x", "not a claim");
   const auto claim = newest_claim(attempt.path());
   REQUIRE(claim.has_value());
   CHECK(claim->pass == 2);

@@ -229,6 +229,9 @@ TEST_CASE("a job in a container has all that its step and its profile say", "[la
   CHECK(job.digest == "sha256:11");
   CHECK(job.build == Json{{"run", "make"}});
   CHECK(job.mpirun == two.spec.launcher.front());
+  TwoRanks without_launcher = two;
+  without_launcher.spec.launcher.clear();
+  CHECK(container_job(without_launcher.spec, two.job, two.files).mpirun.empty());
   CHECK(job.cache == "/cache");
   CHECK(job.cache_budget_bytes == 7);
   CHECK(job.runtime == "podman");

@@ -210,6 +210,21 @@ TEST_CASE("links in outputs are followed within the run and to parents, and refu
   }
 }
 
+TEST_CASE("an output that an axis takes its values from holds values for one", "[results]") {
+  Attempt attempt;
+  attempt.spec.lists = {"o"};
+  const auto collect_list = [&](const std::string& outputs) {
+    attempt.run.write(fs::relative(attempt.files.outputs() / "outputs.json", attempt.run.path()),
+                      outputs);
+    return collect_outputs(attempt.spec, attempt.files).values.at("o").at("value");
+  };
+  CHECK(collect_list(R"({"o": [1, 2]})") == Json{1, 2});
+  CHECK_THROWS_WITH(collect_list(R"({"o": []})"),
+                    Catch::StartsWith("output 'o' is an empty list, which makes no element"));
+  CHECK_THROWS_WITH(collect_list(R"({"o": [1, 1]})"), Catch::Contains("holds 1 twice"));
+  CHECK_THROWS_WITH(collect_list(R"({"o": 7})"), Catch::Contains("write a list"));
+}
+
 TEST_CASE("an output that may be run is not the same as one that may not", "[results]") {
   Attempt attempt;
   attempt.write("tool");
@@ -219,6 +234,8 @@ TEST_CASE("an output that may be run is not the same as one that may not", "[res
   Json expected = before;
   expected["o"]["executable"] = true;
   CHECK(collect(attempt, "tool").values == expected);
+  attempt.write("folder/file");
+  CHECK_FALSE(collect(attempt, "folder").values.at("o").contains("executable"));
 }
 
 TEST_CASE("a folder's hash knows names, content, empty folders and what may be run", "[results]") {
@@ -231,6 +248,18 @@ TEST_CASE("a folder's hash knows names, content, empty folders and what may be r
   SECTION("an empty folder") { make_directories(folder / "empty"); }
   SECTION("the right to run it") { fs::permissions(folder / "a", fs::perms::owner_all); }
   CHECK(content_hash(folder) != before);
+}
+
+TEST_CASE("a folder's hash stays what it was in earlier versions of dlflow", "[results]") {
+  Attempt attempt;
+  attempt.write("folder/inner/a");
+  attempt.write("folder/tool");
+  const fs::path folder = attempt.files.outputs() / "folder";
+  fs::permissions(folder / "tool", fs::perms::owner_all);
+  const std::string zero(1, '\0');
+  const std::string content = sha256_hex("x");
+  CHECK(content_hash(folder) == sha256_hex("dinner" + zero + zero + "finner/a" + zero + content +
+                                           zero + "xtool" + zero + content + zero));
 }
 
 TEST_CASE("an output that was left in the working directory is moved and published", "[results]") {

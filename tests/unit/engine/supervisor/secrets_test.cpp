@@ -121,6 +121,14 @@ TEST_CASE("output that cannot be written ends the program, and that is the reaso
                                            ": No space left on device"));
 }
 
+TEST_CASE("a program with secrets that cannot be started fails its job", "[secrets]") {
+  SecretJob job("");
+  job.spec.run_command = {"no-such-program"};
+  const JobEvent end = job.execute();
+  CHECK(end.state == JobState::Failed);
+  CHECK(end.reason == "there is no program 'no-such-program' in PATH");
+}
+
 TEST_CASE("a run without its secrets fails a job before it starts, and says which is missing",
           "[secrets]") {
   const SecretJob job("touch $DLFLOW_OUTPUTS/ran");

@@ -10,6 +10,7 @@
 #include "engine/plan/job.h"
 #include "engine/plan/run_directory.h"
 #include "engine/supervisor/inherited.h"
+#include "engine/supervisor/parents.h"
 #include "engine/supervisor/results.h"
 #include "tests/support/catch.h"
 #include "tests/support/skip.h"
@@ -85,6 +86,34 @@ TEST_CASE("a missing program, output or metric fails the job and is named", "[su
   Job metric("echo '{\"loss\": 1}' > $DLFLOW_SUMMARY");
   metric.spec.require = {{"accuracy", ">=", 0.5}};
   CHECK(metric.execute().reason == "no metric 'accuracy', required >= 0.5; the step reported loss");
+}
+
+TEST_CASE("a supervisor that cannot record an end says why in the job's standard error",
+          "[supervisor]") {
+  const Job job("true");
+  job.run.write(fs::relative(job.attempt() / "job.json", job.run.path()), "{");
+  const pid_t child = ::fork();
+  if (child == 0) ::_exit(int(supervise(job.attempt(), 1, job.options)));
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  CHECK(WEXITSTATUS(status) == int(Supervision::Unrecorded));
+  CHECK(read_file(job.attempt() / "stderr").starts_with("error: "));
+}
+
+TEST_CASE("parents have ended once each has a result or an end on record", "[supervisor]") {
+  const auto ended = [](const std::vector<const Job*>& jobs) {
+    std::vector<ParentRef> parents;
+    for (const Job* job : jobs) parents.push_back({"parent", {}, job->spec.job_directory});
+    return have_ended(parents);
+  };
+  const Job succeeded("true");
+  const Job failed("false");
+  const Job never_ran("true");
+  succeeded.execute();
+  failed.execute();
+  CHECK(ended({&succeeded, &failed}));
+  CHECK_FALSE(ended({&never_ran}));
+  CHECK_FALSE(ended({&succeeded, &never_ran}));
 }
 
 TEST_CASE("each comparison of a requirement means what it says, at its bound, too",

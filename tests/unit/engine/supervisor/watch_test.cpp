@@ -117,6 +117,26 @@ TEST_CASE("one request for the end does not kill", "[watch]") {
   CHECK(script.exit() == 0);
 }
 
+TEST_CASE("between the signal to save and the end of its time nothing looks again and again",
+          "[watch]") {
+  const test::TempDir folder;
+  WatchOptions options = without_time();
+  options.now = [still = std::chrono::steady_clock::now(), path = folder.path(),
+                 looks = 0]() mutable {
+    if (fs::exists(path / "told") && ++looks == 1000) write_file_atomic(path / "busy", "");
+    return still;
+  };
+  WatchedScript script(folder.path(),
+                       "trap 'touch told' USR1; touch ready; i=0; "
+                       "until [ -e busy ] || { [ -e told ] && [ $i -eq 50 ]; }; do "
+                       "sleep 0.01; [ -e told ] && i=$((i+1)); done; exit 0",
+                       options);
+  script.wait_for("ready");
+  script.request(kToken);
+  CHECK(script.exit() == 0);
+  CHECK_FALSE(script.has("busy"));
+}
+
 TEST_CASE("time for which a job was suspended is not counted against its walltime", "[watch]") {
   const test::TempDir folder;
   WatchOptions options;

@@ -285,6 +285,19 @@ TEST_CASE("a note is a JSON object or it is not there", "[cache]") {
   CHECK_FALSE(cache.note("urls/x.json").has_value());
 }
 
+TEST_CASE("a sealed object that was written to is not intact, though it is read-only again",
+          "[cache]") {
+  const test::TempDir folder;
+  const fs::path object = folder.write("object", "content");
+  const std::string hash = sha256_hex("content");
+  seal(object, hash);
+  CHECK(is_intact(object, hash));
+  fs::permissions(object, fs::perms::owner_write, fs::perm_options::add);
+  std::ofstream(object) << "CONTENT";
+  fs::permissions(object, fs::perms::owner_write, fs::perm_options::remove);
+  CHECK_FALSE(is_intact(object, hash));
+}
+
 TEST_CASE("an object is sealed when it is added, so that it is not hashed again", "[cache]") {
   const test::TempDir folder;
   const std::string hash = add(folder.path(), "content");
