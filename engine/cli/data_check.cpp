@@ -152,7 +152,9 @@ std::optional<DataMistake> mistake_in(const Workflow& workflow, const StepKind& 
   if (auto mistake = mistake_of(kValidation, [&] { require_samples(data, with); })) return mistake;
   const auto model = model_of(workflow, kind, with);
   if (!model) return std::nullopt;
-  return mistake_of(kind.data, [&] { runtime::require_fit(*model, data, folder.string()); });
+  const auto purpose = kind.needs_answers ? runtime::Purpose::Learn : runtime::Purpose::Predict;
+  return mistake_of(kind.data,
+                    [&] { runtime::require_fit(*model, data, folder.string(), purpose); });
 }
 
 }  // namespace

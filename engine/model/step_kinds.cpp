@@ -399,6 +399,7 @@ StepKind predict_kind() {
       .neutral = {"loader_threads"},
       .checkpoint = "checkpoint",
       .data = "data",
+      .needs_answers = false,
       .reads_test_split = true,
       .decisive_resources = [](const Json&) { return std::vector<std::string>{"cpus_per_rank"}; },
   };

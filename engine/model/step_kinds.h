@@ -47,6 +47,7 @@ struct StepKind {
   std::string model = {};            ///< the key of `with` that names the file of a network
   std::string checkpoint = {};       ///< the key that names a trained network
   std::string data = {};             ///< the key that names the folder of a data set
+  bool needs_answers = true;         ///< of it: what the network's loss compares with
   bool reads_test_split = false;     ///< of it, instead of the training split, unless `split` says
   bool divides_into_leaves = false;  ///< its ranks share the leaves of a step (base/leaves.h)
 

@@ -106,9 +106,12 @@ void require_tokens(const Model& model, const Dataset& dataset, const std::strin
 
 }  // namespace
 
-void require_fit(const Model& model, const Dataset& dataset, const std::string& name) {
+void require_fit(const Model& model, const Dataset& dataset, const std::string& name,
+                 Purpose purpose) {
   require_shape(model, dataset, name);
   require_tokens(model, dataset, name);
+  const bool needs_masks = purpose == Purpose::Learn || dataset.has_masks;
+  if (has_masks(model.loss) && !needs_masks) return;
   require_masks(model, dataset, name);
   if (has_masks(model.loss)) return;
   require_answers(model, dataset, name);

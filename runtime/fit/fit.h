@@ -9,10 +9,17 @@
 /// Whether a network and a data set go together.
 namespace dlflow::runtime {
 
+/// What a network does with the samples of a data set.
+enum class Purpose {
+  Learn,    ///< or measures itself: its loss is computed
+  Predict,  ///< a network of masks draws them, and looks at none
+};
+
 /// Throws Error{InvalidInput} unless the samples of `dataset` have the shape that `model` takes,
 /// and the targets or masks that its loss wants, or labels among its classes; `name` is the
 /// dataset's, for the message. Reads no images.
-void require_fit(const Model& model, const Dataset& dataset, const std::string& name);
+void require_fit(const Model& model, const Dataset& dataset, const std::string& name,
+                 Purpose purpose = Purpose::Learn);
 
 /// Throws Error{InvalidInput} if nothing is left to train on when `validation` of `num_samples` are
 /// held out.

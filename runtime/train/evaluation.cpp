@@ -7,7 +7,6 @@
 #include "base/error.h"
 #include "runtime/data/loader.h"
 #include "runtime/data/shard.h"
-#include "runtime/fit/fit.h"
 #include "runtime/train/class_metrics.h"
 #include "runtime/train/next_batch.h"
 
@@ -142,8 +141,9 @@ void highest_classes(std::span<const float> scores, size_t pixels, std::vector<u
   }
 }
 
-void require_fitting(const Model& model, Dataset& dataset, const std::string& name) {
-  require_fit(model, dataset, name);
+void require_fitting(const Model& model, Dataset& dataset, const std::string& name,
+                     Purpose purpose) {
+  require_fit(model, dataset, name, purpose);
   if (model.loss != LossKind::SoftmaxCrossEntropy) return;  // labels say nothing to it
   dataset.num_classes = std::min(dataset.num_classes, uint32_t(model.num_classes()));
 }

@@ -12,6 +12,7 @@
 #include "runtime/data/normalization.h"
 #include "runtime/data/shard.h"
 #include "runtime/data/step_images.h"
+#include "runtime/fit/fit.h"
 #include "runtime/train/network_set.h"
 
 namespace dlflow::runtime {
@@ -46,7 +47,8 @@ std::vector<std::string> metric_names(const Model& model);
 /// Throws Error{InvalidInput} unless `dataset`'s pictures are what `model` takes, and it has the
 /// targets that the model's loss wants, or labels among its classes, which it has no more of then;
 /// `name` is the dataset's, for the message.
-void require_fitting(const Model& model, Dataset& dataset, const std::string& name);
+void require_fitting(const Model& model, Dataset& dataset, const std::string& name,
+                     Purpose purpose = Purpose::Learn);
 
 /// The class of each pixel of a sample that has the highest score, the first of equal ones.
 /// \param scores   (classes, pixels)

@@ -16,10 +16,16 @@ void predict(const Communicator& comm, TrainedNetwork& network, const Dataset& d
   options.threads = loader_threads;
   Loader loader(dataset, options);
   loader.seek(0, batches.first);
+  const bool draws_masks = has_masks(network.model.loss) && !dataset.has_masks;
+  std::vector<float> no_masks;
   for (size_t i = batches.first; i < batches.first + batches.count; ++i) {
     const Leaf part = next_batch(comm, loader).leaves[0];
     Network& computing = network.networks.get(int64_t(part.count()));
-    computing.forward(part.images, part.labels, part.targets);
+    if (draws_masks) {
+      no_masks.assign(part.count() * dataset.shape.height * dataset.shape.width, float(kNoClass));
+    }
+    computing.forward(part.images, part.labels,
+                      draws_masks ? std::span<const float>(no_masks) : part.targets);
     take({i * batch, part.labels, part.targets, computing.scores()});
   }
 }

@@ -142,7 +142,7 @@ int predict_rank(runtime::Communicator& comm) {
   runtime::SharedSplit split = runtime::open_shared_split(comm, request.data, request.split);
   split.dataset = split.dataset.without_validation();
   runtime::require_agreement(comm, {{"the data", split.identity}});
-  runtime::require_fitting(network.model, split.dataset, "the data");
+  runtime::require_fitting(network.model, split.dataset, "the data", runtime::Purpose::Predict);
   runtime::require_same_tokens(network, split.dataset, "the data");
 
   const size_t samples = split.dataset.size();

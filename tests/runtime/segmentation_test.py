@@ -93,8 +93,8 @@ class Segmentation(TrainingCase):
         self.assertEqual(status, 0, errors)
         return json.loads((folder / "metrics.json").read_text()), output
 
-    def predicted(self, folder, ranks):
-        self.program(folder, "predict", ranks, format="npy")
+    def predicted(self, folder, ranks, **more):
+        self.program(folder, "predict", ranks, format="npy", **more)
         content = (folder / "outputs/predictions.npy").read_bytes()
         self.assertIn(b"{'descr': '|u1', 'fortran_order': False, 'shape': (90, 12, 12,), }", content[:128])
         numbers = content[-90 * SIDE * SIDE :]
@@ -127,6 +127,12 @@ class Segmentation(TrainingCase):
         self.train(folder, 2)
         masks = self.predicted(folder, 1)
         self.assertEqual(self.predicted(folder, 2), masks)
+        bare = self.data / "no-masks"
+        (bare / "pictures").mkdir(parents=True)
+        for picture in (self.data / "test/images").iterdir():
+            (bare / "pictures" / picture.name).write_bytes(picture.read_bytes())
+        self.run_dlflow("data", "pack", bare, "-o", self.data / "no-masks-packed", "--split", "test")
+        self.assertEqual(self.predicted(folder, 1, data=str(self.data / "no-masks-packed")), masks)
         expected, ious = measures_of([mask for _, mask in samples(2, 90)], masks)
         self.assertGreater(expected["iou"], 0.85)
         summary, output = self.program(folder, "evaluate")

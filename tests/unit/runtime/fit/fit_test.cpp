@@ -16,9 +16,9 @@ Model model(const std::string& input, int features, const std::string& loss) {
                      "m.yaml");
 }
 
-std::string error_of(const Model& model, const Dataset& dataset) {
+std::string error_of(const Model& model, const Dataset& dataset, Purpose purpose = Purpose::Learn) {
   try {
-    require_fit(model, dataset, "set");
+    require_fit(model, dataset, "set", purpose);
   } catch (const Error& error) {
     CHECK(error.code() == Errc::InvalidInput);
     return error.what();
@@ -78,6 +78,8 @@ TEST_CASE("a class per pixel goes with the losses of pixels", "[fit]") {
           "model 'm' has 'loss: " + loss +
               "', which wants a class per pixel, and set has labels; pack it with masks (dlflow "
               "data pack --help)");
+    CHECK(error_of(network(loss, 3), labels, Purpose::Predict).empty());
+    CHECK_FALSE(error_of(network(loss, 2), masks, Purpose::Predict).empty());
   }
   CHECK(error_of(network("reconstruction", 1), masks).empty());
   CHECK_THAT(error_of(model("[4]", 3, "softmax_cross_entropy"), masks),
