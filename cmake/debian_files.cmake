@@ -37,9 +37,11 @@ file(WRITE ${share}/lintian/overrides/dlflow
 "# It runs on any Linux and in any container.
 dlflow: statically-linked-binary [usr/bin/dlflow]
 # All are to run where these libraries are missing or have other versions.
-dlflow: embedded-library libjpeg [usr/bin/dlflow]
+dlflow: embedded-library libjpeg [usr/bin/dlflow*]
+dlflow: embedded-library libjpeg [usr/lib/dlflow/dlflow-tokenize]
 dlflow: embedded-library libpng [usr/bin/dlflow]
 dlflow: embedded-library zlib [usr/bin/dlflow*]
+dlflow: embedded-library zlib [usr/lib/dlflow/dlflow-tokenize]
 # CPack calls it for each library below /usr/lib. This one is in a folder that the linker does not search.
 dlflow: maintscript-calls-ldconfig [post*]
 ")
