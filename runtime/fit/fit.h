@@ -9,10 +9,10 @@
 /// Whether a network and a data set go together.
 namespace dlflow::runtime {
 
-/// What a network does with the samples of a data set.
+/// A use of the samples of a data set.
 enum class Purpose {
   Learn,    ///< or measures itself: its loss is computed
-  Predict,  ///< a network of masks draws them, and looks at none
+  Predict,  ///< draw masks, of pictures that need none
 };
 
 /// Throws Error{InvalidInput} unless the samples of `dataset` have the shape that `model` takes,
