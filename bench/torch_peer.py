@@ -125,9 +125,9 @@ def main():
     layout = torch.channels_last if args.channels_last else torch.contiguous_format
     distribute = with_horovod if args.horovod else with_ddp
     model = MODELS[args.model][0]().to(memory_format=layout)
-    model, optimizer, rank, ranks = distribute(model, {"lr": 0.01, "momentum": 0.9}, args.fp16)
     if args.compile:
-        model = torch.compile(model)
+        model = torch.compile(model)  # before it is wrapped, so that it is one graph
+    model, optimizer, rank, ranks = distribute(model, {"lr": 0.01, "momentum": 0.9}, args.fp16)
     samples, targets, loss_of = samples_of(args.model, args.data)
     if samples.dim() == 4:
         samples = samples.contiguous(memory_format=layout)
