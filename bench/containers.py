@@ -35,7 +35,7 @@ steps:
   train:
     {image}
     run: [/usr/bin/python3, containers_rank.py, "${{{{ params.model }}}}", "${{{{ params.steps }}}}", "{runtime}-${{{{ params.round }}}}"]
-    inputs: [containers_rank.py, torch_peer.py]
+    inputs: [containers_rank.py, torch_networks.py, torch_peer.py]
     resources: {{ranks: 2, memory: 2GiB}}
     env: {{OPENBLAS_CORETYPE: "{core_type}"{path}}}
 """
@@ -44,7 +44,7 @@ steps:
 def prepare(folder):
     wheel, = (ROOT / "build").glob("dlflow-*.whl")
     subprocess.run([ROOT / "workflows/image.py", "--package", "python3-torch", "--wheel", wheel, "-o", folder / "pytorch.tar"], check=True)
-    for name in ("containers_rank.py", "torch_peer.py"):
+    for name in ("containers_rank.py", "torch_networks.py", "torch_peer.py"):
         shutil.copy(ROOT / "bench" / name, folder)
     (folder / "cluster-profiles").mkdir()
     outside = f", PYTHONPATH: {ROOT / 'build/python'}"

@@ -58,10 +58,9 @@ def mlp():
 
 
 FASHION_MNIST, PICTURES, TOKENS = "Fashion-MNIST", "random pictures of 3 x 64 x 64", "random texts of 256 bytes"
-MODELS = {"mlp": (mlp, FASHION_MNIST), "lenet": (lenet, FASHION_MNIST), "resnet20": (resnet20, FASHION_MNIST),
-          "unet": (torch_networks.UNet, FASHION_MNIST), "resnet50": (torch_networks.resnet50, PICTURES),
-          "vgg11": (torch_networks.vgg11, PICTURES), "mobilenet-v2": (torch_networks.mobilenet_v2, PICTURES),
-          "gpt-small": (torch_networks.GPT, TOKENS)}
+MODELS = {"mlp": mlp, "lenet": lenet, "resnet20": resnet20, "unet": torch_networks.UNet, "resnet50": torch_networks.resnet50,
+          "vgg11": torch_networks.vgg11, "mobilenet-v2": torch_networks.mobilenet_v2, "gpt-small": torch_networks.GPT}
+SAMPLES = {"resnet50": PICTURES, "vgg11": PICTURES, "mobilenet-v2": PICTURES, "gpt-small": TOKENS}  # of others FASHION_MNIST
 
 
 def load(folder):
@@ -74,7 +73,7 @@ def load(folder):
 
 def samples_of(model, folder):
     """What the network reads, what it should say, and the loss between."""
-    kind = MODELS[model][1]
+    kind = SAMPLES.get(model, FASHION_MNIST)
     if kind == PICTURES:
         return torch.randn(1024, 3, 64, 64), torch.randint(1000, (1024,)), functional.cross_entropy
     if kind == TOKENS:
@@ -124,7 +123,7 @@ def main():
     torch.set_num_threads(1)
     layout = torch.channels_last if args.channels_last else torch.contiguous_format
     distribute = with_horovod if args.horovod else with_ddp
-    model = MODELS[args.model][0]().to(memory_format=layout)
+    model = MODELS[args.model]().to(memory_format=layout)
     if args.compile:
         model = torch.compile(model)  # before it is wrapped, so that it is one graph
     model, optimizer, rank, ranks = distribute(model, {"lr": 0.01, "momentum": 0.9}, args.fp16)
