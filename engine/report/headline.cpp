@@ -76,7 +76,7 @@ std::string usual_text(const RunStatus& status, const JobRow& last) {
   for (const UsualMetric& metric : kUsual) {
     if (!shown(last.metrics, metric.name)) continue;
     const auto [best, counted] = best_beside(status, last, metric);
-    const std::string text = *shown(best->metrics, metric.name);
+    std::string text = *shown(best->metrics, metric.name);
     if (counted < 2) return text;
     return text + " (" + best->job + ", the best of " + std::to_string(counted) + ")";
   }

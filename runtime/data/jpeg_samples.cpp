@@ -110,7 +110,8 @@ PictureAxis axis_of(uint32_t begin, uint32_t length, uint32_t count) {
 
 /// The middle `count` of the `resized` pixels that `length` become.
 PictureAxis middle_axis(uint32_t length, uint32_t resized, uint32_t count) {
-  const double scale = double(length) / resized, from = scale * ((resized - count) / 2);
+  const uint32_t before = (resized - count) / 2;
+  const double scale = double(length) / resized, from = scale * before;
   const double radius = std::max(scale, 1.0);  // of what is read around the middle of a pixel
   const auto begin = uint32_t(std::max(0.0, std::floor(from + scale / 2 - radius)));
   const double end = std::ceil(from + scale * (count - 0.5) + radius);
