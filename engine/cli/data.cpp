@@ -133,12 +133,6 @@ struct Overview {
   uint64_t bytes = 0;
   ShardIndex shards;
   std::optional<TokenText> text;  ///< of a set of tokens
-
-  PixelType pixel_type() const {
-    if (dataset.is_encoded()) return PixelType::Jpeg;
-    return std::holds_alternative<Images<float>>(dataset.pixels) ? PixelType::Float
-                                                                 : PixelType::Byte;
-  }
 };
 
 Overview overview(const SplitFiles& split) {
@@ -230,7 +224,7 @@ Json to_json(const Overview& split) {
   const ImageShape& shape = split.dataset.shape;
   return {{"file", split.file.string()}, {"samples", split.dataset.size()},
           {"channels", shape.channels},  {"height", shape.height},
-          {"width", shape.width},        {"pixels", name_of(split.pixel_type())},
+          {"width", shape.width},        {"pixels", name_of(pixel_type_of(split.dataset))},
           {"bytes", split.bytes},        {"classes", classes},
           {"targets", targets},          {"masks", split.dataset.has_masks},
           {"shards", shards_json(split)}};
@@ -260,7 +254,7 @@ void print_classes(const Overview& split) {
 std::string description_of(const Overview& split) {
   const Dataset& data = split.dataset;
   if (!split.text) {
-    return describe_samples(data.size(), data.shape, split.pixel_type(),
+    return describe_samples(data.size(), data.shape, pixel_type_of(data),
                             {data.num_classes, data.num_targets, data.has_masks});
   }
   return describe_tokens(data.size(), data.shape.width, split.text->vocabulary,

@@ -402,8 +402,13 @@ std::span<const uint64_t> encoded_ends(std::string_view content, const BinaryHea
   return {reinterpret_cast<const uint64_t*>(index.data()), index.size() / sizeof(uint64_t)};
 }
 
+PixelType pixel_type_of(const Dataset& dataset) {
+  if (dataset.is_encoded()) return PixelType::Jpeg;
+  return std::holds_alternative<Images<float>>(dataset.pixels) ? PixelType::Float : PixelType::Byte;
+}
+
 SampleSource source_of(Dataset dataset) {
-  const bool floats = std::holds_alternative<Images<float>>(dataset.pixels);
+  const PixelType pixel_type = pixel_type_of(dataset);
   std::vector<uint64_t> encoded_sizes;
   if (const auto* encoded = std::get_if<EncodedImages>(&dataset.pixels)) {
     for (size_t i = 0; i < encoded->size(); ++i) encoded_sizes.push_back((*encoded)[i].size());
@@ -415,9 +420,7 @@ SampleSource source_of(Dataset dataset) {
   }
   return {dataset.shape,
           dataset.num_classes,
-          dataset.is_encoded() ? PixelType::Jpeg
-          : floats             ? PixelType::Float
-                               : PixelType::Byte,
+          pixel_type,
           dataset.labels.copy(),
           [pixels = std::move(dataset.pixels)](size_t sample) {
             return std::visit([&](const auto& images) { return bytes_of(images[sample]); }, pixels);

@@ -18,6 +18,8 @@ namespace dlflow::runtime {
 
 enum class PixelType : uint32_t { Byte = 0, Float = 1, Jpeg = 2 };
 
+PixelType pixel_type_of(const Dataset& dataset);
+
 /// The header of a .dlset file.
 struct BinaryHeader {
   PixelType pixel_type = PixelType::Byte;

@@ -32,7 +32,7 @@ class Depthwise : public Operation {
 
   void forward(dnnl::stream& stream) override {
     stream.wait();
-    depthwise_forward(shape_, x_.numbers().as<float>(), floats(weight_),
+    depthwise_forward(shape_, x_.numbers().as<float>(), numbers(weight_).as<float>(),
                       has_bias_ ? parameters_.weight_slot(bias_index_) : nullptr, relu_,
                       y_.numbers().as<float>());
   }
@@ -51,13 +51,15 @@ class Depthwise : public Operation {
   void backward(dnnl::stream& stream) override {
     stream.wait();
     dy_.run();
-    const float* const dy = floats(dy_.sum());
+    const float* const dy = numbers(dy_.sum()).as<float>();
     if (trains()) {
-      depthwise_backward_weights(shape_, x_.numbers().as<float>(), dy, floats(dweight_),
+      depthwise_backward_weights(shape_, x_.numbers().as<float>(), dy,
+                                 numbers(dweight_).as<float>(),
                                  has_bias_ ? parameters_.gradient_slot(bias_index_) : nullptr);
       parameters_.finish_gradient(stream, weight_index_);
     }
-    if (x_.needs_gradient) depthwise_backward_data(shape_, dy, floats(weight_), floats(dx_));
+    if (x_.needs_gradient)
+      depthwise_backward_data(shape_, dy, numbers(weight_).as<float>(), numbers(dx_).as<float>());
   }
 
   std::vector<size_t> parameters() const override {
@@ -66,10 +68,6 @@ class Depthwise : public Operation {
   }
 
  private:
-  static float* floats(const memory& memory) {
-    return static_cast<float*>(memory.get_data_handle());
-  }
-
   /// A frozen layer passes gradients on alone.
   bool trains() const {
     return parameters_.trains(weight_index_) || (has_bias_ && parameters_.trains(bias_index_));

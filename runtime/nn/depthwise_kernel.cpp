@@ -71,6 +71,12 @@ DLFLOW_INLINE void set(const MapGeometry& map, float* at, const Lanes& value, in
   }
 }
 
+/// *to += weight * *from.
+template <bool Whole>
+DLFLOW_INLINE void add_product(float* to, const Lanes& weight, const float* from, int64_t width) {
+  store<Whole>(to, load<Whole>(to, width) + weight * load<Whole>(from, width), width);
+}
+
 template <bool Whole>
 DLFLOW_INLINE void forward(const Group& group, const float* x, const float* weight,
                            const Lanes& bias, bool with_relu, float* y) {
@@ -80,9 +86,7 @@ DLFLOW_INLINE void forward(const Group& group, const float* x, const float* weig
     const Lanes w = load<true>(weight + tap * kLanes, kLanes);
     for_each_pair(
         s, tap, [&](int64_t from, int64_t to) __attribute__((always_inline)) {
-          const Lanes sum =
-              load<Whole>(y + to, group.width) + w * load<Whole>(x + from, group.width);
-          store<Whole>(y + to, sum, group.width);
+          add_product<Whole>(y + to, w, x + from, group.width);
         });
   }
   if (!with_relu) return;
@@ -101,9 +105,7 @@ DLFLOW_INLINE void backward_data(const Group& group, const float* dy, const floa
     const Lanes w = load<true>(weight + tap * kLanes, kLanes);
     for_each_pair(
         s, tap, [&](int64_t to, int64_t from) __attribute__((always_inline)) {
-          const Lanes sum =
-              load<Whole>(dx + to, group.width) + w * load<Whole>(dy + from, group.width);
-          store<Whole>(dx + to, sum, group.width);
+          add_product<Whole>(dx + to, w, dy + from, group.width);
         });
   }
 }
