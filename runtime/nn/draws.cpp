@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/random.h"
+#include "runtime/nn/lanes.h"
 
 namespace dlflow::runtime {
 namespace {
@@ -25,9 +26,61 @@ LayerDraws::LayerDraws(const Draws& draws, const std::string& layer) {
   key_ = words[0] | uint64_t(words[1]) << 32;
 }
 
+namespace {
+
+#if defined(__x86_64__)
+using LongLanes [[gnu::vector_size(64)]] = uint64_t;
+
+struct Products {
+  WordLanes high, low;
+};
+
+DLFLOW_INLINE Products multiply(const WordLanes& words, uint64_t factor) {
+  const auto pairs = LongLanes(words);
+  const LongLanes lower = LongLanes{} + UINT32_MAX;
+  const LongLanes even = (pairs & lower) * factor, odd = (pairs >> 32) * factor;
+  return {WordLanes((even >> 32) | (odd & ~lower)), WordLanes((even & lower) | (odd << 32))};
+}
+
+/// As draw(), of 64 numbers from the counter `first`: philox() of 16 counters at once. On AVX2 it
+/// is slower than one counter after the other: GCC makes each product of three.
+__attribute__((target("avx512f"))) void draw_64(uint32_t first, uint32_t sample, uint64_t key,
+                                                uint32_t limit, uint8_t* keeps) {
+  WordLanes c0 = WordLanes{} + first, c1 = WordLanes{} + uint32_t(RandomUse::Dropout),
+            c2 = WordLanes{} + sample, c3 = {};
+  for (uint32_t i = 0; i < kLanes; ++i) c0[i] += i;
+  auto k0 = uint32_t(key), k1 = uint32_t(key >> 32);
+  for (int round = 0; round < 10; ++round) {
+    const Products p0 = multiply(c0, 0xD2511F53), p1 = multiply(c2, 0xCD9E8D57);
+    c0 = p1.high ^ c1 ^ k0;
+    c1 = p1.low;
+    c2 = p0.high ^ c3 ^ k1;
+    c3 = p0.low;
+    k0 += 0x9E3779B9;
+    k1 += 0xBB67AE85;
+  }
+  const WordLanes bytes = (WordLanes(c0 >= limit) & 1) | (WordLanes(c1 >= limit) & 1 << 8) |
+                          (WordLanes(c2 >= limit) & 1 << 16) | (WordLanes(c3 >= limit) & 1 << 24);
+  std::memcpy(keeps, &bytes, sizeof bytes);
+}
+
+/// Draws what are whole blocks of 64, if the processor has AVX-512; how many those were.
+size_t draw_blocks(uint32_t sample, uint64_t key, uint32_t limit, std::span<uint8_t> keeps) {
+  static const bool has_avx512 = __builtin_cpu_supports("avx512f") != 0;
+  if (!has_avx512) return 0;
+  const size_t end = keeps.size() / 64 * 64;
+  for (size_t i = 0; i < end; i += 64) draw_64(uint32_t(i / 4), sample, key, limit, &keeps[i]);
+  return end;
+}
+#else
+size_t draw_blocks(uint32_t, uint64_t, uint32_t, std::span<uint8_t>) { return 0; }
+#endif
+
+}  // namespace
+
 void LayerDraws::draw(uint32_t sample, double rate, std::span<uint8_t> keeps) const {
   const auto limit = uint32_t(rate * 0x1p32);
-  for (size_t first = 0; first < keeps.size(); first += 4) {
+  for (size_t first = draw_blocks(sample, key_, limit, keeps); first < keeps.size(); first += 4) {
     const auto words = philox({uint32_t(first / 4), uint32_t(RandomUse::Dropout), sample, 0},
                               {uint32_t(key_), uint32_t(key_ >> 32)});
     const size_t count = std::min<size_t>(4, keeps.size() - first);
