@@ -40,6 +40,13 @@ void require_masks(const Model& model, const Dataset& dataset, const std::string
 void require_answers(const Model& model, const Dataset& dataset, const std::string& name) {
   const std::string loss = "has 'loss: " + runtime::name(model.loss) + "'";
   const uint32_t targets = dataset.num_targets;
+  if (compares_samples(model.loss)) {
+    if (int64_t(targets) == model.second_input()) return;
+    refuse_data(model, "has a second input of " + std::to_string(model.second_input()) +
+                           " numbers, which are the targets of a sample; " + name + " has " +
+                           (targets == 0 ? "labels; pack it with targets (dlflow data pack --help)"
+                                         : std::to_string(targets) + " targets"));
+  }
   if (!has_targets(model.loss)) {
     if (targets == 0 || model.loss != LossKind::SoftmaxCrossEntropy) return;
     refuse_data(model, loss + ", which wants labels, and " + name + " has " +

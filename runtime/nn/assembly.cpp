@@ -52,18 +52,29 @@ void Assembly::append(std::unique_ptr<Operation> operation, Value& result) {
                          std::move(parameters), std::move(shared)});
 }
 
-void Assembly::bind_images(const float* images) {
-  for (dnnl::memory& view : image_views_) {
-    view.set_data_handle(const_cast<float*>(images));  // oneDNN knows no const memory
-  }
+void Assembly::bind(const float* images, const float* second) {
+  const auto set = [](std::vector<dnnl::memory>& views, const float* numbers) {
+    for (dnnl::memory& view : views) {
+      view.set_data_handle(const_cast<float*>(numbers));  // oneDNN knows no const memory
+    }
+  };
+  set(image_views_, images);
+  set(second_views_, second);
 }
 
-Value& Assembly::images_as(const TensorShape& shape) {
+Value& Assembly::images_as(const TensorShape& shape) { return input_as(shape, image_views_); }
+
+Value& Assembly::second_images(const TensorShape& shape) {
+  second_ = &input_as(shape, second_views_);
+  return *second_;
+}
+
+Value& Assembly::input_as(const TensorShape& shape, std::vector<dnnl::memory>& views) {
   Value& value = values_.emplace_back();
   value.data = dnnl::memory(plain_floats(execution_.batch, shape), execution_.parameters.engine(),
                             DNNL_MEMORY_NONE);
   value.shape = shape;
-  image_views_.push_back(value.data);
+  views.push_back(value.data);
   return value;
 }
 
@@ -79,6 +90,8 @@ Value* Assembly::second_input(const Place& place) {
 
 Value& Assembly::tokens(const Place& place) {
   if (reads_images(place)) return *images_;
+  const int index = layers_[place.index].inputs[0];
+  if (results_[size_t(index)] == second_) return *second_;
   return rows(input(place), dnnl::memory::data_type::f32);
 }
 
@@ -89,13 +102,17 @@ std::vector<Value*> Assembly::inputs(const Place& place) {
 }
 
 Value& Assembly::value(int index) {
-  if (index != kImages) return *results_[size_t(index)];
-  if (converted_images_ == nullptr) {
-    const bool map = model_.input.size() == 3;
-    converted_images_ =
-        map ? &reordered(*images_, next().map_format(model_.input)) : &rows(*images_);
+  if (index == kImages) return converted(*images_, converted_images_);
+  Value& result = *results_[size_t(index)];
+  return &result == second_ ? converted(result, converted_second_) : result;
+}
+
+Value& Assembly::converted(Value& input, Value*& result) {
+  if (result == nullptr) {
+    const bool map = input.shape.size() == 3;
+    result = map ? &reordered(input, next().map_format(input.shape)) : &rows(input);
   }
-  return *converted_images_;
+  return *result;
 }
 
 /// oneDNN's linear layers take maps in any format, but with bf16 they do not use AMX then. With a
@@ -139,6 +156,11 @@ Value& Assembly::flat(Value& map, const TensorShape& from, const TensorShape& sh
     result.shape = shape;
     return make_reorder(next(), next().plain_format(from), next().plain_format(shape), map, result);
   });
+}
+
+/// No operation: whoever reads it reads what forward() is given.
+Value& add_second_input(Assembly& assembly, const Place& place) {
+  return assembly.second_images(place.layer.shape);
 }
 
 }  // namespace dlflow::runtime

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <map>
 #include <optional>
 #include <set>
@@ -30,6 +31,7 @@ constexpr std::pair<LossKind, const char*> kLosses[] = {
     {LossKind::AbsoluteError, "l1"},
     {LossKind::Huber, "huber"},
     {LossKind::BinaryCrossEntropy, "bce"},
+    {LossKind::Contrastive, "contrastive"},
     {LossKind::PixelCrossEntropy, "pixel_cross_entropy"},
     {LossKind::Dice, "dice"},
     {LossKind::PixelCrossEntropyAndDice, "pixel_cross_entropy_and_dice"}};
@@ -92,8 +94,8 @@ class Parser {
       return report(e.mark.line + 1, e.mark.column + 1, "not YAML: " + e.msg);
     }
     if (!root.IsMap()) return report(1, 1, "a model is a map with 'name', 'input' and 'layers'");
-    check_keys(root, {"name", "input", "layers"}, {"blocks", "loss", "ignored_token", "init"},
-               "a model");
+    check_keys(root, {"name", "input", "layers"},
+               {"blocks", "loss", "ignored_token", "temperature", "init"}, "a model");
     read_head(root);
     if (root["blocks"]) read_blocks(root["blocks"]);
     if (root["layers"] && model_.input.size() > 0) {
@@ -133,10 +135,21 @@ class Parser {
       report(loss, "unknown loss '" + word + "'; there are " + join(known, ", ") +
                        did_you_mean(word, known));
     }
+    if (const YAML::Node temperature = root["temperature"]) read_temperature(temperature);
     if (!ignored) return;
     model_.ignored_token = integer(ignored, "'ignored_token'", 0, kMaxUnits, nullptr);
     if (model_.loss != LossKind::NextToken) {
       report(ignored, "'ignored_token' goes with 'loss: next_token' alone");
+    }
+  }
+
+  void read_temperature(const YAML::Node& node) {
+    model_.temperature = number_in(node);
+    if (!(model_.temperature > 0 && std::isfinite(model_.temperature))) {
+      report(node, "'temperature' is a number above 0");
+    }
+    if (model_.loss != LossKind::Contrastive) {
+      report(node, "'temperature' goes with 'loss: contrastive' alone");
     }
   }
 
@@ -204,7 +217,8 @@ class Parser {
   void read_layer(const Entry& entry, const LayerSyntax& syntax, Scope& scope) {
     const size_t errors_before = diagnostics_.size();
     std::vector<std::string> optional = syntax.optional;
-    optional.insert(optional.end(), {"name", "from"});
+    optional.emplace_back("name");
+    if (!syntax.reads_nothing) optional.emplace_back("from");
     check_keys(entry.attributes, syntax.required, optional, "'" + entry.word + "'", entry.at);
 
     Layer layer;
@@ -218,7 +232,9 @@ class Parser {
     if (own_name == "input" || !layer_names_.insert(layer.name).second) {
       report(name ? name : entry.at, "the name '" + layer.name + "' is taken" + scope.use);
     }
-    if (syntax.reads_list) {
+    if (syntax.reads_nothing) {
+      layer.inputs = {kImages};
+    } else if (syntax.reads_list) {
       resolve_list(entry, layer, scope);
     } else {
       resolve_inputs(entry, syntax.reads_two(), layer, scope);
@@ -325,13 +341,18 @@ class Parser {
     if (!given) return otherwise;
     const YAML::Node node = resolve(given, &scope);
     if (!node.IsDefined()) return otherwise;
-    double value = -1;
-    const std::string text = node.IsScalar() ? node.Scalar() : "";
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    const bool is_number = error == std::errc() && end == text.data() + text.size();
-    if (is_number && value >= 0 && value < 1) return value;
+    const double value = number_in(node);
+    if (value >= 0 && value < 1) return value;
     report(node, "'" + std::string(key) + "' is a number from 0 to less than 1");
     return otherwise;
+  }
+
+  /// NaN if it is none.
+  static double number_in(const YAML::Node& node) {
+    double value = 0;
+    const std::string text = node.IsScalar() ? node.Scalar() : "";
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    return error == std::errc() && end == text.data() + text.size() ? value : std::nan("");
   }
 
   /// `from:` or the layer before, or `both`.
@@ -403,10 +424,14 @@ class Parser {
       if (shapes.back().empty()) return;  // reported where it went wrong
       names.push_back(index == kImages ? "input" : model_.layers[size_t(index)].name);
     }
-    if (layer.kind == LayerKind::Embedding && layer.inputs[0] != kImages) {
+    if (layer.kind == LayerKind::Embedding && !is_input(layer.inputs[0])) {
       return report(entry.at,
-                    "embedding reads 'input' alone, the numbers of tokens; here it reads '" +
+                    "embedding reads 'input' alone, the numbers of tokens, or a second input; here "
+                    "it reads '" +
                         names[0] + "'" + scope.use);
+    }
+    if (layer.kind == LayerKind::SecondInput && model_.second_input() > 0) {
+      return report(entry.at, "a sample has no third input: there is a second_input already");
     }
     const std::string problem = infer_shape(layer, {shapes, names});
     if (!problem.empty()) return report(entry.at, problem + scope.use);
@@ -419,6 +444,10 @@ class Parser {
       layer.shape.clear();
       report(entry.at, "the layer is too large: its result is " + to_string(shapes[0]) + scope.use);
     }
+  }
+
+  bool is_input(int index) const {
+    return index == kImages || model_.layers[size_t(index)].kind == LayerKind::SecondInput;
   }
 
   void read_block_use(const Entry& entry, Scope& outer) {
@@ -470,7 +499,23 @@ class Parser {
     if (!learns) report(layers, "no layer has weights: there is nothing to train");
   }
 
+  /// The second input is what a sample has instead of targets.
+  void check_pairs(const Layer& last) {
+    if ((model_.second_input() > 0) != compares_samples(model_.loss)) {
+      return report(last.line, last.column,
+                    "'second_input' and 'loss: contrastive' go together; there is one alone");
+    }
+    if (!compares_samples(model_.loss)) return;
+    if (last.shape.size() == 1 && last.shape[0] % 2 == 0) return;
+    report(last.line, last.column,
+           "with 'loss: contrastive' the last layer gives the embeddings of both inputs, one after "
+           "the other and of one size: concat of two (B,F); '" +
+               last.name + "' gives " + to_string(last.shape));
+  }
+
   void check_scores(const Layer& last) {
+    check_pairs(last);
+    if (compares_samples(model_.loss)) return;
     if (model_.loss == LossKind::Reconstruction) {
       if (last.shape == model_.input && !model_.takes_tokens()) return;
       return report(last.line, last.column,

@@ -50,9 +50,15 @@ Message value_message(const OnnxValue& value) {
 
 }  // namespace
 
-OnnxGraph::OnnxGraph(OnnxValue input, OnnxValue output)
-    : input_(std::move(input)), output_(std::move(output)) {
-  for (const OnnxValue* value : {&input_, &output_}) unique(value->name);
+OnnxGraph::OnnxGraph(const OnnxValue& input, OnnxValue output) : output_(std::move(output)) {
+  add_input(input);
+  unique(output_.name);
+}
+
+std::string OnnxGraph::add_input(OnnxValue input) {
+  input.name = unique(input.name);
+  graph_.add(kInputs, value_message(input));
+  return input.name;
 }
 
 std::string OnnxGraph::unique(const std::string& prefix) {
@@ -115,7 +121,7 @@ std::string OnnxGraph::finish(const std::string& name, const std::string& result
                               const SafetensorsMetadata& metadata) {
   add_node(output_.name, "Identity", {result}, {});
   graph_.add(kGraphName, std::string_view(name));
-  graph_.add(kInputs, value_message(input_)).add(kOutputs, value_message(output_));
+  graph_.add(kOutputs, value_message(output_));
   Message model;
   model.add(kIrVersion, uint64_t{kIr})
       .add(kProducer, std::string_view("dlflow"))

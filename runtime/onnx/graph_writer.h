@@ -27,7 +27,10 @@ struct OnnxValue {
 
 class OnnxGraph {
  public:
-  OnnxGraph(OnnxValue input, OnnxValue output);
+  OnnxGraph(const OnnxValue& input, OnnxValue output);
+
+  /// Adds an input behind the first; its name, which begins with that of `input`.
+  std::string add_input(OnnxValue input);
 
   /// Adds a node; the result's name, which begins with `prefix`.
   std::string add(const std::string& prefix, const std::string& operation,
@@ -53,7 +56,7 @@ class OnnxGraph {
   void add_constant(const std::string& name, int type, std::span<const int64_t> shape,
                     std::span<const std::byte> bytes);
 
-  OnnxValue input_, output_;
+  OnnxValue output_;
   Message graph_;
   std::map<std::string, int> names_;  // how often each prefix was used
 };

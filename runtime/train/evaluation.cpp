@@ -161,6 +161,7 @@ std::vector<std::string> metric_names(const Model& model) {
     case LossKind::Huber:
       return {"loss", "rmse", "mae"};
     case LossKind::BinaryCrossEntropy:
+    case LossKind::Contrastive:
       return {"loss", "accuracy"};
     case LossKind::PixelCrossEntropy:
     case LossKind::Dice:

@@ -44,10 +44,21 @@ void require_class_weights_fit(const Model& model, std::span<const float> weight
                                       " classes of model '" + model.name + "'");
 }
 
+/// A loss that compares samples needs all those of a step at once.
+void require_whole_steps(const Model& model, const TrainSettings& settings) {
+  if (!compares_samples(model.loss)) return;
+  const std::string begin =
+      "with: the loss of model '" + model.name + "' compares all samples of a step; leave ";
+  if (settings.update.accumulate > 1) throw Error(Errc::InvalidInput, begin + "'accumulate' out");
+  if (settings.cooperation.kind == CooperationOptions::Kind::Synchronous) return;
+  throw Error(Errc::InvalidInput, begin + "'cooperation' out");
+}
+
 /// The same on all ranks; layers that are not trained are frozen, weights to start from are open.
 TrainingJob prepared(Communicator& comm, TrainingJob job) {
   job = same_on_all(comm, std::move(job));
   require_class_weights_fit(job.model, job.settings.class_weights);
+  require_whole_steps(job.model, job.settings);
   freeze_layers(job.model, job.settings.freeze);
   require_groups_fit(job.model, job.settings.update.groups);
   if (!job.settings.start_from.empty()) {

@@ -20,11 +20,12 @@ struct Step {
 };
 
 /// One training step of `model`, layer by layer in the order of the file, nothing folded.
-/// \param targets  (B, T), of a loss that has them; masks as (B, H * W)
+/// \param targets  (B, T), of a loss that has them; masks as (B, H * W); or the second input
 Step train_step(const Model& model, const NamedTensors& weights, const Tensor& images,
                 std::span<const uint32_t> labels, std::span<const float> targets = {});
 
 /// The scores, with the running statistics among `weights`.
-Tensor infer(const Model& model, const NamedTensors& weights, const Tensor& images);
+Tensor infer(const Model& model, const NamedTensors& weights, const Tensor& images,
+             std::span<const float> second_input = {});
 
 }  // namespace dlflow::runtime::reference

@@ -251,6 +251,74 @@ TEST_CASE("batch normalisation over the global batch knows ranks without samples
   CHECK(bits_on(5) == alone);  // one has no leaves
 }
 
+namespace {
+
+/// Whose last batch of an epoch has 5 samples for 8 leaves.
+TrainingJob towers_job(const std::filesystem::path& folder, uint64_t epochs) {
+  TrainingJob job = tiny_job(folder, epochs);
+  job.model = parse_model(test::kTinyTowers, "towers.yaml");
+  job.data = test::tiny_pairs(255);
+  job.settings.validation = 58;
+  return job;
+}
+
+}  // namespace
+
+TEST_CASE("a loss that compares samples has the same bits on any number of ranks",
+          "[trainer][exact]") {
+  const auto bits_on = [](int ranks, int ranks_per_node, bool joint) {
+    const test::TempDir dir;
+    TrainingJob job = towers_job(dir.path(), 2);
+    job.settings.joint_batch_norm = joint;
+    ThreadGroup group(ranks, std::chrono::seconds(60), ranks_per_node);
+    const auto ends = test::on_ranks(
+        group, ranks, [&](Communicator& comm) { return train(comm, job, kGoOn).summary; });
+    return newest_bits(dir.path()) + ends[0].at("accuracy").dump() + ends[0].at("loss").dump();
+  };
+  const bool joint = GENERATE(false, true);
+  const std::string alone = bits_on(1, 0, joint);
+  for (const int ranks : {2, 3, 8, 9}) {
+    CHECK(bits_on(ranks, 0, joint) == alone);  // shared memory
+    CHECK(bits_on(ranks, 2, joint) == alone);  // messages
+  }
+}
+
+TEST_CASE("samples are compared with those of other leaves", "[trainer]") {
+  const auto loss_with = [](size_t leaves) {
+    const test::TempDir dir;
+    TrainingJob job = towers_job(dir.path(), 1);
+    job.settings.precision.leaves = leaves;
+    job.settings.lr = 1e-6;
+    job.settings.joint_batch_norm = true;
+    train_on(2, job);
+    return lines_of(job.metrics).front().at("loss").get<double>();
+  };
+  CHECK(loss_with(8) == Approx(loss_with(1)).epsilon(1e-4));  // of 4 among 4 it would be ln 8 less
+}
+
+TEST_CASE("two towers learn which words belong to a picture", "[trainer]") {
+  const test::TempDir dir;
+  TrainingJob job = towers_job(dir.path(), 25);
+  const TrainingEnd end = train_on(2, job)[0];
+  // Pictures of a class look alike, so that among 58 the right one is one of 19: ln 19 = 2.96.
+  CHECK(end.summary.at("loss").get<double>() < 3.1);  // by chance: ln 58 = 4.06
+  CHECK(end.summary.at("accuracy").get<double>() > 0.04);
+}
+
+TEST_CASE("a loss that compares samples wants all of a step at once", "[trainer]") {
+  const test::TempDir dir;
+  TrainingJob job = towers_job(dir.path(), 1);
+  job.settings.update.accumulate = 2;
+  CHECK_THROWS_WITH(train_on(1, job),
+                    "with: the loss of model 'towers' compares all samples of a step; leave "
+                    "'accumulate' out");
+  job.settings.update.accumulate = 1;
+  job.data = test::tiny_dataset(255);
+  CHECK_THROWS_WITH(train_on(1, job), Catch::Contains("has a second input of 3 numbers, which are "
+                                                      "the targets of a sample; the training data "
+                                                      "has labels"));
+}
+
 TEST_CASE("checkpoints count on where a step gets more samples", "[trainer]") {
   const test::TempDir dir;
   TrainingJob job = tiny_job(dir.path(), 2);
