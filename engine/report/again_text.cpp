@@ -1,7 +1,11 @@
 #include "engine/report/again_text.h"
 
 #include <chrono>
+#include <filesystem>
+#include <map>
 
+#include "base/text.h"
+#include "engine/model/step_kinds.h"
 #include "engine/report/job_words.h"
 
 namespace dlflow {
@@ -30,11 +34,24 @@ std::string more_of_it(const JobRow& job) {
   return " --set walltime=" + std::to_string(minutes.count()) + "m";
 }
 
-/// Whether the program itself came to its end, and would again.
+bool has_no_program(const JobRow& job) {
+  return job.reason.starts_with("there is no program '") && job.reason.ends_with("' in PATH");
+}
+
+/// Whether the program itself came to its end, and would again, or is not there.
 bool fails_again(const JobRow& job) {
   constexpr int kBySignal = 128;
+  if (job.state == JobState::Failed && has_no_program(job)) return true;
   const bool by_signal = job.exit.value_or(0) > kBySignal;
   return job.state == JobState::Failed && job.exit && !by_signal && !ran_out_of_memory(job);
+}
+
+/// Whether only the workflow's own text can hold the mistake: the job reads no file of its own, a
+/// program refused its `with:`, or there is no such command.
+bool is_mistake_of_workflow(const JobRow& job) {
+  constexpr int kCommandNotFound = 127;
+  return !job.has_sources.value_or(true) || job.exit == kCommandNotFound || has_no_program(job) ||
+         job.reason.find("with: '") != std::string::npos;
 }
 
 const JobRow* first_wrong(const RunStatus& status) {
@@ -44,14 +61,48 @@ const JobRow* first_wrong(const RunStatus& status) {
   return nullptr;
 }
 
+/// Whether the run has copies of files that jobs of `step` read.
+bool has_sources(const Plan& plan, uint32_t step) {
+  const StepKind* const kind = find_step_kind(plan.workflow.steps[step].uses);
+  return !plan.steps[step].inputs.empty() || (kind != nullptr && !kind->model.empty());
+}
+
+/// Of the file beside which the sources lie; a bundle's is gone.
+std::string run_anew(const Plan& plan) {
+  const std::filesystem::path file =
+      plan.base / std::filesystem::path(plan.workflow.file).filename();
+  std::error_code none;
+  const bool there = std::filesystem::is_regular_file(file, none);
+  const auto near = file.lexically_proximate(std::filesystem::current_path());
+  const std::string typed = near.native().starts_with("..") ? file.string() : near.string();
+  std::string command = "dlflow run " + (there ? shell_quote(typed) : "WORKFLOW");
+  if (plan.profile.name != "local") command += " --profile " + shell_quote(plan.profile.name);
+  return command;
+}
+
 }  // namespace
+
+void add_plan(RunStatus& status, const Plan& plan) {
+  status.run_anew = run_anew(plan);
+  std::map<std::string_view, const PlannedJob*> planned;
+  for (const PlannedJob& job : plan.jobs) planned[job.name] = &job;
+  for (JobRow& row : status.jobs) {
+    const auto found = planned.find(row.job);
+    if (found == planned.end()) continue;
+    row.asked = found->second->resources;
+    row.has_sources = has_sources(plan, found->second->step);
+  }
+}
 
 AgainText again_text(const RunStatus& status) {
   AgainText text{"dlflow resubmit " + status.run, ""};
   const JobRow* const wrong = first_wrong(status);
   if (wrong == nullptr) return text;
   text.command += more_of_it(*wrong);
-  if (fails_again(*wrong)) {
+  if (fails_again(*wrong) && is_mistake_of_workflow(*wrong) && !status.run_anew.empty()) {
+    text = {status.run_anew,
+            "takes the workflow that you have corrected, reuses what is still right"};
+  } else if (fails_again(*wrong)) {
     text.command += " --with-new-sources";
     text.note = "takes what you have corrected; if nothing was, the same runs again";
   }

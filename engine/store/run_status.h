@@ -42,9 +42,10 @@ struct JobRow {
   Json outputs = Json::object();  ///< name -> value
   Json metrics = Json::object();
   std::string directory;                      ///< the job's folder
-  std::optional<std::chrono::seconds> limit;  ///< of its time, as the cluster has it now
+  std::optional<std::chrono::seconds> limit;  ///< of its time: its walltime, or what the cluster has
   std::optional<Time> limit_since;            ///< when the pass that `limit` is for began
   std::optional<Resources> asked;             ///< if the plan was read
+  std::optional<bool> has_sources;            ///< the run has copies of files of it; likewise
   std::optional<JobUsage> usage;              ///< if that was asked for and is known
 };
 
@@ -72,6 +73,7 @@ struct RunStatus {
                             ///< is what was known before
   bool damaged = false;     ///< the folder could not be read
   std::string unaccounted;  ///< why accounting could not say what jobs used
+  std::string run_anew;  ///< `dlflow run …` for the workflow's present text; if the plan was read
 };
 
 }  // namespace dlflow

@@ -141,6 +141,8 @@ MISTAKES = [
           "is no JSON object, it begins 'accuracy 0.9'", 'write one like {"accuracy": 0.9}'),
     fails("a script that is not executable", "a: {run: [./go.sh], inputs: [go.sh]}", "it is not executable", "`chmod +x ./go.sh`",
           {"go.sh": "#!/bin/sh\necho\n"}),
+    fails("a command with a typo", "a: {run: [pyhton3, -c, 'print(1)']}", "pyhton3", "dlflow run w.yaml"),
+    fails("a mistake in a command", "a: {run: 'exit 3'}", "exit 3", "dlflow run w.yaml"),
     fails("a script with an exception", "a: {run: [python3, k.py], inputs: [k.py]}", "KeyError: 'lr'", "dlflow resubmit w-RUN --with-new-sources",
           {"k.py": "def load(d):\n    return d['lr']\nload({})\n"}, "(k.py:2)"),
 ]
