@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "engine/batch/batch.h"
 #include "engine/cli/run_display.h"
 #include "engine/plan/run_directory.h"
 #include "engine/plan/secrets.h"
@@ -58,6 +59,13 @@ std::vector<RunStatus> refresh_together(Session& session, const std::string& sch
 void add_plan_to(RunView& view, const Plan& plan) {
   for (const Step& step : plan.workflow.steps) view.needs[step.name] = step.needs;
   add_plan(view.status, plan);
+  for (uint32_t i = 0; i < plan.jobs.size() && i < view.status.jobs.size(); ++i) {
+    const PlannedJob& job = plan.jobs[i];
+    JobRow& row = view.status.jobs[i];
+    if (!row.limit || row.job != job.name) continue;
+    row.limit =
+        own_limit(*row.limit, job.resources, job.place ? plan.places[*job.place] : plan.profile);
+  }
 }
 
 }  // namespace
