@@ -2,7 +2,7 @@
 
 #include "runtime/nn/model_values.h"
 
-/// What a layer reads: `from`, the layer before it, `tied`.
+/// The values that a layer reads: `from`, the layer before it, `tied`.
 namespace dlflow::runtime {
 
 /// `from:` or the layer before, or `both`.
