@@ -1,12 +1,15 @@
 #include "engine/report/again_text.h"
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <map>
 
 #include "base/text.h"
+#include "engine/model/profile.h"
 #include "engine/model/step_kinds.h"
 #include "engine/report/job_words.h"
+#include "engine/store/store.h"
 
 namespace dlflow {
 namespace {
@@ -46,12 +49,12 @@ bool fails_again(const JobRow& job) {
   return job.state == JobState::Failed && job.exit && !by_signal && !ran_out_of_memory(job);
 }
 
-/// Whether only the workflow's own text can hold the mistake: the job reads no file of its own, a
-/// program refused its `with:`, or there is no such command.
+/// Whether the mistake is in the workflow's own text: there is no other place, a program refused
+/// its `with:`, or there is no such command.
 bool is_mistake_of_workflow(const JobRow& job) {
   constexpr int kCommandNotFound = 127;
-  return !job.has_sources.value_or(true) || job.exit == kCommandNotFound || has_no_program(job) ||
-         job.reason.find("with: '") != std::string::npos;
+  return job.correction == Correction::Workflow || job.exit == kCommandNotFound ||
+         has_no_program(job) || job.reason.find("with: '") != std::string::npos;
 }
 
 const JobRow* first_wrong(const RunStatus& status) {
@@ -61,23 +64,35 @@ const JobRow* first_wrong(const RunStatus& status) {
   return nullptr;
 }
 
-/// Whether the run has copies of files that jobs of `step` read.
-bool has_sources(const Plan& plan, uint32_t step) {
+Correction correction_of(const Plan& plan, uint32_t step) {
   const StepKind* const kind = find_step_kind(plan.workflow.steps[step].uses);
-  return !plan.steps[step].inputs.empty() || (kind != nullptr && !kind->model.empty());
+  if (kind != nullptr && copies_sources(kind->name)) return Correction::Outside;
+  const bool has_sources =
+      !plan.steps[step].inputs.empty() || (kind != nullptr && !kind->model.empty());
+  return has_sources ? Correction::Sources : Correction::Workflow;
 }
 
-/// Of the file beside which the sources lie; a bundle's is gone.
+/// What a shell here takes for `file`.
+std::string typed(const std::filesystem::path& file) {
+  const auto near = file.lexically_proximate(std::filesystem::current_path());
+  return shell_quote(near.native().starts_with("..") ? file.string() : near.string());
+}
+
+/// `dlflow run` with the file beside which the sources lie; what was unpacked of a bundle is
+/// nothing to correct.
 std::string run_anew(const Plan& plan) {
   const std::filesystem::path file =
       plan.base / std::filesystem::path(plan.workflow.file).filename();
   std::error_code none;
-  const bool there = std::filesystem::is_regular_file(file, none);
-  const auto near = file.lexically_proximate(std::filesystem::current_path());
-  const std::string typed = near.native().starts_with("..") ? file.string() : near.string();
-  std::string command = "dlflow run " + (there ? shell_quote(typed) : "WORKFLOW");
-  if (plan.profile.name != "local") command += " --profile " + shell_quote(plan.profile.name);
-  return command;
+  const bool is_bundled = file.native().starts_with((dlflow_home() / "bundles" / "").native());
+  const bool is_there = !is_bundled && std::filesystem::is_regular_file(file, none);
+  std::string command = "dlflow run " + (is_there ? typed(file) : "WORKFLOW");
+  if (plan.profile.name == "local") return command;
+  const std::vector<std::string> known = known_profiles();
+  const bool by_name = plan.profile.file.find('/') == std::string::npos ||
+                       std::ranges::find(known, plan.profile.name) != known.end();
+  return command + " --profile " +
+         (by_name ? shell_quote(plan.profile.name) : typed(plan.profile.file));
 }
 
 }  // namespace
@@ -90,7 +105,7 @@ void add_plan(RunStatus& status, const Plan& plan) {
     const auto found = planned.find(row.job);
     if (found == planned.end()) continue;
     row.asked = found->second->resources;
-    row.has_sources = has_sources(plan, found->second->step);
+    row.correction = correction_of(plan, found->second->step);
   }
 }
 
@@ -102,7 +117,7 @@ AgainText again_text(const RunStatus& status) {
   if (fails_again(*wrong) && is_mistake_of_workflow(*wrong) && !status.run_anew.empty()) {
     text = {status.run_anew,
             "takes the workflow that you have corrected, reuses what is still right"};
-  } else if (fails_again(*wrong)) {
+  } else if (fails_again(*wrong) && wrong->correction != Correction::Outside) {
     text.command += " --with-new-sources";
     text.note = "takes what you have corrected; if nothing was, the same runs again";
   }

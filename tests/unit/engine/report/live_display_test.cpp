@@ -274,16 +274,24 @@ TEST_CASE("a mistake in the workflow's own text needs a new run, one in a file n
       "           takes the workflow that you have corrected, reuses what is still right\n";
   CHECK(next_steps(status) == sources);  // nobody has read the plan
   status.run_anew = "dlflow run w.yaml --profile alpha";
-  job.has_sources = true;
+  job.correction = Correction::Sources;
   CHECK(next_steps(status) == sources);
-  job.has_sources = false;
+  job.correction = Correction::Workflow;
   CHECK(next_steps(status) == anew);
-  job.has_sources = true;
+  job.correction = Correction::Sources;
   job.reason = "exit 1: error: with: 'lr' must be above 0";
   CHECK(next_steps(status) == anew);
   job.reason = "";
   job.exit = 127;
   CHECK(next_steps(status) == anew);
+  job.exit.reset();
+  job.reason = "there is no program 'pyhton3' in PATH";
+  CHECK(next_steps(status) == anew);
+  job.reason = "exit 1: error: there is no such file";
+  job.exit = 1;
+  job.correction = Correction::Outside;
+  CHECK(next_steps(status) == "  again    dlflow resubmit demo-7f3a\n");
+  job.correction = Correction::Sources;
   job.exit = 137;  // it was killed: the same may succeed
   CHECK(next_steps(status) == "  again    dlflow resubmit demo-7f3a\n");
 }
@@ -302,13 +310,20 @@ TEST_CASE("the plan says what a run is made of, and whether a job has sources", 
   plan.jobs[1].step = 1;
   add_plan(status, plan);
   CHECK(status.run_anew == "dlflow run " + (folder.path() / "w.yaml").string());
-  CHECK(status.jobs[0].has_sources == false);
-  CHECK(status.jobs[1].has_sources == true);
+  CHECK(status.jobs[0].correction == Correction::Workflow);
+  CHECK(status.jobs[1].correction == Correction::Sources);
   CHECK(status.jobs[1].asked);
   plan.profile.name = "alpha";
   plan.workflow.file = "gone.yaml";
+  plan.workflow.steps[0].uses = "stage";
   add_plan(status, plan);
   CHECK(status.run_anew == "dlflow run WORKFLOW --profile alpha");
+  CHECK(status.jobs[0].correction == Correction::Outside);
+  plan.profile.name = "not-among-known-ones";
+  plan.profile.file = folder.path() / "mine.yaml";  // in no folder of profiles
+  add_plan(status, plan);
+  CHECK(status.run_anew ==
+        "dlflow run WORKFLOW --profile " + (folder.path() / "mine.yaml").string());
 }
 
 TEST_CASE("on a terminal the table is drawn over itself", "[live_display]") {
