@@ -23,6 +23,11 @@ minutes time_limit(const Resources& resources, const Profile& profile) {
   return std::max(minutes(1), std::min(wanted, allowed));
 }
 
+seconds own_limit(seconds limit, const Resources& resources, const Profile& profile) {
+  const bool is_own = resources.walltime.count() > 0 && limit == time_limit(resources, profile);
+  return is_own ? std::min(limit, resources.walltime) : limit;
+}
+
 Resources packed(Resources resources, size_t elements) {
   if (resources.walltime.count() == 0 || elements < 2) return resources;
   const auto more = int64_t(elements) - 1;

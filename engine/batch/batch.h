@@ -54,6 +54,12 @@ struct Batch {
 /// and records, rounded up to minutes, but not above the profile's. 0: not said.
 std::chrono::minutes time_limit(const Resources& resources, const Profile& profile);
 
+/// The walltime that stands behind `limit`, which the batch system has for such a job: what people
+/// wrote, and at which the job is asked to save. `limit` itself if it is another, since it was
+/// raised, or is that of a pack.
+std::chrono::seconds own_limit(std::chrono::seconds limit, const Resources& resources,
+                               const Profile& profile);
+
 /// What a task asks for that runs `elements` with these resources one after the other: time for
 /// each, and for what is recorded between them.
 Resources packed(Resources resources, size_t elements);

@@ -1,6 +1,7 @@
 #include "engine/batch/pass.h"
 
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -106,17 +107,19 @@ bool is_unwanted(const Attempt& attempt) {
          is_withdrawn(spec.run_directory, spec.job, attempt.number());
 }
 
-}  // namespace
+/// The end if another job has the attempt, or ended it.
+std::optional<PassEnd> end_by_others(Attempt& attempt, const std::optional<Claim>& claim,
+                                     const Allocation& allocation) {
+  if (!claim || claim->backend_id == allocation.id) return std::nullopt;
+  if (allocation.is_at_work(claim->backend_id)) return PassEnd::NotOurs;
+  attempt.read();  // it may have ended since
+  return attempt.has_ended() ? std::optional(PassEnd::Over) : std::nullopt;
+}
 
-PassEnd run_pass(Attempt& attempt, TaskPasses& task, const Allocation& allocation) {
-  if (attempt.has_ended()) return PassEnd::Over;
-  const auto claim = newest_claim(attempt.directory());
-  if (claim && claim->backend_id != allocation.id) {
-    if (allocation.is_at_work(claim->backend_id)) return PassEnd::NotOurs;
-    attempt.read();  // it may have ended since
-    if (attempt.has_ended()) return PassEnd::Over;
-  }
-  const int pass = claim ? claim->pass + 1 : 1;
+/// Records a pass that left no end, and puts away what a failed one left. The end if `pass` does
+/// not follow.
+std::optional<PassEnd> settle_pass_before(Attempt& attempt, const std::optional<Claim>& claim,
+                                          int pass, const Allocation& allocation) {
   const bool unended = claim && attempt.state() != JobState::Queued;
   const bool failed =
       unended ? !attempt.has_saved() : attempt.exit().value_or(kExitAgain) != kExitAgain;
@@ -126,11 +129,19 @@ PassEnd run_pass(Attempt& attempt, TaskPasses& task, const Allocation& allocatio
     if (!count_unended_pass(attempt, claim->supervisor.host, allocation)) return PassEnd::Lost;
   }
   if (failed) clear(attempt);
-  if (!task.is_shared || !is_unwanted(attempt)) {
-    wait_for_parents(attempt.spec(), task.parents_show);
-    if (has_parent_at_work(attempt.spec(), task.is_shared, allocation)) return PassEnd::NotOurs;
-  }
+  return std::nullopt;
+}
 
+/// Whether a parent is at work again, once the records of all should show.
+bool waits_for_parents(const Attempt& attempt, const TaskPasses& task,
+                       const Allocation& allocation) {
+  if (task.is_shared && is_unwanted(attempt)) return false;
+  wait_for_parents(attempt.spec(), task.parents_show);
+  return has_parent_at_work(attempt.spec(), task.is_shared, allocation);
+}
+
+SupervisorOptions options_of(const Attempt& attempt, const TaskPasses& task,
+                             const Allocation& allocation) {
   SupervisorOptions options;
   options.backend_id = allocation.id;
   options.requeues = true;
@@ -140,6 +151,20 @@ PassEnd run_pass(Attempt& attempt, TaskPasses& task, const Allocation& allocatio
   options.own_signals = allocation.own_signals;
   options.more_memory_bytes = more_memory(attempt.spec(), allocation);
   options.walltime = attempt.walltime();
+  return options;
+}
+
+}  // namespace
+
+PassEnd run_pass(Attempt& attempt, TaskPasses& task, const Allocation& allocation) {
+  if (attempt.has_ended()) return PassEnd::Over;
+  const auto claim = newest_claim(attempt.directory());
+  if (const auto end = end_by_others(attempt, claim, allocation)) return *end;
+  const int pass = claim ? claim->pass + 1 : 1;
+  if (const auto end = settle_pass_before(attempt, claim, pass, allocation)) return *end;
+  if (waits_for_parents(attempt, task, allocation)) return PassEnd::NotOurs;
+
+  const SupervisorOptions options = options_of(attempt, task, allocation);
   const int tries = attempt.failed_tries();
   const Supervision how = supervise(attempt.directory(), pass, options);
   if (how == Supervision::NotOurs) return PassEnd::NotOurs;

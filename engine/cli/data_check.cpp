@@ -12,6 +12,7 @@
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/data/split_files.h"
 #include "runtime/fit/fit.h"
+#include "runtime/nn/patterns.h"
 
 namespace dlflow {
 namespace {
@@ -19,6 +20,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char *kValidation = "validation", *kSplit = "split";
+constexpr const char *kFreeze = "freeze", *kGroups = "groups";
 
 /// A value that is known before a run.
 std::optional<std::string> known_text(const Json& with, const std::string& key) {
@@ -27,6 +29,18 @@ std::optional<std::string> known_text(const Json& with, const std::string& key) 
   std::string text = value->get<std::string>();
   if (text.find("${{") != std::string::npos || parse_file_url(text)) return std::nullopt;
   return text;
+}
+
+/// Those of `freeze`, or of `groups`; nothing if only a run knows one.
+std::optional<std::vector<std::string>> known_patterns(const Json& entries) {
+  std::vector<std::string> patterns;
+  for (const Json& entry : entries) {
+    const Json pattern = entry.is_object() ? entry.value("match", Json()) : entry;
+    if (!pattern.is_string()) return std::nullopt;
+    patterns.push_back(pattern.get<std::string>());
+    if (patterns.back().find("${{") != std::string::npos) return std::nullopt;
+  }
+  return patterns;
 }
 
 /// Whether a command runs before `step`: it may make the data, or change it.
@@ -157,15 +171,35 @@ std::optional<DataMistake> mistake_in(const Workflow& workflow, const StepKind& 
                     [&] { runtime::require_fit(*model, data, folder.string(), purpose); });
 }
 
+Json values_of(const Json& with, std::initializer_list<std::string> keys) {
+  Json values = Json::array();
+  for (const std::string& key : keys) values.push_back(with.contains(key) ? with[key] : Json());
+  return values;
+}
+
 }  // namespace
 
 Json what_is_read(const StepKind& kind, const Json& with) {
-  Json values = Json::array();
-  for (const std::string& key :
-       {kind.data, kind.model, kind.checkpoint, std::string(kValidation), std::string(kSplit)}) {
-    values.push_back(with.contains(key) ? with[key] : Json());
+  return values_of(with, {kind.data, kind.model, kind.checkpoint, kValidation, kSplit});
+}
+
+Json what_names_layers(const StepKind& kind, const Json& with) {
+  return values_of(with, {kind.model, kFreeze, kGroups});
+}
+
+std::optional<DataMistake> mistake_in_patterns(const Workflow& workflow, const StepKind& kind,
+                                               const Json& with) {
+  const auto file = known_text(with, kind.model);
+  if (!file) return std::nullopt;
+  auto model = model_in(fs::path(workflow.file).parent_path() / *file);
+  const auto frozen = known_patterns(with.value(kFreeze, Json::array()));
+  if (!model || !frozen) return std::nullopt;
+  if (auto mistake = mistake_of(kFreeze, [&] { runtime::freeze_layers(*model, *frozen); })) {
+    return mistake;
   }
-  return values;
+  const auto groups = known_patterns(with.value(kGroups, Json::array()));
+  if (!groups) return std::nullopt;
+  return mistake_of(kGroups, [&] { runtime::require_groups_fit(*model, *groups); });
 }
 
 std::optional<DataMistake> mistake_in_data(const Workflow& workflow, const Step& step,

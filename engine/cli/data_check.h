@@ -14,6 +14,14 @@ struct DataMistake {
   std::string text;
 };
 
+/// The values of `with` that mistake_in_patterns() looks at.
+Json what_names_layers(const StepKind& kind, const Json& with);
+
+/// The reason for which `freeze` or `groups` of a step do not fit its network: the one that its job
+/// would give. Nothing if there is none, or if only a run can tell.
+std::optional<DataMistake> mistake_in_patterns(const Workflow& workflow, const StepKind& kind,
+                                               const Json& with);
+
 /// The values of `with` that mistake_in_data() looks at.
 Json what_is_read(const StepKind& kind, const Json& with);
 

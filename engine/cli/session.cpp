@@ -5,9 +5,11 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "engine/batch/batch.h"
 #include "engine/cli/run_display.h"
 #include "engine/plan/run_directory.h"
 #include "engine/plan/secrets.h"
+#include "engine/report/again_text.h"
 #include "engine/report/usage.h"
 #include "engine/run/notify.h"
 #include "engine/run/restore.h"
@@ -54,11 +56,15 @@ std::vector<RunStatus> refresh_together(Session& session, const std::string& sch
   return statuses;
 }
 
-/// Adds what only the plan knows.
-void add_plan(RunView& view, const Plan& plan) {
+void add_plan_to(RunView& view, const Plan& plan) {
   for (const Step& step : plan.workflow.steps) view.needs[step.name] = step.needs;
-  for (uint32_t job = 0; job < plan.jobs.size() && job < view.status.jobs.size(); ++job) {
-    view.status.jobs[job].asked = plan.jobs[job].resources;
+  add_plan(view.status, plan);
+  for (uint32_t i = 0; i < plan.jobs.size() && i < view.status.jobs.size(); ++i) {
+    const PlannedJob& job = plan.jobs[i];
+    JobRow& row = view.status.jobs[i];
+    if (!row.limit || row.job != job.name) continue;
+    row.limit =
+        own_limit(*row.limit, job.resources, job.place ? plan.places[*job.place] : plan.profile);
   }
 }
 
@@ -149,7 +155,7 @@ RunView view_run(Session& session, const std::string& run, Detail detail) {
   const bool few = view.status.jobs.size() <= kFewJobs || detail == Detail::Usage;
   if (!few || view.status.damaged || !std::filesystem::exists(directory)) return view;
   try {
-    add_plan(view, load_run(directory));
+    add_plan_to(view, load_run(directory));
   } catch (const Error& error) {
     if (error.retryable()) throw;
     view.status.problem = error.what();  // its jobs are shown all the same

@@ -47,6 +47,14 @@ std::string mistakes_of_model(const std::filesystem::path& file) {
   }
 }
 
+/// "w.yaml:8:33: error: …", with the place of the key in the workflow.
+std::string located(const Workflow& workflow, const Step& step, const DataMistake& mistake) {
+  const auto place = step.locations.find("with." + mistake.key);
+  const Diagnostic diagnostic{
+      workflow.file, place == step.locations.end() ? step.location : place->second, mistake.text};
+  return escaped_lines(to_string(diagnostic)) + "\n";
+}
+
 /// Why an element cannot copy its sources; empty if it can, or if only a run can tell.
 std::string mistakes_of_request(const Workflow& workflow, const Step& step, const std::string& key,
                                 const Json& with) {
@@ -55,10 +63,7 @@ std::string mistakes_of_request(const Workflow& workflow, const Step& step, cons
     steps::parse_request(with);
     return "";
   } catch (const Error& error) {
-    const auto place = step.locations.find("with." + key);
-    const Diagnostic diagnostic{
-        workflow.file, place == step.locations.end() ? step.location : place->second, error.what()};
-    return escaped_lines(to_string(diagnostic)) + "\n";
+    return located(workflow, step, {key, error.what()});
   }
 }
 
@@ -82,12 +87,19 @@ std::string mistakes_of_data(const Workflow& workflow, const Step& step, const S
     const Json with = known_with(workflow, step, element);
     if (!seen.insert(what_is_read(kind, with).dump()).second) continue;
     const auto mistake = mistake_in_data(workflow, step, kind, with);
-    if (!mistake || !told.insert(mistake->text).second) continue;
-    const auto place = step.locations.find("with." + mistake->key);
-    const Diagnostic diagnostic{workflow.file,
-                                place == step.locations.end() ? step.location : place->second,
-                                mistake->text};
-    return escaped_lines(to_string(diagnostic)) + "\n";
+    if (mistake && told.insert(mistake->text).second) return located(workflow, step, *mistake);
+  }
+  return "";
+}
+
+/// Of the first element with a pattern that fits nothing in its network.
+std::string mistakes_of_patterns(const Workflow& workflow, const Step& step, const StepKind& kind) {
+  std::set<std::string> seen;
+  for (const Json& element : matrix_elements(step.matrix)) {
+    const Json with = known_with(workflow, step, element);
+    if (!seen.insert(what_names_layers(kind, with).dump()).second) continue;
+    const auto mistake = mistake_in_patterns(workflow, kind, with);
+    if (mistake) return located(workflow, step, *mistake);
   }
   return "";
 }
@@ -178,7 +190,9 @@ void check_steps(const Workflow& workflow) {
     const StepKind* kind = find_step_kind(step.uses);
     if (kind == nullptr) continue;
     if (copies_sources(kind->name)) mistakes += mistakes_of_sources(workflow, step, kind->sources);
-    if (!kind->model.empty()) mistakes += mistakes_of_models(workflow, step, kind->model, seen);
+    if (kind->model.empty()) continue;
+    mistakes += mistakes_of_models(workflow, step, kind->model, seen);
+    mistakes += mistakes_of_patterns(workflow, step, *kind);
   }
   if (!mistakes.empty()) report(mistakes);
 }

@@ -228,7 +228,8 @@ Profile load_profile(const std::string& name) {
   const std::vector<std::string> known = known_profiles();
   throw Error(Errc::NotFound, "there is no profile '" + name + "' among " + join(known, ", ") +
                                   ", from ./cluster-profiles and " +
-                                  profile_folders().back().string() + did_you_mean(name, known));
+                                  profile_folders().back().string() + did_you_mean(name, known) +
+                                  "; `dlflow profile detect` on a cluster writes one");
 }
 
 std::vector<std::string> known_profiles() {

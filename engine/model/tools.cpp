@@ -66,11 +66,13 @@ std::string place_of(const Tool& tool, const Json& tools, const fs::path& base) 
   return place;
 }
 
+/// A file is tried in a shell of its own: a package that was removed leaves its file in profile.d,
+/// which reads what is gone, and that ends a shell.
 std::string load_modules(const Json& names) {
   std::string line =
       "command -v module >/dev/null || for f in /etc/profile.d/modules.sh /etc/profile.d/lmod.sh "
-      "\"${MODULESHOME:-/usr/share/modules}/init/sh\"; do if [ -r \"$f\" ]; then . \"$f\"; break; "
-      "fi; done; module load";
+      "\"${MODULESHOME:-/usr/share/modules}/init/sh\"; do if [ -r \"$f\" ] && "
+      "(. \"$f\"; command -v module) >/dev/null 2>&1; then . \"$f\"; break; fi; done; module load";
   std::string list;
   for (const Json& name : names) list += " " + shell_quote(name.get<std::string>());
   return line + list + " || { echo " + shell_quote("error: cannot load the modules" + list) +

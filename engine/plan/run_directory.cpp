@@ -234,11 +234,26 @@ void freeze_plan(Plan& plan, const NewDirectory& directory, const fs::path& fold
                     Durability::Synced);
 }
 
-/// `runs` as plans name it; made if need be.
-fs::path folder_of_runs(const fs::path& runs) {
-  fs::path folder = fs::absolute(runs).lexically_normal();
-  make_directories(folder);
-  return folder;
+/// `runs` as plans name it.
+fs::path folder_of_runs(const fs::path& runs) { return fs::absolute(runs).lexically_normal(); }
+
+/// What to write where, so that runs lie in another folder.
+std::string how_to_choose_runs(const Profile& profile) {
+  if (!profile.file.empty()) return "`paths: {runs: FOLDER}` of " + profile.file + " names it";
+  return "runs lie in the current folder unless a profile names another: `paths: {runs: FOLDER}` "
+         "in cluster-profiles/NAME.yaml, then `--profile NAME`";
+}
+
+/// A new folder below `folder`, which is made if need be. A refusal names the key that chose it.
+template <typename... Name>
+NewDirectory new_directory(const Profile& profile, const fs::path& folder, const Name&... name) {
+  try {
+    make_directories(folder);
+    return NewDirectory(folder, name...);
+  } catch (const Error& error) {
+    if (error.code() != Errc::InvalidInput) throw;
+    throw Error(error.code(), std::string(error.what()) + "; " + how_to_choose_runs(profile));
+  }
 }
 
 }  // namespace
@@ -246,7 +261,7 @@ fs::path folder_of_runs(const fs::path& runs) {
 void create_run_directory(Plan& plan, const fs::path& runs, Time now, const fs::path& program,
                           const NameTaken& taken) {
   const fs::path folder = folder_of_runs(runs);
-  NewDirectory directory(folder, plan.workflow.name, taken);
+  NewDirectory directory = new_directory(plan.profile, folder, plan.workflow.name, taken);
   freeze_plan(plan, directory, folder, now, program);
   directory.commit();
 }
@@ -254,7 +269,7 @@ void create_run_directory(Plan& plan, const fs::path& runs, Time now, const fs::
 void create_run_directory(Plan& plan, const fs::path& runs, const std::string& name, Time now,
                           const std::function<void(const fs::path&)>& fill) {
   const fs::path folder = folder_of_runs(runs);
-  NewDirectory directory(folder, name);
+  NewDirectory directory = new_directory(plan.profile, folder, name);
   freeze_plan(plan, directory, folder, now, "/proc/self/exe");
   fill(directory.temporary());
   directory.commit();

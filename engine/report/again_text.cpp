@@ -1,8 +1,15 @@
 #include "engine/report/again_text.h"
 
+#include <algorithm>
 #include <chrono>
+#include <filesystem>
+#include <map>
 
+#include "base/text.h"
+#include "engine/model/profile.h"
+#include "engine/model/step_kinds.h"
 #include "engine/report/job_words.h"
+#include "engine/store/store.h"
 
 namespace dlflow {
 namespace {
@@ -30,11 +37,24 @@ std::string more_of_it(const JobRow& job) {
   return " --set walltime=" + std::to_string(minutes.count()) + "m";
 }
 
-/// Whether the program itself came to its end, and would again.
+bool has_no_program(const JobRow& job) {
+  return job.reason.starts_with("there is no program '") && job.reason.ends_with("' in PATH");
+}
+
+/// Whether the program itself came to its end, and would again, or is not there.
 bool fails_again(const JobRow& job) {
   constexpr int kBySignal = 128;
+  if (job.state == JobState::Failed && has_no_program(job)) return true;
   const bool by_signal = job.exit.value_or(0) > kBySignal;
   return job.state == JobState::Failed && job.exit && !by_signal && !ran_out_of_memory(job);
+}
+
+/// Whether the mistake is in the workflow's own text: there is no other place, a program refused
+/// its `with:`, or there is no such command.
+bool is_mistake_of_workflow(const JobRow& job) {
+  constexpr int kCommandNotFound = 127;
+  return job.correction == Correction::Workflow || job.exit == kCommandNotFound ||
+         has_no_program(job) || job.reason.find("with: '") != std::string::npos;
 }
 
 const JobRow* first_wrong(const RunStatus& status) {
@@ -44,14 +64,60 @@ const JobRow* first_wrong(const RunStatus& status) {
   return nullptr;
 }
 
+Correction correction_of(const Plan& plan, uint32_t step) {
+  const StepKind* const kind = find_step_kind(plan.workflow.steps[step].uses);
+  if (kind != nullptr && copies_sources(kind->name)) return Correction::Outside;
+  const bool has_sources =
+      !plan.steps[step].inputs.empty() || (kind != nullptr && !kind->model.empty());
+  return has_sources ? Correction::Sources : Correction::Workflow;
+}
+
+/// What a shell here takes for `file`.
+std::string typed(const std::filesystem::path& file) {
+  const auto near = file.lexically_proximate(std::filesystem::current_path());
+  return shell_quote(near.native().starts_with("..") ? file.string() : near.string());
+}
+
+/// `dlflow run` with the file beside which the sources lie; what was unpacked of a bundle is
+/// nothing to correct.
+std::string run_anew(const Plan& plan) {
+  const std::filesystem::path file =
+      plan.base / std::filesystem::path(plan.workflow.file).filename();
+  std::error_code none;
+  const bool is_bundled = file.native().starts_with((dlflow_home() / "bundles" / "").native());
+  const bool is_there = !is_bundled && std::filesystem::is_regular_file(file, none);
+  std::string command = "dlflow run " + (is_there ? typed(file) : "WORKFLOW");
+  if (plan.profile.name == "local") return command;
+  const std::vector<std::string> known = known_profiles();
+  const bool by_name = plan.profile.file.find('/') == std::string::npos ||
+                       std::ranges::find(known, plan.profile.name) != known.end();
+  return command + " --profile " +
+         (by_name ? shell_quote(plan.profile.name) : typed(plan.profile.file));
+}
+
 }  // namespace
+
+void add_plan(RunStatus& status, const Plan& plan) {
+  status.run_anew = run_anew(plan);
+  std::map<std::string_view, const PlannedJob*> planned;
+  for (const PlannedJob& job : plan.jobs) planned[job.name] = &job;
+  for (JobRow& row : status.jobs) {
+    const auto found = planned.find(row.job);
+    if (found == planned.end()) continue;
+    row.asked = found->second->resources;
+    row.correction = correction_of(plan, found->second->step);
+  }
+}
 
 AgainText again_text(const RunStatus& status) {
   AgainText text{"dlflow resubmit " + status.run, ""};
   const JobRow* const wrong = first_wrong(status);
   if (wrong == nullptr) return text;
   text.command += more_of_it(*wrong);
-  if (fails_again(*wrong)) {
+  if (fails_again(*wrong) && is_mistake_of_workflow(*wrong) && !status.run_anew.empty()) {
+    text = {status.run_anew,
+            "takes the workflow that you have corrected, reuses what is still right"};
+  } else if (fails_again(*wrong) && wrong->correction != Correction::Outside) {
     text.command += " --with-new-sources";
     text.note = "takes what you have corrected; if nothing was, the same runs again";
   }

@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "engine/plan/plan.h"
 #include "engine/store/run_status.h"
 
 /// The command for a run that failed, so that it does not fail again the same way.
@@ -13,8 +14,12 @@ struct AgainText {
   std::string note;     ///< what has to be done before; may be empty
 };
 
-/// For the first job that went wrong: more of what it lacked; sources that were corrected, for a
-/// program that would end the same way; or nothing more, if a node or the user ended it.
+/// Adds what only the plan knows, and what decides how a run that failed is repeated.
+void add_plan(RunStatus& status, const Plan& plan);
+
+/// For the first job that went wrong: more of what it lacked; for a program that would end the same
+/// way a new run, if the mistake is in the workflow's own text (which a run keeps as it was), else
+/// the sources that were corrected; or nothing more, if a node or the user ended it.
 AgainText again_text(const RunStatus& status);
 
 }  // namespace dlflow

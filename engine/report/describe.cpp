@@ -9,6 +9,7 @@
 #include "base/not_finite.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "engine/report/metric_order.h"
 
 namespace dlflow {
 namespace {
@@ -23,6 +24,12 @@ std::optional<double> number(const Json& object, const char* key) {
 uint64_t whole(double value) {
   constexpr double kLargest = 1e18;
   return value > 0 ? uint64_t(std::min(value, kLargest)) : 0;
+}
+
+std::vector<std::string> names_in(const Json& object) {
+  std::vector<std::string> names;
+  for (const auto& [name, value] : object.items()) names.push_back(name);
+  return names;
 }
 
 std::string print_number(double value) {
@@ -138,12 +145,14 @@ std::string describe_metrics(const Json& metrics) {
       add(text, format_count(whole(*files)) + (*files == 1 ? " file" : " files"));
     }
   }
-  for (const char* key : {"accuracy", "iou", "loss"}) {
-    if (const auto value = measured(metrics, key)) add(text, std::string(key) + " " + *value);
+  for (const UsualMetric& usual : kUsualMetrics) {
+    const std::string key(usual.name);
+    if (const auto value = measured(metrics, key.c_str())) add(text, key + " " + *value);
   }
   if (const auto rate = rate_in(metrics)) add(text, *rate);
   if (!text.empty() || !metrics.is_object()) return text;
-  for (const auto& [key, value] : metrics.items()) {  // numbers of a kind we do not know: the first
+  for (const std::string& key : in_metric_order(names_in(metrics))) {  // the first that is a number
+    const Json& value = metrics.at(key);
     if (value.is_number()) return escaped(key) + " " + print_number(value.get<double>());
     if (number_of(value)) return escaped(key) + " " + value.get<std::string>();
   }

@@ -7,14 +7,10 @@
 #include "base/not_finite.h"
 #include "base/text.h"
 #include "engine/model/step_kinds.h"
+#include "engine/report/metric_order.h"
 
 namespace dlflow {
 namespace {
-
-struct UsualMetric {
-  const char* name;
-  bool largest;  ///< the larger, the better
-};
 
 std::string digits(double value) {
   std::array<char, 40> text{};
@@ -47,14 +43,11 @@ Json selection_of(const Step& step) {
   return with.is_object() ? with.value("select", Json()) : Json();
 }
 
-/// What a number of no gate and no selection is called, the most telling first.
-constexpr std::array<UsualMetric, 3> kUsual{{{"accuracy", true}, {"iou", true}, {"loss", false}}};
-
 /// Of the step of `last`: the job whose `metric` is the best, and how many have it. `last` has it.
 std::pair<const JobRow*, size_t> best_beside(const RunStatus& status, const JobRow& last,
                                              const UsualMetric& metric) {
   const auto value_of = [&metric](const JobRow& job) {
-    return job.metrics.is_object() ? number_of(job.metrics.value(metric.name, Json()))
+    return job.metrics.is_object() ? number_of(job.metrics.value(std::string(metric.name), Json()))
                                    : std::nullopt;
   };
   const JobRow* best = &last;
@@ -73,10 +66,10 @@ std::pair<const JobRow*, size_t> best_beside(const RunStatus& status, const JobR
 
 /// "accuracy 0.907", or "accuracy 0.907 (train[lr=0.1], the best of 3)" of a sweep.
 std::string usual_text(const RunStatus& status, const JobRow& last) {
-  for (const UsualMetric& metric : kUsual) {
-    if (!shown(last.metrics, metric.name)) continue;
+  for (const UsualMetric& metric : kUsualMetrics) {
+    if (!shown(last.metrics, std::string(metric.name))) continue;
     const auto [best, counted] = best_beside(status, last, metric);
-    std::string text = *shown(best->metrics, metric.name);
+    std::string text = *shown(best->metrics, std::string(metric.name));
     if (counted < 2) return text;
     return text + " (" + best->job + ", the best of " + std::to_string(counted) + ")";
   }
@@ -146,6 +139,17 @@ std::string headline(const RunStatus& status, const NumbersByStep& numbers) {
   return text.empty() ? last_with(status, usual) : text;
 }
 
+std::vector<std::string> named_metrics(const Workflow& workflow, const std::string& step) {
+  std::vector<std::string> named;
+  for (const Step& other : workflow.steps) {
+    const auto goal = goal_in(selection_of(other));
+    if (goal && refers_to(other, step)) named.push_back(goal->metric);
+    if (other.name != step) continue;
+    for (const Requirement& requirement : other.require) named.push_back(requirement.metric);
+  }
+  return named;
+}
+
 std::optional<Goal> goal_of(const Workflow& workflow, const std::string& step,
                             const Json& metrics) {
   const auto has = [&metrics](const std::string& name) {
@@ -163,8 +167,9 @@ std::optional<Goal> goal_of(const Workflow& workflow, const std::string& step,
       }
     }
   }
-  for (const UsualMetric& metric : kUsual) {
-    if (has(metric.name)) return Goal{metric.name, metric.largest};
+  for (const UsualMetric& metric : kUsualMetrics) {
+    std::string name(metric.name);
+    if (has(name)) return Goal{std::move(name), metric.largest};
   }
   return std::nullopt;
 }

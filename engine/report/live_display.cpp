@@ -45,10 +45,7 @@ void RunModel::begin(const Plan& plan, const RunStatus& status) {
   view_.status = status;
   rows_.clear();
   for (size_t i = 0; i < status.jobs.size(); ++i) rows_[status.jobs[i].job] = i;
-  for (const PlannedJob& job : plan.jobs) {  // what a job had decides what to type after it failed
-    const auto found = rows_.find(job.name);
-    if (found != rows_.end()) view_.status.jobs[found->second].asked = job.resources;
-  }
+  add_plan(view_.status, plan);
   for (const Step& step : plan.workflow.steps) view_.needs[step.name] = step.needs;
   numbers_ = numbers_of(plan.workflow);
   saves_ = std::ranges::any_of(

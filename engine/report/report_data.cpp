@@ -12,6 +12,7 @@
 #include "engine/report/advice.h"
 #include "engine/report/comparison.h"
 #include "engine/report/curves.h"
+#include "engine/report/metric_order.h"
 #include "engine/report/results.h"
 #include "engine/report/spans.h"
 #include "engine/report/usage.h"
@@ -323,6 +324,23 @@ Json to_json(const ComparedJobs& jobs) {
 
 }  // namespace
 
+namespace {
+
+/// The names of all metrics, in the order in which the page shows them.
+std::vector<std::string> ordered_metrics(std::span<const Result> results) {
+  std::set<std::string> names;
+  std::vector<std::string> named;
+  for (const Result& result : results) {
+    for (const auto& [name, value] : result.metrics.items()) names.insert(name);
+    for (const std::string& name : result.named) {
+      if (std::ranges::find(named, name) == named.end()) named.push_back(name);
+    }
+  }
+  return in_metric_order({names.begin(), names.end()}, named);
+}
+
+}  // namespace
+
 Json report_data(std::span<const ReportedRun> runs, Time now) {
   const AllReported reported = read_all(runs);
   Json list = Json::array();
@@ -338,6 +356,7 @@ Json report_data(std::span<const ReportedRun> runs, Time now) {
   return {{"dlflow", DLFLOW_VERSION},
           {"made", to_rfc3339(now)},
           {"runs", std::move(list)},
+          {"metrics", ordered_metrics(results)},
           {"comparison", std::move(comparison)}};
 }
 

@@ -12,6 +12,7 @@
 #include "engine/model/expression_functions.h"
 #include "engine/model/step_kinds.h"
 #include "engine/report/columns.h"
+#include "engine/report/metric_order.h"
 
 namespace dlflow {
 namespace {
@@ -130,12 +131,9 @@ size_t add_metrics(ResultTable& table, const Names& metrics, size_t width) {
 
 std::string step_table(std::span<const Result> results, const std::string& first,
                        const Style& style) {
-  Names metrics = keys_of(results, &Result::metrics);
-  const auto rest = std::stable_partition(metrics.begin(), metrics.end(),
-                                          [&](const std::string& name) { return name == first; });
-  std::stable_partition(rest, metrics.end(), [](const std::string& name) {
-    return !name.starts_with("accuracy_of_") && !name.starts_with("iou_of_");  // one of each class
-  });
+  Names named = results.front().named;
+  if (!first.empty()) named.insert(named.begin(), first);
+  const Names metrics = in_metric_order(keys_of(results, &Result::metrics), named);
   ResultTable table(results);
   add_names(table, results);
   const size_t left_out = add_metrics(table, metrics, size_t(style.width));
@@ -212,7 +210,8 @@ std::vector<Result> results_of(const Plan& plan, const RunStatus& status, const 
                        .params = plan.workflow.params,
                        .matrix = plan.steps[job.step].elements->at(job.element),
                        .metrics = has_metrics ? row.metrics : Json::object(),
-                       .goal = goal_of(plan.workflow, of.name, row.metrics)});
+                       .goal = goal_of(plan.workflow, of.name, row.metrics),
+                       .named = named_metrics(plan.workflow, of.name)});
   }
   if (!step.empty()) return results;
   std::set<std::string> with_metrics;

@@ -24,6 +24,7 @@ struct Result {
   Json metrics = Json::object();  ///< name -> number
   std::optional<Goal> goal =
       {};  ///< what makes it better than others of its step, if that is known
+  std::vector<std::string> named = {};  ///< metrics that a gate or a selection names
 };
 
 /// The best of those of one step that have the metric of their goal; null if fewer than two have.
@@ -40,7 +41,7 @@ enum class Order { LargestFirst, SmallestFirst };
 void sort_results(std::vector<Result>& results, const std::string& metric, Order order);
 
 /// A table per step. Of parameters it shows those that differ between the runs; of metrics as many
-/// as fit, `first` before the others.
+/// as fit, `first` before the others, which are in the order of metric_order.h.
 std::string results_table(std::span<const Result> results, const std::string& first,
                           const Style& style);
 

@@ -23,6 +23,7 @@
 #include "engine/plan/secrets.h"
 #include "engine/run/detached.h"
 #include "engine/run/jobs.h"
+#include "engine/run/mail_text.h"
 #include "engine/supervisor/redact.h"
 
 namespace dlflow {
@@ -190,7 +191,7 @@ Channel mail_to(const std::string& address, const Json& news, const fs::path& ru
     throw Error(Errc::NotFound, "there is neither mail nor mailx nor sendmail on " + host_name());
   }
   channel.command = command_of({sendmail->string(), "-i", address}, run_directory);
-  channel.input = "To: " + address + "\nSubject: " + subject + "\n\n" + body;
+  channel.input = mail_text(address, subject, body);
   return channel;
 }
 

@@ -5,6 +5,7 @@
 #include "base/file_identity.h"
 #include "base/sha256.h"
 #include "base/text.h"
+#include "base/units.h"
 #include "engine/plan/needed_inputs.h"
 #include "engine/plan/published.h"
 #include "engine/plan/run_directory.h"
@@ -56,6 +57,8 @@ std::optional<Time> optional_time(const Statement& row, int column) {
 struct NamedRun {
   std::string name;
   std::string workflow;
+  std::string state;
+  Time started{};
 };
 
 /// Whether `word` is how the digits at the end of a run's name begin.
@@ -75,16 +78,30 @@ std::vector<NamedRun> runs_meant(const std::vector<NamedRun>& all, std::string_v
   return meant;
 }
 
-[[noreturn]] void ambiguous(std::string_view word, const std::vector<NamedRun>& runs) {
+/// Refuses rather than guesses, as git does: what is meant may be cancelled or removed.
+/// \param runs  newest first
+[[noreturn]] void ambiguous(std::string_view word, const std::vector<NamedRun>& runs, Time now) {
   constexpr size_t kMaxShown = 8;
-  std::vector<std::string> names;
-  for (const NamedRun& run : std::span(runs).first(std::min(runs.size(), kMaxShown))) {
-    names.push_back(run.name);
+  const auto shown = std::span(runs).first(std::min(runs.size(), kMaxShown));
+  size_t name_width = 0;
+  size_t state_width = 0;
+  for (const NamedRun& run : shown) {
+    name_width = std::max(name_width, run.name.size());
+    state_width = std::max(state_width, run.state.size());
   }
-  if (runs.size() > kMaxShown) names.push_back("…");
-  throw Error(Errc::InvalidInput, "'" + std::string(word) + "' may be any of " +
-                                      std::to_string(runs.size()) + " runs: " + join(names, ", ") +
-                                      "; name one of them");
+  std::string text = "'" + std::string(word) + "' may be any of " + std::to_string(runs.size()) +
+                     " runs, the newest first:\n";
+  const auto pad = [](const std::string& cell, size_t width) {
+    return "  " + cell + std::string(width - cell.size(), ' ');
+  };
+  for (const NamedRun& run : shown) {
+    text += pad(run.name, name_width) + pad(run.state, state_width) + "  " +
+            format_age(now - run.started) + "\n";
+  }
+  if (const size_t more = runs.size() - shown.size(); more > 0) {
+    text += "  and " + std::to_string(more) + " more, which `dlflow list` shows\n";
+  }
+  throw Error(Errc::InvalidInput, text + "Type the name of one of them: " + runs.front().name);
 }
 
 [[noreturn]] void unknown(std::string_view word, const std::vector<NamedRun>& runs) {
@@ -160,12 +177,15 @@ std::string Store::resolve(std::string_view word) {
   }
   std::vector<NamedRun> all;
   {
-    const Rows rows = database_.query("SELECT name, workflow FROM runs ORDER BY started_ms DESC");
-    while (rows->next()) all.push_back({rows->text(0), rows->text(1)});
+    const Rows rows = database_.query(
+        "SELECT name, workflow, state, started_ms FROM runs ORDER BY started_ms DESC, id DESC");
+    while (rows->next()) {
+      all.push_back({rows->text(0), rows->text(1), rows->text(2), from_ms(rows->integer(3))});
+    }
   }
   const std::vector<NamedRun> meant = runs_meant(all, word);
   if (meant.empty()) unknown(word, all);
-  if (meant.size() > 1) ambiguous(word, meant);
+  if (meant.size() > 1) ambiguous(word, meant, SystemClock().now());
   return meant.front().name;
 }
 

@@ -25,6 +25,13 @@ struct JobUsage {
   bool energy_accounted = false;                      ///< by the cluster; else by counters (RAPL)
 };
 
+/// Where the mistake of a program that fails is corrected.
+enum class Correction {
+  Workflow,  ///< it reads no files but what its parents left
+  Sources,   ///< in files that the run has copies of, or in the workflow
+  Outside,   ///< it copies data: what that is, and who serves it
+};
+
 struct JobRow {
   std::string step;
   std::string element;  ///< label, empty without a matrix
@@ -41,11 +48,13 @@ struct JobRow {
   bool is_open = false;   ///< no job: it stands for elements that another step has not listed yet
   Json outputs = Json::object();  ///< name -> value
   Json metrics = Json::object();
-  std::string directory;                      ///< the job's folder
-  std::optional<std::chrono::seconds> limit;  ///< of its time, as the cluster has it now
-  std::optional<Time> limit_since;            ///< when the pass that `limit` is for began
-  std::optional<Resources> asked;             ///< if the plan was read
-  std::optional<JobUsage> usage;              ///< if that was asked for and is known
+  std::string directory;  ///< the job's folder
+  std::optional<std::chrono::seconds>
+      limit;                             ///< of its time: its walltime, or what the cluster has
+  std::optional<Time> limit_since;       ///< when the pass that `limit` is for began
+  std::optional<Resources> asked;        ///< if the plan was read
+  std::optional<Correction> correction;  ///< likewise
+  std::optional<JobUsage> usage;         ///< if that was asked for and is known
 };
 
 enum class RunState {
@@ -72,6 +81,7 @@ struct RunStatus {
                             ///< is what was known before
   bool damaged = false;     ///< the folder could not be read
   std::string unaccounted;  ///< why accounting could not say what jobs used
+  std::string run_anew;  ///< `dlflow run …` for the workflow's present text; if the plan was read
 };
 
 }  // namespace dlflow

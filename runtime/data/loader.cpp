@@ -365,8 +365,9 @@ class Loader::Worker {
   std::jthread thread_;  // the last member: it ends before the others do
 };
 
-size_t usual_loader_threads(const Dataset& dataset, size_t cores) {
-  return dataset.is_encoded() ? std::max<size_t>(cores, 1) : 1;
+size_t loader_threads(std::optional<size_t> asked, const Dataset& dataset, int cores) {
+  if (asked) return *asked;
+  return dataset.is_encoded() ? size_t(std::max(cores, 1)) : 1;
 }
 
 Loader::Loader(const Dataset& dataset, const LoaderOptions& options)

@@ -67,9 +67,9 @@ struct LocalBatch {
   uint64_t step = 0;  ///< within the epoch
 };
 
-/// LoaderOptions::threads on `cores` cores, unless another number is asked for: decoding is worth
-/// all of them, and what else a loader does is not worth a thread.
-size_t usual_loader_threads(const Dataset& dataset, size_t cores);
+/// LoaderOptions::threads on `cores` cores: `asked`, or as is usual: decoding is worth all of them,
+/// and what else a loader does is not worth a thread.
+size_t loader_threads(std::optional<size_t> asked, const Dataset& dataset, int cores);
 
 /// Delivers this rank's batches one after the other, epoch after epoch. What it delivers depends on
 /// dataset, options and position alone, never on `prefetch`, `threads` or timing.

@@ -88,7 +88,7 @@ class Convolution : public Operation {
 
   void prepare_backward(const Builder& builder) override {
     dy_ = GradientSum(builder, y_, relu_);
-    if (trains()) prepare_weights_backward(builder);
+    if (trains(parameters_)) prepare_weights_backward(builder);
     if (!x_.needs_gradient) return;
     const memory dx = builder.make(x_.desc());
     x_.gradients.push_back(dx);
@@ -101,7 +101,7 @@ class Convolution : public Operation {
 
   void backward(dnnl::stream& stream) override {
     dy_.run();
-    if (trains()) {
+    if (trains(parameters_)) {
       weights_backward_.execute(stream, weights_arguments_);
       parameters_.finish_gradient(stream, weight_index_);
     }
@@ -114,11 +114,6 @@ class Convolution : public Operation {
   }
 
  private:
-  /// A frozen layer passes gradients on alone.
-  bool trains() const {
-    return parameters_.trains(weight_index_) || (layer_.bias && parameters_.trains(bias_index_));
-  }
-
   void prepare_weights_backward(const Builder& builder) {
     builder.read(x_.data);
     weights_backward_ = dnnl::convolution_backward_weights(*weights_descriptor_);

@@ -39,7 +39,7 @@ class Depthwise : public Operation {
 
   void prepare_backward(const Builder& builder) override {
     dy_ = GradientSum(builder, y_, relu_);
-    if (trains()) {
+    if (trains(parameters_)) {
       builder.read(x_.data);
       dweight_ = parameters_.gradient(weight_index_, format_);
     }
@@ -52,7 +52,7 @@ class Depthwise : public Operation {
     stream.wait();
     dy_.run();
     const float* const dy = numbers(dy_.sum()).as<float>();
-    if (trains()) {
+    if (trains(parameters_)) {
       depthwise_backward_weights(shape_, x_.numbers().as<float>(), dy,
                                  numbers(dweight_).as<float>(),
                                  has_bias_ ? parameters_.gradient_slot(bias_index_) : nullptr);
@@ -68,11 +68,6 @@ class Depthwise : public Operation {
   }
 
  private:
-  /// A frozen layer passes gradients on alone.
-  bool trains() const {
-    return parameters_.trains(weight_index_) || (has_bias_ && parameters_.trains(bias_index_));
-  }
-
   bool relu_, has_bias_;
   ParameterMemory& parameters_;
   Value& x_;

@@ -78,14 +78,16 @@ class Linear : public Operation {
       parameters_.prefer(bias_index_, bias_);
       forward_arguments_[DNNL_ARG_BIAS] = parameters_.weight(bias_index_, bias_);
     }
-    y_.needs_gradient = x_.needs_gradient || trains();
+    y_.needs_gradient = x_.needs_gradient || trains(parameters_);
   }
 
   void forward(dnnl::stream& stream) override { forward_.execute(stream, forward_arguments_); }
 
   void prepare_backward(const Builder& builder) override {
     dy_ = GradientSum(builder, y_, relu_);
-    if (trains()) by_rows_ ? prepare_rows_gradient(builder) : prepare_weights_backward(builder);
+    if (trains(parameters_)) {
+      by_rows_ ? prepare_rows_gradient(builder) : prepare_weights_backward(builder);
+    }
     if (x_.needs_gradient) prepare_data_backward(builder);
   }
 
@@ -93,7 +95,7 @@ class Linear : public Operation {
     dy_.run();
     if (products_ != nullptr) {
       leave_product();
-    } else if (trains()) {
+    } else if (trains(parameters_)) {
       by_rows_ ? run_rows_gradient(stream) : weights_backward_.execute(stream, weights_arguments_);
       parameters_.finish_gradient(stream, weight_index_);
     }
@@ -128,11 +130,6 @@ class Linear : public Operation {
   }
 
  private:
-  /// A frozen layer passes gradients on alone.
-  bool trains() const {
-    return parameters_.trains(weight_index_) || (layer_.bias && parameters_.trains(bias_index_));
-  }
-
   void prepare_weights_backward(const Builder& builder) {
     builder.read(x_.data);
     weights_backward_ = dnnl::inner_product_backward_weights(weights_descriptor_);

@@ -1,5 +1,6 @@
 #include "runtime/nn/operation.h"
 
+#include <algorithm>
 #include <cstring>
 #include <string>
 
@@ -116,6 +117,12 @@ void GradientSum::run() const {
   }
   finish_gradient(numbers(sum_), more_.empty() ? Numbers() : numbers(more_.back()), numbers(mask_),
                   count_);
+}
+
+bool Operation::trains(const ParameterMemory& memory) const {
+  const auto is_trained = [&memory](size_t parameter) { return memory.trains(parameter); };
+  return std::ranges::any_of(parameters(), is_trained) ||
+         std::ranges::any_of(shared_parameters(), is_trained);
 }
 
 }  // namespace dlflow::runtime

@@ -128,6 +128,9 @@ class Operation {
   /// gradient where they add theirs.
   virtual std::vector<size_t> shared_parameters() const { return {}; }
 
+  /// Whether one of these is trained. A frozen layer passes gradients on alone.
+  bool trains(const ParameterMemory& memory) const;
+
   /// The gradient that backward() could leave to OuterProducts instead of writing it; and to whom.
   virtual std::optional<ProductShape> product() const { return {}; }
   virtual void leave_product_to(OuterProducts& /*products*/) {}

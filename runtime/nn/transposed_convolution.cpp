@@ -58,7 +58,7 @@ class TransposedConvolution : public Operation {
 
   void prepare_backward(const Builder& builder) override {
     dy_ = GradientSum(builder, y_, false);
-    if (trains()) prepare_weights_backward(builder);
+    if (trains(parameters_)) prepare_weights_backward(builder);
     if (!x_.needs_gradient) return;
     const memory dx = builder.make(x_.desc());
     x_.gradients.push_back(dx);
@@ -70,7 +70,7 @@ class TransposedConvolution : public Operation {
 
   void backward(dnnl::stream& stream) override {
     dy_.run();
-    if (trains()) weights_backward(stream);
+    if (trains(parameters_)) weights_backward(stream);
     if (x_.needs_gradient) data_backward_.execute(stream, data_arguments_);
   }
 
@@ -80,11 +80,6 @@ class TransposedConvolution : public Operation {
   }
 
  private:
-  /// A frozen layer passes gradients on alone.
-  bool trains() const {
-    return parameters_.trains(weight_) || (layer_.bias && parameters_.trains(bias_));
-  }
-
   void prepare_weights_backward(const Builder& builder) {
     builder.read(x_.data);
     weights_backward_ = dnnl::convolution_backward_weights(*weights_);

@@ -70,7 +70,7 @@ struct TrainSettings {
   std::string data;                      ///< folder of the training data
   bool scratch = false;                  ///< each node reads it from a copy on its own disk
   std::optional<CacheBudget> cache;      ///< or through a cache
-  std::optional<size_t> loader_threads;  ///< of each rank; else usual_loader_threads()
+  std::optional<size_t> loader_threads;  ///< of each rank; else as is usual, see loader_threads()
   Device device = Device::Cpu;
   uint64_t epochs = 1;
   size_t batch = 128;  ///< samples per step, over all ranks; unless:

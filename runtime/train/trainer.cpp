@@ -5,6 +5,7 @@
 #include <cstdio>
 
 #include "runtime/fit/fit.h"
+#include "runtime/nn/patterns.h"
 #include "runtime/train/checkpoints.h"
 #include "runtime/train/compression_state.h"
 #include "runtime/train/cpu_worker.h"
@@ -12,7 +13,6 @@
 #include "runtime/train/evaluation.h"
 #include "runtime/train/gpu_worker.h"
 #include "runtime/train/metrics_log.h"
-#include "runtime/train/patterns.h"
 #include "runtime/train/progress_rules.h"
 #include "runtime/train/recording.h"
 #include "runtime/train/same_job.h"
@@ -54,13 +54,19 @@ void require_whole_steps(const Model& model, const TrainSettings& settings) {
   throw Error(Errc::InvalidInput, begin + "'cooperation' out");
 }
 
+std::vector<std::string> patterns_of(std::span<const ParameterGroup> groups) {
+  std::vector<std::string> patterns;
+  for (const ParameterGroup& group : groups) patterns.push_back(group.match);
+  return patterns;
+}
+
 /// The same on all ranks; layers that are not trained are frozen, weights to start from are open.
 TrainingJob prepared(Communicator& comm, TrainingJob job) {
   job = same_on_all(comm, std::move(job));
   require_class_weights_fit(job.model, job.settings.class_weights);
   require_whole_steps(job.model, job.settings);
   freeze_layers(job.model, job.settings.freeze);
-  require_groups_fit(job.model, job.settings.update.groups);
+  require_groups_fit(job.model, patterns_of(job.settings.update.groups));
   if (!job.settings.start_from.empty()) {
     job.start = open_start_weights(comm, job.settings.start_from, job.model);
   }

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "base/text.h"
-#include "runtime/train/patterns.h"
+#include "runtime/nn/patterns.h"
 
 namespace dlflow::runtime {
 namespace {

@@ -228,8 +228,7 @@ int evaluate_rank(runtime::Communicator& comm) {
         if (log) log->report(done, total);
       },
       cache ? &cache->validation() : split.images.get(),
-      settings.loader_threads.value_or(
-          runtime::usual_loader_threads(data, size_t(threads_per_rank()))));
+      runtime::loader_threads(settings.loader_threads, data, threads_per_rank()));
   const double seconds = std::chrono::duration<double>(Clock::now() - started).count();
   if (comm.rank() != 0) return 0;
   if (result.rmse) std::printf("rmse %.4f, ", *result.rmse);

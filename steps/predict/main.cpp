@@ -116,8 +116,7 @@ void write_part(runtime::Communicator& comm, runtime::TrainedNetwork& network,
   runtime::predict(
       comm, network, split.dataset, request.batch,
       runtime::part_of(shard, comm.rank(), comm.size()), split.images.get(),
-      request.loader_threads.value_or(
-          runtime::usual_loader_threads(split.dataset, size_t(threads_per_rank()))),
+      runtime::loader_threads(request.loader_threads, split.dataset, threads_per_rank()),
       [&](const runtime::Prediction& prediction) {
         rows.write(rows_of(request.format, network.model, prediction, network.classes));
       });

@@ -125,8 +125,8 @@ int train_rank(runtime::Communicator& comm) {
   job.rules = cluster_rules(comm);
   // With one core, a thread would only interrupt, unless it is the GPU that computes.
   const bool core_is_free = job.settings.device == runtime::Device::Cuda;
-  job.loader_threads = job.settings.loader_threads.value_or(
-      runtime::usual_loader_threads(job.data, size_t(threads_per_rank())));
+  job.loader_threads =
+      runtime::loader_threads(job.settings.loader_threads, job.data, threads_per_rank());
   const bool has_thread = core_is_free || threads_per_rank() > 1 || job.loader_threads > 1;
   job.prefetch = has_thread ? 2 : 0;
   try {

@@ -46,6 +46,13 @@ class Faults(Case):
         self.assertEqual(result.returncode, 2, result.stderr)
         self.assertIn("dlflow-runs", result.stderr)
         self.assertIn("you may write to", result.stderr)
+        self.assertIn("`paths: {runs: FOLDER}` in cluster-profiles/NAME.yaml", result.stderr)
+        profile = self.write("cluster-profiles/mine.yaml", "paths: {runs: state/runs-of-others}\n")
+        (self.folder / "state/runs-of-others").mkdir(mode=0o700)
+        result = subprocess.run([*program, "run", "w.yaml", "--profile", str(profile)], cwd=self.folder, env=self.env,
+                                capture_output=True, text=True)
+        self.assertEqual(result.returncode, 2, result.stderr)
+        self.assertIn(f"`paths: {{runs: FOLDER}}` of {profile} names it", result.stderr)
 
     def test_a_damaged_database_says_how_to_make_it_again(self):
         self.dlflow("run", "w.yaml")

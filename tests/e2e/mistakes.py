@@ -37,6 +37,8 @@ def typed(name, argv, place, cause, cure, files=None):
 ONE = steps("a: {run: [echo]}", "params: {lr: 1}\n")
 MODEL = "input: [1, 28, 28]\nlayers:\n"
 TRAIN = "a: {uses: train, with: {model: m.yaml, data: d, epochs: 1, lr: 0.1}}"
+TRAIN_SOME = "a: {uses: train, with: {model: m.yaml, data: /d, epochs: 1, lr: 0.1, %s}}"
+CONV = "name: m\n" + MODEL + "  - conv2d: {channels: 8, kernel: 3}\n  - flatten\n  - linear: {features: 10}\n"
 
 MISTAKES = [
     typed("a verb with a typo", ["statsu"], "'dlflow statsu'", "there is no command", "did you mean 'status'?"),
@@ -141,6 +143,12 @@ MISTAKES = [
           "is no JSON object, it begins 'accuracy 0.9'", 'write one like {"accuracy": 0.9}'),
     fails("a script that is not executable", "a: {run: [./go.sh], inputs: [go.sh]}", "it is not executable", "`chmod +x ./go.sh`",
           {"go.sh": "#!/bin/sh\necho\n"}),
+    fails("a command with a typo", "a: {run: [pyhton3, -c, 'print(1)']}", "pyhton3", "dlflow run w.yaml"),
+    fails("a mistake in a command", "a: {run: 'exit 3'}", "exit 3", "dlflow run w.yaml"),
+    invalid("a frozen layer with a typo", TRAIN_SOME % "freeze: ['cnv*']", "w.yaml:3:80", "'cnv*', which fits no layer with weights",
+            "did you mean 'conv*'?", more={"m.yaml": CONV}),
+    invalid("a group of parameters with a typo", TRAIN_SOME % "groups: [{match: 'linaer1.*', lr_multiplier: 2}]", "w.yaml:3:80",
+            "'linaer1.*', which fits no parameter", "did you mean 'linear1.*'?", more={"m.yaml": CONV}),
     fails("a script with an exception", "a: {run: [python3, k.py], inputs: [k.py]}", "KeyError: 'lr'", "dlflow resubmit w-RUN --with-new-sources",
           {"k.py": "def load(d):\n    return d['lr']\nload({})\n"}, "(k.py:2)"),
 ]

@@ -1,8 +1,13 @@
 """`notify:`: who is told what becomes of a run, here and on a cluster that is played: mail, a program, a webhook."""
 
+import email
+import email.policy
 import http.server
 import json
+import shutil
+import socketserver
 import threading
+import unittest
 
 from slurm_support import ChainCase
 from support import main
@@ -35,6 +40,37 @@ class Listener:
 
     def address(self):
         return f"http://127.0.0.1:{self.server.server_port}/hook-c0ffee"
+
+
+class MailServer:
+    """An SMTP server on loopback that keeps the mails it is given."""
+
+    def __init__(self):
+        mails, texts = self.mails, self.texts = [], []
+
+        class Handler(socketserver.StreamRequestHandler):
+            def handle(self):
+                self.answer("220 ready")
+                while line := self.rfile.readline():
+                    verb = line[:4].upper().strip()
+                    if verb == b"DATA":
+                        self.answer("354 go on")
+                        text = b"".join(iter(self.rfile.readline, b".\r\n"))
+                        texts.append(text)
+                        mails.append(email.message_from_bytes(text, policy=email.policy.default))
+                    self.answer("221 bye" if verb == b"QUIT" else "250 ok")
+
+            def answer(self, line):
+                self.wfile.write(line.encode() + b"\r\n")
+
+        self.server = socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler)
+        self.thread = threading.Thread(target=self.server.serve_forever)
+        self.thread.start()
+
+    def stop(self):
+        self.server.shutdown()
+        self.thread.join()
+        self.server.server_close()
 
 
 class Notify(ChainCase):
@@ -83,6 +119,32 @@ class Notify(ChainCase):
                 self.assertNotIn(b"c0ffee", file.read_bytes(), file)
         self.dlflow("run", "--resume", run)
         self.assertEqual(len(self.listener.posts), 1)
+
+    @unittest.skipUnless(shutil.which("msmtp"), "msmtp is not installed")
+    def test_a_mail_that_sendmail_sends_arrives_as_it_was_written(self):
+        """Where there is a sendmail alone, here msmtp, which speaks to a real mail server."""
+        server = MailServer()
+        self.addCleanup(server.stop)
+        programs = self.folder / "programs"
+        programs.mkdir()
+        (programs / "sendmail").symlink_to(shutil.which("msmtp"))
+        self.env["PATH"] = str(programs)
+        self.write("home/.msmtprc", f"""\
+            account default
+            host 127.0.0.1
+            port {server.server.server_address[1]}
+            from dlflow@example.org
+            """).chmod(0o600)
+        self.steps("mail: [ann@example.org, bob@example.org]", "echo 'error: no data für β' >&2; exit 3")
+        run = self.run_json("w.yaml", status=1)["run"]
+        self.assertEqual(self.told(), {"end-1.log": ["told: mail to ann@example.org", "told: mail to bob@example.org"]})
+        self.assertEqual(sorted(mail["To"] for mail in server.mails), ["ann@example.org", "bob@example.org"])
+        for text in server.texts:
+            self.assertTrue(text.split(b"\r\n\r\n")[0].isascii(), text)  # RFC 2047
+        for mail in server.mails:
+            self.assertEqual(mail["Subject"], f"dlflow: {run} failed: first failed, exit 3: error: no data für β")
+            self.assertIn("no data für β", mail.get_content())
+            self.assertIn(f"dlflow status {run}", mail.get_content())
 
     def test_a_failure_is_told_with_its_reason_and_after_resubmit_the_end_again(self):
         self.steps("on: [failure, end], mail: ann", f"[ -e {self.folder}/good ] || {{ echo 'error: no data' >&2; exit 3; }}")

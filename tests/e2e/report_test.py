@@ -97,6 +97,17 @@ class Report(support.Case):
         self.assertIn("<script>document.title = 1</script> is missing", browser.run("document.getElementById('attempts').textContent"))
 
     @unittest.skipUnless(find(), "there is no Chromium (Debian's package chromium)")
+    def test_a_reused_job_is_no_attempt_and_metrics_come_as_people_look_for_them(self):
+        summary = '{"communication_wait_s": 3, "loss": 0.5, "accuracy": 0.9}'
+        self.write("w.yaml", f"name: w\nsteps: {{a: {{run: 'echo ''{summary}'' > $DLFLOW_SUMMARY'}}}}\n")
+        self.run_json("w.yaml")
+        browser = self.opened(self.report(self.run_json("w.yaml")["run"]))
+        tiles = browser.run("[...document.querySelectorAll('#tiles div')].map((tile) => tile.textContent).join(', ')")
+        self.assertIn("1reused, 0requeues, 0further attempts", tiles)
+        names = browser.run("[...document.querySelectorAll('#compared option')].map((option) => option.value).join(', ')")
+        self.assertEqual(names, "accuracy, loss, communication_wait_s")
+
+    @unittest.skipUnless(find(), "there is no Chromium (Debian's package chromium)")
     def test_jobs_are_found_by_filter_states_and_steps(self):
         browser = self.opened(self.page())
         shown = "document.getElementById('shown').textContent"

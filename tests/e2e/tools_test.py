@@ -1,5 +1,6 @@
 """`environment:` of a step, and outputs that a program left in its working directory."""
 
+import os
 import subprocess
 import sys
 
@@ -40,6 +41,29 @@ class Tools(Case):
         self.assertEqual(self.jobs()["a"]["state"], "cached")
         self.run_text(text.format(12), "--profile", "./local2.yaml")
         self.assertEqual(self.jobs()["a"]["state"], "succeeded")
+
+    def with_real_modules(self, init):
+        """Both systems read Tcl files; whatever the shell knows of `module` is what they left there."""
+        if not os.path.exists(init):
+            self.skipTest(f"there is no {init}")
+        self.write("files/gcc/12", "#%Module1.0\nsetenv COMPILER /opt/gcc\n")
+        self.write("files/cuda/11", "#%Module1.0\nprepend-path PATH /opt/cuda-11/bin\nsetenv COMPILER_OF_CUDA $env(COMPILER)\n")
+        self.env["MODULEPATH"] = str(self.folder / "files")
+        text = "name: w\nsteps: {{a: {{run: 'echo $LOADEDMODULES $COMPILER_OF_CUDA; echo $PATH', environment: {{modules: {}}}}}}}\n"
+        run = self.run_text(text.format("[gcc/12, cuda/11]"))
+        words, path = self.output(run).splitlines()
+        self.assertEqual(words, "gcc/12:cuda/11 /opt/gcc")
+        self.assertTrue(path.startswith("/opt/cuda-11/bin:"), path)
+        self.run_text(text.format("[gcc/12, cuda/12]"), status=1)
+        self.assertIn("cannot load the modules gcc/12 cuda/12", self.jobs()["a"]["reason"])
+        out = self.dlflow("profile", "check", "local", "--workflow", "w.yaml", status=1)[0]
+        self.assertIn("module cuda/12 does not load", out)
+
+    def test_modules_of_environment_modules_are_loaded(self):
+        self.with_real_modules("/usr/share/modules/init/sh")
+
+    def test_modules_of_lmod_are_loaded(self):
+        self.with_real_modules("/usr/share/lmod/lmod/init/sh")
 
     def test_a_result_of_packages_that_changed_during_the_run_is_not_reused(self):
         packages = self.folder / "env/lib/python3.11/site-packages"

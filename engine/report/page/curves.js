@@ -4,6 +4,7 @@ const DASHES = [[], [6, 3], [2, 2], [8, 3, 2, 3]];
 const MOST_LINES = 32;
 let chart = null;
 
+const inMetricOrder = (names) => names.sort((a, b) => data.metrics.indexOf(a) - data.metrics.indexOf(b));
 const nameOfMetric = (name) => name.replace(/_/g, " ").replace(/ per s$/, " per second").replace(/ s$/, " (s)");
 const curveOf = (job, metric) => job.curves?.find((curve) => curve.name === metric);
 

@@ -14,7 +14,7 @@ function drawDetails() {
   panel.classList.toggle("none", job === null);
   if (!job) { panel.replaceChildren(make("p", { class: "quiet" }, "Select a job: click on its row, or press ↓ on the list.")); return; }
   const passes = job.spans.filter(isRunning), waited = sum(job.spans.filter((span) => !isRunning(span)).map((span) => endOf(span) - span[3]));
-  const metrics = Object.entries(job.metrics ?? {});
+  const metrics = inMetricOrder(Object.keys(job.metrics ?? {})).map((name) => [name, job.metrics[name]]);
   panel.replaceChildren(
     make("h3", {}, job.name), badge(job.state), job.reason ? make("p", {}, job.reason) : "",
     facts([

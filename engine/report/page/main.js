@@ -2,7 +2,7 @@
 function drawHead() {
   const { run } = view, ran = sum(run.jobs.map(runningTime));
   const cores = (job) => (job.asked?.ranks ?? 1) * (job.asked?.cpus_per_rank ?? 1);
-  const again = sum(run.jobs.map(requeues)), retries = sum(run.jobs.map((job) => Math.max(0, job.attempt - 1)));
+  const again = sum(run.jobs.map(requeues)), retries = sum(run.jobs.map((job) => Math.max(0, (job.attempt ?? 1) - 1)));
   document.title = `${run.run}: report of dlflow`;
   byId("run-name").replaceChildren(run.run, " ", badge(run.state));
   byId("run-facts").textContent = `${run.workflow} with profile ${run.profile}, ${day(run.started)}, ${run.ended ? "took" : "so far"} ${duration(run.length)}`;

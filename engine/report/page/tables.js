@@ -119,8 +119,8 @@ function interval(metric, low, high) {
 
 let comparedMetric = null;
 function drawComparison() {
-  const names = [...new Set(data.comparison.flatMap((group) => Object.keys(group.metrics)))];
-  if (!names.includes(comparedMetric)) comparedMetric = ["accuracy", "loss"].find((name) => names.includes(name)) ?? names[0];
+  const names = inMetricOrder([...new Set(data.comparison.flatMap((group) => Object.keys(group.metrics)))]);
+  if (!names.includes(comparedMetric)) comparedMetric = names[0];
   const rows = data.comparison.filter((group) => group.metrics[comparedMetric]).map((group) => ({ group, metric: group.metrics[comparedMetric] }));
   const ends = rows.flatMap(({ metric }) => [metric.low ?? metric.mean, metric.high ?? metric.mean, ...metric.values]);
   const low = Math.min(...ends), high = Math.max(...ends);

@@ -350,3 +350,16 @@ TEST_CASE("a batch system that can only end whole jobs refuses packed ones", "[s
                       "in it: step 'train' packs them (big.yaml:5:37)") &&
           Catch::Contains("Leave `pack` out"));
 }
+
+TEST_CASE("people are shown the walltime that they wrote, as long as the cluster has it") {
+  Profile profile = alpha();
+  Resources resources;
+  resources.walltime = 2min;
+  CHECK(time_limit(resources, profile) == 3min);  // 30 s to record, in whole minutes
+  CHECK(own_limit(3min, resources, profile) == 2min);
+  CHECK(own_limit(5min, resources, profile) == 5min);  // raised, or of a pack
+  profile.limits.walltime = 90s;
+  CHECK(own_limit(1min, resources, profile) == 1min);  // the profile cut it
+  resources.walltime = 0s;
+  CHECK(own_limit(0s, resources, profile) == 0s);
+}

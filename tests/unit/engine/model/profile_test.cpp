@@ -101,7 +101,8 @@ TEST_CASE("an unknown profile is answered with those there are", "[profile]") {
       load_profile("alpa"),
       Catch::StartsWith(
           "there is no profile 'alpa' among alpha, local, from ./cluster-profiles and /") &&
-          Catch::EndsWith("; did you mean 'alpha'?"));
+          Catch::EndsWith(
+              "; did you mean 'alpha'?; `dlflow profile detect` on a cluster writes one"));
   CHECK_THROWS_WITH(load_profile("none.yaml"), "cannot open none.yaml: No such file or directory");
 }
 

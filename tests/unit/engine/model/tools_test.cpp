@@ -1,6 +1,10 @@
 #include "engine/model/tools.h"
 
+#include <cstdlib>
+#include <fstream>
+
 #include "tests/support/catch.h"
+#include "tests/support/temp_dir.h"
 #include "tests/unit/engine/model/mistakes_of.h"
 
 using namespace dlflow;
@@ -12,6 +16,23 @@ std::string mistake_in(const std::string& step) {
 }
 
 }  // namespace
+
+TEST_CASE("the file of a module system that was removed is passed over", "[tools]") {
+  const test::TempDir folder;
+  const std::string place = folder.path().string();
+  std::ofstream(folder.path() / "modules.sh") << ". /nowhere/init/sh\n";  // as Debian leaves it
+  std::ofstream(folder.path() / "lmod.sh") << "module() { echo \"$*\" > " << place << "/said; }\n";
+  std::string line = tool_lines({{"modules", {"gcc/12"}}}, "/home/me").at(0);
+  for (size_t at = 0; (at = line.find("/etc/profile.d", at)) != std::string::npos;) {
+    line.replace(at, std::string("/etc/profile.d").size(), place);
+  }
+  std::ofstream(folder.path() / "job.sh") << line << "\n";
+  CHECK(std::system(("sh " + place + "/job.sh").c_str()) == 0);
+  std::ifstream file(folder.path() / "said");
+  std::string said;
+  std::getline(file, said);
+  CHECK(said == "load gcc/12");
+}
 
 TEST_CASE("modules are loaded first, then one environment of packages", "[tools]") {
   const auto lines =

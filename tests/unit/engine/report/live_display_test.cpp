@@ -6,8 +6,10 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
 
 #include "base/file.h"
+#include "engine/report/again_text.h"
 #include "tests/support/catch.h"
 #include "tests/support/pseudo_terminal.h"
 #include "tests/support/temp_dir.h"
@@ -255,6 +257,73 @@ TEST_CASE("what to type next depends on how a run ended", "[live_display]") {
   CHECK(next_steps(status) == "  again    dlflow resubmit demo-7f3a\n");
   status.jobs[0].state = JobState::Running;
   CHECK(next_steps(status) == "  again    dlflow resubmit demo-7f3a\n");
+}
+
+TEST_CASE("a mistake in the workflow's own text needs a new run, one in a file new sources",
+          "[live_display]") {
+  RunStatus status = status_of({planned("train")});
+  status.state = RunState::Failed;
+  JobRow& job = status.jobs.front();
+  job.state = JobState::Failed;
+  job.exit = 1;
+  const std::string sources =
+      "  again    dlflow resubmit demo-7f3a --with-new-sources\n"
+      "           takes what you have corrected; if nothing was, the same runs again\n";
+  const std::string anew =
+      "  again    dlflow run w.yaml --profile alpha\n"
+      "           takes the workflow that you have corrected, reuses what is still right\n";
+  CHECK(next_steps(status) == sources);  // nobody has read the plan
+  status.run_anew = "dlflow run w.yaml --profile alpha";
+  job.correction = Correction::Sources;
+  CHECK(next_steps(status) == sources);
+  job.correction = Correction::Workflow;
+  CHECK(next_steps(status) == anew);
+  job.correction = Correction::Sources;
+  job.reason = "exit 1: error: with: 'lr' must be above 0";
+  CHECK(next_steps(status) == anew);
+  job.reason = "";
+  job.exit = 127;
+  CHECK(next_steps(status) == anew);
+  job.exit.reset();
+  job.reason = "there is no program 'pyhton3' in PATH";
+  CHECK(next_steps(status) == anew);
+  job.reason = "exit 1: error: there is no such file";
+  job.exit = 1;
+  job.correction = Correction::Outside;
+  CHECK(next_steps(status) == "  again    dlflow resubmit demo-7f3a\n");
+  job.correction = Correction::Sources;
+  job.exit = 137;  // it was killed: the same may succeed
+  CHECK(next_steps(status) == "  again    dlflow resubmit demo-7f3a\n");
+}
+
+TEST_CASE("the plan says what a run is made of, and whether a job has sources", "[live_display]") {
+  const test::TempDir folder;
+  std::ofstream(folder.path() / "w.yaml") << "name: w\n";
+  RunStatus status = status_of({planned("a"), planned("b")});
+  Plan plan = plan_of(status);
+  plan.base = folder.path();
+  plan.workflow.file = "elsewhere/w.yaml";
+  plan.steps.resize(2);
+  plan.steps[1].inputs = {"k.py"};
+  plan.jobs[0].name = "a";
+  plan.jobs[1].name = "b";
+  plan.jobs[1].step = 1;
+  add_plan(status, plan);
+  CHECK(status.run_anew == "dlflow run " + (folder.path() / "w.yaml").string());
+  CHECK(status.jobs[0].correction == Correction::Workflow);
+  CHECK(status.jobs[1].correction == Correction::Sources);
+  CHECK(status.jobs[1].asked);
+  plan.profile.name = "alpha";
+  plan.workflow.file = "gone.yaml";
+  plan.workflow.steps[0].uses = "stage";
+  add_plan(status, plan);
+  CHECK(status.run_anew == "dlflow run WORKFLOW --profile alpha");
+  CHECK(status.jobs[0].correction == Correction::Outside);
+  plan.profile.name = "not-among-known-ones";
+  plan.profile.file = folder.path() / "mine.yaml";  // in no folder of profiles
+  add_plan(status, plan);
+  CHECK(status.run_anew ==
+        "dlflow run WORKFLOW --profile " + (folder.path() / "mine.yaml").string());
 }
 
 TEST_CASE("on a terminal the table is drawn over itself", "[live_display]") {

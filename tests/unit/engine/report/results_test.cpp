@@ -1,5 +1,7 @@
 #include "engine/report/results.h"
 
+#include <sstream>
+
 #include "base/text.h"
 #include "tests/support/catch.h"
 
@@ -102,6 +104,42 @@ TEST_CASE("of several runs, what differs between them is shown", "[results]") {
         "RUN  epochs  accuracy\n"
         "a-1  3            0.5\n"
         "a-2  30          0.75\n");
+}
+
+TEST_CASE("metrics come in the order in which people look for them", "[results]") {
+  const Json metrics = {{"accuracy_of_trouser", 0.8},
+                        {"accuracy", 0.9},
+                        {"communication_wait_s", 3},
+                        {"data_wait_s", 1},
+                        {"f1", 0.85},
+                        {"images_per_s", 700},
+                        {"loss", 0.3},
+                        {"my_number", 4}};
+  std::vector<Result> results = {result("a-1", Json::object(), metrics)};
+  const auto heading = [&](const std::string& first) {
+    std::istringstream words(split(results_table(results, first, {.width = 200}), '\n').at(1));
+    std::string text;
+    for (std::string word; words >> word;) text += (text.empty() ? "" : " ") + word;
+    return text;
+  };
+  CHECK(heading("") ==
+        "accuracy loss f1 my_number communication_wait_s data_wait_s images_per_s "
+        "accuracy_of_trouser");
+  results.front().named = {"data_wait_s", "f1"};  // `select: min data_wait_s`
+  CHECK(heading("").starts_with("data_wait_s f1 accuracy loss my_number"));
+  CHECK(heading("loss").starts_with("loss data_wait_s f1 accuracy"));
+}
+
+TEST_CASE("metrics that a gate or a selection names are known", "[results]") {
+  Workflow workflow;
+  Step train, best;
+  train.name = "train";
+  train.require = {{"data_wait_s", "<", 9}};
+  best.name = "best";
+  best.with = Template(Json{{"select", "max f1"}, {"from", "${{ steps.train.outputs.model }}"}});
+  workflow.steps = {train, best};
+  CHECK(named_metrics(workflow, "train") == std::vector<std::string>{"data_wait_s", "f1"});
+  CHECK(named_metrics(workflow, "best").empty());
 }
 
 TEST_CASE("metrics that do not fit are named below the table", "[results]") {

@@ -213,11 +213,13 @@ TEST_CASE("of many runs that a word may mean some are named", "[store]") {
     return std::string();
   };
   for (int i = 0; i < 8; ++i) fixture.stored_run(kMnist);
-  CHECK(refusal().find("8 runs: ") != std::string::npos);
-  CHECK(refusal().find("…") == std::string::npos);
-  fixture.stored_run(kMnist);
-  CHECK(refusal().find("9 runs: ") != std::string::npos);
-  CHECK(refusal().find(", …; name one of them") != std::string::npos);
+  CHECK_THAT(refusal(), Catch::Contains("8 runs, the newest first:\n  mnist-"));
+  CHECK_THAT(refusal(), !Catch::Contains("more"));
+  const std::string newest = fixture.stored_run(kMnist).run;
+  CHECK_THAT(refusal(), Catch::Contains("9 runs, the newest first:\n  " + newest + "  running  "));
+  CHECK_THAT(refusal(), Catch::EndsWith("  and 1 more, which `dlflow list` shows\n"
+                                        "Type the name of one of them: " +
+                                        newest));
 }
 
 TEST_CASE("two runs that drew one name are both kept, each with its own record", "[store]") {

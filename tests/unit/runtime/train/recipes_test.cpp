@@ -5,8 +5,8 @@
 #include <set>
 
 #include "runtime/checkpoint/safetensors.h"
+#include "runtime/nn/patterns.h"
 #include "runtime/train/evaluation.h"
-#include "runtime/train/patterns.h"
 #include "runtime/train/progress_rules.h"
 #include "runtime/train/settings_kept.h"
 #include "runtime/train/split.h"

@@ -1,4 +1,4 @@
-#include "runtime/train/patterns.h"
+#include "runtime/nn/patterns.h"
 
 #include <fnmatch.h>
 
@@ -27,6 +27,35 @@ std::vector<std::string> trained_names(const Model& model) {
   return names;
 }
 
+/// "conv2" of "conv2.weight", and "conv".
+std::vector<std::string> beginnings(std::span<const std::string> names) {
+  std::vector<std::string> beginnings;
+  for (const std::string& name : names) {
+    beginnings.push_back(name.substr(0, name.find('.')));
+    beginnings.push_back(name.substr(0, name.find_first_of(".0123456789")));
+  }
+  return beginnings;
+}
+
+/// "; did you mean 'conv*'?" of "cnv*": its beginning is compared with those of names.
+std::string advice_on(const std::string& pattern, std::span<const std::string> names) {
+  const size_t tail = pattern.find_first_of(".*?[");
+  if (tail == std::string::npos) return did_you_mean(pattern, names);
+  const std::string near = nearest(pattern.substr(0, tail), beginnings(names));
+  const std::string meant = near + pattern.substr(tail);
+  const bool fits = std::ranges::any_of(
+      names, [&meant](const std::string& name) { return matches_pattern(name, meant); });
+  return near.empty() || !fits ? "" : "; did you mean '" + meant + "'?";
+}
+
+/// "conv, bn, fc", as many as can be read at a glance.
+std::string some_of(std::span<const std::string> names) {
+  constexpr size_t kShown = 12;
+  if (names.size() <= kShown) return join(names, ", ");
+  return join(names.first(kShown), ", ") + " and " + std::to_string(names.size() - kShown) +
+         " more";
+}
+
 }  // namespace
 
 bool matches_pattern(const std::string& name, const std::string& pattern) {
@@ -48,7 +77,8 @@ void freeze_layers(Model& model, std::span<const std::string> patterns) {
     if (fits) continue;
     throw Error(Errc::InvalidInput, "with: 'freeze' has '" + pattern +
                                         "', which fits no layer with weights of model '" +
-                                        model.name + "': " + join(names, ", "));
+                                        model.name + "': " + some_of(names) +
+                                        advice_on(pattern, names));
   }
   if (trained_names(model).empty()) {
     throw Error(Errc::InvalidInput, "with: 'freeze' leaves model '" + model.name +
@@ -56,16 +86,16 @@ void freeze_layers(Model& model, std::span<const std::string> patterns) {
   }
 }
 
-void require_groups_fit(const Model& model, std::span<const ParameterGroup> groups) {
+void require_groups_fit(const Model& model, std::span<const std::string> patterns) {
   const std::vector<std::string> names = trained_names(model);
-  for (size_t i = 0; i < groups.size(); ++i) {
-    const bool fits = std::ranges::any_of(
-        names, [&](const std::string& name) { return group_of(groups, name) == &groups[i]; });
-    if (fits) continue;
+  std::vector<std::string> left = names;
+  for (size_t i = 0; i < patterns.size(); ++i) {
+    const auto fits = [&](const std::string& name) { return matches_pattern(name, patterns[i]); };
+    if (std::erase_if(left, fits) > 0) continue;
     throw Error(Errc::InvalidInput,
-                "with: 'groups[" + std::to_string(i) + "].match' is '" + groups[i].match +
+                "with: 'groups[" + std::to_string(i) + "].match' is '" + patterns[i] +
                     "', which fits no parameter that is trained and in no group before: " +
-                    join(names, ", "));
+                    some_of(names) + advice_on(patterns[i], left));
   }
 }
 

@@ -1,0 +1,63 @@
+#include "runtime/nn/model_loss.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/text.h"
+
+namespace dlflow::runtime {
+namespace {
+
+constexpr std::pair<LossKind, const char*> kLosses[] = {
+    {LossKind::SoftmaxCrossEntropy, "softmax_cross_entropy"},
+    {LossKind::NextToken, "next_token"},
+    {LossKind::Reconstruction, "reconstruction"},
+    {LossKind::MeanSquaredError, "mse"},
+    {LossKind::AbsoluteError, "l1"},
+    {LossKind::Huber, "huber"},
+    {LossKind::BinaryCrossEntropy, "bce"},
+    {LossKind::Contrastive, "contrastive"},
+    {LossKind::PixelCrossEntropy, "pixel_cross_entropy"},
+    {LossKind::Dice, "dice"},
+    {LossKind::PixelCrossEntropyAndDice, "pixel_cross_entropy_and_dice"}};
+
+void read_ignored_token(ModelValues& values, const YAML::Node& node, Model& model) {
+  model.ignored_token = values.integer(node, "'ignored_token'", 0, kMaxUnits, nullptr);
+  if (model.loss == LossKind::NextToken) return;
+  values.report(node, "'ignored_token' goes with 'loss: next_token' alone");
+}
+
+void read_temperature(ModelValues& values, const YAML::Node& node, Model& model) {
+  model.temperature = number_in(node);
+  if (!(model.temperature > 0 && std::isfinite(model.temperature))) {
+    values.report(node, "'temperature' is a number above 0");
+  }
+  if (model.loss == LossKind::Contrastive) return;
+  values.report(node, "'temperature' goes with 'loss: contrastive' alone");
+}
+
+}  // namespace
+
+std::string name(LossKind loss) {
+  return std::ranges::find(kLosses, loss, &std::pair<LossKind, const char*>::first)->second;
+}
+
+void read_loss(ModelValues& values, const YAML::Node& root, Model& model) {
+  const YAML::Node loss = root["loss"];
+  const std::string word = loss ? values.text_of(loss, "'loss'") : "softmax_cross_entropy";
+  const auto found = std::ranges::find(kLosses, word, &std::pair<LossKind, const char*>::second);
+  if (found != std::end(kLosses)) {
+    model.loss = found->first;
+  } else {
+    std::vector<std::string> known;
+    for (const auto& [kind, known_word] : kLosses) known.emplace_back(known_word);
+    values.report(loss, "unknown loss '" + word + "'; there are " + join(known, ", ") +
+                            did_you_mean(word, known));
+  }
+  if (const YAML::Node ignored = root["ignored_token"]) read_ignored_token(values, ignored, model);
+  if (const YAML::Node temperature = root["temperature"]) {
+    read_temperature(values, temperature, model);
+  }
+}
+
+}  // namespace dlflow::runtime
