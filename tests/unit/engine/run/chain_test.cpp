@@ -230,8 +230,23 @@ TEST_CASE("a run of another cluster is not submitted, repaired or cancelled here
   CHECK_THROWS_WITH(world.resume(), refused);
   CHECK_THROWS_WITH(world.resubmit(), refused);
   CHECK_THROWS_WITH(world.cancel(), refused);
+  CHECK_THROWS_WITH(jobs_in_queue(world.directory, world.batch), refused);
   CHECK(world.batch.submitted.size() == submitted);
   CHECK_FALSE(world.nodes.open_ids().empty());
+}
+
+TEST_CASE("what a run without a folder has in the queue is cancelled, and nothing else's",
+          "[chain]") {
+  ChainWorld world("  a: {run: ./a}\n  b: {run: ./b}\n");
+  world.start();
+  const std::string run = run_name(world.directory);
+  world.start();
+  CHECK(jobs_in_queue(world.directory, world.batch) == 2);
+  CHECK(cancel_lost_chain(run, world.batch) == 2);
+  CHECK(cancel_lost_chain(run, world.batch) == 0);
+  CHECK(world.nodes.open_ids() == Names{"813", "814"});
+  world.batch.refuses_cancel = true;
+  CHECK_THROWS_WITH(cancel_lost_chain(run_name(world.directory), world.batch), "access denied");
 }
 
 TEST_CASE("a cancel that is refused is told, and keeps jobs from beginning", "[chain]") {
