@@ -272,6 +272,22 @@ TEST_CASE("requests about jobs say what became of them", "[slurm]") {
   CHECK(refused.message == "Job dependency problem");
 }
 
+TEST_CASE("a controller that knows no such job is told from one that does not answer", "[slurm]") {
+  Scripts scripts;
+  SlurmTools tools = scripts.tools();
+  scripts.tool("scontrol", "echo 'JobId=812 JobName=a.1 JobState=RUNNING Reason=None'");
+  const auto shown = tools.show_job("812");
+  REQUIRE(shown);
+  REQUIRE(shown->size() == 1);
+  CHECK(shown->front().state == BatchState::Running);
+  scripts.tool("scontrol", "echo 'slurm_load_jobs error: Invalid job id specified' >&2; exit 1");
+  const auto unknown = tools.show_job("812");
+  REQUIRE(unknown);
+  CHECK(unknown->empty());
+  scripts.tool("scontrol", "exit 0");  // an answer that says neither
+  CHECK_FALSE(tools.show_job("812"));
+}
+
 TEST_CASE("cancelling what has ended does no harm", "[slurm]") {
   Scripts scripts;
   SlurmTools tools = scripts.tools();
