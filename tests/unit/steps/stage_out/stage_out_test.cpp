@@ -139,6 +139,7 @@ TEST_CASE("a step that is stopped keeps what it has sent, and is to be called ag
        {"bandwidth", 10}});
   std::jthread stopper([&] {
     while (!fs::exists(archive.path() / ".b.dlflow-part")) std::this_thread::sleep_for(1ms);
+    CHECK(read_file(log.path() / "said") == "a: 1 B\n");  // who follows the log sees it at once
     ::kill(::getpid(), signal);
   });
   const Ended ended = run_and_hear(STDOUT_FILENO, log);
