@@ -115,6 +115,17 @@ TEST_CASE("a lost answer is looked up, and the job adopted", "[chain]") {
   check_ran_once(world);
 }
 
+TEST_CASE("what the batch system refuses is told in its words, and nothing is submitted",
+          "[chain]") {
+  ChainWorld world("  a: {run: ./a}\n");
+  world.batch.refuses_submit = true;
+  CHECK_THROWS_WITH(world.start(), Catch::StartsWith("FAKE refuses step 'a' of ") &&
+                                       Catch::Contains(": invalid account\n"));
+  world.batch.refuses_submit = false;
+  world.resume();
+  CHECK(world.batch.submitted.size() == 1);
+}
+
 TEST_CASE("a submission that never arrived is made again by the next call", "[chain]") {
   const int lost = GENERATE(1, 2);
   ChainWorld world(kSteps);
