@@ -162,6 +162,8 @@ TEST_CASE("a program per node is told of its node, and of no rank", "[ranks]") {
                     {"OMPI_COMM_WORLD_LOCAL_RANK", "0"},
                     {"OMPI_COMM_WORLD_LOCAL_SIZE", "1"}}) == expected);
   CHECK(told(plan, {{"SLURM_PROCID", "2"}, {"SLURM_STEP_NUM_TASKS", "3"}}) == expected);
+  // A rank of which the plan has no node.
+  CHECK(told(plan, {{"PMIX_RANK", "3"}}).at("DLFLOW_LOCAL_RANKS") == "1");
 }
 
 TEST_CASE("what the step says itself stays", "[ranks]") {

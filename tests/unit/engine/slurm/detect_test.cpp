@@ -157,5 +157,6 @@ TEST_CASE("of further partitions those that offer least come first", "[slurm]") 
   const Profile profile = loaded(detected_profile(several, ""));
   std::vector<std::string> names;
   for (const NodeClass& each : profile.classes) names.push_back(each.name);
+  CHECK(profile.classes[0].limits.walltime == 0s);  // none
   CHECK(names == std::vector<std::string>{"batch", "short", "long", "gpu"});
 }
