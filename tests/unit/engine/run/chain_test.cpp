@@ -53,6 +53,15 @@ TEST_CASE("a chain is submitted as a whole and runs without us", "[chain]") {
   check_ran_once(world);
 }
 
+TEST_CASE("a run is known before anything of it is submitted", "[chain]") {
+  ChainWorld world(kSteps);
+  Plan created = world.plan(world.profile);
+  create_chain(created, world.services(), world.program());
+  world.directory = created.directory;
+  CHECK(world.states() == all(Planned));
+  CHECK(world.batch.submitted.empty());
+}
+
 TEST_CASE("what was submitted stays beside its log, for people", "[chain]") {
   ChainWorld world(kSteps);
   world.start();

@@ -166,6 +166,25 @@ TEST_CASE("that jobs run again is on disk before the new list is laid out", "[fa
   CHECK(*synced);
 }
 
+TEST_CASE("a list that cannot be laid out any more blocks what waits, and leaves what is done",
+          "[fan_out]") {
+  TestRun run(kFan);
+  lists(run, "split", "parts", {"a", "b"});
+  run.backend.fail("work[part=b]");
+  CHECK(run.start().state == RunState::Failed);
+  std::filesystem::remove_all(run.directory / "steps" / "split");
+  lists(run, "split", "parts", 7);
+  run.backend.submitted.clear();
+  run.clock.advance(std::chrono::seconds(1));
+  run.resubmit();
+  CHECK(run.state() == RunState::Failed);
+  CHECK(run.states() == States{{"split", Succeeded},
+                               {"work[part=a]", Succeeded},
+                               {"work[part=b]", Blocked},
+                               {"merge", Blocked}});
+  CHECK(run.backend.submitted == Names{"split#2"});
+}
+
 TEST_CASE("elements of one list run beside those of another, and what needs both comes last",
           "[fan_out]") {
   TestRun run(R"(
