@@ -306,9 +306,13 @@ def chosen(sources, options):
             if index not in source.dropped]
 
 
+def listed_keys(file):
+    return [line.split(" (reached by")[0] for line in file.read_text(encoding="latin-1").splitlines()]
+
+
 def _chosen(sources, sample, of_each, seed, listed):
     if listed is not None:
-        keys = {line.split(" (reached by")[0] for line in listed.read_text(encoding="latin-1").splitlines()}
+        keys = set(listed_keys(listed))
         return [(source, index) for source in sources.values() for index in range(len(source.mutants))
                 if key_of(source, index) in keys]
     by_folder = collections.defaultdict(list)
@@ -416,6 +420,8 @@ def main():
     if ROOT.is_relative_to("/tmp"):
         sys.exit("error: tests get a /tmp of their own, and would not see the build: clone dlflow elsewhere")
     begin = time.monotonic()
+    if options.listed:
+        options.paths = sorted({key.split(":")[0] for key in listed_keys(options.listed)})
     sources = find_sources(options.paths)
     print(f"{sum(len(each.mutants) for each in sources.values())} mutants in {len(sources)} sources", flush=True)
     choice = chosen(sources, options)
