@@ -31,10 +31,6 @@ std::pair<int, int> ephemeral_ports() {
 bool can_bind(const sockaddr* address, socklen_t length) {
   const FileDescriptor socket(::socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
   if (!socket) return true;  // no such protocol here
-  if (address->sa_family == AF_INET6) {
-    const int yes = 1;  // IPv4 has its own turn
-    ::setsockopt(socket.get(), IPPROTO_IPV6, IPV6_V6ONLY, &yes, sizeof yes);
-  }
   return ::bind(socket.get(), address, length) == 0 || errno == EADDRNOTAVAIL;
 }
 

@@ -95,7 +95,7 @@ std::vector<std::string> expand_node_list(std::string_view list) {
   std::vector<std::string> names;
   for (const std::string_view part : split_list(list)) {
     const size_t open = part.find('[');
-    const size_t close = part.find(']', open == part.npos ? 0 : open);
+    const size_t close = part.find(']', open);
     if (open == part.npos || close == part.npos) {
       names.emplace_back(part);
       continue;

@@ -39,7 +39,6 @@ std::optional<uint64_t> kills_below(const fs::path& folder) {
   std::optional<uint64_t> sum = kills_in(folder / "memory.oom_control");
   std::error_code none;
   for (const auto& entry : fs::recursive_directory_iterator(folder, none)) {
-    if (!entry.is_directory(none)) continue;
     if (const auto kills = kills_in(entry.path() / "memory.oom_control")) {
       sum = sum.value_or(0) + *kills;
     }

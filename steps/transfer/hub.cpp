@@ -99,7 +99,7 @@ RemoteFile listed_file(const Json& entry, const std::string& folder) {
   if (bytes != entry.end() && bytes->is_number_unsigned()) file.bytes = bytes->get<uint64_t>();
   file.version = text_at(entry, "oid");
   const auto large = entry.find("lfs");
-  if (large != entry.end() && large->is_object()) file.sha256 = text_at(*large, "oid");
+  if (large != entry.end()) file.sha256 = text_at(*large, "oid");
   if (file.sha256.size() != 64) file.sha256.clear();
   return file;
 }

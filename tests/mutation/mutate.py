@@ -78,6 +78,7 @@ class Source:
         found = json.loads(self.cache.read_text()) if self.cache.exists() else self.find(flags)
         self.mutants, self.dropped, self.unreadable = found["mutants"], set(found["dropped"]), found["unreadable"]
         self.first = slot * BLOCK + 1
+        self.tried = set(range(len(self.mutants)))  # all others are left out of the build, which is quicker then
 
     def find(self, flags):
         try:
@@ -88,7 +89,7 @@ class Source:
         return found
 
     def numbers(self):
-        return [None if index in self.dropped else self.first + index for index in range(len(self.mutants))]
+        return [self.first + index if index in self.tried else None for index in range(len(self.mutants))]
 
     def rewritten(self):
         return finder.rewritten(self.text, self.mutants, self.numbers())
@@ -101,12 +102,13 @@ class Source:
             offset = sum(len(each) + 1 for each in lines[:line - 1]) + column - 1
             at = finder.original_offset(self.text, self.mutants, self.numbers(), offset)
             left = [(mutant["end"] - mutant["begin"], index) for index, mutant in enumerate(self.mutants)
-                    if index not in self.dropped and (mutant["begin"] <= at <= mutant["end"])]
+                    if index in self.tried and (mutant["begin"] <= at <= mutant["end"])]
             if not left or thoroughly:
                 left += [(0, index) for index, mutant in enumerate(self.mutants) if mutant["line"] == line]
             dropped |= {index for _, index in (left if thoroughly else sorted(left)[:1])}
-        dropped -= self.dropped
-        self.dropped |= dropped or set(range(len(self.mutants)))
+        dropped = dropped & self.tried or set(self.tried)
+        self.tried -= dropped
+        self.dropped |= dropped
         _write(self.cache, json.dumps({"mutants": self.mutants, "dropped": sorted(self.dropped), "unreadable": ""}))
 
 
@@ -298,13 +300,29 @@ def _shown(results, total, what):
 
 # 4. Which mutants, and what became of them.
 
-def chosen(sources, sample, seed):
-    """(source, index) of the mutants to try: all, or `sample` of them, by folder in proportion."""
+def chosen(sources, options):
+    """(source, index) of the mutants to try. Those that do not compile are among the samples, so that these stay the same."""
+    return [(source, index) for source, index in _chosen(sources, options.sample, options.of_each, options.seed, options.listed)
+            if index not in source.dropped]
+
+
+def listed_keys(file):
+    return [line.split(" (reached by")[0] for line in file.read_text(encoding="latin-1").splitlines()]
+
+
+def _chosen(sources, sample, of_each, seed, listed):
+    if listed is not None:
+        keys = set(listed_keys(listed))
+        return [(source, index) for source in sources.values() for index in range(len(source.mutants))
+                if key_of(source, index) in keys]
     by_folder = collections.defaultdict(list)
     for source in sources.values():
         folder = str(pathlib.PurePath(source.path).parent)
-        by_folder[folder] += [(source, index) for index in range(len(source.mutants)) if index not in source.dropped]
+        by_folder[folder] += [(source, index) for index in range(len(source.mutants))]
     total = sum(map(len, by_folder.values()))
+    if of_each is not None:  # the same ones of a folder, whatever other folders there are
+        return [each for folder in sorted(by_folder) for each in
+                random.Random(f"{seed} {folder}").sample(by_folder[folder], min(of_each, len(by_folder[folder])))]
     if sample is None or sample >= total:
         return [each for folder in sorted(by_folder) for each in by_folder[folder]]
     shares = {folder: sample * len(each) / total for folder, each in by_folder.items()}
@@ -384,6 +402,10 @@ def report(choice, results):
 def arguments():
     parser = argparse.ArgumentParser(prog="./dev mutate", description="How many small faults do the tests notice?")
     parser.add_argument("--sample", type=int, metavar="N", help="N mutants at random, not all")
+    parser.add_argument("--of-each", type=int, metavar="N", help="N mutants of each folder at random")
+    parser.add_argument("--listed", type=pathlib.Path, metavar="FILE", help="the mutants of a survivors.txt")
+    parser.add_argument("--tests", default="", metavar="REGEX",
+                        help="only tests of such names; a second call can try with others what these did not kill")
     parser.add_argument("--seed", type=int, default=1, metavar="S", help="of the sample (default: 1)")
     parser.add_argument("--again", action="store_true", help="try survivors of earlier runs again, with the tests as they are now")
     parser.add_argument("paths", nargs="*", default=["engine", "runtime", "steps"], metavar="PATH",
@@ -398,13 +420,18 @@ def main():
     if ROOT.is_relative_to("/tmp"):
         sys.exit("error: tests get a /tmp of their own, and would not see the build: clone dlflow elsewhere")
     begin = time.monotonic()
+    if options.listed:
+        options.paths = sorted({key.split(":")[0] for key in listed_keys(options.listed)})
     sources = find_sources(options.paths)
     print(f"{sum(len(each.mutants) for each in sources.values())} mutants in {len(sources)} sources", flush=True)
+    choice = chosen(sources, options)
+    for source in sources.values():
+        source.tried = {index for each, index in choice if each is source}
     build(sources)
     print(f"built after {time.monotonic() - begin:.0f} s; {sum(len(each.dropped) for each in sources.values())} "
           "mutants do not compile", flush=True)
-    covered = coverage(suite.find(BUILD, str(SHARED).encode()))
-    choice = chosen(sources, options.sample, options.seed)
+    covered = coverage([test for test in suite.find(BUILD, str(SHARED).encode()) if re.search(options.tests, test["name"])])
+    choice = [(source, index) for source, index in choice if index in source.tried]
     report(choice, try_all(choice, covered, options.again))
     print(f"{time.monotonic() - begin:.0f} s")
 

@@ -12,9 +12,11 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/error.h"
+#include "base/fault.h"
 
 /// What a kill -9, a full disk or another process does at any system call: the code under test
 /// needs no hooks for it.
@@ -139,6 +141,26 @@ inline std::optional<std::string> order_of_syncs(const std::function<void()>& wo
   };
   if (run_watched(record, work) != 0) return std::nullopt;
   return order;
+}
+
+/// Whether the last bytes that `work` has written by its first call of crash_point(`point`) are
+/// synced then; in a child process. Nothing if processes cannot be traced here.
+inline std::optional<bool> is_synced_at(std::string_view point, const std::function<void()>& work) {
+  constexpr int kThere = 7;
+  bool synced = false;
+  const auto watch = [&](uint64_t number) {
+    if (number == SYS_write) synced = false;
+    if (number == SYS_fsync || number == SYS_fdatasync) synced = true;
+    return Fate::made();
+  };
+  const std::optional<int> ended = run_watched(watch, [&] {
+    on_crash_point([&](std::string_view here) {
+      if (here == point) ::_exit(kThere);
+    });
+    work();
+  });
+  if (!ended) return std::nullopt;
+  return ended == kThere && synced;
 }
 
 }  // namespace dlflow::test

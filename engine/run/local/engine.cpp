@@ -367,6 +367,8 @@ void Engine::settle(uint32_t job) {
     }
     return act(job);
   }
+  // Of an earlier list, and blocked since the later one cannot be laid out.
+  if (jobs()[job].state != JobState::Planned) return act(job);
   if (plan_.jobs[job].action == Action::DecideLater) {
     const auto left = [this](uint32_t parent) { return results_.of(parent); };
     auto known = reusable_result(plan_, job, parents_as_seen(plan_, job, left), services_.store);

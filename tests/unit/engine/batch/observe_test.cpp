@@ -167,6 +167,15 @@ TEST_CASE("a job that took too much memory says how much it had asked for", "[sl
   CHECK(reason(killed) == "killed by signal 9");
   killed.max_memory_bytes = uint64_t{3} << 30;
   CHECK(reason(killed) == "out of memory, asked for 1.0 GiB");
+  killed.signal = SIGTERM;  // the kernel does not ask
+  CHECK(reason(killed) == "killed by signal 15");
+}
+
+TEST_CASE("of a job that asked for no memory nobody can say that it took too much", "[slurm]") {
+  BatchJob killed = slurm("812", BatchState::Failed);
+  killed.signal = SIGKILL;
+  killed.max_memory_bytes = uint64_t{3} << 30;
+  CHECK(seen({}, {killed}).events.at(0).reason == "killed by signal 9");
 }
 
 TEST_CASE("a failed node is named where it is the only one of its job", "[batch]") {

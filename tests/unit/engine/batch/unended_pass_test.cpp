@@ -9,6 +9,18 @@ using test::Job;
 using test::kNotTraced;
 using test::kTryAgain;
 
+namespace {
+
+/// This machine, as batch systems call it: without its domain.
+std::string first_node() {
+  char name[256] = "";
+  ::gethostname(name, sizeof name);
+  const std::string whole = name;
+  return whole.substr(0, whole.find('.'));
+}
+
+}  // namespace
+
 TEST_CASE("a second SLURM job of one attempt ends as the first did", "[job-exec]") {
   const Job job("echo x >> {run}/trace; exit 4");
   CHECK(job.execute("812") == 4);
@@ -53,6 +65,7 @@ TEST_CASE("a pass whose node failed counts as a failed try", "[job-exec]") {
     CHECK(job.execute() == 1);
     CHECK(job.content("trace").empty());
     CHECK(job.last().state == JobState::Lost);
+    CHECK(job.last().failed_node == first_node());
     CHECK(job.execute() == 1);
     CHECK(job.content("trace").empty());
   }

@@ -95,6 +95,18 @@ TEST_CASE("what a launcher does not tell is left out, not guessed", "[ranks]") {
   CHECK_FALSE(alone.contains("LOCAL_RANK"));
   const Variables elsewhere = told(five_ranks(), {{"PMIX_RANK", "3"}}, "x");
   CHECK_FALSE(elsewhere.contains("NODE_RANK"));
+  // An srun that does not say how many tasks each node has, or not of this node.
+  for (const char* counts : {"", "2"}) {
+    const Variables srun = told(five_ranks(),
+                                {{"SLURM_PROCID", "3"},
+                                 {"SLURM_STEP_NUM_TASKS", "5"},
+                                 {"SLURM_LOCALID", "1"},
+                                 {"SLURM_NODEID", "1"},
+                                 {"SLURM_STEP_TASKS_PER_NODE", counts}},
+                                "somewhere");
+    CHECK(srun.at("LOCAL_RANK") == "1");
+    CHECK_FALSE(srun.contains("LOCAL_WORLD_SIZE"));
+  }
   // Of a launcher that has started this whole job as one of its own programs.
   const Variables outer = {{"OMPI_COMM_WORLD_RANK", "1"},
                            {"OMPI_COMM_WORLD_SIZE", "2"},
@@ -150,6 +162,8 @@ TEST_CASE("a program per node is told of its node, and of no rank", "[ranks]") {
                     {"OMPI_COMM_WORLD_LOCAL_RANK", "0"},
                     {"OMPI_COMM_WORLD_LOCAL_SIZE", "1"}}) == expected);
   CHECK(told(plan, {{"SLURM_PROCID", "2"}, {"SLURM_STEP_NUM_TASKS", "3"}}) == expected);
+  // A rank of which the plan has no node.
+  CHECK(told(plan, {{"PMIX_RANK", "3"}}).at("DLFLOW_LOCAL_RANKS") == "1");
 }
 
 TEST_CASE("what the step says itself stays", "[ranks]") {

@@ -413,3 +413,16 @@ TEST_CASE("in a batch system nothing runs on a result that was to be made anew a
   CHECK(world.look() == States{{"a", Succeeded}, {"b", Failed}, {"c", Skipped}});
   CHECK(world.nodes.runs["c"] == 1);
 }
+
+TEST_CASE("a step with always() passes those that a failure keeps from starting", "[always]") {
+  TestRun run(R"(
+  train: {run: ./train}
+  other: {run: ./other}
+  cleanup: {run: ./clean, needs: [train], if: "${{ always() }}"}
+)");
+  run.backend.cores = 1;
+  run.backend.fail("train");
+  CHECK(run.start().state == RunState::Failed);
+  CHECK(run.backend.submitted == Names{"train", "cleanup"});
+  CHECK(run.states().at("other") == Planned);
+}

@@ -53,6 +53,15 @@ TEST_CASE("a chain is submitted as a whole and runs without us", "[chain]") {
   check_ran_once(world);
 }
 
+TEST_CASE("a run is known before anything of it is submitted", "[chain]") {
+  ChainWorld world(kSteps);
+  Plan created = world.plan(world.profile);
+  create_chain(created, world.services(), world.program());
+  world.directory = created.directory;
+  CHECK(world.states() == all(Planned));
+  CHECK(world.batch.submitted.empty());
+}
+
 TEST_CASE("what was submitted stays beside its log, for people", "[chain]") {
   ChainWorld world(kSteps);
   world.start();
@@ -113,6 +122,17 @@ TEST_CASE("a lost answer is looked up, and the job adopted", "[chain]") {
   world.start();
   world.nodes.run_all();
   check_ran_once(world);
+}
+
+TEST_CASE("what the batch system refuses is told in its words, and nothing is submitted",
+          "[chain]") {
+  ChainWorld world("  a: {run: ./a}\n");
+  world.batch.refuses_submit = true;
+  CHECK_THROWS_WITH(world.start(), Catch::StartsWith("FAKE refuses step 'a' of ") &&
+                                       Catch::Contains(": invalid account\n"));
+  world.batch.refuses_submit = false;
+  world.resume();
+  CHECK(world.batch.submitted.size() == 1);
 }
 
 TEST_CASE("a submission that never arrived is made again by the next call", "[chain]") {
@@ -230,8 +250,23 @@ TEST_CASE("a run of another cluster is not submitted, repaired or cancelled here
   CHECK_THROWS_WITH(world.resume(), refused);
   CHECK_THROWS_WITH(world.resubmit(), refused);
   CHECK_THROWS_WITH(world.cancel(), refused);
+  CHECK_THROWS_WITH(jobs_in_queue(world.directory, world.batch), refused);
   CHECK(world.batch.submitted.size() == submitted);
   CHECK_FALSE(world.nodes.open_ids().empty());
+}
+
+TEST_CASE("what a run without a folder has in the queue is cancelled, and nothing else's",
+          "[chain]") {
+  ChainWorld world("  a: {run: ./a}\n  b: {run: ./b}\n");
+  world.start();
+  const std::string run = run_name(world.directory);
+  world.start();
+  CHECK(jobs_in_queue(world.directory, world.batch) == 2);
+  CHECK(cancel_lost_chain(run, world.batch) == 2);
+  CHECK(cancel_lost_chain(run, world.batch) == 0);
+  CHECK(world.nodes.open_ids() == Names{"813", "814"});
+  world.batch.refuses_cancel = true;
+  CHECK_THROWS_WITH(cancel_lost_chain(run_name(world.directory), world.batch), "access denied");
 }
 
 TEST_CASE("a cancel that is refused is told, and keeps jobs from beginning", "[chain]") {

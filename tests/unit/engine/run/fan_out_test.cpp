@@ -5,6 +5,8 @@
 #include "engine/run/again.h"
 #include "engine/run/restore.h"
 #include "tests/support/catch.h"
+#include "tests/support/skip.h"
+#include "tests/support/syscalls.h"
 #include "tests/support/test_run.h"
 
 using namespace dlflow;
@@ -148,6 +150,39 @@ TEST_CASE("what was made with an earlier list is made again, and what was blocke
   }
   CHECK(run.resume().state == RunState::Succeeded);
   CHECK(run.backend.submitted == Names{"split#2", "work[part=a]#2", "work[part=c]", "merge"});
+}
+
+TEST_CASE("that jobs run again is on disk before the new list is laid out", "[fan_out]") {
+  const auto synced = is_synced_at("listed again", [] {
+    TestRun run(kFan);
+    lists(run, "split", "parts", {"a", "b"});
+    run.backend.fail("work[part=b]");
+    run.start();
+    std::filesystem::remove_all(run.directory / "steps" / "split");
+    lists(run, "split", "parts", {"a", "c"});
+    run.resubmit();
+  });
+  if (!synced) return skip("system calls cannot be traced");
+  CHECK(*synced);
+}
+
+TEST_CASE("a list that cannot be laid out any more blocks what waits, and leaves what is done",
+          "[fan_out]") {
+  TestRun run(kFan);
+  lists(run, "split", "parts", {"a", "b"});
+  run.backend.fail("work[part=b]");
+  CHECK(run.start().state == RunState::Failed);
+  std::filesystem::remove_all(run.directory / "steps" / "split");
+  lists(run, "split", "parts", 7);
+  run.backend.submitted.clear();
+  run.clock.advance(std::chrono::seconds(1));
+  run.resubmit();
+  CHECK(run.state() == RunState::Failed);
+  CHECK(run.states() == States{{"split", Succeeded},
+                               {"work[part=a]", Succeeded},
+                               {"work[part=b]", Blocked},
+                               {"merge", Blocked}});
+  CHECK(run.backend.submitted == Names{"split#2"});
 }
 
 TEST_CASE("elements of one list run beside those of another, and what needs both comes last",

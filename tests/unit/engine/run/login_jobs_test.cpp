@@ -5,6 +5,8 @@
 #include "engine/plan/retry.h"
 #include "tests/support/catch.h"
 #include "tests/support/chain_world.h"
+#include "tests/support/skip.h"
+#include "tests/support/syscalls.h"
 
 // Steps that run on the login node, before, between and after jobs of a batch system.
 
@@ -150,6 +152,12 @@ TEST_CASE("killed while a step runs on the login node, it runs once all the same
   world.resume();
   CHECK(world.login.submitted == Names{"fetch", "unpack"});
   CHECK(world.batch.submitted == Names{"train 811", "other 812"});
+}
+
+TEST_CASE("that a step is to run on the login node is on disk before it does", "[login]") {
+  const auto synced = is_synced_at("intent", [] { LoginWorld(kSteps).start(); });
+  if (!synced) return skip("system calls cannot be traced");
+  CHECK(*synced);
 }
 
 TEST_CASE("a step of the login node whose supervisor vanished is lost, and runs again", "[login]") {

@@ -249,6 +249,7 @@ TEST_CASE("a second interruption kills", "[scheduler]") {
   CHECK(run.start().state == RunState::Cancelled);
   CHECK(run.backend.stopped == std::vector<std::pair<std::string, Stop>>{{"train", Stop::AndSave},
                                                                          {"train", Stop::AtOnce}});
+  CHECK(std::ranges::count(run.observer.heard, "stopping") == 1);
 }
 
 TEST_CASE("a job that fails while the run is stopped has failed", "[scheduler]") {

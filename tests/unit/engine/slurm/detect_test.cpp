@@ -140,3 +140,23 @@ TEST_CASE("each partition is a class of a detected profile, the GPUs last", "[sl
   CHECK(profile.classes[1].limits.walltime == 72h);
   CHECK(loaded(detected_profile(several, "gpu")).classes.empty());
 }
+
+TEST_CASE("of further partitions those that offer least come first", "[slurm]") {
+  DetectedCluster several = cluster();
+  std::vector<PartitionInfo>& partitions = several.limits.partitions;
+  PartitionInfo other = partitions[0];
+  other.is_default = false;
+  for (const auto& [name, walltime] : {std::pair("long", 100h), std::pair("short", 1h)}) {
+    other.name = name;
+    other.max_walltime = walltime;
+    partitions.push_back(other);
+  }
+  other.name = "down";
+  other.is_up = false;
+  partitions.push_back(other);
+  const Profile profile = loaded(detected_profile(several, ""));
+  std::vector<std::string> names;
+  for (const NodeClass& each : profile.classes) names.push_back(each.name);
+  CHECK(profile.classes[0].limits.walltime == 0s);  // none
+  CHECK(names == std::vector<std::string>{"batch", "short", "long", "gpu"});
+}

@@ -176,7 +176,8 @@ TEST_CASE("durations and times as SLURM writes them", "[slurm]") {
   }
   CHECK(parse_slurm_time("2026-11-21T08:00:00") == from_rfc3339("2026-11-21T08:00:00.000Z"));
   CHECK(parse_slurm_time("1795248000") == from_rfc3339("2026-11-21T08:00:00.000Z"));
-  for (const char* text : {"N/A", "Unknown", "None", "", "2026-13-41T08:00:00", "08:00:00"}) {
+  for (const char* text :
+       {"N/A", "Unknown", "None", "", "2026-13-41T08:00:00", "08:00:00", "20 6-11-21T08:00:00"}) {
     CHECK_FALSE(parse_slurm_time(text));
   }
 }

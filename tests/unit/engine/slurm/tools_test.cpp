@@ -171,6 +171,28 @@ TEST_CASE("a cluster that cannot be asked is not one without limits", "[slurm]")
       Catch::Contains("sinfo failed: Could not establish a configuration source; call"));
 }
 
+TEST_CASE("a cluster is asked for its partitions and their nodes", "[slurm]") {
+  Scripts scripts;
+  scripts.tool("scontrol",
+               "case \"$*\" in *partition*) echo 'PartitionName=batch Default=YES State=UP "
+               "MaxTime=UNLIMITED TotalNodes=2' ;; *) echo 'ClusterName = alpha' ;; esac");
+  scripts.tool("sinfo", "true");
+  const ClusterLimits limits = scripts.tools().cluster();
+  CHECK(limits.cluster == "alpha");
+  REQUIRE(limits.partitions.size() == 1);
+  CHECK(limits.partitions[0].name == "batch");
+  CHECK(limits.partitions[0].nodes == 2);
+}
+
+TEST_CASE("what srun has for MPI is read however it is printed", "[slurm]") {
+  using Types = std::vector<std::string>;
+  Scripts scripts;
+  scripts.tool("srun", "printf 'MPI plugin types are...\\n\\tpmix\\n\\tnone\\n'");
+  CHECK(scripts.tools().mpi_types() == Types{"pmix", "none"});
+  scripts.tool("srun", "printf 'srun: MPI types are...\\nsrun: cray_shasta\\nsrun: pmi2\\n' >&2");
+  CHECK(scripts.tools().mpi_types() == Types{"cray_shasta", "pmi2"});
+}
+
 TEST_CASE("who cancelled a job has a name where this machine knows it, asked for once", "[slurm]") {
   Scripts scripts;
   scripts.tool("sacct",
@@ -270,6 +292,22 @@ TEST_CASE("requests about jobs say what became of them", "[slurm]") {
   const JobAnswer refused = wait_for(tools, "813", "813");
   CHECK(refused.kind == Kind::Refused);
   CHECK(refused.message == "Job dependency problem");
+}
+
+TEST_CASE("a controller that knows no such job is told from one that does not answer", "[slurm]") {
+  Scripts scripts;
+  SlurmTools tools = scripts.tools();
+  scripts.tool("scontrol", "echo 'JobId=812 JobName=a.1 JobState=RUNNING Reason=None'");
+  const auto shown = tools.show_job("812");
+  REQUIRE(shown);
+  REQUIRE(shown->size() == 1);
+  CHECK(shown->front().state == BatchState::Running);
+  scripts.tool("scontrol", "echo 'slurm_load_jobs error: Invalid job id specified' >&2; exit 1");
+  const auto unknown = tools.show_job("812");
+  REQUIRE(unknown);
+  CHECK(unknown->empty());
+  scripts.tool("scontrol", "exit 0");  // an answer that says neither
+  CHECK_FALSE(tools.show_job("812"));
 }
 
 TEST_CASE("cancelling what has ended does no harm", "[slurm]") {

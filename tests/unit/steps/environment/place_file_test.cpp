@@ -8,6 +8,8 @@
 
 #include "base/error.h"
 #include "tests/support/catch.h"
+#include "tests/support/skip.h"
+#include "tests/support/syscalls.h"
 #include "tests/support/temp_dir.h"
 
 using namespace dlflow;
@@ -62,5 +64,40 @@ TEST_CASE("of a copy that does not fit nothing is left", "[place file]") {
   ::setrlimit(RLIMIT_FSIZE, &before);
   ::signal(SIGXFSZ, handler);
   CHECK_THAT(said, Catch::StartsWith("cannot write " + (folder.path() / "to").string()));
+  CHECK_FALSE(fs::exists(folder.path() / "to"));
+}
+
+TEST_CASE("where no link can be made there is a copy", "[place file]") {
+  const test::TempDir folder;
+  const fs::path from = folder.write("from", "content");
+  const fs::path to = folder.path() / "to";
+  const auto ended = test::run_without(SYS_link, EXDEV, [&] { place_file(from, to); });
+  if (!ended) return test::skip("system calls cannot be traced");
+  CHECK(ended == 0);
+  CHECK_FALSE(fs::equivalent(from, to));
+  CHECK(read_file(to) == "content");
+}
+
+TEST_CASE("a copy that a signal interrupts goes on", "[place file]") {
+  const test::TempDir folder;
+  const fs::path from = folder.write("from", "content");
+  int copies = 0;
+  const auto fate_of = [&](uint64_t call) {
+    if (call != SYS_sendfile || copies++ != 0) return test::Fate::made();
+    return test::Fate::fails(EINTR);
+  };
+  const auto ended = test::run_watched(fate_of, [&] { place_copy(from, folder.path() / "to"); });
+  if (!ended) return test::skip("system calls cannot be traced");
+  CHECK(ended == 0);
+  CHECK(read_file(folder.path() / "to") == "content");
+}
+
+TEST_CASE("a copy whose end is not written is an error, and is removed", "[place file]") {
+  const test::TempDir folder;
+  const fs::path from = folder.write("from", "content");
+  const auto call = GENERATE(SYS_sendfile, SYS_close, SYS_newfstatat);
+  const auto ended = test::run_without(call, EIO, [&] { place_copy(from, folder.path() / "to"); });
+  if (!ended) return test::skip("system calls cannot be traced");
+  CHECK(ended == 1);
   CHECK_FALSE(fs::exists(folder.path() / "to"));
 }

@@ -1,8 +1,11 @@
 #include "steps/stage_out/stage_out.h"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <unistd.h>
 
+#include <chrono>
+#include <thread>
 #include <utility>
 
 #include "base/file.h"
@@ -16,6 +19,7 @@ using dlflow::steps::stage_out_main;
 using test::StepFixture;
 using test::TempDir;
 namespace fs = std::filesystem;
+using namespace std::chrono_literals;
 
 TEST_CASE("files and folders are sent as cp would, and told in a manifest", "[stage_out]") {
   const TempDir results;
@@ -42,16 +46,36 @@ TEST_CASE("files and folders are sent as cp would, and told in a manifest", "[st
 
 namespace {
 
+struct Ended {
+  int status = 0;
+  std::string said;
+};
+
+/// What the step says on `descriptor`.
+Ended run_and_hear(int descriptor, const TempDir& folder) {
+  std::fflush(stdout);
+  const FileDescriptor before(::dup(descriptor));
+  const std::string file = folder.path() / "said";
+  const FileDescriptor into(::open(file.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
+  ::dup2(into.get(), descriptor);
+  const int status = stage_out_main();
+  std::fflush(stdout);
+  ::dup2(before.get(), descriptor);
+  return {status, read_file(file)};
+}
+
 /// What the step says when it fails.
 std::string failure(const TempDir& folder) {
-  const FileDescriptor before(::dup(STDERR_FILENO));
-  const std::string file = folder.path() / "stderr";
-  const FileDescriptor into(::open(file.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
-  ::dup2(into.get(), STDERR_FILENO);
-  const int status = stage_out_main();
-  ::dup2(before.get(), STDERR_FILENO);
-  CHECK(status == 1);
-  return read_file(file);
+  const Ended ended = run_and_hear(STDERR_FILENO, folder);
+  CHECK(ended.status == 1);
+  return ended.said;
+}
+
+/// The last line of its metrics.
+Json last_line(const StepFixture& step) {
+  const std::string text = read_file(step.folder().path() / "metrics.jsonl");
+  const size_t begin = text.rfind('\n', text.size() - 2);
+  return Json::parse(text.substr(begin == text.npos ? 0 : begin + 1));
 }
 
 }  // namespace
@@ -79,4 +103,49 @@ TEST_CASE("what cannot be sent is refused for its reason, and nothing is left", 
     CHECK_FALSE(fs::exists(results.path() / "to"));
     CHECK(fs::is_empty(step.outputs()));
   }
+}
+
+TEST_CASE("the log and the metrics say what was sent and what was there", "[stage_out]") {
+  const TempDir results;
+  const TempDir archive;
+  const TempDir log;
+  results.write("set/a", "A");
+  const StepFixture step(
+      {{"from", (results.path() / "set").string()}, {"to", "file://" + archive.path().string()}});
+  CHECK(run_and_hear(STDOUT_FILENO, log).said == "set/a: 1 B\n");
+  CHECK(last_line(step) == Json({{"bytes", 1}, {"total_bytes", 1}, {"message", "1 file sent"}}));
+
+  results.write("set/b", "BB");
+  CHECK(run_and_hear(STDOUT_FILENO, log).said == "set/a: is there already\nset/b: 2 B\n");
+  CHECK(last_line(step) == Json({{"bytes", 3},
+                                 {"total_bytes", 3},
+                                 {"message", "1 of 2 files sent, the others were there"}}));
+  CHECK_FALSE(fs::exists(step.outputs() / ".sending"));
+}
+
+TEST_CASE("a step that is stopped keeps what it has sent, and is to be called again",
+          "[stage_out]") {
+  const int signal = GENERATE(SIGTERM, SIGUSR1);
+  const TempDir results;
+  const TempDir archive;
+  const TempDir log;
+  results.write("a", "A");
+  results.write("b", std::string(1000, 'b'));
+  // Held back by its bandwidth when the signal comes.
+  const StepFixture step(
+      {{"from", {(results.path() / "a").string(), (results.path() / "b").string()}},
+       {"to", "file://" + archive.path().string()},
+       {"parallel", 1},
+       {"bandwidth", 10}});
+  std::jthread stopper([&] {
+    while (!fs::exists(archive.path() / ".b.dlflow-part")) std::this_thread::sleep_for(1ms);
+    CHECK(read_file(log.path() / "said") == "a: 1 B\n");  // who follows the log sees it at once
+    ::kill(::getpid(), signal);
+  });
+  const Ended ended = run_and_hear(STDOUT_FILENO, log);
+  CHECK(ended.status == 75);
+  CHECK_THAT(ended.said, Catch::EndsWith("stopped; what was sent so far is kept\n"));
+  CHECK(read_file(archive.path() / "a") == "A");
+  CHECK_FALSE(fs::exists(step.outputs() / "SHA256SUMS"));
+  CHECK_FALSE(fs::exists(step.outputs() / ".sending"));
 }

@@ -223,6 +223,22 @@ TEST_CASE("a part of a file that nobody asked for is not taken for the file",
   CHECK(Partial(target.request().partial, true).bytes() == 0);
 }
 
+TEST_CASE("a rest that is shorter than was announced is told with its bytes", "[download]") {
+  const test::AnsweringServer server([](const std::string&) {
+    return "HTTP/1.1 206 Partial Content\r\nContent-Range: bytes 3-9/10\r\n\r\n";
+  });
+  Target target("http://" + server.host() + "/file");
+  write_file_atomic(target.request().partial, "the");
+  target.request().hash_is_known = true;
+  try {
+    target.download();
+    FAIL("the end never comes");
+  } catch (const Error& error) {
+    CHECK(error.retryable());
+    CHECK_THAT(error.what(), Contains("3 bytes came, 10 were announced"));
+  }
+}
+
 TEST_CASE("headers without an end are cut off", "[download][attack]") {
   const std::string header = "X: " + std::string(60'000, 'x') + "\r\n";
   const test::AnsweringServer server([&](const std::string&) {

@@ -35,6 +35,10 @@ class FakeRsync {
     return rsync_upload(request, folder_.path() / "temporary");
   }
 
+  std::vector<RemoteFile> list(const std::string& address) const {
+    return rsync_list(parse_address(address), folder_.path() / "temporary");
+  }
+
   std::string calls() const { return read_file(folder_.path() / "calls"); }
 
  private:
@@ -74,4 +78,36 @@ TEST_CASE("rsync is told its bandwidth in KiB per second", "[upload]") {
   const FakeRsync rsync(kSent);
   rsync.upload(10 * 1024);
   CHECK_THAT(rsync.calls(), Catch::Contains("--bwlimit=10 "));
+}
+
+TEST_CASE("rsync's list is read, and what is no file in it left out", "[rsync]") {
+  const FakeRsync rsync(
+      "echo 'cd+++++++++ 4096 2026/01/31-12:00:00 rwxr-xr-x sub/'\n"
+      "echo '>f+++++++++ 7 2026/01/31-12:00:00 rwxr-xr-x b c'\n"
+      "echo '>f+++++++++ 12 2026/02/01-12:00:00 rw-r--r-- a'\n"
+      "echo '>f+++++++++ 12 cut'");
+  const std::vector<RemoteFile> files = rsync.list("ssh://host:2222/place/");
+  REQUIRE(files.size() == 2);
+  CHECK(files[0].name == "a");
+  CHECK(files[0].bytes == 12U);
+  CHECK(files[0].version == "12 2026/02/01-12:00:00");
+  CHECK_FALSE(files[0].executable);
+  CHECK(files[1].name == "b c");
+  CHECK(files[1].executable);
+  CHECK_THAT(rsync.calls(), Catch::Contains(" -p 2222 ") && Catch::Contains("--recursive"));
+}
+
+TEST_CASE("rsync is told of a port only if there is one", "[rsync]") {
+  const FakeRsync rsync("echo '>f+++++++++ 7 2026/01/31-12:00:00 rw-r--r-- x'");
+  CHECK(rsync.list("ssh://host/place/x").at(0).name.empty());
+  CHECK_THAT(rsync.calls(), !Catch::Contains(" -p ") && !Catch::Contains("--recursive"));
+}
+
+TEST_CASE("a folder that was asked for as a file is named with what to do", "[rsync]") {
+  const FakeRsync rsync("echo 'skipping directory place'");
+  CHECK_THROWS_WITH(rsync.list("ssh://host/place"),
+                    Catch::Contains("only files are staged, and there is a directory place; "
+                                    "write a / at the end for all files in a folder"));
+  const FakeRsync failing("echo 'Connection refused' >&2; exit 255");
+  CHECK_THROWS_WITH(failing.list("ssh://host/place"), Catch::Contains("cannot list ssh://host"));
 }

@@ -1,0 +1,38 @@
+#include "engine/supervisor/resolve.h"
+
+#include "base/error.h"
+#include "tests/support/catch.h"
+
+using namespace dlflow;
+
+namespace {
+
+JobSpec spec_of(const Json& command) {
+  JobSpec spec;
+  spec.run = "demo-1";
+  spec.job = spec.step = "step";
+  spec.run_command = command;
+  return spec;
+}
+
+}  // namespace
+
+TEST_CASE("expressions of a job see the parameters, also those that were kept for later",
+          "[resolve]") {
+  JobSpec spec = spec_of({"echo", "${{ params.a }}", "${{ params.b }}"});
+  spec.params = {{"a", "1"}};
+  spec.late_params = {{"b", "2"}};
+  CHECK(resolve(spec, {}).run_command == Json({"echo", "1", "2"}));
+}
+
+TEST_CASE("a job whose condition is false is skipped, and one without an answer refused",
+          "[resolve]") {
+  JobSpec spec = spec_of({"true"});
+  spec.params = {{"n", 3}};
+  spec.condition = "${{ params.n > 3 }}";
+  CHECK_THROWS_AS(resolve(spec, {}), Skip);
+  spec.condition = "${{ params.n > 2 }}";
+  CHECK_NOTHROW(resolve(spec, {}));
+  spec.condition = "${{ params.n }}";
+  CHECK_THROWS_WITH(resolve(spec, {}), "`if:` is 3, which is neither true nor false");
+}
