@@ -80,7 +80,8 @@ class Network {
 
   /// The loss of `images` (B,C,H,W or B,F or B,T tokens; fp32, plain order) against `labels` (B),
   /// each below the number of classes; what the model's loss finds in the tokens needs none. A loss
-  /// that has them compares with `targets` (B, T). All must stay until backward() has returned.
+  /// that has them compares with `targets` (B, T); of texts they are (B), the tokens of each. All
+  /// must stay until backward() has returned.
   BatchResult forward(std::span<const float> images, std::span<const uint32_t> labels,
                       std::span<const float> targets = {});
 

@@ -1,0 +1,66 @@
+#include "runtime/nn/sequence_length.h"
+
+#include "base/error.h"
+
+namespace dlflow::runtime {
+namespace {
+
+/// Of (T, F), each position is computed from itself, and by attention those before it.
+bool computes_rows(LayerKind kind) {
+  switch (kind) {
+    case LayerKind::Linear:
+    case LayerKind::Embedding:
+    case LayerKind::Positions:
+    case LayerKind::Attention:
+    case LayerKind::LayerNorm:
+    case LayerKind::RmsNorm:
+    case LayerKind::Relu:
+    case LayerKind::Gelu:
+    case LayerKind::Sigmoid:
+    case LayerKind::Silu:
+    case LayerKind::Tanh:
+    case LayerKind::Relu6:
+    case LayerKind::LeakyRelu:
+    case LayerKind::Softmax:
+    case LayerKind::Dropout:
+    case LayerKind::StochasticDepth:
+    case LayerKind::Add:
+      return true;
+    default:
+      return false;
+  }
+}
+
+std::string reason_against(const Layer& layer, int64_t length) {
+  const std::string begin = "layer '" + layer.name + "' (" + name(layer.kind) + ") ";
+  if (layer.kind == LayerKind::Attention && !layer.causal) {
+    return begin + "looks at the positions behind, with 'causal: false'";
+  }
+  const bool has_rows = layer.shape.size() == 2 && layer.shape[0] == length;
+  if (computes_rows(layer.kind) && has_rows) return {};
+  return begin + "does not compute position by position";
+}
+
+}  // namespace
+
+std::string reason_against_padding(const Model& model) {
+  for (const Layer& layer : model.layers) {
+    const std::string reason = reason_against(layer, model.input[0]);
+    if (!reason.empty()) return reason;
+  }
+  return {};
+}
+
+Model with_length(Model model, int64_t length) {
+  const int64_t whole = model.input[0];
+  DLFLOW_CHECK(length > 0 && length <= whole);
+  model.input[0] = length;
+  for (Layer& layer : model.layers) {
+    if (layer.kind == LayerKind::Positions) layer.vocabulary = layer.shape[0];
+    DLFLOW_CHECK(layer.shape.size() == 2 && layer.shape[0] == whole);
+    layer.shape[0] = length;
+  }
+  return model;
+}
+
+}  // namespace dlflow::runtime
