@@ -20,7 +20,7 @@ void predict(const Communicator& comm, TrainedNetwork& network, const Dataset& d
   std::vector<float> no_masks;
   for (size_t i = batches.first; i < batches.first + batches.count; ++i) {
     const Leaf part = next_batch(comm, loader).leaves[0];
-    Network& computing = network.networks.get(int64_t(part.count()));
+    Network& computing = network.networks.get(int64_t(part.count()), 0, int64_t(part.length));
     if (draws_masks) {
       no_masks.assign(part.count() * dataset.shape.height * dataset.shape.width, float(kNoClass));
     }
