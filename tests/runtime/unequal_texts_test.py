@@ -29,7 +29,7 @@ loss: next_token
 """
 SETTINGS = {"epochs": 1, "batch": 32, "lr": 0.003, "optimizer": {"kind": "adamw"}, "weight_decay": 0, "warmup_epochs": 0,
             "schedule": "constant", "precision": {"leaves": 4}}
-PLAIN = {"optimizer": {"kind": "sgd", "momentum": 0}, "lr": 0.5, "validation": 0}  # a step is the gradient
+PLAIN = {"optimizer": {"kind": "sgd"}, "momentum": 0, "lr": 0.5, "validation": 0}  # a step is the gradient
 
 
 def texts_of(path):
@@ -107,7 +107,7 @@ class UnequalTexts(TrainingCase):
             import torch
         except ImportError:
             self.skipTest("no PyTorch for /usr/bin/python3 (Debian: python3-torch)")
-        begun = self.model_folder()
+        begun = self.model_folder(epochs=3)
         self.train(begun, 1)
         texts = texts_of(self.text / "train.dlset")
         before = tensors_of(begun / "checkpoints/latest/model.safetensors")
@@ -120,7 +120,7 @@ class UnequalTexts(TrainingCase):
             moved = (torch.tensor(before[name][1]) - torch.tensor(values)) / PLAIN["lr"]
             expected = gradients[name].flatten()
             error = (moved - expected).abs().max().item()
-            self.assertLess(error, 1e-5 + 1e-4 * expected.abs().max().item(), name)
+            self.assertLess(error, 1e-6 + 1e-5 * expected.abs().max().item(), name)
         measured = self.evaluate(begun)["loss"]
         expected, _ = twin(torch, before, texts_of(self.text / "test.dlset"))
         self.assertLess(abs(measured - expected), 1e-5)
