@@ -1,35 +1,19 @@
 #include "runtime/nn/sequence_length.h"
 
+#include <algorithm>
+
 #include "base/error.h"
 
 namespace dlflow::runtime {
 namespace {
 
 /// Of (T, F), each position is computed from itself, and by attention those before it.
-bool computes_rows(LayerKind kind) {
-  switch (kind) {
-    case LayerKind::Linear:
-    case LayerKind::Embedding:
-    case LayerKind::Positions:
-    case LayerKind::Attention:
-    case LayerKind::LayerNorm:
-    case LayerKind::RmsNorm:
-    case LayerKind::Relu:
-    case LayerKind::Gelu:
-    case LayerKind::Sigmoid:
-    case LayerKind::Silu:
-    case LayerKind::Tanh:
-    case LayerKind::Relu6:
-    case LayerKind::LeakyRelu:
-    case LayerKind::Softmax:
-    case LayerKind::Dropout:
-    case LayerKind::StochasticDepth:
-    case LayerKind::Add:
-      return true;
-    default:
-      return false;
-  }
-}
+constexpr LayerKind kRowLayers[] = {
+    LayerKind::Linear,    LayerKind::Embedding, LayerKind::Positions, LayerKind::Attention,
+    LayerKind::LayerNorm, LayerKind::RmsNorm,   LayerKind::Relu,      LayerKind::Gelu,
+    LayerKind::Sigmoid,   LayerKind::Silu,      LayerKind::Tanh,      LayerKind::Relu6,
+    LayerKind::LeakyRelu, LayerKind::Softmax,   LayerKind::Dropout,   LayerKind::StochasticDepth,
+    LayerKind::Add};
 
 std::string reason_against(const Layer& layer, int64_t length) {
   const std::string begin = "layer '" + layer.name + "' (" + name(layer.kind) + ") ";
@@ -37,7 +21,7 @@ std::string reason_against(const Layer& layer, int64_t length) {
     return begin + "looks at the positions behind, with 'causal: false'";
   }
   const bool has_rows = layer.shape.size() == 2 && layer.shape[0] == length;
-  if (computes_rows(layer.kind) && has_rows) return {};
+  if (std::ranges::count(kRowLayers, layer.kind) > 0 && has_rows) return {};
   return begin + "does not compute position by position";
 }
 
