@@ -72,9 +72,9 @@ struct Leaf {
 struct LocalBatch {
   std::span<const Leaf> leaves;
   size_t global_samples = 0;  ///< over all ranks: what the loss is divided by
-  size_t global_tokens = 0;   ///< of texts of unequal length, over all ranks
   uint64_t epoch = 0;
-  uint64_t step = 0;  ///< within the epoch
+  uint64_t step = 0;         ///< within the epoch
+  size_t global_tokens = 0;  ///< of texts of unequal length, over all ranks
 
   /// What the sum of losses is divided by: of texts all tokens but the first of each, which are
   /// foretold; else samples.

@@ -155,6 +155,26 @@ TEST_CASE("texts of similar length are in a batch, each once in an epoch", "[dat
   CHECK(first_lengths > 40);  // blocks do not come by length
 }
 
+TEST_CASE("texts come in one order, however many make a batch", "[data][texts]") {
+  const Dataset dataset = texts(250);
+  const auto samples_of = [&](size_t batch, uint64_t epoch) {
+    LoaderOptions options = options_for(batch);
+    options.text_block = 8;
+    Loader loader(dataset, options);
+    loader.seek(epoch, 0);
+    std::vector<uint32_t> samples;
+    for (size_t step = 0; step < loader.steps_per_epoch(); ++step) {
+      for (const Leaf& leaf : loader.next().leaves) {
+        samples.insert(samples.end(), leaf.samples.begin(), leaf.samples.end());
+      }
+    }
+    return samples;
+  };
+  CHECK(samples_of(8, 1) == samples_of(24, 1));
+  CHECK(samples_of(8, 1) != samples_of(8, 2));
+  CHECK(samples_of(8, 1).size() == 250);
+}
+
 TEST_CASE("lengths are filled up to one of eight", "[data][texts]") {
   CHECK(padded_length(1, 256) == 32);
   CHECK(padded_length(32, 256) == 32);
