@@ -102,6 +102,22 @@ class UnequalTexts(TrainingCase):
         self.assertAlmostEqual(result["bits_per_byte"], result["loss"] / math.log(2) * targets / text_bytes, places=5)
         self.assertEqual(result["samples"], len(texts))
 
+    def test_predictions_have_rows_of_one_length_with_zeros_behind_the_ends(self):
+        folder = self.model_folder()
+        self.train(folder, 1)
+        (folder / "with.json").write_text(json.dumps({"checkpoint": "checkpoints/latest", "data": str(self.text), "batch": 7, "format": "npy"}))
+        status, _, errors = self.run_to_end(folder, 2, "dlflow-predict")
+        self.assertEqual(status, 0, errors)
+        texts = texts_of(self.text / "test.dlset")
+        content = next(folder.rglob("predictions.npy")).read_bytes()
+        begin = 10 + struct.unpack_from("<H", content, 8)[0]
+        self.assertIn(f"({len(texts)}, {LENGTH}, 256", content[:begin].decode("latin1"))
+        self.assertEqual(len(content), begin + 4 * len(texts) * LENGTH * 256)
+        for i, text in enumerate(texts):
+            row = struct.unpack_from(f"<{LENGTH * 256}f", content, begin + 4 * i * LENGTH * 256)
+            self.assertTrue(any(row[(len(text) - 1) * 256:len(text) * 256]))
+            self.assertFalse(any(row[len(text) * 256:]))
+
     def test_loss_and_gradient_are_those_of_pytorch_with_padding(self):
         try:
             import torch
