@@ -22,6 +22,7 @@ enum class RandomUse : uint32_t {
   Generation = 6,
   Mixing = 7,
   Sampling = 8,
+  Grouping = 9,
 };
 
 /// The stream of numbers of one (seed, use, a, b), for example of (seed, Augmentation, epoch,

@@ -176,7 +176,7 @@ Json shards_json(const Overview& split) {
 }
 
 double bytes_per_token(const Overview& split) {
-  return double(split.text->bytes) / double(split.dataset.size() * split.dataset.shape.width);
+  return double(split.text->bytes) / double(num_tokens(split.dataset));
 }
 
 Json text_json(const Overview& split) {
@@ -184,7 +184,8 @@ Json text_json(const Overview& split) {
           {"samples", split.dataset.size()},
           {"length", split.dataset.shape.width},
           {"vocabulary", split.text->vocabulary},
-          {"tokens", split.dataset.size() * split.dataset.shape.width},
+          {"tokens", num_tokens(split.dataset)},
+          {"unequal", split.dataset.has_texts()},
           {"tokenizer", split.dataset.tokenizer},
           {"text_bytes", split.text->bytes},
           {"bytes_per_token", bytes_per_token(split)},
@@ -199,6 +200,8 @@ const char* name_of(PixelType type) {
       return "byte";
     case PixelType::Float:
       return "float";
+    case PixelType::Token:
+      return "token";
     case PixelType::Jpeg:
       break;
   }
@@ -257,8 +260,8 @@ std::string description_of(const Overview& split) {
     return describe_samples(data.size(), data.shape, pixel_type_of(data),
                             {data.num_classes, data.num_targets, data.has_masks});
   }
-  return describe_tokens(data.size(), data.shape.width, split.text->vocabulary,
-                         bytes_per_token(split));
+  return describe_tokens({data.size(), data.shape.width, data.has_texts(), num_tokens(data)},
+                         split.text->vocabulary, bytes_per_token(split));
 }
 
 /// The beginning of the first sample.

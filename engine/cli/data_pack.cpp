@@ -167,6 +167,8 @@ void require_text_alone(const DatasetArguments& arguments) {
   }
 }
 
+bool is_unequal(const TextSplit& split) { return split.source.pixel_type == PixelType::Token; }
+
 Json to_json(const WrittenSplit& written, const TextSplit& split) {
   return {{"file", written.file.string()},
           {"samples", written.samples},
@@ -176,15 +178,25 @@ Json to_json(const WrittenSplit& written, const TextSplit& split) {
           {"bytes", split.num_bytes},
           {"bytes_per_token", split.bytes_per_token()},
           {"left_over", split.left_over},
+          {"unequal", is_unequal(split)},
+          {"tokens", split.num_tokens},
+          {"cut", split.num_cut},
           {"shards", written.shards}};
 }
 
-void print(const WrittenSplit& written, const TextSplit& split) {
-  std::printf("%s: %s; %s document%s, %s token%s left over\n", written.file.c_str(),
-              describe_tokens(written.samples, split.source.shape.width, split.source.num_classes,
-                              split.bytes_per_token())
+void print(const WrittenSplit& written, const TextSplit& split, TextOptions::Per per) {
+  const uint32_t length = split.source.shape.width;
+  const std::string cut =
+      is_unequal(split)
+          ? fmt::format(", {} cut at {} tokens", format_count(split.num_cut), format_count(length))
+          : "";
+  std::printf("%s: %s; %s %s%s%s, %s token%s left over\n", written.file.c_str(),
+              describe_tokens({written.samples, length, is_unequal(split), split.num_tokens},
+                              split.source.num_classes, split.bytes_per_token())
                   .c_str(),
-              format_count(split.num_documents).c_str(), split.num_documents == 1 ? "" : "s",
+              format_count(split.num_documents).c_str(),
+              per == TextOptions::Per::Line ? "line" : "document",
+              split.num_documents == 1 ? "" : "s", cut.c_str(),
               format_count(split.left_over).c_str(), split.left_over == 1 ? "" : "s");
 }
 
@@ -205,15 +217,17 @@ void pack_text(Session& session, const DatasetArguments& arguments) {
   Json all = Json::array();
   for (size_t i = 0; i < written.size(); ++i) {
     all.push_back(to_json(written[i], text.splits[i]));
-    if (!session.json && !session.quiet) print(written[i], text.splits[i]);
+    if (!session.json && !session.quiet) print(written[i], text.splits[i], arguments.text.per);
   }
   if (session.json) print_json(arguments.has_shares() ? all : all[0]);
 }
 
 /// Throws if there are options for text, or files beyond samples and labels.
 void require_no_text(const DatasetArguments& arguments) {
-  if (arguments.text.length || arguments.text.pattern) {
-    throw Error(Errc::InvalidInput, "--length and --pattern are for text; add --tokens if it is");
+  if (arguments.text.length || arguments.text.pattern ||
+      arguments.text.per != TextOptions::Per::Length) {
+    throw Error(Errc::InvalidInput,
+                "--length, --per and --pattern are for text; add --tokens if it is");
   }
   if (arguments.sources.size() <= 2) return;
   throw Error(Errc::InvalidInput,
@@ -336,9 +350,21 @@ void add_text_options(CLI::App& command, DatasetArguments& arguments) {
       ->check(CLI::ExistingFile)
       ->excludes(tokens);
   command
-      .add_option("--length", arguments.text.length, "tokens of a sample of text; 256 unless given")
+      .add_option("--length", arguments.text.length,
+                  "tokens of a sample of text, or with --per the most there may be; 256 unless "
+                  "given")
       ->type_name("N")
       ->check(CLI::Range(2, 1 << 20));
+  command
+      .add_option_function<std::string>(
+          "--per",
+          [&arguments](const std::string& word) {
+            arguments.text.per =
+                word == "line" ? TextOptions::Per::Line : TextOptions::Per::Document;
+          },
+          "make each document, or each line, a sample of its own length")
+      ->type_name("document|line")
+      ->check(CLI::IsMember({"document", "line"}));
   command
       .add_option("--pattern", arguments.text.pattern,
                   "which files of folders are text; *.txt unless given")
@@ -384,6 +410,7 @@ void add_pack_of_data(CLI::App& data, Session& session) {
       "  dlflow data pack images.npy labels.npy -o digits --split test\n"
       "  dlflow data pack houses.csv -o houses --target price\n"
       "  dlflow data pack stories -o tokens --tokens bpe:4096 --test-share 0.05\n"
+      "  dlflow data pack reviews.txt -o reviews --tokens bytes --per line --length 512\n"
       "  dlflow data pack fashion-mnist -o fashion --shard-size 256MiB");
   const auto arguments = std::make_shared<DatasetArguments>();
   command

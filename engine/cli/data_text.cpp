@@ -22,11 +22,14 @@ std::string describe_samples(uint64_t samples, const runtime::ImageShape& shape,
   return fmt::format("{} samples of {} {} {}", format_count(samples), size, kind, learnt);
 }
 
-std::string describe_tokens(uint64_t samples, uint32_t length, uint64_t vocabulary,
+std::string describe_tokens(const TokenCounts& counts, uint64_t vocabulary,
                             double bytes_per_token) {
-  return fmt::format("{} samples of {} tokens, vocabulary {}, {:.2f} bytes per token",
-                     format_count(samples), format_count(length), format_count(vocabulary),
-                     bytes_per_token);
+  const double mean = double(counts.tokens) / double(counts.samples);
+  return fmt::format("{} samples of {}{} tokens{}, vocabulary {}, {:.2f} bytes per token",
+                     format_count(counts.samples), counts.unequal ? "up to " : "",
+                     format_count(counts.length),
+                     counts.unequal ? fmt::format(", {:.1f} on average", mean) : "",
+                     format_count(vocabulary), bytes_per_token);
 }
 
 }  // namespace dlflow

@@ -19,8 +19,16 @@ struct Answers {
 std::string describe_samples(uint64_t samples, const runtime::ImageShape& shape,
                              runtime::PixelType type, const Answers& answers);
 
-/// "1,204 samples of 256 tokens, vocabulary 4,096, 3.42 bytes per token"
-std::string describe_tokens(uint64_t samples, uint32_t length, uint64_t vocabulary,
-                            double bytes_per_token);
+/// The samples of a set of tokens.
+struct TokenCounts {
+  uint64_t samples = 0;
+  uint32_t length = 0;   ///< of each sample; of texts of unequal length, the longest there may be
+  bool unequal = false;  ///< samples are such texts
+  uint64_t tokens = 0;   ///< of all samples
+};
+
+/// "1,204 samples of 256 tokens, vocabulary 4,096, 3.42 bytes per token", "1,204 samples of up to
+/// 256 tokens, 92.4 on average, …"
+std::string describe_tokens(const TokenCounts& counts, uint64_t vocabulary, double bytes_per_token);
 
 }  // namespace dlflow

@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cstring>
 #include <map>
@@ -157,10 +158,62 @@ void require_text_back(const std::vector<uint32_t>& tokens, const std::vector<Do
   }
 }
 
+/// The lines of all documents, as documents of their own. Empty lines are none.
+std::vector<Document> lines_of(const std::vector<Document>& documents) {
+  std::vector<Document> lines;
+  for (const Document& document : documents) {
+    size_t number = 0;
+    for (std::string_view rest = document.text; !rest.empty();) {
+      const size_t end = std::min(rest.find('\n'), rest.size());
+      std::string_view line = rest.substr(0, end);
+      rest.remove_prefix(std::min(end + 1, rest.size()));
+      ++number;
+      if (line.ends_with('\r')) line.remove_suffix(1);
+      if (!line.empty()) lines.push_back({fmt::format("{}:{}", document.name, number), line});
+    }
+  }
+  return lines;
+}
+
+/// Each document with the token that ends it; what is longer than `length` is cut. A single token
+/// at the end of one foretells nothing, and is left out.
+TextSplit split_of_documents(Split split, const std::vector<Document>& documents,
+                             const std::vector<uint32_t>& tokens, uint32_t length,
+                             const Vocabulary& vocabulary) {
+  TextSplit result;
+  result.split = split;
+  result.num_documents = documents.size();
+  std::vector<uint32_t> used, lengths;
+  for (auto begin = tokens.begin(); begin != tokens.end();) {
+    auto end = std::find(begin, tokens.end(), vocabulary.end_of_text());
+    if (end != tokens.end()) ++end;
+    size_t pieces = 0;
+    for (auto rest = end - begin; rest > 0; rest = end - begin, ++pieces) {
+      const auto count = std::min<std::ptrdiff_t>(rest, length);
+      if (count == 1) {
+        ++result.left_over;
+        break;
+      }
+      used.insert(used.end(), begin, begin + count);
+      lengths.push_back(uint32_t(count));
+      begin += count;
+    }
+    if (pieces > 1) ++result.num_cut;
+    begin = end;
+  }
+  for (const uint32_t token : used) result.num_bytes += vocabulary.text_of(token).size();
+  result.num_tokens = used.size();
+  result.source = text_source(used, lengths, length, vocabulary);
+  return result;
+}
+
 TextSplit make_split(Split split, const std::vector<Document>& documents,
-                     const std::vector<uint32_t>& tokens, uint32_t length,
+                     const std::vector<uint32_t>& tokens, TextOptions::Per per, uint32_t length,
                      const Vocabulary& vocabulary) {
   require_text_back(tokens, documents, vocabulary);
+  if (per != TextOptions::Per::Length) {
+    return split_of_documents(split, documents, tokens, length, vocabulary);
+  }
   const size_t used = tokens.size() / length * length;
   if (used == 0) {
     throw Error(Errc::InvalidInput,
@@ -169,23 +222,26 @@ TextSplit make_split(Split split, const std::vector<Document>& documents,
                             split == Split::Train ? "training" : split_name(split),
                             format_count(tokens.size()), format_count(length)));
   }
-  TextSplit result{split, token_source(tokens, length, vocabulary), documents.size(), 0,
-                   tokens.size() - used};
+  TextSplit result;
+  result.split = split;
+  result.source = token_source(tokens, length, vocabulary);
+  result.num_documents = documents.size();
+  result.num_tokens = used;
+  result.left_over = tokens.size() - used;
   for (size_t i = 0; i < used; ++i) result.num_bytes += vocabulary.text_of(tokens[i]).size();
   return result;
 }
 
 }  // namespace
 
-double TextSplit::bytes_per_token() const {
-  return double(num_bytes) / double(source.size() * source.shape.width);
-}
+double TextSplit::bytes_per_token() const { return double(num_bytes) / double(num_tokens); }
 
 TokenizedText tokenize(const std::vector<fs::path>& sources, const TextOptions& options,
                        Split split, const SplitShares& shares, const fs::path& output) {
   const bool bytes = options.tokens == "bytes";
   if (!bytes && options.tokenizer.empty()) vocabulary_size(options.tokens);  // throws early
-  const Documents documents = read_documents(sources, options.pattern.value_or("*.txt"), bytes);
+  Documents documents = read_documents(sources, options.pattern.value_or("*.txt"), bytes);
+  if (options.per == TextOptions::Per::Line) documents.all = lines_of(documents.all);
   const uint32_t length = options.length.value_or(kUsualLength);
   const Parts parts = divide(documents.all, split, shares);
   TokenizedText text;
@@ -201,7 +257,7 @@ TokenizedText tokenize(const std::vector<fs::path>& sources, const TextOptions& 
   for (const auto& [part, its_documents] : parts) {
     const std::vector<uint32_t> tokens =
         bytes ? bytes_of(its_documents) : pairs_of(its_documents, file);
-    text.splits.push_back(make_split(part, its_documents, tokens, length, vocabulary));
+    text.splits.push_back(make_split(part, its_documents, tokens, options.per, length, vocabulary));
   }
   return text;
 }

@@ -17,7 +17,11 @@ struct TextOptions {
   std::string tokens;                  ///< "bytes", or "bpe:4096": byte pairs of the training text
   std::filesystem::path tokenizer;     ///< or the file of an earlier one
   std::optional<std::string> pattern;  ///< of files in folders; *.txt
-  std::optional<uint32_t> length;      ///< tokens of a sample; 256
+  std::optional<uint32_t> length;      ///< tokens of a sample, the most there may be; 256
+
+  /// Each document, or each line of it, is samples of its own; else all follow each other.
+  enum class Per { Length, Document, Line };
+  Per per = Per::Length;
 
   bool given() const { return !tokens.empty() || !tokenizer.empty(); }
 };
@@ -27,8 +31,10 @@ struct TextSplit {
   runtime::Split split = runtime::Split::Train;
   runtime::SampleSource source;
   size_t num_documents = 0;
-  uint64_t num_bytes = 0;  ///< of the text that its samples have
-  size_t left_over = 0;    ///< tokens at its end that fill no sample
+  uint64_t num_bytes = 0;   ///< of the text that its samples have
+  uint64_t num_tokens = 0;  ///< of its samples
+  size_t left_over = 0;     ///< tokens at ends of the text that make no sample
+  size_t num_cut = 0;       ///< documents, or lines, that became more than one sample
 
   double bytes_per_token() const;
 };

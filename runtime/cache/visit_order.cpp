@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "runtime/data/text_order.h"
+
 namespace dlflow::runtime {
 namespace {
 
@@ -42,7 +44,8 @@ uint64_t VisitOrder::validation_steps() const {
 std::vector<std::vector<uint32_t>> VisitOrder::chunks_of(uint64_t epoch) const {
   std::vector<std::vector<uint32_t>> steps;
   steps.reserve(steps_per_epoch());
-  const std::vector<uint32_t> order = epoch_permutation(train_chunks.size(), seed, epoch);
+  std::vector<uint32_t> order = epoch_permutation(train_chunks.size(), seed, epoch);
+  if (text_block > 0) group_by_length(train_chunks.part(), order, text_block, seed, epoch);
   ChunksInOrder training(train_chunks);
   for (uint64_t step = 0; step < train_steps(); ++step) {
     for (const IndexRange& run : leaves) {

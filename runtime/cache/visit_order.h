@@ -21,6 +21,7 @@ class SampleChunks {
       : chunked_(&chunked), part_(std::move(part)) {}
 
   size_t size() const { return part_.size(); }
+  const Dataset& part() const { return part_; }
   uint32_t operator[](size_t sample) const;
 
  private:
@@ -36,6 +37,7 @@ struct VisitOrder {
   SampleChunks train_chunks;       ///< of the training samples; may be empty
   Division division;               ///< of the same
   std::vector<IndexRange> leaves;  ///< of each rank of the node
+  size_t text_block = 0;           ///< LoaderOptions::text_block
 
   SampleChunks validation_chunks;  ///< of the samples that are validated with
   size_t validation_batch = 1;

@@ -29,7 +29,7 @@ static_assert(std::endian::native == std::endian::little);  // the file is read 
 constexpr std::string_view kMagic = "DLFDATA\n";
 constexpr uint32_t kMaxClasses = 1 << 22;  // what is counted for each takes memory
 constexpr uint32_t kVersion = 2, kVersionWithoutChunks = 1, kVersionWithTargets = 3,
-                   kVersionWithMasks = 4, kVersionWithJpeg = 5;
+                   kVersionWithMasks = 4, kVersionWithJpeg = 5, kVersionWithTexts = 6;
 
 struct JpegFields {
   uint64_t encoded_bytes;
@@ -65,14 +65,14 @@ size_t answer_bytes(const BinaryHeader& header) {
   return header.has_masks ? 0 : sizeof(uint32_t) * std::max<size_t>(header.num_targets, 1);
 }
 
-bool is_encoded(const BinaryHeader& header) { return header.pixel_type == PixelType::Jpeg; }
+bool is_encoded(const BinaryHeader& header) { return has_own_sizes(header.pixel_type); }
 
-/// Of the index, which is before labels and JPEG files: where each of these ends.
+/// Of the index, which is before labels and samples of their own sizes: where each of these ends.
 size_t index_bytes(const BinaryHeader& header) {
   return is_encoded(header) ? header.num_samples * sizeof(uint64_t) : 0;
 }
 
-/// The same of header, index, labels and JPEG files.
+/// The same of header, index, labels and samples.
 std::optional<size_t> size_of_encoded(const BinaryHeader& header) {
   constexpr size_t kOfSample = sizeof(uint64_t) + sizeof(uint32_t);
   size_t size = 0;
@@ -171,6 +171,23 @@ void require_picture_shape(const Header& header, const std::string& name) {
   }
 }
 
+/// What the texts of a file take, by the size of the file; 0 if that is too small for all else.
+uint64_t text_bytes_of(const Header& header, size_t file_size) {
+  BinaryHeader without;
+  without.pixel_type = PixelType::Token;
+  without.num_samples = header.num_samples;
+  without.chunk_samples = header.chunk_samples;
+  const auto others = size_of(without);
+  return others && *others < file_size ? file_size - *others : 0;
+}
+
+/// The one pixel type of a version, if it has one.
+std::optional<PixelType> type_of_version(uint32_t version) {
+  if (version == kVersionWithJpeg) return PixelType::Jpeg;
+  if (version == kVersionWithTexts) return PixelType::Token;
+  return std::nullopt;
+}
+
 /// \param content    at least the header
 /// \param file_size  of all of it
 BinaryHeader parse_header(std::string_view content, size_t file_size, const std::string& name) {
@@ -182,15 +199,17 @@ BinaryHeader parse_header(std::string_view content, size_t file_size, const std:
   const bool has_targets = header.version == kVersionWithTargets;
   const bool has_masks = header.version == kVersionWithMasks;
   const bool has_jpeg = header.version == kVersionWithJpeg;
-  const bool has_chunks = header.version == kVersion || has_targets || has_masks || has_jpeg;
+  const bool has_texts = header.version == kVersionWithTexts;
+  const bool has_chunks =
+      header.version == kVersion || has_targets || has_masks || has_jpeg || has_texts;
   if (!has_chunks && header.version != kVersionWithoutChunks) {
     throw_corrupt(name, fmt::format("has version {} of the format, this dlflow reads {} to {}",
-                                    header.version, kVersionWithoutChunks, kVersionWithJpeg));
+                                    header.version, kVersionWithoutChunks, kVersionWithTexts));
   }
   if (has_targets && header.num_targets == 0) throw_corrupt(name, "has no targets");
   if (has_chunks && header.chunk_samples == 0) throw_corrupt(name, "has chunks of no samples");
-  if (has_jpeg ? header.pixel_type != PixelType::Jpeg
-               : header.pixel_type != PixelType::Byte && header.pixel_type != PixelType::Float) {
+  const auto type = type_of_version(header.version);
+  if (type ? header.pixel_type != *type : header.pixel_type > PixelType::Float) {
     throw_corrupt(name, fmt::format("has pixels of unknown type {}", uint32_t(header.pixel_type)));
   }
   if (header.num_classes > kMaxClasses) {
@@ -202,6 +221,10 @@ BinaryHeader parse_header(std::string_view content, size_t file_size, const std:
                                     header.num_classes, kNoClass));
   }
   if (has_jpeg) require_picture_shape(header, name);
+  if (has_texts && (header.channels != 1 || header.height != 1 || header.width == 0)) {
+    throw_corrupt(name, fmt::format("has texts of {} x {} x {} tokens", header.channels,
+                                    header.height, header.width));
+  }
   BinaryHeader known = {header.pixel_type,
                         header.num_samples,
                         {header.channels, header.height, header.width},
@@ -211,7 +234,9 @@ BinaryHeader parse_header(std::string_view content, size_t file_size, const std:
                         has_targets ? header.num_targets : 0,
                         has_jpeg ? "" : tokenizer_digits(header.tokenizer),
                         has_masks,
-                        has_jpeg ? header.jpeg.encoded_bytes : 0,
+                        has_jpeg    ? header.jpeg.encoded_bytes
+                        : has_texts ? text_bytes_of(header, file_size)
+                                    : 0,
                         has_jpeg ? reshaping_of(header) : Reshaping()};
   if (size_of(known) != file_size) {
     throw_corrupt(name, fmt::format("has {} bytes, its header says another number; copy it again",
@@ -227,7 +252,7 @@ uint64_t bytes_of_encoded(const SampleSource& source, size_t first, size_t count
 
 /// Of a usual image.
 size_t row_bytes(const SampleSource& source) {
-  if (source.pixel_type == PixelType::Jpeg) {
+  if (has_own_sizes(source.pixel_type)) {
     return bytes_of_encoded(source, 0, source.size()) / std::max<size_t>(source.size(), 1);
   }
   return values_of_row(source.shape, source.has_masks) *
@@ -244,11 +269,12 @@ uint32_t chunk_samples(const SampleSource& source, size_t chunk_bytes) {
 Header header_for(const SampleSource& source, size_t first, size_t count, size_t chunk_bytes) {
   Header header{};
   kMagic.copy(header.magic, sizeof(header.magic));
-  const bool is_encoded = source.pixel_type == PixelType::Jpeg;
-  header.version = is_encoded               ? kVersionWithJpeg
-                   : source.has_masks       ? kVersionWithMasks
-                   : source.num_targets > 0 ? kVersionWithTargets
-                                            : kVersion;
+  const bool is_jpeg = source.pixel_type == PixelType::Jpeg;
+  header.version = is_jpeg                                 ? kVersionWithJpeg
+                   : source.pixel_type == PixelType::Token ? kVersionWithTexts
+                   : source.has_masks                      ? kVersionWithMasks
+                   : source.num_targets > 0                ? kVersionWithTargets
+                                                           : kVersion;
   header.pixel_type = source.pixel_type;
   header.num_samples = count;
   header.channels = source.shape.channels;
@@ -257,7 +283,7 @@ Header header_for(const SampleSource& source, size_t first, size_t count, size_t
   header.num_classes = source.num_classes;
   header.chunk_samples = chunk_samples(source, chunk_bytes);
   header.num_targets = source.num_targets;
-  if (is_encoded) {
+  if (is_jpeg) {
     header.jpeg.encoded_bytes = bytes_of_encoded(source, first, count);
     write_reshaping(source.reshaping, header);
   } else {
@@ -303,7 +329,7 @@ void require_answers(const Dataset& dataset, const std::string& name) {
   }
 }
 
-/// Throws Error{Corrupt}, "`name`: reason", unless the ends of JPEG files rise to that of all.
+/// Throws Error{Corrupt}, "`name`: reason", unless the ends of samples rise to that of all.
 void require_ends(std::span<const uint64_t> ends, uint64_t bytes, const std::string& name) {
   uint64_t begin = 0;
   for (size_t i = 0; i < ends.size(); ++i) {
@@ -314,7 +340,21 @@ void require_ends(std::span<const uint64_t> ends, uint64_t bytes, const std::str
     begin = ends[i];
   }
   if (begin != bytes) {
-    throw_corrupt(name, fmt::format("has {} bytes behind its last picture", bytes - begin));
+    throw_corrupt(name, fmt::format("has {} bytes behind its last sample", bytes - begin));
+  }
+}
+
+/// The same unless every text has whole tokens, as many as the header allows.
+void require_lengths(std::span<const uint64_t> ends, const Dataset& dataset,
+                     const std::string& name) {
+  uint64_t begin = 0;
+  for (size_t i = 0; i < ends.size(); begin = ends[i++]) {
+    const uint64_t bytes = ends[i] - begin;
+    if (bytes % dataset.token_bytes == 0 && bytes / dataset.token_bytes <= dataset.shape.width) {
+      continue;
+    }
+    throw_corrupt(name, fmt::format("sample {} has {} bytes, and can have {} tokens of {}", i,
+                                    bytes, dataset.shape.width, dataset.token_bytes));
   }
 }
 
@@ -383,6 +423,10 @@ Dataset parse_binary_dataset(const SharedBytes& content, const std::string& name
     images.add({reinterpret_cast<const uint8_t*>(pixels.data()), ends, name, content.owner});
     dataset.pixels = std::move(images);
     dataset.reshaping = header.reshaping;
+    if (header.pixel_type == PixelType::Token) {
+      dataset.token_bytes = token_bytes_of(header.num_classes);
+      require_lengths(ends, dataset, name);
+    }
   } else if (header.pixel_type == PixelType::Float) {
     dataset.pixels = rows_in<float>(pixels, header.num_samples, row_size, content.owner);
   } else {
@@ -403,6 +447,7 @@ std::span<const uint64_t> encoded_ends(std::string_view content, const BinaryHea
 }
 
 PixelType pixel_type_of(const Dataset& dataset) {
+  if (dataset.has_texts()) return PixelType::Token;
   if (dataset.is_encoded()) return PixelType::Jpeg;
   return std::holds_alternative<Images<float>>(dataset.pixels) ? PixelType::Float : PixelType::Byte;
 }
@@ -455,9 +500,9 @@ ChunkHashes read_chunk_hashes(std::string_view content, const std::string& name)
 
 namespace {
 
-/// Of the JPEG files of a file with these samples.
+/// Of the samples of a file, if they have sizes of their own.
 std::vector<uint64_t> ends_of(const SampleSource& source, size_t first, size_t count) {
-  if (source.pixel_type != PixelType::Jpeg) return {};
+  if (!has_own_sizes(source.pixel_type)) return {};
   std::vector<uint64_t> ends(count);
   const auto sizes = std::span(source.encoded_sizes).subspan(first, count);
   std::partial_sum(sizes.begin(), sizes.end(), ends.begin());
@@ -530,7 +575,7 @@ uint64_t binary_dataset_bytes(const SampleSource& source, size_t first, size_t c
                source.num_targets,
                {},
                source.has_masks,
-               source.pixel_type == PixelType::Jpeg ? bytes_of_encoded(source, first, count) : 0});
+               has_own_sizes(source.pixel_type) ? bytes_of_encoded(source, first, count) : 0});
   if (!size) throw Error(Errc::InvalidInput, "so many samples fit into no file");
   return *size;
 }

@@ -16,7 +16,10 @@
 /// byte.
 namespace dlflow::runtime {
 
-enum class PixelType : uint32_t { Byte = 0, Float = 1, Jpeg = 2 };
+enum class PixelType : uint32_t { Byte = 0, Float = 1, Jpeg = 2, Token = 3 };
+
+/// Each sample has a size of its own: a JPEG file, or a text of any number of tokens.
+constexpr bool has_own_sizes(PixelType type) { return type >= PixelType::Jpeg; }
 
 PixelType pixel_type_of(const Dataset& dataset);
 
@@ -31,7 +34,7 @@ struct BinaryHeader {
   uint32_t num_targets = 0;    ///< of each sample; 0: it has a label
   std::string tokenizer = {};  ///< Dataset::tokenizer
   bool has_masks = false;      ///< behind each image; then samples have no labels
-  uint64_t encoded_bytes = 0;  ///< of all JPEG files together
+  uint64_t encoded_bytes = 0;  ///< of all JPEG files, or texts, together
   Reshaping reshaping = {};    ///< Dataset::reshaping
 
   bool operator==(const BinaryHeader&) const = default;
@@ -58,7 +61,7 @@ Dataset parse_binary_dataset(const SharedBytes& content, const std::string& name
                              Proof proof = Proof::Hash);
 Dataset read_binary_dataset(const std::filesystem::path& file, Proof proof = Proof::Hash);
 
-/// What the file `content`, which holds JPEG files, says of where each ends.
+/// What the file `content`, whose samples have sizes of their own, says of where each ends.
 std::span<const uint64_t> encoded_ends(std::string_view content, const BinaryHeader& header);
 
 /// The hashes that a file holds of its images, chunk_samples at a time.
@@ -83,7 +86,7 @@ struct SampleSource {
   std::vector<float> targets = {};  ///< (N, T), or none
   std::string tokenizer = {};       ///< Dataset::tokenizer
   bool has_masks = false;
-  std::vector<uint64_t> encoded_sizes = {};  ///< (N), the bytes of JPEG files; else none
+  std::vector<uint64_t> encoded_sizes = {};  ///< (N), of JPEG files or texts; else none
   Reshaping reshaping = {};                  ///< Dataset::reshaping
 
   size_t size() const { return num_targets > 0 ? targets.size() / num_targets : labels.size(); }

@@ -41,13 +41,13 @@ size_t row_bytes(const BinaryHeader& header) {
 }
 
 size_t image_bytes(const BinaryHeader& header) {
-  if (header.pixel_type == PixelType::Jpeg) return header.encoded_bytes;
+  if (has_own_sizes(header.pixel_type)) return header.encoded_bytes;
   return header.num_samples * row_bytes(header);
 }
 
-/// Of every chunk but the last; of JPEG files no such number is known.
+/// Of every chunk but the last; of samples of their own sizes no such number is known.
 size_t chunk_bytes_of(const BinaryHeader& header) {
-  if (header.pixel_type == PixelType::Jpeg) return 0;
+  if (has_own_sizes(header.pixel_type)) return 0;
   return row_bytes(header) * std::min<uint64_t>(header.chunk_samples, header.num_samples);
 }
 

@@ -28,6 +28,7 @@ Dataset Dataset::select(const Subset& part) const {
   chosen.tokenizer = tokenizer;
   chosen.has_masks = has_masks;
   chosen.reshaping = reshaping;
+  chosen.token_bytes = token_bytes;
   if (num_targets > 0) {
     chosen.targets = targets.select(part);
   } else {
@@ -42,6 +43,14 @@ Dataset Dataset::without_validation() const {
   const auto last = std::make_shared<std::vector<uint32_t>>(num_validation);
   std::iota(last->begin(), last->end(), uint32_t(size() - num_validation));
   return select(Subset::all_but({*last, last}, size()));
+}
+
+double mean_length(const Dataset& dataset) {
+  double tokens = 0;
+  for (size_t sample = 0; sample < dataset.size(); ++sample) {
+    tokens += double(dataset.length_of(sample));
+  }
+  return dataset.size() > 0 ? tokens / double(dataset.size()) : 0;
 }
 
 Dataset open_dataset(const std::filesystem::path& folder, Split split, Proof proof) {

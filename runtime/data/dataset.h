@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -88,7 +89,9 @@ class Labels {
 /// learn numbers from, with T targets each. The rows of a table are images of (F, 1, 1). Of data to
 /// learn masks from, the row of a sample is (C + 1, H, W): its image, then the class of each pixel,
 /// below num_classes or kNoClass. Or the images are kept as JPEG files, of any size, which are
-/// decoded, reshaped and cut to `shape` when they are looked at (jpeg_samples.h).
+/// decoded, reshaped and cut to `shape` when they are looked at (jpeg_samples.h). Or they are texts
+/// of unequal length, each token in as many bytes as the number of classes needs, and `shape` is
+/// that of the longest there may be.
 struct Dataset {
   ImageShape shape;
   uint32_t num_classes = 0;
@@ -100,8 +103,19 @@ struct Dataset {
   std::string tokenizer = {};  ///< Vocabulary::id() of samples that are tokens; else empty
   bool has_masks = false;
   Reshaping reshaping = {};  ///< of JPEG files, and then the middle of (H, W) is cut out
+  uint32_t token_bytes = 0;  ///< of a token of texts of unequal length; 0: there are none
 
+  /// Samples have sizes of their own.
   bool is_encoded() const { return std::holds_alternative<EncodedImages>(pixels); }
+
+  /// Samples are texts of 1 to `shape.width` tokens each.
+  bool has_texts() const { return token_bytes > 0; }
+
+  /// The number of tokens of a text.
+  size_t length_of(size_t sample) const {
+    return std::get<EncodedImages>(pixels)[sample].size() / token_bytes;
+  }
+
   size_t size() const { return num_targets > 0 ? targets.size() : labels.size(); }
 
   /// Of the mask of a sample; 0: there are none.
@@ -114,6 +128,21 @@ struct Dataset {
   Dataset without_validation() const;
   bool operator==(const Dataset&) const = default;
 };
+
+/// Of each token, where there are `num_classes` of them: 1, 2 or 4.
+constexpr uint32_t token_bytes_of(uint32_t num_classes) {
+  return num_classes <= 1u << 8 ? 1 : num_classes <= 1u << 16 ? 2 : 4;
+}
+
+/// The token that begins at `bytes`, little-endian.
+inline uint32_t token_at(const uint8_t* bytes, uint32_t token_bytes) {
+  uint32_t token = 0;
+  std::memcpy(&token, bytes, token_bytes);
+  return token;
+}
+
+/// Of the texts of unequal length that `dataset` has, in tokens.
+double mean_length(const Dataset& dataset);
 
 /// \param values  (N, C, H, W)
 template <typename T>

@@ -12,8 +12,9 @@
 
 namespace dlflow::runtime {
 
-/// Pictures as JPEG files, one behind the other in a few places, each a mapped file; or a part of
-/// them. Takes memory for each place and none for a picture. Copies share the pictures.
+/// Pictures as JPEG files, or texts as tokens, one behind the other in a few places, each a mapped
+/// file; or a part of them. Takes memory for each place and none for a picture. Copies share the
+/// pictures.
 class EncodedImages {
  public:
   /// Pictures of one file, and where each ends: the first begins at `bytes`.

@@ -47,6 +47,7 @@ std::span<const uint32_t> EpochOrder::enter(uint64_t epoch, std::atomic<uint64_t
        pause = std::min<std::chrono::nanoseconds>(2 * pause, 2ms)) {
     if (claim(epoch)) {
       permute(order_, seed_, epoch, progress);
+      if (arrange_) arrange_(order_, epoch);
       written_->value.store(epoch + 1, std::memory_order_release);
       break;
     }

@@ -3,7 +3,9 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
+#include <utility>
 
 #include "base/aligned_floats.h"
 
@@ -29,6 +31,11 @@ class EpochOrder {
              bool reads = true);
   static size_t bytes_for(size_t num_samples, int num_ranks);
 
+  /// From now on `arrange` changes the random order of an epoch, in the same way on all ranks.
+  void arrange_by(std::function<void(std::span<uint32_t>, uint64_t epoch)> arrange) {
+    arrange_ = std::move(arrange);
+  }
+
   /// The order of `epoch`, valid until leave(). `progress` grows while one is worked out that
   /// others wait for. Throws Error{Unavailable} if it was stopped.
   std::span<const uint32_t> enter(uint64_t epoch, std::atomic<uint64_t>* progress = nullptr);
@@ -47,7 +54,8 @@ class EpochOrder {
   bool claim(uint64_t epoch);
 
   uint64_t seed_;
-  AlignedFloats own_;               // memory of one rank alone
+  std::function<void(std::span<uint32_t>, uint64_t)> arrange_;  // or none
+  AlignedFloats own_;                                           // memory of one rank alone
   Number* claimed_;                 // 1 + the epoch whose order a rank writes, or wrote last
   Number* written_;                 // 1 + the epoch whose order is there
   std::span<Number> first_needed_;  // epoch, of each rank

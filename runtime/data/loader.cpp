@@ -18,6 +18,7 @@
 #include "runtime/data/mix.h"
 #include "runtime/data/sample_threads.h"
 #include "runtime/data/shard.h"
+#include "runtime/data/text_order.h"
 
 namespace dlflow::runtime {
 namespace {
@@ -53,6 +54,11 @@ class BatchMaker {
     if (options_.shuffle && options_.order == nullptr) {
       options_.order = &own_order_.emplace(dataset.size(), options_.seed);
     }
+    if (dataset_.has_texts() && options_.shuffle && options_.text_block > 0) {
+      options_.order->arrange_by([this](std::span<uint32_t> order, uint64_t epoch) {
+        group_by_length(dataset_, order, options_.text_block, options_.seed, epoch);
+      });
+    }
     scratch_.resize(std::max<size_t>(options_.threads, 1));
     if (options_.threads > 1) threads_.emplace(options_.threads - 1);
   }
@@ -74,7 +80,7 @@ class BatchMaker {
     waiting_.clear();  // of a batch that could not be filled
     begin(position.epoch);
     if (options_.images != nullptr) options_.images->begin(position.epoch, position.step);
-    slot.batch = {slot.leaves, 0, position.epoch, position.step};
+    slot.batch = {slot.leaves, 0, position.epoch, position.step, 0};
     for (size_t i = 0; i < options_.own_leaves; ++i) {
       const Share share = options_.division.leaf(position.step, options_.first_leaf + i);
       float* const images = slot.images.get() + i * leaf_stride();
@@ -84,23 +90,26 @@ class BatchMaker {
       float* const targets = slot.targets.data() + first * row;
       for (size_t k = 0; k < share.count; ++k) {
         samples[k] = sample_at(position.epoch, share.first + k);
+      }
+      const size_t length = length_for({samples, share.count});
+      const size_t stride = length > 0 ? length : dataset_.shape.num_values();
+      for (size_t k = 0; k < share.count; ++k) {
         if (dataset_.num_targets > 0) {
           std::ranges::copy(dataset_.targets[samples[k]], targets + k * row);
         } else {
           labels[k] = label_of(samples[k]);
         }
-        prepare({position.epoch, samples[k], find_pixels(samples[k]),
-                 images + k * dataset_.shape.num_values(), targets + k * row});
+        prepare({position.epoch, samples[k], find_pixels(samples[k]), images + k * stride,
+                 targets + k * row, length});
       }
-      slot.leaves[i] = {{images, share.count * dataset_.shape.num_values()},
-                        {labels, share.count},
-                        {samples, share.count},
-                        position.epoch,
-                        {targets, share.count * row}};
+      slot.leaves[i] = {{images, share.count * stride}, {labels, share.count},
+                        {samples, share.count},         position.epoch,
+                        {targets, share.count * row},   length};
     }
     prepare_waiting();
     for (size_t i = 0; i < options_.own_leaves && mixes(); ++i) mix_leaf(position.epoch, i, slot);
     slot.batch.global_samples = options_.division.samples_of(position.step);
+    slot.batch.global_tokens = tokens_of(position, slot.batch.global_samples);
     if (options_.images != nullptr) options_.images->end();
     if (position.step + 1 == steps()) end_epoch();
   }
@@ -117,6 +126,7 @@ class BatchMaker {
   /// Of each sample.
   size_t num_targets() const {
     if (dataset_.has_masks) return dataset_.values_of_mask();
+    if (dataset_.has_texts()) return 1;
     return mixes() ? options_.num_classes : dataset_.num_targets;
   }
 
@@ -127,6 +137,25 @@ class BatchMaker {
   uint32_t sample_at(uint64_t epoch, size_t place) const {
     if (sampler_) return sampler_->draw(epoch, place);
     return options_.shuffle ? order_[place] : uint32_t(place);
+  }
+
+  /// Of a row in a leaf of these texts; 0 if they are none.
+  size_t length_for(std::span<const uint32_t> samples) const {
+    if (!dataset_.has_texts()) return 0;
+    size_t longest = 0;
+    for (const uint32_t sample : samples) longest = std::max(longest, dataset_.length_of(sample));
+    return padded_length(longest, dataset_.shape.width);
+  }
+
+  /// Of all texts of a step of `samples` samples, of all ranks.
+  size_t tokens_of(Position position, size_t samples) const {
+    if (!dataset_.has_texts()) return 0;
+    size_t tokens = 0;
+    for (size_t i = 0; i < samples; ++i) {
+      const size_t place = position.step * options_.division.global_batch + i;
+      tokens += dataset_.length_of(sample_at(position.epoch, place));
+    }
+    return tokens;
   }
 
   uint32_t label_of(uint32_t sample) const {
@@ -143,7 +172,8 @@ class BatchMaker {
     uint32_t sample = 0;
     const void* pixels = nullptr;  ///< or its JPEG file
     float* image = nullptr;
-    float* mask = nullptr;  ///< where samples have one
+    float* mask = nullptr;  ///< where samples have one; of a text, its number of tokens
+    size_t length = 0;      ///< of the row of a text
   };
 
   /// What a thread needs for one sample after the other.
@@ -190,6 +220,7 @@ class BatchMaker {
   }
 
   void write_sample(const Task& task, Scratch& scratch) const {
+    if (dataset_.has_texts()) return write_text(task);
     if (const auto* pictures = std::get_if<EncodedImages>(&dataset_.pixels)) {
       return write_picture(task, *pictures, scratch);
     }
@@ -209,6 +240,17 @@ class BatchMaker {
     if (!dataset_.has_masks) return;
     change_mask(change, dataset_.shape, row + dataset_.shape.num_values(), task.mask);
     require_classes(task.sample, {task.mask, dataset_.values_of_mask()});
+  }
+
+  void write_text(const Task& task) const {
+    const auto* const text = static_cast<const uint8_t*>(task.pixels);
+    const size_t count = dataset_.length_of(task.sample);
+    DLFLOW_CHECK(count <= task.length);
+    for (size_t i = 0; i < count; ++i) {
+      task.image[i] = float(token_at(text + i * dataset_.token_bytes, dataset_.token_bytes));
+    }
+    std::fill(task.image + count, task.image + task.length, 0.0f);
+    *task.mask = float(count);
   }
 
   /// The crop and the mirror are made on the way from the picture to the image.
@@ -367,7 +409,7 @@ class Loader::Worker {
 
 size_t loader_threads(std::optional<size_t> asked, const Dataset& dataset, int cores) {
   if (asked) return *asked;
-  return dataset.is_encoded() ? size_t(std::max(cores, 1)) : 1;
+  return dataset.is_encoded() && !dataset.has_texts() ? size_t(std::max(cores, 1)) : 1;
 }
 
 Loader::Loader(const Dataset& dataset, const LoaderOptions& options)

@@ -26,6 +26,10 @@ struct LoaderOptions {
   /// Samples are drawn by these shares of the classes (ClassSampler), instead of each once. Not
   /// with `images` that go by the order of the epoch.
   std::optional<std::vector<float>> class_shares;
+
+  /// Samples that go into blocks of texts of similar length (text_order.h), where the order is
+  /// random; 0: none do.
+  size_t text_block = 0;
   Augmentation augmentation;
   uint32_t num_classes = 0;     ///< of the model, where the augmentation mixes
   Normalization normalization;  ///< one scale and shift per channel
@@ -53,8 +57,13 @@ struct Leaf {
   std::span<const uint32_t> labels;        ///< (count); 0 where the samples have targets
   std::span<const uint32_t> samples = {};  ///< (count), their numbers in the data set
   uint64_t epoch = 0;
-  /// (count, T), or (count, classes) if mixed, or masks (count, H * W), or none
+  /// (count, T), or (count, classes) if mixed, or masks (count, H * W), or of texts (count), the
+  /// number of tokens of each, or none
   std::span<const float> targets = {};
+
+  /// Of texts of unequal length: tokens in a row of `images`, padded_length() of the longest; those
+  /// behind the end of a text are 0. Else 0.
+  size_t length = 0;
 
   size_t count() const { return labels.size(); }  ///< 0 if the batch has fewer samples than leaves
 };
@@ -64,7 +73,14 @@ struct LocalBatch {
   std::span<const Leaf> leaves;
   size_t global_samples = 0;  ///< over all ranks: what the loss is divided by
   uint64_t epoch = 0;
-  uint64_t step = 0;  ///< within the epoch
+  uint64_t step = 0;         ///< within the epoch
+  size_t global_tokens = 0;  ///< of texts of unequal length, over all ranks
+
+  /// What the sum of losses is divided by: of texts all tokens but the first of each, which are
+  /// foretold; else samples.
+  size_t global_weight() const {
+    return global_tokens > global_samples ? global_tokens - global_samples : global_samples;
+  }
 };
 
 /// LoaderOptions::threads on `cores` cores: `asked`, or as is usual: decoding is worth all of them,

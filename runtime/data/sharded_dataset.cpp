@@ -85,7 +85,8 @@ ShardIndex read_shard_index(const fs::path& file) {
 void append_shard(Dataset& whole, const Dataset& part, const fs::path& part_file) {
   if (part.shape != whole.shape || part.num_classes != whole.num_classes ||
       part.pixels.index() != whole.pixels.index() || part.num_targets != whole.num_targets ||
-      part.has_masks != whole.has_masks || part.reshaping != whole.reshaping) {
+      part.has_masks != whole.has_masks || part.token_bytes != whole.token_bytes ||
+      part.reshaping != whole.reshaping) {
     throw_corrupt_shard(part_file,
                         "has other images, classes, masks or targets than the data before it");
   }
@@ -159,7 +160,7 @@ bool all_fit(uint64_t bytes, const SampleSource& source, uint64_t num_shards) {
   });
 }
 
-/// The same of JPEG files, each of a size of its own: the fewest, or up to a 64th more.
+/// The same of samples that each have a size of their own: the fewest, or up to a 64th more.
 uint64_t shards_of_encoded(uint64_t bytes, const SampleSource& source) {
   const uint64_t all = binary_dataset_bytes(source, 0, source.size());
   uint64_t num_shards = std::max<uint64_t>(1, all / bytes);

@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "base/error.h"
+#include "runtime/nn/sequence_length.h"
 
 namespace dlflow::runtime {
 namespace {
@@ -91,6 +92,23 @@ void require_classes(const Model& model, const Dataset& dataset, const std::stri
   }
 }
 
+/// Texts of unequal length are filled up behind their ends, which must change nothing.
+void require_padding(const Model& model, const Dataset& dataset, const std::string& name) {
+  if (!dataset.has_texts()) return;
+  const std::string texts = name + " has texts of unequal length (pack --per)";
+  if (model.loss != LossKind::NextToken) {
+    refuse_data(model, "has 'loss: " + runtime::name(model.loss) + "', and " + texts +
+                           ", which 'loss: next_token' alone can learn");
+  }
+  if (model.ignored_token) {
+    refuse_data(model, "has 'ignored_token', and " + texts +
+                           ": nothing in them is padding; leave the key out");
+  }
+  const std::string reason = reason_against_padding(model);
+  if (!reason.empty())
+    refuse_data(model, "cannot learn from " + name + ": " + reason + "; " + texts);
+}
+
 /// Tokens are numbers of rows of an embedding, and of scores.
 void require_tokens(const Model& model, const Dataset& dataset, const std::string& name) {
   if (dataset.tokenizer.empty()) return;
@@ -117,6 +135,7 @@ void require_fit(const Model& model, const Dataset& dataset, const std::string& 
                  Purpose purpose) {
   require_shape(model, dataset, name);
   require_tokens(model, dataset, name);
+  require_padding(model, dataset, name);
   const bool needs_masks = purpose == Purpose::Learn || dataset.has_masks;
   if (has_masks(model.loss) && !needs_masks) return;
   require_masks(model, dataset, name);

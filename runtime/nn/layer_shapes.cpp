@@ -314,7 +314,13 @@ std::vector<LayerTensor> tensors_of(const Layer& layer, const TensorShape& in) {
     case LayerKind::Embedding:
       return {{"weight", {layer.vocabulary, layer.units}, 0, 0, true, 0, kEmbeddingDeviation}};
     case LayerKind::Positions:
-      return {{"weight", {in[0], features}, 0, 0, true, 0, kEmbeddingDeviation}};
+      return {{"weight",
+               {layer.vocabulary > 0 ? layer.vocabulary : in[0], features},
+               0,
+               0,
+               true,
+               0,
+               kEmbeddingDeviation}};
     case LayerKind::LayerNorm:
       if (!layer.bias) return {{"weight", {features}, 0, 1}};
       return {{"weight", {features}, 0, 1}, {"bias", {features}}};

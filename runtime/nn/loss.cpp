@@ -31,7 +31,7 @@ void Loss::bind(std::span<const float> input, std::span<const uint32_t> labels,
     DLFLOW_CHECK(int64_t(targets.size()) == batch_ * classes_);
     compared_ = targets;
   }
-  if (kind_ == LossKind::NextToken) find_targets(input);
+  if (kind_ == LossKind::NextToken) find_targets(input, targets);
 }
 
 void Loss::compare_with(std::span<const float> all, int64_t first) {
@@ -39,12 +39,16 @@ void Loss::compare_with(std::span<const float> all, int64_t first) {
   first_ = first;
 }
 
-/// The last position of a sequence has no target. The targets of a sample have equal shares.
-void Loss::find_targets(std::span<const float> tokens) {
+/// The last position of a sequence has no target. The targets of a sample have equal shares; those
+/// of texts, which have `lengths`, count as one each.
+void Loss::find_targets(std::span<const float> tokens, std::span<const float> lengths) {
+  DLFLOW_CHECK(lengths.empty() || int64_t(lengths.size()) == batch_);
   targets_.assign(size_t(batch_ * length_), kNoTarget);
   shares_.assign(targets_.size(), 0.0f);
   for (int64_t b = 0; b < batch_; ++b) {
-    const size_t first = size_t(b * length_), last = first + size_t(length_) - 1;
+    const int64_t length = lengths.empty() ? length_ : int64_t(lengths[size_t(b)]);
+    DLFLOW_CHECK(length > 0 && length <= length_);
+    const size_t first = size_t(b * length_), last = first + size_t(length) - 1;
     int64_t count = 0;
     for (size_t i = first; i < last; ++i) {
       const auto token = int64_t(tokens[i + 1]);
@@ -57,7 +61,7 @@ void Loss::find_targets(std::span<const float> tokens) {
       targets_[i] = uint32_t(token);
       ++count;
     }
-    const float share = count > 0 ? 1 / float(count) : 0;
+    const float share = !lengths.empty() ? 1 : count > 0 ? 1 / float(count) : 0;
     for (size_t i = first; i < last; ++i) shares_[i] = targets_[i] == kNoTarget ? 0 : share;
   }
 }

@@ -12,7 +12,8 @@ namespace dlflow::runtime {
 
 /// Over the samples of one batch.
 struct BatchResult {
-  double loss_sum = 0;      ///< one per sample; of a sequence, the mean over its targets
+  double loss_sum =
+      0;  ///< one per sample: of a sequence the mean over its targets, of texts the sum
   int64_t num_correct = 0;  ///< targets that have the highest score (the first of equals)
   int64_t num_targets = 0;  ///< one per sample, token to foretell, or pixel that counts; or none
   int64_t num_in_top5 = 0;  ///< labels among the five highest scores; of inference alone
@@ -36,7 +37,9 @@ class Loss {
 
   /// What the next passes compare scores with; both must stay until then. `input` is what the
   /// network reads, `targets` are (B, T); of softmax cross-entropy (B, classes), or none; masks are
-  /// (B, H * W). Other losses do not look at them. Throws Error{InvalidInput} if a token is none of
+  /// (B, H * W). Of texts of unequal length they are (B), the number of tokens of each: what stands
+  /// behind them has no loss, and all others count as much, whatever text they are in. Other losses
+  /// do not look at them. Throws Error{InvalidInput} if a token is none of
   /// the model's.
   void bind(std::span<const float> input, std::span<const uint32_t> labels,
             std::span<const float> targets);
@@ -57,7 +60,7 @@ class Loss {
   void gradient(std::span<const float> probabilities, float scale, std::span<float> gradient) const;
 
  private:
-  void find_targets(std::span<const float> tokens);
+  void find_targets(std::span<const float> tokens, std::span<const float> lengths);
   BatchResult measure_pairs(std::span<const float> scores, std::span<float> gradient);
   PixelLoss pixel_loss() const;
 

@@ -64,7 +64,7 @@ struct Layer {
   int64_t scale = 1;       ///< Upsample
   double rate = 0;         ///< Dropout, StochasticDepth: probability that a number becomes 0
   double slope = 0;        ///< LeakyRelu: below 0
-  int64_t vocabulary = 0;  ///< Embedding: number of tokens
+  int64_t vocabulary = 0;  ///< Embedding: number of tokens. Positions: rows; 0: one for each
   int64_t heads = 0;       ///< Attention: of queries
   int64_t kv_heads = 0;    ///< Attention: of keys and values; divides `heads`
   bool causal = true;      ///< Attention: a position looks at itself and those before it

@@ -73,8 +73,12 @@ class Embedding : public Operation {
 class Positions : public Operation {
  public:
   Positions(const Builder& builder, const Layer& layer, Value& input, Value& result)
-      : length_(layer.shape[0]), parameters_(builder.parameters), x_(input), y_(result) {
-    weight_ = plain_parameter(parameters_, layer.name + ".weight", layer.shape);
+      : length_(layer.shape[0]),
+        rows_(std::max(layer.vocabulary, length_)),
+        parameters_(builder.parameters),
+        x_(input),
+        y_(result) {
+    weight_ = plain_parameter(parameters_, layer.name + ".weight", {rows_, layer.shape[1]});
     y_.shape = layer.shape;
     y_.data = builder.make(x_.desc());
     y_.needs_gradient = x_.needs_gradient || parameters_.trains(weight_);
@@ -93,13 +97,17 @@ class Positions : public Operation {
 
   void backward(dnnl::stream&) override {
     dy_.run();
-    sum_table_rows(row_shape(y_), length_, numbers(dy_.sum()), parameters_.gradient_slot(weight_));
+    float* const gradient = parameters_.gradient_slot(weight_);
+    const RowShape shape = row_shape(y_);
+    sum_table_rows(shape, length_, numbers(dy_.sum()), gradient);
+    std::fill(gradient + length_ * shape.features, gradient + rows_ * shape.features, 0.0f);
   }
 
   std::vector<size_t> parameters() const override { return {weight_}; }
 
  private:
   int64_t length_;
+  int64_t rows_;  // of the weight: positions behind `length_` have no tokens
   ParameterMemory& parameters_;
   Value& x_;
   Value& y_;

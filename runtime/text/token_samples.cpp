@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <memory>
 #include <numbers>
+#include <utility>
 
 #include "base/error.h"
 #include "base/file.h"
@@ -47,7 +48,47 @@ SampleSource token_source(std::span<const uint32_t> tokens, uint32_t length,
   return source;
 }
 
+SampleSource text_source(std::span<const uint32_t> tokens, std::span<const uint32_t> lengths,
+                         uint32_t longest, const Vocabulary& vocabulary) {
+  SampleSource source;
+  source.shape = {1, 1, longest};
+  source.num_classes = uint32_t(vocabulary.size());
+  source.pixel_type = PixelType::Token;
+  source.labels.resize(lengths.size());
+  source.tokenizer = vocabulary.id();
+  const uint32_t token_bytes = token_bytes_of(source.num_classes);
+  const auto bytes = token_bytes == 1   ? bytes_of<uint8_t>(tokens)
+                     : token_bytes == 2 ? bytes_of<uint16_t>(tokens)
+                                        : bytes_of<uint32_t>(tokens);
+  std::vector<size_t> first(1, 0);
+  for (const uint32_t length : lengths) {
+    DLFLOW_CHECK(length > 0 && length <= longest);
+    source.encoded_sizes.push_back(uint64_t(length) * token_bytes);
+    first.push_back(first.back() + length * token_bytes);
+  }
+  DLFLOW_CHECK(first.back() == bytes->size());
+  source.image = [bytes, first = std::move(first)](size_t sample) {
+    return std::string_view(*bytes).substr(first[sample], first[sample + 1] - first[sample]);
+  };
+  return source;
+}
+
+uint64_t num_tokens(const Dataset& dataset) {
+  if (!dataset.has_texts()) return dataset.size() * dataset.shape.num_values();
+  uint64_t tokens = 0;
+  for (size_t sample = 0; sample < dataset.size(); ++sample) tokens += dataset.length_of(sample);
+  return tokens;
+}
+
 std::vector<uint32_t> tokens_of(const Dataset& dataset, size_t sample) {
+  if (dataset.has_texts()) {
+    const std::span<const uint8_t> text = std::get<EncodedImages>(dataset.pixels)[sample];
+    std::vector<uint32_t> tokens;
+    for (size_t at = 0; at < text.size(); at += dataset.token_bytes) {
+      tokens.push_back(token_at(text.data() + at, dataset.token_bytes));
+    }
+    return tokens;
+  }
   return std::visit(
       [&](const auto& rows) {
         std::vector<uint32_t> tokens;
@@ -73,7 +114,7 @@ uint64_t text_bytes(const Dataset& dataset, const Vocabulary& vocabulary, size_t
 }
 
 double bits_per_byte(double loss, const Dataset& dataset, const Vocabulary& vocabulary) {
-  const double tokens = double(dataset.size()) * double(dataset.shape.num_values() - 1);
+  const auto tokens = double(num_tokens(dataset) - dataset.size());  // but the first of each
   const auto bytes = double(std::max<uint64_t>(1, text_bytes(dataset, vocabulary, 1)));
   return loss / std::numbers::ln2 * tokens / bytes;
 }

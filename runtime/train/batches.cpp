@@ -16,7 +16,7 @@ Batches::Batches(Communicator& comm, const TrainingJob& job, const TrainingData&
       timeline_(timeline),
       cache_(make_cache(comm, data, setup)),
       order_(shared_order(comm, data.train.size(), job.settings.seed, setup.computes)),
-      loader_(data.train, loader_options(normalization, setup)) {}
+      loader_(data.train, loader_options(data.train, normalization, setup)) {}
 
 std::unique_ptr<NodeCache> Batches::make_cache(Communicator& comm, const TrainingData& data,
                                                const Setup& setup) const {
@@ -26,13 +26,21 @@ std::unique_ptr<NodeCache> Batches::make_cache(Communicator& comm, const Trainin
   order.seed = job_.settings.seed;
   order.train_chunks = SampleChunks(*job_.cache->data, data.train);
   order.division = setup.division;
+  order.text_block = text_block(data.train);
   order.validation_chunks = SampleChunks(*job_.cache->data, data.validation);
   order.validation_batch = kEvaluationBatch;
   return std::make_unique<NodeCache>(comm, *job_.cache, std::move(order),
                                      setup.computes ? std::optional(setup.leaves) : std::nullopt);
 }
 
-LoaderOptions Batches::loader_options(const Normalization& normalization,
+/// That of a batch, or where the batch grows with the ranks of the part that does not: the order
+/// is the same for any number of ranks.
+size_t Batches::text_block(const Dataset& dataset) const {
+  if (!dataset.has_texts()) return 0;
+  return job_.settings.batch_per_rank.value_or(job_.settings.batch);
+}
+
+LoaderOptions Batches::loader_options(const Dataset& dataset, const Normalization& normalization,
                                       const Setup& setup) const {
   LoaderOptions options;
   options.division = setup.division;
@@ -40,6 +48,7 @@ LoaderOptions Batches::loader_options(const Normalization& normalization,
   options.own_leaves = setup.leaves.count;
   options.seed = job_.settings.seed;
   options.order = order_.get();
+  options.text_block = text_block(dataset);
   options.class_shares = job_.settings.class_shares;
   options.augmentation = job_.settings.augmentation;
   if (options.augmentation.mixes()) options.num_classes = uint32_t(job_.model.num_classes());

@@ -42,7 +42,9 @@ class Batches {
  private:
   std::unique_ptr<NodeCache> make_cache(Communicator& comm, const TrainingData& data,
                                         const Setup& setup) const;
-  LoaderOptions loader_options(const Normalization& normalization, const Setup& setup) const;
+  size_t text_block(const Dataset& dataset) const;
+  LoaderOptions loader_options(const Dataset& dataset, const Normalization& normalization,
+                               const Setup& setup) const;
 
   // In this order: the loader reads what the cache has, in the node's order.
   Communicator& comm_;

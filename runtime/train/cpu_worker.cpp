@@ -79,6 +79,8 @@ void CpuWorker::tell(const StepPlan& plan, const ReportSlot::Sums& sums) {
   hooks_.stepped({.step = plan.step,
                   .samples = plan.all_samples,
                   .loss = mean_loss(role_, plan, sums.report.loss),
+                  .weight = plan.tokens > 0 ? plan.weight : 0,
+                  .tokens = plan.tokens,
                   .data_wait_s = double(sums.data_wait_s) / ranks,
                   .communication_wait_s = double(sums.communication_wait_s) / ranks,
                   .learning_rate = plan.learning_rate,

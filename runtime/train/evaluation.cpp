@@ -21,6 +21,11 @@ struct Sums {
   double squared_error = 0, absolute_error = 0;
 };
 
+/// Of texts: the mean over the tokens that are foretold.
+double share_of_targets(const Sums& sums) {
+  return sums.loss / double(std::max<int64_t>(sums.num_targets, 1));
+}
+
 std::vector<std::string> class_metric_names(int64_t classes) {
   std::vector<std::string> names = {"loss", "accuracy", "f1"};
   if (classes > 5) names.emplace_back("top5");
@@ -174,7 +179,7 @@ std::vector<std::string> metric_names(const Model& model) {
 Inference inference_with(NetworkSet& networks, std::span<const float> weights) {
   networks.use_weights(weights);
   return [&networks](const Leaf& part) {
-    Network& network = networks.get(int64_t(part.count()));
+    Network& network = networks.get(int64_t(part.count()), 0, int64_t(part.length));
     const BatchResult result = network.forward(part.images, part.labels, part.targets);
     return Inferred{result, network.scores()};
   };
@@ -254,7 +259,7 @@ Evaluation evaluate(Communicator& comm, const Model& model, const Inference& inf
     return double(count) / double(std::max<int64_t>(all.num_targets, 1));
   };
   Evaluation result;
-  result.loss = all.loss / double(dataset.size());
+  result.loss = dataset.has_texts() ? share_of_targets(all) : all.loss / double(dataset.size());
   result.accuracy = share(all.num_correct);
   const bool has_classes = model.loss == LossKind::SoftmaxCrossEntropy;
   if (has_classes && model.num_classes() > 5) result.top5 = share(all.num_in_top5);

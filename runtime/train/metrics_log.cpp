@@ -24,10 +24,12 @@ void MetricsLog::step(const StepMetrics& metrics) {
   }
   learning_rate_ = metrics.learning_rate;
   gradient_norm_ = metrics.gradient_norm;
-  samples_ += metrics.samples;
+  samples_ +=
+      metrics.tokens > 0 ? double(metrics.tokens) / run_.rate.per_sample : double(metrics.samples);
   if (metrics.loss) {
-    recent_loss_.add(*metrics.loss, metrics.samples);
-    epoch_loss_.add(*metrics.loss, metrics.samples);
+    const size_t weight = metrics.weight > 0 ? metrics.weight : metrics.samples;
+    recent_loss_.add(*metrics.loss, weight);
+    epoch_loss_.add(*metrics.loss, weight);
   }
   const auto now = Clock::now();
   if (now - last_line_ < kInterval) return;
@@ -36,7 +38,7 @@ void MetricsLog::step(const StepMetrics& metrics) {
   Json line = {{"epoch", metrics.step / run_.steps_per_epoch + 1}};
   if (recent_loss_.samples > 0) line["loss"] = recent_loss_.mean();
   if (recent_time > 0) {
-    const double samples_per_s = double(samples_ - samples_at_line_) / recent_time;
+    const double samples_per_s = (samples_ - samples_at_line_) / recent_time;
     line[run_.rate.metric] = std::round(run_.rate.of(samples_per_s));
   }
   add_waits(line);
@@ -78,7 +80,7 @@ void MetricsLog::epoch(uint64_t epoch, const std::optional<Evaluation>& evaluati
 
 double MetricsLog::samples_per_second() const {
   const double seconds = training_time().count();
-  return seconds > 0 ? double(samples_) / seconds : 0;
+  return seconds > 0 ? samples_ / seconds : 0;
 }
 
 std::chrono::duration<double> MetricsLog::training_time() const {

@@ -65,8 +65,8 @@ class MetricsLog {
   Clock::time_point started_ = Clock::now();  // of training, moved by pauses
   std::optional<Clock::time_point> paused_;
   Clock::time_point last_line_{};
-  size_t samples_ = 0;
-  size_t samples_at_line_ = 0;
+  double samples_ = 0;  // of texts, as many of mean length as have their tokens
+  double samples_at_line_ = 0;
   std::chrono::duration<double> time_at_line_{0};
   MeanLoss recent_loss_, epoch_loss_;
   std::optional<double> noise_scale_;

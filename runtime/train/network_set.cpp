@@ -1,5 +1,9 @@
 #include "runtime/train/network_set.h"
 
+#include <utility>
+
+#include "runtime/nn/sequence_length.h"
+
 namespace dlflow::runtime {
 
 NetworkSet::NetworkSet(const Model& model, int64_t batch_size, Network::Mode mode,
@@ -10,18 +14,19 @@ NetworkSet::NetworkSet(const Model& model, int64_t batch_size, Network::Mode mod
       compute_(compute),
       most_bytes_(most_bytes),
       layout_(std::move(layout)) {
-  layout_ = find_or_build(batch_size, 0).network.layout();
+  layout_ = find_or_build({batch_size, 0, 0}).network.layout();
 }
 
-NetworkSet::Entry& NetworkSet::find_or_build(int64_t batch_size, size_t instance) {
-  const auto found = networks_.find({batch_size, instance});
+NetworkSet::Entry& NetworkSet::find_or_build(const Key& key) {
+  const auto found = networks_.find(key);
   if (found != networks_.end()) return found->second;
-  Entry entry{Network(model_, batch_size, mode_, layout_, compute_, most_bytes_)};
+  Entry entry{Network(key.length > 0 ? with_length(model_, key.length) : model_, key.batch_size,
+                      mode_, layout_, compute_, most_bytes_)};
   if (timeline_) entry.network.use_timeline(*timeline_);
   entry.network.use_label_smoothing(smoothing_);
   entry.network.use_class_weights(class_weights_);
   if (products_) entry.network.leave_products_to(*products_);
-  return networks_.emplace(std::pair(batch_size, instance), std::move(entry)).first->second;
+  return networks_.emplace(key, std::move(entry)).first->second;
 }
 
 void NetworkSet::use_timeline(Timeline& timeline) {
@@ -50,8 +55,8 @@ void NetworkSet::use_weights(std::span<const float> weights, std::function<void(
   ++version_;
 }
 
-Network& NetworkSet::get(int64_t batch_size, size_t instance) {
-  Entry& entry = find_or_build(batch_size, instance);
+Network& NetworkSet::get(int64_t batch_size, size_t instance, int64_t length) {
+  Entry& entry = find_or_build({batch_size, instance, length == model_.input[0] ? 0 : length});
   if (entry.version != version_) entry.network.use_weights(weights_, await_);
   entry.version = version_;
   return entry.network;

@@ -1,18 +1,18 @@
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
 #include <span>
-#include <utility>
 
 #include "runtime/nn/network.h"
 
 namespace dlflow::runtime {
 
-/// One model for every batch size that comes up: full batches, the smaller one at an epoch's end.
-/// All share the layout of the first.
+/// One model for every batch size that comes up: full batches, the smaller one at an epoch's end;
+/// and for every length of texts. All share the layout of the first.
 class NetworkSet {
  public:
   /// Builds the network for `batch_size`, the usual one. With a layout, that is used instead. Each
@@ -51,22 +51,29 @@ class NetworkSet {
   void use_weights(std::span<const float> weights, std::function<void(size_t)> await = {});
 
   /// The network for `batch_size`, with the weights; built when it is asked for first. Passes that
-  /// are under way at the same time need different `instance`s.
-  Network& get(int64_t batch_size, size_t instance = 0);
+  /// are under way at the same time need different `instance`s. `length`: positions of texts that
+  /// it is for, if not all that the model has (with_length).
+  Network& get(int64_t batch_size, size_t instance = 0, int64_t length = 0);
 
  private:
   struct Entry {
     Network network;
     uint64_t version = 0;  ///< of the weights that it has
   };
-  Entry& find_or_build(int64_t batch_size, size_t instance);
+  struct Key {
+    int64_t batch_size;
+    size_t instance;
+    int64_t length;  ///< 0: all
+    auto operator<=>(const Key&) const = default;
+  };
+  Entry& find_or_build(const Key& key);
 
   Model model_;
   Network::Mode mode_;
   Compute compute_;
   size_t most_bytes_;
   std::shared_ptr<const WeightLayout> layout_;
-  std::map<std::pair<int64_t, size_t>, Entry> networks_;
+  std::map<Key, Entry> networks_;
   std::span<const float> weights_;
   std::function<void(size_t)> await_;
   uint64_t version_ = 0;

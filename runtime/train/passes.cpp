@@ -38,9 +38,9 @@ class LeafAfterLeaf : public Passes {
     networks_.leave_products_to(products_);
   }
 
-  void forward(std::span<const Leaf> leaves, size_t samples) override {
+  void forward(std::span<const Leaf> leaves, size_t /*samples*/, size_t weight) override {
     leaves_ = leaves;
-    scale_ = 1 / float(samples);
+    scale_ = 1 / float(weight);
     if (!leaves_.empty()) first_loss_ = forward(0);
   }
 
@@ -61,7 +61,7 @@ class LeafAfterLeaf : public Passes {
     const Leaf& samples = leaves_[leaf];
     products_.begin_leaf(leaf, samples.count());
     if (samples.count() == 0) return 0;
-    Network& network = networks_.get(int64_t(samples.count()));
+    Network& network = networks_.get(int64_t(samples.count()), 0, int64_t(samples.length));
     network.use_draws({seed_, samples.epoch, samples.samples});
     const float loss =
         float(network.forward(samples.images, samples.labels, samples.targets).loss_sum) * scale_;
@@ -71,7 +71,8 @@ class LeafAfterLeaf : public Passes {
 
   void backward(size_t leaf) {
     if (leaves_[leaf].count() == 0) return add_nothing(leaf);
-    Network& network = networks_.get(int64_t(leaves_[leaf].count()));
+    const Leaf& samples = leaves_[leaf];
+    Network& network = networks_.get(int64_t(samples.count()), 0, int64_t(samples.length));
     network.backward(gradients_of(reducer_, leaf, networks_), scale_,
                      [&](size_t i) { announce(leaf, i); });
   }
@@ -121,9 +122,9 @@ class LeavesSideBySide : public Passes {
         sums_(comm, options.division.num_leaves),
         sizes_(networks.joint_sums()) {}
 
-  void forward(std::span<const Leaf> leaves, size_t samples) override {
+  void forward(std::span<const Leaf> leaves, size_t samples, size_t weight) override {
     take(leaves);
-    scale_ = 1 / float(samples);
+    scale_ = 1 / float(weight);
     // A rank without samples passes no layers: it can start buckets only before all sums or after.
     together_ = every_rank_computes(samples);
     if (!together_) {
@@ -174,8 +175,9 @@ class LeavesSideBySide : public Passes {
     for (size_t leaf = 0; leaf < members_.size(); ++leaf) {
       Member& m = members_[leaf];
       m.samples = leaves[leaf];
-      m.network =
-          m.samples.count() > 0 ? &networks_.get(int64_t(m.samples.count()), leaf) : nullptr;
+      m.network = m.samples.count() > 0
+                      ? &networks_.get(int64_t(m.samples.count()), leaf, int64_t(m.samples.length))
+                      : nullptr;
     }
     for (size_t leaf = 0; leaf < members_.size(); ++leaf) {
       members_[leaf].ready = [this, leaf](size_t i) { announce(leaf, i); };

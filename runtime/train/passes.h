@@ -21,8 +21,9 @@ class Passes {
 
   /// The part that may run while the last step's sums still come in: the forward pass of the first
   /// leaf, which waits for each layer's weights; of all leaves, if they are joint. `leaves` stay as
-  /// they are until backward() returns.
-  virtual void forward(std::span<const Leaf> leaves, size_t samples) = 0;
+  /// they are until backward() returns. `weight`: what the sum of losses of the step, of `samples`
+  /// samples, is divided by.
+  virtual void forward(std::span<const Leaf> leaves, size_t samples, size_t weight) = 0;
 
   /// The rest, once the reducer has begun the step: backward passes, and both of further leaves.
   /// Writes the report of each leaf before its backward pass. Returns this rank's share of the

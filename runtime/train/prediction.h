@@ -21,7 +21,8 @@ struct Prediction {
 
 /// Calls `take` with what `network` gives for the samples of `batches`, `batch` at a time and in
 /// order. Each sample's scores are those of any other `batches` and number of ranks, bit for bit,
-/// as long as `batch` is the same. A network of masks needs none in `dataset`. `images`: where they
+/// as long as `batch` is the same. A network of masks needs none in `dataset`. Scores behind
+/// the end of a text are 0. `images`: where they
 /// are, if not where the data set has them.
 void predict(const Communicator& comm, TrainedNetwork& network, const Dataset& dataset,
              size_t batch, IndexRange batches, StepImages* images, size_t loader_threads,

@@ -8,13 +8,14 @@ namespace dlflow::runtime {
 /// The metric that says how fast samples went, by what is counted: pictures, tokens, or rows.
 struct Rate {
   const char* metric = "images_per_s";
-  double per_sample = 1;  ///< tokens of a sample
+  double per_sample = 1;  ///< tokens of a sample, on average
 
   double of(double samples_per_s) const { return samples_per_s * per_sample; }
 };
 
 inline Rate rate_of(const Model& model, const Dataset& dataset) {
   const ImageShape& shape = dataset.shape;
+  if (dataset.has_texts()) return {"tokens_per_s", mean_length(dataset)};
   if (model.takes_tokens()) return {"tokens_per_s", double(shape.num_values())};
   if (shape.height == 1 && shape.width == 1) return {"samples_per_s", 1};
   return {};

@@ -120,7 +120,7 @@ IndexRange StepComputation::leaves() const {
 ReportSlot::Sums StepComputation::compute(const StepPlan& plan, std::span<const Leaf> leaves,
                                           const ReportSlot::OfRank& of_rank) {
   use_weights();
-  passes_->forward(leaves, plan.samples);
+  passes_->forward(leaves, plan.samples, plan.weight);
   begin_update(plan);
   report_.begin_step({of_rank.wishes, of_rank.data_wait_s, float(reducer_.take_wait_s())});
   const float own_loss = passes_->backward(report_);

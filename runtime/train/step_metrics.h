@@ -11,6 +11,8 @@ struct StepMetrics {
   uint64_t step = 0;           ///< of the whole run, from 0
   size_t samples = 0;          ///< of all ranks
   std::optional<double> loss;  ///< the mean over those samples of which it is known
+  size_t weight = 0;           ///< of the loss in that of an epoch, if not `samples`
+  size_t tokens = 0;           ///< of texts of unequal length, of all ranks
   double data_wait_s = 0;
   /// For gradients of other ranks, while nothing else was left to do; of the step before. Nothing
   /// where it is not measured.

@@ -19,6 +19,8 @@ StepPlan StepPlanner::plan(const LocalBatch& batch) const {
   plan.all_samples = batch.global_samples;
   plan.own_samples = own_samples(batch);
   plan.samples = own_mean_ ? plan.own_samples : plan.all_samples;
+  plan.weight = own_mean_ ? plan.own_samples : batch.global_weight();
+  plan.tokens = batch.global_tokens;
   plan.learning_rate = learning_rate(schedule_, plan.step);
   plan.rate_among_ranks =
       own_mean_ ? plan.learning_rate * (double(plan.own_samples) / double(plan.all_samples))

@@ -17,6 +17,8 @@ struct StepPlan {
   size_t all_samples = 0;       ///< of all ranks
   size_t own_samples = 0;       ///< of this rank
   size_t samples = 0;           ///< those whose mean loss the team follows; 0: it skips the step
+  size_t weight = 0;            ///< LocalBatch::global_weight(), or `samples` of a rank's own mean
+  size_t tokens = 0;            ///< of texts of unequal length, of all ranks
   double learning_rate = 0;     ///< of the update
   double rate_among_ranks = 0;  ///< OwnStep::rate
 };

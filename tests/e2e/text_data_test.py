@@ -41,6 +41,30 @@ class Text(Case):
         self.dlflow("data", "verify", "set")
         self.assertIn("FIRST SAMPLE\nhell\n", self.dlflow("data", "show", "set")[0])
 
+    def test_each_document_or_line_can_be_a_sample_of_its_own_length(self):
+        self.write("a.txt", "hello\n\n12345678\r\nx")
+        self.write("b.txt", "abcdefghi")
+        out, _ = self.dlflow("data", "pack", "a.txt", "b.txt", "-o", "lines", "--tokens", "bytes", "--per", "line", "--length", "8")
+        self.assertEqual(out, "lines/train.dlset: 5 samples of up to 8 tokens, 5.2 on average, vocabulary 256, 0.88 bytes per token; "
+                              "4 lines, 1 cut at 8 tokens, 1 token left over\n")
+        content = (self.folder / "lines/train.dlset").read_bytes()
+        self.assertEqual(struct.unpack_from("<IIQIII", content, 8), (6, 3, 5, 1, 1, 8))
+        self.assertEqual(struct.unpack_from("<5Q", content, 128), (6, 14, 16, 24, 26))
+        self.assertEqual(content[128 + 60:128 + 86], b"hello\x0012345678x\0abcdefghi\0")
+        shown = json.loads(self.dlflow("data", "show", "lines", "--json")[0])[0]
+        self.assertEqual((shown["samples"], shown["length"], shown["tokens"], shown["unequal"], shown["text_bytes"]), (5, 8, 26, True, 23))
+        self.assertIn("FIRST SAMPLE\nhello<|endoftext|>\n", self.dlflow("data", "show", "lines")[0])
+        self.dlflow("data", "verify", "lines")
+        self.dlflow("data", "pack", "lines", "-o", "shards", "--shards", "2")  # again, from a set
+        self.assertEqual(json.loads(self.dlflow("data", "show", "shards", "--json")[0])[0]["tokens"], 26)
+        self.dlflow("data", "verify", "shards")
+        packed = json.loads(self.dlflow("data", "pack", "a.txt", "b.txt", "-o", "documents", "--tokens", "bytes", "--per", "document", "--json")[0])
+        self.assertEqual((packed["samples"], packed["documents"], packed["cut"], packed["tokens"], packed["unequal"]), (2, 2, 0, 29, True))
+        damaged = bytearray(content)
+        damaged[128] = 5
+        (self.folder / "lines/train.dlset").write_bytes(damaged)
+        self.assertIn("its SHA-256 does not hold", self.dlflow("data", "verify", "lines", status=1)[0])
+
     def test_what_is_no_text_is_told_with_its_place(self):
         (self.folder / "a.txt").write_bytes(b"fine\n")
         (self.folder / "b.txt").write_bytes(b"one\ntwo \xe9\n")
@@ -63,7 +87,7 @@ class Text(Case):
         _, err = self.dlflow("data", "pack", "a.txt", "a.txt", "a.txt", "-o", "set", status=2)
         self.assertIn("3 sources: only text may have more than two; add --tokens", err)
         _, err = self.dlflow("data", "pack", "a.txt", "-o", "set", "--length", "4", status=2)
-        self.assertIn("--length and --pattern are for text; add --tokens if it is", err)
+        self.assertIn("--length, --per and --pattern are for text; add --tokens if it is", err)
 
     def test_networks_are_compared_with_the_vocabulary_before_any_job(self):
         self.write("a.txt", "hello, all the world " * 40)

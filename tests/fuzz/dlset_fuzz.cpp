@@ -5,6 +5,7 @@
 #include "runtime/data/augment.h"
 #include "runtime/data/binary_dataset.h"
 #include "runtime/data/jpeg_samples.h"
+#include "runtime/data/loader.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/support/jpeg_file.h"
 #include "tests/support/temp_dir.h"
@@ -42,10 +43,35 @@ std::string kept(const std::vector<std::string>& pictures, const Reshaping& resh
   return read_file(folder.path() / "seed.dlset");
 }
 
+/// Texts of 3 and 1 tokens of two bytes.
+std::string texts() {
+  SampleSource source;
+  source.shape = {1, 1, 4};
+  source.num_classes = 300;
+  source.pixel_type = PixelType::Token;
+  source.labels.resize(2);
+  const std::string bytes[] = {{1, 0, 2, 0, 43, 1}, {5, 0}};
+  source.image = [&](size_t sample) { return std::string_view(bytes[sample]); };
+  source.encoded_sizes = {6, 2};
+  const test::TempDir folder;
+  write_binary_dataset(folder.path() / "seed.dlset", source, 0, 2);
+  return read_file(folder.path() / "seed.dlset");
+}
+
+/// Loads all texts, filled up to the longest.
+void load_texts(const Dataset& dataset) {
+  if (!dataset.has_texts() || dataset.size() == 0 || dataset.shape.width > 4096) return;
+  LoaderOptions options;
+  options.division.global_batch = dataset.size();
+  options.normalization = {{1}, {0}};
+  options.text_block = 1;
+  Loader(dataset, options).next();
+}
+
 /// Loads samples, as they are and by a random part; what is too large takes too long.
 void load_pictures(const Dataset& dataset) {
   const auto* const pictures = std::get_if<EncodedImages>(&dataset.pixels);
-  if (pictures == nullptr || dataset.shape.num_values() > 4096) return;
+  if (pictures == nullptr || dataset.has_texts() || dataset.shape.num_values() > 4096) return;
   std::vector<uint8_t> sample(dataset.shape.num_values());
   JpegSamples samples;
   for (size_t i = 0; i < std::min<size_t>(pictures->size(), 4); ++i) {
@@ -70,6 +96,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     const Dataset dataset = parse_binary_dataset(shared_bytes(content), "input");
     DLFLOW_CHECK(binary_dataset_bytes(source_of(dataset), 0, dataset.size()) == size);
     load_pictures(dataset);
+    load_texts(dataset);
   } catch (const Error& error) {
     DLFLOW_CHECK(error.code() == Errc::Corrupt);
   }
@@ -84,6 +111,7 @@ std::vector<std::string> fuzz_seeds() {
           content_of(make_dataset({1, 1, 2}, std::vector<uint8_t>{1, 2, 3, 4}, {0.5f, -2}, 1)),
           content_of({{1, 2, 3}, 0, {}, {}}),
           content_of(with_masks()),
+          texts(),
           kept({"a", "bc"}, {}),
           kept({jpeg_file(test::scenery(13, 9)), jpeg_file(test::scenery(9, 40, 1))}, {6}),
           kept({jpeg_file(progressive)}, {{}, PictureSize{7, 6}, {}})};

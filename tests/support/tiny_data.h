@@ -1,8 +1,11 @@
 #pragma once
 
 #include <random>
+#include <string>
+#include <string_view>
+#include <vector>
 
-#include "runtime/data/dataset.h"
+#include "runtime/data/binary_dataset.h"
 
 namespace dlflow::test {
 
@@ -49,6 +52,28 @@ inline runtime::Dataset tiny_text(size_t count, uint32_t seed = 1) {
     }
   }
   return runtime::make_dataset({1, 1, 12}, 1, std::move(tokens), std::vector<uint32_t>(count));
+}
+
+/// The same, in texts of 2 to 12 tokens that belong to a file.
+inline runtime::SampleSource tiny_texts(size_t count, uint32_t seed = 1) {
+  std::mt19937 random(seed);
+  std::vector<std::string> texts;
+  runtime::SampleSource source;
+  for (size_t i = 0; i < count; ++i) {
+    uint32_t token = uint32_t(random() % 7);
+    const uint32_t length = 2 + uint32_t(random() % 11);
+    std::string& text = texts.emplace_back();
+    for (uint32_t t = 0; t < length; ++t, token += 1 + uint32_t(random() % 2)) {
+      text += char(token % 7);
+    }
+    source.encoded_sizes.push_back(length);
+  }
+  source.shape = {1, 1, 12};
+  source.num_classes = 7;
+  source.pixel_type = runtime::PixelType::Token;
+  source.labels.resize(count);
+  source.image = [texts](size_t sample) { return std::string_view(texts[sample]); };
+  return source;
 }
 
 inline void set_label(runtime::Dataset& dataset, size_t sample, uint32_t label) {

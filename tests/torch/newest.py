@@ -12,4 +12,4 @@ FIND = "import importlib.util, sys; sys.exit(importlib.util.find_spec('torch') i
 if not PYTHON.exists() or subprocess.run([PYTHON, "-c", FIND]).returncode:
     print(f"skipped case: {sys.argv[1]}: PyTorch of PyPI is not there: bench/peer_venvs installs it")
     sys.exit(77)
-os.execv(PYTHON, [PYTHON, "-B", pathlib.Path(__file__).with_name(sys.argv[1]), *sys.argv[2:]])
+os.execv(PYTHON, [PYTHON, "-B", pathlib.Path(__file__).parent / sys.argv[1], *sys.argv[2:]])

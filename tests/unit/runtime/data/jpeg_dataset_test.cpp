@@ -152,7 +152,7 @@ TEST_CASE("an index that does not fit its pictures is refused", "[data]") {
   CHECK_THAT(error_of(changed(128, 0, 8)), Catch::Contains("sample 0 ends at byte 0 of 11"));
   CHECK_THAT(error_of(changed(128, 5, 8)), Catch::Contains("sample 1 ends at byte 4 of 11"));
   CHECK_THAT(error_of(changed(136, UINT64_MAX, 8)), Catch::Contains("sample 1 ends at byte"));
-  CHECK_THAT(error_of(changed(144, 10, 8)), Catch::Contains("1 bytes behind its last picture"));
+  CHECK_THAT(error_of(changed(144, 10, 8)), Catch::Contains("1 bytes behind its last sample"));
   CHECK_THAT(error_of(changed(112, 12, 8)), Catch::Contains("its header says another number"));
   CHECK_THAT(error_of(changed(112, UINT64_MAX, 8)), Catch::Contains("says another number"));
   CHECK_THAT(error_of(changed(16, UINT64_MAX / 8, 8)), Catch::Contains("says another number"));

@@ -47,6 +47,16 @@ TEST_CASE("a step of all ranks follows the mean over all samples", "[step]") {
   CHECK(plan.rate_among_ranks == plan.learning_rate);
 }
 
+TEST_CASE("a step on texts is divided by the tokens that they foretell", "[step_plan][texts]") {
+  LocalBatch batch;
+  batch.global_samples = 4;
+  const StepPlanner planner({}, 10, kSchedule);
+  CHECK(planner.plan(batch).weight == 4);
+  batch.global_tokens = 30;
+  CHECK(planner.plan(batch).weight == 26);
+  CHECK(planner.plan(batch).tokens == 30);
+}
+
 TEST_CASE("a rank that follows its own mean counts by its share of the samples", "[step]") {
   const StepPlan plan = ::plan(Step().batch(), true);
   CHECK(plan.samples == 8);

@@ -1,0 +1,20 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "runtime/nn/model.h"
+
+/// Networks of tokens that are computed for fewer positions than they have.
+namespace dlflow::runtime {
+
+/// The reason why the results of a position depend on those behind it, or on how many there are:
+/// "layer 'a' (attention) looks at the positions behind, with 'causal: false'". Empty if there is
+/// none: then what stands behind the end of a text changes nothing in it.
+std::string reason_against_padding(const Model& model);
+
+/// The same network for the first `length` positions, with the same parameters. `model` reads
+/// tokens, and there is no reason against padding.
+Model with_length(Model model, int64_t length);
+
+}  // namespace dlflow::runtime

@@ -1,0 +1,145 @@
+#include <cmath>
+
+#include "base/error.h"
+#include "runtime/cache/chunk_cache.h"
+#include "runtime/data/binary_dataset.h"
+#include "runtime/train/evaluation.h"
+#include "tests/support/catch.h"
+#include "tests/unit/runtime/train/tiny_job.h"
+
+/// Training on texts of unequal length.
+using namespace dlflow;
+using namespace dlflow::runtime;
+using test::kGoOn;
+using test::newest_bits;
+using test::train_on;
+
+namespace {
+
+std::string model_text(const std::string& attention = "heads: 2") {
+  return "name: m\ninput: [12]\nloss: next_token\nlayers:\n"
+         "- embedding: {name: t, vocabulary: 7, features: 8}\n- positions: {name: p}\n"
+         "- layer_norm\n- linear: {features: 24}\n- attention: {name: a, " +
+         attention +
+         "}\n- linear: {features: 8}\n- dropout: {rate: 0.1}\n- add: {from: p}\n"
+         "- linear: {features: 7, tied: t, bias: false}\n";
+}
+
+TrainingJob texts_job(const std::filesystem::path& folder, uint64_t epochs, size_t cache = 0) {
+  TrainingJob job = test::tiny_job(folder, epochs);
+  job.settings.augmentation = {};
+  job.model = parse_model(model_text(), "m.yaml");
+  const SampleSource source = test::tiny_texts(255);
+  write_binary_dataset(folder / "train.dlset", source, 0, source.size(), 64);
+  job.data = read_binary_dataset(folder / "train.dlset");
+  if (cache == 0) return job;
+  auto chunks = std::make_shared<const ChunkedDataset>(folder, Split::Train);
+  job.data = chunks->dataset();
+  job.cache =
+      CachedData{chunks, std::make_shared<FileSource>(chunks->files()), {cache}, {folder, 0}};
+  return job;
+}
+
+std::string bits_on(int ranks, size_t cache = 0) {
+  const test::TempDir dir;
+  const auto ends = train_on(ranks, texts_job(dir.path(), 2, cache));
+  return newest_bits(dir.path()) + ends[0].summary.at("loss").dump() +
+         ends[0].summary.at("perplexity").dump();
+}
+
+}  // namespace
+
+TEST_CASE("texts of unequal length train to the same bits on any number of ranks",
+          "[trainer][exact][texts]") {
+  const std::string alone = bits_on(1);
+  const int ranks = GENERATE(1, 2, 3);
+  CHECK(bits_on(ranks) == alone);
+  CHECK(bits_on(ranks, 4096) == alone);
+}
+
+TEST_CASE("a run on texts goes on within an epoch, on another number of ranks",
+          "[trainer][exact][texts]") {
+  const test::TempDir whole, parts;
+  train_on(1, texts_job(whole.path(), 2));
+  const std::atomic<bool> stop = true;  // each run does one step and saves
+  const TrainingJob job = texts_job(parts.path(), 2);
+  for (int i = 0; i < 9; ++i) CHECK_FALSE(train_on(1 + i % 3, job, stop)[0].finished);
+  CHECK(train_on(2, job)[0].finished);
+  CHECK(newest_bits(parts.path()) == newest_bits(whole.path()));
+}
+
+TEST_CASE("a network learns from texts of unequal length", "[trainer][texts]") {
+  const test::TempDir dir;
+  TrainingJob job = texts_job(dir.path(), 20);
+  job.settings.lr = 0.1;
+  job.settings.validation = 50;
+  const Json summary = train_on(2, job)[0].summary;
+  CHECK(summary.at("loss") < 1.2);  // of two equal choices 0.69, of seven 1.95
+  CHECK(summary.at("tokens_per_s") > 0);
+}
+
+TEST_CASE("the loss is the mean over real tokens, however far texts are filled up",
+          "[trainer][texts]") {
+  const test::TempDir dir;
+  const TrainingJob job = texts_job(dir.path(), 1);
+  const auto loss_with = [&](size_t batch) {
+    return test::on_ranks(2, [&](Communicator& comm) {
+      NetworkSet networks(job.model, int64_t(batch), Network::Mode::Inference);
+      HugeBuffer weights(networks.layout()->size());
+      initialise(*networks.layout(), 3, weights.floats());
+      return evaluate(comm, job.model, inference_with(networks, weights.floats()), job.data,
+                      {{1}, {0}}, batch);
+    })[0];
+  };
+  // By hand, each text alone and as long as it is.
+  NetworkSet networks(job.model, 1, Network::Mode::Inference);
+  HugeBuffer weights(networks.layout()->size());
+  initialise(*networks.layout(), 3, weights.floats());
+  networks.use_weights(weights.floats());
+  double sum = 0;
+  size_t targets = 0;
+  for (size_t i = 0; i < job.data.size(); ++i) {
+    const auto text = std::get<EncodedImages>(job.data.pixels)[i];
+    const AlignedFloats tokens = make_aligned_floats(text.size());
+    std::copy(text.begin(), text.end(), tokens.get());
+    const uint32_t label = 0;
+    Network& network = networks.get(1, 0, int64_t(text.size()));
+    const BatchResult result = network.forward({tokens.get(), text.size()}, {&label, 1});
+    sum += result.loss_sum * double(text.size() - 1);  // the mean, since no length is given
+    targets += size_t(result.num_targets);
+  }
+  CHECK(loss_with(1).loss == Approx(sum / double(targets)).epsilon(1e-6));
+  CHECK(loss_with(250).loss == Approx(sum / double(targets)).epsilon(1e-6));
+  CHECK(loss_with(7).perplexity == Approx(std::exp(sum / double(targets))).epsilon(1e-6));
+}
+
+TEST_CASE("networks in which padding would change a text are refused by name", "[trainer][texts]") {
+  const test::TempDir dir;
+  Dataset data = texts_job(dir.path(), 1).data;
+  const auto refusal = [&](const std::string& text) {
+    try {
+      require_fitting(parse_model(text, "m.yaml"), data, "the data");
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  CHECK(refusal(model_text()).empty());
+  CHECK_THAT(refusal(model_text("heads: 2, causal: false")),
+             Catch::Contains("layer 'a' (attention) looks at the positions behind"));
+  std::string ignoring = model_text();
+  ignoring.insert(ignoring.find("layers:"), "ignored_token: 0\n");
+  CHECK_THAT(refusal(ignoring), Catch::Contains("has 'ignored_token'"));
+  CHECK_THAT(refusal("name: m\ninput: [12]\nlayers:\n- embedding: {name: t, vocabulary: 7, "
+                     "features: 8}\n- flatten\n- linear: {features: 7}\n"),
+             Catch::Contains("'loss: next_token' alone"));
+}
+
+TEST_CASE("ranks that do not take each step together do not train on texts", "[trainer][texts]") {
+  const test::TempDir dir;
+  TrainingJob job = texts_job(dir.path(), 1);
+  job.settings.cooperation.kind = CooperationOptions::Kind::LocalSgd;
+  ThreadGroup group(1);
+  CHECK_THROWS_WITH(train(group.communicator(0), job, kGoOn),
+                    Catch::Contains("'cooperation' counts samples"));
+}
