@@ -235,16 +235,28 @@ class Data(Case):
         result = self.run_json("regression.yaml", "--set", "ranks=1", env=env)
         self.assertEqual(result["state"], "succeeded")
 
+    def write_workflow_of_pictures(self, name, *files):
+        """The workflow and its files; its pictures are some that this test makes."""
+        (self.folder / "idx").mkdir()
+        pictures.write(self.folder / "idx", 200, 100)
+        lines = (ROOT / "workflows" / name).read_text().replace("/usr/share/datasets/fashion-mnist", str(self.folder / "idx"))
+        self.write(name, "\n".join(line for line in lines.splitlines() if "sha256:" not in line))
+        for file in files:
+            (self.folder / file).parent.mkdir(exist_ok=True)
+            (self.folder / file).write_bytes((ROOT / "workflows" / file).read_bytes())
+
+    def test_the_workflow_captions_learns_what_belongs_to_a_picture(self):
+        if not TRAIN.exists():
+            self.skipTest("built without dlflow-train")
+        self.write_workflow_of_pictures("captions.yaml", "captions.py", "models/two-towers.yaml")
+        words = [word for param in ("ranks=1", "count=600", "epochs=2", "accuracy=0.03") for word in ("--set", param)]
+        result = self.run_json("captions.yaml", *words, env={"PATH": f"{TRAIN.parent}:{os.environ['PATH']}"}, timeout=200)
+        self.assertEqual(result["state"], "succeeded")
+
     def test_the_workflow_segmentation_learns_masks(self):
         if not TRAIN.exists():
             self.skipTest("built without dlflow-train")
-        (self.folder / "idx").mkdir()
-        pictures.write(self.folder / "idx", 200, 100)
-        lines = (ROOT / "workflows/segmentation.yaml").read_text().replace("/usr/share/datasets/fashion-mnist", str(self.folder / "idx"))
-        self.write("segmentation.yaml", "\n".join(line for line in lines.splitlines() if "sha256:" not in line))
-        for name in ("canvases.py", "models/unet-masks.yaml"):
-            (self.folder / name).parent.mkdir(exist_ok=True)
-            (self.folder / name).write_bytes((ROOT / "workflows" / name).read_bytes())
+        self.write_workflow_of_pictures("segmentation.yaml", "canvases.py", "models/unet-masks.yaml")
         words = [word for param in ("ranks=1", "canvases=120", "epochs=1", "iou=0.05") for word in ("--set", param)]
         result = self.run_json("segmentation.yaml", *words, env={"PATH": f"{TRAIN.parent}:{os.environ['PATH']}"}, timeout=200)
         self.assertEqual(result["state"], "succeeded")
