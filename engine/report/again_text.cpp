@@ -115,8 +115,7 @@ AgainText again_text(const RunStatus& status) {
   if (wrong == nullptr) return text;
   text.command += more_of_it(*wrong);
   if (fails_again(*wrong) && is_mistake_of_workflow(*wrong) && !status.run_anew.empty()) {
-    text = {status.run_anew,
-            "takes the workflow that you have corrected, reuses what is still right"};
+    text = {status.run_anew, "takes what you have corrected; dlflow resubmit runs the same again"};
   } else if (fails_again(*wrong) && wrong->correction != Correction::Outside) {
     text.command += " --with-new-sources";
     text.note = "takes what you have corrected; if nothing was, the same runs again";

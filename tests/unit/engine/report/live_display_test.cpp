@@ -271,7 +271,7 @@ TEST_CASE("a mistake in the workflow's own text needs a new run, one in a file n
       "           takes what you have corrected; if nothing was, the same runs again\n";
   const std::string anew =
       "  again    dlflow run w.yaml --profile alpha\n"
-      "           takes the workflow that you have corrected, reuses what is still right\n";
+      "           takes what you have corrected; dlflow resubmit runs the same again\n";
   CHECK(next_steps(status) == sources);  // nobody has read the plan
   status.run_anew = "dlflow run w.yaml --profile alpha";
   job.correction = Correction::Sources;
