@@ -43,7 +43,8 @@ void try_seed(uint64_t seed, Count& count) {
     // What changes after the plan may be seen or not; the rounds that follow must not know of it.
     for (const auto& [job, content] : expected) {
       INFO("seed " << seed << ", round " << round << ", " << user << ", job " << job);
-      if (!changes_late) REQUIRE(found.at(job) == content);
+      const bool is_stopped = !found.contains(job);  // before it came to that job
+      if (!changes_late && !is_stopped) REQUIRE(found.at(job) == content);
     }
     for (int edits = dice.below(3); edits >= 0; --edits) {
       // The world that starts anew does not notice what becomes of results.

@@ -86,7 +86,8 @@ class World {
     if (was_there && keeps_time) fs::last_write_time(file, time);
   }
 
-  /// job -> name and content of each file that it published; what was reused is counted.
+  /// job -> name and content of each file that it published; what was reused is counted. A job
+  /// that blocks stops the run: those that it did not come to are left out.
   std::map<std::string, std::string> run(const RandomWorkflow& workflow, const std::string& user,
                                          const std::function<void()>& between) {
     write_inputs(workflow);
@@ -184,8 +185,10 @@ class World {
 
   std::map<std::string, std::string> published(const RunStatus& status) {
     std::map<std::string, std::string> all;
+    const bool is_stopped = std::ranges::count(status.jobs, JobState::Blocked, &JobRow::state) > 0;
     for (const JobRow& job : status.jobs) {
       ++num_jobs_;
+      if (is_stopped && job.state == JobState::Planned) continue;
       if (job.state == JobState::Cached || job.reason.starts_with("reused from")) ++num_reused_;
       std::string& content = all[job.job];
       content = satisfies_dependents(job.state) ? "done\n" : job.reason;
