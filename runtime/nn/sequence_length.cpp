@@ -29,7 +29,7 @@ std::string reason_against(const Layer& layer, int64_t length) {
 
 std::string reason_against_padding(const Model& model) {
   for (const Layer& layer : model.layers) {
-    const std::string reason = reason_against(layer, model.input[0]);
+    std::string reason = reason_against(layer, model.input[0]);
     if (!reason.empty()) return reason;
   }
   return {};

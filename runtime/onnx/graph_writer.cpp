@@ -6,18 +6,12 @@ namespace dlflow::runtime {
 namespace {
 
 // Numbers of fields in onnx.proto.
-enum ModelField { kIrVersion = 1, kProducer = 2, kGraph = 7, kOpsets = 8, kMetadata = 14 };
-enum GraphField { kNodes = 1, kGraphName = 2, kInitializers = 5, kInputs = 11, kOutputs = 12 };
-enum NodeField {
-  kNodeInputs = 1,
-  kNodeOutputs = 2,
-  kNodeName = 3,
-  kOperation = 4,
-  kAttributes = 5
-};
-enum AttributeField { kName = 1, kFloat = 2, kInteger = 3, kText = 4, kIntegers = 8, kKind = 20 };
-enum AttributeKind { kIsFloat = 1, kIsInteger = 2, kIsText = 3, kIsIntegers = 7 };
-enum TensorField { kSizes = 1, kDataType = 2, kTensorName = 8, kRawData = 9 };
+constexpr int kIrVersion = 1, kProducer = 2, kGraph = 7, kOpsets = 8, kMetadata = 14;
+constexpr int kNodes = 1, kGraphName = 2, kInitializers = 5, kInputs = 11, kOutputs = 12;
+constexpr int kNodeInputs = 1, kNodeOutputs = 2, kNodeName = 3, kOperation = 4, kAttributes = 5;
+constexpr int kName = 1, kFloat = 2, kInteger = 3, kText = 4, kIntegers = 8, kKind = 20;
+constexpr int kIsFloat = 1, kIsInteger = 2, kIsText = 3, kIsIntegers = 7;
+constexpr int kSizes = 1, kDataType = 2, kTensorName = 8, kRawData = 9;
 
 constexpr int kIr = 8;                               // of ONNX 1.12
 constexpr int kOpset = 17;                           // the first with LayerNormalization
@@ -69,7 +63,7 @@ std::string OnnxGraph::unique(const std::string& prefix) {
 std::string OnnxGraph::add(const std::string& prefix, const std::string& operation,
                            const std::vector<std::string>& inputs,
                            const OnnxAttributes& attributes) {
-  const std::string result = unique(prefix);
+  std::string result = unique(prefix);
   add_node(result, operation, inputs, attributes);
   return result;
 }
@@ -89,14 +83,14 @@ void OnnxGraph::add_node(const std::string& result, const std::string& operation
 
 std::string OnnxGraph::add_floats(const std::string& prefix, const std::vector<int64_t>& shape,
                                   std::span<const float> numbers) {
-  const std::string name = unique(prefix);
+  std::string name = unique(prefix);
   add_constant(name, int(OnnxType::Float), shape, std::as_bytes(numbers));
   return name;
 }
 
 std::string OnnxGraph::add_integers(const std::string& prefix,
                                     const std::vector<int64_t>& numbers) {
-  const std::string name = unique(prefix);
+  std::string name = unique(prefix);
   const int64_t size = int64_t(numbers.size());
   add_constant(name, int(OnnxType::Int64), {&size, 1}, std::as_bytes(std::span(numbers)));
   return name;

@@ -42,7 +42,7 @@ std::vector<int64_t> pads(const Layer& l) {
 }
 
 std::string product_with_bias(const LayerExport& e, const std::string& operation,
-                              OnnxAttributes attributes) {
+                              const OnnxAttributes& attributes) {
   std::vector<std::string> from = {e.inputs[0], e.weight()};
   if (e.layer.bias) from.push_back(e.bias());
   return e.add(operation, from, attributes);

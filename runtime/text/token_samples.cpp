@@ -64,7 +64,7 @@ SampleSource text_source(std::span<const uint32_t> tokens, std::span<const uint3
   for (const uint32_t length : lengths) {
     DLFLOW_CHECK(length > 0 && length <= longest);
     source.encoded_sizes.push_back(uint64_t(length) * token_bytes);
-    first.push_back(first.back() + length * token_bytes);
+    first.push_back(first.back() + size_t(length) * token_bytes);
   }
   DLFLOW_CHECK(first.back() == bytes->size());
   source.image = [bytes, first = std::move(first)](size_t sample) {
@@ -120,7 +120,7 @@ double bits_per_byte(double loss, const Dataset& dataset, const Vocabulary& voca
 }
 
 Vocabulary vocabulary_of(const Dataset& dataset, const std::filesystem::path& folder) {
-  const Vocabulary bytes = Vocabulary::bytes();
+  Vocabulary bytes = Vocabulary::bytes();
   if (dataset.tokenizer == bytes.id()) return bytes;
   const std::filesystem::path file = folder / kTokenizerFile;
   if (!std::filesystem::exists(file)) {
