@@ -45,12 +45,11 @@ Dataset Dataset::without_validation() const {
   return select(Subset::all_but({*last, last}, size()));
 }
 
-double mean_length(const Dataset& dataset) {
-  double tokens = 0;
-  for (size_t sample = 0; sample < dataset.size(); ++sample) {
-    tokens += double(dataset.length_of(sample));
-  }
-  return dataset.size() > 0 ? tokens / double(dataset.size()) : 0;
+uint64_t num_tokens(const Dataset& dataset) {
+  if (!dataset.has_texts()) return dataset.size() * dataset.shape.num_values();
+  uint64_t tokens = 0;
+  for (size_t sample = 0; sample < dataset.size(); ++sample) tokens += dataset.length_of(sample);
+  return tokens;
 }
 
 Dataset open_dataset(const std::filesystem::path& folder, Split split, Proof proof) {

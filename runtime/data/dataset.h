@@ -141,8 +141,8 @@ inline uint32_t token_at(const uint8_t* bytes, uint32_t token_bytes) {
   return token;
 }
 
-/// Of the texts of unequal length that `dataset` has, in tokens.
-double mean_length(const Dataset& dataset);
+/// Of all samples of `dataset`, which are tokens.
+uint64_t num_tokens(const Dataset& dataset);
 
 /// \param values  (N, C, H, W)
 template <typename T>

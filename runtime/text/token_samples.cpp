@@ -73,13 +73,6 @@ SampleSource text_source(std::span<const uint32_t> tokens, std::span<const uint3
   return source;
 }
 
-uint64_t num_tokens(const Dataset& dataset) {
-  if (!dataset.has_texts()) return dataset.size() * dataset.shape.num_values();
-  uint64_t tokens = 0;
-  for (size_t sample = 0; sample < dataset.size(); ++sample) tokens += dataset.length_of(sample);
-  return tokens;
-}
-
 std::vector<uint32_t> tokens_of(const Dataset& dataset, size_t sample) {
   if (dataset.has_texts()) {
     const std::span<const uint8_t> text = std::get<EncodedImages>(dataset.pixels)[sample];

@@ -23,9 +23,6 @@ SampleSource token_source(std::span<const uint32_t> tokens, uint32_t length,
 SampleSource text_source(std::span<const uint32_t> tokens, std::span<const uint32_t> lengths,
                          uint32_t longest, const Vocabulary& vocabulary);
 
-/// Of all samples of a data set.
-uint64_t num_tokens(const Dataset& dataset);
-
 /// The tokens of a sample of a data set.
 std::vector<uint32_t> tokens_of(const Dataset& dataset, size_t sample);
 

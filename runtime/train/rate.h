@@ -1,5 +1,7 @@
 #pragma once
 
+#include <algorithm>
+
 #include "runtime/data/dataset.h"
 #include "runtime/nn/model.h"
 
@@ -15,8 +17,10 @@ struct Rate {
 
 inline Rate rate_of(const Model& model, const Dataset& dataset) {
   const ImageShape& shape = dataset.shape;
-  if (dataset.has_texts()) return {"tokens_per_s", mean_length(dataset)};
-  if (model.takes_tokens()) return {"tokens_per_s", double(shape.num_values())};
+  if (model.takes_tokens()) {
+    const size_t samples = std::max<size_t>(dataset.size(), 1);
+    return {"tokens_per_s", double(num_tokens(dataset)) / double(samples)};
+  }
   if (shape.height == 1 && shape.width == 1) return {"samples_per_s", 1};
   return {};
 }

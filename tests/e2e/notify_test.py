@@ -13,7 +13,21 @@ from slurm_support import ChainCase
 from support import main
 
 
-class Listener:
+class Server:
+    """Serves on loopback until it is stopped."""
+
+    def serve(self, server):
+        self.server = server
+        self.thread = threading.Thread(target=self.server.serve_forever)
+        self.thread.start()
+
+    def stop(self):
+        self.server.shutdown()
+        self.thread.join()
+        self.server.server_close()
+
+
+class Listener(Server):
     """A web server that keeps what is posted to it."""
 
     def __init__(self):
@@ -29,20 +43,13 @@ class Listener:
             def log_message(self, *_):
                 pass
 
-        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.thread = threading.Thread(target=self.server.serve_forever)
-        self.thread.start()
-
-    def stop(self):
-        self.server.shutdown()
-        self.thread.join()
-        self.server.server_close()
+        self.serve(http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler))
 
     def address(self):
         return f"http://127.0.0.1:{self.server.server_port}/hook-c0ffee"
 
 
-class MailServer:
+class MailServer(Server):
     """An SMTP server on loopback that keeps the mails it is given."""
 
     def __init__(self):
@@ -63,14 +70,7 @@ class MailServer:
             def answer(self, line):
                 self.wfile.write(line.encode() + b"\r\n")
 
-        self.server = socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler)
-        self.thread = threading.Thread(target=self.server.serve_forever)
-        self.thread.start()
-
-    def stop(self):
-        self.server.shutdown()
-        self.thread.join()
-        self.server.server_close()
+        self.serve(socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler))
 
 
 class Notify(ChainCase):
