@@ -5,43 +5,13 @@
 #include "base/error.h"
 #include "runtime/nn/assembly.h"
 #include "runtime/nn/linear_kernel.h"
+#include "runtime/nn/linear_rows.h"
 #include "runtime/nn/product_shape.h"
 
 namespace dlflow::runtime {
 namespace {
 
 using dnnl::memory;
-
-/// The gradient (O,F) of the weight of a linear layer whose input x (R,F) and output's gradient
-/// dy (R,O) have the rows of whole sequences: the matrix product dy^T x, in fp32. For 2,000 rows
-/// oneDNN's gradient of its inner product makes two thirds as many operations a second.
-class RowsGradient {
- public:
-  RowsGradient(const dnnl::engine& engine, const memory::desc& x, const memory::desc& dy,
-               const Layer& layer) {
-    const auto f32 = memory::data_type::f32;
-    const int64_t rows = x.dims()[0], inputs = x.dims()[1], outputs = dy.dims()[1];
-    const memory::desc transposed({outputs, rows}, f32, memory::format_tag::ba);
-    result_ = {{outputs, inputs}, f32, memory::format_tag::ab};
-    const dnnl::matmul::primitive_desc descriptor({transposed, x, result_}, engine);
-    require_optimised(descriptor.impl_info_str(), layer);
-    product_ = dnnl::matmul(descriptor);
-    transposed_ = memory(transposed, engine, DNNL_MEMORY_NONE);
-  }
-
-  const memory::desc& result() const { return result_; }
-
-  void execute(dnnl::stream& stream, const memory& x, const memory& dy, const memory& gradient) {
-    transposed_.set_data_handle(dy.get_data_handle());
-    product_.execute(
-        stream, {{DNNL_ARG_SRC, transposed_}, {DNNL_ARG_WEIGHTS, x}, {DNNL_ARG_DST, gradient}});
-  }
-
- private:
-  memory::desc result_;
-  dnnl::matmul product_;
-  memory transposed_;  // dy as (O,R)
-};
 
 /// oneDNN's inner product. Its input may still be a map (B,C,H,W) in its own format: then the
 /// weights are (O,C,H,W), which in plain order are the same numbers as (O,F).
@@ -61,9 +31,7 @@ class Linear : public Operation {
     const memory::desc y_desc = builder.plain_format(layer.shape);
     build_forward(builder, y_desc);
     weight_index_ = parameters_.index(weight);
-    by_rows_ = builder.compute == Compute::Float32 && layer.shape.size() == 2 &&
-               input.desc() == builder.plain_format(input.shape);
-    if (builder.training && !by_rows_) build_weights_backward(builder, y_desc);
+    if (builder.training) build_weights_backward(builder, y_desc);
     parameters_.prefer(weight_index_, forward_descriptor_.weights_desc());
 
     y_.data = builder.make(y_desc);
@@ -85,9 +53,7 @@ class Linear : public Operation {
 
   void prepare_backward(const Builder& builder) override {
     dy_ = GradientSum(builder, y_, relu_);
-    if (trains(parameters_)) {
-      by_rows_ ? prepare_rows_gradient(builder) : prepare_weights_backward(builder);
-    }
+    if (trains(parameters_)) prepare_weights_backward(builder);
     if (x_.needs_gradient) prepare_data_backward(builder);
   }
 
@@ -96,7 +62,7 @@ class Linear : public Operation {
     if (products_ != nullptr) {
       leave_product();
     } else if (trains(parameters_)) {
-      by_rows_ ? run_rows_gradient(stream) : weights_backward_.execute(stream, weights_arguments_);
+      weights_backward_.execute(stream, weights_arguments_);
       parameters_.finish_gradient(stream, weight_index_);
     }
     if (x_.needs_gradient) data_backward(stream);
@@ -142,27 +108,12 @@ class Linear : public Operation {
     weights_arguments_[DNNL_ARG_DIFF_BIAS] = parameters_.gradient(bias_index_, bias_);
   }
 
-  void prepare_rows_gradient(const Builder& builder) {
-    builder.read(x_.data);
-    rows_gradient_.emplace(builder.engine(), x_.desc(), y_.desc(), layer_);
-    weight_gradient_ = parameters_.gradient(weight_index_, rows_gradient_->result());
-  }
-
-  void run_rows_gradient(dnnl::stream& stream) {
-    rows_gradient_->execute(stream, x_.data, dy_.sum(), weight_gradient_);
-    if (layer_.bias) sum_bias();
-  }
-
-  void sum_bias() {
-    sum_rows(static_cast<const float*>(dy_.sum().get_data_handle()), num_samples(), layer_.units,
-             parameters_.gradient_slot(bias_index_));
-  }
-
   void leave_product() {
     const auto* x = static_cast<const float*>(x_.data.get_data_handle());
     const auto* dy = static_cast<const float*>(dy_.sum().get_data_handle());
     products_->keep(weight_index_, x, dy);
-    if (layer_.bias) sum_bias();
+    if (!layer_.bias) return;
+    sum_rows(dy, num_samples(), layer_.units, parameters_.gradient_slot(bias_index_));
   }
 
   int64_t num_samples() const { return y_.desc().dims()[0]; }
@@ -248,9 +199,6 @@ class Linear : public Operation {
   dnnl::inner_product_backward_weights weights_backward_;
   dnnl::inner_product_backward_data data_backward_;
   std::unordered_map<int, memory> forward_arguments_, weights_arguments_, data_arguments_;
-  bool by_rows_ = false;  // the weight's gradient is rows_gradient_, not weights_backward_
-  std::optional<RowsGradient> rows_gradient_;
-  memory weight_gradient_;  // of rows_gradient_
   GradientSum dy_;
   OuterProducts* products_ = nullptr;  // who makes the gradient of the weight, if not backward()
   std::optional<ProductShape>
@@ -262,9 +210,13 @@ class Linear : public Operation {
 
 Value& add_linear(Assembly& assembly, const Place& place) {
   Value& x = assembly.input(place);
-  return assembly.add([&](Value& y) {
-    return std::make_unique<Linear>(assembly.next(), place.layer,
-                                    assembly.model().weight_of(place.layer), place.relu, x, y);
+  const std::string weight = assembly.model().weight_of(place.layer);
+  return assembly.add([&](Value& y) -> std::unique_ptr<Operation> {
+    const Builder builder = assembly.next();
+    if (is_linear_over_rows(builder, place.layer, x)) {
+      return make_linear_rows(builder, place.layer, weight, place.relu, x, y);
+    }
+    return std::make_unique<Linear>(builder, place.layer, weight, place.relu, x, y);
   });
 }
 
