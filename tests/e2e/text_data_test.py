@@ -87,7 +87,7 @@ class Text(Case):
         _, err = self.dlflow("data", "pack", "a.txt", "a.txt", "a.txt", "-o", "set", status=2)
         self.assertIn("3 sources: only text may have more than two; add --tokens", err)
         _, err = self.dlflow("data", "pack", "a.txt", "-o", "set", "--length", "4", status=2)
-        self.assertIn("--length, --per and --pattern are for text; add --tokens if it is", err)
+        self.assertIn("--length, --per, --labels and --pattern are for text; add --tokens if it is", err)
 
     def test_networks_are_compared_with_the_vocabulary_before_any_job(self):
         self.write("a.txt", "hello, all the world " * 40)
