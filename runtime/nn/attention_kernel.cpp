@@ -75,6 +75,18 @@ void write(const std::vector<float>& from, const Slice& slice, int64_t length, i
             : write_rows(from.data(), slice.stride, length, size, to.as<float>() + slice.first);
 }
 
+/// Sets rows [first, end) to 0.
+void clear(const Slice& slice, int64_t first, int64_t end, int64_t size, Numbers numbers) {
+  for (int64_t t = first; t < end; ++t) {
+    const int64_t at = slice.first + t * slice.stride;
+    if (numbers.halves) {
+      std::fill_n(numbers.as<BFloat16>() + at, size, BFloat16{});
+    } else {
+      std::fill_n(numbers.as<float>() + at, size, 0.0f);
+    }
+  }
+}
+
 /// Of a row of scores, the numbers that count: all, or those up to the diagonal.
 int64_t visible(bool causal, int64_t row, int64_t first_column, int64_t columns) {
   return causal ? std::clamp<int64_t>(row + 1 - first_column, 0, columns) : columns;
@@ -125,6 +137,14 @@ void scale_row(float* row, int64_t count, float factor) {
   for (int64_t i = 0; i < count; ++i) row[i] *= factor;
 }
 
+/// The positions of a sample that count.
+int64_t length_of(std::span<const float> lengths, int64_t sample, int64_t all) {
+  if (lengths.empty()) return all;
+  const auto length = int64_t(lengths[size_t(sample)]);
+  DLFLOW_CHECK(length > 0 && length <= all);
+  return length;
+}
+
 }  // namespace
 
 AttentionKernel::AttentionKernel(const AttentionShape& shape)
@@ -150,7 +170,7 @@ AttentionKernel::AttentionKernel(const AttentionShape& shape)
 void AttentionKernel::rotate(std::vector<float>& panel, float direction) const {
   if (!shape_.rotary) return;
   const int64_t half = shape_.size / 2;
-  for (int64_t t = 0; t < shape_.length; ++t) {
+  for (int64_t t = 0; t < length_; ++t) {
     float* x = panel.data() + t * shape_.size;
     float* y = x + half;
     for (int64_t i = 0; i < half; ++i) {
@@ -166,30 +186,32 @@ void AttentionKernel::rotate(std::vector<float>& panel, float direction) const {
 void AttentionKernel::read_keys(Numbers x, int64_t sample, int64_t kv_head) {
   const int64_t stride = shape_.input_features(), row = sample * shape_.length * stride;
   const int64_t key = row + (shape_.heads + kv_head) * shape_.size;
-  read(x, {key, stride}, shape_.length, shape_.size, 1, k_);
-  read(x, {key + shape_.kv_heads * shape_.size, stride}, shape_.length, shape_.size, 1, v_);
+  read(x, {key, stride}, length_, shape_.size, 1, k_);
+  read(x, {key + shape_.kv_heads * shape_.size, stride}, length_, shape_.size, 1, v_);
   rotate(k_, 1);
 }
 
 void AttentionKernel::read_queries(Numbers x, int64_t sample, int64_t head) {
   const int64_t stride = shape_.input_features(), row = sample * shape_.length * stride;
-  read(x, {row + head * shape_.size, stride}, shape_.length, shape_.size, scale_, q_);
+  read(x, {row + head * shape_.size, stride}, length_, shape_.size, scale_, q_);
   rotate(q_, 1);
 }
 
-void AttentionKernel::forward(Numbers x, Numbers y) {
+void AttentionKernel::forward(Numbers x, Numbers y, std::span<const float> lengths) {
   const int64_t stride = shape_.result_features();
   const int64_t group = shape_.heads / shape_.kv_heads;
   for (int64_t sample = 0; sample < shape_.batch; ++sample) {
+    length_ = length_of(lengths, sample, shape_.length);
     for (int64_t head = 0; head < shape_.heads; ++head) {
       if (head % group == 0) read_keys(x, sample, head / group);
       read_queries(x, sample, head);
       float* logarithms = logarithms_.data() + (sample * shape_.heads + head) * shape_.length;
-      for (int64_t first = 0; first < shape_.length; first += kBlock) {
-        forward_block(first, std::min(kBlock, shape_.length - first), logarithms);
+      for (int64_t first = 0; first < length_; first += kBlock) {
+        forward_block(first, std::min(kBlock, length_ - first), logarithms);
       }
-      write(o_, {sample * shape_.length * stride + head * shape_.size, stride}, shape_.length,
-            shape_.size, y);
+      const Slice result{sample * shape_.length * stride + head * shape_.size, stride};
+      write(o_, result, length_, shape_.size, y);
+      clear(result, length_, shape_.length, shape_.size, y);
     }
   }
 }
@@ -199,7 +221,7 @@ void AttentionKernel::forward_block(int64_t first, int64_t rows, float* logarith
   float* o = o_.data() + first * d;
   std::fill_n(o, rows * d, 0.0f);
   std::vector<float> highest(size_t(rows), -INFINITY), sums(size_t(rows), 0.0f);
-  const int64_t end = shape_.causal ? first + rows : shape_.length;
+  const int64_t end = shape_.causal ? first + rows : length_;
   for (int64_t column = 0; column < end; column += kBlock) {
     const int64_t columns = std::min(kBlock, end - column);
     multiply(rows, columns, d, {q_.data() + first * d, false, d}, {k_.data() + column * d, true, d},
@@ -219,11 +241,13 @@ void AttentionKernel::forward_block(int64_t first, int64_t rows, float* logarith
   }
 }
 
-void AttentionKernel::backward(Numbers x, Numbers y, Numbers dy, Numbers dx) {
-  const int64_t length = shape_.length, d = shape_.size;
+void AttentionKernel::backward(Numbers x, Numbers y, Numbers dy, Numbers dx,
+                               std::span<const float> lengths) {
+  const int64_t whole = shape_.length, d = shape_.size;
   const int64_t in = shape_.input_features(), out = shape_.result_features();
   const int64_t group = shape_.heads / shape_.kv_heads;
   for (int64_t sample = 0; sample < shape_.batch; ++sample) {
+    const int64_t length = length_ = length_of(lengths, sample, whole);
     for (int64_t head = 0; head < shape_.heads; ++head) {
       if (head % group == 0) {
         read_keys(x, sample, head / group);
@@ -231,7 +255,7 @@ void AttentionKernel::backward(Numbers x, Numbers y, Numbers dy, Numbers dx) {
         std::ranges::fill(dv_, 0.0f);
       }
       read_queries(x, sample, head);
-      const Slice result{sample * length * out + head * d, out};
+      const Slice result{sample * whole * out + head * d, out};
       read(y, result, length, d, 1, o_);
       read(dy, result, length, d, 1, do_);
       for (int64_t t = 0; t < length; ++t) {
@@ -239,18 +263,23 @@ void AttentionKernel::backward(Numbers x, Numbers y, Numbers dy, Numbers dx) {
         for (int64_t i = 0; i < d; ++i) sum += o_[size_t(t * d + i)] * do_[size_t(t * d + i)];
         products_[size_t(t)] = sum;
       }
-      const float* logarithms = logarithms_.data() + (sample * shape_.heads + head) * length;
+      const float* logarithms = logarithms_.data() + (sample * shape_.heads + head) * whole;
       for (int64_t first = 0; first < length; first += kBlock) {
         backward_block(first, std::min(kBlock, length - first), logarithms);
       }
       rotate(dq_, -1);
       for (float& v : dq_) v *= scale_;
-      write(dq_, {sample * length * in + head * d, in}, length, d, dx);
+      const Slice query{sample * whole * in + head * d, in};
+      write(dq_, query, length, d, dx);
+      clear(query, length, whole, d, dx);
       if ((head + 1) % group != 0) continue;
       rotate(dk_, -1);
-      const int64_t key = sample * length * in + (shape_.heads + head / group) * d;
-      write(dk_, {key, in}, length, d, dx);
-      write(dv_, {key + shape_.kv_heads * d, in}, length, d, dx);
+      const Slice key{sample * whole * in + (shape_.heads + head / group) * d, in};
+      const Slice value{key.first + shape_.kv_heads * d, in};
+      write(dk_, key, length, d, dx);
+      write(dv_, value, length, d, dx);
+      clear(key, length, whole, d, dx);
+      clear(value, length, whole, d, dx);
     }
   }
 }
@@ -259,7 +288,7 @@ void AttentionKernel::backward_block(int64_t first, int64_t rows, const float* l
   const int64_t d = shape_.size;
   const float *q = q_.data() + first * d, *g = do_.data() + first * d;
   float* dq = dq_.data() + first * d;
-  const int64_t end = shape_.causal ? first + rows : shape_.length;
+  const int64_t end = shape_.causal ? first + rows : length_;
   for (int64_t column = 0; column < end; column += kBlock) {
     const int64_t columns = std::min(kBlock, end - column);
     const float *k = k_.data() + column * d, *v = v_.data() + column * d;

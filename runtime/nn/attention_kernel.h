@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "runtime/nn/kernels.h"
@@ -29,10 +30,14 @@ class AttentionKernel {
   explicit AttentionKernel(const AttentionShape& shape);
 
   /// Keeps the logarithm of each row's sum of powers for backward().
-  void forward(Numbers x, Numbers y);
+  /// \param lengths  (B), the positions of each sample that count, from 1 to T, or none: all do.
+  /// The
+  ///                 others are seen by no position, and their rows of `y` and `dx` are 0: a sample
+  ///                 has the same bits whatever T it is filled up to.
+  void forward(Numbers x, Numbers y, std::span<const float> lengths = {});
 
-  /// After forward() with the same `x` and `y`. Computes the blocks once more.
-  void backward(Numbers x, Numbers y, Numbers dy, Numbers dx);
+  /// After forward() with the same `x`, `y` and `lengths`. Computes the blocks once more.
+  void backward(Numbers x, Numbers y, Numbers dy, Numbers dx, std::span<const float> lengths = {});
 
  private:
   void read_keys(Numbers x, int64_t sample, int64_t kv_head);
@@ -42,6 +47,7 @@ class AttentionKernel {
   void rotate(std::vector<float>& panel, float direction) const;
 
   const AttentionShape shape_;
+  int64_t length_ = 0;                         // positions that count of the sample at hand
   const float scale_;                          // 1 / sqrt(size)
   std::vector<float> cosines_, sines_;         // (T, size / 2), if it is rotary
   std::vector<float> logarithms_;              // (B, heads, T)
