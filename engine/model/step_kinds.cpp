@@ -207,7 +207,7 @@ StepKind train_kind() {
       .name = "train",
       .description = "Trains a network on all ranks of the step",
       .program = "dlflow-train",
-      .version = 9,
+      .version = 10,
       .with = object({
           {"model", formed(model_file_form()),
            "File that describes the network, relative to the workflow", kRequired},
@@ -356,7 +356,7 @@ StepKind evaluate_kind() {
       .name = "evaluate",
       .description = "Measures the accuracy and loss of a trained network on test data",
       .program = "dlflow-evaluate",
-      .version = 4,
+      .version = 5,
       .with = object({
           {"checkpoint", formed(path_form()), "Folder of the checkpoint", kRequired},
           {"data", formed(path_form()), "Folder of the test data", kRequired},
@@ -379,7 +379,7 @@ StepKind predict_kind() {
       .name = "predict",
       .description = "Writes what a trained network says of each sample of a data set",
       .program = "dlflow-predict",
-      .version = 2,
+      .version = 3,
       .with = object({
           {"checkpoint", formed(path_form()), "Folder of the checkpoint", kRequired},
           {"data", formed(path_form()), "Folder of the data", kRequired},

@@ -4,6 +4,7 @@
 #include <span>
 #include <vector>
 
+#include "runtime/nn/huge_buffer.h"
 #include "runtime/nn/kernels.h"
 
 namespace dlflow::runtime {
@@ -22,15 +23,16 @@ struct AttentionShape {
   int64_t result_features() const { return heads * size; }
 };
 
-/// softmax(q k' / sqrt(size)) v for each head, in blocks of 128 x 128 positions: the matrix of all
-/// pairs is never in memory (Dao et al., FlashAttention, NeurIPS 2022). Numbers are fp32 or bf16
-/// and are computed with in fp32. The same bits for the same arguments and number of threads.
+/// softmax(q k' / sqrt(size)) v for each head, in blocks of 64 queries and 128 keys: the matrix of
+/// all pairs is never in memory (Dao et al., FlashAttention, NeurIPS 2022), and blocks on the
+/// diagonal of a causal one are computed in strips that end at it. Numbers are fp32 or bf16 and are
+/// computed with in fp32. The same bits for the same arguments.
 class AttentionKernel {
  public:
   explicit AttentionKernel(const AttentionShape& shape);
 
   /// Keeps the logarithm of each row's sum of powers for backward().
-  /// \param lengths  (B), the positions of each sample that count, from 1 to T, or none: all do.
+  /// \param lengths  (B), the positions of each sample that count, from 1 to T; or none: all do.
   /// The
   ///                 others are seen by no position, and their rows of `y` and `dx` are 0: a sample
   ///                 has the same bits whatever T it is filled up to.
@@ -39,22 +41,39 @@ class AttentionKernel {
   /// After forward() with the same `x`, `y` and `lengths`. Computes the blocks once more.
   void backward(Numbers x, Numbers y, Numbers dy, Numbers dx, std::span<const float> lengths = {});
 
+  /// One head's part of the rows of a tensor (B,T,features), and of a panel.
+  struct HeadRows {
+    int64_t first, stride;  ///< in the tensor
+    int64_t count, length;  ///< rows that count, the others are 0; all
+    int64_t size;
+    int64_t panel_stride;
+  };
+
  private:
+  void begin_sample(int64_t sample, std::span<const float> lengths);
+  HeadRows input_rows(int64_t sample, int64_t index) const;
+  HeadRows result_rows(int64_t sample, int64_t head) const;
   void read_keys(Numbers x, int64_t sample, int64_t kv_head);
   void read_queries(Numbers x, int64_t sample, int64_t head);
-  void forward_block(int64_t first, int64_t rows, float* logarithms);
-  void backward_block(int64_t first, int64_t rows, const float* logarithms);
-  void rotate(std::vector<float>& panel, float direction) const;
+  void rotate(HugeBuffer& panel, float direction) const;
+  int64_t visible(int64_t query, int64_t column, int64_t columns) const;
+  void forward_strip(int64_t first, float* logarithms);
+  void backward_block(int64_t first, int64_t queries, const float* logarithms);
+  void backward_strip(int64_t first, int64_t column, int64_t columns, const float* logarithms,
+                      float* powers, float* slopes);
+  void add_to_keys(int64_t first, int64_t queries, int64_t column, int64_t columns);
 
   const AttentionShape shape_;
-  int64_t length_ = 0;                         // positions that count of the sample at hand
-  const float scale_;                          // 1 / sqrt(size)
-  std::vector<float> cosines_, sines_;         // (T, size / 2), if it is rotary
-  std::vector<float> logarithms_;              // (B, heads, T)
-  std::vector<float> q_, k_, v_, o_;           // (T, size) of one head; q_ is scaled
-  std::vector<float> dq_, dk_, dv_, do_;       // likewise
-  std::vector<float> products_;                // (T): of a row's result and its gradient
-  std::vector<float> block_, gradient_block_;  // of pairs
+  const int64_t length_, size_;         // of a panel: whole strips and lanes, the rest is 0
+  int64_t count_ = 0, end_ = 0;         // of the sample at hand: positions; those of whole strips
+  const float scale_;                   // 1 / sqrt(size)
+  std::vector<float> cosines_, sines_;  // (T, size / 2), if it is rotary
+  std::vector<float> logarithms_;       // (B, heads, length_)
+  HugeBuffer q_, k_, v_, o_;            // (length_, size_) of one head; q_ is scaled
+  HugeBuffer dq_, dk_, dv_, do_;        // likewise
+  HugeBuffer turned_k_, turned_v_;      // (size_, length_)
+  std::vector<float> products_;         // (length_): of a row's result and its gradient
+  HugeBuffer powers_, slopes_;          // of a block of pairs
 };
 
 }  // namespace dlflow::runtime

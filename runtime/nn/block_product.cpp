@@ -1,0 +1,126 @@
+#include "runtime/nn/block_product.h"
+
+#include <array>
+#include <utility>
+
+#include "base/vector_clones.h"
+#include "runtime/nn/lanes.h"
+
+namespace dlflow::runtime {
+namespace {
+
+constexpr int64_t kTileRows = 4;
+/// Groups of lanes of a wide tile, whose sums take 16 of AVX-512's 32 registers. A narrow one of a
+/// single group takes 8 of AVX2's 16.
+constexpr int64_t kWide = 4;
+
+#if defined(__x86_64__)
+const bool has_wide_registers = __builtin_cpu_supports("avx512f");
+#else
+constexpr bool has_wide_registers = false;
+#endif
+
+/// What is read at (row, i) of a is broadcast and multiplied with row i of b.
+template <int64_t Groups, bool Transposed>
+DLFLOW_INLINE void multiply_tile(int64_t depth, const float* a, int64_t a_stride, const float* b,
+                                 int64_t b_stride, Into into, float* c, int64_t c_stride) {
+  std::array<std::array<Lanes, Groups>, kTileRows> sums = {};
+  if (into == Into::kAdded) {
+    for (int64_t r = 0; r < kTileRows; ++r) {
+      for (int64_t g = 0; g < Groups; ++g) {
+        sums[size_t(r)][size_t(g)] = load<true>(c + r * c_stride + g * kLanes, kLanes);
+      }
+    }
+  }
+  for (int64_t i = 0; i < depth; ++i) {
+    for (int64_t r = 0; r < kTileRows; ++r) {
+      const Lanes factor = broadcast(Transposed ? a[i * a_stride + r] : a[r * a_stride + i]);
+      for (int64_t g = 0; g < Groups; ++g) {
+        sums[size_t(r)][size_t(g)] += factor * load<true>(b + i * b_stride + g * kLanes, kLanes);
+      }
+    }
+  }
+  for (int64_t r = 0; r < kTileRows; ++r) {
+    for (int64_t g = 0; g < Groups; ++g) {
+      store<true>(c + r * c_stride + g * kLanes, sums[size_t(r)][size_t(g)], kLanes);
+    }
+  }
+}
+
+/// All tiles of the columns at `column`, which stay in the first cache.
+template <int64_t Groups, bool Transposed>
+DLFLOW_INLINE void multiply_column(const ProductExtent& extent, ConstRows a, ConstRows b, Into into,
+                                   Rows c, int64_t column) {
+  for (int64_t row = 0; row < extent.rows; row += kTileRows) {
+    multiply_tile<Groups, Transposed>(extent.depth, a.numbers + (Transposed ? row : row * a.stride),
+                                      a.stride, b.numbers + column, b.stride, into,
+                                      c.numbers + row * c.stride + column, c.stride);
+  }
+}
+
+template <bool Transposed>
+DLFLOW_INLINE void multiply(const ProductExtent& extent, ConstRows a, ConstRows b, Into into,
+                            Rows c) {
+  constexpr int64_t wide = kWide * kLanes;
+  int64_t column = 0;
+  for (; has_wide_registers && column + wide <= extent.columns; column += wide) {
+    multiply_column<kWide, Transposed>(extent, a, b, into, c, column);
+  }
+  for (; column < extent.columns; column += kLanes) {
+    multiply_column<1, Transposed>(extent, a, b, into, c, column);
+  }
+}
+
+using Square = std::array<Lanes, kLanes>;
+
+/// Exchanges the parts beside the diagonal of each square of 2 * Distance rows and columns.
+template <int Distance, int... Lane>
+DLFLOW_INLINE void exchange(Square& square, std::integer_sequence<int, Lane...>) {
+  for (int i = 0; i < int(kLanes); ++i) {
+    if ((i & Distance) != 0) continue;
+    const Lanes a = square[size_t(i)], b = square[size_t(i + Distance)];
+    square[size_t(i)] = __builtin_shufflevector(
+        a, b, ((Lane & Distance) != 0 ? int(kLanes) + Lane - Distance : Lane)...);
+    square[size_t(i + Distance)] = __builtin_shufflevector(
+        a, b, ((Lane & Distance) != 0 ? int(kLanes) + Lane : Lane + Distance)...);
+  }
+}
+
+template <int Distance>
+DLFLOW_INLINE void exchange(Square& square) {
+  exchange<Distance>(square, std::make_integer_sequence<int, int(kLanes)>());
+}
+
+}  // namespace
+
+DLFLOW_VECTOR_CLONES
+void multiply_block(const ProductExtent& extent, ConstRows a, ConstRows b, Into into, Rows c) {
+  multiply<false>(extent, a, b, into, c);
+}
+
+DLFLOW_VECTOR_CLONES
+void multiply_transposed_block(const ProductExtent& extent, ConstRows a, ConstRows b, Into into,
+                               Rows c) {
+  multiply<true>(extent, a, b, into, c);
+}
+
+DLFLOW_VECTOR_CLONES
+void transpose_block(int64_t rows, int64_t columns, ConstRows from, Rows to) {
+  Square square;
+  for (int64_t row = 0; row < rows; row += kLanes) {
+    for (int64_t column = 0; column < columns; column += kLanes) {
+      for (int64_t i = 0; i < kLanes; ++i) {
+        square[size_t(i)] = load<true>(from.numbers + (row + i) * from.stride + column, kLanes);
+      }
+      exchange<8>(square);
+      exchange<4>(square);
+      exchange<2>(square);
+      exchange<1>(square);
+      for (int64_t i = 0; i < kLanes; ++i) {
+        store<true>(to.numbers + (column + i) * to.stride + row, square[size_t(i)], kLanes);
+      }
+    }
+  }
+}
+
+}  // namespace dlflow::runtime
