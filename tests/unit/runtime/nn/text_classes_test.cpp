@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <dnnl.hpp>
 
 #include "base/error.h"
 #include "runtime/nn/network.h"
@@ -83,12 +84,17 @@ TEST_CASE("encoders of padded texts agree with the reference", "[network][texts]
   const Passed got = pass(p, p.model, lengths);
   CHECK(got.loss == Approx(wanted.loss_sum).epsilon(kTolerance));
   CHECK(distance(got.scores, wanted.scores.values) < kTolerance);
-  const Passed halves = pass(p, p.model, lengths, Compute::BFloat16);
-  CHECK(distance(halves.scores, wanted.scores.values) < kBFloat16Tolerance);
   REQUIRE(wanted.gradients.size() == got.gradients.size());
   for (const auto& [name, gradient] : wanted.gradients) {
     CAPTURE(name);
     CHECK(distance(got.gradients.at(name), gradient.values) < kTolerance);
+  }
+  // oneDNN has no bf16 for older processors.
+  if (dnnl::get_effective_cpu_isa() < dnnl::cpu_isa::avx512_core_bf16) return;
+  const Passed halves = pass(p, p.model, lengths, Compute::BFloat16);
+  CHECK(distance(halves.scores, wanted.scores.values) < kBFloat16Tolerance);
+  for (const auto& [name, gradient] : wanted.gradients) {
+    CAPTURE(name);
     CHECK(distance(halves.gradients.at(name), gradient.values) < 2 * kBFloat16Tolerance);
   }
 }
