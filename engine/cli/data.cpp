@@ -142,7 +142,8 @@ Overview overview(const SplitFiles& split) {
   if (!result.dataset.tokenizer.empty()) {
     result.text = text_of(result.dataset, result.file.parent_path());
   }
-  result.histogram.resize(result.text ? 1 : result.dataset.num_classes);
+  const bool has_classes = !result.text || result.dataset.has_text_classes();
+  result.histogram.resize(has_classes ? result.dataset.num_classes : 1);
   const Labels& labels = result.dataset.labels;
   for (size_t i = 0; i < labels.size() && !result.dataset.has_masks; ++i) {
     ++result.histogram[labels[i]];
@@ -179,6 +180,16 @@ double bytes_per_token(const Overview& split) {
   return double(split.text->bytes) / double(num_tokens(split.dataset));
 }
 
+Json classes_json(const Overview& split) {
+  Json classes = Json::array();
+  for (size_t label = 0; label < split.histogram.size(); ++label) {
+    const std::string& name = split.names[label];
+    classes.push_back({{"label", label}, {"name", name.empty() ? Json() : Json(name)}});
+    if (!split.dataset.has_masks) classes.back()["samples"] = split.histogram[label];
+  }
+  return classes;
+}
+
 Json text_json(const Overview& split) {
   return {{"file", split.file.string()},
           {"samples", split.dataset.size()},
@@ -186,6 +197,7 @@ Json text_json(const Overview& split) {
           {"vocabulary", split.text->vocabulary},
           {"tokens", num_tokens(split.dataset)},
           {"unequal", split.dataset.has_texts()},
+          {"classes", split.dataset.has_text_classes() ? classes_json(split) : Json::array()},
           {"tokenizer", split.dataset.tokenizer},
           {"text_bytes", split.text->bytes},
           {"bytes_per_token", bytes_per_token(split)},
@@ -210,7 +222,7 @@ const char* name_of(PixelType type) {
 
 Json to_json(const Overview& split) {
   if (split.text) return text_json(split);
-  Json classes = Json::array(), targets = Json::array();
+  Json targets = Json::array();
   const double num_samples = double(split.dataset.size());
   for (const TargetRange& target : split.targets) {
     targets.push_back({{"name", target.name.empty() ? Json() : Json(target.name)},
@@ -219,16 +231,11 @@ Json to_json(const Overview& split) {
                        {"min", target.smallest},
                        {"max", target.largest}});
   }
-  for (size_t label = 0; label < split.histogram.size(); ++label) {
-    const std::string& name = split.names[label];
-    classes.push_back({{"label", label}, {"name", name.empty() ? Json() : Json(name)}});
-    if (!split.dataset.has_masks) classes.back()["samples"] = split.histogram[label];
-  }
   const ImageShape& shape = split.dataset.shape;
   return {{"file", split.file.string()}, {"samples", split.dataset.size()},
           {"channels", shape.channels},  {"height", shape.height},
           {"width", shape.width},        {"pixels", name_of(pixel_type_of(split.dataset))},
-          {"bytes", split.bytes},        {"classes", classes},
+          {"bytes", split.bytes},        {"classes", classes_json(split)},
           {"targets", targets},          {"masks", split.dataset.has_masks},
           {"shards", shards_json(split)}};
 }
@@ -260,8 +267,20 @@ std::string description_of(const Overview& split) {
     return describe_samples(data.size(), data.shape, pixel_type_of(data),
                             {data.num_classes, data.num_targets, data.has_masks});
   }
-  return describe_tokens({data.size(), data.shape.width, data.has_texts(), num_tokens(data)},
-                         split.text->vocabulary, bytes_per_token(split));
+  const uint32_t classes = data.has_text_classes() ? data.num_classes : 0;
+  return describe_tokens(
+      {data.size(), data.shape.width, data.has_texts(), num_tokens(data), classes},
+      split.text->vocabulary, bytes_per_token(split));
+}
+
+/// With the number of samples of each.
+void print_counted_classes(const Overview& split) {
+  std::printf("\n\nCLASS  SAMPLES  NAME\n");
+  for (size_t label = 0; label < split.histogram.size(); ++label) {
+    const std::string& name = split.names[label];
+    std::printf("%5zu  %7s%s%s\n", label, format_count(split.histogram[label]).c_str(),
+                name.empty() ? "" : "  ", escaped(name).c_str());
+  }
 }
 
 /// The beginning of the first sample.
@@ -269,7 +288,10 @@ void print_text(const Overview& split) {
   const std::string& text = split.text->first;
   size_t shown = std::min(text.size(), kShownBytes);
   while (shown > 0 && shown < text.size() && (text[shown] & 0xc0) == 0x80) --shown;  // of UTF-8
-  std::printf("\n\nFIRST SAMPLE%s\n%s\n", shown == text.size() ? "" : ", its beginning",
+  const bool has_classes = split.dataset.has_text_classes();
+  if (has_classes) print_counted_classes(split);
+  std::printf("%s\nFIRST SAMPLE%s\n%s\n", has_classes ? "" : "\n",
+              shown == text.size() ? "" : ", its beginning",
               escaped_lines(text.substr(0, shown)).c_str());
 }
 
@@ -282,12 +304,7 @@ void print(const Overview& split) {
   if (split.text) return print_text(split);
   if (!split.targets.empty()) return print_targets(split);
   if (split.dataset.has_masks) return print_classes(split);
-  std::printf("\n\nCLASS  SAMPLES  NAME\n");
-  for (size_t label = 0; label < split.histogram.size(); ++label) {
-    const std::string& name = split.names[label];
-    std::printf("%5zu  %7s%s%s\n", label, format_count(split.histogram[label]).c_str(),
-                name.empty() ? "" : "  ", escaped(name).c_str());
-  }
+  print_counted_classes(split);
 }
 
 void show(Session& session, const std::string& path) {

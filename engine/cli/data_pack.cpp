@@ -167,13 +167,23 @@ void require_text_alone(const DatasetArguments& arguments) {
   }
 }
 
+/// Of samples; 0: they have none.
+uint32_t classes_of(const TextSplit& split) {
+  return split.source.vocabulary > 0 ? split.source.num_classes : 0;
+}
+
+uint32_t vocabulary_of(const TextSplit& split) {
+  return split.source.vocabulary > 0 ? split.source.vocabulary : split.source.num_classes;
+}
+
 bool is_unequal(const TextSplit& split) { return split.source.pixel_type == PixelType::Token; }
 
 Json to_json(const WrittenSplit& written, const TextSplit& split) {
   return {{"file", written.file.string()},
           {"samples", written.samples},
           {"length", split.source.shape.width},
-          {"vocabulary", split.source.num_classes},
+          {"vocabulary", vocabulary_of(split)},
+          {"classes", classes_of(split)},
           {"documents", split.num_documents},
           {"bytes", split.num_bytes},
           {"bytes_per_token", split.bytes_per_token()},
@@ -191,8 +201,9 @@ void print(const WrittenSplit& written, const TextSplit& split, TextOptions::Per
           ? fmt::format(", {} cut at {} tokens", format_count(split.num_cut), format_count(length))
           : "";
   std::printf("%s: %s; %s %s%s%s, %s token%s left over\n", written.file.c_str(),
-              describe_tokens({written.samples, length, is_unequal(split), split.num_tokens},
-                              split.source.num_classes, split.bytes_per_token())
+              describe_tokens(
+                  {written.samples, length, is_unequal(split), split.num_tokens, classes_of(split)},
+                  vocabulary_of(split), split.bytes_per_token())
                   .c_str(),
               format_count(split.num_documents).c_str(),
               per == TextOptions::Per::Line ? "line" : "document",
@@ -204,6 +215,8 @@ void pack_text(Session& session, const DatasetArguments& arguments) {
   require_text_alone(arguments);
   const TokenizedText text = tokenize(arguments.sources, arguments.text, arguments.split,
                                       arguments.shares, arguments.output);
+  const fs::path classes = arguments.output / kClassNames;
+  require_same_names(classes, text.classes, "classes", "give both splits the same classes");
   NamedSources sources;
   for (const TextSplit& split : text.splits) {
     num_shards(arguments, split.source);  // throws for a size in which no sample fits
@@ -214,6 +227,7 @@ void pack_text(Session& session, const DatasetArguments& arguments) {
   if (!text.tokenizer.empty()) {
     write_file_atomic(arguments.output / kTokenizerFile, text.tokenizer);
   }
+  write_names(classes, text.classes);
   Json all = Json::array();
   for (size_t i = 0; i < written.size(); ++i) {
     all.push_back(to_json(written[i], text.splits[i]));
@@ -224,10 +238,10 @@ void pack_text(Session& session, const DatasetArguments& arguments) {
 
 /// Throws if there are options for text, or files beyond samples and labels.
 void require_no_text(const DatasetArguments& arguments) {
-  if (arguments.text.length || arguments.text.pattern ||
+  if (arguments.text.length || arguments.text.pattern || arguments.text.labels ||
       arguments.text.per != TextOptions::Per::Length) {
     throw Error(Errc::InvalidInput,
-                "--length, --per and --pattern are for text; add --tokens if it is");
+                "--length, --per, --labels and --pattern are for text; add --tokens if it is");
   }
   if (arguments.sources.size() <= 2) return;
   throw Error(Errc::InvalidInput,
@@ -366,6 +380,12 @@ void add_text_options(CLI::App& command, DatasetArguments& arguments) {
       ->type_name("document|line")
       ->check(CLI::IsMember({"document", "line"}));
   command
+      .add_option_function<std::string>(
+          "--labels", [&arguments](const std::string&) { arguments.text.labels = true; },
+          "give each document, or line, the class that its folder names, with --per")
+      ->type_name("folders")
+      ->check(CLI::IsMember({"folders"}));
+  command
       .add_option("--pattern", arguments.text.pattern,
                   "which files of folders are text; *.txt unless given")
       ->type_name("GLOB");
@@ -411,6 +431,7 @@ void add_pack_of_data(CLI::App& data, Session& session) {
       "  dlflow data pack houses.csv -o houses --target price\n"
       "  dlflow data pack stories -o tokens --tokens bpe:4096 --test-share 0.05\n"
       "  dlflow data pack reviews.txt -o reviews --tokens bytes --per line --length 512\n"
+      "  dlflow data pack news -o topics --tokens bpe:4096 --per document --labels folders\n"
       "  dlflow data pack fashion-mnist -o fashion --shard-size 256MiB");
   const auto arguments = std::make_shared<DatasetArguments>();
   command

@@ -25,10 +25,12 @@ std::string describe_samples(uint64_t samples, const runtime::ImageShape& shape,
 std::string describe_tokens(const TokenCounts& counts, uint64_t vocabulary,
                             double bytes_per_token) {
   const double mean = double(counts.tokens) / double(counts.samples);
-  return fmt::format("{} samples of {}{} tokens{}, vocabulary {}, {:.2f} bytes per token",
+  const std::string classes =
+      counts.classes > 0 ? fmt::format(", in {} classes", counts.classes) : "";
+  return fmt::format("{} samples of {}{} tokens{}{}, vocabulary {}, {:.2f} bytes per token",
                      format_count(counts.samples), counts.unequal ? "up to " : "",
                      format_count(counts.length),
-                     counts.unequal ? fmt::format(", {:.1f} on average", mean) : "",
+                     counts.unequal ? fmt::format(", {:.1f} on average", mean) : "", classes,
                      format_count(vocabulary), bytes_per_token);
 }
 

@@ -25,10 +25,11 @@ struct TokenCounts {
   uint32_t length = 0;   ///< of each sample; of texts of unequal length, the longest there may be
   bool unequal = false;  ///< samples are such texts
   uint64_t tokens = 0;   ///< of all samples
+  uint32_t classes = 0;  ///< of samples; 0: they have none
 };
 
 /// "1,204 samples of 256 tokens, vocabulary 4,096, 3.42 bytes per token", "1,204 samples of up to
-/// 256 tokens, 92.4 on average, …"
+/// 256 tokens, 92.4 on average, in 4 classes, …"
 std::string describe_tokens(const TokenCounts& counts, uint64_t vocabulary, double bytes_per_token);
 
 }  // namespace dlflow

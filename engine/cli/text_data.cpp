@@ -6,6 +6,8 @@
 #include <charconv>
 #include <cstring>
 #include <map>
+#include <set>
+#include <utility>
 
 #include "base/error.h"
 #include "base/file.h"
@@ -175,6 +177,55 @@ std::vector<Document> lines_of(const std::vector<Document>& documents) {
   return lines;
 }
 
+/// The folder of a document, directly in the source: "sports" of "sports/1.txt:2".
+std::string class_of(const Document& document) {
+  const size_t end = document.name.find('/');
+  if (end != document.name.npos) return document.name.substr(0, end);
+  throw Error(Errc::InvalidInput,
+              document.name +
+                  ": is in no folder that names its class; with --labels folders, give a folder "
+                  "that has a folder for each class, with the documents of the class in it");
+}
+
+/// In the order of their labels, that of names.
+std::vector<std::string> classes_of(const std::vector<Document>& documents) {
+  std::set<std::string> names;
+  for (const Document& document : documents) names.insert(class_of(document));
+  if (names.size() >= 2) return {names.begin(), names.end()};
+  throw Error(Errc::InvalidInput, "all documents are in the folder '" + *names.begin() +
+                                      "'; --labels folders wants two classes or more, a folder "
+                                      "for each");
+}
+
+/// Each document is a sample of its class: its first `length` tokens, that which ends it among
+/// them if there is room.
+TextSplit split_of_classes(Split split, const std::vector<Document>& documents,
+                           const std::vector<uint32_t>& tokens, uint32_t length,
+                           const Vocabulary& vocabulary, const std::vector<std::string>& classes) {
+  TextSplit result;
+  result.split = split;
+  result.num_documents = documents.size();
+  std::vector<uint32_t> used, lengths, labels;
+  auto begin = tokens.begin();
+  for (const Document& document : documents) {
+    const auto end = std::next(std::find(begin, tokens.end(), vocabulary.end_of_text()));
+    const auto count = std::min<std::ptrdiff_t>(end - begin, length);
+    result.num_cut += end - begin > count ? 1 : 0;
+    result.left_over += size_t(end - begin - count);
+    used.insert(used.end(), begin, begin + count);
+    lengths.push_back(uint32_t(count));
+    const auto found = std::ranges::lower_bound(classes, class_of(document));
+    labels.push_back(uint32_t(found - classes.begin()));
+    begin = end;
+  }
+  for (const uint32_t token : used) result.num_bytes += vocabulary.text_of(token).size();
+  result.num_tokens = used.size();
+  result.source = text_source(used, lengths, length, vocabulary);
+  result.source.vocabulary = std::exchange(result.source.num_classes, uint32_t(classes.size()));
+  result.source.labels = std::move(labels);
+  return result;
+}
+
 /// Each document with the token that ends it; what is longer than `length` is cut. A single token
 /// at the end of one foretells nothing, and is left out.
 TextSplit split_of_documents(Split split, const std::vector<Document>& documents,
@@ -209,8 +260,11 @@ TextSplit split_of_documents(Split split, const std::vector<Document>& documents
 
 TextSplit make_split(Split split, const std::vector<Document>& documents,
                      const std::vector<uint32_t>& tokens, TextOptions::Per per, uint32_t length,
-                     const Vocabulary& vocabulary) {
+                     const Vocabulary& vocabulary, const std::vector<std::string>& classes) {
   require_text_back(tokens, documents, vocabulary);
+  if (!classes.empty()) {
+    return split_of_classes(split, documents, tokens, length, vocabulary, classes);
+  }
   if (per != TextOptions::Per::Length) {
     return split_of_documents(split, documents, tokens, length, vocabulary);
   }
@@ -240,11 +294,18 @@ TokenizedText tokenize(const std::vector<fs::path>& sources, const TextOptions& 
                        Split split, const SplitShares& shares, const fs::path& output) {
   const bool bytes = options.tokens == "bytes";
   if (!bytes && options.tokenizer.empty()) vocabulary_size(options.tokens);  // throws early
+  if (options.labels && options.per == TextOptions::Per::Length) {
+    throw Error(
+        Errc::InvalidInput,
+        "--labels folders gives each sample a class; say with --per document, or --per line, "
+        "what a sample is");
+  }
   Documents documents = read_documents(sources, options.pattern.value_or("*.txt"), bytes);
   if (options.per == TextOptions::Per::Line) documents.all = lines_of(documents.all);
   const uint32_t length = options.length.value_or(kUsualLength);
   const Parts parts = divide(documents.all, split, shares);
   TokenizedText text;
+  if (options.labels) text.classes = classes_of(documents.all);
   text.tokenizer = tokenizer_for(options, parts, output);
   const TemporaryFolder folder(fs::temp_directory_path() / "dlflow-tokenizer");
   const fs::path file = folder.path() / kTokenizerFile;
@@ -257,7 +318,8 @@ TokenizedText tokenize(const std::vector<fs::path>& sources, const TextOptions& 
   for (const auto& [part, its_documents] : parts) {
     const std::vector<uint32_t> tokens =
         bytes ? bytes_of(its_documents) : pairs_of(its_documents, file);
-    text.splits.push_back(make_split(part, its_documents, tokens, options.per, length, vocabulary));
+    text.splits.push_back(
+        make_split(part, its_documents, tokens, options.per, length, vocabulary, text.classes));
   }
   return text;
 }

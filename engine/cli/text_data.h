@@ -22,6 +22,7 @@ struct TextOptions {
   /// Each document, or each line of it, is samples of its own; else all follow each other.
   enum class Per { Length, Document, Line };
   Per per = Per::Length;
+  bool labels = false;  ///< the folder that a document is in is its class
 
   bool given() const { return !tokens.empty() || !tokenizer.empty(); }
 };
@@ -34,14 +35,16 @@ struct TextSplit {
   uint64_t num_bytes = 0;   ///< of the text that its samples have
   uint64_t num_tokens = 0;  ///< of its samples
   size_t left_over = 0;     ///< tokens at ends of the text that make no sample
-  size_t num_cut = 0;       ///< documents, or lines, that became more than one sample
+  size_t num_cut = 0;  ///< documents, or lines, that became more than one sample; with classes,
+                       ///< whose end is left out
 
   double bytes_per_token() const;
 };
 
 struct TokenizedText {
   std::vector<TextSplit> splits;
-  std::string tokenizer;  ///< the content of its file; empty: bytes
+  std::string tokenizer;             ///< the content of its file; empty: bytes
+  std::vector<std::string> classes;  ///< names, in the order of labels; or none
 };
 
 /// All documents of `sources` as tokens of `split`, or divided by their names as `shares` say.

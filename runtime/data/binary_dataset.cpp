@@ -29,7 +29,8 @@ static_assert(std::endian::native == std::endian::little);  // the file is read 
 constexpr std::string_view kMagic = "DLFDATA\n";
 constexpr uint32_t kMaxClasses = 1 << 22;  // what is counted for each takes memory
 constexpr uint32_t kVersion = 2, kVersionWithoutChunks = 1, kVersionWithTargets = 3,
-                   kVersionWithMasks = 4, kVersionWithJpeg = 5, kVersionWithTexts = 6;
+                   kVersionWithMasks = 4, kVersionWithJpeg = 5, kVersionWithTexts = 6,
+                   kVersionWithTextClasses = 7;
 
 struct JpegFields {
   uint64_t encoded_bytes;
@@ -45,7 +46,7 @@ struct Header {
   uint32_t num_classes;
   char sha256[64];
   uint32_t chunk_samples;
-  uint32_t num_targets;
+  uint32_t num_targets;  // of version 7: the size of the vocabulary
   union {
     unsigned char tokenizer[16];
     JpegFields jpeg;  // of version 5
@@ -184,7 +185,7 @@ uint64_t text_bytes_of(const Header& header, size_t file_size) {
 /// The one pixel type of a version, if it has one.
 std::optional<PixelType> type_of_version(uint32_t version) {
   if (version == kVersionWithJpeg) return PixelType::Jpeg;
-  if (version == kVersionWithTexts) return PixelType::Token;
+  if (version == kVersionWithTexts || version == kVersionWithTextClasses) return PixelType::Token;
   return std::nullopt;
 }
 
@@ -199,12 +200,14 @@ BinaryHeader parse_header(std::string_view content, size_t file_size, const std:
   const bool has_targets = header.version == kVersionWithTargets;
   const bool has_masks = header.version == kVersionWithMasks;
   const bool has_jpeg = header.version == kVersionWithJpeg;
-  const bool has_texts = header.version == kVersionWithTexts;
+  const bool has_text_classes = header.version == kVersionWithTextClasses;
+  const bool has_texts = header.version == kVersionWithTexts || has_text_classes;
   const bool has_chunks =
       header.version == kVersion || has_targets || has_masks || has_jpeg || has_texts;
   if (!has_chunks && header.version != kVersionWithoutChunks) {
-    throw_corrupt(name, fmt::format("has version {} of the format, this dlflow reads {} to {}",
-                                    header.version, kVersionWithoutChunks, kVersionWithTexts));
+    throw_corrupt(name,
+                  fmt::format("has version {} of the format, this dlflow reads {} to {}",
+                              header.version, kVersionWithoutChunks, kVersionWithTextClasses));
   }
   if (has_targets && header.num_targets == 0) throw_corrupt(name, "has no targets");
   if (has_chunks && header.chunk_samples == 0) throw_corrupt(name, "has chunks of no samples");
@@ -215,6 +218,10 @@ BinaryHeader parse_header(std::string_view content, size_t file_size, const std:
   if (header.num_classes > kMaxClasses) {
     throw_corrupt(name, fmt::format("says that it has {} classes, which is more than {}",
                                     header.num_classes, kMaxClasses));
+  }
+  if (has_text_classes && (header.num_targets == 0 || header.num_targets > kMaxClasses)) {
+    throw_corrupt(name, fmt::format("has a vocabulary of {} tokens, and it can have 1 to {}",
+                                    header.num_targets, kMaxClasses));
   }
   if (has_masks && (header.num_classes == 0 || header.num_classes > kNoClass)) {
     throw_corrupt(name, fmt::format("has masks of {} classes, and they can have 1 to {}",
@@ -237,7 +244,8 @@ BinaryHeader parse_header(std::string_view content, size_t file_size, const std:
                         has_jpeg    ? header.jpeg.encoded_bytes
                         : has_texts ? text_bytes_of(header, file_size)
                                     : 0,
-                        has_jpeg ? reshaping_of(header) : Reshaping()};
+                        has_jpeg ? reshaping_of(header) : Reshaping(),
+                        has_text_classes ? header.num_targets : 0};
   if (size_of(known) != file_size) {
     throw_corrupt(name, fmt::format("has {} bytes, its header says another number; copy it again",
                                     file_size));
@@ -271,6 +279,7 @@ Header header_for(const SampleSource& source, size_t first, size_t count, size_t
   kMagic.copy(header.magic, sizeof(header.magic));
   const bool is_jpeg = source.pixel_type == PixelType::Jpeg;
   header.version = is_jpeg                                 ? kVersionWithJpeg
+                   : source.vocabulary > 0                 ? kVersionWithTextClasses
                    : source.pixel_type == PixelType::Token ? kVersionWithTexts
                    : source.has_masks                      ? kVersionWithMasks
                    : source.num_targets > 0                ? kVersionWithTargets
@@ -282,7 +291,7 @@ Header header_for(const SampleSource& source, size_t first, size_t count, size_t
   header.width = source.shape.width;
   header.num_classes = source.num_classes;
   header.chunk_samples = chunk_samples(source, chunk_bytes);
-  header.num_targets = source.num_targets;
+  header.num_targets = source.vocabulary > 0 ? source.vocabulary : source.num_targets;
   if (is_jpeg) {
     header.jpeg.encoded_bytes = bytes_of_encoded(source, first, count);
     write_reshaping(source.reshaping, header);
@@ -424,7 +433,8 @@ Dataset parse_binary_dataset(const SharedBytes& content, const std::string& name
     dataset.pixels = std::move(images);
     dataset.reshaping = header.reshaping;
     if (header.pixel_type == PixelType::Token) {
-      dataset.token_bytes = token_bytes_of(header.num_classes);
+      dataset.vocabulary = header.vocabulary;
+      dataset.token_bytes = token_bytes_of(dataset.num_kinds_of_token());
       require_lengths(ends, dataset, name);
     }
   } else if (header.pixel_type == PixelType::Float) {
@@ -475,7 +485,8 @@ SampleSource source_of(Dataset dataset) {
           std::move(dataset.tokenizer),
           dataset.has_masks,
           std::move(encoded_sizes),
-          dataset.reshaping};
+          dataset.reshaping,
+          dataset.vocabulary};
 }
 
 ChunkHashes read_chunk_hashes(std::string_view content, const std::string& name) {
@@ -556,7 +567,8 @@ BinaryHeader write_binary_dataset(const std::filesystem::path& path, const Sampl
           source.tokenizer,
           source.has_masks,
           ends.empty() ? 0 : ends.back(),
-          source.reshaping};
+          source.reshaping,
+          source.vocabulary};
 }
 
 BinaryHeader write_binary_dataset(const std::filesystem::path& file, const Dataset& dataset,

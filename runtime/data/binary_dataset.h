@@ -36,6 +36,7 @@ struct BinaryHeader {
   bool has_masks = false;      ///< behind each image; then samples have no labels
   uint64_t encoded_bytes = 0;  ///< of all JPEG files, or texts, together
   Reshaping reshaping = {};    ///< Dataset::reshaping
+  uint32_t vocabulary = 0;     ///< Dataset::vocabulary
 
   bool operator==(const BinaryHeader&) const = default;
 };
@@ -88,6 +89,7 @@ struct SampleSource {
   bool has_masks = false;
   std::vector<uint64_t> encoded_sizes = {};  ///< (N), of JPEG files or texts; else none
   Reshaping reshaping = {};                  ///< Dataset::reshaping
+  uint32_t vocabulary = 0;                   ///< Dataset::vocabulary
 
   size_t size() const { return num_targets > 0 ? targets.size() / num_targets : labels.size(); }
 };

@@ -29,6 +29,7 @@ Dataset Dataset::select(const Subset& part) const {
   chosen.has_masks = has_masks;
   chosen.reshaping = reshaping;
   chosen.token_bytes = token_bytes;
+  chosen.vocabulary = vocabulary;
   if (num_targets > 0) {
     chosen.targets = targets.select(part);
   } else {

@@ -90,8 +90,9 @@ class Labels {
 /// learn masks from, the row of a sample is (C + 1, H, W): its image, then the class of each pixel,
 /// below num_classes or kNoClass. Or the images are kept as JPEG files, of any size, which are
 /// decoded, reshaped and cut to `shape` when they are looked at (jpeg_samples.h). Or they are texts
-/// of unequal length, each token in as many bytes as the number of classes needs, and `shape` is
-/// that of the longest there may be.
+/// of unequal length, each token in as many bytes as the number of tokens needs, and `shape` is
+/// that of the longest there may be. Of tokens, num_classes is the size of the vocabulary, unless
+/// each text has a class.
 struct Dataset {
   ImageShape shape;
   uint32_t num_classes = 0;
@@ -104,12 +105,19 @@ struct Dataset {
   bool has_masks = false;
   Reshaping reshaping = {};  ///< of JPEG files, and then the middle of (H, W) is cut out
   uint32_t token_bytes = 0;  ///< of a token of texts of unequal length; 0: there are none
+  uint32_t vocabulary = 0;   ///< of texts that have a class each; 0: others
 
   /// Samples have sizes of their own.
   bool is_encoded() const { return std::holds_alternative<EncodedImages>(pixels); }
 
   /// Samples are texts of 1 to `shape.width` tokens each.
   bool has_texts() const { return token_bytes > 0; }
+
+  /// Each text has a label of its own, below num_classes.
+  bool has_text_classes() const { return vocabulary > 0; }
+
+  /// Of data whose samples are tokens: how many there are.
+  uint32_t num_kinds_of_token() const { return vocabulary > 0 ? vocabulary : num_classes; }
 
   /// The number of tokens of a text.
   size_t length_of(size_t sample) const {
@@ -129,9 +137,9 @@ struct Dataset {
   bool operator==(const Dataset&) const = default;
 };
 
-/// Of each token, where there are `num_classes` of them: 1, 2 or 4.
-constexpr uint32_t token_bytes_of(uint32_t num_classes) {
-  return num_classes <= 1u << 8 ? 1 : num_classes <= 1u << 16 ? 2 : 4;
+/// Of each token, where there are `vocabulary` of them: 1, 2 or 4.
+constexpr uint32_t token_bytes_of(uint32_t vocabulary) {
+  return vocabulary <= 1u << 8 ? 1 : vocabulary <= 1u << 16 ? 2 : 4;
 }
 
 /// The token that begins at `bytes`, little-endian.

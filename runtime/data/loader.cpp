@@ -80,7 +80,7 @@ class BatchMaker {
     waiting_.clear();  // of a batch that could not be filled
     begin(position.epoch);
     if (options_.images != nullptr) options_.images->begin(position.epoch, position.step);
-    slot.batch = {slot.leaves, 0, position.epoch, position.step, 0};
+    slot.batch = {slot.leaves, 0, position.epoch, position.step, 0, dataset_.has_text_classes()};
     for (size_t i = 0; i < options_.own_leaves; ++i) {
       const Share share = options_.division.leaf(position.step, options_.first_leaf + i);
       float* const images = slot.images.get() + i * leaf_stride();

@@ -75,11 +75,13 @@ struct LocalBatch {
   uint64_t epoch = 0;
   uint64_t step = 0;         ///< within the epoch
   size_t global_tokens = 0;  ///< of texts of unequal length, over all ranks
+  bool has_classes = false;  ///< of these texts, each of which counts as one
 
-  /// What the sum of losses is divided by: of texts all tokens but the first of each, which are
-  /// foretold; else samples.
+  /// What the sum of losses is divided by: of texts without classes all tokens but the first of
+  /// each, which are foretold; else samples.
   size_t global_weight() const {
-    return global_tokens > global_samples ? global_tokens - global_samples : global_samples;
+    const bool by_tokens = !has_classes && global_tokens > global_samples;
+    return by_tokens ? global_tokens - global_samples : global_samples;
   }
 };
 

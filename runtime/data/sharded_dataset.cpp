@@ -86,7 +86,7 @@ void append_shard(Dataset& whole, const Dataset& part, const fs::path& part_file
   if (part.shape != whole.shape || part.num_classes != whole.num_classes ||
       part.pixels.index() != whole.pixels.index() || part.num_targets != whole.num_targets ||
       part.has_masks != whole.has_masks || part.token_bytes != whole.token_bytes ||
-      part.reshaping != whole.reshaping) {
+      part.vocabulary != whole.vocabulary || part.reshaping != whole.reshaping) {
     throw_corrupt_shard(part_file,
                         "has other images, classes, masks or targets than the data before it");
   }

@@ -96,9 +96,16 @@ void require_classes(const Model& model, const Dataset& dataset, const std::stri
 void require_padding(const Model& model, const Dataset& dataset, const std::string& name) {
   if (!dataset.has_texts()) return;
   const std::string texts = name + " has texts of unequal length (pack --per)";
-  if (model.loss != LossKind::NextToken) {
-    refuse_data(model, "has 'loss: " + runtime::name(model.loss) + "', and " + texts +
-                           ", which 'loss: next_token' alone can learn");
+  const std::string loss = "has 'loss: " + runtime::name(model.loss) + "', and ";
+  if (dataset.has_text_classes() && model.loss != LossKind::SoftmaxCrossEntropy) {
+    refuse_data(model, loss + name +
+                           " has texts with classes (pack --labels), which "
+                           "'loss: softmax_cross_entropy' alone can learn");
+  }
+  if (!dataset.has_text_classes() && model.loss != LossKind::NextToken) {
+    refuse_data(model, loss + texts +
+                           ", which 'loss: next_token' alone can learn; to learn classes of "
+                           "texts, pack them with --labels folders");
   }
   if (model.ignored_token) {
     refuse_data(model, "has 'ignored_token', and " + texts +
@@ -112,7 +119,7 @@ void require_padding(const Model& model, const Dataset& dataset, const std::stri
 /// Tokens are numbers of rows of an embedding, and of scores.
 void require_tokens(const Model& model, const Dataset& dataset, const std::string& name) {
   if (dataset.tokenizer.empty()) return;
-  const auto tokens = int64_t(dataset.num_classes);
+  const auto tokens = int64_t(dataset.num_kinds_of_token());
   if (!model.takes_tokens()) {
     refuse_data(model, "reads pictures or numbers, and " + name +
                            " has tokens of text; begin it with an 'embedding'");

@@ -20,7 +20,8 @@ Assembly::Assembly(const Model& model, const std::vector<FusedLayer>& layers,
 
 Builder Assembly::builder(int time) const {
   const Execution& e = execution_;
-  return {e.arena, e.parameters, e.batch, e.training, e.joint, e.compute, &e.draws, time};
+  return {e.arena,   e.parameters, e.batch,    e.training, e.joint,
+          e.compute, &e.draws,     &e.lengths, time};
 }
 
 Value* Assembly::add_layer(const Place& place) {

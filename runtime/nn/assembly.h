@@ -2,6 +2,7 @@
 
 #include <deque>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -38,6 +39,7 @@ struct Execution {
   bool joint;  ///< batch statistics are those of several networks
   Compute compute;
   const Draws& draws;
+  const std::span<const float>& lengths;  ///< Builder::lengths
 };
 
 /// The operations of a network and the values between them.

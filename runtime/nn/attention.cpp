@@ -7,7 +7,7 @@ namespace {
 class Attention : public Operation {
  public:
   Attention(const Builder& builder, const Layer& layer, Value& input, Value& result)
-      : kernel_(shape_of(builder.batch, layer)), x_(input), y_(result) {
+      : kernel_(shape_of(builder.batch, layer)), lengths_(*builder.lengths), x_(input), y_(result) {
     y_.shape = layer.shape;
     y_.data = builder.make(builder.plain_format(layer.shape));
     y_.needs_gradient = x_.needs_gradient;
@@ -16,7 +16,7 @@ class Attention : public Operation {
 
   void forward(dnnl::stream& stream) override {
     stream.wait();
-    kernel_.forward(x_.numbers(), y_.numbers());
+    kernel_.forward(x_.numbers(), y_.numbers(), lengths_);
   }
 
   void prepare_backward(const Builder& builder) override {
@@ -29,7 +29,7 @@ class Attention : public Operation {
 
   void backward(dnnl::stream&) override {
     dy_.run();
-    kernel_.backward(x_.numbers(), y_.numbers(), numbers(dy_.sum()), numbers(dx_));
+    kernel_.backward(x_.numbers(), y_.numbers(), numbers(dy_.sum()), numbers(dx_), lengths_);
   }
 
  private:
@@ -39,6 +39,7 @@ class Attention : public Operation {
   }
 
   AttentionKernel kernel_;
+  const std::span<const float>& lengths_;
   Value& x_;
   Value& y_;
   GradientSum dy_;

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <type_traits>
 
+#include "base/error.h"
 #include "base/vector_clones.h"
 #include "runtime/nn/block_product.h"
 #include "runtime/nn/lanes.h"
@@ -18,10 +19,11 @@ constexpr int64_t kStrip = 16;  // queries that are computed up to the diagonal 
 
 int64_t whole(int64_t count, int64_t of) { return (count + of - 1) / of * of; }
 
+/// Behind the rows that count, the last strip of the panel is 0.
 template <typename T>
 void read_rows(const T* from, const AttentionKernel::HeadRows& rows, float scale, float* to) {
   from += rows.first;
-  for (int64_t t = 0; t < rows.length; ++t, from += rows.stride, to += rows.panel_stride) {
+  for (int64_t t = 0; t < rows.count; ++t, from += rows.stride, to += rows.panel_stride) {
     for (int64_t i = 0; i < rows.size; ++i) {
       if constexpr (std::is_same_v<T, float>) {
         to[i] = scale * from[i];
@@ -30,12 +32,13 @@ void read_rows(const T* from, const AttentionKernel::HeadRows& rows, float scale
       }
     }
   }
+  std::fill_n(to, (whole(rows.count, kStrip) - rows.count) * rows.panel_stride, 0.0f);
 }
 
 template <typename T>
 void write_rows(const float* from, const AttentionKernel::HeadRows& rows, float scale, T* to) {
   to += rows.first;
-  for (int64_t t = 0; t < rows.length; ++t, from += rows.panel_stride, to += rows.stride) {
+  for (int64_t t = 0; t < rows.count; ++t, from += rows.panel_stride, to += rows.stride) {
     for (int64_t i = 0; i < rows.size; ++i) {
       if constexpr (std::is_same_v<T, float>) {
         to[i] = scale * from[i];
@@ -43,6 +46,9 @@ void write_rows(const float* from, const AttentionKernel::HeadRows& rows, float 
         to[i] = narrow(scale * from[i]);
       }
     }
+  }
+  for (int64_t t = rows.count; t < rows.length; ++t, to += rows.stride) {
+    std::fill_n(to, rows.size, T{});
   }
 }
 
@@ -145,7 +151,7 @@ AttentionKernel::AttentionKernel(const AttentionShape& shape)
 void AttentionKernel::rotate(HugeBuffer& panel, float direction) const {
   if (!shape_.rotary) return;
   const int64_t half = shape_.size / 2;
-  for (int64_t t = 0; t < shape_.length; ++t) {
+  for (int64_t t = 0; t < count_; ++t) {
     float* x = panel.data() + t * size_;
     float* y = x + half;
     for (int64_t i = 0; i < half; ++i) {
@@ -158,17 +164,31 @@ void AttentionKernel::rotate(HugeBuffer& panel, float direction) const {
   }
 }
 
+void AttentionKernel::begin_sample(int64_t sample, std::span<const float> lengths) {
+  count_ = lengths.empty() ? shape_.length : int64_t(lengths[size_t(sample)]);
+  DLFLOW_CHECK(count_ > 0 && count_ <= shape_.length);
+  end_ = whole(count_, kStrip);
+}
+
 /// Of the input: the part `index` of its rows, which are the heads' queries, then the keys, then
 /// the values.
 AttentionKernel::HeadRows AttentionKernel::input_rows(int64_t sample, int64_t index) const {
   const int64_t stride = shape_.input_features();
-  return {sample * shape_.length * stride + index * shape_.size, stride, shape_.length, shape_.size,
+  return {sample * shape_.length * stride + index * shape_.size,
+          stride,
+          count_,
+          shape_.length,
+          shape_.size,
           size_};
 }
 
 AttentionKernel::HeadRows AttentionKernel::result_rows(int64_t sample, int64_t head) const {
   const int64_t stride = shape_.result_features();
-  return {sample * shape_.length * stride + head * shape_.size, stride, shape_.length, shape_.size,
+  return {sample * shape_.length * stride + head * shape_.size,
+          stride,
+          count_,
+          shape_.length,
+          shape_.size,
           size_};
 }
 
@@ -176,7 +196,7 @@ void AttentionKernel::read_keys(Numbers x, int64_t sample, int64_t kv_head) {
   read(x, input_rows(sample, shape_.heads + kv_head), 1, k_);
   read(x, input_rows(sample, shape_.heads + shape_.kv_heads + kv_head), 1, v_);
   rotate(k_, 1);
-  transpose_block(length_, size_, {k_.data(), size_}, {turned_k_.data(), length_});
+  transpose_block(end_, size_, {k_.data(), size_}, {turned_k_.data(), length_});
 }
 
 void AttentionKernel::read_queries(Numbers x, int64_t sample, int64_t head) {
@@ -186,18 +206,19 @@ void AttentionKernel::read_queries(Numbers x, int64_t sample, int64_t head) {
 
 /// Of a row of scores from key `column` on, how many the query looks at.
 int64_t AttentionKernel::visible(int64_t query, int64_t column, int64_t columns) const {
-  const int64_t end = shape_.causal ? std::min(query + 1, shape_.length) : shape_.length;
+  const int64_t end = shape_.causal ? std::min(query + 1, count_) : count_;
   return std::min(end - column, columns);
 }
 
-void AttentionKernel::forward(Numbers x, Numbers y) {
+void AttentionKernel::forward(Numbers x, Numbers y, std::span<const float> lengths) {
   const int64_t group = shape_.heads / shape_.kv_heads;
   for (int64_t sample = 0; sample < shape_.batch; ++sample) {
+    begin_sample(sample, lengths);
     for (int64_t head = 0; head < shape_.heads; ++head) {
       if (head % group == 0) read_keys(x, sample, head / group);
       read_queries(x, sample, head);
       float* logarithms = logarithms_.data() + (sample * shape_.heads + head) * length_;
-      for (int64_t first = 0; first < length_; first += kStrip) forward_strip(first, logarithms);
+      for (int64_t first = 0; first < end_; first += kStrip) forward_strip(first, logarithms);
       write(o_, result_rows(sample, head), 1, y);
     }
   }
@@ -207,7 +228,7 @@ void AttentionKernel::forward_strip(int64_t first, float* logarithms) {
   std::array<float, kStrip> highest, sums = {};
   highest.fill(-INFINITY);
   float* o = o_.data() + first * size_;
-  const int64_t end = shape_.causal ? first + kStrip : length_;
+  const int64_t end = shape_.causal ? first + kStrip : end_;
   for (int64_t column = 0; column < end; column += kKeys) {
     const int64_t columns = std::min(kKeys, end - column);
     multiply_block({kStrip, columns, shape_.size}, {q_.data() + first * size_, size_},
@@ -227,26 +248,28 @@ void AttentionKernel::forward_strip(int64_t first, float* logarithms) {
   }
 }
 
-void AttentionKernel::backward(Numbers x, Numbers y, Numbers dy, Numbers dx) {
+void AttentionKernel::backward(Numbers x, Numbers y, Numbers dy, Numbers dx,
+                               std::span<const float> lengths) {
   const int64_t group = shape_.heads / shape_.kv_heads;
   for (int64_t sample = 0; sample < shape_.batch; ++sample) {
+    begin_sample(sample, lengths);
     for (int64_t head = 0; head < shape_.heads; ++head) {
       if (head % group == 0) {
         read_keys(x, sample, head / group);
-        transpose_block(length_, size_, {v_.data(), size_}, {turned_v_.data(), length_});
+        transpose_block(end_, size_, {v_.data(), size_}, {turned_v_.data(), length_});
         std::ranges::fill(dk_.floats(), 0.0f);
         std::ranges::fill(dv_.floats(), 0.0f);
       }
       read_queries(x, sample, head);
       read(y, result_rows(sample, head), 1, o_);
       read(dy, result_rows(sample, head), 1, do_);
-      for (int64_t t = 0; t < length_; ++t) {
+      for (int64_t t = 0; t < end_; ++t) {
         products_[size_t(t)] =
             product_of_rows(o_.data() + t * size_, do_.data() + t * size_, size_);
       }
       const float* logarithms = logarithms_.data() + (sample * shape_.heads + head) * length_;
-      for (int64_t first = 0; first < length_; first += kQueries) {
-        backward_block(first, std::min(kQueries, length_ - first), logarithms);
+      for (int64_t first = 0; first < end_; first += kQueries) {
+        backward_block(first, std::min(kQueries, end_ - first), logarithms);
       }
       rotate(dq_, -1);
       write(dq_, input_rows(sample, head), scale_, dx);
@@ -259,7 +282,7 @@ void AttentionKernel::backward(Numbers x, Numbers y, Numbers dy, Numbers dx) {
 }
 
 void AttentionKernel::backward_block(int64_t first, int64_t queries, const float* logarithms) {
-  const int64_t end = shape_.causal ? first + queries : length_;
+  const int64_t end = shape_.causal ? first + queries : end_;
   for (int64_t column = 0; column < end; column += kKeys) {
     const int64_t columns = std::min(kKeys, end - column);
     for (int64_t r = 0; r < queries; r += kStrip) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "runtime/nn/huge_buffer.h"
@@ -31,19 +32,25 @@ class AttentionKernel {
   explicit AttentionKernel(const AttentionShape& shape);
 
   /// Keeps the logarithm of each row's sum of powers for backward().
-  void forward(Numbers x, Numbers y);
+  /// \param lengths  (B), the positions of each sample that count, from 1 to T; or none: all do.
+  /// The
+  ///                 others are seen by no position, and their rows of `y` and `dx` are 0: a sample
+  ///                 has the same bits whatever T it is filled up to.
+  void forward(Numbers x, Numbers y, std::span<const float> lengths = {});
 
-  /// After forward() with the same `x` and `y`. Computes the blocks once more.
-  void backward(Numbers x, Numbers y, Numbers dy, Numbers dx);
+  /// After forward() with the same `x`, `y` and `lengths`. Computes the blocks once more.
+  void backward(Numbers x, Numbers y, Numbers dy, Numbers dx, std::span<const float> lengths = {});
 
   /// One head's part of the rows of a tensor (B,T,features), and of a panel.
   struct HeadRows {
     int64_t first, stride;  ///< in the tensor
-    int64_t length, size;
+    int64_t count, length;  ///< rows that count, the others are 0; all
+    int64_t size;
     int64_t panel_stride;
   };
 
  private:
+  void begin_sample(int64_t sample, std::span<const float> lengths);
   HeadRows input_rows(int64_t sample, int64_t index) const;
   HeadRows result_rows(int64_t sample, int64_t head) const;
   void read_keys(Numbers x, int64_t sample, int64_t kv_head);
@@ -58,6 +65,7 @@ class AttentionKernel {
 
   const AttentionShape shape_;
   const int64_t length_, size_;         // of a panel: whole strips and lanes, the rest is 0
+  int64_t count_ = 0, end_ = 0;         // of the sample at hand: positions; those of whole strips
   const float scale_;                   // 1 / sqrt(size)
   std::vector<float> cosines_, sines_;  // (T, size / 2), if it is rotary
   std::vector<float> logarithms_;       // (B, heads, length_)

@@ -101,6 +101,13 @@ std::string infer_global_avg_pool(Layer& layer, const LayerInputs& inputs) {
   return {};
 }
 
+/// Of the positions of a sequence.
+std::string infer_mean_pool(Layer& layer, const LayerInputs& inputs) {
+  if (!is_sequence(inputs.shapes[0])) return wants(layer, "(B,T,F)", inputs);
+  layer.shape = {inputs.shapes[0][1]};
+  return {};
+}
+
 std::string infer_linear(Layer& layer, const LayerInputs& inputs) {
   if (is_map(inputs.shapes[0])) {
     return wants(layer, "(B,F)", inputs) + "; put 'flatten' or 'global_avg_pool' before it";
@@ -344,6 +351,7 @@ std::vector<LayerTensor> tensors_of(const Layer& layer, const TensorShape& in) {
     case LayerKind::Dropout:
     case LayerKind::StochasticDepth:
     case LayerKind::Attention:
+    case LayerKind::MeanPool:
     case LayerKind::AdaptiveAvgPool:
     case LayerKind::Upsample:
     case LayerKind::Concat:

@@ -20,7 +20,7 @@ struct Network::Impl {
         stream(parameters.engine()),
         assembly(model, fused,
                  {arena, parameters, batch, training, mode == Mode::JointTraining,
-                  training ? compute : Compute::Float32, draws}),
+                  training ? compute : Compute::Float32, draws, lengths}),
         loss(model, batch) {
     prepare_loss();
     if (training) assembly.prepare_backward();
@@ -126,7 +126,8 @@ struct Network::Impl {
   ParameterMemory parameters;
   Arena arena;
   dnnl::stream stream;
-  Draws draws;  // operations refer to it
+  Draws draws;                     // operations refer to it
+  std::span<const float> lengths;  // and to this
   Assembly assembly;
   Loss loss;
   HugeBuffer probabilities;
@@ -208,8 +209,11 @@ void Network::begin_forward(std::span<const float> images, std::span<const uint3
   DLFLOW_CHECK(images.size_bytes() == n.assembly.images_size());
   DLFLOW_CHECK(n.model.second_input() == 0 ||
                int64_t(targets.size()) == n.batch * n.model.second_input());
+  const bool has_lengths = n.model.loss == LossKind::SoftmaxCrossEntropy &&
+                           n.model.takes_tokens() && int64_t(targets.size()) == n.batch;
+  n.lengths = has_lengths ? targets : std::span<const float>();
   n.assembly.bind(images.data(), targets.data());
-  n.loss.bind(images, labels, targets);
+  n.loss.bind(images, labels, has_lengths ? std::span<const float>() : targets);
   n.pass = {.next = 0};
 }
 

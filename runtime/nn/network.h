@@ -81,7 +81,8 @@ class Network {
   /// The loss of `images` (B,C,H,W or B,F or B,T tokens; fp32, plain order) against `labels` (B),
   /// each below the number of classes; what the model's loss finds in the tokens needs none. A loss
   /// that has them compares with `targets` (B, T), which are the second input of a model that has
-  /// one; of texts they are (B), the tokens of each. All must stay until backward() has returned.
+  /// one; of texts they are (B), the tokens of each, and if these have a class, what stands behind
+  /// them is seen by no attention and no mean. All must stay until backward() has returned.
   BatchResult forward(std::span<const float> images, std::span<const uint32_t> labels,
                       std::span<const float> targets = {});
 

@@ -40,6 +40,8 @@ struct Builder {
   bool joint = false;  ///< batch statistics are those of several networks
   Compute compute = Compute::Float32;
   const Draws* draws = nullptr;  ///< of the forward pass that runs; lives as long as operations do
+  /// Of texts that are filled up, the tokens of each; none where all positions count. As `draws`.
+  const std::span<const float>* lengths = nullptr;
   int time = 0;  ///< of the operation that is being built; its backward pass has another
 
   const dnnl::engine& engine() const { return parameters.engine(); }

@@ -365,4 +365,62 @@ void sum_table_rows(RowShape shape, int64_t length, Numbers dy, float* gradient)
             : positions_backward_as(shape, length, dy.as<float>(), gradient);
 }
 
+namespace {
+
+int64_t counted(SequenceShape shape, std::span<const float> lengths, int64_t sample) {
+  const int64_t count = lengths.empty() ? shape.length : int64_t(lengths[size_t(sample)]);
+  DLFLOW_CHECK(count > 0 && count <= shape.length);
+  return count;
+}
+
+/// Sums of 16 features at a time over the positions, first to last.
+template <typename T>
+DLFLOW_INLINE void mean_pool_as(SequenceShape shape, int64_t count, const T* x, T* y) {
+  const float share = 1 / float(count);
+  for_each_lanes(
+      shape.features, [&](int64_t at, int64_t width, auto whole) __attribute__((always_inline)) {
+        Lanes sum = {};
+        for (int64_t t = 0; t < count; ++t) {
+          sum += load<whole()>(x + t * shape.features + at, width);
+        }
+        store<whole()>(y + at, sum * share, width);
+      });
+}
+
+template <typename T>
+DLFLOW_INLINE void mean_pool_backward_as(SequenceShape shape, int64_t count, const T* dy, T* dx) {
+  const float share = 1 / float(count);
+  for (int64_t t = 0; t < count; ++t, dx += shape.features) {
+    for_each_lanes(
+        shape.features, [&](int64_t at, int64_t width, auto whole) __attribute__((always_inline)) {
+          store<whole()>(dx + at, load<whole()>(dy + at, width) * share, width);
+        });
+  }
+  std::fill_n(dx, (shape.length - count) * shape.features, T{});
+}
+
+}  // namespace
+
+DLFLOW_VECTOR_CLONES
+void mean_pool_forward(SequenceShape shape, std::span<const float> lengths, Numbers x, Numbers y) {
+  const int64_t size = shape.length * shape.features;
+  for (int64_t b = 0; b < shape.batch; ++b) {
+    const int64_t count = counted(shape, lengths, b), row = b * shape.features;
+    x.halves ? mean_pool_as(shape, count, x.as<BFloat16>() + b * size, y.as<BFloat16>() + row)
+             : mean_pool_as(shape, count, x.as<float>() + b * size, y.as<float>() + row);
+  }
+}
+
+DLFLOW_VECTOR_CLONES
+void mean_pool_backward(SequenceShape shape, std::span<const float> lengths, Numbers dy,
+                        Numbers dx) {
+  const int64_t size = shape.length * shape.features;
+  for (int64_t b = 0; b < shape.batch; ++b) {
+    const int64_t count = counted(shape, lengths, b), row = b * shape.features;
+    dx.halves
+        ? mean_pool_backward_as(shape, count, dy.as<BFloat16>() + row, dx.as<BFloat16>() + b * size)
+        : mean_pool_backward_as(shape, count, dy.as<float>() + row, dx.as<float>() + b * size);
+  }
+}
+
 }  // namespace dlflow::runtime

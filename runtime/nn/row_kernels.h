@@ -73,6 +73,18 @@ void embed_backward(const float* tokens, RowShape shape, Numbers dy, float* grad
 /// y[r] = x[r] + table[r % length].
 void add_table_rows(RowShape shape, int64_t length, Numbers x, const float* table, Numbers y);
 
+/// (B,T,F)
+struct SequenceShape {
+  int64_t batch = 0, length = 0, features = 0;
+};
+
+/// y (B,F) = the mean over the first `lengths` positions of each sample, or all if there are none.
+void mean_pool_forward(SequenceShape shape, std::span<const float> lengths, Numbers x, Numbers y);
+
+/// dx = dy / length at these positions, 0 at the others.
+void mean_pool_backward(SequenceShape shape, std::span<const float> lengths, Numbers dy,
+                        Numbers dx);
+
 /// gradient[t] = the sum of dy[r] with r % length = t.
 void sum_table_rows(RowShape shape, int64_t length, Numbers dy, float* gradient);
 

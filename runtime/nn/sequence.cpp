@@ -176,6 +176,45 @@ class RowNormalisation : public Operation {
   memory dx_;
 };
 
+/// The mean over the positions that count.
+class MeanPool : public Operation {
+ public:
+  MeanPool(const Builder& builder, const Layer& layer, Value& input, Value& result)
+      : shape_{builder.batch, input.shape[0], input.shape[1]},
+        lengths_(*builder.lengths),
+        x_(input),
+        y_(result) {
+    y_.shape = layer.shape;
+    y_.data = builder.make(builder.plain_format(layer.shape));
+    y_.needs_gradient = x_.needs_gradient;
+    builder.read(x_.data);
+  }
+
+  void forward(dnnl::stream& stream) override {
+    stream.wait();
+    mean_pool_forward(shape_, lengths_, x_.numbers(), y_.numbers());
+  }
+
+  void prepare_backward(const Builder& builder) override {
+    dy_ = GradientSum(builder, y_, false);
+    dx_ = builder.make(x_.desc());
+    x_.gradients.push_back(dx_);
+  }
+
+  void backward(dnnl::stream&) override {
+    dy_.run();
+    mean_pool_backward(shape_, lengths_, numbers(dy_.sum()), numbers(dx_));
+  }
+
+ private:
+  SequenceShape shape_;
+  const std::span<const float>& lengths_;
+  Value& x_;
+  Value& y_;
+  GradientSum dy_;
+  memory dx_;
+};
+
 class Softmax : public Operation {
  public:
   Softmax(const Builder& builder, Value& input, Value& result) : x_(input), y_(result) {
@@ -245,6 +284,12 @@ Value& add_layer_norm(Assembly& assembly, const Place& place) {
 
 Value& add_rms_norm(Assembly& assembly, const Place& place) {
   return add_row_normalisation(assembly, place);
+}
+
+Value& add_mean_pool(Assembly& assembly, const Place& place) {
+  Value& x = assembly.input(place);
+  return assembly.add(
+      [&](Value& y) { return std::make_unique<MeanPool>(assembly.next(), place.layer, x, y); });
 }
 
 Value& add_softmax(Assembly& assembly, const Place& place) {

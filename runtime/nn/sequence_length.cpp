@@ -15,21 +15,36 @@ constexpr LayerKind kRowLayers[] = {
     LayerKind::LeakyRelu, LayerKind::Softmax,   LayerKind::Dropout,   LayerKind::StochasticDepth,
     LayerKind::Add};
 
-std::string reason_against(const Layer& layer, int64_t length) {
+bool has_positions(const TensorShape& shape, int64_t length) {
+  return shape.size() == 2 && shape[0] == length;
+}
+
+/// It comes behind a mean over positions, and has none.
+bool is_behind_pool(const Model& model, const Layer& layer) {
+  return std::ranges::all_of(layer.inputs, [&](int input) {
+    return input != kImages && model.shape_of(input).size() == 1;
+  });
+}
+
+std::string reason_against(const Model& model, const Layer& layer) {
+  const int64_t length = model.input[0];
   const std::string begin = "layer '" + layer.name + "' (" + name(layer.kind) + ") ";
-  if (layer.kind == LayerKind::Attention && !layer.causal) {
+  const bool has_class = model.loss == LossKind::SoftmaxCrossEntropy;
+  if (has_class && (layer.kind == LayerKind::MeanPool || is_behind_pool(model, layer))) return {};
+  if (!has_class && layer.kind == LayerKind::Attention && !layer.causal) {
     return begin + "looks at the positions behind, with 'causal: false'";
   }
-  const bool has_rows = layer.shape.size() == 2 && layer.shape[0] == length;
-  if (std::ranges::count(kRowLayers, layer.kind) > 0 && has_rows) return {};
-  return begin + "does not compute position by position";
+  const bool is_row_layer = std::ranges::count(kRowLayers, layer.kind) > 0;
+  if (is_row_layer && has_positions(layer.shape, length)) return {};
+  if (!has_class) return begin + "does not compute position by position";
+  return begin + "is neither computed position by position nor behind 'mean_pool'";
 }
 
 }  // namespace
 
 std::string reason_against_padding(const Model& model) {
   for (const Layer& layer : model.layers) {
-    std::string reason = reason_against(layer, model.input[0]);
+    std::string reason = reason_against(model, layer);
     if (!reason.empty()) return reason;
   }
   return {};
@@ -41,7 +56,8 @@ Model with_length(Model model, int64_t length) {
   model.input[0] = length;
   for (Layer& layer : model.layers) {
     if (layer.kind == LayerKind::Positions) layer.vocabulary = layer.shape[0];
-    DLFLOW_CHECK(layer.shape.size() == 2 && layer.shape[0] == whole);
+    if (layer.shape.size() == 1) continue;  // behind a mean over positions
+    DLFLOW_CHECK(has_positions(layer.shape, whole));
     layer.shape[0] = length;
   }
   return model;

@@ -8,9 +8,10 @@
 /// Networks of tokens that are computed for fewer positions than they have.
 namespace dlflow::runtime {
 
-/// The reason why the results of a position depend on those behind it, or on how many there are:
-/// "layer 'a' (attention) looks at the positions behind, with 'causal: false'". Empty if there is
-/// none: then what stands behind the end of a text changes nothing in it.
+/// The reason why what stands behind the end of a text would change its result, or how much stands
+/// there: "layer 'a' (attention) looks at the positions behind, with 'causal: false'". Empty if
+/// there is none. Where texts have a class, attention and `mean_pool` look at the tokens of a text
+/// alone, as Network::forward() is told how many there are.
 std::string reason_against_padding(const Model& model);
 
 /// The same network for the first `length` positions, with the same parameters. `model` reads

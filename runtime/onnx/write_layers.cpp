@@ -3,6 +3,8 @@
 #include <cmath>
 #include <vector>
 
+#include "base/error.h"
+
 /// One function per kind of layer, called export_WORD, as in runtime/nn/layers.def. What ONNX has
 /// no operation for, or only a newer operator set, is put together from others.
 namespace dlflow::runtime {
@@ -236,6 +238,14 @@ std::string export_avg_pool(const LayerExport& e) {
 
 std::string export_global_avg_pool(const LayerExport& e) {
   return e.add("Flatten", {e.add("GlobalAveragePool", {e.inputs[0]})});
+}
+
+[[noreturn]] std::string export_mean_pool(const LayerExport& e) {
+  throw Error(
+      Errc::InvalidInput,
+      "layer '" + e.layer.name +
+          "': 'mean_pool' and attention before it look at the tokens of a text alone, whose "
+          "number an ONNX graph is not told; write 'export: safetensors'");
 }
 
 /// The shares that each of `size` numbers has in each of `places` means, (size, places).

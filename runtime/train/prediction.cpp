@@ -46,10 +46,11 @@ void predict(const Communicator& comm, TrainedNetwork& network, const Dataset& d
     computing.forward(part.images, part.labels,
                       draws_masks ? std::span<const float>(no_masks) : part.targets);
     const std::span<const float> scores = computing.scores();
-    if (dataset.has_texts()) {
+    if (network.model.loss == LossKind::NextToken && dataset.has_texts()) {
       take({i * batch, part.labels, {}, in_whole_rows(network.model, part, scores, rows)});
     } else {
-      take({i * batch, part.labels, part.targets, scores});
+      const bool has_lengths = dataset.has_texts();
+      take({i * batch, part.labels, has_lengths ? std::span<const float>() : part.targets, scores});
     }
   }
 }

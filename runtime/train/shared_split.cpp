@@ -45,6 +45,7 @@ std::string content_hash(const Dataset& dataset) {
   for (const uint32_t number : {dataset.num_classes, shape.channels, shape.height, shape.width}) {
     hash.update(std::to_string(number) + ",");
   }
+  if (dataset.has_text_classes()) hash.update(std::to_string(dataset.vocabulary) + " tokens,");
   const auto update = [&](const auto& numbers) {
     const auto raw = std::as_bytes(std::span(numbers));
     hash.update({reinterpret_cast<const char*>(raw.data()), raw.size()});

@@ -28,7 +28,8 @@ namespace {
 TrainingData held_out(Communicator& comm, Dataset data, const TrainSettings& settings) {
   const Activity activity(comm, "divides the training data");
   if (data.num_validation > 0 && settings.validation) refuse_validation_key();
-  if (data.has_texts() && settings.cooperation.kind != CooperationOptions::Kind::Synchronous) {
+  const bool counts_tokens = data.has_texts() && !data.has_text_classes();
+  if (counts_tokens && settings.cooperation.kind != CooperationOptions::Kind::Synchronous) {
     throw Error(Errc::InvalidInput,
                 "with: 'cooperation' counts samples, and the training data has texts of unequal "
                 "length, which count by their tokens; leave the key out, or pack the text without "

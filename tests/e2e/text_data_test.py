@@ -65,6 +65,38 @@ class Text(Case):
         (self.folder / "lines/train.dlset").write_bytes(damaged)
         self.assertIn("its SHA-256 does not hold", self.dlflow("data", "verify", "lines", status=1)[0])
 
+    def test_folders_name_the_classes_of_texts(self):
+        for name, text in (("news/b/1.txt", "hello"), ("news/a/x/2.txt", "12345678901"), ("news/a/3.txt", "one\n\ntwo")):
+            (self.folder / name).parent.mkdir(parents=True, exist_ok=True)
+            self.write(name, text)
+        words = ("--tokens", "bytes", "--length", "8", "--labels", "folders")
+        out, _ = self.dlflow("data", "pack", "news", "-o", "set", "--per", "document", *words)
+        self.assertEqual(out, "set/train.dlset: 3 samples of up to 8 tokens, 7.3 on average, in 2 classes, vocabulary 256, 0.95 bytes per token; "
+                              "3 documents, 2 cut at 8 tokens, 5 tokens left over\n")
+        content = (self.folder / "set/train.dlset").read_bytes()
+        self.assertEqual(struct.unpack_from("<IIQIIII", content, 8), (7, 3, 3, 1, 1, 8, 2))
+        self.assertEqual(struct.unpack_from("<I", content, 108), (256,))
+        self.assertEqual(struct.unpack_from("<3Q3I", content, 128), (8, 16, 22, 0, 0, 1))
+        self.assertEqual(content[164:186], b"one\n\ntwo12345678hello\0")
+        self.assertEqual((self.folder / "set/classes.txt").read_text(), "a\nb\n")
+        shown = json.loads(self.dlflow("data", "show", "set", "--json")[0])[0]
+        self.assertEqual((shown["vocabulary"], shown["tokens"]), (256, 22))
+        self.assertEqual(shown["classes"], [{"label": 0, "name": "a", "samples": 2}, {"label": 1, "name": "b", "samples": 1}])
+        self.assertIn("CLASS  SAMPLES  NAME\n    0        2  a\n", self.dlflow("data", "show", "set")[0])
+        self.dlflow("data", "verify", "set")
+        self.dlflow("data", "pack", "set", "-o", "shards", "--shards", "2")  # again, from a set
+        self.dlflow("data", "verify", "shards")
+        packed = json.loads(self.dlflow("data", "pack", "news", "-o", "lines", "--per", "line", *words, "--json")[0])
+        self.assertEqual((packed["samples"], packed["classes"], packed["vocabulary"]), (4, 2, 256))
+        for options, error in ((["news", "--per", "document", "--labels", "names"], "--labels"), (["news", *words], "say with --per document"),
+                               (["news/a", "--per", "document", *words], "3.txt: is in no folder that names its class"),
+                               (["news", "--labels", "folders"], "--labels and --pattern are for text")):
+            with self.subTest(options):
+                self.assertIn(error, self.dlflow("data", "pack", *options, "-o", "no", status=2)[1])
+        (self.folder / "news/b").rename(self.folder / "news/c")
+        _, err = self.dlflow("data", "pack", "news", "-o", "set", "--per", "document", *words, "--split", "test", status=2)
+        self.assertIn("has the classes a, b, the source has a, c", err)
+
     def test_what_is_no_text_is_told_with_its_place(self):
         (self.folder / "a.txt").write_bytes(b"fine\n")
         (self.folder / "b.txt").write_bytes(b"one\ntwo \xe9\n")
@@ -87,7 +119,7 @@ class Text(Case):
         _, err = self.dlflow("data", "pack", "a.txt", "a.txt", "a.txt", "-o", "set", status=2)
         self.assertIn("3 sources: only text may have more than two; add --tokens", err)
         _, err = self.dlflow("data", "pack", "a.txt", "-o", "set", "--length", "4", status=2)
-        self.assertIn("--length, --per and --pattern are for text; add --tokens if it is", err)
+        self.assertIn("--length, --per, --labels and --pattern are for text; add --tokens if it is", err)
 
     def test_networks_are_compared_with_the_vocabulary_before_any_job(self):
         self.write("a.txt", "hello, all the world " * 40)

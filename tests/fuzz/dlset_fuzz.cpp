@@ -43,11 +43,12 @@ std::string kept(const std::vector<std::string>& pictures, const Reshaping& resh
   return read_file(folder.path() / "seed.dlset");
 }
 
-/// Texts of 3 and 1 tokens of two bytes.
-std::string texts() {
+/// Texts of 3 and 1 tokens of two bytes; with a vocabulary, of 300 classes.
+std::string texts(uint32_t vocabulary = 0) {
   SampleSource source;
   source.shape = {1, 1, 4};
   source.num_classes = 300;
+  source.vocabulary = vocabulary;
   source.pixel_type = PixelType::Token;
   source.labels.resize(2);
   const std::string bytes[] = {{1, 0, 2, 0, 43, 1}, {5, 0}};
@@ -112,6 +113,7 @@ std::vector<std::string> fuzz_seeds() {
           content_of({{1, 2, 3}, 0, {}, {}}),
           content_of(with_masks()),
           texts(),
+          texts(301),
           kept({"a", "bc"}, {}),
           kept({jpeg_file(test::scenery(13, 9)), jpeg_file(test::scenery(9, 40, 1))}, {6}),
           kept({jpeg_file(progressive)}, {{}, PictureSize{7, 6}, {}})};

@@ -76,6 +76,25 @@ inline runtime::SampleSource tiny_texts(size_t count, uint32_t seed = 1) {
   return source;
 }
 
+/// `count` texts of 2 to 12 of 7 tokens, in 3 classes: two of three tokens are 2 c or 2 c + 1 in
+/// class c, the others any.
+inline runtime::SampleSource tiny_text_classes(size_t count, uint32_t seed = 1) {
+  runtime::SampleSource source = tiny_texts(count, seed);
+  source.vocabulary = source.num_classes;
+  source.num_classes = 3;
+  std::mt19937 random(seed);
+  std::vector<std::string> texts;
+  for (size_t i = 0; i < count; ++i) {
+    const uint32_t label = source.labels[i] = uint32_t(random() % 3);
+    std::string& text = texts.emplace_back(source.image(i));
+    for (char& token : text) {
+      if (random() % 3 > 0) token = char(2 * label + random() % 2);
+    }
+  }
+  source.image = [texts](size_t sample) { return std::string_view(texts[sample]); };
+  return source;
+}
+
 inline void set_label(runtime::Dataset& dataset, size_t sample, uint32_t label) {
   std::vector<uint32_t> labels = dataset.labels.copy();
   labels[sample] = label;

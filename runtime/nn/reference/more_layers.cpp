@@ -145,6 +145,7 @@ struct Head {
   const Tensor& x;
   const Heads& heads;
   size_t sample, head, length, size;
+  size_t count;  ///< positions that are seen, the first ones
 
   size_t row(size_t t) const {
     return (sample * length + t) * size_t(heads.queries + 2 * heads.keys) * size;
@@ -153,7 +154,7 @@ struct Head {
   size_t query(size_t t) const { return row(t) + head * size; }
   size_t key(size_t t) const { return row(t) + (size_t(heads.queries) + kv()) * size; }
   size_t value(size_t t) const { return key(t) + size_t(heads.keys) * size; }
-  size_t visible(size_t t) const { return heads.causal ? t + 1 : length; }
+  size_t visible(size_t t) const { return heads.causal ? t + 1 : count; }
 
   /// `numbers`, of position t, rotated by `direction` times its angles.
   std::vector<double> rotated(std::vector<double> numbers, size_t t, double direction) const {
@@ -190,12 +191,17 @@ struct Head {
   }
 };
 
+/// The positions that count, of sample b of (B,T,F).
+size_t count_of(const Tensor& x, Lengths lengths, size_t b) {
+  return lengths.empty() ? size_t(x.shape[1]) : size_t(lengths[b]);
+}
+
 template <typename Visit>
-void for_each_head(const Tensor& x, const Heads& heads, Visit visit) {
+void for_each_head(const Tensor& x, const Heads& heads, Lengths lengths, Visit visit) {
   const auto size = size_t(x.shape[2] / (heads.queries + 2 * heads.keys));
   for (size_t b = 0; b < size_t(x.shape[0]); ++b) {
     for (size_t h = 0; h < size_t(heads.queries); ++h) {
-      visit(Head{x, heads, b, h, size_t(x.shape[1]), size});
+      visit(Head{x, heads, b, h, size_t(x.shape[1]), size, count_of(x, lengths, b)});
     }
   }
 }
@@ -299,11 +305,11 @@ Tensor embedding_backward(const Tensor& tokens, const Tensor& weight, const Tens
   return d;
 }
 
-Tensor attention(const Tensor& x, const Heads& heads) {
+Tensor attention(const Tensor& x, const Heads& heads, Lengths lengths) {
   const int64_t size = x.shape[2] / (heads.queries + 2 * heads.keys);
   Tensor y({x.shape[0], x.shape[1], heads.queries * size});
-  for_each_head(x, heads, [&](const Head& h) {
-    for (size_t t = 0; t < h.length; ++t) {
+  for_each_head(x, heads, lengths, [&](const Head& h) {
+    for (size_t t = 0; t < h.count; ++t) {
       const std::vector<double> shares = h.shares(t);
       const size_t to = ((h.sample * h.length + t) * size_t(heads.queries) + h.head) * h.size;
       for (size_t s = 0; s < shares.size(); ++s) {
@@ -314,11 +320,11 @@ Tensor attention(const Tensor& x, const Heads& heads) {
   return y;
 }
 
-Tensor attention_backward(const Tensor& x, const Tensor& dy, const Heads& heads) {
+Tensor attention_backward(const Tensor& x, const Tensor& dy, const Heads& heads, Lengths lengths) {
   Tensor dx(x.shape);
-  for_each_head(x, heads, [&](const Head& h) {
+  for_each_head(x, heads, lengths, [&](const Head& h) {
     const double scale = 1 / std::sqrt(double(h.size));
-    for (size_t t = 0; t < h.length; ++t) {
+    for (size_t t = 0; t < h.count; ++t) {
       const std::vector<double> shares = h.shares(t), q = h.rotated_query(t);
       const size_t from = ((h.sample * h.length + t) * size_t(heads.queries) + h.head) * h.size;
       std::vector<double> slopes(shares.size()), dq(h.size);
@@ -345,6 +351,30 @@ Tensor attention_backward(const Tensor& x, const Tensor& dy, const Heads& heads)
       for (size_t i = 0; i < h.size; ++i) dx[h.query(t) + i] += dq[i];
     }
   });
+  return dx;
+}
+
+Tensor mean_pool(const Tensor& x, Lengths lengths) {
+  const auto features = size_t(x.shape[2]);
+  Tensor y({x.shape[0], x.shape[2]});
+  for (size_t b = 0; b < size_t(x.shape[0]); ++b) {
+    const size_t count = count_of(x, lengths, b), first = b * size_t(x.shape[1]) * features;
+    for (size_t i = 0; i < count * features; ++i) {
+      y[b * features + i % features] += x[first + i] / double(count);
+    }
+  }
+  return y;
+}
+
+Tensor mean_pool_backward(const Tensor& x, const Tensor& dy, Lengths lengths) {
+  const auto features = size_t(x.shape[2]);
+  Tensor dx(x.shape);
+  for (size_t b = 0; b < size_t(x.shape[0]); ++b) {
+    const size_t count = count_of(x, lengths, b), first = b * size_t(x.shape[1]) * features;
+    for (size_t i = 0; i < count * features; ++i) {
+      dx[first + i] = dy[b * features + i % features] / double(count);
+    }
+  }
   return dx;
 }
 

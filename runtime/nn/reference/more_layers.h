@@ -41,8 +41,16 @@ struct Heads {
   bool causal = true, rotary = false;
 };
 
-/// (B,T,(queries + 2 keys) D) -> (B,T,queries D): softmax(q k' / sqrt(D)) v of each head.
-Tensor attention(const Tensor& x, const Heads& heads);
-Tensor attention_backward(const Tensor& x, const Tensor& dy, const Heads& heads);
+/// The first positions of each sample, which count; none: all do.
+using Lengths = std::span<const float>;
+
+/// (B,T,(queries + 2 keys) D) -> (B,T,queries D): softmax(q k' / sqrt(D)) v of each head, over the
+/// positions that count; 0 at the others.
+Tensor attention(const Tensor& x, const Heads& heads, Lengths lengths);
+Tensor attention_backward(const Tensor& x, const Tensor& dy, const Heads& heads, Lengths lengths);
+
+/// (B,T,F) -> (B,F): the mean over the positions that count.
+Tensor mean_pool(const Tensor& x, Lengths lengths);
+Tensor mean_pool_backward(const Tensor& x, const Tensor& dy, Lengths lengths);
 
 }  // namespace dlflow::runtime::reference

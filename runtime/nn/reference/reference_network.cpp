@@ -38,6 +38,7 @@ struct Call {
   const NamedTensors& weights;
   bool training;
   const Tensor& second;               // input of the network; empty if it has none
+  Lengths lengths;                    // of texts that are filled up; or none
   std::vector<const Tensor*> inputs;  // all that it reads
   const Tensor& x;                    // the first
 
@@ -245,9 +246,14 @@ Gradients backward_positions(const BackwardCall& c) {
 
 Heads heads_of(const Layer& l) { return {l.heads, l.kv_heads, l.causal, l.rotary}; }
 
-Tensor forward_attention(const Call& c) { return attention(c.x, heads_of(c.layer)); }
+Tensor forward_attention(const Call& c) { return attention(c.x, heads_of(c.layer), c.lengths); }
 Gradients backward_attention(const BackwardCall& c) {
-  return without_weights(attention_backward(c.x, c.dy, heads_of(c.layer)));
+  return without_weights(attention_backward(c.x, c.dy, heads_of(c.layer), c.lengths));
+}
+
+Tensor forward_mean_pool(const Call& c) { return mean_pool(c.x, c.lengths); }
+Gradients backward_mean_pool(const BackwardCall& c) {
+  return without_weights(mean_pool_backward(c.x, c.dy, c.lengths));
 }
 
 Tensor forward_max_pool(const Call& c) { return max_pool(c.x, c.window()); }
@@ -280,7 +286,7 @@ Gradients backward_add(const BackwardCall& c) { return without_weights(c.dy); }
 /// `value(i)` is that of index i among the layer's inputs.
 template <typename Value>
 Call call_of(const Model& model, const Layer& layer, const NamedTensors& weights, bool training,
-             const Tensor& second, Value value) {
+             const Tensor& second, Lengths lengths, Value value) {
   std::vector<const Tensor*> inputs;
   for (const int i : layer.inputs) inputs.push_back(&value(i));
   return {layer,
@@ -289,6 +295,7 @@ Call call_of(const Model& model, const Layer& layer, const NamedTensors& weights
           weights,
           training,
           second,
+          lengths,
           inputs,
           *inputs[0]};
 }
@@ -323,15 +330,22 @@ Tensor second_input(const Model& model, const Tensor& images, std::span<const fl
   return second;
 }
 
+/// Of texts that have a class: the tokens of each, if they are `numbers`.
+Lengths lengths_in(const Model& model, const Tensor& images, std::span<const float> numbers) {
+  const bool has_classes = model.loss == LossKind::SoftmaxCrossEntropy && model.takes_tokens();
+  return has_classes && int64_t(numbers.size()) == images.shape[0] ? numbers : Lengths();
+}
+
 /// The result of each layer.
 std::vector<Tensor> all_values(const Model& model, const NamedTensors& weights,
-                               const Tensor& images, const Tensor& second, bool training) {
+                               const Tensor& images, const Tensor& second, Lengths lengths,
+                               bool training) {
   std::vector<Tensor> values;
   const auto value = [&](int i) -> const Tensor& {
     return i == kImages ? images : values[size_t(i)];
   };
   for (const Layer& layer : model.layers) {
-    values.push_back(forward(call_of(model, layer, weights, training, second, value)));
+    values.push_back(forward(call_of(model, layer, weights, training, second, lengths, value)));
   }
   return values;
 }
@@ -516,7 +530,8 @@ double contrastive_loss(const Tensor& scores, double temperature, Tensor& d) {
 Step train_step(const Model& model, const NamedTensors& weights, const Tensor& images,
                 std::span<const uint32_t> labels, std::span<const float> targets) {
   const Tensor second = second_input(model, images, targets);
-  const std::vector<Tensor> values = all_values(model, weights, images, second, true);
+  const Lengths lengths = lengths_in(model, images, targets);
+  const std::vector<Tensor> values = all_values(model, weights, images, second, lengths, true);
   Step step;
   step.scores = values.back();
   std::vector<Tensor> d(values.size());
@@ -539,7 +554,7 @@ Step train_step(const Model& model, const NamedTensors& weights, const Tensor& i
     const auto value = [&](int j) -> const Tensor& {
       return j == kImages ? images : values[size_t(j)];
     };
-    const Call call = call_of(model, layer, weights, true, second, value);
+    const Call call = call_of(model, layer, weights, true, second, lengths, value);
     const Tensor& x = call.x;
     Gradients gradients = backward({call, values[i], d[i]});
     for (size_t k = 0; k < layer.inputs.size(); ++k) {
@@ -565,7 +580,9 @@ Step train_step(const Model& model, const NamedTensors& weights, const Tensor& i
 
 Tensor infer(const Model& model, const NamedTensors& weights, const Tensor& images,
              std::span<const float> second) {
-  return all_values(model, weights, images, second_input(model, images, second), false).back();
+  return all_values(model, weights, images, second_input(model, images, second),
+                    lengths_in(model, images, second), false)
+      .back();
 }
 
 }  // namespace dlflow::runtime::reference

@@ -218,7 +218,7 @@ TEST_CASE("a file that claims 4 G classes is refused before memory is taken for 
 
 TEST_CASE("a header that no dlflow wrote is refused even with a good hash", "[data]") {
   const std::string content = content_of(kBytes);
-  CHECK_THAT(error_of(changed(content, 8, "\x07")), Catch::Contains("has version 7"));
+  CHECK_THAT(error_of(changed(content, 8, "\x08")), Catch::Contains("has version 8"));
   CHECK_THAT(error_of(changed(content, 104, "\0\0\0\0"s)), Catch::Contains("of no samples"));
   CHECK_THAT(error_of(changed(content, 12, "\x05")), Catch::Contains("unknown type 5"));
   CHECK(error_of(changed(content, 128, "\x04")) ==

@@ -89,6 +89,36 @@ TEST_CASE("texts of unequal length come back from a file as they were", "[data][
   CHECK(chunked.place_of(std::get<EncodedImages>(chunked.dataset().pixels)[39].data()).chunk == 2);
 }
 
+TEST_CASE("texts with classes have a vocabulary of their own", "[data][texts]") {
+  SampleSource source = test::tiny_text_classes(40);
+  source.vocabulary = 300;
+  for (uint64_t& size : source.encoded_sizes) size = 4;
+  const std::string two_tokens{1, 0, 43, 1};
+  source.image = [&](size_t) { return std::string_view(two_tokens); };
+  const std::string content = written(source);
+  const Dataset read = parse_binary_dataset(shared_bytes(content), "a");
+  CHECK(read.has_text_classes());
+  CHECK(read.num_classes == 3);
+  CHECK(read.num_kinds_of_token() == 300);
+  CHECK(read.token_bytes == 2);
+  CHECK(read.labels.copy() == source.labels);
+  CHECK(read.select(Subset::only({std::vector<uint32_t>{3}, nullptr})).has_text_classes());
+  CHECK(written(source_of(read)) == content);
+  const test::TempDir folder;
+  write_sharded_dataset(folder.path(), "train", source, 3);
+  CHECK(open_dataset(folder.path(), Split::Train) == read);
+  const auto changed = [&](size_t at, char value) {
+    std::string other = content;
+    other[at] = value;
+    return other;
+  };
+  CHECK(error_of(content).empty());
+  CHECK_THAT(error_of(changed(8, 8)), Catch::Contains("reads 1 to 7"));
+  CHECK_THAT(error_of(changed(36, 2)), Catch::Contains("has label 2, but there are 2 classes"));
+  CHECK_THAT(error_of(changed(111, 127)), Catch::Contains("has a vocabulary of"));
+  CHECK_FALSE(written(test::tiny_texts(3))[8] == content[8]);
+}
+
 TEST_CASE("a token takes as many bytes as the vocabulary needs", "[data][texts]") {
   struct Case {
     uint32_t vocabulary, bytes;

@@ -47,7 +47,83 @@ std::string bits_on(int ranks, size_t cache = 0) {
          ends[0].summary.at("perplexity").dump();
 }
 
+std::string encoder_text(const std::string& end = "- mean_pool\n") {
+  return "name: m\ninput: [12]\nlayers:\n"
+         "- embedding: {name: t, vocabulary: 7, features: 8}\n- positions: {name: p}\n"
+         "- layer_norm\n- linear: {features: 24}\n- attention: {heads: 2, causal: false}\n"
+         "- linear: {features: 8}\n- dropout: {rate: 0.1}\n- add: {from: p}\n" +
+         end + "- linear: {features: 3}\n";
+}
+
+TrainingJob classes_job(const std::filesystem::path& folder, uint64_t epochs) {
+  TrainingJob job = texts_job(folder, epochs);
+  job.model = parse_model(encoder_text(), "m.yaml");
+  const SampleSource source = test::tiny_text_classes(255);
+  write_binary_dataset(folder / "train.dlset", source, 0, source.size(), 64);
+  job.data = read_binary_dataset(folder / "train.dlset");
+  return job;
+}
+
 }  // namespace
+
+TEST_CASE("classes of texts train to the same bits on any number of ranks",
+          "[trainer][exact][texts]") {
+  const auto bits = [](int ranks) {
+    const test::TempDir dir;
+    const auto ends = train_on(ranks, classes_job(dir.path(), 2));
+    return newest_bits(dir.path()) + ends[0].summary.at("loss").dump() +
+           ends[0].summary.at("f1").dump();
+  };
+  const std::string alone = bits(1);
+  CHECK(bits(2) == alone);
+  CHECK(bits(3) == alone);
+}
+
+TEST_CASE("a network learns the classes of texts, also by local SGD", "[trainer][texts]") {
+  const test::TempDir dir;
+  TrainingJob job = classes_job(dir.path(), 30);
+  job.settings.lr = 0.05;
+  job.settings.validation = 50;
+  if (GENERATE(false, true)) job.settings.cooperation.kind = CooperationOptions::Kind::LocalSgd;
+  const Json summary = train_on(2, job)[0].summary;
+  CHECK(summary.at("accuracy") > 0.8);  // by chance 0.33
+  CHECK(summary.at("tokens_per_s") > 0);
+}
+
+TEST_CASE("the loss of texts with classes is the mean over texts", "[trainer][texts]") {
+  const test::TempDir dir;
+  const TrainingJob job = classes_job(dir.path(), 1);
+  const auto loss_with = [&](size_t batch) {
+    return test::on_ranks(2, [&](Communicator& comm) {
+      NetworkSet networks(job.model, int64_t(batch), Network::Mode::Inference);
+      HugeBuffer weights(networks.layout()->size());
+      initialise(*networks.layout(), 3, weights.floats());
+      return evaluate(comm, job.model, inference_with(networks, weights.floats()), job.data,
+                      {{1}, {0}}, batch);
+    })[0];
+  };
+  CHECK(loss_with(1).loss == Approx(loss_with(250).loss).epsilon(1e-6));
+  CHECK(loss_with(1).predicted == loss_with(7).predicted);
+}
+
+TEST_CASE("classes of texts and networks that do not fit are refused by name", "[trainer][texts]") {
+  const test::TempDir dir;
+  Dataset classes = classes_job(dir.path(), 1).data, texts = texts_job(dir.path(), 1).data;
+  const auto refusal = [](const std::string& model, Dataset& data) {
+    try {
+      require_fitting(parse_model(model, "m.yaml"), data, "the data");
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  CHECK(refusal(encoder_text(), classes).empty());
+  CHECK_THAT(refusal(encoder_text("- flatten: {name: f}\n"), classes),
+             Catch::Contains("layer 'f' (flatten) is neither computed position by position"));
+  CHECK_THAT(refusal(model_text(), classes),
+             Catch::Contains("the data has texts with classes (pack --labels)"));
+  CHECK_THAT(refusal(encoder_text(), texts), Catch::Contains("pack them with --labels folders"));
+}
 
 TEST_CASE("texts of unequal length train to the same bits on any number of ranks",
           "[trainer][exact][texts]") {
