@@ -150,6 +150,7 @@ void Pass::run() {
     end = execute();
     if (end.state == JobState::Succeeded && is_ours()) {
       crash_point("publish");
+      end.published_nothing = is_empty(publication_);
       publish(spec_, files_, std::move(publication_));
     }
   } catch (const Skip& skip) {
