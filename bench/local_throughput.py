@@ -3,6 +3,7 @@
 import contextlib
 import os
 import pathlib
+import shutil
 import statistics
 import subprocess
 import sys
@@ -55,9 +56,9 @@ class HyperQueue:
 class Dlflow:
     """Each call has steps that no earlier one has done: equal ones would be reused, not run."""
 
-    def __init__(self, program):
+    def __init__(self, program, place=None):
         self.program = pathlib.Path(program).resolve()
-        self.folder = pathlib.Path(tempfile.mkdtemp())
+        self.folder = pathlib.Path(tempfile.mkdtemp(dir=place))
         self.env = {**os.environ, "DLFLOW_HOME": str(self.folder / "state"), "XDG_CACHE_HOME": str(self.folder / "cache")}
         self.calls = 0
 
@@ -77,6 +78,49 @@ class Dlflow:
         subprocess.run([self.program, "run", "w.yaml", "--quiet"], cwd=self.folder, env=self.env, check=True,
                        stdout=subprocess.DEVNULL)
         return time.monotonic() - began
+
+
+@contextlib.contextmanager
+def journalled_disk():
+    """A folder on an ext4 with a journal, the disk that most users have, in a file; None where that cannot be mounted."""
+    if os.geteuid() != 0 or shutil.which("mkfs.ext4", path=os.environ["PATH"] + ":/usr/sbin:/sbin") is None:
+        print("ext4 with a journal: left out, it takes root and mkfs.ext4")
+        yield None
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        image, place = pathlib.Path(folder, "image"), pathlib.Path(folder, "disk")
+        place.mkdir()
+        with open(image, "wb") as file:
+            file.truncate(8 << 30)
+        subprocess.run(["mkfs.ext4", "-q", "-F", image], check=True)
+        if subprocess.run(["mount", "-o", "loop", image, place], check=False).returncode != 0:
+            print("ext4 with a journal: left out, this machine mounts no files")
+            yield None
+            return
+        try:
+            yield place
+        finally:
+            subprocess.run(["umount", place], check=True)
+
+
+def compare_disks(program, steps, rounds):
+    """Our steps per second with the state on a disk against those with it in memory (tmpfs), turn by turn."""
+    with journalled_disk() as journalled:
+        places = {"the disk of TMPDIR": None} | ({"ext4 with a journal": journalled} if journalled else {})
+        in_memory = Dlflow(program, "/dev/shm")
+        disks = {name: Dlflow(program, place) for name, place in places.items()}
+        try:
+            figures = {name: [] for name in disks}
+            for _ in range(rounds):
+                for name, disk in disks.items():
+                    figures[name].append((steps / in_memory.wide(steps), steps / disk.wide(steps)))
+            for name, pairs in figures.items():
+                memory, disk = (statistics.median(column) for column in zip(*pairs))
+                ratios = sorted(ours / peer for peer, ours in pairs)
+                print(f"{name:24} tmpfs {memory:6.1f} /s      disk {disk:7.1f} /s      "
+                      f"ratio {statistics.median(ratios):5.2f} ({ratios[0]:.2f} to {ratios[-1]:.2f})", flush=True)
+        finally:
+            shutil.rmtree(in_memory.folder)
 
 
 def report(what, unit, peer, ours, higher_is_better):
@@ -99,6 +143,7 @@ def main():
                                 ours.chain(hops) / hops * 1e3, False))
     for what, unit, figures, higher in (("median: steps", "/s", wide, True), ("median: chain", "ms/hop", chain, False)):
         report(what, unit, *(statistics.median(column) for column in zip(*figures)), higher)
+    compare_disks(program, steps, rounds)
 
 
 main()

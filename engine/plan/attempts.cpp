@@ -73,7 +73,9 @@ void grow_walltime(JobSpec& spec, int attempt) {
 }  // namespace
 
 fs::path make_attempt(const Plan& plan, uint32_t job, int attempt) {
-  fs::path directory = attempt_directory(job_directory(plan, job), attempt);
+  const fs::path job_folder = job_directory(plan, job);
+  fs::path directory = attempt_directory(job_folder, attempt);
+  if (attempt == 1) make_directories(job_folder);
   make_directories(directory);
   const fs::path file = directory / "job.json";
   // A torn one was left by a crash, before anybody was told of the attempt.

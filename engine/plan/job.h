@@ -159,6 +159,7 @@ struct JobEvent {
                  ///< a file that may be run "executable": true, of what was selected among the
                  ///< outputs of a parent "matrix": the values of that one's axes
   Json metrics;  ///< of an ended job: summary numbers by name
+  bool published_nothing = false;  ///< of a succeeded job: is_empty() of its Publication
   std::string reused_from;  ///< of a cached job: the folder of the job whose outputs it takes
   int failed_tries = 0;     ///< of a job that is tried again: how many of its tries have failed
   bool preempted = false;   ///< of a lost job: the scheduler took its node away for another's

@@ -236,6 +236,7 @@ JobEvent read_job_event(const Json& json) {
   event.fingerprint = json.value("fingerprint", "");
   event.outputs = outputs_at(json);
   event.metrics = object_at(json, "metrics");
+  event.published_nothing = json.value("published_nothing", false);
   event.reused_from = shown_text_at(json, "reused_from");
   event.failed_tries = json.value("failed_tries", 0);
   event.preempted = json.value("preempted", false);
@@ -323,6 +324,7 @@ Json to_json(const JobEvent& event) {
   add_text("fingerprint", event.fingerprint);
   if (!event.outputs.is_null()) json["outputs"] = event.outputs;
   if (!event.metrics.is_null()) json["metrics"] = event.metrics;
+  if (event.published_nothing) json["published_nothing"] = true;
   add_text("reused_from", event.reused_from);
   if (event.failed_tries != 0) json["failed_tries"] = event.failed_tries;
   if (event.preempted) json["preempted"] = true;

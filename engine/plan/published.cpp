@@ -10,6 +10,7 @@
 #include "base/file.h"
 #include "base/parse_json.h"
 #include "engine/plan/data_identity.h"
+#include "engine/plan/run_directory.h"
 
 namespace dlflow {
 namespace {
@@ -97,6 +98,21 @@ std::optional<Publication> read_publication(const fs::path& pass_folder) {
   }
 }
 
+const Publication& nothing_published() {
+  static const Publication nothing = {
+      .trees = {"outputs"}, .entries = {{.name = "outputs", .kind = Kind::Folder}}, .outside = {}};
+  return nothing;
+}
+
+/// Whether the end of an attempt says that nothing was published.
+bool says_nothing_published(const fs::path& attempt_directory) {
+  bool nothing = false;
+  for (const JobEvent& event : EventTail(attempt_directory / "events.jsonl").read()) {
+    if (event.state == JobState::Succeeded) nothing = event.published_nothing;
+  }
+  return nothing;
+}
+
 /// Files whose content was not hashed count as the same while size, time of modification and inode
 /// are: a further link to a file of the cache changes its ctime.
 bool is_same_file(const PublishedEntry& then, const PublishedEntry& now, const fs::path& file,
@@ -144,6 +160,14 @@ std::optional<std::string> compare(const Publication& then, const fs::path& job_
 
 }  // namespace
 
+bool is_empty(const Publication& publication) {
+  const auto is_tree = [](const PublishedEntry& entry) {
+    return entry.kind == Kind::Folder && entry.name == "outputs";
+  };
+  return publication.trees == nothing_published().trees && publication.outside.empty() &&
+         publication.entries.size() == 1 && is_tree(publication.entries.front());
+}
+
 std::vector<PublishedEntry> list_published(const fs::path& place, const std::string& name) {
   std::vector<PublishedEntry> entries;
   list_into(place, name, entries);
@@ -170,6 +194,9 @@ std::optional<std::string> find_change(const fs::path& job_directory, FileHashes
     const fs::path folder = fs::canonical(outputs);
     if (const auto publication = read_publication(folder.parent_path())) {
       return compare(*publication, job_directory, hashes);
+    }
+    if (says_nothing_published(folder.parent_path().parent_path())) {
+      return compare(nothing_published(), job_directory, hashes);
     }
     return "the record of what was published is gone";
   } catch (const std::exception& error) {

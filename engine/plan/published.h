@@ -29,13 +29,17 @@ struct Publication {
   std::map<std::string, std::string> outside;  ///< what else outputs name: path -> data_identity()
 };
 
+/// Nothing but an empty folder of outputs.
+bool is_empty(const Publication& publication);
+
 /// All that is in `place`, a file or a folder that is called `name` below the job's folder, in the
 /// order of names; nothing is hashed. Links are not followed. Throws Error{InvalidInput} naming
 /// what is neither file, folder nor link.
 std::vector<PublishedEntry> list_published(const std::filesystem::path& place,
                                            const std::string& name);
 
-/// The record of it beside the outputs of pass folder `pass_folder`.
+/// The record of it beside the outputs of pass folder `pass_folder`. Of one that is_empty(), the
+/// event of the end says so instead (JobEvent::published_nothing).
 void write_publication(const std::filesystem::path& pass_folder, const Publication& publication);
 
 /// What of the published result of `job_directory` is not as it was, in words ("outputs/x.csv is

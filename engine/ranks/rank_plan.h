@@ -22,7 +22,7 @@ struct RankPlan {
   bool one_per_node = false;    ///< the launcher starts a program per node, which starts the ranks
   std::vector<RankNode> nodes;  ///< in the order of their ranks; never empty
   std::string master_address = "127.0.0.1";
-  int master_port = 0;          ///< was free there when the pass began
+  int master_port = 0;          ///< was free there when the pass began; 0: nobody is told
   bool usr1_as_term = false;    ///< a rank is asked to save by SIGTERM, and its launcher by SIGUSR1
   std::set<std::string> given;  ///< variables that the step sets itself
   bool operator==(const RankPlan&) const = default;

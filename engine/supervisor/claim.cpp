@@ -2,12 +2,15 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <string>
+#include <vector>
 
 #include "base/error.h"
 #include "base/parse_json.h"
+#include "base/text.h"
 
 namespace dlflow {
 namespace {
@@ -29,17 +32,71 @@ int claimed_pass(const std::string& name) {
   return error == std::errc() && stop == end ? pass : 0;
 }
 
+constexpr size_t kBootDigits = 12;
+
+/// A boot has 48 random bits at the end of its id; the process's start time is compared besides.
+std::string short_boot_id(const std::string& boot_id) {
+  return boot_id.substr(boot_id.size() - std::min(boot_id.size(), kBootDigits));
+}
+
+/// This process, which reads of itself once.
+const ProcessIdentity& self() {
+  static ProcessIdentity identity;
+  if (identity.pid == ::getpid()) return identity;  // else it is a copy of the one that looked
+  const auto found = identify(::getpid());
+  DLFLOW_CHECK(found.has_value());
+  return identity = *found;
+}
+
+/// "25561 4023811 51 f295b4e3637d n17 812_3": process, its start, token, boot, host, backend id.
+std::string to_text(const Claim& claim) {
+  const ProcessIdentity& owner = claim.supervisor;
+  std::string text = std::to_string(owner.pid) + " " + std::to_string(owner.start_ticks) + " " +
+                     std::to_string(claim.token) + " " + short_boot_id(owner.boot_id) + " " +
+                     owner.host;
+  if (!claim.backend_id.empty()) text += " " + claim.backend_id;
+  return text;
+}
+
+template <typename Number>
+bool read_number(const std::string& word, Number& number) {
+  const char* const end = word.data() + word.size();
+  const auto [stop, error] = std::from_chars(word.data(), end, number);
+  return error == std::errc() && stop == end;
+}
+
+/// Nothing if it is no claim's text.
+std::optional<Claim> claim_from_text(int pass, const std::string& text) {
+  const std::vector<std::string> words = split(text, ' ');
+  if (words.size() != 5 && words.size() != 6) return std::nullopt;
+  Claim claim;
+  claim.pass = pass;
+  ProcessIdentity& owner = claim.supervisor;
+  if (!read_number(words[0], owner.pid) || !read_number(words[1], owner.start_ticks) ||
+      !read_number(words[2], claim.token)) {
+    return std::nullopt;
+  }
+  const bool is_this_boot = words[3] == short_boot_id(self().boot_id);
+  owner.boot_id = is_this_boot ? self().boot_id : words[3];
+  owner.host = words[4];
+  if (words.size() == 6) claim.backend_id = words[5];
+  return claim;
+}
+
+Claim claim_from_json(int pass, const Json& json) {
+  return {.pass = pass,
+          .supervisor = process_identity_from_json(json),
+          .token = json.value("token", uint64_t{0}),
+          .backend_id = json.value("backend_id", "")};
+}
+
 }  // namespace
 
 bool claim_pass(const fs::path& attempt_directory, int pass, const std::string& backend_id,
                 uint64_t token) {
-  const auto self = identify(::getpid());
-  DLFLOW_CHECK(self.has_value());
   const fs::path file = claim_file(attempt_directory, pass);
-  Json json = to_json(*self);
-  if (!backend_id.empty()) json["backend_id"] = backend_id;
-  if (token != 0) json["token"] = token;
-  const std::string owner = json.dump();
+  const std::string owner =
+      to_text({.pass = pass, .supervisor = self(), .token = token, .backend_id = backend_id});
   if (::symlink(owner.c_str(), file.c_str()) == 0) return true;
   if (errno != EEXIST) throw_errno("cannot create " + file.string(), errno);
   // A network file system may repeat a request whose answer was lost, and refuse the second.
@@ -47,19 +104,18 @@ bool claim_pass(const fs::path& attempt_directory, int pass, const std::string& 
 }
 
 std::optional<Claim> newest_claim(const fs::path& attempt_directory) {
-  Claim claim;
+  int pass = 0;
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(attempt_directory, error)) {
-    claim.pass = std::max(claim.pass, claimed_pass(entry.path().filename().string()));
+    pass = std::max(pass, claimed_pass(entry.path().filename().string()));
   }
-  if (claim.pass == 0) return std::nullopt;
-  const fs::path file = claim_file(attempt_directory, claim.pass);
-  const Json json = parse_json(fs::read_symlink(file).native());
+  if (pass == 0) return std::nullopt;
+  const fs::path file = claim_file(attempt_directory, pass);
+  const std::string text = fs::read_symlink(file).native();
+  if (auto claim = claim_from_text(pass, text)) return claim;
+  const Json json = parse_json(text);
   if (json.is_discarded()) throw Error(Errc::Corrupt, file.string() + " is damaged");
-  claim.supervisor = process_identity_from_json(json);
-  claim.backend_id = json.value("backend_id", "");
-  claim.token = json.value("token", uint64_t{0});
-  return claim;
+  return claim_from_json(pass, json);
 }
 
 }  // namespace dlflow

@@ -7,9 +7,11 @@
 
 #include "base/process.h"
 
-/// attempt-N/claim-K: who runs pass K of an attempt. A symbolic link whose target is the owner as
-/// JSON: made in one step with its content, so that of two supervisors that are started for the
-/// same pass exactly one gets it, on network file systems too.
+/// attempt-N/claim-K: who runs pass K of an attempt. A symbolic link whose target is the owner:
+/// made in one step with its content, so that of two supervisors that are started for the same pass
+/// exactly one gets it, on network file systems too. A target of less than 60 bytes needs no block
+/// of a disk: it is in the inode. So the owner is five words; before, it was a JSON object, which
+/// is still read.
 ///
 /// A supervisor may live longer than the pass, and claim others. Then the end of the pass is on
 /// record; a living owner without one is at work on it.

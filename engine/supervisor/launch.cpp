@@ -280,7 +280,7 @@ RankPlan plan_ranks(const JobSpec& spec, const Json& environment) {
   if (plan.nodes.size() > 1) {
     plan.master_address = is_outside ? plan.nodes.front().name : host_name();
   }
-  plan.master_port = free_port();
+  if (plan.told) plan.master_port = free_port();
   for (const auto& [name, value] : environment.items()) plan.given.insert(name);
   plan.given.insert(spec.secrets.begin(), spec.secrets.end());
   plan.usr1_as_term = spec.checkpoint &&
@@ -296,8 +296,9 @@ int save_signal(const JobSpec& spec, const RankPlan& ranks) {
 
 void prepare_files(const JobSpec& spec, const ResolvedJob& job, const AttemptFiles& files) {
   if (follows_saved_pass(files)) take_over_folders(files);
-  make_directories(files.work());
-  make_directories(files.outputs());
+  for (const fs::path& folder : {files.own(), files.work(), files.outputs()}) {
+    make_directories(folder);
+  }
   for (const auto& [name, frozen] : spec.inputs) {
     const fs::path link = files.work() / name;
     make_directories(link.parent_path());

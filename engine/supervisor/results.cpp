@@ -369,9 +369,10 @@ void publish(const JobSpec& spec, const AttemptFiles& files, Publication publica
   for (PublishedEntry& entry : publication.entries) {
     if (entry.kind == PublishedEntry::Kind::File) seal(place_of(spec, files, entry.name), entry);
   }
-  write_publication(files.own(), publication);
+  const bool nothing = is_empty(publication);
+  if (!nothing) write_publication(files.own(), publication);
   sync_tree(checkpoints_directory(spec));  // where outputs may lie
-  const bool any = sync_tree(files.outputs());
+  const bool any = !nothing && sync_tree(files.outputs());
   link_outputs(spec, files);
   if (any) sync_directory(spec.job_directory);
 }

@@ -51,7 +51,8 @@ Publication publication_of(const JobSpec& spec, const AttemptFiles& files, const
 /// Throws Error{InvalidInput}: "accuracy is 0.5, required >= 0.88". \param metrics  read_metrics().
 void check_requirements(const JobSpec& spec, const Json& metrics, const AttemptFiles& files);
 
-/// Takes the right to write from the files of `publication`, records what they are, and points
+/// Takes the right to write from the files of `publication`, records what they are, if there are
+/// any (the event of the end is to say `published_nothing` else), and points
 /// RUN/steps/STEP/outputs at this pass's outputs, by rename. Then they would survive a power cut,
 /// as what is recorded of them will.
 void publish(const JobSpec& spec, const AttemptFiles& files, Publication publication);

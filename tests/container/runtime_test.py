@@ -1,6 +1,5 @@
 """What every runtime must do alike: runtime_test.py RUNTIME [TEST...]."""
 
-import json
 import os
 import pathlib
 import shutil
@@ -208,7 +207,7 @@ class Runtime(containers.Case):
 
     def supervisor(self, step):
         attempt, = self.folder.glob(f"dlflow-runs/*/steps/{step}/attempt-1")
-        return json.loads(os.readlink(attempt / "claim-1"))["pid"]
+        return int(os.readlink(attempt / "claim-1").split()[0])
 
     def test_a_request_for_a_checkpoint_reaches_the_program_and_it_goes_on(self):
         self.assertEqual(self.ask_for_a_checkpoint(1), 1)

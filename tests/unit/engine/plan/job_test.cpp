@@ -213,6 +213,7 @@ TEST_CASE("an event is one line of JSON and comes back equal", "[job]") {
   event.fingerprint = "f1";
   event.outputs["model"] = {{"value", "/m"}, {"sha256", "0a"}};
   event.metrics = {{"loss", 0.5}};
+  event.published_nothing = true;
   event.reused_from = "/runs/other/steps/train";
   event.failed_tries = 2;
   event.preempted = true;

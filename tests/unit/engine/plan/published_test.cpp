@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "engine/plan/job.h"
 #include "tests/support/catch.h"
 #include "tests/support/temp_dir.h"
 
@@ -137,4 +138,47 @@ TEST_CASE("what is no file, folder or link cannot be published", "[published]") 
   const test::TempDir folder;
   REQUIRE(::mkfifo((folder.path() / "pipe").c_str(), 0600) == 0);
   CHECK_THROWS_WITH(list_published(folder.path(), "outputs"), Catch::Contains("pipe is neither"));
+}
+
+TEST_CASE("of a job that published nothing, its end is the record", "[published]") {
+  const test::TempDir folder;
+  const fs::path job = folder.path() / "job";
+  const fs::path outputs = job / "attempt-1/pass-1/outputs";
+  make_directories(outputs);
+  fs::create_symlink("attempt-1/pass-1/outputs", job / "outputs");
+  CHECK(is_empty({{"outputs"}, list_published(outputs, "outputs"), {}}));
+  JobEvent end;
+  end.state = JobState::Succeeded;
+  FreshFileHashes hashes;
+  SECTION("an end that does not say so is none") {
+    AppendFile(job / "attempt-1/events.jsonl").append(to_line(end));
+    CHECK(find_change(job, hashes) == "the record of what was published is gone");
+  }
+  SECTION("it counts as long as nothing was added") {
+    end.published_nothing = true;
+    AppendFile(job / "attempt-1/events.jsonl").append(to_line(end));
+    CHECK(find_change(job, hashes) == std::nullopt);
+    folder.write("job/attempt-1/pass-1/outputs/late.csv", "1");
+    CHECK(find_change(job, hashes) == "outputs/late.csv was added");
+    fs::remove_all(outputs);
+    CHECK(find_change(job, hashes) == "outputs is gone");
+  }
+}
+
+TEST_CASE("a publication is empty only if nothing is in it", "[published]") {
+  const test::TempDir folder;
+  make_directories(folder.path() / "outputs");
+  Publication publication = {{"outputs"}, list_published(folder.path() / "outputs", "outputs"), {}};
+  REQUIRE(is_empty(publication));
+  SECTION("an empty file is something") {
+    folder.write("outputs/empty", "");
+    publication.entries = list_published(folder.path() / "outputs", "outputs");
+  }
+  SECTION("so is an empty folder") {
+    make_directories(folder.path() / "outputs/empty");
+    publication.entries = list_published(folder.path() / "outputs", "outputs");
+  }
+  SECTION("and what lies elsewhere") { publication.outside["/data"] = "identity"; }
+  SECTION("and a checkpoint") { publication.trees.emplace_back("checkpoints/step-1"); }
+  CHECK_FALSE(is_empty(publication));
 }

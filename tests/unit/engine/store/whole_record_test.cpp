@@ -36,6 +36,7 @@ JobEvent whole_event(JobState state) {
   result.fingerprint = values.fingerprint;
   result.outputs = values.outputs;
   result.metrics = values.metrics;
+  result.published_nothing = true;
   result.reused_from = values.reused_from;
   result.failed_tries = 2;
   result.preempted = true;

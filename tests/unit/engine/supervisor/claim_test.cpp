@@ -8,6 +8,7 @@
 #include "tests/support/temp_dir.h"
 
 using namespace dlflow;
+namespace fs = std::filesystem;
 
 TEST_CASE("of many supervisors started for one pass exactly one gets it", "[claim]") {
   const test::TempDir attempt;
@@ -48,4 +49,48 @@ TEST_CASE("a process that runs one pass after another has each of them once", "[
   CHECK(claim_pass(attempt.path(), 1, "", 7));
   CHECK_FALSE(claim_pass(attempt.path(), 1, "", 8));  // it was handed over twice
   CHECK(newest_claim(attempt.path())->token == 7);
+}
+
+TEST_CASE("a claim says who has the pass, in so few bytes that it takes no block", "[claim]") {
+  const test::TempDir attempt;
+  CHECK(claim_pass(attempt.path(), 1, "812_3", 7));
+  const auto claim = newest_claim(attempt.path());
+  REQUIRE(claim.has_value());
+  CHECK(claim->supervisor == identify(::getpid()));
+  CHECK(liveness(claim->supervisor) == Liveness::Alive);
+  CHECK(claim->token == 7);
+  CHECK(claim->backend_id == "812_3");
+  const size_t bytes = fs::read_symlink(attempt.path() / "claim-1").native().size();
+  CHECK(bytes - host_name().size() < 40);
+}
+
+TEST_CASE("a claim of another boot or another host is not taken for a living process's",
+          "[claim]") {
+  const test::TempDir attempt;
+  REQUIRE(claim_pass(attempt.path(), 1));
+  const ProcessIdentity self = newest_claim(attempt.path())->supervisor;
+  const auto written = [&](const std::string& boot, const std::string& host) {
+    fs::create_symlink(std::to_string(self.pid) + " " + std::to_string(self.start_ticks) + " 0 " +
+                           boot + " " + host,
+                       attempt.path() / "claim-2");
+    return liveness(newest_claim(attempt.path())->supervisor);
+  };
+  SECTION("boot") { CHECK(written("0123456789ab", self.host) == Liveness::Dead); }
+  SECTION("host") { CHECK(written(self.boot_id, self.host + "2") == Liveness::Unknown); }
+}
+
+TEST_CASE("claims of a dlflow that wrote JSON are read, damaged ones refused", "[claim]") {
+  const test::TempDir attempt;
+  Json json = to_json(*identify(::getpid()));
+  json["token"] = 7;
+  json["backend_id"] = "812";
+  fs::create_symlink(json.dump(), attempt.path() / "claim-1");
+  const auto claim = newest_claim(attempt.path());
+  REQUIRE(claim.has_value());
+  CHECK(liveness(claim->supervisor) == Liveness::Alive);
+  CHECK(claim->token == 7);
+  CHECK(claim->backend_id == "812");
+  fs::create_symlink(GENERATE("17 x 0 0123456789ab n1", "17 4 0 0123456789ab", "{", "x"),
+                     attempt.path() / "claim-2");
+  CHECK_THROWS_WITH(newest_claim(attempt.path()), Catch::Contains("claim-2 is damaged"));
 }

@@ -8,6 +8,7 @@
 #include "base/file.h"
 #include "base/text.h"
 #include "engine/plan/job.h"
+#include "engine/plan/published.h"
 #include "engine/plan/run_directory.h"
 #include "engine/supervisor/inherited.h"
 #include "engine/supervisor/parents.h"
@@ -401,4 +402,38 @@ TEST_CASE("the environment is what the documentation says, whatever the caller's
     CAPTURE(line);
     CHECK(env.find(line) != std::string::npos);
   }
+}
+
+TEST_CASE("the record of what was published is a file only if something was", "[supervisor]") {
+  FreshFileHashes hashes;
+  SECTION("nothing: the end says so") {
+    const Job job(":");
+    CHECK(job.execute().published_nothing);
+    CHECK_FALSE(fs::exists(job.attempt() / "pass-1/published.jsonl"));
+    CHECK(find_change(job.spec.job_directory, hashes) == std::nullopt);
+  }
+  SECTION("an undeclared file") {
+    const Job job("echo x > $DLFLOW_OUTPUTS/x");
+    CHECK_FALSE(job.execute().published_nothing);
+    CHECK(fs::exists(job.attempt() / "pass-1/published.jsonl"));
+    CHECK(find_change(job.spec.job_directory, hashes) == std::nullopt);
+  }
+  SECTION("a failure publishes nothing, and has no need to say so") {
+    CHECK_FALSE(Job("exit 3").execute().published_nothing);
+  }
+}
+
+TEST_CASE("an end that waits to be synced with others is recorded, and told of after that",
+          "[supervisor]") {
+  Job job(":");
+  const fs::path told = job.run.path() / "told";
+  job.options.sync_interval = std::chrono::milliseconds(20);
+  job.options.notify = [&](Notice notice) {
+    if (notice != Notice::Recorded) return;
+    const auto last = last_state(job.spec.job_directory, "step", 1);
+    AppendFile(told).append(std::string(name(last->state.value())));
+  };
+  CHECK(job.execute().state == JobState::Succeeded);
+  const std::string lines = read_file(told);
+  CHECK(lines.ends_with("succeeded\n"));
 }
