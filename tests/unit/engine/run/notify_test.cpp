@@ -132,6 +132,33 @@ TEST_CASE("what cannot tell is a warning, and the others tell all the same", "[n
   }
 }
 
+TEST_CASE("the end of a run names the failure that counts, also where another was allowed",
+          "[notify]") {
+  TestRun run(R"(
+  a: {run: ./a, allow_failure: true}
+  b: {run: ./b, needs: [a]}
+notify: {command: ["true"], on: [end, failure]}
+)");
+  const auto told = [&](const std::string& name) {
+    const fs::path file = run.directory / "notified" / (name + ".json");
+    return fs::exists(file) ? parse_json(read_file(file)) : Json::object();
+  };
+  run.backend.fail("a");
+  CHECK(run.start().state == RunState::Succeeded);
+  CHECK(told("end-2").at("text") == run_name(run.directory) + " succeeded");
+
+  run.rewrite(R"(
+  a: {run: ./a.of.now, allow_failure: true}
+  b: {run: ./b.of.now, needs: [a]}
+notify: {command: ["true"], on: [end, failure]}
+)");
+  run.backend.fail("a");
+  run.backend.fail("b");
+  CHECK(run.start().state == RunState::Failed);
+  CHECK(told("end-2").at("state") == "failed");
+  CHECK(told("end-2").at("job") == "b");
+}
+
 TEST_CASE("a run has ended when its last job has, by its folder alone", "[notify]") {
   TestRun run("  a: {run: ./a}\n  b: {run: ./b, needs: [a]}\n  c: {run: ./c, needs: [b]}\n");
   const auto end = [&run] { return end_on_record(load_run(run.directory)); };
