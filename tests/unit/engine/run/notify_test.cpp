@@ -86,6 +86,14 @@ TEST_CASE("of all who find the same news one may tell it", "[notify]") {
   CHECK(claim_news(run.path(), everything(), {.run = "demo-1", .number = 4}).has_value());
 }
 
+TEST_CASE("news that another one claims at the same moment is that one's", "[notify]") {
+  const TempDir run;
+  make_directories(run.path() / "notified");
+  // Its record is seen to be there when ours is to take its name.
+  fs::create_symlink("not yet to be seen", run.path() / "notified/end-3.json");
+  CHECK_FALSE(claim_news(run.path(), everything(), {.run = "demo-1", .number = 3}).has_value());
+}
+
 TEST_CASE("a program is told by its variables and its input", "[notify]") {
   Notifications notify = everything();
   notify.command = {"sh", "-c", "cat > input; env | grep ^DLFLOW_ | sort > seen"};
@@ -94,8 +102,10 @@ TEST_CASE("a program is told by its variables and its input", "[notify]") {
   CHECK(told.log == "told: sh\n");
   CHECK(parse_json(read_file(told.run.path() / "input")).at("text") == "demo-1 succeeded");
   const std::string seen = read_file(told.run.path() / "seen");
-  for (const std::string line : {"DLFLOW_EVENT=end\n", "DLFLOW_MESSAGE=demo-1 succeeded\n",
-                                 "DLFLOW_RUN=demo-1\n", "DLFLOW_STATE=succeeded\n"}) {
+  for (const std::string& line :
+       {std::string("DLFLOW_EVENT=end\n"), std::string("DLFLOW_MESSAGE=demo-1 succeeded\n"),
+        std::string("DLFLOW_RUN=demo-1\n"), std::string("DLFLOW_STATE=succeeded\n"),
+        "DLFLOW_RUN_DIRECTORY=" + told.run.path().string() + "\n"}) {
     CHECK(seen.find(line) != std::string::npos);
   }
 }
