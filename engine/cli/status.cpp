@@ -44,7 +44,7 @@ constexpr size_t kListed = 20;
 std::vector<RunSummary> listed_runs(std::vector<RunSummary> runs, size_t last) {
   std::error_code none;
   const std::filesystem::path here = std::filesystem::current_path(none);
-  std::ranges::stable_partition(runs, [&here](const RunSummary& run) {
+  std::stable_partition(runs.begin(), runs.end(), [&here](const RunSummary& run) {
     return !here.empty() && is_below(run.directory, here);
   });
   size_t place = 0;

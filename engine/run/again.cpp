@@ -49,10 +49,11 @@ void check_names(const Plan& plan, const Jobs& jobs, const PlanAgain& what) {
   }
 }
 
-/// Whether a retry was due that an engine could not start any more.
+/// Whether a retry was due that an engine could not start any more. It has ended, so there was a
+/// try at least, also where nobody counts them (see progress_of()).
 bool has_a_try_left(const Plan& plan, uint32_t job, const JobProgress& progress) {
   const Retry& retry = plan.workflow.steps[plan.jobs[job].step].retry;
-  return should_retry(retry, ending_of(progress), progress.tries);
+  return should_retry(retry, ending_of(progress), std::max(progress.tries, 1));
 }
 
 bool ended_badly(JobState state) {

@@ -256,10 +256,7 @@ void Engine::look_at_open() {
 /// would get another number.
 bool Engine::take_lists() {
   while (std::exchange(looks_for_lists_, false)) {
-    if (stops_ > 0) {
-      looks_for_lists_ = true;
-      return true;
-    }
+    if (stops_ > 0) return true;  // the engine that comes after finds them again
     for (uint32_t job = 0; job < jobs().size() && !looks_for_lists_; ++job) {
       const uint32_t step = plan_.jobs[job].step;
       if (!satisfies_dependents(jobs()[job].state) || !leaves_lists(plan_, step)) continue;

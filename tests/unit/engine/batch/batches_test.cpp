@@ -333,9 +333,15 @@ TEST_CASE("packs of different sizes wait for all tasks that have elements of the
 TEST_CASE("elements that ask for different things share no task", "[slurm]") {
   const Plan plan = plan_of(R"(
   train: {run: "true", matrix: {r: [1, 2], n: [0, 1], pack: 4}, resources: {ranks: "${{ matrix.r }}"}}
+  eval: {run: "true", matrix: {n: [0, 1, 2], pack: 2}}
 )");
+  CHECK(share_a_task(plan, 0, 1));
+  CHECK_FALSE(share_a_task(plan, 1, 2));
+  CHECK_FALSE(share_a_task(plan, 3, 4));  // of another step
+  CHECK(share_a_task(plan, 4, 5));
+  CHECK_FALSE(share_a_task(plan, 5, 6));  // of the next pack
   const auto batches = plan_batches(plan, all_new(plan), rules(1001));
-  REQUIRE(batches.size() == 2);
+  REQUIRE(batches.size() == 3);
   CHECK(batches[0].jobs == Numbers{0, 1});
   CHECK(batches[0].tasks == Numbers{0, 0});
   CHECK(batches[1].jobs == Numbers{2, 3});

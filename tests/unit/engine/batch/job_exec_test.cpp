@@ -53,6 +53,18 @@ TEST_CASE("a job that always runs comes back while a parent is at work, whatever
   CHECK(job.last().state == JobState::Succeeded);
 }
 
+TEST_CASE("a job that needs its parent's success does not come back while that is at work",
+          "[job-exec]") {
+  const Job parent("true");
+  parent.die_in_a_pass();  // of job 812: no end on record
+  Job job("echo x >> {run}/trace");
+  job.spec.parents = {{"data", Json::object(), parent.spec.job_directory}};
+  job.at_work = "812";
+  CHECK(job.execute("813") != kTryAgain);  // its batch system says that the parent succeeded
+  CHECK(job.content("requeued").empty());
+  CHECK(job.content("trace").empty());
+}
+
 TEST_CASE("a job whose exit status would mean something to its batch system ends with 1",
           "[job-exec]") {
   Job job("exit 99");

@@ -62,6 +62,7 @@ TEST_CASE("an element that is tried again waits until the others had their turn"
   CHECK(job.execute("812_1") == 0);
   CHECK(job.content("trace") == "a\nb\na\n");
   CHECK(job.history_of("step") == "running queued running succeeded");
+  CHECK(job.content("time").empty());  // no more time than before
 }
 
 TEST_CASE("a warning that the time limit is near lets the one at work save, and the rest wait",

@@ -78,6 +78,25 @@ TEST_CASE("what runc prints does not go through udocker, which would drop the en
   CHECK(read_file(printed) == "before\nout run\nerr\n");
 }
 
+TEST_CASE("who names runc for udocker has that one, and a wrapper belongs to its owner alone",
+          "[container]") {
+  const test::TempDir folder;
+  const fs::path runc = folder.write("bin/runc", "#!/bin/sh\n");
+  fs::permissions(runc, fs::perms(0700));
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::setenv("PATH", runc.parent_path().c_str(), 1);
+    const int file = ::open("/dev/null", O_WRONLY);
+    ::dup2(file, STDOUT_FILENO);
+    ::dup2(file, STDERR_FILENO);
+    const bool has_wrapper = !udocker_engine("R1", folder.path(), folder.path()).empty();
+    ::setenv("UDOCKER_USE_RUNC_EXECUTABLE", "/opt/runc", 1);
+    ::_exit(has_wrapper && udocker_engine("R1", folder.path(), folder.path()).empty() ? 0 : 1);
+  }
+  CHECK(wait_for(child).code == 0);
+  CHECK(fs::status(folder.path() / "runc").permissions() == fs::perms(0700));
+}
+
 TEST_CASE("a step's variables win over its rank's, and those over the image's", "[container]") {
   const Environment inside =
       environment({{"OMPI_MCA_btl", "self"}, {"LANG", "C.UTF-8"}},

@@ -40,6 +40,25 @@ TEST_CASE("queues are partitions, and none named is any of them", "[gridengine]"
   CHECK(queue.nodes == 1);
 }
 
+TEST_CASE("a host without a size of its memory has none that is known", "[gridengine]") {
+  const auto memory = [](const std::string& size) {
+    std::string hosts = recorded("qhost.xml");
+    const std::string name = "<hostvalue name='mem_total'>";
+    for (size_t at = hosts.find(name); at != hosts.npos; at = hosts.find(name, at + 1)) {
+      const size_t begin = at + name.size();
+      hosts.replace(begin, hosts.find('<', begin) - begin, size);
+    }
+    ClusterLimits limits;
+    add_queues(limits, hosts);
+    return limits.partition("all.q")->node.memory_bytes;
+  };
+  CHECK(memory("23.5G") == uint64_t(23.5 * double(1 << 30)));
+  CHECK(memory("-") == 0);
+  CHECK(memory("-1.0G") == 0);
+  CHECK(memory("nanG") == 0);
+  CHECK(memory("9999999G") == 0);
+}
+
 TEST_CASE("a walltime may differ from host to host, or have no end", "[gridengine]") {
   const auto walltime = [](const std::string& value) {
     ClusterLimits limits;

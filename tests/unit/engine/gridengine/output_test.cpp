@@ -115,6 +115,18 @@ TEST_CASE("the last entry of a job in accounting counts", "[gridengine]") {
   CHECK(failed.end == from_rfc3339("2026-11-23T19:00:10.000Z"));
 }
 
+TEST_CASE("more memory than there can be is none that is known", "[gridengine]") {
+  const auto memory = [](const std::string& text) {
+    return parse_qacct("=====\njobnumber 8\ntaskid undefined\nfailed 0\nexit_status 0\nmaxvmem " +
+                       text + "\n")
+        .at(0)
+        .max_memory_bytes;
+  };
+  CHECK(memory("4194303.000T") == (uint64_t{4194303} << 40));
+  CHECK(memory("4194304.000T") == 0);  // 2^62 bytes
+  CHECK(memory("99999999999.000T") == 0);
+}
+
 TEST_CASE("a pass that was rescheduled is no end", "[gridengine]") {
   const auto entry = [](const std::string& failed, int exit) {
     return parse_qacct("=====\njobnumber 8\ntaskid undefined\nfailed       " + failed +
@@ -136,6 +148,7 @@ TEST_CASE("times of accounting are read in both forms that versions print", "[gr
   CHECK(parse_qacct_time("Mon Nov 23 18:38:52 2026") == time);
   CHECK(parse_qacct_time("11/23/2026 18:38:52.123") == time);
   CHECK_FALSE(parse_qacct_time("-/-"));
+  CHECK_FALSE(parse_qacct_time("11/23/2026"));  // cut off
 }
 
 TEST_CASE("what qsub says is an id, a refusal or unclear", "[gridengine]") {

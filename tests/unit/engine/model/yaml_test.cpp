@@ -143,6 +143,8 @@ TEST_CASE("a merge key takes mappings alone, and once", "[yaml]") {
   CHECK(mistakes_of("name: w\nsteps:\n  a: {<<: [1], run: x}\n") ==
         "w.yaml:3:12: error: << takes a mapping, as an alias *NAME, or a list of them: its keys "
         "are added");
+  CHECK_THAT(mistakes_of("{name: w, steps: {a: {<<: {env: {A: 1}}, <<: {}, run: x}}}\n"),
+             Catch::Contains("key '<<' is there twice"));  // also in the first line
   CHECK(mistakes_of("name: w\nsteps:\n  a: {<<: {env: {A: 1}}, <<: {}, run: x}\n") ==
         "w.yaml:3:26: error: key '<<' is there twice; write << : [*first, *second]");
 }

@@ -96,9 +96,13 @@ TEST_CASE("the address of a webhook is a secret of the run, asked for if a job m
   told.workflow.notify.webhook = "HOOK";
   told.workflow.notify.location = {2, 9};
   const auto plot_alone = [](uint32_t job) { return job == 2; };
+  const auto train_alone = [](uint32_t job) { return job == 0; };
   const auto nothing = [](uint32_t) { return false; };
   CHECK(find_secrets(told, plot_alone, {{"HOOK=https://example.org/x"}}) ==
         Secrets{{"HOOK", "https://example.org/x"}});
+  CHECK(find_secrets(told, train_alone,
+                     {{"HOOK=https://example.org/x", "WANDB_API_KEY=abcdef", "TOKEN=ghijkl"}})
+            .contains("HOOK"));
   CHECK(find_secrets(told, nothing, {{}}).empty());
   CHECK_THROWS_WITH(find_secrets(told, plot_alone, {{}}),
                     "/tmp/workflow.yaml:2:9: error: notify.webhook is the secret HOOK, which has "

@@ -32,6 +32,7 @@ TEST_CASE("a list of nodes is read as SLURM writes it", "[ranks]") {
   CHECK(expand_node_list("r[01-02]n[1-2]") == Names{"r01n1", "r01n2", "r02n1", "r02n2"});
   CHECK(expand_node_list("a,n[1,2") == Names{"a", "n[1,2"});  // cut off
   CHECK(expand_node_list("n[1-2]-ib") == Names{"n1-ib", "n2-ib"});
+  CHECK(expand_node_list("n[7]-2") == Names{"n7-2"});
 }
 
 TEST_CASE("numbers of tasks are read as SLURM writes them", "[ranks]") {

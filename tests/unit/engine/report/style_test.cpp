@@ -100,6 +100,18 @@ TEST_CASE("text that just fits is neither padded nor clipped", "[style]") {
   CHECK(clip("é✔ü", 1) == "é");
 }
 
+TEST_CASE("a name is broken behind a comma, else where the line ends", "[style]") {
+  using Lines = std::vector<std::string>;
+  CHECK(wrap_name("train[lr=0.1,n=2]", 20) == Lines{"train[lr=0.1,n=2]"});
+  CHECK(wrap_name("train[lr=0.1,n=2]", 17) == Lines{"train[lr=0.1,n=2]"});
+  CHECK(wrap_name("train[lr=0.1,n=2]", 15) == Lines{"train[lr=0.1,", "n=2]"});
+  CHECK(wrap_name("abcdefgh", 3) == Lines{"abc", "def", "gh"});
+  CHECK(wrap_name(",abcd", 3) == Lines{",ab", "cd"});
+  CHECK(wrap_name("abcdeäö", 6) == Lines{"abcde", "äö"});  // no character is cut
+  CHECK(wrap_name("aäö", 2) == Lines{"a", "äö"});
+  CHECK(wrap_name("a,bcd", 3) == Lines{"a,", "bcd"});
+}
+
 TEST_CASE("text is broken behind a comma only if that is near the end", "[style]") {
   CHECK(wrap("abcd, efghi", 6) == std::vector<std::string>{"abcd,", "efghi"});
   CHECK(wrap("abc, e fghi", 7) == std::vector<std::string>{"abc, e", "fghi"});    // 3 of 7

@@ -92,6 +92,23 @@ TEST_CASE("what waits for its next try waits as long although a list is laid out
   CHECK(submitted["flaky"].at(1) - submitted["flaky"].at(0) >= std::chrono::milliseconds(500));
 }
 
+TEST_CASE("a pass that waits for room while a list is laid out does not read old records again",
+          "[fan_out]") {
+  TestRun run(std::string("  train: {run: ./train}\n") + kFan);
+  lists(run, "split", "parts", {"a", "b"});
+  run.backend.ends["train"] = {Queued, Succeeded};
+  run.backend.on_submit = [submissions = 0](const std::string& job) mutable {
+    if (job == "train" && ++submissions == 2) throw Killed();
+  };
+  CHECK_THROWS_AS(run.start(), Killed);
+  run.backend.on_submit = {};
+  run.backend.cores = 1;  // which split has
+  CHECK(run.resume().state == RunState::Succeeded);
+  CHECK(newest_extension(run.directory) == 1);
+  CHECK(run.backend.events_read["train#1.2"] > 0);
+  CHECK(run.attempt("train") == 1);
+}
+
 TEST_CASE("a run whose list is not laid out has not succeeded", "[fan_out]") {
   TestRun run(
       "  split: {run: ./split, outputs: {parts: p.json}}\n"

@@ -86,6 +86,14 @@ TEST_CASE("of all who find the same news one may tell it", "[notify]") {
   CHECK(claim_news(run.path(), everything(), {.run = "demo-1", .number = 4}).has_value());
 }
 
+TEST_CASE("news that another one claims at the same moment is that one's", "[notify]") {
+  const TempDir run;
+  make_directories(run.path() / "notified");
+  // Its record is seen to be there when ours is to take its name.
+  fs::create_symlink("not yet to be seen", run.path() / "notified/end-3.json");
+  CHECK_FALSE(claim_news(run.path(), everything(), {.run = "demo-1", .number = 3}).has_value());
+}
+
 TEST_CASE("a program is told by its variables and its input", "[notify]") {
   Notifications notify = everything();
   notify.command = {"sh", "-c", "cat > input; env | grep ^DLFLOW_ | sort > seen"};
@@ -94,8 +102,10 @@ TEST_CASE("a program is told by its variables and its input", "[notify]") {
   CHECK(told.log == "told: sh\n");
   CHECK(parse_json(read_file(told.run.path() / "input")).at("text") == "demo-1 succeeded");
   const std::string seen = read_file(told.run.path() / "seen");
-  for (const std::string line : {"DLFLOW_EVENT=end\n", "DLFLOW_MESSAGE=demo-1 succeeded\n",
-                                 "DLFLOW_RUN=demo-1\n", "DLFLOW_STATE=succeeded\n"}) {
+  for (const std::string& line :
+       {std::string("DLFLOW_EVENT=end\n"), std::string("DLFLOW_MESSAGE=demo-1 succeeded\n"),
+        std::string("DLFLOW_RUN=demo-1\n"), std::string("DLFLOW_STATE=succeeded\n"),
+        "DLFLOW_RUN_DIRECTORY=" + told.run.path().string() + "\n"}) {
     CHECK(seen.find(line) != std::string::npos);
   }
 }
@@ -130,6 +140,33 @@ TEST_CASE("what cannot tell is a warning, and the others tell all the same", "[n
     CHECK(told.warnings[0].starts_with("warning: webhook HOOK: "));
     CHECK(told.log.find("secret-part") == std::string::npos);
   }
+}
+
+TEST_CASE("the end of a run names the failure that counts, also where another was allowed",
+          "[notify]") {
+  TestRun run(R"(
+  a: {run: ./a, allow_failure: true}
+  b: {run: ./b, needs: [a]}
+notify: {command: ["true"], on: [end, failure]}
+)");
+  const auto told = [&](const std::string& name) {
+    const fs::path file = run.directory / "notified" / (name + ".json");
+    return fs::exists(file) ? parse_json(read_file(file)) : Json::object();
+  };
+  run.backend.fail("a");
+  CHECK(run.start().state == RunState::Succeeded);
+  CHECK(told("end-2").at("text") == run_name(run.directory) + " succeeded");
+
+  run.rewrite(R"(
+  a: {run: ./a.of.now, allow_failure: true}
+  b: {run: ./b.of.now, needs: [a]}
+notify: {command: ["true"], on: [end, failure]}
+)");
+  run.backend.fail("a");
+  run.backend.fail("b");
+  CHECK(run.start().state == RunState::Failed);
+  CHECK(told("end-2").at("state") == "failed");
+  CHECK(told("end-2").at("job") == "b");
 }
 
 TEST_CASE("a run has ended when its last job has, by its folder alone", "[notify]") {

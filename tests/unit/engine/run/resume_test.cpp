@@ -236,6 +236,17 @@ TEST_CASE("resubmitting can be limited to some steps", "[resume]") {
   CHECK(run.states() == States{{"a", Failed}, {"b", Succeeded}, {"c", Succeeded}});
 }
 
+TEST_CASE("a job that reached its time limit is left by a resume and run by a resubmit",
+          "[resume]") {
+  TestRun run(kChain);
+  run.backend.ends["b"] = {TimedOut};
+  CHECK(run.start().state == RunState::Failed);
+  CHECK(run.resume().state == RunState::Failed);
+  CHECK(run.states() == States{{"a", Succeeded}, {"b", TimedOut}, {"c", Blocked}});
+  CHECK(run.backend.submitted == Names{"a", "b"});
+  CHECK(run.resubmit({"b"}).state == RunState::Succeeded);
+}
+
 TEST_CASE("resubmitting what is not there or did not fail says so", "[resume]") {
   TestRun run(kChain);
   run.backend.fail("b");

@@ -284,6 +284,24 @@ TEST_CASE("a run can be cancelled through its folder", "[scheduler]") {
   CHECK_FALSE(std::filesystem::exists(run.directory / "cancel"));
 }
 
+TEST_CASE("the display is moved on at most five times a second", "[scheduler]") {
+  std::string steps;
+  for (int i = 0; i < 20; ++i) {
+    steps += "  a" + std::to_string(i) + ": {run: ./a" + std::to_string(i) + "}\n";
+  }
+  TestRun run(steps);
+  const Time begin = run.clock.now();
+  run.backend.on_submit = [&](const std::string&) {
+    run.clock.advance(std::chrono::milliseconds(10));
+  };
+  run.backend.cores = 1;
+  run.start();
+  const auto time = run.clock.now() - begin;
+  CHECK(time >= std::chrono::milliseconds(200));
+  CHECK(run.observer.ticks >= 1);
+  CHECK(run.observer.ticks <= time / std::chrono::milliseconds(200));
+}
+
 TEST_CASE("what is submitted is on record before", "[scheduler]") {
   TestRun run("  train: {run: ./train}\n");
   std::vector<JobState> recorded;

@@ -206,6 +206,8 @@ TEST_CASE("paths and links that lead out of a result are refused", "[packed_resu
   SECTION("an absolute target") { result["links"]["outputs/x"] = "/etc"; }
   SECTION("a target out of its tree") { result["links"]["outputs/x"] = "../checkpoints/x"; }
   SECTION("a target that goes up later") { result["links"]["outputs/x"] = "d/../../x"; }
+  SECTION("a target that goes down and up") { result["links"]["outputs/x"] = "d/../y"; }
+  SECTION("a target that is none") { result["links"]["outputs/x"] = ""; }
   SECTION("an empty folder") { result["folders"] = {"outputs/a/../../../x"}; }
   SECTION("a control character") { result["folders"] = {"outputs/a\nb"}; }
   CHECK(bundle.refusal().starts_with("run/run.json is damaged: "));

@@ -199,6 +199,10 @@ TEST_CASE("a step's checkpoints and folders are in its environment, each if ther
       {"DLFLOW_MATRIX_REPEAT", "3"},
       {"DLFLOW_SEED", "3"}};
   CHECK(declared_environment(two.spec, two.job, two.files) == expected);
+  two.spec.with = Json::object();
+  CHECK(value("DLFLOW_WITH") == "none");
+  two.spec.uses = "evaluate";  // a program that reads the file, also one without options
+  CHECK(value("DLFLOW_WITH") == expected.at("DLFLOW_WITH"));
   two.spec.checkpoint->unit = CheckpointPolicy::Unit::Epochs;
   CHECK(value("DLFLOW_CHECKPOINT_EVERY") == "200 epochs");
   two.spec.checkpoint->unit = CheckpointPolicy::Unit::Seconds;

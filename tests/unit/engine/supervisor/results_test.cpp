@@ -163,6 +163,20 @@ TEST_CASE("a later attempt publishes in the place of an earlier one", "[results]
   CHECK(entries == 3);  // two attempts and the link
 }
 
+TEST_CASE("what a supervisor of the same number left half done does not hinder publishing",
+          "[results]") {
+  Attempt attempt;
+  attempt.write("first");
+  publish(attempt.spec, attempt.files, collect(attempt, "first").publication);
+  const fs::path& job = attempt.spec.job_directory;
+  fs::create_symlink("nowhere", job / ("outputs.tmp." + std::to_string(::getpid())));
+  attempt.files.attempt = attempt_directory(job, 2);
+  make_directories(attempt.files.outputs());
+  attempt.write("second");
+  publish(attempt.spec, attempt.files, collect(attempt, "second").publication);
+  CHECK(fs::read_symlink(job / "outputs") == "attempt-2/pass-1/outputs");
+}
+
 TEST_CASE("links in outputs are followed within the run and to parents, and refused elsewhere",
           "[results]") {
   Attempt attempt;

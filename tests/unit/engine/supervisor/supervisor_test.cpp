@@ -117,6 +117,19 @@ TEST_CASE("parents have ended once each has a result or an end on record", "[sup
   CHECK_FALSE(ended({&succeeded, &never_ran}));
 }
 
+TEST_CASE("a required metric that is text is told with the number that it was meant to be",
+          "[supervisor]") {
+  const auto advice = [](const std::string& value) {
+    Job job("echo '{\"accuracy\": " + value + "}' > $DLFLOW_SUMMARY");
+    job.spec.require = {{"accuracy", ">=", 0.5}};
+    const std::string reason = job.execute().reason;
+    return reason.substr(reason.find(';'));
+  };
+  CHECK(advice("\"0.7\"") == "; write a number into $DLFLOW_SUMMARY: {\"accuracy\":0.7}");
+  CHECK(advice("\"\"") == "; write a number into $DLFLOW_SUMMARY: {\"accuracy\":0.9}");
+  CHECK(advice("\"7 of 10\"") == "; write a number into $DLFLOW_SUMMARY: {\"accuracy\":0.9}");
+}
+
 TEST_CASE("each comparison of a requirement means what it says, at its bound, too",
           "[supervisor]") {
   JobSpec spec;

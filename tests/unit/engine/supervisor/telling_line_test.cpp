@@ -48,7 +48,7 @@ TEST_CASE("the line of standard error that says most is told", "[telling]") {
   CHECK(telling_line_of("an error\nlast\n") == "last");
   CHECK(telling_line_of("said\n-----\n\n") == "said");
   CHECK(telling_line_of("10 %\r90 %\r\n") == "90 %");
-  CHECK(telling_line_of("\033[31mred\033[0m\x07 end\n") == "red end");
+  CHECK(telling_line_of("\033[31mred\033[0m\x07 end\x7F\n") == "red end");
   CHECK(telling_line_of("") == "");
   CHECK(telling_line_of(std::string(400, 'x')) == std::string(300, 'x') + "…");
   CHECK(telling_line_of(std::string(300, 'x')) == std::string(300, 'x'));
@@ -71,6 +71,9 @@ TEST_CASE("a traceback is told by its last line and the place in the user's file
   CHECK(telling_line_of(traceback("KeyError: 'lr'")) == "KeyError: 'lr' (train.py:5)");
   CHECK(telling_line_of(traceback("KeyError: 'lr'", "src/train.py")) ==
         "KeyError: 'lr' (src/train.py:5)");
+  CHECK(telling_line_of("Traceback (most recent call last):\n"
+                        "  File \"/home/ada/tools/read.py\", line 12, in read\n"
+                        "KeyError: 'lr'\n") == "KeyError: 'lr' (read.py:12)");
   CHECK(telling_line_of(traceback("RuntimeError: Error(s) in loading state_dict for Net:") +
                         "\tMissing key(s) in state_dict: \"fc.weight\".\n") ==
         "RuntimeError: Error(s) in loading state_dict for Net: Missing key(s) in state_dict: "

@@ -1,0 +1,143 @@
+#include "steps/scratch/node_data.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <cstdio>
+
+#include "base/file.h"
+#include "base/json.h"
+#include "base/units.h"
+#include "runtime/data/binary_dataset.h"
+#include "tests/support/catch.h"
+#include "tests/support/on_ranks.h"
+#include "tests/support/temp_dir.h"
+#include "tests/support/tiny_data.h"
+
+using namespace dlflow;
+using namespace std::chrono_literals;
+using steps::node_disk;
+using steps::NodeData;
+namespace fs = std::filesystem;
+
+namespace {
+
+/// A variable of this process, as it was when this object goes.
+class Variable {
+ public:
+  Variable(std::string name, const std::string& value) : name_(std::move(name)) {
+    if (const char* before = ::getenv(name_.c_str())) before_ = before;
+    if (value.empty()) {
+      ::unsetenv(name_.c_str());
+    } else {
+      ::setenv(name_.c_str(), value.c_str(), 1);
+    }
+  }
+  Variable(const Variable&) = delete;
+  Variable& operator=(const Variable&) = delete;
+  ~Variable() {
+    if (before_.empty()) {
+      ::unsetenv(name_.c_str());
+    } else {
+      ::setenv(name_.c_str(), before_.c_str(), 1);
+    }
+  }
+
+ private:
+  std::string name_, before_;
+};
+
+/// Ranks that share the data of a shared file system, two to a node.
+struct Ranks {
+  explicit Ranks(int number) : group(number, 60s, 2), count(number) {
+    runtime::write_binary_dataset(data.path() / "train.dlset", test::tiny_dataset(40));
+  }
+
+  /// What each rank reads, while all of them have it.
+  std::vector<fs::path> folders() {
+    return test::on_ranks(group, count, [&](runtime::Communicator& comm) {
+      const NodeData here(comm, data.path(), runtime::Split::Train, metrics());
+      const fs::path folder = here.folder();
+      if (!fs::exists(folder / "train.dlset")) return fs::path("nothing");
+      comm.barrier();
+      return folder;
+    });
+  }
+
+  fs::path metrics() const { return own.path() / "metrics.jsonl"; }
+
+  /// What people are told: one line, whatever the number of ranks.
+  std::string message() const { return Json::parse(read_file(metrics())).at("message"); }
+
+  std::string size() const { return format_size(fs::file_size(data.path() / "train.dlset")); }
+
+  test::TempDir data, disk, own;
+  runtime::ThreadGroup group;
+  int count;
+};
+
+/// What `work` prints to this descriptor.
+template <typename Work>
+std::string printed(int descriptor, const Work& work) {
+  const test::TempDir folder;
+  const fs::path said = folder.write("said", "");
+  const FileDescriptor before(::dup(descriptor));
+  const FileDescriptor file(::open(said.c_str(), O_WRONLY | O_CLOEXEC));
+  ::dup2(file.get(), descriptor);
+  work();
+  ::dup2(before.get(), descriptor);
+  return read_file(said);
+}
+
+}  // namespace
+
+TEST_CASE("a node's disk is the one that the step names, else that of its files that do not last",
+          "[scratch]") {
+  const Variable budget("DLFLOW_SCRATCH_BUDGET", "");
+  const Variable temporary("TMPDIR", "/local/tmp");
+  {
+    const Variable scratch("DLFLOW_SCRATCH", "/local/scratch");
+    CHECK(node_disk().scratch == "/local/scratch");
+    CHECK(node_disk().budget_bytes == 0);
+  }
+  const Variable scratch("DLFLOW_SCRATCH", "");
+  CHECK(node_disk().scratch == "/local/tmp");
+  const Variable nothing("TMPDIR", "");
+  CHECK(node_disk().scratch == "/tmp");
+  const Variable bytes("DLFLOW_SCRATCH_BUDGET", "4096");
+  CHECK(node_disk().budget_bytes == 4096);
+}
+
+TEST_CASE("the first rank of each node has its data copied, and all ranks there read the copy",
+          "[scratch]") {
+  Ranks ranks(3);
+  const Variable scratch("DLFLOW_SCRATCH", ranks.disk.path());
+  std::vector<fs::path> folders;
+  const std::string said = printed(STDOUT_FILENO, [&] { folders = ranks.folders(); });
+  CHECK(folders[0].string().starts_with(ranks.disk.path().string()));
+  CHECK(folders == std::vector<fs::path>(3, folders[0]));
+  // The two nodes have one disk here: the second one finds what the first has made.
+  CHECK(ranks.message() == ranks.size() + " of data on the disk of 2 of 2 nodes, 1 found there");
+  CHECK(said.find(": data copied to " + folders[0].string() + " (" + ranks.size()) !=
+        std::string::npos);
+  CHECK(said.find(": data found in " + folders[0].string()) != std::string::npos);
+}
+
+TEST_CASE("a node that has made the only copy says nothing of others", "[scratch]") {
+  Ranks ranks(2);
+  const Variable scratch("DLFLOW_SCRATCH", ranks.disk.path());
+  printed(STDOUT_FILENO, [&] { ranks.folders(); });
+  CHECK(ranks.message() == ranks.size() + " of data on the disk of 1 of 1 node");
+}
+
+TEST_CASE("where there is no room for a copy the data is read from where it lies", "[scratch]") {
+  Ranks ranks(4);
+  const Variable scratch("DLFLOW_SCRATCH", ranks.disk.path());
+  const Variable budget("DLFLOW_SCRATCH_BUDGET", "1");
+  std::vector<fs::path> folders;
+  const std::string said = printed(STDERR_FILENO, [&] { folders = ranks.folders(); });
+  CHECK(folders == std::vector<fs::path>(4, ranks.data.path()));
+  CHECK(ranks.message() == ranks.size() + " of data on the disk of 0 of 2 nodes");
+  CHECK(said.find(" reads the data from where it lies, without a copy: ") != std::string::npos);
+}
