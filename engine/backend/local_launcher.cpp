@@ -131,10 +131,7 @@ bool LocalLauncher::hand_to_idle(uint64_t token, std::string_view packet) {
 bool LocalLauncher::hand_to(const Worker& worker, std::string_view packet) const {
   std::vector<int> locks;
   for (const FileDescriptor& lock : locks_) locks.push_back(lock.get());
-  const HandOver first{.others = int32_t(workers_.size() - idle_.size()) - 1};
-  std::string bytes(reinterpret_cast<const char*>(&first), sizeof first);
-  bytes += packet;
-  return send_packet(worker.requests.get(), bytes, locks, 0) >= 0;
+  return send_packet(worker.requests.get(), packet, locks, 0) >= 0;
 }
 
 /// The end if there can be no more processes or files; errno says why.

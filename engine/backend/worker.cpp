@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <array>
-#include <chrono>
 #include <cstring>
 #include <filesystem>
 #include <optional>
@@ -13,7 +12,6 @@
 #include <utility>
 #include <vector>
 
-#include "base/cores.h"
 #include "base/fault.h"
 #include "base/handle.h"
 #include "engine/backend/launcher_protocol.h"
@@ -35,14 +33,7 @@ int exit_status(Supervision supervision) {
   return kExitUnrecorded;
 }
 
-/// Of a worker that is one of more than there are cores: some of them wait for the disk already,
-/// and other jobs have the cores meanwhile. On two cores, some ten ends of steps of milliseconds
-/// then share a sync; a chain, in which the next job waits for each sync, has too few passes at
-/// once for it.
-constexpr std::chrono::milliseconds kSyncInterval(20);
-
 struct Request {
-  int others = 0;
   uint64_t token = 0;
   int pass = 1;
   std::optional<std::string> gpus;
@@ -52,19 +43,16 @@ struct Request {
 
 /// Nothing when the other end is closed.
 std::optional<Request> receive(int socket) {
-  HandOver hand_over;
-  LaunchHeader header;
-  constexpr size_t kBefore = sizeof hand_over + sizeof header;
-  std::array<char, sizeof hand_over + kMaxPacket> packet;
+  std::array<char, kMaxPacket> packet;
   std::vector<FileDescriptor> locks;
   const ssize_t got = receive_packet(socket, packet, locks, 0);
-  if (got < ssize_t(kBefore)) return std::nullopt;
-  std::memcpy(&hand_over, packet.data(), sizeof hand_over);
-  std::memcpy(&header, packet.data() + sizeof hand_over, sizeof header);
-  const std::string rest(packet.data() + kBefore, size_t(got) - kBefore);
+  LaunchHeader header;
+  if (got < ssize_t(sizeof header)) return std::nullopt;
+  std::memcpy(&header, packet.data(), sizeof header);
+  const std::string rest(packet.data() + sizeof header, size_t(got) - sizeof header);
   const size_t gpus_length = header.gpus_length < 0 ? 0 : size_t(header.gpus_length);
-  Request request{hand_over.others,         header.token,    header.pass, std::nullopt,
-                  rest.substr(gpus_length), std::move(locks)};
+  Request request{header.token, header.pass, std::nullopt, rest.substr(gpus_length),
+                  std::move(locks)};
   if (header.gpus_length >= 0) request.gpus = rest.substr(0, gpus_length);
   return request;
 }
@@ -73,7 +61,6 @@ Supervision supervise(Request& request, int reports) {
   SupervisorOptions options;
   options.token = request.token;
   options.gpus = request.gpus;
-  if (request.others > usable_cores()) options.sync_interval = kSyncInterval;
   options.notify = [&](Notice notice) {
     if (notice == Notice::ProgramEnded) request.locks.clear();
     const auto kind = notice == Notice::Recorded ? ReportKind::Recorded : ReportKind::ProgramEnded;

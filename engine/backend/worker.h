@@ -13,11 +13,6 @@ struct WorkerChannels {
   int reports = -1;   ///< to the LocalBackend: Reports
 };
 
-/// The launcher puts it before the LaunchHeader of a pass that it hands to a worker.
-struct HandOver {
-  int32_t others = 0;  ///< passes that its other workers have
-};
-
 /// The pass is over and all that it started is gone; the worker is free for another.
 struct Finished {
   pid_t worker = 0;

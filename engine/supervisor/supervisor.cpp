@@ -1,7 +1,6 @@
 #include "engine/supervisor/supervisor.h"
 
 #include <signal.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -54,17 +53,6 @@ int failed_tries(const AttemptFiles& files) {
     failed = std::max(failed, event.failed_tries);
   }
   return failed;
-}
-
-/// Until the next multiple of `interval` by the clock that all processes of the machine share.
-void wait_for_tick(std::chrono::nanoseconds interval) {
-  if (interval.count() == 0) return;
-  const auto now = std::chrono::steady_clock::now().time_since_epoch();
-  const std::chrono::nanoseconds tick = (now / interval + 1) * interval;
-  const auto seconds = std::chrono::floor<std::chrono::seconds>(tick);
-  const timespec time = {seconds.count(), (tick - seconds).count()};
-  while (::clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &time, nullptr) == EINTR) {
-  }
 }
 
 /// One pass of one attempt.
@@ -163,8 +151,6 @@ void Pass::run() {
   if (!is_ours()) throw Error(Errc::Unavailable, "another pass has taken over");
   end = end_or_next_try(std::move(end));
   record(end);
-  crash_point("unsynced");
-  wait_for_tick(options_.sync_interval);
   events_.sync();
   notify(Notice::Recorded);
   crash_point("ended");

@@ -37,11 +37,6 @@ struct SupervisorOptions {
   uint64_t token = 0;               ///< of the claim; another one for each pass of a process
   std::optional<std::string> gpus;  ///< CUDA_VISIBLE_DEVICES of the program; else as it is here
 
-  /// Supervisors of one machine that are given the same time sync the ends of their passes
-  /// together, at its next multiple: then a file system commits its journal once for all of them.
-  /// 0: at once.
-  std::chrono::milliseconds sync_interval{0};
-
   /// The job is its own engine: the scheduler runs the same job again when it is asked to. A
   /// failure that `retry:` covers is then recorded as queued, and what SIGTERM means is left to the
   /// scheduler to say: a note is recorded when it comes, and one when the program ends, but no end.

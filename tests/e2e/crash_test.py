@@ -11,7 +11,7 @@ from support import Case, main
 
 # Where base/fault.h can kill the engine or the supervisor: between two effects.
 ENGINE_POINTS = ["intent", "attempt", "spawn", "ingest", "record", "end"]
-SUPERVISOR_POINTS = ["taken", "claim", "running", "publish", "unsynced", "ended", "finished"]
+SUPERVISOR_POINTS = ["taken", "claim", "running", "publish", "ended", "finished"]
 LAUNCHER_POINTS = ["hand-over"]
 
 

@@ -435,18 +435,3 @@ TEST_CASE("the record of what was published is a file only if something was", "[
     CHECK_FALSE(Job("exit 3").execute().published_nothing);
   }
 }
-
-TEST_CASE("an end that waits to be synced with others is recorded, and told of after that",
-          "[supervisor]") {
-  Job job(":");
-  const fs::path told = job.run.path() / "told";
-  job.options.sync_interval = std::chrono::milliseconds(20);
-  job.options.notify = [&](Notice notice) {
-    if (notice != Notice::Recorded) return;
-    const auto last = last_state(job.spec.job_directory, "step", 1);
-    AppendFile(told).append(std::string(name(last->state.value())));
-  };
-  CHECK(job.execute().state == JobState::Succeeded);
-  const std::string lines = read_file(told);
-  CHECK(lines.ends_with("succeeded\n"));
-}
