@@ -1,6 +1,5 @@
 #include "runtime/nn/model.h"
 
-#include <algorithm>
 #include <span>
 
 #include "base/text.h"
@@ -27,12 +26,6 @@ std::string to_string(const TensorShape& shape) {
   std::string text = "(B";
   for (const int64_t size : shape) text += "," + std::to_string(size);
   return text + ")";
-}
-
-bool Model::takes_tokens() const {
-  return std::ranges::any_of(layers, [](const Layer& layer) {
-    return layer.kind == LayerKind::Embedding && layer.inputs[0] == kImages;
-  });
 }
 
 std::string name(LayerKind kind) {

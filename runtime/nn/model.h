@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -142,7 +143,11 @@ struct Model {
   }
 
   /// Its input are numbers of tokens, which nothing may normalise.
-  bool takes_tokens() const;
+  bool takes_tokens() const {
+    return std::ranges::any_of(layers, [](const Layer& layer) {
+      return layer.kind == LayerKind::Embedding && layer.inputs[0] == kImages;
+    });
+  }
 
   /// Numbers of a sample's second input; 0 if it has none.
   int64_t second_input() const {
