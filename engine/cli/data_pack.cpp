@@ -431,7 +431,7 @@ void add_pack_of_data(CLI::App& data, Session& session) {
       "  dlflow data pack houses.csv -o houses --target price\n"
       "  dlflow data pack stories -o tokens --tokens bpe:4096 --test-share 0.05\n"
       "  dlflow data pack reviews.txt -o reviews --tokens bytes --per line --length 512\n"
-      "  dlflow data pack news -o topics --tokens bpe:4096 --per document --labels folders\n"
+      "  dlflow data pack news -o set --tokens bpe:4096 --per document --labels folders\n"
       "  dlflow data pack fashion-mnist -o fashion --shard-size 256MiB");
   const auto arguments = std::make_shared<DatasetArguments>();
   command
