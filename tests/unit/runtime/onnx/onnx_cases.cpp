@@ -78,6 +78,7 @@ void write_case(const std::filesystem::path& folder, const std::string& name,
 void write_cases(const std::filesystem::path& folder) {
   int number = 0;
   for (const test::LayerCase& layer : test::every_layer()) {
+    if (layer.word == "mean_pool") continue;  // refused: read_onnx_test
     write_case(folder, layer.word + "-" + std::to_string(number++),
                test::make_problem(layer.input, layer.layers, kBatch));
   }

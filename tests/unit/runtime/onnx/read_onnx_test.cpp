@@ -120,7 +120,10 @@ TEST_CASE("a network of every layer gives the same scores after its export and i
     INFO(layer.layers);
     const test::Problem problem = problem_of(layer.input, layer.layers);
     const auto expected = refused.find(layer.word);
-    if (expected != refused.end()) {
+    if (layer.word == "mean_pool") {
+      CHECK_THROWS_WITH(written(problem),
+                        Catch::Contains("'tested'") && Catch::Contains("export: safetensors"));
+    } else if (expected != refused.end()) {
       CHECK_THAT(refusal(written(problem)), Catch::Contains(expected->second));
       seen.insert(layer.word);
     } else if (layer.layers.find("tied") != std::string::npos) {
