@@ -232,15 +232,15 @@ void AttentionKernel::forward_strip(int64_t first, float* logarithms) {
   for (int64_t column = 0; column < end; column += kKeys) {
     const int64_t columns = std::min(kKeys, end - column);
     multiply_block({kStrip, columns, shape_.size}, {q_.data() + first * size_, size_},
-                   {turned_k_.data() + column, length_}, Into::kReplaced, {powers_.data(), kKeys});
+                   {turned_k_.data() + column, length_}, Into::Replaced, {powers_.data(), kKeys});
     for (int64_t r = 0; r < kStrip; ++r) {
       const float factor = take_row(powers_.data() + r * kKeys, visible(first + r, column, columns),
                                     columns, highest[size_t(r)], sums[size_t(r)]);
       if (column > 0) scale_row(o + r * size_, size_, factor);
     }
     multiply_block({kStrip, size_, columns}, {powers_.data(), kKeys},
-                   {v_.data() + column * size_, size_},
-                   column == 0 ? Into::kReplaced : Into::kAdded, {o, size_});
+                   {v_.data() + column * size_, size_}, column == 0 ? Into::Replaced : Into::Added,
+                   {o, size_});
   }
   for (int64_t r = 0; r < kStrip; ++r) {
     scale_row(o + r * size_, size_, 1 / sums[size_t(r)]);
@@ -299,15 +299,15 @@ void AttentionKernel::backward_strip(int64_t first, int64_t column, int64_t colu
                                      const float* logarithms, float* powers, float* slopes) {
   const ProductExtent pairs = {kStrip, columns, shape_.size};
   multiply_block(pairs, {q_.data() + first * size_, size_}, {turned_k_.data() + column, length_},
-                 Into::kReplaced, {powers, kKeys});
+                 Into::Replaced, {powers, kKeys});
   multiply_block(pairs, {do_.data() + first * size_, size_}, {turned_v_.data() + column, length_},
-                 Into::kReplaced, {slopes, kKeys});
+                 Into::Replaced, {slopes, kKeys});
   for (int64_t r = 0; r < kStrip; ++r) {
     finish_row(powers + r * kKeys, slopes + r * kKeys, visible(first + r, column, columns), columns,
                logarithms[first + r], products_[size_t(first + r)]);
   }
   multiply_block({kStrip, size_, columns}, {slopes, kKeys}, {k_.data() + column * size_, size_},
-                 column == 0 ? Into::kReplaced : Into::kAdded, {dq_.data() + first * size_, size_});
+                 column == 0 ? Into::Replaced : Into::Added, {dq_.data() + first * size_, size_});
 }
 
 /// The block's part of the gradients of keys and values.
@@ -318,9 +318,9 @@ void AttentionKernel::add_to_keys(int64_t first, int64_t queries, int64_t column
     const int64_t pairs = before * kKeys + c, query = (first + before) * size_;
     const int64_t key = (column + c) * size_;
     multiply_transposed_block(extent, {powers_.data() + pairs, kKeys}, {do_.data() + query, size_},
-                              Into::kAdded, {dv_.data() + key, size_});
+                              Into::Added, {dv_.data() + key, size_});
     multiply_transposed_block(extent, {slopes_.data() + pairs, kKeys}, {q_.data() + query, size_},
-                              Into::kAdded, {dk_.data() + key, size_});
+                              Into::Added, {dk_.data() + key, size_});
   }
 }
 

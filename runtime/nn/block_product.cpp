@@ -25,7 +25,7 @@ template <int64_t Groups, bool Transposed>
 DLFLOW_INLINE void multiply_tile(int64_t depth, const float* a, int64_t a_stride, const float* b,
                                  int64_t b_stride, Into into, float* c, int64_t c_stride) {
   std::array<std::array<Lanes, Groups>, kTileRows> sums = {};
-  if (into == Into::kAdded) {
+  if (into == Into::Added) {
     for (int64_t r = 0; r < kTileRows; ++r) {
       for (int64_t g = 0; g < Groups; ++g) {
         sums[size_t(r)][size_t(g)] = load<true>(c + r * c_stride + g * kLanes, kLanes);
@@ -61,9 +61,9 @@ DLFLOW_INLINE void multiply_column(const ProductExtent& extent, ConstRows a, Con
 template <bool Transposed>
 DLFLOW_INLINE void multiply(const ProductExtent& extent, ConstRows a, ConstRows b, Into into,
                             Rows c) {
-  constexpr int64_t wide = kWide * kLanes;
+  constexpr int64_t kColumns = kWide * kLanes;
   int64_t column = 0;
-  for (; has_wide_registers && column + wide <= extent.columns; column += wide) {
+  for (; has_wide_registers && column + kColumns <= extent.columns; column += kColumns) {
     multiply_column<kWide, Transposed>(extent, a, b, into, c, column);
   }
   for (; column < extent.columns; column += kLanes) {
@@ -76,12 +76,12 @@ using Square = std::array<Lanes, kLanes>;
 /// Exchanges the parts beside the diagonal of each square of 2 * Distance rows and columns.
 template <int Distance, int... Lane>
 DLFLOW_INLINE void exchange(Square& square, std::integer_sequence<int, Lane...>) {
-  for (int i = 0; i < int(kLanes); ++i) {
-    if ((i & Distance) != 0) continue;
-    const Lanes a = square[size_t(i)], b = square[size_t(i + Distance)];
-    square[size_t(i)] = __builtin_shufflevector(
+  for (size_t i = 0; i < kLanes; ++i) {
+    if ((i & size_t(Distance)) != 0) continue;
+    const Lanes a = square[i], b = square[i + size_t(Distance)];
+    square[i] = __builtin_shufflevector(
         a, b, ((Lane & Distance) != 0 ? int(kLanes) + Lane - Distance : Lane)...);
-    square[size_t(i + Distance)] = __builtin_shufflevector(
+    square[i + size_t(Distance)] = __builtin_shufflevector(
         a, b, ((Lane & Distance) != 0 ? int(kLanes) + Lane : Lane + Distance)...);
   }
 }

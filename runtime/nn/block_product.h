@@ -19,7 +19,7 @@ struct ProductExtent {
   int64_t depth;          ///< numbers that each of the result's is a sum of
 };
 
-enum class Into { kReplaced, kAdded };
+enum class Into { Replaced, Added };
 
 /// Products of matrices that fit into a core's second cache, where the preparation of a general
 /// product costs as much as what it gains: c (rows, columns) = a (rows, depth) b (depth, columns),

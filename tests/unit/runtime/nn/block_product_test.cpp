@@ -56,19 +56,19 @@ TEST_CASE("a block's product is that of plain loops", "[block_product]") {
   const Numbers a = exact_numbers(rows * (depth + 3), 1), turned = exact_numbers(depth * rows, 4);
 
   Numbers c = before;
-  multiply_block(extent, {a.data(), depth + 3}, {b.data(), columns}, Into::kReplaced,
+  multiply_block(extent, {a.data(), depth + 3}, {b.data(), columns}, Into::Replaced,
                  {c.data(), columns});
   CHECK(c == plain_product(extent, a, false, b, zeros));
   c = before;
-  multiply_block(extent, {a.data(), depth + 3}, {b.data(), columns}, Into::kAdded,
+  multiply_block(extent, {a.data(), depth + 3}, {b.data(), columns}, Into::Added,
                  {c.data(), columns});
   CHECK(c == plain_product(extent, a, false, b, before));
   c = before;
-  multiply_transposed_block(extent, {turned.data(), rows}, {b.data(), columns}, Into::kReplaced,
+  multiply_transposed_block(extent, {turned.data(), rows}, {b.data(), columns}, Into::Replaced,
                             {c.data(), columns});
   CHECK(c == plain_product(extent, turned, true, b, zeros));
   c = before;
-  multiply_transposed_block(extent, {turned.data(), rows}, {b.data(), columns}, Into::kAdded,
+  multiply_transposed_block(extent, {turned.data(), rows}, {b.data(), columns}, Into::Added,
                             {c.data(), columns});
   CHECK(c == plain_product(extent, turned, true, b, before));
 }
@@ -77,13 +77,13 @@ TEST_CASE("the bits of a block's product do not depend on its extent", "[block_p
   const ProductExtent extent = {16, 128, 50};
   const Numbers a = any_numbers(16 * 50, 1), b = any_numbers(50 * 128, 2);
   Numbers whole(16 * 128), parts(whole.size());
-  multiply_block(extent, {a.data(), 50}, {b.data(), 128}, Into::kReplaced, {whole.data(), 128});
+  multiply_block(extent, {a.data(), 50}, {b.data(), 128}, Into::Replaced, {whole.data(), 128});
   for (int64_t row = 0; row < 16; row += 4) {
     for (int64_t column = 0; column < 128; column += 16) {
       multiply_block({4, 16, 20}, {a.data() + row * 50, 50}, {b.data() + column, 128},
-                     Into::kReplaced, {parts.data() + row * 128 + column, 128});
+                     Into::Replaced, {parts.data() + row * 128 + column, 128});
       multiply_block({4, 16, 30}, {a.data() + row * 50 + 20, 50},
-                     {b.data() + 20 * 128 + column, 128}, Into::kAdded,
+                     {b.data() + 20 * 128 + column, 128}, Into::Added,
                      {parts.data() + row * 128 + column, 128});
     }
   }
