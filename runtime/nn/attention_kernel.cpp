@@ -170,26 +170,24 @@ void AttentionKernel::begin_sample(int64_t sample, std::span<const float> length
   end_ = whole(count_, kStrip);
 }
 
-/// Of the input: the part `index` of its rows, which are the heads' queries, then the keys, then
-/// the values.
-AttentionKernel::HeadRows AttentionKernel::input_rows(int64_t sample, int64_t index) const {
-  const int64_t stride = shape_.input_features();
-  return {sample * shape_.length * stride + index * shape_.size,
-          stride,
+/// Of a tensor whose rows have `features` numbers: part `index`, of a head's size.
+AttentionKernel::HeadRows AttentionKernel::head_rows(int64_t sample, int64_t index,
+                                                     int64_t features) const {
+  return {sample * shape_.length * features + index * shape_.size,
+          features,
           count_,
           shape_.length,
           shape_.size,
           size_};
 }
 
+/// The parts of the input are the heads' queries, then the keys, then the values.
+AttentionKernel::HeadRows AttentionKernel::input_rows(int64_t sample, int64_t index) const {
+  return head_rows(sample, index, shape_.input_features());
+}
+
 AttentionKernel::HeadRows AttentionKernel::result_rows(int64_t sample, int64_t head) const {
-  const int64_t stride = shape_.result_features();
-  return {sample * shape_.length * stride + head * shape_.size,
-          stride,
-          count_,
-          shape_.length,
-          shape_.size,
-          size_};
+  return head_rows(sample, head, shape_.result_features());
 }
 
 void AttentionKernel::read_keys(Numbers x, int64_t sample, int64_t kv_head) {

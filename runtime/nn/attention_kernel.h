@@ -51,6 +51,7 @@ class AttentionKernel {
 
  private:
   void begin_sample(int64_t sample, std::span<const float> lengths);
+  HeadRows head_rows(int64_t sample, int64_t index, int64_t features) const;
   HeadRows input_rows(int64_t sample, int64_t index) const;
   HeadRows result_rows(int64_t sample, int64_t head) const;
   void read_keys(Numbers x, int64_t sample, int64_t kv_head);
