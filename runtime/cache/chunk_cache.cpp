@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "runtime/cache/background_thread.h"
 #include "runtime/cache/chunk_plan.h"
+#include "runtime/cache/shared_plan.h"
 
 namespace dlflow::runtime {
 namespace {
@@ -21,7 +22,8 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr uint64_t kStepsAhead = 64;
-constexpr uint64_t kOfPart = 0;  // the number of a load that is not in the plan
+constexpr std::chrono::microseconds kLongest = 5ms;  // between two looks at other ranks
+constexpr uint64_t kOfPart = 0;                      // the number of a load that is not in the plan
 
 /// Where the chunks of a step are.
 struct Places {
@@ -44,6 +46,7 @@ class ChunkCache::Worker {
         order_(std::move(order)),
         options_(std::move(options)),
         memory_(options_.memory, options_.shape),
+        shared_plan_(options_.plan_memory, options_.planned()),
         part_(options_.shared.part),
         fetch_(data, source, memory_, options_.shared, options_.scratch_file, options_.warn),
         training_(*this, true),
@@ -57,13 +60,12 @@ class ChunkCache::Worker {
     const bool is_over = step == order_.train_steps() && step > 0;
     const uint64_t first =
         is_over ? (epoch + 1) * order_.steps_per_epoch() : epoch * order_.steps_per_epoch() + step;
-    const size_t slots = options_.shape.num_slots;
-    const uint64_t lookahead = lookahead_for(slots, std::min(slots, order_.most_chunks_per_step()));
-    plan_.emplace(data_.num_chunks(), ChunkCapacity{slots, options_.scratch_slots, lookahead},
-                  first, kept_for_all());
     next_ = {next_training(first), order_.next_validation(first, options_.rank)};
     memory_.set_done(options_.rank, next_.first());
-    in_background([this, first](const std::stop_token& stop) { plan(stop, first); });
+    if (options_.rank == 0) {
+      in_background([this, first](const std::stop_token& stop) { plan(stop, first); });
+    }
+    in_background([this, first](const std::stop_token& stop) { hear(stop, first); });
     for (size_t i = 0; i < kBackgroundThreads; ++i) {
       in_background([this](const std::stop_token& stop) { read(stop); });
     }
@@ -125,13 +127,40 @@ class ChunkCache::Worker {
     });
   }
 
-  /// Says what is to be read, step by step.
+  /// For all ranks of the node, step by step from `first` on.
   void plan(const std::stop_token& stop, uint64_t first) {
+    const size_t slots = options_.shape.num_slots;
+    const ChunkCapacity capacity{slots, options_.scratch_slots,
+                                 lookahead_for(slots, std::min(slots, options_.chunks_per_step))};
+    ChunkPlan plan(data_.num_chunks(), capacity, first, kept_for_all());
+    std::deque<std::vector<uint32_t>> of_part;
     for (uint64_t step = first; step < order_.end(); ++step) {
-      know_until(step / order_.steps_per_epoch() + 1);
-      if (!wait_for_room(stop, step)) return;
-      publish(plan_->next());
+      know_until(step / order_.steps_per_epoch() + 1, plan, of_part);
+      const PlannedStep planned{plan.next(), std::move(of_part.front())};
+      of_part.pop_front();
+      if (!poll(stop, [&] { return has_room(step) && shared_plan_.tell(planned); })) return;
     }
+  }
+
+  /// Learns what is to be read, step by step from `first` on.
+  void hear(const std::stop_token& stop, uint64_t first) {
+    for (uint64_t step = first; step < order_.end(); ++step) {
+      std::optional<PlannedStep> planned;
+      const auto heard = [&] { return (planned = shared_plan_.hear(options_.rank)).has_value(); };
+      if (!poll(stop, heard)) return;
+      publish(std::move(*planned));
+    }
+  }
+
+  /// Waits for what a rank of another process does, which cannot notify this one. False: stopped.
+  template <typename IsDone>
+  static bool poll(const std::stop_token& stop, IsDone is_done) {
+    for (std::chrono::microseconds pause = 50us; !is_done();
+         pause = std::min(2 * pause, kLongest)) {
+      if (stop.stop_requested()) return false;
+      std::this_thread::sleep_for(pause);
+    }
+    return true;
   }
 
   /// Reads one chunk after the other.
@@ -145,15 +174,15 @@ class ChunkCache::Worker {
     }
   }
 
-  /// Tells the plan of all epochs up to this one.
-  void know_until(uint64_t epoch) {
+  /// Tells the plan of all epochs up to this one, but of the node's part.
+  void know_until(uint64_t epoch, ChunkPlan& plan, std::deque<std::vector<uint32_t>>& of_part) {
     const uint64_t per_epoch = order_.steps_per_epoch();
     const uint64_t last = std::min(epoch + 1, order_.num_epochs);
-    while (plan_->known_steps() < last * per_epoch) {
-      auto steps = order_.chunks_of(plan_->known_steps() / per_epoch);
-      const auto unknown = std::span(steps).subspan(plan_->known_steps() % per_epoch);
-      for (std::vector<uint32_t>& step : unknown) of_part_.push_back(take_part_of(step));
-      plan_->append(unknown);
+    while (plan.known_steps() < last * per_epoch) {
+      auto steps = order_.chunks_of(plan.known_steps() / per_epoch);
+      steps.erase(steps.begin(), steps.begin() + ptrdiff_t(plan.known_steps() % per_epoch));
+      for (std::vector<uint32_t>& step : steps) of_part.push_back(take_part_of(step));
+      plan.append(std::move(steps));
     }
   }
 
@@ -176,39 +205,24 @@ class ChunkCache::Worker {
     return taken;
   }
 
-  bool wait_for_room(const std::stop_token& stop, uint64_t step) {
-    std::unique_lock lock(mutex_);
-    while (!stop.stop_requested() && !has_room(step)) {
-      if (next_.first() == kNever) {
-        changed_.wait_for(lock, 10ms);  // ranks of other processes cannot notify this one
-      } else {
-        changed_.wait(lock, stop, [&] { return has_room(step) || next_.first() == kNever; });
-      }
-    }
-    return !stop.stop_requested();
-  }
-
-  /// A rank that looks at nothing more plans with those that do.
   bool has_room(uint64_t step) const {
-    if (next_.first() == kNever) return step < kStepsAhead || memory_.is_over(step - kStepsAhead);
-    return step < next_.first() || step - next_.first() < kStepsAhead;
+    const uint64_t farthest = memory_.farthest_step();
+    return step < farthest || step - farthest < kStepsAhead;
   }
 
   /// With this rank's share of what the step needs.
-  void publish(StepChunks planned) {
+  void publish(PlannedStep planned) {
     const std::lock_guard lock(mutex_);
-    const std::vector<uint32_t>& of_part = of_part_.front();
-    for (size_t i = 0; i < of_part.size(); ++i) {
-      if (!is_ours(i) || part_->has(of_part[i])) continue;
+    for (size_t i = 0; i < planned.of_part.size(); ++i) {
+      if (!is_ours(i) || part_->has(planned.of_part[i])) continue;
       ChunkLoad& load = to_read_.emplace_back();
       load.number = kOfPart;
-      load.chunk = of_part[i];
+      load.chunk = planned.of_part[i];
     }
-    of_part_.pop_front();
-    for (ChunkLoad& load : planned.loads) {
-      if (is_ours(load.number)) to_read_.push_back(std::move(load));
+    for (const ChunkLoad& load : planned.chunks.loads) {
+      if (is_ours(load.number)) to_read_.push_back(load);
     }
-    planned_.push_back({planned.step, std::move(planned.places)});
+    planned_.push_back({planned.chunks.step, std::move(planned.chunks.places)});
     forget();
     changed_.notify_all();
   }
@@ -227,7 +241,7 @@ class ChunkCache::Worker {
     const std::lock_guard turn(turn_);
     std::unique_lock lock(mutex_);
     if (!changed_.wait(lock, stop, [&] { return !to_read_.empty(); })) return std::nullopt;
-    ChunkLoad load = std::move(to_read_.front());
+    const ChunkLoad load = to_read_.front();
     to_read_.pop_front();
     lock.unlock();
     while (!stop.stop_requested()) {
@@ -304,10 +318,9 @@ class ChunkCache::Worker {
   const VisitOrder order_;
   const CacheOptions options_;
   ChunkMemory memory_;
+  SharedPlan shared_plan_;
   NodePart* const part_;  // or null
   ChunkFetch fetch_;
-  std::optional<ChunkPlan> plan_;              // of the thread that plans
-  std::deque<std::vector<uint32_t>> of_part_;  // of that thread: what steps need besides the plan
   Visitor training_, validation_;
 
   std::mutex turn_;   // held by the thread that waits for the next load: they begin in order

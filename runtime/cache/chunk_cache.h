@@ -10,6 +10,7 @@
 #include "runtime/cache/chunk_fetch.h"
 #include "runtime/cache/chunk_memory.h"
 #include "runtime/cache/chunk_source.h"
+#include "runtime/cache/shared_plan.h"
 #include "runtime/cache/visit_order.h"
 #include "runtime/data/chunked_dataset.h"
 #include "runtime/data/node_disk.h"
@@ -39,12 +40,16 @@ struct CachedData {
 struct CacheOptions {
   std::byte* memory = nullptr;  ///< ChunkMemory::bytes_for(shape) zeroed bytes
   ChunkMemory::Dimensions shape;
+  std::byte* plan_memory = nullptr;    ///< SharedPlan::bytes_for(planned()) zeroed bytes
+  size_t chunks_per_step = 0;          ///< of the node, at most
   int rank = 0;                        ///< of the node
   bool trains = true;                  ///< false: it takes no training steps
   std::filesystem::path scratch_file;  ///< of a ScratchRoom; empty: none
   size_t scratch_slots = 0;
   SharedChunks shared;
   std::function<void(const std::string&)> warn;  ///< what went wrong and was mended; any thread
+
+  SharedPlan::Dimensions planned() const { return {chunks_per_step, shape.num_ranks}; }
 };
 
 /// One rank's end of it. Threads in the background read this rank's share of what the node needs
@@ -52,11 +57,13 @@ struct CacheOptions {
 /// at most 64 steps. They wait without turning, so that they take from the rank's core what reading
 /// and hashing take, and only where the core has nothing to do if it is short.
 ///
-/// What is loaded when, and what goes, is a ChunkPlan, which every rank of the node works out for
-/// itself: ranks tell each other how far they are through the memory that they share, and wait for
-/// nothing else. They cannot wait in a circle: loads are numbered in the order of need, a load
-/// waits for loads of lower numbers and for the end of steps before its own, and a step waits for
-/// its own loads. So a rank keeps its cache until all of them are through. What the node keeps in
+/// What is loaded when, and what goes, is a ChunkPlan, which the first rank of the node works out
+/// and tells the others (SharedPlan), 64 steps ahead of the rank that is farthest. Ranks tell each
+/// other how far they are through the memory that they share, and wait for nothing else. They
+/// cannot wait in a circle: a step is planned before any rank comes to it, loads are numbered in
+/// the order of need, a load waits for loads of lower numbers and for the end of steps before its
+/// own, and a step waits for its own loads. So a rank keeps its cache until all of them are
+/// through. What the node keeps in
 /// memory for all nodes is no part of the plan: it is looked at where it lies, and read when a step
 /// of the node needs it, or before, by whoever asks for it.
 class ChunkCache {

@@ -1,5 +1,6 @@
 #include "runtime/cache/chunk_memory.h"
 
+#include <algorithm>
 #include <new>
 #include <string_view>
 
@@ -38,6 +39,18 @@ void ChunkMemory::fail(const Error& error) {
 void ChunkMemory::check() const {
   if (books_->failure.load(std::memory_order_acquire) != kFailed) return;
   throw Error(books_->failure_code, books_->failure_text.data());
+}
+
+uint64_t ChunkMemory::farthest_step() const {
+  bool any = false;
+  uint64_t farthest = 0;
+  for (int rank = 0; rank < dimensions_.num_ranks; ++rank) {
+    const uint64_t step = done_[rank].step.load(std::memory_order_acquire);
+    if (step == kNever) continue;
+    any = true;
+    farthest = std::max(farthest, step);
+  }
+  return any ? farthest : kNever;
 }
 
 bool ChunkMemory::is_over(uint64_t step) const {

@@ -7,6 +7,7 @@
 #include <span>
 
 #include "base/error.h"
+#include "runtime/cache/chunk_plan.h"
 
 namespace dlflow::runtime {
 
@@ -56,12 +57,16 @@ class ChunkMemory {
     loaded_[slot].store(number, std::memory_order_release);
   }
 
-  /// `rank` needs no step below `step` any more. It must say so once before anything is over.
+  /// `rank` needs no step below `step` any more, and none at all after kNever. It must say so once
+  /// before anything is over.
   void set_done(int rank, uint64_t step) {
     done_[rank].step.store(step, std::memory_order_release);
   }
   /// No rank needs a step below `step` any more.
   bool is_over(uint64_t step) const;
+
+  /// The step of the rank that is farthest, of those that need one; kNever if none does.
+  uint64_t farthest_step() const;
 
   /// A load failed: every rank that waits for it is to throw this. The first one counts.
   void fail(const Error& error);

@@ -1,6 +1,7 @@
 #include "runtime/cache/chunk_plan.h"
 
 #include <algorithm>
+#include <iterator>
 #include <string>
 
 #include "base/error.h"
@@ -16,15 +17,15 @@ std::vector<uint32_t> FarthestFirst::take_all() {
 }
 
 void FutureUses::append(std::span<const std::vector<uint32_t>> steps) {
-  Part part{known_ + steps.size(), std::vector<uint32_t>(num_chunks_ + 1), {}, {}};
+  Part part{known_, known_ + steps.size(), std::vector<uint32_t>(num_chunks_ + 1), {}, {}};
   for (const auto& chunks : steps) {
     for (const uint32_t chunk : chunks) ++part.begin[chunk + 1];
   }
   for (size_t i = 0; i < num_chunks_; ++i) part.begin[i + 1] += part.begin[i];
-  part.steps.resize(part.begin.back());
+  part.uses.resize(part.begin.back());
   part.last.assign(part.begin.begin(), part.begin.end() - 1);
   for (size_t i = 0; i < steps.size(); ++i) {
-    for (const uint32_t chunk : steps[i]) part.steps[part.last[chunk]++] = known_ + i;
+    for (const uint32_t chunk : steps[i]) part.uses[part.last[chunk]++] = uint32_t(i);
   }
   known_ = part.end;
   parts_.push_back(std::move(part));
@@ -34,8 +35,8 @@ uint64_t FutureUses::after(uint64_t step, uint32_t chunk) {
   while (!parts_.empty() && parts_.front().end <= step) parts_.pop_front();
   for (Part& part : parts_) {
     uint32_t& begin = part.begin[chunk];
-    while (begin < part.last[chunk] && part.steps[begin] <= step) ++begin;
-    if (begin < part.last[chunk]) return part.steps[begin];
+    while (begin < part.last[chunk] && part.first + part.uses[begin] <= step) ++begin;
+    if (begin < part.last[chunk]) return part.first + part.uses[begin];
   }
   return kNever;
 }
@@ -62,9 +63,9 @@ ChunkPlan::ChunkPlan(size_t num_chunks, const ChunkCapacity& capacity, uint64_t 
       on_scratch_(num_chunks),
       last_on_scratch_(capacity.scratch_slots) {}
 
-void ChunkPlan::append(std::span<const std::vector<uint32_t>> steps) {
+void ChunkPlan::append(std::vector<std::vector<uint32_t>> steps) {
   future_.append(steps);
-  steps_.insert(steps_.end(), steps.begin(), steps.end());
+  std::ranges::move(steps, std::back_inserter(steps_));
   // What seemed to be needed never again has a next use now.
   for (const uint32_t chunk : evictable_.take_all()) {
     evictable_.insert(chunk, future_.after(states_[chunk].last_use, chunk));
@@ -120,14 +121,13 @@ void ChunkPlan::load(uint32_t chunk, StepChunks& planned) {
   } else {
     evict(load);
   }
-  for (const auto& used : {load.promote_from, load.demote_to}) {
-    if (used) use_scratch(*used, load);
-  }
+  if (load.promote_from) load.after[0] = use_scratch(*load.promote_from, load);
+  if (load.demote_to) load.after[1] = use_scratch(*load.demote_to, load);
   // Its copy on scratch is the first to go there: it is in memory now.
   if (state.scratch_slot != kNowhere) on_scratch_.insert(chunk, kNever);
   state.slot = load.slot;
   state.number = load.number;
-  planned.loads.push_back(std::move(load));
+  planned.loads.push_back(load);
 }
 
 void ChunkPlan::evict(ChunkLoad& load) {
@@ -160,10 +160,9 @@ std::optional<uint32_t> ChunkPlan::take_scratch_slot(uint64_t next_use) {
   return std::exchange(states_[goes].scratch_slot, kNowhere);
 }
 
-void ChunkPlan::use_scratch(uint32_t scratch_slot, ChunkLoad& load) {
-  EarlierLoad& last = last_on_scratch_[scratch_slot];
-  if (last.number > 0) load.after.push_back(last);
-  last = {load.slot, load.number};
+/// Who used it before.
+EarlierLoad ChunkPlan::use_scratch(uint32_t scratch_slot, const ChunkLoad& load) {
+  return std::exchange(last_on_scratch_[scratch_slot], {load.slot, load.number});
 }
 
 }  // namespace dlflow::runtime

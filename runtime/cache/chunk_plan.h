@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -58,10 +59,10 @@ class FutureUses {
 
  private:
   struct Part {
-    uint64_t end;                 // its steps are below
-    std::vector<uint32_t> begin;  // of each chunk, in `steps`; moves on as time passes
+    uint64_t first, end;          // its steps
+    std::vector<uint32_t> begin;  // of each chunk, in `uses`; moves on as time passes
     std::vector<uint32_t> last;   // behind its last one
-    std::vector<uint64_t> steps;
+    std::vector<uint32_t> uses;   // steps, counted from `first`
   };
   size_t num_chunks_;
   uint64_t known_;
@@ -71,7 +72,7 @@ class FutureUses {
 /// A load that another one has to wait for: it is over once `slot` of the memory has it.
 struct EarlierLoad {
   uint32_t slot = 0;
-  uint64_t number = 0;
+  uint64_t number = 0;  ///< 0: there is none
 };
 
 /// One chunk on its way into memory.
@@ -85,7 +86,7 @@ struct ChunkLoad {
   /// Slots of the scratch: where the chunk comes from, else from the source; and where what is
   /// evicted goes to, else away.
   std::optional<uint32_t> promote_from, demote_to;
-  std::vector<EarlierLoad> after;  ///< those that used the same slots of the scratch before
+  std::array<EarlierLoad, 2> after;  ///< those that used these slots of the scratch before, if any
 };
 
 /// A chunk that a step needs: in `slot` once load `number` is over.
@@ -122,7 +123,7 @@ class ChunkPlan {
 
   /// The chunks of steps that follow those known so far, distinct within a step. The more is known
   /// when a step is planned, the better.
-  void append(std::span<const std::vector<uint32_t>> steps);
+  void append(std::vector<std::vector<uint32_t>> steps);
 
   uint64_t known_steps() const { return future_.known_steps(); }
 
@@ -144,7 +145,7 @@ class ChunkPlan {
   /// Makes room in memory; what is evicted goes to scratch if it is needed before what lies there.
   void evict(ChunkLoad& load);
   std::optional<uint32_t> take_scratch_slot(uint64_t next_use);
-  void use_scratch(uint32_t scratch_slot, ChunkLoad& load);
+  EarlierLoad use_scratch(uint32_t scratch_slot, const ChunkLoad& load);
 
   ChunkCapacity capacity_;
   std::vector<bool> is_elsewhere_;

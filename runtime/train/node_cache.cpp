@@ -79,6 +79,9 @@ NodeCache::NodeCache(Communicator& comm, const CachedData& cached, VisitOrder or
   CacheRoom room = divide_budget(cached_.budget, *cached_.data, order, node_of(comm),
                                  shares ? num_nodes(comm) : 1);
   CacheOptions options = take_room(comm, room);
+  options.chunks_per_step = order.most_chunks_per_step();
+  options.plan_memory =
+      comm.allocate_shared(comm.node_rank() == 0 ? SharedPlan::bytes_for(options.planned()) : 0)[0];
   options.trains = own_leaves.has_value();
   if (shares) options.shared = share(comm, room, options);
   cache_ = std::make_unique<ChunkCache>(*cached_.data, *cached_.source, std::move(order), options);

@@ -61,18 +61,23 @@ VisitOrder training_order(const ChunkedDataset& data, uint64_t epochs, int ranks
 /// What the ranks of a node share.
 struct Node {
   ChunkMemory::Dimensions shape;
-  AlignedFloats memory;
+  SharedPlan::Dimensions planned;
+  AlignedFloats memory, plan;
   std::vector<std::string> warnings;
   std::unique_ptr<ScratchRoom> room;
 
   Node(size_t slots, int ranks = 1)
       : shape{slots, kChunk, ranks},
-        memory(make_aligned_floats(ChunkMemory::bytes_for(shape) / sizeof(float) + 1)) {}
+        planned{kChunks, ranks},
+        memory(make_aligned_floats(ChunkMemory::bytes_for(shape) / sizeof(float) + 1)),
+        plan(make_aligned_floats(SharedPlan::bytes_for(planned) / sizeof(float) + 1)) {}
 
   CacheOptions options(int rank = 0) {
     CacheOptions options;
     options.memory = reinterpret_cast<std::byte*>(memory.get());
     options.shape = shape;
+    options.plan_memory = reinterpret_cast<std::byte*>(plan.get());
+    options.chunks_per_step = planned.chunks_per_step;
     options.rank = rank;
     options.warn = [this](const std::string& text) { warnings.push_back(text); };
     if (room) {
@@ -215,6 +220,34 @@ TEST_CASE("ranks of a node share one copy, and each reads its share", "[cache][t
     CHECK(parts[size_t(rank)] == take(loader, 2 * kSteps));
   }
   if (slots == 50) CHECK(reads == 50);
+}
+
+TEST_CASE("a rank may be far ahead of another of its node, if memory holds all",
+          "[cache][threads]") {
+  constexpr size_t kEpochs = 12;
+  const Stored stored;
+  const ChunkedDataset data = stored.open();
+  CountingSource source(data);
+  Node node(kChunks, 2);
+  const VisitOrder order = training_order(data, kEpochs, 2);
+  ChunkCache first(data, source, order, node.options(0));
+  ChunkCache second(data, source, order, node.options(1));
+  first.start(0, 0);
+  second.start(0, 0);
+  const auto all_of = [&](size_t rank, StepImages* images) {
+    LoaderOptions options = loader_options(stored.original);
+    options.first_leaf = order.leaves[rank].first;
+    options.own_leaves = order.leaves[rank].count;
+    options.images = images;
+    Loader loader(images ? data.dataset() : stored.original, options);
+    return take(loader, kEpochs * kSteps);
+  };
+  const size_t ahead = GENERATE(0, 1), behind = 1 - ahead;
+  ChunkCache& fast = ahead == 0 ? first : second;
+  ChunkCache& slow = ahead == 0 ? second : first;
+  CHECK(all_of(ahead, &fast.training()) == all_of(ahead, nullptr));
+  CHECK(all_of(behind, &slow.training()) == all_of(behind, nullptr));
+  CHECK(source.reads() == kChunks);
 }
 
 TEST_CASE("a cache begins in the middle of an epoch, and ends at any time", "[cache][threads]") {

@@ -14,7 +14,7 @@
 namespace dlflow::test {
 
 constexpr size_t kSamples = 200;
-constexpr size_t kImage = 64, kChunk = 4 * kImage;  // 50 chunks of 4 images
+constexpr size_t kImage = 64, kChunk = 4 * kImage, kChunks = 50;  // of 4 images
 
 /// Counts what is asked of it, and may do harm.
 class CountingSource final : public runtime::ChunkSource {
