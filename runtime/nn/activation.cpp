@@ -14,15 +14,13 @@ struct Function {
 
 /// A function of each number by itself, by oneDNN. A map with padding is taken as a list of
 /// numbers: for a map that oneDNN has to keep padded it has only its reference code.
-class Activation : public Operation {
+class Activation : public UnaryOperation {
  public:
   Activation(const Builder& builder, const Layer& layer, Function function, Value& input,
              Value& result)
-      : layer_(layer), function_(function), x_(input), y_(result) {
-    y_.shape = input.shape;
-    y_.data = builder.make(x_.desc());
-    y_.needs_gradient = x_.needs_gradient;
-    builder.read(x_.data);
+      : UnaryOperation(builder, input, result, input.shape, input.desc()),
+        layer_(layer),
+        function_(function) {
     from_ = as_list(builder, x_.data);
     to_ = as_list(builder, y_.data);
     const dnnl::eltwise_forward::desc desc(dnnl::prop_kind::forward_training, function.what,
@@ -40,12 +38,10 @@ class Activation : public Operation {
   }
 
   void prepare_backward(const Builder& builder) override {
-    dy_ = GradientSum(builder, y_, false);
+    UnaryOperation::prepare_backward(builder);
     builder.read(x_.data);
-    const memory dx = builder.make(x_.desc());
-    x_.gradients.push_back(dx);
-    dy_list_ = as_list(builder, dy_.sum());
-    dx_list_ = as_list(builder, dx);
+    dy_list_ = as_list(builder, dy());
+    dx_list_ = as_list(builder, dx());
     const dnnl::eltwise_backward::desc desc(function_.what, to_.get_desc(), from_.get_desc(),
                                             function_.alpha, function_.beta);
     const dnnl::eltwise_backward::primitive_desc backward(desc, builder.engine(), descriptor_);
@@ -53,15 +49,14 @@ class Activation : public Operation {
     backward_ = dnnl::eltwise_backward(backward);
   }
 
+ private:
   /// Where there is padding, the gradient is 0, and stays so.
-  void backward(dnnl::stream& stream) override {
-    dy_.run();
+  void pass_back(dnnl::stream& stream) override {
     backward_.execute(
         stream,
         {{DNNL_ARG_SRC, from_}, {DNNL_ARG_DIFF_DST, dy_list_}, {DNNL_ARG_DIFF_SRC, dx_list_}});
   }
 
- private:
   static memory as_list(const Builder& builder, const memory& numbers) {
     const memory::desc desc = numbers.get_desc();
     if (!is_padded(desc)) return numbers;
@@ -71,13 +66,10 @@ class Activation : public Operation {
 
   const Layer& layer_;
   Function function_;
-  Value& x_;
-  Value& y_;
   memory from_, to_, dy_list_, dx_list_;
   dnnl::eltwise_forward::primitive_desc descriptor_;
   dnnl::eltwise_forward forward_;
   dnnl::eltwise_backward backward_;
-  GradientSum dy_;
 };
 
 Value& add_activation(Assembly& assembly, const Place& place, Function function) {

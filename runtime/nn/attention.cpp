@@ -4,15 +4,12 @@
 namespace dlflow::runtime {
 namespace {
 
-class Attention : public Operation {
+class Attention : public UnaryOperation {
  public:
   Attention(const Builder& builder, const Layer& layer, Value& input, Value& result)
-      : kernel_(shape_of(builder.batch, layer)), lengths_(*builder.lengths), x_(input), y_(result) {
-    y_.shape = layer.shape;
-    y_.data = builder.make(builder.plain_format(layer.shape));
-    y_.needs_gradient = x_.needs_gradient;
-    builder.read(x_.data);
-  }
+      : UnaryOperation(builder, input, result, layer.shape, builder.plain_format(layer.shape)),
+        kernel_(shape_of(builder.batch, layer)),
+        lengths_(*builder.lengths) {}
 
   void forward(dnnl::stream& stream) override {
     stream.wait();
@@ -20,19 +17,16 @@ class Attention : public Operation {
   }
 
   void prepare_backward(const Builder& builder) override {
-    dy_ = GradientSum(builder, y_, false);
+    UnaryOperation::prepare_backward(builder);
     builder.read(x_.data);
     builder.read(y_.data);
-    dx_ = builder.make(x_.desc());
-    x_.gradients.push_back(dx_);
-  }
-
-  void backward(dnnl::stream&) override {
-    dy_.run();
-    kernel_.backward(x_.numbers(), y_.numbers(), numbers(dy_.sum()), numbers(dx_), lengths_);
   }
 
  private:
+  void pass_back(dnnl::stream&) override {
+    kernel_.backward(x_.numbers(), y_.numbers(), numbers(dy()), numbers(dx()), lengths_);
+  }
+
   static AttentionShape shape_of(int64_t batch, const Layer& layer) {
     const int64_t size = layer.shape[1] / layer.heads;
     return {batch, layer.shape[0], layer.heads, layer.kv_heads, size, layer.causal, layer.rotary};
@@ -40,10 +34,6 @@ class Attention : public Operation {
 
   AttentionKernel kernel_;
   const std::span<const float>& lengths_;
-  Value& x_;
-  Value& y_;
-  GradientSum dy_;
-  dnnl::memory dx_;
 };
 
 }  // namespace

@@ -125,4 +125,24 @@ bool Operation::trains(const ParameterMemory& memory) const {
          std::ranges::any_of(shared_parameters(), is_trained);
 }
 
+UnaryOperation::UnaryOperation(const Builder& builder, Value& input, Value& result,
+                               const TensorShape& shape, const dnnl::memory::desc& desc)
+    : x_(input), y_(result) {
+  y_.shape = shape;
+  y_.data = builder.make(desc);
+  y_.needs_gradient = x_.needs_gradient;
+  builder.read(x_.data);
+}
+
+void UnaryOperation::prepare_backward(const Builder& builder) {
+  dy_ = GradientSum(builder, y_, false);
+  dx_ = builder.make(x_.desc());
+  x_.gradients.push_back(dx_);
+}
+
+void UnaryOperation::backward(dnnl::stream& stream) {
+  dy_.run();
+  pass_back(stream);
+}
+
 }  // namespace dlflow::runtime

@@ -141,6 +141,34 @@ class Operation {
   virtual void write_statistics(float /*share*/) {}
 };
 
+/// An operation of one input and no parameters: of the gradient of its result it makes the gradient
+/// of its input.
+class UnaryOperation : public Operation {
+ public:
+  /// The gradient of the result is there, and memory for that of the input. backward() may read
+  /// `input` or the result only if an operation says so here.
+  void prepare_backward(const Builder& builder) override;
+  void backward(dnnl::stream& stream) final;
+
+ protected:
+  /// `result` will be `desc` in memory, and `shape` for who reads it.
+  UnaryOperation(const Builder& builder, Value& input, Value& result, const TensorShape& shape,
+                 const dnnl::memory::desc& desc);
+
+  /// The second half of a backward pass: writes dx().
+  virtual void pass_back(dnnl::stream& stream) = 0;
+
+  const dnnl::memory& dy() const { return dy_.sum(); }
+  const dnnl::memory& dx() const { return dx_; }
+
+  Value& x_;
+  Value& y_;
+
+ private:
+  GradientSum dy_;
+  dnnl::memory dx_;
+};
+
 /// The numbers of `input` in `format`; `result` is then described as `described` (of the same
 /// size). Both outlive it.
 std::unique_ptr<Operation> make_reorder(const Builder& builder, const dnnl::memory::desc& format,

@@ -8,19 +8,14 @@ namespace {
 using dnnl::memory;
 
 /// Our own kernel, five times as fast as that of oneDNN 2.6 on LeNet's map.
-class MaxPool : public Operation {
+class MaxPool : public UnaryOperation {
  public:
   MaxPool(const Builder& builder, const Layer& layer, bool relu, Value& input, Value& result)
-      : relu_(relu),
-        x_(input),
-        y_(result),
+      : UnaryOperation(builder, input, result, layer.shape, builder.map_format(layer.shape)),
+        relu_(relu),
         geometry_(map_geometry(input)),
         window_{layer.kernel.height, layer.stride.height, layer.padding.height, layer.shape[1],
                 layer.shape[2]} {
-    y_.shape = layer.shape;
-    y_.data = builder.make(builder.map_format(layer.shape));
-    y_.needs_gradient = x_.needs_gradient;
-    builder.read(x_.data);
     chosen_.resize(y_.count());
   }
 
@@ -28,42 +23,27 @@ class MaxPool : public Operation {
     max_pool_forward(geometry_, window_, relu_, x_.numbers(), y_.numbers(), chosen_.data());
   }
 
-  void prepare_backward(const Builder& builder) override {
-    dy_ = GradientSum(builder, y_, false);  // `chosen` knows what ReLU cut off
-    dx_ = builder.make(x_.desc());
-    x_.gradients.push_back(dx_);
-  }
-
-  void backward(dnnl::stream&) override {
-    dy_.run();
-    max_pool_backward(geometry_, window_, numbers(dy_.sum()), chosen_.data(), numbers(dx_));
-  }
-
  private:
+  void pass_back(dnnl::stream&) override {
+    max_pool_backward(geometry_, window_, numbers(dy()), chosen_.data(), numbers(dx()));
+  }
+
   bool relu_;
-  Value& x_;
-  Value& y_;
   MapGeometry geometry_;
   PoolWindow window_;
-  std::vector<uint16_t> chosen_;
-  GradientSum dy_;
-  memory dx_;
+  std::vector<uint16_t> chosen_;  // knows what ReLU cut off, too
 };
 
-class AveragePool : public Operation {
+class AveragePool : public UnaryOperation {
  public:
   AveragePool(const Builder& builder, const Layer& layer, Value& input, Value& result)
-      : x_(input), y_(result) {
-    const bool global = layer.kind == LayerKind::GlobalAvgPool;
-    const TensorShape& in = input.shape;
-    const TensorShape out = global ? TensorShape{in[0], 1, 1} : layer.shape;
-    kernel_ = global ? memory::dims{in[1], in[2]} : dims_of(layer.kernel);
+      : UnaryOperation(builder, input, result, layer.shape,
+                       builder.map_format(is_global(layer) ? TensorShape{input.shape[0], 1, 1}
+                                                           : layer.shape)) {
+    const bool global = is_global(layer);
+    kernel_ = global ? memory::dims{x_.shape[1], x_.shape[2]} : dims_of(layer.kernel);
     stride_ = global ? memory::dims{1, 1} : dims_of(layer.stride);
     padding_ = dims_of(layer.padding);
-    y_.shape = layer.shape;
-    y_.data = builder.make(builder.map_format(out));
-    y_.needs_gradient = x_.needs_gradient;
-    builder.read(x_.data);
     const dnnl::pooling_forward::desc desc(dnnl::prop_kind::forward_training, kHow, x_.desc(),
                                            y_.desc(), stride_, kernel_, padding_, padding_);
     descriptor_ = {desc, builder.engine()};
@@ -81,27 +61,18 @@ class AveragePool : public Operation {
     forward_.execute(stream, {{DNNL_ARG_SRC, x_.data}, {DNNL_ARG_DST, y_.data}});
   }
 
-  void prepare_backward(const Builder& builder) override {
-    dy_ = GradientSum(builder, y_, false);
-    dx_ = builder.make(x_.desc());
-    x_.gradients.push_back(dx_);
-  }
-
-  void backward(dnnl::stream& stream) override {
-    dy_.run();
-    backward_.execute(stream, {{DNNL_ARG_DIFF_DST, dy_.sum()}, {DNNL_ARG_DIFF_SRC, dx_}});
-  }
-
  private:
+  static bool is_global(const Layer& layer) { return layer.kind == LayerKind::GlobalAvgPool; }
+
+  void pass_back(dnnl::stream& stream) override {
+    backward_.execute(stream, {{DNNL_ARG_DIFF_DST, dy()}, {DNNL_ARG_DIFF_SRC, dx()}});
+  }
+
   static constexpr auto kHow = dnnl::algorithm::pooling_avg_include_padding;
-  Value& x_;
-  Value& y_;
   memory::dims kernel_, stride_, padding_;
   dnnl::pooling_forward::primitive_desc descriptor_;
   dnnl::pooling_forward forward_;
   dnnl::pooling_backward backward_;
-  GradientSum dy_;
-  memory dx_;
 };
 
 }  // namespace

@@ -5,15 +5,11 @@ namespace dlflow::runtime {
 namespace {
 
 /// A map of another height and width: AdaptiveAvgPool or Upsample.
-class Resize : public Operation {
+class Resize : public UnaryOperation {
  public:
   Resize(const Builder& builder, const Layer& layer, Value& input, Value& result)
-      : layer_(layer), x_(input), y_(result) {
-    y_.shape = layer.shape;
-    y_.data = builder.make(builder.map_format(layer.shape));
-    y_.needs_gradient = x_.needs_gradient;
-    builder.read(x_.data);
-  }
+      : UnaryOperation(builder, input, result, layer.shape, builder.map_format(layer.shape)),
+        layer_(layer) {}
 
   void forward(dnnl::stream& stream) override {
     stream.wait();
@@ -25,28 +21,17 @@ class Resize : public Operation {
     }
   }
 
-  void prepare_backward(const Builder& builder) override {
-    dy_ = GradientSum(builder, y_, false);
-    dx_ = builder.make(x_.desc());
-    x_.gradients.push_back(dx_);
-  }
-
-  void backward(dnnl::stream&) override {
-    dy_.run();
+ private:
+  void pass_back(dnnl::stream&) override {
     const MapGeometry from = map_geometry(x_), to = map_geometry(y_);
     if (layer_.kind == LayerKind::Upsample) {
-      upsample_backward(from, layer_.scale, to, numbers(dy_.sum()), numbers(dx_));
+      upsample_backward(from, layer_.scale, to, numbers(dy()), numbers(dx()));
     } else {
-      adaptive_pool_backward(from, to, numbers(dy_.sum()), numbers(dx_));
+      adaptive_pool_backward(from, to, numbers(dy()), numbers(dx()));
     }
   }
 
- private:
   const Layer& layer_;
-  Value& x_;
-  Value& y_;
-  GradientSum dy_;
-  dnnl::memory dx_;
 };
 
 Value& add_resize(Assembly& assembly, const Place& place) {

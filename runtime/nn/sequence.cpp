@@ -177,52 +177,31 @@ class RowNormalisation : public Operation {
 };
 
 /// The mean over the positions that count.
-class MeanPool : public Operation {
+class MeanPool : public UnaryOperation {
  public:
   MeanPool(const Builder& builder, const Layer& layer, Value& input, Value& result)
-      : shape_{builder.batch, input.shape[0], input.shape[1]},
-        lengths_(*builder.lengths),
-        x_(input),
-        y_(result) {
-    y_.shape = layer.shape;
-    y_.data = builder.make(builder.plain_format(layer.shape));
-    y_.needs_gradient = x_.needs_gradient;
-    builder.read(x_.data);
-  }
+      : UnaryOperation(builder, input, result, layer.shape, builder.plain_format(layer.shape)),
+        shape_{builder.batch, input.shape[0], input.shape[1]},
+        lengths_(*builder.lengths) {}
 
   void forward(dnnl::stream& stream) override {
     stream.wait();
     mean_pool_forward(shape_, lengths_, x_.numbers(), y_.numbers());
   }
 
-  void prepare_backward(const Builder& builder) override {
-    dy_ = GradientSum(builder, y_, false);
-    dx_ = builder.make(x_.desc());
-    x_.gradients.push_back(dx_);
-  }
-
-  void backward(dnnl::stream&) override {
-    dy_.run();
-    mean_pool_backward(shape_, lengths_, numbers(dy_.sum()), numbers(dx_));
-  }
-
  private:
+  void pass_back(dnnl::stream&) override {
+    mean_pool_backward(shape_, lengths_, numbers(dy()), numbers(dx()));
+  }
+
   SequenceShape shape_;
   const std::span<const float>& lengths_;
-  Value& x_;
-  Value& y_;
-  GradientSum dy_;
-  memory dx_;
 };
 
-class Softmax : public Operation {
+class Softmax : public UnaryOperation {
  public:
-  Softmax(const Builder& builder, Value& input, Value& result) : x_(input), y_(result) {
-    y_.shape = x_.shape;
-    y_.data = builder.make(x_.desc());
-    y_.needs_gradient = x_.needs_gradient;
-    builder.read(x_.data);
-  }
+  Softmax(const Builder& builder, Value& input, Value& result)
+      : UnaryOperation(builder, input, result, input.shape, input.desc()) {}
 
   void forward(dnnl::stream& stream) override {
     stream.wait();
@@ -230,22 +209,14 @@ class Softmax : public Operation {
   }
 
   void prepare_backward(const Builder& builder) override {
-    dy_ = GradientSum(builder, y_, false);
+    UnaryOperation::prepare_backward(builder);
     builder.read(y_.data);
-    dx_ = builder.make(x_.desc());
-    x_.gradients.push_back(dx_);
-  }
-
-  void backward(dnnl::stream&) override {
-    dy_.run();
-    softmax_backward(row_shape(x_), y_.numbers(), numbers(dy_.sum()), numbers(dx_));
   }
 
  private:
-  Value& x_;
-  Value& y_;
-  GradientSum dy_;
-  memory dx_;
+  void pass_back(dnnl::stream&) override {
+    softmax_backward(row_shape(x_), y_.numbers(), numbers(dy()), numbers(dx()));
+  }
 };
 
 bool is_tied(const Model& model, const Layer& embedding) {
