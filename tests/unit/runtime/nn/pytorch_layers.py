@@ -85,6 +85,29 @@ def decoder_layers(tokens: int, features: int, heads: int, causal: bool) -> str:
 """
 
 
+class Encoder(nn.Module):
+    """A classifier of texts that are filled up: one block that looks at all of a text, and the mean over it."""
+
+    lengths = (12, 1, 7)  # of each sample
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tokens = nn.Embedding(9, 8)
+        self.norm = nn.LayerNorm(8)
+        self.attention = nn.MultiheadAttention(8, 2, batch_first=True)
+        self.last = nn.Linear(8, 3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        beyond = torch.arange(x.shape[1]) >= torch.tensor(self.lengths)[:, None]
+        h = self.tokens(x.long())
+        n = self.norm(h)
+        h = h + self.attention(n, n, n, key_padding_mask=beyond, need_weights=False)[0]
+        return self.last(h.masked_fill(beyond[:, :, None], 0).sum(1) / torch.tensor(self.lengths)[:, None])
+
+    names = {"attention.in_proj_weight": "qkv.weight", "attention.in_proj_bias": "qkv.bias",
+             "attention.out_proj.weight": "out.weight", "attention.out_proj.bias": "out.bias"}
+
+
 class GroupedQueries(nn.Module):
     """Attention of 4 heads over 2 keys and values, with rotary positions as in LLaMA."""
 
@@ -153,6 +176,10 @@ CASES = [
     ("grouped queries and rotary positions", [9], "next_token", GroupedQueries(),
      "- embedding: {name: tokens, vocabulary: 7, features: 12}\n- linear: {name: qkv, features: 48, bias: false}\n"
      "- attention: {heads: 4, kv_heads: 2, rotary: true}\n- rms_norm: {name: norm}\n- linear: {name: head, features: 7}\n"),
+    ("an encoder of padded texts with a class each", [12], "softmax_cross_entropy", Encoder(),
+     "- embedding: {name: tokens, vocabulary: 9, features: 8}\n- layer_norm: {name: norm}\n- linear: {name: qkv, features: 24}\n"
+     "- attention: {heads: 2, causal: false}\n- linear: {name: out, features: 8}\n- add: {from: tokens}\n- mean_pool\n"
+     "- linear: {name: last, features: 3}\n"),
 ]
 
 
@@ -171,7 +198,7 @@ def run(name: str, shape: list[int], loss: str, model: nn.Module, layers: str) -
         spread = 0.5 if parameter.dim() == 1 else 1.2 / math.sqrt(parameter[0].numel())
         parameter.data = torch.empty_like(parameter).uniform_(-spread, spread).add_(1 if parameter.dim() == 1 else 0)
     ignored, batch = 2, 3
-    if loss == "next_token":
+    if hasattr(model, "tokens"):
         x = torch.randint(model.tokens.num_embeddings, (batch, *shape)).float()
     else:
         x = torch.empty(batch, *shape).uniform_(-1, 1)
@@ -183,7 +210,7 @@ def run(name: str, shape: list[int], loss: str, model: nn.Module, layers: str) -
     names = getattr(model, "names", {})
     tensors = {names.get(key, key): parameter for key, parameter in model.named_parameters()}
     return {"name": name, "input": shape, "loss": loss, "ignored": ignored, "layers": layers, "images": flat(x), "labels": labels.tolist(),
-            "loss_sum": total.item(), "scores": flat(scores),
+            "lengths": getattr(model, "lengths", ()), "loss_sum": total.item(), "scores": flat(scores),
             "tensors": {key: {"weight": flat(p), "gradient": flat(p.grad)} for key, p in tensors.items()}}
 
 

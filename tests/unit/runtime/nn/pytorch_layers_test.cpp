@@ -40,7 +40,8 @@ void compare(const Json& given) {
                       i);
   }
   network.use_weights(weights.floats());
-  const BatchResult result = network.forward(images, labels);
+  const auto lengths = given.at("lengths").get<std::vector<float>>();
+  const BatchResult result = network.forward(images, labels, lengths);
   CHECK(result.loss_sum == Approx(given.at("loss_sum").get<double>()).epsilon(kTolerance / 2));
   CHECK(distance(network.scores(), given.at("scores").get<std::vector<double>>()) < kTolerance);
   network.backward(gradients.floats(), 1);
