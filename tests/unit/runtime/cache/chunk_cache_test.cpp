@@ -301,6 +301,27 @@ TEST_CASE("training and validation share the memory", "[cache][threads]") {
   }
 }
 
+TEST_CASE("a cache serves validation alone", "[cache][threads]") {
+  const Stored stored;
+  const ChunkedDataset data = stored.open();
+  CountingSource source(data);
+  VisitOrder order = training_order(data, 1);
+  order.division.num_samples = 0;
+  order.train_chunks = {};
+  order.validation_chunks = {data, data.dataset()};
+  order.validation_batch = kBatch;
+  order.batches = {{0, kSteps}};
+  Node node(20);
+  ChunkCache cache(data, source, order, node.options());
+  cache.start(0, 0);
+  LoaderOptions options = loader_options(stored.original);
+  options.shuffle = false;
+  Loader expected(stored.original, options);
+  options.images = &cache.validation();
+  Loader validates(data.dataset(), options);
+  CHECK(take(validates, kSteps) == take(expected, kSteps));
+}
+
 TEST_CASE("a part that comes damaged is read again, and told", "[cache]") {
   const Stored stored;
   const ChunkedDataset data = stored.open();
@@ -391,6 +412,30 @@ TEST_CASE("what a step looks at fits beside the node's part, however much memory
     CAPTURE(memory, room.memory_slots, room.part_memory_slots);
     CHECK(room.memory_slots >= std::min(needed, chunks - room.part_memory_slots));
   }
+}
+
+TEST_CASE("a cache goes on without a disk of the node that fails, and tells it once", "[cache]") {
+  const Stored stored;
+  const ChunkedDataset data = stored.open();
+  CountingSource source(data);
+  Node node(16);
+  node.room = std::make_unique<ScratchRoom>(NodeDisk{stored.disk.path(), 0}, 50, kChunk);
+  const std::string file = node.room->file().string();
+  {
+    ChunkCache cache(data, source, training_order(data, 3), node.options());
+    cache.start(0, 0);
+    LoaderOptions options = loader_options(stored.original);
+    options.images = &cache.training();
+    Loader loader(data.dataset(), options);
+    std::vector<float> seen = take(loader, kSteps);
+    fs::resize_file(file, 0);
+    const std::vector<float> rest = take(loader, 2 * kSteps);
+    seen.insert(seen.end(), rest.begin(), rest.end());
+    CHECK(seen == without_cache(stored, 3));
+  }
+  REQUIRE(node.warnings.size() == 1);
+  CHECK_THAT(node.warnings[0],
+             Catch::Contains("the cache goes on without the node's disk: cannot read " + file));
 }
 
 TEST_CASE("room on the node's disk keeps to the budget, and is gone with its job", "[cache]") {
