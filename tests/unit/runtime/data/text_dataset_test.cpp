@@ -89,6 +89,14 @@ TEST_CASE("texts of unequal length come back from a file as they were", "[data][
   CHECK(chunked.place_of(std::get<EncodedImages>(chunked.dataset().pixels)[39].data()).chunk == 2);
 }
 
+TEST_CASE("the tokens of texts are counted, filled up ones are not", "[data][texts]") {
+  const SampleSource source = test::tiny_texts(40);
+  uint64_t bytes = 0;
+  for (const uint64_t size : source.encoded_sizes) bytes += size;
+  CHECK(num_tokens(texts(40)) == bytes);
+  CHECK(num_tokens(test::tiny_text(5)) == 5 * 12);
+}
+
 TEST_CASE("texts with classes have a vocabulary of their own", "[data][texts]") {
   SampleSource source = test::tiny_text_classes(40);
   source.vocabulary = 300;
