@@ -267,6 +267,22 @@ TEST_CASE("a cache begins in the middle of an epoch, and ends at any time", "[ca
   CHECK(take(loader, 10) == take(expected, 10));
 }
 
+TEST_CASE("a cache that begins at the end of an epoch goes on with the next", "[cache][threads]") {
+  const Stored stored;
+  const ChunkedDataset data = stored.open();
+  CountingSource source(data);
+  Node node(30);
+  ChunkCache cache(data, source, training_order(data, 2), node.options());
+  cache.start(0, kSteps);
+  LoaderOptions options = loader_options(stored.original);
+  Loader expected(stored.original, options);
+  options.images = &cache.training();
+  Loader loader(data.dataset(), options);
+  loader.seek(1, 0);
+  expected.seek(1, 0);
+  CHECK(take(loader, kSteps) == take(expected, kSteps));
+}
+
 TEST_CASE("training and validation share the memory", "[cache][threads]") {
   const Stored stored;
   const ChunkedDataset data = stored.open();

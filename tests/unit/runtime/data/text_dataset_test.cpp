@@ -127,6 +127,13 @@ TEST_CASE("texts with classes have a vocabulary of their own", "[data][texts]") 
   CHECK_FALSE(written(test::tiny_texts(3))[8] == content[8]);
 }
 
+TEST_CASE("the tokenizer of texts comes back from a file, and its absence, too", "[data][texts]") {
+  SampleSource source = test::tiny_texts(3);
+  CHECK(parse_binary_dataset(shared_bytes(written(source)), "a").tokenizer.empty());
+  source.tokenizer = "00112233445566778899aabbccddeeff";
+  CHECK(parse_binary_dataset(shared_bytes(written(source)), "a").tokenizer == source.tokenizer);
+}
+
 TEST_CASE("a token takes as many bytes as the vocabulary needs", "[data][texts]") {
   struct Case {
     uint32_t vocabulary, bytes;
