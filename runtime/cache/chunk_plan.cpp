@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <numeric>
 #include <string>
 
 #include "base/error.h"
@@ -21,7 +22,7 @@ void FutureUses::append(std::span<const std::vector<uint32_t>> steps) {
   for (const auto& chunks : steps) {
     for (const uint32_t chunk : chunks) ++part.begin[chunk + 1];
   }
-  for (size_t i = 0; i < num_chunks_; ++i) part.begin[i + 1] += part.begin[i];
+  std::partial_sum(part.begin.begin(), part.begin.end(), part.begin.begin());
   part.uses.resize(part.begin.back());
   part.last.assign(part.begin.begin(), part.begin.end() - 1);
   for (size_t i = 0; i < steps.size(); ++i) {
