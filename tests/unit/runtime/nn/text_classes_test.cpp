@@ -170,6 +170,9 @@ TEST_CASE("networks of texts with a class need a mean before they leave position
   CHECK_THAT(reason("- embedding: {vocabulary: 9, features: 12}\n- flatten: {name: f}\n"
                     "- linear: {features: 3}\n"),
              Catch::Contains("layer 'f' (flatten) is neither computed position by position nor"));
+  CHECK_THAT(reason("- embedding: {name: e, vocabulary: 9, features: 12}\n- gelu: {name: g}\n"
+                    "- concat: {name: c, from: [e, g]}\n- mean_pool\n- linear: {features: 3}\n"),
+             Catch::Contains("layer 'c' (concat) is neither computed position by position nor"));
   // A layer that would read all tokens of a text, filled up ones included, as numbers.
   CHECK_THAT(reason("- linear: {name: l, features: 3}\n"),
              Catch::Contains("layer 'l' (linear) is neither computed position by position nor"));
