@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/local_files.h"
 #include "base/parse_json.h"
 #include "engine/plan/data_identity.h"
 #include "engine/plan/run_directory.h"
@@ -131,12 +132,21 @@ bool is_same(const PublishedEntry& then, const PublishedEntry& now, const fs::pa
   return then.sha256 == now.sha256;
 }
 
+/// Whether one of `places` holds what `link` leads to.
+bool is_recorded(const fs::path& link, const std::vector<fs::path>& places) {
+  const fs::path target = fs::weakly_canonical(link);
+  return std::ranges::any_of(places,
+                             [&](const fs::path& place) { return is_below(target, place); });
+}
+
 std::optional<std::string> compare(const Publication& then, const fs::path& job_directory,
                                    FileHashes& hashes) {
   std::map<std::string, PublishedEntry> now;
+  std::vector<fs::path> places;
   for (const std::string& tree : then.trees) {
     const fs::path place = job_directory / tree;
     if (!fs::exists(place)) return tree + " is gone";
+    places.push_back(fs::canonical(place));
     // "outputs" itself is a link to the pass that was published.
     const bool is_link = fs::is_symlink(place);
     for (PublishedEntry& entry : list_published(is_link ? fs::canonical(place) : place, tree)) {
@@ -148,6 +158,9 @@ std::optional<std::string> compare(const Publication& then, const fs::path& job_
     if (found == now.end()) return entry.name + " is gone";
     if (!is_same(entry, found->second, job_directory / entry.name, hashes)) {
       return entry.name + " was changed";
+    }
+    if (entry.kind == Kind::Link && !is_recorded(job_directory / entry.name, places)) {
+      return entry.name + " leads to what is not on record";  // of an earlier version
     }
     now.erase(found);
   }
