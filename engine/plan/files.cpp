@@ -67,12 +67,17 @@ void add_file(Plan& plan, FileHashes& hashes, const Step& step, const std::strin
 /// An input that lies elsewhere and is read there.
 void read_data(Plan& plan, FileHashes& hashes, const Step& step, const DataInput& data,
                std::vector<std::string>& texts) {
-  const std::vector<LocalFile> files = data_at(data.path);
+  const auto [files, empty_folders] = data_at(data.path);
   if (files.empty()) {
     throw_at(plan.workflow, location_of(step, "inputs"), data.path + ": there is no such file");
   }
   for (const LocalFile& file : files) {
     if (fs::file_size(file.path) <= kMaxScriptBytes) texts.push_back(read_file(file.path));
+    if (!fs::is_regular_file(file.path)) {
+      throw_at(plan.workflow, location_of(step, "inputs"),
+               data.path + " is a pipe, a socket or a device, whose content nobody can compare; " +
+                   "let the step open it without naming it in `inputs`");
+    }
   }
   if (!data.content_counts || plan.data.contains(data.path)) return;
   plan.outside.emplace(data.path, data_identity(data.path));
@@ -81,6 +86,7 @@ void read_data(Plan& plan, FileHashes& hashes, const Step& step, const DataInput
     hash.update(file.name + " " + content_of(file.path, hashes) + "\n");
   }
   plan.data.emplace(data.path, hash.hex());
+  for (const std::string& folder : empty_folders) hash.update(folder + "/\n");
 }
 
 /// The variable as the program of a step will find it, if it is passed on.

@@ -1,3 +1,5 @@
+#include <sys/stat.h>
+
 #include <filesystem>
 #include <map>
 #include <optional>
@@ -57,6 +59,9 @@ TEST_CASE("data elsewhere counts by its content, or not at all", "[plan]") {
   CHECK(base("content") == content);  // another inode and time, the same content
   std::filesystem::remove(script);
   CHECK_THROWS_WITH(base("content"), Catch::Contains("there is no such file"));
+  REQUIRE(::mkfifo(script.c_str(), 0600) == 0);
+  const std::string hash = GENERATE(as<std::string>(), "content", "none");
+  CHECK_THROWS_WITH(base(hash), Catch::Contains("a.py is a pipe, a socket or a device"));
 }
 
 TEST_CASE("variables and the program that `reuse:` names are in the fingerprint", "[plan]") {
