@@ -91,6 +91,25 @@ TEST_CASE("variables and the program that `reuse:` names are in the fingerprint"
   CHECK(base({{"PATH", "/nowhere"}}).at("program") == "not found");
 }
 
+TEST_CASE("a job is told what `reuse:` has found, and looks for its program where it runs",
+          "[plan]") {
+  const TempDir folder;
+  const auto tool = folder.write("own/tool", "1");
+  Profile profile;
+  profile.environment = {{"SITE", "a"}};
+  const auto sources = [&](const std::string& keys) {
+    NothingKnown nothing;
+    FreshFileHashes hashes;
+    const Workflow workflow = parsed("name: w\nsteps:\n  a: {run: [tool, x], " + keys + "}\n");
+    return job_spec(make_plan(workflow, profile, {}, nothing, hashes), 0).sources;
+  };
+  using Found = std::map<std::string, std::string>;
+  CHECK(sources("reuse: {environment: [AUDIT_MODE, SITE]}").variables == Found{{"AUDIT_MODE", ""}});
+  CHECK(sources("reuse: {program: true}, env: {PATH: " + tool.parent_path().string() + "}")
+            .programs == Found{{"tool", tool.string() + " " + sha256_hex("1")}});
+  CHECK(sources("outputs: {o: o}").programs.empty());
+}
+
 TEST_CASE("links in inputs are followed, to files and to folders, but not for ever", "[plan]") {
   const TempDir folder;
   folder.write("shared/c/d.py", "x = 1");
