@@ -106,8 +106,13 @@ Json decisive_resources(const Step& step, const Resources& resources) {
 }
 
 /// What a program is told of the place it runs in, besides what the step itself says.
-Json surroundings_of(const Profile& profile) {
+Json surroundings_of(const Profile& profile, bool in_container) {
   Json surroundings = Json::object();
+  const ContainerSettings& container = profile.container;
+  if (in_container && !container.binds.empty()) surroundings["binds"] = container.binds;
+  if (in_container && !container.arguments.empty()) {
+    surroundings["arguments"] = container.arguments;
+  }
   if (!profile.environment.empty()) surroundings["environment"] = profile.environment;
   if (!profile.setup.empty()) surroundings["setup"] = profile.setup;
   return surroundings;
@@ -175,7 +180,7 @@ std::string fingerprint_base(const Plan& plan, uint32_t number) {
   if (!resources.empty()) base["resources"] = resources;
   if (step.uses.empty()) {
     base["job"] = job.name;
-    const Json surroundings = surroundings_of(profile_of(plan, job));
+    const Json surroundings = surroundings_of(profile_of(plan, job), !step.image.empty());
     if (!surroundings.empty()) base["profile"] = surroundings;
   }
   const Json& conditions = plan.steps[job.step].conditions;

@@ -300,7 +300,9 @@ TEST_CASE("a command's fingerprint counts all that its job is and has", "[plan]"
   CHECK(base.at("values") == Json{{"params.late", 2}});
   CHECK(base.at("checkpoint") == Json{{"unit", 1}, {"every", 200}, {"keep", 4}});
   CHECK(base.at("require") == Json{{"accuracy", {{">=", 0.88}}}});
-  CHECK(base.at("profile") == Json{{"environment", {{"BOTH", "profile"}, {"ONE", "profile"}}},
+  CHECK(base.at("profile") == Json{{"arguments", {"--x"}},
+                                   {"binds", {"/data"}},
+                                   {"environment", {{"BOTH", "profile"}, {"ONE", "profile"}}},
                                    {"setup", {"module load other"}}});
   CHECK(base.at("files").size() == 2);
 }
