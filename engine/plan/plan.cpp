@@ -142,6 +142,9 @@ Plan make_plan(Workflow workflow, const Profile& profile, const PlanOptions& opt
   plan.profile = profile;
   plan.options = options;
   lay_out(plan);
+  for (uint32_t step = 0; step < plan.steps.size(); ++step) {
+    plan.steps[step].version = work_version(plan.workflow.steps[step].uses);
+  }
   place_jobs(plan);
   read_files(plan, hashes);
   const auto reused = [&](uint32_t job) { return as_parent(plan, job, plan.reused.at(job)); };
@@ -176,6 +179,7 @@ std::string fingerprint_base(const Plan& plan, uint32_t number) {
   Json base =
       fingerprint_base(plan.workflow, step, *known.matrix, plan.steps[job.step].visible_params,
                        files_of(plan, job, step.with.evaluate_known(known)));
+  base["version"] = plan.steps[job.step].version;
   const Json resources = decisive_resources(step, job.resources);
   if (!resources.empty()) base["resources"] = resources;
   if (step.uses.empty()) {

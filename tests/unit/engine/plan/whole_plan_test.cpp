@@ -305,6 +305,21 @@ TEST_CASE("a command's fingerprint counts all that its job is and has", "[plan]"
                                    {"environment", {{"BOTH", "profile"}, {"ONE", "profile"}}},
                                    {"setup", {"module load other"}}});
   CHECK(base.at("files").size() == 2);
+
+  whole.plan.workflow.steps[1].image.clear();  // what its containers see counts for no other
+  CHECK(Json::parse(fingerprint_base(whole.plan, 2)).at("profile").size() == 2);
+}
+
+TEST_CASE("a run counts as the work of the programs that it has, whatever goes on with it",
+          "[plan]") {
+  Whole whole;
+  whole.plan.steps[1].version = 1;  // of the dlflow that froze it
+  const std::string base = fingerprint_base(whole.plan, 2);
+  CHECK(Json::parse(base).at("version") == 1);
+  create_run_directory(whole.plan, whole.folder.path() / "runs",
+                       from_rfc3339("2026-11-21T08:00:00.123Z"),
+                       whole.folder.write("bin/dlflow", "the program"));
+  CHECK(Json::parse(fingerprint_base(load_run(whole.plan.directory), 2)).at("version") == 1);
 }
 
 TEST_CASE("every setting of a plan is frozen and read back", "[plan]") {
@@ -360,6 +375,7 @@ TEST_CASE("a plan that an older dlflow froze is read as it was meant", "[plan]")
   json.erase("data");
   json["steps"]["t"].erase("conditions");
   json["steps"]["data"].erase("sees_run");
+  json["steps"]["t"].erase("version");
   for (const char* key : {"container", "inherit", "scratch_budget_bytes", "classes",
                           "exclude_nodes", "submit_from_jobs"}) {
     json["profile"].erase(key);
@@ -369,6 +385,7 @@ TEST_CASE("a plan that an older dlflow froze is read as it was meant", "[plan]")
   CHECK(settings.images.empty());
   CHECK(settings.data.empty());
   CHECK(settings.conditions.at("t") == Json::object());
+  CHECK(settings.versions.at("t") == 0);  // of no dlflow of today
   CHECK(settings.sees_run == std::set<std::string>{"data", "t"});
   Profile expected = whole_profile();
   expected.container = {};
