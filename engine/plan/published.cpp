@@ -132,21 +132,21 @@ bool is_same(const PublishedEntry& then, const PublishedEntry& now, const fs::pa
   return then.sha256 == now.sha256;
 }
 
-/// Whether one of `places` holds what `link` leads to.
-bool is_recorded(const fs::path& link, const std::vector<fs::path>& places) {
+/// Whether one of `trees` holds what `link` leads to.
+bool is_recorded(const fs::path& link, const std::vector<std::string>& trees,
+                 const fs::path& job_directory) {
   const fs::path target = fs::weakly_canonical(link);
-  return std::ranges::any_of(places,
-                             [&](const fs::path& place) { return is_below(target, place); });
+  return std::ranges::any_of(trees, [&](const std::string& tree) {
+    return is_below(target, fs::canonical(job_directory / tree));
+  });
 }
 
 std::optional<std::string> compare(const Publication& then, const fs::path& job_directory,
                                    FileHashes& hashes) {
   std::map<std::string, PublishedEntry> now;
-  std::vector<fs::path> places;
   for (const std::string& tree : then.trees) {
     const fs::path place = job_directory / tree;
     if (!fs::exists(place)) return tree + " is gone";
-    places.push_back(fs::canonical(place));
     // "outputs" itself is a link to the pass that was published.
     const bool is_link = fs::is_symlink(place);
     for (PublishedEntry& entry : list_published(is_link ? fs::canonical(place) : place, tree)) {
@@ -159,7 +159,8 @@ std::optional<std::string> compare(const Publication& then, const fs::path& job_
     if (!is_same(entry, found->second, job_directory / entry.name, hashes)) {
       return entry.name + " was changed";
     }
-    if (entry.kind == Kind::Link && !is_recorded(job_directory / entry.name, places)) {
+    if (entry.kind == Kind::Link &&
+        !is_recorded(job_directory / entry.name, then.trees, job_directory)) {
       return entry.name + " leads to what is not on record";  // of an earlier version
     }
     now.erase(found);

@@ -142,7 +142,7 @@ class Collector {
  private:
   void add_tree(const fs::path& place, const std::string& tree) {
     outputs_.publication.trees.push_back(tree);
-    places_.push_back(fs::canonical(place));
+    places_.push_back(place);
     for (PublishedEntry& entry : list_published(place, tree)) {
       fs::path path = place.string() + entry.name.substr(tree.size());
       if (entry.kind == PublishedEntry::Kind::Link) {
@@ -157,7 +157,7 @@ class Collector {
   void add_target(const fs::path& link) {
     const fs::path target = fs::canonical(link);
     const bool is_known = std::ranges::any_of(
-        places_, [&](const fs::path& place) { return is_below(target, place); });
+        places_, [&](const fs::path& place) { return is_below(target, fs::canonical(place)); });
     if (!is_known) add_tree(target, target);
   }
 
