@@ -192,13 +192,13 @@ def write_mutants(sources):
             _write(target, text)
 
 
-def build(sources):
+def build(sources, targets):
     copy_tree(sources)
     write_mutants(sources.values())
     subprocess.run(["cmake", "--preset", "release"], cwd=SOURCE, stdout=subprocess.DEVNULL, check=True)
     for attempt in range(ROUNDS):
-        made = subprocess.run(["cmake", "--build", BUILD, "-j", str(WORKERS), "--target", "programs", "tests/unit/all",
-                               "tests/support/all", "--", "-k", "0"], capture_output=True, text=True)
+        made = subprocess.run(["cmake", "--build", BUILD, "-j", str(WORKERS), "--target", *targets, "--", "-k", "0"],
+                              capture_output=True, text=True)
         (HOME / "build.log").write_text(made.stdout + made.stderr)
         if made.returncode == 0:
             return
@@ -406,6 +406,8 @@ def arguments():
     parser.add_argument("--listed", type=pathlib.Path, metavar="FILE", help="the mutants of a survivors.txt")
     parser.add_argument("--tests", default="", metavar="REGEX",
                         help="only tests of such names; a second call can try with others what these did not kill")
+    parser.add_argument("--targets", nargs="+", default=["programs", "tests/unit/all", "tests/support/all"], metavar="TARGET",
+                        help="what is built: fewer tests are ready sooner (default: all)")
     parser.add_argument("--seed", type=int, default=1, metavar="S", help="of the sample (default: 1)")
     parser.add_argument("--again", action="store_true", help="try survivors of earlier runs again, with the tests as they are now")
     parser.add_argument("paths", nargs="*", default=["engine", "runtime", "steps"], metavar="PATH",
@@ -427,7 +429,7 @@ def main():
     choice = chosen(sources, options)
     for source in sources.values():
         source.tried = {index for each, index in choice if each is source}
-    build(sources)
+    build(sources, options.targets)
     print(f"built after {time.monotonic() - begin:.0f} s; {sum(len(each.dropped) for each in sources.values())} "
           "mutants do not compile", flush=True)
     covered = coverage([test for test in suite.find(BUILD, str(SHARED).encode()) if re.search(options.tests, test["name"])])
