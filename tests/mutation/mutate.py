@@ -192,13 +192,13 @@ def write_mutants(sources):
             _write(target, text)
 
 
-def build(sources):
+def build(sources, targets):
     copy_tree(sources)
     write_mutants(sources.values())
     subprocess.run(["cmake", "--preset", "release"], cwd=SOURCE, stdout=subprocess.DEVNULL, check=True)
     for attempt in range(ROUNDS):
-        made = subprocess.run(["cmake", "--build", BUILD, "-j", str(WORKERS), "--target", "programs", "tests/unit/all",
-                               "tests/support/all", "--", "-k", "0"], capture_output=True, text=True)
+        made = subprocess.run(["cmake", "--build", BUILD, "-j", str(WORKERS), "--target", *targets, "--", "-k", "0"],
+                              capture_output=True, text=True)
         (HOME / "build.log").write_text(made.stdout + made.stderr)
         if made.returncode == 0:
             return
@@ -339,9 +339,21 @@ def key_of(source, index):
 
 
 def equivalents():
-    """The mutants that a person has found to change nothing, without their places: lines move."""
+    """The mutants that a person has found to change nothing, without their places, since lines move: text -> what stands in
+    their line or the one above; "" for any line."""
     lines = (pathlib.Path(__file__).parent / "equivalent.txt").read_text(encoding="latin-1").splitlines()
-    return {line.strip() for line in lines if line.strip() and not line.startswith("#")}
+    known = collections.defaultdict(set)
+    for line in lines:
+        if line.strip() and not line.startswith("#"):
+            mutant, _, place = line.partition(" @ ")
+            known[mutant.strip()].add(place.strip())
+    return known
+
+
+def is_equivalent(source, index, known):
+    line = source.mutants[index]["line"]
+    around = " ".join(source.text.split("\n")[max(0, line - 2):line])
+    return any(place in around for place in known.get(without_place(key_of(source, index)), ()))
 
 
 def without_place(key):
@@ -383,7 +395,7 @@ def report(choice, results):
         result = results.get(key_of(source, index))
         if result is None:  # interrupted
             continue
-        if result["state"] != "killed" and without_place(result["key"]) in known:
+        if result["state"] != "killed" and is_equivalent(source, index, known):
             continue
         for folder in (str(pathlib.PurePath(source.path).parent), "total"):
             rows[folder].update(["mutants", result["state"]])
@@ -406,6 +418,8 @@ def arguments():
     parser.add_argument("--listed", type=pathlib.Path, metavar="FILE", help="the mutants of a survivors.txt")
     parser.add_argument("--tests", default="", metavar="REGEX",
                         help="only tests of such names; a second call can try with others what these did not kill")
+    parser.add_argument("--targets", nargs="+", default=["programs", "tests/unit/all", "tests/support/all"], metavar="TARGET",
+                        help="what is built: fewer tests are ready sooner (default: all)")
     parser.add_argument("--seed", type=int, default=1, metavar="S", help="of the sample (default: 1)")
     parser.add_argument("--again", action="store_true", help="try survivors of earlier runs again, with the tests as they are now")
     parser.add_argument("paths", nargs="*", default=["engine", "runtime", "steps"], metavar="PATH",
@@ -427,7 +441,7 @@ def main():
     choice = chosen(sources, options)
     for source in sources.values():
         source.tried = {index for each, index in choice if each is source}
-    build(sources)
+    build(sources, options.targets)
     print(f"built after {time.monotonic() - begin:.0f} s; {sum(len(each.dropped) for each in sources.values())} "
           "mutants do not compile", flush=True)
     covered = coverage([test for test in suite.find(BUILD, str(SHARED).encode()) if re.search(options.tests, test["name"])])
