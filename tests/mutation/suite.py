@@ -23,13 +23,15 @@ print("\\n".join(names(unittest.defaultTestLoader.loadTestsFromName(path.stem)))
 
 
 def find(build, mark):
-    """Tests that may reach a mutant: of programs, only those that contain `mark`."""
+    """Tests that may reach a mutant: of programs, only those that contain `mark`. Without dlflow, no end-to-end tests."""
     listed = subprocess.run(["ctest", "--test-dir", build, "--show-only=json-v1"], capture_output=True, text=True, check=True)
     tests, marked = [], {}
     for each in json.loads(listed.stdout)["tests"]:
         properties = {item["name"]: item["value"] for item in each["properties"]}
         labels = {word for label in properties.get("LABELS", []) for word in label.split("+")}
         if "command" not in each or not labels & KINDS or labels & LEFT_OUT:
+            continue
+        if "unit" not in labels and not (build / "bin/dlflow").exists():
             continue
         if any(item.startswith("ONEDNN_MAX_CPU_ISA=") for item in properties.get("ENVIRONMENT", [])):
             continue  # the same cases once more

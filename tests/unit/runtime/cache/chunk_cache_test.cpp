@@ -267,6 +267,22 @@ TEST_CASE("a cache begins in the middle of an epoch, and ends at any time", "[ca
   CHECK(take(loader, 10) == take(expected, 10));
 }
 
+TEST_CASE("a cache that begins at the end of an epoch goes on with the next", "[cache][threads]") {
+  const Stored stored;
+  const ChunkedDataset data = stored.open();
+  CountingSource source(data);
+  Node node(30);
+  ChunkCache cache(data, source, training_order(data, 2), node.options());
+  cache.start(0, kSteps);
+  LoaderOptions options = loader_options(stored.original);
+  Loader expected(stored.original, options);
+  options.images = &cache.training();
+  Loader loader(data.dataset(), options);
+  loader.seek(1, 0);
+  expected.seek(1, 0);
+  CHECK(take(loader, kSteps) == take(expected, kSteps));
+}
+
 TEST_CASE("training and validation share the memory", "[cache][threads]") {
   const Stored stored;
   const ChunkedDataset data = stored.open();
@@ -299,6 +315,27 @@ TEST_CASE("training and validation share the memory", "[cache][threads]") {
     CHECK_NOTHROW(cache.validation().begin(0, 5));
     cache.validation().end();
   }
+}
+
+TEST_CASE("a cache serves validation alone", "[cache][threads]") {
+  const Stored stored;
+  const ChunkedDataset data = stored.open();
+  CountingSource source(data);
+  VisitOrder order = training_order(data, 1);
+  order.division.num_samples = 0;
+  order.train_chunks = {};
+  order.validation_chunks = {data, data.dataset()};
+  order.validation_batch = kBatch;
+  order.batches = {{0, kSteps}};
+  Node node(20);
+  ChunkCache cache(data, source, order, node.options());
+  cache.start(0, 0);
+  LoaderOptions options = loader_options(stored.original);
+  options.shuffle = false;
+  Loader expected(stored.original, options);
+  options.images = &cache.validation();
+  Loader validates(data.dataset(), options);
+  CHECK(take(validates, kSteps) == take(expected, kSteps));
 }
 
 TEST_CASE("a part that comes damaged is read again, and told", "[cache]") {
@@ -391,6 +428,30 @@ TEST_CASE("what a step looks at fits beside the node's part, however much memory
     CAPTURE(memory, room.memory_slots, room.part_memory_slots);
     CHECK(room.memory_slots >= std::min(needed, chunks - room.part_memory_slots));
   }
+}
+
+TEST_CASE("a cache goes on without a disk of the node that fails, and tells it once", "[cache]") {
+  const Stored stored;
+  const ChunkedDataset data = stored.open();
+  CountingSource source(data);
+  Node node(16);
+  node.room = std::make_unique<ScratchRoom>(NodeDisk{stored.disk.path(), 0}, 50, kChunk);
+  const std::string file = node.room->file().string();
+  {
+    ChunkCache cache(data, source, training_order(data, 3), node.options());
+    cache.start(0, 0);
+    LoaderOptions options = loader_options(stored.original);
+    options.images = &cache.training();
+    Loader loader(data.dataset(), options);
+    std::vector<float> seen = take(loader, kSteps);
+    fs::resize_file(file, 0);
+    const std::vector<float> rest = take(loader, 2 * kSteps);
+    seen.insert(seen.end(), rest.begin(), rest.end());
+    CHECK(seen == without_cache(stored, 3));
+  }
+  REQUIRE(node.warnings.size() == 1);
+  CHECK_THAT(node.warnings[0],
+             Catch::Contains("the cache goes on without the node's disk: cannot read " + file));
 }
 
 TEST_CASE("room on the node's disk keeps to the budget, and is gone with its job", "[cache]") {

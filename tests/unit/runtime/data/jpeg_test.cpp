@@ -172,6 +172,14 @@ TEST_CASE("grey and coloured pictures become samples of the channels that a set 
   CHECK(sample_of(jpeg_file(test::scenery(20, 20, 3)), view, 1).size() == 400);
 }
 
+TEST_CASE("bytes too many between two parts of a JPEG file change no pixel", "[jpeg]") {
+  if (!can_read_jpeg()) return test::skip("built without libjpeg");
+  const std::string file = jpeg_file(test::scenery(20, 20, 3));
+  std::string longer = file;
+  longer.insert(20, 2, '\0');  // behind the first segment
+  CHECK(JpegReader(longer, "a").read_all() == JpegReader(file, "a").read_all());
+}
+
 TEST_CASE("damage on the way to the part is refused, naming the picture", "[jpeg]") {
   if (!can_read_jpeg()) return test::skip("built without libjpeg");
   std::string file = jpeg_file(test::scenery(83, 61));

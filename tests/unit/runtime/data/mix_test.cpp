@@ -103,3 +103,13 @@ TEST_CASE("shares are those of a beta distribution", "[data]") {
   CHECK(mean == Approx(0.5).margin(0.04));  // five standard deviations
   CHECK(variance == Approx(1 / (4 * (2 * 0.2 + 1))).margin(0.01));
 }
+
+TEST_CASE("a share is a number even where both draws of it vanish", "[data]") {
+  for (uint64_t epoch = 0; epoch < 50; ++epoch) {
+    Leaf leaf(2);
+    leaf.mix_as({.mixup = 0.001}, epoch);
+    CHECK(leaf.share(0, 0) >= 0);  // not so of NaN
+    CHECK(leaf.share(0, 0) <= 1);
+    CHECK(leaf.share(0, 0) + leaf.share(0, 1) == Approx(1));
+  }
+}

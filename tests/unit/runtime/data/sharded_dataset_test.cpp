@@ -168,3 +168,29 @@ TEST_CASE("one file goes before shards, and those before IDX", "[shards]") {
   write_binary_dataset(sharded.folder.path() / "train.dlset", test::tiny_dataset(4));
   CHECK(open_dataset(sharded.folder.path(), Split::Train).size() == 4);
 }
+
+TEST_CASE("a shard whose samples are of another kind is not added, and named", "[shards]") {
+  Dataset whole = make_dataset({1, 1, 2}, 3, std::vector<uint8_t>{1, 2}, {0});
+  Dataset part = whole;
+  const auto error = [&] {
+    try {
+      append_shard(whole, part, "b.dlset");
+    } catch (const Error& e) {
+      CHECK(e.code() == Errc::Corrupt);
+      return std::string(e.what());
+    }
+    return std::string();
+  };
+  CHECK(error().empty());
+  CHECK(whole.size() == 2);
+  SECTION("another shape") { part.shape = {2, 1, 1}; }
+  SECTION("other classes") { part.num_classes = 4; }
+  SECTION("masks") { part.has_masks = true; }
+  SECTION("targets") { part.num_targets = 1; }
+  SECTION("another vocabulary") { part.vocabulary = 5; }
+  SECTION("larger tokens") { part.token_bytes = 2; }
+  SECTION("another size of pictures") { part.reshaping = {64}; }
+  SECTION("another type") { part = make_dataset({1, 1, 2}, 3, std::vector<float>{1, 2}, {0}); }
+  CHECK_THAT(error(), Catch::StartsWith("b.dlset: has other images, classes, masks or targets"));
+  CHECK(whole.size() == 2);
+}

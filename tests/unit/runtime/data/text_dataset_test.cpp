@@ -89,6 +89,14 @@ TEST_CASE("texts of unequal length come back from a file as they were", "[data][
   CHECK(chunked.place_of(std::get<EncodedImages>(chunked.dataset().pixels)[39].data()).chunk == 2);
 }
 
+TEST_CASE("the tokens of texts are counted, filled up ones are not", "[data][texts]") {
+  const SampleSource source = test::tiny_texts(40);
+  uint64_t bytes = 0;
+  for (const uint64_t size : source.encoded_sizes) bytes += size;
+  CHECK(num_tokens(texts(40)) == bytes);
+  CHECK(num_tokens(test::tiny_text(5)) == 5 * 12);
+}
+
 TEST_CASE("texts with classes have a vocabulary of their own", "[data][texts]") {
   SampleSource source = test::tiny_text_classes(40);
   source.vocabulary = 300;
@@ -117,6 +125,13 @@ TEST_CASE("texts with classes have a vocabulary of their own", "[data][texts]") 
   CHECK_THAT(error_of(changed(36, 2)), Catch::Contains("has label 2, but there are 2 classes"));
   CHECK_THAT(error_of(changed(111, 127)), Catch::Contains("has a vocabulary of"));
   CHECK_FALSE(written(test::tiny_texts(3))[8] == content[8]);
+}
+
+TEST_CASE("the tokenizer of texts comes back from a file, and its absence, too", "[data][texts]") {
+  SampleSource source = test::tiny_texts(3);
+  CHECK(parse_binary_dataset(shared_bytes(written(source)), "a").tokenizer.empty());
+  source.tokenizer = "00112233445566778899aabbccddeeff";
+  CHECK(parse_binary_dataset(shared_bytes(written(source)), "a").tokenizer == source.tokenizer);
 }
 
 TEST_CASE("a token takes as many bytes as the vocabulary needs", "[data][texts]") {

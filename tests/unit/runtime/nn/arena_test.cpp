@@ -27,6 +27,16 @@ TEST_CASE("values that never live together share memory", "[arena]") {
   CHECK(arena.bytes() == 2 * 4032);  // whole cache lines
 }
 
+TEST_CASE("a value takes a gap that it fills to the last byte", "[arena]") {
+  Arena arena{dnnl::engine(dnnl::engine::kind::cpu, 0)};
+  arena.add(floats(3 * 1008), 0);
+  const memory above = arena.add(floats(2 * 1008), 0);
+  arena.keep(above, 1);
+  arena.add(floats(2 * 1008), 1);
+  arena.add(floats(1008), 1);  // fits between the two others of its time
+  CHECK(arena.measure(Schedule(8, {})) == 5 * 4032);
+}
+
 TEST_CASE("a view has the address of what it views", "[arena]") {
   Arena arena{dnnl::engine(dnnl::engine::kind::cpu, 0)};
   const memory first = arena.add(floats(3), 0);

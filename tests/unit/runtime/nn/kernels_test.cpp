@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/bfloat16.h"
+#include "runtime/nn/row_kernels.h"
 #include "tests/support/catch.h"
 
 using namespace dlflow;
@@ -194,4 +195,18 @@ TEST_CASE("of equal scores the first five are the highest, and none beside NaN",
   two.insert(two.end(), scores.rbegin(), scores.rend());
   CHECK(num_in_top5(two, std::vector<uint32_t>{7, 7}) == 2);
   CHECK(num_in_top5(two, std::vector<uint32_t>{1, 0}) == 1);
+}
+
+TEST_CASE("right answers are counted among the rows that have a target", "[kernels]") {
+  const std::vector<float> scores = {0, 2, 1, 3, 0, 0, 1, 1, 0, 0, 0, 5};
+  const std::vector<uint32_t> targets = {1, kNoTarget, 0, 1};
+  const std::vector<float> shares = {1, 1, 1, 1};
+  std::vector<float> probabilities(scores.size());
+  const TokenSums sums =
+      token_cross_entropy({scores.data(), 4, 3}, targets, shares, 0, probabilities.data());
+  CHECK(sums.num_targets == 3);
+  CHECK(sums.num_correct == 2);  // of equal scores the first is the answer
+  const double loss = std::log(1 + std::exp(-1) + std::exp(-2)) + std::log(2 + std::exp(-1)) +
+                      std::log(2 + std::exp(5));
+  CHECK(sums.loss == Approx(loss).epsilon(1e-6));
 }

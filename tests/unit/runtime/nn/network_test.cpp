@@ -330,6 +330,15 @@ TEST_CASE("a frozen layer has no place among gradients, and changes none of the 
   }
 }
 
+TEST_CASE("what a ReLU of its own reads stays until it has run", "[network]") {
+  // Without a backward pass: the ReLU's result lies where the larger one of `wide` leaves room.
+  const std::string layers =
+      "- conv2d: {name: a, channels: 16, kernel: 1}\n- max_pool: {kernel: 2, stride: 1}\n"
+      "- relu: {name: r}\n- conv2d: {name: wide, channels: 16, kernel: 1, padding: 1}\n"
+      "- conv2d: {name: back, channels: 16, kernel: 3}\n- add: {from: r}\n";
+  compare("[3, 4, 6]", layers + kEnd, 3);
+}
+
 TEST_CASE("values with several readers get the sum of their gradients", "[network]") {
   const std::string conv = "- conv2d: {name: a, channels: 4, kernel: 3}\n";
   compare("[2, 6, 5]", conv + "- add: {from: a}\n- relu\n" + kEnd, 3);
@@ -481,12 +490,13 @@ TEST_CASE("weights survive their way through the flat buffer", "[network]") {
 }
 
 TEST_CASE("a language model agrees with the reference, and its targets are counted", "[network]") {
-  const std::string causal = GENERATE("true", "false"), heads = GENERATE("1", "2");
+  const std::string causal = GENERATE("true", "false"), heads = GENERATE("1", "2"),
+                    rotary = GENERATE("true", "false");
   const std::string layers =
       "- embedding: {name: tokens, vocabulary: 9, features: 12}\n- positions\n"
       "- rms_norm\n- linear: {features: 24}\n"
       "- attention: {heads: 2, kv_heads: " +
-      heads + ", causal: " + causal +
+      heads + ", causal: " + causal + ", rotary: " + rotary +
       "}\n- linear: {features: 12}\n- dropout: {rate: 0.25}\n- add: {from: positions1}\n"
       "- layer_norm: {bias: false}\n"
       "- linear: {features: 9, tied: tokens, bias: false}\n";
