@@ -39,7 +39,9 @@ class Walk {
 
   void enter(const fs::path& folder) {
     entered_.push_back(identity(folder));
+    bool is_empty = true;
     for (const auto& entry : fs::directory_iterator(folder)) {
+      is_empty = false;
       if (!entry.is_directory()) {
         found.push_back(entry);
       } else if (const auto next = identity(entry.path()); !next || next != left_out_) {
@@ -47,10 +49,12 @@ class Walk {
         enter(entry.path());
       }
     }
+    if (is_empty) empty.push_back(folder);
     entered_.pop_back();
   }
 
   std::vector<fs::directory_entry> found;
+  std::vector<fs::path> empty;  // folders
 
  private:
   using Identity = std::optional<std::pair<dev_t, ino_t>>;
@@ -96,6 +100,13 @@ std::vector<fs::directory_entry> entries_below(const fs::path& folder, const fs:
   Walk walk(left_out);
   walk.enter(folder);
   return std::move(walk.found);
+}
+
+FolderContent content_below(const fs::path& folder) {
+  Walk walk("");
+  walk.enter(folder);
+  std::erase(walk.empty, folder);
+  return {std::move(walk.found), std::move(walk.empty)};
 }
 
 std::vector<LocalFile> list_local_files(const UrlPath& place) {

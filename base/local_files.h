@@ -15,6 +15,13 @@ namespace dlflow {
 std::vector<std::filesystem::directory_entry> entries_below(
     const std::filesystem::path& folder, const std::filesystem::path& left_out = {});
 
+/// The same in one walk with the folders that hold nothing, `folder` itself excepted.
+struct FolderContent {
+  std::vector<std::filesystem::directory_entry> entries;
+  std::vector<std::filesystem::path> empty_folders;
+};
+FolderContent content_below(const std::filesystem::path& folder);
+
 /// Whether `path` is `folder` or lies below it, by their names alone.
 bool is_below(const std::filesystem::path& path, const std::filesystem::path& folder);
 

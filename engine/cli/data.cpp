@@ -8,8 +8,8 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "engine/cli/commands.h"
+#include "engine/cli/data_overview.h"
 #include "engine/cli/data_pack.h"
-#include "engine/cli/data_text.h"
 #include "runtime/data/names.h"
 #include "runtime/data/sharded_dataset.h"
 #include "runtime/data/split_files.h"
@@ -47,7 +47,7 @@ std::vector<std::string> mistakes_in(const SplitFiles& split) {
   const fs::path& file = split.files[0];
   const auto read = [&](Proof proof) {
     const Dataset dataset = read_split(split, proof);
-    if (!dataset.tokenizer.empty()) vocabulary_of(dataset, file.parent_path());
+    if (!dataset.tokenizer.empty()) read_vocabulary(dataset.tokenizer, file.parent_path());
   };
   if (split.format != SplitFiles::Format::Shards) {
     note([&] { read(Proof::Hash); });
@@ -76,92 +76,6 @@ void verify(Session& session, const std::vector<std::string>& paths) {
   if (session.json) print_json(list);
 }
 
-/// The values of a target over all samples.
-struct TargetRange {
-  std::string name;  ///< of its column, if it has one
-  double smallest = INFINITY, largest = -INFINITY, sum = 0, squares = 0;
-
-  void add(double value) {
-    smallest = std::min(smallest, value);
-    largest = std::max(largest, value);
-    sum += value;
-    squares += value * value;
-  }
-};
-
-/// The targets of `dataset`, with the names that stand beside it.
-std::vector<TargetRange> ranges_of(const Dataset& dataset, const fs::path& folder) {
-  constexpr std::string_view kBegin = "target ";
-  std::vector<TargetRange> ranges(dataset.num_targets);
-  for (size_t i = 0; i < dataset.targets.size(); ++i) {
-    for (size_t k = 0; k < ranges.size(); ++k) ranges[k].add(double(dataset.targets[i][k]));
-  }
-  size_t named = 0;
-  for (const std::string& line : read_names(folder / kColumnNames)) {
-    if (!line.starts_with(kBegin) || named == ranges.size()) continue;
-    ranges[named++].name = line.substr(kBegin.size());
-  }
-  return ranges;
-}
-
-/// The text that tokens stand for.
-struct TokenText {
-  size_t vocabulary = 0;
-  uint64_t bytes = 0;
-  std::string first;  ///< sample
-};
-
-constexpr size_t kShownBytes = 400;  // of a sample
-
-TokenText text_of(const Dataset& dataset, const fs::path& folder) {
-  const Vocabulary vocabulary = vocabulary_of(dataset, folder);
-  TokenText text{vocabulary.size(), text_bytes(dataset, vocabulary), {}};
-  for (const uint32_t token : tokens_of(dataset, 0)) {
-    const bool ends = token == vocabulary.end_of_text();
-    text.first += ends ? kEndOfText : vocabulary.text_of(token);
-  }
-  return text;
-}
-
-/// What `show` tells of a split.
-struct Overview {
-  fs::path file;
-  Dataset dataset;
-  std::vector<uint64_t> histogram;  ///< samples of each class
-  std::vector<std::string> names;   ///< of classes, as far as they have any
-  std::vector<TargetRange> targets;
-  uint64_t bytes = 0;
-  ShardIndex shards;
-  std::optional<TokenText> text;  ///< of a set of tokens
-};
-
-Overview overview(const SplitFiles& split) {
-  Overview result;
-  result.file = split.files[0];
-  result.dataset = read_split(split, Proof::Structure);
-  if (!result.dataset.tokenizer.empty()) {
-    result.text = text_of(result.dataset, result.file.parent_path());
-  }
-  const bool has_classes = !result.text || result.dataset.has_text_classes();
-  result.histogram.resize(has_classes ? result.dataset.num_classes : 1);
-  const Labels& labels = result.dataset.labels;
-  for (size_t i = 0; i < labels.size() && !result.dataset.has_masks; ++i) {
-    ++result.histogram[labels[i]];
-  }
-  result.targets = ranges_of(result.dataset, result.file.parent_path());
-  result.names = read_names(result.file.parent_path() / kClassNames);
-  result.names.resize(result.histogram.size());
-  if (split.format == SplitFiles::Format::Shards) {
-    result.shards = read_shard_index(result.file);
-    for (const Shard& shard : result.shards) {
-      result.bytes += fs::file_size(result.file.parent_path() / shard.file);
-    }
-  } else {
-    for (const fs::path& file : split.files) result.bytes += fs::file_size(file);
-  }
-  return result;
-}
-
 double deviation_of(const TargetRange& target, double num_samples) {
   const double mean = target.sum / num_samples;
   return std::sqrt(std::max(0.0, target.squares / num_samples - mean * mean));
@@ -174,10 +88,6 @@ Json shards_json(const Overview& split) {
         {{"file", shard.file}, {"samples", shard.num_samples}, {"sha256", shard.sha256}});
   }
   return shards;
-}
-
-double bytes_per_token(const Overview& split) {
-  return double(split.text->bytes) / double(num_tokens(split.dataset));
 }
 
 Json classes_json(const Overview& split) {
@@ -261,18 +171,6 @@ void print_classes(const Overview& split) {
   }
 }
 
-std::string description_of(const Overview& split) {
-  const Dataset& data = split.dataset;
-  if (!split.text) {
-    return describe_samples(data.size(), data.shape, pixel_type_of(data),
-                            {data.num_classes, data.num_targets, data.has_masks});
-  }
-  const uint32_t classes = data.has_text_classes() ? data.num_classes : 0;
-  return describe_tokens(
-      {data.size(), data.shape.width, data.has_texts(), num_tokens(data), classes},
-      split.text->vocabulary, bytes_per_token(split));
-}
-
 /// With the number of samples of each.
 void print_counted_classes(const Overview& split) {
   std::printf("\n\nCLASS  SAMPLES  NAME\n");
@@ -282,6 +180,8 @@ void print_counted_classes(const Overview& split) {
                 name.empty() ? "" : "  ", escaped(name).c_str());
   }
 }
+
+constexpr size_t kShownBytes = 400;  // of a sample
 
 /// The beginning of the first sample.
 void print_text(const Overview& split) {

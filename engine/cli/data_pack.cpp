@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,6 +13,7 @@
 #include "base/file.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "engine/cli/data_overview.h"
 #include "engine/cli/data_text.h"
 #include "engine/cli/text_data.h"
 #include "runtime/data/binary_dataset.h"
@@ -21,6 +23,7 @@
 #include "runtime/import/checked_samples.h"
 #include "runtime/import/sources.h"
 #include "runtime/import/split_by_name.h"
+#include "runtime/text/token_samples.h"
 #include "runtime/text/vocabulary.h"
 
 namespace dlflow {
@@ -146,12 +149,11 @@ Json to_json(const WrittenSplit& written, const SampleSource& source) {
           {"masks", source.has_masks},     {"shards", written.shards}};
 }
 
-void print(const WrittenSplit& written, const SampleSource& source) {
+void print(const WrittenSplit& written) {
+  const auto format = written.shards == 0 ? SplitFiles::Format::Binary : SplitFiles::Format::Shards;
   std::printf(
       "%s: %s%s\n", written.file.c_str(),
-      describe_samples(written.samples, source.shape, source.pixel_type,
-                       {source.num_classes, source.num_targets, source.has_masks})
-          .c_str(),
+      description_of(overview({format, {written.file}})).c_str(),
       written.shards == 0
           ? ""
           : fmt::format(", {} shard{}", written.shards, written.shards == 1 ? "" : "s").c_str());
@@ -250,10 +252,10 @@ void require_no_text(const DatasetArguments& arguments) {
 }
 
 /// Of tokens that are packed anew, from beside them.
-void copy_tokenizer(const DatasetArguments& arguments, const SampleSource& source) {
-  const fs::path file = arguments.source() / kTokenizerFile;
-  if (source.tokenizer.empty() || !fs::exists(file)) return;
-  write_file_atomic(arguments.output / kTokenizerFile, read_file(file));
+void copy_tokenizer(const DatasetArguments& arguments, const Vocabulary& vocabulary) {
+  if (vocabulary.has_bytes_alone()) return;
+  write_file_atomic(arguments.output / kTokenizerFile,
+                    read_file(arguments.source() / kTokenizerFile));
 }
 
 void pack_samples(Session& session, const DatasetArguments& arguments) {
@@ -268,12 +270,16 @@ void pack_samples(Session& session, const DatasetArguments& arguments) {
                      "name the same --features and --target for both splits");
   const NamedParts parts = parts_of(arguments, imported);
   num_shards(arguments, source);  // throws for a size in which no sample fits
+  std::optional<Vocabulary> vocabulary;
+  if (!source.tokenizer.empty()) {
+    vocabulary = read_vocabulary(source.tokenizer, arguments.source());
+  }
   make_directories(arguments.output);
   std::vector<WrittenSplit> written;
   write_checked(source, arguments.source().string(), [&](const SampleSource& checked) {
     written = write_splits(arguments, sources_of(arguments.split, parts, checked));
   });
-  copy_tokenizer(arguments, source);
+  if (vocabulary) copy_tokenizer(arguments, *vocabulary);
   write_names(classes, imported.classes);
   write_names(columns, imported.columns);
   if (session.json) {
@@ -282,7 +288,7 @@ void pack_samples(Session& session, const DatasetArguments& arguments) {
     return print_json(parts.empty() ? all[0] : all);
   }
   if (session.quiet) return;
-  for (const WrittenSplit& split : written) print(split, source);
+  for (const WrittenSplit& split : written) print(split);
 }
 
 void pack_dataset(Session& session, const DatasetArguments& arguments) {

@@ -29,7 +29,7 @@
 #include "engine/ranks/rank_exec.h"
 #include "engine/run/batch_systems.h"
 #include "engine/run/chain/from_job.h"
-#include "engine/run/notify.h"
+#include "engine/run/notify/notify.h"
 #include "engine/supervisor/terminal.h"
 #include "steps/checkpoint/checkpoint_step.h"
 #include "steps/stage/stage.h"

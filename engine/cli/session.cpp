@@ -11,7 +11,7 @@
 #include "engine/plan/secrets.h"
 #include "engine/report/again_text.h"
 #include "engine/report/usage.h"
-#include "engine/run/notify.h"
+#include "engine/run/notify/notify.h"
 #include "engine/run/restore.h"
 
 namespace dlflow {

@@ -12,27 +12,31 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::vector<LocalFile> files_at(const fs::path& path) {
+DataPlace data_of(const fs::path& path) {
   std::error_code none;
   if (!fs::exists(path, none)) return {};
-  if (!fs::is_directory(path)) return {{"", path}};
-  std::vector<LocalFile> files;
-  for (const auto& entry : entries_below(path)) {
+  if (!fs::is_directory(path)) return {{{"", path}}, {}};
+  DataPlace place;
+  const FolderContent content = content_below(path);
+  for (const auto& entry : content.entries) {
     if (!entry.is_regular_file()) continue;
-    files.push_back({entry.path().lexically_relative(path).string(), entry.path()});
+    place.files.push_back({entry.path().lexically_relative(path).string(), entry.path()});
   }
-  std::sort(files.begin(), files.end(),
-            [](const LocalFile& a, const LocalFile& b) { return a.name < b.name; });
-  return files;
+  for (const fs::path& folder : content.empty_folders) {
+    place.empty_folders.push_back(folder.lexically_relative(path).string());
+  }
+  std::ranges::sort(place.files, {}, &LocalFile::name);
+  std::ranges::sort(place.empty_folders);
+  return place;
 }
 
 }  // namespace
 
-std::vector<LocalFile> data_at(const std::string& place) {
+DataPlace data_at(const std::string& place) {
   const auto url = parse_file_url(place);
-  if (!url) return files_at(place);
+  if (!url) return data_of(place);
   try {
-    return list_local_files(*url);
+    return {list_local_files(*url), {}};
   } catch (const Error&) {  // for the step to miss: it may appear before the step runs
     return {};
   }
@@ -48,12 +52,13 @@ std::string content_of(const fs::path& file, FileHashes& hashes) {
 }
 
 std::string data_identity(const std::string& place) {
-  const std::vector<LocalFile> files = data_at(place);
-  if (files.empty()) return "";
+  const DataPlace data = data_at(place);
+  if (data.files.empty()) return "";
   Sha256 hash;
-  for (const LocalFile& file : files) {
+  for (const LocalFile& file : data.files) {
     hash.update(file.name + " " + to_string(identity_of(file.path)) + "\n");
   }
+  for (const std::string& folder : data.empty_folders) hash.update(folder + "/\n");
   return hash.hex();
 }
 

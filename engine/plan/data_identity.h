@@ -11,9 +11,15 @@
 /// that the step reads where it lies, since it is too large to copy into the run.
 namespace dlflow {
 
-/// The files that `place` leads to: a file, a folder, or a file:// URL (a file, a folder with a '/'
-/// at its end, or a pattern), in the order of names. None if there is nothing.
-std::vector<LocalFile> data_at(const std::string& place);
+/// A file or folder with all that a program can see of it by name.
+struct DataPlace {
+  std::vector<LocalFile> files;            ///< in the order of names; none: there is nothing
+  std::vector<std::string> empty_folders;  ///< likewise; relative to the folder
+};
+
+/// What `place` leads to: a file, a folder, or a file:// URL (a file, a folder with a '/' at its
+/// end, or a pattern), of which folders that hold nothing are no part.
+DataPlace data_at(const std::string& place);
 
 /// What tells one state of that data from another without reading it: names, sizes, times and
 /// inodes. Empty if there is nothing.

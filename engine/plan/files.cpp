@@ -15,6 +15,7 @@
 #include "engine/plan/data_identity.h"
 #include "engine/plan/installed.h"
 #include "engine/plan/layout.h"
+#include "engine/plan/program_identity.h"
 #include "engine/plan/run_directory.h"
 
 namespace dlflow {
@@ -67,11 +68,16 @@ void add_file(Plan& plan, FileHashes& hashes, const Step& step, const std::strin
 /// An input that lies elsewhere and is read there.
 void read_data(Plan& plan, FileHashes& hashes, const Step& step, const DataInput& data,
                std::vector<std::string>& texts) {
-  const std::vector<LocalFile> files = data_at(data.path);
+  const auto [files, empty_folders] = data_at(data.path);
   if (files.empty()) {
     throw_at(plan.workflow, location_of(step, "inputs"), data.path + ": there is no such file");
   }
   for (const LocalFile& file : files) {
+    if (!fs::is_regular_file(file.path)) {
+      throw_at(plan.workflow, location_of(step, "inputs"),
+               data.path + " is a pipe, a socket or a device, whose content nobody can compare; " +
+                   "let the step open it without naming it in `inputs`");
+    }
     if (fs::file_size(file.path) <= kMaxScriptBytes) texts.push_back(read_file(file.path));
   }
   if (!data.content_counts || plan.data.contains(data.path)) return;
@@ -80,6 +86,7 @@ void read_data(Plan& plan, FileHashes& hashes, const Step& step, const DataInput
   for (const LocalFile& file : files) {
     hash.update(file.name + " " + content_of(file.path, hashes) + "\n");
   }
+  for (const std::string& folder : empty_folders) hash.update(folder + "/\n");
   plan.data.emplace(data.path, hash.hex());
 }
 
@@ -92,16 +99,16 @@ std::string variable_of(const Profile& profile, const std::string& name) {
   return value == nullptr ? "" : value;
 }
 
-/// Where the profile's or the caller's PATH finds `program`, and what that is.
-std::string program_identity(const Plan& plan, FileHashes& hashes, const std::string& program) {
-  for (const std::string& folder : split(variable_of(plan.profile, "PATH"), ':')) {
-    const fs::path file =
-        program.find('/') == std::string::npos ? fs::path(folder) / program : fs::path(program);
-    std::error_code none;
-    if (!file.is_absolute() || !fs::is_regular_file(file, none)) continue;
-    return file.string() + " " + hashes.sha256(file);
-  }
-  return "not found";
+/// The first word of `run: [..]`.
+std::string program_of(const Step& step) {
+  const Json& word = step.run.source().front();
+  return word.is_string() ? word.get<std::string>() : word.dump();
+}
+
+/// Where the program of a step is looked for.
+std::string path_of(const Profile& profile, const Step& step) {
+  const Json own = step.environment.source().value("PATH", Json());
+  return own.is_string() ? own.get<std::string>() : variable_of(profile, "PATH");
 }
 
 /// What `reuse:` of a step finds now.
@@ -111,9 +118,7 @@ Json reuse_conditions(const Plan& plan, FileHashes& hashes, const Step& step) {
     conditions["environment"][name] = variable_of(plan.profile, name);
   }
   if (step.reuse.program) {
-    const Json& word = step.run.source().front();
-    conditions["program"] =
-        program_identity(plan, hashes, word.is_string() ? word.get<std::string>() : word.dump());
+    conditions["program"] = program_identity(program_of(step), path_of(plan.profile, step), hashes);
   }
   return conditions;
 }
@@ -360,6 +365,14 @@ SourceProofs source_proofs(const Plan& plan, const PlannedJob& job, const Json& 
     }
   }
   proofs.packages = planned_packages(plan, job.step);
+  const Json& conditions = plan.steps[job.step].conditions;
+  proofs.variables = conditions.value("environment", proofs.variables);
+  std::erase_if(proofs.variables, [&](const auto& variable) {
+    return plan.profile.environment.contains(variable.first);  // frozen with the run
+  });
+  if (conditions.contains("program")) {
+    proofs.programs.emplace(program_of(step), conditions.at("program").get<std::string>());
+  }
   return proofs;
 }
 

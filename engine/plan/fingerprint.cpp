@@ -16,12 +16,6 @@ namespace {
 /// Raised when dlflow runs commands in a way that gives other results.
 constexpr int kRunVersion = 4;
 
-int kind_version(const std::string& uses) {
-  if (uses.empty()) return kRunVersion;
-  const StepKind* kind = find_step_kind(uses);
-  return kind == nullptr ? 0 : kind->version;
-}
-
 /// `with` without what no result depends on.
 Json decisive(Json with, const std::string& uses) {
   if (const StepKind* kind = find_step_kind(uses)) {
@@ -172,6 +166,12 @@ Json seen_parent(const ParentResult& parent, bool in_list, const Json& base) {
 
 }  // namespace
 
+int work_version(const std::string& uses) {
+  if (uses.empty()) return kRunVersion;
+  const StepKind* kind = find_step_kind(uses);
+  return kind == nullptr ? 0 : kind->version;
+}
+
 std::string FreshFileHashes::sha256(const std::filesystem::path& file) { return sha256_file(file); }
 
 Json fingerprint_base(const Workflow& workflow, const Step& step, const Json& element,
@@ -181,7 +181,7 @@ Json fingerprint_base(const Workflow& workflow, const Step& step, const Json& el
   known.params = &workflow.params;
   known.matrix = &element;
 
-  Json base = {{"kind", kind_name(step)}, {"version", kind_version(step.uses)}};
+  Json base = {{"kind", kind_name(step)}, {"version", work_version(step.uses)}};
   const auto add = [&base](const char* key, Json value) {
     if (!value.empty()) base[key] = std::move(value);
   };

@@ -45,6 +45,9 @@ using ContentHashes = std::map<std::string, std::string>;
 Json fingerprint_base(const Workflow& workflow, const Step& step, const Json& element,
                       const Json& visible, const ContentHashes& files);
 
+/// The version of what a step's kind computes, or of how commands are run. \param uses  see Step.
+int work_version(const std::string& uses);
+
 /// Whether `step` can see what differs in every run: it says `run.id` or `run.directory`, or its
 /// command, `env:` or one of `texts` (the content of its inputs) mentions $DLFLOW_RUN,
 /// $DLFLOW_ATTEMPT or $DLFLOW_PASS, or composes the names of variables. Its result is then that of

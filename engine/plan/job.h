@@ -79,6 +79,10 @@ struct SourceProofs {
   std::map<std::string, std::string> outside;  ///< path or URL -> data_identity(), empty: not there
   /// lock_of_tools() -> installed_packages(); empty: not there, and so not known
   std::map<std::string, std::string> packages;
+  /// What `reuse:` names, as it was then: a variable of the shell -> its value, the first word of
+  /// the command -> program_identity().
+  std::map<std::string, std::string> variables;
+  std::map<std::string, std::string> programs;
   bool operator==(const SourceProofs&) const = default;
 };
 

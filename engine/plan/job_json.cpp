@@ -186,6 +186,8 @@ JobSpec read_job_spec(const Json& json) {
   sources.at("frozen").get_to(spec.sources.frozen);
   sources.at("outside").get_to(spec.sources.outside);
   spec.sources.packages = sources.value("packages", spec.sources.packages);  // older: absent
+  spec.sources.variables = sources.value("variables", spec.sources.variables);
+  spec.sources.programs = sources.value("programs", spec.sources.programs);
   spec.run_directory = json.at("run_directory").get<std::string>();
   spec.job_directory = json.at("job_directory").get<std::string>();
   spec.cache = json.at("cache").get<std::string>();
@@ -284,7 +286,9 @@ Json to_json(const JobSpec& spec) {
                {"sources",
                 {{"frozen", spec.sources.frozen},
                  {"outside", spec.sources.outside},
-                 {"packages", spec.sources.packages}}},
+                 {"packages", spec.sources.packages},
+                 {"variables", spec.sources.variables},
+                 {"programs", spec.sources.programs}}},
                {"run_directory", spec.run_directory.string()},
                {"job_directory", spec.job_directory.string()},
                {"cache", spec.cache.string()},

@@ -106,8 +106,13 @@ Json decisive_resources(const Step& step, const Resources& resources) {
 }
 
 /// What a program is told of the place it runs in, besides what the step itself says.
-Json surroundings_of(const Profile& profile) {
+Json surroundings_of(const Profile& profile, bool in_container) {
   Json surroundings = Json::object();
+  const ContainerSettings& container = profile.container;
+  if (in_container && !container.binds.empty()) surroundings["binds"] = container.binds;
+  if (in_container && !container.arguments.empty()) {
+    surroundings["arguments"] = container.arguments;
+  }
   if (!profile.environment.empty()) surroundings["environment"] = profile.environment;
   if (!profile.setup.empty()) surroundings["setup"] = profile.setup;
   return surroundings;
@@ -137,6 +142,9 @@ Plan make_plan(Workflow workflow, const Profile& profile, const PlanOptions& opt
   plan.profile = profile;
   plan.options = options;
   lay_out(plan);
+  for (uint32_t step = 0; step < plan.steps.size(); ++step) {
+    plan.steps[step].version = work_version(plan.workflow.steps[step].uses);
+  }
   place_jobs(plan);
   read_files(plan, hashes);
   const auto reused = [&](uint32_t job) { return as_parent(plan, job, plan.reused.at(job)); };
@@ -171,11 +179,12 @@ std::string fingerprint_base(const Plan& plan, uint32_t number) {
   Json base =
       fingerprint_base(plan.workflow, step, *known.matrix, plan.steps[job.step].visible_params,
                        files_of(plan, job, step.with.evaluate_known(known)));
+  base["version"] = plan.steps[job.step].version;
   const Json resources = decisive_resources(step, job.resources);
   if (!resources.empty()) base["resources"] = resources;
   if (step.uses.empty()) {
     base["job"] = job.name;
-    const Json surroundings = surroundings_of(profile_of(plan, job));
+    const Json surroundings = surroundings_of(profile_of(plan, job), !step.image.empty());
     if (!surroundings.empty()) base["profile"] = surroundings;
   }
   const Json& conditions = plan.steps[job.step].conditions;

@@ -107,6 +107,7 @@ struct PlannedStep {
   Json visible_params = Json::object();               ///< see visible_params()
   bool sees_run = false;                              ///< see sees_run()
   Json conditions = Json::object();                   ///< what `reuse:` found, for the fingerprint
+  int version = 0;  ///< work_version() of the programs that the run has; 0: of an older dlflow
 };
 
 struct Plan {

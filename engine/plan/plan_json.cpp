@@ -215,6 +215,7 @@ FrozenSettings read(const Json& json) {
     settings.inputs[step] = frozen.at("inputs").get<std::vector<std::string>>();
     settings.visible_params[step] = frozen.at("visible_params");
     settings.conditions[step] = frozen.value("conditions", Json::object());
+    settings.versions[step] = frozen.value("version", 0);  // of an older dlflow: nobody knows
     if (frozen.value("sees_run", true)) settings.sees_run.insert(step);  // of an older dlflow: all
   }
   for (const auto& [job, result] : json.at("reused").items()) {
@@ -233,7 +234,8 @@ Json frozen_settings(const Plan& plan) {
     steps[plan.workflow.steps[step].name] = {{"inputs", planned.inputs},
                                              {"visible_params", planned.visible_params},
                                              {"conditions", planned.conditions},
-                                             {"sees_run", planned.sees_run}};
+                                             {"sees_run", planned.sees_run},
+                                             {"version", planned.version}};
   }
   Json reused = Json::object();
   for (const auto& [job, result] : plan.reused) reused[plan.jobs[job].name] = to_json(result);

@@ -34,6 +34,7 @@ struct FrozenSettings {
   std::map<std::string, std::vector<std::string>> inputs;  ///< by step
   std::map<std::string, Json> visible_params;              ///< by step
   std::map<std::string, Json> conditions;                  ///< by step, see PlannedStep
+  std::map<std::string, int> versions;                     ///< by step
   std::set<std::string> sees_run;                          ///< steps, see sees_run()
   std::map<std::string, KnownResult> reused;               ///< by job
 };

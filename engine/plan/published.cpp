@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/local_files.h"
 #include "base/parse_json.h"
 #include "engine/plan/data_identity.h"
 #include "engine/plan/run_directory.h"
@@ -131,6 +132,15 @@ bool is_same(const PublishedEntry& then, const PublishedEntry& now, const fs::pa
   return then.sha256 == now.sha256;
 }
 
+/// Whether one of `trees` holds what `link` leads to.
+bool is_recorded(const fs::path& link, const std::vector<std::string>& trees,
+                 const fs::path& job_directory) {
+  const fs::path target = fs::weakly_canonical(link);
+  return std::ranges::any_of(trees, [&](const std::string& tree) {
+    return is_below(target, fs::canonical(job_directory / tree));
+  });
+}
+
 std::optional<std::string> compare(const Publication& then, const fs::path& job_directory,
                                    FileHashes& hashes) {
   std::map<std::string, PublishedEntry> now;
@@ -148,6 +158,10 @@ std::optional<std::string> compare(const Publication& then, const fs::path& job_
     if (found == now.end()) return entry.name + " is gone";
     if (!is_same(entry, found->second, job_directory / entry.name, hashes)) {
       return entry.name + " was changed";
+    }
+    if (entry.kind == Kind::Link &&
+        !is_recorded(job_directory / entry.name, then.trees, job_directory)) {
+      return entry.name + " leads to what is not on record";  // of an earlier version
     }
     now.erase(found);
   }

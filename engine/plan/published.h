@@ -15,16 +15,18 @@ namespace dlflow {
 /// A file, folder or link below a job's folder.
 struct PublishedEntry {
   enum class Kind { File, Folder, Link };
-  std::string name;  ///< "outputs/data/x.csv"
+  std::string name;  ///< "outputs/data/x.csv", or an absolute path, see Publication::trees
   Kind kind = Kind::File;
   FileIdentity identity = {};  ///< of a file
   std::string sha256 = {};     ///< of a file's content; empty: not computed. A link's target.
   bool is_executable = false;
 };
 
-/// The trees below a job's folder that hold its outputs, and all that is in them.
+/// The trees that hold the outputs of a job, and all that is in them.
 struct Publication {
-  std::vector<std::string> trees;  ///< "outputs", "checkpoints/step-000123"
+  /// Below the job's folder: "outputs", "checkpoints/step-000123". An absolute path: a file or
+  /// folder that a link in these leads to.
+  std::vector<std::string> trees;
   std::vector<PublishedEntry> entries;
   std::map<std::string, std::string> outside;  ///< what else outputs name: path -> data_identity()
 };

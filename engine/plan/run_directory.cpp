@@ -215,6 +215,7 @@ void take_file_settings(Plan& plan, const FrozenSettings& settings) {
     plan.steps[step].visible_params = settings.visible_params.at(name);
     plan.steps[step].conditions = settings.conditions.at(name);
     plan.steps[step].sees_run = settings.sees_run.contains(name);
+    plan.steps[step].version = settings.versions.at(name);
   }
 }
 

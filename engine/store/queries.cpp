@@ -205,14 +205,18 @@ fs::path Store::directory(std::string_view run) {
   return rows->text(0);
 }
 
-/// Whether the job that left `result` has run since, and did other work.
+/// Whether the job that left `result` has run since, and did other work. A later run counts
+/// whatever its time says: clocks are set back, and those of two nodes differ.
 bool Store::was_overtaken(const std::string& workflow, const KnownResult& result,
                           int64_t ended_ms) {
+  const int64_t run = run_id(result.run);
   const Rows later = database_.query(
-      "SELECT 1 FROM jobs JOIN runs ON runs.id = jobs.run WHERE runs.workflow = ? "
-      "AND jobs.name = ? AND jobs.attempt > 0 AND jobs.started_ms >= ? "
-      "AND jobs.fingerprint IS NOT ? LIMIT 1",
-      workflow, result.job, ended_ms, result.fingerprint);
+      "SELECT 1 FROM jobs JOIN runs ON runs.id = jobs.run WHERE runs.workflow = ?1 "
+      "AND jobs.name = ?2 AND jobs.attempt > 0 AND jobs.started_ms IS NOT NULL "
+      "AND (jobs.started_ms >= ?3 OR jobs.run > ?4) AND jobs.fingerprint IS NOT ?5 "
+      "UNION ALL SELECT 1 FROM overtaken WHERE workflow = ?1 AND job = ?2 "
+      "AND (started_ms >= ?3 OR run > ?4) AND fingerprint <> ?5 LIMIT 1",
+      workflow, result.job, ended_ms, run, result.fingerprint);
   return later->next();
 }
 

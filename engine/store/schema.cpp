@@ -130,6 +130,18 @@ constexpr std::string_view kVersion6 = R"sql(
 ALTER TABLE runs ADD COLUMN extension INTEGER NOT NULL DEFAULT 0;  -- the newest of RUN/extensions that `jobs` is laid out with
 )sql";
 
+/// They stay when their run is removed: what it did elsewhere is still done.
+constexpr std::string_view kVersion7 = R"sql(
+CREATE TABLE overtaken(      -- what commands did that older results without outputs may not outlive
+  workflow    TEXT NOT NULL,
+  job         TEXT NOT NULL,
+  fingerprint TEXT NOT NULL,     -- of what was done; '' if it has none
+  started_ms  INTEGER NOT NULL,  -- the last time
+  run         INTEGER NOT NULL,  -- runs.id that it had
+  PRIMARY KEY(workflow, job, fingerprint)
+) WITHOUT ROWID;
+)sql";
+
 int64_t version_of(Database& database) {
   const Rows rows = database.query("PRAGMA user_version");
   rows->next();
@@ -139,9 +151,9 @@ int64_t version_of(Database& database) {
 }  // namespace
 
 std::span<const Migration> migrations() {
-  static const std::array<Migration, 6> steps = {Migration(kVersion1), Migration(kVersion2),
-                                                 Migration(kVersion3), Migration(kVersion4),
-                                                 Migration(kVersion5), Migration(kVersion6)};
+  static const std::array<Migration, 7> steps = {
+      Migration(kVersion1), Migration(kVersion2), Migration(kVersion3), Migration(kVersion4),
+      Migration(kVersion5), Migration(kVersion6), Migration(kVersion7)};
   return steps;
 }
 

@@ -1,8 +1,11 @@
 #include "engine/supervisor/input_proof.h"
 
+#include <cstdlib>
+
 #include "base/error.h"
 #include "engine/plan/data_identity.h"
 #include "engine/plan/installed.h"
+#include "engine/plan/program_identity.h"
 #include "engine/plan/published.h"
 #include "engine/plan/run_directory.h"
 
@@ -44,6 +47,28 @@ std::optional<std::string> find_change_of_packages(const JobSpec& spec) {
   return std::nullopt;
 }
 
+std::string variable_of_shell(const std::string& name) {
+  const char* const value = std::getenv(name.c_str());
+  return value == nullptr ? "" : value;
+}
+
+/// Of what `reuse:` names.
+std::optional<std::string> find_change_of_conditions(const JobSpec& spec) {
+  for (const auto& [name, value] : spec.sources.variables) {
+    if (variable_of_shell(name) != value) {
+      return "the variable " + name + " has another value than when the run was planned";
+    }
+  }
+  FreshFileHashes hashes;
+  for (const auto& [name, identity] : spec.sources.programs) {
+    const Json path = spec.environment.value("PATH", Json(variable_of_shell("PATH")));
+    if (program_identity(name, path.get<std::string>(), hashes) != identity) {
+      return "the program " + name + " changed after the run was planned";
+    }
+  }
+  return std::nullopt;
+}
+
 std::optional<std::string> find_change_of_parents(const JobSpec& spec) {
   FreshFileHashes hashes;
   for (const ParentRef& parent : spec.parents) {
@@ -71,6 +96,7 @@ std::optional<std::string> InputProof::find_change_at_start() {
     }
     if (auto change = find_change_outside(spec_)) return change;
     if (auto change = find_change_of_packages(spec_)) return change;
+    if (auto change = find_change_of_conditions(spec_)) return change;
     return find_change_of_parents(spec_);
   } catch (const std::exception& error) {
     return error.what();
@@ -92,6 +118,7 @@ std::optional<std::string> InputProof::find_change() const {
     }
     if (auto change = find_change_outside(spec_)) return change;
     if (auto change = find_change_of_packages(spec_)) return change;
+    if (auto change = find_change_of_conditions(spec_)) return change;
     return find_change_of_parents(spec_);
   } catch (const std::exception& error) {
     return error.what();

@@ -142,11 +142,23 @@ class Collector {
  private:
   void add_tree(const fs::path& place, const std::string& tree) {
     outputs_.publication.trees.push_back(tree);
+    places_.push_back(place);
     for (PublishedEntry& entry : list_published(place, tree)) {
       fs::path path = place.string() + entry.name.substr(tree.size());
-      if (entry.kind == PublishedEntry::Kind::Link) check_link(path);
+      if (entry.kind == PublishedEntry::Kind::Link) {
+        if (fs::path(tree).is_relative()) check_link(path);
+        add_target(path);
+      }
       entries_.emplace(std::move(path), std::move(entry));
     }
+  }
+
+  /// What a link out of the outputs leads to is a part of them, and stays as it is, too.
+  void add_target(const fs::path& link) {
+    const fs::path target = fs::canonical(link);
+    const bool is_known = std::ranges::any_of(
+        places_, [&](const fs::path& place) { return is_below(target, fs::canonical(place)); });
+    if (!is_known) add_tree(target, target);
   }
 
   /// Of a link, only what the run has and what its parents published stays as it is.
@@ -168,12 +180,15 @@ class Collector {
     }
   }
 
+  bool is_file(std::map<fs::path, PublishedEntry>::const_iterator entry) const {
+    return entry != entries_.end() && entry->second.kind == PublishedEntry::Kind::File;
+  }
+
   std::string hash(const fs::path& path) {
     return content_hash(path, [this](const fs::path& file) {
-      const auto entry = entries_.find(file);
-      if (entry == entries_.end() || entry->second.kind != PublishedEntry::Kind::File) {
-        return sha256_file(file);
-      }
+      auto entry = entries_.find(file);
+      if (!is_file(entry)) entry = entries_.find(fs::canonical(file));  // behind a link
+      if (!is_file(entry)) return sha256_file(file);
       if (entry->second.sha256.empty()) entry->second.sha256 = sha256_file(file);
       return entry->second.sha256;
     });
@@ -183,6 +198,7 @@ class Collector {
   const AttemptFiles& files_;
   Outputs outputs_;
   std::map<fs::path, PublishedEntry> entries_;  // by where they are now
+  std::vector<fs::path> places_;                // of the trees
 };
 
 bool holds(double value, const Requirement& requirement) {
@@ -367,7 +383,10 @@ void check_requirements(const JobSpec& spec, const Json& metrics, const AttemptF
 
 void publish(const JobSpec& spec, const AttemptFiles& files, Publication publication) {
   for (PublishedEntry& entry : publication.entries) {
-    if (entry.kind == PublishedEntry::Kind::File) seal(place_of(spec, files, entry.name), entry);
+    const bool is_own = fs::path(entry.name).is_relative();
+    if (is_own && entry.kind == PublishedEntry::Kind::File) {
+      seal(place_of(spec, files, entry.name), entry);
+    }
   }
   const bool nothing = is_empty(publication);
   if (!nothing) write_publication(files.own(), publication);

@@ -29,6 +29,7 @@
 #include "engine/supervisor/ending.h"
 #include "engine/supervisor/input_proof.h"
 #include "engine/supervisor/launch.h"
+#include "engine/supervisor/own_checkpoints.h"
 #include "engine/supervisor/parents.h"
 #include "engine/supervisor/redact.h"
 #include "engine/supervisor/redacted_output.h"
@@ -94,6 +95,7 @@ class Pass {
   Redactor redactor_;
   Publication publication_;  // of a job that succeeded
   Existing shared_before_ = Existing::Stays;
+  std::optional<std::string> mixed_;  // why its result is that of no one work
   AppendFile events_;
 };
 
@@ -185,13 +187,14 @@ JobEvent Pass::execute() {
     return event(JobState::Blocked, error.what());
   }
   const ResolvedJob job = resolve(spec_, parents);
+  const std::string fingerprint =
+      dlflow::fingerprint(spec_.fingerprint_base, spec_.element, parents);
+  mixed_ = keep_own_checkpoints(spec_, files_, fingerprint, parents);
   prepare_files(spec_, job, files_);
   if (can_save(spec_.uses, spec_.checkpoint)) make_directories(checkpoints_directory(spec_));
   const Secrets secrets = read_secrets(secrets_file(spec_.run_directory), spec_.secrets);
   redactor_ = Redactor(secrets);
   Command command = make_command(spec_, job, files_, options_.gpus, secrets);
-  const std::string fingerprint =
-      dlflow::fingerprint(spec_.fingerprint_base, spec_.element, parents);
   const InputProof proof(spec_);
   const BeforePass before = look_before_pass(spec_, files_, options_);
   if (auto end = end_before_start()) return std::move(*end);
@@ -281,7 +284,7 @@ JobEvent Pass::succeeded(const std::string& fingerprint, const std::vector<Paren
 /// A result of what changed meanwhile is that of no fingerprint.
 void Pass::take_back_fingerprint(JobEvent& end, const InputProof& proof) const {
   if (end.state != JobState::Succeeded || end.fingerprint.empty()) return;
-  const auto doubt = proof.find_change();
+  const auto doubt = mixed_ ? mixed_ : proof.find_change();
   if (!doubt) return;
   end.fingerprint.clear();
   end.reason = "will not be reused: " + *doubt;

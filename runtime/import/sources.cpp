@@ -11,6 +11,7 @@
 #include "base/file.h"
 #include "runtime/data/idx.h"
 #include "runtime/data/jpeg.h"
+#include "runtime/data/names.h"
 #include "runtime/data/split_files.h"
 #include "runtime/import/masked_pictures.h"
 #include "runtime/import/npy.h"
@@ -222,9 +223,13 @@ ImportedSplit open_folder(const fs::path& folder, Split split, const ImportOptio
   if (!found && has_masked_pictures(folder)) return open_masked_pictures(folder, options);
   if (!found) return open_pictures(folder, options);
   if (options.reshaping.given()) refuse_reshaping(folder);
-  if (found->format != SplitFiles::Format::Idx)
-    return {source_of(read_split(*found, Proof::Hash)), {}, {}, {}};
-  return {source_of(read_idx(found->files[0], found->files[1])), {}, {}, {}};
+  Dataset dataset = found->format == SplitFiles::Format::Idx
+                        ? read_idx(found->files[0], found->files[1])
+                        : read_split(*found, Proof::Hash);
+  return {source_of(std::move(dataset)),
+          read_names(folder / kClassNames),
+          read_names(folder / kColumnNames),
+          {}};
 }
 
 bool is_npy(const fs::path& file) { return file.extension() == ".npy"; }

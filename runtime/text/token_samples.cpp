@@ -112,20 +112,20 @@ double bits_per_byte(double loss, const Dataset& dataset, const Vocabulary& voca
   return loss / std::numbers::ln2 * tokens / bytes;
 }
 
-Vocabulary vocabulary_of(const Dataset& dataset, const std::filesystem::path& folder) {
+Vocabulary read_vocabulary(const std::string& tokenizer, const std::filesystem::path& folder) {
   Vocabulary bytes = Vocabulary::bytes();
-  if (dataset.tokenizer == bytes.id()) return bytes;
+  if (tokenizer == bytes.id()) return bytes;
   const std::filesystem::path file = folder / kTokenizerFile;
   if (!std::filesystem::exists(file)) {
     throw Error(Errc::NotFound,
                 file.string() + ": is missing, the tokenizer that made the data; copy it there");
   }
   Vocabulary vocabulary = Vocabulary::parse(read_file(file), file.string());
-  if (vocabulary.id() == dataset.tokenizer) return vocabulary;
+  if (vocabulary.id() == tokenizer) return vocabulary;
   throw Error(Errc::Corrupt, file.string() +
                                  ": is not the tokenizer that made the data beside it; copy that "
                                  "one, whose SHA-256 begins with " +
-                                 dataset.tokenizer);
+                                 tokenizer);
 }
 
 }  // namespace dlflow::runtime

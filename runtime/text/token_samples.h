@@ -35,8 +35,8 @@ uint64_t text_bytes(const Dataset& dataset, const Vocabulary& vocabulary, size_t
 /// \param loss  in nats for each of these tokens
 double bits_per_byte(double loss, const Dataset& dataset, const Vocabulary& vocabulary);
 
-/// The vocabulary of the tokens in `dataset`, from `folder`, where it lies. Throws Error: NotFound
-/// if its tokenizer is not there, Corrupt if another one is.
-Vocabulary vocabulary_of(const Dataset& dataset, const std::filesystem::path& folder);
+/// The vocabulary of tokens that lie in `folder`; `tokenizer` is its id. Throws Error: NotFound if
+/// the file of the tokenizer is not there, Corrupt if another one is.
+Vocabulary read_vocabulary(const std::string& tokenizer, const std::filesystem::path& folder);
 
 }  // namespace dlflow::runtime

@@ -52,7 +52,10 @@ std::string content_hash(const Dataset& dataset) {
   };
   std::visit(
       [&](const auto& images) {
-        for (size_t i = 0; i < images.size(); ++i) update(images[i]);
+        for (size_t i = 0; i < images.size(); ++i) {
+          if (dataset.is_encoded()) hash.update(std::to_string(images[i].size()) + ";");
+          update(images[i]);
+        }
       },
       dataset.pixels);
   for (size_t i = 0; i < dataset.targets.size(); ++i) update(dataset.targets[i]);

@@ -192,7 +192,7 @@ std::optional<double> compression_of(const runtime::Model& model, const runtime:
   const bool of_bytes = data.tokenizer == runtime::Vocabulary::bytes().id();
   const auto file = std::filesystem::path(folder) / runtime::kTokenizerFile;
   if (!of_bytes && !std::filesystem::exists(file)) return std::nullopt;
-  return runtime::bits_per_byte(loss, data, runtime::vocabulary_of(data, folder));
+  return runtime::bits_per_byte(loss, data, runtime::read_vocabulary(data.tokenizer, folder));
 }
 
 int evaluate_rank(runtime::Communicator& comm) {

@@ -166,7 +166,8 @@ class Data(Case):
         self.assertEqual([(c["name"], c["samples"]) for c in self.show("towns")[0]["classes"]], [("Bonn", 1), ("Ulm", 2)])
         self.dlflow("data", "pack", "prices", "-o", "shards", "--shards", "3")
         self.dlflow("data", "pack", "shards", "-o", "again")
-        self.assertEqual((self.folder / "again/train.dlset").read_bytes(), (self.folder / "prices/train.dlset").read_bytes())
+        for name in ("train.dlset", "columns.txt"):
+            self.assertEqual((self.folder / "again" / name).read_bytes(), (self.folder / "prices" / name).read_bytes(), name)
 
     def test_mistakes_in_tables_are_named_with_line_and_column(self):
         (self.folder / "t.csv").write_text("a,b\n1,2\nx,3\n4,\n")

@@ -288,7 +288,7 @@ class ChainTest(ChainCase):
             time.sleep(1)
             return supervisor()["voluntary_ctxt_switches"] == before
         self.wait_for(sleeps_a_second, what="a second without a wake-up")
-        self.assertLess(int(supervisor()["VmHWM"].split()[0]), 10_000)
+        self.assertLess(int(supervisor()["VmHWM"].split()[0]), 10 * 1024)  # most of it pages of the program, which jobs share
         (self.folder / "end").write_text("")
         self.slurm.wait_until_idle()
         self.assertEqual(self.states(run), {"a": "succeeded"})

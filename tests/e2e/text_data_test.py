@@ -84,7 +84,10 @@ class Text(Case):
         self.assertEqual(shown["classes"], [{"label": 0, "name": "a", "samples": 2}, {"label": 1, "name": "b", "samples": 1}])
         self.assertIn("CLASS  SAMPLES  NAME\n    0        2  a\n", self.dlflow("data", "show", "set")[0])
         self.dlflow("data", "verify", "set")
-        self.dlflow("data", "pack", "set", "-o", "shards", "--shards", "2")  # again, from a set
+        out = self.dlflow("data", "pack", "set", "-o", "shards", "--shards", "2")[0]  # again, from a set
+        self.assertEqual(out, "shards/train.shards.json: 3 samples of up to 8 tokens, 7.3 on average, in 2 classes, vocabulary 256, "
+                              "0.95 bytes per token, 2 shards\n")
+        self.assertEqual((self.folder / "shards/classes.txt").read_text(), "a\nb\n")
         self.dlflow("data", "verify", "shards")
         packed = json.loads(self.dlflow("data", "pack", "news", "-o", "lines", "--per", "line", *words, "--json")[0])
         self.assertEqual((packed["samples"], packed["classes"], packed["vocabulary"]), (4, 2, 256))

@@ -5,6 +5,7 @@ import pathlib
 import subprocess
 import sys
 import tempfile
+import types
 import unittest
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -116,10 +117,24 @@ class Mutants(Folder):
 @unittest.skipUnless(mutants, NO_CLANG)
 class Equivalents(unittest.TestCase):
     def test_each_is_of_a_source_that_is_there_and_has_a_kind(self):
-        for line in mutate.equivalents():
+        for line, places in mutate.equivalents().items():
             path, rest = line.split(" ", 1)
-            self.assertTrue((HERE.parents[1] / path).exists(), line)
+            source = HERE.parents[1] / path
+            self.assertTrue(source.exists(), line)
             self.assertIn(rest.split(":")[0], mutants.KINDS, line)
+            for place in places:
+                self.assertIn(place, source.read_text(encoding="latin-1"), line)
+
+    def test_one_that_stands_for_a_place_is_known_there_alone(self):
+        text = "int a = 0;\nint b = 0;\n\nint c = 0;\nswitch (a) {\n  case 1:\n    break;\n  case 2:\n    break;\n}\n"
+        zero = {"column": 1, "kind": "literal plus one", "original": "0", "mutant": "0 + 1"}
+        stop = {"column": 1, "kind": "statement deleted", "original": "break", "mutant": ""}
+        source = types.SimpleNamespace(path="a.cpp", text=text, mutants=[zero | {"line": 1}, zero | {"line": 4}, stop | {"line": 7},
+                                                                         stop | {"line": 9}])
+        known = {"a.cpp literal plus one: 0 -> 0 + 1": {"int c ="}, "a.cpp statement deleted: break ->": {"case 2:"}}
+        self.assertEqual([mutate.is_equivalent(source, index, known) for index in range(4)], [False, True, False, True])
+        anywhere = {"a.cpp literal plus one: 0 -> 0 + 1": {""}}
+        self.assertEqual([mutate.is_equivalent(source, index, anywhere) for index in range(4)], [True, True, False, False])
 
     def test_a_mutant_is_known_wherever_its_line_is(self):
         self.assertEqual(mutate.without_place("engine/a.cpp:12:3 comparison: a < b -> a <= b"), "engine/a.cpp comparison: a < b -> a <= b")

@@ -339,9 +339,21 @@ def key_of(source, index):
 
 
 def equivalents():
-    """The mutants that a person has found to change nothing, without their places: lines move."""
+    """The mutants that a person has found to change nothing, without their places, since lines move: text -> what stands in
+    their line or the one above; "" for any line."""
     lines = (pathlib.Path(__file__).parent / "equivalent.txt").read_text(encoding="latin-1").splitlines()
-    return {line.strip() for line in lines if line.strip() and not line.startswith("#")}
+    known = collections.defaultdict(set)
+    for line in lines:
+        if line.strip() and not line.startswith("#"):
+            mutant, _, place = line.partition(" @ ")
+            known[mutant.strip()].add(place.strip())
+    return known
+
+
+def is_equivalent(source, index, known):
+    line = source.mutants[index]["line"]
+    around = " ".join(source.text.split("\n")[max(0, line - 2):line])
+    return any(place in around for place in known.get(without_place(key_of(source, index)), ()))
 
 
 def without_place(key):
@@ -383,7 +395,7 @@ def report(choice, results):
         result = results.get(key_of(source, index))
         if result is None:  # interrupted
             continue
-        if result["state"] != "killed" and without_place(result["key"]) in known:
+        if result["state"] != "killed" and is_equivalent(source, index, known):
             continue
         for folder in (str(pathlib.PurePath(source.path).parent), "total"):
             rows[folder].update(["mutants", result["state"]])

@@ -10,7 +10,8 @@
 #include "engine/plan/run_directory.h"
 #include "engine/run/chain/login_jobs.h"
 #include "engine/run/chain/preview.h"
-#include "engine/run/notify.h"
+#include "engine/run/notify/end_on_record.h"
+#include "engine/run/notify/notify.h"
 
 namespace dlflow {
 namespace {

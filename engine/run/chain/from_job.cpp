@@ -18,7 +18,8 @@
 #include "engine/plan/run_directory.h"
 #include "engine/run/batch_systems.h"
 #include "engine/run/chain/chain.h"
-#include "engine/run/notify.h"
+#include "engine/run/notify/end_on_record.h"
+#include "engine/run/notify/notify.h"
 #include "engine/store/store.h"
 
 namespace dlflow {

@@ -14,7 +14,7 @@
 #include "engine/plan/secrets.h"
 #include "engine/run/again.h"
 #include "engine/run/cancel_request.h"
-#include "engine/run/notify.h"
+#include "engine/run/notify/notify.h"
 #include "engine/run/restore.h"
 
 namespace dlflow {

@@ -24,6 +24,29 @@ TEST_CASE("a file is its content and whether it may be run", "[data_identity]") 
   CHECK_FALSE(is_executable(folder.path() / "none"));
 }
 
+TEST_CASE("data has its empty folders, as classes without a picture", "[data_identity]") {
+  const test::TempDir folder;
+  folder.write("data/cat/1", "x");
+  const std::string place = folder.path() / "data";
+  const auto base = [&] {
+    NothingKnown nothing;
+    FreshFileHashes hashes;
+    const std::string text = "name: w\nsteps: {a: {run: [ls], inputs: [{path: " + place + "}]}}\n";
+    return fingerprint_base(make_plan(test::parsed(text), Profile(), {}, nothing, hashes), 0);
+  };
+  const std::string identity = data_identity(place);
+  const std::string content = base();
+  fs::create_directories(folder.path() / "data/dog");
+  CHECK(data_at(place).empty_folders == std::vector<std::string>{"dog"});
+  CHECK(data_identity(place) != identity);
+  CHECK(base() != content);
+  folder.write("data/dog/1", "x");
+  CHECK(data_at(place).empty_folders.empty());
+  CHECK(data_identity("file://" + place + "/") == data_identity(place));  // names and files alone
+  fs::create_directories(folder.path() / "data/horse");
+  CHECK(data_at("file://" + place + "/").empty_folders.empty());  // nobody stages these
+}
+
 TEST_CASE("an input that may be run now is other work", "[data_identity]") {
   const test::TempDir folder;
   const fs::path tool = folder.write("tool", "content");

@@ -1,3 +1,5 @@
+#include <sys/stat.h>
+
 #include <filesystem>
 #include <map>
 #include <optional>
@@ -57,6 +59,9 @@ TEST_CASE("data elsewhere counts by its content, or not at all", "[plan]") {
   CHECK(base("content") == content);  // another inode and time, the same content
   std::filesystem::remove(script);
   CHECK_THROWS_WITH(base("content"), Catch::Contains("there is no such file"));
+  REQUIRE(::mkfifo(script.c_str(), 0600) == 0);
+  const std::string hash = GENERATE(as<std::string>(), "content", "none");
+  CHECK_THROWS_WITH(base(hash), Catch::Contains("a.py is a pipe, a socket or a device"));
 }
 
 TEST_CASE("variables and the program that `reuse:` names are in the fingerprint", "[plan]") {
@@ -84,6 +89,25 @@ TEST_CASE("variables and the program that `reuse:` names are in the fingerprint"
   tool("one", "changed");
   CHECK(base({{"PATH", one}}) != before);
   CHECK(base({{"PATH", "/nowhere"}}).at("program") == "not found");
+}
+
+TEST_CASE("a job is told what `reuse:` has found, and looks for its program where it runs",
+          "[plan]") {
+  const TempDir folder;
+  const auto tool = folder.write("own/tool", "1");
+  Profile profile;
+  profile.environment = {{"SITE", "a"}};
+  const auto sources = [&](const std::string& keys) {
+    NothingKnown nothing;
+    FreshFileHashes hashes;
+    const Workflow workflow = parsed("name: w\nsteps:\n  a: {run: [tool, x], " + keys + "}\n");
+    return job_spec(make_plan(workflow, profile, {}, nothing, hashes), 0).sources;
+  };
+  using Found = std::map<std::string, std::string>;
+  CHECK(sources("reuse: {environment: [AUDIT_MODE, SITE]}").variables == Found{{"AUDIT_MODE", ""}});
+  CHECK(sources("reuse: {program: true}, env: {PATH: " + tool.parent_path().string() + "}")
+            .programs == Found{{"tool", tool.string() + " " + sha256_hex("1")}});
+  CHECK(sources("outputs: {o: o}").programs.empty());
 }
 
 TEST_CASE("links in inputs are followed, to files and to folders, but not for ever", "[plan]") {

@@ -83,7 +83,9 @@ JobSpec example_spec() {
   spec.data = {"/data/set"};
   spec.sources = {{{"/runs/mnist-7f3a/sources/models/lenet.yaml", "0a"}},
                   {{"/data/set", "0b"}},
-                  {{"/venv", "0c"}}};
+                  {{"/venv", "0c"}},
+                  {{"MODE", "fast"}},
+                  {{"tool", "/bin/tool 0d"}}};
   spec.run_directory = "/runs/mnist-7f3a";
   spec.job_directory = "/runs/mnist-7f3a/steps/train/lr=0.1";
   spec.cache = "/cache";
@@ -162,8 +164,12 @@ TEST_CASE("job.json gives back what was written", "[job]") {
 TEST_CASE("job.json of a dlflow that did not look at packages is read", "[job]") {
   Json json = to_json(example_spec());
   json["sources"].erase("packages");
+  json["sources"].erase("variables");
+  json["sources"].erase("programs");
   const JobSpec spec = job_spec_from_json(json);
   CHECK(spec.sources.packages.empty());
+  CHECK(spec.sources.variables.empty());
+  CHECK(spec.sources.programs.empty());
   CHECK(spec.sources.frozen == example_spec().sources.frozen);
 }
 

@@ -134,6 +134,15 @@ TEST_CASE("every change of what was published is seen and named", "[published]")
   }
 }
 
+TEST_CASE("a link out of what is on record may lead to anything by now", "[published]") {
+  Published published;
+  const fs::path elsewhere = published.folder.write("elsewhere", "x");
+  fs::create_symlink(elsewhere, published.outputs() / "out");
+  write_publication(published.outputs().parent_path(),
+                    {{"outputs"}, list_published(published.outputs(), "outputs"), {}});
+  CHECK(published.change() == "outputs/out leads to what is not on record");
+}
+
 TEST_CASE("what is no file, folder or link cannot be published", "[published]") {
   const test::TempDir folder;
   REQUIRE(::mkfifo((folder.path() / "pipe").c_str(), 0600) == 0);

@@ -107,6 +107,8 @@ TEST_CASE("the address of a webhook is a secret of the run, asked for if a job m
   CHECK_THROWS_WITH(find_secrets(told, plot_alone, {{}}),
                     "/tmp/workflow.yaml:2:9: error: notify.webhook is the secret HOOK, which has "
                     "no value: `export HOOK=https://…` first");
+  CHECK_THROWS_WITH(find_secrets(told, train_alone, {{"WANDB_API_KEY=abcdef", "TOKEN=ghijkl"}}),
+                    Catch::Contains("the secret HOOK, which has no value"));
   for (const std::string wrong : {"file:///etc/passwd", "https://x\"y", "https://x y"}) {
     CHECK_THROWS_WITH(find_secrets(told, plot_alone, {{"HOOK=" + wrong}}),
                       "/tmp/workflow.yaml:2:9: error: the secret HOOK of notify.webhook is no "

@@ -197,7 +197,9 @@ TEST_CASE("a job's spec has all that its step, the profile and the plan say", "[
       {"sources",
        {{"frozen", {{"/runs/whole-0000/sources/t.py", whole.plan.files.at("t.py")}}},
         {"outside", {{set, whole.plan.outside.at(set)}}},
-        {"packages", Json::object()}}},
+        {"packages", Json::object()},
+        {"variables", {{"MODE", ""}}},
+        {"programs", Json::object()}}},
       {"run_directory", "/runs/whole-0000"},
       {"job_directory", "/runs/whole-0000/steps/t/x=8"},
       {"cache", "/cache"},
@@ -243,6 +245,8 @@ TEST_CASE("a model and data that a step reads are proven when it runs", "[plan]"
   CHECK(job_spec(plan, 0).sources ==
         SourceProofs{{{"/runs/w-0000/sources/m.yaml", plan.files.at("m.yaml")}},
                      {{data, plan.outside.at("d")}},
+                     {},
+                     {},
                      {}});
 }
 
@@ -296,9 +300,26 @@ TEST_CASE("a command's fingerprint counts all that its job is and has", "[plan]"
   CHECK(base.at("values") == Json{{"params.late", 2}});
   CHECK(base.at("checkpoint") == Json{{"unit", 1}, {"every", 200}, {"keep", 4}});
   CHECK(base.at("require") == Json{{"accuracy", {{">=", 0.88}}}});
-  CHECK(base.at("profile") == Json{{"environment", {{"BOTH", "profile"}, {"ONE", "profile"}}},
+  CHECK(base.at("profile") == Json{{"arguments", {"--x"}},
+                                   {"binds", {"/data"}},
+                                   {"environment", {{"BOTH", "profile"}, {"ONE", "profile"}}},
                                    {"setup", {"module load other"}}});
   CHECK(base.at("files").size() == 2);
+
+  whole.plan.workflow.steps[1].image.clear();  // what its containers see counts for no other
+  CHECK(Json::parse(fingerprint_base(whole.plan, 2)).at("profile").size() == 2);
+}
+
+TEST_CASE("a run counts as the work of the programs that it has, whatever goes on with it",
+          "[plan]") {
+  Whole whole;
+  whole.plan.steps[1].version = 1;  // of the dlflow that froze it
+  const std::string base = fingerprint_base(whole.plan, 2);
+  CHECK(Json::parse(base).at("version") == 1);
+  create_run_directory(whole.plan, whole.folder.path() / "runs",
+                       from_rfc3339("2026-11-21T08:00:00.123Z"),
+                       whole.folder.write("bin/dlflow", "the program"));
+  CHECK(Json::parse(fingerprint_base(load_run(whole.plan.directory), 2)).at("version") == 1);
 }
 
 TEST_CASE("every setting of a plan is frozen and read back", "[plan]") {
@@ -354,6 +375,7 @@ TEST_CASE("a plan that an older dlflow froze is read as it was meant", "[plan]")
   json.erase("data");
   json["steps"]["t"].erase("conditions");
   json["steps"]["data"].erase("sees_run");
+  json["steps"]["t"].erase("version");
   for (const char* key : {"container", "inherit", "scratch_budget_bytes", "classes",
                           "exclude_nodes", "submit_from_jobs"}) {
     json["profile"].erase(key);
@@ -363,6 +385,7 @@ TEST_CASE("a plan that an older dlflow froze is read as it was meant", "[plan]")
   CHECK(settings.images.empty());
   CHECK(settings.data.empty());
   CHECK(settings.conditions.at("t") == Json::object());
+  CHECK(settings.versions.at("t") == 0);  // of no dlflow of today
   CHECK(settings.sees_run == std::set<std::string>{"data", "t"});
   Profile expected = whole_profile();
   expected.container = {};

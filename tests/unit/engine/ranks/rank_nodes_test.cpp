@@ -33,6 +33,7 @@ TEST_CASE("a list of nodes is read as SLURM writes it", "[ranks]") {
   CHECK(expand_node_list("a,n[1,2") == Names{"a", "n[1,2"});  // cut off
   CHECK(expand_node_list("n[1-2]-ib") == Names{"n1-ib", "n2-ib"});
   CHECK(expand_node_list("n[7]-2") == Names{"n7-2"});
+  CHECK(expand_node_list("r[1-2]n[3,5]") == Names{"r1n3", "r1n5", "r2n3", "r2n5"});
 }
 
 TEST_CASE("numbers of tasks are read as SLURM writes them", "[ranks]") {

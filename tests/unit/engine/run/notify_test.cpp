@@ -1,4 +1,4 @@
-#include "engine/run/notify.h"
+#include "engine/run/notify/notify.h"
 
 #include <sys/stat.h>
 
@@ -6,6 +6,7 @@
 #include "base/parse_json.h"
 #include "engine/plan/notifications.h"
 #include "engine/plan/run_directory.h"
+#include "engine/run/notify/end_on_record.h"
 #include "tests/support/catch.h"
 #include "tests/support/chain_world.h"
 #include "tests/support/test_run.h"

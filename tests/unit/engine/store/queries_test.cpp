@@ -64,10 +64,12 @@ TEST_CASE("of several results with one fingerprint the newest is reused", "[stor
   CHECK(result->outputs["path"]["value"].get<std::string>().ends_with("made/30"));
 }
 
-TEST_CASE("what a command without outputs did is known until the step did something else",
-          "[store]") {
-  StoreFixture fixture;
-  const auto run = [&](const std::string& fingerprint, int seconds) {
+namespace {
+
+/// Runs of a command without outputs, one after the other.
+struct ActsElsewhere {
+  /// \param seconds  what the clock says
+  std::string run(const std::string& fingerprint, int seconds) {
     const Plan plan = fixture.stored_run("name: w\nsteps:\n  a: {run: ./a}\n", at(seconds));
     JobEvent end = event("a", 1, Succeeded, seconds + 2);
     end.fingerprint = fingerprint;
@@ -75,16 +77,53 @@ TEST_CASE("what a command without outputs did is known until the step did someth
                                           event("a", 1, Running, seconds + 1), end};
     fixture.store.record(plan.run, events);
     finish_on_disk(plan, 0, events);
-  };
-  run("one", 0);
-  REQUIRE(fixture.store.find("one").has_value());
-  CHECK(fixture.store.find("one")->outputs == Json::object());
-  CHECK(fixture.store.find("one")->metrics == Json::object());
-  run("one", 100);
-  CHECK(fixture.store.find("one").has_value());
-  run("two", 200);
-  CHECK_FALSE(fixture.store.find("one").has_value());
-  CHECK(fixture.store.find("two").has_value());
+    return plan.run;
+  }
+  bool knows(const std::string& fingerprint) { return fixture.store.find(fingerprint).has_value(); }
+
+  StoreFixture fixture;
+};
+
+}  // namespace
+
+TEST_CASE("what a command without outputs did is known until the step did something else",
+          "[store]") {
+  ActsElsewhere command;
+  command.run("one", 0);
+  REQUIRE(command.knows("one"));
+  CHECK(command.fixture.store.find("one")->outputs == Json::object());
+  CHECK(command.fixture.store.find("one")->metrics == Json::object());
+  command.run("one", 100);
+  CHECK(command.knows("one"));
+  command.run("two", 200);
+  CHECK_FALSE(command.knows("one"));
+  CHECK(command.knows("two"));
+}
+
+TEST_CASE("what a command did elsewhere is done, though its run is removed", "[store]") {
+  ActsElsewhere command;
+  command.run("one", 0);
+  const std::string two = command.run("two", 100);
+  command.fixture.store.forget(two);
+  CHECK_FALSE(command.knows("one"));
+  command.run("one", 200);
+  CHECK(command.knows("one"));
+}
+
+TEST_CASE("what a command did elsewhere since is seen though the clock was set back", "[store]") {
+  ActsElsewhere command;
+  command.run("one", 1000);
+  const std::string two = command.run("two", 0);
+  CHECK_FALSE(command.knows("one"));
+  CHECK_FALSE(command.knows("two"));  // by the clock it was before, so that nobody knows
+  SECTION("also when that run is removed") {
+    command.fixture.store.forget(two);
+    CHECK_FALSE(command.knows("one"));
+  }
+  SECTION("until the clock is right again") {
+    command.run("two", 2000);
+    CHECK(command.knows("two"));
+  }
 }
 
 TEST_CASE("a cached job is not a result of its own, and shows where its outputs are", "[store]") {

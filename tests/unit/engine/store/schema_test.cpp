@@ -37,7 +37,8 @@ TEST_CASE("a new database has all tables", "[schema]") {
   migrate(database);
   CHECK(version(database) == int64_t(migrations().size()));
   CHECK(tables(database) == std::set<std::string>{"runs", "counts", "bases", "jobs", "events",
-                                                  "files", "node_failures", "forgiven_nodes"});
+                                                  "files", "node_failures", "forgiven_nodes",
+                                                  "overtaken"});
   migrate(database);
 }
 

@@ -137,6 +137,43 @@ TEST_CASE("packages that are not those of the plan: the result is not reused, an
   }
 }
 
+TEST_CASE("what `reuse:` names and that is not as the run was planned: no result to reuse",
+          "[input_proof]") {
+  Reader reader("true");
+  const fs::path tool = reader.elsewhere.write("bin/tool", "v1");
+  const std::string identity = tool.string() + " " + sha256_hex("v1");
+  const std::string folder = tool.parent_path();
+  reader.job.spec.environment["PATH"] = folder + ":/usr/bin:/bin";
+  reader.job.spec.sources.programs = {{"tool", identity}};
+  reader.job.spec.sources.variables = {{"AUDIT_MODE", ""}};
+  std::string named;
+  SECTION("all is as it was") {
+    CHECK_FALSE(reader.job.execute().fingerprint.empty());
+    return;
+  }
+  SECTION("the program was replaced") {
+    reader.elsewhere.write("bin/tool", "v2");
+    named = "the program tool changed";
+  }
+  SECTION("another program comes first") {
+    reader.job.spec.environment["PATH"] =
+        reader.elsewhere.write("first/tool", "v1").parent_path().string() + ":" + folder;
+    named = "the program tool changed";
+  }
+  SECTION("the program was replaced while it ran") {
+    reader.job.spec.run_command = "echo v2 > " + tool.string();
+    named = "the program tool changed";
+  }
+  SECTION("the variable has another value in the shell that goes on with the run") {
+    reader.job.spec.sources.variables["AUDIT_MODE"] = "two";
+    named = "the variable AUDIT_MODE";
+  }
+  const JobEvent end = reader.job.execute();
+  CHECK(end.state == JobState::Succeeded);
+  CHECK(end.fingerprint.empty());
+  CHECK_THAT(end.reason, Catch::Contains(named));
+}
+
 TEST_CASE("an input that changes while the program runs: the result is not reused",
           "[input_proof]") {
   const std::string input = GENERATE(as<std::string>{}, "$FROZEN", "$DATA", "$PARENT");

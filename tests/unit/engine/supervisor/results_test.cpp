@@ -224,6 +224,51 @@ TEST_CASE("links in outputs are followed within the run and to parents, and refu
   }
 }
 
+TEST_CASE("what a link leads to is published with it, and seen to change", "[results]") {
+  Attempt attempt;
+  const test::TempDir elsewhere;
+  const fs::path part = elsewhere.write("parent/outputs/data/part", "one");
+  attempt.spec.parents = {{"parent", Json::object(), elsewhere.path() / "parent"}};
+  const bool is_folder = GENERATE(true, false);
+  fs::create_symlink(is_folder ? part.parent_path() : part, attempt.files.outputs() / "link");
+  const bool is_declared = GENERATE(true, false);  // else a program may know of it all the same
+  if (!is_declared) attempt.write("other");
+  publish(attempt.spec, attempt.files, collect(attempt, is_declared ? "link" : "other").publication);
+  FreshFileHashes hashes;
+  const auto change = [&] { return find_change(attempt.spec.job_directory, hashes); };
+  CHECK(change() == std::nullopt);
+  SECTION("it is written to") {
+    std::ofstream(part) << "two";
+    CHECK(change() == part.string() + " was changed");
+  }
+  SECTION("it is gone") {
+    fs::remove_all(elsewhere.path() / "parent");
+    CHECK(change() == (is_folder ? part.parent_path() : part).string() + " is gone");
+  }
+  SECTION("it has got another name, as a file that runs share does") {
+    fs::create_hard_link(part, elsewhere.path() / "name");
+    CHECK(change() == std::nullopt);
+  }
+}
+
+TEST_CASE("links that lead on are followed to their end, and in no ring", "[results]") {
+  Attempt attempt;
+  const test::TempDir elsewhere;
+  const fs::path last = elsewhere.write("first/outputs/f", "one");
+  make_directories(elsewhere.path() / "second/outputs");
+  fs::create_symlink(last, elsewhere.path() / "second/outputs/f");
+  fs::create_directory_symlink(elsewhere.path() / "second", elsewhere.path() / "second/outputs/up");
+  attempt.spec.parents = {{"second", Json::object(), elsewhere.path() / "second"}};
+  fs::create_directory_symlink(elsewhere.path() / "second/outputs",
+                               attempt.files.outputs() / "link");
+  attempt.write("other");
+  publish(attempt.spec, attempt.files, collect(attempt, "other").publication);
+  FreshFileHashes hashes;
+  CHECK(find_change(attempt.spec.job_directory, hashes) == std::nullopt);
+  std::ofstream(last) << "two";
+  CHECK(find_change(attempt.spec.job_directory, hashes) == last.string() + " was changed");
+}
+
 TEST_CASE("an output that an axis takes its values from holds values for one", "[results]") {
   Attempt attempt;
   attempt.spec.lists = {"o"};

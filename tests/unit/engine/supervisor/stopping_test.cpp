@@ -111,6 +111,48 @@ TEST_CASE("at the walltime a program with a new checkpoint is queued again", "[s
   CHECK(again.state == JobState::Queued);
 }
 
+TEST_CASE("a job goes on from checkpoints of the same work alone", "[supervisor]") {
+  Job job(
+      "cat $DLFLOW_CHECKPOINTS/ckpt/n > $DLFLOW_OUTPUTS/found 2> /dev/null || true\n"
+      "echo 1 > $DLFLOW_CHECKPOINTS/ckpt/n; exit 75");
+  job.spec.checkpoint = CheckpointPolicy{};
+  job.spec.checkpoint->newer = "ckpt/*";
+  const auto found = [&](int pass) { return read_file(job.outputs(pass) / "found"); };
+  CHECK(job.execute().state == JobState::Queued);
+  CHECK(found(1).empty());
+  job.execute(2);
+  CHECK(found(2) == "1\n");
+  SECTION("what it reads is other by now: those are put aside") {
+    job.spec.fingerprint_base = R"({"other": 1})";
+    job.execute(3);
+    CHECK(found(3).empty());
+    CHECK(read_file(job.attempt() / "checkpoints-3/ckpt/n") == "1\n");
+    job.execute(4);
+    CHECK(found(4) == "1\n");
+  }
+  SECTION("it has other resources: it goes on, but its result is that of neither") {
+    job.spec.fingerprint_base = R"({"resources": {"ranks": 2}})";
+    job.spec.run_command = "cat $DLFLOW_CHECKPOINTS/ckpt/n > $DLFLOW_OUTPUTS/found";
+    for (const int pass : {3, 4}) {
+      const JobEvent end = job.execute(pass);
+      CHECK(found(pass) == "1\n");
+      CHECK(end.state == JobState::Succeeded);
+      CHECK(end.fingerprint.empty());
+      CHECK(end.reason ==
+            "will not be reused: it goes on from checkpoints that were made with other resources");
+    }
+    fs::remove_all(job.spec.job_directory / "checkpoints");  // as `--from-scratch`
+    job.spec.run_command = "true";
+    CHECK_FALSE(job.execute(5).fingerprint.empty());
+  }
+  SECTION("an earlier version has left them, and no word of what they are of") {
+    fs::remove(job.spec.job_directory / "checkpoints.of");
+    job.spec.fingerprint_base = R"({"other": 1})";
+    job.execute(3);
+    CHECK(found(3) == "1\n");
+  }
+}
+
 TEST_CASE("a program that asks to be run again may say why, and what earlier passes said is theirs",
           "[supervisor]") {
   Job job(

@@ -13,6 +13,7 @@
 #include "engine/supervisor/inherited.h"
 #include "engine/supervisor/parents.h"
 #include "engine/supervisor/results.h"
+#include "engine/supervisor/shared_results.h"
 #include "tests/support/catch.h"
 #include "tests/support/skip.h"
 #include "tests/support/syscalls.h"
@@ -51,6 +52,23 @@ TEST_CASE("a job that succeeds publishes its outputs and records their hashes", 
         "084c799cd551dd1d8d5c5f9a5d593b2e931f5e36122ee5c793c1d08a19839cc0");
   CHECK(read_file(published) == "42\n");
   CHECK(published_result(job.spec.job_directory).has_value());
+}
+
+TEST_CASE("what a job made is shared for other runs, what failed is not", "[supervisor]") {
+  const bool succeeds = GENERATE(true, false);
+  Job job(std::string("echo 42 > $DLFLOW_OUTPUTS/answer; ") + (succeeds ? "true" : "false"));
+  job.spec.sees_run = false;
+  job.spec.outputs = {{"answer", "answer"}};
+  make_directories(job.spec.cache);
+  fs::permissions(job.spec.cache, fs::perms(02770));
+  const JobEvent end = job.execute();
+  REQUIRE(end.fingerprint.empty() != succeeds);
+  CHECK(fs::exists(job.spec.cache / "results") == succeeds);
+  if (!succeeds) return;
+  Job again("true");
+  again.spec.cache = job.spec.cache;
+  CHECK(take_shared_result(again.spec, AttemptFiles{again.attempt(), 1, 1}, end.fingerprint)
+            .result.has_value());
 }
 
 TEST_CASE("a failure is told with its exit status and the line that says why", "[supervisor]") {

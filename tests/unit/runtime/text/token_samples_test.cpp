@@ -30,14 +30,15 @@ TEST_CASE("tokens become samples, and are known by their tokenizer in the file",
   CHECK(text_bytes(dataset, bytes) == 5);
   CHECK(text_bytes(dataset, bytes, 1) == 3);  // "i", an end, "b", "c"
   CHECK(bits_per_byte(std::log(8.0), dataset, bytes) == Approx(3 * 4 / 3.0));
-  CHECK(vocabulary_of(dataset, folder.path()).has_bytes_alone());
+  CHECK(read_vocabulary(dataset.tokenizer, folder.path()).has_bytes_alone());
 }
 
 TEST_CASE("data without its tokenizer, or with another, is refused", "[token_samples]") {
   const test::TempDir folder;
   Dataset dataset = make_dataset({1, 1, 2}, 300, std::vector<float>{1, 299}, {0});
   dataset.tokenizer = std::string(32, 'a');
-  CHECK_THROWS_WITH(vocabulary_of(dataset, folder.path()), Catch::Contains("is missing"));
+  CHECK_THROWS_WITH(read_vocabulary(dataset.tokenizer, folder.path()),
+                    Catch::Contains("is missing"));
   CHECK_THROWS_WITH(text_bytes(dataset, Vocabulary::bytes()),
                     Catch::Contains("sample 0 has token 299, the tokenizer has 256"));
   const float wrong = GENERATE(float(NAN), -1.0f, float(INFINITY));

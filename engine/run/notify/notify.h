@@ -7,8 +7,7 @@
 #include <vector>
 
 #include "engine/model/workflow.h"
-#include "engine/plan/job.h"
-#include "engine/plan/plan.h"
+#include "engine/run/notify/news.h"
 
 /// `notify:`: telling people and programs what becomes of a run.
 ///
@@ -19,31 +18,6 @@
 ///
 /// What cannot be told is a warning in RUN/notified/NAME.log, and changes nothing of the run.
 namespace dlflow {
-
-/// An event of a run, for those who are told.
-struct News {
-  Notifications::Event event = Notifications::Event::End;
-  std::string run;
-  JobState state = JobState::Succeeded;  ///< of the job; at the end, Succeeded or Failed
-  std::string job = {};                  ///< that failed; empty: none
-  std::string reason = {};               ///< why it failed
-  int number = 0;  ///< tells the ends of one run apart: it grows with each attempt
-};
-
-/// "demo-1 failed: train failed, exit 3"
-std::string message(const News& news);
-
-/// The news that the end of a job's attempt is, in the words of `on`; nothing if it is none.
-std::optional<News> news_of(const Notifications& notify, const std::string& run,
-                            const JobEvent& end, bool may_fail);
-
-/// Whether all jobs of a run have ended, by what is on record in its folder, and how: a job behind
-/// one that failed has ended, too. Nothing if one is left, or people cancelled the run.
-std::optional<News> end_on_record(const Plan& plan);
-
-/// Whether the newest attempt of `job` has begun and not ended, by the record of its supervisor and
-/// by that of the engine: then the run goes on, and end_on_record() would give nothing.
-bool is_at_work(const std::filesystem::path& run_directory, const std::string& job);
 
 /// The file that gives the right to tell `news`; nothing if it is told already, or nobody wants to
 /// know. Throws Error.

@@ -1,4 +1,4 @@
-#include "engine/run/mail_text.h"
+#include "engine/run/notify/mail_text.h"
 
 #include <algorithm>
 #include <cctype>

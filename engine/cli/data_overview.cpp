@@ -1,0 +1,85 @@
+#include "engine/cli/data_overview.h"
+
+#include <algorithm>
+
+#include "engine/cli/data_text.h"
+#include "runtime/data/names.h"
+#include "runtime/text/token_samples.h"
+
+namespace dlflow {
+namespace {
+
+namespace fs = std::filesystem;
+using namespace runtime;
+
+/// The targets of `dataset`, with the names that stand beside it.
+std::vector<TargetRange> ranges_of(const Dataset& dataset, const fs::path& folder) {
+  constexpr std::string_view kBegin = "target ";
+  std::vector<TargetRange> ranges(dataset.num_targets);
+  for (size_t i = 0; i < dataset.targets.size(); ++i) {
+    for (size_t k = 0; k < ranges.size(); ++k) ranges[k].add(double(dataset.targets[i][k]));
+  }
+  size_t named = 0;
+  for (const std::string& line : read_names(folder / kColumnNames)) {
+    if (!line.starts_with(kBegin) || named == ranges.size()) continue;
+    ranges[named++].name = line.substr(kBegin.size());
+  }
+  return ranges;
+}
+
+TokenText text_of(const Dataset& dataset, const fs::path& folder) {
+  const Vocabulary vocabulary = read_vocabulary(dataset.tokenizer, folder);
+  TokenText text{vocabulary.size(), text_bytes(dataset, vocabulary), {}};
+  for (const uint32_t token : tokens_of(dataset, 0)) {
+    const bool ends = token == vocabulary.end_of_text();
+    text.first += ends ? kEndOfText : vocabulary.text_of(token);
+  }
+  return text;
+}
+
+}  // namespace
+
+Overview overview(const SplitFiles& split) {
+  Overview result;
+  result.file = split.files[0];
+  result.dataset = read_split(split, Proof::Structure);
+  if (!result.dataset.tokenizer.empty()) {
+    result.text = text_of(result.dataset, result.file.parent_path());
+  }
+  const bool has_classes = !result.text || result.dataset.has_text_classes();
+  result.histogram.resize(has_classes ? result.dataset.num_classes : 1);
+  const Labels& labels = result.dataset.labels;
+  for (size_t i = 0; i < labels.size() && !result.dataset.has_masks; ++i) {
+    ++result.histogram[labels[i]];
+  }
+  result.targets = ranges_of(result.dataset, result.file.parent_path());
+  result.names = read_names(result.file.parent_path() / kClassNames);
+  result.names.resize(result.histogram.size());
+  if (split.format == SplitFiles::Format::Shards) {
+    result.shards = read_shard_index(result.file);
+    for (const Shard& shard : result.shards) {
+      result.bytes += fs::file_size(result.file.parent_path() / shard.file);
+    }
+  } else {
+    for (const fs::path& file : split.files) result.bytes += fs::file_size(file);
+  }
+  return result;
+}
+
+double bytes_per_token(const Overview& split) {
+  return double(split.text->bytes) / double(num_tokens(split.dataset));
+}
+
+std::string description_of(const Overview& split) {
+  const Dataset& data = split.dataset;
+  if (!split.text) {
+    return describe_samples(data.size(), data.shape, pixel_type_of(data),
+                            {data.num_classes, data.num_targets, data.has_masks});
+  }
+  const uint32_t classes = data.has_text_classes() ? data.num_classes : 0;
+  return describe_tokens(
+      {data.size(), data.shape.width, data.has_texts(), num_tokens(data), classes},
+      split.text->vocabulary, bytes_per_token(split));
+}
+
+}  // namespace dlflow

@@ -1,0 +1,56 @@
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "runtime/data/dataset.h"
+#include "runtime/data/sharded_dataset.h"
+#include "runtime/data/split_files.h"
+
+namespace dlflow {
+
+/// The values of a target over all samples.
+struct TargetRange {
+  std::string name;  ///< of its column, if it has one
+  double smallest = INFINITY, largest = -INFINITY, sum = 0, squares = 0;
+
+  void add(double value) {
+    smallest = std::min(smallest, value);
+    largest = std::max(largest, value);
+    sum += value;
+    squares += value * value;
+  }
+};
+
+/// The text that tokens stand for.
+struct TokenText {
+  size_t vocabulary = 0;
+  uint64_t bytes = 0;
+  std::string first;  ///< sample
+};
+
+/// A split, as `data show` tells of it.
+struct Overview {
+  std::filesystem::path file;
+  runtime::Dataset dataset;
+  std::vector<uint64_t> histogram;  ///< samples of each class
+  std::vector<std::string> names;   ///< of classes, as far as they have any
+  std::vector<TargetRange> targets;
+  uint64_t bytes = 0;
+  runtime::ShardIndex shards;
+  std::optional<TokenText> text;  ///< of a set of tokens
+};
+
+/// Throws Error as read_split.
+Overview overview(const runtime::SplitFiles& split);
+
+double bytes_per_token(const Overview& split);
+
+/// "60,000 samples of 1 x 28 x 28 bytes in 10 classes"
+std::string description_of(const Overview& split);
+
+}  // namespace dlflow

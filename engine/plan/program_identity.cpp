@@ -1,0 +1,22 @@
+#include "engine/plan/program_identity.h"
+
+#include <filesystem>
+
+#include "base/text.h"
+
+namespace dlflow {
+
+namespace fs = std::filesystem;
+
+std::string program_identity(const std::string& name, const std::string& path, FileHashes& hashes) {
+  for (const std::string& folder : split(path, ':')) {
+    const fs::path file =
+        name.find('/') == std::string::npos ? fs::path(folder) / name : fs::path(name);
+    std::error_code none;
+    if (!file.is_absolute() || !fs::is_regular_file(file, none)) continue;
+    return file.string() + " " + hashes.sha256(file);
+  }
+  return "not found";
+}
+
+}  // namespace dlflow

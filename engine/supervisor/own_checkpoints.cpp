@@ -1,0 +1,54 @@
+#include "engine/supervisor/own_checkpoints.h"
+
+#include <filesystem>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "engine/model/step_kinds.h"
+#include "engine/supervisor/launch.h"
+
+namespace dlflow {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// The fingerprint of the same job whatever it is given to run on.
+std::string work_of(const JobSpec& spec, std::span<const ParentResult> parents) {
+  Json base = Json::parse(spec.fingerprint_base);
+  base.erase("resources");
+  return fingerprint(base.dump(), spec.element, parents);
+}
+
+void put_aside(const fs::path& folder, const AttemptFiles& files) {
+  const fs::path aside = files.attempt / ("checkpoints-" + std::to_string(files.pass));
+  std::error_code problem;
+  fs::rename(folder, aside, problem);
+  if (problem) {
+    throw Error(Errc::InvalidInput, "cannot move " + folder.string() + ", checkpoints of other " +
+                                        "work, to " + aside.string() + ": " + problem.message());
+  }
+}
+
+}  // namespace
+
+std::optional<std::string> keep_own_checkpoints(const JobSpec& spec, const AttemptFiles& files,
+                                                const std::string& fingerprint,
+                                                std::span<const ParentResult> parents) {
+  if (fingerprint.empty() || !can_save(spec.uses, spec.checkpoint)) return std::nullopt;
+  const fs::path folder = checkpoints_directory(spec);
+  const fs::path note = spec.job_directory / "checkpoints.of";
+  const std::string work = work_of(spec, parents);
+  const std::string all = work + " " + fingerprint + "\n";
+  const auto noted = read_file_if_exists(note);
+  if (noted == all) return std::nullopt;
+  if (noted && fs::exists(folder)) {
+    if (noted->starts_with(work + " ")) {
+      return "it goes on from checkpoints that were made with other resources";
+    }
+    put_aside(folder, files);
+  }
+  write_file_atomic(note, all, Durability::Synced);
+  return std::nullopt;
+}
+
+}  // namespace dlflow

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+
+#include "engine/plan/fingerprint.h"
+#include "engine/plan/job.h"
+#include "engine/plan/run_directory.h"
+
+namespace dlflow {
+
+/// Of a step that saves: a pass goes on from checkpoints of the work that it does itself. Those of
+/// other work (a parent ran again and left something else) are put aside into the folder of the
+/// attempt, as checkpoints-PASS. The work is noted beside the new ones, as checkpoints.of;
+/// checkpoints without a note are of an earlier version, and kept. With other resources a job goes
+/// on, since its user asked for that, but its result is neither that of these nor of those: why it
+/// will not be reused is returned. Call it before the pass looks for its checkpoints. Throws Error.
+/// \param fingerprint  of the job; an empty one says nothing.
+std::optional<std::string> keep_own_checkpoints(const JobSpec& spec, const AttemptFiles& files,
+                                                const std::string& fingerprint,
+                                                std::span<const ParentResult> parents);
+
+}  // namespace dlflow
