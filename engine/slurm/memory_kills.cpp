@@ -52,7 +52,7 @@ std::optional<uint64_t> job_memory_kills(const fs::path& root, std::string_view 
   for (const std::string& line : split(own, '\n')) {  // "0::/slurm/job_812", "7:memory:/…"
     const size_t first = line.find(':');
     const size_t second = line.find(':', first + 1);
-    if (first == line.npos || second == line.npos) continue;
+    if (second == line.npos) continue;  // no line of the kernel's
     const std::string controllers = line.substr(first + 1, second - first - 1);
     const auto job = job_part(line.substr(second + 1));
     if (!job) continue;

@@ -349,6 +349,35 @@ TEST_CASE("a supervisor that died with a claim is not started again", "[local]")
   CHECK(updates[1].event.state == JobState::Lost);
 }
 
+TEST_CASE("a new attempt, or another job of the same number, has a record of its own", "[local]") {
+  World world;
+  const Request first = world.submit(world.job());
+  world.record(JobState::Running);
+  world.launcher.report(first.header.token, ReportKind::Recorded);
+  world.launcher.report(first.header.token, ReportKind::NotStarted, EAGAIN);
+  CHECK(world.wait().size() == 2);
+  Submission next = world.job();
+  SECTION("another attempt") { next.attempt = 2; }
+  SECTION("another job") {
+    next.name = "job-7";
+    next.job_directory = world.folder.path() / "job-7";
+  }
+  const fs::path attempt = next.job_directory / ("attempt-" + std::to_string(next.attempt));
+  make_directories(attempt);
+  const Request request = world.submit(next);
+  CHECK(request.attempt == attempt);
+  JobEvent event;
+  event.state = JobState::Succeeded;
+  event.at = SystemClock().now();
+  AppendFile(attempt / "events.jsonl").append(to_line(event));
+  world.launcher.report(request.header.token, ReportKind::Recorded);
+  const auto updates = world.wait();
+  REQUIRE(updates.size() == 1);
+  CHECK(updates[0].event.state == JobState::Succeeded);
+  CHECK(updates[0].event.job == next.name);
+  CHECK(updates[0].event.attempt == next.attempt);
+}
+
 TEST_CASE("another supervisor that was faster is watched until it ends", "[local]") {
   World world;
   const Request request = world.submit(world.job());
@@ -423,6 +452,21 @@ TEST_CASE("only what an earlier engine has handed over is recovered", "[local]")
   REQUIRE(updates.size() == 1);
   CHECK(updates[0].event.state == JobState::Lost);
   CHECK(world.backend.has_room(all_cores()));
+}
+
+TEST_CASE("a job that was recovered in a later pass is lost with its supervisor, not started",
+          "[local]") {
+  World world;
+  Supervisor supervisor;
+  const Submission job = world.job();
+  claim(world.attempt(), 2, supervisor.identity());
+  CHECK(world.backend.recover(job) == Recovery::Watched);
+  supervisor.kill();
+  const auto updates = world.wait();
+  REQUIRE(updates.size() == 1);
+  CHECK(updates[0].event.state == JobState::Lost);
+  pollfd launcher{world.launcher.listener(), POLLIN, 0};
+  CHECK(::poll(&launcher, 1, 0) == 0);  // none was asked to start it again
 }
 
 TEST_CASE("a job whose supervisor is dead has vanished, unless its end is on record", "[local]") {

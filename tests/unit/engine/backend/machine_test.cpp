@@ -76,6 +76,12 @@ TEST_CASE("ranks may share cores, one process may not ask for more than there ar
   CHECK(cores_taken(many_ranks, kSmall) == 4);
   CHECK_NOTHROW(check_fits(plan_of(many_ranks), kSmall));
 
+  Resources all_there_is;
+  all_there_is.cpus_per_rank = 4;
+  all_there_is.memory_bytes = kSmall.memory_bytes;
+  all_there_is.gpus_per_rank = 1;
+  CHECK_NOTHROW(check_fits(plan_of(all_there_is), kSmall));
+
   Resources many_cores;
   many_cores.cpus_per_rank = 5;
   CHECK_THROWS_WITH(check_fits(plan_of(many_cores), kSmall),

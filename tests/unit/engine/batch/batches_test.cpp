@@ -331,7 +331,7 @@ TEST_CASE("packs of different sizes wait for all tasks that have elements of the
 }
 
 TEST_CASE("elements that ask for different things share no task", "[slurm]") {
-  const Plan plan = plan_of(R"(
+  Plan plan = plan_of(R"(
   train: {run: "true", matrix: {r: [1, 2], n: [0, 1], pack: 4}, resources: {ranks: "${{ matrix.r }}"}}
   eval: {run: "true", matrix: {n: [0, 1, 2], pack: 2}}
 )");
@@ -345,6 +345,8 @@ TEST_CASE("elements that ask for different things share no task", "[slurm]") {
   CHECK(batches[0].jobs == Numbers{0, 1});
   CHECK(batches[0].tasks == Numbers{0, 0});
   CHECK(batches[1].jobs == Numbers{2, 3});
+  plan.jobs[4].place = 1;  // another class of nodes
+  CHECK_FALSE(share_a_task(plan, 4, 5));
 }
 
 TEST_CASE("of packed elements only those that are to be submitted are in a task", "[slurm]") {

@@ -73,6 +73,31 @@ TEST_CASE("steps of the login node run in their order before the chain is submit
   CHECK(world.state() == RunState::Succeeded);
 }
 
+TEST_CASE("what is planned waits for the first step on the login node before it", "[login]") {
+  LoginWorld world(kSteps);
+  const Plan plan = world.plan(world.profile);
+  using Before = std::vector<std::optional<uint32_t>>;
+  CHECK(login_jobs_before(plan, {Planned, Planned, Planned, Planned}) ==
+        Before{0, 0, 0, std::nullopt});
+  CHECK(login_jobs_before(plan, {Succeeded, Planned, Planned, Planned}) ==
+        Before{std::nullopt, 1, 1, std::nullopt});
+  CHECK(login_jobs_before(plan, {Succeeded, Succeeded, Planned, Planned}) == Before(4));
+  CHECK(login_jobs_before(plan, {Planned, Planned, Blocked, Queued}) ==
+        Before{0, 0, std::nullopt, std::nullopt});
+}
+
+TEST_CASE("what a list of the login node adds is held back by the limit of jobs, too", "[login]") {
+  LoginWorld world(R"(
+  split: {run: ./split, on: login, outputs: {parts: p.json}}
+  work: {matrix: {part: "${{ steps.split.outputs.parts }}"}, run: ./work}
+)");
+  world.profile.limits.jobs = 2;
+  const Json parts = {"a", "b", "c", "d", "e"};
+  world.login.outputs["split"] = {{"parts", {{"value", parts}, {"sha256", parts.dump()}}}};
+  CHECK(world.start().held_back == 3);
+  CHECK(world.batch.jobs().size() == 2);
+}
+
 TEST_CASE("what fails on the login node blocks what needs it, and nothing else", "[login]") {
   LoginWorld world(kSteps);
   world.login.fail("fetch");

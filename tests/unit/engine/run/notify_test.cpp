@@ -9,6 +9,8 @@
 #include "engine/run/notify/end_on_record.h"
 #include "tests/support/catch.h"
 #include "tests/support/chain_world.h"
+#include "tests/support/skip.h"
+#include "tests/support/syscalls.h"
 #include "tests/support/test_run.h"
 
 using namespace dlflow;
@@ -85,6 +87,14 @@ TEST_CASE("of all who find the same news one may tell it", "[notify]") {
   CHECK(claim_news(run.path(), everything(), news) == run.path() / "notified/end-3.json");
   CHECK_FALSE(claim_news(run.path(), everything(), news).has_value());
   CHECK(claim_news(run.path(), everything(), {.run = "demo-1", .number = 4}).has_value());
+}
+
+TEST_CASE("news that was claimed is on disk for good before it is told", "[notify]") {
+  const TempDir run;
+  const auto order =
+      order_of_syncs([&] { claim_news(run.path(), everything(), {.run = "demo-1", .number = 3}); });
+  if (!order) return skip("processes cannot be traced here");
+  CHECK_THAT(*order, Catch::EndsWith("link sync"));
 }
 
 TEST_CASE("news that another one claims at the same moment is that one's", "[notify]") {

@@ -41,6 +41,37 @@ TEST_CASE("a killed engine's run is finished with every job submitted once", "[r
   CHECK(run.backend.submitted == Names{"a", "b", "c"});
 }
 
+TEST_CASE("a run that is read again knows what each job reuses, the first one too", "[resume]") {
+  Plan plan;
+  plan.run = "r";
+  RunStatus status;
+  for (const char* name : {"first", "second"}) {
+    plan.jobs.push_back({.step = 0, .name = name, .resources = {}, .place = {}});
+    JobRow row;
+    row.job = name;
+    status.jobs.push_back(row);
+  }
+  SECTION("which was decided as the run went on") {
+    for (JobRow& row : status.jobs) row.state = Cached;
+    take_reused(plan, status);
+    CHECK(plan.reused.at(0).job == "first");
+    CHECK(plan.reused.at(1).job == "second");
+  }
+  SECTION("unless it runs after all, because what it was to reuse was gone") {
+    for (const uint32_t job : {0U, 1U}) {
+      plan.jobs[job].action = Action::Reuse;
+      plan.reused[job] = {};
+    }
+    status.jobs[0].attempt = 1;
+    status.jobs[1].state = Cached;
+    take_reused(plan, status);
+    CHECK(plan.jobs[0].action == Action::Run);
+    CHECK_FALSE(plan.reused.contains(0));
+    CHECK(plan.jobs[1].action == Action::Reuse);
+    CHECK(plan.reused.contains(1));
+  }
+}
+
 TEST_CASE("engines killed one after the other finish a run in the end", "[resume]") {
   TestRun run(kChain);
   start_and_kill(run, 1);

@@ -148,7 +148,10 @@ TEST_CASE("the crate of a workflow alone says nothing of a run", "[crate]") {
    "contentSize": "7", "encodingFormat": "application/yaml", "input": {"@id": "#param-n"},
    "name": "crated", "programmingLanguage": {"@id": "#dlflow"}, "sha256": "07", "version": "07"}])")));
   bundle.workflow.params = Json::object();
-  CHECK(graph_of(bundle, manifest).find("\"input\"") == std::string::npos);
+  manifest.files["workflow/w.yaml"].sha256 = "0123456789abcdef";
+  const std::string without = graph_of(bundle, manifest);
+  CHECK(without.find("\"input\"") == std::string::npos);
+  CHECK(without.find("\"version\":\"0123456789ab\"") != std::string::npos);
 }
 
 TEST_CASE("the crate of a run that failed says so", "[crate]") {

@@ -35,6 +35,8 @@ TEST_CASE("outside of a job nothing is known of what the kernel killed", "[slurm
   CHECK(job_memory_kills(root.path(), "0::/user.slice\n") == std::nullopt);
   CHECK(job_memory_kills(root.path(), "") == std::nullopt);
   root.write("slurm/job_812/memory.events", "oom_kill 7\n");
-  CHECK(job_memory_kills(root.path(), "/slurm/job_812\n") ==
-        std::nullopt);  // no line of the kernel
+  root.write("slurm/job_812:/memory.events", "oom_kill 7\n");
+  for (const char* no_line_of_the_kernel : {"/slurm/job_812\n", "slurm/job_812:\n"}) {
+    CHECK(job_memory_kills(root.path(), no_line_of_the_kernel) == std::nullopt);
+  }
 }

@@ -103,6 +103,21 @@ TEST_CASE("a network is exported as ONNX, unless a script alone knows it", "[che
              Catch::Contains("saved by a Python script"));
 }
 
+TEST_CASE("a model that is divided among ranks is not exported, other states may be",
+          "[checkpoint step]") {
+  const test::TempDir data;
+  const SampleCheckpoint sample(1);
+  CheckpointContent content = sample.content();
+  content.state["sharded"] = {"optimizer"};
+  save_checkpoint(data.path() / "optimizer", content, 1);
+  content.state["sharded"] = {"optimizer", "model"};
+  save_checkpoint(data.path() / "model", content, 1);
+  const StepFixture step({{"from", data.path() / "optimizer"}, {"export", "safetensors"}});
+  CHECK(checkpoint_main() == 0);
+  CHECK_THAT(complaint_about({{"from", data.path() / "model"}, {"export", "safetensors"}}),
+             Catch::Contains("is divided among ranks (.distcp files)"));
+}
+
 TEST_CASE("checkpoints of several folders and single ones compete", "[checkpoint step]") {
   const test::TempDir data;
   save(data.path() / "a", {1, 2});
