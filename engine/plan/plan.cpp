@@ -90,7 +90,7 @@ Json decisive_resources(const Step& step, const Resources& resources) {
   Json all = {{"ranks", resources.ranks},
               {"cpus_per_rank", resources.cpus_per_rank},
               {"gpus_per_rank", resources.gpus_per_rank}};
-  // A command is told of it; without a number of its own its place decides, which counts nowhere.
+  // Without a number of its own its place decides, which counts nowhere.
   if (resources.ranks_per_node > 0) all["ranks_per_node"] = resources.ranks_per_node;
   const StepKind* kind = find_step_kind(step.uses);
   if (kind == nullptr) {
@@ -100,7 +100,7 @@ Json decisive_resources(const Step& step, const Resources& resources) {
   }
   Json decisive = Json::object();
   for (const std::string& name : kind->decisive_resources(step.with.source())) {
-    decisive[name] = all.at(name);
+    if (all.contains(name)) decisive[name] = all.at(name);
   }
   return decisive;
 }
@@ -116,6 +116,17 @@ Json surroundings_of(const Profile& profile, bool in_container) {
   if (!profile.environment.empty()) surroundings["environment"] = profile.environment;
   if (!profile.setup.empty()) surroundings["setup"] = profile.setup;
   return surroundings;
+}
+
+/// Whose files the addresses of a step mean, as far as the profile says it and not the step.
+Json servers_of(const Profile& profile, const Step& step) {
+  Json servers = Json::object();
+  for (const char* const name : {"AWS_ENDPOINT_URL", "HF_ENDPOINT"}) {
+    const auto given = profile.environment.find(name);
+    const bool is_said = step.environment.source().contains(name);
+    if (given != profile.environment.end() && !is_said) servers[name] = given->second;
+  }
+  return servers;
 }
 
 }  // namespace
@@ -186,8 +197,11 @@ std::string fingerprint_base(const Plan& plan, uint32_t number) {
     base["job"] = job.name;
     const Json surroundings = surroundings_of(profile_of(plan, job), !step.image.empty());
     if (!surroundings.empty()) base["profile"] = surroundings;
+  } else if (copies_sources(step.uses)) {
+    const Json servers = servers_of(plan.profile, step);
+    if (!servers.empty()) base["profile"]["environment"] = servers;
   }
-  const Json& conditions = plan.steps[job.step].conditions;
+  const Json conditions = conditions_of(plan, job);
   if (!conditions.empty()) base["reuse"] = conditions;
   if (plan.steps[job.step].sees_run) base["run"] = plan.run;
   return base.dump();

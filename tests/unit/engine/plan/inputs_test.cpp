@@ -4,6 +4,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/sha256.h"
 #include "tests/support/catch.h"
@@ -110,6 +111,39 @@ TEST_CASE("a job is told what `reuse:` has found, and looks for its program wher
   CHECK(sources("outputs: {o: o}").programs.empty());
 }
 
+TEST_CASE("the program of `reuse:` is the one that parameters and the element name", "[plan]") {
+  const TempDir folder;
+  const std::string one = folder.write("one/tool", "1").string();
+  const std::string two = folder.write("two/tool", "2").string();
+  const auto programs = [&](const std::string& keys) {
+    NothingKnown nothing;
+    FreshFileHashes hashes;
+    const Workflow workflow = parsed("name: w\nparams: {folder: " + folder.path().string() +
+                                     "/one}\nsteps:\n  l: {run: echo, outputs: {o: o}}\n  a: {" +
+                                     keys + ", reuse: {program: true}}\n");
+    const Plan plan = make_plan(workflow, Profile{}, {}, nothing, hashes);
+    std::vector<std::string> found;
+    for (uint32_t job = 1; job < plan.jobs.size(); ++job) {
+      const Json base = Json::parse(fingerprint_base(plan, job));
+      found.push_back(base.at("reuse").at("program"));
+      CHECK(base.at("reuse").size() == 1);
+      CHECK(job_spec(plan, job).sources.programs.begin()->second == found.back());
+    }
+    return found;
+  };
+  using Found = std::vector<std::string>;
+  const std::string first = one + " " + sha256_hex("1");
+  const std::string second = two + " " + sha256_hex("2");
+  CHECK(programs(R"(run: ["${{ params.folder }}/tool"])") == Found{first});
+  CHECK(programs(R"(run: [tool], env: {PATH: "/bin:${{ params.folder }}"})") == Found{first});
+  CHECK(programs(R"(run: ["${{ matrix.tool }}"], matrix: {tool: [)" + one + ", " + two + "]}") ==
+        Found{first, second});
+  CHECK_THROWS_WITH(programs(R"(run: ["${{ steps.l.outputs.o }}"])"),
+                    Catch::Contains("the program of step 'a' is decided by another step"));
+  CHECK_THROWS_WITH(programs(R"(run: [tool], env: {PATH: "${{ steps.l.outputs.o }}"})"),
+                    Catch::Contains("PATH of step 'a' is decided by another step"));
+}
+
 TEST_CASE("links in inputs are followed, to files and to folders, but not for ever", "[plan]") {
   const TempDir folder;
   folder.write("shared/c/d.py", "x = 1");
@@ -155,6 +189,39 @@ TEST_CASE("data that is read where it lies counts by names, sizes and times", "[
   CHECK(job_spec(plan, 0).with.at("data") == (folder.path() / "data").string());
 }
 
+TEST_CASE("fast training counts where its ranks are and in which order they add", "[plan]") {
+  const TempDir folder;
+  folder.write("m.yaml", "");
+  folder.write("data/a.bin", "1");
+  Profile profile;
+  profile.cache = (folder.path() / "cache").string();
+  const auto planned = [&](const std::string& reduction, const std::string& resources) {
+    NothingKnown nothing;
+    FreshFileHashes hashes;
+    const std::string text =
+        "name: w\nsteps:\n  a:\n    uses: train\n    with: {model: m.yaml, data: data, epochs: 1, "
+        "lr: 0.1, precision: {reduction: " +
+        reduction + "}}\n    resources: {" + resources + "}\n";
+    return make_plan(parsed(text, folder.path()), profile, {}, nothing, hashes);
+  };
+  const auto base = [&](const std::string& reduction, const std::string& resources) {
+    return fingerprint_base(planned(reduction, resources), 0);
+  };
+  CHECK(base("fast", "ranks: 4, ranks_per_node: 4") != base("fast", "ranks: 4, ranks_per_node: 2"));
+  CHECK(base("exact", "ranks: 4, ranks_per_node: 4") == base("exact", "ranks: 8"));
+  const std::string fast = base("fast", "ranks: 4");
+  const std::string exact = base("exact", "ranks: 4");
+  const auto rules = folder.write("cache/collectives.txt", "4 allreduce=ring:0-max");
+  CHECK(base("exact", "ranks: 4") == exact);
+  const std::string tuned = base("fast", "ranks: 4");
+  CHECK(tuned != fast);
+  profile.environment["DLFLOW_COLLECTIVES"] = folder.write("other", "4 allreduce=tree:0-max");
+  CHECK(base("fast", "ranks: 4") != tuned);
+  CHECK(job_spec(planned("fast", "ranks: 4"), 0).sources.outside.contains(folder.path() / "other"));
+  profile.environment["DLFLOW_COLLECTIVES"] = rules;
+  CHECK(base("fast", "ranks: 4") == tuned);
+}
+
 TEST_CASE("a staged file that nothing pins counts by its size and time", "[plan]") {
   const TempDir folder;
   const auto file = folder.write("x.bin", "1");
@@ -171,6 +238,27 @@ TEST_CASE("a staged file that nothing pins counts by its size and time", "[plan]
   folder.write("x.bin", "22");
   CHECK(base("") != before);
   CHECK(base(pinned) == pinned_before);
+}
+
+TEST_CASE("an address of a server that the profile names is another one on each", "[plan]") {
+  Profile profile;
+  const auto base = [&](const std::string& keys) {
+    NothingKnown nothing;
+    FreshFileHashes hashes;
+    const Workflow workflow = parsed(
+        "name: w\nsteps:\n  a: {uses: stage, with: {sources: [{url: 's3://b/x'}]}" + keys + "}\n");
+    return fingerprint_base(make_plan(workflow, profile, {}, nothing, hashes), 0);
+  };
+  const std::string none = base("");
+  profile.environment = {{"AWS_ENDPOINT_URL", "https://one.example"}, {"MODE", "a"}};
+  const std::string one = base("");
+  const std::string own = base(", env: {AWS_ENDPOINT_URL: 'https://own.example'}");
+  CHECK(one != none);
+  profile.environment["MODE"] = "b";
+  CHECK(base("") == one);
+  profile.environment["AWS_ENDPOINT_URL"] = "https://two.example";
+  CHECK(base("") != one);
+  CHECK(base(", env: {AWS_ENDPOINT_URL: 'https://own.example'}") == own);
 }
 
 TEST_CASE("what an environment has installed is in the fingerprint, where it lies is not",
