@@ -47,8 +47,7 @@ ContainerJob job_of_build(const ContainerJob& job, const fs::path& directory) {
 /// A `dir:` image lies where it may change: what counts is what it is now.
 std::string digest_of(const ContainerJob& job, const StoredImage& base) {
   if (!base.folder.empty()) return job.digest;
-  return "sha256:" +
-         hash_tree(base.rootfs, [](const fs::path& file) { return sha256_file(file); }).sha256;
+  return folder_digest(base.rootfs, [](const fs::path& file) { return sha256_file(file); });
 }
 
 }  // namespace

@@ -71,7 +71,7 @@ std::string image_digest(const ImageSource& source,
                     source.name + "@sha256:…");
   }
   check_there(source);
-  if (source.kind == Kind::Folder) return "sha256:" + hash_tree(source.path, sha256).sha256;
+  if (source.kind == Kind::Folder) return folder_digest(source.path, sha256);
   if (fs::is_directory(source.path)) return oci_manifest_digest(source.path);
   return "sha256:" + sha256(source.path);
 }

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <list>
 #include <vector>
@@ -93,11 +94,29 @@ void make_in(const fs::path& folder, const fs::path& path, MountPoint what) {
 
 }  // namespace
 
-TreeHash hash_tree(const fs::path& root,
-                   const std::function<std::string(const fs::path&)>& sha256) {
+namespace {
+
+constexpr std::array kMountedFolders = {"/dev", "/proc", "/sys", "/tmp", "/run"};
+constexpr std::array kMountedFiles = {"/etc/hosts",  "/etc/resolv.conf", "/etc/hostname",
+                                      "/etc/passwd", "/etc/group",       "/etc/nsswitch.conf"};
+constexpr const char* kMtab = "/etc/mtab";
+constexpr const char* kMounts = "/proc/mounts";
+
+/// Whether add_mount_points() may have made it: no program sees what is there.
+bool is_mount_point(const fs::path& root, const Entry& entry) {
+  const std::string name = "/" + entry.name;
+  if (fs::is_symlink(entry.status)) {
+    return name == kMtab && fs::read_symlink(root / entry.name) == kMounts;
+  }
+  return fs::file_size(root / entry.name) == 0 &&
+         std::ranges::find(kMountedFiles, name) != kMountedFiles.end();
+}
+
+TreeHash hash_entries(const fs::path& root, const std::vector<Entry>& entries,
+                      const std::function<std::string(const fs::path&)>& sha256) {
   TreeHash result;
   Sha256 hash;
-  for (const Entry& entry : entries_of(root)) {
+  for (const Entry& entry : entries) {
     const fs::path path = root / entry.name;
     ++result.files;
     if (fs::is_symlink(entry.status)) {
@@ -110,6 +129,35 @@ TreeHash hash_tree(const fs::path& root,
   }
   result.sha256 = hash.hex();
   return result;
+}
+
+}  // namespace
+
+TreeHash hash_tree(const fs::path& root,
+                   const std::function<std::string(const fs::path&)>& sha256) {
+  return hash_entries(root, entries_of(root), sha256);
+}
+
+std::string folder_digest(const fs::path& root,
+                          const std::function<std::string(const fs::path&)>& sha256) {
+  std::vector<Entry> entries = entries_of(root);
+  std::erase_if(entries, [&](const Entry& entry) { return is_mount_point(root, entry); });
+  return "sha256:" + hash_entries(root, entries, sha256).sha256;
+}
+
+bool is_unchanged_since(const fs::path& root, int64_t ctime_ns) {
+  std::error_code error;
+  struct stat info {};
+  const auto is_new = [&](const fs::path& path) {
+    if (::lstat(path.c_str(), &info) != 0) return true;
+    return int64_t(info.st_ctim.tv_sec) * 1'000'000'000 + info.st_ctim.tv_nsec >= ctime_ns;
+  };
+  if (is_new(root)) return false;
+  for (fs::recursive_directory_iterator it(root, error), end; !error && it != end;
+       it.increment(error)) {
+    if (is_new(it->path())) return false;
+  }
+  return !error;
 }
 
 void make_folders_read_only(const fs::path& root) {
@@ -169,15 +217,10 @@ void make_mount_point(const fs::path& root, const fs::path& target, MountPoint w
 }
 
 void add_mount_points(const fs::path& rootfs) {
-  for (const char* folder : {"/dev", "/proc", "/sys", "/tmp", "/run"}) {
-    make_mount_point(rootfs, folder, MountPoint::Folder);
-  }
-  for (const char* file : {"/etc/hosts", "/etc/resolv.conf", "/etc/hostname", "/etc/passwd",
-                           "/etc/group", "/etc/nsswitch.conf"}) {
-    make_mount_point(rootfs, file, MountPoint::File);
-  }
+  for (const char* folder : kMountedFolders) make_mount_point(rootfs, folder, MountPoint::Folder);
+  for (const char* file : kMountedFiles) make_mount_point(rootfs, file, MountPoint::File);
   std::error_code there;
-  fs::create_symlink("/proc/mounts", resolve_in(rootfs, "/etc/mtab"), there);
+  fs::create_symlink(kMounts, resolve_in(rootfs, kMtab), there);
 }
 
 }  // namespace dlflow

@@ -20,6 +20,16 @@ struct TreeHash {
 TreeHash hash_tree(const std::filesystem::path& root,
                    const std::function<std::string(const std::filesystem::path&)>& sha256);
 
+/// The digest of an image that lies in the folder `root`: "sha256:" and hash_tree() without what
+/// add_mount_points() makes there, since runtimes put the host's files in those places.
+/// Throws Error.
+std::string folder_digest(const std::filesystem::path& root,
+                          const std::function<std::string(const std::filesystem::path&)>& sha256);
+
+/// Whether nothing below `root`, itself included, has changed at that time or later (nanoseconds
+/// since 1970, of st_ctim). Reads no file.
+bool is_unchanged_since(const std::filesystem::path& root, int64_t ctime_ns);
+
 /// Takes the permission to write from all folders below `root`, itself included.
 void make_folders_read_only(const std::filesystem::path& root);
 

@@ -437,6 +437,22 @@ TEST_CASE("a tree's hash is that of its files, links and names, in order", "[con
   CHECK_THROWS_WITH(hash_tree(folder.path() / "none", hash_of), Contains("cannot read"));
 }
 
+TEST_CASE("an image in a folder keeps its digest when it gets what is mounted on", "[container]") {
+  const test::TempDir folder;
+  folder.write("etc/version", "1");
+  const std::string before = folder_digest(folder.path(), hash_of);
+  CHECK(before == "sha256:" + hash_tree(folder.path(), hash_of).sha256);
+  add_mount_points(folder.path());
+  CHECK(hash_tree(folder.path(), hash_of).files > 1);
+  CHECK(folder_digest(folder.path(), hash_of) == before);
+  CHECK(image_digest(image_source("dir:" + folder.path().string(), "/"), hash_of) == before);
+  folder.write("etc/empty", "");
+  CHECK(folder_digest(folder.path(), hash_of) != before);
+  fs::remove(folder.path() / "etc/empty");
+  folder.write("etc/hosts", "127.0.0.1 other");
+  CHECK(folder_digest(folder.path(), hash_of) != before);
+}
+
 TEST_CASE("a name in an image means what it means inside", "[container]") {
   const test::TempDir folder;
   const fs::path& root = folder.path();
