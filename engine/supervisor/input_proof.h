@@ -9,9 +9,9 @@
 #include "engine/plan/job.h"
 
 /// Whether a job's program saw what its fingerprint says: the frozen copies, the data outside of
-/// the run and the packages of its `environment:` as they were when the run was planned, its
-/// parents' outputs as they were published, from before the program begins until after it has
-/// ended.
+/// the run, a `dir:` image and the packages of its `environment:` as they were when the run was
+/// planned, its parents' outputs as they were published, from before the program begins until after
+/// it has ended.
 namespace dlflow {
 
 class InputProof {

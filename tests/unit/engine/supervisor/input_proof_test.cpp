@@ -1,7 +1,10 @@
+#include "engine/supervisor/input_proof.h"
+
 #include <fstream>
 
 #include "base/file.h"
 #include "base/sha256.h"
+#include "engine/container/tree.h"
 #include "engine/plan/data_identity.h"
 #include "engine/plan/installed.h"
 #include "tests/support/catch.h"
@@ -135,6 +138,50 @@ TEST_CASE("packages that are not those of the plan: the result is not reused, an
     CHECK(end.reason == "will not be reused: the packages of its `environment:` are not known: " +
                             reader.lock.string() + " was not there when the run was planned");
   }
+}
+
+TEST_CASE("an image that lies in a folder and was changed: the result is not reused",
+          "[input_proof]") {
+  Reader reader("true");
+  const test::TempDir image;
+  image.write("etc/version", "v1");
+  const auto sha256 = [](const fs::path& file) { return sha256_file(file); };
+  reader.job.spec.container.emplace();
+  reader.job.spec.container->from = "dir:" + image.path().string();
+  reader.job.spec.container->digest = folder_digest(image.path(), sha256);
+  const auto change = [&] { return InputProof(reader.job.spec).find_change(); };
+  CHECK(change() == std::nullopt);
+  add_mount_points(image.path());  // as the first container does
+  CHECK(change() == std::nullopt);
+  image.write("etc/version", "v2");
+  const std::string told =
+      "the image " + image.path().string() + " changed after the run was planned";
+  CHECK(change() == told);
+  image.write("etc/version", "v1");
+  const InputProof proof(reader.job.spec);
+  image.write("etc/hosts", "127.0.0.1 other");
+  CHECK(proof.find_change() == told);
+  image.write("etc/hosts", "");
+  CHECK(change() == std::nullopt);
+}
+
+TEST_CASE("an image in a folder that was left alone since the run was planned is not read",
+          "[input_proof]") {
+  Reader reader("true");
+  const test::TempDir image;
+  const auto file = image.write("etc/version", "v1");
+  reader.job.spec.container.emplace();
+  reader.job.spec.container->from = "dir:" + image.path().string();
+  reader.job.spec.container->digest = "sha256:0";
+  const auto change = [&] { return InputProof(reader.job.spec).find_change(); };
+  CHECK(change() != std::nullopt);
+  fs::path planned;
+  do {  // times of files are coarse
+    planned = reader.job.run.write("workflow.yaml", "");
+  } while (identity_of(planned).ctime_ns <= identity_of(file).ctime_ns);
+  CHECK(change() == std::nullopt);
+  fs::rename(file, image.path() / "etc/other");
+  CHECK(change() != std::nullopt);
 }
 
 TEST_CASE("what `reuse:` names and that is not as the run was planned: no result to reuse",
