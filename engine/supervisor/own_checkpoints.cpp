@@ -1,5 +1,6 @@
 #include "engine/supervisor/own_checkpoints.h"
 
+#include <algorithm>
 #include <filesystem>
 
 #include "base/error.h"
@@ -29,6 +30,15 @@ void put_aside(const fs::path& folder, const AttemptFiles& files) {
   }
 }
 
+fs::path note_of(const JobSpec& spec) { return spec.job_directory / "checkpoints.of"; }
+
+bool holds_files(const fs::path& folder) {
+  if (!fs::exists(folder)) return false;
+  const fs::recursive_directory_iterator entries(folder);
+  return std::any_of(begin(entries), end(entries),
+                     [](const fs::directory_entry& entry) { return !entry.is_directory(); });
+}
+
 }  // namespace
 
 std::optional<std::string> keep_own_checkpoints(const JobSpec& spec, const AttemptFiles& files,
@@ -36,19 +46,28 @@ std::optional<std::string> keep_own_checkpoints(const JobSpec& spec, const Attem
                                                 std::span<const ParentResult> parents) {
   if (fingerprint.empty() || !can_save(spec.uses, spec.checkpoint)) return std::nullopt;
   const fs::path folder = checkpoints_directory(spec);
-  const fs::path note = spec.job_directory / "checkpoints.of";
   const std::string work = work_of(spec, parents);
   const std::string all = work + " " + fingerprint + "\n";
-  const auto noted = read_file_if_exists(note);
+  const auto noted = read_file_if_exists(note_of(spec));
   if (noted == all) return std::nullopt;
-  if (noted && fs::exists(folder)) {
+  if (noted && holds_files(folder)) {
+    if (noted->starts_with(all)) {
+      return "it goes on from a checkpoint of a pass in doubt: " + noted->substr(all.size());
+    }
     if (noted->starts_with(work + " ")) {
       return "it goes on from checkpoints that were made with other resources";
     }
     put_aside(folder, files);
   }
-  write_file_atomic(note, all, Durability::Synced);
+  write_file_atomic(note_of(spec), all, Durability::Synced);
   return std::nullopt;
+}
+
+void doubt_checkpoints(const JobSpec& spec, const std::string& reason) {
+  if (!can_save(spec.uses, spec.checkpoint)) return;
+  const auto noted = read_file_if_exists(note_of(spec));
+  if (!noted || !noted->ends_with('\n')) return;  // nobody knows what they are of, or in doubt
+  write_file_atomic(note_of(spec), *noted + reason, Durability::Synced);
 }
 
 }  // namespace dlflow

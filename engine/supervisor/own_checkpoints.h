@@ -21,4 +21,9 @@ std::optional<std::string> keep_own_checkpoints(const JobSpec& spec, const Attem
                                                 const std::string& fingerprint,
                                                 std::span<const ParentResult> parents);
 
+/// Notes that what the pass saves from now on is of no fingerprint, and why ("/data changed after
+/// the run was planned"): a later pass that goes on from it has the same doubt, even if all is as
+/// it was by then. Call it after keep_own_checkpoints(). Throws Error.
+void doubt_checkpoints(const JobSpec& spec, const std::string& reason);
+
 }  // namespace dlflow

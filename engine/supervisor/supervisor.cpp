@@ -201,7 +201,9 @@ JobEvent Pass::execute() {
 
   record(event(JobState::Running));
   crash_point("running");
-  if (!fingerprint.empty() && !proof.change_at_start()) {
+  if (const auto& doubt = mixed_ ? mixed_ : proof.change_at_start()) {
+    doubt_checkpoints(spec_, *doubt);
+  } else if (!fingerprint.empty()) {
     TakenResult taken = take_shared_result(spec_, files_, fingerprint);
     if (taken.result) return reused(std::move(*taken.result), fingerprint);
     if (taken.was_damaged) shared_before_ = Existing::IsDamaged;
@@ -286,6 +288,7 @@ void Pass::take_back_fingerprint(JobEvent& end, const InputProof& proof) const {
   if (end.state != JobState::Succeeded || end.fingerprint.empty()) return;
   const auto doubt = mixed_ ? mixed_ : proof.find_change();
   if (!doubt) return;
+  doubt_checkpoints(spec_, *doubt);
   end.fingerprint.clear();
   end.reason = "will not be reused: " + *doubt;
 }

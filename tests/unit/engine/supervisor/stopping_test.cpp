@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "engine/plan/data_identity.h"
 #include "engine/plan/job.h"
 #include "engine/plan/run_directory.h"
 #include "engine/supervisor/claim.h"
@@ -141,15 +142,50 @@ TEST_CASE("a job goes on from checkpoints of the same work alone", "[supervisor]
       CHECK(end.reason ==
             "will not be reused: it goes on from checkpoints that were made with other resources");
     }
+    SECTION("nor is it if it has the first ones again") {
+      job.spec.fingerprint_base = "{}";
+      CHECK(job.execute(5).fingerprint.empty());
+    }
     fs::remove_all(job.spec.job_directory / "checkpoints");  // as `--from-scratch`
     job.spec.run_command = "true";
-    CHECK_FALSE(job.execute(5).fingerprint.empty());
+    CHECK_FALSE(job.execute(6).fingerprint.empty());
   }
   SECTION("an earlier version has left them, and no word of what they are of") {
     fs::remove(job.spec.job_directory / "checkpoints.of");
     job.spec.fingerprint_base = R"({"other": 1})";
     job.execute(3);
     CHECK(found(3) == "1\n");
+  }
+}
+
+TEST_CASE("what was saved under other data than planned stays in doubt", "[supervisor]") {
+  Job job("cat $DATA > $DLFLOW_CHECKPOINTS/n; exit 75");
+  const test::TempDir elsewhere;
+  const auto data = elsewhere.write("set/data", "v1").parent_path();
+  const auto other = elsewhere.write("other/data", "v2").parent_path();
+  const auto hidden = elsewhere.path() / "hidden";
+  job.spec.checkpoint = CheckpointPolicy{};
+  job.spec.environment = {{"DATA", (data / "data").string()}};
+  job.spec.sources.outside[data] = data_identity(data);
+  fs::rename(data, hidden);  // its files keep their times
+  fs::rename(other, data);
+  CHECK(job.execute().state == JobState::Queued);
+  fs::rename(data, other);
+  fs::rename(hidden, data);
+  CHECK(data_identity(data) == job.spec.sources.outside[data]);
+  job.spec.run_command = "cp $DLFLOW_CHECKPOINTS/n $DLFLOW_OUTPUTS/n || true";
+  SECTION("it goes on from that") {
+    for (const int pass : {2, 3}) {
+      const JobEvent end = job.execute(pass);
+      CHECK(end.state == JobState::Succeeded);
+      CHECK(end.fingerprint.empty());
+      CHECK(end.reason == "will not be reused: it goes on from a checkpoint of a pass in doubt: " +
+                              data.string() + " changed after the run was planned");
+    }
+  }
+  SECTION("it begins anew") {
+    fs::remove(job.spec.job_directory / "checkpoints/n");
+    CHECK_FALSE(job.execute(2).fingerprint.empty());
   }
 }
 
