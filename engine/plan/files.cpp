@@ -99,26 +99,65 @@ std::string variable_of(const Profile& profile, const std::string& name) {
   return value == nullptr ? "" : value;
 }
 
+const Json& element_of(const Plan& plan, const PlannedJob& job) {
+  return (*plan.steps[job.step].elements)[job.element];
+}
+
+/// A text of a step that decides which program runs: no parent and no list that a step leaves may
+/// have a say in it. \param key  of the step, \param what  people call it
+std::string known_text(const Plan& plan, const Step& step, const Json& element, const Json& word,
+                       const std::string& key, const std::string& what) {
+  const Template text(word);
+  const bool is_late = std::ranges::any_of(text.references(), [&](const Reference& reference) {
+    if (reference.path[0] != "matrix") return reference.path[0] != "params";
+    return std::ranges::any_of(step.matrix.axes, [&](const MatrixAxis& axis) {
+      return axis.name == reference.path[1] && axis.source;
+    });
+  });
+  if (is_late) {
+    throw_at(plan.workflow, location_of(step, key),
+             what + " of step '" + step.name + "' is decided by another step or by the run, and " +
+                 "`reuse: {program: true}` has to find its program before; let parameters or a " +
+                 "matrix decide it, or take `program` out");
+  }
+  Context known;
+  known.params = &plan.workflow.params;
+  known.matrix = &element;
+  const Json value = text.evaluate_known(known);
+  return value.is_string() ? value.get<std::string>() : value.dump();
+}
+
 /// The first word of `run: [..]`.
-std::string program_of(const Step& step) {
-  const Json& word = step.run.source().front();
-  return word.is_string() ? word.get<std::string>() : word.dump();
+std::string program_of(const Plan& plan, const Step& step, const Json& element) {
+  return known_text(plan, step, element, step.run.source().front(), "run", "the program");
 }
 
 /// Where the program of a step is looked for.
-std::string path_of(const Profile& profile, const Step& step) {
+std::string path_of(const Plan& plan, const Step& step, const Json& element) {
   const Json own = step.environment.source().value("PATH", Json());
-  return own.is_string() ? own.get<std::string>() : variable_of(profile, "PATH");
+  if (!own.is_string()) return variable_of(plan.profile, "PATH");
+  return known_text(plan, step, element, own, "env", "PATH");
+}
+
+/// "tool in /bin:/usr/bin": what decides which program an element runs.
+std::string search_of(const Plan& plan, const Step& step, const Json& element) {
+  return program_of(plan, step, element) + " in " + path_of(plan, step, element);
 }
 
 /// What `reuse:` of a step finds now.
-Json reuse_conditions(const Plan& plan, FileHashes& hashes, const Step& step) {
+Json reuse_conditions(const Plan& plan, FileHashes& hashes, uint32_t number) {
+  const Step& step = plan.workflow.steps[number];
   Json conditions = Json::object();
   for (const std::string& name : step.reuse.environment) {
     conditions["environment"][name] = variable_of(plan.profile, name);
   }
-  if (step.reuse.program) {
-    conditions["program"] = program_identity(program_of(step), path_of(plan.profile, step), hashes);
+  if (!step.reuse.program) return conditions;
+  Json& programs = conditions["programs"];
+  for (const Json& element : *plan.steps[number].elements) {
+    const std::string search = search_of(plan, step, element);
+    if (programs.contains(search)) continue;
+    programs[search] =
+        program_identity(program_of(plan, step, element), path_of(plan, step, element), hashes);
   }
   return conditions;
 }
@@ -152,7 +191,7 @@ void read_inputs(Plan& plan, FileHashes& hashes, uint32_t number) {
     }
   }
   for (const DataInput& data : step.data) read_data(plan, hashes, step, data, texts);
-  planned.conditions = reuse_conditions(plan, hashes, step);
+  planned.conditions = reuse_conditions(plan, hashes, number);
   if (!step.tools.empty()) planned.conditions["tools"] = tools_found(plan, hashes, step);
   planned.visible_params = visible_params(step, plan.workflow.params, texts);
   planned.sees_run = sees_run(step, texts);
@@ -343,6 +382,16 @@ std::map<std::string, std::string> planned_packages(const Plan& plan, uint32_t n
   return {{lock_of_tools(step.tools, plan.base).string(), known == kUnknownPackages ? "" : known}};
 }
 
+Json conditions_of(const Plan& plan, const PlannedJob& job) {
+  Json conditions = plan.steps[job.step].conditions;
+  const auto programs = conditions.find("programs");
+  if (programs == conditions.end()) return conditions;  // an older dlflow found one for all
+  const std::string search = search_of(plan, plan.workflow.steps[job.step], element_of(plan, job));
+  conditions["program"] = programs->value(search, Json());
+  conditions.erase("programs");
+  return conditions;
+}
+
 SourceProofs source_proofs(const Plan& plan, const PlannedJob& job, const Json& with) {
   const Step& step = plan.workflow.steps[job.step];
   SourceProofs proofs;
@@ -370,8 +419,10 @@ SourceProofs source_proofs(const Plan& plan, const PlannedJob& job, const Json& 
   std::erase_if(proofs.variables, [&](const auto& variable) {
     return plan.profile.environment.contains(variable.first);  // frozen with the run
   });
-  if (conditions.contains("program")) {
-    proofs.programs.emplace(program_of(step), conditions.at("program").get<std::string>());
+  const Json own = conditions_of(plan, job);
+  if (own.contains("program")) {
+    proofs.programs.emplace(program_of(plan, step, element_of(plan, job)),
+                            own.at("program").get<std::string>());
   }
   return proofs;
 }

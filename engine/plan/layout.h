@@ -28,6 +28,10 @@ void check_files_of_elements(const Plan& plan);
 /// The files that one job reads, with their hashes. `with` is its evaluated `with:`.
 ContentHashes files_of(const Plan& plan, const PlannedJob& job, const Json& with);
 
+/// What `reuse:` of one job's step has found for it, for the fingerprint. The program of `program`
+/// may be another one for each element.
+Json conditions_of(const Plan& plan, const PlannedJob& job);
+
 /// What the files that one job reads have to be when it runs. `with` is its evaluated `with:`.
 SourceProofs source_proofs(const Plan& plan, const PlannedJob& job, const Json& with);
 

@@ -187,7 +187,7 @@ std::string fingerprint_base(const Plan& plan, uint32_t number) {
     const Json surroundings = surroundings_of(profile_of(plan, job), !step.image.empty());
     if (!surroundings.empty()) base["profile"] = surroundings;
   }
-  const Json& conditions = plan.steps[job.step].conditions;
+  const Json conditions = conditions_of(plan, job);
   if (!conditions.empty()) base["reuse"] = conditions;
   if (plan.steps[job.step].sees_run) base["run"] = plan.run;
   return base.dump();

@@ -106,7 +106,7 @@ struct PlannedStep {
   std::vector<std::string> inputs;                    ///< declared inputs, folders expanded
   Json visible_params = Json::object();               ///< see visible_params()
   bool sees_run = false;                              ///< see sees_run()
-  Json conditions = Json::object();                   ///< what `reuse:` found, for the fingerprint
+  Json conditions = Json::object();                   ///< what `reuse:` found: conditions_of()
   int version = 0;  ///< work_version() of the programs that the run has; 0: of an older dlflow
 };
 

@@ -4,6 +4,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/sha256.h"
 #include "tests/support/catch.h"
@@ -108,6 +109,39 @@ TEST_CASE("a job is told what `reuse:` has found, and looks for its program wher
   CHECK(sources("reuse: {program: true}, env: {PATH: " + tool.parent_path().string() + "}")
             .programs == Found{{"tool", tool.string() + " " + sha256_hex("1")}});
   CHECK(sources("outputs: {o: o}").programs.empty());
+}
+
+TEST_CASE("the program of `reuse:` is the one that parameters and the element name", "[plan]") {
+  const TempDir folder;
+  const std::string one = folder.write("one/tool", "1").string();
+  const std::string two = folder.write("two/tool", "2").string();
+  const auto programs = [&](const std::string& keys) {
+    NothingKnown nothing;
+    FreshFileHashes hashes;
+    const Workflow workflow = parsed("name: w\nparams: {folder: " + folder.path().string() +
+                                     "/one}\nsteps:\n  l: {run: echo, outputs: {o: o}}\n  a: {" +
+                                     keys + ", reuse: {program: true}}\n");
+    const Plan plan = make_plan(workflow, Profile{}, {}, nothing, hashes);
+    std::vector<std::string> found;
+    for (uint32_t job = 1; job < plan.jobs.size(); ++job) {
+      const Json base = Json::parse(fingerprint_base(plan, job));
+      found.push_back(base.at("reuse").at("program"));
+      CHECK(base.at("reuse").size() == 1);
+      CHECK(job_spec(plan, job).sources.programs.begin()->second == found.back());
+    }
+    return found;
+  };
+  using Found = std::vector<std::string>;
+  const std::string first = one + " " + sha256_hex("1");
+  const std::string second = two + " " + sha256_hex("2");
+  CHECK(programs(R"(run: ["${{ params.folder }}/tool"])") == Found{first});
+  CHECK(programs(R"(run: [tool], env: {PATH: "/bin:${{ params.folder }}"})") == Found{first});
+  CHECK(programs(R"(run: ["${{ matrix.tool }}"], matrix: {tool: [)" + one + ", " + two + "]}") ==
+        Found{first, second});
+  CHECK_THROWS_WITH(programs(R"(run: ["${{ steps.l.outputs.o }}"])"),
+                    Catch::Contains("the program of step 'a' is decided by another step"));
+  CHECK_THROWS_WITH(programs(R"(run: [tool], env: {PATH: "${{ steps.l.outputs.o }}"})"),
+                    Catch::Contains("PATH of step 'a' is decided by another step"));
 }
 
 TEST_CASE("links in inputs are followed, to files and to folders, but not for ever", "[plan]") {
