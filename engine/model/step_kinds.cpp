@@ -107,7 +107,8 @@ Shape cooperation_shape() {
 }
 
 /// Exact training gives the same bits for any number of ranks with as many threads each, unless the
-/// number of ranks makes the batch or the ranks are not synchronous.
+/// number of ranks makes the batch. Other training adds in the order that is fastest where its
+/// ranks are.
 std::vector<std::string> resources_of_training(const Json& with) {
   const Json precision = with.value("precision", Json::object());
   const bool exact =
@@ -115,8 +116,9 @@ std::vector<std::string> resources_of_training(const Json& with) {
   const Json cooperation = with.value("cooperation", Json::object());
   const bool synchronous =
       cooperation.is_object() && cooperation.value("kind", Json("synchronous")) == "synchronous";
-  if (exact && synchronous && !with.contains("batch_per_rank")) return {"cpus_per_rank"};
-  return {"ranks", "cpus_per_rank"};
+  if (!exact || !synchronous) return {"ranks", "ranks_per_node", "cpus_per_rank"};
+  if (with.contains("batch_per_rank")) return {"ranks", "cpus_per_rank"};
+  return {"cpus_per_rank"};
 }
 
 StepKind train_kind() {

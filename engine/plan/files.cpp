@@ -209,6 +209,32 @@ void add_outside(Plan& plan, const std::string& name) {
   plan.outside.emplace(name, data_identity(absolute_place(plan, name)));
 }
 
+/// The file that says in which order ranks add, of a step whose bits depend on it: dlflow-train
+/// --tune writes it. Empty: of another step, or nobody knows which.
+std::string rules_of_sums(const Plan& plan, const Step& step) {
+  constexpr const char* kVariable = "DLFLOW_COLLECTIVES";
+  const StepKind* kind = find_step_kind(step.uses);
+  if (kind == nullptr) return "";
+  const auto decisive = kind->decisive_resources(step.with.source());
+  if (std::ranges::find(decisive, "ranks_per_node") == decisive.end()) return "";
+  const auto of_profile = plan.profile.environment.find(kVariable);
+  const fs::path file = of_profile != plan.profile.environment.end()
+                            ? fs::path(of_profile->second)
+                            : cache_directory(plan.profile) / "collectives.txt";
+  const Json own = step.environment.source().value(kVariable, Json(file.string()));
+  const fs::path place = own.is_string() ? own.get<std::string>() : "";
+  return place.is_absolute() ? place.string() : "";
+}
+
+void read_rules_of_sums(Plan& plan, FileHashes& hashes, uint32_t number) {
+  const std::string rules = rules_of_sums(plan, plan.workflow.steps[number]);
+  if (rules.empty()) return;
+  add_outside(plan, rules);
+  std::error_code none;
+  if (!fs::is_regular_file(rules, none)) return;
+  plan.steps[number].conditions["collectives"] = hashes.sha256(rules);
+}
+
 /// The local files that a step stages and whose content nothing in the workflow pins.
 std::vector<std::string> unpinned_sources(const Step& step, const Json& with) {
   std::vector<std::string> urls;
@@ -351,6 +377,7 @@ void read_files(Plan& plan, FileHashes& hashes) {
     try {
       read_inputs(plan, hashes, step);
       read_with(plan, hashes, step);
+      read_rules_of_sums(plan, hashes, step);
     } catch (const fs::filesystem_error& error) {
       throw_at(plan.workflow, plan.workflow.steps[step].location,
                "step '" + plan.workflow.steps[step].name + "' reads " + error.path1().string() +
@@ -407,6 +434,7 @@ SourceProofs source_proofs(const Plan& plan, const PlannedJob& job, const Json& 
   for (const DataInput& data : step.data) {
     if (data.content_counts) outside.push_back(data.path);
   }
+  outside.push_back(rules_of_sums(plan, step));
   for (const std::string& name : outside) {
     const auto found = plan.outside.find(name);
     if (found != plan.outside.end()) {

@@ -90,7 +90,7 @@ Json decisive_resources(const Step& step, const Resources& resources) {
   Json all = {{"ranks", resources.ranks},
               {"cpus_per_rank", resources.cpus_per_rank},
               {"gpus_per_rank", resources.gpus_per_rank}};
-  // A command is told of it; without a number of its own its place decides, which counts nowhere.
+  // Without a number of its own its place decides, which counts nowhere.
   if (resources.ranks_per_node > 0) all["ranks_per_node"] = resources.ranks_per_node;
   const StepKind* kind = find_step_kind(step.uses);
   if (kind == nullptr) {
@@ -100,7 +100,7 @@ Json decisive_resources(const Step& step, const Resources& resources) {
   }
   Json decisive = Json::object();
   for (const std::string& name : kind->decisive_resources(step.with.source())) {
-    decisive[name] = all.at(name);
+    if (all.contains(name)) decisive[name] = all.at(name);
   }
   return decisive;
 }

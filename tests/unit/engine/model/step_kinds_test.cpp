@@ -176,15 +176,15 @@ TEST_CASE("exact training depends on the ranks only where they make its result",
     return find_step_kind("train")->decisive_resources(with);
   };
   const Names cores = {"cpus_per_rank"};
-  const Names both = {"ranks", "cpus_per_rank"};
+  const Names places = {"ranks", "ranks_per_node", "cpus_per_rank"};
   CHECK(decisive(Json::object()) == cores);
   CHECK(decisive({{"precision", {{"reduction", "exact"}}}}) == cores);
-  CHECK(decisive({{"precision", {{"reduction", "fast"}}}}) == both);
-  CHECK(decisive({{"precision", "${{ params.p }}"}}) == both);
+  CHECK(decisive({{"precision", {{"reduction", "fast"}}}}) == places);
+  CHECK(decisive({{"precision", "${{ params.p }}"}}) == places);
   CHECK(decisive({{"cooperation", {{"kind", "synchronous"}}}}) == cores);
-  CHECK(decisive({{"cooperation", {{"kind", "gossip"}}}}) == both);
-  CHECK(decisive({{"cooperation", "${{ params.c }}"}}) == both);
-  CHECK(decisive({{"batch_per_rank", 32}}) == both);
+  CHECK(decisive({{"cooperation", {{"kind", "gossip"}}}}) == places);
+  CHECK(decisive({{"cooperation", "${{ params.c }}"}}) == places);
+  CHECK(decisive({{"batch_per_rank", 32}}) == Names{"ranks", "cpus_per_rank"});
   CHECK(find_step_kind("evaluate")->decisive_resources({}) == cores);
   CHECK(find_step_kind("stage")->decisive_resources({}).empty());
 }

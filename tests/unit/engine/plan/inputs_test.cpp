@@ -189,6 +189,39 @@ TEST_CASE("data that is read where it lies counts by names, sizes and times", "[
   CHECK(job_spec(plan, 0).with.at("data") == (folder.path() / "data").string());
 }
 
+TEST_CASE("fast training counts where its ranks are and in which order they add", "[plan]") {
+  const TempDir folder;
+  folder.write("m.yaml", "");
+  folder.write("data/a.bin", "1");
+  Profile profile;
+  profile.cache = (folder.path() / "cache").string();
+  const auto planned = [&](const std::string& reduction, const std::string& resources) {
+    NothingKnown nothing;
+    FreshFileHashes hashes;
+    const std::string text =
+        "name: w\nsteps:\n  a:\n    uses: train\n    with: {model: m.yaml, data: data, epochs: 1, "
+        "lr: 0.1, precision: {reduction: " +
+        reduction + "}}\n    resources: {" + resources + "}\n";
+    return make_plan(parsed(text, folder.path()), profile, {}, nothing, hashes);
+  };
+  const auto base = [&](const std::string& reduction, const std::string& resources) {
+    return fingerprint_base(planned(reduction, resources), 0);
+  };
+  CHECK(base("fast", "ranks: 4, ranks_per_node: 4") != base("fast", "ranks: 4, ranks_per_node: 2"));
+  CHECK(base("exact", "ranks: 4, ranks_per_node: 4") == base("exact", "ranks: 8"));
+  const std::string fast = base("fast", "ranks: 4");
+  const std::string exact = base("exact", "ranks: 4");
+  const auto rules = folder.write("cache/collectives.txt", "4 allreduce=ring:0-max");
+  CHECK(base("exact", "ranks: 4") == exact);
+  const std::string tuned = base("fast", "ranks: 4");
+  CHECK(tuned != fast);
+  profile.environment["DLFLOW_COLLECTIVES"] = folder.write("other", "4 allreduce=tree:0-max");
+  CHECK(base("fast", "ranks: 4") != tuned);
+  CHECK(job_spec(planned("fast", "ranks: 4"), 0).sources.outside.contains(folder.path() / "other"));
+  profile.environment["DLFLOW_COLLECTIVES"] = rules;
+  CHECK(base("fast", "ranks: 4") == tuned);
+}
+
 TEST_CASE("a staged file that nothing pins counts by its size and time", "[plan]") {
   const TempDir folder;
   const auto file = folder.write("x.bin", "1");

@@ -84,6 +84,8 @@ TEST_CASE("ranks, cores and GPUs are other work where they may change the result
   CHECK_FALSE(depends_on("ranks", train(", batch: 256, precision: {leaves: 4}")));
   CHECK(depends_on("ranks", train(", batch_per_rank: 64")));
   CHECK(depends_on("ranks", train(", precision: {reduction: fast}")));
+  CHECK(depends_on("ranks: 8, ranks_per_node", train(", precision: {reduction: fast}")));
+  CHECK_FALSE(depends_on("ranks: 8, ranks_per_node", train("")));
   CHECK_FALSE(depends_on("ranks", train(", cooperation: {kind: synchronous}")));
   CHECK(depends_on("ranks", train(", cooperation: {kind: gossip}")));
   const std::string stage = "uses: stage\n    with: {sources: [{url: 'https://x/y'}]}";
