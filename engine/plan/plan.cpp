@@ -118,6 +118,17 @@ Json surroundings_of(const Profile& profile, bool in_container) {
   return surroundings;
 }
 
+/// Whose files the addresses of a step mean, as far as the profile says it and not the step.
+Json servers_of(const Profile& profile, const Step& step) {
+  Json servers = Json::object();
+  for (const char* const name : {"AWS_ENDPOINT_URL", "HF_ENDPOINT"}) {
+    const auto given = profile.environment.find(name);
+    const bool is_said = step.environment.source().contains(name);
+    if (given != profile.environment.end() && !is_said) servers[name] = given->second;
+  }
+  return servers;
+}
+
 }  // namespace
 
 std::optional<KnownResult> NothingKnown::find(const std::string&) { return std::nullopt; }
@@ -186,6 +197,9 @@ std::string fingerprint_base(const Plan& plan, uint32_t number) {
     base["job"] = job.name;
     const Json surroundings = surroundings_of(profile_of(plan, job), !step.image.empty());
     if (!surroundings.empty()) base["profile"] = surroundings;
+  } else if (copies_sources(step.uses)) {
+    const Json servers = servers_of(plan.profile, step);
+    if (!servers.empty()) base["profile"]["environment"] = servers;
   }
   const Json conditions = conditions_of(plan, job);
   if (!conditions.empty()) base["reuse"] = conditions;

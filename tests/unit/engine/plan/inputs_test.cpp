@@ -240,6 +240,27 @@ TEST_CASE("a staged file that nothing pins counts by its size and time", "[plan]
   CHECK(base(pinned) == pinned_before);
 }
 
+TEST_CASE("an address of a server that the profile names is another one on each", "[plan]") {
+  Profile profile;
+  const auto base = [&](const std::string& keys) {
+    NothingKnown nothing;
+    FreshFileHashes hashes;
+    const Workflow workflow = parsed(
+        "name: w\nsteps:\n  a: {uses: stage, with: {sources: [{url: 's3://b/x'}]}" + keys + "}\n");
+    return fingerprint_base(make_plan(workflow, profile, {}, nothing, hashes), 0);
+  };
+  const std::string none = base("");
+  profile.environment = {{"AWS_ENDPOINT_URL", "https://one.example"}, {"MODE", "a"}};
+  const std::string one = base("");
+  const std::string own = base(", env: {AWS_ENDPOINT_URL: 'https://own.example'}");
+  CHECK(one != none);
+  profile.environment["MODE"] = "b";
+  CHECK(base("") == one);
+  profile.environment["AWS_ENDPOINT_URL"] = "https://two.example";
+  CHECK(base("") != one);
+  CHECK(base(", env: {AWS_ENDPOINT_URL: 'https://own.example'}") == own);
+}
+
 TEST_CASE("what an environment has installed is in the fingerprint, where it lies is not",
           "[plan]") {
   const TempDir folder;
