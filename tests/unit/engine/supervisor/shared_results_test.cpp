@@ -364,7 +364,9 @@ TEST_CASE("an output that lies outside of the job is not shared", "[shared_resul
   make_cache(folder, 02770);
   Job first(folder, "first-1");
   JobEvent end = first.trained();
-  end.outputs["elsewhere"] = {{"value", "/etc/hostname"}, {"sha256", "0"}};
+  const Json value =
+      GENERATE(as<Json>(), "/etc/hostname", "file:///etc/hostname", Json::array({"/etc/hostname"}));
+  end.outputs["elsewhere"] = {{"value", value}, {"sha256", "0"}};
   CHECK(share_result(first.spec, end));
   CHECK_FALSE(fs::exists(entry(folder)));
 }
