@@ -17,6 +17,7 @@
 #include "base/remove_tree.h"
 #include "engine/model/step_kinds.h"
 #include "engine/plan/data_identity.h"
+#include "engine/plan/published.h"
 #include "engine/supervisor/content_hash.h"
 #include "engine/supervisor/open_folder.h"
 #include "engine/supervisor/results.h"
@@ -198,6 +199,10 @@ void add_entry(const JobSpec& spec, const JobEvent& end, const Sharing& sharing,
     if (fs::exists(spec.job_directory / tree)) {
       copy_tree(fs::canonical(spec.job_directory / tree), draft.path() / tree);
     }
+  }
+  FreshFileHashes fresh;
+  if (const auto change = find_change(spec.job_directory, fresh)) {  // before it was copied
+    throw Error(Errc::Corrupt, *change + " after it was published");
   }
   const Json trees = hashes_of_trees([&](const std::string& tree) { return draft.path() / tree; });
   const Json result = {{"run", spec.run},
