@@ -30,7 +30,22 @@ DataPlace data_of(const fs::path& path) {
   return place;
 }
 
+void add_places(const Json& value, std::vector<std::string>& places) {
+  if (value.is_structured()) {
+    for (const Json& part : value) add_places(part, places);
+  }
+  if (!value.is_string()) return;
+  const auto& name = value.get_ref<const std::string&>();
+  if (fs::path(name).is_absolute() || parse_file_url(name)) places.push_back(name);
+}
+
 }  // namespace
+
+std::vector<std::string> places_in(const Json& value) {
+  std::vector<std::string> places;
+  add_places(value, places);
+  return places;
+}
 
 DataPlace data_at(const std::string& place) {
   const auto url = parse_file_url(place);

@@ -25,6 +25,9 @@ DataPlace data_at(const std::string& place);
 /// inodes. Empty if there is nothing.
 std::string data_identity(const std::string& place);
 
+/// The places on this machine that `value`, or a part of it, is: absolute paths and file:// URLs.
+std::vector<std::string> places_in(const Json& value);
+
 /// Whether the owner of `file`, or of what it leads to, may run it: all of a file's mode that a
 /// result can depend on. False if it is not there.
 bool is_executable(const std::filesystem::path& file);

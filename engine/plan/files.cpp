@@ -47,8 +47,12 @@ std::vector<std::string> expand(const Plan& plan, const Step& step, const std::s
                entry.path().string() +
                    " is a pipe, a socket or a device, which cannot be copied into a run");
     }
-    if (entry.is_regular_file()) {
-      files.push_back((fs::path(name) / entry.path().lexically_relative(path)).string());
+    if (!entry.is_regular_file()) continue;
+    files.push_back((fs::path(name) / entry.path().lexically_relative(path)).string());
+    if (find_invalid_utf8(files.back()) != std::string::npos) {
+      throw_at(plan.workflow, location_of(step, "inputs"),
+               "the name of " + escaped(entry.path().string()) +
+                   " is no UTF-8, and cannot be written into the run's plan; rename the file");
     }
   }
   std::sort(files.begin(), files.end());

@@ -167,7 +167,7 @@ class Record {
       const Json& value = packed.at("value");
       if (packed.contains("path")) {
         output["value"] = (known.directory / checked_path(packed.at("path"))).string();
-      } else if (value.is_string() && fs::path(value.get<std::string>()).is_absolute()) {
+      } else if (!places_in(value).empty()) {
         throw damaged_record("output '" + name + "' of '" + known.job + "' lies elsewhere");
       } else {
         output["value"] = value;

@@ -115,9 +115,7 @@ class Recorder {
     if (record.at("fingerprint").get<std::string>().empty()) return {};
     for (const auto& [name, output] : outputs.items()) {
       const Json& value = output.at("value");
-      const bool is_elsewhere =
-          value.is_null() ||
-          (value.is_string() && fs::path(value.get<std::string>()).is_absolute());
+      const bool is_elsewhere = value.is_null() || !places_in(value).empty();
       if (is_elsewhere && !output.contains("path")) {
         lacks_ = "its output '" + name + "' is or names what only this machine has";
       }

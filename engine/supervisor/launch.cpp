@@ -20,6 +20,7 @@
 #include "engine/ranks/rank_variables.h"
 #include "engine/supervisor/container.h"
 #include "engine/supervisor/inherited.h"
+#include "engine/supervisor/own_checkpoints.h"
 
 namespace dlflow {
 namespace {
@@ -295,7 +296,7 @@ int save_signal(const JobSpec& spec, const RankPlan& ranks) {
 }
 
 void prepare_files(const JobSpec& spec, const ResolvedJob& job, const AttemptFiles& files) {
-  if (follows_saved_pass(files)) take_over_folders(files);
+  if (follows_saved_pass(files) && !begins_anew(files)) take_over_folders(files);
   for (const fs::path& folder : {files.own(), files.work(), files.outputs()}) {
     make_directories(folder);
   }

@@ -20,8 +20,12 @@ std::string work_of(const JobSpec& spec, std::span<const ParentResult> parents) 
   return fingerprint(base.dump(), spec.element, parents);
 }
 
+fs::path place_aside(const AttemptFiles& files) {
+  return files.attempt / ("checkpoints-" + std::to_string(files.pass));
+}
+
 void put_aside(const fs::path& folder, const AttemptFiles& files) {
-  const fs::path aside = files.attempt / ("checkpoints-" + std::to_string(files.pass));
+  const fs::path aside = place_aside(files);
   std::error_code problem;
   fs::rename(folder, aside, problem);
   if (problem) {
@@ -62,6 +66,8 @@ std::optional<std::string> keep_own_checkpoints(const JobSpec& spec, const Attem
   write_file_atomic(note_of(spec), all, Durability::Synced);
   return std::nullopt;
 }
+
+bool begins_anew(const AttemptFiles& files) { return fs::exists(place_aside(files)); }
 
 void doubt_checkpoints(const JobSpec& spec, const std::string& reason) {
   if (!can_save(spec.uses, spec.checkpoint)) return;

@@ -21,6 +21,9 @@ std::optional<std::string> keep_own_checkpoints(const JobSpec& spec, const Attem
                                                 const std::string& fingerprint,
                                                 std::span<const ParentResult> parents);
 
+/// Whether this pass has put checkpoints aside. Then it takes no files of an earlier one over.
+bool begins_anew(const AttemptFiles& files);
+
 /// Notes that what the pass saves from now on is of no fingerprint, and why ("/data changed after
 /// the run was planned"): a later pass that goes on from it has the same doubt, even if all is as
 /// it was by then. Call it after keep_own_checkpoints(). Throws Error.

@@ -69,11 +69,12 @@ struct Place {
   fs::path published;  ///< where it will be
 };
 
-/// Where the output `value` lies, if it is a relative path of something that exists.
+/// Where the output `value` lies, if it is a path in $DLFLOW_OUTPUTS of something that exists.
 std::optional<Place> find_output(const JobSpec& spec, const AttemptFiles& files,
                                  const Json& value) {
   if (!value.is_string()) return std::nullopt;
-  const fs::path normal = fs::path(value.get<std::string>()).lexically_normal();
+  fs::path normal = fs::path(value.get<std::string>()).lexically_normal();
+  if (is_below(normal, files.outputs())) normal = normal.lexically_relative(files.outputs());
   if (normal.empty() || normal.is_absolute() || *normal.begin() == "..") return std::nullopt;
   Place place{files.outputs() / normal, spec.job_directory / "outputs" / normal};
   std::error_code too_long;  // for a name of a file: then it is a text
@@ -105,18 +106,19 @@ class Collector {
       if (!entries_.contains(place->now)) {
         add_tree(place->now, place->now.lexically_relative(spec_.job_directory));
       }
-    } else if (value.is_string() && fs::path(value.get<std::string>()).is_absolute()) {
-      const auto path = value.get<std::string>();
-      outputs_.publication.outside.emplace(path, data_identity(path));
     }
+    const std::string outside = place ? "" : look_outside(value);
     Json entry = {{"value", place ? Json(place->published.string()) : value}};
-    if (detailed && given.contains("sha256")) {
+    if (detailed && given.contains("sha256") && !given.at("sha256").is_string()) {
+      throw Error(Errc::InvalidInput, "outputs.json gives an output a sha256 that is no text");
+    }
+    // A command may be wrong about its files, and about what lies elsewhere anybody may be.
+    const bool is_told =
+        detailed && given.contains("sha256") && outside.empty() && !(place && spec_.uses.empty());
+    if (is_told) {
       entry["sha256"] = given.at("sha256");
-      if (!entry["sha256"].is_string()) {
-        throw Error(Errc::InvalidInput, "outputs.json gives an output a sha256 that is no text");
-      }
     } else {
-      entry["sha256"] = place ? hash(place->now) : sha256_hex(value.dump());
+      entry["sha256"] = place ? hash(place->now) : sha256_hex(value.dump() + outside);
     }
     if (place && !fs::is_directory(place->now) && is_executable(place->now)) {
       entry["executable"] = true;
@@ -151,6 +153,18 @@ class Collector {
       }
       entries_.emplace(std::move(path), std::move(entry));
     }
+  }
+
+  /// The state of the files that a value names outside of the job, which children may read: they
+  /// are no longer the same once it is another. Empty if it names none.
+  std::string look_outside(const Json& value) {
+    std::string states;
+    for (const std::string& place : places_in(value)) {
+      const std::string state = data_identity(place);
+      outputs_.publication.outside.emplace(place, state);
+      states += state;
+    }
+    return states;
   }
 
   /// What a link out of the outputs leads to is a part of them, and stays as it is, too.

@@ -16,6 +16,8 @@
 #include "base/process.h"
 #include "base/remove_tree.h"
 #include "engine/model/step_kinds.h"
+#include "engine/plan/data_identity.h"
+#include "engine/plan/published.h"
 #include "engine/supervisor/content_hash.h"
 #include "engine/supervisor/open_folder.h"
 #include "engine/supervisor/results.h"
@@ -80,10 +82,8 @@ std::optional<fs::path> path_in_job(const JobSpec& spec, const Json& value) {
   return std::nullopt;
 }
 
-/// Whether an output that is not in the job is a file of this machine, which others do not have.
-bool lies_elsewhere(const Json& value) {
-  return value.is_string() && fs::path(value.get<std::string>()).is_absolute();
-}
+/// Whether an output that is not in the job names files of this machine, which others do not have.
+bool lies_elsewhere(const Json& value) { return !places_in(value).empty(); }
 
 /// What others need to know of the outputs; nothing if one of them lies elsewhere.
 std::optional<Json> describe_outputs(const JobSpec& spec, const Json& outputs) {
@@ -199,6 +199,10 @@ void add_entry(const JobSpec& spec, const JobEvent& end, const Sharing& sharing,
     if (fs::exists(spec.job_directory / tree)) {
       copy_tree(fs::canonical(spec.job_directory / tree), draft.path() / tree);
     }
+  }
+  FreshFileHashes fresh;
+  if (const auto change = find_change(spec.job_directory, fresh)) {  // before it was copied
+    throw Error(Errc::Corrupt, *change + " after it was published");
   }
   const Json trees = hashes_of_trees([&](const std::string& tree) { return draft.path() / tree; });
   const Json result = {{"run", spec.run},

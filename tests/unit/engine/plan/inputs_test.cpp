@@ -161,6 +161,14 @@ TEST_CASE("links in inputs are followed, to files and to folders, but not for ev
                                            Catch::Contains("symbolic links"));
 }
 
+TEST_CASE("an input whose name is no UTF-8 is told", "[plan]") {
+  const TempDir folder;
+  folder.write("in/\xe9.txt", "1");
+  const std::string text = "name: w\nsteps:\n  a: {run: ls, inputs: [in]}\n";
+  CHECK_THROWS_WITH(plan_of(parsed(text, folder.path())),
+                    Catch::Contains("in/\\xe9.txt is no UTF-8"));
+}
+
 TEST_CASE("runs are no input", "[plan]") {
   const TempDir folder;
   folder.write("a.py", "");

@@ -144,6 +144,51 @@ TEST_CASE("an output that lies elsewhere is no result any more once it has chang
   CHECK(find_change(attempt.spec.job_directory, hashes) == data.string() + " was changed");
 }
 
+TEST_CASE("children are other work once what an output names elsewhere has changed", "[results]") {
+  Attempt attempt;
+  const test::TempDir elsewhere;
+  const std::string data = elsewhere.write("data", "one").string();
+  const size_t form = GENERATE(0, 1, 2, 3);
+  const Json value = std::vector<Json>{data, "file://" + data, Json::array({"a", data}),
+                                       Json{{"value", data}, {"sha256", "0"}}}
+                         .at(form);
+  const auto hash = [&] {
+    write_file_atomic(attempt.files.outputs_file(), Json({{"data", value}}).dump());
+    Outputs outputs = collect_outputs(attempt.spec, attempt.files);
+    CHECK(outputs.publication.outside.size() == 1);
+    return outputs.values.at("data").at("sha256");
+  };
+  const Json before = hash();
+  CHECK(hash() == before);
+  elsewhere.write("data", "other");
+  CHECK(hash() != before);
+}
+
+TEST_CASE("a command's word counts for no file that it left", "[results]") {
+  Attempt attempt;
+  attempt.write("o");
+  const auto hash = [&](const Json& value) {
+    const Json told = {{"o", {{"value", value}, {"sha256", "told"}}}};
+    write_file_atomic(attempt.files.outputs_file(), told.dump());
+    return collect_outputs(attempt.spec, attempt.files).values.at("o").at("sha256");
+  };
+  CHECK(hash("o") == sha256_hex("x"));
+  CHECK(hash("s3://bucket/o") == "told");
+  attempt.spec.uses = "checkpoint";
+  CHECK(hash("o") == "told");
+}
+
+TEST_CASE("an output that is told by its whole path is published as its relative one",
+          "[results]") {
+  Attempt attempt;
+  attempt.write("o");
+  const Json told = {{"o", (attempt.files.outputs() / "o").string()}};
+  write_file_atomic(attempt.files.outputs_file(), told.dump());
+  const Outputs outputs = collect_outputs(attempt.spec, attempt.files);
+  CHECK(outputs.values.at("o").at("value") == (attempt.spec.job_directory / "outputs/o").string());
+  CHECK(outputs.publication.outside.empty());
+}
+
 TEST_CASE("a later attempt publishes in the place of an earlier one", "[results]") {
   Attempt attempt;
   attempt.write("first");
@@ -233,7 +278,8 @@ TEST_CASE("what a link leads to is published with it, and seen to change", "[res
   fs::create_symlink(is_folder ? part.parent_path() : part, attempt.files.outputs() / "link");
   const bool is_declared = GENERATE(true, false);  // else a program may know of it all the same
   if (!is_declared) attempt.write("other");
-  publish(attempt.spec, attempt.files, collect(attempt, is_declared ? "link" : "other").publication);
+  publish(attempt.spec, attempt.files,
+          collect(attempt, is_declared ? "link" : "other").publication);
   FreshFileHashes hashes;
   const auto change = [&] { return find_change(attempt.spec.job_directory, hashes); };
   CHECK(change() == std::nullopt);

@@ -359,12 +359,25 @@ TEST_CASE("a job that is forced, has begun, or only stages takes no result", "[s
   CHECK_FALSE(second.take().result.has_value());
 }
 
+TEST_CASE("what was changed after it was published is not shared", "[shared_results]") {
+  test::TempDir folder;
+  make_cache(folder, 02770);
+  Job first(folder, "first-1");
+  const JobEvent end = first.trained();
+  fs::remove(first.files.outputs() / "sub/log");
+  write_file_atomic(first.files.outputs() / "sub/log", "43");
+  CHECK_FALSE(share_result(first.spec, end));
+  CHECK_FALSE(fs::exists(entry(folder)));
+}
+
 TEST_CASE("an output that lies outside of the job is not shared", "[shared_results]") {
   test::TempDir folder;
   make_cache(folder, 02770);
   Job first(folder, "first-1");
   JobEvent end = first.trained();
-  end.outputs["elsewhere"] = {{"value", "/etc/hostname"}, {"sha256", "0"}};
+  const Json value =
+      GENERATE(as<Json>(), "/etc/hostname", "file:///etc/hostname", Json::array({"/etc/hostname"}));
+  end.outputs["elsewhere"] = {{"value", value}, {"sha256", "0"}};
   CHECK(share_result(first.spec, end));
   CHECK_FALSE(fs::exists(entry(folder)));
 }

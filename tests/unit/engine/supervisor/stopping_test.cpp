@@ -124,12 +124,16 @@ TEST_CASE("a job goes on from checkpoints of the same work alone", "[supervisor]
   job.execute(2);
   CHECK(found(2) == "1\n");
   SECTION("what it reads is other by now: those are put aside") {
+    write_file(job.outputs(2) / "half", "");
     job.spec.fingerprint_base = R"({"other": 1})";
     job.execute(3);
     CHECK(found(3).empty());
     CHECK(read_file(job.attempt() / "checkpoints-3/ckpt/n") == "1\n");
+    CHECK_FALSE(fs::exists(job.outputs(3) / "half"));  // nor from what was published half
+    write_file(job.outputs(3) / "own", "");
     job.execute(4);
     CHECK(found(4) == "1\n");
+    CHECK(fs::exists(job.outputs(4) / "own"));
   }
   SECTION("it has other resources: it goes on, but its result is that of neither") {
     job.spec.fingerprint_base = R"({"resources": {"ranks": 2}})";
