@@ -2,6 +2,7 @@
 #include <filesystem>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "engine/cli/commands.h"
 #include "engine/plan/run_directory.h"
 
@@ -37,7 +38,7 @@ void read_again(Session& session, const fs::path& directory, Json& found) {
     found.push_back({{"run", run}, {"directory", directory.string()}, {"error", nullptr}});
   } catch (const Error& error) {
     found.push_back({{"run", nullptr}, {"directory", directory.string()}, {"error", error.what()}});
-    std::fprintf(stderr, "error: %s\n", error.what());
+    std::fprintf(stderr, "error: %s\n", escaped_lines(error.what()).c_str());
     session.status = exit_status(error);
   }
 }

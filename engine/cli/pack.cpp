@@ -60,7 +60,7 @@ Bundle bundle_of_run(Session& session, const PackArguments& arguments) {
   }
   const std::set<std::string> steps(arguments.results.begin(), arguments.results.end());
   for (const std::string& line : add_run(bundle, {plan, status, events, session.store()}, steps)) {
-    std::fprintf(stderr, "warning: %s\n", line.c_str());
+    std::fprintf(stderr, "warning: %s\n", escaped_lines(line).c_str());
   }
   return bundle;
 }

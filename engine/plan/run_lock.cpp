@@ -1,8 +1,11 @@
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <string>
+#include <string_view>
 #include <thread>
 
 #include "base/error.h"
@@ -19,18 +22,42 @@ namespace fs = std::filesystem;
 
 fs::path lock_file(const fs::path& run_directory) { return run_directory / "lock"; }
 
+constexpr std::string_view kSignature = "process ";
+
+/// The run may be a colleague's: a lock that is a link, or is signed by no process, may be any file
+/// of the reader's, and sign() would empty it.
+void require_lock_file(int file, const fs::path& path) {
+  struct stat info {};
+  if (::fstat(file, &info) != 0) throw_errno("cannot read " + path.string(), errno);
+  std::array<char, kSignature.size()> start{};
+  const ssize_t got =
+      S_ISREG(info.st_mode) ? ::pread(file, start.data(), start.size(), 0) : ssize_t{-1};
+  if (got >= 0 && kSignature.starts_with(std::string_view(start.data(), size_t(got)))) return;
+  throw Error(Errc::InvalidInput, path.string() + " is no lock file; remove it once no dlflow is " +
+                                      "at work on the run");
+}
+
 /// A reader may have no right to write there: the lock itself does not need it.
 FileDescriptor open_lock(const fs::path& run_directory) {
+  constexpr int kFlags = O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
   const fs::path file = lock_file(run_directory);
-  FileDescriptor descriptor(::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
-  if (!descriptor) descriptor.reset(::open(file.c_str(), O_RDONLY | O_CLOEXEC));
+  FileDescriptor descriptor(::open(file.c_str(), O_RDWR | O_CREAT | kFlags, 0600));
+  if (!descriptor) descriptor.reset(::open(file.c_str(), O_RDONLY | kFlags));
+  if (!descriptor && errno == ELOOP) {
+    throw Error(Errc::InvalidInput,
+                file.string() +
+                    " is a link and no lock file; remove it once no dlflow is at work "
+                    "on the run");
+  }
   if (!descriptor) throw_errno("cannot open " + file.string(), errno);
+  require_lock_file(descriptor.get(), file);
   return descriptor;
 }
 
 /// Says who holds it; only for the message of the one who waits, so a failure does not matter.
 void sign(const FileDescriptor& file) {
-  const std::string text = "process " + std::to_string(::getpid()) + " on " + host_name() + "\n";
+  const std::string text =
+      std::string(kSignature) + std::to_string(::getpid()) + " on " + host_name() + "\n";
   if (::ftruncate(file.get(), 0) == 0 && ::pwrite(file.get(), text.data(), text.size(), 0) < 0) {
     return;
   }

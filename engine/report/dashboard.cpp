@@ -181,7 +181,7 @@ Lines dashboard(const RunView& view, const Losses& losses, Time now, size_t rows
                 const Style& style) {
   Lines lines = {head(view.status, now, style),
                  progress_bar(share_done(view.status), style.width - 1, style)};
-  if (!view.status.problem.empty()) lines.push_back(view.status.problem);
+  if (!view.status.problem.empty()) lines.push_back(escaped(view.status.problem));
   lines.emplace_back("");
   const size_t left = rows - std::min(rows, lines.size());
   const Lines body = style.width >= kWideTerminal

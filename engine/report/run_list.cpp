@@ -36,7 +36,7 @@ std::string counts(const std::map<JobState, size_t>& jobs, const Style& style) {
 }  // namespace
 
 std::string now_text(const RunStatus& status, const Style& style) {
-  if (status.damaged) return "damaged: " + status.problem;
+  if (status.damaged) return "damaged: " + escaped(status.problem);
   const ProgressByJob progress = read_progress(status);
   for (const JobRow& job : status.jobs) {
     if (job.state == JobState::Running) {

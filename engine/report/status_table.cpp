@@ -227,7 +227,8 @@ std::string headline(const RunStatus& status, Time now, const Style& style) {
 std::string problems(const RunStatus& status, const Style& style) {
   std::string text;
   if (!status.problem.empty()) {
-    for (const std::string& line : wrap(status.problem, size_t(style.width))) text += line + "\n";
+    const std::string problem = escaped_lines(status.problem);
+    for (const std::string& line : wrap(problem, size_t(style.width))) text += line + "\n";
   }
   if (status.unaccounted.empty()) return text;
   const std::string note = "No SLURM accounting (" + status.unaccounted +

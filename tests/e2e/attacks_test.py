@@ -54,6 +54,34 @@ class Attacks(Case):
         for arguments in (["status"], ["status", "--long"], ["results"]):
             self.check_harmless("".join(self.dlflow(*arguments, *([] if arguments == ["status"] else [self.run_name()]))))
 
+    def test_a_damaged_record_steers_no_terminal(self):
+        self.workflow("{run: 'true'}")
+        run = self.run_json("w.yaml")["run"]
+        events = self.folder / "dlflow-runs" / run / "events.jsonl"
+        lines = events.read_text().splitlines()
+        events.write_text("\n".join(json.dumps({**json.loads(line), "job": BELL}) for line in lines) + "\n")
+        for database in pathlib.Path(self.env["DLFLOW_HOME"]).glob("dlflow.db*"):
+            database.unlink()
+        said = "".join(self.dlflow("doctor", "--rebuild", self.folder / "dlflow-runs", status=2))
+        for arguments in (["status", run], ["status"]):
+            said += "".join(self.dlflow(*arguments))
+        self.assertEqual(said.count("the run has no job"), 3, said)
+        self.check_harmless(said)
+
+    def test_a_lock_of_a_run_that_is_a_link_changes_no_file_and_hides_no_other_run(self):
+        self.workflow("{run: 'true'}")
+        good, bad = [self.run_json("w.yaml")["run"] for _ in range(2)]
+        canary = self.write("canary", "precious\n")
+        lock = self.folder / "dlflow-runs" / bad / "lock"
+        lock.unlink()
+        lock.symlink_to(canary)
+        self.dlflow("doctor", "--rebuild", self.folder / "dlflow-runs", status=2)
+        self.assertIn("is a link and no lock file", self.dlflow("status", bad)[0])
+        self.dlflow("status")
+        self.assertEqual(self.states(good), {"a": "succeeded"})
+        self.dlflow("run", "--resume", bad, status=2)
+        self.assertEqual(canary.read_text(), "precious\n")
+
     def run_name(self):
         return self.dlflow("list", "--quiet")[0].split()[0]
 

@@ -459,6 +459,19 @@ TEST_CASE("one engine at a time works on a run, and the second is told who does"
   CHECK(RunLock::try_acquire(folder.path()).has_value());
 }
 
+TEST_CASE("what lies at the place of a run's lock and is none is neither followed nor changed",
+          "[run_directory]") {
+  const TempDir folder;  // a colleague's run, say, that one only looks at
+  const fs::path precious = folder.write("precious", "data\n");
+  const fs::path run = folder.path() / "run";
+  fs::create_directory(run);
+  SECTION("a link") { fs::create_symlink(precious, run / "lock"); }
+  SECTION("another name of a file") { fs::create_hard_link(precious, run / "lock"); }
+  CHECK_THROWS_WITH(RunLock::try_acquire(run), Catch::Contains("no lock file"));
+  CHECK_THROWS_WITH(RunLock(run, std::chrono::milliseconds(0)), Catch::Contains("no lock file"));
+  CHECK(read_file(precious) == "data\n");
+}
+
 TEST_CASE("a lock ends with its process", "[run_directory]") {
   const TempDir folder;
   const pid_t child = ::fork();
