@@ -53,6 +53,19 @@ std::string read_all(int descriptor, const fs::path& path, uint64_t max_bytes) {
   return content;
 }
 
+/// Waits for no writer of a pipe: whoever reads a record that others may write must not hang.
+constexpr int kReadAtOnce = O_RDONLY | O_NONBLOCK | O_CLOEXEC;
+
+std::string read_plain(int descriptor, const fs::path& path, uint64_t max_bytes) {
+  struct stat info {};
+  if (::fstat(descriptor, &info) != 0) throw_errno("cannot read " + path.string(), errno);
+  if (!S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode)) {
+    throw Error(Errc::InvalidInput,
+                "cannot read " + path.string() + ": it is a pipe or a device, and no file");
+  }
+  return read_all(descriptor, path, max_bytes);
+}
+
 /// `info` is of `directory`. Throws unless nobody but the own user may enter or change it.
 void check_private(const fs::path& directory, const struct stat& info) {
   std::string reason;
@@ -74,15 +87,15 @@ void check_private(const fs::path& directory, const struct stat& info) {
 }  // namespace
 
 std::string read_file(const fs::path& path, uint64_t max_bytes) {
-  const FileDescriptor file = open_or_throw(path, O_RDONLY);
-  return read_all(file.get(), path, max_bytes);
+  const FileDescriptor file = open_or_throw(path, kReadAtOnce);
+  return read_plain(file.get(), path, max_bytes);
 }
 
 std::optional<std::string> read_file_if_exists(const fs::path& path) {
-  const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  const FileDescriptor file(::open(path.c_str(), kReadAtOnce));
   if (!file && (errno == ENOENT || errno == ENOTDIR)) return std::nullopt;
   if (!file) throw_errno("cannot open " + path.string(), errno);
-  return read_all(file.get(), path, UINT64_MAX);
+  return read_plain(file.get(), path, UINT64_MAX);
 }
 
 std::optional<std::string> read_private_file(const fs::path& path) {

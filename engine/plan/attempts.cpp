@@ -1,4 +1,5 @@
 #include <fcntl.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -8,6 +9,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/parse_json.h"
+#include "base/units.h"
 #include "engine/plan/retry.h"
 #include "engine/plan/run_directory.h"
 
@@ -29,10 +31,21 @@ std::optional<int> attempt_number(std::string_view folder) {
 
 /// Everything behind `offset`; nothing if there is no such file.
 std::string read_from(const fs::path& file, uint64_t offset) {
-  const FileDescriptor descriptor(::open(file.c_str(), O_RDONLY | O_CLOEXEC));
+  constexpr uint64_t kMostBytes = uint64_t{1} << 30;
+  const FileDescriptor descriptor(::open(file.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
   if (!descriptor) {
     if (errno == ENOENT || errno == ENOTDIR) return {};
     throw_errno("cannot open " + file.string(), errno);
+  }
+  // A job's folder is its program's to write, and a colleague's run the colleague's.
+  struct stat info {};
+  if (::fstat(descriptor.get(), &info) != 0) throw_errno("cannot read " + file.string(), errno);
+  if (!S_ISREG(info.st_mode)) {
+    throw Error(Errc::Corrupt, file.string() + " is a pipe or a device, and no record");
+  }
+  if (uint64_t(info.st_size) > offset + kMostBytes) {
+    throw Error(Errc::Corrupt, file.string() + " is larger than any record: " +
+                                   format_size(uint64_t(info.st_size)));
   }
   std::string content;
   char buffer[1 << 16];

@@ -57,6 +57,17 @@ TEST_CASE("a private folder is made once", "[file]") {
   CHECK((info.st_mode & 0777) == 0700);
 }
 
+TEST_CASE("a pipe or a device in the place of a file is refused, and nobody waits for it",
+          "[file][attack]") {
+  const test::TempDir folder;
+  const std::filesystem::path pipe = folder.path() / "pipe";
+  REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
+  for (const std::filesystem::path& path : {pipe, std::filesystem::path("/dev/zero")}) {
+    CHECK_THROWS_WITH(read_file(path), Catch::Contains("it is a pipe or a device, and no file"));
+    CHECK_THROWS_WITH(read_file_if_exists(path), Catch::Contains("it is a pipe or a device"));
+  }
+}
+
 TEST_CASE("a file is replaced as a whole and leaves nothing beside it", "[file]") {
   const test::TempDir folder;
   const auto file = folder.path() / "a";

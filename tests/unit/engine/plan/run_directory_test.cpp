@@ -446,6 +446,19 @@ TEST_CASE("a line that a crash tore is passed over", "[run_directory]") {
   CHECK(EventTail(file).read().size() == 2);
 }
 
+TEST_CASE("a record that is no file, or of a size that none has, is refused before it is read",
+          "[run_directory][attack]") {
+  const TempDir folder;
+  const fs::path record = folder.path() / "events.jsonl";
+  SECTION("a pipe") { REQUIRE(::mkfifo(record.c_str(), 0600) == 0); }
+  SECTION("a device") { fs::create_symlink("/dev/zero", record); }
+  SECTION("a file with a hole of terabytes") {
+    folder.write("events.jsonl", "");
+    fs::resize_file(record, uintmax_t{1} << 42);
+  }
+  CHECK_THROWS_WITH(EventTail(record).read(), Catch::Contains(record.string() + " is "));
+}
+
 TEST_CASE("one engine at a time works on a run, and the second is told who does",
           "[run_directory]") {
   const TempDir folder;
