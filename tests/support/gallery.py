@@ -29,8 +29,10 @@ REPOSITORIES = {
         "data/openwebtext/prepare.py": OPTIONS + "leave(pathlib.Path(__file__).with_name('train.bin'))",
         "train.py": OPTIONS + """
 assert words[0] == "config/train_gpt2.py" and pathlib.Path("config/train_gpt2.py").exists()
-assert (pathlib.Path(options["dataset"]) / "train.bin").exists() and options["init_from"] == "scratch"
-leave(options["out_dir"] + "/ckpt.pt")
+assert (pathlib.Path(options["dataset"]) / "train.bin").exists()
+if os.environ["PET_NODE_RANK"] == "0":  # saves alone; another node may begin after that here
+    assert options["init_from"] == "scratch"
+    leave(options["out_dir"] + "/ckpt.pt")
 """,
         "sample.py": OPTIONS + "print('saw', pathlib.Path(options['out_dir'], 'ckpt.pt').read_text())",
     },
