@@ -7,6 +7,7 @@
 #include "engine/plan/fingerprint.h"
 #include "engine/plan/job.h"
 #include "engine/plan/run_directory.h"
+#include "engine/supervisor/launch.h"
 
 namespace dlflow {
 
