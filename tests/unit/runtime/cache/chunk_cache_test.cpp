@@ -250,37 +250,36 @@ TEST_CASE("a rank may be far ahead of another of its node, if memory holds all",
   CHECK(source.reads() == kChunks);
 }
 
-TEST_CASE("a cache begins in the middle of an epoch, and ends at any time", "[cache][threads]") {
+/// A step of training, as caches and loaders are told it.
+struct Place {
+  uint64_t epoch = 0, step = 0;
+};
+
+/// Through a cache that is started at `start`, so many batches from `first` on are those without.
+void check_batches_from(Place start, Place first, uint64_t epochs, size_t batches,
+                        size_t prefetch) {
   const Stored stored;
   const ChunkedDataset data = stored.open();
   CountingSource source(data);
   Node node(30);
-  ChunkCache cache(data, source, training_order(data, 3), node.options());
-  cache.start(1, 5);
+  ChunkCache cache(data, source, training_order(data, epochs), node.options());
+  cache.start(start.epoch, start.step);
   LoaderOptions options = loader_options(stored.original);
   Loader expected(stored.original, options);
   options.images = &cache.training();
-  options.prefetch = GENERATE(0, 2);
+  options.prefetch = prefetch;
   Loader loader(data.dataset(), options);
-  loader.seek(1, 5);
-  expected.seek(1, 5);
-  CHECK(take(loader, 10) == take(expected, 10));
+  loader.seek(first.epoch, first.step);
+  expected.seek(first.epoch, first.step);
+  CHECK(take(loader, batches) == take(expected, batches));
+}
+
+TEST_CASE("a cache begins in the middle of an epoch, and ends at any time", "[cache][threads]") {
+  check_batches_from({1, 5}, {1, 5}, 3, 10, GENERATE(0, 2));
 }
 
 TEST_CASE("a cache that begins at the end of an epoch goes on with the next", "[cache][threads]") {
-  const Stored stored;
-  const ChunkedDataset data = stored.open();
-  CountingSource source(data);
-  Node node(30);
-  ChunkCache cache(data, source, training_order(data, 2), node.options());
-  cache.start(0, kSteps);
-  LoaderOptions options = loader_options(stored.original);
-  Loader expected(stored.original, options);
-  options.images = &cache.training();
-  Loader loader(data.dataset(), options);
-  loader.seek(1, 0);
-  expected.seek(1, 0);
-  CHECK(take(loader, kSteps) == take(expected, kSteps));
+  check_batches_from({0, kSteps}, {1, 0}, 2, kSteps, 0);
 }
 
 TEST_CASE("training and validation share the memory", "[cache][threads]") {
