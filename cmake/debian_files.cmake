@@ -34,8 +34,8 @@ file(MAKE_DIRECTORY ${share}/zsh/vendor-completions ${share}/lintian/overrides)
 file(RENAME ${share}/zsh/site-functions/_dlflow ${share}/zsh/vendor-completions/_dlflow)
 file(REMOVE_RECURSE ${share}/zsh/site-functions)
 file(WRITE ${share}/lintian/overrides/dlflow
-"# It runs on any Linux and in any container.
-dlflow: statically-linked-binary [usr/bin/dlflow]
+"# It is linked statically (static-pie): it runs on any Linux and in any container.
+dlflow: shared-library-lacks-prerequisites [usr/bin/dlflow]
 # All are to run where these libraries are missing or have other versions.
 dlflow: embedded-library libjpeg [usr/bin/dlflow*]
 dlflow: embedded-library libjpeg [usr/lib/dlflow/dlflow-tokenize]
