@@ -153,7 +153,12 @@ class Ranks:
         self.limit = 600
         extensions = f'env: {{TORCH_EXTENSIONS_DIR: "{self.folder}/extensions", PATH: "{NEWEST.parent}:/usr/bin:/bin"}}'
         self.check_sums(f"[{NEWEST}, {self.folder}/sum_deepspeed.py]", 4, extensions)
-        self.check_sums(f"[{NEWEST}, -m, torch.distributed.run, {self.folder}/sum_deepspeed.py]", 4, f"{extensions}\n                launch: node")
+        node = f"{extensions}\n                launch: node"
+        self.check_sums(f"[{NEWEST}, -m, torch.distributed.run, {self.folder}/sum_deepspeed.py]", 4, node)
+        # Its own launcher, without ssh. It asks for the number of hosts and of ranks on each; their names are free.
+        self.check_sums("seq -f \"n%g slots=$PET_NPROC_PER_NODE\" $DLFLOW_NODES >hosts.$NODE_RANK && "
+                        f"{NEWEST.parent}/deepspeed --no_ssh --hostfile hosts.$NODE_RANK --node_rank $NODE_RANK --master_addr $MASTER_ADDR "
+                        f"--master_port $MASTER_PORT {self.folder}/sum_deepspeed.py", 4, node)
 
     @needs("horovod", "Horovod (bench/horovod_venv build/horovod-venv)", HOROVOD)
     def test_a_script_of_horovod_runs_on_two_nodes(self):
