@@ -386,9 +386,9 @@ StepKind predict_kind() {
           {"checkpoint", formed(path_form()), "Folder of the checkpoint", kRequired},
           {"data", formed(path_form()), "Folder of the data", kRequired},
           {"split", choice({"test", "train"}), "Part of the data", Presence::Optional, "test"},
-          {"format", choice({"csv", "npy"}),
+          {"format", choice({"csv", "npy", "netcdf", "parquet"}),
            "csv: number, label, prediction and probability of each sample; npy: all scores, or the "
-           "class of each pixel",
+           "class of each pixel; netcdf, parquet: both",
            Presence::Optional, "csv"},
           loader_threads_field(),
           {"batch", integer(1), "Samples per forward pass", Presence::Optional, 256},

@@ -61,7 +61,9 @@ runtime::Split read_split(const Json* json) {
 PredictionFormat read_format(const Json* json) {
   if (json == nullptr || *json == "csv") return PredictionFormat::Csv;
   if (*json == "npy") return PredictionFormat::Npy;
-  runtime::WithReader::fail("format", "'csv' or 'npy'");
+  if (*json == "netcdf") return PredictionFormat::NetCdf;
+  if (*json == "parquet") return PredictionFormat::Parquet;
+  runtime::WithReader::fail("format", "'csv', 'npy', 'netcdf' or 'parquet'");
 }
 
 Request parse_request(const Json& with) {
@@ -84,42 +86,33 @@ Request parse_request(const Json& with) {
   return request;
 }
 
-void require_format(PredictionFormat format, const runtime::Model& model) {
-  const bool has_rows =
-      model.loss == runtime::LossKind::SoftmaxCrossEntropy || has_targets(model.loss);
-  if (format == PredictionFormat::Npy || has_rows) return;
-  throw Error(Errc::InvalidInput,
-              "with: 'format: csv' is for networks with a score per class or target; write "
-              "'format: npy'");
-}
-
 fs::path part_file(const fs::path& file, int rank) {
   return file.string() + ".rank-" + std::to_string(rank);
 }
 
 /// Joins the rows that the ranks have written.
-void join_parts(const fs::path& file, const std::string& head, int num_ranks) {
-  runtime::FileWriter whole(file);
-  whole.write(head);
+void join_parts(const fs::path& path, const PredictionFile& format, size_t samples, int num_ranks) {
+  std::vector<SharedBytes> parts;
+  std::vector<std::string_view> rows;
   for (int rank = 0; rank < num_ranks; ++rank) {
-    whole.write(map_file(part_file(file, rank)).view);
+    rows.push_back(parts.emplace_back(map_file(part_file(path, rank))).view);
   }
-  whole.publish();
-  for (int rank = 0; rank < num_ranks; ++rank) fs::remove(part_file(file, rank));
+  runtime::FileWriter file(path);
+  format.write(file, samples, rows);
+  file.publish();
+  for (int rank = 0; rank < num_ranks; ++rank) fs::remove(part_file(path, rank));
 }
 
 /// Writes this rank's rows of the batches in `shard`.
 void write_part(runtime::Communicator& comm, runtime::TrainedNetwork& network,
                 runtime::SharedSplit& split, const Request& request, IndexRange shard,
-                const fs::path& file) {
-  runtime::FileWriter rows(file);
+                const PredictionFile& format, const fs::path& path) {
+  runtime::FileWriter rows(path);
   runtime::predict(
       comm, network, split.dataset, request.batch,
       runtime::part_of(shard, comm.rank(), comm.size()), split.images.get(),
       runtime::loader_threads(request.loader_threads, split.dataset, threads_per_rank()),
-      [&](const runtime::Prediction& prediction) {
-        rows.write(rows_of(request.format, network.model, prediction, network.classes));
-      });
+      [&](const runtime::Prediction& prediction) { rows.write(format.rows(prediction)); });
   rows.publish();
 }
 
@@ -137,7 +130,7 @@ int predict_rank(runtime::Communicator& comm) {
   const Request request = parse_request(environment.with);
   runtime::TrainedNetwork network =
       runtime::load_trained_network(comm, request.checkpoint, request.batch);
-  require_format(request.format, network.model);
+  const auto format = prediction_file(request.format, network.model, network.classes);
   runtime::SharedSplit split = runtime::open_shared_split(comm, request.data, request.split);
   split.dataset = split.dataset.without_validation();
   runtime::require_agreement(comm, {{"the data", split.identity}});
@@ -147,14 +140,14 @@ int predict_rank(runtime::Communicator& comm) {
   const size_t samples = split.dataset.size();
   const IndexRange shard =
       runtime::batches_of(samples, request.batch, int(request.shard), int(request.shards));
-  const fs::path file = environment.outputs / file_name(request.format);
+  const fs::path file = environment.outputs / format->name();
   const auto started = Clock::now();
-  write_part(comm, network, split, request, shard, part_file(file, comm.rank()));
+  write_part(comm, network, split, request, shard, *format, part_file(file, comm.rank()));
   comm.barrier();
   if (comm.rank() != 0) return 0;
   const size_t first = std::min(shard.first * request.batch, samples);
   const size_t count = std::min((shard.first + shard.count) * request.batch, samples) - first;
-  join_parts(file, head_of(request.format, network.model, count), comm.size());
+  join_parts(file, *format, count, comm.size());
   write_results(environment, file, count, runtime::rate_of(network.model, split.dataset),
                 Clock::now() - started);
   return 0;
