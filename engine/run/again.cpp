@@ -209,7 +209,7 @@ std::vector<uint32_t> descendants_of(const Plan& plan, uint32_t job) {
   std::vector<uint32_t> descendants;
   found[job] = true;
   for (uint32_t other = 0; other < plan.jobs.size(); ++other) {  // parents before children
-    if (other == job || !has_parent_among(plan, other, found)) continue;
+    if (!has_parent_among(plan, other, found)) continue;
     found[other] = true;
     descendants.push_back(other);
   }

@@ -43,7 +43,7 @@ int num_gpus(std::string_view gres, std::vector<std::string>& types) {
     if (words.size() > 2 && std::find(types.begin(), types.end(), words[1]) == types.end()) {
       types.push_back(words[1]);
     }
-    total += words.size() > 1 ? leading_number<int>(words.back()) : 0;
+    total += words.size() > 1 ? leading_number<int>(words.back()) : 1;
   }
   return total;
 }

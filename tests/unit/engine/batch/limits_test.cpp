@@ -69,6 +69,8 @@ TEST_CASE("whole nodes are refused before anything is submitted where they canno
   CHECK_THAT(refusal(plan, std::nullopt, WithoutWholeNodes()),
              Catch::Contains("no general request for whole nodes, step 'train' asks for it "
                              "(big.yaml:5:"));
+  CHECK(refusal(plan_of(step("exclusive: false"), alpha()), std::nullopt, WithoutWholeNodes())
+            .empty());
 }
 
 TEST_CASE("a walltime above the profile's is refused with place and advice", "[slurm]") {

@@ -33,14 +33,16 @@ TEST_CASE("partitions and their nodes are read", "[slurm]") {
       "State=DRAIN TotalNodes=80\n");
   add_nodes(limits.partitions,
             "batch|2|2|8000|(null)\ngpu|40|40|382000|gpu:v100:4(S:0-1),nvme:3600\n"
-            "gpu|40|40+|190000|gpu:v100:2\nnobody|1|1|1|gpu:9\nodd line\n");
+            "gpu|40|40+|190000|gpu:v100:2\nnobody|1|1|1|gpu:9\nodd line\n"
+            "batch|1|1|1|gpu\n");  // one GPU, as SLURM says it where no number was given
+
   REQUIRE(limits.partitions.size() == 2);
   const PartitionInfo& batch = *limits.partition("");
   CHECK(batch.name == "batch");
   CHECK_FALSE(batch.max_walltime);
   CHECK_FALSE(batch.max_nodes);
   CHECK(batch.nodes == 2);
-  CHECK(batch.node == NodeShape{2, uint64_t{8000} << 20, 0});
+  CHECK(batch.node == NodeShape{2, uint64_t{8000} << 20, 1});
   const PartitionInfo& gpu = *limits.partition("gpu");
   CHECK(gpu.max_walltime == 72h);
   CHECK(gpu.default_walltime == 15min);

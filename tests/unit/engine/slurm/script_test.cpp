@@ -133,6 +133,13 @@ TEST_CASE("a step says how its ranks lie on nodes, whatever the profile says", "
   CHECK(has(script, "#SBATCH --mem=3072M"));
 }
 
+TEST_CASE("a word that sbatch could read otherwise is quoted", "[slurm]") {
+  CHECK(sbatch_quote("a-b_1/2.x=y:z,+@%n") == "a-b_1/2.x=y:z,+@%n");
+  CHECK(sbatch_quote("") == "\"\"");
+  CHECK(sbatch_quote("a b#c") == "\"a b#c\"");
+  CHECK(sbatch_quote("\"\\") == "\"\\\"\\\\\"");
+}
+
 TEST_CASE("licences and whole nodes are asked for", "[slurm]") {
   Batch batch = plain();
   batch.resources.exclusive = true;

@@ -326,6 +326,14 @@ TEST_CASE("cancelling what has ended does no harm", "[slurm]") {
   CHECK(tools.cancel({}).kind == JobAnswer::Kind::Done);
 }
 
+TEST_CASE("the user's accounts are those of all associations, each once", "[slurm]") {
+  Scripts scripts;
+  scripts.tool("sacctmgr", "printf 'project_2\\n\\nproject_1 \\nproject_2\\n'");
+  CHECK(scripts.tools().accounts() == std::vector<std::string>{"project_1", "project_2"});
+  scripts.tool("sacctmgr", "exit 1");
+  CHECK(scripts.tools().accounts().empty());
+}
+
 TEST_CASE("the limit on submitted jobs is the smallest of the associations' and their QOS",
           "[slurm]") {
   Scripts scripts;

@@ -75,6 +75,9 @@ TEST_CASE("each rank of a command is started with what it is to be told", "[laun
   CHECK(argv({"srun", "-n", "2"}) ==
         Words{"srun", "-n", "2", kRankExec[0], kRankExec[1], kRankExec[2], "./a"});
   CHECK(argv({}) == Words{"./a"});
+  two.spec.resources.ranks = 1;
+  CHECK(argv({"srun", "-n", "1"}) == Words{"./a"});
+  two.spec.resources.ranks = 2;
   two.spec.uses = "train";  // knows itself which rank it is
   CHECK(argv({"srun", "-n", "2"}) == Words{"srun", "-n", "2", "/runs/demo-1/bin/dlflow-train",
                                            "/runs/demo-1/steps/a/attempt-1/with.json"});

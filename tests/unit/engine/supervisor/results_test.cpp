@@ -416,6 +416,7 @@ TEST_CASE("a missing output is told with what the program left instead", "[resul
   const fs::path work = fs::relative(attempt.files.work(), attempt.run.path());
   attempt.run.write(work / "model.pth", "x");
   fs::create_symlink("model.pth", attempt.files.work() / "a_link");
+  make_directories(attempt.files.work() / "a_folder");
   CHECK_THROWS_WITH(collect(attempt, "model.pt"),
                     Catch::EndsWith("; the program left the working directory/model.pth"));
   for (const char* name : {"a", "b", "c\n"}) attempt.write(name);

@@ -117,6 +117,20 @@ TEST_CASE("one request for the end does not kill", "[watch]") {
   CHECK(script.exit() == 0);
 }
 
+TEST_CASE("a program that ends by itself before its time was asked by nobody", "[watch]") {
+  Watcher watcher(kToken);
+  Command command;
+  command.argv = {"/bin/sh", "-c", "sleep 0.2; exit 3"};
+  command.environment = current_environment();
+  command.own_group = true;
+  WatchOptions options;
+  options.walltime = 60s;
+  options.time_to_end = 10s;
+  const Watched result = watcher.watch(start(command), options);
+  CHECK(result.exit.code == 3);
+  CHECK(result.cause == StopCause::None);
+}
+
 TEST_CASE("between the signal to save and the end of its time nothing looks again and again",
           "[watch]") {
   const test::TempDir folder;
