@@ -72,6 +72,29 @@ const CLI::App& root_of(const CLI::App& command) {
   return *app;
 }
 
+/// Whether `word` is the name of an option that `command` or a parent of it has.
+bool is_option_of(const CLI::App& command, const std::string& word) {
+  if (word.size() < 2 || word.front() != '-') return false;
+  const CLI::App* app = &command;
+  while (app != nullptr && !has_option(*app, word)) app = app->get_parent();
+  return app != nullptr;
+}
+
+/// "--set needs KEY=VALUE" if the name of another option stands in the value's place; else empty.
+std::string forgotten_value(const CLI::App& command) {
+  for (const CLI::App* app = &command; app != nullptr; app = app->get_parent()) {
+    for (const CLI::Option* option : app->get_options()) {
+      if (option->get_positional()) continue;
+      for (const std::string& value : option->results()) {
+        if (!is_option_of(command, value)) continue;
+        return option_word(*option) + " needs " + value_word(*option) + ", and " + value +
+               " is an option";
+      }
+    }
+  }
+  return "";
+}
+
 std::string no_such_option(const CLI::App& command, const std::string& word) {
   const std::string name = word.substr(0, word.find('='));
   std::string text = "`" + command_words(command) + "` has no option " + name;
@@ -140,6 +163,19 @@ std::string pair_of(const CLI::App& command, const std::string& text, const std:
 
 }  // namespace
 
+void refuse_options_as_values(CLI::App& app) {
+  for (CLI::Option* option : app.get_options()) {
+    const bool takes_value = !option->get_positional() && option->get_items_expected_max() > 0;
+    if (!takes_value) continue;
+    option->check([&app](const std::string& value) {
+      return std::string(is_option_of(app, value) ? "a value is missing" : "");
+    });
+  }
+  for (CLI::App* verb : app.get_subcommands([](const CLI::App*) { return true; })) {
+    refuse_options_as_values(*verb);
+  }
+}
+
 const CLI::App& chosen_command(const CLI::App& app) {
   const CLI::App* command = &app;
   while (!command->get_subcommands().empty()) command = command->get_subcommands().front();
@@ -163,6 +199,10 @@ std::string no_such_verb(const CLI::App& command, const std::string& word) {
 std::string mistake_in(const CLI::App& app, const CLI::ParseError& error) {
   const CLI::App& command = chosen_command(app);
   const std::string text = error.what();
+  if (error.get_name() == "ValidationError") {
+    if (const std::string forgotten = forgotten_value(command); !forgotten.empty())
+      return forgotten;
+  }
   const std::vector<std::string> words = app.remaining(true);
   if (!words.empty()) {
     if (words.front().starts_with("-")) return no_such_option(command, words.front());
