@@ -71,13 +71,15 @@ StepCounts::StepCounts(std::span<const JobRow> jobs) : all(jobs.size()) {
     if (job.is_open) --all;
     done += satisfies_dependents(job.state) || job.state == JobState::Skipped;
     running += job.state == JobState::Running;
-    wrong += went_wrong(job);
+    blocked += job.state == JobState::Blocked;
+    wrong += went_wrong(job) && job.state != JobState::Blocked;
   }
 }
 
 JobState StepCounts::look() const {
   if (wrong > 0) return JobState::Failed;
   if (running > 0) return JobState::Running;
+  if (blocked > 0) return JobState::Blocked;
   return done == all ? JobState::Succeeded : JobState::Planned;
 }
 
@@ -85,6 +87,7 @@ std::string StepCounts::text() const {
   std::string text = format_count(done) + "/" + format_count(all) + " done";
   if (running > 0) text += ", " + format_count(running) + " running";
   if (wrong > 0) text += ", " + format_count(wrong) + " failed";
+  if (blocked > 0) text += ", " + format_count(blocked) + " blocked";
   return text;
 }
 
