@@ -106,11 +106,17 @@ std::string no_such_option(const CLI::App& command, const std::string& word) {
   return text + advice;
 }
 
-std::string one_word_too_many(const CLI::App& command, const std::string& word) {
-  std::vector<std::string> taken;
+/// "RUN", "JOB": the words that a verb takes beside its options.
+std::vector<std::string> positionals_of(const CLI::App& command) {
+  std::vector<std::string> words;
   for (const CLI::Option* option : command.get_options()) {
-    if (option->get_positional()) taken.push_back(value_word(*option));
+    if (option->get_positional()) words.push_back(value_word(*option));
   }
+  return words;
+}
+
+std::string one_word_too_many(const CLI::App& command, const std::string& word) {
+  const std::vector<std::string> taken = positionals_of(command);
   return "'" + word + "' is one word too many: `" + command_words(command) + "` takes " +
          (taken.empty() ? "none" : join(taken, " "));
 }
@@ -139,8 +145,10 @@ std::string with_value(const CLI::Option& option) {
 }
 
 std::string missing(const CLI::App& command, const CLI::Option& option) {
+  const std::string typed =
+      option.get_positional() ? join(positionals_of(command), " ") : with_value(option);
   return "`" + command_words(command) + "` needs " + option_word(option) + ": " +
-         command_words(command) + " " + with_value(option);
+         command_words(command) + " " + typed;
 }
 
 std::string bad_value(const CLI::Option& option) {

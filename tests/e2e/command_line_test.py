@@ -141,6 +141,9 @@ class CommandLine(Case):
                               ("pack", "good.yaml", "-o", "--with-data"): "--output needs FILE, and --with-data is an option"}.items():
             self.assertIn(f"error: {answer}\nTry `dlflow {words[0]} --help`.\n", self.dlflow(*words, status=2)[1])
 
+    def test_a_missing_word_is_shown_with_those_beside_it(self):
+        self.assertIn("`dlflow shell` needs JOB: dlflow shell RUN JOB\n", self.dlflow("shell", "7f3a", status=2)[1])
+
     def test_dlflow_alone_and_a_verb_of_verbs_alone_print_help(self):
         self.assertEqual(self.dlflow(), self.dlflow("--help"))
         self.assertEqual(self.dlflow("cache"), self.dlflow("cache", "--help"))
