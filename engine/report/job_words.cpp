@@ -50,6 +50,10 @@ std::vector<std::string> details(const JobRow& job, const RunView& view, const S
     return {job.reason.empty() ? "not started: the run had ended" : job.reason};
   }
   const std::string open = join(open_parents(job, view), ", ");
+  if (job.state == JobState::Submitting && job.reason.empty() && open.empty()) {
+    const bool nobody_does = view.status.state == RunState::Interrupted;
+    return {nobody_does ? "not known whether it was submitted" : "is being submitted"};
+  }
   if (job.reason.empty()) return {open.empty() ? "waits for a free place" : "waits for " + open};
   const bool is_said = open.empty() || job.reason.find("waits for") != job.reason.npos;
   return {job.reason + (is_said ? "" : "; waits for " + open)};

@@ -244,6 +244,15 @@ TEST_CASE("what stands for jobs that are not listed yet is no job", "[status_tab
                                             "succeeded\n"));
 }
 
+TEST_CASE("a job that is handed over waits for no place", "[status_table]") {
+  RunView view = failed_run({row("train", JobState::Submitting)});
+  view.status.state = RunState::Running;
+  view.status.ended.reset();
+  CHECK_THAT(rows_of(table(view))[1], Catch::EndsWith("is being submitted"));
+  view.status.state = RunState::Interrupted;
+  CHECK_THAT(table(view), Catch::Contains("not known whether it was"));
+}
+
 TEST_CASE("a run that goes on, or was interrupted, says what to type", "[status_table]") {
   RunView view = failed_run({row("train", JobState::Running)});
   view.status.jobs[0].attempt = 0;
