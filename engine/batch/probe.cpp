@@ -195,7 +195,9 @@ class Findings {
     const std::string what = "the launcher, " + launcher_text(profile_) + ",";
     const std::vector<std::string> places(nodes.begin(), nodes.end());
     if (int(ranks.size()) == num_ranks) {
-      add(true, what + " started " + std::to_string(num_ranks) + " ranks on " + join(places, ", "),
+      add(true,
+          what + " started " + std::to_string(num_ranks) +
+              (num_ranks == 1 ? " rank on " : " ranks on ") + join(places, ", "),
           "", "");
     } else if (!has("launcher")) {
       add(false, "", what + " is not on the node",

@@ -99,6 +99,7 @@ int run_cli(int argc, char** argv) {
         add_report,  add_trace,  add_sync,    add_shell}) {
     add(app, session);
   }
+  refuse_options_as_values(app);
   const std::vector<std::string> words(argv + 1, argv + argc);
   if (!words.empty() && words.front() == "complete") {
     return complete(app, session, std::span(words).subspan(1));

@@ -58,7 +58,8 @@ Bundle bundle_of_run(Session& session, const PackArguments& arguments) {
   for (const JobRow& job : status.jobs) {
     events[job.job] = session.store().events(status.run, job.job);
   }
-  const std::set<std::string> steps(arguments.results.begin(), arguments.results.end());
+  std::set<std::string> steps(arguments.results.begin(), arguments.results.end());
+  steps.erase("");  // --results alone
   for (const std::string& line : add_run(bundle, {plan, status, events, session.store()}, steps)) {
     std::fprintf(stderr, "warning: %s\n", escaped_lines(line).c_str());
   }
@@ -152,12 +153,10 @@ void add_pack(CLI::App& app, Session& session) {
       ->type_name("FILE");
   command->add_option("--from-run", arguments->run, "pack this run: its workflow and its results")
       ->type_name("RUN");
-  command
-      ->add_option("--results", arguments->results,
-                   "with --from-run: pack only what this step left; may be repeated")
-      ->type_name("STEP")
-      ->take_all()
-      ->allow_extra_args(false);
+  CLI::Option* const results = command->add_option(
+      "--results", arguments->results,
+      "with --from-run: pack only what this step left; may be repeated. Alone: all results");
+  results->type_name("STEP")->take_all()->allow_extra_args(false)->expected(0, 1);
   command->add_flag("--with-data", arguments->options.with_data,
                     "include the local files and data folders that steps read");
   command->add_flag("--with-images", arguments->options.with_images,

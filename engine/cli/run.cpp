@@ -17,6 +17,7 @@
 #include "engine/plan/explain.h"
 #include "engine/plan/extension.h"
 #include "engine/plan/run_directory.h"
+#include "engine/report/again_text.h"
 #include "engine/report/explain_table.h"
 #include "engine/report/json.h"
 #include "engine/run/new_sources.h"
@@ -85,8 +86,9 @@ void start(Session& session, const RunArguments& arguments) {
   check_steps(workflow);
   check_data(workflow);
   if (!session.quiet) std::fputs(warning_lines(warnings_of_files(workflow)).c_str(), stderr);
-  const PlanOptions options = arguments.plan->options_of(workflow);
   const WorkflowArgument& named = *arguments.workflow;
+  PlanOptions options = arguments.plan->options_of(workflow);
+  options.set = named.set;
   if (arguments.dry_run) {
     const auto known = preview_trusted_results(session, named, *arguments.plan, workflow, profile);
     const Plan plan = make_plan(std::move(workflow), profile, options, *known, session.store());
@@ -149,9 +151,9 @@ void tell_of_sources(Session& session, const Plan& plan, const PlanAgain& again)
   if (const std::string file = escaped(changed_workflow(plan)); !file.empty()) {
     std::fprintf(
         stderr,
-        "%s has changed since, and this run keeps its old text; `dlflow run %s` makes a run "
-        "of the new one and reuses what is still right.\n",
-        file.c_str(), shell_quote(file).c_str());
+        "%s has changed since, and this run keeps its old text; `%s` makes a run of the new one "
+        "and reuses what is still right.\n",
+        file.c_str(), run_anew(plan).c_str());
   }
   if (changed.empty()) return;
   const std::string names = escaped(some_of(changed));
@@ -238,7 +240,7 @@ void add_resubmit(CLI::App& app, Session& session) {
     const std::string name = find_run(session, *run);
     const std::filesystem::path directory = session.store().directory(name);
     const Plan plan = load_run(directory);
-    if (!set->empty()) again->resources = resource_settings(*set, plan.workflow);
+    if (!set->empty()) again->resources = resource_settings(*set, plan.workflow, run_anew(plan));
     tell_of_sources(session, plan, *again);
     renew_secrets(session, plan);
     hide_secrets(plan.workflow);

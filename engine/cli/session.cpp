@@ -57,7 +57,10 @@ std::vector<RunStatus> refresh_together(Session& session, const std::string& sch
 }
 
 void add_plan_to(RunView& view, const Plan& plan) {
-  for (const Step& step : plan.workflow.steps) view.needs[step.name] = step.needs;
+  constexpr size_t kFewJobs = 2000;  // who waits for whom is shown job by job only up to here
+  if (plan.jobs.size() <= kFewJobs) {
+    for (const Step& step : plan.workflow.steps) view.needs[step.name] = step.needs;
+  }
   add_plan(view.status, plan);
   for (uint32_t i = 0; i < plan.jobs.size() && i < view.status.jobs.size(); ++i) {
     const PlannedJob& job = plan.jobs[i];
@@ -142,7 +145,7 @@ RunStatus read_run(Session& session, const std::string& run) {
 }
 
 RunView view_run(Session& session, const std::string& run, Detail detail) {
-  constexpr size_t kFewJobs = 2000;  // who waits for whom is shown job by job only up to here
+  constexpr size_t kPlannedAtOnce = 20'000;  // a larger plan is not read to look at a run
   RunView view;
   view.status = refresh_run(session, run, detail);
   view.progress = read_progress(view.status);
@@ -152,8 +155,8 @@ RunView view_run(Session& session, const std::string& run, Detail detail) {
                           " is gone, and with it results and logs; `dlflow rm " + run +
                           "` removes the run from this list";
   }
-  const bool few = view.status.jobs.size() <= kFewJobs || detail == Detail::Usage;
-  if (!few || view.status.damaged || !std::filesystem::exists(directory)) return view;
+  const bool is_read = view.status.jobs.size() <= kPlannedAtOnce || detail == Detail::Usage;
+  if (!is_read || view.status.damaged || !std::filesystem::exists(directory)) return view;
   try {
     add_plan_to(view, load_run(directory));
   } catch (const Error& error) {

@@ -72,6 +72,29 @@ const CLI::App& root_of(const CLI::App& command) {
   return *app;
 }
 
+/// Whether `word` is the name of an option that `command` or a parent of it has.
+bool is_option_of(const CLI::App& command, const std::string& word) {
+  if (word.size() < 2 || word.front() != '-') return false;
+  const CLI::App* app = &command;
+  while (app != nullptr && !has_option(*app, word)) app = app->get_parent();
+  return app != nullptr;
+}
+
+/// "--set needs KEY=VALUE" if the name of another option stands in the value's place; else empty.
+std::string forgotten_value(const CLI::App& command) {
+  for (const CLI::App* app = &command; app != nullptr; app = app->get_parent()) {
+    for (const CLI::Option* option : app->get_options()) {
+      if (option->get_positional()) continue;
+      for (const std::string& value : option->results()) {
+        if (!is_option_of(command, value)) continue;
+        return option_word(*option) + " needs " + value_word(*option) + ", and " + value +
+               " is an option";
+      }
+    }
+  }
+  return "";
+}
+
 std::string no_such_option(const CLI::App& command, const std::string& word) {
   const std::string name = word.substr(0, word.find('='));
   std::string text = "`" + command_words(command) + "` has no option " + name;
@@ -83,11 +106,17 @@ std::string no_such_option(const CLI::App& command, const std::string& word) {
   return text + advice;
 }
 
-std::string one_word_too_many(const CLI::App& command, const std::string& word) {
-  std::vector<std::string> taken;
+/// "RUN", "JOB": the words that a verb takes beside its options.
+std::vector<std::string> positionals_of(const CLI::App& command) {
+  std::vector<std::string> words;
   for (const CLI::Option* option : command.get_options()) {
-    if (option->get_positional()) taken.push_back(value_word(*option));
+    if (option->get_positional()) words.push_back(value_word(*option));
   }
+  return words;
+}
+
+std::string one_word_too_many(const CLI::App& command, const std::string& word) {
+  const std::vector<std::string> taken = positionals_of(command);
   return "'" + word + "' is one word too many: `" + command_words(command) + "` takes " +
          (taken.empty() ? "none" : join(taken, " "));
 }
@@ -116,8 +145,10 @@ std::string with_value(const CLI::Option& option) {
 }
 
 std::string missing(const CLI::App& command, const CLI::Option& option) {
+  const std::string typed =
+      option.get_positional() ? join(positionals_of(command), " ") : with_value(option);
   return "`" + command_words(command) + "` needs " + option_word(option) + ": " +
-         command_words(command) + " " + with_value(option);
+         command_words(command) + " " + typed;
 }
 
 std::string bad_value(const CLI::Option& option) {
@@ -139,6 +170,19 @@ std::string pair_of(const CLI::App& command, const std::string& text, const std:
 }
 
 }  // namespace
+
+void refuse_options_as_values(CLI::App& app) {
+  for (CLI::Option* option : app.get_options()) {
+    const bool takes_value = !option->get_positional() && option->get_items_expected_max() > 0;
+    if (!takes_value) continue;
+    option->check([&app](const std::string& value) {
+      return std::string(is_option_of(app, value) ? "a value is missing" : "");
+    });
+  }
+  for (CLI::App* verb : app.get_subcommands([](const CLI::App*) { return true; })) {
+    refuse_options_as_values(*verb);
+  }
+}
 
 const CLI::App& chosen_command(const CLI::App& app) {
   const CLI::App* command = &app;
@@ -163,6 +207,10 @@ std::string no_such_verb(const CLI::App& command, const std::string& word) {
 std::string mistake_in(const CLI::App& app, const CLI::ParseError& error) {
   const CLI::App& command = chosen_command(app);
   const std::string text = error.what();
+  if (error.get_name() == "ValidationError") {
+    if (const std::string forgotten = forgotten_value(command); !forgotten.empty())
+      return forgotten;
+  }
   const std::vector<std::string> words = app.remaining(true);
   if (!words.empty()) {
     if (words.front().starts_with("-")) return no_such_option(command, words.front());

@@ -14,6 +14,10 @@ class UsageError : public Error {
   explicit UsageError(const std::string& message) : Error(Errc::InvalidInput, message) {}
 };
 
+/// Refuses, in all verbs of `app`, an option's name where another option's value is due: of
+/// `--set --profile beta` the value of --set was forgotten. Call it once all verbs are there.
+void refuse_options_as_values(CLI::App& app);
+
 /// The verb that a command line has come to, once `app` has read it as far as it could.
 const CLI::App& chosen_command(const CLI::App& app);
 

@@ -128,6 +128,15 @@ bool brings_python(const Json& tools) {
   return tool != nullptr && std::string_view(tool->key) != "spack";
 }
 
+fs::path venv_beside_lock(const Json& tools, const fs::path& base) {
+  const Tool* const tool = tool_of(tools);
+  if (tool == nullptr) return {};
+  const std::string_view key = tool->key;
+  if (key == "uv") return fs::path(place_of(*tool, tools, base)) / ".venv";
+  if (key != "venv" || !tools.contains("lock")) return {};
+  return place_of(*tool, tools, base);
+}
+
 fs::path lock_of_tools(const Json& tools, const fs::path& base) {
   if (tools.contains("lock")) {
     return (base / tools.at("lock").get<std::string>()).lexically_normal();

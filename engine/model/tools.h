@@ -34,4 +34,8 @@ bool brings_python(const Json& tools);
 /// if there is none to be known of. For a venv it is the folder whose names say it.
 std::filesystem::path lock_of_tools(const Json& tools, const std::filesystem::path& base);
 
+/// The virtual environment whose packages count besides lock_of_tools(), since either can change
+/// without the other: of uv, and of a venv with `lock:`. Empty if there is none.
+std::filesystem::path venv_beside_lock(const Json& tools, const std::filesystem::path& base);
+
 }  // namespace dlflow

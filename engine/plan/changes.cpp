@@ -23,13 +23,14 @@ const std::vector<std::string> known_keys = {"walltime", "memory", "cpus_per_ran
 
 fs::path changes_file(const fs::path& run_directory) { return run_directory / "changes.jsonl"; }
 
-[[noreturn]] void throw_unknown(const std::string& key, const Workflow& workflow) {
+[[noreturn]] void throw_unknown(const std::string& key, const Workflow& workflow,
+                                const std::string& anew) {
   if (workflow.params.contains(key)) {
     throw Error(Errc::InvalidInput,
                 "'" + key +
                     "' is a parameter, and the plan of a run is frozen: a resubmit changes only "
-                    "what jobs ask for.\n       `dlflow run " +
-                    shell_quote(workflow.file) + " --set " + key +
+                    "what jobs ask for.\n       `" +
+                    anew + " --set " + key +
                     "=…` is a new run, which reuses every result that this does not change.");
   }
   const std::string advice = did_you_mean(key, known_keys);
@@ -68,7 +69,8 @@ std::string time_or_none(std::chrono::seconds time) {
 
 }  // namespace
 
-Json resource_settings(const std::vector<std::string>& words, const Workflow& workflow) {
+Json resource_settings(const std::vector<std::string>& words, const Workflow& workflow,
+                       const std::string& anew) {
   Json settings = Json::object();
   for (const std::string& word : words) {
     const size_t equals = word.find('=');
@@ -77,7 +79,7 @@ Json resource_settings(const std::vector<std::string>& words, const Workflow& wo
     }
     const std::string key = word.substr(0, equals);
     if (std::find(known_keys.begin(), known_keys.end(), key) == known_keys.end())
-      throw_unknown(key, workflow);
+      throw_unknown(key, workflow, anew);
     settings[key] = scalar(word.substr(equals + 1));
   }
   changed({}, settings);  // throws for a bad value

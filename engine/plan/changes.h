@@ -17,8 +17,9 @@ namespace dlflow {
 
 /// "walltime=40m", "memory=2GiB" -> keys of `resources:` as a workflow spells them. Throws
 /// Error{InvalidInput}: no such key (with a suggestion; a parameter of the workflow is frozen, and
-/// what to do instead is said), or a bad value.
-Json resource_settings(const std::vector<std::string>& words, const Workflow& workflow);
+/// what to do instead is said: \p anew and another `--set`), or a bad value.
+Json resource_settings(const std::vector<std::string>& words, const Workflow& workflow,
+                       const std::string& anew);
 
 /// `jobs` of `plan` ask for what `settings` says. Throws Error{InvalidInput} if that would change
 /// what one of them computes: the ranks of a training whose result depends on them.

@@ -200,7 +200,9 @@ Explanation explain_job(const Plan& plan, uint32_t number, History& history) {
     result.bundle = known.bundle;
     return result;
   }
-  if (job.cause == Cause::Forced || job.cause == Cause::ActsOutside) return result;
+  if (job.cause == Cause::Forced || job.cause == Cause::ActsOutside || job.cause == Cause::Always) {
+    return result;
+  }
   if (job.cause == Cause::WaitsForList) {
     result.reason = as_listed(plan.workflow.steps[job.step].matrix);
     return result;

@@ -177,6 +177,8 @@ Json tools_found(const Plan& plan, FileHashes& hashes, const Step& step) {
              "environment.lock of step '" + step.name + "': there is no file " + lock.string());
   }
   found["lock"] = packages.empty() ? kUnknownPackages : std::move(packages);
+  const std::string installed = installed_packages(venv_beside_lock(step.tools, plan.base), hashes);
+  if (!installed.empty()) found["installed"] = installed;
   return found;
 }
 
@@ -410,7 +412,13 @@ std::map<std::string, std::string> planned_packages(const Plan& plan, uint32_t n
   const Json tools = plan.steps[number].conditions.value("tools", Json::object());
   if (step.tools.empty() || !tools.contains("lock")) return {};
   const auto known = tools.at("lock").get<std::string>();
-  return {{lock_of_tools(step.tools, plan.base).string(), known == kUnknownPackages ? "" : known}};
+  std::map<std::string, std::string> packages = {
+      {lock_of_tools(step.tools, plan.base).string(), known == kUnknownPackages ? "" : known}};
+  if (tools.contains("installed")) {
+    packages[venv_beside_lock(step.tools, plan.base).string()] =
+        tools.at("installed").get<std::string>();
+  }
+  return packages;
 }
 
 Json conditions_of(const Plan& plan, const PlannedJob& job) {

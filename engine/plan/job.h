@@ -77,7 +77,8 @@ struct ContainerSpec {
 struct SourceProofs {
   std::map<std::string, std::string> frozen;   ///< copy below RUN/sources -> content_of()
   std::map<std::string, std::string> outside;  ///< path or URL -> data_identity(), empty: not there
-  /// lock_of_tools() -> installed_packages(); empty: not there, and so not known
+  /// lock_of_tools() and venv_beside_lock() -> installed_packages(); empty: not there, and so not
+  /// known
   std::map<std::string, std::string> packages;
   /// What `reuse:` names, as it was then: a variable of the shell -> its value, the first word of
   /// the command -> program_identity().

@@ -142,9 +142,7 @@ void check_number_of_edges(const Plan& plan, uint32_t step, const std::vector<St
   }
 }
 
-/// A step that always runs, runs again in each run: it is there to clean up, or to tell.
 bool acts_outside(const Step& step) {
-  if (step.always) return true;
   const StepKind* kind = find_step_kind(step.uses);
   return kind != nullptr && kind->reuse == StepKind::Reuse::Never;
 }
@@ -231,6 +229,9 @@ void decide(Plan& plan, const std::function<std::optional<KnownResult>(uint32_t 
     if (std::find(force.begin(), force.end(), step) != force.end()) {
       job.action = Action::Run;
       job.cause = Cause::Forced;
+    } else if (plan.workflow.steps[job.step].always) {
+      job.action = Action::Run;
+      job.cause = Cause::Always;
     } else if (acts_outside(plan.workflow.steps[job.step])) {
       job.action = Action::Run;
       job.cause = Cause::ActsOutside;

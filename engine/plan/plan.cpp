@@ -134,9 +134,10 @@ Json servers_of(const Profile& profile, const Step& step) {
 std::optional<KnownResult> NothingKnown::find(const std::string&) { return std::nullopt; }
 
 std::string_view words(Cause cause) {
-  constexpr std::array<std::string_view, 6> kWords = {"there is no earlier result",
+  constexpr std::array<std::string_view, 7> kWords = {"there is no earlier result",
                                                       "forced",
                                                       "what it sends is looked for where it goes",
+                                                      "in each run, as `always()` says",
                                                       "nothing that matters changed",
                                                       "decided once its parents are done",
                                                       "as many as a step lists"};
@@ -297,7 +298,8 @@ JobSpec job_spec(const Plan& plan, uint32_t number) {
   spec.setup = place.setup;
   for (std::string& line : tool_lines(step.tools, plan.base)) spec.setup.push_back(std::move(line));
   spec.fingerprint_base = fingerprint_base(plan, number);
-  spec.reuse = job.cause != Cause::Forced && job.cause != Cause::ActsOutside;
+  spec.reuse =
+      job.cause != Cause::Forced && job.cause != Cause::ActsOutside && job.cause != Cause::Always;
   return spec;
 }
 

@@ -52,6 +52,7 @@ class NothingKnown : public KnownResults {
 struct PlanOptions {
   std::string until;               ///< plan only this step and what it needs; empty: all
   std::vector<std::string> force;  ///< steps that run even if their results are known
+  std::vector<std::string> set;    ///< as it was typed: the workflow has the values
   bool common_axes = true;         ///< see step_edge(); false for runs of an earlier version
 };
 
@@ -66,6 +67,7 @@ enum class Cause {
   NoResult,         ///< Run: no earlier result with this fingerprint
   Forced,           ///< Run: --force
   ActsOutside,      ///< Run: what it does is outside of the run, and looked at there
+  Always,           ///< Run: it is there to clean up or to tell, in each run
   NothingChanged,   ///< Reuse
   WaitsForParents,  ///< DecideLater
   WaitsForList,     ///< DecideLater: it stands for as many jobs as a step lists

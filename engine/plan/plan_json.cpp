@@ -204,6 +204,7 @@ FrozenSettings read(const Json& json) {
   settings.params = json.at("params");
   json.at("until").get_to(settings.options.until);
   json.at("force").get_to(settings.options.force);
+  settings.options.set = json.value("set", std::vector<std::string>());
   settings.options.common_axes = json.value("common_axes", false);  // an older dlflow: absent
   if (json.contains("images")) json.at("images").get_to(settings.images);
   settings.profile = profile_from_json(json.at("profile"));
@@ -253,6 +254,7 @@ Json frozen_settings(const Plan& plan) {
           {"images", images},
           {"until", plan.options.until},
           {"force", plan.options.force},
+          {"set", plan.options.set},
           {"common_axes", plan.options.common_axes},
           {"profile", to_json(plan.profile)},
           {"sources", plan.sources},

@@ -78,24 +78,33 @@ std::string typed(const std::filesystem::path& file) {
   return shell_quote(near.native().starts_with("..") ? file.string() : near.string());
 }
 
-/// `dlflow run` with the file beside which the sources lie; what was unpacked of a bundle is
-/// nothing to correct.
-std::string run_anew(const Plan& plan) {
+/// The file beside which the sources lie; what was unpacked of a bundle is nothing to correct.
+std::string workflow_of(const Plan& plan) {
   const std::filesystem::path file =
       plan.base / std::filesystem::path(plan.workflow.file).filename();
   std::error_code none;
   const bool is_bundled = file.native().starts_with((dlflow_home() / "bundles" / "").native());
   const bool is_there = !is_bundled && std::filesystem::is_regular_file(file, none);
-  std::string command = "dlflow run " + (is_there ? typed(file) : "WORKFLOW");
-  if (plan.profile.name == "local") return command;
+  return is_there ? typed(file) : "WORKFLOW";
+}
+
+/// " --profile alpha"; nothing for this machine.
+std::string profile_of_run(const Plan& plan) {
+  if (plan.profile.name == "local") return "";
   const std::vector<std::string> known = known_profiles();
   const bool by_name = plan.profile.file.find('/') == std::string::npos ||
                        std::ranges::find(known, plan.profile.name) != known.end();
-  return command + " --profile " +
-         (by_name ? shell_quote(plan.profile.name) : typed(plan.profile.file));
+  return " --profile " + (by_name ? shell_quote(plan.profile.name) : typed(plan.profile.file));
 }
 
 }  // namespace
+
+std::string run_anew(const Plan& plan) {
+  std::string command = "dlflow run " + workflow_of(plan);
+  for (const std::string& word : plan.options.set) command += " --set " + shell_quote(word);
+  if (!plan.options.until.empty()) command += " --until " + shell_quote(plan.options.until);
+  return command + profile_of_run(plan);
+}
 
 void add_plan(RunStatus& status, const Plan& plan) {
   status.run_anew = run_anew(plan);

@@ -14,6 +14,10 @@ struct AgainText {
   std::string note;     ///< what has to be done before; may be empty
 };
 
+/// `dlflow run …` as the run was started: the workflow's present text with the same `--set`,
+/// `--until` and `--profile`.
+std::string run_anew(const Plan& plan);
+
 /// Adds what only the plan knows, and what decides how a run that failed is repeated.
 void add_plan(RunStatus& status, const Plan& plan);
 

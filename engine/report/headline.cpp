@@ -3,6 +3,7 @@
 #include <array>
 #include <cmath>
 #include <cstdio>
+#include <string_view>
 
 #include "base/not_finite.h"
 #include "base/text.h"
@@ -41,6 +42,25 @@ std::optional<Goal> goal_in(const Json& select) {
 Json selection_of(const Step& step) {
   const Json& with = step.with.source();
   return with.is_object() ? with.value("select", Json()) : Json();
+}
+
+/// By what `other` chooses among the elements of `step`, as an expression says:
+/// `max_by(steps.try.outputs.table, steps.try.metrics.score)`.
+std::optional<Goal> goal_in_expressions(const Step& other, const std::string& step) {
+  constexpr std::string_view kOfNames =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-";
+  const std::string text = other.run.source().dump() + other.with.source().dump();
+  const std::string metrics = "steps." + step + ".metrics.";
+  for (const bool largest : {true, false}) {
+    const std::string_view function = largest ? "max_by(" : "min_by(";
+    for (size_t at = text.find(function); at != text.npos; at = text.find(function, at + 1)) {
+      const size_t found = text.find(metrics, at);
+      if (found == text.npos || found > text.find(')', at)) continue;
+      const size_t begin = found + metrics.size();
+      return Goal{text.substr(begin, text.find_first_not_of(kOfNames, begin) - begin), largest};
+    }
+  }
+  return std::nullopt;
 }
 
 /// Of the step of `last`: the job whose `metric` is the best, and how many have it. `last` has it.
@@ -158,6 +178,8 @@ std::optional<Goal> goal_of(const Workflow& workflow, const std::string& step,
   for (const Step& other : workflow.steps) {
     auto goal = goal_in(selection_of(other));
     if (goal && refers_to(other, step) && has(goal->metric)) return goal;
+    goal = goal_in_expressions(other, step);
+    if (goal && has(goal->metric)) return goal;
   }
   for (const Step& own : workflow.steps) {
     if (own.name != step) continue;

@@ -38,7 +38,8 @@ struct Goal {
 /// The metrics of `step` by which others select, and those of its own gate.
 std::vector<std::string> named_metrics(const Workflow& workflow, const std::string& step);
 
-/// As a `checkpoint` step selects among the results of `step`, or as its own gate says, or else the
+/// As another step chooses among the results of `step`, by `select` or `max_by`, or as its own gate
+/// says, or else the
 /// largest accuracy, or the smallest loss, whichever `metrics` has. Nothing if nobody can tell.
 std::optional<Goal> goal_of(const Workflow& workflow, const std::string& step, const Json& metrics);
 

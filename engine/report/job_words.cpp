@@ -50,6 +50,10 @@ std::vector<std::string> details(const JobRow& job, const RunView& view, const S
     return {job.reason.empty() ? "not started: the run had ended" : job.reason};
   }
   const std::string open = join(open_parents(job, view), ", ");
+  if (job.state == JobState::Submitting && job.reason.empty() && open.empty()) {
+    const bool nobody_does = view.status.state == RunState::Interrupted;
+    return {nobody_does ? "not known whether it was submitted" : "is being submitted"};
+  }
   if (job.reason.empty()) return {open.empty() ? "waits for a free place" : "waits for " + open};
   const bool is_said = open.empty() || job.reason.find("waits for") != job.reason.npos;
   return {job.reason + (is_said ? "" : "; waits for " + open)};
@@ -71,13 +75,15 @@ StepCounts::StepCounts(std::span<const JobRow> jobs) : all(jobs.size()) {
     if (job.is_open) --all;
     done += satisfies_dependents(job.state) || job.state == JobState::Skipped;
     running += job.state == JobState::Running;
-    wrong += went_wrong(job);
+    blocked += job.state == JobState::Blocked;
+    wrong += went_wrong(job) && job.state != JobState::Blocked;
   }
 }
 
 JobState StepCounts::look() const {
   if (wrong > 0) return JobState::Failed;
   if (running > 0) return JobState::Running;
+  if (blocked > 0) return JobState::Blocked;
   return done == all ? JobState::Succeeded : JobState::Planned;
 }
 
@@ -85,6 +91,7 @@ std::string StepCounts::text() const {
   std::string text = format_count(done) + "/" + format_count(all) + " done";
   if (running > 0) text += ", " + format_count(running) + " running";
   if (wrong > 0) text += ", " + format_count(wrong) + " failed";
+  if (blocked > 0) text += ", " + format_count(blocked) + " blocked";
   return text;
 }
 

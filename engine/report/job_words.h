@@ -32,7 +32,8 @@ struct StepCounts {
   size_t all = 0;
   size_t done = 0;
   size_t running = 0;
-  size_t wrong = 0;
+  size_t wrong = 0;    ///< without those that are blocked
+  size_t blocked = 0;  ///< by what went wrong elsewhere
 
   /// What the step as a whole looks like.
   JobState look() const;

@@ -1,7 +1,10 @@
 #include "engine/report/preview_text.h"
 
+#include <optional>
+
 #include "base/text.h"
 #include "base/units.h"
+#include "engine/plan/places.h"
 #include "engine/report/chain_text.h"
 #include "engine/report/columns.h"
 
@@ -26,6 +29,23 @@ std::string places_before(const PreviewedBatch& batch) {
   return numbers.empty() ? "-" : join(numbers, ", ");
 }
 
+/// That of the class that its jobs go to.
+const std::string& partition_of_batch(const Plan& plan, const PreviewedBatch& batch) {
+  return partition_of(profile_of(plan, plan.jobs[batch.jobs.front()]));
+}
+
+/// "fetch runs here, on the login node.\n" of each step that does.
+std::string steps_here(const Plan& plan) {
+  std::string text;
+  std::optional<uint32_t> last;
+  for (const PlannedJob& job : plan.jobs) {
+    if (job.action == Action::Reuse || !is_on_login_node(plan, job) || last == job.step) continue;
+    last = job.step;
+    text += plan.workflow.steps[job.step].name + " runs here, on the login node.\n";
+  }
+  return text;
+}
+
 std::string text_or_dash(const std::string& text) { return text.empty() ? "-" : text; }
 
 }  // namespace
@@ -39,10 +59,10 @@ std::string preview_text(const Plan& plan, const std::vector<PreviewedBatch>& ba
     rows.push_back({std::to_string(place + 1), plan.workflow.steps[batch.step].name,
                     size_of_batch(batch), std::to_string(batch.resources.ranks), nodes_of(batch),
                     batch.limit.count() == 0 ? "-" : format_duration(batch.limit),
-                    text_or_dash(partition_of(plan.profile)), places_before(batch)});
+                    text_or_dash(partition_of_batch(plan, batch)), places_before(batch)});
   }
   const std::vector<Align> align(rows.front().size(), Align::Left);
-  return columns(rows, align);
+  return columns(rows, align) + steps_here(plan);
 }
 
 std::string preview_scripts(const Plan& plan, const std::vector<PreviewedBatch>& batches) {
@@ -62,7 +82,7 @@ Json to_json(const Plan& plan, const std::vector<PreviewedBatch>& batches) {
     list.push_back({{"step", plan.workflow.steps[batch.step].name},
                     {"jobs", std::move(jobs)},
                     {"tasks", batch.tasks},
-                    {"partition", partition_of(plan.profile)},
+                    {"partition", partition_of_batch(plan, batch)},
                     {"ranks", batch.resources.ranks},
                     {"nodes", batch.nodes == 0 ? Json() : Json(batch.nodes)},
                     {"limit_s", batch.limit.count() == 0 ? Json() : Json(60 * batch.limit.count())},

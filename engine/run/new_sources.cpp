@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "engine/plan/layout.h"
 #include "engine/plan/run_directory.h"
+#include "engine/report/again_text.h"
 
 namespace dlflow {
 namespace {
@@ -137,8 +138,7 @@ void take_new_sources(Plan& plan, const Jobs& jobs, const NewSourcesServices& se
     if (!user.empty()) {
       throw Error(Errc::InvalidInput,
                   "the result of " + name + " is used by " + user +
-                      ", so that it stays as it is; `dlflow run " +
-                      shell_quote(plan.workflow.file) +
+                      ", so that it stays as it is; `" + run_anew(plan) +
                       "` is a new run, which reuses every result that the change does not touch");
     }
   }

@@ -11,7 +11,8 @@ namespace {
 constexpr std::string_view kColumns =
     "number, name, events, state, attempt, started_ms, ended_ms, backend_id, node, exit, reason, "
     "fingerprint, outputs, metrics, reused_from, may_fail, "
-    "base IS (SELECT id FROM bases WHERE text = '{}')";  // see fingerprint_base()
+    "base IS (SELECT id FROM bases WHERE sha256 = "  // of "{}", see fingerprint_base()
+    "'44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a')";
 
 std::optional<std::string> text_or_null(const std::string& text) {
   return text.empty() ? std::nullopt : std::optional(text);
@@ -67,9 +68,12 @@ Json json_at(const Statement& row, int column) {
   return row.is_null(column) ? Json() : stored_json(row.text(column));
 }
 
+std::string select_job() {
+  return "SELECT " + std::string(kColumns) + " FROM jobs WHERE run = ? AND name = ?";
+}
+
 StoredJob load_job(Database& database, int64_t run, std::string_view name) {
-  static const std::string sql =
-      "SELECT " + std::string(kColumns) + " FROM jobs WHERE run = ? AND name = ?";
+  static const std::string sql = select_job();
   const Rows rows = database.query(sql, run, name);
   if (!rows->next()) throw Error(Errc::NotFound, "the run has no job '" + std::string(name) + "'");
   return read_job(*rows);

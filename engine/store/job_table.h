@@ -30,6 +30,10 @@ struct StoredJob {
 /// Null where the column is. Throws Error{Corrupt} if it is no JSON that may be read.
 Json json_at(const Statement& row, int column);
 
+/// What load_job() asks: of a run, then of a job's name. It is asked for each job that has news, so
+/// it reads no table to its end.
+std::string select_job();
+
 /// Throws Error{NotFound}.
 StoredJob load_job(Database& database, int64_t run, std::string_view name);
 /// All jobs of a run, in plan order.

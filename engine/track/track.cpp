@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <functional>
 #include <map>
 #include <optional>
@@ -51,6 +52,17 @@ std::vector<Tracked> tracked_jobs(const ReportedRun& run) {
                        std::move(reported)});
   }
   return tracked;
+}
+
+/// The numbers that a job left at its end, as curves of one point.
+Reported reported_at_end(const JobRow& job) {
+  Reported reported;
+  for (const auto& [name, value] : job.metrics.items()) {
+    const auto number = number_of(value);
+    if (!number || !std::isfinite(*number)) continue;
+    reported.curves.push_back({name, {{.at = job.ended, .value = *number, .line = 1}}, {}});
+  }
+  return reported;
 }
 
 /// Makes `file` have `content`, by adding what is missing at its end if the rest is there.
@@ -108,9 +120,11 @@ class Tracking {
       const std::string name =
           "events.out.tfevents." +
           std::to_string(run_.status.started.time_since_epoch().count() / 1000) + ".dlflow";
-      if (tracked.reported.curves.empty()) continue;
+      const bool has_curves = !tracked.reported.curves.empty();
+      if (!has_curves && !is_final(tracked.job->state)) continue;
       grow(folder() / "tensorboard" / place_of(*tracked.job) / name,
-           tensorboard_events(tracked.reported, std::min(start, run_.status.started)));
+           tensorboard_events(has_curves ? tracked.reported : reported_at_end(*tracked.job),
+                              std::min(start, run_.status.started)));
     }
   }
 

@@ -20,11 +20,12 @@ constexpr int kNoSuchFile = 4;
 
 std::string rclone_path(const Address& address) { return address.host + ":" + address.place.path; }
 
-/// One call; its retries are ours, since only we know whether it got on.
+/// One call; its retries are ours, since only we know whether it got on. Of what it says only
+/// errors count: where it has no settings, a notice comes first that its file was not found.
 ToolResult rclone(std::vector<std::string> arguments, const fs::path& temporary,
                   const ToolWatch& watch = {}, const fs::path& output = {}) {
   Tool tool{.argv = {"rclone", "--retries=1", "--contimeout=30s", "--timeout=60s",
-                     "--ask-password=false"},
+                     "--ask-password=false", "--log-level=ERROR"},
             .temporary = temporary,
             .standard_output = output};
   for (std::string& argument : arguments) tool.argv.push_back(std::move(argument));
@@ -121,8 +122,8 @@ std::string errors_in(const std::string& log) {
 
 void send(const UploadRequest& request, const Address& to, const fs::path& temporary) {
   ToolResult sent = rclone(
-      {"copyto", "--ignore-times", "--use-json-log", "--stats=500ms", "--stats-log-level=NOTICE",
-       limit(request.bytes_per_second), request.file, rclone_path(to)},
+      {"copyto", "--ignore-times", "--use-json-log", "--log-level=NOTICE", "--stats=500ms",
+       "--stats-log-level=NOTICE", limit(request.bytes_per_second), request.file, rclone_path(to)},
       temporary, [&](const ToolResult& so_far) { request.progress(bytes_in_log(so_far.message)); });
   sent.message = errors_in(sent.message);
   if (sent.exit_status != 0) throw failure("send to", request.address, sent);
@@ -143,8 +144,10 @@ std::vector<RemoteFile> rclone_list(const Address& address, const fs::path& temp
   if (result.exit_status != 0) throw failure("list", address, result);
   const Json json = parse(result, address);
   if (json.is_object() && json.value("IsDir", false)) {
-    throw Error(Errc::InvalidInput,
-                address.display() + ": is a folder; write a / at the end for all files in it");
+    throw Error(Errc::InvalidInput,  // an object store calls a folder whatever is no file
+                address.display() +
+                    ": there is no such file; if it is a folder, write a / at "
+                    "the end for all files in it");
   }
   std::vector<RemoteFile> files;
   for (const Json& entry : json.is_array() ? json : Json::array({json})) {

@@ -134,6 +134,16 @@ class CommandLine(Case):
                             ("status", "--long"): "dlflow status", ("profile", "shw"): "dlflow profile"}.items():
             self.assertTrue(self.dlflow(*words, status=2)[1].endswith(f"\nTry `{hint} --help`.\n"), words)
 
+    def test_an_option_is_no_value_of_another_one(self):
+        self.write("good.yaml", GOOD)
+        for words, answer in {("run", "good.yaml", "--set", "--profile", "local"): "--set needs KEY=VALUE, and --profile is an option",
+                              ("run", "good.yaml", "--until", "-q"): "--until needs STEP, and -q is an option",
+                              ("pack", "good.yaml", "-o", "--with-data"): "--output needs FILE, and --with-data is an option"}.items():
+            self.assertIn(f"error: {answer}\nTry `dlflow {words[0]} --help`.\n", self.dlflow(*words, status=2)[1])
+
+    def test_a_missing_word_is_shown_with_those_beside_it(self):
+        self.assertIn("`dlflow shell` needs JOB: dlflow shell RUN JOB\n", self.dlflow("shell", "7f3a", status=2)[1])
+
     def test_dlflow_alone_and_a_verb_of_verbs_alone_print_help(self):
         self.assertEqual(self.dlflow(), self.dlflow("--help"))
         self.assertEqual(self.dlflow("cache"), self.dlflow("cache", "--help"))

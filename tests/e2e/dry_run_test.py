@@ -45,6 +45,23 @@ class DryRun(ChainCase):
         self.assertEqual((len(batch["jobs"]), batch["tasks"]), (40, [0, 1]))
         self.assertIn("#SBATCH --array=0,1", batch["script"])
 
+    def test_each_step_has_the_partition_of_its_class(self):
+        self.profile("classes: {cpu: {}, fast: {slurm: {partition: short}, limits: {walltime: 5m}}, here: {local: true}}\n")
+        self.write("w.yaml", """
+            name: w
+            steps:
+              fetch: {on: here, run: 'true', matrix: {n: [1, 2]}}
+              many: {run: 'true', needs: [fetch]}
+              few: {on: fast, run: 'true', needs: [many]}
+        """)
+        out, _ = self.dry_run()
+        rows = [line.split() for line in out.splitlines()]
+        self.assertEqual([row[-2:] for row in rows if row[1:2] in (["many"], ["few"])][-2:], [["batch", "-"], ["short", "1"]])
+        self.assertEqual(out.count("fetch runs here, on the login node.\n"), 1)
+        self.assertEqual([batch["partition"] for batch in json.loads(self.dry_run("--json")[0])["batches"]], ["batch", "short"])
+        for batch in json.loads(self.dry_run("--json")[0])["batches"]:
+            self.assertIn(f"#SBATCH --partition={batch['partition']}\n", batch["script"])
+
     def test_limits_are_refused_as_by_the_real_run(self):
         self.profile("limits: {walltime: 30m}\n")
         refusal = self.dry_run(status=INVALID)[1]

@@ -117,10 +117,13 @@ class NewSources(Case):
         self.assertNotIn("w.yaml has changed", err)
 
     def test_a_changed_workflow_is_named_with_what_to_type(self):
-        run = self.failed_run()
-        self.write("w.yaml", (self.folder / "w.yaml").read_text() + "# a comment\n")
+        text = (self.folder / "w.yaml").read_text()
+        text = text.replace("steps:", "params: {note: none}\nsteps:", 1)
+        self.write("w.yaml", text)
+        run = self.run_json("w.yaml", "--set", "note=a word", status=1)["run"]
+        self.write("w.yaml", text + "# a comment\n")
         _, err = self.dlflow("resubmit", run, "--with-new-sources", status=1)
-        self.assertIn("w.yaml has changed since, and this run keeps its old text; `dlflow run w.yaml` makes a run of the new one", err)
+        self.assertIn("w.yaml has changed since, and this run keeps its old text; `dlflow run w.yaml --set 'note=a word'` makes a run of the new one", err)
 
     def test_a_result_that_another_run_uses_stays(self):
         self.write("bad.py", "print('fine')\n")

@@ -1,16 +1,26 @@
 """`notify:`: who is told what becomes of a run, here and on a cluster that is played: mail, a program, a webhook."""
 
 import email
+import email.header
 import email.policy
 import http.server
 import json
+import os
 import shutil
 import socketserver
+import subprocess
 import threading
 import unittest
 
 from slurm_support import ChainCase
 from support import main
+
+
+SENDMAIL = any(os.path.exists(f"{folder}/sendmail") for folder in ("/usr/sbin", "/usr/lib"))
+
+
+def is_of_mailutils(program):
+    return os.path.exists(program) and "Mailutils" in subprocess.run([program, "--version"], capture_output=True, text=True).stdout
 
 
 class Server:
@@ -78,9 +88,9 @@ class Notify(ChainCase):
         super().setUp()
         self.listener = Listener()
         self.addCleanup(self.listener.stop)
-        mail = self.write("tools/mail", f"""\
+        mail = self.write("tools/sendmail", f"""\
             #!/bin/sh
-            {{ echo "to $3: $2"; cat; }} >> {self.folder}/mails
+            {{ echo "to $2"; cat; }} >> {self.folder}/mails
             """)
         mail.chmod(0o755)
         self.env["PATH"] = f"{mail.parent}:{self.env['PATH']}"
@@ -109,7 +119,7 @@ class Notify(ChainCase):
         self.assertEqual(self.told(), {"end-2.log": ["told: sh", "told: mail to ann@example.org", "told: webhook HOOK"]})
         self.assertEqual((self.folder / "said").read_text(), f"{run} succeeded\n")
         mail = (self.folder / "mails").read_text()
-        self.assertIn(f"to ann@example.org: dlflow: {run} succeeded\n", mail)
+        self.assertIn(f"to ann@example.org\nTo: ann@example.org\nSubject: dlflow: {run} succeeded\n", mail)
         self.assertIn(f"dlflow status {run}", mail)
         (path, kind, news), = self.listener.posts
         self.assertEqual((path, kind), ("/hook-c0ffee", "application/json"))
@@ -120,21 +130,22 @@ class Notify(ChainCase):
         self.dlflow("run", "--resume", run)
         self.assertEqual(len(self.listener.posts), 1)
 
-    @unittest.skipUnless(shutil.which("msmtp"), "msmtp is not installed")
-    def test_a_mail_that_sendmail_sends_arrives_as_it_was_written(self):
-        """Where there is a sendmail alone, here msmtp, which speaks to a real mail server."""
+    def mails_arrive_by(self, name, program):
+        """`program` speaks to a real mail server, and is the only one that a job finds, as `name`."""
         server = MailServer()
         self.addCleanup(server.stop)
+        port = server.server.server_address[1]
         programs = self.folder / "programs"
         programs.mkdir()
-        (programs / "sendmail").symlink_to(shutil.which("msmtp"))
+        (programs / name).symlink_to(program)
         self.env["PATH"] = str(programs)
         self.write("home/.msmtprc", f"""\
             account default
             host 127.0.0.1
-            port {server.server.server_address[1]}
+            port {port}
             from dlflow@example.org
             """).chmod(0o600)
+        self.write("home/.mailrc", f'set sendmail="smtp://127.0.0.1:{port}"\n')
         self.steps("mail: [ann@example.org, bob@example.org]", "echo 'error: no data für β' >&2; exit 3")
         run = self.run_json("w.yaml", status=1)["run"]
         self.assertEqual(self.told(), {"end-1.log": ["told: mail to ann@example.org", "told: mail to bob@example.org"]})
@@ -145,6 +156,34 @@ class Notify(ChainCase):
             self.assertEqual(mail["Subject"], f"dlflow: {run} failed: first failed, exit 3: error: no data für β")
             self.assertIn("no data für β", mail.get_content())
             self.assertIn(f"dlflow status {run}", mail.get_content())
+
+    @unittest.skipUnless(shutil.which("msmtp"), "msmtp is not installed")
+    def test_a_mail_that_sendmail_sends_arrives_as_it_was_written(self):
+        self.mails_arrive_by("sendmail", shutil.which("msmtp"))
+
+    @unittest.skipIf(SENDMAIL, "this machine has a sendmail, which is asked first")
+    @unittest.skipUnless(is_of_mailutils("/usr/bin/mail"), "GNU Mailutils is not installed")
+    def test_a_mail_that_mail_sends_arrives_as_it_was_written(self):
+        self.mails_arrive_by("mail", "/usr/bin/mail")
+
+    @unittest.skipIf(SENDMAIL, "this machine has a sendmail, which is asked first")
+    def test_another_mail_is_given_no_header_which_it_would_take_for_a_file(self):
+        (self.folder / "tools/sendmail").unlink()
+        mailx = self.write("tools/mailx", f"""\
+            #!/bin/sh
+            printf '%s\\n' "$LC_ALL" "$@" >> {self.folder}/words
+            """)
+        mailx.chmod(0o755)
+        if shutil.which("mail"):  # only what is needed besides
+            (mailx.parent / "sh").symlink_to(shutil.which("sh"))
+            self.env["PATH"] = str(mailx.parent)
+        self.steps("mail: ann", "echo 'error: für β' >&2; exit 3")
+        run = self.run_json("w.yaml", status=1)["run"]
+        self.assertEqual(self.told(), {"end-1.log": ["told: mail to ann"]})
+        words = (self.folder / "words").read_text().splitlines()[-4:]
+        self.assertEqual((words[0], words[1], words[3]), ("C.UTF-8", "-s", "ann"))
+        self.assertTrue(words[2].isascii(), words[2])
+        self.assertIn("für β", str(email.header.make_header(email.header.decode_header(words[2]))))
 
     def test_a_failure_is_told_with_its_reason_and_after_resubmit_the_end_again(self):
         self.steps("on: [failure, end], mail: ann", f"[ -e {self.folder}/good ] || {{ echo 'error: no data' >&2; exit 3; }}")
@@ -195,7 +234,7 @@ class Notify(ChainCase):
 
     def test_what_cannot_be_told_changes_nothing_of_the_run(self):
         self.steps("command: [sh, -c, 'echo no network >&2; exit 1'], mail: ann")
-        (self.folder / "tools/mail").write_text("#!/bin/sh\nexit 75\n")
+        (self.folder / "tools/sendmail").write_text("#!/bin/sh\nexit 75\n")
         run = self.submit()
         self.slurm.wait_until_idle()
         self.assertEqual(self.told(), {"end-2.log": ["warning: sh: exit 1: no network", "warning: mail to ann: exit 75"]})

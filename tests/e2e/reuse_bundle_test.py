@@ -214,6 +214,11 @@ class ReuseBundle(support.Case):
         states = self.states(self.reuse())
         self.assertEqual({job for job, state in states.items() if state == "cached"}, {"train[lr=0.1]", "train[lr=0.2]"})
 
+    def test_results_alone_means_all(self):
+        run, _ = self.packed("--results")
+        self.assertIn(f"Results of {len(JOBS)} jobs, ", self.out)
+        self.assertEqual(self.states(self.reuse()), dict.fromkeys(JOBS, "cached"))
+
     @unittest.skipUnless((support.BIN / "dlflow-train").exists(), "dlflow-train was not built")
     def test_trainings_their_selection_and_evaluation_are_reused(self):
         (self.folder / "flow/data").mkdir()

@@ -132,6 +132,14 @@ class StatusTest(ChainCase):
         _, err = self.dlflow("status", run, "--step", "manny", status=INVALID)
         self.assertIn("did you mean 'many'?", err)
 
+    def test_of_a_large_run_the_time_limit_is_the_one_that_was_asked_for(self):
+        self.workflow(first="run: sleep 60, resources: {walltime: 2m}", many='run: "true", needs: [first], matrix: {n: "${{ range(1, 2100, 1) }}"}')
+        self.slurm.set(max_array_size=5000)
+        run = self.submit()
+        self.wait_for(lambda: self.states(run)["first"] == "running", what="the first job at work")
+        row = next(line for line in self.dlflow("status", run)[0].splitlines() if line.startswith("first "))
+        self.assertRegex(row, r" 0:\d\d/2:00 ")  # SLURM has 3:00, with time to record the end
+
     def test_a_job_that_waits_says_for_what(self):
         self.slurm.set(nodes=1)
         self.nothing_runs()

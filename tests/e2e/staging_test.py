@@ -354,6 +354,97 @@ class Rclone(Staging):
         self.assertEqual([file.name for file in (self.remote / "archive").iterdir()], ["model"])
 
 
+class Bucket(http.server.BaseHTTPRequestHandler):
+    """The part of S3 that rclone asks for: lists, heads, reads and writes of objects, path by path."""
+
+    protocol_version = "HTTP/1.1"
+    objects = {}
+
+    def answer(self, status, body=b"", **headers):
+        self.send_response(status)
+        for name, value in {"Content-Length": str(len(body)), **headers}.items():
+            self.send_header(name.replace("_", "-"), value)
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body)
+
+    def key(self):
+        return urllib.parse.unquote(urllib.parse.urlsplit(self.path).path).partition("/bucket")[2].lstrip("/")
+
+    def do_GET(self):
+        query = urllib.parse.parse_qs(urllib.parse.urlsplit(self.path).query)
+        if not self.key():
+            prefix = query.get("prefix", [""])[0]
+            return self.answer(200, ("<ListBucketResult><IsTruncated>false</IsTruncated>" + "".join(
+                f"<Contents><Key>{name}</Key><Size>{len(content)}</Size><ETag>&quot;{hashlib.md5(content).hexdigest()}&quot;</ETag>"
+                "<LastModified>2026-01-02T03:04:05.000Z</LastModified></Contents>" for name, content in sorted(self.objects.items())
+                if name.startswith(prefix)) + "</ListBucketResult>").encode(), Content_Type="application/xml")
+        content = self.objects.get(self.key())
+        if "s3cret" in str(self.headers) or "Credential=key-of-mine" not in self.headers.get("Authorization", "") + self.path:
+            return self.answer(403, b"<Error><Code>AccessDenied</Code></Error>")
+        if content is None:
+            return self.answer(404, b"<Error><Code>NoSuchKey</Code></Error>")
+        begin = int(self.headers.get("Range", "bytes=0-")[6:].partition("-")[0])
+        self.answer(206 if begin else 200, content[begin:], ETag=f'"{hashlib.md5(content).hexdigest()}"',
+                    Last_Modified="Fri, 02 Jan 2026 03:04:05 GMT", **({"Content_Range": f"bytes {begin}-{len(content) - 1}/{len(content)}"} if begin else {}))
+
+    do_HEAD = do_GET
+
+    def do_PUT(self):
+        content = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        if self.key():
+            self.objects[self.key()] = content
+        self.answer(200, ETag=f'"{hashlib.md5(content).hexdigest()}"')
+
+    def log_message(self, *_):
+        pass
+
+
+class ObjectStore(Staging):
+    """s3:// where rclone has no settings of its own, as most users have it. gs:// differs in the address alone (address_test.cpp)."""
+
+    def setUp(self):
+        super().setUp()
+        self.needs("rclone")
+        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Bucket)
+        Bucket.objects = {"set/x": b"X" * 1000, "set/inner/y": b"Y", "other": b"O"}
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        self.addCleanup(server.server_close)
+        self.addCleanup(thread.join)
+        self.addCleanup(server.shutdown)
+        self.env.pop("AWS_CA_BUNDLE", None)
+        self.write("store.yaml", f"environment: {{AWS_ENDPOINT_URL: 'http://127.0.0.1:{server.server_port}', AWS_REGION: us-east-1}}\n")
+        self.env.update(AWS_ACCESS_KEY_ID="key-of-mine", AWS_SECRET_ACCESS_KEY="s3cret-of-mine")
+
+    def run_step(self, steps, status, env):
+        (name, step), = steps.items()
+        step["secrets"] = ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"]
+        (self.folder / "w.yaml").write_text(json.dumps({"name": "w", "steps": steps}))
+        run = self.run_json("w.yaml", "--force", name, "--profile", "./store.yaml", status=status, timeout=120)["run"]
+        self.attempt = self.folder / "dlflow-runs" / run / "steps" / name / "attempt-1"
+        return self.attempt
+
+    def test_files_folders_and_patterns(self):
+        data = self.stage({"url": "s3://bucket/set/x", "sha256": sha256(b"X" * 1000)}, {"url": "s3://bucket/set/"}, {"url": "s3://bucket/oth*"})
+        self.assertEqual({str(file.relative_to(data)): file.read_bytes() for file in data.rglob("*") if file.is_file()},
+                         {"x": b"X" * 1000, "set/x": b"X" * 1000, "set/inner/y": b"Y", "other": b"O"})
+
+    def test_results_are_sent_once(self):
+        model = self.content("model", 100_000)
+        for expected in (1, 0):
+            self.send(self.folder / "model", "s3://bucket/archive/")
+            self.assertEqual(self.summary()["sent"], expected)
+        self.assertEqual(Bucket.objects["archive/model"], model)
+
+    def test_what_went_wrong_is_told_and_not_that_there_are_no_settings(self):
+        self.stage({"url": "s3://bucket/none"}, status=1)
+        self.assertRegex(self.reason(), "^error: s3://bucket/none: there is no such file; if it is a folder, write a / at the end")
+        self.stage({"url": "rclone://nowhere/x"}, status=1)
+        self.assertRegex(self.reason(), "^error: .*rclone://nowhere/x.*didn't find section.*`rclone listremotes`")
+        self.assertNotIn("NOTICE", self.reason())
+
+
 class Git(Staging):
     def setUp(self):
         super().setUp()

@@ -1,10 +1,29 @@
 """`environment:` of a step, and outputs that a program left in its working directory."""
 
 import os
+import pathlib
 import subprocess
 import sys
+import unittest
 
+import support
 from support import Case, main
+
+UV = support.BIN.parent / "tests/uv/bin/uv"
+
+# Builds a wheel with nothing in it but its name and version, without a network.
+BACKEND = """\
+import pathlib, tomllib, zipfile
+
+def build_wheel(folder, settings=None, metadata=None):
+    project = tomllib.loads(pathlib.Path("pyproject.toml").read_text())["project"]
+    name = f"{project['name']}-{project['version']}"
+    with zipfile.ZipFile(f"{folder}/{name}-py3-none-any.whl", "w") as wheel:
+        wheel.writestr(f"{name}.dist-info/METADATA", f"Metadata-Version: 2.1\\nName: {project['name']}\\nVersion: {project['version']}\\n")
+        wheel.writestr(f"{name}.dist-info/WHEEL", "Wheel-Version: 1.0\\nGenerator: x\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n")
+        wheel.writestr(f"{name}.dist-info/RECORD", "")
+    return f"{name}-py3-none-any.whl"
+"""
 
 
 class Tools(Case):
@@ -64,6 +83,48 @@ class Tools(Case):
 
     def test_modules_of_lmod_are_loaded(self):
         self.with_real_modules("/usr/share/lmod/lmod/init/sh")
+
+    # conda, pixi and Spack are neither in Debian nor on PyPI: of these tools_test.cpp looks at the shell lines alone.
+    @unittest.skipUnless(UV.exists(), "PyPI's uv is not in build/tests/uv")
+    def test_a_project_of_uv_is_loaded_and_its_packages_count(self):
+        self.write("proj/pyproject.toml", '[project]\nname = "proj"\nversion = "1"\nrequires-python = ">=3.11"\ndependencies = []\n')
+        for name, version in (("one", 1), ("two", 1), ("two", 2)):
+            self.write(f"{name}-{version}/pyproject.toml", f'[project]\nname = "{name}"\nversion = "{version}"\n'
+                       '[build-system]\nrequires = []\nbuild-backend = "backend"\nbackend-path = ["."]\n')
+            self.write(f"{name}-{version}/backend.py", BACKEND)
+        uv = lambda *words: subprocess.run([UV, *words], cwd=self.folder / "proj", env={**self.env, "UV_OFFLINE": "1"},  # noqa: E731
+                                           check=True, capture_output=True, text=True)
+        uv("sync", "--python", "/usr/bin/python3")
+        show = "import importlib.metadata as m; print(*sorted(d.name + d.version for d in m.distributions()), file=open('o', 'w'))"
+        text = f"name: w\nsteps: {{a: {{run: [python3, -c, \"{show}\"], environment: {{uv: proj}}, outputs: {{o: o}}}}}}\n"
+
+        def state_and_packages():
+            self.run_text(text)
+            job = self.jobs()["a"]
+            return job["state"], pathlib.Path(job["directory"], "outputs/o").read_text().split()
+
+        self.assertEqual(state_and_packages(), ("succeeded", []))
+        self.assertEqual(state_and_packages(), ("cached", []))
+        uv("add", "../one-1")
+        self.assertEqual(state_and_packages(), ("succeeded", ["one1"]))
+        for version in (1, 2):  # which uv.lock knows nothing of
+            uv("pip", "install", f"../two-{version}")
+            self.assertEqual(state_and_packages(), ("succeeded", ["one1", f"two{version}"]))
+        self.assertIn("the environment of a loads: uv ", self.dlflow("profile", "check", "local", "--workflow", "w.yaml")[0])
+        uv("sync")
+        self.assertEqual(state_and_packages(), ("cached", ["one1"]))
+
+    def test_a_lock_that_was_changed_without_its_packages_is_not_believed(self):
+        packages = self.folder / "env/lib/python3.11/site-packages"
+        self.write("env/bin/activate", "")
+        self.write("r.lock", "numpy==2.0\n")
+        (packages / "numpy-1.0.dist-info").mkdir(parents=True)
+        text = "name: w\nsteps: {a: {run: echo, environment: {venv: env, lock: r.lock}}}\n"
+        self.run_text(text)
+        (packages / "numpy-1.0.dist-info").rename(packages / "numpy-2.0.dist-info")
+        for state in ("succeeded", "cached"):
+            self.run_text(text)
+            self.assertEqual(self.jobs()["a"]["state"], state)
 
     def test_a_result_of_packages_that_changed_during_the_run_is_not_reused(self):
         packages = self.folder / "env/lib/python3.11/site-packages"

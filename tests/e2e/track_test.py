@@ -151,6 +151,19 @@ class Track(support.Case):
         self.assertEqual([value for _, _, value in read["learning_rate"]], [0.5] * 3)
 
     @unittest.skipUnless(has("tensorboard"), "PyPI's tensorboard is not in build/tests/trackers")
+    def test_a_job_without_curves_shows_its_last_numbers_in_tensorboard(self):
+        self.write("w.yaml", """
+            name: w
+            track: {tensorboard: true}
+            steps:
+              fit: {run: 'echo "{\\"accuracy\\": 0.5, \\"loss\\": 2}" > $DLFLOW_SUMMARY'}
+        """)
+        run = self.run_json("w.yaml")["run"]
+        read = self.read(READ_TENSORBOARD, str(self.folder / "dlflow-runs" / run / "tensorboard/fit"))
+        self.assertEqual({name: [(step, value) for step, _, value in points] for name, points in read.items()},
+                         {"accuracy": [(0, 0.5)], "loss": [(0, 2)]})
+
+    @unittest.skipUnless(has("tensorboard"), "PyPI's tensorboard is not in build/tests/trackers")
     def test_an_event_file_only_grows(self):
         run, directory = self.tracked("tensorboard: true")
         (file,) = (directory / "tensorboard/train/lr=0.1").iterdir()

@@ -21,6 +21,12 @@ Command command_of(std::vector<std::string> argv, const fs::path& run_directory)
   return command;
 }
 
+void set_variable(Command& command, const std::string& variable, const std::string& value) {
+  std::erase_if(command.environment,
+                [&](const std::string& entry) { return entry.starts_with(variable + "="); });
+  command.environment.push_back(variable + "=" + value);
+}
+
 /// What a program said may be in a header, so without what begins another line.
 std::string first_line(const std::string& text) {
   constexpr size_t kMost = 200;
@@ -33,14 +39,37 @@ std::string path_of_this_process() {
   return path == nullptr ? "" : path;
 }
 
+/// Whether `program` is the `mail` of GNU Mailutils: of another one -a names a file.
+bool is_of_mailutils(const std::string& program, const fs::path& run_directory) {
+  constexpr std::chrono::seconds kLimit{5};
+  const Output output = run(command_of({program, "--version"}, run_directory),
+                            {.time_limit = kLimit, .collect_errors = true});
+  return output.text.find("Mailutils") != std::string::npos;
+}
+
+/// `mail` of GNU Mailutils sends bytes as they are, and says of none what they mean. That of
+/// Heirloom and its like goes by the locale.
+Command mail_program(const std::string& program, const std::string& subject,
+                     const std::string& address, const fs::path& run_directory) {
+  std::vector<std::string> argv = {program, "-s", in_header(subject)};
+  if (is_of_mailutils(program, run_directory)) {
+    for (const char* header : {"MIME-Version: 1.0", "Content-Type: text/plain; charset=utf-8",
+                               "Content-Transfer-Encoding: 8bit"}) {
+      argv.insert(argv.end(), {"-a", header});
+    }
+  }
+  argv.push_back(address);
+  Command command = command_of(std::move(argv), run_directory);
+  set_variable(command, "LC_ALL", "C.UTF-8");
+  return command;
+}
+
 }  // namespace
 
 Channel own_program(const Notifications& notify, const Json& news, const fs::path& run_directory) {
   Channel channel{notify.command.front(), command_of(notify.command, run_directory), news.dump()};
   const auto add = [&](const std::string& variable, const std::string& value) {
-    std::erase_if(channel.command.environment,
-                  [&](const std::string& entry) { return entry.starts_with(variable + "="); });
-    channel.command.environment.push_back(variable + "=" + value);
+    set_variable(channel.command, variable, value);
   };
   for (const char* key : {"event", "run", "state", "job", "reason"}) {
     add(environment_name("DLFLOW_", key), news.at(key).get<std::string>());
@@ -58,19 +87,18 @@ Channel mail_to(const std::string& address, const Json& news, const fs::path& ru
                            "` tells more.\n";
   Channel channel{"mail to " + address, {}, body};
   const std::string path = path_of_this_process() + ":/usr/sbin:/usr/lib";
+  if (const auto sendmail = find_program("sendmail", path)) {  // it takes all headers as they are
+    channel.command = command_of({sendmail->string(), "-i", address}, run_directory);
+    channel.input = mail_text(address, subject, body);
+    return channel;
+  }
   for (const char* program : {"mail", "mailx"}) {
     const auto found = find_program(program, path);
     if (!found) continue;
-    channel.command = command_of({found->string(), "-s", subject, address}, run_directory);
+    channel.command = mail_program(found->string(), subject, address, run_directory);
     return channel;
   }
-  const auto sendmail = find_program("sendmail", path);
-  if (!sendmail) {
-    throw Error(Errc::NotFound, "there is neither mail nor mailx nor sendmail on " + host_name());
-  }
-  channel.command = command_of({sendmail->string(), "-i", address}, run_directory);
-  channel.input = mail_text(address, subject, body);
-  return channel;
+  throw Error(Errc::NotFound, "there is neither sendmail nor mail nor mailx on " + host_name());
 }
 
 Channel webhook_at(const std::string& address, const std::string& secret, const fs::path& record) {

@@ -23,14 +23,15 @@ std::string q_encoded(std::string_view character) {
   return text;
 }
 
-/// `text` as a header holds it: ASCII as it is, else as encoded words of RFC 2047, which are short.
-std::string in_header(const std::string& text) {
+}  // namespace
+
+std::string in_header(const std::string& text, const std::string& between) {
   constexpr size_t kMostOfWord = 60;
   const auto is_ascii = [](char byte) { return static_cast<unsigned char>(byte) < 0x80; };
   if (std::ranges::all_of(text, is_ascii)) return text;
   std::string words, word;
   const auto end_word = [&] {
-    words += (words.empty() ? "" : "\n ") + ("=?UTF-8?Q?" + std::exchange(word, "") + "?=");
+    words += (words.empty() ? "" : between) + ("=?UTF-8?Q?" + std::exchange(word, "") + "?=");
   };
   for (size_t begin = 0; begin < text.size();) {
     size_t end = begin + 1;
@@ -44,11 +45,9 @@ std::string in_header(const std::string& text) {
   return words;
 }
 
-}  // namespace
-
 std::string mail_text(const std::string& address, const std::string& subject,
                       const std::string& body) {
-  return "To: " + address + "\nSubject: " + in_header(subject) +
+  return "To: " + address + "\nSubject: " + in_header(subject, "\n ") +
          "\nMIME-Version: 1.0\nContent-Type: text/plain; charset=utf-8"
          "\nContent-Transfer-Encoding: 8bit\n\n" +
          body;

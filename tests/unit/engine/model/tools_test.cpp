@@ -62,6 +62,13 @@ TEST_CASE("what is installed is known from the file that a tool keeps", "[tools]
   CHECK(lock({{"venv", ".venv"}}) == "/w/.venv");
   CHECK(lock({{"venv", ".venv"}, {"lock", "r.lock"}}) == "/w/r.lock");
   CHECK(lock({{"modules", {"x"}}}).empty());
+  const auto beside = [](const Json& tools) { return venv_beside_lock(tools, "/w").string(); };
+  CHECK(beside({{"uv", "p"}}) == "/w/p/.venv");
+  CHECK(beside({{"uv", "p"}, {"lock", "r.lock"}}) == "/w/p/.venv");
+  CHECK(beside({{"venv", ".venv"}, {"lock", "r.lock"}}) == "/w/.venv");
+  CHECK(beside({{"venv", ".venv"}}).empty());  // the lock itself
+  CHECK(beside({{"pixi", "."}}).empty());
+  CHECK(beside({{"modules", {"x"}}}).empty());
 }
 
 TEST_CASE("an environment that cannot be meant is refused", "[tools]") {

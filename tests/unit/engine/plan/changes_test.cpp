@@ -40,7 +40,7 @@ Plan plan() {
 
 std::string refusal(const std::string& word) {
   try {
-    resource_settings({word}, workflow());
+    resource_settings({word}, workflow(), "dlflow run w.yaml --profile alpha");
   } catch (const Error& error) {
     return error.what();
   }
@@ -50,7 +50,7 @@ std::string refusal(const std::string& word) {
 }  // namespace
 
 TEST_CASE("settings of a resubmit are keys of resources", "[changes]") {
-  CHECK(resource_settings({"walltime=40m", "memory=2GiB", "ranks=4"}, workflow()) ==
+  CHECK(resource_settings({"walltime=40m", "memory=2GiB", "ranks=4"}, workflow(), "") ==
         Json({{"walltime", "40m"}, {"memory", "2GiB"}, {"ranks", 4}}));
 }
 
@@ -63,7 +63,7 @@ TEST_CASE("a setting that is none says what to do", "[changes]") {
   CHECK(refusal("=4").find("KEY=VALUE") != std::string::npos);
   const std::string parameter = refusal("epochs=30");
   CHECK(parameter.find("is a parameter") != std::string::npos);
-  CHECK(parameter.find("workflow.yaml --set epochs=") != std::string::npos);
+  CHECK(parameter.find("`dlflow run w.yaml --profile alpha --set epochs=…`") != std::string::npos);
 }
 
 TEST_CASE("a change is told in the words of the workflow", "[changes]") {

@@ -115,7 +115,7 @@ TEST_CASE("a command's names and what the profile gives it are in its fingerprin
 TEST_CASE("what acts outside of the run runs each time", "[plan]") {
   const Workflow workflow = parsed(
       "name: w\nsteps:\n  a: {uses: stage-out, with: {from: /nowhere, to: 'file:///x/'}}\n"
-      "  b: {run: ./b, needs: a}\n");
+      "  b: {run: ./b, needs: a}\n  c: {run: ./c, if: '${{ always() }}'}\n");
   test::KnownByFingerprint known;
   known.learn(plan_of(workflow));
   FreshFileHashes hashes;
@@ -123,6 +123,8 @@ TEST_CASE("what acts outside of the run runs each time", "[plan]") {
   CHECK(plan.jobs[0].action == Action::Run);
   CHECK(plan.jobs[0].cause == Cause::ActsOutside);
   CHECK(plan.jobs[1].action == Action::DecideLater);
+  CHECK(plan.jobs[2].action == Action::Run);
+  CHECK(plan.jobs[2].cause == Cause::Always);
 }
 
 TEST_CASE("resources may depend on the element", "[plan]") {

@@ -226,6 +226,7 @@ TEST_CASE("what is forced, or acts outside, takes no result of others either", "
   };
   CHECK_FALSE(reuses(Cause::Forced));
   CHECK_FALSE(reuses(Cause::ActsOutside));
+  CHECK_FALSE(reuses(Cause::Always));
   CHECK(reuses(Cause::NoResult));
   CHECK(reuses(Cause::WaitsForParents));
 }
@@ -326,7 +327,7 @@ TEST_CASE("every setting of a plan is frozen and read back", "[plan]") {
   Whole whole;
   Plan& plan = whole.plan;
   plan.created = from_rfc3339("2026-11-21T08:00:00.123Z");
-  plan.options = {.until = "t", .force = {"data"}};
+  plan.options = {.until = "t", .force = {"data"}, .set = {"epochs=3"}};
   plan.workflow.images[0].digest = "sha256:11";
   plan.reused[1] = {.run = "whole-1111",
                     .job = "t[x=7]",
@@ -342,6 +343,7 @@ TEST_CASE("every setting of a plan is frozen and read back", "[plan]") {
   CHECK(settings.params == Json{{"seen", 1}, {"late", 2}, {"unseen", 3}});
   CHECK(settings.options.until == "t");
   CHECK(settings.options.force == std::vector<std::string>{"data"});
+  CHECK(settings.options.set == std::vector<std::string>{"epochs=3"});
   CHECK(settings.profile == whole_profile());
   CHECK(settings.images == std::map<std::string, std::string>{{"torch", "sha256:11"}});
   CHECK(settings.files == plan.files);
@@ -431,6 +433,7 @@ TEST_CASE("each cause of an action has words of its own", "[plan]") {
   CHECK(words(Cause::NoResult) == "there is no earlier result");
   CHECK(words(Cause::Forced) == "forced");
   CHECK(words(Cause::ActsOutside) == "what it sends is looked for where it goes");
+  CHECK(words(Cause::Always) == "in each run, as `always()` says");
   CHECK(words(Cause::NothingChanged) == "nothing that matters changed");
   CHECK(words(Cause::WaitsForParents) == "decided once its parents are done");
 }

@@ -318,6 +318,11 @@ TEST_CASE("the plan says what a run is made of, and whether a job has sources", 
   plan.workflow.steps[0].uses = "stage";
   add_plan(status, plan);
   CHECK(status.run_anew == "dlflow run WORKFLOW --profile alpha");
+  plan.options.set = {"lr=0.3", "note=two words"};
+  plan.options.until = "a";
+  CHECK(run_anew(plan) ==
+        "dlflow run WORKFLOW --set lr=0.3 --set 'note=two words' --until a --profile alpha");
+  plan.options = {};
   CHECK(status.jobs[0].correction == Correction::Outside);
   plan.profile.name = "not-among-known-ones";
   plan.profile.file = folder.path() / "mine.yaml";  // in no folder of profiles

@@ -129,8 +129,19 @@ TEST_CASE("a job that runs has its limit beside its time", "[describe]") {
   job.limit_since = start + 126s;  // it was requeued since it started
   CHECK(elapsed(job, start + 130s) == "0:04/20:00");
   CHECK(elapsed(job, start + 125s) == "0:00/20:00");  // the cluster's clock is ahead
+}
+
+TEST_CASE("the time of a job that has ended does not grow", "[describe]") {
+  using namespace std::chrono_literals;
+  const Time start{};
+  JobRow job;
+  job.state = JobState::Failed;
+  job.started = start;
+  CHECK(elapsed(job, start + 24h) == "-");  // nobody knows when
   job.ended = start + 60s;
+  job.limit = 20min;
   CHECK(elapsed(job, start + 130s) == "1:00");
+  CHECK(elapsed(job, start + 24h) == "1:00");
 }
 
 TEST_CASE("the first job that ended badly is why a run did", "[describe]") {

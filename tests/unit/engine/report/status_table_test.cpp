@@ -150,10 +150,13 @@ TEST_CASE("up to twelve elements are listed, and of more those that failed first
   many.status.jobs[3].state = JobState::Blocked;
   const auto rows = rows_of(table(many));
   REQUIRE(rows.size() == 2 + 5);
-  CHECK_THAT(rows[1], Catch::EndsWith("13/20 done, 7 failed"));
+  CHECK_THAT(rows[1], Catch::EndsWith("13/20 done, 6 failed, 1 blocked"));
   CHECK_THAT(rows[2], Catch::StartsWith("fit[i=4]"));
   CHECK_THAT(rows[6], Catch::StartsWith("fit[i=8]"));
   CHECK(rows_of(table(many, {.names = {"fit"}})).size() == 1 + 20);
+  for (JobRow& job : many.status.jobs) job.state = JobState::Blocked;
+  CHECK_THAT(rows_of(table(many))[1],
+             Catch::Contains(" blocked ") && Catch::EndsWith("0/20 done, 20 blocked"));
   CHECK(rows_of(table(many, {.names = {"fit[i=2]", "fit[i=5]"}})).size() == 1 + 2);
   CHECK_THAT(table(many, {.names = {"fit"}}), !Catch::Contains("Each:"));
 }
@@ -239,6 +242,15 @@ TEST_CASE("what stands for jobs that are not listed yet is no job", "[status_tab
   view.status.jobs[1].state = JobState::Skipped;  // and none will be
   CHECK_THAT(table(view), Catch::StartsWith("demo-7f3a on alpha: running for 34:00, 1 of 2 jobs "
                                             "succeeded\n"));
+}
+
+TEST_CASE("a job that is handed over waits for no place", "[status_table]") {
+  RunView view = failed_run({row("train", JobState::Submitting)});
+  view.status.state = RunState::Running;
+  view.status.ended.reset();
+  CHECK_THAT(rows_of(table(view))[1], Catch::EndsWith("is being submitted"));
+  view.status.state = RunState::Interrupted;
+  CHECK_THAT(table(view), Catch::Contains("not known whether it was"));
 }
 
 TEST_CASE("a run that goes on, or was interrupted, says what to type", "[status_table]") {

