@@ -328,6 +328,30 @@ TEST_CASE("where a parent declares no outputs, its fingerprint stands for what i
   CHECK(with_parents({declares}) == with_outputs);
 }
 
+TEST_CASE("where an output names what nobody has looked at, the parent's fingerprint counts",
+          "[fingerprint]") {
+  const auto counts = [](const Json& value, const std::string& sha256) {
+    ParentResult up = parent("up", {{"o", {{"value", value}, {"sha256", sha256}}}});
+    up.fingerprint = "one";
+    const std::string before = with_parents({up});
+    up.fingerprint = "two";
+    const bool differs = with_parents({up}) != before;
+    up.fingerprint = "";
+    CHECK(with_parents({up}).empty() == differs);
+    return differs;
+  };
+  const auto of_name = [](const Json& value) { return sha256_hex(value.dump()); };
+  for (const Json& place : {Json("s3://bucket/x"), Json("/not/here"), Json("https://x/y"),
+                            Json{"a", "s3://bucket/y"}}) {
+    CHECK(counts(place, of_name(place)));
+  }
+  CHECK_FALSE(counts("s3://bucket/x", "11"));  // the program has said what it is
+  CHECK_FALSE(counts("/data/x", "22"));        // and of files here dlflow knows
+  for (const Json& value : {Json("adam"), Json(0.1), Json("a/b"), Json(""), Json("://")}) {
+    CHECK_FALSE(counts(value, of_name(value)));
+  }
+}
+
 TEST_CASE("a parent's metric counts only for a step that refers to it", "[fingerprint]") {
   const auto with_loss = [](const std::string& base, double loss) {
     ParentResult a = parent("a", output("/r/steps/a", "x", "11"));
