@@ -218,4 +218,27 @@ std::optional<std::string> find_change(const fs::path& job_directory, FileHashes
   }
 }
 
+bool has_result(const fs::path& job_directory) {
+  std::error_code none;
+  const auto is_there = [&](const fs::path& path) {
+    return fs::exists(fs::symlink_status(path, none));
+  };
+  // Opening a folder makes a network file system look at what is there now.
+  const fs::directory_iterator looked_anew(job_directory, none);
+  const auto result = published_result(job_directory);
+  const fs::path outputs = fs::canonical(job_directory / "outputs", none);
+  if (!result || outputs.empty()) return false;
+  for (const Json& output : result->outputs) {
+    const Json value = output.value("value", Json());
+    if (!value.is_string()) continue;
+    const fs::path path = value.get<std::string>();
+    if (is_below(path, job_directory) && !is_there(path)) return false;
+  }
+  const auto publication = read_publication(outputs.parent_path());
+  if (!publication) return true;  // of an earlier version, or nothing
+  return std::ranges::all_of(publication->entries, [&](const PublishedEntry& entry) {
+    return !entry.name.starts_with("outputs/") || is_there(job_directory / entry.name);
+  });
+}
+
 }  // namespace dlflow
