@@ -10,6 +10,8 @@
 #include "base/file.h"
 #include "base/local_files.h"
 #include "base/parse_json.h"
+#include "base/text.h"
+#include "base/url.h"
 #include "engine/plan/data_identity.h"
 #include "engine/plan/run_directory.h"
 
@@ -40,14 +42,31 @@ void list_into(const fs::path& place, const std::string& name,
   }
 }
 
+/// A file's name may be any bytes, and a text of JSON may not: then it is `KEY_encoded`.
+void add_bytes(Json& json, const std::string& key, const std::string& bytes) {
+  if (find_invalid_utf8(bytes) == std::string::npos) {
+    json[key] = bytes;
+  } else {
+    json[key + "_encoded"] = percent_encoded(bytes);
+  }
+}
+
+/// Nothing if add_bytes() has not added it.
+std::optional<std::string> bytes_at(const Json& json, const std::string& key) {
+  if (json.contains(key)) return json.at(key).get<std::string>();
+  if (!json.contains(key + "_encoded")) return std::nullopt;
+  return percent_decoded(json.at(key + "_encoded").get<std::string>());
+}
+
 Json to_json(const PublishedEntry& entry) {
-  Json json = {{"name", entry.name}};
+  Json json = Json::object();
+  add_bytes(json, "name", entry.name);
   switch (entry.kind) {
     case Kind::Folder:
       json["folder"] = true;
       return json;
     case Kind::Link:
-      json["link"] = entry.sha256;
+      add_bytes(json, "link", entry.sha256);
       return json;
     case Kind::File:
       break;
@@ -62,12 +81,12 @@ Json to_json(const PublishedEntry& entry) {
 }
 
 PublishedEntry entry_from_json(const Json& json) {
-  PublishedEntry entry{.name = json.at("name").get<std::string>()};
+  PublishedEntry entry{.name = bytes_at(json, "name").value()};
   if (json.contains("folder")) {
     entry.kind = Kind::Folder;
-  } else if (json.contains("link")) {
+  } else if (const auto target = bytes_at(json, "link")) {
     entry.kind = Kind::Link;
-    entry.sha256 = json.at("link").get<std::string>();
+    entry.sha256 = *target;
   } else {
     entry.identity = {json.at("size").get<int64_t>(), json.at("mtime_ns").get<int64_t>(),
                       json.at("ctime_ns").get<int64_t>(), json.at("inode").get<int64_t>()};

@@ -19,6 +19,8 @@ namespace {
 struct Published {
   Published() {
     make_directories(outputs() / "folder");
+    folder.write("job/attempt-1/pass-1/outputs/folder/\xff, \n and %FF", "no UTF-8");
+    fs::create_symlink("folder/\xff, \n and %FF", outputs() / "\xfe");
     folder.write("job/attempt-1/pass-1/outputs/table.csv", "1,2\n");
     folder.write("job/attempt-1/pass-1/outputs/folder/part", "half");
     folder.write("job/attempt-1/pass-1/outputs/tool", "#!/bin/sh\n");
