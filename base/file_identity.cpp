@@ -15,13 +15,26 @@ int64_t nanoseconds_of(const timespec& time) {
   return int64_t(time.tv_sec) * 1'000'000'000 + time.tv_nsec;
 }
 
-}  // namespace
-
-FileIdentity identity_of(const std::filesystem::path& path) {
+/// \param look  stat() or lstat()
+FileIdentity looked_at(const std::filesystem::path& path, int (*look)(const char*, struct stat*)) {
   struct stat info {};
-  if (::stat(path.c_str(), &info) != 0) throw_errno("cannot read " + path.string(), errno);
+  if (look(path.c_str(), &info) != 0) throw_errno("cannot read " + path.string(), errno);
   return {info.st_size, nanoseconds_of(info.st_mtim), nanoseconds_of(info.st_ctim),
           int64_t(info.st_ino)};
+}
+
+}  // namespace
+
+FileIdentity identity_of(const std::filesystem::path& path) { return looked_at(path, ::stat); }
+
+FileIdentity identity_of_link(const std::filesystem::path& path) {
+  return looked_at(path, ::lstat);
+}
+
+int64_t device_of(const std::filesystem::path& path) {
+  struct stat info {};
+  if (::stat(path.c_str(), &info) != 0) throw_errno("cannot read " + path.string(), errno);
+  return int64_t(info.st_dev);
 }
 
 std::string to_string(const FileIdentity& identity) {

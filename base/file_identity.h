@@ -21,6 +21,13 @@ struct FileIdentity {
 /// Of the file that `path` leads to, through links. Throws Error.
 FileIdentity identity_of(const std::filesystem::path& path);
 
+/// Of `path` itself, if it is a link. Throws Error.
+FileIdentity identity_of_link(const std::filesystem::path& path);
+
+/// Which file system it lies in. Each host has numbers of its own, so that this is in no
+/// FileIdentity. Throws Error.
+int64_t device_of(const std::filesystem::path& path);
+
 /// "size mtime ctime inode", for a hash or a record.
 std::string to_string(const FileIdentity& identity);
 
