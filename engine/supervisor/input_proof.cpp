@@ -112,6 +112,9 @@ std::optional<std::string> InputProof::find_change_at_start() {
       }
       frozen_.emplace(copy, identity);
     }
+    for (const auto& [place, identity] : spec_.sources.outside) {
+      ways_.emplace(place, way_identity(place));
+    }
     if (auto change = find_change_outside(spec_)) return change;
     if (auto change = find_change_of_packages(spec_)) return change;
     if (auto change = find_change_of_conditions(spec_)) return change;
@@ -136,6 +139,9 @@ std::optional<std::string> InputProof::find_change() const {
       return copy.string() + " was changed while it ran";
     }
     if (auto change = find_change_outside(spec_)) return change;
+    for (const auto& [place, way] : ways_) {
+      if (way_identity(place) != way) return place + " was exchanged while it ran, or a part of it";
+    }
     if (auto change = find_change_of_packages(spec_)) return change;
     if (auto change = find_change_of_conditions(spec_)) return change;
     if (auto change = find_change_of_image(spec_)) return change;

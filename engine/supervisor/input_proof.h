@@ -30,7 +30,8 @@ class InputProof {
 
   const JobSpec& spec_;
   std::map<std::filesystem::path, FileIdentity> frozen_;
-  std::optional<std::string> change_;  // at the start
+  std::map<std::string, std::string> ways_;  // to data outside of the run, at the start
+  std::optional<std::string> change_;        // at the start
 };
 
 }  // namespace dlflow
