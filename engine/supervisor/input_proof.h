@@ -25,8 +25,14 @@ class InputProof {
   /// What has changed then or since. Reads only what the kernel does not know to be unchanged.
   std::optional<std::string> find_change() const;
 
+  /// What of that a look at the next pass might not show any more, since it was put back: soon
+  /// told, as a pass that is asked to save has little time.
+  std::optional<std::string> find_change_that_may_be_undone() const;
+
  private:
   std::optional<std::string> find_change_at_start();
+  std::optional<std::string> find_change_of_frozen() const;
+  std::optional<std::string> find_exchange() const;
 
   const JobSpec& spec_;
   std::map<std::filesystem::path, FileIdentity> frozen_;
