@@ -139,8 +139,9 @@ Json seen_output(const Json& output, const std::filesystem::path& directory) {
   return seen;
 }
 
+/// "s3://bucket/x", "host:/data/x"
 bool is_address(const std::string& text) {
-  return text.find("://") != std::string::npos && is_name_character(text.front());
+  return text.find(":/") != std::string::npos && is_name_character(text.front());
 }
 
 bool names_a_place(const Json& value) {

@@ -86,7 +86,6 @@ class CommandLine(Case):
                   from: "${{ steps.train.outputs.checkpoints }}"
                   %s
         """
-        self.write("data/x", "")
         self.write("w.yaml", text % "prune: 1")
         _, err = self.dlflow("validate", "w.yaml")
         self.assertIn("w.yaml:9:9: warning: step 'best' prunes what 'train' left, which is not reused then: the next run makes it again; "

@@ -342,7 +342,7 @@ TEST_CASE("where an output names what nobody has looked at, the parent's fingerp
   };
   const auto of_name = [](const Json& value) { return sha256_hex(value.dump()); };
   for (const Json& place : {Json("s3://bucket/x"), Json("/not/here"), Json("https://x/y"),
-                            Json{"a", "s3://bucket/y"}}) {
+                            Json("host:/data/x"), Json{"a", "s3://bucket/y"}}) {
     CHECK(counts(place, of_name(place)));
   }
   CHECK_FALSE(counts("s3://bucket/x", "11"));  // the program has said what it is
