@@ -3,8 +3,7 @@
 #include "engine/model/profile.h"
 #include "engine/model/workflow.h"
 
-/// What a step's program is told by the profile of the place it runs in, as far as its result may
-/// depend on that.
+/// The part of a profile that tells a step's program of the place it runs in.
 namespace dlflow {
 
 /// For the fingerprint. A command may look at all of it. Of dlflow's own programs it is known what
