@@ -299,6 +299,7 @@ std::string Store::maker(const Origin& taker) {
 
 std::string Store::sha256(const fs::path& file) {
   const std::string path = fs::absolute(file).lexically_normal().string();
+  if (!has_times_of_kernel(path)) return sha256_file(path);
   const int64_t device = device_of(path);
   const FileIdentity before = identity_of(path);
   {
