@@ -140,7 +140,8 @@ std::optional<std::string> InputProof::find_change_of_frozen() const {
 
 std::optional<std::string> InputProof::find_exchange() const {
   for (const auto& [place, way] : ways_) {
-    if (way_identity(place) != way) return place + " was exchanged while it ran, or a part of it";
+    if (way_identity(place) != way)
+      return place + " was exchanged while it ran, or something came and went in it";
   }
   return std::nullopt;
 }
