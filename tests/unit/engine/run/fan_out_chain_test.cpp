@@ -136,9 +136,8 @@ TEST_CASE("killed as a job submits, what it has listed is submitted once", "[fan
   check_ran_once(world);
 }
 
-TEST_CASE(
-    "a result that is reused lists at once; elements made before are reused, and what needs them",
-    "[fan_out]") {
+TEST_CASE("a result that is reused lists at once, and its elements and what needs them are reused",
+          "[fan_out]") {
   ChainWorld world(kFan);
   lists(world, "split", "parts", {"a", "b"});
   world.start();
