@@ -21,6 +21,20 @@ struct FileIdentity {
 /// Of the file that `path` leads to, through links. Throws Error.
 FileIdentity identity_of(const std::filesystem::path& path);
 
+/// Of `path` itself, if it is a link. Throws Error.
+FileIdentity identity_of_link(const std::filesystem::path& path);
+
+/// Which file system it lies in. Each host has numbers of its own, so that this is in no
+/// FileIdentity. Throws Error.
+int64_t device_of(const std::filesystem::path& path);
+
+/// Whether the kernel has set the times of a file, and not who made an image of a disk (squashfs,
+/// erofs, ISO 9660, cramfs; also through FUSE): there, other content may have the same ones.
+bool has_times_of_kernel(const std::filesystem::path& path);
+
+/// The same of a file system of this type, see statfs(2).
+bool keeps_times(uint64_t type, bool is_read_only);
+
 /// "size mtime ctime inode", for a hash or a record.
 std::string to_string(const FileIdentity& identity);
 

@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <set>
 #include <tuple>
 
 #include "base/text.h"
 #include "base/url.h"
 #include "engine/model/script_variables.h"
+#include "engine/model/step_kinds.h"
 #include "engine/model/unlisted_files.h"
 #include "engine/model/wasted_ranks.h"
 #include "engine/plan/layout.h"
@@ -74,6 +76,26 @@ void add_ranks(const Workflow& workflow, Diagnostics& warnings) {
       warnings.push_back(
           {workflow.file, place_of(step, "resources"), "step '" + step.name + "': " + text});
     }
+  }
+}
+
+/// A result of which a part was taken away is none to reuse.
+void add_pruned(const Workflow& workflow, Diagnostics& warnings) {
+  for (const Step& step : workflow.steps) {
+    const StepKind* kind = find_step_kind(step.uses);
+    if (kind == nullptr || kind->selects_from.empty()) continue;
+    const Json& with = step.with.source();
+    if (!with.is_object() || !with.contains("prune")) continue;
+    std::set<std::string> pruned;
+    for (const Reference& reference : step.with.references()) {
+      if (reference.path[0] == "steps") pruned.insert("'" + reference.path[1] + "'");
+    }
+    if (pruned.empty()) continue;
+    const std::vector<std::string> names(pruned.begin(), pruned.end());
+    warnings.push_back({workflow.file, place_of(step, "with.prune"),
+                        "step '" + step.name + "' prunes what " + join(names, " and ") +
+                            " left, which is not reused then: the next run makes it again; write "
+                            "checkpoint: {keep: N} there instead, or leave prune out"});
   }
 }
 
@@ -145,6 +167,7 @@ Diagnostics warnings_of_files(const Workflow& workflow) {
 Diagnostics warnings_of(const Workflow& workflow, const Profile& profile) {
   Diagnostics warnings = warnings_of_files(workflow);
   add_ranks(workflow, warnings);
+  add_pruned(workflow, warnings);
   add_variables(workflow, profile, warnings);
   add_walltimes(workflow, profile, warnings);
   add_missing_data(workflow, warnings);

@@ -209,7 +209,7 @@ StepKind train_kind() {
       .name = "train",
       .description = "Trains a network on all ranks of the step",
       .program = "dlflow-train",
-      .version = 10,
+      .version = 11,
       .with = object({
           {"model", formed(model_file_form()),
            "File that describes the network, relative to the workflow", kRequired},
@@ -358,7 +358,7 @@ StepKind evaluate_kind() {
       .name = "evaluate",
       .description = "Measures the accuracy and loss of a trained network on test data",
       .program = "dlflow-evaluate",
-      .version = 5,
+      .version = 6,
       .with = object({
           {"checkpoint", formed(path_form()), "Folder of the checkpoint", kRequired},
           {"data", formed(path_form()), "Folder of the test data", kRequired},
@@ -381,7 +381,7 @@ StepKind predict_kind() {
       .name = "predict",
       .description = "Writes what a trained network says of each sample of a data set",
       .program = "dlflow-predict",
-      .version = 3,
+      .version = 4,
       .with = object({
           {"checkpoint", formed(path_form()), "Folder of the checkpoint", kRequired},
           {"data", formed(path_form()), "Folder of the data", kRequired},
@@ -412,6 +412,7 @@ StepKind generate_kind() {
       .name = "generate",
       .description = "Writes text with a trained language model",
       .program = "dlflow-generate",
+      .version = 2,
       .with = object({
           {"checkpoint", formed(path_form()), "Folder of the checkpoint", kRequired},
           {"tokenizer", formed(path_form()),

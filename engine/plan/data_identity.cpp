@@ -19,14 +19,18 @@ DataPlace data_of(const fs::path& path) {
   DataPlace place;
   const FolderContent content = content_below(path);
   for (const auto& entry : content.entries) {
-    if (!entry.is_regular_file()) continue;
-    place.files.push_back({entry.path().lexically_relative(path).string(), entry.path()});
+    const std::string name = entry.path().lexically_relative(path).string();
+    if (entry.is_regular_file()) {
+      place.files.push_back({name, entry.path()});
+    } else if (entry.is_symlink() && !entry.exists()) {
+      place.others.push_back(name + " -> " + fs::read_symlink(entry.path()).string());
+    }
   }
   for (const fs::path& folder : content.empty_folders) {
-    place.empty_folders.push_back(folder.lexically_relative(path).string());
+    place.others.push_back(folder.lexically_relative(path).string() + "/");
   }
   std::ranges::sort(place.files, {}, &LocalFile::name);
-  std::ranges::sort(place.empty_folders);
+  std::ranges::sort(place.others);
   return place;
 }
 
@@ -37,6 +41,20 @@ void add_places(const Json& value, std::vector<std::string>& places) {
   if (!value.is_string()) return;
   const auto& name = value.get_ref<const std::string&>();
   if (fs::path(name).is_absolute() || parse_file_url(name)) places.push_back(name);
+}
+
+/// The state of the links on the way to `path`, and of those that they lead to.
+void add_links(const fs::path& path, int depth, std::string& states) {
+  constexpr int kMostLinks = 40;  // as many as the kernel follows
+  fs::path way;
+  for (const fs::path& part : path) {
+    way /= part;
+    std::error_code none;
+    if (!fs::is_symlink(way, none)) continue;
+    states += to_string(identity_of_link(way)) + "\n";
+    const fs::path target = way.parent_path() / fs::read_symlink(way, none);
+    if (depth < kMostLinks) add_links(target.lexically_normal(), depth + 1, states);
+  }
 }
 
 }  // namespace
@@ -73,8 +91,25 @@ std::string data_identity(const std::string& place) {
   for (const LocalFile& file : data.files) {
     hash.update(file.name + " " + to_string(identity_of(file.path)) + "\n");
   }
-  for (const std::string& folder : data.empty_folders) hash.update(folder + "/\n");
+  for (const std::string& other : data.others) hash.update(other + "\n");
   return hash.hex();
+}
+
+std::string way_identity(const std::string& place) {
+  const auto url = parse_file_url(place);
+  const fs::path path = url ? fs::path(url->path) : fs::path(place);
+  std::string states;
+  add_links(path, 0, states);
+  if (!fs::is_directory(path)) return states;
+  std::vector<fs::path> folders = {path};
+  constexpr auto kFollow = fs::directory_options::follow_directory_symlink;
+  for (const auto& entry : fs::recursive_directory_iterator(path, kFollow)) {
+    if (entry.is_symlink()) states += to_string(identity_of_link(entry.path())) + "\n";
+    if (entry.is_directory()) folders.push_back(entry.path());
+  }
+  std::ranges::sort(folders);
+  for (const fs::path& folder : folders) states += to_string(identity_of(folder)) + "\n";
+  return states;
 }
 
 }  // namespace dlflow

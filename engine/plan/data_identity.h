@@ -13,8 +13,8 @@ namespace dlflow {
 
 /// A file or folder with all that a program can see of it by name.
 struct DataPlace {
-  std::vector<LocalFile> files;            ///< in the order of names; none: there is nothing
-  std::vector<std::string> empty_folders;  ///< likewise; relative to the folder
+  std::vector<LocalFile> files;     ///< in the order of names; none: there is nothing
+  std::vector<std::string> others;  ///< "folder/" that is empty, "link -> nowhere"; likewise
 };
 
 /// What `place` leads to: a file, a folder, or a file:// URL (a file, a folder with a '/' at its
@@ -24,6 +24,11 @@ DataPlace data_at(const std::string& place);
 /// What tells one state of that data from another without reading it: names, sizes, times and
 /// inodes. Empty if there is nothing.
 std::string data_identity(const std::string& place);
+
+/// What changes when the data of `place` was exchanged for other data and put back: the folders
+/// that hold it, and the links that lead to it. Another entry in one of these folders changes it,
+/// too, so that it counts between two moments only, and in no fingerprint.
+std::string way_identity(const std::string& place);
 
 /// The places on this machine that `value`, or a part of it, is: absolute paths and file:// URLs.
 std::vector<std::string> places_in(const Json& value);

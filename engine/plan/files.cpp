@@ -72,7 +72,7 @@ void add_file(Plan& plan, FileHashes& hashes, const Step& step, const std::strin
 /// An input that lies elsewhere and is read there.
 void read_data(Plan& plan, FileHashes& hashes, const Step& step, const DataInput& data,
                std::vector<std::string>& texts) {
-  const auto [files, empty_folders] = data_at(data.path);
+  const auto [files, others] = data_at(data.path);
   if (files.empty()) {
     throw_at(plan.workflow, location_of(step, "inputs"), data.path + ": there is no such file");
   }
@@ -90,7 +90,7 @@ void read_data(Plan& plan, FileHashes& hashes, const Step& step, const DataInput
   for (const LocalFile& file : files) {
     hash.update(file.name + " " + content_of(file.path, hashes) + "\n");
   }
-  for (const std::string& folder : empty_folders) hash.update(folder + "/\n");
+  for (const std::string& other : others) hash.update(other + "\n");
   plan.data.emplace(data.path, hash.hex());
 }
 

@@ -14,7 +14,7 @@ namespace dlflow {
 namespace {
 
 /// Raised when dlflow runs commands in a way that gives other results.
-constexpr int kRunVersion = 5;
+constexpr int kRunVersion = 6;
 
 /// `with` without what no result depends on.
 Json decisive(Json with, const std::string& uses) {
@@ -139,6 +139,31 @@ Json seen_output(const Json& output, const std::filesystem::path& directory) {
   return seen;
 }
 
+/// "s3://bucket/x", "host:/data/x"
+bool is_address(const std::string& text) {
+  return text.find(":/") != std::string::npos && is_name_character(text.front());
+}
+
+bool names_a_place(const Json& value) {
+  if (value.is_structured()) return std::ranges::any_of(value, names_a_place);
+  if (!value.is_string()) return false;
+  const auto& text = value.get_ref<const std::string&>();
+  return text.starts_with('/') || is_address(text);
+}
+
+/// Whether nobody has looked at what the output names: "s3://bucket/data", a path of another
+/// machine. Then its hash is that of the name.
+bool is_out_of_sight(const Json& output) {
+  const Json value = output.value("value", Json());
+  return names_a_place(value) && output.value("sha256", "") == sha256_hex(value.dump());
+}
+
+/// Whether the outputs do not say all that the parent did: then its fingerprint stands for it.
+bool did_something_elsewhere(const ParentResult& parent) {
+  if (parent.skipped || parent.failed) return false;
+  return parent.outputs.empty() || std::ranges::any_of(parent.outputs, is_out_of_sight);
+}
+
 /// A parent as its child sees it, whose fingerprint_base is `base`.
 Json seen_parent(const ParentResult& parent, bool in_list, const Json& base) {
   Json seen = {{"step", parent.step}};
@@ -151,7 +176,7 @@ Json seen_parent(const ParentResult& parent, bool in_list, const Json& base) {
   for (const auto& [name, output] : parent.outputs.items()) {
     seen["outputs"][name] = seen_output(output, parent.directory);
   }
-  if (parent.outputs.empty()) seen["fingerprint"] = parent.fingerprint;
+  if (did_something_elsewhere(parent)) seen["fingerprint"] = parent.fingerprint;
   const auto add = [&](const char* part, const Json& values) {
     const auto names = base.find(part);
     if (names == base.end()) return;
@@ -225,8 +250,7 @@ std::string fingerprint(std::string_view base, const Json& element,
   std::map<std::string_view, size_t> parents_of;
   for (const ParentResult& parent : parents) ++parents_of[parent.step];
   for (const ParentResult& parent : parents) {
-    const bool leaves_trace = parent.skipped || parent.failed || !parent.outputs.empty();
-    if (!leaves_trace && parent.fingerprint.empty()) return "";
+    if (did_something_elsewhere(parent) && parent.fingerprint.empty()) return "";
     const bool in_list = is_list(parents_of[parent.step], parent.element, element);
     hash.update("\n").update(seen_parent(parent, in_list, known).dump());
   }

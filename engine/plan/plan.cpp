@@ -12,6 +12,7 @@
 #include "engine/plan/layout.h"
 #include "engine/plan/places.h"
 #include "engine/plan/run_directory.h"
+#include "engine/plan/surroundings.h"
 
 namespace dlflow {
 namespace {
@@ -105,30 +106,6 @@ Json decisive_resources(const Step& step, const Resources& resources) {
   return decisive;
 }
 
-/// What a program is told of the place it runs in, besides what the step itself says.
-Json surroundings_of(const Profile& profile, bool in_container) {
-  Json surroundings = Json::object();
-  const ContainerSettings& container = profile.container;
-  if (in_container && !container.binds.empty()) surroundings["binds"] = container.binds;
-  if (in_container && !container.arguments.empty()) {
-    surroundings["arguments"] = container.arguments;
-  }
-  if (!profile.environment.empty()) surroundings["environment"] = profile.environment;
-  if (!profile.setup.empty()) surroundings["setup"] = profile.setup;
-  return surroundings;
-}
-
-/// Whose files the addresses of a step mean, as far as the profile says it and not the step.
-Json servers_of(const Profile& profile, const Step& step) {
-  Json servers = Json::object();
-  for (const char* const name : {"AWS_ENDPOINT_URL", "HF_ENDPOINT"}) {
-    const auto given = profile.environment.find(name);
-    const bool is_said = step.environment.source().contains(name);
-    if (given != profile.environment.end() && !is_said) servers[name] = given->second;
-  }
-  return servers;
-}
-
 }  // namespace
 
 std::optional<KnownResult> NothingKnown::find(const std::string&) { return std::nullopt; }
@@ -194,14 +171,9 @@ std::string fingerprint_base(const Plan& plan, uint32_t number) {
   base["version"] = plan.steps[job.step].version;
   const Json resources = decisive_resources(step, job.resources);
   if (!resources.empty()) base["resources"] = resources;
-  if (step.uses.empty()) {
-    base["job"] = job.name;
-    const Json surroundings = surroundings_of(profile_of(plan, job), !step.image.empty());
-    if (!surroundings.empty()) base["profile"] = surroundings;
-  } else if (copies_sources(step.uses)) {
-    const Json servers = servers_of(plan.profile, step);
-    if (!servers.empty()) base["profile"]["environment"] = servers;
-  }
+  if (step.uses.empty()) base["job"] = job.name;
+  const Json surroundings = surroundings_of(profile_of(plan, job), step, job.resources.ranks);
+  if (!surroundings.empty()) base["profile"] = surroundings;
   const Json conditions = conditions_of(plan, job);
   if (!conditions.empty()) base["reuse"] = conditions;
   if (plan.steps[job.step].sees_run) base["run"] = plan.run;

@@ -10,6 +10,8 @@
 #include "base/file.h"
 #include "base/local_files.h"
 #include "base/parse_json.h"
+#include "base/text.h"
+#include "base/url.h"
 #include "engine/plan/data_identity.h"
 #include "engine/plan/run_directory.h"
 
@@ -40,14 +42,31 @@ void list_into(const fs::path& place, const std::string& name,
   }
 }
 
+/// A file's name may be any bytes, and a text of JSON may not: then it is `KEY_encoded`.
+void add_bytes(Json& json, const std::string& key, const std::string& bytes) {
+  if (find_invalid_utf8(bytes) == std::string::npos) {
+    json[key] = bytes;
+  } else {
+    json[key + "_encoded"] = percent_encoded(bytes);
+  }
+}
+
+/// Nothing if add_bytes() has not added it.
+std::optional<std::string> bytes_at(const Json& json, const std::string& key) {
+  if (json.contains(key)) return json.at(key).get<std::string>();
+  if (!json.contains(key + "_encoded")) return std::nullopt;
+  return percent_decoded(json.at(key + "_encoded").get<std::string>());
+}
+
 Json to_json(const PublishedEntry& entry) {
-  Json json = {{"name", entry.name}};
+  Json json = Json::object();
+  add_bytes(json, "name", entry.name);
   switch (entry.kind) {
     case Kind::Folder:
       json["folder"] = true;
       return json;
     case Kind::Link:
-      json["link"] = entry.sha256;
+      add_bytes(json, "link", entry.sha256);
       return json;
     case Kind::File:
       break;
@@ -62,12 +81,12 @@ Json to_json(const PublishedEntry& entry) {
 }
 
 PublishedEntry entry_from_json(const Json& json) {
-  PublishedEntry entry{.name = json.at("name").get<std::string>()};
+  PublishedEntry entry{.name = bytes_at(json, "name").value()};
   if (json.contains("folder")) {
     entry.kind = Kind::Folder;
-  } else if (json.contains("link")) {
+  } else if (const auto target = bytes_at(json, "link")) {
     entry.kind = Kind::Link;
-    entry.sha256 = json.at("link").get<std::string>();
+    entry.sha256 = *target;
   } else {
     entry.identity = {json.at("size").get<int64_t>(), json.at("mtime_ns").get<int64_t>(),
                       json.at("ctime_ns").get<int64_t>(), json.at("inode").get<int64_t>()};
@@ -216,6 +235,29 @@ std::optional<std::string> find_change(const fs::path& job_directory, FileHashes
   } catch (const std::exception& error) {
     return error.what();
   }
+}
+
+bool has_result(const fs::path& job_directory) {
+  std::error_code none;
+  const auto is_there = [&](const fs::path& path) {
+    return fs::exists(fs::symlink_status(path, none));
+  };
+  // Opening a folder makes a network file system look at what is there now.
+  const fs::directory_iterator looked_anew(job_directory, none);
+  const auto result = published_result(job_directory);
+  const fs::path outputs = fs::canonical(job_directory / "outputs", none);
+  if (!result || outputs.empty()) return false;
+  for (const Json& output : result->outputs) {
+    const Json value = output.value("value", Json());
+    if (!value.is_string()) continue;
+    const fs::path path = value.get<std::string>();
+    if (is_below(path, job_directory) && !is_there(path)) return false;
+  }
+  const auto publication = read_publication(outputs.parent_path());
+  if (!publication) return true;  // of an earlier version, or nothing
+  return std::ranges::all_of(publication->entries, [&](const PublishedEntry& entry) {
+    return !entry.name.starts_with("outputs/") || is_there(job_directory / entry.name);
+  });
 }
 
 }  // namespace dlflow

@@ -50,4 +50,9 @@ void write_publication(const std::filesystem::path& pass_folder, const Publicati
 std::optional<std::string> find_change(const std::filesystem::path& job_directory,
                                        FileHashes& hashes);
 
+/// Whether a step that needs the result of `job_directory` finds what it left there: all that was
+/// published as outputs, and the checkpoints that an output names. Others may have been pruned.
+/// Whether it has changed is find_change()'s to say.
+bool has_result(const std::filesystem::path& job_directory);
+
 }  // namespace dlflow

@@ -337,11 +337,6 @@ fs::path frozen_file(const Plan& plan, const std::string& name) {
   return frozen_path(frozen_base(plan.directory / plan.sources, plan.files), name);
 }
 
-bool has_remains(const fs::path& job_directory) {
-  std::error_code none;
-  return !attempts(job_directory).empty() || fs::exists(job_directory / "outputs", none);
-}
-
 fs::path job_directory(const fs::path& run_directory, std::string_view job) {
   const fs::path step = run_directory / "steps" / step_of(job);
   const std::string_view element = element_of(job);

@@ -78,10 +78,6 @@ std::filesystem::path make_attempt(const Plan& plan, uint32_t job, int attempt);
 /// The numbers of the attempts there are, ascending.
 std::vector<int> attempts(const std::filesystem::path& job_directory);
 
-/// Whether anything is left of a job that succeeded: an attempt, or its outputs. If not, somebody
-/// removed it. (Outputs alone would prove nothing: on a network file system they show late.)
-bool has_remains(const std::filesystem::path& job_directory);
-
 /// The succeeded event of the attempt that `outputs` points to; nothing if none is published.
 std::optional<JobEvent> published_result(const std::filesystem::path& job_directory);
 

@@ -11,6 +11,7 @@
 #include "base/text.h"
 #include "engine/plan/changes.h"
 #include "engine/plan/job_name.h"
+#include "engine/plan/published.h"
 #include "engine/plan/retry.h"
 #include "engine/plan/run_directory.h"
 
@@ -126,14 +127,14 @@ void plan_lost_results(Plan& plan, const Jobs& jobs, const PlanJob& plan_job) {
   const auto look_at = [&](uint32_t parent) {
     if (looked_at[parent] || !satisfies_dependents(jobs[parent].state)) return;
     looked_at[parent] = true;
-    if (has_remains(result_directory(plan, parent))) return;
+    if (has_result(result_directory(plan, parent))) return;
     run_anew(plan, parent);
     plan_job(parent, 0, "what it left is gone, and is needed");
   };
   for (uint32_t job = jobs.size(); job-- > 0;) {
     if (jobs[job].state != JobState::Planned) continue;
     if (const auto reused = plan.reused.find(job); reused != plan.reused.end()) {
-      if (has_remains(reused->second.directory)) continue;  // it needs nobody
+      if (has_result(reused->second.directory)) continue;  // it needs nobody
       run_anew(plan, job);
     }
     plan.graph.each_parent(job, look_at);

@@ -299,22 +299,24 @@ std::string Store::maker(const Origin& taker) {
 
 std::string Store::sha256(const fs::path& file) {
   const std::string path = fs::absolute(file).lexically_normal().string();
+  if (!has_times_of_kernel(path)) return sha256_file(path);
+  const int64_t device = device_of(path);
   const FileIdentity before = identity_of(path);
   {
     const Rows rows = database_.query(
-        "SELECT sha256 FROM files WHERE path = ? AND size = ? AND mtime_ns = ? AND ctime_ns = ? "
-        "AND inode = ?",
-        path, before.size, before.mtime_ns, before.ctime_ns, before.inode);
+        "SELECT sha256 FROM files WHERE path = ? AND device = ? AND size = ? AND mtime_ns = ? "
+        "AND ctime_ns = ? AND inode = ?",
+        path, device, before.size, before.mtime_ns, before.ctime_ns, before.inode);
     if (rows->next()) return rows->text(0);
   }
   std::string sha256 = sha256_file(path);
-  if (is_settled(before) && identity_of(path) == before) {
+  if (is_settled(before) && identity_of(path) == before && device_of(path) == device) {
     database_.execute(
-        "INSERT INTO files(path, size, mtime_ns, ctime_ns, inode, sha256) "
-        "VALUES(?, ?, ?, ?, ?, ?) ON CONFLICT(path) DO UPDATE SET size = excluded.size, "
+        "INSERT INTO files(path, device, size, mtime_ns, ctime_ns, inode, sha256) "
+        "VALUES(?, ?, ?, ?, ?, ?, ?) ON CONFLICT(path, device) DO UPDATE SET size = excluded.size, "
         "mtime_ns = excluded.mtime_ns, ctime_ns = excluded.ctime_ns, inode = excluded.inode, "
         "sha256 = excluded.sha256",
-        path, before.size, before.mtime_ns, before.ctime_ns, before.inode, sha256);
+        path, device, before.size, before.mtime_ns, before.ctime_ns, before.inode, sha256);
   }
   return sha256;
 }

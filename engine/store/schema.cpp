@@ -142,6 +142,22 @@ CREATE TABLE overtaken(      -- what commands did that older results without out
 ) WITHOUT ROWID;
 )sql";
 
+/// The remembered hashes are forgotten: images of disks that are mounted at one place one after the
+/// other may have files with the same numbers and times.
+constexpr std::string_view kVersion8 = R"sql(
+DROP TABLE files;
+CREATE TABLE files(
+  path     TEXT NOT NULL,     -- absolute
+  device   INTEGER NOT NULL,  -- the file system, as this host calls it
+  size     INTEGER NOT NULL,
+  mtime_ns INTEGER NOT NULL,
+  ctime_ns INTEGER NOT NULL,
+  inode    INTEGER NOT NULL,
+  sha256   TEXT NOT NULL,
+  PRIMARY KEY(path, device)
+) WITHOUT ROWID;
+)sql";
+
 int64_t version_of(Database& database) {
   const Rows rows = database.query("PRAGMA user_version");
   rows->next();
@@ -151,9 +167,9 @@ int64_t version_of(Database& database) {
 }  // namespace
 
 std::span<const Migration> migrations() {
-  static const std::array<Migration, 7> steps = {
+  static const std::array<Migration, 8> steps = {
       Migration(kVersion1), Migration(kVersion2), Migration(kVersion3), Migration(kVersion4),
-      Migration(kVersion5), Migration(kVersion6), Migration(kVersion7)};
+      Migration(kVersion5), Migration(kVersion6), Migration(kVersion7), Migration(kVersion8)};
   return steps;
 }
 

@@ -112,6 +112,9 @@ std::optional<std::string> InputProof::find_change_at_start() {
       }
       frozen_.emplace(copy, identity);
     }
+    for (const auto& [place, identity] : spec_.sources.outside) {
+      ways_.emplace(place, way_identity(place));
+    }
     if (auto change = find_change_outside(spec_)) return change;
     if (auto change = find_change_of_packages(spec_)) return change;
     if (auto change = find_change_of_conditions(spec_)) return change;
@@ -122,24 +125,47 @@ std::optional<std::string> InputProof::find_change_at_start() {
   }
 }
 
+std::optional<std::string> InputProof::find_change_of_frozen() const {
+  FreshFileHashes hashes;
+  for (const auto& [copy, identity] : frozen_) {
+    const FileIdentity now = identity_of(copy);
+    if (now == identity) continue;
+    if (!was_written(identity, now) && content_of(copy, hashes) == spec_.sources.frozen.at(copy)) {
+      continue;
+    }
+    return copy.string() + " was changed while it ran";
+  }
+  return std::nullopt;
+}
+
+std::optional<std::string> InputProof::find_exchange() const {
+  for (const auto& [place, way] : ways_) {
+    if (way_identity(place) != way)
+      return place + " was exchanged while it ran, or something came and went in it";
+  }
+  return std::nullopt;
+}
+
 std::optional<std::string> InputProof::find_change() const {
   if (change_) return change_;
   try {
-    FreshFileHashes hashes;
-    for (const auto& [copy, identity] : frozen_) {
-      const FileIdentity now = identity_of(copy);
-      if (now == identity) continue;
-      if (!was_written(identity, now) &&
-          content_of(copy, hashes) == spec_.sources.frozen.at(copy)) {
-        continue;
-      }
-      return copy.string() + " was changed while it ran";
-    }
+    if (auto change = find_change_of_frozen()) return change;
     if (auto change = find_change_outside(spec_)) return change;
+    if (auto change = find_exchange()) return change;
     if (auto change = find_change_of_packages(spec_)) return change;
     if (auto change = find_change_of_conditions(spec_)) return change;
     if (auto change = find_change_of_image(spec_)) return change;
     return find_change_of_parents(spec_);
+  } catch (const std::exception& error) {
+    return error.what();
+  }
+}
+
+std::optional<std::string> InputProof::find_change_that_may_be_undone() const {
+  if (change_) return change_;
+  try {
+    if (auto change = find_change_of_frozen()) return change;
+    return find_exchange();
   } catch (const std::exception& error) {
     return error.what();
   }

@@ -25,12 +25,19 @@ class InputProof {
   /// What has changed then or since. Reads only what the kernel does not know to be unchanged.
   std::optional<std::string> find_change() const;
 
+  /// What of that a look at the next pass might not show any more, since it was put back: soon
+  /// told, as a pass that is asked to save has little time.
+  std::optional<std::string> find_change_that_may_be_undone() const;
+
  private:
   std::optional<std::string> find_change_at_start();
+  std::optional<std::string> find_change_of_frozen() const;
+  std::optional<std::string> find_exchange() const;
 
   const JobSpec& spec_;
   std::map<std::filesystem::path, FileIdentity> frozen_;
-  std::optional<std::string> change_;  // at the start
+  std::map<std::string, std::string> ways_;  // to data outside of the run, at the start
+  std::optional<std::string> change_;        // at the start
 };
 
 }  // namespace dlflow

@@ -82,6 +82,7 @@ std::optional<Place> find_output(const JobSpec& spec, const AttemptFiles& files,
     place.now = place.published = spec.job_directory / normal;
   }
   if (!fs::exists(place.now, too_long)) return std::nullopt;
+  if (!place.now.has_filename()) place.now = place.now.parent_path();  // "checkpoints/"
   return place;
 }
 

@@ -283,12 +283,17 @@ JobEvent Pass::succeeded(const std::string& fingerprint, const std::vector<Paren
   return end;
 }
 
-/// A result of what changed meanwhile is that of no fingerprint.
+/// A result of what changed meanwhile is that of no fingerprint, nor is what comes of checkpoints
+/// that were saved meanwhile, however the pass ended.
 void Pass::take_back_fingerprint(JobEvent& end, const InputProof& proof) const {
-  if (end.state != JobState::Succeeded || end.fingerprint.empty()) return;
-  const auto doubt = mixed_ ? mixed_ : proof.find_change();
+  const bool counts = end.state == JobState::Succeeded && !end.fingerprint.empty();
+  if (!counts && !can_save(spec_.uses, spec_.checkpoint)) return;
+  const auto doubt = mixed_   ? mixed_
+                     : counts ? proof.find_change()
+                              : proof.find_change_that_may_be_undone();
   if (!doubt) return;
   doubt_checkpoints(spec_, *doubt);
+  if (!counts) return;
   end.fingerprint.clear();
   end.reason = "will not be reused: " + *doubt;
 }

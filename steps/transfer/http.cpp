@@ -10,6 +10,13 @@ namespace fs = std::filesystem;
 
 constexpr int kRangeError = 33;  // the server sends the whole content instead of the rest
 
+/// A weak ETag is none: other bytes may have the same.
+bool is_version(const std::string& etag) { return etag.starts_with('"'); }
+
+std::string version_of(const HttpResponse& response) {
+  return is_version(response.etag) ? response.etag : "";
+}
+
 CurlResult transfer(const DownloadRequest& request, Partial& partial, const fs::path& temporary) {
   std::vector<std::string> arguments = {"--output", request.partial};
   const uint64_t offset = partial.bytes();
@@ -18,7 +25,7 @@ CurlResult transfer(const DownloadRequest& request, Partial& partial, const fs::
     if (!partial.version().empty()) {
       arguments.insert(arguments.end(), {"--header", "If-Range: " + partial.version()});
     }
-  } else if (!request.known_version.empty()) {
+  } else if (is_version(request.known_version)) {
     arguments.insert(arguments.end(), {"--header", "If-None-Match: " + request.known_version});
   }
   if (request.bytes_per_second > 0) {
@@ -28,7 +35,7 @@ CurlResult transfer(const DownloadRequest& request, Partial& partial, const fs::
       request.address.url, arguments, temporary,
       [&](const HttpResponse& response) {
         if (response.status == 200 && offset == 0) {
-          partial.belongs_to(response.has_strong_etag() ? response.etag : "");
+          partial.belongs_to(version_of(response));
         }
         request.progress(partial.bytes(), response.total_bytes);
       },
@@ -75,9 +82,10 @@ Downloaded download_once(const DownloadRequest& request, Partial& partial,
   const uint64_t offset = partial.bytes();
   const std::string version = partial.version();
   const CurlResult result = transfer(request, partial, temporary);
-  const std::string& etag = result.response.etag;
-  const bool asked = offset == 0 && !request.known_version.empty();
-  if (result.response.status == 304 && asked) return {.unchanged = true, .version = etag};
+  const bool asked = offset == 0 && is_version(request.known_version);
+  if (result.response.status == 304 && asked) {
+    return {.unchanged = true, .version = request.known_version};
+  }
   if (is_of_other_content(result, offset, version, partial.bytes())) {
     partial.discard();
     continued = false;  // again at most once: nothing is there to be continued now
@@ -89,7 +97,7 @@ Downloaded download_once(const DownloadRequest& request, Partial& partial,
     if (offset == 0 && result.response.status == 206) partial.discard();  // a part of what?
     throw error;
   }
-  return {.version = etag, .continued = continued};
+  return {.version = version_of(result.response), .continued = continued};
 }
 
 }  // namespace

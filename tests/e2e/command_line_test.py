@@ -74,6 +74,26 @@ class CommandLine(Case):
         self.write("mine.yaml", "inherit: [MY_*]\n")
         self.assertEqual(self.dlflow("validate", "w.yaml", "--profile", "mine.yaml", env=env), ("", ""))
 
+    def test_validate_warns_of_a_prune_that_makes_the_next_run_train_again(self):
+        self.write("model.yaml", "name: m\ninput: [4]\nlayers:\n  - linear: {features: 1}\nloss: mse\n")
+        text = """
+            name: w
+            steps:
+              pack: {run: ./pack, outputs: {data: data}}
+              train: {uses: train, with: {model: model.yaml, data: "${{ steps.pack.outputs.data }}", epochs: 1, lr: 0.1}}
+              best:
+                uses: checkpoint
+                with:
+                  from: "${{ steps.train.outputs.checkpoints }}"
+                  %s
+        """
+        self.write("w.yaml", text % "prune: 1")
+        _, err = self.dlflow("validate", "w.yaml")
+        self.assertIn("warning: step 'best' prunes what 'train' left, which is not reused then: the next run makes it again; "
+                      "write checkpoint: {keep: N} there instead, or leave prune out\n", err)
+        self.write("w.yaml", text % "select: latest")
+        self.assertNotIn("prunes", self.dlflow("validate", "w.yaml")[1])
+
     def test_an_expression_cannot_stand_for_all_keys(self):
         for key, kind in (("matrix", "run: [echo]"), ("with", "uses: evaluate")):
             self.write("bad.yaml", f"""

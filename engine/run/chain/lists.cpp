@@ -129,12 +129,13 @@ void reuse_listed(ChainRun& run) {
   const ParentResults results(run.plan(), run.jobs());
   const auto left = [&results](uint32_t parent) { return results.of(parent); };
   for (uint32_t job = 0; job < run.jobs().size(); ++job) {
-    const bool is_meant = takes_list(run.step_of(job).matrix) && !is_open(run.plan(), job) &&
-                          run.plan().jobs[job].action == Action::DecideLater;
+    const bool is_meant =
+        !is_open(run.plan(), job) && run.plan().jobs[job].action == Action::DecideLater;
     if (!is_meant || run.jobs()[job].state != JobState::Planned) continue;
     bool all_left_something = true;
     run.plan().graph.each_parent(job, [&](uint32_t parent) {
-      all_left_something &= satisfies_dependents(run.jobs()[parent].state);
+      all_left_something &=
+          satisfies_dependents(run.jobs()[parent].state) || run.plan().reused.contains(parent);
     });
     if (!all_left_something) continue;
     auto known = reusable_result(run.plan(), job, parents_as_seen(run.plan(), job, left),

@@ -34,7 +34,7 @@ FoundLists lay_out_lists(const std::filesystem::path& run_directory, const Chain
 /// Blocks what a refused list would make.
 void block_refused(ChainRun& run, const FoundLists& found);
 
-/// Takes the known results of elements that wait for nothing any more.
+/// Takes the known results of elements that wait for nothing any more, and of what needs these.
 void reuse_listed(ChainRun& run);
 
 }  // namespace dlflow

@@ -37,14 +37,14 @@ TEST_CASE("data has its empty folders, as classes without a picture", "[data_ide
   const std::string identity = data_identity(place);
   const std::string content = base();
   fs::create_directories(folder.path() / "data/dog");
-  CHECK(data_at(place).empty_folders == std::vector<std::string>{"dog"});
+  CHECK(data_at(place).others == std::vector<std::string>{"dog/"});
   CHECK(data_identity(place) != identity);
   CHECK(base() != content);
   folder.write("data/dog/1", "x");
-  CHECK(data_at(place).empty_folders.empty());
+  CHECK(data_at(place).others.empty());
   CHECK(data_identity("file://" + place + "/") == data_identity(place));  // names and files alone
   fs::create_directories(folder.path() / "data/horse");
-  CHECK(data_at("file://" + place + "/").empty_folders.empty());  // nobody stages these
+  CHECK(data_at("file://" + place + "/").others.empty());  // nobody stages these
 }
 
 TEST_CASE("an input that may be run now is other work", "[data_identity]") {
@@ -64,4 +64,30 @@ TEST_CASE("an input that may be run now is other work", "[data_identity]") {
   CHECK(base() == before);
   fs::permissions(tool, fs::perms::owner_exec, fs::perm_options::add);
   CHECK(base() != before);
+}
+
+TEST_CASE("data has the links in it that lead nowhere, whether its content counts or its state",
+          "[data_identity]") {
+  test::TempDir folder;
+  const std::string place = (folder.path() / "data").string();
+  folder.write("data/x", "1");
+  const std::string text =
+      "name: w\nsteps:\n  a: {run: x, inputs: [{path: " + place + ", hash: content}]}\n";
+  const auto base = [&] {
+    NothingKnown nothing;
+    FreshFileHashes hashes;
+    return fingerprint_base(
+        make_plan(test::parsed(text, folder.path()), Profile(), PlanOptions(), nothing, hashes), 0);
+  };
+  const auto both = [&] { return std::pair(base(), data_identity(place)); };
+  const auto none = both();
+  fs::create_symlink("nowhere", folder.path() / "data/link");
+  const auto one = both();
+  CHECK(one.first != none.first);
+  CHECK(one.second != none.second);
+  CHECK(both() == one);
+  fs::remove(folder.path() / "data/link");
+  fs::create_symlink("elsewhere", folder.path() / "data/link");
+  CHECK(both().first != one.first);
+  CHECK(both().second != one.second);
 }

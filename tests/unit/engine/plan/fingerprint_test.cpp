@@ -151,7 +151,7 @@ TEST_CASE("the same text gives the same fingerprint on every day", "[fingerprint
   // Pins the canonical form: a change here makes all earlier results unknown.
   CHECK(
       base_of(kReference).dump() ==
-      R"({"command":["./train","--epochs",3],"environment":{"SEED":7},"kind":"run","version":5})");
+      R"({"command":["./train","--epochs",3],"environment":{"SEED":7},"kind":"run","version":6})");
   CHECK(fingerprint(R"({"kind":"run"})", Json::object(), {}) ==
         "78eec4426114b612c414c0602dfefe269663c92230da2bbdb6cb7e1473edb0e0");
 }
@@ -326,6 +326,30 @@ TEST_CASE("where a parent declares no outputs, its fingerprint stands for what i
   const std::string with_outputs = with_parents({declares});
   declares.fingerprint = "another";
   CHECK(with_parents({declares}) == with_outputs);
+}
+
+TEST_CASE("where an output names what nobody has looked at, the parent's fingerprint counts",
+          "[fingerprint]") {
+  const auto counts = [](const Json& value, const std::string& sha256) {
+    ParentResult up = parent("up", {{"o", {{"value", value}, {"sha256", sha256}}}});
+    up.fingerprint = "one";
+    const std::string before = with_parents({up});
+    up.fingerprint = "two";
+    const bool differs = with_parents({up}) != before;
+    up.fingerprint = "";
+    CHECK(with_parents({up}).empty() == differs);
+    return differs;
+  };
+  const auto of_name = [](const Json& value) { return sha256_hex(value.dump()); };
+  for (const Json& place : {Json("s3://bucket/x"), Json("/not/here"), Json("https://x/y"),
+                            Json("host:/data/x"), Json{"a", "s3://bucket/y"}}) {
+    CHECK(counts(place, of_name(place)));
+  }
+  CHECK_FALSE(counts("s3://bucket/x", "11"));  // the program has said what it is
+  CHECK_FALSE(counts("/data/x", "22"));        // and of files here dlflow knows
+  for (const Json& value : {Json("adam"), Json(0.1), Json("a/b"), Json(""), Json("://")}) {
+    CHECK_FALSE(counts(value, of_name(value)));
+  }
 }
 
 TEST_CASE("a parent's metric counts only for a step that refers to it", "[fingerprint]") {

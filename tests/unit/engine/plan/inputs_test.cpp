@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/sha256.h"
+#include "engine/plan/installed.h"
 #include "tests/support/catch.h"
 #include "tests/support/parsed.h"
 #include "tests/support/temp_dir.h"
@@ -295,6 +296,65 @@ TEST_CASE("what an environment has installed is in the fingerprint, where it lie
   CHECK(base("conda: torch, lock: lock.txt") != conda);
   CHECK_THROWS_WITH(base("conda: torch, lock: none.txt"),
                     Catch::Contains("environment.lock of step 'a': there is no file"));
+}
+
+TEST_CASE("an environment has the code that its packages have, also where that is no copy",
+          "[plan]") {
+  const TempDir folder;
+  FreshFileHashes hashes;
+  const std::string site = "v/lib/python3.11/site-packages/";
+  const std::string package = site + "net-1.0.dist-info/";
+  const std::filesystem::path venv = folder.path() / "v";
+  folder.write(package + "METADATA", "");
+  const auto packages = [&] { return installed_packages(venv, hashes); };
+  const auto origin = [&](const std::string& more) {
+    folder.write(package + "direct_url.json",
+                 R"({"url": "file://)" + (folder.path() / "project").string() + "\"" + more + "}");
+  };
+  SECTION("another build of the same version") {
+    folder.write(package + "RECORD", "net/a.py,sha256=1,10\n../../../bin/net,sha256=7,9\n");
+    const std::string first = packages();
+    folder.write(package + "RECORD", "net/a.py,sha256=1,10\n../../../bin/net,sha256=8,9\n");
+    CHECK(packages() == first);  // a script that names its Python's place
+    folder.write(package + "RECORD", "net/a.py,sha256=2,10\n../../../bin/net,sha256=8,9\n");
+    CHECK(packages() != first);
+  }
+  SECTION("another commit of the same version") {
+    origin(R"(, "vcs_info": {"vcs": "git", "commit_id": "1"})");
+    const std::string first = packages();
+    origin(R"(, "vcs_info": {"vcs": "git", "commit_id": "2"})");
+    CHECK(packages() != first);
+  }
+  SECTION("code of a project that is edited") {
+    const bool names_modules = GENERATE(false, true);
+    origin(R"(, "dir_info": {"editable": true})");
+    if (names_modules) folder.write(package + "top_level.txt", "net\ntool\n");
+    folder.write("project/src/net/a.py", "1");
+    folder.write("project/tool.py", "1");
+    folder.write("project/data.csv", "1");
+    const std::string first = packages();
+    folder.write("project/data.csv", "2");
+    folder.write("project/src/net/__pycache__/b.py", "2");
+    folder.write("project/runs/one/plan.json", "{}");
+    folder.write("project/runs/one/sources/c.py", "2");
+    CHECK(packages() == first);
+    folder.write("project/src/net/a.py", "2");
+    const std::string second = packages();
+    CHECK(second != first);
+    folder.write("project/tool.py", "2");
+    CHECK(packages() != second);
+  }
+  SECTION("a project that was copied counts by the copy") {
+    origin(R"(, "dir_info": {})");
+    folder.write("project/net/a.py", "1");
+    const std::string first = packages();
+    folder.write("project/net/a.py", "2");
+    CHECK(packages() == first);
+  }
+  SECTION("what nobody can read is no reason to fail") {
+    folder.write(package + "direct_url.json", "[");
+    CHECK_FALSE(packages().empty());
+  }
 }
 
 TEST_CASE("a job is told which packages its plan has found", "[plan]") {

@@ -112,6 +112,57 @@ TEST_CASE("a command's names and what the profile gives it are in its fingerprin
   CHECK(base("a", variables) != base("a"));
 }
 
+TEST_CASE("what the launcher is told counts for commands that it starts", "[plan]") {
+  const auto base = [](int ranks, const std::vector<std::string>& arguments) {
+    Profile profile;
+    profile.launcher = {"mpirun", arguments};
+    NothingKnown nothing;
+    FreshFileHashes hashes;
+    const Workflow workflow = parsed(
+        "name: w\nsteps:\n  a: {run: ./t, resources: {ranks: " + std::to_string(ranks) + "}}\n");
+    return fingerprint_base(make_plan(workflow, profile, {}, nothing, hashes), 0);
+  };
+  CHECK(base(2, {"-x", "MODE=a"}) != base(2, {"-x", "MODE=b"}));
+  CHECK(base(2, {"-x", "MODE=a"}) == base(2, {"-x", "MODE=a"}));
+  CHECK(base(1, {"-x", "MODE=a"}) == base(1, {"-x", "MODE=b"}));
+}
+
+TEST_CASE("what the profile says of how numbers are computed counts for training", "[plan]") {
+  const Profile plain;
+  const auto base = [](const std::string& uses, const Profile& profile,
+                       const std::string& keys = "") {
+    const std::string with = uses == "train"
+                                 ? "model: '${{ steps.c.outputs.m }}', data: /d, epochs: 1, lr: 0.1"
+                                 : "checkpoint: '${{ steps.c.outputs.m }}'" +
+                                       std::string(uses == "generate" ? "" : ", data: /d");
+    NothingKnown nothing;
+    FreshFileHashes hashes;
+    const Workflow workflow =
+        parsed("name: w\nsteps:\n  c: {run: ./c, outputs: {m: m}}\n  t: {uses: " + uses +
+               ", resources: {ranks: 2}, with: {" + with + "}" + keys + "}\n");
+    const Plan plan = make_plan(workflow, profile, {}, nothing, hashes);
+    return fingerprint_base(plan, *find_job(plan, "t"));
+  };
+  for (const char* uses : {"train", "evaluate", "predict", "generate"}) {
+    Profile variables;
+    variables.environment = {{"ONEDNN_MAX_CPU_ISA", "SSE41"}};
+    CHECK(base(uses, variables) != base(uses, plain));
+    const std::string own = ", env: {ONEDNN_MAX_CPU_ISA: AVX2}";
+    CHECK(base(uses, variables, own) == base(uses, plain, own));
+    Profile lines;
+    lines.setup = {"export OMP_NUM_THREADS=3"};
+    CHECK(base(uses, lines) != base(uses, plain));
+    Profile launched;
+    launched.launcher.arguments = {"-x", "GLIBC_TUNABLES=glibc.cpu.hwcaps=-FMA"};
+    CHECK(base(uses, launched) != base(uses, plain));
+    Profile other;  // another cluster, the same numbers
+    other.environment = {{"OMP_PROC_BIND", "true"}, {"NCCL_SOCKET_IFNAME", "ib0"}};
+    other.setup = {"module load openmpi"};
+    other.launcher = {"srun", {"--mpi=pmix"}};
+    CHECK(base(uses, other) == base(uses, plain));
+  }
+}
+
 TEST_CASE("what acts outside of the run runs each time", "[plan]") {
   const Workflow workflow = parsed(
       "name: w\nsteps:\n  a: {uses: stage-out, with: {from: /nowhere, to: 'file:///x/'}}\n"

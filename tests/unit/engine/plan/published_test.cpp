@@ -19,6 +19,8 @@ namespace {
 struct Published {
   Published() {
     make_directories(outputs() / "folder");
+    folder.write("job/attempt-1/pass-1/outputs/folder/\xff, \n and %FF", "no UTF-8");
+    fs::create_symlink("folder/\xff, \n and %FF", outputs() / "\xfe");
     folder.write("job/attempt-1/pass-1/outputs/table.csv", "1,2\n");
     folder.write("job/attempt-1/pass-1/outputs/folder/part", "half");
     folder.write("job/attempt-1/pass-1/outputs/tool", "#!/bin/sh\n");
@@ -190,4 +192,53 @@ TEST_CASE("a publication is empty only if nothing is in it", "[published]") {
   SECTION("and what lies elsewhere") { publication.outside["/data"] = "identity"; }
   SECTION("and a checkpoint") { publication.trees.emplace_back("checkpoints/step-1"); }
   CHECK_FALSE(is_empty(publication));
+}
+
+TEST_CASE("a result is there while its outputs are, and the checkpoints that it names",
+          "[published]") {
+  Published published;
+  const fs::path outputs = published.outputs();
+  const fs::path checkpoints = published.job() / "checkpoints";
+  for (const char* step : {"checkpoints/step-1", "checkpoints/step-2"}) {
+    make_directories(published.job() / step);
+  }
+  Publication publication = {{"outputs", "checkpoints"}, list_published(outputs, "outputs"), {}};
+  for (PublishedEntry& entry : list_published(checkpoints, "checkpoints")) {
+    publication.entries.push_back(std::move(entry));
+  }
+  write_publication(outputs.parent_path(), publication);
+  const auto end_with = [&](const char* checkpoint) {
+    JobEvent end;
+    end.state = JobState::Succeeded;
+    end.outputs = {{"model", {{"value", (checkpoints / checkpoint).string()}}},
+                   {"rate", {{"value", 0.1}}},
+                   {"set", {{"value", "/data/that/is/elsewhere"}}}};
+    published.folder.write("job/attempt-1/events.jsonl", to_line(end) + "\n");
+  };
+  end_with("step-2");
+  CHECK(has_result(published.job()));
+  SECTION("others may have been pruned") {
+    fs::remove_all(checkpoints / "step-1");
+    CHECK(has_result(published.job()));
+  }
+  SECTION("the one that it names may not") {
+    fs::remove_all(checkpoints / "step-2");
+    CHECK_FALSE(has_result(published.job()));
+  }
+  SECTION("a file that was edited is there") {
+    std::ofstream(outputs / "table.csv") << "3";
+    CHECK(has_result(published.job()));
+  }
+  SECTION("a file is gone") {
+    fs::remove(outputs / "folder/part");
+    CHECK_FALSE(has_result(published.job()));
+  }
+  SECTION("all of it is gone") {
+    fs::remove_all(outputs);
+    CHECK_FALSE(has_result(published.job()));
+  }
+  SECTION("the link to it is gone") {
+    fs::remove(published.job() / "outputs");
+    CHECK_FALSE(has_result(published.job()));
+  }
 }

@@ -304,11 +304,12 @@ TEST_CASE("a command's fingerprint counts all that its job is and has", "[plan]"
   CHECK(base.at("profile") == Json{{"arguments", {"--x"}},
                                    {"binds", {"/data"}},
                                    {"environment", {{"BOTH", "profile"}, {"ONE", "profile"}}},
+                                   {"launcher", {"-x"}},
                                    {"setup", {"module load other"}}});
   CHECK(base.at("files").size() == 2);
 
   whole.plan.workflow.steps[1].image.clear();  // what its containers see counts for no other
-  CHECK(Json::parse(fingerprint_base(whole.plan, 2)).at("profile").size() == 2);
+  CHECK(Json::parse(fingerprint_base(whole.plan, 2)).at("profile").size() == 3);
 }
 
 TEST_CASE("a run counts as the work of the programs that it has, whatever goes on with it",

@@ -237,6 +237,34 @@ TEST_CASE("a file of the same size whose old time was put back is hashed again",
   CHECK(fixture.store.sha256(file) == sha256_hex("two"));
 }
 
+TEST_CASE("a file with the same numbers and times on another device is hashed again", "[store]") {
+  StoreFixture fixture;
+  const auto file = fixture.folder.write("x", "one");
+  mark_remembered(fixture, file);
+  Database(fixture.home / "dlflow.db").script("UPDATE files SET device = device + 1");
+  CHECK(fixture.store.sha256(file) == sha256_hex("one"));
+  CHECK(fixture.store.sha256(file) == sha256_hex("one"));
+  Database database(fixture.home / "dlflow.db");
+  const Rows rows = database.query("SELECT count(*) FROM files");
+  REQUIRE(rows->next());
+  CHECK(rows->integer(0) == 2);  // two hosts that share a home call one device by two numbers
+}
+
+TEST_CASE("times that the maker of an image wrote prove nothing, and nothing is remembered by them",
+          "[store]") {
+  const uint64_t squashfs = 0x73717368;
+  const uint64_t fuse = 0x65735546;
+  const uint64_t ext4 = 0xEF53;
+  CHECK_FALSE(keeps_times(squashfs, true));
+  CHECK_FALSE(keeps_times(fuse, true));  // squashfuse
+  CHECK(keeps_times(fuse, false));       // sshfs and its like
+  CHECK(keeps_times(ext4, true));
+  CHECK(keeps_times(ext4, false));
+  const test::TempDir folder;
+  CHECK(has_times_of_kernel(folder.write("x", "one")));
+  CHECK_FALSE(has_times_of_kernel(folder.path() / "none"));
+}
+
 TEST_CASE("the hash of a file that changes while it is read is not remembered", "[store]") {
   StoreFixture fixture;
   const auto file = fixture.folder.write("x", std::string(size_t{1} << 20, 'x'));

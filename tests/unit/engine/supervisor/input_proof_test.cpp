@@ -232,6 +232,48 @@ TEST_CASE("an input that changes while the program runs: the result is not reuse
   CHECK_THAT(end.reason, Catch::StartsWith("will not be reused: "));
 }
 
+TEST_CASE("data that is exchanged while the program runs, and put back: no result to reuse",
+          "[input_proof]") {
+  Reader reader("true");
+  const fs::path folder = reader.elsewhere.path();
+  reader.elsewhere.write("old/x", "1");
+  reader.elsewhere.write("new/x", "2");
+  fs::create_directory_symlink(folder / "old", folder / "link");
+  fs::path data = folder / "old";
+  SECTION("a folder") {
+    reader.job.spec.run_command = "mv $DATA $DATA.aside; mv $DATA.aside $DATA";
+  }
+  SECTION("a link to it") {
+    data = folder / "link";
+    reader.job.spec.run_command = "ln -sfn $NEW $DATA; ln -sfn $OLD $DATA";
+  }
+  SECTION("a link above it") {
+    reader.elsewhere.write("old/set/x", "1");
+    data = folder / "link/set";
+    reader.job.spec.run_command = "ln -sfn $NEW $LINK; ln -sfn $OLD $LINK";
+  }
+  SECTION("a link that it leads through") {
+    data = folder / "first";
+    fs::create_directory_symlink("link", data);
+    reader.job.spec.run_command = "ln -sfn $NEW $LINK; ln -sfn $OLD $LINK";
+  }
+  SECTION("a link in it") {
+    fs::create_directory_symlink(folder / "new", folder / "old/part");
+    data = folder / "old";
+    reader.job.spec.run_command = "mv $NEW $NEW.aside; mv $NEW.aside $NEW";
+  }
+  reader.job.spec.environment.update({{"OLD", (folder / "old").string()},
+                                      {"NEW", (folder / "new").string()},
+                                      {"LINK", (folder / "link").string()},
+                                      {"DATA", data.string()}});
+  reader.job.spec.sources.outside = {{data.string(), data_identity(data.string())}};
+  const JobEvent end = reader.job.execute();
+  CHECK(end.state == JobState::Succeeded);
+  CHECK(data_identity(data.string()) == reader.job.spec.sources.outside.begin()->second);
+  CHECK(end.fingerprint.empty());
+  CHECK_THAT(end.reason, Catch::Contains("was exchanged while it ran"));
+}
+
 TEST_CASE("a child of a result that nobody can know again cannot be known again either",
           "[input_proof]") {
   Reader reader("true");

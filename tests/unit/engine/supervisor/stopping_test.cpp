@@ -162,6 +162,27 @@ TEST_CASE("a job goes on from checkpoints of the same work alone", "[supervisor]
   }
 }
 
+TEST_CASE("what was saved while data was exchanged stays in doubt, however that pass ended",
+          "[supervisor]") {
+  const auto [exit, state] = GENERATE(table<std::string, JobState>(
+      {{"75", JobState::Queued}, {"1", JobState::Failed}, {"0", JobState::Succeeded}}));
+  Job job("mv $DATA $DATA.aside; echo 1 > $DLFLOW_CHECKPOINTS/n; mv $DATA.aside $DATA; exit " +
+          exit);
+  const test::TempDir elsewhere;
+  const auto data = elsewhere.write("set/data", "v1").parent_path();
+  job.spec.checkpoint = CheckpointPolicy{};
+  job.spec.environment = {{"DATA", data.string()}};
+  job.spec.sources.outside[data] = data_identity(data);
+  CHECK(job.execute().state == state);
+  job.spec.run_command = "cp $DLFLOW_CHECKPOINTS/n $DLFLOW_OUTPUTS/n";
+  const JobEvent end = job.execute(2);
+  CHECK(end.state == JobState::Succeeded);
+  CHECK(end.fingerprint.empty());
+  CHECK(end.reason ==
+        "will not be reused: it goes on from a checkpoint of a pass in doubt: " + data.string() +
+            " was exchanged while it ran, or something came and went in it");
+}
+
 TEST_CASE("what was saved under other data than planned stays in doubt", "[supervisor]") {
   Job job("cat $DATA > $DLFLOW_CHECKPOINTS/n; exit 75");
   const test::TempDir elsewhere;

@@ -39,7 +39,9 @@ class WatchedScript {
     command.environment = current_environment();
     command.directory = folder_;
     command.own_group = true;
-    ::_exit(watcher.watch(start(command), options).exit.code);
+    const Watched result = watcher.watch(start(command), options);
+    if (result.cause != StopCause::None) make("was_asked");
+    ::_exit(result.exit.code);
   }
   WatchedScript(const WatchedScript&) = delete;
   WatchedScript& operator=(const WatchedScript&) = delete;
@@ -118,17 +120,13 @@ TEST_CASE("one request for the end does not kill", "[watch]") {
 }
 
 TEST_CASE("a program that ends by itself before its time was asked by nobody", "[watch]") {
-  Watcher watcher(kToken);
-  Command command;
-  command.argv = {"/bin/sh", "-c", "sleep 0.2; exit 3"};
-  command.environment = current_environment();
-  command.own_group = true;
+  const test::TempDir folder;
   WatchOptions options;
   options.walltime = 60s;
   options.time_to_end = 10s;
-  const Watched result = watcher.watch(start(command), options);
-  CHECK(result.exit.code == 3);
-  CHECK(result.cause == StopCause::None);
+  WatchedScript script(folder.path(), "sleep 0.2; exit 3", options);
+  CHECK(script.exit() == 3);
+  CHECK_FALSE(script.has("was_asked"));
 }
 
 TEST_CASE("between the signal to save and the end of its time nothing looks again and again",

@@ -1,0 +1,94 @@
+#include "engine/plan/surroundings.h"
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+#include "engine/model/step_kinds.h"
+
+namespace dlflow {
+namespace {
+
+constexpr std::string_view kRulesOfSums = "DLFLOW_COLLECTIVES";
+
+/// Variables, or how their names begin, by which the libraries of training choose instructions,
+/// precision, threads or the order of sums. Of DLFLOW_COLLECTIVES in `environment:` the content of
+/// the file counts, see files.cpp.
+constexpr std::array<std::string_view, 12> kNumeric = {
+    "ONEDNN_",        "DNNL_",     "OMP_NUM_THREADS", "OMP_THREAD_LIMIT",     "OMP_DYNAMIC",
+    "GLIBC_TUNABLES", "CUBLAS",    "CUDNN_",          "NVIDIA_TF32_OVERRIDE", "NCCL_ALGO",
+    "NCCL_PROTO",     kRulesOfSums};
+
+bool is_numeric(std::string_view name) {
+  return name != kRulesOfSums && std::ranges::any_of(kNumeric, [&](std::string_view prefix) {
+           return name.starts_with(prefix);
+         });
+}
+
+bool mentions_numeric(std::string_view text) {
+  return std::ranges::any_of(
+      kNumeric, [&](std::string_view prefix) { return text.find(prefix) != text.npos; });
+}
+
+void add(Json& surroundings, const char* key, Json value) {
+  if (!value.empty()) surroundings[key] = std::move(value);
+}
+
+/// The launcher passes variables on, or sets them: `-x NAME=value`.
+std::vector<std::string> launcher_arguments(const Profile& profile, int ranks) {
+  return ranks > 1 ? profile.launcher.arguments : std::vector<std::string>();
+}
+
+Json seen_by_command(const Profile& profile, bool in_container, int ranks) {
+  Json surroundings = Json::object();
+  if (in_container) {
+    add(surroundings, "binds", profile.container.binds);
+    add(surroundings, "arguments", profile.container.arguments);
+  }
+  add(surroundings, "environment", profile.environment);
+  add(surroundings, "setup", profile.setup);
+  add(surroundings, "launcher", launcher_arguments(profile, ranks));
+  return surroundings;
+}
+
+/// The variables of the profile that `counts` and that the step does not set itself.
+template <class Counts>
+std::map<std::string, std::string> variables(const Profile& profile, const Step& step,
+                                             const Counts& counts) {
+  std::map<std::string, std::string> found;
+  for (const auto& [name, value] : profile.environment) {
+    if (counts(name) && !step.environment.source().contains(name)) found.emplace(name, value);
+  }
+  return found;
+}
+
+Json servers(const Profile& profile, const Step& step) {
+  Json surroundings = Json::object();
+  add(surroundings, "environment", variables(profile, step, [](std::string_view name) {
+        return name == "AWS_ENDPOINT_URL" || name == "HF_ENDPOINT";
+      }));
+  return surroundings;
+}
+
+Json numerics(const Profile& profile, const Step& step, int ranks) {
+  const bool passes = std::ranges::any_of(launcher_arguments(profile, ranks), mentions_numeric);
+  std::vector<std::string> lines;
+  std::ranges::copy_if(profile.setup, std::back_inserter(lines), mentions_numeric);
+  Json surroundings = Json::object();
+  add(surroundings, "environment", variables(profile, step, is_numeric));
+  add(surroundings, "setup", lines);
+  if (passes) add(surroundings, "launcher", profile.launcher.arguments);
+  return surroundings;
+}
+
+}  // namespace
+
+Json surroundings_of(const Profile& profile, const Step& step, int ranks) {
+  if (step.uses.empty()) return seen_by_command(profile, !step.image.empty(), ranks);
+  if (copies_sources(step.uses)) return servers(profile, step);
+  const StepKind* kind = find_step_kind(step.uses);
+  const bool computes = kind != nullptr && !kind->program.empty();
+  return computes ? numerics(profile, step, ranks) : Json::object();
+}
+
+}  // namespace dlflow
