@@ -105,8 +105,7 @@ TEST_CASE("a task or a batch that is not there is named", "[slurm]") {
   CHECK(code_of([&] { attempts_of_task(file, 1, 0); }) == Errc::NotFound);
   write_batch_file(file, text_of({{1, 10, 1, spec("train")}}));
   CHECK(code_of([&] { attempts_of_task(file, 1, 11); }) == Errc::NotFound);
-  CHECK_THROWS_WITH(attempts_of_task(file, 1, 1),
-                    Catch::Contains("has no task 1 of batch 1"));
+  CHECK_THROWS_WITH(attempts_of_task(file, 1, 1), Catch::Contains("has no task 1 of batch 1"));
 }
 
 TEST_CASE("parents that tasks have in common are in a batch file once", "[slurm]") {
