@@ -14,10 +14,10 @@ class ParentResults {
   /// Both must outlive it.
   ParentResults(const Plan& plan, const Jobs& jobs) : plan_(plan), jobs_(jobs) {}
 
-  /// `job` succeeded; `end` is the event that says so.
   /// The plan has other jobs now.
   void clear() { results_.clear(); }
 
+  /// `job` succeeded; `end` is the event that says so.
   void add(uint32_t job, const JobEvent& end);
 
   /// The result of a finished job. The record of one that ended before this engine began is read

@@ -294,6 +294,11 @@ TEST_CASE("each class has limits of its own, those of its partition among them",
   CHECK(limited.classes[1].node.cores == 4);
   CHECK(limited.classes[1].node.gpus == 0);  // only what it says itself
 
+  limits.partitions[0].max_walltime.reset();
+  const Profile without = with_cluster_limits(profile, limits);
+  CHECK(without.limits.walltime == profile.limits.walltime);
+  CHECK(without.classes[0].limits.walltime == 1h);
+
   const auto named = [&](const std::string& on, const std::string& walltime) {
     return refusal(plan_of("name: w\nsteps:\n  a: {run: x, on: " + on +
                                ", resources: {walltime: " + walltime + "}}\n",

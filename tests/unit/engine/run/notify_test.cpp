@@ -220,6 +220,38 @@ TEST_CASE("a run has ended when its last job has, by its folder alone", "[notify
   }
 }
 
+TEST_CASE("an allowed failure ends neither the run nor what needs it, by the run's folder alone",
+          "[notify]") {
+  TestRun run("  a: {run: ./a, allow_failure: true}\n  b: {run: ./b, needs: [a]}\n");
+  run.backend.fail("a");
+  const auto end = [&run] {
+    fs::remove(engine_events_file(run.directory));  // as on a node: nobody has looked yet
+    return end_on_record(load_run(run.directory));
+  };
+  SECTION("not while a job behind it is left") {
+    run.backend.held = {"b"};
+    run.backend.waits_until_killed = 6;
+    CHECK_THROWS_AS(run.start(), Killed);
+    CHECK_FALSE(end().has_value());
+  }
+  SECTION("well") {
+    CHECK(run.start().state == RunState::Succeeded);
+    REQUIRE(end().has_value());
+    CHECK(end()->state == JobState::Succeeded);
+    CHECK(end()->job.empty());
+  }
+}
+
+TEST_CASE("a program is told the state of the job that failed, at the end that of the run",
+          "[notify]") {
+  News news{.event = Event::Failure, .run = "demo-1", .state = JobState::TimedOut, .job = "train"};
+  CHECK(to_json(news).at("state") == "timed-out");
+  news.event = Event::End;
+  CHECK(to_json(news).at("state") == "failed");
+  news.state = JobState::Succeeded;
+  CHECK(to_json(news).at("state") == "succeeded");
+}
+
 TEST_CASE("what the engine alone decided is an end, too", "[notify]") {
   TestRun run("  a: {run: ./a}\n  b: {run: ./b, needs: [a], if: \"${{ 1 > 2 }}\"}\n");
   CHECK(run.start().state == RunState::Succeeded);
