@@ -61,7 +61,7 @@ std::vector<std::string> option_names(const CLI::App& command) {
 std::string owner_of(const CLI::App& root, const std::string& word) {
   for (const CLI::App* verb : shown_verbs(root)) {
     if (has_option(*verb, word)) return command_words(*verb);
-    if (const std::string inner = owner_of(*verb, word); !inner.empty()) return inner;
+    if (std::string inner = owner_of(*verb, word); !inner.empty()) return inner;
   }
   return "";
 }
@@ -152,7 +152,7 @@ std::string missing(const CLI::App& command, const CLI::Option& option) {
 }
 
 std::string bad_value(const CLI::Option& option) {
-  const std::vector<std::string> given = option.results();
+  const std::vector<std::string>& given = option.results();
   const std::string value = given.empty() ? "" : given.back();
   const std::vector<std::string> choices = choices_of(option);
   std::string text = option_word(option) + ": '" + value + "' is ";
@@ -206,10 +206,9 @@ std::string no_such_verb(const CLI::App& command, const std::string& word) {
 
 std::string mistake_in(const CLI::App& app, const CLI::ParseError& error) {
   const CLI::App& command = chosen_command(app);
-  const std::string text = error.what();
+  std::string text = error.what();
   if (error.get_name() == "ValidationError") {
-    if (const std::string forgotten = forgotten_value(command); !forgotten.empty())
-      return forgotten;
+    if (std::string forgotten = forgotten_value(command); !forgotten.empty()) return forgotten;
   }
   const std::vector<std::string> words = app.remaining(true);
   if (!words.empty()) {
