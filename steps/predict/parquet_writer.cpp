@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/varint.h"
 #include "steps/predict/thrift.h"
 
 // Names and numbers of fields are those of parquet.thrift in apache/parquet-format. A row group has
@@ -69,9 +70,7 @@ void append_schema(std::vector<ThriftStruct>& schema, const ParquetColumn& colum
 /// `count` times a level of one bit, in the hybrid of RLE and bit-packing.
 void append_run(std::string& levels, size_t count, char level) {
   if (count == 0) return;
-  uint64_t header = uint64_t(count) << 1;
-  for (; header >= 0x80; header >>= 7) levels.push_back(char(header | 0x80));
-  levels.push_back(char(header));
+  append_varint(levels, uint64_t(count) << 1);
   levels.push_back(level);
 }
 

@@ -1,6 +1,7 @@
 #include "steps/predict/thrift.h"
 
 #include "base/error.h"
+#include "base/varint.h"
 
 namespace dlflow::steps {
 namespace {
@@ -9,8 +10,7 @@ constexpr int kI32 = 5, kI64 = 6, kBinary = 8, kList = 9, kStruct = 12;
 
 std::string varint(uint64_t value) {
   std::string bytes;
-  for (; value >= 0x80; value >>= 7) bytes.push_back(char(value | 0x80));
-  bytes.push_back(char(value));
+  append_varint(bytes, value);
   return bytes;
 }
 
