@@ -14,6 +14,10 @@ Answer answer_of(std::span<const float> scores) {
   return {uint32_t(highest - scores.begin()), 1 / sum};
 }
 
+std::string class_name(const std::vector<std::string>& classes, uint32_t number) {
+  return number < classes.size() ? classes[number] : std::to_string(number);
+}
+
 float value_of(const runtime::Model& model, float score) {
   const bool is_logit = model.loss == runtime::LossKind::BinaryCrossEntropy;
   return is_logit ? float(1 / (1 + std::exp(-double(score)))) : score;

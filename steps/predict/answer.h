@@ -8,7 +8,7 @@
 #include "runtime/nn/model.h"
 #include "runtime/train/prediction.h"
 
-/// Answers that a network's scores stand for.
+/// The classes and values that a network's scores stand for.
 namespace dlflow::steps {
 
 struct Answer {
@@ -17,6 +17,9 @@ struct Answer {
 };
 
 Answer answer_of(std::span<const float> scores);
+
+/// The name of class `number`, or the number if it has none.
+std::string class_name(const std::vector<std::string>& classes, uint32_t number);
 
 /// For a target: the score; after binary cross-entropy the probability of 1.
 float value_of(const runtime::Model& model, float score);

@@ -31,8 +31,8 @@ class CsvOfClasses : public PredictionFile {
       const Answer answer = answer_of(prediction.scores.subspan(i * width, width));
       char probability[32];
       std::snprintf(probability, sizeof probability, "%.6f", answer.probability);
-      rows += std::to_string(prediction.first + i) + "," + class_name(prediction.labels[i]) + "," +
-              class_name(answer.most_probable) + "," + probability + "\n";
+      rows += std::to_string(prediction.first + i) + "," + field(prediction.labels[i]) + "," +
+              field(answer.most_probable) + "," + probability + "\n";
     }
     return rows;
   }
@@ -40,9 +40,7 @@ class CsvOfClasses : public PredictionFile {
  private:
   std::string head(size_t) const override { return "sample,label,prediction,probability\n"; }
 
-  std::string class_name(uint32_t number) const {
-    return number < classes_.size() ? csv_field(classes_[number]) : std::to_string(number);
-  }
+  std::string field(uint32_t number) const { return csv_field(class_name(classes_, number)); }
 
   std::vector<std::string> classes_;
 };

@@ -130,6 +130,14 @@ std::vector<std::string> names_of(const runtime::Model& model, std::vector<std::
   return classes;
 }
 
+/// The format has no larger integers.
+void require_numbers(size_t samples) {
+  if (samples <= size_t(std::numeric_limits<int32_t>::max())) return;
+  throw Error(Errc::InvalidInput,
+              "with: 'format: netcdf' is for data of up to 2,147,483,647 samples; write 'format: "
+              "parquet' or 'format: npy'");
+}
+
 size_t longest(const std::vector<std::string>& names) {
   size_t size = 1;
   for (const std::string& name : names) size = std::max(size, name.size());
@@ -156,6 +164,7 @@ class NetCdfFile : public PredictionFile {
 
   std::string rows(const runtime::Prediction& prediction) const override {
     const size_t count = prediction.labels.size(), width = prediction.scores.size() / count;
+    require_numbers(prediction.first + count);
     const std::string masks = has_masks(model_.loss) ? masks_of(model_, prediction) : "";
     std::string rows;
     for (size_t i = 0; i < count; ++i) {
@@ -229,11 +238,6 @@ class NetCdfFile : public PredictionFile {
   }
 
   std::string head(size_t samples) const override {
-    if (samples > size_t(std::numeric_limits<int32_t>::max())) {
-      throw Error(
-          Errc::InvalidInput,
-          "with: 'format: netcdf' takes up to 2,147,483,647 samples; divide them by 'shards'");
-    }
     // Places are numbers of a fixed size: the header's own is that of any other.
     std::string text = layout_.header(samples, layout_.header(samples, 0).size());
     for (const std::string& name : class_names_) {

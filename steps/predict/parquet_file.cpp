@@ -13,7 +13,7 @@ namespace {
 
 using Type = ParquetColumn::Type;
 
-/// Of a row group, which is in memory while it is made.
+/// Of a row group, which is in memory while it is made; the bytes of one of its columns.
 constexpr size_t kMostBytes = 32 << 20, kMostRows = 1 << 16;
 
 template <typename T>
@@ -48,7 +48,8 @@ class ParquetFile : public PredictionFile {
     for (std::string_view part : parts) {
       for (; !part.empty(); part.remove_prefix(row_size())) {
         add_row(group.values, part.substr(0, row_size()));
-        if (++group.rows < most_rows()) continue;
+        ++group.rows;
+        if (!is_full(group)) continue;
         writer.write_rows(group.rows, group.values);
         group = new_group();
       }
@@ -65,7 +66,13 @@ class ParquetFile : public PredictionFile {
 
   Group new_group() const { return {0, std::vector<ParquetValues>(columns().size())}; }
 
-  size_t most_rows() const { return std::clamp<size_t>(kMostBytes / row_size(), 1, kMostRows); }
+  /// Names of classes may be long, and a column has a limit.
+  static bool is_full(const Group& group) {
+    return group.rows == kMostRows ||
+           std::ranges::any_of(group.values, [](const ParquetValues& values) {
+             return values.bytes().size() >= kMostBytes;
+           });
+  }
 
   virtual std::vector<ParquetColumn> columns() const = 0;
   virtual size_t row_size() const = 0;
@@ -116,7 +123,7 @@ class ParquetOfClasses : public ParquetFile {
     if (classes_.empty()) {
       column.add(int32_t(number));
     } else {
-      column.add(number < classes_.size() ? classes_[number] : std::to_string(number));
+      column.add(class_name(classes_, number));
     }
   }
 
