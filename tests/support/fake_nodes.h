@@ -123,16 +123,20 @@ class FakeNodes {
   }
 
  private:
-  /// From the words that the job's script would run: PROGRAM job-exec FILE NUMBER {task}.
-  std::vector<BatchTask> attempts_of(const std::string& id) const {
+  /// From the words that the job's script would run: PROGRAM job-exec FILE NUMBER {task}. What was
+  /// submitted does not change, so that it is read once.
+  const std::vector<BatchTask>& attempts_of(const std::string& id) const {
+    const auto known = submitted_.find(id);
+    if (known != submitted_.end()) return known->second;
     const FakeBatchSystem::Job& job = batch_.jobs().at(id);
-    return attempts_of_task(job.batch.command[2], uint32_t(std::stoul(job.batch.command[3])),
-                            job.task.value_or(0));
+    return submitted_[id] =
+               attempts_of_task(job.batch.command[2], uint32_t(std::stoul(job.batch.command[3])),
+                                job.task.value_or(0));
   }
 
   /// Begins the next attempt of a job that is to run. Whether there is one; else the job ends.
   bool go_on(const std::string& id) {
-    const std::vector<BatchTask> tasks = attempts_of(id);
+    const std::vector<BatchTask>& tasks = attempts_of(id);
     for (const BatchTask& task : tasks) {
       if (tasks.size() == 1) return try_one(id, task, [&](JobState end) { record(id, task, end); });
       const std::vector<int> numbers = attempts(task.spec.job_directory);
@@ -260,6 +264,7 @@ class FakeNodes {
   std::set<std::string> again_;                            // ids with an attempt that runs again
   std::map<std::string, std::set<std::string>> had_turn_;  // by id: jobs, in its present pass
   std::map<std::filesystem::path, std::string> unseen_;
+  mutable std::map<std::string, std::vector<BatchTask>> submitted_;  // by id
 };
 
 }  // namespace dlflow::test

@@ -95,6 +95,9 @@ void add(ChainResult& result, ChainResult&& more) {
 
 ChainResult submit_all(const fs::path& run_directory, const PlanAgain& again,
                        const ChainServices& services) {
+  if (ChainRun run(run_directory, services); !fans_out(run.plan())) {
+    return submit_missing_jobs(run, again, {});
+  }
   FoundLists lists = lay_out_lists(run_directory, services, again.none);
   ChainResult result = submit_once(run_directory, again, lists, services);
   // A result that was reused, or made on the login node, may list what is to be submitted, too.

@@ -219,6 +219,7 @@ class Simulation {
     world_.batch.silent_queries = world_.batch.empty_queues = 0;
     world_.batch.refuses_cancel = false;
     if (world_.directory.empty()) return "";  // nothing was ever submitted
+    std::string unfinished;
     for (int round = 0; round < 4; ++round) {
       world_.nodes.run_all();
       try {
@@ -228,8 +229,14 @@ class Simulation {
         note("resubmit: " + std::string(error.what()));
       }
       world_.nodes.run_all();
+      unfinished = first_unfinished();
+      if (unfinished.empty()) break;
     }
-    if (const std::string problem = check(); !problem.empty()) return problem;
+    return check().empty() ? unfinished : check();
+  }
+
+  /// The first job that has not succeeded, and what it is instead; or nothing.
+  std::string first_unfinished() {
     for (const auto& [job, state] : world_.look()) {
       if (state != JobState::Succeeded) return job + " is " + std::string(name(state));
     }
