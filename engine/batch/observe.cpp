@@ -28,8 +28,18 @@ bool was_stopped_at_its_start(const BatchJob& job) {
   return job.state == BatchState::Failed && (job.signal == SIGINT || job.signal == SIGUSR2);
 }
 
+/// Whether a record of an end may be there that has yet to show. Whatever ends a task that several
+/// share, those that had their turn in it may have ended before.
+bool may_yet_show(const OpenJob& open, const BatchJob& job, Time now) {
+  const bool may_be_there =
+      open.shares_task || job.state == BatchState::Failed || job.state == BatchState::Completed;
+  return may_be_there && job.end && now < *job.end + kRecordPatience;
+}
+
 /// The state of ours that an end without a record means. Nothing: it may yet show.
-std::optional<JobState> verdict(const BatchJob& job, Time now) {
+std::optional<JobState> verdict(const OpenJob& open, const BatchJob& job, Time now) {
+  if (was_stopped_at_its_start(job)) return JobState::Cancelled;
+  if (may_yet_show(open, job, now)) return std::nullopt;
   switch (job.state) {
     case BatchState::Timeout:
     case BatchState::Deadline:
@@ -41,13 +51,11 @@ std::optional<JobState> verdict(const BatchJob& job, Time now) {
     case BatchState::BootFail:
     case BatchState::Preempted:
       return JobState::Lost;
-    case BatchState::OutOfMemory:
-      return JobState::Failed;
-    case BatchState::Failed:
     case BatchState::Completed:
-      if (was_stopped_at_its_start(job)) return JobState::Cancelled;
-      if (job.end && now < *job.end + kRecordPatience) return std::nullopt;
-      return job.state == BatchState::Failed ? JobState::Failed : JobState::Lost;
+      return JobState::Lost;
+    case BatchState::OutOfMemory:
+    case BatchState::Failed:
+      return JobState::Failed;
     case BatchState::Pending:
     case BatchState::Configuring:
     case BatchState::Running:
@@ -155,7 +163,7 @@ Observation observe(std::span<const OpenJob> open, std::span<const BatchJob> que
     const BatchJob* known = find(accounted, job.id);
     if (known == nullptr || (in_queue != nullptr && !is_over(known->state))) known = in_queue;
     if (known != nullptr) {
-      if (const auto state = verdict(*known, now)) {
+      if (const auto state = verdict(job, *known, now)) {
         result.events.push_back(end_of(job, *known, *state, now));
       }
     } else if (gone.contains(job.id)) {

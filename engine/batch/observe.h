@@ -41,12 +41,14 @@ struct Observation {
   std::map<std::string, BatchJob> at_work;  ///< by job's name: what waits or runs
 };
 
-/// A supervisor's record comes before the batch system's word: what that calls completed or failed
-/// may show a little later on a network file system, and is given up only `kRecordPatience` after
-/// its end. A job that the queue has forgotten and accounting still takes for waiting or running
-/// has ended somehow: nothing is said of it until accounting hears how, or knows nothing of it
-/// either. \param accounting  what sacct said of ids_to_ask_for(). \param gone        ids of which
-/// the controller says that there is no such job, and accounting
+/// A supervisor's record comes before the batch system's word. It may show a little later on a
+/// network file system: what the batch system calls completed or failed, and whoever shared a task,
+/// is given up only `kRecordPatience` after the end. A job that the queue has forgotten and
+/// accounting still takes for waiting or running has ended somehow: nothing is said of it until
+/// accounting hears how, or knows nothing of it either.
+///
+/// \param accounting  what sacct said of ids_to_ask_for().
+/// \param gone        ids of which the controller says that there is no such job, and accounting
 ///                    has nothing to say either: they have vanished.
 /// \param system      the name of the batch system, for people.
 Observation observe(std::span<const OpenJob> open, std::span<const BatchJob> queue,

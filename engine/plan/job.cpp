@@ -39,6 +39,8 @@ constexpr std::array<States, kNames.size()> kNext = [] {
   for (const JobState state : {Succeeded, Cached, Failed, TimedOut, Cancelled, Skipped}) {
     next[size_t(state)] = set_of({Planned});
   }
+  // It had ended well in a task that it shared before that was cancelled: its record shows late.
+  next[size_t(Cancelled)] |= set_of({Succeeded});
   // Nobody knew it for a while: its record shows late, or the cluster has it after all. So it is
   // with what waits for it.
   next[size_t(Lost)] =

@@ -75,6 +75,8 @@ class FakeNodes {
     go_on(id);
   }
 
+  bool has_unseen_records() const { return !unseen_.empty(); }
+
   /// The login node sees all that the nodes have written.
   void show_records() {
     for (auto& [file, lines] : std::exchange(unseen_, {})) {

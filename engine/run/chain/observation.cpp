@@ -46,6 +46,15 @@ void believe(ChainRun& run, JobsAtWork& at_work) {
   });
 }
 
+/// An element may have ended well in its task before `dlflow cancel` took that from the queue, and
+/// its record may show only now.
+void believe_successes(ChainRun& run) {
+  for (uint32_t job = 0; job < run.jobs().size(); ++job) {
+    const bool is_packed = run.jobs()[job].state == JobState::Cancelled && run.is_packed(job);
+    if (is_packed && run.own_state(job) == JobState::Succeeded) run.has_moved_on(job);
+  }
+}
+
 /// What the batch system still has, and nothing stands in the way of any more: a job that it waits
 /// for was lost for a while only.
 void unblock(ChainRun& run, const JobsAtWork& at_work) {
@@ -89,6 +98,7 @@ JobsAtWork take_answer(ChainRun& run, const ChainAnswer& answer) {
     if (run.block_if_hopeless(job)) continue;  // the site cancels what can never start
     run.record().observe(job, std::move(event));
   }
+  believe_successes(run);
   believe(run, seen.at_work);
   unblock(run, seen.at_work);
   return std::move(seen.at_work);

@@ -207,6 +207,18 @@ TEST_CASE("who had no turn in a task that ended is lost, whatever ended the task
   CHECK(result.events[1].failed_node.empty());
 }
 
+TEST_CASE("of those that share a task one may have ended before, whatever ended the task",
+          "[slurm]") {
+  using S = BatchState;
+  const S how = GENERATE(S::Timeout, S::Cancelled, S::NodeFail, S::Preempted, S::OutOfMemory);
+  const OpenJob open = {"a", 1, JobState::Running, "812_0", 0, true};
+  BatchJob ended = slurm("812_0", how);
+  ended.end = kNow - 59s;
+  CHECK(observe({&open, 1}, {}, {&ended, 1}, {}, kNow, "SLURM").events.empty());
+  ended.end = kNow - 60s;
+  CHECK(observe({&open, 1}, {}, {&ended, 1}, {}, kNow, "SLURM").events.size() == 1);
+}
+
 TEST_CASE("whoever cancels a task that several share cancels them all", "[slurm]") {
   const OpenJob open = {"b", 1, JobState::Queued, "812_0", 0, true};
   const BatchJob ended = slurm("812_0", BatchState::Cancelled);

@@ -199,6 +199,8 @@ TEST_CASE("a node that fails loses the one at work and those that had no turn", 
   ChainWorld world(kSteps);
   begin_first_task(world);
   world.nodes.fail_node("812_0");
+  CHECK(world.look()["train[n=1]"] == Running);  // a record of its end may yet show
+  world.clock.advance(std::chrono::minutes(1));
   States states = world.look();
   CHECK(states["train[n=1]"] == Lost);
   CHECK(states["train[n=2]"] == Lost);
@@ -209,6 +211,23 @@ TEST_CASE("a node that fails loses the one at work and those that had no turn", 
   CHECK(world.nodes.runs["train[n=1]"] == 2);
   CHECK(world.nodes.runs["train[n=2]"] == 1);
   CHECK(world.nodes.open_ids().empty());
+}
+
+TEST_CASE("an element whose success is seen late is not lost with the node of its task",
+          "[chain][pack]") {
+  ChainWorld world(kSteps);
+  begin_first_task(world);
+  world.nodes.late_records = 1;
+  world.nodes.end("812_0", Succeeded);
+  world.nodes.fail_node("812_0");
+  world.resume();
+  world.nodes.show_records();
+  world.clock.advance(std::chrono::minutes(1));
+  world.resume();
+  world.nodes.run_all();
+  CHECK(world.look() == all(Succeeded));
+  CHECK(world.nodes.repeated.empty());
+  CHECK(world.nodes.runs["train[n=1]"] == 1);
 }
 
 TEST_CASE("an element in the queue is cancelled alone", "[chain][pack]") {
@@ -300,6 +319,24 @@ TEST_CASE("of all elements of a task only the one at work hears of its end, and 
   world.resume();
   world.nodes.run_all();
   CHECK(world.look() == all(Succeeded));
+}
+
+TEST_CASE("an element that ended well in a task that was cancelled later has succeeded",
+          "[chain][pack]") {
+  ChainWorld world(kSteps);
+  begin_first_task(world);
+  world.nodes.late_records = 1;
+  world.nodes.end("812_0", Succeeded);
+  world.nodes.requeue("812_0");  // of its second element
+  world.cancel();
+  CHECK(world.look()["train[n=1]"] == Cancelled);
+  world.nodes.show_records();
+  CHECK(world.look()["train[n=1]"] == Succeeded);
+  CHECK(world.look()["train[n=2]"] == Cancelled);
+  world.resubmit();
+  world.nodes.run_all();
+  CHECK(world.look() == all(Succeeded));
+  CHECK(world.nodes.runs["train[n=1]"] == 1);
 }
 
 TEST_CASE("a cancel of packed elements that is refused keeps them from beginning",

@@ -110,8 +110,14 @@ class Simulation {
     make_a_fault();
   }
 
-  /// All, or one job.
+  /// All, or one job. An element that ended in the minute before runs again if it is submitted
+  /// before its record shows.
   void cancel() {
+    cancel_some();
+    if (world_.nodes.has_unseen_records()) pass_two_minutes();
+  }
+
+  void cancel_some() {
     const std::vector<std::string> ids = world_.nodes.open_ids();
     if (choose(2) == 0 || ids.empty()) return dlflow("cancel", [this] { world_.cancel(); });
     const std::vector<std::string> jobs =
@@ -149,13 +155,16 @@ class Simulation {
       case 6:
       case 7:
         // A network file system keeps what it knows for a minute at most.
-        note("two minutes pass");
-        world_.nodes.show_records();
-        world_.clock.advance(std::chrono::minutes(2));
-        return;
+        return pass_two_minutes();
       default:
         return forget_a_job();
     }
+  }
+
+  void pass_two_minutes() {
+    note("two minutes pass");
+    world_.nodes.show_records();
+    world_.clock.advance(std::chrono::minutes(2));
   }
 
   /// As after MinJobAge, without accounting.
@@ -211,8 +220,9 @@ class Simulation {
   }
 
   std::string drain() {
-    note("no more faults");
+    note("no more faults, and a minute later");  // kRecordPatience
     shell_.calm();
+    world_.clock.advance(std::chrono::minutes(1));
     world_.nodes.late_records = 0;
     world_.nodes.show_records();
     world_.batch.lost_answers = world_.batch.lost_submissions = 0;
