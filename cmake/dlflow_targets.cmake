@@ -29,14 +29,17 @@ function(dlflow_library name)
   target_link_libraries(${name} PUBLIC dlflow_options ${ARG_LINKS})
 endfunction()
 
-# dlflow_test(NAME SOURCES ... LINKS ... LABELS ... [TIMEOUT SECONDS]): a Catch2 program, each of its cases a ctest test.
-# A case that prints "skipped here: REASON" (tests/support/skip.h) is reported as skipped.
+# dlflow_test(NAME SOURCES ... [ALONE ...] LINKS ... LABELS ... [TIMEOUT SECONDS]): a Catch2 program, each of its cases a
+# ctest test. ALONE are sources, too: those with a helper that is named like one of another source. They are never compiled
+# together with others. A case that prints "skipped here: REASON" (tests/support/skip.h) is reported as skipped.
 function(dlflow_test name)
-  cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;LINKS;LABELS" ${ARGN})
+  cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;ALONE;LINKS;LABELS" ${ARGN})
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 120)
   endif()
-  add_executable(${name} ${ARG_SOURCES})
+  add_executable(${name} ${ARG_SOURCES} ${ARG_ALONE})
+  set_source_files_properties(${ARG_ALONE} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+  set_target_properties(${name} PROPERTIES UNITY_BUILD "$CACHE{CMAKE_UNITY_BUILD}" UNITY_BUILD_BATCH_SIZE 8)
   target_link_libraries(${name} PRIVATE test_support ${ARG_LINKS})
   target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O1>)  # Catch2 is slow to optimise
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)

@@ -171,12 +171,12 @@ TEST_CASE("what is left out of training is what the documentation says", "[kinds
 }
 
 TEST_CASE("exact training depends on the ranks only where they make its result", "[kinds]") {
-  using Names = std::vector<std::string>;
+  using Keys = std::vector<std::string>;
   const auto decisive = [](const Json& with) {
     return find_step_kind("train")->decisive_resources(with);
   };
-  const Names cores = {"cpus_per_rank"};
-  const Names places = {"ranks", "ranks_per_node", "cpus_per_rank"};
+  const Keys cores = {"cpus_per_rank"};
+  const Keys places = {"ranks", "ranks_per_node", "cpus_per_rank"};
   CHECK(decisive(Json::object()) == cores);
   CHECK(decisive({{"precision", {{"reduction", "exact"}}}}) == cores);
   CHECK(decisive({{"precision", {{"reduction", "fast"}}}}) == places);
@@ -184,7 +184,7 @@ TEST_CASE("exact training depends on the ranks only where they make its result",
   CHECK(decisive({{"cooperation", {{"kind", "synchronous"}}}}) == cores);
   CHECK(decisive({{"cooperation", {{"kind", "gossip"}}}}) == places);
   CHECK(decisive({{"cooperation", "${{ params.c }}"}}) == places);
-  CHECK(decisive({{"batch_per_rank", 32}}) == Names{"ranks", "cpus_per_rank"});
+  CHECK(decisive({{"batch_per_rank", 32}}) == Keys{"ranks", "cpus_per_rank"});
   CHECK(find_step_kind("evaluate")->decisive_resources({}) == cores);
   CHECK(find_step_kind("stage")->decisive_resources({}).empty());
 }
