@@ -1,0 +1,116 @@
+"""What part of a training step is oneDNN's convolutions and products of matrices, and how near they are to this core's sgemm.
+
+One rank, one thread, fast mode. ONEDNN_VERBOSE lists each primitive with its shapes and time; the rest of a step is dlflow's own loops
+(attention, depthwise convolution on small maps, dropout, updates) and the loading of data.
+"""
+
+import argparse
+import collections
+import dataclasses
+import json
+import os
+import pathlib
+import re
+import statistics
+import subprocess
+import tempfile
+
+import training
+
+CONVOLUTION = re.compile(r"mb(\d+)_(?:g(\d+))?ic(\d+)oc(\d+)_ih(\d+)oh(\d+)kh(\d+)\w*_iw(\d+)ow(\d+)kw(\d+)")
+INNER_PRODUCT = re.compile(r"mb(\d+)ic(\d+)(?:ih(\d+)iw(\d+))?oc(\d+)")
+
+
+def convolution(shapes, transposed=False):
+    mb, groups, ic, oc, ih, oh, kh, iw, ow, kw = (int(n or 1) for n in CONVOLUTION.match(shapes).groups())
+    places = ih * iw if transposed else oh * ow
+    return 2 * mb * ic * oc // groups * places * kh * kw
+
+
+def inner_product(shapes):
+    mb, ic, ih, iw, oc = (int(n or 1) for n in INNER_PRODUCT.match(shapes).groups())
+    return 2 * mb * ic * ih * iw * oc
+
+
+def matmul(shapes):
+    left, right = ([int(n) for n in shape.split("x")] for shape in shapes.split(":")[:2])
+    count = 2
+    for n in (*left, right[-1]):
+        count *= n
+    return count
+
+
+OPERATIONS = {"convolution": convolution, "deconvolution": lambda shapes: convolution(shapes, transposed=True),
+              "inner_product": inner_product, "matmul": matmul}
+
+
+@dataclasses.dataclass
+class Step:
+    """A step of training; times in seconds."""
+
+    samples_per_s: float
+    seconds: float
+    products: float  # of it
+    operations: float  # of the products
+    others: dict  # of it, by kind of primitive
+
+
+def trained(model, steps):
+    """What dlflow-train measured, and oneDNN's lines."""
+    network = training.NETWORKS[model]
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        file, data = training.prepare(model, folder, network.batch * steps)
+        (folder / "with.json").write_text(json.dumps(
+            {"model": str(file), "data": data, "lr": 0.01, "batch_per_rank": network.batch, "schedule": "constant", "epochs": 1,
+             "validation": 0, "precision": {"reduction": "fast"}}))
+        environment = os.environ | {"OMP_NUM_THREADS": "1", "ONEDNN_VERBOSE": "1"}
+        lines = subprocess.run([training.ROOT / "build/bin/dlflow-train", "with.json"], cwd=folder, env=environment, check=True,
+                               stdout=subprocess.PIPE, text=True).stdout.splitlines()
+        return json.loads((folder / "metrics.json").read_text()), lines
+
+
+def measured(model):
+    network = training.NETWORKS[model]
+    metrics, lines = trained(model, network.steps)
+    times = collections.defaultdict(list)  # of a kind and its shapes
+    for line in lines:
+        words = line.split(",")
+        if words[1] == "exec":
+            times[words[3], words[4], words[5], words[-2]].append(float(words[-1]) / 1e3)
+    products, operations, others = 0.0, 0.0, collections.Counter()
+    for (kind, _, _, shapes), each in times.items():
+        per_step = len(each) / network.steps
+        seconds = statistics.median(each) * per_step  # the first of each touches new memory
+        if kind in OPERATIONS:
+            products += seconds
+            operations += OPERATIONS[kind](shapes) * per_step
+        else:
+            others[kind] += seconds
+    speed = metrics[f"{network.unit}_per_s"]
+    samples = network.batch * (training.TOKENS if network.unit == "tokens" else 1)
+    return Step(speed, samples / speed, products, operations, others)
+
+
+def sgemm():
+    return json.loads(subprocess.run([training.ROOT / "build/bench/sgemm"], check=True, stdout=subprocess.PIPE, text=True,
+                                     env=os.environ | {"OMP_NUM_THREADS": "1"}).stdout)["gflops"]
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("models", nargs="*")
+    for model in parser.parse_args().models or training.NETWORKS:
+        before = sgemm()
+        step = measured(model)
+        peak = max(before, sgemm()) * 1e9
+        others = ", ".join(f"{kind} {seconds / step.seconds:.0%}" for kind, seconds in step.others.most_common(3))
+        print(f"{model}: {step.samples_per_s:.0f} {training.NETWORKS[model].unit}/s, {step.seconds * 1e3:.1f} ms a step, sgemm {peak / 1e9:.0f} GFLOP/s\n"
+              f"  products {step.products / step.seconds:.0%} of the step, {step.operations / step.products / 1e9:.0f} GFLOP/s, "
+              f"{step.operations / step.products / peak:.0%} of sgemm; whole step {step.operations / step.seconds / peak:.0%} of sgemm\n"
+              f"  other primitives {sum(step.others.values()) / step.seconds:.0%} ({others}); "
+              f"the rest {1 - (step.products + sum(step.others.values())) / step.seconds:.0%}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
