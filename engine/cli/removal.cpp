@@ -70,9 +70,10 @@ class DiskUse {
     std::error_code ignored;
     constexpr auto kReadable = fs::directory_options::skip_permission_denied;
     if (!fs::is_directory(fs::symlink_status(path, ignored))) return;
-    for (const auto& entry : fs::recursive_directory_iterator(path, kReadable, ignored)) {
-      add_entry(entry.path());
-    }
+    // A folder deeper than there are descriptors is counted up to there; it is removed all the
+    // same.
+    fs::recursive_directory_iterator at(path, kReadable, ignored);
+    for (; at != fs::recursive_directory_iterator(); at.increment(ignored)) add_entry(at->path());
   }
 
   uint64_t bytes() const {

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <filesystem>
 #include <utility>
@@ -242,10 +243,10 @@ void read_rules_of_sums(Plan& plan, FileHashes& hashes, uint32_t number) {
 }
 
 /// The local files that a step stages and whose content nothing in the workflow pins.
-std::vector<std::string> unpinned_sources(const Step& step, const Json& with) {
+std::vector<std::string> unpinned_sources(const std::string& uses, const Json& with) {
   std::vector<std::string> urls;
-  if (!copies_sources(step.uses)) return urls;
-  for (const Json& source : with.value(find_step_kind(step.uses)->sources, Json::array())) {
+  if (!copies_sources(uses)) return urls;
+  for (const Json& source : with.value(find_step_kind(uses)->sources, Json::array())) {
     if (!source.is_object() || source.contains("sha256") || source.contains("manifest")) continue;
     std::string url = source.value("url", "");
     if (parse_file_url(url)) urls.push_back(std::move(url));
@@ -264,13 +265,34 @@ PathRole role_of(const Form& form) {
   return &form == &path_form() ? PathRole::Outside : PathRole::None;
 }
 
-/// visit_paths() for one value of the shape `shape`, in the key `key`.
+bool is_known(const Json& text) {
+  return text.get_ref<const std::string&>().find("${{") == std::string::npos;
+}
+
+/// Whether an output of another step is, or holds, what `text` will be, as far as that can be seen.
+bool lies_in_output(const std::string& text) {
+  constexpr std::array<std::string_view, 3> kComposed = {"format(", "join(", "lookup("};
+  if (!text.starts_with("${{") || std::ranges::any_of(kComposed, [&](std::string_view function) {
+        return text.find(function) != text.npos;
+      })) {
+    return false;
+  }
+  const Template value{Json(text)};
+  bool has_output = false;
+  for (const Reference& reference : value.references()) {
+    const auto& path = reference.path;
+    if (path[0] != "steps" || path.size() < 4 || path[2] == "matrix") return false;
+    has_output = has_output || path[2] == "outputs";
+  }
+  return has_output;
+}
+
+/// visit_paths() for one value of the shape `shape`, in the key `key`, known or not.
 void visit_value(const Shape& shape, const std::string& key, Json& value,
                  const PathVisitor& visit) {
   if (shape.type == Shape::Type::Formed && value.is_string()) {
     const PathRole role = role_of(*shape.form);
-    const bool is_known = value.get_ref<const std::string&>().find("${{") == std::string::npos;
-    if (role != PathRole::None && is_known) visit(key, role, value);  // else a parent's output
+    if (role != PathRole::None) visit(key, role, value);
   } else if (shape.type == Shape::Type::List && value.is_array()) {
     for (Json& part : value) visit_value(shape.parts.front(), key, part, visit);
   } else if (shape.type == Shape::Type::Either) {
@@ -282,13 +304,21 @@ void visit_value(const Shape& shape, const std::string& key, Json& value,
   }
 }
 
-NamedFiles named_files(const Step& step, Json with) {
+void visit_fields(const std::string& uses, Json& with, const PathVisitor& visit) {
+  const StepKind* kind = find_step_kind(uses);
+  if (kind == nullptr || !with.is_object()) return;
+  for (const Field& field : kind->with.fields) {
+    if (with.contains(field.name)) visit_value(field.shape, field.name, with[field.name], visit);
+  }
+}
+
+NamedFiles named_files(const std::string& uses, Json with) {
   NamedFiles files;
-  visit_paths(step.uses, with, [&](const std::string& key, PathRole role, Json& path) {
+  visit_paths(uses, with, [&](const std::string& key, PathRole role, Json& path) {
     if (role == PathRole::Frozen) files.frozen.emplace_back(key, path);
     if (role == PathRole::Outside) files.outside.push_back(path);
   });
-  for (std::string& url : unpinned_sources(step, with)) files.outside.push_back(std::move(url));
+  for (std::string& url : unpinned_sources(uses, with)) files.outside.push_back(std::move(url));
   return files;
 }
 
@@ -335,7 +365,7 @@ void read_with(Plan& plan, FileHashes& hashes, uint32_t number) {
   const Template with = plannable_with(plan, step);
   for (const Json& element : *plan.steps[number].elements) {
     known.matrix = &element;
-    const NamedFiles files = named_files(step, with.evaluate_known(known));
+    const NamedFiles files = named_files(step.uses, with.evaluate_known(known));
     for (const auto& [key, name] : files.frozen) {
       add_file(plan, hashes, step, "with." + key, name);
     }
@@ -347,11 +377,28 @@ void read_with(Plan& plan, FileHashes& hashes, uint32_t number) {
 }  // namespace
 
 void visit_paths(const std::string& uses, Json& with, const PathVisitor& visit) {
-  const StepKind* kind = find_step_kind(uses);
-  if (kind == nullptr || !with.is_object()) return;
-  for (const Field& field : kind->with.fields) {
-    if (with.contains(field.name)) visit_value(field.shape, field.name, with[field.name], visit);
+  visit_fields(uses, with, [&](const std::string& key, PathRole role, Json& path) {
+    if (is_known(path)) visit(key, role, path);  // else a parent's output
+  });
+}
+
+bool names_late_places(const std::string& uses, Json with) {
+  bool late = false;
+  const auto look = [&](const Json& text) {
+    late = late || (!is_known(text) && !lies_in_output(text.get<std::string>()));
+  };
+  visit_fields(uses, with, [&](const std::string&, PathRole, Json& path) { look(path); });
+  if (!copies_sources(uses)) return late;
+  for (const Json& source : with.value(find_step_kind(uses)->sources, Json::array())) {
+    if (source.is_object() && source.contains("url")) look(source.at("url"));
   }
+  return late;
+}
+
+std::vector<std::string> places_named(const std::string& uses, const Json& with) {
+  NamedFiles files = named_files(uses, with);
+  for (auto& [key, name] : files.frozen) files.outside.push_back(std::move(name));
+  return std::move(files.outside);
 }
 
 void check_files_of_elements(const Plan& plan) {
@@ -362,7 +409,7 @@ void check_files_of_elements(const Plan& plan) {
     const bool is_new = !plan.steps[job.step].open && !step.uses.empty() && takes_list(step.matrix);
     if (!is_new) continue;
     known.matrix = &(*plan.steps[job.step].elements)[job.element];
-    const NamedFiles files = named_files(step, step.with.evaluate_known(known));
+    const NamedFiles files = named_files(step.uses, step.with.evaluate_known(known));
     std::vector<std::string> unknown;
     for (const auto& [key, name] : files.frozen) {
       if (!plan.files.contains(name)) unknown.push_back(name);
@@ -400,7 +447,7 @@ ContentHashes files_of(const Plan& plan, const PlannedJob& job, const Json& with
     if (found != hashes.end() && !found->second.empty()) files.insert(*found);
   };
   for (const std::string& name : plan.steps[job.step].inputs) add(plan.files, name);
-  const NamedFiles named = named_files(step, with);
+  const NamedFiles named = named_files(step.uses, with);
   for (const auto& [key, name] : named.frozen) add(plan.files, name);
   for (const std::string& name : named.outside) add(plan.outside, name);
   for (const DataInput& data : step.data) add(plan.data, data.path);
@@ -440,7 +487,7 @@ SourceProofs source_proofs(const Plan& plan, const PlannedJob& job, const Json& 
     proofs.frozen.emplace(frozen_file(plan, name).string(), found->second);
   };
   for (const std::string& name : plan.steps[job.step].inputs) add_frozen(name);
-  const NamedFiles named = named_files(step, with);
+  const NamedFiles named = named_files(step.uses, with);
   for (const auto& [key, name] : named.frozen) add_frozen(name);
   std::vector<std::string> outside = named.outside;
   for (const DataInput& data : step.data) {

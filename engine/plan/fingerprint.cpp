@@ -82,6 +82,26 @@ Json values_left(const Step& step, const Context& known) {
   return values;
 }
 
+/// The steps that may fail and that `step` waits for, but takes nothing from.
+Json awaited(const Workflow& workflow, const Step& step) {
+  std::set<std::string> taken;
+  for (const Template* text : templates_of(step)) {
+    for (const Reference& reference : text->references()) {
+      if (reference.path.size() > 1 && reference.path[0] == "steps") {
+        taken.insert(reference.path[1]);
+      }
+    }
+  }
+  Json names = Json::array();
+  for (const Step& other : workflow.steps) {
+    const bool is_needed = std::ranges::find(step.needs, other.name) != step.needs.end();
+    if (is_needed && other.allow_failure && !taken.contains(other.name)) {
+      names.push_back(other.name);
+    }
+  }
+  return names;
+}
+
 constexpr std::string_view kPrefix = "DLFLOW_";
 constexpr std::string_view kParamPrefix = "DLFLOW_PARAM_";
 
@@ -164,6 +184,16 @@ bool did_something_elsewhere(const ParentResult& parent) {
   return parent.outputs.empty() || std::ranges::any_of(parent.outputs, is_out_of_sight);
 }
 
+/// Whether nobody knows what the child finds: of a failure that was allowed, nothing says how far
+/// it came.
+bool left_what_nobody_knows(const ParentResult& parent, const Json& base) {
+  if (parent.failed) {
+    const Json awaited = base.value("awaited", Json::array());
+    return std::find(awaited.begin(), awaited.end(), parent.step) != awaited.end();
+  }
+  return did_something_elsewhere(parent) && parent.fingerprint.empty();
+}
+
 /// A parent as its child sees it, whose fingerprint_base is `base`.
 Json seen_parent(const ParentResult& parent, bool in_list, const Json& base) {
   Json seen = {{"step", parent.step}};
@@ -226,6 +256,7 @@ Json fingerprint_base(const Workflow& workflow, const Step& step, const Json& el
   if (step.launch == Launch::Node) base["launch"] = "node";
   add("metrics", referenced(step, "metrics"));
   add("axes", referenced(step, "matrix"));
+  add("awaited", awaited(workflow, step));
   return base;
 }
 
@@ -250,7 +281,7 @@ std::string fingerprint(std::string_view base, const Json& element,
   std::map<std::string_view, size_t> parents_of;
   for (const ParentResult& parent : parents) ++parents_of[parent.step];
   for (const ParentResult& parent : parents) {
-    if (did_something_elsewhere(parent) && parent.fingerprint.empty()) return "";
+    if (left_what_nobody_knows(parent, known)) return "";
     const bool in_list = is_list(parents_of[parent.step], parent.element, element);
     hash.update("\n").update(seen_parent(parent, in_list, known).dump());
   }

@@ -79,7 +79,8 @@ Json known_axes(const ParentResult& parent);
 bool is_list(size_t num_parents_of_step, const Json& parent_element, const Json& element);
 
 /// The fingerprint of a job; empty if its result cannot be known again: a parent declared no
-/// outputs, so that its own fingerprint has to stand for what it did, and has none.
+/// outputs, so that its own fingerprint has to stand for what it did, and has none; or one failed
+/// that the job only waits for.
 /// \param base     the text of fingerprint_base (JobSpec::fingerprint_base).
 /// \param element  the job's matrix values.
 /// \param parents  in the order of JobSpec::parents; each counts with its step, its element, how it

@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/error.h"
 #include "engine/plan/plan.h"
@@ -63,5 +64,12 @@ enum class PathRole {
 /// `key` is the one of `with` that holds it. URLs are no paths.
 using PathVisitor = std::function<void(const std::string& key, PathRole role, Json& path)>;
 void visit_paths(const std::string& uses, Json& with, const PathVisitor& visit);
+
+/// These paths, and the URLs of local files that are staged and not pinned.
+std::vector<std::string> places_named(const std::string& uses, const Json& with);
+
+/// Whether `with` may have a place that only a run knows, and that is no parent's output: then
+/// nobody looks at it when the run is planned.
+bool names_late_places(const std::string& uses, Json with);
 
 }  // namespace dlflow

@@ -165,9 +165,9 @@ std::string fingerprint_base(const Plan& plan, uint32_t number) {
   if (plan.steps[job.step].open) return "{}";  // of jobs that are not known yet
   const Step& step = plan.workflow.steps[job.step];
   const Context known = known_context(plan, job);
-  Json base =
-      fingerprint_base(plan.workflow, step, *known.matrix, plan.steps[job.step].visible_params,
-                       files_of(plan, job, step.with.evaluate_known(known)));
+  const Json with = step.with.evaluate_known(known);
+  Json base = fingerprint_base(plan.workflow, step, *known.matrix,
+                               plan.steps[job.step].visible_params, files_of(plan, job, with));
   base["version"] = plan.steps[job.step].version;
   const Json resources = decisive_resources(step, job.resources);
   if (!resources.empty()) base["resources"] = resources;
@@ -177,6 +177,8 @@ std::string fingerprint_base(const Plan& plan, uint32_t number) {
   const Json conditions = conditions_of(plan, job);
   if (!conditions.empty()) base["reuse"] = conditions;
   if (plan.steps[job.step].sees_run) base["run"] = plan.run;
+  // Earlier versions reused these, whatever lay there.
+  if (names_late_places(step.uses, with)) base["late_places"] = true;
   return base.dump();
 }
 

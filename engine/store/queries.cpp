@@ -205,18 +205,19 @@ fs::path Store::directory(std::string_view run) {
   return rows->text(0);
 }
 
-/// Whether the job that left `result` has run since, and did other work. A later run counts
-/// whatever its time says: clocks are set back, and those of two nodes differ.
+/// Whether the job that left `result` has done other work since, or at the same time. A later run
+/// counts whatever its time says: clocks are set back, and those of two nodes differ.
 bool Store::was_overtaken(const std::string& workflow, const KnownResult& result,
-                          int64_t ended_ms) {
+                          int64_t started_ms) {
   const int64_t run = run_id(result.run);
   const Rows later = database_.query(
       "SELECT 1 FROM jobs JOIN runs ON runs.id = jobs.run WHERE runs.workflow = ?1 "
-      "AND jobs.name = ?2 AND jobs.attempt > 0 AND jobs.started_ms IS NOT NULL "
-      "AND (jobs.started_ms >= ?3 OR jobs.run > ?4) AND jobs.fingerprint IS NOT ?5 "
+      "AND jobs.name = ?2 AND jobs.attempt > 0 "
+      "AND (jobs.started_ms IS NOT NULL OR jobs.attempt > 1) "
+      "AND (coalesce(jobs.ended_ms, ?3) >= ?3 OR jobs.run > ?4) AND jobs.fingerprint IS NOT ?5 "
       "UNION ALL SELECT 1 FROM overtaken WHERE workflow = ?1 AND job = ?2 "
-      "AND (started_ms >= ?3 OR run > ?4) AND fingerprint <> ?5 LIMIT 1",
-      workflow, result.job, ended_ms, run, result.fingerprint);
+      "AND (ended_ms >= ?3 OR run > ?4) AND fingerprint <> ?5 LIMIT 1",
+      workflow, result.job, started_ms, run, result.fingerprint);
   return later->next();
 }
 
@@ -224,7 +225,7 @@ std::optional<KnownResult> Store::find(const std::string& fingerprint) {
   if (fingerprint.empty()) return std::nullopt;
   const Rows rows = database_.query(
       "SELECT runs.name, runs.directory, jobs.name, jobs.outputs, jobs.metrics, runs.workflow, "
-      "jobs.ended_ms, instr(bases.text, '\"kind\":\"run\"'), "
+      "coalesce(jobs.started_ms, jobs.ended_ms), instr(bases.text, '\"kind\":\"run\"'), "
       "coalesce(jobs.reason, '') AS reason FROM jobs "
       "JOIN runs ON runs.id = jobs.run JOIN bases ON bases.id = jobs.base "
       "WHERE jobs.fingerprint = ?1 AND jobs.state = ?2 "

@@ -158,6 +158,11 @@ CREATE TABLE files(
 ) WITHOUT ROWID;
 )sql";
 
+/// Of what is at work at the same time, the one that ends last counts.
+constexpr std::string_view kVersion9 = R"sql(
+ALTER TABLE overtaken RENAME COLUMN started_ms TO ended_ms;
+)sql";
+
 int64_t version_of(Database& database) {
   const Rows rows = database.query("PRAGMA user_version");
   rows->next();
@@ -167,9 +172,10 @@ int64_t version_of(Database& database) {
 }  // namespace
 
 std::span<const Migration> migrations() {
-  static const std::array<Migration, 8> steps = {
-      Migration(kVersion1), Migration(kVersion2), Migration(kVersion3), Migration(kVersion4),
-      Migration(kVersion5), Migration(kVersion6), Migration(kVersion7), Migration(kVersion8)};
+  static const std::array<Migration, 9> steps = {
+      Migration(kVersion1), Migration(kVersion2), Migration(kVersion3),
+      Migration(kVersion4), Migration(kVersion5), Migration(kVersion6),
+      Migration(kVersion7), Migration(kVersion8), Migration(kVersion9)};
   return steps;
 }
 

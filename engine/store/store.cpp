@@ -265,17 +265,19 @@ void Store::forget(std::string_view run) {
   Transaction transaction(database_);
   const int64_t id = run_id(run);
   database_.execute(
-      "INSERT INTO overtaken(workflow, job, fingerprint, started_ms, run) "
-      "SELECT gone.workflow, jobs.name, coalesce(jobs.fingerprint, ''), jobs.started_ms, gone.id "
+      "INSERT INTO overtaken(workflow, job, fingerprint, ended_ms, run) "
+      "SELECT gone.workflow, jobs.name, coalesce(jobs.fingerprint, ''), "
+      "coalesce(jobs.ended_ms, jobs.started_ms, 0), gone.id "
       "FROM jobs JOIN runs AS gone ON gone.id = jobs.run JOIN bases ON bases.id = jobs.base "
-      "WHERE jobs.run = ?1 AND jobs.attempt > 0 AND jobs.started_ms IS NOT NULL "
+      "WHERE jobs.run = ?1 AND jobs.attempt > 0 "
+      "AND (jobs.started_ms IS NOT NULL OR jobs.attempt > 1) "
       "AND instr(bases.text, '\"kind\":\"run\"') > 0 "
       "AND EXISTS(SELECT 1 FROM runs AS other JOIN jobs AS older ON older.run = other.id "
       "WHERE other.workflow = gone.workflow AND other.id <> gone.id AND older.name = jobs.name "
       "AND older.state = ?2 AND coalesce(older.outputs, '{}') = '{}' "
       "AND older.fingerprint IS NOT jobs.fingerprint) "
       "ON CONFLICT(workflow, job, fingerprint) DO UPDATE SET "
-      "started_ms = max(started_ms, excluded.started_ms), run = excluded.run",
+      "ended_ms = max(ended_ms, excluded.ended_ms), run = excluded.run",
       id, name(JobState::Succeeded));
   database_.execute("DELETE FROM runs WHERE id = ?", id);
   database_.execute("DELETE FROM bases WHERE id NOT IN (SELECT base FROM jobs)");

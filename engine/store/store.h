@@ -143,7 +143,7 @@ class Store : public KnownResults, public History, public FileHashes {
     std::string run, reason, reused_from, fingerprint;
   };
   std::string maker(const Origin& taker);
-  bool was_overtaken(const std::string& workflow, const KnownResult& result, int64_t ended_ms);
+  bool was_overtaken(const std::string& workflow, const KnownResult& result, int64_t started_ms);
   int64_t run_id(std::string_view run);
   /// Gives the run the jobs of `plan`; those that it has already keep their events. What
   /// RUN/events.jsonl says is then read again, for those that it had once.

@@ -13,7 +13,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The fingerprint of the same job whatever it is given to run on.
+/// The fingerprint of the same job whatever it is given to run on. Empty as the fingerprint is: all
+/// that a job does whose work cannot be known counts as one work.
 std::string work_of(const JobSpec& spec, std::span<const ParentResult> parents) {
   Json base = Json::parse(spec.fingerprint_base);
   base.erase("resources");
@@ -48,7 +49,7 @@ bool holds_files(const fs::path& folder) {
 std::optional<std::string> keep_own_checkpoints(const JobSpec& spec, const AttemptFiles& files,
                                                 const std::string& fingerprint,
                                                 std::span<const ParentResult> parents) {
-  if (fingerprint.empty() || !can_save(spec.uses, spec.checkpoint)) return std::nullopt;
+  if (!can_save(spec.uses, spec.checkpoint)) return std::nullopt;
   const fs::path folder = checkpoints_directory(spec);
   const std::string work = work_of(spec, parents);
   const std::string all = work + " " + fingerprint + "\n";
@@ -58,7 +59,7 @@ std::optional<std::string> keep_own_checkpoints(const JobSpec& spec, const Attem
     if (noted->starts_with(all)) {
       return "it goes on from a checkpoint of a pass in doubt: " + noted->substr(all.size());
     }
-    if (noted->starts_with(work + " ")) {
+    if (!work.empty() && noted->starts_with(work + " ")) {
       return "it goes on from checkpoints that were made with other resources";
     }
     put_aside(folder, files);

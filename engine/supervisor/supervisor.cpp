@@ -28,6 +28,7 @@
 #include "engine/supervisor/claim.h"
 #include "engine/supervisor/ending.h"
 #include "engine/supervisor/input_proof.h"
+#include "engine/supervisor/late_places.h"
 #include "engine/supervisor/launch.h"
 #include "engine/supervisor/own_checkpoints.h"
 #include "engine/supervisor/parents.h"
@@ -95,7 +96,7 @@ class Pass {
   Redactor redactor_;
   Publication publication_;  // of a job that succeeded
   Existing shared_before_ = Existing::Stays;
-  std::optional<std::string> mixed_;  // why its result is that of no one work
+  std::optional<std::string> mixed_;  // why its result is not that of the fingerprint
   AppendFile events_;
 };
 
@@ -190,6 +191,7 @@ JobEvent Pass::execute() {
   const std::string fingerprint =
       dlflow::fingerprint(spec_.fingerprint_base, spec_.element, parents);
   mixed_ = keep_own_checkpoints(spec_, files_, fingerprint, parents);
+  if (!mixed_) mixed_ = find_late_place(spec_, job.with, parents);
   prepare_files(spec_, job, files_);
   if (can_save(spec_.uses, spec_.checkpoint)) make_directories(checkpoints_directory(spec_));
   const Secrets secrets = read_secrets(secrets_file(spec_.run_directory), spec_.secrets);

@@ -121,6 +121,21 @@ class Removal(Case):
         self.dlflow("rm", run)
         self.assertFalse(self.run_folder(run).exists())
 
+    def test_folders_deeper_than_there_are_descriptors_go_too(self):
+        self.write("deep.py", """
+            import os
+            for _ in range(1200):
+                os.mkdir("d")
+                os.chdir("d")
+        """)
+        self.write("w.yaml", """
+            name: w
+            steps: {deep: {run: [python3, deep.py], inputs: [deep.py]}}
+        """)
+        run = self.run_json("w.yaml")["run"]
+        self.dlflow("rm", run)
+        self.assertFalse(self.run_folder(run).exists())
+
     def test_runs_share_one_copy_of_the_program_and_none_breaks_another(self):
         self.pipeline()
         first = self.run_json("w.yaml")["run"]

@@ -159,6 +159,33 @@ class Run(Case):
         self.run_json("w.yaml")
         self.assertEqual(self.states(self.run_json("w.yaml")["run"]), {"own": "succeeded", "any": "cached"})
 
+    def test_what_waits_for_an_allowed_failure_runs_each_time(self):
+        self.write("w.yaml", f"""
+            name: w
+            steps:
+              a: {{run: 'date +%N > {self.folder}/shared; exit 3', allow_failure: true}}
+              b: {{run: 'cp {self.folder}/shared $DLFLOW_OUTPUTS/x', needs: [a], outputs: {{x: x}}}}
+        """)
+        for _ in range(2):
+            run = self.run_json("w.yaml")["run"]
+            self.assertEqual(self.states(run), {"a": "failed", "b": "succeeded"})
+            left = self.folder / "dlflow-runs" / run / "steps/b/outputs/x"
+            self.assertEqual(left.read_text(), (self.folder / "shared").read_text())
+
+    def test_a_place_that_a_metric_names_is_staged_as_it_is_now(self):
+        data = self.write("data-7/f", "one")
+        self.write("w.yaml", f"""
+            name: w
+            steps:
+              pick: {{run: 'echo "{{\\"n\\": 7}}" > $DLFLOW_SUMMARY; touch $DLFLOW_OUTPUTS/x', outputs: {{x: x}}}}
+              get: {{uses: stage, with: {{sources: [{{url: "file://{self.folder}/data-${{{{ steps.pick.metrics.n }}}}/f"}}]}}}}
+              use: {{run: [cp, "${{{{ steps.get.outputs.path }}}}/f", f], outputs: {{f: f}}}}
+        """)
+        for text, use in [("one", "succeeded"), ("two", "succeeded"), ("two", "cached")]:
+            data.write_text(text)
+            states = self.states(self.run_json("w.yaml")["run"])
+            self.assertEqual((states["get"], states["use"]), ("succeeded", use))
+
     def test_an_expression_may_mention_parameters_beside_what_parents_left(self):
         self.write("w.yaml", """
             name: w

@@ -13,6 +13,7 @@
 #include "engine/batch/job_exec.h"
 #include "engine/plan/run_directory.h"
 #include "engine/supervisor/claim.h"
+#include "engine/supervisor/supervisor.h"
 #include "tests/support/catch.h"
 #include "tests/support/syscalls.h"
 #include "tests/support/temp_dir.h"
@@ -119,6 +120,19 @@ class Job {
     JobEvent running;
     running.state = JobState::Running;
     AppendFile(attempt() / "events.jsonl").append(to_line(running));
+  }
+
+  /// A pass on a node that lives on though nobody hears of it any more.
+  pid_t begin_elsewhere() const {
+    make_directories(attempt());
+    write_file_atomic(attempt() / "job.json", to_json(spec).dump());
+    const pid_t child = ::fork();
+    if (child != 0) return child;
+    SupervisorOptions options;
+    options.backend_id = "812";
+    options.requeues = true;
+    options.look_again = std::chrono::hours(1);
+    ::_exit(int(supervise(attempt(), 1, options)));
   }
 
   std::string with_run(std::string script) const {

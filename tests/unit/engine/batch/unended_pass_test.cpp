@@ -148,11 +148,20 @@ TEST_CASE("what a job records of a pass before it is on disk, or it does not go 
 }
 
 TEST_CASE("a pass that was given up can publish no more", "[job-exec]") {
-  const Job job("true");
-  job.die_in_a_pass();
-  CHECK(job.execute() == 1);
+  Job job(
+      "echo late > $DLFLOW_OUTPUTS/o; touch {run}/begun; until [ -e {run}/go ]; do sleep 0.02; "
+      "done");
+  job.spec.outputs = {{"o", "o"}};
+  const pid_t given_up = job.begin_elsewhere();
+  while (!std::filesystem::exists(job.run.path() / "begun")) ::usleep(1000);
+  CHECK(job.execute("813") == 1);
   CHECK(job.last().state == JobState::Lost);
   CHECK(newest_claim(job.attempt())->pass == 2);
+  job.run.write("go", "");
+  CHECK(wait_for(given_up).code == int(Supervision::Unrecorded));
+  CHECK_FALSE(
+      std::filesystem::exists(std::filesystem::symlink_status(job.spec.job_directory / "outputs")));
+  CHECK(job.last().state == JobState::Lost);
 }
 
 TEST_CASE("tries are bounded, whether they failed or their node did", "[job-exec]") {

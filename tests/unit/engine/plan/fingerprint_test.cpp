@@ -465,3 +465,21 @@ TEST_CASE("how a pass is ended before its time does not change the fingerprint",
   CHECK(base_with("every: 2 epochs, signal: SIGTERM, lead: 5m, newer: 'ckpt/*.pt'") == plain);
   CHECK(base_with("every: 3 epochs") != plain);
 }
+
+TEST_CASE("what only waits for a step that failed has a result that nobody can know again",
+          "[fingerprint]") {
+  ParentResult failed = parent("b", Json::object());
+  failed.failed = true;
+  const auto result = [&](const std::string& child, const ParentResult& of) {
+    const std::string base =
+        base_of("name: w\nsteps:\n  a: " + child +
+                "\n  b: {run: ./b, allow_failure: true, matrix: {n: [1, 2]}, outputs: {o: o}}\n")
+            .dump();
+    return with_parents({of}, Json::object(), base);
+  };
+  CHECK(result("{run: ./a, needs: [b]}", failed).empty());
+  // One that takes their outputs takes nothing of this one.
+  CHECK_FALSE(
+      result("{run: [./a, \"${{ join(steps.b.outputs.o) }}\"], needs: [b]}", failed).empty());
+  CHECK_FALSE(result("{run: ./a, needs: [b]}", parent("b", output("/r", "o", "11"))).empty());
+}

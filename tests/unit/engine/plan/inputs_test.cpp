@@ -8,6 +8,7 @@
 
 #include "base/sha256.h"
 #include "engine/plan/installed.h"
+#include "engine/plan/layout.h"
 #include "tests/support/catch.h"
 #include "tests/support/parsed.h"
 #include "tests/support/temp_dir.h"
@@ -408,4 +409,25 @@ TEST_CASE("an environment is loaded after the profile's setup", "[plan]") {
   const JobSpec spec = job_spec(plan, 0);
   REQUIRE(spec.setup.size() == 1);
   CHECK_THAT(spec.setup[0], Catch::Contains((folder.path() / "v/bin/activate").string()));
+}
+
+TEST_CASE(
+    "a place that a step's numbers decide makes another fingerprint than earlier versions had",
+    "[plan]") {
+  const auto is_late = [](const std::string& data) {
+    Json with = {{"model", "m.yaml"}, {"lr", "${{ steps.a.matrix.lr }}"}, {"data", data}};
+    return names_late_places("train", with);
+  };
+  CHECK_FALSE(is_late("/data"));
+  CHECK_FALSE(is_late("${{ steps.a.outputs.o }}/train"));
+  CHECK_FALSE(is_late("${{ max_by(steps.a.outputs.o, steps.a.metrics.m) }}"));
+  CHECK(is_late("/data/${{ steps.a.metrics.year }}"));
+  CHECK(is_late("${{ steps.a.matrix.data }}"));
+  CHECK(is_late("${{ lookup(params.sets, steps.a.outputs.o) }}"));
+  CHECK(is_late("${{ max_by(params.sets, steps.a.metrics.m) }}"));
+  const auto stages = [](const std::string& url) {
+    return names_late_places("stage", {{"sources", {{{"url", url}}}}});
+  };
+  CHECK(stages("file:///data/${{ steps.a.metrics.year }}"));
+  CHECK_FALSE(stages("file:///data/2026"));
 }

@@ -70,14 +70,22 @@ namespace {
 struct ActsElsewhere {
   /// \param seconds  what the clock says
   std::string run(const std::string& fingerprint, int seconds) {
-    const Plan plan = fixture.stored_run("name: w\nsteps:\n  a: {run: ./a}\n", at(seconds));
-    JobEvent end = event("a", 1, Succeeded, seconds + 2);
+    const Plan plan = begin(seconds);
+    end(plan, fingerprint, seconds + 2);
+    return plan.run;
+  }
+  Plan begin(int seconds) {
+    Plan plan = fixture.stored_run("name: w\nsteps:\n  a: {run: ./a}\n", at(seconds));
+    fixture.store.record(plan.run, std::vector{event("a", 1, Submitting, seconds),
+                                               event("a", 1, Running, seconds + 1)});
+    return plan;
+  }
+  void end(const Plan& plan, const std::string& fingerprint, int seconds) {
+    JobEvent end = event("a", 1, Succeeded, seconds);
     end.fingerprint = fingerprint;
-    const std::vector<JobEvent> events = {event("a", 1, Submitting, seconds),
-                                          event("a", 1, Running, seconds + 1), end};
+    const std::vector<JobEvent> events = {end};
     fixture.store.record(plan.run, events);
     finish_on_disk(plan, 0, events);
-    return plan.run;
   }
   bool knows(const std::string& fingerprint) { return fixture.store.find(fingerprint).has_value(); }
 
@@ -123,6 +131,36 @@ TEST_CASE("what a command did elsewhere since is seen though the clock was set b
   SECTION("until the clock is right again") {
     command.run("two", 2000);
     CHECK(command.knows("two"));
+  }
+}
+
+TEST_CASE("what a command did elsewhere at the same time may have come last", "[store]") {
+  ActsElsewhere command;
+  const Plan two = command.begin(0);
+  command.run("one", 100);
+  CHECK_FALSE(command.knows("one"));  // the other is at work
+  command.end(two, "two", 200);
+  CHECK_FALSE(command.knows("one"));
+  SECTION("also when that run is removed") {
+    command.fixture.store.forget(two.run);
+    CHECK_FALSE(command.knows("one"));
+  }
+  command.run("one", 300);
+  CHECK(command.knows("one"));
+}
+
+TEST_CASE("what a command did elsewhere counts though it failed, and was tried again in vain",
+          "[store]") {
+  ActsElsewhere command;
+  command.run("one", 0);
+  const Plan two = command.begin(100);
+  command.fixture.store.record(
+      two.run, std::vector{event("a", 1, Failed, 110), event("a", 2, Submitting, 120),
+                           event("a", 2, Cancelled, 121)});
+  CHECK_FALSE(command.knows("one"));
+  SECTION("also when that run is removed") {
+    command.fixture.store.forget(two.run);
+    CHECK_FALSE(command.knows("one"));
   }
 }
 

@@ -7,6 +7,7 @@
 #include "engine/container/tree.h"
 #include "engine/plan/data_identity.h"
 #include "engine/plan/installed.h"
+#include "engine/supervisor/late_places.h"
 #include "tests/support/catch.h"
 #include "tests/unit/engine/supervisor/job.h"
 
@@ -284,4 +285,34 @@ TEST_CASE("a child of a result that nobody can know again cannot be known again 
   const JobEvent end = reader.job.execute();
   CHECK(end.state == JobState::Succeeded);
   CHECK(end.fingerprint.empty());
+}
+
+TEST_CASE("a place that only the run knows is of no fingerprint, but for what parents published",
+          "[input_proof]") {
+  JobSpec spec;
+  spec.uses = "evaluate";
+  spec.with = {{"checkpoint", "${{ steps.a.outputs.o }}/best"}, {"data", "/data/known"}};
+  ParentResult parent;
+  parent.outputs = {{"o", {{"value", "/r/steps/a/outputs/o"}, {"sha256", "1"}}}};
+  const auto late = [&](const std::string& checkpoint, const std::string& data) {
+    return find_late_place(spec, {{"checkpoint", checkpoint}, {"data", data}}, {{parent}});
+  };
+  const std::string below = "/r/steps/a/outputs/o/best";
+  CHECK_FALSE(late(below, "/data/known"));
+  CHECK(late("/r/steps/a/outputs/o/../p", "/data/known"));
+  CHECK(late(below, "/data/2026") ==
+        "/data/2026 was not known when the run was planned, and is no output of a step");
+  spec.sources.outside["/data/2026"] = "1";
+  CHECK_FALSE(late(below, "/data/2026"));
+  parent.outputs["elsewhere"] = {{"value", {"file:///data/2027/"}}, {"sha256", "2"}};
+  CHECK_FALSE(late(below, "/data/2027/part"));
+
+  spec.uses = "stage";
+  spec.with = {{"sources", {{{"url", "file:///data/${{ steps.a.metrics.year }}"}}}}};
+  const auto staged = [&](const Json& source) {
+    return find_late_place(spec, {{"sources", {source}}}, {{parent}});
+  };
+  CHECK(staged({{"url", "file:///data/2028"}}));
+  CHECK_FALSE(staged({{"url", "file:///data/2027"}}));
+  CHECK_FALSE(staged({{"url", "file:///data/2028"}, {"sha256", std::string(64, 'a')}}));
 }

@@ -154,6 +154,20 @@ TEST_CASE("a job goes on from checkpoints of the same work alone", "[supervisor]
     job.spec.run_command = "true";
     CHECK_FALSE(job.execute(6).fingerprint.empty());
   }
+  SECTION("nobody knows what its parents did by now, or then") {
+    test::Job parent("true");
+    parent.spec.step = "parent";
+    parent.spec.sources.outside["/nowhere"] = "was there";
+    REQUIRE(parent.execute().fingerprint.empty());
+    job.spec.parents = {{"parent", Json::object(), parent.spec.job_directory}};
+    job.execute(3);
+    CHECK(found(3).empty());
+    job.execute(4);
+    CHECK(found(4) == "1\n");
+    job.spec.parents.clear();
+    job.execute(5);
+    CHECK(found(5).empty());
+  }
   SECTION("an earlier version has left them, and no word of what they are of") {
     fs::remove(job.spec.job_directory / "checkpoints.of");
     job.spec.fingerprint_base = R"({"other": 1})";
