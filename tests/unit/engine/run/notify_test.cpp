@@ -1,11 +1,15 @@
 #include "engine/run/notify/notify.h"
 
+#include <stdlib.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/file.h"
 #include "base/parse_json.h"
+#include "base/secret_file.h"
 #include "engine/plan/notifications.h"
 #include "engine/plan/run_directory.h"
+#include "engine/plan/secrets.h"
 #include "engine/run/notify/end_on_record.h"
 #include "tests/support/catch.h"
 #include "tests/support/chain_world.h"
@@ -151,6 +155,91 @@ TEST_CASE("what cannot tell is a warning, and the others tell all the same", "[n
     CHECK(told.warnings[0].starts_with("warning: webhook HOOK: "));
     CHECK(told.log.find("secret-part") == std::string::npos);
   }
+}
+
+TEST_CASE("the address of a webhook is in no log, whoever prints it", "[notify]") {
+  Notifications notify = everything();
+  notify.command = {"sh", "-c", "echo cannot reach http://host/secret-part >&2; exit 3"};
+  notify.webhook = "HOOK";
+  const Told told(notify, "http://host/secret-part", std::chrono::seconds(5));
+  REQUIRE(told.warnings.size() == 2);
+  CHECK(told.warnings[0] == "warning: sh: exit 3: cannot reach ***");
+  CHECK(told.log.find("secret-part") == std::string::npos);
+}
+
+TEST_CASE("the address of a webhook is the run's secret, as long as it is there", "[notify]") {
+  const TempDir run;
+  Notifications notify = everything();
+  write_secrets(secrets_file(run.path()), {{"HOOK", "http://host/hook"}, {"OTHER", "others"}});
+  CHECK(webhook_address(run.path(), notify) == "");
+  notify.webhook = "HOOK";
+  CHECK(webhook_address(run.path(), notify) == "http://host/hook");
+  remove_secrets(run.path());
+  CHECK(webhook_address(run.path(), notify) == "");
+}
+
+TEST_CASE("the secret of a webhook is kept until the end of the run is told", "[notify]") {
+  const TempDir run;
+  CHECK_FALSE(waits_to_be_told(run.path()));  // nobody wants to know
+  Notifications notify = everything();
+  write_notifications(run.path(), notify);
+  CHECK_FALSE(waits_to_be_told(run.path()));  // no address is needed
+  notify.webhook = "HOOK";
+  write_notifications(run.path(), notify);
+  CHECK(waits_to_be_told(run.path()));
+  run.write("notified/end-3.json", "{}");
+  run.write("notified/failure-1.log", "told: webhook HOOK\n");
+  CHECK(waits_to_be_told(run.path()));
+  run.write("notified/end-3.log", "told: webhook HOOK\n");
+  CHECK_FALSE(waits_to_be_told(run.path()));
+  run.write("notified/end-3.log", "");
+  notify.on = {Event::Failure};
+  write_notifications(run.path(), notify);
+  CHECK_FALSE(waits_to_be_told(run.path()));
+}
+
+TEST_CASE("who tells aside is the run's own program, which hears the address of the webhook",
+          "[notify]") {
+  const TempDir run;
+  Notifications notify = everything();
+  const fs::path program = frozen_program(run.path());
+  make_directories(program.parent_path());
+  run.write(fs::relative(program, run.path()).string(),
+            "#!/bin/sh\ncd \"${0%/*}\"\necho \"$@\" \"${DLFLOW_NOTIFY_ADDRESS-none}\" > said.new\n"
+            "mv said.new said\n");
+  fs::permissions(program, fs::perms::owner_all);
+  const auto said = [&](const News& news) {
+    tell_aside(run.path(), news);
+    const fs::path file = program.parent_path() / "said";
+    while (!fs::exists(file)) ::usleep(1000);
+    const std::string text = read_file(file);
+    fs::remove(file);
+    return text;
+  };
+  const std::string records = "notify-exec " + (run.path() / "notified").string();
+  write_notifications(run.path(), notify);
+  CHECK(said({.run = "demo-1", .number = 1}) == records + "/end-1.json none\n");
+  notify.webhook = "HOOK";
+  write_notifications(run.path(), notify);
+  write_secrets(secrets_file(run.path()), {{"HOOK", "http://host/hook"}});
+  CHECK(said({.run = "demo-1", .number = 2}) == records + "/end-2.json http://host/hook\n");
+}
+
+TEST_CASE("notify-exec tells at the address that it has in its environment, and forgets it there",
+          "[notify]") {
+  const TempDir run;
+  Notifications notify = everything();
+  notify.command = {"sh", "-c", "echo ${DLFLOW_NOTIFY_ADDRESS-none} > seen"};
+  notify.webhook = "HOOK";
+  write_notifications(run.path(), notify);
+  const auto record = claim_news(run.path(), notify, {.run = "demo-1", .number = 3});
+  REQUIRE(record.has_value());
+  ::setenv("DLFLOW_NOTIFY_ADDRESS", "http://127.0.0.1:9/hook", 1);
+  CHECK(notify_exec(*record) == 0);
+  CHECK(::getenv("DLFLOW_NOTIFY_ADDRESS") == nullptr);
+  CHECK(read_file(run.path() / "seen") == "none\n");
+  const std::string log = read_file(run.path() / "notified/end-3.log");
+  CHECK_THAT(log, Catch::StartsWith("told: sh\nwarning: webhook HOOK: exit "));
 }
 
 TEST_CASE("the end of a run names the failure that counts, also where another was allowed",
