@@ -256,6 +256,24 @@ TEST_CASE("a run that is stopped does not start a step with always(), the resume
   for (const auto& [job, state] : run.states()) CHECK(state == Succeeded);
 }
 
+TEST_CASE("a run that is stopped gives up nothing that a step with always() waits for",
+          "[always]") {
+  TestRun run(R"(
+  data:    {run: ./data}
+  other:   {run: ./other}
+  train:   {run: ./train, needs: [other]}
+  cleanup: {run: ./clean, needs: [train], if: "${{ always() }}"}
+)");
+  run.backend.fail("data");
+  run.observer.on_event = [](const JobEvent& event) {
+    if (event.job == "other" && event.state == Running) std::raise(SIGTERM);
+  };
+  run.start();
+  CHECK(run.states()["other"] == Cancelled);
+  CHECK(run.states()["train"] == Planned);
+  CHECK(run.states()["cleanup"] == Planned);
+}
+
 TEST_CASE("an engine that is killed after a failure leaves the cleanup to the next one",
           "[always]") {
   for (const char* point : {"record", "end", "ingest", "intent", "spawn"}) {

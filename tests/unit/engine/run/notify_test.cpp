@@ -1,5 +1,6 @@
 #include "engine/run/notify/notify.h"
 
+#include <signal.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -267,6 +268,17 @@ notify: {command: ["true"], on: [end, failure]}
   CHECK(run.start().state == RunState::Failed);
   CHECK(told("end-2").at("state") == "failed");
   CHECK(told("end-2").at("job") == "b");
+}
+
+TEST_CASE("of a run that somebody stopped the end is told by who goes on with it", "[notify]") {
+  TestRun run("  a: {run: ./a}\nnotify: {command: [\"true\"], on: [end]}\n");
+  run.backend.stubborn = {"a"};  // it ends well in the time that it has
+  run.backend.on_submit = [](const std::string&) { ::kill(::getpid(), SIGINT); };
+  CHECK(run.start().state == RunState::Succeeded);
+  const fs::path news = run.directory / "notified/end-1.json";
+  CHECK_FALSE(fs::exists(news));
+  CHECK(run.resume().state == RunState::Succeeded);
+  CHECK(fs::exists(news));
 }
 
 TEST_CASE("a run has ended when its last job has, by its folder alone", "[notify]") {
