@@ -39,6 +39,14 @@ constexpr const char* kCleanup = R"(
   cleanup: {run: ./clean, needs: [train], if: "${{ always() }}"}
 )";
 
+/// The first parent of a job, as its newest submission is told of it.
+ParentRef parent_of(const ChainWorld& world, const std::string& step) {
+  const FakeBatchSystem::Job& job = world.batch.jobs().at(world.id(step));
+  const auto tasks =
+      attempts_of_task(job.batch.command[2], uint32_t(std::stoul(job.batch.command[3])), 0);
+  return tasks.front().spec.parents.at(0);
+}
+
 }  // namespace
 
 TEST_CASE("a sweep whose failures are allowed goes on, and selects among those that succeeded",
@@ -443,4 +451,27 @@ TEST_CASE("a step with always() passes those that a failure keeps from starting"
   CHECK(run.start().state == RunState::Failed);
   CHECK(run.backend.submitted == Names{"train", "cleanup"});
   CHECK(run.states().at("other") == Planned);
+}
+
+TEST_CASE("a job that is submitted again is told of its parent's failure if no record says it",
+          "[allow_failure][chain]") {
+  const bool by_cluster = GENERATE(true, false);
+  ChainWorld world("  a: {run: ./a, allow_failure: true}\n  b: {run: ./b, needs: [a]}\n");
+  world.start();
+  CHECK_FALSE(parent_of(world, "b").failed);
+  REQUIRE(world.nodes.begin("811"));
+  if (by_cluster) {
+    world.batch.end("811", BatchState::Timeout);
+  } else {
+    world.nodes.end("811", Failed);
+  }
+  world.clock.advance(std::chrono::minutes(5));  // longer than a record may be late
+  CHECK(world.look()["a"] == (by_cluster ? TimedOut : Failed));
+  world.batch.end("812", BatchState::Failed, 1);
+  world.clock.advance(std::chrono::minutes(5));
+  CHECK(world.look()["b"] == Failed);
+  world.resubmit({"b"});
+  CHECK(world.id("b") == "813");
+  CHECK(parent_of(world, "b").failed == by_cluster);
+  CHECK_FALSE(parent_of(world, "b").skipped);
 }
