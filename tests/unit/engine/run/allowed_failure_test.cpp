@@ -39,14 +39,6 @@ constexpr const char* kCleanup = R"(
   cleanup: {run: ./clean, needs: [train], if: "${{ always() }}"}
 )";
 
-/// The first parent of a job, as its newest submission is told of it.
-ParentRef parent_of(const ChainWorld& world, const std::string& step) {
-  const FakeBatchSystem::Job& job = world.batch.jobs().at(world.id(step));
-  const auto tasks =
-      attempts_of_task(job.batch.command[2], uint32_t(std::stoul(job.batch.command[3])), 0);
-  return tasks.front().spec.parents.at(0);
-}
-
 }  // namespace
 
 TEST_CASE("a sweep whose failures are allowed goes on, and selects among those that succeeded",
@@ -458,7 +450,7 @@ TEST_CASE("a job that is submitted again is told of its parent's failure if no r
   const bool by_cluster = GENERATE(true, false);
   ChainWorld world("  a: {run: ./a, allow_failure: true}\n  b: {run: ./b, needs: [a]}\n");
   world.start();
-  CHECK_FALSE(parent_of(world, "b").failed);
+  CHECK_FALSE(world.parent_of("b").failed);
   REQUIRE(world.nodes.begin("811"));
   if (by_cluster) {
     world.batch.end("811", BatchState::Timeout);
@@ -472,6 +464,26 @@ TEST_CASE("a job that is submitted again is told of its parent's failure if no r
   CHECK(world.look()["b"] == Failed);
   world.resubmit({"b"});
   CHECK(world.id("b") == "813");
-  CHECK(parent_of(world, "b").failed == by_cluster);
-  CHECK_FALSE(parent_of(world, "b").skipped);
+  CHECK(world.parent_of("b").failed == by_cluster);
+  CHECK_FALSE(world.parent_of("b").skipped);
+}
+
+TEST_CASE("what waits with a checkpoint begins anew behind a parent that runs again",
+          "[allow_failure][chain]") {
+  ChainWorld world(
+      "  a: {run: ./a, allow_failure: true}\n  b: {run: ./b, needs: [a], checkpoint: {}}\n");
+  world.start();
+  REQUIRE(world.nodes.begin("811"));
+  world.nodes.end("811", Failed);
+  REQUIRE(world.nodes.begin("812"));
+  const std::filesystem::path saved = job_directory(world.directory, "b") / "checkpoints";
+  make_directories(saved);
+  world.nodes.requeue("812");
+  world.resubmit({"a"});
+  CHECK(world.batch.submitted == Names{"a 811", "b 812", "a 813", "b 814"});
+  CHECK(world.batch.jobs().at("812").shown.state == BatchState::Cancelled);
+  CHECK_FALSE(std::filesystem::exists(saved));
+  CHECK_FALSE(world.batch.is_free("814"));
+  world.nodes.run_all();
+  CHECK(world.look() == States{{"a", Succeeded}, {"b", Succeeded}});
 }
