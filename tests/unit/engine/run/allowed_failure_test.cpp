@@ -468,6 +468,20 @@ TEST_CASE("a job that is submitted again is told of its parent's failure if no r
   CHECK_FALSE(world.parent_of("b").skipped);
 }
 
+TEST_CASE("what was reused beside a failure that was allowed is made anew without it",
+          "[allow_failure]") {
+  TestRun run("  a: {run: ./a, allow_failure: true}\n  b: {run: ./b, needs: [a]}\n");
+  run.backend.fail("a");
+  run.start();
+  CHECK(run.states() == States{{"a", Failed}, {"b", Succeeded}});
+  run.backend.fail("a");
+  run.start();
+  CHECK(run.states() == States{{"a", Failed}, {"b", Cached}});
+  run.resubmit({"a"});
+  CHECK(run.states() == States{{"a", Succeeded}, {"b", Succeeded}});
+  CHECK(run.backend.submitted.back() == "b");
+}
+
 TEST_CASE("what waits with a checkpoint begins anew behind a parent that runs again",
           "[allow_failure][chain]") {
   ChainWorld world(

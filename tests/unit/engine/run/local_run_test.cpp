@@ -328,6 +328,27 @@ TEST_CASE("what a step used is its own, whoever supervised others before it", "[
   }
 }
 
+TEST_CASE("what a step leaves behind ends with it, in whatever session it is", "[local]") {
+  LocalRun run(R"(
+  a:
+    run: |
+      setsid sh -c 'echo $$ >> TRACE; exec sleep 600' > /dev/null 2>&1 &
+      until [ -s TRACE ]; do sleep 0.01; done
+)");
+  CHECK(run.start() == RunState::Succeeded);
+  REQUIRE(run.trace().size() == 1);
+  CHECK(::kill(pid_t(std::stol(run.trace().front())), 0) == -1);
+}
+
+TEST_CASE("a supervisor has a session of its own: no terminal's end reaches it", "[local]") {
+  LocalRun run(
+      "  a: {run: 'read -r _ _ _ _ _ session _ < /proc/$PPID/stat; echo $PPID $session >> "
+      "TRACE'}\n");
+  CHECK(run.start() == RunState::Succeeded);
+  REQUIRE(run.trace().size() == 2);
+  CHECK(run.trace().front() == run.trace().back());
+}
+
 TEST_CASE("no supervisor stays when the run is over or its engine is killed", "[local]") {
   LocalRun run(R"(
   a: {run: 'echo $PPID >> TRACE'}

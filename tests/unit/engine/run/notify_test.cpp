@@ -113,7 +113,9 @@ TEST_CASE("news that another one claims at the same moment is that one's", "[not
 TEST_CASE("a program is told by its variables and its input", "[notify]") {
   Notifications notify = everything();
   notify.command = {"sh", "-c", "cat > input; env | grep ^DLFLOW_ | sort > seen"};
+  ::setenv("DLFLOW_EVENT", "of another", 1);
   const Told told(notify);
+  ::unsetenv("DLFLOW_EVENT");
   CHECK(told.warnings.empty());
   CHECK(told.log == "told: sh\n");
   CHECK(parse_json(read_file(told.run.path() / "input")).at("text") == "demo-1 succeeded");

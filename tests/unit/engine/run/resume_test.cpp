@@ -58,6 +58,14 @@ TEST_CASE(
   CHECK(cpus("b", 1) == 1);
 }
 
+TEST_CASE("a try that an engine was killed in counts as one", "[resume]") {
+  TestRun run("  a: {run: ./a, retry: {attempts: 2, on: [failure]}}\n");
+  for (int i = 0; i < 4; ++i) run.backend.fail("a");
+  start_and_kill(run, 0);
+  CHECK(run.resume().state == RunState::Failed);
+  CHECK(run.backend.submitted == Names{"a", "a#2"});
+}
+
 TEST_CASE("a run that is read again knows what each job reuses, the first one too", "[resume]") {
   Plan plan;
   plan.run = "r";
