@@ -224,6 +224,17 @@ TEST_CASE("a run with jobs in the queue is not removed", "[verbs]") {
   CHECK_NOTHROW(world.verbs().check_idle(world.directory));
 }
 
+TEST_CASE("a run on this machine whose folder is gone is cancelled without a batch system",
+          "[verbs]") {
+  TestRun run("  a: {run: ./a}\n");
+  run.backend.waits_until_killed = 0;
+  CHECK_THROWS_AS(run.start(), Killed);
+  const std::string name = run_name(run.directory);
+  std::filesystem::remove_all(run.directory);
+  CHECK(cancel_lost_run(name, run.store, run.clock) == 0);
+  CHECK(run.store.status(name).state == RunState::Cancelled);
+}
+
 TEST_CASE("the end of a run that leaves nothing to a node is told by whoever finds it", "[verbs]") {
   VerbsWorld world("  a: {run: ./a}\nnotify: {command: [\"true\"], on: [end]}\n");
   world.start();

@@ -304,11 +304,17 @@ TEST_CASE("a supervisor that is killed between two steps harms none", "[local]")
       until grep -q succeeded $DLFLOW_OUTPUTS/../../../../quick/attempt-1/events.jsonl; do sleep 0.01; done
       sleep 0.05
       kill -9 $(cat TRACE) && echo killed >> TRACE
-  after: {matrix: {n: [1, 2, 3, 4]}, needs: [slow], run: 'true'}
+      read -r _ _ _ launcher _ < /proc/$PPID/stat; echo $launcher >> TRACE
+  after:
+    matrix: {n: [1, 2, 3, 4]}
+    needs: [slow]
+    run: 'read -r _ _ _ launcher _ < /proc/$PPID/stat; echo $launcher >> TRACE'
 )");
   CHECK(run.start() == RunState::Succeeded);
-  REQUIRE(run.trace().size() == 2);
-  CHECK(run.trace().back() == "killed");
+  const std::vector<std::string> trace = run.trace();
+  REQUIRE(trace.size() == 7);
+  CHECK(trace[1] == "killed");
+  for (size_t i = 3; i < trace.size(); ++i) CHECK(trace[i] == trace[2]);  // one launcher for all
 }
 
 TEST_CASE("what a step used is its own, whoever supervised others before it", "[local]") {

@@ -11,7 +11,9 @@
 #include "engine/plan/notifications.h"
 #include "engine/plan/run_directory.h"
 #include "engine/plan/secrets.h"
+#include "engine/run/notify/channels.h"
 #include "engine/run/notify/end_on_record.h"
+#include "engine/run/notify/mail_text.h"
 #include "tests/support/catch.h"
 #include "tests/support/chain_world.h"
 #include "tests/support/skip.h"
@@ -92,6 +94,40 @@ TEST_CASE("of all who find the same news one may tell it", "[notify]") {
   CHECK(claim_news(run.path(), everything(), news) == run.path() / "notified/end-3.json");
   CHECK_FALSE(claim_news(run.path(), everything(), news).has_value());
   CHECK(claim_news(run.path(), everything(), {.run = "demo-1", .number = 4}).has_value());
+  size_t files = 0;
+  for (const auto& entry : fs::directory_iterator(run.path() / "notified")) {
+    CHECK(entry.path().extension() == ".json");
+    ++files;
+  }
+  CHECK(files == 2);
+}
+
+TEST_CASE("the address of a webhook is in the input of a program, and in no command line",
+          "[notify]") {
+  const Channel channel =
+      webhook_at("http://host/hook", "HOOK", "/runs/demo-1/notified/end-3.json");
+  CHECK(channel.input ==
+        "url = \"http://host/hook\"\nheader = \"Content-Type: application/json\"\n"
+        "output = \"/dev/null\"\ndata-binary = \"@end-3.json\"\n");
+  CHECK(channel.command.directory == "/runs/demo-1/notified");
+  for (const std::string& word : channel.command.argv) CHECK(word.find("host") == word.npos);
+}
+
+TEST_CASE("a mail goes to sendmail where there is one", "[notify]") {
+  const TempDir folder;
+  fs::permissions(folder.write("sendmail", "#!/bin/sh\n"), fs::perms::owner_all);
+  const std::string path = ::getenv("PATH");
+  ::setenv("PATH", folder.path().c_str(), 1);
+  const Json news = to_json({.run = "demo-1", .number = 3});
+  const Channel channel = mail_to("ann@example.org", news, "/runs/demo-1");
+  ::setenv("PATH", path.c_str(), 1);
+  CHECK(channel.name == "mail to ann@example.org");
+  CHECK(channel.command.argv ==
+        Lines{(folder.path() / "sendmail").string(), "-i", "ann@example.org"});
+  CHECK(channel.input ==
+        mail_text("ann@example.org", "dlflow: demo-1 succeeded",
+                  "demo-1 succeeded\n\nThe run is in /runs/demo-1; `dlflow status demo-1` tells "
+                  "more.\n"));
 }
 
 TEST_CASE("news that was claimed is on disk for good before it is told", "[notify]") {
@@ -259,6 +295,7 @@ notify: {command: ["true"], on: [end, failure]}
   run.backend.fail("a");
   CHECK(run.start().state == RunState::Succeeded);
   CHECK(told("end-2").at("text") == run_name(run.directory) + " succeeded");
+  CHECK(told("failure-1").empty());
 
   run.rewrite(R"(
   a: {run: ./a.of.now, allow_failure: true}
@@ -270,6 +307,7 @@ notify: {command: ["true"], on: [end, failure]}
   CHECK(run.start().state == RunState::Failed);
   CHECK(told("end-2").at("state") == "failed");
   CHECK(told("end-2").at("job") == "b");
+  CHECK(told("failure-1").at("job") == "b");
 }
 
 TEST_CASE("of a run that somebody stopped the end is told by who goes on with it", "[notify]") {
@@ -306,6 +344,17 @@ TEST_CASE("a run has ended when its last job has, by its folder alone", "[notify
     CHECK(message(*end()).starts_with(run_name(run.directory) + " failed: b failed"));
     CHECK(end()->number == 2);
   }
+  SECTION("a failure ends what is far behind it, too, and the first of several is named") {
+    run.rewrite(
+        "  a: {run: ./a}\n  b: {run: ./b, needs: [a]}\n  c: {run: ./c, needs: [b]}\n"
+        "  d: {run: ./d}\n");
+    run.backend.fail("a");
+    run.backend.fail("d");
+    CHECK(run.start({.keep_going = true}).state == RunState::Failed);
+    fs::remove(engine_events_file(run.directory));
+    REQUIRE(end().has_value());
+    CHECK(end()->job == "a");
+  }
   SECTION("not while another try is about to begin") {
     run.backend.fail("a");
     CHECK(run.start().state == RunState::Failed);
@@ -334,6 +383,13 @@ TEST_CASE("an allowed failure ends neither the run nor what needs it, by the run
   SECTION("not while a job behind it is left") {
     run.backend.held = {"b"};
     run.backend.waits_until_killed = 6;
+    CHECK_THROWS_AS(run.start(), Killed);
+    CHECK_FALSE(end().has_value());
+  }
+  SECTION("not before a job behind it has begun") {
+    run.observer.on_event = [](const JobEvent& event) {
+      if (event.state == JobState::Failed) throw Killed();
+    };
     CHECK_THROWS_AS(run.start(), Killed);
     CHECK_FALSE(end().has_value());
   }
