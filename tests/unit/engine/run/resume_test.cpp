@@ -58,6 +58,22 @@ TEST_CASE(
   CHECK(cpus("b", 1) == 1);
 }
 
+TEST_CASE("a run has done well once a job that was taken for lost has", "[resume]") {
+  RunFolder run("  a: {run: ./a}\n");
+  const Plan plan = run.plan();
+  Jobs jobs(plan, {{.state = Lost, .attempt = 1}});
+  CHECK(jobs.run_state() == RunState::Failed);
+  jobs.rewind(0);
+  for (const JobState state : {Running, Succeeded}) {
+    JobEvent event;
+    event.job = "a";
+    event.attempt = 1;
+    event.state = state;
+    CHECK(jobs.update(0, event));
+  }
+  CHECK(jobs.run_state() == RunState::Succeeded);
+}
+
 TEST_CASE("a try that an engine was killed in counts as one", "[resume]") {
   TestRun run("  a: {run: ./a, retry: {attempts: 2, on: [failure]}}\n");
   for (int i = 0; i < 4; ++i) run.backend.fail("a");

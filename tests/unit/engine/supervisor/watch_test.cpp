@@ -173,6 +173,26 @@ TEST_CASE("a request for the end counts, though a warning came after it", "[watc
   CHECK(WEXITSTATUS(status) == 3);
 }
 
+TEST_CASE("who cancels a job that is being preempted has cancelled it", "[watch]") {
+  const test::TempDir folder;
+  const pid_t child = ::fork();
+  if (child == 0) {
+    Watcher watcher(kToken);
+    WatchOptions options = without_time();
+    options.on_terminate = [] { ::raise(SIGINT); };
+    Command command;
+    command.argv = {"/bin/sh", "-c",
+                    "trap '' TERM; kill -TERM $PPID; while :; do sleep 0.01; done"};
+    command.environment = current_environment();
+    command.own_group = true;
+    const Watched result = watcher.watch(start(command), options);
+    ::_exit(result.cause == StopCause::Requested ? 3 : 1);
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  CHECK(WEXITSTATUS(status) == 3);
+}
+
 TEST_CASE("time for which a job was suspended is not counted against its walltime", "[watch]") {
   const test::TempDir folder;
   WatchOptions options;
