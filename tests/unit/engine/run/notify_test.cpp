@@ -149,9 +149,7 @@ TEST_CASE("news that another one claims at the same moment is that one's", "[not
 TEST_CASE("a program is told by its variables and its input", "[notify]") {
   Notifications notify = everything();
   notify.command = {"sh", "-c", "cat > input; env | grep ^DLFLOW_ | sort > seen"};
-  ::setenv("DLFLOW_EVENT", "of another", 1);
   const Told told(notify);
-  ::unsetenv("DLFLOW_EVENT");
   CHECK(told.warnings.empty());
   CHECK(told.log == "told: sh\n");
   CHECK(parse_json(read_file(told.run.path() / "input")).at("text") == "demo-1 succeeded");
@@ -162,6 +160,16 @@ TEST_CASE("a program is told by its variables and its input", "[notify]") {
         "DLFLOW_RUN_DIRECTORY=" + told.run.path().string() + "\n"}) {
     CHECK(seen.find(line) != std::string::npos);
   }
+}
+
+TEST_CASE("a program that runs in a step of another run hears of its own run alone", "[notify]") {
+  ::setenv("DLFLOW_RUN", "other-1", 1);
+  const Channel channel =
+      own_program(everything(), to_json({.run = "demo-1", .number = 3}), "/runs/demo-1");
+  ::unsetenv("DLFLOW_RUN");
+  Lines runs = channel.command.environment;
+  std::erase_if(runs, [](const std::string& entry) { return !entry.starts_with("DLFLOW_RUN="); });
+  CHECK(runs == Lines{"DLFLOW_RUN=demo-1"});
 }
 
 TEST_CASE("what cannot tell is a warning, and the others tell all the same", "[notify]") {
