@@ -291,7 +291,7 @@ StopRequests StopSignals::read(milliseconds timeout) {
     requests.stops += ends;
     if (info.ssi_signo == SIGTERM) requests.cause = StopCause::Terminated;
     if (requested) requests.cause = StopCause::Requested;
-    if (!ends && requests.stops == 0) requests.cause = StopCause::Walltime;
+    if (requests.stops == 0) requests.cause = StopCause::Walltime;
   }
   return requests;
 }

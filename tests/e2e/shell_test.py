@@ -4,6 +4,7 @@ import os
 import pty
 import select
 import subprocess
+import termios
 import time
 
 from support import BIN, Case, main
@@ -50,6 +51,7 @@ class Shell(Case):
 
     def test_on_a_terminal_it_has_one_and_job_control(self):
         user, terminal = pty.openpty()
+        settings = termios.tcgetattr(user)
         process = subprocess.Popen([BIN / "dlflow", "shell", "--quiet", self.name, "b"], cwd=self.folder, env=self.env | {"TERM": "dumb", "PS1": "> "},
                                    stdin=terminal, stdout=terminal, stderr=terminal, start_new_session=True)
         os.close(terminal)
@@ -76,6 +78,7 @@ class Shell(Case):
         read_until(b"still here: 48")
         os.write(user, b"exit 5\n")
         self.assertEqual(process.wait(timeout=30), 5)
+        self.assertEqual(termios.tcgetattr(user), settings)  # line editing and echo are back
         os.close(user)
 
     def test_it_ends_when_its_user_is_gone(self):

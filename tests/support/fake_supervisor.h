@@ -9,6 +9,7 @@
 #include "base/parse_json.h"
 #include "engine/plan/published.h"
 #include "engine/plan/run_directory.h"
+#include "engine/supervisor/parents.h"
 #include "tests/support/fake_clock.h"
 
 namespace dlflow::test {
@@ -17,19 +18,8 @@ namespace dlflow::test {
 /// that later runs look for, in `event`. \param attempt  its folder, with job.json in it.
 inline void publish(const std::filesystem::path& attempt, const Json& outputs, JobEvent& event) {
   const auto spec = job_spec_from_json(Json::parse(read_file(attempt / "job.json")));
-  std::vector<ParentResult> parents;
-  for (const ParentRef& parent : spec.parents) {
-    ParentResult& left = parents.emplace_back();
-    left.step = parent.step;
-    left.element = parent.element;
-    left.directory = parent.directory;
-    const auto result = published_result(parent.directory);
-    left.skipped = !result;
-    if (result) left.outputs = result->outputs;
-    if (result) left.fingerprint = result->fingerprint;
-  }
   event.outputs = outputs;
-  event.fingerprint = fingerprint(spec.fingerprint_base, spec.element, parents);
+  event.fingerprint = fingerprint(spec.fingerprint_base, spec.element, read_parents(spec));
   make_directories(attempt / "pass-1" / "outputs");
   write_publication(attempt / "pass-1",
                     {{"outputs"}, list_published(attempt / "pass-1/outputs", "outputs"), {}});

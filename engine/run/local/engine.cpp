@@ -144,9 +144,10 @@ bool Engine::give_up_before_always() {
   return any;
 }
 
+/// Once a stopped run has nothing active, its queue is empty: see withdraw_waiting().
 bool Engine::is_over() const {
   if (!active_.empty()) return false;
-  return may_start() ? queue_.empty() : stops_ > 0 || !queue_.holds_always();
+  return may_start() ? queue_.empty() : !queue_.holds_always();
 }
 
 std::chrono::milliseconds Engine::patience() const {

@@ -49,7 +49,7 @@ OnRecord on_record(const Plan& plan, uint32_t job, const std::map<std::string, J
   found.has_begun = true;
   const auto last = last_state(directory, name, numbers.back());
   if (!last) return found;
-  if (is_final(*last->state) || !is_final(found.state)) found.state = *last->state;
+  if (is_final(*last->state)) found.state = *last->state;
   found.reason = last->reason;
   return found;
 }

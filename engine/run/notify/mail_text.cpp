@@ -26,7 +26,8 @@ std::string q_encoded(std::string_view character) {
 }  // namespace
 
 std::string in_header(const std::string& text, const std::string& between) {
-  constexpr size_t kMostOfWord = 60;
+  // A line has at most 76 characters, with "Subject: " and what marks a word.
+  constexpr size_t kMostOfWord = 76 - 9 - 12;
   const auto is_ascii = [](char byte) { return static_cast<unsigned char>(byte) < 0x80; };
   if (std::ranges::all_of(text, is_ascii)) return text;
   std::string words, word;

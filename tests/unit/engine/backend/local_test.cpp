@@ -335,6 +335,23 @@ TEST_CASE("a supervisor that ended before it began is started once more", "[loca
   CHECK_FALSE(world.launcher.has_request());
 }
 
+TEST_CASE("each pass has its supervisor started once more", "[local]") {
+  World world;
+  const auto started_twice = [&world](const Request& first) {
+    world.launcher.report(first.header.token, ReportKind::Ended, SIGKILL);
+    CHECK(world.wait(0ms).empty());
+    const Request second = world.launcher.next();
+    CHECK(second.header.pass == first.header.pass);
+    return second;
+  };
+  const Request first = started_twice(world.submit(world.job()));
+  world.record(JobState::Running);
+  world.record(JobState::Queued);
+  world.launcher.report(first.header.token, ReportKind::Recorded);
+  CHECK(world.wait().size() == 2);
+  started_twice(world.submit(world.job(0, 2)));
+}
+
 TEST_CASE("a supervisor that died with a claim is not started again", "[local]") {
   World world;
   const Request request = world.submit(world.job());

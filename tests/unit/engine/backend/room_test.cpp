@@ -38,6 +38,7 @@ TEST_CASE("what one job takes is not there for the next until it comes back", "[
   CHECK_FALSE(room.fits(asks(1, 2, 0)));  // GPUs
   CHECK_FALSE(room.fits(asks(3, 0, 0)));  // cores
   CHECK(room.fits(asks(2, 0, 2 * kGiB)));
+  CHECK_FALSE(room.fits(asks(1, 0, 3 * kGiB)));  // memory alone
   CHECK(room.take(asks(1, 1, 0)) == Gpus{gpu(0)});
   room.give_back(large, gpus);
   CHECK(room.fits(large));

@@ -176,6 +176,7 @@ TEST_CASE("of a job that asked for no memory nobody can say that it took too muc
   killed.signal = SIGKILL;
   killed.max_memory_bytes = uint64_t{3} << 30;
   CHECK(seen({}, {killed}).events.at(0).reason == "killed by signal 9");
+  CHECK(seen({}, {slurm("812", BatchState::OutOfMemory)}).events.at(0).reason == "out of memory");
 }
 
 TEST_CASE("a failed node is named where it is the only one of its job", "[batch]") {

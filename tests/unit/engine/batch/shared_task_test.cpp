@@ -108,6 +108,14 @@ TEST_CASE("SIGTERM ends the one at work, and none begins after it", "[job-exec]"
   CHECK(job.last_of("c").state == JobState::Succeeded);
 }
 
+TEST_CASE("where the end of one cannot be recorded none begins after it", "[job-exec]") {
+  Job job("true");
+  job.add("b", "true");
+  job.run.write("steps/step/attempt-1/job.json", "{");
+  CHECK(job.execute() == 1);
+  CHECK_FALSE(fs::exists(job.run.path() / "steps" / "b" / "attempt-1"));
+}
+
 TEST_CASE("a node that fails costs the one at work its try, and nobody else anything",
           "[job-exec]") {
   Job job("true");

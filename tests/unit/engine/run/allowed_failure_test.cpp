@@ -256,6 +256,24 @@ TEST_CASE("a run that is stopped does not start a step with always(), the resume
   for (const auto& [job, state] : run.states()) CHECK(state == Succeeded);
 }
 
+TEST_CASE("a run that is stopped gives up nothing that a step with always() waits for",
+          "[always]") {
+  TestRun run(R"(
+  data:    {run: ./data}
+  other:   {run: ./other}
+  train:   {run: ./train, needs: [other]}
+  cleanup: {run: ./clean, needs: [train], if: "${{ always() }}"}
+)");
+  run.backend.fail("data");
+  run.observer.on_event = [](const JobEvent& event) {
+    if (event.job == "other" && event.state == Running) std::raise(SIGTERM);
+  };
+  run.start();
+  CHECK(run.states()["other"] == Cancelled);
+  CHECK(run.states()["train"] == Planned);
+  CHECK(run.states()["cleanup"] == Planned);
+}
+
 TEST_CASE("an engine that is killed after a failure leaves the cleanup to the next one",
           "[always]") {
   for (const char* point : {"record", "end", "ingest", "intent", "spawn"}) {
@@ -425,4 +443,61 @@ TEST_CASE("a step with always() passes those that a failure keeps from starting"
   CHECK(run.start().state == RunState::Failed);
   CHECK(run.backend.submitted == Names{"train", "cleanup"});
   CHECK(run.states().at("other") == Planned);
+}
+
+TEST_CASE("a job that is submitted again is told of its parent's failure if no record says it",
+          "[allow_failure][chain]") {
+  const bool by_cluster = GENERATE(true, false);
+  ChainWorld world("  a: {run: ./a, allow_failure: true}\n  b: {run: ./b, needs: [a]}\n");
+  world.start();
+  CHECK_FALSE(world.parent_of("b").failed);
+  REQUIRE(world.nodes.begin("811"));
+  if (by_cluster) {
+    world.batch.end("811", BatchState::Timeout);
+  } else {
+    world.nodes.end("811", Failed);
+  }
+  world.clock.advance(std::chrono::minutes(5));  // longer than a record may be late
+  CHECK(world.look()["a"] == (by_cluster ? TimedOut : Failed));
+  world.batch.end("812", BatchState::Failed, 1);
+  world.clock.advance(std::chrono::minutes(5));
+  CHECK(world.look()["b"] == Failed);
+  world.resubmit({"b"});
+  CHECK(world.id("b") == "813");
+  CHECK(world.parent_of("b").failed == by_cluster);
+  CHECK_FALSE(world.parent_of("b").skipped);
+}
+
+TEST_CASE("what was reused beside a failure that was allowed is made anew without it",
+          "[allow_failure]") {
+  TestRun run("  a: {run: ./a, allow_failure: true}\n  b: {run: ./b, needs: [a]}\n");
+  run.backend.fail("a");
+  run.start();
+  CHECK(run.states() == States{{"a", Failed}, {"b", Succeeded}});
+  run.backend.fail("a");
+  run.start();
+  CHECK(run.states() == States{{"a", Failed}, {"b", Cached}});
+  run.resubmit({"a"});
+  CHECK(run.states() == States{{"a", Succeeded}, {"b", Succeeded}});
+  CHECK(run.backend.submitted.back() == "b");
+}
+
+TEST_CASE("what waits with a checkpoint begins anew behind a parent that runs again",
+          "[allow_failure][chain]") {
+  ChainWorld world(
+      "  a: {run: ./a, allow_failure: true}\n  b: {run: ./b, needs: [a], checkpoint: {}}\n");
+  world.start();
+  REQUIRE(world.nodes.begin("811"));
+  world.nodes.end("811", Failed);
+  REQUIRE(world.nodes.begin("812"));
+  const std::filesystem::path saved = job_directory(world.directory, "b") / "checkpoints";
+  make_directories(saved);
+  world.nodes.requeue("812");
+  world.resubmit({"a"});
+  CHECK(world.batch.submitted == Names{"a 811", "b 812", "a 813", "b 814"});
+  CHECK(world.batch.jobs().at("812").shown.state == BatchState::Cancelled);
+  CHECK_FALSE(std::filesystem::exists(saved));
+  CHECK_FALSE(world.batch.is_free("814"));
+  world.nodes.run_all();
+  CHECK(world.look() == States{{"a", Succeeded}, {"b", Succeeded}});
 }

@@ -1,7 +1,10 @@
 #define CATCH_CONFIG_ENABLE_PAIR_STRINGMAKER
 #include "base/file.h"
+#include "engine/run/chain/question.h"
 #include "tests/support/catch.h"
 #include "tests/support/chain_world.h"
+#include "tests/support/skip.h"
+#include "tests/support/syscalls.h"
 
 // Chains in a batch system that is played: every kill and lost answer is an input. The same
 // scenarios on real batch systems are in tests/slurm and tests/gridengine.
@@ -114,6 +117,37 @@ TEST_CASE("killed between any two effects of a submission, it is completed with 
   world.resume();
   world.nodes.run_all();
   check_ran_once(world);
+}
+
+TEST_CASE("what is to be submitted, or to wait for another job, is on disk before it does",
+          "[chain]") {
+  const auto submission = is_synced_at("intents", [] { ChainWorld(kSteps).start(); });
+  if (!submission) return skip("system calls cannot be traced");
+  CHECK(*submission);
+  const auto change = is_synced_at("repoint", [] {
+    ChainWorld world(kSteps);
+    world.start();
+    world.nodes.begin("811");
+    world.nodes.end("811", Failed);
+    world.look();
+    world.resubmit();
+  });
+  REQUIRE(change.has_value());
+  CHECK(*change);
+}
+
+TEST_CASE("several chains are asked about since the first of them was submitted", "[chain]") {
+  const auto asked = [](int second) {
+    ChainQuestion question;
+    question.ended = {std::to_string(second)};
+    question.since = Time(std::chrono::seconds(second));
+    return question;
+  };
+  ChainQuestion all;
+  CHECK(all.is_empty());
+  for (const int second : {20, 10, 30}) all.add(asked(second));
+  CHECK(all.since == Time(std::chrono::seconds(10)));
+  CHECK(all.ended == Names{"20", "10", "30"});
 }
 
 TEST_CASE("a lost answer is looked up, and the job adopted", "[chain]") {

@@ -304,11 +304,17 @@ TEST_CASE("a supervisor that is killed between two steps harms none", "[local]")
       until grep -q succeeded $DLFLOW_OUTPUTS/../../../../quick/attempt-1/events.jsonl; do sleep 0.01; done
       sleep 0.05
       kill -9 $(cat TRACE) && echo killed >> TRACE
-  after: {matrix: {n: [1, 2, 3, 4]}, needs: [slow], run: 'true'}
+      read -r _ _ _ launcher _ < /proc/$PPID/stat; echo $launcher >> TRACE
+  after:
+    matrix: {n: [1, 2, 3, 4]}
+    needs: [slow]
+    run: 'read -r _ _ _ launcher _ < /proc/$PPID/stat; echo $launcher >> TRACE'
 )");
   CHECK(run.start() == RunState::Succeeded);
-  REQUIRE(run.trace().size() == 2);
-  CHECK(run.trace().back() == "killed");
+  const std::vector<std::string> trace = run.trace();
+  REQUIRE(trace.size() == 7);
+  CHECK(trace[1] == "killed");
+  for (size_t i = 3; i < trace.size(); ++i) CHECK(trace[i] == trace[2]);  // one launcher for all
 }
 
 TEST_CASE("what a step used is its own, whoever supervised others before it", "[local]") {
@@ -326,6 +332,27 @@ TEST_CASE("what a step used is its own, whoever supervised others before it", "[
   for (const char* job : {"small/n=1", "small/n=2", "small/n=3", "small/n=4"}) {
     CHECK(memory_of(job) < 50'000'000);
   }
+}
+
+TEST_CASE("what a step leaves behind ends with it, in whatever session it is", "[local]") {
+  LocalRun run(R"(
+  a:
+    run: |
+      setsid sh -c 'echo $$ >> TRACE; exec sleep 600' > /dev/null 2>&1 &
+      until [ -s TRACE ]; do sleep 0.01; done
+)");
+  CHECK(run.start() == RunState::Succeeded);
+  REQUIRE(run.trace().size() == 1);
+  CHECK(::kill(pid_t(std::stol(run.trace().front())), 0) == -1);
+}
+
+TEST_CASE("a supervisor has a session of its own: no terminal's end reaches it", "[local]") {
+  LocalRun run(
+      "  a: {run: 'read -r _ _ _ _ _ session _ < /proc/$PPID/stat; echo $PPID $session >> "
+      "TRACE'}\n");
+  CHECK(run.start() == RunState::Succeeded);
+  REQUIRE(run.trace().size() == 2);
+  CHECK(run.trace().front() == run.trace().back());
 }
 
 TEST_CASE("no supervisor stays when the run is over or its engine is killed", "[local]") {

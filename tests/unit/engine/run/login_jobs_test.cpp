@@ -121,6 +121,8 @@ TEST_CASE("what was skipped on the login node holds up nothing, and is made agai
   world.login.fail("fetch");
   world.start();
   CHECK(world.look() == States{{"fetch", Failed}, {"unpack", Skipped}, {"train", Queued}});
+  CHECK(world.parent_of("train").skipped);
+  CHECK_FALSE(world.parent_of("train").failed);
   if (GENERATE(false, true)) {
     world.nodes.run_all();
     CHECK(world.look().at("train") == Succeeded);

@@ -1,12 +1,19 @@
 #include "engine/run/notify/notify.h"
 
+#include <signal.h>
+#include <stdlib.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/file.h"
 #include "base/parse_json.h"
+#include "base/secret_file.h"
 #include "engine/plan/notifications.h"
 #include "engine/plan/run_directory.h"
+#include "engine/plan/secrets.h"
+#include "engine/run/notify/channels.h"
 #include "engine/run/notify/end_on_record.h"
+#include "engine/run/notify/mail_text.h"
 #include "tests/support/catch.h"
 #include "tests/support/chain_world.h"
 #include "tests/support/skip.h"
@@ -87,6 +94,40 @@ TEST_CASE("of all who find the same news one may tell it", "[notify]") {
   CHECK(claim_news(run.path(), everything(), news) == run.path() / "notified/end-3.json");
   CHECK_FALSE(claim_news(run.path(), everything(), news).has_value());
   CHECK(claim_news(run.path(), everything(), {.run = "demo-1", .number = 4}).has_value());
+  size_t files = 0;
+  for (const auto& entry : fs::directory_iterator(run.path() / "notified")) {
+    CHECK(entry.path().extension() == ".json");
+    ++files;
+  }
+  CHECK(files == 2);
+}
+
+TEST_CASE("the address of a webhook is in the input of a program, and in no command line",
+          "[notify]") {
+  const Channel channel =
+      webhook_at("http://host/hook", "HOOK", "/runs/demo-1/notified/end-3.json");
+  CHECK(channel.input ==
+        "url = \"http://host/hook\"\nheader = \"Content-Type: application/json\"\n"
+        "output = \"/dev/null\"\ndata-binary = \"@end-3.json\"\n");
+  CHECK(channel.command.directory == "/runs/demo-1/notified");
+  for (const std::string& word : channel.command.argv) CHECK(word.find("host") == word.npos);
+}
+
+TEST_CASE("a mail goes to sendmail where there is one", "[notify]") {
+  const TempDir folder;
+  fs::permissions(folder.write("sendmail", "#!/bin/sh\n"), fs::perms::owner_all);
+  const std::string path = ::getenv("PATH");
+  ::setenv("PATH", folder.path().c_str(), 1);
+  const Json news = to_json({.run = "demo-1", .number = 3});
+  const Channel channel = mail_to("ann@example.org", news, "/runs/demo-1");
+  ::setenv("PATH", path.c_str(), 1);
+  CHECK(channel.name == "mail to ann@example.org");
+  CHECK(channel.command.argv ==
+        Lines{(folder.path() / "sendmail").string(), "-i", "ann@example.org"});
+  CHECK(channel.input ==
+        mail_text("ann@example.org", "dlflow: demo-1 succeeded",
+                  "demo-1 succeeded\n\nThe run is in /runs/demo-1; `dlflow status demo-1` tells "
+                  "more.\n"));
 }
 
 TEST_CASE("news that was claimed is on disk for good before it is told", "[notify]") {
@@ -121,6 +162,16 @@ TEST_CASE("a program is told by its variables and its input", "[notify]") {
   }
 }
 
+TEST_CASE("a program that runs in a step of another run hears of its own run alone", "[notify]") {
+  ::setenv("DLFLOW_RUN", "other-1", 1);
+  const Channel channel =
+      own_program(everything(), to_json({.run = "demo-1", .number = 3}), "/runs/demo-1");
+  ::unsetenv("DLFLOW_RUN");
+  Lines runs = channel.command.environment;
+  std::erase_if(runs, [](const std::string& entry) { return !entry.starts_with("DLFLOW_RUN="); });
+  CHECK(runs == Lines{"DLFLOW_RUN=demo-1"});
+}
+
 TEST_CASE("what cannot tell is a warning, and the others tell all the same", "[notify]") {
   Notifications notify = everything();
   SECTION("a program that fails") {
@@ -153,6 +204,91 @@ TEST_CASE("what cannot tell is a warning, and the others tell all the same", "[n
   }
 }
 
+TEST_CASE("the address of a webhook is in no log, whoever prints it", "[notify]") {
+  Notifications notify = everything();
+  notify.command = {"sh", "-c", "echo cannot reach http://host/secret-part >&2; exit 3"};
+  notify.webhook = "HOOK";
+  const Told told(notify, "http://host/secret-part", std::chrono::seconds(5));
+  REQUIRE(told.warnings.size() == 2);
+  CHECK(told.warnings[0] == "warning: sh: exit 3: cannot reach ***");
+  CHECK(told.log.find("secret-part") == std::string::npos);
+}
+
+TEST_CASE("the address of a webhook is the run's secret, as long as it is there", "[notify]") {
+  const TempDir run;
+  Notifications notify = everything();
+  write_secrets(secrets_file(run.path()), {{"HOOK", "http://host/hook"}, {"OTHER", "others"}});
+  CHECK(webhook_address(run.path(), notify) == "");
+  notify.webhook = "HOOK";
+  CHECK(webhook_address(run.path(), notify) == "http://host/hook");
+  remove_secrets(run.path());
+  CHECK(webhook_address(run.path(), notify) == "");
+}
+
+TEST_CASE("the secret of a webhook is kept until the end of the run is told", "[notify]") {
+  const TempDir run;
+  CHECK_FALSE(waits_to_be_told(run.path()));  // nobody wants to know
+  Notifications notify = everything();
+  write_notifications(run.path(), notify);
+  CHECK_FALSE(waits_to_be_told(run.path()));  // no address is needed
+  notify.webhook = "HOOK";
+  write_notifications(run.path(), notify);
+  CHECK(waits_to_be_told(run.path()));
+  run.write("notified/end-3.json", "{}");
+  run.write("notified/failure-1.log", "told: webhook HOOK\n");
+  CHECK(waits_to_be_told(run.path()));
+  run.write("notified/end-3.log", "told: webhook HOOK\n");
+  CHECK_FALSE(waits_to_be_told(run.path()));
+  run.write("notified/end-3.log", "");
+  notify.on = {Event::Failure};
+  write_notifications(run.path(), notify);
+  CHECK_FALSE(waits_to_be_told(run.path()));
+}
+
+TEST_CASE("who tells aside is the run's own program, which hears the address of the webhook",
+          "[notify]") {
+  const TempDir run;
+  Notifications notify = everything();
+  const fs::path program = frozen_program(run.path());
+  make_directories(program.parent_path());
+  run.write(fs::relative(program, run.path()).string(),
+            "#!/bin/sh\ncd \"${0%/*}\"\necho \"$@\" \"${DLFLOW_NOTIFY_ADDRESS-none}\" > said.new\n"
+            "mv said.new said\n");
+  fs::permissions(program, fs::perms::owner_all);
+  const auto said = [&](const News& news) {
+    tell_aside(run.path(), news);
+    const fs::path file = program.parent_path() / "said";
+    while (!fs::exists(file)) ::usleep(1000);
+    const std::string text = read_file(file);
+    fs::remove(file);
+    return text;
+  };
+  const std::string records = "notify-exec " + (run.path() / "notified").string();
+  write_notifications(run.path(), notify);
+  CHECK(said({.run = "demo-1", .number = 1}) == records + "/end-1.json none\n");
+  notify.webhook = "HOOK";
+  write_notifications(run.path(), notify);
+  write_secrets(secrets_file(run.path()), {{"HOOK", "http://host/hook"}});
+  CHECK(said({.run = "demo-1", .number = 2}) == records + "/end-2.json http://host/hook\n");
+}
+
+TEST_CASE("notify-exec tells at the address that it has in its environment, and forgets it there",
+          "[notify]") {
+  const TempDir run;
+  Notifications notify = everything();
+  notify.command = {"sh", "-c", "echo ${DLFLOW_NOTIFY_ADDRESS-none} > seen"};
+  notify.webhook = "HOOK";
+  write_notifications(run.path(), notify);
+  const auto record = claim_news(run.path(), notify, {.run = "demo-1", .number = 3});
+  REQUIRE(record.has_value());
+  ::setenv("DLFLOW_NOTIFY_ADDRESS", "http://127.0.0.1:9/hook", 1);
+  CHECK(notify_exec(*record) == 0);
+  CHECK(::getenv("DLFLOW_NOTIFY_ADDRESS") == nullptr);
+  CHECK(read_file(run.path() / "seen") == "none\n");
+  const std::string log = read_file(run.path() / "notified/end-3.log");
+  CHECK_THAT(log, Catch::StartsWith("told: sh\nwarning: webhook HOOK: exit "));
+}
+
 TEST_CASE("the end of a run names the failure that counts, also where another was allowed",
           "[notify]") {
   TestRun run(R"(
@@ -167,6 +303,7 @@ notify: {command: ["true"], on: [end, failure]}
   run.backend.fail("a");
   CHECK(run.start().state == RunState::Succeeded);
   CHECK(told("end-2").at("text") == run_name(run.directory) + " succeeded");
+  CHECK(told("failure-1").empty());
 
   run.rewrite(R"(
   a: {run: ./a.of.now, allow_failure: true}
@@ -178,6 +315,18 @@ notify: {command: ["true"], on: [end, failure]}
   CHECK(run.start().state == RunState::Failed);
   CHECK(told("end-2").at("state") == "failed");
   CHECK(told("end-2").at("job") == "b");
+  CHECK(told("failure-1").at("job") == "b");
+}
+
+TEST_CASE("of a run that somebody stopped the end is told by who goes on with it", "[notify]") {
+  TestRun run("  a: {run: ./a}\nnotify: {command: [\"true\"], on: [end]}\n");
+  run.backend.stubborn = {"a"};  // it ends well in the time that it has
+  run.backend.on_submit = [](const std::string&) { ::kill(::getpid(), SIGINT); };
+  CHECK(run.start().state == RunState::Succeeded);
+  const fs::path news = run.directory / "notified/end-1.json";
+  CHECK_FALSE(fs::exists(news));
+  CHECK(run.resume().state == RunState::Succeeded);
+  CHECK(fs::exists(news));
 }
 
 TEST_CASE("a run has ended when its last job has, by its folder alone", "[notify]") {
@@ -202,6 +351,17 @@ TEST_CASE("a run has ended when its last job has, by its folder alone", "[notify
     REQUIRE(end().has_value());
     CHECK(message(*end()).starts_with(run_name(run.directory) + " failed: b failed"));
     CHECK(end()->number == 2);
+  }
+  SECTION("a failure ends what is far behind it, too, and the first of several is named") {
+    run.rewrite(
+        "  a: {run: ./a}\n  b: {run: ./b, needs: [a]}\n  c: {run: ./c, needs: [b]}\n"
+        "  d: {run: ./d}\n");
+    run.backend.fail("a");
+    run.backend.fail("d");
+    CHECK(run.start({.keep_going = true}).state == RunState::Failed);
+    fs::remove(engine_events_file(run.directory));
+    REQUIRE(end().has_value());
+    CHECK(end()->job == "a");
   }
   SECTION("not while another try is about to begin") {
     run.backend.fail("a");
@@ -231,6 +391,13 @@ TEST_CASE("an allowed failure ends neither the run nor what needs it, by the run
   SECTION("not while a job behind it is left") {
     run.backend.held = {"b"};
     run.backend.waits_until_killed = 6;
+    CHECK_THROWS_AS(run.start(), Killed);
+    CHECK_FALSE(end().has_value());
+  }
+  SECTION("not before a job behind it has begun") {
+    run.observer.on_event = [](const JobEvent& event) {
+      if (event.state == JobState::Failed) throw Killed();
+    };
     CHECK_THROWS_AS(run.start(), Killed);
     CHECK_FALSE(end().has_value());
   }

@@ -385,6 +385,50 @@ TEST_CASE("a packed step on one that is not waits for ends, and runs what can ru
   CHECK(world.nodes.open_ids().empty());
 }
 
+TEST_CASE("an element that was blocked in its task gets another, though that one waits for others",
+          "[chain][pack]") {
+  ChainWorld world(R"(
+  train: {run: ./train, matrix: {n: [1, 2, 3]}}
+  plot:  {run: ./plot, needs: [train], matrix: {n: [1, 2, 3], pack: 3}, resources: {walltime: 1m}}
+)");
+  world.start();
+  for (const char* id : {"811_0", "811_1", "811_2"}) {
+    REQUIRE(world.nodes.begin(id));
+    world.nodes.end(id, id == std::string("811_1") ? Failed : Succeeded);
+  }
+  REQUIRE(world.nodes.begin("812_0"));
+  world.nodes.end("812_0", Succeeded);  // next is [n=3]
+  world.nodes.requeue("812_0");
+  CHECK(world.look()["plot[n=2]"] == Blocked);
+  world.resubmit();
+  world.nodes.run_all();
+  for (const auto& [job, state] : world.look()) {
+    INFO(job);
+    CHECK(state == Succeeded);
+  }
+}
+
+TEST_CASE("a kill leaves nothing free that waits for a packed element to run again",
+          "[chain][pack]") {
+  ChainWorld world(R"(
+  train: {run: ./train, matrix: {n: [1, 2], pack: 2}, resources: {walltime: 1m}}
+  best:  {run: ./best, needs: [train]}
+)");
+  world.start();
+  REQUIRE(world.nodes.begin("811_0"));
+  world.nodes.end("811_0", Failed);
+  CHECK(killed_at("repoint", 1, [&] { world.resubmit(); }));
+  world.resume();
+  CHECK_FALSE(world.batch.is_free("812"));
+  world.nodes.run_all();
+  world.resume();
+  world.nodes.run_all();
+  for (const auto& [job, state] : world.look()) {
+    INFO(job);
+    CHECK(state == Succeeded);
+  }
+}
+
 TEST_CASE("where there is a limit on jobs, packed elements count as the task they share",
           "[chain][pack]") {
   ChainWorld world(kSteps);

@@ -1,6 +1,7 @@
 #include <set>
 
 #include "base/file.h"
+#include "base/parse_json.h"
 #include "base/text.h"
 #include "engine/run/restore.h"
 #include "tests/support/catch.h"
@@ -39,6 +40,46 @@ TEST_CASE("a killed engine's run is finished with every job submitted once", "[r
   CHECK(run.resume().state == RunState::Succeeded);
   CHECK(run.states() == kAllDone);
   CHECK(run.backend.submitted == Names{"a", "b", "c"});
+}
+
+TEST_CASE(
+    "what is submitted again asks for the resources that it is given, and the rest for its own",
+    "[resume]") {
+  TestRun run("  a: {run: ./a}\n  b: {run: ./b, needs: [a]}\n");
+  run.backend.fail("a");
+  CHECK(run.start().state == RunState::Failed);
+  CHECK(run.submit_again({.resources = {{"cpus_per_rank", 3}}}).state == RunState::Succeeded);
+  const auto cpus = [&run](const std::string& job, int attempt) {
+    const fs::path folder = attempt_directory(job_directory(run.directory, job), attempt);
+    return job_spec_from_json(parse_json(read_file(folder / "job.json"))).resources.cpus_per_rank;
+  };
+  CHECK(cpus("a", 1) == 1);
+  CHECK(cpus("a", 2) == 3);
+  CHECK(cpus("b", 1) == 1);
+}
+
+TEST_CASE("a run has done well once a job that was taken for lost has", "[resume]") {
+  RunFolder run("  a: {run: ./a}\n");
+  const Plan plan = run.plan();
+  Jobs jobs(plan, {{.state = Lost, .attempt = 1}});
+  CHECK(jobs.run_state() == RunState::Failed);
+  jobs.rewind(0);
+  for (const JobState state : {Running, Succeeded}) {
+    JobEvent event;
+    event.job = "a";
+    event.attempt = 1;
+    event.state = state;
+    CHECK(jobs.update(0, event));
+  }
+  CHECK(jobs.run_state() == RunState::Succeeded);
+}
+
+TEST_CASE("a try that an engine was killed in counts as one", "[resume]") {
+  TestRun run("  a: {run: ./a, retry: {attempts: 2, on: [failure]}}\n");
+  for (int i = 0; i < 4; ++i) run.backend.fail("a");
+  start_and_kill(run, 0);
+  CHECK(run.resume().state == RunState::Failed);
+  CHECK(run.backend.submitted == Names{"a", "a#2"});
 }
 
 TEST_CASE("a run that is read again knows what each job reuses, the first one too", "[resume]") {

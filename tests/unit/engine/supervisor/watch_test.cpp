@@ -149,6 +149,50 @@ TEST_CASE("between the signal to save and the end of its time nothing looks agai
   CHECK_FALSE(script.has("busy"));
 }
 
+TEST_CASE("a request for the end counts, though a warning came after it", "[watch]") {
+  const test::TempDir folder;
+  const pid_t child = ::fork();
+  if (child == 0) {
+    Watcher watcher(kToken);
+    ::raise(SIGINT);
+    const bool requested = watcher.stop_requested() == StopCause::Requested;
+    ::raise(SIGUSR1);
+    watcher.stop_requested();
+    WatchOptions options = without_time();
+    options.time_to_save = 0s;
+    options.walltime = 60s;
+    Command command;
+    command.argv = {"/bin/sh", "-c", "sleep 60"};
+    command.environment = current_environment();
+    command.own_group = true;
+    const Watched result = watcher.watch(start(command), options);
+    ::_exit(requested && result.exit.code != 0 ? 3 : 1);
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  CHECK(WEXITSTATUS(status) == 3);
+}
+
+TEST_CASE("who cancels a job that is being preempted has cancelled it", "[watch]") {
+  const test::TempDir folder;
+  const pid_t child = ::fork();
+  if (child == 0) {
+    Watcher watcher(kToken);
+    WatchOptions options = without_time();
+    options.on_terminate = [] { ::raise(SIGINT); };
+    Command command;
+    command.argv = {"/bin/sh", "-c",
+                    "trap '' TERM; kill -TERM $PPID; while :; do sleep 0.01; done"};
+    command.environment = current_environment();
+    command.own_group = true;
+    const Watched result = watcher.watch(start(command), options);
+    ::_exit(result.cause == StopCause::Requested ? 3 : 1);
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  CHECK(WEXITSTATUS(status) == 3);
+}
+
 TEST_CASE("time for which a job was suspended is not counted against its walltime", "[watch]") {
   const test::TempDir folder;
   WatchOptions options;

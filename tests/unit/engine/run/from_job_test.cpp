@@ -1,0 +1,229 @@
+#include "engine/run/chain/from_job.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/handle.h"
+#include "base/parse_json.h"
+#include "engine/plan/notifications.h"
+#include "tests/support/catch.h"
+#include "tests/support/chain_world.h"
+
+// What a job of a chain does on its node once it has ended, in a batch system that is played.
+
+using namespace dlflow;
+using namespace dlflow::test;
+namespace fs = std::filesystem;
+using enum JobState;
+using Names = std::vector<std::string>;
+
+namespace {
+
+/// What `work` writes to standard error.
+std::string errors_of(const std::function<void()>& work) {
+  const TempDir folder;
+  const fs::path file = folder.write("stderr", "");
+  std::fflush(stderr);
+  const int kept = ::dup(STDERR_FILENO);
+  REQUIRE(std::freopen(file.c_str(), "w", stderr) != nullptr);
+  work();
+  std::fflush(stderr);
+  ::dup2(kept, STDERR_FILENO);
+  ::close(kept);
+  return read_file(file);
+}
+
+class JobsWorld : public ChainWorld {
+ public:
+  explicit JobsWorld(const std::string& steps) : ChainWorld(steps) {}
+
+  void run(const std::string& id, JobState state = Succeeded) {
+    REQUIRE(nodes.begin(id));
+    nodes.end(id, state);
+  }
+
+  fs::path batch_file(const std::string& id) const { return batch.jobs().at(id).batch.command[2]; }
+
+  /// What `job-exec` does after the pass of job `id`. What it prints.
+  std::string after(const std::string& id, void (*what)(const fs::path&, uint32_t, uint32_t)) {
+    const FakeBatchSystem::Job& job = batch.jobs().at(id);
+    return errors_of([&] {
+      what(batch_file(id), uint32_t(std::stoul(job.batch.command[3])), job.task.value_or(0));
+    });
+  }
+  std::string tell(const std::string& id) { return after(id, tell_what_ended); }
+  std::string submit(const std::string& id) { return after(id, submit_what_was_listed); }
+
+  /// The news that was told.
+  Names told() const {
+    Names names;
+    std::error_code none;
+    for (const auto& entry : fs::directory_iterator(directory / "notified", none)) {
+      if (entry.path().extension() == ".log") names.push_back(entry.path().stem());
+    }
+    std::ranges::sort(names);
+    return names;
+  }
+};
+
+const std::string kNotify = "notify: {command: [\"true\"], on: [end, failure]}\n";
+const std::string kChain = "  a: {run: ./a}\n  b: {run: ./b, needs: [a]}\n";
+
+/// Values of this process's environment, as they were afterwards.
+class SetVariables {
+ public:
+  explicit SetVariables(std::vector<std::pair<std::string, std::string>> values) {
+    for (const auto& [name, value] : values) {
+      const char* before = ::getenv(name.c_str());
+      before_.emplace_back(name, before ? std::optional<std::string>(before) : std::nullopt);
+      ::setenv(name.c_str(), value.c_str(), 1);
+    }
+  }
+  SetVariables(const SetVariables&) = delete;
+  SetVariables& operator=(const SetVariables&) = delete;
+  ~SetVariables() {
+    for (const auto& [name, value] : before_) {
+      if (value) ::setenv(name.c_str(), value->c_str(), 1);
+      if (!value) ::unsetenv(name.c_str());
+    }
+  }
+
+ private:
+  std::vector<std::pair<std::string, std::optional<std::string>>> before_;
+};
+
+std::string variable(const char* name) {
+  const char* value = ::getenv(name);
+  return value == nullptr ? "none" : value;
+}
+
+}  // namespace
+
+TEST_CASE("the node of the last job tells the end of its run, once", "[from_job]") {
+  JobsWorld world(kChain + kNotify);
+  world.start();
+  world.run("811");
+  CHECK(world.tell("811") == "");
+  CHECK(world.told().empty());
+  world.run("812");
+  CHECK(world.tell("812") == "");
+  CHECK(world.told() == Names{"end-2"});
+  const fs::path log = world.directory / "notified/end-2.log";
+  CHECK(read_file(log) == "told: true\n");
+  fs::remove(log);
+  CHECK(world.tell("812") == "");  // as a node that runs it once more
+  CHECK(world.told().empty());
+}
+
+TEST_CASE("the node of a job that fails tells the failure, and the end if that is one",
+          "[from_job]") {
+  JobsWorld world(kChain + kNotify);
+  world.start();
+  world.run("811", Failed);
+  CHECK(world.tell("811") == "");
+  CHECK(world.told() == Names{"end-2", "failure-1"});
+  const auto told = [&world](const std::string& name) {
+    return parse_json(read_file(world.directory / "notified" / (name + ".json")));
+  };
+  CHECK(told("failure-1").at("job") == "a");
+  CHECK(told("end-2").at("state") == "failed");
+}
+
+TEST_CASE("a node tells nothing of a failure that is allowed, and no end that nobody asked for",
+          "[from_job]") {
+  JobsWorld world(
+      "  a: {run: ./a, allow_failure: true}\n  b: {run: ./b}\n"
+      "notify: {command: [\"true\"], on: [failure]}\n");
+  world.start();
+  world.run("811", Failed);
+  world.tell("811");
+  world.run("812");
+  world.tell("812");
+  CHECK(world.told().empty());
+}
+
+TEST_CASE("a node tells nothing of an attempt that goes on, or has no record yet", "[from_job]") {
+  JobsWorld world("  a: {run: ./a}\n" + kNotify);
+  world.start();
+  CHECK(world.tell("811") == "");
+  make_directories(attempt_directory(job_directory(world.directory, "a"), 1));
+  CHECK(world.tell("811") == "");
+  REQUIRE(world.nodes.begin("811"));
+  CHECK(world.tell("811") == "");
+  CHECK(world.told().empty());
+  world.nodes.end("811", Succeeded);
+  CHECK(world.tell("811") == "");
+  CHECK(world.told() == Names{"end-1"});
+}
+
+TEST_CASE("the end of an array is told by the node of its last task, whichever that is",
+          "[from_job]") {
+  JobsWorld world("  a: {run: ./a, matrix: {n: [1, 2, 3]}}\n" + kNotify);
+  world.start();
+  const Names order = GENERATE(Names{"811_0", "811_1", "811_2"}, Names{"811_2", "811_1", "811_0"});
+  for (const std::string& id : order) REQUIRE(world.nodes.begin(id));
+  for (const std::string& id : order) {
+    CHECK(world.told().empty());
+    world.nodes.end(id, Succeeded);
+    CHECK(world.tell(id) == "");
+  }
+  CHECK(world.told() == Names{"end-3"});
+}
+
+TEST_CASE("a task that several elements share tells the failure of each", "[from_job]") {
+  JobsWorld world(
+      "  a: {run: ./a, matrix: {n: [1, 2], pack: 2}, resources: {walltime: 1m}}\n"
+      "notify: {command: [\"true\"], on: [failure]}\n");
+  world.start();
+  REQUIRE(world.nodes.begin("811_0"));
+  world.nodes.end("811_0", Succeeded);
+  world.nodes.end("811_0", Failed);
+  CHECK(world.tell("811_0") == "");
+  CHECK(world.told() == Names{"failure-1"});
+}
+
+TEST_CASE("a run without `notify` tells nothing, and one that cannot be read says so",
+          "[from_job]") {
+  JobsWorld world(kChain);
+  world.start();
+  world.run("811", Failed);
+  CHECK(world.tell("811") == "");
+  CHECK_FALSE(fs::exists(world.directory / "notified"));
+  JobsWorld damaged(kChain + kNotify);
+  damaged.start();
+  damaged.run("811");
+  fs::permissions(damaged.batch_file("811"), fs::perms::owner_all);
+  write_file_atomic(damaged.batch_file("811"), "{\n");
+  CHECK_THAT(damaged.tell("811"), Catch::StartsWith("warning: nobody was told what has ended: "));
+}
+
+TEST_CASE("a job that has listed submits from outside of its allocation", "[from_job]") {
+  const bool may_submit = GENERATE(true, false);
+  JobsWorld world(
+      "  split: {run: ./split, outputs: {parts: p.json}}\n"
+      "  work: {matrix: {part: \"${{ steps.split.outputs.parts }}\"}, run: ./work}\n"
+      "  beside: {run: ./beside}\n");
+  world.profile.submit_from_jobs = may_submit;
+  world.nodes.outputs["split"] = {{"parts", {{"value", {"x"}}, {"sha256", "1"}}}};
+  world.start();
+  world.nodes.run_all();
+  const TempDir empty;
+  const SetVariables set({{"PATH", empty.path().string()},  // no sbatch is there
+                          {"SLURM_JOB_ID", "811"},
+                          {"SLURM_CONF", "/etc/other.conf"},
+                          {"SBATCH_PARTITION", "long"},
+                          {"MY_SLURM", "mine"}});
+  CHECK(world.submit("812") == "");  // it lists nothing
+  CHECK(variable("SLURM_JOB_ID") == "811");
+  const std::string said = world.submit("811");
+  CHECK(variable("SLURM_CONF") == "/etc/other.conf");
+  CHECK(variable("MY_SLURM") == "mine");
+  if (!may_submit) {
+    CHECK(said == "");
+    CHECK(variable("SLURM_JOB_ID") == "811");
+    return;
+  }
+  CHECK_THAT(said, Catch::StartsWith("error: what the job has listed is not submitted: "));
+  CHECK(variable("SLURM_JOB_ID") == "none");
+  CHECK(variable("SBATCH_PARTITION") == "none");
+}

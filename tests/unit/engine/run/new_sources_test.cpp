@@ -1,0 +1,171 @@
+#include "engine/run/new_sources.h"
+
+#include "base/parse_json.h"
+#include "tests/support/catch.h"
+#include "tests/support/error_of.h"
+#include "tests/support/test_run.h"
+
+using namespace dlflow;
+using namespace dlflow::test;
+namespace fs = std::filesystem;
+using enum JobState;
+using Names = std::vector<std::string>;
+
+namespace {
+
+constexpr const char* kSteps = R"(
+  other: {run: ./other}
+  a: {run: ./a, inputs: [conf]}
+  b: {run: ./b, inputs: [b.txt], needs: [a]}
+  c: {run: ./c, needs: [b]}
+)";
+
+/// A run of steps that read files beside the workflow.
+class SourcesRun : public TestRun {
+ public:
+  SourcesRun() : TestRun(kSteps) {
+    write("conf/one.txt", "1");
+    write("b.txt", "1");
+  }
+
+  void write(const std::string& name, const std::string& text) {
+    make_directories((path() / name).parent_path());
+    write_file_atomic(path() / name, text);
+  }
+
+  Names changed() { return changed_sources(load_run(directory), store); }
+  RunResult with_new_sources() { return submit_again({.new_sources = true}); }
+
+  /// The jobs submitted since `count` of them were.
+  Names submitted_after(size_t count) {
+    return {backend.submitted.begin() + ptrdiff_t(count), backend.submitted.end()};
+  }
+
+  std::string reason(const std::string& job, int attempt) {
+    for (const JobEvent& event : EventTail(engine_events_file(directory)).read()) {
+      if (event.job == job && event.attempt == attempt && event.state == Planned)
+        return event.reason;
+    }
+    return "";
+  }
+};
+
+}  // namespace
+
+TEST_CASE("what has changed since a run was made: other content, new files, and what is gone",
+          "[sources]") {
+  SourcesRun run;
+  CHECK(run.start().state == RunState::Succeeded);
+  CHECK(run.changed().empty());
+  run.write("b.txt", "2");
+  CHECK(run.changed() == Names{"b.txt"});
+  run.write("conf/two.txt", "2");
+  CHECK(run.changed() == Names{"b.txt", "conf/two.txt"});
+  fs::remove(run.path() / "conf/one.txt");
+  CHECK(run.changed() == Names{"b.txt", "conf/one.txt", "conf/two.txt"});
+  run.write("b.txt", "1");
+  fs::remove(run.path() / "conf/two.txt");
+  run.write("conf/one.txt", "1");
+  CHECK(run.changed().empty());
+  fs::remove(run.path() / "b.txt");
+  CHECK(run.changed() == Names{"b.txt"});
+}
+
+TEST_CASE("nothing has changed where the folder of the workflow is not", "[sources]") {
+  SourcesRun run;
+  CHECK(run.start().state == RunState::Succeeded);
+  Plan plan = load_run(run.directory);
+  plan.base = run.path() / "on another machine";
+  CHECK(changed_sources(plan, run.store).empty());
+}
+
+TEST_CASE("with new sources runs again what reads them, and what needs that", "[sources]") {
+  SourcesRun run;
+  CHECK(run.start().state == RunState::Succeeded);
+  const size_t before = run.backend.submitted.size();
+  SECTION("and nothing if none has changed") {
+    CHECK(run.with_new_sources().state == RunState::Succeeded);
+    CHECK(run.submitted_after(before).empty());
+    CHECK(load_run(run.directory).sources == "sources");
+  }
+  SECTION("of a step in the middle") {
+    run.write("b.txt", "2");
+    CHECK(run.with_new_sources().state == RunState::Succeeded);
+    CHECK(run.submitted_after(before) == Names{"b#2", "c#2"});
+    const Plan plan = load_run(run.directory);
+    CHECK(read_file(frozen_file(plan, "b.txt")) == "2");
+    CHECK(read_file(frozen_file(plan, "conf/one.txt")) == "1");
+    CHECK(read_file(run.directory / "sources/b.txt") == "1");  // what the first attempt read
+    CHECK(run.reason("b", 1) == "what it reads changed: b.txt");
+    CHECK(run.reason("c", 1) == "a result that it needs is made anew");
+    CHECK(run.changed().empty());
+    CHECK(run.with_new_sources().state == RunState::Succeeded);
+    CHECK(run.submitted_after(before).size() == 2);
+  }
+  SECTION("which reads a file that is new, too") {
+    run.write("conf/two.txt", "2");
+    CHECK(run.with_new_sources().state == RunState::Succeeded);
+    CHECK(run.submitted_after(before) == Names{"a#2", "b#2", "c#2"});
+    const fs::path spec = attempt_directory(job_directory(run.directory, "a"), 2) / "job.json";
+    const Json inputs = parse_json(read_file(spec)).at("inputs");
+    CHECK(inputs.contains("conf/two.txt"));
+    CHECK(read_file(inputs.at("conf/two.txt").get<std::string>()) == "2");
+  }
+}
+
+TEST_CASE("a step that failed begins anew with its new sources", "[sources]") {
+  SourcesRun run;
+  run.backend.fail("b");
+  CHECK(run.start().state == RunState::Failed);
+  const fs::path checkpoints = job_directory(run.directory, "b") / "checkpoints";
+  make_directories(checkpoints);
+  write_file_atomic(checkpoints / "n", "made of the old sources");
+  const size_t before = run.backend.submitted.size();
+  run.write("b.txt", "2");
+  CHECK(run.with_new_sources().state == RunState::Succeeded);
+  CHECK(run.submitted_after(before) == Names{"b#2", "c"});
+  CHECK_FALSE(fs::exists(checkpoints / "n"));
+  CHECK(fs::exists(attempt_directory(checkpoints.parent_path(), 1) / "checkpoints/n"));
+}
+
+TEST_CASE("what runs keeps its sources and what it was given: new ones are refused", "[sources]") {
+  SourcesRun run;
+  run.backend.held = {"b"};
+  run.backend.waits_until_killed = 8;
+  CHECK_THROWS_AS(run.start(), Killed);
+  run.backend.waits_until_killed = -1;
+  REQUIRE(run.states()["b"] == Running);
+  const size_t before = run.backend.submitted.size();
+  const auto refusal = [&run] { return error_of([&run] { run.with_new_sources(); }); };
+  SECTION("its own") {
+    run.write("b.txt", "2");
+    CHECK_THAT(refusal(), Catch::StartsWith("b runs or waits with the sources that it was "
+                                            "submitted with; `dlflow cancel "));
+  }
+  SECTION("those of what it needs") {
+    run.write("conf/one.txt", "2");
+    CHECK_THAT(refusal(), Catch::StartsWith("b runs or waits with results that are to be made "
+                                            "anew; `dlflow cancel "));
+  }
+  CHECK(run.submitted_after(before).empty());
+  CHECK(load_run(run.directory).sources == "sources");
+}
+
+TEST_CASE("a result that another run uses is not made anew", "[sources]") {
+  SourcesRun run;
+  CHECK(run.start().state == RunState::Succeeded);
+  const fs::path first = run.directory;
+  CHECK(other_user_of(run.store, run_name(first), job_directory(first, "a")) == "");
+  run.write("b.txt", "2");
+  CHECK(run.start().state == RunState::Succeeded);
+  const std::string second = run_name(run.directory);
+  REQUIRE(run.states()["a"] == Cached);
+  CHECK(other_user_of(run.store, run_name(first), job_directory(first, "a")) == second);
+  CHECK(other_user_of(run.store, run_name(first), job_directory(first, "b")) == "");
+  CHECK(other_user_of(run.store, second, job_directory(first, "a")) == "");
+  run.write("b.txt", "1");
+  run.write("conf/one.txt", "2");
+  run.directory = first;
+  CHECK_THAT(error_of([&run] { run.with_new_sources(); }),
+             Catch::StartsWith("the result of a is used by " + second + ", so that it stays"));
+}
