@@ -470,15 +470,18 @@ TEST_CASE("a job that is submitted again is told of its parent's failure if no r
 
 TEST_CASE("what was reused beside a failure that was allowed is made anew without it",
           "[allow_failure]") {
-  TestRun run("  a: {run: ./a, allow_failure: true}\n  b: {run: ./b, needs: [a]}\n");
-  run.backend.fail("a");
+  TestRun run(R"(
+  a: {run: ./a, matrix: {i: [1, 2]}, allow_failure: true, outputs: {x: x}}
+  b: {run: [./b, "${{ join(steps.a.outputs.x) }}"]}
+)");
+  run.backend.fail("a[i=1]");
   run.start();
-  CHECK(run.states() == States{{"a", Failed}, {"b", Succeeded}});
-  run.backend.fail("a");
+  CHECK(run.states() == States{{"a[i=1]", Failed}, {"a[i=2]", Succeeded}, {"b", Succeeded}});
+  run.backend.fail("a[i=1]");
   run.start();
-  CHECK(run.states() == States{{"a", Failed}, {"b", Cached}});
-  run.resubmit({"a"});
-  CHECK(run.states() == States{{"a", Succeeded}, {"b", Succeeded}});
+  CHECK(run.states() == States{{"a[i=1]", Failed}, {"a[i=2]", Cached}, {"b", Cached}});
+  run.resubmit({"a[i=1]"});
+  CHECK(run.states() == States{{"a[i=1]", Succeeded}, {"a[i=2]", Cached}, {"b", Succeeded}});
   CHECK(run.backend.submitted.back() == "b");
 }
 
