@@ -1,7 +1,8 @@
 """What part of a training step is oneDNN's convolutions and products of matrices, and how near they are to this core's sgemm.
 
 One rank, one thread, fast mode. ONEDNN_VERBOSE lists each primitive with its shapes and time; the rest of a step is dlflow's own loops
-(attention, depthwise convolution on small maps, dropout, updates) and the loading of data.
+(attention, normalization, depthwise convolution on small maps, dropout, updates) and the loading of data. Operations are those of the
+direct algorithm: Winograd's does fewer, so that its rate may be above sgemm's. Depthwise convolutions, which memory bounds, are no products.
 """
 
 import argparse
@@ -17,12 +18,12 @@ import tempfile
 
 import training
 
-CONVOLUTION = re.compile(r"mb(\d+)_(?:g(\d+))?ic(\d+)oc(\d+)_ih(\d+)oh(\d+)kh(\d+)\w*_iw(\d+)ow(\d+)kw(\d+)")
+CONVOLUTION = re.compile(r"(?:g(\d+))?mb(\d+)_ic(\d+)oc(\d+)_ih(\d+)oh(\d+)kh(\d+)\w*_iw(\d+)ow(\d+)kw(\d+)")
 INNER_PRODUCT = re.compile(r"mb(\d+)ic(\d+)(?:ih(\d+)iw(\d+))?oc(\d+)")
 
 
 def convolution(shapes, transposed=False):
-    mb, groups, ic, oc, ih, oh, kh, iw, ow, kw = (int(n or 1) for n in CONVOLUTION.match(shapes).groups())
+    groups, mb, ic, oc, ih, oh, kh, iw, ow, kw = (int(n or 1) for n in CONVOLUTION.match(shapes).groups())
     places = ih * iw if transposed else oh * ow
     return 2 * mb * ic * oc // groups * places * kh * kw
 
@@ -51,6 +52,7 @@ class Step:
     samples_per_s: float
     seconds: float
     products: float  # of it
+    winograd: float  # of the products
     operations: float  # of the products
     others: dict  # of it, by kind of primitive
 
@@ -72,24 +74,28 @@ def trained(model, steps):
 
 def measured(model):
     network = training.NETWORKS[model]
-    metrics, lines = trained(model, network.steps)
+    steps = min(network.steps, 60000 // network.batch)  # pictures of Fashion-MNIST
+    metrics, lines = trained(model, steps)
     times = collections.defaultdict(list)  # of a kind and its shapes
     for line in lines:
         words = line.split(",")
         if words[1] == "exec":
             times[words[3], words[4], words[5], words[-2]].append(float(words[-1]) / 1e3)
-    products, operations, others = 0.0, 0.0, collections.Counter()
-    for (kind, _, _, shapes), each in times.items():
-        per_step = len(each) / network.steps
+    products, winograd, operations, others = 0.0, 0.0, 0.0, collections.Counter()
+    for (kind, program, _, shapes), each in times.items():
+        per_step = len(each) / steps
         seconds = statistics.median(each) * per_step  # the first of each touches new memory
-        if kind in OPERATIONS:
+        if "_dw:" in program:
+            others["depthwise convolution"] += seconds
+        elif kind in OPERATIONS:
             products += seconds
+            winograd += seconds if "wino" in program else 0
             operations += OPERATIONS[kind](shapes) * per_step
         else:
             others[kind] += seconds
     speed = metrics[f"{network.unit}_per_s"]
     samples = network.batch * (training.TOKENS if network.unit == "tokens" else 1)
-    return Step(speed, samples / speed, products, operations, others)
+    return Step(speed, samples / speed, products, winograd, operations, others)
 
 
 def sgemm():
@@ -105,9 +111,10 @@ def main():
         step = measured(model)
         peak = max(before, sgemm()) * 1e9
         others = ", ".join(f"{kind} {seconds / step.seconds:.0%}" for kind, seconds in step.others.most_common(3))
-        print(f"{model}: {step.samples_per_s:.0f} {training.NETWORKS[model].unit}/s, {step.seconds * 1e3:.1f} ms a step, sgemm {peak / 1e9:.0f} GFLOP/s\n"
-              f"  products {step.products / step.seconds:.0%} of the step, {step.operations / step.products / 1e9:.0f} GFLOP/s, "
-              f"{step.operations / step.products / peak:.0%} of sgemm; whole step {step.operations / step.seconds / peak:.0%} of sgemm\n"
+        unit = training.NETWORKS[model].unit
+        print(f"{model}: {step.samples_per_s:.0f} {unit}/s, {step.seconds * 1e3:.1f} ms a step, sgemm {peak / 1e9:.0f} GFLOP/s\n"
+              f"  products {step.products / step.seconds:.0%} of the step (Winograd {step.winograd / step.seconds:.0%}), "
+              f"{step.operations / step.products / 1e9:.0f} GFLOP/s, {step.operations / step.products / peak:.0%} of sgemm; whole step {step.operations / step.seconds / peak:.0%} of sgemm\n"
               f"  other primitives {sum(step.others.values()) / step.seconds:.0%} ({others}); "
               f"the rest {1 - (step.products + sum(step.others.values())) / step.seconds:.0%}", flush=True)
 
