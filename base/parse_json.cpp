@@ -63,7 +63,21 @@ Json read_json_file(const std::filesystem::path& file, const JsonLimits& limits)
   return parse_json_or_throw(read_file(file, limits.max_bytes), file.string(), limits);
 }
 
+namespace {
+
+/// As much of a path as a line has room for: a folder may be thousands of folders deep.
+std::string short_path(const std::string& path) {
+  constexpr size_t kEnd = 150;
+  return path.size() <= 2 * kEnd ? path
+                                 : path.substr(0, kEnd) + "..." + path.substr(path.size() - kEnd);
+}
+
+}  // namespace
+
 std::string reason_of(const std::exception& error) {
+  if (const auto* found = dynamic_cast<const std::filesystem::filesystem_error*>(&error)) {
+    return short_path(found->path1().string()) + ": " + found->code().message();
+  }
   const std::string_view text = error.what();
   if (!text.starts_with("[json.exception.")) return std::string(text);
   const size_t end = text.find("] ");

@@ -33,7 +33,8 @@ Json parse_json_or_throw(std::string_view text, const std::string& what,
 /// As parse_json_or_throw, of a whole file. Throws Error as read_file, too.
 Json read_json_file(const std::filesystem::path& file, const JsonLimits& limits = {});
 
-/// The library's complaint without the name of its class: "type must be string, but is number".
+/// A library's complaint without the name of its class: "type must be string, but is number"; of
+/// files "PATH: File name too long".
 std::string reason_of(const std::exception& error);
 
 }  // namespace dlflow

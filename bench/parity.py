@@ -44,7 +44,7 @@ loss: next_token
 # Of each network what is compared, and how it is trained. One leaf: batch normalisation over the whole batch, as in PyTorch.
 NETWORKS = {
     "lenet": {"metric": "accuracy", "samples": 8000, "test": 10000, "epochs": 3, "batch": 64, "lr": 0.02, "optimizer": "sgd"},
-    "resnet20": {"metric": "accuracy", "samples": 1000, "test": 2000, "epochs": 3, "batch": 64, "lr": 0.05, "optimizer": "sgd"},
+    "resnet20": {"metric": "accuracy", "samples": 10000, "test": 5000, "epochs": 5, "batch": 64, "lr": 0.05, "optimizer": "sgd"},
     "gpt": {"metric": "loss", "epochs": 1, "batch": 32, "lr": 0.002, "optimizer": "adamw"},
     "unet": {"metric": "rmse", "samples": 800, "test": 2000, "epochs": 2, "batch": 32, "lr": 0.002, "optimizer": "adam"},
 }

@@ -147,7 +147,7 @@ int job_exec_main(const char* batch_file, const char* batch, const char* task) {
     tell_what_ended(batch_file, number(batch), number(task));
     return status;
   } catch (const std::exception& error) {
-    std::fprintf(stderr, "error: %s\n", error.what());
+    std::fprintf(stderr, "error: %s\n", reason_of(error).c_str());
     return 1;
   }
 }

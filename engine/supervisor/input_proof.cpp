@@ -3,6 +3,7 @@
 #include <cstdlib>
 
 #include "base/error.h"
+#include "base/parse_json.h"
 #include "engine/container/image_source.h"
 #include "engine/container/tree.h"
 #include "engine/plan/data_identity.h"
@@ -121,7 +122,7 @@ std::optional<std::string> InputProof::find_change_at_start() {
     if (auto change = find_change_of_image(spec_)) return change;
     return find_change_of_parents(spec_);
   } catch (const std::exception& error) {
-    return error.what();
+    return reason_of(error);
   }
 }
 
@@ -157,7 +158,7 @@ std::optional<std::string> InputProof::find_change() const {
     if (auto change = find_change_of_image(spec_)) return change;
     return find_change_of_parents(spec_);
   } catch (const std::exception& error) {
-    return error.what();
+    return reason_of(error);
   }
 }
 
@@ -167,7 +168,7 @@ std::optional<std::string> InputProof::find_change_that_may_be_undone() const {
     if (auto change = find_change_of_frozen()) return change;
     return find_exchange();
   } catch (const std::exception& error) {
-    return error.what();
+    return reason_of(error);
   }
 }
 

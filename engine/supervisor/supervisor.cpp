@@ -149,7 +149,7 @@ void Pass::run() {
   } catch (const Block& block) {
     end = event(JobState::Blocked, block.reason);
   } catch (const std::exception& error) {  // a full disk may come as a filesystem_error
-    end = event(JobState::Failed, error.what());
+    end = event(JobState::Failed, reason_of(error));
   }
   if (!is_ours()) throw Error(Errc::Unavailable, "another pass has taken over");
   end = end_or_next_try(std::move(end));
@@ -277,7 +277,7 @@ JobEvent Pass::succeeded(const std::string& fingerprint, const std::vector<Paren
     publication_ = std::move(outputs.publication);
   } catch (const std::exception& error) {
     end.state = JobState::Failed;  // with the exit status and the metrics
-    end.reason = error.what();
+    end.reason = reason_of(error);
     return end;
   }
   end.state = JobState::Succeeded;
@@ -361,7 +361,7 @@ Supervision supervise(const fs::path& attempt_directory, int pass,
     Pass(std::move(spec), files, watcher, options).run();
     return Supervision::Recorded;
   } catch (const std::exception& error) {
-    const std::string message = std::string("error: ") + error.what() + "\n";
+    const std::string message = std::string("error: ") + reason_of(error) + "\n";
     std::fputs(message.c_str(), stderr);
     std::ofstream(files.standard_error(), std::ios::app) << message;
     return Supervision::Unrecorded;

@@ -1,5 +1,8 @@
 #include "base/parse_json.h"
 
+#include <filesystem>
+#include <system_error>
+
 #include "base/error.h"
 #include "tests/support/catch.h"
 #include "tests/support/temp_dir.h"
@@ -60,4 +63,15 @@ TEST_CASE("what is no JSON is told in words, without the library's", "[json]") {
   } catch (const Json::exception& error) {
     CHECK(reason_of(error) == "array index 3 is out of range");
   }
+}
+
+TEST_CASE("a complaint about a file says which, as far as a line has room", "[json]") {
+  const auto reason = [](const std::string& path) {
+    return reason_of(std::filesystem::filesystem_error(
+        "cannot increment", path, std::make_error_code(std::errc::filename_too_long)));
+  };
+  CHECK(reason("/data/deep") == "/data/deep: File name too long");
+  const std::string deep = "/top" + std::string(5000, 'd') + "/end";
+  CHECK(reason(deep).size() < 400);
+  CHECK_THAT(reason(deep), Catch::StartsWith("/topd") && Catch::Contains("d/end: File name"));
 }
