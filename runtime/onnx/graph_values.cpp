@@ -215,6 +215,11 @@ int NodeReader::add(Layer layer, std::vector<int> inputs, std::optional<size_t> 
   return index;
 }
 
+void NodeReader::call(int layer, size_t weights) {
+  const std::string owner = owner_of(name_of(weights));
+  if (!owner.empty()) network_.call(layer, owner);
+}
+
 void NodeReader::give_constant(OnnxTensor constant) {
   give({.kind = Kind::Constant,
         .constant = std::make_shared<const OnnxTensor>(std::move(constant))});

@@ -20,15 +20,20 @@ namespace dlflow::runtime {
 /// with such a value is refused.
 struct GraphValue {
   enum class Kind {
-    Layer,       ///< the result of `layer`, or the input
-    Constant,    ///< `constant`
-    Scaled,      ///< that result, times `scale`, plus `shift`
-    Erf,         ///< the error function of that result / sqrt(2)
-    ErfPlusOne,  ///< the same + 1
-    TwiceGelu,   ///< the same, times that result
-    Padded,      ///< that result with `padding` zeros on each side of a map
-    Grouped,     ///< that result, reshaped to (B, groups, rest)
-    Normalized,  ///< the result of the group normalisation `layer`, so reshaped
+    Layer,        ///< the result of `layer`, or the input
+    Constant,     ///< `constant`
+    Scaled,       ///< that result, times `scale`, plus `shift`
+    Erf,          ///< the error function of that result / sqrt(2)
+    ErfPlusOne,   ///< the same + 1
+    TwiceGelu,    ///< the same, times that result
+    Squares,      ///< of that result
+    MeanSquare,   ///< the mean of the squares along the last dimension
+    ShiftedMean,  ///< the same plus the epsilon of normalisations
+    RootedMean,   ///< its square root
+    InverseRoot,  ///< 1 / that root
+    Padded,       ///< that result with `padding` zeros on each side of a map
+    Grouped,      ///< that result, reshaped to (B, groups, rest)
+    Normalized,   ///< the result of the group normalisation `layer`, so reshaped
   };
   Kind kind = Kind::Layer;
   int layer = kImages;
@@ -130,6 +135,9 @@ class NodeReader {
   /// Adds a layer that reads `inputs`, and gives its result. \param weights  the input that holds
   /// its weights, after which it is called; none: it is called after the node
   int add(Layer layer, std::vector<int> inputs, std::optional<size_t> weights = {});
+
+  /// Calls a layer after the input that holds its weights, if that has a name.
+  void call(int layer, size_t weights);
 
   void give(GraphValue value) { values_.give(result(), std::move(value)); }
   void give_layer(int layer) { give({.layer = layer}); }

@@ -71,6 +71,10 @@ int NetworkBuilder::add(Layer layer, std::vector<int> inputs, const std::string&
   return last();
 }
 
+void NetworkBuilder::call(int layer, const std::string& wish) {
+  wishes_[size_t(layer)] = cleaned(wish);
+}
+
 void NetworkBuilder::set(int layer, const std::string& name, ImportedTensor tensor) {
   tensors_[size_t(layer)].insert_or_assign(name, std::move(tensor));
 }

@@ -20,6 +20,9 @@ class NetworkBuilder {
   /// Throws Error{InvalidInput} if it does not fit what it reads.
   int add(Layer layer, std::vector<int> inputs, const std::string& wish);
 
+  /// What a layer should be called, instead of the wish with which it was added.
+  void call(int layer, const std::string& wish);
+
   /// The layer that was added last; kImages if there is none.
   int last() const { return int(model_.layers.size()) - 1; }
 

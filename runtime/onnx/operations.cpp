@@ -31,12 +31,16 @@ const std::map<std::string, Operation>& operations() {
       {"Mul", read_mul},
       {"Pad", read_pad},
       {"ReduceMean", read_reduce_mean},
+      {"Pow", read_pow},
+      {"RMSNormalization", read_rms_normalization},
+      {"Reciprocal", read_reciprocal},
       {"Relu", read_relu},
       {"Reshape", read_reshape},
       {"Resize", read_resize},
       {"Shape", read_shape},
       {"Sigmoid", read_sigmoid},
       {"Softmax", read_softmax},
+      {"Sqrt", read_sqrt},
       {"Squeeze", read_squeeze},
       {"Sub", read_sub},
       {"Tanh", read_tanh},
@@ -52,6 +56,14 @@ std::vector<float> transposed(const std::vector<float>& matrix, size_t rows, siz
     for (size_t j = 0; j < columns; ++j) result[j * rows + i] = matrix[i * columns + j];
   }
   return result;
+}
+
+float number_of(const OnnxTensor& constant) {
+  return constant.floats.empty() ? float(constant.integers[0]) : constant.floats[0];
+}
+
+bool is_number(const OnnxTensor& constant, float number) {
+  return constant.size() == 1 && number_of(constant) == number;
 }
 
 void check_groups(int64_t groups) {

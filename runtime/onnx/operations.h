@@ -38,9 +38,31 @@ void read_instance_norm(NodeReader& node);
 void read_group_norm(NodeReader& node);
 void read_layer_norm(NodeReader& node);
 
+constexpr float kLayerEpsilon = 1e-5f;  // of dlflow's normalisations
+
+void require_epsilon(float epsilon);
+void require_size(const ImportedTensor& tensor, int64_t size);
+
 /// The product or sum of a layer's result, not of the input, and a constant, if the layer is a
 /// group normalisation that was put together, and the constant can be its weight or bias.
 bool complete_group_norm(NodeReader& node, size_t layer, size_t constant, const char* tensor);
+
+// read_rms_norm.cpp
+void read_rms_normalization(NodeReader& node);
+void read_pow(NodeReader& node);
+void read_sqrt(NodeReader& node);
+void read_reciprocal(NodeReader& node);
+
+/// What means, sums, quotients and products do to a value on its way to RMS normalisation.
+bool average_squares(NodeReader& node, const std::vector<int64_t>& axes);
+bool shift_mean_square(NodeReader& node, size_t value, size_t constant);
+bool invert_root(NodeReader& node);
+bool divide_by_root(NodeReader& node);
+bool multiply_rms_norm(NodeReader& node, size_t a, size_t b);
+
+/// The product of a layer's result, not of the input, and a constant, if the layer is an RMS
+/// normalisation that was put together, and the constant can be its weight.
+bool complete_rms_norm(NodeReader& node, size_t layer, size_t constant);
 
 // read_activations.cpp
 void read_relu(NodeReader& node);
@@ -83,6 +105,10 @@ void read_add(NodeReader& node);
 void read_sub(NodeReader& node);
 void read_mul(NodeReader& node);
 void read_div(NodeReader& node);
+
+/// The first number of a constant that has one.
+float number_of(const OnnxTensor& constant);
+bool is_number(const OnnxTensor& constant, float number);
 
 /// One number, or one for each channel of (C,H,W) or feature of (F); nothing if `constant` is of
 /// another shape.

@@ -17,18 +17,12 @@ void add_activation(NodeReader& node, LayerKind kind) {
 /// As files say it in few digits, too.
 bool is_about(float number, double expected) { return std::abs(double(number) - expected) < 1e-4; }
 
-/// The number of a constant that has one.
-std::optional<float> number_of(const OnnxTensor& constant) {
-  if (constant.size() != 1) return {};
-  return constant.floats.empty() ? float(constant.integers[0]) : constant.floats[0];
-}
-
 /// A bound of Clip: an attribute before operator set 11, an input since.
 float bound(NodeReader& node, const char* name, size_t input, float usual) {
   if (!node.has(input)) return node.number(name, usual);
-  const auto number = number_of(node.constant(input));
-  if (!number) refuse("its bounds are no numbers");
-  return *number;
+  const OnnxTensor& constant = node.constant(input);
+  if (constant.size() != 1) refuse("its bounds are no numbers");
+  return number_of(constant);
 }
 
 /// x * sigmoid(x), if nobody else reads that sigmoid.
@@ -108,13 +102,13 @@ bool multiply_activations(NodeReader& node, size_t a, size_t b) {
 }
 
 bool add_to_gelu(NodeReader& node, size_t value, size_t constant) {
-  if (!node.is(Kind::Erf, value) || number_of(node.constant(constant)) != 1.0f) return false;
+  if (!node.is(Kind::Erf, value) || !is_number(node.constant(constant), 1)) return false;
   node.give({.kind = Kind::ErfPlusOne, .layer = node.value(value).layer});
   return true;
 }
 
 bool multiply_gelu(NodeReader& node, size_t value, size_t constant) {
-  if (!node.is(Kind::TwiceGelu, value) || number_of(node.constant(constant)) != 0.5f) return false;
+  if (!node.is(Kind::TwiceGelu, value) || !is_number(node.constant(constant), 0.5f)) return false;
   add_gelu(node, node.value(value).layer);
   return true;
 }

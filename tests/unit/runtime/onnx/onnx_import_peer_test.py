@@ -46,6 +46,15 @@ class Tokens(nn.Module):
         return self.last(torch.nn.functional.gelu(self.inner(self.norm(x))))
 
 
+class Rms(nn.Module):
+    def __init__(self, features, epsilon=1e-5):
+        super().__init__()
+        self.weight, self.epsilon = nn.Parameter(torch.rand(features)), epsilon
+
+    def forward(self, x):
+        return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + self.epsilon) * self.weight
+
+
 def maps(*layers):
     """A network of maps (3,8,8) whose layer under test is followed by a classifier."""
     return nn.Sequential(nn.Conv2d(3, 6, 3, padding=1), *layers, nn.Flatten(), nn.LazyLinear(4))
@@ -66,12 +75,14 @@ NETWORKS = {
     "means": (lambda: maps(nn.Hardtanh(0, 6), Lambda(lambda x: x.mean((2, 3)))), PICTURE),
     "normalized": (lambda: nn.Sequential(Lambda(lambda x: (x - torch.tensor([0.4, 0.5, 0.6]).reshape(3, 1, 1)) / torch.tensor([0.2, 0.3, 0.4]).reshape(3, 1, 1)), maps()), PICTURE),
     "tokens": (Tokens, (6,)),
+    "rms_norm": (lambda: nn.Sequential(collections.OrderedDict(embedding=nn.Embedding(11, 8), norm=Rms(8), fc=nn.Linear(8, 5))), (6,)),
 }
 # Names that PyTorch's users know, where the file has them.
-LAYERS = {"resnet18": {"conv1", "layer1.0.conv1", "layer4.1.conv2", "fc"}, "mobilenet_v2": {"features.18.0", "classifier.1"}}
+LAYERS = {"rms_norm": {"embedding", "norm", "fc"}, "resnet18": {"conv1", "layer1.0.conv1", "layer4.1.conv2", "fc"}, "mobilenet_v2": {"features.18.0", "classifier.1"}}
 REFUSED = {
     "attention": (lambda: nn.Sequential(nn.Linear(8, 8), Lambda(lambda x: x @ x.transpose(1, 2))), (4, 8), "dlflow has no layer that swaps dimensions"),
-    "squeeze_excitation": (lambda: maps(Lambda(lambda x: x * x.mean((2, 3), keepdim=True))), PICTURE, "dlflow multiplies results of layers in silu and gelu alone"),
+    "squeeze_excitation": (lambda: maps(Lambda(lambda x: x * x.mean((2, 3), keepdim=True))), PICTURE, "dlflow multiplies results of layers in silu, gelu and rms_norm alone"),
+    "epsilon": (lambda: nn.Sequential(nn.Linear(8, 8), Rms(8, 1e-6)), (8,), "its epsilon is 1e-06; that of dlflow's layers is 1e-5"),
     "uneven_padding": (lambda: maps(nn.ZeroPad2d((1, 0, 0, 0))), PICTURE, "(ConstantOfShape): dlflow has no layer for it"),
     "bilinear": (lambda: maps(nn.Upsample(scale_factor=2, mode="bilinear")), PICTURE, "upsample of dlflow takes the nearest pixel"),
 }

@@ -113,7 +113,6 @@ TEST_CASE("a network of every layer gives the same scores after its export and i
   // stochastic depth are in no file that is to be run.
   const std::map<std::string, std::string> refused = {
       {"attention", "(Slice): dlflow has no layer for it"},
-      {"rms_norm", "(Mul): dlflow multiplies results of layers in silu and gelu alone"},
       {"adaptive_avg_pool", "(MatMul): linear layers of dlflow read"}};
   std::set<std::string> seen;
   for (const test::LayerCase& layer : test::every_layer()) {
@@ -216,6 +215,55 @@ TEST_CASE("names of a stranger's file are told so that they can be printed", "[o
   REQUIRE(network.notes.size() == 1);
   CHECK(network.notes[0].find(name) == std::string::npos);
   CHECK_THAT(network.notes[0], Catch::Contains("has another epsilon"));
+}
+
+TEST_CASE("RMS normalisation is read as files put it together, with dlflow's epsilon alone",
+          "[onnx]") {
+  const auto of = [](const std::vector<Message>& nodes, float epsilon = 1e-5f) {
+    const auto scalar = [](const char* name, const float& number) {
+      return Message()
+          .add(2, uint64_t{1})
+          .add(8, std::string_view(name))
+          .add(9, std::string_view(reinterpret_cast<const char*>(&number), 4));
+    };
+    const float two = 2, half = -0.5f, one = 1;
+    std::vector<Message> all = {node("MatMul", {"x", "m"}, "l")};
+    all.insert(all.end(), nodes.begin(), nodes.end());
+    return file_of(all,
+                   {floats("m", {3, 2}), floats("norm.weight", {2}), scalar("epsilon", epsilon),
+                    scalar("two", two), scalar("half", half), scalar("one", one)},
+                   {-1, 3});
+  };
+  const int64_t last = -1;
+  const Message mean =
+      node("ReduceMean", {"s"}, "q")
+          .add(5, Message().add(1, std::string_view("axes")).add(8, std::span(&last, 1)));
+  const Message power = node("Pow", {"l", "two"}, "s"), sum = node("Add", {"q", "epsilon"}, "e");
+  const Message scaled = node("Mul", {"norm.weight", "n"}, "y");
+  const Message setting =
+      Message().add(1, std::string_view("epsilon")).add(2, 1e-3f).add(20, uint64_t{1});
+  const auto check = [&](const std::vector<Message>& nodes) {
+    const ImportedNetwork network = imported(of(nodes));
+    REQUIRE(network.model.layers.size() == 2);
+    CHECK(network.model.layers[1].kind == LayerKind::RmsNorm);
+    CHECK(network.weights.at("norm.weight").numbers == std::vector<float>{0.5f, 0.5f});
+  };
+  check({power, mean, sum, node("Sqrt", {"e"}, "r"), node("Div", {"one", "r"}, "i"),
+         node("Mul", {"l", "i"}, "n"), scaled});
+  check({node("Mul", {"l", "l"}, "s"), mean, sum, node("Sqrt", {"e"}, "r"),
+         node("Reciprocal", {"r"}, "i"), node("Mul", {"i", "l"}, "n"), scaled});
+  check({power, mean, sum, node("Pow", {"e", "half"}, "i"), node("Mul", {"l", "i"}, "n"), scaled});
+  check({power, mean, sum, node("Sqrt", {"e"}, "r"), node("Div", {"l", "r"}, "n"), scaled});
+  check({node("RMSNormalization", {"l", "norm.weight"}, "y")});
+  CHECK_THAT(refusal(of({node("RMSNormalization", {"l", "norm.weight"}, "y").add(5, setting)})),
+             Catch::Contains("its epsilon is 0.001; that of dlflow's layers is 1e-5"));
+  CHECK_THAT(refusal(of({power, mean, sum, node("Sqrt", {"e"}, "y")}, 1e-6f)),
+             Catch::Contains("its epsilon is 1e-06"));
+  CHECK_THAT(refusal(of({power, node("Relu", {"s"}, "y")})),
+             Catch::Contains("dlflow has no layer that gives 's'"));
+  CHECK_THAT(
+      refusal(of({power, mean, sum, node("Sqrt", {"e"}, "r"), node("Div", {"x", "r"}, "y")})),
+      Catch::Contains("dlflow has no layer that divides"));
 }
 
 TEST_CASE("the loss is one that the scores can be for", "[onnx]") {
