@@ -42,7 +42,25 @@ std::vector<float> spread(const std::vector<float>& numbers, size_t count) {
   return numbers.size() == 1 ? std::vector<float>(count, numbers[0]) : numbers;
 }
 
+/// An embedding and a product.
+bool may_be_tied(const std::vector<const OnnxNode*>& readers) {
+  const auto is = [](const OnnxNode* reader, std::initializer_list<const char*> operations) {
+    return reader != nullptr && std::ranges::count(operations, reader->operation) > 0;
+  };
+  const auto count = [&](std::initializer_list<const char*> operations) {
+    return std::ranges::count_if(readers, [&](const auto* each) { return is(each, operations); });
+  };
+  return readers.size() == 2 && count({"Gather"}) == 1 &&
+         count({"Gemm", "MatMul", "Transpose"}) == 1;
+}
+
 }  // namespace
+
+void refuse_shared(const std::string& name) {
+  refuse("'" + escaped(name) +
+         "' are the weights of two nodes; those of dlflow's layers are their own, but for a linear "
+         "layer that is tied to an embedding");
+}
 
 void refuse(const std::string& why) { throw Error(Errc::InvalidInput, why); }
 
@@ -98,10 +116,7 @@ void GraphValues::normalize(const GraphValue& scaled) {
 }
 
 void GraphValues::count_copy(const std::string& name, const OnnxTensor& weights) {
-  if (weights.shape.size() > 1) {
-    refuse("'" + escaped(name) +
-           "' are the weights of two nodes; those of dlflow's layers are their own");
-  }
+  if (weights.shape.size() > 1 && !may_be_tied(readers_of(name))) refuse_shared(name);
   num_copied_ += weights.size();
   if (num_copied_ > kMaxCopied) refuse("'" + escaped(name) + "' and others are read too often");
 }

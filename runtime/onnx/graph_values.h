@@ -38,6 +38,7 @@ struct GraphValue {
   Kind kind = Kind::Layer;
   int layer = kImages;
   std::shared_ptr<const OnnxTensor> constant = {};
+  bool is_shared = false;         ///< a constant that others read in another form
   std::vector<float> scale = {};  ///< one number, or one for each channel
   std::vector<float> shift = {};
   Extent padding = {};
@@ -60,8 +61,9 @@ class GraphValues {
   int layer_of(const std::string& name);
 
   /// Another node reads these weights, too. Exporters store equal biases once; layers get copies.
-  /// Throws Error{InvalidInput} for matrices, which a network would train together, and for copies
-  /// that take much more memory than the file.
+  /// Throws Error{InvalidInput} for matrices, which a network would train together, unless they may
+  /// be those of an embedding and of a linear layer that is tied to it, and for copies that take
+  /// much more memory than the file.
   void count_copy(const std::string& name, const OnnxTensor& weights);
 
   const std::vector<const OnnxNode*>& readers_of(const std::string& name) const;
@@ -102,6 +104,7 @@ class NodeReader {
   /// Inputs are numbered from 0. One may be left out.
   size_t num_inputs() const { return node_.inputs.size(); }
   bool has(size_t input) const;
+  const std::string& name_of(size_t input) const;
   const GraphValue& value(size_t input);
   int layer(size_t input) { return values_.layer_of(name_of(input)); }
   const TensorShape& shape(size_t input) { return network_.shape_of(layer(input)); }
@@ -129,6 +132,8 @@ class NodeReader {
 
   /// Only this node reads its input.
   bool is_only_reader(size_t input) const;
+  /// These weights are those of another node, too, perhaps in another form.
+  bool shares(size_t input) { return !is_only_reader(input) || value(input).is_shared; }
   /// All that reads the node's result is one of these operations.
   bool is_read_by_only(const std::vector<std::string>& operations) const;
 
@@ -144,8 +149,6 @@ class NodeReader {
   void give_constant(OnnxTensor constant);
 
  private:
-  const std::string& name_of(size_t input) const;
-
   const OnnxNode& node_;
   GraphValues& values_;
   NetworkBuilder& network_;
@@ -154,5 +157,8 @@ class NodeReader {
 
 /// Throws Error{InvalidInput}.
 [[noreturn]] void refuse(const std::string& why);
+
+/// Of the weights `name`, which two layers would have.
+[[noreturn]] void refuse_shared(const std::string& name);
 
 }  // namespace dlflow::runtime

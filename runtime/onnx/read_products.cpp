@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "base/text.h"
 #include "runtime/onnx/operations.h"
 
 namespace dlflow::runtime {
@@ -85,6 +86,21 @@ std::optional<ImportedTensor> bias_of(const OnnxTensor& constant, const TensorSh
   return bias;
 }
 
+/// The embedding that has these weights, and to which no layer is tied yet. Exporters often store a
+/// tied weight twice, once turned.
+int embedding_with(NetworkBuilder& network, const ImportedTensor& weights) {
+  for (int i = 0; i <= network.last(); ++i) {
+    if (network.at(i).kind != LayerKind::Embedding) continue;
+    const ImportedTensor& own = network.tensor(i, "weight");
+    if (own.shape != weights.shape || own.numbers != weights.numbers) continue;
+    for (int j = i + 1; j <= network.last(); ++j) {
+      if (network.at(j).tied == i) return kImages;
+    }
+    return i;
+  }
+  return kImages;
+}
+
 /// A linear layer without bias. \param weights  (out,in)
 int add_linear(NodeReader& node, ImportedTensor weights) {
   const TensorShape& in = node.shape(0);
@@ -98,8 +114,17 @@ int add_linear(NodeReader& node, ImportedTensor weights) {
   layer.kind = LayerKind::Linear;
   layer.units = weights.shape[0];
   layer.bias = false;
+  layer.tied = embedding_with(node.network(), weights);
+  const bool is_tied = layer.tied != kImages;
+  if (!is_tied && node.shares(1)) refuse_shared(node.name_of(1));
   const int index = node.add(std::move(layer), {node.layer(0)}, 1);
-  node.network().set(index, "weight", std::move(weights));
+  if (!is_tied) {
+    node.network().set(index, "weight", std::move(weights));
+  } else if (!node.shares(1)) {
+    node.note(
+        "'" + escaped(node.result()) +
+        "' has the numbers of the embedding as weights; the model trains them as one (tied).");
+  }
   return index;
 }
 

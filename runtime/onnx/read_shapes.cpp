@@ -102,7 +102,10 @@ void read_transpose(NodeReader& node) {
     refuse("it is no transposed matrix");
   OnnxTensor to{{from.shape[1], from.shape[0]}, {}, {}};
   to.floats = transposed(from.floats, size_t(from.shape[0]), size_t(from.shape[1]));
-  node.give_constant(std::move(to));
+  const bool is_shared = node.shares(0);
+  node.give({.kind = Kind::Constant,
+             .constant = std::make_shared<const OnnxTensor>(std::move(to)),
+             .is_shared = is_shared});
 }
 
 /// The batch has the size 0, which says "as before" wherever a shape is given.

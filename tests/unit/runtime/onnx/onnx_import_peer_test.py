@@ -55,6 +55,16 @@ class Rms(nn.Module):
         return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + self.epsilon) * self.weight
 
 
+class Tied(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embedding, self.fc = nn.Embedding(11, 8), nn.Linear(8, 11, bias=False)
+        self.fc.weight = self.embedding.weight
+
+    def forward(self, tokens):
+        return self.fc(torch.relu(self.embedding(tokens)))
+
+
 def maps(*layers):
     """A network of maps (3,8,8) whose layer under test is followed by a classifier."""
     return nn.Sequential(nn.Conv2d(3, 6, 3, padding=1), *layers, nn.Flatten(), nn.LazyLinear(4))
@@ -75,6 +85,7 @@ NETWORKS = {
     "means": (lambda: maps(nn.Hardtanh(0, 6), Lambda(lambda x: x.mean((2, 3)))), PICTURE),
     "normalized": (lambda: nn.Sequential(Lambda(lambda x: (x - torch.tensor([0.4, 0.5, 0.6]).reshape(3, 1, 1)) / torch.tensor([0.2, 0.3, 0.4]).reshape(3, 1, 1)), maps()), PICTURE),
     "tokens": (Tokens, (6,)),
+    "tied": (Tied, (6,)),
     "rms_norm": (lambda: nn.Sequential(collections.OrderedDict(embedding=nn.Embedding(11, 8), norm=Rms(8), fc=nn.Linear(8, 5))), (6,)),
 }
 # Names that PyTorch's users know, where the file has them.

@@ -125,8 +125,6 @@ TEST_CASE("a network of every layer gives the same scores after its export and i
     } else if (expected != refused.end()) {
       CHECK_THAT(refusal(written(problem)), Catch::Contains(expected->second));
       seen.insert(layer.word);
-    } else if (layer.layers.find("tied") != std::string::npos) {
-      CHECK_THAT(refusal(written(problem)), Catch::Contains("are the weights of two nodes"));
     } else {
       check_same_scores(problem);
     }
@@ -264,6 +262,46 @@ TEST_CASE("RMS normalisation is read as files put it together, with dlflow's eps
   CHECK_THAT(
       refusal(of({power, mean, sum, node("Sqrt", {"e"}, "r"), node("Div", {"x", "r"}, "y")})),
       Catch::Contains("dlflow has no layer that divides"));
+}
+
+TEST_CASE("a linear layer with the weights of the embedding is tied to it", "[onnx]") {
+  const std::string embedding = "- embedding: {name: tokens, vocabulary: 5, features: 4}\n";
+  const test::Problem problem = test::make_problem(
+      "[6]", embedding + "- linear: {features: 5, tied: tokens, bias: true}\n", 2, "next_token");
+  const ImportedNetwork network = imported(written(problem));
+  CHECK(network.model.layers[1].tied == 0);
+  CHECK(network.weights.size() == 2);
+  CHECK(network.notes.empty());
+  check_same_scores(problem);
+  // Pooled, so that the weights are those of a Gemm.
+  check_same_scores(test::make_problem(
+      "[1]", embedding + "- flatten\n- linear: {features: 5, tied: tokens, bias: false}\n", 2));
+
+  test::Problem twice = test::make_problem(
+      "[6]", embedding + "- linear: {name: last, features: 5, bias: false}\n", 2, "next_token");
+  CHECK(imported(written(twice)).model.layers[1].tied == kImages);
+  twice.weights["last.weight"] = twice.weights["tokens.weight"];
+  const ImportedNetwork stored_twice = imported(written(twice));
+  CHECK(stored_twice.model.layers[1].tied == 0);
+  REQUIRE(stored_twice.notes.size() == 1);
+  CHECK_THAT(stored_twice.notes[0], Catch::Contains("the model trains them as one"));
+}
+
+TEST_CASE("weights that two layers share otherwise are refused", "[onnx]") {
+  const std::string refused = "are the weights of two nodes";
+  const Message gather = node("Gather", {"w", "x"}, "e");
+  const std::vector<Message> square = {floats("w", {3, 3}), floats("v", {3, 3})};
+  const auto of = [&](const std::vector<Message>& nodes) {
+    return refusal(file_of(nodes, square, {-1, 4}));
+  };
+  CHECK_THAT(of({gather, node("MatMul", {"e", "v"}, "a"), node("MatMul", {"a", "v"}, "y")}),
+             Catch::Contains(refused));
+  CHECK_THAT(of({gather, node("Transpose", {"w"}, "t"), node("Transpose", {"w"}, "u"),
+                 node("MatMul", {"e", "t"}, "a"), node("MatMul", {"a", "u"}, "y")}),
+             Catch::Contains(refused));
+  CHECK_THAT(of({gather, node("Transpose", {"w"}, "t"), node("MatMul", {"e", "t"}, "a"),
+                 node("MatMul", {"a", "t"}, "y")}),
+             Catch::Contains(refused));
 }
 
 TEST_CASE("the loss is one that the scores can be for", "[onnx]") {
