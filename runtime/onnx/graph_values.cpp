@@ -11,6 +11,7 @@ namespace {
 using Kind = GraphValue::Kind;
 
 constexpr size_t kMaxCopied = size_t{1} << 26;  // numbers
+constexpr size_t kMaxComputed = size_t{1} << 28;
 
 /// "layer1.0.conv1" of "/layer1/layer1.0/conv1/Conv", as PyTorch calls its nodes: a module's name
 /// may have that of the one around it.
@@ -93,7 +94,9 @@ int GraphValues::layer_of(const std::string& name) {
   if (value.kind == Kind::Scaled && value.layer == kImages) {
     normalize(value);
   } else if (value.kind != Kind::Layer) {
-    refuse("dlflow has no layer that gives '" + escaped(name) + "'");
+    const bool is_view = value.kind == Kind::View;
+    refuse("dlflow has no layer that gives '" + escaped(name) + "'" +
+           (is_view ? ", parts of a result or these in another order, but for attention" : ""));
   } else if (value.layer == kImages) {
     has_raw_reader_ = true;
   }
@@ -119,6 +122,20 @@ void GraphValues::count_copy(const std::string& name, const OnnxTensor& weights)
   if (weights.shape.size() > 1 && !may_be_tied(readers_of(name))) refuse_shared(name);
   num_copied_ += weights.size();
   if (num_copied_ > kMaxCopied) refuse("'" + escaped(name) + "' and others are read too often");
+}
+
+void GraphValues::forget_layers_from(int first) {
+  for (auto& [name, value] : values_) {
+    const bool is_of_keys = value.scores && value.scores->keys.layer >= first;
+    if (value.kind != Kind::Constant && (value.layer >= first || is_of_keys))
+      value = {.kind = Kind::Gone};
+  }
+}
+
+void GraphValues::count_computed(const OnnxTensor& constant) {
+  num_computed_ += constant.size();
+  if (num_computed_ > kMaxComputed)
+    refuse("it and others make constants of more than 2^28 numbers");
 }
 
 const std::vector<const OnnxNode*>& GraphValues::readers_of(const std::string& name) const {
@@ -235,7 +252,19 @@ void NodeReader::call(int layer, size_t weights) {
   if (!owner.empty()) network_.call(layer, owner);
 }
 
+void NodeReader::remove_layers_from(int first) {
+  values_.forget_layers_from(first);
+  while (network_.last() >= first) network_.remove_last();
+}
+
+std::string NodeReader::joined_name(int first) const {
+  const std::string& name = network_.wish(first);
+  const size_t dot = name.rfind('.');
+  return name.empty() ? "" : (dot == std::string::npos ? "" : name.substr(0, dot + 1)) + "qkv";
+}
+
 void NodeReader::give_constant(OnnxTensor constant) {
+  values_.count_computed(constant);
   give({.kind = Kind::Constant,
         .constant = std::make_shared<const OnnxTensor>(std::move(constant))});
 }

@@ -11,11 +11,14 @@ const std::map<std::string, Operation>& operations() {
       {"Clip", read_clip},
       {"Concat", read_concat},
       {"Constant", read_constant},
+      {"ConstantOfShape", read_constant_of_shape},
       {"Conv", read_conv},
       {"ConvTranspose", read_conv_transpose},
       {"Div", read_div},
       {"Dropout", pass_on},
+      {"Equal", read_constant_operation},
       {"Erf", read_erf},
+      {"Expand", read_expand},
       {"Flatten", read_flatten},
       {"Gather", read_gather},
       {"Gelu", read_gelu},
@@ -28,6 +31,7 @@ const std::map<std::string, Operation>& operations() {
       {"LeakyRelu", read_leaky_relu},
       {"MatMul", read_matmul},
       {"MaxPool", read_max_pool},
+      {"Mod", read_constant_operation},
       {"Mul", read_mul},
       {"Pad", read_pad},
       {"ReduceMean", read_reduce_mean},
@@ -39,14 +43,18 @@ const std::map<std::string, Operation>& operations() {
       {"Resize", read_resize},
       {"Shape", read_shape},
       {"Sigmoid", read_sigmoid},
+      {"Slice", read_slice},
       {"Softmax", read_softmax},
+      {"Split", read_split},
       {"Sqrt", read_sqrt},
       {"Squeeze", read_squeeze},
       {"Sub", read_sub},
       {"Tanh", read_tanh},
       {"Transpose", read_transpose},
+      {"Trilu", read_trilu},
       {"Unsqueeze", read_unsqueeze},
-      {"Upsample", read_resize}};
+      {"Upsample", read_resize},
+      {"Where", read_where}};
   return all;
 }
 

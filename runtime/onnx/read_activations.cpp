@@ -75,6 +75,7 @@ void read_clip(NodeReader& node) {
 }
 
 void read_softmax(NodeReader& node) {
+  if (soften_scores(node)) return;
   const auto rank = int64_t(node.shape(0).size()) + 1;
   const int64_t axis = node.integer("axis", node.operator_set() < 13 ? 1 : -1);
   if (axis != -1 && axis != rank - 1) refuse("softmax of dlflow is along the last dimension");

@@ -150,6 +150,7 @@ void read_resize(NodeReader& node) {
 
 void read_concat(NodeReader& node) {
   if (node.is_constant(0)) return concat_constants(node);
+  if (concat_halves(node)) return;
   std::vector<int> inputs;
   for (size_t i = 0; i < node.num_inputs(); ++i) inputs.push_back(node.layer(i));
   const auto rank = int64_t(node.shape(0).size()) + 1;

@@ -38,6 +38,7 @@ void read_rms_normalization(NodeReader& node) {
 }
 
 void read_pow(NodeReader& node) {
+  if (compute_constants(node)) return;
   const OnnxTensor& exponent = node.constant(1);
   if (is_number(exponent, 2)) return node.give({.kind = Kind::Squares, .layer = node.layer(0)});
   if (node.is(Kind::ShiftedMean, 0) && is_number(exponent, -0.5f))
@@ -48,6 +49,7 @@ void read_pow(NodeReader& node) {
 }
 
 void read_sqrt(NodeReader& node) {
+  if (node.is_constant(0)) return root_of_constant(node);
   if (!node.is(Kind::ShiftedMean, 0)) refuse("dlflow has it only as a part of rms_norm");
   node.give({.kind = Kind::RootedMean, .layer = node.value(0).layer});
 }

@@ -112,7 +112,6 @@ TEST_CASE("a network of every layer gives the same scores after its export and i
   // Those that ONNX has no operation for, and that are not put together again; dropout and
   // stochastic depth are in no file that is to be run.
   const std::map<std::string, std::string> refused = {
-      {"attention", "(Slice): dlflow has no layer for it"},
       {"adaptive_avg_pool", "(MatMul): linear layers of dlflow read"}};
   std::set<std::string> seen;
   for (const test::LayerCase& layer : test::every_layer()) {
