@@ -47,6 +47,7 @@ struct GraphValue {
     SecondRotated,  ///< the second halves of the same
     Scores,         ///< `scores`
     Shares,         ///< their softmax
+    NoShares,       ///< where these are no numbers, which is nowhere
     Gone,           ///< that of a layer which has become a part of another
     Padded,         ///< that result with `padding` zeros on each side of a map
     Grouped,        ///< that result, reshaped to (B, groups, rest)

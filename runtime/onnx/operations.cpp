@@ -26,6 +26,7 @@ const std::map<std::string, Operation>& operations() {
       {"GlobalAveragePool", read_global_average_pool},
       {"GroupNormalization", read_group_norm},
       {"Identity", pass_on},
+      {"IsNaN", read_is_nan},
       {"InstanceNormalization", read_instance_norm},
       {"LayerNormalization", read_layer_norm},
       {"LeakyRelu", read_leaky_relu},

@@ -98,6 +98,7 @@ void fill_constant(NodeReader& node, const OnnxTensor& number, std::vector<int64
 
 // read_attention.cpp
 void read_where(NodeReader& node);
+void read_is_nan(NodeReader& node);
 
 /// What products, masks and softmax do to values on the way to attention.
 bool multiply_results(NodeReader& node);

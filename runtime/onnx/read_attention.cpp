@@ -431,7 +431,17 @@ bool soften_scores(NodeReader& node) {
   return true;
 }
 
+void read_is_nan(NodeReader& node) {
+  if (!node.is(Kind::Shares, 0)) refuse("dlflow has it only as a part of attention");
+  GraphValue none = node.value(0);
+  none.kind = Kind::NoShares;
+  node.give(std::move(none));
+}
+
 void read_where(NodeReader& node) {
+  if (node.is(Kind::NoShares, 0) && node.is(Kind::Shares, 2) &&
+      node.value(0).scores == node.value(2).scores)
+    return node.give(node.value(2));
   if (node.is_constant(0) && node.is_constant(1) && node.is_constant(2))
     return choose_constants(node);
   for (const size_t value : {size_t{1}, size_t{2}}) {

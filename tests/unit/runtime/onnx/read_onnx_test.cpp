@@ -303,6 +303,136 @@ TEST_CASE("weights that two layers share otherwise are refused", "[onnx]") {
              Catch::Contains(refused));
 }
 
+TEST_CASE("attention is read back as it was exported", "[onnx]") {
+  const std::string embedding = "- embedding: {name: tokens, vocabulary: 5, features: 24}\n";
+  const std::string last = "- linear: {name: last, features: 5}\n";
+  const std::vector<std::string> all = {"{heads: 2, causal: false}",
+                                        "{heads: 4}",
+                                        "{heads: 1}",
+                                        "{heads: 4, kv_heads: 1, rotary: true}",
+                                        "{heads: 8, kv_heads: 2, rotary: true, causal: false}",
+                                        "{heads: 2, kv_heads: 1, rotary: true}"};
+  for (const std::string& attributes : all) {
+    for (const std::string tokens : {"2", "6"}) {
+      INFO(attributes << " of " << tokens);
+      const test::Problem problem = test::make_problem(
+          "[" + tokens + "]", embedding + "- attention: " + attributes + "\n" + last, 2,
+          "next_token");
+      const ImportedNetwork network = imported(written(problem));
+      REQUIRE(network.model.layers.size() == 3);
+      const Layer &ours = network.model.layers[1], &expected = problem.model.layers[1];
+      CHECK(ours.heads == expected.heads);
+      CHECK(ours.kv_heads == expected.kv_heads);
+      CHECK(ours.causal == expected.causal);
+      CHECK(ours.rotary == expected.rotary);
+      check_same_scores(problem);
+    }
+  }
+}
+
+TEST_CASE("two blocks of a language model are read back with their residuals", "[onnx]") {
+  const std::string block =
+      "- rms_norm\n- linear: {features: 24}\n- attention: {heads: 2, rotary: true}\n"
+      "- linear: {features: 8}\n";
+  const test::Problem problem = test::make_problem(
+      "[6]",
+      "- embedding: {name: tokens, vocabulary: 5, features: 8}\n" + block +
+          "- add: {name: one, from: tokens}\n" + block +
+          "- add: {from: one}\n- rms_norm\n- linear: {features: 5, tied: tokens, bias: false}\n",
+      2, "next_token");
+  CHECK(imported(written(problem)).model.layers.size() == problem.model.layers.size());
+  check_same_scores(problem);
+}
+
+namespace {
+
+Message with(Message message, const char* name, std::vector<int64_t> numbers) {
+  return message.add(5, Message().add(1, std::string_view(name)).add(8, std::span(numbers)));
+}
+
+/// Of three linear layers; nodes that are given replace those with the same result.
+std::string attention_file(const std::vector<std::pair<std::string, Message>>& changed = {}) {
+  const auto whole = [](const char* name, const std::vector<int64_t>& numbers) {
+    const std::vector<int64_t> shape = {int64_t(numbers.size())};
+    return Message()
+        .add(1, std::span(shape))
+        .add(2, uint64_t{7})
+        .add(7, std::span(numbers))
+        .add(8, std::string_view(name));
+  };
+  std::vector<std::pair<std::string, Message>> nodes = {
+      {"e", node("Gather", {"table", "x"}, "e")},
+      {"q", node("MatMul", {"e", "wq"}, "q")},
+      {"k", node("MatMul", {"e", "wk"}, "k")},
+      {"v", node("MatMul", {"e", "wv"}, "v")},
+      {"qh", node("Reshape", {"q", "heads"}, "qh")},
+      {"kh", node("Reshape", {"k", "heads"}, "kh")},
+      {"vh", node("Reshape", {"v", "heads"}, "vh")},
+      {"qt", with(node("Transpose", {"qh"}, "qt"), "perm", {0, 2, 1, 3})},
+      {"kt", with(node("Transpose", {"kh"}, "kt"), "perm", {0, 2, 3, 1})},
+      {"vt", with(node("Transpose", {"vh"}, "vt"), "perm", {0, 2, 1, 3})},
+      {"p", node("MatMul", {"qt", "kt"}, "p")},
+      {"d", node("Div", {"p", "two"}, "d")},
+      {"h", node("Softmax", {"d"}, "h")},
+      {"o", node("MatMul", {"h", "vt"}, "o")},
+      {"ot", with(node("Transpose", {"o"}, "ot"), "perm", {0, 2, 1, 3})},
+      {"f", node("Reshape", {"ot", "back"}, "f")},
+      {"y", node("MatMul", {"f", "last"}, "y")}};
+  std::vector<Message> all;
+  for (auto& [name, message] : nodes) {
+    for (const auto& [other, replaced] : changed) {
+      if (other == name) message = replaced;
+    }
+    all.push_back(message);
+  }
+  return file_of(
+      all,
+      {floats("table", {5, 8}), floats("wq", {8, 8}), floats("wk", {8, 8}), floats("wv", {8, 8}),
+       floats("last", {8, 2}), floats("mask", {6, 6}), whole("two", {2}),
+       whole("heads", {0, 0, 2, 4}), whole("turned", {0, 2, -1, 4}), whole("back", {0, -1, 8})},
+      {-1, 6});
+}
+
+}  // namespace
+
+TEST_CASE("linear layers of queries, keys and values become one", "[onnx]") {
+  const ImportedNetwork network = imported(attention_file());
+  REQUIRE(network.model.layers.size() == 4);
+  CHECK(network.model.layers[1].units == 24);
+  CHECK(network.model.layers[2].kind == LayerKind::Attention);
+  CHECK(network.model.layers[2].heads == 2);
+  CHECK_FALSE(network.model.layers[2].causal);
+}
+
+TEST_CASE("what is not dlflow's attention is refused by the node that differs", "[onnx]") {
+  const auto of = [](const std::string& name, const Message& changed) {
+    return refusal(attention_file({{name, changed}}));
+  };
+  CHECK_THAT(
+      of("d", node("Mul", {"p", "two"}, "d")),
+      Catch::Contains("'o' (MatMul): its scores are multiplied with 2, not 1/sqrt(4) = 0.5"));
+  CHECK_THAT(of("h", with(node("Softmax", {"d"}, "h"), "unused", {})), Catch::Equals("none"));
+  CHECK_THAT(of("h", node("Relu", {"d"}, "h")), Catch::Contains("'h' (Relu): dlflow has no layer"));
+  CHECK_THAT(of("d", node("Add", {"p", "mask"}, "d")),
+             Catch::Contains("'d' (Add): its mask adds numbers to scores"));
+  CHECK_THAT(of("qh", node("Reshape", {"q", "turned"}, "qh")),
+             Catch::Contains("queries, keys and values have different heads"));
+  CHECK_THAT(of("qt", with(node("Transpose", {"qh"}, "qt"), "perm", {0, 1, 2, 3})),
+             Catch::Contains("queries, keys and values have different heads"));
+  CHECK_THAT(of("kt", with(node("Transpose", {"kh"}, "kt"), "perm", {0, 2, 1, 3})),
+             Catch::Contains("its keys are not those of all positions"));
+  CHECK_THAT(of("vh", node("Reshape", {"q", "heads"}, "vh")),
+             Catch::Contains("it reads the same queries twice"));
+  CHECK_THAT(of("v", node("MatMul", {"q", "wv"}, "v")),
+             Catch::Contains("nor of linear layers that read the same"));
+  CHECK_THAT(of("y", node("Add", {"f", "k"}, "y")),
+             Catch::Contains("'y' (Add): dlflow has no layer"));
+  CHECK_THAT(of("qt", with(node("Transpose", {"qh"}, "qt"), "perm", {0, 2, 1})),
+             Catch::Contains("it orders another number of dimensions"));
+  CHECK_THAT(of("qh", node("Reshape", {"q", "back"}, "qh")),
+             Catch::Contains("it orders another number of dimensions"));
+}
+
 TEST_CASE("the loss is one that the scores can be for", "[onnx]") {
   const auto loss_of = [](const std::string& loss, const std::string& channels) {
     const std::string layer = "- conv2d: {channels: " + channels + ", kernel: 3, padding: 1}\n";
