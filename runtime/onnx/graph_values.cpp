@@ -239,8 +239,13 @@ bool NodeReader::is_read_by_only(const std::vector<std::string>& operations) con
   });
 }
 
+std::string NodeReader::owner_of_weights(size_t input) {
+  const std::string& from = value(input).turned_from;
+  return owner_of(from.empty() ? name_of(input) : from);
+}
+
 int NodeReader::add(Layer layer, std::vector<int> inputs, std::optional<size_t> weights) {
-  const std::string owner = weights ? owner_of(name_of(*weights)) : "";
+  const std::string owner = weights ? owner_of_weights(*weights) : "";
   const int index = network_.add(std::move(layer), std::move(inputs),
                                  owner.empty() ? module_of(node_.name) : owner);
   give_layer(index);
@@ -248,7 +253,7 @@ int NodeReader::add(Layer layer, std::vector<int> inputs, std::optional<size_t> 
 }
 
 void NodeReader::call(int layer, size_t weights) {
-  const std::string owner = owner_of(name_of(weights));
+  const std::string owner = owner_of_weights(weights);
   if (!owner.empty()) network_.call(layer, owner);
 }
 

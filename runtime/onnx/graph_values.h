@@ -57,6 +57,7 @@ struct GraphValue {
   int layer = kImages;
   std::shared_ptr<const OnnxTensor> constant = {};
   bool is_shared = false;         ///< a constant that others read in another form
+  std::string turned_from = {};   ///< the name of the constant that this is in another order
   std::vector<float> scale = {};  ///< one number, or one for each channel
   std::vector<float> shift = {};
   Extent padding = {};
@@ -192,6 +193,9 @@ class NodeReader {
   void give_constant(OnnxTensor constant);
 
  private:
+  /// The layer whose weights the input has, as far as its name says.
+  std::string owner_of_weights(size_t input);
+
   const OnnxNode& node_;
   GraphValues& values_;
   NetworkBuilder& network_;

@@ -149,7 +149,8 @@ int add_linear(NodeReader& node, ImportedTensor weights) {
   layer.tied = embedding_with(node.network(), weights);
   const bool is_tied = layer.tied != kImages;
   if (!is_tied && node.shares(1)) refuse_shared(node.name_of(1));
-  const int index = node.add(std::move(layer), {input}, 1);
+  const auto weight = is_tied ? std::nullopt : std::optional(size_t{1});  // the embedding's name
+  const int index = node.add(std::move(layer), {input}, weight);
   if (view) give_view(node, with_features(node, *view, index));
   if (!is_tied) {
     node.network().set(index, "weight", std::move(weights));

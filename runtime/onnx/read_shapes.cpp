@@ -119,7 +119,8 @@ void read_transpose(NodeReader& node) {
   const bool is_shared = node.shares(0);
   node.give({.kind = Kind::Constant,
              .constant = std::make_shared<const OnnxTensor>(std::move(to)),
-             .is_shared = is_shared});
+             .is_shared = is_shared,
+             .turned_from = node.name_of(0)});
 }
 
 void read_shape(NodeReader& node) {

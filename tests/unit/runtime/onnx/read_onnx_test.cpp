@@ -146,6 +146,16 @@ TEST_CASE("models that come with dlflow are read back with their names", "[onnx]
   }
 }
 
+TEST_CASE("a language model that comes with dlflow is read back with its names", "[onnx]") {
+  const std::string path = std::string(DLFLOW_MODELS) + "/gpt-small.yaml";
+  const test::Problem problem = test::make_problem(parse_model(read_file(path), path), 1);
+  const ImportedNetwork network = imported(written(problem));
+  std::set<std::string> ours, expected;
+  for (const auto& [tensor, unused] : network.weights) ours.insert(tensor);
+  for (const auto& [tensor, unused] : problem.weights) expected.insert(tensor);
+  CHECK(ours == expected);
+}
+
 TEST_CASE("what a file does with its input first is its normalisation", "[onnx]") {
   const test::Problem problem = problem_of(
       "[2, 4, 4]", "- conv2d: {channels: 2, kernel: 3}\n- flatten\n- linear: {features: 3}\n");
