@@ -68,7 +68,9 @@ std::vector<float> transposed(const std::vector<float>& matrix, size_t rows, siz
 }
 
 float number_of(const OnnxTensor& constant) {
-  return constant.floats.empty() ? float(constant.integers[0]) : constant.floats[0];
+  if (!constant.floats.empty()) return constant.floats[0];
+  if (constant.integers[0] >= kBatch) refuse("it computes with the number of samples");
+  return float(constant.integers[0]);
 }
 
 bool is_number(const OnnxTensor& constant, float number) {

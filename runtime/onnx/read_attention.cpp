@@ -156,6 +156,8 @@ std::vector<Row> rows_of(const Heads& heads) {
 std::vector<int> layers_to_join(NodeReader& node, const std::vector<Row>& rows) {
   std::vector<int> layers;
   for (const Row& row : rows) {
+    if (row.feature >= node.network().shape_of(row.layer).back())
+      refuse("its heads are not features of the layer before it");
     if (std::ranges::count(layers, row.layer) == 0) layers.push_back(row.layer);
   }
   std::ranges::sort(layers);

@@ -13,7 +13,9 @@ constexpr int64_t kMaxConstant = int64_t{1} << 26;  // numbers
 bool is_whole(const OnnxTensor& constant) { return constant.floats.empty(); }
 
 float at(const OnnxTensor& constant, size_t i) {
-  return is_whole(constant) ? float(constant.integers[i]) : constant.floats[i];
+  if (!is_whole(constant)) return constant.floats[i];
+  if (constant.integers[i] >= kBatch) refuse("it computes with the number of samples");
+  return float(constant.integers[i]);
 }
 
 int64_t whole_result(const std::string& operation, int64_t a, int64_t b) {

@@ -124,8 +124,6 @@ void read_transpose(NodeReader& node) {
 }
 
 void read_shape(NodeReader& node) {
-  if (node.has_setting("start") || node.has_setting("end"))
-    refuse("dlflow reads shapes as a whole");
   OnnxTensor sizes;
   if (node.is(Kind::View, 0)) {
     sizes.integers = sizes_of(view_at(node, 0));
@@ -134,7 +132,12 @@ void read_shape(NodeReader& node) {
     sizes.integers = {kBatch};
     sizes.integers.insert(sizes.integers.end(), shape.begin(), shape.end());
   }
-  sizes.shape = {int64_t(sizes.integers.size())};
+  const auto rank = int64_t(sizes.integers.size());
+  const auto inside = [&](int64_t i) { return std::clamp<int64_t>(i < 0 ? i + rank : i, 0, rank); };
+  const int64_t begin = inside(node.integer("start", 0));
+  const int64_t end = std::max(begin, inside(node.integer("end", rank)));
+  sizes.integers = {sizes.integers.begin() + begin, sizes.integers.begin() + end};
+  sizes.shape = {end - begin};
   node.give_constant(std::move(sizes));
 }
 

@@ -113,11 +113,11 @@ View transposed(const View& view, const std::vector<int64_t>& order) {
   std::ranges::sort(sorted);
   const size_t rank = view.dimensions.size();
   if (sorted.size() != rank) refuse("it orders another number of dimensions than there are");
-  View result = view;
   for (size_t i = 0; i < rank; ++i) {
     if (sorted[i] != int64_t(i)) refuse("its order is not one of the dimensions");
-    result.dimensions[i] = view.dimensions[size_t(order[i])];
   }
+  View result = view;
+  for (size_t i = 0; i < rank; ++i) result.dimensions[i] = view.dimensions[size_t(order[i])];
   return result;
 }
 

@@ -439,6 +439,8 @@ TEST_CASE("what is not dlflow's attention is refused by the node that differs", 
              Catch::Contains("'y' (Add): dlflow has no layer"));
   CHECK_THAT(of("qt", with(node("Transpose", {"qh"}, "qt"), "perm", {0, 2, 1})),
              Catch::Contains("it orders another number of dimensions"));
+  CHECK_THAT(of("qt", with(node("Transpose", {"qh"}, "qt"), "perm", {0, 7, 1, 3})),
+             Catch::Contains("its order is not one of the dimensions"));
   CHECK_THAT(of("qh", node("Reshape", {"q", "back"}, "qh")),
              Catch::Contains("it orders another number of dimensions"));
 }
