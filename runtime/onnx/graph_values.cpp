@@ -138,6 +138,13 @@ void GraphValues::count_computed(const OnnxTensor& constant) {
     refuse("it and others make constants of more than 2^28 numbers");
 }
 
+bool GraphValues::has_one_reader(int layer) const {
+  return std::ranges::all_of(values_, [&](const auto& value) {
+    const bool is_of_layer = value.second.kind != Kind::Constant && value.second.layer == layer;
+    return !is_of_layer || readers_of(value.first).size() <= 1;
+  });
+}
+
 const std::vector<const OnnxNode*>& GraphValues::readers_of(const std::string& name) const {
   static const std::vector<const OnnxNode*> none;
   const auto found = readers_.find(name);

@@ -87,6 +87,10 @@ class GraphValues {
   /// much more memory than the file.
   void count_copy(const std::string& name, const OnnxTensor& weights);
 
+  /// Whether one node alone goes on from the result of `layer`, by whatever name: a layer that
+  /// takes what that node does upon it changes nothing else.
+  bool has_one_reader(int layer) const;
+
   const std::vector<const OnnxNode*>& readers_of(const std::string& name) const;
 
   /// Removes the layers from `first` on, the last ones. Values that are made of them are gone.
@@ -166,6 +170,8 @@ class NodeReader {
   /// Of operator sets that give a list as a setting, and of those that give it as an input.
   std::vector<int64_t> list(const std::string& name, size_t input);
 
+  /// Only this node goes on from the layer whose result its input is.
+  bool is_only_reader_of_layer(size_t input) { return values_.has_one_reader(value(input).layer); }
   /// Only this node reads its input.
   bool is_only_reader(size_t input) const;
   /// These weights are those of another node, too, perhaps in another form.

@@ -29,7 +29,7 @@ float bound(NodeReader& node, const char* name, size_t input, float usual) {
 bool multiply_sigmoid(NodeReader& node, size_t factor, size_t sigmoid) {
   if (!node.is(Kind::Layer, factor) || !node.is(Kind::Layer, sigmoid)) return false;
   const int index = node.value(sigmoid).layer;
-  if (index == kImages || !node.is_only_reader(sigmoid)) return false;
+  if (index == kImages || !node.is_only_reader_of_layer(sigmoid)) return false;
   Layer& layer = node.network().at(index);
   if (layer.kind != LayerKind::Sigmoid || layer.inputs[0] != node.value(factor).layer) return false;
   layer.kind = LayerKind::Silu;

@@ -106,7 +106,7 @@ void read_layer_norm(NodeReader& node) {
 
 bool complete_group_norm(NodeReader& node, size_t layer, size_t constant, const char* tensor) {
   const int index = node.layer(layer);
-  if (!node.is_only_reader(layer)) return false;
+  if (!node.is_only_reader_of_layer(layer)) return false;
   const Layer& before = node.network().at(index);
   if (before.kind != LayerKind::GroupNorm) return false;
   const auto numbers = per_channel(node.constant(constant), before.shape);

@@ -258,7 +258,7 @@ bool add_bias(NodeReader& node, size_t layer, size_t constant) {
   const std::optional<View> view = is_view ? std::optional(view_at(node, layer)) : std::nullopt;
   if (view && (view->layer == kImages || !keeps_features(node, *view))) return false;
   const int index = view ? view->layer : node.layer(layer);
-  if (!node.is_only_reader(layer)) return false;
+  if (!node.is_only_reader_of_layer(layer)) return false;
   Layer& before = node.network().at(index);
   const bool has_place = before.kind == LayerKind::Conv2d ||
                          before.kind == LayerKind::ConvTranspose2d ||

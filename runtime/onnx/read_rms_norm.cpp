@@ -104,7 +104,7 @@ bool multiply_rms_norm(NodeReader& node, size_t a, size_t b) {
 
 bool complete_rms_norm(NodeReader& node, size_t layer, size_t constant) {
   const int index = node.layer(layer);
-  if (!node.is_only_reader(layer)) return false;
+  if (!node.is_only_reader_of_layer(layer)) return false;
   const Layer& before = node.network().at(index);
   if (before.kind != LayerKind::RmsNorm) return false;
   const auto numbers = per_channel(node.constant(constant), before.shape);

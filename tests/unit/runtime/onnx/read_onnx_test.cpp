@@ -445,6 +445,17 @@ TEST_CASE("what is not dlflow's attention is refused by the node that differs", 
              Catch::Contains("it orders another number of dimensions"));
 }
 
+TEST_CASE("a bias is not that of a layer whose result another node reads without it", "[onnx]") {
+  const auto of = [](const std::vector<Message>& nodes) {
+    return refusal(file_of(nodes, {floats("w", {3, 2}), floats("b", {2})}, {-1, 3}));
+  };
+  const Message product = node("MatMul", {"x", "w"}, "m"), same = node("Identity", {"m"}, "n");
+  CHECK(of({product, same, node("Add", {"n", "b"}, "y")}) == "none");
+  CHECK_THAT(of({product, same, node("Relu", {"m"}, "r"), node("Add", {"n", "b"}, "s"),
+                 node("Add", {"s", "r"}, "y")}),
+             Catch::Contains("dlflow has no layer that gives 's'"));
+}
+
 TEST_CASE("the loss is one that the scores can be for", "[onnx]") {
   const auto loss_of = [](const std::string& loss, const std::string& channels) {
     const std::string layer = "- conv2d: {channels: " + channels + ", kernel: 3, padding: 1}\n";
