@@ -106,8 +106,9 @@ bool scale_scores(NodeReader& node, size_t value, float factor);
 bool add_mask(NodeReader& node, size_t value, size_t constant);
 bool soften_scores(NodeReader& node);
 
-/// The same of rotation by position: a product with its cosines or sines, a sum or difference of
-/// two of these, and both halves of heads together.
+// read_rotary.cpp
+/// What products with cosines and sines do to halves of heads, then a sum or difference of two of
+/// these, and then both halves together.
 bool rotate_half(NodeReader& node, size_t value, size_t constant);
 bool combine_halves(NodeReader& node);
 bool concat_halves(NodeReader& node);
