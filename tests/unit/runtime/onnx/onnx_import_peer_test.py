@@ -166,6 +166,8 @@ NETWORKS = {
     "tied": (Tied, TOKENS),
     "multihead_attention": (lambda: text(MultiheadAttention()), TOKENS),
     "multihead_attention_alone": (lambda: text(MultiheadAttention(causal=True, need_weights=False)), TOKENS),
+    "multihead_attention_of_two": (lambda: text(MultiheadAttention()), TOKENS),
+    "attention_of_two": (lambda: text(Attention()), TOKENS),
     "transformer_encoder": (lambda: text(*(nn.TransformerEncoderLayer(8, 2, 16, batch_first=True, norm_first=first) for first in (True, False))), TOKENS),
     "attention": (lambda: text(Attention()), TOKENS),
     "attention_of_all": (lambda: text(Attention(causal=False)), TOKENS),
@@ -195,7 +197,7 @@ def inputs_of(shape):
 
 
 def exported(path, network, shape):
-    """Writes the file and its input; the scores of PyTorch."""
+    """Writes the file, of a batch of any size or "of_two", and its input; the scores of PyTorch."""
     inputs = inputs_of(shape)
     network(inputs)  # makes lazy layers
     for module in network.modules():
@@ -203,7 +205,7 @@ def exported(path, network, shape):
             nn.init.uniform_(module.running_mean, -0.3, 0.3)
             nn.init.uniform_(module.running_var, 0.5, 2)
     network.eval()
-    torch.onnx.export(network, inputs, str(path), opset_version=17 if shape == TOKENS else 14, input_names=["pixels"], dynamic_axes={"pixels": {0: "batch"}})
+    torch.onnx.export(network, inputs, str(path), opset_version=17 if shape == TOKENS else 14, input_names=["pixels"], dynamic_axes=None if path.stem.endswith("of_two") else {"pixels": {0: "batch"}})
     path.with_suffix(".input").write_bytes(inputs.double().numpy().tobytes())
     return network(inputs).detach().double().numpy().ravel()
 
