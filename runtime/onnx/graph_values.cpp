@@ -11,6 +11,7 @@ namespace {
 using Kind = GraphValue::Kind;
 
 constexpr size_t kMaxCopied = size_t{1} << 26;  // numbers
+constexpr size_t kMaxComputed = size_t{1} << 28;
 
 /// "layer1.0.conv1" of "/layer1/layer1.0/conv1/Conv", as PyTorch calls its nodes: a module's name
 /// may have that of the one around it.
@@ -42,7 +43,25 @@ std::vector<float> spread(const std::vector<float>& numbers, size_t count) {
   return numbers.size() == 1 ? std::vector<float>(count, numbers[0]) : numbers;
 }
 
+/// An embedding and a product.
+bool may_be_tied(const std::vector<const OnnxNode*>& readers) {
+  const auto is = [](const OnnxNode* reader, std::initializer_list<const char*> operations) {
+    return reader != nullptr && std::ranges::count(operations, reader->operation) > 0;
+  };
+  const auto count = [&](std::initializer_list<const char*> operations) {
+    return std::ranges::count_if(readers, [&](const auto* each) { return is(each, operations); });
+  };
+  return readers.size() == 2 && count({"Gather"}) == 1 &&
+         count({"Gemm", "MatMul", "Transpose"}) == 1;
+}
+
 }  // namespace
+
+void refuse_shared(const std::string& name) {
+  refuse("'" + escaped(name) +
+         "' are the weights of two nodes; those of dlflow's layers are their own, but for a linear "
+         "layer that is tied to an embedding");
+}
 
 void refuse(const std::string& why) { throw Error(Errc::InvalidInput, why); }
 
@@ -75,7 +94,9 @@ int GraphValues::layer_of(const std::string& name) {
   if (value.kind == Kind::Scaled && value.layer == kImages) {
     normalize(value);
   } else if (value.kind != Kind::Layer) {
-    refuse("dlflow has no layer that gives '" + escaped(name) + "'");
+    const bool is_view = value.kind == Kind::View;
+    refuse("dlflow has no layer that gives '" + escaped(name) + "'" +
+           (is_view ? ", parts of a result or these in another order, but for attention" : ""));
   } else if (value.layer == kImages) {
     has_raw_reader_ = true;
   }
@@ -98,12 +119,30 @@ void GraphValues::normalize(const GraphValue& scaled) {
 }
 
 void GraphValues::count_copy(const std::string& name, const OnnxTensor& weights) {
-  if (weights.shape.size() > 1) {
-    refuse("'" + escaped(name) +
-           "' are the weights of two nodes; those of dlflow's layers are their own");
-  }
+  if (weights.shape.size() > 1 && !may_be_tied(readers_of(name))) refuse_shared(name);
   num_copied_ += weights.size();
   if (num_copied_ > kMaxCopied) refuse("'" + escaped(name) + "' and others are read too often");
+}
+
+void GraphValues::forget_layers_from(int first) {
+  for (auto& [name, value] : values_) {
+    const bool is_of_keys = value.scores && value.scores->keys.layer >= first;
+    if (value.kind != Kind::Constant && (value.layer >= first || is_of_keys))
+      value = {.kind = Kind::Gone};
+  }
+}
+
+void GraphValues::count_computed(const OnnxTensor& constant) {
+  num_computed_ += constant.size();
+  if (num_computed_ > kMaxComputed)
+    refuse("it and others make constants of more than 2^28 numbers");
+}
+
+bool GraphValues::has_one_reader(int layer) const {
+  return std::ranges::all_of(values_, [&](const auto& value) {
+    const bool is_of_layer = value.second.kind != Kind::Constant && value.second.layer == layer;
+    return !is_of_layer || readers_of(value.first).size() <= 1;
+  });
 }
 
 const std::vector<const OnnxNode*>& GraphValues::readers_of(const std::string& name) const {
@@ -207,15 +246,37 @@ bool NodeReader::is_read_by_only(const std::vector<std::string>& operations) con
   });
 }
 
+std::string NodeReader::owner_of_weights(size_t input) {
+  const std::string& from = value(input).turned_from;
+  return owner_of(from.empty() ? name_of(input) : from);
+}
+
 int NodeReader::add(Layer layer, std::vector<int> inputs, std::optional<size_t> weights) {
-  const std::string owner = weights ? owner_of(name_of(*weights)) : "";
+  const std::string owner = weights ? owner_of_weights(*weights) : "";
   const int index = network_.add(std::move(layer), std::move(inputs),
                                  owner.empty() ? module_of(node_.name) : owner);
   give_layer(index);
   return index;
 }
 
+void NodeReader::call(int layer, size_t weights) {
+  const std::string owner = owner_of_weights(weights);
+  if (!owner.empty()) network_.call(layer, owner);
+}
+
+void NodeReader::remove_layers_from(int first) {
+  values_.forget_layers_from(first);
+  while (network_.last() >= first) network_.remove_last();
+}
+
+std::string NodeReader::joined_name(int first) const {
+  const std::string& name = network_.wish(first);
+  const size_t dot = name.rfind('.');
+  return name.empty() ? "" : (dot == std::string::npos ? "" : name.substr(0, dot + 1)) + "qkv";
+}
+
 void NodeReader::give_constant(OnnxTensor constant) {
+  values_.count_computed(constant);
   give({.kind = Kind::Constant,
         .constant = std::make_shared<const OnnxTensor>(std::move(constant))});
 }

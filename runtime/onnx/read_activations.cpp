@@ -17,25 +17,19 @@ void add_activation(NodeReader& node, LayerKind kind) {
 /// As files say it in few digits, too.
 bool is_about(float number, double expected) { return std::abs(double(number) - expected) < 1e-4; }
 
-/// The number of a constant that has one.
-std::optional<float> number_of(const OnnxTensor& constant) {
-  if (constant.size() != 1) return {};
-  return constant.floats.empty() ? float(constant.integers[0]) : constant.floats[0];
-}
-
 /// A bound of Clip: an attribute before operator set 11, an input since.
 float bound(NodeReader& node, const char* name, size_t input, float usual) {
   if (!node.has(input)) return node.number(name, usual);
-  const auto number = number_of(node.constant(input));
-  if (!number) refuse("its bounds are no numbers");
-  return *number;
+  const OnnxTensor& constant = node.constant(input);
+  if (constant.size() != 1) refuse("its bounds are no numbers");
+  return number_of(constant);
 }
 
 /// x * sigmoid(x), if nobody else reads that sigmoid.
 bool multiply_sigmoid(NodeReader& node, size_t factor, size_t sigmoid) {
   if (!node.is(Kind::Layer, factor) || !node.is(Kind::Layer, sigmoid)) return false;
   const int index = node.value(sigmoid).layer;
-  if (index == kImages || !node.is_only_reader(sigmoid)) return false;
+  if (index == kImages || !node.is_only_reader_of_layer(sigmoid)) return false;
   Layer& layer = node.network().at(index);
   if (layer.kind != LayerKind::Sigmoid || layer.inputs[0] != node.value(factor).layer) return false;
   layer.kind = LayerKind::Silu;
@@ -81,6 +75,7 @@ void read_clip(NodeReader& node) {
 }
 
 void read_softmax(NodeReader& node) {
+  if (soften_scores(node)) return;
   const auto rank = int64_t(node.shape(0).size()) + 1;
   const int64_t axis = node.integer("axis", node.operator_set() < 13 ? 1 : -1);
   if (axis != -1 && axis != rank - 1) refuse("softmax of dlflow is along the last dimension");
@@ -108,13 +103,13 @@ bool multiply_activations(NodeReader& node, size_t a, size_t b) {
 }
 
 bool add_to_gelu(NodeReader& node, size_t value, size_t constant) {
-  if (!node.is(Kind::Erf, value) || number_of(node.constant(constant)) != 1.0f) return false;
+  if (!node.is(Kind::Erf, value) || !is_number(node.constant(constant), 1)) return false;
   node.give({.kind = Kind::ErfPlusOne, .layer = node.value(value).layer});
   return true;
 }
 
 bool multiply_gelu(NodeReader& node, size_t value, size_t constant) {
-  if (!node.is(Kind::TwiceGelu, value) || number_of(node.constant(constant)) != 0.5f) return false;
+  if (!node.is(Kind::TwiceGelu, value) || !is_number(node.constant(constant), 0.5f)) return false;
   add_gelu(node, node.value(value).layer);
   return true;
 }

@@ -7,21 +7,6 @@
 namespace dlflow::runtime {
 namespace {
 
-constexpr float kLayerEpsilon = 1e-5f;
-
-void require_epsilon(const NodeReader& node) {
-  const float epsilon = node.number("epsilon", kLayerEpsilon);
-  if (std::abs(epsilon - kLayerEpsilon) < 1e-9f) return;
-  char text[32];
-  std::snprintf(text, sizeof text, "%g", double(epsilon));
-  refuse("its epsilon is " + std::string(text) + "; that of dlflow's layers is 1e-5");
-}
-
-void require_size(const ImportedTensor& tensor, int64_t size) {
-  if (tensor.shape != std::vector<int64_t>{size})
-    refuse("its weights are not those of " + std::to_string(size) + " channels");
-}
-
 /// A group normalisation that multiplies with 1 and adds 0, until a node says otherwise.
 int add_group_norm(NodeReader& node, int input, int64_t groups) {
   const TensorShape in = node.network().shape_of(input);
@@ -52,6 +37,18 @@ void set_scale_and_bias(NodeReader& node, int index) {
 
 }  // namespace
 
+void require_epsilon(float epsilon) {
+  if (std::abs(epsilon - kLayerEpsilon) < 1e-9f) return;
+  char text[32];
+  std::snprintf(text, sizeof text, "%g", double(epsilon));
+  refuse("its epsilon is " + std::string(text) + "; that of dlflow's layers is 1e-5");
+}
+
+void require_size(const ImportedTensor& tensor, int64_t size) {
+  if (tensor.shape != std::vector<int64_t>{size})
+    refuse("its weights are not those of " + std::to_string(size) + " channels");
+}
+
 void read_batch_norm(NodeReader& node) {
   if (node.integer("training_mode", 0) != 0) {
     refuse("it is in training mode; export the network as it is to be run (PyTorch: model.eval())");
@@ -76,7 +73,7 @@ void read_batch_norm(NodeReader& node) {
 }
 
 void read_instance_norm(NodeReader& node) {
-  require_epsilon(node);
+  require_epsilon(node.number("epsilon", kLayerEpsilon));
   if (node.is(GraphValue::Kind::Grouped, 0)) {
     const GraphValue grouped = node.value(0);
     if (!has_only(node.constant(1).floats, 1) || !has_only(node.constant(2).floats, 0))
@@ -89,14 +86,14 @@ void read_instance_norm(NodeReader& node) {
 }
 
 void read_group_norm(NodeReader& node) {
-  require_epsilon(node);
+  require_epsilon(node.number("epsilon", kLayerEpsilon));
   const int64_t groups = node.integer("num_groups", 0);
   check_groups(groups);
   set_scale_and_bias(node, add_group_norm(node, node.layer(0), groups));
 }
 
 void read_layer_norm(NodeReader& node) {
-  require_epsilon(node);
+  require_epsilon(node.number("epsilon", kLayerEpsilon));
   const auto rank = int64_t(node.shape(0).size()) + 1;
   const int64_t axis = node.integer("axis", -1);
   if (rank > 3 || (axis != -1 && axis != rank - 1))
@@ -109,7 +106,7 @@ void read_layer_norm(NodeReader& node) {
 
 bool complete_group_norm(NodeReader& node, size_t layer, size_t constant, const char* tensor) {
   const int index = node.layer(layer);
-  if (!node.is_only_reader(layer)) return false;
+  if (!node.is_only_reader_of_layer(layer)) return false;
   const Layer& before = node.network().at(index);
   if (before.kind != LayerKind::GroupNorm) return false;
   const auto numbers = per_channel(node.constant(constant), before.shape);

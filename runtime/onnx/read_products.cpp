@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "base/text.h"
 #include "runtime/onnx/operations.h"
 
 namespace dlflow::runtime {
@@ -85,9 +86,56 @@ std::optional<ImportedTensor> bias_of(const OnnxTensor& constant, const TensorSh
   return bias;
 }
 
+/// The embedding that has these weights, and to which no layer is tied yet. Exporters often store a
+/// tied weight twice, once turned.
+int embedding_with(NetworkBuilder& network, const ImportedTensor& weights) {
+  for (int i = 0; i <= network.last(); ++i) {
+    if (network.at(i).kind != LayerKind::Embedding) continue;
+    const ImportedTensor& own = network.tensor(i, "weight");
+    if (own.shape != weights.shape || own.numbers != weights.numbers) continue;
+    for (int j = i + 1; j <= network.last(); ++j) {
+      if (network.at(j).tied == i) return kImages;
+    }
+    return i;
+  }
+  return kImages;
+}
+
+/// A view that keeps the features, with the same of another layer.
+View with_features(NodeReader& node, const View& view, int layer) {
+  const TensorShape &before = node.network().shape_of(view.layer),
+                    &after = node.network().shape_of(layer);
+  View result = view;
+  result.layer = layer;
+  for (Dimension& dimension : result.dimensions) {
+    for (Factor& factor : dimension) factor.stride = factor.stride / before[1] * after[1];
+  }
+  result.dimensions.back() = simplified({{after[1], 1}});
+  return result;
+}
+
+/// Whether a view has all positions and features of its layer, and the features last.
+bool keeps_features(NodeReader& node, const View& view) {
+  const TensorShape& shape = node.network().shape_of(view.layer);
+  if (view.offset != 0 || view.factor != 1 || view.rotated != 0 || view.dimensions.empty() ||
+      view.dimensions.back() != simplified({{shape[1], 1}}))
+    return false;
+  Dimension others;
+  for (size_t i = 0; i + 1 < view.dimensions.size(); ++i)
+    others.insert(others.end(), view.dimensions[i].begin(), view.dimensions[i].end());
+  Dimension positions = simplified({{shape[0], shape[1]}});
+  positions.push_back({kBatch, 0});
+  return std::ranges::is_permutation(others, positions);
+}
+
 /// A linear layer without bias. \param weights  (out,in)
 int add_linear(NodeReader& node, ImportedTensor weights) {
-  const TensorShape& in = node.shape(0);
+  if (node.is(GraphValue::Kind::View, 0) && !keeps_features(node, view_at(node, 0)))
+    node.layer(0);  // refuses it
+  const bool is_view = node.is(GraphValue::Kind::View, 0);
+  const std::optional<View> view = is_view ? std::optional(view_at(node, 0)) : std::nullopt;
+  const int input = view ? view->layer : node.layer(0);
+  const TensorShape& in = node.network().shape_of(input);
   if (in.size() > 2)
     refuse("linear layers of dlflow read (B,F) or (B,T,F), this gets " + to_string(in));
   if (in.back() != weights.shape[1]) {
@@ -98,8 +146,19 @@ int add_linear(NodeReader& node, ImportedTensor weights) {
   layer.kind = LayerKind::Linear;
   layer.units = weights.shape[0];
   layer.bias = false;
-  const int index = node.add(std::move(layer), {node.layer(0)}, 1);
-  node.network().set(index, "weight", std::move(weights));
+  layer.tied = embedding_with(node.network(), weights);
+  const bool is_tied = layer.tied != kImages;
+  if (!is_tied && node.shares(1)) refuse_shared(node.name_of(1));
+  const auto weight = is_tied ? std::nullopt : std::optional(size_t{1});  // the embedding's name
+  const int index = node.add(std::move(layer), {input}, weight);
+  if (view) give_view(node, with_features(node, *view, index));
+  if (!is_tied) {
+    node.network().set(index, "weight", std::move(weights));
+  } else if (!node.shares(1)) {
+    node.note(
+        "'" + escaped(node.result()) +
+        "' has the numbers of the embedding as weights; the model trains them as one (tied).");
+  }
   return index;
 }
 
@@ -144,7 +203,8 @@ void read_conv_transpose(NodeReader& node) {
 
 void read_gemm(NodeReader& node) {
   if (node.integer("transA", 0) != 0) refuse("it transposes what it reads");
-  if (node.shape(0).size() != 1) refuse("it reads " + to_string(node.shape(0)) + ", not (B,F)");
+  if (!node.is(GraphValue::Kind::View, 0) && node.shape(0).size() != 1)
+    refuse("it reads " + to_string(node.shape(0)) + ", not (B,F)");
   ImportedTensor weights = matrix(node, 1);
   if (node.integer("transB", 0) == 0) weights = turned(weights);
   for (float& weight : weights.numbers) weight *= node.number("alpha", 1);
@@ -161,6 +221,7 @@ void read_gemm(NodeReader& node) {
 }
 
 void read_matmul(NodeReader& node) {
+  if (!node.is_constant(1) && multiply_results(node)) return;
   if (!node.is_constant(1))
     refuse(
         "it multiplies results of two layers; dlflow's 'attention' is not put together from such "
@@ -179,6 +240,7 @@ void read_gather(NodeReader& node) {
     }
     return node.give_constant(std::move(chosen));
   }
+  if (is_sequence(node, 0) && node.is_constant(1)) return choose_part(node);
   if (!node.is_constant(0) || node.integer("axis", 0) != 0)
     refuse("it chooses parts of a layer's result");
   ImportedTensor weights = matrix(node, 0);
@@ -192,8 +254,11 @@ void read_gather(NodeReader& node) {
 }
 
 bool add_bias(NodeReader& node, size_t layer, size_t constant) {
-  const int index = node.layer(layer);
-  if (!node.is_only_reader(layer)) return false;
+  const bool is_view = node.is(GraphValue::Kind::View, layer);
+  const std::optional<View> view = is_view ? std::optional(view_at(node, layer)) : std::nullopt;
+  if (view && (view->layer == kImages || !keeps_features(node, *view))) return false;
+  const int index = view ? view->layer : node.layer(layer);
+  if (!node.is_only_reader_of_layer(layer)) return false;
   Layer& before = node.network().at(index);
   const bool has_place = before.kind == LayerKind::Conv2d ||
                          before.kind == LayerKind::ConvTranspose2d ||
@@ -203,7 +268,7 @@ bool add_bias(NodeReader& node, size_t layer, size_t constant) {
   if (!bias) return false;
   before.bias = true;
   node.network().set(index, "bias", std::move(*bias));
-  node.give_layer(index);
+  view ? give_view(node, *view) : node.give_layer(index);
   return true;
 }
 

@@ -31,6 +31,12 @@ bool is_shape(const std::vector<int64_t>& sizes, const TensorShape& shape) {
   return true;
 }
 
+/// Whether `size` is that of samples and positions in one dimension.
+bool joins_positions(NodeReader& node, int64_t size) {
+  const bool is_batch = size < 1 || size == kBatch || size == node.batch();
+  return is_sequence(node, 0) && !is_batch;
+}
+
 /// A constant with other dimensions, which matter for products and sums alone.
 void give_same_numbers(NodeReader& node) {
   OnnxTensor same = node.constant(0);
@@ -66,20 +72,25 @@ void read_reshape(NodeReader& node) {
       refuse("dlflow has no layer that gives this shape");
     return node.give_layer(index);
   }
+  if (node.is(Kind::View, 0))
+    return give_view(node, reshaped(view_at(node, 0), sizes, node.batch()));
   const TensorShape& shape = node.shape(0);
-  const bool is_flat = sizes.size() == 2 && (sizes[1] == count(shape) || sizes[1] == -1);
+  const bool is_flat = sizes.size() == 2 && (sizes[1] == count(shape) ||
+                                             (sizes[1] == -1 && !joins_positions(node, sizes[0])));
   if (is_shape(sizes, shape)) return node.give_layer(node.layer(0));
   if (is_flat) return flatten(node);
   if (sizes.size() == 3 && shape.size() == 3 && sizes[1] > 0 &&
       node.is_read_by_only({"InstanceNormalization"}))
     return node.give({.kind = Kind::Grouped, .layer = node.layer(0), .groups = sizes[1]});
+  if (is_sequence(node, 0)) return give_view(node, reshaped(view_at(node, 0), sizes, node.batch()));
   refuse("dlflow reshapes to (B,F) alone");
 }
 
 void read_squeeze(NodeReader& node) {
   if (node.is_constant(0)) return give_same_numbers(node);
-  const TensorShape& shape = node.shape(0);
   std::vector<int64_t> axes = node.list("axes", 1);
+  if (is_sequence(node, 0)) return squeeze_view(node, axes);
+  const TensorShape& shape = node.shape(0);
   for (int64_t& axis : axes) axis += axis < 0 ? 4 : 0;
   std::ranges::sort(axes);
   const bool is_point = shape.size() == 1 || (shape.size() == 3 && shape[1] == 1 && shape[2] == 1);
@@ -89,11 +100,14 @@ void read_squeeze(NodeReader& node) {
 }
 
 void read_unsqueeze(NodeReader& node) {
+  if (is_sequence(node, 0)) return unsqueeze_view(node, node.list("axes", 1));
   if (!node.is_constant(0)) refuse("dlflow has no layer that adds a dimension");
   give_same_numbers(node);
 }
 
 void read_transpose(NodeReader& node) {
+  if (is_sequence(node, 0))
+    return give_view(node, transposed(view_at(node, 0), node.integers("perm")));
   if (!node.is_constant(0)) refuse("dlflow has no layer that swaps dimensions");
   const OnnxTensor& from = node.constant(0);
   const std::vector<int64_t> order = node.integers("perm");
@@ -102,23 +116,37 @@ void read_transpose(NodeReader& node) {
     refuse("it is no transposed matrix");
   OnnxTensor to{{from.shape[1], from.shape[0]}, {}, {}};
   to.floats = transposed(from.floats, size_t(from.shape[0]), size_t(from.shape[1]));
-  node.give_constant(std::move(to));
+  const bool is_shared = node.shares(0);
+  node.give({.kind = Kind::Constant,
+             .constant = std::make_shared<const OnnxTensor>(std::move(to)),
+             .is_shared = is_shared,
+             .turned_from = node.name_of(0)});
 }
 
-/// The batch has the size 0, which says "as before" wherever a shape is given.
 void read_shape(NodeReader& node) {
   OnnxTensor sizes;
-  sizes.integers = {0};
-  const TensorShape& shape = node.shape(0);
-  sizes.integers.insert(sizes.integers.end(), shape.begin(), shape.end());
-  sizes.shape = {int64_t(sizes.integers.size())};
+  if (node.is(Kind::View, 0)) {
+    sizes.integers = sizes_of(view_at(node, 0));
+  } else {
+    const TensorShape& shape = node.shape(0);
+    sizes.integers = {kBatch};
+    sizes.integers.insert(sizes.integers.end(), shape.begin(), shape.end());
+  }
+  const auto rank = int64_t(sizes.integers.size());
+  const auto inside = [&](int64_t i) { return std::clamp<int64_t>(i < 0 ? i + rank : i, 0, rank); };
+  const int64_t begin = inside(node.integer("start", 0));
+  const int64_t end = std::max(begin, inside(node.integer("end", rank)));
+  sizes.integers = {sizes.integers.begin() + begin, sizes.integers.begin() + end};
+  sizes.shape = {end - begin};
   node.give_constant(std::move(sizes));
 }
 
 void read_constant(NodeReader& node) { node.give_constant(node.constant_setting()); }
 
 void read_cast(NodeReader& node) {
-  if (node.is_constant(0)) return node.give_constant(node.constant(0));
+  if (node.is_constant(0)) return cast_constant(node);
+  if (node.is(Kind::View, 0) || node.is(Kind::Scores, 0) || node.is(Kind::Shares, 0))
+    return pass_on(node);
   node.give_layer(node.layer(0));
 }
 

@@ -71,7 +71,9 @@ bool add_positions(NodeReader& node, size_t value, size_t constant) {
 }
 
 void add_constant(NodeReader& node, size_t value, size_t constant) {
-  if (add_to_gelu(node, value, constant)) return;
+  if (add_to_gelu(node, value, constant) || shift_mean_square(node, value, constant)) return;
+  if (add_mask(node, value, constant)) return;
+  if (node.is(Kind::View, value) && add_bias(node, value, constant)) return;
   if (is_of_layer(node, value)) {
     if (add_bias(node, value, constant) || complete_group_norm(node, value, constant, "bias") ||
         add_positions(node, value, constant))
@@ -81,8 +83,12 @@ void add_constant(NodeReader& node, size_t value, size_t constant) {
 }
 
 void multiply_constant(NodeReader& node, size_t value, size_t constant) {
-  if (multiply_gelu(node, value, constant)) return;
-  if (is_of_layer(node, value) && complete_group_norm(node, value, constant, "weight")) return;
+  if (multiply_gelu(node, value, constant) || rotate_half(node, value, constant)) return;
+  const OnnxTensor& factor = node.constant(constant);
+  if (factor.size() == 1 && scale_scores(node, value, number_of(factor))) return;
+  if (is_of_layer(node, value) && (complete_group_norm(node, value, constant, "weight") ||
+                                   complete_rms_norm(node, value, constant)))
+    return;
   change(node, value, {.scale = channels_of(node, value, constant)});
 }
 
@@ -105,8 +111,7 @@ void add_results(NodeReader& node) {
 std::optional<std::vector<float>> per_channel(const OnnxTensor& constant,
                                               const TensorShape& shape) {
   if (constant.size() == 1) {
-    return std::vector<float>{constant.floats.empty() ? float(constant.integers[0])
-                                                      : constant.floats[0]};
+    return std::vector<float>{number_of(constant)};
   }
   std::vector<int64_t> sizes = constant.shape;
   const bool has_batch = sizes.size() == shape.size() + 1 && sizes[0] == 1;
@@ -118,25 +123,34 @@ std::optional<std::vector<float>> per_channel(const OnnxTensor& constant,
 }
 
 void read_add(NodeReader& node) {
+  if (compute_constants(node) || combine_halves(node)) return;
   if (node.is_constant(1)) return add_constant(node, 0, 1);
   if (node.is_constant(0)) return add_constant(node, 1, 0);
   add_results(node);
 }
 
 void read_sub(NodeReader& node) {
+  if (compute_constants(node) || combine_halves(node)) return;
   if (!node.is_constant(1)) refuse("dlflow has no layer that subtracts");
   change(node, 0, {.shift = combine(channels_of(node, 0, 1), {-1}, times)});
 }
 
 void read_mul(NodeReader& node) {
+  if (compute_constants(node)) return;
   if (node.is_constant(1)) return multiply_constant(node, 0, 1);
   if (node.is_constant(0)) return multiply_constant(node, 1, 0);
-  if (multiply_activations(node, 0, 1) || multiply_activations(node, 1, 0)) return;
-  refuse("dlflow multiplies results of layers in silu and gelu alone");
+  for (const auto& [a, b] : {std::pair{size_t{0}, size_t{1}}, {1, 0}}) {
+    if (multiply_activations(node, a, b) || multiply_rms_norm(node, a, b)) return;
+  }
+  refuse("dlflow multiplies results of layers in silu, gelu and rms_norm alone");
 }
 
 void read_div(NodeReader& node) {
+  if (compute_constants(node) || (node.is_constant(0) && invert_root(node))) return;
+  if (divide_by_root(node)) return;
   if (!node.is_constant(1)) refuse("dlflow has no layer that divides");
+  const OnnxTensor& divisor = node.constant(1);
+  if (divisor.size() == 1 && scale_scores(node, 0, 1 / number_of(divisor))) return;
   std::vector<float> scale = channels_of(node, 0, 1);
   for (float& number : scale) number = 1 / number;
   change(node, 0, {.scale = std::move(scale)});

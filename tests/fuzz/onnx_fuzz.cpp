@@ -53,6 +53,55 @@ Message port(const char* name, const std::vector<uint64_t>& sizes) {
       .add(2, Message().add(1, Message().add(1, uint64_t{1}).add(2, shape)));
 }
 
+/// A language model of one head: an embedding, RMS normalisation, attention, and a tied layer.
+std::string text_model() {
+  const auto axis = [](int64_t number) {
+    return Message().add(1, text("axis")).add(3, uint64_t(number)).add(20, uint64_t{2});
+  };
+  const auto whole = [](const char* name, const std::vector<int64_t>& numbers) {
+    const std::vector<int64_t> shape = {int64_t(numbers.size())};
+    return Message()
+        .add(1, std::span(shape))
+        .add(2, uint64_t{7})
+        .add(7, std::span(numbers))
+        .add(8, text(name));
+  };
+  Message graph;
+  graph.add(1, node("Gather", {"w", "x"}, "e"))
+      .add(1, node("Mul", {"e", "e"}, "s"))
+      .add(1, node("ReduceMean", {"s"}, "m").add(5, list("axes", {-1})))
+      .add(1, node("Add", {"m", "epsilon"}, "n"))
+      .add(1, node("Sqrt", {"n"}, "r"))
+      .add(1, node("Div", {"e", "r"}, "u"))
+      .add(1, node("MatMul", {"u", "i"}, "a"))
+      .add(1, node("Split", {"a"}, "q").add(2, text("k")).add(2, text("v")).add(5, axis(2)))
+      .add(1, node("Shape", {"q"}, "z"))
+      .add(1, node("Reshape", {"q", "heads"}, "qh"))
+      .add(1, node("Transpose", {"qh"}, "qt").add(5, list("perm", {0, 2, 1, 3})))
+      .add(1, node("Reshape", {"k", "heads"}, "kh"))
+      .add(1, node("Transpose", {"kh"}, "kt").add(5, list("perm", {0, 2, 3, 1})))
+      .add(1, node("Reshape", {"v", "heads"}, "vh"))
+      .add(1, node("Transpose", {"vh"}, "vt").add(5, list("perm", {0, 2, 1, 3})))
+      .add(1, node("MatMul", {"qt", "kt"}, "p"))
+      .add(1, node("Div", {"p", "two"}, "d"))
+      .add(1, node("Softmax", {"d"}, "h"))
+      .add(1, node("MatMul", {"h", "vt"}, "o"))
+      .add(1, node("Transpose", {"o"}, "ot").add(5, list("perm", {0, 2, 1, 3})))
+      .add(1, node("Reshape", {"ot", "back"}, "f"))
+      .add(1, node("Add", {"f", "e"}, "g"))
+      .add(1, node("Transpose", {"w"}, "t"))
+      .add(1, node("MatMul", {"g", "t"}, "y"))
+      .add(5, constant("w", {5, 8}))
+      .add(5, constant("i", {8, 24}))
+      .add(5, Message().add(2, uint64_t{1}).add(4, 1e-5f).add(8, text("epsilon")))
+      .add(5, whole("two", {2}))
+      .add(5, whole("heads", {0, 0, 2, 4}))
+      .add(5, whole("back", {0, 0, 8}))
+      .add(11, port("x", {1, 6}))
+      .add(12, port("y", {1, 6, 5}));
+  return Message().add(7, graph).add(8, Message().add(2, uint64_t{17})).bytes();
+}
+
 }  // namespace
 
 std::vector<std::string> fuzz_seeds() {
@@ -79,5 +128,5 @@ std::vector<std::string> fuzz_seeds() {
       .add(5, constant("v", {2, 2}))
       .add(11, port("x", {1, 3, 8, 8}))
       .add(12, port("y", {1, 2}));
-  return {Message().add(7, graph).add(8, Message().add(2, uint64_t{17})).bytes()};
+  return {Message().add(7, graph).add(8, Message().add(2, uint64_t{17})).bytes(), text_model()};
 }
