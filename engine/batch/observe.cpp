@@ -50,7 +50,6 @@ std::optional<JobState> verdict(const OpenJob& open, const BatchJob& job, Time n
     case BatchState::NodeFail:
     case BatchState::BootFail:
     case BatchState::Preempted:
-      return JobState::Lost;
     case BatchState::Completed:
       return JobState::Lost;
     case BatchState::OutOfMemory:

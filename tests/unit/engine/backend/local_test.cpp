@@ -340,7 +340,7 @@ TEST_CASE("each pass has its supervisor started once more", "[local]") {
   const auto started_twice = [&world](const Request& first) {
     world.launcher.report(first.header.token, ReportKind::Ended, SIGKILL);
     CHECK(world.wait(0ms).empty());
-    const Request second = world.launcher.next();
+    Request second = world.launcher.next();
     CHECK(second.header.pass == first.header.pass);
     return second;
   };
