@@ -42,6 +42,9 @@ void read_layer_norm(NodeReader& node);
 constexpr float kLayerEpsilon = 1e-5f;  // of dlflow's normalisations
 
 void require_epsilon(float epsilon);
+/// \param shape  of one sample
+void require_last_dimension(const TensorShape& shape, const std::vector<int64_t>& axes,
+                            const std::string& layer);
 void require_size(const ImportedTensor& tensor, int64_t size);
 
 /// The product or sum of a layer's result, not of the input, and a constant, if the layer is a

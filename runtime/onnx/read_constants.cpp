@@ -114,8 +114,8 @@ void slice_constant(NodeReader& node, const std::vector<int64_t>& begins,
                        (axes.empty() || axes == std::vector<int64_t>{0});
   if (!is_list) refuse("it takes parts of a constant that is no list");
   const auto size = int64_t(from.size());
-  const auto inside = [&](int64_t i) { return std::clamp<int64_t>(i < 0 ? i + size : i, 0, size); };
-  const int64_t begin = inside(begins[0]), end = std::max(begin, inside(ends[0]));
+  const int64_t begin = slice_bound(begins[0], size),
+                end = std::max(begin, slice_bound(ends[0], size));
   OnnxTensor part{{end - begin}, {}, {}};
   if (is_whole(from)) {
     part.integers.assign(from.integers.begin() + begin, from.integers.begin() + end);

@@ -44,6 +44,14 @@ void require_epsilon(float epsilon) {
   refuse("its epsilon is " + std::string(text) + "; that of dlflow's layers is 1e-5");
 }
 
+void require_last_dimension(const TensorShape& shape, const std::vector<int64_t>& axes,
+                            const std::string& layer) {
+  const auto rank = int64_t(shape.size()) + 1;
+  const bool is_last = axes.size() == 1 && (axes[0] == -1 || axes[0] == rank - 1);
+  if (rank > 3 || !is_last)
+    refuse(layer + " of dlflow is along the last dimension of (B,F) or (B,T,F)");
+}
+
 void require_size(const ImportedTensor& tensor, int64_t size) {
   if (tensor.shape != std::vector<int64_t>{size})
     refuse("its weights are not those of " + std::to_string(size) + " channels");
@@ -94,10 +102,7 @@ void read_group_norm(NodeReader& node) {
 
 void read_layer_norm(NodeReader& node) {
   require_epsilon(node.number("epsilon", kLayerEpsilon));
-  const auto rank = int64_t(node.shape(0).size()) + 1;
-  const int64_t axis = node.integer("axis", -1);
-  if (rank > 3 || (axis != -1 && axis != rank - 1))
-    refuse("layer_norm of dlflow is along the last dimension of (B,F) or (B,T,F)");
+  require_last_dimension(node.shape(0), {node.integer("axis", -1)}, "layer_norm");
   Layer layer;
   layer.kind = LayerKind::LayerNorm;
   layer.bias = node.has(2);

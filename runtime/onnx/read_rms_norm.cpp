@@ -27,10 +27,7 @@ bool is_root_of(NodeReader& node, size_t value, size_t root, Kind kind) {
 
 void read_rms_normalization(NodeReader& node) {
   require_epsilon(node.number("epsilon", kLayerEpsilon));
-  const auto rank = int64_t(node.shape(0).size()) + 1;
-  const int64_t axis = node.integer("axis", -1);
-  if (rank > 3 || (axis != -1 && axis != rank - 1))
-    refuse("rms_norm of dlflow is along the last dimension of (B,F) or (B,T,F)");
+  require_last_dimension(node.shape(0), {node.integer("axis", -1)}, "rms_norm");
   const int64_t features = node.shape(0).back();
   ImportedTensor weight = node.weights(1);
   require_size(weight, features);
@@ -62,9 +59,8 @@ void read_reciprocal(NodeReader& node) {
 bool average_squares(NodeReader& node, const std::vector<int64_t>& axes) {
   if (!node.is(Kind::Squares, 0)) return false;
   const int layer = node.value(0).layer;
-  const auto rank = int64_t(node.network().shape_of(layer).size()) + 1;
-  if (rank > 3 || axes.size() != 1 || (axes[0] != -1 && axes[0] != rank - 1) ||
-      node.integer("keepdims", 1) == 0)
+  require_last_dimension(node.network().shape_of(layer), axes, "rms_norm");
+  if (node.integer("keepdims", 1) == 0)
     refuse("rms_norm of dlflow is along the last dimension of (B,F) or (B,T,F)");
   node.give({.kind = Kind::MeanSquare, .layer = layer});
   return true;

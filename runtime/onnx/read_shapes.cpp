@@ -133,9 +133,8 @@ void read_shape(NodeReader& node) {
     sizes.integers.insert(sizes.integers.end(), shape.begin(), shape.end());
   }
   const auto rank = int64_t(sizes.integers.size());
-  const auto inside = [&](int64_t i) { return std::clamp<int64_t>(i < 0 ? i + rank : i, 0, rank); };
-  const int64_t begin = inside(node.integer("start", 0));
-  const int64_t end = std::max(begin, inside(node.integer("end", rank)));
+  const int64_t begin = slice_bound(node.integer("start", 0), rank);
+  const int64_t end = std::max(begin, slice_bound(node.integer("end", rank), rank));
   sizes.integers = {sizes.integers.begin() + begin, sizes.integers.begin() + end};
   sizes.shape = {end - begin};
   node.give_constant(std::move(sizes));

@@ -75,6 +75,10 @@ size_t dimension_at(int64_t axis, size_t rank) {
   return size_t(axis);
 }
 
+int64_t slice_bound(int64_t at, int64_t size) {
+  return std::clamp<int64_t>(at < 0 ? at + size : at, 0, size);
+}
+
 View view_of(int layer, const TensorShape& shape) {
   return {.layer = layer,
           .dimensions = {simplified({{kBatch, 0}}), simplified({{shape[0], shape[1]}}),
@@ -124,10 +128,7 @@ View transposed(const View& view, const std::vector<int64_t>& order) {
 View sliced(const View& view, size_t axis, int64_t begin, int64_t end) {
   const Dimension& dimension = view.dimensions[axis];
   const int64_t size = size_of(dimension);
-  const auto inside = [&](int64_t at) {
-    return std::clamp<int64_t>(at < 0 ? at + size : at, 0, size);
-  };
-  begin = inside(begin), end = inside(end);
+  begin = slice_bound(begin, size), end = slice_bound(end, size);
   if (begin == 0 && end == size) return view;
   if (end <= begin) refuse("it takes nothing");
   if (dimension.size() != 1 || dimension[0].size == kBatch)

@@ -50,6 +50,9 @@ int64_t checked_product(int64_t a, int64_t b);
 /// \param axis  may count from the end. Throws Error{InvalidInput} for one that is none.
 size_t dimension_at(int64_t axis, size_t rank);
 
+/// Where a slice of `size` numbers begins or ends; `at` may count from the end, or lie outside.
+int64_t slice_bound(int64_t at, int64_t size);
+
 /// These throw Error{InvalidInput} for what is no view, or none of `view`.
 View transposed(const View& view, const std::vector<int64_t>& order);
 View sliced(const View& view, size_t axis, int64_t begin, int64_t end);

@@ -2,6 +2,7 @@
 #include "base/protobuf.h"
 #include "runtime/onnx/read_onnx.h"
 #include "tests/fuzz/fuzz.h"
+#include "tests/support/onnx_message.h"
 
 using namespace dlflow;
 using namespace dlflow::runtime;
@@ -58,14 +59,6 @@ std::string text_model() {
   const auto axis = [](int64_t number) {
     return Message().add(1, text("axis")).add(3, uint64_t(number)).add(20, uint64_t{2});
   };
-  const auto whole = [](const char* name, const std::vector<int64_t>& numbers) {
-    const std::vector<int64_t> shape = {int64_t(numbers.size())};
-    return Message()
-        .add(1, std::span(shape))
-        .add(2, uint64_t{7})
-        .add(7, std::span(numbers))
-        .add(8, text(name));
-  };
   Message graph;
   graph.add(1, node("Gather", {"w", "x"}, "e"))
       .add(1, node("Mul", {"e", "e"}, "s"))
@@ -94,9 +87,9 @@ std::string text_model() {
       .add(5, constant("w", {5, 8}))
       .add(5, constant("i", {8, 24}))
       .add(5, Message().add(2, uint64_t{1}).add(4, 1e-5f).add(8, text("epsilon")))
-      .add(5, whole("two", {2}))
-      .add(5, whole("heads", {0, 0, 2, 4}))
-      .add(5, whole("back", {0, 0, 8}))
+      .add(5, test::whole_numbers("two", {2}))
+      .add(5, test::whole_numbers("heads", {0, 0, 2, 4}))
+      .add(5, test::whole_numbers("back", {0, 0, 8}))
       .add(11, port("x", {1, 6}))
       .add(12, port("y", {1, 6, 5}));
   return Message().add(7, graph).add(8, Message().add(2, uint64_t{17})).bytes();

@@ -8,6 +8,7 @@
 #include "runtime/nn/layer_shapes.h"
 #include "runtime/onnx/write_onnx.h"
 #include "tests/support/catch.h"
+#include "tests/support/onnx_message.h"
 #include "tests/support/temp_dir.h"
 #include "tests/unit/runtime/nn/every_layer.h"
 #include "tests/unit/runtime/nn/random_tensors.h"
@@ -106,6 +107,13 @@ std::string file_of(const std::vector<Message>& nodes, const std::vector<Message
   return Message().add(7, graph).add(8, Message().add(2, uint64_t{17})).bytes();
 }
 
+void check_same_names(const ImportedNetwork& network, const test::Problem& problem) {
+  std::set<std::string> ours, expected;
+  for (const auto& [tensor, unused] : network.weights) ours.insert(tensor);
+  for (const auto& [tensor, unused] : problem.weights) expected.insert(tensor);
+  CHECK(ours == expected);
+}
+
 }  // namespace
 
 TEST_CASE("a network of every layer gives the same scores after its export and import", "[onnx]") {
@@ -136,10 +144,7 @@ TEST_CASE("models that come with dlflow are read back with their names", "[onnx]
     const std::string path = std::string(DLFLOW_MODELS) + "/" + name + ".yaml";
     const test::Problem problem = test::make_problem(parse_model(read_file(path), path), 1);
     const ImportedNetwork network = imported(written(problem));
-    std::set<std::string> ours, expected;
-    for (const auto& [tensor, unused] : network.weights) ours.insert(tensor);
-    for (const auto& [tensor, unused] : problem.weights) expected.insert(tensor);
-    CHECK(ours == expected);
+    check_same_names(network, problem);
     CHECK(network.model.layers.size() == problem.model.layers.size());
     CHECK(parse_model(network.model.text, "again.yaml").layers == network.model.layers);
     check_same_scores(problem);
@@ -150,10 +155,7 @@ TEST_CASE("a language model that comes with dlflow is read back with its names",
   const std::string path = std::string(DLFLOW_MODELS) + "/gpt-small.yaml";
   const test::Problem problem = test::make_problem(parse_model(read_file(path), path), 1);
   const ImportedNetwork network = imported(written(problem));
-  std::set<std::string> ours, expected;
-  for (const auto& [tensor, unused] : network.weights) ours.insert(tensor);
-  for (const auto& [tensor, unused] : problem.weights) expected.insert(tensor);
-  CHECK(ours == expected);
+  check_same_names(network, problem);
 }
 
 TEST_CASE("what a file does with its input first is its normalisation", "[onnx]") {
@@ -362,14 +364,6 @@ Message with(Message message, const char* name, std::vector<int64_t> numbers) {
 
 /// Of three linear layers; nodes that are given replace those with the same result.
 std::string attention_file(const std::vector<std::pair<std::string, Message>>& changed = {}) {
-  const auto whole = [](const char* name, const std::vector<int64_t>& numbers) {
-    const std::vector<int64_t> shape = {int64_t(numbers.size())};
-    return Message()
-        .add(1, std::span(shape))
-        .add(2, uint64_t{7})
-        .add(7, std::span(numbers))
-        .add(8, std::string_view(name));
-  };
   std::vector<std::pair<std::string, Message>> nodes = {
       {"e", node("Gather", {"table", "x"}, "e")},
       {"q", node("MatMul", {"e", "wq"}, "q")},
@@ -398,8 +392,9 @@ std::string attention_file(const std::vector<std::pair<std::string, Message>>& c
   return file_of(
       all,
       {floats("table", {5, 8}), floats("wq", {8, 8}), floats("wk", {8, 8}), floats("wv", {8, 8}),
-       floats("last", {8, 2}), floats("mask", {6, 6}), whole("two", {2}),
-       whole("heads", {0, 0, 2, 4}), whole("turned", {0, 2, -1, 4}), whole("back", {0, -1, 8})},
+       floats("last", {8, 2}), floats("mask", {6, 6}), test::whole_numbers("two", {2}),
+       test::whole_numbers("heads", {0, 0, 2, 4}), test::whole_numbers("turned", {0, 2, -1, 4}),
+       test::whole_numbers("back", {0, -1, 8})},
       {-1, 6});
 }
 
