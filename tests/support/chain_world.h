@@ -60,11 +60,7 @@ class ChainWorld : public RunFolder {
 
   /// The first parent of a step's job, as its newest submission is told of it.
   ParentRef parent_of(const std::string& step) const {
-    const FakeBatchSystem::Job& job = batch.jobs().at(id(step));
-    const auto number = uint32_t(std::stoul(job.batch.command[3]));
-    return attempts_of_task(job.batch.command[2], number, job.task.value_or(0))
-        .front()
-        .spec.parents.at(0);
+    return nodes.attempts_of(id(step)).front().spec.parents.at(0);
   }
 
   Profile profile = [] {

@@ -124,7 +124,6 @@ class FakeNodes {
     return jobs;
   }
 
- private:
   /// From the words that the job's script would run: PROGRAM job-exec FILE NUMBER {task}. What was
   /// submitted does not change, so that it is read once.
   const std::vector<BatchTask>& attempts_of(const std::string& id) const {
@@ -136,6 +135,7 @@ class FakeNodes {
                                 job.task.value_or(0));
   }
 
+ private:
   /// Begins the next attempt of a job that is to run. Whether there is one; else the job ends.
   bool go_on(const std::string& id) {
     const std::vector<BatchTask>& tasks = attempts_of(id);

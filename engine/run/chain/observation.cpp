@@ -50,8 +50,8 @@ void believe(ChainRun& run, JobsAtWork& at_work) {
 /// its record may show only now.
 void believe_successes(ChainRun& run) {
   for (uint32_t job = 0; job < run.jobs().size(); ++job) {
-    const bool is_packed = run.jobs()[job].state == JobState::Cancelled && run.is_packed(job);
-    if (is_packed && run.own_state(job) == JobState::Succeeded) run.has_moved_on(job);
+    if (run.jobs()[job].state != JobState::Cancelled || !run.is_packed(job)) continue;
+    if (run.own_state(job) == JobState::Succeeded) run.has_moved_on(job);
   }
 }
 
