@@ -8,14 +8,10 @@ direct algorithm: Winograd's does fewer, so that its rate may be above sgemm's. 
 import argparse
 import collections
 import dataclasses
-import json
-import os
-import pathlib
 import re
 import statistics
-import subprocess
-import tempfile
 
+import peers
 import training
 
 CONVOLUTION = re.compile(r"(?:g(\d+))?mb(\d+)_ic(\d+)oc(\d+)_ih(\d+)oh(\d+)kh(\d+)\w*_iw(\d+)ow(\d+)kw(\d+)")
@@ -57,29 +53,15 @@ class Step:
     others: dict  # of it, by kind of primitive
 
 
-def trained(model, steps):
-    """What dlflow-train measured, and oneDNN's lines."""
-    network = training.NETWORKS[model]
-    with tempfile.TemporaryDirectory() as name:
-        folder = pathlib.Path(name)
-        file, data = training.prepare(model, folder, network.batch * steps)
-        (folder / "with.json").write_text(json.dumps(
-            {"model": str(file), "data": data, "lr": 0.01, "batch_per_rank": network.batch, "schedule": "constant", "epochs": 1,
-             "validation": 0, "precision": {"reduction": "fast"}}))
-        environment = os.environ | {"OMP_NUM_THREADS": "1", "ONEDNN_VERBOSE": "1"}
-        lines = subprocess.run([training.ROOT / "build/bin/dlflow-train", "with.json"], cwd=folder, env=environment, check=True,
-                               stdout=subprocess.PIPE, text=True).stdout.splitlines()
-        return json.loads((folder / "metrics.json").read_text()), lines
-
-
 def measured(model):
     network = training.NETWORKS[model]
     steps = min(network.steps, 60000 // network.batch)  # pictures of Fashion-MNIST
-    metrics, lines = trained(model, steps)
+    metrics, printed = training.train(model, 1, steps * network.batch, {"ONEDNN_VERBOSE": "1"}, epochs=1, validation=0,
+                                      precision={"reduction": "fast"})
     times = collections.defaultdict(list)  # of a kind and its shapes
-    for line in lines:
+    for line in printed.splitlines():
         words = line.split(",")
-        if words[1] == "exec":
+        if words[1:2] == ["exec"]:
             times[words[3], words[4], words[5], words[-2]].append(float(words[-1]) / 1e3)
     products, winograd, operations, others = 0.0, 0.0, 0.0, collections.Counter()
     for (kind, program, _, shapes), each in times.items():
@@ -98,23 +80,19 @@ def measured(model):
     return Step(speed, samples / speed, products, winograd, operations, others)
 
 
-def sgemm():
-    return json.loads(subprocess.run([training.ROOT / "build/bench/sgemm"], check=True, stdout=subprocess.PIPE, text=True,
-                                     env=os.environ | {"OMP_NUM_THREADS": "1"}).stdout)["gflops"]
-
-
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("models", nargs="*")
     for model in parser.parse_args().models or training.NETWORKS:
-        before = sgemm()
+        before = peers.of_onednn()
         step = measured(model)
-        peak = max(before, sgemm()) * 1e9
+        peak = max(before, peers.of_onednn()) * 1e9
         others = ", ".join(f"{kind} {seconds / step.seconds:.0%}" for kind, seconds in step.others.most_common(3))
         unit = training.NETWORKS[model].unit
         print(f"{model}: {step.samples_per_s:.0f} {unit}/s, {step.seconds * 1e3:.1f} ms a step, sgemm {peak / 1e9:.0f} GFLOP/s\n"
               f"  products {step.products / step.seconds:.0%} of the step (Winograd {step.winograd / step.seconds:.0%}), "
-              f"{step.operations / step.products / 1e9:.0f} GFLOP/s, {step.operations / step.products / peak:.0%} of sgemm; whole step {step.operations / step.seconds / peak:.0%} of sgemm\n"
+              f"{step.operations / step.products / 1e9:.0f} GFLOP/s, {step.operations / step.products / peak:.0%} of sgemm; "
+              f"whole step {step.operations / step.seconds / peak:.0%} of sgemm\n"
               f"  other primitives {sum(step.others.values()) / step.seconds:.0%} ({others}); "
               f"the rest {1 - (step.products + sum(step.others.values())) / step.seconds:.0%}", flush=True)
 

@@ -95,28 +95,29 @@ def prepare(model, folder, samples):
     return file, "packed"
 
 
-def train(model, ranks, samples, **settings):
-    """What dlflow-train says about a training on `samples` samples."""
+def train(model, ranks, samples, environment=(), **settings):
+    """What dlflow-train says about a training on `samples` samples, and what it and its libraries print."""
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         file, data = prepare(model, folder, samples)
         settings = {"model": str(file), "data": data, "lr": 0.01, "batch_per_rank": NETWORKS[model].batch, "schedule": "constant"} | settings
         (folder / "with.json").write_text(json.dumps(settings))
-        launch(ranks, [ROOT / "build/bin/dlflow-train", "with.json"], folder)
-        return json.loads((folder / "metrics.json").read_text())
+        printed = launch(ranks, [ROOT / "build/bin/dlflow-train", "with.json"], folder, environment)
+        return json.loads((folder / "metrics.json").read_text()), printed
 
 
 def ours(model, ranks, reduction, compute):
     network = NETWORKS[model]
     steps = network.steps * (4 if compute == "bf16" else 1)  # as long as in fp32
     epochs = -(-steps * network.batch * ranks // 60000)
-    return train(model, ranks, steps // epochs * network.batch * ranks, epochs=epochs, validation=0,
-                 precision={"reduction": reduction, "compute": compute})[f"{network.unit}_per_s"]
+    metrics, _ = train(model, ranks, steps // epochs * network.batch * ranks, epochs=epochs, validation=0,
+                       precision={"reduction": reduction, "compute": compute})
+    return metrics[f"{network.unit}_per_s"]
 
 
 def accuracy(model, ranks, compute, seed):
     """After five epochs, of 10,000 pictures that were held out."""
-    return train(model, ranks, 60000, epochs=5, validation=10000, seed=seed, precision={"compute": compute})["accuracy"]
+    return train(model, ranks, 60000, epochs=5, validation=10000, seed=seed, precision={"compute": compute})[0]["accuracy"]
 
 
 def spread(figures, digits=0):
