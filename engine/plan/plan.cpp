@@ -51,19 +51,23 @@ std::vector<ParentRef> parents_of(const Plan& plan, uint32_t job) {
            (*plan.steps[parent.step].elements)[parent.element],
            reused == plan.reused.end() ? job_directory(plan, number) : reused->second.directory,
            plan.skipped.contains(number), plan.workflow.steps[parent.step].allow_failure,
-           plan.failed.contains(number)});
+           plan.failed.contains(number), plan.workflow.steps[parent.step].uses.empty()});
     }
   }
   return parents;
 }
 
-/// The names of the parents that did something elsewhere. \param parents  see parents_as_seen()
+/// The names of the commands among the parents that did something elsewhere. \param parents  see
+/// parents_as_seen()
 std::vector<std::string> acting_parents(const Plan& plan, uint32_t job,
                                         std::span<const ParentResult> parents) {
   std::vector<std::string> names;
   size_t place = 0;
   plan.graph.each_parent(job, [&](uint32_t parent) {
-    if (did_something_elsewhere(parents[place++])) names.push_back(plan.jobs[parent].name);
+    const bool is_command = plan.workflow.steps[plan.jobs[parent].step].uses.empty();
+    const bool acts = is_command && did_something_elsewhere(parents[place]);
+    if (acts) names.push_back(plan.jobs[parent].name);
+    ++place;
   });
   return names;
 }

@@ -97,7 +97,7 @@ class Pass {
   Publication publication_;  // of a job that succeeded
   Existing shared_before_ = Existing::Stays;
   std::optional<std::string> mixed_;  // why its result is not that of the fingerprint
-  bool has_acting_parents_ = false;   // which did something elsewhere
+  bool has_acting_parents_ = false;   // commands that did something elsewhere
   AppendFile events_;
 };
 
@@ -192,7 +192,10 @@ JobEvent Pass::execute() {
   const ResolvedJob job = resolve(spec_, parents);
   const std::string fingerprint =
       dlflow::fingerprint(spec_.fingerprint_base, spec_.element, parents);
-  has_acting_parents_ = std::ranges::any_of(parents, did_something_elsewhere);
+  for (size_t i = 0; i < parents.size(); ++i) {
+    const bool acts = spec_.parents[i].is_command && did_something_elsewhere(parents[i]);
+    has_acting_parents_ = has_acting_parents_ || acts;
+  }
   mixed_ = keep_own_checkpoints(spec_, files_, fingerprint, parents);
   if (!mixed_) mixed_ = find_late_place(spec_, job.with, parents);
   prepare_files(spec_, job, files_);

@@ -447,6 +447,44 @@ class AllKnown : public KnownResults {
 
 }  // namespace
 
+namespace {
+
+/// Everything is known, and was made from what others have disturbed.
+class Disturbed : public AllKnown {
+ public:
+  explicit Disturbed(Json outputs) : outputs_(std::move(outputs)) {}
+  std::optional<KnownResult> find(const std::string&) override {
+    return KnownResult{.run = "w-1", .job = "a", .directory = "/r/a", .outputs = outputs_};
+  }
+  bool is_undisturbed(const KnownResult&, std::span<const std::string> parents) override {
+    if (parents.empty()) return true;
+    asked.assign(parents.begin(), parents.end());
+    return false;
+  }
+  std::vector<std::string> asked;
+
+ private:
+  Json outputs_;
+};
+
+}  // namespace
+
+TEST_CASE("a result is not reused whose parents did something elsewhere that others disturbed",
+          "[plan]") {
+  const Workflow workflow = parsed(
+      "name: w\nsteps:\n"
+      "  a: {run: ./a}\n"
+      "  e: {uses: evaluate, with: {checkpoint: /c, data: /d}}\n"
+      "  b: {run: ./b, needs: [a, e]}\n");
+  FreshFileHashes hashes;
+  Disturbed elsewhere(Json::object());
+  const Plan plan = make_plan(workflow, Profile(), {}, elsewhere, hashes);
+  CHECK(elsewhere.asked == std::vector<std::string>{"a"});  // dlflow's own steps act nowhere else
+  CHECK(plan.jobs[2].action == Action::Run);
+  Disturbed here({{"o", {{"value", "/r/a/o"}, {"sha256", "1"}}}});
+  CHECK(make_plan(workflow, Profile(), {}, here, hashes).jobs[2].action == Action::Reuse);
+}
+
 TEST_CASE("a step whose packages are not known is not reused, whatever an earlier run has left",
           "[plan]") {
   const TempDir folder;
