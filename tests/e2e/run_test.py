@@ -180,7 +180,6 @@ class Run(Case):
             steps:
               put:
                 run: 'echo $DLFLOW_PARAM_V > {there}; echo ''{{"data": "s3://bucket/data"}}'' > $DLFLOW_OUTPUTS/outputs.json'
-              use: {{run: [sh, -c, 'cp {there} x', "${{{{ steps.put.outputs.data }}}}"], outputs: {{x: x}}}}
         """)
         for value, put in (("one", "succeeded"), ("one", "cached"), ("two", "succeeded"), ("one", "succeeded")):
             run = self.run_json("w.yaml", "--set", f"v={value}")["run"]

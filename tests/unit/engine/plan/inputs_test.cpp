@@ -481,7 +481,8 @@ TEST_CASE("a result is not reused whose parents did something elsewhere that oth
   const Plan plan = make_plan(workflow, Profile(), {}, elsewhere, hashes);
   CHECK(elsewhere.asked == std::vector<std::string>{"a"});  // dlflow's own steps act nowhere else
   CHECK(plan.jobs[2].action == Action::Run);
-  Disturbed here({{"o", {{"value", "/r/a/o"}, {"sha256", "1"}}}});
+  const Json left = {{"o", {{"value", "/r/a/o"}, {"sha256", "1"}}}};
+  Disturbed here(left);
   CHECK(make_plan(workflow, Profile(), {}, here, hashes).jobs[2].action == Action::Reuse);
 }
 
