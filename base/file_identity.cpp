@@ -7,15 +7,25 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <chrono>
 
 #include "base/error.h"
 
 namespace dlflow {
 namespace {
 
+using namespace std::chrono_literals;
+using std::chrono::nanoseconds;
+
 int64_t nanoseconds_of(const timespec& time) {
   return int64_t(time.tv_sec) * 1'000'000'000 + time.tv_nsec;
+}
+
+constexpr nanoseconds kLongestTick = 2s;
+constexpr nanoseconds kUsualTick = 10ms;
+
+nanoseconds now() {
+  return std::chrono::duration_cast<nanoseconds>(
+      std::chrono::system_clock::now().time_since_epoch());
 }
 
 /// \param look  stat() or lstat()
@@ -58,10 +68,15 @@ std::string to_string(const FileIdentity& identity) {
          std::to_string(identity.ctime_ns) + " " + std::to_string(identity.inode);
 }
 
+nanoseconds time_to_settle(const FileIdentity& identity) {
+  const bool has_whole_seconds = identity.ctime_ns % nanoseconds(1s).count() == 0;
+  const nanoseconds tick = has_whole_seconds ? kLongestTick : kUsualTick;
+  const nanoseconds left = nanoseconds(identity.ctime_ns) + tick - now();
+  return std::clamp(left, nanoseconds(0), tick);  // other hosts' clocks differ
+}
+
 bool is_settled(const FileIdentity& identity) {
-  using namespace std::chrono;
-  const auto now = duration_cast<nanoseconds>(system_clock::now().time_since_epoch()).count();
-  return now - std::max(identity.mtime_ns, identity.ctime_ns) > nanoseconds(1s).count();
+  return now() - nanoseconds(std::max(identity.mtime_ns, identity.ctime_ns)) > kLongestTick;
 }
 
 }  // namespace dlflow

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <string>
@@ -38,8 +39,12 @@ bool keeps_times(uint64_t type, bool is_read_only);
 /// "size mtime ctime inode", for a hash or a record.
 std::string to_string(const FileIdentity& identity);
 
-/// Whether another change would show: a file that changed a moment ago may change again within the
-/// same tick of its clock, and would look the same.
+/// How long another change at this time might not show: a file that changed a moment ago may change
+/// again within the same tick of its clock, and would look the same. A tick is two seconds on FAT,
+/// one on Lustre and old disks, else some milliseconds. Nothing: it would show.
+std::chrono::nanoseconds time_to_settle(const FileIdentity& identity);
+
+/// The same where nobody knows the clock: two seconds.
 bool is_settled(const FileIdentity& identity);
 
 }  // namespace dlflow

@@ -17,6 +17,7 @@
 #include "base/handle.h"
 #include "base/process.h"
 #include "base/text.h"
+#include "engine/backend/gone_host.h"
 #include "engine/backend/launcher_client.h"
 #include "engine/backend/room.h"
 #include "engine/backend/session.h"
@@ -113,6 +114,7 @@ class LocalBackend::Impl {
 
   Room room_;
   fs::path program_;
+  fs::path run_directory_;
   LauncherClient launcher_;
   uint64_t last_token_ = 0;
   std::map<uint32_t, Task> tasks_;       // by job
@@ -127,6 +129,7 @@ class LocalBackend::Impl {
 };
 
 void LocalBackend::Impl::begin(const fs::path& run_directory) {
+  run_directory_ = run_directory;
   if (program_.empty()) program_ = frozen_program(run_directory);
   launcher_.set_program(program_, run_directory / "engine.log");
 }
@@ -188,9 +191,13 @@ Recovery LocalBackend::Impl::recover(const Submission& submission) {
       if (EventTail(task.tail).read().empty()) return Recovery::Vanished;
       break;
     case Liveness::Unknown:
-      throw Error(Errc::Unavailable, submission.name + " runs on host " + claim->supervisor.host +
-                                         "; go on with the run there, or end it there with "
-                                         "`dlflow cancel`");
+      if (is_on_gone_host(run_directory_, task.directory, *claim)) return Recovery::Vanished;
+      throw Error(Errc::Unavailable,
+                  submission.name + " runs on host " + claim->supervisor.host +
+                      "; go on with the run there, or end it there with `dlflow cancel`. If that "
+                      "machine is gone for good, `dlflow cancel " +
+                      run_directory_.filename().string() + " --gone " +
+                      shell_quote(claim->supervisor.host) + "`");
   }
   Task& kept = tasks_.insert_or_assign(submission.job, std::move(task)).first->second;
   kept.active = kept.placed = true;

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/fault.h"
+#include "base/file.h"
 #include "base/remove_tree.h"
 #include "engine/plan/programs.h"
 #include "engine/plan/run_directory.h"
@@ -134,12 +135,13 @@ void remove_leftovers(const fs::path& runs) {
 
 }  // namespace
 
-void check_idle(Session& session, const std::string& run) {
+void check_idle(Session& session, const std::string& run, const std::string& gone) {
   const fs::path directory = session.store().directory(run);
   const std::string advice = "; `dlflow cancel " + run + "` ends it first";
   if (fs::exists(directory) && !RunLock::try_acquire(directory)) {
     throw Error(Errc::InvalidInput, run + " is at work" + advice);
   }
+  if (!gone.empty() && read_file_if_exists(directory / "cluster") == gone) return;
   const RunStatus status = refresh_run(session, run);
   if (status.state == RunState::Running) {
     throw Error(Errc::InvalidInput, run + " has jobs at work" + advice);
@@ -149,15 +151,21 @@ void check_idle(Session& session, const std::string& run) {
 }
 
 std::vector<Removal> plan_removals(Session& session, const std::vector<std::string>& runs) {
-  const std::set<std::string> going(runs.begin(), runs.end());
+  std::set<std::string> going(runs.begin(), runs.end());
   const std::vector<Reuse> reuses = session.store().reuses();
   std::vector<Removal> removals;
   for (const std::string& run : going) {
-    Removal removal{.run = run, .directory = session.store().directory(run), .used = {}};
-    removal.used = used_results(reuses, removal.directory, going);
-    measure(removal);
-    removals.push_back(std::move(removal));
+    removals.push_back({.run = run, .directory = session.store().directory(run), .used = {}});
   }
+  // Of a run that stays in part what it has reused stays, too: its results may have links to that.
+  for (bool is_stable = false; !is_stable;) {
+    is_stable = true;
+    for (Removal& removal : removals) {
+      removal.used = used_results(reuses, removal.directory, going);
+      if (!removal.used.empty() && going.erase(removal.run) > 0) is_stable = false;
+    }
+  }
+  for (Removal& removal : removals) measure(removal);
   return removals;
 }
 

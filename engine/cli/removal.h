@@ -24,9 +24,11 @@ struct Removal {
 
 /// Throws Error{InvalidInput} with what to type if the run is at work, or if jobs of it are in
 /// SLURM's queue, or if that cannot be known now.
-void check_idle(Session& session, const std::string& run);
+/// \param gone  a cluster that does not come back: nothing is at work there. Empty: none
+void check_idle(Session& session, const std::string& run, const std::string& gone = "");
 
-/// For runs that go together: what they use of each other goes, too. Sizes are what the disk gets
+/// For runs that go together: what they use of each other goes, too, unless a part of them stays,
+/// which may have links to it. Sizes are what the disk gets
 /// back: what has a name outside (a program that runs share) is not counted.
 std::vector<Removal> plan_removals(Session& session, const std::vector<std::string>& runs);
 

@@ -84,15 +84,20 @@ void add_rm(CLI::App& app, Session& session) {
                   "  dlflow rm 7f3a 91c0 --dry-run");
   const auto words = std::make_shared<std::vector<std::string>>();
   const auto dry_run = std::make_shared<bool>(false);
+  const auto gone = std::make_shared<std::string>();
   command->add_option("run", *words, "names of runs, or enough of them")
       ->type_name("RUN")
       ->required();
   command->add_flag("-n,--dry-run", *dry_run, "show what would be removed; remove nothing");
+  command
+      ->add_option("--gone", *gone,
+                   "a cluster that does not come back, and cannot be asked for jobs of the runs")
+      ->type_name("CLUSTER");
   add_json_option(*command, session);
   command->callback([=, &session] {
     std::vector<std::string> runs;
     for (const std::string& word : *words) runs.push_back(session.store().resolve(word));
-    for (const std::string& run : runs) check_idle(session, run);
+    for (const std::string& run : runs) check_idle(session, run, *gone);
     remove_all(session, runs, *dry_run);
   });
 }

@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/text.h"
+#include "engine/backend/gone_host.h"
 #include "engine/cli/bundled_workflow.h"
 #include "engine/cli/commands.h"
 #include "engine/cli/host.h"
@@ -20,6 +21,7 @@
 #include "engine/report/again_text.h"
 #include "engine/report/explain_table.h"
 #include "engine/report/json.h"
+#include "engine/run/batch_systems.h"
 #include "engine/run/new_sources.h"
 
 namespace dlflow {
@@ -256,17 +258,27 @@ void add_cancel(CLI::App& app, Session& session) {
                   "  dlflow run --resume fashion-mnist-7f3a91c0      (goes on later)");
   const auto run = std::make_shared<std::string>();
   const auto steps = std::make_shared<std::vector<std::string>>();
+  const auto gone = std::make_shared<std::string>();
   command->add_option("run", *run, "a run's name, or enough of it")->type_name("RUN")->required();
   command->add_option("--step", *steps, "only this step or job (on a cluster)")
       ->type_name("STEP")
       ->take_all()
       ->allow_extra_args(false);
+  command
+      ->add_option("--gone", *gone,
+                   "a machine that does not come back: what it had begun of the run is lost")
+      ->type_name("HOST");
   add_json_option(*command, session);
   command->callback([=, &session] {
     const std::string name = find_run(session, *run);
     const std::filesystem::path directory = session.store().directory(name);
     if (!std::filesystem::exists(directory)) return cancel_lost(session, name);
-    const auto verbs = session.verbs(run_profile(directory).scheduler);
+    const std::string scheduler = run_profile(directory).scheduler;
+    if (!gone->empty() && is_batch_system(scheduler)) {
+      throw UsageError("--gone is for runs without a batch system, which knows its nodes itself");
+    }
+    if (!gone->empty()) declare_gone(directory, *gone);
+    const auto verbs = session.verbs(scheduler);
     report_cancelled(session, name, verbs->cancel(directory, *steps));
   });
 }

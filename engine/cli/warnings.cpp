@@ -12,10 +12,10 @@
 #include "engine/model/step_kinds.h"
 #include "engine/model/unlisted_files.h"
 #include "engine/model/wasted_ranks.h"
+#include "engine/plan/inherited.h"
 #include "engine/plan/layout.h"
 #include "engine/ranks/rank_variables.h"
 #include "engine/run/batch_systems.h"
-#include "engine/supervisor/inherited.h"
 
 namespace dlflow {
 namespace {

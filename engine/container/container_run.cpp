@@ -202,12 +202,12 @@ int run_in(const Starter& starter, const ContainerJob& job, const StoredImage& i
                 building ? std::vector<std::string>() : current_environment());
   std::optional<ControlPipe> pipe;
   if (!runtime.starts_ranks) pipe.emplace(meeting);
+  const auto turn = wait_for_turn(job, image);
   fs::path form = image.rootfs;
   if (!building) form = image_for(runtime, job, starter.command, starter.store, image);
   Container container =
       container_for(job, user, starter.command, binds, form, folder.path(), scratch.path());
   container.building = building;
-  const auto turn = wait_for_turn(job, image);
   Invocation call = runtime.invoke(container);
   if (job.runtime == "udocker") {
     append(call.environment, udocker_engine(job.mode, job.cache, scratch.path()));

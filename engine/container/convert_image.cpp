@@ -2,7 +2,9 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "engine/container/runtime.h"
 #include "engine/container/tool.h"
+#include "engine/container/tree.h"
 
 namespace dlflow {
 namespace {
@@ -30,6 +32,33 @@ void make_udocker_container(const ContainerJob& job, const std::vector<std::stri
   fs::remove(archive);
   udocker({"setup", "--execmode=" + job.mode, "image"});
   if (job.gpus) udocker({"setup", "--nvidia", "image"});
+}
+
+/// Where what make_udocker_container() has made is written down.
+fs::path state_file(const fs::path& target) { return target / "as-it-was-made"; }
+
+/// Of the one container in the repository.
+std::string state_of_container(const fs::path& target) {
+  for (const auto& entry : fs::directory_iterator(target / "containers")) {
+    if (fs::is_directory(entry.path() / "ROOT")) return tree_state(entry.path() / "ROOT");
+  }
+  return "";
+}
+
+/// Programs can write to the container of an R mode, one after the other: each finds it as the
+/// first one did.
+fs::path udocker_container(const ContainerJob& job, ImageStore& store, const StoredImage& image,
+                           const std::vector<std::string>& command) {
+  const std::string name = "udocker-" + job.mode + (job.gpus ? "-nvidia" : "");
+  const auto make = [&](const fs::path& folder) {
+    make_udocker_container(job, command, image.rootfs, folder);
+    write_file_atomic(state_file(folder), state_of_container(folder));
+  };
+  fs::path folder = store.converted(image, name, make);
+  if (!udocker_runs_alone(job.mode)) return folder;
+  if (read_file_if_exists(state_file(folder)) == state_of_container(folder)) return folder;
+  store.drop_converted(image, name);
+  return store.converted(image, name, make);
 }
 
 fs::path docker_image(const std::vector<std::string>& command, ImageStore& store,
@@ -66,10 +95,7 @@ fs::path image_for(const ContainerRuntime& runtime, const ContainerJob& job,
       return store.converted(image, "image.sqsh",
                              [&](const fs::path& file) { make_squashfs(image.rootfs, file); });
     case ImageForm::UdockerContainer:
-      return store.converted(image, "udocker-" + job.mode + (job.gpus ? "-nvidia" : ""),
-                             [&](const fs::path& folder) {
-                               make_udocker_container(job, command, image.rootfs, folder);
-                             });
+      return udocker_container(job, store, image, command);
     case ImageForm::DaemonImage:
       return docker_image(command, store, image);
     case ImageForm::RootFolder:

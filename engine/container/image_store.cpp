@@ -13,6 +13,7 @@
 #include "base/digest.h"
 #include "base/error.h"
 #include "base/file.h"
+#include "base/file_identity.h"
 #include "base/parse_json.h"
 #include "base/remove_tree.h"
 #include "base/sha256.h"
@@ -43,6 +44,26 @@ std::string name_of(const ImageSource& source) {
 }
 
 constexpr const char* kRemoved = "removed.";
+
+/// The contents of an image on this machine, which is `digest` from the first look to the last.
+ImageContents checked_contents(const ImageSource& source, const std::string& digest,
+                               const fs::path& work) {
+  const bool is_file = fs::is_regular_file(source.path);
+  const FileIdentity before = identity_of(source.path);
+  const std::string now =
+      image_digest(source, [](const fs::path& file) { return sha256_file(file); });
+  if (now != digest) {
+    throw Error(Errc::InvalidInput, name_of(source) + " is " + now + " now, and should be " +
+                                        digest + "; restore it, or start a new run");
+  }
+  if (!is_file) return oci_contents(source.path, digest);  // all parts are known by their hashes
+  ImageContents contents = image_contents(source, work);
+  if (identity_of(source.path) != before) {
+    throw Error(Errc::InvalidInput,
+                name_of(source) + " was exchanged while it was unpacked; run the step again");
+  }
+  return contents;
+}
 
 /// A folder for an image that is being made; gone afterwards. Its lock tells others that its owner
 /// lives.
@@ -187,13 +208,7 @@ StoredImage ImageStore::unpack(const ImageSource& source, const std::string& dig
     fetch_image(source.name, digest, work.path() / "layout", budget_bytes_);
     contents = oci_contents(work.path() / "layout", digest);
   } else {
-    const std::string now =
-        image_digest(source, [](const fs::path& file) { return sha256_file(file); });
-    if (now != digest) {
-      throw Error(Errc::InvalidInput, name_of(source) + " is " + now + " now, and should be " +
-                                          digest + "; restore it, or start a new run");
-    }
-    contents = image_contents(source, work.path());
+    contents = checked_contents(source, digest, work.path());
   }
   const fs::path made = work.path() / "image";
   StoredImage image{.digest = digest,
@@ -216,7 +231,7 @@ StoredImage ImageStore::publish(StoredImage image) {
       hash_tree(image.rootfs, [](const fs::path& file) { return sha256_file(file); });
   image.bytes = tree.bytes;
   image.tree_sha256 = tree.sha256;
-  make_folders_read_only(image.rootfs);
+  make_read_only(image.rootfs);
   write_file_atomic(image.folder / "image.json", to_json(image).dump(2) + "\n", Durability::Synced);
   // Where a file system has no locks, another may have been faster: it has made the same.
   const fs::path target = folder(image.digest);
@@ -276,6 +291,12 @@ fs::path ImageStore::converted(const StoredImage& image, const std::string& name
   make(path);
   write_file_atomic(ready, "");
   return path;
+}
+
+void ImageStore::drop_converted(const StoredImage& image, const std::string& name) {
+  const FileLock dropping = lock(image.digest, "converts " + image.from);
+  remove_tree(image.folder / (name + ".ready"));
+  remove_tree(image.folder / name);
 }
 
 fs::file_time_type ImageStore::last_used(const StoredImage& image) {

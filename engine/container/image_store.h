@@ -63,6 +63,9 @@ class ImageStore {
   std::filesystem::path converted(const StoredImage& image, const std::string& name,
                                   const std::function<void(const std::filesystem::path&)>& make);
 
+  /// Forgets what converted() has made, so that it is made again. Nobody may use it.
+  void drop_converted(const StoredImage& image, const std::string& name);
+
   /// Held by whoever changes what is in the image's folder.
   FileLock lock(const std::string& digest, const std::string& purpose);
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/file_identity.h"
 #include "base/handle.h"
 #include "base/sha256.h"
 
@@ -145,6 +146,20 @@ std::string folder_digest(const fs::path& root,
   return "sha256:" + hash_entries(root, entries, sha256).sha256;
 }
 
+std::string tree_state(const fs::path& root) {
+  uintmax_t count = 0;
+  uintmax_t bytes = 0;
+  int64_t newest_ns = 0;
+  for (const Entry& entry : entries_of(root)) {
+    const FileIdentity identity = identity_of_link(root / entry.name);
+    if (fs::is_regular_file(entry.status) && identity.size == 0) continue;
+    ++count;
+    bytes += uintmax_t(identity.size);
+    newest_ns = std::max(newest_ns, identity.mtime_ns);
+  }
+  return std::to_string(count) + " " + std::to_string(bytes) + " " + std::to_string(newest_ns);
+}
+
 bool is_unchanged_since(const fs::path& root, int64_t ctime_ns) {
   std::error_code error;
   struct stat info {};
@@ -160,7 +175,13 @@ bool is_unchanged_since(const fs::path& root, int64_t ctime_ns) {
   return !error;
 }
 
-void make_folders_read_only(const fs::path& root) {
+void make_read_only(const fs::path& root) {
+  constexpr auto kWrite = fs::perms::owner_write | fs::perms::group_write | fs::perms::others_write;
+  for (const Entry& entry : entries_of(root)) {
+    const bool is_file = fs::is_regular_file(entry.status);
+    if (!is_file || (entry.status.permissions() & kWrite) == fs::perms::none) continue;
+    fs::permissions(root / entry.name, kWrite, fs::perm_options::remove);
+  }
   std::vector<fs::path> folders;
   for_each_folder(root, [&](const fs::path& folder) { folders.push_back(folder); });
   for (const fs::path& folder : folders) change_mode(folder, 0555, 0500);

@@ -30,8 +30,12 @@ std::string folder_digest(const std::filesystem::path& root,
 /// since 1970, of st_ctim). Reads no file.
 bool is_unchanged_since(const std::filesystem::path& root, int64_t ctime_ns);
 
-/// Takes the permission to write from all folders below `root`, itself included.
-void make_folders_read_only(const std::filesystem::path& root);
+/// How many files and links with content there are, their bytes and the newest time of
+/// modification: what differs once a program has written something. Reads no file.
+std::string tree_state(const std::filesystem::path& root);
+
+/// Takes the permission to write from all that is below `root`, itself included.
+void make_read_only(const std::filesystem::path& root);
 
 /// Makes the folder (or the empty file) `target` of a container exist below `root`, to be mounted
 /// on: links are followed as the container sees them. Throws Error, naming both, if it is neither

@@ -1,6 +1,9 @@
 #include "engine/plan/data_identity.h"
 
 #include <algorithm>
+#include <chrono>
+#include <thread>
+#include <utility>
 
 #include "base/error.h"
 #include "base/file_identity.h"
@@ -32,6 +35,26 @@ DataPlace data_of(const fs::path& path) {
   std::ranges::sort(place.files, {}, &LocalFile::name);
   std::ranges::sort(place.others);
   return place;
+}
+
+struct DataState {
+  std::string identity;
+  std::chrono::nanoseconds to_settle{0};  ///< of the file that needs longest
+};
+
+DataState state_of(const std::string& place) {
+  const DataPlace data = data_at(place);
+  DataState state;
+  if (data.files.empty()) return state;
+  Sha256 hash;
+  for (const LocalFile& file : data.files) {
+    const FileIdentity identity = identity_of(file.path);
+    state.to_settle = std::max(state.to_settle, time_to_settle(identity));
+    hash.update(file.name + " " + to_string(identity) + "\n");
+  }
+  for (const std::string& other : data.others) hash.update(other + "\n");
+  state.identity = hash.hex();
+  return state;
 }
 
 void add_places(const Json& value, std::vector<std::string>& places) {
@@ -84,15 +107,13 @@ std::string content_of(const fs::path& file, FileHashes& hashes) {
   return hashes.sha256(file) + (is_executable(file) ? " executable" : "");
 }
 
-std::string data_identity(const std::string& place) {
-  const DataPlace data = data_at(place);
-  if (data.files.empty()) return "";
-  Sha256 hash;
-  for (const LocalFile& file : data.files) {
-    hash.update(file.name + " " + to_string(identity_of(file.path)) + "\n");
-  }
-  for (const std::string& other : data.others) hash.update(other + "\n");
-  return hash.hex();
+std::string data_identity(const std::string& place) { return state_of(place).identity; }
+
+std::string settled_identity(const std::string& place) {
+  DataState state = state_of(place);
+  if (state.to_settle.count() == 0) return std::move(state.identity);
+  std::this_thread::sleep_for(state.to_settle);
+  return state_of(place).identity;
 }
 
 std::string way_identity(const std::string& place) {

@@ -25,6 +25,10 @@ DataPlace data_at(const std::string& place);
 /// inodes. Empty if there is nothing.
 std::string data_identity(const std::string& place);
 
+/// The same once each later change of these files changes it, too: of what was written a moment ago
+/// it waits for the next tick of the file system's clock, for two seconds at most.
+std::string settled_identity(const std::string& place);
+
 /// What changes when the data of `place` was exchanged for other data and put back: the folders
 /// that hold it, and the links that lead to it. Another entry in one of these folders changes it,
 /// too, so that it counts between two moments only, and in no fingerprint.

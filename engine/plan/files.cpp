@@ -18,6 +18,7 @@
 #include "engine/plan/layout.h"
 #include "engine/plan/program_identity.h"
 #include "engine/plan/run_directory.h"
+#include "engine/plan/surroundings.h"
 
 namespace dlflow {
 namespace {
@@ -199,6 +200,9 @@ void read_inputs(Plan& plan, FileHashes& hashes, uint32_t number) {
   }
   for (const DataInput& data : step.data) read_data(plan, hashes, step, data, texts);
   planned.conditions = reuse_conditions(plan, hashes, number);
+  for (const auto& [name, value] : inherited_servers(plan.profile, step)) {
+    planned.conditions["environment"][name] = value;
+  }
   if (!step.tools.empty()) planned.conditions["tools"] = tools_found(plan, hashes, step);
   planned.visible_params = visible_params(step, plan.workflow.params, texts);
   planned.sees_run = sees_run(step, texts);
@@ -250,6 +254,21 @@ std::vector<std::string> unpinned_sources(const std::string& uses, const Json& w
     if (!source.is_object() || source.contains("sha256") || source.contains("manifest")) continue;
     std::string url = source.value("url", "");
     if (parse_file_url(url)) urls.push_back(std::move(url));
+  }
+  return urls;
+}
+
+/// The local files that a step stages, whose content is pinned, and that may be run: nothing else
+/// says of these that they may.
+std::vector<std::string> pinned_executables(const std::string& uses, const Json& with) {
+  std::vector<std::string> urls;
+  if (!copies_sources(uses)) return urls;
+  for (const Json& source : with.value(find_step_kind(uses)->sources, Json::array())) {
+    if (!source.is_object() || !source.contains("sha256")) continue;
+    if (source.value("unpack", "none") != "none") continue;
+    std::string text = source.value("url", "");
+    const auto url = parse_file_url(text);
+    if (url && url->is_file() && is_executable(url->path)) urls.push_back(std::move(text));
   }
   return urls;
 }
@@ -365,11 +384,15 @@ void read_with(Plan& plan, FileHashes& hashes, uint32_t number) {
   const Template with = plannable_with(plan, step);
   for (const Json& element : *plan.steps[number].elements) {
     known.matrix = &element;
-    const NamedFiles files = named_files(step.uses, with.evaluate_known(known));
+    const Json values = with.evaluate_known(known);
+    const NamedFiles files = named_files(step.uses, values);
     for (const auto& [key, name] : files.frozen) {
       add_file(plan, hashes, step, "with." + key, name);
     }
     for (const std::string& name : files.outside) add_outside(plan, name);
+    for (const std::string& url : pinned_executables(step.uses, values)) {
+      plan.steps[number].conditions["executables"][url] = true;
+    }
     if (!step.with.has_references()) break;
   }
 }

@@ -159,16 +159,19 @@ Json seen_output(const Json& output, const std::filesystem::path& directory) {
   return seen;
 }
 
-/// "s3://bucket/x", "host:/data/x"
-bool is_address(const std::string& text) {
-  return text.find(":/") != std::string::npos && is_name_character(text.front());
+/// "s3://bucket/x", "host:data/x", "registry/model:latest"
+bool is_address(std::string_view text) {
+  const size_t colon = text.find(':');
+  if (colon == 0 || colon == text.npos || colon + 1 == text.size()) return false;
+  return text[colon + 1] == '/' || text.find_first_of(" \t\n") == text.npos;
 }
 
 bool names_a_place(const Json& value) {
   if (value.is_structured()) return std::ranges::any_of(value, names_a_place);
   if (!value.is_string()) return false;
   const auto& text = value.get_ref<const std::string&>();
-  return text.starts_with('/') || is_address(text);
+  const bool is_for_a_shell = text.starts_with('~') || text.starts_with('$');
+  return text.starts_with('/') || is_for_a_shell || is_address(text);
 }
 
 /// Whether nobody has looked at what the output names: "s3://bucket/data", a path of another
@@ -176,12 +179,6 @@ bool names_a_place(const Json& value) {
 bool is_out_of_sight(const Json& output) {
   const Json value = output.value("value", Json());
   return names_a_place(value) && output.value("sha256", "") == sha256_hex(value.dump());
-}
-
-/// Whether the outputs do not say all that the parent did: then its fingerprint stands for it.
-bool did_something_elsewhere(const ParentResult& parent) {
-  if (parent.skipped || parent.failed) return false;
-  return parent.outputs.empty() || std::ranges::any_of(parent.outputs, is_out_of_sight);
 }
 
 /// Whether nobody knows what the child finds: of a failure that was allowed, nothing says how far
@@ -258,6 +255,14 @@ Json fingerprint_base(const Workflow& workflow, const Step& step, const Json& el
   add("axes", referenced(step, "matrix"));
   add("awaited", awaited(workflow, step));
   return base;
+}
+
+bool act_elsewhere(const Json& outputs) {
+  return outputs.empty() || std::ranges::any_of(outputs, is_out_of_sight);
+}
+
+bool did_something_elsewhere(const ParentResult& parent) {
+  return !parent.skipped && !parent.failed && act_elsewhere(parent.outputs);
 }
 
 Json known_axes(const ParentResult& parent) {

@@ -69,6 +69,13 @@ struct ParentResult {
   std::string fingerprint;          ///< JobEvent::fingerprint
 };
 
+/// Whether `outputs` do not say all that a command did: it left none, or they name what nobody has
+/// looked at, as "s3://bucket/data".
+bool act_elsewhere(const Json& outputs);
+
+/// Whether the outputs of a parent do not say all that it did: then its fingerprint stands for it.
+bool did_something_elsewhere(const ParentResult& parent);
+
 /// What steps.NAME.matrix stands for: the values of the axes of a parent, and of one that selected
 /// a result of some element those of that element.
 Json known_axes(const ParentResult& parent);

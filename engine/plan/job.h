@@ -60,6 +60,7 @@ struct ParentRef {
   bool skipped = false;             ///< by the scheduler, so that its folder has no record
   bool may_fail = false;            ///< `allow_failure:` of its step
   bool failed = false;              ///< it is known that it did, whatever its folder says
+  bool is_command = true;           ///< a `run:` step, which may do something elsewhere
   bool operator==(const ParentRef&) const = default;
 };
 

@@ -90,6 +90,7 @@ Json to_json(const std::vector<ParentRef>& parents) {
     if (parent.skipped) list.back()["skipped"] = true;
     if (parent.may_fail) list.back()["may_fail"] = true;
     if (parent.failed) list.back()["failed"] = true;
+    if (!parent.is_command) list.back()["is_command"] = false;
   }
   return list;
 }
@@ -99,7 +100,8 @@ std::vector<ParentRef> parents_from_json(const Json& list) {
   for (const Json& parent : list) {
     parents.push_back({parent.at("step").get<std::string>(), parent.at("element"),
                        parent.at("directory").get<std::string>(), parent.value("skipped", false),
-                       parent.value("may_fail", false), parent.value("failed", false)});
+                       parent.value("may_fail", false), parent.value("failed", false),
+                       parent.value("is_command", true)});
   }
   return parents;
 }

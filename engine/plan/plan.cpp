@@ -51,10 +51,25 @@ std::vector<ParentRef> parents_of(const Plan& plan, uint32_t job) {
            (*plan.steps[parent.step].elements)[parent.element],
            reused == plan.reused.end() ? job_directory(plan, number) : reused->second.directory,
            plan.skipped.contains(number), plan.workflow.steps[parent.step].allow_failure,
-           plan.failed.contains(number)});
+           plan.failed.contains(number), plan.workflow.steps[parent.step].uses.empty()});
     }
   }
   return parents;
+}
+
+/// The names of the commands among the parents that did something elsewhere. \param parents  see
+/// parents_as_seen()
+std::vector<std::string> acting_parents(const Plan& plan, uint32_t job,
+                                        std::span<const ParentResult> parents) {
+  std::vector<std::string> names;
+  size_t place = 0;
+  plan.graph.each_parent(job, [&](uint32_t parent) {
+    const bool is_command = plan.workflow.steps[plan.jobs[parent].step].uses.empty();
+    const bool acts = is_command && did_something_elsewhere(parents[place]);
+    if (acts) names.push_back(plan.jobs[parent].name);
+    ++place;
+  });
+  return names;
 }
 
 /// The paths in `with:` as the program needs them, whatever folder it runs in.
@@ -107,6 +122,8 @@ Json decisive_resources(const Step& step, const Resources& resources) {
 }
 
 }  // namespace
+
+bool KnownResults::is_undisturbed(const KnownResult&, std::span<const std::string>) { return true; }
 
 std::optional<KnownResult> NothingKnown::find(const std::string&) { return std::nullopt; }
 
@@ -215,7 +232,10 @@ std::optional<KnownResult> reusable_result(const Plan& plan, uint32_t number,
   const std::string wanted = fingerprint(fingerprint_base(plan, number), element, parents);
   if (wanted.empty()) return std::nullopt;
   auto result = known.find(wanted);
-  if (result) result->fingerprint = wanted;
+  if (!result || !known.is_undisturbed(*result, acting_parents(plan, number, parents))) {
+    return std::nullopt;
+  }
+  result->fingerprint = wanted;
   return result;
 }
 

@@ -42,6 +42,10 @@ class KnownResults {
   /// The newest result with this fingerprint of which all that was published is still there,
   /// unchanged.
   virtual std::optional<KnownResult> find(const std::string& fingerprint) = 0;
+
+  /// Whether `result` was made from what `parents` did elsewhere, jobs of its run, and not from
+  /// what other runs did in the same place meanwhile.
+  virtual bool is_undisturbed(const KnownResult& result, std::span<const std::string> parents);
 };
 
 class NothingKnown : public KnownResults {

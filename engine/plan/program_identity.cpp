@@ -1,5 +1,7 @@
 #include "engine/plan/program_identity.h"
 
+#include <unistd.h>
+
 #include <filesystem>
 
 #include "base/text.h"
@@ -13,7 +15,8 @@ std::string program_identity(const std::string& name, const std::string& path, F
     const fs::path file =
         name.find('/') == std::string::npos ? fs::path(folder) / name : fs::path(name);
     std::error_code none;
-    if (!file.is_absolute() || !fs::is_regular_file(file, none)) continue;
+    const bool may_run = ::access(file.c_str(), X_OK) == 0;  // the search goes on behind others
+    if (!file.is_absolute() || !may_run || !fs::is_regular_file(file, none)) continue;
     return file.string() + " " + hashes.sha256(file);
   }
   return "not found";

@@ -5,6 +5,8 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <optional>
+#include <string>
 #include <system_error>
 
 #include "base/error.h"
@@ -17,7 +19,24 @@ namespace {
 
 namespace fs = std::filesystem;
 
-fs::path shared_programs(const fs::path& runs) { return runs / ".programs"; }
+/// Whether nobody else can have put anything into this folder, or can.
+bool is_own_folder(const fs::path& folder) {
+  struct stat info {};
+  return ::lstat(folder.c_str(), &info) == 0 && S_ISDIR(info.st_mode) &&
+         info.st_uid == ::geteuid() && (info.st_mode & (S_IWGRP | S_IWOTH)) == 0;
+}
+
+/// The folder of this user's programs: several may keep their runs in one place, and nobody runs
+/// what another has put there. It need not be there yet. Nothing if both names are taken by others.
+std::optional<fs::path> shared_programs(const fs::path& runs) {
+  for (const std::string& name :
+       {std::string(".programs"), ".programs-" + std::to_string(::geteuid())}) {
+    const fs::path folder = runs / name;
+    std::error_code none;
+    if (!fs::exists(fs::symlink_status(folder, none)) || is_own_folder(folder)) return folder;
+  }
+  return std::nullopt;
+}
 
 /// Nobody writes into what many runs have.
 void copy_read_only(const fs::path& from, const fs::path& to) {
@@ -30,7 +49,6 @@ void copy_read_only(const fs::path& from, const fs::path& to) {
 
 /// Adds a version; returns where it is. A program that changes meanwhile is what was copied.
 fs::path add_version(const fs::path& program, const fs::path& shared, const fs::path& name) {
-  make_directories(shared);
   const fs::path temporary = shared / (".tmp." + std::to_string(::getpid()) + "." + name.string());
   fs::remove(temporary);
   copy_read_only(program, temporary);
@@ -51,18 +69,22 @@ bool link_to(const fs::path& copy, const fs::path& place, uintmax_t size) {
 }  // namespace
 
 void share_program(const fs::path& program, const fs::path& runs, const fs::path& place) {
-  const fs::path shared = shared_programs(runs);
+  const auto shared = shared_programs(runs);
   make_directories(place.parent_path());
-  if (link_to(shared / sha256_file(program) / place.filename(), place, fs::file_size(program))) {
+  if (shared) make_directories(*shared);
+  if (!shared || !is_own_folder(*shared)) return copy_content(program, place);
+  if (link_to(*shared / sha256_file(program) / place.filename(), place, fs::file_size(program))) {
     return;
   }
-  const fs::path copy = add_version(program, shared, place.filename());
+  const fs::path copy = add_version(program, *shared, place.filename());
   if (!link_to(copy, place, fs::file_size(copy))) copy_content(program, place);
 }
 
 void remove_unused_programs(const fs::path& runs) {
   std::error_code none;
-  for (const auto& version : fs::directory_iterator(shared_programs(runs), none)) {
+  const auto shared = shared_programs(runs);
+  if (!shared) return;
+  for (const auto& version : fs::directory_iterator(*shared, none)) {
     std::error_code ignored;
     for (const auto& program : fs::directory_iterator(version.path(), ignored)) {
       struct stat info {};

@@ -7,7 +7,7 @@ namespace dlflow {
 /// Puts a copy of `program` at `place`, below the folder `runs` of all runs (P6). Runs of one
 /// version share it: `place` is a hard link to RUNS/.programs/SHA256/NAME, so that removing one run
 /// breaks no other, and a later edit of `program` changes neither. Where there can be no hard link
-/// it is a copy of its own.
+/// it is a copy of its own. Users who share `runs` have a folder each: RUNS/.programs-UID.
 void share_program(const std::filesystem::path& program, const std::filesystem::path& runs,
                    const std::filesystem::path& place);
 

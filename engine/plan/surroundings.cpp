@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "engine/model/step_kinds.h"
+#include "engine/plan/inherited.h"
 
 namespace dlflow {
 namespace {
@@ -23,6 +24,14 @@ bool is_numeric(std::string_view name) {
   return name != kRulesOfSums && std::ranges::any_of(kNumeric, [&](std::string_view prefix) {
            return name.starts_with(prefix);
          });
+}
+
+/// What says which server, or which account of it, an address means.
+bool names_a_server(std::string_view name) {
+  constexpr std::array<std::string_view, 4> kServers = {"AWS_ENDPOINT_URL", "AWS_PROFILE",
+                                                        "HF_ENDPOINT", "RCLONE_"};
+  return std::ranges::any_of(kServers,
+                             [&](std::string_view prefix) { return name.starts_with(prefix); });
 }
 
 bool mentions_numeric(std::string_view text) {
@@ -64,9 +73,7 @@ std::map<std::string, std::string> variables(const Profile& profile, const Step&
 
 Json servers(const Profile& profile, const Step& step) {
   Json surroundings = Json::object();
-  add(surroundings, "environment", variables(profile, step, [](std::string_view name) {
-        return name == "AWS_ENDPOINT_URL" || name == "HF_ENDPOINT";
-      }));
+  add(surroundings, "environment", variables(profile, step, names_a_server));
   return surroundings;
 }
 
@@ -82,6 +89,22 @@ Json numerics(const Profile& profile, const Step& step, int ranks) {
 }
 
 }  // namespace
+
+bool chooses_numerics(std::string_view name) {
+  return std::ranges::any_of(kNumeric,
+                             [&](std::string_view prefix) { return name.starts_with(prefix); });
+}
+
+std::map<std::string, std::string> inherited_servers(const Profile& profile, const Step& step) {
+  if (!copies_sources(step.uses)) return {};
+  auto found = inherited_variables(profile.inherit);
+  std::erase_if(found, [&](const auto& variable) {
+    const auto& [name, value] = variable;
+    return !names_a_server(name) || profile.environment.contains(name) ||
+           step.environment.source().contains(name);
+  });
+  return found;
+}
 
 Json surroundings_of(const Profile& profile, const Step& step, int ranks) {
   if (step.uses.empty()) return seen_by_command(profile, !step.image.empty(), ranks);

@@ -1,5 +1,9 @@
 #pragma once
 
+#include <map>
+#include <string>
+#include <string_view>
+
 #include "engine/model/profile.h"
 #include "engine/model/workflow.h"
 
@@ -12,5 +16,14 @@ namespace dlflow {
 /// \param profile  with the class of the job, see profile_of()
 /// \param ranks    of the job
 Json surroundings_of(const Profile& profile, const Step& step, int ranks);
+
+/// Whether the variable `name` is one by which the libraries of training choose instructions,
+/// precision, threads or the order of sums. dlflow's own programs get it from `environment:` of the
+/// profile or `env:` of the step, which are in the fingerprint, and never from a shell.
+bool chooses_numerics(std::string_view name);
+
+/// The variables of this shell that `step`, of a kind that copies sources, gets from it, and that
+/// say which servers its addresses mean.
+std::map<std::string, std::string> inherited_servers(const Profile& profile, const Step& step);
 
 }  // namespace dlflow

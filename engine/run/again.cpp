@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <filesystem>
+#include <set>
 
 #include "base/error.h"
 #include "base/file.h"
@@ -14,6 +15,7 @@
 #include "engine/plan/published.h"
 #include "engine/plan/retry.h"
 #include "engine/plan/run_directory.h"
+#include "engine/report/again_text.h"
 
 namespace dlflow {
 namespace {
@@ -226,6 +228,34 @@ void plan_listed_again(Plan& plan, const Jobs& jobs, uint32_t source, const Plan
     look_anew(plan, job);
     plan_job(job, 0, reason);
   }
+}
+
+void keep_used_results(const Plan& plan, const Jobs& jobs, const PlanAgain& what, Store& store) {
+  const std::vector<bool> blocks = failures_that_block(plan, jobs);
+  std::vector<bool> again(jobs.size(), false);
+  std::set<std::string> anew;                         // folders
+  for (uint32_t job = 0; job < jobs.size(); ++job) {  // parents before children
+    const bool for_parents = has_parent_among(plan, job, again);
+    again[job] = for_parents || is_chosen(plan, jobs, job, what, blocks[job]);
+    const bool has_result = satisfies_dependents(jobs[job].state) && jobs[job].attempt > 0;
+    if (for_parents && has_result) anew.insert(job_directory(plan, job).string());
+  }
+  if (anew.empty()) return;
+  std::error_code none;
+  for (const Reuse& reuse : store.reuses()) {
+    const bool counts = anew.contains(reuse.from) && fs::exists(reuse.run_directory, none);
+    if (counts && reuse.run_directory != plan.directory) {
+      throw_used(plan, fs::path(reuse.from).lexically_relative(plan.directory / "steps").string(),
+                 reuse.run);
+    }
+  }
+}
+
+void throw_used(const Plan& plan, const std::string& job, const std::string& user) {
+  throw Error(Errc::InvalidInput,
+              "the result of " + job + " is used by " + user + ", so that it stays as it is; `" +
+                  dlflow::run_anew(plan) +
+                  "` is a new run, which reuses every result that the change does not touch");
 }
 
 void plan_again(Plan& plan, const Jobs& jobs, const PlanAgain& what, const PlanJob& plan_job) {

@@ -9,6 +9,7 @@
 #include "base/json.h"
 #include "engine/plan/plan.h"
 #include "engine/run/jobs.h"
+#include "engine/store/store.h"
 
 /// Which jobs of a run get another attempt.
 namespace dlflow {
@@ -37,6 +38,13 @@ void check_names_exist(const Plan& plan, const std::vector<std::string>& names);
 /// Throws Error as resubmit_run, change_resources and `check`.
 void prepare_again(Plan& plan, const Jobs& jobs, const PlanAgain& what, Time now,
                    const std::function<void(const Plan&)>& check);
+
+/// Of plan_again(): refuses to make anew, for the sake of what it was made from, what another run
+/// has reused. Throws Error{InvalidInput}, before anything has changed.
+void keep_used_results(const Plan& plan, const Jobs& jobs, const PlanAgain& what, Store& store);
+
+/// Says that the result of `job` stays, since the run `user` has reused it.
+[[noreturn]] void throw_used(const Plan& plan, const std::string& job, const std::string& user);
 
 /// The next attempt of the job finds no checkpoint; those that there are stay on disk, in the
 /// folder of attempt `attempt`.

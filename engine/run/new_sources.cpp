@@ -136,10 +136,7 @@ void take_new_sources(Plan& plan, const Jobs& jobs, const NewSourcesServices& se
     }
     const std::string user = services.user_of(job_directory(plan, job));
     if (!user.empty()) {
-      throw Error(Errc::InvalidInput,
-                  "the result of " + name + " is used by " + user +
-                      ", so that it stays as it is; `" + run_anew(plan) +
-                      "` is a new run, which reuses every result that the change does not touch");
+      throw_used(plan, name, user);
     }
   }
   const std::string reason = "what it reads changed: " + join(names, ", ");

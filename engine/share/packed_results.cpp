@@ -130,7 +130,7 @@ class Record {
     const PlannedJob& planned = plan.jobs[job];
     const auto parents = parents_as_seen(plan, job, [&](uint32_t parent) {
       ParentResult result = left(parent);
-      const bool counts = here && result.outputs.empty() && !result.fingerprint.empty();
+      const bool counts = here && did_something_elsewhere(result) && !result.fingerprint.empty();
       if (counts) result.fingerprint = fingerprint_here(parent);
       return result;
     });
@@ -230,7 +230,7 @@ class Record {
 
 bool acts_elsewhere(const Step& step, const Json& outputs) {
   const StepKind* kind = find_step_kind(step.uses);
-  return kind == nullptr ? outputs.empty() : kind->reuse == StepKind::Reuse::Never;
+  return kind == nullptr ? act_elsewhere(outputs) : kind->reuse == StepKind::Reuse::Never;
 }
 
 void PackedResults::refuse(uint32_t job, const std::string& why) {

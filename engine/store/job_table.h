@@ -40,6 +40,15 @@ StoredJob load_job(Database& database, int64_t run, std::string_view name);
 std::vector<StoredJob> load_jobs(Database& database, int64_t run);
 void save_job(Database& database, int64_t run, const StoredJob& job);
 
+/// SQL of a row of `jobs`: whether its program may have been at work, also where nobody has read
+/// the record of the job since it was handed over.
+inline constexpr std::string_view kMayHaveBegun =
+    "jobs.attempt > 0 AND (jobs.started_ms IS NOT NULL OR jobs.attempt > 1 "
+    "OR jobs.state IN ('submitting', 'queued', 'lost')) ";
+/// The same, with its row of `runs`: since when at the earliest.
+inline constexpr std::string_view kBegan =
+    "coalesce(CASE WHEN jobs.attempt = 1 THEN jobs.started_ms END, runs.started_ms) ";
+
 /// A row of `events`.
 struct StoredEvent {
   int attempt = 0;

@@ -6,6 +6,7 @@
 #include "base/sha256.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "engine/plan/fingerprint.h"
 #include "engine/plan/needed_inputs.h"
 #include "engine/plan/published.h"
 #include "engine/plan/run_directory.h"
@@ -212,13 +213,41 @@ bool Store::was_overtaken(const std::string& workflow, const KnownResult& result
   const int64_t run = run_id(result.run);
   const Rows later = database_.query(
       "SELECT 1 FROM jobs JOIN runs ON runs.id = jobs.run WHERE runs.workflow = ?1 "
-      "AND jobs.name = ?2 AND jobs.attempt > 0 "
-      "AND (jobs.started_ms IS NOT NULL OR jobs.attempt > 1) "
-      "AND (coalesce(jobs.ended_ms, ?3) >= ?3 OR jobs.run > ?4) AND jobs.fingerprint IS NOT ?5 "
-      "UNION ALL SELECT 1 FROM overtaken WHERE workflow = ?1 AND job = ?2 "
-      "AND (ended_ms >= ?3 OR run > ?4) AND fingerprint <> ?5 LIMIT 1",
+      "AND jobs.name = ?2 AND " +
+          std::string(kMayHaveBegun) +
+          "AND (coalesce(jobs.ended_ms, ?3) >= ?3 OR jobs.run > ?4) AND jobs.fingerprint IS NOT ?5 "
+          "UNION ALL SELECT 1 FROM overtaken WHERE workflow = ?1 AND job = ?2 "
+          "AND (ended_ms >= ?3 OR run > ?4) AND fingerprint <> ?5 LIMIT 1",
       workflow, result.job, started_ms, run, result.fingerprint);
   return later->next();
+}
+
+bool Store::is_undisturbed(const KnownResult& result, std::span<const std::string> parents) {
+  if (parents.empty() || !has_run(result.run)) return true;
+  const int64_t run = run_id(result.run);
+  return std::ranges::none_of(
+      parents, [&](const std::string& parent) { return was_disturbed(run, result.job, parent); });
+}
+
+/// Whether, from when `parent` was at work until `child` of its run had ended, another run did
+/// other work as `parent`.
+bool Store::was_disturbed(int64_t run, const std::string& child, const std::string& parent) {
+  const Rows others = database_.query(
+      "WITH own AS (SELECT runs.workflow, made.name, made.fingerprint, "
+      "coalesce(made.started_ms, made.ended_ms) AS began, reader.ended_ms AS ended "
+      "FROM jobs AS made JOIN runs ON runs.id = made.run "
+      "JOIN jobs AS reader ON reader.run = made.run AND reader.name = ?2 "
+      "WHERE made.run = ?1 AND made.name = ?3 AND made.state IN ('succeeded', 'cached')) "
+      "SELECT 1 FROM own JOIN runs ON runs.workflow = own.workflow AND runs.id <> ?1 "
+      "JOIN jobs ON jobs.run = runs.id AND jobs.name = own.name WHERE " +
+          std::string(kMayHaveBegun) + "AND jobs.fingerprint IS NOT own.fingerprint AND " +
+          std::string(kBegan) +
+          " <= own.ended AND coalesce(jobs.ended_ms, own.ended) >= own.began "
+          "UNION ALL SELECT 1 FROM own JOIN overtaken ON overtaken.workflow = own.workflow "
+          "AND overtaken.job = own.name WHERE overtaken.fingerprint <> own.fingerprint "
+          "AND overtaken.began_ms <= own.ended AND overtaken.ended_ms >= own.began LIMIT 1",
+      run, child, parent);
+  return others->next();
 }
 
 std::optional<KnownResult> Store::find(const std::string& fingerprint) {
@@ -240,9 +269,9 @@ std::optional<KnownResult> Store::find(const std::string& fingerprint) {
     if (!rows->is_null(4)) result.metrics = json_at(*rows, 4);
     result.fingerprint = fingerprint;
     result.bundle = bundle_in_reason(rows->text(8));
-    // A command without outputs did something elsewhere, which later work may have undone.
-    const bool acts_elsewhere = result.outputs.empty() && rows->integer(7) > 0;
-    if (acts_elsewhere && was_overtaken(rows->text(5), result, rows->integer(6))) continue;
+    // What a command did elsewhere, later work may have undone.
+    const bool acts = rows->integer(7) > 0 && act_elsewhere(result.outputs);
+    if (acts && was_overtaken(rows->text(5), result, rows->integer(6))) continue;
     if (!find_change(result.directory, *this)) return result;
   }
   return std::nullopt;

@@ -163,6 +163,11 @@ constexpr std::string_view kVersion9 = R"sql(
 ALTER TABLE overtaken RENAME COLUMN started_ms TO ended_ms;
 )sql";
 
+/// What others made meanwhile does not count either.
+constexpr std::string_view kVersion10 = R"sql(
+ALTER TABLE overtaken ADD COLUMN began_ms INTEGER NOT NULL DEFAULT 0;  -- the first time
+)sql";
+
 int64_t version_of(Database& database) {
   const Rows rows = database.query("PRAGMA user_version");
   rows->next();
@@ -172,10 +177,10 @@ int64_t version_of(Database& database) {
 }  // namespace
 
 std::span<const Migration> migrations() {
-  static const std::array<Migration, 9> steps = {
-      Migration(kVersion1), Migration(kVersion2), Migration(kVersion3),
-      Migration(kVersion4), Migration(kVersion5), Migration(kVersion6),
-      Migration(kVersion7), Migration(kVersion8), Migration(kVersion9)};
+  static const std::array<Migration, 10> steps = {
+      Migration(kVersion1), Migration(kVersion2), Migration(kVersion3), Migration(kVersion4),
+      Migration(kVersion5), Migration(kVersion6), Migration(kVersion7), Migration(kVersion8),
+      Migration(kVersion9), Migration(kVersion10)};
   return steps;
 }
 

@@ -130,6 +130,7 @@ class Store : public KnownResults, public History, public FileHashes {
   void forget(std::string_view run);
 
   std::optional<KnownResult> find(const std::string& fingerprint) override;
+  bool is_undisturbed(const KnownResult& result, std::span<const std::string> parents) override;
   std::vector<EarlierBase> earlier(const std::string& workflow, const std::string& step,
                                    const std::string& job, const std::string& run) override;
   std::string maker(const std::string& run, const std::string& job) override;
@@ -144,6 +145,7 @@ class Store : public KnownResults, public History, public FileHashes {
   };
   std::string maker(const Origin& taker);
   bool was_overtaken(const std::string& workflow, const KnownResult& result, int64_t started_ms);
+  bool was_disturbed(int64_t run, const std::string& child, const std::string& parent);
   int64_t run_id(std::string_view run);
   /// Gives the run the jobs of `plan`; those that it has already keep their events. What
   /// RUN/events.jsonl says is then read again, for those that it had once.

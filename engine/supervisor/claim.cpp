@@ -19,10 +19,6 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kPrefix = "claim-";
 
-fs::path claim_file(const fs::path& attempt_directory, int pass) {
-  return attempt_directory / (std::string(kPrefix) + std::to_string(pass));
-}
-
 /// The pass that a file claims, or 0.
 int claimed_pass(const std::string& name) {
   if (!name.starts_with(kPrefix)) return 0;
@@ -91,6 +87,10 @@ Claim claim_from_json(int pass, const Json& json) {
 }
 
 }  // namespace
+
+fs::path claim_file(const fs::path& attempt_directory, int pass) {
+  return attempt_directory / (std::string(kPrefix) + std::to_string(pass));
+}
 
 bool claim_pass(const fs::path& attempt_directory, int pass, const std::string& backend_id,
                 uint64_t token) {

@@ -24,6 +24,8 @@ struct Claim {
   std::string backend_id;  ///< the SLURM job it runs in; empty: local
 };
 
+std::filesystem::path claim_file(const std::filesystem::path& attempt_directory, int pass);
+
 /// Makes this process the owner of the pass; false if it has another one already, or this one
 /// under another token.
 bool claim_pass(const std::filesystem::path& attempt_directory, int pass,

@@ -3,9 +3,9 @@
 #include <filesystem>
 
 #include "engine/container/runtime.h"
+#include "engine/plan/inherited.h"
 #include "engine/plan/run_directory.h"
 #include "engine/plan/secrets.h"
-#include "engine/supervisor/inherited.h"
 
 namespace dlflow {
 namespace {
@@ -85,7 +85,7 @@ ContainerJob container_job(const JobSpec& spec, const ResolvedJob& job, const At
     }
   }
   result.environment = declared_environment(spec, job, files);
-  result.environment.merge(variables_of(spec.inherit));
+  result.environment.merge(passed_on(variables_of(spec.inherit), spec));
   if (spec.uses.empty()) result.rank_plan = job.ranks;
   result.secrets = spec.secrets;
   result.secrets_file = secrets_file(spec.run_directory);

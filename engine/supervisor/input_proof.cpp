@@ -31,9 +31,11 @@ bool was_written(FileIdentity before, const FileIdentity& after) {
   return before != after;
 }
 
-std::optional<std::string> find_change_outside(const JobSpec& spec) {
+/// \param identity_of_place  data_identity() or settled_identity()
+std::optional<std::string> find_change_outside(
+    const JobSpec& spec, std::string (*identity_of_place)(const std::string&)) {
   for (const auto& [place, identity] : spec.sources.outside) {
-    if (data_identity(place) != identity) {
+    if (identity_of_place(place) != identity) {
       return place + " changed after the run was planned";
     }
   }
@@ -116,7 +118,7 @@ std::optional<std::string> InputProof::find_change_at_start() {
     for (const auto& [place, identity] : spec_.sources.outside) {
       ways_.emplace(place, way_identity(place));
     }
-    if (auto change = find_change_outside(spec_)) return change;
+    if (auto change = find_change_outside(spec_, settled_identity)) return change;
     if (auto change = find_change_of_packages(spec_)) return change;
     if (auto change = find_change_of_conditions(spec_)) return change;
     if (auto change = find_change_of_image(spec_)) return change;
@@ -151,7 +153,7 @@ std::optional<std::string> InputProof::find_change() const {
   if (change_) return change_;
   try {
     if (auto change = find_change_of_frozen()) return change;
-    if (auto change = find_change_outside(spec_)) return change;
+    if (auto change = find_change_outside(spec_, data_identity)) return change;
     if (auto change = find_exchange()) return change;
     if (auto change = find_change_of_packages(spec_)) return change;
     if (auto change = find_change_of_conditions(spec_)) return change;

@@ -14,12 +14,13 @@
 #include "base/file.h"
 #include "base/units.h"
 #include "engine/model/step_kinds.h"
+#include "engine/plan/inherited.h"
 #include "engine/plan/run_directory.h"
+#include "engine/plan/surroundings.h"
 #include "engine/ranks/free_port.h"
 #include "engine/ranks/rank_nodes.h"
 #include "engine/ranks/rank_variables.h"
 #include "engine/supervisor/container.h"
-#include "engine/supervisor/inherited.h"
 #include "engine/supervisor/own_checkpoints.h"
 
 namespace dlflow {
@@ -55,7 +56,7 @@ std::vector<std::string> environment(const JobSpec& spec, const ResolvedJob& job
   if (spec.uses.empty() && !spec.container && job.ranks.num_programs() == 1) {
     values.merge(rank_variables(job.ranks));
   }
-  values.merge(inherited_variables(spec.inherit));
+  values.merge(passed_on(inherited_variables(spec.inherit), spec));
   std::vector<std::string> list;
   for (const auto& [key, value] : values) list.push_back(key + "=" + value);
   return list;
@@ -186,6 +187,13 @@ std::vector<std::string> shell_command(const std::string& shell) {
 }
 
 }  // namespace
+
+std::map<std::string, std::string> passed_on(std::map<std::string, std::string> variables,
+                                             const JobSpec& spec) {
+  if (spec.uses.empty()) return variables;
+  std::erase_if(variables, [](const auto& variable) { return chooses_numerics(variable.first); });
+  return variables;
+}
 
 std::map<std::string, std::string> declared_environment(const JobSpec& spec, const ResolvedJob& job,
                                                         const AttemptFiles& files) {

@@ -69,6 +69,11 @@ int save_signal(const JobSpec& spec, const RankPlan& ranks);
 /// are taken over as they are.
 void prepare_files(const JobSpec& spec, const ResolvedJob& job, const AttemptFiles& files);
 
+/// Of `variables` of the caller those that the job gets: a program of dlflow none by which numbers
+/// are computed otherwise.
+std::map<std::string, std::string> passed_on(std::map<std::string, std::string> variables,
+                                             const JobSpec& spec);
+
 /// What the job itself declares of its environment: the DLFLOW_* variables of
 /// docs/contributor/architecture.md, and `env:` on top.
 std::map<std::string, std::string> declared_environment(const JobSpec& spec, const ResolvedJob& job,

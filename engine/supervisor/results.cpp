@@ -161,7 +161,7 @@ class Collector {
   std::string look_outside(const Json& value) {
     std::string states;
     for (const std::string& place : places_in(value)) {
-      const std::string state = data_identity(place);
+      const std::string state = settled_identity(place);
       outputs_.publication.outside.emplace(place, state);
       states += state;
     }

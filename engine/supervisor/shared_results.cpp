@@ -17,6 +17,7 @@
 #include "base/remove_tree.h"
 #include "engine/model/step_kinds.h"
 #include "engine/plan/data_identity.h"
+#include "engine/plan/fingerprint.h"
 #include "engine/plan/published.h"
 #include "engine/supervisor/content_hash.h"
 #include "engine/supervisor/open_folder.h"
@@ -186,8 +187,8 @@ std::optional<std::string> free_name(const JobSpec& spec, const std::string& fin
 
 void add_entry(const JobSpec& spec, const JobEvent& end, const Sharing& sharing,
                Existing existing) {
-  // What a command without outputs did is elsewhere, and not in a cache.
-  if (spec.uses.empty() && end.outputs.empty()) return;
+  // What a command did elsewhere is not in a cache.
+  if (spec.uses.empty() && act_elsewhere(end.outputs)) return;
   const auto name = free_name(spec, end.fingerprint, existing);
   if (!name) return;
   const auto outputs = describe_outputs(spec, end.outputs);
@@ -263,6 +264,9 @@ SharedResult take_entry(const fs::path& path, const JobSpec& spec, const Attempt
   const FileDescriptor entry = open_entry(path);
   const Json result = read_result(entry);
   const Json outputs = outputs_here(result.at("outputs"), spec);
+  if (spec.uses.empty() && act_elsewhere(outputs)) {
+    throw Error(Errc::Corrupt, path.string() + " has results elsewhere");  // of an earlier version
+  }
   for (const char* tree : kTrees) {
     if (!fs::exists(path_of(entry) / tree)) continue;
     take_tree(open_within(entry, tree), place_of(tree, spec, files));

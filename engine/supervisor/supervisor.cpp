@@ -97,6 +97,7 @@ class Pass {
   Publication publication_;  // of a job that succeeded
   Existing shared_before_ = Existing::Stays;
   std::optional<std::string> mixed_;  // why its result is not that of the fingerprint
+  bool has_acting_parents_ = false;   // commands that did something elsewhere
   AppendFile events_;
 };
 
@@ -157,7 +158,8 @@ void Pass::run() {
   events_.sync();
   notify(Notice::Recorded);
   crash_point("ended");
-  if (end.state == JobState::Succeeded && !end.fingerprint.empty()) {
+  // What others find elsewhere, or found there meanwhile, no fingerprint says.
+  if (end.state == JobState::Succeeded && !end.fingerprint.empty() && !has_acting_parents_) {
     share_result(spec_, end, shared_before_);
   }
 }
@@ -190,6 +192,10 @@ JobEvent Pass::execute() {
   const ResolvedJob job = resolve(spec_, parents);
   const std::string fingerprint =
       dlflow::fingerprint(spec_.fingerprint_base, spec_.element, parents);
+  for (size_t i = 0; i < parents.size(); ++i) {
+    const bool acts = spec_.parents[i].is_command && did_something_elsewhere(parents[i]);
+    has_acting_parents_ = has_acting_parents_ || acts;
+  }
   mixed_ = keep_own_checkpoints(spec_, files_, fingerprint, parents);
   if (!mixed_) mixed_ = find_late_place(spec_, job.with, parents);
   prepare_files(spec_, job, files_);
@@ -205,7 +211,7 @@ JobEvent Pass::execute() {
   crash_point("running");
   if (const auto& doubt = mixed_ ? mixed_ : proof.change_at_start()) {
     doubt_checkpoints(spec_, *doubt);
-  } else if (!fingerprint.empty()) {
+  } else if (!fingerprint.empty() && !has_acting_parents_) {
     TakenResult taken = take_shared_result(spec_, files_, fingerprint);
     if (taken.result) return reused(std::move(*taken.result), fingerprint);
     if (taken.was_damaged) shared_before_ = Existing::IsDamaged;

@@ -26,6 +26,13 @@ std::vector<RemoteFile> list_local(const UrlPath& place) {
   return files;
 }
 
+/// Its content may be known already, and this is no part of it. False if it is not there.
+bool is_executable(const Address& address) {
+  struct stat info {};
+  return address.scheme == Scheme::File && ::stat(address.place.path.c_str(), &info) == 0 &&
+         (info.st_mode & S_IXUSR) != 0;
+}
+
 /// Of a server's folder, only a manifest says what is in it.
 std::vector<RemoteFile> list_web(const Manifest* manifest) {
   if (manifest == nullptr) return {{.name = ""}};
@@ -64,7 +71,11 @@ std::string placed_name(const Source& source, const std::string& listed) {
 std::vector<Source> expand(const Source& source, const Manifest* manifest, Cache& cache,
                            const RetryPolicy& retry) {
   const bool is_one = source.address.place.is_file();
-  if (is_one && find_staged(source, cache)) return {source};
+  if (is_one && find_staged(source, cache)) {
+    Source one = source;
+    one.listed.executable = is_executable(source.address);
+    return {one};
+  }
   std::vector<RemoteFile> files;
   with_retries(
       retry, [] { return uint64_t{0}; },

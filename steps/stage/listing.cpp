@@ -39,7 +39,7 @@ std::string hash_of(const Listing& listing) {
   Sha256 hash;
   for (const auto& [name, file] : listing) {
     hash.update(file.link_target.empty() ? file.sha256 : "-> " + file.link_target);
-    hash.update("  ").update(name).update("\n");
+    hash.update(file.executable ? " x" : "  ").update(name).update("\n");
   }
   return hash.hex();
 }

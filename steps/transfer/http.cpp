@@ -13,8 +13,20 @@ constexpr int kRangeError = 33;  // the server sends the whole content instead o
 /// A weak ETag is none: other bytes may have the same.
 bool is_version(const std::string& etag) { return etag.starts_with('"'); }
 
+/// With the address that a redirect led to: an ETag says nothing of what is at another one.
 std::string version_of(const HttpResponse& response) {
-  return is_version(response.etag) ? response.etag : "";
+  if (!is_version(response.etag)) return "";
+  return response.etag + (response.redirected.empty() ? "" : " " + response.redirected);
+}
+
+std::string etag_in(const std::string& version) {
+  return version.substr(0, version.find('"', 1) + 1);
+}
+
+/// A 304 may come without the ETag.
+bool is_of_same_place(const HttpResponse& response, const std::string& version) {
+  const std::string place = version.substr(etag_in(version).size());
+  return place == (response.redirected.empty() ? "" : " " + response.redirected);
 }
 
 CurlResult transfer(const DownloadRequest& request, Partial& partial, const fs::path& temporary) {
@@ -23,10 +35,11 @@ CurlResult transfer(const DownloadRequest& request, Partial& partial, const fs::
   if (offset > 0) {
     arguments.insert(arguments.end(), {"--continue-at", std::to_string(offset)});
     if (!partial.version().empty()) {
-      arguments.insert(arguments.end(), {"--header", "If-Range: " + partial.version()});
+      arguments.insert(arguments.end(), {"--header", "If-Range: " + etag_in(partial.version())});
     }
   } else if (is_version(request.known_version)) {
-    arguments.insert(arguments.end(), {"--header", "If-None-Match: " + request.known_version});
+    arguments.insert(arguments.end(),
+                     {"--header", "If-None-Match: " + etag_in(request.known_version)});
   }
   if (request.bytes_per_second > 0) {
     arguments.insert(arguments.end(), {"--limit-rate", std::to_string(request.bytes_per_second)});
@@ -48,7 +61,8 @@ bool is_of_other_content(const CurlResult& result, uint64_t offset, const std::s
   if (offset == 0) return false;
   if (result.exit_status == kRangeError) return true;
   if (result.response.status == 416) return result.response.total_bytes != bytes_now;
-  return result.response.status == 206 && !version.empty() && result.response.etag != version;
+  return result.response.status == 206 && !version.empty() &&
+         version_of(result.response) != version;
 }
 
 /// `offset`: 0 if the whole was asked for. Then 416 and 206 are answers to another question.
@@ -84,7 +98,12 @@ Downloaded download_once(const DownloadRequest& request, Partial& partial,
   const CurlResult result = transfer(request, partial, temporary);
   const bool asked = offset == 0 && is_version(request.known_version);
   if (result.response.status == 304 && asked) {
-    return {.unchanged = true, .version = request.known_version};
+    if (is_of_same_place(result.response, request.known_version)) {
+      return {.unchanged = true, .version = request.known_version};
+    }
+    DownloadRequest anew = request;
+    anew.known_version.clear();
+    return download_once(anew, partial, temporary, continued);
   }
   if (is_of_other_content(result, offset, version, partial.bytes())) {
     partial.discard();

@@ -34,7 +34,9 @@ void read_header(HttpResponse& response, std::string_view line) {
     response.total_bytes = number(value);
   } else if (key == "link" && value.starts_with('<') && value.find("rel=\"next\"") != value.npos) {
     response.next = value.substr(1, value.find('>') - 1);
-  } else if (key == "content-range") {  // "bytes 100-199/200", or "bytes */200"
+  } else if (key == "location") {
+    response.location = value.substr(0, value.find('?'));  // which may be signed anew each time
+  } else if (key == "content-range") {                     // "bytes 100-199/200", or "bytes */200"
     const size_t slash = value.find('/');
     if (slash != std::string_view::npos) response.total_bytes = number(value.substr(slash + 1));
   }
@@ -46,7 +48,9 @@ HttpResponse parse_response(std::string_view headers) {
   HttpResponse response;
   for (const std::string& line : split(std::string(headers), '\n')) {
     if (line.starts_with("HTTP/")) {
+      std::string location = response.location.empty() ? response.redirected : response.location;
       response = {};
+      response.redirected = std::move(location);
       const size_t space = line.find(' ');
       if (space != std::string::npos) {
         response.status = int(number(std::string_view(line).substr(space + 1, 3)).value_or(0));

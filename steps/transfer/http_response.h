@@ -13,6 +13,8 @@ struct HttpResponse {
   std::optional<uint64_t> total_bytes;  ///< of the whole content, also if only a part was asked for
   std::string etag;                     ///< with its quotes; empty if there is none
   std::string next;                     ///< address of the next page of a list; empty: the last
+  std::string location;                 ///< of a redirect: where it leads, without the query
+  std::string redirected;               ///< the `location` of the answer before; empty: none
 
   /// Content with the same strong ETag has the same bytes, so that a download may be continued.
   bool has_strong_etag() const { return etag.starts_with('"'); }

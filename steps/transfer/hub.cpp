@@ -104,6 +104,15 @@ RemoteFile listed_file(const Json& entry, const std::string& folder) {
   return file;
 }
 
+/// git's name of a content, which a hub gives as the ETag of a small file; empty if it is none.
+/// \param etag  with quotes, and with what may follow it in a version
+std::string git_name(const std::string& etag) {
+  constexpr size_t kDigits = 40;
+  if (etag.find('"', 1) != kDigits + 1) return "";
+  const std::string name = etag.substr(1, kDigits);
+  return name.find_first_not_of("0123456789abcdef") == name.npos ? name : "";
+}
+
 }  // namespace
 
 std::string hub_url(const Address& address) {
@@ -148,6 +157,11 @@ Downloaded hub_download(const DownloadRequest& request, Partial& partial, const 
   over_https.known_version.clear();  // it is git's name of the content, which download() compares
   over_https.authorization = bearer();
   Downloaded downloaded = http_download(over_https, partial, temporary, retry);
+  const std::string name = git_name(downloaded.version);
+  if (!name.empty() && name != request.listed.version) {  // a branch was moved meanwhile
+    throw Error(Errc::Corrupt, request.address.display() +
+                                   " changed after the hub had listed it; run the step again");
+  }
   downloaded.version = request.listed.version;
   return downloaded;
 }

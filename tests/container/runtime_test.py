@@ -80,6 +80,16 @@ class Runtime(containers.Case):
             return self.assertIn("udocker's mode R1 gives programs a terminal of its own", err)
         self.assertEqual(out.splitlines()[-2:], ["busybox", "said"])
 
+    def test_what_a_program_writes_into_its_image_is_not_there_for_the_next(self):
+        write = "(echo more >> /etc/image-name) || true; (echo new > /etc/new) || true"
+        self.workflow(f"""
+            a: {{image: box, run: '{write}'}}
+            b: {{image: box, needs: [a], run: 'cat /etc/image-name; test ! -e /etc/new; {write}'}}
+            c: {{image: box, needs: [b], run: 'cat /etc/image-name; test ! -e /etc/new'}}
+        """)
+        self.run_workflow()
+        self.assertEqual((self.lines("b"), self.lines("c")), (["busybox"], ["busybox"]))
+
     @unittest.skipIf(ALONE, "udocker's R modes have no image that a build could write to")
     def test_an_image_is_built_once_before_its_steps_run_in_it(self):
         build = """{env: {OpenMPI: 4.1.4, SIZE: 2}, run: 'echo "$OpenMPI for $(id -u)" >> /etc/built; mkdir -p /opt/x; cp /bin/busybox /opt/x/tool; echo build sees ${SLURM_JOB_ID-no job} and ${DLFLOW_STEP-no step}'}"""

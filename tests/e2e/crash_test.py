@@ -121,6 +121,34 @@ class Crash(Case):
         self.dlflow("run", "--resume", run)
         self.check_finished(run, steps)
 
+    def test_what_a_machine_that_is_gone_had_begun_is_given_up_when_its_user_says_so(self):
+        began = self.folder / "began"
+        self.write("w.yaml", f"""
+            name: w
+            steps:
+              a: {{run: 'if [ -e {began} ]; then exit 0; fi; touch {began}; sleep 100'}}
+              b: {{run: [echo], needs: [a]}}
+        """)
+        process = self.start("run", "w.yaml")
+        self.wait_for(began.exists, what="the step to start")
+        os.kill(process.pid, signal.SIGKILL)
+        process.communicate()
+        run = self.only_run()
+        claim = self.folder / "dlflow-runs" / run / "steps/a/attempt-1/claim-1"
+        words = os.readlink(claim).split(" ")
+        os.kill(int(words[0]), signal.SIGKILL)
+        claim.unlink()
+        claim.symlink_to(" ".join([*words[:4], "gone-1", *words[5:]]))  # a container had this name
+        for verb in (("run", "--resume", run), ("resubmit", run), ("cancel", run)):
+            _, err = self.dlflow(*verb, status=3)
+            self.assertIn(f"`dlflow cancel {run} --gone gone-1`", err)
+        self.dlflow("cancel", run, "--gone", os.uname().nodename, status=2)
+        time.sleep(0.05)
+        self.dlflow("cancel", run, "--gone", "gone-1")
+        self.assertEqual(self.states(run)["a"], "lost")
+        self.dlflow("run", "--resume", run)
+        self.assertEqual(self.states(run), {"a": "succeeded", "b": "succeeded"})
+
     def test_killed_at_random_times_during_thirty_steps(self):
         seed = random.randrange(1 << 30)
         print(f"seed {seed}", flush=True)

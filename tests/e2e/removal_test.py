@@ -2,6 +2,7 @@
 
 import json
 import os
+import pathlib
 import shutil
 
 from slurm_support import INVALID, UNAVAILABLE, ChainCase
@@ -54,6 +55,25 @@ class Removal(Case):
         self.dlflow("rm", second, third, first)
         self.assertEqual(self.known(), set())
         self.assertFalse(self.run_folder(first).exists())
+
+    def test_what_a_result_that_stays_has_links_to_stays(self):
+        workflow = self.write("w.yaml", """
+            name: w
+            steps:
+              p: {run: 'echo data > d', outputs: {d: d}}
+              s: {run: [sh, -c, 'ln -s "$0" $DLFLOW_OUTPUTS/l', "${{ steps.p.outputs.d }}"], outputs: {l: l}}
+        """)
+        first = self.run_json("w.yaml")["run"]
+        workflow.write_text(workflow.read_text().replace("ln -s", "ln  -s"))
+        second = self.run_json("w.yaml")["run"]
+        self.assertEqual(self.states(second), {"p": "cached", "s": "succeeded"})
+        self.run_json("w.yaml", "--force", "p")
+        last = self.run_json("w.yaml")["run"]  # p of the third, s of the second, with a link to the first
+        self.dlflow("rm", first, second)
+        for step in self.status(last)["steps"]:
+            if step["name"] == "s":
+                self.assertEqual((pathlib.Path(step["directory"]) / "outputs/l").read_text(), "data\n")
+        self.assertEqual(set(self.states(self.run_json("w.yaml")["run"]).values()), {"cached"})
 
     def test_a_run_that_reused_from_one_that_was_removed_by_hand_is_repaired(self):
         self.pipeline()
@@ -211,6 +231,19 @@ class RemovalOnSlurm(ChainCase):
         self.slurm.fault("squeue", "before", "connect", "always")
         self.dlflow("rm", run, status=UNAVAILABLE)
         self.assertTrue((self.folder / "runs" / run).exists())
+
+    def test_a_run_of_a_cluster_that_is_gone_is_removed_if_its_user_says_so(self):
+        self.nothing_runs()
+        self.chain_of("a")
+        run = self.submit()
+        (self.folder / "runs" / run / "cluster").write_text("older")
+        for verb in ("cancel", "resubmit"):
+            _, err = self.dlflow(verb, run, status=INVALID)
+            self.assertIn(f"`dlflow rm {run} --gone older` removes the run", err)
+        self.dlflow("rm", run, status=INVALID)
+        self.dlflow("rm", run, "--gone", "other", status=INVALID)
+        self.dlflow("rm", run, "--gone", "older")
+        self.assertFalse((self.folder / "runs" / run).exists())
 
     def test_what_was_reused_and_is_gone_is_submitted_again(self):
         steps = {"data": "run: 'echo x > $DLFLOW_OUTPUTS/d', outputs: {d: d}"}

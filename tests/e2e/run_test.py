@@ -172,6 +172,63 @@ class Run(Case):
             left = self.folder / "dlflow-runs" / run / "steps/b/outputs/x"
             self.assertEqual(left.read_text(), (self.folder / "shared").read_text())
 
+    def test_what_a_step_left_at_an_address_is_what_another_form_of_it_has_left_there_since(self):
+        there = self.folder / "bucket"
+        self.write("w.yaml", f"""
+            name: w
+            params: {{v: one}}
+            steps:
+              put:
+                run: 'echo $DLFLOW_PARAM_V > {there}; echo ''{{"data": "s3://bucket/data"}}'' > $DLFLOW_OUTPUTS/outputs.json'
+        """)
+        for value, put in (("one", "succeeded"), ("one", "cached"), ("two", "succeeded"), ("one", "succeeded")):
+            run = self.run_json("w.yaml", "--set", f"v={value}")["run"]
+            self.assertEqual((self.states(run)["put"], there.read_text()), (put, value + "\n"))
+
+    def test_what_a_step_read_while_another_run_did_something_else_there_is_not_reused(self):
+        there = self.folder / "there"
+        self.write("w.yaml", f"""
+            name: w
+            params: {{v: one}}
+            steps:
+              put: {{run: 'echo $DLFLOW_PARAM_V > {there}'}}
+              use:
+                needs: [put]
+                run: 'if [ -e {self.folder}/wait ]; then touch {self.folder}/waits; while [ -e {self.folder}/wait ]; do sleep 0.02; done; fi; cp {there} x'
+                outputs: {{x: x}}
+        """)
+        wait = self.write("wait", "")
+        first = self.start("run", "w.yaml", "--json")
+        self.wait_for((self.folder / "waits").exists, what="the first run")
+        self.dlflow("run", "w.yaml", "--set", "v=two", "--until", "put")
+        wait.unlink()
+        out, err = first.communicate(timeout=60)
+        self.assertEqual(first.returncode, 0, err)
+        left = lambda run: (self.folder / "dlflow-runs" / run / "steps/use/outputs/x").read_text()
+        self.assertEqual(left(json.loads(out.splitlines()[-1])["run"]), "two\n")
+        for use in ("succeeded", "cached"):
+            run = self.run_json("w.yaml")["run"]
+            self.assertEqual(self.states(run)["use"], use)
+            if use == "succeeded":
+                self.assertEqual(left(run), "one\n")
+
+    def test_what_another_run_has_taken_is_not_made_anew_for_the_sake_of_an_allowed_failure(self):
+        self.write("w.yaml", f"""
+            name: w
+            steps:
+              part: {{matrix: {{i: [1, 2]}}, allow_failure: true, run: '[ $DLFLOW_MATRIX_I = 1 ] || [ -e {self.folder}/mended ]; echo $DLFLOW_MATRIX_I > x', outputs: {{x: x}}}}
+              all: {{run: [sh, -c, 'cat $0 > x', "${{{{ join(steps.part.outputs.x, ' ') }}}}"], outputs: {{x: x}}}}
+        """)
+        first = self.run_json("w.yaml")["run"]
+        second = self.run_json("w.yaml")["run"]
+        self.assertEqual(self.states(second), {"part[i=1]": "cached", "part[i=2]": "failed", "all": "cached"})
+        (self.folder / "mended").touch()
+        _, err = self.dlflow("resubmit", first, "--step", "part[i=2]", status=2)
+        self.assertIn(f"the result of all is used by {second}", err)
+        self.dlflow("resubmit", second, "--step", "part[i=2]")  # which leaves nothing that another one has
+        left = [(self.folder / "dlflow-runs" / run / "steps/all/outputs/x").read_text() for run in (first, second)]
+        self.assertEqual(left, ["1\n", "1\n2\n"])
+
     def test_a_place_that_a_metric_names_is_staged_as_it_is_now(self):
         data = self.write("data-7/f", "one")
         self.write("w.yaml", f"""

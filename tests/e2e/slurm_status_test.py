@@ -20,6 +20,17 @@ class StatusTest(ChainCase):
         self.slurm.clear_faults()
         self.assertEqual(self.states(run), {"a": "cancelled", "b": "blocked"})
 
+    def test_what_a_run_that_nobody_has_looked_at_may_have_undone_is_not_reused(self):
+        there = self.folder / "there"
+        for value in ("one", "two", "one"):
+            self.workflow(put=f"run: 'echo {value} > {there}'")
+            self.submit()
+            self.slurm.wait_until_idle()
+            if not there.with_suffix(".seen").exists():
+                self.dlflow("status")
+                there.with_suffix(".seen").touch()
+        self.assertEqual(there.read_text(), "one\n")
+
     def test_without_accounting_a_run_is_told_all_the_same(self):
         self.slurm.set(accounting="off")
         self.chain_of("a", "b")

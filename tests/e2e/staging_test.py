@@ -505,6 +505,20 @@ class Git(Staging):
 
 
 class Local(Staging):
+    def test_whether_a_file_may_be_run_counts_for_what_reads_it_also_if_its_content_is_pinned(self):
+        tool = self.write("tool", "#!/bin/sh\necho ran\n")
+        for keys in ({}, {"sha256": sha256(tool.read_bytes())}):
+            steps = {"get": {"uses": "stage", "with": {"sources": [{"url": f"file://{tool}", **keys}]}},
+                     "use": {"run": ["sh", "-c", 'if [ -x "$0" ]; then echo yes; else echo no; fi > may',
+                                     "${{ steps.get.outputs.path }}/tool"], "outputs": {"may": "may"}}}
+            (self.folder / "w.yaml").write_text(json.dumps({"name": "w", "steps": steps}))
+            for mode, says in ((0o644, "no"), (0o755, "yes"), (0o755, "yes")):
+                tool.chmod(mode)
+                for options in ((), ("--no-cache",)):
+                    out, _ = self.dlflow("run", "w.yaml", "--json", *options)
+                    out, _ = self.dlflow("results", json.loads(out.splitlines()[-1])["run"], "--json")
+                    self.assertIn(says, out)
+
     def test_a_run_follows_the_files_of_a_folder_and_not_those_that_a_manifest_pins(self):
         self.write("set/a b", "A")
         self.write("sums", f"{sha256(b'A')}  a b\n")

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/text.h"
 #include "engine/plan/run_directory.h"
 #include "engine/run/cancel_request.h"
 #include "engine/run/chain/cancellation.h"
@@ -35,7 +36,11 @@ std::string elsewhere(const fs::path& run_directory, const std::string& here) {
 
 void require_here(const fs::path& run_directory, BatchSystem& batch) {
   const std::string problem = elsewhere(run_directory, batch.cluster_name());
-  if (!problem.empty()) throw Error(Errc::InvalidInput, problem + "; type this there");
+  if (problem.empty()) return;
+  const std::string there = read_file(cluster_file(run_directory));
+  throw Error(Errc::InvalidInput,
+              problem + "; type this there. If that cluster is gone for good, `dlflow rm " +
+                  run_name(run_directory) + " --gone " + shell_quote(there) + "` removes the run");
 }
 
 /// Empty if it does not say so now: then it will not answer other questions either.

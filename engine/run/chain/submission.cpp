@@ -222,6 +222,7 @@ void follow_new_parents(ChainRun& run, const JobsAtWork& at_work, PlannedAgain a
 PlannedAgain plan_jobs_again(ChainRun& run, PlanAgain again, const ChainRepair& repair) {
   PlannedAgain planned;
   if (again.new_sources) again.anew = made_anew(run.plan(), run.jobs(), run.services().store);
+  keep_used_results(run.plan(), run.jobs(), again, run.services().store);
   prepare_again(run.plan(), run.jobs(), again, run.services().clock.now(),
                 [&run](const Plan& plan) { check_limits(plan, run.batch(), std::nullopt); });
   if (again.new_sources) take_sources_of_now(run, repair);

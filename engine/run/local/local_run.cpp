@@ -62,6 +62,7 @@ RunResult resume_run(const std::filesystem::path& run_directory, const Services&
                      const RunOptions& options) {
   const RunLock lock(run_directory);
   const auto engine = restored_engine(run_directory, services, options);
+  keep_used_results(engine->plan(), engine->record().jobs(), {}, services.store);
   plan_again(engine->plan(), engine->record().jobs(), {}, planner(*engine));
   return engine->run();
 }
@@ -74,6 +75,7 @@ RunResult resubmit_run(const std::filesystem::path& run_directory, PlanAgain aga
   if (again.new_sources) {
     again.anew = made_anew(engine->plan(), engine->record().jobs(), services.store);
   }
+  keep_used_results(engine->plan(), engine->record().jobs(), again, services.store);
   prepare_again(engine->plan(), engine->record().jobs(), again, services.clock.now(),
                 [&services](const Plan& plan) { services.backend.check(plan); });
   if (again.new_sources) {

@@ -15,11 +15,13 @@
 #include <cstring>
 #include <optional>
 #include <set>
+#include <thread>
 #include <utility>
 
 #include "base/error.h"
 #include "base/file.h"
 #include "base/process.h"
+#include "engine/backend/gone_host.h"
 #include "engine/backend/launcher_client.h"
 #include "engine/backend/launcher_protocol.h"
 #include "engine/backend/packet.h"
@@ -519,13 +521,26 @@ TEST_CASE("what is withdrawn never begins, and what has begun is not withdrawn",
   CHECK_FALSE(fs::exists(never_handed_over.job_directory / "attempt-2"));
 }
 
-TEST_CASE("a job of another host is left to it", "[local]") {
+TEST_CASE("a job of another host is left to it until that is declared gone", "[local]") {
   World world;
   const Submission job = world.job();
   ProcessIdentity elsewhere = identify(::getpid()).value();
   elsewhere.host = "elsewhere";
   claim(world.attempt(), 1, elsewhere);
   CHECK_THROWS_WITH(world.backend.recover(job), Catch::StartsWith("job-0 runs on host elsewhere"));
+  std::this_thread::sleep_for(20ms);  // a tick of the file system's clock
+  declare_gone(world.folder.path(), "elsewhere");
+  CHECK(world.backend.recover(job) == Recovery::Vanished);
+
+  std::this_thread::sleep_for(20ms);
+  const Submission later = world.job(1);  // it is back
+  claim(world.attempt(1), 1, elsewhere);
+  CHECK_THROWS_WITH(world.backend.recover(later), Catch::Contains("--gone elsewhere"));
+
+  CHECK_THROWS_WITH(declare_gone(world.folder.path(), host_name()),
+                    Catch::Contains("this machine"));
+  const std::string name = GENERATE("", "..", "a/b");
+  CHECK_THROWS_WITH(declare_gone(world.folder.path(), name), Catch::Contains("not the name"));
 }
 
 TEST_CASE("a stop reaches the supervisor once it has the pass, and each stop once", "[local]") {

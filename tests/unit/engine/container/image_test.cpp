@@ -8,6 +8,7 @@
 #include "engine/container/tree.h"
 #include "tests/support/catch.h"
 #include "tests/support/skip.h"
+#include "tests/support/syscalls.h"
 #include "tests/support/temp_dir.h"
 #include "tests/unit/steps/stage/archives.h"
 #include "tests/unit/steps/transfer/servers.h"
@@ -140,6 +141,33 @@ TEST_CASE("a source that changed since it was pinned is refused", "[container]")
   const ImageSource source = image_source("docker-archive:" + file.string(), "/");
   const std::string digest = "sha256:" + std::string(64, '0');
   CHECK_THROWS_WITH(store.store.provide(source, digest), Contains("and should be " + digest));
+}
+
+TEST_CASE("an image that is exchanged while it is unpacked never has another one's digest",
+          "[container]") {
+  const std::string other = test::tar({{"0/layer.tar", test::tar({{"etc/name", "fox"}})},
+                                       {"config.json", "{}"},
+                                       {"manifest.json", kManifest}});
+  bool any_left = true;
+  for (int exchanged = 1; any_left; ++exchanged) {
+    CAPTURE(exchanged);
+    Store store;
+    const fs::path file = store.folder.write("image.tar", saved_image(kManifest));
+    const fs::path next = store.folder.write("next.tar", other);
+    const ImageSource source = image_source("docker-archive:" + file.string(), "/");
+    const std::string digest = image_digest(source, hash_of);
+    int opened = 0;
+    const auto exchange = [&](uint64_t call) {
+      if (call == SYS_openat && ++opened == exchanged) fs::rename(next, file);
+      return test::Fate::made();
+    };
+    if (!test::run_watched(exchange, [&] { store.store.provide(source, digest); })) {
+      return test::skip("processes cannot be traced");
+    }
+    any_left = opened >= exchanged;
+    const auto image = store.store.find(digest);
+    if (image) CHECK(read_file(image->rootfs / "etc/name") == "box");
+  }
 }
 
 TEST_CASE("an image that is used stays", "[container]") {

@@ -3,6 +3,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <fstream>
+
 #include "base/error.h"
 #include "base/remove_tree.h"
 #include "base/sha256.h"
@@ -128,10 +130,29 @@ TEST_CASE("the hash of a tree is of names, contents and the permission to run", 
   CHECK(root.hash() != before);
 }
 
+TEST_CASE("a tree that a program has written to has another state", "[container]") {
+  Root root;
+  root.add({{"a", "1"}, {.name = "b", .content = "2", .mode = 0755}});
+  const std::string before = tree_state(root.root);
+  make_mount_point(root.root, "/mnt/file", MountPoint::File);
+  make_read_only(root.root);
+  CHECK(tree_state(root.root) == before);
+  struct stat info {};
+  REQUIRE(::stat((root.root / "b").c_str(), &info) == 0);
+  CHECK((info.st_mode & 0777) == 0555);
+  ::chmod(root.root.c_str(), 0755);
+  ::chmod((root.root / "a").c_str(), 0644);
+  SECTION("a file more") { write_file_atomic(root.root / "c", "3"); }
+  SECTION("a file less") { fs::remove(root.root / "a"); }
+  SECTION("a file that was changed in its place") { std::ofstream(root.root / "a") << "2"; }
+  SECTION("a link") { fs::create_symlink("a", root.root / "c"); }
+  CHECK(tree_state(root.root) != before);
+}
+
 TEST_CASE("mount points are made in a read-only image, links followed", "[container]") {
   Root root;
   root.add({{"private/x", ""}, {.name = "var", .type = '2', .link_target = "private"}});
-  make_folders_read_only(root.root);
+  make_read_only(root.root);
   make_mount_point(root.root, "/var/tmp/runs", MountPoint::Folder);
   make_mount_point(root.root, "/var/file", MountPoint::File);
   CHECK(fs::is_directory(root.root / "private/tmp/runs"));

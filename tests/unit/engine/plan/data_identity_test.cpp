@@ -1,7 +1,10 @@
 #include "engine/plan/data_identity.h"
 
+#include <chrono>
 #include <filesystem>
+#include <fstream>
 
+#include "base/file_identity.h"
 #include "base/sha256.h"
 #include "engine/plan/plan.h"
 #include "tests/support/catch.h"
@@ -22,6 +25,31 @@ TEST_CASE("a file is its content and whether it may be run", "[data_identity]") 
   fs::permissions(file, fs::perms::owner_exec, fs::perm_options::add);
   CHECK(content_of(file, hashes) == sha256_hex("content") + " executable");
   CHECK_FALSE(is_executable(folder.path() / "none"));
+}
+
+TEST_CASE("another change shows once the clock of the file system has ticked", "[data_identity]") {
+  using namespace std::chrono;
+  const auto now = duration_cast<nanoseconds>(system_clock::now().time_since_epoch());
+  const auto second = duration_cast<seconds>(now);
+  const auto left = [](nanoseconds changed) {
+    return time_to_settle({.size = 1, .mtime_ns = 0, .ctime_ns = changed.count(), .inode = 1});
+  };
+  CHECK(left(second) > 0s);  // a clock of whole seconds
+  CHECK(left(second) <= 2s);
+  CHECK(left(second + 3600s) == 2s);  // of another host
+  CHECK(left(second - 3s) == 0s);
+  const nanoseconds exact = now + (now.count() % 1'000'000'000 == 0 ? 1ns : 0ns);
+  CHECK(left(exact) <= 10ms);
+  CHECK(left(exact - 1s) == 0s);
+  CHECK(is_settled({.size = 1, .mtime_ns = 0, .ctime_ns = (now - 3s).count(), .inode = 1}));
+  CHECK_FALSE(is_settled({.size = 1, .mtime_ns = 0, .ctime_ns = (now - 1s).count(), .inode = 1}));
+
+  const test::TempDir folder;
+  const std::string file = folder.write("x", "one");
+  const std::string settled = settled_identity(file);
+  CHECK(settled == data_identity(file));
+  std::ofstream(file) << "two";  // in place
+  CHECK(data_identity(file) != settled);
 }
 
 TEST_CASE("data has its empty folders, as classes without a picture", "[data_identity]") {

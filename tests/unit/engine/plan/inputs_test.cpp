@@ -1,5 +1,6 @@
 #include <sys/stat.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <map>
 #include <optional>
@@ -9,6 +10,7 @@
 #include "base/sha256.h"
 #include "engine/plan/installed.h"
 #include "engine/plan/layout.h"
+#include "engine/plan/program_identity.h"
 #include "tests/support/catch.h"
 #include "tests/support/parsed.h"
 #include "tests/support/temp_dir.h"
@@ -94,10 +96,22 @@ TEST_CASE("variables and the program that `reuse:` names are in the fingerprint"
   CHECK(base({{"PATH", "/nowhere"}}).at("program") == "not found");
 }
 
+TEST_CASE("a file that may not be run is not the program that `reuse:` means", "[plan]") {
+  const TempDir folder;
+  const auto first = folder.write("one/tool", "no program");
+  const auto second = folder.write("two/tool", "1");
+  std::filesystem::permissions(second, std::filesystem::perms::owner_all);
+  const std::string path = first.parent_path().string() + ":" + second.parent_path().string();
+  FreshFileHashes hashes;
+  CHECK(program_identity("tool", path, hashes) == second.string() + " " + sha256_hex("1"));
+  CHECK(program_identity(first, path, hashes) == "not found");
+}
+
 TEST_CASE("a job is told what `reuse:` has found, and looks for its program where it runs",
           "[plan]") {
   const TempDir folder;
   const auto tool = folder.write("own/tool", "1");
+  std::filesystem::permissions(tool, std::filesystem::perms::owner_all);
   Profile profile;
   profile.environment = {{"SITE", "a"}};
   const auto sources = [&](const std::string& keys) {
@@ -117,6 +131,9 @@ TEST_CASE("the program of `reuse:` is the one that parameters and the element na
   const TempDir folder;
   const std::string one = folder.write("one/tool", "1").string();
   const std::string two = folder.write("two/tool", "2").string();
+  for (const std::string& tool : {one, two}) {
+    std::filesystem::permissions(tool, std::filesystem::perms::owner_all);
+  }
   const auto programs = [&](const std::string& keys) {
     NothingKnown nothing;
     FreshFileHashes hashes;
@@ -269,6 +286,49 @@ TEST_CASE("an address of a server that the profile names is another one on each"
   profile.environment["AWS_ENDPOINT_URL"] = "https://two.example";
   CHECK(base("") != one);
   CHECK(base(", env: {AWS_ENDPOINT_URL: 'https://own.example'}") == own);
+
+  const std::string here = base("");
+  profile.environment["RCLONE_CONFIG"] = "/etc/rclone.conf";
+  CHECK(base("") != here);
+}
+
+TEST_CASE("an address of a server that the shell names is another one in each", "[plan]") {
+  const auto plan_in = [](const char* config) {
+    ::setenv("RCLONE_CONFIG", config, 1);
+    ::setenv("HF_ENDPOINT", config, 1);  // not passed on
+    NothingKnown nothing;
+    FreshFileHashes hashes;
+    const Plan plan = make_plan(
+        parsed("name: w\nsteps: {a: {uses: stage, with: {sources: [{url: 'rclone://b/x'}]}}}\n"),
+        Profile(), {}, nothing, hashes);
+    ::unsetenv("RCLONE_CONFIG");
+    ::unsetenv("HF_ENDPOINT");
+    return plan;
+  };
+  const Plan one = plan_in("/one");
+  CHECK(fingerprint_base(one, 0) == fingerprint_base(plan_in("/one"), 0));
+  CHECK(fingerprint_base(one, 0) != fingerprint_base(plan_in("/two"), 0));
+  CHECK(job_spec(one, 0).sources.variables ==
+        std::map<std::string, std::string>{{"RCLONE_CONFIG", "/one"}});  // where it runs, too
+}
+
+TEST_CASE("whether a pinned file may be run is nowhere else but in the fingerprint", "[plan]") {
+  const TempDir folder;
+  const auto file = folder.write("tool", "x");
+  const std::string hash(64, 'a');
+  const auto base = [&](const std::string& keys) {
+    NothingKnown nothing;
+    FreshFileHashes hashes;
+    const Workflow workflow =
+        parsed("name: w\nsteps:\n  a: {uses: stage, with: {sources: [{url: 'file://" +
+               file.string() + "', sha256: " + hash + keys + "}]}}\n");
+    return fingerprint_base(make_plan(workflow, Profile(), {}, nothing, hashes), 0);
+  };
+  const std::string plain = base("");
+  const std::string archive = base(", unpack: tar");
+  std::filesystem::permissions(file, std::filesystem::perms::owner_all);
+  CHECK(base("") != plain);
+  CHECK(base(", unpack: tar") == archive);
 }
 
 TEST_CASE("what an environment has installed is in the fingerprint, where it lies is not",
@@ -386,6 +446,45 @@ class AllKnown : public KnownResults {
 };
 
 }  // namespace
+
+namespace {
+
+/// Everything is known, and was made from what others have disturbed.
+class Disturbed : public AllKnown {
+ public:
+  explicit Disturbed(Json outputs) : outputs_(std::move(outputs)) {}
+  std::optional<KnownResult> find(const std::string&) override {
+    return KnownResult{.run = "w-1", .job = "a", .directory = "/r/a", .outputs = outputs_};
+  }
+  bool is_undisturbed(const KnownResult&, std::span<const std::string> parents) override {
+    if (parents.empty()) return true;
+    asked.assign(parents.begin(), parents.end());
+    return false;
+  }
+  std::vector<std::string> asked;
+
+ private:
+  Json outputs_;
+};
+
+}  // namespace
+
+TEST_CASE("a result is not reused whose parents did something elsewhere that others disturbed",
+          "[plan]") {
+  const Workflow workflow = parsed(
+      "name: w\nsteps:\n"
+      "  a: {run: ./a}\n"
+      "  e: {uses: evaluate, with: {checkpoint: /c, data: /d}}\n"
+      "  b: {run: ./b, needs: [a, e]}\n");
+  FreshFileHashes hashes;
+  Disturbed elsewhere(Json::object());
+  const Plan plan = make_plan(workflow, Profile(), {}, elsewhere, hashes);
+  CHECK(elsewhere.asked == std::vector<std::string>{"a"});  // dlflow's own steps act nowhere else
+  CHECK(plan.jobs[2].action == Action::Run);
+  const Json left = {{"o", {{"value", "/r/a/o"}, {"sha256", "1"}}}};
+  Disturbed here(left);
+  CHECK(make_plan(workflow, Profile(), {}, here, hashes).jobs[2].action == Action::Reuse);
+}
 
 TEST_CASE("a step whose packages are not known is not reused, whatever an earlier run has left",
           "[plan]") {

@@ -126,6 +126,28 @@ TEST_CASE("a torn copy of a program is not given to a run", "[run_directory]") {
   CHECK(read_file(frozen_program(place.created().directory)) == "the program");
 }
 
+TEST_CASE("nobody runs a program that another user has put into the folder of runs",
+          "[run_directory][attack]") {
+  const Place place;
+  const Plan one = place.created();
+  const fs::path programs = place.runs / ".programs";
+  const fs::path copy = fs::directory_iterator(programs)->path() / "dlflow";
+  fs::remove(copy);
+  std::ofstream(copy) << "xxx program";  // as long
+  SECTION("all may write there") { fs::permissions(programs, fs::perms(0777)); }
+  SECTION("it is another's") {
+    if (::geteuid() != 0) return test::skip("only root can be two users");
+    REQUIRE(::chown(programs.c_str(), 12345, 12345) == 0);
+  }
+  SECTION("it is a link") {
+    fs::rename(programs, place.runs / "elsewhere");
+    fs::create_directory_symlink("elsewhere", programs);
+  }
+  const Plan two = place.created();
+  CHECK(read_file(frozen_program(two.directory)) == "the program");
+  CHECK(fs::equivalent(frozen_program(two.directory), frozen_program(place.created().directory)));
+}
+
 TEST_CASE("a name that is taken elsewhere is not given to a new run", "[run_directory]") {
   const Place place;
   Plan plan = place.plan();

@@ -66,12 +66,13 @@ TEST_CASE("of several results with one fingerprint the newest is reused", "[stor
 
 namespace {
 
-/// Runs of a command without outputs, one after the other.
+/// Runs of a command that does something elsewhere, one after the other.
 struct ActsElsewhere {
   /// \param seconds  what the clock says
-  std::string run(const std::string& fingerprint, int seconds) {
+  /// \param left     its outputs
+  std::string run(const std::string& fingerprint, int seconds, const Json& left = Json::object()) {
     const Plan plan = begin(seconds);
-    end(plan, fingerprint, seconds + 2);
+    end(plan, fingerprint, seconds + 2, left);
     return plan.run;
   }
   Plan begin(int seconds) {
@@ -80,9 +81,11 @@ struct ActsElsewhere {
                                                event("a", 1, Running, seconds + 1)});
     return plan;
   }
-  void end(const Plan& plan, const std::string& fingerprint, int seconds) {
+  void end(const Plan& plan, const std::string& fingerprint, int seconds,
+           const Json& left = Json::object()) {
     JobEvent end = event("a", 1, Succeeded, seconds);
     end.fingerprint = fingerprint;
+    end.outputs = left;
     const std::vector<JobEvent> events = {end};
     fixture.store.record(plan.run, events);
     finish_on_disk(plan, 0, events);
@@ -161,6 +164,123 @@ TEST_CASE("what a command did elsewhere counts though it failed, and was tried a
   SECTION("also when that run is removed") {
     command.fixture.store.forget(two.run);
     CHECK_FALSE(command.knows("one"));
+  }
+}
+
+TEST_CASE("what a command left where nobody looks may have been undone since, too", "[store]") {
+  const auto named = [](const std::string& place) {
+    return Json{{"data", {{"value", place}, {"sha256", sha256_hex(Json(place).dump())}}}};
+  };
+  ActsElsewhere command;
+  const std::string place = GENERATE("s3://bucket/data", "host:data", "model:latest", "~/data",
+                                     "$SCRATCH/data", "s3://bucket/my data");
+  command.run("one", 0, named(place));
+  REQUIRE(command.knows("one"));
+  const std::string two = command.run("two", 100, named(place));
+  CHECK_FALSE(command.knows("one"));
+  SECTION("also when that run is removed") {
+    command.fixture.store.forget(two);
+    CHECK_FALSE(command.knows("one"));
+  }
+}
+
+TEST_CASE("a text that names no place counts whatever the command did since", "[store]") {
+  ActsElsewhere command;
+  const std::string text = GENERATE("0.9", "adam", "one: two", ":", "a:");
+  const Json left = {{"word", {{"value", text}, {"sha256", sha256_hex(Json(text).dump())}}}};
+  command.run("one", 0, left);
+  command.run("two", 100, left);
+  CHECK(command.knows("one"));
+}
+
+TEST_CASE("what a job in a queue may do elsewhere counts before anybody has looked at it again",
+          "[store]") {
+  ActsElsewhere command;
+  command.run("one", 0);
+  const Plan two = command.fixture.stored_run("name: w\nsteps:\n  a: {run: ./a}\n", at(100));
+  REQUIRE(command.knows("one"));
+  const JobState state = GENERATE(Submitting, Queued, Lost);
+  std::vector<JobEvent> events = {event("a", 1, Submitting, 101)};
+  if (state != Submitting) events.push_back(event("a", 1, state, 102));
+  command.fixture.store.record(two.run, events);
+  CHECK_FALSE(command.knows("one"));
+  if (state != Lost) {  // it did not begin
+    command.fixture.store.record(two.run, std::vector{event("a", 1, Cancelled, 103)});
+    CHECK(command.knows("one"));
+  }
+}
+
+namespace {
+
+/// Runs of two steps, the second of which reads what the first does elsewhere.
+struct ReadsElsewhere {
+  static constexpr const char* kText =
+      "name: w\nsteps:\n  a: {run: ./a}\n  b: {run: ./b, needs: [a]}\n";
+
+  Plan run(int seconds) { return fixture.stored_run(kText, at(seconds)); }
+  void work(const Plan& plan, const std::string& job, const std::string& fingerprint, int begin,
+            int end) {
+    std::vector<JobEvent> events = {event(job, 1, Submitting, begin), event(job, 1, Running, begin),
+                                    event(job, 1, Succeeded, end)};
+    events.back().fingerprint = fingerprint;
+    fixture.store.record(plan.run, events);
+  }
+  void reuse(const Plan& plan, const std::string& job, const std::string& fingerprint,
+             int seconds) {
+    JobEvent cached = event(job, 0, Cached, seconds);
+    cached.fingerprint = fingerprint;
+    fixture.store.record(plan.run, std::vector{cached});
+  }
+  bool is_undisturbed(const Plan& plan) {
+    const std::vector<std::string> parents = {"a"};
+    return fixture.store.is_undisturbed({.run = plan.run, .job = "b", .directory = {}}, parents);
+  }
+
+  StoreFixture fixture;
+};
+
+}  // namespace
+
+TEST_CASE("what a job read elsewhere is not what its parent did if another run did more meanwhile",
+          "[store]") {
+  ReadsElsewhere jobs;
+  const Plan one = jobs.run(0);
+  const bool was_reused = GENERATE(false, true);
+  was_reused ? jobs.reuse(one, "a", "one", 10) : jobs.work(one, "a", "one", 10, 20);
+  jobs.work(one, "b", "b of one", 20, 30);
+  CHECK(jobs.is_undisturbed(one));
+  const Plan other = jobs.run(0);
+  SECTION("before") {
+    jobs.work(other, "a", "two", 1, 9);
+    CHECK(jobs.is_undisturbed(one));
+  }
+  SECTION("after") {
+    jobs.work(other, "a", "two", 31, 40);
+    CHECK(jobs.is_undisturbed(one));
+    jobs.fixture.store.forget(other.run);
+    CHECK(jobs.is_undisturbed(one));
+  }
+  SECTION("the same") {
+    jobs.work(other, "a", "one", 15, 25);
+    CHECK(jobs.is_undisturbed(one));
+  }
+  SECTION("meanwhile") {
+    const auto [begin, end] = GENERATE(std::pair(5, 15), std::pair(25, 28), std::pair(29, 50));
+    jobs.work(other, "a", "two", begin, end);
+    CHECK_FALSE(jobs.is_undisturbed(one));
+    jobs.fixture.store.forget(other.run);
+    CHECK_FALSE(jobs.is_undisturbed(one));
+  }
+  SECTION("still at work") {
+    jobs.fixture.store.record(other.run,
+                              std::vector{event("a", 1, Submitting, 5), event("a", 1, Running, 6)});
+    CHECK_FALSE(jobs.is_undisturbed(one));
+  }
+  SECTION("nobody knows when, since it was tried again") {
+    jobs.fixture.store.record(
+        other.run, std::vector{event("a", 1, Submitting, 5), event("a", 2, Submitting, 40),
+                               event("a", 2, Running, 41), event("a", 2, Failed, 42)});
+    CHECK_FALSE(jobs.is_undisturbed(one));
   }
 }
 

@@ -188,7 +188,12 @@ TEST_CASE("an image in a folder that was left alone since the run was planned is
 TEST_CASE("what `reuse:` names and that is not as the run was planned: no result to reuse",
           "[input_proof]") {
   Reader reader("true");
-  const fs::path tool = reader.elsewhere.write("bin/tool", "v1");
+  const auto write_tool = [&](const std::string& place, const std::string& content) {
+    fs::path file = reader.elsewhere.write(place, content);
+    fs::permissions(file, fs::perms::owner_all);
+    return file;
+  };
+  const fs::path tool = write_tool("bin/tool", "v1");
   const std::string identity = tool.string() + " " + sha256_hex("v1");
   const std::string folder = tool.parent_path();
   reader.job.spec.environment["PATH"] = folder + ":/usr/bin:/bin";
@@ -200,12 +205,12 @@ TEST_CASE("what `reuse:` names and that is not as the run was planned: no result
     return;
   }
   SECTION("the program was replaced") {
-    reader.elsewhere.write("bin/tool", "v2");
+    write_tool("bin/tool", "v2");
     named = "the program tool changed";
   }
   SECTION("another program comes first") {
     reader.job.spec.environment["PATH"] =
-        reader.elsewhere.write("first/tool", "v1").parent_path().string() + ":" + folder;
+        write_tool("first/tool", "v1").parent_path().string() + ":" + folder;
     named = "the program tool changed";
   }
   SECTION("the program was replaced while it ran") {

@@ -212,6 +212,15 @@ TEST_CASE("a step's checkpoints and folders are in its environment, each if ther
   CHECK(value("DLFLOW_CHECKPOINT_EVERY") == "200 seconds");
 }
 
+TEST_CASE("a shell does not change how dlflow's own programs compute", "[launch]") {
+  const std::map<std::string, std::string> here = {
+      {"NCCL_ALGO", "Ring"}, {"ONEDNN_MAX_CPU_ISA", "SSE41"}, {"NCCL_SOCKET_IFNAME", "ib0"}};
+  JobSpec spec;
+  CHECK(passed_on(here, spec) == here);
+  spec.uses = "train";
+  CHECK(passed_on(here, spec) == std::map<std::string, std::string>{{"NCCL_SOCKET_IFNAME", "ib0"}});
+}
+
 TEST_CASE("a job in a container has all that its step and its profile say", "[launch]") {
   const test::TempDir folder;
   const std::string read = folder.write("read/me", "x");

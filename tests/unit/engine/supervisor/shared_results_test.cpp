@@ -8,6 +8,8 @@
 #include <fstream>
 
 #include "base/file.h"
+#include "base/remove_tree.h"
+#include "base/sha256.h"
 #include "engine/supervisor/results.h"
 #include "tests/support/catch.h"
 #include "tests/support/deep_tree.h"
@@ -378,6 +380,27 @@ TEST_CASE("an output that lies outside of the job is not shared", "[shared_resul
   const Json value =
       GENERATE(as<Json>(), "/etc/hostname", "file:///etc/hostname", Json::array({"/etc/hostname"}));
   end.outputs["elsewhere"] = {{"value", value}, {"sha256", "0"}};
+  CHECK(share_result(first.spec, end));
+  CHECK_FALSE(fs::exists(entry(folder)));
+}
+
+TEST_CASE("what a command left at an address is not shared, nor taken from an earlier version",
+          "[shared_results]") {
+  test::TempDir folder;
+  make_cache(folder, 02770);
+  Job first(folder, "first-1");
+  JobEvent end = first.trained();
+  REQUIRE(share_result(first.spec, end));
+  const Json value = "s3://bucket/data";
+  const Json at_address = {{"value", value}, {"sha256", sha256_hex(value.dump())}};
+  Json result = Json::parse(read_file(entry(folder) / "result.json"));
+  result["outputs"]["data"] = at_address;
+  write_file_atomic(entry(folder) / "result.json", result.dump());
+  Job second(folder, "second-2");
+  CHECK_FALSE(second.take().result.has_value());
+
+  remove_tree(entry(folder));
+  end.outputs["data"] = at_address;
   CHECK(share_result(first.spec, end));
   CHECK_FALSE(fs::exists(entry(folder)));
 }

@@ -7,10 +7,10 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/text.h"
+#include "engine/plan/inherited.h"
 #include "engine/plan/job.h"
 #include "engine/plan/published.h"
 #include "engine/plan/run_directory.h"
-#include "engine/supervisor/inherited.h"
 #include "engine/supervisor/parents.h"
 #include "engine/supervisor/results.h"
 #include "engine/supervisor/shared_results.h"
@@ -69,6 +69,22 @@ TEST_CASE("what a job made is shared for other runs, what failed is not", "[supe
   again.spec.cache = job.spec.cache;
   CHECK(take_shared_result(again.spec, AttemptFiles{again.attempt(), 1, 1}, end.fingerprint)
             .result.has_value());
+}
+
+TEST_CASE("what was made from what a parent did elsewhere is not shared", "[supervisor]") {
+  const bool elsewhere = GENERATE(true, false);
+  Job parent(elsewhere ? "true" : "echo x > $DLFLOW_OUTPUTS/f");
+  parent.spec.sees_run = false;
+  if (!elsewhere) parent.spec.outputs = {{"f", "f"}};
+  REQUIRE_FALSE(parent.execute().fingerprint.empty());
+  Job job("echo 42 > $DLFLOW_OUTPUTS/answer");
+  job.spec.sees_run = false;
+  job.spec.outputs = {{"answer", "answer"}};
+  job.spec.parents = {{"make", Json::object(), parent.spec.job_directory}};
+  make_directories(job.spec.cache);
+  fs::permissions(job.spec.cache, fs::perms(02770));
+  REQUIRE_FALSE(job.execute().fingerprint.empty());
+  CHECK(fs::exists(job.spec.cache / "results") != elsewhere);
 }
 
 TEST_CASE("a failure is told with its exit status and the line that says why", "[supervisor]") {

@@ -100,6 +100,50 @@ TEST_CASE("a weak ETag is no version: other bytes may have the same", "[download
   CHECK(target.download().unchanged);
 }
 
+TEST_CASE("an ETag says nothing of the file that a redirect leads to later", "[download]") {
+  std::string latest = "one";
+  bool dies = false;
+  const test::AnsweringServer server([&](const std::string& request) {
+    if (request.starts_with("GET /latest ")) {
+      return "HTTP/1.1 302 Found\r\nLocation: /" + latest +
+             "?signed=" + std::to_string(request.size()) + "\r\nContent-Length: 0\r\n\r\n";
+    }
+    const bool is_known = request.find("If-None-Match: \"1\"") != std::string::npos;
+    if (is_known) return std::string("HTTP/1.1 304 Not Modified\r\n\r\n");
+    const std::string content = request.starts_with("GET /one?") ? "first" : "other";
+    const bool is_rest = request.find("If-Range: \"1\"") != std::string::npos;
+    if (is_rest && dies) return std::string("HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n\r\n");
+    if (is_rest) {
+      return "HTTP/1.1 206 Partial Content\r\nETag: \"1\"\r\nContent-Range: bytes 2-4/5\r\n"
+             "Content-Length: 3\r\n\r\n" +
+             content.substr(2);
+    }
+    return "HTTP/1.1 200 OK\r\nETag: \"1\"\r\nContent-Length: 5\r\n\r\n" +
+           content.substr(0, dies ? 2 : 5);
+  });
+  Target target("http://" + server.host() + "/latest");
+  target.request().known_version = target.download().version;
+  CHECK(target.content() == "first");
+  SECTION("which is asked for again") {
+    fs::remove(target.request().partial);
+    CHECK(target.download().unchanged);
+    latest = "two";
+    CHECK_FALSE(target.download().unchanged);
+    CHECK(target.content() == "other");
+  }
+  SECTION("whose first part is here") {
+    fs::remove(target.request().partial);
+    target.request().known_version.clear();
+    dies = true;
+    latest = "two";
+    CHECK_THROWS(target.download());
+    dies = false;
+    latest = "one";
+    target.download();
+    CHECK(target.content() == "first");
+  }
+}
+
 TEST_CASE("an empty file is downloaded", "[download]") {
   const auto nginx = Nginx::start();
   if (!nginx) return test::skip("nginx is not installed");

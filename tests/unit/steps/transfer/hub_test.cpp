@@ -149,6 +149,25 @@ TEST_CASE("only the hub is told who asks", "[hub]") {
   CHECK(hub.authorized() == 2);
 }
 
+TEST_CASE("a file that is another one by now than the hub has listed is refused", "[hub]") {
+  const std::string listed(40, 'a');
+  const std::string now = GENERATE(std::string(40, 'a'), std::string(40, 'b'));
+  const Hub hub({{"/o/n/resolve/main/x", answer(Json(7), "ETag: \"" + now + "\"\r\n")}});
+  DownloadRequest request{.address = parse_address("hf://o/n/x"),
+                          .partial = hub.folder() / "partial"};
+  request.listed.version = listed;
+  request.progress = [](uint64_t, std::optional<uint64_t>) {};
+  const auto get = [&] {
+    return download(request, hub.folder() / "curl", {.max_tries = 1, .first_wait = 1ms});
+  };
+  if (now == listed) {
+    CHECK(get().version == listed);
+  } else {
+    CHECK_THROWS_WITH(get(), Contains("changed after the hub had listed it"));
+    CHECK_FALSE(fs::exists(request.partial));
+  }
+}
+
 TEST_CASE("a server that lists no files is no hub", "[hub]") {
   const Hub hub(
       {{"/api/models/o/object/tree/main", answer({{"error", "none"}})},

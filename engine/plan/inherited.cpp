@@ -1,4 +1,4 @@
-#include "engine/supervisor/inherited.h"
+#include "engine/plan/inherited.h"
 
 #include <algorithm>
 
