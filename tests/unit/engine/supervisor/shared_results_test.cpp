@@ -388,7 +388,7 @@ TEST_CASE("what a command left at an address is not shared, nor taken from an ea
           "[shared_results]") {
   test::TempDir folder;
   make_cache(folder, 02770);
-  Job first(folder, "first-1");
+  Sharer first(folder, "first-1");
   JobEvent end = first.trained();
   REQUIRE(share_result(first.spec, end));
   const Json value = "s3://bucket/data";
@@ -396,7 +396,7 @@ TEST_CASE("what a command left at an address is not shared, nor taken from an ea
   Json result = Json::parse(read_file(entry(folder) / "result.json"));
   result["outputs"]["data"] = at_address;
   write_file_atomic(entry(folder) / "result.json", result.dump());
-  Job second(folder, "second-2");
+  Sharer second(folder, "second-2");
   CHECK_FALSE(second.take().result.has_value());
 
   remove_tree(entry(folder));
