@@ -39,7 +39,7 @@ function(dlflow_test name)
   endif()
   add_executable(${name} ${ARG_SOURCES} ${ARG_ALONE})
   set_source_files_properties(${ARG_ALONE} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
-  set_target_properties(${name} PROPERTIES UNITY_BUILD "$CACHE{CMAKE_UNITY_BUILD}" UNITY_BUILD_BATCH_SIZE 8)
+  set_target_properties(${name} PROPERTIES UNITY_BUILD "$CACHE{CMAKE_UNITY_BUILD}" UNITY_BUILD_BATCH_SIZE 16)
   target_link_libraries(${name} PRIVATE test_support ${ARG_LINKS})
   target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O1>)  # Catch2 is slow to optimise
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)

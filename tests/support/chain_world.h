@@ -7,6 +7,7 @@
 
 #include "base/fault.h"
 #include "engine/run/chain/chain.h"
+#include "tests/support/catch.h"
 #include "tests/support/fake_nodes.h"
 #include "tests/support/test_run.h"
 
@@ -73,6 +74,24 @@ class ChainWorld : public RunFolder {
   FakeBatchSystem batch{clock};
   FakeNodes nodes{batch, clock};
 };
+
+inline States all_in(const std::vector<std::string>& jobs, JobState state) {
+  States states;
+  for (const std::string& job : jobs) states[job] = state;
+  return states;
+}
+
+/// Everything succeeded, each of `jobs` by one program.
+inline void check_ran_once(ChainWorld& world, const std::vector<std::string>& jobs) {
+  CHECK(world.look() == all_in(jobs, JobState::Succeeded));
+  CHECK(world.state() == RunState::Succeeded);
+  CHECK(world.nodes.overlaps.empty());
+  for (const std::string& job : jobs) {
+    INFO(job);
+    CHECK(world.nodes.runs[job] == 1);
+  }
+  CHECK(world.nodes.open_ids().empty());
+}
 
 /// Ends the work of dlflow at the n-th time that it comes to `point`, as kill -9 does. Whether it
 /// came there.

@@ -11,7 +11,7 @@ using namespace std::chrono_literals;
 namespace {
 
 /// The plan of `text` as if it stood in big.yaml.
-Plan plan_of(const std::string& text, const Profile& profile) {
+Plan limited_plan(const std::string& text, const Profile& profile) {
   NothingKnown nothing;
   FreshFileHashes hashes;
   Plan plan = make_plan(test::parsed(text), profile, PlanOptions(), nothing, hashes);
@@ -64,21 +64,21 @@ std::string step(const std::string& resources) {
 }  // namespace
 
 TEST_CASE("whole nodes are refused before anything is submitted where they cannot be asked for") {
-  const Plan plan = plan_of(step("exclusive: true"), alpha());
+  const Plan plan = limited_plan(step("exclusive: true"), alpha());
   CHECK(refusal(plan).empty());
   CHECK_THAT(refusal(plan, std::nullopt, WithoutWholeNodes()),
              Catch::Contains("no general request for whole nodes, step 'train' asks for it "
                              "(big.yaml:5:"));
-  CHECK(refusal(plan_of(step("exclusive: false"), alpha()), std::nullopt, WithoutWholeNodes())
+  CHECK(refusal(limited_plan(step("exclusive: false"), alpha()), std::nullopt, WithoutWholeNodes())
             .empty());
 }
 
 TEST_CASE("a walltime above the profile's is refused with place and advice", "[slurm]") {
   Profile profile = alpha();
   profile.limits.walltime = 4h;
-  CHECK(refusal(plan_of(step("walltime: 4h"), profile)).empty());
+  CHECK(refusal(limited_plan(step("walltime: 4h"), profile)).empty());
   CHECK(
-      refusal(plan_of(step("walltime: 12h"), profile)) ==
+      refusal(limited_plan(step("walltime: 12h"), profile)) ==
       R"(cluster-profiles/alpha.yaml allows 4 h per job, step 'train' asks for 12 h (big.yaml:5:27).
        Ask for less and let it requeue from checkpoints (`checkpoint: {every: 30m}`), or choose a partition that allows it.
 Nothing was submitted.)");
@@ -86,13 +86,13 @@ Nothing was submitted.)");
 
 TEST_CASE("a limit of the cluster is told as such, and the lower one counts", "[slurm]") {
   Profile profile = alpha();
-  CHECK_THAT(refusal(plan_of(step("walltime: 12h"), profile), cluster()),
+  CHECK_THAT(refusal(limited_plan(step("walltime: 12h"), profile), cluster()),
              Catch::StartsWith("partition batch of alpha allows 4 h per job"));
   profile.limits.walltime = 1h;
-  CHECK_THAT(refusal(plan_of(step("walltime: 2h"), profile), cluster()),
+  CHECK_THAT(refusal(limited_plan(step("walltime: 2h"), profile), cluster()),
              Catch::StartsWith("cluster-profiles/alpha.yaml allows 1 h per job"));
   profile.limits.walltime = 24h;
-  CHECK_THAT(refusal(plan_of(step("walltime: 12h"), profile), cluster()),
+  CHECK_THAT(refusal(limited_plan(step("walltime: 12h"), profile), cluster()),
              Catch::StartsWith("partition batch of alpha allows 4 h per job"));
 }
 
@@ -100,31 +100,31 @@ TEST_CASE("what fits no node is refused", "[slurm]") {
   Profile profile = alpha();
   profile.ranks_per_node = 2;
   profile.node = {4, uint64_t{8} << 30, 2};
-  CHECK(
-      refusal(plan_of(step("ranks: 4, cpus_per_rank: 2, memory: 16GiB, gpus_per_rank: 1"), profile))
-          .empty());
+  CHECK(refusal(limited_plan(step("ranks: 4, cpus_per_rank: 2, memory: 16GiB, gpus_per_rank: 1"),
+                             profile))
+            .empty());
   CHECK_THAT(
-      refusal(plan_of(step("ranks: 4, cpus_per_rank: 3"), profile)),
+      refusal(limited_plan(step("ranks: 4, cpus_per_rank: 3"), profile)),
       Catch::StartsWith(
           "cluster-profiles/alpha.yaml offers 4 cores on a node, step 'train' asks for 6 for "
           "the 2 ranks that share one (big.yaml:5:42).\n       Ask for fewer cpus_per_rank, "
           "or set ranks_per_node lower in cluster-profiles/alpha.yaml."));
   CHECK_THAT(
-      refusal(plan_of(step("memory: 9GiB"), profile)),
+      refusal(limited_plan(step("memory: 9GiB"), profile)),
       Catch::StartsWith("cluster-profiles/alpha.yaml offers 8.0 GiB of memory on a node, step "
                         "'train' asks for 9.0 GiB (big.yaml:5:25).\n       Ask for less "
                         "memory, or choose a partition with larger nodes."));
-  CHECK_THAT(refusal(plan_of(step("gpus_per_rank: 3"), profile)),
+  CHECK_THAT(refusal(limited_plan(step("gpus_per_rank: 3"), profile)),
              Catch::Contains("offers 2 GPUs on a node, step 'train' asks for 3 (big.yaml"));
-  CHECK_THAT(refusal(plan_of(step("gpus_per_rank: 1"), alpha()), cluster()),
+  CHECK_THAT(refusal(limited_plan(step("gpus_per_rank: 1"), alpha()), cluster()),
              Catch::StartsWith("partition batch of alpha offers no GPU on a node"));
 }
 
 TEST_CASE("more nodes than there are is refused", "[slurm]") {
   Profile profile = alpha();
   profile.ranks_per_node = 1;
-  CHECK(refusal(plan_of(step("ranks: 3"), profile)).empty());
-  CHECK_THAT(refusal(plan_of(step("ranks: 3"), profile), cluster()),
+  CHECK(refusal(limited_plan(step("ranks: 3"), profile)).empty());
+  CHECK_THAT(refusal(limited_plan(step("ranks: 3"), profile), cluster()),
              Catch::StartsWith("partition batch of alpha allows 2 nodes per job, step 'train' asks "
                                "for 3: 3 ranks, 1 on a node (big.yaml:5:24)."));
 }
@@ -133,7 +133,7 @@ TEST_CASE("all problems are told at once, those of a matrix once", "[slurm]") {
   Profile profile = alpha();
   profile.slurm.partition = "bach";
   profile.limits.walltime = 1h;
-  const Plan plan = plan_of(R"(
+  const Plan plan = limited_plan(R"(
 name: w
 steps:
   train:
@@ -142,7 +142,7 @@ steps:
     resources: {walltime: 90m}
   plot: {run: "true", resources: {walltime: 1d}}
 )",
-                            profile);
+                                 profile);
   CHECK(
       refusal(plan, cluster()) ==
       R"(alpha has no partition 'bach', which cluster-profiles/alpha.yaml names; did you mean 'batch'?
@@ -157,7 +157,7 @@ Nothing was submitted.)");
 TEST_CASE("what is reused is not counted", "[slurm]") {
   Profile profile = alpha();
   profile.limits.walltime = 1h;
-  Plan plan = plan_of(step("walltime: 12h"), profile);
+  Plan plan = limited_plan(step("walltime: 12h"), profile);
   plan.jobs[0].action = Action::Reuse;
   CHECK(refusal(plan).empty());
 }
@@ -180,10 +180,10 @@ TEST_CASE("a step that waits for more jobs than it may is refused", "[slurm]") {
       "  best: {run: \"true\", needs: [a, b, m]}\n";
   Profile profile = alpha();
   profile.limits.dependencies = 3;  // an array is one
-  CHECK(refusal(plan_of(text, profile)).empty());
+  CHECK(refusal(limited_plan(text, profile)).empty());
   profile.limits.dependencies = 2;
   CHECK(
-      refusal(plan_of(text, profile)) ==
+      refusal(limited_plan(text, profile)) ==
       R"(cluster-profiles/alpha.yaml lets a job wait for 2 others, step 'best' waits for 3 (big.yaml:6:30).
        Let steps in between collect some of them each, or make one matrix of them.
 Nothing was submitted.)");
@@ -193,7 +193,7 @@ TEST_CASE("a limit is told in the largest unit that it fills", "[slurm]") {
   const auto allowed = [](std::chrono::seconds limit) {
     Profile profile = alpha();
     profile.limits.walltime = limit;
-    const std::string text = refusal(plan_of(step("walltime: 30d"), profile));
+    const std::string text = refusal(limited_plan(step("walltime: 30d"), profile));
     const size_t begin = text.find("allows ") + 7;
     return text.substr(begin, text.find(" per job") - begin);
   };
@@ -210,7 +210,7 @@ TEST_CASE("what a job asks for may be all that there is, and no more", "[slurm]"
     profile.ranks_per_node = 2;
     profile.limits.nodes = 2;
     profile.node = {4, uint64_t{8} << 30, 2};
-    return !refusal(plan_of(step(resources), profile)).empty();
+    return !refusal(limited_plan(step(resources), profile)).empty();
   };
   CHECK_FALSE(refused("ranks: 4"));
   CHECK(refused("ranks: 5"));
@@ -227,48 +227,51 @@ TEST_CASE("what a job asks for may be all that there is, and no more", "[slurm]"
 TEST_CASE("ranks that SLURM lays out as it likes are looked at one by one", "[slurm]") {
   Profile profile = alpha();  // says nothing of ranks on a node
   profile.node = {4, uint64_t{8} << 30, 1};
-  CHECK(refusal(plan_of(step("ranks: 8, cpus_per_rank: 4, gpus_per_rank: 1"), profile)).empty());
-  CHECK_THAT(refusal(plan_of(step("ranks: 8, cpus_per_rank: 5"), profile)),
+  CHECK(
+      refusal(limited_plan(step("ranks: 8, cpus_per_rank: 4, gpus_per_rank: 1"), profile)).empty());
+  CHECK_THAT(refusal(limited_plan(step("ranks: 8, cpus_per_rank: 5"), profile)),
              Catch::Contains("step 'train' asks for 5 (big.yaml"));
 }
 
 TEST_CASE("where nothing is known of GPUs, or of nodes, nothing is refused", "[slurm]") {
-  CHECK(refusal(plan_of(step("gpus_per_rank: 9, cpus_per_rank: 99, memory: 9TiB, walltime: 99d"),
-                        alpha()))
-            .empty());
+  CHECK(
+      refusal(limited_plan(step("gpus_per_rank: 9, cpus_per_rank: 99, memory: 9TiB, walltime: 99d"),
+                           alpha()))
+          .empty());
   ClusterLimits unknown = cluster();
   unknown.partitions[0].node = {};
   unknown.partitions[0].max_walltime.reset();
   unknown.partitions[0].nodes = 0;
-  CHECK(refusal(plan_of(step("gpus_per_rank: 9, cpus_per_rank: 99, memory: 9TiB, walltime: 99d"),
-                        alpha()),
-                unknown)
-            .empty());
+  CHECK(
+      refusal(limited_plan(step("gpus_per_rank: 9, cpus_per_rank: 99, memory: 9TiB, walltime: 99d"),
+                           alpha()),
+              unknown)
+          .empty());
 }
 
 TEST_CASE("of several partitions SLURM chooses, but each has to be there", "[slurm]") {
   Profile profile = alpha();
   profile.slurm.partition = "batch,bach";
-  CHECK_THAT(refusal(plan_of(step("walltime: 12h"), profile), cluster()),
+  CHECK_THAT(refusal(limited_plan(step("walltime: 12h"), profile), cluster()),
              Catch::StartsWith("alpha has no partition 'bach'"));
   profile.slurm.partition = "batch,other";
   ClusterLimits two = cluster();
   two.partitions.push_back(two.partitions[0]);
   two.partitions[1].name = "other";
-  CHECK(refusal(plan_of(step("walltime: 12h"), profile), two).empty());
+  CHECK(refusal(limited_plan(step("walltime: 12h"), profile), two).empty());
   two.partitions.clear();  // sinfo said nothing
-  CHECK(refusal(plan_of(step("walltime: 12h"), profile), two).empty());
+  CHECK(refusal(limited_plan(step("walltime: 12h"), profile), two).empty());
 }
 
 TEST_CASE("a cluster without a default partition has to be told one", "[slurm]") {
   ClusterLimits without = cluster();
   without.partitions[0].is_default = false;
   Profile profile = alpha();
-  CHECK_THAT(refusal(plan_of(step("ranks: 1"), profile), without),
+  CHECK_THAT(refusal(limited_plan(step("ranks: 1"), profile), without),
              Catch::StartsWith(
                  "alpha has no default partition, and cluster-profiles/alpha.yaml names none."));
   profile.file.clear();
-  CHECK_THAT(refusal(plan_of(step("ranks: 1"), profile), without),
+  CHECK_THAT(refusal(limited_plan(step("ranks: 1"), profile), without),
              Catch::Contains("and the profile alpha names none."));
 }
 
@@ -300,9 +303,9 @@ TEST_CASE("each class has limits of its own, those of its partition among them",
   CHECK(without.classes[0].limits.walltime == 1h);
 
   const auto named = [&](const std::string& on, const std::string& walltime) {
-    return refusal(plan_of("name: w\nsteps:\n  a: {run: x, on: " + on +
-                               ", resources: {walltime: " + walltime + "}}\n",
-                           profile),
+    return refusal(limited_plan("name: w\nsteps:\n  a: {run: x, on: " + on +
+                                    ", resources: {walltime: " + walltime + "}}\n",
+                                profile),
                    limits);
   };
   CHECK(named("large", "12h").empty());
@@ -330,29 +333,29 @@ TEST_CASE("the time of all elements of a task counts, and what is recorded betwe
           "[slurm]") {
   Profile profile = alpha();
   profile.limits.walltime = 30min;
-  CHECK(refusal(plan_of(packed_step(2, "walltime: 14m"), profile)).empty());
+  CHECK(refusal(limited_plan(packed_step(2, "walltime: 14m"), profile)).empty());
   CHECK(
-      refusal(plan_of(packed_step(4, "walltime: 10m"), profile)) ==
+      refusal(limited_plan(packed_step(4, "walltime: 10m"), profile)) ==
       R"(cluster-profiles/alpha.yaml allows 30 min per job, step 'train' packs 4 elements of 10 min into one, which takes 41:30 (big.yaml:6:27).
        Pack 2 at most (`pack: 2`), or ask for less time.
 Nothing was submitted.)");
-  CHECK_THAT(refusal(plan_of(packed_step(4, "walltime: 10h"), profile)),
+  CHECK_THAT(refusal(limited_plan(packed_step(4, "walltime: 10h"), profile)),
              Catch::Contains("allows 30 min per job, step 'train' asks for 10 h") &&
                  !Catch::Contains("packs"));
-  CHECK(refusal(plan_of(packed_step(20, "walltime: 1m"), profile)).empty());  // there are 4
+  CHECK(refusal(limited_plan(packed_step(20, "walltime: 1m"), profile)).empty());  // there are 4
 }
 
 TEST_CASE("elements that are packed have to say how long each takes", "[slurm]") {
-  CHECK_THAT(refusal(plan_of(packed_step(2, "ranks: 1"), alpha())),
+  CHECK_THAT(refusal(limited_plan(packed_step(2, "ranks: 1"), alpha())),
              Catch::StartsWith("step 'train' packs 2 elements into a job, but does not say how "
                                "long each takes (big.yaml:6:16).\n       Say so: `resources: "
                                "{walltime: 10m}` is for one element."));
-  CHECK(refusal(plan_of(packed_step(1, "ranks: 1"), alpha())).empty());
+  CHECK(refusal(limited_plan(packed_step(1, "ranks: 1"), alpha())).empty());
 }
 
 TEST_CASE("a batch system that can only end whole jobs refuses packed ones", "[slurm]") {
   CHECK_THAT(
-      refusal(plan_of(packed_step(2, "walltime: 1m"), alpha()), std::nullopt, WithoutPacks()),
+      refusal(limited_plan(packed_step(2, "walltime: 1m"), alpha()), std::nullopt, WithoutPacks()),
       Catch::Contains("SLURM can only end a job as a whole, and not one of several elements "
                       "in it: step 'train' packs them (big.yaml:5:37)") &&
           Catch::Contains("Leave `pack` out"));

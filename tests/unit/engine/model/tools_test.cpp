@@ -11,7 +11,7 @@ using namespace dlflow;
 
 namespace {
 
-std::string mistake_in(const std::string& step) {
+std::string tool_mistake(const std::string& step) {
   return test::mistakes_of("name: w\nsteps:\n  a: {" + step + "}\n");
 }
 
@@ -72,12 +72,12 @@ TEST_CASE("what is installed is known from the file that a tool keeps", "[tools]
 }
 
 TEST_CASE("an environment that cannot be meant is refused", "[tools]") {
-  CHECK(mistake_in("run: x, environment: {venv: a, conda: b}") ==
+  CHECK(tool_mistake("run: x, environment: {venv: a, conda: b}") ==
         "w.yaml:3:28: error: environment of step 'a' has both venv and conda; choose one");
-  CHECK_THAT(mistake_in("run: x, environment: {lock: a}"), Catch::Contains("loads nothing"));
-  CHECK_THAT(mistake_in("run: x, environment: {modules: ['a; rm -rf b']}"),
+  CHECK_THAT(tool_mistake("run: x, environment: {lock: a}"), Catch::Contains("loads nothing"));
+  CHECK_THAT(tool_mistake("run: x, environment: {modules: ['a; rm -rf b']}"),
              Catch::Contains("is not the name of a module"));
   CHECK_THAT(
-      mistake_in("uses: stage, environment: {venv: a}, with: {sources: [{url: 'file:///x'}]}"),
+      tool_mistake("uses: stage, environment: {venv: a}, with: {sources: [{url: 'file:///x'}]}"),
       Catch::Contains("environment of step 'a' belongs to run"));
 }

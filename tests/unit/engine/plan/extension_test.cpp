@@ -33,7 +33,7 @@ steps:
   beside: {run: ./beside}
 )";
 
-Names names(const Plan& plan) {
+Names job_names(const Plan& plan) {
   Names result;
   for (const PlannedJob& job : plan.jobs) result.push_back(job.name);
   return result;
@@ -54,7 +54,7 @@ ParentResult result_of(const std::string& step, const std::string& output, const
   return result;
 }
 
-std::string refusal(const std::string& text) {
+std::string refused_list(const std::string& text) {
   try {
     values_in_text(text, "output 'p'");
   } catch (const Error& error) {
@@ -67,7 +67,7 @@ std::string refusal(const std::string& text) {
 
 TEST_CASE("until its list is known, one job stands for all elements of a step", "[extension]") {
   const Plan plan = plan_of(parsed(kFan));
-  CHECK(names(plan) == Names{"split", "other", "beside", "work[part=?]", "merge", "late[n=?]"});
+  CHECK(job_names(plan) == Names{"split", "other", "beside", "work[part=?]", "merge", "late[n=?]"});
   CHECK(is_open(plan, 3));
   CHECK_FALSE(is_open(plan, 4));
   CHECK(plan.jobs[3].action == Action::DecideLater);
@@ -89,18 +89,18 @@ TEST_CASE("what stands for elements is no job when jobs are counted", "[extensio
 TEST_CASE("an extension changes the number of no job that was known", "[extension]") {
   const Plan plan = plan_of(parsed(kFan));
   const Plan one = extended(plan, list_of(1, "split", "parts", {2, 3}));
-  CHECK(names(one) ==
+  CHECK(job_names(one) ==
         Names{"split", "other", "beside", "work[part=2]", "work[part=3]", "merge", "late[n=?]"});
   CHECK(one.jobs[4].resources.cpus_per_rank == 3);
   CHECK(one.jobs[4].action == Action::DecideLater);
   CHECK(one.graph.parents(5) == std::vector<JobRange>{{3, 2}});
   const Plan two = extended(one, list_of(2, "other", "l", {"x"}));
-  CHECK(names(two) ==
+  CHECK(job_names(two) ==
         Names{"split", "other", "beside", "work[part=2]", "work[part=3]", "merge", "late[n=x]"});
   CHECK(job_spec(two, 6).parents.size() == 3);
   // The other way round, what needs both comes with the later one.
   const Plan other = extended(plan, list_of(1, "other", "l", {"x"}));
-  CHECK(names(extended(other, list_of(2, "split", "parts", {2}))) ==
+  CHECK(job_names(extended(other, list_of(2, "split", "parts", {2}))) ==
         Names{"split", "other", "beside", "work[part=2]", "merge", "late[n=x]"});
 }
 
@@ -122,7 +122,7 @@ TEST_CASE("values of a list are as good as values in the file", "[extension]") {
 TEST_CASE("a later list of a step replaces the earlier one", "[extension]") {
   const Plan one = extended(plan_of(parsed(kFan)), list_of(1, "split", "parts", {2, 3}));
   const Plan two = extended(one, list_of(2, "split", "parts", {3, 4}));
-  CHECK(names(two) ==
+  CHECK(job_names(two) ==
         Names{"split", "other", "beside", "work[part=3]", "work[part=4]", "merge", "late[n=?]"});
   CHECK(two.extensions.size() == 1);
   CHECK(two.extensions[0].number == 2);
@@ -193,28 +193,28 @@ steps:
 }
 
 TEST_CASE("what is no list of different values is refused with the reason", "[extension]") {
-  CHECK(refusal(R"(["a", 1, true, 2.5])") == "");
-  CHECK(refusal(R"([{"a": 1, "name": "x"}, {"a": 1, "name": "y"}])") == "");
-  CHECK_THAT(refusal("a\nb\n"), Contains("output 'p' is no JSON"));
-  CHECK_THAT(refusal("{}"), Contains("is a mapping, and an axis takes its values"));
-  CHECK_THAT(refusal("[]"), Contains("is an empty list"));
-  CHECK_THAT(refusal("[1, 2, 1]"), Contains("holds 1 twice"));
-  CHECK_THAT(refusal("[1, 1.0]"), Contains("twice"));
-  CHECK_THAT(refusal("[1, null]"), Contains("holds null as value 2"));
-  CHECK_THAT(refusal("[[1]]"), Contains("holds a list as value 1"));
-  CHECK_THAT(refusal(R"([{"a": 1}, 2])"), Contains("holds a mapping and a number"));
-  CHECK_THAT(refusal(R"([{"a": 1}, {"b": 1}])"), Contains("with different keys"));
-  CHECK_THAT(refusal(R"([{"a": 1}, {"a": 1, "b": 1}])"), Contains("with different keys"));
-  CHECK_THAT(refusal(R"([{}])"), Contains("an empty mapping"));
-  CHECK_THAT(refusal(R"([{"a b": 1}])"), Contains("the key 'a b'"));
-  CHECK_THAT(refusal(R"([{"name": "x", "a": 1}, {"name": "x", "a": 2}])"),
+  CHECK(refused_list(R"(["a", 1, true, 2.5])") == "");
+  CHECK(refused_list(R"([{"a": 1, "name": "x"}, {"a": 1, "name": "y"}])") == "");
+  CHECK_THAT(refused_list("a\nb\n"), Contains("output 'p' is no JSON"));
+  CHECK_THAT(refused_list("{}"), Contains("is a mapping, and an axis takes its values"));
+  CHECK_THAT(refused_list("[]"), Contains("is an empty list"));
+  CHECK_THAT(refused_list("[1, 2, 1]"), Contains("holds 1 twice"));
+  CHECK_THAT(refused_list("[1, 1.0]"), Contains("twice"));
+  CHECK_THAT(refused_list("[1, null]"), Contains("holds null as value 2"));
+  CHECK_THAT(refused_list("[[1]]"), Contains("holds a list as value 1"));
+  CHECK_THAT(refused_list(R"([{"a": 1}, 2])"), Contains("holds a mapping and a number"));
+  CHECK_THAT(refused_list(R"([{"a": 1}, {"b": 1}])"), Contains("with different keys"));
+  CHECK_THAT(refused_list(R"([{"a": 1}, {"a": 1, "b": 1}])"), Contains("with different keys"));
+  CHECK_THAT(refused_list(R"([{}])"), Contains("an empty mapping"));
+  CHECK_THAT(refused_list(R"([{"a b": 1}])"), Contains("the key 'a b'"));
+  CHECK_THAT(refused_list(R"([{"name": "x", "a": 1}, {"name": "x", "a": 2}])"),
              Contains("two values that are called 'x'"));
-  CHECK_THAT(refusal("[\"a\\u0000b\"]"), Contains("a zero byte"));
+  CHECK_THAT(refused_list("[\"a\\u0000b\"]"), Contains("a zero byte"));
   Json most = Json::array();
   for (size_t i = 0; i < kMaxListed; ++i) most.push_back(i);
-  CHECK(refusal(most.dump()) == "");
+  CHECK(refused_list(most.dump()) == "");
   most.push_back("one more");
-  CHECK_THAT(refusal(most.dump()), Contains("lists 10,001 values"));
+  CHECK_THAT(refused_list(most.dump()), Contains("lists 10,001 values"));
 }
 
 TEST_CASE("an extension is written once, and read back with those that count", "[extension]") {

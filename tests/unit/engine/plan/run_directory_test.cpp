@@ -27,7 +27,7 @@ namespace {
 
 const Time kNow = from_rfc3339("2026-11-21T08:00:00.123Z");
 
-constexpr const char* kText = R"(
+constexpr const char* kRunText = R"(
 name: mnist
 params: {lr: [0.1, 0.5], note: "1.10"}
 steps:
@@ -46,7 +46,7 @@ struct Place {
 
   Place() { folder.write("train.py", "print('DLFLOW_PARAM_NOTE')"); }
 
-  Plan plan(const std::string& text = kText, const std::vector<std::string>& set = {},
+  Plan plan(const std::string& text = kRunText, const std::vector<std::string>& set = {},
             KnownResults* known = nullptr) const {
     NothingKnown nothing;
     FreshFileHashes hashes;
@@ -54,7 +54,7 @@ struct Place {
                      known != nullptr ? *known : nothing, hashes);
   }
 
-  Plan created(const std::string& text = kText, const std::vector<std::string>& set = {}) const {
+  Plan created(const std::string& text = kRunText, const std::vector<std::string>& set = {}) const {
     Plan result = plan(text, set);
     create_run_directory(result, runs, kNow, program);
     return result;
@@ -89,7 +89,7 @@ TEST_CASE("a run gets a private folder with all that its jobs need", "[run_direc
   struct stat info {};
   REQUIRE(::stat(plan.directory.c_str(), &info) == 0);
   CHECK((info.st_mode & 0777) == 0700);
-  CHECK(read_file(plan.directory / "workflow.yaml") == kText);
+  CHECK(read_file(plan.directory / "workflow.yaml") == kRunText);
   CHECK(read_file(plan.directory / "sources/train.py") == "print('DLFLOW_PARAM_NOTE')");
   CHECK(read_file(frozen_program(plan.directory)) == "the program");
   CHECK(place.num_entries() == 1);
@@ -156,7 +156,7 @@ TEST_CASE("a run whose name may not survive a power cut is not left behind", "[r
 
 TEST_CASE("a frozen plan is the plan, whatever is edited afterwards", "[run_directory]") {
   const Place place;
-  const Plan plan = place.created(kText, {"lr=[0.1, 0.7]"});
+  const Plan plan = place.created(kRunText, {"lr=[0.1, 0.7]"});
   place.folder.write("train.py", "edited");
   fs::remove(place.program);
   const Plan loaded = load_run(plan.directory);
@@ -193,7 +193,7 @@ TEST_CASE("a frozen plan keeps what it reuses", "[run_directory]") {
   const Place place;
   test::KnownByFingerprint known;
   known.learn(place.created());
-  Plan plan = place.plan(kText, {"lr=[0.1, 0.7]"}, &known);
+  Plan plan = place.plan(kRunText, {"lr=[0.1, 0.7]"}, &known);
   create_run_directory(plan, place.runs, kNow, place.program);
   const Plan loaded = load_run(plan.directory);
   REQUIRE(loaded.jobs.size() == plan.jobs.size());

@@ -14,7 +14,7 @@ using test::TempDir;
 namespace {
 
 /// Of `train`, which has two secrets, `push` with one, and `plot` with none; a job each.
-Plan plan() {
+Plan secret_plan() {
   Plan plan;
   plan.workflow = parsed(R"(
 steps:
@@ -31,9 +31,9 @@ steps:
 
 bool always(uint32_t) { return true; }
 
-std::string refusal(const SecretSources& sources) {
+std::string refused_secret(const SecretSources& sources) {
   try {
-    find_secrets(plan(), always, sources);
+    find_secrets(secret_plan(), always, sources);
   } catch (const Error& error) {
     return error.what();
   }
@@ -47,28 +47,28 @@ TEST_CASE("a secret comes from the environment, else from the user's file, else 
   const TempDir folder;
   const auto own = folder.write("secrets", "TOKEN=from file\nWANDB_API_KEY=from file\n");
   const Secrets run = {{"TOKEN", "from run"}, {"WANDB_API_KEY", "from run"}};
-  CHECK(find_secrets(plan(), always, {{"TOKEN_2=no", "TOKEN=from environment"}, own, run}) ==
+  CHECK(find_secrets(secret_plan(), always, {{"TOKEN_2=no", "TOKEN=from environment"}, own, run}) ==
         Secrets{{"TOKEN", "from environment"}, {"WANDB_API_KEY", "from file"}});
-  CHECK(find_secrets(plan(), always, {{"TOKEN=from environment"}, {}, run}) ==
+  CHECK(find_secrets(secret_plan(), always, {{"TOKEN=from environment"}, {}, run}) ==
         Secrets{{"TOKEN", "from environment"}, {"WANDB_API_KEY", "from run"}});
 }
 
 TEST_CASE("only the secrets of steps that may run are asked for", "[secrets]") {
   const auto push_alone = [](uint32_t job) { return job == 1; };
-  CHECK(find_secrets(plan(), push_alone, {{"TOKEN=value", "WANDB_API_KEY=other"}}) ==
+  CHECK(find_secrets(secret_plan(), push_alone, {{"TOKEN=value", "WANDB_API_KEY=other"}}) ==
         Secrets{{"TOKEN", "value"}});
   const auto plot_alone = [](uint32_t job) { return job == 2; };
-  CHECK(find_secrets(plan(), plot_alone, {{}}).empty());
+  CHECK(find_secrets(secret_plan(), plot_alone, {{}}).empty());
 }
 
 TEST_CASE("a missing secret is told with its step and both ways to give it", "[secrets]") {
   const TempDir folder;
   const auto own = folder.path() / "secrets";
-  CHECK(refusal({{"TOKEN=value"}, own}) ==
+  CHECK(refused_secret({{"TOKEN=value"}, own}) ==
         "/tmp/workflow.yaml:3:34: error: step 'train' needs the secret WANDB_API_KEY, which has no "
         "value: `export WANDB_API_KEY=…` first, or add a line WANDB_API_KEY=… to " +
             own.string() + " (chmod 600)");
-  CHECK(refusal({{}}) ==
+  CHECK(refused_secret({{}}) ==
         "/tmp/workflow.yaml:3:34: error: step 'train' needs the secrets TOKEN, WANDB_API_KEY, "
         "which have no value: `export TOKEN=…` first");
 }
@@ -78,21 +78,21 @@ TEST_CASE("the user's file counts only if nobody else can read it, and is not lo
   const TempDir folder;
   const auto own = folder.write("secrets", "TOKEN=value\nWANDB_API_KEY=value\n");
   REQUIRE(::chmod(own.c_str(), 0644) == 0);
-  CHECK(refusal({{"TOKEN=value"}, own}).find("type `chmod 600 ") != std::string::npos);
-  CHECK(refusal({{"TOKEN=value", "WANDB_API_KEY=value"}, own}).empty());
+  CHECK(refused_secret({{"TOKEN=value"}, own}).find("type `chmod 600 ") != std::string::npos);
+  CHECK(refused_secret({{"TOKEN=value", "WANDB_API_KEY=value"}, own}).empty());
 }
 
 TEST_CASE("a value that cannot be kept secret is refused, and not told", "[secrets]") {
-  CHECK(refusal({{"TOKEN=pin"}}) ==
+  CHECK(refused_secret({{"TOKEN=pin"}}) ==
         "the secret TOKEN ($TOKEN) has fewer than 4 characters: logs could not be kept free of it");
-  const std::string key = refusal({{"TOKEN=-----BEGIN\nkey"}});
+  const std::string key = refused_secret({{"TOKEN=-----BEGIN\nkey"}});
   CHECK(key.find("put such a text into a file") != std::string::npos);
   CHECK(key.find("BEGIN") == std::string::npos);
 }
 
 TEST_CASE("the address of a webhook is a secret of the run, asked for if a job may run",
           "[secrets]") {
-  Plan told = plan();
+  Plan told = secret_plan();
   told.workflow.notify.webhook = "HOOK";
   told.workflow.notify.location = {2, 9};
   const auto plot_alone = [](uint32_t job) { return job == 2; };

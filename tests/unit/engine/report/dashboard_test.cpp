@@ -5,17 +5,16 @@
 #include "engine/plan/run_directory.h"
 #include "engine/report/sparkline.h"
 #include "tests/support/catch.h"
+#include "tests/support/report_values.h"
 #include "tests/support/temp_dir.h"
 
 using namespace dlflow;
+using namespace dlflow::test;
 using namespace std::chrono_literals;
 
 namespace {
 
-const Time kStart = from_rfc3339("2026-11-21T08:00:00.000Z");
-const Style kPlain{.color = false, .utf8 = true, .width = 80};
-
-RunView sweep(size_t elements) {
+RunView swept_view(size_t elements) {
   RunView view;
   view.status.run = "sweep-7f3a91c0";
   view.status.profile = "alpha";
@@ -63,7 +62,7 @@ TEST_CASE("the dashboard fits into any terminal and says what counts", "[dashboa
   const size_t elements = GENERATE(1, 7, 11, 300);
   Style style = kPlain;
   style.width = width;
-  const RunView view = sweep(elements);
+  const RunView view = swept_view(elements);
   const auto lines = dashboard(view, falling(view), kStart + 100s, rows, style);
   CHECK(lines.size() <= rows);
   for (const std::string& line : lines) CHECK(display_width(line) <= size_t(width));
@@ -80,7 +79,7 @@ TEST_CASE("the dashboard fits into any terminal and says what counts", "[dashboa
 TEST_CASE("a wide terminal has losses beside the jobs", "[dashboard]") {
   Style style = kPlain;
   style.width = 200;
-  const RunView view = sweep(7);
+  const RunView view = swept_view(7);
   const auto lines = dashboard(view, falling(view), kStart + 100s, 59, style);
   CHECK(lines.at(3).find("LOSS") > 100);
   CHECK(lines.at(3).find("train[lr=0]") < 10);
@@ -88,7 +87,7 @@ TEST_CASE("a wide terminal has losses beside the jobs", "[dashboard]") {
 
 TEST_CASE("losses are those of jobs that run, before those of jobs that ended", "[dashboard]") {
   const test::TempDir folder;
-  RunView view = sweep(6);
+  RunView view = swept_view(6);
   for (JobRow& job : view.status.jobs) {
     job.directory = (folder.path() / job.element).string();
     const auto attempt = attempt_directory(job.directory, 1);

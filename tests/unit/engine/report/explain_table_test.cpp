@@ -1,12 +1,12 @@
 #include "engine/report/explain_table.h"
 
 #include "tests/support/catch.h"
+#include "tests/support/report_values.h"
 
 using namespace dlflow;
+using namespace dlflow::test;
 
 namespace {
-
-const Style kPlain{.color = false, .utf8 = true, .width = 80};
 
 Explanation explained(const std::string& job, Action verdict, const std::string& reason,
                       const std::string& from = "") {

@@ -1,15 +1,11 @@
 #include "engine/report/json.h"
 
 #include "tests/support/catch.h"
+#include "tests/support/report_values.h"
 
 using namespace dlflow;
+using namespace dlflow::test;
 using namespace std::chrono_literals;
-
-namespace {
-
-const Time kStart = from_rfc3339("2026-11-21T08:00:00.000Z");
-
-}  // namespace
 
 TEST_CASE("status as JSON says all that is known of a job", "[json]") {
   RunStatus status;

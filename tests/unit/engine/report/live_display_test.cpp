@@ -12,15 +12,16 @@
 #include "engine/report/again_text.h"
 #include "tests/support/catch.h"
 #include "tests/support/pseudo_terminal.h"
+#include "tests/support/report_values.h"
 #include "tests/support/temp_dir.h"
 
 using namespace dlflow;
+using namespace dlflow::test;
 using namespace std::chrono_literals;
 
 namespace {
 
-const Time kStart = from_rfc3339("2026-11-21T08:00:00.000Z");
-const Style kPlain{.color = false, .utf8 = false, .width = 80};
+const Style kAscii{.color = false, .utf8 = false, .width = 80};
 
 JobRow planned(const std::string& step, const std::string& directory = "") {
   JobRow job;
@@ -40,7 +41,7 @@ RunStatus status_of(std::vector<JobRow> jobs) {
 }
 
 /// A plan of as many steps as `status` has jobs, each of which needs the one before.
-Plan plan_of(const RunStatus& status) {
+Plan chain_of(const RunStatus& status) {
   Plan plan;
   plan.steps.emplace_back();
   for (const JobRow& job : status.jobs) {
@@ -54,8 +55,8 @@ Plan plan_of(const RunStatus& status) {
   return plan;
 }
 
-JobEvent event(const std::string& job, std::optional<JobState> state,
-               std::chrono::seconds after = 0s) {
+JobEvent told(const std::string& job, std::optional<JobState> state,
+              std::chrono::seconds after = 0s) {
   JobEvent made;
   made.job = job;
   made.state = state;
@@ -69,7 +70,7 @@ class Lines {
   explicit Lines(bool verbose)
       : file_(folder_.write("printed", "")),
         printed_(::open(file_.c_str(), O_WRONLY | O_APPEND)),
-        display_(printed_.get(), kPlain, verbose) {}
+        display_(printed_.get(), kAscii, verbose) {}
 
   LineDisplay& display() { return display_; }
 
@@ -94,10 +95,10 @@ class Lines {
 TEST_CASE("events build up the state of a run", "[live_display]") {
   const RunStatus status = status_of({planned("data"), planned("train")});
   RunModel model;
-  model.begin(plan_of(status), status);
+  model.begin(chain_of(status), status);
   CHECK(model.view().needs.at("train") == std::vector<std::string>{"data"});
 
-  JobEvent runs = event("train", JobState::Running, 3s);
+  JobEvent runs = told("train", JobState::Running, 3s);
   runs.attempt = 2;
   runs.backend_id = "4411";
   runs.node = "n2";
@@ -111,7 +112,7 @@ TEST_CASE("events build up the state of a run", "[live_display]") {
   CHECK(row->started == kStart + 3s);
   CHECK_FALSE(row->ended.has_value());
 
-  JobEvent fails = event("train", JobState::Failed, 9s);
+  JobEvent fails = told("train", JobState::Failed, 9s);
   fails.exit = 3;
   fails.reason = "exit 3";
   fails.metrics = {{"loss", 0.5}};
@@ -124,7 +125,7 @@ TEST_CASE("events build up the state of a run", "[live_display]") {
   CHECK(row->metrics.at("loss") == 0.5);
   CHECK(row->ended == kStart + 9s);
 
-  row = model.apply(event("train", JobState::Running, 20s));
+  row = model.apply(told("train", JobState::Running, 20s));
   CHECK(row->reason.empty());
   CHECK(row->exit == 3);
   CHECK(row->metrics.at("loss") == 0.5);
@@ -135,19 +136,19 @@ TEST_CASE("events build up the state of a run", "[live_display]") {
 TEST_CASE("what tells no state of a job in the run changes nothing", "[live_display]") {
   const RunStatus status = status_of({planned("data")});
   RunModel model;
-  model.begin(plan_of(status), status);
-  CHECK(model.apply(event("other", JobState::Running)) == nullptr);
-  CHECK(model.apply(event("data", std::nullopt)) == nullptr);
+  model.begin(chain_of(status), status);
+  CHECK(model.apply(told("other", JobState::Running)) == nullptr);
+  CHECK(model.apply(told("data", std::nullopt)) == nullptr);
   CHECK(model.view().status.jobs[0].state == JobState::Planned);
 }
 
 TEST_CASE("a job that never ran has no end, and one that runs none yet", "[live_display]") {
   const RunStatus status = status_of({planned("data"), planned("train")});
   RunModel model;
-  model.begin(plan_of(status), status);
-  CHECK_FALSE(model.apply(event("data", JobState::Cached))->ended.has_value());
-  model.apply(event("train", JobState::Running));
-  CHECK_FALSE(model.apply(event("train", JobState::Queued, 5s))->ended.has_value());
+  model.begin(chain_of(status), status);
+  CHECK_FALSE(model.apply(told("data", JobState::Cached))->ended.has_value());
+  model.apply(told("train", JobState::Running));
+  CHECK_FALSE(model.apply(told("train", JobState::Queued, 5s))->ended.has_value());
 
   model.end(RunState::Failed, kStart + 60s);
   CHECK(model.view().status.state == RunState::Failed);
@@ -157,21 +158,21 @@ TEST_CASE("a job that never ran has no end, and one that runs none yet", "[live_
 TEST_CASE("without a terminal each change is a line", "[live_display]") {
   const RunStatus status = status_of({planned("data"), planned("train")});
   Lines lines(true);
-  lines.display().began(plan_of(status), status);
+  lines.display().began(chain_of(status), status);
   CHECK(lines.text() == "demo-7f3a  2 jobs, runs in /runs/demo-7f3a\n");
 
-  lines.display().event(event("data", JobState::Submitting));
-  lines.display().event(event("data", std::nullopt));
+  lines.display().event(told("data", JobState::Submitting));
+  lines.display().event(told("data", std::nullopt));
   CHECK(lines.text().empty());
-  lines.display().event(event("data", JobState::Queued));
+  lines.display().event(told("data", JobState::Queued));
   CHECK(lines.text() == "  data  . queued\n");
-  lines.display().event(event("data", JobState::Running, 1s));
+  lines.display().event(told("data", JobState::Running, 1s));
   CHECK(lines.text() == "  data  > running\n");
-  JobEvent done = event("data", JobState::Succeeded, 63s);
+  JobEvent done = told("data", JobState::Succeeded, 63s);
   done.metrics = {{"loss", 0.25}};
   lines.display().event(done);
   CHECK(lines.text() == "  data  + succeeded  1:02  loss 0.250\n");
-  JobEvent blocked = event("train", JobState::Blocked, 64s);
+  JobEvent blocked = told("train", JobState::Blocked, 64s);
   blocked.reason = "its parent data failed";
   lines.display().event(blocked);
   CHECK(lines.text() == "  train  ! blocked  its parent data failed\n");
@@ -186,23 +187,23 @@ TEST_CASE("without a terminal each change is a line", "[live_display]") {
 TEST_CASE("a job that begins again is shown without what it left", "[live_display]") {
   const RunStatus status = status_of({planned("train")});
   Lines lines(true);
-  lines.display().began(plan_of(status), status);
+  lines.display().began(chain_of(status), status);
   CHECK(lines.text().starts_with("demo-7f3a  1 job, runs in"));
-  lines.display().event(event("train", JobState::Running));
-  JobEvent saved = event("train", JobState::Queued, 5s);
+  lines.display().event(told("train", JobState::Running));
+  JobEvent saved = told("train", JobState::Queued, 5s);
   saved.metrics = {{"loss", 0.5}};
   lines.display().event(saved);
   lines.text();
-  lines.display().event(event("train", JobState::Running, 6s));
+  lines.display().event(told("train", JobState::Running, 6s));
   CHECK(lines.text() == "  train  > running\n");
 }
 
 TEST_CASE("a quiet run only says how it ended", "[live_display]") {
   const RunStatus status = status_of({planned("train")});
   Lines lines(false);
-  lines.display().began(plan_of(status), status);
-  lines.display().event(event("train", JobState::Running));
-  lines.display().event(event("train", JobState::Succeeded, 2s));
+  lines.display().began(chain_of(status), status);
+  lines.display().event(told("train", JobState::Running));
+  lines.display().event(told("train", JobState::Succeeded, 2s));
   lines.display().ended(RunState::Succeeded, kStart + 2s);
   CHECK(lines.text() == "demo-7f3a succeeded in 0:02\n");
 }
@@ -211,7 +212,7 @@ TEST_CASE("a run below the current folder is named as one would type it", "[live
   RunStatus status = status_of({planned("train")});
   status.directory = (std::filesystem::current_path() / "runs/demo-7f3a").string();
   Lines lines(true);
-  lines.display().began(plan_of(status), status);
+  lines.display().began(chain_of(status), status);
   CHECK(lines.text() == "demo-7f3a  1 job, runs in runs/demo-7f3a\n");
 }
 
@@ -223,8 +224,8 @@ TEST_CASE("a run goes on when nobody reads its lines any more", "[live_display]"
   FileDescriptor(ends[1]).reset();
   const RunStatus status = status_of({planned("train")});
   const auto before = ::signal(SIGPIPE, SIG_IGN);  // as main does
-  LineDisplay display(written.get(), kPlain, true);
-  CHECK_NOTHROW(display.began(plan_of(status), status));
+  LineDisplay display(written.get(), kAscii, true);
+  CHECK_NOTHROW(display.began(chain_of(status), status));
   ::signal(SIGPIPE, before);
 }
 
@@ -300,7 +301,7 @@ TEST_CASE("the plan says what a run is made of, and whether a job has sources", 
   const test::TempDir folder;
   std::ofstream(folder.path() / "w.yaml") << "name: w\n";
   RunStatus status = status_of({planned("a"), planned("b")});
-  Plan plan = plan_of(status);
+  Plan plan = chain_of(status);
   plan.base = folder.path();
   plan.workflow.file = "elsewhere/w.yaml";
   plan.steps.resize(2);
@@ -336,10 +337,10 @@ TEST_CASE("on a terminal the table is drawn over itself", "[live_display]") {
   const RunStatus status = status_of(
       {planned("data", folder.path() / "data"), planned("train", folder.path() / "train")});
   const test::PseudoTerminal terminal(24, 80);
-  LiveDisplay display(terminal.descriptor(), kPlain);
-  display.began(plan_of(status), status);
+  LiveDisplay display(terminal.descriptor(), kAscii);
+  display.began(chain_of(status), status);
   CHECK(terminal.drawn().empty());
-  JobEvent runs = event("data", JobState::Running);
+  JobEvent runs = told("data", JobState::Running);
   runs.attempt = 1;
   display.event(runs);
   folder.write("data/attempt-1/metrics.jsonl", "{\"epoch\":2,\"epochs\":3}\n");
@@ -357,8 +358,8 @@ TEST_CASE("on a terminal the table is drawn over itself", "[live_display]") {
                  Catch::EndsWith("\nSaving checkpoints and stopping; Ctrl-C again kills.\n"));
   display.tick(kStart + 6s);
   CHECK_THAT(terminal.drawn(), Catch::EndsWith("stopping; Ctrl-C again kills.\n"));
-  display.event(event("data", JobState::Succeeded, 7s));
-  display.event(event("train", JobState::Cancelled, 7s));
+  display.event(told("data", JobState::Succeeded, 7s));
+  display.event(told("train", JobState::Cancelled, 7s));
   display.ended(RunState::Cancelled, kStart + 7s);
   CHECK(terminal.drawn() ==
         "\033[6A\r\033[J"
@@ -377,8 +378,8 @@ TEST_CASE("the table is no higher than the terminal", "[live_display]") {
   const RunStatus status = status_of(jobs);
   const auto lines_on = [&](unsigned short rows) {
     const test::PseudoTerminal terminal(rows, 80);
-    LiveDisplay display(terminal.descriptor(), kPlain);
-    display.began(plan_of(status), status);
+    LiveDisplay display(terminal.descriptor(), kAscii);
+    display.began(chain_of(status), status);
     display.tick(kStart);
     const std::string drawn = terminal.drawn();
     return std::count(drawn.begin(), drawn.end(), '\n');
@@ -393,7 +394,7 @@ TEST_CASE("a hint is wrapped to the terminal", "[live_display]") {
   const RunStatus status = status_of({planned("train")});
   const test::PseudoTerminal terminal(24, 60);
   LiveDisplay display(terminal.descriptor(), {.color = true, .utf8 = false, .width = 60});
-  display.began(plan_of(status), status);
+  display.began(chain_of(status), status);
   display.tick(kStart);
   CHECK_THAT(
       terminal.drawn(),

@@ -4,14 +4,14 @@
 
 #include "base/text.h"
 #include "tests/support/catch.h"
+#include "tests/support/report_values.h"
 
 using namespace dlflow;
+using namespace dlflow::test;
 
 namespace {
 
-const Style kPlain{.color = false, .utf8 = true, .width = 80};
-
-Result result(const std::string& run, const Json& matrix, const Json& metrics) {
+Result result_of(const std::string& run, const Json& matrix, const Json& metrics) {
   return {.run = run,
           .workflow = "sweep",
           .step = "train",
@@ -23,9 +23,9 @@ Result result(const std::string& run, const Json& matrix, const Json& metrics) {
 }
 
 std::vector<Result> sweep() {
-  return {result("sweep-1", {{"lr", 0.05}}, {{"accuracy", 0.8931}, {"loss", 0.3}}),
-          result("sweep-1", {{"lr", 0.5}}, {{"accuracy", 0.1}, {"loss", 2.25}}),
-          result("sweep-1", {{"lr", 0.1}}, {{"accuracy", 0.9071}, {"loss", 0.2613}})};
+  return {result_of("sweep-1", {{"lr", 0.05}}, {{"accuracy", 0.8931}, {"loss", 0.3}}),
+          result_of("sweep-1", {{"lr", 0.5}}, {{"accuracy", 0.1}, {"loss", 2.25}}),
+          result_of("sweep-1", {{"lr", 0.1}}, {{"accuracy", 0.9071}, {"loss", 0.2613}})};
 }
 
 std::vector<std::string> jobs(const std::vector<Result>& results) {
@@ -46,8 +46,8 @@ TEST_CASE("a sweep is a table of axes and metrics", "[results]") {
 }
 
 TEST_CASE("a value with line breaks or colours breaks no table", "[results]") {
-  const std::vector<Result> results = {result("s-1", {{"x", "a\nb"}}, {{"loss", 0.5}}),
-                                       result("s-1", {{"x", "\033[31m"}}, {{"loss", 1}})};
+  const std::vector<Result> results = {result_of("s-1", {{"x", "a\nb"}}, {{"loss", 0.5}}),
+                                       result_of("s-1", {{"x", "\033[31m"}}, {{"loss", 1}})};
   CHECK(results_table(results, "", kPlain) ==
         "train\n"
         "x           loss\n"
@@ -68,15 +68,15 @@ TEST_CASE("the metric that they are sorted by comes first", "[results]") {
 
 TEST_CASE("numbers of each class come behind the others", "[results]") {
   const std::vector<Result> results = {
-      result("a-1", Json::object(),
-             {{"accuracy", 0.5}, {"accuracy_of_0", 0.25}, {"iou_of_sky", 0.5}, {"loss", 1}})};
+      result_of("a-1", Json::object(),
+                {{"accuracy", 0.5}, {"accuracy_of_0", 0.25}, {"iou_of_sky", 0.5}, {"loss", 1}})};
   CHECK(split(results_table(results, "", kPlain), '\n').at(1) ==
         "accuracy  loss  accuracy_of_0  iou_of_sky");
 }
 
 TEST_CASE("jobs without a metric come last, whatever the order", "[results]") {
   std::vector<Result> results = sweep();
-  results.insert(results.begin(), result("sweep-1", {{"lr", 9}}, Json::object()));
+  results.insert(results.begin(), result_of("sweep-1", {{"lr", 9}}, Json::object()));
   results.front().state = JobState::Failed;
   for (const Order order : {Order::LargestFirst, Order::SmallestFirst}) {
     sort_results(results, "accuracy", order);
@@ -96,8 +96,8 @@ TEST_CASE("an unknown metric is refused with the ones there are", "[results]") {
 }
 
 TEST_CASE("of several runs, what differs between them is shown", "[results]") {
-  std::vector<Result> results = {result("a-1", Json::object(), {{"accuracy", 0.5}}),
-                                 result("a-2", Json::object(), {{"accuracy", 0.75}})};
+  std::vector<Result> results = {result_of("a-1", Json::object(), {{"accuracy", 0.5}}),
+                                 result_of("a-2", Json::object(), {{"accuracy", 0.75}})};
   results[1].params["epochs"] = 30;
   CHECK(results_table(results, "", kPlain) ==
         "train\n"
@@ -115,7 +115,7 @@ TEST_CASE("metrics come in the order in which people look for them", "[results]"
                         {"images_per_s", 700},
                         {"loss", 0.3},
                         {"my_number", 4}};
-  std::vector<Result> results = {result("a-1", Json::object(), metrics)};
+  std::vector<Result> results = {result_of("a-1", Json::object(), metrics)};
   const auto heading = [&](const std::string& first) {
     std::istringstream words(split(results_table(results, first, {.width = 200}), '\n').at(1));
     std::string text;
@@ -145,7 +145,7 @@ TEST_CASE("metrics that a gate or a selection names are known", "[results]") {
 TEST_CASE("metrics that do not fit are named below the table", "[results]") {
   Json metrics = Json::object();
   for (int i = 10; i < 20; ++i) metrics["metric-" + std::to_string(i)] = i;
-  const std::vector<Result> results = {result("a-1", {{"lr", 1}}, metrics)};
+  const std::vector<Result> results = {result_of("a-1", {{"lr", 1}}, metrics)};
   const std::string table = results_table(results, "metric-19", kPlain);
   for (const std::string& line : split(table, '\n')) CHECK(display_width(line) <= 80);
   CHECK(split(table, '\n').at(1).starts_with("lr  metric-19  metric-10"));
@@ -210,13 +210,13 @@ TEST_CASE("results are those of the step that was asked for, else of all with me
 
 TEST_CASE("numbers have as many digits as tell them apart, whole ones all of theirs", "[results]") {
   const std::vector<Result> results = {
-      result("a-1", {{"lr", Json::array({1, 2})}},
-             {{"a", 1000.4}, {"b", 999.96}, {"c", 7}, {"d", "NaN"}, {"e", 0.123456}})};
+      result_of("a-1", {{"lr", Json::array({1, 2})}},
+                {{"a", 1000.4}, {"b", 999.96}, {"c", 7}, {"d", "NaN"}, {"e", 0.123456}})};
   CHECK(results_table(results, "", kPlain) ==
         "train\n"
         "lr        a     b  c    d       e\n"
         "[1,2]  1000  1000  7  NaN  0.1235\n");
-  CHECK(results_table({{result("a-1", Json::object(), {{"a", 12345.5}, {"b", 1000.5}})}}, "",
+  CHECK(results_table({{result_of("a-1", Json::object(), {{"a", 12345.5}, {"b", 1000.5}})}}, "",
                       kPlain) ==
         "train\n"
         "    a     b\n"
@@ -226,7 +226,7 @@ TEST_CASE("numbers have as many digits as tell them apart, whole ones all of the
 TEST_CASE("the first metric is shown however narrow it is, others as far as they fit",
           "[results]") {
   const std::vector<Result> results = {
-      result("a-1", {{"lr", 1}}, {{"loss", 0.5}, {"more", 0.25}, {"yet", 1}})};
+      result_of("a-1", {{"lr", 1}}, {{"loss", 0.5}, {"more", 0.25}, {"yet", 1}})};
   const std::string all =
       "train\n"
       "lr  loss  more  yet\n"
@@ -245,9 +245,9 @@ TEST_CASE("the first metric is shown however narrow it is, others as far as they
 }
 
 TEST_CASE("each step has its table, and a state where not all succeeded", "[results]") {
-  std::vector<Result> results = {result("a-1", Json::object(), {{"loss", 1}}),
-                                 result("a-1", Json::object(), {{"accuracy", 2}}),
-                                 result("a-1", Json::object(), {{"loss", 3}})};
+  std::vector<Result> results = {result_of("a-1", Json::object(), {{"loss", 1}}),
+                                 result_of("a-1", Json::object(), {{"accuracy", 2}}),
+                                 result_of("a-1", Json::object(), {{"loss", 3}})};
   results[1].step = "evaluate";
   results[2].state = JobState::Failed;
   CHECK(results_table(results, "", kPlain) ==
@@ -265,20 +265,20 @@ TEST_CASE("equal results stay in their order", "[results]") {
   for (const Order order : {Order::LargestFirst, Order::SmallestFirst}) {
     std::vector<Result> results;
     for (int i = 0; i < 40; ++i) {
-      results.push_back(result("a-" + std::to_string(i), Json::object(), {{"loss", 1}}));
+      results.push_back(result_of("a-" + std::to_string(i), Json::object(), {{"loss", 1}}));
     }
     sort_results(results, "loss", order);
     for (int i = 0; i < 40; ++i) CHECK(results[size_t(i)].run == "a-" + std::to_string(i));
   }
-  std::vector<Result> none = {result("a-1", Json::object(), Json::object())};
+  std::vector<Result> none = {result_of("a-1", Json::object(), Json::object())};
   CHECK_THROWS_WITH(sort_results(none, "loss", Order::LargestFirst),
                     "no result has the metric 'loss'");
 }
 
 TEST_CASE("metrics that are no numbers are not sorted", "[results]") {
-  std::vector<Result> results = {result("a-1", Json::object(), {{"loss", "NaN"}}),
-                                 result("a-2", Json::object(), {{"loss", "NaN"}}),
-                                 result("a-3", Json::object(), {{"loss", 1}})};
+  std::vector<Result> results = {result_of("a-1", Json::object(), {{"loss", "NaN"}}),
+                                 result_of("a-2", Json::object(), {{"loss", "NaN"}}),
+                                 result_of("a-3", Json::object(), {{"loss", 1}})};
   sort_results(results, "loss", Order::LargestFirst);
   CHECK(results[0].run == "a-3");
   CHECK(results[1].run == "a-1");

@@ -1,17 +1,16 @@
 #include "engine/report/run_list.h"
 
 #include "tests/support/catch.h"
+#include "tests/support/report_values.h"
 #include "tests/support/temp_dir.h"
 
 using namespace dlflow;
+using namespace dlflow::test;
 using namespace std::chrono_literals;
 
 namespace {
 
-const Time kStart = from_rfc3339("2026-11-21T08:00:00.000Z");
-const Style kPlain{.color = false, .utf8 = true, .width = 80};
-
-JobRow row(const std::string& step, JobState state, const std::string& directory = "") {
+JobRow job_row(const std::string& step, JobState state, const std::string& directory = "") {
   JobRow job;
   job.step = step;
   job.job = step;
@@ -31,7 +30,7 @@ RunSummary summary(const std::string& run, RunState state, std::map<JobState, si
   return made;
 }
 
-RunStatus status_of(RunState state, std::vector<JobRow> jobs) {
+RunStatus status_in(RunState state, std::vector<JobRow> jobs) {
   RunStatus status;
   status.state = state;
   status.jobs = std::move(jobs);
@@ -62,16 +61,19 @@ TEST_CASE("in the list only the state of a run is coloured", "[run_list]") {
 }
 
 TEST_CASE("a run says what it is doing, or what ended it", "[run_list]") {
-  CHECK(now_text(status_of(RunState::Failed,
-                           {row("data", JobState::Succeeded), row("train", JobState::Blocked),
-                            row("fit", JobState::TimedOut), row("best", JobState::Failed)}),
-                 kPlain) == "fit timed-out");
-  CHECK(now_text(status_of(RunState::Cancelled, {row("data", JobState::Cancelled)}), kPlain) ==
+  CHECK(
+      now_text(status_in(RunState::Failed,
+                         {job_row("data", JobState::Succeeded), job_row("train", JobState::Blocked),
+                          job_row("fit", JobState::TimedOut), job_row("best", JobState::Failed)}),
+               kPlain) == "fit timed-out");
+  CHECK(now_text(status_in(RunState::Cancelled, {job_row("data", JobState::Cancelled)}), kPlain) ==
         "data cancelled");
-  CHECK(now_text(status_of(RunState::Succeeded, {row("data", JobState::Skipped)}), kPlain).empty());
-  CHECK(now_text(status_of(RunState::Running, {row("data", JobState::Planned)}), kPlain).empty());
+  CHECK(now_text(status_in(RunState::Succeeded, {job_row("data", JobState::Skipped)}), kPlain)
+            .empty());
+  CHECK(
+      now_text(status_in(RunState::Running, {job_row("data", JobState::Planned)}), kPlain).empty());
 
-  RunStatus damaged = status_of(RunState::Running, {row("data", JobState::Failed)});
+  RunStatus damaged = status_in(RunState::Running, {job_row("data", JobState::Failed)});
   damaged.damaged = true;
   damaged.problem = "plan.json is not there";
   CHECK(now_text(damaged, kPlain) == "damaged: plan.json is not there");
@@ -81,23 +83,24 @@ TEST_CASE("of the jobs that run, the first says how far it is", "[run_list]") {
   const test::TempDir folder;
   const std::string quiet = folder.path() / "quiet";
   const std::string loud = folder.path() / "loud";
-  CHECK(now_text(status_of(RunState::Running, {row("data", JobState::Failed, quiet),
-                                               row("fit", JobState::Running, quiet),
-                                               row("train", JobState::Running, loud)}),
+  CHECK(now_text(status_in(RunState::Running, {job_row("data", JobState::Failed, quiet),
+                                               job_row("fit", JobState::Running, quiet),
+                                               job_row("train", JobState::Running, loud)}),
                  kPlain) == "fit");
   folder.write("loud/attempt-1/metrics.jsonl",
                "{\"epoch\":2,\"epochs\":3,\"progress\":0.5,\"bytes\":1024,\"total_bytes\":2048}\n");
-  CHECK(now_text(status_of(RunState::Running, {row("train", JobState::Running, loud)}), kPlain) ==
-        "train epoch 2/3  1.0 KiB");
+  CHECK(now_text(status_in(RunState::Running, {job_row("train", JobState::Running, loud)}),
+                 kPlain) == "train epoch 2/3  1.0 KiB");
   folder.write("loud/attempt-1/metrics.jsonl", "{\"seen\":2}\n");
-  CHECK(now_text(status_of(RunState::Running, {row("train", JobState::Running, loud)}), kPlain) ==
-        "train");
+  CHECK(now_text(status_in(RunState::Running, {job_row("train", JobState::Running, loud)}),
+                 kPlain) == "train");
 }
 
 TEST_CASE("only a job that runs has progress", "[progress]") {
   const test::TempDir folder;
   folder.write("train/attempt-1/metrics.jsonl", "{\"epoch\":2}\n");
   const std::string directory = folder.path() / "train";
-  CHECK(now_text(status_of(RunState::Running, {row("train", JobState::Queued, directory)}), kPlain)
+  CHECK(now_text(status_in(RunState::Running, {job_row("train", JobState::Queued, directory)}),
+                 kPlain)
             .empty());
 }

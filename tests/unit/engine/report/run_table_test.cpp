@@ -6,15 +6,15 @@
 #include "engine/report/run_list.h"
 #include "engine/report/status_table.h"
 #include "tests/support/catch.h"
+#include "tests/support/report_values.h"
 
 using namespace dlflow;
+using namespace dlflow::test;
 using namespace std::chrono_literals;
 
 namespace {
 
-const Time kStart = from_rfc3339("2026-11-21T08:00:00.000Z");
-
-JobRow row(const std::string& step, JobState state, const std::string& element = "") {
+JobRow row_of(const std::string& step, JobState state, const std::string& element = "") {
   JobRow job;
   job.step = step;
   job.element = element;
@@ -28,7 +28,7 @@ JobRow row(const std::string& step, JobState state, const std::string& element =
   return job;
 }
 
-RunView view(std::vector<JobRow> jobs) {
+RunView view_of(std::vector<JobRow> jobs) {
   RunView view;
   view.status.run = "demo-7f3a";
   view.status.workflow = "demo";
@@ -39,13 +39,11 @@ RunView view(std::vector<JobRow> jobs) {
   return view;
 }
 
-const Style kPlain{.color = false, .utf8 = true, .width = 80};
-
 }  // namespace
 
 TEST_CASE("the live table says what runs and what each other job waits for", "[run_table]") {
-  RunView demo = view({row("data", JobState::Succeeded), row("train", JobState::Running),
-                       row("best", JobState::Planned)});
+  RunView demo = view_of({row_of("data", JobState::Succeeded), row_of("train", JobState::Running),
+                          row_of("best", JobState::Planned)});
   demo.status.jobs[0].metrics = {{"bytes", 30931288}, {"files", 4}};
   demo.progress["train"] = {{"epoch", 2}, {"epochs", 3}, {"images_per_s", 3980}};
   const auto lines = live_table(demo, kStart + 31s, 20, kPlain);
@@ -62,24 +60,24 @@ TEST_CASE("many elements become one line, and no table is higher than the screen
     const JobState state = i < 100   ? JobState::Succeeded
                            : i < 102 ? JobState::Running
                                      : JobState::Planned;
-    jobs.push_back(row("sweep", state, "i=" + std::to_string(i)));
+    jobs.push_back(row_of("sweep", state, "i=" + std::to_string(i)));
   }
-  const auto lines = live_table(view(jobs), kStart + 5s, 3, kPlain);
+  const auto lines = live_table(view_of(jobs), kStart + 5s, 3, kPlain);
   REQUIRE(lines.size() == 3);
   CHECK(lines[0].find("100/250 done, 2 running") != std::string::npos);
   for (size_t rows = 1; rows < 30; ++rows) {
-    CHECK(live_table(view(jobs), kStart, rows, kPlain).size() <= rows);
+    CHECK(live_table(view_of(jobs), kStart, rows, kPlain).size() <= rows);
   }
 }
 
 TEST_CASE("every line of the live table fits into 80 columns", "[run_table]") {
-  RunView demo = view({row("train", JobState::Failed)});
+  RunView demo = view_of({row_of("train", JobState::Failed)});
   demo.status.jobs[0].reason = "exit 3: " + std::string(300, 'x') + " and more words behind it";
   for (const auto& line : live_table(demo, kStart, 20, kPlain)) CHECK(display_width(line) <= 80);
 }
 
 TEST_CASE("beside a long name the bar is short, and nothing is cut off", "[run_table]") {
-  RunView demo = view({row("train", JobState::Running, "model=lenet")});
+  RunView demo = view_of({row_of("train", JobState::Running, "model=lenet")});
   demo.progress["train[model=lenet]"] = {
       {"epoch", 2}, {"epochs", 3}, {"progress", 0.5}, {"loss", 0.312}};
   CHECK(live_table(demo, kStart + 31s, 20, kPlain) ==
@@ -88,8 +86,9 @@ TEST_CASE("beside a long name the bar is short, and nothing is cut off", "[run_t
 }
 
 TEST_CASE("the status of a failed run names the cause and what to type next", "[run_table]") {
-  RunView demo = view({row("data", JobState::Succeeded), row("train", JobState::Failed, "lr=0.5"),
-                       row("best", JobState::Blocked)});
+  RunView demo =
+      view_of({row_of("data", JobState::Succeeded), row_of("train", JobState::Failed, "lr=0.5"),
+               row_of("best", JobState::Blocked)});
   demo.status.state = RunState::Failed;
   demo.status.ended = kStart + 10s;
   demo.status.jobs[1].reason = "exit 3: loss is NaN at step 412";
@@ -111,7 +110,8 @@ TEST_CASE("the status of a failed run names the cause and what to type next", "[
 }
 
 TEST_CASE("a run that succeeded ends with its last accuracy", "[describe]") {
-  RunView demo = view({row("train", JobState::Succeeded), row("evaluate", JobState::Succeeded)});
+  RunView demo =
+      view_of({row_of("train", JobState::Succeeded), row_of("evaluate", JobState::Succeeded)});
   demo.status.state = RunState::Succeeded;
   demo.status.ended = kStart + 62s;
   demo.status.jobs[0].metrics = {{"accuracy", 0.8}};
@@ -120,9 +120,10 @@ TEST_CASE("a run that succeeded ends with its last accuracy", "[describe]") {
 }
 
 TEST_CASE("a sweep that succeeded ends with its best job, not its last", "[describe]") {
-  RunView demo = view({row("train", JobState::Succeeded, "lr=0.1"),
-                       row("train", JobState::Succeeded, "lr=0.2"),
-                       row("train", JobState::Failed, "lr=0.3"), row("best", JobState::Succeeded)});
+  RunView demo =
+      view_of({row_of("train", JobState::Succeeded, "lr=0.1"),
+               row_of("train", JobState::Succeeded, "lr=0.2"),
+               row_of("train", JobState::Failed, "lr=0.3"), row_of("best", JobState::Succeeded)});
   demo.status.state = RunState::Succeeded;
   demo.status.ended = kStart + 62s;
   auto& jobs = demo.status.jobs;
@@ -153,7 +154,7 @@ TEST_CASE("the list of runs counts jobs by state", "[run_list]") {
 }
 
 TEST_CASE("status as JSON has every promised field, null where nothing is known", "[json]") {
-  RunView demo = view({row("train", JobState::Planned, "lr=0.1")});
+  RunView demo = view_of({row_of("train", JobState::Planned, "lr=0.1")});
   const Json json = to_json(demo.status);
   for (const char* key :
        {"run", "workflow", "profile", "state", "started", "ended", "directory", "steps"}) {
@@ -173,26 +174,26 @@ TEST_CASE("status as JSON has every promised field, null where nothing is known"
 namespace {
 
 /// `count` elements of the step "sweep", in `state`.
-std::vector<JobRow> sweep(int count, JobState state) {
+std::vector<JobRow> rows_of_sweep(int count, JobState state) {
   std::vector<JobRow> jobs;
-  for (int i = 0; i < count; ++i) jobs.push_back(row("sweep", state, "i=" + std::to_string(i)));
+  for (int i = 0; i < count; ++i) jobs.push_back(row_of("sweep", state, "i=" + std::to_string(i)));
   return jobs;
 }
 
 std::vector<std::string> live(const std::vector<JobRow>& jobs, size_t rows,
                               const Style& style = {.color = false, .utf8 = false, .width = 80}) {
-  return live_table(view(jobs), kStart + 5s, rows, style);
+  return live_table(view_of(jobs), kStart + 5s, rows, style);
 }
 
 }  // namespace
 
 TEST_CASE("up to twelve elements have their own lines, more have one together", "[run_table]") {
-  CHECK(live(sweep(12, JobState::Succeeded), 30).size() == 12);
-  CHECK(live(sweep(13, JobState::Succeeded), 30) ==
+  CHECK(live(rows_of_sweep(12, JobState::Succeeded), 30).size() == 12);
+  CHECK(live(rows_of_sweep(13, JobState::Succeeded), 30) ==
         std::vector<std::string>{"  sweep     + ================ 13/13 done"});
-  CHECK(live(sweep(13, JobState::Planned), 30) ==
+  CHECK(live(rows_of_sweep(13, JobState::Planned), 30) ==
         std::vector<std::string>{"  sweep     . ---------------- 0/13 done"});
-  std::vector<JobRow> jobs = sweep(16, JobState::Succeeded);
+  std::vector<JobRow> jobs = rows_of_sweep(16, JobState::Succeeded);
   for (size_t i = 4; i < 12; ++i) jobs[i].state = JobState::Planned;
   jobs[3].state = JobState::Running;
   jobs[3].ended.reset();
@@ -205,10 +206,10 @@ TEST_CASE("up to twelve elements have their own lines, more have one together", 
 }
 
 TEST_CASE("what has least to say is left out first", "[run_table]") {
-  const std::vector<JobRow> jobs = {row("wait-1", JobState::Queued),
-                                    row("done", JobState::Succeeded),
-                                    row("runs", JobState::Running), row("fails", JobState::Failed),
-                                    row("wait-2", JobState::Planned)};
+  const std::vector<JobRow> jobs = {
+      row_of("wait-1", JobState::Queued), row_of("done", JobState::Succeeded),
+      row_of("runs", JobState::Running), row_of("fails", JobState::Failed),
+      row_of("wait-2", JobState::Planned)};
   const auto names = [&](size_t rows) {
     std::string text;
     for (const std::string& line : live(jobs, rows)) {
@@ -224,8 +225,9 @@ TEST_CASE("what has least to say is left out first", "[run_table]") {
 }
 
 TEST_CASE("the last of those with nothing to say goes first", "[run_table]") {
-  const std::vector<JobRow> jobs = {row("one", JobState::Queued), row("two", JobState::Queued),
-                                    row("three", JobState::Queued), row("four", JobState::Queued)};
+  const std::vector<JobRow> jobs = {
+      row_of("one", JobState::Queued), row_of("two", JobState::Queued),
+      row_of("three", JobState::Queued), row_of("four", JobState::Queued)};
   const auto lines = live(jobs, 3);
   REQUIRE(lines.size() == 3);
   CHECK(lines[0].starts_with("  one"));
@@ -234,9 +236,10 @@ TEST_CASE("the last of those with nothing to say goes first", "[run_table]") {
 }
 
 TEST_CASE("a job says what it waits for, each step once", "[run_table]") {
-  RunView demo = view({row("data", JobState::Running, "a"), row("data", JobState::Queued, "b"),
-                       row("more", JobState::Succeeded), row("other", JobState::Planned),
-                       row("train", JobState::Submitting), row("best", JobState::Planned)});
+  RunView demo =
+      view_of({row_of("data", JobState::Running, "a"), row_of("data", JobState::Queued, "b"),
+               row_of("more", JobState::Succeeded), row_of("other", JobState::Planned),
+               row_of("train", JobState::Submitting), row_of("best", JobState::Planned)});
   demo.needs = {{"train", {"data", "more"}}, {"best", {"data", "train"}}};
   const auto lines = live_table(demo, kStart, 20, {.color = false, .utf8 = false, .width = 80});
   REQUIRE(lines.size() == 6);
@@ -253,7 +256,7 @@ TEST_CASE("a job says what it waits for, each step once", "[run_table]") {
 }
 
 TEST_CASE("what a run that ended never started waits for nothing", "[run_table]") {
-  RunView demo = view({row("data", JobState::Failed), row("other", JobState::Planned)});
+  RunView demo = view_of({row_of("data", JobState::Failed), row_of("other", JobState::Planned)});
   demo.status.state = RunState::Failed;
   demo.status.ended = kStart + 10s;
   const std::string text = status_table(demo, kStart + 20s, kPlain);
@@ -262,7 +265,7 @@ TEST_CASE("what a run that ended never started waits for nothing", "[run_table]"
 }
 
 TEST_CASE("a time that is wider than its column moves what stands behind it", "[run_table]") {
-  RunView demo = view({row("train", JobState::Running)});
+  RunView demo = view_of({row_of("train", JobState::Running)});
   const Style ascii{.color = false, .utf8 = false, .width = 80};
   CHECK(live_table(demo, kStart + 12h, 20, ascii) ==
         std::vector<std::string>{"  train     > running   12:00:00  "});
@@ -274,8 +277,8 @@ TEST_CASE("a time that is wider than its column moves what stands behind it", "[
 }
 
 TEST_CASE("a job that was skipped or runs is not told as failed", "[run_table]") {
-  const auto lines = live({row("a", JobState::Skipped), row("b", JobState::Succeeded)}, 20);
+  const auto lines = live({row_of("a", JobState::Skipped), row_of("b", JobState::Succeeded)}, 20);
   CHECK_THAT(lines[0], Catch::Contains(". skipped"));
-  CHECK(live(sweep(13, JobState::Skipped), 30) ==
+  CHECK(live(rows_of_sweep(13, JobState::Skipped), 30) ==
         std::vector<std::string>{"  sweep     + ================ 13/13 done"});
 }

@@ -1,13 +1,13 @@
 #include "engine/report/spans.h"
 
 #include "tests/support/catch.h"
+#include "tests/support/report_values.h"
 
 using namespace dlflow;
+using namespace dlflow::test;
 using namespace std::chrono_literals;
 
 namespace {
-
-const Time kStart = from_rfc3339("2026-11-21T08:00:00.000Z");
 
 JobEvent event(int attempt, JobState state, std::chrono::seconds after,
                const std::string& reason = "") {

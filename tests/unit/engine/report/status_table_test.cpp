@@ -3,16 +3,15 @@
 #include "base/text.h"
 #include "engine/report/usage.h"
 #include "tests/support/catch.h"
+#include "tests/support/report_values.h"
 
 using namespace dlflow;
+using namespace dlflow::test;
 using namespace std::chrono_literals;
 
 namespace {
 
-const Time kStart = from_rfc3339("2026-11-21T08:00:00.000Z");
-const Style kPlain{.color = false, .utf8 = true, .width = 80};
-
-JobRow row(const std::string& step, JobState state, const std::string& element = "") {
+JobRow table_row(const std::string& step, JobState state, const std::string& element = "") {
   JobRow job;
   job.step = step;
   job.element = element;
@@ -48,7 +47,8 @@ size_t widest(const std::string& text) {
 }  // namespace
 
 TEST_CASE("what a job used stands beside what it asked for", "[status_table]") {
-  RunView view = failed_run({row("data", JobState::Failed), row("train", JobState::Succeeded)});
+  RunView view =
+      failed_run({table_row("data", JobState::Failed), table_row("train", JobState::Succeeded)});
   JobRow& train = view.status.jobs[1];
   train.asked = Resources{.ranks = 2, .cpus_per_rank = 2, .memory_bytes = uint64_t{2} << 30};
   train.usage = JobUsage{.elapsed = 10min, .cpu_time = 30min, .memory_bytes = uint64_t{1} << 30};
@@ -66,7 +66,7 @@ TEST_CASE("what a job used stands beside what it asked for", "[status_table]") {
 TEST_CASE("both tables fit into 80 columns whatever names and reasons there are",
           "[status_table]") {
   RunView view =
-      failed_run({row("train", JobState::Failed, "lr=0.001,width=1024,depth=152,seed=3")});
+      failed_run({table_row("train", JobState::Failed, "lr=0.001,width=1024,depth=152,seed=3")});
   view.status.jobs[0].backend_id = "48151623_42";
   view.status.jobs[0].node = "alpha-gpu-0042";
   view.status.jobs[0].reason = "exit 3: loss is NaN at step 412, and that was seen on all ranks";
@@ -79,7 +79,7 @@ TEST_CASE("both tables fit into 80 columns whatever names and reasons there are"
 
 TEST_CASE("a job that had too little is to be submitted with more", "[status_table]") {
   const auto advice = [](JobState state, const std::string& reason) {
-    RunView view = failed_run({row("train", state)});
+    RunView view = failed_run({table_row("train", state)});
     view.status.jobs[0].reason = reason;
     view.status.jobs[0].asked = Resources{.memory_bytes = uint64_t{3} << 29, .walltime = 20min};
     const std::string text = table(view);
@@ -127,7 +127,7 @@ std::vector<std::string> rows_of(const std::string& text) {
 RunView array_run(size_t elements) {
   std::vector<JobRow> jobs;
   for (size_t i = 0; i < elements; ++i) {
-    jobs.push_back(row("fit", JobState::Succeeded, "i=" + std::to_string(i)));
+    jobs.push_back(table_row("fit", JobState::Succeeded, "i=" + std::to_string(i)));
     jobs.back().backend_id = "812_" + std::to_string(i);
   }
   return failed_run(std::move(jobs));
@@ -188,7 +188,7 @@ TEST_CASE("what a step looks like as a whole", "[status_table]") {
 }
 
 TEST_CASE("details stand below where they have no room beside", "[status_table]") {
-  RunView view = failed_run({row("train", JobState::Failed)});
+  RunView view = failed_run({table_row("train", JobState::Failed)});
   view.status.jobs[0].backend_id = "48151623_42";
   view.status.jobs[0].reason = "one two three four five six";
   const auto rows_at = [&](int width) {
@@ -205,8 +205,8 @@ TEST_CASE("details stand below where they have no room beside", "[status_table]"
 }
 
 TEST_CASE("a name too long for its column has a line of its own", "[status_table]") {
-  RunView view = failed_run(
-      {row("train", JobState::Failed, "lr=0.001,width=1024,seed=3"), row("x", JobState::Failed)});
+  RunView view = failed_run({table_row("train", JobState::Failed, "lr=0.001,width=1024,seed=3"),
+                             table_row("x", JobState::Failed)});
   const auto rows = rows_of(status_table(view, kStart + 34min, {.utf8 = true, .width = 50}));
   CHECK(rows == std::vector<std::string>{"STEP                 JOB  STATE   TRY  TIME   NODE",
                                          "train[lr=0.001,width=1024,seed=3]",
@@ -215,7 +215,7 @@ TEST_CASE("a name too long for its column has a line of its own", "[status_table
 }
 
 TEST_CASE("only the state is coloured in the table", "[status_table]") {
-  const RunView view = failed_run({row("train", JobState::Failed)});
+  const RunView view = failed_run({table_row("train", JobState::Failed)});
   const Style color{.color = true, .utf8 = true, .width = 80};
   CHECK_THAT(status_table(view, kStart + 34min, color),
              Catch::Contains("train  -    \033[31mfailed\033[0m  1    20:00  -\n"));
@@ -224,16 +224,16 @@ TEST_CASE("only the state is coloured in the table", "[status_table]") {
 }
 
 TEST_CASE("what is not known of a job's usage is a dash", "[status_table]") {
-  RunView view = failed_run({row("train", JobState::Succeeded)});
+  RunView view = failed_run({table_row("train", JobState::Succeeded)});
   CHECK(rows_of(table(view, {.usage = true})) ==
         std::vector<std::string>{"STEP   STATE      TIME   CPU TIME  CPU  MEMORY  OF  MEM",
                                  "train  succeeded  20:00  -         -    -       -   -"});
 }
 
 TEST_CASE("what stands for jobs that are not listed yet is no job", "[status_table]") {
-  RunView view =
-      failed_run({row("split", JobState::Succeeded), row("work", JobState::Planned, "part=?"),
-                  row("merge", JobState::Planned)});
+  RunView view = failed_run({table_row("split", JobState::Succeeded),
+                             table_row("work", JobState::Planned, "part=?"),
+                             table_row("merge", JobState::Planned)});
   view.status.jobs[1].is_open = true;
   view.status.state = RunState::Running;
   view.status.ended.reset();
@@ -245,7 +245,7 @@ TEST_CASE("what stands for jobs that are not listed yet is no job", "[status_tab
 }
 
 TEST_CASE("a job that is handed over waits for no place", "[status_table]") {
-  RunView view = failed_run({row("train", JobState::Submitting)});
+  RunView view = failed_run({table_row("train", JobState::Submitting)});
   view.status.state = RunState::Running;
   view.status.ended.reset();
   CHECK_THAT(rows_of(table(view))[1], Catch::EndsWith("is being submitted"));
@@ -254,7 +254,7 @@ TEST_CASE("a job that is handed over waits for no place", "[status_table]") {
 }
 
 TEST_CASE("a run that goes on, or was interrupted, says what to type", "[status_table]") {
-  RunView view = failed_run({row("train", JobState::Running)});
+  RunView view = failed_run({table_row("train", JobState::Running)});
   view.status.jobs[0].attempt = 0;
   view.status.state = RunState::Running;
   view.status.ended.reset();
@@ -277,8 +277,8 @@ TEST_CASE("a run that goes on, or was interrupted, says what to type", "[status_
 }
 
 TEST_CASE("the first job that ended badly is asked for, not one behind it", "[status_table]") {
-  RunView view = failed_run({row("a", JobState::Blocked), row("b", JobState::Skipped),
-                             row("c", JobState::Failed), row("d", JobState::Failed)});
+  RunView view = failed_run({table_row("a", JobState::Blocked), table_row("b", JobState::Skipped),
+                             table_row("c", JobState::Failed), table_row("d", JobState::Failed)});
   CHECK_THAT(table(view), Catch::Contains("Why:    dlflow logs demo-7f3a c\n"));
   view.status.jobs[2].attempt = 0;
   CHECK_THAT(table(view), !Catch::Contains("Why:") && Catch::Contains("Again:"));
@@ -286,7 +286,7 @@ TEST_CASE("the first job that ended badly is asked for, not one behind it", "[st
 
 TEST_CASE("twice as much of what a job had is advised only if that is known", "[status_table]") {
   const auto advice = [](JobState state, const std::string& reason, const Resources& asked) {
-    RunView view = failed_run({row("train", state)});
+    RunView view = failed_run({table_row("train", state)});
     view.status.jobs[0].reason = reason;
     view.status.jobs[0].asked = asked;
     const std::string text = table(view);

@@ -3,14 +3,14 @@
 #include "base/file.h"
 #include "engine/plan/run_directory.h"
 #include "tests/support/catch.h"
+#include "tests/support/report_values.h"
 #include "tests/support/temp_dir.h"
 
 using namespace dlflow;
+using namespace dlflow::test;
 using namespace std::chrono_literals;
 
 namespace {
-
-const Time kStart = from_rfc3339("2026-11-21T08:00:00.000Z");
 
 /// A run of the steps `train`, with jobs that run at once, and `test`.
 class Traced {

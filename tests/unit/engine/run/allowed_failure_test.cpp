@@ -1,4 +1,3 @@
-#define CATCH_CONFIG_ENABLE_PAIR_STRINGMAKER
 #include <csignal>
 
 #include "base/file.h"
@@ -130,7 +129,7 @@ TEST_CASE("what runs again because of its parents goes on from no checkpoint mad
   train: {run: [./train, "${{ join(steps.a.outputs.x) }}"], checkpoint: {}}
 )");
   run.backend.fail("a[i=2]");
-  const JobState end = GENERATE(Succeeded, Failed, Cancelled);
+  const JobState end = GENERATE(Succeeded, Failed, JobState::Cancelled);
   run.backend.ends["train"].push_back(end);
   run.start();
   const std::filesystem::path train = run.directory / "steps/train";
@@ -138,7 +137,7 @@ TEST_CASE("what runs again because of its parents goes on from no checkpoint mad
   run.resubmit({"a[i=2]"});
   CHECK_FALSE(std::filesystem::exists(train / "checkpoints"));
   CHECK(std::filesystem::exists(train / "attempt-1/checkpoints/step-3"));
-  CHECK(run.attempt("train") == (end == Cancelled ? 1 : 2));
+  CHECK(run.attempt("train") == (end == JobState::Cancelled ? 1 : 2));
 }
 
 TEST_CASE("a failure that is allowed is tried again as `retry:` says before it counts",
@@ -269,7 +268,7 @@ TEST_CASE("a run that is stopped gives up nothing that a step with always() wait
     if (event.job == "other" && event.state == Running) std::raise(SIGTERM);
   };
   run.start();
-  CHECK(run.states()["other"] == Cancelled);
+  CHECK(run.states()["other"] == JobState::Cancelled);
   CHECK(run.states()["train"] == Planned);
   CHECK(run.states()["cleanup"] == Planned);
 }

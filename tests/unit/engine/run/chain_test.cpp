@@ -1,4 +1,3 @@
-#define CATCH_CONFIG_ENABLE_PAIR_STRINGMAKER
 #include "base/file.h"
 #include "engine/run/chain/question.h"
 #include "tests/support/catch.h"
@@ -16,57 +15,39 @@ using Names = std::vector<std::string>;
 
 namespace {
 
-constexpr const char* kSteps = R"(
+constexpr const char* kChainSteps = R"(
   data:  {run: ./data}
   train: {run: ./train, needs: [data], matrix: {n: [1, 2, 3]}}
   plot:  {run: ./plot, needs: [train], matrix: {n: [1, 2, 3]}}
   best:  {run: ./best, needs: [plot]}
 )";
 
-const Names kJobs = {"best",      "data",       "plot[n=1]",  "plot[n=2]",
-                     "plot[n=3]", "train[n=1]", "train[n=2]", "train[n=3]"};
-
-States all(JobState state) {
-  States states;
-  for (const std::string& job : kJobs) states[job] = state;
-  return states;
-}
-
-/// Everything succeeded, each job by one program.
-void check_ran_once(ChainWorld& world) {
-  CHECK(world.look() == all(Succeeded));
-  CHECK(world.state() == RunState::Succeeded);
-  CHECK(world.nodes.overlaps.empty());
-  for (const std::string& job : kJobs) {
-    INFO(job);
-    CHECK(world.nodes.runs[job] == 1);
-  }
-  CHECK(world.nodes.open_ids().empty());
-}
+const Names kChainJobs = {"best",      "data",       "plot[n=1]",  "plot[n=2]",
+                          "plot[n=3]", "train[n=1]", "train[n=2]", "train[n=3]"};
 
 }  // namespace
 
 TEST_CASE("a chain is submitted as a whole and runs without us", "[chain]") {
-  ChainWorld world(kSteps);
+  ChainWorld world(kChainSteps);
   const ChainResult result = world.start();
   CHECK(world.batch.submitted == Names{"data 811", "train 812", "plot 813", "best 814"});
   CHECK(result.submitted.size() == 4);
-  CHECK(world.look() == all(Queued));
+  CHECK(world.look() == all_in(kChainJobs, Queued));
   world.nodes.run_all();
-  check_ran_once(world);
+  check_ran_once(world, kChainJobs);
 }
 
 TEST_CASE("a run is known before anything of it is submitted", "[chain]") {
-  ChainWorld world(kSteps);
+  ChainWorld world(kChainSteps);
   Plan created = world.plan(world.profile);
   create_chain(created, world.services(), world.program());
   world.directory = created.directory;
-  CHECK(world.states() == all(Planned));
+  CHECK(world.states() == all_in(kChainJobs, Planned));
   CHECK(world.batch.submitted.empty());
 }
 
 TEST_CASE("what was submitted stays beside its log, for people", "[chain]") {
-  ChainWorld world(kSteps);
+  ChainWorld world(kChainSteps);
   world.start();
   const Batch& batch = world.batch.jobs().at("811").batch;
   std::filesystem::path script = batch.log;
@@ -89,7 +70,7 @@ TEST_CASE("a job may be requeued if it can save or may be tried again", "[chain]
 }
 
 TEST_CASE("element-wise needs are element-wise in the batch system", "[chain]") {
-  ChainWorld world(kSteps);
+  ChainWorld world(kChainSteps);
   world.start();
   world.nodes.begin("811");
   world.nodes.end("811", Succeeded);
@@ -106,7 +87,7 @@ TEST_CASE("killed between any two effects of a submission, it is completed with 
       GENERATE("batches", "intents", "sbatch", "accepted", "recorded", "record");
   const int n = GENERATE(1, 2, 3, 4);
   CAPTURE(point, n);
-  ChainWorld world(kSteps);
+  ChainWorld world(kChainSteps);
   const bool killed = killed_at(point, n, [&] { world.start(); });
   const bool once = point == "batches" || point == "intents" || point == "record";
   CHECK(killed == (!once || n == 1));
@@ -116,16 +97,16 @@ TEST_CASE("killed between any two effects of a submission, it is completed with 
   world.nodes.run_all();
   world.resume();
   world.nodes.run_all();
-  check_ran_once(world);
+  check_ran_once(world, kChainJobs);
 }
 
 TEST_CASE("what is to be submitted, or to wait for another job, is on disk before it does",
           "[chain]") {
-  const auto submission = is_synced_at("intents", [] { ChainWorld(kSteps).start(); });
+  const auto submission = is_synced_at("intents", [] { ChainWorld(kChainSteps).start(); });
   if (!submission) return skip("system calls cannot be traced");
   CHECK(*submission);
   const auto change = is_synced_at("repoint", [] {
-    ChainWorld world(kSteps);
+    ChainWorld world(kChainSteps);
     world.start();
     world.nodes.begin("811");
     world.nodes.end("811", Failed);
@@ -151,11 +132,11 @@ TEST_CASE("several chains are asked about since the first of them was submitted"
 }
 
 TEST_CASE("a lost answer is looked up, and the job adopted", "[chain]") {
-  ChainWorld world(kSteps);
+  ChainWorld world(kChainSteps);
   world.batch.lost_answers = GENERATE(1, 2, 4);
   world.start();
   world.nodes.run_all();
-  check_ran_once(world);
+  check_ran_once(world, kChainJobs);
 }
 
 TEST_CASE("what the batch system refuses is told in its words, and nothing is submitted",
@@ -172,19 +153,19 @@ TEST_CASE("what the batch system refuses is told in its words, and nothing is su
 
 TEST_CASE("a submission that never arrived is made again by the next call", "[chain]") {
   const int lost = GENERATE(1, 2);
-  ChainWorld world(kSteps);
+  ChainWorld world(kChainSteps);
   world.batch.lost_submissions = lost;
   CHECK_THROWS_WITH(world.start(), Catch::Contains("submits only what is missing"));
   for (int call = 1; call < lost; ++call) CHECK_THROWS_AS(world.resume(), Error);
   world.nodes.run_all();
   world.resume();
   world.nodes.run_all();
-  check_ran_once(world);
+  check_ran_once(world, kChainJobs);
 }
 
 TEST_CASE("a failed job blocks what waits for it, and resubmit repairs the chain in place",
           "[chain]") {
-  ChainWorld world(kSteps);
+  ChainWorld world(kChainSteps);
   world.start();
   world.nodes.begin("811");
   world.nodes.end("811", Succeeded);
@@ -204,7 +185,7 @@ TEST_CASE("a failed job blocks what waits for it, and resubmit repairs the chain
   CHECK(again.repointed == Names{"plot[n=2] 813_1", "best 814"});
   CHECK(world.batch.submitted.back() == "train 815");
   world.nodes.run_all();
-  CHECK(world.look() == all(Succeeded));
+  CHECK(world.look() == all_in(kChainJobs, Succeeded));
   CHECK(world.nodes.runs["train[n=2]"] == 2);
   CHECK(world.nodes.runs["best"] == 1);
 }
@@ -225,7 +206,7 @@ TEST_CASE("killed between any two effects of a repair, it is completed by the ne
   const std::string point =
       GENERATE("batches", "intents", "sbatch", "accepted", "recorded", "repoint", "record");
   CAPTURE(point);
-  ChainWorld world(kSteps);
+  ChainWorld world(kChainSteps);
   world.start();
   world.nodes.begin("811");
   world.nodes.end("811", Failed);
@@ -234,14 +215,14 @@ TEST_CASE("killed between any two effects of a repair, it is completed by the ne
   world.nodes.run_all();
   world.resubmit();
   world.nodes.run_all();
-  CHECK(world.look() == all(Succeeded));
+  CHECK(world.look() == all_in(kChainJobs, Succeeded));
   CHECK(world.nodes.overlaps.empty());
   CHECK(world.nodes.runs["data"] == 2);
   CHECK(world.nodes.runs["best"] == 1);
 }
 
 TEST_CASE("what the batch system has dropped is submitted anew", "[chain]") {
-  ChainWorld world(kSteps);
+  ChainWorld world(kChainSteps);
   world.start();
   world.nodes.begin("811");
   world.nodes.end("811", Failed);
@@ -249,11 +230,11 @@ TEST_CASE("what the batch system has dropped is submitted anew", "[chain]") {
   world.batch.forget("814");
   world.resubmit();
   world.nodes.run_all();
-  CHECK(world.look() == all(Succeeded));
+  CHECK(world.look() == all_in(kChainJobs, Succeeded));
 }
 
 TEST_CASE("cancel takes what waits, and asks what runs", "[chain]") {
-  ChainWorld world(kSteps);
+  ChainWorld world(kChainSteps);
   world.start();
   world.nodes.begin("811");
   const CancelResult first = world.cancel();
@@ -265,19 +246,19 @@ TEST_CASE("cancel takes what waits, and asks what runs", "[chain]") {
   CHECK(world.nodes.open_ids().empty());
   world.resume();
   world.nodes.run_all();
-  CHECK(world.look() == all(Succeeded));
+  CHECK(world.look() == all_in(kChainJobs, Succeeded));
 }
 
 TEST_CASE("a submission that nobody can tell from a lost one is cancelled, too", "[chain]") {
-  ChainWorld world(kSteps);
+  ChainWorld world(kChainSteps);
   world.batch.lost_submissions = 1;
   CHECK_THROWS_AS(world.start(), Error);
   world.cancel();
-  CHECK(world.look()["data"] == Cancelled);
+  CHECK(world.look()["data"] == JobState::Cancelled);
 }
 
 TEST_CASE("a run of another cluster is not submitted, repaired or cancelled here", "[chain]") {
-  ChainWorld world(kSteps);
+  ChainWorld world(kChainSteps);
   world.start();
   write_file_atomic(world.directory / "cluster", "beta");
   const size_t submitted = world.batch.submitted.size();
@@ -305,36 +286,36 @@ TEST_CASE("what a run without a folder has in the queue is cancelled, and nothin
 }
 
 TEST_CASE("a cancel that is refused is told, and keeps jobs from beginning", "[chain]") {
-  ChainWorld world(kSteps);
+  ChainWorld world(kChainSteps);
   world.start();
   world.batch.refuses_cancel = true;
   CHECK_THROWS_WITH(world.cancel(), Catch::Contains("refuses to cancel 8 of 8 jobs"));
-  CHECK(world.look() == all(Queued));
+  CHECK(world.look() == all_in(kChainJobs, Queued));
   world.nodes.run_all();
   CHECK(world.nodes.runs.empty());
-  CHECK(world.look()["data"] == Cancelled);
+  CHECK(world.look()["data"] == JobState::Cancelled);
   world.batch.refuses_cancel = false;
   world.resume();
   world.nodes.run_all();
-  CHECK(world.look() == all(Succeeded));
+  CHECK(world.look() == all_in(kChainJobs, Succeeded));
 }
 
 TEST_CASE("killed between any two effects of a cancel, nothing runs that was cancelled",
           "[chain]") {
   const std::string point = GENERATE("withdrawn", "cancel", "record");
   CAPTURE(point);
-  ChainWorld world(kSteps);
+  ChainWorld world(kChainSteps);
   world.start();
   CHECK(killed_at(point, 1, [&] { world.cancel(); }));
   world.nodes.run_all();
   CHECK(world.nodes.runs.empty());
   world.resume();
   world.nodes.run_all();
-  check_ran_once(world);
+  check_ran_once(world, kChainJobs);
 }
 
 TEST_CASE("a queue that shows nothing makes no job lost", "[chain]") {
-  ChainWorld world(kSteps);
+  ChainWorld world(kChainSteps);
   world.start();
   world.nodes.begin("811");
   world.batch.empty_queues = 1;
@@ -343,7 +324,7 @@ TEST_CASE("a queue that shows nothing makes no job lost", "[chain]") {
 }
 
 TEST_CASE("a job that nobody knows is lost, and runs again when the run goes on", "[chain]") {
-  ChainWorld world(kSteps);
+  ChainWorld world(kChainSteps);
   world.start();
   world.nodes.begin("811");
   world.batch.forget("811");
@@ -352,32 +333,32 @@ TEST_CASE("a job that nobody knows is lost, and runs again when the run goes on"
 }
 
 TEST_CASE("a node that fails makes its job lost, and what waits is repaired", "[chain]") {
-  ChainWorld world(kSteps);
+  ChainWorld world(kChainSteps);
   world.start();
   world.nodes.begin("811");
   world.nodes.fail_node("811");
   CHECK(world.look()["data"] == Lost);
   world.resume();
   world.nodes.run_all();
-  CHECK(world.look() == all(Succeeded));
+  CHECK(world.look() == all_in(kChainJobs, Succeeded));
   CHECK(world.nodes.runs["data"] == 2);
   CHECK(world.nodes.runs["best"] == 1);
 }
 
 TEST_CASE("a job that requeues itself keeps its place and its dependents", "[chain]") {
-  ChainWorld world(kSteps);
+  ChainWorld world(kChainSteps);
   world.start();
   world.nodes.begin("811");
   world.nodes.requeue("811");
   CHECK(world.look()["data"] == Queued);
   world.nodes.run_all();
-  CHECK(world.look() == all(Succeeded));
+  CHECK(world.look() == all_in(kChainJobs, Succeeded));
   CHECK(world.nodes.runs["data"] == 2);
 }
 
 TEST_CASE("where there is a limit on jobs, what it takes is submitted, and the rest later",
           "[chain]") {
-  ChainWorld world(kSteps);
+  ChainWorld world(kChainSteps);
   world.batch.most_jobs = 5;
   CHECK_THROWS_WITH(world.start(), Catch::Contains("too many jobs"));
   for (int calls = 0; calls < 4; ++calls) {
@@ -388,22 +369,22 @@ TEST_CASE("where there is a limit on jobs, what it takes is submitted, and the r
     }
   }
   world.nodes.run_all();
-  check_ran_once(world);
+  check_ran_once(world, kChainJobs);
 }
 
 TEST_CASE("a batch system that does not answer changes nothing", "[chain]") {
-  ChainWorld world(kSteps);
+  ChainWorld world(kChainSteps);
   world.start();
   world.batch.silent_queries = 1;
-  CHECK(world.look() == all(Queued));
+  CHECK(world.look() == all_in(kChainJobs, Queued));
   world.batch.silent_queries = 1;
   CHECK_THROWS_AS(world.resume(), Error);
   world.nodes.run_all();
-  check_ran_once(world);
+  check_ran_once(world, kChainJobs);
 }
 
 TEST_CASE("an array is split where the batch system takes no gaps", "[chain]") {
-  ChainWorld world(kSteps);
+  ChainWorld world(kChainSteps);
   world.batch.rules.gaps = false;
   world.start();
   world.nodes.begin("811");
@@ -418,7 +399,7 @@ TEST_CASE("an array is split where the batch system takes no gaps", "[chain]") {
   CHECK(world.batch.submitted ==
         Names{"data 811", "train 812", "plot 813", "best 814", "train 815", "train 816"});
   world.nodes.run_all();
-  CHECK(world.look() == all(Succeeded));
+  CHECK(world.look() == all_in(kChainJobs, Succeeded));
 }
 
 TEST_CASE("a cached job of a chain has its fingerprint on record", "[chain]") {

@@ -67,7 +67,7 @@ class JobsWorld : public ChainWorld {
 };
 
 const std::string kNotify = "notify: {command: [\"true\"], on: [end, failure]}\n";
-const std::string kChain = "  a: {run: ./a}\n  b: {run: ./b, needs: [a]}\n";
+const std::string kTwoSteps = "  a: {run: ./a}\n  b: {run: ./b, needs: [a]}\n";
 
 /// Values of this process's environment, as they were afterwards.
 class SetVariables {
@@ -100,7 +100,7 @@ std::string variable(const char* name) {
 }  // namespace
 
 TEST_CASE("the node of the last job tells the end of its run, once", "[from_job]") {
-  JobsWorld world(kChain + kNotify);
+  JobsWorld world(kTwoSteps + kNotify);
   world.start();
   world.run("811");
   CHECK(world.tell("811") == "");
@@ -117,7 +117,7 @@ TEST_CASE("the node of the last job tells the end of its run, once", "[from_job]
 
 TEST_CASE("the node of a job that fails tells the failure, and the end if that is one",
           "[from_job]") {
-  JobsWorld world(kChain + kNotify);
+  JobsWorld world(kTwoSteps + kNotify);
   world.start();
   world.run("811", Failed);
   CHECK(world.tell("811") == "");
@@ -184,12 +184,12 @@ TEST_CASE("a task that several elements share tells the failure of each", "[from
 
 TEST_CASE("a run without `notify` tells nothing, and one that cannot be read says so",
           "[from_job]") {
-  JobsWorld world(kChain);
+  JobsWorld world(kTwoSteps);
   world.start();
   world.run("811", Failed);
   CHECK(world.tell("811") == "");
   CHECK_FALSE(fs::exists(world.directory / "notified"));
-  JobsWorld damaged(kChain + kNotify);
+  JobsWorld damaged(kTwoSteps + kNotify);
   damaged.start();
   damaged.run("811");
   fs::permissions(damaged.batch_file("811"), fs::perms::owner_all);

@@ -257,7 +257,7 @@ TEST_CASE("a run whose engine was killed is cancelled through its supervisors", 
   run.wait_for_trace(1);
   kill_and_reap(engine);
   CHECK(run.cancel());
-  CHECK(run.states() == States{{"slow", Cancelled}});
+  CHECK(run.states() == States{{"slow", JobState::Cancelled}});
   CHECK(run.state() == RunState::Cancelled);
 }
 
@@ -267,7 +267,7 @@ TEST_CASE("a run is cancelled through the engine that is at work on it", "[local
   run.wait_for_trace(1);
   CHECK(run.cancel());
   ::waitpid(engine, nullptr, 0);
-  CHECK(run.states() == States{{"slow", Cancelled}});
+  CHECK(run.states() == States{{"slow", JobState::Cancelled}});
 }
 
 TEST_CASE("steps go on without their launcher, and others are started by a new one", "[local]") {

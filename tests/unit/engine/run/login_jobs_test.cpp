@@ -1,4 +1,3 @@
-#define CATCH_CONFIG_ENABLE_PAIR_STRINGMAKER
 #include "engine/run/chain/login_jobs.h"
 
 #include "base/error.h"
@@ -209,7 +208,7 @@ TEST_CASE("a cancel ends what a killed dlflow left on the login node", "[login]"
   world.login.forget_news();
   CHECK(world.cancel().cancelled == 1);
   CHECK(world.login.stopped == std::vector<std::pair<std::string, Stop>>{{"fetch", Stop::AndSave}});
-  CHECK(world.look()["fetch"] == Cancelled);
+  CHECK(world.look()["fetch"] == JobState::Cancelled);
   CHECK(world.batch.submitted.empty());
 }
 
@@ -227,7 +226,7 @@ TEST_CASE("a request to cancel while a step runs on the login node ends it and s
   const ChainResult result = world.start();
   CHECK(result.interrupted);
   CHECK(world.batch.submitted.empty());
-  CHECK(world.look()["fetch"] == Cancelled);
+  CHECK(world.look()["fetch"] == JobState::Cancelled);
   world.login.on_submit = {};
   world.login.held.clear();
   CHECK_FALSE(world.resume().interrupted);

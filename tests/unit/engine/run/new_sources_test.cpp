@@ -13,7 +13,7 @@ using Names = std::vector<std::string>;
 
 namespace {
 
-constexpr const char* kSteps = R"(
+constexpr const char* kSourceSteps = R"(
   other: {run: ./other}
   a: {run: ./a, inputs: [conf]}
   b: {run: ./b, inputs: [b.txt], needs: [a]}
@@ -23,7 +23,7 @@ constexpr const char* kSteps = R"(
 /// A run of steps that read files beside the workflow.
 class SourcesRun : public TestRun {
  public:
-  SourcesRun() : TestRun(kSteps) {
+  SourcesRun() : TestRun(kSourceSteps) {
     write("conf/one.txt", "1");
     write("b.txt", "1");
   }

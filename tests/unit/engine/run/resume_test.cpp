@@ -16,7 +16,7 @@ using Names = std::vector<std::string>;
 
 namespace {
 
-constexpr const char* kChain = R"(
+constexpr const char* kThreeSteps = R"(
   a: {run: ./a}
   b: {run: ./b, needs: [a]}
   c: {run: ./c, needs: [b]}
@@ -35,7 +35,7 @@ void start_and_kill(TestRun& run, int waits) {
 
 TEST_CASE("a killed engine's run is finished with every job submitted once", "[resume]") {
   const int waits = GENERATE(range(0, 6));
-  TestRun run(kChain);
+  TestRun run(kThreeSteps);
   start_and_kill(run, waits);
   CHECK(run.resume().state == RunState::Succeeded);
   CHECK(run.states() == kAllDone);
@@ -114,7 +114,7 @@ TEST_CASE("a run that is read again knows what each job reuses, the first one to
 }
 
 TEST_CASE("engines killed one after the other finish a run in the end", "[resume]") {
-  TestRun run(kChain);
+  TestRun run(kThreeSteps);
   start_and_kill(run, 1);
   for (int kills = 0; kills < 3; ++kills) {
     run.backend.waits_until_killed = 1;
@@ -130,7 +130,7 @@ TEST_CASE("engines killed one after the other finish a run in the end", "[resume
 
 TEST_CASE("what was written down but not handed over is submitted as the same attempt",
           "[resume]") {
-  TestRun run(kChain);
+  TestRun run(kThreeSteps);
   run.backend.on_submit = [](const std::string& job) {
     if (job == "b") throw Killed();
   };
@@ -142,7 +142,7 @@ TEST_CASE("what was written down but not handed over is submitted as the same at
 }
 
 TEST_CASE("a job that vanished is lost, and tried again by the resume", "[resume]") {
-  TestRun run(kChain);
+  TestRun run(kThreeSteps);
   run.backend.held = {"b"};
   start_and_kill(run, 6);
   CHECK(run.states()["b"] == Running);
@@ -212,7 +212,7 @@ TEST_CASE("what was reused from a run that is gone runs again where it is needed
 }
 
 TEST_CASE("what a run lost of itself runs again where it is needed", "[resume]") {
-  TestRun run(kChain);
+  TestRun run(kThreeSteps);
   run.backend.fail("c");
   run.start();
   SECTION("its folder") { fs::remove_all(run.directory / "steps/b"); }
@@ -226,7 +226,7 @@ TEST_CASE("what a run lost of itself runs again where it is needed", "[resume]")
 }
 
 TEST_CASE("resuming leaves what failed, resubmitting runs it and what waits for it", "[resume]") {
-  TestRun run(kChain);
+  TestRun run(kThreeSteps);
   run.backend.fail("b");
   run.start();
   CHECK(run.states() == States{{"a", Succeeded}, {"b", Failed}, {"c", Blocked}});
@@ -314,7 +314,7 @@ TEST_CASE("resubmitting can be limited to some steps", "[resume]") {
 
 TEST_CASE("a job that reached its time limit is left by a resume and run by a resubmit",
           "[resume]") {
-  TestRun run(kChain);
+  TestRun run(kThreeSteps);
   run.backend.ends["b"] = {TimedOut};
   CHECK(run.start().state == RunState::Failed);
   CHECK(run.resume().state == RunState::Failed);
@@ -324,7 +324,7 @@ TEST_CASE("a job that reached its time limit is left by a resume and run by a re
 }
 
 TEST_CASE("resubmitting what is not there or did not fail says so", "[resume]") {
-  TestRun run(kChain);
+  TestRun run(kThreeSteps);
   run.backend.fail("b");
   run.start();
   CHECK_THROWS_WITH(run.resubmit({"bb"}), Catch::Contains("did you mean 'b'?"));
@@ -379,12 +379,12 @@ TEST_CASE("a step goes on from its checkpoints unless it is to begin from scratc
 }
 
 TEST_CASE("a run whose engine was killed can be cancelled, and gone on with", "[resume]") {
-  TestRun run(kChain);
+  TestRun run(kThreeSteps);
   run.backend.held = {"b"};
   start_and_kill(run, 6);
   run.backend.held = {};
   CHECK(run.cancel());
-  CHECK(run.states() == States{{"a", Succeeded}, {"b", Cancelled}, {"c", Planned}});
+  CHECK(run.states() == States{{"a", Succeeded}, {"b", JobState::Cancelled}, {"c", Planned}});
   CHECK(run.state() == RunState::Cancelled);
   CHECK(run.resume().state == RunState::Succeeded);
   CHECK(run.backend.submitted == Names{"a", "b", "b#2", "c"});
@@ -396,7 +396,8 @@ TEST_CASE("what a killed engine had no room for yet is cancelled with the rest",
   run.backend.held = {"a"};
   start_and_kill(run, 1);
   CHECK(run.cancel());
-  CHECK(run.states() == States{{"a", Cancelled}, {"b", Cancelled}, {"c", Planned}});
+  CHECK(run.states() ==
+        States{{"a", JobState::Cancelled}, {"b", JobState::Cancelled}, {"c", Planned}});
 }
 
 TEST_CASE("a parent that was reused after the run began is where it was made", "[resume]") {
@@ -419,7 +420,7 @@ TEST_CASE("a parent that was reused after the run began is where it was made", "
 }
 
 TEST_CASE("cancelling a run that has ended changes nothing", "[resume]") {
-  TestRun run(kChain);
+  TestRun run(kThreeSteps);
   run.start();
   write_file_atomic(run.directory / "cancel", "");  // for an engine that ended before it saw it
   CHECK(run.cancel());

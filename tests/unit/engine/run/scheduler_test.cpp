@@ -229,7 +229,7 @@ TEST_CASE("an interruption asks running jobs to save and starts nothing more", "
   CHECK(result.interrupted);
   CHECK(result.state == RunState::Cancelled);
   CHECK(run.backend.stopped.front() == std::pair(std::string("train"), Stop::AndSave));
-  CHECK(run.states()["train"] == Cancelled);
+  CHECK(run.states()["train"] == JobState::Cancelled);
   CHECK(run.states()["plot"] == Planned);
   CHECK(run.state() == RunState::Cancelled);
 
@@ -268,7 +268,7 @@ TEST_CASE("an interruption between two jobs leaves a cancelled run", "[scheduler
     if (event.state == Planned) ::kill(::getpid(), SIGINT);
   };
   CHECK(run.start().state == RunState::Cancelled);
-  CHECK(run.states() == States{{"flaky", Cancelled}});
+  CHECK(run.states() == States{{"flaky", JobState::Cancelled}});
   CHECK(run.backend.stopped.empty());
 }
 
@@ -332,6 +332,6 @@ TEST_CASE("a run in which one job failed and another was cancelled has failed", 
     if (event.state == Failed) ::kill(::getpid(), SIGINT);
   };
   CHECK(run.start().state == RunState::Failed);
-  CHECK(run.states() == States{{"a", Failed}, {"b", Cancelled}});
+  CHECK(run.states() == States{{"a", Failed}, {"b", JobState::Cancelled}});
   CHECK(run.state() == RunState::Failed);
 }

@@ -34,7 +34,7 @@ Bundle collected(const TempDir& folder, const std::string& images, bool with_ima
   return collect(plan, {.with_images = with_images}, hashes);
 }
 
-std::vector<std::string> names(const Bundle& bundle) {
+std::vector<std::string> content_names(const Bundle& bundle) {
   std::vector<std::string> list;
   for (const BundleFile& file : bundle.files) list.push_back(file.name);
   return list;
@@ -68,7 +68,7 @@ TEST_CASE("an image is packed beside the workflow, with the hash that it has", "
   const std::string digest = "sha256:" + sha256_hex("{}");
   CHECK(bundle.manifest.images ==
         std::map<std::string, PackedImage>{{"one", {"oci:images/box", digest, true}}});
-  std::vector<std::string> list = names(bundle);
+  std::vector<std::string> list = content_names(bundle);
   std::sort(list.begin(), list.end());
   CHECK(list == std::vector<std::string>{"workflow/images/box/blobs/sha256/" + sha256_hex("{}"),
                                          "workflow/images/box/index.json",
@@ -89,7 +89,7 @@ TEST_CASE("an image above the workflow keeps its distance", "[bundle]") {
       make_plan(test::parsed(text, folder.path() / "flows"), Profile(), {}, nothing, hashes),
       {.with_images = true}, hashes);
   CHECK(bundle.manifest.workflow == "workflow/_/workflow.yaml");
-  const std::vector<std::string> list = names(bundle);
+  const std::vector<std::string> list = content_names(bundle);
   CHECK(std::count(list.begin(), list.end(), "workflow/box/index.json") == 1);
 }
 
@@ -102,7 +102,7 @@ TEST_CASE("an image that is not packed has the digest that was locked", "[bundle
     const Bundle bundle = collected(folder, images, with_images);
     CHECK(bundle.manifest.images ==
           std::map<std::string, PackedImage>{{"one", {"docker://far/box:1", kDigest, false}}});
-    CHECK(names(bundle) ==
+    CHECK(content_names(bundle) ==
           std::vector<std::string>{"workflow/workflow.yaml", "workflow/workflow.lock.json"});
   }
 }
@@ -130,7 +130,7 @@ TEST_CASE("an image that cannot travel is pointed at", "[bundle]") {
 
 TEST_CASE("a workflow without images has no lock in its bundle", "[bundle]") {
   const TempDir folder;
-  CHECK(names(collected(folder, "", true, "  a: {run: 'true'}\n")) ==
+  CHECK(content_names(collected(folder, "", true, "  a: {run: 'true'}\n")) ==
         std::vector<std::string>{"workflow/workflow.yaml"});
 }
 

@@ -38,7 +38,7 @@ Manifest full_manifest() {
   return manifest;
 }
 
-std::string refusal_of(const std::function<void(Json&)>& change) {
+std::string refused_manifest(const std::function<void(Json&)>& change) {
   Json json = to_json(full_manifest());
   change(json);
   try {
@@ -76,27 +76,28 @@ TEST_CASE("a manifest is read as it was written, each field", "[manifest]") {
 
 TEST_CASE("a manifest that says what cannot be is damaged", "[manifest]") {
   const std::string damaged = "dlflow-bundle.json is damaged: ";
-  CHECK(refusal_of([](Json&) {}).empty());
-  CHECK(refusal_of([](Json& m) { m["name"] = "no/name"; }) ==
+  CHECK(refused_manifest([](Json&) {}).empty());
+  CHECK(refused_manifest([](Json& m) { m["name"] = "no/name"; }) ==
         damaged + "its name is no workflow's");
-  CHECK(refusal_of([](Json& m) { m["workflow"] = "workflow/other.yaml"; }) ==
+  CHECK(refused_manifest([](Json& m) { m["workflow"] = "workflow/other.yaml"; }) ==
         damaged + "it has no workflow");
-  CHECK(refusal_of([](Json& m) { m["set"] = Json::array(); }) == damaged + "'set' is no object");
-  CHECK(refusal_of([](Json& m) { m["files"]["../x"] = m["files"]["workflow/run.sh"]; }) ==
+  CHECK(refused_manifest([](Json& m) { m["set"] = Json::array(); }) ==
+        damaged + "'set' is no object");
+  CHECK(refused_manifest([](Json& m) { m["files"]["../x"] = m["files"]["workflow/run.sh"]; }) ==
         damaged + "'../x' is no file of a bundle");
-  CHECK(refusal_of([](Json& m) { m["files"]["workflow/run.sh"]["sha256"] = "e"; }) ==
+  CHECK(refused_manifest([](Json& m) { m["files"]["workflow/run.sh"]["sha256"] = "e"; }) ==
         damaged + "'workflow/run.sh' has no checksum");
-  CHECK(refusal_of([](Json& m) { m["data"][1]["packed"] = true; }) ==
+  CHECK(refused_manifest([](Json& m) { m["data"][1]["packed"] = true; }) ==
         damaged + "it says that it holds file:///d/two");
-  CHECK_THAT(refusal_of([](Json& m) { m.erase("run"); }), Catch::StartsWith(damaged));
-  CHECK(refusal_of([](Json& m) { m["format"] = 1; }).empty());
-  CHECK_THAT(refusal_of([](Json& m) { m["format"] = 2; }),
+  CHECK_THAT(refused_manifest([](Json& m) { m.erase("run"); }), Catch::StartsWith(damaged));
+  CHECK(refused_manifest([](Json& m) { m["format"] = 1; }).empty());
+  CHECK_THAT(refused_manifest([](Json& m) { m["format"] = 2; }),
              Catch::StartsWith("a newer dlflow (0.9.1) wrote this bundle"));
 }
 
 namespace {
 
-constexpr const char* kWorkflow = R"(
+constexpr const char* kManifestWorkflow = R"(
 name: full
 params: {n: 1, name: x}
 images: {box: {from: "oci:box"}}
@@ -119,7 +120,7 @@ const Json kRun = {
 std::filesystem::path full_bundle(const TempDir& folder, const std::string& run = kRun.dump()) {
   const std::vector<test::Packed> files = {
       {"run/run.json", run},
-      {"workflow/full.yaml", kWorkflow},
+      {"workflow/full.yaml", kManifestWorkflow},
       {"workflow/run.sh", std::string(2048, 'x'), S_IFREG | 0755}};
   Manifest manifest = full_manifest();
   manifest.files = manifest_of(files).files;

@@ -30,7 +30,7 @@ steps:
     outputs: {text: text}
 )";
 
-Plan plan_of(const std::string& text, const fs::path& folder) {
+Plan packed_plan(const std::string& text, const fs::path& folder) {
   NothingKnown nothing;
   FreshFileHashes hashes;
   return make_plan(test::parsed(text, folder), Profile{}, {}, nothing, hashes);
@@ -40,7 +40,7 @@ Plan plan_of(const std::string& text, const fs::path& folder) {
 class Unpacked {
  public:
   Unpacked() {
-    const Plan plan = plan_of(kWorkflow, folder.path());
+    const Plan plan = packed_plan(kWorkflow, folder.path());
     Json jobs = Json::array();
     for (const PlannedJob& job : plan.jobs) {
       const bool staged = job.name == "get";
@@ -80,7 +80,7 @@ class Unpacked {
 
   /// Gives each job the fingerprint that it has with what the record says now.
   void sign() {
-    const Plan plan = plan_of(kWorkflow, folder.path());
+    const Plan plan = packed_plan(kWorkflow, folder.path());
     for (uint32_t number = 0; number < plan.jobs.size(); ++number) {
       const auto left = [&](uint32_t parent) {
         const Json& json = job(plan.jobs[parent].name);
@@ -104,7 +104,7 @@ class Unpacked {
   PackedResults read(const std::string& text = kWorkflow) {
     folder.write("run/run.json", record.dump());
     FreshFileHashes hashes;
-    return read_packed_results(folder.path(), plan_of(text, folder.path()), hashes);
+    return read_packed_results(folder.path(), packed_plan(text, folder.path()), hashes);
   }
 
   std::string refusal() {
@@ -115,10 +115,10 @@ class Unpacked {
   Json record;
 };
 
-using Names = std::vector<std::string>;
+using PackedNames = std::vector<std::string>;
 
-Names names(const PackedResults& results) {
-  Names list;
+PackedNames packed_names(const PackedResults& results) {
+  PackedNames list;
   for (const auto& [job, result] : results.by_job) list.push_back(result.known.job);
   return list;
 }
@@ -130,7 +130,7 @@ TEST_CASE("results stand for the jobs of the bundle's own workflow", "[packed_re
   PackedResults results = bundle.read();
   CHECK(results.run == "w-0123abcd");
   CHECK(results.refused.empty());
-  CHECK(names(results) == Names{"train[lr=1]", "train[lr=2]", "best", "tell"});
+  CHECK(packed_names(results) == PackedNames{"train[lr=1]", "train[lr=2]", "best", "tell"});
   const PackedResult& best = results.by_job.at(3);
   CHECK(best.known.outputs.at("model").at("value") ==
         (bundle.folder.path() / "run/steps/best/outputs/model").string());
@@ -145,7 +145,7 @@ TEST_CASE("a fingerprint that is not the job's own is no result's", "[packed_res
   }
   SECTION("none") { bundle.job("best")["fingerprint"] = ""; }
   const PackedResults results = bundle.read();
-  CHECK(names(results) == Names{"train[lr=1]", "train[lr=2]", "tell"});
+  CHECK(packed_names(results) == PackedNames{"train[lr=1]", "train[lr=2]", "tell"});
   REQUIRE(results.refused.size() == 1);
   CHECK(results.refused.front().starts_with("best: here it would not run with the same"));
 }
@@ -154,22 +154,23 @@ TEST_CASE("what a job's parents left counts, though it is not in the bundle", "[
   Unpacked bundle;
   SECTION("the hash of staged data") {
     bundle.job("get")["outputs"]["path"]["sha256"] = "other data";
-    CHECK(names(bundle.read()) == Names{"best", "tell"});
+    CHECK(packed_names(bundle.read()) == PackedNames{"best", "tell"});
   }
   SECTION("a metric that a job refers to") {
     bundle.job("train[lr=2]")["metrics"]["accuracy"] = 0.75;
-    CHECK(names(bundle.read()) == Names{"train[lr=1]", "train[lr=2]", "best"});
+    CHECK(packed_names(bundle.read()) == PackedNames{"train[lr=1]", "train[lr=2]", "best"});
   }
   SECTION("the element that a parent selected") {
     const std::string text = std::string(kWorkflow) +
                              "  say: {run: [say, \"${{ steps.train.matrix.lr }}\"], needs: [best], "
                              "outputs: {text: text}}\n";
     bundle.job("train[lr=2]")["outputs"]["model"]["matrix"] = {{"lr", 7}};
-    CHECK(names(bundle.read(text)) == Names{"train[lr=1]", "train[lr=2]", "best", "tell"});
+    CHECK(packed_names(bundle.read(text)) ==
+          PackedNames{"train[lr=1]", "train[lr=2]", "best", "tell"});
   }
   SECTION("that it failed") {
     bundle.job("train[lr=2]")["state"] = "failed";
-    CHECK(names(bundle.read()) == Names{"train[lr=1]", "train[lr=2]"});
+    CHECK(packed_names(bundle.read()) == PackedNames{"train[lr=1]", "train[lr=2]"});
   }
 }
 
@@ -178,15 +179,15 @@ TEST_CASE("what a command without outputs did is in no bundle", "[packed_results
   bundle.job("tell")["outputs"] = Json::object();
   bundle.sign();
   const PackedResults results = bundle.read();
-  CHECK(names(results) == Names{"train[lr=1]", "train[lr=2]", "best"});
-  CHECK(results.refused == Names{"tell: what it does is elsewhere"});
+  CHECK(packed_names(results) == PackedNames{"train[lr=1]", "train[lr=2]", "best"});
+  CHECK(results.refused == PackedNames{"tell: what it does is elsewhere"});
 }
 
 TEST_CASE("a workflow with other parameters has other jobs", "[packed_results]") {
   Unpacked bundle;
   std::string text = kWorkflow;
   text.replace(text.find("[1, 2]"), 6, "[1, 3]");
-  CHECK(names(bundle.read(text)) == Names{"train[lr=1]"});
+  CHECK(packed_names(bundle.read(text)) == PackedNames{"train[lr=1]"});
 }
 
 TEST_CASE("paths and links that lead out of a result are refused", "[packed_results][attack]") {

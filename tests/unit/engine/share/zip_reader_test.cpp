@@ -24,7 +24,7 @@ using test::with_zip64;
 namespace {
 
 /// What ZipReader says of an archive; empty: it took it, and read every entry.
-std::string refusal_of(const std::string& archive) {
+std::string refused_zip(const std::string& archive) {
   const TempDir folder;
   try {
     ZipReader zip(folder.write("b.zip", archive));
@@ -72,7 +72,7 @@ TEST_CASE("entries are read in any order, with their sizes and modes", "[zip]") 
 }
 
 TEST_CASE("an archive with the end of a large one is read", "[zip]") {
-  CHECK(refusal_of(with_zip64(zip_of(two()))).empty());
+  CHECK(refused_zip(with_zip64(zip_of(two()))).empty());
 }
 
 TEST_CASE("the end of a large archive must be right in each number", "[zip]") {
@@ -82,12 +82,12 @@ TEST_CASE("the end of a large archive must be right in each number", "[zip]") {
         Changes64{.directory_place = 1}, Changes64{.record_place = 1},
         Changes64{.directory_bytes = -1, .directory_place = 1},
         Changes64{.directory_bytes = 1'000'000, .directory_place = -1'000'000}}) {
-    CHECK_THAT(refusal_of(with_zip64(zip_of(two()), changes)), !Catch::Equals(""));
+    CHECK_THAT(refused_zip(with_zip64(zip_of(two()), changes)), !Catch::Equals(""));
   }
-  CHECK_THAT(refusal_of(with_zip64(zip_of(two()), {.record_place = 1})),
+  CHECK_THAT(refused_zip(with_zip64(zip_of(two()), {.record_place = 1})),
              Catch::Contains("does not say where its directory is"));
-  CHECK_THAT(refusal_of(with_zip64(zip_of(two()),
-                                   {.directory_bytes = 1'000'000, .directory_place = -1'000'000})),
+  CHECK_THAT(refused_zip(with_zip64(zip_of(two()),
+                                    {.directory_bytes = 1'000'000, .directory_place = -1'000'000})),
              Catch::Contains(gap));
 }
 
@@ -95,7 +95,7 @@ TEST_CASE("an entry that reaches into the directory is refused", "[zip]") {
   std::string archive = zip_of(two());
   archive = changed(archive, kLocal, 1, 18, bytes_of(1000, 4));
   archive = changed(archive, kLine, 1, 20, bytes_of(1000, 4));
-  CHECK_THAT(refusal_of(archive), Catch::Contains("entry 'second' is too long"));
+  CHECK_THAT(refused_zip(archive), Catch::Contains("entry 'second' is too long"));
 }
 
 TEST_CASE("sizes of large entries are read", "[zip]") {
@@ -104,8 +104,8 @@ TEST_CASE("sizes of large entries are read", "[zip]") {
       kLocal + header(kElsewhere, kElsewhere, sizes.size()) + "a" + sizes + kPackedA;
   const std::string directory = line("a", kElsewhere, kElsewhere, sizes, 0);
   const std::string archive = entry + directory + end_of(1, directory.size(), entry.size());
-  CHECK(refusal_of(archive) == "");
-  CHECK(refusal_of(with_zip64(archive, {.entries = 1})).empty());
+  CHECK(refused_zip(archive) == "");
+  CHECK(refused_zip(with_zip64(archive, {.entries = 1})).empty());
 }
 
 TEST_CASE("an entry so long that its end wraps around to an earlier one is refused",
@@ -120,7 +120,7 @@ TEST_CASE("an entry so long that its end wraps around to an earlier one is refus
   const std::string directory =
       line("a", kElsewhere, kElsewhere, sizes, 0) + line("b", 3, 1, "", inner_place);
   const std::string archive = entries + directory + end_of(2, directory.size(), entries.size());
-  CHECK_THAT(refusal_of(archive), Catch::Contains("entry 'a' does not lie where it should"));
+  CHECK_THAT(refused_zip(archive), Catch::Contains("entry 'a' does not lie where it should"));
 }
 
 TEST_CASE("no size is so large that it wraps around", "[zip][attack]") {
@@ -129,7 +129,7 @@ TEST_CASE("no size is so large that it wraps around", "[zip][attack]") {
     const std::string entry =
         kLocal + header(kElsewhere, kElsewhere, sizes.size()) + "a" + sizes + kPackedA;
     const std::string directory = line("a", kElsewhere, kElsewhere, sizes, 0);
-    CHECK_THAT(refusal_of(entry + directory + end_of(1, directory.size(), entry.size())),
+    CHECK_THAT(refused_zip(entry + directory + end_of(1, directory.size(), entry.size())),
                Catch::Contains("entry 'a' is too long"));
   }
 }
@@ -139,7 +139,7 @@ TEST_CASE("entries are made by Unix, or by minizip when they are large", "[zip]"
     const std::string entry = kLocal + header(3, 1, 0) + "a" + kPackedA;
     std::string directory = line("a", 3, 1, "", 0);
     directory.replace(4, 2, bytes_of(maker, 2));
-    return refusal_of(entry + directory + end_of(1, directory.size(), entry.size()));
+    return refused_zip(entry + directory + end_of(1, directory.size(), entry.size()));
   };
   for (const uint64_t maker : {3U << 8, 3U << 8 | 30, 45U}) CHECK(made_by(maker).empty());
   for (const uint64_t maker : {0U, 44U, 46U, 2U << 8, 4U << 8, 10U << 8 | 45}) {
@@ -151,7 +151,7 @@ TEST_CASE("packed content ends where its entry does", "[zip]") {
   const auto of = [](const std::string& packed) {
     const std::string entry = kLocal + header(packed.size(), 1, 0) + "a" + packed;
     const std::string directory = line("a", packed.size(), 1, "", 0);
-    return refusal_of(entry + directory + end_of(1, directory.size(), entry.size()));
+    return refused_zip(entry + directory + end_of(1, directory.size(), entry.size()));
   };
   CHECK(of(kPackedA).empty());
   CHECK_THAT(of(kPackedA.substr(0, 2)), Catch::EndsWith("entry 'a' ends too early"));
@@ -164,8 +164,8 @@ TEST_CASE("a ZIP64 field holds what has no room elsewhere, and nothing else", "[
   const auto refused = [](const std::string& local, const std::string& listed, uint64_t packed) {
     const std::string entry = kLocal + header(packed, kElsewhere, local.size()) + "a" + local;
     const std::string directory = line("a", packed, kElsewhere, listed, 0);
-    return refusal_of(entry + kPackedA + directory +
-                      end_of(1, directory.size(), entry.size() + kPackedA.size()));
+    return refused_zip(entry + kPackedA + directory +
+                       end_of(1, directory.size(), entry.size() + kPackedA.size()));
   };
   const std::string one = bytes_of(1, 2) + bytes_of(8, 2) + bytes_of(1, 8);
   const std::string two_sizes = sizes64(1, 3);
@@ -185,7 +185,7 @@ TEST_CASE("room that was left for large sizes stays empty", "[zip]") {
   const auto with = [](const std::string& extra) {
     const std::string entry = kLocal + header(3, 1, extra.size()) + "a" + extra + kPackedA;
     const std::string directory = line("a", 3, 1, "", 0);
-    return refusal_of(entry + directory + end_of(1, directory.size(), entry.size()));
+    return refused_zip(entry + directory + end_of(1, directory.size(), entry.size()));
   };
   CHECK(with(sizes64(0, 0)).empty());
   CHECK_FALSE(with(sizes64(1, 0)).empty());
@@ -194,27 +194,27 @@ TEST_CASE("room that was left for large sizes stays empty", "[zip]") {
 
 TEST_CASE("a local header that says something else than the directory is refused", "[zip]") {
   const std::string good = zip_of(two());
-  REQUIRE(refusal_of(good).empty());
+  REQUIRE(refused_zip(good).empty());
   const std::string place = "does not lie where it should";
-  CHECK_THAT(refusal_of(changed(good, kLocal, 1, 6, bytes_of(2, 2))), Catch::Contains(place));
-  CHECK_THAT(refusal_of(changed(good, kLocal, 1, 30, "S")), Catch::Contains(place));
+  CHECK_THAT(refused_zip(changed(good, kLocal, 1, 6, bytes_of(2, 2))), Catch::Contains(place));
+  CHECK_THAT(refused_zip(changed(good, kLocal, 1, 30, "S")), Catch::Contains(place));
   for (const size_t field : {3U, 8U, 10U, 12U, 14U, 18U, 22U, 26U, 28U}) {  // all that both say
-    CHECK_FALSE(refusal_of(changed(good, kLocal, 1, field, "\7")).empty());
+    CHECK_FALSE(refused_zip(changed(good, kLocal, 1, field, "\7")).empty());
   }
   for (const size_t field : {32U, 34U, 42U}) {  // a comment, another disk, another place
-    CHECK_THAT(refusal_of(changed(good, kLine, 1, field, "\1")), Catch::Contains(place));
+    CHECK_THAT(refused_zip(changed(good, kLine, 1, field, "\1")), Catch::Contains(place));
   }
   const std::string later = changed(good, kLocal, 1, 6, bytes_of(8, 2));
-  CHECK_THAT(refusal_of(changed(later, kLine, 1, 8, bytes_of(8, 2))), Catch::Contains(place));
+  CHECK_THAT(refused_zip(changed(later, kLine, 1, 8, bytes_of(8, 2))), Catch::Contains(place));
 }
 
 TEST_CASE("the directory and its end agree on how many entries there are", "[zip]") {
   const std::string good = zip_of(two());
   for (const size_t field : {4U, 6U, 8U, 10U, 12U, 16U, 20U}) {
-    CHECK_FALSE(refusal_of(changed(good, "PK\5\6", 0, field, "\3")).empty());
+    CHECK_FALSE(refused_zip(changed(good, "PK\5\6", 0, field, "\3")).empty());
   }
   const auto count = [&](uint64_t entries) {
-    return refusal_of(changed(good, "PK\5\6", 0, 8, bytes_of(entries, 2) + bytes_of(entries, 2)));
+    return refused_zip(changed(good, "PK\5\6", 0, 8, bytes_of(entries, 2) + bytes_of(entries, 2)));
   };
   CHECK_THAT(count(0), Catch::EndsWith("it is empty"));
   CHECK_THAT(count(1), Catch::EndsWith("it holds something that its directory does not list"));
@@ -228,13 +228,13 @@ TEST_CASE("content of another length or checksum than the directory says is refu
   const auto both = [&](size_t distance, const std::string& bytes) {
     return changed(changed(good, kLocal, 1, distance, bytes), kLine, 1, distance + 2, bytes);
   };
-  CHECK_THAT(refusal_of(both(22, bytes_of(2, 4))), !Catch::Equals(""));
-  CHECK_THAT(refusal_of(both(22, bytes_of(4, 4))), Catch::Contains("ends too early"));
-  CHECK_THAT(refusal_of(both(14, bytes_of(5, 4))), Catch::Contains("checksum"));
+  CHECK_THAT(refused_zip(both(22, bytes_of(2, 4))), !Catch::Equals(""));
+  CHECK_THAT(refused_zip(both(22, bytes_of(4, 4))), Catch::Contains("ends too early"));
+  CHECK_THAT(refused_zip(both(14, bytes_of(5, 4))), Catch::Contains("checksum"));
 }
 
 TEST_CASE("a name that is refused steers no terminal", "[zip][attack]") {
-  CHECK(refusal_of(zip_of({{"\x1b[1m~\x7f\xff \x1f", "x"}})) ==
+  CHECK(refused_zip(zip_of({{"\x1b[1m~\x7f\xff \x1f", "x"}})) ==
         "the bundle's entry '?[1m~?? ?' has a name that leads elsewhere");
 }
 

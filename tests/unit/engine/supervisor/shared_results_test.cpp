@@ -22,9 +22,9 @@ namespace {
 const std::string kFingerprint(64, 'f');
 
 /// A job with its folders, as the supervisor finds them when its program has ended.
-class Job {
+class Sharer {
  public:
-  Job(const test::TempDir& folder, const std::string& run) {
+  Sharer(const test::TempDir& folder, const std::string& run) {
     spec.run = run;
     spec.job = spec.step = "train";
     spec.run_directory = folder.path() / run;
@@ -72,13 +72,13 @@ fs::path entry(const test::TempDir& folder) {
 TEST_CASE("what one job left is what the next one takes", "[shared_results]") {
   test::TempDir folder;
   make_cache(folder, 02770);
-  Job first(folder, "first-1");
+  Sharer first(folder, "first-1");
   JobEvent end = first.trained();
   end.outputs["model"]["matrix"] = {{"lr", 0.1}};  // as of one that was selected
   REQUIRE(share_result(first.spec, end));
   fs::remove_all(first.spec.run_directory);
 
-  Job second(folder, "second-2");
+  Sharer second(folder, "second-2");
   const auto taken = second.take().result;
   REQUIRE(taken.has_value());
   CHECK(taken->run == "first-1");
@@ -96,7 +96,7 @@ TEST_CASE("what one job left is what the next one takes", "[shared_results]") {
 TEST_CASE("a cache that nobody else may write to holds no results", "[shared_results]") {
   test::TempDir folder;
   make_cache(folder, 0700);
-  Job first(folder, "first-1");
+  Sharer first(folder, "first-1");
   CHECK(share_result(first.spec, first.trained()));
   CHECK(fs::is_empty(first.spec.cache));
 }
@@ -104,14 +104,14 @@ TEST_CASE("a cache that nobody else may write to holds no results", "[shared_res
 TEST_CASE("a shared result that was changed is not taken, and leaves nothing", "[shared_results]") {
   test::TempDir folder;
   make_cache(folder, 02770);
-  Job first(folder, "first-1");
+  Sharer first(folder, "first-1");
   REQUIRE(share_result(first.spec, first.trained()));
   const std::string changed =
       GENERATE(as<std::string>{}, "outputs/sub/log", "checkpoints/step-1/model", "result.json");
   fs::remove(entry(folder) / changed);
   write_file_atomic(entry(folder) / changed, "something else");
 
-  Job second(folder, "second-2");
+  Sharer second(folder, "second-2");
   CHECK_FALSE(second.take().result.has_value());
   CHECK(fs::is_empty(second.files.outputs()));
   const fs::path checkpoints = checkpoints_directory(second.spec);
@@ -123,37 +123,37 @@ TEST_CASE("two users never have the same file, and nobody writes to a shared one
   test::TempDir folder;
   make_cache(folder, 02775);
   const mode_t umask = ::umask(002);
-  Job first(folder, "first-1");
+  Sharer first(folder, "first-1");
   REQUIRE(share_result(first.spec, first.trained()));
   ::umask(umask);
-  Job second(folder, "second-2");
+  Sharer second(folder, "second-2");
   REQUIRE(second.take().result.has_value());
   const fs::path shared = entry(folder) / "outputs/sub/log";
   CHECK((fs::status(shared).permissions() & fs::perms::all) ==
         (fs::perms::owner_read | fs::perms::group_read | fs::perms::others_read));
-  for (const Job* job : {&first, &second}) {
+  for (const Sharer* job : {&first, &second}) {
     const fs::path own = job->files.outputs() / "sub/log";
     fs::permissions(own, fs::perms::owner_all);
     std::ofstream(own, std::ios::app) << "mine";
   }
   CHECK(read_file(shared) == "42");
-  Job third(folder, "third-3");
+  Sharer third(folder, "third-3");
   CHECK(third.take().result.has_value());
 }
 
 TEST_CASE("a damaged result is replaced by the next one", "[shared_results]") {
   test::TempDir folder;
   make_cache(folder, 02770);
-  Job first(folder, "first-1");
+  Sharer first(folder, "first-1");
   REQUIRE(share_result(first.spec, first.trained()));
   const std::string name = GENERATE(as<std::string>{}, "outputs/sub/log", "outputs/outputs.json");
   write_file_atomic(entry(folder) / name, "{}");
-  Job second(folder, "second-2");
+  Sharer second(folder, "second-2");
   const TakenResult taken = second.take();
   CHECK_FALSE(taken.result.has_value());
   CHECK(taken.was_damaged);
   REQUIRE(share_result(second.spec, second.trained(), Existing::IsDamaged));
-  Job third(folder, "third-3");
+  Sharer third(folder, "third-3");
   const auto result = third.take().result;
   REQUIRE(result.has_value());
   CHECK(result->run == "second-2");
@@ -168,13 +168,13 @@ TEST_CASE("a damaged result of another user is left, and the next one put beside
   make_cache(folder, 0700);
   REQUIRE(::chown((folder.path() / "cache").c_str(), uid_t(-1), kGroup) == 0);
   ::chmod((folder.path() / "cache").c_str(), 02770);
-  Job first(folder, "first-1");
+  Sharer first(folder, "first-1");
   REQUIRE(share_result(first.spec, first.trained()));
   write_file_atomic(entry(folder) / "outputs/sub/log", "damaged");
   const pid_t child = ::fork();
   if (child == 0) {
     if (::setgroups(1, &kGroup) != 0 || ::setgid(54322) != 0 || ::setuid(54322) != 0) ::_exit(3);
-    Job second(folder, "second-2");
+    Sharer second(folder, "second-2");
     const bool was_damaged = second.take().was_damaged;
     const bool shared = share_result(second.spec, second.trained(), Existing::IsDamaged);
     ::_exit(was_damaged && shared ? 0 : 1);
@@ -182,7 +182,7 @@ TEST_CASE("a damaged result of another user is left, and the next one put beside
   int status = 0;
   ::waitpid(child, &status, 0);
   REQUIRE(WEXITSTATUS(status) == 0);
-  Job third(folder, "third-3");
+  Sharer third(folder, "third-3");
   const auto result = third.take().result;
   REQUIRE(result.has_value());
   CHECK(result->run == "second-2");
@@ -192,12 +192,12 @@ TEST_CASE("links that stay in a result are shared as links, and none that could 
           "[shared_results]") {
   test::TempDir folder;
   make_cache(folder, 02770);
-  Job first(folder, "first-1");
+  Sharer first(folder, "first-1");
   make_directories(checkpoints_directory(first.spec) / "step-1");
   fs::create_directory_symlink("step-1", checkpoints_directory(first.spec) / "latest");
   REQUIRE(share_result(first.spec, first.trained()));
   SECTION("as it was shared") {
-    Job second(folder, "second-2");
+    Sharer second(folder, "second-2");
     REQUIRE(second.take().result.has_value());
     CHECK(fs::read_symlink(checkpoints_directory(second.spec) / "latest") == "step-1");
   }
@@ -206,7 +206,7 @@ TEST_CASE("links that stay in a result are shared as links, and none that could 
         GENERATE(as<std::string>{}, "..", "../..", "step-1/../../..", "/etc");
     fs::remove(entry(folder) / "checkpoints/latest");
     fs::create_directory_symlink(target, entry(folder) / "checkpoints/latest");
-    Job second(folder, "second-2");
+    Sharer second(folder, "second-2");
     CHECK_FALSE(second.take().result.has_value());
     CHECK_FALSE(fs::exists(fs::symlink_status(checkpoints_directory(second.spec) / "latest")));
   }
@@ -215,7 +215,7 @@ TEST_CASE("links that stay in a result are shared as links, and none that could 
 TEST_CASE("nobody takes away or replaces what another user shared", "[shared_results]") {
   test::TempDir folder;
   make_cache(folder, 02770);
-  Job first(folder, "first-1");
+  Sharer first(folder, "first-1");
   REQUIRE(share_result(first.spec, first.trained()));
   for (const fs::path& shared : {entry(folder).parent_path(), folder.path() / "cache/results"}) {
     CHECK((fs::status(shared).permissions() & fs::perms::sticky_bit) != fs::perms::none);
@@ -230,7 +230,7 @@ TEST_CASE("a result is not shared through a link", "[shared_results]") {
   const fs::path link = folder.path() / GENERATE("cache/results", "cache/results/ff");
   make_directories(link.parent_path());
   fs::create_directory_symlink(outside, link);
-  Job first(folder, "first-1");
+  Sharer first(folder, "first-1");
   CHECK_FALSE(share_result(first.spec, first.trained()));
   CHECK(fs::is_empty(outside));
 }
@@ -238,7 +238,7 @@ TEST_CASE("a result is not shared through a link", "[shared_results]") {
 TEST_CASE("a shared result that leads elsewhere is not taken", "[shared_results]") {
   test::TempDir folder;
   make_cache(folder, 02770);
-  Job first(folder, "first-1");
+  Sharer first(folder, "first-1");
   REQUIRE(share_result(first.spec, first.trained()));
   SECTION("a file more") {
     fs::create_symlink(folder.write("secret", "word"), entry(folder) / "outputs/secret");
@@ -251,7 +251,7 @@ TEST_CASE("a shared result that leads elsewhere is not taken", "[shared_results]
     fs::rename(moved, elsewhere);
     fs::create_symlink(elsewhere, moved);
   }
-  Job second(folder, "second-2");
+  Sharer second(folder, "second-2");
   CHECK_FALSE(second.take().result.has_value());
   CHECK(fs::is_empty(second.files.outputs()));
 }
@@ -260,9 +260,9 @@ TEST_CASE("a shared result that names files of others as its own is not taken",
           "[shared_results]") {
   test::TempDir folder;
   make_cache(folder, 02770);
-  Job first(folder, "first-1");
+  Sharer first(folder, "first-1");
   REQUIRE(share_result(first.spec, first.trained()));
-  Job second(folder, "second-2");
+  Sharer second(folder, "second-2");
   const std::string path =
       GENERATE("outputs/../secret", "../secret", "elsewhere/secret", "/etc/hostname", "");
   const fs::path secret = second.files.attempt / "secret";  // what outputs/../secret leads to
@@ -278,23 +278,23 @@ TEST_CASE("a shared result that names files of others as its own is not taken",
 TEST_CASE("a shared result with an output that is another file is not taken", "[shared_results]") {
   test::TempDir folder;
   make_cache(folder, 02770);
-  Job first(folder, "first-1");
+  Sharer first(folder, "first-1");
   REQUIRE(share_result(first.spec, first.trained()));
   Json result = Json::parse(read_file(entry(folder) / "result.json"));
   result["outputs"]["size"] = {{"value", "/etc/hostname"}, {"sha256", "0"}};
   write_file_atomic(entry(folder) / "result.json", result.dump());
 
-  Job second(folder, "second-2");
+  Sharer second(folder, "second-2");
   CHECK_FALSE(second.take().result.has_value());
 }
 
 TEST_CASE("a shared result nested a million levels deep is not taken", "[shared_results][attack]") {
   test::TempDir folder;
   make_cache(folder, 02770);
-  Job first(folder, "first-1");
+  Sharer first(folder, "first-1");
   REQUIRE(share_result(first.spec, first.trained()));
   write_file_atomic(entry(folder) / "result.json", R"({"outputs":)" + std::string(1'000'000, '['));
-  Job second(folder, "second-2");
+  Sharer second(folder, "second-2");
   CHECK_FALSE(second.take().result.has_value());
   CHECK(list_shared_results(folder.path() / "cache").empty());
 }
@@ -302,7 +302,7 @@ TEST_CASE("a shared result nested a million levels deep is not taken", "[shared_
 TEST_CASE("results are listed by their last use, and go", "[shared_results]") {
   test::TempDir folder;
   make_cache(folder, 02770);
-  Job first(folder, "first-1");
+  Sharer first(folder, "first-1");
   REQUIRE(share_result(first.spec, first.trained()));
   const auto long_ago = fs::file_time_type::clock::now() - std::chrono::hours(1000);
   fs::last_write_time(entry(folder), long_ago);
@@ -318,7 +318,7 @@ TEST_CASE("results are listed by their last use, and go", "[shared_results]") {
   CHECK(listed[0].last_used == long_ago);
   CHECK(listed[0].bytes > 2 + 7);
 
-  Job second(folder, "second-2");
+  Sharer second(folder, "second-2");
   REQUIRE(second.take().result.has_value());
   listed = list_shared_results(first.spec.cache);
   REQUIRE(listed.size() == 2);
@@ -334,7 +334,7 @@ TEST_CASE("results are listed by their last use, and go", "[shared_results]") {
 TEST_CASE("a result goes however deep its folders are", "[shared_results][attack]") {
   test::TempDir folder;
   make_cache(folder, 02770);
-  Job first(folder, "first-1");
+  Sharer first(folder, "first-1");
   REQUIRE(share_result(first.spec, first.trained()));
   const auto listed = list_shared_results(first.spec.cache);
   REQUIRE(listed.size() == 1);
@@ -347,9 +347,9 @@ TEST_CASE("a result goes however deep its folders are", "[shared_results][attack
 TEST_CASE("a job that is forced, has begun, or only stages takes no result", "[shared_results]") {
   test::TempDir folder;
   make_cache(folder, 02770);
-  Job first(folder, "first-1");
+  Sharer first(folder, "first-1");
   REQUIRE(share_result(first.spec, first.trained()));
-  Job second(folder, "second-2");
+  Sharer second(folder, "second-2");
   SECTION("forced") { second.spec.reuse = false; }
   SECTION("stage") { second.spec.uses = "stage"; }
   SECTION("begun") {
@@ -362,7 +362,7 @@ TEST_CASE("a job that is forced, has begun, or only stages takes no result", "[s
 TEST_CASE("what was changed after it was published is not shared", "[shared_results]") {
   test::TempDir folder;
   make_cache(folder, 02770);
-  Job first(folder, "first-1");
+  Sharer first(folder, "first-1");
   const JobEvent end = first.trained();
   fs::remove(first.files.outputs() / "sub/log");
   write_file_atomic(first.files.outputs() / "sub/log", "43");
@@ -373,7 +373,7 @@ TEST_CASE("what was changed after it was published is not shared", "[shared_resu
 TEST_CASE("an output that lies outside of the job is not shared", "[shared_results]") {
   test::TempDir folder;
   make_cache(folder, 02770);
-  Job first(folder, "first-1");
+  Sharer first(folder, "first-1");
   JobEvent end = first.trained();
   const Json value =
       GENERATE(as<Json>(), "/etc/hostname", "file:///etc/hostname", Json::array({"/etc/hostname"}));
@@ -394,7 +394,7 @@ TEST_CASE("who is in the group of a cache takes its results, and nobody else", "
   make_cache(folder, 0700);
   REQUIRE(::chown((folder.path() / "cache").c_str(), uid_t(-1), kGroup) == 0);
   ::chmod((folder.path() / "cache").c_str(), 02770);
-  Job first(folder, "first-1");
+  Sharer first(folder, "first-1");
   REQUIRE(share_result(first.spec, first.trained()));
 
   const pid_t child = ::fork();
@@ -403,7 +403,7 @@ TEST_CASE("who is in the group of a cache takes its results, and nobody else", "
     if (::setgroups(member ? 1 : 0, groups) != 0 || ::setgid(54322) != 0 || ::setuid(54322) != 0) {
       ::_exit(3);
     }
-    Job second(folder, "second-2");
+    Sharer second(folder, "second-2");
     const bool taken = second.take().result.has_value();
     ::_exit(taken && read_file(checkpoints_directory(second.spec) / "step-1/model") == "weights");
   }

@@ -16,7 +16,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr uint64_t kToken = 7;
+constexpr uint64_t kWatchToken = 7;
 
 /// No time of grace ever ends.
 WatchOptions without_time() {
@@ -33,7 +33,7 @@ class WatchedScript {
   WatchedScript(const fs::path& folder, const std::string& script, const WatchOptions& options)
       : folder_(folder), child_(::fork()) {
     if (child_ != 0) return;
-    Watcher watcher(kToken);
+    Watcher watcher(kWatchToken);
     Command command;
     command.argv = {"/bin/sh", "-c", script};
     command.environment = current_environment();
@@ -86,8 +86,8 @@ TEST_CASE("a second request for the end kills at once", "[watch]") {
                        "trap '' USR1 TERM; touch ready; while :; do sleep 0.01; done",
                        without_time());
   script.wait_for("ready");
-  script.request(kToken);
-  script.request(kToken);
+  script.request(kWatchToken);
+  script.request(kWatchToken);
   CHECK(script.exit() == 128 + SIGKILL);
 }
 
@@ -113,7 +113,7 @@ TEST_CASE("one request for the end does not kill", "[watch]") {
                        "exit 0",  // else as the sleep that USR1 may have ended
                        without_time());
   script.wait_for("ready");
-  script.request(kToken);
+  script.request(kWatchToken);
   script.wait_for("told");
   script.make("go");
   CHECK(script.exit() == 0);
@@ -144,7 +144,7 @@ TEST_CASE("between the signal to save and the end of its time nothing looks agai
                        "sleep 0.01; [ -e told ] && i=$((i+1)); done; exit 0",
                        options);
   script.wait_for("ready");
-  script.request(kToken);
+  script.request(kWatchToken);
   CHECK(script.exit() == 0);
   CHECK_FALSE(script.has("busy"));
 }
@@ -153,7 +153,7 @@ TEST_CASE("a request for the end counts, though a warning came after it", "[watc
   const test::TempDir folder;
   const pid_t child = ::fork();
   if (child == 0) {
-    Watcher watcher(kToken);
+    Watcher watcher(kWatchToken);
     ::raise(SIGINT);
     const bool requested = watcher.stop_requested() == StopCause::Requested;
     ::raise(SIGUSR1);
@@ -177,7 +177,7 @@ TEST_CASE("who cancels a job that is being preempted has cancelled it", "[watch]
   const test::TempDir folder;
   const pid_t child = ::fork();
   if (child == 0) {
-    Watcher watcher(kToken);
+    Watcher watcher(kWatchToken);
     WatchOptions options = without_time();
     options.on_terminate = [] { ::raise(SIGINT); };
     Command command;
@@ -208,7 +208,7 @@ TEST_CASE("time for which a job was suspended is not counted against its walltim
   script.wait_for("ready");
   script.make("suspended");
   while (!script.has("looked")) {
-    script.request(kToken + 1);  // wakes it, and is for another
+    script.request(kWatchToken + 1);  // wakes it, and is for another
     std::this_thread::sleep_for(1ms);
   }
   script.make("go");

@@ -42,7 +42,7 @@ std::string changed(std::string content, size_t offset, const std::string& bytes
   return content.replace(40, 64, sha256_hex(content.substr(0, 40) + content.substr(104)));
 }
 
-std::string error_of(const std::string& content) {
+std::string dataset_error(const std::string& content) {
   try {
     parse_binary_dataset(shared_bytes(content), "file");
   } catch (const Error& error) {
@@ -79,11 +79,11 @@ TEST_CASE("masks lie behind their images, and no labels before them", "[data]") 
 }
 
 TEST_CASE("a mask with a class that there is not is damaged", "[data]") {
-  CHECK(error_of(content_of(with_masks({9, 8, 0, 3, 7, 6, 255, 1}))) ==
+  CHECK(dataset_error(content_of(with_masks({9, 8, 0, 3, 7, 6, 255, 1}))) ==
         "file: sample 0 has 3 in its mask, but there are 3 classes");
-  CHECK(error_of(content_of(with_masks({9, 8, 0, 0, 7, 6, 0, 0}, 256))) ==
+  CHECK(dataset_error(content_of(with_masks({9, 8, 0, 0, 7, 6, 0, 0}, 256))) ==
         "file: has masks of 256 classes, and they can have 1 to 255");
-  CHECK(error_of(content_of(with_masks({9, 8, 0, 0, 7, 6, 0, 0}, 0))) ==
+  CHECK(dataset_error(content_of(with_masks({9, 8, 0, 0, 7, 6, 0, 0}, 0))) ==
         "file: has masks of 0 classes, and they can have 1 to 255");
 }
 
@@ -123,8 +123,8 @@ TEST_CASE("samples with targets have them in the place of labels", "[data]") {
   for (size_t i = 0; i < content.size(); ++i) {
     std::string damaged = content;
     damaged[i] ^= 1;
-    CHECK(error_of(damaged) != "");
-    CHECK(error_of(content.substr(0, i)) != "");
+    CHECK(dataset_error(damaged) != "");
+    CHECK(dataset_error(content.substr(0, i)) != "");
   }
   CHECK(dataset.size() == 2);
   const std::vector<uint32_t> second = {1};
@@ -133,7 +133,8 @@ TEST_CASE("samples with targets have them in the place of labels", "[data]") {
 
 TEST_CASE("targets that are no numbers are refused", "[data]") {
   const Dataset dataset = make_dataset({1, 1, 1}, std::vector<uint8_t>{1, 2}, {0, INFINITY}, 1);
-  CHECK(error_of(content_of(dataset)) == "file: sample 1 has a target that is no finite number");
+  CHECK(dataset_error(content_of(dataset)) ==
+        "file: sample 1 has a target that is no finite number");
 }
 
 TEST_CASE("a file of version 1, without hashes of chunks, is read as ever", "[data]") {
@@ -171,16 +172,16 @@ TEST_CASE("every changed byte of a file is noticed", "[data]") {
   for (size_t i = 0; i < content.size(); ++i) {
     std::string damaged = content;
     damaged[i] ^= 1;
-    CHECK(error_of(damaged) != "");
+    CHECK(dataset_error(damaged) != "");
   }
 }
 
 TEST_CASE("a file cut off anywhere is refused", "[data]") {
   const std::string content = content_of(kBytes);
   for (size_t size = 0; size < content.size(); ++size) {
-    CHECK(error_of(content.substr(0, size)) != "");
+    CHECK(dataset_error(content.substr(0, size)) != "");
   }
-  CHECK_THAT(error_of(content + "x"), Catch::Contains("its header says another number"));
+  CHECK_THAT(dataset_error(content + "x"), Catch::Contains("its header says another number"));
 }
 
 TEST_CASE("a header is read without the rest, and what is not proven is not", "[data]") {
@@ -204,10 +205,11 @@ TEST_CASE("a file that claims 4 G classes is refused before memory is taken for 
           "[data][attack]") {
   const std::string content = content_of(kBytes);
   const std::string all = changed(content, 36, "\xff\xff\xff\xff"s);
-  CHECK(error_of(all) == "file: says that it has 4294967295 classes, which is more than 4194304");
-  CHECK_THAT(error_of(changed(content, 36, "\x01\0\x40\0"s)),
+  CHECK(dataset_error(all) ==
+        "file: says that it has 4294967295 classes, which is more than 4194304");
+  CHECK_THAT(dataset_error(changed(content, 36, "\x01\0\x40\0"s)),
              Catch::Contains("says that it has 4194305 classes"));
-  CHECK(error_of(changed(content, 36, "\0\0\x40\0"s)) == "");
+  CHECK(dataset_error(changed(content, 36, "\0\0\x40\0"s)) == "");
 
   const test::TempDir folder;
   const std::filesystem::path file = folder.write("train.dlset", all);
@@ -218,12 +220,12 @@ TEST_CASE("a file that claims 4 G classes is refused before memory is taken for 
 
 TEST_CASE("a header that no dlflow wrote is refused even with a good hash", "[data]") {
   const std::string content = content_of(kBytes);
-  CHECK_THAT(error_of(changed(content, 8, "\x08")), Catch::Contains("has version 8"));
-  CHECK_THAT(error_of(changed(content, 104, "\0\0\0\0"s)), Catch::Contains("of no samples"));
-  CHECK_THAT(error_of(changed(content, 12, "\x05")), Catch::Contains("unknown type 5"));
-  CHECK(error_of(changed(content, 128, "\x04")) ==
+  CHECK_THAT(dataset_error(changed(content, 8, "\x08")), Catch::Contains("has version 8"));
+  CHECK_THAT(dataset_error(changed(content, 104, "\0\0\0\0"s)), Catch::Contains("of no samples"));
+  CHECK_THAT(dataset_error(changed(content, 12, "\x05")), Catch::Contains("unknown type 5"));
+  CHECK(dataset_error(changed(content, 128, "\x04")) ==
         "file: sample 0 has label 4, but there are 4 classes");
   // Sizes whose product overflows to the right one: 2^63 samples of 4 bytes each are 0 (mod 2^64).
-  CHECK_THAT(error_of(changed(content, 16, "\0\0\0\0\0\0\0\x80"s)),
+  CHECK_THAT(dataset_error(changed(content, 16, "\0\0\0\0\0\0\0\x80"s)),
              Catch::Contains("another number"));
 }

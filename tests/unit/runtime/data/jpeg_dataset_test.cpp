@@ -47,13 +47,13 @@ SampleSource source_of_files(const std::vector<std::string>& pictures,
 
 const std::vector<std::string> kNames = {"abc", "d", "efghijk"};
 
-std::string written(const SampleSource& source) {
+std::string written_pictures(const SampleSource& source) {
   const test::TempDir folder;
   write_binary_dataset(folder.path() / "train.dlset", source, 0, source.size());
   return read_file(folder.path() / "train.dlset");
 }
 
-std::string error_of(const std::string& content) {
+std::string jpeg_error(const std::string& content) {
   try {
     parse_binary_dataset(shared_bytes(content), "file", Proof::Structure);
   } catch (const Error& error) {
@@ -63,7 +63,7 @@ std::string error_of(const std::string& content) {
   return "";
 }
 
-LoaderOptions options_for(const Dataset& dataset) {
+LoaderOptions jpeg_options(const Dataset& dataset) {
   LoaderOptions options;
   options.division.global_batch = 8;
   options.division.num_leaves = 4;
@@ -88,7 +88,7 @@ std::vector<float> images_of(Loader& loader, int num_batches) {
 }  // namespace
 
 TEST_CASE("pictures come back from a file as they were", "[data]") {
-  const std::string content = written(source_of_files(kNames));
+  const std::string content = written_pictures(source_of_files(kNames));
   CHECK(content.size() == 128 + 3 * 8 + 3 * 4 + 11 + 2 * 64);
   const Dataset read = parse_binary_dataset(shared_bytes(content), "set/train.dlset");
   CHECK(read.shape == ImageShape{3, 16, 24});
@@ -100,11 +100,12 @@ TEST_CASE("pictures come back from a file as they were", "[data]") {
     CHECK(std::string(pictures[i].begin(), pictures[i].end()) == kNames[i]);
   }
   CHECK(pictures.name_of(2) == "set/train.dlset: sample 2");
-  CHECK(written(source_of(read)) == content);
+  CHECK(written_pictures(source_of(read)) == content);
 
   SampleSource resized = source_of_files(kNames);
   resized.reshaping = {{}, PictureSize{40, 30}, {}};
-  CHECK(parse_binary_dataset(shared_bytes(written(resized)), "a").reshaping == resized.reshaping);
+  CHECK(parse_binary_dataset(shared_bytes(written_pictures(resized)), "a").reshaping ==
+        resized.reshaping);
 }
 
 TEST_CASE("parts of pictures, and shards, keep their numbers", "[data]") {
@@ -113,8 +114,8 @@ TEST_CASE("parts of pictures, and shards, keep their numbers", "[data]") {
   write_sharded_dataset(folder.path(), "train", source, 2);
   const Dataset whole = open_dataset(folder.path(), Split::Train);
   const auto& pictures = std::get<EncodedImages>(whole.pixels);
-  CHECK(pictures ==
-        std::get<EncodedImages>(parse_binary_dataset(shared_bytes(written(source)), "a").pixels));
+  CHECK(pictures == std::get<EncodedImages>(
+                        parse_binary_dataset(shared_bytes(written_pictures(source)), "a").pixels));
   CHECK_THAT(pictures.name_of(2), Catch::EndsWith("train-00001-of-00002.dlset: sample 0"));
   const std::vector<uint32_t> last = {2};
   const Dataset one = whole.select(Subset::only({last, nullptr}));
@@ -142,24 +143,24 @@ TEST_CASE("shards of pictures are not larger than asked for", "[data]") {
 }
 
 TEST_CASE("an index that does not fit its pictures is refused", "[data]") {
-  const std::string content = written(source_of_files(kNames));
+  const std::string content = written_pictures(source_of_files(kNames));
   const auto changed = [&](size_t at, uint64_t value, size_t bytes) {
     std::string other = content;
     for (size_t i = 0; i < bytes; ++i) other[at + i] = char(value >> (8 * i));
     return other;
   };
-  CHECK(error_of(content).empty());
-  CHECK_THAT(error_of(changed(128, 0, 8)), Catch::Contains("sample 0 ends at byte 0 of 11"));
-  CHECK_THAT(error_of(changed(128, 5, 8)), Catch::Contains("sample 1 ends at byte 4 of 11"));
-  CHECK_THAT(error_of(changed(136, UINT64_MAX, 8)), Catch::Contains("sample 1 ends at byte"));
-  CHECK_THAT(error_of(changed(144, 10, 8)), Catch::Contains("1 bytes behind its last sample"));
-  CHECK_THAT(error_of(changed(112, 12, 8)), Catch::Contains("its header says another number"));
-  CHECK_THAT(error_of(changed(112, UINT64_MAX, 8)), Catch::Contains("says another number"));
-  CHECK_THAT(error_of(changed(16, UINT64_MAX / 8, 8)), Catch::Contains("says another number"));
-  CHECK_THAT(error_of(changed(24, 2, 4)), Catch::Contains("JPEG files of 2 channels"));
-  CHECK_THAT(error_of(changed(28, 0, 4)), Catch::Contains("a picture has 1 to"));
-  CHECK_THAT(error_of(changed(12, 0, 4)), Catch::Contains("pixels of unknown type"));
-  CHECK_THAT(error_of(changed(120, 1 << 20, 4)), Catch::Contains("a picture has 1 to"));
+  CHECK(jpeg_error(content).empty());
+  CHECK_THAT(jpeg_error(changed(128, 0, 8)), Catch::Contains("sample 0 ends at byte 0 of 11"));
+  CHECK_THAT(jpeg_error(changed(128, 5, 8)), Catch::Contains("sample 1 ends at byte 4 of 11"));
+  CHECK_THAT(jpeg_error(changed(136, UINT64_MAX, 8)), Catch::Contains("sample 1 ends at byte"));
+  CHECK_THAT(jpeg_error(changed(144, 10, 8)), Catch::Contains("1 bytes behind its last sample"));
+  CHECK_THAT(jpeg_error(changed(112, 12, 8)), Catch::Contains("its header says another number"));
+  CHECK_THAT(jpeg_error(changed(112, UINT64_MAX, 8)), Catch::Contains("says another number"));
+  CHECK_THAT(jpeg_error(changed(16, UINT64_MAX / 8, 8)), Catch::Contains("says another number"));
+  CHECK_THAT(jpeg_error(changed(24, 2, 4)), Catch::Contains("JPEG files of 2 channels"));
+  CHECK_THAT(jpeg_error(changed(28, 0, 4)), Catch::Contains("a picture has 1 to"));
+  CHECK_THAT(jpeg_error(changed(12, 0, 4)), Catch::Contains("pixels of unknown type"));
+  CHECK_THAT(jpeg_error(changed(120, 1 << 20, 4)), Catch::Contains("a picture has 1 to"));
 }
 
 TEST_CASE("each part of the pictures has its hash, and is found by their addresses", "[data]") {
@@ -208,8 +209,8 @@ TEST_CASE("the same samples are made of pictures on any number of ranks and thre
           "[data][threads]") {
   if (!can_read_jpeg()) return test::skip("built without libjpeg");
   const Dataset dataset =
-      parse_binary_dataset(shared_bytes(written(source_of_files(files()))), "a");
-  LoaderOptions options = options_for(dataset);
+      parse_binary_dataset(shared_bytes(written_pictures(source_of_files(files()))), "a");
+  LoaderOptions options = jpeg_options(dataset);
   Loader alone(dataset, options);
   const std::vector<float> expected = images_of(alone, 6);  // two epochs
   REQUIRE(expected.size() == 2 * 21 * dataset.shape.num_values());
@@ -243,7 +244,7 @@ TEST_CASE("threads change nothing of samples in bytes, mixed ones included", "[d
   for (size_t i = 0; i < pixels.size(); ++i) pixels[i] = uint8_t(i * 7);
   for (size_t i = 0; i < labels.size(); ++i) labels[i] = uint32_t(i % 3);
   const Dataset dataset = make_dataset({3, 4, 4}, 3, std::move(pixels), std::move(labels));
-  LoaderOptions options = options_for(dataset);
+  LoaderOptions options = jpeg_options(dataset);
   options.augmentation.mixup = 0.5;
   options.num_classes = 3;
   Loader alone(dataset, options);
@@ -259,9 +260,9 @@ TEST_CASE("a picture that cannot be decoded ends the loading, named by file and 
   std::vector<std::string> pictures = files();
   pictures[11].resize(pictures[11].size() / 2);
   pictures[13] = "no picture";
-  const Dataset dataset =
-      parse_binary_dataset(shared_bytes(written(source_of_files(pictures))), "set/train.dlset");
-  LoaderOptions options = options_for(dataset);
+  const Dataset dataset = parse_binary_dataset(
+      shared_bytes(written_pictures(source_of_files(pictures))), "set/train.dlset");
+  LoaderOptions options = jpeg_options(dataset);
   options.shuffle = false;
   options.augmentation = {};
   options.threads = GENERATE(1, 4);
@@ -275,8 +276,8 @@ TEST_CASE("pictures without changes are reshaped, and their mean is that of what
           "[data]") {
   if (!can_read_jpeg()) return test::skip("built without libjpeg");
   const Dataset dataset =
-      parse_binary_dataset(shared_bytes(written(source_of_files(files()))), "a");
-  LoaderOptions options = options_for(dataset);
+      parse_binary_dataset(shared_bytes(written_pictures(source_of_files(files()))), "a");
+  LoaderOptions options = jpeg_options(dataset);
   options.augmentation = {};
   options.shuffle = false;
   options.division = {0, 21};
@@ -308,7 +309,7 @@ TEST_CASE("a picture that is too small to be cut is refused when it is loaded", 
   SampleSource source = source_of_files(files());
   source.reshaping = {};
   source.shape = {3, 40, 40};
-  const Dataset dataset = parse_binary_dataset(shared_bytes(written(source)), "a");
+  const Dataset dataset = parse_binary_dataset(shared_bytes(written_pictures(source)), "a");
   JpegSamples samples;
   std::vector<uint8_t> sample(dataset.shape.num_values());
   const auto& pictures = std::get<EncodedImages>(dataset.pixels);

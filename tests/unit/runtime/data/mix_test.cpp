@@ -13,11 +13,11 @@ constexpr ImageShape kShape = {2, 8, 8};
 constexpr size_t kValues = 128, kClasses = 4;
 
 /// Image i has i everywhere, and label i.
-struct Leaf {
+struct LabelledLeaf {
   std::vector<uint32_t> samples, labels;
   std::vector<float> images, targets;
 
-  explicit Leaf(size_t count)
+  explicit LabelledLeaf(size_t count)
       : samples(count), labels(count), images(count * kValues), targets(count * kClasses) {
     std::iota(samples.begin(), samples.end(), 0);
     std::iota(labels.begin(), labels.end(), 0);
@@ -36,7 +36,7 @@ struct Leaf {
 
 TEST_CASE("an image is mixed with the next, the last with the first, and so are their labels",
           "[data]") {
-  Leaf leaf(4);
+  LabelledLeaf leaf(4);
   leaf.mix_as({.mixup = 1});
   for (size_t i = 0; i < 4; ++i) {
     const size_t next = (i + 1) % 4;
@@ -54,7 +54,7 @@ TEST_CASE("an image is mixed with the next, the last with the first, and so are 
 TEST_CASE("a box of the next image has the share of its area", "[data]") {
   size_t boxes = 0;
   for (uint64_t epoch = 0; epoch < 20; ++epoch) {
-    Leaf leaf(3);
+    LabelledLeaf leaf(3);
     leaf.mix_as({.cutmix = 1}, epoch);
     for (size_t i = 0; i < 3; ++i) {
       const float next = float((i + 1) % 3);
@@ -70,7 +70,7 @@ TEST_CASE("a box of the next image has the share of its area", "[data]") {
 TEST_CASE("with both, an image has one of them", "[data]") {
   size_t mixed = 0, pasted = 0;
   for (uint64_t epoch = 0; epoch < 100; ++epoch) {
-    Leaf leaf(2);
+    LabelledLeaf leaf(2);
     leaf.mix_as({.mixup = 0.5, .cutmix = 0.5}, epoch);
     const float* const image = leaf.image(0);
     const bool whole =
@@ -82,11 +82,11 @@ TEST_CASE("with both, an image has one of them", "[data]") {
 }
 
 TEST_CASE("an image that is alone in its leaf stays as it is", "[data]") {
-  Leaf leaf(1);
+  LabelledLeaf leaf(1);
   leaf.mix_as({.mixup = 0.05, .cutmix = 1});
   CHECK(std::count(leaf.images.begin(), leaf.images.end(), 0.0f) == long(kValues));
   CHECK(leaf.share(0, 0) == Approx(1));
-  Leaf none(0);
+  LabelledLeaf none(0);
   none.mix_as({.mixup = 1});
 }
 
@@ -94,7 +94,7 @@ TEST_CASE("shares are those of a beta distribution", "[data]") {
   double sum = 0, squares = 0;
   constexpr int kDraws = 4000;
   for (uint64_t epoch = 0; epoch < kDraws; ++epoch) {
-    Leaf leaf(2);
+    LabelledLeaf leaf(2);
     leaf.mix_as({.mixup = 0.2}, epoch);
     sum += double(leaf.share(0, 0));
     squares += std::pow(double(leaf.share(0, 0)), 2);
@@ -106,7 +106,7 @@ TEST_CASE("shares are those of a beta distribution", "[data]") {
 
 TEST_CASE("a share is a number even where both draws of it vanish", "[data]") {
   for (uint64_t epoch = 0; epoch < 50; ++epoch) {
-    Leaf leaf(2);
+    LabelledLeaf leaf(2);
     leaf.mix_as({.mixup = 0.001}, epoch);
     CHECK(leaf.share(0, 0) >= 0);  // not so of NaN
     CHECK(leaf.share(0, 0) <= 1);

@@ -17,17 +17,17 @@ using namespace dlflow::runtime;
 
 namespace {
 
-std::string written(const SampleSource& source) {
+std::string written_texts(const SampleSource& source) {
   const test::TempDir folder;
   write_binary_dataset(folder.path() / "train.dlset", source, 0, source.size());
   return read_file(folder.path() / "train.dlset");
 }
 
 Dataset texts(size_t count) {
-  return parse_binary_dataset(shared_bytes(written(test::tiny_texts(count))), "a");
+  return parse_binary_dataset(shared_bytes(written_texts(test::tiny_texts(count))), "a");
 }
 
-std::string error_of(const std::string& content) {
+std::string texts_error(const std::string& content) {
   try {
     parse_binary_dataset(shared_bytes(content), "file", Proof::Structure);
   } catch (const Error& error) {
@@ -37,7 +37,7 @@ std::string error_of(const std::string& content) {
   return "";
 }
 
-LoaderOptions options_for(size_t batch) {
+LoaderOptions text_options(size_t batch) {
   LoaderOptions options;
   options.division.global_batch = batch;
   options.division.num_leaves = 4;
@@ -66,7 +66,7 @@ std::vector<std::vector<float>> leaves_of(Loader& loader, int batches) {
 
 TEST_CASE("texts of unequal length come back from a file as they were", "[data][texts]") {
   const SampleSource source = test::tiny_texts(40);
-  const std::string content = written(source);
+  const std::string content = written_texts(source);
   const Dataset read = parse_binary_dataset(shared_bytes(content), "a");
   CHECK(read.has_texts());
   CHECK(read.token_bytes == 1);
@@ -76,7 +76,7 @@ TEST_CASE("texts of unequal length come back from a file as they were", "[data][
     const auto text = std::get<EncodedImages>(read.pixels)[i];
     REQUIRE(std::string(text.begin(), text.end()) == source.image(i));
   }
-  CHECK(written(source_of(read)) == content);
+  CHECK(written_texts(source_of(read)) == content);
 
   const test::TempDir folder;
   write_sharded_dataset(folder.path(), "train", source, 3);
@@ -103,7 +103,7 @@ TEST_CASE("texts with classes have a vocabulary of their own", "[data][texts]") 
   for (uint64_t& size : source.encoded_sizes) size = 4;
   const std::string two_tokens{1, 0, 43, 1};
   source.image = [&](size_t) { return std::string_view(two_tokens); };
-  const std::string content = written(source);
+  const std::string content = written_texts(source);
   const Dataset read = parse_binary_dataset(shared_bytes(content), "a");
   CHECK(read.has_text_classes());
   CHECK(read.num_classes == 3);
@@ -111,7 +111,7 @@ TEST_CASE("texts with classes have a vocabulary of their own", "[data][texts]") 
   CHECK(read.token_bytes == 2);
   CHECK(read.labels.copy() == source.labels);
   CHECK(read.select(Subset::only({std::vector<uint32_t>{3}, nullptr})).has_text_classes());
-  CHECK(written(source_of(read)) == content);
+  CHECK(written_texts(source_of(read)) == content);
   const test::TempDir folder;
   write_sharded_dataset(folder.path(), "train", source, 3);
   CHECK(open_dataset(folder.path(), Split::Train) == read);
@@ -120,18 +120,19 @@ TEST_CASE("texts with classes have a vocabulary of their own", "[data][texts]") 
     other[at] = value;
     return other;
   };
-  CHECK(error_of(content).empty());
-  CHECK_THAT(error_of(changed(8, 8)), Catch::Contains("reads 1 to 7"));
-  CHECK_THAT(error_of(changed(36, 2)), Catch::Contains("has label 2, but there are 2 classes"));
-  CHECK_THAT(error_of(changed(111, 127)), Catch::Contains("has a vocabulary of"));
-  CHECK_FALSE(written(test::tiny_texts(3))[8] == content[8]);
+  CHECK(texts_error(content).empty());
+  CHECK_THAT(texts_error(changed(8, 8)), Catch::Contains("reads 1 to 7"));
+  CHECK_THAT(texts_error(changed(36, 2)), Catch::Contains("has label 2, but there are 2 classes"));
+  CHECK_THAT(texts_error(changed(111, 127)), Catch::Contains("has a vocabulary of"));
+  CHECK_FALSE(written_texts(test::tiny_texts(3))[8] == content[8]);
 }
 
 TEST_CASE("the tokenizer of texts comes back from a file, and its absence, too", "[data][texts]") {
   SampleSource source = test::tiny_texts(3);
-  CHECK(parse_binary_dataset(shared_bytes(written(source)), "a").tokenizer.empty());
+  CHECK(parse_binary_dataset(shared_bytes(written_texts(source)), "a").tokenizer.empty());
   source.tokenizer = "00112233445566778899aabbccddeeff";
-  CHECK(parse_binary_dataset(shared_bytes(written(source)), "a").tokenizer == source.tokenizer);
+  CHECK(parse_binary_dataset(shared_bytes(written_texts(source)), "a").tokenizer ==
+        source.tokenizer);
 }
 
 TEST_CASE("a token takes as many bytes as the vocabulary needs", "[data][texts]") {
@@ -144,7 +145,7 @@ TEST_CASE("a token takes as many bytes as the vocabulary needs", "[data][texts]"
   const std::string text(c.bytes * 3, '\1');
   source.image = [&](size_t) { return std::string_view(text); };
   source.encoded_sizes = {text.size()};
-  const Dataset read = parse_binary_dataset(shared_bytes(written(source)), "a");
+  const Dataset read = parse_binary_dataset(shared_bytes(written_texts(source)), "a");
   CHECK(read.token_bytes == c.bytes);
   CHECK(read.length_of(0) == 3);
 }
@@ -156,25 +157,25 @@ TEST_CASE("an index that does not fit its texts is refused", "[data][texts]") {
   const std::string bytes[] = {{1, 0, 2, 0, 43, 1}, {5, 0}};
   source.image = [&](size_t sample) { return std::string_view(bytes[sample]); };
   source.encoded_sizes = {6, 2};
-  const std::string content = written(source);
+  const std::string content = written_texts(source);
   CHECK(content.size() == 128 + 2 * 8 + 2 * 4 + 8 + 2 * 64);
   const auto changed = [&](size_t at, uint64_t value, size_t count) {
     std::string other = content;
     for (size_t i = 0; i < count; ++i) other[at + i] = char(value >> (8 * i));
     return other;
   };
-  CHECK(error_of(content).empty());
-  CHECK_THAT(error_of(changed(128, 0, 8)), Catch::Contains("sample 0 ends at byte 0 of 8"));
-  CHECK_THAT(error_of(changed(128, 5, 8)), Catch::Contains("sample 0 has 5 bytes"));
-  CHECK_THAT(error_of(changed(136, UINT64_MAX, 8)), Catch::Contains("sample 1 ends at byte"));
-  CHECK_THAT(error_of(changed(136, 7, 8)), Catch::Contains("1 bytes behind its last sample"));
-  CHECK_THAT(error_of(changed(32, 2, 4)),
+  CHECK(texts_error(content).empty());
+  CHECK_THAT(texts_error(changed(128, 0, 8)), Catch::Contains("sample 0 ends at byte 0 of 8"));
+  CHECK_THAT(texts_error(changed(128, 5, 8)), Catch::Contains("sample 0 has 5 bytes"));
+  CHECK_THAT(texts_error(changed(136, UINT64_MAX, 8)), Catch::Contains("sample 1 ends at byte"));
+  CHECK_THAT(texts_error(changed(136, 7, 8)), Catch::Contains("1 bytes behind its last sample"));
+  CHECK_THAT(texts_error(changed(32, 2, 4)),
              Catch::Contains("sample 0 has 6 bytes, and can have 2 tokens of 2"));
-  CHECK_THAT(error_of(changed(32, 0, 4)), Catch::Contains("has texts of 1 x 1 x 0 tokens"));
-  CHECK_THAT(error_of(changed(12, 1, 4)), Catch::Contains("pixels of unknown type"));
-  CHECK_THAT(error_of(changed(16, UINT64_MAX / 8, 8)), Catch::Contains("says another number"));
-  CHECK_FALSE(error_of(content.substr(0, content.size() - 1)).empty());
-  CHECK_FALSE(error_of(content.substr(0, 140)).empty());
+  CHECK_THAT(texts_error(changed(32, 0, 4)), Catch::Contains("has texts of 1 x 1 x 0 tokens"));
+  CHECK_THAT(texts_error(changed(12, 1, 4)), Catch::Contains("pixels of unknown type"));
+  CHECK_THAT(texts_error(changed(16, UINT64_MAX / 8, 8)), Catch::Contains("says another number"));
+  CHECK_FALSE(texts_error(content.substr(0, content.size() - 1)).empty());
+  CHECK_FALSE(texts_error(content.substr(0, 140)).empty());
 }
 
 TEST_CASE("texts of similar length are in a batch, each once in an epoch", "[data][texts]") {
@@ -203,7 +204,7 @@ TEST_CASE("texts of similar length are in a batch, each once in an epoch", "[dat
 TEST_CASE("texts come in one order, however many make a batch", "[data][texts]") {
   const Dataset dataset = texts(250);
   const auto samples_of = [&](size_t batch, uint64_t epoch) {
-    LoaderOptions options = options_for(batch);
+    LoaderOptions options = text_options(batch);
     options.text_block = 8;
     Loader loader(dataset, options);
     loader.seek(epoch, 0);
@@ -235,7 +236,7 @@ TEST_CASE("lengths are filled up to one of eight", "[data][texts]") {
 TEST_CASE("a leaf is as long as its longest text needs, the same on any number of ranks",
           "[data][texts]") {
   const Dataset dataset = texts(61);
-  LoaderOptions options = options_for(16);
+  LoaderOptions options = text_options(16);
   Loader alone(dataset, options);
   for (int step = 0; step < 4; ++step) {
     const LocalBatch batch = alone.next();

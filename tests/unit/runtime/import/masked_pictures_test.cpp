@@ -15,10 +15,10 @@ using namespace std::string_literals;
 
 namespace {
 
-using Values = std::vector<uint8_t>;
+using MaskValues = std::vector<uint8_t>;
 
 /// Rows of `width` values, of `depth` bits as they are packed, of a grey picture or a palette.
-std::string png(int color, int depth, uint32_t width, const std::vector<std::string>& rows) {
+std::string mask_png(int color, int depth, uint32_t width, const std::vector<std::string>& rows) {
   png_structp file = png_create_write_struct(PNG_LIBPNG_VER_STRING, nullptr, nullptr, nullptr);
   png_infop info = png_create_info_struct(file);
   std::string content;
@@ -41,12 +41,12 @@ std::string png(int color, int depth, uint32_t width, const std::vector<std::str
   return content;
 }
 
-std::string pgm(const std::string& values, int width) {
+std::string mask_pgm(const std::string& values, int width) {
   return "P5 " + std::to_string(width) + " " + std::to_string(int(values.size()) / width) +
          " 255 " + values;
 }
 
-std::string error_of(const std::string& content) {
+std::string mask_error(const std::string& content) {
   try {
     parse_mask(content, "a.png");
   } catch (const Error& error) {
@@ -71,11 +71,11 @@ std::string mistakes_of(const std::filesystem::path& folder, const ImportOptions
 
 /// Pictures of 2 x 1 pixels with masks.
 void write_pair(const test::TempDir& folder, const std::string& name, const std::string& mask) {
-  folder.write("images/" + name + ".pgm", pgm("ab", 2));
-  folder.write("masks/" + name + ".png", png(PNG_COLOR_TYPE_GRAY, 8, 2, {mask}));
+  folder.write("images/" + name + ".pgm", mask_pgm("ab", 2));
+  folder.write("masks/" + name + ".png", mask_png(PNG_COLOR_TYPE_GRAY, 8, 2, {mask}));
 }
 
-std::string npy(const std::string& type, const std::string& shape, const std::string& values) {
+std::string mask_npy(const std::string& type, const std::string& shape, const std::string& values) {
   std::string header =
       "{'descr': '" + type + "', 'fortran_order': False, 'shape': " + shape + ", }";
   header.resize((10 + header.size() + 64) / 64 * 64 - 11, ' ');
@@ -87,33 +87,35 @@ std::string npy(const std::string& type, const std::string& shape, const std::st
 
 TEST_CASE("the values of a mask are those of the file, grey or of a palette", "[mask]") {
   for (const int color : {PNG_COLOR_TYPE_GRAY, PNG_COLOR_TYPE_PALETTE}) {
-    CHECK(parse_mask(png(color, 8, 3, {"\x00\x07\xff"s, "\x01\x02\x03"}), "a").classes ==
-          Values{0, 7, 255, 1, 2, 3});
-    CHECK(parse_mask(png(color, 4, 3, {"\x1f\x20"s}), "a").classes == Values{1, 15, 2});
-    CHECK(parse_mask(png(color, 2, 3, {"\xe4"}), "a").classes == Values{3, 2, 1});
-    CHECK(parse_mask(png(color, 1, 3, {"\xa0"}), "a").classes == Values{1, 0, 1});
+    CHECK(parse_mask(mask_png(color, 8, 3, {"\x00\x07\xff"s, "\x01\x02\x03"}), "a").classes ==
+          MaskValues{0, 7, 255, 1, 2, 3});
+    CHECK(parse_mask(mask_png(color, 4, 3, {"\x1f\x20"s}), "a").classes == MaskValues{1, 15, 2});
+    CHECK(parse_mask(mask_png(color, 2, 3, {"\xe4"}), "a").classes == MaskValues{3, 2, 1});
+    CHECK(parse_mask(mask_png(color, 1, 3, {"\xa0"}), "a").classes == MaskValues{1, 0, 1});
   }
-  const Mask mask = parse_mask(pgm("\x00\x01\x02\x03"s, 2), "a");
+  const Mask mask = parse_mask(mask_pgm("\x00\x01\x02\x03"s, 2), "a");
   CHECK(mask.shape() == ImageShape{1, 2, 2});
-  CHECK(mask.classes == Values{0, 1, 2, 3});
+  CHECK(mask.classes == MaskValues{0, 1, 2, 3});
 }
 
 TEST_CASE("what is no mask is refused", "[mask]") {
-  CHECK(error_of("GIF89a") == "a.png: is no mask: neither a PNG nor a binary PGM file");
-  CHECK_THAT(error_of(png(PNG_COLOR_TYPE_RGB, 8, 1, {"abc"})), Catch::Contains("is in colour"));
-  CHECK_THAT(error_of(png(PNG_COLOR_TYPE_GRAY, 16, 1, {"ab"})), Catch::Contains("16 bits a value"));
-  const std::string whole = png(PNG_COLOR_TYPE_GRAY, 8, 3, {"abc", "def"});
+  CHECK(mask_error("GIF89a") == "a.png: is no mask: neither a PNG nor a binary PGM file");
+  CHECK_THAT(mask_error(mask_png(PNG_COLOR_TYPE_RGB, 8, 1, {"abc"})),
+             Catch::Contains("is in colour"));
+  CHECK_THAT(mask_error(mask_png(PNG_COLOR_TYPE_GRAY, 16, 1, {"ab"})),
+             Catch::Contains("16 bits a value"));
+  const std::string whole = mask_png(PNG_COLOR_TYPE_GRAY, 8, 3, {"abc", "def"});
   for (size_t size = 8; size + 12 < whole.size(); ++size) {
-    CHECK_THAT(error_of(whole.substr(0, size)), Catch::Contains("is a damaged PNG file"));
+    CHECK_THAT(mask_error(whole.substr(0, size)), Catch::Contains("is a damaged PNG file"));
   }
 }
 
 TEST_CASE("a mask is reshaped as its picture, by the nearest pixels", "[mask]") {
   const Mask mask{2, 4, {0, 1, 2, 3, 4, 5, 6, 7}};
-  CHECK(reshape(mask, {{}, PictureSize{2, 1}, {}}, "a").classes == Values{5, 7});
+  CHECK(reshape(mask, {{}, PictureSize{2, 1}, {}}, "a").classes == MaskValues{5, 7});
   CHECK(reshape(mask, {{}, PictureSize{8, 2}, {}}, "a").classes ==
-        Values{0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7});
-  CHECK(reshape(mask, {{}, {}, PictureSize{2, 2}}, "a").classes == Values{1, 2, 5, 6});
+        MaskValues{0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7});
+  CHECK(reshape(mask, {{}, {}, PictureSize{2, 2}}, "a").classes == MaskValues{1, 2, 5, 6});
   const Mask larger = reshape(mask, {4, {}, {}}, "a");
   CHECK(larger.shape() == ImageShape{1, 4, 8});
 }
@@ -153,11 +155,11 @@ TEST_CASE("classes.txt names the classes of masks", "[mask]") {
 TEST_CASE("all pictures without a good mask are told at once", "[mask]") {
   const test::TempDir folder;
   write_pair(folder, "a", "\x00\x01"s);
-  folder.write("images/b.pgm", pgm("ab", 2));
-  folder.write("images/c.pgm", pgm("abcd", 2));
-  folder.write("masks/c.png", png(PNG_COLOR_TYPE_GRAY, 8, 2, {"\x00\x01"s}));
-  folder.write("images/d.pgm", pgm("ab", 2));
-  folder.write("masks/d.png", png(PNG_COLOR_TYPE_RGB, 8, 2, {"abcdef"}));
+  folder.write("images/b.pgm", mask_pgm("ab", 2));
+  folder.write("images/c.pgm", mask_pgm("abcd", 2));
+  folder.write("masks/c.png", mask_png(PNG_COLOR_TYPE_GRAY, 8, 2, {"\x00\x01"s}));
+  folder.write("images/d.pgm", mask_pgm("ab", 2));
+  folder.write("masks/d.png", mask_png(PNG_COLOR_TYPE_RGB, 8, 2, {"abcdef"}));
   const std::string text = mistakes_of(folder.path());
   CHECK_THAT(text, Catch::Contains("set: 3 of 4 samples cannot be packed"));
   CHECK_THAT(text, Catch::Contains("b.pgm: has no mask b.png in masks"));
@@ -178,9 +180,9 @@ TEST_CASE("a mask without a picture, and two pictures of one name, are refused",
 
 TEST_CASE("arrays of images and of masks are samples", "[mask]") {
   const test::TempDir folder;
-  const auto images = folder.write("images.npy", npy("|u1", "(2, 1, 1, 2)", "abcd"));
+  const auto images = folder.write("images.npy", mask_npy("|u1", "(2, 1, 1, 2)", "abcd"));
   const auto masks =
-      folder.write("masks.npy", npy("<i2", "(2, 1, 2)", "\x00\x00\x03\x00\xff\xff\x01\x00"s));
+      folder.write("masks.npy", mask_npy("<i2", "(2, 1, 2)", "\x00\x00\x03\x00\xff\xff\x01\x00"s));
   CHECK_THROWS_WITH(open_source(images, masks, Split::Train),
                     Catch::Contains("sample 1 has the value -1, and classes are 0 to 254; --ignore "
                                     "-1 leaves such pixels out"));
@@ -192,13 +194,14 @@ TEST_CASE("arrays of images and of masks are samples", "[mask]") {
   CHECK(source.size() == 2);
   CHECK(source.image(0) == "ab\x00\x03"s);
   CHECK(source.image(1) == "cd\xff\x01"s);
-  const auto other = folder.write("other.npy", npy("|u1", "(2, 2, 1)", "abcd"));
+  const auto other = folder.write("other.npy", mask_npy("|u1", "(2, 2, 1)", "abcd"));
   CHECK_THROWS_WITH(
       open_source(images, other, Split::Train),
       Catch::Contains("has the shape (2, 2, 1), and masks of these images (2, 1, 2)"));
-  const auto floats = folder.write("floats.npy", npy("<f4", "(2, 1, 2)", std::string(16, '\0')));
+  const auto floats =
+      folder.write("floats.npy", mask_npy("<f4", "(2, 1, 2)", std::string(16, '\0')));
   CHECK_THROWS_WITH(open_source(images, floats, Split::Train), Catch::Contains("are integers"));
-  const auto labels = folder.write("labels.npy", npy("|u1", "(2,)", "\x00\x01"s));
+  const auto labels = folder.write("labels.npy", mask_npy("|u1", "(2,)", "\x00\x01"s));
   CHECK_THROWS_WITH(open_source(images, labels, Split::Train, options),
                     Catch::Contains("--ignore is a value of masks; "));
 }

@@ -21,7 +21,7 @@ std::string npy(const std::string& type, const std::string& shape, const std::st
          values;
 }
 
-std::string error_of(const std::string& content) {
+std::string npy_error(const std::string& content) {
   try {
     parse_npy(shared_bytes(content), "a.npy");
   } catch (const Error& error) {
@@ -37,7 +37,7 @@ struct Pair {
   Dataset read(const std::string& images, const std::string& labels) const {
     return read_npy_pair(folder.write("images.npy", images), folder.write("labels.npy", labels));
   }
-  std::string error_of(const std::string& images, const std::string& labels) const {
+  std::string npy_error(const std::string& images, const std::string& labels) const {
     try {
       read(images, labels);
     } catch (const Error& error) {
@@ -65,37 +65,37 @@ TEST_CASE("images and labels of NumPy become a data set", "[npy]") {
 TEST_CASE("arrays that cannot be used are refused with what to do", "[npy]") {
   const Pair pair;
   const std::string images = npy("|u1", "(2, 1, 3)", "abcdef");
-  CHECK_THAT(pair.error_of(npy("<f8", "(2, 1, 1)", std::string(16, 'x')), kLabels),
+  CHECK_THAT(pair.npy_error(npy("<f8", "(2, 1, 1)", std::string(16, 'x')), kLabels),
              Catch::Contains("write images.astype('uint8')"));
-  CHECK_THAT(pair.error_of(npy("|u1", "(2, 5, 5, 3)", std::string(150, 'x')), kLabels),
+  CHECK_THAT(pair.npy_error(npy("|u1", "(2, 5, 5, 3)", std::string(150, 'x')), kLabels),
              Catch::Contains("np.moveaxis(images, -1, 1)"));
-  CHECK_THAT(pair.error_of(npy("|u1", "(6,)", "abcdef"), kLabels),
+  CHECK_THAT(pair.npy_error(npy("|u1", "(6,)", "abcdef"), kLabels),
              Catch::Contains("has no shape of images"));
-  CHECK_THAT(pair.error_of(images, npy("|u1", "(1,)", "a")),
+  CHECK_THAT(pair.npy_error(images, npy("|u1", "(1,)", "a")),
              Catch::EndsWith("labels.npy: has 1 labels for 2 images"));
-  CHECK_THAT(pair.error_of(images, npy("|i1", "(2,)", "\x01\xff")),
+  CHECK_THAT(pair.npy_error(images, npy("|i1", "(2,)", "\x01\xff")),
              Catch::EndsWith("labels.npy: sample 1 has the label -1"));
-  CHECK_THAT(pair.error_of(images, npy("|b1", "(2,)", "\0\1"s)),
+  CHECK_THAT(pair.npy_error(images, npy("|b1", "(2,)", "\0\1"s)),
              Catch::Contains("labels of type |b1"));
-  CHECK_THAT(pair.error_of(images, npy("<f2", "(2, 1)", "1234")),
+  CHECK_THAT(pair.npy_error(images, npy("<f2", "(2, 1)", "1234")),
              Catch::Contains("write array.astype('float32')"));
-  CHECK_THAT(pair.error_of(images, npy("<f4", "(2, 0)", "")),
+  CHECK_THAT(pair.npy_error(images, npy("<f4", "(2, 0)", "")),
              Catch::Contains("has 0 targets a sample"));
-  CHECK_THAT(pair.error_of(images, npy("<f4", "(1, 2)", "12345678")),
+  CHECK_THAT(pair.npy_error(images, npy("<f4", "(1, 2)", "12345678")),
              Catch::EndsWith("labels.npy: has 1 rows of targets for 2 images"));
-  CHECK_THAT(pair.error_of(images, npy("<f4", "()", "1234")), Catch::Contains("(N) or (N, T)"));
+  CHECK_THAT(pair.npy_error(images, npy("<f4", "()", "1234")), Catch::Contains("(N) or (N, T)"));
 }
 
 TEST_CASE("files that are no arrays are refused with the reason", "[npy]") {
-  CHECK(error_of("") == "a.npy: is not an .npy file");
-  CHECK(error_of("\x93NUMPY\x01\0\xff\xff{}"s) == "a.npy: ends within its header");
-  CHECK_THAT(error_of(npy("|u1", "(7,)", "abc")), Catch::Contains("has 3 bytes of values"));
-  CHECK_THAT(error_of(npy("|u1", "(x,)", "abc")), Catch::Contains("has no shape"));
-  CHECK_THAT(error_of(npy("|O", "(1,)", "abc")), Catch::Contains("bytes of values"));
-  CHECK_THAT(error_of(npy(">f4", "(1,)", "abcd")), Catch::Contains("big-endian"));
-  CHECK_THAT(error_of(npy("|u1", "(3, 1)", "abc", "True")), Catch::Contains("ascontiguousarray"));
+  CHECK(npy_error("") == "a.npy: is not an .npy file");
+  CHECK(npy_error("\x93NUMPY\x01\0\xff\xff{}"s) == "a.npy: ends within its header");
+  CHECK_THAT(npy_error(npy("|u1", "(7,)", "abc")), Catch::Contains("has 3 bytes of values"));
+  CHECK_THAT(npy_error(npy("|u1", "(x,)", "abc")), Catch::Contains("has no shape"));
+  CHECK_THAT(npy_error(npy("|O", "(1,)", "abc")), Catch::Contains("bytes of values"));
+  CHECK_THAT(npy_error(npy(">f4", "(1,)", "abcd")), Catch::Contains("big-endian"));
+  CHECK_THAT(npy_error(npy("|u1", "(3, 1)", "abc", "True")), Catch::Contains("ascontiguousarray"));
   // 2^32 * 2^32 = 0 (mod 2^64)
-  CHECK_THAT(error_of(npy("|u1", "(4294967296, 4294967296)", "")), Catch::Contains("0 bytes"));
+  CHECK_THAT(npy_error(npy("|u1", "(4294967296, 4294967296)", "")), Catch::Contains("0 bytes"));
 }
 
 TEST_CASE("tables, and targets of any numbers, become a data set", "[npy]") {

@@ -67,7 +67,7 @@ std::string jpeg(uint32_t channels, uint32_t width, uint32_t height, const Value
   return test::jpeg_file(file);
 }
 
-std::string error_of(const std::string& content) {
+std::string picture_error(const std::string& content) {
   try {
     parse_picture(content, "a.png");
   } catch (const Error& error) {
@@ -97,14 +97,15 @@ TEST_CASE("grey and coloured pictures are read channel by channel", "[picture]")
 }
 
 TEST_CASE("pictures that cannot be used are refused with the reason", "[picture]") {
-  CHECK(error_of("GIF89a") == "a.png: is neither a JPEG, a PNG nor a binary PGM or PPM file");
-  CHECK_THAT(error_of("P5\n2 2\n255\nabc"),
+  CHECK(picture_error("GIF89a") == "a.png: is neither a JPEG, a PNG nor a binary PGM or PPM file");
+  CHECK_THAT(picture_error("P5\n2 2\n255\nabc"),
              Catch::Contains("has 3 bytes of pixels, its header says 4"));
-  CHECK_THAT(error_of("P5\n2 2\n65535\nabcdefgh"), Catch::Contains("has not 8 bits"));
-  CHECK_THAT(error_of("P5\n2"), Catch::Contains("has no header"));
-  CHECK_THAT(error_of("P5 #"), Catch::Contains("has no header"));
-  CHECK_THAT(error_of("P6\n4000000 4000000\n255\n"), Catch::Contains("pixels; a picture has"));
-  CHECK_THAT(error_of("P5\n16000 16000\n255\n"), Catch::Contains("a picture has 67108864 at most"));
+  CHECK_THAT(picture_error("P5\n2 2\n65535\nabcdefgh"), Catch::Contains("has not 8 bits"));
+  CHECK_THAT(picture_error("P5\n2"), Catch::Contains("has no header"));
+  CHECK_THAT(picture_error("P5 #"), Catch::Contains("has no header"));
+  CHECK_THAT(picture_error("P6\n4000000 4000000\n255\n"), Catch::Contains("pixels; a picture has"));
+  CHECK_THAT(picture_error("P5\n16000 16000\n255\n"),
+             Catch::Contains("a picture has 67108864 at most"));
 }
 
 TEST_CASE("what is transparent lies on black", "[picture]") {
@@ -149,14 +150,14 @@ TEST_CASE("a PNG file of 16 bits gives the numbers that are in it", "[picture]")
         std::vector<float>{1, 0});
   const std::string content = wide_png(1, 2, {0, 65535, 257, 1});
   for (size_t size = 0; size + 12 < content.size(); ++size) {
-    CHECK(error_of(content.substr(0, size)) != "");
+    CHECK(picture_error(content.substr(0, size)) != "");
   }
 }
 
 TEST_CASE("JPEG files, grey and in colour, are read", "[picture]") {
   if (!can_read_jpeg()) {
     WARN("skipped here: built without libjpeg (Debian: libjpeg-dev)");
-    CHECK_THAT(error_of("\xff\xd8\xff\xe0"), Catch::Contains("was built without libjpeg"));
+    CHECK_THAT(picture_error("\xff\xd8\xff\xe0"), Catch::Contains("was built without libjpeg"));
     return;
   }
   for (const bool progressive : {false, true}) {
@@ -169,7 +170,7 @@ TEST_CASE("JPEG files, grey and in colour, are read", "[picture]") {
     CHECK(std::abs(colour.values[9 * 17] - 50) <= 2);
     CHECK(std::abs(colour.values.back() - 120) <= 2);
   }
-  CHECK_THAT(error_of(jpeg(4, 8, 8, {1, 2, 3, 4}, false)),
+  CHECK_THAT(picture_error(jpeg(4, 8, 8, {1, 2, 3, 4}, false)),
              Catch::EndsWith("is neither grey nor in RGB; convert it"));
 }
 
@@ -178,12 +179,13 @@ TEST_CASE("a JPEG file that is cut off is refused, and a changed one does no har
   for (const bool progressive : {false, true}) {
     const std::string content = jpeg(3, 24, 16, {200, 50, 120}, progressive);
     for (size_t size = 3; size + 2 < content.size(); ++size) {
-      CHECK_THAT(error_of(content.substr(0, size)), Catch::Contains("is a damaged JPEG file: "));
+      CHECK_THAT(picture_error(content.substr(0, size)),
+                 Catch::Contains("is a damaged JPEG file: "));
     }
     for (size_t i = 0; i < content.size(); ++i) {
       std::string damaged = content;
       damaged[i] ^= 0x11;
-      error_of(damaged);
+      picture_error(damaged);
     }
   }
 }
@@ -194,21 +196,21 @@ TEST_CASE("a JPEG file of endless scans or of too many pixels is refused", "[pic
   const size_t frame = large.find("\xff\xc0");
   REQUIRE(frame != large.npos);
   large.replace(frame + 5, 4, "\x3e\x80\x3e\x80");  // 16,000 x 16,000
-  CHECK_THAT(error_of(large), Catch::Contains("a picture has 67108864 at most"));
+  CHECK_THAT(picture_error(large), Catch::Contains("a picture has 67108864 at most"));
   const std::string content = jpeg(1, 8, 8, {1}, true);
   const size_t last = content.rfind("\xff\xda");
   std::string many = content.substr(0, content.size() - 2);
   for (int i = 0; i < 300; ++i) many += content.substr(last, content.size() - 2 - last);
-  CHECK_THAT(error_of(many + "\xff\xd9"), Catch::Contains("is a damaged JPEG file"));
+  CHECK_THAT(picture_error(many + "\xff\xd9"), Catch::Contains("is a damaged JPEG file"));
 }
 
 TEST_CASE("a PNG file that is cut off or changed anywhere does no harm", "[picture]") {
   const std::string content = png(PNG_FORMAT_GRAY, 3, 2, {1, 2, 3, 4, 5, 255});
-  for (size_t size = 0; size < 45; ++size) CHECK(error_of(content.substr(0, size)) != "");
+  for (size_t size = 0; size < 45; ++size) CHECK(picture_error(content.substr(0, size)) != "");
   for (size_t i = 0; i < content.size(); ++i) {
     std::string damaged = content;
     damaged[i] ^= 0x11;
-    error_of(damaged);
+    picture_error(damaged);
   }
 }
 

@@ -25,7 +25,7 @@ std::vector<std::string> images_of(const SampleSource& source) {
 
 std::string pgm(char value) { return std::string("P5 2 1 255 ") + value + value; }
 
-std::string error_of(const std::filesystem::path& source) {
+std::string source_error(const std::filesystem::path& source) {
   try {
     images_of(open_source(source, "", Split::Train).source);
   } catch (const Error& error) {
@@ -53,16 +53,16 @@ TEST_CASE("a folder of folders is a class each, all in the order of their names"
 
 TEST_CASE("what does not belong to a folder of pictures is named", "[sources]") {
   const test::TempDir folder;
-  CHECK_THAT(error_of(folder.path()), Catch::Contains("neither a data set nor folders of"));
-  CHECK_THAT(error_of(folder.path() / "no"), Catch::Contains("there is no such file"));
+  CHECK_THAT(source_error(folder.path()), Catch::Contains("neither a data set nor folders of"));
+  CHECK_THAT(source_error(folder.path() / "no"), Catch::Contains("there is no such file"));
   folder.write("cat/1.pgm", pgm('a'));
-  CHECK(error_of(folder.path()).empty());
+  CHECK(source_error(folder.path()).empty());
   const auto other = folder.write("dog/2.pgm", "P5 1 1 255 x");
-  CHECK(error_of(folder.path()) ==
+  CHECK(source_error(folder.path()) ==
         other.string() + ": has 1 x 1 pixels in grey, " + (folder.path() / "cat/1.pgm").string() +
             " has 2 x 1 pixels in grey; --resize and --crop make them alike");
   folder.write("dog/1.gif", "");
-  CHECK_THAT(error_of(folder.path()),
+  CHECK_THAT(source_error(folder.path()),
              Catch::Contains("dog/1.gif: is no JPEG, PNG, PGM or PPM picture"));
 }
 
@@ -85,7 +85,8 @@ TEST_CASE("a folder that training could read gives its samples", "[sources]") {
   const ImportedSplit split = open_source(folder.path(), "", Split::Test);
   CHECK(images_of(split.source) == images_of(source_of(dataset)));
   CHECK(split.source.labels == dataset.labels);
-  CHECK_THAT(error_of(folder.path() / "test.dlset"), Catch::Contains("where are the labels of"));
+  CHECK_THAT(source_error(folder.path() / "test.dlset"),
+             Catch::Contains("where are the labels of"));
 }
 
 TEST_CASE("JPEG files are kept as they are, with what they are to become", "[sources]") {

@@ -10,7 +10,7 @@ namespace {
 
 const TableColumns kTarget = {{}, {"y"}, ""}, kClass = {{}, {}, "y"};
 
-std::string error_of(const std::string& content, const TableColumns& columns) {
+std::string table_error(const std::string& content, const TableColumns& columns) {
   try {
     parse_table(content, "t.csv", columns);
   } catch (const Error& error) {
@@ -46,41 +46,42 @@ TEST_CASE("quotes, ends of lines, empty lines and a mark of UTF-8 are as RFC 418
   CHECK(table.features == std::vector<std::string>{"a, \"b\""});
   CHECK(table.dataset == make_dataset({1, 1, 1}, std::vector<float>{1, 3}, {2, 4}, 1));
   CHECK(parse_table("x\ty\n1\t2\n", "t", kTarget, '\t').dataset.size() == 1);
-  CHECK(error_of("\xEF\xBB\xBFx,\n", kTarget).starts_with("t.csv:1:3: "));
+  CHECK(table_error("\xEF\xBB\xBFx,\n", kTarget).starts_with("t.csv:1:3: "));
 }
 
 TEST_CASE("every mistake of a table is told with line and column", "[table]") {
-  CHECK(error_of("x,y\n1,2\nü,3\n4,\n5\n6,nan\n1e99,7\n\"7,8\n", kTarget) ==
+  CHECK(table_error("x,y\n1,2\nü,3\n4,\n5\n6,nan\n1e99,7\n\"7,8\n", kTarget) ==
         "t.csv:3:1: 'ü' is not a number (column 'x')\n"
         "t.csv:4:3: is empty; write a number, or leave the row out (column 'y')\n"
         "t.csv:5:1: the row has 1 values, the header 2 columns\n"
         "t.csv:6:3: 'nan' is not finite (column 'y')\n"
         "t.csv:7:1: '1e99' does not fit into single precision (column 'x')\n"
         "t.csv:8:1: the quote that begins here is not closed");
-  CHECK(error_of("x,\"y\n1,2\n", kTarget) == "t.csv:1:3: the quote that begins here is not closed");
+  CHECK(table_error("x,\"y\n1,2\n", kTarget) ==
+        "t.csv:1:3: the quote that begins here is not closed");
   std::string many = "x,y\n";
   for (int i = 0; i < 30; ++i) many += "1,no\n";
-  CHECK_THAT(error_of(many, kTarget), Catch::EndsWith("t.csv:21:3: 'no' is not a number (column "
-                                                      "'y')\nand 10 more"));
-  CHECK(error_of("x,y\n1,\n", kClass) ==
+  CHECK_THAT(table_error(many, kTarget), Catch::EndsWith("t.csv:21:3: 'no' is not a number (column "
+                                                         "'y')\nand 10 more"));
+  CHECK(table_error("x,y\n1,\n", kClass) ==
         "t.csv:2:3: is empty; write the name of a class (column 'y')");
-  CHECK_THAT(error_of("x,y\n1,\"a\nb\"\n", kClass), Catch::Contains("has control characters"));
+  CHECK_THAT(table_error("x,y\n1,\"a\nb\"\n", kClass), Catch::Contains("has control characters"));
 }
 
 TEST_CASE("columns that a table has not are told with those that it has", "[table]") {
-  CHECK(error_of("", kTarget) == "t.csv: is empty");
-  CHECK(error_of("price,size\n", {{}, {"prise"}, ""}) ==
+  CHECK(table_error("", kTarget) == "t.csv: is empty");
+  CHECK(table_error("price,size\n", {{}, {"prise"}, ""}) ==
         "t.csv has no column 'prise'; it has price, size; did you mean 'price'?");
-  CHECK_THAT(error_of("a,b\n", {}), Catch::Contains("say what is to be learnt, with --target") &&
-                                        Catch::EndsWith("its columns are a, b"));
-  CHECK_THAT(error_of("a,b\n", {{}, {"a"}, "b"}), Catch::Contains("say what is to be learnt"));
-  CHECK_THAT(error_of("a,b\n", {{"a"}, {"a"}, ""}), Catch::Contains("'a' is named twice"));
-  CHECK_THAT(error_of("a\n1\n", {{}, {"a"}, ""}), Catch::Contains("no column is left"));
-  CHECK_THAT(error_of("a,,b\n", kTarget), Catch::StartsWith("t.csv:1:3: the first line names"));
+  CHECK_THAT(table_error("a,b\n", {}), Catch::Contains("say what is to be learnt, with --target") &&
+                                           Catch::EndsWith("its columns are a, b"));
+  CHECK_THAT(table_error("a,b\n", {{}, {"a"}, "b"}), Catch::Contains("say what is to be learnt"));
+  CHECK_THAT(table_error("a,b\n", {{"a"}, {"a"}, ""}), Catch::Contains("'a' is named twice"));
+  CHECK_THAT(table_error("a\n1\n", {{}, {"a"}, ""}), Catch::Contains("no column is left"));
+  CHECK_THAT(table_error("a,,b\n", kTarget), Catch::StartsWith("t.csv:1:3: the first line names"));
 }
 
 TEST_CASE("a column of classes that has as many as numbers is refused", "[table]") {
   std::string content = "x,y\n";
   for (size_t i = 0; i <= kMaxTableClasses; ++i) content += "1," + std::to_string(i) + "\n";
-  CHECK_THAT(error_of(content, kClass), Catch::Contains("has more than 65536 classes"));
+  CHECK_THAT(table_error(content, kClass), Catch::Contains("has more than 65536 classes"));
 }

@@ -11,13 +11,13 @@ using namespace dlflow::runtime;
 
 namespace {
 
-constexpr size_t kLeaves = 4;
+constexpr size_t kSlotLeaves = 4;
 
 /// A rank whose leaves have gradients of one parameter, and the slot behind it.
 class Rank {
  public:
   explicit Rank(Communicator& comm)
-      : reducer_(comm, layout(), {.num_leaves = kLeaves}),
+      : reducer_(comm, layout(), {.num_leaves = kSlotLeaves}),
         noise_({.own_leaves = reducer_.num_leaves()}),
         slot_(reducer_, noise_) {}
 
@@ -82,12 +82,12 @@ TEST_CASE("waits for other ranks are summed over ranks", "[report_slot]") {
 }
 
 TEST_CASE("a rank without leaves has no say", "[report_slot]") {
-  auto told = dlflow::test::on_ranks(int(kLeaves) + 1, [](Communicator& comm) {
-    return in_words(Rank(comm).step({{.stops = comm.rank() == int(kLeaves) ? 1.0f : 0.0f}, 1}));
+  auto told = dlflow::test::on_ranks(int(kSlotLeaves) + 1, [](Communicator& comm) {
+    return in_words(Rank(comm).step({{.stops = comm.rank() == int(kSlotLeaves) ? 1.0f : 0.0f}, 1}));
   });
   told.pop_back();
   const std::string expected = "loss 10, stops 0, saves 0, waited 4";
-  CHECK(told == std::vector<std::string>(kLeaves, expected));
+  CHECK(told == std::vector<std::string>(kSlotLeaves, expected));
 }
 
 TEST_CASE("what a rank said in one step is forgotten in the next", "[report_slot]") {

@@ -259,22 +259,22 @@ TEST_CASE("every key about compression is read", "[settings]") {
 }
 
 TEST_CASE("ways to cooperate have their own keys and defaults", "[settings]") {
-  using Kind = CooperationOptions::Kind;
+  using Way = CooperationOptions::Kind;
   const auto read = [](const Json& json) {
     return parse_train_settings(with({{"cooperation", json}}));
   };
-  CHECK(parse_train_settings(with(Json::object())).cooperation.kind == Kind::Synchronous);
+  CHECK(parse_train_settings(with(Json::object())).cooperation.kind == Way::Synchronous);
   CHECK(read({{"kind", "synchronous"}}).precision.exact);
 
   const TrainSettings local = read({{"kind", "local_sgd"}, {"synchronous_epochs", 2}});
-  CHECK(local.cooperation.kind == Kind::LocalSgd);
+  CHECK(local.cooperation.kind == Way::LocalSgd);
   CHECK(local.cooperation.every == 8);
   CHECK(local.cooperation.synchronous_epochs == 2);
   CHECK_FALSE(local.precision.exact);
   CHECK(read({{"kind", "local_sgd"}, {"every", 3}}).cooperation.every == 3);
 
   const CooperationOptions servers = read({{"kind", "parameter_server"}}).cooperation;
-  CHECK(servers.kind == Kind::ParameterServer);
+  CHECK(servers.kind == Way::ParameterServer);
   CHECK(servers.servers == 1);
   CHECK(servers.staleness == 4u);
   CHECK(read({{"kind", "parameter_server"}, {"staleness", 0}}).cooperation.staleness == 0u);

@@ -16,7 +16,7 @@ UpdateSettings read(const Json& with) {
   return settings;
 }
 
-std::string mistake(const Json& with) {
+std::string update_mistake(const Json& with) {
   try {
     read(with);
   } catch (const Error& e) {
@@ -34,8 +34,8 @@ TEST_CASE("without a word, the optimizer is SGD with momentum", "[settings]") {
 
 TEST_CASE("momentum belongs to sgd and lars", "[settings]") {
   const Json with = {{"optimizer", {{"kind", "adam"}}}, {"momentum", 0.5}};
-  CHECK_THAT(mistake(with), Catch::Contains("'momentum'") && Catch::Contains("adam"));
-  CHECK(mistake({{"optimizer", {{"kind", "adam"}}}, {"momentum", 0.9}})
+  CHECK_THAT(update_mistake(with), Catch::Contains("'momentum'") && Catch::Contains("adam"));
+  CHECK(update_mistake({{"optimizer", {{"kind", "adam"}}}, {"momentum", 0.9}})
             .empty());  // as workflows have it
   CHECK(read({{"optimizer", {{"kind", "lars"}}}, {"momentum", 0.5}}).optimizer.momentum == 0.5);
 }
@@ -43,7 +43,8 @@ TEST_CASE("momentum belongs to sgd and lars", "[settings]") {
 TEST_CASE("momentum is below 1", "[settings]") {
   CHECK(read({{"momentum", 0.999}}).optimizer.momentum == 0.999);
   const Json with = {{"momentum", GENERATE(1, 1.5)}};
-  CHECK(mistake(with) == "with: 'momentum' must be below 1: with more, steps grow without end");
+  CHECK(update_mistake(with) ==
+        "with: 'momentum' must be below 1: with more, steps grow without end");
 }
 
 TEST_CASE("what decays is what the optimizer's authors meant, unless somebody says", "[settings]") {
@@ -54,7 +55,7 @@ TEST_CASE("what decays is what the optimizer's authors meant, unless somebody sa
   CHECK_FALSE(decays_vectors({{"optimizer", {{"kind", kind}}}}));
   CHECK(decays_vectors({{"optimizer", {{"kind", kind}}}, {"decay", "all"}}));
   CHECK_FALSE(decays_vectors({{"decay", "weights"}}));
-  CHECK(mistake({{"decay", "biases"}}) == "with: 'decay' must be 'weights' or 'all'");
+  CHECK(update_mistake({{"decay", "biases"}}) == "with: 'decay' must be 'weights' or 'all'");
 }
 
 TEST_CASE("an optimizer is read with its own keys", "[settings]") {
@@ -77,24 +78,24 @@ TEST_CASE("rmsprop and adagrad have the constants of PyTorch", "[settings]") {
   CHECK(read({{"optimizer", {{"kind", "rmsprop"}, {"alpha", 0.5}}}}).optimizer.alpha == 0.5);
   CHECK(read({{"optimizer", {{"kind", "rmsprop"}}}}).optimizer.epsilon == 1e-8);
   CHECK(read({{"optimizer", {{"kind", "adagrad"}}}}).optimizer.epsilon == 1e-10);
-  CHECK(mistake({{"optimizer", {{"kind", "rmsprop"}, {"alpha", 1}}}}) ==
+  CHECK(update_mistake({{"optimizer", {{"kind", "rmsprop"}, {"alpha", 1}}}}) ==
         "with: 'optimizer.alpha' must be less than 1");
-  CHECK(mistake({{"optimizer", {{"kind", "adagrad"}, {"alpha", 0.5}}}}) ==
+  CHECK(update_mistake({{"optimizer", {{"kind", "adagrad"}, {"alpha", 0.5}}}}) ==
         "with: 'optimizer.alpha' is not an option of 'adagrad'");
-  CHECK(mistake({{"optimizer", {{"kind", "adagrad"}}}, {"momentum", 0.5}}) ==
+  CHECK(update_mistake({{"optimizer", {{"kind", "adagrad"}}}, {"momentum", 0.5}}) ==
         "with: 'momentum' is not an option of 'adagrad'");
 }
 
 TEST_CASE("what an optimizer does not know is named", "[settings]") {
-  CHECK(mistake({{"optimizer", "adam"}}) == "with: 'optimizer' is not a JSON object");
-  CHECK(mistake({{"optimizer", Json::object()}}) ==
+  CHECK(update_mistake({{"optimizer", "adam"}}) == "with: 'optimizer' is not a JSON object");
+  CHECK(update_mistake({{"optimizer", Json::object()}}) ==
         "with: 'optimizer.kind' must be 'sgd', 'adam', 'adamw', 'rmsprop', "
         "'adagrad', 'lars' or 'lamb'");
-  CHECK(mistake({{"optimizer", {{"kind", "sgd"}, {"betas", {0.9, 0.999}}}}}) ==
+  CHECK(update_mistake({{"optimizer", {{"kind", "sgd"}, {"betas", {0.9, 0.999}}}}}) ==
         "with: 'optimizer.betas' is not an option of 'sgd'");
-  CHECK(mistake({{"optimizer", {{"kind", "adam"}, {"betas", {0.9, 1}}}}}) ==
+  CHECK(update_mistake({{"optimizer", {{"kind", "adam"}, {"betas", {0.9, 1}}}}}) ==
         "with: 'optimizer.betas' must be two numbers from 0 to less than 1");
-  CHECK(mistake({{"optimizer", {{"kind", "adam"}, {"beta", 1}}}}) ==
+  CHECK(update_mistake({{"optimizer", {{"kind", "adam"}, {"beta", 1}}}}) ==
         "with: unknown key 'optimizer.beta'; did you mean 'betas'?");
 }
 
@@ -109,9 +110,11 @@ TEST_CASE("what a step makes of the gradients is read", "[settings]") {
   CHECK(settings.accumulate == 4);
   CHECK(settings.lr_scaling == RateScaling::Sqrt);
   CHECK(settings.base_batch == 128);
-  CHECK(mistake({{"clip_norm", 0}}) == "with: 'clip_norm' must be above 0");
-  CHECK(mistake({{"accumulate", 0}}) == "with: 'accumulate' must be a whole number of at least 1");
-  CHECK(mistake({{"lr_scaling", "cubic"}}) == "with: 'lr_scaling' must be 'linear' or 'sqrt'");
-  CHECK(mistake({{"lr_scaling", "sqrt"}}) == "with: 'base_batch' is missing");
-  CHECK(mistake({{"base_batch", 64}}) == "with: 'base_batch' needs 'lr_scaling'");
+  CHECK(update_mistake({{"clip_norm", 0}}) == "with: 'clip_norm' must be above 0");
+  CHECK(update_mistake({{"accumulate", 0}}) ==
+        "with: 'accumulate' must be a whole number of at least 1");
+  CHECK(update_mistake({{"lr_scaling", "cubic"}}) ==
+        "with: 'lr_scaling' must be 'linear' or 'sqrt'");
+  CHECK(update_mistake({{"lr_scaling", "sqrt"}}) == "with: 'base_batch' is missing");
+  CHECK(update_mistake({{"base_batch", 64}}) == "with: 'base_batch' needs 'lr_scaling'");
 }

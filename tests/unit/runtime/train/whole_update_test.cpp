@@ -13,11 +13,11 @@ namespace {
 
 /// A layer of several blocks, a bias, and a layer of one.
 const std::vector<LayerSlot> kLayers = {{0, 50000, false}, {50000, 16, true}, {50016, 32, false}};
-constexpr size_t kElements = 50048;
+constexpr size_t kNumbers = 50048;
 
 std::vector<float> waves(float scale) {
-  std::vector<float> values(kElements);
-  for (size_t i = 0; i < kElements; ++i) values[i] = scale * std::sin(float(i));
+  std::vector<float> values(kNumbers);
+  for (size_t i = 0; i < kNumbers; ++i) values[i] = scale * std::sin(float(i));
   return values;
 }
 
@@ -29,7 +29,7 @@ std::vector<std::vector<float>> clipped_step(int ranks, double clip_norm, float 
     UpdateSettings settings;
     settings.clip_norm = clip_norm;
     WholeUpdate update(comm, *sgd, kLayers, settings, StateSharing::Replicas);
-    std::vector<float> weights(kElements, 1), velocity(kElements), gradients(kElements, gradient);
+    std::vector<float> weights(kNumbers, 1), velocity(kNumbers), gradients(kNumbers, gradient);
     sgd->begin_step(1, 1);
     if (!update.apply(gradients, {weights, {velocity}, 0})) weights.clear();
     return weights;
@@ -40,7 +40,7 @@ std::vector<std::vector<float>> clipped_step(int ranks, double clip_norm, float 
 
 TEST_CASE("norms are those of whole layers, with the same bits on every rank and any number",
           "[optim][exact]") {
-  const std::vector<float> ones(kElements, 1), mixed = waves(3);
+  const std::vector<float> ones(kNumbers, 1), mixed = waves(3);
   const auto norms_on = [&](int ranks) {
     ThreadGroup group(ranks, std::chrono::seconds(60), 2);
     return test::on_ranks(group, ranks, [&](Communicator& comm) {
@@ -58,7 +58,7 @@ TEST_CASE("norms are those of whole layers, with the same bits on every rank and
 TEST_CASE("a rank reads its own blocks alone", "[optim]") {
   const auto norms = test::on_ranks(2, [&](Communicator& comm) {
     LayerNorms layers(comm, kLayers);
-    std::vector<float> values(kElements, NAN);
+    std::vector<float> values(kNumbers, NAN);
     for (const Block& block : layers.blocks_of(comm.rank())) {
       std::fill_n(values.begin() + long(block.first), block.count, 2.0f);
     }
@@ -70,24 +70,24 @@ TEST_CASE("a rank reads its own blocks alone", "[optim]") {
 
 TEST_CASE("clipping limits the norm of the whole gradient, as PyTorch does", "[optim]") {
   const int ranks = GENERATE(1, 3);
-  const double norm = 0.5 * std::sqrt(double(kElements));
+  const double norm = 0.5 * std::sqrt(double(kNumbers));
   for (const auto& weights : clipped_step(ranks, 2, 0.5f)) {
-    REQUIRE(weights.size() == kElements);
+    REQUIRE(weights.size() == kNumbers);
     CHECK(weights[0] == Approx(1 - 0.5 * 2 / (norm + 1e-6)));
-    CHECK(weights[kElements - 1] == weights[0]);
+    CHECK(weights[kNumbers - 1] == weights[0]);
   }
-  CHECK(clipped_step(ranks, norm + 1, 0.5f)[0] == std::vector<float>(kElements, 0.5f));
+  CHECK(clipped_step(ranks, norm + 1, 0.5f)[0] == std::vector<float>(kNumbers, 0.5f));
   CHECK(clipped_step(ranks, 2, NAN)[0].empty());  // is noticed
 }
 
 TEST_CASE("with shards, a weight that is no number is noticed on every rank", "[optim]") {
-  const size_t broken = GENERATE(size_t(1), kElements / 2, kElements - 1);
+  const size_t broken = GENERATE(size_t(1), kNumbers / 2, kNumbers - 1);
   ThreadGroup group(3, std::chrono::seconds(60), 1);
   const auto finite = test::on_ranks(group, 3, [&](Communicator& comm) {
     const auto adam = make_optimizer({.kind = Kind::Adam});
     WholeUpdate update(comm, *adam, kLayers, {}, StateSharing::Shards);
     const WholeUpdate::Extent own = update.extent_of(comm.rank());
-    std::vector<float> weights(kElements, 1), m(own.count), v(own.count), gradients(kElements, 1);
+    std::vector<float> weights(kNumbers, 1), m(own.count), v(own.count), gradients(kNumbers, 1);
     gradients[broken] = INFINITY;
     adam->begin_step(1, 1);
     return int(update.apply(gradients, {weights, {m, v}, own.first}));

@@ -1,0 +1,8 @@
+#!/bin/sh
+# What a container costs a training with Debian's PyTorch on two ranks: without one, and in each runtime that is here; arguments go to
+# bench/containers.py.
+set -eu
+cd "$(dirname "$0")/.."
+echo "# $(uname -m), $(nproc) cores, load $(cut -d' ' -f1 /proc/loadavg), commit $(git rev-parse --short HEAD 2>/dev/null || echo unknown)"
+cmake --build build --target wheel >/dev/null
+exec /usr/bin/python3 -B bench/containers.py "$@"
