@@ -248,8 +248,12 @@ std::string export_global_avg_pool(const LayerExport& e) {
   return e.add("Flatten", {e.add("GlobalAveragePool", {e.inputs[0]})});
 }
 
-/// The sum over the tokens of each text, divided by their number.
+/// The sum over the tokens of each text, divided by their number; or the mean over all positions.
 std::string export_mean_pool(const LayerExport& e) {
+  if (!e.text.given()) {
+    return e.add("ReduceMean", {e.inputs[0]},
+                 {{"axes", std::vector<int64_t>{1}}, {"keepdims", int64_t{0}}});
+  }
   const std::string real = e.reshape(e.text.real, {-1, e.in()[0], 1});
   const std::string kept = e.add("Where", {real, e.inputs[0], e.number(0)});
   const std::string sum = e.add("ReduceSum", {kept, e.graph.add_integers(e.layer.name, {1})},
@@ -295,9 +299,10 @@ std::string export_concat(const LayerExport& e) {
 }  // namespace
 
 TextLengths add_text_lengths(OnnxGraph& graph, const Model& model) {
-  const bool looks_at_texts = std::ranges::any_of(
+  const bool has_pool = std::ranges::any_of(
       model.layers, [](const Layer& layer) { return layer.kind == LayerKind::MeanPool; });
-  if (!looks_at_texts) return {};
+  const bool has_classes = model.loss == LossKind::SoftmaxCrossEntropy;
+  if (!has_pool || !has_classes || !model.takes_tokens()) return {};
   TextLengths text;
   text.lengths = graph.add_input({"lengths", OnnxType::Int64, {}});
   std::vector<int64_t> places(size_t(model.input[0]));

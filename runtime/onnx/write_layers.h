@@ -16,7 +16,7 @@ struct TextLengths {
   bool given() const { return !lengths.empty(); }
 };
 
-/// Adds them, if the network has a `mean_pool`.
+/// Adds them, if the network has a `mean_pool` and learns classes of texts.
 TextLengths add_text_lengths(OnnxGraph& graph, const Model& model);
 
 /// Adds the nodes that compute `layer` from the values called `inputs`; the name of its result.

@@ -200,6 +200,23 @@ TEST_CASE("a network of texts of unequal length gives the same scores for each l
   }
 }
 
+TEST_CASE("the texts of a second input have one length", "[onnx]") {
+  const test::Problem problem = test::make_problem(
+      "[2, 4, 4]",
+      "- global_avg_pool\n- linear: {name: picture, features: 4}\n"
+      "- second_input: {name: caption, features: 6}\n- embedding: {vocabulary: 5, features: 4}\n"
+      "- mean_pool: {name: text}\n- concat: {from: [picture, text]}\n",
+      2, "contrastive");
+  const ImportedNetwork network = imported(written(problem));
+  CHECK(without_names(network.model) == without_names(problem.model));
+  CHECK(network.model.loss == LossKind::Contrastive);
+  const std::vector<float> tokens = {1, 2, 3, 4, 0, 0, 4, 3, 2, 1, 1, 0};
+  const std::vector<double> expected =
+      reference::infer(problem.model, problem.weights, problem.images, tokens).values;
+  const std::vector<double> found = scores(network, problem.images, tokens);
+  CHECK(found == expected);
+}
+
 TEST_CASE("a mean over positions that a file is told nothing of is a mean_pool", "[onnx]") {
   const auto mean = [](std::vector<int64_t> axes) {
     return file_of({node("Gather", {"table", "x"}, "e"),
