@@ -6,7 +6,7 @@
 
 #include "runtime/nn/model.h"
 
-/// What a network is measured by, and whether settings go with its classes.
+/// The metrics of a network, and settings that must go with them or with its classes.
 namespace dlflow::runtime {
 
 /// More classes than that take too much memory for all scores.

@@ -115,7 +115,7 @@ class Text(Case):
         out, _ = self.dlflow("data", "pack", "reviews.csv", "-o", "model", "--text", "review", *words)
         self.assertIn("; 3 rows, ", out)
         out, _ = self.dlflow("data", "pack", "reviews.csv", "reviews.csv", "-o", "rows", "--text", "review", "--per", "document", *words)
-        self.assertIn("set/train.dlset: 8 samples of up to 8".replace("set", "rows"), out)
+        self.assertIn("rows/train.dlset: 10 samples of up to 8", out)
         packed = json.loads(self.dlflow("data", "pack", "reviews.csv", "-o", "lines", "--text", "review", "--class", "stars", "--per", "line",
                                         *words, "--json")[0])
         self.assertEqual((packed["samples"], packed["classes"]), (4, 2))
