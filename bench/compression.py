@@ -61,7 +61,7 @@ def ours(nodes, model, gradients, batch, steps, ranks_per_node=1, epochs=1, vali
 def theirs(nodes, peer, model, flags, batch, steps):
     warmup = 3
     output, sent = nodes.launch([peer.python, ROOT / "bench/torch_peer.py", model, "--batch", batch, "--steps", steps,
-                                 "--warmup", warmup, *peer.flags, *flags], ROOT, environment=peer.environment)
+                                 "--warmup", warmup, *peer.flags, *flags], ROOT, environment=peer.training_environment)
     line = json.loads(output.splitlines()[-1])
     return {"s": batch * nodes.count / line["images_per_s"], "bytes": sent[0] / (steps + warmup), "loss": line["loss"]}
 

@@ -1,48 +1,97 @@
-"""What a container costs a training: images per second of PyTorch on two ranks, without one and in each runtime that is here, taking turns.
+"""What a container costs a training: images per second of PyTorch on two ranks, without one and in each runtime that is here.
 
-    bench/containers.sh [--rounds 5] [--steps 150] [--models lenet,resnet20] [--runtimes udocker,charliecloud,podman,bubblewrap]
+    bench/containers.sh [--turns 20] [--steps 10] [--models lenet,resnet20] [--runtimes udocker,charliecloud,podman,bubblewrap]
 
 All run through `dlflow run`, the same script on the same PyTorch: Debian's packages, in the image and outside of it, with the settings that
-peers.py finds. The time is that of the steps of training alone, behind a warm-up; `job` is the whole job with its container's start.
+peers.py finds. All wait at the same time, and take turns of some steps each, so that a machine which becomes slower does so for all of them.
 `none-again`, a second run without a container, shows what two measurements of the same thing differ by.
 """
 
 import argparse
-import datetime
 import json
 import os
 import pathlib
+import select
 import shutil
 import statistics
 import subprocess
 import tempfile
+import time
 
 import peers
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 UDOCKER = ROOT / "build/tests/udocker/bin/udocker"
 PROGRAMS = {"udocker": str(UDOCKER), "charliecloud": "ch-run", "podman": "podman", "bubblewrap": "bwrap"}
+RANKS = 2
 NATIVE = ("none", "none-again")
-SETTINGS = {"udocker": f"{{runtime: udocker, mode: P1, command: [{UDOCKER}]}}"}
+SETTINGS = {
+    "udocker": f"{{runtime: udocker, mode: P1, command: [{UDOCKER}]}}",
+    # As root podman asks for more than a machine may allow.
+    "podman": "{runtime: podman, arguments: ['--ulimit=nofile=4096:4096', '--ulimit=nproc=4096:4096']}",
+}
 
 WORKFLOW = """\
 name: containers
-params: {{model: lenet, round: 0}}
 images: {{pytorch: {{from: "docker-archive:pytorch.tar"}}}}
 steps:
   train:
     {image}
-    run: [/usr/bin/python3, containers_rank.py, "${{{{ params.model }}}}", "{steps}", "{runtime}-${{{{ params.round }}}}"]
+    run: [/usr/bin/python3, containers_rank.py, {model}, "{steps}", "{turns}"]
     inputs: [containers_rank.py, torch_networks.py, torch_peer.py]
-    resources: {{ranks: 2, memory: 2GiB}}
+    resources: {{ranks: {ranks}, memory: 2GiB}}
     env: {environment}
 """
 
 
-def prepare(folder, runtimes, steps, environment):
-    """A workflow and a profile for each of `runtimes`, and the image."""
-    wheel, = (ROOT / "build").glob("dlflow-*.whl")
-    subprocess.run([ROOT / "workflows/image.py", "--package", "python3-torch", "--wheel", wheel, "-o", folder / "pytorch.tar"], check=True)
+class Contender:
+    """A training that waits for its turns. It hears and speaks through pipes: who asks again and again takes time from the others."""
+
+    def __init__(self, folder, runtime):
+        self.runtime = runtime
+        self.speeds = []  # images per second, one of each turn
+        turns = folder / f"turns-{runtime}"
+        turns.mkdir()
+        self.begins = [self.pipe(turns / f"begin-{rank}") for rank in range(RANKS)]
+        self.says = self.pipe(turns / "says")
+        started = time.monotonic()
+        environment = os.environ | {"DLFLOW_HOME": str(folder / f"state-{runtime}"), "XDG_CACHE_HOME": str(folder / "cache")}
+        self.run = subprocess.Popen([ROOT / "build/bin/dlflow", "run", f"{runtime}.yaml", "--profile", runtime], cwd=folder, env=environment,
+                                    stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        self.works = self.hear() is not None
+        self.seconds_to_start = time.monotonic() - started
+
+    @staticmethod
+    def pipe(path):
+        os.mkfifo(path)
+        return open(os.open(path, os.O_RDWR), "r+b", buffering=0)  # so that nobody waits for its other end
+
+    def hear(self):
+        """The next line that the training says; None if it is over."""
+        while not select.select([self.says], [], [], 1)[0]:
+            if self.run.poll() is not None:
+                print(f"# {self.runtime} is left out:\n{self.run.stdout.read()}", flush=True)
+                return None
+        return self.says.readline()
+
+    def take_turn(self):
+        self.tell(b"begin\n")
+        speed = self.hear()
+        if speed is None:
+            raise SystemExit(f"error: {self.runtime} did not end its turn")
+        self.speeds.append(float(speed))
+
+    def tell(self, line):
+        for begin in self.begins:
+            begin.write(line)
+
+    def stop(self):
+        self.tell(b"stop\n")
+        self.run.communicate()
+
+
+def prepare(folder, runtimes, model, steps, environment):
+    """A workflow and a profile for each of `runtimes`."""
     for name in ("containers_rank.py", "torch_networks.py", "torch_peer.py"):
         shutil.copy(ROOT / "bench" / name, folder)
     (folder / "cluster-profiles").mkdir()
@@ -52,48 +101,35 @@ def prepare(folder, runtimes, steps, environment):
         settings = "{runtime: none}" if is_native else SETTINGS.get(runtime, f"{{runtime: {runtime}}}")
         (folder / f"cluster-profiles/{runtime}.yaml").write_text(f"scheduler: local\ncontainer: {settings}\n")
         (folder / f"{runtime}.yaml").write_text(WORKFLOW.format(
-            runtime=runtime, steps=steps, image="" if is_native else "image: pytorch", environment=json.dumps(environment | (outside if is_native else {}))))
+            model=model, ranks=RANKS, steps=steps, turns=folder / f"turns-{runtime}", image="" if is_native else "image: pytorch",
+            environment=json.dumps(environment | (outside if is_native else {}))))
 
 
-def run(folder, runtime, model, number):
-    """Images per second, and seconds of the whole job."""
-    dlflow = [ROOT / "build/bin/dlflow"]
-    environment = os.environ | {"DLFLOW_HOME": str(folder / "state"), "XDG_CACHE_HOME": str(folder / "cache")}
-    started = subprocess.run([*dlflow, "run", f"{runtime}.yaml", "--profile", runtime, "--set", f"model={model}", "--set", f"round={number}", "--json"],
-                             cwd=folder, env=environment, stdout=subprocess.PIPE, text=True)
-    name = json.loads(started.stdout.splitlines()[-1])["run"]
-    told = json.loads(subprocess.run([*dlflow, "status", name, "--json"], cwd=folder, env=environment, check=True, stdout=subprocess.PIPE).stdout)
-    step = told["steps"][0]
-    if step["state"] != "succeeded":
-        subprocess.run([*dlflow, "logs", name, "train"], cwd=folder, env=environment)
-        raise SystemExit(f"error: {runtime}: {step['state']}: {step.get('reason')}")
-    started, ended = (datetime.datetime.fromisoformat(step[name]) for name in ("started", "ended"))
-    return step["metrics"]["images_per_s"], (ended - started).total_seconds()
+def measure(folder, runtimes, model, args, environment):
+    prepare(folder, runtimes, model, args.steps, environment)
+    # One after the other: the first one unpacks the image.
+    contenders = [one for one in [Contender(folder, runtime) for runtime in runtimes] if one.works]
+    for number in range(args.turns):
+        for contender in contenders if number % 2 else reversed(contenders):
+            contender.take_turn()
+    for contender in contenders:
+        contender.stop()
+    return contenders
 
 
-def measure(folder, runtimes, model, rounds):
-    """Of each runtime its pairs of images per second and seconds, one of each round."""
-    found = {runtime: [] for runtime in runtimes}
-    for number in range(rounds + 1):  # the first one unpacks the image
-        for runtime in runtimes if number % 2 else reversed(runtimes):
-            measured = run(folder, runtime, model, number)
-            if number > 0:
-                found[runtime].append(measured)
-    return found
-
-
-def show(model, found):
-    for runtime, rounds in found.items():
-        speed = statistics.median(one[0] for one in rounds)
-        ratios = [one[0] / native[0] for one, native in zip(rounds, found["none"])]
-        print(f"{model}, {runtime}: {speed:.0f} images/s, {statistics.median(ratios):.3f} of none ({min(ratios):.3f}-{max(ratios):.3f}), "
-              f"job {statistics.median(one[1] for one in rounds):.1f} s", flush=True)
+def show(model, contenders):
+    native = contenders[0].speeds
+    for contender in contenders:
+        ratios = sorted(one / other for one, other in zip(contender.speeds, native))
+        quarter = len(ratios) // 4
+        print(f"{model}, {contender.runtime}: {statistics.median(contender.speeds):.0f} images/s, {statistics.median(ratios):.3f} of none "
+              f"(half of the turns {ratios[quarter]:.3f}-{ratios[-1 - quarter]:.3f}), {contender.seconds_to_start:.1f} s to the first step", flush=True)
 
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--steps", type=int, default=150)
+    parser.add_argument("--turns", type=int, default=20)
+    parser.add_argument("--steps", type=int, default=10)
     parser.add_argument("--models", default="lenet,resnet20")
     parser.add_argument("--runtimes", default=",".join(PROGRAMS))
     args = parser.parse_args()
@@ -106,11 +142,15 @@ def main():
     debian = peers.proven(installed=peers.INSTALLED[:1])
     if not debian:
         raise SystemExit("error: no ratio without a PyTorch at its best")
+    wheel, = (ROOT / "build").glob("dlflow-*.whl")
     with tempfile.TemporaryDirectory(prefix="dlflow-containers.") as name:
-        folder = pathlib.Path(name)
-        prepare(folder, runtimes, args.steps, debian[0].environment)
+        image = pathlib.Path(name) / "pytorch.tar"
+        subprocess.run([ROOT / "workflows/image.py", "--package", "python3-torch", "--wheel", wheel, "-o", image], check=True)
         for model in args.models.split(","):
-            show(model, measure(folder, runtimes, model, args.rounds))
+            folder = pathlib.Path(name) / model
+            folder.mkdir()
+            os.link(image, folder / "pytorch.tar")
+            show(model, measure(folder, runtimes, model, args, debian[0].training_environment))
 
 
 if __name__ == "__main__":

@@ -49,7 +49,7 @@ def launch(ranks, command, folder, environment=()):
 def theirs(peer, model, ranks, *flags):
     network = NETWORKS[model]
     command = [peer.python, ROOT / "bench/torch_peer.py", model, "--steps", network.peer_steps, "--batch", network.batch, *peer.flags, *flags]
-    samples_per_s = json.loads(launch(ranks, command, ROOT, peer.environment).splitlines()[-1])["images_per_s"]
+    samples_per_s = json.loads(launch(ranks, command, ROOT, peer.training_environment).splitlines()[-1])["images_per_s"]
     return samples_per_s * (TOKENS if network.unit == "tokens" else 1)
 
 

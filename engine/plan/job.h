@@ -119,6 +119,7 @@ struct JobSpec {
       inputs;                     ///< path as the workflow names it -> frozen copy (absolute)
   std::vector<std::string> data;  ///< inputs that are read where they lie
   SourceProofs sources;
+  std::filesystem::path base;  ///< the workflow's folder, below which relative places are
   std::filesystem::path run_directory;
   std::filesystem::path job_directory;  ///< RUN/steps/STEP[/ELEMENT]
   std::filesystem::path cache;

@@ -188,6 +188,7 @@ JobSpec read_job_spec(const Json& json) {
   spec.sources.packages = sources.value("packages", spec.sources.packages);  // older: absent
   spec.sources.variables = sources.value("variables", spec.sources.variables);
   spec.sources.programs = sources.value("programs", spec.sources.programs);
+  spec.base = json.value("base", "");  // older: absent
   spec.run_directory = json.at("run_directory").get<std::string>();
   spec.job_directory = json.at("job_directory").get<std::string>();
   spec.cache = json.at("cache").get<std::string>();
@@ -289,6 +290,7 @@ Json to_json(const JobSpec& spec) {
                  {"packages", spec.sources.packages},
                  {"variables", spec.sources.variables},
                  {"programs", spec.sources.programs}}},
+               {"base", spec.base.string()},
                {"run_directory", spec.run_directory.string()},
                {"job_directory", spec.job_directory.string()},
                {"cache", spec.cache.string()},

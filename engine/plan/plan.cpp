@@ -259,6 +259,7 @@ JobSpec job_spec(const Plan& plan, uint32_t number) {
   }
   for (const DataInput& data : step.data) spec.data.push_back(data.path);
   spec.sources = source_proofs(plan, job, step.with.evaluate_known(known));
+  spec.base = plan.base;
   spec.run_directory = plan.directory;
   spec.job_directory = job_directory(plan, number);
   spec.cache = cache_directory(plan.profile);

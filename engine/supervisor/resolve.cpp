@@ -1,10 +1,26 @@
 #include "engine/supervisor/resolve.h"
 
+#include <filesystem>
+
 #include "base/error.h"
 #include "engine/model/expression.h"
+#include "engine/plan/layout.h"
 #include "engine/plan/needed_inputs.h"
 
 namespace dlflow {
+namespace {
+
+/// Places of data that a parent named, as the program needs them: those that the plan knew are
+/// absolute already.
+void make_absolute(const JobSpec& spec, Json& with) {
+  visit_paths(spec.uses, with, [&](const std::string&, PathRole role, Json& path) {
+    if (role != PathRole::Outside || spec.base.empty()) return;
+    const std::filesystem::path place = path.get<std::string>();
+    if (place.is_relative()) path = (spec.base / place).lexically_normal().string();
+  });
+}
+
+}  // namespace
 
 ResolvedJob resolve(const JobSpec& spec, const std::vector<ParentResult>& parents) {
   const Json run = {{"id", spec.run}, {"directory", spec.run_directory.string()}};
@@ -39,6 +55,7 @@ ResolvedJob resolve(const JobSpec& spec, const std::vector<ParentResult>& parent
   }
   ResolvedJob job;
   job.with = with.evaluate(context);
+  make_absolute(spec, job.with);
   job.environment = environment.evaluate(context);
   if (spec.uses.empty()) job.ranks = plan_ranks(spec, job.environment);
   job.run_command = spec.run_command.is_string() ? spec.run_command : command.evaluate(context);

@@ -200,6 +200,7 @@ TEST_CASE("a job's spec has all that its step, the profile and the plan say", "[
         {"packages", Json::object()},
         {"variables", {{"MODE", ""}}},
         {"programs", Json::object()}}},
+      {"base", whole.plan.base.string()},
       {"run_directory", "/runs/whole-0000"},
       {"job_directory", "/runs/whole-0000/steps/t/x=8"},
       {"cache", "/cache"},

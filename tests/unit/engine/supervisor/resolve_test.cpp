@@ -36,3 +36,20 @@ TEST_CASE("a job whose condition is false is skipped, and one without an answer 
   spec.condition = "${{ params.n }}";
   CHECK_THROWS_WITH(resolve(spec, {}), "`if:` is 3, which is neither true nor false");
 }
+
+TEST_CASE("a relative place of data that a parent has selected is below the workflow's folder",
+          "[resolve]") {
+  JobSpec spec = spec_of({});
+  spec.uses = "evaluate";
+  spec.base = "/home/ann/workflow";
+  spec.with = {{"data", "${{ steps.best.matrix.data }}"}, {"model", "/runs/best/model"}};
+  ParentResult best;
+  best.step = "best";
+  const auto place = [&](const std::string& data) {
+    best.outputs["model"] = {{"value", "/runs/best/model"}, {"matrix", {{"data", data}}}};
+    return resolve(spec, {best}).with.at("data");
+  };
+  CHECK(place("sets/a") == "/home/ann/workflow/sets/a");
+  CHECK(place("../sets/a") == "/home/ann/sets/a");
+  CHECK(place("/data/a") == "/data/a");
+}
