@@ -10,8 +10,10 @@
 #include "base/text.h"
 #include "base/url.h"
 #include "runtime/checkpoint/checkpoint.h"
+#include "runtime/data/class_sampler.h"
 #include "runtime/data/split_files.h"
 #include "runtime/fit/fit.h"
+#include "runtime/fit/measures.h"
 #include "runtime/nn/patterns.h"
 
 namespace dlflow {
@@ -21,6 +23,8 @@ namespace fs = std::filesystem;
 
 constexpr const char *kValidation = "validation", *kSplit = "split";
 constexpr const char *kFreeze = "freeze", *kGroups = "groups";
+constexpr const char *kKeepBest = "keep_best", *kStopEarly = "stop_early", *kMetric = "metric";
+constexpr const char *kClassWeights = "class_weights", *kSampling = "sampling";
 
 /// A value that is known before a run.
 std::optional<std::string> known_text(const Json& with, const std::string& key) {
@@ -74,6 +78,19 @@ std::string advice_for(const fs::path& missing, const std::string& as_written) {
 /// With the images of .dlset files unread, and those of other files unlooked at.
 runtime::Dataset open(const fs::path& folder, runtime::Split split) {
   return runtime::open_dataset(folder, split, runtime::Proof::Structure);
+}
+
+/// Refuses `sampling` of samples without classes, or with shares for others.
+void require_sampling(const runtime::Dataset& data, const Json& with) {
+  const Json sampling = with.value(kSampling, Json());
+  if (sampling.is_array()) runtime::require_shares(data, sampling.size());
+  if (sampling == "balanced") runtime::require_shares(data, 0);
+}
+
+/// A metric that `key` names, which the network must have.
+void require_metric(const runtime::Model& model, const std::string& key, const Json& metric) {
+  if (!metric.is_string() || metric.get<std::string>().find("${{") != std::string::npos) return;
+  runtime::require_measured(model, key, metric.get<std::string>());
 }
 
 /// The key of `with` that is to blame for what `check` throws.
@@ -164,11 +181,31 @@ std::optional<DataMistake> mistake_in(const Workflow& workflow, const StepKind& 
   runtime::Dataset data;
   if (auto mistake = mistake_of(kind.data, [&] { data = open(folder, split); })) return mistake;
   if (auto mistake = mistake_of(kValidation, [&] { require_samples(data, with); })) return mistake;
+  if (auto mistake = mistake_of(kSampling, [&] { require_sampling(data, with); })) return mistake;
   const auto model = model_of(workflow, kind, with);
   if (!model) return std::nullopt;
   const auto purpose = kind.needs_answers ? runtime::Purpose::Learn : runtime::Purpose::Predict;
   return mistake_of(kind.data,
                     [&] { runtime::require_fit(*model, data, folder.string(), purpose); });
+}
+
+/// `keep_best` and `stop_early` name metrics of the network, `class_weights` are for its classes.
+std::optional<DataMistake> mistake_in_measures(const runtime::Model& model, const Json& with) {
+  const Json stop = with.value(kStopEarly, Json()), weights = with.value(kClassWeights, Json());
+  if (auto mistake = mistake_of(
+          kKeepBest, [&] { require_metric(model, kKeepBest, with.value(kKeepBest, Json())); })) {
+    return mistake;
+  }
+  if (stop.is_object()) {
+    const Json metric = stop.value(kMetric, Json());
+    if (auto mistake =
+            mistake_of(kStopEarly, [&] { require_metric(model, "stop_early.metric", metric); })) {
+      return mistake;
+    }
+  }
+  if (!weights.is_array()) return std::nullopt;
+  return mistake_of(kClassWeights,
+                    [&] { runtime::require_class_weights_fit(model, weights.size()); });
 }
 
 Json values_of(const Json& with, std::initializer_list<std::string> keys) {
@@ -180,15 +217,15 @@ Json values_of(const Json& with, std::initializer_list<std::string> keys) {
 }  // namespace
 
 Json what_is_read(const StepKind& kind, const Json& with) {
-  return values_of(with, {kind.data, kind.model, kind.checkpoint, kValidation, kSplit});
+  return values_of(with, {kind.data, kind.model, kind.checkpoint, kValidation, kSplit, kSampling});
 }
 
-Json what_names_layers(const StepKind& kind, const Json& with) {
-  return values_of(with, {kind.model, kFreeze, kGroups});
+Json what_is_for_model(const StepKind& kind, const Json& with) {
+  return values_of(with, {kind.model, kFreeze, kGroups, kKeepBest, kStopEarly, kClassWeights});
 }
 
-std::optional<DataMistake> mistake_in_patterns(const Workflow& workflow, const StepKind& kind,
-                                               const Json& with) {
+std::optional<DataMistake> mistake_for_model(const Workflow& workflow, const StepKind& kind,
+                                             const Json& with) {
   const auto file = known_text(with, kind.model);
   if (!file) return std::nullopt;
   auto model = model_in(fs::path(workflow.file).parent_path() / *file);
@@ -199,7 +236,10 @@ std::optional<DataMistake> mistake_in_patterns(const Workflow& workflow, const S
   }
   const auto groups = known_patterns(with.value(kGroups, Json::array()));
   if (!groups) return std::nullopt;
-  return mistake_of(kGroups, [&] { runtime::require_groups_fit(*model, *groups); });
+  if (auto mistake = mistake_of(kGroups, [&] { runtime::require_groups_fit(*model, *groups); })) {
+    return mistake;
+  }
+  return mistake_in_measures(*model, with);
 }
 
 std::optional<DataMistake> mistake_in_data(const Workflow& workflow, const Step& step,

@@ -14,13 +14,14 @@ struct DataMistake {
   std::string text;
 };
 
-/// The values of `with` that mistake_in_patterns() looks at.
-Json what_names_layers(const StepKind& kind, const Json& with);
+/// The values of `with` that mistake_for_model() looks at.
+Json what_is_for_model(const StepKind& kind, const Json& with);
 
-/// The reason for which `freeze` or `groups` of a step do not fit its network: the one that its job
-/// would give. Nothing if there is none, or if only a run can tell.
-std::optional<DataMistake> mistake_in_patterns(const Workflow& workflow, const StepKind& kind,
-                                               const Json& with);
+/// The reason for which layers, parameters, metrics or classes that a step names are not those of
+/// its network: the one that its job would give. Nothing if there is none, or if only a run can
+/// tell.
+std::optional<DataMistake> mistake_for_model(const Workflow& workflow, const StepKind& kind,
+                                             const Json& with);
 
 /// The values of `with` that mistake_in_data() looks at.
 Json what_is_read(const StepKind& kind, const Json& with);

@@ -162,10 +162,11 @@ void print(const WrittenSplit& written) {
 /// Throws if there are options for other sources than text.
 void require_text_alone(const DatasetArguments& arguments) {
   const ImportOptions& import = arguments.import;
-  if (import.columns.given() || import.reshaping.given() || import.ignored || import.keeps_jpeg) {
+  const bool has_columns = !import.columns.targets.empty() || !import.columns.features.empty();
+  if (has_columns || import.reshaping.given() || import.ignored || import.keeps_jpeg) {
     throw Error(Errc::InvalidInput,
-                "--tokens and --tokenizer are for text: --target, --class and --features are for "
-                "tables, --resize, --crop, --keep-jpeg and --ignore for pictures");
+                "--tokens and --tokenizer are for text: --target and --features are for tables of "
+                "numbers, --resize, --crop, --keep-jpeg and --ignore for pictures");
   }
 }
 
@@ -196,7 +197,13 @@ Json to_json(const WrittenSplit& written, const TextSplit& split) {
           {"shards", written.shards}};
 }
 
-void print(const WrittenSplit& written, const TextSplit& split, TextOptions::Per per) {
+/// What a text of the source is called.
+const char* unit_of(const TextOptions& options) {
+  if (options.per == TextOptions::Per::Line) return "line";
+  return options.column.empty() ? "document" : "row";
+}
+
+void print(const WrittenSplit& written, const TextSplit& split, const TextOptions& options) {
   const uint32_t length = split.source.shape.width;
   const std::string cut =
       is_unequal(split)
@@ -207,16 +214,17 @@ void print(const WrittenSplit& written, const TextSplit& split, TextOptions::Per
                   {written.samples, length, is_unequal(split), split.num_tokens, classes_of(split)},
                   vocabulary_of(split), split.bytes_per_token())
                   .c_str(),
-              format_count(split.num_documents).c_str(),
-              per == TextOptions::Per::Line ? "line" : "document",
+              format_count(split.num_documents).c_str(), unit_of(options),
               split.num_documents == 1 ? "" : "s", cut.c_str(),
               format_count(split.left_over).c_str(), split.left_over == 1 ? "" : "s");
 }
 
 void pack_text(Session& session, const DatasetArguments& arguments) {
   require_text_alone(arguments);
-  const TokenizedText text = tokenize(arguments.sources, arguments.text, arguments.split,
-                                      arguments.shares, arguments.output);
+  TextOptions options = arguments.text;
+  options.label_column = arguments.import.columns.label;
+  const TokenizedText text =
+      tokenize(arguments.sources, options, arguments.split, arguments.shares, arguments.output);
   const fs::path classes = arguments.output / kClassNames;
   require_same_names(classes, text.classes, "classes", "give both splits the same classes");
   NamedSources sources;
@@ -233,17 +241,19 @@ void pack_text(Session& session, const DatasetArguments& arguments) {
   Json all = Json::array();
   for (size_t i = 0; i < written.size(); ++i) {
     all.push_back(to_json(written[i], text.splits[i]));
-    if (!session.json && !session.quiet) print(written[i], text.splits[i], arguments.text.per);
+    if (!session.json && !session.quiet) print(written[i], text.splits[i], options);
   }
   if (session.json) print_json(arguments.has_shares() ? all : all[0]);
 }
 
 /// Throws if there are options for text, or files beyond samples and labels.
 void require_no_text(const DatasetArguments& arguments) {
-  if (arguments.text.length || arguments.text.pattern || arguments.text.labels ||
+  const bool has_text_column = !arguments.text.column.empty();
+  if (arguments.text.length || arguments.text.pattern || arguments.text.labels || has_text_column ||
       arguments.text.per != TextOptions::Per::Length) {
-    throw Error(Errc::InvalidInput,
-                "--length, --per, --labels and --pattern are for text; add --tokens if it is");
+    throw Error(
+        Errc::InvalidInput,
+        "--text, --length, --per, --labels and --pattern are for text; add --tokens if it is");
   }
   if (arguments.sources.size() <= 2) return;
   throw Error(Errc::InvalidInput,
@@ -391,6 +401,11 @@ void add_text_options(CLI::App& command, DatasetArguments& arguments) {
           "give each document, or line, the class that its folder names, with --per")
       ->type_name("folders")
       ->check(CLI::IsMember({"folders"}));
+  command
+      .add_option("--text", arguments.text.column,
+                  "column of tables with the texts, each row a document; with --class, a sample "
+                  "of the class that this column says")
+      ->type_name("COLUMN");
   command
       .add_option("--pattern", arguments.text.pattern,
                   "which files of folders are text; *.txt unless given")

@@ -16,6 +16,7 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "runtime/data/split_files.h"
+#include "runtime/import/table.h"
 #include "runtime/text/documents.h"
 #include "runtime/text/token_samples.h"
 #include "runtime/text/vocabulary.h"
@@ -171,14 +172,43 @@ std::vector<Document> lines_of(const std::vector<Document>& documents) {
       rest.remove_prefix(std::min(end + 1, rest.size()));
       ++number;
       if (line.ends_with('\r')) line.remove_suffix(1);
-      if (!line.empty()) lines.push_back({fmt::format("{}:{}", document.name, number), line});
+      if (line.empty()) continue;
+      lines.push_back({fmt::format("{}:{}", document.name, number), line, document.label});
     }
   }
   return lines;
 }
 
-/// The folder of a document, directly in the source: "sports" of "sports/1.txt:2".
+/// Each row of the tables is a document, "reviews.csv:1" the first of a file.
+Documents read_rows(const std::vector<fs::path>& sources, const TextColumns& columns) {
+  Documents documents;
+  for (const fs::path& source : sources) {
+    if (!is_table(source) || fs::is_directory(source)) {
+      throw Error(Errc::InvalidInput, "--text names a column of tables, .csv or .tsv files; " +
+                                          source.string() + " is none");
+    }
+    TextTable table =
+        parse_text_table(map_file(source).view, source.string(), columns, separator_of(source));
+    std::string all;
+    for (const std::string& text : table.texts) all += text;
+    const SharedBytes& content = documents.files.emplace_back(shared_bytes(std::move(all)));
+    size_t begin = 0;
+    for (size_t i = 0; i < table.texts.size(); ++i) {
+      const size_t size = table.texts[i].size();
+      documents.all.push_back({fmt::format("{}:{}", source.filename().string(), i + 1),
+                               content.view.substr(begin, size),
+                               table.classes.empty() ? "" : std::move(table.classes[i])});
+      begin += size;
+    }
+  }
+  if (!documents.all.empty()) return documents;
+  throw Error(Errc::NotFound, sources[0].string() + ": there are no rows in it");
+}
+
+/// That of its row; or the folder of a document, directly in the source: "sports" of
+/// "sports/1.txt:2".
 std::string class_of(const Document& document) {
+  if (!document.label.empty()) return document.label;
   const size_t end = document.name.find('/');
   if (end != document.name.npos) return document.name.substr(0, end);
   throw Error(Errc::InvalidInput,
@@ -191,7 +221,13 @@ std::string class_of(const Document& document) {
 std::vector<std::string> classes_of(const std::vector<Document>& documents) {
   std::set<std::string> names;
   for (const Document& document : documents) names.insert(class_of(document));
-  if (names.size() >= 2) return {names.begin(), names.end()};
+  std::vector<std::string> classes(names.begin(), names.end());
+  const bool is_table = !documents[0].label.empty();
+  if (classes.size() >= 2) return is_table ? in_order_of_labels(std::move(classes)) : classes;
+  if (is_table) {
+    throw Error(Errc::InvalidInput, "all rows are of the class '" + classes[0] +
+                                        "'; a network of classes wants two or more");
+  }
   throw Error(Errc::InvalidInput, "all documents are in the folder '" + *names.begin() +
                                       "'; --labels folders wants two classes or more, a folder "
                                       "for each");
@@ -205,6 +241,8 @@ TextSplit split_of_classes(Split split, const std::vector<Document>& documents,
   TextSplit result;
   result.split = split;
   result.num_documents = documents.size();
+  std::map<std::string, uint32_t> label_of;
+  for (const std::string& name : classes) label_of.emplace(name, uint32_t(label_of.size()));
   std::vector<uint32_t> used, lengths, labels;
   auto begin = tokens.begin();
   for (const Document& document : documents) {
@@ -214,8 +252,7 @@ TextSplit split_of_classes(Split split, const std::vector<Document>& documents,
     result.left_over += size_t(end - begin - count);
     used.insert(used.end(), begin, begin + count);
     lengths.push_back(uint32_t(count));
-    const auto found = std::ranges::lower_bound(classes, class_of(document));
-    labels.push_back(uint32_t(found - classes.begin()));
+    labels.push_back(label_of.at(class_of(document)));
     begin = end;
   }
   for (const uint32_t token : used) result.num_bytes += vocabulary.text_of(token).size();
@@ -286,6 +323,30 @@ TextSplit make_split(Split split, const std::vector<Document>& documents,
   return result;
 }
 
+bool gives_classes(const TextOptions& options) {
+  return options.labels || !options.label_column.empty();
+}
+
+/// Throws for options that do not go together.
+void require_fitting(const TextOptions& options) {
+  const bool is_table = !options.column.empty();
+  if (is_table && (options.labels || options.pattern)) {
+    throw Error(
+        Errc::InvalidInput,
+        "--labels folders and --pattern are for texts in folders; of a table, --class names "
+        "the column of the classes");
+  }
+  if (!is_table && !options.label_column.empty()) {
+    throw Error(
+        Errc::InvalidInput,
+        "--class names a column of a table; write --text COLUMN, too, for that of its texts");
+  }
+  if (!options.labels || options.per != TextOptions::Per::Length) return;
+  throw Error(Errc::InvalidInput,
+              "--labels folders gives each sample a class; say with --per document, or --per line, "
+              "what a sample is");
+}
+
 }  // namespace
 
 double TextSplit::bytes_per_token() const { return double(num_bytes) / double(num_tokens); }
@@ -294,18 +355,17 @@ TokenizedText tokenize(const std::vector<fs::path>& sources, const TextOptions& 
                        Split split, const SplitShares& shares, const fs::path& output) {
   const bool bytes = options.tokens == "bytes";
   if (!bytes && options.tokenizer.empty()) vocabulary_size(options.tokens);  // throws early
-  if (options.labels && options.per == TextOptions::Per::Length) {
-    throw Error(
-        Errc::InvalidInput,
-        "--labels folders gives each sample a class; say with --per document, or --per line, "
-        "what a sample is");
-  }
-  Documents documents = read_documents(sources, options.pattern.value_or("*.txt"), bytes);
+  require_fitting(options);
+  const bool is_table = !options.column.empty(), has_classes = gives_classes(options);
+  Documents documents = is_table
+                            ? read_rows(sources, {options.column, options.label_column, bytes})
+                            : read_documents(sources, options.pattern.value_or("*.txt"), bytes);
   if (options.per == TextOptions::Per::Line) documents.all = lines_of(documents.all);
+  if (documents.all.empty()) throw Error(Errc::NotFound, sources[0].string() + ": has no text");
   const uint32_t length = options.length.value_or(kUsualLength);
   const Parts parts = divide(documents.all, split, shares);
   TokenizedText text;
-  if (options.labels) text.classes = classes_of(documents.all);
+  if (has_classes) text.classes = classes_of(documents.all);
   text.tokenizer = tokenizer_for(options, parts, output);
   const TemporaryFolder folder(fs::temp_directory_path() / "dlflow-tokenizer");
   const fs::path file = folder.path() / kTokenizerFile;

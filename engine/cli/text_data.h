@@ -22,7 +22,9 @@ struct TextOptions {
   /// Each document, or each line of it, is samples of its own; else all follow each other.
   enum class Per { Length, Document, Line };
   Per per = Per::Length;
-  bool labels = false;  ///< the folder that a document is in is its class
+  bool labels = false;       ///< the folder that a document is in is its class
+  std::string column;        ///< of a table, whose rows are documents; or the sources are texts
+  std::string label_column;  ///< of the same table, the class of each document; or none
 
   bool given() const { return !tokens.empty() || !tokenizer.empty(); }
 };

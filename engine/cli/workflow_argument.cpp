@@ -92,13 +92,13 @@ std::string mistakes_of_data(const Workflow& workflow, const Step& step, const S
   return "";
 }
 
-/// Of the first element with a pattern that fits nothing in its network.
-std::string mistakes_of_patterns(const Workflow& workflow, const Step& step, const StepKind& kind) {
+/// Of the first element that names something which its network does not have.
+std::string mistakes_for_models(const Workflow& workflow, const Step& step, const StepKind& kind) {
   std::set<std::string> seen;
   for (const Json& element : matrix_elements(step.matrix)) {
     const Json with = known_with(workflow, step, element);
-    if (!seen.insert(what_names_layers(kind, with).dump()).second) continue;
-    const auto mistake = mistake_in_patterns(workflow, kind, with);
+    if (!seen.insert(what_is_for_model(kind, with).dump()).second) continue;
+    const auto mistake = mistake_for_model(workflow, kind, with);
     if (mistake) return located(workflow, step, *mistake);
   }
   return "";
@@ -192,7 +192,7 @@ void check_steps(const Workflow& workflow) {
     if (copies_sources(kind->name)) mistakes += mistakes_of_sources(workflow, step, kind->sources);
     if (kind->model.empty()) continue;
     mistakes += mistakes_of_models(workflow, step, kind->model, seen);
-    mistakes += mistakes_of_patterns(workflow, step, *kind);
+    mistakes += mistakes_for_models(workflow, step, *kind);
   }
   if (!mistakes.empty()) report(mistakes);
 }

@@ -7,9 +7,7 @@
 #include "base/random.h"
 
 namespace dlflow::runtime {
-namespace {
-
-void require_shares(const Dataset& dataset, std::span<const float> shares) {
+void require_shares(const Dataset& dataset, size_t count) {
   if (dataset.num_targets > 0) {
     throw Error(Errc::InvalidInput,
                 "with: 'sampling' is by classes, and the training data have targets");
@@ -19,17 +17,15 @@ void require_shares(const Dataset& dataset, std::span<const float> shares) {
                 "with: 'sampling' is by the class of a sample, and the training data have a class "
                 "per pixel; 'class_weights' makes some count more");
   }
-  if (shares.empty() || shares.size() == dataset.num_classes) return;
-  throw Error(Errc::InvalidInput, "with: 'sampling' has " + std::to_string(shares.size()) +
+  if (count == 0 || count == dataset.num_classes) return;
+  throw Error(Errc::InvalidInput, "with: 'sampling' has " + std::to_string(count) +
                                       " shares for the " + std::to_string(dataset.num_classes) +
                                       " classes of the training data");
 }
 
-}  // namespace
-
 ClassSampler::ClassSampler(const Dataset& dataset, std::span<const float> shares, uint64_t seed)
     : seed_(seed), samples_(dataset.size()), first_(dataset.num_classes + 1) {
-  require_shares(dataset, shares);
+  require_shares(dataset, shares.size());
   const std::vector<uint32_t> labels = dataset.labels.copy();
   for (const uint32_t label : labels) {
     DLFLOW_CHECK(label < dataset.num_classes);  // whoever opened the data has looked

@@ -8,6 +8,10 @@
 
 namespace dlflow::runtime {
 
+/// Throws Error{InvalidInput} unless `dataset` has classes to draw samples by, and `count` shares,
+/// 0: equal ones, are one for each.
+void require_shares(const Dataset& dataset, size_t count);
+
 /// Draws samples with replacement, so that each class has a share of its own of an epoch, however
 /// many samples it has.
 class ClassSampler {

@@ -234,13 +234,8 @@ ImportedSplit open_folder(const fs::path& folder, Split split, const ImportOptio
 
 bool is_npy(const fs::path& file) { return file.extension() == ".npy"; }
 
-bool is_table(const fs::path& file) {
-  return file.extension() == ".csv" || file.extension() == ".tsv";
-}
-
 ImportedSplit open_table(const fs::path& file, const TableColumns& columns) {
-  const char separator = file.extension() == ".tsv" ? '\t' : ',';
-  Table table = parse_table(map_file(file).view, file.string(), columns, separator);
+  Table table = parse_table(map_file(file).view, file.string(), columns, separator_of(file));
   ImportedSplit split{source_of(std::move(table.dataset)), std::move(table.classes), {}, {}};
   for (const std::string& name : table.features) split.columns.push_back("feature " + name);
   for (const std::string& name : table.targets) split.columns.push_back("target " + name);

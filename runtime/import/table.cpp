@@ -186,35 +186,43 @@ std::optional<float> number_in(const Field& field, const std::string& column, Re
 
 bool is_control(char c) { return uint8_t(c) < 0x20 || c == 0x7f; }
 
+/// Whether a field names a class. If not, that is a mistake.
+bool names_class(const Field& field, const std::string& column, Reader& reader) {
+  if (!field.text.empty() && std::ranges::none_of(field.text, is_control)) return true;
+  reader.report(field.offset,
+                std::string(field.text.empty() ? "is empty" : "has control characters") +
+                    "; write the name of a class (column '" + column + "')");
+  return false;
+}
+
+/// Whether a field is a text. If not, that is a mistake.
+bool is_text(const Field& field, const std::string& column, bool any_bytes, Reader& reader) {
+  const bool is_utf8 = any_bytes || find_invalid_utf8(field.text) == std::string::npos;
+  const char* what = field.text.empty() ? "is empty; write a text, or leave the row out"
+                     : field.text.find('\0') != std::string::npos
+                         ? "has a NUL byte, which no text has"
+                     : is_utf8 ? nullptr
+                               : "is not UTF-8; convert the file with iconv";
+  if (what != nullptr) reader.report(field.offset, fmt::format("{} (column '{}')", what, column));
+  return what == nullptr;
+}
+
 /// The classes of a column in the order in which they come.
 struct Classes {
   std::map<std::string, uint32_t> numbers;
   std::vector<uint32_t> of_samples;
 
   void add(const Field& field, const std::string& column, Reader& reader) {
-    if (field.text.empty() || std::ranges::any_of(field.text, is_control)) {
-      return reader.report(field.offset,
-                           std::string(field.text.empty() ? "is empty" : "has control characters") +
-                               "; write the name of a class (column '" + column + "')");
-    }
+    if (!names_class(field, column, reader)) return;
     const auto known = numbers.emplace(field.text, uint32_t(numbers.size()));
     of_samples.push_back(known.first->second);
   }
 
-  /// Sorted by number if all are whole numbers, else by name; `of_samples` are labels then.
+  /// Their names in the order of labels; `of_samples` are labels then.
   std::vector<std::string> sort() {
     std::vector<std::string> names;
-    std::vector<std::pair<int64_t, std::string>> whole;
-    for (const auto& [name, number] : numbers) {
-      names.push_back(name);
-      int64_t value = 0;
-      const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), value);
-      if (error == std::errc() && end == name.data() + name.size()) whole.emplace_back(value, name);
-    }
-    if (whole.size() == names.size()) {
-      std::ranges::sort(whole);
-      std::ranges::transform(whole, names.begin(), &std::pair<int64_t, std::string>::second);
-    }
+    for (const auto& [name, number] : numbers) names.push_back(name);
+    names = in_order_of_labels(std::move(names));
     std::vector<uint32_t> label_of(names.size());
     for (size_t label = 0; label < names.size(); ++label) {
       label_of[numbers.at(names[label])] = uint32_t(label);
@@ -248,7 +256,63 @@ std::vector<std::string> read_header(Reader& reader, const std::string& name) {
   return header;
 }
 
+bool fits_header(const std::vector<Field>& fields, const std::vector<std::string>& header,
+                 Reader& reader) {
+  if (fields.size() == header.size()) return true;
+  reader.report(fields[0].offset, fmt::format("the row has {} values, the header {} columns",
+                                              fields.size(), header.size()));
+  return false;
+}
+
 }  // namespace
+
+bool is_table(const std::filesystem::path& file) {
+  return file.extension() == ".csv" || file.extension() == ".tsv";
+}
+
+char separator_of(const std::filesystem::path& file) {
+  return file.extension() == ".tsv" ? '\t' : ',';
+}
+
+std::vector<std::string> in_order_of_labels(std::vector<std::string> names) {
+  std::ranges::sort(names);
+  std::vector<std::pair<int64_t, std::string>> whole;
+  for (const std::string& name : names) {
+    int64_t value = 0;
+    const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), value);
+    if (error == std::errc() && end == name.data() + name.size()) whole.emplace_back(value, name);
+  }
+  if (whole.size() == names.size()) {
+    std::ranges::sort(whole);
+    std::ranges::transform(whole, names.begin(), &std::pair<int64_t, std::string>::second);
+  }
+  return names;
+}
+
+TextTable parse_text_table(std::string_view content, const std::string& name,
+                           const TextColumns& columns, char separator) {
+  Reader reader(content, name, separator);
+  const std::vector<std::string> header = read_header(reader, name);
+  const size_t text = column_called(columns.text, header, name);
+  const bool has_classes = !columns.label.empty();
+  const size_t label = has_classes ? column_called(columns.label, header, name) : 0;
+  if (has_classes && label == text) {
+    throw Error(Errc::InvalidInput,
+                name + ": column '" + columns.text + "' is named twice; name each column once");
+  }
+  TextTable table;
+  std::vector<Field> fields;
+  while (reader.next(fields)) {
+    if (!fits_header(fields, header, reader)) continue;
+    const bool is_good = is_text(fields[text], header[text], columns.any_bytes, reader);
+    if (has_classes && !names_class(fields[label], header[label], reader)) continue;
+    if (!is_good) continue;
+    table.texts.push_back(std::move(fields[text].text));
+    if (has_classes) table.classes.push_back(std::move(fields[label].text));
+  }
+  reader.finish();
+  return table;
+}
 
 Table parse_table(std::string_view content, const std::string& name, const TableColumns& columns,
                   char separator) {
@@ -269,11 +333,7 @@ Table parse_table(std::string_view content, const std::string& name, const Table
   values.reserve(std::min(num_rows * uses.features.size(), content.size() / 2));
   targets.reserve(std::min(num_rows * uses.targets.size(), content.size() / 2));
   while (reader.next(fields)) {
-    if (fields.size() != header.size()) {
-      reader.report(fields[0].offset, fmt::format("the row has {} values, the header {} columns",
-                                                  fields.size(), header.size()));
-      continue;
-    }
+    if (!fits_header(fields, header, reader)) continue;
     add(uses.features, values);
     add(uses.targets, targets);
     if (uses.label) classes.add(fields[*uses.label], header[*uses.label], reader);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <filesystem>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -34,5 +35,29 @@ constexpr size_t kMaxTableClasses = 1 << 16;
 /// memory of `content`.
 Table parse_table(std::string_view content, const std::string& name, const TableColumns& columns,
                   char separator = ',');
+
+/// A column of texts, and one of their classes, or none.
+struct TextColumns {
+  std::string text, label;
+  bool any_bytes = false;  ///< texts need not be UTF-8
+};
+
+struct TextTable {
+  std::vector<std::string> texts;    ///< none is empty
+  std::vector<std::string> classes;  ///< of each text, if they have any
+};
+
+/// Reads a table with texts, row by row. Throws as parse_table() does; mistakes are also texts that
+/// are empty, no UTF-8, or have a NUL byte.
+TextTable parse_text_table(std::string_view content, const std::string& name,
+                           const TextColumns& columns, char separator = ',');
+
+/// Names of classes, each once, by label: in the order of names, or of numbers if all are whole
+/// numbers.
+std::vector<std::string> in_order_of_labels(std::vector<std::string> names);
+
+/// By the ending of its name.
+bool is_table(const std::filesystem::path& file);
+char separator_of(const std::filesystem::path& file);
 
 }  // namespace dlflow::runtime

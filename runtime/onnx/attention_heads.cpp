@@ -168,6 +168,9 @@ void add_attention(NodeReader& node, const Scores& scores, const View& values) {
   }
   if (batches != 1) refuse("its products are not those of each sample");
   if (count > kMaxHeads) refuse("it has more than 65,536 heads");
+  if (node.has_text_lengths() && !scores.of_tokens && !scores.causal)
+    refuse(
+        "it looks at the positions behind the end of a text, which attention of dlflow leaves out");
   Heads heads;
   heads.size = size_of(queries.dimensions.back());
   require_positions(node, queries, heads.size, "queries");

@@ -88,6 +88,11 @@ void GraphValues::give(const std::string& name, GraphValue value) {
   values_.insert_or_assign(name, std::move(value));
 }
 
+void GraphValues::give_text_lengths(const std::string& name) {
+  give(name, {.kind = Kind::TextLengths, .sizes = {-1}});
+  has_text_lengths_ = true;
+}
+
 int GraphValues::layer_of(const std::string& name) {
   const GraphValue& value = at(name);
   if (value.kind == Kind::Constant) refuse("'" + escaped(name) + "' is a constant");

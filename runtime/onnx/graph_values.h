@@ -19,6 +19,7 @@ struct Scores {
   float factor = 1;
   bool causal = false;
   bool is_masked = false;
+  bool of_tokens = false;  ///< positions behind the end of a text are left out
 };
 
 /// A value of a graph, while it is read.
@@ -40,11 +41,22 @@ struct GraphValue {
     ShiftedMean,    ///< the same plus the epsilon of normalisations
     RootedMean,     ///< its square root
     InverseRoot,    ///< 1 / that root
+    MeansAcross,    ///< means along the rows of that result, `size.width` of each
+    MeansTurned,    ///< the same, its two directions swapped
+    MeansOfBoth,    ///< their means along the columns, `size.height` of each, still swapped
     View,           ///< `view`
     TimesCosine,    ///< `view`, times the cosines of rotary positions
     TimesSine,      ///< the same with sines
+    Negated,        ///< `view`, times -1
+    Swapped,        ///< whole heads: the second half of each, negated, then the first; `view` is
+                    ///< these heads
+    SwappedBySine,  ///< the same, times the sines of rotary positions
     FirstRotated,   ///< the first halves of rotated heads, of which `view` is the first half
     SecondRotated,  ///< the second halves of the same
+    TextLengths,    ///< how many tokens each text has, an input; of `sizes`
+    HasToken,       ///< whether each position has a token; of `sizes`
+    KeptTokens,     ///< that result, 0 where there is no token
+    SumOfTokens,    ///< the sum of these along the positions
     Scores,         ///< `scores`
     Shares,         ///< their softmax
     NoShares,       ///< where these are no numbers, which is nowhere
@@ -61,7 +73,9 @@ struct GraphValue {
   std::vector<float> scale = {};  ///< one number, or one for each channel
   std::vector<float> shift = {};
   Extent padding = {};
+  Extent size = {};
   int64_t groups = 0;
+  std::vector<int64_t> sizes = {};  ///< -1 is that of the batch, the first one
   std::shared_ptr<const View> view = {};
   std::shared_ptr<const Scores> scores = {};
 };
@@ -76,6 +90,7 @@ class GraphValues {
   /// Throws Error{InvalidInput} if no node before has given it.
   const GraphValue& at(const std::string& name);
   void give(const std::string& name, GraphValue value);
+  bool knows(const std::string& name) const { return values_.contains(name); }
 
   /// The layer whose result `name` is. A scaled input becomes the network's own, normalised.
   /// Throws Error{InvalidInput} if it is none.
@@ -104,6 +119,10 @@ class GraphValues {
   /// The number of samples that the file says; below 1: any.
   int64_t batch() const { return file_.inputs[0].sizes.empty() ? -1 : file_.inputs[0].sizes[0]; }
 
+  /// The graph is told how many tokens each text has.
+  bool has_text_lengths() const { return has_text_lengths_; }
+  void give_text_lengths(const std::string& name);
+
   /// What the graph does with its input before anything else.
   const std::optional<InputScale>& normalization() const { return normalization_; }
 
@@ -116,7 +135,8 @@ class GraphValues {
   std::map<std::string, std::vector<const OnnxNode*>> readers_;
   std::optional<InputScale> normalization_;
   bool has_raw_reader_ = false;  // of the input
-  size_t num_copied_ = 0;        // numbers
+  bool has_text_lengths_ = false;
+  size_t num_copied_ = 0;  // numbers
   size_t num_computed_ = 0;
 };
 
@@ -137,6 +157,7 @@ class NodeReader {
   void note(const std::string& sentence) { notes_.push_back(sentence); }
 
   int64_t batch() const { return values_.batch(); }
+  bool has_text_lengths() const { return values_.has_text_lengths(); }
   size_t num_outputs() const { return node_.outputs.size(); }
 
   /// Inputs are numbered from 0. One may be left out.

@@ -38,9 +38,12 @@ void check_size(const TensorShape& shape) {
   }
 }
 
-/// That scores of this shape can be for; a file does not say which.
-LossKind loss_for(const TensorShape& input, const TensorShape& scores) {
+/// That the scores can be for; a file does not say which.
+LossKind loss_for(const Model& model) {
+  const TensorShape &input = model.input, &scores = model.layers.back().shape;
+  if (model.second_input() > 0) return LossKind::Contrastive;
   if (scores.size() == 2) return LossKind::NextToken;
+  if (scores.size() == 1 && scores[0] == 1) return LossKind::MeanSquaredError;
   if (scores.size() == 1) return LossKind::SoftmaxCrossEntropy;
   return scores == input ? LossKind::Reconstruction : LossKind::PixelCrossEntropy;
 }
@@ -79,6 +82,10 @@ void NetworkBuilder::remove_last() {
   model_.layers.pop_back();
   wishes_.pop_back();
   tensors_.pop_back();
+}
+
+bool NetworkBuilder::has(LayerKind kind) const {
+  return std::ranges::any_of(model_.layers, [&](const Layer& layer) { return layer.kind == kind; });
 }
 
 void NetworkBuilder::set(int layer, const std::string& name, ImportedTensor tensor) {
@@ -120,7 +127,7 @@ ImportedNetwork NetworkBuilder::finish(int result) {
       network.weights.emplace(layer.name + "." + name, std::move(tensor));
     }
   }
-  model_.loss = loss_for(model_.input, model_.layers.back().shape);
+  model_.loss = loss_for(model_);
   network.model = parse_model(to_yaml(model_), model_.name + ".yaml");
   network.model.text = to_yaml(model_);
   network.notes = std::move(notes_);

@@ -30,6 +30,7 @@ class NetworkBuilder {
   /// The layer that was added last; kImages if there is none.
   int last() const { return int(model_.layers.size()) - 1; }
 
+  bool has(LayerKind kind) const;
   Layer& at(int layer) { return model_.layers[size_t(layer)]; }
   const TensorShape& shape_of(int value) const { return model_.shape_of(value); }
 

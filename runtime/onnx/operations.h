@@ -68,6 +68,11 @@ bool multiply_rms_norm(NodeReader& node, size_t a, size_t b);
 /// normalisation that was put together, and the constant can be its weight.
 bool complete_rms_norm(NodeReader& node, size_t layer, size_t constant);
 
+// read_adaptive_pool.cpp
+/// What a product with a constant, and an order of dimensions, do on the way to adaptive_avg_pool.
+bool average_columns(NodeReader& node);
+bool turn_means(NodeReader& node);
+
 // read_views.cpp
 void read_slice(NodeReader& node);
 void read_split(NodeReader& node);
@@ -115,6 +120,21 @@ bool soften_scores(NodeReader& node);
 bool rotate_half(NodeReader& node, size_t value, size_t constant);
 bool combine_halves(NodeReader& node);
 bool concat_halves(NodeReader& node);
+
+/// The same where files put whole heads together: heads * cosines + swapped heads * sines.
+void read_neg(NodeReader& node);
+bool swap_halves(NodeReader& node);
+
+// read_texts.cpp
+void read_less(NodeReader& node);
+void read_reduce_sum(NodeReader& node);
+
+/// Of the lengths of texts, or of what tells which positions have a token.
+bool reshape_of_texts(NodeReader& node, const std::vector<int64_t>& sizes);
+/// What Where, means and quotients do to a result on its way to mean_pool.
+bool keep_tokens(NodeReader& node);
+bool divide_by_lengths(NodeReader& node);
+bool average_positions(NodeReader& node, const std::vector<int64_t>& axes);
 
 // read_activations.cpp
 void read_relu(NodeReader& node);

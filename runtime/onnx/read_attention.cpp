@@ -58,6 +58,26 @@ void hide(NodeReader& node, const Scores& scores, bool causal) {
   give_scores(node, std::move(masked));
 }
 
+/// (B,1,…,T)
+bool is_of_positions(const std::vector<int64_t>& sizes, int64_t positions) {
+  return sizes.size() > 2 && sizes.back() == positions &&
+         std::all_of(sizes.begin() + 1, sizes.end() - 1, [](int64_t size) { return size == 1; });
+}
+
+/// Positions behind the end of a text get low scores.
+bool hide_positions_behind(NodeReader& node) {
+  if (!node.is(Kind::HasToken, 0) || !node.is(Kind::Scores, 1) || !node.is_constant(2))
+    return false;
+  const OnnxTensor& low = node.constant(2);
+  Scores scores = *node.value(1).scores;
+  if (low.size() != 1 || !(number_of(low) <= kHidden) ||
+      !is_of_positions(node.value(0).sizes, positions_of(node, scores)))
+    return false;
+  scores.is_masked = scores.of_tokens = true;
+  give_scores(node, std::move(scores));
+  return true;
+}
+
 }  // namespace
 
 bool multiply_results(NodeReader& node) {
@@ -128,6 +148,7 @@ void read_is_nan(NodeReader& node) {
 }
 
 void read_where(NodeReader& node) {
+  if (hide_positions_behind(node) || keep_tokens(node)) return;
   if (node.is(Kind::NoShares, 0) && node.is(Kind::Shares, 2) &&
       node.value(0).scores == node.value(2).scores)
     return node.give(node.value(2));

@@ -131,10 +131,11 @@ void read_global_average_pool(NodeReader& node) { add_global_mean(node, true); }
 
 void read_reduce_mean(NodeReader& node) {
   std::vector<int64_t> axes = node.list("axes", 1);
-  if (average_squares(node, axes)) return;
+  if (average_squares(node, axes) || average_positions(node, axes)) return;
   for (int64_t& axis : axes) axis += axis < 0 ? 4 : 0;
   std::ranges::sort(axes);
-  if (axes != std::vector<int64_t>{2, 3}) refuse("dlflow has means of whole maps alone");
+  if (axes != std::vector<int64_t>{2, 3})
+    refuse("dlflow has means of whole maps and of positions alone");
   add_global_mean(node, node.integer("keepdims", 1) != 0);
 }
 
@@ -150,7 +151,7 @@ void read_resize(NodeReader& node) {
 
 void read_concat(NodeReader& node) {
   if (node.is_constant(0)) return concat_constants(node);
-  if (concat_halves(node)) return;
+  if (concat_halves(node) || swap_halves(node)) return;
   std::vector<int> inputs;
   for (size_t i = 0; i < node.num_inputs(); ++i) inputs.push_back(node.layer(i));
   const auto rank = int64_t(node.shape(0).size()) + 1;

@@ -226,6 +226,7 @@ void read_matmul(NodeReader& node) {
     refuse(
         "it multiplies results of two layers; dlflow's 'attention' is not put together from such "
         "products");
+  if (average_columns(node)) return;
   add_linear(node, turned(matrix(node, 1)));
 }
 
@@ -244,12 +245,14 @@ void read_gather(NodeReader& node) {
   if (!node.is_constant(0) || node.integer("axis", 0) != 0)
     refuse("it chooses parts of a layer's result");
   ImportedTensor weights = matrix(node, 0);
-  if (node.layer(1) != kImages) refuse("embeddings of dlflow read the input alone");
+  const int tokens = node.layer(1);
+  if (tokens != kImages && node.network().at(tokens).kind != LayerKind::SecondInput)
+    refuse("embeddings of dlflow read an input alone");
   Layer layer;
   layer.kind = LayerKind::Embedding;
   layer.vocabulary = weights.shape[0];
   layer.units = weights.shape[1];
-  const int index = node.add(std::move(layer), {kImages}, 0);
+  const int index = node.add(std::move(layer), {tokens}, 0);
   node.network().set(index, "weight", std::move(weights));
 }
 

@@ -66,6 +66,7 @@ void read_flatten(NodeReader& node) {
 void read_reshape(NodeReader& node) {
   const std::vector<int64_t> sizes = node.list("shape", 1);
   if (node.is_constant(0)) return reshape_constant(node, sizes);
+  if (reshape_of_texts(node, sizes)) return;
   if (node.is(Kind::Normalized, 0)) {
     const int index = node.value(0).layer;
     if (!is_shape(sizes, node.network().at(index).shape))
@@ -106,6 +107,7 @@ void read_unsqueeze(NodeReader& node) {
 }
 
 void read_transpose(NodeReader& node) {
+  if (turn_means(node)) return;
   if (is_sequence(node, 0))
     return give_view(node, transposed(view_at(node, 0), node.integers("perm")));
   if (!node.is_constant(0)) refuse("dlflow has no layer that swaps dimensions");
@@ -144,8 +146,8 @@ void read_constant(NodeReader& node) { node.give_constant(node.constant_setting(
 
 void read_cast(NodeReader& node) {
   if (node.is_constant(0)) return cast_constant(node);
-  if (node.is(Kind::View, 0) || node.is(Kind::Scores, 0) || node.is(Kind::Shares, 0))
-    return pass_on(node);
+  for (const Kind kind : {Kind::View, Kind::Scores, Kind::Shares, Kind::TextLengths})
+    if (node.is(kind, 0)) return pass_on(node);
   node.give_layer(node.layer(0));
 }
 

@@ -147,7 +147,7 @@ void read_mul(NodeReader& node) {
 
 void read_div(NodeReader& node) {
   if (compute_constants(node) || (node.is_constant(0) && invert_root(node))) return;
-  if (divide_by_root(node)) return;
+  if (divide_by_root(node) || divide_by_lengths(node)) return;
   if (!node.is_constant(1)) refuse("dlflow has no layer that divides");
   const OnnxTensor& divisor = node.constant(1);
   if (divisor.size() == 1 && scale_scores(node, 0, 1 / number_of(divisor))) return;

@@ -1,9 +1,11 @@
 #include "runtime/onnx/write_layers.h"
 
+#include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <vector>
 
-#include "base/error.h"
+#include "runtime/onnx/adaptive_shares.h"
 
 /// One function per kind of layer, called export_WORD, as in runtime/nn/layers.def. What ONNX has
 /// no operation for, or only a newer operator set, is put together from others.
@@ -11,12 +13,14 @@ namespace dlflow::runtime {
 namespace {
 
 constexpr float kEpsilon = 1e-5f;
+constexpr float kUnseen = -1e30f;  // the score of a position that attention does not look at
 
 struct LayerExport {
   OnnxGraph& graph;
   const Model& model;
   const Layer& layer;
   std::span<const std::string> inputs;
+  const TextLengths& text;
 
   const TensorShape& in() const { return model.shape_of(layer.inputs[0]); }
 
@@ -119,7 +123,7 @@ std::string causal_mask(const LayerExport& e) {
   const int64_t positions = e.in()[0];
   std::vector<float> mask;
   for (int64_t i = 0; i < positions; ++i) {
-    for (int64_t j = 0; j < positions; ++j) mask.push_back(j <= i ? 0 : -1e30f);
+    for (int64_t j = 0; j < positions; ++j) mask.push_back(j <= i ? 0 : kUnseen);
   }
   return e.graph.add_floats(e.layer.name, {positions, positions}, mask);
 }
@@ -148,6 +152,10 @@ std::string export_attention(const LayerExport& e) {
   const std::string products = e.add("MatMul", {queries, turned});
   std::string scores = e.add("Mul", {products, e.number(1 / std::sqrt(float(size)))});
   if (layer.causal) scores = e.add("Add", {scores, causal_mask(e)});
+  if (e.text.given()) {
+    const std::string real = e.reshape(e.text.real, {-1, 1, 1, 1, positions});
+    scores = e.add("Where", {real, scores, e.number(kUnseen)});
+  }
   const std::string shares = e.add("Softmax", {scores}, {{"axis", int64_t{-1}}});
   const std::string sums = e.add("MatMul", {shares, values});
   const std::string back =
@@ -240,25 +248,18 @@ std::string export_global_avg_pool(const LayerExport& e) {
   return e.add("Flatten", {e.add("GlobalAveragePool", {e.inputs[0]})});
 }
 
-[[noreturn]] std::string export_mean_pool(const LayerExport& e) {
-  throw Error(
-      Errc::InvalidInput,
-      "layer '" + e.layer.name +
-          "': 'mean_pool' and attention before it look at the tokens of a text alone, whose "
-          "number an ONNX graph is not told; write 'export: safetensors'");
-}
-
-/// The shares that each of `size` numbers has in each of `places` means, (size, places).
-std::vector<float> shares(int64_t size, int64_t places) {
-  std::vector<float> all(size_t(size * places), 0);
-  for (int64_t place = 0; place < places; ++place) {
-    const int64_t begin = place * size / places;
-    const int64_t end = ((place + 1) * size + places - 1) / places;
-    for (int64_t i = begin; i < end; ++i) {
-      all[size_t(i * places + place)] = 1 / float(end - begin);
-    }
+/// The sum over the tokens of each text, divided by their number; or the mean over all positions.
+std::string export_mean_pool(const LayerExport& e) {
+  if (!e.text.given()) {
+    return e.add("ReduceMean", {e.inputs[0]},
+                 {{"axes", std::vector<int64_t>{1}}, {"keepdims", int64_t{0}}});
   }
-  return all;
+  const std::string real = e.reshape(e.text.real, {-1, e.in()[0], 1});
+  const std::string kept = e.add("Where", {real, e.inputs[0], e.number(0)});
+  const std::string sum = e.add("ReduceSum", {kept, e.graph.add_integers(e.layer.name, {1})},
+                                {{"keepdims", int64_t{0}}});
+  const std::string count = e.add("Cast", {e.text.lengths}, {{"to", int64_t(OnnxType::Float)}});
+  return e.add("Div", {sum, e.reshape(count, {-1, 1})});
 }
 
 /// Products with the shares, along the rows and then, turned, along the columns.
@@ -266,13 +267,13 @@ std::string export_adaptive_avg_pool(const LayerExport& e) {
   const int64_t height = e.in()[1], width = e.in()[2];
   const Extent& size = e.layer.size;
   const OnnxAttributes turn = {{"perm", std::vector<int64_t>{0, 1, 3, 2}}};
-  const std::string across = e.add(
-      "MatMul", {e.inputs[0],
-                 e.graph.add_floats(e.layer.name, {width, size.width}, shares(width, size.width))});
+  const std::string across =
+      e.add("MatMul", {e.inputs[0], e.graph.add_floats(e.layer.name, {width, size.width},
+                                                       adaptive_shares(width, size.width))});
   const std::string down =
-      e.add("MatMul",
-            {e.add("Transpose", {across}, turn),
-             e.graph.add_floats(e.layer.name, {height, size.height}, shares(height, size.height))});
+      e.add("MatMul", {e.add("Transpose", {across}, turn),
+                       e.graph.add_floats(e.layer.name, {height, size.height},
+                                          adaptive_shares(height, size.height))});
   return e.add("Transpose", {down}, turn);
 }
 
@@ -297,9 +298,25 @@ std::string export_concat(const LayerExport& e) {
 
 }  // namespace
 
+TextLengths add_text_lengths(OnnxGraph& graph, const Model& model) {
+  const bool has_pool = std::ranges::any_of(
+      model.layers, [](const Layer& layer) { return layer.kind == LayerKind::MeanPool; });
+  const bool has_classes = model.loss == LossKind::SoftmaxCrossEntropy;
+  if (!has_pool || !has_classes || !model.takes_tokens()) return {};
+  TextLengths text;
+  text.lengths = graph.add_input({"lengths", OnnxType::Int64, {}});
+  std::vector<int64_t> places(size_t(model.input[0]));
+  std::iota(places.begin(), places.end(), 0);
+  const std::string column = graph.add(
+      "lengths.column", "Reshape", {text.lengths, graph.add_integers("lengths.shape", {-1, 1})});
+  text.real =
+      graph.add("lengths.real", "Less", {graph.add_integers("lengths.places", places), column});
+  return text;
+}
+
 std::string add_layer(OnnxGraph& graph, const Model& model, const Layer& layer,
-                      std::span<const std::string> inputs) {
-  const LayerExport e = {graph, model, layer, inputs};
+                      std::span<const std::string> inputs, const TextLengths& text) {
+  const LayerExport e = {graph, model, layer, inputs, text};
   switch (layer.kind) {
 #define DLFLOW_LAYER(Kind, word, required, optional, relu, gpu) \
   case LayerKind::Kind:                                         \

@@ -59,12 +59,13 @@ void write_onnx(const std::filesystem::path& path, const Model& model, const Saf
   OnnxGraph graph({"input", tokens ? OnnxType::Int64 : OnnxType::Float, model.input},
                   {"scores", OnnxType::Float, model.layers.back().shape});
   add_weights(graph, model, weights);
+  const TextLengths text = add_text_lengths(graph, model);
   const std::string images = tokens ? "input" : add_normalization(graph, model, input);
   std::vector<std::string> results;
   for (const Layer& layer : model.layers) {
     std::vector<std::string> inputs;
     for (const int i : layer.inputs) inputs.push_back(i == kImages ? images : results[size_t(i)]);
-    results.push_back(add_layer(graph, model, layer, inputs));
+    results.push_back(add_layer(graph, model, layer, inputs, text));
   }
   write_file(path, graph.finish(model.name, results.back(), metadata));
 }

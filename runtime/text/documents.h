@@ -12,8 +12,9 @@ namespace dlflow::runtime {
 
 /// A text that stands for itself; in training, another follows it behind a token that ends it.
 struct Document {
-  std::string name;       ///< of its file, by which it is divided into splits; "stories.txt:2"
-  std::string_view text;  ///< in one of Documents::files, never empty
+  std::string name;        ///< of its file, by which it is divided into splits; "stories.txt:2"
+  std::string_view text;   ///< in one of Documents::files, never empty
+  std::string label = {};  ///< its class, if a table says it
 };
 
 struct Documents {

@@ -26,13 +26,6 @@ double share_of_targets(const Sums& sums) {
   return sums.loss / double(std::max<int64_t>(sums.num_targets, 1));
 }
 
-std::vector<std::string> class_metric_names(int64_t classes) {
-  std::vector<std::string> names = {"loss", "accuracy", "f1"};
-  if (classes > 5) names.emplace_back("top5");
-  if (classes >= 2 && classes <= kMostAucClasses) names.emplace_back("auc");
-  return names;
-}
-
 /// The classes of all samples, and their probabilities as far as the AUC needs them.
 class ClassScores {
  public:
@@ -151,29 +144,6 @@ void require_fitting(const Model& model, Dataset& dataset, const std::string& na
   require_fit(model, dataset, name, purpose);
   if (model.loss != LossKind::SoftmaxCrossEntropy) return;  // labels say nothing to it
   dataset.num_classes = std::min(dataset.num_classes, uint32_t(model.num_classes()));
-}
-
-std::vector<std::string> metric_names(const Model& model) {
-  switch (model.loss) {
-    case LossKind::SoftmaxCrossEntropy:
-      return class_metric_names(model.num_classes());
-    case LossKind::NextToken:
-      return {"loss", "accuracy", "perplexity"};
-    case LossKind::Reconstruction:
-      return {"loss", "rmse"};
-    case LossKind::MeanSquaredError:
-    case LossKind::AbsoluteError:
-    case LossKind::Huber:
-      return {"loss", "rmse", "mae"};
-    case LossKind::BinaryCrossEntropy:
-    case LossKind::Contrastive:
-      return {"loss", "accuracy"};
-    case LossKind::PixelCrossEntropy:
-    case LossKind::Dice:
-    case LossKind::PixelCrossEntropyAndDice:
-      return {"loss", "pixel_accuracy", "iou", "dice"};
-  }
-  return {};
 }
 
 Inference inference_with(NetworkSet& networks, std::span<const float> weights) {

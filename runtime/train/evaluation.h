@@ -13,15 +13,13 @@
 #include "runtime/data/shard.h"
 #include "runtime/data/step_images.h"
 #include "runtime/fit/fit.h"
+#include "runtime/fit/measures.h"
 #include "runtime/train/network_set.h"
 
 namespace dlflow::runtime {
 
 /// The samples at a time with which a training run measures itself.
 constexpr size_t kEvaluationBatch = 250;
-
-/// More classes than that take too much memory for all scores.
-constexpr int64_t kMostAucClasses = 100;
 
 /// Over all samples of a dataset.
 struct Evaluation {
@@ -37,12 +35,9 @@ struct Evaluation {
   std::optional<double> iou, dice;   ///< of a class per pixel: mean_iou() and macro_f1()
   std::vector<int64_t> pixels;       ///< of these, confusion_matrix(); ignored ones left out
 
-  /// By name, as requirements and selections call them.
+  /// By name, as requirements and selections call them: those of metric_names().
   std::map<std::string, double> metrics() const;
 };
-
-/// The names that Evaluation::metrics() has for `model`; `auc` is left out where it is undefined.
-std::vector<std::string> metric_names(const Model& model);
 
 /// Throws Error{InvalidInput} unless `dataset`'s pictures are what `model` takes, and it has the
 /// targets that the model's loss wants, or labels among its classes, which it has no more of then;

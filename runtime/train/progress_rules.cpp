@@ -5,24 +5,19 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/text.h"
-#include "runtime/train/evaluation.h"
+#include "runtime/fit/measures.h"
 
 namespace dlflow::runtime {
 namespace {
 
-void require_measured(const std::string& key, const std::string& metric, const Model& model,
+void require_held_out(const std::string& key, const std::string& metric, const Model& model,
                       size_t num_validation) {
   if (num_validation == 0) {
     throw Error(Errc::InvalidInput, "with: '" + key +
                                         "' needs samples that are held out; give 'validation' a "
                                         "number above 0");
   }
-  const std::vector<std::string> names = metric_names(model);
-  if (std::ranges::find(names, metric) != names.end()) return;
-  throw Error(Errc::InvalidInput, "with: '" + key + "' is '" + metric + "', which model '" +
-                                      model.name + "' is not measured by; there are " +
-                                      join(names, ", "));
+  require_measured(model, key, metric);
 }
 
 Json to_json(const BestValue& best) {
@@ -61,9 +56,9 @@ bool BestValue::take(const std::string& metric, double now, uint64_t its_epoch, 
 
 EpochRules::EpochRules(const TrainSettings& settings, const Model& model, size_t num_validation)
     : keep_best_(settings.keep_best), stop_early_(settings.stop_early) {
-  if (!keep_best_.empty()) require_measured("keep_best", keep_best_, model, num_validation);
+  if (!keep_best_.empty()) require_held_out("keep_best", keep_best_, model, num_validation);
   if (stop_early_) {
-    require_measured("stop_early.metric", stop_early_->metric, model, num_validation);
+    require_held_out("stop_early.metric", stop_early_->metric, model, num_validation);
   }
 }
 

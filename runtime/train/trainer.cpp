@@ -5,6 +5,7 @@
 #include <cstdio>
 
 #include "runtime/fit/fit.h"
+#include "runtime/fit/measures.h"
 #include "runtime/nn/patterns.h"
 #include "runtime/train/checkpoints.h"
 #include "runtime/train/compression_state.h"
@@ -39,18 +40,6 @@ TrainingData held_out(Communicator& comm, Dataset data, const TrainSettings& set
   return split_off_validation(comm, std::move(data), validation, settings.seed);
 }
 
-void require_class_weights_fit(const Model& model, std::span<const float> weights) {
-  if (weights.empty()) return;
-  if (model.loss != LossKind::SoftmaxCrossEntropy && !has_masks(model.loss)) {
-    throw Error(Errc::InvalidInput, "with: 'class_weights' are for classes; the loss of model '" +
-                                        model.name + "' has none");
-  }
-  if (int64_t(weights.size()) == model.num_classes()) return;
-  throw Error(Errc::InvalidInput, "with: 'class_weights' has " + std::to_string(weights.size()) +
-                                      " numbers for the " + std::to_string(model.num_classes()) +
-                                      " classes of model '" + model.name + "'");
-}
-
 /// A loss that compares samples needs all those of a step at once.
 void require_whole_steps(const Model& model, const TrainSettings& settings) {
   if (!compares_samples(model.loss)) return;
@@ -70,7 +59,7 @@ std::vector<std::string> patterns_of(std::span<const ParameterGroup> groups) {
 /// The same on all ranks; layers that are not trained are frozen, weights to start from are open.
 TrainingJob prepared(Communicator& comm, TrainingJob job) {
   job = same_on_all(comm, std::move(job));
-  require_class_weights_fit(job.model, job.settings.class_weights);
+  require_class_weights_fit(job.model, job.settings.class_weights.size());
   require_whole_steps(job.model, job.settings);
   freeze_layers(job.model, job.settings.freeze);
   require_groups_fit(job.model, patterns_of(job.settings.update.groups));

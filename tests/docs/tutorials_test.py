@@ -111,12 +111,24 @@ class Tutorials(support.Case):
             self.skipTest("dlflow-train was not built")
         self.follow("tutorial-fine-tuning.md")
 
-    def test_a_small_language_model(self):
+    def require_byte_pairs(self):
         if not (support.BIN / "dlflow-train").exists():
             self.skipTest("dlflow-train was not built")
         if "libsentencepiece" not in subprocess.run(["objdump", "-p", support.BIN / "dlflow-tokenize"], capture_output=True, text=True).stdout:
             self.skipTest("dlflow-tokenize was built without SentencePiece")
+
+    def test_a_small_language_model(self):
+        self.require_byte_pairs()
         self.follow("tutorial-text.md")
+
+    def test_classes_of_texts(self):
+        self.require_byte_pairs()
+        self.follow("tutorial-text-classes.md")
+
+    def test_tables(self):
+        if not (support.BIN / "dlflow-train").exists():
+            self.skipTest("dlflow-train was not built")
+        self.follow("tutorial-tables.md")
 
 
 if __name__ == "__main__":

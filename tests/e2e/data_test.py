@@ -4,6 +4,7 @@ import gzip
 import json
 import os
 import pathlib
+import shutil
 import struct
 import subprocess
 import sys
@@ -266,6 +267,21 @@ class Data(Case):
         self.assertIn("iou_of_background", metrics["evaluate"])
         masks = next(self.folder.glob("dlflow-runs/*/steps/masks/outputs/predictions.npy"))
         self.assertIn(b"'shape': (500, 64, 64,)", masks.read_bytes()[:128])
+
+    def test_the_workflows_of_pictures_run_in_small(self):
+        """Their other tests are of their networks; here every step does what it is for."""
+        if not TRAIN.exists():
+            self.skipTest("built without dlflow-train")
+        small = {"denoise.yaml": (["models/unet.yaml"], {"rmse": 5}), "fine-tuning.yaml": (["models/lenet.yaml"], {"accuracy": 0}),
+                 "networks.yaml": (["tinted.py", "models/mobilenet-v2.yaml", "models/densenet121.yaml"],
+                                   {"networks": "[mobilenet-v2, densenet121]", "side": 32, "count": 64, "test": 20, "accuracy": 0})}
+        for name, (files, params) in small.items():
+            with self.subTest(name):
+                shutil.rmtree(self.folder / "idx", ignore_errors=True)
+                self.write_workflow_of_pictures(name, *files)
+                words = [word for key, value in ({"ranks": 1, "epochs": 1} | params).items() for word in ("--set", f"{key}={value}")]
+                result = self.run_json(name, *words, env={"PATH": f"{TRAIN.parent}:{os.environ['PATH']}"}, timeout=200)
+                self.assertEqual(result["state"], "succeeded")
 
     def test_pictures_with_masks_are_packed_shown_and_split(self):
         for i in range(30):

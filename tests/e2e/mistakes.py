@@ -149,6 +149,12 @@ MISTAKES = [
             "did you mean 'conv*'?", more={"m.yaml": CONV}),
     invalid("a group of parameters with a typo", TRAIN_SOME % "groups: [{match: 'linaer1.*', lr_multiplier: 2}]", "w.yaml:3:80",
             "'linaer1.*', which fits no parameter", "did you mean 'linear1.*'?", more={"m.yaml": CONV}),
+    invalid("a best epoch by a metric that the network has not", TRAIN_SOME % "keep_best: iou", "w.yaml:3:83", "'keep_best' is 'iou', which model 'm' is not measured by",
+            "there are loss, accuracy, f1, top5, auc", more={"m.yaml": CONV}),
+    invalid("an early stop by one", TRAIN_SOME % "stop_early: {metric: rmse, patience: 2}", "w.yaml:3:84", "'stop_early.metric' is 'rmse', which model 'm' is not measured by",
+            "there are loss, accuracy, f1, top5, auc", more={"m.yaml": CONV}),
+    invalid("class weights of other classes", TRAIN_SOME % "class_weights: [1, 2]", "w.yaml:3:87", "'class_weights' has 2 numbers for the 10 classes of model 'm'",
+            "", more={"m.yaml": CONV}),
     fails("a script with an exception", "a: {run: [python3, k.py], inputs: [k.py]}", "KeyError: 'lr'", "dlflow resubmit w-RUN --with-new-sources",
           {"k.py": "def load(d):\n    return d['lr']\nload({})\n"}, "(k.py:2)"),
 ]

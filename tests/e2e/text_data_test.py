@@ -100,6 +100,49 @@ class Text(Case):
         _, err = self.dlflow("data", "pack", "news", "-o", "set", "--per", "document", *words, "--split", "test", status=2)
         self.assertIn("has the classes a, b, the source has a, c", err)
 
+    def test_a_table_has_a_column_of_texts_and_one_of_classes(self):
+        self.write("reviews.csv", 'stars,id,review\n10,7,good\n9,8,"so, ""so"" or\nworse"\n10,9,fine\n')
+        words = ("--tokens", "bytes", "--length", "8")
+        out, _ = self.dlflow("data", "pack", "reviews.csv", "-o", "set", "--text", "review", "--class", "stars", *words)
+        self.assertEqual(out, "set/train.dlset: 3 samples of up to 8 tokens, 6.0 on average, in 2 classes, vocabulary 256, 0.89 bytes per token; "
+                              "3 rows, 1 cut at 8 tokens, 10 tokens left over\n")
+        content = (self.folder / "set/train.dlset").read_bytes()
+        self.assertEqual(struct.unpack_from("<3Q3I", content, 128), (5, 13, 18, 1, 0, 1))  # labels in the order of numbers
+        self.assertEqual(content[164:182], b'good\0so, "so"fine\0')
+        self.assertEqual((self.folder / "set/classes.txt").read_text(), "9\n10\n")
+        self.dlflow("data", "verify", "set")
+        # The rows follow each other, as documents do, or are samples, if the table has no classes.
+        out, _ = self.dlflow("data", "pack", "reviews.csv", "-o", "model", "--text", "review", *words)
+        self.assertIn("; 3 rows, ", out)
+        out, _ = self.dlflow("data", "pack", "reviews.csv", "reviews.csv", "-o", "rows", "--text", "review", "--per", "document", *words)
+        self.assertIn("rows/train.dlset: 10 samples of up to 8", out)
+        packed = json.loads(self.dlflow("data", "pack", "reviews.csv", "-o", "lines", "--text", "review", "--class", "stars", "--per", "line",
+                                        *words, "--json")[0])
+        self.assertEqual((packed["samples"], packed["classes"]), (4, 2))
+        shares = self.dlflow("data", "pack", "reviews.csv", "-o", "shares", "--text", "review", "--class", "stars", "--test-share", "0.4", *words)[0]
+        self.assertIn("shares/test.dlset", shares)
+
+    def test_mistakes_in_a_table_of_texts_are_told_with_their_places(self):
+        (self.folder / "bad.csv").write_bytes(b"review,stars\n,1\nfine,\n\xe9t\xe9,2\nok\na\0b,1\n")
+        self.write("good.csv", "review,stars\na,1\nb,1\n")
+        self.write("a.txt", "hello")
+        text = ("--text", "review", "--class", "stars")
+        _, err = self.dlflow("data", "pack", "bad.csv", "-o", "set", *text, "--tokens", "bpe:300", status=2)
+        for line in ("bad.csv:2:1: is empty; write a text, or leave the row out (column 'review')", "bad.csv:3:6: is empty; write the name of a class",
+                     "bad.csv:4:1: is not UTF-8; convert the file with iconv", "bad.csv:5:1: the row has 1 values, the header 2 columns",
+                     "bad.csv:6:1: has a NUL byte, which no text has"):
+            self.assertIn(line, err)
+        for words, error in ((["good.csv", *text], "--text, --length, --per, --labels and --pattern are for text; add --tokens"),
+                             (["good.csv", *text, "--tokens", "bytes"], "all rows are of the class '1'"),
+                             (["good.csv", "--class", "stars", "--tokens", "bytes"], "write --text COLUMN, too"),
+                             (["good.csv", "--text", "revue", "--tokens", "bytes"], "did you mean 'review'?"),
+                             (["good.csv", "--text", "stars", "--class", "stars", "--tokens", "bytes"], "'stars' is named twice"),
+                             (["good.csv", *text, "--labels", "folders", "--per", "line", "--tokens", "bytes"], "--class names the column"),
+                             (["a.txt", *text, "--tokens", "bytes"], "a.txt is none")):
+            with self.subTest(words):
+                self.assertIn(error, self.dlflow("data", "pack", *words, "-o", "set", status=2)[1])
+        self.assertFalse((self.folder / "set").exists())
+
     def test_what_is_no_text_is_told_with_its_place(self):
         (self.folder / "a.txt").write_bytes(b"fine\n")
         (self.folder / "b.txt").write_bytes(b"one\ntwo \xe9\n")

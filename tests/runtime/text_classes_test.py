@@ -32,6 +32,19 @@ layers:
 """
 SETTINGS = {"epochs": 1, "batch": 32, "lr": 0.003, "optimizer": {"kind": "adamw"}, "weight_decay": 0, "warmup_epochs": 0,
             "schedule": "constant", "precision": {"leaves": 4}}
+ONNX = BIN.parent / "venv/bin/python"  # made by tests/python/make_venv
+# The largest difference of onnxruntime's scores to ours, in parts of the largest score. What stands behind the end of a text does not matter.
+SCORES = """
+import json, numpy, onnxruntime, sys
+model, texts, scores, length = sys.argv[1:]
+texts = json.load(open(texts))
+tokens = numpy.full((len(texts), int(length)), 7)
+for row, text in zip(tokens, texts):
+    row[:len(text)] = text
+given, = onnxruntime.InferenceSession(model).run(["scores"], {"input": tokens, "lengths": numpy.array([len(text) for text in texts])})
+ours = numpy.load(scores)
+print(abs(given - ours).max() / abs(ours).max())
+"""
 PLAIN = {"optimizer": {"kind": "sgd"}, "momentum": 0, "lr": 0.5, "validation": 0}  # a step is the gradient
 
 
@@ -124,6 +137,24 @@ class TextClasses(TrainingCase):
             self.assertLess(error, 1e-6 + 1e-5 * expected.abs().max().item(), name)
         expected, _ = twin(torch, before, *texts_of(self.text / "test.dlset"))
         self.assertLess(abs(self.run_with(begun, "dlflow-evaluate")["loss"] - expected), 1e-5)
+
+    def test_onnxruntime_gives_the_scores_of_texts_of_each_length(self):
+        if not ONNX.exists():
+            self.skipTest("no onnxruntime: build/venv is not there")
+        folder = self.model_folder(epochs=3)
+        self.train(folder, 1)
+        self.run_with(folder, "dlflow-predict", 2, format="npy")
+        ours = next(folder.rglob("predictions.npy"))
+        export = self.folder("export")
+        environment = {"DLFLOW_WITH": export / "with.json", "DLFLOW_OUTPUTS": export, "DLFLOW_METRICS": export / "m", "DLFLOW_SUMMARY": export / "s"}
+        (export / "with.json").write_text(json.dumps({"from": str(folder / "checkpoints"), "export": "onnx"}))
+        subprocess.run([BIN / "dlflow", "step", "checkpoint"], env=os.environ | {name: str(value) for name, value in environment.items()}, check=True,
+                       capture_output=True)
+        texts, _ = texts_of(self.text / "test.dlset")
+        (export / "texts.json").write_text(json.dumps([list(text) for text in texts]))
+        run = subprocess.run([ONNX, "-c", SCORES, next(export.rglob("*.onnx")), export / "texts.json", ours, str(LENGTH)], stdout=subprocess.PIPE, text=True)
+        self.assertEqual(run.returncode, 0)
+        self.assertLess(float(run.stdout), 1e-5)
 
     def test_the_workflow_text_classes_tells_programming_languages_apart(self):
         folder = pathlib.Path(self.temporary.name) / "workflow"

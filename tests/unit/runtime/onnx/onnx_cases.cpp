@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -9,7 +10,8 @@
 
 /// onnx_cases FOLDER: for a network of every layer, and for some that come with dlflow, writes
 /// NAME.onnx, NAME.input and NAME.scores (float64, the scores of the reference), in which the input
-/// is what the network gets once it is normalised.
+/// is what the network gets once it is normalised; and of those that take one, NAME.second
+/// (float64): the lengths of texts, or the second input.
 namespace dlflow::runtime {
 namespace {
 
@@ -64,6 +66,16 @@ std::vector<double> before_normalization(const Model& model, const InputScale& i
   return values;
 }
 
+/// Of texts of unequal length how many tokens each has; or the second input, which are tokens here.
+std::vector<float> second_of(const Model& model) {
+  const bool has_texts = std::ranges::any_of(
+      model.layers, [](const Layer& layer) { return layer.kind == LayerKind::MeanPool; });
+  if (has_texts) return {1, float(model.input[0] - 1)};
+  std::vector<float> tokens;
+  for (int64_t i = 0; i < kBatch * model.second_input(); ++i) tokens.push_back(float(i % 5));
+  return tokens;
+}
+
 void write_case(const std::filesystem::path& folder, const std::string& name,
                 const test::Problem& problem) {
   const Model& model = problem.model;
@@ -71,18 +83,19 @@ void write_case(const std::filesystem::path& folder, const std::string& name,
   const Safetensors weights = saved(folder / (name + ".safetensors"), problem.weights);
   write_onnx(folder / (name + ".onnx"), model, weights, input, {{"name", name}});
   write_doubles(folder / (name + ".input"), before_normalization(model, input, problem.images));
+  const std::vector<float> second = second_of(model);
+  if (!second.empty()) write_doubles(folder / (name + ".second"), {second.begin(), second.end()});
   write_doubles(folder / (name + ".scores"),
-                reference::infer(model, problem.weights, problem.images).values);
+                reference::infer(model, problem.weights, problem.images, second).values);
 }
 
 void write_cases(const std::filesystem::path& folder) {
   int number = 0;
   for (const test::LayerCase& layer : test::every_layer()) {
-    if (layer.word == "mean_pool") continue;  // refused: read_onnx_test
     write_case(folder, layer.word + "-" + std::to_string(number++),
                test::make_problem(layer.input, layer.layers, kBatch));
   }
-  for (const std::string name : {"lenet", "resnet20", "mlp"}) {
+  for (const std::string name : {"lenet", "resnet20", "mlp", "text-classes", "two-towers"}) {
     const std::string path = std::string(DLFLOW_MODELS) + "/" + name + ".yaml";
     write_case(folder, name, test::make_problem(parse_model(read_file(path), path), kBatch));
   }

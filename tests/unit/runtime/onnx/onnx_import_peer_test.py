@@ -121,6 +121,35 @@ class GroupedAttention(nn.Module):
         return self.o_proj(attended(q, k, v, True).transpose(1, 2).flatten(2)) + x
 
 
+class RotaryAttention(nn.Module):
+    """As in LLaMA: heads times cosines, plus heads whose halves are swapped times sines; keys and values repeated for queries."""
+
+    def __init__(self):
+        super().__init__()
+        self.q_proj, self.k_proj, self.v_proj = nn.Linear(8, 8, bias=False), nn.Linear(8, 4, bias=False), nn.Linear(8, 4, bias=False)
+        self.o_proj = nn.Linear(8, 8, bias=False)
+        angles = torch.outer(torch.arange(6.0), 10000 ** (-torch.arange(0, 4, 2) / 4))
+        angles = torch.cat((angles, angles), -1)[None, None]
+        self.register_buffer("cos", angles.cos())
+        self.register_buffer("sin", angles.sin())
+
+    def rotated(self, heads):
+        first, second = heads[..., : heads.shape[-1] // 2], heads[..., heads.shape[-1] // 2 :]
+        return heads * self.cos + torch.cat((-second, first), -1) * self.sin
+
+    def forward(self, x):
+        q = self.rotated(self.q_proj(x).view(x.size(0), x.size(1), 2, 4).transpose(1, 2))
+        k = self.rotated(self.k_proj(x).view(x.size(0), x.size(1), 1, 4).transpose(1, 2))
+        v = self.v_proj(x).view(x.size(0), x.size(1), 1, 4).transpose(1, 2)
+        k, v = (z[:, :, None].expand(-1, -1, 2, -1, -1).reshape(x.size(0), 2, x.size(1), 4) for z in (k, v))
+        return self.o_proj(attended(q, k, v, True).transpose(1, 2).flatten(2)) + x
+
+
+class MeanOfPositions(nn.Module):
+    def forward(self, x):
+        return x.mean(1)
+
+
 class CrossAttention(nn.Module):
     def __init__(self):
         super().__init__()
@@ -173,6 +202,8 @@ NETWORKS = {
     "attention_of_all": (lambda: text(Attention(causal=False)), TOKENS),
     "attention_by_head": (lambda: text(Attention(by_head=True)), TOKENS),
     "grouped_attention": (lambda: text(GroupedAttention()), TOKENS),
+    "rotary_attention": (lambda: text(RotaryAttention()), TOKENS),
+    "mean_of_positions": (lambda: text(Attention(causal=False), MeanOfPositions()), TOKENS),
     "attention_of_one_head": (lambda: text(nn.Sequential(OneHead(), OneHead())), TOKENS),
     "rms_norm": (lambda: nn.Sequential(collections.OrderedDict(embedding=nn.Embedding(11, 8), norm=Rms(8), fc=nn.Linear(8, 5))), TOKENS),
 }

@@ -18,12 +18,18 @@ def difference(path):
     """Of the norms of scores, relative to those expected."""
     onnx.checker.check_model(str(path), full_check=True)
     session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
-    (taken,), (given,) = session.get_inputs(), session.get_outputs()
+    (taken, *more), (given,) = session.get_inputs(), session.get_outputs()
     assert (taken.name, given.name, taken.shape[0]) == ("input", "scores", "batch"), (taken, given)
     kind = "int64" if "int64" in taken.type else "float32"
     images = numpy.fromfile(path.with_suffix(".input")).reshape(-1, *taken.shape[1:]).astype(kind)
     expected = numpy.fromfile(path.with_suffix(".scores")).reshape(-1, *given.shape[1:])
-    scores, = session.run(["scores"], {"input": images})
+    second = {}
+    if more:
+        kind = "int64" if "int64" in more[0].type else "float32"
+        assert kind == "float32" or more[0].name == "lengths"
+        second = {more[0].name: numpy.fromfile(path.with_suffix(".second")).reshape(-1, *more[0].shape[1:]).astype(kind)}
+    assert bool(second) == path.with_suffix(".second").exists(), path
+    scores, = session.run(["scores"], {"input": images} | second)
     assert scores.shape == expected.shape and session.get_modelmeta().custom_metadata_map == {"name": path.stem}
     return numpy.linalg.norm(scores - expected) / numpy.linalg.norm(expected)
 

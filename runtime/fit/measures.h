@@ -1,0 +1,26 @@
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "runtime/nn/model.h"
+
+/// The metrics of a network, and settings that must go with them or with its classes.
+namespace dlflow::runtime {
+
+/// More classes than that take too much memory for all scores.
+constexpr int64_t kMostAucClasses = 100;
+
+/// The metrics that a network has in training and evaluation, by name; `auc` is left out where it
+/// is undefined.
+std::vector<std::string> metric_names(const Model& model);
+
+/// Throws Error{InvalidInput} naming `key`, whose value is `metric`, if `model` is not measured by
+/// it.
+void require_measured(const Model& model, const std::string& key, const std::string& metric);
+
+/// Throws Error{InvalidInput} if `count` class weights, 0: none, are not one for each class.
+void require_class_weights_fit(const Model& model, size_t count);
+
+}  // namespace dlflow::runtime
