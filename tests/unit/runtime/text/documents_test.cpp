@@ -16,7 +16,7 @@ std::vector<std::pair<std::string, std::string>> read(const std::vector<fs::path
                                                       bool any_bytes = false) {
   std::vector<std::pair<std::string, std::string>> result;
   const Documents documents = read_documents(sources, pattern, any_bytes);
-  for (const auto& [name, text] : documents.all) result.emplace_back(name, text);
+  for (const Document& document : documents.all) result.emplace_back(document.name, document.text);
   return result;
 }
 
