@@ -10,6 +10,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
+/// A name becomes that of a file, and a record may hold anything.
+bool is_host_name(const std::string& name) {
+  return !name.empty() && !name.starts_with('.') && name.find('/') == std::string::npos;
+}
+
 fs::path file_of(const fs::path& run_directory, const std::string& host) {
   return run_directory / "gone-hosts" / host;
 }
@@ -17,7 +22,7 @@ fs::path file_of(const fs::path& run_directory, const std::string& host) {
 }  // namespace
 
 void declare_gone(const fs::path& run_directory, const std::string& host) {
-  if (host.empty() || host.starts_with('.') || host.find('/') != std::string::npos) {
+  if (!is_host_name(host)) {
     throw Error(Errc::InvalidInput, "'" + host + "' is not the name of a host");
   }
   if (host == host_name()) {
@@ -30,8 +35,10 @@ void declare_gone(const fs::path& run_directory, const std::string& host) {
 
 bool is_on_gone_host(const fs::path& run_directory, const fs::path& attempt_directory,
                      const Claim& claim) {
-  const fs::path file = file_of(run_directory, claim.supervisor.host);
-  if (claim.supervisor.host == host_name() || !fs::is_regular_file(file)) return false;
+  const std::string& host = claim.supervisor.host;
+  if (host == host_name() || !is_host_name(host)) return false;
+  const fs::path file = file_of(run_directory, host);
+  if (!fs::is_regular_file(file)) return false;
   const fs::path claimed = claim_file(attempt_directory, claim.pass);
   return identity_of_link(claimed).ctime_ns < identity_of(file).ctime_ns;
 }

@@ -543,6 +543,18 @@ TEST_CASE("a job of another host is left to it until that is declared gone", "[l
   CHECK_THROWS_WITH(declare_gone(world.folder.path(), name), Catch::Contains("not the name"));
 }
 
+TEST_CASE("a host in a record leads to no file elsewhere", "[local]") {
+  World world;
+  const Submission job = world.job();
+  ProcessIdentity owner = identify(::getpid()).value();
+  owner.host = "../journal";
+  claim(world.attempt(), 1, owner);
+  std::this_thread::sleep_for(20ms);  // a tick of the file system's clock
+  declare_gone(world.folder.path(), "elsewhere");
+  world.folder.write("journal", "");
+  CHECK_THROWS_WITH(world.backend.recover(job), Catch::Contains("runs on host ../journal"));
+}
+
 TEST_CASE("a stop reaches the supervisor once it has the pass, and each stop once", "[local]") {
   World world;
   world.submit(world.job());
