@@ -144,7 +144,9 @@ def main():
         optimizer.step()
     seconds = time.perf_counter() - start
     if rank == 0:
-        print(json.dumps({"images_per_s": round(args.steps * args.batch * ranks / seconds, 1), "loss": loss.item()}))
+        print(json.dumps({"images_per_s": round(args.steps * args.batch * ranks / seconds, 1), "loss": loss.item()}), flush=True)
+    if distributed.is_initialized():
+        distributed.destroy_process_group()  # else gloo's threads end PyTorch 2.15 with "terminate called" now and then
 
 
 if __name__ == "__main__":

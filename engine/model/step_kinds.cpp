@@ -135,9 +135,9 @@ StepKind train_kind() {
        "Number of parts that a step is divided into in exact mode, which limits the ranks that "
        "have "
        "work. Unless given up to 8, of at least 32 samples"},
-      {"compute", choice({"fp32", "bf16"}),
-       "Precision of the products in convolutions and linear layers, on processors with AMX. All "
-       "else is fp32",
+      {"compute", choice({"fp32", "bf16", "tf32"}),
+       "Precision of the products in convolutions and linear layers: bf16 on processors with AMX, "
+       "tf32 with 'device: cuda'. All else is fp32",
        Presence::Optional, "fp32"},
   });
   const Shape gradients = object({

@@ -1,72 +1,57 @@
-#include "runtime/cuda/kernels.h"
+#include "runtime/cuda/batch_norm_kernels.h"
 #include "runtime/cuda/operation.h"
 
 namespace dlflow::cuda {
 namespace {
 
-constexpr cudnnBatchNormMode_t kMode = CUDNN_BATCHNORM_SPATIAL;  // one mean per channel
+GradientTo gradient_to(const Value& value, int32_t gradient) {
+  if (gradient == DLFLOW_GPU_NO_GRADIENT) return {};
+  return {value.gradient.data(), gradient == DLFLOW_GPU_ADD_TO};
+}
 
 class BatchNorm : public Operation {
  public:
   explicit BatchNorm(const Parts& parts)
       : p_(parts),
-        x_(parts.input.descriptor(parts.batch)),
-        channel_(1, parts.input.channels, 1, 1),
+        shape_{parts.batch, parts.input.channels, parts.input.pixels()},
         mean_(size_t(parts.input.channels)),
-        inverse_deviation_(size_t(parts.input.channels)),
-        unused_(parts.has_input_gradient() ? 0 : size_t(parts.num_outputs())) {}
+        inverse_deviation_(size_t(parts.input.channels)) {
+    p_.tools.workspace->reserve(batch_norm_scratch(shape_));
+  }
 
   void forward(bool training) override {
+    const float *x = p_.input.data.data(), *second = p_.second ? p_.second->data.data() : nullptr;
     float* y = p_.output.data.data();
-    training ? forward_training(y) : forward_inference(y);
-    const bool relu = p_.description.relu != 0;
-    if (p_.second == nullptr && !relu) return;
-    add(y, p_.second ? p_.second->data.data() : nullptr, y, p_.num_outputs(), relu,
-        p_.tools.stream);
+    if (!training) {
+      batch_norm_inference(shape_, p_.parameters.weight, p_.parameters.bias, p_.parameters.mean,
+                           p_.parameters.variance, x, second, y, has_relu(), p_.batch_norm_epsilon,
+                           p_.tools.stream);
+      return;
+    }
+    batch_norm_forward(shape_, channels(), x, second, y, has_relu(), p_.batch_norm_epsilon,
+                       p_.gradients.mean, p_.gradients.variance, p_.tools.workspace->data(),
+                       p_.tools.stream);
   }
 
   void backward() override {
-    const float* dy = p_.output.gradient.data();
-    // cuDNN has no call without the input's gradient: there is memory for it even if nobody asks.
-    float* dx = p_.has_input_gradient() ? p_.input.gradient.data() : unused_.data();
-    check(cudnnBatchNormalizationBackward(
-              p_.tools.cudnn, kMode, &kOne, p_.adds_input_gradient() ? &kOne : &kZero, &kOne,
-              &kZero, x_.get(), p_.input.data.data(), x_.get(), dy, x_.get(), dx, channel_.get(),
-              p_.parameters.weight, p_.gradients.weight, p_.gradients.bias,
-              double(p_.batch_norm_epsilon), mean_.data(), inverse_deviation_.data()),
-          "cudnnBatchNormalizationBackward");
-    if (p_.description.second_gradient == DLFLOW_GPU_NO_GRADIENT) return;
-    pass_on(dy, p_.second->gradient.data(), p_.num_outputs(),
-            p_.description.second_gradient == DLFLOW_GPU_ADD_TO, p_.tools.stream);
+    const GradientTo second =
+        p_.second ? gradient_to(*p_.second, p_.description.second_gradient) : GradientTo{};
+    batch_norm_backward(shape_, channels(), p_.input.data.data(),
+                        has_relu() ? p_.output.data.data() : nullptr, p_.output.gradient.data(),
+                        p_.gradients.weight, p_.gradients.bias,
+                        gradient_to(p_.input, p_.description.input_gradient), second,
+                        p_.tools.workspace->data(), p_.tools.stream);
   }
 
  private:
-  /// With a factor of 1, cuDNN's running statistics become those of the batch.
-  void forward_training(float* y) {
-    check(cudnnBatchNormalizationForwardTraining(
-              p_.tools.cudnn, kMode, &kOne, &kZero, x_.get(), p_.input.data.data(), x_.get(), y,
-              channel_.get(), p_.parameters.weight, p_.parameters.bias, 1.0, p_.gradients.mean,
-              p_.gradients.variance, double(p_.batch_norm_epsilon), mean_.data(),
-              inverse_deviation_.data()),
-          "cudnnBatchNormalizationForwardTraining");
-    if (p_.batch * p_.input.pixels() > 1) return;
-    // cuDNN divides the variance of one value per channel by 0.
-    const size_t bytes = size_t(p_.input.channels) * sizeof(float);
-    check(cudaMemsetAsync(p_.gradients.variance, 0, bytes, p_.tools.stream), "cudaMemsetAsync");
-  }
-
-  void forward_inference(float* y) const {
-    check(cudnnBatchNormalizationForwardInference(
-              p_.tools.cudnn, kMode, &kOne, &kZero, x_.get(), p_.input.data.data(), x_.get(), y,
-              channel_.get(), p_.parameters.weight, p_.parameters.bias, p_.parameters.mean,
-              p_.parameters.variance, double(p_.batch_norm_epsilon)),
-          "cudnnBatchNormalizationForwardInference");
+  bool has_relu() const { return p_.description.relu != 0; }
+  BatchNormChannels channels() const {
+    return {p_.parameters.weight, p_.parameters.bias, mean_.data(), inverse_deviation_.data()};
   }
 
   const Parts p_;
-  TensorDescriptor x_, channel_;
+  const BatchNormShape shape_;
   DeviceArray<float> mean_, inverse_deviation_;  // of the last forward pass
-  DeviceArray<float> unused_;
 };
 
 }  // namespace

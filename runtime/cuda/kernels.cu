@@ -3,12 +3,10 @@
 
 #include "runtime/cuda/cuda_check.h"
 #include "runtime/cuda/kernels.h"
+#include "runtime/cuda/reduction.cuh"
 
 namespace dlflow::cuda {
 namespace {
-
-constexpr int kThreads = 256;
-constexpr int kWarp = 32;
 
 /// Blocks for `count` elements; a kernel goes through what is left with a stride.
 int blocks_for(int64_t count) {
@@ -19,28 +17,18 @@ int blocks_for(int64_t count) {
 __device__ int64_t first_element() { return int64_t(blockIdx.x) * blockDim.x + threadIdx.x; }
 __device__ int64_t stride() { return int64_t(gridDim.x) * blockDim.x; }
 
-__device__ float relu(float x) { return x < 0 ? 0 : x; }
-
-/// The sum over the block's threads (kThreads of them) in a fixed order; on thread 0.
-template <typename T>
-__device__ T block_sum(T value) {
-  __shared__ T parts[kThreads];
-  parts[threadIdx.x] = value;
-  __syncthreads();
-  for (int distance = kThreads / 2; distance > 0; distance /= 2) {
-    if (int(threadIdx.x) < distance) parts[threadIdx.x] += parts[threadIdx.x + distance];
-    __syncthreads();
-  }
-  const T sum = parts[0];
-  __syncthreads();  // the next sum writes there
-  return sum;
-}
-
-__global__ void add_bias_kernel(float* y, const float* bias, int64_t count, int64_t channels,
-                                int64_t pixels, bool with_relu) {
-  for (int64_t i = first_element(); i < count; i += stride()) {
-    const float sum = bias ? y[i] + bias[i / pixels % channels] : y[i];
-    y[i] = with_relu ? relu(sum) : sum;
+/// Of `count` groups; Index can count them.
+template <int kWidth, typename Index>
+__global__ void add_bias_kernel(float* y, const float* bias, Index count, Index groups_per_map,
+                                Index channels, bool with_relu) {
+  for (Index i = Index(first_element()); i < count; i += Index(stride())) {
+    const float more = bias ? bias[i / groups_per_map % channels] : 0;
+    auto group = load<kWidth>(y + int64_t(i) * kWidth);
+    for (float& value : group.values) {
+      value += more;
+      if (with_relu) value = relu(value);
+    }
+    store(y + int64_t(i) * kWidth, group);
   }
 }
 
@@ -54,26 +42,61 @@ __global__ void add_kernel(const float* a, const float* b, float* y, int64_t cou
 
 __global__ void mask_kernel(float* dy, const float* y, int64_t count) {
   for (int64_t i = first_element(); i < count; i += stride()) {
-    if (!(y[i] > 0)) dy[i] = 0;
+    dy[i] = passes(dy[i], y[i]);
   }
 }
 
-__global__ void pass_on_kernel(const float* from, float* to, int64_t count, bool adds) {
+__global__ void pass_on_kernel(const float* from, const float* y, float* to, int64_t count,
+                               bool adds) {
   for (int64_t i = first_element(); i < count; i += stride()) {
-    to[i] = adds ? to[i] + from[i] : from[i];
+    const float gradient = y ? passes(from[i], y[i]) : from[i];
+    to[i] = adds ? to[i] + gradient : gradient;
   }
 }
 
-/// A block per channel.
-__global__ void channel_sums_kernel(const float* dy, float* sums, int64_t batch, int64_t channels,
-                                    int64_t pixels) {
-  const int64_t channel = blockIdx.x;
+/// Of each block of a channel, in channel_grid().
+template <int kWidth>
+__global__ void map_sums_kernel(Maps maps, float* dy, const float* y, double* of_blocks) {
   double sum = 0;
-  for (int64_t i = threadIdx.x; i < batch * pixels; i += kThreads) {
-    sum += dy[(i / pixels * channels + channel) * pixels + i % pixels];
-  }
+  visit_channel<kWidth>(maps, [&](int64_t at) {
+    auto group = load<kWidth>(dy + at);
+    if (y) {
+      const auto result = load<kWidth>(y + at);
+      for (int i = 0; i < kWidth; ++i) {
+        group.values[i] = passes(group.values[i], result.values[i]);
+      }
+      store(dy + at, group);
+    }
+    for (const float value : group.values) sum += value;
+  });
   const double all = block_sum(sum);
-  if (threadIdx.x == 0) sums[channel] = float(all);
+  if (threadIdx.x == 0) of_blocks[blockIdx.x * gridDim.y + blockIdx.y] = all;
+}
+
+/// A block of one warp per channel.
+__global__ void channel_sums_kernel(const double* of_blocks, int num_blocks, float* sums) {
+  const int lane = threadIdx.x;
+  const double sum = warp_sum(lane < num_blocks ? of_blocks[blockIdx.x * num_blocks + lane] : 0.0);
+  if (lane == 0) sums[blockIdx.x] = float(sum);
+}
+
+/// A block of kWarp columns times kThreads / kWarp groups of rows.
+__global__ void column_sums_kernel(const float* values, float* sums, int64_t rows,
+                                   int64_t columns) {
+  constexpr int kGroups = kThreads / kWarp;
+  const int lane = threadIdx.x % kWarp, group = threadIdx.x / kWarp;
+  const int64_t column = int64_t(blockIdx.x) * kWarp + lane;
+  double sum = 0;
+  for (int64_t row = group; row < rows && column < columns; row += kGroups) {
+    sum += values[row * columns + column];
+  }
+  __shared__ double parts[kGroups][kWarp];
+  parts[group][lane] = sum;
+  __syncthreads();
+  if (group != 0 || column >= columns) return;
+  double all = 0;
+  for (int i = 0; i < kGroups; ++i) all += parts[i][lane];
+  sums[column] = float(all);
 }
 
 /// The highest score of a row and where it first is, known to all threads of the warp.
@@ -99,7 +122,7 @@ __device__ void highest(const float* row, int64_t classes, float& score, int& pl
 
 /// A warp per sample.
 __global__ void softmax_kernel(const float* scores, const uint32_t* labels, int64_t batch,
-                               int64_t classes, float scale, float* gradient, double* losses,
+                               int64_t classes, const float* scale, float* gradient, double* losses,
                                int* correct) {
   const int64_t sample = first_element() / kWarp;
   if (sample >= batch) return;
@@ -110,14 +133,12 @@ __global__ void softmax_kernel(const float* scores, const uint32_t* labels, int6
   highest(row, classes, most, place);
   double sum = 0;
   for (int64_t c = lane; c < classes; c += kWarp) sum += exp(double(row[c]) - double(most));
-  for (int distance = kWarp / 2; distance > 0; distance /= 2) {
-    sum += __shfl_xor_sync(0xFFFFFFFF, sum, distance);  // the same sum on every lane
-  }
+  sum = warp_sum(sum);
   const int64_t label = labels[sample];
   if (gradient) {
     for (int64_t c = lane; c < classes; c += kWarp) {
       const double probability = exp(double(row[c]) - double(most)) / sum;
-      gradient[sample * classes + c] = float(double(scale) * (probability - (c == label ? 1 : 0)));
+      gradient[sample * classes + c] = float(double(*scale) * (probability - (c == label ? 1 : 0)));
     }
   }
   if (lane == 0) {
@@ -126,24 +147,22 @@ __global__ void softmax_kernel(const float* scores, const uint32_t* labels, int6
   }
 }
 
-/// One block.
-__global__ void add_up_kernel(const double* losses, const int* correct, int64_t batch, float scale,
+/// One block. share: *scale becomes it.
+__global__ void add_up_kernel(const double* losses, const int* correct, int64_t batch,
                               Totals* totals, float* share) {
-  double loss = 0;
-  long long hits = 0;
+  double loss = 0, hits = 0;
   for (int64_t i = threadIdx.x; i < batch; i += kThreads) {
     loss += losses[i];
     hits += correct[i];
   }
-  const double all_loss = block_sum(loss);
-  const long long all_hits = block_sum(hits);
+  const double all_loss = block_sum(loss), all_hits = block_sum(hits);
   if (threadIdx.x != 0) return;
-  *totals = {all_loss, all_hits};
-  if (share) *share = float(all_loss) * scale;
+  *totals = {all_loss, static_cast<long long>(all_hits)};
+  if (share) *share *= float(all_loss);
 }
 
-__global__ void scale_kernel(float* values, int64_t count, float factor) {
-  for (int64_t i = first_element(); i < count; i += stride()) values[i] *= factor;
+__global__ void scale_kernel(float* values, int64_t count, const float* scale, float factor) {
+  for (int64_t i = first_element(); i < count; i += stride()) values[i] *= *scale * factor;
 }
 
 /// No fused multiply-add, as on the CPU.
@@ -171,9 +190,17 @@ __global__ void move_statistics_kernel(float* running, const float* of_batch, in
 
 void add_bias(float* y, const float* bias, int64_t batch, int64_t channels, int64_t pixels,
               bool with_relu, cudaStream_t stream) {
-  const int64_t count = batch * channels * pixels;
-  add_bias_kernel<<<blocks_for(count), kThreads, 0, stream>>>(y, bias, count, channels, pixels,
-                                                              with_relu);
+  with_width({batch, channels, pixels}, [&](auto width) {
+    constexpr int kWidth = decltype(width)::value;
+    const int64_t count = batch * channels * pixels / kWidth;
+    const auto launch = [&](auto index) {
+      using Index = decltype(index);
+      add_bias_kernel<kWidth, Index><<<blocks_for(count), kThreads, 0, stream>>>(
+          y, bias, Index(count), Index(pixels / kWidth), Index(channels), with_relu);
+    };
+    // 64-bit divisions take several times as long.
+    count < (int64_t(1) << 30) ? launch(uint32_t()) : launch(uint64_t());
+  });
   check_launch("add_bias");
 }
 
@@ -188,19 +215,43 @@ void mask_gradient(float* dy, const float* y, int64_t count, cudaStream_t stream
   check_launch("mask_gradient");
 }
 
-void pass_on(const float* from, float* to, int64_t count, bool adds, cudaStream_t stream) {
-  pass_on_kernel<<<blocks_for(count), kThreads, 0, stream>>>(from, to, count, adds);
+void pass_on(const float* from, const float* y, float* to, int64_t count, bool adds,
+             cudaStream_t stream) {
+  pass_on_kernel<<<blocks_for(count), kThreads, 0, stream>>>(from, y, to, count, adds);
   check_launch("pass_on");
 }
 
-void channel_sums(const float* dy, float* sums, int64_t batch, int64_t channels, int64_t pixels,
-                  cudaStream_t stream) {
-  channel_sums_kernel<<<int(channels), kThreads, 0, stream>>>(dy, sums, batch, channels, pixels);
-  check_launch("channel_sums");
+size_t bias_gradient_scratch(int64_t batch, int64_t channels, int64_t pixels) {
+  const Maps maps{batch, channels, pixels};
+  return size_t(blocks_per_channel(maps)) * size_t(channels) * sizeof(double);
+}
+
+void bias_gradient(float* dy, const float* y, float* sums, int64_t batch, int64_t channels,
+                   int64_t pixels, void* scratch, cudaStream_t stream) {
+  if (pixels == 1) {
+    if (y != nullptr) mask_gradient(dy, y, batch * channels, stream);
+    return column_sums(dy, sums, batch, channels, stream);
+  }
+  const Maps maps{batch, channels, pixels};
+  double* const of_blocks = static_cast<double*>(scratch);
+  with_width(maps, [&](auto width) {
+    map_sums_kernel<decltype(width)::value>
+        <<<channel_grid(maps), kThreads, 0, stream>>>(maps, dy, y, of_blocks);
+  });
+  channel_sums_kernel<<<int(channels), kWarp, 0, stream>>>(of_blocks, blocks_per_channel(maps),
+                                                           sums);
+  check_launch("bias_gradient");
+}
+
+void column_sums(const float* values, float* sums, int64_t rows, int64_t columns,
+                 cudaStream_t stream) {
+  const int blocks = int((columns + kWarp - 1) / kWarp);
+  column_sums_kernel<<<blocks, kThreads, 0, stream>>>(values, sums, rows, columns);
+  check_launch("column_sums");
 }
 
 void softmax_cross_entropy(const float* scores, const uint32_t* labels, int64_t batch,
-                           int64_t classes, float scale, float* gradient, double* losses,
+                           int64_t classes, const float* scale, float* gradient, double* losses,
                            int* correct, cudaStream_t stream) {
   const int64_t threads = batch * kWarp;
   const int blocks = int((threads + kThreads - 1) / kThreads);
@@ -209,15 +260,15 @@ void softmax_cross_entropy(const float* scores, const uint32_t* labels, int64_t 
   check_launch("softmax_cross_entropy");
 }
 
-void add_up(const double* losses, const int* correct, int64_t batch, float scale, Totals* totals,
-            float* share, cudaStream_t stream) {
-  add_up_kernel<<<1, kThreads, 0, stream>>>(losses, correct, batch, scale, totals, share);
+void add_up(const double* losses, const int* correct, int64_t batch, Totals* totals, float* share,
+            cudaStream_t stream) {
+  add_up_kernel<<<1, kThreads, 0, stream>>>(losses, correct, batch, totals, share);
   check_launch("add_up");
 }
 
-void scale(float* values, int64_t count, float factor, cudaStream_t stream) {
+void scale(float* values, int64_t count, const float* scale, float factor, cudaStream_t stream) {
   if (count == 0) return;
-  scale_kernel<<<blocks_for(count), kThreads, 0, stream>>>(values, count, factor);
+  scale_kernel<<<blocks_for(count), kThreads, 0, stream>>>(values, count, scale, factor);
   check_launch("scale");
 }
 

@@ -24,25 +24,32 @@ void add(const float* a, const float* b, float* y, int64_t count, bool relu, cud
 /// dy = 0 where y is not above 0.
 void mask_gradient(float* dy, const float* y, int64_t count, cudaStream_t stream);
 
-/// to = from, or to += from.
-void pass_on(const float* from, float* to, int64_t count, bool adds, cudaStream_t stream);
+/// to = from, or to += from: where y is above 0 (if given), else 0.
+void pass_on(const float* from, const float* y, float* to, int64_t count, bool adds,
+             cudaStream_t stream);
 
-/// sums = those of each channel of dy.
-void channel_sums(const float* dy, float* sums, int64_t batch, int64_t channels, int64_t pixels,
-                  cudaStream_t stream);
+/// sums = those of each channel of dy, in which this sets 0 where y is not above 0 (if given).
+/// `scratch`: bias_gradient_scratch() bytes.
+void bias_gradient(float* dy, const float* y, float* sums, int64_t batch, int64_t channels,
+                   int64_t pixels, void* scratch, cudaStream_t stream);
+size_t bias_gradient_scratch(int64_t batch, int64_t channels, int64_t pixels);
+
+/// sums = those of each column of (rows, columns).
+void column_sums(const float* values, float* sums, int64_t rows, int64_t columns,
+                 cudaStream_t stream);
 
 /// Of each sample: the loss, whether the highest score (the first of equals) is the label's, and
-/// `scale` times the gradient of the loss (if `gradient` is given).
+/// `*scale` times the gradient of the loss (if `gradient` is given).
 void softmax_cross_entropy(const float* scores, const uint32_t* labels, int64_t batch,
-                           int64_t classes, float scale, float* gradient, double* losses,
+                           int64_t classes, const float* scale, float* gradient, double* losses,
                            int* correct, cudaStream_t stream);
 
-/// Sums over the batch, and `scale` times the loss as a float (if `share` is given).
-void add_up(const double* losses, const int* correct, int64_t batch, float scale, Totals* totals,
-            float* share, cudaStream_t stream);
+/// Sums over the batch; `*share` (if given) is multiplied by the loss.
+void add_up(const double* losses, const int* correct, int64_t batch, Totals* totals, float* share,
+            cudaStream_t stream);
 
-/// values *= factor.
-void scale(float* values, int64_t count, float factor, cudaStream_t stream);
+/// values *= *scale * factor.
+void scale(float* values, int64_t count, const float* scale, float factor, cudaStream_t stream);
 
 /// One step as dlflow's sgd_step (runtime/optim/optimizers.h), to the bit. `broken` becomes 1 if a
 /// weight is not a finite number now.

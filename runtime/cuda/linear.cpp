@@ -12,11 +12,11 @@ using MatrixLayout = Descriptor<cublasLtMatrixLayout_t,
                                   return cublasLtMatrixLayoutCreate(layout, CUDA_R_32F, 1, 1, 1);
                                 },
                                 cublasLtMatrixLayoutDestroy>;
+/// In fp32, without TF32 until it is asked for.
 using ProductDescriptor =
     Descriptor<cublasLtMatmulDesc_t,
                +[](cublasLtMatmulDesc_t* product) {
-                 return cublasLtMatmulDescCreate(product, CUBLAS_COMPUTE_32F,
-                                                 CUDA_R_32F);  // fp32, no TF32
+                 return cublasLtMatmulDescCreate(product, CUBLAS_COMPUTE_32F, CUDA_R_32F);
                },
                cublasLtMatmulDescDestroy>;
 using Preference = Descriptor<cublasLtMatmulPreference_t, cublasLtMatmulPreferenceCreate,
@@ -52,6 +52,7 @@ class Product {
     bool transpose_a = false, transpose_b = false;
     const float* bias = nullptr;  ///< one number per row of D
     bool relu = false;
+    bool tensor_float32 = false;
   };
 
   Product(const Tools& tools, Matrix a, Matrix b, Matrix d, const Options& options)
@@ -63,6 +64,9 @@ class Product {
     set(product_.get(), CUBLASLT_MATMUL_DESC_TRANSA, operation(options.transpose_a));
     set(product_.get(), CUBLASLT_MATMUL_DESC_TRANSB, operation(options.transpose_b));
     set(product_.get(), CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue(options));
+    if (options.tensor_float32) {
+      set(product_.get(), CUBLASLT_MATMUL_DESC_COMPUTE_TYPE, CUBLAS_COMPUTE_32F_FAST_TF32);
+    }
     if (options.bias) set(product_.get(), CUBLASLT_MATMUL_DESC_BIAS_POINTER, options.bias);
     choose();
   }
@@ -130,18 +134,23 @@ class Linear : public Operation {
         forward_(parts.tools, w_, x_, y_,
                  {.transpose_a = true,
                   .bias = parts.parameters.bias,
-                  .relu = parts.description.relu != 0}),
-        weight_gradient_(parts.tools, x_, y_, w_, {.transpose_b = true}),
-        input_gradient_(parts.tools, w_, y_, x_, {}) {}
+                  .relu = parts.description.relu != 0,
+                  .tensor_float32 = parts.tensor_float32}),
+        weight_gradient_(parts.tools, x_, y_, w_,
+                         {.transpose_b = true, .tensor_float32 = parts.tensor_float32}),
+        input_gradient_(parts.tools, w_, y_, x_, {.tensor_float32 = parts.tensor_float32}) {}
 
   void forward(bool /*training*/) override {
     forward_.run(p_.parameters.weight, p_.input.data.data(), 0, p_.output.data.data());
   }
 
   void backward() override {
-    const float* dy = p_.output.gradient.data();
+    float* const dy = p_.output.gradient.data();
     if (p_.gradients.bias != nullptr) {
-      channel_sums(dy, p_.gradients.bias, p_.batch, p_.output.features(), 1, p_.tools.stream);
+      bias_gradient(dy, p_.cut_off(), p_.gradients.bias, p_.batch, p_.output.features(), 1, nullptr,
+                    p_.tools.stream);
+    } else if (p_.cut_off() != nullptr) {
+      mask_gradient(dy, p_.cut_off(), p_.num_outputs(), p_.tools.stream);
     }
     weight_gradient_.run(p_.input.data.data(), dy, 0, p_.gradients.weight);
     if (!p_.has_input_gradient()) return;

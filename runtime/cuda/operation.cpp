@@ -24,7 +24,7 @@ class Add : public Operation {
  private:
   void give(const Value& value, int32_t gradient) const {
     if (gradient == DLFLOW_GPU_NO_GRADIENT) return;
-    pass_on(p_.output.gradient.data(), value.gradient.data(), p_.num_outputs(),
+    pass_on(p_.output.gradient.data(), p_.cut_off(), value.gradient.data(), p_.num_outputs(),
             gradient == DLFLOW_GPU_ADD_TO, p_.tools.stream);
   }
 

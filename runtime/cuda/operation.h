@@ -41,6 +41,7 @@ struct Parts {
   const DlflowGpuOperation& description;
   int64_t batch = 0;
   float batch_norm_epsilon = 0;
+  bool tensor_float32 = false;  ///< products may round their factors
   Tools tools;
   const Value& input;
   const Value* second = nullptr;
@@ -48,12 +49,15 @@ struct Parts {
   Parameters parameters, gradients;
 
   int64_t num_outputs() const { return batch * output.features(); }
+
+  /// The output if it went through ReLU, which its gradient has to pass; else null.
+  const float* cut_off() const { return description.relu != 0 ? output.data.data() : nullptr; }
   bool adds_input_gradient() const { return description.input_gradient == DLFLOW_GPU_ADD_TO; }
   bool has_input_gradient() const { return description.input_gradient != DLFLOW_GPU_NO_GRADIENT; }
 };
 
 /// An operation for batches of one size: descriptors are set and algorithms chosen. Only those that
-/// compute the same bits every time, in fp32 without TF32.
+/// compute the same bits every time, without TF32 unless it is asked for.
 class Operation {
  public:
   virtual ~Operation() = default;
@@ -61,8 +65,7 @@ class Operation {
   /// The output from the inputs.
   virtual void forward(bool training) = 0;
 
-  /// The gradients of inputs and parameters from that of the output, in which ReLU's share has been
-  /// done (zeros where the output was cut off).
+  /// The gradients of inputs and parameters from that of the output, which may be changed.
   virtual void backward() = 0;
 };
 

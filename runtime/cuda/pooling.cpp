@@ -27,9 +27,12 @@ class Pooling : public Operation {
     if (p_.description.relu) add(y, nullptr, y, p_.num_outputs(), true, p_.tools.stream);
   }
 
-  /// ReLU may have changed y since, but only where dy is 0 now.
+  /// ReLU may have changed y since, but only where dy is 0 then.
   void backward() override {
     if (!p_.has_input_gradient()) return;
+    if (const float* y = p_.cut_off()) {
+      mask_gradient(p_.output.gradient.data(), y, p_.num_outputs(), p_.tools.stream);
+    }
     check(cudnnPoolingBackward(p_.tools.cudnn, window_.get(), &kOne, y_.get(),
                                p_.output.data.data(), y_.get(), p_.output.gradient.data(), x_.get(),
                                p_.input.data.data(), p_.adds_input_gradient() ? &kOne : &kZero,

@@ -28,6 +28,7 @@ Piece piece(int64_t first, int64_t count, int64_t begin, int64_t end) {
 DeviceSession::DeviceSession(const DlflowGpuNetwork& network)
     : network_(network),
       descriptions_(network.operations, network.operations + network.num_operations),
+      announced_(network.announced, network.announced + network.num_announced),
       weights_(size_t(network.size)),
       velocity_(size_t(network.trainable_size)),
       gradients_(size_t(network.size + network.report_size + 1)),
@@ -87,22 +88,60 @@ void DeviceSession::read(int32_t buffer, int64_t first, int64_t count, float* va
   check(cudaStreamSynchronize(stream()), "copying from the device");
 }
 
+/// All of them are built before the first is recorded: scratch memory grows until then.
 void DeviceSession::prepare(const int64_t* batches, int32_t count) {
-  for (int32_t i = 0; i < count; ++i) operations_for(batches[i]);
+  for (int32_t i = 0; i < count; ++i) built(batches[i]);
+  for (int32_t i = 0; i < count; ++i) recorded(batches[i]);
 }
 
-DeviceSession::Operations& DeviceSession::operations_for(int64_t batch) {
+DeviceSession::Passes& DeviceSession::built(int64_t batch) {
   if (batch > network_.max_batch) {
     throw std::runtime_error(std::to_string(batch) + " samples, where there is memory for " +
                              std::to_string(network_.max_batch));
   }
-  Operations& operations = operations_[batch];
-  if (operations.empty()) {
+  Passes& passes = passes_[batch];
+  if (passes.operations.empty()) {
     for (const DlflowGpuOperation& description : descriptions_) {
-      operations.push_back(build(description, batch));
+      passes.operations.push_back(build(description, batch));
     }
   }
-  return operations;
+  return passes;
+}
+
+DeviceSession::Passes& DeviceSession::recorded(int64_t batch) {
+  Passes& passes = built(batch);
+  if (!passes.inference || passes.workspace != workspace_.data()) record(passes, batch);
+  return passes;
+}
+
+/// What is enqueued first of all is what libraries build at their first use; it changes scores,
+/// gradients and the report, which the next pass writes anew.
+void DeviceSession::record(Passes& passes, int64_t batch) {
+  Operations& operations = passes.operations;
+  enqueue_inference(operations, batch);
+  enqueue_forward(operations, batch);
+  enqueue_backward(operations, 0, operations.size());
+  check(cudaStreamSynchronize(stream()), "the first pass of a batch");
+
+  passes.inference.emplace(stream(), [&] { enqueue_inference(operations, batch); });
+  passes.training.clear();
+  size_t end = operations.size();
+  for (const size_t first : pieces_of_backward()) {
+    passes.training.emplace_back(stream(), [&] {
+      if (end == operations.size()) enqueue_forward(operations, batch);
+      enqueue_backward(operations, first, end);
+    });
+    end = first;
+  }
+  passes.workspace = workspace_.data();
+}
+
+/// The first operation of each piece, from the last to the first: a piece ends with what is
+/// announced.
+std::vector<size_t> DeviceSession::pieces_of_backward() const {
+  std::vector<size_t> firsts(announced_.begin(), announced_.end());
+  if (firsts.empty() || firsts.back() != 0) firsts.push_back(0);
+  return firsts;
 }
 
 std::unique_ptr<Operation> DeviceSession::build(const DlflowGpuOperation& description,
@@ -111,6 +150,7 @@ std::unique_ptr<Operation> DeviceSession::build(const DlflowGpuOperation& descri
   return make_operation({.description = description,
                          .batch = batch,
                          .batch_norm_epsilon = network_.batch_norm_epsilon,
+                         .tensor_float32 = network_.tensor_float32 != 0,
                          .tools = {cudnn_.get(), blas_.get(), stream(), &workspace_},
                          .input = values_[size_t(description.input)],
                          .second = second,
@@ -126,57 +166,60 @@ Parameters DeviceSession::parameters_in(float* buffer,
           at(description.variance)};
 }
 
-/// Enqueues the copies of what a pass begins with; of the report only if it is given. Waits for
-/// those of the pass before, which are done once a caller has seen the end of a step.
-void DeviceSession::load(const float* images, const uint32_t* labels, int64_t batch,
-                         const float* report_values) {
+/// Enqueues the copies of what a pass begins with. Waits for those of the pass before, which are
+/// done once a caller has seen the end of a step.
+void DeviceSession::load(const float* images, const uint32_t* labels, int64_t batch) {
   check(cudaEventSynchronize(staged_.get()), "copying to the device");
   const int64_t pixels = batch * values_[0].features();
   std::copy_n(images, pixels, staged_images_.data());
   std::copy_n(labels, batch, staged_labels_.data());
   copy(values_[0].data.data(), staged_images_.data(), pixels, cudaMemcpyHostToDevice, stream());
   copy(labels_.data(), staged_labels_.data(), batch, cudaMemcpyHostToDevice, stream());
-  if (report_values != nullptr) {
-    std::copy_n(report_values, network_.report_size, staged_report_.data());
-    copy(report(), staged_report_.data(), network_.report_size, cudaMemcpyHostToDevice, stream());
-  }
   check(cudaEventRecord(staged_.get(), stream()), "cudaEventRecord");
 }
 
-void DeviceSession::forward(Operations& operations, bool training) {
-  for (const auto& operation : operations) operation->forward(training);
+/// After load(). The report's first number is the scale until the loss is known.
+void DeviceSession::load_report(float scale, const float* values) {
+  std::copy_n(values, network_.report_size, staged_report_.data());
+  staged_report_.data()[0] = scale;
+  copy(report(), staged_report_.data(), network_.report_size, cudaMemcpyHostToDevice, stream());
+  check(cudaEventRecord(staged_.get(), stream()), "cudaEventRecord");
 }
 
-void DeviceSession::find_loss(int64_t batch, float scale, float* gradient, float* share) {
-  softmax_cross_entropy(scores().data.data(), labels_.data(), batch, scores().features(), scale,
-                        gradient, losses_.data(), correct_.data(), stream());
-  add_up(losses_.data(), correct_.data(), batch, scale, totals_.data(), share, stream());
+void DeviceSession::enqueue_inference(Operations& operations, int64_t batch) {
+  for (const auto& operation : operations) operation->forward(false);
+  softmax_cross_entropy(scores().data.data(), labels_.data(), batch, scores().features(), nullptr,
+                        nullptr, losses_.data(), correct_.data(), stream());
+  add_up(losses_.data(), correct_.data(), batch, totals_.data(), nullptr, stream());
+}
+
+/// Up to the gradient of the scores.
+void DeviceSession::enqueue_forward(Operations& operations, int64_t batch) {
+  for (const auto& operation : operations) operation->forward(true);
+  softmax_cross_entropy(scores().data.data(), labels_.data(), batch, scores().features(), report(),
+                        scores().gradient.data(), losses_.data(), correct_.data(), stream());
+  scale(gradients_.data() + network_.trainable_size, network_.size - network_.trainable_size,
+        report(), float(batch), stream());
+  add_up(losses_.data(), correct_.data(), batch, totals_.data(), report(), stream());
+}
+
+/// Of operations [first, end), from the last to the first.
+void DeviceSession::enqueue_backward(Operations& operations, size_t first, size_t end) {
+  for (size_t i = end; i-- > first;) {
+    const Value& output = values_[size_t(descriptions_[i].output)];
+    if (output.gradient.size() > 0) operations[i]->backward();
+  }
 }
 
 void DeviceSession::train(const float* images, const uint32_t* labels, int64_t batch, float scale,
                           const float* report_values, DlflowGpuReady ready, void* context) {
   if (batch == 0) return train_nothing(report_values, ready, context);
-  Operations& operations = operations_for(batch);
-  load(images, labels, batch, report_values);
-  forward(operations, true);
-  find_loss(batch, scale, scores().gradient.data(), report());
-  cuda::scale(gradients_.data() + network_.trainable_size, network_.size - network_.trainable_size,
-              scale * float(batch), stream());
-  backward(operations, batch, ready, context);
-}
-
-void DeviceSession::backward(Operations& operations, int64_t batch, DlflowGpuReady ready,
-                             void* context) {
-  for (size_t i = operations.size(); i-- > 0;) {
-    const Value& output = values_[size_t(descriptions_[i].output)];
-    if (output.gradient.size() > 0) {
-      if (descriptions_[i].relu) {
-        mask_gradient(output.gradient.data(), output.data.data(), batch * output.features(),
-                      stream());
-      }
-      operations[i]->backward();
-    }
-    ready(context, int32_t(i));
+  const Passes& passes = recorded(batch);
+  load(images, labels, batch);
+  load_report(scale, report_values);
+  for (size_t i = 0; i < passes.training.size(); ++i) {
+    passes.training[i].launch(stream());
+    if (i < announced_.size()) ready(context, announced_[i]);
   }
 }
 
@@ -184,9 +227,9 @@ void DeviceSession::backward(Operations& operations, int64_t batch, DlflowGpuRea
 void DeviceSession::train_nothing(const float* report_values, DlflowGpuReady ready, void* context) {
   check(cudaMemsetAsync(gradients_.data(), 0, size_t(network_.size) * sizeof(float), stream()),
         "cudaMemsetAsync");
-  load(nullptr, nullptr, 0, report_values);
-  check(cudaMemsetAsync(report(), 0, sizeof(float), stream()), "cudaMemsetAsync");
-  for (size_t i = descriptions_.size(); i-- > 0;) ready(context, int32_t(i));
+  load(nullptr, nullptr, 0);
+  load_report(0, report_values);
+  for (const int32_t operation : announced_) ready(context, operation);
 }
 
 void DeviceSession::update(int64_t first, int64_t count, const DlflowGpuSgd& options) {
@@ -206,10 +249,9 @@ const float* DeviceSession::end_step() {
 
 void DeviceSession::infer(const float* images, const uint32_t* labels, int64_t batch,
                           Totals& totals) {
-  Operations& operations = operations_for(batch);
-  load(images, labels, batch, nullptr);
-  forward(operations, false);
-  find_loss(batch, 1, nullptr, nullptr);
+  const Passes& passes = recorded(batch);
+  load(images, labels, batch);
+  passes.inference->launch(stream());
   copy(totals_here_.data(), totals_.data(), 1, cudaMemcpyDeviceToHost, stream());
   check(cudaStreamSynchronize(stream()), "evaluating");
   totals = *totals_here_.data();

@@ -2,9 +2,11 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "runtime/cuda/device_memory.h"
+#include "runtime/cuda/graph.h"
 #include "runtime/cuda/handles.h"
 #include "runtime/cuda/kernels.h"
 #include "runtime/cuda/operation.h"
@@ -65,14 +67,26 @@ class DeviceSession {
  private:
   using Operations = std::vector<std::unique_ptr<Operation>>;
 
-  Operations& operations_for(int64_t batch);
+  /// The passes of batches of one size.
+  struct Passes {
+    Operations operations;
+    std::vector<Graph> training;  ///< up to each announcement, and what is left
+    std::optional<Graph> inference;
+    const void* workspace = nullptr;  ///< with which they were recorded: its address is in them
+  };
+
+  Passes& built(int64_t batch);
+  Passes& recorded(int64_t batch);
+  void record(Passes& passes, int64_t batch);
   std::unique_ptr<Operation> build(const DlflowGpuOperation& description, int64_t batch);
   Parameters parameters_in(float* buffer, const DlflowGpuOperation& description) const;
   float* find(int32_t buffer, int64_t first, int64_t count) const;
-  void load(const float* images, const uint32_t* labels, int64_t batch, const float* report_values);
-  void forward(Operations& operations, bool training);
-  void find_loss(int64_t batch, float scale, float* gradient, float* share);
-  void backward(Operations& operations, int64_t batch, DlflowGpuReady ready, void* context);
+  void load(const float* images, const uint32_t* labels, int64_t batch);
+  void load_report(float scale, const float* values);
+  void enqueue_inference(Operations& operations, int64_t batch);
+  void enqueue_forward(Operations& operations, int64_t batch);
+  void enqueue_backward(Operations& operations, size_t first, size_t end);
+  std::vector<size_t> pieces_of_backward() const;
   void train_nothing(const float* report, DlflowGpuReady ready, void* context);
   const Value& scores() const { return values_[size_t(descriptions_.back().output)]; }
   float* report() const { return gradients_.data() + network_.size; }
@@ -80,6 +94,7 @@ class DeviceSession {
 
   DlflowGpuNetwork network_;  // its arrays are not looked at again
   std::vector<DlflowGpuOperation> descriptions_;
+  std::vector<int32_t> announced_;
   Stream stream_;
   CudnnHandle cudnn_;
   BlasHandle blas_;
@@ -97,7 +112,7 @@ class DeviceSession {
   Event staged_;
   PinnedArray<float> report_here_;
   PinnedArray<Totals> totals_here_;
-  std::map<int64_t, Operations> operations_;  // by the size of a batch
+  std::map<int64_t, Passes> passes_;  // by the size of a batch
 };
 
 }  // namespace dlflow::cuda

@@ -1,6 +1,7 @@
 #include "runtime/gpu/device_choice.h"
 
 #include <array>
+#include <cstdlib>
 #include <cstring>
 #include <map>
 #include <set>
@@ -41,7 +42,17 @@ bool all_differ_on_node(const std::vector<std::string>& ids, const Communicator&
   return true;
 }
 
+/// The place of this rank among the GPUs that its node's ranks share in turn.
+int shared_device(const Communicator& comm, const std::vector<DlflowGpuDevice>& visible) {
+  return comm.node_rank() % int(visible.size());
+}
+
 }  // namespace
+
+bool ranks_may_share_gpus() {
+  const char* const set = std::getenv("NCCL_MULTI_RANK_GPU_ENABLE");
+  return set != nullptr && std::string(set) == "1";
+}
 
 void require_own_devices(const std::vector<std::string>& ids, std::span<const int> nodes) {
   const char* advice = "; ask for `resources: {gpus_per_rank: 1}`, or for fewer `ranks`";
@@ -62,6 +73,7 @@ void require_own_devices(const std::vector<std::string>& ids, std::span<const in
 }
 
 int choose_device(Communicator& comm, const std::vector<DlflowGpuDevice>& visible) {
+  if (ranks_may_share_gpus() && !visible.empty()) return shared_device(comm, visible);
   const std::vector<std::string> first = gather(comm, id_of(visible, 0));
   const bool own = visible.size() == 1 || all_differ_on_node(first, comm);
   const size_t choice = own ? 0 : size_t(comm.node_rank());

@@ -13,7 +13,7 @@ extern "C" {
 #endif
 
 /** Changes with anything below. Both sides compare it before they use anything else. */
-#define DLFLOW_GPU_ABI 2u
+#define DLFLOW_GPU_ABI 3u
 
 /** The one symbol that a plug-in exports, and its type. */
 #define DLFLOW_GPU_PLUGIN_SYMBOL "dlflow_gpu_plugin"
@@ -67,6 +67,12 @@ typedef struct {
   int64_t size;           /* and with the running statistics behind it */
   int64_t report_size;    /* floats behind the gradients that travel with them; at least 1 */
   int64_t max_batch;
+  /* Operations of which train() says that the gradients of their parameters, and of all behind
+   * them, have been enqueued: each smaller than the one before. What is between two of them the
+   * device is given at once. */
+  const int32_t* announced;
+  int32_t num_announced;
+  int32_t tensor_float32; /* products may round their factors to TF32 */
   float statistics_momentum, batch_norm_epsilon;
 } DlflowGpuNetwork;
 
@@ -91,8 +97,9 @@ typedef struct DlflowGpuSession DlflowGpuSession;
 typedef void* DlflowGpuStream;
 typedef void* DlflowGpuEvent;
 
-/** The gradients of operation `operation`'s parameters have been enqueued on the computing stream;
- * operations are announced from the last to the first. */
+/** The gradients of the parameters of `operation` and of all operations behind it have been
+ * enqueued on the computing stream; called for those of DlflowGpuNetwork::announced, in their
+ * order. */
 typedef void (*DlflowGpuReady)(void* context, int32_t operation);
 
 typedef struct {

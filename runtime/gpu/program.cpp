@@ -174,6 +174,9 @@ DlflowGpuNetwork Program::network(int64_t max_batch, size_t report_size) const {
   network.size = int64_t(layout->size());
   network.report_size = int64_t(report_size);
   network.max_batch = max_batch;
+  network.tensor_float32 = tensor_float32 ? 1 : 0;
+  network.announced = announced.data();
+  network.num_announced = int32_t(announced.size());
   network.statistics_momentum = kStatisticsMomentum;
   network.batch_norm_epsilon = kBatchNormEpsilon;
   return network;

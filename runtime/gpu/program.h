@@ -15,9 +15,15 @@ struct Program {
   std::vector<DlflowGpuOperation> operations;
   const WeightLayout* layout = nullptr;
 
-  /// Parameters from this one on have their gradients once operation i has been announced; those of
+  /// Parameters from this one on have their gradients once operation i is ready; those of
   /// operations without parameters are those of the operation behind it.
   std::vector<size_t> first_parameter;
+
+  /// Those of which a session says when they are ready, from the last to the first; none as long as
+  /// nobody adds some.
+  std::vector<int32_t> announced;
+
+  bool tensor_float32 = false;  ///< products may round their factors
 
   /// As the plug-in is given it; points into this.
   DlflowGpuNetwork network(int64_t max_batch, size_t report_size) const;

@@ -19,18 +19,34 @@ std::vector<Bucket> buckets_of(const WeightLayout& layout, size_t report_size) {
   return make_buckets(FlatLayout(sizes), kBucketBytes);
 }
 
+/// The operations with which a bucket is complete, from the last to the first.
+std::vector<int32_t> last_of_buckets(const Program& program, const std::vector<Bucket>& buckets) {
+  std::vector<int32_t> operations;
+  size_t complete = 0;
+  for (size_t i = program.operations.size(); i-- > 0;) {
+    const size_t before = complete;
+    while (complete < buckets.size() &&
+           buckets[complete].first_parameter >= program.first_parameter[i]) {
+      ++complete;
+    }
+    if (complete > before) operations.push_back(int32_t(i));
+  }
+  return operations;
+}
+
 }  // namespace
 
 GpuReplica::GpuReplica(Communicator& comm, const GpuLibraries& libraries, const Model& model,
-                       size_t max_batch, size_t report_size)
+                       size_t max_batch, size_t report_size, Compute compute)
     : comm_(comm),
       plugin_(libraries.plugin),
       layout_(plain_layout(model)),
       program_(make_program(model, *layout_)),
+      compute_(compute),
       report_size_(report_size),
+      buckets_(buckets_of(*layout_, report_size)),
       session_(make_session(max_batch)),
-      end_(plugin_),
-      buckets_(buckets_of(*layout_, report_size)) {
+      end_(plugin_) {
   if (comm.size() == 1) return;
   const Activity activity(comm, "starts NCCL");
   nccl_library_.emplace(libraries.nccl);
@@ -47,10 +63,13 @@ std::vector<DlflowGpuDevice> GpuReplica::visible_devices() const {
 GpuSession GpuReplica::make_session(size_t max_batch) {
   const std::vector<DlflowGpuDevice> devices = visible_devices();
   const int device = choose_device(comm_, devices);
+  program_.tensor_float32 = compute_ == Compute::TensorFloat32;
+  if (comm_.size() > 1) program_.announced = last_of_buckets(program_, buckets_);
   const Activity activity(comm_, "starts its GPU");
   GpuSession session(plugin_, device, program_, int64_t(max_batch), report_size_);
   // Now that a library of which a part is missing has been told.
-  arithmetic_ = std::string(devices[size_t(device)].name) + ", " + plugin_.arithmetic();
+  arithmetic_ = std::string(devices[size_t(device)].name) +
+                (program_.tensor_float32 ? ", TF32, " : ", ") + plugin_.arithmetic();
   return session;
 }
 

@@ -13,6 +13,7 @@
 #include "runtime/gpu/plugin.h"
 #include "runtime/gpu/program.h"
 #include "runtime/gpu/session.h"
+#include "runtime/nn/arithmetic.h"
 #include "runtime/reduce/bucket.h"
 
 namespace dlflow::runtime {
@@ -30,14 +31,16 @@ struct GpuLibraries {
 class GpuReplica {
  public:
   /// Collective: finds this rank's GPU (choose_device) and, for several ranks, opens NCCL. Batches
-  /// have at most `max_batch` samples, here and in infer(). `comm` must outlive this.
+  /// have at most `max_batch` samples, here and in infer(). `compute` is not BFloat16. `comm` must
+  /// outlive this.
   GpuReplica(Communicator& comm, const GpuLibraries& libraries, const Model& model,
-             size_t max_batch, size_t report_size);
+             size_t max_batch, size_t report_size, Compute compute = Compute::Float32);
 
   /// Of everything that goes to and from the host.
   const WeightLayout& layout() const { return *layout_; }
 
-  /// "NVIDIA H200, CUDA 13.0, cuDNN 9.19.0, NCCL 2.28.9": what decides the bits, beside the build.
+  /// "NVIDIA H200, TF32, CUDA 13.0, cuDNN 9.19.0, NCCL 2.28.9": what decides the bits, beside the
+  /// build.
   const std::string& arithmetic() const { return arithmetic_; }
 
   /// Builds what batches of these sizes need, here and in infer(), so that no step has to.
@@ -80,11 +83,12 @@ class GpuReplica {
   GpuPlugin plugin_;
   std::shared_ptr<const WeightLayout> layout_;
   Program program_;
+  Compute compute_;
   std::string arithmetic_;
   size_t report_size_;
+  std::vector<Bucket> buckets_;
   GpuSession session_;
   GpuEvent end_;
-  std::vector<Bucket> buckets_;
   std::vector<DeviceTransfer> sums_;  // of the first buckets, in this step
   std::optional<NcclLibrary> nccl_library_;
   std::optional<NcclCommunicator> nccl_;  // last: what it has on the device ends before memory goes

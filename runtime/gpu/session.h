@@ -52,7 +52,7 @@ class GpuSession {
   void write(DlflowGpuBuffer buffer, std::span<const float> values);
   void read(DlflowGpuBuffer buffer, std::span<float> values) const;
 
-  /// See DlflowGpuPlugin::train. `ready(i)` is called for operation i.
+  /// See DlflowGpuPlugin::train. `ready(i)` is called for operation i of Program::announced.
   void train(std::span<const float> images, std::span<const uint32_t> labels, float scale,
              std::span<const float> report, const std::function<void(size_t)>& ready = {});
 

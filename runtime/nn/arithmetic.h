@@ -5,8 +5,9 @@
 namespace dlflow::runtime {
 
 /// The precision of values between layers, of their gradients, and of the factors in convolutions
-/// and linear layers. Sums are fp32, and so are weights and their gradients.
-enum class Compute { Float32, BFloat16 };
+/// and linear layers. Sums are fp32, and so are weights and their gradients. TensorFloat32 is of
+/// GPUs alone: factors are rounded to 10 bits behind the point, values stay fp32.
+enum class Compute { Float32, BFloat16, TensorFloat32 };
 
 /// Whether this processor is faster with bf16: by AMX. AVX512_BF16 alone is not (0.63, 0.50 and
 /// 0.67 times fp32 for mlp, lenet and resnet20 with oneDNN 2.6, measured without asking this).

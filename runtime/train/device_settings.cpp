@@ -21,8 +21,8 @@ void require_possible_on_gpu(const TrainSettings& settings) {
   require(!settings.precision.exact,
           "adds gradients in NCCL's order, which depends on the number of ranks: write 'precision: "
           "{reduction: fast}' with it");
-  require(settings.precision.compute == Compute::Float32,
-          "computes in fp32: leave 'precision.compute' out");
+  require(settings.precision.compute != Compute::BFloat16,
+          "computes in fp32 or tf32: leave 'precision.compute' out, or write 'compute: tf32'");
   require(!settings.joint_batch_norm,
           "normalises over the samples of each GPU: leave 'batch_norm: global' out");
   require(settings.gradients.wire == DataType::Float32,

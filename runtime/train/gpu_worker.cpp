@@ -27,7 +27,7 @@ GpuWorker::GpuWorker(Communicator& comm, const TrainingJob& job, const TrainingD
       hooks_(std::move(hooks)),
       division_(division_of(job.settings, job.model, data.train.size(), {1, comm_.size()})),
       replica_(comm_, job.gpu, job.model, std::max(division_.largest_leaf(), kEvaluationBatch),
-               kGpuReportFloats),
+               kGpuReportFloats, job.settings.precision.compute),
       weights_(layout().size()),
       velocity_(layout().trainable_size()),
       batches_(comm, job, data, normalization, {division_, {size_t(comm.rank()), 1}},

@@ -109,6 +109,13 @@ bool read_joint_batch_norm(const Json* name) {
   WithReader::fail("batch_norm", "'leaf' or 'global'");
 }
 
+Compute read_compute(const Json& name) {
+  if (name == "fp32") return Compute::Float32;
+  if (name == "bf16") return Compute::BFloat16;
+  if (name == "tf32") return Compute::TensorFloat32;
+  WithReader::fail("precision.compute", "'fp32', 'bf16' or, with 'device: cuda', 'tf32'");
+}
+
 Precision read_precision(const Json* json, bool synchronous) {
   Precision precision;
   precision.exact = synchronous;
@@ -125,10 +132,7 @@ Precision read_precision(const Json* json, bool synchronous) {
                        "is not an option of 'reduction: fast', which has one leaf per rank");
   }
   if (const Json* compute = reader.find("compute")) {
-    if (*compute != "fp32" && *compute != "bf16") {
-      WithReader::fail("precision.compute", "'fp32' or 'bf16'");
-    }
-    precision.compute = *compute == "bf16" ? Compute::BFloat16 : Compute::Float32;
+    precision.compute = read_compute(*compute);
   }
   reader.finish();
   return precision;
@@ -321,6 +325,10 @@ TrainSettings parse_train_settings(const Json& with) {
     WithReader::fail("normalize", "given with 'cache': to measure it would read all of the data");
   }
   if (s.device == Device::Cuda) require_possible_on_gpu(s);
+  if (s.device == Device::Cpu && s.precision.compute == Compute::TensorFloat32) {
+    WithReader::refuse("precision.compute",
+                       "is 'tf32', which GPUs alone have: write 'device: cuda' with it");
+  }
   return s;
 }
 

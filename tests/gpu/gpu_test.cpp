@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "base/error.h"
+#include "runtime/gpu/device_choice.h"
 #include "runtime/nn/huge_buffer.h"
 #include "runtime/nn/network.h"
 #include "runtime/optim/optimizer.h"
@@ -31,6 +32,9 @@ constexpr unsigned kProblems = 5;
 
 /// Of all weights after 20 steps, beside the CPU.
 constexpr double kStepsTolerance = 1e-3;
+
+/// Of all weights after 3 steps in TF32, beside fp32.
+constexpr double kRoughTolerance = 1e-2;
 
 /// What to open, or nothing, and the reason was printed.
 std::optional<GpuLibraries> libraries() {
@@ -64,9 +68,9 @@ constexpr DlflowGpuSgd kSgd = {0.02f, 0.9f, 1e-4f};
 
 /// With this rank's share of the samples in each step.
 Trained train_share_on_gpu(Communicator& comm, const GpuLibraries& gpu, const test::GpuProblem& p,
-                           int steps) {
+                           int steps, Compute compute = Compute::Float32) {
   const test::GpuShare share = test::share_of(p, comm);
-  GpuReplica replica(comm, gpu, p.model, share.labels.size(), kReport);
+  GpuReplica replica(comm, gpu, p.model, share.labels.size(), kReport, compute);
   Trained t{p.weights, std::vector<float>(p.layout->trainable_size()), {}};
   replica.set_state(t.weights, t.velocity);
   const std::vector<float> report(kReport);
@@ -140,12 +144,15 @@ TEST_CASE("on a GPU, batch normalisation of one value per channel stays finite")
   for (const float w : train_on_gpu(*gpu, problem, 3).weights) REQUIRE(std::isfinite(w));
 }
 
-TEST_CASE("on several GPUs, ranks end with the same bits, each time, near those of one") {
+TEST_CASE("on a GPU each, ranks end with the same bits, each time, near those of one") {
   const auto gpu = libraries();
   if (!gpu) return;
-  const int ranks = int(GpuPlugin(gpu->plugin).devices().size());
+  const int gpus = int(GpuPlugin(gpu->plugin).devices().size());
+  const int ranks = ranks_may_share_gpus() ? 2 * gpus : gpus;
   if (ranks < 2) {
-    test::skip("this machine has one GPU");
+    test::skip(
+        "this machine has one GPU, and NCCL_MULTI_RANK_GPU_ENABLE=1, of NCCL 2.30 and later, is "
+        "not set");
     return;
   }
   for (const char* name : {"mlp", "lenet"}) {
@@ -189,6 +196,23 @@ TEST_CASE("on a GPU, the same steps give the same bits") {
   }
 }
 
+TEST_CASE("on a GPU, TF32 computes other bits than fp32, near them and the same each time") {
+  const auto gpu = libraries();
+  if (!gpu) return;
+  for (const char* name : kModels) {
+    const auto problem = test::make_gpu_problem(DLFLOW_MODELS, name, 64);
+    const auto train = [&](Compute compute) {
+      ThreadGroup group(1);
+      return train_share_on_gpu(group.communicator(0), *gpu, problem, 3, compute);
+    };
+    const Trained exact = train(Compute::Float32), rough = train(Compute::TensorFloat32);
+    INFO(name);
+    CHECK(rough.weights != exact.weights);
+    CHECK(distance(rough.weights, exact.weights) < kRoughTolerance);
+    CHECK(train(Compute::TensorFloat32) == rough);
+  }
+}
+
 TEST_CASE("on a GPU, an evaluation agrees with the CPU") {
   const auto gpu = libraries();
   if (!gpu) return;
@@ -209,11 +233,36 @@ TEST_CASE("on a GPU, an evaluation agrees with the CPU") {
   }
 }
 
+TEST_CASE("on a GPU, NCCL starts, sums and ends for one rank") {
+  const auto gpu = libraries();
+  if (!gpu) return;
+  const GpuPlugin plugin(gpu->plugin);
+  std::optional<NcclLibrary> nccl;
+  try {
+    nccl.emplace(gpu->nccl);
+  } catch (const Error& e) {
+    test::skip(e.what());
+    return;
+  }
+  const auto problem = test::make_gpu_problem(DLFLOW_MODELS, "mlp", 8);
+  ThreadGroup group(1);
+  NcclCommunicator comm(group.communicator(0), *nccl, plugin);
+  GpuSession session(plugin, 0, make_program(problem.model, *problem.layout), 8, kReport);
+  session.train(problem.images, problem.labels, 1, std::vector<float>(kReport), [](size_t) {});
+  std::vector<float> before(problem.layout->size()), after(before.size());
+  session.read(DLFLOW_GPU_GRADIENTS, before);
+  DeviceTransfer sum = comm.start_sum(session.gradients(), session.computing_stream());
+  comm.wait(sum);
+  session.read(DLFLOW_GPU_GRADIENTS, after);
+  CHECK(after == before);
+}
+
 TEST_CASE("on one GPU, two ranks are refused before NCCL is asked") {
   const auto gpu = libraries();
   if (!gpu) return;
-  if (GpuPlugin(gpu->plugin).devices().size() > 1) {
-    test::skip("this machine has several GPUs: two ranks would find one each");
+  if (GpuPlugin(gpu->plugin).devices().size() > 1 || ranks_may_share_gpus()) {
+    test::skip(
+        "this machine has several GPUs, or they may be shared: two ranks would find one each");
     return;
   }
   const auto problem = test::make_gpu_problem(DLFLOW_MODELS, "mlp", 2);

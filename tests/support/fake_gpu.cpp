@@ -44,6 +44,7 @@ struct DlflowGpuSession {
   explicit DlflowGpuSession(const DlflowGpuNetwork& n)
       : network(n),
         operations(n.operations, n.operations + n.num_operations),
+        announced(n.announced, n.announced + n.num_announced),
         shapes(n.values, n.values + n.num_values),
         weights(size_t(n.size)),
         velocity(size_t(n.trainable_size)),
@@ -185,7 +186,8 @@ struct DlflowGpuSession {
         give(o.input, o.input_gradient, backward(o, dy));
         give(o.second, o.second_gradient, dy);
       }
-      ready(context, int32_t(i));
+      fake_gpu().log.push_back("backward " + std::to_string(i));
+      if (std::ranges::count(announced, int32_t(i))) ready(context, int32_t(i));
     }
   }
 
@@ -200,6 +202,7 @@ struct DlflowGpuSession {
 
   DlflowGpuNetwork network;
   std::vector<DlflowGpuOperation> operations;
+  std::vector<int32_t> announced;
   std::vector<DlflowGpuValue> shapes;
   std::vector<float> weights, velocity, gradients, scores, report_here;
   std::vector<Tensor> values, value_gradients;
@@ -242,6 +245,7 @@ DlflowGpuError describe_device(int32_t device, DlflowGpuDevice* description) {
 
 DlflowGpuError open(int32_t, const DlflowGpuNetwork* network, DlflowGpuSession** session) {
   take_long("open");
+  fake_gpu().tensor_float32 = network->tensor_float32 != 0;
   *session = new DlflowGpuSession(*network);
   return nullptr;
 }
@@ -276,7 +280,7 @@ DlflowGpuError train(DlflowGpuSession* s, const float* images, const uint32_t* l
   std::copy_n(report, n.report_size, s->gradients.begin() + n.size);
   s->gradients[size_t(n.size)] = 0;
   if (batch == 0) {
-    for (int32_t i = n.num_operations; i-- > 0;) ready(context, i);
+    for (const int32_t operation : s->announced) ready(context, operation);
     return nullptr;
   }
   if (batch > n.max_batch) return "more samples than there is memory for";

@@ -22,10 +22,11 @@ struct FakeGpu {
   bool no_driver = false;
   int nccl_version = 22809;
   NcclFault fault = NcclFault::None;
+  bool tensor_float32 = false;  ///< of the session that was opened last
 
   /// What was called since this was cleared, in order: "record e1 s1", "wait s2 e1",
-  /// "all-reduce 16 s2", "abort". Streams and events are numbered as they were made. "build 32" is
-  /// a batch of 32 that nobody prepared.
+  /// "all-reduce 16 s2", "backward 3" (operation 3), "abort". Streams and events are numbered as
+  /// they were made. "build 32" is a batch of 32 that nobody prepared.
   std::vector<std::string> log;
 
   /// Called inside of what takes long on a device: "count_devices", "open", "prepare 32", "init".

@@ -25,7 +25,7 @@ TEST_CASE("a plug-in that is not there is named, with what to do") {
 
 TEST_CASE("a plug-in of another interface is refused before it is used") {
   CHECK_THROWS_WITH(GpuPlugin(DLFLOW_OLD_PLUGIN),
-                    Contains("has interface 1, this program knows 2") && Contains("one build"));
+                    Contains("has interface 2, this program knows 3") && Contains("one build"));
 }
 
 TEST_CASE("a library that is no plug-in is refused") {
@@ -84,6 +84,18 @@ TEST_CASE("ranks of a node take its GPUs by their place, or the only one they se
   CHECK_THROWS_WITH(choose(2, 1),
                     Contains("ranks 0 and 1 share the GPU a") && Contains("gpus_per_rank: 1"));
   CHECK_THROWS_WITH(choose(3, 2), Contains("rank 2 finds no GPU of its own"));
+}
+
+TEST_CASE("ranks share GPUs where NCCL was told to take several ranks per GPU") {
+  std::vector<DlflowGpuDevice> devices(2);
+  devices[0].id[0] = 'a';
+  devices[1].id[0] = 'b';
+  const auto choose = [&](Communicator& comm) { return choose_device(comm, devices); };
+  ::setenv("NCCL_MULTI_RANK_GPU_ENABLE", "1", 1);
+  CHECK(test::on_ranks(3, choose) == std::vector<int>{0, 1, 0});
+  ::setenv("NCCL_MULTI_RANK_GPU_ENABLE", "0", 1);
+  CHECK_THROWS_WITH(test::on_ranks(3, choose), Contains("rank 2 finds no GPU of its own"));
+  ::unsetenv("NCCL_MULTI_RANK_GPU_ENABLE");
 }
 
 TEST_CASE("ranks that were given GPUs apart from each other take the first that they see") {

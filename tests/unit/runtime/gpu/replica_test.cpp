@@ -186,11 +186,17 @@ TEST_CASE("buckets are summed while the backward pass goes on, and updated behin
   const std::vector<std::string> bucket = {"record", "wait", "all-reduce", "record"};
   const size_t num_buckets = size_t(std::ranges::count(calls, "all-reduce"));
   CHECK(num_buckets == 3);
-  std::vector<std::string> expected;
-  for (size_t i = 0; i < num_buckets; ++i) {
-    expected.insert(expected.end(), bucket.begin(), bucket.end());
-  }
-  for (size_t i = 0; i < num_buckets; ++i) expected.insert(expected.end(), {"wait", "update"});
+  // Both that a linear layer completes start behind it, the last behind the first convolution.
+  std::vector<std::string> expected = {"backward", "backward"};
+  const auto expect = [&](std::initializer_list<std::string> lines) {
+    expected.insert(expected.end(), lines);
+  };
+  const auto expect_bucket = [&] { expected.insert(expected.end(), bucket.begin(), bucket.end()); };
+  expect_bucket();
+  expect_bucket();
+  expect({"backward", "backward", "backward"});
+  expect_bucket();
+  for (size_t i = 0; i < num_buckets; ++i) expect({"wait", "update"});
   expected.emplace_back("record");  // the end of the step
   CHECK(calls == expected);
   CHECK(logs[0] == logs[1]);
@@ -261,4 +267,15 @@ TEST_CASE("what decides the bits is told") {
     return GpuReplica(comm, kFake, model, 2, kReport).arithmetic();
   });
   CHECK(words[0] == "Fake GPU, fake 1.0, NCCL 2.28.9");
+}
+
+TEST_CASE("TF32 reaches the plug-in, and is told") {
+  fake_gpu() = {};
+  const Model model = parse_model(test::kTinyModel, "tiny.yaml");
+  ThreadGroup group(1);
+  const GpuReplica usual(group.communicator(0), kFake, model, 2, kReport);
+  CHECK(!fake_gpu().tensor_float32);
+  const GpuReplica rough(group.communicator(0), kFake, model, 2, kReport, Compute::TensorFloat32);
+  CHECK(fake_gpu().tensor_float32);
+  CHECK(rough.arithmetic() == "Fake GPU, TF32, fake 1.0");
 }

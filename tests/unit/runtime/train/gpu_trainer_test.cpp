@@ -153,7 +153,10 @@ TEST_CASE("what a GPU cannot keep is refused before anything is read", "[gpu_tra
   CHECK_THAT(mistake({{"precision", {{"reduction", "exact"}}}}),
              Contains("'precision: {reduction: fast}'"));
   CHECK_THAT(mistake({{"precision", {{"reduction", "fast"}, {"compute", "bf16"}}}}),
-             Contains("computes in fp32"));
+             Contains("computes in fp32 or tf32"));
+  CHECK(mistake({{"precision", {{"reduction", "fast"}, {"compute", "tf32"}}}}).empty());
+  CHECK_THAT(mistake({{"device", "cpu"}, {"precision", {{"compute", "tf32"}}}}),
+             Contains("'device: cuda'"));
   CHECK_THAT(mistake({{"batch_norm", "global"}}), Contains("'batch_norm: global'"));
   CHECK_THAT(mistake({{"gradients", {{"wire", "fp16"}}}}), Contains("'gradients.wire'"));
   CHECK_THAT(mistake({{"optimizer", {{"kind", "adam"}}}}),

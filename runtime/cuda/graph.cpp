@@ -1,0 +1,43 @@
+#include "runtime/cuda/graph.h"
+
+#include "runtime/cuda/cuda_check.h"
+
+namespace dlflow::cuda {
+namespace {
+
+struct DestroyGraph {
+  void operator()(cudaGraph_t graph) const noexcept { cudaGraphDestroy(graph); }
+};
+using RecordedGraph = std::unique_ptr<std::remove_pointer_t<cudaGraph_t>, DestroyGraph>;
+
+/// Ends the recording also when `enqueue` throws: else the stream could be used no more.
+RecordedGraph record(cudaStream_t stream, const std::function<void()>& enqueue) {
+  // Other threads, which may be other ranks, go on to allocate.
+  check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "cudaStreamBeginCapture");
+  cudaGraph_t graph = nullptr;
+  try {
+    enqueue();
+  } catch (...) {
+    cudaStreamEndCapture(stream, &graph);
+    RecordedGraph{graph};
+    throw;
+  }
+  check(cudaStreamEndCapture(stream, &graph), "cudaStreamEndCapture");
+  return RecordedGraph(graph);
+}
+
+}  // namespace
+
+Graph::Graph(cudaStream_t stream, const std::function<void()>& enqueue) {
+  const RecordedGraph recorded = record(stream, enqueue);
+  cudaGraphExec_t graph = nullptr;
+  check(cudaGraphInstantiate(&graph, recorded.get(), 0), "cudaGraphInstantiate");
+  graph_.reset(graph);
+  check(cudaGraphUpload(graph, stream), "cudaGraphUpload");
+}
+
+void Graph::launch(cudaStream_t stream) const {
+  check(cudaGraphLaunch(graph_.get(), stream), "cudaGraphLaunch");
+}
+
+}  // namespace dlflow::cuda

@@ -1,0 +1,95 @@
+#pragma once
+
+#include <cstdint>
+#include <type_traits>
+
+/// Sums in a fixed order, and how the numbers of a channel are shared among blocks.
+namespace dlflow::cuda {
+
+constexpr int kThreads = 256;  // of every block
+constexpr int kWarp = 32;
+
+__device__ inline double warp_sum(double value) {
+  for (int distance = kWarp / 2; distance > 0; distance /= 2) {
+    value += __shfl_xor_sync(0xFFFFFFFF, value, distance);  // the same sum on every lane
+  }
+  return value;
+}
+
+/// The sum over the kThreads threads of the block, known to all of them.
+__device__ inline double block_sum(double value) {
+  __shared__ double parts[kThreads / kWarp];
+  const double of_warp = warp_sum(value);
+  if (threadIdx.x % kWarp == 0) parts[threadIdx.x / kWarp] = of_warp;
+  __syncthreads();
+  double sum = 0;
+  for (const double part : parts) sum += part;
+  __syncthreads();  // the next sum writes there
+  return sum;
+}
+
+/// (batch, channels, pixels) floats in plain order.
+struct Maps {
+  int64_t batch = 0, channels = 0, pixels = 0;
+  __host__ __device__ int64_t per_channel() const { return batch * pixels; }
+};
+
+/// Blocks that share a channel: with all channels enough to fill a device, none with little to do.
+/// Not more than a warp, so that one can add up what they found.
+inline int blocks_per_channel(const Maps& maps) {
+  constexpr int64_t kBlocks = 1024, kLeast = 4 * kThreads;
+  int64_t blocks = (kBlocks + maps.channels - 1) / maps.channels;
+  if (blocks > maps.per_channel() / kLeast) blocks = maps.per_channel() / kLeast;
+  return int(blocks < 1 ? 1 : blocks > kWarp ? kWarp : blocks);
+}
+
+/// In a grid of (channels, blocks_per_channel): visits the places of this thread's groups of
+/// kWidth adjacent numbers. pixels are a multiple of kWidth.
+template <int kWidth, typename Visit>
+__device__ void visit_channel(const Maps& maps, Visit visit) {
+  const uint32_t groups = uint32_t(maps.pixels / kWidth);  // of a map
+  const uint32_t all = uint32_t(maps.batch) * groups;
+  const uint32_t each = (all + gridDim.y - 1) / gridDim.y;
+  const uint32_t begin = blockIdx.y * each;
+  const uint32_t end = min(begin + each, all);
+  for (uint32_t i = begin + threadIdx.x; i < end; i += kThreads) {
+    const uint32_t sample = i / groups;
+    const int64_t map = int64_t(sample) * maps.channels + blockIdx.x;
+    visit(map * maps.pixels + int64_t(i - sample * groups) * kWidth);
+  }
+}
+
+inline dim3 channel_grid(const Maps& maps) {
+  return dim3(unsigned(maps.channels), unsigned(blocks_per_channel(maps)));
+}
+
+/// Calls `launch` with the widest group that the maps are made of.
+template <typename Launch>
+void with_width(const Maps& maps, Launch launch) {
+  if (maps.pixels % 4 == 0) {
+    launch(std::integral_constant<int, 4>());
+  } else {
+    launch(std::integral_constant<int, 1>());
+  }
+}
+
+/// kWidth adjacent floats, read and written at once.
+template <int kWidth>
+struct alignas(kWidth * sizeof(float)) Group {
+  float values[kWidth];
+};
+template <int kWidth>
+__device__ Group<kWidth> load(const float* from) {
+  return *reinterpret_cast<const Group<kWidth>*>(from);
+}
+template <int kWidth>
+__device__ void store(float* to, const Group<kWidth>& group) {
+  *reinterpret_cast<Group<kWidth>*>(to) = group;
+}
+
+/// What of a gradient passes a ReLU whose result is `y`.
+__device__ inline float passes(float gradient, float y) { return y > 0 ? gradient : 0; }
+
+__device__ inline float relu(float x) { return x < 0 ? 0 : x; }  // NaN stays
+
+}  // namespace dlflow::cuda
