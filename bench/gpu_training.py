@@ -1,14 +1,15 @@
-"""Images per second of dlflow-train and of PyTorch on one GPU: the same network, data, batch and fp32, taking turns.
+"""Images per second of dlflow-train and of PyTorch on one GPU: the same network, data, batch and precision, taking turns.
 
-    python3 bench/gpu_training.py [mlp lenet resnet20] [--batch 128] [--rounds 5]
+    python3 bench/gpu_training.py [mlp lenet resnet20 resnet50] [--batch 128] [--rounds 5] [--tf32]
 
 Both load batches from memory and copy them to the GPU; dlflow-train prepares them on a thread, PyTorch has the whole data set on
 the GPU already, which is the faster of what its users do. It is measured as it comes, with channels_last, and compiled with
 CUDA graphs; the best of these counts. Both multiply matrices with cuBLAS, so that no BLAS is judged as in bench/peers.py.
-Needs PyTorch with CUDA and build/bin/libdlflow_cuda.so.
+Precision is fp32 without TF32, or with --tf32 on both sides. Needs PyTorch with CUDA and build/bin/libdlflow_cuda.so.
 """
 
 import argparse
+import dataclasses
 import json
 import os
 import pathlib
@@ -23,20 +24,36 @@ import torch
 from torch.nn import functional
 
 import torch_peer
-from training import ratio, spread
+from training import random_pictures, ratio, spread
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 DEVICE = "cuda"
-SAMPLES = 60_000
-EPOCHS = 6  # the first is slow on both sides: kernels are loaded and chosen
+EPOCHS = 4  # the first is slow on both sides: kernels are loaded and chosen
 
 
-def data(folder):
-    """Noise in the shape of Fashion-MNIST: speed does not depend on what is learnt."""
+@dataclasses.dataclass(frozen=True)
+class Network:
+    """What a network of workflows/models reads: noise, since speed does not depend on what is learnt."""
+
+    shape: tuple = (1, 28, 28)
+    classes: int = 10
+    samples: int = 30_000
+    ways: tuple = ("eager", "channels last", "compiled")  # compiling resnet50 takes minutes
+
+
+NETWORKS = {"mlp": Network(samples=60_000), "lenet": Network(), "resnet20": Network(),
+            "resnet50": Network((3, 224, 224), 1000, 1024, ("eager", "channels last"))}
+
+
+def data(network, folder):
+    """The data as dlflow-train and as PyTorch read it."""
+    if network.classes > 10:
+        random_pictures(folder, network.samples, network.shape)
+        return numpy.load(folder / "images.npy"), numpy.load(folder / "labels.npy")
     random = numpy.random.default_rng(1)
-    images = random.integers(0, 256, (SAMPLES, 28, 28), numpy.uint8)
-    labels = random.integers(0, 10, SAMPLES, numpy.uint8)
-    for name, header, array in (("images-idx3", [2051, SAMPLES, 28, 28], images), ("labels-idx1", [2049, SAMPLES], labels)):
+    images = random.integers(0, 256, (network.samples, 28, 28), numpy.uint8)
+    labels = random.integers(0, network.classes, network.samples, numpy.uint8)
+    for name, header, array in (("images-idx3", [2051, network.samples, 28, 28], images), ("labels-idx1", [2049, network.samples], labels)):
         (folder / f"train-{name}-ubyte").write_bytes(numpy.array(header, ">i4").tobytes() + array.tobytes())
     return images, labels
 
@@ -54,14 +71,14 @@ def peer(name, way, batch, images, labels, epochs=EPOCHS, steps=None):
     model = WAYS[way](torch_peer.MODELS[name]().to(DEVICE))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9, fused=True)
     layout = torch.channels_last if way == "channels last" else torch.contiguous_format
-    images = ((torch.tensor(images, device=DEVICE).float().reshape(-1, 1, 28, 28) / 255 - 0.5) / 0.29).contiguous(memory_format=layout)
+    images = ((torch.tensor(images, device=DEVICE).float().reshape(-1, *NETWORKS[name].shape) / 255 - 0.5) / 0.29).contiguous(memory_format=layout)
     labels = torch.tensor(labels, device=DEVICE).long()
-    steps = steps or SAMPLES // batch
+    steps = steps or len(images) // batch
     seconds = []
     for _ in range(epochs):
         torch.cuda.synchronize()
         start = time.perf_counter()
-        for chosen in torch.randperm(SAMPLES, device=DEVICE)[:steps * batch].split(batch):
+        for chosen in torch.randperm(len(images), device=DEVICE)[:steps * batch].split(batch):
             optimizer.zero_grad()
             functional.cross_entropy(model(images[chosen]), labels[chosen]).backward()
             optimizer.step()
@@ -73,7 +90,7 @@ def peer(name, way, batch, images, labels, epochs=EPOCHS, steps=None):
 def ways_of(name, batch, images, labels):
     """Those in which this PyTorch can train; prints why it cannot in the others."""
     able = []
-    for way in WAYS:
+    for way in NETWORKS[name].ways:
         try:
             peer(name, way, batch, images, labels, epochs=2, steps=3)
             able.append(way)
@@ -82,9 +99,10 @@ def ways_of(name, batch, images, labels):
     return able
 
 
-def ours(name, batch, folder):
-    settings = {"model": str(ROOT / f"workflows/models/{name}.yaml"), "data": ".", "device": "cuda", "epochs": EPOCHS, "lr": 0.01,
-                "batch": batch, "precision": {"reduction": "fast"}, "validation": 0, "schedule": "constant"}
+def ours(name, batch, folder, compute):
+    settings = {"model": str(ROOT / f"workflows/models/{name}.yaml"), "data": "packed" if (folder / "packed").exists() else ".",
+                "device": "cuda", "epochs": EPOCHS, "lr": 0.01, "batch": batch, "precision": {"reduction": "fast", "compute": compute},
+                "validation": 0, "schedule": "constant", "last_batch": "drop"}
     (folder / "with.json").write_text(json.dumps(settings))
     shutil.rmtree(folder / "checkpoints", ignore_errors=True)  # else the run before this one goes on
     metrics = folder / "metrics.jsonl"
@@ -94,7 +112,19 @@ def ours(name, batch, folder):
     if ended.returncode != 0:
         raise SystemExit(f"dlflow-train failed:\n{ended.stderr}")
     seconds = [line["epoch_s"] for line in map(json.loads, metrics.read_text().splitlines()) if "epoch_s" in line]
-    return SAMPLES / statistics.median(seconds[1:])
+    return NETWORKS[name].samples // batch * batch / statistics.median(seconds[1:])
+
+
+def measure(model, batch, rounds, compute):
+    """Prints a network's line."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        images, labels = data(NETWORKS[model], folder)
+        ways = ways_of(model, batch, images, labels)
+        lines = [{way: peer(model, way, batch, images, labels) for way in ways} | {"dlflow": ours(model, batch, folder, compute)}
+                 for _ in range(rounds)]
+    print(f"{model}: " + ", ".join(f"{name} {spread([line[name] for line in lines])}" for name in lines[0]))
+    print(f"  to the best peer {ratio(lines, 'dlflow', ways)}" if ways else "  no ratio to a peer: there is none", flush=True)
 
 
 def main():
@@ -102,18 +132,12 @@ def main():
     parser.add_argument("models", nargs="*", default=["mlp", "lenet", "resnet20"])
     parser.add_argument("--batch", type=int, default=128)
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--tf32", action="store_true", help="both sides may round the factors of products")
     args = parser.parse_args()
-    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
-    print(f"PyTorch {torch.__version__}, batch {args.batch}, fp32 without TF32, medians of {args.rounds} rounds, images/s")
-    with tempfile.TemporaryDirectory() as name:
-        folder = pathlib.Path(name)
-        images, labels = data(folder)
-        for model in args.models:
-            ways = ways_of(model, args.batch, images, labels)
-            rounds = [{way: peer(model, way, args.batch, images, labels) for way in ways} | {"dlflow": ours(model, args.batch, folder)}
-                      for _ in range(args.rounds)]
-            print(f"{model}: " + ", ".join(f"{name} {spread([line[name] for line in rounds])}" for name in rounds[0]))
-            print(f"  to the best peer {ratio(rounds, 'dlflow', ways)}" if ways else "  no ratio to a peer: there is none", flush=True)
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = args.tf32
+    print(f"PyTorch {torch.__version__}, batch {args.batch}, {'TF32' if args.tf32 else 'fp32 without TF32'}, medians of {args.rounds} rounds, images/s")
+    for model in args.models:
+        measure(model, args.batch, args.rounds, "tf32" if args.tf32 else "fp32")
 
 
 if __name__ == "__main__":

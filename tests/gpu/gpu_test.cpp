@@ -52,9 +52,10 @@ std::optional<GpuLibraries> libraries() {
   return {};
 }
 
-/// Those that come with dlflow, and one that adds what it normalised.
+/// Those that come with dlflow, and small ones with what those lack.
 std::vector<Model> models() {
-  std::vector<Model> all = {parse_model(test::kNormalisedAndAdded, "added.yaml")};
+  std::vector<Model> all = {parse_model(test::kNormalisedAndAdded, "added.yaml"),
+                            parse_model(test::kStem, "stem.yaml")};
   for (const char* name : kModels) all.push_back(test::shipped_model(DLFLOW_MODELS, name));
   return all;
 }

@@ -26,6 +26,21 @@ layers:
   - linear: {features: 4}
 )";
 
+/// How larger networks begin, and more output channels and weights of one than a block of a GPU
+/// computes the gradients of.
+constexpr const char* kStem = R"(name: stem
+input: [3, 15, 15]
+layers:
+  - conv2d: {name: a, channels: 40, kernel: 7, stride: 2, padding: 3, bias: false}
+  - batch_norm: {name: b}
+  - relu
+  - max_pool: {kernel: 3, stride: 2, padding: 1}
+  - conv2d: {name: c, channels: 5, kernel: 1, stride: 2}
+  - relu
+  - global_avg_pool
+  - linear: {features: 4}
+)";
+
 /// With one sample, batch normalisation has one value per channel.
 constexpr const char* kOneValue = R"(name: one
 input: [5]

@@ -118,6 +118,7 @@ TEST_CASE("a program computes what its model says: every gradient beside the ref
   problems.push_back(test::make_gpu_problem(parse_model(kOddModel, "odd.yaml"), 5));
   problems.push_back(
       test::make_gpu_problem(parse_model(test::kNormalisedAndAdded, "added.yaml"), 3));
+  problems.push_back(test::make_gpu_problem(parse_model(test::kStem, "stem.yaml"), 3));
   for (const test::LayerCase& layer : test::every_layer()) {
     const std::string text = "name: " + layer.word + "\ninput: " + layer.input + "\nlayers:\n";
     const Model model = parse_model(text + layer.layers, "m.yaml");
