@@ -84,6 +84,8 @@ Fetched download_to_workspace(const Source& source, const std::optional<KnownCon
                           .hash_is_known = !source.sha256.empty(),
                           .listed = source.listed,
                           .known_version = known ? known->version : "",
+                          .known_file = known ? known->file : fs::path(),
+                          .known_sha256 = known ? known->key : "",
                           .bytes_per_second = options.bytes_per_second};
   uint64_t room = 0;
   request.progress = [&](uint64_t bytes, std::optional<uint64_t> total_bytes) {

@@ -24,6 +24,7 @@ struct Fetched {
 struct KnownContent {
   std::string version;
   std::string key;
+  std::filesystem::path file;  ///< empty if only what was unpacked from it is kept
 };
 
 struct FetchOptions {

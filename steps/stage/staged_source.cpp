@@ -50,8 +50,11 @@ std::string note_name(const Source& source) { return "urls/" + key_of(source) + 
 std::optional<KnownContent> known_content(const Source& source, Cache& cache) {
   const auto note = cache.note(note_name(source));
   if (!note || !source.pin().empty()) return std::nullopt;
-  KnownContent known{note->value("version", ""), note->value("sha256", "")};
-  if (known.version.empty() || !find_staged(known.key, source, cache)) return std::nullopt;
+  KnownContent known{note->value("version", ""), note->value("sha256", ""), {}};
+  if (known.version.empty()) return std::nullopt;
+  const auto staged = find_staged(known.key, source, cache);
+  if (!staged) return std::nullopt;
+  if (source.unpack == Unpack::None) known.file = staged->contents.at(known.key);
   return known;
 }
 

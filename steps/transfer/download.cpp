@@ -14,14 +14,23 @@
 namespace dlflow::steps {
 namespace {
 
+/// Whether what is known is still what was listed. A hub's version is a hash of the content.
+bool is_unchanged(const DownloadRequest& request, const std::filesystem::path& temporary) {
+  const std::string& version = request.listed.version;
+  if (version.empty() || version != request.known_version) return false;
+  if (request.address.scheme == Scheme::Hub) return true;
+  if (request.known_file.empty()) return false;
+  return request.address.scheme == Scheme::Ssh ? rsync_has_known_content(request, temporary)
+                                               : rclone_has_known_content(request, temporary);
+}
+
 Downloaded download(const DownloadRequest& request, Partial& partial,
                     const std::filesystem::path& temporary, const RetryPolicy& retry) {
   if (request.address.scheme == Scheme::Http) {
     return http_download(request, partial, temporary, retry);
   }
-  const std::string& version = request.listed.version;
-  if (!version.empty() && version == request.known_version) {
-    return {.unchanged = true, .version = version};
+  if (is_unchanged(request, temporary)) {
+    return {.unchanged = true, .version = request.known_version};
   }
   if (request.address.scheme == Scheme::Hub) {
     return hub_download(request, partial, temporary, retry);

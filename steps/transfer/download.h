@@ -30,8 +30,13 @@ struct DownloadRequest {
   /// What a listing told, if there was one.
   RemoteFile listed = {};
 
-  /// If the server's content still is this version, nothing is downloaded.
+  /// If the server's content still is this version, nothing is downloaded. A version that is no
+  /// more than size and time proves nothing: over ssh and rclone the content is compared, too.
   std::string known_version = {};
+
+  /// The content of `known_version`, and its hash; empty if it is not there in one file.
+  std::filesystem::path known_file = {};
+  std::string known_sha256 = {};
 
   uint64_t bytes_per_second = 0;   ///< 0: no limit
   std::string authorization = {};  ///< a secret header, of http(s) alone

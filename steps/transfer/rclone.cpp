@@ -77,19 +77,20 @@ std::optional<Json> stat(const Address& address, const fs::path& temporary) {
 enum class Comparison { Differs, SameSize, SameContent };
 
 /// Compares with the best hash that the remote knows. `SameSize` if it knows none.
-Comparison compare(const std::optional<Json>& there, const UploadRequest& request,
-                   const fs::path& temporary) {
-  if (!there || there->value("Size", int64_t{-1}) != int64_t(request.bytes)) {
+/// \param sha256  of `file`; empty: rclone computes it
+Comparison compare(const std::optional<Json>& there, const fs::path& file,
+                   const std::string& sha256, const fs::path& temporary) {
+  if (!there || there->value("Size", int64_t{-1}) != int64_t(fs::file_size(file))) {
     return Comparison::Differs;
   }
   const Json hashes = there->value("Hashes", Json::object());
   for (const char* kind : {"sha256", "sha1", "md5"}) {
     const std::string hash = hashes.value(kind, "");
     if (hash.empty()) continue;
-    std::string own = request.sha256;
-    if (std::string_view(kind) != "sha256") {
-      const ToolResult result = rclone({"hashsum", kind, request.file}, temporary);
-      if (result.exit_status != 0) throw tool_error("cannot hash " + request.file.string(), result);
+    std::string own = sha256;
+    if (own.empty() || std::string_view(kind) != "sha256") {
+      const ToolResult result = rclone({"hashsum", kind, file}, temporary);
+      if (result.exit_status != 0) throw tool_error("cannot hash " + file.string(), result);
       own = result.output.substr(0, result.output.find(' '));
     }
     return own == hash ? Comparison::SameContent : Comparison::Differs;
@@ -129,6 +130,14 @@ void send(const UploadRequest& request, const Address& to, const fs::path& tempo
   if (sent.exit_status != 0) throw failure("send to", request.address, sent);
 }
 
+/// Size and time of both parts were the same, and yet they may be of two contents.
+void check_joined(const DownloadRequest& request, Partial& partial, const fs::path& temporary) {
+  const auto there = stat(request.address, temporary);
+  if (compare(there, request.partial, "", temporary) != Comparison::Differs) return;
+  partial.discard();
+  throw Error(Errc::Unavailable, request.address.display() + " changed while it was downloaded");
+}
+
 }  // namespace
 
 std::vector<RemoteFile> rclone_list(const Address& address, const fs::path& temporary) {
@@ -156,6 +165,12 @@ std::vector<RemoteFile> rclone_list(const Address& address, const fs::path& temp
   return named_files(address, std::move(files));
 }
 
+bool rclone_has_known_content(const DownloadRequest& request, const fs::path& temporary) {
+  const Comparison comparison = compare(stat(request.address, temporary), request.known_file,
+                                        request.known_sha256, temporary);
+  return comparison == Comparison::SameContent;
+}
+
 Downloaded rclone_download(const DownloadRequest& request, Partial& partial,
                            const fs::path& temporary, const RetryPolicy& retry) {
   const std::optional<uint64_t> total_bytes = request.listed.bytes;
@@ -168,7 +183,7 @@ Downloaded rclone_download(const DownloadRequest& request, Partial& partial,
     partial.belongs_to(version);
     const uint64_t offset = partial.bytes();
     continued = continued || offset > 0;
-    if (offset > 0 && offset == total_bytes) return;
+    if (offset > 0 && offset == total_bytes) return check_joined(request, partial, temporary);
     const ToolResult result = rclone(
         {"cat", "--offset=" + std::to_string(offset), limit(request.bytes_per_second),
          rclone_path(request.address)},
@@ -180,6 +195,7 @@ Downloaded rclone_download(const DownloadRequest& request, Partial& partial,
                                          std::to_string(partial.bytes()) + " bytes came, " +
                                          std::to_string(*total_bytes) + " were announced");
     }
+    if (offset > 0) check_joined(request, partial, temporary);
   };
   with_retries(
       retry, [&] { return partial.bytes(); }, attempt);
@@ -193,13 +209,14 @@ bool rclone_can_rename(const Address& address, const fs::path& temporary) {
 }
 
 Uploaded rclone_upload(const UploadRequest& request, const fs::path& temporary) {
-  if (compare(stat(request.address, temporary), request, temporary) == Comparison::SameContent) {
-    return Uploaded::AlreadyThere;
-  }
+  const auto there = [&](const Address& address) {
+    return compare(stat(address, temporary), request.file, request.sha256, temporary);
+  };
+  if (there(request.address) == Comparison::SameContent) return Uploaded::AlreadyThere;
   Address part = request.address;
   if (request.can_rename) part.place.path += ".dlflow-part";
   send(request, part, temporary);
-  if (compare(stat(part, temporary), request, temporary) == Comparison::Differs) {
+  if (there(part) == Comparison::Differs) {
     throw Error(Errc::Unavailable, request.address.display() + " is not what was sent to it");
   }
   if (request.can_rename) {

@@ -12,6 +12,10 @@ namespace dlflow::steps {
 /// The files that `address` names, in the order of names. Throws Error{NotFound} if there are none.
 std::vector<RemoteFile> rclone_list(const Address& address, const std::filesystem::path& temporary);
 
+/// Whether the remote has a hash of what is at the address, and it is that of `known_file`.
+bool rclone_has_known_content(const DownloadRequest& request,
+                              const std::filesystem::path& temporary);
+
 /// As download().
 Downloaded rclone_download(const DownloadRequest& request, Partial& partial,
                            const std::filesystem::path& temporary, const RetryPolicy& retry);

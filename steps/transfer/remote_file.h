@@ -10,7 +10,7 @@ namespace dlflow::steps {
 struct RemoteFile {
   std::string name;  ///< relative to the folder; empty for a single file
   std::optional<uint64_t> bytes = {};
-  std::string version = {};  ///< size and time of change, which change with the content; or empty
+  std::string version = {};  ///< a hub's hash of the content, or size and time of change; or empty
   bool executable = false;
   std::string sha256 = {};  ///< as its server says; empty: it does not
 };

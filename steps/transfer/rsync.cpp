@@ -94,6 +94,14 @@ std::vector<RemoteFile> rsync_list(const Address& address, const fs::path& tempo
   return named_files(address, std::move(files));
 }
 
+bool rsync_has_known_content(const DownloadRequest& request, const fs::path& temporary) {
+  std::vector<std::string> argv = command(request.address, 0);
+  argv.insert(argv.end(), {"--dry-run", "--checksum", "--out-format=differs",
+                           remote_path(request.address), request.known_file});
+  const ToolResult compared = run_tool({.argv = argv, .temporary = temporary});
+  return compared.exit_status == 0 && compared.output.find("differs") == std::string::npos;
+}
+
 Downloaded rsync_download(const DownloadRequest& request, const Partial& partial,
                           const fs::path& temporary, const RetryPolicy& retry) {
   std::vector<std::string> argv = command(request.address, request.bytes_per_second);

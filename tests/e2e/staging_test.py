@@ -241,6 +241,11 @@ class Ssh(Staging):
         self.write("remote/a.txt", "changed")
         self.assertEqual((self.stage({"url": self.url("a.txt")}) / "a.txt").read_text(), "changed")
 
+    def test_other_bytes_of_the_same_size_and_time_are_staged(self):
+        for content in ("one", "two"):
+            os.utime(self.write("remote/x", content), (1_000_000_000, 1_000_000_000))
+            self.assertEqual((self.stage({"url": self.url("x")}) / "x").read_text(), content)
+
     def test_mistakes_say_what_to_do(self):
         self.content("remote/set/x", 10)
         for url, message in ((self.url("none"), "No such file"), (self.url("set"), "write a / at the end"),
@@ -355,6 +360,13 @@ class Rclone(Staging):
         self.assertEqual([file.name for file in (self.remote / "archive").iterdir()], ["model"])
 
 
+    def test_other_bytes_of_the_same_size_and_time_are_staged(self):
+        """As a copy that keeps times leaves them, or a second save within the second of a server's clock."""
+        for content in ("one", "two"):
+            os.utime(self.write("remote/x", content), (1_000_000_000, 1_000_000_000))
+            self.assertEqual((self.stage({"url": "rclone://disk/x"}) / "x").read_text(), content)
+
+
 class Bucket(http.server.BaseHTTPRequestHandler):
     """The part of S3 that rclone asks for: lists, heads, reads and writes of objects, path by path."""
 
@@ -430,6 +442,11 @@ class ObjectStore(Staging):
         data = self.stage({"url": "s3://bucket/set/x", "sha256": sha256(b"X" * 1000)}, {"url": "s3://bucket/set/"}, {"url": "s3://bucket/oth*"})
         self.assertEqual({str(file.relative_to(data)): file.read_bytes() for file in data.rglob("*") if file.is_file()},
                          {"x": b"X" * 1000, "set/x": b"X" * 1000, "set/inner/y": b"Y", "other": b"O"})
+
+    def test_other_bytes_of_the_same_size_and_time_are_staged(self):
+        for content in (b"one", b"two"):
+            Bucket.objects["x"] = content
+            self.assertEqual((self.stage({"url": "s3://bucket/x"}) / "x").read_bytes(), content)
 
     def test_results_are_sent_once(self):
         model = self.content("model", 100_000)

@@ -27,7 +27,12 @@ class FailingRemote {
   explicit FailingRemote(const std::string& first) {
     const fs::path program = folder_.write("rclone", R"(#!/bin/sh
 here=$(dirname "$0")
-for argument; do case $argument in --offset=*) offset=${argument#--offset=} ;; esac; done
+for argument; do case $argument in
+  --offset=*) offset=${argument#--offset=} ;;
+  lsjson) echo '{"Size": 11, "IsDir": false, "Hashes": {"md5": "new"}}'; exit ;;
+  hashsum) for file; do true; done; content=$(cat $file)
+    if [ "$content" = 'new content' ]; then echo new; else echo other; fi; exit ;;
+esac; done
 if [ -e "$here/first" ]; then
   cat "$here/first"; rm "$here/first"; echo 'connection reset' >&2; exit 1
 fi
@@ -58,6 +63,15 @@ TEST_CASE("what rclone brought before a failure is continued if it is the same",
   const FailingRemote remote("new ");
   const fs::path partial = folder.path() / "partial";
   CHECK(download_to(partial, {.name = "file", .bytes = 11, .version = "11 today"}).continued);
+  CHECK(read_file(partial) == "new content");
+}
+
+TEST_CASE("what rclone brought of another content of that size and time is not continued",
+          "[rclone]") {
+  const test::TempDir folder;
+  const FailingRemote remote("old ");
+  const fs::path partial = folder.path() / "partial";
+  download_to(partial, {.name = "file", .bytes = 11, .version = "11 today"});
   CHECK(read_file(partial) == "new content");
 }
 
