@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <utility>
+#include <vector>
 
 #include "base/error.h"
 #include "base/file.h"
@@ -14,6 +15,7 @@
 #include "engine/model/step_kinds.h"
 #include "engine/model/tools.h"
 #include "engine/plan/data_identity.h"
+#include "engine/plan/inherited.h"
 #include "engine/plan/installed.h"
 #include "engine/plan/layout.h"
 #include "engine/plan/program_identity.h"
@@ -168,6 +170,23 @@ Json reuse_conditions(const Plan& plan, FileHashes& hashes, uint32_t number) {
   return conditions;
 }
 
+/// The variables that `inherit:` of the profile adds, as far as a command, its `env:` or its inputs
+/// mention them and nothing else gives them.
+Json inherited_mentions(const Profile& profile, const Step& step, std::vector<std::string> texts) {
+  Json identities = Json::object();
+  if (!step.uses.empty() || profile.inherit.empty()) return identities;
+  texts.push_back(step.run.source().dump());
+  texts.push_back(step.environment.source().dump());
+  for (const std::string& text : texts) {
+    for (const std::string& name : added_mentions(text, profile.inherit)) {
+      const bool is_given = profile.environment.contains(name) || step.secrets.contains(name) ||
+                            step.environment.source().contains(name);
+      if (!is_given) identities[name] = identity_of_variable(name);
+    }
+  }
+  return identities;
+}
+
 /// What `environment:` of a step loads, and what is installed there now.
 Json tools_found(const Plan& plan, FileHashes& hashes, const Step& step) {
   Json found = step.tools;
@@ -203,6 +222,8 @@ void read_inputs(Plan& plan, FileHashes& hashes, uint32_t number) {
   for (const auto& [name, value] : inherited_servers(plan.profile, step)) {
     planned.conditions["environment"][name] = value;
   }
+  const Json inherited = inherited_mentions(plan.profile, step, texts);
+  if (!inherited.empty()) planned.conditions["inherited"] = inherited;
   if (!step.tools.empty()) planned.conditions["tools"] = tools_found(plan, hashes, step);
   planned.visible_params = visible_params(step, plan.workflow.params, texts);
   planned.sees_run = sees_run(step, texts);
@@ -529,6 +550,7 @@ SourceProofs source_proofs(const Plan& plan, const PlannedJob& job, const Json& 
   std::erase_if(proofs.variables, [&](const auto& variable) {
     return plan.profile.environment.contains(variable.first);  // frozen with the run
   });
+  proofs.inherited = conditions.value("inherited", proofs.inherited);
   const Json own = conditions_of(plan, job);
   if (own.contains("program")) {
     proofs.programs.emplace(program_of(plan, step, element_of(plan, job)),

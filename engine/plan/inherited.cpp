@@ -1,8 +1,11 @@
 #include "engine/plan/inherited.h"
 
 #include <algorithm>
+#include <cctype>
+#include <cstdlib>
 
 #include "base/process.h"
+#include "base/sha256.h"
 
 namespace dlflow {
 namespace {
@@ -37,10 +40,24 @@ bool is_named(std::string_view name, const std::vector<std::string>& patterns) {
                      [name](const std::string& pattern) { return matches(name, pattern); });
 }
 
+bool is_word(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
+
 }  // namespace
 
 bool is_inherited(std::string_view name, const std::vector<std::string>& further) {
   return is_named(name, always_inherited()) || is_named(name, further);
+}
+
+std::set<std::string> added_mentions(std::string_view text,
+                                     const std::vector<std::string>& further) {
+  std::set<std::string> names;
+  for (size_t begin = 0, end = 0; begin < text.size(); begin = end + 1) {
+    end = begin;
+    while (end < text.size() && is_word(text[end])) ++end;
+    const std::string_view name = text.substr(begin, end - begin);
+    if (is_named(name, further) && !is_named(name, always_inherited())) names.emplace(name);
+  }
+  return names;
 }
 
 std::map<std::string, std::string> variables_of(const std::vector<std::string>& patterns) {
@@ -53,6 +70,11 @@ std::map<std::string, std::string> variables_of(const std::vector<std::string>& 
     }
   }
   return variables;
+}
+
+std::string identity_of_variable(const std::string& name) {
+  const char* const value = std::getenv(name.c_str());
+  return sha256_hex(value == nullptr ? "" : value);
 }
 
 std::map<std::string, std::string> inherited_variables(const std::vector<std::string>& further) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -13,8 +14,16 @@ namespace dlflow {
 /// next. The list is in docs/user/workflow-format.md.
 bool is_inherited(std::string_view name, const std::vector<std::string>& further = {});
 
+/// The variables that it gets because of `further` alone and that `text` mentions by name.
+std::set<std::string> added_mentions(std::string_view text,
+                                     const std::vector<std::string>& further);
+
 /// The variables of this process that `patterns` name: X, X_* or *_X.
 std::map<std::string, std::string> variables_of(const std::vector<std::string>& patterns);
+
+/// The SHA-256 of what the variable is in this process; the value itself may be a token. Of one
+/// that is not set as of an empty one.
+std::string identity_of_variable(const std::string& name);
 
 /// Those that a job with `further` gets.
 std::map<std::string, std::string> inherited_variables(const std::vector<std::string>& further);

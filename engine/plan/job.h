@@ -85,6 +85,9 @@ struct SourceProofs {
   /// the command -> program_identity().
   std::map<std::string, std::string> variables;
   std::map<std::string, std::string> programs;
+  /// A variable that `inherit:` of the profile adds and the command mentions ->
+  /// identity_of_variable().
+  std::map<std::string, std::string> inherited;
   bool operator==(const SourceProofs&) const = default;
 };
 

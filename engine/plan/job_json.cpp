@@ -190,6 +190,7 @@ JobSpec read_job_spec(const Json& json) {
   spec.sources.packages = sources.value("packages", spec.sources.packages);  // older: absent
   spec.sources.variables = sources.value("variables", spec.sources.variables);
   spec.sources.programs = sources.value("programs", spec.sources.programs);
+  spec.sources.inherited = sources.value("inherited", spec.sources.inherited);
   spec.base = json.value("base", "");  // older: absent
   spec.run_directory = json.at("run_directory").get<std::string>();
   spec.job_directory = json.at("job_directory").get<std::string>();
@@ -291,7 +292,8 @@ Json to_json(const JobSpec& spec) {
                  {"outside", spec.sources.outside},
                  {"packages", spec.sources.packages},
                  {"variables", spec.sources.variables},
-                 {"programs", spec.sources.programs}}},
+                 {"programs", spec.sources.programs},
+                 {"inherited", spec.sources.inherited}}},
                {"base", spec.base.string()},
                {"run_directory", spec.run_directory.string()},
                {"job_directory", spec.job_directory.string()},

@@ -48,11 +48,17 @@ std::vector<std::string> launcher_arguments(const Profile& profile, int ranks) {
   return ranks > 1 ? profile.launcher.arguments : std::vector<std::string>();
 }
 
+/// How the runtime is called: it passes variables on, or sets them.
+void add_call(Json& surroundings, const ContainerSettings& container) {
+  add(surroundings, "arguments", container.arguments);
+  add(surroundings, "command", container.command);
+}
+
 Json seen_by_command(const Profile& profile, bool in_container, int ranks) {
   Json surroundings = Json::object();
   if (in_container) {
     add(surroundings, "binds", profile.container.binds);
-    add(surroundings, "arguments", profile.container.arguments);
+    add_call(surroundings, profile.container);
   }
   add(surroundings, "environment", profile.environment);
   add(surroundings, "setup", profile.setup);
@@ -79,12 +85,16 @@ Json servers(const Profile& profile, const Step& step) {
 
 Json numerics(const Profile& profile, const Step& step, int ranks) {
   const bool passes = std::ranges::any_of(launcher_arguments(profile, ranks), mentions_numeric);
+  const ContainerSettings& container = profile.container;
+  const bool call_passes = std::ranges::any_of(container.arguments, mentions_numeric) ||
+                           std::ranges::any_of(container.command, mentions_numeric);
   std::vector<std::string> lines;
   std::ranges::copy_if(profile.setup, std::back_inserter(lines), mentions_numeric);
   Json surroundings = Json::object();
   add(surroundings, "environment", variables(profile, step, is_numeric));
   add(surroundings, "setup", lines);
   if (passes) add(surroundings, "launcher", profile.launcher.arguments);
+  if (!step.image.empty() && call_passes) add_call(surroundings, container);
   return surroundings;
 }
 

@@ -7,6 +7,7 @@
 #include "engine/container/image_source.h"
 #include "engine/container/tree.h"
 #include "engine/plan/data_identity.h"
+#include "engine/plan/inherited.h"
 #include "engine/plan/installed.h"
 #include "engine/plan/program_identity.h"
 #include "engine/plan/published.h"
@@ -61,6 +62,11 @@ std::string variable_of_shell(const std::string& name) {
 std::optional<std::string> find_change_of_conditions(const JobSpec& spec) {
   for (const auto& [name, value] : spec.sources.variables) {
     if (variable_of_shell(name) != value) {
+      return "the variable " + name + " has another value than when the run was planned";
+    }
+  }
+  for (const auto& [name, identity] : spec.sources.inherited) {
+    if (identity_of_variable(name) != identity) {
       return "the variable " + name + " has another value than when the run was planned";
     }
   }

@@ -312,6 +312,32 @@ TEST_CASE("an address of a server that the shell names is another one in each", 
         std::map<std::string, std::string>{{"RCLONE_CONFIG", "/one"}});  // where it runs, too
 }
 
+TEST_CASE("a variable that the profile passes on counts for what mentions it", "[plan]") {
+  const TempDir folder;
+  folder.write("mode.py", "os.environ['AUDIT_MODE']");
+  const auto plan_of = [&](const char* mode, const std::string& keys) {
+    ::setenv("AUDIT_MODE", mode, 1);
+    Profile profile;
+    profile.inherit = {"AUDIT_*"};
+    NothingKnown nothing;
+    FreshFileHashes hashes;
+    const Workflow workflow = parsed("name: w\nsteps: {a: {" + keys + "}}\n", folder.path());
+    Plan plan = make_plan(workflow, profile, {}, nothing, hashes);
+    ::unsetenv("AUDIT_MODE");
+    return plan;
+  };
+  const auto counts = [&](const std::string& keys) {
+    return fingerprint_base(plan_of("one", keys), 0) != fingerprint_base(plan_of("two", keys), 0);
+  };
+  CHECK(counts("run: 'echo $AUDIT_MODE'"));
+  CHECK(counts("run: [python3, mode.py], inputs: [mode.py]"));
+  CHECK_FALSE(counts("run: 'echo $AUDIT_MODES'"));
+  CHECK_FALSE(counts("run: 'echo $AUDIT_MODE', env: {AUDIT_MODE: x}"));
+  CHECK_FALSE(counts("run: 'echo $AUDIT_MODE', secrets: [AUDIT_MODE]"));
+  CHECK(job_spec(plan_of("one", "run: 'echo $AUDIT_MODE'"), 0).sources.inherited ==
+        std::map<std::string, std::string>{{"AUDIT_MODE", sha256_hex("one")}});
+}
+
 TEST_CASE("whether a pinned file may be run is nowhere else but in the fingerprint", "[plan]") {
   const TempDir folder;
   const auto file = folder.write("tool", "x");

@@ -86,7 +86,8 @@ JobSpec example_spec() {
                   {{"/data/set", "0b"}},
                   {{"/venv", "0c"}},
                   {{"MODE", "fast"}},
-                  {{"tool", "/bin/tool 0d"}}};
+                  {{"tool", "/bin/tool 0d"}},
+                  {{"WANDB_MODE", "0e"}}};
   spec.run_directory = "/runs/mnist-7f3a";
   spec.job_directory = "/runs/mnist-7f3a/steps/train/lr=0.1";
   spec.cache = "/cache";
@@ -170,10 +171,12 @@ TEST_CASE("job.json of a dlflow that did not look at packages is read", "[job]")
   json["sources"].erase("packages");
   json["sources"].erase("variables");
   json["sources"].erase("programs");
+  json["sources"].erase("inherited");
   const JobSpec spec = job_spec_from_json(json);
   CHECK(spec.sources.packages.empty());
   CHECK(spec.sources.variables.empty());
   CHECK(spec.sources.programs.empty());
+  CHECK(spec.sources.inherited.empty());
   CHECK(spec.sources.frozen == example_spec().sources.frozen);
 }
 

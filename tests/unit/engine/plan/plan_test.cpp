@@ -163,6 +163,31 @@ TEST_CASE("what the profile says of how numbers are computed counts for training
   }
 }
 
+TEST_CASE("how the container's program is called counts in the container", "[plan]") {
+  const auto base = [](const std::string& keys, const std::vector<std::string>& command,
+                       const std::vector<std::string>& arguments) {
+    Profile profile;
+    profile.container.command = command;
+    profile.container.arguments = arguments;
+    NothingKnown nothing;
+    FreshFileHashes hashes;
+    const Workflow workflow =
+        parsed("name: w\nimages: {i: {from: 'docker://x', digest: 'sha256:" + std::string(64, 'a') +
+               "'}}\nsteps:\n  a: {" + keys + "}\n");
+    return fingerprint_base(make_plan(workflow, profile, {}, nothing, hashes), 0);
+  };
+  const std::vector<std::string> changed = {"env", "MODE=a", "apptainer"};
+  CHECK(base("run: ./a, image: i", changed, {}) != base("run: ./a, image: i", {}, {}));
+  CHECK(base("run: ./a", changed, {}) == base("run: ./a", {}, {}));
+
+  const std::string train =
+      "uses: train, image: i, with: {model: /m, data: /d, epochs: 1, lr: 0.1}";
+  const std::vector<std::string> slow = {"--env", "ONEDNN_MAX_CPU_ISA=SSE41"};
+  CHECK(base(train, {}, slow) != base(train, {}, {}));
+  CHECK(base(train, slow, {}) != base(train, {}, {}));
+  CHECK(base(train, changed, {"--nv"}) == base(train, {}, {}));
+}
+
 TEST_CASE("what acts outside of the run runs each time", "[plan]") {
   const Workflow workflow = parsed(
       "name: w\nsteps:\n  a: {uses: stage-out, with: {from: /nowhere, to: 'file:///x/'}}\n"

@@ -304,6 +304,7 @@ TEST_CASE("a command's fingerprint counts all that its job is and has", "[plan]"
   CHECK(base.at("require") == Json{{"accuracy", {{">=", 0.88}}}});
   CHECK(base.at("profile") == Json{{"arguments", {"--x"}},
                                    {"binds", {"/data"}},
+                                   {"command", {"podman-remote"}},
                                    {"environment", {{"BOTH", "profile"}, {"ONE", "profile"}}},
                                    {"launcher", {"-x"}},
                                    {"setup", {"module load other"}}});

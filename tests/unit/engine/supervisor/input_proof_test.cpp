@@ -221,6 +221,10 @@ TEST_CASE("what `reuse:` names and that is not as the run was planned: no result
     reader.job.spec.sources.variables["AUDIT_MODE"] = "two";
     named = "the variable AUDIT_MODE";
   }
+  SECTION("so has one that the profile passes on and the command mentions") {
+    reader.job.spec.sources.inherited["AUDIT_MODE"] = sha256_hex("two");
+    named = "the variable AUDIT_MODE";
+  }
   const JobEvent end = reader.job.execute();
   CHECK(end.state == JobState::Succeeded);
   CHECK(end.fingerprint.empty());
