@@ -159,6 +159,15 @@ class Run(Case):
         self.run_json("w.yaml")
         self.assertEqual(self.states(self.run_json("w.yaml")["run"]), {"own": "succeeded", "any": "cached"})
 
+    def test_what_mentions_a_variable_that_the_profile_passes_on_is_of_its_value(self):
+        self.write("p.yaml", "inherit: [AUDIT_MODE]\n")
+        self.write("w.yaml", 'name: w\nsteps: {a: {run: "echo $AUDIT_MODE > o", outputs: {o: o}}}\n')
+        states = []
+        for mode in ("one", "two", "one"):
+            run = self.run_json("w.yaml", "--profile", "./p.yaml", env={"AUDIT_MODE": mode})["run"]
+            states.append(self.states(run)["a"])
+        self.assertEqual(states, ["succeeded", "succeeded", "cached"])
+
     def test_what_waits_for_an_allowed_failure_runs_each_time(self):
         self.write("w.yaml", f"""
             name: w

@@ -173,15 +173,17 @@ TEST_CASE("how the container's program is called counts in the container", "[pla
     FreshFileHashes hashes;
     const Workflow workflow =
         parsed("name: w\nimages: {i: {from: 'docker://x', digest: 'sha256:" + std::string(64, 'a') +
-               "'}}\nsteps:\n  a: {" + keys + "}\n");
-    return fingerprint_base(make_plan(workflow, profile, {}, nothing, hashes), 0);
+               "'}}\nsteps:\n  c: {run: ./c, outputs: {m: m}}\n  a: {" + keys + "}\n");
+    const Plan plan = make_plan(workflow, profile, {}, nothing, hashes);
+    return fingerprint_base(plan, *find_job(plan, "a"));
   };
   const std::vector<std::string> changed = {"env", "MODE=a", "apptainer"};
   CHECK(base("run: ./a, image: i", changed, {}) != base("run: ./a, image: i", {}, {}));
   CHECK(base("run: ./a", changed, {}) == base("run: ./a", {}, {}));
 
   const std::string train =
-      "uses: train, image: i, with: {model: /m, data: /d, epochs: 1, lr: 0.1}";
+      "uses: train, image: i, with: {model: '${{ steps.c.outputs.m }}', data: /d, epochs: 1, lr: "
+      "0.1}";
   const std::vector<std::string> slow = {"--env", "ONEDNN_MAX_CPU_ISA=SSE41"};
   CHECK(base(train, {}, slow) != base(train, {}, {}));
   CHECK(base(train, slow, {}) != base(train, {}, {}));

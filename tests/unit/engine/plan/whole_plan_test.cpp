@@ -199,7 +199,8 @@ TEST_CASE("a job's spec has all that its step, the profile and the plan say", "[
         {"outside", {{set, whole.plan.outside.at(set)}}},
         {"packages", Json::object()},
         {"variables", {{"MODE", ""}}},
-        {"programs", Json::object()}}},
+        {"programs", Json::object()},
+        {"inherited", Json::object()}}},
       {"base", whole.plan.base.string()},
       {"run_directory", "/runs/whole-0000"},
       {"job_directory", "/runs/whole-0000/steps/t/x=8"},
@@ -247,6 +248,7 @@ TEST_CASE("a model and data that a step reads are proven when it runs", "[plan]"
   CHECK(job_spec(plan, 0).sources ==
         SourceProofs{{{"/runs/w-0000/sources/m.yaml", plan.files.at("m.yaml")}},
                      {{data, plan.outside.at("d")}},
+                     {},
                      {},
                      {},
                      {}});
