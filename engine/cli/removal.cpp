@@ -7,7 +7,6 @@
 
 #include "base/error.h"
 #include "base/fault.h"
-#include "base/file.h"
 #include "base/remove_tree.h"
 #include "engine/plan/programs.h"
 #include "engine/plan/run_directory.h"
@@ -141,7 +140,7 @@ void check_idle(Session& session, const std::string& run, const std::string& gon
   if (fs::exists(directory) && !RunLock::try_acquire(directory)) {
     throw Error(Errc::InvalidInput, run + " is at work" + advice);
   }
-  if (!gone.empty() && read_file_if_exists(directory / "cluster") == gone) return;
+  if (!gone.empty() && cluster_of(directory) == gone) return;
   const RunStatus status = refresh_run(session, run);
   if (status.state == RunState::Running) {
     throw Error(Errc::InvalidInput, run + " has jobs at work" + advice);

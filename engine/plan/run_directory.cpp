@@ -325,6 +325,12 @@ std::string run_name(const fs::path& directory) { return read_settings(directory
 
 Profile run_profile(const fs::path& directory) { return read_settings(directory).profile; }
 
+std::optional<std::string> cluster_of(const fs::path& run_directory) {
+  return read_file_if_exists(cluster_file(run_directory));
+}
+
+fs::path cluster_file(const fs::path& run_directory) { return run_directory / "cluster"; }
+
 fs::path engine_events_file(const fs::path& run_directory) {
   return run_directory / "events.jsonl";
 }

@@ -61,7 +61,12 @@ std::string run_name(const std::filesystem::path& directory);
 /// The profile that was frozen with the run. Throws as load_run.
 Profile run_profile(const std::filesystem::path& directory);
 
+/// The cluster that has a run's jobs, since a home directory may be that of several; nothing if
+/// they run on one machine.
+std::optional<std::string> cluster_of(const std::filesystem::path& run_directory);
+
 /// The files of a run, as docs/contributor/architecture.md lists them.
+std::filesystem::path cluster_file(const std::filesystem::path& run_directory);
 std::filesystem::path engine_events_file(const std::filesystem::path& run_directory);
 std::filesystem::path frozen_program(const std::filesystem::path& run_directory,
                                      std::string_view name = "dlflow");

@@ -1,4 +1,4 @@
-#include "base/file.h"
+#include "engine/plan/run_directory.h"
 #include "engine/store/database.h"
 #include "engine/store/job_table.h"
 #include "engine/store/store.h"
@@ -9,7 +9,7 @@ namespace dlflow {
 void Store::note_node_failure(int64_t run, const JobEvent& event) {
   const Rows rows = database_.query("SELECT name, directory FROM runs WHERE id = ?", run);
   if (!rows->next()) return;
-  const auto cluster = read_file_if_exists(std::filesystem::path(rows->text(1)) / "cluster");
+  const auto cluster = cluster_of(rows->text(1));
   if (!cluster) return;
   database_.execute(
       "INSERT OR IGNORE INTO node_failures(cluster, node, run, job, at_ms) VALUES(?, ?, ?, ?, ?)",

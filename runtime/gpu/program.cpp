@@ -13,6 +13,13 @@ namespace {
 
 constexpr int kNotOnGpu = -1;  // in layers.def
 
+/// By LayerKind.
+constexpr int kKinds[] = {
+#define DLFLOW_LAYER(Kind, word, required, optional, relu, gpu) gpu,
+#include "runtime/nn/layers.def"
+#undef DLFLOW_LAYER
+};
+
 [[noreturn]] void refuse(const Layer& layer, const std::string& what) {
   throw Error(Errc::InvalidInput, "layer '" + layer.name + "' (line " + std::to_string(layer.line) +
                                       "): there is no " + what +
@@ -21,15 +28,7 @@ constexpr int kNotOnGpu = -1;  // in layers.def
 
 /// Throws Error{InvalidInput} if GPUs do not have it.
 DlflowGpuKind kind_of(const Layer& layer) {
-  int kind = kNotOnGpu;
-  switch (layer.kind) {
-#define DLFLOW_LAYER(Kind, word, required, optional, relu, gpu) \
-  case LayerKind::Kind:                                         \
-    kind = gpu;                                                 \
-    break;
-#include "runtime/nn/layers.def"
-#undef DLFLOW_LAYER
-  }
+  const int kind = kKinds[size_t(layer.kind)];
   if (kind == kNotOnGpu) refuse(layer, name(layer.kind));
   if (layer.groups > 1) refuse(layer, name(layer.kind) + " with groups");
   if (layer.dilation != Extent(1)) refuse(layer, name(layer.kind) + " with dilation");

@@ -23,13 +23,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Which cluster has a run's jobs: a home directory may be that of several.
-fs::path cluster_file(const fs::path& run_directory) { return run_directory / "cluster"; }
-
 /// Why SLURM cannot be asked about a run on the cluster `here`: its jobs are elsewhere. Empty if
 /// they are here, or if it is not known where here is.
 std::string elsewhere(const fs::path& run_directory, const std::string& here) {
-  const auto there = read_file_if_exists(cluster_file(run_directory));
+  const auto there = cluster_of(run_directory);
   if (!there || here.empty() || *there == here) return "";
   return run_name(run_directory) + " is on the cluster '" + *there + "', this is '" + here + "'";
 }
@@ -37,7 +34,7 @@ std::string elsewhere(const fs::path& run_directory, const std::string& here) {
 void require_here(const fs::path& run_directory, BatchSystem& batch) {
   const std::string problem = elsewhere(run_directory, batch.cluster_name());
   if (problem.empty()) return;
-  const std::string there = read_file(cluster_file(run_directory));
+  const std::string there = cluster_of(run_directory).value();
   throw Error(Errc::InvalidInput,
               problem + "; type this there. If that cluster is gone for good, `dlflow rm " +
                   run_name(run_directory) + " --gone " + shell_quote(there) + "` removes the run");

@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/file.h"
 #include "engine/batch/batches.h"
 #include "engine/batch/limits.h"
 #include "engine/plan/extension.h"
@@ -286,9 +285,9 @@ ChainResult submit_missing_jobs(ChainRun& run, const PlanAgain& again, const Fou
   block_refused(run, lists);
   reuse_listed(run);
   reuse_known_results(run);
-  result.excluded_nodes = nodes_to_exclude(
-      run.services().store, read_file_if_exists(run.plan().directory / "cluster").value_or(""),
-      run.plan().profile.exclude_nodes);
+  result.excluded_nodes =
+      nodes_to_exclude(run.services().store, cluster_of(run.plan().directory).value_or(""),
+                       run.plan().profile.exclude_nodes);
   withdraw_from_tasks(run);
   const std::string directory = run.plan().directory.string();
   run.services().store.set_run_state(directory, RunState::Running, run.services().clock.now());
