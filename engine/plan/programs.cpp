@@ -54,7 +54,7 @@ fs::path add_version(const fs::path& program, const fs::path& shared, const fs::
   copy_read_only(program, temporary);
   const fs::path folder = shared / sha256_file(temporary);
   make_directories(folder);
-  const fs::path copy = folder / name;
+  fs::path copy = folder / name;
   fs::rename(temporary, copy);
   sync_directory(folder);
   return copy;

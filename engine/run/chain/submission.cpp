@@ -202,11 +202,10 @@ void follow_new_parents(ChainRun& run, const JobsAtWork& at_work, PlannedAgain a
       noted |= again.noted.contains(parent);
     });
     if (!any) continue;
-    if (state == JobState::Running || found->second.state != BatchState::Pending) {
-      too_early.push_back(run.name(job));
-    } else if (!noted && !has_checkpoints(run.plan(), job)) {
+    const bool waits = state == JobState::Queued && found->second.state == BatchState::Pending;
+    if (waits && !noted && !has_checkpoints(run.plan(), job)) {
       repair.add(job);
-    } else if (repair.replace(job)) {
+    } else if (waits && repair.replace(job)) {
       again.jobs.insert(job);
     } else {
       too_early.push_back(run.name(job));
