@@ -22,6 +22,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char *kValidation = "validation", *kSplit = "split";
+constexpr const char *kSelect = "select", *kRequire = "require";
 constexpr const char *kFreeze = "freeze", *kGroups = "groups";
 constexpr const char *kKeepBest = "keep_best", *kStopEarly = "stop_early", *kMetric = "metric";
 constexpr const char *kClassWeights = "class_weights", *kSampling = "sampling";
@@ -93,15 +94,21 @@ void require_metric(const runtime::Model& model, const std::string& key, const J
   runtime::require_measured(model, key, metric.get<std::string>());
 }
 
-/// The key of `with` that is to blame for what `check` throws.
+/// The key of the step that is to blame for what `check` throws.
 template <typename Check>
-std::optional<DataMistake> mistake_of(const std::string& key, const Check& check) {
+std::optional<DataMistake> mistake_at(const std::string& key, const Check& check) {
   try {
     check();
     return std::nullopt;
   } catch (const Error& error) {
     return DataMistake{key, error.what()};
   }
+}
+
+/// The key of `with` that is to blame.
+template <typename Check>
+std::optional<DataMistake> mistake_of(const std::string& key, const Check& check) {
+  return mistake_at("with." + key, check);
 }
 
 void require_samples(const runtime::Dataset& data, const Json& with) {
@@ -157,6 +164,8 @@ std::optional<runtime::Model> model_of(const Workflow& workflow, const StepKind&
   if (const auto place = known_text(with, kind.checkpoint)) {
     return model_of_checkpoint(folder / *place);
   }
+  Context known;
+  known.params = &workflow.params;
   const StepKind* reader = &kind;
   Json given = with;
   for (size_t steps = 0; steps < workflow.steps.size(); ++steps) {
@@ -164,7 +173,7 @@ std::optional<runtime::Model> model_of(const Workflow& workflow, const StepKind&
     const auto step = std::ranges::find(workflow.steps, name.value_or(""), &Step::name);
     if (step == workflow.steps.end()) return std::nullopt;
     reader = find_step_kind(step->uses);
-    given = step->with.source();
+    given = step->with.evaluate_known(known);
     if (reader == nullptr || !given.is_object()) return std::nullopt;
     if (const auto file = known_text(given, reader->model)) return model_in(folder / *file);
     if (reader->checkpoint.empty()) return std::nullopt;
@@ -208,6 +217,13 @@ std::optional<DataMistake> mistake_in_measures(const runtime::Model& model, cons
                     [&] { runtime::require_class_weights_fit(model, weights.size()); });
 }
 
+/// "iou" of `select: max iou`, as far as it is known; empty of `latest`.
+std::string selected_metric(const Json& with) {
+  const std::string text = known_text(with, kSelect).value_or("");
+  const size_t space = text.find(' ');
+  return space == std::string::npos ? "" : std::string(trim(text.substr(space)));
+}
+
 Json values_of(const Json& with, std::initializer_list<std::string> keys) {
   Json values = Json::array();
   for (const std::string& key : keys) values.push_back(with.contains(key) ? with[key] : Json());
@@ -222,6 +238,31 @@ Json what_is_read(const StepKind& kind, const Json& with) {
 
 Json what_is_for_model(const StepKind& kind, const Json& with) {
   return values_of(with, {kind.model, kFreeze, kGroups, kKeepBest, kStopEarly, kClassWeights});
+}
+
+Json what_is_measured(const StepKind& kind, const Json& with) {
+  return values_of(with, {kind.model, kind.checkpoint, kSelect});
+}
+
+std::optional<DataMistake> mistake_in_metrics(const Workflow& workflow, const Step& step,
+                                              const StepKind& kind, const Json& with) {
+  const std::string selected = kind.selects_from.empty() ? "" : selected_metric(with);
+  if (selected.empty() && step.require.empty()) return std::nullopt;
+  const auto model = model_of(workflow, kind, with);
+  if (!model) return std::nullopt;
+  const auto refuse = [&model](const std::string& key, const std::string& metric) {
+    return [&model, key, metric] { runtime::refuse_foreign_metric(*model, key, metric); };
+  };
+  if (!selected.empty()) {
+    if (auto mistake = mistake_of(kSelect, refuse(kSelect, selected))) return mistake;
+  }
+  for (const Requirement& requirement : step.require) {
+    const std::string& metric = requirement.metric;
+    if (auto mistake = mistake_at(kRequire + ("." + metric), refuse(kRequire, metric))) {
+      return mistake;
+    }
+  }
+  return std::nullopt;
 }
 
 std::optional<DataMistake> mistake_for_model(const Workflow& workflow, const StepKind& kind,
@@ -250,7 +291,7 @@ std::optional<DataMistake> mistake_in_data(const Workflow& workflow, const Step&
   std::error_code none;
   if (fs::exists(folder, none)) return mistake_in(workflow, kind, with, folder);
   if (fs::path(*place).is_absolute()) return std::nullopt;
-  return DataMistake{kind.data,
+  return DataMistake{"with." + kind.data,
                      "there is no folder " + folder.string() + advice_for(folder, *place)};
 }
 

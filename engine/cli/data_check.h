@@ -10,7 +10,7 @@
 namespace dlflow {
 
 struct DataMistake {
-  std::string key;  ///< of `with`
+  std::string key;  ///< of the step: "with.data", "require.loss"
   std::string text;
 };
 
@@ -22,6 +22,14 @@ Json what_is_for_model(const StepKind& kind, const Json& with);
 /// tell.
 std::optional<DataMistake> mistake_for_model(const Workflow& workflow, const StepKind& kind,
                                              const Json& with);
+
+/// The values of `with` that mistake_in_metrics() looks at.
+Json what_is_measured(const StepKind& kind, const Json& with);
+
+/// The reason for which a metric of `require` or `select` is none that the step's network is
+/// measured by. The network is the one that mistake_in_data() takes.
+std::optional<DataMistake> mistake_in_metrics(const Workflow& workflow, const Step& step,
+                                              const StepKind& kind, const Json& with);
 
 /// The values of `with` that mistake_in_data() looks at.
 Json what_is_read(const StepKind& kind, const Json& with);

@@ -49,7 +49,7 @@ std::string mistakes_of_model(const std::filesystem::path& file) {
 
 /// "w.yaml:8:33: error: …", with the place of the key in the workflow.
 std::string located(const Workflow& workflow, const Step& step, const DataMistake& mistake) {
-  const auto place = step.locations.find("with." + mistake.key);
+  const auto place = step.locations.find(mistake.key);
   const Diagnostic diagnostic{
       workflow.file, place == step.locations.end() ? step.location : place->second, mistake.text};
   return escaped_lines(to_string(diagnostic)) + "\n";
@@ -63,7 +63,7 @@ std::string mistakes_of_request(const Workflow& workflow, const Step& step, cons
     steps::parse_request(with);
     return "";
   } catch (const Error& error) {
-    return located(workflow, step, {key, error.what()});
+    return located(workflow, step, {"with." + key, error.what()});
   }
 }
 
@@ -99,6 +99,18 @@ std::string mistakes_for_models(const Workflow& workflow, const Step& step, cons
     const Json with = known_with(workflow, step, element);
     if (!seen.insert(what_is_for_model(kind, with).dump()).second) continue;
     const auto mistake = mistake_for_model(workflow, kind, with);
+    if (mistake) return located(workflow, step, *mistake);
+  }
+  return "";
+}
+
+/// Of the first element whose network is not measured by what the step names.
+std::string mistakes_in_metrics(const Workflow& workflow, const Step& step, const StepKind& kind) {
+  std::set<std::string> seen;
+  for (const Json& element : matrix_elements(step.matrix)) {
+    const Json with = known_with(workflow, step, element);
+    if (!seen.insert(what_is_measured(kind, with).dump()).second) continue;
+    const auto mistake = mistake_in_metrics(workflow, step, kind, with);
     if (mistake) return located(workflow, step, *mistake);
   }
   return "";
@@ -190,6 +202,7 @@ void check_steps(const Workflow& workflow) {
     const StepKind* kind = find_step_kind(step.uses);
     if (kind == nullptr) continue;
     if (copies_sources(kind->name)) mistakes += mistakes_of_sources(workflow, step, kind->sources);
+    mistakes += mistakes_in_metrics(workflow, step, *kind);
     if (kind->model.empty()) continue;
     mistakes += mistakes_of_models(workflow, step, kind->model, seen);
     mistakes += mistakes_for_models(workflow, step, *kind);

@@ -30,10 +30,11 @@ std::shared_ptr<WorkflowArgument> add_workflow_argument(CLI::App& command);
 /// For a verb that also takes a run instead: `file` is empty without WORKFLOW.
 std::shared_ptr<WorkflowArgument> add_optional_workflow_argument(CLI::App& command);
 
-/// Checks the models that the train steps of `workflow` name and the sources of its stage steps, as
-/// far as they are known before a run: prints what is wrong with each, with line and column, and
-/// throws AlreadyReported. Here and in check_data() the engine's command line looks into runtime
-/// and steps: a shape that does not fit, or a source without its commit, must not cost a job.
+/// Checks the models that the train steps of `workflow` name, the metrics that steps name of their
+/// networks, and the sources of its stage steps, as far as they are known before a run: prints what
+/// is wrong with each, with line and column, and throws AlreadyReported. Here and in check_data()
+/// the engine's command line looks into runtime and steps: a shape that does not fit, or a source
+/// without its commit, must not cost a job.
 void check_steps(const Workflow& workflow);
 
 /// Checks the data sets of train and evaluate steps in the same way (data_check.h), where the

@@ -8,11 +8,40 @@
 namespace dlflow::runtime {
 namespace {
 
+constexpr const char *kAccuracyOf = "accuracy_of_", *kIouOf = "iou_of_";
+
 std::vector<std::string> class_metric_names(int64_t classes) {
   std::vector<std::string> names = {"loss", "accuracy", "f1"};
   if (classes > 5) names.emplace_back("top5");
   if (classes >= 2 && classes <= kMostAucClasses) names.emplace_back("auc");
   return names;
+}
+
+[[noreturn]] void refuse_metric(const Model& model, const std::string& what,
+                                const std::string& metric) {
+  const std::vector<std::string> names = metric_names(model);
+  throw Error(Errc::InvalidInput, what + " '" + metric + "', which model '" + model.name +
+                                      "' is not measured by; there are " + join(names, ", ") +
+                                      did_you_mean(metric, names));
+}
+
+bool contains(const std::vector<std::string>& names, const std::string& name) {
+  return std::ranges::find(names, name) != names.end();
+}
+
+/// Whether some network is measured by it.
+bool is_metric(const std::string& name) {
+  static const std::vector<std::string> all = {
+      "loss", "accuracy",   "top5",          "f1",  "auc",  "rmse",
+      "mae",  "perplexity", "bits_per_byte", "iou", "dice", "pixel_accuracy"};
+  return contains(all, name) || name.starts_with(kAccuracyOf) || name.starts_with(kIouOf);
+}
+
+/// What `evaluate` adds to metric_names().
+bool is_measured_by_evaluate(const Model& model, const std::string& name) {
+  if (name == "bits_per_byte") return model.loss == LossKind::NextToken;
+  if (name.starts_with(kAccuracyOf)) return model.loss == LossKind::SoftmaxCrossEntropy;
+  return name.starts_with(kIouOf) && has_masks(model.loss);
 }
 
 }  // namespace
@@ -41,11 +70,16 @@ std::vector<std::string> metric_names(const Model& model) {
 }
 
 void require_measured(const Model& model, const std::string& key, const std::string& metric) {
+  if (!contains(metric_names(model), metric))
+    refuse_metric(model, "with: '" + key + "' is", metric);
+}
+
+void refuse_foreign_metric(const Model& model, const std::string& key, const std::string& metric) {
   const std::vector<std::string> names = metric_names(model);
-  if (std::ranges::find(names, metric) != names.end()) return;
-  throw Error(Errc::InvalidInput, "with: '" + key + "' is '" + metric + "', which model '" +
-                                      model.name + "' is not measured by; there are " +
-                                      join(names, ", "));
+  if (contains(names, metric) || is_measured_by_evaluate(model, metric)) return;
+  if (is_metric(metric) || !nearest(metric, names).empty()) {
+    refuse_metric(model, "'" + key + "' names", metric);
+  }
 }
 
 void require_class_weights_fit(const Model& model, size_t count) {

@@ -20,6 +20,11 @@ std::vector<std::string> metric_names(const Model& model);
 /// it.
 void require_measured(const Model& model, const std::string& key, const std::string& metric);
 
+/// Throws Error{InvalidInput} naming `key` if `metric` is one that only other networks than `model`
+/// are measured by, or a mistyped one of `model`. A step reports more than its network's metrics,
+/// such as samples, so that other names may be right.
+void refuse_foreign_metric(const Model& model, const std::string& key, const std::string& metric);
+
 /// Throws Error{InvalidInput} if `count` class weights, 0: none, are not one for each class.
 void require_class_weights_fit(const Model& model, size_t count);
 

@@ -38,6 +38,22 @@ int64_t num_numbers(const TensorShape& shape) {
   return count;
 }
 
+/// `entry` without attributes that its layer has not: what they say is of no interest.
+ModelEntry with_known_attributes(const ModelEntry& entry, const LayerSyntax& syntax,
+                                 const std::vector<std::string>& optional) {
+  if (!entry.attributes.IsMap()) return entry;
+  ModelEntry known = {entry.word, entry.at, YAML::Node(YAML::NodeType::Map)};
+  for (const auto& item : entry.attributes) {
+    const std::string key = item.first.IsScalar() ? item.first.Scalar() : "";
+    if (std::ranges::find(syntax.required, key) == syntax.required.end() &&
+        std::ranges::find(optional, key) == optional.end()) {
+      continue;
+    }
+    known.attributes.force_insert(item.first, item.second);
+  }
+  return known;
+}
+
 class Parser {
  public:
   explicit Parser(std::string file) : values_(std::move(file)) {}
@@ -157,13 +173,14 @@ class Parser {
     return entry;
   }
 
-  void read_layer(const ModelEntry& entry, const LayerSyntax& syntax, ModelScope& scope) {
+  void read_layer(const ModelEntry& given, const LayerSyntax& syntax, ModelScope& scope) {
     const size_t errors_before = values_.num_mistakes();
     std::vector<std::string> optional = syntax.optional;
     optional.emplace_back("name");
     if (!syntax.reads_nothing) optional.emplace_back("from");
-    values_.check_keys(entry.attributes, syntax.required, optional, "'" + entry.word + "'",
-                       entry.at);
+    values_.check_keys(given.attributes, syntax.required, optional, "'" + given.word + "'",
+                       given.at);
+    const ModelEntry entry = with_known_attributes(given, syntax, optional);
 
     Layer layer;
     layer.kind = syntax.kind;

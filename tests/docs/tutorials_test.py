@@ -130,6 +130,13 @@ class Tutorials(support.Case):
             self.skipTest("dlflow-train was not built")
         self.follow("tutorial-tables.md")
 
+    def test_two_towers(self):
+        if importlib.util.find_spec("numpy") is None:
+            self.skipTest("needs python3-numpy")
+        if not (support.BIN / "dlflow-train").exists():
+            self.skipTest("dlflow-train was not built")
+        self.follow("tutorial-two-towers.md")
+
 
 if __name__ == "__main__":
     support.main()

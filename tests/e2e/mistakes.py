@@ -38,6 +38,8 @@ ONE = steps("a: {run: [echo]}", "params: {lr: 1}\n")
 MODEL = "input: [1, 28, 28]\nlayers:\n"
 TRAIN = "a: {uses: train, with: {model: m.yaml, data: d, epochs: 1, lr: 0.1}}"
 TRAIN_SOME = "a: {uses: train, with: {model: m.yaml, data: /d, epochs: 1, lr: 0.1, %s}}"
+TRAINED = "a: {uses: train, with: {model: '${{ params.m }}', data: /d, epochs: 1, lr: 0.1}}\n%s"
+MODEL_OF_A = "'${{ steps.a.outputs.model }}'"
 CONV = "name: m\n" + MODEL + "  - conv2d: {channels: 8, kernel: 3}\n  - flatten\n  - linear: {features: 10}\n"
 
 MISTAKES = [
@@ -155,6 +157,14 @@ MISTAKES = [
             "there are loss, accuracy, f1, top5, auc", more={"m.yaml": CONV}),
     invalid("class weights of other classes", TRAIN_SOME % "class_weights: [1, 2]", "w.yaml:3:87", "'class_weights' has 2 numbers for the 10 classes of model 'm'",
             "", more={"m.yaml": CONV}),
+    invalid("a gate on a metric that the network has not", TRAINED % "b: {uses: evaluate, with: {checkpoint: %s, data: /d}, require: {loss: '< 1', iou: '> 0.5'}}" % MODEL_OF_A,
+            "w.yaml:5:113", "'require' names 'iou', which model 'm' is not measured by", "there are loss, accuracy, f1, top5, auc", "params: {m: m.yaml}\n", {"m.yaml": CONV}),
+    invalid("a gate of training on one", TRAIN_SOME % "batch: 8" + "\n" + "b: {uses: train, with: {model: m.yaml, data: /d, epochs: 1, lr: 0.1}, require: {perplexity: '< 9'}}",
+            "w.yaml:4:95", "'require' names 'perplexity', which model 'm'", "there are loss, accuracy, f1, top5, auc", more={"m.yaml": CONV}),
+    invalid("a gate with a typo", TRAINED % "b: {uses: evaluate, with: {checkpoint: %s, data: /d}, require: {acuracy: '> 0.5'}}" % MODEL_OF_A,
+            "w.yaml:5:104", "'require' names 'acuracy'", "did you mean 'accuracy'?", "params: {m: m.yaml}\n", {"m.yaml": CONV}),
+    invalid("a checkpoint selected by a metric that the network has not", TRAINED % "b: {uses: checkpoint, with: {from: %s, select: min rmse}}" % MODEL_OF_A,
+            "w.yaml:5:78", "'select' names 'rmse', which model 'm' is not measured by", "there are loss, accuracy, f1, top5, auc", "params: {m: m.yaml}\n", {"m.yaml": CONV}),
     fails("a script with an exception", "a: {run: [python3, k.py], inputs: [k.py]}", "KeyError: 'lr'", "dlflow resubmit w-RUN --with-new-sources",
           {"k.py": "def load(d):\n    return d['lr']\nload({})\n"}, "(k.py:2)"),
 ]

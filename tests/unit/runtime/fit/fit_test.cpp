@@ -1,6 +1,7 @@
 #include "runtime/fit/fit.h"
 
 #include "base/error.h"
+#include "runtime/fit/measures.h"
 #include "tests/support/catch.h"
 
 using namespace dlflow;
@@ -112,4 +113,29 @@ TEST_CASE("a vocabulary that is too small for the tokens is told", "[fit]") {
   CHECK(error_of(model("[2]", 300, "softmax_cross_entropy"), tokens) ==
         "model 'm' reads pictures or numbers, and set has tokens of text; begin it with an "
         "'embedding'");
+}
+
+TEST_CASE("a metric is foreign if only other networks have it, or if it is mistyped",
+          "[measures]") {
+  const auto refused = [](const std::string& loss, const std::string& metric) -> std::string {
+    try {
+      refuse_foreign_metric(model("[4]", 3, loss), "require", metric);
+      return "";
+    } catch (const Error& error) {
+      return error.what();
+    }
+  };
+  CHECK(refused("softmax_cross_entropy", "rmse") ==
+        "'require' names 'rmse', which model 'm' is not measured by; there are loss, accuracy, f1, "
+        "auc");
+  CHECK(refused("mse", "acuracy").empty());  // near to nothing that it has
+  CHECK(refused("softmax_cross_entropy", "acuracy").ends_with("; did you mean 'accuracy'?"));
+  for (const char* metric : {"accuracy", "auc", "accuracy_of_trouser", "samples", "images_per_s",
+                             "ranks", "epochs", "step", "best_epoch", "data_wait_s"}) {
+    CHECK(refused("softmax_cross_entropy", metric).empty());
+  }
+  for (const char* metric : {"accuracy", "accuracy_of_3", "iou_of_sky", "top5", "bits_per_byte"}) {
+    CHECK_FALSE(refused("mse", metric).empty());
+  }
+  CHECK(refused("mse", "mae").empty());
 }

@@ -258,6 +258,16 @@ TEST_CASE("a shape that does not fit is reported where the layer stands", "[mode
               "'input'"});
 }
 
+TEST_CASE("an attribute that a layer has not is one mistake, whatever it says", "[model]") {
+  const std::string end = "- flatten\n- linear: {name: a, features: 2}\n";
+  CHECK(layer_mistakes("- gelu: {slope: 1}\n" + end) ==
+        Lines{"4:11: unknown key 'slope' in 'gelu'"});
+  CHECK(layer_mistakes("- relu: {rate: 2, kernel: none, init: all, bias: 3, tied: b}\n" + end) ==
+        Lines{"4:11: unknown key 'rate' in 'relu'", "4:19: unknown key 'kernel' in 'relu'",
+              "4:33: unknown key 'init' in 'relu'", "4:44: unknown key 'bias' in 'relu'",
+              "4:53: unknown key 'tied' in 'relu'"});
+}
+
 TEST_CASE("all mistakes of a file are reported at once", "[model]") {
   CHECK(layer_mistakes("- conv3d: {channels: 8}\n- conv2d: {chanels: 8, kernel: 0}\n- flatten\n"
                        "- linear: {features: ten, from: nowhere}\n") ==
