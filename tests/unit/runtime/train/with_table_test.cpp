@@ -117,6 +117,12 @@ std::vector<Json> contexts_of(const Path& path) {
   return path.size() > 1 ? contexts_of({path.front()}) : std::vector<Json>{Json::object()};
 }
 
+/// Those for one of the key's values: GPUs alone have TF32.
+std::vector<Json> contexts_of(const Path& path, const Json& value) {
+  if (value != "tf32") return contexts_of(path);
+  return {{{"device", "cuda"}, {"precision", {{"reduction", "fast"}}}}};
+}
+
 /// The smallest value that `shape` accepts, for the required keys beside one that is tried.
 Json any_value(const Shape& shape) {
   switch (shape.type) {
@@ -254,9 +260,9 @@ TEST_CASE("the table of `with:` and the program accept the same values, with the
   for (const Program& program : {train(), evaluate()}) {
     std::string differences = difference(program, program.least);
     for (const Key& key : keys_of(program)) {
-      for (const Json& context : contexts_of(key.path)) {
-        const Json start = start_of(program, context);
-        for (const Json& value : values_for(key.field->shape)) {
+      for (const Json& value : values_for(key.field->shape)) {
+        for (const Json& context : contexts_of(key.path, value)) {
+          const Json start = start_of(program, context);
           differences += difference(program, with_value(program.table(), start, key.path, value));
         }
       }
