@@ -19,7 +19,7 @@ RecordedGraph record(cudaStream_t stream, const std::function<void()>& enqueue) 
     enqueue();
   } catch (...) {
     cudaStreamEndCapture(stream, &graph);
-    RecordedGraph{graph};
+    const RecordedGraph unfinished(graph);
     throw;
   }
   check(cudaStreamEndCapture(stream, &graph), "cudaStreamEndCapture");

@@ -8,7 +8,8 @@
 namespace dlflow::runtime {
 namespace {
 
-constexpr const char *kAccuracyOf = "accuracy_of_", *kIouOf = "iou_of_";
+constexpr const char *kAccuracyOf = "accuracy_of_", *kIouOf = "iou_of_",
+                     *kBitsPerByte = "bits_per_byte";
 
 std::vector<std::string> class_metric_names(int64_t classes) {
   std::vector<std::string> names = {"loss", "accuracy", "f1"};
@@ -29,27 +30,11 @@ bool contains(const std::vector<std::string>& names, const std::string& name) {
   return std::ranges::find(names, name) != names.end();
 }
 
-/// Whether some network is measured by it.
-bool is_metric(const std::string& name) {
-  static const std::vector<std::string> all = {
-      "loss", "accuracy",   "top5",          "f1",  "auc",  "rmse",
-      "mae",  "perplexity", "bits_per_byte", "iou", "dice", "pixel_accuracy"};
-  return contains(all, name) || name.starts_with(kAccuracyOf) || name.starts_with(kIouOf);
-}
-
-/// What `evaluate` adds to metric_names().
-bool is_measured_by_evaluate(const Model& model, const std::string& name) {
-  if (name == "bits_per_byte") return model.loss == LossKind::NextToken;
-  if (name.starts_with(kAccuracyOf)) return model.loss == LossKind::SoftmaxCrossEntropy;
-  return name.starts_with(kIouOf) && has_masks(model.loss);
-}
-
-}  // namespace
-
-std::vector<std::string> metric_names(const Model& model) {
-  switch (model.loss) {
+/// Those of networks with this loss; `classes` counts for a loss of classes alone.
+std::vector<std::string> names_of(LossKind loss, int64_t classes) {
+  switch (loss) {
     case LossKind::SoftmaxCrossEntropy:
-      return class_metric_names(model.num_classes());
+      return class_metric_names(classes);
     case LossKind::NextToken:
       return {"loss", "accuracy", "perplexity"};
     case LossKind::Reconstruction:
@@ -67,6 +52,29 @@ std::vector<std::string> metric_names(const Model& model) {
       return {"loss", "pixel_accuracy", "iou", "dice"};
   }
   return {};
+}
+
+/// Whether some network is measured by it.
+bool is_metric(const std::string& name) {
+  constexpr int64_t kClasses = 10;  // of which each metric of classes is defined
+  for (int loss = 0; loss <= int(LossKind::PixelCrossEntropyAndDice); ++loss) {
+    if (contains(names_of(LossKind(loss), kClasses), name)) return true;
+  }
+  return name == kBitsPerByte || name.starts_with(kAccuracyOf) || name.starts_with(kIouOf);
+}
+
+/// What `evaluate` adds to metric_names().
+bool is_measured_by_evaluate(const Model& model, const std::string& name) {
+  if (name == kBitsPerByte) return model.loss == LossKind::NextToken;
+  if (name.starts_with(kAccuracyOf)) return model.loss == LossKind::SoftmaxCrossEntropy;
+  return name.starts_with(kIouOf) && has_masks(model.loss);
+}
+
+}  // namespace
+
+std::vector<std::string> metric_names(const Model& model) {
+  const bool has_classes = model.loss == LossKind::SoftmaxCrossEntropy;
+  return names_of(model.loss, has_classes ? model.num_classes() : 0);
 }
 
 void require_measured(const Model& model, const std::string& key, const std::string& metric) {

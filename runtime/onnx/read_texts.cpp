@@ -10,7 +10,7 @@ namespace {
 
 using Kind = GraphValue::Kind;
 
-const std::vector<int64_t> kColumn = {-1, 1};
+bool is_column(const std::vector<int64_t>& sizes) { return sizes == std::vector<int64_t>{-1, 1}; }
 
 /// 0, 1, 2, …: the positions.
 bool counts_positions(const OnnxTensor& constant) {
@@ -29,7 +29,7 @@ int add_mean_pool(NodeReader& node, int input) {
 
 void read_less(NodeReader& node) {
   const bool is_mask = node.is_constant(0) && node.is(Kind::TextLengths, 1) &&
-                       node.value(1).sizes == kColumn && counts_positions(node.constant(0));
+                       is_column(node.value(1).sizes) && counts_positions(node.constant(0));
   if (!is_mask) refuse("dlflow has it only to find the tokens of texts of unequal length");
   node.give({.kind = Kind::HasToken, .sizes = {-1, int64_t(node.constant(0).size())}});
 }
@@ -67,7 +67,7 @@ void read_reduce_sum(NodeReader& node) {
 
 bool divide_by_lengths(NodeReader& node) {
   if (!node.is(Kind::SumOfTokens, 0) || !node.is(Kind::TextLengths, 1) ||
-      node.value(1).sizes != kColumn)
+      !is_column(node.value(1).sizes))
     return false;
   add_mean_pool(node, node.value(0).layer);
   return true;
