@@ -7,10 +7,10 @@ import json
 import os
 import pathlib
 import re
-import socket
 import statistics
 import struct
 import subprocess
+import sys
 import tempfile
 
 import numpy
@@ -18,6 +18,9 @@ import numpy
 import peers
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "tests/support"))
+import python_ranks  # noqa: E402
+
 DATA = pathlib.Path("/usr/share/datasets/fashion-mnist")
 
 
@@ -41,15 +44,10 @@ TOKENS = 256  # of a text
 SMALL = ("mlp", "lenet", "resnet20")  # what is measured on other processors and in bf16, too, unless others are named
 
 
-def free_port():
-    """Of a peer's rendezvous: the last one's may still be in TIME_WAIT."""
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
-
-
 def launch(ranks, command, folder, environment=()):
-    environment = os.environ | {"OMP_NUM_THREADS": "1", "MASTER_PORT": str(free_port()), "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"} | dict(environment)
+    port = str(python_ranks.free_port())  # of a peer's rendezvous: the last one's may still be in TIME_WAIT
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "MASTER_PORT": port, "OMPI_ALLOW_RUN_AS_ROOT": "1",
+                                "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"} | dict(environment)
     command = ["mpirun", "--oversubscribe", "--bind-to", "none", "-np", str(ranks)] + [str(word) for word in command]
     return subprocess.run(command, cwd=folder, env=environment, check=True, stdout=subprocess.PIPE, text=True).stdout
 

@@ -31,7 +31,8 @@ endfunction()
 
 # dlflow_test(NAME [HOT] SOURCES ... [ALONE ...] LINKS ... LABELS ... [TIMEOUT SECONDS]): a Catch2 program, each of its cases a
 # ctest test. ALONE are sources, too: those with a helper that is named like one of another source. They are never compiled
-# together with others. HOT: its own loops take long, as those of all programs do where DLFLOW_TESTS_ARE_HOT is set. A case that prints "skipped here: REASON" (tests/support/skip.h) is reported as skipped.
+# together with others. HOT: its own loops take long, as those of all programs do where DLFLOW_TESTS_ARE_HOT is set.
+# A case that prints "skipped here: REASON" (tests/support/skip.h) is reported as skipped.
 function(dlflow_test name)
   cmake_parse_arguments(ARG "HOT" "TIMEOUT" "SOURCES;ALONE;LINKS;LABELS" ${ARGN})
   if(NOT ARG_TIMEOUT)

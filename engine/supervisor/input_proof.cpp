@@ -60,15 +60,14 @@ std::string variable_of_shell(const std::string& name) {
 
 /// Of what `reuse:` names.
 std::optional<std::string> find_change_of_conditions(const JobSpec& spec) {
+  const auto changed = [](const std::string& name) {
+    return "the variable " + name + " has another value than when the run was planned";
+  };
   for (const auto& [name, value] : spec.sources.variables) {
-    if (variable_of_shell(name) != value) {
-      return "the variable " + name + " has another value than when the run was planned";
-    }
+    if (variable_of_shell(name) != value) return changed(name);
   }
   for (const auto& [name, identity] : spec.sources.inherited) {
-    if (identity_of_variable(name) != identity) {
-      return "the variable " + name + " has another value than when the run was planned";
-    }
+    if (identity_of_variable(name) != identity) return changed(name);
   }
   FreshFileHashes hashes;
   for (const auto& [name, identity] : spec.sources.programs) {

@@ -13,22 +13,22 @@ class BatchNorm : public Operation {
  public:
   explicit BatchNorm(const Parts& parts)
       : p_(parts),
-        shape_{parts.batch, parts.input.channels, parts.input.pixels()},
+        maps_{parts.batch, parts.input.channels, parts.input.pixels()},
         mean_(size_t(parts.input.channels)),
         inverse_deviation_(size_t(parts.input.channels)) {
-    p_.tools.workspace->reserve(batch_norm_scratch(shape_));
+    p_.tools.workspace->reserve(batch_norm_scratch(maps_));
   }
 
   void forward(bool training) override {
     const float *x = p_.input.data.data(), *second = p_.second ? p_.second->data.data() : nullptr;
     float* y = p_.output.data.data();
     if (!training) {
-      batch_norm_inference(shape_, p_.parameters.weight, p_.parameters.bias, p_.parameters.mean,
+      batch_norm_inference(maps_, p_.parameters.weight, p_.parameters.bias, p_.parameters.mean,
                            p_.parameters.variance, x, second, y, has_relu(), p_.batch_norm_epsilon,
                            p_.tools.stream);
       return;
     }
-    batch_norm_forward(shape_, channels(), x, second, y, has_relu(), p_.batch_norm_epsilon,
+    batch_norm_forward(maps_, channels(), x, second, y, has_relu(), p_.batch_norm_epsilon,
                        p_.gradients.mean, p_.gradients.variance, p_.tools.workspace->data(),
                        p_.tools.stream);
   }
@@ -36,9 +36,8 @@ class BatchNorm : public Operation {
   void backward() override {
     const GradientTo second =
         p_.second ? gradient_to(*p_.second, p_.description.second_gradient) : GradientTo{};
-    batch_norm_backward(shape_, channels(), p_.input.data.data(),
-                        has_relu() ? p_.output.data.data() : nullptr, p_.output.gradient.data(),
-                        p_.gradients.weight, p_.gradients.bias,
+    batch_norm_backward(maps_, channels(), p_.input.data.data(), p_.cut_off(),
+                        p_.output.gradient.data(), p_.gradients.weight, p_.gradients.bias,
                         gradient_to(p_.input, p_.description.input_gradient), second,
                         p_.tools.workspace->data(), p_.tools.stream);
   }
@@ -50,7 +49,7 @@ class BatchNorm : public Operation {
   }
 
   const Parts p_;
-  const BatchNormShape shape_;
+  const Maps maps_;
   DeviceArray<float> mean_, inverse_deviation_;  // of the last forward pass
 };
 

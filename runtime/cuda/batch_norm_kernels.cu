@@ -5,8 +5,6 @@
 namespace dlflow::cuda {
 namespace {
 
-Maps maps_of(const BatchNormShape& shape) { return {shape.batch, shape.channels, shape.pixels}; }
-
 /// Two sums of a block, or of a channel.
 struct Pair {
   double first, second;
@@ -69,7 +67,7 @@ __global__ void normalize_batch(Maps maps, BatchNormChannels channels, const Pai
                                 const float* x, const float* second, float* y, bool with_relu,
                                 double epsilon, float* batch_mean, float* batch_variance) {
   const unsigned channel = blockIdx.x;
-  const double n = double(maps.per_channel());
+  const double n = double(per_channel(maps));
   const Pair sums = of_channel(of_blocks);
   const double difference = sums.first / n;
   const double variance = max(sums.second / n - difference * difference, 0.0);
@@ -150,7 +148,7 @@ __global__ void give_gradients(Maps maps, BatchNormChannels channels, const Pair
     weight_gradient[channel] = float(sums.second);
   }
   if (!input.to && !second.to) return;
-  const double n = double(maps.per_channel());
+  const double n = double(per_channel(maps));
   const float factor = channels.weight[channel] * inverse;
   const float mean_gradient = float(sums.first / n), mean_product = float(sums.second / n);
   visit_channel<kWidth>(maps, [&](int64_t at) {
@@ -169,15 +167,13 @@ __global__ void give_gradients(Maps maps, BatchNormChannels channels, const Pair
 
 }  // namespace
 
-size_t batch_norm_scratch(const BatchNormShape& shape) {
-  return size_t(blocks_per_channel(maps_of(shape))) * size_t(shape.channels) * sizeof(Pair);
+size_t batch_norm_scratch(const Maps& maps) {
+  return size_t(blocks_per_channel(maps)) * size_t(maps.channels) * sizeof(Pair);
 }
 
-void batch_norm_forward(const BatchNormShape& shape, const BatchNormChannels& channels,
-                        const float* x, const float* second, float* y, bool relu, float epsilon,
-                        float* batch_mean, float* batch_variance, void* scratch,
-                        cudaStream_t stream) {
-  const Maps maps = maps_of(shape);
+void batch_norm_forward(const Maps& maps, const BatchNormChannels& channels, const float* x,
+                        const float* second, float* y, bool relu, float epsilon, float* batch_mean,
+                        float* batch_variance, void* scratch, cudaStream_t stream) {
   Pair* const sums = static_cast<Pair*>(scratch);
   with_width(maps, [&](auto width) {
     constexpr int kWidth = decltype(width)::value;
@@ -188,11 +184,10 @@ void batch_norm_forward(const BatchNormShape& shape, const BatchNormChannels& ch
   check_launch("batch_norm_forward");
 }
 
-void batch_norm_inference(const BatchNormShape& shape, const float* weight, const float* bias,
+void batch_norm_inference(const Maps& maps, const float* weight, const float* bias,
                           const float* mean, const float* variance, const float* x,
                           const float* second, float* y, bool relu, float epsilon,
                           cudaStream_t stream) {
-  const Maps maps = maps_of(shape);
   with_width(maps, [&](auto width) {
     normalize_by<decltype(width)::value><<<channel_grid(maps), kThreads, 0, stream>>>(
         maps, weight, bias, mean, variance, x, second, y, relu, epsilon);
@@ -200,11 +195,10 @@ void batch_norm_inference(const BatchNormShape& shape, const float* weight, cons
   check_launch("batch_norm_inference");
 }
 
-void batch_norm_backward(const BatchNormShape& shape, const BatchNormChannels& channels,
-                         const float* x, const float* y, const float* dy, float* weight_gradient,
+void batch_norm_backward(const Maps& maps, const BatchNormChannels& channels, const float* x,
+                         const float* y, const float* dy, float* weight_gradient,
                          float* bias_gradient, GradientTo input, GradientTo second, void* scratch,
                          cudaStream_t stream) {
-  const Maps maps = maps_of(shape);
   Pair* const sums = static_cast<Pair*>(scratch);
   with_width(maps, [&](auto width) {
     constexpr int kWidth = decltype(width)::value;

@@ -2,7 +2,9 @@
 
 #include <cuda_runtime.h>
 
-#include <cstdint>
+#include <cstddef>
+
+#include "runtime/cuda/maps.h"
 
 /// Batch normalisation of (batch, channels, pixels) in plain order, over batch and pixels. Each
 /// pass reads what it needs once for the sums and once for the result; the sums are added in a
@@ -10,12 +12,8 @@
 /// "Batch Normalization" (2015), equations of algorithm 1 and section 3.
 namespace dlflow::cuda {
 
-struct BatchNormShape {
-  int64_t batch = 0, channels = 0, pixels = 0;
-};
-
 /// Bytes of the scratch memory that both passes of training need.
-size_t batch_norm_scratch(const BatchNormShape& shape);
+size_t batch_norm_scratch(const Maps& maps);
 
 /// One number per channel each.
 struct BatchNormChannels {
@@ -27,13 +25,12 @@ struct BatchNormChannels {
 /// y = (x - mean) * inverse_deviation * weight + bias + second (if given); then ReLU, if asked for.
 /// `batch_mean` and `batch_variance` (unbiased; 0 for one value) are given what the running
 /// statistics move to.
-void batch_norm_forward(const BatchNormShape& shape, const BatchNormChannels& channels,
-                        const float* x, const float* second, float* y, bool relu, float epsilon,
-                        float* batch_mean, float* batch_variance, void* scratch,
-                        cudaStream_t stream);
+void batch_norm_forward(const Maps& maps, const BatchNormChannels& channels, const float* x,
+                        const float* second, float* y, bool relu, float epsilon, float* batch_mean,
+                        float* batch_variance, void* scratch, cudaStream_t stream);
 
 /// The same with given statistics.
-void batch_norm_inference(const BatchNormShape& shape, const float* weight, const float* bias,
+void batch_norm_inference(const Maps& maps, const float* weight, const float* bias,
                           const float* mean, const float* variance, const float* x,
                           const float* second, float* y, bool relu, float epsilon,
                           cudaStream_t stream);
@@ -45,8 +42,8 @@ struct GradientTo {
 };
 
 /// All gradients from `dy`. `y` is the result if it went through ReLU, else null.
-void batch_norm_backward(const BatchNormShape& shape, const BatchNormChannels& channels,
-                         const float* x, const float* y, const float* dy, float* weight_gradient,
+void batch_norm_backward(const Maps& maps, const BatchNormChannels& channels, const float* x,
+                         const float* y, const float* dy, float* weight_gradient,
                          float* bias_gradient, GradientTo input, GradientTo second, void* scratch,
                          cudaStream_t stream);
 

@@ -3,6 +3,8 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "runtime/cuda/maps.h"
+
 /// Sums in a fixed order, and how the numbers of a channel are shared among blocks.
 namespace dlflow::cuda {
 
@@ -28,18 +30,16 @@ __device__ inline double block_sum(double value) {
   return sum;
 }
 
-/// (batch, channels, pixels) floats in plain order.
-struct Maps {
-  int64_t batch = 0, channels = 0, pixels = 0;
-  __host__ __device__ int64_t per_channel() const { return batch * pixels; }
-};
+__host__ __device__ inline int64_t per_channel(const Maps& maps) {
+  return maps.batch * maps.pixels;
+}
 
 /// Blocks that share a channel: with all channels enough to fill a device, none with little to do.
 /// Not more than a warp, so that one can add up what they found.
 inline int blocks_per_channel(const Maps& maps) {
   constexpr int64_t kBlocks = 1024, kLeast = 4 * kThreads;
   int64_t blocks = (kBlocks + maps.channels - 1) / maps.channels;
-  if (blocks > maps.per_channel() / kLeast) blocks = maps.per_channel() / kLeast;
+  if (blocks > per_channel(maps) / kLeast) blocks = per_channel(maps) / kLeast;
   return int(blocks < 1 ? 1 : blocks > kWarp ? kWarp : blocks);
 }
 

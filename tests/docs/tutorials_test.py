@@ -45,6 +45,18 @@ class Tutorials(support.Case):
             self.assertTrue(not step.shown or names.fits(step.shown, done.stdout),
                             told + "\nthe page shows:\n" + "\n".join(step.shown))
 
+    def need_module(self, name):
+        if importlib.util.find_spec(name) is None:
+            self.skipTest(f"needs python3-{name}")
+
+    def need_mpirun(self):
+        if shutil.which("mpirun") is None:
+            self.skipTest("needs openmpi-bin")
+
+    def need_training(self):
+        if not (support.BIN / "dlflow-train").exists():
+            self.skipTest("dlflow-train was not built")
+
     def test_a_sweep_of_ones_own_script(self):
         slurm = fake_slurm.FakeSlurm(self.folder / "slurm", nodes=4, cpus=8)
         self.addCleanup(slurm.stop)
@@ -55,10 +67,8 @@ class Tutorials(support.Case):
         self.follow("tutorial-sweep.md", standin)
 
     def test_a_script_on_several_ranks(self):
-        if importlib.util.find_spec("torch") is None:
-            self.skipTest("needs python3-torch")
-        if shutil.which("mpirun") is None:
-            self.skipTest("needs openmpi-bin")
+        self.need_module("torch")
+        self.need_mpirun()
         self.follow("ranks.md")
 
     def use_python_with_the_package(self):
@@ -69,51 +79,39 @@ class Tutorials(support.Case):
         python.chmod(0o755)
 
     def test_a_resumable_training_script(self):
-        if importlib.util.find_spec("torch") is None:
-            self.skipTest("needs python3-torch")
+        self.need_module("torch")
         self.use_python_with_the_package()
         self.follow("python.md")
 
     def test_the_same_bits_on_any_number_of_ranks(self):
-        if importlib.util.find_spec("torch") is None:
-            self.skipTest("needs python3-torch")
-        if shutil.which("mpirun") is None:
-            self.skipTest("needs openmpi-bin")
+        self.need_module("torch")
+        self.need_mpirun()
         self.use_python_with_the_package()
         self.follow("pytorch-exact.md")
 
     def test_a_horovod_script_unchanged(self):
-        if importlib.util.find_spec("torch") is None:
-            self.skipTest("needs python3-torch")
-        if shutil.which("mpirun") is None:
-            self.skipTest("needs openmpi-bin")
+        self.need_module("torch")
+        self.need_mpirun()
         self.use_python_with_the_package()
         self.follow("porting-from-horovod.md", until="## What is covered")
 
     def test_ones_own_network(self):
-        if importlib.util.find_spec("numpy") is None:
-            self.skipTest("needs python3-numpy")
-        if not (support.BIN / "dlflow-train").exists():
-            self.skipTest("dlflow-train was not built")
+        self.need_module("numpy")
+        self.need_training()
         self.follow("tutorial-network.md")
 
     def test_segmentation(self):
-        if importlib.util.find_spec("numpy") is None:
-            self.skipTest("needs python3-numpy")
-        if not (support.BIN / "dlflow-train").exists():
-            self.skipTest("dlflow-train was not built")
+        self.need_module("numpy")
+        self.need_training()
         self.follow("tutorial-segmentation.md")
 
     def test_a_network_from_elsewhere(self):
-        if importlib.util.find_spec("torch") is None:
-            self.skipTest("needs python3-torch")
-        if not (support.BIN / "dlflow-train").exists():
-            self.skipTest("dlflow-train was not built")
+        self.need_module("torch")
+        self.need_training()
         self.follow("tutorial-fine-tuning.md")
 
     def require_byte_pairs(self):
-        if not (support.BIN / "dlflow-train").exists():
-            self.skipTest("dlflow-train was not built")
+        self.need_training()
         if "libsentencepiece" not in subprocess.run(["objdump", "-p", support.BIN / "dlflow-tokenize"], capture_output=True, text=True).stdout:
             self.skipTest("dlflow-tokenize was built without SentencePiece")
 
@@ -126,15 +124,12 @@ class Tutorials(support.Case):
         self.follow("tutorial-text-classes.md")
 
     def test_tables(self):
-        if not (support.BIN / "dlflow-train").exists():
-            self.skipTest("dlflow-train was not built")
+        self.need_training()
         self.follow("tutorial-tables.md")
 
     def test_two_towers(self):
-        if importlib.util.find_spec("numpy") is None:
-            self.skipTest("needs python3-numpy")
-        if not (support.BIN / "dlflow-train").exists():
-            self.skipTest("dlflow-train was not built")
+        self.need_module("numpy")
+        self.need_training()
         self.follow("tutorial-two-towers.md")
 
 
