@@ -9,6 +9,7 @@
 #include "base/fault.h"
 #include "base/remove_tree.h"
 #include "engine/plan/programs.h"
+#include "engine/plan/published.h"
 #include "engine/plan/run_directory.h"
 
 namespace dlflow {
@@ -22,7 +23,22 @@ bool is_below(const fs::path& path, const fs::path& folder) {
   return path.string().starts_with(folder.string() + "/");
 }
 
-/// Which job folders of the run in `directory` runs use that stay.
+/// The jobs of the run in `directory` whose results the links in the result of `job` lead to.
+std::vector<fs::path> linked_jobs(const fs::path& job, const fs::path& directory) {
+  const fs::path steps = fs::weakly_canonical(directory / "steps");
+  std::vector<fs::path> jobs;
+  for (const fs::path& place : linked_places(job)) {
+    fs::path linked;
+    for (fs::path above = place.parent_path(); is_below(above, steps);
+         above = above.parent_path()) {
+      if (!attempts(above).empty()) linked = above;
+    }
+    if (!linked.empty()) jobs.push_back(directory / "steps" / linked.lexically_relative(steps));
+  }
+  return jobs;
+}
+
+/// Which job folders of the run in `directory` runs use that stay, and which their links lead to.
 std::map<fs::path, std::set<std::string>> used_results(const std::vector<Reuse>& reuses,
                                                        const fs::path& directory,
                                                        const std::set<std::string>& going) {
@@ -31,6 +47,11 @@ std::map<fs::path, std::set<std::string>> used_results(const std::vector<Reuse>&
   for (const Reuse& reuse : reuses) {
     if (going.contains(reuse.run) || !is_below(reuse.from, directory)) continue;
     if (fs::exists(reuse.run_directory, none)) used[reuse.from].insert(reuse.run);
+  }
+  for (const auto& [job, users] : std::map(used)) {
+    for (const fs::path& linked : linked_jobs(job, directory)) {
+      used[linked].insert(users.begin(), users.end());
+    }
   }
   return used;
 }

@@ -23,7 +23,7 @@ DataPlace data_of(const fs::path& path) {
   const FolderContent content = content_below(path);
   for (const auto& entry : content.entries) {
     const std::string name = entry.path().lexically_relative(path).string();
-    if (entry.is_regular_file()) {
+    if (entry.is_regular_file() || entry.is_other()) {
       place.files.push_back({name, entry.path()});
     } else if (entry.is_symlink() && !entry.exists()) {
       place.others.push_back(name + " -> " + fs::read_symlink(entry.path()).string());

@@ -168,6 +168,23 @@ class Run(Case):
             states.append(self.states(run)["a"])
         self.assertEqual(states, ["succeeded", "succeeded", "cached"])
 
+    def test_a_program_that_setup_chooses_is_reused_by_its_path_alone(self):
+        tool = self.write("opt/tool", "#!/bin/sh\necho 1\n")
+        tool.chmod(0o755)
+        self.write("p.yaml", f"setup: ['export PATH={tool.parent}:$PATH']\n")
+        self.write("w.yaml", f"""
+            name: w
+            steps:
+              name: {{run: [tool], reuse: {{program: true}}}}
+              path: {{run: [{tool}], reuse: {{program: true}}}}
+        """)
+        for content, path in (("1", "succeeded"), ("1", "cached"), ("2", "succeeded")):
+            tool.write_text(f"#!/bin/sh\necho {content}\n")
+            run = self.run_json("w.yaml", "--profile", "./p.yaml")["run"]
+            self.assertEqual(self.states(run), {"name": "succeeded", "path": path})
+            self.assertEqual(self.dlflow("logs", run, "name")[0].strip(), content)
+            self.assertIn("name it by its absolute path", self.status(run)["steps"][0]["reason"])
+
     def test_what_waits_for_an_allowed_failure_runs_each_time(self):
         self.write("w.yaml", f"""
             name: w
