@@ -11,6 +11,7 @@
 #include "engine/plan/programs.h"
 #include "engine/plan/published.h"
 #include "engine/plan/run_directory.h"
+#include "engine/run/reuses.h"
 
 namespace dlflow {
 namespace {
@@ -172,7 +173,7 @@ void check_idle(Session& session, const std::string& run, const std::string& gon
 
 std::vector<Removal> plan_removals(Session& session, const std::vector<std::string>& runs) {
   std::set<std::string> going(runs.begin(), runs.end());
-  const std::vector<Reuse> reuses = session.store().reuses();
+  const std::vector<Reuse> reuses = reuses_of_runs(session.store());
   std::vector<Removal> removals;
   for (const std::string& run : going) {
     removals.push_back({.run = run, .directory = session.store().directory(run), .used = {}});
