@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "engine/cli/bundled_workflow.h"
 #include "engine/cli/data_check.h"
+#include "engine/cli/settings_check.h"
 #include "engine/model/parse.h"
 #include "engine/model/step_kinds.h"
 #include "engine/share/bundle_reader.h"
@@ -92,28 +93,38 @@ std::string mistakes_of_data(const Workflow& workflow, const Step& step, const S
   return "";
 }
 
-/// Of the first element that names something which its network does not have.
-std::string mistakes_for_models(const Workflow& workflow, const Step& step, const StepKind& kind) {
+/// Of the first element with a mistake. Elements of which `what` is the same are looked at once.
+template <typename What, typename Find>
+std::string first_mistake(const Workflow& workflow, const Step& step, const What& what,
+                          const Find& find) {
   std::set<std::string> seen;
   for (const Json& element : matrix_elements(step.matrix)) {
     const Json with = known_with(workflow, step, element);
-    if (!seen.insert(what_is_for_model(kind, with).dump()).second) continue;
-    const auto mistake = mistake_for_model(workflow, kind, with);
-    if (mistake) return located(workflow, step, *mistake);
+    if (!seen.insert(what(with).dump()).second) continue;
+    if (const auto mistake = find(with)) return located(workflow, step, *mistake);
   }
   return "";
 }
 
+/// Of the first element that names something which its network does not have.
+std::string mistakes_for_models(const Workflow& workflow, const Step& step, const StepKind& kind) {
+  return first_mistake(
+      workflow, step, [&](const Json& with) { return what_is_for_model(kind, with); },
+      [&](const Json& with) { return mistake_for_model(workflow, kind, with); });
+}
+
 /// Of the first element whose network is not measured by what the step names.
 std::string mistakes_in_metrics(const Workflow& workflow, const Step& step, const StepKind& kind) {
-  std::set<std::string> seen;
-  for (const Json& element : matrix_elements(step.matrix)) {
-    const Json with = known_with(workflow, step, element);
-    if (!seen.insert(what_is_measured(kind, with).dump()).second) continue;
-    const auto mistake = mistake_in_metrics(workflow, step, kind, with);
-    if (mistake) return located(workflow, step, *mistake);
-  }
-  return "";
+  return first_mistake(
+      workflow, step, [&](const Json& with) { return what_is_measured(kind, with); },
+      [&](const Json& with) { return mistake_in_metrics(workflow, step, kind, with); });
+}
+
+/// Of the first element whose settings do not go together.
+std::string mistakes_in_settings(const Workflow& workflow, const Step& step, const StepKind& kind) {
+  return first_mistake(
+      workflow, step, [](const Json& with) { return with; },
+      [&](const Json& with) { return mistake_in_settings(kind, with); });
 }
 
 /// Looks at each model once; `seen` are those that were looked at.
@@ -202,6 +213,7 @@ void check_steps(const Workflow& workflow) {
     const StepKind* kind = find_step_kind(step.uses);
     if (kind == nullptr) continue;
     if (copies_sources(kind->name)) mistakes += mistakes_of_sources(workflow, step, kind->sources);
+    mistakes += mistakes_in_settings(workflow, step, *kind);
     mistakes += mistakes_in_metrics(workflow, step, *kind);
     if (kind->model.empty()) continue;
     mistakes += mistakes_of_models(workflow, step, kind->model, seen);

@@ -8,7 +8,7 @@
 #include "runtime/compress/compression.h"
 #include "runtime/cooperation/options.h"
 #include "runtime/data/augment.h"
-#include "runtime/train/with_reader.h"
+#include "runtime/settings/with_reader.h"
 
 /// The keys of `with:` that have rules of their own, each read in a source file of its
 /// own.

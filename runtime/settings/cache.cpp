@@ -1,5 +1,5 @@
-#include "runtime/train/settings_parts.h"
-#include "runtime/train/with_reader.h"
+#include "runtime/settings/parts.h"
+#include "runtime/settings/with_reader.h"
 
 namespace dlflow::runtime {
 

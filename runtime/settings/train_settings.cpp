@@ -1,4 +1,4 @@
-#include "runtime/train/settings.h"
+#include "runtime/settings/train_settings.h"
 
 #include <algorithm>
 #include <array>
@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "base/error.h"
-#include "runtime/train/settings_parts.h"
-#include "runtime/train/with_reader.h"
+#include "runtime/settings/parts.h"
+#include "runtime/settings/with_reader.h"
 
 namespace dlflow::runtime {
 namespace {

@@ -1,4 +1,4 @@
-#include "runtime/train/settings.h"
+#include "runtime/settings/train_settings.h"
 
 #include "base/error.h"
 #include "tests/support/catch.h"

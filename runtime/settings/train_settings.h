@@ -16,10 +16,10 @@
 #include "runtime/data/shard.h"
 #include "runtime/nn/arithmetic.h"
 #include "runtime/optim/schedule.h"
-#include "runtime/train/device_settings.h"
-#include "runtime/train/schedule_settings.h"
-#include "runtime/train/update_settings.h"
-#include "runtime/train/with_reader.h"
+#include "runtime/settings/device.h"
+#include "runtime/settings/schedule.h"
+#include "runtime/settings/update.h"
+#include "runtime/settings/with_reader.h"
 
 /// The settings of a training run, as values.
 namespace dlflow::runtime {
