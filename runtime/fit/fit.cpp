@@ -193,4 +193,10 @@ void refuse_validation_key() {
               "leave the key out");
 }
 
+void refuse_shares_on_gpu() {
+  throw Error(Errc::InvalidInput,
+              "with: 'device: cuda' has one label for each sample, and the training data has the "
+              "shares of classes; leave 'device' out");
+}
+
 }  // namespace dlflow::runtime

@@ -50,13 +50,6 @@ void require_whole_steps(const Model& model, const TrainSettings& settings) {
   throw Error(Errc::InvalidInput, begin + "'cooperation' out");
 }
 
-void require_labels_on_gpu(const TrainingJob& job) {
-  if (job.settings.device != Device::Cuda || !job.data.has_shares()) return;
-  throw Error(Errc::InvalidInput,
-              "with: 'device: cuda' has one label for each sample, and the training data have the "
-              "shares of classes: leave 'device' out");
-}
-
 std::vector<std::string> patterns_of(std::span<const ParameterGroup> groups) {
   std::vector<std::string> patterns;
   for (const ParameterGroup& group : groups) patterns.push_back(group.match);
@@ -68,7 +61,7 @@ TrainingJob prepared(Communicator& comm, TrainingJob job) {
   job = same_on_all(comm, std::move(job));
   require_class_weights_fit(job.model, job.settings.class_weights.size());
   require_whole_steps(job.model, job.settings);
-  require_labels_on_gpu(job);
+  if (job.settings.device == Device::Cuda && job.data.has_shares()) refuse_shares_on_gpu();
   freeze_layers(job.model, job.settings.freeze);
   require_groups_fit(job.model, patterns_of(job.settings.update.groups));
   if (!job.settings.start_from.empty()) {
