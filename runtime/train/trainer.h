@@ -11,6 +11,7 @@
 #include "runtime/comm/communicator.h"
 #include "runtime/gpu/replica.h"
 #include "runtime/nn/model.h"
+#include "runtime/settings/checkpoint_policy.h"
 #include "runtime/settings/train_settings.h"
 #include "runtime/train/divergence.h"
 #include "runtime/train/node_cache.h"

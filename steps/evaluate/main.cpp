@@ -14,7 +14,7 @@
 #include "base/file.h"
 #include "base/text.h"
 #include "runtime/data/loader.h"
-#include "runtime/settings/train_settings.h"
+#include "runtime/settings/evaluate_settings.h"
 #include "runtime/text/token_samples.h"
 #include "runtime/train/agreement.h"
 #include "runtime/train/class_metrics.h"

@@ -8,7 +8,7 @@
 #include "base/shared_bytes.h"
 #include "runtime/data/file_writer.h"
 #include "runtime/data/loader.h"
-#include "runtime/settings/train_settings.h"
+#include "runtime/settings/parts.h"
 #include "runtime/settings/with_reader.h"
 #include "runtime/train/agreement.h"
 #include "runtime/train/evaluation.h"

@@ -12,6 +12,7 @@
 #include "base/text.h"
 #include "engine/model/check.h"
 #include "engine/model/step_kinds.h"
+#include "runtime/settings/evaluate_settings.h"
 #include "runtime/settings/train_settings.h"
 #include "tests/support/catch.h"
 
