@@ -1,12 +1,13 @@
 #include "runtime/settings/train_settings.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <map>
 #include <utility>
 
 #include "base/error.h"
+#include "base/text.h"
+#include "runtime/fit/measures.h"
 #include "runtime/settings/parts.h"
 #include "runtime/settings/with_reader.h"
 
@@ -52,16 +53,10 @@ std::optional<std::vector<float>> read_sampling(const Json* json, bool has_cache
 }
 
 std::string read_metric(const Json* json, const std::string& key) {
-  constexpr std::array kMetrics = {"loss", "accuracy",   "top5",           "f1",  "auc", "rmse",
-                                   "mae",  "perplexity", "pixel_accuracy", "iou", "dice"};
-  if (json != nullptr) {
-    for (const char* metric : kMetrics) {
-      if (*json == metric) return metric;
-    }
-  }
-  WithReader::fail(key,
-                   "'loss', 'accuracy', 'top5', 'f1', 'auc', 'rmse', 'mae', 'perplexity', "
-                   "'pixel_accuracy', 'iou' or 'dice'");
+  const std::vector<std::string> metrics = all_metric_names();
+  const std::string metric = json != nullptr && json->is_string() ? json->get<std::string>() : "";
+  if (std::ranges::find(metrics, metric) != metrics.end()) return metric;
+  WithReader::fail(key, "one of " + join(metrics, ", "));
 }
 
 std::optional<EarlyStop> read_early_stop(const Json* json) {
