@@ -181,15 +181,15 @@ Json reuse_conditions(const Plan& plan, FileHashes& hashes, uint32_t number) {
   return conditions;
 }
 
-/// The variables that `inherit:` of the profile adds, as far as a command, its `env:` or its inputs
-/// mention them and nothing else gives them.
-Json inherited_mentions(const Profile& profile, const Step& step, std::vector<std::string> texts) {
+/// The variables that `inherit:` of the profile adds, as far as every program reads them, or the
+/// command, its `env:` or its inputs mention them, and nothing else gives them.
+Json inherited_readings(const Profile& profile, const Step& step, std::vector<std::string> texts) {
   Json identities = Json::object();
   if (!step.uses.empty() || profile.inherit.empty()) return identities;
   texts.push_back(step.run.source().dump());
   texts.push_back(step.environment.source().dump());
   for (const std::string& text : texts) {
-    for (const std::string& name : added_mentions(text, profile.inherit)) {
+    for (const std::string& name : added_readings(text, profile.inherit)) {
       const bool is_given = profile.environment.contains(name) || step.secrets.contains(name) ||
                             step.environment.source().contains(name);
       if (!is_given) identities[name] = identity_of_variable(name);
@@ -233,7 +233,7 @@ void read_inputs(Plan& plan, FileHashes& hashes, uint32_t number) {
   for (const auto& [name, value] : inherited_servers(plan.profile, step)) {
     planned.conditions["environment"][name] = value;
   }
-  const Json inherited = inherited_mentions(plan.profile, step, texts);
+  const Json inherited = inherited_readings(plan.profile, step, texts);
   if (!inherited.empty()) planned.conditions["inherited"] = inherited;
   if (!step.tools.empty()) planned.conditions["tools"] = tools_found(plan, hashes, step);
   planned.visible_params = visible_params(step, plan.workflow.params, texts);
