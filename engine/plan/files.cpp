@@ -94,7 +94,7 @@ void read_data(Plan& plan, FileHashes& hashes, const Step& step, const DataInput
   plan.outside.emplace(data.path, data_identity(data.path));
   Sha256 hash;
   for (const LocalFile& file : files) {
-    hash.update(file.name + " " + content_of(file.path, hashes) + "\n");
+    hash.update(name_in_line(file.name) + " " + content_of(file.path, hashes) + "\n");
   }
   for (const std::string& other : others) hash.update(other + "\n");
   plan.data.emplace(data.path, hash.hex());
