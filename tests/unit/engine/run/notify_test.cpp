@@ -204,6 +204,17 @@ TEST_CASE("what cannot tell is a warning, and the others tell all the same", "[n
   }
 }
 
+TEST_CASE("a log that cannot be written is a warning", "[notify]") {
+  const TempDir run;
+  write_notifications(run.path(), everything());
+  const auto record = claim_news(run.path(), everything(), {.run = "demo-1", .number = 3});
+  REQUIRE(record.has_value());
+  run.write("notified/end-3.log/in the way", "");
+  const Lines warnings = tell(*record, "", std::chrono::seconds(20));
+  REQUIRE(warnings.size() == 1);
+  CHECK_THAT(warnings[0], Catch::StartsWith("warning: ") && Catch::Contains("end-3.log"));
+}
+
 TEST_CASE("the address of a webhook is in no log, whoever prints it", "[notify]") {
   Notifications notify = everything();
   notify.command = {"sh", "-c", "echo cannot reach http://host/secret-part >&2; exit 3"};

@@ -225,6 +225,28 @@ TEST_CASE("what a run lost of itself runs again where it is needed", "[resume]")
   CHECK(run.states() == kAllDone);
 }
 
+TEST_CASE("what runs again because a result was lost or is made anew has all of its tries",
+          "[resume]") {
+  TestRun run(R"(
+  a: {run: ./a, allow_failure: true}
+  b: {run: ./b, needs: [a], retry: {attempts: 2, on: [failure]}}
+  c: {run: ./c, needs: [b]}
+)");
+  SECTION("its own was lost") {
+    run.backend.fail("c");
+    run.start();
+    fs::remove_all(run.directory / "steps/b");
+  }
+  SECTION("what it needs runs again") {
+    run.backend.fail("a");
+    run.start();
+  }
+  REQUIRE(run.attempt("b") == 1);
+  run.backend.ends["b"] = {Failed, Succeeded};
+  CHECK(run.resubmit().state == RunState::Succeeded);
+  CHECK(run.attempt("b") == 3);
+}
+
 TEST_CASE("resuming leaves what failed, resubmitting runs it and what waits for it", "[resume]") {
   TestRun run(kThreeSteps);
   run.backend.fail("b");

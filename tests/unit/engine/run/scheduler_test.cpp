@@ -252,6 +252,15 @@ TEST_CASE("a second interruption kills", "[scheduler]") {
   CHECK(std::ranges::count(run.observer.heard, "stopping") == 1);
 }
 
+TEST_CASE("what there was no room for is cancelled with what runs", "[scheduler]") {
+  TestRun run("  a: {run: ./a}\n  b: {run: ./b}\n  c: {run: ./c, needs: [b]}\n");
+  run.backend.cores = 1;
+  run.backend.on_submit = [](const std::string&) { ::kill(::getpid(), SIGINT); };
+  CHECK(run.start().state == RunState::Cancelled);
+  CHECK(run.states() ==
+        States{{"a", JobState::Cancelled}, {"b", JobState::Cancelled}, {"c", Planned}});
+}
+
 TEST_CASE("a job that fails while the run is stopped has failed", "[scheduler]") {
   TestRun run("  a: {run: ./a}\n  b: {run: ./b, needs: [a]}\n");
   run.backend.stubborn = {"a"};
