@@ -161,6 +161,13 @@ TEST_CASE("a requeue after a checkpoint is another pass of the same attempt", "[
   CHECK(run.attempt("train") == 1);
 }
 
+TEST_CASE("a retry after several passes begins with its first one", "[scheduler]") {
+  TestRun run("  train: {run: ./train, retry: {attempts: 2, on: [failure]}}\n");
+  run.backend.ends["train"] = {Queued, Failed, Succeeded};
+  CHECK(run.start().state == RunState::Succeeded);
+  CHECK(run.backend.submitted == Names{"train", "train#1.2", "train#2"});
+}
+
 TEST_CASE("a skipped step skips those that use its outputs, not those that only wait",
           "[scheduler]") {
   TestRun run(R"(
