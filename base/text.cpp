@@ -204,6 +204,26 @@ std::string escaped(std::string_view text) { return escaped_but(text, ""); }
 
 std::string escaped_lines(std::string_view text) { return escaped_but(text, "\n\t"); }
 
+std::string name_in_line(std::string_view name) {
+  std::string text;
+  for (const char c : name) {
+    switch (c) {
+      case '\\':
+        text += "\\\\";
+        break;
+      case '\n':
+        text += "\\n";
+        break;
+      case '\r':
+        text += "\\r";
+        break;
+      default:
+        text += c;
+    }
+  }
+  return text;
+}
+
 std::string csv_field(std::string_view text) {
   if (text.find_first_of(",\"\r\n") == text.npos) return std::string(text);
   std::string quoted = "\"";

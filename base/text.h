@@ -33,6 +33,10 @@ std::string escaped(std::string_view text);
 /// As escaped, of text that may have several lines: line ends and tabs stay.
 std::string escaped_lines(std::string_view text);
 
+/// The name of a file within a line, as sha256sum writes it: line ends as \n and \r, a backslash
+/// as two. Different names give different texts.
+std::string name_in_line(std::string_view name);
+
 /// `text` as a field of comma-separated values (RFC 4180): in quotes where it has to be.
 std::string csv_field(std::string_view text);
 

@@ -41,6 +41,7 @@ NETWORKS = {
     "mobilenet-v2": Network(10, 16, batch=32, input=(3, 64, 64)), "gpt-small": Network(10, 16, batch=8, unit="tokens"),
 }
 TOKENS = 256  # of a text
+LOW_RATE = 0.001  # at which no network's loss becomes NaN on random pictures, which would end the run
 SMALL = ("mlp", "lenet", "resnet20")  # what is measured on other processors and in bf16, too, unless others are named
 
 
@@ -116,7 +117,7 @@ def ours(model, ranks, reduction, compute):
     network = NETWORKS[model]
     steps = network.steps * (4 if compute == "bf16" else 1)  # as long as in fp32
     epochs = -(-steps * network.batch * ranks // 60000)
-    metrics, _ = train(model, ranks, steps // epochs * network.batch * ranks, epochs=epochs, validation=0,
+    metrics, _ = train(model, ranks, steps // epochs * network.batch * ranks, epochs=epochs, validation=0, lr=LOW_RATE,
                        precision={"reduction": reduction, "compute": compute})
     return metrics[f"{network.unit}_per_s"]
 
@@ -165,6 +166,18 @@ def measures_of(model, ranks, proven, bf16):
     return peers_too | ours_too, list(peers_too)
 
 
+def bench(model, proven, args):
+    """Measures a network and prints the lines on it."""
+    measures, names = measures_of(model, args.ranks, proven, args.bf16)
+    there_and_back = [list(measures), list(reversed(measures))]  # nobody is always the one before or after another
+    rounds = [{name: measures[name]() for name in there_and_back[i % 2]} for i in range(args.rounds)]
+    rounds = [{name: line[name] for name in measures} for line in rounds]
+    print("\n".join(report(model, rounds, names, args.ranks)), flush=True)
+    if args.bf16 and model in SMALL:
+        bf16, fp32 = (statistics.mean(accuracy(model, args.ranks, compute, seed) for seed in (1, 2, 3)) for compute in ("bf16", "fp32"))
+        print(f"  accuracy after 5 epochs, mean of three seeds: bf16 {bf16:.4f}, fp32 {fp32:.4f}", flush=True)
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("models", nargs="*", help="all of them, unless named; with --avx2 and --bf16 the small ones")
@@ -181,15 +194,11 @@ def main():
     proven = peers.proven(peers.AVX2_CORE_TYPES if args.avx2 else peers.CORE_TYPES)
     print(f"{args.ranks} ranks, one thread each, {'bf16' if args.bf16 else 'fp32'}{', AVX2' if args.avx2 else ''}, "
           f"medians (ranges) of {args.rounds} rounds, images or tokens/s; load {os.getloadavg()[0]:.1f}", flush=True)
-    for model in args.models or (SMALL if args.avx2 or args.bf16 else NETWORKS):
-        measures, names = measures_of(model, args.ranks, proven, args.bf16)
-        there_and_back = [list(measures), list(reversed(measures))]  # nobody is always the one before or after another
-        rounds = [{name: measures[name]() for name in there_and_back[i % 2]} for i in range(args.rounds)]
-        rounds = [{name: line[name] for name in measures} for line in rounds]
-        print("\n".join(report(model, rounds, names, args.ranks)), flush=True)
-        if args.bf16 and model in SMALL:
-            bf16, fp32 = (statistics.mean(accuracy(model, args.ranks, compute, seed) for seed in (1, 2, 3)) for compute in ("bf16", "fp32"))
-            print(f"  accuracy after 5 epochs, mean of three seeds: bf16 {bf16:.4f}, fp32 {fp32:.4f}", flush=True)
+    # code that torch.compile kept of an earlier bench, with other settings perhaps, failed to link
+    with tempfile.TemporaryDirectory() as compiled:
+        os.environ["TORCHINDUCTOR_CACHE_DIR"] = compiled
+        for model in args.models or (SMALL if args.avx2 or args.bf16 else NETWORKS):
+            bench(model, proven, args)
 
 
 if __name__ == "__main__":

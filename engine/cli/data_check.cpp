@@ -21,7 +21,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char *kValidation = "validation", *kSplit = "split";
+constexpr const char *kValidation = "validation", *kSplit = "split", *kDevice = "device";
 constexpr const char *kSelect = "select", *kRequire = "require";
 constexpr const char *kFreeze = "freeze", *kGroups = "groups";
 constexpr const char *kKeepBest = "keep_best", *kStopEarly = "stop_early", *kMetric = "metric";
@@ -194,8 +194,12 @@ std::optional<DataMistake> mistake_in(const Workflow& workflow, const StepKind& 
   const auto model = model_of(workflow, kind, with);
   if (!model) return std::nullopt;
   const auto purpose = kind.needs_answers ? runtime::Purpose::Learn : runtime::Purpose::Predict;
-  return mistake_of(kind.data,
-                    [&] { runtime::require_fit(*model, data, folder.string(), purpose); });
+  const auto fit = [&] { runtime::require_fit(*model, data, folder.string(), purpose); };
+  if (auto mistake = mistake_of(kind.data, fit)) return mistake;
+  const bool has_shares =
+      data.num_targets > 0 && model->loss == runtime::LossKind::SoftmaxCrossEntropy;
+  if (!has_shares || with.value(kDevice, Json()) != "cuda") return std::nullopt;
+  return mistake_of(kDevice, runtime::refuse_shares_on_gpu);
 }
 
 /// `keep_best` and `stop_early` name metrics of the network, `class_weights` are for its classes.
@@ -233,7 +237,8 @@ Json values_of(const Json& with, std::initializer_list<std::string> keys) {
 }  // namespace
 
 Json what_is_read(const StepKind& kind, const Json& with) {
-  return values_of(with, {kind.data, kind.model, kind.checkpoint, kValidation, kSplit, kSampling});
+  return values_of(
+      with, {kind.data, kind.model, kind.checkpoint, kValidation, kSplit, kSampling, kDevice});
 }
 
 Json what_is_for_model(const StepKind& kind, const Json& with) {

@@ -9,7 +9,9 @@
 #include "base/fault.h"
 #include "base/remove_tree.h"
 #include "engine/plan/programs.h"
+#include "engine/plan/published.h"
 #include "engine/plan/run_directory.h"
+#include "engine/run/reuses.h"
 
 namespace dlflow {
 namespace {
@@ -22,7 +24,22 @@ bool is_below(const fs::path& path, const fs::path& folder) {
   return path.string().starts_with(folder.string() + "/");
 }
 
-/// Which job folders of the run in `directory` runs use that stay.
+/// The jobs of the run in `directory` whose results the links in the result of `job` lead to.
+std::vector<fs::path> linked_jobs(const fs::path& job, const fs::path& directory) {
+  const fs::path steps = fs::weakly_canonical(directory / "steps");
+  std::vector<fs::path> jobs;
+  for (const fs::path& place : linked_places(job)) {
+    fs::path linked;
+    for (fs::path above = place.parent_path(); is_below(above, steps);
+         above = above.parent_path()) {
+      if (!attempts(above).empty()) linked = above;
+    }
+    if (!linked.empty()) jobs.push_back(directory / "steps" / linked.lexically_relative(steps));
+  }
+  return jobs;
+}
+
+/// Which job folders of the run in `directory` runs use that stay, and which their links lead to.
 std::map<fs::path, std::set<std::string>> used_results(const std::vector<Reuse>& reuses,
                                                        const fs::path& directory,
                                                        const std::set<std::string>& going) {
@@ -31,6 +48,11 @@ std::map<fs::path, std::set<std::string>> used_results(const std::vector<Reuse>&
   for (const Reuse& reuse : reuses) {
     if (going.contains(reuse.run) || !is_below(reuse.from, directory)) continue;
     if (fs::exists(reuse.run_directory, none)) used[reuse.from].insert(reuse.run);
+  }
+  for (const auto& [job, users] : std::map(used)) {
+    for (const fs::path& linked : linked_jobs(job, directory)) {
+      used[linked].insert(users.begin(), users.end());
+    }
   }
   return used;
 }
@@ -151,7 +173,7 @@ void check_idle(Session& session, const std::string& run, const std::string& gon
 
 std::vector<Removal> plan_removals(Session& session, const std::vector<std::string>& runs) {
   std::set<std::string> going(runs.begin(), runs.end());
-  const std::vector<Reuse> reuses = session.store().reuses();
+  const std::vector<Reuse> reuses = reuses_of_runs(session.store());
   std::vector<Removal> removals;
   for (const std::string& run : going) {
     removals.push_back({.run = run, .directory = session.store().directory(run), .used = {}});

@@ -3,13 +3,16 @@
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <set>
+#include <vector>
 
 #include "base/file.h"
 #include "base/text.h"
 #include "engine/cli/bundled_workflow.h"
 #include "engine/cli/data_check.h"
+#include "engine/cli/settings_check.h"
 #include "engine/model/parse.h"
 #include "engine/model/step_kinds.h"
 #include "engine/share/bundle_reader.h"
@@ -92,28 +95,34 @@ std::string mistakes_of_data(const Workflow& workflow, const Step& step, const S
   return "";
 }
 
-/// Of the first element that names something which its network does not have.
-std::string mistakes_for_models(const Workflow& workflow, const Step& step, const StepKind& kind) {
-  std::set<std::string> seen;
-  for (const Json& element : matrix_elements(step.matrix)) {
-    const Json with = known_with(workflow, step, element);
-    if (!seen.insert(what_is_for_model(kind, with).dump()).second) continue;
-    const auto mistake = mistake_for_model(workflow, kind, with);
-    if (mistake) return located(workflow, step, *mistake);
-  }
-  return "";
-}
+/// Something that is looked at in the elements of a step until one has a mistake.
+struct ElementCheck {
+  std::function<std::optional<DataMistake>(const Json& with)> find;
+  std::function<Json(const Json& with)> what = {};  ///< it looks at; empty: all
+  std::set<std::string> seen = {};
+  std::string mistake = {};
 
-/// Of the first element whose network is not measured by what the step names.
-std::string mistakes_in_metrics(const Workflow& workflow, const Step& step, const StepKind& kind) {
-  std::set<std::string> seen;
+  void look(const Workflow& workflow, const Step& step, const Json& with) {
+    if (!mistake.empty() || (what && !seen.insert(what(with).dump()).second)) return;
+    if (const auto found = find(with)) mistake = located(workflow, step, *found);
+  }
+};
+
+/// Of each check the first element with a mistake.
+std::string mistakes_of_elements(const Workflow& workflow, const Step& step, const StepKind& kind) {
+  std::vector<ElementCheck> checks = {
+      {[&](const Json& with) { return mistake_in_settings(kind, with); }},
+      {[&](const Json& with) { return mistake_in_metrics(workflow, step, kind, with); },
+       [&](const Json& with) { return what_is_measured(kind, with); }},
+      {[&](const Json& with) { return mistake_for_model(workflow, kind, with); },
+       [&](const Json& with) { return what_is_for_model(kind, with); }}};
   for (const Json& element : matrix_elements(step.matrix)) {
     const Json with = known_with(workflow, step, element);
-    if (!seen.insert(what_is_measured(kind, with).dump()).second) continue;
-    const auto mistake = mistake_in_metrics(workflow, step, kind, with);
-    if (mistake) return located(workflow, step, *mistake);
+    for (ElementCheck& check : checks) check.look(workflow, step, with);
   }
-  return "";
+  std::string text;
+  for (const ElementCheck& check : checks) text += check.mistake;
+  return text;
 }
 
 /// Looks at each model once; `seen` are those that were looked at.
@@ -202,10 +211,9 @@ void check_steps(const Workflow& workflow) {
     const StepKind* kind = find_step_kind(step.uses);
     if (kind == nullptr) continue;
     if (copies_sources(kind->name)) mistakes += mistakes_of_sources(workflow, step, kind->sources);
-    mistakes += mistakes_in_metrics(workflow, step, *kind);
+    mistakes += mistakes_of_elements(workflow, step, *kind);
     if (kind->model.empty()) continue;
     mistakes += mistakes_of_models(workflow, step, kind->model, seen);
-    mistakes += mistakes_for_models(workflow, step, *kind);
   }
   if (!mistakes.empty()) report(mistakes);
 }

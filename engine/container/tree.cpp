@@ -14,6 +14,7 @@
 #include "base/file_identity.h"
 #include "base/handle.h"
 #include "base/sha256.h"
+#include "base/text.h"
 
 namespace dlflow {
 namespace {
@@ -121,12 +122,13 @@ TreeHash hash_entries(const fs::path& root, const std::vector<Entry>& entries,
     const fs::path path = root / entry.name;
     ++result.files;
     if (fs::is_symlink(entry.status)) {
-      hash.update("-> " + fs::read_symlink(path).string() + "  " + entry.name + "\n");
+      const std::string target = fs::read_symlink(path);
+      hash.update("-> " + name_in_line(target) + "  " + name_in_line(entry.name) + "\n");
       continue;
     }
     const bool runs = (entry.status.permissions() & fs::perms::owner_exec) != fs::perms::none;
     result.bytes += fs::file_size(path);
-    hash.update(sha256(path) + (runs ? " x" : "  ") + entry.name + "\n");
+    hash.update(sha256(path) + (runs ? " x" : "  ") + name_in_line(entry.name) + "\n");
   }
   result.sha256 = hash.hex();
   return result;

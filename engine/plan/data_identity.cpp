@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/file_identity.h"
 #include "base/sha256.h"
+#include "base/text.h"
 #include "base/url.h"
 
 namespace dlflow {
@@ -23,14 +24,15 @@ DataPlace data_of(const fs::path& path) {
   const FolderContent content = content_below(path);
   for (const auto& entry : content.entries) {
     const std::string name = entry.path().lexically_relative(path).string();
-    if (entry.is_regular_file()) {
+    if (entry.is_regular_file() || entry.is_other()) {
       place.files.push_back({name, entry.path()});
     } else if (entry.is_symlink() && !entry.exists()) {
-      place.others.push_back(name + " -> " + fs::read_symlink(entry.path()).string());
+      const std::string target = fs::read_symlink(entry.path());
+      place.others.push_back(name_in_line(name) + " -> " + name_in_line(target));
     }
   }
   for (const fs::path& folder : content.empty_folders) {
-    place.others.push_back(folder.lexically_relative(path).string() + "/");
+    place.others.push_back(name_in_line(folder.lexically_relative(path).string()) + "/");
   }
   std::ranges::sort(place.files, {}, &LocalFile::name);
   std::ranges::sort(place.others);
@@ -50,7 +52,7 @@ DataState state_of(const std::string& place) {
   for (const LocalFile& file : data.files) {
     const FileIdentity identity = identity_of(file.path);
     state.to_settle = std::max(state.to_settle, time_to_settle(identity));
-    hash.update(file.name + " " + to_string(identity) + "\n");
+    hash.update(name_in_line(file.name) + " " + to_string(identity) + "\n");
   }
   for (const std::string& other : data.others) hash.update(other + "\n");
   state.identity = hash.hex();

@@ -18,6 +18,7 @@
 #include "engine/plan/inherited.h"
 #include "engine/plan/installed.h"
 #include "engine/plan/layout.h"
+#include "engine/plan/places.h"
 #include "engine/plan/program_identity.h"
 #include "engine/plan/run_directory.h"
 #include "engine/plan/surroundings.h"
@@ -31,7 +32,7 @@ namespace fs = std::filesystem;
 constexpr uint64_t kMaxScriptBytes = uint64_t{1} << 20;
 
 /// In PlannedStep::conditions, in the place of a hash.
-constexpr const char* kUnknownPackages = "unknown";
+constexpr const char* kUnknown = "unknown";
 
 Location location_of(const Step& step, const std::string& key) {
   const auto found = step.locations.find(key);
@@ -83,7 +84,8 @@ void read_data(Plan& plan, FileHashes& hashes, const Step& step, const DataInput
   for (const LocalFile& file : files) {
     if (!fs::is_regular_file(file.path)) {
       throw_at(plan.workflow, location_of(step, "inputs"),
-               data.path + " is a pipe, a socket or a device, whose content nobody can compare; " +
+               file.path.string() +
+                   " is a pipe, a socket or a device, whose content nobody can compare; " +
                    "let the step open it without naming it in `inputs`");
     }
     if (fs::file_size(file.path) <= kMaxScriptBytes) texts.push_back(read_file(file.path));
@@ -92,7 +94,7 @@ void read_data(Plan& plan, FileHashes& hashes, const Step& step, const DataInput
   plan.outside.emplace(data.path, data_identity(data.path));
   Sha256 hash;
   for (const LocalFile& file : files) {
-    hash.update(file.name + " " + content_of(file.path, hashes) + "\n");
+    hash.update(name_in_line(file.name) + " " + content_of(file.path, hashes) + "\n");
   }
   for (const std::string& other : others) hash.update(other + "\n");
   plan.data.emplace(data.path, hash.hex());
@@ -152,6 +154,15 @@ std::string search_of(const Plan& plan, const Step& step, const Json& element) {
   return program_of(plan, step, element) + " in " + path_of(plan, step, element);
 }
 
+/// Whether lines that run before the program may have another folder searched for it first. In a
+/// container it is the image's.
+bool is_searched_elsewhere(const Plan& plan, const PlannedJob& job) {
+  const Step& step = plan.workflow.steps[job.step];
+  const bool has_lines = !step.tools.empty() || !profile_of(plan, job).setup.empty();
+  return has_lines && step.image.empty() &&
+         program_of(plan, step, element_of(plan, job)).find('/') == std::string::npos;
+}
+
 /// What `reuse:` of a step finds now.
 Json reuse_conditions(const Plan& plan, FileHashes& hashes, uint32_t number) {
   const Step& step = plan.workflow.steps[number];
@@ -170,15 +181,15 @@ Json reuse_conditions(const Plan& plan, FileHashes& hashes, uint32_t number) {
   return conditions;
 }
 
-/// The variables that `inherit:` of the profile adds, as far as a command, its `env:` or its inputs
-/// mention them and nothing else gives them.
-Json inherited_mentions(const Profile& profile, const Step& step, std::vector<std::string> texts) {
+/// The variables that `inherit:` of the profile adds, as far as every program reads them, or the
+/// command, its `env:` or its inputs mention them, and nothing else gives them.
+Json inherited_readings(const Profile& profile, const Step& step, std::vector<std::string> texts) {
   Json identities = Json::object();
   if (!step.uses.empty() || profile.inherit.empty()) return identities;
   texts.push_back(step.run.source().dump());
   texts.push_back(step.environment.source().dump());
   for (const std::string& text : texts) {
-    for (const std::string& name : added_mentions(text, profile.inherit)) {
+    for (const std::string& name : added_readings(text, profile.inherit)) {
       const bool is_given = profile.environment.contains(name) || step.secrets.contains(name) ||
                             step.environment.source().contains(name);
       if (!is_given) identities[name] = identity_of_variable(name);
@@ -197,7 +208,7 @@ Json tools_found(const Plan& plan, FileHashes& hashes, const Step& step) {
     throw_at(plan.workflow, step.locations.at("environment.lock"),
              "environment.lock of step '" + step.name + "': there is no file " + lock.string());
   }
-  found["lock"] = packages.empty() ? kUnknownPackages : std::move(packages);
+  found["lock"] = packages.empty() ? kUnknown : std::move(packages);
   const std::string installed = installed_packages(venv_beside_lock(step.tools, plan.base), hashes);
   if (!installed.empty()) found["installed"] = installed;
   return found;
@@ -222,7 +233,7 @@ void read_inputs(Plan& plan, FileHashes& hashes, uint32_t number) {
   for (const auto& [name, value] : inherited_servers(plan.profile, step)) {
     planned.conditions["environment"][name] = value;
   }
-  const Json inherited = inherited_mentions(plan.profile, step, texts);
+  const Json inherited = inherited_readings(plan.profile, step, texts);
   if (!inherited.empty()) planned.conditions["inherited"] = inherited;
   if (!step.tools.empty()) planned.conditions["tools"] = tools_found(plan, hashes, step);
   planned.visible_params = visible_params(step, plan.workflow.params, texts);
@@ -504,7 +515,7 @@ std::map<std::string, std::string> planned_packages(const Plan& plan, uint32_t n
   if (step.tools.empty() || !tools.contains("lock")) return {};
   const auto known = tools.at("lock").get<std::string>();
   std::map<std::string, std::string> packages = {
-      {lock_of_tools(step.tools, plan.base).string(), known == kUnknownPackages ? "" : known}};
+      {lock_of_tools(step.tools, plan.base).string(), known == kUnknown ? "" : known}};
   if (tools.contains("installed")) {
     packages[venv_beside_lock(step.tools, plan.base).string()] =
         tools.at("installed").get<std::string>();
@@ -517,9 +528,16 @@ Json conditions_of(const Plan& plan, const PlannedJob& job) {
   const auto programs = conditions.find("programs");
   if (programs == conditions.end()) return conditions;  // an older dlflow found one for all
   const std::string search = search_of(plan, plan.workflow.steps[job.step], element_of(plan, job));
-  conditions["program"] = programs->value(search, Json());
+  conditions["program"] =
+      is_searched_elsewhere(plan, job) ? Json(kUnknown) : programs->value(search, Json());
   conditions.erase("programs");
   return conditions;
+}
+
+bool has_unknown_conditions(const Plan& plan, const PlannedJob& job) {
+  const auto packages = planned_packages(plan, job.step);
+  return conditions_of(plan, job).value("program", Json()) == kUnknown ||
+         std::ranges::any_of(packages, [](const auto& place) { return place.second.empty(); });
 }
 
 SourceProofs source_proofs(const Plan& plan, const PlannedJob& job, const Json& with) {
@@ -553,8 +571,9 @@ SourceProofs source_proofs(const Plan& plan, const PlannedJob& job, const Json& 
   proofs.inherited = conditions.value("inherited", proofs.inherited);
   const Json own = conditions_of(plan, job);
   if (own.contains("program")) {
+    const auto identity = own.at("program").get<std::string>();
     proofs.programs.emplace(program_of(plan, step, element_of(plan, job)),
-                            own.at("program").get<std::string>());
+                            identity == kUnknown ? "" : identity);
   }
   return proofs;
 }

@@ -1,6 +1,7 @@
 #include "engine/plan/inherited.h"
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <cstdlib>
 
@@ -12,9 +13,9 @@ namespace {
 
 const std::vector<std::string>& always_inherited() {
   static const std::vector<std::string> patterns = {
-      // programs, libraries, folders, languages
+      // programs, libraries, folders
       "PATH", "LD_LIBRARY_PATH", "VIRTUAL_ENV", "HOME", "USER", "LOGNAME", "SHELL", "TMPDIR",
-      "SCRATCH", "WORK", "HF_HOME", "XDG_RUNTIME_DIR", "LANG", "LC_*", "TZ", "TERM",
+      "SCRATCH", "WORK", "HF_HOME", "XDG_RUNTIME_DIR", "TERM",
       // environment modules, for setup lines
       "MODULEPATH", "MODULESHOME", "LOADEDMODULES", "_LMFILES_", "LMOD_*", "BASH_FUNC_*",
       // network
@@ -40,6 +41,11 @@ bool is_named(std::string_view name, const std::vector<std::string>& patterns) {
                      [name](const std::string& pattern) { return matches(name, pattern); });
 }
 
+/// What the C library reads of the environment of every program.
+constexpr std::array kReadByAll = {"LANG",     "LANGUAGE",    "LC_ALL",      "LC_COLLATE",
+                                   "LC_CTYPE", "LC_MESSAGES", "LC_MONETARY", "LC_NUMERIC",
+                                   "LC_TIME",  "TZ"};
+
 bool is_word(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
 
 }  // namespace
@@ -48,9 +54,12 @@ bool is_inherited(std::string_view name, const std::vector<std::string>& further
   return is_named(name, always_inherited()) || is_named(name, further);
 }
 
-std::set<std::string> added_mentions(std::string_view text,
+std::set<std::string> added_readings(std::string_view text,
                                      const std::vector<std::string>& further) {
   std::set<std::string> names;
+  for (const char* name : kReadByAll) {
+    if (is_named(name, further)) names.emplace(name);
+  }
   for (size_t begin = 0, end = 0; begin < text.size(); begin = end + 1) {
     end = begin;
     while (end < text.size() && is_word(text[end])) ++end;

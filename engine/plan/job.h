@@ -82,7 +82,7 @@ struct SourceProofs {
   /// known
   std::map<std::string, std::string> packages;
   /// What `reuse:` names, as it was then: a variable of the shell -> its value, the first word of
-  /// the command -> program_identity().
+  /// the command -> program_identity(); empty: not known.
   std::map<std::string, std::string> variables;
   std::map<std::string, std::string> programs;
   /// A variable that `inherit:` of the profile adds and the command mentions ->

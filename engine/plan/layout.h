@@ -39,6 +39,9 @@ SourceProofs source_proofs(const Plan& plan, const PlannedJob& job, const Json& 
 /// What `environment:` of a step had installed, as SourceProofs::packages.
 std::map<std::string, std::string> planned_packages(const Plan& plan, uint32_t step);
 
+/// Whether nobody knows which program, or which packages, one job will find.
+bool has_unknown_conditions(const Plan& plan, const PlannedJob& job);
+
 /// Gives every job its action. `find` is asked for jobs all of whose parents are reused.
 void decide(Plan& plan, const std::function<std::optional<KnownResult>(uint32_t job)>& find);
 

@@ -225,9 +225,7 @@ std::optional<KnownResult> reusable_result(const Plan& plan, uint32_t number,
                                            std::span<const ParentResult> parents,
                                            KnownResults& known) {
   const PlannedJob& job = plan.jobs[number];
-  for (const auto& [lock, packages] : planned_packages(plan, job.step)) {
-    if (packages.empty()) return std::nullopt;
-  }
+  if (has_unknown_conditions(plan, job)) return std::nullopt;
   const Json& element = (*plan.steps[job.step].elements)[job.element];
   const std::string wanted = fingerprint(fingerprint_base(plan, number), element, parents);
   if (wanted.empty()) return std::nullopt;

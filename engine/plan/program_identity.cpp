@@ -22,4 +22,9 @@ std::string program_identity(const std::string& name, const std::string& path, F
   return "not found";
 }
 
+std::string unknown_program(const std::string& name) {
+  return "`setup:` of the profile or the step's `environment:` may decide which program " + name +
+         " is, and `reuse: {program: true}` cannot look there; name it by its absolute path";
+}
+
 }  // namespace dlflow

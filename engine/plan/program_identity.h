@@ -10,4 +10,7 @@ namespace dlflow {
 /// or "not found". Throws Error.
 std::string program_identity(const std::string& name, const std::string& path, FileHashes& hashes);
 
+/// Why nobody knows which program `name` will be, where lines run before it.
+std::string unknown_program(const std::string& name);
+
 }  // namespace dlflow

@@ -237,6 +237,18 @@ std::optional<std::string> find_change(const fs::path& job_directory, FileHashes
   }
 }
 
+std::vector<fs::path> linked_places(const fs::path& job_directory) {
+  std::error_code none;
+  const fs::path outputs = fs::canonical(job_directory / "outputs", none);
+  const auto publication = none ? std::nullopt : read_publication(outputs.parent_path());
+  std::vector<fs::path> places;
+  if (!publication) return places;
+  for (const std::string& tree : publication->trees) {
+    if (fs::path(tree).is_absolute()) places.emplace_back(tree);
+  }
+  return places;
+}
+
 bool has_result(const fs::path& job_directory) {
   std::error_code none;
   const auto is_there = [&](const fs::path& path) {

@@ -50,6 +50,10 @@ void write_publication(const std::filesystem::path& pass_folder, const Publicati
 std::optional<std::string> find_change(const std::filesystem::path& job_directory,
                                        FileHashes& hashes);
 
+/// The files and folders elsewhere that links in the published result of `job_directory` lead to,
+/// all links on the way followed. None if there is no record.
+std::vector<std::filesystem::path> linked_places(const std::filesystem::path& job_directory);
+
 /// Whether a step that needs the result of `job_directory` finds what it left there: all that was
 /// published as outputs, and the checkpoints that an output names. Others may have been pruned.
 /// Whether it has changed is find_change()'s to say.

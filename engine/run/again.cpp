@@ -16,6 +16,7 @@
 #include "engine/plan/retry.h"
 #include "engine/plan/run_directory.h"
 #include "engine/report/again_text.h"
+#include "engine/run/reuses.h"
 
 namespace dlflow {
 namespace {
@@ -207,6 +208,19 @@ void prepare_again(Plan& plan, const Jobs& jobs, const PlanAgain& what, Time now
   for (const uint32_t job : chosen) set_checkpoints_aside(plan, job, jobs[job].attempt);
 }
 
+void forget_removed(Plan& plan, const Jobs& jobs) {
+  std::error_code none;
+  for (uint32_t job = 0; job < jobs.size(); ++job) {
+    const auto reused = plan.reused.find(job);
+    if (reused == plan.reused.end() || jobs[job].state != JobState::Planned) continue;
+    if (fs::exists(reused->second.directory / "outputs", none)) continue;
+    look_anew(plan, job);
+    for (const uint32_t later : descendants_of(plan, job)) {
+      if (jobs[later].state == JobState::Planned) look_anew(plan, later);
+    }
+  }
+}
+
 std::vector<uint32_t> descendants_of(const Plan& plan, uint32_t job) {
   std::vector<bool> found(plan.jobs.size(), false);
   std::vector<uint32_t> descendants;
@@ -242,7 +256,7 @@ void keep_used_results(const Plan& plan, const Jobs& jobs, const PlanAgain& what
   }
   if (anew.empty()) return;
   std::error_code none;
-  for (const Reuse& reuse : store.reuses()) {
+  for (const Reuse& reuse : reuses_of_runs(store)) {
     const bool counts = anew.contains(reuse.from) && fs::exists(reuse.run_directory, none);
     if (counts && reuse.run_directory != plan.directory) {
       throw_used(plan, fs::path(reuse.from).lexically_relative(plan.directory / "steps").string(),

@@ -65,6 +65,11 @@ using PlanJob = std::function<void(uint32_t job, int tries, const std::string& r
 /// again begins from scratch, and what it has published counts no more. Throws as resubmit_run.
 void plan_again(Plan& plan, const Jobs& jobs, const PlanAgain& what, const PlanJob& plan_job);
 
+/// What was to be reused and has been removed since the run was planned is looked for anew, and so
+/// is all that was to be reused after it. Once others see that the run reuses it, it stays: see
+/// engine/cli/removal.h.
+void forget_removed(Plan& plan, const Jobs& jobs);
+
 /// All that waits for `job`, directly or not.
 std::vector<uint32_t> descendants_of(const Plan& plan, uint32_t job);
 

@@ -103,8 +103,9 @@ std::vector<uint32_t> made_anew(const Plan& plan, const Jobs& jobs, FileHashes& 
   return anew;
 }
 
-std::string other_user_of(Store& store, const std::string& run, const fs::path& job_directory) {
-  for (const Reuse& reuse : store.reuses()) {
+std::string other_user_of(std::span<const Reuse> reuses, const std::string& run,
+                          const fs::path& job_directory) {
+  for (const Reuse& reuse : reuses) {
     if (reuse.run != run && reuse.from == job_directory) return reuse.run;
   }
   return "";

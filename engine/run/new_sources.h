@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -19,7 +20,8 @@ std::vector<std::string> changed_sources(const Plan& plan, FileHashes& hashes);
 std::vector<uint32_t> made_anew(const Plan& plan, const Jobs& jobs, FileHashes& hashes);
 
 /// Another run than `run` that uses the result in `job_directory`; empty: none.
-std::string other_user_of(Store& store, const std::string& run,
+/// \param reuses  see reuses_of_runs()
+std::string other_user_of(std::span<const Reuse> reuses, const std::string& run,
                           const std::filesystem::path& job_directory);
 
 /// The services that take_new_sources() needs.

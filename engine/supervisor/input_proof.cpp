@@ -71,6 +71,7 @@ std::optional<std::string> find_change_of_conditions(const JobSpec& spec) {
   }
   FreshFileHashes hashes;
   for (const auto& [name, identity] : spec.sources.programs) {
+    if (identity.empty()) return unknown_program(name);
     const Json path = spec.environment.value("PATH", Json(variable_of_shell("PATH")));
     if (program_identity(name, path.get<std::string>(), hashes) != identity) {
       return "the program " + name + " changed after the run was planned";
@@ -157,23 +158,22 @@ std::optional<std::string> InputProof::find_exchange() const {
 std::optional<std::string> InputProof::find_change() const {
   if (change_) return change_;
   try {
-    if (auto change = find_change_of_frozen()) return change;
     if (auto change = find_change_outside(spec_, data_identity)) return change;
-    if (auto change = find_exchange()) return change;
-    if (auto change = find_change_of_packages(spec_)) return change;
-    if (auto change = find_change_of_conditions(spec_)) return change;
-    if (auto change = find_change_of_image(spec_)) return change;
-    return find_change_of_parents(spec_);
   } catch (const std::exception& error) {
     return reason_of(error);
   }
+  return find_change_that_may_be_undone();
 }
 
 std::optional<std::string> InputProof::find_change_that_may_be_undone() const {
   if (change_) return change_;
   try {
     if (auto change = find_change_of_frozen()) return change;
-    return find_exchange();
+    if (auto change = find_exchange()) return change;
+    if (auto change = find_change_of_packages(spec_)) return change;
+    if (auto change = find_change_of_conditions(spec_)) return change;
+    if (auto change = find_change_of_image(spec_)) return change;
+    return find_change_of_parents(spec_);
   } catch (const std::exception& error) {
     return reason_of(error);
   }

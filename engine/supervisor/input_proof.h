@@ -25,8 +25,9 @@ class InputProof {
   /// What has changed then or since. Reads only what the kernel does not know to be unchanged.
   std::optional<std::string> find_change() const;
 
-  /// What of that a look at the next pass might not show any more, since it was put back: soon
-  /// told, as a pass that is asked to save has little time.
+  /// What of that a look at the next pass might not show any more, since it was put back: all but
+  /// the files of data outside of the run, whose times tell it for good. A pass that is asked to
+  /// save has little time, and these may be many.
   std::optional<std::string> find_change_that_may_be_undone() const;
 
  private:

@@ -57,6 +57,7 @@ std::vector<std::string> environment(const JobSpec& spec, const ResolvedJob& job
     values.merge(rank_variables(job.ranks));
   }
   values.merge(passed_on(inherited_variables(spec.inherit), spec));
+  values.emplace("LANG", "C.UTF-8");  // a result depends on nobody's language
   std::vector<std::string> list;
   for (const auto& [key, value] : values) list.push_back(key + "=" + value);
   return list;

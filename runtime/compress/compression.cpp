@@ -10,15 +10,6 @@
 
 namespace dlflow::runtime {
 
-bool sends_largest(CompressionMethod method) {
-  return method == CompressionMethod::TopK || method == CompressionMethod::MsTopK ||
-         method == CompressionMethod::Dgc;
-}
-
-bool is_sparse(CompressionMethod method) {
-  return sends_largest(method) || method == CompressionMethod::RandomK;
-}
-
 double density_in_epoch(const Compression& compression, uint64_t epoch) {
   if (epoch >= compression.warmup_epochs) return compression.density;
   return std::pow(compression.density, double(epoch + 1) / double(compression.warmup_epochs + 1));

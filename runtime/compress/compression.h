@@ -31,11 +31,16 @@ struct Compression {
   bool operator==(const Compression&) const = default;
 };
 
-/// Sends a few of the numbers, as `density` says.
-bool is_sparse(CompressionMethod method);
-
 /// Sends the largest numbers and where they are.
-bool sends_largest(CompressionMethod method);
+constexpr bool sends_largest(CompressionMethod method) {
+  return method == CompressionMethod::TopK || method == CompressionMethod::MsTopK ||
+         method == CompressionMethod::Dgc;
+}
+
+/// Sends a few of the numbers, as `density` says.
+constexpr bool is_sparse(CompressionMethod method) {
+  return sends_largest(method) || method == CompressionMethod::RandomK;
+}
 
 /// While warming up it falls from epoch to epoch by the same factor, from near 1: with 0.001 and
 /// four epochs as in DGC, 25 %, 6.3 %, 1.6 %, 0.4 %.

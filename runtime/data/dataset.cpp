@@ -1,7 +1,9 @@
 #include "runtime/data/dataset.h"
 
+#include <algorithm>
 #include <memory>
 #include <numeric>
+#include <utility>
 
 #include "base/error.h"
 #include "runtime/data/sharded_dataset.h"
@@ -23,6 +25,16 @@ Labels Labels::select(const Subset& part) const {
   return std::visit([&](const auto& labels) { return Labels(labels.select(part)); }, labels_);
 }
 
+void Dataset::take_targets_as_shares() {
+  std::vector<uint32_t> largest(targets.size());
+  for (size_t i = 0; i < largest.size(); ++i) {
+    const auto shares = targets[i];
+    largest[i] = uint32_t(std::ranges::max_element(shares) - shares.begin());
+  }
+  labels = std::move(largest);
+  num_classes = num_targets;
+}
+
 Dataset Dataset::select(const Subset& part) const {
   Dataset chosen{shape, num_classes, {}, {}, num_targets, {}};
   chosen.tokenizer = tokenizer;
@@ -30,11 +42,8 @@ Dataset Dataset::select(const Subset& part) const {
   chosen.reshaping = reshaping;
   chosen.token_bytes = token_bytes;
   chosen.vocabulary = vocabulary;
-  if (num_targets > 0) {
-    chosen.targets = targets.select(part);
-  } else {
-    chosen.labels = labels.select(part);
-  }
+  if (num_targets > 0) chosen.targets = targets.select(part);
+  if (labels.size() > 0) chosen.labels = labels.select(part);
   std::visit([&](const auto& images) { chosen.pixels = images.select(part); }, pixels);
   return chosen;
 }

@@ -86,19 +86,20 @@ class Labels {
 };
 
 /// A whole split: N images of one shape with their labels, each below num_classes; or, of data to
-/// learn numbers from, with T targets each. The rows of a table are images of (F, 1, 1). Of data to
-/// learn masks from, the row of a sample is (C + 1, H, W): its image, then the class of each pixel,
-/// below num_classes or kNoClass. Or the images are kept as JPEG files, of any size, which are
-/// decoded, reshaped and cut to `shape` when they are looked at (jpeg_samples.h). Or they are texts
-/// of unequal length, each token in as many bytes as the number of tokens needs, and `shape` is
-/// that of the longest there may be. Of tokens, num_classes is the size of the vocabulary, unless
-/// each text has a class.
+/// learn numbers from, with T targets each. Targets that are the shares of classes (soft labels)
+/// have labels beside them: the largest share's. The rows of a table are images of (F, 1, 1). Of
+/// data to learn masks from, the row of a sample is (C + 1, H, W): its image, then the class of
+/// each pixel, below num_classes or kNoClass. Or the images are kept as JPEG files, of any size,
+/// which are decoded, reshaped and cut to `shape` when they are looked at (jpeg_samples.h). Or they
+/// are texts of unequal length, each token in as many bytes as the number of tokens needs, and
+/// `shape` is that of the longest there may be. Of tokens, num_classes is the size of the
+/// vocabulary, unless each text has a class.
 struct Dataset {
   ImageShape shape;
   uint32_t num_classes = 0;
   std::variant<Images<uint8_t>, Images<float>, EncodedImages> pixels;  ///< (N)
   Labels labels;               ///< (N), or none; with masks all 0
-  uint32_t num_targets = 0;    ///< T; 0: the samples have labels
+  uint32_t num_targets = 0;    ///< T; 0: the samples have labels alone
   Rows<float> targets = {};    ///< (N) rows of T, or none
   size_t num_validation = 0;   ///< of the last samples, which training only measures itself with
   std::string tokenizer = {};  ///< Vocabulary::id() of samples that are tokens; else empty
@@ -128,6 +129,12 @@ struct Dataset {
 
   /// Of the mask of a sample; 0: there are none.
   size_t values_of_mask() const { return has_masks ? size_t(shape.height) * shape.width : 0; }
+
+  /// The targets of a sample are the shares of the classes in it.
+  bool has_shares() const { return num_targets > 0 && labels.size() > 0; }
+
+  /// Gives each sample the class of its largest target as a label, of equal ones the first.
+  void take_targets_as_shares();
 
   /// Those samples of a whole split.
   Dataset select(const Subset& part) const;

@@ -94,10 +94,12 @@ class BatchMaker {
       const size_t length = length_for({samples, share.count});
       const size_t stride = length > 0 ? length : dataset_.shape.num_values();
       for (size_t k = 0; k < share.count; ++k) {
+        if (dataset_.labels.size() > 0) labels[k] = label_of(samples[k]);
         if (dataset_.num_targets > 0) {
           std::ranges::copy(dataset_.targets[samples[k]], targets + k * row);
-        } else {
-          labels[k] = label_of(samples[k]);
+        } else if (mixes()) {
+          std::fill_n(targets + k * row, row, 0.0f);
+          targets[k * row + labels[k]] = 1;
         }
         prepare({position.epoch, samples[k], find_pixels(samples[k]), images + k * stride,
                  targets + k * row, length});
@@ -214,7 +216,6 @@ class BatchMaker {
     const size_t count = slot.leaves[i].count();
     mix(options_.augmentation, dataset_.shape, options_.seed, epoch,
         {{slot.samples.data() + first, count},
-         {slot.labels.data() + first, count},
          slot.images.get() + i * leaf_stride(),
          {slot.targets.data() + first * row, count * row}});
   }

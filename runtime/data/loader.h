@@ -54,11 +54,11 @@ struct LoaderOptions {
 /// One leaf of a global batch.
 struct Leaf {
   std::span<const float> images;           ///< (count, C, H, W), normalised; 64-byte aligned
-  std::span<const uint32_t> labels;        ///< (count); 0 where the samples have targets
+  std::span<const uint32_t> labels;        ///< (count); 0 where the samples have none
   std::span<const uint32_t> samples = {};  ///< (count), their numbers in the data set
   uint64_t epoch = 0;
-  /// (count, T), or (count, classes) if mixed, or masks (count, H * W), or of texts (count), the
-  /// number of tokens of each, or none
+  /// (count, T), or the shares of classes (count, classes), or masks (count, H * W), or of texts
+  /// (count), the number of tokens of each, or none
   std::span<const float> targets = {};
 
   /// Of texts of unequal length: tokens in a row of `images`, padded_length() of the longest; those

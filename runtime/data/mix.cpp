@@ -68,17 +68,17 @@ void mix(const Augmentation& augmentation, const ImageShape& shape, uint64_t see
          const MixedLeaf& leaf) {
   const size_t count = leaf.samples.size(), values = shape.num_values();
   if (count == 0) return;
-  const size_t classes = leaf.targets.size() / count;
+  const size_t classes = leaf.shares.size() / count;
   const std::vector<float> first(leaf.images, leaf.images + values);  // the last one's next
-  std::ranges::fill(leaf.targets, 0.0f);
+  const std::vector<float> first_shares(leaf.shares.begin(),
+                                        leaf.shares.begin() + std::ptrdiff_t(classes));
   for (size_t i = 0; i < count; ++i) {
     RandomStream random(seed, RandomUse::Mixing, uint32_t(epoch), leaf.samples[i]);
     const bool is_last = i + 1 == count;
-    float* const image = leaf.images + i * values;
+    float *const image = leaf.images + i * values, *const shares = &leaf.shares[i * classes];
     const float own =
         mix_with(is_last ? first.data() : image + values, augmentation, shape, random, image);
-    leaf.targets[i * classes + leaf.labels[i]] += own;
-    leaf.targets[i * classes + leaf.labels[is_last ? 0 : i + 1]] += 1 - own;
+    blend(is_last ? first_shares.data() : shares + classes, classes, own, shares);
   }
 }
 

@@ -1,5 +1,6 @@
 #include "runtime/fit/fit.h"
 
+#include <cmath>
 #include <cstdint>
 
 #include "base/error.h"
@@ -37,6 +38,33 @@ void require_masks(const Model& model, const Dataset& dataset, const std::string
                          "; its last layer must give a score for each of them");
 }
 
+/// The targets of each sample are the shares of the classes in it.
+void require_shares(const Model& model, const Dataset& dataset, const std::string& name) {
+  constexpr double kMostRounding = 1e-3;  // of a sum, as of shares that were kept in 16 bits
+  const std::string loss = "has 'loss: " + runtime::name(model.loss) + "'";
+  const std::string others = "; to learn other numbers write 'loss: mse', 'l1', 'huber' or 'bce'";
+  if (int64_t(dataset.num_targets) != model.num_classes()) {
+    refuse_data(model, loss + ", which wants labels, and " + name + " has " +
+                           std::to_string(dataset.num_targets) +
+                           " targets a sample, not the shares of " +
+                           std::to_string(model.num_classes()) + " classes" + others);
+  }
+  for (size_t i = 0; i < dataset.size(); ++i) {
+    double sum = 0;
+    bool are_shares = true;
+    for (const float share : dataset.targets[i]) {
+      sum += double(share);
+      are_shares = are_shares && share >= 0;
+    }
+    if (are_shares && std::abs(sum - 1) <= kMostRounding) continue;
+    refuse_data(model,
+                loss + ", whose targets are shares of classes; those of sample " +
+                    std::to_string(i) + " of " + name +
+                    (are_shares ? " add up to " + std::to_string(sum) : " are not all 0 or more") +
+                    others);
+  }
+}
+
 /// The samples of `dataset` have targets, or labels, as the loss wants them.
 void require_answers(const Model& model, const Dataset& dataset, const std::string& name) {
   const std::string loss = "has 'loss: " + runtime::name(model.loss) + "'";
@@ -50,9 +78,7 @@ void require_answers(const Model& model, const Dataset& dataset, const std::stri
   }
   if (!has_targets(model.loss)) {
     if (targets == 0 || model.loss != LossKind::SoftmaxCrossEntropy) return;
-    refuse_data(model, loss + ", which wants labels, and " + name + " has " +
-                           std::to_string(targets) +
-                           " targets a sample; write 'loss: mse', 'l1', 'huber' or 'bce'");
+    return require_shares(model, dataset, name);
   }
   if (targets == 0) {
     refuse_data(model, loss + ", which wants targets, and " + name +
@@ -148,7 +174,10 @@ void require_fit(const Model& model, const Dataset& dataset, const std::string& 
   require_masks(model, dataset, name);
   if (has_masks(model.loss)) return;
   require_answers(model, dataset, name);
-  if (model.loss == LossKind::SoftmaxCrossEntropy) require_classes(model, dataset, name);
+  const bool has_labels = dataset.num_targets == 0;
+  if (model.loss == LossKind::SoftmaxCrossEntropy && has_labels) {
+    require_classes(model, dataset, name);
+  }
 }
 
 void require_training_samples(size_t num_samples, size_t validation) {
@@ -162,6 +191,12 @@ void refuse_validation_key() {
   throw Error(Errc::InvalidInput,
               "with: 'validation' holds out training samples, and the data has a validation split; "
               "leave the key out");
+}
+
+void refuse_shares_on_gpu() {
+  throw Error(Errc::InvalidInput,
+              "with: 'device: cuda' has one label for each sample, and the training data has the "
+              "shares of classes; leave 'device' out");
 }
 
 }  // namespace dlflow::runtime

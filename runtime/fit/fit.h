@@ -28,4 +28,7 @@ void require_training_samples(size_t num_samples, size_t validation);
 /// Throws Error{InvalidInput}: `validation` is given, and `dataset` has a validation split.
 void refuse_validation_key();
 
+/// Throws Error{InvalidInput}: `device: cuda` is given, and the data has shares of classes.
+void refuse_shares_on_gpu();
+
 }  // namespace dlflow::runtime

@@ -56,11 +56,8 @@ std::vector<std::string> names_of(LossKind loss, int64_t classes) {
 
 /// Whether some network is measured by it.
 bool is_metric(const std::string& name) {
-  constexpr int64_t kClasses = 10;  // of which each metric of classes is defined
-  for (int loss = 0; loss <= int(LossKind::PixelCrossEntropyAndDice); ++loss) {
-    if (contains(names_of(LossKind(loss), kClasses), name)) return true;
-  }
-  return name == kBitsPerByte || name.starts_with(kAccuracyOf) || name.starts_with(kIouOf);
+  return contains(all_metric_names(), name) || name == kBitsPerByte ||
+         name.starts_with(kAccuracyOf) || name.starts_with(kIouOf);
 }
 
 /// What `evaluate` adds to metric_names().
@@ -75,6 +72,17 @@ bool is_measured_by_evaluate(const Model& model, const std::string& name) {
 std::vector<std::string> metric_names(const Model& model) {
   const bool has_classes = model.loss == LossKind::SoftmaxCrossEntropy;
   return names_of(model.loss, has_classes ? model.num_classes() : 0);
+}
+
+std::vector<std::string> all_metric_names() {
+  constexpr int64_t kClasses = 10;  // of which each metric of classes is defined
+  std::vector<std::string> all;
+  for (int loss = 0; loss <= int(LossKind::PixelCrossEntropyAndDice); ++loss) {
+    for (const std::string& name : names_of(LossKind(loss), kClasses)) {
+      if (!contains(all, name)) all.push_back(name);
+    }
+  }
+  return all;
 }
 
 void require_measured(const Model& model, const std::string& key, const std::string& metric) {

@@ -16,6 +16,9 @@ constexpr int64_t kMostAucClasses = 100;
 /// is undefined.
 std::vector<std::string> metric_names(const Model& model);
 
+/// Those of all networks.
+std::vector<std::string> all_metric_names();
+
 /// Throws Error{InvalidInput} naming `key`, whose value is `metric`, if `model` is not measured by
 /// it.
 void require_measured(const Model& model, const std::string& key, const std::string& metric);

@@ -7,7 +7,7 @@
 
 #include "runtime/checkpoint/background_save.h"
 #include "runtime/comm/communicator.h"
-#include "runtime/train/settings.h"
+#include "runtime/settings/checkpoint_policy.h"
 #include "runtime/train/state_snapshot.h"
 #include "runtime/train/training_state.h"
 

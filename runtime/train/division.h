@@ -4,7 +4,7 @@
 
 #include "runtime/data/shard.h"
 #include "runtime/nn/model.h"
-#include "runtime/train/settings.h"
+#include "runtime/settings/train_settings.h"
 
 /// How a training divides its samples.
 namespace dlflow::runtime {

@@ -41,7 +41,7 @@ struct Evaluation {
 
 /// Throws Error{InvalidInput} unless `dataset`'s pictures are what `model` takes, and it has the
 /// targets that the model's loss wants, or labels among its classes, which it has no more of then;
-/// `name` is the dataset's, for the message.
+/// shares of classes get labels. `name` is the dataset's, for the message.
 void require_fitting(const Model& model, Dataset& dataset, const std::string& name,
                      Purpose purpose = Purpose::Learn);
 

@@ -9,8 +9,8 @@
 #include "runtime/nn/huge_buffer.h"
 #include "runtime/nn/weight_layout.h"
 #include "runtime/optim/optimizer.h"
+#include "runtime/settings/update.h"
 #include "runtime/train/training_state.h"
-#include "runtime/train/update_settings.h"
 #include "runtime/train/whole_update.h"
 
 namespace dlflow::runtime {

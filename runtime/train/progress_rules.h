@@ -6,7 +6,7 @@
 
 #include "base/json.h"
 #include "runtime/nn/model.h"
-#include "runtime/train/settings.h"
+#include "runtime/settings/train_settings.h"
 
 /// The course of a metric over epochs: which epoch is the best, and when training stops early.
 namespace dlflow::runtime {

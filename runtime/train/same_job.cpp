@@ -2,10 +2,10 @@
 
 #include <vector>
 
+#include "runtime/settings/parts.h"
 #include "runtime/train/agreement.h"
 #include "runtime/train/evaluation.h"
 #include "runtime/train/settings_kept.h"
-#include "runtime/train/settings_parts.h"
 #include "runtime/train/shared_split.h"
 
 namespace dlflow::runtime {

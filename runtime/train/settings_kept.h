@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "base/json.h"
-#include "runtime/train/settings.h"
+#include "runtime/settings/train_settings.h"
 
 /// The settings that say what is learnt: a run that goes on from a checkpoint must keep them.
 /// How it is computed (ranks, batch, reduction, compression, where the data is read from) may

@@ -7,6 +7,7 @@
 #include "runtime/fit/fit.h"
 #include "runtime/fit/measures.h"
 #include "runtime/nn/patterns.h"
+#include "runtime/settings/parts.h"
 #include "runtime/train/checkpoints.h"
 #include "runtime/train/compression_state.h"
 #include "runtime/train/cpu_worker.h"
@@ -18,7 +19,6 @@
 #include "runtime/train/recording.h"
 #include "runtime/train/same_job.h"
 #include "runtime/train/settings_kept.h"
-#include "runtime/train/settings_parts.h"
 #include "runtime/train/shared_work.h"
 #include "runtime/train/split.h"
 #include "runtime/train/training_state.h"
@@ -61,6 +61,7 @@ TrainingJob prepared(Communicator& comm, TrainingJob job) {
   job = same_on_all(comm, std::move(job));
   require_class_weights_fit(job.model, job.settings.class_weights.size());
   require_whole_steps(job.model, job.settings);
+  if (job.settings.device == Device::Cuda && job.data.has_shares()) refuse_shares_on_gpu();
   freeze_layers(job.model, job.settings.freeze);
   require_groups_fit(job.model, patterns_of(job.settings.update.groups));
   if (!job.settings.start_from.empty()) {

@@ -11,9 +11,10 @@
 #include "runtime/comm/communicator.h"
 #include "runtime/gpu/replica.h"
 #include "runtime/nn/model.h"
+#include "runtime/settings/checkpoint_policy.h"
+#include "runtime/settings/train_settings.h"
 #include "runtime/train/divergence.h"
 #include "runtime/train/node_cache.h"
-#include "runtime/train/settings.h"
 #include "runtime/train/start_weights.h"
 
 /// The training loop: synchronous data-parallel SGD over the ranks of a communicator.

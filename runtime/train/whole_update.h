@@ -6,8 +6,8 @@
 
 #include "runtime/comm/communicator.h"
 #include "runtime/optim/optimizer.h"
+#include "runtime/settings/update.h"
 #include "runtime/train/layer_norms.h"
-#include "runtime/train/update_settings.h"
 
 namespace dlflow::runtime {
 

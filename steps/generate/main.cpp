@@ -10,12 +10,12 @@
 #include "base/shared_bytes.h"
 #include "runtime/data/file_writer.h"
 #include "runtime/generate/generation.h"
+#include "runtime/settings/with_reader.h"
 #include "runtime/tokenizer/tokenizer.h"
 #include "runtime/train/agreement.h"
 #include "runtime/train/evaluation.h"
 #include "runtime/train/shared_checkpoint.h"
 #include "runtime/train/training_state.h"
-#include "runtime/train/with_reader.h"
 #include "steps/environment/step_environment.h"
 #include "steps/ranks/program.h"
 

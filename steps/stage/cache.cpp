@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/parse_json.h"
+#include "base/remove_tree.h"
 #include "steps/environment/place_file.h"
 #include "steps/stage/eviction.h"
 #include "steps/stage/seal.h"
@@ -100,7 +101,11 @@ void Cache::add(std::span<const NewObject> objects) {
 void Cache::publish(const NewObject& added) {
   const fs::path target = object(added.sha256);
   make_directories(target.parent_path());
-  if (::link(added.file.c_str(), target.c_str()) == 0 || errno == EEXIST) return;
+  if (fs::exists(fs::symlink_status(target))) {
+    if (is_intact(target, added.sha256)) return;
+    remove_tree(target);  // damaged: nobody would look at it before it is wanted again
+  }
+  if (::link(added.file.c_str(), target.c_str()) == 0) return;
   const fs::path copy = workspace().new_file();  // a file system without links
   place_copy(added.file, copy);
   seal(copy, added.sha256);

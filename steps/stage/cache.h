@@ -26,10 +26,10 @@
 ///
 /// Objects are linked into runs, where a careless program may write to them, and hashing on every
 /// use would cost more than the cache saves. So an object is sealed: the nanoseconds of its
-/// modification time are the first digits of its hash. Whatever writes to it breaks the seal, and
-/// it is hashed again before it is used again. A seal can be forged, so it proves something of a
-/// file of this user alone: what others own, or may write to, is not taken. (Times of change say
-/// nothing here: every link that a run has to the object, or gives up, changes them.)
+/// modification time tell the first digits of its hash and its size. Whatever writes to it breaks
+/// the seal, and it is hashed again before it is used again. A seal can be forged, so it proves
+/// something of a file of this user alone: what others own, or may write to, is not taken. (Times
+/// of change say nothing here: every link that a run has to the object, or gives up, changes them.)
 namespace dlflow::steps {
 
 /// Threads may share one, but for its construction.

@@ -16,8 +16,11 @@ namespace {
 /// Of all objects. What may be run is a copy, so that this one never may.
 constexpr mode_t kMode = 0444;
 
-/// Seven hexadecimal digits are below 10^9.
-long seal_of(const std::string& sha256) { return std::stol(sha256.substr(0, 7), nullptr, 16); }
+/// Nanoseconds that tell content and size, so that a file which lost its end is not whole for
+/// having its old time: seven hexadecimal digits are below 10^9.
+long seal_of(const std::string& sha256, off_t bytes) {
+  return std::stol(sha256.substr(0, 7), nullptr, 16) ^ long(bytes & 0xfffffff);
+}
 
 /// Nobody but this user can have written to it, or can write to it after it was looked at.
 bool is_own(const struct stat& info) {
@@ -30,7 +33,7 @@ bool is_own(const struct stat& info) {
 void seal(const std::filesystem::path& file, const std::string& sha256) {
   struct stat info {};
   if (::stat(file.c_str(), &info) != 0) throw_errno("cannot read " + file.string(), errno);
-  const timespec times[2] = {{0, UTIME_NOW}, {info.st_mtim.tv_sec, seal_of(sha256)}};
+  const timespec times[2] = {{0, UTIME_NOW}, {info.st_mtim.tv_sec, seal_of(sha256, info.st_size)}};
   if (::chmod(file.c_str(), kMode) != 0 || ::utimensat(AT_FDCWD, file.c_str(), times, 0) != 0) {
     throw_errno("cannot change " + file.string(), errno);
   }
@@ -41,7 +44,7 @@ bool is_intact(const std::filesystem::path& file, const std::string& sha256) {
   if (::lstat(file.c_str(), &info) != 0) throw_errno("cannot read " + file.string(), errno);
   if (!is_own(info)) return false;
   const bool has_mode = (info.st_mode & 07777) == kMode;
-  if (has_mode && info.st_mtim.tv_nsec == seal_of(sha256)) return true;
+  if (has_mode && info.st_mtim.tv_nsec == seal_of(sha256, info.st_size)) return true;
   if (sha256_file(file, [](uint64_t) { throw_if_stopped(); }) != sha256) return false;
   try {
     seal(file, sha256);

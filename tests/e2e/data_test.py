@@ -322,6 +322,21 @@ class Data(Case):
                 with: {{checkpoint: "${{{{ steps.train.outputs.model }}}}", data: {evaluates}}}
             """)
 
+    def test_shares_of_classes_are_checked_before_any_job(self):
+        self.write("m.yaml", "name: m\ninput: [2]\nlayers:\n  - linear: {features: 2}\n")
+        step = "a: {{uses: train, resources: {{gpus_per_rank: 1}}, with: {{model: m.yaml, data: {}, epochs: 1, lr: 0.1{}}}}}"
+        for data, shares in (("good", "0.25,0.75"), ("wrong", "0.25,0.5")):
+            self.write("t.csv", "a,b,u,v\n" + f"1,2,{shares}\n" * 20)
+            self.dlflow("data", "pack", "t.csv", "-o", data, "--target", "u", "--target", "v")
+        for data, more, mistake in (
+                ("good", "", ""),
+                ("wrong", "", "those of sample 0 of wrong add up to 0.75"),
+                ("good", ", sampling: balanced", "'sampling' is by classes, and the training data have targets"),
+                ("good", ", device: cuda, precision: {reduction: fast}", "'device: cuda' has one label for each sample")):
+            with self.subTest(data=data, more=more):
+                self.write("w.yaml", "name: w\nsteps:\n  " + step.format(data, more) + "\n")
+                self.assertIn(mistake, self.dlflow("validate", "w.yaml", status=2 if mistake else 0)[1])
+
     def test_data_is_checked_against_the_model_before_any_job(self):
         self.write("t.csv", "a,b,y\n" + "1,2,3\n" * 20)
         self.write("m.yaml", "name: m\ninput: [2]\nlayers:\n  - linear: {features: 1}\nloss: mse\n")

@@ -75,6 +75,31 @@ class Removal(Case):
                 self.assertEqual((pathlib.Path(step["directory"]) / "outputs/l").read_text(), "data\n")
         self.assertEqual(set(self.states(self.run_json("w.yaml")["run"]).values()), {"cached"})
 
+    def test_what_a_result_that_stays_has_links_to_in_its_own_run_stays(self):
+        self.write("w.yaml", """
+            name: w
+            steps:
+              p: {run: 'echo data > d', outputs: {d: d}}
+              other: {run: 'echo data > d', outputs: {d: d}}
+              s: {run: [sh, -c, 'ln -s "$0" $DLFLOW_OUTPUTS/l', "${{ steps.p.outputs.d }}"], outputs: {l: l}}
+        """)
+        first = self.run_json("w.yaml")["run"]
+        second = self.run_json("w.yaml", "--force", "p", "--force", "other")["run"]
+        self.assertEqual(self.states(second), {"p": "succeeded", "other": "succeeded", "s": "cached"})
+        self.assertIn("p, s", self.dlflow("rm", first)[0])
+        steps = self.run_folder(first) / "steps"
+        self.assertEqual(sorted(step.name for step in steps.iterdir()), ["p", "s"])
+        self.assertEqual((steps / "s/outputs/l").read_text(), "data\n")
+
+    def test_what_a_run_reuses_that_was_killed_before_it_said_so_stays(self):
+        self.write("w.yaml", "name: w\nsteps: {a: {run: 'echo 1 > o', outputs: {o: o}}, b: {run: [cp, '${{ steps.a.outputs.o }}', o], outputs: {o: o}}}\n")
+        first = self.run_json("w.yaml")["run"]
+        self.start("run", "w.yaml", "--force", "b", env={"DLFLOW_CRASH_AT": "intent"}).communicate(timeout=30)
+        (second,) = self.known() - {first}
+        self.assertIn("a (", self.dlflow("rm", first)[0])
+        self.dlflow("run", "--resume", second)
+        self.assertEqual(self.states(second), {"a": "cached", "b": "succeeded"})
+
     def test_a_run_that_reused_from_one_that_was_removed_by_hand_is_repaired(self):
         self.pipeline()
         first = self.run_json("w.yaml")["run"]

@@ -168,6 +168,45 @@ class Run(Case):
             states.append(self.states(run)["a"])
         self.assertEqual(states, ["succeeded", "succeeded", "cached"])
 
+    def test_a_program_that_setup_chooses_is_reused_by_its_path_alone(self):
+        tool = self.write("opt/tool", "#!/bin/sh\necho 1\n")
+        tool.chmod(0o755)
+        self.write("p.yaml", f"setup: ['export PATH={tool.parent}:$PATH']\n")
+        self.write("w.yaml", f"""
+            name: w
+            steps:
+              name: {{run: [tool], reuse: {{program: true}}}}
+              path: {{run: [{tool}], reuse: {{program: true}}}}
+        """)
+        for content, path in (("1", "succeeded"), ("1", "cached"), ("2", "succeeded")):
+            tool.write_text(f"#!/bin/sh\necho {content}\n")
+            run = self.run_json("w.yaml", "--profile", "./p.yaml")["run"]
+            self.assertEqual(self.states(run), {"name": "succeeded", "path": path})
+            self.assertEqual(self.dlflow("logs", run, "name")[0].strip(), content)
+            self.assertIn("name it by its absolute path", self.status(run)["steps"][0]["reason"])
+
+    def test_a_command_has_nobodys_language_and_time_zone(self):
+        self.write("w.yaml", """
+            name: w
+            steps: {a: {run: 'locale > $DLFLOW_OUTPUTS/o; date +%z >> $DLFLOW_OUTPUTS/o; date -d @0 +%H >> $DLFLOW_OUTPUTS/o', outputs: {o: o}}}
+        """)
+        seen = []
+        for shell in ({"LANG": "de_DE", "LC_ALL": "POSIX", "TZ": "Asia/Tokyo"}, {"LANG": "C.UTF-8"}):
+            run = self.run_json("w.yaml", "--no-cache", env=shell)["run"]
+            seen.append((self.folder / "dlflow-runs" / run / "steps/a/outputs/o").read_text())
+        self.assertEqual(seen[0], seen[1])
+        self.assertIn("LANG=C.UTF-8\n", seen[0])
+
+    def test_a_language_and_a_time_zone_that_the_profile_passes_on_count(self):
+        self.write("p.yaml", "inherit: [TZ, LANG]\n")
+        self.write("w.yaml", "name: w\nsteps: {a: {run: 'date -d @0 +%H > o', outputs: {o: o}}}\n")
+        states = []
+        for shell in ({"TZ": "UTC"}, {"TZ": "Etc/GMT-9"}, {"TZ": "UTC"}, {"TZ": "UTC", "LANG": "POSIX"}):
+            run = self.run_json("w.yaml", "--profile", "./p.yaml", env=shell)["run"]
+            hour = self.folder / "dlflow-runs" / run / "steps/a/outputs/o"
+            states.append(hour.read_text().strip() if hour.exists() else self.states(run)["a"])
+        self.assertEqual(states, ["00", "09", "cached", "00"])
+
     def test_what_waits_for_an_allowed_failure_runs_each_time(self):
         self.write("w.yaml", f"""
             name: w

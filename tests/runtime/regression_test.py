@@ -3,6 +3,7 @@ PyTorch's twin; and what is refused where data and loss do not go together."""
 
 import csv
 import json
+import math
 import random
 import shutil
 import struct
@@ -22,7 +23,8 @@ def rows_of(seed, count):
     for _ in range(count):
         x = [rng.random() for _ in range(4)]
         y = 3 * x[0] - 2 * x[1] * x[2] + 0.5
-        yield [*x, y, y * y - x[3], int(y > 1), int(x[3] > 0.5), "big" if y > 1.5 else "small"]
+        share = 1 / (1 + math.exp(8 * (1.5 - y)))
+        yield [*x, y, y * y - x[3], int(y > 1), int(x[3] > 0.5), "big" if y > 1.5 else "small", share, 1 - share]
 
 
 class Regression(TrainingCase):
@@ -31,7 +33,8 @@ class Regression(TrainingCase):
         super().setUpClass()
         cls.sets = {name: cls.pack(name, *options) for name, options in (
             ("one", ["--target", "y"]), ("two", ["--target", "y", "--target", "z"]),
-            ("bits", ["--target", "p", "--target", "q"]), ("classes", ["--class", "size"]))}
+            ("bits", ["--target", "p", "--target", "q"]), ("classes", ["--class", "size"]),
+            ("shares", ["--target", "big", "--target", "small"]))}
 
     @classmethod
     def pack(cls, name, *options):
@@ -39,7 +42,7 @@ class Regression(TrainingCase):
         for split, seed, count in (("train", 1, 700), ("test", 2, 300)):
             table = cls.data / f"{split}.csv"
             with open(table, "w", newline="") as file:
-                csv.writer(file).writerows([["a", "b", "c", "d", "y", "z", "p", "q", "size"], *rows_of(seed, count)])
+                csv.writer(file).writerows([["a", "b", "c", "d", "y", "z", "p", "q", "size", "big", "small"], *rows_of(seed, count)])
             subprocess.run([BIN / "dlflow", "data", "pack", table, "-o", folder, "--features", "a,b,c,d", "--split", split, *options],
                            check=True, stdout=subprocess.DEVNULL)
         return folder
@@ -205,6 +208,26 @@ class Regression(TrainingCase):
         numbers = struct.unpack("<600f", content[-2400:])
         wanted = [target for row in rows_of(2, 300) for target in row[4:6]]
         self.assertAlmostEqual(sum(abs(a - b) for a, b in zip(numbers, wanted)) / 600, measured["mae"], places=4)
+
+    def test_the_shares_of_classes_are_learnt_and_measured(self):
+        folder = self.model_folder("shares", "softmax_cross_entropy", 2, epochs=20, validation=0)
+        self.train(folder, 2)
+        measured = self.evaluate(folder)[0]
+        with_json = json.loads((folder / "with.json").read_text())
+        (folder / "with.json").write_text(json.dumps(with_json | {"format": "npy"}))
+        status, _, errors = self.run_to_end(folder, 1, "dlflow-predict")
+        self.assertEqual(status, 0, errors)
+        scores = struct.unpack("<600f", (folder / "outputs/predictions.npy").read_bytes()[-2400:])
+        loss, entropy, right = 0, 0, 0
+        for (a, b), row in zip(zip(scores[::2], scores[1::2]), rows_of(2, 300)):
+            big, small = row[9:]
+            log_sum = math.log(math.exp(a) + math.exp(b))
+            loss += (big * (log_sum - a) + small * (log_sum - b)) / 300
+            entropy -= (big * math.log(big) + small * math.log(small)) / 300  # of the shares: no loss is less
+            right += (a > b) == (big > small)
+        self.assertAlmostEqual(measured["loss"], loss, places=4)
+        self.assertAlmostEqual(measured["accuracy"], right / 300, places=6)
+        self.assertLess(loss, entropy + 0.05)
 
     def test_data_that_does_not_go_with_the_loss_is_refused(self):
         cases = ((("classes", "mse", 1), "has 'loss: mse', which wants targets, and the training data has labels"),

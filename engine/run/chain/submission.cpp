@@ -13,6 +13,7 @@
 #include "engine/plan/places.h"
 #include "engine/plan/run_directory.h"
 #include "engine/plan/withdrawn.h"
+#include "engine/run/again.h"
 #include "engine/run/chain/adoption.h"
 #include "engine/run/chain/login_jobs.h"
 #include "engine/run/chain/observation.h"
@@ -20,6 +21,7 @@
 #include "engine/run/chain/round.h"
 #include "engine/run/failing_nodes.h"
 #include "engine/run/new_sources.h"
+#include "engine/run/reuses.h"
 
 // How a chain gets into the batch system, or back to where it should be.
 //
@@ -162,12 +164,13 @@ void keep_waiting_jobs(ChainRun& run, const JobsAtWork& at_work, ChainRepair& re
 /// Of what is to run again nobody may have a job: it would read the old sources.
 void take_sources_of_now(ChainRun& run, const ChainRepair& repair) {
   Store& store = run.services().store;
+  const std::vector<Reuse> reuses = reuses_of_runs(store);
   take_new_sources(
       run.plan(), run.jobs(),
       {store,
        [&](uint32_t job) { return is_under_way(run.jobs()[job].state) || repair.contains(job); },
        [&](const std::filesystem::path& folder) {
-         return other_user_of(store, run.plan().run, folder);
+         return other_user_of(reuses, run.plan().run, folder);
        }},
       [&run](uint32_t job, int tries, const std::string& reason) {
         run.record().plan_again(job, tries, reason);
@@ -257,6 +260,7 @@ void withdraw_from_tasks(ChainRun& run) {
 }
 
 void reuse_known_results(ChainRun& run) {
+  forget_removed(run.plan(), run.jobs());
   for (const auto& [job, known] : run.plan().reused) {
     if (run.jobs()[job].state == JobState::Planned) run.record().reuse(job);
   }

@@ -88,6 +88,7 @@ void Engine::begin() {
   record_.save();
   services_.observer.began(plan_, services_.store.status(plan_.directory.string()));
   record_.show_to(services_.observer);
+  forget_removed(plan_, jobs());
   for (uint32_t job = 0; job < jobs().size(); ++job) {
     if (jobs()[job].state == JobState::Planned) act(job);
   }

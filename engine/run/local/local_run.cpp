@@ -11,6 +11,7 @@
 #include "engine/run/local/engine.h"
 #include "engine/run/new_sources.h"
 #include "engine/run/restore.h"
+#include "engine/run/reuses.h"
 
 namespace dlflow {
 namespace {
@@ -80,11 +81,12 @@ RunResult resubmit_run(const std::filesystem::path& run_directory, PlanAgain aga
                 [&services](const Plan& plan) { services.backend.check(plan); });
   if (again.new_sources) {
     const Jobs& jobs = engine->record().jobs();
+    const std::vector<Reuse> reuses = reuses_of_runs(services.store);
     take_new_sources(
         engine->plan(), jobs,
         {services.store, [&jobs](uint32_t job) { return is_under_way(jobs[job].state); },
          [&](const std::filesystem::path& folder) {
-           return other_user_of(services.store, engine->plan().run, folder);
+           return other_user_of(reuses, engine->plan().run, folder);
          }},
         planner(*engine), [&engine] { engine->record().sync(); });
   }

@@ -41,6 +41,11 @@ TEST_CASE("escaped text steers no terminal by C1 and turns no other text around"
   CHECK(escaped_lines("a\n\tb\033[2J") == "a\n\tb\\u001b[2J");
 }
 
+TEST_CASE("a name in a line tells names apart that hold line ends", "[text]") {
+  CHECK(name_in_line("a b/ü") == "a b/ü");
+  CHECK(name_in_line("a\nb\r\\n") == "a\\nb\\r\\\\n");
+}
+
 TEST_CASE("a shell reads a quoted word back as it was", "[text]") {
   CHECK(shell_quote("a/b=1") == "a/b=1");
   CHECK(shell_quote("it's; rm") == "'it'\\''s; rm'");

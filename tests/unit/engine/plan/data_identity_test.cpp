@@ -101,6 +101,23 @@ TEST_CASE("what is written into a file leaves the way to it as it was", "[data_i
   CHECK(way_identity(place) != before);
 }
 
+TEST_CASE("one name with a line end is not two names", "[data_identity]") {
+  const test::TempDir folder;
+  const std::string place = folder.path() / "data";
+  const auto base = [&] {
+    NothingKnown nothing;
+    FreshFileHashes hashes;
+    const std::string text = "name: w\nsteps: {a: {run: [ls], inputs: [{path: " + place + "}]}}\n";
+    return fingerprint_base(make_plan(test::parsed(text), Profile(), {}, nothing, hashes), 0);
+  };
+  folder.write("data/a", "x");
+  folder.write("data/b", "x");
+  const std::string two = base();
+  fs::remove_all(place);
+  folder.write("data/a " + sha256_hex("x") + "\nb", "x");
+  CHECK(base() != two);
+}
+
 TEST_CASE("an input that may be run now is other work", "[data_identity]") {
   const test::TempDir folder;
   const fs::path tool = folder.write("tool", "content");

@@ -69,6 +69,44 @@ TEST_CASE("data elsewhere counts by its content, or not at all", "[plan]") {
   CHECK_THROWS_WITH(base(hash), Catch::Contains("a.py is a pipe, a socket or a device"));
 }
 
+TEST_CASE("a pipe in a folder that is read where it lies is refused, by its name", "[plan]") {
+  const TempDir folder;
+  const auto data = folder.write("set/x", "1").parent_path();
+  const auto base = [&] {
+    return fingerprint_base(plan_of(parsed("name: w\nsteps:\n  a: {run: cat, inputs: [{path: " +
+                                           data.string() + "}]}\n")),
+                            0);
+  };
+  base();
+  REQUIRE(::mkfifo((data / "p").c_str(), 0600) == 0);
+  CHECK_THROWS_WITH(base(), Catch::Contains("set/p is a pipe, a socket or a device"));
+}
+
+TEST_CASE("a program that lines before it may choose is of no fingerprint, unless by its path",
+          "[plan]") {
+  const TempDir folder;
+  const std::string tool = folder.write("bin/tool", "1").string();
+  std::filesystem::permissions(tool, std::filesystem::perms::owner_all);
+  Profile profile;
+  profile.environment = {{"PATH", folder.path().string() + "/bin"}};
+  profile.setup = {"module load tool"};
+  struct Everything : KnownResults {
+    std::optional<KnownResult> find(const std::string&) override { return KnownResult{}; }
+  } everything;
+  FreshFileHashes hashes;
+  const auto plan = [&](const std::string& program) {
+    return make_plan(
+        parsed("name: w\nsteps:\n  a: {run: [" + program + "], reuse: {program: true}}\n"), profile,
+        {}, everything, hashes);
+  };
+  const Plan unknown = plan("tool");
+  CHECK(unknown.jobs[0].action == Action::Run);
+  CHECK(job_spec(unknown, 0).sources.programs.at("tool").empty());
+  CHECK(plan(tool).jobs[0].action == Action::Reuse);
+  profile.setup.clear();
+  CHECK(plan("tool").jobs[0].action == Action::Reuse);
+}
+
 TEST_CASE("variables and the program that `reuse:` names are in the fingerprint", "[plan]") {
   const TempDir folder;
   const auto tool = [&](const std::string& place, const std::string& content) {

@@ -1,6 +1,7 @@
 #include "engine/run/new_sources.h"
 
 #include "base/parse_json.h"
+#include "engine/run/reuses.h"
 #include "tests/support/catch.h"
 #include "tests/support/error_of.h"
 #include "tests/support/test_run.h"
@@ -155,14 +156,15 @@ TEST_CASE("a result that another run uses is not made anew", "[sources]") {
   SourcesRun run;
   CHECK(run.start().state == RunState::Succeeded);
   const fs::path first = run.directory;
-  CHECK(other_user_of(run.store, run_name(first), job_directory(first, "a")) == "");
+  CHECK(other_user_of(reuses_of_runs(run.store), run_name(first), job_directory(first, "a")) == "");
   run.write("b.txt", "2");
   CHECK(run.start().state == RunState::Succeeded);
   const std::string second = run_name(run.directory);
   REQUIRE(run.states()["a"] == Cached);
-  CHECK(other_user_of(run.store, run_name(first), job_directory(first, "a")) == second);
-  CHECK(other_user_of(run.store, run_name(first), job_directory(first, "b")) == "");
-  CHECK(other_user_of(run.store, second, job_directory(first, "a")) == "");
+  CHECK(other_user_of(reuses_of_runs(run.store), run_name(first), job_directory(first, "a")) ==
+        second);
+  CHECK(other_user_of(reuses_of_runs(run.store), run_name(first), job_directory(first, "b")) == "");
+  CHECK(other_user_of(reuses_of_runs(run.store), second, job_directory(first, "a")) == "");
   run.write("b.txt", "1");
   run.write("conf/one.txt", "2");
   run.directory = first;

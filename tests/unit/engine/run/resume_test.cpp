@@ -3,9 +3,13 @@
 #include "base/file.h"
 #include "base/parse_json.h"
 #include "base/text.h"
+#include "engine/run/again.h"
 #include "engine/run/restore.h"
 #include "tests/support/catch.h"
+#include "tests/support/parsed.h"
+#include "tests/support/temp_dir.h"
 #include "tests/support/test_run.h"
+#include "tests/unit/engine/plan/plan_of.h"
 
 using namespace dlflow;
 using namespace dlflow::test;
@@ -463,4 +467,30 @@ TEST_CASE("cancelling a run that has ended changes nothing", "[resume]") {
   CHECK(run.cancel());
   CHECK_FALSE(fs::exists(run.directory / "cancel"));
   CHECK(run.state() == RunState::Succeeded);
+}
+
+TEST_CASE(
+    "what was to be reused and has gone is looked for anew, and what was to be reused after it",
+    "[resume]") {
+  const TempDir results;
+  struct Known : KnownResults {
+    explicit Known(fs::path results) : folder(std::move(results)) {}
+    std::optional<KnownResult> find(const std::string&) override {
+      return KnownResult{.run = "old", .job = "", .directory = folder / std::to_string(++found)};
+    }
+    fs::path folder;
+    int found = 0;
+  } known(results.path());
+  Plan plan = plan_of(parsed("name: w\nsteps:\n  a: {run: ./a, outputs: {o: o}}\n"
+                             "  b: {run: ./b, needs: [a], outputs: {o: o}}\n"
+                             "  c: {run: ./c, outputs: {o: o}}\n"),
+                      {}, &known);
+  REQUIRE(plan.reused.size() == 3);
+  for (const std::string job : {"b", "c"}) {
+    fs::create_directories(plan.reused.at(*find_job(plan, job)).directory / "outputs");
+  }
+  forget_removed(plan, Jobs(plan, std::vector<JobProgress>(3)));
+  CHECK(plan.jobs[*find_job(plan, "a")].action == Action::DecideLater);
+  CHECK(plan.jobs[*find_job(plan, "b")].action == Action::DecideLater);
+  CHECK(plan.jobs[*find_job(plan, "c")].action == Action::Reuse);
 }

@@ -213,6 +213,10 @@ TEST_CASE("what `reuse:` names and that is not as the run was planned: no result
         write_tool("first/tool", "v1").parent_path().string() + ":" + folder;
     named = "the program tool changed";
   }
+  SECTION("lines before the program may choose another") {
+    reader.job.spec.sources.programs["tool"] = "";
+    named = "may decide which program tool is";
+  }
   SECTION("the program was replaced while it ran") {
     reader.job.spec.run_command = "echo v2 > " + tool.string();
     named = "the program tool changed";

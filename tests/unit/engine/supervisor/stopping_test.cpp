@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <fstream>
 #include <iterator>
 #include <sstream>
 #include <thread>
@@ -10,7 +11,9 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "engine/plan/data_identity.h"
+#include "engine/plan/installed.h"
 #include "engine/plan/job.h"
+#include "engine/plan/program_identity.h"
 #include "engine/plan/run_directory.h"
 #include "engine/supervisor/claim.h"
 #include "engine/supervisor/supervisor.h"
@@ -195,6 +198,41 @@ TEST_CASE("what was saved while data was exchanged stays in doubt, however that 
   CHECK(end.reason ==
         "will not be reused: it goes on from a checkpoint of a pass in doubt: " + data.string() +
             " was exchanged while it ran, or something came and went in it");
+}
+
+TEST_CASE("what was saved before something was put back stays in doubt", "[supervisor]") {
+  Job job("echo v2 > $INPUT; echo 1 > $DLFLOW_CHECKPOINTS/n; exit 75");
+  const test::TempDir elsewhere;
+  fs::path input = elsewhere.write("input", "v1\n");
+  fs::permissions(input, fs::perms::owner_all);
+  Job parent("echo v1 > $DLFLOW_OUTPUTS/o");
+  std::string named;
+  FreshFileHashes hashes;
+  SECTION("the program") {
+    job.spec.sources.programs[input] = program_identity(input, "/", hashes);
+    named = "the program " + input.string() + " changed";
+  }
+  SECTION("packages") {
+    job.spec.sources.packages[input] = installed_packages(input, hashes);
+    named = "the packages of its `environment:` changed";
+  }
+  SECTION("what a parent published") {
+    parent.spec.outputs = {{"o", "o"}};
+    REQUIRE(parent.execute().state == JobState::Succeeded);
+    job.spec.parents = {{"parent", Json::object(), parent.spec.job_directory}};
+    input = parent.outputs() / "o";
+    fs::permissions(input, fs::perms::owner_write, fs::perm_options::add);
+    named = "of step parent, outputs/o was changed";
+  }
+  job.spec.checkpoint = CheckpointPolicy{};
+  job.spec.environment = {{"INPUT", input.string()}};
+  CHECK(job.execute().state == JobState::Queued);
+  { std::ofstream(input) << "v1\n"; }
+  job.spec.run_command = "cp $DLFLOW_CHECKPOINTS/n $DLFLOW_OUTPUTS/n";
+  const JobEvent end = job.execute(2);
+  CHECK(end.state == JobState::Succeeded);
+  CHECK(end.fingerprint.empty());
+  CHECK_THAT(end.reason, Catch::Contains("a checkpoint of a pass in doubt: " + named));
 }
 
 TEST_CASE("what was saved under other data than planned stays in doubt", "[supervisor]") {

@@ -236,7 +236,9 @@ TEST_CASE("a job gets the caller's variables that are listed, and those that a p
                                                    {"ROCR_VISIBLE_DEVICES", "1"},
                                                    {"WANDB_MODE", "off"},
                                                    {"WANDB_DIR", "/d"},
-                                                   {"WAND", "no"}};
+                                                   {"WAND", "no"},
+                                                   {"TZ", "UTC"},
+                                                   {"LC_NUMERIC", "C"}};
   for (const auto& [name, value] : here) ::setenv(name.c_str(), value.c_str(), 1);
   const auto seen = [](const Job& job) {
     job.execute();
@@ -250,10 +252,11 @@ TEST_CASE("a job gets the caller's variables that are listed, and those that a p
   const auto variables = seen(job);
   for (const auto& [name, value] : here) {
     CAPTURE(name);
-    const bool expected = !name.starts_with("WAND");
+    const bool expected = !name.starts_with("WAND") && name != "TZ" && name != "LC_NUMERIC";
     CHECK(variables.contains(name) == expected);
     CHECK(is_inherited(name) == expected);
   }
+  CHECK(variables.at("LANG") == "C.UTF-8");
   Job more("env > $DLFLOW_OUTPUTS/env");
   more.spec.inherit = {"WANDB_*"};
   more.spec.environment = {{"WANDB_DIR", "of the step"}};

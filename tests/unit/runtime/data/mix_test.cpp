@@ -14,21 +14,21 @@ constexpr size_t kValues = 128, kClasses = 4;
 
 /// Image i has i everywhere, and label i.
 struct LabelledLeaf {
-  std::vector<uint32_t> samples, labels;
-  std::vector<float> images, targets;
+  std::vector<uint32_t> samples;
+  std::vector<float> images, shares;
 
   explicit LabelledLeaf(size_t count)
-      : samples(count), labels(count), images(count * kValues), targets(count * kClasses) {
+      : samples(count), images(count * kValues), shares(count * kClasses) {
     std::iota(samples.begin(), samples.end(), 0);
-    std::iota(labels.begin(), labels.end(), 0);
+    for (size_t i = 0; i < count; ++i) shares[i * kClasses + i] = 1;
     for (size_t i = 0; i < images.size(); ++i) images[i] = float(i / kValues);
   }
 
   void mix_as(const Augmentation& augmentation, uint64_t epoch = 0) {
-    mix(augmentation, kShape, 1, epoch, {samples, labels, images.data(), targets});
+    mix(augmentation, kShape, 1, epoch, {samples, images.data(), shares});
   }
 
-  float share(size_t image, size_t label) const { return targets[image * kClasses + label]; }
+  float share(size_t image, size_t label) const { return shares[image * kClasses + label]; }
   const float* image(size_t i) const { return images.data() + i * kValues; }
 };
 
@@ -65,6 +65,20 @@ TEST_CASE("a box of the next image has the share of its area", "[data]") {
     }
   }
   CHECK(boxes > 40);
+}
+
+TEST_CASE("shares of classes are mixed as their images are", "[data]") {
+  LabelledLeaf leaf(2);
+  leaf.shares = {0.5, 0.25, 0.25, 0, 0, 0, 0.5, 0.5};
+  leaf.mix_as({.mixup = 1});
+  for (size_t i = 0; i < 2; ++i) {
+    const float second = leaf.image(i)[0];  // images are 0 and 1 everywhere
+    CHECK(leaf.share(i, 0) == Approx((1 - second) * 0.5f));
+    CHECK(leaf.share(i, 1) == Approx((1 - second) * 0.25f));
+    CHECK(leaf.share(i, 2) == Approx((1 - second) * 0.25f + second * 0.5f));
+    CHECK(leaf.share(i, 3) == Approx(second * 0.5f));
+  }
+  CHECK(leaf.image(0)[0] != leaf.image(1)[0]);
 }
 
 TEST_CASE("with both, an image has one of them", "[data]") {

@@ -1,5 +1,7 @@
 #include "runtime/fit/fit.h"
 
+#include <cmath>
+
 #include "base/error.h"
 #include "runtime/fit/measures.h"
 #include "tests/support/catch.h"
@@ -50,13 +52,28 @@ TEST_CASE("what does not go together is told", "[fit]") {
         "model 'm' knows 2 classes, set has the label 2 (sample 0); its last layer must give a "
         "score for each class");
   CHECK_THAT(error_of(model("[2]", 2, "softmax_cross_entropy"), kNumbers),
-             Catch::Contains("which wants labels, and set has 1 targets a sample"));
+             Catch::Contains("which wants labels, and set has 1 targets a sample, not the shares "
+                             "of 2 classes"));
   CHECK_THAT(error_of(model("[2]", 1, "mse"), kClasses),
              Catch::Contains("which wants targets, and set has labels"));
   CHECK_THAT(error_of(model("[2]", 2, "mse"), kNumbers),
              Catch::Contains("gives 2 numbers a sample, set has 1 targets"));
   CHECK_THAT(error_of(model("[2]", 1, "bce"), kNumbers),
              Catch::Contains("sample 1 of set has 0.5"));
+}
+
+TEST_CASE("targets are shares of classes where each sample's add up to 1", "[fit]") {
+  const Model two = model("[2]", 2, "softmax_cross_entropy");
+  const auto set = [](float first, float second) {
+    return make_dataset({2, 1, 1}, std::vector<uint8_t>{1, 2, 3, 4}, {0, 1, first, second}, 2);
+  };
+  CHECK(error_of(two, set(0.3f, 0.7f)).empty());
+  CHECK(error_of(two, set(0.3f, 0.7002f)).empty());  // rounded
+  CHECK_THAT(error_of(two, set(0.3f, 0.69f)),
+             Catch::Contains("those of sample 1 of set add up to 0.99"));
+  CHECK_THAT(error_of(two, set(-0.5f, 1.5f)),
+             Catch::Contains("those of sample 1 of set are not all 0 or more"));
+  CHECK_THAT(error_of(two, set(std::nanf(""), 1)), Catch::Contains("are not all 0 or more"));
 }
 
 TEST_CASE("a class per pixel goes with the losses of pixels", "[fit]") {

@@ -3,10 +3,10 @@
 
 #include "base/file.h"
 #include "base/sha256.h"
+#include "runtime/settings/parts.h"
 #include "runtime/train/compression_state.h"
 #include "runtime/train/gradient_compression.h"
 #include "runtime/train/network_set.h"
-#include "runtime/train/settings_parts.h"
 #include "runtime/train/trainer.h"
 #include "tests/support/catch.h"
 #include "tests/support/on_ranks.h"

@@ -453,6 +453,39 @@ TEST_CASE(
         "with: 'augment.saturation' is for pictures of 3 channels; the training data have 1");
 }
 
+TEST_CASE("the shares of classes are learnt, mixed, too, alike on any number of ranks",
+          "[recipes][exact]") {
+  const auto end_with = [](int ranks, float share_of_label, double mixup = 0) {
+    const test::TempDir dir;
+    TrainingJob job = tiny_job(dir.path(), 1);
+    job.settings.augmentation.mixup = mixup;
+    std::vector<float> shares;
+    for (const uint32_t label : job.data.labels.copy()) {
+      for (uint32_t c = 0; c < 3; ++c) {
+        shares.push_back(c == label ? share_of_label : (1 - share_of_label) / 2);
+      }
+    }
+    job.data.labels = {};
+    job.data.targets = Rows<float>(std::move(shares), job.data.num_targets = 3);
+    const auto metrics = read_checkpoint_info(train_on(ranks, job)[0].checkpoint).metrics;
+    return std::pair(newest_bits(dir.path()), metrics);
+  };
+  const test::TempDir dir;
+  const auto with_labels =
+      read_checkpoint_info(train_on(1, tiny_job(dir.path(), 1))[0].checkpoint).metrics;
+  const auto whole = end_with(1, 1).second;
+  CHECK(whole.at("loss") == Approx(with_labels.at("loss")).epsilon(1e-5));
+  CHECK(whole.at("accuracy") == with_labels.at("accuracy"));
+  CHECK(whole.at("f1") == with_labels.at("f1"));
+
+  const auto [bits, soft] = end_with(1, 0.7f);
+  CHECK(soft.at("loss") > whole.at("loss"));  // it is at least the entropy of the shares
+  CHECK(end_with(2, 0.7f).first == bits);
+  CHECK(end_with(3, 0.7f).first == bits);
+  CHECK(end_with(1, 0.7f, 0.4).first == end_with(3, 0.7f, 0.4).first);
+  CHECK(end_with(1, 0.7f, 0.4).first != bits);
+}
+
 TEST_CASE("samples drawn by classes train the same bits on any number of ranks and over stops",
           "[recipes][exact]") {
   const auto job_in = [](const std::filesystem::path& folder) {

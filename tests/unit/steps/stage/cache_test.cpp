@@ -304,7 +304,38 @@ TEST_CASE("an object is sealed when it is added, so that it is not hashed again"
   struct stat info {};
   REQUIRE(::stat((folder.path() / "objects" / hash.substr(0, 2) / hash).c_str(), &info) == 0);
   CHECK((info.st_mode & 07777) == 0444);
-  CHECK(info.st_mtim.tv_nsec == std::stol(hash.substr(0, 7), nullptr, 16));
+  CHECK(info.st_mtim.tv_nsec == (std::stol(hash.substr(0, 7), nullptr, 16) ^ 7));
+}
+
+TEST_CASE("an object that has lost its end is not intact, though it has its old time", "[cache]") {
+  const test::TempDir folder;
+  const fs::path object = folder.write("object", "content");
+  const std::string hash = sha256_hex("content");
+  seal(object, hash);
+  struct stat info {};
+  REQUIRE(::stat(object.c_str(), &info) == 0);
+  REQUIRE(::truncate(object.c_str(), 3) == 0);
+  const timespec times[2] = {info.st_atim, info.st_mtim};
+  REQUIRE(::utimensat(AT_FDCWD, object.c_str(), times, 0) == 0);
+  CHECK_FALSE(is_intact(object, hash));
+}
+
+TEST_CASE("an object that is added takes the place of a damaged one", "[cache]") {
+  const test::TempDir folder;
+  const std::string hash = add(folder.path(), "content");
+  const fs::path object = folder.path() / "objects" / hash.substr(0, 2) / hash;
+  SECTION("one that others may write to") { fs::permissions(object, fs::perms(0664)); }
+  SECTION("one that was written to") {
+    fs::permissions(object, fs::perms(0644));
+    { AppendFile(object).append("more"); }
+  }
+  SECTION("a folder") {
+    fs::remove(object);
+    fs::create_directory(object);
+  }
+  add(folder.path(), "content");
+  REQUIRE(Cache(folder.path(), 0).find(hash).has_value());
+  CHECK(read_file(object) == "content");
 }
 
 TEST_CASE("an object that is found is wanted now", "[cache]") {

@@ -6,7 +6,7 @@
 
 #include "base/json.h"
 #include "runtime/optim/schedule.h"
-#include "runtime/train/with_reader.h"
+#include "runtime/settings/with_reader.h"
 
 namespace dlflow::runtime {
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <optional>
 #include <string>
 
@@ -8,10 +9,9 @@
 #include "runtime/compress/compression.h"
 #include "runtime/cooperation/options.h"
 #include "runtime/data/augment.h"
-#include "runtime/train/with_reader.h"
+#include "runtime/settings/with_reader.h"
 
-/// The keys of `with:` that have rules of their own, each read in a source file of its
-/// own.
+/// The keys of `with:` that have rules of their own.
 namespace dlflow::runtime {
 
 /// Reads `augment:` of a train step; nothing is changed without it. Throws Error{InvalidInput}
@@ -21,6 +21,9 @@ Augmentation read_augmentation(const Json* augment);
 /// Reads `cache:` of a train or evaluate step; nothing if it is not there. Throws
 /// Error{InvalidInput} naming the key, also beside `scratch: true`.
 std::optional<CacheBudget> read_cache(const Json* cache, bool scratch);
+
+/// The key `loader_threads`.
+std::optional<size_t> read_loader_threads(WithReader& reader);
 
 /// Reads those keys of `gradients:` that are about compression (docs/user/compression.md); nothing
 /// if `compression` is not among them. Dgc's momentum is not: it is the optimizer's. Throws

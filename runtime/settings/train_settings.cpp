@@ -1,16 +1,15 @@
-#include "runtime/train/settings.h"
+#include "runtime/settings/train_settings.h"
 
 #include <algorithm>
-#include <array>
-#include <bit>
-#include <charconv>
 #include <cmath>
 #include <map>
 #include <utility>
 
 #include "base/error.h"
-#include "runtime/train/settings_parts.h"
-#include "runtime/train/with_reader.h"
+#include "base/text.h"
+#include "runtime/fit/measures.h"
+#include "runtime/settings/parts.h"
+#include "runtime/settings/with_reader.h"
 
 namespace dlflow::runtime {
 namespace {
@@ -54,16 +53,10 @@ std::optional<std::vector<float>> read_sampling(const Json* json, bool has_cache
 }
 
 std::string read_metric(const Json* json, const std::string& key) {
-  constexpr std::array kMetrics = {"loss", "accuracy",   "top5",           "f1",  "auc", "rmse",
-                                   "mae",  "perplexity", "pixel_accuracy", "iou", "dice"};
-  if (json != nullptr) {
-    for (const char* metric : kMetrics) {
-      if (*json == metric) return metric;
-    }
-  }
-  WithReader::fail(key,
-                   "'loss', 'accuracy', 'top5', 'f1', 'auc', 'rmse', 'mae', 'perplexity', "
-                   "'pixel_accuracy', 'iou' or 'dice'");
+  const std::vector<std::string> metrics = all_metric_names();
+  const std::string metric = json != nullptr && json->is_string() ? json->get<std::string>() : "";
+  if (std::ranges::find(metrics, metric) != metrics.end()) return metric;
+  WithReader::fail(key, "one of " + join(metrics, ", "));
 }
 
 std::optional<EarlyStop> read_early_stop(const Json* json) {
@@ -75,32 +68,6 @@ std::optional<EarlyStop> read_early_stop(const Json* json) {
   stop.min_change = reader.number("min_change", 0, stop.min_change);
   reader.finish();
   return stop;
-}
-
-std::vector<double> read_numbers(const Json& json, const std::string& key) {
-  std::vector<double> numbers;
-  const Json list = json.is_array() ? json : Json::array({json});
-  for (const Json& value : list) {
-    if (!value.is_number()) WithReader::fail(key, "a number or one per channel");
-    numbers.push_back(value);
-  }
-  if (numbers.empty()) WithReader::fail(key, "a number or one per channel");
-  return numbers;
-}
-
-std::optional<PixelStatistics> read_normalize(const Json* normalize) {
-  if (normalize == nullptr) return {};
-  WithReader reader(*normalize, "normalize");
-  const Json* const mean = reader.find("mean");
-  const Json* const std = reader.find("std");
-  reader.finish();
-  if (mean == nullptr || std == nullptr) WithReader::fail("normalize", "{mean: …, std: …}");
-  PixelStatistics statistics{read_numbers(*mean, "normalize.mean"),
-                             read_numbers(*std, "normalize.std")};
-  for (const double divisor : statistics.std) {
-    if (!(divisor > 0)) WithReader::fail("normalize.std", "above 0");
-  }
-  return statistics;
 }
 
 bool read_joint_batch_norm(const Json* name) {
@@ -198,18 +165,95 @@ void take_over_momentum(TrainSettings& settings) {
   }
 }
 
-double per_channel(const std::vector<double>& numbers, size_t channel) {
-  return numbers.size() == 1 ? numbers[0] : numbers[channel];
+bool is_synchronous(const TrainSettings& s) {
+  return s.cooperation.kind == CooperationOptions::Kind::Synchronous;
 }
 
-uint64_t parse_count(const std::string& text, const char* variable) {
-  uint64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || value == 0) {
-    throw Error(Errc::InvalidInput, std::string("$") + variable + ": '" + text +
-                                        "' is not a whole number of at least 1");
+/// What is trained on what, and where.
+void read_place(WithReader& reader, TrainSettings& s) {
+  s.model = reader.text("model");
+  s.data = reader.text("data");
+  s.scratch = reader.flag("scratch", s.scratch);
+  s.cache = read_cache(reader.find("cache"), s.scratch);
+  s.loader_threads = read_loader_threads(reader);
+  s.device = read_device(reader.find("device"));
+  s.activation_bytes = reader.size("activation_memory", s.activation_bytes);
+}
+
+void read_steps(WithReader& reader, TrainSettings& s) {
+  s.epochs = reader.count("epochs", 1, {});
+  if (reader.find("batch") != nullptr && reader.find("batch_per_rank") != nullptr) {
+    WithReader::refuse("batch_per_rank", "cannot be used together with 'batch'");
   }
-  return value;
+  s.batch = read_batch(reader, "batch").value_or(s.batch);
+  s.batch_per_rank = read_batch(reader, "batch_per_rank");
+  s.last_batch = read_last_batch(reader.find("last_batch"));
+}
+
+/// How gradients are made and added.
+void read_sums(WithReader& reader, TrainSettings& s) {
+  s.precision = read_precision(reader.find("precision"), is_synchronous(s));
+  s.gradients = read_gradients(reader.find("gradients"), s.precision);
+  s.joint_batch_norm = read_joint_batch_norm(reader.find("batch_norm"));
+}
+
+void read_update_keys(WithReader& reader, TrainSettings& s) {
+  s.lr = reader.number("lr", 0, {});
+  if (s.lr == 0) WithReader::fail("lr", "above 0");
+  s.update = read_update(reader);
+  take_over_momentum(s);
+  if (s.update.accumulate > 1 && s.joint_batch_norm) {
+    WithReader::fail("accumulate", "1 with 'batch_norm: global', which needs all batches at once");
+  }
+  s.warmup_epochs = reader.number("warmup_epochs", 0, s.warmup_epochs);
+  if (s.warmup_epochs > double(s.epochs)) {
+    WithReader::fail("warmup_epochs", "at most 'epochs', " + std::to_string(s.epochs));
+  }
+  s.schedule = read_schedule(reader.find("schedule"));
+  s.course = read_course(reader, s.schedule, s.lr);
+}
+
+/// What the weights are before the first step, and which of them are trained.
+void read_start(WithReader& reader, TrainSettings& s) {
+  s.seed = reader.count("seed", 0, s.seed);
+  if (reader.find("start_from") != nullptr) s.start_from = reader.text("start_from");
+  s.freeze = read_freeze(reader.find("freeze"));
+}
+
+/// What is good, of weights and of epochs.
+void read_judgement(WithReader& reader, TrainSettings& s) {
+  if (const Json* metric = reader.find("keep_best")) s.keep_best = read_metric(metric, "keep_best");
+  s.stop_early = read_early_stop(reader.find("stop_early"));
+  s.label_smoothing = reader.number("label_smoothing", 0, s.label_smoothing);
+  if (s.label_smoothing >= 1) WithReader::fail("label_smoothing", "less than 1");
+  s.class_weights = read_class_numbers(reader.find("class_weights"), "class_weights");
+}
+
+/// Which samples are taken, and how they are changed.
+void read_samples(WithReader& reader, TrainSettings& s) {
+  if (reader.find("validation") != nullptr) s.validation = reader.count("validation", 0, {});
+  s.class_shares = read_sampling(reader.find("sampling"), s.cache.has_value());
+  s.augmentation = read_augmentation(reader.find("augment"));
+  s.normalize = read_normalize(reader.find("normalize"));
+}
+
+void require_synchronous(const TrainSettings& s) {
+  if (is_synchronous(s)) return;
+  const std::string reason = "needs ranks that step together: leave 'cooperation' out";
+  if (!s.freeze.empty()) WithReader::refuse("freeze", reason);
+  if (s.update.ema > 0) WithReader::refuse("ema", reason);
+}
+
+void require_measured_pixels(const TrainSettings& s) {
+  if (!s.cache || s.normalize) return;
+  WithReader::fail("normalize", "given with 'cache': to measure it would read all of the data");
+}
+
+void require_device(const TrainSettings& s) {
+  if (s.device == Device::Cuda) return require_possible_on_gpu(s);
+  if (s.precision.compute != Compute::TensorFloat32) return;
+  WithReader::refuse("precision.compute",
+                     "is 'tf32', which GPUs alone have: write 'device: cuda' with it");
 }
 
 constexpr size_t kMostValidation = 5000;
@@ -257,9 +301,7 @@ Schedule schedule_of(const TrainSettings& settings, size_t global_batch, uint64_
 }
 
 std::string how_gradients_are_added(const TrainSettings& settings, int num_ranks) {
-  if (settings.cooperation.kind != CooperationOptions::Kind::Synchronous) {
-    return describe(settings.cooperation, num_ranks);
-  }
+  if (!is_synchronous(settings)) return describe(settings.cooperation, num_ranks);
   return settings.precision.exact
              ? "exact, leaves: " + std::to_string(num_leaves(settings, num_ranks))
              : "fast, ranks: " + std::to_string(num_ranks);
@@ -268,126 +310,21 @@ std::string how_gradients_are_added(const TrainSettings& settings, int num_ranks
 TrainSettings parse_train_settings(const Json& with) {
   WithReader reader(with);
   TrainSettings s;
-  s.model = reader.text("model");
-  s.data = reader.text("data");
-  s.scratch = reader.flag("scratch", s.scratch);
-  s.cache = read_cache(reader.find("cache"), s.scratch);
-  s.device = read_device(reader.find("device"));
-  s.epochs = reader.count("epochs", 1, {});
-  if (reader.find("batch") != nullptr && reader.find("batch_per_rank") != nullptr) {
-    WithReader::refuse("batch_per_rank", "cannot be used together with 'batch'");
-  }
-  s.batch = read_batch(reader, "batch").value_or(s.batch);
-  s.batch_per_rank = read_batch(reader, "batch_per_rank");
-  s.last_batch = read_last_batch(reader.find("last_batch"));
-  s.loader_threads = read_loader_threads(reader);
-  s.activation_bytes = reader.size("activation_memory", s.activation_bytes);
-  reader.find("cooperation");
   s.cooperation = read_cooperation(with);
-  const bool synchronous = s.cooperation.kind == CooperationOptions::Kind::Synchronous;
-  s.precision = read_precision(reader.find("precision"), synchronous);
-  s.gradients = read_gradients(reader.find("gradients"), s.precision);
-  s.joint_batch_norm = read_joint_batch_norm(reader.find("batch_norm"));
-  s.lr = reader.number("lr", 0, {});
-  if (s.lr == 0) WithReader::fail("lr", "above 0");
-  s.update = read_update(reader);
-  take_over_momentum(s);
-  if (s.update.accumulate > 1 && s.joint_batch_norm) {
-    WithReader::fail("accumulate", "1 with 'batch_norm: global', which needs all batches at once");
-  }
-  if (reader.find("start_from") != nullptr) s.start_from = reader.text("start_from");
-  s.freeze = read_freeze(reader.find("freeze"));
-  if (!s.freeze.empty() && !synchronous) {
-    WithReader::refuse("freeze", "needs ranks that step together: leave 'cooperation' out");
-  }
-  if (s.update.ema > 0 && !synchronous) {
-    WithReader::refuse("ema", "needs ranks that step together: leave 'cooperation' out");
-  }
-  if (const Json* metric = reader.find("keep_best")) s.keep_best = read_metric(metric, "keep_best");
-  s.stop_early = read_early_stop(reader.find("stop_early"));
-  s.label_smoothing = reader.number("label_smoothing", 0, s.label_smoothing);
-  if (s.label_smoothing >= 1) WithReader::fail("label_smoothing", "less than 1");
-  s.class_weights = read_class_numbers(reader.find("class_weights"), "class_weights");
-  s.warmup_epochs = reader.number("warmup_epochs", 0, s.warmup_epochs);
-  if (s.warmup_epochs > double(s.epochs)) {
-    WithReader::fail("warmup_epochs", "at most 'epochs', " + std::to_string(s.epochs));
-  }
-  s.schedule = read_schedule(reader.find("schedule"));
-  s.course = read_course(reader, s.schedule, s.lr);
-  s.seed = reader.count("seed", 0, s.seed);
-  if (reader.find("validation") != nullptr) s.validation = reader.count("validation", 0, {});
-  s.class_shares = read_sampling(reader.find("sampling"), s.cache.has_value());
-  s.augmentation = read_augmentation(reader.find("augment"));
-  s.normalize = read_normalize(reader.find("normalize"));
+  reader.find("cooperation");
+  read_place(reader, s);
+  read_steps(reader, s);
+  read_sums(reader, s);
+  read_update_keys(reader, s);
+  read_start(reader, s);
+  read_judgement(reader, s);
+  read_samples(reader, s);
   s.timeline = reader.count("timeline", 0, s.timeline);
   reader.finish();
-  if (s.cache && !s.normalize) {
-    WithReader::fail("normalize", "given with 'cache': to measure it would read all of the data");
-  }
-  if (s.device == Device::Cuda) require_possible_on_gpu(s);
-  if (s.device == Device::Cpu && s.precision.compute == Compute::TensorFloat32) {
-    WithReader::refuse("precision.compute",
-                       "is 'tf32', which GPUs alone have: write 'device: cuda' with it");
-  }
+  require_synchronous(s);
+  require_measured_pixels(s);
+  require_device(s);
   return s;
-}
-
-EvaluateSettings parse_evaluate_settings(const Json& with) {
-  WithReader reader(with);
-  EvaluateSettings s;
-  s.checkpoint = reader.text("checkpoint");
-  s.data = reader.text("data");
-  s.scratch = reader.flag("scratch", s.scratch);
-  s.cache = read_cache(reader.find("cache"), s.scratch);
-  s.loader_threads = read_loader_threads(reader);
-  s.batch = reader.count("batch", 1, s.batch);
-  reader.finish();
-  return s;
-}
-
-std::optional<size_t> read_loader_threads(WithReader& reader) {
-  constexpr size_t kMost = 256;
-  if (reader.find("loader_threads") == nullptr) return {};
-  const size_t threads = reader.count("loader_threads", 1, 1);
-  if (threads > kMost) WithReader::fail("loader_threads", "at most " + std::to_string(kMost));
-  return threads;
-}
-
-Normalization normalization_from(const PixelStatistics& statistics, const Dataset& dataset) {
-  const size_t channels = dataset.shape.channels;
-  for (const std::vector<double>* numbers : {&statistics.mean, &statistics.std}) {
-    if (numbers->size() == 1 || numbers->size() == channels) continue;
-    throw Error(Errc::InvalidInput, "with: 'normalize' has " + std::to_string(numbers->size()) +
-                                        " numbers for " + std::to_string(channels) + " channels");
-  }
-  const double full = std::holds_alternative<Images<float>>(dataset.pixels) ? 1 : 255;
-  Normalization normalization;
-  for (size_t c = 0; c < channels; ++c) {
-    const double std = per_channel(statistics.std, c);
-    normalization.scale.push_back(float(1 / (std * full)));
-    normalization.shift.push_back(float(-per_channel(statistics.mean, c) / std));
-  }
-  return normalization;
-}
-
-CheckpointPolicy parse_checkpoint_policy(const std::string& every, const std::string& keep) {
-  CheckpointPolicy policy;
-  if (!keep.empty()) policy.keep = parse_count(keep, "DLFLOW_CHECKPOINT_KEEP");
-  if (every.empty()) return policy;
-  const size_t space = every.find(' ');
-  policy.every = parse_count(every.substr(0, space), "DLFLOW_CHECKPOINT_EVERY");
-  const std::string unit = space == std::string::npos ? "" : every.substr(space + 1);
-  if (unit == "epochs") {
-    policy.unit = CheckpointPolicy::Unit::Epochs;
-  } else if (unit == "steps") {
-    policy.unit = CheckpointPolicy::Unit::Steps;
-  } else if (unit == "seconds") {
-    policy.unit = CheckpointPolicy::Unit::Seconds;
-  } else {
-    throw Error(Errc::InvalidInput, "$DLFLOW_CHECKPOINT_EVERY: '" + every +
-                                        "' is not like '1 epochs', '200 steps' or '1800 seconds'");
-  }
-  return policy;
 }
 
 }  // namespace dlflow::runtime

@@ -7,7 +7,7 @@
 
 #include "runtime/optim/optimizer.h"
 #include "runtime/optim/schedule.h"
-#include "runtime/train/with_reader.h"
+#include "runtime/settings/with_reader.h"
 
 namespace dlflow::runtime {
 

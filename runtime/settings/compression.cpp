@@ -2,7 +2,7 @@
 
 #include "base/json.h"
 #include "base/text.h"
-#include "runtime/train/settings_parts.h"
+#include "runtime/settings/parts.h"
 
 namespace dlflow::runtime {
 namespace {

@@ -12,13 +12,14 @@
 #include "base/text.h"
 #include "engine/model/check.h"
 #include "engine/model/step_kinds.h"
-#include "runtime/train/settings.h"
+#include "runtime/settings/evaluate_settings.h"
+#include "runtime/settings/train_settings.h"
 #include "tests/support/catch.h"
 
 /// `with:` of train and evaluate is defined twice: the engine's table (engine/model/step_kinds.cpp)
-/// feeds parser, JSON Schema and documents; the programs read with.json (runtime/train/settings.h).
-/// Neither may include the other. Here each key, choice, bound and default of one is tried on the
-/// other.
+/// feeds parser, JSON Schema and documents; the programs read with.json
+/// (runtime/settings/train_settings.h). Neither may include the other. Here each key, choice, bound
+/// and default of one is tried on the other.
 ///
 /// Whole numbers above 2^31-1 and those written 3.0 are not tried: the programs take them, since
 /// expressions that are evaluated when the job starts may give them.

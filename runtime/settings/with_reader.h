@@ -4,13 +4,28 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 
+#include "base/error.h"
 #include "base/json.h"
 
 namespace dlflow::runtime {
 
+/// A value of `with:` that cannot be. Errc::InvalidInput.
+class SettingError : public Error {
+ public:
+  /// Says "with: TEXT". \param key  the value's, with the names of what it is in
+  SettingError(std::string key, const std::string& text)
+      : Error(Errc::InvalidInput, "with: " + text), key_(std::move(key)) {}
+
+  const std::string& key() const { return key_; }
+
+ private:
+  std::string key_;
+};
+
 /// Reads the keys of a step's `with:` one by one and then knows which nobody asked for. Every call
-/// throws Error{InvalidInput} naming the key where its value is not what it must be.
+/// throws SettingError where its value is not what it must be.
 class WithReader {
  public:
   /// `key`: where `with` is not the step's `with:` but the value of one of its keys.

@@ -1,6 +1,8 @@
-#include "runtime/train/settings.h"
+#include "runtime/settings/train_settings.h"
 
 #include "base/error.h"
+#include "runtime/settings/checkpoint_policy.h"
+#include "runtime/settings/evaluate_settings.h"
 #include "tests/support/catch.h"
 #include "tests/support/tiny_data.h"
 

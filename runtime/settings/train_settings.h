@@ -12,24 +12,17 @@
 #include "runtime/compress/compression.h"
 #include "runtime/cooperation/options.h"
 #include "runtime/data/augment.h"
-#include "runtime/data/normalization.h"
 #include "runtime/data/shard.h"
 #include "runtime/nn/arithmetic.h"
 #include "runtime/optim/schedule.h"
-#include "runtime/train/device_settings.h"
-#include "runtime/train/schedule_settings.h"
-#include "runtime/train/update_settings.h"
-#include "runtime/train/with_reader.h"
+#include "runtime/settings/device.h"
+#include "runtime/settings/pixel_statistics.h"
+#include "runtime/settings/schedule.h"
+#include "runtime/settings/update.h"
+#include "runtime/settings/with_reader.h"
 
 /// The settings of a training run, as values.
 namespace dlflow::runtime {
-
-/// The pixels' mean and standard deviation, of bytes divided by 255 or of floats as they are; one
-/// number for all channels or one for each.
-struct PixelStatistics {
-  std::vector<double> mean, std;
-  bool operator==(const PixelStatistics&) const = default;
-};
 
 /// The settings that decide the bits of the result.
 struct Precision {
@@ -122,39 +115,7 @@ std::string how_gradients_are_added(const TrainSettings& settings, int num_ranks
 /// Throws Error{InvalidInput} naming the key.
 TrainSettings parse_train_settings(const Json& with);
 
-struct EvaluateSettings {
-  std::string checkpoint;                ///< folder of one
-  std::string data;                      ///< folder of the test data
-  bool scratch = false;                  ///< each node reads it from a copy on its own disk
-  std::optional<CacheBudget> cache;      ///< or through a cache
-  std::optional<size_t> loader_threads;  ///< as of training
-  size_t batch = 256;
-
-  bool operator==(const EvaluateSettings&) const = default;
-};
-EvaluateSettings parse_evaluate_settings(const Json& with);
-
-/// The key `loader_threads`.
-std::optional<size_t> read_loader_threads(WithReader& reader);
-
 /// Samples to hold out of `num_samples`: as the settings say, else a tenth, at most 5000.
 size_t validation_samples(const TrainSettings& settings, size_t num_samples);
-
-/// The scale and shift that give `dataset`'s pixels mean 0 and variance 1, by `statistics`.
-/// Throws Error{InvalidInput} if they are of another number of channels.
-Normalization normalization_from(const PixelStatistics& statistics, const Dataset& dataset);
-
-/// When checkpoints are saved, beside the last step and whenever somebody asks.
-struct CheckpointPolicy {
-  enum class Unit { Epochs, Steps, Seconds };
-  Unit unit = Unit::Epochs;
-  uint64_t every = 1;
-  size_t keep = 2;
-  bool operator==(const CheckpointPolicy&) const = default;
-};
-
-/// Reads $DLFLOW_CHECKPOINT_EVERY ("200 steps") and $DLFLOW_CHECKPOINT_KEEP; empty is the default.
-/// Throws Error{InvalidInput} naming the variable.
-CheckpointPolicy parse_checkpoint_policy(const std::string& every, const std::string& keep);
 
 }  // namespace dlflow::runtime

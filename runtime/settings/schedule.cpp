@@ -1,4 +1,4 @@
-#include "runtime/train/schedule_settings.h"
+#include "runtime/settings/schedule.h"
 
 #include <algorithm>
 #include <string>

@@ -1,5 +1,7 @@
-#include "runtime/train/settings_parts.h"
-#include "runtime/train/with_reader.h"
+#include <string>
+
+#include "runtime/settings/parts.h"
+#include "runtime/settings/with_reader.h"
 
 namespace dlflow::runtime {
 
@@ -15,6 +17,14 @@ std::optional<CacheBudget> read_cache(const Json* cache, bool scratch) {
   budget.share = reader.flag("share", false);
   reader.finish();
   return budget;
+}
+
+std::optional<size_t> read_loader_threads(WithReader& reader) {
+  constexpr size_t kMost = 256;
+  if (reader.find("loader_threads") == nullptr) return {};
+  const size_t threads = reader.count("loader_threads", 1, 1);
+  if (threads > kMost) WithReader::fail("loader_threads", "at most " + std::to_string(kMost));
+  return threads;
 }
 
 }  // namespace dlflow::runtime

@@ -1,4 +1,4 @@
-#include "runtime/train/with_reader.h"
+#include "runtime/settings/with_reader.h"
 
 #include <cmath>
 #include <vector>
@@ -12,8 +12,8 @@ namespace dlflow::runtime {
 WithReader::WithReader(const Json& with, const std::string& key)
     : with_(with), prefix_(key.empty() ? "" : key + ".") {
   if (with.is_object()) return;
-  throw Error(Errc::InvalidInput,
-              "with: " + (key.empty() ? "" : "'" + key + "' is ") + "not a JSON object");
+  throw SettingError(key,
+                     (key.empty() ? "" : "'" + key + "' is ") + std::string("not a JSON object"));
 }
 
 std::string WithReader::text(const std::string& key) {
@@ -72,11 +72,11 @@ const Json* WithReader::find(const std::string& key) {
 }
 
 void WithReader::fail(const std::string& key, const std::string& what) {
-  throw Error(Errc::InvalidInput, "with: '" + key + "' must be " + what);
+  throw SettingError(key, "'" + key + "' must be " + what);
 }
 
 void WithReader::refuse(const std::string& key, const std::string& reason) {
-  throw Error(Errc::InvalidInput, "with: '" + key + "' " + reason);
+  throw SettingError(key, "'" + key + "' " + reason);
 }
 
 void WithReader::finish() const {
@@ -84,15 +84,15 @@ void WithReader::finish() const {
   for (const auto& [key, value] : with_.items()) {
     if (known_.contains(key)) continue;
     const std::string advice = did_you_mean(key, known);
-    throw Error(Errc::InvalidInput,
-                "with: unknown key '" + prefix_ + key + "'" +
-                    (advice.empty() ? "; known: " + join(known, ", ") : advice));
+    throw SettingError(prefix_ + key,
+                       "unknown key '" + prefix_ + key + "'" +
+                           (advice.empty() ? "; known: " + join(known, ", ") : advice));
   }
 }
 
 const Json& WithReader::required(const std::string& key) {
   const Json* value = find(key);
-  if (value == nullptr) throw Error(Errc::InvalidInput, "with: '" + prefix_ + key + "' is missing");
+  if (value == nullptr) refuse(prefix_ + key, "is missing");
   return *value;
 }
 

@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <string>
 
-#include "runtime/train/settings_parts.h"
+#include "runtime/settings/parts.h"
 
 namespace dlflow::runtime {
 namespace {

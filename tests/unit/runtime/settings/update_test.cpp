@@ -1,4 +1,4 @@
-#include "runtime/train/update_settings.h"
+#include "runtime/settings/update.h"
 
 #include "base/error.h"
 #include "tests/support/catch.h"

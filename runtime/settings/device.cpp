@@ -1,10 +1,9 @@
-#include "runtime/train/device_settings.h"
+#include "runtime/settings/device.h"
 
 #include <string>
 
-#include "base/error.h"
-#include "runtime/train/settings.h"
-#include "runtime/train/with_reader.h"
+#include "runtime/settings/train_settings.h"
+#include "runtime/settings/with_reader.h"
 
 namespace dlflow::runtime {
 
@@ -16,7 +15,7 @@ Device read_device(const Json* name) {
 
 void require_possible_on_gpu(const TrainSettings& settings) {
   const auto require = [](bool possible, const std::string& why) {
-    if (!possible) throw Error(Errc::InvalidInput, "with: 'device: cuda' " + why);
+    if (!possible) throw SettingError("device", "'device: cuda' " + why);
   };
   require(!settings.precision.exact,
           "adds gradients in NCCL's order, which depends on the number of ranks: write 'precision: "

@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "base/text.h"
-#include "runtime/train/settings_parts.h"
-#include "runtime/train/with_reader.h"
+#include "runtime/settings/parts.h"
+#include "runtime/settings/with_reader.h"
 
 namespace dlflow::runtime {
 namespace {

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+
+#include "base/json.h"
+#include "runtime/cache/chunk_cache.h"
+
+namespace dlflow::runtime {
+
+/// The settings of an evaluation, as values.
+struct EvaluateSettings {
+  std::string checkpoint;                ///< folder of one
+  std::string data;                      ///< folder of the test data
+  bool scratch = false;                  ///< each node reads it from a copy on its own disk
+  std::optional<CacheBudget> cache;      ///< or through a cache
+  std::optional<size_t> loader_threads;  ///< as of training
+  size_t batch = 256;
+
+  bool operator==(const EvaluateSettings&) const = default;
+};
+/// Reads the `with:` of an evaluate step (docs/user/workflow-format.md has the keys).
+/// Throws SettingError.
+EvaluateSettings parse_evaluate_settings(const Json& with);
+
+}  // namespace dlflow::runtime
