@@ -185,12 +185,16 @@ class CommandLine(Case):
         self.assertGreaterEqual(len(texts), 25)
         for line in "\n".join(texts).splitlines():
             self.assertLessEqual(len(line), 80, line)
+            self.assertNotRegex(line, r"^ .*--\S+ (TEXT|INT|UINT)\b")  # these are words of CLI11
 
     def test_man_pages_are_there_for_every_verb_and_fit_into_80_columns(self):
         self.dlflow("man-pages", "man")
         pages = {page.name for page in (self.folder / "man").iterdir()}
         self.assertEqual(pages, {"dlflow.1", *("dlflow-" + "-".join(words) + ".1" for words in self.leaves()),
                                  *(f"dlflow-{verb}.1" for verb in self.verbs())})
+        arguments, options = (self.folder / "man/dlflow-logs.1").read_text().split(".SH ARGUMENTS")[1].split(".SH OPTIONS")
+        self.assertNotIn("follow", arguments)
+        self.assertIn("follow", options)
         if not shutil.which("mandoc"):
             self.skipTest("mandoc is not installed")
         for page in pages:

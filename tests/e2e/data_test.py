@@ -217,6 +217,11 @@ class Data(Case):
         _, err = self.dlflow("data", "pack", "photos", "-o", "bad", *reshaped, status=2)
         self.assertIn("1 of 90 samples", err)
         self.assertEqual(list((self.folder / "bad").iterdir()), [])
+        for split in ("validation", "test"):
+            (self.folder / split).mkdir()
+            (self.folder / "set" / f"{split}.dlset").rename(self.folder / split / f"{split}.dlset")
+            _, err = self.dlflow("data", "pack", "photos", "-o", split, *reshaped, status=2)
+            self.assertIn(f"{split}/{split}.dlset is there already", err)
 
     def test_options_of_pictures_are_refused_elsewhere(self):
         (self.folder / "t.csv").write_text("a,b\n1,2\n")

@@ -185,6 +185,13 @@ class Notify(ChainCase):
         self.assertTrue(words[2].isascii(), words[2])
         self.assertIn("für β", str(email.header.make_header(email.header.decode_header(words[2]))))
 
+    def test_a_run_does_not_wait_for_who_tells_its_end(self):
+        self.steps(f"command: [sh, -c, 'until [ -e {self.folder}/go ]; do sleep 0.05; done']")
+        self.run_json("w.yaml")  # and its output ends
+        self.assertEqual(self.logs(), [])
+        (self.folder / "go").touch()
+        self.assertEqual(self.told(), {"end-2.log": ["told: sh"]})
+
     def test_a_failure_is_told_with_its_reason_and_after_resubmit_the_end_again(self):
         self.steps("on: [failure, end], mail: ann", f"[ -e {self.folder}/good ] || {{ echo 'error: no data' >&2; exit 3; }}")
         out, _ = self.dlflow("run", "w.yaml", "--json", status=1)

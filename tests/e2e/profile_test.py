@@ -29,6 +29,12 @@ class ProfileTest(support.Case):
         self.write("cluster-profiles/alpha.yaml", PROFILE.replace("./launch", str(script)))
         return self.dlflow("profile", "check", "alpha", *options, status=status)
 
+    def test_a_partition_that_the_cluster_does_not_have_is_told(self):
+        self.write("cluster-profiles/alpha.yaml", PROFILE.replace("batch", "bacth"))
+        out, _ = self.dlflow("profile", "check", "alpha", status=1)
+        self.assertIn("partition 'bacth'", out)
+        self.assertIn("Invalid partition name specified", out)
+
     def json(self, *args):
         return json.loads(self.dlflow("profile", *args, "--json")[0])
 

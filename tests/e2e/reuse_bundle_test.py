@@ -143,6 +143,21 @@ class ReuseBundle(support.Case):
         self.assertTrue(published["train[lr=0.1]/outputs/tool"][1])
         self.assertIn(b"0.2 0.2 weights 0.2 3", published["tell[None]/outputs/t"][0])
 
+    def test_an_output_that_is_no_path_is_what_it_was(self):
+        self.write("flow/sweep.yaml", """\
+            name: sweep
+            steps:
+              train:
+                run: |
+                  echo weights > model
+                  echo '{"kind": "large"}' > $DLFLOW_OUTPUTS/outputs.json
+                outputs: {model: model}
+            """)
+        self.packed()
+        again = self.status(self.reuse())["steps"][0]
+        self.assertEqual(again["state"], "cached")
+        self.assertEqual(again["outputs"], {"kind": "large", "model": again["directory"] + "/outputs/model"})
+
     def test_only_what_depends_on_a_changed_parameter_runs(self):
         self.packed()
         changed = self.reuse("--set", "title=second")

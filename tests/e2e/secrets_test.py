@@ -111,6 +111,23 @@ class Secrets(support.Case):
         self.dlflow("run", "w.yaml", env={"https_proxy": f"http://me:{TOKEN}@proxy"})
         self.assertEqual(self.seen(), {f"http://me:{TOKEN}@proxy", "unset"})
 
+    def test_a_step_that_does_not_name_it_does_not_get_it_from_who_resumes_the_run(self):
+        self.write("w.yaml", f"""
+            name: w
+            steps:
+              push: {{secrets: [https_proxy], run: 'touch {self.folder}/held; until [ -e {self.folder}/go ]; do sleep 0.05; done'}}
+              other: {{needs: [push], run: 'echo "${{https_proxy-unset}}" >> {self.folder}/seen'}}
+        """)
+        proxy = {"https_proxy": f"http://me:{TOKEN}@proxy"}
+        self.env.update(proxy)
+        engine = self.start("run", "w.yaml")
+        self.until_held()
+        engine.kill()
+        engine.wait()
+        (self.folder / "go").touch()
+        self.dlflow("run", "--resume", self.run_directory().name)
+        self.assertEqual(self.seen(), {"unset"})
+
     def test_a_detached_run_has_the_callers_value_though_the_users_file_has_another(self):
         self.workflow(f'echo "$TOKEN" >> {self.folder}/seen')
         self.write("home/.config/dlflow/secrets", f"TOKEN={OTHER}\n").chmod(0o600)

@@ -332,7 +332,9 @@ class ChainTest(ChainCase):
     def test_a_failed_chain_is_repaired_in_place(self):
         run = self.failed_chain()
         before = self.ids(run)
-        self.dlflow("resubmit", run)
+        out, _ = self.dlflow("resubmit", run)
+        self.assertIn("  b 2 waits for the new jobs now\n", out)
+        self.assertNotIn(" more\n", out)
         self.slurm.wait_until_idle()
         self.assertEqual(self.trace(), ["a", "b", "c"])
         self.assertEqual(self.states(run), dict.fromkeys("abc", "succeeded"))
@@ -348,7 +350,9 @@ class ChainTest(ChainCase):
         self.slurm.end(before["a"], "TIMEOUT")
         self.slurm.advance(1)
         self.assertEqual(self.states(run)["many[n=7]"], "blocked")
-        self.dlflow("resubmit", run)
+        out, _ = self.dlflow("resubmit", run)
+        self.assertEqual(out.count("waits for the new jobs now\n"), 10)
+        self.assertIn("  and 71 jobs more\n", out)
         updates = [call["argv"] for call in self.slurm.calls("scontrol") if call["argv"][1:2] == ["update"] or call["argv"][:1] == ["update"]]
         self.assertEqual(len(updates), 3, updates)
         after = self.job_ids(run)

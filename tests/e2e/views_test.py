@@ -38,8 +38,23 @@ class Views(Case):
         self.assertEqual(self.dlflow("logs", bad)[0], "broken\n")
         self.assertEqual(self.dlflow("logs")[0], "broken\n")  # the newest run
         self.assertEqual(self.dlflow("logs", bad, "good"), ("fine\n", ""))
-        self.assertIn("never has no output: it is blocked", self.dlflow("logs", bad, "never", status=2)[1])
+        self.assertRegex(self.dlflow("logs", bad, "never", status=2)[1], r"never has no output: it is blocked, .*bad")
         self.assertIn("has no job 'god'; did you mean 'good'", self.dlflow("logs", bad, "god", status=2)[1])
+
+    def test_logs_do_not_follow_other_jobs_than_the_one_that_was_asked_for(self):
+        self.write("w.yaml", f"""
+            name: two
+            steps:
+              quick: {{run: echo done}}
+              slow: {{run: 'until [ -e {self.folder}/go ]; do sleep 0.02; done', needs: [quick]}}
+        """)
+        engine = self.start("run", "w.yaml")
+        self.wait_for(lambda: self.dlflow("list", "--quiet")[0].split(), what="the run")
+        run = self.dlflow("list", "--quiet")[0].split()[0]
+        self.wait_for(lambda: self.states(run) == {"quick": "succeeded", "slow": "running"}, what="the second job")
+        self.assertEqual(self.dlflow("logs", run, "quick", "--follow")[0], "done\n")
+        (self.folder / "go").touch()
+        engine.communicate()
 
     def test_logs_follow_a_job_until_it_ends(self):
         self.write("w.yaml", """

@@ -117,7 +117,7 @@ std::optional<News> end_on_record(const Plan& plan) {
   for (uint32_t job = uint32_t(plan.jobs.size()); job-- > 0;) {
     read(job);
     if (is_final(known[job].state)) continue;
-    if (known[job].attempt > 0 && records[job].has_begun) return std::nullopt;
+    if (records[job].has_begun) return std::nullopt;
     if (num_parents(plan, job) > kFewParents) continue;
     plan.graph.each_parent(job, read);
     const ParentsOnRecord parents = look_at_parents(plan, job, known);

@@ -78,6 +78,17 @@ TEST_CASE("what runc prints does not go through udocker, which would drop the en
   CHECK(read_file(printed) == "before\nout run\nerr\n");
 }
 
+TEST_CASE("udocker brings its own runc where PATH has none", "[container]") {
+  const test::TempDir folder;
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::setenv("PATH", folder.path().c_str(), 1);
+    ::unsetenv("UDOCKER_USE_RUNC_EXECUTABLE");
+    ::_exit(udocker_engine("R1", folder.path(), folder.path()).empty() ? 0 : 1);
+  }
+  CHECK(wait_for(child).code == 0);
+}
+
 TEST_CASE("who names runc for udocker has that one, and a wrapper belongs to its owner alone",
           "[container]") {
   const test::TempDir folder;

@@ -477,6 +477,10 @@ TEST_CASE("an image in a folder keeps its digest when it gets what is mounted on
   folder.write("etc/empty", "");
   CHECK(folder_digest(folder.path(), hash_of) != before);
   fs::remove(folder.path() / "etc/empty");
+  fs::remove(folder.path() / "etc/mtab");
+  fs::create_symlink("/etc/other", folder.path() / "etc/mtab");
+  CHECK(folder_digest(folder.path(), hash_of) != before);
+  fs::remove(folder.path() / "etc/mtab");
   folder.write("etc/hosts", "127.0.0.1 other");
   CHECK(folder_digest(folder.path(), hash_of) != before);
 }

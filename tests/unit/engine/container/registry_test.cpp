@@ -155,6 +155,9 @@ TEST_CASE("an image of one's own is read with the login that docker keeps", "[co
       folder.write("config.json", "{\"auths\": {\"" + host + "\": {\"auth\": \"bWU6cHc=\"}}}");
   std::filesystem::permissions(file, std::filesystem::perms(0600));
   CHECK(registry_digest(host + "/a/b:c") == "sha256:" + sha256_hex("{}"));
+  folder.write("config.json", "{\"auths\": {\"" + host + "\": {}, \"https://" + host +
+                                  "\": {\"auth\": \"bWU6cHc=\"}}}");
+  CHECK(registry_digest(host + "/a/b:c") == "sha256:" + sha256_hex("{}"));  // under its other name
   std::filesystem::permissions(file, std::filesystem::perms(0644));
   CHECK_THROWS_WITH(registry_digest(host + "/a/b:c"), Contains("others may read it; chmod 600"));
   std::filesystem::permissions(file, std::filesystem::perms(0600));

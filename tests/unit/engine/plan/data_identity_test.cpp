@@ -75,6 +75,32 @@ TEST_CASE("data has its empty folders, as classes without a picture", "[data_ide
   CHECK(data_at("file://" + place + "/").others.empty());  // nobody stages these
 }
 
+TEST_CASE("another link on the way to data is another way, whatever it leads to",
+          "[data_identity]") {
+  const test::TempDir folder;
+  folder.write("one/x", "1");
+  fs::create_hard_link(folder.path() / "one/x", folder.path() / "same");
+  const fs::path link = folder.path() / "link";
+  const auto way = [&] { return way_identity(link.string()); };
+  fs::create_symlink("one/x", link);
+  const std::string before = way();
+  CHECK(way() == before);
+  fs::remove(link);
+  fs::create_symlink("same", link);
+  CHECK(way() != before);
+}
+
+TEST_CASE("what is written into a file leaves the way to it as it was", "[data_identity]") {
+  const test::TempDir folder;
+  const fs::path file = folder.write("data/x", "1");
+  const std::string place = (folder.path() / "data").string();
+  const std::string before = way_identity(place);
+  std::ofstream(file) << "longer";
+  CHECK(way_identity(place) == before);
+  folder.write("data/y", "1");
+  CHECK(way_identity(place) != before);
+}
+
 TEST_CASE("one name with a line end is not two names", "[data_identity]") {
   const test::TempDir folder;
   const std::string place = folder.path() / "data";

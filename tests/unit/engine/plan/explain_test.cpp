@@ -102,6 +102,7 @@ TEST_CASE("a changed parameter is the reason, and what depends on it follows", "
   CHECK(explanations[0].verdict == Action::Reuse);
   CHECK(explanations[0].from == "mnist-0000");
   CHECK(explanations[1].verdict == Action::Run);
+  CHECK(explanations[1].from == "mnist-0000");  // the run that it is compared with
   CHECK(explanations[1].differences == std::vector<Difference>{{"parameter epochs", "3", "30"}});
   CHECK(explanations[2].verdict == Action::DecideLater);
 }
@@ -113,6 +114,18 @@ TEST_CASE("a result is said to come from the run that computed it, not from one 
   const auto explanations = explain(plan_of(parsed(kText), earlier.known), earlier);
   CHECK(explanations[0].verdict == Action::Reuse);
   CHECK(explanations[0].from == "mnist-aaaa");
+}
+
+TEST_CASE("jobs that a step will list are said to be as many as it lists", "[explain]") {
+  const Workflow fan = parsed(R"(
+name: w
+steps:
+  split: {run: ./split, outputs: {parts: p.json}}
+  work: {matrix: {part: "${{ steps.split.outputs.parts }}"}, run: ./work}
+)");
+  OneRun earlier(fan);
+  NothingKnown nothing;
+  CHECK(reasons(plan_of(fan, nothing), earlier).at("work[part=?]") == "as many as `split` lists");
 }
 
 TEST_CASE("without an earlier run every job runs for the first time", "[explain]") {

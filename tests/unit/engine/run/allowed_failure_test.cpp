@@ -221,6 +221,20 @@ TEST_CASE("a step with always() runs, too, where a failure keeps what it waits f
   CHECK(run.attempt("clean") == 2);
 }
 
+TEST_CASE(
+    "a step with always() runs, too, where a failure keeps the next try of a job from starting",
+    "[always]") {
+  TestRun run(R"(
+  flaky: {run: ./flaky, retry: {attempts: 2, on: [failure]}}
+  bad:   {run: ./bad}
+  clean: {run: ./clean, needs: [flaky], if: "${{ always() }}"}
+)");
+  run.backend.fail("flaky");
+  run.backend.fail("bad");
+  CHECK(run.start().state == RunState::Failed);
+  CHECK(run.states() == States{{"flaky", Blocked}, {"bad", Failed}, {"clean", Succeeded}});
+}
+
 TEST_CASE("a step with always() is tried again as `retry:` says, after a failure, too",
           "[always]") {
   TestRun run(R"(

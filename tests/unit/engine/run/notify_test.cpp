@@ -204,6 +204,27 @@ TEST_CASE("what cannot tell is a warning, and the others tell all the same", "[n
   }
 }
 
+TEST_CASE("a log that cannot be written is a warning", "[notify]") {
+  const TempDir run;
+  write_notifications(run.path(), everything());
+  const auto record = claim_news(run.path(), everything(), {.run = "demo-1", .number = 3});
+  REQUIRE(record.has_value());
+  run.write("notified/end-3.log/in the way", "");
+  const Lines warnings = tell(*record, "", std::chrono::seconds(20));
+  REQUIRE(warnings.size() == 1);
+  CHECK_THAT(warnings[0], Catch::StartsWith("warning: ") && Catch::Contains("end-3.log"));
+}
+
+TEST_CASE("news that cannot be read is a warning, in the log too", "[notify]") {
+  const TempDir run;
+  write_notifications(run.path(), everything());
+  const auto record = run.write("notified/end-3.json", "{");
+  const Lines warnings = tell(record, "", std::chrono::seconds(20));
+  REQUIRE(warnings.size() == 1);
+  CHECK(warnings[0].starts_with("warning: "));
+  CHECK(read_file(run.path() / "notified/end-3.log") == warnings[0] + "\n");
+}
+
 TEST_CASE("the address of a webhook is in no log, whoever prints it", "[notify]") {
   Notifications notify = everything();
   notify.command = {"sh", "-c", "echo cannot reach http://host/secret-part >&2; exit 3"};
@@ -316,6 +337,21 @@ notify: {command: ["true"], on: [end, failure]}
   CHECK(told("end-2").at("state") == "failed");
   CHECK(told("end-2").at("job") == "b");
   CHECK(told("failure-1").at("job") == "b");
+}
+
+TEST_CASE("a job that was cancelled blocks what needs it, and the failure beside it is told",
+          "[notify]") {
+  TestRun run(R"(
+  a: {run: ./a}
+  b: {run: ./b}
+  c: {run: ./c, needs: [a]}
+notify: {command: ["true"], on: [end]}
+)");
+  run.backend.ends["a"] = {JobState::Cancelled};  // by itself: nobody stops the run
+  run.backend.fail("b");
+  CHECK(run.start({.keep_going = true}).state == RunState::Failed);
+  CHECK(run.states().at("c") == JobState::Blocked);
+  CHECK(parse_json(read_file(run.directory / "notified/end-2.json")).at("job") == "b");
 }
 
 TEST_CASE("of a run that somebody stopped the end is told by who goes on with it", "[notify]") {

@@ -78,6 +78,19 @@ TEST_CASE("a run has done well once a job that was taken for lost has", "[resume
   CHECK(jobs.run_state() == RunState::Succeeded);
 }
 
+TEST_CASE("that a lost job was preempted is kept, since retries may be for that alone",
+          "[resume]") {
+  RunFolder run("  a: {run: ./a}\n");
+  const Plan plan = run.plan();
+  Jobs jobs(plan, {{.state = Running, .attempt = 1}});
+  JobEvent lost;
+  lost.attempt = 1;
+  lost.state = Lost;
+  lost.preempted = GENERATE(true, false);
+  REQUIRE(jobs.update(0, lost));
+  CHECK(ending_of(jobs[0]).preempted == lost.preempted);
+}
+
 TEST_CASE("a try that an engine was killed in counts as one", "[resume]") {
   TestRun run("  a: {run: ./a, retry: {attempts: 2, on: [failure]}}\n");
   for (int i = 0; i < 4; ++i) run.backend.fail("a");
@@ -227,6 +240,30 @@ TEST_CASE("what a run lost of itself runs again where it is needed", "[resume]")
   CHECK(run.resubmit().state == RunState::Succeeded);
   CHECK(run.backend.submitted == Names{"a", "b", "c", "b#2", "c#2"});
   CHECK(run.states() == kAllDone);
+}
+
+TEST_CASE("what runs again because a result was lost or is made anew has all of its tries",
+          "[resume]") {
+  TestRun run(R"(
+  a: {run: ./a, allow_failure: true}
+  b: {run: ./b, needs: [a], retry: {attempts: 2, on: [failure]}}
+  c: {run: ./c, needs: [b]}
+)");
+  PlanAgain again{.failed = true};
+  SECTION("its own was lost") {
+    run.backend.fail("c");
+    run.start();
+    fs::remove_all(run.directory / "steps/b");
+  }
+  SECTION("what it needs runs again") {
+    run.backend.fail("a");
+    run.start();
+    again.names = {"a"};
+  }
+  REQUIRE(run.attempt("b") == 1);
+  run.backend.ends["b"] = {Failed, Succeeded};
+  CHECK(run.submit_again(again).state == RunState::Succeeded);
+  CHECK(run.attempt("b") == 3);
 }
 
 TEST_CASE("resuming leaves what failed, resubmitting runs it and what waits for it", "[resume]") {

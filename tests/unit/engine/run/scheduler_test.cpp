@@ -161,6 +161,13 @@ TEST_CASE("a requeue after a checkpoint is another pass of the same attempt", "[
   CHECK(run.attempt("train") == 1);
 }
 
+TEST_CASE("a retry after several passes begins with its first one", "[scheduler]") {
+  TestRun run("  train: {run: ./train, retry: {attempts: 2, on: [failure]}}\n");
+  run.backend.ends["train"] = {Queued, Failed, Succeeded};
+  CHECK(run.start().state == RunState::Succeeded);
+  CHECK(run.backend.submitted == Names{"train", "train#1.2", "train#2"});
+}
+
 TEST_CASE("a skipped step skips those that use its outputs, not those that only wait",
           "[scheduler]") {
   TestRun run(R"(
@@ -250,6 +257,15 @@ TEST_CASE("a second interruption kills", "[scheduler]") {
   CHECK(run.backend.stopped == std::vector<std::pair<std::string, Stop>>{{"train", Stop::AndSave},
                                                                          {"train", Stop::AtOnce}});
   CHECK(std::ranges::count(run.observer.heard, "stopping") == 1);
+}
+
+TEST_CASE("what there was no room for is cancelled with what runs", "[scheduler]") {
+  TestRun run("  a: {run: ./a}\n  b: {run: ./b}\n  c: {run: ./c, needs: [b]}\n");
+  run.backend.cores = 1;
+  run.backend.on_submit = [](const std::string&) { ::kill(::getpid(), SIGINT); };
+  CHECK(run.start().state == RunState::Cancelled);
+  CHECK(run.states() ==
+        States{{"a", JobState::Cancelled}, {"b", JobState::Cancelled}, {"c", Planned}});
 }
 
 TEST_CASE("a job that fails while the run is stopped has failed", "[scheduler]") {

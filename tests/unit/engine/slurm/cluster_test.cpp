@@ -30,13 +30,15 @@ TEST_CASE("partitions and their nodes are read", "[slurm]") {
       "PartitionName=batch AllowGroups=ALL Default=YES DefaultTime=NONE MaxNodes=UNLIMITED "
       "MaxTime=UNLIMITED State=UP TotalCPUs=4 TotalNodes=2\n"
       "PartitionName=gpu Default=NO DefaultTime=00:15:00 MaxNodes=20 MaxTime=3-00:00:00 "
-      "State=DRAIN TotalNodes=80\n");
+      "State=DRAIN TotalNodes=80\n"
+      "PartitionName=plain TotalNodes=1\n");
   add_nodes(limits.partitions,
             "batch|2|2|8000|(null)\ngpu|40|40|382000|gpu:v100:4(S:0-1),nvme:3600\n"
             "gpu|40|40+|190000|gpu:v100:2\nnobody|1|1|1|gpu:9\nodd line\n"
-            "batch|1|1|1|gpu\n");  // one GPU, as SLURM says it where no number was given
+            "batch|1|1|1|gpu\n"  // one GPU, as SLURM says it where no number was given
+            "plain|1|1|1|gpu:8\n");
 
-  REQUIRE(limits.partitions.size() == 2);
+  REQUIRE(limits.partitions.size() == 3);
   const PartitionInfo& batch = *limits.partition("");
   CHECK(batch.name == "batch");
   CHECK_FALSE(batch.max_walltime);
@@ -50,5 +52,7 @@ TEST_CASE("partitions and their nodes are read", "[slurm]") {
   CHECK_FALSE(gpu.is_up);
   CHECK(gpu.node == NodeShape{40, uint64_t{382000} << 20, 4});
   CHECK(gpu.gpu_types == std::vector<std::string>{"v100"});
+  CHECK(limits.partition("plain")->node.gpus == 8);
+  CHECK(limits.partition("plain")->gpu_types.empty());  // a number is no type
   CHECK(limits.partition("short") == nullptr);
 }

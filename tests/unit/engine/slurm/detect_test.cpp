@@ -146,7 +146,8 @@ TEST_CASE("of further partitions those that offer least come first", "[slurm]") 
   std::vector<PartitionInfo>& partitions = several.limits.partitions;
   PartitionInfo other = partitions[0];
   other.is_default = false;
-  for (const auto& [name, walltime] : {std::pair("long", 100h), std::pair("short", 1h)}) {
+  for (const auto& [name, walltime] :
+       {std::pair("long", 100h), std::pair("short", 1h), std::pair("brief", 1h)}) {
     other.name = name;
     other.max_walltime = walltime;
     partitions.push_back(other);
@@ -158,5 +159,5 @@ TEST_CASE("of further partitions those that offer least come first", "[slurm]") 
   std::vector<std::string> names;
   for (const NodeClass& each : profile.classes) names.push_back(each.name);
   CHECK(profile.classes[0].limits.walltime == 0s);  // none
-  CHECK(names == std::vector<std::string>{"batch", "short", "long", "gpu"});
+  CHECK(names == std::vector<std::string>{"batch", "short", "brief", "long", "gpu"});
 }

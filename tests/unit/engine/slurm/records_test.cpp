@@ -57,6 +57,17 @@ TEST_CASE("each column of sacct reaches the job", "[slurm]") {
   CHECK(jobs[0] == expected);
 }
 
+TEST_CASE("an energy that no node can have used is none", "[slurm]") {
+  const auto joules = [](uint64_t raw) {
+    return parse_sacct("7|COMPLETED|0:0|||||||00:01|||" + std::to_string(raw) + "|a\n")
+        .at(0)
+        .energy_joules;
+  };
+  constexpr uint64_t kNone = uint64_t{1} << 50;
+  CHECK(joules(kNone - 1) == double(kNone - 1));
+  CHECK(joules(kNone) == 0);
+}
+
 TEST_CASE("the memory of a job is that of its largest step, all tasks of it", "[slurm]") {
   const auto memory = [](const std::string& rows) {
     return parse_sacct("7|COMPLETED|0:0|||||||00:01||||a\n" + rows).at(0).max_memory_bytes;

@@ -133,6 +133,14 @@ TEST_CASE("a step says how its ranks lie on nodes, whatever the profile says", "
   CHECK(has(script, "#SBATCH --mem=3072M"));
 }
 
+TEST_CASE("the memory of ranks that share one node is asked for as the node's", "[slurm]") {
+  Batch batch = plain();
+  batch.resources = {.ranks = 2, .memory_bytes = uint64_t{6} << 30, .ranks_per_node = 2};
+  const std::string script = sbatch_script(batch, Profile());
+  CHECK(has(script, "#SBATCH --nodes=1"));
+  CHECK(has(script, "#SBATCH --mem=6144M"));
+}
+
 TEST_CASE("a word that sbatch could read otherwise is quoted", "[slurm]") {
   CHECK(sbatch_quote("a-b_1/2.x=y:z,+@%n") == "a-b_1/2.x=y:z,+@%n");
   CHECK(sbatch_quote("") == "\"\"");

@@ -3,8 +3,12 @@
 #include <sys/mount.h>
 #include <sys/stat.h>
 
+#include <csignal>
+
 #include "base/sha256.h"
 #include "base/text.h"
+#include "steps/stage/staged_source.h"
+#include "steps/transfer/stop_signal.h"
 #include "tests/support/catch.h"
 #include "tests/support/skip.h"
 #include "tests/unit/steps/stage/archives.h"
@@ -242,6 +246,21 @@ TEST_CASE("a stopped download is kept and continued", "[stage]") {
   CHECK(nginx->count_requests("\"GET /slow/file HTTP/1.1\" 206") == 1);
   CHECK(count_files(cache / "partial") == 0);
   CHECK(count_files(cache / "work") == 0);
+}
+
+TEST_CASE("a stop is obeyed before the next file is placed", "[stage]") {
+  const TempDir folder;
+  const auto content = folder.write("content", "x");
+  steps::StagedSource staged;
+  staged.listing["a"].sha256 = sha256_hex("x");
+  staged.contents[sha256_hex("x")] = content;
+  steps::watch_stop_signals();
+  ::raise(SIGTERM);
+  CHECK_THROWS_AS(place(staged, folder.path() / "data", "set"), steps::Stopped);
+  CHECK_FALSE(fs::exists(folder.path() / "data/set/a"));
+  steps::watch_stop_signals();
+  place(staged, folder.path() / "data", "set");
+  CHECK(read_file(folder.path() / "data/set/a") == "x");
 }
 
 TEST_CASE("a budget that is too small is an error, and nothing is left", "[stage]") {
