@@ -186,10 +186,12 @@ class ClusterCheck {
     const std::string& name = partition_of(profile_);
     const PartitionInfo* const partition = cluster_.partition(name);
     if (partition == nullptr) {
+      const bool is_list = name.find(',') != name.npos;
       printer_.add(
           Kind::Unknown,
           name.empty() ? "there is no default partition"
-                       : "there is no one partition '" + name + "'",
+          : is_list    ? "'" + name + "' is a list of partitions, of which none is looked at"
+                       : "there is no partition '" + name + "'",
           "Set " + partition_key(profile_) + "; `dlflow profile detect` lists what there is.");
     } else {
       printer_.add(partition->is_up ? Kind::Works : Kind::Fails,

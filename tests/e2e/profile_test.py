@@ -32,7 +32,7 @@ class ProfileTest(support.Case):
     def test_a_partition_that_the_cluster_does_not_have_is_told(self):
         self.write("cluster-profiles/alpha.yaml", PROFILE.replace("batch", "bacth"))
         out, _ = self.dlflow("profile", "check", "alpha", status=1)
-        self.assertIn("partition 'bacth'", out)
+        self.assertIn("there is no partition 'bacth'", out)
         self.assertIn("Invalid partition name specified", out)
 
     def json(self, *args):

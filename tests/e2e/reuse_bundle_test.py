@@ -215,6 +215,14 @@ class ReuseBundle(support.Case):
         anew = self.run_json("b.dlflow", "--profile", "here")["run"]
         self.assertEqual(set(self.states(anew).values()), {"succeeded"})
 
+    def test_the_same_run_with_other_metrics_is_taken_anew(self):
+        run, _ = self.packed()
+        first = self.reuse()
+        self.edit_job("title", lambda job: job.update(metrics={"loss": 1}))  # which no other job reads
+        second = self.reuse()
+        runs = set(self.dlflow("list", "--quiet")[0].split())
+        self.assertEqual(len(runs - {run, first, second}), 1)
+
     def test_an_unpacked_bundle_gives_its_results_too(self):
         run, published = self.packed()
         self.dlflow("unpack", "b.dlflow")

@@ -3,7 +3,10 @@
 #include "base/parse_json.h"
 #include "engine/run/reuses.h"
 #include "tests/support/catch.h"
+#include "tests/support/chain_world.h"
 #include "tests/support/error_of.h"
+#include "tests/support/skip.h"
+#include "tests/support/syscalls.h"
 #include "tests/support/test_run.h"
 
 using namespace dlflow;
@@ -170,4 +173,25 @@ TEST_CASE("a result that another run uses is not made anew", "[sources]") {
   run.directory = first;
   CHECK_THAT(error_of([&run] { run.with_new_sources(); }),
              Catch::StartsWith("the result of a is used by " + second + ", so that it stays"));
+}
+
+TEST_CASE("that results are made anew is on disk before the new sources are", "[sources]") {
+  const auto on_this_machine = is_synced_at("planned-anew", [] {
+    SourcesRun run;
+    run.start();
+    run.write("b.txt", "2");
+    run.with_new_sources();
+  });
+  const auto in_a_batch_system = is_synced_at("planned-anew", [] {
+    ChainWorld world("\n  a: {run: ./a, inputs: [a.txt]}\n");
+    write_file_atomic(world.path() / "a.txt", "1");
+    world.start();
+    world.nodes.run_all();
+    world.look();
+    write_file_atomic(world.path() / "a.txt", "2");
+    submit_chain(world.directory, {.new_sources = true}, world.services());
+  });
+  if (!on_this_machine || !in_a_batch_system) return skip("system calls cannot be traced");
+  CHECK(*on_this_machine);
+  CHECK(*in_a_batch_system);
 }
