@@ -14,6 +14,18 @@
 using namespace dlflow;
 namespace fs = std::filesystem;
 
+namespace {
+
+/// Of a step that reads what is at `place`.
+std::string base_of_reader(const std::string& place) {
+  NothingKnown nothing;
+  FreshFileHashes hashes;
+  const std::string text = "name: w\nsteps: {a: {run: [ls], inputs: [{path: " + place + "}]}}\n";
+  return fingerprint_base(make_plan(test::parsed(text), Profile(), {}, nothing, hashes), 0);
+}
+
+}  // namespace
+
 TEST_CASE("a file is its content and whether it may be run", "[data_identity]") {
   const test::TempDir folder;
   const fs::path file = folder.write("tool", "content");
@@ -56,12 +68,7 @@ TEST_CASE("data has its empty folders, as classes without a picture", "[data_ide
   const test::TempDir folder;
   folder.write("data/cat/1", "x");
   const std::string place = folder.path() / "data";
-  const auto base = [&] {
-    NothingKnown nothing;
-    FreshFileHashes hashes;
-    const std::string text = "name: w\nsteps: {a: {run: [ls], inputs: [{path: " + place + "}]}}\n";
-    return fingerprint_base(make_plan(test::parsed(text), Profile(), {}, nothing, hashes), 0);
-  };
+  const auto base = [&] { return base_of_reader(place); };
   const std::string identity = data_identity(place);
   const std::string content = base();
   fs::create_directories(folder.path() / "data/dog");
@@ -104,12 +111,7 @@ TEST_CASE("what is written into a file leaves the way to it as it was", "[data_i
 TEST_CASE("one name with a line end is not two names", "[data_identity]") {
   const test::TempDir folder;
   const std::string place = folder.path() / "data";
-  const auto base = [&] {
-    NothingKnown nothing;
-    FreshFileHashes hashes;
-    const std::string text = "name: w\nsteps: {a: {run: [ls], inputs: [{path: " + place + "}]}}\n";
-    return fingerprint_base(make_plan(test::parsed(text), Profile(), {}, nothing, hashes), 0);
-  };
+  const auto base = [&] { return base_of_reader(place); };
   folder.write("data/a", "x");
   folder.write("data/b", "x");
   const std::string two = base();
