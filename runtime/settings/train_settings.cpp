@@ -54,7 +54,7 @@ std::optional<std::vector<float>> read_sampling(const Json* json, bool has_cache
 
 std::string read_metric(const Json* json, const std::string& key) {
   const std::vector<std::string> metrics = all_metric_names();
-  const std::string metric = json != nullptr && json->is_string() ? json->get<std::string>() : "";
+  std::string metric = json != nullptr && json->is_string() ? json->get<std::string>() : "";
   if (std::ranges::find(metrics, metric) != metrics.end()) return metric;
   WithReader::fail(key, "one of " + join(metrics, ", "));
 }

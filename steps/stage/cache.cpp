@@ -36,7 +36,7 @@ void sync_files(std::span<const Cache::NewObject> objects) {
 
 }  // namespace
 
-Cache::Cache(fs::path root, uint64_t budget_bytes)
+Cache::Cache(const fs::path& root, uint64_t budget_bytes)
     : root_(private_part(root)), budget_bytes_(budget_bytes) {
   try {
     make_directories(root);

@@ -37,7 +37,7 @@ class Cache {
  public:
   /// Opens the cache at `root`, made if need be. It holds at most `budget_bytes` (0: no limit).
   /// If it cannot be written to, what it has can still be used.
-  Cache(std::filesystem::path root, uint64_t budget_bytes);
+  Cache(const std::filesystem::path& root, uint64_t budget_bytes);
 
   /// The object with this hash, or nothing. It stays readable at the returned path while this
   /// object lives, whatever is evicted meanwhile.
