@@ -32,7 +32,7 @@ std::optional<std::string> known_text(const Json& with, const std::string& key) 
   const auto value = with.find(key);
   if (value == with.end() || !value->is_string()) return std::nullopt;
   std::string text = value->get<std::string>();
-  if (text.find("${{") != std::string::npos || parse_file_url(text)) return std::nullopt;
+  if (!is_known(text) || parse_file_url(text)) return std::nullopt;
   return text;
 }
 
@@ -43,7 +43,7 @@ std::optional<std::vector<std::string>> known_patterns(const Json& entries) {
     const Json pattern = entry.is_object() ? entry.value("match", Json()) : entry;
     if (!pattern.is_string()) return std::nullopt;
     patterns.push_back(pattern.get<std::string>());
-    if (patterns.back().find("${{") != std::string::npos) return std::nullopt;
+    if (!is_known(pattern)) return std::nullopt;
   }
   return patterns;
 }
@@ -90,7 +90,7 @@ void require_sampling(const runtime::Dataset& data, const Json& with) {
 
 /// A metric that `key` names, which the network must have.
 void require_metric(const runtime::Model& model, const std::string& key, const Json& metric) {
-  if (!metric.is_string() || metric.get<std::string>().find("${{") != std::string::npos) return;
+  if (!metric.is_string() || !is_known(metric)) return;
   runtime::require_measured(model, key, metric.get<std::string>());
 }
 
@@ -196,9 +196,8 @@ std::optional<DataMistake> mistake_in(const Workflow& workflow, const StepKind& 
   const auto purpose = kind.needs_answers ? runtime::Purpose::Learn : runtime::Purpose::Predict;
   const auto fit = [&] { runtime::require_fit(*model, data, folder.string(), purpose); };
   if (auto mistake = mistake_of(kind.data, fit)) return mistake;
-  const bool has_shares =
-      data.num_targets > 0 && model->loss == runtime::LossKind::SoftmaxCrossEntropy;
-  if (!has_shares || with.value(kDevice, Json()) != "cuda") return std::nullopt;
+  const bool on_gpu = with.value(kDevice, Json()) == "cuda";
+  if (!on_gpu || !runtime::learns_shares(*model, data)) return std::nullopt;
   return mistake_of(kDevice, runtime::refuse_shares_on_gpu);
 }
 
@@ -235,6 +234,8 @@ Json values_of(const Json& with, std::initializer_list<std::string> keys) {
 }
 
 }  // namespace
+
+bool is_known(const Json& value) { return value.dump().find("${{") == std::string::npos; }
 
 Json what_is_read(const StepKind& kind, const Json& with) {
   return values_of(

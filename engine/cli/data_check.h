@@ -14,6 +14,9 @@ struct DataMistake {
   std::string text;
 };
 
+/// Whether no part of it is an expression whose value only a run knows.
+bool is_known(const Json& value);
+
 /// The values of `with` that mistake_for_model() looks at.
 Json what_is_for_model(const StepKind& kind, const Json& with);
 

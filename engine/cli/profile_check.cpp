@@ -190,7 +190,7 @@ class ClusterCheck {
       printer_.add(
           Kind::Unknown,
           name.empty() ? "there is no default partition"
-          : is_list    ? "'" + name + "' is a list of partitions, of which none is looked at"
+          : is_list    ? "'" + name + "' is a list of partitions; none of them is checked"
                        : "there is no partition '" + name + "'",
           "Set " + partition_key(profile_) + "; `dlflow profile detect` lists what there is.");
     } else {

@@ -1,6 +1,5 @@
 #include "engine/cli/settings_check.h"
 
-#include <algorithm>
 #include <string>
 
 #include "runtime/settings/train_settings.h"
@@ -12,8 +11,6 @@ namespace {
 bool is_path(const StepKind& kind, const std::string& key) {
   return key == kind.model || key == kind.data || key == "start_from";
 }
-
-bool is_known(const Json& value) { return value.dump().find("${{") == std::string::npos; }
 
 }  // namespace
 

@@ -6,6 +6,7 @@
 #include <functional>
 #include <optional>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "base/file.h"
@@ -58,41 +59,15 @@ std::string located(const Workflow& workflow, const Step& step, const DataMistak
   return escaped_lines(to_string(diagnostic)) + "\n";
 }
 
-/// Why an element cannot copy its sources; empty if it can, or if only a run can tell.
-std::string mistakes_of_request(const Workflow& workflow, const Step& step, const std::string& key,
-                                const Json& with) {
-  if (with.dump().find("${{") != std::string::npos) return "";
+/// Why an element cannot copy its sources; nothing if it can, or if only a run can tell.
+std::optional<DataMistake> mistake_of_request(const std::string& key, const Json& with) {
+  if (!is_known(with)) return std::nullopt;
   try {
     steps::parse_request(with);
-    return "";
+    return std::nullopt;
   } catch (const Error& error) {
-    return located(workflow, step, {"with." + key, error.what()});
+    return DataMistake{"with." + key, error.what()};
   }
-}
-
-/// Of the first element with a mistake; the others have the same.
-std::string mistakes_of_sources(const Workflow& workflow, const Step& step,
-                                const std::string& key) {
-  for (const Json& element : matrix_elements(step.matrix)) {
-    std::string text =
-        mistakes_of_request(workflow, step, key, known_with(workflow, step, element));
-    if (!text.empty()) return text;
-  }
-  return "";
-}
-
-/// Of the first element with a mistake. Elements that say the same of their data are looked at
-/// once; what was `told` of another step, whose network and data are the same, is not told again.
-std::string mistakes_of_data(const Workflow& workflow, const Step& step, const StepKind& kind,
-                             std::set<std::string>& told) {
-  std::set<std::string> seen;
-  for (const Json& element : matrix_elements(step.matrix)) {
-    const Json with = known_with(workflow, step, element);
-    if (!seen.insert(what_is_read(kind, with).dump()).second) continue;
-    const auto mistake = mistake_in_data(workflow, step, kind, with);
-    if (mistake && told.insert(mistake->text).second) return located(workflow, step, *mistake);
-  }
-  return "";
 }
 
 /// Something that is looked at in the elements of a step until one has a mistake.
@@ -109,13 +84,8 @@ struct ElementCheck {
 };
 
 /// Of each check the first element with a mistake.
-std::string mistakes_of_elements(const Workflow& workflow, const Step& step, const StepKind& kind) {
-  std::vector<ElementCheck> checks = {
-      {[&](const Json& with) { return mistake_in_settings(kind, with); }},
-      {[&](const Json& with) { return mistake_in_metrics(workflow, step, kind, with); },
-       [&](const Json& with) { return what_is_measured(kind, with); }},
-      {[&](const Json& with) { return mistake_for_model(workflow, kind, with); },
-       [&](const Json& with) { return what_is_for_model(kind, with); }}};
+std::string mistakes_of_elements(const Workflow& workflow, const Step& step,
+                                 std::vector<ElementCheck> checks) {
   for (const Json& element : matrix_elements(step.matrix)) {
     const Json with = known_with(workflow, step, element);
     for (ElementCheck& check : checks) check.look(workflow, step, with);
@@ -123,6 +93,31 @@ std::string mistakes_of_elements(const Workflow& workflow, const Step& step, con
   std::string text;
   for (const ElementCheck& check : checks) text += check.mistake;
   return text;
+}
+
+std::string mistakes_of_step(const Workflow& workflow, const Step& step, const StepKind& kind) {
+  std::vector<ElementCheck> checks = {
+      {[&](const Json& with) { return mistake_in_settings(kind, with); }},
+      {[&](const Json& with) { return mistake_in_metrics(workflow, step, kind, with); },
+       [&](const Json& with) { return what_is_measured(kind, with); }},
+      {[&](const Json& with) { return mistake_for_model(workflow, kind, with); },
+       [&](const Json& with) { return what_is_for_model(kind, with); }}};
+  if (copies_sources(kind.name)) {
+    checks.push_back({[&](const Json& with) { return mistake_of_request(kind.sources, with); }});
+  }
+  return mistakes_of_elements(workflow, step, std::move(checks));
+}
+
+/// What was `told` of another step, whose network and data are the same, is not told again.
+std::string mistakes_of_data(const Workflow& workflow, const Step& step, const StepKind& kind,
+                             std::set<std::string>& told) {
+  const auto find = [&](const Json& with) {
+    auto mistake = mistake_in_data(workflow, step, kind, with);
+    if (mistake && !told.insert(mistake->text).second) mistake.reset();
+    return mistake;
+  };
+  const auto what = [&](const Json& with) { return what_is_read(kind, with); };
+  return mistakes_of_elements(workflow, step, {{find, what}});
 }
 
 /// Looks at each model once; `seen` are those that were looked at.
@@ -210,8 +205,7 @@ void check_steps(const Workflow& workflow) {
   for (const Step& step : workflow.steps) {
     const StepKind* kind = find_step_kind(step.uses);
     if (kind == nullptr) continue;
-    if (copies_sources(kind->name)) mistakes += mistakes_of_sources(workflow, step, kind->sources);
-    mistakes += mistakes_of_elements(workflow, step, *kind);
+    mistakes += mistakes_of_step(workflow, step, *kind);
     if (kind->model.empty()) continue;
     mistakes += mistakes_of_models(workflow, step, kind->model, seen);
   }

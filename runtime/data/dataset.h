@@ -130,9 +130,6 @@ struct Dataset {
   /// Of the mask of a sample; 0: there are none.
   size_t values_of_mask() const { return has_masks ? size_t(shape.height) * shape.width : 0; }
 
-  /// The targets of a sample are the shares of the classes in it.
-  bool has_shares() const { return num_targets > 0 && labels.size() > 0; }
-
   /// Gives each sample the class of its largest target as a label, of equal ones the first.
   void take_targets_as_shares();
 

@@ -15,8 +15,8 @@ struct MixedLeaf {
 };
 
 /// Mixes each image with the next one of the leaf, the last with the first, as `augmentation` says,
-/// and likewise their shares. What is drawn depends on (seed,
-/// epoch, sample): the same on any number of ranks, since a leaf is.
+/// and likewise their shares. What is drawn depends on (seed, epoch, sample): the same on any
+/// number of ranks, since a leaf is.
 /// Source: mixup: Zhang et al., ICLR 2018; CutMix: Yun et al., ICCV 2019.
 void mix(const Augmentation& augmentation, const ImageShape& shape, uint64_t seed, uint64_t epoch,
          const MixedLeaf& leaf);

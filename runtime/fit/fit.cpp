@@ -76,10 +76,8 @@ void require_answers(const Model& model, const Dataset& dataset, const std::stri
                            (targets == 0 ? "labels; pack it with targets (dlflow data pack --help)"
                                          : std::to_string(targets) + " targets"));
   }
-  if (!has_targets(model.loss)) {
-    if (targets == 0 || model.loss != LossKind::SoftmaxCrossEntropy) return;
-    return require_shares(model, dataset, name);
-  }
+  if (learns_shares(model, dataset)) return require_shares(model, dataset, name);
+  if (!has_targets(model.loss)) return;
   if (targets == 0) {
     refuse_data(model, loss + ", which wants targets, and " + name +
                            " has labels; pack it with targets (dlflow data pack --help), or leave "
@@ -164,6 +162,10 @@ void require_tokens(const Model& model, const Dataset& dataset, const std::strin
 
 }  // namespace
 
+bool learns_shares(const Model& model, const Dataset& dataset) {
+  return dataset.num_targets > 0 && model.loss == LossKind::SoftmaxCrossEntropy;
+}
+
 void require_fit(const Model& model, const Dataset& dataset, const std::string& name,
                  Purpose purpose) {
   require_shape(model, dataset, name);
@@ -174,10 +176,8 @@ void require_fit(const Model& model, const Dataset& dataset, const std::string& 
   require_masks(model, dataset, name);
   if (has_masks(model.loss)) return;
   require_answers(model, dataset, name);
-  const bool has_labels = dataset.num_targets == 0;
-  if (model.loss == LossKind::SoftmaxCrossEntropy && has_labels) {
-    require_classes(model, dataset, name);
-  }
+  const bool has_classes = model.loss == LossKind::SoftmaxCrossEntropy;
+  if (has_classes && !learns_shares(model, dataset)) require_classes(model, dataset, name);
 }
 
 void require_training_samples(size_t num_samples, size_t validation) {

@@ -15,6 +15,9 @@ enum class Purpose {
   Predict,  ///< draw masks, of pictures that need none
 };
 
+/// Whether the targets of `dataset`'s samples are to `model` the shares of its classes.
+bool learns_shares(const Model& model, const Dataset& dataset);
+
 /// Throws Error{InvalidInput} unless the samples of `dataset` have the shape that `model` takes,
 /// and the targets or masks that its loss wants, or labels among its classes; `name` is the
 /// dataset's, for the message. Reads no images.

@@ -169,7 +169,7 @@ bool is_synchronous(const TrainSettings& s) {
   return s.cooperation.kind == CooperationOptions::Kind::Synchronous;
 }
 
-/// What is trained on what, and where.
+/// Model, data and device.
 void read_place(WithReader& reader, TrainSettings& s) {
   s.model = reader.text("model");
   s.data = reader.text("data");
@@ -213,14 +213,14 @@ void read_update_keys(WithReader& reader, TrainSettings& s) {
   s.course = read_course(reader, s.schedule, s.lr);
 }
 
-/// What the weights are before the first step, and which of them are trained.
+/// The first weights, and which of them are trained.
 void read_start(WithReader& reader, TrainSettings& s) {
   s.seed = reader.count("seed", 0, s.seed);
   if (reader.find("start_from") != nullptr) s.start_from = reader.text("start_from");
   s.freeze = read_freeze(reader.find("freeze"));
 }
 
-/// What is good, of weights and of epochs.
+/// How weights and epochs are judged.
 void read_judgement(WithReader& reader, TrainSettings& s) {
   if (const Json* metric = reader.find("keep_best")) s.keep_best = read_metric(metric, "keep_best");
   s.stop_early = read_early_stop(reader.find("stop_early"));
@@ -244,7 +244,7 @@ void require_synchronous(const TrainSettings& s) {
   if (s.update.ema > 0) WithReader::refuse("ema", reason);
 }
 
-void require_measured_pixels(const TrainSettings& s) {
+void require_given_normalization(const TrainSettings& s) {
   if (!s.cache || s.normalize) return;
   WithReader::fail("normalize", "given with 'cache': to measure it would read all of the data");
 }
@@ -322,7 +322,7 @@ TrainSettings parse_train_settings(const Json& with) {
   s.timeline = reader.count("timeline", 0, s.timeline);
   reader.finish();
   require_synchronous(s);
-  require_measured_pixels(s);
+  require_given_normalization(s);
   require_device(s);
   return s;
 }

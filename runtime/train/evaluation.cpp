@@ -143,7 +143,7 @@ void require_fitting(const Model& model, Dataset& dataset, const std::string& na
                      Purpose purpose) {
   require_fit(model, dataset, name, purpose);
   if (model.loss != LossKind::SoftmaxCrossEntropy) return;  // labels say nothing to it
-  if (dataset.num_targets > 0) dataset.take_targets_as_shares();
+  if (learns_shares(model, dataset)) dataset.take_targets_as_shares();
   dataset.num_classes = std::min(dataset.num_classes, uint32_t(model.num_classes()));
 }
 

@@ -61,7 +61,8 @@ TrainingJob prepared(Communicator& comm, TrainingJob job) {
   job = same_on_all(comm, std::move(job));
   require_class_weights_fit(job.model, job.settings.class_weights.size());
   require_whole_steps(job.model, job.settings);
-  if (job.settings.device == Device::Cuda && job.data.has_shares()) refuse_shares_on_gpu();
+  const bool has_shares = learns_shares(job.model, job.data);
+  if (job.settings.device == Device::Cuda && has_shares) refuse_shares_on_gpu();
   freeze_layers(job.model, job.settings.freeze);
   require_groups_fit(job.model, patterns_of(job.settings.update.groups));
   if (!job.settings.start_from.empty()) {
