@@ -4,8 +4,9 @@ import json
 import os
 import signal
 import time
+import unittest
 
-from support import Case, main
+from support import BIN, Case, main
 
 
 class Run(Case):
@@ -33,6 +34,23 @@ class Run(Case):
         self.assertIn("succeeded", out)
         self.assertNotIn("\033", out + err)
         self.assertEqual(sum("running" in line for line in out.splitlines()), 3, out)
+
+    @unittest.skipUnless((BIN / "dlflow-tokenize").exists(), "there is no dlflow-tokenize")
+    def test_a_step_finds_dlflow_itself_where_the_shell_does_not(self):
+        self.write("words.txt", "the quick brown fox jumps over the lazy dog\n" * 50)
+        self.write("w.yaml", """
+            name: w
+            steps:
+              version: {run: 'dlflow version > "$DLFLOW_OUTPUTS/version"', outputs: {version: version}}
+              pack:
+                run: dlflow data pack words.txt -o "$DLFLOW_OUTPUTS/data" --tokens bpe:290 --length 8
+                inputs: [words.txt]
+                outputs: {data: data}
+        """)
+        self.env["PATH"] = "/usr/bin:/bin"
+        run = self.run_json("w.yaml")["run"]
+        version = self.folder / "dlflow-runs" / run / "steps/version/outputs/version"
+        self.assertIn("dlflow", version.read_text())
 
     def test_json_ends_with_the_run_and_its_state(self):
         self.chain()
