@@ -520,6 +520,36 @@ class Run(Case):
         time.sleep(0.4)
         self.assertEqual(len(self.trace()), length)
 
+    def test_a_run_says_which_other_is_making_the_same(self):
+        self.write("w.yaml", f"""
+            name: w
+            params: {{lr: 1}}
+            steps:
+              data: {{run: 'until [ -e {self.folder}/go ]; do sleep 0.05; done; echo d > "$DLFLOW_OUTPUTS/d"', outputs: {{d: d}}}}
+              train:
+                run: 'cat "$D"; echo "$DLFLOW_PARAM_LR"'
+                env: {{D: "${{{{ steps.data.outputs.d }}}}", LR: "${{{{ params.lr }}}}"}}
+              always: {{run: 'echo "$DLFLOW_RUN"'}}
+        """)
+        first = self.run_json("w.yaml", "--detach")["run"]
+        out, err = self.dlflow("run", "w.yaml", "--detach")
+        self.assertIn(f"note: {first} is making 2 jobs of this run, too.", err)
+        out, err = self.dlflow("run", "w.yaml", "--detach", "--set", "lr=2")
+        self.assertRegex(err, "note: w-[0-9a-f]+ is making 1 job of this run, too.")
+        (self.folder / "go").touch()
+        for run in json.loads(self.dlflow("list", "--json")[0]):
+            self.wait_for(lambda: self.status(run["run"])["state"] == "succeeded", what="the run")
+        out, err = self.dlflow("run", "w.yaml")
+        self.assertNotIn("note:", err)
+
+    def test_a_run_whose_dlflow_was_killed_makes_nothing(self):
+        self.write("w.yaml", "name: w\nsteps: {a: {run: echo a}, b: {run: echo b, needs: [a]}}")
+        self.dlflow("run", "w.yaml", status=-signal.SIGKILL, env={"DLFLOW_CRASH_AT": "record"})
+        ends = "dlflow-runs/w-*/steps/a/attempt-1/events.jsonl"
+        self.wait_for(lambda: any("succeeded" in end.read_text() for end in self.folder.glob(ends)), what="the end of a")
+        out, err = self.dlflow("run", "w.yaml")
+        self.assertNotIn("note:", err)
+
     def test_detach_returns_at_once_and_the_run_goes_on(self):
         self.write("w.yaml", f"""
             name: w
