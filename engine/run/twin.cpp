@@ -9,14 +9,9 @@ namespace {
 
 /// Whether its result would be reused if it were there.
 bool is_reusable(const Plan& plan, const PlannedJob& job) {
-  switch (job.cause) {
-    case Cause::Forced:
-    case Cause::ActsOutside:
-    case Cause::Always:
-      return false;
-    default:
-      return job.action != Action::Reuse && !plan.steps[job.step].sees_run;
-  }
+  const bool runs_anyway = job.cause == Cause::Forced || job.cause == Cause::ActsOutside ||
+                           job.cause == Cause::Always || plan.steps[job.step].sees_run;
+  return job.action != Action::Reuse && !runs_anyway;
 }
 
 /// How many of `shared`, the jobs that a run makes from the same beginnings, it makes from the same
