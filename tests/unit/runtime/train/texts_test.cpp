@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "runtime/cache/chunk_cache.h"
 #include "runtime/data/binary_dataset.h"
+#include "runtime/data/binary_writer.h"
 #include "runtime/train/evaluation.h"
 #include "tests/support/catch.h"
 #include "tests/unit/runtime/train/tiny_job.h"
