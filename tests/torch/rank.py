@@ -381,6 +381,9 @@ def compressed():
             torch.testing.assert_close(sent[name] + mean_over_ranks(kept[name]["residual"].view(sent[name].shape)), mean_over_ranks(all[name]),
                                        rtol=1e-4, atol=1e-5, msg=lambda text: f"{method}, {name}: {text}")
         assert left > 0, method
+    model = torch.nn.parallel.DistributedDataParallel(Crossed())
+    model.register_comm_hook(compression.State(model, "fp16"), compression.hook)  # PyTorch looks at its annotations
+    assert gradients_of(model, 0)
 
 
 def compressed_state():

@@ -124,7 +124,7 @@ class State:
             self._buckets[names] = bucket
         return self._buckets[names]
 
-    def _mean(self, bucket: dist.GradBucket) -> torch.futures.Future:
+    def _mean(self, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
         tensors: List[torch.Tensor] = bucket.parameters()
         names = tuple(self._names[id(tensor)] for tensor in tensors)
         compressor = self._bucket(names, tensors).compressor
@@ -168,6 +168,10 @@ def merge(states: Sequence[Dict[str, Any]]) -> Dict[str, Any]:
     return merged
 
 
-def hook(state: State, bucket: dist.GradBucket) -> torch.futures.Future:
+def hook(state: State, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
     """For DistributedDataParallel.register_comm_hook: the gradients of a bucket become what passes for their mean."""
     return state._mean(bucket)
+
+
+# register_comm_hook compares the types of these two, and knows none by its name.
+hook.__annotations__.update({"bucket": dist.GradBucket, "return": torch.futures.Future[torch.Tensor]})
