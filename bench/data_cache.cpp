@@ -13,7 +13,7 @@
 #include "base/text.h"
 #include "runtime/cache/chunk_plan.h"
 #include "runtime/comm/thread_communicator.h"
-#include "runtime/data/binary_dataset.h"
+#include "runtime/data/binary_writer.h"
 #include "runtime/data/shard.h"
 #include "runtime/train/trainer.h"
 

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <string>
 
-#include "runtime/data/binary_dataset.h"
+#include "runtime/data/binary_format.h"
 
 namespace dlflow {
 

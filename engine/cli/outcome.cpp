@@ -17,15 +17,14 @@ std::string count(size_t number, const char* what) {
   return std::to_string(number) + " " + what + (number == 1 ? "" : "s");
 }
 
-void print_submitted(const Session& session, const Plan& plan, const ChainResult& result) {
-  if (session.quiet) return;
-  const Style style = session.style();
+/// What was done with the scheduler's queue.
+void print_queued(const Plan& plan, const ChainResult& result, const Style& style) {
   if (!result.submitted.empty()) {
     std::fputs(chain_text(plan, result.submitted, style).c_str(), stdout);
-  }
-  if (!result.submitted.empty() && !result.excluded_nodes.empty()) {
-    std::printf("  without %s, which jobs were lost with: dlflow nodes\n",
-                join(result.excluded_nodes, ", ").c_str());
+    if (!result.excluded_nodes.empty()) {
+      std::printf("  without %s, which jobs were lost with: dlflow nodes\n",
+                  join(result.excluded_nodes, ", ").c_str());
+    }
   }
   for (const std::string& job : result.adopted) {
     std::printf("  %s was submitted before, and is adopted\n", job.c_str());
@@ -38,6 +37,10 @@ void print_submitted(const Session& session, const Plan& plan, const ChainResult
   if (const size_t more = result.repointed.size() - listed; more > 0) {
     std::printf("  and %s more\n", count(more, "job").c_str());
   }
+}
+
+/// What people have to do for the rest of the run, or may.
+void print_left_to_do(const Plan& plan, const ChainResult& result) {
   for (const std::string& job : result.too_early) {
     std::printf(
         "  %s runs already, without what runs again now. To repeat it: dlflow cancel %s --step "
@@ -63,6 +66,12 @@ void print_submitted(const Session& session, const Plan& plan, const ChainResult
         "  `dlflow run --resume %s`\n",
         job.c_str(), plan.run.c_str());
   }
+}
+
+void print_submitted(const Session& session, const Plan& plan, const ChainResult& result) {
+  if (session.quiet) return;
+  print_queued(plan, result, session.style());
+  print_left_to_do(plan, result);
   if (result.interrupted) {
     std::printf("Stopped; nothing was submitted. `dlflow run --resume %s` goes on.\n",
                 plan.run.c_str());

@@ -23,6 +23,7 @@
 #include "engine/report/json.h"
 #include "engine/run/batch_systems.h"
 #include "engine/run/new_sources.h"
+#include "engine/run/twin.h"
 
 namespace dlflow {
 namespace {
@@ -70,6 +71,17 @@ void announce(const Session& session, const std::string& line) {
   std::fflush(stdout);
 }
 
+/// Says that results are made twice, and how to have them made once.
+void tell_of_twin(Session& session, const Plan& plan) {
+  if (session.quiet) return;
+  const auto twin = find_twin(plan, session.store());
+  if (!twin || refresh_run(session, twin->run).state != RunState::Running) return;
+  std::fprintf(stderr,
+               "note: %s is making %zu job%s of this run, too. To use its results, end this run\n"
+               "  (dlflow cancel %s) and start it again when that one has ended.\n",
+               twin->run.c_str(), twin->jobs, twin->jobs == 1 ? "" : "s", plan.run.c_str());
+}
+
 void cancel_lost(Session& session, const std::string& run) {
   const size_t cancelled = cancel_lost_run(run, session.store(), SystemClock());
   if (session.json) {
@@ -107,6 +119,7 @@ void start(Session& session, const RunArguments& arguments) {
   verbs->create(plan);
   keep_secrets(plan, secrets);
   announce(session, verbs->announcement(plan));
+  tell_of_twin(session, plan);
   if (arguments.detach) {
     return report_detached(session, plan, verbs->detach(plan, arguments.options));
   }

@@ -15,6 +15,7 @@
 #include "base/temporary_folder.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "engine/plan/programs.h"
 #include "runtime/data/split_files.h"
 #include "runtime/import/table.h"
 #include "runtime/text/documents.h"
@@ -27,15 +28,11 @@ namespace {
 namespace fs = std::filesystem;
 using namespace runtime;
 
-constexpr const char* kTokenizeProgram = "dlflow-tokenize";
 constexpr uint32_t kMostTokens = 1 << 20, kUsualLength = 256;
 
-/// Beside dlflow, or where `cmake --install` puts it.
 fs::path tokenize_program() {
   const fs::path own = fs::read_symlink("/proc/self/exe").parent_path();
-  for (const fs::path& folder : {own, own.parent_path() / "lib/dlflow"}) {
-    if (fs::exists(folder / kTokenizeProgram)) return folder / kTokenizeProgram;
-  }
+  if (auto program = find_companion(own, kTokenizeProgram)) return *std::move(program);
   throw Error(Errc::NotFound, "byte pairs need the program dlflow-tokenize, which is neither in " +
                                   own.string() +
                                   " nor in ../lib/dlflow of that; copy it there, or use --tokens "

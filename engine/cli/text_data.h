@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/data/binary_dataset.h"
+#include "runtime/data/binary_writer.h"
 #include "runtime/import/split_by_name.h"
 
 /// Text on its way into a data set of tokens, for `dlflow data pack`.

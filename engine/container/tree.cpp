@@ -8,6 +8,7 @@
 #include <array>
 #include <cerrno>
 #include <list>
+#include <map>
 #include <vector>
 
 #include "base/error.h"
@@ -43,6 +44,10 @@ std::vector<Entry> entries_of(const fs::path& root) {
   std::sort(entries.begin(), entries.end(),
             [](const Entry& a, const Entry& b) { return a.name < b.name; });
   return entries;
+}
+
+int64_t ctime_ns(const struct stat& info) {
+  return int64_t(info.st_ctim.tv_sec) * 1'000'000'000 + info.st_ctim.tv_nsec;
 }
 
 template <typename Change>
@@ -162,19 +167,34 @@ std::string tree_state(const fs::path& root) {
   return std::to_string(count) + " " + std::to_string(bytes) + " " + std::to_string(newest_ns);
 }
 
-bool is_unchanged_since(const fs::path& root, int64_t ctime_ns) {
-  std::error_code error;
+bool is_unchanged_since(const fs::path& root, const fs::path& file) {
+  struct stat since {};
   struct stat info {};
-  const auto is_new = [&](const fs::path& path) {
-    if (::lstat(path.c_str(), &info) != 0) return true;
-    return int64_t(info.st_ctim.tv_sec) * 1'000'000'000 + info.st_ctim.tv_nsec >= ctime_ns;
+  if (::stat(file.c_str(), &since) != 0) return false;
+  const auto is_older = [&](const fs::path& path) {
+    return ::lstat(path.c_str(), &info) == 0 && info.st_dev == since.st_dev &&
+           ctime_ns(info) < ctime_ns(since);
   };
-  if (is_new(root)) return false;
+  if (!is_older(root)) return false;
+  std::error_code error;
   for (fs::recursive_directory_iterator it(root, error), end; !error && it != end;
        it.increment(error)) {
-    if (is_new(it->path())) return false;
+    if (!is_older(it->path())) return false;
   }
   return !error;
+}
+
+std::string tree_identity(const fs::path& root) {
+  std::map<std::string, FileIdentity> entries;
+  for (const auto& entry : fs::recursive_directory_iterator(root)) {
+    entries.emplace(entry.path().lexically_relative(root).string(), identity_of_link(entry.path()));
+  }
+  Sha256 hash;
+  hash.update(to_string(identity_of(root)) + "\n");
+  for (const auto& [name, identity] : entries) {
+    hash.update(to_string(identity) + " " + name_in_line(name) + "\n");
+  }
+  return hash.hex();
 }
 
 void make_read_only(const fs::path& root) {

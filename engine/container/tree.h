@@ -26,9 +26,13 @@ TreeHash hash_tree(const std::filesystem::path& root,
 std::string folder_digest(const std::filesystem::path& root,
                           const std::function<std::string(const std::filesystem::path&)>& sha256);
 
-/// Whether nothing below `root`, itself included, has changed at that time or later (nanoseconds
-/// since 1970, of st_ctim). Reads no file.
-bool is_unchanged_since(const std::filesystem::path& root, int64_t ctime_ns);
+/// Whether nothing below `root`, itself included, has changed since `file` was made or changed, by
+/// the times of one file system: those of two are of two clocks, and prove nothing. Reads no file.
+bool is_unchanged_since(const std::filesystem::path& root, const std::filesystem::path& file);
+
+/// What changes with whatever changes below `root`, itself included: names, sizes, times and inodes
+/// of all that is there. Reads no file. Throws std::exception.
+std::string tree_identity(const std::filesystem::path& root);
 
 /// How many files and links with content there are, their bytes and the newest time of
 /// modification: what differs once a program has written something. Reads no file.

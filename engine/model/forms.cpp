@@ -50,13 +50,16 @@ bool is_env(std::string_view text) {
   return std::ranges::find(kSwitches, text.substr(kOwn.size())) != kSwitches.end();
 }
 
-/// The same as a regular expression.
-std::string env_pattern() {
-  std::string switches;
-  for (const std::string_view name : kSwitches) {
-    switches.append(switches.empty() ? "" : "|").append(name).append("$");
-  }
-  return "^(?!DLFLOW_(?!" + switches + "))[A-Za-z_][A-Za-z0-9_]*$";
+/// The same as a regular expression. A Form refers to its text.
+const std::string& env_pattern() {
+  static const std::string pattern = [] {
+    std::string switches;
+    for (const std::string_view name : kSwitches) {
+      switches.append(switches.empty() ? "" : "|").append(name).append("$");
+    }
+    return "^(?!DLFLOW_(?!" + switches + "))[A-Za-z_][A-Za-z0-9_]*$";
+  }();
+  return pattern;
 }
 
 std::string advice_on_env(std::string_view text) {

@@ -124,9 +124,28 @@ void collect_mentions(const Json& json, Mentions& mentions) {
   for (const Json& part : json) collect_mentions(part, mentions);
 }
 
-/// dlflow.params() of the Python package finds whatever there is. However it was imported.
-bool calls_params(std::string_view text) {
-  return text.find("dlflow") != text.npos && text.find("params") != text.npos;
+bool names_dlflow(std::string_view text) { return text.find("dlflow") != text.npos; }
+
+/// "params(", perhaps with spaces between.
+bool has_call_of_params(std::string_view text) {
+  constexpr std::string_view kName = "params";
+  for (size_t at = text.find(kName); at != text.npos; at = text.find(kName, at)) {
+    at += kName.size();
+    const size_t next = text.find_first_not_of(" \t", at);
+    if (next != text.npos && text[next] == '(') return true;
+  }
+  return false;
+}
+
+/// Whether a script may call dlflow.params() of the Python package, which finds whatever there is:
+/// however it was imported, and though one file imports it (`import dlflow as d`) and another one
+/// calls it (`from other import d`).
+bool may_call_params(std::span<const std::string> texts) {
+  const bool is_named = std::ranges::any_of(texts, names_dlflow);
+  return is_named && std::ranges::any_of(texts, [](std::string_view text) {
+           const bool is_whole = names_dlflow(text) && text.find("params") != text.npos;
+           return is_whole || has_call_of_params(text);
+         });
 }
 
 /// The variables that a `run:` step may read: mentioned in its command, its `env:` or `texts`.
@@ -324,9 +343,9 @@ Json visible_params(const Step& step, const Json& params, std::span<const std::s
   const bool may_compose = std::ranges::any_of(mentions, [](const std::string& name) {
     return name == kPrefix || name.starts_with(kParamPrefix);
   });
-  const bool asks_python =
-      std::ranges::any_of(texts, calls_params) || calls_params(step.run.source().dump());
-  return may_compose || asks_python ? params : visible;
+  std::vector<std::string> scripts(texts.begin(), texts.end());
+  scripts.push_back(step.run.source().dump());
+  return may_compose || may_call_params(scripts) ? params : visible;
 }
 
 }  // namespace dlflow

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <filesystem>
-#include <set>
+#include <map>
 
 #include "base/error.h"
 #include "base/file.h"
@@ -144,6 +144,24 @@ void plan_lost_results(Plan& plan, const Jobs& jobs, const PlanJob& plan_job) {
   }
 }
 
+/// What these jobs have left is to be made anew: refused if another run uses some of it.
+void refuse_if_used(const Plan& plan, const Jobs& jobs, const std::vector<uint32_t>& anew,
+                    Store& store) {
+  std::map<std::string, std::string> results;  // folder -> job
+  for (const uint32_t job : anew) {
+    if (!satisfies_dependents(jobs[job].state) || jobs[job].attempt == 0) continue;
+    results.emplace(job_directory(plan, job).string(), plan.jobs[job].name);
+  }
+  if (results.empty()) return;
+  std::error_code none;
+  for (const Reuse& reuse : reuses_of_runs(store)) {
+    const auto used = results.find(reuse.from);
+    const bool is_own = reuse.run_directory == plan.directory;
+    if (used == results.end() || is_own || !fs::exists(reuse.run_directory, none)) continue;
+    throw_used(plan, used->second, reuse.run);
+  }
+}
+
 }  // namespace
 
 void set_checkpoints_aside(const Plan& plan, uint32_t job, int attempt) {
@@ -247,22 +265,17 @@ void plan_listed_again(Plan& plan, const Jobs& jobs, uint32_t source, const Plan
 void keep_used_results(const Plan& plan, const Jobs& jobs, const PlanAgain& what, Store& store) {
   const std::vector<bool> blocks = failures_that_block(plan, jobs);
   std::vector<bool> again(jobs.size(), false);
-  std::set<std::string> anew;                         // folders
+  std::vector<uint32_t> anew;
   for (uint32_t job = 0; job < jobs.size(); ++job) {  // parents before children
     const bool for_parents = has_parent_among(plan, job, again);
     again[job] = for_parents || is_chosen(plan, jobs, job, what, blocks[job]);
-    const bool has_result = satisfies_dependents(jobs[job].state) && jobs[job].attempt > 0;
-    if (for_parents && has_result) anew.insert(job_directory(plan, job).string());
+    if (for_parents) anew.push_back(job);
   }
-  if (anew.empty()) return;
-  std::error_code none;
-  for (const Reuse& reuse : reuses_of_runs(store)) {
-    const bool counts = anew.contains(reuse.from) && fs::exists(reuse.run_directory, none);
-    if (counts && reuse.run_directory != plan.directory) {
-      throw_used(plan, fs::path(reuse.from).lexically_relative(plan.directory / "steps").string(),
-                 reuse.run);
-    }
-  }
+  refuse_if_used(plan, jobs, anew, store);
+}
+
+void keep_listed_results(const Plan& plan, const Jobs& jobs, uint32_t source, Store& store) {
+  refuse_if_used(plan, jobs, descendants_of(plan, source), store);
 }
 
 void throw_used(const Plan& plan, const std::string& job, const std::string& user) {

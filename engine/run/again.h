@@ -43,6 +43,9 @@ void prepare_again(Plan& plan, const Jobs& jobs, const PlanAgain& what, Time now
 /// has reused. Throws Error{InvalidInput}, before anything has changed.
 void keep_used_results(const Plan& plan, const Jobs& jobs, const PlanAgain& what, Store& store);
 
+/// Of plan_listed_again(): the same. Throws Error{InvalidInput}, before anything has changed.
+void keep_listed_results(const Plan& plan, const Jobs& jobs, uint32_t source, Store& store);
+
 /// Says that the result of `job` stays, since the run `user` has reused it.
 [[noreturn]] void throw_used(const Plan& plan, const std::string& job, const std::string& user);
 

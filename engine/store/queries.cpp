@@ -250,6 +250,19 @@ bool Store::was_disturbed(int64_t run, const std::string& child, const std::stri
   return others->next();
 }
 
+std::map<std::string, std::set<uint32_t>> Store::shared_with_open_runs(std::string_view run) {
+  std::map<std::string, std::set<uint32_t>> shared;
+  const Rows rows = database_.query(
+      "WITH open AS (SELECT runs.name, jobs.base FROM runs JOIN jobs ON jobs.run = runs.id "
+      "WHERE runs.state = 'running' AND runs.id <> ?1 "
+      "AND jobs.state IN ('planned', 'queued', 'running')) "
+      "SELECT open.name, own.number FROM jobs AS own JOIN open ON open.base = own.base "
+      "WHERE own.run = ?1 AND own.state = 'planned'",
+      run_id(run));
+  while (rows->next()) shared[rows->text(0)].insert(uint32_t(rows->integer(1)));
+  return shared;
+}
+
 std::optional<KnownResult> Store::find(const std::string& fingerprint) {
   if (fingerprint.empty()) return std::nullopt;
   const Rows rows = database_.query(

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <map>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -118,6 +119,10 @@ class Store : public KnownResults, public History, public FileHashes {
 
   /// Of all runs: who uses which result of another.
   std::vector<Reuse> reuses();
+
+  /// Of each other run that has not ended: the jobs of `run` which both have yet to make, from the
+  /// same text, parameters and files (fingerprint_base). By run, the numbers in `run`'s plan.
+  std::map<std::string, std::set<uint32_t>> shared_with_open_runs(std::string_view run);
 
   /// Of all clusters, by cluster and node, the oldest first; also of runs that were removed. Those
   /// that were forgiven are left out.

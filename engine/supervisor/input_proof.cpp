@@ -4,8 +4,6 @@
 
 #include "base/error.h"
 #include "base/parse_json.h"
-#include "engine/container/image_source.h"
-#include "engine/container/tree.h"
 #include "engine/plan/data_identity.h"
 #include "engine/plan/inherited.h"
 #include "engine/plan/installed.h"
@@ -80,22 +78,6 @@ std::optional<std::string> find_change_of_conditions(const JobSpec& spec) {
   return std::nullopt;
 }
 
-/// Of a `dir:` image, which is used where it lies; others are unpacked by their digest.
-std::optional<std::string> find_change_of_image(const JobSpec& spec) {
-  if (!spec.container) return std::nullopt;
-  const ImageSource source = image_source(spec.container->from, "/");
-  if (source.kind != ImageSource::Kind::Folder) return std::nullopt;
-  std::error_code none;
-  const fs::path planned = spec.run_directory / "workflow.yaml";  // as old as the run
-  if (fs::exists(planned, none) && is_unchanged_since(source.path, identity_of(planned).ctime_ns)) {
-    return std::nullopt;
-  }
-  FreshFileHashes hashes;
-  const auto sha256 = [&](const fs::path& file) { return hashes.sha256(file); };
-  if (image_digest(source, sha256) == spec.container->digest) return std::nullopt;
-  return "the image " + source.path.string() + " changed after the run was planned";
-}
-
 std::optional<std::string> find_change_of_parents(const JobSpec& spec) {
   FreshFileHashes hashes;
   for (const ParentRef& parent : spec.parents) {
@@ -109,7 +91,8 @@ std::optional<std::string> find_change_of_parents(const JobSpec& spec) {
 
 }  // namespace
 
-InputProof::InputProof(const JobSpec& spec) : spec_(spec), change_(find_change_at_start()) {}
+InputProof::InputProof(const JobSpec& spec)
+    : spec_(spec), image_(spec), change_(find_change_at_start()) {}
 
 std::optional<std::string> InputProof::find_change_at_start() {
   try {
@@ -127,7 +110,7 @@ std::optional<std::string> InputProof::find_change_at_start() {
     if (auto change = find_change_outside(spec_, settled_identity)) return change;
     if (auto change = find_change_of_packages(spec_)) return change;
     if (auto change = find_change_of_conditions(spec_)) return change;
-    if (auto change = find_change_of_image(spec_)) return change;
+    if (auto change = image_.find_change()) return change;
     return find_change_of_parents(spec_);
   } catch (const std::exception& error) {
     return reason_of(error);
@@ -172,7 +155,7 @@ std::optional<std::string> InputProof::find_change_that_may_be_undone() const {
     if (auto change = find_exchange()) return change;
     if (auto change = find_change_of_packages(spec_)) return change;
     if (auto change = find_change_of_conditions(spec_)) return change;
-    if (auto change = find_change_of_image(spec_)) return change;
+    if (auto change = image_.find_change()) return change;
     return find_change_of_parents(spec_);
   } catch (const std::exception& error) {
     return reason_of(error);

@@ -7,6 +7,7 @@
 
 #include "base/file_identity.h"
 #include "engine/plan/job.h"
+#include "engine/supervisor/image_proof.h"
 
 /// Whether a job's program saw what its fingerprint says: the frozen copies, the data outside of
 /// the run, a `dir:` image and the packages of its `environment:` as they were when the run was
@@ -36,6 +37,7 @@ class InputProof {
   std::optional<std::string> find_exchange() const;
 
   const JobSpec& spec_;
+  ImageProof image_;
   std::map<std::filesystem::path, FileIdentity> frozen_;
   std::map<std::string, std::string> ways_;  // to data outside of the run, at the start
   std::optional<std::string> change_;        // at the start

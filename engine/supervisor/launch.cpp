@@ -58,6 +58,9 @@ std::vector<std::string> environment(const JobSpec& spec, const ResolvedJob& job
   }
   values.merge(passed_on(inherited_variables(spec.inherit), spec));
   values.emplace("LANG", "C.UTF-8");  // a result depends on nobody's language
+  if (const auto path = values.find("PATH"); path != values.end() && !spec.container) {
+    path->second += ":" + frozen_program(spec.run_directory).parent_path().string();
+  }
   std::vector<std::string> list;
   for (const auto& [key, value] : values) list.push_back(key + "=" + value);
   return list;

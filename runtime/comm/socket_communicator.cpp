@@ -119,58 +119,58 @@ void SocketCommunicator::share_out_nodes(const std::vector<std::string>& memorie
 void SocketCommunicator::connect_all(const Listener& listener, const std::string& own_token,
                                      const std::vector<Endpoint>& endpoints) {
   const auto deadline = Clock::now() + timeout_;
-  const auto try_address = [&](const Endpoint& endpoint, const std::string& address) {
-    FileDescriptor socket = connect_to(address, endpoint.port, kTimeToConnect);
-    if (!socket) return socket;
-    Hello hello{kMagic, rank_, {}};
-    std::ranges::copy(endpoint.token, hello.token.begin());
-    uint32_t answer = 0;
-    if (send_all(socket, bytes_of(hello), deadline) != Transferred::All ||
-        receive_all(socket, bytes_of(answer), deadline) != Transferred::All || answer != kMagic) {
-      socket.reset();
-    }
-    return socket;
-  };
-  for (int peer = 0; peer < rank_; ++peer) {
-    FileDescriptor& socket = peers_[size_t(peer)].socket;
-    for (const std::string& address : addresses_to_try(endpoints[size_t(peer)])) {
-      socket = try_address(endpoints[size_t(peer)], address);
-      if (socket) break;
-    }
-    if (!socket) {
-      throw Error(Errc::Unavailable, "rank " + std::to_string(rank_) + ": cannot connect to rank " +
-                                         std::to_string(peer) + " (node " +
-                                         endpoints[size_t(peer)].node +
-                                         "): it has ended, or a firewall is between the nodes");
-    }
-  }
+  for (int peer = 0; peer < rank_; ++peer) connect(peer, endpoints[size_t(peer)], deadline);
   for (int missing = size() - 1 - rank_; missing > 0;) {
-    pollfd waiting{listener.socket.get(), POLLIN, 0};
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now());
     if (left.count() <= 0) {
       int absent = rank_ + 1;
       while (peers_[size_t(absent)].socket) ++absent;
       throw_no_answer(rank_, absent, timeout_);
     }
+    pollfd waiting{listener.socket.get(), POLLIN, 0};
     ::poll(&waiting, 1, int(std::min<int64_t>(left.count(), 1000)));
-    FileDescriptor socket = accept_from(listener);
-    Hello hello{};
-    if (!socket ||
-        receive_all(socket, bytes_of(hello), std::min(deadline, Clock::now() + kTimeForToken)) !=
-            Transferred::All) {
-      continue;
-    }
-    const Endpoint self{own_token, "", 0, {}};
-    if (hello.magic != kMagic || hello.rank <= rank_ || hello.rank >= size() ||
-        peers_[size_t(hello.rank)].socket ||
-        !knows_token(self, {hello.token.data(), hello.token.size()})) {
-      continue;
-    }
-    uint32_t answer = kMagic;
-    if (send_all(socket, bytes_of(answer), deadline) != Transferred::All) continue;
-    peers_[size_t(hello.rank)].socket = std::move(socket);
-    --missing;
+    if (accept(listener, own_token, deadline)) --missing;
   }
+}
+
+/// To one of a lower rank, by the first of its addresses that answers.
+void SocketCommunicator::connect(int peer, const Endpoint& endpoint, Clock::time_point deadline) {
+  for (const std::string& address : addresses_to_try(endpoint)) {
+    FileDescriptor socket = connect_to(address, endpoint.port, kTimeToConnect);
+    if (!socket) continue;
+    Hello hello{kMagic, rank_, {}};
+    std::ranges::copy(endpoint.token, hello.token.begin());
+    uint32_t answer = 0;
+    if (send_all(socket, bytes_of(hello), deadline) != Transferred::All ||
+        receive_all(socket, bytes_of(answer), deadline) != Transferred::All || answer != kMagic) {
+      continue;
+    }
+    peers_[size_t(peer)].socket = std::move(socket);
+    return;
+  }
+  throw Error(Errc::Unavailable, "rank " + std::to_string(rank_) + ": cannot connect to rank " +
+                                     std::to_string(peer) + " (node " + endpoint.node +
+                                     "): it has ended, or a firewall is between the nodes");
+}
+
+/// Whether who waits at `listener` is a rank that was missing: of a higher number, and it knows the
+/// token. A stranger who says nothing costs kTimeForToken.
+bool SocketCommunicator::accept(const Listener& listener, const std::string& own_token,
+                                Clock::time_point deadline) {
+  FileDescriptor socket = accept_from(listener);
+  Hello hello{};
+  const auto until = std::min(deadline, Clock::now() + kTimeForToken);
+  if (!socket || receive_all(socket, bytes_of(hello), until) != Transferred::All) return false;
+  const Endpoint self{own_token, "", 0, {}};
+  if (hello.magic != kMagic || hello.rank <= rank_ || hello.rank >= size() ||
+      peers_[size_t(hello.rank)].socket ||
+      !knows_token(self, {hello.token.data(), hello.token.size()})) {
+    return false;
+  }
+  uint32_t answer = kMagic;
+  if (send_all(socket, bytes_of(answer), deadline) != Transferred::All) return false;
+  peers_[size_t(hello.rank)].socket = std::move(socket);
+  return true;
 }
 
 SocketCommunicator::~SocketCommunicator() {

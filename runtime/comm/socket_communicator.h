@@ -124,6 +124,9 @@ class SocketCommunicator : public Communicator {
 
   void connect_all(const Listener& listener, const std::string& own_token,
                    const std::vector<Endpoint>& endpoints);
+  void connect(int peer, const Endpoint& endpoint, std::chrono::steady_clock::time_point deadline);
+  bool accept(const Listener& listener, const std::string& own_token,
+              std::chrono::steady_clock::time_point deadline);
   void share_out_nodes(const std::vector<std::string>& memories);
   void move();
   void flush(Peer& peer);

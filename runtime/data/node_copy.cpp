@@ -15,7 +15,7 @@
 #include "base/file.h"
 #include "base/remove_tree.h"
 #include "base/sha256.h"
-#include "runtime/data/binary_dataset.h"
+#include "runtime/data/binary_format.h"
 
 namespace dlflow::runtime {
 namespace {

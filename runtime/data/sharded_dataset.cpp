@@ -10,6 +10,7 @@
 #include "base/json.h"
 #include "base/parse_json.h"
 #include "base/units.h"
+#include "runtime/data/binary_dataset.h"
 #include "runtime/data/file_writer.h"
 
 namespace dlflow::runtime {

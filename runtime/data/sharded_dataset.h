@@ -6,7 +6,8 @@
 #include <string_view>
 #include <vector>
 
-#include "runtime/data/binary_dataset.h"
+#include "runtime/data/binary_format.h"
+#include "runtime/data/binary_writer.h"
 #include "runtime/data/dataset.h"
 
 /// A split in several files: shards NAME-00000-of-00008.dlset …, each a dataset of its own, and an

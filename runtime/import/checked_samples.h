@@ -3,7 +3,7 @@
 #include <functional>
 #include <string>
 
-#include "runtime/data/binary_dataset.h"
+#include "runtime/data/binary_writer.h"
 
 /// Samples that are looked at on their way into a data set.
 namespace dlflow::runtime {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/shared_bytes.h"
-#include "runtime/data/binary_dataset.h"
+#include "runtime/data/binary_writer.h"
 #include "runtime/data/dataset.h"
 
 /// NumPy's .npy files. Source: numpy.lib.format, "Format Version 1.0" to "3.0".

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/data/binary_dataset.h"
+#include "runtime/data/binary_writer.h"
 #include "runtime/import/reshape.h"
 #include "runtime/import/table.h"
 

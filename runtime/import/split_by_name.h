@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/data/binary_dataset.h"
+#include "runtime/data/binary_writer.h"
 
 /// Samples that are divided into splits by their names.
 namespace dlflow::runtime {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/data/binary_dataset.h"
+#include "runtime/data/binary_writer.h"
 #include "runtime/text/vocabulary.h"
 
 /// Tokens as samples of a data set.

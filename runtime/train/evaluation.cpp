@@ -19,12 +19,26 @@ struct Sums {
   int64_t num_targets = 0;
   int64_t num_in_top5 = 0;
   double squared_error = 0, absolute_error = 0;
-};
 
-/// Of texts: the mean over the tokens that are foretold.
-double share_of_targets(const Sums& sums) {
-  return sums.loss / double(std::max<int64_t>(sums.num_targets, 1));
-}
+  static Sums of(const BatchResult& batch) {
+    return {batch.loss_sum,    batch.num_correct,   batch.num_targets,
+            batch.num_in_top5, batch.squared_error, batch.absolute_error};
+  }
+
+  void add(const Sums& other) {
+    loss += other.loss;
+    num_correct += other.num_correct;
+    num_targets += other.num_targets;
+    num_in_top5 += other.num_in_top5;
+    squared_error += other.squared_error;
+    absolute_error += other.absolute_error;
+  }
+
+  /// Of texts, the mean is one over the tokens that are foretold.
+  double mean_over_targets(double sum) const {
+    return sum / double(std::max<int64_t>(num_targets, 1));
+  }
+};
 
 /// The classes of all samples, and their probabilities as far as the AUC needs them.
 class ClassScores {
@@ -124,6 +138,78 @@ class PixelClasses {
   std::vector<uint8_t> predicted_;  // of one sample
 };
 
+/// What ranks add up of the batches that each of them computes.
+class Measuring {
+ public:
+  Measuring(Communicator& comm, const Model& model, const OrderedSamples& samples)
+      : comm_(comm),
+        model_(model),
+        dataset_(samples.dataset),
+        batch_(samples.batch),
+        batches_(Division{dataset_.size(), batch_}.num_steps()),
+        scores_(model, dataset_.size()),
+        pixels_(model) {}
+
+  IndexRange batches_of_rank(int rank) const {
+    return batches_of(dataset_.size(), batch_, rank, comm_.size());
+  }
+
+  /// \param batch  number of the batch `part`
+  void add(size_t batch, const Leaf& part, const Inferred& inferred) {
+    scores_.add(batch * batch_, inferred.scores);
+    pixels_.add(part.targets, inferred.scores);
+    batches_[batch] = Sums::of(inferred.result);
+  }
+
+  /// Collective.
+  Evaluation finish() && {
+    const Sums all = share();
+    Evaluation result;
+    result.loss = dataset_.has_texts() ? all.mean_over_targets(all.loss) : mean(all.loss);
+    result.accuracy = all.mean_over_targets(double(all.num_correct));
+    const bool has_classes = model_.loss == LossKind::SoftmaxCrossEntropy;
+    if (has_classes && model_.num_classes() > 5) {
+      result.top5 = all.mean_over_targets(double(all.num_in_top5));
+    }
+    if (model_.loss == LossKind::Reconstruction) result.rmse = std::sqrt(result.loss);
+    if (has_targets(model_.loss) && model_.loss != LossKind::BinaryCrossEntropy) {
+      result.rmse = std::sqrt(mean(all.squared_error));
+      result.mae = mean(all.absolute_error);
+    }
+    if (model_.loss == LossKind::NextToken) result.perplexity = std::exp(result.loss);
+    std::move(pixels_).measure(result);
+    if (has_classes) std::move(scores_).measure(dataset_.labels.copy(), result);
+    return result;
+  }
+
+ private:
+  double mean(double sum) const { return sum / double(dataset_.size()); }
+
+  /// In the order of batches, so that it has the same bits for any number of ranks.
+  Sums share() {
+    Sums all;
+    for (int rank = 0; rank < comm_.size(); ++rank) {
+      const IndexRange run = batches_of_rank(rank);
+      const std::span<Sums> theirs = std::span(batches_).subspan(run.first, run.count);
+      comm_.broadcast(std::as_writable_bytes(theirs), rank);
+      const size_t begin = std::min(run.first * batch_, dataset_.size());
+      const size_t end = std::min((run.first + run.count) * batch_, dataset_.size());
+      scores_.share(comm_, rank, {begin, end - begin});
+      for (const Sums& sums : theirs) all.add(sums);
+    }
+    pixels_.add_up(comm_);
+    return all;
+  }
+
+  Communicator& comm_;
+  const Model& model_;
+  const Dataset& dataset_;
+  size_t batch_;
+  std::vector<Sums> batches_;  // of all ranks; before share(), this rank's are known
+  ClassScores scores_;
+  PixelClasses pixels_;
+};
+
 }  // namespace
 
 void highest_classes(std::span<const float> scores, size_t pixels, std::vector<uint8_t>& classes) {
@@ -180,69 +266,30 @@ std::map<std::string, double> Evaluation::metrics() const {
   return all;
 }
 
-Evaluation evaluate(Communicator& comm, const Model& model, const Inference& infer,
-                    const Dataset& dataset, const Normalization& normalization, size_t batch,
-                    const std::function<void(size_t, size_t)>& progress, StepImages* images,
-                    size_t loader_threads) {
+Loader OrderedSamples::loader() const {
   LoaderOptions options;
   options.division.global_batch = batch;
   options.shuffle = false;
   options.normalization = normalization;
   options.images = images;
   options.threads = loader_threads;
-  Loader loader(dataset, options);
-  std::vector<Sums> batches(loader.steps_per_epoch());
-  const auto run_of = [&](int rank) {
-    return batches_of(dataset.size(), batch, rank, comm.size());
-  };
-  const size_t first = run_of(comm.rank()).first, end = first + run_of(comm.rank()).count;
-  ClassScores scores(model, dataset.size());
-  PixelClasses pixels(model);
-  loader.seek(0, first);
-  for (size_t i = first; i < end; ++i) {
+  return {dataset, options};
+}
+
+Evaluation evaluate(Communicator& comm, const Model& model, const Inference& infer,
+                    const OrderedSamples& samples,
+                    const std::function<void(size_t, size_t)>& progress) {
+  const size_t num_samples = samples.dataset.size();
+  Loader loader = samples.loader();
+  Measuring measuring(comm, model, samples);
+  const IndexRange own = measuring.batches_of_rank(comm.rank());
+  loader.seek(0, own.first);
+  for (size_t done = 0; done < own.count; ++done) {
     const Leaf part = next_batch(comm, loader).leaves[0];
-    const auto [result, of_samples] = infer(part);
-    scores.add(i * batch, of_samples);
-    pixels.add(part.targets, of_samples);
-    batches[i] = {result.loss_sum,    result.num_correct,   result.num_targets,
-                  result.num_in_top5, result.squared_error, result.absolute_error};
-    if (progress) progress((i + 1 - first) * dataset.size() / (end - first), dataset.size());
+    measuring.add(own.first + done, part, infer(part));
+    if (progress) progress((done + 1) * num_samples / own.count, num_samples);
   }
-  Sums all;  // in the order of batches, so that it has the same bits for any number of ranks
-  for (int rank = 0; rank < comm.size(); ++rank) {
-    const IndexRange run = run_of(rank);
-    const std::span<Sums> theirs = std::span(batches).subspan(run.first, run.count);
-    comm.broadcast(std::as_writable_bytes(theirs), rank);
-    const size_t begin = std::min(run.first * batch, dataset.size());
-    const size_t behind = std::min((run.first + run.count) * batch, dataset.size());
-    scores.share(comm, rank, {begin, behind - begin});
-    for (const Sums& sums : theirs) {
-      all.loss += sums.loss;
-      all.num_correct += sums.num_correct;
-      all.num_targets += sums.num_targets;
-      all.num_in_top5 += sums.num_in_top5;
-      all.squared_error += sums.squared_error;
-      all.absolute_error += sums.absolute_error;
-    }
-  }
-  pixels.add_up(comm);
-  const auto share = [&](int64_t count) {
-    return double(count) / double(std::max<int64_t>(all.num_targets, 1));
-  };
-  Evaluation result;
-  result.loss = dataset.has_texts() ? share_of_targets(all) : all.loss / double(dataset.size());
-  result.accuracy = share(all.num_correct);
-  const bool has_classes = model.loss == LossKind::SoftmaxCrossEntropy;
-  if (has_classes && model.num_classes() > 5) result.top5 = share(all.num_in_top5);
-  if (model.loss == LossKind::Reconstruction) result.rmse = std::sqrt(result.loss);
-  if (has_targets(model.loss) && model.loss != LossKind::BinaryCrossEntropy) {
-    result.rmse = std::sqrt(all.squared_error / double(dataset.size()));
-    result.mae = all.absolute_error / double(dataset.size());
-  }
-  if (model.loss == LossKind::NextToken) result.perplexity = std::exp(result.loss);
-  std::move(pixels).measure(result);
-  if (has_classes) std::move(scores).measure(dataset.labels.copy(), result);
-  return result;
+  return std::move(measuring).finish();
 }
 
 }  // namespace dlflow::runtime

@@ -68,12 +68,22 @@ using Inference = std::function<Inferred(const Leaf&)>;
 /// Inference by `networks` with `weights`; both must outlive it and stay as they are.
 Inference inference_with(NetworkSet& networks, std::span<const float> weights);
 
-/// Measures a model on `dataset`, whose samples the ranks share out, `batch` at a time. Every rank
-/// gets the result. Collective. `progress(done, total)` is called after each batch. `images`: where
-/// they are, if not where the data set has them.
+/// The samples of a data set in their order, `batch` at a time, for a network that learns nothing.
+/// What it refers to must outlive it.
+struct OrderedSamples {
+  const Dataset& dataset;
+  const Normalization& normalization;
+  size_t batch;
+  StepImages* images = nullptr;  ///< where they are, if not where the data set has them
+  size_t loader_threads = 1;
+
+  Loader loader() const;
+};
+
+/// Measures a model on `samples`, which the ranks share out. Every rank gets the result.
+/// Collective. `progress(done, total)` is called after each batch.
 Evaluation evaluate(Communicator& comm, const Model& model, const Inference& infer,
-                    const Dataset& dataset, const Normalization& normalization, size_t batch,
-                    const std::function<void(size_t, size_t)>& progress = {},
-                    StepImages* images = nullptr, size_t loader_threads = 1);
+                    const OrderedSamples& samples,
+                    const std::function<void(size_t, size_t)>& progress = {});
 
 }  // namespace dlflow::runtime

@@ -24,16 +24,10 @@ std::span<const float> in_whole_rows(const Model& model, const Leaf& texts,
 
 }  // namespace
 
-void predict(const Communicator& comm, TrainedNetwork& network, const Dataset& dataset,
-             size_t batch, IndexRange batches, StepImages* images, size_t loader_threads,
-             const std::function<void(const Prediction&)>& take) {
-  LoaderOptions options;
-  options.division.global_batch = batch;
-  options.shuffle = false;
-  options.normalization = network.normalization;
-  options.images = images;
-  options.threads = loader_threads;
-  Loader loader(dataset, options);
+void predict(const Communicator& comm, TrainedNetwork& network, const OrderedSamples& samples,
+             IndexRange batches, const std::function<void(const Prediction&)>& take) {
+  const Dataset& dataset = samples.dataset;
+  Loader loader = samples.loader();
   loader.seek(0, batches.first);
   const bool draws_masks = has_masks(network.model.loss) && !dataset.has_masks;
   std::vector<float> no_masks, rows;
@@ -47,10 +41,11 @@ void predict(const Communicator& comm, TrainedNetwork& network, const Dataset& d
                       draws_masks ? std::span<const float>(no_masks) : part.targets);
     const std::span<const float> scores = computing.scores();
     if (network.model.loss == LossKind::NextToken && dataset.has_texts()) {
-      take({i * batch, part.labels, {}, in_whole_rows(network.model, part, scores, rows)});
+      take({i * samples.batch, part.labels, {}, in_whole_rows(network.model, part, scores, rows)});
     } else {
       const bool has_lengths = dataset.has_texts();
-      take({i * batch, part.labels, has_lengths ? std::span<const float>() : part.targets, scores});
+      take({i * samples.batch, part.labels, has_lengths ? std::span<const float>() : part.targets,
+            scores});
     }
   }
 }

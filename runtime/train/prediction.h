@@ -6,7 +6,7 @@
 #include "runtime/comm/communicator.h"
 #include "runtime/data/dataset.h"
 #include "runtime/data/shard.h"
-#include "runtime/data/step_images.h"
+#include "runtime/train/evaluation.h"
 #include "runtime/train/trained_network.h"
 
 namespace dlflow::runtime {
@@ -19,13 +19,11 @@ struct Prediction {
   std::span<const float> scores;     ///< (count, scores of a sample)
 };
 
-/// Calls `take` with what `network` gives for the samples of `batches`, `batch` at a time and in
-/// order. Each sample's scores are those of any other `batches` and number of ranks, bit for bit,
-/// as long as `batch` is the same. A network of masks needs none in `dataset`. Scores behind
-/// the end of a text are 0. `images`: where they
-/// are, if not where the data set has them.
-void predict(const Communicator& comm, TrainedNetwork& network, const Dataset& dataset,
-             size_t batch, IndexRange batches, StepImages* images, size_t loader_threads,
-             const std::function<void(const Prediction&)>& take);
+/// Calls `take` with what `network` gives for the samples of `batches`, in order. Each sample's
+/// scores are those of any other `batches` and number of ranks, bit for bit, as long as
+/// `samples.batch` is the same. A network of masks needs none in the data set. Scores behind the
+/// end of a text are 0.
+void predict(const Communicator& comm, TrainedNetwork& network, const OrderedSamples& samples,
+             IndexRange batches, const std::function<void(const Prediction&)>& take);
 
 }  // namespace dlflow::runtime

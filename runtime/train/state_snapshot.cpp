@@ -33,8 +33,8 @@ void StateSnapshot::take(TrainingState state, CheckpointInfo info, std::span<con
 }
 
 std::filesystem::path StateSnapshot::write(const std::filesystem::path& folder, size_t keep) {
-  std::filesystem::path path =
-      save_training(folder, keep, layout_, state_, info_, weights_, optimizer_, unsent_->tensors());
+  std::filesystem::path path = save_training(
+      folder, keep, {layout_, state_, info_, weights_, optimizer_, unsent_->tensors()});
   gathered_.clear();
   unsent_.reset();
   return path;

@@ -71,23 +71,21 @@ void load_tensor(const Safetensors& tensors, const WeightLayout& layout, size_t 
 }  // namespace
 
 std::filesystem::path save_training(const std::filesystem::path& folder, size_t keep,
-                                    const WeightLayout& layout, const TrainingState& state,
-                                    const CheckpointInfo& info, std::span<float> weights,
-                                    std::span<const BufferCopy> optimizer,
-                                    const FurtherTensors& further) {
+                                    const TrainingCopy& training) {
+  const WeightLayout& layout = training.layout;
   CheckpointContent content;
-  content.info = info;
-  add_plain_tensors(layout, {"", weights}, layout.parameters().size(), content.model);
-  for (const BufferCopy& buffer : optimizer) {
+  content.info = training.info;
+  add_plain_tensors(layout, {"", training.weights}, layout.parameters().size(), content.model);
+  for (const BufferCopy& buffer : training.optimizer) {
     const bool is_whole = buffer.values.size() >= layout.size();
     add_plain_tensors(layout, buffer,
                       is_whole ? layout.parameters().size() : layout.num_trainable(),
                       content.optimizer);
   }
-  content.state = to_json(state);
-  content.further = further;
-  const auto best = state.rules.find("keep_best");
-  if (best != state.rules.end()) content.info.best = best->at("step");
+  content.state = to_json(training.state);
+  content.further = training.further;
+  const auto best = training.state.rules.find("keep_best");
+  if (best != training.state.rules.end()) content.info.best = best->at("step");
   return save_checkpoint(folder, content, keep);
 }
 

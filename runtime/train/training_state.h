@@ -60,14 +60,20 @@ struct BufferCopy {
   std::span<float> values;
 };
 
-/// The checkpoint of `weights` (in `layout`) and of what the optimizer keeps for them, copies which
-/// are in plain order then. Tensors are named as the layout names them, the optimizer's with the
-/// buffer's name behind.
+/// A training at one step. What it refers to must outlive it.
+struct TrainingCopy {
+  const WeightLayout& layout;
+  const TrainingState& state;
+  const CheckpointInfo& info;
+  std::span<float> weights;  ///< in `layout`
+  std::span<const BufferCopy> optimizer;
+  FurtherTensors further = {};
+};
+
+/// The checkpoint of `training`, whose copies are in plain order then. Tensors are named as the
+/// layout names them, the optimizer's with the buffer's name behind.
 std::filesystem::path save_training(const std::filesystem::path& folder, size_t keep,
-                                    const WeightLayout& layout, const TrainingState& state,
-                                    const CheckpointInfo& info, std::span<float> weights,
-                                    std::span<const BufferCopy> optimizer,
-                                    const FurtherTensors& further = {});
+                                    const TrainingCopy& training);
 
 /// The state in a checkpoint. Throws Error{Corrupt} if it was not written by save_training.
 TrainingState training_state_of(const Checkpoint& checkpoint);

@@ -195,6 +195,50 @@ std::optional<double> compression_of(const runtime::Model& model, const runtime:
   return runtime::bits_per_byte(loss, data, runtime::read_vocabulary(data.tokenizer, folder));
 }
 
+/// The test split: through a cache, or where it lies, or as a copy on this node. \param place  the
+/// folder of the latter two, which must outlive it
+runtime::SharedSplit open_test_data(runtime::Communicator& comm,
+                                    const std::optional<runtime::CachedData>& cached,
+                                    const NodeData& place) {
+  if (!cached) return runtime::open_shared_split(comm, place.folder(), runtime::Split::Test);
+  return {cached->data->dataset(), cached->data->content_hash(), nullptr};
+}
+
+void require_fitting(runtime::Communicator& comm, const runtime::TrainedNetwork& network,
+                     runtime::SharedSplit& split) {
+  runtime::require_agreement(comm, {{"the test data", split.identity}});
+  runtime::require_fitting(network.model, split.dataset, "the test data");
+  runtime::require_same_tokens(network, split.dataset, "the test data");
+}
+
+void print_results(const runtime::Evaluation& result, size_t samples) {
+  if (result.rmse) std::printf("rmse %.4f, ", *result.rmse);
+  if (result.mae) std::printf("mae %.4f, ", *result.mae);
+  if (result.iou) {
+    std::printf("iou %.4f, dice %.4f, pixel accuracy %.4f, ", *result.iou, *result.dice,
+                result.accuracy);
+  } else if (!result.rmse) {
+    std::printf("accuracy %.4f, ", result.accuracy);
+  }
+  std::printf("loss %.4f, %zu samples\n", result.loss, samples);
+  if (result.f1) std::printf("f1 %.4f (mean over classes)\n", *result.f1);
+  if (result.auc) std::printf("auc %.4f (each class against the rest)\n", *result.auc);
+}
+
+/// To people, and the metrics to the summary. \param folder  of the data
+void tell_results(const StepEnvironment& environment, const runtime::TrainedNetwork& network,
+                  const runtime::Dataset& data, const std::string& folder,
+                  const runtime::Evaluation& result, Json& summary) {
+  print_results(result, data.size());
+  for (const auto& [name, value] : result.metrics()) summary[name] = value;
+  if (const auto bits = compression_of(network.model, data, folder, result.loss)) {
+    std::printf("%.4f bits per byte of text\n", *bits);
+    summary["bits_per_byte"] = *bits;
+  }
+  if (result.f1) tell_classes(environment, network, data, result, summary);
+  if (result.iou) tell_classes_of_pixels(environment, network, result, summary);
+}
+
 int evaluate_rank(runtime::Communicator& comm) {
   const StepEnvironment environment = read_step_environment();
   const auto settings = runtime::parse_evaluate_settings(environment.with);
@@ -204,17 +248,10 @@ int evaluate_rank(runtime::Communicator& comm) {
       settings.scratch ? NodeData(comm, settings.data, runtime::Split::Test, environment.metrics)
                        : NodeData(settings.data);
   std::optional<runtime::CachedData> cached;
-  runtime::SharedSplit split;
-  if (settings.cache) {
-    cached = cached_data(settings.data, runtime::Split::Test, *settings.cache);
-    split = {cached->data->dataset(), cached->data->content_hash(), nullptr};
-  } else {
-    split = runtime::open_shared_split(comm, place.folder(), runtime::Split::Test);
-  }
-  runtime::require_agreement(comm, {{"the test data", split.identity}});
-  runtime::Dataset& data = split.dataset;
-  runtime::require_fitting(network.model, data, "the test data");
-  runtime::require_same_tokens(network, data, "the test data");
+  if (settings.cache) cached = cached_data(settings.data, runtime::Split::Test, *settings.cache);
+  runtime::SharedSplit split = open_test_data(comm, cached, place);
+  require_fitting(comm, network, split);
+  const runtime::Dataset& data = split.dataset;
 
   const auto cache = make_cache(comm, cached, settings.batch);
   std::optional<ProgressLog> log;
@@ -223,34 +260,18 @@ int evaluate_rank(runtime::Communicator& comm) {
   const auto started = Clock::now();
   const runtime::Evaluation result = runtime::evaluate(
       comm, network.model, runtime::inference_with(network.networks, network.weights.floats()),
-      data, network.normalization, settings.batch,
+      {data, network.normalization, settings.batch,
+       cache ? &cache->validation() : split.images.get(),
+       runtime::loader_threads(settings.loader_threads, data, threads_per_rank())},
       [&](size_t done, size_t total) {
         if (log) log->report(done, total);
-      },
-      cache ? &cache->validation() : split.images.get(),
-      runtime::loader_threads(settings.loader_threads, data, threads_per_rank()));
+      });
   const double seconds = std::chrono::duration<double>(Clock::now() - started).count();
   if (comm.rank() != 0) return 0;
-  if (result.rmse) std::printf("rmse %.4f, ", *result.rmse);
-  if (result.mae) std::printf("mae %.4f, ", *result.mae);
-  if (result.iou) {
-    std::printf("iou %.4f, dice %.4f, pixel accuracy %.4f, ", *result.iou, *result.dice,
-                result.accuracy);
-  } else if (!result.rmse) {
-    std::printf("accuracy %.4f, ", result.accuracy);
-  }
-  std::printf("loss %.4f, %zu samples\n", result.loss, data.size());
-  if (result.f1) std::printf("f1 %.4f (mean over classes)\n", *result.f1);
-  if (result.auc) std::printf("auc %.4f (each class against the rest)\n", *result.auc);
-  const auto bits = compression_of(network.model, data, settings.data, result.loss);
-  if (bits) std::printf("%.4f bits per byte of text\n", *bits);
   write_outputs(environment, Json::object());
   Json summary = {{"samples", data.size()},
                   {rate.metric, std::round(rate.of(double(data.size()) / seconds))}};
-  for (const auto& [name, value] : result.metrics()) summary[name] = value;
-  if (bits) summary["bits_per_byte"] = *bits;
-  if (result.f1) tell_classes(environment, network, data, result, summary);
-  if (result.iou) tell_classes_of_pixels(environment, network, result, summary);
+  tell_results(environment, network, data, settings.data, result, summary);
   if (cache) cache->describe(summary);
   write_summary(environment, summary);
   return 0;

@@ -109,9 +109,10 @@ void write_part(runtime::Communicator& comm, runtime::TrainedNetwork& network,
                 const PredictionFile& format, const fs::path& path) {
   runtime::FileWriter rows(path);
   runtime::predict(
-      comm, network, split.dataset, request.batch,
-      runtime::part_of(shard, comm.rank(), comm.size()), split.images.get(),
-      runtime::loader_threads(request.loader_threads, split.dataset, threads_per_rank()),
+      comm, network,
+      {split.dataset, network.normalization, request.batch, split.images.get(),
+       runtime::loader_threads(request.loader_threads, split.dataset, threads_per_rank())},
+      runtime::part_of(shard, comm.rank(), comm.size()),
       [&](const runtime::Prediction& prediction) { rows.write(format.rows(prediction)); });
   rows.publish();
 }

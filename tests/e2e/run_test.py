@@ -4,8 +4,9 @@ import json
 import os
 import signal
 import time
+import unittest
 
-from support import Case, main
+from support import BIN, Case, main
 
 
 class Run(Case):
@@ -33,6 +34,23 @@ class Run(Case):
         self.assertIn("succeeded", out)
         self.assertNotIn("\033", out + err)
         self.assertEqual(sum("running" in line for line in out.splitlines()), 3, out)
+
+    @unittest.skipUnless((BIN / "dlflow-tokenize").exists(), "there is no dlflow-tokenize")
+    def test_a_step_finds_dlflow_itself_where_the_shell_does_not(self):
+        self.write("words.txt", "the quick brown fox jumps over the lazy dog\n" * 50)
+        self.write("w.yaml", """
+            name: w
+            steps:
+              version: {run: 'dlflow version > "$DLFLOW_OUTPUTS/version"', outputs: {version: version}}
+              pack:
+                run: dlflow data pack words.txt -o "$DLFLOW_OUTPUTS/data" --tokens bpe:290 --length 8
+                inputs: [words.txt]
+                outputs: {data: data}
+        """)
+        self.env["PATH"] = "/usr/bin:/bin"
+        run = self.run_json("w.yaml")["run"]
+        version = self.folder / "dlflow-runs" / run / "steps/version/outputs/version"
+        self.assertIn("dlflow", version.read_text())
 
     def test_json_ends_with_the_run_and_its_state(self):
         self.chain()
@@ -501,6 +519,36 @@ class Run(Case):
         length = len(self.trace())
         time.sleep(0.4)
         self.assertEqual(len(self.trace()), length)
+
+    def test_a_run_says_which_other_is_making_the_same(self):
+        self.write("w.yaml", f"""
+            name: w
+            params: {{lr: 1}}
+            steps:
+              data: {{run: 'until [ -e {self.folder}/go ]; do sleep 0.05; done; echo d > "$DLFLOW_OUTPUTS/d"', outputs: {{d: d}}}}
+              train:
+                run: 'cat "$D"; echo "$DLFLOW_PARAM_LR"'
+                env: {{D: "${{{{ steps.data.outputs.d }}}}", LR: "${{{{ params.lr }}}}"}}
+              always: {{run: 'echo "$DLFLOW_RUN"'}}
+        """)
+        first = self.run_json("w.yaml", "--detach")["run"]
+        out, err = self.dlflow("run", "w.yaml", "--detach")
+        self.assertIn(f"note: {first} is making 2 jobs of this run, too.", err)
+        out, err = self.dlflow("run", "w.yaml", "--detach", "--set", "lr=2")
+        self.assertRegex(err, "note: w-[0-9a-f]+ is making 1 job of this run, too.")
+        (self.folder / "go").touch()
+        for run in json.loads(self.dlflow("list", "--json")[0]):
+            self.wait_for(lambda: self.status(run["run"])["state"] == "succeeded", what="the run")
+        out, err = self.dlflow("run", "w.yaml")
+        self.assertNotIn("note:", err)
+
+    def test_a_run_whose_dlflow_was_killed_makes_nothing(self):
+        self.write("w.yaml", "name: w\nsteps: {a: {run: echo a}, b: {run: echo b, needs: [a]}}")
+        self.dlflow("run", "w.yaml", status=-signal.SIGKILL, env={"DLFLOW_CRASH_AT": "record"})
+        ends = "dlflow-runs/w-*/steps/a/attempt-1/events.jsonl"
+        self.wait_for(lambda: any("succeeded" in end.read_text() for end in self.folder.glob(ends)), what="the end of a")
+        out, err = self.dlflow("run", "w.yaml")
+        self.assertNotIn("note:", err)
 
     def test_detach_returns_at_once_and_the_run_goes_on(self):
         self.write("w.yaml", f"""

@@ -4,6 +4,8 @@
 #include "base/sha256.h"
 #include "runtime/data/augment.h"
 #include "runtime/data/binary_dataset.h"
+#include "runtime/data/binary_format.h"
+#include "runtime/data/binary_writer.h"
 #include "runtime/data/jpeg_samples.h"
 #include "runtime/data/loader.h"
 #include "tests/fuzz/fuzz.h"

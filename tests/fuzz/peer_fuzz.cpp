@@ -14,7 +14,7 @@
 #include "runtime/cache/peer_links.h"
 #include "runtime/cache/peer_protocol.h"
 #include "runtime/cache/peer_server.h"
-#include "runtime/data/binary_dataset.h"
+#include "runtime/data/binary_writer.h"
 #include "runtime/watch/frame_socket.h"
 #include "runtime/watch/frames.h"
 #include "runtime/watch/pulse.h"

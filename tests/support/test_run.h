@@ -99,6 +99,14 @@ class RunFolder {
     return -1;
   }
 
+  /// Why a job is in its state.
+  std::string reason(const std::string& job) {
+    for (const JobRow& row : store.status(run_name(directory)).jobs) {
+      if (row.job == job) return row.reason;
+    }
+    return "";
+  }
+
   RunState state() { return store.status(run_name(directory)).state; }
   const std::filesystem::path& path() const { return folder_.path(); }
   /// What is frozen as the run's program.

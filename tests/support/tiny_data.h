@@ -5,7 +5,8 @@
 #include <string_view>
 #include <vector>
 
-#include "runtime/data/binary_dataset.h"
+#include "runtime/data/binary_format.h"
+#include "runtime/data/binary_writer.h"
 
 namespace dlflow::test {
 

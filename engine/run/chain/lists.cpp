@@ -58,6 +58,7 @@ std::optional<NextList> next_list(const Plan& plan, const Jobs& jobs, const Chai
       auto extension = extension_for(plan, results.of(job));
       if (!extension) continue;
       check_limits(extended(plan, *extension), services.batch, std::nullopt);
+      if (has_list_of(plan, name)) keep_listed_results(plan, jobs, job, services.store);
       return NextList{job, std::move(*extension)};
     } catch (const Error& error) {
       if (error.retryable()) throw;

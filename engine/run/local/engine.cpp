@@ -267,9 +267,11 @@ bool Engine::take_lists() {
         if (!extension) continue;
         Plan next = extended(plan_, *extension);
         services_.backend.check(next);
+        const std::string& name = plan_.workflow.steps[step].name;
+        if (has_list_of(plan_, name)) keep_listed_results(plan_, jobs(), job, services_.store);
         looks_for_lists_ = true;
         if (!keeps_active(job, next)) return true;
-        if (has_list_of(plan_, extension->step)) {
+        if (has_list_of(plan_, name)) {
           plan_listed_again(plan_, jobs(), job, [this](uint32_t again, int tries, const auto& why) {
             record_.plan_again(again, tries, why);
           });

@@ -453,6 +453,9 @@ TEST_CASE("a script that calls dlflow.params sees all parameters, and is reused 
   CHECK(visible("./a.py", {"import os, dlflow as d\np = d.params()\n"}).size() == 3);
   CHECK(visible("./a.py", {"import dlflow\nprint(1)\n"}).empty());
   CHECK(visible("./a.py", {"params = {}\n"}).empty());
+  CHECK(visible("./a.py", {"from lib import d\np = d.params()\n", "import dlflow as d\n"}).size() ==
+        3);
+  CHECK(visible("./a.py", {"import dlflow\n", "params = {}\n"}).empty());
   CHECK(visible("python3 -c 'import dlflow; print(dlflow.params())'").size() == 3);
   CHECK_FALSE(sees_run(Step(), texts));
 }

@@ -173,6 +173,37 @@ TEST_CASE("elements of an earlier list are not submitted before the step has lis
   CHECK(world.nodes.runs["merge"] == 1);
 }
 
+TEST_CASE("what another run has taken of an earlier list stays in a batch system, too",
+          "[fan_out]") {
+  ChainWorld world(kFanChain);
+  lists(world, "split", "parts", {"a", "b"});
+  const auto run_all = [&world](const std::string& failing) {
+    world.start();
+    world.nodes.run_all();
+    world.resume();
+    for (const std::string& id : world.nodes.open_ids()) {
+      if (!world.batch.is_free(id)) continue;
+      world.nodes.begin(id);
+      world.nodes.end(id, world.nodes.job_of(id) == failing ? Failed : Succeeded);
+    }
+    return world.look();
+  };
+  CHECK(run_all("work[part=b]")["work[part=b]"] == Failed);
+  const std::filesystem::path first = world.directory;
+  REQUIRE(run_all("")["work[part=a]"] == Cached);
+  const std::string second = run_name(world.directory);
+  world.directory = first;
+  std::filesystem::remove_all(first / "steps" / "split");
+  lists(world, "split", "parts", {"a", "c"});
+  world.resubmit();
+  world.nodes.run_all();
+  world.resume();
+  CHECK(world.look()["work[part=a]"] == Succeeded);
+  CHECK(world.nodes.runs["work[part=a]"] == 1);
+  CHECK_THAT(world.reason("work[part=b]"),
+             Catch::Contains("the result of work[part=a] is used by " + second));
+}
+
 TEST_CASE("a list that makes no jobs blocks what waits for it", "[fan_out]") {
   ChainWorld world(R"(
   split: {run: ./split, outputs: {parts: p.json}}

@@ -206,6 +206,31 @@ TEST_CASE("a list that cannot be laid out any more blocks what waits, and leaves
   CHECK(run.backend.submitted == Names{"split#2"});
 }
 
+TEST_CASE("what another run has taken of an earlier list stays, and what waits is blocked",
+          "[fan_out]") {
+  TestRun run(kFan);
+  lists(run, "split", "parts", {"a", "b"});
+  run.backend.fail("work[part=b]");
+  CHECK(run.start().state == RunState::Failed);
+  const std::filesystem::path first = run.directory;
+  CHECK(run.start().state == RunState::Succeeded);
+  REQUIRE(run.states()["work[part=a]"] == Cached);
+  const std::string second = run_name(run.directory);
+  run.directory = first;
+  std::filesystem::remove_all(first / "steps" / "split");
+  lists(run, "split", "parts", {"a", "c"});
+  run.backend.submitted.clear();
+  run.clock.advance(std::chrono::seconds(1));
+  run.resubmit();
+  CHECK(run.states() == States{{"split", Succeeded},
+                               {"work[part=a]", Succeeded},
+                               {"work[part=b]", Blocked},
+                               {"merge", Blocked}});
+  CHECK(run.backend.submitted == Names{"split#2"});
+  CHECK_THAT(run.reason("work[part=b]"),
+             Catch::Contains("the result of work[part=a] is used by " + second));
+}
+
 TEST_CASE("elements of one list run beside those of another, and what needs both comes last",
           "[fan_out]") {
   TestRun run(R"(

@@ -372,6 +372,18 @@ void mark_remembered(StoreFixture& fixture, const fs::path& file) {
   database.script("UPDATE files SET sha256 = 'remembered'");
 }
 
+TEST_CASE_METHOD(StoreFixture, "jobs that another open run has yet to make are shared with it",
+                 "[store]") {
+  const Plan first = stored_run(kMnist), second = stored_run(kMnist);
+  const std::string other = first.run;
+  const auto shared = [&] { return store.shared_with_open_runs(second.directory.string()); };
+  CHECK(shared() == std::map<std::string, std::set<uint32_t>>{{other, {0, 1, 2}}});
+  run_to_success(store, first, "data");
+  CHECK(shared() == std::map<std::string, std::set<uint32_t>>{{other, {1, 2}}});
+  store.set_run_state(other, RunState::Interrupted, at(9));
+  CHECK(shared().empty());
+}
+
 }  // namespace
 
 TEST_CASE("the hash of a file is remembered until the file changes", "[store]") {

@@ -15,7 +15,7 @@
 #include "base/file.h"
 #include "runtime/cache/cache_room.h"
 #include "runtime/cache/scratch_slots.h"
-#include "runtime/data/binary_dataset.h"
+#include "runtime/data/binary_writer.h"
 #include "runtime/data/loader.h"
 #include "runtime/data/sharded_dataset.h"
 #include "tests/support/catch.h"

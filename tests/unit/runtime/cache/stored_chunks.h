@@ -5,7 +5,7 @@
 #include <span>
 
 #include "runtime/cache/chunk_source.h"
-#include "runtime/data/binary_dataset.h"
+#include "runtime/data/binary_writer.h"
 #include "runtime/data/chunked_dataset.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/tiny_data.h"

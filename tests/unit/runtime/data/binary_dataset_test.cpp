@@ -5,6 +5,8 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/sha256.h"
+#include "runtime/data/binary_format.h"
+#include "runtime/data/binary_writer.h"
 #include "tests/support/catch.h"
 #include "tests/support/skip.h"
 #include "tests/support/syscalls.h"

@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/sha256.h"
+#include "runtime/data/binary_dataset.h"
 #include "runtime/data/chunked_dataset.h"
 #include "runtime/data/jpeg.h"
 #include "runtime/data/jpeg_samples.h"

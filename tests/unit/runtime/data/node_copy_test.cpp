@@ -9,7 +9,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
-#include "runtime/data/binary_dataset.h"
+#include "runtime/data/binary_writer.h"
 #include "tests/support/catch.h"
 #include "tests/support/skip.h"
 #include "tests/support/syscalls.h"

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "runtime/data/binary_dataset.h"
 #include "runtime/data/chunked_dataset.h"
 #include "runtime/data/loader.h"
 #include "runtime/data/sharded_dataset.h"

@@ -1,4 +1,4 @@
-#include "runtime/data/binary_dataset.h"
+#include "runtime/data/binary_writer.h"
 #include "tests/support/catch.h"
 #include "tests/support/damage.h"
 #include "tests/unit/runtime/train/tiny_job.h"

@@ -358,7 +358,7 @@ TEST_CASE("with a mean of the weights, it is what is evaluated, and training goe
   load_weights(checkpoint, *networks.layout(), loaded.floats());
   const Evaluation result =
       evaluate(alone.communicator(0), job.model, inference_with(networks, loaded.floats()),
-               held_out, training_state_of(checkpoint).normalization, 7);
+               {held_out, training_state_of(checkpoint).normalization, 7});
   CHECK(result.loss == Approx(end.summary.at("loss").get<double>()).epsilon(1e-5));
 
   job.settings.update.ema = 0.9;

@@ -1,6 +1,6 @@
 #include <malloc.h>
 
-#include "runtime/data/binary_dataset.h"
+#include "runtime/data/binary_writer.h"
 #include "runtime/train/shared_split.h"
 #include "tests/support/catch.h"
 #include "tests/unit/runtime/train/tiny_job.h"

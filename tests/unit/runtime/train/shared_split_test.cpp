@@ -1,6 +1,6 @@
 #include "runtime/train/shared_split.h"
 
-#include "runtime/data/binary_dataset.h"
+#include "runtime/data/binary_writer.h"
 #include "runtime/data/sharded_dataset.h"
 #include "runtime/train/shared_work.h"
 #include "tests/support/catch.h"

@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "runtime/cache/chunk_cache.h"
 #include "runtime/data/binary_dataset.h"
+#include "runtime/data/binary_writer.h"
 #include "runtime/train/evaluation.h"
 #include "tests/support/catch.h"
 #include "tests/unit/runtime/train/tiny_job.h"
@@ -98,8 +99,8 @@ TEST_CASE("the loss of texts with classes is the mean over texts", "[trainer][te
       NetworkSet networks(job.model, int64_t(batch), Network::Mode::Inference);
       HugeBuffer weights(networks.layout()->size());
       initialise(*networks.layout(), 3, weights.floats());
-      return evaluate(comm, job.model, inference_with(networks, weights.floats()), job.data,
-                      {{1}, {0}}, batch);
+      return evaluate(comm, job.model, inference_with(networks, weights.floats()),
+                      {job.data, Normalization{{1}, {0}}, batch});
     })[0];
   };
   CHECK(loss_with(1).loss == Approx(loss_with(250).loss).epsilon(1e-6));
@@ -163,8 +164,8 @@ TEST_CASE("the loss is the mean over real tokens, however far texts are filled u
       NetworkSet networks(job.model, int64_t(batch), Network::Mode::Inference);
       HugeBuffer weights(networks.layout()->size());
       initialise(*networks.layout(), 3, weights.floats());
-      return evaluate(comm, job.model, inference_with(networks, weights.floats()), job.data,
-                      {{1}, {0}}, batch);
+      return evaluate(comm, job.model, inference_with(networks, weights.floats()),
+                      {job.data, Normalization{{1}, {0}}, batch});
     })[0];
   };
   // By hand, each text alone and as long as it is.

@@ -87,8 +87,8 @@ inline void overflow_gradient_of_b(TrainingJob& job) {
   for (const std::string& name : make_optimizer(job.settings.update.optimizer)->state_names()) {
     buffers.push_back({name, zeros.floats()});
   }
-  save_training(job.checkpoints, 5, layout, training_state_of(checkpoint), info, weights.floats(),
-                buffers);
+  save_training(job.checkpoints, 5,
+                {layout, training_state_of(checkpoint), info, weights.floats(), buffers});
 }
 
 }  // namespace dlflow::test

@@ -56,8 +56,8 @@ TEST_CASE("a checkpoint evaluates to the accuracy that training reported", "[tra
     NetworkSet networks(job.model, 7, Network::Mode::Inference);
     HugeBuffer weights(networks.layout()->size());
     load_weights(checkpoint, *networks.layout(), weights.floats());
-    return evaluate(comm, job.model, inference_with(networks, weights.floats()), held_out,
-                    training_state_of(checkpoint).normalization, 7);
+    return evaluate(comm, job.model, inference_with(networks, weights.floats()),
+                    {held_out, training_state_of(checkpoint).normalization, 7});
   });
   for (const Evaluation& result : results) {
     CHECK(result.accuracy == end.summary.at("accuracy"));

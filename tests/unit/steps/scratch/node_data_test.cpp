@@ -9,7 +9,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/units.h"
-#include "runtime/data/binary_dataset.h"
+#include "runtime/data/binary_writer.h"
 #include "tests/support/catch.h"
 #include "tests/support/on_ranks.h"
 #include "tests/support/temp_dir.h"
