@@ -24,8 +24,7 @@ uint64_t mix(uint64_t hash, std::string_view text) {
 /// As much of `text` as fits, ended by a zero.
 template <size_t kSize>
 void copy(std::string_view text, std::array<char, kSize>& into) {
-  const size_t length = std::min(text.size(), kSize - 1);
-  std::memcpy(into.data(), text.data(), length);
+  const size_t length = text.copy(into.data(), kSize - 1);
   into[length] = '\0';
 }
 
