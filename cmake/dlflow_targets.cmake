@@ -14,7 +14,9 @@ target_compile_options(dlflow_options INTERFACE
   $<$<AND:$<CXX_COMPILER_ID:GNU>,$<BOOL:$<TARGET_PROPERTY:UNITY_BUILD>>>:-Wno-subobject-linkage>)
 target_compile_definitions(dlflow_options INTERFACE DLFLOW_VERSION="${PROJECT_VERSION}")
 if(DLFLOW_SANITIZE)
-  target_compile_options(dlflow_options INTERFACE -fsanitize=${DLFLOW_SANITIZE} -fno-omit-frame-pointer)
+  # With sanitizers, GCC takes members of the standard library's std::function for uninitialized.
+  target_compile_options(dlflow_options INTERFACE -fsanitize=${DLFLOW_SANITIZE} -fno-omit-frame-pointer
+    $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)
   target_link_options(dlflow_options INTERFACE -fsanitize=${DLFLOW_SANITIZE})
 endif()
 

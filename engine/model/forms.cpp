@@ -39,16 +39,31 @@ std::string advice_on_name(std::string_view text) {
          std::to_string(kLongestName);
 }
 
-/// The switches of the training programs are for users; all other names that begin so are what a
-/// step is told.
+/// The switches of the training programs and of the Python package are for users; all other names
+/// that begin so are what a step is told.
+constexpr std::string_view kOwn = "DLFLOW_";
+constexpr std::array<std::string_view, 5> kSwitches = {"STALL_TIMEOUT", "COLLECTIVES", "MEMORY",
+                                                       "REPLACE_GLOO", "RUNTIME_LIBRARY"};
+
 bool is_env(std::string_view text) {
-  const bool is_switch = text == "DLFLOW_STALL_TIMEOUT" || text == "DLFLOW_COLLECTIVES";
-  return is_variable(text) && (is_switch || !text.starts_with("DLFLOW_"));
+  if (!text.starts_with(kOwn)) return is_variable(text);
+  return std::ranges::find(kSwitches, text.substr(kOwn.size())) != kSwitches.end();
+}
+
+/// The same as a regular expression. A Form refers to its text.
+const std::string& env_pattern() {
+  static const std::string pattern = [] {
+    std::string switches;
+    for (const std::string_view name : kSwitches) {
+      switches.append(switches.empty() ? "" : "|").append(name).append("$");
+    }
+    return "^(?!DLFLOW_(?!" + switches + "))[A-Za-z_][A-Za-z0-9_]*$";
+  }();
+  return pattern;
 }
 
 std::string advice_on_env(std::string_view text) {
-  return text.starts_with("DLFLOW_") ? "names with DLFLOW_ are what dlflow itself tells a step"
-                                     : "";
+  return text.starts_with(kOwn) ? "names with DLFLOW_ are what dlflow itself tells a step" : "";
 }
 
 /// What dlflow itself sets, and what decides which programs run, is no secret.
@@ -204,12 +219,11 @@ const Form& variable_form() {
 }
 
 const Form& env_form() {
-  static const Form form = {
-      .what = "the name of an environment variable that a step may set",
-      .examples = "letters, digits and _, with a letter or _ first",
-      .pattern = "^(?!DLFLOW_(?!STALL_TIMEOUT$|COLLECTIVES$))[A-Za-z_][A-Za-z0-9_]*$",
-      .accepts = is_env,
-      .advice = advice_on_env};
+  static const Form form = {.what = "the name of an environment variable that a step may set",
+                            .examples = "letters, digits and _, with a letter or _ first",
+                            .pattern = env_pattern(),
+                            .accepts = is_env,
+                            .advice = advice_on_env};
   return form;
 }
 

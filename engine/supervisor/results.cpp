@@ -313,6 +313,14 @@ void link_outputs(const JobSpec& spec, const AttemptFiles& files) {
   }
 }
 
+/// What `pattern` names: the file, or the folder above it; nothing if it names neither.
+std::optional<fs::path> match_of(const fs::path& file, const std::string& pattern) {
+  for (fs::path name = file; !name.empty(); name = name.parent_path()) {
+    if (::fnmatch(pattern.c_str(), name.c_str(), FNM_PATHNAME) == 0) return name;
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 void name_elements(Json& outputs, const std::vector<ParentResult>& parents) {
@@ -430,29 +438,25 @@ SavedFiles saved_files(const JobSpec& spec, const std::string& pattern) {
   SavedFiles found;
   const fs::path folder = checkpoints_directory(spec);
   if (pattern.empty() || !fs::is_directory(folder)) return found;
-  const auto matches = [&](fs::path name) {
-    for (; !name.empty(); name = name.parent_path()) {
-      if (::fnmatch(pattern.c_str(), name.c_str(), FNM_PATHNAME) == 0) return true;
-    }
-    return false;
-  };
   for (const fs::path& file : files_below(folder)) {
     const fs::path name = file.lexically_relative(folder);
+    const std::optional<fs::path> match = match_of(name, pattern);
     struct stat info {};
-    if (!matches(name) || ::stat(file.c_str(), &info) != 0 || info.st_size == 0) continue;
-    found[name] = std::to_string(info.st_size) + " " + std::to_string(info.st_ino) + " " +
-                  std::to_string(info.st_mtim.tv_sec) + "." + std::to_string(info.st_mtim.tv_nsec);
+    if (!match || ::stat(file.c_str(), &info) != 0 || info.st_size == 0) continue;
+    const int64_t changed = int64_t{info.st_mtim.tv_sec} * 1'000'000'000 + info.st_mtim.tv_nsec;
+    found[name] = {*match, changed, uint64_t(info.st_size), info.st_ino};
   }
   return found;
 }
 
 std::optional<std::string> newer_file(const SavedFiles& before, const SavedFiles& now) {
-  std::optional<std::string> newer;
-  for (const auto& [name, state] : now) {
+  const SavedFile* newest = nullptr;
+  for (const auto& [name, file] : now) {
     const auto was = before.find(name);
-    if (was == before.end() || was->second != state) newer = name;
+    if (was != before.end() && was->second == file) continue;
+    if (newest == nullptr || file.changed >= newest->changed) newest = &file;
   }
-  return newer;
+  return newest == nullptr ? std::nullopt : std::optional(newest->match);
 }
 
 }  // namespace dlflow

@@ -32,6 +32,31 @@ std::string shown_text(std::string_view line) {
   return escaped(text);
 }
 
+constexpr std::string_view kDigits = "0123456789";
+
+/// "[rank1]: Traceback …", by PyTorch once its group is there, and "[default1]:Traceback …", by
+/// torchrun: without that. What PyTorch logs has no space: "[rank1]:[W1127 …".
+std::string without_rank(const std::string& line) {
+  for (const std::string_view writer : {"[default", "[rank"}) {
+    if (!line.starts_with(writer)) continue;
+    const size_t end = line.find_first_not_of(kDigits, writer.size());
+    if (end == writer.size() || line.compare(end, 2, "]:") != 0) return line;
+    const size_t begin = end + 2;
+    const bool has_space = writer == "[rank" && line.compare(begin, 1, " ") == 0;
+    return without_rank(line.substr(begin + (has_space ? 1 : 0)));
+  }
+  return line;
+}
+
+/// "W1127 07:40:39.828 …", "[I1127 07:…": a line of PyTorch's log that is no error.
+bool is_log(std::string_view line) {
+  if (line.starts_with("[")) line.remove_prefix(1);
+  constexpr size_t kDate = 5;  // "W1127"
+  const bool has_level = line.starts_with("I") || line.starts_with("V") || line.starts_with("W");
+  return has_level && line.find_first_not_of(kDigits, 1) == kDate && line.substr(kDate, 1) == " " &&
+         line.substr(kDate + 3, 1) == ":";
+}
+
 bool contains(std::string_view text, std::string_view part) {
   return text.find(part) != std::string_view::npos;
 }
@@ -88,7 +113,7 @@ bool is_of_signal(const std::string& line) {
 
 bool is_note(const std::string& line) {
   const bool killed = line.starts_with("srun: error: ") && line.ends_with(": Killed");
-  return killed || contains_any(line, kNotes) || is_of_signal(line);
+  return killed || contains_any(line, kNotes) || is_of_signal(line) || is_log(line);
 }
 
 /// Without the pages and notes of launchers. Between two frames of dashes mpirun has a page; one
@@ -154,7 +179,7 @@ std::string place_of(const std::string& line) {
     path = path.substr(path.rfind('/') + 1);
   }
   const size_t number = end + kLine.size();
-  return path + ":" + line.substr(number, line.find_first_not_of("0123456789", number) - number);
+  return path + ":" + line.substr(number, line.find_first_not_of(kDigits, number) - number);
 }
 
 bool is_indented(const std::string& line) {
@@ -183,12 +208,18 @@ bool is_error_line(std::string_view line) {
   return line.starts_with("error ") && line.find_first_of("0123456789=") != 6;
 }
 
+/// PyTorch shows that of a loader's process, which says more, below that of who waited for it.
+bool is_traceback(std::string_view line) {
+  if (line.starts_with("Original ")) line.remove_prefix(9);
+  return line.starts_with("Traceback (most recent call last)");
+}
+
 /// The program's own errors, in their order.
 std::vector<Found> errors_in(const Lines& lines) {
   std::vector<Found> errors;
   for (size_t i = 0; i < lines.size(); ++i) {
     const std::string& line = lines[i];
-    if (line.starts_with("Traceback (most recent call last)")) {
+    if (is_traceback(line)) {
       if (auto found = end_of_traceback(lines, i)) errors.push_back(std::move(*found));
     } else if (is_error_line(trim(line))) {
       errors.push_back({std::string(trim(line)), false, Found::Kind::Line});
@@ -215,7 +246,9 @@ std::string shortened(std::string text) {
 
 std::string telling_line_of(std::string_view text) {
   Lines lines;
-  for (const std::string& line : split(text, '\n')) lines.push_back(shown_text(line));
+  for (const std::string& line : split(text, '\n')) {
+    lines.push_back(without_rank(shown_text(line)));
+  }
   cut_torchrun(lines);
   lines = without_launchers(lines);
   std::string last;

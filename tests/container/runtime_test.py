@@ -122,6 +122,23 @@ class Runtime(containers.Case):
         self.dlflow("run", "w.yaml", "--profile", "here", status=1)
         self.assertRegex(self.jobs("w")["a"]["reason"], "udocker in mode R1 has no image to write to; set container.runtime .* charliecloud")
 
+    @unittest.skipUnless(ALONE, "for udocker's R modes")
+    def test_programs_that_would_share_a_container_take_turns(self):
+        self.workflow("""
+            a:
+              image: box
+              matrix: {n: [1, 2]}
+              env: {RUN: "${{ run.directory }}"}
+              run: 'mkdir "$RUN/alone" && sleep 0.5 && rmdir "$RUN/alone"'
+        """)
+        self.run_workflow()
+
+    @unittest.skipUnless(ALONE and shutil.which("mpirun"), "for udocker's R modes, with mpirun")
+    def test_ranks_that_would_share_a_container_are_refused(self):
+        self.workflow("a: {image: box, resources: {ranks: 2}, run: 'true'}")
+        self.dlflow("run", "w.yaml", "--profile", "here", status=1)
+        self.assertIn("udocker's mode R1 runs one rank at a time; set container.mode to P1", self.jobs("w")["a"]["reason"])
+
     @unittest.skipIf(ALONE, "udocker's R modes have no image that a build could write to")
     def test_a_build_that_fails_is_the_reason_and_leaves_no_image(self):
         self.workflow("a: {image: box, run: 'true'}", build="""{run: "echo half > /etc/half; false; echo never"}""")

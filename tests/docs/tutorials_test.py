@@ -89,6 +89,12 @@ class Tutorials(support.Case):
         self.use_python_with_the_package()
         self.follow("pytorch-exact.md")
 
+    def test_pytorch_on_our_collectives(self):
+        self.need_module("torch")
+        self.need_mpirun()
+        self.use_python_with_the_package()
+        self.follow("pytorch.md", until="## Install and start")
+
     def test_a_horovod_script_unchanged(self):
         self.need_module("torch")
         self.need_mpirun()

@@ -23,21 +23,36 @@ class Parallel(Chain):
     profile = "alpha"  # one rank on each of two nodes
     clusters = (Chain.alpha,)
 
-    def run_workflow(self, name, python, ranks):
-        """What its ranks printed, once it has succeeded."""
-        out = self.dlflow("run", STAGED / f"workflows/pytorch-{name}.yaml", "--profile", self.profile, "--json",
-                          "--set", f"python={python}", "--set", f"package={STAGED}/python", "--set", f"ranks={ranks}").stdout
+    def run_workflow(self, name, python, last="train", **ranks):
+        """What the ranks of its last step printed, once it has succeeded."""
+        settings = {"python": python, "package": STAGED / "python", **ranks}
+        options = [option for key, value in settings.items() for option in ("--set", f"{key}={value}")]
+        out = self.dlflow("run", STAGED / f"workflows/pytorch-{name}.yaml", "--profile", self.profile, "--json", *options).stdout
         run = json.loads(out.splitlines()[-1])["run"]
-        self.wait_for(run, {"train": "succeeded"}, timeout=120)
-        return (pathlib.Path(self.status(run)["directory"]) / "steps/train/attempt-1/stdout").read_text()
+        self.wait_for(run, {last: "succeeded"}, timeout=240)
+        return (pathlib.Path(self.status(run)["directory"]) / f"steps/{last}/attempt-1/stdout").read_text()
+
+    def check_same(self, name, python, ranks=2):
+        self.assertRegex(self.run_workflow(name, python, ranks=ranks), rf"^{ranks} ranks: at most \S+ from one process\n$")
+
+    @needs(OLD, "python3-torch")
+    def test_data_parallel_training_on_two_nodes(self):
+        self.check_same("ddp", OLD)
 
     @needs(OLD, "python3-torch")
     def test_zero_redundancy_optimizer_on_two_nodes(self):
-        self.assertRegex(self.run_workflow("zero", OLD, 2), r"2 ranks: at most \S+ from one process\n")
+        self.check_same("zero", OLD)
 
     @needs(NEWEST, "PyTorch of PyPI (bench/peer_venvs)")
-    def test_fully_shard_on_two_nodes(self):
-        self.assertRegex(self.run_workflow("fsdp", NEWEST, 2), r"2 ranks: at most \S+ from one process\n")
+    def test_what_divides_weights_and_layers_on_two_nodes(self):
+        for name in ("fsdp", "pipeline", "tensor-parallel"):
+            with self.subTest(name):
+                self.check_same(name, NEWEST)
+
+    @needs(NEWEST, "PyTorch of PyPI (bench/peer_venvs)")
+    def test_a_checkpoint_of_two_nodes_is_read_on_one(self):
+        printed = self.run_workflow("checkpoint", NEWEST, last="load", ranks=2, later_ranks=1)
+        self.assertRegex(printed, r"^1 ranks went on: at most \S+ from one process\n$")
 
 
 if __name__ == "__main__":

@@ -10,9 +10,10 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 
 import forked  # noqa: E402
 from cases import main  # noqa: E402
-from python_ranks import free_port  # noqa: E402
+from python_ranks import free_port, run_ranks  # noqa: E402
 
 RANK = pathlib.Path(__file__).with_name("rank.py")
+NAMES_GLOO = pathlib.Path(__file__).with_name("replace_rank.py")
 
 try:
     import torch
@@ -122,6 +123,19 @@ class Backend(unittest.TestCase):
                     seconds, text = outputs[rank][0].split(" ", 1)
                     self.assertIn("rank 1 (node ", text)
                     self.assertLess(float(seconds), 5)
+
+    def test_a_script_that_knows_gloo_alone_gets_ours_where_its_environment_says_so(self):
+        told = {out for out, _ in run_ranks(self, sys.executable, [NAMES_GLOO], 2, DLFLOW_REPLACE_GLOO="1")}
+        self.assertEqual(told, {"dlflow 2.0\n"})
+
+    def test_of_what_is_asked_for_gloo_alone_is_replaced(self):
+        from dlflow.torch.in_place_of_gloo import backend_for
+
+        with mock.patch("torch.cuda.is_available", return_value=False):
+            self.assertEqual([backend_for(name) for name in ("gloo", "GLOO", None, "nccl", "cpu:gloo,cuda:nccl")],
+                             ["dlflow", "dlflow", "dlflow", "nccl", "cpu:dlflow,cuda:nccl"])
+        with mock.patch("torch.cuda.is_available", return_value=True):
+            self.assertEqual(backend_for(None), "cpu:dlflow,cuda:nccl")
 
     def test_ranks_may_end_without_a_word(self):
         for scenario in ("ends", "ends_late"):

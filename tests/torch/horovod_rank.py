@@ -222,6 +222,9 @@ def states():
     fresh = torch.optim.Adam(torch.nn.Linear(2, 2).parameters())
     hvd.broadcast_optimizer_state(fresh, root_rank=0)
     assert not fresh.state_dict()["state"]  # no step was taken for it
+    is_first = hvd.rank() == 0
+    assert hvd.broadcast_object("latest.pt" if is_first else None) == "latest.pt"
+    assert hvd.allgather_object("latest.pt" if is_first else None) == ["latest.pt", *[None] * (hvd.size() - 1)]
 
 
 def random_order():

@@ -36,6 +36,9 @@ class Workflows(Case):
     def check_same(self, name, ranks):
         self.assertRegex(self.output_of(self.run_workflow(name, ranks=ranks), "train"), SAME.format(ranks, ""))
 
+    def test_distributed_data_parallel(self):
+        self.check_same("ddp", 3)
+
     def test_zero_redundancy_optimizer(self):
         self.check_same("zero", 2)
 

@@ -2,10 +2,12 @@
 `exact(model, loader)` trains with the same bits on any number of ranks. docs/user/pytorch-exact.md."""
 
 from dlflow.torch.backend import ProcessGroup, monitored_barrier, register
+from dlflow.torch.in_place_of_gloo import replace_gloo
 from dlflow.torch.same_bits.training import exact, sha256
 from dlflow.torch.sampler import DistributedSampler
 
 register()
+replace_gloo()
 
 __all__ = ["DistributedSampler", "ProcessGroup", "exact", "monitored_barrier", "sha256"]
 

@@ -9,7 +9,7 @@ import torch
 from dlflow import _environment
 
 
-class DistributedSampler(torch.utils.data.Sampler):  # type: ignore[misc,type-arg,unused-ignore]
+class DistributedSampler(torch.utils.data.Sampler):  # type: ignore
     """Divides a data set among ranks, as `torch.utils.data.DistributedSampler` does, and keeps the position.
 
     An epoch has one order of the samples, the same for any number of ranks. What was used is the beginning of that order, so any other

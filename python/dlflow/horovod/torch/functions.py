@@ -38,8 +38,8 @@ def broadcast_parameters(params: Union[Dict[str, Any], Iterable[Any]], root_rank
 
 
 def broadcast_object(obj: Any, root_rank: int = 0, name: Optional[str] = None, process_set: ProcessSet = global_process_set) -> Any:
-    """What `root_rank` has, on all ranks."""
-    name = name or type(obj).__name__
+    """What `root_rank` has, on all ranks. Without a name, whatever the others give: many give None."""
+    name = name or "one"
     is_root = mpi_ops.rank() == root_rank
     data = _dump(obj) if is_root else torch.empty(0, dtype=torch.uint8)
     size = mpi_ops.broadcast_(torch.tensor([data.numel()]), root_rank, f"object.{name}.size", process_set)
@@ -50,8 +50,8 @@ def broadcast_object(obj: Any, root_rank: int = 0, name: Optional[str] = None, p
 
 
 def allgather_object(obj: Any, name: Optional[str] = None) -> List[Any]:
-    """What each rank has, in the order of ranks."""
-    name = name or type(obj).__name__
+    """What each rank has, in the order of ranks. Without a name, objects of any types."""
+    name = name or "each"
     data = _dump(obj)
     sizes = mpi_ops.allgather(torch.tensor([data.numel()]), f"object.{name}.size").tolist()
     return [_load(part) for part in mpi_ops.allgather(data, f"object.{name}").split(sizes)]

@@ -44,8 +44,11 @@ TEST_CASE("a name has letters, digits, - and _, begins with no digit, and ends a
   CHECK(accepted(name_form(), {"a", "lr_2-b", "_a", longest, longest + "x", "", "2a", "-a", "a.b",
                                "a b"}) == Texts{"a", "lr_2-b", "_a", longest});
   CHECK(accepted(variable_form(), {"A_1", "a", "A-B", "1A", ""}) == Texts{"A_1", "a"});
-  CHECK(accepted(env_form(), {"A", "DLFLOW_RUN", "DLFLOW_STALL_TIMEOUT", "DLFLOW_COLLECTIVES"}) ==
-        Texts{"A", "DLFLOW_STALL_TIMEOUT", "DLFLOW_COLLECTIVES"});
+  const Texts switches = {"DLFLOW_STALL_TIMEOUT", "DLFLOW_COLLECTIVES", "DLFLOW_MEMORY",
+                          "DLFLOW_REPLACE_GLOO", "DLFLOW_RUNTIME_LIBRARY"};
+  CHECK(accepted(env_form(), switches) == switches);
+  CHECK(accepted(env_form(), {"A", "DLFLOW_RUN", "DLFLOW_", "DLFLOW_MEMORY_OF", "A-B"}) ==
+        Texts{"A"});
   CHECK(accepted(secret_form(), {"TOKEN", "PATH", "DLFLOW_X", "LD_PRELOAD", "A-B"}) ==
         Texts{"TOKEN"});
 }

@@ -161,7 +161,7 @@ TEST_CASE("a program that knows no exit status 75 has saved if one of its files 
           Kinds{Queued, limit + ", goes on from ckpt/last.pt"});
   }
   CHECK(end_after_save(Saving(1, StopCause::Walltime, "ckpt/step-*"), "ckpt/step-3/rank0.pt") ==
-        Kinds{Queued, limit + ", goes on from ckpt/step-3/rank0.pt"});
+        Kinds{Queued, limit + ", goes on from ckpt/step-3"});
   CHECK(end_after_save(Saving(1, StopCause::Requested)) ==
         Kinds{Cancelled, "stopped on request, checkpoint saved"});
   Saving terminated(128 + SIGTERM, StopCause::Terminated);
@@ -192,6 +192,25 @@ TEST_CASE(
   const BeforePass before = look_before_pass(again.spec, again.files, again.options);
   CHECK(kinds(ending_of(again.spec, again.files, again.options, before, again.watched)) ==
         Kinds{TimedOut, nothing_new});
+}
+
+TEST_CASE("of new checkpoints the one that was written last is named, as the pattern does",
+          "[ending]") {
+  using namespace std::chrono_literals;
+  test::TempDir run;
+  JobSpec spec;
+  spec.job_directory = run.path();
+  const auto now = std::filesystem::file_time_type::clock::now();
+  const auto write = [&](const std::string& name, std::chrono::seconds ago) {
+    run.write("checkpoints/" + name, "1");
+    std::filesystem::last_write_time(run.path() / "checkpoints" / name, now - ago);
+  };
+  write("out/checkpoint-50/a.bin", 20s);
+  write("out/checkpoint-100/a.bin", 10s);
+  write("out/checkpoint-100/z.bin", 9s);
+  const SavedFiles all = saved_files(spec, "out/checkpoint-*");
+  CHECK(newer_file({}, all) == "out/checkpoint-100");
+  CHECK(newer_file(all, all) == std::nullopt);
 }
 
 TEST_CASE("an empty file is no checkpoint, and a removed one no progress", "[ending]") {

@@ -83,6 +83,9 @@ TEST_CASE("a traceback is told by its last line and the place in the user's file
                       "\nDuring handling of the above exception, another exception occurred:\n\n" +
                       traceback("ValueError: no lr")) == "ValueError: no lr (train.py:5)");
   CHECK(telling_line_of(traceback("KeyError: 'lr'") + "bye\n") == "KeyError: 'lr' (train.py:5)");
+  CHECK(telling_line_of(traceback("KeyError: Caught KeyError in DataLoader worker process 0.") +
+                        "Original " + traceback("KeyError: 'lr'", "data.py") + "\n") ==
+        "KeyError: 'lr' (data.py:5)");
   CHECK(telling_line_of("Traceback (most recent call last):\n") ==
         "Traceback (most recent call last):");
 }
@@ -161,4 +164,45 @@ TEST_CASE("the rank that failed first is told, not those that lost it", "[tellin
 TEST_CASE("an exception of C++ is told by what it says", "[telling]") {
   CHECK(telling_line_of("terminate called after throwing an instance of 'std::out_of_range'\n"
                         "  what():  map::at\nAborted (core dumped)\n") == "map::at");
+}
+
+namespace {
+
+/// As PyTorch's hook and torchrun's tee write it: `prefix` before each line.
+std::string with_prefix(const std::string& prefix, const std::string& text) {
+  std::string prefixed;
+  for (size_t begin = 0; begin < text.size();) {
+    const size_t end = text.find('\n', begin);
+    prefixed += prefix + text.substr(begin, end - begin) + "\n";
+    begin = end + 1;
+  }
+  return prefixed;
+}
+
+}  // namespace
+
+TEST_CASE("the number of the rank before each line hides no traceback", "[telling]") {
+  const std::string told = "KeyError: 'lr' (train.py:5)";
+  const std::string exception = with_prefix("[rank1]: ", traceback("KeyError: 'lr'"));
+  CHECK(telling_line_of(exception + kPageOfMpirun) == told);
+  CHECK(telling_line_of(with_prefix("[default1]:", exception)) == told);
+  CHECK(telling_line_of(with_prefix("[default1]:", traceback("KeyError: 'lr'"))) == told);
+  CHECK(telling_line_of(exception +
+                        with_prefix("[rank0]: ", traceback("RuntimeError: [gloo] "
+                                                           "Connection closed by peer"))) == told);
+  CHECK(telling_line_of("[rank0]: no data\n") == "no data");
+  CHECK(telling_line_of("[rank 0] no data\n[ranks]: 2\n") == "[ranks]: 2");
+}
+
+TEST_CASE("what PyTorch logs is not the reason of a program that failed", "[telling]") {
+  const std::string logged =
+      "[rank1]:I1127 07:50:45.691000 8053 torch/_subclasses/fake_tensor.py:3810]   cache_misses: "
+      "0\n"
+      "[rank0]:[W1127 07:40:39.828390266 reducer.cpp:1545] Warning: find_unused_parameters=True\n"
+      "W1127 07:40:39.828000 1 torch/distributed/run.py:766] Setting OMP_NUM_THREADS\n"
+      "V1127 07:40:39.828000 1 torch/x.py:766] seen\n";
+  CHECK(telling_line_of("no data\n" + logged) == "no data");
+  CHECK(telling_line_of(logged + "[rank0]:[E1127 07:40:39.8 x.cpp:1] broken\n") ==
+        "[E1127 07:40:39.8 x.cpp:1] broken");
+  CHECK(telling_line_of("Iris\n") == "Iris");
 }
