@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "base/file_identity.h"
 #include "base/handle.h"
+#include "base/local_files.h"
 #include "base/sha256.h"
 #include "base/text.h"
 
@@ -29,14 +30,22 @@ struct Entry {
   fs::file_status status;
 };
 
-/// All files and links below `root` in the order of their names.
-std::vector<Entry> entries_of(const fs::path& root) {
+using IsMeant = bool (*)(const fs::file_status& status);
+
+bool is_file_or_link(const fs::file_status& status) {
+  return fs::is_regular_file(status) || fs::is_symlink(status);
+}
+
+bool is_no_folder(const fs::file_status& status) { return !fs::is_directory(status); }
+
+/// What is meant below `root` in the order of names.
+std::vector<Entry> entries_of(const fs::path& root, IsMeant is_meant = is_file_or_link) {
   std::vector<Entry> entries;
   std::error_code error;
   for (fs::recursive_directory_iterator it(root, error), end; !error && it != end;
        it.increment(error)) {
     const fs::file_status status = it->symlink_status();
-    if (!fs::is_regular_file(status) && !fs::is_symlink(status)) continue;
+    if (!is_meant(status)) continue;
     entries.push_back({it->path().lexically_relative(root).string(), status});
   }
   if (error)
@@ -109,11 +118,16 @@ constexpr std::array kMountedFiles = {"/etc/hosts",  "/etc/resolv.conf", "/etc/h
 constexpr const char* kMtab = "/etc/mtab";
 constexpr const char* kMounts = "/proc/mounts";
 
-/// Whether add_mount_points() may have made it: no program sees what is there.
-bool is_mount_point(const fs::path& root, const Entry& entry) {
+/// Whether no program sees what is there: add_mount_points() may have made it, or something is
+/// mounted above it.
+bool is_covered(const fs::path& root, const Entry& entry) {
   const std::string name = "/" + entry.name;
   if (fs::is_symlink(entry.status)) {
     return name == kMtab && fs::read_symlink(root / entry.name) == kMounts;
+  }
+  if (!fs::is_regular_file(entry.status)) {  // nodes of /dev, as debootstrap makes them
+    return std::ranges::any_of(kMountedFolders,
+                               [&](const char* folder) { return is_below(name, folder); });
   }
   return fs::file_size(root / entry.name) == 0 &&
          std::ranges::find(kMountedFiles, name) != kMountedFiles.end();
@@ -129,6 +143,10 @@ TreeHash hash_entries(const fs::path& root, const std::vector<Entry>& entries,
     if (fs::is_symlink(entry.status)) {
       const std::string target = fs::read_symlink(path);
       hash.update("-> " + name_in_line(target) + "  " + name_in_line(entry.name) + "\n");
+      continue;
+    }
+    if (!fs::is_regular_file(entry.status)) {
+      hash.update("pipe, socket or device  " + name_in_line(entry.name) + "\n");
       continue;
     }
     const bool runs = (entry.status.permissions() & fs::perms::owner_exec) != fs::perms::none;
@@ -148,8 +166,8 @@ TreeHash hash_tree(const fs::path& root,
 
 std::string folder_digest(const fs::path& root,
                           const std::function<std::string(const fs::path&)>& sha256) {
-  std::vector<Entry> entries = entries_of(root);
-  std::erase_if(entries, [&](const Entry& entry) { return is_mount_point(root, entry); });
+  std::vector<Entry> entries = entries_of(root, is_no_folder);
+  std::erase_if(entries, [&](const Entry& entry) { return is_covered(root, entry); });
   return "sha256:" + hash_entries(root, entries, sha256).sha256;
 }
 

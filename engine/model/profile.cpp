@@ -13,6 +13,7 @@
 #include "engine/model/forms.h"
 #include "engine/model/local_profile.h"
 #include "engine/model/profile_shape.h"
+#include "engine/model/shell_path.h"
 #include "engine/model/yaml.h"
 
 namespace dlflow {
@@ -46,6 +47,11 @@ Limits limits_from(const Json& json) {
           .submit_interval = duration_from(json.at("submit_interval"))};
 }
 
+fs::path path_of(const Json& json, const std::string& key) {
+  return shell_path(json.at("paths").at(key).get<std::string>(),
+                    "paths." + key + " of the profile");
+}
+
 Profile profile_from(const Json& json) {
   Profile profile;
   profile.name = json.at("name");
@@ -66,9 +72,9 @@ Profile profile_from(const Json& json) {
     profile.environment[name] = value.is_string() ? value.get<std::string>() : value.dump();
   }
   profile.inherit = json.at("inherit").get<std::vector<std::string>>();
-  profile.runs = json.at("paths").at("runs").get<std::string>();
-  profile.cache = json.at("paths").at("cache").get<std::string>();
-  profile.scratch = json.at("paths").at("scratch").get<std::string>();
+  profile.runs = path_of(json, "runs");
+  profile.cache = path_of(json, "cache");
+  profile.scratch = path_of(json, "scratch");
   profile.cache_budget_bytes = size_from(json.at("cache_budget"));
   profile.scratch_budget_bytes = size_from(json.at("scratch_budget"));
   profile.exclude_nodes = json.at("exclude_nodes");

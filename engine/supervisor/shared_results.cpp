@@ -260,6 +260,14 @@ void clear(const JobSpec& spec, const AttemptFiles& files) {
   }
 }
 
+/// The end of the job that takes it has to be readable. Throws Error{Corrupt} if it were not.
+void check_record(const SharedResult& shared) {
+  JobEvent end;
+  end.outputs = shared.outputs;
+  end.metrics = shared.metrics;
+  job_event_from_json(to_json(end));
+}
+
 SharedResult take_entry(const fs::path& path, const JobSpec& spec, const AttemptFiles& files) {
   const FileDescriptor entry = open_entry(path);
   const Json result = read_result(entry);
@@ -276,8 +284,10 @@ SharedResult take_entry(const fs::path& path, const JobSpec& spec, const Attempt
   if (taken != result.at("trees")) {
     throw Error(Errc::Corrupt, path.string() + " was changed after it was shared");
   }
+  SharedResult shared = {result.at("run").get<std::string>(), outputs, result.at("metrics")};
+  check_record(shared);
   ::futimens(entry.get(), nullptr);  // used now; a cache may be read-only
-  return {result.at("run").get<std::string>(), outputs, result.at("metrics")};
+  return shared;
 }
 
 uint64_t bytes_below(const fs::path& folder) {

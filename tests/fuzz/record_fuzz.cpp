@@ -1,11 +1,13 @@
 #include "base/error.h"
 #include "base/file.h"
+#include "base/local_files.h"
 #include "base/parse_json.h"
 #include "base/text.h"
 #include "engine/container/image_lock.h"
 #include "engine/plan/job.h"
 #include "engine/plan/plan_json.h"
 #include "engine/supervisor/results.h"
+#include "engine/supervisor/shared_results.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/support/temp_dir.h"
 
@@ -37,10 +39,70 @@ void read_reports(const fs::path& folder, const char* name, const std::string& t
   (void)json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
+/// A job, and a cache that users share.
+struct SharingJob {
+  explicit SharingJob(const fs::path& folder) {
+    spec.job = spec.step = "a";
+    spec.cache = folder / "cache";
+    spec.run_directory = folder / "run";
+    spec.job_directory = spec.run_directory / "steps/a";
+    files.attempt = spec.job_directory / "attempt-1";
+    make_directories(files.outputs());
+    make_directories(spec.cache);
+    fs::permissions(spec.cache, fs::perms::group_write, fs::perm_options::add);
+  }
+  fs::path entry() const { return spec.cache / "results/ff" / fingerprint; }
+
+  const std::string fingerprint = std::string(64, 'f');
+  JobSpec spec;
+  AttemptFiles files;
+};
+
+/// The record of what a job has shared: one empty file and one number.
+std::string shared_record() {
+  const test::TempDir folder;
+  SharingJob job(folder.path());
+  write_file_atomic(job.files.outputs() / "o", "");
+  write_file_atomic(job.files.outputs() / "outputs.json", R"({"o": "o", "n": 7})");
+  Outputs outputs = collect_outputs(job.spec, job.files);
+  JobEvent end;
+  end.outputs = outputs.values;
+  end.metrics = {{"loss", 0.5}};
+  end.fingerprint = job.fingerprint;
+  publish(job.spec, job.files, std::move(outputs.publication));
+  DLFLOW_CHECK(share_result(job.spec, end));
+  return read_file(job.entry() / "result.json");
+}
+
+/// The record of a result that a colleague shares: what is taken of it lies in the job's folders,
+/// and is what a job can have left.
+void read_shared(const fs::path& folder, const std::string& text) {
+  SharingJob job(folder);
+  make_directories(job.entry() / "outputs");
+  write_file_atomic(job.entry() / "outputs/o", "");
+  write_file_atomic(job.entry() / "outputs/outputs.json", R"({"o": "o", "n": 7})");
+  write_file_atomic(job.entry() / "result.json", text);
+  list_shared_results(job.spec.cache);
+  const TakenResult taken = take_shared_result(job.spec, job.files, job.fingerprint);
+  if (!taken.result) return;
+  JobEvent end;
+  end.outputs = taken.result->outputs;
+  end.metrics = taken.result->metrics;
+  const JobEvent recorded = job_event_from_line(to_line(end));
+  DLFLOW_CHECK(recorded.outputs == end.outputs && recorded.metrics == end.metrics);
+  for (const auto& [name, output] : end.outputs.items()) {
+    const Json& value = output.at("value");
+    if (!value.is_string()) continue;
+    const fs::path place = value.get<std::string>();
+    DLFLOW_CHECK(!place.is_absolute() || is_below(place, job.spec.job_directory));
+  }
+}
+
 void read(char kind, const std::string& text, const test::TempDir& folder) {
   if (kind == 'e') return read_event(text);
   if (kind == 'o') return read_reports(folder.path(), "outputs.json", text);
   if (kind == 'm') return read_reports(folder.path(), "metrics.json", text);
+  if (kind == 's') return read_shared(folder.path(), text);
   if (kind == 'j') return (void)job_spec_from_json(parse_json(text));
   if (kind == 'p') return (void)frozen_settings_from_json(parse_json_or_throw(text, "plan.json"));
   for (const auto& [name, image] : read_image_lock(folder.write("w.lock.json", text))) {
@@ -57,7 +119,8 @@ std::string nested(const std::string& before, const std::string& open) {
 }  // namespace
 
 /// The first byte says what the rest is: 'e' a line of events.jsonl, 'o' outputs.json, 'm'
-/// metrics.json, 'j' job.json, 'p' plan.json, 'l' a lock file of images.
+/// metrics.json, 's' result.json of a shared result, 'j' job.json, 'p' plan.json, 'l' a lock file
+/// of images.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size == 0) return 0;
   const test::TempDir folder;
@@ -82,6 +145,7 @@ std::vector<std::string> fuzz_seeds() {
           nested("m", "["),
           R"(o{"a": "text", "b": {"value": [1, {"c": 2}], "sha256": "0"}, "c": {"sha256": 7}})",
           R"(m{"accuracy": 0.5, "loss": null, "n": [1]})",
+          "s" + shared_record(),
           "j" + to_json(JobSpec{}).dump(),
           R"(p{"dlflow": "0.1.0", "run": "a-1"})",
           R"(l{"images": {"a": {"from": "oci:a", "digest": ")" + digest + R"("}}})"};

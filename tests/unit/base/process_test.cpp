@@ -55,7 +55,7 @@ TEST_CASE("a command whose time is over is killed with what it started", "[proce
   CHECK(output.text == "before\n");
   CHECK(output.status.signal == SIGKILL);
   const pid_t child = std::stoi(read_file(folder.path() / "pid"));
-  for (int i = 0; i < 200 && identify(child); ++i) ::usleep(10'000);
+  for (int i = 0; i < 6000 && identify(child); ++i) ::usleep(10'000);
   CHECK_FALSE(identify(child));
 }
 
@@ -109,7 +109,7 @@ TEST_CASE("a group is gone when its last member is", "[process]") {
   CHECK(group_exists(group));
   ::kill(-group, SIGKILL);
   wait_for(group);
-  for (int i = 0; i < 200 && group_exists(group); ++i) ::usleep(10'000);
+  for (int i = 0; i < 6000 && group_exists(group); ++i) ::usleep(10'000);
   CHECK_FALSE(group_exists(group));
 }
 

@@ -1,3 +1,5 @@
+#include <sys/stat.h>
+
 #include "base/archive/byte_source.h"
 #include "base/sha256.h"
 #include "engine/container/image_contents.h"
@@ -474,6 +476,11 @@ TEST_CASE("an image in a folder keeps its digest when it gets what is mounted on
   CHECK(hash_tree(folder.path(), hash_of).files > 1);
   CHECK(folder_digest(folder.path(), hash_of) == before);
   CHECK(image_digest(image_source("dir:" + folder.path().string(), "/"), hash_of) == before);
+  REQUIRE(::mkfifo((folder.path() / "tmp/pipe").c_str(), 0600) == 0);  // another /tmp is mounted
+  CHECK(folder_digest(folder.path(), hash_of) == before);
+  REQUIRE(::mkfifo((folder.path() / "etc/pipe").c_str(), 0600) == 0);
+  CHECK(folder_digest(folder.path(), hash_of) != before);
+  fs::remove(folder.path() / "etc/pipe");
   folder.write("etc/empty", "");
   CHECK(folder_digest(folder.path(), hash_of) != before);
   fs::remove(folder.path() / "etc/empty");

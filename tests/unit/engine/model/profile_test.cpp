@@ -106,6 +106,26 @@ TEST_CASE("an unknown profile is answered with those there are", "[profile]") {
   CHECK_THROWS_WITH(load_profile("none.yaml"), "cannot open none.yaml: No such file or directory");
 }
 
+TEST_CASE("paths of a profile mean what they do in a shell, so that users can share it",
+          "[profile]") {
+  const Elsewhere elsewhere;
+  ::setenv("DLFLOW_TEST_USER", "ann", 1);
+  const char* const home_here = std::getenv("HOME");
+  REQUIRE(home_here != nullptr);
+  const std::string home = home_here;
+  const auto runs = [&elsewhere](const std::string& path) {
+    return load_profile(elsewhere.write("a.yaml", "paths: {runs: \"" + path + "\"}\n")).runs;
+  };
+  CHECK(runs("~/runs") == home + "/runs");
+  CHECK(runs("/scratch/$DLFLOW_TEST_USER/runs") == "/scratch/ann/runs");
+  CHECK(runs("/x/a${DLFLOW_TEST_USER}b") == "/x/aannb");
+  CHECK(runs("/x/~/a$/b$-c$") == "/x/~/a$/b$-c$");
+  ::unsetenv("DLFLOW_TEST_USER");
+  CHECK_THROWS_WITH(runs("$DLFLOW_TEST_USER/runs"),
+                    "paths.runs of the profile: $DLFLOW_TEST_USER/runs names $DLFLOW_TEST_USER, "
+                    "which is not set here; set it, or write the path");
+}
+
 TEST_CASE("what dlflow decides for each job is no free option, abbreviated neither", "[profile]") {
   const Elsewhere elsewhere;
   const auto accepts = [&elsewhere](const std::string& option) {

@@ -80,7 +80,7 @@ class LocalRun : public RunFolder {
 
   void wait_for_trace(size_t words) const {
     for (int i = 0; trace().size() < words; ++i) {
-      REQUIRE(i < 1000);
+      REQUIRE(i < 6000);
       std::this_thread::sleep_for(10ms);
     }
   }
@@ -370,7 +370,7 @@ TEST_CASE("no supervisor stays when the run is over or its engine is killed", "[
   std::ofstream(run.path() / "trace.go") << "";
   for (const ProcessIdentity& supervisor : supervisors) {
     for (int i = 0; liveness(supervisor) != Liveness::Dead; ++i) {
-      REQUIRE(i < 1000);
+      REQUIRE(i < 6000);
       std::this_thread::sleep_for(10ms);
     }
   }

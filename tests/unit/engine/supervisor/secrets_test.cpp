@@ -27,7 +27,7 @@ class SecretJob : public test::Job {
 
   /// Waits until `file` holds `text`.
   void wait_for_text(const fs::path& file, const std::string& text) const {
-    for (int i = 0; i < 500 && read_file_if_exists(file).value_or("") != text; ++i) {
+    for (int i = 0; i < 6000 && read_file_if_exists(file).value_or("") != text; ++i) {
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
     }
     REQUIRE(read_file_if_exists(file).value_or("") == text);

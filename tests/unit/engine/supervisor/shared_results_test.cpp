@@ -301,6 +301,23 @@ TEST_CASE("a shared result nested a million levels deep is not taken", "[shared_
   CHECK(list_shared_results(folder.path() / "cache").empty());
 }
 
+TEST_CASE("a shared result of another form than a job's record is not taken",
+          "[shared_results][attack]") {
+  test::TempDir folder;
+  make_cache(folder, 02770);
+  Sharer first(folder, "first-1");
+  REQUIRE(share_result(first.spec, first.trained()));
+  Json result = Json::parse(read_file(entry(folder) / "result.json"));
+  SECTION("metrics") { result["metrics"] = GENERATE(Json("x"), Json({1})); }
+  SECTION("the hash of a value") { result["outputs"]["size"]["sha256"] = 7; }
+  SECTION("an output") { result["outputs"]["size"] = 7; }
+  SECTION("all outputs") { result["outputs"] = Json::array(); }
+  SECTION("the run") { result["run"] = 7; }
+  write_file_atomic(entry(folder) / "result.json", result.dump());
+  Sharer second(folder, "second-2");
+  CHECK_FALSE(second.take().result.has_value());
+}
+
 TEST_CASE("results are listed by their last use, and go", "[shared_results]") {
   test::TempDir folder;
   make_cache(folder, 02770);

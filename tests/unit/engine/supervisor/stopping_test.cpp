@@ -39,12 +39,12 @@ TEST_CASE("a request to stop reaches the program, and exit 75 is a saved checkpo
 TEST_CASE("a second request kills a program that does not listen, and what it started",
           "[supervisor]") {
   const Job job(
-      "trap '' TERM; sleep 60 & echo $! > number; mv number $DLFLOW_OUTPUTS/child; while :; do "
-      "sleep 0.02; done");
+      "trap 'touch $DLFLOW_OUTPUTS/told' TERM; sleep 60 & echo $! > number; "
+      "mv number $DLFLOW_OUTPUTS/child; while :; do sleep 0.02; done");
   const pid_t supervisor = job.begin();
   job.wait_for(job.outputs() / "child");
   ::kill(supervisor, SIGTERM);
-  std::this_thread::sleep_for(std::chrono::milliseconds(50));  // two signals at once would be one
+  job.wait_for(job.outputs() / "told");  // two signals at once would be one
   ::kill(supervisor, SIGTERM);
   CHECK(job.finish(supervisor).state == JobState::Cancelled);
   CHECK(::kill(std::stoi(read_file(job.outputs() / "child")), 0) != 0);
@@ -358,7 +358,7 @@ TEST_CASE("the program dies with its supervisor", "[supervisor]") {
   REQUIRE(program.has_value());
   ::kill(supervisor, SIGKILL);
   ::waitpid(supervisor, nullptr, 0);
-  for (int i = 0; i < 200 && liveness(*program) == Liveness::Alive; ++i) ::usleep(10'000);
+  for (int i = 0; i < 6000 && liveness(*program) == Liveness::Alive; ++i) ::usleep(10'000);
   CHECK(liveness(*program) == Liveness::Dead);
   CHECK(liveness(newest_claim(job.attempt())->supervisor) == Liveness::Dead);
 }
@@ -407,7 +407,7 @@ TEST_CASE("that SIGTERM came is on record before the program has ended", "[super
   job.wait_for(job.outputs() / "begun");
   ::kill(supervisor, SIGTERM);
   const auto events = [&job] { return attempt_events(job.spec.job_directory, job.spec.job, 1); };
-  for (int i = 0; i < 500 && events().back().state; ++i) {
+  for (int i = 0; i < 6000 && events().back().state; ++i) {
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
   CHECK(events().back().reason == "told to end by SIGTERM");

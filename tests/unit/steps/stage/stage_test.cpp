@@ -73,7 +73,7 @@ int exit_status_of(pid_t pid) {
 }
 
 void wait_until(const std::function<bool()>& condition) {
-  const auto end = std::chrono::steady_clock::now() + 20s;
+  const auto end = std::chrono::steady_clock::now() + 60s;
   while (!condition() && std::chrono::steady_clock::now() < end) std::this_thread::sleep_for(5ms);
   REQUIRE(condition());
 }
