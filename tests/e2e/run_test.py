@@ -543,8 +543,17 @@ class Run(Case):
         self.assertNotIn("note:", err)
 
     def test_a_run_whose_dlflow_was_killed_makes_nothing(self):
-        self.write("w.yaml", "name: w\nsteps: {a: {run: echo a}, b: {run: echo b, needs: [a]}}")
-        self.dlflow("run", "w.yaml", status=-signal.SIGKILL, env={"DLFLOW_CRASH_AT": "record"})
+        self.write("w.yaml", f"""
+            name: w
+            steps:
+              a: {{run: 'touch {self.folder}/began; until [ -e {self.folder}/go ]; do sleep 0.05; done'}}
+              b: {{run: echo b, needs: [a]}}
+        """)
+        killed = self.start("run", "w.yaml")
+        self.wait_for((self.folder / "began").exists, what="the program of a")
+        killed.kill()
+        killed.communicate(timeout=30)
+        (self.folder / "go").touch()
         ends = "dlflow-runs/w-*/steps/a/attempt-1/events.jsonl"
         self.wait_for(lambda: any("succeeded" in end.read_text() for end in self.folder.glob(ends)), what="the end of a")
         out, err = self.dlflow("run", "w.yaml")
