@@ -89,7 +89,7 @@ def _encode_torch(torch: Any, value: Any, tensors: Tensors, path: str) -> Any:
 
 def _encode_array(value: Any, tensors: Tensors, path: str) -> Any:
     import numpy
-    array = numpy.array(value, order="C", copy=True)  # later changes do not matter
+    array: Any = numpy.array(value, order="C", copy=True)  # later changes do not matter
     name = array.dtype.name
     if name not in _TORCH_TYPES:
         raise TypeError(f"{path} is an array of {name}, which cannot be saved: arrays of numbers and booleans can")
