@@ -5,7 +5,9 @@
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <vector>
 
+#include "base/error.h"
 #include "base/random.h"
 #include "base/vector_clones.h"
 #include "runtime/compress/sparse_message.h"
@@ -16,6 +18,10 @@ namespace {
 
 /// On Gaussian, Laplace and Student-3 numbers 15 find 99.95 % of the largest, 20 all of them.
 constexpr int kSearches = 20;
+/// So many times the wanted numbers are looked at on their own: to read all others again for each
+/// search takes longer than to collect these.
+constexpr size_t kFew = 2;
+constexpr size_t kLanes = 16;
 
 DLFLOW_VECTOR_CLONES
 size_t count_from(float threshold, const float* values, size_t count) {
@@ -36,7 +42,6 @@ uint32_t greatest_bits(const float* values, size_t count) {
 
 DLFLOW_VECTOR_CLONES
 double sum_of_magnitudes(const float* values, size_t count) {
-  constexpr size_t kLanes = 16;
   std::array<double, kLanes> sums{};
   size_t i = 0;
   for (; i + kLanes <= count; i += kLanes) {
@@ -64,52 +69,118 @@ float middle_of(float low, float high) {
   return std::bit_cast<float>(below + (above - below) / 2);
 }
 
-Thresholds search(std::span<const float> values, float greatest, size_t wanted) {
-  const auto count = [&](float t) { return count_from(t, values.data(), values.size()); };
-  Thresholds found;
-  const float mean = float(sum_of_magnitudes(values.data(), values.size()) / double(values.size()));
-  float low = mean, high = greatest;
-  size_t from_low = count(mean);
-  if (from_low < wanted) {
-    low = 0;
-    high = mean;
-    from_low = values.size();
-  }
-  for (int i = 0; i < kSearches && found.num_sure < wanted && from_low > wanted; ++i) {
-    const float middle = middle_of(low, high);
-    const size_t from_middle = count(middle);
-    if (from_middle > wanted) {
-      low = middle;
-      from_low = from_middle;
-    } else {
-      high = middle;
-      found.sure = middle;
-      found.num_sure = from_middle;
+/// The numbers from a threshold on, with their places.
+struct Candidates {
+  std::vector<float> values;
+  std::vector<uint32_t> indices;
+};
+
+/// Of whole groups of lanes, most of which hold none. How many there are.
+DLFLOW_VECTOR_CLONES
+size_t collect_lanes(float threshold, const float* values, size_t count, float* found,
+                     uint32_t* indices) {
+  size_t taken = 0;
+  for (size_t first = 0; first + kLanes <= count; first += kLanes) {
+    uint32_t any = 0;
+    for (size_t k = 0; k < kLanes; ++k) any |= std::fabs(values[first + k]) >= threshold ? 1 : 0;
+    if (any == 0) continue;
+    for (size_t k = 0; k < kLanes; ++k) {
+      found[taken] = values[first + k];
+      indices[taken] = uint32_t(first + k);
+      taken += std::fabs(values[first + k]) >= threshold ? 1 : 0;
     }
   }
-  if (found.num_sure == 0) {  // every middle was too low
-    found.num_sure = count(greatest);
-    if (found.num_sure > wanted) found.num_sure = 0;
-    if (found.num_sure > 0) found.sure = greatest;
+  return taken;
+}
+
+/// \param expected  how many of `values` are from `threshold` on
+Candidates candidates_from(float threshold, std::span<const float> values, size_t expected) {
+  Candidates found;  // with a place for one that is written and not taken
+  found.values.resize(expected + 1);
+  found.indices.resize(expected + 1);
+  size_t taken = collect_lanes(threshold, values.data(), values.size(), found.values.data(),
+                               found.indices.data());
+  for (size_t i = values.size() / kLanes * kLanes; i < values.size(); ++i) {
+    found.values[taken] = values[i];
+    found.indices[taken] = uint32_t(i);
+    taken += std::fabs(values[i]) >= threshold ? 1 : 0;
   }
-  found.likely = low;
-  found.num_likely = from_low - found.num_sure;
+  DLFLOW_CHECK(taken == expected);
+  found.values.resize(taken);
+  found.indices.resize(taken);
   return found;
 }
 
+/// Looks for a threshold between two magnitudes.
+class Search {
+ public:
+  Search(std::span<const float> values, float greatest, size_t wanted)
+      : greatest_(greatest), wanted_(wanted) {
+    const double sum = sum_of_magnitudes(values.data(), values.size());
+    const float mean = float(sum / double(values.size()));
+    low_ = mean;
+    high_ = greatest;
+    from_low_ = count_from(mean, values.data(), values.size());
+    if (from_low_ >= wanted) return;
+    low_ = 0;
+    high_ = mean;
+    from_low_ = values.size();
+  }
+
+  float low() const { return low_; }
+  size_t from_low() const { return from_low_; }
+
+  /// Until at most `enough` are from the lower one on. \param values  with all of these in it
+  void narrow(std::span<const float> values, size_t enough) {
+    for (; left_ > 0 && found_.num_sure < wanted_ && from_low_ > enough; --left_) {
+      const float middle = middle_of(low_, high_);
+      const size_t from_middle = count_from(middle, values.data(), values.size());
+      if (from_middle > wanted_) {
+        low_ = middle;
+        from_low_ = from_middle;
+      } else {
+        high_ = middle;
+        found_.sure = middle;
+        found_.num_sure = from_middle;
+      }
+    }
+  }
+
+  Thresholds finish(std::span<const float> values) {
+    if (found_.num_sure == 0) {  // every middle was too low
+      const size_t num_greatest = count_from(greatest_, values.data(), values.size());
+      if (num_greatest > 0 && num_greatest <= wanted_) {
+        found_.num_sure = num_greatest;
+        found_.sure = greatest_;
+      }
+    }
+    found_.likely = low_;
+    found_.num_likely = from_low_ - found_.num_sure;
+    return found_;
+  }
+
+ private:
+  float greatest_;
+  size_t wanted_;
+  float low_, high_;
+  size_t from_low_;
+  int left_ = kSearches;
+  Thresholds found_;
+};
+
 /// Those from `sure` on, and of the likely ones a run that begins with number `offset`.
-void take(std::span<const float> values, const Thresholds& from, size_t offset,
+void take(const Candidates& candidates, const Thresholds& from, size_t offset,
           std::span<uint32_t> indices) {
   size_t taken = 0, likely = 0;
   const size_t end = offset + indices.size() - from.num_sure;
   for (size_t i = 0; taken < indices.size(); ++i) {
-    const float magnitude = std::fabs(values[i]);
+    const float magnitude = std::fabs(candidates.values[i]);
     if (magnitude < from.likely) continue;
     if (magnitude < from.sure) {
       const size_t number = likely++;
       if (number < offset || number >= end) continue;
     }
-    indices[taken++] = uint32_t(i);
+    indices[taken++] = candidates.indices[i];
   }
 }
 
@@ -126,11 +197,15 @@ void MsTopK::encode(std::span<const float> values, const Occasion& occasion,
   if (indices.empty() || !std::isfinite(greatest)) {
     select_largest(values, indices);
   } else {
-    const Thresholds found = search(values, greatest, indices.size());
+    Search search(values, greatest, indices.size());
+    search.narrow(values, kFew * indices.size());
+    const Candidates candidates = candidates_from(search.low(), values, search.from_low());
+    search.narrow(candidates.values, indices.size());
+    const Thresholds found = search.finish(candidates.values);
     const size_t spare = found.num_likely - (indices.size() - found.num_sure);
     RandomStream random(occasion.seed, RandomUse::Compression, uint32_t(occasion.step),
                         uint32_t(occasion.first));
-    take(values, found, random.below(uint32_t(spare) + 1), indices);
+    take(candidates, found, random.below(uint32_t(spare) + 1), indices);
   }
   fill_in(values, message);
 }
