@@ -40,7 +40,7 @@ std::string without_rank(const std::string& line) {
   for (const std::string_view writer : {"[default", "[rank"}) {
     if (!line.starts_with(writer)) continue;
     const size_t end = line.find_first_not_of(kDigits, writer.size());
-    if (end == writer.size() || line.compare(end, 2, "]:") != 0) return line;
+    if (end == line.npos || end == writer.size() || line.compare(end, 2, "]:") != 0) return line;
     const size_t begin = end + 2;
     const bool has_space = writer == "[rank" && line.compare(begin, 1, " ") == 0;
     return without_rank(line.substr(begin + (has_space ? 1 : 0)));
@@ -53,8 +53,8 @@ bool is_log(std::string_view line) {
   if (line.starts_with("[")) line.remove_prefix(1);
   constexpr size_t kDate = 5;  // "W1127"
   const bool has_level = line.starts_with("I") || line.starts_with("V") || line.starts_with("W");
-  return has_level && line.find_first_not_of(kDigits, 1) == kDate && line.substr(kDate, 1) == " " &&
-         line.substr(kDate + 3, 1) == ":";
+  return has_level && line.size() > kDate + 3 && line.find_first_not_of(kDigits, 1) == kDate &&
+         line[kDate] == ' ' && line[kDate + 3] == ':';
 }
 
 bool contains(std::string_view text, std::string_view part) {

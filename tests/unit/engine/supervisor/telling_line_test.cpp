@@ -206,3 +206,13 @@ TEST_CASE("what PyTorch logs is not the reason of a program that failed", "[tell
         "[E1127 07:40:39.8 x.cpp:1] broken");
   CHECK(telling_line_of("Iris\n") == "Iris");
 }
+
+TEST_CASE("a line that ends within the mark of a rank or of a log is told as it is", "[telling]") {
+  for (const std::string line : {"[rank", "[rank1", "[rank1]:", "[default", "[default12", "W1127",
+                                 "W1127 ", "W1127 07", "[I1127 0"}) {
+    INFO(line);
+    CHECK_NOTHROW(telling_line_of(line + "\n"));
+  }
+  CHECK(telling_line_of("[rank12\n") == "[rank12");
+  CHECK(telling_line_of("W1127 07\n") == "W1127 07");
+}
