@@ -71,11 +71,20 @@ void announce(const Session& session, const std::string& line) {
   std::fflush(stdout);
 }
 
+bool is_at_work(Session& session, const std::string& run) {
+  try {
+    return refresh_run(session, run).state == RunState::Running;
+  } catch (
+      const Error&) {  // its scheduler does not answer, for example: no reason to stop this run
+    return true;
+  }
+}
+
 /// Says that results are made twice, and how to have them made once.
 void tell_of_twin(Session& session, const Plan& plan) {
   if (session.quiet) return;
   const auto twin = find_twin(plan, session.store());
-  if (!twin || refresh_run(session, twin->run).state != RunState::Running) return;
+  if (!twin || !is_at_work(session, twin->run)) return;
   std::fprintf(stderr,
                "note: %s is making %zu job%s of this run, too. To use its results, end this run\n"
                "  (dlflow cancel %s) and start it again when that one has ended.\n",

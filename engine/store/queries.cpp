@@ -251,15 +251,24 @@ bool Store::was_disturbed(int64_t run, const std::string& child, const std::stri
 }
 
 std::map<std::string, std::set<uint32_t>> Store::shared_with_open_runs(std::string_view run) {
+  std::multimap<int64_t, std::string> makers;  // by base; SQLite would join the jobs pair by pair
+  const int64_t id = run_id(run);
+  const Rows open = database_.query(
+      "SELECT jobs.base, runs.name FROM runs JOIN jobs ON jobs.run = runs.id "
+      "WHERE runs.state = 'running' AND runs.id <> ? "
+      "AND jobs.state IN ('planned', 'queued', 'running')",
+      id);
+  while (open->next()) makers.emplace(open->integer(0), open->text(1));
   std::map<std::string, std::set<uint32_t>> shared;
-  const Rows rows = database_.query(
-      "WITH open AS (SELECT runs.name, jobs.base FROM runs JOIN jobs ON jobs.run = runs.id "
-      "WHERE runs.state = 'running' AND runs.id <> ?1 "
-      "AND jobs.state IN ('planned', 'queued', 'running')) "
-      "SELECT open.name, own.number FROM jobs AS own JOIN open ON open.base = own.base "
-      "WHERE own.run = ?1 AND own.state = 'planned'",
-      run_id(run));
-  while (rows->next()) shared[rows->text(0)].insert(uint32_t(rows->integer(1)));
+  if (makers.empty()) return shared;
+  const Rows own =
+      database_.query("SELECT base, number FROM jobs WHERE run = ? AND state = 'planned'", id);
+  while (own->next()) {
+    const auto [first, last] = makers.equal_range(own->integer(0));
+    for (auto maker = first; maker != last; ++maker) {
+      shared[maker->second].insert(uint32_t(own->integer(1)));
+    }
+  }
   return shared;
 }
 
