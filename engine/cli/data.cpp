@@ -10,7 +10,7 @@
 #include "engine/cli/commands.h"
 #include "engine/cli/data_overview.h"
 #include "engine/cli/data_pack.h"
-#include "runtime/data/binary_writer.h"
+#include "runtime/data/binary_format.h"
 #include "runtime/data/names.h"
 #include "runtime/data/sharded_dataset.h"
 #include "runtime/data/split_files.h"

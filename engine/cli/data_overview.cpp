@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "engine/cli/data_text.h"
-#include "runtime/data/binary_writer.h"
+#include "runtime/data/binary_format.h"
 #include "runtime/data/names.h"
 #include "runtime/text/token_samples.h"
 

@@ -12,7 +12,6 @@
 #include "engine/container/runtime.h"
 #include "engine/plan/layout.h"
 #include "engine/run/batch_systems.h"
-#include "runtime/data/binary_writer.h"
 
 namespace dlflow {
 namespace {

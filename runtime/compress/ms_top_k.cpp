@@ -75,7 +75,8 @@ struct Candidates {
   std::vector<uint32_t> indices;
 };
 
-/// Of whole groups of lanes, most of which hold none. How many there are.
+/// Collects the numbers from `threshold` on, a group of lanes at a time, most of which hold none;
+/// the caller looks at what is behind the last whole group. Returns how many there are.
 DLFLOW_VECTOR_CLONES
 size_t collect_lanes(float threshold, const float* values, size_t count, float* found,
                      uint32_t* indices) {

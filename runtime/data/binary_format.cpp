@@ -9,6 +9,7 @@
 #include <bit>
 #include <cerrno>
 #include <cstring>
+#include <variant>
 
 #include "base/error.h"
 #include "base/file.h"
@@ -239,6 +240,12 @@ BinaryHeader header_from(const Header& raw, const Parts& parts, size_t file_size
 
 void throw_corrupt_data(const std::string& name, const std::string& reason) {
   throw Error(Errc::Corrupt, name + ": " + reason);
+}
+
+PixelType pixel_type_of(const Dataset& dataset) {
+  if (dataset.has_texts()) return PixelType::Token;
+  if (dataset.is_encoded()) return PixelType::Jpeg;
+  return std::holds_alternative<Images<float>>(dataset.pixels) ? PixelType::Float : PixelType::Byte;
 }
 
 BinaryHeader parse_binary_header(std::string_view content, size_t file_size,

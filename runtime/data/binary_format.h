@@ -19,6 +19,8 @@ enum class PixelType : uint32_t { Byte = 0, Float = 1, Jpeg = 2, Token = 3 };
 /// Each sample has a size of its own: a JPEG file, or a text of any number of tokens.
 constexpr bool has_own_sizes(PixelType type) { return type >= PixelType::Jpeg; }
 
+PixelType pixel_type_of(const Dataset& dataset);
+
 /// The header of a .dlset file.
 struct BinaryHeader {
   PixelType pixel_type = PixelType::Byte;

@@ -76,12 +76,6 @@ std::string_view answers_of(const SampleSource& source, size_t first, size_t cou
 
 }  // namespace
 
-PixelType pixel_type_of(const Dataset& dataset) {
-  if (dataset.has_texts()) return PixelType::Token;
-  if (dataset.is_encoded()) return PixelType::Jpeg;
-  return std::holds_alternative<Images<float>>(dataset.pixels) ? PixelType::Float : PixelType::Byte;
-}
-
 SampleSource source_of(Dataset dataset) {
   const PixelType pixel_type = pixel_type_of(dataset);
   std::vector<uint64_t> encoded_sizes;

@@ -32,7 +32,6 @@ struct SampleSource {
   size_t size() const { return num_targets > 0 ? targets.size() / num_targets : labels.size(); }
 };
 
-PixelType pixel_type_of(const Dataset& dataset);
 SampleSource source_of(Dataset dataset);
 
 /// Bytes of images that have a hash together, if an image is not larger. Small, since all of it

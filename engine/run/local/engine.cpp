@@ -267,11 +267,14 @@ bool Engine::take_lists() {
         if (!extension) continue;
         Plan next = extended(plan_, *extension);
         services_.backend.check(next);
-        const std::string& name = plan_.workflow.steps[step].name;
-        if (has_list_of(plan_, name)) keep_listed_results(plan_, jobs(), job, services_.store);
+        const bool lists_again = has_list_of(plan_, extension->step);
+        const bool has_to_wait = !keeps_active(job, next);
+        if (lists_again && !has_to_wait) {
+          keep_listed_results(plan_, jobs(), job, services_.store);
+        }
         looks_for_lists_ = true;
-        if (!keeps_active(job, next)) return true;
-        if (has_list_of(plan_, name)) {
+        if (has_to_wait) return true;
+        if (lists_again) {
           plan_listed_again(plan_, jobs(), job, [this](uint32_t again, int tries, const auto& why) {
             record_.plan_again(again, tries, why);
           });
