@@ -7,19 +7,23 @@
 
 namespace dlflow::cuda {
 
-constexpr size_t kMostWorkspace = size_t(256) << 20;
+/// The limits of an algorithm.
+struct Rules {
+  size_t most_workspace = 0;  ///< bytes
+  bool tensor_cores = false;  ///< may be used, which round the factors of products
+};
 
 /// The algorithm for a pass of a convolution: the fastest, as cuDNN guesses, of those that always
-/// compute the same bits, in kMostWorkspace and, unless they may, without tensor cores; else
-/// `fallback`, which cuDNN documents to do so too. Guessed, not measured: the same every time.
+/// compute the same bits and keep the rules; else `fallback`, which cuDNN documents to do so too.
+/// Guessed, not measured: the same every time.
 template <typename Found, typename Algorithm>
 Algorithm choose_algorithm(std::span<const Found> fastest_first, Algorithm fallback,
-                           bool may_use_tensor_cores = false) {
+                           const Rules& rules) {
   for (const Found& found : fastest_first) {
     const bool tensor_cores = found.mathType == CUDNN_TENSOR_OP_MATH ||
                               found.mathType == CUDNN_TENSOR_OP_MATH_ALLOW_CONVERSION;
     if (found.status == CUDNN_STATUS_SUCCESS && found.determinism == CUDNN_DETERMINISTIC &&
-        (may_use_tensor_cores || !tensor_cores) && found.memory <= kMostWorkspace) {
+        (rules.tensor_cores || !tensor_cores) && found.memory <= rules.most_workspace) {
       return found.algo;
     }
   }

@@ -36,8 +36,9 @@ class BatchNorm : public Operation {
   void backward() override {
     const GradientTo second =
         p_.second ? gradient_to(*p_.second, p_.description.second_gradient) : GradientTo{};
-    batch_norm_backward(maps_, channels(), p_.input.data.data(), p_.cut_off(),
-                        p_.output.gradient.data(), p_.gradients.weight, p_.gradients.bias,
+    const float* const y = p_.second ? p_.output.data.data() : nullptr;
+    batch_norm_backward(maps_, channels(), p_.input.data.data(), y, p_.output.gradient.data(),
+                        has_relu(), p_.gradients.weight, p_.gradients.bias,
                         gradient_to(p_.input, p_.description.input_gradient), second,
                         p_.tools.workspace->data(), p_.tools.stream);
   }

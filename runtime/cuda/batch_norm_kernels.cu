@@ -39,10 +39,10 @@ __global__ void value_sums(Maps maps, const float* x, Pair* of_blocks) {
   keep(of_blocks, sum, squares);
 }
 
-/// What a channel's numbers are multiplied by and added to.
+/// What a channel's numbers are multiplied by and added to. The same bits in every kernel.
 struct Normalization {
   float mean, factor, bias;
-  __device__ float of(float x) const { return (x - mean) * factor + bias; }
+  __device__ float of(float x) const { return __fmaf_rn(x - mean, factor, bias); }
 };
 
 template <int kWidth>
@@ -93,31 +93,56 @@ __global__ void normalize_by(Maps maps, const float* weight, const float* bias, 
                     with_relu);
 }
 
+/// The numbers that the backward pass reads. The result of ReLU is read only where something was
+/// added before it; else it is computed again from x.
+struct Before {
+  const float *x, *y, *dy;
+  bool relu;
+};
+
+/// The statistics and parameters of a block's channel.
+struct Channel {
+  float mean, inverse, weight, bias;
+
+  __device__ explicit Channel(const BatchNormChannels& channels)
+      : mean(channels.mean[blockIdx.x]),
+        inverse(channels.inverse_deviation[blockIdx.x]),
+        weight(channels.weight[blockIdx.x]),
+        bias(channels.bias[blockIdx.x]) {}
+};
+
 /// Of kWidth adjacent numbers: the gradient behind ReLU, and x normalised.
 template <int kWidth>
 struct Gradients {
   Group<kWidth> dy, normalized;
 
-  __device__ Gradients(const float* gradient, const float* y, const float* x, int64_t at,
-                       float mean, float inverse)
-      : dy(load<kWidth>(gradient + at)), normalized(load<kWidth>(x + at)) {
-    if (y) {
-      const auto result = load<kWidth>(y + at);
-      for (int i = 0; i < kWidth; ++i) dy.values[i] = passes(dy.values[i], result.values[i]);
+  __device__ Gradients(const Before& before, const Channel& channel, int64_t at)
+      : dy(load<kWidth>(before.dy + at)), normalized(load<kWidth>(before.x + at)) {
+    if (before.relu) {
+      const auto y = before.y ? load<kWidth>(before.y + at) : results(channel);
+      for (int i = 0; i < kWidth; ++i) dy.values[i] = passes(dy.values[i], y.values[i]);
     }
-    for (float& value : normalized.values) value = (value - mean) * inverse;
+    for (float& value : normalized.values) value = (value - channel.mean) * channel.inverse;
+  }
+
+ private:
+  /// Of x, which `normalized` still is.
+  __device__ Group<kWidth> results(const Channel& channel) const {
+    const Normalization before_relu{channel.mean, channel.inverse * channel.weight, channel.bias};
+    Group<kWidth> y;
+    for (int i = 0; i < kWidth; ++i) y.values[i] = before_relu.of(normalized.values[i]);
+    return y;
   }
 };
 
 /// The sums of dy and of dy * x, normalised.
 template <int kWidth>
-__global__ void gradient_sums(Maps maps, BatchNormChannels channels, const float* x, const float* y,
-                              const float* dy, Pair* of_blocks) {
-  const float mean = channels.mean[blockIdx.x];
-  const float inverse = channels.inverse_deviation[blockIdx.x];
+__global__ void gradient_sums(Maps maps, BatchNormChannels channels, Before before,
+                              Pair* of_blocks) {
+  const Channel channel(channels);
   float sum = 0, product = 0;
   visit_channel<kWidth>(maps, [&](int64_t at) {
-    const Gradients<kWidth> here(dy, y, x, at, mean, inverse);
+    const Gradients<kWidth> here(before, channel, at);
     for (int i = 0; i < kWidth; ++i) {
       sum += here.dy.values[i];
       product += here.dy.values[i] * here.normalized.values[i];
@@ -137,22 +162,20 @@ __device__ void give(const GradientTo& where, int64_t at, Group<kWidth> gradient
 
 template <int kWidth>
 __global__ void give_gradients(Maps maps, BatchNormChannels channels, const Pair* of_blocks,
-                               const float* x, const float* y, const float* dy,
-                               float* weight_gradient, float* bias_gradient, GradientTo input,
-                               GradientTo second) {
-  const unsigned channel = blockIdx.x;
-  const float mean = channels.mean[channel], inverse = channels.inverse_deviation[channel];
+                               Before before, float* weight_gradient, float* bias_gradient,
+                               GradientTo input, GradientTo second) {
+  const Channel channel(channels);
   const Pair sums = of_channel(of_blocks);
   if (blockIdx.y == 0 && threadIdx.x == 0) {
-    bias_gradient[channel] = float(sums.first);
-    weight_gradient[channel] = float(sums.second);
+    bias_gradient[blockIdx.x] = float(sums.first);
+    weight_gradient[blockIdx.x] = float(sums.second);
   }
   if (!input.to && !second.to) return;
   const double n = double(per_channel(maps));
-  const float factor = channels.weight[channel] * inverse;
+  const float factor = channel.weight * channel.inverse;
   const float mean_gradient = float(sums.first / n), mean_product = float(sums.second / n);
   visit_channel<kWidth>(maps, [&](int64_t at) {
-    const Gradients<kWidth> here(dy, y, x, at, mean, inverse);
+    const Gradients<kWidth> here(before, channel, at);
     if (input.to) {
       Group<kWidth> dx;
       for (int i = 0; i < kWidth; ++i) {
@@ -196,16 +219,17 @@ void batch_norm_inference(const Maps& maps, const float* weight, const float* bi
 }
 
 void batch_norm_backward(const Maps& maps, const BatchNormChannels& channels, const float* x,
-                         const float* y, const float* dy, float* weight_gradient,
+                         const float* y, const float* dy, bool relu, float* weight_gradient,
                          float* bias_gradient, GradientTo input, GradientTo second, void* scratch,
                          cudaStream_t stream) {
   Pair* const sums = static_cast<Pair*>(scratch);
+  const Before before{x, y, dy, relu};
   with_width(maps, [&](auto width) {
     constexpr int kWidth = decltype(width)::value;
     gradient_sums<kWidth>
-        <<<channel_grid(maps), kThreads, 0, stream>>>(maps, channels, x, y, dy, sums);
+        <<<channel_grid(maps), kThreads, 0, stream>>>(maps, channels, before, sums);
     give_gradients<kWidth><<<channel_grid(maps), kThreads, 0, stream>>>(
-        maps, channels, sums, x, y, dy, weight_gradient, bias_gradient, input, second);
+        maps, channels, sums, before, weight_gradient, bias_gradient, input, second);
   });
   check_launch("batch_norm_backward");
 }

@@ -41,9 +41,10 @@ struct GradientTo {
   bool adds = false;
 };
 
-/// All gradients from `dy`. `y` is the result if it went through ReLU, else null.
+/// All gradients from `dy`, that of the result, which went through ReLU if `relu`. `y` is the
+/// result; it may be null unless something was added before ReLU.
 void batch_norm_backward(const Maps& maps, const BatchNormChannels& channels, const float* x,
-                         const float* y, const float* dy, float* weight_gradient,
+                         const float* y, const float* dy, bool relu, float* weight_gradient,
                          float* bias_gradient, GradientTo input, GradientTo second, void* scratch,
                          cudaStream_t stream);
 

@@ -54,6 +54,33 @@ __global__ void pass_on_kernel(const float* from, const float* y, float* to, int
   }
 }
 
+/// A warp takes a row, and a block several.
+template <typename Visit>
+__device__ void visit_rows(int64_t num_rows, int width, Visit visit) {
+  const int64_t step = int64_t(gridDim.x) * blockDim.y;
+  for (int64_t row = int64_t(blockIdx.x) * blockDim.y + threadIdx.y; row < num_rows; row += step) {
+    for (int x = int(threadIdx.x); x < width; x += int(blockDim.x)) visit(row, x);
+  }
+}
+
+__global__ void spread_kernel(const float* from, float* to, Spread s) {
+  visit_rows(s.num_maps * s.height, s.width, [&](int64_t row, int x) {
+    const int64_t map = row / s.height;
+    const int y = int(row - map * s.height);
+    const bool is_given = y % s.stride == 0 && x % s.stride == 0;
+    const int64_t given = (map * s.rows_given() + y / s.stride) * s.columns_given() + x / s.stride;
+    to[row * s.width + x] = is_given ? from[given] : 0;
+  });
+}
+
+__global__ void add_spread_kernel(const float* from, float* to, Spread s) {
+  visit_rows(s.num_maps * s.rows_given(), s.columns_given(), [&](int64_t row, int x) {
+    const int64_t map = row / s.rows_given();
+    const int64_t y = (row - map * s.rows_given()) * s.stride;
+    to[(map * s.height + y) * s.width + x * s.stride] += from[row * s.columns_given() + x];
+  });
+}
+
 /// Of each block of a channel, in channel_grid().
 template <int kWidth>
 __global__ void map_sums_kernel(Maps maps, float* dy, const float* y, double* of_blocks) {
@@ -219,6 +246,14 @@ void pass_on(const float* from, const float* y, float* to, int64_t count, bool a
              cudaStream_t stream) {
   pass_on_kernel<<<blocks_for(count), kThreads, 0, stream>>>(from, y, to, count, adds);
   check_launch("pass_on");
+}
+
+void spread(const float* from, float* to, const Spread& maps, cudaStream_t stream) {
+  const dim3 block(kWarp, kThreads / kWarp);
+  const int64_t rows = maps.num_maps * (maps.adds ? maps.rows_given() : maps.height);
+  const auto kernel = maps.adds ? add_spread_kernel : spread_kernel;
+  kernel<<<blocks_for(rows * kWarp), block, 0, stream>>>(from, to, maps);
+  check_launch("spread");
 }
 
 size_t bias_gradient_scratch(int64_t batch, int64_t channels, int64_t pixels) {

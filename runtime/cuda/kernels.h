@@ -28,6 +28,20 @@ void mask_gradient(float* dy, const float* y, int64_t count, cudaStream_t stream
 void pass_on(const float* from, const float* y, float* to, int64_t count, bool adds,
              cudaStream_t stream);
 
+/// Maps (num_maps, height, width), of which every `stride`th number of every `stride`th row is
+/// given.
+struct Spread {
+  int64_t num_maps = 0;
+  int height = 0, width = 0, stride = 1;
+  bool adds = false;
+
+  __host__ __device__ int rows_given() const { return (height - 1) / stride + 1; }
+  __host__ __device__ int columns_given() const { return (width - 1) / stride + 1; }
+};
+
+/// to = from where a number is given, else 0; or to += from there.
+void spread(const float* from, float* to, const Spread& maps, cudaStream_t stream);
+
 /// sums = those of each channel of dy, in which this sets 0 where y is not above 0 (if given).
 /// `scratch`: bias_gradient_scratch() bytes.
 void bias_gradient(float* dy, const float* y, float* sums, int64_t batch, int64_t channels,

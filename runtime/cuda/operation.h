@@ -28,6 +28,7 @@ struct Tools {
   cublasLtHandle_t blas = nullptr;
   cudaStream_t stream = nullptr;
   Workspace* workspace = nullptr;
+  size_t most_workspace = 0;  ///< bytes, for an algorithm that may choose how much it takes
 };
 
 /// Where an operation's parameters and their gradients lie on the device; null: there are none.

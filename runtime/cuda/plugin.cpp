@@ -113,11 +113,14 @@ DlflowGpuError read(DlflowGpuSession* session, int32_t buffer, int64_t first, in
   return guarded([&] { session->session.read(buffer, first, count, values); });
 }
 
-DlflowGpuError train(DlflowGpuSession* session, const float* images, const uint32_t* labels,
-                     int64_t batch, float scale, const float* report, DlflowGpuReady ready,
-                     void* context) {
-  return guarded(
-      [&] { session->session.train(images, labels, batch, scale, report, ready, context); });
+DlflowGpuError stage(DlflowGpuSession* session, const float* images, const uint32_t* labels,
+                     int64_t batch) {
+  return guarded([&] { session->session.stage(images, labels, batch); });
+}
+
+DlflowGpuError train(DlflowGpuSession* session, float scale, const float* report,
+                     DlflowGpuReady ready, void* context) {
+  return guarded([&] { session->session.train(scale, report, ready, context); });
 }
 
 DlflowGpuError update(DlflowGpuSession* session, int64_t first, int64_t count, DlflowGpuSgd sgd) {
@@ -128,11 +131,10 @@ DlflowGpuError end_step(DlflowGpuSession* session, const float** report) {
   return guarded([&] { *report = session->session.end_step(); });
 }
 
-DlflowGpuError infer(DlflowGpuSession* session, const float* images, const uint32_t* labels,
-                     int64_t batch, double* loss_sum, int64_t* num_correct) {
+DlflowGpuError infer(DlflowGpuSession* session, double* loss_sum, int64_t* num_correct) {
   return guarded([&] {
     Totals totals;
-    session->session.infer(images, labels, batch, totals);
+    session->session.infer(totals);
     *loss_sum = totals.loss;
     *num_correct = totals.num_correct;
   });
@@ -193,6 +195,7 @@ constexpr DlflowGpuPlugin kPlugin = {.abi = DLFLOW_GPU_ABI,
                                      .prepare = prepare,
                                      .write = write,
                                      .read = read,
+                                     .stage = stage,
                                      .train = train,
                                      .update = update,
                                      .end_step = end_step,

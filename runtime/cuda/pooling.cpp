@@ -1,5 +1,6 @@
 #include "runtime/cuda/kernels.h"
 #include "runtime/cuda/operation.h"
+#include "runtime/cuda/pooling_kernels.h"
 
 namespace dlflow::cuda {
 namespace {
@@ -33,6 +34,11 @@ class Pooling : public Operation {
     if (const float* y = p_.cut_off()) {
       mask_gradient(p_.output.gradient.data(), y, p_.num_outputs(), p_.tools.stream);
     }
+    if (p_.description.kind == DLFLOW_GPU_AVERAGE_POOL) {
+      average_pool_gradient(maps(), p_.output.gradient.data(), p_.input.gradient.data(),
+                            p_.adds_input_gradient(), p_.tools.stream);
+      return;
+    }
     check(cudnnPoolingBackward(p_.tools.cudnn, window_.get(), &kOne, y_.get(),
                                p_.output.data.data(), y_.get(), p_.output.gradient.data(), x_.get(),
                                p_.input.data.data(), p_.adds_input_gradient() ? &kOne : &kZero,
@@ -41,6 +47,13 @@ class Pooling : public Operation {
   }
 
  private:
+  PooledMaps maps() const {
+    const DlflowGpuOperation& d = p_.description;
+    const Value &x = p_.input, &y = p_.output;
+    return {p_.batch * x.channels, int(x.height),  int(x.width), int(y.height), int(y.width),
+            d.kernel_height,       d.kernel_width, d.stride,     d.padding};
+  }
+
   const Parts p_;
   TensorDescriptor x_, y_;
   PoolingDescriptor window_;

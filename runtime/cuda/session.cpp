@@ -14,6 +14,14 @@ int64_t features_of(const DlflowGpuValue& shape) {
   return shape.channels * shape.height * shape.width;
 }
 
+/// 1 GiB, with which cuDNN's fastest for 128 pictures of 224 x 224 run, or less on a small device.
+size_t most_workspace_here() {
+  constexpr size_t kMost = size_t(1) << 30, kShareOfDevice = 16;
+  size_t available = 0, all = 0;
+  check(cudaMemGetInfo(&available, &all), "cudaMemGetInfo");
+  return std::min(kMost, all / kShareOfDevice);
+}
+
 /// The part of [first, first + count) that lies in [begin, end).
 struct Piece {
   int64_t first, count;
@@ -29,6 +37,7 @@ DeviceSession::DeviceSession(const DlflowGpuNetwork& network)
     : network_(network),
       descriptions_(network.operations, network.operations + network.num_operations),
       announced_(network.announced, network.announced + network.num_announced),
+      most_workspace_(most_workspace_here()),
       weights_(size_t(network.size)),
       velocity_(size_t(network.trainable_size)),
       gradients_(size_t(network.size + network.report_size + 1)),
@@ -36,8 +45,10 @@ DeviceSession::DeviceSession(const DlflowGpuNetwork& network)
       losses_(size_t(network.max_batch)),
       correct_(size_t(network.max_batch)),
       totals_(1),
+      pinned_images_(size_t(network.max_batch * features_of(network.values[0]))),
+      pinned_report_(size_t(network.report_size)),
+      pinned_labels_(size_t(network.max_batch)),
       staged_images_(size_t(network.max_batch * features_of(network.values[0]))),
-      staged_report_(size_t(network.report_size)),
       staged_labels_(size_t(network.max_batch)),
       report_here_(size_t(network.report_size + 1)),
       totals_here_(1) {
@@ -53,7 +64,10 @@ DeviceSession::DeviceSession(const DlflowGpuNetwork& network)
 }
 
 /// Nothing uses memory that goes.
-DeviceSession::~DeviceSession() { cudaStreamSynchronize(stream_.get()); }
+DeviceSession::~DeviceSession() {
+  cudaStreamSynchronize(copying_.get());
+  cudaStreamSynchronize(stream_.get());
+}
 
 float* DeviceSession::find(int32_t buffer, int64_t first, int64_t count) const {
   const DeviceArray<float>* array = nullptr;
@@ -94,11 +108,14 @@ void DeviceSession::prepare(const int64_t* batches, int32_t count) {
   for (int32_t i = 0; i < count; ++i) recorded(batches[i]);
 }
 
+void DeviceSession::require_room(int64_t batch) const {
+  if (batch <= network_.max_batch) return;
+  throw std::runtime_error(std::to_string(batch) + " samples, where there is memory for " +
+                           std::to_string(network_.max_batch));
+}
+
 DeviceSession::Passes& DeviceSession::built(int64_t batch) {
-  if (batch > network_.max_batch) {
-    throw std::runtime_error(std::to_string(batch) + " samples, where there is memory for " +
-                             std::to_string(network_.max_batch));
-  }
+  require_room(batch);
   Passes& passes = passes_[batch];
   if (passes.operations.empty()) {
     for (const DlflowGpuOperation& description : descriptions_) {
@@ -147,16 +164,17 @@ std::vector<size_t> DeviceSession::pieces_of_backward() const {
 std::unique_ptr<Operation> DeviceSession::build(const DlflowGpuOperation& description,
                                                 int64_t batch) {
   const Value* second = description.second >= 0 ? &values_[size_t(description.second)] : nullptr;
-  return make_operation({.description = description,
-                         .batch = batch,
-                         .batch_norm_epsilon = network_.batch_norm_epsilon,
-                         .tensor_float32 = network_.tensor_float32 != 0,
-                         .tools = {cudnn_.get(), blas_.get(), stream(), &workspace_},
-                         .input = values_[size_t(description.input)],
-                         .second = second,
-                         .output = values_[size_t(description.output)],
-                         .parameters = parameters_in(weights_.data(), description),
-                         .gradients = parameters_in(gradients_.data(), description)});
+  return make_operation(
+      {.description = description,
+       .batch = batch,
+       .batch_norm_epsilon = network_.batch_norm_epsilon,
+       .tensor_float32 = network_.tensor_float32 != 0,
+       .tools = {cudnn_.get(), blas_.get(), stream(), &workspace_, most_workspace_},
+       .input = values_[size_t(description.input)],
+       .second = second,
+       .output = values_[size_t(description.output)],
+       .parameters = parameters_in(weights_.data(), description),
+       .gradients = parameters_in(gradients_.data(), description)});
 }
 
 Parameters DeviceSession::parameters_in(float* buffer,
@@ -166,24 +184,38 @@ Parameters DeviceSession::parameters_in(float* buffer,
           at(description.variance)};
 }
 
-/// Enqueues the copies of what a pass begins with. Waits for those of the pass before, which are
-/// done once a caller has seen the end of a step.
-void DeviceSession::load(const float* images, const uint32_t* labels, int64_t batch) {
-  check(cudaEventSynchronize(staged_.get()), "copying to the device");
+/// Waits for the copies of what was staged before, which a step ago were begun.
+void DeviceSession::stage(const float* images, const uint32_t* labels, int64_t batch) {
+  require_room(batch);
+  check(cudaEventSynchronize(copied_.get()), "copying to the device");
   const int64_t pixels = batch * values_[0].features();
-  std::copy_n(images, pixels, staged_images_.data());
-  std::copy_n(labels, batch, staged_labels_.data());
-  copy(values_[0].data.data(), staged_images_.data(), pixels, cudaMemcpyHostToDevice, stream());
-  copy(labels_.data(), staged_labels_.data(), batch, cudaMemcpyHostToDevice, stream());
-  check(cudaEventRecord(staged_.get(), stream()), "cudaEventRecord");
+  std::copy_n(images, pixels, pinned_images_.data());
+  std::copy_n(labels, batch, pinned_labels_.data());
+  const cudaStream_t copying = copying_.get();
+  check(cudaStreamWaitEvent(copying, taken_.get(), 0), "cudaStreamWaitEvent");
+  copy(staged_images_.data(), pinned_images_.data(), pixels, cudaMemcpyHostToDevice, copying);
+  copy(staged_labels_.data(), pinned_labels_.data(), batch, cudaMemcpyHostToDevice, copying);
+  check(cudaEventRecord(copied_.get(), copying), "cudaEventRecord");
+  staged_ = batch;
 }
 
-/// After load(). The report's first number is the scale until the loss is known.
+/// Enqueues the copies of what is staged to where passes read it.
+void DeviceSession::take_staged() {
+  check(cudaStreamWaitEvent(stream(), copied_.get(), 0), "cudaStreamWaitEvent");
+  copy(values_[0].data.data(), staged_images_.data(), staged_ * values_[0].features(),
+       cudaMemcpyDeviceToDevice, stream());
+  copy(labels_.data(), staged_labels_.data(), staged_, cudaMemcpyDeviceToDevice, stream());
+  check(cudaEventRecord(taken_.get(), stream()), "cudaEventRecord");
+}
+
+/// Its first number is the scale until the loss is known. Waits for that of the step before, whose
+/// end a caller has seen.
 void DeviceSession::load_report(float scale, const float* values) {
-  std::copy_n(values, network_.report_size, staged_report_.data());
-  staged_report_.data()[0] = scale;
-  copy(report(), staged_report_.data(), network_.report_size, cudaMemcpyHostToDevice, stream());
-  check(cudaEventRecord(staged_.get(), stream()), "cudaEventRecord");
+  check(cudaEventSynchronize(reported_.get()), "copying to the device");
+  std::copy_n(values, network_.report_size, pinned_report_.data());
+  pinned_report_.data()[0] = scale;
+  copy(report(), pinned_report_.data(), network_.report_size, cudaMemcpyHostToDevice, stream());
+  check(cudaEventRecord(reported_.get(), stream()), "cudaEventRecord");
 }
 
 void DeviceSession::enqueue_inference(Operations& operations, int64_t batch) {
@@ -211,11 +243,11 @@ void DeviceSession::enqueue_backward(Operations& operations, size_t first, size_
   }
 }
 
-void DeviceSession::train(const float* images, const uint32_t* labels, int64_t batch, float scale,
-                          const float* report_values, DlflowGpuReady ready, void* context) {
-  if (batch == 0) return train_nothing(report_values, ready, context);
-  const Passes& passes = recorded(batch);
-  load(images, labels, batch);
+void DeviceSession::train(float scale, const float* report_values, DlflowGpuReady ready,
+                          void* context) {
+  if (staged_ == 0) return train_nothing(report_values, ready, context);
+  const Passes& passes = recorded(staged_);
+  take_staged();
   load_report(scale, report_values);
   for (size_t i = 0; i < passes.training.size(); ++i) {
     passes.training[i].launch(stream());
@@ -227,7 +259,6 @@ void DeviceSession::train(const float* images, const uint32_t* labels, int64_t b
 void DeviceSession::train_nothing(const float* report_values, DlflowGpuReady ready, void* context) {
   check(cudaMemsetAsync(gradients_.data(), 0, size_t(network_.size) * sizeof(float), stream()),
         "cudaMemsetAsync");
-  load(nullptr, nullptr, 0);
   load_report(0, report_values);
   for (const int32_t operation : announced_) ready(context, operation);
 }
@@ -247,10 +278,9 @@ const float* DeviceSession::end_step() {
   return report_here_.data();
 }
 
-void DeviceSession::infer(const float* images, const uint32_t* labels, int64_t batch,
-                          Totals& totals) {
-  const Passes& passes = recorded(batch);
-  load(images, labels, batch);
+void DeviceSession::infer(Totals& totals) {
+  const Passes& passes = recorded(staged_);
+  take_staged();
   passes.inference->launch(stream());
   copy(totals_here_.data(), totals_.data(), 1, cudaMemcpyDeviceToHost, stream());
   check(cudaStreamSynchronize(stream()), "evaluating");

@@ -55,11 +55,11 @@ class DeviceSession {
   void prepare(const int64_t* batches, int32_t count);
   void write(int32_t buffer, int64_t first, int64_t count, const float* values);
   void read(int32_t buffer, int64_t first, int64_t count, float* values);
-  void train(const float* images, const uint32_t* labels, int64_t batch, float scale,
-             const float* report, DlflowGpuReady ready, void* context);
+  void stage(const float* images, const uint32_t* labels, int64_t batch);
+  void train(float scale, const float* report, DlflowGpuReady ready, void* context);
   void update(int64_t first, int64_t count, const DlflowGpuSgd& sgd);
   const float* end_step();
-  void infer(const float* images, const uint32_t* labels, int64_t batch, Totals& totals);
+  void infer(Totals& totals);
 
   float* gradients() const { return gradients_.data(); }
   cudaStream_t stream() const { return stream_.get(); }
@@ -75,13 +75,14 @@ class DeviceSession {
     const void* workspace = nullptr;  ///< with which they were recorded: its address is in them
   };
 
+  void require_room(int64_t batch) const;
   Passes& built(int64_t batch);
   Passes& recorded(int64_t batch);
   void record(Passes& passes, int64_t batch);
   std::unique_ptr<Operation> build(const DlflowGpuOperation& description, int64_t batch);
   Parameters parameters_in(float* buffer, const DlflowGpuOperation& description) const;
   float* find(int32_t buffer, int64_t first, int64_t count) const;
-  void load(const float* images, const uint32_t* labels, int64_t batch);
+  void take_staged();
   void load_report(float scale, const float* values);
   void enqueue_inference(Operations& operations, int64_t batch);
   void enqueue_forward(Operations& operations, int64_t batch);
@@ -95,7 +96,8 @@ class DeviceSession {
   DlflowGpuNetwork network_;  // its arrays are not looked at again
   std::vector<DlflowGpuOperation> descriptions_;
   std::vector<int32_t> announced_;
-  Stream stream_;
+  size_t most_workspace_;
+  Stream stream_, copying_;
   CudnnHandle cudnn_;
   BlasHandle blas_;
   Workspace workspace_;
@@ -106,10 +108,15 @@ class DeviceSession {
   DeviceArray<double> losses_;
   DeviceArray<int> correct_;
   DeviceArray<Totals> totals_;
-  // Copies from other memory of the host may wait for the stream. Not written to before staged_.
-  PinnedArray<float> staged_images_, staged_report_;
-  PinnedArray<uint32_t> staged_labels_;
-  Event staged_;
+  // Copies from other memory of the host may wait for the stream.
+  PinnedArray<float> pinned_images_, pinned_report_;
+  PinnedArray<uint32_t> pinned_labels_;
+  DeviceArray<float> staged_images_;
+  DeviceArray<uint32_t> staged_labels_;
+  int64_t staged_ = 0;  // samples
+  Event copied_;        // pinned images and labels, to where they are staged
+  Event taken_;         // from there
+  Event reported_;      // the pinned report may be written to
   PinnedArray<float> report_here_;
   PinnedArray<Totals> totals_here_;
   std::map<int64_t, Passes> passes_;  // by the size of a batch

@@ -1,3 +1,5 @@
+#include <cuda_pipeline.h>
+
 #include <algorithm>
 #include <climits>
 
@@ -8,30 +10,35 @@
 
 /// A matrix product: rows are output channels, columns are weights of one (input channel and place
 /// in the kernel), and sums go over all positions of all samples. A block computes a tile for its
-/// part of the positions.
+/// part of the positions; while it multiplies some of them, the next are copied to its memory.
 namespace dlflow::cuda {
 namespace {
 
-constexpr int kRows = 32, kColumns = 128;  // of a tile
-constexpr int kDepth = kWarp;              // positions at a time, one for each lane
+constexpr int kColumns = 128;  // of a tile
+constexpr int kDepth = kWarp;  // positions at a time, one for each lane
+constexpr int kStages = 2;     // one is copied while the other is multiplied
 constexpr int kWarps = kThreads / kWarp;
-constexpr int kRowsPerThread = kRows / kWarps;  // adjacent ones, the same for all of a warp
 constexpr int kColumnsPerThread = kColumns / kWarp;
-static_assert(kRowsPerThread == 4, "they are read as one float4");
 
 int round_up(int64_t a, int64_t b) { return int((a + b - 1) / b); }
 int num_columns(const ConvolutionShape& s) {
   return s.input_channels * s.kernel_height * s.kernel_width;
 }
 int num_positions(const ConvolutionShape& s) { return s.batch * s.output_height * s.output_width; }
-int num_tiles(const ConvolutionShape& s) {
-  return round_up(s.output_channels, kRows) * round_up(num_columns(s), kColumns);
+int num_tiles(const ConvolutionShape& s, int rows) {
+  return round_up(s.output_channels, rows) * round_up(num_columns(s), kColumns);
+}
+
+/// Adjacent rows of a tile, the same for all of a warp. The more, the fewer numbers are read for a
+/// product; not so many that a tile has rows that no channel needs.
+int rows_per_thread(const ConvolutionShape& s) {
+  return s.output_channels <= 4 * kWarps ? 4 : s.output_channels <= 8 * kWarps ? 8 : 16;
 }
 
 /// Enough for a device, each with some steps to do.
 int num_parts(const ConvolutionShape& s) {
-  constexpr int kBlocks = 512, kMost = 64, kLeastPositions = 4 * kDepth;
-  const int enough = round_up(kBlocks, num_tiles(s));
+  constexpr int kBlocks = 512, kMost = 128, kLeastPositions = 4 * kDepth;
+  const int enough = round_up(kBlocks, num_tiles(s, rows_per_thread(s) * kWarps));
   return std::clamp(std::min(enough, num_positions(s) / kLeastPositions), 1, kMost);
 }
 
@@ -49,65 +56,122 @@ __device__ Column column_of(const ConvolutionShape& s, int index, int count) {
   return {(channel * s.height + row) * s.width + column, row, column};
 }
 
+/// The memory of a block, with the numbers of each position side by side.
+template <int kRows>
+struct Tiles {
+  alignas(16) float a[kStages][kDepth][kRows + 4];  // of dy; read as float4s
+  float b[kStages][kDepth][kColumns + 1];           // of x; lanes write to banks of their own
+  Column columns[kColumns];
+};
+
+/// The tile of a block, and its positions [begin, end) of all.
+struct Part {
+  int first_row, first_column, num_columns, begin, end;
+};
+
+__device__ void copy_or_zero(float* to, const float* from, bool copies) {
+  __pipeline_memcpy_async(to, from, sizeof(float), copies ? 0 : sizeof(float));
+}
+
+/// Begins the copies of kDepth positions from `base` on, of which each lane has one.
+template <int kRows>
+__device__ void copy_positions(const ConvolutionShape& s, const float* x, const float* dy,
+                               const Part& part, int base, int stage, Tiles<kRows>& tiles) {
+  const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp;
+  const int map = s.output_height * s.output_width;
+  const bool there = base + lane < part.end;
+  const int position = there ? base + lane : 0;
+  const int sample = position / map, place = position % map;
+  const int top = place / s.output_width * s.stride - s.padding;
+  const int left = place % s.output_width * s.stride - s.padding;
+  const float* const maps = dy + int64_t(sample) * s.output_channels * map + place;
+  const float* const pixels =
+      x + int64_t(sample) * s.input_channels * s.height * s.width + (int64_t(top) * s.width + left);
+#pragma unroll
+  for (int i = warp; i < kRows; i += kWarps) {
+    const int row = part.first_row + i;
+    const bool inside = there && row < s.output_channels;
+    copy_or_zero(&tiles.a[stage][lane][i], inside ? maps + int64_t(row) * map : dy, inside);
+  }
+#pragma unroll
+  for (int i = warp; i < kColumns; i += kWarps) {
+    const Column column = tiles.columns[i];
+    const int y = top + column.row, z = left + column.column;
+    const bool inside = there && y >= 0 && y < s.height && z >= 0 && z < s.width;
+    copy_or_zero(&tiles.b[stage][lane][i], inside ? pixels + column.offset : x, inside);
+  }
+  __pipeline_commit();
+}
+
+template <int kRowsPerThread>
 __global__ void __launch_bounds__(kThreads)
     weight_gradient_parts(ConvolutionShape s, const float* x, const float* dy, int num_columns,
                           int num_positions, int positions_per_part, float* parts) {
-  __shared__ Column columns[kColumns];
-  __shared__ alignas(16) float a[kDepth][kRows + 4];  // of dy; rows begin at float4s
-  __shared__ float b[kDepth][kColumns + 1];           // of x; lanes write to banks of their own
+  constexpr int kRows = kRowsPerThread * kWarps;
+  extern __shared__ float4 shared[];
+  auto& tiles = *reinterpret_cast<Tiles<kRows>*>(shared);
   const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp;
-  const int first_column = blockIdx.x * kColumns, first_row = blockIdx.y * kRows;
-  for (int i = threadIdx.x; i < kColumns; i += kThreads) {
-    columns[i] = column_of(s, first_column + i, num_columns);
-  }
-  const int map = s.output_height * s.output_width;
   const int begin = blockIdx.z * positions_per_part;
-  const int end = min(begin + positions_per_part, num_positions);
+  const Part part = {int(blockIdx.y) * kRows, int(blockIdx.x) * kColumns, num_columns, begin,
+                     min(begin + positions_per_part, num_positions)};
+  for (int i = threadIdx.x; i < kColumns; i += kThreads) {
+    tiles.columns[i] = column_of(s, part.first_column + i, num_columns);
+  }
+  __syncthreads();
   float sums[kRowsPerThread][kColumnsPerThread] = {};
-  for (int base = begin; base < end; base += kDepth) {
-    const bool there = base + lane < end;
-    const int position = there ? base + lane : 0;
-    const int sample = position / map, place = position % map;
-    const int top = place / s.output_width * s.stride - s.padding;
-    const int left = place % s.output_width * s.stride - s.padding;
-    const float* const maps = dy + int64_t(sample) * s.output_channels * map + place;
-    const float* const pixels = x + int64_t(sample) * s.input_channels * s.height * s.width +
-                                (int64_t(top) * s.width + left);
-    __syncthreads();  // `columns` are there; nobody reads what was there before
-    for (int i = warp; i < kRows; i += kWarps) {
-      const int row = first_row + i;
-      a[lane][i] = there && row < s.output_channels ? maps[int64_t(row) * map] : 0;
+  if (begin < part.end) copy_positions(s, x, dy, part, begin, 0, tiles);
+  int stage = 0;
+  for (int base = begin; base < part.end; base += kDepth) {
+    if (base + kDepth < part.end) {
+      copy_positions(s, x, dy, part, base + kDepth, 1 - stage, tiles);
+      __pipeline_wait_prior(1);
+    } else {
+      __pipeline_wait_prior(0);
     }
-    for (int i = warp; i < kColumns; i += kWarps) {
-      const Column column = columns[i];
-      const int y = top + column.row, z = left + column.column;
-      const bool inside = there && y >= 0 && y < s.height && z >= 0 && z < s.width;
-      b[lane][i] = inside ? pixels[column.offset] : 0;
-    }
-    __syncthreads();
+    __syncthreads();  // what others copied is there
+#pragma unroll 4
     for (int k = 0; k < kDepth; ++k) {
-      const auto rows = load<kRowsPerThread>(&a[k][warp * kRowsPerThread]);
+      float rows[kRowsPerThread];
+      for (int i = 0; i < kRowsPerThread; i += 4) {
+        const auto four = load<4>(&tiles.a[stage][k][warp * kRowsPerThread + i]);
+        for (int j = 0; j < 4; ++j) rows[i + j] = four.values[j];
+      }
       for (int j = 0; j < kColumnsPerThread; ++j) {
-        const float value = b[k][lane + j * kWarp];
-        for (int i = 0; i < kRowsPerThread; ++i) sums[i][j] += rows.values[i] * value;
+        const float value = tiles.b[stage][k][lane + j * kWarp];
+        for (int i = 0; i < kRowsPerThread; ++i) sums[i][j] += rows[i] * value;
       }
     }
+    __syncthreads();  // nobody reads it any more
+    stage = 1 - stage;
   }
   for (int i = 0; i < kRowsPerThread; ++i) {
-    const int row = first_row + warp * kRowsPerThread + i;
+    const int row = part.first_row + warp * kRowsPerThread + i;
     for (int j = 0; j < kColumnsPerThread; ++j) {
-      const int column = first_column + lane + j * kWarp;
+      const int column = part.first_column + lane + j * kWarp;
       if (row >= s.output_channels || column >= num_columns) continue;
       parts[(int64_t(blockIdx.z) * s.output_channels + row) * num_columns + column] = sums[i][j];
     }
   }
 }
 
+/// Calls `launch` with the rows that a thread has.
+template <typename Launch>
+void with_rows(const ConvolutionShape& s, Launch launch) {
+  switch (rows_per_thread(s)) {
+    case 4:
+      return launch(std::integral_constant<int, 4>());
+    case 8:
+      return launch(std::integral_constant<int, 8>());
+    default:
+      return launch(std::integral_constant<int, 16>());
+  }
+}
+
 }  // namespace
 
 bool splits_weight_gradient(const ConvolutionShape& shape) {
-  constexpr int kFilled = 256;  // tiles that fill a device without being shared
-  return num_tiles(shape) < kFilled;
+  constexpr int kFilled = 256, kRows = 32;  // tiles of cuDNN's that fill a device
+  return num_tiles(shape, kRows) < kFilled;
 }
 
 size_t weight_gradient_scratch(const ConvolutionShape& shape) {
@@ -120,10 +184,16 @@ void weight_gradient(const ConvolutionShape& shape, const float* x, const float*
   float* const parts = static_cast<float*>(scratch);
   const int columns = num_columns(shape), positions = num_positions(shape);
   const int per_part = round_up(round_up(positions, num_parts(shape)), kDepth) * kDepth;
-  const dim3 grid(unsigned(round_up(columns, kColumns)),
-                  unsigned(round_up(shape.output_channels, kRows)), unsigned(num_parts(shape)));
-  weight_gradient_parts<<<grid, kThreads, 0, stream>>>(shape, x, dy, columns, positions, per_part,
-                                                       parts);
+  with_rows(shape, [&](auto rows) {
+    constexpr int kRows = decltype(rows)::value * kWarps;
+    constexpr auto kKernel = weight_gradient_parts<decltype(rows)::value>;
+    const dim3 grid(unsigned(round_up(columns, kColumns)),
+                    unsigned(round_up(shape.output_channels, kRows)), unsigned(num_parts(shape)));
+    constexpr int kBytes = int(sizeof(Tiles<kRows>));  // more than a block has without asking
+    check(cudaFuncSetAttribute(kKernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes),
+          "cudaFuncSetAttribute");
+    kKernel<<<grid, kThreads, kBytes, stream>>>(shape, x, dy, columns, positions, per_part, parts);
+  });
   check_launch("weight_gradient");
   column_sums(parts, gradient, num_parts(shape), int64_t(shape.output_channels) * columns, stream);
 }

@@ -359,6 +359,11 @@ class Loader::Worker {
     return slots_[current_].batch;
   }
 
+  bool is_ready() {
+    const std::scoped_lock lock(mutex_);
+    return filled_ > 0;
+  }
+
  private:
   /// The position to make next; moves on to the one after it.
   Position advance() {
@@ -430,5 +435,7 @@ void Loader::seek(uint64_t epoch, uint64_t step) {
 }
 
 LocalBatch Loader::next() { return worker_->next(); }
+
+bool Loader::is_ready() const { return worker_->is_ready(); }
 
 }  // namespace dlflow::runtime

@@ -105,6 +105,9 @@ class Loader {
 
   LocalBatch next();
 
+  /// Whether next() has not to wait: a thread has made its batch.
+  bool is_ready() const;
+
   /// LoaderOptions::images.
   StepImages* images() const;
 

@@ -13,7 +13,7 @@ extern "C" {
 #endif
 
 /** Changes with anything below. Both sides compare it before they use anything else. */
-#define DLFLOW_GPU_ABI 3u
+#define DLFLOW_GPU_ABI 4u
 
 /** The one symbol that a plug-in exports, and its type. */
 #define DLFLOW_GPU_PLUGIN_SYMBOL "dlflow_gpu_plugin"
@@ -129,13 +129,17 @@ typedef struct {
   DlflowGpuError (*read)(DlflowGpuSession* session, int32_t buffer, int64_t first, int64_t count,
                          float* values);
 
-  /** Enqueues forward and backward pass of `batch` samples, which may be overwritten once this has
-   * returned. Gradients are `scale` times those of the sum of losses; statistics `scale * batch`
-   * times those of the batch. The report is `report`, but its first number `scale` times the sum
-   * of losses. `ready` is called with `context` on this thread. */
-  DlflowGpuError (*train)(DlflowGpuSession* session, const float* images, const uint32_t* labels,
-                          int64_t batch, float scale, const float* report, DlflowGpuReady ready,
-                          void* context);
+  /** Copies `batch` samples to the device, beside what it does; they may be overwritten once this
+   * has returned. Passes are of what was staged last before them. */
+  DlflowGpuError (*stage)(DlflowGpuSession* session, const float* images, const uint32_t* labels,
+                          int64_t batch);
+
+  /** Enqueues forward and backward pass of what is staged. Gradients are `scale` times those of the
+   * sum of losses; statistics `scale * batch` times those of the batch. The report is `report`, but
+   * its first number `scale` times the sum of losses. `ready` is called with `context` on this
+   * thread. */
+  DlflowGpuError (*train)(DlflowGpuSession* session, float scale, const float* report,
+                          DlflowGpuReady ready, void* context);
 
   /** Enqueues the update of numbers [first, first + count) by their gradients: weights go a step
    * down, running statistics move towards those of the batch. */
@@ -147,10 +151,9 @@ typedef struct {
    * computing stream after this call is done, until the next call. */
   DlflowGpuError (*end_step)(DlflowGpuSession* session, const float** report);
 
-  /** Scores by the running statistics: waits, and returns the sum of losses and how often the
-   * highest score was the label's. */
-  DlflowGpuError (*infer)(DlflowGpuSession* session, const float* images, const uint32_t* labels,
-                          int64_t batch, double* loss_sum, int64_t* num_correct);
+  /** Scores of what is staged by the running statistics: waits, and returns the sum of losses and
+   * how often the highest score was the label's. */
+  DlflowGpuError (*infer)(DlflowGpuSession* session, double* loss_sum, int64_t* num_correct);
 
   /** Where the gradients lie on the device, and the stream that computes. */
   float* (*gradients)(DlflowGpuSession* session);

@@ -88,17 +88,19 @@ void GpuReplica::get_state(std::span<float> weights, std::span<float> velocity) 
   session_.read(DLFLOW_GPU_VELOCITY, velocity);
 }
 
-GpuReplica::StepEnd GpuReplica::step(std::span<const float> images,
-                                     std::span<const uint32_t> labels, float scale,
-                                     std::span<const float> report, const DlflowGpuSgd& sgd) {
+void GpuReplica::begin_step(float scale, std::span<const float> report, const DlflowGpuSgd& sgd) {
   sums_.clear();
-  session_.train(images, labels, scale, report,
+  session_.train(scale, report,
                  [this](size_t operation) { start_sums(program_.first_parameter[operation]); });
   start_sums(0);
   update(sgd);
-  const std::span<const float> sums = session_.end_step();
+  step_end_ = session_.end_step();
+  end_.record(session_.computing_stream());
+}
+
+GpuReplica::StepEnd GpuReplica::end_step() {
   wait_for_step();
-  return {sums.first(report_size_), sums[report_size_] == 0};
+  return {step_end_.first(report_size_), step_end_[report_size_] == 0};
 }
 
 /// Parameters from `first_ready` on have their gradients. Buckets start in order, so that all ranks
@@ -122,7 +124,6 @@ void GpuReplica::update(const DlflowGpuSgd& sgd) {
 }
 
 void GpuReplica::wait_for_step() {
-  end_.record(session_.computing_stream());
   for (Patience patience(comm_); !end_.done();) {
     if (nccl_) nccl_->check("a step");
     if (patience.wait()) continue;

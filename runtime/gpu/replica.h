@@ -61,11 +61,27 @@ class GpuReplica {
     bool finite = true;             ///< every weight is a number
   };
 
-  /// Forward and backward pass of this rank's samples (there may be none), sum, update; waits for
-  /// the end of it. Gradients are `scale` times those of the sum of losses. The first number of
-  /// `report` becomes this rank's share of the loss.
+  /// Copies the samples of the next step (there may be none) to the GPU; between begin_step() and
+  /// end_step() beside what that computes.
+  void stage(std::span<const float> images, std::span<const uint32_t> labels) {
+    session_.stage(images, labels);
+  }
+
+  /// Enqueues forward and backward pass of what is staged, sum and update. Gradients are `scale`
+  /// times those of the sum of losses. The first number of `report` becomes this rank's share of
+  /// the loss.
+  void begin_step(float scale, std::span<const float> report, const DlflowGpuSgd& sgd);
+
+  /// Waits for the end of it.
+  StepEnd end_step();
+
+  /// All three.
   StepEnd step(std::span<const float> images, std::span<const uint32_t> labels, float scale,
-               std::span<const float> report, const DlflowGpuSgd& sgd);
+               std::span<const float> report, const DlflowGpuSgd& sgd) {
+    stage(images, labels);
+    begin_step(scale, report, sgd);
+    return end_step();
+  }
 
   /// By the running statistics. Waits.
   BatchResult infer(std::span<const float> images, std::span<const uint32_t> labels) {
@@ -90,6 +106,7 @@ class GpuReplica {
   GpuSession session_;
   GpuEvent end_;
   std::vector<DeviceTransfer> sums_;  // of the first buckets, in this step
+  std::span<const float> step_end_;   // the report of this step, once end_ is done
   std::optional<NcclLibrary> nccl_library_;
   std::optional<NcclCommunicator> nccl_;  // last: what it has on the device ends before memory goes
 };

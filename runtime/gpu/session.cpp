@@ -73,13 +73,17 @@ void GpuSession::read(DlflowGpuBuffer buffer, std::span<float> values) const {
             "copying from the GPU");
 }
 
-void GpuSession::train(std::span<const float> images, std::span<const uint32_t> labels, float scale,
-                       std::span<const float> report, const std::function<void(size_t)>& ready) {
+void GpuSession::stage(std::span<const float> images, std::span<const uint32_t> labels) {
+  check_gpu(plugin_->stage(session_.get(), images.data(), labels.data(), int64_t(labels.size())),
+            "copying samples to the GPU");
+}
+
+void GpuSession::train(float scale, std::span<const float> report,
+                       const std::function<void(size_t)>& ready) {
   DLFLOW_CHECK(report.size() == report_size_);
   Announcements announcements{ready, nullptr};
   const DlflowGpuError error =
-      plugin_->train(session_.get(), images.data(), labels.data(), int64_t(labels.size()), scale,
-                     report.data(), announce, &announcements);
+      plugin_->train(session_.get(), scale, report.data(), announce, &announcements);
   if (announcements.error) std::rethrow_exception(announcements.error);
   check_gpu(error, "training on the GPU");
 }
@@ -98,8 +102,8 @@ std::span<const float> GpuSession::end_step() {
 BatchResult GpuSession::infer(std::span<const float> images, std::span<const uint32_t> labels) {
   BatchResult result;
   result.num_targets = int64_t(labels.size());
-  check_gpu(plugin_->infer(session_.get(), images.data(), labels.data(), int64_t(labels.size()),
-                           &result.loss_sum, &result.num_correct),
+  stage(images, labels);
+  check_gpu(plugin_->infer(session_.get(), &result.loss_sum, &result.num_correct),
             "evaluating on the GPU");
   return result;
 }

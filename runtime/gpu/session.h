@@ -52,9 +52,12 @@ class GpuSession {
   void write(DlflowGpuBuffer buffer, std::span<const float> values);
   void read(DlflowGpuBuffer buffer, std::span<float> values) const;
 
+  /// Copies samples to the device, beside what it does. Passes are of what was staged last.
+  void stage(std::span<const float> images, std::span<const uint32_t> labels);
+
   /// See DlflowGpuPlugin::train. `ready(i)` is called for operation i of Program::announced.
-  void train(std::span<const float> images, std::span<const uint32_t> labels, float scale,
-             std::span<const float> report, const std::function<void(size_t)>& ready = {});
+  void train(float scale, std::span<const float> report,
+             const std::function<void(size_t)>& ready = {});
 
   /// Numbers [first, first + count) make a step.
   void update(size_t first, size_t count, const DlflowGpuSgd& sgd);
@@ -63,7 +66,7 @@ class GpuSession {
   /// weights are finite. To be read once an event behind it is done, until the next call.
   std::span<const float> end_step();
 
-  /// Waits.
+  /// Stages these samples, and waits.
   BatchResult infer(std::span<const float> images, std::span<const uint32_t> labels);
 
   /// On the device: `size` numbers of the layout and the report.

@@ -30,6 +30,9 @@ class Batches {
   /// The next step's.
   LocalBatch load();
 
+  /// Whether load() has not to wait.
+  bool is_ready() const { return loader_.is_ready(); }
+
   /// For how long load() took: what is done ahead is not in it.
   float last_wait_s() const { return waited_.count(); }
 

@@ -71,20 +71,33 @@ DlflowGpuSgd GpuWorker::sgd(uint64_t step) const {
           float(optimizer.weight_decay)};
 }
 
+GpuWorker::Staged GpuWorker::stage_next() {
+  const LocalBatch batch = batches_.load();
+  const Leaf& mine = batch.leaves[0];
+  replica_.stage(mine.images, mine.labels);
+  return {batch.epoch, batch.step, batch.global_samples, batches_.last_wait_s()};
+}
+
+/// Within an epoch, behind which samples may be evaluated, and if nothing has to be waited for.
+void GpuWorker::stage_ahead(const Staged& current) {
+  if (current.step + 1 < steps_per_epoch() && batches_.is_ready()) staged_ = stage_next();
+}
+
 OwnStep GpuWorker::step() {
   recording_.begin_step();
   OwnStep own;
   {
     const Timed timed(recording_.timeline(), Timeline::Row::Step, "step");
-    const LocalBatch batch = batches_.load();
+    const Staged batch = staged_ ? *staged_ : stage_next();
+    staged_.reset();
     const uint64_t step = batch.epoch * steps_per_epoch() + batch.step;
-    const Leaf& mine = batch.leaves[0];
     const StepReport wishes = hooks_.wishes();
     const std::array<float, kGpuReportFloats> report = {0, wishes.stops, wishes.saves,
-                                                        batches_.last_wait_s()};
+                                                        batch.wait_s};
     const DlflowGpuSgd how = sgd(step);
-    const GpuReplica::StepEnd end =
-        replica_.step(mine.images, mine.labels, 1 / float(batch.global_samples), report, how);
+    replica_.begin_step(1 / float(batch.global_samples), report, how);
+    stage_ahead(batch);
+    const GpuReplica::StepEnd end = replica_.end_step();
     own = {{end.report[0], end.report[1], end.report[2]}, how.learning_rate};
     ++updates_;
     if (std::isfinite(own.report.loss)) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <set>
 #include <vector>
 
@@ -26,7 +27,10 @@ class GpuWorker final : public Worker {
   uint64_t steps_per_epoch() const override { return batches_.steps_per_epoch(); }
   std::string arithmetic() const override;
   void restore(const Checkpoint& checkpoint, uint64_t updates) override;
-  void seek(uint64_t epoch, uint64_t step) override { batches_.seek(epoch, step); }
+  void seek(uint64_t epoch, uint64_t step) override {
+    staged_.reset();
+    batches_.seek(epoch, step);
+  }
   std::optional<Divergence> divergence() const override { return {}; }
   void finish_update(uint64_t steps) override;
   std::span<const float> weights() override { return weights_; }
@@ -41,6 +45,15 @@ class GpuWorker final : public Worker {
   uint64_t updates() override { return updates_; }
 
  private:
+  /// The samples of a step that are on the GPU, or on their way.
+  struct Staged {
+    uint64_t epoch = 0, step = 0;
+    size_t global_samples = 0;
+    float wait_s = 0;  ///< how long they were waited for
+  };
+
+  Staged stage_next();
+  void stage_ahead(const Staged& current);
   std::set<size_t> batch_sizes(size_t num_validation) const;
   std::string velocity_name() const;
   DlflowGpuSgd sgd(uint64_t step) const;
@@ -54,6 +67,7 @@ class GpuWorker final : public Worker {
   GpuReplica replica_;
   std::vector<float> weights_, velocity_;  // as they were when they were last fetched
   Batches batches_;
+  std::optional<Staged> staged_;  // for the next step, while the one before it was computed
   Schedule schedule_;
   uint64_t updates_ = 0;  // since the training began, whatever runs it was in
 };

@@ -55,7 +55,8 @@ std::optional<GpuLibraries> libraries() {
 /// Those that come with dlflow, and small ones with what those lack.
 std::vector<Model> models() {
   std::vector<Model> all = {parse_model(test::kNormalisedAndAdded, "added.yaml"),
-                            parse_model(test::kStem, "stem.yaml")};
+                            parse_model(test::kStem, "stem.yaml"),
+                            parse_model(test::kWide, "wide.yaml")};
   for (const char* name : kModels) all.push_back(test::shipped_model(DLFLOW_MODELS, name));
   return all;
 }
@@ -206,6 +207,36 @@ TEST_CASE("on a GPU, the same steps give the same bits") {
   }
 }
 
+TEST_CASE("on a GPU, samples that are copied beside a step change nothing of it") {
+  const auto gpu = libraries();
+  if (!gpu) return;
+  constexpr int kSteps = 20;
+  const auto problem = test::make_gpu_problem(DLFLOW_MODELS, "resnet20", 128);
+  const auto others = test::make_gpu_problem(problem.model, 128, 1);
+  const auto train = [&](bool ahead) {
+    ThreadGroup group(1);
+    GpuReplica replica(group.communicator(0), *gpu, problem.model, 128, kReport);
+    Trained t{problem.weights, std::vector<float>(problem.layout->trainable_size()), {}};
+    replica.set_state(t.weights, t.velocity);
+    const std::vector<float> report(kReport);
+    const auto stage = [&](int step) {
+      const test::GpuProblem& p = step % 2 == 0 ? problem : others;
+      replica.stage(p.images, p.labels);
+    };
+    stage(0);
+    for (int i = 0; i < kSteps; ++i) {
+      replica.begin_step(1.0f / 128, report, kSgd);
+      if (ahead) stage(i + 1);
+      const auto sums = replica.end_step();
+      if (!ahead) stage(i + 1);
+      t.reports.insert(t.reports.end(), sums.report.begin(), sums.report.end());
+    }
+    replica.get_state(t.weights, t.velocity);
+    return t;
+  };
+  CHECK(train(true) == train(false));
+}
+
 TEST_CASE("on a GPU, TF32 computes other bits than fp32, near them and the same each time") {
   const auto gpu = libraries();
   if (!gpu) return;
@@ -258,7 +289,8 @@ TEST_CASE("on a GPU, NCCL starts, sums and ends for one rank") {
   ThreadGroup group(1);
   NcclCommunicator comm(group.communicator(0), *nccl, plugin);
   GpuSession session(plugin, 0, make_program(problem.model, *problem.layout), 8, kReport);
-  session.train(problem.images, problem.labels, 1, std::vector<float>(kReport), [](size_t) {});
+  session.stage(problem.images, problem.labels);
+  session.train(1, std::vector<float>(kReport));
   std::vector<float> before(problem.layout->size()), after(before.size());
   session.read(DLFLOW_GPU_GRADIENTS, before);
   DeviceTransfer sum = comm.start_sum(session.gradients(), session.computing_stream());

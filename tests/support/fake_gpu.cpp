@@ -115,10 +115,13 @@ struct DlflowGpuSession {
     return batch_norm(x, weight, bias, m.mean, m.variance);
   }
 
-  void run(const float* images, int64_t batch, bool training) {
+  int64_t batch() const { return int64_t(labels.size()); }
+
+  /// Of what is staged.
+  void run(bool training) {
     values.assign(shapes.size(), Tensor());
-    values[0] = Tensor({batch, shapes[0].channels, shapes[0].height, shapes[0].width});
-    std::copy_n(images, values[0].values.size(), values[0].values.begin());
+    values[0] = Tensor({batch(), shapes[0].channels, shapes[0].height, shapes[0].width});
+    std::ranges::copy(images, values[0].values.begin());
     for (const DlflowGpuOperation& o : operations) {
       Tensor y = forward(o, training);
       if (o.second >= 0) add_to(y, values[size_t(o.second)]);
@@ -167,15 +170,14 @@ struct DlflowGpuSession {
     add_to(sum, gradient);
   }
 
-  void train(const uint32_t* labels, int64_t batch, float scale, DlflowGpuReady ready,
-             void* context) {
+  void train(float scale, DlflowGpuReady ready, void* context) {
     value_gradients.clear();
     for (const Tensor& value : values) {
       value_gradients.push_back(value);
       std::ranges::fill(value_gradients.back().values, std::numeric_limits<double>::quiet_NaN());
     }
     const int32_t top = operations.back().output;
-    Tensor d = softmax_cross_entropy_backward(values[size_t(top)], {labels, size_t(batch)});
+    Tensor d = softmax_cross_entropy_backward(values[size_t(top)], labels);
     for (double& v : d.values) v *= scale;
     value_gradients[size_t(top)] = d;
     for (size_t i = operations.size(); i-- > 0;) {
@@ -204,6 +206,8 @@ struct DlflowGpuSession {
   std::vector<DlflowGpuOperation> operations;
   std::vector<int32_t> announced;
   std::vector<DlflowGpuValue> shapes;
+  std::vector<float> images;  // staged, with the labels
+  std::vector<uint32_t> labels;
   std::vector<float> weights, velocity, gradients, scores, report_here;
   std::vector<Tensor> values, value_gradients;
   std::set<int64_t> built;  // sizes of batches
@@ -272,10 +276,20 @@ DlflowGpuError read(DlflowGpuSession* s, int32_t buffer, int64_t first, int64_t 
   return nullptr;
 }
 
-DlflowGpuError train(DlflowGpuSession* s, const float* images, const uint32_t* labels,
-                     int64_t batch, float scale, const float* report, DlflowGpuReady ready,
+DlflowGpuError stage(DlflowGpuSession* s, const float* images, const uint32_t* labels,
+                     int64_t batch) {
+  if (batch > s->network.max_batch) return "more samples than there is memory for";
+  const DlflowGpuValue& in = s->shapes[0];
+  s->images.assign(images, images + batch * in.channels * in.height * in.width);
+  s->labels.assign(labels, labels + batch);
+  log("stage");
+  return nullptr;
+}
+
+DlflowGpuError train(DlflowGpuSession* s, float scale, const float* report, DlflowGpuReady ready,
                      void* context) {
   const DlflowGpuNetwork& n = s->network;
+  const int64_t batch = s->batch();
   std::fill(s->gradients.begin(), s->gradients.end(), 0.0f);
   std::copy_n(report, n.report_size, s->gradients.begin() + n.size);
   s->gradients[size_t(n.size)] = 0;
@@ -283,15 +297,13 @@ DlflowGpuError train(DlflowGpuSession* s, const float* images, const uint32_t* l
     for (const int32_t operation : s->announced) ready(context, operation);
     return nullptr;
   }
-  if (batch > n.max_batch) return "more samples than there is memory for";
   need_batch(s, batch);
-  s->run(images, batch, true);
+  s->run(true);
   for (int64_t i = n.trainable_size; i < n.size; ++i)
     s->gradients[size_t(i)] *= scale * float(batch);
   const Tensor& scores = s->values[size_t(s->operations.back().output)];
-  s->gradients[size_t(n.size)] =
-      float(softmax_cross_entropy(scores, {labels, size_t(batch)})) * scale;
-  s->train(labels, batch, scale, ready, context);
+  s->gradients[size_t(n.size)] = float(softmax_cross_entropy(scores, s->labels)) * scale;
+  s->train(scale, ready, context);
   return nullptr;
 }
 
@@ -318,17 +330,16 @@ DlflowGpuError end_step(DlflowGpuSession* s, const float** report) {
   return nullptr;
 }
 
-DlflowGpuError infer(DlflowGpuSession* s, const float* images, const uint32_t* labels,
-                     int64_t batch, double* loss_sum, int64_t* num_correct) {
-  need_batch(s, batch);
-  s->run(images, batch, false);
+DlflowGpuError infer(DlflowGpuSession* s, double* loss_sum, int64_t* num_correct) {
+  need_batch(s, s->batch());
+  s->run(false);
   const Tensor& scores = s->values[size_t(s->operations.back().output)];
-  *loss_sum = softmax_cross_entropy(scores, {labels, size_t(batch)});
+  *loss_sum = softmax_cross_entropy(scores, s->labels);
   *num_correct = 0;
   const auto classes = scores.shape[1];
-  for (int64_t b = 0; b < batch; ++b) {
+  for (int64_t b = 0; b < s->batch(); ++b) {
     const auto row = scores.values.begin() + b * classes;
-    *num_correct += std::max_element(row, row + classes) - row == int64_t(labels[b]);
+    *num_correct += std::max_element(row, row + classes) - row == int64_t(s->labels[size_t(b)]);
   }
   return nullptr;
 }
@@ -365,12 +376,12 @@ DlflowGpuError event_done(DlflowGpuEvent event, int32_t* done) {
 }
 
 constexpr DlflowGpuPlugin kPlugin = {
-    DLFLOW_GPU_ABI, arithmetic,   count_devices,    describe_device,
-    open,           close,        prepare,          write,
-    read,           train,        update,           end_step,
-    infer,          gradients,    computing_stream, create_stream,
-    destroy_stream, create_event, destroy_event,    record_event,
-    wait_for_event, event_done};
+    DLFLOW_GPU_ABI, arithmetic,     count_devices, describe_device,
+    open,           close,          prepare,       write,
+    read,           stage,          train,         update,
+    end_step,       infer,          gradients,     computing_stream,
+    create_stream,  destroy_stream, create_event,  destroy_event,
+    record_event,   wait_for_event, event_done};
 
 }  // namespace
 

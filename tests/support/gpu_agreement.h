@@ -41,6 +41,26 @@ layers:
   - linear: {features: 4}
 )";
 
+/// Many channels, and values whose gradient comes from two: a convolution that skips pixels adds to
+/// what pooling wrote, and the other way round.
+constexpr const char* kWide = R"(name: wide
+input: [3, 10, 10]
+layers:
+  - conv2d: {name: a, channels: 70, kernel: 3, padding: 1}
+  - relu: {name: r}
+  - conv2d: {name: b, channels: 150, kernel: 1, stride: 2}
+  - max_pool: {name: p, from: r, kernel: 3, stride: 2, padding: 1}
+  - conv2d: {name: c, channels: 150, kernel: 1, bias: false}
+  - batch_norm: {name: d}
+  - add: {from: b}
+  - relu: {name: s}
+  - avg_pool: {name: q, kernel: 3, stride: 2, padding: 1}
+  - conv2d: {name: e, from: s, channels: 150, kernel: 1, stride: 2}
+  - add: {from: q}
+  - global_avg_pool
+  - linear: {features: 4}
+)";
+
 /// With one sample, batch normalisation has one value per channel.
 constexpr const char* kOneValue = R"(name: one
 input: [5]

@@ -119,6 +119,7 @@ TEST_CASE("a program computes what its model says: every gradient beside the ref
   problems.push_back(
       test::make_gpu_problem(parse_model(test::kNormalisedAndAdded, "added.yaml"), 3));
   problems.push_back(test::make_gpu_problem(parse_model(test::kStem, "stem.yaml"), 3));
+  problems.push_back(test::make_gpu_problem(parse_model(test::kWide, "wide.yaml"), 3));
   for (const test::LayerCase& layer : test::every_layer()) {
     const std::string text = "name: " + layer.word + "\ninput: " + layer.input + "\nlayers:\n";
     const Model model = parse_model(text + layer.layers, "m.yaml");
@@ -188,7 +189,7 @@ TEST_CASE("buckets are summed while the backward pass goes on, and updated behin
   const size_t num_buckets = size_t(std::ranges::count(calls, "all-reduce"));
   CHECK(num_buckets == 3);
   // Both that a linear layer completes start behind it, the last behind the first convolution.
-  std::vector<std::string> expected = {"backward", "backward"};
+  std::vector<std::string> expected = {"stage", "backward", "backward"};
   const auto expect = [&](std::initializer_list<std::string> lines) {
     expected.insert(expected.end(), lines);
   };

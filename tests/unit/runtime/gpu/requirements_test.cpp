@@ -62,10 +62,16 @@ TEST_CASE("the first algorithm that repeats its bits in fp32 is chosen, else the
   all[0].determinism = CUDNN_NON_DETERMINISTIC;
   all[1].status = CUDNN_STATUS_NOT_SUPPORTED;
   all[2].mathType = CUDNN_TENSOR_OP_MATH;
-  all[3].memory = cuda::kMostWorkspace + 1;
+  all[3].memory = 1001;
   all[4].mathType = CUDNN_TENSOR_OP_MATH_ALLOW_CONVERSION;
-  const auto choose = [&] { return cuda::choose_algorithm(std::span<const Found>(all), fallback); };
+  cuda::Rules rules{.most_workspace = 1000};
+  const auto choose = [&] {
+    return cuda::choose_algorithm(std::span<const Found>(all), fallback, rules);
+  };
   CHECK(choose() == CUDNN_CONVOLUTION_BWD_FILTER_ALGO_1);
+  rules.tensor_cores = true;
+  CHECK(choose() == CUDNN_CONVOLUTION_BWD_FILTER_ALGO_3);
+  rules.tensor_cores = false;
   all.push_back(found(CUDNN_CONVOLUTION_BWD_FILTER_ALGO_FFT));
   all.push_back(found(CUDNN_CONVOLUTION_BWD_FILTER_ALGO_3));
   CHECK(choose() == CUDNN_CONVOLUTION_BWD_FILTER_ALGO_FFT);

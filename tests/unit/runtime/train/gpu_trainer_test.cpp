@@ -68,7 +68,9 @@ TEST_CASE("training on GPUs ends where training on CPUs ends", "[gpu_trainer]") 
   const int ranks = GENERATE(1, 2);
   const test::TempDir cpu, gpu;
   const TrainingEnd expected = train_on(ranks, tiny_job(cpu.path(), Device::Cpu, 2));
-  const TrainingEnd end = train_on(ranks, tiny_job(gpu.path(), Device::Cuda, 2));
+  TrainingJob job = tiny_job(gpu.path(), Device::Cuda, 2);
+  job.prefetch = GENERATE(0, 2);  // with a thread, batches are staged beside the step before
+  const TrainingEnd end = train_on(ranks, job);
   CHECK(end.finished);
   CHECK(end.summary.at("steps") == 2 * 7);
   CHECK(end.summary.at("ranks") == ranks);
