@@ -45,7 +45,6 @@ class Layer : public ArchiveEntries {
   }
 
   void add_symbolic_link(const std::string& name, const std::string& target) override {
-    end_file();
     const fs::path path = new_place(name);
     if (::symlink(target.c_str(), path.c_str()) != 0) {
       throw_errno("cannot write " + path.string(), errno);
@@ -53,7 +52,6 @@ class Layer : public ArchiveEntries {
   }
 
   void add_hard_link(const std::string& name, const std::string& target) override {
-    end_file();
     const fs::path from = resolve_in(root_, target);
     const fs::path path = new_place(name);
     if (::linkat(AT_FDCWD, from.c_str(), AT_FDCWD, path.c_str(), 0) != 0) {
@@ -62,7 +60,6 @@ class Layer : public ArchiveEntries {
   }
 
   void add_folder(const std::string& name, mode_t mode) override {
-    end_file();
     const fs::path path = place(name);
     struct stat info {};
     const bool there = ::lstat(path.c_str(), &info) == 0;
@@ -76,9 +73,7 @@ class Layer : public ArchiveEntries {
     keep(path);
   }
 
-  void add_special_file(const std::string&) override {
-    end_file();  // runtimes bring devices of their own
-  }
+  void add_special_file(const std::string&) override {}  // runtimes bring devices of their own
 
   void end_file() {
     if (!file_) return;

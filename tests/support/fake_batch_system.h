@@ -4,6 +4,8 @@
 #include <deque>
 #include <functional>
 #include <map>
+#include <memory>
+#include <mutex>
 #include <optional>
 #include <set>
 #include <string>
@@ -39,6 +41,9 @@ class FakeBatchSystem : public BatchSystem {
   int empty_queues = 0;      ///< so many looks at the queue show nothing, as a broken wrapper does
   bool refuses_cancel = false;
   bool refuses_submit = false;
+  size_t at_once = 1;              ///< so many submissions are under way
+  std::set<std::string> unseen;    ///< jobs that it shows to nobody for now
+  std::function<void()> on_queue;  ///< happens once, after the next look at the queue
 
   // What it can look at.
   std::vector<std::string> submitted;  ///< "train 812 0-2 <- SameTask 811"
@@ -81,14 +86,15 @@ class FakeBatchSystem : public BatchSystem {
 
   std::string_view name() const override { return "FAKE"; }
   ArrayRules array_rules() const override { return rules; }
-  size_t submissions_at_once() const override { return 1; }
+  size_t submissions_at_once() const override { return at_once; }
 
   std::string script(const Batch& batch, const Profile&) const override {
     return "#!/bin/sh\n# " + batch.name + "\n";
   }
 
   SubmitAnswer submit(const Batch& batch, const Profile&) const override {
-    auto* const self = const_cast<FakeBatchSystem*>(this);  // one thread only
+    auto* const self = const_cast<FakeBatchSystem*>(this);
+    const std::lock_guard lock(*submitting_);
     return self->take(batch);
   }
 
@@ -99,7 +105,10 @@ class FakeBatchSystem : public BatchSystem {
       return {};
     }
     std::vector<BatchJob> list;
-    for (const auto& [id, job] : jobs_) list.push_back(job.shown);
+    for (const auto& [id, job] : jobs_) {
+      if (!unseen.contains(id)) list.push_back(job.shown);
+    }
+    if (on_queue) std::exchange(on_queue, {})();
     return list;
   }
 
@@ -129,7 +138,8 @@ class FakeBatchSystem : public BatchSystem {
     answer_or_throw();
     std::vector<BatchJob> shown;
     for (const auto& [id, job] : jobs_) {
-      if (id == wanted || array_id(id) == wanted) shown.push_back(job.shown);
+      const bool is_meant = id == wanted || array_id(id) == wanted;
+      if (is_meant && !unseen.contains(id)) shown.push_back(job.shown);
     }
     return shown;
   }
@@ -146,6 +156,7 @@ class FakeBatchSystem : public BatchSystem {
   }
 
   JobAnswer ask_to_end(const std::string& id) override {
+    if (refuses_cancel) return {JobAnswer::Kind::Refused, "access denied"};
     asked_to_end.push_back(id);
     return {};
   }
@@ -270,7 +281,8 @@ class FakeBatchSystem : public BatchSystem {
   }
 
   const FakeClock& clock_;
-  std::map<std::string, Job> jobs_;  // by id
+  std::map<std::string, Job> jobs_;                                          // by id
+  std::shared_ptr<std::mutex> submitting_ = std::make_shared<std::mutex>();  // of copies, too
 };
 
 }  // namespace dlflow::test

@@ -58,9 +58,9 @@ void believe_successes(ChainRun& run) {
 /// What the batch system still has, and nothing stands in the way of any more: a job that it waits
 /// for was lost for a while only.
 void unblock(ChainRun& run, const JobsAtWork& at_work) {
-  for (const auto& [name, found] : at_work) {
-    const uint32_t job = run.number_of(name);
-    if (run.jobs()[job].state != JobState::Blocked || run.jobs().obstacle(job)) continue;
+  for (uint32_t job = 0; job < run.jobs().size(); ++job) {  // parents before children
+    if (run.jobs()[job].state != JobState::Blocked || !at_work.contains(run.name(job))) continue;
+    if (run.jobs().obstacle(job)) continue;
     run.record().decide(job, JobState::Queued, "", run.id(job));
   }
 }

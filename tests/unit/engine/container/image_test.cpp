@@ -137,6 +137,26 @@ TEST_CASE("layers that unpack to far more than their image's size are refused, a
   CHECK(fs::is_empty(store.folder.path() / "cache/images/work"));
 }
 
+TEST_CASE("all layers of an image together have no more entries than one may have", "[container]") {
+  Store store;
+  const std::string null = test::tar_entry({.name = "null", .type = '3'});
+  const uint64_t entries = max_unpacked_entries(0) - 10'000;
+  std::string many;
+  for (int i = 0; i < 10'000; ++i) many += null;
+  const std::string packed = test::gzip(many);
+  std::string layer;
+  for (uint64_t i = 0; i < entries; i += 10'000) layer += packed;
+  layer += test::gzip(std::string(1024, '\0'));
+  const std::string archive =
+      test::tar({{"0/layer.tar", layer},
+                 {"1/layer.tar", layer},
+                 {"config.json", "{}"},
+                 {"manifest.json",
+                  R"([{"Config": "config.json", "Layers": ["0/layer.tar", "1/layer.tar"]}])"}});
+  CHECK_THROWS_WITH(store.provide(archive), Contains("the tar archive has more than"));
+  CHECK(store.store.list().empty());
+}
+
 TEST_CASE("a source that changed since it was pinned is refused", "[container]") {
   Store store;
   const fs::path file = store.folder.write("image.tar", saved_image(kManifest));
@@ -280,6 +300,16 @@ TEST_CASE("a lock file is read as it was written", "[container]") {
   const ImageLock lock = {{"torch", {"oci:x", "sha256:" + sha256_hex("1")}}};
   write_image_lock(file, lock);
   CHECK(read_image_lock(file) == lock);
+  CHECK(read_file(file) == R"({
+  "images": {
+    "torch": {
+      "digest": "sha256:)" + sha256_hex("1") +
+                               R"(",
+      "from": "oci:x"
+    }
+  }
+}
+)");
   write_file_atomic(file, "{}");
   CHECK_THROWS_WITH(read_image_lock(file), Contains("is no lock file"));
 }

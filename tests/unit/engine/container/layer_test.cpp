@@ -149,6 +149,11 @@ TEST_CASE("a tree that a program has written to has another state", "[container]
   CHECK(tree_state(root.root) != before);
 }
 
+TEST_CASE("a folder that cannot be made read-only is an error", "[container]") {
+  CHECK_THROWS_WITH(make_read_only("/proc/self/ns"),
+                    Catch::StartsWith("cannot change the mode of /proc/self/ns"));
+}
+
 TEST_CASE("mount points are made in a read-only image, links followed", "[container]") {
   Root root;
   root.add({{"private/x", ""}, {.name = "var", .type = '2', .link_target = "private"}});

@@ -249,6 +249,27 @@ TEST_CASE("cancel takes what waits, and asks what runs", "[chain]") {
   CHECK(world.look() == all_in(kChainJobs, Succeeded));
 }
 
+TEST_CASE("a job that has begun is asked to end, also before it has written anything", "[chain]") {
+  ChainWorld world(kChainSteps);
+  world.start();
+  world.batch.begin("811");
+  CHECK(world.cancel({"data"}).saving == 1);
+  CHECK(world.nodes.runs.empty());
+  CHECK(std::filesystem::exists(world.directory / "steps/data/attempt-1/cancel"));
+}
+
+TEST_CASE("a job at work whose end is refused was not asked, and is asked the next time",
+          "[chain]") {
+  ChainWorld world(kChainSteps);
+  world.start();
+  world.nodes.begin("811");
+  world.batch.refuses_cancel = true;
+  CHECK_THROWS_WITH(world.cancel({"data"}), Catch::Contains("refuses to cancel 1 of 1 jobs"));
+  world.batch.refuses_cancel = false;
+  CHECK(world.cancel({"data"}).saving == 1);
+  CHECK(world.batch.asked_to_end == Names{"811"});
+}
+
 TEST_CASE("a submission that nobody can tell from a lost one is cancelled, too", "[chain]") {
   ChainWorld world(kChainSteps);
   world.batch.lost_submissions = 1;
@@ -269,6 +290,15 @@ TEST_CASE("a run of another cluster is not submitted, repaired or cancelled here
   CHECK_THROWS_WITH(jobs_in_queue(world.directory, world.batch), refused);
   CHECK(world.batch.submitted.size() == submitted);
   CHECK_FALSE(world.nodes.open_ids().empty());
+}
+
+TEST_CASE("a run that says of no cluster is taken to be here", "[chain]") {
+  ChainWorld world(kChainSteps);
+  world.start();
+  std::filesystem::remove(world.directory / "cluster");
+  CHECK(jobs_in_queue(world.directory, world.batch) == 8);
+  CHECK(world.look() == all_in(kChainJobs, Queued));
+  CHECK(world.cancel().cancelled == 8);
 }
 
 TEST_CASE("what a run without a folder has in the queue is cancelled, and nothing else's",
@@ -332,6 +362,39 @@ TEST_CASE("a job that nobody knows is lost, and runs again when the run goes on"
   CHECK(world.look()["best"] == Blocked);
 }
 
+TEST_CASE("a job that was given up as lost and turns up again is at work, as its record says",
+          "[chain]") {
+  ChainWorld world(kChainSteps);
+  world.start();
+  world.nodes.begin("811");
+  world.batch.unseen = {"811"};
+  CHECK(world.look()["data"] == Lost);
+  CHECK(world.look()["best"] == Blocked);
+  world.batch.unseen.clear();
+  States states = world.look();
+  CHECK(states["data"] == Running);
+  CHECK(states["best"] == Queued);  // what waits, at once
+  world.nodes.run_all();
+  check_ran_once(world, kChainJobs);
+}
+
+TEST_CASE("what the site cancels because it can never start is blocked, and says by whom",
+          "[chain]") {
+  ChainWorld world(kChainSteps);
+  world.start();
+  world.nodes.begin("811");
+  world.nodes.end("811", Failed);
+  for (const std::string& id : world.batch.ids_of("train")) {
+    world.batch.end(id, BatchState::Cancelled);
+  }
+  world.look();
+  const std::string directory = world.directory.string();
+  for (const JobEvent& event : world.store.events(directory, "train[n=1]")) {
+    CHECK(event.state != JobState::Cancelled);
+  }
+  CHECK(world.states()["train[n=1]"] == Blocked);
+}
+
 TEST_CASE("a node that fails makes its job lost, and what waits is repaired", "[chain]") {
   ChainWorld world(kChainSteps);
   world.start();
@@ -370,6 +433,19 @@ TEST_CASE("where there is a limit on jobs, what it takes is submitted, and the r
   }
   world.nodes.run_all();
   check_ran_once(world, kChainJobs);
+}
+
+TEST_CASE("where one of two submissions under way is refused, the other is known, and made once",
+          "[chain]") {
+  ChainWorld world("  many: {run: ./many, matrix: {n: [1, 2, 3]}}\n  one: {run: ./one}\n");
+  world.batch.at_once = 2;
+  world.batch.most_jobs = 2;
+  try {
+    world.start();
+  } catch (const Error&) {
+  }
+  CHECK(world.states()["one"] == Queued);
+  CHECK(world.batch.ids_of("one").size() == 1);
 }
 
 TEST_CASE("a batch system that does not answer changes nothing", "[chain]") {

@@ -161,6 +161,7 @@ TEST_CASE("elements of an earlier list are not submitted before the step has lis
   CHECK(world.batch.submitted.size() == 1);  // split alone
   world.nodes.run_all();
   world.resume();
+  CHECK(world.states()["merge"] == Queued);  // in the place that it has kept
   world.nodes.run_all();
   world.resume();
   world.nodes.run_all();

@@ -235,6 +235,38 @@ TEST_CASE("an element in the queue is cancelled alone", "[chain][pack]") {
   check_ran_once(world, kPackedJobs);
 }
 
+TEST_CASE("an element that begins while it is cancelled is asked to end, not taken for cancelled",
+          "[chain][pack]") {
+  ChainWorld world(kPackedSteps);
+  world.start();
+  world.nodes.begin("811");
+  world.nodes.end("811", Succeeded);
+  world.batch.on_queue = [&] { world.nodes.begin("812_0"); };
+  const CancelResult result = world.cancel({"train[n=1]"});
+  CHECK(result.cancelled == 0);
+  CHECK(result.saving == 1);
+  CHECK(world.look()["train[n=1]"] == Running);
+}
+
+TEST_CASE("an element whose end is refused was not asked, and is asked the next time",
+          "[chain][pack]") {
+  ChainWorld world(kPackedSteps);
+  begin_first_task(world);
+  const std::filesystem::path attempt = world.directory / "steps/train/n=1/attempt-1";
+  REQUIRE(claim_pass(attempt, 1, "812_0"));
+  const auto refuse = [&] {
+    world.batch.refuses_cancel = true;
+    CHECK_THROWS_WITH(world.cancel({"train[n=1]"}),
+                      Catch::Contains("refuses to cancel 1 of 1 jobs"));
+    world.batch.refuses_cancel = false;
+  };
+  refuse();
+  CHECK_FALSE(std::filesystem::exists(attempt / "cancel"));
+  CHECK(world.cancel({"train[n=1]"}).saving == 1);
+  refuse();  // to kill it, as a second cancel does
+  CHECK(std::filesystem::exists(attempt / "cancel"));
+}
+
 TEST_CASE("when all elements of a task are cancelled, the task leaves the queue", "[chain][pack]") {
   ChainWorld world(kPackedSteps);
   world.start();

@@ -242,6 +242,15 @@ TEST_CASE("what a run lost of itself runs again where it is needed", "[resume]")
   CHECK(run.states() == kAllDone);
 }
 
+TEST_CASE("what a run lost of itself and nobody needs any more stays lost", "[resume]") {
+  TestRun run(kThreeSteps);
+  run.backend.fail("c");
+  run.start();
+  fs::remove_all(run.directory / "steps/a");
+  CHECK(run.resubmit().state == RunState::Succeeded);
+  CHECK(run.backend.submitted == Names{"a", "b", "c", "c#2"});
+}
+
 TEST_CASE("what runs again because a result was lost or is made anew has all of its tries",
           "[resume]") {
   TestRun run(R"(

@@ -184,6 +184,17 @@ TEST_CASE("a skipped step skips those that use its outputs, not those that only 
   CHECK(frame.parents[0].skipped);  // which its supervisor cannot see: show has no record
 }
 
+TEST_CASE("a step that is written before the one that it uses is skipped with that, too",
+          "[scheduler]") {
+  TestRun run(R"(
+  show: {run: [show, "${{ steps.plot.outputs.picture }}"]}
+  plot: {run: ./plot, outputs: {picture: plot.png}}
+)");
+  run.backend.ends["plot"] = {Skipped};
+  CHECK(run.start().state == RunState::Succeeded);
+  CHECK(run.states() == States{{"plot", Skipped}, {"show", Skipped}});
+}
+
 TEST_CASE("a step that uses one step's outputs runs although another one that it needs was skipped",
           "[scheduler]") {
   TestRun run(R"(

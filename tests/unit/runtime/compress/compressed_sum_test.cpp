@@ -200,6 +200,21 @@ TEST_CASE("between nodes a slice is compressed by the rank whose it is", "[compr
   }
 }
 
+TEST_CASE("a rank that is alone takes up what was not sent when there were others", "[compress]") {
+  ThreadGroup group(1, 10s);
+  const FlatLayout layout(kSizes);
+  CompressedParts parts;
+  parts.pieces = {{layout.offset(0), layout.size(0)}};
+  CompressedSum compressed({.method = CompressionMethod::TopK}, parts, layout.num_elements(), 1);
+  compressed.residual()[7] = 0.25f;
+  compressed.begin(0, 0);
+  std::vector<float> values(layout.num_elements(), 1.0f), expected = values;
+  expected[7] = 1.25f;
+  run(group.communicator(0), compressed.sum(Link(group.communicator(0)), 0, values));
+  CHECK(values == expected);
+  CHECK(compressed.residual()[7] == 0);
+}
+
 TEST_CASE("the same ranks get the same bits again", "[compress]") {
   Setting setting{.how = {.method = CompressionMethod::MsTopK, .density = 0.1}};
   setting.how.aggregation = GENERATE(Aggregation::AllGather, Aggregation::GlobalTopK);

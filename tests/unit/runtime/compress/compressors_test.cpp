@@ -119,6 +119,18 @@ TEST_CASE("MSTopK sends the largest where many others are nearly as large", "[co
   CHECK(indices_of(MsTopK(), values, at_density(0.003)) == std::vector<uint32_t>{3, 500, 999});
 }
 
+TEST_CASE("MSTopK tells numbers apart that lie on both sides of the mean", "[compress]") {
+  std::vector<float> values(1024);
+  std::vector<uint32_t> larger;
+  for (uint32_t i = 0; i < values.size(); ++i) {
+    const bool is_larger = i % 7 % 2 == 1 && larger.size() < values.size() / 2;
+    values[i] = is_larger ? 1.000002f : 0.999998f;
+    if (is_larger) larger.push_back(i);
+  }
+  const double density = double(larger.size()) / double(values.size());
+  CHECK(indices_of(MsTopK(), values, at_density(density)) == larger);
+}
+
 TEST_CASE("MSTopK sends as many as asked for where numbers are equal", "[compress]") {
   const size_t count = GENERATE(1, 5, 1000);
   const double density = GENERATE(0.01, 0.5, 1.0);
@@ -243,9 +255,10 @@ TEST_CASE("a message tells of a number that is none, whichever it is", "[compres
   const auto compressor = make_compressor(method);
   CAPTURE(int(method));
   const float broken = GENERATE(as<float>{}, kNan, kInf, -kInf);
+  const size_t count = GENERATE(2, 1000);  // of 2 one is sent
   const size_t place = GENERATE(0, 123, 999);
-  std::vector<float> values = some_gradients(1000, 1);
-  values[place] = broken;
+  std::vector<float> values = some_gradients(count, 1);
+  values[place % count] = broken;
   const auto received = there_and_back(*compressor, values, at_density(0.01));
   CHECK(std::ranges::any_of(received, [](float value) { return !std::isfinite(value); }));
 }

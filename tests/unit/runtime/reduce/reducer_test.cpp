@@ -1,5 +1,8 @@
 #include "runtime/reduce/reducer.h"
 
+#include <atomic>
+#include <tuple>
+
 #include "base/error.h"
 #include "base/random.h"
 #include "tests/support/catch.h"
@@ -168,6 +171,86 @@ TEST_CASE("a parameter larger than a piece comes whole, and once", "[reduce]") {
   for (size_t i = 0; i < large.size(); ++i) {
     if (large[i] != float(2 * (i % 1000) + 1)) FAIL("element " << i << " is " << large[i]);
   }
+}
+
+TEST_CASE("a bucket leaves with its last leaf, and not before what holds it back is over",
+          "[reduce]") {
+  const bool holds = GENERATE(false, true);
+  ThreadGroup group(1, 10s);
+  Consumed consumed;
+  ReducerOptions options{.mode = SumMode::Exact, .num_leaves = 2, .bucket_bytes = 1};
+  options.consume = [&](size_t first, auto sums) { consumed.take(first, sums); };
+  Reducer reducer(group.communicator(0), FlatLayout(kSizes), options);
+  const auto times_of_last = [&] {
+    reducer.poll();
+    return consumed.times.back();
+  };
+  reducer.begin();
+  if (holds) reducer.hold();
+  reducer.ready(0, 4);
+  CHECK(times_of_last() == 0);
+  reducer.ready(1, 4);
+  CHECK(times_of_last() == (holds ? 0 : 1));
+  if (holds) reducer.release();
+  CHECK(times_of_last() == 1);
+  reducer.end();
+  reducer.finish();
+  CHECK(consumed.times == std::vector(consumed.times.size(), 1));
+}
+
+TEST_CASE("a timeline has each bucket once, and the wait for a rank that comes late", "[reduce]") {
+  ThreadGroup group(2, 10s, 1);
+  std::atomic<bool> rank0_waits = false;
+  const std::vector<std::string> names = GENERATE(values<std::vector<std::string>>(
+      {{}, {"conv1.weight", "conv1.bias", "none", "fc.weight", "fc.bias"}}));
+  const auto ranks = on_ranks(group, 2, [&](Communicator& comm) {
+    Timeline timeline;
+    timeline.start();
+    ReducerOptions options{.mode = SumMode::Fast, .num_leaves = 2};
+    options.consume = [](size_t, auto) {};
+    options.bucket_bytes = 20 * kLineBytes;
+    options.names = names;
+    options.timeline = &timeline;
+    Reducer reducer(comm, FlatLayout(kSizes), options);
+    reducer.begin();
+    if (comm.rank() == 1) rank0_waits.wait(false);
+    for (size_t parameter = kSizes.size(); parameter-- > 0;) reducer.ready(0, parameter);
+    if (comm.rank() == 0) {
+      rank0_waits = true;
+      rank0_waits.notify_all();
+    }
+    reducer.end();
+    reducer.finish();
+    reducer.poll();
+    std::vector<std::string> buckets;
+    for (const Timeline::Span& span : timeline.spans()) {
+      if (span.row == Timeline::Row::Communication) buckets.push_back(span.name);
+    }
+    std::ranges::sort(buckets);
+    return std::tuple(buckets, reducer.take_wait_s(), reducer.take_wait_s());
+  });
+  const std::vector<std::string> expected =
+      names.empty() ? std::vector<std::string>{"gradients 1 to 2", "gradients 3 to 5"}
+                    : std::vector<std::string>{"gradients conv1.weight to conv1.bias",
+                                               "gradients none to fc.bias"};
+  for (const auto& [buckets, waited_s, again_s] : ranks) {
+    CHECK(buckets == expected);
+    CHECK(again_s == 0);
+  }
+  CHECK(std::get<1>(ranks[0]) > 0);
+}
+
+TEST_CASE("the leaves of a rank stay apart as long as they take no more than 64 MiB", "[reduce]") {
+  const auto additions_of = [](int num_ranks, size_t elements) {
+    return on_ranks(num_ranks, [&](Communicator& comm) {
+      ReducerOptions options{.mode = SumMode::Exact, .num_leaves = 2 * size_t(num_ranks)};
+      options.consume = [](size_t, auto) {};
+      return Reducer(comm, FlatLayout(std::vector{elements}), options).additions();
+    })[0];
+  };
+  constexpr size_t kMost = (size_t{64} << 20) / 2 / sizeof(float);
+  CHECK(additions_of(2, kMost) == std::vector<uint8_t>{0, 0});
+  CHECK(additions_of(1, kMost + 1) == std::vector<uint8_t>{0, 1});
 }
 
 TEST_CASE("gradients of leaves have the same sum, bit for bit, on any number of ranks",

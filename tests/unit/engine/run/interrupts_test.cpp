@@ -1,0 +1,19 @@
+#include "engine/run/interrupts.h"
+
+#include <signal.h>
+
+#include "tests/support/catch.h"
+
+using namespace dlflow;
+
+TEST_CASE("a stop that comes as a run ends was meant for the run, and ends no program after it",
+          "[interrupts]") {
+  {
+    Interrupts interrupts;
+    ::raise(SIGINT);
+    CHECK(interrupts.take() == 1);
+    CHECK(interrupts.take() == 0);
+    ::raise(SIGTERM);
+  }
+  SUCCEED("this process has gone on");
+}
