@@ -41,6 +41,7 @@ class FakeBatchSystem : public BatchSystem {
   int empty_queues = 0;      ///< so many looks at the queue show nothing, as a broken wrapper does
   bool refuses_cancel = false;
   bool refuses_submit = false;
+  std::string refused_step;        ///< so are the submissions of this one alone
   size_t at_once = 1;              ///< so many submissions are under way
   std::set<std::string> unseen;    ///< jobs that it shows to nobody for now
   std::function<void()> on_queue;  ///< happens once, after the next look at the queue
@@ -209,7 +210,9 @@ class FakeBatchSystem : public BatchSystem {
   }
 
   SubmitAnswer take(const Batch& batch) {
-    if (refuses_submit) return Refused{"invalid account"};
+    const bool is_refused =
+        !refused_step.empty() && batch.name.find("." + refused_step + ".") != std::string::npos;
+    if (refuses_submit || is_refused) return Refused{"invalid account"};
     const size_t tasks = std::max<size_t>(1, batch.tasks.size());
     if (most_jobs > 0 && num_open() + tasks > most_jobs) return Refused{"too many jobs", true};
     if (lost_submissions > 0) {

@@ -70,7 +70,7 @@ struct Waiter {
       const Core::Duration waited = core.slept_at[i] - start;
       CHECK(core.sleeps[i] <= std::max<Core::Duration>(5us, waited / part));
       // It spins before the wait counts.
-      CHECK(core.sleeps[i] >= std::min<Core::Duration>(1ms, (waited - 10us) / part));
+      CHECK(core.sleeps[i] >= std::min<Core::Duration>(1ms, (waited - 250us) / part));
     }
   }
 
