@@ -69,3 +69,23 @@ TEST_CASE("the wait for other ranks is that of the epoch, and of all steps at th
   CHECK(last_line(file).at("communication_wait_s") == 0.5);
   CHECK(log.communication_wait() == 2.5);
 }
+
+TEST_CASE("an epoch's loss is that of its own steps, by their samples", "[metrics]") {
+  const test::TempDir dir;
+  const auto file = dir.path() / "metrics.jsonl";
+  MetricsLog log(file, {2, 1, 0});
+  log.step({.step = 0, .samples = 10, .loss = 8});
+  log.epoch(0, std::nullopt, std::nullopt);
+  CHECK(last_line(file).at("loss") == 8);
+  log.step({.step = 1, .samples = 10, .loss = 2});
+  log.epoch(1, std::nullopt, std::nullopt);
+  CHECK(last_line(file).at("loss") == 2);
+}
+
+TEST_CASE("steps that follow each other fast share a line", "[metrics]") {
+  const test::TempDir dir;
+  const auto file = dir.path() / "metrics.jsonl";
+  MetricsLog log(file, {1000, 1000, 0});
+  for (uint64_t step = 0; step < 1000; ++step) log.step({.step = step, .samples = 10, .loss = 1});
+  CHECK(split(read_file(file), '\n').size() < 500);
+}
