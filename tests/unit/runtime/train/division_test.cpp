@@ -20,6 +20,16 @@ layers:
   - linear: {name: second, features: 3}
 )";
 
+/// Two values per sample and channel, one below the other.
+constexpr const char* kTwoPixels = R"(name: two
+input: [1, 3, 2]
+layers:
+  - conv2d: {name: conv, channels: 4, kernel: 2}
+  - batch_norm: {name: bn}
+  - flatten
+  - linear: {name: last, features: 3}
+)";
+
 Model perceptron() { return parse_model(kPerceptron, "perceptron.yaml"); }
 
 TrainSettings settings_of(size_t batch, size_t leaves) {
@@ -60,6 +70,7 @@ TEST_CASE("batch normalisation over one value is refused, and says what to do", 
   CHECK_THROWS_AS(divide(kPerceptron, 128, settings_of(4, 4)), Error);
   CHECK(divide(kPerceptron, 130, settings_of(128, 4)).num_steps() == 2);
   CHECK(divide(test::kTinyModel, 129, settings_of(128, 4)).num_steps() == 2);  // of pixels
+  CHECK(divide(kTwoPixels, 129, settings_of(128, 4)).num_steps() == 2);
   TrainSettings settings = settings_of(128, 4);
   SECTION("dropped") { settings.last_batch = LastBatch::Drop; }
   SECTION("over the whole step") {
