@@ -83,6 +83,36 @@ class Ranks(Case):
         self.assertEqual(first, second)
         self.assertNotEqual(first[0], first[1])
 
+    def test_compressed_training_that_is_killed_goes_on_with_the_same_losses(self):
+        expected, _ = self.run_ranks("compresses", 2, DLFLOW_CHECKPOINTS=self.folder / "uninterrupted")
+        before, _ = self.run_ranks("compresses", 2, -9, KILLED="yes")
+        after, said = self.run_ranks("compresses", 2)
+        self.assertEqual([len(lines) for lines in before + after], [3] * 4)
+        self.assertEqual([one + other for one, other in zip(before, after)], expected)
+        self.assertIn("ck/step-000003", said)
+
+    def test_what_every_rank_has_another_of_is_saved_for_each(self):
+        self.run_ranks("of_each_rank", 2, SAVE="yes")
+        self.assertEqual(json.loads((self.folder / "ck/step-000001/state.json").read_text())["per_rank"]["alone"], [{"x": [0]}, {"x": [1]}])
+        outputs, said = self.run_ranks("of_each_rank", 2)
+        for rank in (0, 1):
+            self.assertEqual(outputs[rank], [f"{{'x': 5}} {{'x': tensor({10 + rank})}}", f"{{'x': [{rank}]}} {{'x': [{rank}]}}"])
+        self.assertNotIn("merged", said)
+
+    def test_on_another_number_of_ranks_it_is_merged_or_refused(self):
+        self.run_ranks("of_each_rank", 2, SAVE="yes")
+        for ranks, now in ((1, "is 1"), (3, "are 3")):
+            outputs, said = self.run_ranks("of_each_rank", ranks)
+            refusal = f"step-000001 has the alone of 2 ranks, each its own, and there {now} now: go on with 2, or give PerRank a function `merge`"
+            self.assertEqual(outputs, [["{'x': 5} {'sum': tensor(21)}", refusal]] * ranks)
+            self.assertIn(f"step-000001 has the merged of 2 ranks, each its own, and there {now} now: they are merged", said)
+
+    def test_all_ranks_hear_that_one_could_not_write_its_part(self):
+        outputs, _ = self.run_ranks("full_disk_of_another", 3)
+        failure = "rank 1: [Errno 28] No space left on device"
+        self.assertEqual(outputs, [[failure], *[[f"the checkpoint was not saved: {failure}"]] * 2])
+        self.assertEqual(list((self.folder / "ck").glob("*")), [])
+
     def test_a_rank_that_does_not_call_checkpoint_is_named(self):
         outputs, _ = self.run_ranks("first_alone", 2)
         self.assertEqual(outputs[0], ["rank 1 does not call dlflow.checkpoint(): call it on every rank, not on rank 0 alone"])
