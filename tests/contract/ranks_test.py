@@ -136,8 +136,9 @@ class Ranks(Case):
         self.assertEqual(outputs, [["done 4 {'x': [1, 2]}"]] * 3)
 
 
+# Nobody leaves the group, and one rank has more to do.
 ARRAYS = """
-import numpy, os
+import numpy, os, time
 from dlflow import arrays
 ranks = arrays.join(timeout=60)
 own = [numpy.full((2, 3), ranks.rank, "float32"), numpy.array(10.0 * ranks.rank), numpy.zeros(0, "float32"), numpy.full(5, ranks.rank, "float16")]
@@ -149,7 +150,24 @@ try:
     ranks.mean([numpy.arange(3)])
 except TypeError as error:
     print(error)
-ranks.group.leave()
+if ranks.rank == 1:
+    time.sleep(0.5)
+"""
+# Parameters as JAX, Flax and Optax have them.
+TREES = """
+import collections, numpy
+from dlflow import arrays
+Moments = collections.namedtuple("Moments", "count mu")
+ranks = arrays.join(timeout=60)
+own = {"w": numpy.full(2, ranks.rank, "float32"), "layers": [{"b": numpy.array(1.0)}, None], "state": (Moments(numpy.float32(ranks.rank), ()),)}
+print(ranks.mean(own))
+print(ranks.broadcast(own, root=1))
+print(ranks.mean([numpy.float64(2.0)]), ranks.mean(numpy.float32(ranks.rank)))
+for wrong in ({"w": object()}, ["w"]):
+    try:
+        ranks.broadcast(wrong)
+    except TypeError as error:
+        print(error)
 """
 
 
@@ -172,6 +190,7 @@ class Arrays(Case):
                 process.kill()
             self.fail(f"ranks with arrays hang: {[process.communicate() for process in processes]}")
         self.assertEqual([process.returncode for process in processes], [0] * ranks, done)
+        self.assertEqual([err for _, err in done], [""] * ranks)
         return [out.splitlines() for out, _ in done]
 
     def say(self, port, text):
@@ -191,6 +210,15 @@ class Arrays(Case):
         refusal = "arrays of int64 have no mean: floating-point numbers have"
         for lines in self.run_ranks_with_strangers(3):
             self.assertEqual(lines, [repr(mean), repr(first), refusal])
+
+
+    def test_arrays_in_dictionaries_lists_and_tuples_come_back_in_the_same_form(self):
+        of_trees = python_ranks.run_ranks(self, self.python, ["-c", TREES], 2)
+        mean = "{'w': array([0.5, 0.5], dtype=float32), 'layers': [{'b': array(1.)}, None], 'state': (Moments(count=array(0.5, dtype=float32), mu=()),)}"
+        first = mean.replace("0.5, 0.5", "1., 1.").replace("0.5,", "1.,")
+        advice = "is no array: give arrays in lists, tuples and dictionaries, as jax.tree.leaves() does of what JAX has"
+        expected = [mean, first, "[array(2.)] 0.5", f"object {advice}", f"str {advice}"]
+        self.assertEqual([(out.splitlines(), err) for out, err in of_trees], [(expected, "")] * 2)
 
 
 @unittest.skipUnless(torch, "python3-torch is not installed")
