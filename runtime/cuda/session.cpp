@@ -5,11 +5,6 @@
 namespace dlflow::cuda {
 namespace {
 
-template <typename T>
-void copy(T* to, const T* from, int64_t count, cudaMemcpyKind kind, cudaStream_t stream) {
-  check(cudaMemcpyAsync(to, from, size_t(count) * sizeof(T), kind, stream), "cudaMemcpyAsync");
-}
-
 int64_t features_of(const DlflowGpuValue& shape) {
   return shape.channels * shape.height * shape.width;
 }
@@ -45,11 +40,8 @@ DeviceSession::DeviceSession(const DlflowGpuNetwork& network)
       losses_(size_t(network.max_batch)),
       correct_(size_t(network.max_batch)),
       totals_(1),
-      pinned_images_(size_t(network.max_batch * features_of(network.values[0]))),
+      staging_(network.max_batch, features_of(network.values[0])),
       pinned_report_(size_t(network.report_size)),
-      pinned_labels_(size_t(network.max_batch)),
-      staged_images_(size_t(network.max_batch * features_of(network.values[0]))),
-      staged_labels_(size_t(network.max_batch)),
       report_here_(size_t(network.report_size + 1)),
       totals_here_(1) {
   check(cudnnSetStream(cudnn_.get(), stream_.get()), "cudnnSetStream");
@@ -64,10 +56,7 @@ DeviceSession::DeviceSession(const DlflowGpuNetwork& network)
 }
 
 /// Nothing uses memory that goes.
-DeviceSession::~DeviceSession() {
-  cudaStreamSynchronize(copying_.get());
-  cudaStreamSynchronize(stream_.get());
-}
+DeviceSession::~DeviceSession() { cudaStreamSynchronize(stream_.get()); }
 
 float* DeviceSession::find(int32_t buffer, int64_t first, int64_t count) const {
   const DeviceArray<float>* array = nullptr;
@@ -108,14 +97,11 @@ void DeviceSession::prepare(const int64_t* batches, int32_t count) {
   for (int32_t i = 0; i < count; ++i) recorded(batches[i]);
 }
 
-void DeviceSession::require_room(int64_t batch) const {
-  if (batch <= network_.max_batch) return;
-  throw std::runtime_error(std::to_string(batch) + " samples, where there is memory for " +
-                           std::to_string(network_.max_batch));
-}
-
 DeviceSession::Passes& DeviceSession::built(int64_t batch) {
-  require_room(batch);
+  if (batch > network_.max_batch) {
+    throw std::runtime_error(std::to_string(batch) + " samples, where there is memory for " +
+                             std::to_string(network_.max_batch));
+  }
   Passes& passes = passes_[batch];
   if (passes.operations.empty()) {
     for (const DlflowGpuOperation& description : descriptions_) {
@@ -184,30 +170,6 @@ Parameters DeviceSession::parameters_in(float* buffer,
           at(description.variance)};
 }
 
-/// Waits for the copies of what was staged before, which a step ago were begun.
-void DeviceSession::stage(const float* images, const uint32_t* labels, int64_t batch) {
-  require_room(batch);
-  check(cudaEventSynchronize(copied_.get()), "copying to the device");
-  const int64_t pixels = batch * values_[0].features();
-  std::copy_n(images, pixels, pinned_images_.data());
-  std::copy_n(labels, batch, pinned_labels_.data());
-  const cudaStream_t copying = copying_.get();
-  check(cudaStreamWaitEvent(copying, taken_.get(), 0), "cudaStreamWaitEvent");
-  copy(staged_images_.data(), pinned_images_.data(), pixels, cudaMemcpyHostToDevice, copying);
-  copy(staged_labels_.data(), pinned_labels_.data(), batch, cudaMemcpyHostToDevice, copying);
-  check(cudaEventRecord(copied_.get(), copying), "cudaEventRecord");
-  staged_ = batch;
-}
-
-/// Enqueues the copies of what is staged to where passes read it.
-void DeviceSession::take_staged() {
-  check(cudaStreamWaitEvent(stream(), copied_.get(), 0), "cudaStreamWaitEvent");
-  copy(values_[0].data.data(), staged_images_.data(), staged_ * values_[0].features(),
-       cudaMemcpyDeviceToDevice, stream());
-  copy(labels_.data(), staged_labels_.data(), staged_, cudaMemcpyDeviceToDevice, stream());
-  check(cudaEventRecord(taken_.get(), stream()), "cudaEventRecord");
-}
-
 /// Its first number is the scale until the loss is known. Waits for that of the step before, whose
 /// end a caller has seen.
 void DeviceSession::load_report(float scale, const float* values) {
@@ -245,9 +207,9 @@ void DeviceSession::enqueue_backward(Operations& operations, size_t first, size_
 
 void DeviceSession::train(float scale, const float* report_values, DlflowGpuReady ready,
                           void* context) {
-  if (staged_ == 0) return train_nothing(report_values, ready, context);
-  const Passes& passes = recorded(staged_);
-  take_staged();
+  if (staging_.batch() == 0) return train_nothing(report_values, ready, context);
+  const Passes& passes = recorded(staging_.batch());
+  staging_.take(values_[0].data.data(), labels_.data(), stream());
   load_report(scale, report_values);
   for (size_t i = 0; i < passes.training.size(); ++i) {
     passes.training[i].launch(stream());
@@ -279,8 +241,8 @@ const float* DeviceSession::end_step() {
 }
 
 void DeviceSession::infer(Totals& totals) {
-  const Passes& passes = recorded(staged_);
-  take_staged();
+  const Passes& passes = recorded(staging_.batch());
+  staging_.take(values_[0].data.data(), labels_.data(), stream());
   passes.inference->launch(stream());
   copy(totals_here_.data(), totals_.data(), 1, cudaMemcpyDeviceToHost, stream());
   check(cudaStreamSynchronize(stream()), "evaluating");

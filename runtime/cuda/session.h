@@ -10,39 +10,11 @@
 #include "runtime/cuda/handles.h"
 #include "runtime/cuda/kernels.h"
 #include "runtime/cuda/operation.h"
+#include "runtime/cuda/staging.h"
+#include "runtime/cuda/stream.h"
 #include "runtime/gpu/plugin_abi.h"
 
 namespace dlflow::cuda {
-
-/// A stream that does not wait for CUDA's default stream.
-class Stream {
- public:
-  Stream() {
-    check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreate");
-  }
-  Stream(const Stream&) = delete;
-  Stream& operator=(const Stream&) = delete;
-  ~Stream() { cudaStreamDestroy(stream_); }
-  cudaStream_t get() const { return stream_; }
-
- private:
-  cudaStream_t stream_ = nullptr;
-};
-
-/// A point in what a stream does.
-class Event {
- public:
-  Event() {
-    check(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming), "cudaEventCreateWithFlags");
-  }
-  Event(const Event&) = delete;
-  Event& operator=(const Event&) = delete;
-  ~Event() { cudaEventDestroy(event_); }
-  cudaEvent_t get() const { return event_; }
-
- private:
-  cudaEvent_t event_ = nullptr;
-};
 
 /// The implementation of a DlflowGpuSession: a network's memory on one device, and its passes. The
 /// contracts are those of runtime/gpu/plugin_abi.h; what fails throws std::runtime_error.
@@ -55,7 +27,9 @@ class DeviceSession {
   void prepare(const int64_t* batches, int32_t count);
   void write(int32_t buffer, int64_t first, int64_t count, const float* values);
   void read(int32_t buffer, int64_t first, int64_t count, float* values);
-  void stage(const float* images, const uint32_t* labels, int64_t batch);
+  void stage(const float* images, const uint32_t* labels, int64_t batch) {
+    staging_.stage(images, labels, batch);
+  }
   void train(float scale, const float* report, DlflowGpuReady ready, void* context);
   void update(int64_t first, int64_t count, const DlflowGpuSgd& sgd);
   const float* end_step();
@@ -75,14 +49,12 @@ class DeviceSession {
     const void* workspace = nullptr;  ///< with which they were recorded: its address is in them
   };
 
-  void require_room(int64_t batch) const;
   Passes& built(int64_t batch);
   Passes& recorded(int64_t batch);
   void record(Passes& passes, int64_t batch);
   std::unique_ptr<Operation> build(const DlflowGpuOperation& description, int64_t batch);
   Parameters parameters_in(float* buffer, const DlflowGpuOperation& description) const;
   float* find(int32_t buffer, int64_t first, int64_t count) const;
-  void take_staged();
   void load_report(float scale, const float* values);
   void enqueue_inference(Operations& operations, int64_t batch);
   void enqueue_forward(Operations& operations, int64_t batch);
@@ -97,7 +69,7 @@ class DeviceSession {
   std::vector<DlflowGpuOperation> descriptions_;
   std::vector<int32_t> announced_;
   size_t most_workspace_;
-  Stream stream_, copying_;
+  Stream stream_;
   CudnnHandle cudnn_;
   BlasHandle blas_;
   Workspace workspace_;
@@ -108,15 +80,9 @@ class DeviceSession {
   DeviceArray<double> losses_;
   DeviceArray<int> correct_;
   DeviceArray<Totals> totals_;
-  // Copies from other memory of the host may wait for the stream.
-  PinnedArray<float> pinned_images_, pinned_report_;
-  PinnedArray<uint32_t> pinned_labels_;
-  DeviceArray<float> staged_images_;
-  DeviceArray<uint32_t> staged_labels_;
-  int64_t staged_ = 0;  // samples
-  Event copied_;        // pinned images and labels, to where they are staged
-  Event taken_;         // from there
-  Event reported_;      // the pinned report may be written to
+  Staging staging_;
+  PinnedArray<float> pinned_report_;  // copies from other memory of the host may wait
+  Event reported_;                    // it may be written to
   PinnedArray<float> report_here_;
   PinnedArray<Totals> totals_here_;
   std::map<int64_t, Passes> passes_;  // by the size of a batch

@@ -6,8 +6,10 @@
 
 #include <exception>
 #include <functional>
+#include <optional>
 #include <thread>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "runtime/comm/thread_communicator.h"
@@ -21,7 +23,7 @@ namespace dlflow::test {
 template <typename Work>
 auto on_ranks(runtime::ThreadGroup& group, int num_ranks, Work work) {
   using Result = std::invoke_result_t<Work, runtime::Communicator&>;
-  std::vector<Result> results(num_ranks);
+  std::vector<std::optional<Result>> results(num_ranks);  // of bools, too, each has its own bytes
   std::vector<std::exception_ptr> errors(num_ranks);
   {
     std::vector<std::jthread> threads;
@@ -31,7 +33,7 @@ auto on_ranks(runtime::ThreadGroup& group, int num_ranks, Work work) {
         omp_set_num_threads(1);  // else the teams of all ranks wait for the same cores, and spin
 #endif
         try {
-          results[rank] = work(group.communicator(rank));
+          results[rank].emplace(work(group.communicator(rank)));
         } catch (...) {
           errors[rank] = std::current_exception();
         }
@@ -41,7 +43,9 @@ auto on_ranks(runtime::ThreadGroup& group, int num_ranks, Work work) {
   for (const auto& error : errors) {
     if (error) std::rethrow_exception(error);
   }
-  return results;
+  std::vector<Result> all;
+  for (auto& result : results) all.push_back(std::move(*result));
+  return all;
 }
 
 template <typename Work>

@@ -20,6 +20,7 @@
 #include "engine/plan/run_directory.h"
 #include "engine/run/local/local_run.h"
 #include "engine/supervisor/supervisor.h"
+#include "tests/support/as_user.h"
 #include "tests/support/catch.h"
 #include "tests/support/fake_clock.h"
 #include "tests/support/silent_observer.h"
@@ -30,6 +31,20 @@
 namespace dlflow::test {
 
 namespace fs = std::filesystem;
+
+/// Nobody's numbers on this machine; a group that both are in.
+constexpr gid_t kGroup = 60000;
+constexpr std::pair<const char*, uid_t> kUsers[] = {{"ann", 60001}, {"bob", 60002}};
+
+/// To be this user, if root runs the test and others may run what it has built; else nothing: the
+/// users are two homes then.
+inline std::unique_ptr<AsUser> as_user(const std::string& name) {
+  if (::geteuid() != 0) return nullptr;
+  const uid_t number = name == kUsers[0].first ? kUsers[0].second : kUsers[1].second;
+  auto user = std::make_unique<AsUser>(number, kGroup);
+  if (::access(DLFLOW_PROGRAM, X_OK) != 0) user.reset();
+  return user;
+}
 
 /// Runs each job in a child process, one after the other, as the local back end would.
 class OneByOne : public Backend {
@@ -67,14 +82,23 @@ class World {
  public:
   /// \param reuses  what it can; else every run does everything.
   explicit World(bool reuses) : reuses_(reuses) {
+    ::umask(022);
+    ::chmod(folder_.path().c_str(), 0755);
     make_directories(path("shared"));
+    ::chmod(path("shared").c_str(), 0777);
     make_directories(path("cache"));
-    ::chmod(path("cache").c_str(), 02770);
+    give(path("cache"), 0, 02770);
+    make_directories(path("w"));
+    ::chmod(path("w").c_str(), 0755);
     program_ = folder_.write("dlflow", "#!/bin/sh\nexec " DLFLOW_PROGRAM " \"$@\"\n");
     ::chmod(program_.c_str(), 0755);
-    for (const char* user : {"ann", "bob"}) {
-      make_directories(path(user));
-      stores_.emplace(user, std::make_unique<Store>(path(user)));
+    for (const auto& [name, number] : kUsers) {
+      for (const fs::path& folder : {path(name), runs_of(name)}) {
+        make_directories(folder);
+        give(folder, number, 0755);
+      }
+      const auto user = as_user(name);
+      stores_.emplace(name, std::make_unique<Store>(path(name)));
     }
   }
 
@@ -93,13 +117,17 @@ class World {
     write_inputs(workflow);
     folder_.write("w/w.yaml",
                   yaml_of(workflow, {path("data").string(), path("shared/" + user).string()}));
+    ::chmod(path("w/w.yaml").c_str(), 0644);
+    auto as = as_user(user);
     Store& store = *stores_.at(user);
     OneByOne backend;
     SilentObserver observer;
     const Services services{store, backend, observer, clock_};
     Plan plan = plan_for(user, store);
     create_run(plan, services, program_);
+    as.reset();
     between();
+    as = as_user(user);
     const std::string name = plan.run;
     start_run(std::move(plan), services, {});
     clock_.advance(std::chrono::seconds(1));
@@ -142,13 +170,20 @@ class World {
 
  private:
   fs::path path(const std::string& name) const { return folder_.path() / name; }
+  fs::path runs_of(const std::string& user) const { return path(user + "-runs"); }
+
+  static void give(const fs::path& folder, uid_t user, mode_t mode) {
+    if (::geteuid() == 0) REQUIRE(::chown(folder.c_str(), user, kGroup) == 0);
+    ::chmod(folder.c_str(), mode);
+  }
 
   void write_inputs(const RandomWorkflow& workflow) {
     for (const auto& [name, content] : workflow.files) {
       const fs::path file = path("w/" + name);
-      if (read_file_if_exists(file) != content) folder_.write("w/" + name, content);
       const mode_t mode = name == workflow.runs ? 0755 : 0644;
-      if (is_executable(file) != (mode == 0755)) ::chmod(file.c_str(), mode);
+      const bool is_new = read_file_if_exists(file) != content;
+      if (is_new) folder_.write("w/" + name, content);
+      if (is_new || is_executable(file) != (mode == 0755)) ::chmod(file.c_str(), mode);
     }
   }
 
@@ -159,7 +194,7 @@ class World {
     }
     Workflow workflow = std::get<Workflow>(std::move(parsed));
     Profile profile;
-    profile.runs = path(user + "-runs");
+    profile.runs = runs_of(user);
     profile.cache = path("cache");
     profile.launcher = {"/bin/sh", {"-c", "shift 2; exec \"$@\"", "launcher"}};
     PlanOptions options;
@@ -171,10 +206,9 @@ class World {
 
   std::vector<fs::path> published_files() const {
     std::vector<fs::path> files;
-    for (const char* user : {"ann", "bob"}) {
+    for (const auto& [user, number] : kUsers) {
       std::error_code none;
-      for (const auto& entry :
-           fs::recursive_directory_iterator(path(std::string(user) + "-runs"), none)) {
+      for (const auto& entry : fs::recursive_directory_iterator(runs_of(user), none)) {
         const bool is_output = entry.path().string().find("/outputs/") != std::string::npos;
         if (is_output && entry.is_regular_file()) files.push_back(entry.path());
       }

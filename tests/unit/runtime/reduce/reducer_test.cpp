@@ -202,7 +202,7 @@ TEST_CASE("gradients of leaves have the same sum, bit for bit, on any number of 
         }
         if (caller_adds && reducer.num_leaves() > 0) {
           const std::vector<float*> parts = reducer.parts(0);
-          REQUIRE(parts.size() == stack.size());
+          DLFLOW_CHECK(parts.size() == stack.size());
           for (size_t i = 0; i < parts.size(); ++i) std::ranges::copy(stack[i], parts[i]);
           reducer.ready(0);
         }

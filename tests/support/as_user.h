@@ -1,0 +1,27 @@
+#pragma once
+
+#include <grp.h>
+#include <unistd.h>
+
+#include "base/error.h"
+
+namespace dlflow::test {
+
+/// This process is another user until it goes; only root can be. Children that are started
+/// meanwhile stay that user.
+class AsUser {
+ public:
+  AsUser(uid_t user, gid_t group) {
+    DLFLOW_CHECK(::setgroups(0, nullptr) == 0);
+    DLFLOW_CHECK(::setresgid(group, group, 0) == 0);
+    DLFLOW_CHECK(::setresuid(user, user, 0) == 0);
+  }
+  AsUser(const AsUser&) = delete;
+  AsUser& operator=(const AsUser&) = delete;
+  ~AsUser() {
+    const bool is_root = ::setresuid(0, 0, 0) == 0 && ::setresgid(0, 0, 0) == 0;
+    if (!is_root) ::_exit(1);
+  }
+};
+
+}  // namespace dlflow::test
