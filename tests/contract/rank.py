@@ -71,13 +71,12 @@ def random_numbers():
 
 
 def compresses():
-    """DistributedDataParallel with compressed gradients, in several buckets: what is not sent yet is another on every rank. With KILLED all
-    ranks are killed after step 3."""
+    """DistributedDataParallel with compressed gradients: what is not sent yet is another on every rank. With KILLED all ranks are killed
+    after step 3."""
     from dlflow.torch import compression
     join("dlflow")
     torch.manual_seed(0)
-    model = torch.nn.parallel.DistributedDataParallel(torch.nn.Sequential(torch.nn.Linear(40, 40), torch.nn.Tanh(), torch.nn.Linear(40, 40)),
-                                                      bucket_cap_mb=0.005)
+    model = torch.nn.parallel.DistributedDataParallel(torch.nn.Sequential(torch.nn.Linear(40, 40), torch.nn.Tanh(), torch.nn.Linear(40, 40)))
     state = compression.State(model, "dgc", density=0.05, momentum=0.9)
     model.register_comm_hook(state, compression.hook)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
