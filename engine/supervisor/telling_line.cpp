@@ -152,10 +152,19 @@ struct Found {
   enum class Kind { Other, Line, Traceback } kind = Kind::Other;
 };
 
-constexpr std::array<std::string_view, 9> kConsequences = {
-    "Connection reset by peer", "Connection closed by peer", "Broken pipe",
-    "KeyboardInterrupt",        "DistBackendError",          "DistNetworkError",
-    "Socket Timeout",           "remote process exited",     "unhandled system error",
+constexpr std::array<std::string_view, 11> kConsequences = {
+    "Connection reset by peer",
+    "Connection closed by peer",
+    "Broken pipe",
+    "KeyboardInterrupt",
+    "DistBackendError",
+    "DistNetworkError",
+    "Socket Timeout",
+    "remote process exited",
+    "unhandled system error",
+    // What dlflow's collectives tell the ranks that are left, of one that ended by an exception.
+    " died: killed, crashed, or its node went down",
+    " is not the same on all ranks: ",
 };
 
 /// "train.py:5" for '  File "/runs/x/pass-1/work/train.py", line 5, in load', a frame of the
@@ -222,7 +231,8 @@ std::vector<Found> errors_in(const Lines& lines) {
     if (is_traceback(line)) {
       if (auto found = end_of_traceback(lines, i)) errors.push_back(std::move(*found));
     } else if (is_error_line(trim(line))) {
-      errors.push_back({std::string(trim(line)), false, Found::Kind::Line});
+      const bool follows = contains_any(line, kConsequences);
+      errors.push_back({std::string(trim(line)), follows, Found::Kind::Line});
     } else if (line.starts_with("Error")) {
       errors.push_back({line});
     } else if (trim(line).starts_with("what():")) {

@@ -5,6 +5,7 @@
 
 from dlflow._report import report
 from dlflow._parameters import Parameters, params
+from dlflow._per_rank import PerRank
 from dlflow._step import Saved, checkpoint, load, resume, should_save, should_stop, stop
 
-__all__ = ["Parameters", "Saved", "checkpoint", "load", "params", "report", "resume", "should_save", "should_stop", "stop"]
+__all__ = ["Parameters", "PerRank", "Saved", "checkpoint", "load", "params", "report", "resume", "should_save", "should_stop", "stop"]

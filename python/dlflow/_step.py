@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import pathlib
 import re
 import sys
 import time
 from typing import Any, Dict, List, Mapping, NoReturn, Optional, Union
 
-from dlflow import _environment, _folder, _random, _ranks, _signals, _tree
+from dlflow import _environment, _folder, _per_rank, _random, _ranks, _signals, _tree
 from dlflow._folder import Info, Written
 
 _FORMAT = 1  # of state.json
 _RUN_ME_AGAIN = 75
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _RESERVED = ("rng", "state", "manifest", "values")
-_SHARDED = "sharded"
+_SHARDED, _PER_RANK = "sharded", "per_rank"
 
 _folder_given: Optional[pathlib.Path] = None
 _is_agreed = False
@@ -145,8 +146,8 @@ def checkpoint(step: int, *, epoch: int = 0, samples: int = 0, metrics: Optional
     """Saves `parts` as a checkpoint that is there as a whole or not at all. Every rank calls it; it returns when all is on disk.
 
     `parts`: things with `state_dict()`, or dictionaries of tensors and arrays; `model` and `optimizer` are files of these names. Rank 0
-    writes what all ranks have; what PyTorch 2 has sharded over them (FSDP2, DTensor) is written by all. `values`: small values of your
-    own. Random numbers of every rank are saved, too, unless `rng` is false. `metrics` is what `uses: checkpoint` selects by.
+    writes what all ranks have; what PyTorch 2 has sharded over them (FSDP2, DTensor) is written by all, and so is what every rank has
+    another of: the state of `dlflow.torch.compression`, and `PerRank(part)` for parts of your own. `values`: small values of your own. Random numbers of every rank are saved, too, unless `rng` is false. `metrics` is what `uses: checkpoint` selects by.
 
     Only the newest checkpoints stay, as many as `checkpoint: {keep: N}` of the step says, or `keep` outside of dlflow.
     """
@@ -209,7 +210,9 @@ def _state_of(name: str, part: Any) -> Any:
 
 
 def _unwrapped(part: Any) -> Any:
-    """A checkpoint does not tell how many ranks there were."""
+    """The part itself. A checkpoint does not tell how many ranks there were."""
+    if isinstance(part, _per_rank.PerRank):
+        return part.part
     is_wrapper = type(part).__name__ in ("DataParallel", "DistributedDataParallel")
     return part.module if is_wrapper and hasattr(part, "module") else part
 
@@ -230,6 +233,7 @@ class _Save:
         target = self._directory / _folder.name_of(self._info.step)
         is_own = target == _last.path  # else a training before this one wrote it
         states = {name: _state_of(name, part) for name, part in parts.items()}
+        of_each = {name: states.pop(name) for name, part in parts.items() if _per_rank.is_one(part)}
         sharded = _sharded(states)
         random_states = self._ranks.gather(_tree.to_bytes(_random.capture()), "dlflow.checkpoint()") if rng else []
         with _Outcome(self._ranks) as outcome:
@@ -239,8 +243,11 @@ class _Save:
                 self._write_small(outcome.temporary, random_states)
         if sharded:
             self._write_sharded(outcome, {name: parts[name] for name in sharded}, parts)
+        failure = self._write_of_each(outcome, of_each) if of_each else None
         with _Outcome(self._ranks) as last:
             last.temporary = outcome.temporary
+            if failure:
+                raise RuntimeError(failure)
             if outcome.temporary is not None:
                 _folder.finish(outcome.temporary, target, self._info, self._state, self._written, self._keep)
         return target
@@ -274,13 +281,32 @@ class _Save:
     def _write_sharded(self, outcome: "_Outcome", parts: Mapping[str, Any], all_parts: Mapping[str, Any]) -> None:
         """Every rank writes its share; rank 0 learns what the others wrote."""
         from dlflow.torch import sharded
-        place = self._ranks.share(str(outcome.temporary or "").encode() if self._is_first else None, "dlflow.checkpoint()").decode()
-        if not place:
-            return  # there is a whole one
-        own = sharded.save(pathlib.Path(place), parts, all_parts)
+        place = self._place(outcome)
+        if place is None:
+            return
+        own = sharded.save(place, parts, all_parts)
         for told in self._ranks.gather(_tree.to_bytes(own), "dlflow.checkpoint()"):
             self._written.update({name: (size, digest) for name, (size, digest) in _tree.from_bytes(told).items()})
         self._state[_SHARDED] = sorted(parts)
+
+    def _write_of_each(self, outcome: "_Outcome", states: Mapping[str, Any]) -> Optional[str]:
+        """Every rank writes its own; rank 0 learns what the others wrote. On rank 0 also why one could not."""
+        place = self._place(outcome)
+        if place is None:
+            return None
+        own = json.dumps(_per_rank.save(place, self._ranks.rank, states)).encode()
+        told = [json.loads(text) for text in self._ranks.gather(own, "dlflow.checkpoint()")]
+        for one in told:
+            if "failure" in one:
+                return str(one["failure"])
+            self._written.update({name: (size, digest) for name, (size, digest) in one["files"].items()})
+        self._state[_PER_RANK] = {name: [one["trees"][name] for one in told] for name in states}
+        return None
+
+    def _place(self, outcome: "_Outcome") -> Optional[pathlib.Path]:
+        """Where all ranks write; None if there is a whole checkpoint."""
+        name = self._ranks.share(str(outcome.temporary or "").encode() if self._is_first else None, "dlflow.checkpoint()").decode()
+        return pathlib.Path(name) if name else None
 
 
 class _Outcome:
@@ -321,10 +347,15 @@ def _tensors_if(path: pathlib.Path, name: str) -> Mapping[str, Any]:
     return _folder.read_tensors(path, name + _folder.TENSORS) if (path / (name + _folder.TENSORS)).exists() else {}
 
 
-def _load_part(path: pathlib.Path, name: str, state: Any) -> Any:
+def _load_part(path: pathlib.Path, name: str, state: Any, merge: Optional[_per_rank.Merge] = None) -> Any:
+    of_each = state.get(_PER_RANK, {})
+    if name in of_each:
+        ranks = _ranks.met()
+        place = (ranks.rank, ranks.size) if ranks else (_environment.rank(), _environment.ranks())
+        return _per_rank.load(path, name, of_each[name], place, merge)
     if name not in state["parts"]:
-        raise KeyError(f"{path} has no {name!r}; it has {', '.join([*state['parts'], *state[_SHARDED]])}: leave it out, or train into "
-                       f"another folder")
+        raise KeyError(f"{path} has no {name!r}; it has {', '.join([*state['parts'], *state[_SHARDED], *of_each])}: leave it out, or train "
+                       f"into another folder")
     return _tree.decode(state["parts"][name], _tensors_if(path, name))
 
 
@@ -332,7 +363,7 @@ def _restore(path: pathlib.Path, name: str, part: Any, state: Any, parts: Mappin
     if name in state[_SHARDED]:
         from dlflow.torch import sharded
         return sharded.load(path, name, part, parts)
-    loaded = _load_part(path, name, state)
+    loaded = _load_part(path, name, state, getattr(part, "merge_ranks", None))
     part = _unwrapped(part)
     load = getattr(part, "load_state_dict", None)
     if callable(load):

@@ -3,16 +3,19 @@
     ranks = arrays.join()
     gradients = ranks.mean(gradients)
 
+Arrays come in lists, tuples and dictionaries, also in each other, as JAX has parameters; what comes back has the same form.
+
 The collectives are those of dlflow.runtime. docs/user/python.md has examples.
 """
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
 import socket
 import time
-from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Tuple
 
 import numpy
 
@@ -28,23 +31,24 @@ class Ranks:
     def __init__(self, rank: int, size: int, group: runtime.Group):
         self.rank, self.size, self.group = rank, size, group
 
-    def mean(self, arrays: Sequence[Any]) -> List[Any]:
+    def mean(self, arrays: Any) -> Any:
         """New arrays, each the mean of those in its place on all ranks: of gradients, of metrics. Of floating-point numbers."""
-        others = sorted({numpy.asarray(array).dtype.name for array in arrays} - set(_TYPES))
+        found = _found_in(arrays)
+        others = sorted({array.dtype.name for array in found} - set(_TYPES))
         if others:
             raise TypeError(f"arrays of {', '.join(others)} have no mean: floating-point numbers have")
 
         def start(buffer: Any) -> runtime.Work:
             return self.group.all_reduce(buffer.ctypes.data, buffer.size, _TYPES[buffer.dtype.name], runtime.Op.AVG)
-        return self._unpacked(arrays, start)
+        return _in_the_form_of(arrays, iter(self._unpacked(found, start)))
 
-    def broadcast(self, arrays: Sequence[Any], root: int = 0) -> List[Any]:
+    def broadcast(self, arrays: Any, root: int = 0) -> Any:
         """New arrays, as those of rank `root`, of any type."""
-        return self._unpacked(arrays, lambda buffer: self.group.broadcast(buffer.ctypes.data, buffer.nbytes, root))
+        found = _found_in(arrays)
+        return _in_the_form_of(arrays, iter(self._unpacked(found, lambda buffer: self.group.broadcast(buffer.ctypes.data, buffer.nbytes, root))))
 
-    def _unpacked(self, arrays: Sequence[Any], start: Callable[[Any], runtime.Work]) -> List[Any]:
+    def _unpacked(self, found: List[Any], start: Callable[[Any], runtime.Work]) -> List[Any]:
         """One operation for all arrays of a type: many small ones would each wait for their messages."""
-        found = [numpy.asarray(array) for array in arrays]
         result: List[Any] = [None] * len(found)
         packed: List[Tuple[List[int], Any, runtime.Work]] = []
         for name in sorted({array.dtype.name for array in found}):
@@ -61,6 +65,31 @@ class Ranks:
         return result
 
 
+def _found_in(arrays: Any) -> List[Any]:
+    """In the order in which _in_the_form_of() takes them."""
+    if isinstance(arrays, Mapping):
+        return [array for value in arrays.values() for array in _found_in(value)]
+    if isinstance(arrays, (list, tuple)):
+        return [array for value in arrays for array in _found_in(value)]
+    if arrays is None:
+        return []
+    array: Any = numpy.asarray(arrays)
+    if array.dtype.kind in "OSU":
+        raise TypeError(f"{type(arrays).__name__} is no array: give arrays in lists, tuples and dictionaries, as jax.tree.leaves() does of what JAX has")
+    return [array]
+
+
+def _in_the_form_of(arrays: Any, results: Iterator[Any]) -> Any:
+    if isinstance(arrays, Mapping):
+        return {key: _in_the_form_of(value, results) for key, value in arrays.items()}
+    if isinstance(arrays, (list, tuple)):
+        values = [_in_the_form_of(value, results) for value in arrays]
+        if isinstance(arrays, list):
+            return values
+        return type(arrays)(*values) if hasattr(arrays, "_fields") else tuple(values)
+    return None if arrays is None else next(results)
+
+
 def join(timeout: float = 300) -> Ranks:
     """Meets the other ranks: RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT say which and where. One rank needs none of these."""
     rank, size = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
@@ -70,7 +99,9 @@ def join(timeout: float = 300) -> Ranks:
         place = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
         meet = _gather if rank == 0 else _tell
         addresses = meet(place, rank, size, endpoint.address, time.monotonic() + timeout)
-    return Ranks(rank, size, runtime.Group(endpoint, rank, addresses, timeout=1800, name="arrays"))
+    group = runtime.Group(endpoint, rank, addresses, timeout=1800, name="arrays")
+    atexit.register(group.leave)  # else the others hear that this one died
+    return Ranks(rank, size, group)
 
 
 def _gather(place: Tuple[str, int], rank: int, size: int, address: str, deadline: float) -> List[str]:

@@ -70,6 +70,63 @@ def random_numbers():
     print("drew", torch.rand(1).item(), flush=True)
 
 
+def compresses():
+    """DistributedDataParallel with compressed gradients: what is not sent yet is another on every rank. With KILLED all ranks are killed
+    after step 3."""
+    from dlflow.torch import compression
+    join("dlflow")
+    torch.manual_seed(0)
+    model = torch.nn.parallel.DistributedDataParallel(torch.nn.Sequential(torch.nn.Linear(40, 40), torch.nn.Tanh(), torch.nn.Linear(40, 40)))
+    state = compression.State(model, "dgc", density=0.05, momentum=0.9)
+    model.register_comm_hook(state, compression.hook)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    saved = dlflow.resume(model=model, optimizer=optimizer, compression=state)
+    generator = torch.Generator()
+    for step in range(saved.step + 1, 7):
+        data = torch.randn(8, 40, generator=generator.manual_seed(10 * step + RANK))
+        loss = (model(data) - data).square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        print("loss", step, repr(loss.item()), flush=True)
+        dlflow.checkpoint(step, model=model, optimizer=optimizer, compression=state)
+        if step == 3 and "KILLED" in os.environ:
+            os.kill(os.getpid(), signal.SIGKILL)
+    dist.barrier()
+
+
+def of_each_rank():
+    """A part that every rank has another of: alone, with a function that merges, and in what resume() hands out."""
+    join()
+    merged = dlflow.PerRank({}, lambda states: {"sum": sum(state["x"] for state in states)})
+    alone = dlflow.PerRank({})
+    if os.environ.get("SAVE"):
+        merged.part["x"], alone.part["x"] = torch.tensor(10 + RANK), [RANK]
+        dlflow.checkpoint(1, merged=merged, alone=alone, values={"x": 5})
+        return
+    saved = dlflow.resume(merged=merged)
+    print(saved.values, merged.part, flush=True)
+    try:
+        dlflow.resume(alone=alone)
+        print(alone.part, saved.part("alone"), flush=True)
+    except RuntimeError as error:
+        print(str(error).partition("/ck/")[2], flush=True)
+
+
+def full_disk_of_another():
+    """Rank 1 cannot write its part; all ranks hear of it."""
+    join()
+    from dlflow import _folder
+    if RANK == 1:
+        def no_space(*arguments):
+            raise OSError(28, "No space left on device")
+        _folder.write_tensors = no_space
+    try:
+        dlflow.checkpoint(1, own=dlflow.PerRank({"x": torch.ones(3)}))
+    except RuntimeError as error:
+        print(error, flush=True)
+
+
 def first_alone():
     """`if rank == 0: checkpoint()`, as torch.save is called."""
     join()

@@ -83,6 +83,36 @@ class Ranks(Case):
         self.assertEqual(first, second)
         self.assertNotEqual(first[0], first[1])
 
+    def test_compressed_training_that_is_killed_goes_on_with_the_same_losses(self):
+        expected, _ = self.run_ranks("compresses", 2, DLFLOW_CHECKPOINTS=self.folder / "uninterrupted")
+        before, _ = self.run_ranks("compresses", 2, -9, KILLED="yes")
+        after, said = self.run_ranks("compresses", 2)
+        self.assertEqual([len(lines) for lines in before + after], [3] * 4)
+        self.assertEqual([one + other for one, other in zip(before, after)], expected)
+        self.assertIn("ck/step-000003", said)
+
+    def test_what_every_rank_has_another_of_is_saved_for_each(self):
+        self.run_ranks("of_each_rank", 2, SAVE="yes")
+        self.assertEqual(json.loads((self.folder / "ck/step-000001/state.json").read_text())["per_rank"]["alone"], [{"x": [0]}, {"x": [1]}])
+        outputs, said = self.run_ranks("of_each_rank", 2)
+        for rank in (0, 1):
+            self.assertEqual(outputs[rank], [f"{{'x': 5}} {{'x': tensor({10 + rank})}}", f"{{'x': [{rank}]}} {{'x': [{rank}]}}"])
+        self.assertNotIn("merged", said)
+
+    def test_on_another_number_of_ranks_it_is_merged_or_refused(self):
+        self.run_ranks("of_each_rank", 2, SAVE="yes")
+        for ranks, now in ((1, "is 1"), (3, "are 3")):
+            outputs, said = self.run_ranks("of_each_rank", ranks)
+            refusal = f"step-000001 has the alone of 2 ranks, each its own, and there {now} now: go on with 2, or give PerRank a function `merge`"
+            self.assertEqual(outputs, [["{'x': 5} {'sum': tensor(21)}", refusal]] * ranks)
+            self.assertIn(f"step-000001 has the merged of 2 ranks, each its own, and there {now} now: they are merged", said)
+
+    def test_all_ranks_hear_that_one_could_not_write_its_part(self):
+        outputs, _ = self.run_ranks("full_disk_of_another", 3)
+        failure = "rank 1: [Errno 28] No space left on device"
+        self.assertEqual(outputs, [[failure], *[[f"the checkpoint was not saved: {failure}"]] * 2])
+        self.assertEqual(list((self.folder / "ck").glob("*")), [])
+
     def test_a_rank_that_does_not_call_checkpoint_is_named(self):
         outputs, _ = self.run_ranks("first_alone", 2)
         self.assertEqual(outputs[0], ["rank 1 does not call dlflow.checkpoint(): call it on every rank, not on rank 0 alone"])
@@ -106,8 +136,9 @@ class Ranks(Case):
         self.assertEqual(outputs, [["done 4 {'x': [1, 2]}"]] * 3)
 
 
+# Nobody leaves the group, and one rank has more to do.
 ARRAYS = """
-import numpy, os
+import numpy, os, time
 from dlflow import arrays
 ranks = arrays.join(timeout=60)
 own = [numpy.full((2, 3), ranks.rank, "float32"), numpy.array(10.0 * ranks.rank), numpy.zeros(0, "float32"), numpy.full(5, ranks.rank, "float16")]
@@ -119,7 +150,24 @@ try:
     ranks.mean([numpy.arange(3)])
 except TypeError as error:
     print(error)
-ranks.group.leave()
+if ranks.rank == 1:
+    time.sleep(0.5)
+"""
+# Parameters as JAX, Flax and Optax have them.
+TREES = """
+import collections, numpy
+from dlflow import arrays
+Moments = collections.namedtuple("Moments", "count mu")
+ranks = arrays.join(timeout=60)
+own = {"w": numpy.full(2, ranks.rank, "float32"), "layers": [{"b": numpy.array(1.0)}, None], "state": (Moments(numpy.float32(ranks.rank), ()),)}
+print(ranks.mean(own))
+print(ranks.broadcast(own, root=1))
+print(ranks.mean([numpy.float64(2.0)]), ranks.mean(numpy.float32(ranks.rank)))
+for wrong in ({"w": object()}, ["w"]):
+    try:
+        ranks.broadcast(wrong)
+    except TypeError as error:
+        print(error)
 """
 
 
@@ -142,6 +190,7 @@ class Arrays(Case):
                 process.kill()
             self.fail(f"ranks with arrays hang: {[process.communicate() for process in processes]}")
         self.assertEqual([process.returncode for process in processes], [0] * ranks, done)
+        self.assertEqual([err for _, err in done], [""] * ranks)
         return [out.splitlines() for out, _ in done]
 
     def say(self, port, text):
@@ -161,6 +210,15 @@ class Arrays(Case):
         refusal = "arrays of int64 have no mean: floating-point numbers have"
         for lines in self.run_ranks_with_strangers(3):
             self.assertEqual(lines, [repr(mean), repr(first), refusal])
+
+
+    def test_arrays_in_dictionaries_lists_and_tuples_come_back_in_the_same_form(self):
+        of_trees = python_ranks.run_ranks(self, self.python, ["-c", TREES], 2)
+        mean = "{'w': array([0.5, 0.5], dtype=float32), 'layers': [{'b': array(1.)}, None], 'state': (Moments(count=array(0.5, dtype=float32), mu=()),)}"
+        first = mean.replace("0.5, 0.5", "1., 1.").replace("0.5,", "1.,")
+        advice = "is no array: give arrays in lists, tuples and dictionaries, as jax.tree.leaves() does of what JAX has"
+        expected = [mean, first, "[array(2.)] 0.5", f"object {advice}", f"str {advice}"]
+        self.assertEqual([(out.splitlines(), err) for out, err in of_trees], [(expected, "")] * 2)
 
 
 @unittest.skipUnless(torch, "python3-torch is not installed")

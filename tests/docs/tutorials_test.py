@@ -6,6 +6,7 @@ import pathlib
 import shutil
 import subprocess
 import sys
+import textwrap
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "e2e"))
@@ -14,6 +15,30 @@ import support  # noqa: E402
 sys.path.insert(0, str(support.ROOT / "tests/support"))
 import fake_slurm  # noqa: E402
 import tutorial  # noqa: E402
+
+
+# A script of PyTorch on several ranks, around the lines that README gives. In its first pass it is asked to stop after its second step.
+SCRIPT = """
+import os, signal, torch
+torch.manual_seed(0)
+points = torch.rand(40, 2)
+model = torch.nn.Linear(2, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+{begin}
+rank, step = torch.distributed.get_rank(), saved.step
+print(rank, torch.distributed.get_backend(), "goes on from", step, flush=True)
+model = torch.nn.parallel.DistributedDataParallel(model)
+for epoch in range(saved.epoch + 1, 6):
+    loss = (model(points[rank::2]).squeeze(1) - points[rank::2].sum(1)).square().mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    step += 1
+    if step == 2 and rank == 1 and "{stops}":
+        os.kill(os.getpid(), signal.SIGUSR1)
+{in_loop}
+print(rank, "ends at", step, "loss", loss.item(), flush=True)
+"""
 
 
 class Tutorials(support.Case):
@@ -94,6 +119,41 @@ class Tutorials(support.Case):
         self.need_mpirun()
         self.use_python_with_the_package()
         self.follow("pytorch.md", until="## Install and start")
+
+    def lines_of_the_readme(self):
+        """Those that come before the training loop, and those in it."""
+        section = (support.ROOT / "README.md").read_text().partition("## Your PyTorch script\n")[2]
+        lines = section.partition("```python\n")[2].partition("```\n")[0]
+        begin, _, in_loop = lines.partition("...\n")
+        self.assertEqual(len((begin + in_loop).splitlines()), 5, lines)
+        return begin, in_loop
+
+    def train_with_the_lines_of_the_readme(self, stops):
+        begin, in_loop = self.lines_of_the_readme()
+        (self.desk / "train.py").write_text(SCRIPT.format(begin=begin, in_loop=in_loop, stops=stops))
+        (self.desk / "w.yaml").write_text(textwrap.dedent("""
+            name: lines
+            steps:
+              train:
+                run: python3 train.py
+                inputs: [train.py]
+                checkpoint: {}
+                resources: {ranks: 2, walltime: 5m}
+        """))
+        run = self.run_json(self.desk / "w.yaml", timeout=200)["run"]
+        return sorted((pathlib.Path(self.status(run)["directory"]) / "steps/train/attempt-1/stdout").read_text().splitlines())
+
+    def test_the_five_lines_of_the_readme_make_a_script_stop_and_go_on(self):
+        self.need_module("torch")
+        self.need_mpirun()
+        self.use_python_with_the_package()
+        began = [f"{rank} dlflow goes on from 0" for rank in (0, 1)]
+        uninterrupted = self.train_with_the_lines_of_the_readme(stops="")
+        self.assertEqual([line for line in uninterrupted if "goes" in line], began)
+        ends = [line for line in uninterrupted if "ends at 5 loss" in line]
+        self.assertEqual(len(ends), 2, uninterrupted)
+        went_on = [f"{rank} dlflow goes on from 2" for rank in (0, 1)]
+        self.assertEqual(self.train_with_the_lines_of_the_readme(stops="yes"), sorted(began + went_on + ends))
 
     def test_a_horovod_script_unchanged(self):
         self.need_module("torch")

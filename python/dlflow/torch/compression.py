@@ -134,7 +134,8 @@ class State:
         return work.get_future().then(lambda done: done.value()[0])
 
     def state_dict(self) -> Dict[str, Any]:
-        """What this rank keeps, for its checkpoint: every rank has another. After backward(), not in it."""
+        """What this rank keeps; every rank has another. `dlflow.checkpoint(step, compression=state)` saves that of each. After backward(),
+        not in it."""
         kept = {name: dict(parts) for name, parts in self._kept.items()}
         for bucket in self._buckets.values():
             kept.update(bucket.kept())
@@ -155,6 +156,10 @@ class State:
         self._buckets.clear()
         self._kept = {name: dict(parts) for name, parts in state["parameters"].items()}
         self._step, self._epoch = state["step"], state["epoch"]
+
+    def merge_ranks(self, states: Sequence[Dict[str, Any]]) -> Dict[str, Any]:
+        """dlflow.resume() calls it on another number of ranks than saved."""
+        return merge(states)
 
 
 def merge(states: Sequence[Dict[str, Any]]) -> Dict[str, Any]:

@@ -105,6 +105,18 @@ TEST_CASE("a line that begins with error hides no exception that follows it", "[
   CHECK(telling_line_of("error: no data\nError: exit\n") == "error: no data");
 }
 
+TEST_CASE("what ranks hear of one that failed is no reason where its own is told", "[telling]") {
+  const std::string exception = traceback("ValueError: shapes differ");
+  for (const std::string text :
+       {"rank 0 (node n1) died: killed, crashed, or its node went down (group arrays)",
+        "call 6 is not the same on all ranks: rank 0 (node n1) barrier; rank 1 (node n2) end"}) {
+    const std::string heard = "error: " + text + "\n" + traceback("dlflow.runtime.Error: " + text);
+    CHECK(telling_line_of(exception + heard) == "ValueError: shapes differ (train.py:5)");
+    CHECK(telling_line_of(heard + exception) == "ValueError: shapes differ (train.py:5)");
+    CHECK(telling_line_of("error: " + text + "\n") == "error: " + text);
+  }
+}
+
 TEST_CASE("the page of mpirun is not the reason of a program that failed", "[telling]") {
   CHECK(telling_line_of(traceback("KeyError: 'lr'") + kPageOfMpirun) ==
         "KeyError: 'lr' (train.py:5)");
