@@ -378,8 +378,7 @@ TEST_CASE("a job that was given up as lost and turns up again is at work, as its
   check_ran_once(world, kChainJobs);
 }
 
-TEST_CASE("what the site cancels because it can never start is blocked, not cancelled",
-          "[chain]") {
+TEST_CASE("what the site cancels because it can never start is blocked, not cancelled", "[chain]") {
   ChainWorld world(kChainSteps);
   world.start();
   world.nodes.begin("811");
