@@ -16,17 +16,17 @@ namespace {
 /// thread of the test came with it.
 class Threads : public FakeBatchSystem {
  public:
-  Threads(const FakeClock& clock, size_t at_once)
-      : FakeBatchSystem(clock), at_once_(at_once), all_(ptrdiff_t(at_once)) {}
+  Threads(const FakeClock& clock, size_t submissions)
+      : FakeBatchSystem(clock), all_(ptrdiff_t(submissions)) {
+    at_once = submissions;
+  }
 
-  size_t submissions_at_once() const override { return at_once_; }
   SubmitAnswer submit(const Batch& batch, const Profile&) const override {
     all_.arrive_and_wait();
     return Accepted{batch.name + (std::this_thread::get_id() == caller_ ? " by caller" : "")};
   }
 
  private:
-  const size_t at_once_;
   const std::thread::id caller_ = std::this_thread::get_id();
   mutable std::latch all_;
 };
