@@ -94,3 +94,18 @@ TEST_CASE("with shards, a weight that is no number is noticed on every rank", "[
   });
   CHECK(finite == std::vector<int>{0, 0, 0});
 }
+
+TEST_CASE("of an update of several blocks, a weight that is no number is noticed in any",
+          "[optim]") {
+  const size_t broken = GENERATE(size_t(1), kNumbers / 2, kNumbers - 1);
+  ThreadGroup group(1);
+  const auto sgd = make_optimizer({.momentum = 0});
+  UpdateSettings settings;
+  settings.clip_norm = 1e40;  // nothing is clipped
+  WholeUpdate update(group.communicator(0), *sgd, kLayers, settings, StateSharing::Replicas);
+  std::vector<float> weights(kNumbers, 1), velocity(kNumbers), gradients(kNumbers, 1);
+  gradients[broken] = -3e38f;
+  weights[broken] = 3e38f;  // the step goes beyond what a float can be
+  sgd->begin_step(1, 1);
+  CHECK(!update.apply(gradients, {weights, {velocity}, 0}));
+}
