@@ -15,7 +15,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 
 import python_ranks  # noqa: E402
 from cases import main  # noqa: E402
-from python_ranks import free_port  # noqa: E402
+from ports import free_port  # noqa: E402
 
 HERE = pathlib.Path(__file__).resolve().parent
 BIN = pathlib.Path(os.environ["DLFLOW_BIN"])

@@ -5,10 +5,10 @@ import json
 import os
 import pathlib
 import shutil
-import socket
 import subprocess
 import unittest
 
+import servers
 from support import Case, main
 
 SSHD = shutil.which("sshd", path=f"{os.environ['PATH']}:/usr/sbin:/sbin")
@@ -24,9 +24,7 @@ class Host(Case):
         self.there.mkdir()
         for key in ("host", "user"):
             subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", self.folder / f"{key}_key"], check=True)
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
+        port = servers.free_port()
         shell = self.write("shell", f"""\
             #!/bin/sh
             cd {self.there}

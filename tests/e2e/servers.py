@@ -7,13 +7,11 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import time
 
-
-def free_port():
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        return sock.getsockname()[1]
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from ports import free_port  # noqa: E402
 
 
 def wait_until_it_listens(port, process):

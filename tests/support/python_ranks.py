@@ -2,17 +2,12 @@
 
 import glob
 import os
-import socket
 import subprocess
 import time
 
+from ports import free_port
+
 WATCHDOG = 120  # seconds after which ranks that hang fail their test
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 def libraries_of(python):

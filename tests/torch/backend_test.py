@@ -10,7 +10,8 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 
 import forked  # noqa: E402
 from cases import main  # noqa: E402
-from python_ranks import free_port, run_ranks  # noqa: E402
+from ports import free_port  # noqa: E402
+from python_ranks import run_ranks  # noqa: E402
 
 RANK = pathlib.Path(__file__).with_name("rank.py")
 NAMES_GLOO = pathlib.Path(__file__).with_name("replace_rank.py")

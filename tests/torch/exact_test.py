@@ -14,7 +14,7 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 
 from cases import main  # noqa: E402
-from python_ranks import free_port  # noqa: E402
+from ports import free_port  # noqa: E402
 
 RANK = pathlib.Path(__file__).with_name("exact_rank.py")
 WATCHDOG = 240  # seconds after which a test that hangs fails by its name
