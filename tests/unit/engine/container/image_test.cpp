@@ -49,6 +49,15 @@ class Store {
   ImageStore store{folder.path() / "cache"};
 };
 
+/// An image that has the same layer twice.
+std::string with_twice(const std::string& layer) {
+  return test::tar({{"0/layer.tar", layer},
+                    {"1/layer.tar", layer},
+                    {"config.json", "{}"},
+                    {"manifest.json",
+                     R"([{"Config": "config.json", "Layers": ["0/layer.tar", "1/layer.tar"]}])"}});
+}
+
 }  // namespace
 
 TEST_CASE("a source is a kind, and a place or a name", "[container]") {
@@ -125,14 +134,8 @@ TEST_CASE("layers that unpack to far more than their image's size are refused, a
   std::string layer = test::gzip(header);
   for (int piece = 0; piece < 9; ++piece) layer += zeros;
   layer += test::gzip(std::string(1024, '\0'));
-  const std::string archive =
-      test::tar({{"0/layer.tar", layer},
-                 {"1/layer.tar", layer},
-                 {"config.json", "{}"},
-                 {"manifest.json",
-                  R"([{"Config": "config.json", "Layers": ["0/layer.tar", "1/layer.tar"]}])"}});
-
-  CHECK_THROWS_WITH(store.provide(archive), Contains("the image unpacks to more than 1.0 GiB"));
+  CHECK_THROWS_WITH(store.provide(with_twice(layer)),
+                    Contains("the image unpacks to more than 1.0 GiB"));
   CHECK(store.store.list().empty());
   CHECK(fs::is_empty(store.folder.path() / "cache/images/work"));
 }
@@ -147,13 +150,7 @@ TEST_CASE("all layers of an image together have no more entries than one may hav
   std::string layer;
   for (uint64_t i = 0; i < entries; i += 10'000) layer += packed;
   layer += test::gzip(std::string(1024, '\0'));
-  const std::string archive =
-      test::tar({{"0/layer.tar", layer},
-                 {"1/layer.tar", layer},
-                 {"config.json", "{}"},
-                 {"manifest.json",
-                  R"([{"Config": "config.json", "Layers": ["0/layer.tar", "1/layer.tar"]}])"}});
-  CHECK_THROWS_WITH(store.provide(archive), Contains("the tar archive has more than"));
+  CHECK_THROWS_WITH(store.provide(with_twice(layer)), Contains("the tar archive has more than"));
   CHECK(store.store.list().empty());
 }
 
