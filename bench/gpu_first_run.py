@@ -103,6 +103,14 @@ def tests(build):
     return Part("tests", "passed" if some_ran else "skipped", output)
 
 
+def write_sanitized(folder, **more):
+    """The network, its pictures and the settings of a training, which `more` adds to."""
+    (folder / "model.yaml").write_text(SANITIZED)
+    write_small_pictures(folder)
+    settings = {"model": "model.yaml", "data": ".", "epochs": 1, "lr": 0.01, "batch": 32, "validation": 0}
+    (folder / "with.json").write_text(json.dumps(settings | more))
+
+
 def write_small_pictures(folder, count=64, side=10, classes=4):
     dice = random.Random(1)
     header = struct.Struct(">4i").pack(2051, count, side, side)
@@ -117,11 +125,7 @@ def sanitizer(build, tool):
     options, last_line = SANITIZERS[tool]
     with tempfile.TemporaryDirectory(prefix="dlflow-first-run.") as name:
         folder = pathlib.Path(name)
-        write_small_pictures(folder)
-        (folder / "model.yaml").write_text(SANITIZED)
-        settings = {"model": "model.yaml", "data": ".", "device": "cuda", "epochs": 1, "lr": 0.01, "batch": 32, "validation": 0,
-                    "precision": {"reduction": "fast"}}
-        (folder / "with.json").write_text(json.dumps(settings))
+        write_sanitized(folder, device="cuda", precision={"reduction": "fast"})
         command = ["compute-sanitizer", "--tool", tool, *options, "--error-exitcode", "9", str(build / "bin/dlflow-train"), "with.json"]
         # Else it would look at all kernels of cuDNN when they are loaded, which takes minutes.
         status, output = run(command, SANITIZER, cwd=folder, env=os.environ | {"CUDA_MODULE_LOADING": "LAZY"})

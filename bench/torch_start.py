@@ -17,6 +17,9 @@ import sys
 import tempfile
 import time
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "tests/support"))
+import ports  # noqa: E402
+
 STEPS = 20
 
 
@@ -46,8 +49,8 @@ def rank(args):
     dist.barrier()
 
 
-def measure(args, backend, model, port):
-    names = {"WORLD_SIZE": str(args.ranks), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "OMP_NUM_THREADS": "1",
+def measure(args, backend, model):
+    names = {"WORLD_SIZE": str(args.ranks), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(ports.free_port()), "OMP_NUM_THREADS": "1",
              "PYTHONPYCACHEPREFIX": args.compiled, "PYTHONDONTWRITEBYTECODE": ""}
     command = [sys.executable, __file__, "--backend", backend, "--model", model, "--launched", str(time.time())]
     ranks = [subprocess.Popen(command, env=os.environ | names | {"RANK": str(number)}, stdout=subprocess.PIPE, text=True) for number in range(args.ranks)]
@@ -71,14 +74,12 @@ def main():
 
 
 def compare(args):
-    port = 29600
-    measure(args, "dlflow", "mlp", port)  # compiles it
+    measure(args, "dlflow", "mlp")  # compiles it
     for model in args.models.split(","):
         found = {"gloo": [], "dlflow": []}
         for _ in range(args.rounds):
             for backend, rounds in found.items():
-                port += 1
-                rounds.append(measure(args, backend, model, port))
+                rounds.append(measure(args, backend, model))
         for name in found["gloo"][0]:
             gloo, ours = (statistics.median(one[name] for one in rounds) for rounds in found.values())
             print(f"{model}, {name}: gloo {gloo:.2f}, dlflow {ours:.2f}, {ours / gloo:.3f}", flush=True)

@@ -98,10 +98,7 @@ void DeviceSession::prepare(const int64_t* batches, int32_t count) {
 }
 
 DeviceSession::Passes& DeviceSession::built(int64_t batch) {
-  if (batch > network_.max_batch) {
-    throw std::runtime_error(std::to_string(batch) + " samples, where there is memory for " +
-                             std::to_string(network_.max_batch));
-  }
+  require_room(batch, network_.max_batch);
   Passes& passes = passes_[batch];
   if (passes.operations.empty()) {
     for (const DlflowGpuOperation& description : descriptions_) {

@@ -6,6 +6,12 @@
 
 namespace dlflow::cuda {
 
+void require_room(int64_t batch, int64_t max_batch) {
+  if (batch <= max_batch) return;
+  throw std::runtime_error(std::to_string(batch) + " samples, where there is memory for " +
+                           std::to_string(max_batch));
+}
+
 Staging::Staging(int64_t max_batch, int64_t features)
     : max_batch_(max_batch),
       features_(features),
@@ -18,10 +24,7 @@ Staging::Staging(int64_t max_batch, int64_t features)
 Staging::~Staging() { cudaStreamSynchronize(copying_.get()); }
 
 void Staging::stage(const float* images, const uint32_t* labels, int64_t batch) {
-  if (batch > max_batch_) {
-    throw std::runtime_error(std::to_string(batch) + " samples, where there is memory for " +
-                             std::to_string(max_batch_));
-  }
+  require_room(batch, max_batch_);
   check(cudaEventSynchronize(copied_.get()), "copying to the device");
   std::copy_n(images, batch * features_, pinned_images_.data());
   std::copy_n(labels, batch, pinned_labels_.data());

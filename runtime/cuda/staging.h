@@ -7,6 +7,9 @@
 
 namespace dlflow::cuda {
 
+/// Throws if a batch has more samples than there is memory for.
+void require_room(int64_t batch, int64_t max_batch);
+
 /// Samples on their way to the device: copied by a stream of their own, beside what the device
 /// computes, to where the next pass takes them from.
 class Staging {

@@ -211,7 +211,6 @@ class Arrays(Case):
         for lines in self.run_ranks_with_strangers(3):
             self.assertEqual(lines, [repr(mean), repr(first), refusal])
 
-
     def test_arrays_in_dictionaries_lists_and_tuples_come_back_in_the_same_form(self):
         of_trees = python_ranks.run_ranks(self, self.python, ["-c", TREES], 2)
         mean = "{'w': array([0.5, 0.5], dtype=float32), 'layers': [{'b': array(1.)}, None], 'state': (Moments(count=array(0.5, dtype=float32), mu=()),)}"

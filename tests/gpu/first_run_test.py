@@ -1,6 +1,5 @@
 """bench/gpu_first_run writes its report with stand-ins for the tools, and says that it is skipped where there is no GPU."""
 
-import json
 import os
 import pathlib
 import subprocess
@@ -89,10 +88,7 @@ class FirstRun(unittest.TestCase):
         trainer = os.environ.get("DLFLOW_TRAIN", ROOT / "build/bin/dlflow-train")
         with tempfile.TemporaryDirectory(prefix="dlflow-first-run-test.") as name:
             folder = pathlib.Path(name)
-            gpu_first_run.write_small_pictures(folder)
-            (folder / "model.yaml").write_text(gpu_first_run.SANITIZED)
-            settings = {"model": "model.yaml", "data": ".", "epochs": 1, "lr": 0.01, "batch": 32, "validation": 0}
-            (folder / "with.json").write_text(json.dumps(settings))
+            gpu_first_run.write_sanitized(folder)
             ended = subprocess.run([trainer, "with.json"], cwd=folder, capture_output=True, text=True, timeout=120)
             self.assertEqual(ended.returncode, 0, ended.stderr)
 
