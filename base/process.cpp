@@ -172,8 +172,6 @@ bool is_gone(const std::vector<std::string>& fields) {
   return fields.empty() || fields[0] == "Z" || fields[0] == "X";  // a zombie does nothing any more
 }
 
-std::string boot_id() { return std::string(trim(read_file("/proc/sys/kernel/random/boot_id"))); }
-
 /// The child of a vfork() has its parent's memory until it is another program: no handler of the
 /// parent's may run in it.
 class SignalsBlocked {
@@ -309,6 +307,8 @@ std::optional<fs::path> find_program(const std::string& name, const std::string&
   }
   return std::nullopt;
 }
+
+std::string boot_id() { return std::string(trim(read_file("/proc/sys/kernel/random/boot_id"))); }
 
 std::optional<ProcessIdentity> identify(pid_t pid) {
   constexpr size_t kStartTime = 22 - 3;

@@ -78,6 +78,9 @@ std::vector<std::string> current_environment();
 /// The path of the program `name` in the folders of `path` (as in $PATH), or nothing.
 std::optional<std::filesystem::path> find_program(const std::string& name, const std::string& path);
 
+/// The kernel's name for the time since it was started: 36 characters, another after each boot.
+std::string boot_id();
+
 /// One process on one host since one boot; its number alone would be given to another.
 struct ProcessIdentity {
   pid_t pid = 0;

@@ -8,16 +8,19 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
 #include <map>
+#include <memory>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "base/fault.h"
 #include "base/handle.h"
+#include "engine/backend/group_sync.h"
 #include "engine/backend/launcher_protocol.h"
 #include "engine/backend/packet.h"
 #include "engine/backend/worker.h"
@@ -50,6 +53,10 @@ class LocalLauncher {
   Workers::iterator start_worker();
   [[noreturn]] void become_worker(FileDescriptor requests);
   void take_finished();
+  void end_pass(const Finished& finished, std::string_view run_directory);
+  bool is_any_busy() const;
+  void report_synced();
+  void end();
   void report_ended();
   void report(const LauncherReport& report) const;
 
@@ -59,6 +66,7 @@ class LocalLauncher {
   FileDescriptor finished_writer_;
   sigset_t mask_before_{};
   std::vector<FileDescriptor> locks_;  // of the request that is being handed on
+  std::unique_ptr<GroupSync> sync_;    // since the first end that was kept
   Workers workers_;
   std::vector<pid_t> idle_;  // the one that was busy last at the end: its memory is warm
 };
@@ -82,14 +90,24 @@ bool LocalLauncher::open() {
 int LocalLauncher::run() {
   if (!open()) return 1;
   while (true) {
-    std::array<pollfd, 3> waiting = {pollfd{socket_.get(), POLLIN, 0},
-                                     pollfd{children_.get(), POLLIN, 0},
-                                     pollfd{finished_.get(), POLLIN, 0}};
+    std::array<pollfd, 4> waiting = {
+        pollfd{socket_.get(), POLLIN, 0}, pollfd{children_.get(), POLLIN, 0},
+        pollfd{finished_.get(), POLLIN, 0}, pollfd{sync_ ? sync_->descriptor() : -1, POLLIN, 0}};
     if (::poll(waiting.data(), waiting.size(), -1) < 0 && errno != EINTR) return 1;
+    if (waiting[3].revents != 0) report_synced();
     if (waiting[2].revents != 0) take_finished();
     if (waiting[1].revents != 0) report_ended();
-    if (waiting[0].revents != 0 && !take_request()) return 0;
+    if (waiting[0].revents != 0 && !take_request()) break;
   }
+  end();
+  return 0;
+}
+
+/// Workers that have not told of an end yet cannot any more, and sync it themselves.
+void LocalLauncher::end() {
+  ::shutdown(finished_.get(), SHUT_RD);
+  take_finished();
+  sync_.reset();
 }
 
 /// False when the engine's end is closed.
@@ -154,28 +172,50 @@ LocalLauncher::Workers::iterator LocalLauncher::start_worker() {
 /// In the child. It keeps nothing of the launcher's: a socket to another worker, held open here,
 /// would hide from that one that the launcher is gone, and a lock would hold another job's GPU.
 void LocalLauncher::become_worker(FileDescriptor requests) {
+  const pid_t launcher = ::getppid();
   ::setsid();
   children_.reset();
   finished_.reset();
   workers_.clear();
   locks_.clear();
   ::sigprocmask(SIG_SETMASK, &mask_before_, nullptr);
-  ::_exit(worker_main({requests.get(), finished_writer_.get(), socket_.get()}));
+  ::_exit(worker_main({requests.get(), finished_writer_.get(), socket_.get(), launcher}));
 }
 
 void LocalLauncher::take_finished() {
-  Finished finished;
-  while (::recv(finished_.get(), &finished, sizeof finished, MSG_DONTWAIT) > 0) {
-    const auto worker = workers_.find(finished.worker);
-    if (worker == workers_.end() || worker->second.token != finished.token) continue;
-    worker->second.token = 0;
-    report({finished.token, ReportKind::Ended, 0});
-    if (idle_.size() < kMaxIdle) {
-      idle_.push_back(finished.worker);
-    } else {
-      workers_.erase(worker);  // closes its socket, and so it ends
-    }
+  std::array<char, kMaxPacket> packet;
+  while (true) {
+    Finished finished;
+    const ssize_t got = ::recv(finished_.get(), packet.data(), packet.size(), MSG_DONTWAIT);
+    if (got < ssize_t(sizeof finished)) return;
+    std::memcpy(&finished, packet.data(), sizeof finished);
+    end_pass(finished, {packet.data() + sizeof finished, size_t(got) - sizeof finished});
   }
+}
+
+bool LocalLauncher::is_any_busy() const {
+  return std::ranges::any_of(workers_, [](const auto& worker) { return worker.second.token != 0; });
+}
+
+void LocalLauncher::end_pass(const Finished& finished, std::string_view run_directory) {
+  const auto worker = workers_.find(finished.worker);
+  if (worker == workers_.end() || worker->second.token != finished.token) return;
+  worker->second.token = 0;
+  if (finished.kept) {
+    if (!sync_) sync_ = std::make_unique<GroupSync>(run_directory);
+    sync_->add(finished.token, !is_any_busy());
+  } else {
+    report({finished.token, ReportKind::Ended, 0});
+  }
+  if (idle_.size() < kMaxIdle) {
+    idle_.push_back(finished.worker);
+  } else {
+    workers_.erase(worker);  // closes its socket, and so it ends
+  }
+}
+
+void LocalLauncher::report_synced() {
+  for (const uint64_t token : sync_->take()) report({token, ReportKind::Ended, 0});
 }
 
 void LocalLauncher::report_ended() {

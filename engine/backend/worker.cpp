@@ -16,6 +16,7 @@
 #include "base/handle.h"
 #include "engine/backend/launcher_protocol.h"
 #include "engine/backend/packet.h"
+#include "engine/plan/ends_log.h"
 #include "engine/supervisor/supervisor.h"
 
 namespace dlflow {
@@ -24,6 +25,7 @@ namespace {
 int exit_status(Supervision supervision) {
   switch (supervision) {
     case Supervision::Recorded:
+    case Supervision::Kept:
       return kExitRecorded;
     case Supervision::NotOurs:
       return kExitNotOurs;
@@ -57,18 +59,58 @@ std::optional<Request> receive(int socket) {
   return request;
 }
 
-Supervision supervise(Request& request, int reports) {
+class Worker {
+ public:
+  explicit Worker(const WorkerChannels& channels) : channels_(channels) {}
+
+  Supervision supervise(Request& request);
+
+  /// The launcher may give this worker another pass; if it is gone, who waits for it is, too.
+  void finish(uint64_t token, Supervision how);
+
+  /// The end of a pass that was kept is on disk.
+  void sync() {
+    if (ends_) ends_->sync();
+  }
+
+ private:
+  void keep_end(const std::filesystem::path& run_directory, const JobEvent& end);
+
+  WorkerChannels channels_;
+  std::filesystem::path run_directory_;
+  std::optional<EndsLog> ends_;
+};
+
+void Worker::keep_end(const std::filesystem::path& run_directory, const JobEvent& end) {
+  if (!ends_) ends_.emplace(run_directory, channels_.launcher);
+  run_directory_ = run_directory;
+  ends_->append(end);
+}
+
+Supervision Worker::supervise(Request& request) {
   SupervisorOptions options;
   options.token = request.token;
   options.gpus = request.gpus;
+  options.keep_end = [this](const auto& run_directory, const JobEvent& end) {
+    keep_end(run_directory, end);
+  };
   options.notify = [&](Notice notice) {
     if (notice == Notice::ProgramEnded) request.locks.clear();
     const auto kind = notice == Notice::Recorded ? ReportKind::Recorded : ReportKind::ProgramEnded;
     const LauncherReport report{request.token, kind, 0};
-    ::send(reports, &report, sizeof report,
+    ::send(channels_.reports, &report, sizeof report,
            MSG_DONTWAIT | MSG_NOSIGNAL);  // the engine looks anyway
   };
-  return supervise(request.attempt, request.pass, options);
+  return dlflow::supervise(request.attempt, request.pass, options);
+}
+
+void Worker::finish(uint64_t token, Supervision how) {
+  const bool kept = how == Supervision::Kept;
+  const Finished finished{::getpid(), kept, token};
+  std::string packet(reinterpret_cast<const char*>(&finished), sizeof finished);
+  if (kept) packet += run_directory_.native();
+  const ssize_t sent = ::send(channels_.finished, packet.data(), packet.size(), MSG_NOSIGNAL);
+  if (sent < 0) sync();
 }
 
 /// Whether something is left that a program of ours started: it would come to us as a child.
@@ -83,12 +125,16 @@ bool has_children() {
 }  // namespace
 
 int worker_main(const WorkerChannels& channels) {
+  Worker worker(channels);
   while (auto request = receive(channels.requests)) {
     crash_point("taken");
-    const Supervision how = supervise(*request, channels.reports);
-    if (how != Supervision::Recorded || has_children()) return exit_status(how);
-    const Finished finished{::getpid(), request->token};
-    ::send(channels.finished, &finished, sizeof finished, MSG_NOSIGNAL);  // or receive() ends
+    const Supervision how = worker.supervise(*request);
+    const bool is_recorded = how == Supervision::Recorded || how == Supervision::Kept;
+    if (!is_recorded || has_children()) {
+      worker.sync();
+      return exit_status(how);
+    }
+    worker.finish(request->token, how);  // if that fails, receive() ends
     crash_point("finished");
   }
   return kExitRecorded;

@@ -11,11 +11,15 @@ struct WorkerChannels {
   int requests = -1;  ///< its own socket: packets as LaunchHeader says
   int finished = -1;  ///< to the launcher: a Finished for each pass whose end is on record
   int reports = -1;   ///< to the LocalBackend: Reports
+  pid_t launcher = 0;
 };
 
-/// The pass is over and all that it started is gone; the worker is free for another.
+/// The pass is over and all that it started is gone; the worker is free for another. If it is kept,
+/// its end is in the EndsLog that is the launcher's, and not on disk yet: the run directory is the
+/// rest of the packet.
 struct Finished {
   pid_t worker = 0;
+  bool kept = false;
   uint64_t token = 0;
 };
 

@@ -1,8 +1,11 @@
 #include "engine/plan/published.h"
 
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstdio>
 #include <map>
 #include <sstream>
 
@@ -218,6 +221,18 @@ void write_publication(const fs::path& pass_folder, const Publication& publicati
     text += to_json(entry).dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
   }
   write_file(pass_folder / kRecord, text);  // the end of the pass, on record, says that it is whole
+}
+
+void link_outputs(const fs::path& job_directory, const fs::path& outputs) {
+  const fs::path link = job_directory / "outputs";
+  const fs::path temporary = job_directory / ("outputs.tmp." + std::to_string(::getpid()));
+  const std::string target = outputs.lexically_relative(job_directory);
+  if (::symlink(target.c_str(), link.c_str()) == 0) return;  // nothing was published before
+  ::unlink(temporary.c_str());
+  if (::symlink(target.c_str(), temporary.c_str()) != 0 ||
+      ::rename(temporary.c_str(), link.c_str()) != 0) {
+    throw_errno("cannot create " + link.string(), errno);
+  }
 }
 
 std::optional<std::string> find_change(const fs::path& job_directory, FileHashes& hashes) {

@@ -44,6 +44,10 @@ std::vector<PublishedEntry> list_published(const std::filesystem::path& place,
 /// event of the end says so instead (JobEvent::published_nothing).
 void write_publication(const std::filesystem::path& pass_folder, const Publication& publication);
 
+/// Points RUN/steps/STEP/outputs at `outputs`, the folder of a pass below `job_directory`, by
+/// rename.
+void link_outputs(const std::filesystem::path& job_directory, const std::filesystem::path& outputs);
+
 /// What of the published result of `job_directory` is not as it was, in words ("outputs/x.csv is
 /// gone"), or nothing. What the kernel says is unchanged is not read; other files are hashed, if
 /// their hash was recorded.

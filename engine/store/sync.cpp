@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/units.h"
+#include "engine/plan/ends_log.h"
 #include "engine/plan/extension.h"
 #include "engine/plan/run_directory.h"
 #include "engine/store/job_table.h"
@@ -130,6 +131,7 @@ class ExistingFolders {
 
 std::string Store::sync_run(const fs::path& run_directory) {
   const std::string folder = absolute_folder(run_directory);
+  restore_ends(run_directory);
   std::string run = has_run(folder) ? name_of(folder) : create_run(load_run(folder));
   const int64_t id = run_id(folder);
   const int extension = newest_extension(folder);

@@ -301,18 +301,6 @@ void check_list(const JobSpec& spec, const AttemptFiles& files, const std::strin
   values_in_text(read_list(is_here ? place_of(spec, files, inner) : published, what), what);
 }
 
-void link_outputs(const JobSpec& spec, const AttemptFiles& files) {
-  const fs::path link = spec.job_directory / "outputs";
-  const fs::path temporary = spec.job_directory / ("outputs.tmp." + std::to_string(::getpid()));
-  const std::string target = files.outputs().lexically_relative(spec.job_directory);
-  if (::symlink(target.c_str(), link.c_str()) == 0) return;  // nothing was published before
-  ::unlink(temporary.c_str());
-  if (::symlink(target.c_str(), temporary.c_str()) != 0 ||
-      ::rename(temporary.c_str(), link.c_str()) != 0) {
-    throw_errno("cannot create " + link.string(), errno);
-  }
-}
-
 /// What `pattern` names: the file, or the folder above it; nothing if it names neither.
 std::optional<fs::path> match_of(const fs::path& file, const std::string& pattern) {
   for (fs::path name = file; !name.empty(); name = name.parent_path()) {
@@ -415,7 +403,7 @@ void publish(const JobSpec& spec, const AttemptFiles& files, Publication publica
   if (!nothing) write_publication(files.own(), publication);
   sync_tree(checkpoints_directory(spec));  // where outputs may lie
   const bool any = !nothing && sync_tree(files.outputs());
-  link_outputs(spec, files);
+  link_outputs(spec.job_directory, files.outputs());
   if (any) sync_directory(spec.job_directory);
 }
 

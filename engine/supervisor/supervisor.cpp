@@ -69,10 +69,11 @@ class Pass {
         events_(files_.events()) {}
 
   /// Runs the job and records how it ended. Throws Error only if that could not be recorded.
-  void run();
+  Supervision run();
 
  private:
-  void record(JobEvent event);
+  JobEvent record(JobEvent event);
+  Supervision settle(JobEvent end);
   void notify(Notice notice) const {
     if (options_.notify) options_.notify(notice);
   }
@@ -108,12 +109,28 @@ JobEvent event(JobState state, std::string reason = "") {
   return result;
 }
 
-void Pass::record(JobEvent event) {
+/// As it was written.
+JobEvent Pass::record(JobEvent event) {
   event.at = SystemClock().now();
   event.reason = redactor_.text(event.reason);
   event.backend_id = options_.backend_id.empty() ? std::to_string(::getpid()) : options_.backend_id;
   event.node = host_name();
   events_.append(to_line(event));
+  return event;
+}
+
+/// The end is on record now; it gets to the disk from here, or by who keeps it.
+Supervision Pass::settle(JobEvent end) {
+  const bool has_output = end.state == JobState::Succeeded && !end.published_nothing;
+  if (!options_.keep_end || files_.pass != 1 || has_output || !end.state || !is_final(*end.state)) {
+    events_.sync();
+    notify(Notice::Recorded);
+    return Supervision::Recorded;
+  }
+  end.job = spec_.job;
+  end.attempt = files_.number;
+  options_.keep_end(spec_.run_directory, end);
+  return Supervision::Kept;
 }
 
 /// At once: a scheduler that takes the node away kills us too, some seconds later.
@@ -136,7 +153,7 @@ WatchOptions Pass::watch_options(const RankPlan& ranks) const {
   return options;
 }
 
-void Pass::run() {
+Supervision Pass::run() {
   JobEvent end;
   try {
     end = execute();
@@ -154,14 +171,13 @@ void Pass::run() {
   }
   if (!is_ours()) throw Error(Errc::Unavailable, "another pass has taken over");
   end = end_or_next_try(std::move(end));
-  record(end);
-  events_.sync();
-  notify(Notice::Recorded);
+  const Supervision how = settle(record(end));
   crash_point("ended");
   // What others find elsewhere, or found there meanwhile, no fingerprint says.
   if (end.state == JobState::Succeeded && !end.fingerprint.empty() && !has_acting_parents_) {
     share_result(spec_, end, shared_before_);
   }
+  return how;
 }
 
 /// A node that was given up may come back and go on with a pass that another node has taken over.
@@ -364,8 +380,7 @@ Supervision supervise(const fs::path& attempt_directory, int pass,
     crash_point("claim");
     JobSpec spec = job_spec_from_json(parse_json(read_file(attempt_directory / "job.json")));
     if (options.walltime.count() > 0) spec.resources.walltime = options.walltime;
-    Pass(std::move(spec), files, watcher, options).run();
-    return Supervision::Recorded;
+    return Pass(std::move(spec), files, watcher, options).run();
   } catch (const std::exception& error) {
     const std::string message = std::string("error: ") + reason_of(error) + "\n";
     std::fputs(message.c_str(), stderr);

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/plan/job.h"
 #include "engine/supervisor/watch.h"
 
 /// Runs one pass of an attempt on the node it is called on, whatever the back end: claims it,
@@ -24,6 +25,7 @@ enum class Notice {
 /// How supervise() ended; what happened to the job is in events.jsonl.
 enum class Supervision {
   Recorded,    ///< the last event is on disk
+  Kept,        ///< the last event is recorded, and SupervisorOptions::keep_end has it
   NotOurs,     ///< another supervisor has the pass
   Unrecorded,  ///< the disk is full or gone: why is on standard error and, if it can be, in
                ///< `stderr`
@@ -36,6 +38,10 @@ struct SupervisorOptions {
   std::string backend_id;           ///< recorded with each event; empty: this process's number
   uint64_t token = 0;               ///< of the claim; another one for each pass of a process
   std::optional<std::string> gpus;  ///< CUDA_VISIBLE_DEVICES of the program; else as it is here
+
+  /// Takes the end of a pass that left no output, with job and attempt, for EndsLog. Its record is
+  /// then not synced here, nor told of. Empty: each record is synced.
+  std::function<void(const std::filesystem::path& run_directory, const JobEvent& end)> keep_end;
 
   /// The job is its own engine: the scheduler runs the same job again when it is asked to. A
   /// failure that `retry:` covers is then recorded as queued, and what SIGTERM means is left to the

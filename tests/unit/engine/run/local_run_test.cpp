@@ -21,6 +21,8 @@ using namespace dlflow::test;
 using namespace std::chrono_literals;
 using enum JobState;
 
+namespace fs = std::filesystem;
+
 namespace {
 
 /// Runs on processes of this machine.
@@ -292,6 +294,34 @@ TEST_CASE("a supervisor that has recorded its step takes another", "[local]") {
   REQUIRE(supervisors.size() == 20);
   // Not one for all: what follows may be handed over before the last one has said that it is free.
   CHECK(std::set<std::string>(supervisors.begin(), supervisors.end()).size() < 20);
+}
+
+TEST_CASE("what ended without output survives a power cut that took its folders", "[local]") {
+  LocalRun run(R"(
+  quiet: {run: [/bin/true]}
+  child: {run: 'echo child >> TRACE', needs: [quiet]}
+  full: {run: 'echo text > $DLFLOW_OUTPUTS/file', outputs: {file: file}}
+  bad: {run: exit 3, allow_failure: true}
+)");
+  CHECK(run.start() == RunState::Succeeded);
+  for (const char* job : {"quiet", "child", "bad"}) {
+    fs::remove_all(job_directory(run.directory, job));
+  }
+  size_t logs = 0;
+  for (const auto& log : fs::directory_iterator(run.directory / "ends")) {
+    ++logs;
+    CHECK(read_file(log.path()).find("\"full\"") == std::string::npos);  // its own record is synced
+    fs::rename(log.path(), run.directory / "ends" / "an-earlier-boot-7.jsonl");
+  }
+  CHECK(logs == 1);
+  run.store.rebuild_run(run.directory);
+  const RunStatus status = run.store.status(run.directory.string());
+  CHECK(status.state == RunState::Succeeded);
+  CHECK(status.jobs[0].state == Succeeded);
+  CHECK(status.jobs[3].exit == 3);
+  CHECK(published_result(job_directory(run.directory, "quiet")));
+  CHECK(run.resume() == RunState::Succeeded);
+  CHECK(run.trace() == std::vector<std::string>{"child"});
 }
 
 TEST_CASE("a supervisor that is killed between two steps harms none", "[local]") {

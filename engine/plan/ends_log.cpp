@@ -1,0 +1,112 @@
+#include "engine/plan/ends_log.h"
+
+#include <charconv>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <vector>
+
+#include "base/log.h"
+#include "base/process.h"
+#include "engine/plan/published.h"
+#include "engine/plan/run_directory.h"
+
+namespace dlflow {
+namespace {
+
+namespace fs = std::filesystem;
+
+fs::path folder_of_logs(const fs::path& run_directory) { return run_directory / "ends"; }
+
+fs::path log_file(const fs::path& run_directory, pid_t writer) {
+  return folder_of_logs(run_directory) / (boot_id() + "-" + std::to_string(writer) + ".jsonl");
+}
+
+/// Says how many bytes of a log have been restored.
+fs::path mark_of(const fs::path& log_file) { return log_file.string() + ".restored"; }
+
+uint64_t restored_bytes(const fs::path& log_file) {
+  const auto mark = read_file_if_exists(mark_of(log_file));
+  uint64_t bytes = 0;
+  if (!mark) return bytes;
+  const char* const end = mark->data() + mark->size();
+  const auto parsed = std::from_chars(mark->data(), end, bytes);
+  return parsed.ec == std::errc() && parsed.ptr == end ? bytes : 0;
+}
+
+/// A job that was skipped or blocked never ran.
+bool has_run(JobState state) { return state != JobState::Skipped && state != JobState::Blocked; }
+
+/// What is missing of the record of the attempt's first pass, which ended as `end` says.
+void restore_events(const fs::path& file, const JobEvent& end, bool has_begun) {
+  AppendFile events(file);
+  if (!has_begun && has_run(*end.state)) {
+    JobEvent began;
+    began.state = JobState::Running;
+    began.at = end.at;
+    began.backend_id = end.backend_id;
+    began.node = end.node;
+    events.append(to_line(began));
+  }
+  JobEvent own = end;
+  own.job.clear();
+  own.attempt = 0;
+  events.append(to_line(own));
+  events.sync();
+}
+
+/// With the folders of the pass, in which nothing was.
+void restore(const fs::path& run_directory, const JobEvent& end) {
+  const fs::path job = job_directory(run_directory, end.job);
+  const auto last = last_state(job, end.job, end.attempt);
+  if (last && is_final(*last->state)) return;
+  log(end.job + ": the end of attempt " + std::to_string(end.attempt) + " is restored");
+  const fs::path attempt = attempt_directory(job, end.attempt);
+  const fs::path outputs = attempt / "pass-1" / "outputs";
+  make_directories(outputs);
+  if (end.state == JobState::Succeeded) link_outputs(job, outputs);
+  restore_events(attempt / "events.jsonl", end, last.has_value());
+  for (fs::path folder = attempt; folder != run_directory; folder = folder.parent_path()) {
+    sync_directory(folder);
+  }
+}
+
+void restore_from(const fs::path& run_directory, const fs::path& log_file) {
+  const uint64_t before = restored_bytes(log_file);
+  EventTail tail(log_file, before);
+  for (const JobEvent& end : tail.read()) restore(run_directory, end);
+  if (tail.offset() == before) return;
+  write_file_atomic(mark_of(log_file), std::to_string(tail.offset()), Durability::Synced);
+}
+
+}  // namespace
+
+EndsLog::EndsLog(const fs::path& run_directory, pid_t writer)
+    : path_(log_file(run_directory, writer)),
+      file_((make_directories(path_.parent_path()), path_)) {}
+
+void EndsLog::append(const JobEvent& end) { file_.append(to_line(end)); }
+
+void EndsLog::sync() {
+  file_.sync();
+  if (is_named_) return;
+  sync_directory(path_.parent_path());
+  sync_directory(path_.parent_path().parent_path());
+  is_named_ = true;
+}
+
+void restore_ends(const fs::path& run_directory) {
+  const std::string this_boot = boot_id() + "-";
+  std::error_code none;
+  std::vector<fs::path> logs;
+  for (const auto& entry : fs::directory_iterator(folder_of_logs(run_directory), none)) {
+    const bool is_log = entry.path().extension() == ".jsonl";
+    if (is_log && !entry.path().filename().string().starts_with(this_boot)) {
+      logs.push_back(entry.path());
+    }
+  }
+  for (const fs::path& log : logs) restore_from(run_directory, log);
+}
+
+}  // namespace dlflow

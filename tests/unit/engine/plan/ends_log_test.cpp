@@ -1,0 +1,143 @@
+#include "engine/plan/ends_log.h"
+
+#include <unistd.h>
+
+#include <filesystem>
+#include <string>
+
+#include "base/process.h"
+#include "engine/plan/run_directory.h"
+#include "tests/support/catch.h"
+#include "tests/support/temp_dir.h"
+
+using namespace dlflow;
+
+namespace fs = std::filesystem;
+
+namespace {
+
+JobEvent end_of(const std::string& job, int attempt, JobState state) {
+  JobEvent end;
+  end.job = job;
+  end.attempt = attempt;
+  end.state = state;
+  end.at = from_rfc3339("2026-11-27T08:00:00.123Z");
+  end.node = "n1";
+  end.exit = state == JobState::Succeeded ? 0 : 3;
+  end.published_nothing = state == JobState::Succeeded;
+  return end;
+}
+
+/// A run's folder after a power cut: what was kept is on disk, and nothing else.
+struct AfterPowerCut {
+  test::TempDir folder;
+  fs::path run = folder.path() / "run";
+  fs::path log = run / "ends" / (boot_id() + "-7.jsonl");
+
+  void keep(const JobEvent& end) const {
+    EndsLog ends(run, 7);
+    ends.append(end);
+    ends.sync();
+  }
+
+  /// The next boot, which has another name, so that the log has one that is not ours.
+  void boot() {
+    const fs::path of_earlier = run / "ends" / "an-earlier-boot-7.jsonl";
+    fs::rename(log, of_earlier);
+    log = of_earlier;
+    restore_ends(run);
+  }
+
+  std::vector<JobState> states(const std::string& job, int attempt = 1) const {
+    std::vector<JobState> all;
+    for (const JobEvent& event : attempt_events(job_directory(run, job), job, attempt)) {
+      all.push_back(*event.state);
+    }
+    return all;
+  }
+};
+
+using enum JobState;
+using States = std::vector<JobState>;
+
+}  // namespace
+
+TEST_CASE("an end that a power cut took is put back", "[ends]") {
+  AfterPowerCut place;
+  place.keep(end_of("good", 1, Succeeded));
+  place.keep(end_of("bad[n=1]", 1, Failed));
+  place.keep(end_of("none", 1, Skipped));
+  place.boot();
+  CHECK(place.states("good") == States{Running, Succeeded});
+  CHECK(place.states("bad[n=1]") == States{Running, Failed});
+  CHECK(place.states("none") == States{Skipped});
+  const auto result = published_result(job_directory(place.run, "good"));
+  REQUIRE(result);
+  CHECK(result->published_nothing);
+  CHECK(fs::is_directory(job_directory(place.run, "good") / "outputs"));
+  CHECK(fs::is_empty(job_directory(place.run, "good") / "outputs"));
+  CHECK_FALSE(published_result(job_directory(place.run, "bad[n=1]")));
+}
+
+TEST_CASE("of a job whose earlier attempt left a result the later one counts", "[ends]") {
+  AfterPowerCut place;
+  place.keep(end_of("a", 1, Succeeded));
+  place.keep(end_of("a", 2, Succeeded));
+  place.boot();
+  CHECK(published_result(job_directory(place.run, "a"))->attempt == 2);
+}
+
+TEST_CASE("an attempt that still has its end stays as it is", "[ends]") {
+  AfterPowerCut place;
+  place.keep(end_of("a", 1, Succeeded));
+  const fs::path attempt = attempt_directory(job_directory(place.run, "a"), 1);
+  make_directories(attempt);
+  AppendFile(attempt / "events.jsonl").append(to_line(end_of("", 0, Succeeded)));
+  place.boot();
+  CHECK(place.states("a") == States{Succeeded});
+}
+
+TEST_CASE("the beginning that an attempt still has is not written again", "[ends]") {
+  AfterPowerCut place;
+  place.keep(end_of("a", 1, Succeeded));
+  const fs::path attempt = attempt_directory(job_directory(place.run, "a"), 1);
+  make_directories(attempt);
+  AppendFile(attempt / "events.jsonl").append(to_line(end_of("", 0, Running)));
+  place.boot();
+  CHECK(place.states("a") == States{Running, Succeeded});
+}
+
+TEST_CASE("a log of this boot restores nothing: what it has was not lost", "[ends]") {
+  const AfterPowerCut place;
+  place.keep(end_of("a", 1, Succeeded));
+  restore_ends(place.run);
+  CHECK(place.states("a").empty());
+}
+
+TEST_CASE("what was restored once is not looked at again, what was added since is", "[ends]") {
+  AfterPowerCut place;
+  place.keep(end_of("a", 1, Succeeded));
+  place.boot();
+  fs::remove_all(job_directory(place.run, "a"));  // by its user
+  AppendFile(place.log).append(to_line(end_of("b", 1, Succeeded)));
+  restore_ends(place.run);
+  CHECK(place.states("a").empty());
+  CHECK(place.states("b") == States{Running, Succeeded});
+}
+
+TEST_CASE("a line that was torn by the power cut, and a mark that was, harm none", "[ends]") {
+  AfterPowerCut place;
+  place.keep(end_of("a", 1, Succeeded));
+  AppendFile(place.log).append(R"({"at":"2026-11-)");
+  place.keep(end_of("b", 1, Succeeded));
+  write_file(place.run / "ends" / "an-earlier-boot-7.jsonl.restored", "1e");
+  place.boot();
+  CHECK(place.states("a") == States{Running, Succeeded});
+  CHECK(place.states("b") == States{Running, Succeeded});
+}
+
+TEST_CASE("a run without such logs has nothing to restore", "[ends]") {
+  const test::TempDir folder;
+  restore_ends(folder.path());
+  CHECK(fs::is_empty(folder.path()));
+}
