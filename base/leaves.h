@@ -22,8 +22,8 @@ size_t default_leaves(size_t batch, size_t ranks = 0);
 /// Of a step.
 size_t num_leaves(const LeafSettings& settings);
 
-/// That ranks have nothing to do, since a step has fewer leaves, and what would give them work; or
-/// nothing.
+/// That ranks have nothing to do, since a step has fewer leaves or samples, and what would give
+/// them work; or nothing.
 std::optional<std::string> idle_ranks(const LeafSettings& settings, size_t ranks);
 
 }  // namespace dlflow
