@@ -302,6 +302,22 @@ TEST_CASE("what decides the bits of a result is said in a few words", "[settings
   CHECK(words({{"kind", "gossip"}, {"every", 2}}) == "gossip every 2, ranks: 4");
 }
 
+TEST_CASE("in fast mode, how gradients travel decides the bits, too", "[settings]") {
+  const auto words = [](Json more) {
+    more["precision"] = {{"reduction", "fast"}};
+    return how_gradients_are_added(parse_train_settings(with(more)), 2);
+  };
+  CHECK(words({{"batch", 64}}) == "fast, ranks: 2");
+  CHECK(words({{"gradients", {{"priority", false}}}}) == "fast, ranks: 2");
+  CHECK(words({{"gradients", {{"wire", "fp16"}}}}) == "fast, ranks: 2, wire: fp16");
+  CHECK(words({{"gradients", {{"wire", "bf16"}}}, {"accumulate", 4}}) ==
+        "fast, ranks: 2, accumulate: 4, wire: bf16");
+  CHECK(words({{"gradients", {{"compression", "int8"}}}}) == "fast, ranks: 2, int8, hierarchical");
+  const Json own_steps = {{"cooperation", {{"kind", "gossip"}}}, {"accumulate", 2}};
+  CHECK(how_gradients_are_added(parse_train_settings(with(own_steps)), 3) ==
+        "gossip every 1, ranks: 3, accumulate: 2");
+}
+
 TEST_CASE("keys that do not go with a way to cooperate are refused", "[settings]") {
   const auto refusal = [](const Json& cooperation, const Json& more = Json::object()) {
     Json json = with(more);
