@@ -50,7 +50,8 @@ const char* rounding_of_factors() {
 /// multiply and add with one rounding, the plain ones with two.
 const char* own_loops() {
 #if defined(__x86_64__)
-  static const bool has_fma = __builtin_cpu_supports("x86-64-v3") != 0;
+  static const bool has_fma =
+      __builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("fma") != 0;
   return has_fma ? "" : ", loops without FMA";
 #else
   return "";

@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import os
 import pathlib
 import sys
 import tempfile
@@ -82,6 +83,16 @@ class Proof(unittest.TestCase):
                                'echo "{\\"version\\": \\"1.13.0\\", \\"gflops\\": $g, \\"error\\": 0}"')
         found, _ = self.proven(program)
         self.assertEqual(found, [peers.Peer("DDP 1.13", program, environment={"OPENBLAS_CORETYPE": "Haswell"})])
+
+    def test_a_shell_that_gives_a_blas_more_threads_makes_no_peer_of_a_slow_one(self):
+        program = self.program('g=60; [ "$OPENBLAS_NUM_THREADS$MKL_NUM_THREADS$OMP_NUM_THREADS" = 111 ] || g=120\n'
+                               'echo "{\\"version\\": \\"1.13.0\\", \\"gflops\\": $g, \\"error\\": 0}"')
+        for name in peers.ONE_THREAD:
+            with self.subTest(name=name), mock.patch.dict(os.environ, {name: "2"}):
+                found, printed = self.proven(program)
+                self.assertEqual(found, [])
+                self.assertIn("60% of oneDNN's 100", printed)
+        self.assertEqual(DDP.training_environment, peers.HUGE_PAGES | peers.ONE_THREAD)
 
     def test_missing_and_slow_ones_are_left_out_by_name(self):
         slow = self.program('echo \'{"version": "1.13.0", "gflops": 5, "error": 0}\'')
