@@ -8,6 +8,9 @@
 /// of ranks (docs/contributor/runtime.md).
 namespace dlflow {
 
+/// Of a step; more than anybody computes, so that a slip of the keyboard is told.
+constexpr size_t kMostLeavesOfStep = size_t{1} << 20;
+
 struct LeafSettings {
   size_t batch = 128;     ///< samples that are computed at a time, over all ranks
   size_t leaves = 0;      ///< of a batch; 0: as many as default_leaves() says

@@ -94,6 +94,9 @@ Precision read_precision(const Json* json, bool synchronous) {
   }
   if (reduction != nullptr) precision.exact = *reduction == "exact";
   precision.leaves = reader.count("leaves", 1, precision.leaves);
+  if (precision.leaves > kMostLeavesOfStep) {
+    WithReader::fail("precision.leaves", "at most " + std::to_string(kMostLeavesOfStep));
+  }
   if (!precision.exact && precision.leaves > 0) {
     WithReader::refuse("precision.leaves",
                        "is not an option of 'reduction: fast', which has one leaf per rank");

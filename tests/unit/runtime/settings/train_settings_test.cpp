@@ -97,6 +97,19 @@ TEST_CASE("a wrong key is named", "[settings]") {
   CHECK(mistake(with({{"epochs", 3}, {"warmup_epochs", 3.5}})) ==
         "with: 'warmup_epochs' must be at most 'epochs', 3");
   CHECK(mistake({{"model", "m"}, {"data", "d"}, {"epochs", 1}}) == "with: 'lr' is missing");
+  CHECK(mistake(with({{"accumulate", 1048577}})) == "with: 'accumulate' must be at most 1048576");
+  CHECK(mistake(with({{"precision", {{"leaves", 1048577}}}})) ==
+        "with: 'precision.leaves' must be at most 1048576");
+}
+
+TEST_CASE("the largest values that are allowed are", "[settings]") {
+  const TrainSettings s = parse_train_settings(
+      with({{"batch", UINT32_MAX}, {"epochs", 3}, {"warmup_epochs", 3}, {"accumulate", 1048576}}));
+  CHECK(s.batch == UINT32_MAX);
+  CHECK(s.warmup_epochs == 3);
+  CHECK(global_batch(s, 1) == size_t{UINT32_MAX} << 20);
+  CHECK(mistake(with({{"batch", uint64_t(UINT32_MAX) + 1}})) ==
+        "with: 'batch' must be at most 4294967295");
 }
 
 TEST_CASE("statistics become a scale and a shift of the stored pixels", "[settings]") {

@@ -126,6 +126,14 @@ TEST_CASE("batch normalisation over one value is refused, and says what to do", 
   CHECK_NOTHROW(divide(kPerceptron, 129, settings));
 }
 
+TEST_CASE("more leaves than anybody computes are told before they are counted", "[division]") {
+  TrainSettings settings = settings_of(128, 8);
+  settings.update.accumulate = 1 << 20;
+  CHECK_THROWS_WITH(division_of(settings, perceptron(), 500, {}),
+                    "with: a step has 8388608 leaves, more than 1048576; take a smaller "
+                    "'accumulate'");
+}
+
 TEST_CASE("less than a batch that is to be dropped is nothing to train with", "[division]") {
   TrainSettings settings = settings_of(128, 4);
   settings.last_batch = LastBatch::Drop;

@@ -1,5 +1,7 @@
 #include "runtime/train/evaluation.h"
 
+#include <cmath>
+
 #include "tests/support/catch.h"
 #include "tests/support/on_ranks.h"
 
@@ -15,7 +17,7 @@ layers:
 loss: pixel_cross_entropy
 )";
 
-/// Samples of three pixels; that of class 0, one of class 1 and one that has none.
+/// Samples of three pixels: of class 0, of class 1, and of none.
 Dataset masked(size_t num_samples) {
   std::vector<uint8_t> rows;
   for (size_t i = 0; i < num_samples; ++i) {
@@ -27,26 +29,70 @@ Dataset masked(size_t num_samples) {
   return dataset;
 }
 
+/// On each of `ranks` ranks, seven samples in batches of two, of which `infer` says the scores and
+/// the result by the sample's number.
+template <typename Infer>
+std::vector<Evaluation> evaluated(int ranks, const char* model_text, const Dataset& dataset,
+                                  Infer infer) {
+  const Model model = parse_model(model_text, "model.yaml");
+  const Normalization normalization = {{1}, {0}};
+  return test::on_ranks(ranks, [&](Communicator& comm) {
+    std::vector<float> scores;
+    const Inference inference = [&](const Leaf& part) {
+      scores.clear();
+      BatchResult result;
+      for (const uint32_t sample : part.samples) infer(sample, scores, result);
+      return Inferred{result, scores};
+    };
+    return evaluate(comm, model, inference, {dataset, normalization, 2});
+  });
+}
+
 }  // namespace
 
 TEST_CASE("the pixels of all ranks count, and none that have no class", "[evaluation]") {
-  constexpr size_t kSamples = 7, kBatch = 2;
-  const Model model = parse_model(kOfPixels, "pixels.yaml");
-  const Dataset dataset = masked(kSamples);
-  const Normalization normalization = {{1}, {0}};
   const int ranks = GENERATE(1, 2, 3, 5);
-  const auto counts = test::on_ranks(ranks, [&](Communicator& comm) {
-    std::vector<float> scores;
-    // All pixels are taken for class 1: (classes, pixels) of each sample.
-    const Inference infer = [&](const Leaf& part) {
-      scores.clear();
-      for (size_t i = 0; i < part.count(); ++i) {
-        for (const float score : {0, 0, 0, 1, 1, 1}) scores.push_back(score);
-      }
-      return Inferred{{}, scores};
-    };
-    return evaluate(comm, model, infer, {dataset, normalization, kBatch}).pixels;
-  });
-  const std::vector<int64_t> expected = {0, kSamples, 0, kSamples};  // rows: what they are
-  for (const auto& count : counts) CHECK(count == expected);
+  // Of sample 0 all pixels are taken for class 0, of others for class 1: (classes, pixels).
+  const auto infer = [](uint32_t sample, std::vector<float>& scores, BatchResult&) {
+    const float one = sample == 0 ? 0 : 1;
+    scores.insert(scores.end(), {0.5, 0.5, 0.5, one, one, one});
+  };
+  for (const Evaluation& result : evaluated(ranks, kOfPixels, masked(7), infer)) {
+    CHECK(result.pixels == std::vector<int64_t>{1, 6, 1, 6});  // rows: what they are
+    CHECK(result.iou == Approx((1.0 / 8 + 6.0 / 13) / 2));
+    CHECK(result.dice == Approx((2.0 / 9 + 12.0 / 19) / 2));
+  }
+}
+
+TEST_CASE("the classes of all ranks' samples are at their place", "[evaluation]") {
+  const int ranks = GENERATE(1, 2, 3, 5);
+  const std::vector<uint32_t> labels = {0, 0, 1, 1, 0, 1, 1};
+  const Dataset dataset =
+      make_dataset<uint8_t>({1, 1, 2}, 2, std::vector<uint8_t>(14), std::vector(labels));
+  const std::vector<float> second = {-3, -2, 2, 3, 1, 4, -1};  // score of class 1; of class 0: 0
+  const auto infer = [&](uint32_t sample, std::vector<float>& scores, BatchResult&) {
+    scores.insert(scores.end(), {0, second[sample]});
+  };
+  for (const Evaluation& result : evaluated(
+           ranks, "name: m\ninput: [2]\nlayers:\n  - linear: {features: 2}\n", dataset, infer)) {
+    CHECK(result.predicted == std::vector<uint32_t>{0, 0, 1, 1, 1, 1, 0});
+    CHECK(result.auc == Approx(11.0 / 12));  // of 12 pairs one is in the wrong order
+  }
+}
+
+TEST_CASE("errors of all batches add up", "[evaluation]") {
+  const int ranks = GENERATE(1, 2, 3);
+  const Dataset dataset =
+      make_dataset<uint8_t>({1, 1, 2}, std::vector<uint8_t>(14), std::vector<float>(7), 1);
+  const auto infer = [](uint32_t sample, std::vector<float>& scores, BatchResult& result) {
+    scores.push_back(0);
+    result.squared_error += double(sample);
+    result.absolute_error += double(sample) / 2;
+  };
+  for (const Evaluation& result :
+       evaluated(ranks, "name: m\ninput: [2]\nlayers:\n  - linear: {features: 1}\nloss: mse\n",
+                 dataset, infer)) {
+    CHECK(result.rmse == Approx(std::sqrt(3.0)));
+    CHECK(result.mae == Approx(1.5));
+  }
 }

@@ -41,3 +41,16 @@ TEST_CASE("batches of all sizes have the same loss, smoothed and weighted alike"
   const bool is_plain = smoothing == 0 && class_weights.empty();
   CHECK((usual == plain.first) == is_plain);
 }
+
+TEST_CASE("networks of all sizes are in the timeline, whenever they were built", "[network_set]") {
+  NetworkSet networks(parse_model(test::kTinyModel, "tiny.yaml"), kUsual, Network::Mode::Inference);
+  HugeBuffer weights(networks.layout()->size());
+  initialise(*networks.layout(), 1, weights.floats());
+  networks.use_weights(weights.floats());
+  Timeline timeline;
+  networks.use_timeline(timeline);
+  timeline.start();
+  const int64_t batch = GENERATE(kUsual, kOther);
+  loss_of(networks, batch);
+  CHECK_FALSE(timeline.spans().empty());
+}

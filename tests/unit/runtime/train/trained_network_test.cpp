@@ -32,3 +32,20 @@ TEST_CASE("a checkpoint that a Python script saved is none of a network", "[trai
                                       " was saved by a Python script, which alone knows its "
                                       "network"));
 }
+
+TEST_CASE("tokens are those of the tokenizer that the network was trained with, if both are known",
+          "[trained_network]") {
+  const test::TempDir dir;
+  TrainedNetwork network = load(test::train_on(1, test::tiny_job(dir.path(), 1))[0].checkpoint);
+  Dataset dataset = test::tiny_dataset(2);
+  const auto accept = [&](const std::string& trained, const std::string& packed) {
+    network.tokenizer = trained;
+    dataset.tokenizer = packed;
+    require_same_tokens(network, dataset, "the text");
+  };
+  CHECK_NOTHROW(accept("a", "a"));
+  CHECK_NOTHROW(accept("a", ""));
+  CHECK_NOTHROW(accept("", "b"));
+  CHECK_THROWS_WITH(accept("a", "b"),
+                    Catch::StartsWith("the text: its tokens are those of another tokenizer"));
+}
