@@ -14,6 +14,7 @@ import json
 import os
 import pathlib
 import subprocess
+import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 LEAST_SHARE = 0.7  # of oneDNN's sgemm
@@ -120,6 +121,14 @@ def proven(core_types=CORE_TYPES, installed=INSTALLED):
         print(line, flush=True)
         peers += [judged] if judged else []
     return peers
+
+
+def require_proven(python=sys.executable):
+    """For benches that compare ways to train with one PyTorch: ends where that is no peer, whose slow products would hide what the ways cost."""
+    peer, line = judge(Peer("PyTorch", pathlib.Path(python)), [({}, measure([python, ROOT / "bench/torch_sgemm.py"]))], of_onednn())
+    print(line, flush=True)
+    if peer is None:
+        raise SystemExit("error: products that slow hide what is compared here; OPENBLAS_CORETYPE or another PYTHON may help")
 
 
 def ways(peers, model):

@@ -94,6 +94,13 @@ class Proof(unittest.TestCase):
                 self.assertIn("60% of oneDNN's 100", printed)
         self.assertEqual(DDP.training_environment, peers.HUGE_PAGES | peers.ONE_THREAD)
 
+    def test_a_bench_of_one_pytorch_ends_where_that_is_slow(self):
+        for gflops, ends in ((69, True), (71, False)):
+            program = self.program(f'echo \'{{"version": "1.13.0", "gflops": {gflops}, "error": 0}}\'')
+            with contextlib.redirect_stdout(io.StringIO()) as printed, (self.assertRaises(SystemExit) if ends else contextlib.nullcontext()):
+                peers.require_proven(program)
+            self.assertIn(f"sgemm does {gflops} GFLOP/s" if ends else f"sgemm {gflops} GFLOP/s", printed.getvalue())
+
     def test_missing_and_slow_ones_are_left_out_by_name(self):
         slow = self.program('echo \'{"version": "1.13.0", "gflops": 5, "error": 0}\'')
         broken = self.program("echo 'Traceback' >&2; echo 'ImportError: libcudart.so.13' >&2; exit 1")
