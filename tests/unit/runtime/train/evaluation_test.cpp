@@ -61,6 +61,7 @@ TEST_CASE("the pixels of all ranks count, and none that have no class", "[evalua
     CHECK(result.pixels == std::vector<int64_t>{1, 6, 1, 6});  // rows: what they are
     CHECK(result.iou == Approx((1.0 / 8 + 6.0 / 13) / 2));
     CHECK(result.dice == Approx((2.0 / 9 + 12.0 / 19) / 2));
+    CHECK(result.metrics().at("iou") == *result.iou);
   }
 }
 
@@ -94,5 +95,22 @@ TEST_CASE("errors of all batches add up", "[evaluation]") {
                  dataset, infer)) {
     CHECK(result.rmse == Approx(std::sqrt(3.0)));
     CHECK(result.mae == Approx(1.5));
+  }
+}
+
+TEST_CASE("what is counted of all batches adds up", "[evaluation]") {
+  const int ranks = GENERATE(1, 2, 3);
+  const Dataset dataset =
+      make_dataset<uint8_t>({1, 1, 2}, 6, std::vector<uint8_t>(14), std::vector<uint32_t>(7));
+  const auto infer = [](uint32_t sample, std::vector<float>& scores, BatchResult& result) {
+    scores.resize(scores.size() + 6);
+    result.num_targets += 1;
+    result.num_correct += sample < 2 ? 1 : 0;
+    result.num_in_top5 += sample < 5 ? 1 : 0;
+  };
+  for (const Evaluation& result : evaluated(
+           ranks, "name: m\ninput: [2]\nlayers:\n  - linear: {features: 6}\n", dataset, infer)) {
+    CHECK(result.accuracy == Approx(2.0 / 7));
+    CHECK(result.top5 == Approx(5.0 / 7));
   }
 }
