@@ -8,6 +8,9 @@
 /// of ranks (docs/contributor/runtime.md).
 namespace dlflow {
 
+/// Of a step; more than anybody computes, so that a slip of the keyboard is told.
+constexpr size_t kMostLeavesOfStep = size_t{1} << 20;
+
 struct LeafSettings {
   size_t batch = 128;     ///< samples that are computed at a time, over all ranks
   size_t leaves = 0;      ///< of a batch; 0: as many as default_leaves() says
@@ -22,8 +25,8 @@ size_t default_leaves(size_t batch, size_t ranks = 0);
 /// Of a step.
 size_t num_leaves(const LeafSettings& settings);
 
-/// That ranks have nothing to do, since a step has fewer leaves, and what would give them work; or
-/// nothing.
+/// That ranks have nothing to do, since a step has fewer leaves or samples, and what would give
+/// them work; or nothing.
 std::optional<std::string> idle_ranks(const LeafSettings& settings, size_t ranks);
 
 }  // namespace dlflow

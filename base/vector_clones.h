@@ -6,8 +6,9 @@
 /// virtual CPUs would get the slowest version.
 /// Sanitizers watch the plain version: their run time is not up yet when the choice is made.
 ///
-/// Sources that use it are compiled with -ffp-contract=off (dlflow_same_bits in cmake/), so that
-/// all versions compute the same bits.
+/// Sources in dlflow_same_bits (cmake/) are compiled with -ffp-contract=off, so that all versions
+/// compute the same bits. In others (runtime/nn, for speed) those of AVX2 and AVX-512 have FMA and
+/// agree with each other, but not with the plain one: arithmetic() in runtime/nn tells that apart.
 #if defined(__x86_64__) && !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
 #define DLFLOW_VECTOR_CLONES \
   __attribute__((target_clones("default", "arch=x86-64-v3", "arch=x86-64-v4")))

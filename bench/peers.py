@@ -14,11 +14,14 @@ import json
 import os
 import pathlib
 import subprocess
+import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 LEAST_SHARE = 0.7  # of oneDNN's sgemm
 ENOUGH = 0.9  # of it: no further kernels are tried
 HUGE_PAGES = {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}
+# OpenBLAS and MKL heed a variable of their own first: a shell's OPENBLAS_NUM_THREADS=2 made half a sgemm look whole.
+ONE_THREAD = {name: "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")}
 LARGEST_ERROR = 1e-4  # of a product in fp32; some kernels of some OpenBLAS are wrong on some processors
 CORE_TYPES = (None, "SkylakeX", "Haswell", "Zen")  # of OpenBLAS; None: what it takes this processor for
 AVX2_CORE_TYPES = ("Haswell", "Zen")
@@ -37,7 +40,7 @@ class Peer:
 
     @property
     def training_environment(self):
-        return self.environment | HUGE_PAGES
+        return self.environment | HUGE_PAGES | ONE_THREAD
 
 
 INSTALLED = (
@@ -50,7 +53,7 @@ INSTALLED = (
 def measure(command, environment=()):
     """The last line of a program that measures sgemm on one thread; its "failure" instead if it has none."""
     try:
-        ended = subprocess.run([str(word) for word in command], env=os.environ | {"OMP_NUM_THREADS": "1"} | dict(environment),
+        ended = subprocess.run([str(word) for word in command], env=os.environ | ONE_THREAD | dict(environment),
                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     except OSError as error:
         return {"failure": f"{error.filename}: {error.strerror}"}
@@ -118,6 +121,14 @@ def proven(core_types=CORE_TYPES, installed=INSTALLED):
         print(line, flush=True)
         peers += [judged] if judged else []
     return peers
+
+
+def require_proven(python=sys.executable):
+    """For benches that compare ways to train with one PyTorch: ends where that is no peer, whose slow products would hide what the ways cost."""
+    peer, line = judge(Peer("PyTorch", pathlib.Path(python)), [({}, measure([python, ROOT / "bench/torch_sgemm.py"]))], of_onednn())
+    print(line, flush=True)
+    if peer is None:
+        raise SystemExit("error: products that slow hide what is compared here; OPENBLAS_CORETYPE or another PYTHON may help")
 
 
 def ways(peers, model):

@@ -21,6 +21,7 @@ import torch.distributed as dist
 from torch import nn
 
 import dlflow.torch  # noqa: F401
+import peers
 import torch_peer
 import torch_ranks
 
@@ -143,6 +144,8 @@ def main():
     models = [name for name in args.models.split(",") if name]
     if torch_ranks.is_rank():
         return training_rank(args.way, models, args.data) if args.way else sums_rank(args.rounds)
+    if models:
+        peers.require_proven()
     status = torch_ranks.start(args.ranks, sys.argv[1:]).returncode
     if status != 0:
         sys.exit(status)

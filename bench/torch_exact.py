@@ -17,6 +17,7 @@ from torch import nn
 from torch.utils import data
 
 import dlflow.torch
+import peers
 import torch_peer
 import torch_ranks
 
@@ -123,6 +124,8 @@ def main():
     parser.add_argument("--batch", type=int, default=128, help="of all ranks together")
     parser.add_argument("--data", default="/usr/share/datasets/fashion-mnist")
     args = parser.parse_args()
+    if not torch_ranks.is_rank():
+        peers.require_proven()
     torch_ranks.run(args.ranks, lambda: rank(args))
 
 

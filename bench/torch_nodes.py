@@ -18,6 +18,7 @@ import torch.distributed as dist
 from torch import nn
 from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
 
+import peers
 import torch_peer
 from nodes import Nodes
 
@@ -95,6 +96,7 @@ def main():
     args = parser.parse_args()
     if args.way:
         return rank(args)
+    peers.require_proven()
     with Nodes(2) as nodes:
         nodes.rate(args.link)
         for model in args.models.split(","):

@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "tests/support"))
+import peers  # noqa: E402
 import ports  # noqa: E402
 
 MPIRUN = ["mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "-np"]
@@ -26,7 +27,7 @@ def is_rank():
 
 def start(ranks, arguments, mpi=False, **options):
     """So many ranks of this program with other arguments, one thread each; the worst status of them, and what rank 0 wrote if `options` ask for it."""
-    names = {"WORLD_SIZE": str(ranks), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(ports.free_port()), "OMP_NUM_THREADS": "1"}
+    names = {"WORLD_SIZE": str(ranks), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(ports.free_port())} | peers.ONE_THREAD
     program = [sys.executable, "-B", sys.argv[0], *arguments]
     if mpi:
         return subprocess.run([*MPIRUN, str(ranks), *program], env=os.environ | names, **options)

@@ -14,9 +14,9 @@ enum class Compute { Float32, BFloat16, TensorFloat32 };
 bool has_fast_bf16();
 
 /// What decides the bits that a network computes, besides its weights and its input: the build of
-/// dlflow and of oneDNN, the instruction set that oneDNN found, and the threads that share a
-/// network, and as what it multiplies. "dlflow 0.1.0 (12.2.0), oneDNN 2.6.3, avx512_core_amx, bf16,
-/// 1 thread"; fp32 goes without saying.
+/// dlflow and of oneDNN, the instruction set that oneDNN found, whether our own loops have FMA, as
+/// what oneDNN multiplies, and the threads that share a network. "dlflow 0.1.0 (12.2.0), oneDNN
+/// 2.6.3, avx512_core_amx, bf16, 1 thread"; FMA and fp32 go without saying.
 std::string arithmetic(Compute compute);
 
 }  // namespace dlflow::runtime

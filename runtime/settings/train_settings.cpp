@@ -94,6 +94,9 @@ Precision read_precision(const Json* json, bool synchronous) {
   }
   if (reduction != nullptr) precision.exact = *reduction == "exact";
   precision.leaves = reader.count("leaves", 1, precision.leaves);
+  if (precision.leaves > kMostLeavesOfStep) {
+    WithReader::fail("precision.leaves", "at most " + std::to_string(kMostLeavesOfStep));
+  }
   if (!precision.exact && precision.leaves > 0) {
     WithReader::refuse("precision.leaves",
                        "is not an option of 'reduction: fast', which has one leaf per rank");
@@ -121,17 +124,24 @@ LastBatch read_last_batch(const Json* json) {
   WithReader::fail("last_batch", "'keep' or 'drop'");
 }
 
+const std::map<std::string, DataType> wire_names = {
+    {"fp32", DataType::Float32}, {"fp16", DataType::Float16}, {"bf16", DataType::BFloat16}};
+
+std::string name_of_wire(DataType wire) {
+  return std::ranges::find(wire_names, wire, [](const auto& pair) { return pair.second; })->first;
+}
+
+DataType read_wire(const Json& name) {
+  const auto wire = name.is_string() ? wire_names.find(name.get<std::string>()) : wire_names.end();
+  if (wire == wire_names.end()) WithReader::fail("gradients.wire", "'fp32', 'fp16' or 'bf16'");
+  return wire->second;
+}
+
 GradientTravel read_gradients(const Json* json, const Precision& precision) {
   GradientTravel travel;
   if (json == nullptr) return travel;
   WithReader reader(*json, "gradients");
-  if (const Json* wire = reader.find("wire")) {
-    const std::map<Json, DataType> types = {
-        {"fp32", DataType::Float32}, {"fp16", DataType::Float16}, {"bf16", DataType::BFloat16}};
-    const auto type = types.find(*wire);
-    if (type == types.end()) WithReader::fail("gradients.wire", "'fp32', 'fp16' or 'bf16'");
-    travel.wire = type->second;
-  }
+  if (const Json* wire = reader.find("wire")) travel.wire = read_wire(*wire);
   if (travel.wire != DataType::Float32 && precision.exact) {
     WithReader::fail("gradients.wire", "'fp32' unless 'precision' has 'reduction: fast'");
   }
@@ -301,10 +311,19 @@ Schedule schedule_of(const TrainSettings& settings, size_t global_batch, uint64_
 }
 
 std::string how_gradients_are_added(const TrainSettings& settings, int num_ranks) {
-  if (!is_synchronous(settings)) return describe(settings.cooperation, num_ranks);
-  return settings.precision.exact
-             ? "exact, leaves: " + std::to_string(num_leaves(settings, num_ranks))
-             : "fast, ranks: " + std::to_string(num_ranks);
+  const bool together = is_synchronous(settings);
+  if (together && settings.precision.exact) {
+    return "exact, leaves: " + std::to_string(num_leaves(settings, num_ranks));
+  }
+  std::string text = together ? "fast, ranks: " + std::to_string(num_ranks)
+                              : describe(settings.cooperation, num_ranks);
+  const GradientTravel& travel = settings.gradients;
+  if (settings.update.accumulate > 1) {
+    text += ", accumulate: " + std::to_string(settings.update.accumulate);
+  }
+  if (travel.wire != DataType::Float32) text += ", wire: " + name_of_wire(travel.wire);
+  if (travel.compression) text += ", " + to_text(*travel.compression);
+  return text;
 }
 
 TrainSettings parse_train_settings(const Json& with) {

@@ -107,8 +107,8 @@ size_t num_leaves(const TrainSettings& settings, int num_ranks);
 /// The learning rate over the run, for steps of `global_batch` samples.
 Schedule schedule_of(const TrainSettings& settings, size_t global_batch, uint64_t steps_per_epoch);
 
-/// In a few words, for people and for who compares: "exact, leaves: 8", "fast, ranks: 2",
-/// "local_sgd every 8, ranks: 4".
+/// In a few words, for people and for who compares: "exact, leaves: 8", "fast, ranks: 2, wire:
+/// fp16", "local_sgd every 8, ranks: 4". Equal words, equal bits (but for `batch`).
 std::string how_gradients_are_added(const TrainSettings& settings, int num_ranks);
 
 /// Reads the `with:` of a train step (docs/user/workflow-format.md has the keys).

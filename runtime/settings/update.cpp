@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "base/leaves.h"
 #include "base/text.h"
 #include "runtime/nn/patterns.h"
 
@@ -139,6 +140,9 @@ UpdateSettings read_update(WithReader& with) {
   }
   settings.shard_optimizer = with.flag("shard_optimizer", false);
   settings.accumulate = with.count("accumulate", 1, settings.accumulate);
+  if (settings.accumulate > kMostLeavesOfStep) {
+    WithReader::fail("accumulate", "at most " + std::to_string(kMostLeavesOfStep));
+  }
   settings.lr_scaling = read_scaling(with.find("lr_scaling"));
   if (settings.lr_scaling != RateScaling::None) {
     settings.base_batch = with.count("base_batch", 1, {});

@@ -32,6 +32,11 @@ Division division_of(const TrainSettings& settings, const Model& model, size_t n
   const Division division = {num_samples, global_batch(settings, teams.num_ranks()),
                              num_leaves(settings, teams.size) * teams.count, settings.last_batch,
                              teams.own_mean && teams.count > 1};
+  if (division.num_leaves > kMostLeavesOfStep) {
+    throw Error(Errc::InvalidInput, "with: a step has " + std::to_string(division.num_leaves) +
+                                        " leaves, more than " + std::to_string(kMostLeavesOfStep) +
+                                        "; take a smaller 'accumulate'");
+  }
   if (division.num_steps() == 0) {
     throw Error(Errc::InvalidInput, "with: 'last_batch: drop' leaves no step: there are " +
                                         std::to_string(num_samples) +

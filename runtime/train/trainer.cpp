@@ -206,14 +206,12 @@ class Trainer {
   }
 
   TrainingState state() {
-    const auto& compression = settings().gradients.compression;
-    const std::string sent = compression ? ", " + to_text(*compression) : "";
     return {position_,
             settings().seed,
             worker_->global_batch(),
             data_.train.size(),
             normalization_,
-            how_gradients_are_added(settings(), comm_.size()) + sent,
+            how_gradients_are_added(settings(), comm_.size()),
             worker_->arithmetic(),
             name(settings().update.optimizer.kind),
             worker_->updates(),

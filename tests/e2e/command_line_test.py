@@ -94,6 +94,23 @@ class CommandLine(Case):
         self.write("w.yaml", text % "select: latest")
         self.assertNotIn("prunes", self.dlflow("validate", "w.yaml")[1])
 
+    def test_validate_warns_of_ranks_that_have_nothing_to_do(self):
+        self.write("model.yaml", "name: m\ninput: [4]\nlayers:\n  - linear: {features: 1}\nloss: mse\n")
+        text = """
+            name: w
+            steps:
+              pack: {run: ./pack, outputs: {data: data}}
+              train:
+                uses: train
+                resources: {ranks: 8}
+                with: {model: model.yaml, data: "${{ steps.pack.outputs.data }}", epochs: 1, lr: 0.1, batch: %d}
+        """
+        self.write("w.yaml", text % 128)
+        self.assertIn("w.yaml:7:16: warning: step 'train': 4 of 8 ranks have nothing to do: a step has 4 leaves. All have work with "
+                      "'precision: {leaves: 8}', or with 'batch: 256'\n", self.dlflow("validate", "w.yaml")[1])
+        self.write("w.yaml", text % 256)
+        self.assertNotIn("nothing to do", self.dlflow("validate", "w.yaml")[1])
+
     def test_an_expression_cannot_stand_for_all_keys(self):
         for key, kind in (("matrix", "run: [echo]"), ("with", "uses: evaluate")):
             self.write("bad.yaml", f"""

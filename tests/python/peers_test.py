@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import os
 import pathlib
 import sys
 import tempfile
@@ -82,6 +83,23 @@ class Proof(unittest.TestCase):
                                'echo "{\\"version\\": \\"1.13.0\\", \\"gflops\\": $g, \\"error\\": 0}"')
         found, _ = self.proven(program)
         self.assertEqual(found, [peers.Peer("DDP 1.13", program, environment={"OPENBLAS_CORETYPE": "Haswell"})])
+
+    def test_a_shell_that_gives_a_blas_more_threads_makes_no_peer_of_a_slow_one(self):
+        program = self.program('g=60; [ "$OPENBLAS_NUM_THREADS$MKL_NUM_THREADS$OMP_NUM_THREADS" = 111 ] || g=120\n'
+                               'echo "{\\"version\\": \\"1.13.0\\", \\"gflops\\": $g, \\"error\\": 0}"')
+        for name in peers.ONE_THREAD:
+            with self.subTest(name=name), mock.patch.dict(os.environ, {name: "2"}):
+                found, printed = self.proven(program)
+                self.assertEqual(found, [])
+                self.assertIn("60% of oneDNN's 100", printed)
+        self.assertEqual(DDP.training_environment, peers.HUGE_PAGES | peers.ONE_THREAD)
+
+    def test_a_bench_of_one_pytorch_ends_where_that_is_slow(self):
+        for gflops, ends in ((69, True), (71, False)):
+            program = self.program(f'echo \'{{"version": "1.13.0", "gflops": {gflops}, "error": 0}}\'')
+            with contextlib.redirect_stdout(io.StringIO()) as printed, (self.assertRaises(SystemExit) if ends else contextlib.nullcontext()):
+                peers.require_proven(program)
+            self.assertIn(f"sgemm does {gflops} GFLOP/s" if ends else f"sgemm {gflops} GFLOP/s", printed.getvalue())
 
     def test_missing_and_slow_ones_are_left_out_by_name(self):
         slow = self.program('echo \'{"version": "1.13.0", "gflops": 5, "error": 0}\'')

@@ -148,6 +148,27 @@ class Training(TrainingCase):
                 self.assertRegex(result.stderr, r"of rank 1 differs from that of rank 0 \(.*sse41.*; rank 0: .*\); start all ranks on")
                 self.assertFalse((folder / "checkpoints").exists())
 
+    def test_a_rank_whose_factors_may_be_rounded_does_not_begin(self):
+        folder = self.folder("rounded")
+        program = [BIN / "dlflow-train", "with.json"]
+        result = subprocess.run(["mpirun", "-np", "1", *program, ":", "-np", "1", "-x", "ONEDNN_DEFAULT_FPMATH_MODE=BF16", *program],
+                                cwd=folder, capture_output=True, text=True, timeout=60)
+        self.assertEqual(result.returncode, 1, result.stderr)
+        self.assertRegex(result.stderr, r"the arithmetic of rank 1 differs from that of rank 0 \(.*rounded to bf16.*; rank 0: ")
+
+    def test_ranks_that_have_nothing_to_do_are_told_once(self):
+        for settings, ranks, told in (({"batch": 32}, 2, ["1 of 2 ranks has nothing to do: a step has 1 leaf. All have work with "
+                                                          "'precision: {leaves: 2}', or with 'batch: 64'"]),
+                                      ({"batch": 5, "precision": {"leaves": 8}}, 3, []),
+                                      ({"batch": 2, "precision": {"leaves": 8}}, 3,
+                                       ["1 of 3 ranks has nothing to do: a step has 2 samples in 8 leaves. All have work with "
+                                        "'precision: {leaves: 3}' and 'batch: 3' or more"])):
+            with self.subTest(settings=settings):
+                folder = self.folder("idle", epochs=1, validation=1300, **settings)
+                status, _, errors = self.run_to_end(folder, ranks)
+                self.assertEqual(status, 0, errors)
+                self.assertEqual([line for line in errors.splitlines() if "nothing to do" in line], told)
+
     def test_a_loss_that_is_no_number_exits_3(self):
         for ranks in (1, 2):
             folder = self.folder("nan", lr=1e38, model="m.yaml")

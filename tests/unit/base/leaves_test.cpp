@@ -48,3 +48,19 @@ TEST_CASE("ranks without leaves are told, and what would give them work", "[leav
         "3 of 5 ranks have nothing to do: a step has 2 leaves. All have work with 'precision: "
         "{leaves: 3}'");
 }
+
+TEST_CASE("ranks without samples are told, and what would give them work", "[leaves]") {
+  CHECK_FALSE(idle_ranks({8, 8, 1}, 8));
+  CHECK_FALSE(idle_ranks({4, 8, 1}, 4));
+  CHECK(idle_ranks({4, 8, 1}, 8) ==
+        "4 of 8 ranks have nothing to do: a step has 4 samples in 8 leaves. All have work with "
+        "'precision: {leaves: 8}' and 'batch: 8' or more");
+  CHECK(idle_ranks({5, 8, 1}, 5) ==
+        "1 of 5 ranks has nothing to do: a step has 5 samples in 8 leaves. All have work with "
+        "'precision: {leaves: 5}'");
+  CHECK(idle_ranks({4, 0, 1}, 8) ==
+        "7 of 8 ranks have nothing to do: a step has 1 leaf. All have work with 'batch: 256'");
+  CHECK(idle_ranks({4, 0, 1}, 12) ==
+        "11 of 12 ranks have nothing to do: a step has 1 leaf. All have work with 'precision: "
+        "{leaves: 12}' and 'batch: 12' or more");
+}

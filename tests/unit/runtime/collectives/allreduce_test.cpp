@@ -262,6 +262,46 @@ TEST_CASE("starting and polling never wait for a rank that is late", "[collectiv
   CHECK(done_early == std::vector{0, 0});
 }
 
+namespace {
+
+/// A sum in the middle of which the thread that moves messages stays, until it is let go.
+struct LongMove {
+  std::thread::id owner = std::this_thread::get_id();
+  std::atomic<bool> under_way = false, ends = false, ended_in_time = false;
+
+  bool is_over() {
+    if (std::this_thread::get_id() == owner) return false;
+    under_way = true;
+    const auto deadline = std::chrono::steady_clock::now() + 5s;
+    while (!ends && std::chrono::steady_clock::now() < deadline) std::this_thread::yield();
+    ended_in_time = ends.load();
+    return true;
+  }
+};
+
+Task move_long(LongMove& move) {
+  co_await Until(0, [&move] { return move.is_over(); });
+}
+
+}  // namespace
+
+TEST_CASE("polling does not wait for the thread that moves messages", "[collectives]") {
+  ThreadGroup group(2, 10s, 1);
+  const auto in_time = on_ranks(group, 2, [](Communicator& comm) {
+    LongMove move;
+    AllreduceOptions options;
+    options.by_messages = [&move](Link, size_t, std::span<float>) { return move_long(move); };
+    Allreduce allreduce(comm, 10, std::move(options));
+    allreduce.start(0, 10);
+    while (!move.under_way) std::this_thread::yield();
+    allreduce.poll();
+    move.ends = true;
+    allreduce.finish();
+    return move.ended_in_time.load();
+  });
+  CHECK(in_time == std::vector{true, true});
+}
+
 TEST_CASE("urgent ranges end, also where more are started than have flags", "[collectives]") {
   constexpr size_t kRanges = 700;
   for (uint32_t round = 0; round < 20; ++round) {

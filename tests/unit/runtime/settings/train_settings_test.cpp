@@ -97,6 +97,19 @@ TEST_CASE("a wrong key is named", "[settings]") {
   CHECK(mistake(with({{"epochs", 3}, {"warmup_epochs", 3.5}})) ==
         "with: 'warmup_epochs' must be at most 'epochs', 3");
   CHECK(mistake({{"model", "m"}, {"data", "d"}, {"epochs", 1}}) == "with: 'lr' is missing");
+  CHECK(mistake(with({{"accumulate", 1048577}})) == "with: 'accumulate' must be at most 1048576");
+  CHECK(mistake(with({{"precision", {{"leaves", 1048577}}}})) ==
+        "with: 'precision.leaves' must be at most 1048576");
+}
+
+TEST_CASE("the largest values that are allowed are", "[settings]") {
+  const TrainSettings s = parse_train_settings(
+      with({{"batch", UINT32_MAX}, {"epochs", 3}, {"warmup_epochs", 3}, {"accumulate", 1048576}}));
+  CHECK(s.batch == UINT32_MAX);
+  CHECK(s.warmup_epochs == 3);
+  CHECK(global_batch(s, 1) == size_t{UINT32_MAX} << 20);
+  CHECK(mistake(with({{"batch", uint64_t(UINT32_MAX) + 1}})) ==
+        "with: 'batch' must be at most 4294967295");
 }
 
 TEST_CASE("statistics become a scale and a shift of the stored pixels", "[settings]") {
@@ -300,6 +313,22 @@ TEST_CASE("what decides the bits of a result is said in a few words", "[settings
   CHECK(words({{"kind", "parameter_server"}, {"staleness", "unbounded"}}) ==
         "parameter_server, servers: 1, staleness: unbounded, ranks: 4");
   CHECK(words({{"kind", "gossip"}, {"every", 2}}) == "gossip every 2, ranks: 4");
+}
+
+TEST_CASE("in fast mode, how gradients travel decides the bits, too", "[settings]") {
+  const auto words = [](Json more) {
+    more["precision"] = {{"reduction", "fast"}};
+    return how_gradients_are_added(parse_train_settings(with(more)), 2);
+  };
+  CHECK(words({{"batch", 64}}) == "fast, ranks: 2");
+  CHECK(words({{"gradients", {{"priority", false}}}}) == "fast, ranks: 2");
+  CHECK(words({{"gradients", {{"wire", "fp16"}}}}) == "fast, ranks: 2, wire: fp16");
+  CHECK(words({{"gradients", {{"wire", "bf16"}}}, {"accumulate", 4}}) ==
+        "fast, ranks: 2, accumulate: 4, wire: bf16");
+  CHECK(words({{"gradients", {{"compression", "int8"}}}}) == "fast, ranks: 2, int8, hierarchical");
+  const Json own_steps = {{"cooperation", {{"kind", "gossip"}}}, {"accumulate", 2}};
+  CHECK(how_gradients_are_added(parse_train_settings(with(own_steps)), 3) ==
+        "gossip every 1, ranks: 3, accumulate: 2");
 }
 
 TEST_CASE("keys that do not go with a way to cooperate are refused", "[settings]") {

@@ -1,6 +1,10 @@
 #include "runtime/train/division.h"
 
+#include <algorithm>
+
 #include "base/error.h"
+#include "base/leaves.h"
+#include "runtime/collectives/sum_order.h"
 #include "tests/support/catch.h"
 #include "tests/unit/runtime/train/tiny_job.h"
 
@@ -37,6 +41,47 @@ TrainSettings settings_of(size_t batch, size_t leaves) {
   settings.batch = batch;
   settings.precision.leaves = leaves;
   return settings;
+}
+
+/// Of a whole step.
+size_t ranks_without_samples(const LeafSettings& settings, size_t ranks) {
+  const size_t samples = settings.batch * settings.accumulate, leaves = num_leaves(settings);
+  const Division division = {samples, samples, leaves};
+  size_t count = 0;
+  for (size_t rank = 0; rank < ranks; ++rank) {
+    const LeafShare share = leaf_share(leaves, int(rank), int(ranks));
+    size_t own = 0;
+    for (size_t i = 0; i < share.count; ++i) own += division.leaf(0, share.first + i).count;
+    if (own == 0) ++count;
+  }
+  return count;
+}
+
+/// The number behind `key` in `text`; 0 without it.
+size_t number_behind(const std::string& key, const std::string& text) {
+  const size_t place = text.find(key);
+  return place == std::string::npos ? 0 : std::stoul(text.substr(place + key.size()));
+}
+
+/// What `advice` makes of `settings`.
+LeafSettings advised(LeafSettings settings, const std::string& advice) {
+  if (const size_t leaves = number_behind("leaves: ", advice)) settings.leaves = leaves;
+  if (const size_t batch = number_behind("batch: ", advice)) settings.batch = batch;
+  return settings;
+}
+
+/// Whether what is said of ranks without work is so, and each advice gives all of them some.
+bool is_true(const std::optional<std::string>& told, const LeafSettings& settings, size_t ranks) {
+  const size_t idle = ranks_without_samples(settings, ranks);
+  if (!told) return idle == 0;
+  const std::string advice = told->substr(told->find("All have work with"));
+  const size_t middle = advice.find(", or with");
+  std::vector<std::string> ways = {advice.substr(0, middle)};
+  if (middle != std::string::npos) ways.push_back(advice.substr(middle));
+  return std::stoul(*told) == idle && idle > 0 &&
+         std::ranges::all_of(ways, [&](const std::string& way) {
+           return ranks_without_samples(advised(settings, way), ranks) == 0;
+         });
 }
 
 }  // namespace
@@ -81,10 +126,36 @@ TEST_CASE("batch normalisation over one value is refused, and says what to do", 
   CHECK_NOTHROW(divide(kPerceptron, 129, settings));
 }
 
+TEST_CASE("more leaves than anybody computes are told before they are counted", "[division]") {
+  TrainSettings settings = settings_of(128, 8);
+  settings.update.accumulate = 1 << 20;
+  CHECK_THROWS_WITH(division_of(settings, perceptron(), 500, {}),
+                    "with: a step has 8388608 leaves, more than 1048576; take a smaller "
+                    "'accumulate'");
+}
+
 TEST_CASE("less than a batch that is to be dropped is nothing to train with", "[division]") {
   TrainSettings settings = settings_of(128, 4);
   settings.last_batch = LastBatch::Drop;
   CHECK_THROWS_WITH(division_of(settings, perceptron(), 127, {}),
                     "with: 'last_batch: drop' leaves no step: there are 127 samples to train with, "
                     "and a step takes 128");
+}
+
+TEST_CASE(
+    "ranks that are told to have nothing to do have no samples, and the advice gives them some",
+    "[division]") {
+  for (const size_t batch : {1, 2, 3, 4, 5, 7, 8, 31, 64, 100, 128, 300}) {
+    for (size_t leaves = 0; leaves <= 12; ++leaves) {
+      for (size_t accumulate = 1; accumulate <= 3; ++accumulate) {
+        for (size_t ranks = 1; ranks <= 13; ++ranks) {
+          const LeafSettings settings = {batch, leaves, accumulate};
+          const auto told = idle_ranks(settings, ranks);
+          if (is_true(told, settings, ranks)) continue;
+          FAIL(batch << " samples, leaves: " << leaves << ", accumulate: " << accumulate << ", "
+                     << ranks << " ranks: " << told.value_or("nothing"));
+        }
+      }
+    }
+  }
 }

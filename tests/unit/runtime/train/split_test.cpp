@@ -56,6 +56,11 @@ TEST_CASE("the same seed holds out the same samples", "[split]") {
 
 TEST_CASE("something must be left to train on", "[split]") {
   ThreadGroup alone(1);
-  CHECK_THROWS_AS(split_off_validation(alone.communicator(0), test::tiny_dataset(50), 50, 0),
-                  Error);
+  const auto divide = [&](size_t held_out) {
+    return split_off_validation(alone.communicator(0), test::tiny_dataset(50), held_out, 0);
+  };
+  const size_t too_many = GENERATE(50, 51, 5000);
+  CHECK_THROWS_WITH(divide(too_many), "with: 'validation' holds out " + std::to_string(too_many) +
+                                          " of 50 samples; nothing is left to train on");
+  CHECK(divide(49).train.size() == 1);
 }
