@@ -35,7 +35,7 @@ std::string counted(size_t number, const std::string& one, const std::string& mo
 /// What there is too little of.
 std::string size_of_step(const LeafSettings& settings, size_t ranks) {
   const size_t leaves = num_leaves(settings);
-  const std::string all_leaves = counted(leaves, "leaf", "leaves");
+  std::string all_leaves = counted(leaves, "leaf", "leaves");
   if (leaves < ranks) return all_leaves;
   return counted(settings.batch * settings.accumulate, "sample", "samples") + " in " + all_leaves;
 }
