@@ -51,6 +51,28 @@ std::map<uint32_t, T> renumbered(const std::map<uint32_t, T>& values,
   return now;
 }
 
+/// Whether every job of `active` has the same number in `next`, and none has what an earlier list
+/// of `source` gave it.
+bool keeps(const std::set<uint32_t>& active, uint32_t source, const Plan& plan, const Plan& next) {
+  if (active.empty()) return true;
+  const std::vector<uint32_t> after = descendants_of(plan, source);
+  return std::ranges::all_of(active, [&](uint32_t job) {
+    return job < next.jobs.size() && next.jobs[job].name == plan.jobs[job].name &&
+           !std::ranges::binary_search(after, job);
+  });
+}
+
+/// The run on disk and in the store has the jobs of `next` from now on.
+void keep_extension(const Plan& next, RunRecord& record, const Services& services) {
+  record.save();
+  crash_point("list");
+  write_extension(next.directory, next.extensions.back());
+  crash_point("extension");
+  services.store.sync_run(next.directory);
+  crash_point("extended");
+  services.store.set_run_state(next.directory.string(), RunState::Running, services.clock.now());
+}
+
 }  // namespace
 
 Engine::Engine(Plan plan, std::vector<JobProgress> known, const Services& services,
@@ -278,7 +300,7 @@ bool Engine::take_list(uint32_t job) {
   Plan next = extended(plan_, *extension);
   services_.backend.check(next);
   const bool lists_again = has_list_of(plan_, extension->step);
-  const bool has_to_wait = !keeps_active(job, next);
+  const bool has_to_wait = !keeps(active_, job, plan_, next);
   if (lists_again && !has_to_wait) keep_listed_results(plan_, jobs(), job, services_.store);
   looks_for_lists_ = true;
   if (has_to_wait) return true;
@@ -294,21 +316,10 @@ bool Engine::take_list(uint32_t job) {
   return false;
 }
 
-/// Every job that is with the back end has the same number in `next`, and none of them has what an
-/// earlier list of `source` gave it.
-bool Engine::keeps_active(uint32_t source, const Plan& next) const {
-  if (active_.empty()) return true;
-  const std::vector<uint32_t> after = descendants_of(plan_, source);
-  return std::ranges::all_of(active_, [&](uint32_t job) {
-    return job < next.jobs.size() && next.jobs[job].name == plan_.jobs[job].name &&
-           !std::ranges::binary_search(after, job);
-  });
-}
-
 /// Goes on with the jobs of `next`. What an engine that is killed here has not done, the next one
 /// does: it loads the run with the extension, or finds the list again.
 void Engine::extend(Plan next) {
-  keep_extension(next);
+  keep_extension(next, record_, services_);
   const RunStatus status = services_.store.status(plan_.directory.string());
   take_reused(next, status);
   std::vector<JobProgress> known = progress_of(next, services_.store, status);
@@ -327,17 +338,6 @@ void Engine::extend(Plan next) {
     if (is_under_way(state) && !is_handed_over) queue_.push(job);
     block_descendants(job);
   }
-}
-
-/// The run on disk and in the store has the jobs of `next` from now on.
-void Engine::keep_extension(const Plan& next) {
-  record_.save();
-  crash_point("list");
-  write_extension(plan_.directory, next.extensions.back());
-  crash_point("extension");
-  services_.store.sync_run(plan_.directory);
-  crash_point("extended");
-  services_.store.set_run_state(plan_.directory.string(), RunState::Running, services_.clock.now());
 }
 
 /// This engine has the jobs of `next` from now on, of which none is open or in the queue.

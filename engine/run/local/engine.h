@@ -68,9 +68,7 @@ class Engine {
   bool take_lists();
   bool take_list(uint32_t job);
   void extend(Plan next);
-  void keep_extension(const Plan& next);
   void go_on_with(Plan next, std::vector<JobProgress> known);
-  bool keeps_active(uint32_t source, const Plan& next) const;
   void give_up_list(const std::string& step, const std::string& reason);
   void settle(uint32_t job);
   void enqueue(uint32_t job);
