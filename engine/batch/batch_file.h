@@ -9,7 +9,7 @@
 
 #include "engine/plan/job.h"
 
-/// RUN/batches/7-18.jsonl: what the sbatch calls 7 to 18 of a run hand over. It is on disk before
+/// RUN/batches/7-18.jsonl: what the calls 7 to 18 of a run hand over. It is on disk before
 /// the first of them, so that after a kill everybody knows what was meant, and it is all that their
 /// jobs read. One file for many calls: a shared file system is slow at files, and at syncing them.
 /// Each line is [batch, task, attempt, job's name, JobSpec], in the order of the first two. A task
@@ -20,7 +20,7 @@ namespace dlflow {
 
 /// An attempt that a task runs.
 struct BatchTask {
-  uint32_t batch = 0;  ///< number of the sbatch call in its run
+  uint32_t batch = 0;  ///< number of the call in its run
   uint32_t task = 0;   ///< number in the array; 0 of a plain job
   int attempt = 1;
   JobSpec spec;

@@ -17,8 +17,8 @@ struct NextPass {
   std::chrono::minutes limit{0};  ///< 0: the same
 };
 
-/// Asks for it, until there is an answer; SLURM ends us then, if we do not end before. Throws Error
-/// if the batch system refuses.
+/// Asks for it, until there is an answer. The batch system ends us then, unless we end before.
+/// Throws Error if it refuses.
 void request_next(const NextPass& next, const Allocation& allocation);
 
 /// The attempt has failed, since its next pass was refused by `error`.

@@ -233,10 +233,10 @@ void add_data(CLI::App& app, Session& session) {
   data->fallthrough();
   add_pack_of_data(*data, session);
 
-  CLI::App* verify_command = add_command(
-      *data, "verify", "Read data sets and say which files are not as they were written.",
-      "  dlflow data verify digits\n"
-      "  dlflow data verify digits/train-00003-of-00008.dlset");
+  CLI::App* verify_command =
+      add_command(*data, "verify", "Read data sets and report damaged files.",
+                  "  dlflow data verify digits\n"
+                  "  dlflow data verify digits/train-00003-of-00008.dlset");
   const auto paths = std::make_shared<std::vector<std::string>>();
   verify_command->add_option("path", *paths, "folders, .dlset or .shards.json files")->required();
   add_json_option(*verify_command, session);

@@ -46,10 +46,10 @@ void read_again(Session& session, const fs::path& directory, Json& found) {
 }  // namespace
 
 void add_doctor(CLI::App& app, Session& session) {
-  CLI::App* command = add_command(
-      app, "doctor", "Make the index of runs again from the run directories, which are the truth.",
-      "  dlflow doctor --rebuild                    (./dlflow-runs)\n"
-      "  dlflow doctor --rebuild /scratch/me/runs");
+  CLI::App* command =
+      add_command(app, "doctor", "Rebuild the index of runs from their directories.",
+                  "  dlflow doctor --rebuild                    (./dlflow-runs)\n"
+                  "  dlflow doctor --rebuild /scratch/me/runs");
   const auto rebuild = std::make_shared<bool>(false);
   const auto folders = std::make_shared<std::vector<std::string>>();
   command->add_flag("--rebuild", *rebuild, "read every run directory again")->required();

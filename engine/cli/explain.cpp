@@ -3,6 +3,7 @@
 #include <cstdio>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "engine/cli/commands.h"
 #include "engine/cli/images.h"
 #include "engine/cli/trusted_results.h"
@@ -47,7 +48,10 @@ void add_explain(CLI::App& app, Session& session) {
       const bool of_step = job == *step || job.starts_with(*step + "[");
       if (step->empty() || of_step) chosen.push_back(std::move(explanation));
     }
-    if (chosen.empty()) throw Error(Errc::NotFound, "there is no step '" + *step + "' in it");
+    if (chosen.empty()) {
+      throw Error(Errc::NotFound, plan.workflow.name + " has no step '" + *step + "'" +
+                                      did_you_mean(*step, step_names(plan.workflow)));
+    }
     if (!session.json) {
       std::fputs(explain_table(chosen, session.style()).c_str(), stdout);
       return;

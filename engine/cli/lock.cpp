@@ -58,7 +58,7 @@ void lock_images(Session& session, const Workflow& workflow) {
 
 void add_lock(CLI::App& app, Session& session) {
   CLI::App* command = add_command(
-      app, "lock", "Pin the images of a workflow to what they are now, in a file beside it.",
+      app, "lock", "Pin the images of a workflow to their current digests, in a file beside it.",
       "  dlflow lock workflows/finetune.yaml\n"
       "  git add workflows/finetune.lock.json");
   const auto workflow = add_workflow_argument(*command);

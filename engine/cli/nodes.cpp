@@ -27,7 +27,7 @@ void list_nodes(Session& session) {
     return print_json(list);
   }
   if (nodes.empty()) {
-    if (!session.quiet) std::printf("No job was lost with a node.\n");
+    if (!session.quiet) std::printf("No job was lost on a node.\n");
     return;
   }
   size_t width = 4;
@@ -59,7 +59,7 @@ void forgive(Session& session, const std::string& name) {
       any |= session.store().forgive_node(node.cluster, name, SystemClock().now());
   }
   if (!any) {
-    throw Error(Errc::NotFound, "no job was lost with a node '" + name + "'" +
+    throw Error(Errc::NotFound, "no job was lost on a node '" + name + "'" +
                                     did_you_mean(name, known) + "; `dlflow nodes` lists them");
   }
   if (!session.quiet) std::printf("%s may be used again.\n", name.c_str());
@@ -68,11 +68,11 @@ void forgive(Session& session, const std::string& name) {
 }  // namespace
 
 void add_nodes(CLI::App& app, Session& session) {
-  CLI::App* command = add_command(app, "nodes", "List nodes of clusters that jobs were lost with.",
+  CLI::App* command = add_command(app, "nodes", "List the nodes of clusters where jobs were lost.",
                                   "  dlflow nodes\n"
                                   "  dlflow nodes --forgive alpha-n2        (it is repaired)");
   const auto name = std::make_shared<std::string>();
-  command->add_option("--forgive", *name, "what this node did up to now no longer counts")
+  command->add_option("--forgive", *name, "forget the jobs that were lost on this node so far")
       ->type_name("NODE");
   add_json_option(*command, session);
   command->callback([&session, name] {

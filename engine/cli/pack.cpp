@@ -153,9 +153,10 @@ void add_pack(CLI::App& app, Session& session) {
       ->type_name("FILE");
   command->add_option("--from-run", arguments->run, "pack this run: its workflow and its results")
       ->type_name("RUN");
-  CLI::Option* const results = command->add_option(
-      "--results", arguments->results,
-      "with --from-run: pack only what this step left; may be repeated. Alone: all results");
+  CLI::Option* const results =
+      command->add_option("--results", arguments->results,
+                          "with --from-run: pack only the results of this step; may be repeated. "
+                          "Without STEP: all results");
   results->type_name("STEP")->take_all()->allow_extra_args(false)->expected(0, 1);
   command->add_flag("--with-data", arguments->options.with_data,
                     "include the local files and data folders that steps read");

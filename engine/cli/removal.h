@@ -23,7 +23,7 @@ struct Removal {
 };
 
 /// Throws Error{InvalidInput} with what to type if the run is at work, or if jobs of it are in
-/// SLURM's queue, or if that cannot be known now.
+/// a queue, or if that cannot be known now.
 /// \param gone  a cluster that does not come back: nothing is at work there. Empty: none
 void check_idle(Session& session, const std::string& run, const std::string& gone = "");
 

@@ -43,10 +43,10 @@ void write_report(Session& session, const ReportArguments& arguments) {
 }  // namespace
 
 void add_report(CLI::App& app, Session& session) {
-  CLI::App* command = add_command(
-      app, "report", "Write what happened in runs, and what came of it, as one page to look at.",
-      "  dlflow report fashion-mnist-7f3a91c0 -o report.html\n"
-      "  dlflow report sweep-7f3a sweep-91c0      (compared with each other)");
+  CLI::App* command =
+      add_command(app, "report", "Write one HTML page about runs: jobs, times, curves and metrics.",
+                  "  dlflow report fashion-mnist-7f3a91c0 -o report.html\n"
+                  "  dlflow report sweep-7f3a sweep-91c0      (compared with each other)");
   const auto arguments = std::make_shared<ReportArguments>();
   command->add_option("runs", arguments->runs, "runs; the newest one if left out")
       ->type_name("RUN");

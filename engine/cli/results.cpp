@@ -5,6 +5,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "engine/cli/commands.h"
 #include "engine/plan/run_directory.h"
 
@@ -36,14 +37,18 @@ std::vector<std::string> find_runs(Session& session, const std::vector<std::stri
 
 std::vector<Result> read_results(Session& session, const ResultsArguments& arguments) {
   std::vector<Result> results;
+  std::vector<std::string> steps;
   for (const std::string& run : find_runs(session, arguments.runs)) {
     const RunStatus status = refresh_run(session, run);
-    for (Result& result : results_of(load_run(status.directory), status, arguments.step)) {
+    const Plan plan = load_run(status.directory);
+    for (Result& result : results_of(plan, status, arguments.step)) {
       results.push_back(std::move(result));
     }
+    for (std::string& step : step_names(plan.workflow)) steps.push_back(std::move(step));
   }
   if (results.empty() && !arguments.step.empty()) {
-    throw Error(Errc::NotFound, "there is no step '" + arguments.step + "' in it");
+    throw Error(Errc::NotFound, "no run here has a step '" + arguments.step + "'" +
+                                    did_you_mean(arguments.step, steps));
   }
   return results;
 }
@@ -86,11 +91,11 @@ void show_results(Session& session, const ResultsArguments& arguments) {
 }  // namespace
 
 void add_results(CLI::App& app, Session& session) {
-  CLI::App* command = add_command(
-      app, "results", "Show what the jobs of runs were given, and the metrics that came of it.",
-      "  dlflow results sweep-7f3a91c0 --sort accuracy\n"
-      "  dlflow results sweep --sort loss --reverse      (all runs of a workflow)\n"
-      "  dlflow results sweep-7f3a91c0 sweep-91c0e5d2 --csv > sweep.csv");
+  CLI::App* command =
+      add_command(app, "results", "Show the parameters and the metrics of jobs.",
+                  "  dlflow results sweep-7f3a91c0 --sort accuracy\n"
+                  "  dlflow results sweep --sort loss --reverse      (all runs of a workflow)\n"
+                  "  dlflow results sweep-7f3a91c0 sweep-91c0e5d2 --csv > sweep.csv");
   const auto arguments = std::make_shared<ResultsArguments>();
   command->add_option("runs", arguments->runs, "runs or workflows; the newest run if left out")
       ->type_name("RUN");

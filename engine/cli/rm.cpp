@@ -91,7 +91,7 @@ void add_rm(CLI::App& app, Session& session) {
   command->add_flag("-n,--dry-run", *dry_run, "show what would be removed; remove nothing");
   command
       ->add_option("--gone", *gone,
-                   "a cluster that does not come back, and cannot be asked for jobs of the runs")
+                   "do not ask this cluster about jobs of the runs; it does not come back")
       ->type_name("CLUSTER");
   add_json_option(*command, session);
   command->callback([=, &session] {

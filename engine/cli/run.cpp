@@ -286,9 +286,7 @@ void add_cancel(CLI::App& app, Session& session) {
       ->type_name("STEP")
       ->take_all()
       ->allow_extra_args(false);
-  command
-      ->add_option("--gone", *gone,
-                   "a machine that does not come back: what it had begun of the run is lost")
+  command->add_option("--gone", *gone, "give up the jobs on this machine, which does not come back")
       ->type_name("HOST");
   add_json_option(*command, session);
   command->callback([=, &session] {

@@ -14,15 +14,15 @@ void add_schema(CLI::App& app, Session& session) {
       "  dlflow schema model > ~/.config/dlflow/model.schema.json\n"
       "  (then, first line of a workflow:)\n"
       "  # yaml-language-server: $schema=workflow.schema.json");
-  const auto file = std::make_shared<std::string>("workflow");
-  command->add_option("file", *file, "workflow, profile or model")
+  const auto kind = std::make_shared<std::string>("workflow");
+  command->add_option("kind", *kind, "workflow, profile or model")
       ->type_name("KIND")
       ->capture_default_str()
       ->check(CLI::IsMember({"workflow", "profile", "model"}));
   add_json_option(*command, session);  // what it prints is JSON in any case
-  command->callback([file] {
-    const std::string schema = *file == "profile" ? profile_schema()
-                               : *file == "model" ? runtime::model_schema()
+  command->callback([kind] {
+    const std::string schema = *kind == "profile" ? profile_schema()
+                               : *kind == "model" ? runtime::model_schema()
                                                   : workflow_schema();
     std::printf("%s\n", schema.c_str());
   });

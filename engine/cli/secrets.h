@@ -16,7 +16,8 @@ void keep_secrets(const Plan& plan, const Secrets& secrets);
 /// where there are some. Throws as find_secrets.
 void renew_secrets(Session& session, const Plan& plan);
 
-/// What dlflow starts from here on, sbatch among it, inherits none of what `workflow` calls secret.
+/// What dlflow starts from here on, the batch system among it, inherits none of what `workflow`
+/// calls secret.
 void hide_secrets(const Workflow& workflow);
 
 }  // namespace dlflow

@@ -116,8 +116,8 @@ std::chrono::seconds look_interval(Session& session, const RunSummary& run) {
   }
 }
 
-/// Until the next look at `run`, or at all: a busy SLURM is not to be asked every second. Nothing
-/// if none of them runs any more.
+/// Until the next look at `run`, or at all: a busy batch system is not to be asked every second.
+/// Nothing if none of them runs any more.
 std::optional<std::chrono::seconds> pause(Session& session, const std::string& run) {
   std::optional<std::chrono::seconds> pause;
   for (const RunSummary& known : session.store().runs()) {
@@ -178,7 +178,7 @@ void add_status(CLI::App& app, Session& session) {
       ->allow_extra_args(false);
   command->add_flag("--long", choice->usage, "show the resources that each job requested and used");
   command->add_flag("--watch", *watching,
-                    "until nothing runs, with losses as it goes (on SLURM every 10 s)");
+                    "keep showing states and losses until nothing runs (on a cluster every 10 s)");
   command->add_option("--last", *last, "how many runs to list, those of this folder first (20)")
       ->type_name("N")
       ->check(CLI::PositiveNumber);

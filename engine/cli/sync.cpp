@@ -44,7 +44,7 @@ void sync(Session& session, const std::string& run, Json& list) {
 
 void add_sync(CLI::App& app, Session& session) {
   CLI::App* command = add_command(
-      app, "sync", "Give trackers what runs reported: TensorBoard, MLflow, W&B, OpenMetrics.",
+      app, "sync", "Send the metrics of runs to trackers: TensorBoard, MLflow, W&B, OpenMetrics.",
       "  dlflow sync                      (the newest run)\n"
       "  dlflow sync sweep-7f3a91c0 sweep-91c0e5d2");
   const auto runs = std::make_shared<std::vector<std::string>>();

@@ -100,8 +100,8 @@ const Shape& slurm_shape() {
       {"qos", line, "Quality of service", kOptional, ""},
       {"constraint", line, "Features that nodes must have", kOptional, ""},
       {"reservation", line, "Reservation to run in", kOptional, ""},
-      {"exclusive", boolean(), "Whether a job has its nodes for itself", kOptional, false},
-      {"gres", line, "How GPUs of a node are asked for", kOptional, "gpu:{gpus}"},
+      {"exclusive", boolean(), "Whether a job has its nodes to itself", kOptional, false},
+      {"gres", line, "Resource that requests GPUs of a node", kOptional, "gpu:{gpus}"},
       {"options", list_of(formed(sbatch_option_form())), "Further options of sbatch", kOptional,
        Json::array()},
   });
@@ -116,7 +116,7 @@ const Shape& gridengine_shape() {
       {"parallel_environment", line, "Parallel environment of jobs with several cores", kOptional,
        ""},
       {"memory", line, "Resource that limits the memory of a slot", kOptional, ""},
-      {"gpus", line, "How GPUs of a job are asked for", kOptional, ""},
+      {"gpus", line, "Resource that requests GPUs of a job", kOptional, ""},
       {"options", list_of(formed(qsub_option_form())), "Further options of qsub", kOptional,
        Json::array()},
   });
@@ -141,7 +141,7 @@ const Shape& limits_shape() {
       {"array_throttle", integer(0), "Tasks of an array that run at a time", kOptional, 0},
       {"jobs", integer(0), "Most jobs submitted at a time", kOptional, 0},
       {"dependencies", integer(0), "Most jobs that one job may wait for", kOptional, 0},
-      {"submit_interval", duration_or_zero, "Least time from one sbatch to the next", kOptional, 0},
+      {"submit_interval", duration_or_zero, "Least time between two submissions", kOptional, 0},
   });
   return shape;
 }
@@ -157,8 +157,9 @@ const Shape& container_shape() {
       {"runtime",
        choice({"none", "udocker", "charliecloud", "apptainer", "singularity", "podman",
                "bubblewrap", "docker", "pyxis"}),
-       "What runs steps that have an image", kOptional, "none"},
-      {"command", list_of(text()), "How the runtime is called", kOptional, Json::array()},
+       "Runtime of steps that have an image", kOptional, "none"},
+      {"command", list_of(text()), "Program of the runtime, with its first arguments", kOptional,
+       Json::array()},
       {"mode", choice({"P1", "P2", "R1", "R2", "R3"}), "Execution mode of udocker", kOptional,
        "P1"},
       {"arguments", list_of(text()), "Further arguments for each container", kOptional,
@@ -178,7 +179,8 @@ Shape partly(Shape shape) {
 Shape launcher_shape() {
   return object({
       {"program", formed(path_form()), "mpirun, srun or a path", Presence::Required},
-      {"arguments", list_of(text()), "Before the number of ranks", kOptional, Json::array()},
+      {"arguments", list_of(text()), "Arguments before the number of ranks", kOptional,
+       Json::array()},
   });
 }
 
@@ -190,11 +192,11 @@ Shape class_shape() {
   });
   return object({
       {"local", boolean(), "Whether its steps run on the login node, without the batch system"},
-      {"slurm", partly(slurm_shape()), "What sbatch is told"},
+      {"slurm", partly(slurm_shape()), "Options of sbatch"},
       {"gridengine", partly(gridengine_shape()), "Options of qsub"},
       {"ranks_per_node", integer(0), "Ranks of a step that share a node"},
-      {"node", partly(node_shape()), "What one node of the class offers"},
-      {"limits", limits, "What the class allows a job"},
+      {"node", partly(node_shape()), "Resources of one node of the class"},
+      {"limits", limits, "Limits on a job of the class"},
       {"launcher", launcher_shape(), "How steps with several ranks are started"},
       {"setup", list_of(text()), "Shell lines before each job"},
   });
@@ -218,26 +220,28 @@ const Shape& profile_shape() {
                                .pattern = "^[A-Za-z_][A-Za-z0-9_]*[*]?$",
                                .accepts = is_variable_pattern};
   static const Shape shape = object({
-      {"name", formed(name_form()), "How the profile is called"},
-      {"scheduler", choice({"local", "slurm", "gridengine"}), "Who starts jobs"},
+      {"name", formed(name_form()), "Name of the profile"},
+      {"scheduler", choice({"local", "slurm", "gridengine"}),
+       "Batch system that starts jobs; local: dlflow itself"},
       {"cores", integer(0), "Cores that jobs may use together"},
       {"memory", size_or_zero(), "Memory that jobs may use together"},
       {"gpus", integer(0), "GPUs that jobs may use together"},
-      {"slurm", slurm_shape(), "What every sbatch is told"},
+      {"slurm", slurm_shape(), "Options of every sbatch"},
       {"gridengine", gridengine_shape(), "Options of every qsub"},
       {"ranks_per_node", integer(0), "Ranks of a step that share a node"},
-      {"node", node_shape(), "What one node offers"},
-      {"limits", limits_shape(), "What the cluster allows"},
+      {"node", node_shape(), "Resources of one node"},
+      {"limits", limits_shape(), "Limits of the cluster"},
       {"launcher", launcher_shape(), "How steps with several ranks are started"},
       {"container", container_shape(), "How steps with an image run"},
       {"setup", list_of(text()), "Shell lines before each job"},
       {"environment", map_of(variable_form(), scalar()), "Environment variables of each job"},
       {"inherit", list_of(formed(inherit)), "Further variables that jobs get from the caller"},
       {"paths", paths, "Folders"},
-      {"cache_budget", size_or_zero(), "Size that the cache is kept below"},
-      {"scratch_budget", size_or_zero(), "Size of all copies of data on a node's own disk"},
+      {"cache_budget", size_or_zero(), "Maximum size of the cache"},
+      {"scratch_budget", size_or_zero(), "Maximum size of all copies of data on a node's own disk"},
       {"exclude_nodes", integer(0), "Failures after which a node is left out; 0: never"},
-      {"submit_from_jobs", boolean(), "Whether nodes may submit what a job has listed"},
+      {"submit_from_jobs", boolean(),
+       "Whether a job may submit, from its node, the jobs of a list that it has left"},
       {"classes", map_of(name_form(), class_shape()), "Classes of nodes that steps are placed in"},
   });
   return shape;

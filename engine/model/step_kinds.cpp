@@ -295,7 +295,7 @@ StepKind train_kind() {
            "Random changes of the training images: crop shifts by up to 4 pixels, flip mirrors "
            "left-right, and the keys below",
            Presence::Optional, Json::array()},
-          {"precision", precision, "What decides the bits of the result"},
+          {"precision", precision, "Settings that decide the bits of the result"},
           {"gradients", gradients, "How gradients travel between ranks"},
           {"cooperation", cooperation_shape(), "How ranks train one model together"},
           {"batch_norm", choice({"leaf", "global"}),

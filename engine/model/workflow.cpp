@@ -9,6 +9,12 @@ namespace dlflow {
 
 std::string kind_name(const Step& step) { return step.uses.empty() ? "run" : step.uses; }
 
+std::vector<std::string> step_names(const Workflow& workflow) {
+  std::vector<std::string> names;
+  for (const Step& step : workflow.steps) names.push_back(step.name);
+  return names;
+}
+
 std::string_view name(Notifications::Event event) {
   switch (event) {
     case Notifications::Event::End:

@@ -259,4 +259,7 @@ struct Workflow {
   Notifications notify;
 };
 
+/// The names of all steps, in file order.
+std::vector<std::string> step_names(const Workflow& workflow);
+
 }  // namespace dlflow

@@ -17,7 +17,8 @@ Shape build_shape() {
 Shape image_shape() {
   return object({
       {"from", formed(image_source_form()), "Where the image comes from", kRequired},
-      {"digest", formed(digest_form()), "What it must be, whatever its name points to"},
+      {"digest", formed(digest_form()),
+       "Digest that the image must have, wherever its name points"},
       {"build", build_shape(),
        "A command that changes a copy of the image once on each cluster, before its first use"},
   });
@@ -36,8 +37,9 @@ Shape matrix_shape() {
        "of these values"},
       {"zip", list_of(formed(name_form()), 2),
        "Axes of equal length that go together: the first values of all, the second ones, …"},
-      {"max_parallel", integer(1), "How many elements run at a time; else as many as have room"},
-      {"pack", pack, "How many elements share a job of a batch system, one after the other",
+      {"max_parallel", integer(1),
+       "Maximum number of elements that run at a time; unless given, as many as have room"},
+      {"pack", pack, "Number of elements that share a job of a batch system, one after the other",
        kOptional, 1},
   };
   return matrix;
@@ -45,15 +47,16 @@ Shape matrix_shape() {
 
 Shape checkpoint_shape() {
   return object({
-      {"every", formed(interval_form()), "When one is saved", kOptional, "1 epoch"},
-      {"keep", integer(1), "How many of the newest stay", kOptional, 2},
+      {"every", formed(interval_form()), "Interval between two checkpoints", kOptional, "1 epoch"},
+      {"keep", integer(1), "Number of newest checkpoints to keep", kOptional, 2},
       {"signal", choice({"SIGUSR1", "SIGTERM"}),
-       "Of run steps: what the program is asked to save by", kOptional, "SIGUSR1"},
+       "Of run steps: signal that asks the program to save", kOptional, "SIGUSR1"},
       {"lead", formed(duration_form()),
-       "Of run steps: how long before the walltime it is asked; else a minute"},
+       "Of run steps: time before the walltime at which it is asked; a minute unless given"},
       {"newer", formed(pattern_form()),
-       "Of run steps: files below $DLFLOW_CHECKPOINTS, one of which is new where a pass has saved; "
-       "else the program says it by its exit status 75"},
+       "Of run steps: pattern of files below $DLFLOW_CHECKPOINTS; a new one means that the pass "
+       "has "
+       "saved. Unless given, exit status 75 means it"},
   });
 }
 
@@ -63,15 +66,16 @@ Shape retry_shape() {
   const Shape cause = either(
       {choice({"failure", "node-failure", "preempted", "timeout", "out-of-memory"}), status});
   return object({
-      {"attempts", integer(1), "How often the job is tried, the first time included", kRequired},
+      {"attempts", integer(1), "Number of tries, including the first", kRequired},
       {"on",
        list_of(cause),
-       "What it is tried again after",
+       "Causes of failure after which the job is tried again",
        kOptional,
        {"node-failure", "preempted", "timeout"}},
-      {"memory_factor", number(1), "By how much memory grows after out-of-memory", kOptional, 2},
-      {"walltime_factor", number(1), "By how much the walltime grows after a timeout", kOptional,
-       1},
+      {"memory_factor", number(1), "Factor by which memory grows after out-of-memory", kOptional,
+       2},
+      {"walltime_factor", number(1), "Factor by which the walltime grows after a timeout",
+       kOptional, 1},
   });
 }
 
@@ -80,7 +84,7 @@ Shape data_shape() {
   return object({
       {"path", formed(absolute_path_form()), "A file or folder of this machine", kRequired},
       {"hash", choice({"content", "none"}),
-       "content: another content is other work. none: it is taken for the same whatever it is",
+       "content: the step runs again if the content has changed. none: changes are ignored",
        kOptional, "content"},
   });
 }
@@ -93,7 +97,7 @@ Shape environment_shape() {
       {"uv", formed(path_form()), "Folder of a uv project, whose .venv is used"},
       {"pixi", formed(path_form()), "Folder of a pixi project"},
       {"spack", formed(path_form()), "Name or folder of a Spack environment"},
-      {"lock", formed(path_form()), "A file that says what is installed there"},
+      {"lock", formed(path_form()), "File that lists the installed packages"},
   });
 }
 
@@ -101,8 +105,8 @@ Shape reuse_shape() {
   return object({
       {"environment", list_of(formed(variable_form()), 1),
        "Variables, of the profile or else of the shell that plans the run"},
-      {"program", boolean(),
-       "Where PATH finds the first word of `run: [..]`, and what that file is", kOptional, false},
+      {"program", boolean(), "The first word of `run: [..]`: where PATH finds it, and its content",
+       kOptional, false},
   });
 }
 
@@ -121,31 +125,31 @@ Shape make_step_shape() {
   const Shape names = either({formed(name_form()), list_of(formed(name_form()))});
   const Shape command = either({text(), list_of(scalar(), 1)});
   return object({
-      scoped(Scope::Nothing, {"uses", choice(kind_names()), "The kind of step; or else run"}),
+      scoped(Scope::Nothing, {"uses", choice(kind_names()), "Kind of the step, unless it has run"}),
       scoped(Scope::Steps,
              {"run", command, "A shell script, or a program and its arguments as a list"}),
-      scoped(Scope::Steps,
-             {"with", anything(), "What the step is given, in the file $DLFLOW_WITH"}),
+      scoped(Scope::Steps, {"with", anything(), "Options of the step, in the file $DLFLOW_WITH"}),
       scoped(Scope::Nothing, {"needs", names,
                               "Steps that must succeed first; those whose outputs "
                               "are referred to need not be named"}),
       scoped(Scope::Params,
-             {"matrix", matrix_shape(), "Values that the step runs once for each of"}),
+             {"matrix", matrix_shape(), "Axes of values; the step runs once for each combination"}),
       scoped(Scope::Params,
              {"repeat", integer(1),
-              "How many times the step runs, each time with another $DLFLOW_SEED: 1, 2, …"}),
-      scoped(Scope::Params, {"image", formed(name_form()), "The image it runs in, one of images"}),
+              "Number of times that the step runs, each with another $DLFLOW_SEED: 1, 2, …"}),
+      scoped(Scope::Params,
+             {"image", formed(name_form()), "Container image that it runs in, one of images"}),
       scoped(Scope::Steps, {"env", map_of(env_form(), scalar()), "Environment variables"}),
       scoped(Scope::Params, {"environment", environment_shape(),
                              "Of run steps: modules and an environment of packages that the "
                              "program finds loaded"}),
       scoped(Scope::Nothing, {"secrets", list_of(formed(secret_form())),
-                              "Environment variables whose values come when the run is "
-                              "submitted, and are nowhere to be seen"}),
-      scoped(Scope::Matrix, {"resources", resources_shape(), "What the job asks for"}),
+                              "Environment variables whose values are taken when the run "
+                              "is submitted, and are shown nowhere"}),
+      scoped(Scope::Matrix, {"resources", resources_shape(), "Resources that the job requests"}),
       scoped(Scope::Params, {"on", formed(name_form()),
-                             "The class of nodes that it runs on, one of the profile's; else the "
-                             "first that fits"}),
+                             "Class of nodes that it runs on, one of the profile's; unless given, "
+                             "the first that fits"}),
       scoped(Scope::Nothing,
              {"launch", choice({"ranks", "node"}),
               "Of run steps: whether each rank is started, or one program per node, which starts "
@@ -154,10 +158,10 @@ Shape make_step_shape() {
       scoped(Scope::Params, {"checkpoint", checkpoint_shape(), "When the program saves its state"}),
       scoped(Scope::Params, {"retry", retry_shape(), "When the job is tried again"}),
       scoped(Scope::Params, {"require", map_of(name_form(), formed(requirement_form())),
-                             "Metrics without which the step has failed"}),
+                             "Conditions on metrics; the step fails if one is not met"}),
       scoped(Scope::Steps, {"if", boolean(),
-                            "Whether the step runs; else it is skipped. With always() it runs "
-                            "however those that it needs end"}),
+                            "Condition under which the step runs; else it is skipped. With "
+                            "always() it runs however the steps end that it needs"}),
       scoped(Scope::Params,
              {"allow_failure", boolean(),
               "Whether the run goes on and succeeds although the step failed", kOptional, false}),
@@ -165,10 +169,10 @@ Shape make_step_shape() {
                              "Files and folders beside the workflow that the step reads, and "
                              "data elsewhere"}),
       scoped(Scope::Params, {"reuse", reuse_shape(),
-                             "Of run steps: what else has to be the same for a result to be "
+                             "Of run steps: what else must be unchanged for a result to be "
                              "reused"}),
       scoped(Scope::Params, {"outputs", map_of(name_form(), formed(inner_path_form())),
-                             "Of run steps: what they leave, as paths below $DLFLOW_OUTPUTS"}),
+                             "Of run steps: their results, as paths below $DLFLOW_OUTPUTS"}),
   });
 }
 
@@ -187,8 +191,7 @@ const Form& mlflow_form() {
 
 Shape track_shape() {
   return object({
-      {"tensorboard", boolean(), "Whether event files are written to RUN/tensorboard", kOptional,
-       false},
+      {"tensorboard", boolean(), "Write event files to RUN/tensorboard", kOptional, false},
       {"mlflow", formed(mlflow_form()), "The store that `mlflow ui` shows"},
       {"wandb", choice({"offline"}), "A folder RUN/wandb, which `wandb sync` sends"},
       {"openmetrics", formed(absolute_path_form()),
@@ -206,7 +209,7 @@ Shape notify_shape() {
       {"mail", either({formed(mail_form()), list_of(formed(mail_form()), 1)}),
        "Addresses; the program `mail` or `sendmail` sends"},
       {"webhook", formed(secret_form()),
-       "The secret that has the address to which curl posts the message as JSON"},
+       "Secret that holds the address to which curl posts the message as JSON"},
   });
 }
 
@@ -215,17 +218,17 @@ Shape notify_shape() {
 const Shape& resources_shape() {
   static const Shape shape = object({
       {"ranks", integer(1),
-       "Processes that work together; else as many as nodes and "
+       "Processes that work together; unless given, as many as nodes and "
        "ranks_per_node make, or 1"},
-      {"cpus_per_rank", integer(1), "Processor cores of each", kOptional, 1},
-      {"gpus_per_rank", integer(0), "GPUs of each", kOptional, 0},
+      {"cpus_per_rank", integer(1), "Processor cores of each rank", kOptional, 1},
+      {"gpus_per_rank", integer(0), "GPUs of each rank", kOptional, 0},
       {"memory", formed(memory_form()), "Memory of the whole job"},
       {"walltime", formed(duration_form()), "Time after which the job is ended"},
       {"nodes", integer(1), "Number of nodes that the ranks are spread over"},
-      {"ranks_per_node", integer(1), "Ranks that share a node; else as the profile says"},
-      {"exclusive", boolean(), "Whether no other job shares its nodes"},
-      {"memory_per_rank", formed(memory_form()), "Instead of memory: of each rank"},
-      {"memory_per_gpu", formed(memory_form()), "Instead of memory: for each GPU"},
+      {"ranks_per_node", integer(1), "Ranks that share a node; those of the profile unless given"},
+      {"exclusive", boolean(), "Whether the job has its nodes to itself"},
+      {"memory_per_rank", formed(memory_form()), "Memory of each rank, instead of memory"},
+      {"memory_per_gpu", formed(memory_form()), "Memory for each GPU, instead of memory"},
       {"licences", map_of(licence_form(), integer(1)), "Licences that the job needs, by name"},
   });
   return shape;
@@ -239,15 +242,16 @@ const Shape& step_shape() {
 const Shape& workflow_shape() {
   static const Shape shape = object({
       scoped(Scope::Nothing,
-             {"name", formed(name_form()), "What runs are called; else the file's name"}),
+             {"name", formed(name_form()), "Name of the runs; the file's name unless given"}),
       scoped(Scope::Params, {"params", map_of(name_form(), anything()),
                              "Values that --set can change, for expressions"}),
       scoped(Scope::Params,
              {"images", map_of(name_form(), image_shape()), "Container images, by name"}),
       scoped(Scope::Steps,
              {"steps", map_of(name_form(), anything()), "The steps, by name", kRequired}),
-      scoped(Scope::Params, {"track", track_shape(), "Programs that show what runs report"}),
-      scoped(Scope::Params, {"notify", notify_shape(), "Who is told what becomes of a run"}),
+      scoped(Scope::Params, {"track", track_shape(), "Programs that show the metrics of runs"}),
+      scoped(Scope::Params,
+             {"notify", notify_shape(), "Messages about the end of a run and its failures"}),
   });
   return shape;
 }

@@ -145,12 +145,10 @@ std::string in_words(const std::vector<Difference>& list) {
 std::string waits_in_words(const Plan& plan, uint32_t job) {
   const Step& step = plan.workflow.steps[plan.jobs[job].step];
   std::set<std::string> open;
-  for (const JobRange& range : plan.graph.parents(job)) {
-    for (uint32_t parent = range.first; parent < range.first + range.count; ++parent) {
-      if (plan.jobs[parent].action == Action::Reuse) continue;
-      open.insert(plan.workflow.steps[plan.jobs[parent].step].name);
-    }
-  }
+  plan.graph.each_parent(job, [&](uint32_t parent) {
+    if (plan.jobs[parent].action == Action::Reuse) return;
+    open.insert(plan.workflow.steps[plan.jobs[parent].step].name);
+  });
   std::vector<std::string> parts;
   std::set<std::pair<std::string, std::string>> said;
   for (const Template* part : {&step.with, &step.run, &step.environment, &step.condition}) {

@@ -90,10 +90,8 @@ std::vector<uint32_t> topological_order(const Workflow& workflow) {
 std::vector<bool> needed_for(const Workflow& workflow, const std::string& until) {
   const auto numbers = step_numbers(workflow);
   if (!numbers.contains(until)) {
-    std::vector<std::string> names;
-    for (const Step& step : workflow.steps) names.push_back(step.name);
-    throw Error(Errc::InvalidInput,
-                workflow.file + " has no step '" + until + "'" + did_you_mean(until, names));
+    throw Error(Errc::InvalidInput, workflow.file + " has no step '" + until + "'" +
+                                        did_you_mean(until, step_names(workflow)));
   }
   std::vector<bool> needed(workflow.steps.size(), false);
   std::vector<uint32_t> open = {numbers.at(until)};

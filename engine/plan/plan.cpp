@@ -42,18 +42,16 @@ std::vector<std::string> launcher_of(const Profile& profile, const Resources& re
 
 std::vector<ParentRef> parents_of(const Plan& plan, uint32_t job) {
   std::vector<ParentRef> parents;
-  for (const JobRange& range : plan.graph.parents(job)) {
-    for (uint32_t number = range.first; number < range.first + range.count; ++number) {
-      const PlannedJob& parent = plan.jobs[number];
-      const auto reused = plan.reused.find(number);
-      parents.push_back(
-          {plan.workflow.steps[parent.step].name,
-           (*plan.steps[parent.step].elements)[parent.element],
-           reused == plan.reused.end() ? job_directory(plan, number) : reused->second.directory,
-           plan.skipped.contains(number), plan.workflow.steps[parent.step].allow_failure,
-           plan.failed.contains(number), plan.workflow.steps[parent.step].uses.empty()});
-    }
-  }
+  plan.graph.each_parent(job, [&](uint32_t number) {
+    const PlannedJob& parent = plan.jobs[number];
+    const Step& step = plan.workflow.steps[parent.step];
+    const auto reused = plan.reused.find(number);
+    parents.push_back(
+        {step.name, (*plan.steps[parent.step].elements)[parent.element],
+         reused == plan.reused.end() ? job_directory(plan, number) : reused->second.directory,
+         plan.skipped.contains(number), step.allow_failure, plan.failed.contains(number),
+         step.uses.empty()});
+  });
   return parents;
 }
 
@@ -213,11 +211,7 @@ ParentResult as_parent(const Plan& plan, uint32_t number, const KnownResult& res
 std::vector<ParentResult> parents_as_seen(const Plan& plan, uint32_t job,
                                           const std::function<ParentResult(uint32_t)>& left) {
   std::vector<ParentResult> parents;
-  for (const JobRange& range : plan.graph.parents(job)) {
-    for (uint32_t number = range.first; number < range.first + range.count; ++number) {
-      parents.push_back(left(number));
-    }
-  }
+  plan.graph.each_parent(job, [&](uint32_t parent) { parents.push_back(left(parent)); });
   return parents;
 }
 

@@ -9,10 +9,10 @@
 
 namespace dlflow {
 
-/// One sbatch that was accepted.
+/// A batch that was accepted.
 struct SubmittedBatch {
   uint32_t step = 0;
-  std::string id;    ///< SLURM's; of the array, if it is one
+  std::string id;    ///< of the batch system; of the array, if it is one
   size_t jobs = 1;   ///< of the run
   size_t tasks = 1;  ///< of the batch system; fewer where several jobs share one
   Resources resources;

@@ -31,7 +31,7 @@ class RunModel {
   std::unordered_map<std::string, size_t> rows_;  // job -> its place in view_.status.jobs
 };
 
-/// On a terminal: one table that is drawn over itself, with progress of what runs.
+/// A table on a terminal that is drawn over itself, with the progress of what runs.
 class LiveDisplay : public Observer {
  public:
   LiveDisplay(int descriptor, const Style& style);

@@ -231,7 +231,7 @@ std::string problems(const RunStatus& status, const Style& style) {
     for (const std::string& line : wrap(problem, size_t(style.width))) text += line + "\n";
   }
   if (status.unaccounted.empty()) return text;
-  const std::string note = "No SLURM accounting (" + status.unaccounted +
+  const std::string note = "No accounting (" + status.unaccounted +
                            "): figures are what each job's supervisor saw on its node.";
   for (const std::string& line : wrap(note, size_t(style.width))) text += line + "\n";
   return text;

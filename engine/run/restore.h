@@ -23,8 +23,8 @@ std::vector<JobProgress> progress_of(const Plan& plan, Store& store, const RunSt
 /// that records everything itself, and in the right order. Throws as Store::sync_run.
 void sync_idle_run(Store& store, const std::filesystem::path& run_directory);
 
-/// How often a job was tried since someone asked for it, by its events: as attempts, and (SLURM) as
-/// passes of one attempt.
+/// How often a job was tried since someone asked for it, by its events: as attempts, and (in a
+/// chain) as passes of one attempt.
 int count_tries(std::span<const JobEvent> events);
 
 }  // namespace dlflow

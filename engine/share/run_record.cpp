@@ -329,8 +329,7 @@ class Recorder {
 
 std::vector<std::string> add_run(Bundle& bundle, const RecordedRun& run,
                                  const std::set<std::string>& steps) {
-  std::vector<std::string> names;
-  for (const Step& step : run.plan.workflow.steps) names.push_back(step.name);
+  const std::vector<std::string> names = step_names(run.plan.workflow);
   for (const std::string& step : steps) {
     if (std::find(names.begin(), names.end(), step) != names.end()) continue;
     throw Error(Errc::NotFound,

@@ -245,23 +245,6 @@ void Store::settle_run_state(std::string_view run) {
   transaction.commit();
 }
 
-void Store::replay(std::string_view run) {
-  Transaction transaction(database_);
-  const int64_t id = run_id(run);
-  CountChanges counts;
-  for (StoredJob& job : load_jobs(database_, id)) {
-    job.record = JobRecord();
-    for (const StoredEvent& row : load_events(database_, id, job.number)) {
-      apply(job.record, from_row(row));
-    }
-    save_job(database_, id, job);
-    ++counts[job.record.state];
-  }
-  database_.execute("DELETE FROM counts WHERE run = ?", id);
-  change_counts(database_, id, counts);
-  transaction.commit();
-}
-
 namespace {
 
 /// What a job of a run did where others of its name had done something else.

@@ -104,9 +104,6 @@ class Store : public KnownResults, public History, public FileHashes {
   /// RUN. Throws Error{NotFound}.
   std::filesystem::path directory(std::string_view run);
 
-  /// Computes each job's state from its events again.
-  void replay(std::string_view run);
-
   /// Records what is in the run directory and not yet here, adding the run if needed, and settles
   /// its state if that may have changed; returns its name here. What a killed dlflow left
   /// unrecorded is so found. For whoever holds the run's RunLock: an engine that goes on with it,

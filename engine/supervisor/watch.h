@@ -56,7 +56,7 @@ struct StopRequests {
   StopCause cause = StopCause::None;
 };
 
-/// Of a process that runs several attempts, one after the other: which signals are for whom.
+/// The signals of a process that runs several attempts, one after the other, and whom they are for.
 /// SIGTERM and SIGUSR1 are for all of them, and wait for the next one if they come between two.
 struct SharedSignals {
   /// Whether the one at work is to end, where a signal says that one of them is.

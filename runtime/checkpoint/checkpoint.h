@@ -88,7 +88,7 @@ CheckpointInfo read_checkpoint_info(const std::filesystem::path& step_folder);
 /// no such folder.
 std::vector<std::filesystem::path> list_checkpoints(const std::filesystem::path& folder);
 
-/// Where to go on.
+/// The checkpoint to go on from.
 struct LatestCheckpoint {
   std::optional<std::filesystem::path> path;  ///< the newest whole one, if any
   std::vector<std::string> rejected;          ///< why newer ones cannot be used, newest first

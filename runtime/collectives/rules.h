@@ -29,7 +29,7 @@ static_assert(kAlgorithms.size() == size_t(Algorithm::Mpi) + 1, "kAlgorithms lac
 /// As in rules: "shm", "recursive_doubling", ...
 std::string_view name(Algorithm algorithm);
 
-/// From first_bytes to last_bytes, both included.
+/// The algorithm for sums of first_bytes to last_bytes, both included.
 struct Rule {
   Algorithm algorithm;
   size_t first_bytes, last_bytes;

@@ -15,7 +15,7 @@ namespace dlflow::cuda {
 /// Bytes of the scratch memory that both passes of training need.
 size_t batch_norm_scratch(const Maps& maps);
 
-/// One number per channel each.
+/// Arrays of one number per channel.
 struct BatchNormChannels {
   const float *weight = nullptr, *bias = nullptr;
   float* mean = nullptr;               ///< of the last batch

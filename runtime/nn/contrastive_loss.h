@@ -38,7 +38,7 @@ class ContrastiveLoss {
   void make_gradient(const Pairs& pairs, int side, int64_t first, int64_t count,
                      std::span<float> gradient);
 
-  /// Of the first embeddings, and of the second ones, as seen from the others.
+  /// One side of the pairs: the first embeddings, or the second ones, as seen from the others.
   struct Side {
     std::vector<float> units;     // (samples, size): embeddings of length 1
     std::vector<float> inverses;  // (samples): 1 / length

@@ -1,4 +1,4 @@
-#include "runtime/nn/layer_attributes.h"
+#include "runtime/nn/model_parts.h"
 
 namespace dlflow::runtime {
 namespace {

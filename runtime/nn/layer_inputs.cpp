@@ -1,10 +1,9 @@
-#include "runtime/nn/layer_inputs.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
 
 #include "base/text.h"
+#include "runtime/nn/model_parts.h"
 
 namespace dlflow::runtime {
 namespace {

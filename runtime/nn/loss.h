@@ -10,7 +10,7 @@
 
 namespace dlflow::runtime {
 
-/// Over the samples of one batch.
+/// The loss and the measures of one batch, over its samples.
 struct BatchResult {
   double loss_sum =
       0;  ///< one per sample: of a sequence the mean over its targets, of texts the sum

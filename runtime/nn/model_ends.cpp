@@ -1,8 +1,7 @@
-#include "runtime/nn/model_ends.h"
-
 #include <algorithm>
 
 #include "runtime/nn/layer_shapes.h"
+#include "runtime/nn/model_parts.h"
 
 namespace dlflow::runtime {
 namespace {

@@ -1,9 +1,8 @@
-#include "runtime/nn/model_loss.h"
-
 #include <algorithm>
 #include <cmath>
 
 #include "base/text.h"
+#include "runtime/nn/model_parts.h"
 
 namespace dlflow::runtime {
 namespace {

@@ -4,13 +4,10 @@
 #include <set>
 
 #include "base/text.h"
-#include "runtime/nn/layer_attributes.h"
-#include "runtime/nn/layer_inputs.h"
 #include "runtime/nn/layer_shapes.h"
 #include "runtime/nn/layer_syntax.h"
 #include "runtime/nn/model.h"
-#include "runtime/nn/model_ends.h"
-#include "runtime/nn/model_loss.h"
+#include "runtime/nn/model_parts.h"
 #include "runtime/nn/model_values.h"
 
 namespace dlflow::runtime {

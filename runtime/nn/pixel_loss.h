@@ -8,7 +8,7 @@
 /// The losses of a class per pixel. Shape letters: B batch, C classes, P pixels of a map.
 namespace dlflow::runtime {
 
-/// Of each sample, over the pixels whose mask is not kIgnoredClass:
+/// The loss of masks. Of each sample, over the pixels whose mask is not kIgnoredClass:
 /// - cross-entropy: the mean of -log of the probability of the pixel's class, smoothed and weighted
 ///   as in PyTorch's cross_entropy with reduction="none";
 /// - Dice: 1 - the mean over classes, weighted, of (2 I + 1) / (S + 1), where I adds up the
@@ -28,7 +28,7 @@ struct PixelScores {
   int64_t images = 0, classes = 0, pixels = 0;
 };
 
-/// Over the samples of a batch.
+/// The loss and the measures of a batch of masks, over its samples.
 struct MaskSums {
   double loss = 0;
   int64_t num_correct = 0;  ///< pixels whose class has the highest score (the first of equals)

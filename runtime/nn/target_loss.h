@@ -8,7 +8,7 @@
 /// The losses that compare scores with targets. Shape letters: B batch, T targets of a sample.
 namespace dlflow::runtime {
 
-/// Over the samples of a batch, of each the mean over its targets.
+/// The loss and the measures of a batch, over its samples; of each the mean over its targets.
 struct TargetSums {
   double loss = 0;
   double squared_error = 0, absolute_error = 0;  ///< but of binary cross-entropy

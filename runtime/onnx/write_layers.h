@@ -8,7 +8,7 @@
 
 namespace dlflow::runtime {
 
-/// Of a network that looks at the tokens of a text alone: values that tell which these are.
+/// The values that tell which positions hold tokens, for a network that looks at these alone.
 struct TextLengths {
   std::string lengths;  ///< an input: how many tokens each text has, (batch)
   std::string real;     ///< whether a position has a token, (batch,T)

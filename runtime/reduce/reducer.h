@@ -149,7 +149,7 @@ class Reducer {
   CompressedSum* compressed() { return compressed_.get(); }
 
  private:
-  /// Of a bucket of this step: it travels in pieces.
+  /// The journey of a bucket in this step, in pieces.
   struct Departure {
     std::vector<Allreduce::Ticket> pieces;
     Timeline::Clock::time_point begin;

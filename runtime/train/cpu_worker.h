@@ -8,7 +8,7 @@
 
 namespace dlflow::runtime {
 
-/// On the CPU; ranks of a team may have the state of the model in common.
+/// A worker on the CPU. The ranks of a team may have the state of the model in common.
 class CpuWorker final : public Worker, public OwnUpdates {
  public:
   /// Collective over all ranks, `comm`; what is given must outlive this.

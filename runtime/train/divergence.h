@@ -12,7 +12,7 @@
 /// Numbers that are NaN or infinite: found in the step in which they appear, and named.
 namespace dlflow::runtime {
 
-/// Going on makes no sense. The message says where it began.
+/// The training has diverged: a loss or a weight is no number. The message says where that began.
 class Diverged : public Error {
  public:
   using Error::Error;

@@ -21,7 +21,7 @@ namespace dlflow::runtime {
 /// The samples at a time with which a training run measures itself.
 constexpr size_t kEvaluationBatch = 250;
 
-/// Over all samples of a dataset.
+/// The measures of a network, over all samples of a dataset.
 struct Evaluation {
   double loss = 0;                   ///< mean
   double accuracy = 0;               ///< share of right answers

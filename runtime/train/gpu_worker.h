@@ -13,8 +13,8 @@
 
 namespace dlflow::runtime {
 
-/// On this rank's GPU, where weights, gradients and velocities stay (runtime/gpu/replica.h). What
-/// goes to checkpoints is what a CPU puts there.
+/// A worker on this rank's GPU, where weights, gradients and velocities stay
+/// (runtime/gpu/replica.h). What goes to checkpoints is what a CPU puts there.
 class GpuWorker final : public Worker {
  public:
   /// Collective over all ranks, `comm`; what is given must outlive this. Throws what GpuReplica

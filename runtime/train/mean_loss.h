@@ -4,7 +4,8 @@
 
 namespace dlflow::runtime {
 
-/// Of samples, each of which counts as much: a smaller last step counts less than the others.
+/// The mean loss of samples, each of which counts as much: a smaller last step counts less than the
+/// others.
 struct MeanLoss {
   double sum = 0;
   uint64_t samples = 0;

@@ -21,7 +21,7 @@ class ReportSlot {
     float data_wait_s = 0;
     float communication_wait_s = 0;  ///< in the step before
   };
-  /// Of all ranks of the team.
+  /// The sums over all ranks of the team.
   struct Sums {
     StepReport report;
     float data_wait_s = 0;

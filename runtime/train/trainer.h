@@ -17,7 +17,8 @@
 #include "runtime/train/node_cache.h"
 #include "runtime/train/start_weights.h"
 
-/// The training loop: synchronous data-parallel SGD over the ranks of a communicator.
+/// The training loop of one rank: epochs of steps, with checkpoints, evaluation and stops. How
+/// ranks train one model together is for a Cooperation to say (runtime/cooperation).
 namespace dlflow::runtime {
 
 /// The inputs of one training run.

@@ -28,13 +28,13 @@ requires std::is_trivially_copyable_v<T> std::optional<T> from_body(
   return value;
 }
 
-/// Before the token of a Hello; the node follows the token.
+/// The head of a Hello, before its token; the node follows the token.
 struct HelloHead {
   int32_t rank = 0;
   uint32_t token_bytes = 0;
 };
 
-/// Before the text of a Failed or a Verdict.
+/// The head of a Failed or a Verdict, before its text.
 struct ErrorHead {
   Fault fault{};
   Errc code{};

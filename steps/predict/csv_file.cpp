@@ -1,5 +1,3 @@
-#include "steps/predict/csv_file.h"
-
 #include <array>
 #include <charconv>
 #include <cstdio>
@@ -7,6 +5,7 @@
 
 #include "base/text.h"
 #include "steps/predict/answer.h"
+#include "steps/predict/formats.h"
 
 namespace dlflow::steps {
 namespace {

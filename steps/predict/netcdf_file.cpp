@@ -1,5 +1,3 @@
-#include "steps/predict/netcdf_file.h"
-
 #include <algorithm>
 #include <bit>
 #include <limits>
@@ -7,6 +5,7 @@
 
 #include "base/error.h"
 #include "steps/predict/answer.h"
+#include "steps/predict/formats.h"
 
 // The classic format with 64-bit offsets (CDF-2), which every reader knows:
 // https://docs.unidata.ucar.edu/nug/current/file_format_specifications.html. Its values are

@@ -1,6 +1,5 @@
-#include "steps/predict/npy_file.h"
-
 #include "steps/predict/answer.h"
+#include "steps/predict/formats.h"
 
 namespace dlflow::steps {
 namespace {

@@ -1,11 +1,10 @@
-#include "steps/predict/parquet_file.h"
-
 #include <algorithm>
 #include <cstring>
 #include <utility>
 
 #include "base/error.h"
 #include "steps/predict/answer.h"
+#include "steps/predict/formats.h"
 #include "steps/predict/parquet_writer.h"
 
 namespace dlflow::steps {

@@ -3,10 +3,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "steps/predict/csv_file.h"
-#include "steps/predict/netcdf_file.h"
-#include "steps/predict/npy_file.h"
-#include "steps/predict/parquet_file.h"
+#include "steps/predict/formats.h"
 
 namespace dlflow::steps {
 namespace {

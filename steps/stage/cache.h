@@ -47,7 +47,7 @@ class Cache {
   /// it. The file stays where it is, and may not be written to any more.
   void add(const std::filesystem::path& file, const std::string& sha256);
 
-  /// As add, of many at once.
+  /// One of many files to add at once.
   struct NewObject {
     std::filesystem::path file;
     std::string sha256;

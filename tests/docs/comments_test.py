@@ -1,4 +1,4 @@
-"""Comments of headers say what a type is: none begins with What, Whatever, Who or Whoever."""
+"""Comments of headers say what a type is: none begins with What, Whatever, Who or Whoever, nor with what it is of or on."""
 
 import pathlib
 import re
@@ -10,7 +10,7 @@ sys.path.insert(0, str(ROOT / "tests/support"))
 from cases import main  # noqa: E402
 
 TYPE = re.compile(r"\s*(struct|class|enum|using|namespace)\b")
-RIDDLE = re.compile(r"\s*/// (What|Whatever|Who|Whoever)\b")
+RIDDLE = re.compile(r"\s*/// (What|Whatever|Who|Whoever|Of|On|Over|Before|After|As)\b")
 
 
 def riddles(text):
@@ -30,6 +30,7 @@ def riddles(text):
 class Comments(unittest.TestCase):
     def test_riddles_are_found(self):
         self.assertEqual(riddles("/// What computes.\n/// More.\nenum class Device { Cpu };\n"), [1])
+        self.assertEqual(riddles("/// Over all samples.\nstruct Evaluation {\n"), [1])
         self.assertEqual(riddles("/// The device.\nenum class Device { Cpu };\n/// What it says.\nint says();\n"), [])
 
     def test_no_comment_of_a_type_is_one(self):

@@ -413,7 +413,7 @@ class Run(Case):
         out, _ = self.dlflow("results", first, "--json")
         self.assertEqual(json.loads(out)[1]["metrics"], {"score": 4})
         self.assertIn("did you mean 'score'", self.dlflow("results", first, "--sort", "scor", status=2)[1])
-        self.assertIn("no step 'tri'", self.dlflow("results", first, "--step", "tri", status=2)[1])
+        self.assertIn("no run here has a step 'tri'; did you mean 'try'?", self.dlflow("results", first, "--step", "tri", status=2)[1])
 
     def test_force_runs_a_step_again(self):
         self.chain()

@@ -18,7 +18,7 @@ class ChainTest(ChainCase):
         names = [f"{arm}{n}" for arm in "abc" for n in range(4)]
         self.workflow(**{name: "run: 'true'" + (f", needs: [{name[0]}{int(name[1]) - 1}]" if name[1] != "0" else "")
                          for name in names})
-        points = ["batches:1", "intents:1"] + [f"{point}:{n + 1}" for point in ("sbatch", "accepted", "recorded")
+        points = ["batches:1", "intents:1"] + [f"{point}:{n + 1}" for point in ("submit", "accepted", "recorded")
                                               for n in range(len(names))]
         known = set()
         for point in points:

@@ -120,7 +120,7 @@ class StatusTest(ChainCase):
         self.assertEqual(used["energy_j"], 1800)
         self.slurm.set(accounting="off")
         out, _ = self.dlflow("status", run, "--long")
-        self.assertEqual(out.count("No SLURM accounting"), 1)
+        self.assertEqual(out.count("No accounting ("), 1)
         status = json.loads(self.dlflow("status", run, "--long", "--json")[0])
         self.assertIn("disabled", status["unaccounted"])
         self.assertGreater(status["steps"][0]["used"]["memory_bytes"], 0)

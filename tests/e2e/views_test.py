@@ -124,7 +124,7 @@ class Views(Case):
         self.assertEqual([each["job"] for each in json.loads(self.dlflow("explain", run, "--json")[0])],
                          ["fit[lr=1]", "fit[lr=2]", "fit[lr=3]", "last"])
         self.assertIn("parameter scale: 1 → 2", self.dlflow("explain", "w.yaml", "--set", "scale=2")[0])
-        self.assertIn("there is no step 'fi' in it", self.dlflow("explain", "w.yaml", "fi", status=2)[1])
+        self.assertIn("has no step 'fi'; did you mean 'fit'?", self.dlflow("explain", "w.yaml", "fi", status=2)[1])
 
     def test_the_index_is_made_again_from_the_folders_that_are_named(self):
         run = self.run_of(TWO_RUNS)

@@ -165,7 +165,7 @@ class Chains(Chain):
               b: {self.step("b-$DLFLOW_MATRIX_N", ", needs: [a], matrix: {n: [0, 1]}")}
               c: {self.step("c", ", needs: [b]")}
         """)
-        for point in ["intents:1"] + [f"{point}:{n}" for point in ("sbatch", "accepted", "recorded") for n in (1, 2, 3)]:
+        for point in ["intents:1"] + [f"{point}:{n}" for point in ("submit", "accepted", "recorded") for n in (1, 2, 3)]:
             with self.subTest(point=point):
                 (self.folder / "trace").unlink(missing_ok=True)
                 self.dlflow("run", "w.yaml", "--profile", "ge", "--force", "a", "--force", "b", "--force", "c",

@@ -105,7 +105,7 @@ class Classes(Chain):
         self.write_profile("exclude_nodes: 1")
         self.write("w.yaml", "name: next\nsteps: {a: {run: hostname}}\n")
         out = self.dlflow("run", "w.yaml", "--profile", self.profile).stdout
-        self.assertIn(f"without {bad}, which jobs were lost with: dlflow nodes", out)
+        self.assertIn(f"without {bad}, where jobs were lost: dlflow nodes", out)
         run = out.split()[0]
         self.wait_for(run, {"a": "succeeded"})
         shown = self.alpha.run(["scontrol", "show", "job", self.ids(run)["a"]]).stdout

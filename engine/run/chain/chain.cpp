@@ -23,8 +23,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Why SLURM cannot be asked about a run on the cluster `here`: its jobs are elsewhere. Empty if
-/// they are here, or if it is not known where here is.
+/// Why this batch system cannot be asked about a run on the cluster `here`: its jobs are elsewhere.
+/// Empty if they are here, or if it is not known where here is.
 std::string elsewhere(const fs::path& run_directory, const std::string& here) {
   const auto there = cluster_of(run_directory);
   if (!there || here.empty() || *there == here) return "";
@@ -131,7 +131,7 @@ ChainResult submit_listed(const fs::path& run_directory, const ChainServices& se
 
 CancelResult cancel_chain(const fs::path& run_directory, const std::vector<std::string>& names,
                           const ChainServices& services) {
-  constexpr std::chrono::minutes kPatience(5);  // some sbatch may be under way
+  constexpr std::chrono::minutes kPatience(5);  // a call may be under way
   require_here(run_directory, services.batch);
   const auto lock = take_over(run_directory, kPatience);
   if (!lock) {

@@ -29,7 +29,7 @@ struct ChainAnswer {
   std::string problem;         ///< nothing is known, and why; else empty
 };
 
-/// Of a job that accounting alone takes for running it is doubtful how it ended.
+/// The treatment of a job that accounting alone takes for running: how it ended is in doubt.
 enum class Doubt { Leave, GiveUp };
 
 /// One look at the queue, and at most one at the accounting; none of them if there is nothing to

@@ -32,7 +32,7 @@ size_t num_needed(const PlannedBatch& batch) {
 /// What else may be the reason of a refusal.
 std::string excluded_in_words(const std::vector<std::string>& nodes) {
   if (nodes.empty()) return "";
-  return "\n       Left out, since jobs were lost with them: " + join(nodes, ", ") +
+  return "\n       Left out, since jobs were lost there: " + join(nodes, ", ") +
          "; `dlflow nodes` says more, and takes them back.";
 }
 
@@ -101,7 +101,7 @@ void SubmissionRound::submit_all(std::vector<SubmittedBatch>& submitted) {
     const Batch batch = describe(i);
     const Profile& profile = place_of(i);
     keep_script(batch, profile);
-    crash_point("sbatch");
+    crash_point("submit");
     calls_.begin(batch, profile);
   }
   while (!calls_.empty()) take_answer(submitted);

@@ -2,19 +2,18 @@
 
 #include <algorithm>
 #include <map>
+#include <span>
 #include <string_view>
 #include <utility>
 
 #include "base/error.h"
 #include "base/fault.h"
 #include "engine/plan/extension.h"
-#include "engine/plan/notifications.h"
 #include "engine/plan/retry.h"
 #include "engine/plan/run_directory.h"
 #include "engine/plan/secrets.h"
 #include "engine/run/again.h"
 #include "engine/run/cancel_request.h"
-#include "engine/run/notify/notify.h"
 #include "engine/run/restore.h"
 
 namespace dlflow {
@@ -28,6 +27,52 @@ constexpr std::chrono::milliseconds kTick = 200ms;
 /// it.
 constexpr std::chrono::milliseconds kSave = 50ms;
 
+/// By job of `next`: its number in `before`; nothing for one that is new.
+std::vector<std::optional<uint32_t>> numbers_before(const Plan& before, const Plan& next) {
+  std::map<std::string_view, uint32_t> number_of;
+  for (uint32_t job = 0; job < before.jobs.size(); ++job) number_of[before.jobs[job].name] = job;
+  std::vector<std::optional<uint32_t>> numbers(next.jobs.size());
+  for (uint32_t job = 0; job < next.jobs.size(); ++job) {
+    const auto same = number_of.find(next.jobs[job].name);
+    if (same != number_of.end()) numbers[job] = same->second;
+  }
+  return numbers;
+}
+
+/// `values`, by job, under the jobs' numbers of now.
+template <typename T>
+std::map<uint32_t, T> renumbered(const std::map<uint32_t, T>& values,
+                                 std::span<const std::optional<uint32_t>> before) {
+  std::map<uint32_t, T> now;
+  for (uint32_t job = 0; job < before.size(); ++job) {
+    const auto value = before[job] ? values.find(*before[job]) : values.end();
+    if (value != values.end()) now.emplace(job, value->second);
+  }
+  return now;
+}
+
+/// Whether every job of `active` has the same number in `next`, and none has what an earlier list
+/// of `source` gave it.
+bool keeps(const std::set<uint32_t>& active, uint32_t source, const Plan& plan, const Plan& next) {
+  if (active.empty()) return true;
+  const std::vector<uint32_t> after = descendants_of(plan, source);
+  return std::ranges::all_of(active, [&](uint32_t job) {
+    return job < next.jobs.size() && next.jobs[job].name == plan.jobs[job].name &&
+           !std::ranges::binary_search(after, job);
+  });
+}
+
+/// The run on disk and in the store has the jobs of `next` from now on.
+void keep_extension(const Plan& next, RunRecord& record, const Services& services) {
+  record.save();
+  crash_point("list");
+  write_extension(next.directory, next.extensions.back());
+  crash_point("extension");
+  services.store.sync_run(next.directory);
+  crash_point("extended");
+  services.store.set_run_state(next.directory.string(), RunState::Running, services.clock.now());
+}
+
 }  // namespace
 
 Engine::Engine(Plan plan, std::vector<JobProgress> known, const Services& services,
@@ -37,6 +82,7 @@ Engine::Engine(Plan plan, std::vector<JobProgress> known, const Services& servic
       options_(options),
       record_(plan_, std::move(known), services.store, services.clock),
       results_(plan_, record_.jobs()),
+      news_(plan_, record_.jobs()),
       was_open_(plan_.jobs.size(), false),
       queue_(plan_, services.backend),
       precedes_always_(steps_before_always(plan_.workflow)) {}
@@ -115,7 +161,9 @@ RunResult Engine::end() {
   record_.save();
   crash_point("end");
   const RunState state = jobs().run_state();
-  tell_end(state);  // with the address of a webhook, which is a secret
+  // With the address of a webhook, which is a secret. Who was asked to stop leaves the end to
+  // others.
+  if (stops_ == 0) news_.ended(state);
   if (state == RunState::Succeeded) remove_secrets(plan_.directory);
   const Time now = services_.clock.now();
   services_.store.set_run_state(plan_.directory.string(), state, now);
@@ -191,37 +239,9 @@ void Engine::act_on_failure(uint32_t job, const std::string& reason) {
     return;
   }
   if (stops_ > 0 && progress.state == JobState::Cancelled) return;  // resuming goes on with it
-  note_failure(job, reason);
+  news_.failed(job, reason);
   if (!jobs().is_allowed_failure(job) && step.matrix.empty()) failed_ = true;
   block_descendants(job);
-}
-
-/// Those that want to know hear of it now. The first one is also why the run has failed.
-void Engine::note_failure(uint32_t job, const std::string& reason) {
-  const auto notify = read_notifications(plan_.directory);
-  if (!notify) return;
-  JobEvent end = ending_of(jobs()[job]);
-  end.job = plan_.jobs[job].name;
-  end.attempt = jobs()[job].attempt;
-  end.reason = reason;
-  const auto news = news_of(*notify, plan_.run, end, jobs().is_allowed_failure(job));
-  if (news) tell_aside(plan_.directory, *news);
-  const bool counts = is_failure(*end.state) && !jobs().is_allowed_failure(job);
-  if (counts && !failure_) failure_ = std::move(end);
-}
-
-/// Unless somebody ended it who will go on with it.
-void Engine::tell_end(RunState state) const {
-  const bool failed = state == RunState::Failed;
-  if (stops_ > 0 || (!failed && state != RunState::Succeeded)) return;
-  News news{.run = plan_.run, .state = failed ? JobState::Failed : JobState::Succeeded};
-  if (failed && failure_) {
-    news.state = *failure_->state;
-    news.job = failure_->job;
-    news.reason = failure_->reason;
-  }
-  for (uint32_t job = 0; job < jobs().size(); ++job) news.number += jobs()[job].attempt;
-  tell_aside(plan_.directory, news);
 }
 
 /// And opens what may run all the same.
@@ -254,8 +274,7 @@ void Engine::look_at_open() {
   } while (looks_for_lists_ && stops_ == 0);
 }
 
-/// Lays out what steps have listed since. Whether all has to wait with it, since a job that runs
-/// would get another number.
+/// Lays out what steps have listed since. Whether all has to wait with it.
 bool Engine::take_lists() {
   while (std::exchange(looks_for_lists_, false)) {
     if (stops_ > 0) return true;  // the engine that comes after finds them again
@@ -263,26 +282,7 @@ bool Engine::take_lists() {
       const uint32_t step = plan_.jobs[job].step;
       if (!satisfies_dependents(jobs()[job].state) || !leaves_lists(plan_, step)) continue;
       try {
-        auto extension = extension_for(plan_, results_.of(job));
-        if (!extension) continue;
-        Plan next = extended(plan_, *extension);
-        services_.backend.check(next);
-        const bool lists_again = has_list_of(plan_, extension->step);
-        const bool has_to_wait = !keeps_active(job, next);
-        if (lists_again && !has_to_wait) {
-          keep_listed_results(plan_, jobs(), job, services_.store);
-        }
-        looks_for_lists_ = true;
-        if (has_to_wait) return true;
-        if (lists_again) {
-          plan_listed_again(plan_, jobs(), job, [this](uint32_t again, int tries, const auto& why) {
-            record_.plan_again(again, tries, why);
-          });
-          record_.sync();
-          crash_point("listed again");
-          next = extended(plan_, std::move(*extension));
-        }
-        extend(std::move(next));
+        if (take_list(job)) return true;
       } catch (const Error& error) {
         if (error.retryable()) throw;
         give_up_list(plan_.workflow.steps[step].name, error.what());
@@ -292,52 +292,44 @@ bool Engine::take_lists() {
   return false;
 }
 
-/// Every job that is with the back end has the same number in `next`, and none of them has what an
-/// earlier list of `source` gave it.
-bool Engine::keeps_active(uint32_t source, const Plan& next) const {
-  if (active_.empty()) return true;
-  const std::vector<uint32_t> after = descendants_of(plan_, source);
-  return std::ranges::all_of(active_, [&](uint32_t job) {
-    return job < next.jobs.size() && next.jobs[job].name == plan_.jobs[job].name &&
-           !std::ranges::binary_search(after, job);
-  });
+/// Lays out the list that `job` has left, if that is not done. Whether it has to wait, since a job
+/// that runs would get another number.
+bool Engine::take_list(uint32_t job) {
+  auto extension = extension_for(plan_, results_.of(job));
+  if (!extension) return false;
+  Plan next = extended(plan_, *extension);
+  services_.backend.check(next);
+  const bool lists_again = has_list_of(plan_, extension->step);
+  const bool has_to_wait = !keeps(active_, job, plan_, next);
+  if (lists_again && !has_to_wait) keep_listed_results(plan_, jobs(), job, services_.store);
+  looks_for_lists_ = true;
+  if (has_to_wait) return true;
+  if (lists_again) {
+    plan_listed_again(plan_, jobs(), job, [this](uint32_t again, int tries, const auto& why) {
+      record_.plan_again(again, tries, why);
+    });
+    record_.sync();
+    crash_point("listed again");
+    next = extended(plan_, std::move(*extension));
+  }
+  extend(std::move(next));
+  return false;
 }
 
 /// Goes on with the jobs of `next`. What an engine that is killed here has not done, the next one
 /// does: it loads the run with the extension, or finds the list again.
 void Engine::extend(Plan next) {
-  const std::string folder = plan_.directory.string();
-  record_.save();
-  crash_point("list");
-  write_extension(plan_.directory, next.extensions.back());
-  crash_point("extension");
-  services_.store.sync_run(plan_.directory);
-  crash_point("extended");
-  services_.store.set_run_state(folder, RunState::Running, services_.clock.now());
-  const RunStatus status = services_.store.status(folder);
+  keep_extension(next, record_, services_);
+  const RunStatus status = services_.store.status(plan_.directory.string());
   take_reused(next, status);
   std::vector<JobProgress> known = progress_of(next, services_.store, status);
-  std::map<uint32_t, uint64_t> events_read;
-  std::map<uint32_t, Time> not_before;
-  std::map<std::string_view, uint32_t> before;
-  for (uint32_t job = 0; job < jobs().size(); ++job) before[plan_.jobs[job].name] = job;
+  const auto before = numbers_before(plan_, next);
   for (uint32_t job = 0; job < known.size(); ++job) {
-    const auto same = before.find(next.jobs[job].name);
-    if (same == before.end()) continue;
-    known[job] = jobs()[same->second];
-    const auto read = events_read_.find(same->second);  // also of what waits for its next pass
-    if (read != events_read_.end()) events_read[job] = read->second;
-    const auto time = not_before_.find(same->second);
-    if (time != not_before_.end()) not_before[job] = time->second;
+    if (before[job]) known[job] = jobs()[*before[job]];
   }
-  events_read_ = std::move(events_read);
-  not_before_ = std::move(not_before);
-  plan_ = std::move(next);
-  record_.replace_jobs(std::move(known));
-  results_.clear();
-  queue_.take_all();
-  open_.clear();
-  was_open_.assign(jobs().size(), false);
+  events_read_ = renumbered(events_read_, before);  // also of what waits for its next pass
+  not_before_ = renumbered(not_before_, before);
+  go_on_with(std::move(next), std::move(known));
   services_.observer.extended(plan_, status);
   for (uint32_t job = 0; job < jobs().size(); ++job) {
     const JobState state = jobs()[job].state;
@@ -346,6 +338,16 @@ void Engine::extend(Plan next) {
     if (is_under_way(state) && !is_handed_over) queue_.push(job);
     block_descendants(job);
   }
+}
+
+/// This engine has the jobs of `next` from now on, of which none is open or in the queue.
+void Engine::go_on_with(Plan next, std::vector<JobProgress> known) {
+  plan_ = std::move(next);
+  record_.replace_jobs(std::move(known));
+  results_.clear();
+  queue_.take_all();
+  open_.clear();
+  was_open_.assign(jobs().size(), false);
 }
 
 /// The step's result cannot be laid out, though the step did well.

@@ -13,6 +13,7 @@
 #include "engine/run/interrupts.h"
 #include "engine/run/local/local_run.h"
 #include "engine/run/local/parent_results.h"
+#include "engine/run/local/run_news.h"
 #include "engine/run/local/start_queue.h"
 #include "engine/run/record.h"
 
@@ -61,14 +62,13 @@ class Engine {
 
   void act(uint32_t job, const std::string& reason = "");
   void act_on_failure(uint32_t job, const std::string& reason);
-  void note_failure(uint32_t job, const std::string& reason);
-  void tell_end(RunState state) const;
   void open_if_free(uint32_t job);
   void block_descendants(uint32_t job);
   void look_at_open();
   bool take_lists();
+  bool take_list(uint32_t job);
   void extend(Plan next);
-  bool keeps_active(uint32_t source, const Plan& next) const;
+  void go_on_with(Plan next, std::vector<JobProgress> known);
   void give_up_list(const std::string& step, const std::string& reason);
   void settle(uint32_t job);
   void enqueue(uint32_t job);
@@ -88,6 +88,7 @@ class Engine {
   Interrupts interrupts_;
   RunRecord record_;
   ParentResults results_;
+  RunNews news_;
   std::deque<uint32_t> open_;                 // wait for nothing more, not yet settled
   std::vector<bool> was_open_;                // by job
   std::map<uint32_t, Time> not_before_;       // of jobs that wait for their next try
@@ -98,10 +99,9 @@ class Engine {
   std::map<uint32_t, uint64_t> events_read_;  // of recovered attempts, see Submission
   Time last_tick_{};
   Time last_save_{};
-  int stops_ = 0;                    // how often we were asked to stop
-  bool interrupted_ = false;         // by a signal
-  std::optional<JobEvent> failure_;  // the first, for those who are told
-  bool failed_ = false;              // a job failed for good since this engine began
+  int stops_ = 0;             // how often we were asked to stop
+  bool interrupted_ = false;  // by a signal
+  bool failed_ = false;       // a job failed for good since this engine began
 };
 
 }  // namespace dlflow

@@ -91,12 +91,6 @@ ParentsOnRecord look_at_parents(const Plan& plan, uint32_t job,
 
 constexpr size_t kFewParents = 8;
 
-size_t num_parents(const Plan& plan, uint32_t job) {
-  size_t count = 0;
-  for (const JobRange& range : plan.graph.parents(job)) count += range.count;
-  return count;
-}
-
 }  // namespace
 
 /// First from the last job to the first, until one shows that the run goes on: what is left of a
@@ -118,7 +112,7 @@ std::optional<News> end_on_record(const Plan& plan) {
     read(job);
     if (is_final(known[job].state)) continue;
     if (records[job].has_begun) return std::nullopt;
-    if (num_parents(plan, job) > kFewParents) continue;
+    if (plan.graph.num_parents(job) > kFewParents) continue;
     plan.graph.each_parent(job, read);
     const ParentsOnRecord parents = look_at_parents(plan, job, known);
     if (parents.ended && !parents.hopeless) return std::nullopt;

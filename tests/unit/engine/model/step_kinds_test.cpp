@@ -1,8 +1,11 @@
 #include "engine/model/step_kinds.h"
 
+#include <regex>
 #include <set>
 
 #include "engine/model/forms.h"
+#include "engine/model/profile_shape.h"
+#include "engine/model/workflow_shape.h"
 #include "tests/unit/engine/model/mistakes_of.h"
 
 using namespace dlflow;
@@ -28,12 +31,15 @@ TEST_CASE("what computes on GPUs asks for them", "[mistakes]") {
 
 namespace {
 
-/// Every key of `shape` and below has a description, a sentence without its full stop.
+/// Every key of `shape` and below has a description, a sentence without its full stop, which names
+/// the thing ("Number of tries") instead of asking for it ("How often the job is tried").
 void check_descriptions(const Shape& shape) {
+  static const std::regex riddle("(What|Who|Whatever|Whoever|How (often|many|much)) .*");
   for (const Field& field : shape.fields) {
     INFO(field.name << ": " << field.description);
     CHECK_FALSE(field.description.empty());
     CHECK_FALSE(field.description.ends_with('.'));
+    CHECK_FALSE(std::regex_match(field.description, riddle));
     check_descriptions(field.shape);
   }
   for (const Shape& part : shape.parts) check_descriptions(part);
@@ -55,6 +61,12 @@ TEST_CASE("the entry of every step kind is complete", "[kinds]") {
     check_descriptions(kind.with);
     check_descriptions(object(kind.outputs));
   }
+}
+
+TEST_CASE("every key of workflows and profiles has its description", "[kinds]") {
+  check_descriptions(workflow_shape());
+  check_descriptions(step_shape());
+  check_descriptions(profile_shape());
 }
 
 TEST_CASE("the entry of a step kind names keys of its own", "[kinds]") {

@@ -84,7 +84,7 @@ TEST_CASE("element-wise needs are element-wise in the batch system", "[chain]") 
 TEST_CASE("killed between any two effects of a submission, it is completed with each job once",
           "[chain]") {
   const std::string point =
-      GENERATE("batches", "intents", "sbatch", "accepted", "recorded", "record");
+      GENERATE("batches", "intents", "submit", "accepted", "recorded", "record");
   const int n = GENERATE(1, 2, 3, 4);
   CAPTURE(point, n);
   ChainWorld world(kChainSteps);
@@ -204,7 +204,7 @@ TEST_CASE("a job whose parent is submitted again waits for its success", "[chain
 TEST_CASE("killed between any two effects of a repair, it is completed by the next call",
           "[chain]") {
   const std::string point =
-      GENERATE("batches", "intents", "sbatch", "accepted", "recorded", "repoint", "record");
+      GENERATE("batches", "intents", "submit", "accepted", "recorded", "repoint", "record");
   CAPTURE(point);
   ChainWorld world(kChainSteps);
   world.start();

@@ -49,7 +49,7 @@ TEST_CASE("what waits for a list is submitted once the list is there", "[fan_out
 }
 
 TEST_CASE("killed between any two effects, the list is laid out and submitted once", "[fan_out]") {
-  const std::string point = GENERATE("list", "extension", "batches", "intents", "sbatch",
+  const std::string point = GENERATE("list", "extension", "batches", "intents", "submit",
                                      "accepted", "recorded", "record");
   const int n = GENERATE(1, 2);
   CAPTURE(point, n);
@@ -105,7 +105,7 @@ TEST_CASE("elements that were cancelled before they were known are not submitted
 }
 
 TEST_CASE("killed as a job submits, what it has listed is submitted once", "[fan_out]") {
-  const std::string point = GENERATE("list", "extension", "batches", "intents", "sbatch",
+  const std::string point = GENERATE("list", "extension", "batches", "intents", "submit",
                                      "accepted", "recorded", "record");
   const int n = GENERATE(1, 2);
   const bool by_job = GENERATE(false, true);

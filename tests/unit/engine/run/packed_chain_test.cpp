@@ -78,7 +78,7 @@ TEST_CASE("the elements of a task run one after the other, and say so", "[chain]
 TEST_CASE("killed between any two effects of a packed submission, each element runs once",
           "[chain][pack]") {
   const std::string point =
-      GENERATE("batches", "intents", "sbatch", "accepted", "recorded", "record");
+      GENERATE("batches", "intents", "submit", "accepted", "recorded", "record");
   const int n = GENERATE(1, 2, 3, 4);
   CAPTURE(point, n);
   ChainWorld world(kPackedSteps);
@@ -130,7 +130,7 @@ TEST_CASE("an element is submitted again while others of its task wait or run", 
   world.nodes.end("812_0", Failed);  // 2 runs now
   CHECK(world.look()["plot[n=1]"] == Blocked);
   const std::string point =
-      GENERATE("none", "batches", "intents", "sbatch", "accepted", "repoint", "recorded", "record");
+      GENERATE("none", "batches", "intents", "submit", "accepted", "repoint", "recorded", "record");
   CAPTURE(point);
   killed_at(point, 1, [&] { world.resubmit(); });
   if (point != "none") world.resubmit();

@@ -117,29 +117,6 @@ TEST_CASE("events are recorded all or none", "[store]") {
   fixture.store.record(plan.run, {});
 }
 
-TEST_CASE("replaying the events gives the same present", "[store]") {
-  StoreFixture fixture;
-  const Plan plan = fixture.stored_run(kMnist);
-  run_to_success(fixture.store, plan, "data");
-  fixture.store.record(plan.run, std::vector{event("train[lr=0.1]", 1, Submitting, 5),
-                                             event("train[lr=0.1]", 1, Lost, 6, "gone")});
-  const RunStatus before = fixture.store.status(plan.run);
-  {
-    Database database(fixture.home / "dlflow.db");
-    database.script("UPDATE jobs SET state = 'planned', reason = 'wrong'; DELETE FROM counts");
-  }
-  fixture.store.replay(plan.run);
-  const RunStatus after = fixture.store.status(plan.run);
-  REQUIRE(after.jobs.size() == before.jobs.size());
-  for (size_t i = 0; i < after.jobs.size(); ++i) {
-    CHECK(after.jobs[i].state == before.jobs[i].state);
-    CHECK(after.jobs[i].reason == before.jobs[i].reason);
-    CHECK(after.jobs[i].ended == before.jobs[i].ended);
-  }
-  CHECK(fixture.store.runs()[0].jobs ==
-        std::map<JobState, size_t>{{Planned, 1}, {Succeeded, 1}, {Lost, 1}});
-}
-
 TEST_CASE("runs are listed with the newest first", "[store]") {
   StoreFixture fixture;
   const Plan old = fixture.stored_run(kMnist, at(0));
