@@ -65,16 +65,16 @@ void LauncherClient::send_pending() {
   }
 }
 
-std::vector<LauncherReport> LauncherClient::receive() {
-  std::vector<LauncherReport> reports;
-  if (pid_ < 0) return reports;
+std::vector<LauncherNews> LauncherClient::receive() {
+  std::vector<LauncherNews> all;
+  if (pid_ < 0) return all;
   send_pending();
   while (true) {
-    LauncherReport report;
-    const ssize_t got = ::recv(socket_.get(), &report, sizeof report, MSG_DONTWAIT);
+    LauncherNews news;
+    const ssize_t got = ::recv(socket_.get(), &news, sizeof news, MSG_DONTWAIT);
     if (got < 0 && errno == EINTR) continue;
-    if (got != ssize_t(sizeof report)) return reports;
-    reports.push_back(report);
+    if (got != ssize_t(sizeof news)) return all;
+    all.push_back(news);
   }
 }
 

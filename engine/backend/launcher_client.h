@@ -30,8 +30,8 @@ class LauncherClient {
   void launch(uint64_t token, int pass, const std::filesystem::path& attempt_directory,
               const std::optional<std::string>& gpus, const std::vector<int>& locks);
 
-  /// All reports that have come. Also sends what the socket had no room for.
-  std::vector<LauncherReport> receive();
+  /// All news that has come. Also sends what the socket had no room for.
+  std::vector<LauncherNews> receive();
 
   /// To be polled for reading; -1 if nothing was asked for yet.
   int descriptor() const { return socket_.get(); }

@@ -14,7 +14,7 @@ namespace dlflow {
 /// rest of the packet, after `gpus_length` bytes for CUDA_VISIBLE_DEVICES. The descriptors that
 /// come with it hold these GPUs (GpuLock).
 struct LaunchHeader {
-  uint64_t token = 0;  ///< what reports about it call it
+  uint64_t token = 0;  ///< what news of it calls it
   int32_t pass = 1;
   int32_t gpus_length = -1;  ///< -1: leave the variable as it is
 };
@@ -22,16 +22,16 @@ struct LaunchHeader {
 /// PATH_MAX, and names of GPUs.
 constexpr size_t kMaxPacket = 8192;
 
-enum class ReportKind : int32_t {
+enum class NewsKind : int32_t {
   ProgramEnded,  ///< from a supervisor, as Notice. Left out if the socket is full
   Recorded,      ///< the same
   Ended,         ///< from the launcher: the supervisor ended, or is free for another pass
   NotStarted,    ///< from the launcher: fork failed
 };
 
-struct LauncherReport {
+struct LauncherNews {
   uint64_t token = 0;
-  ReportKind kind = ReportKind::Recorded;
+  NewsKind kind = NewsKind::Recorded;
   int32_t status = 0;  ///< Ended: of waitpid; NotStarted: errno
 };
 

@@ -100,7 +100,7 @@ class LocalBackend::Impl {
   void launch(Task& task);
   void adopt(Task& task, const ProcessIdentity& supervisor);
 
-  void take_reports(Updates& updates);
+  void take_news(Updates& updates);
   void read(Task& task, Updates& updates);
   void look_for(Task& task, const std::string& if_dead, Updates& updates);
   void lost(Task& task, const std::string& reason, Updates& updates);
@@ -214,25 +214,25 @@ void LocalBackend::Impl::adopt(Task& task, const ProcessIdentity& supervisor) {
   if (liveness(supervisor) != Liveness::Alive) task.process.reset();  // maybe another's number
 }
 
-void LocalBackend::Impl::take_reports(Updates& updates) {
-  for (const LauncherReport& report : launcher_.receive()) {
-    const auto job = job_of_.find(report.token);
+void LocalBackend::Impl::take_news(Updates& updates) {
+  for (const LauncherNews& news : launcher_.receive()) {
+    const auto job = job_of_.find(news.token);
     if (job == job_of_.end()) continue;  // its last event has come already
     Task& task = tasks_.at(job->second);
-    if (report.kind == ReportKind::NotStarted) {
-      lost(task, std::string("cannot start its supervisor: ") + std::strerror(report.status),
+    if (news.kind == NewsKind::NotStarted) {
+      lost(task, std::string("cannot start its supervisor: ") + std::strerror(news.status),
            updates);
       continue;
     }
-    if (report.kind == ReportKind::ProgramEnded) {
+    if (news.kind == NewsKind::ProgramEnded) {
       if (num_finishing_ == kMaxFinishing) continue;
       vacate(task);
       ++num_finishing_;
       continue;
     }
     read(task, updates);
-    if (report.kind == ReportKind::Ended && task.active) {
-      look_for(task, describe_end(report.status), updates);
+    if (news.kind == NewsKind::Ended && task.active) {
+      look_for(task, describe_end(news.status), updates);
     }
   }
   for (const uint32_t job : std::exchange(woken_, {})) look_for(tasks_.at(job), kKilled, updates);
@@ -374,7 +374,7 @@ std::vector<Update> LocalBackend::Impl::wait(std::chrono::milliseconds timeout, 
   forget_ended();
   room_freed_ = false;
   while (true) {
-    take_reports(updates);
+    take_news(updates);
     if (steady_clock::now() >= next_sweep()) sweep(updates);
     if (!updates.empty() || room_freed_ || steady_clock::now() >= deadline) return updates;
     if (!sleep_until(std::min(deadline, next_sweep()), interrupt)) return updates;

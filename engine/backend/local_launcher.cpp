@@ -55,10 +55,10 @@ class LocalLauncher {
   void take_finished();
   void end_pass(const Finished& finished, std::string_view run_directory);
   bool is_any_busy() const;
-  void report_synced();
+  void tell_synced();
   void end();
-  void report_ended();
-  void report(const LauncherReport& report) const;
+  void tell_ended();
+  void tell(const LauncherNews& news) const;
 
   FileDescriptor socket_;
   FileDescriptor children_;  // readable when one has ended
@@ -94,9 +94,9 @@ int LocalLauncher::run() {
         pollfd{socket_.get(), POLLIN, 0}, pollfd{children_.get(), POLLIN, 0},
         pollfd{finished_.get(), POLLIN, 0}, pollfd{sync_ ? sync_->descriptor() : -1, POLLIN, 0}};
     if (::poll(waiting.data(), waiting.size(), -1) < 0 && errno != EINTR) return 1;
-    if (waiting[3].revents != 0) report_synced();
+    if (waiting[3].revents != 0) tell_synced();
     if (waiting[2].revents != 0) take_finished();
-    if (waiting[1].revents != 0) report_ended();
+    if (waiting[1].revents != 0) tell_ended();
     if (waiting[0].revents != 0 && !take_request()) break;
   }
   end();
@@ -127,11 +127,11 @@ void LocalLauncher::launch(uint64_t token, std::string_view packet) {
   if (hand_to_idle(token, packet)) return;
   const auto worker = start_worker();
   if (worker == workers_.end()) {
-    report({token, ReportKind::NotStarted, errno});
+    tell({token, NewsKind::NotStarted, errno});
     return;
   }
   worker->second.token = token;
-  hand_to(worker->second, packet);  // if it is dead already, report_ended() says so
+  hand_to(worker->second, packet);  // if it is dead already, tell_ended() says so
 }
 
 bool LocalLauncher::hand_to_idle(uint64_t token, std::string_view packet) {
@@ -205,7 +205,7 @@ void LocalLauncher::end_pass(const Finished& finished, std::string_view run_dire
     if (!sync_) sync_ = std::make_unique<GroupSync>(run_directory);
     sync_->add(finished.token, !is_any_busy());
   } else {
-    report({finished.token, ReportKind::Ended, 0});
+    tell({finished.token, NewsKind::Ended, 0});
   }
   if (idle_.size() < kMaxIdle) {
     idle_.push_back(finished.worker);
@@ -214,11 +214,11 @@ void LocalLauncher::end_pass(const Finished& finished, std::string_view run_dire
   }
 }
 
-void LocalLauncher::report_synced() {
-  for (const uint64_t token : sync_->take()) report({token, ReportKind::Ended, 0});
+void LocalLauncher::tell_synced() {
+  for (const uint64_t token : sync_->take()) tell({token, NewsKind::Ended, 0});
 }
 
-void LocalLauncher::report_ended() {
+void LocalLauncher::tell_ended() {
   signalfd_siginfo info{};
   while (::read(children_.get(), &info, sizeof info) > 0) {
   }
@@ -229,15 +229,15 @@ void LocalLauncher::report_ended() {
     if (child <= 0) return;
     const auto worker = workers_.find(child);
     if (worker == workers_.end()) continue;
-    if (worker->second.token != 0) report({worker->second.token, ReportKind::Ended, status});
+    if (worker->second.token != 0) tell({worker->second.token, NewsKind::Ended, status});
     workers_.erase(worker);
     std::erase(idle_, child);
   }
 }
 
-/// An engine that is gone needs no report.
-void LocalLauncher::report(const LauncherReport& report) const {
-  while (::send(socket_.get(), &report, sizeof report, MSG_NOSIGNAL) < 0 && errno == EINTR) {
+/// An engine that is gone needs no news.
+void LocalLauncher::tell(const LauncherNews& news) const {
+  while (::send(socket_.get(), &news, sizeof news, MSG_NOSIGNAL) < 0 && errno == EINTR) {
   }
 }
 

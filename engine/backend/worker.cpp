@@ -96,9 +96,9 @@ Supervision Worker::supervise(Request& request) {
   };
   options.notify = [&](Notice notice) {
     if (notice == Notice::ProgramEnded) request.locks.clear();
-    const auto kind = notice == Notice::Recorded ? ReportKind::Recorded : ReportKind::ProgramEnded;
-    const LauncherReport report{request.token, kind, 0};
-    ::send(channels_.reports, &report, sizeof report,
+    const auto kind = notice == Notice::Recorded ? NewsKind::Recorded : NewsKind::ProgramEnded;
+    const LauncherNews news{request.token, kind, 0};
+    ::send(channels_.news, &news, sizeof news,
            MSG_DONTWAIT | MSG_NOSIGNAL);  // the engine looks anyway
   };
   return dlflow::supervise(request.attempt, request.pass, options);

@@ -10,7 +10,7 @@ namespace dlflow {
 struct WorkerChannels {
   int requests = -1;  ///< its own socket: packets as LaunchHeader says
   int finished = -1;  ///< to the launcher: a Finished for each pass whose end is on record
-  int reports = -1;   ///< to the LocalBackend: Reports
+  int news = -1;      ///< to the LocalBackend: LauncherNews
   pid_t launcher = 0;
 };
 

@@ -94,8 +94,8 @@ class Launcher {
     return ::recv(socket_.get(), &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0;
   }
 
-  void report(uint64_t token, ReportKind kind, int32_t status = 0) const {
-    const LauncherReport report{token, kind, status};
+  void report(uint64_t token, NewsKind kind, int32_t status = 0) const {
+    const LauncherNews report{token, kind, status};
     REQUIRE(::send(socket_.get(), &report, sizeof report, 0) == ssize_t(sizeof report));
   }
 
@@ -258,9 +258,9 @@ TEST_CASE("a launcher is asked for a supervisor, and its report brings what was 
   CHECK_FALSE(request.gpus.has_value());  // the machine has none: the variable stays as it is
   CHECK_FALSE(world.backend.has_room(all_cores()));
 
-  world.launcher.report(request.header.token + 7, ReportKind::NotStarted, EAGAIN);  // not ours
+  world.launcher.report(request.header.token + 7, NewsKind::NotStarted, EAGAIN);  // not ours
   world.record(JobState::Running, 3);
-  world.launcher.report(request.header.token, ReportKind::Recorded);
+  world.launcher.report(request.header.token, NewsKind::Recorded);
   std::vector<Update> updates = world.wait();
   REQUIRE(updates.size() == 1);
   CHECK(updates[0].job == 3);
@@ -270,8 +270,8 @@ TEST_CASE("a launcher is asked for a supervisor, and its report brings what was 
   CHECK(updates[0].event.state == JobState::Running);
 
   world.record(JobState::Succeeded, 3);
-  world.launcher.report(request.header.token, ReportKind::Recorded);
-  world.launcher.report(request.header.token, ReportKind::Ended);
+  world.launcher.report(request.header.token, NewsKind::Recorded);
+  world.launcher.report(request.header.token, NewsKind::Ended);
   updates = world.wait();
   REQUIRE(updates.size() == 1);
   CHECK(updates[0].event.state == JobState::Succeeded);
@@ -286,14 +286,14 @@ TEST_CASE("a pass behind another is asked for by its number, and its record is r
   const Request first = world.submit(world.job());
   world.record(JobState::Running);
   world.record(JobState::Queued);
-  world.launcher.report(first.header.token, ReportKind::Recorded);
+  world.launcher.report(first.header.token, NewsKind::Recorded);
   CHECK(world.wait().size() == 2);
-  world.launcher.report(first.header.token, ReportKind::Ended);
+  world.launcher.report(first.header.token, NewsKind::Ended);
   const Request second = world.submit(world.job(0, 2));
   CHECK(second.header.pass == 2);
   CHECK(second.header.token != first.header.token);
   world.record(JobState::Succeeded);
-  world.launcher.report(second.header.token, ReportKind::Recorded);
+  world.launcher.report(second.header.token, NewsKind::Recorded);
   const auto updates = world.wait();
   REQUIRE(updates.size() == 1);
   CHECK(updates[0].event.state == JobState::Succeeded);
@@ -302,7 +302,7 @@ TEST_CASE("a pass behind another is asked for by its number, and its record is r
 TEST_CASE("a supervisor that cannot be started is told with the cause", "[local]") {
   World world;
   const Request request = world.submit(world.job());
-  world.launcher.report(request.header.token, ReportKind::NotStarted, EAGAIN);
+  world.launcher.report(request.header.token, NewsKind::NotStarted, EAGAIN);
   const auto updates = world.wait();
   REQUIRE(updates.size() == 1);
   CHECK(updates[0].event.state == JobState::Lost);
@@ -317,19 +317,19 @@ TEST_CASE("a supervisor that cannot be started is told with the cause", "[local]
 TEST_CASE("a supervisor that ended before it began is started once more", "[local]") {
   World world;
   const Request first = world.submit(world.job());
-  world.launcher.report(first.header.token, ReportKind::Ended, SIGKILL);
+  world.launcher.report(first.header.token, NewsKind::Ended, SIGKILL);
   CHECK(world.wait(0ms).empty());
   const Request second = world.launcher.next();
   CHECK(second.attempt == first.attempt);
   CHECK(second.header.token != first.header.token);
-  world.launcher.report(first.header.token, ReportKind::Ended, SIGKILL);  // late: means nothing
+  world.launcher.report(first.header.token, NewsKind::Ended, SIGKILL);  // late: means nothing
   CHECK(world.wait(0ms).empty());
 
   const auto [status, reason] = GENERATE(table<int, std::string>(
       {{SIGKILL, "its supervisor was killed by signal 9"},
        {kExitUnrecorded << 8, "its supervisor could not write its record; is the disk full?"},
        {kExitNotOurs << 8, "its supervisor was killed"}}));
-  world.launcher.report(second.header.token, ReportKind::Ended, status);
+  world.launcher.report(second.header.token, NewsKind::Ended, status);
   const auto updates = world.wait();
   REQUIRE(updates.size() == 1);
   CHECK(updates[0].event.state == JobState::Lost);
@@ -340,7 +340,7 @@ TEST_CASE("a supervisor that ended before it began is started once more", "[loca
 TEST_CASE("each pass has its supervisor started once more", "[local]") {
   World world;
   const auto started_twice = [&world](const Request& first) {
-    world.launcher.report(first.header.token, ReportKind::Ended, SIGKILL);
+    world.launcher.report(first.header.token, NewsKind::Ended, SIGKILL);
     CHECK(world.wait(0ms).empty());
     Request second = world.launcher.next();
     CHECK(second.header.pass == first.header.pass);
@@ -349,7 +349,7 @@ TEST_CASE("each pass has its supervisor started once more", "[local]") {
   const Request first = started_twice(world.submit(world.job()));
   world.record(JobState::Running);
   world.record(JobState::Queued);
-  world.launcher.report(first.header.token, ReportKind::Recorded);
+  world.launcher.report(first.header.token, NewsKind::Recorded);
   CHECK(world.wait().size() == 2);
   started_twice(world.submit(world.job(0, 2)));
 }
@@ -361,7 +361,7 @@ TEST_CASE("a supervisor that died with a claim is not started again", "[local]")
   claim(world.attempt(), 1, supervisor.identity());
   supervisor.kill();
   world.record(JobState::Running);
-  world.launcher.report(request.header.token, ReportKind::Ended, SIGKILL);
+  world.launcher.report(request.header.token, NewsKind::Ended, SIGKILL);
   const auto updates = world.wait();
   REQUIRE(updates.size() == 2);
   CHECK(updates[0].event.state == JobState::Running);
@@ -372,8 +372,8 @@ TEST_CASE("a new attempt, or another job of the same number, has a record of its
   World world;
   const Request first = world.submit(world.job());
   world.record(JobState::Running);
-  world.launcher.report(first.header.token, ReportKind::Recorded);
-  world.launcher.report(first.header.token, ReportKind::NotStarted, EAGAIN);
+  world.launcher.report(first.header.token, NewsKind::Recorded);
+  world.launcher.report(first.header.token, NewsKind::NotStarted, EAGAIN);
   CHECK(world.wait().size() == 2);
   Submission next = world.job();
   SECTION("another attempt") { next.attempt = 2; }
@@ -389,7 +389,7 @@ TEST_CASE("a new attempt, or another job of the same number, has a record of its
   event.state = JobState::Succeeded;
   event.at = SystemClock().now();
   AppendFile(attempt / "events.jsonl").append(to_line(event));
-  world.launcher.report(request.header.token, ReportKind::Recorded);
+  world.launcher.report(request.header.token, NewsKind::Recorded);
   const auto updates = world.wait();
   REQUIRE(updates.size() == 1);
   CHECK(updates[0].event.state == JobState::Succeeded);
@@ -402,7 +402,7 @@ TEST_CASE("another supervisor that was faster is watched until it ends", "[local
   const Request request = world.submit(world.job());
   Supervisor supervisor;
   claim(world.attempt(), 1, supervisor.identity());
-  world.launcher.report(request.header.token, ReportKind::Ended, kExitNotOurs << 8);
+  world.launcher.report(request.header.token, NewsKind::Ended, kExitNotOurs << 8);
   CHECK(world.wait(0ms).empty());
   supervisor.kill();
   const auto updates = world.wait();
@@ -418,11 +418,11 @@ TEST_CASE("cores are free as soon as the program has ended", "[local]") {
   job.resources = all_cores();
   const Request request = world.submit(job);
   CHECK(world.wait(0ms).empty());
-  world.launcher.report(request.header.token, ReportKind::ProgramEnded);
+  world.launcher.report(request.header.token, NewsKind::ProgramEnded);
   CHECK(world.wait().empty());  // at once: there is room
   CHECK(world.backend.has_room(all_cores()));
   world.record(JobState::Succeeded);
-  world.launcher.report(request.header.token, ReportKind::Recorded);
+  world.launcher.report(request.header.token, NewsKind::Recorded);
   CHECK(world.wait().size() == 1);
   Resources more = all_cores();
   more.cpus_per_rank = 3;
@@ -589,7 +589,7 @@ TEST_CASE("a launcher that was killed is replaced for what had not begun", "[loc
   world.submit(world.job(1));
   const Request ended = world.submit(world.job(2));
   world.record(JobState::Succeeded, 2);
-  world.launcher.report(ended.header.token, ReportKind::Recorded);
+  world.launcher.report(ended.header.token, NewsKind::Recorded);
   CHECK(world.wait().size() == 1);
   Supervisor supervisor;
   claim(world.attempt(1), 1, supervisor.identity());
