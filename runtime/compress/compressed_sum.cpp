@@ -4,7 +4,6 @@
 #include <cmath>
 #include <utility>
 
-#include "base/vector_clones.h"
 #include "runtime/compress/dense_sum.h"
 #include "runtime/compress/global_top_k.h"
 #include "runtime/compress/message_sum.h"
@@ -13,31 +12,15 @@
 namespace dlflow::runtime {
 namespace {
 
-size_t total(const std::vector<Piece>& pieces) {
-  size_t count = 0;
-  for (const Piece& piece : pieces) count += piece.count;
-  return count;
-}
-
 /// Those numbers of `buffer`, which begins at element `first`, one piece after the other.
-void gather(std::span<const float> buffer, size_t first, const std::vector<Piece>& pieces,
-            std::span<float> gathered) {
+std::vector<float> gather(std::span<const float> buffer, size_t first,
+                          const std::vector<Piece>& pieces) {
+  std::vector<float> gathered;
   for (const Piece& piece : pieces) {
-    std::ranges::copy(buffer.subspan(piece.first - first, piece.count), gathered.begin());
-    gathered = gathered.subspan(piece.count);
+    const auto part = buffer.subspan(piece.first - first, piece.count);
+    gathered.insert(gathered.end(), part.begin(), part.end());
   }
-}
-
-/// The sum of those of `left`, which begins at element 0, and those of `right`, from `first` on.
-DLFLOW_VECTOR_CLONES
-void gather_sum(const float* left, const float* right, size_t first,
-                const std::vector<Piece>& pieces, float* gathered) {
-  for (const Piece& piece : pieces) {
-    const float* const a = left + piece.first;
-    const float* const b = right + (piece.first - first);
-    for (size_t i = 0; i < piece.count; ++i) gathered[i] = a[i] + b[i];
-    gathered += piece.count;
-  }
+  return gathered;
 }
 
 /// The inverse.
@@ -132,51 +115,27 @@ Task CompressedSum::sum(Link link, size_t first, std::span<float> values) {
 Task CompressedSum::sum_rest(Link link, const std::vector<Piece>& pieces, size_t first,
                              std::span<float> values) {
   for (const Piece& piece : pieces) add_momentum(piece, first, values);
-  std::vector<float> rest(total(pieces));
-  gather(values, first, pieces, rest);
+  std::vector<float> rest = gather(values, first, pieces);
   co_await dense_sum(link, rest);
   scatter(rest, first, pieces, values);
 }
 
 Task CompressedSum::sum_compressed(Link link, const std::vector<Piece>& pieces, size_t first,
                                    std::span<float> values) {
-  const size_t count = total(pieces);
-  std::vector<float> sum = take_memory(count), error = take_memory(count), velocities;
+  std::vector<float> sum = gather(values, first, pieces);
+  std::vector<float> error = gather(residual(), 0, pieces), velocities;
   if (velocity_) {
-    gather(values, first, pieces, sum);
-    velocities.resize(count);
-    gather(velocity(), 0, pieces, velocities);
+    velocities = gather(velocity(), 0, pieces);
     if (compression_.clip > 0) clip_norm(compression_.clip / std::sqrt(double(link.size())), sum);
     correct_momentum(float(compression_.momentum), velocities, sum);
-    gather(residual(), 0, pieces, error);
-    for (size_t i = 0; i < count; ++i) error[i] += sum[i];
-  } else {
-    gather_sum(residual().data(), values.data(), first, pieces, error.data());
   }
+  for (size_t i = 0; i < sum.size(); ++i) error[i] += sum[i];
   Occasion occasion = now_;
   occasion.first = first;
   co_await sum_messages(link, occasion, {error, velocities}, sum);
   scatter(error, 0, pieces, residual());
   if (velocity_) scatter(velocities, 0, pieces, velocity());
   scatter(sum, first, pieces, values);
-  give_memory(std::move(sum));
-  give_memory(std::move(error));
-}
-
-std::vector<float> CompressedSum::take_memory(size_t count) {
-  std::vector<float> memory;
-  const std::lock_guard lock(memory_mutex_);
-  if (!memory_.empty()) {
-    memory = std::move(memory_.back());
-    memory_.pop_back();
-  }
-  memory.resize(count);
-  return memory;
-}
-
-void CompressedSum::give_memory(std::vector<float> memory) {
-  const std::lock_guard lock(memory_mutex_);
-  memory_.push_back(std::move(memory));
 }
 
 Task CompressedSum::sum_messages(Link link, Occasion occasion, Unsent unsent,

@@ -3,7 +3,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <vector>
@@ -69,8 +68,6 @@ class CompressedSum {
   Task sum_compressed(Link link, const std::vector<Piece>& pieces, size_t first,
                       std::span<float> values);
   Task sum_messages(Link link, Occasion occasion, Unsent unsent, std::span<float> sum) const;
-  std::vector<float> take_memory(size_t count);
-  void give_memory(std::vector<float> memory);
 
   Compression compression_;
   CompressedParts parts_;
@@ -81,8 +78,6 @@ class CompressedSum {
   Occasion now_;
   bool has_begun_ = false;
   std::vector<Piece> ranges_;
-  std::mutex memory_mutex_;
-  std::vector<std::vector<float>> memory_;  // of earlier sums: new pages cost more than the sums
 };
 
 }  // namespace dlflow::runtime
