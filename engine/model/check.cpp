@@ -197,7 +197,7 @@ bool Checker::check_entry(const YamlEntry& entry, const Wanted& wanted, Json& va
     return check_node(*entry.value, {field->shape, inner_scope, inner}, value[entry.key]);
   }
   if (shape.type != Shape::Type::Map) {
-    report_unknown_key(entry, shape.fields, subject);
+    report_unknown_key(entry, shape, subject);
     return false;
   }
   if (!shape.form->accepts(entry.key)) {
@@ -287,13 +287,14 @@ bool Checker::refuse(const YamlNode& node, const Wanted& wanted) {
   return false;
 }
 
-void Checker::report_unknown_key(const YamlEntry& entry, const std::vector<Field>& fields,
+void Checker::report_unknown_key(const YamlEntry& entry, const Shape& shape,
                                  const Subject& subject) {
   std::vector<std::string> names;
-  names.reserve(fields.size());
-  for (const Field& field : fields) names.push_back(field.name);
+  names.reserve(shape.fields.size());
+  for (const Field& field : shape.fields) names.push_back(field.name);
   mistakes_.add(entry.location, "unknown key '" + entry.key + "' in " + subject.name() +
-                                    mistakes_.advice_or_list(entry.key, names));
+                                    mistakes_.advice_or_list(entry.key, names) +
+                                    shape.about_others);
 }
 
 void Checker::report_repeated_key(const YamlEntry& entry, const Subject& subject) {

@@ -50,8 +50,7 @@ class Checker {
                             const Subject& subject);
 
   /// Reports a key that `fields` does not have, with advice.
-  void report_unknown_key(const YamlEntry& entry, const std::vector<Field>& fields,
-                          const Subject& subject);
+  void report_unknown_key(const YamlEntry& entry, const Shape& shape, const Subject& subject);
 
   /// Reports a free key that is not of the form it must have.
   void report_bad_name(const YamlEntry& entry, const Form& form, const Subject& subject);

@@ -77,7 +77,7 @@ class WorkflowReader {
       if (entry.first_line > 0) {
         checker.report_repeated_key(entry, subject);
       } else if (find_field(workflow_shape(), entry.key) == nullptr) {
-        checker.report_unknown_key(entry, workflow_shape().fields, subject);
+        checker.report_unknown_key(entry, workflow_shape(), subject);
       }
     }
     if (find_entry(root, "steps") == nullptr) {

@@ -83,7 +83,7 @@ class StepReader {
       if (entry.first_line > 0) {
         checker_.report_repeated_key(entry, subject_);
       } else if (find_field(step_shape(), entry.key) == nullptr) {
-        checker_.report_unknown_key(entry, step_shape().fields, subject_);
+        checker_.report_unknown_key(entry, step_shape(), subject_);
       }
     }
   }

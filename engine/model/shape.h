@@ -59,6 +59,7 @@ struct Shape {
   const Form* form = nullptr;
   std::vector<Shape> parts;
   std::vector<Field> fields;
+  std::string about_others;  ///< Object: where a key that is not in `fields` may belong; else empty
 };
 
 enum class Presence { Optional, Required };

@@ -90,7 +90,7 @@ Shape data_shape() {
 }
 
 Shape environment_shape() {
-  return object({
+  Shape shape = object({
       {"modules", list_of(formed(module_form()), 1), "Environment modules to load, in order"},
       {"venv", formed(path_form()), "Folder of a Python virtual environment"},
       {"conda", formed(path_form()), "Name or folder of a conda environment"},
@@ -99,6 +99,8 @@ Shape environment_shape() {
       {"spack", formed(path_form()), "Name or folder of a Spack environment"},
       {"lock", formed(path_form()), "File that lists the installed packages"},
   });
+  shape.about_others = "; variables of the program are set by 'env'";
+  return shape;
 }
 
 Shape reuse_shape() {

@@ -424,6 +424,12 @@ TEST_CASE("the build of an image is a command without expressions", "[mistakes]"
       "w.yaml:1:81: error: unknown key 'cmd' in images.i.build; known: run, env");
 }
 
+TEST_CASE("who sets variables in `environment` is told of `env`", "[mistakes]") {
+  CHECK(mistakes_of("steps: {a: {run: x, environment: {PYTHONPATH: lib}}}") ==
+        "w.yaml:1:35: error: unknown key 'PYTHONPATH' in environment of step 'a'; known: modules, "
+        "venv, conda, uv, pixi, spack, lock; variables of the program are set by 'env'");
+}
+
 TEST_CASE("images are checked", "[mistakes]") {
   CHECK(mistakes_of("images: {torch: {from: 'ftp:x', digest: 'md5:1'}}\nsteps: {a: {run: x, image: "
                     "trch}, b: {run: x, image: [torch]}}") ==
