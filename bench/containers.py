@@ -1,9 +1,10 @@
 """What a container costs a training: images per second of PyTorch on two ranks, without one and in each runtime that is here.
 
-    bench/containers.sh [--turns 20] [--steps 10] [--models lenet,resnet20] [--runtimes udocker,charliecloud,podman,bubblewrap]
+    bench/containers.sh [--starts 5] [--turns 10] [--steps 10] [--models lenet,resnet20] [--runtimes udocker,charliecloud,podman,bubblewrap]
 
 All run through `dlflow run`, the same script on the same PyTorch: Debian's packages, in the image and outside of it, with the settings that
 peers.py finds. All wait at the same time, and take turns of some steps each, so that a machine which becomes slower does so for all of them.
+Each process keeps a speed of its own, by where its memory lies, so all are started several times, and the median of the starts counts.
 `none-again`, a second run without a container, shows what two measurements of the same thing differ by.
 """
 
@@ -47,7 +48,7 @@ steps:
 class Contender:
     """A training that waits for its turns. It hears and speaks through pipes: who asks again and again takes time from the others."""
 
-    def __init__(self, folder, runtime):
+    def __init__(self, folder, cache, runtime):
         self.runtime = runtime
         self.speeds = []  # images per second, one of each turn
         turns = folder / f"turns-{runtime}"
@@ -55,7 +56,7 @@ class Contender:
         self.begins = [self.pipe(turns / f"begin-{rank}") for rank in range(RANKS)]
         self.says = self.pipe(turns / "says")
         started = time.monotonic()
-        environment = os.environ | {"DLFLOW_HOME": str(folder / f"state-{runtime}"), "XDG_CACHE_HOME": str(folder / "cache")}
+        environment = os.environ | {"DLFLOW_HOME": str(folder / f"state-{runtime}"), "XDG_CACHE_HOME": str(cache)}
         self.run = subprocess.Popen([ROOT / "build/bin/dlflow", "run", f"{runtime}.yaml", "--profile", runtime], cwd=folder, env=environment,
                                     stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         self.works = self.hear() is not None
@@ -108,7 +109,7 @@ def prepare(folder, runtimes, model, steps, environment):
 def measure(folder, runtimes, model, args, environment):
     prepare(folder, runtimes, model, args.steps, environment)
     # One after the other: the first one unpacks the image.
-    contenders = [one for one in [Contender(folder, runtime) for runtime in runtimes] if one.works]
+    contenders = [one for one in [Contender(folder, folder.parent / "cache", runtime) for runtime in runtimes] if one.works]
     for number in range(args.turns):
         for contender in contenders if number % 2 else reversed(contenders):
             contender.take_turn()
@@ -117,18 +118,24 @@ def measure(folder, runtimes, model, args, environment):
     return contenders
 
 
-def show(model, contenders):
-    native = contenders[0].speeds
-    for contender in contenders:
-        ratios = sorted(one / other for one, other in zip(contender.speeds, native))
-        quarter = len(ratios) // 4
-        print(f"{model}, {contender.runtime}: {statistics.median(contender.speeds):.0f} images/s, {statistics.median(ratios):.3f} of none "
-              f"(half of the turns {ratios[quarter]:.3f}-{ratios[-1 - quarter]:.3f}), {contender.seconds_to_start:.1f} s to the first step", flush=True)
+def ratio_to_native(contender, contenders):
+    return statistics.median(one / other for one, other in zip(contender.speeds, contenders[0].speeds))
+
+
+def show(model, starts):
+    for runtime in [contender.runtime for contender in starts[0]]:
+        found = [(one, ratio_to_native(one, contenders)) for contenders in starts for one in contenders if one.runtime == runtime]
+        ratios = sorted(ratio for _, ratio in found)
+        speed = statistics.median(speed for one, _ in found for speed in one.speeds)
+        seconds = statistics.median(one.seconds_to_start for one, _ in found)
+        print(f"{model}, {runtime}: {speed:.0f} images/s, {statistics.median(ratios):.3f} of none "
+              f"({ratios[0]:.3f}-{ratios[-1]:.3f} in {len(ratios)} starts), {seconds:.1f} s to the first step", flush=True)
 
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--turns", type=int, default=20)
+    parser.add_argument("--starts", type=int, default=5)
+    parser.add_argument("--turns", type=int, default=10)
     parser.add_argument("--steps", type=int, default=10)
     parser.add_argument("--models", default="lenet,resnet20")
     parser.add_argument("--runtimes", default=",".join(PROGRAMS))
@@ -147,10 +154,13 @@ def main():
         image = pathlib.Path(name) / "pytorch.tar"
         subprocess.run([ROOT / "workflows/image.py", "--package", "python3-torch", "--wheel", wheel, "-o", image], check=True)
         for model in args.models.split(","):
-            folder = pathlib.Path(name) / model
-            folder.mkdir()
-            os.link(image, folder / "pytorch.tar")
-            show(model, measure(folder, runtimes, model, args, debian[0].training_environment))
+            starts = []
+            for number in range(args.starts):
+                folder = pathlib.Path(name) / f"{model}-{number}"
+                folder.mkdir()
+                os.link(image, folder / "pytorch.tar")
+                starts.append(measure(folder, runtimes, model, args, debian[0].training_environment))
+            show(model, starts)
 
 
 if __name__ == "__main__":
