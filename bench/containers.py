@@ -1,10 +1,11 @@
 """What a container costs a training: images per second of PyTorch on two ranks, without one and in each runtime that is here.
 
-    bench/containers.sh [--starts 5] [--turns 10] [--steps 10] [--models lenet,resnet20] [--runtimes udocker,charliecloud,podman,bubblewrap]
+    bench/containers.sh [--starts 6] [--turns 10] [--steps 10] [--models lenet,resnet20] [--runtimes udocker,charliecloud,podman,bubblewrap]
 
 All run through `dlflow run`, the same script on the same PyTorch: Debian's packages, in the image and outside of it, with the settings that
 peers.py finds. All wait at the same time, and take turns of some steps each, so that a machine which becomes slower does so for all of them.
-Each process keeps a speed of its own, by where its memory lies, so all are started several times, and the median of the starts counts.
+Each process keeps a speed of its own, by where its memory lies, so all are started several times, each time another one first, and the
+median of the starts counts.
 `none-again`, a second run without a container, shows what two measurements of the same thing differ by.
 """
 
@@ -119,12 +120,15 @@ def measure(folder, runtimes, model, args, environment):
 
 
 def ratio_to_native(contender, contenders):
-    return statistics.median(one / other for one, other in zip(contender.speeds, contenders[0].speeds))
+    native, = (one for one in contenders if one.runtime == NATIVE[0])
+    return statistics.median(one / other for one, other in zip(contender.speeds, native.speeds))
 
 
-def show(model, starts):
-    for runtime in [contender.runtime for contender in starts[0]]:
+def show(model, runtimes, starts):
+    for runtime in runtimes:
         found = [(one, ratio_to_native(one, contenders)) for contenders in starts for one in contenders if one.runtime == runtime]
+        if not found:
+            continue
         ratios = sorted(ratio for _, ratio in found)
         speed = statistics.median(speed for one, _ in found for speed in one.speeds)
         seconds = statistics.median(one.seconds_to_start for one, _ in found)
@@ -134,7 +138,7 @@ def show(model, starts):
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--starts", type=int, default=5)
+    parser.add_argument("--starts", type=int, default=6)
     parser.add_argument("--turns", type=int, default=10)
     parser.add_argument("--steps", type=int, default=10)
     parser.add_argument("--models", default="lenet,resnet20")
@@ -159,8 +163,9 @@ def main():
                 folder = pathlib.Path(name) / f"{model}-{number}"
                 folder.mkdir()
                 os.link(image, folder / "pytorch.tar")
-                starts.append(measure(folder, runtimes, model, args, debian[0].training_environment))
-            show(model, starts)
+                first = number % len(runtimes)
+                starts.append(measure(folder, runtimes[first:] + runtimes[:first], model, args, debian[0].training_environment))
+            show(model, runtimes, starts)
 
 
 if __name__ == "__main__":
