@@ -9,7 +9,7 @@
 
 #include "base/error.h"
 #include "base/process.h"
-#include "engine/backend/packet.h"
+#include "base/packet.h"
 
 namespace dlflow {
 

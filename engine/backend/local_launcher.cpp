@@ -22,7 +22,7 @@
 #include "base/handle.h"
 #include "engine/backend/group_sync.h"
 #include "engine/backend/launcher_protocol.h"
-#include "engine/backend/packet.h"
+#include "base/packet.h"
 #include "engine/backend/worker.h"
 
 namespace dlflow {

@@ -89,7 +89,7 @@ DLFLOW_API const char* dlflow_error(void);
 /* ---- groups ---- */
 
 /* Opens a port. `memory`: ranks that give the same text share memory; NULL: the ranks of one
- * machine that see each other's processes do. */
+ * user on one machine and in one network namespace do. */
 DLFLOW_API dlflow_status dlflow_endpoint_open(const char* memory, dlflow_endpoint** endpoint);
 
 /* A line of text, valid as long as the endpoint. Who knows it may join: it is not for strangers. */

@@ -18,6 +18,7 @@
 
 #include "base/error.h"
 #include "base/process.h"
+#include "runtime/comm/descriptor_mailbox.h"
 #include "runtime/comm/messages.h"
 
 namespace dlflow::runtime {
@@ -50,12 +51,12 @@ std::string name_space(const std::string& kind) {
   return error ? std::to_string(::getpid()) + "@" + host_name() : text;
 }
 
-/// The same text for processes that can open each other's files under /proc: one boot of one
-/// machine, one namespace of processes, one user.
+/// The same text for processes that find each other's DescriptorMailbox: one boot of one machine,
+/// one network, one user.
 std::string memory_of_this_machine() {
   std::ostringstream text;
-  text << first_line("/proc/sys/kernel/random/boot_id") << ':' << name_space("pid") << ':'
-       << name_space("user") << ':' << ::getuid();
+  text << first_line("/proc/sys/kernel/random/boot_id") << ':' << name_space("net") << ':'
+       << ::geteuid();
   return text.str();
 }
 
@@ -404,9 +405,19 @@ void SocketCommunicator::end_message(Peer& peer) {
   drop_if_empty(peer, peer.header.channel);
 }
 
+template <typename Send, typename Receive>
+void SocketCommunicator::exchange_in_node(Send send, Receive receive) {
+  const int ranks = node_size();
+  for (int distance = 1; distance < ranks; ++distance) {
+    const int to = (node_rank_ + distance) % ranks;
+    const int from = (node_rank_ - distance + ranks) % ranks;
+    send_receive(send(), node_ranks_[size_t(to)], receive(from), node_ranks_[size_t(from)]);
+  }
+}
+
 std::span<std::byte* const> SocketCommunicator::allocate_shared(size_t bytes) {
   struct Part {
-    int32_t process, descriptor;
+    DescriptorMailbox::Address address;
     uint64_t bytes;
   };
   bytes = std::max<size_t>(bytes, 1);
@@ -414,30 +425,35 @@ std::span<std::byte* const> SocketCommunicator::allocate_shared(size_t bytes) {
   if (!memory || ::ftruncate(memory.get(), off_t(bytes)) != 0) {
     throw_errno("memory for the ranks of a node", errno);
   }
-  const int ranks = node_size();
-  std::vector<Part> parts(static_cast<size_t>(ranks));
-  Part& own = parts[size_t(node_rank_)];
-  own = {int32_t(::getpid()), memory.get(), bytes};
-  const auto exchange = [&](auto send, auto receive) {
-    for (int distance = 1; distance < ranks; ++distance) {
-      const int to = (node_rank_ + distance) % ranks;
-      const int from = (node_rank_ - distance + ranks) % ranks;
-      send_receive(send(), node_ranks_[size_t(to)], receive(from), node_ranks_[size_t(from)]);
-    }
-  };
-  exchange([&] { return bytes_of(own); }, [&](int from) { return bytes_of(parts[size_t(from)]); });
-  Memory& all = memories_.emplace_back();
-  for (const Part& part : parts) {
-    const std::string path =
-        "/proc/" + std::to_string(part.process) + "/fd/" + std::to_string(part.descriptor);
-    const FileDescriptor theirs(::open(path.c_str(), O_RDWR | O_CLOEXEC));
-    if (!theirs) throw_errno("the memory of another rank of this node, " + path, errno);
-    all.parts.push_back(map(theirs.get(), part.bytes));
-    all.bytes.push_back(part.bytes);
+  const auto ranks = size_t(node_size()), own = size_t(node_rank_);
+  DescriptorMailbox mailbox(node_size());
+  std::vector<Part> parts(ranks);
+  parts[own] = {mailbox.address(), bytes};
+  exchange_in_node([&] { return bytes_of(parts[own]); },
+                   [&](int from) { return bytes_of(parts[size_t(from)]); });
+  for (size_t rank = 0; rank < ranks; ++rank) {
+    if (rank != own) DescriptorMailbox::send(parts[rank].address, node_rank_, memory.get());
   }
-  // Everybody has opened this rank's memory before its descriptor is closed.
-  exchange([] { return std::span<std::byte>(); }, [](int) { return std::span<std::byte>(); });
-  return all.parts;
+  // Everybody has sent before anybody looks.
+  exchange_in_node([] { return std::span<std::byte>(); },
+                   [](int) { return std::span<std::byte>(); });
+  Memory all;
+  all.parts.resize(ranks);
+  all.bytes.resize(ranks);
+  const auto add = [&](size_t rank, int descriptor) {
+    all.parts[rank] = map(descriptor, parts[rank].bytes);
+    all.bytes[rank] = parts[rank].bytes;
+  };
+  add(own, memory.get());
+  for (size_t others = 1; others < ranks; ++others) {
+    const DescriptorMailbox::Letter letter = mailbox.receive();
+    const auto sender = size_t(letter.sender);
+    if (sender >= ranks || all.parts[sender] != nullptr) {
+      throw Error(Errc::Corrupt, "memory for the ranks of a node: a letter of no rank");
+    }
+    add(sender, letter.descriptor.get());
+  }
+  return memories_.emplace_back(std::move(all)).parts;
 }
 
 }  // namespace dlflow::runtime

@@ -22,8 +22,8 @@ namespace dlflow::runtime {
 /// means there is, then make a SocketCommunicator of it.
 class SocketEndpoint {
  public:
-  /// Ranks whose `memory` is the same text share memory; empty: those on one machine that see each
-  /// other's processes. Throws Error if no port can be opened.
+  /// Ranks whose `memory` is the same text share memory; empty: those of one user on one machine
+  /// and in one network namespace. Throws Error if no port can be opened.
   explicit SocketEndpoint(const std::string& memory = "");
 
   /// One line that other ranks read; whoever knows it may join.
@@ -122,6 +122,9 @@ class SocketCommunicator : public Communicator {
     std::vector<size_t> bytes;
   };
 
+  /// Sends send() to each rank of the node, and receives at receive(place in the node) of each.
+  template <typename Send, typename Receive>
+  void exchange_in_node(Send send, Receive receive);
   void connect_all(const Listener& listener, const std::string& own_token,
                    const std::vector<Endpoint>& endpoints);
   void connect(int peer, const Endpoint& endpoint, std::chrono::steady_clock::time_point deadline);

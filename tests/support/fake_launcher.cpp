@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "engine/backend/packet.h"
+#include "base/packet.h"
 
 /// `fake_launcher local-launcher FD`: hands its socket to the test that listens at $FAKE_LAUNCHER,
 /// which answers in its place, and lives until that test lets go of it.

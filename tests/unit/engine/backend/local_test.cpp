@@ -24,7 +24,7 @@
 #include "engine/backend/gone_host.h"
 #include "engine/backend/launcher_client.h"
 #include "engine/backend/launcher_protocol.h"
-#include "engine/backend/packet.h"
+#include "base/packet.h"
 #include "engine/supervisor/claim.h"
 #include "tests/support/catch.h"
 #include "tests/support/temp_dir.h"

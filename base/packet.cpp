@@ -1,4 +1,4 @@
-#include "engine/backend/packet.h"
+#include "base/packet.h"
 
 #include <sys/socket.h>
 #include <sys/uio.h>
