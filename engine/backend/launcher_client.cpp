@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/process.h"
 #include "base/packet.h"
+#include "base/process.h"
 
 namespace dlflow {
 

@@ -20,9 +20,9 @@
 
 #include "base/fault.h"
 #include "base/handle.h"
+#include "base/packet.h"
 #include "engine/backend/group_sync.h"
 #include "engine/backend/launcher_protocol.h"
-#include "base/packet.h"
 #include "engine/backend/worker.h"
 
 namespace dlflow {

@@ -14,8 +14,8 @@
 
 #include "base/fault.h"
 #include "base/handle.h"
-#include "engine/backend/launcher_protocol.h"
 #include "base/packet.h"
+#include "engine/backend/launcher_protocol.h"
 #include "engine/plan/ends_log.h"
 #include "engine/supervisor/supervisor.h"
 

@@ -20,11 +20,11 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/packet.h"
 #include "base/process.h"
 #include "engine/backend/gone_host.h"
 #include "engine/backend/launcher_client.h"
 #include "engine/backend/launcher_protocol.h"
-#include "base/packet.h"
 #include "engine/supervisor/claim.h"
 #include "tests/support/catch.h"
 #include "tests/support/temp_dir.h"
