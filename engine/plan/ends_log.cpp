@@ -7,6 +7,7 @@
 #include <system_error>
 #include <vector>
 
+#include "base/local_files.h"
 #include "base/log.h"
 #include "base/process.h"
 #include "engine/plan/published.h"
@@ -19,8 +20,11 @@ namespace fs = std::filesystem;
 
 fs::path folder_of_logs(const fs::path& run_directory) { return run_directory / "ends"; }
 
-fs::path log_file(const fs::path& run_directory, pid_t writer) {
-  return folder_of_logs(run_directory) / (boot_id() + "-" + std::to_string(writer) + ".jsonl");
+/// In a folder that is there.
+fs::path new_log_file(const fs::path& run_directory, pid_t writer) {
+  const fs::path folder = folder_of_logs(run_directory);
+  make_directories(folder);
+  return folder / (boot_id() + "-" + std::to_string(writer) + ".jsonl");
 }
 
 /// Says how many bytes of a log have been restored.
@@ -56,6 +60,13 @@ void restore_events(const fs::path& file, const JobEvent& end, bool has_begun) {
   events.sync();
 }
 
+/// A run may be a stranger's: what such a log names is no place outside of the run.
+bool is_restorable(const fs::path& run_directory, const JobEvent& end, const HasJob& has_job) {
+  if (!end.state || !is_final(*end.state) || end.attempt < 1 || !has_job(end.job)) return false;
+  return is_below(fs::weakly_canonical(job_directory(run_directory, end.job)),
+                  fs::canonical(run_directory));
+}
+
 /// With the folders of the pass, in which nothing was.
 void restore(const fs::path& run_directory, const JobEvent& end) {
   const fs::path job = job_directory(run_directory, end.job);
@@ -67,15 +78,20 @@ void restore(const fs::path& run_directory, const JobEvent& end) {
   make_directories(outputs);
   if (end.state == JobState::Succeeded) link_outputs(job, outputs);
   restore_events(attempt / "events.jsonl", end, last.has_value());
-  for (fs::path folder = attempt; folder != run_directory; folder = folder.parent_path()) {
+  const fs::path steps = run_directory / "steps";
+  for (fs::path folder = attempt; folder != steps; folder = folder.parent_path()) {
     sync_directory(folder);
   }
+  sync_directory(steps);
+  sync_directory(run_directory);
 }
 
-void restore_from(const fs::path& run_directory, const fs::path& log_file) {
+void restore_from(const fs::path& run_directory, const fs::path& log_file, const HasJob& has_job) {
   const uint64_t before = restored_bytes(log_file);
   EventTail tail(log_file, before);
-  for (const JobEvent& end : tail.read()) restore(run_directory, end);
+  for (const JobEvent& end : tail.read()) {
+    if (is_restorable(run_directory, end, has_job)) restore(run_directory, end);
+  }
   if (tail.offset() == before) return;
   write_file_atomic(mark_of(log_file), std::to_string(tail.offset()), Durability::Synced);
 }
@@ -83,8 +99,7 @@ void restore_from(const fs::path& run_directory, const fs::path& log_file) {
 }  // namespace
 
 EndsLog::EndsLog(const fs::path& run_directory, pid_t writer)
-    : path_(log_file(run_directory, writer)),
-      file_((make_directories(path_.parent_path()), path_)) {}
+    : path_(new_log_file(run_directory, writer)), file_(path_) {}
 
 void EndsLog::append(const JobEvent& end) { file_.append(to_line(end)); }
 
@@ -96,7 +111,7 @@ void EndsLog::sync() {
   is_named_ = true;
 }
 
-void restore_ends(const fs::path& run_directory) {
+void restore_ends(const fs::path& run_directory, const HasJob& has_job) {
   const std::string this_boot = boot_id() + "-";
   std::error_code none;
   std::vector<fs::path> logs;
@@ -106,7 +121,7 @@ void restore_ends(const fs::path& run_directory) {
       logs.push_back(entry.path());
     }
   }
-  for (const fs::path& log : logs) restore_from(run_directory, log);
+  for (const fs::path& log : logs) restore_from(run_directory, log, has_job);
 }
 
 }  // namespace dlflow

@@ -3,6 +3,8 @@
 #include <sys/types.h>
 
 #include <filesystem>
+#include <functional>
+#include <string>
 
 #include "base/file.h"
 #include "engine/plan/job.h"
@@ -31,9 +33,12 @@ class EndsLog {
   bool is_named_ = false;  // its name would survive, too
 };
 
+/// Whether the run has a job of that name.
+using HasJob = std::function<bool(const std::string& job)>;
+
 /// Gives each attempt that is in a log of an earlier boot the end that it had, unless it still has
-/// one: the folders, its events.jsonl, and the link to its outputs. A log is read once per boot
-/// after its own. For whoever holds RunLock.
-void restore_ends(const std::filesystem::path& run_directory);
+/// one: the folders, its events.jsonl, and the link to its outputs. What was read of a log is not
+/// read again. For whoever holds RunLock.
+void restore_ends(const std::filesystem::path& run_directory, const HasJob& has_job);
 
 }  // namespace dlflow

@@ -131,7 +131,6 @@ class ExistingFolders {
 
 std::string Store::sync_run(const fs::path& run_directory) {
   const std::string folder = absolute_folder(run_directory);
-  restore_ends(run_directory);
   std::string run = has_run(folder) ? name_of(folder) : create_run(load_run(folder));
   const int64_t id = run_id(folder);
   const int extension = newest_extension(folder);
@@ -140,6 +139,10 @@ std::string Store::sync_run(const fs::path& run_directory) {
                                       int64_t(extension));
     if (!rows->next()) take_jobs(id, load_run(folder));
   }
+  const auto has_job = [&](const std::string& job) {
+    return database_.query("SELECT 1 FROM jobs WHERE run = ? AND name = ?", id, job)->next();
+  };
+  restore_ends(folder, has_job);
 
   const auto [engine_read, ended, num_jobs] = [&] {
     const Rows rows = database_.query(
@@ -159,10 +162,7 @@ std::string Store::sync_run(const fs::path& run_directory) {
   while (active->next()) news[active->text(0)];
   // Elements of an earlier list, and what stood for them before any was known.
   if (extension > 0) {
-    std::erase_if(news, [&](const auto& job) {
-      return !database_.query("SELECT 1 FROM jobs WHERE run = ? AND name = ?", id, job.first)
-                  ->next();
-    });
+    std::erase_if(news, [&](const auto& job) { return !has_job(job.first); });
   }
   ExistingFolders folders;
   std::vector<JobEvent> found;

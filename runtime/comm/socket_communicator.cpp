@@ -437,7 +437,7 @@ std::span<std::byte* const> SocketCommunicator::allocate_shared(size_t bytes) {
   // Everybody has sent before anybody looks.
   exchange_in_node([] { return std::span<std::byte>(); },
                    [](int) { return std::span<std::byte>(); });
-  Memory all;
+  Memory& all = memories_.emplace_back();
   all.parts.resize(ranks);
   all.bytes.resize(ranks);
   const auto add = [&](size_t rank, int descriptor) {
@@ -453,7 +453,7 @@ std::span<std::byte* const> SocketCommunicator::allocate_shared(size_t bytes) {
     }
     add(sender, letter.descriptor.get());
   }
-  return memories_.emplace_back(std::move(all)).parts;
+  return all.parts;
 }
 
 }  // namespace dlflow::runtime

@@ -28,6 +28,8 @@ JobEvent end_of(const std::string& job, int attempt, JobState state) {
   return end;
 }
 
+bool has_job(const std::string& job) { return job != "unknown"; }
+
 /// A run's folder after a power cut: what was kept is on disk, and nothing else.
 struct AfterPowerCut {
   test::TempDir folder;
@@ -45,7 +47,7 @@ struct AfterPowerCut {
     const fs::path of_earlier = run / "ends" / "an-earlier-boot-7.jsonl";
     fs::rename(log, of_earlier);
     log = of_earlier;
-    restore_ends(run);
+    restore_ends(run, has_job);
   }
 
   std::vector<JobState> states(const std::string& job, int attempt = 1) const {
@@ -110,7 +112,7 @@ TEST_CASE("the beginning that an attempt still has is not written again", "[ends
 TEST_CASE("a log of this boot restores nothing: what it has was not lost", "[ends]") {
   const AfterPowerCut place;
   place.keep(end_of("a", 1, Succeeded));
-  restore_ends(place.run);
+  restore_ends(place.run, has_job);
   CHECK(place.states("a").empty());
 }
 
@@ -120,7 +122,7 @@ TEST_CASE("what was restored once is not looked at again, what was added since i
   place.boot();
   fs::remove_all(job_directory(place.run, "a"));  // by its user
   AppendFile(place.log).append(to_line(end_of("b", 1, Succeeded)));
-  restore_ends(place.run);
+  restore_ends(place.run, has_job);
   CHECK(place.states("a").empty());
   CHECK(place.states("b") == States{Running, Succeeded});
 }
@@ -136,8 +138,33 @@ TEST_CASE("a line that was torn by the power cut, and a mark that was, harm none
   CHECK(place.states("b") == States{Running, Succeeded});
 }
 
+TEST_CASE("the log of a stranger's run leads to no place outside of it", "[ends][attack]") {
+  AfterPowerCut place;
+  const fs::path elsewhere = place.folder.path() / "elsewhere";
+  make_directories(elsewhere);
+  make_directories(place.run / "steps");
+  fs::create_directory_symlink(elsewhere, place.run / "steps" / "link");
+  for (const char* job : {"unknown", "../../elsewhere", "link", "a[../../../elsewhere]"}) {
+    place.keep(end_of(job, 1, Succeeded));
+  }
+  place.boot();
+  CHECK(fs::is_empty(elsewhere));
+  CHECK_FALSE(fs::exists(place.run / "steps" / "unknown"));
+}
+
+TEST_CASE("what is no end of an attempt is passed over", "[ends]") {
+  AfterPowerCut place;
+  JobEvent note = end_of("note", 1, Succeeded);
+  note.state.reset();
+  place.keep(note);
+  place.keep(end_of("begun", 1, Running));
+  place.keep(end_of("none", 0, Succeeded));
+  place.boot();
+  CHECK_FALSE(fs::exists(place.run / "steps"));
+}
+
 TEST_CASE("a run without such logs has nothing to restore", "[ends]") {
   const test::TempDir folder;
-  restore_ends(folder.path());
+  restore_ends(folder.path(), has_job);
   CHECK(fs::is_empty(folder.path()));
 }
