@@ -42,6 +42,13 @@ struct AfterPowerCut {
     ends.sync();
   }
 
+  /// What the power cut did not take of the job's first attempt.
+  void leave(const std::string& job, JobState state) const {
+    const fs::path attempt = attempt_directory(job_directory(run, job), 1);
+    make_directories(attempt);
+    AppendFile(attempt / "events.jsonl").append(to_line(end_of("", 0, state)));
+  }
+
   /// The next boot, which has another name, so that the log has one that is not ours.
   void boot() {
     const fs::path of_earlier = run / "ends" / "an-earlier-boot-7.jsonl";
@@ -92,9 +99,7 @@ TEST_CASE("of a job whose earlier attempt left a result the later one counts", "
 TEST_CASE("an attempt that still has its end stays as it is", "[ends]") {
   AfterPowerCut place;
   place.keep(end_of("a", 1, Succeeded));
-  const fs::path attempt = attempt_directory(job_directory(place.run, "a"), 1);
-  make_directories(attempt);
-  AppendFile(attempt / "events.jsonl").append(to_line(end_of("", 0, Succeeded)));
+  place.leave("a", Succeeded);
   place.boot();
   CHECK(place.states("a") == States{Succeeded});
 }
@@ -102,9 +107,7 @@ TEST_CASE("an attempt that still has its end stays as it is", "[ends]") {
 TEST_CASE("the beginning that an attempt still has is not written again", "[ends]") {
   AfterPowerCut place;
   place.keep(end_of("a", 1, Succeeded));
-  const fs::path attempt = attempt_directory(job_directory(place.run, "a"), 1);
-  make_directories(attempt);
-  AppendFile(attempt / "events.jsonl").append(to_line(end_of("", 0, Running)));
+  place.leave("a", Running);
   place.boot();
   CHECK(place.states("a") == States{Running, Succeeded});
 }
