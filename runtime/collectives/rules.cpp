@@ -68,11 +68,11 @@ class Reader {
     const char* const last = word.data() + word.size();
     const auto [end, error] = std::from_chars(word.data(), last, number);
     const size_t unit = end + 1 == last ? kUnits.find(*end) : std::string_view::npos;
-    const bool has_unit = unit != std::string_view::npos;
-    if (error != std::errc() || (end != last && !has_unit)) {
+    const size_t bits = unit == std::string_view::npos ? 0 : 10 * (unit + 1);
+    if (error != std::errc() || (end != last && bits == 0) || number > kMax >> bits) {
       fail("'" + word + "' is not a size; write 4096, 8K, 1M, 2G or max");
     }
-    return has_unit ? number << (10 * (unit + 1)) : number;
+    return number << bits;
   }
 
   const std::string& where_;

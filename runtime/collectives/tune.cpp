@@ -2,18 +2,19 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <limits>
+#include <functional>
 #include <optional>
 #include <vector>
 
+#include "base/error.h"
 #include "runtime/collectives/allreduce.h"
+#include "runtime/collectives/fastest_ways.h"
 #include "runtime/collectives/timing.h"
 
 namespace dlflow::runtime {
 namespace {
 
 constexpr size_t kSmallestBytes = 64;
-constexpr double kNoise = 0.95;
 
 struct Way {
   Algorithm algorithm;
@@ -48,59 +49,36 @@ std::vector<Way> ways_of(Communicator& comm) {
   return ways;
 }
 
-/// The lower quartile: what else runs on a node disturbs a part of all calls.
+/// The lower quartile.
 double time_of(const Contender& contender) { return contender.quantile(0.25); }
 
-/// Rules from the fastest way of each size, smallest first.
-class Winners {
- public:
-  /// Of all ranks, or `between_nodes`: then of bytes / divisor.
-  Winners(size_t divisor, bool between_nodes) : divisor_(divisor), between_(between_nodes) {}
-
-  /// The index of the winner.
-  size_t add(const std::vector<Way>& ways, std::span<const Contender> contenders, size_t bytes) {
-    size_t fastest = ways.size(), last = ways.size();
-    for (size_t i = 0; i < ways.size(); ++i) {
-      if (between_ && !ways[i].between_nodes) continue;
-      const auto faster = [&](size_t j) {
-        return j == ways.size() || time_of(contenders[i]) < time_of(contenders[j]);
-      };
-      if (faster(fastest)) fastest = i;
-      if (!rules_.empty() && of(ways[i]) == rules_.back().algorithm && faster(last)) last = i;
-    }
-    if (fastest == ways.size()) return fastest;
-    const bool keep =
-        last != ways.size() && contenders[fastest].median() > kNoise * contenders[last].median();
-    const size_t winner = keep ? last : fastest;
-    if (rules_.empty()) {
-      rules_.push_back({of(ways[winner]), 0, SIZE_MAX});
-    } else if (of(ways[winner]) != rules_.back().algorithm) {
-      rules_.back().last_bytes = last_bytes_ / divisor_;
-      rules_.push_back({of(ways[winner]), last_bytes_ / divisor_, SIZE_MAX});
-    }
-    last_bytes_ = bytes;
-    return winner;
+/// What is measured of the algorithm that `algorithm_of` names for each way; nothing for others.
+template <typename AlgorithmOf>
+std::vector<MeasuredWay> measured_ways(const std::vector<Way>& ways,
+                                       std::span<const Contender> contenders,
+                                       AlgorithmOf algorithm_of) {
+  std::vector<MeasuredWay> measured;
+  for (size_t i = 0; i < ways.size(); ++i) {
+    const std::optional<Algorithm> algorithm = std::invoke(algorithm_of, ways[i]);
+    if (!algorithm) continue;
+    measured.push_back({*algorithm, time_of(contenders[i]), contenders[i].median()});
   }
-
-  const Rules& rules() const { return rules_; }
-
- private:
-  Algorithm of(const Way& way) const { return between_ ? *way.between_nodes : way.algorithm; }
-
-  size_t divisor_;
-  bool between_;
-  Rules rules_;
-  size_t last_bytes_ = 0;
-};
+  return measured;
+}
 
 }  // namespace
 
 RuleSet tune(Communicator& comm, size_t largest_bytes, double seconds_each,
              const std::function<void(const TuneLine&)>& measured) {
+  if (largest_bytes < kSmallestBytes) {
+    throw Error(Errc::InvalidInput, "nothing is measured up to " + std::to_string(largest_bytes) +
+                                        " B: the smallest sum is of " +
+                                        std::to_string(kSmallestBytes) + " B");
+  }
   const std::vector<Way> ways = ways_of(comm);
   Allreduce allreduce(comm, largest_bytes / sizeof(float));
-  Winners all(1, false);
-  Winners between(size_t(topology_of(comm).smallest_node()), true);
+  FastestWays all, between_nodes;
+  const size_t slices = size_t(topology_of(comm).smallest_node());
   for (size_t bytes = kSmallestBytes; bytes <= largest_bytes; bytes *= 4) {
     const size_t count = bytes / sizeof(float);
     std::vector<Contender> contenders;
@@ -112,12 +90,13 @@ RuleSet tune(Communicator& comm, size_t largest_bytes, double seconds_each,
                             }});
     }
     take_turns(comm, contenders, seconds_each);
-    between.add(ways, contenders, bytes);
-    TuneLine line{bytes, {}, all.add(ways, contenders, bytes)};
+    const auto between = measured_ways(ways, contenders, &Way::between_nodes);
+    if (!between.empty()) between_nodes.add(bytes / slices, between);
+    TuneLine line{bytes, {}, all.add(bytes, measured_ways(ways, contenders, &Way::algorithm))};
     for (const Contender& c : contenders) line.times.push_back({c.name, time_of(c)});
     measured(line);
   }
-  return {all.rules(), between.rules()};
+  return {all.rules(), between_nodes.rules()};
 }
 
 }  // namespace dlflow::runtime

@@ -19,10 +19,8 @@ struct TuneLine {
 };
 
 /// Measures every way that these ranks can sum fp32 numbers, from 64 bytes to `largest_bytes`, for
-/// about `seconds_each` per way and size, and returns the rules that take the fastest for each
-/// size. Sizes between two that were measured belong to the larger. A way that is at most 5 %
-/// faster does not replace the one of the size before: rules should not say what is noise.
-/// Collective; the same rules on every rank.
+/// about `seconds_each` per way and size, and returns the rules of the fastest (FastestWays).
+/// Collective; the same rules on every rank. Throws Error{InvalidInput} if nothing can be measured.
 RuleSet tune(Communicator& comm, size_t largest_bytes, double seconds_each,
              const std::function<void(const TuneLine&)>& measured);
 

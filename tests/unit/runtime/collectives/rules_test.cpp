@@ -50,6 +50,17 @@ TEST_CASE("rules are printed as they are read", "[collectives]") {
   CHECK(to_text(parse_rules(text, "here")) == text);
 }
 
+TEST_CASE("rules may overlap and be of one size; the first that fits counts", "[collectives]") {
+  const Rules rules =
+      parse_rules(" allreduce=tree:0-100;ring:50-200;direct:0-0;mpi:201-max ", "here").allreduce;
+  CHECK(rules.size() == 4);
+  CHECK(choose(rules, 100) == Algorithm::Tree);
+  CHECK(choose(rules, 200) == Algorithm::Ring);
+  CHECK(choose(rules, 201) == Algorithm::Mpi);
+  CHECK(parse_rules("allreduce=ring:0-18446744073709551615", "here").allreduce ==
+        Rules{{Algorithm::Ring, 0, SIZE_MAX}});
+}
+
 TEST_CASE("a mistake in rules is named, with what to write", "[collectives]") {
   CHECK(error_of("allreduce=rign:0-max") ==
         "collectives.txt:3: 'rign' is no algorithm; there are shm, hierarchical, "
@@ -60,6 +71,8 @@ TEST_CASE("a mistake in rules is named, with what to write", "[collectives]") {
   CHECK_THAT(error_of("allreduce=ring:0-8K"), Catch::Contains("no rule for 8193 bytes"));
   CHECK_THAT(error_of("allreduce=ring"), Catch::Contains("'ring' is not a rule"));
   CHECK_THAT(error_of("allreduce=ring:0-8T"), Catch::Contains("'8T' is not a size; write 4096"));
+  CHECK_THAT(error_of("allreduce=ring:0-17179869185G"),  // 2^64 + 2^30
+             Catch::Contains("'17179869185G' is not a size"));
   CHECK_THAT(error_of("allreduce=ring:8K-4K"), Catch::Contains("ends before it begins"));
   CHECK_THAT(error_of("broadcast=tree:0-max"),
              Catch::Contains("'broadcast=tree:0-max' is neither allreduce=RULES nor"));

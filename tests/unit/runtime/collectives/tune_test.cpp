@@ -1,6 +1,7 @@
 #include "runtime/collectives/tune.h"
 
 #include <algorithm>
+#include <thread>
 
 #include "base/error.h"
 #include "base/file.h"
@@ -41,6 +42,80 @@ TEST_CASE("tuning measures what can be used, and all ranks get the same rules", 
   CHECK(ways == expected);
 }
 
+TEST_CASE("nothing to measure is an error, and no rules that nobody can read", "[collectives]") {
+  const auto errors = on_ranks(2, [](Communicator& comm) -> std::string {
+    try {
+      return to_text(tune(comm, 63, 0, [](const TuneLine&) {}));
+    } catch (const Error& error) {
+      return error.what();
+    }
+  });
+  CHECK(errors ==
+        std::vector<std::string>(2, "nothing is measured up to 63 B: the smallest sum is of 64 B"));
+}
+
+TEST_CASE("contenders take turns at least 5 and at most 500 times, after a first call",
+          "[collectives]") {
+  const auto [seconds, calls] = GENERATE(table<double, size_t>({{0, 5}, {1e9, 500}}));
+  struct Result {
+    std::string order;  // of the first calls
+    size_t calls, times;
+    bool fresh;
+  };
+  const auto results = on_ranks(2, [seconds = seconds](Communicator& comm) {
+    Result result{"", 0, 0, true};
+    float value = 0;
+    const float mine = float(comm.rank() + 1);
+    const auto sum_as = [&](char name) {
+      return [&, name] {
+        if (result.order.size() < 6) result.order += name;
+        ++result.calls;
+        result.fresh = result.fresh && value == mine;
+        value = 3;
+      };
+    };
+    std::vector<Contender> both = {{"a", std::span(&value, 1), sum_as('a')},
+                                   {"b", std::span(&value, 1), sum_as('b')}};
+    take_turns(comm, both, seconds);
+    result.times = both[0].seconds.size() + both[1].seconds.size();
+    return result;
+  });
+  for (const Result& result : results) {
+    CHECK(result.order == "ababab");
+    CHECK(result.calls == 2 * (1 + calls));
+    CHECK(result.times == 2 * calls);
+    CHECK(result.fresh);
+  }
+}
+
+TEST_CASE("of each call the time of the slowest rank counts, on every rank", "[collectives]") {
+  constexpr auto kDelay = 3ms;
+  const auto times = on_ranks(3, [&](Communicator& comm) {
+    float value = 0;
+    int call = 0;
+    std::vector<Contender> one = {{"one", std::span(&value, 1), [&] {
+                                     if (call++ % 3 == comm.rank())
+                                       std::this_thread::sleep_for(kDelay);
+                                     value = 6;
+                                   }}};
+    take_turns(comm, one, 0);
+    return one[0].seconds;
+  });
+  CHECK(times[0].size() == 5);
+  for (const double seconds : times[0]) CHECK(seconds >= 0.003);
+  CHECK(times[1] == times[0]);
+  CHECK(times[2] == times[0]);
+}
+
+TEST_CASE("a quantile is the time that so many of the calls are below", "[collectives]") {
+  Contender contender;
+  contender.seconds = {5, 1, 4, 2, 3};
+  CHECK(contender.quantile(0) == 1);
+  CHECK(contender.quantile(0.25) == 2);
+  CHECK(contender.median() == 3);
+  CHECK(contender.quantile(0.99) == 5);
+}
+
 TEST_CASE("a wrong sum is no result", "[collectives]") {
   const DataType type = GENERATE(from_range(kDataTypes));
   const auto errors = on_ranks(2, [type](Communicator& comm) -> std::string {
@@ -54,6 +129,23 @@ TEST_CASE("a wrong sum is no result", "[collectives]") {
     return "";
   });
   CHECK_THAT(errors[1], Catch::StartsWith("lazy gave 2.000000 where 3.000000 is the sum"));
+}
+
+TEST_CASE("what people write into the rules of a cluster stays", "[collectives]") {
+  const TempDir folder;
+  const auto path = folder.path() / "collectives.txt";
+  const RuleSet rules = parse_rules("allreduce=shm:0-max", "");
+  write_file_atomic(path,
+                    "# 2x4 allreduce=tree:0-max\n"
+                    "\n"
+                    "  2x4   allreduce=ring:0-max # indented\n"
+                    "2x44 allreduce=tree:0-max\n");
+  CHECK(rules_for_shape(read_file(path), "2x4", path) == parse_rules("allreduce=ring:0-max", ""));
+  store_rules(path, "2x4", rules, "wednesday");
+  CHECK(read_file(path) ==
+        "# 2x4 allreduce=tree:0-max\n"
+        "2x44 allreduce=tree:0-max\n"
+        "2x4 allreduce=shm:0-max  # wednesday\n");
 }
 
 TEST_CASE("a cluster's rules are kept by shape", "[collectives]") {
