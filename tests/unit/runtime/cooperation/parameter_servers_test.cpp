@@ -195,6 +195,48 @@ TEST_CASE("a worker that calls for a meeting gets all ranks together at one step
   }
 }
 
+TEST_CASE("a server that is asked to stop or to save gets all ranks together", "[cooperation]") {
+  const int number = GENERATE(1, 2);
+  const StepReport wish = GENERATE(StepReport{.stops = 1}, StepReport{.saves = 1});
+  const std::optional<uint64_t> staleness =
+      GENERATE(std::optional<uint64_t>(0), std::optional<uint64_t>(3), std::optional<uint64_t>());
+  const auto results = test::on_ranks(2 + number, [&](Communicator& comm) {
+    Timeline timeline;
+    ParameterServers way(servers(number, staleness), comm, timeline);
+    test::FakeLearner learner(64, 1, false, [](auto w) { return std::vector<float>(w.size()); });
+    if (comm.rank() == 2) learner.wish = wish;  // the first server counts
+    const Meeting meeting = way.advance(learner, {0, 0, kLong});
+    return std::tuple(meeting.done, meeting.report.stops, meeting.report.saves);
+  });
+  for (const auto& [done, stops, saves] : results) {
+    CHECK(done < kLong);
+    CHECK(done == std::get<0>(results[0]));
+    CHECK(stops == wish.stops);
+    CHECK(saves == wish.saves);
+  }
+}
+
+TEST_CASE("a step without samples is no update of its own", "[cooperation]") {
+  const std::optional<uint64_t> staleness =
+      GENERATE(std::optional<uint64_t>(3), std::optional<uint64_t>());
+  const auto updates = test::on_ranks(2, [&](Communicator& comm) {
+    Timeline timeline;
+    ParameterServers way(servers(1, staleness), comm, timeline);
+    test::FakeLearner* self = nullptr;
+    test::FakeLearner learner(64, 1, false, [&](auto w) {
+      self->rate = self->steps() % 2 == 0 ? 0.25f : 0.0f;
+      return std::vector<float>(w.size(), 1.0f);
+    });
+    self = &learner;
+    way.advance(learner, {0, 0, 7});
+    return std::pair(learner.updates(), learner.velocity()[0]);
+  });
+  for (const auto& [number, velocity] : updates) {
+    CHECK(number == 4);
+    CHECK(velocity == 1.875f);  // 1, and half of it for each later one
+  }
+}
+
 TEST_CASE("servers go on where the last meeting was", "[cooperation]") {
   const auto options = servers(2, 0);
   const auto whole = train(4, options, 30);
