@@ -23,7 +23,85 @@ std::vector<std::byte> block(int from, int to, size_t size) {
   return bytes;
 }
 
+/// What each of `ranks` ranks of a node has, for one thread that plays all of them.
+std::vector<NodeExchange> exchanges_of(ThreadGroup& group, int ranks) {
+  return on_ranks(group, ranks, [](Communicator& comm) { return NodeExchange(comm); });
+}
+
+/// Offers nothing to any of `ranks` ranks.
+Offer no_offer(size_t ranks) { return {{}, std::vector<Offer::Part>(ranks)}; }
+
+Progress poll_until_stuck(Task& task) {
+  for (;;) {
+    const Progress progress = task.poll();
+    if (progress != Progress::Some) return progress;
+  }
+}
+
 }  // namespace
+
+TEST_CASE("an exchange says which rank it waits for", "[node_exchange]") {
+  constexpr size_t kBytes = 3'000'000;  // more than the ring
+  ThreadGroup group(3);
+  auto node = exchanges_of(group, 3);
+  const auto sent = block(1, 0, kBytes);
+  std::vector<std::byte> first(kBytes), third(kBytes);
+  Task of_first = node[0].exchange(no_offer(3), {{}, first, {}});
+  Task of_second = node[1].exchange(Offer::to_all(sent, 3), {{}, {}, {}});
+  Task of_third = node[2].exchange(no_offer(3), {{}, third, {}});
+
+  CHECK(of_first.poll() == Progress::Some);  // it says that it wants nothing of rank 2
+  CHECK(of_first.poll() == Progress::None);
+  CHECK(of_first.peer() == 1);
+  CHECK(poll_until_stuck(of_second) == Progress::None);  // the ring is full
+  CHECK(poll_until_stuck(of_first) == Progress::None);
+  CHECK(of_first.peer() == 1);
+  CHECK(of_second.poll() == Progress::None);
+  CHECK(of_second.peer() == 2);  // which has not come
+  CHECK(poll_until_stuck(of_third) == Progress::None);
+  CHECK(of_second.poll() == Progress::Some);
+  for (int i = 0; i < 100; ++i) {
+    for (Task* task : {&of_first, &of_second, &of_third}) (void)task->poll();
+  }
+  CHECK(of_first.poll() == Progress::Done);
+  CHECK(of_second.poll() == Progress::Done);
+  CHECK(of_third.poll() == Progress::Done);
+  CHECK(first == sent);
+  CHECK(third == sent);
+}
+
+TEST_CASE("an exchange begins once all have taken what was offered before", "[node_exchange]") {
+  ThreadGroup group(2);
+  auto node = exchanges_of(group, 2);
+  const auto sent = block(0, 0, 100), sent_next = block(0, 1, 100);
+  std::vector<std::byte> received(100), received_next(100);
+  Task offers = node[0].exchange(Offer::to_all(sent, 2), {{}, {}});
+  CHECK(offers.poll() == Progress::Done);  // it lies there, whoever comes when
+  Task offers_next = node[0].exchange(Offer::to_all(sent_next, 2), {{}, {}});
+  CHECK(poll_until_stuck(offers_next) == Progress::None);
+  CHECK(offers_next.peer() == 1);
+  Task takes = node[1].exchange(no_offer(2), {received, {}});
+  CHECK(takes.poll() == Progress::Done);
+  CHECK(offers_next.poll() == Progress::Done);
+  Task takes_next = node[1].exchange(no_offer(2), {received_next, {}});
+  CHECK(takes_next.poll() == Progress::Done);
+  CHECK(received == sent);
+  CHECK(received_next == sent_next);
+}
+
+TEST_CASE("ranks that come to different calls exchange nothing", "[node_exchange]") {
+  ThreadGroup group(2);
+  auto node = exchanges_of(group, 2);
+  group.communicator(1).open_channels_in({.call = 5});
+  const auto sent = block(0, 0, 100);
+  std::vector<std::byte> received(100);
+  Task offers = node[0].exchange(Offer::to_all(sent, 2), {{}, {}});
+  Task takes = node[1].exchange(no_offer(2), {received, {}});
+  CHECK(offers.poll() == Progress::Done);
+  CHECK(poll_until_stuck(takes) == Progress::None);
+  CHECK(takes.peer() == 0);
+  CHECK(received == std::vector<std::byte>(100));
+}
 
 TEST_CASE("ranks of a node exchange blocks of any sizes", "[node_exchange]") {
   const int ranks = GENERATE(1, 2, 3, 5);
