@@ -1,6 +1,7 @@
 #include "runtime/collectives/allreduce.h"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <thread>
@@ -372,6 +373,52 @@ TEST_CASE("the most urgent ranges are summed before others that were started ear
   const auto place = [&](size_t range) { return std::ranges::find(orders[0], range); };
   CHECK((place(kRanges - 1) < place(kRanges / 2)) == urgent);
   CHECK((place(kRanges - 2) < place(kRanges / 2)) == urgent);
+}
+
+namespace {
+
+/// Sums that end when they are told to, and how often each was polled.
+struct HeldSums {
+  std::array<std::atomic<int>, 16> polls{};  // by the first element
+  std::array<std::atomic<bool>, 16> end{};
+};
+
+Task hold(HeldSums& sums, size_t first) {
+  co_await Until(1, [&sums, first] {
+    ++sums.polls[first];
+    return sums.end[first].load();
+  });
+}
+
+}  // namespace
+
+TEST_CASE("four ranges are under way at once: the most urgent, and the first of all",
+          "[collectives]") {
+  ThreadGroup group(2, 10s, 1);
+  HeldSums sums;
+  AllreduceOptions options;
+  options.by_messages = [&](Link, size_t first, std::span<float>) { return hold(sums, first); };
+  Allreduce allreduce(group.communicator(0), 16, std::move(options));  // the other has died
+  for (size_t i = 0; i < 6; ++i) allreduce.start(i, 1);
+  CHECK(sums.polls[3] > 0);
+  CHECK(sums.polls[4] == 0);
+  CHECK(sums.polls[5] == 0);
+
+  // What is less urgent stops in the middle, but for the first of all.
+  for (size_t i = 6; i < 10; ++i) allreduce.start(i, 1, 1);
+  for (size_t i = 6; i < 10; ++i) CHECK(sums.polls[i] > 0);
+  std::array<int, 10> before{};
+  for (size_t i = 0; i < 10; ++i) before[i] = sums.polls[i];
+  allreduce.start(10, 1);
+  for (size_t i = 0; i < 10; ++i) CHECK((sums.polls[i] > before[i]) == (i == 0 || i >= 6));
+
+  // What ends makes room: 6, 9, the first, and one more are left.
+  sums.end[7] = true;
+  sums.end[8] = true;
+  allreduce.start(11, 1);
+  CHECK(sums.polls[1] > before[1]);
+  CHECK(sums.polls[2] == before[2]);
+  CHECK(sums.polls[10] + sums.polls[11] == 0);
 }
 
 TEST_CASE("what goes wrong while messages are moved is told to who asks next", "[collectives]") {

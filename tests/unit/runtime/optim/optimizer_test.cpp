@@ -165,7 +165,8 @@ TEST_CASE("a weight that is no finite number is noticed, wherever it is", "[opti
   const size_t place = GENERATE(0, 5, 36);
   const float gradient =
       GENERATE(std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN());
-  const auto optimizer = make_optimizer({.kind = kind});
+  const bool nesterov = GENERATE(false, true);
+  const auto optimizer = make_optimizer({.kind = kind, .nesterov = nesterov});
   optimizer->begin_step(0.1, 1);
   Trained trained(std::vector<float>(37, 1));
   std::vector<float> gradients(37, -1);
