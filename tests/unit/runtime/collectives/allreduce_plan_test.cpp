@@ -5,6 +5,7 @@
 
 #include "tests/support/catch.h"
 #include "tests/support/on_ranks.h"
+#include "tests/unit/runtime/collectives/other_ranks.h"
 
 using namespace dlflow;
 using namespace dlflow::runtime;
@@ -13,18 +14,37 @@ using namespace std::chrono_literals;
 
 namespace {
 
+constexpr size_t kSmall = 1000, kLarge = 1 << 20;
+
 struct Ranks {
   int number, per_node;
 };
 
 /// "ring", or "hierarchical, ring" with what is used between nodes.
-std::string way(Ranks ranks, const AllreduceOptions& options, size_t bytes) {
-  ThreadGroup group(ranks.number, 10s, ranks.per_node);
-  const AllreducePlan plan(group.communicator(0), options);
+std::string way(const Communicator& comm, const AllreduceOptions& options, size_t bytes) {
+  const AllreducePlan plan(comm, options);
   const Algorithm algorithm = plan.over_all(bytes);
   std::string text(name(algorithm));
   if (algorithm != Algorithm::Hierarchical) return text;
   return text + ", " + std::string(name(plan.between_nodes(bytes)));
+}
+
+std::string way(Ranks ranks, const AllreduceOptions& options, size_t bytes) {
+  ThreadGroup group(ranks.number, 10s, ranks.per_node);
+  return way(group.communicator(0), options, bytes);
+}
+
+/// On nodes by rank, as `{0, 1, 0, 1}`.
+std::string way_on(const std::vector<int>& nodes, const AllreduceOptions& options) {
+  ThreadGroup group(int(nodes.size()));
+  return way(PlacedRank(group.communicator(0), nodes), options, kLarge);
+}
+
+/// Where a library can sum.
+std::string way_with_library(AllreduceOptions options) {
+  ThreadGroup group(4, 10s, 1);
+  options.rules = parse_rules("allreduce=mpi:0-max between_nodes=mpi:0-max", "test");
+  return way(LibraryRank(group.communicator(0)), options, kLarge);
 }
 
 AllreduceOptions exact(int num_ranks, size_t num_leaves) {
@@ -36,8 +56,6 @@ AllreduceOptions with_rules(AllreduceOptions options, const std::string& text) {
   return options;
 }
 
-constexpr size_t kSmall = 1000, kLarge = 1 << 20;
-
 }  // namespace
 
 TEST_CASE("without rules the topology decides", "[collectives]") {
@@ -48,6 +66,47 @@ TEST_CASE("without rules the topology decides", "[collectives]") {
   CHECK(way({2, 1}, {}, kLarge) == "recursive_doubling");
   CHECK(way({4, 2}, {}, kSmall) == "hierarchical, recursive_doubling");
   CHECK(way({6, 2}, {}, kLarge) == "hierarchical, ring");
+}
+
+TEST_CASE("up to 32 KiB the number of messages decides, above the number of bytes",
+          "[collectives]") {
+  CHECK(way({4, 1}, {}, 32768) == "recursive_doubling");
+  CHECK(way({4, 1}, {}, 32769) == "rabenseifner");
+  CHECK(way({8, 2}, {}, 32768) == "hierarchical, recursive_doubling");
+  CHECK(way({8, 2}, {}, 32769) == "hierarchical, rabenseifner");
+}
+
+TEST_CASE("in exact mode nodes sum by themselves where their ranks are neighbours",
+          "[collectives]") {
+  CHECK(way_on({0, 0, 1, 1}, exact(4, 4)) == "hierarchical, recursive_doubling");
+  CHECK(way_on({0, 1, 0, 1}, exact(4, 4)) == "direct");
+  CHECK(way_on({0, 1, 1, 0}, exact(4, 4)) == "direct");
+  CHECK(way_on({0, 1, 1, 0, 2, 2}, exact(6, 6)) == "direct");
+  CHECK(way_on({0, 1, 1, 2, 2, 0}, exact(6, 6)) == "direct");
+  CHECK(way_on({0, 0, 1, 1, 2}, exact(5, 5)) == "direct");
+  CHECK(way_on({0, 1, 0, 1}, {}) == "hierarchical, recursive_doubling");
+  CHECK(way_on({0, 0, 1, 1}, exact(4, 6)) == "direct");  // several parts on a rank
+}
+
+TEST_CASE("a library sums what it can, in its own order", "[collectives]") {
+  CHECK(way_with_library({}) == "mpi");
+  CHECK(way_with_library({.type = DataType::Int64}) == "mpi");
+  CHECK(way_with_library({.type = DataType::Float16}) == "rabenseifner");
+  CHECK(way_with_library(exact(4, 4)) == "rabenseifner");
+  CHECK(way_with_library({.wire = DataType::BFloat16}) == "direct");
+}
+
+TEST_CASE("sums that somebody else makes take two levels if they are told to", "[collectives]") {
+  const auto by_others = [](bool nodes_first) {
+    AllreduceOptions options;
+    options.by_messages = [](Link, size_t, std::span<float>) -> Task { co_return; };
+    options.nodes_first = nodes_first;
+    return with_rules(options, "allreduce=ring:0-max");
+  };
+  CHECK(way({4, 2}, by_others(true), kLarge).starts_with("hierarchical"));
+  CHECK(way({4, 4}, by_others(true), kLarge).starts_with("hierarchical"));
+  CHECK(way({4, 1}, by_others(true), kLarge) == "direct");
+  CHECK(way({4, 2}, by_others(false), kLarge) == "direct");
 }
 
 TEST_CASE("exact mode takes only what keeps its bits", "[collectives]") {

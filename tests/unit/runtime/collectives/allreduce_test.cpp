@@ -4,6 +4,7 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <thread>
 #include <utility>
 
@@ -11,6 +12,7 @@
 #include "base/random.h"
 #include "tests/support/catch.h"
 #include "tests/support/on_ranks.h"
+#include "tests/unit/runtime/collectives/other_ranks.h"
 
 using namespace dlflow;
 using namespace dlflow::runtime;
@@ -320,6 +322,36 @@ TEST_CASE("urgent ranges end, also where more are started than have flags", "[co
     });
     REQUIRE(sums == std::vector<long>(3, kRanges));
   }
+}
+
+TEST_CASE("urgent ranges end in shared memory, too, where flags serve several", "[collectives]") {
+  constexpr size_t kRanges = 600;
+  ThreadGroup group(2);
+  const auto ranks = on_ranks(
+      group, 2, [&](Communicator& comm) { return std::make_unique<Allreduce>(comm, kRanges); });
+  for (const auto& rank : ranks) {
+    std::ranges::fill(rank->values(), 1.0f);
+    for (size_t i = 0; i < kRanges; ++i) rank->start(i, 1, int64_t(i));
+  }
+  for (size_t i = 0; i < 2 * kRanges; ++i) {
+    for (const auto& rank : ranks) rank->poll();
+  }
+  for (const auto& rank : ranks) CHECK(rank->values().back() == 2.0f);
+  for (const auto& rank : ranks) CHECK(std::ranges::count(rank->values(), 2.0f) == kRanges);
+}
+
+TEST_CASE("a library's sums begin in the order in which they were started, whatever is urgent",
+          "[collectives]") {
+  ThreadGroup group(2, 10s, 1);
+  LibraryRank rank(group.communicator(0));
+  Allreduce allreduce(rank, 100,
+                      {.rules = parse_rules("allreduce=recursive_doubling:0-4;mpi:5-max", "test")});
+  std::ranges::fill(allreduce.values(), 1.0f);
+  allreduce.start(0, 1, 9);  // by messages: the other does not come
+  for (size_t i = 2; i <= 9; ++i) allreduce.start(10 * i, i, int64_t(i));
+  CHECK(rank.sums == std::vector<size_t>{2, 3, 4, 5, 6, 7, 8, 9});
+  CHECK(allreduce.values()[98] == 2.0f);
+  CHECK(allreduce.values()[99] == 1.0f);
 }
 
 TEST_CASE("between nodes, messages move while their ranks do something else", "[collectives]") {
