@@ -33,6 +33,20 @@ TEST_CASE("shares of blocks are even by elements, not by number", "[optim]") {
   }
 }
 
+TEST_CASE("a block goes to the share that its middle lies in, of two the later", "[optim]") {
+  const auto shares_of = [](const std::vector<size_t>& counts, size_t shares) {
+    std::vector<Block> blocks;
+    for (const size_t count : counts) blocks.push_back({0, 0, count});
+    return share_out(blocks, shares);
+  };
+  CHECK(shares_of({10, 10, 10, 10}, 2) == std::vector<size_t>{0, 2, 4});
+  CHECK(shares_of({10, 10, 10, 10}, 3) == std::vector<size_t>{0, 1, 3, 4});
+  CHECK(shares_of({10, 20, 10}, 2) == std::vector<size_t>{0, 1, 3});
+  CHECK(shares_of({12, 20, 10}, 2) == std::vector<size_t>{0, 1, 3});
+  CHECK(shares_of({8, 20, 10}, 2) == std::vector<size_t>{0, 2, 3});
+  CHECK(shares_of({100, 1, 1}, 3) == std::vector<size_t>{0, 0, 1, 3});
+}
+
 TEST_CASE("there may be more shares than blocks, or no block at all", "[optim]") {
   const std::vector<Block> blocks = {{0, 0, 16}, {1, 16, 16}};
   const std::vector<size_t> begins = share_out(blocks, 5);
@@ -40,6 +54,16 @@ TEST_CASE("there may be more shares than blocks, or no block at all", "[optim]")
   CHECK(std::is_sorted(begins.begin(), begins.end()));
   CHECK(begins.back() == 2);
   CHECK(share_out({}, 3) == std::vector<size_t>{0, 0, 0, 0});
+}
+
+TEST_CASE("a sum of squares has every value once, wherever it is", "[optim]") {
+  for (const size_t count : {1, 15, 16, 17, 33}) {
+    for (size_t i = 0; i < count; ++i) {
+      std::vector<float> values(count);
+      values[i] = 3;
+      CHECK(sum_of_squares(values) == 9);
+    }
+  }
 }
 
 TEST_CASE("a sum of squares neither overflows nor loses small numbers", "[optim]") {

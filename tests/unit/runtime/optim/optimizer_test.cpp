@@ -185,6 +185,37 @@ TEST_CASE("a gradient that is too large for a weight is noticed", "[optim]") {
   CHECK(step(*optimizer, trained, {0, 37, false}, gradients) == (rate == 0));
 }
 
+TEST_CASE("a layer's own rate and decay count, and one that does not decay has none", "[optim]") {
+  const Kind kind = GENERATE(from_range(kKinds));
+  const auto step_of = [&](double rate, double decay, const LayerTerms& layer) {
+    const auto optimizer = make_optimizer({.kind = kind, .weight_decay = decay});
+    Trained trained(std::vector<float>(16, 2));
+    std::vector<float> gradients(16, 1);
+    optimizer->begin_step(rate, 1);
+    optimizer->direct(gradients, trained.part(0, 16), layer);
+    CHECK(optimizer->update(gradients, trained.part(0, 16), layer));
+    return trained.weights[0];
+  };
+  const float plain = step_of(0.5, 0.25, {});
+  CHECK(step_of(0.25, 0.25, {.trust = 2}) == plain);
+  CHECK(step_of(0.5, 0.125, {.weight_decay = 0.25}) == plain);
+  CHECK(step_of(0.5, 0.25, {.decays = false, .weight_decay = 0.25}) == step_of(0.5, 0, {}));
+  CHECK(step_of(0.25, 0.25, {}) != plain);
+}
+
+TEST_CASE("the ratio of a layer that decays counts its own decay", "[optim]") {
+  const auto lars = make_optimizer({.kind = Kind::Lars, .weight_decay = 0.5, .trust = 0.25});
+  CHECK(lars->trust_ratio(2, 3, {}) == Approx(0.25 * 2 / (3 + 0.5 * 2)));
+  CHECK(lars->trust_ratio(2, 3, {.weight_decay = 1.5}) == Approx(0.25 * 2 / (3 + 1.5 * 2)));
+  CHECK(lars->trust_ratio(2, 3, {.decays = false}) == Approx(0.25 * 2 / 3));
+  CHECK(lars->trust_ratio(0, 3, {}) == 1);
+  CHECK(lars->trust_ratio(2, 0, {}) == 1);
+  const auto lamb = make_optimizer({.kind = Kind::Lamb});
+  CHECK(lamb->trust_ratio(2, 4, {}) == 0.5);
+  CHECK(lamb->trust_ratio(0, 4, {}) == 1);
+  CHECK(lamb->trust_ratio(2, 0, {}) == 1);
+}
+
 TEST_CASE("a layer that is all zeros still learns", "[optim]") {
   const Kind kind = GENERATE(Kind::Lars, Kind::Lamb);
   const auto optimizer = make_optimizer({.kind = kind, .weight_decay = 0.1});

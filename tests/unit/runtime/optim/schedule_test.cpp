@@ -80,3 +80,15 @@ TEST_CASE("an inverse square root goes on from the peak at the end of the warm-u
   CHECK(learning_rate(schedule, 3) == Approx(1.0));
   CHECK(learning_rate(schedule, 15) == Approx(0.5));
 }
+
+TEST_CASE("an inverse square root without a warm-up begins with the peak", "[optim]") {
+  const Schedule schedule{Schedule::Course::InverseSqrt, 1.0};
+  CHECK(learning_rate(schedule, 0) == Approx(1.0));
+  CHECK(learning_rate(schedule, 3) == Approx(0.5));
+}
+
+TEST_CASE("the minimum is for the rate after the warm-up alone", "[optim]") {
+  const Schedule schedule{Schedule::Course::Constant, 1.0, 4, 10, 0.5};
+  CHECK(learning_rate(schedule, 0) == Approx(0.25));
+  CHECK(learning_rate(schedule, 4) == Approx(1.0));
+}
