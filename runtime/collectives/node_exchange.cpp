@@ -78,10 +78,8 @@ NodeExchange::NodeExchange(Communicator& comm) : comm_(&comm) {
 
 void NodeExchange::count_from(uint64_t number) {
   number_ = number;
-  Header& own = header(comm_->rank());
-  own.offered.store(word(number, kAll), std::memory_order_release);
   for (int peer = 0; peer < comm_->size(); ++peer) {
-    own.taken(peer).store(word(number, kAll), std::memory_order_release);
+    header(comm_->rank()).taken(peer).store(word(number, kAll), std::memory_order_release);
   }
 }
 

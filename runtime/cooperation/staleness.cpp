@@ -5,7 +5,7 @@
 namespace dlflow::runtime {
 
 Staleness::Staleness(size_t num_workers, std::optional<uint64_t> bound)
-    : done_(num_workers), bound_(bound) {}
+    : done_(num_workers), bound_(bound.value_or(UINT64_MAX)) {}
 
 void Staleness::begin(uint64_t done) { std::ranges::fill(done_, done); }
 
@@ -15,8 +15,6 @@ uint64_t Staleness::slowest() const { return std::ranges::min(done_); }
 
 uint64_t Staleness::fastest() const { return std::ranges::max(done_); }
 
-bool Staleness::may_go_on(size_t worker) const {
-  return !bound_ || done_.at(worker) - slowest() <= *bound_;
-}
+bool Staleness::may_go_on(size_t worker) const { return done_.at(worker) - slowest() <= bound_; }
 
 }  // namespace dlflow::runtime

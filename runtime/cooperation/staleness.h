@@ -28,7 +28,7 @@ class Staleness {
 
  private:
   std::vector<uint64_t> done_;  // by each worker
-  std::optional<uint64_t> bound_;
+  uint64_t bound_;              // the greatest there is: none
 };
 
 }  // namespace dlflow::runtime

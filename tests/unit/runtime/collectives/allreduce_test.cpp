@@ -366,6 +366,22 @@ TEST_CASE("between nodes, messages move while their ranks do something else", "[
   for (const auto& result : results) CHECK(result == std::vector(100, 3.0f));
 }
 
+TEST_CASE("on one node nobody but the ranks themselves moves anything", "[collectives]") {
+  ThreadGroup group(2);
+  const auto ranks = on_ranks(
+      group, 2, [](Communicator& comm) { return std::make_unique<Allreduce>(comm, size_t(64)); });
+  const auto first = ranks[0]->start(0, 64);
+  const auto second = ranks[1]->start(0, 64);
+  std::this_thread::sleep_for(50ms);  // time to do wrong
+  CHECK_FALSE(ranks[0]->done(first));
+  CHECK_FALSE(ranks[1]->done(second));
+  ranks[0]->poll();
+  CHECK(ranks[0]->done(first));
+  CHECK_FALSE(ranks[1]->done(second));
+  ranks[1]->poll();
+  CHECK(ranks[1]->done(second));
+}
+
 TEST_CASE("sums are consumed by the thread that asks for them, whoever moves them",
           "[collectives]") {
   constexpr size_t kRanges = 50;

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "runtime/collectives/allreduce.h"
 #include "runtime/collectives/rules_file.h"
 #include "runtime/collectives/timing.h"
 #include "tests/support/catch.h"
@@ -35,8 +36,8 @@ TEST_CASE("tuning measures what can be used, and all ranks get the same rules", 
     for (const std::string& way : std::vector(expected)) {
       expected.push_back("hierarchical+" + way);
     }
-    CHECK(rules[0].find("between_nodes=") != std::string::npos);
   }
+  CHECK((rules[0].find("between_nodes=") != std::string::npos) == (ranks_per_node == 2));
   std::ranges::sort(ways);
   std::ranges::sort(expected);
   CHECK(ways == expected);
@@ -105,6 +106,43 @@ TEST_CASE("of each call the time of the slowest rank counts, on every rank", "[c
   for (const double seconds : times[0]) CHECK(seconds >= 0.003);
   CHECK(times[1] == times[0]);
   CHECK(times[2] == times[0]);
+}
+
+TEST_CASE("of what is summed nothing is left out, and what lies beside it stays", "[collectives]") {
+  const size_t count = GENERATE(size_t(1), size_t(1024), size_t(1500));
+  const size_t wrong = GENERATE_COPY(size_t(0), count - 1, count);  // the last lies beside it
+  const auto results = on_ranks(1, [&](Communicator& comm) {
+    std::vector<float> numbers(count + 2000, 7);
+    std::vector<Contender> one = {{"one", std::span(numbers).first(count), [&] {
+                                     if (std::ranges::count(numbers, 1.0f) == long(count)) {
+                                       numbers[wrong] = 3;
+                                     }
+                                   }}};
+    std::string error;
+    try {
+      take_turns(comm, one, 0);
+    } catch (const Error& e) {
+      error = e.what();
+    }
+    numbers[count] = 7;
+    return std::pair(error, std::count(numbers.begin() + long(count), numbers.end(), 7.0f));
+  });
+  CHECK(results[0].first.empty() == (wrong == count));
+  CHECK(results[0].second == 2000);
+}
+
+TEST_CASE("sums over many ranks are right in halves, too", "[collectives]") {
+  const DataType type = GENERATE(from_range(kDataTypes));
+  const auto calls = on_ranks(25, [type](Communicator& comm) {
+    Allreduce allreduce(comm, 1500, {.type = type});
+    std::vector<Contender> one = {{"one", allreduce.numbers(), [&] {
+                                     allreduce.start(0, 1500);
+                                     allreduce.finish();
+                                   }}};
+    take_turns(comm, one, 0);
+    return one[0].seconds.size();
+  });
+  CHECK(calls == std::vector<size_t>(25, 5));
 }
 
 TEST_CASE("a quantile is the time that so many of the calls are below", "[collectives]") {

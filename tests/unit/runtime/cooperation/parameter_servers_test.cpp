@@ -2,6 +2,7 @@
 
 #include <array>
 #include <atomic>
+#include <string>
 #include <thread>
 
 #include "runtime/cooperation/staleness.h"
@@ -190,6 +191,7 @@ TEST_CASE("a worker that calls for a meeting gets all ranks together at one step
     const auto [done, stops, steps] = results[size_t(rank)];
     CHECK(done == std::get<0>(results[0]));
     CHECK(done >= 20);
+    if (staleness == 0u) CHECK(done == 22);  // the step after 20 may have begun
     CHECK(stops == 1);
     if (rank < workers) CHECK(steps == done);
   }
@@ -278,4 +280,53 @@ TEST_CASE("a server that nobody talks to gives up, and names the slowest worker"
     return "done";
   });
   CHECK_THAT(messages[1], Catch::StartsWith("rank 1: rank 0 did not answer"));
+}
+
+namespace {
+
+/// What `worker` sends in a step, to server 3; it lies there until the server looks.
+void send_push(const Link& worker, const Push& push, const std::vector<float>& gradient) {
+  (void)worker.send(std::as_bytes(std::span(&push, 1)), 3);
+  (void)worker.send(std::as_bytes(std::span(gradient)), 3);
+}
+
+std::vector<Link> links_of(ThreadGroup& group, int ranks) {
+  std::vector<Link> links;
+  for (int rank = 0; rank < ranks; ++rank) links.emplace_back(group.communicator(rank));
+  return links;
+}
+
+}  // namespace
+
+TEST_CASE("of several workers, the slowest is named", "[cooperation]") {
+  const int silent = GENERATE(0, 1, 2);
+  ThreadGroup group(4, std::chrono::milliseconds(20));
+  const std::vector<Link> links = links_of(group, 4);
+  for (int worker = 0; worker < 3; ++worker) {
+    if (worker != silent) {
+      send_push(links[size_t(worker)], {.rate = 1, .is_last = 1}, std::vector<float>(16));
+    }
+  }
+  Server server(group.communicator(3), links[3], 3, std::nullopt);
+  test::FakeLearner learner(16, 1, false, [](auto w) { return std::vector<float>(w.size()); });
+  CHECK_THROWS_WITH(server.serve(learner, {0, 16}, {0, 0, 5}),
+                    Catch::StartsWith("rank 3: rank " + std::to_string(silent) + " did not"));
+  CHECK(learner.updates() == 2);
+}
+
+TEST_CASE("a server does not give up while workers push, however long it takes", "[cooperation]") {
+  constexpr uint64_t kSteps = 3000;
+  ThreadGroup group(4, std::chrono::milliseconds(1));
+  const std::vector<Link> links = links_of(group, 4);
+  for (uint64_t step = 1; step <= kSteps; ++step) {
+    for (size_t worker = 0; worker < 3; ++worker) {
+      send_push(links[worker], {.rate = 1, .is_last = step == kSteps}, std::vector<float>(16));
+    }
+  }
+  const std::optional<uint64_t> staleness =
+      GENERATE(std::optional<uint64_t>(0), std::optional<uint64_t>(2), std::optional<uint64_t>());
+  Server server(group.communicator(3), links[3], 3, staleness);
+  test::FakeLearner learner(16, 1, false, [](auto w) { return std::vector<float>(w.size()); });
+  CHECK(server.serve(learner, {0, 16}, {0, 0, kSteps}) == kSteps);
+  CHECK(learner.updates() == (staleness == 0u ? kSteps : 3 * kSteps));
 }
