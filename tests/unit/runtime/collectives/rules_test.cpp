@@ -50,7 +50,7 @@ TEST_CASE("rules are printed as they are read", "[collectives]") {
   CHECK(to_text(parse_rules(text, "here")) == text);
 }
 
-TEST_CASE("rules may overlap and be of one size; the first that fits counts", "[collectives]") {
+TEST_CASE("rules may overlap and be of one size, and the first that fits counts", "[collectives]") {
   const Rules rules =
       parse_rules(" allreduce=tree:0-100;ring:50-200;direct:0-0;mpi:201-max ", "here").allreduce;
   CHECK(rules.size() == 4);
@@ -59,6 +59,8 @@ TEST_CASE("rules may overlap and be of one size; the first that fits counts", "[
   CHECK(choose(rules, 201) == Algorithm::Mpi);
   CHECK(parse_rules("allreduce=ring:0-18446744073709551615", "here").allreduce ==
         Rules{{Algorithm::Ring, 0, SIZE_MAX}});
+  CHECK(parse_rules("allreduce=ring:0-17179869183G;tree:0-max", "here").allreduce[0].last_bytes ==
+        SIZE_MAX - 0x3fffffff);
 }
 
 TEST_CASE("a mistake in rules is named, with what to write", "[collectives]") {
