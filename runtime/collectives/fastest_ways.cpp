@@ -33,7 +33,7 @@ size_t FastestWays::add(size_t bytes, std::span<const MeasuredWay> ways) {
       rules_.push_back({winner->algorithm, last_bytes_, SIZE_MAX});
     }
   }
-  last_bytes_ = bytes;
+  last_bytes_ = bytes / slices_;
   return size_t(winner - ways.begin());
 }
 

@@ -19,6 +19,9 @@ struct MeasuredWay {
 /// rules should not say what is noise.
 class FastestWays {
  public:
+  /// `slices` of each size that is measured are what the algorithms sum.
+  explicit FastestWays(size_t slices = 1) : slices_(slices) {}
+
   /// The next larger size; returns the index of the way that the rules take for it. There is at
   /// least one way.
   size_t add(size_t bytes, std::span<const MeasuredWay> ways);
@@ -26,6 +29,7 @@ class FastestWays {
   const Rules& rules() const { return rules_; }
 
  private:
+  size_t slices_;
   Rules rules_;
   size_t last_bytes_ = 0;
 };

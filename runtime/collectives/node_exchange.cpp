@@ -107,6 +107,9 @@ class NodeExchange::UnderWay final : public Wait {
         received_(std::move(received)),
         from_(received_.size()) {
     for (const auto& block : offer_.blocks) size_ += block.size();
+    for (int rank = 0; rank < all.comm_->size(); ++rank) {
+      if (rank != rank_) peers_.push_back(rank);
+    }
     DLFLOW_CHECK(size_ < kAll && received_.size() == size_t(all.comm_->size()));
   }
 
@@ -119,8 +122,8 @@ class NodeExchange::UnderWay final : public Wait {
     }
     moved = send() || moved;
     missing_ = -1;
-    for (int peer = 0; peer < int(received_.size()); ++peer) {
-      if (peer == rank_ || from_[size_t(peer)].ended) continue;
+    for (const int peer : peers_) {
+      if (from_[size_t(peer)].ended) continue;
       moved = receive(peer) || moved;
       if (!from_[size_t(peer)].ended) missing_ = peer;
     }
@@ -137,8 +140,8 @@ class NodeExchange::UnderWay final : public Wait {
 
   /// Nobody needs what this rank offered before.
   bool is_free() {
-    for (int peer = 0; peer < int(received_.size()); ++peer) {
-      if (peer != rank_ && taken_by(peer, number_ - 1) != kAll) {
+    for (const int peer : peers_) {
+      if (taken_by(peer, number_ - 1) != kAll) {
         slowest_ = peer;
         return false;
       }
@@ -159,8 +162,8 @@ class NodeExchange::UnderWay final : public Wait {
     Header& own = all_.header(rank_);
     own.call.store(call_, std::memory_order_relaxed);
     own.offered.store(word(number_, 0), std::memory_order_release);
-    for (int peer = 0; peer < int(received_.size()); ++peer) {
-      if (peer != rank_ && received_[size_t(peer)].empty()) end(peer);
+    for (const int peer : peers_) {
+      if (received_[size_t(peer)].empty()) end(peer);
     }
   }
 
@@ -173,8 +176,7 @@ class NodeExchange::UnderWay final : public Wait {
   bool send() {
     if (sent_ == size_) return false;
     uint64_t taken = kAll;
-    for (int peer = 0; peer < int(received_.size()); ++peer) {
-      if (peer == rank_) continue;
+    for (const int peer : peers_) {
       const uint64_t by_peer = taken_by(peer, number_);
       if (by_peer < taken) slowest_ = peer;
       taken = std::min(taken, by_peer);
@@ -230,6 +232,7 @@ class NodeExchange::UnderWay final : public Wait {
   uint64_t number_;
   uint32_t call_;
   int rank_;
+  std::vector<int> peers_;  // all others
   Offer offer_;
   std::vector<std::span<std::byte>> received_;
   std::vector<From> from_;

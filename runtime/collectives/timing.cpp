@@ -65,8 +65,9 @@ void take_slowest_ranks(Communicator& comm, std::vector<double>& seconds) {
   std::ranges::copy(seconds, all.begin() + long(calls * size_t(comm.rank())));
   run(comm, all_gather(Link(comm), std::as_writable_bytes(std::span(all)),
                        std::vector(ranks, calls * sizeof(double))));
-  for (size_t i = 0; i < all.size(); ++i) {
-    seconds[i % calls] = std::max(seconds[i % calls], all[i]);
+  for (size_t i = 0; const double time : all) {
+    double& slowest = seconds[i++ % calls];
+    slowest = std::max(slowest, time);
   }
 }
 

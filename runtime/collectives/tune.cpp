@@ -77,8 +77,7 @@ RuleSet tune(Communicator& comm, size_t largest_bytes, double seconds_each,
   }
   const std::vector<Way> ways = ways_of(comm);
   Allreduce allreduce(comm, largest_bytes / sizeof(float));
-  FastestWays all, between_nodes;
-  const size_t slices = size_t(topology_of(comm).smallest_node());
+  FastestWays all, between_nodes(size_t(topology_of(comm).smallest_node()));
   for (size_t bytes = kSmallestBytes; bytes <= largest_bytes; bytes *= 4) {
     const size_t count = bytes / sizeof(float);
     std::vector<Contender> contenders;
@@ -91,7 +90,7 @@ RuleSet tune(Communicator& comm, size_t largest_bytes, double seconds_each,
     }
     take_turns(comm, contenders, seconds_each);
     const auto between = measured_ways(ways, contenders, &Way::between_nodes);
-    if (!between.empty()) between_nodes.add(bytes / slices, between);
+    if (!between.empty()) between_nodes.add(bytes, between);
     TuneLine line{bytes, {}, all.add(bytes, measured_ways(ways, contenders, &Way::algorithm))};
     for (const Contender& c : contenders) line.times.push_back({c.name, time_of(c)});
     measured(line);

@@ -38,7 +38,7 @@ uint64_t Server::serve(OwnUpdates& own, const WeightRange& shard, const Stretch&
     if (moved) {
       backoff.restart();
     } else if (!backoff.wait()) {
-      throw_no_answer(comm_.rank(), slowest(), comm_.timeout());
+      throw_no_answer(comm_.rank(), int(staleness_.slowest_worker()), comm_.timeout());
     }
   }
   return staleness_.slowest();
@@ -47,14 +47,6 @@ uint64_t Server::serve(OwnUpdates& own, const WeightRange& shard, const Stretch&
 bool Server::all_done() const {
   return std::ranges::all_of(clients_,
                              [](const Client& c) { return c.state == Client::State::Done; });
-}
-
-int Server::slowest() const {
-  size_t slowest = 0;
-  for (size_t worker = 1; worker < clients_.size(); ++worker) {
-    if (staleness_.done(worker) < staleness_.done(slowest)) slowest = worker;
-  }
-  return int(slowest);
 }
 
 void Server::await_push(size_t worker) {

@@ -37,7 +37,6 @@ class Server {
 
   bool is_synchronous() const { return staleness_bound_ == 0u; }
   bool all_done() const;
-  int slowest() const;
   void await_push(size_t worker);
   bool look_at(size_t worker, OwnUpdates& own);
   void take_push(size_t worker, OwnUpdates& own);

@@ -11,7 +11,9 @@ void Staleness::begin(uint64_t done) { std::ranges::fill(done_, done); }
 
 void Staleness::step_of(size_t worker) { ++done_.at(worker); }
 
-uint64_t Staleness::slowest() const { return std::ranges::min(done_); }
+size_t Staleness::slowest_worker() const {
+  return size_t(std::ranges::min_element(done_) - done_.begin());
+}
 
 uint64_t Staleness::fastest() const { return std::ranges::max(done_); }
 

@@ -19,8 +19,8 @@ class Staleness {
   /// `worker` has done one more.
   void step_of(size_t worker);
 
-  uint64_t done(size_t worker) const { return done_[worker]; }
-  uint64_t slowest() const;
+  size_t slowest_worker() const;  ///< the first of equals
+  uint64_t slowest() const { return done_[slowest_worker()]; }
   uint64_t fastest() const;
 
   /// Whether `worker` may begin its next step.

@@ -62,6 +62,7 @@ TEST_CASE("without rules the topology decides", "[collectives]") {
   CHECK(way({4, 4}, {}, kLarge) == "shm");
   CHECK(way({4, 1}, {}, kSmall) == "recursive_doubling");
   CHECK(way({4, 1}, {}, kLarge) == "rabenseifner");
+  CHECK(way({3, 1}, {}, kSmall) == "recursive_doubling");
   CHECK(way({3, 1}, {}, kLarge) == "ring");
   CHECK(way({2, 1}, {}, kLarge) == "recursive_doubling");
   CHECK(way({4, 2}, {}, kSmall) == "hierarchical, recursive_doubling");
@@ -114,6 +115,7 @@ TEST_CASE("exact mode takes only what keeps its bits", "[collectives]") {
   CHECK(way({4, 1}, exact(4, 8), kSmall) == "recursive_doubling");
   CHECK(way({4, 1}, exact(4, 8), kLarge) == "rabenseifner");
   CHECK(way({4, 1}, exact(4, 6), kLarge) == "direct");  // several parts on a rank
+  CHECK(way({3, 1}, exact(3, 3), kSmall) == "direct");
   CHECK(way({3, 1}, exact(3, 3), kLarge) == "direct");
   CHECK(way({8, 2}, exact(8, 8), kLarge) == "hierarchical, rabenseifner");
   CHECK(way({6, 2}, exact(6, 6), kLarge) == "hierarchical, direct");

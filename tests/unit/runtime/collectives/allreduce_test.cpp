@@ -429,11 +429,13 @@ namespace {
 struct HeldSums {
   std::array<std::atomic<int>, 16> polls{};  // by the first element
   std::array<std::atomic<bool>, 16> end{};
+  std::atomic<bool> fail = false;  // the first of them
 };
 
 Task hold(HeldSums& sums, size_t first) {
   co_await Until(1, [&sums, first] {
     ++sums.polls[first];
+    if (first == 0 && sums.fail) throw Error(Errc::Unavailable, "the first failed");
     return sums.end[first].load();
   });
 }
@@ -467,6 +469,22 @@ TEST_CASE("four ranges are under way at once: the most urgent, and the first of 
   CHECK(sums.polls[1] > before[1]);
   CHECK(sums.polls[2] == before[2]);
   CHECK(sums.polls[10] + sums.polls[11] == 0);
+}
+
+TEST_CASE("nothing moves any more on a rank where something went wrong", "[collectives]") {
+  ThreadGroup group(2, 10s, 1);
+  HeldSums sums;
+  AllreduceOptions options;
+  options.by_messages = [&](Link, size_t first, std::span<float>) { return hold(sums, first); };
+  Allreduce allreduce(group.communicator(0), 16, std::move(options));
+  allreduce.start(0, 1);
+  allreduce.start(1, 1);
+  sums.fail = true;
+  CHECK_THROWS_WITH(allreduce.start(2, 1), "the first failed");
+  CHECK(sums.polls[2] == 0);
+  const int polls = sums.polls[1];
+  CHECK_THROWS_WITH(allreduce.finish(), "the first failed");
+  CHECK(sums.polls[1] == polls);
 }
 
 TEST_CASE("what goes wrong while messages are moved is told to who asks next", "[collectives]") {

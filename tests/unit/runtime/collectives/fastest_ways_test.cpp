@@ -27,6 +27,14 @@ TEST_CASE("rules take the fastest of each size, those between two go with the la
   CHECK(fastest.rules() == Rules{{kTree, 0, 256}, {kRing, 256, 1024}, {kDirect, 1024, SIZE_MAX}});
 }
 
+TEST_CASE("rules between nodes are about the slices that travel", "[collectives]") {
+  FastestWays fastest(4);
+  fastest.add(64, std::vector{way(kRing, 2), way(kTree, 1)});
+  fastest.add(256, std::vector{way(kRing, 1), way(kTree, 2)});
+  fastest.add(1024, std::vector{way(kRing, 2), way(kTree, 1)});
+  CHECK(fastest.rules() == Rules{{kTree, 0, 16}, {kRing, 16, 64}, {kTree, 64, SIZE_MAX}});
+}
+
 TEST_CASE("a way that is hardly faster does not replace the one of the size before",
           "[collectives]") {
   FastestWays fastest;

@@ -70,6 +70,16 @@ TEST_CASE("an exchange says which rank it waits for", "[node_exchange]") {
   CHECK(third == sent);
 }
 
+TEST_CASE("a rank that sends moves, also while another has not come", "[node_exchange]") {
+  const auto sent = block(0, 1, 1'000'000);
+  ThreadGroup group(3);
+  auto node = exchanges_of(group, 3);
+  std::vector<std::byte> received(10);
+  Task task = node[0].exchange(Offer::to_all(sent, 3), {{}, received, {}});
+  for (int i = 0; i < 7; ++i) CHECK(task.poll() == Progress::Some);  // pieces of 128 KiB
+  CHECK(task.poll() == Progress::None);                              // all lies in the ring
+}
+
 TEST_CASE("an exchange begins once all have taken what was offered before", "[node_exchange]") {
   ThreadGroup group(2);
   auto node = exchanges_of(group, 2);

@@ -1,6 +1,8 @@
 #include "runtime/collectives/tune.h"
 
 #include <algorithm>
+#include <array>
+#include <atomic>
 #include <thread>
 
 #include "base/error.h"
@@ -21,12 +23,19 @@ TEST_CASE("tuning measures what can be used, and all ranks get the same rules", 
   const int ranks_per_node = GENERATE(1, 2, 4);
   ThreadGroup group(4, 10s, ranks_per_node);
   std::vector<std::string> ways;  // of rank 0
+  bool fastest_first = false;     // of the smallest size the fastest is taken
   const auto rules = on_ranks(group, 4, [&](Communicator& comm) {
     return to_text(tune(comm, 256, 0, [&](const TuneLine& line) {
-      if (comm.rank() != 0 || line.bytes != 256) return;
+      if (comm.rank() != 0) return;
+      if (line.bytes == 64) {
+        const auto fastest = std::ranges::min_element(line.times, {}, &TuneLine::Time::seconds);
+        fastest_first = fastest->seconds == line.times[line.fastest].seconds;
+      }
+      if (line.bytes != 256) return;
       for (const auto& time : line.times) ways.push_back(time.way);
     }));
   });
+  CHECK(fastest_first);
   CHECK(rules == std::vector(4, rules[0]));
   CHECK(to_text(parse_rules(rules[0], "tune")) == rules[0]);
   std::vector<std::string> expected = {"recursive_doubling", "rabenseifner", "ring", "tree",
@@ -106,6 +115,23 @@ TEST_CASE("of each call the time of the slowest rank counts, on every rank", "[c
   for (const double seconds : times[0]) CHECK(seconds >= 0.003);
   CHECK(times[1] == times[0]);
   CHECK(times[2] == times[0]);
+}
+
+TEST_CASE("no rank begins a call before all have ended the one before", "[collectives]") {
+  std::array<std::atomic<int>, 3> ended{};
+  const auto early = on_ranks(3, [&](Communicator& comm) {
+    float value = 0;
+    int call = 0, problems = 0;
+    std::vector<Contender> one = {{"one", std::span(&value, 1), [&] {
+                                     for (const auto& other : ended) problems += other < call;
+                                     if (comm.rank() == 1) std::this_thread::sleep_for(1ms);
+                                     value = 6;
+                                     ended[size_t(comm.rank())] = ++call;
+                                   }}};
+    take_turns(comm, one, 0);
+    return problems;
+  });
+  CHECK(early == std::vector{0, 0, 0});
 }
 
 TEST_CASE("of what is summed nothing is left out, and what lies beside it stays", "[collectives]") {

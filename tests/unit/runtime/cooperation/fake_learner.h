@@ -11,7 +11,7 @@ namespace dlflow::test {
 /// A learner without a network: `gradient_of` gives the gradient in each step, and the update is
 /// plain momentum, v = 0.5 v + g, w = w - rate v. The first three quarters of the weights can be
 /// trained; the rest are statistics, which an update leaves alone.
-class FakeLearner final : public runtime::Stepper, public runtime::OwnUpdates {
+class FakeLearner : public runtime::Stepper, public runtime::OwnUpdates {
  public:
   using GradientOf = std::function<std::vector<float>(std::span<const float> weights)>;
 

@@ -4,7 +4,9 @@
 #include <atomic>
 #include <string>
 #include <thread>
+#include <utility>
 
+#include "runtime/comm/lifeline.h"
 #include "runtime/cooperation/staleness.h"
 #include "tests/support/catch.h"
 #include "tests/support/on_ranks.h"
@@ -329,4 +331,44 @@ TEST_CASE("a server does not give up while workers push, however long it takes",
   test::FakeLearner learner(16, 1, false, [](auto w) { return std::vector<float>(w.size()); });
   CHECK(server.serve(learner, {0, 16}, {0, 0, kSteps}) == kSteps);
   CHECK(learner.updates() == (staleness == 0u ? kSteps : 3 * kSteps));
+}
+
+namespace {
+
+/// A learner whose server takes long over the first push.
+class SlowAtFirst final : public test::FakeLearner {
+ public:
+  explicit SlowAtFirst(std::chrono::milliseconds first)
+      : FakeLearner(16, 1, false, [](auto w) { return std::vector<float>(w.size()); }),
+        first_(first) {}
+
+  StepReport wishes() override {
+    std::this_thread::sleep_for(std::exchange(first_, {}));
+    return {};
+  }
+
+ private:
+  std::chrono::milliseconds first_;
+};
+
+}  // namespace
+
+TEST_CASE("a server counts from the last push how long it has waited", "[cooperation]") {
+  constexpr std::chrono::milliseconds kTimeout = std::chrono::seconds(1);
+  ThreadGroup group(4, kTimeout);
+  const std::vector<Link> links = links_of(group, 4);
+  Lifeline lifeline;
+  group.communicator(3).set_lifeline(&lifeline);
+  const std::jthread worker([&](const std::stop_token& stop) {
+    for (uint32_t step = 0; step < 2; ++step) {  // each while the server waits for it
+      while (!lifeline.waits() || lifeline.num_waits() < step) {
+        if (stop.stop_requested()) return;
+        std::this_thread::yield();
+      }
+      send_push(links[0], {.rate = 1, .is_last = step}, std::vector<float>(16));
+    }
+  });
+  Server server(group.communicator(3), links[3], 1, std::nullopt);
+  SlowAtFirst learner(kTimeout + std::chrono::milliseconds(50));
+  CHECK(server.serve(learner, {0, 16}, {0, 0, 2}) == 2);
 }
