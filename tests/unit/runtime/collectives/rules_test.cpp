@@ -75,6 +75,12 @@ TEST_CASE("a mistake in rules is named, with what to write", "[collectives]") {
   CHECK_THAT(error_of("allreduce=ring:0-8T"), Catch::Contains("'8T' is not a size; write 4096"));
   CHECK_THAT(error_of("allreduce=ring:0-17179869185G"),  // 2^64 + 2^30
              Catch::Contains("'17179869185G' is not a size"));
+  CHECK_THAT(error_of("allreduce=ring:0-K"), Catch::Contains("'K' is not a size"));
+  CHECK_THAT(error_of("allreduce=ring:-5"), Catch::Contains("'' is not a size"));
+  CHECK_THAT(error_of("allreduce=ring:0-18446744073709551616"),
+             Catch::Contains("'18446744073709551616' is not a size"));
+  CHECK_THAT(error_of("allreduce"), Catch::Contains("'allreduce' is neither"));
+  CHECK_THAT(error_of("between_nodes"), Catch::Contains("'between_nodes' is neither"));
   CHECK_THAT(error_of("allreduce=ring:8K-4K"), Catch::Contains("ends before it begins"));
   CHECK_THAT(error_of("broadcast=tree:0-max"),
              Catch::Contains("'broadcast=tree:0-max' is neither allreduce=RULES nor"));

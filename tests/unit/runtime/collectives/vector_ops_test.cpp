@@ -144,6 +144,12 @@ TEST_CASE("two parts may have one result, or two in another order", "[collective
   CHECK(a.numbers() == sum_of(2, count));
   CHECK(c.numbers() == sum_of(2, count));
   CHECK(d.numbers() == numbers_of(1, count));
+  Guarded e(DataType::Float32, numbers_of(0, count));
+  sum_parts(std::vector{e.values(), d.values()}, additions, std::vector{c.values(), d.values()}, 0,
+            count);
+  CHECK(e.numbers() == numbers_of(0, count));
+  CHECK(c.numbers() == sum_of(2, count));
+  CHECK(d.numbers() == sum_of(2, count));
 }
 
 TEST_CASE("sums are consumed once each, with their places", "[collectives]") {
