@@ -52,6 +52,18 @@ TEST_CASE("tuning measures what can be used, and all ranks get the same rules", 
   CHECK(ways == expected);
 }
 
+TEST_CASE("the smallest sum is of 64 bytes, each of the others of four times as many",
+          "[collectives]") {
+  const auto [largest, expected] = GENERATE(table<size_t, std::vector<size_t>>(
+      {{64, {64}}, {255, {64}}, {256, {64, 256}}, {5000, {64, 256, 1024, 4096}}}));
+  const auto measured = on_ranks(1, [largest = largest](Communicator& comm) {
+    std::vector<size_t> sizes;
+    tune(comm, largest, 0, [&](const TuneLine& line) { sizes.push_back(line.bytes); });
+    return sizes;
+  });
+  CHECK(measured[0] == expected);
+}
+
 TEST_CASE("nothing to measure is an error, and no rules that nobody can read", "[collectives]") {
   const auto errors = on_ranks(2, [](Communicator& comm) -> std::string {
     try {
