@@ -252,6 +252,9 @@ TEST_CASE("a damaged checkpoint is not counted among those kept", "[checkpoint]"
   fs::resize_file(torn / "model.safetensors", 10);
   save_checkpoint(folder.path(), SampleCheckpoint(3).content(), 2);
   CHECK(verify_checkpoint(folder.path() / "step-000001").step == 1);
+  fs::resize_file(folder.path() / "step-000003/manifest.json", 10);
+  save_checkpoint(folder.path(), SampleCheckpoint(4).content(), 2);
+  CHECK(verify_checkpoint(folder.path() / "step-000001").step == 1);
 }
 
 TEST_CASE("beside a newer one that is damaged, what was just saved is kept", "[checkpoint]") {

@@ -118,6 +118,7 @@ TEST_CASE("a missing tensor is named with the one that was probably meant", "[sa
   const std::string file = file_of("{" + entry("conv1.weight", 0, 4, "[1]") + "}", 4);
   CHECK_THROWS_WITH(parse(file).at("conv1.wieght"),
                     "f has no tensor 'conv1.wieght'; did you mean 'conv1.weight'?");
+  CHECK_THROWS_WITH(parse(file_of("{}", 0)).at("w"), "f has no tensor 'w'");
 }
 
 TEST_CASE("a header that does not describe its data is refused", "[safetensors]") {
@@ -214,4 +215,5 @@ TEST_CASE("a header length beyond the file is refused before anything is read", 
   file = file_of("{}", 0);
   file[0] = 3;
   CHECK_THROWS_WITH(parse(file), Contains("with a header of 3"));
+  CHECK_THROWS_WITH(parse(file.substr(0, 8)), Contains("8 bytes, with a header of 3"));
 }
