@@ -189,7 +189,9 @@ struct DlflowGpuSession {
         give(o.second, o.second_gradient, dy);
       }
       fake_gpu().log.push_back("backward " + std::to_string(i));
-      if (std::ranges::count(announced, int32_t(i))) ready(context, int32_t(i));
+      if (std::ranges::count(announced, int32_t(i)) == 0) continue;
+      fake_gpu().log.emplace_back("ready");
+      ready(context, int32_t(i));
     }
   }
 

@@ -63,7 +63,7 @@ struct Comm {
   std::shared_ptr<Group> group;
   size_t rank = 0;
   Result later = kSuccess;
-  bool busy = false;  // the next look says "in progress"
+  bool busy = false;  // the next look says "in progress", as every second one does
 };
 }  // namespace dlflow::runtime::nccl
 
@@ -138,7 +138,7 @@ nccl::Result ncclCommGetAsyncError(nccl::Comm* comm, nccl::Result* result) {
   const std::lock_guard lock(comm->group->mutex);
   const bool joining = comm->group->joined < comm->group->size;
   *result = comm->busy || joining ? nccl::kInProgress : comm->later;
-  comm->busy = false;
+  comm->busy = !comm->busy;
   return nccl::kSuccess;
 }
 

@@ -114,6 +114,18 @@ TEST_CASE("what NCCL refuses is told in its words, and aborted") {
   CHECK(log.back() == "abort");
 }
 
+TEST_CASE("a group that was aborted takes no further call") {
+  ThreadGroup group(1);
+  fake_gpu() = {};
+  Rank rank(group.communicator(0));
+  std::vector<float> values(16);
+  fake_gpu().fault = NcclFault::Refused;
+  CHECK_THROWS_WITH(rank.comm.start_sum(device(values), rank.stream), Contains("cable"));
+  fake_gpu().fault = NcclFault::None;
+  CHECK_THROWS_WITH(rank.comm.start_sum(device(values), rank.stream),
+                    "rank 0: NCCL: all-reduce: it was aborted before");
+}
+
 TEST_CASE("an error that comes later ends the wait") {
   const auto [message, log] = message_of(NcclFault::LostPeer, std::chrono::seconds(5));
   CHECK(message == "rank 0: NCCL: all-reduce: remote process exited (the cable is out)");

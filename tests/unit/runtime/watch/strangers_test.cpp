@@ -57,6 +57,20 @@ TEST_CASE("strangers without a word take a bounded number of descriptors, and ra
   CHECK(rank0.center.num_joined() == 1);
 }
 
+TEST_CASE("strangers who all come at once take a bounded number of descriptors, too",
+          "[watch][attack]") {
+  Center rank0;
+  std::vector<FileDescriptor> strangers;
+  for (size_t i = 0; i < 2 * kMost; ++i) strangers.push_back(rank0.connect());
+  FrameSocket rank(rank0.connect());
+  rank.send(FrameKind::Hello, Center::hello(1, rank0.center.endpoint().token));
+  for (size_t turns = 0; rank0.center.num_joined() == 0; ++turns) {
+    REQUIRE(turns < 3 * kMost);
+    rank0.turn();
+    REQUIRE(rank0.descriptors() <= kMost);
+  }
+}
+
 TEST_CASE("a stranger has two seconds to show the token", "[watch][attack]") {
   Center rank0;
   const FileDescriptor stranger = rank0.connect();
