@@ -112,6 +112,7 @@ nccl::Result ncclGetVersion(int* version) {
 }
 
 nccl::Result ncclGetUniqueId(nccl::UniqueId* id) {
+  if (fake_gpu().fault == NcclFault::Refused) return kSystemError;
   static int made = 0;
   const std::lock_guard lock(groups_mutex);
   const std::string name = "group " + std::to_string(++made);

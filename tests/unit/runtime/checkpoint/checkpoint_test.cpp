@@ -79,7 +79,8 @@ TEST_CASE("a manifest whose files lie elsewhere is refused", "[checkpoint][attac
   const SampleCheckpoint sample(7);
   const fs::path saved = save_checkpoint(folder.path(), sample.content(), 2);
   folder.write("secret", "word");
-  const std::string name = GENERATE("../secret", "/etc/hostname", "..", ".", "", "a/b");
+  const std::string name = GENERATE(as<std::string>(), "../secret", "/etc/hostname", "..", ".", "",
+                                    "a/b", std::string("state.json\0a", 12));
   Json manifest = Json::parse(read_file(saved / "manifest.json"));
   manifest["files"][name] = {{"bytes", 4}, {"sha256", sha256_hex("word")}};
   write_manifest(saved, std::move(manifest));
@@ -127,6 +128,8 @@ TEST_CASE("what was verified before is mapped without a look at its bytes, but n
   CHECK_THROWS_WITH(load_checkpoint(saved), Contains("model.safetensors is damaged"));
   fs::resize_file(weights, fs::file_size(weights) - 1);
   CHECK_THROWS_WITH(map_checkpoint(saved), Contains("its manifest says"));
+  fs::remove(weights);
+  CHECK_THROWS_WITH(map_checkpoint(saved), Contains("model.safetensors is missing: "));
 }
 
 TEST_CASE("the files of a checkpoint are all that are in its folder", "[checkpoint]") {

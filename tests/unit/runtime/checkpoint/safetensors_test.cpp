@@ -172,6 +172,27 @@ TEST_CASE("a header that does not describe its data is refused", "[safetensors]"
   CHECK_THROWS_WITH(parse(file_of(bad.header, bad.num_data_bytes)), Contains(bad.message));
 }
 
+TEST_CASE("what is said of a file goes with it, and a file that is there is not written over",
+          "[safetensors]") {
+  const test::TempDir folder;
+  const auto path = folder.path() / "t.safetensors";
+  const std::vector<float> one = {1};
+  write_safetensors(path, std::vector{tensor_view<float>("a", {1}, one)}, {{"dtype", "of no use"}});
+  CHECK_THROWS_WITH(write_safetensors(path, {}), Contains("File exists"));
+  const auto is_mapped = [&] {
+    return read_file("/proc/self/maps").find(path.string()) != std::string::npos;
+  };
+  {
+    const Safetensors file = Safetensors::open(path);
+    CHECK(is_mapped());
+    CHECK(file.metadata() == SafetensorsMetadata{{"dtype", "of no use"}});
+    CHECK(file.at("a").dtype == DType::F32);
+  }
+  CHECK_FALSE(is_mapped());
+  CHECK_THROWS_WITH(Safetensors::open(folder.path()), Contains("cannot map "));
+  CHECK_THROWS_WITH(Safetensors::open(folder.path() / "none"), Contains("cannot open "));
+}
+
 TEST_CASE("a tensor may have 64 dimensions", "[safetensors]") {
   const std::string shape = "[1" + ones(63) + "]";
   CHECK(parse(file_of("{" + entry("a", 0, 4, shape) + "}", 4)).at("a").shape.size() == 64);

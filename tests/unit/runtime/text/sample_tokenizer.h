@@ -14,10 +14,11 @@ inline Message tokenizer_piece(std::string_view text, uint64_t type) {
 }
 
 /// As SentencePiece writes one, with `bytes` of the 256 bytes.
-inline std::string sample_tokenizer(int bytes = 256, bool end = true) {
+inline std::string sample_tokenizer(int bytes = 256, std::string_view end = "<|endoftext|>",
+                                    uint64_t type_of_end = 3) {
   Message model;
   model.add(1, tokenizer_piece("<unk>", 2));
-  model.add(1, tokenizer_piece(end ? "<|endoftext|>" : "<pad>", 3));
+  model.add(1, tokenizer_piece(end, type_of_end));
   for (int byte = 0; byte < bytes; ++byte) {
     model.add(1, tokenizer_piece(fmt::format("<0x{:02X}>", byte), 6));
   }

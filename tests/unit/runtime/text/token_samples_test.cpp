@@ -62,21 +62,37 @@ TEST_CASE("texts of unequal length are samples of the tokens that each has", "[t
   const bool pairs = GENERATE(false, true);
   const Vocabulary vocabulary =
       pairs ? Vocabulary::parse(test::sample_tokenizer(), "t") : Vocabulary::bytes();
-  const std::vector<uint32_t> tokens = {104, 105, 97, 98, 99}, lengths = {2, 3};
+  const std::vector<uint32_t> tokens = {104, 105, 97, 98, 99, 100}, lengths = {2, 3, 1};
   const SampleSource source = text_source(tokens, lengths, 4, vocabulary);
   CHECK(source.shape == ImageShape{1, 1, 4});
   CHECK(source.pixel_type == PixelType::Token);
   CHECK(source.num_classes == vocabulary.size());
   CHECK(source.tokenizer == vocabulary.id());
-  CHECK(source.encoded_sizes == std::vector<uint64_t>{pairs ? 4u : 2u, pairs ? 6u : 3u});
+  CHECK(source.encoded_sizes ==
+        (pairs ? std::vector<uint64_t>{4, 6, 2} : std::vector<uint64_t>{2, 3, 1}));
   const auto file = folder.path() / "train.dlset";
   write_binary_dataset(file, source, 0, source.size());
   const Dataset dataset = read_binary_dataset(file);
   CHECK(tokens_of(dataset, 0) == std::vector<uint32_t>{104, 105});
   CHECK(tokens_of(dataset, 1) == std::vector<uint32_t>{97, 98, 99});
-  CHECK(text_bytes(dataset, vocabulary) == 5);
+  CHECK(tokens_of(dataset, 2) == std::vector<uint32_t>{100});
+  CHECK(text_bytes(dataset, vocabulary) == 6);
   CHECK(text_bytes(dataset, vocabulary, 1) == 3);
   CHECK(bits_per_byte(std::log(2.0), dataset, vocabulary) == Approx(1));
+}
+
+TEST_CASE("bits per byte are those of the bytes that are foretold, if there are any",
+          "[token_samples]") {
+  const Vocabulary bytes = Vocabulary::bytes();
+  const auto bits = [&](std::vector<uint8_t> sample) {
+    const auto length = uint32_t(sample.size());
+    return bits_per_byte(std::log(4.0), make_dataset({1, 1, length}, 256, std::move(sample), {0}),
+                         bytes);
+  };
+  CHECK(bits({'a', 'b'}) == Approx(2));
+  CHECK(bits({'a', 'b', 'c'}) == Approx(2));
+  CHECK(bits({'a', 'b', 0}) == Approx(4));  // the end is foretold, and is no byte of the text
+  CHECK(bits({'a', 0}) == Approx(2));
 }
 
 TEST_CASE("data without its tokenizer, or with another, is refused", "[token_samples]") {

@@ -27,6 +27,9 @@ TEST_CASE("ranks are named by their node if there is one, and by ranges if there
   CHECK(name_of({0, 2}, kNodes) == "ranks 0, 2");
   CHECK(name_of({0, 1, 2, 4}, kNodes) == "ranks 0-2, 4");
   CHECK(name_of({0, 2, 3, 4}, kNodes) == "ranks 0, 2-4");
+  std::vector<int> fewer = {0, 1, 2};
+  fewer.pop_back();  // it lies behind the last one, and is none of them
+  CHECK(name_of(fewer, kNodes) == "ranks 0-1");
 }
 
 TEST_CASE("times are told in seconds", "[watch]") {

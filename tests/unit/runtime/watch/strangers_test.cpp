@@ -82,6 +82,24 @@ TEST_CASE("a stranger has two seconds to show the token", "[watch][attack]") {
   CHECK(rank0.descriptors() == 1);
 }
 
+TEST_CASE("a rank is asked for its calls if they differ, and never else", "[watch]") {
+  Center rank0;
+  FrameSocket rank(rank0.connect());
+  rank.send(FrameKind::Hello, Center::hello(1, rank0.center.endpoint().token));
+  for (int i = 0; i < 3; ++i) rank0.turn(std::chrono::seconds(i));
+  CHECK(rank0.center.num_joined() == 1);
+  CHECK(rank0.descriptors() == 1);  // nobody else is listened to
+  const auto heard = [&] {
+    std::vector<FrameKind> kinds;
+    while (const auto frame = rank.receive()) kinds.push_back(frame->kind);
+    return kinds;
+  };
+  CHECK(heard() == std::vector{FrameKind::Welcome});
+  rank.send(FrameKind::Differs);
+  for (int i = 3; i < 6; ++i) rank0.turn(std::chrono::seconds(i));
+  CHECK(heard() == std::vector{FrameKind::Ask});
+}
+
 TEST_CASE("a wrong token lets nobody in", "[watch][attack]") {
   Center rank0;
   const std::string right = rank0.center.endpoint().token;

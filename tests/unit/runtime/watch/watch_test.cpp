@@ -94,6 +94,15 @@ TEST_CASE("ranks that agree do their work and leave", "[watch]") {
   CHECK(worked == num_ranks);
 }
 
+TEST_CASE("a rank that left is not watched any more", "[watch]") {
+  const auto watched_after = on_ranks(2, [](Communicator& comm) {
+    bool watched = false;
+    under_watch(comm, {}, [&] { watched = comm.lifeline() != nullptr; });
+    return std::pair(watched, comm.lifeline() != nullptr);
+  });
+  CHECK(watched_after == std::vector(2, std::pair(true, false)));
+}
+
 TEST_CASE("however slow rank 0's watch is, ranks that could connect are watched over", "[watch]") {
   std::atomic<int> watched_over{0};
   constexpr int kTries = 100;
@@ -249,6 +258,23 @@ TEST_CASE("an activity may take longer than the limit", "[watch]") {
   CHECK(told.errors == std::vector<std::string>(2));
   REQUIRE_FALSE(told.lines.empty());
   CHECK_THAT(told.lines[0], Catch::Contains(") saves a checkpoint; rank 1 (node "));
+}
+
+TEST_CASE("a rank that computes on is left alone until its time is over", "[watch]") {
+  WatchOptions options;
+  options.time_to_end = 1h;
+  std::atomic<int> ended = 0;
+  options.last_resort = [&](const WatchError&) { ++ended; };
+  watched(
+      2,
+      [&](Communicator& comm) {
+        if (comm.rank() == 1) throw Error(Errc::NotFound, "no such file");
+        while (!comm.lifeline()->raised()) std::this_thread::sleep_for(1ms);
+        std::this_thread::sleep_for(300ms);  // turns of its watch
+        comm.barrier();
+      },
+      options);
+  CHECK(ended == 0);
 }
 
 TEST_CASE("a rank that does not come to a wait is ended by its watch", "[watch]") {
