@@ -131,6 +131,20 @@ TEST_CASE("activations have dlflow's form alone", "[onnx]") {
              Contains("no layer that computes with a constant"));
 }
 
+TEST_CASE("powers, roots and the like are parts of RMS normalisation alone", "[onnx]") {
+  const OnFeatures of{{number("three", 3), number("two", 2)}};
+  CHECK_THAT(of.refused(node("Pow", {"l", "three"}, "y")),
+             Contains("powers only as parts of rms_norm"));
+  CHECK_THAT(of.refused(node("Pow", {"l", "two"}, "y")), Contains("no layer that gives 'y'"));
+  for (const char* operation : {"Sqrt", "Reciprocal"}) {
+    CHECK_THAT(of.refused(node(operation, {"l"}, "y")), Contains("only as a part of rms_norm"));
+  }
+  CHECK_THAT(of.refused(node("Neg", {"l"}, "y")), Contains("only to rotate heads"));
+  CHECK_THAT(of.refused(node("ReduceSum", {"l"}, "y")), Contains("only as a part of mean_pool"));
+  CHECK_THAT(of.refused(node("Less", {"l", "two"}, "y")), Contains("texts of unequal length"));
+  CHECK_THAT(of.refused(node("Mod", {"l", "two"}, "y")), Contains("of constants alone"));
+}
+
 TEST_CASE("SiLU is a sigmoid that nobody else reads, times what it reads", "[onnx]") {
   const OnFeatures of;
   const Message sigmoid = node("Sigmoid", {"l"}, "s");
