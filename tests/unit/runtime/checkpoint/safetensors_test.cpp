@@ -86,6 +86,16 @@ TEST_CASE("a file without tensors is a file", "[safetensors]") {
   CHECK(Safetensors::open(folder.path() / "empty").tensors().empty());
 }
 
+TEST_CASE("many tensors without elements share a place", "[safetensors]") {
+  const test::TempDir folder;
+  std::vector<TensorView> tensors;
+  for (int i = 0; i < 100; ++i) {
+    tensors.push_back(tensor_view<float>(std::to_string(i), {0}, std::span<const float>()));
+  }
+  write_safetensors(folder.path() / "many", tensors);
+  CHECK(Safetensors::open(folder.path() / "many").tensors().size() == 100);
+}
+
 TEST_CASE("what cannot be read back is not written", "[safetensors]") {
   const test::TempDir folder;
   const std::vector<float> two = {1, 2};
