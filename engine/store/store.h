@@ -152,6 +152,8 @@ class Store : public KnownResults, public History, public FileHashes {
   /// Gives the run the jobs of `plan`; those that it has already keep their events. What
   /// RUN/events.jsonl says is then read again, for those that it had once.
   void take_jobs(int64_t run, const Plan& plan);
+  /// take_jobs() of a list that is newer than what is here. Whether there is any list.
+  bool take_newest_jobs(int64_t run, const std::filesystem::path& run_directory);
   std::string name_of(std::string_view run);
   std::string free_name(const std::string& wanted);
   /// Whether any of `events` was new.

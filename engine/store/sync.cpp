@@ -127,67 +127,110 @@ class ExistingFolders {
   std::map<fs::path, std::unordered_set<std::string>> listings_;
 };
 
+/// What is new of the jobs of a run, in portions that fit into memory.
+class News {
+ public:
+  /// \param by_job  what the engine wrote of each job that may have news
+  News(fs::path run_directory, EventsByJob by_job)
+      : run_directory_(std::move(run_directory)),
+        by_job_(std::move(by_job)),
+        next_(by_job_.begin()) {}
+
+  bool at_end() const { return next_ == by_job_.end(); }
+
+  /// Of the next jobs, the events of each in their order.
+  std::vector<JobEvent> portion() {
+    std::vector<JobEvent> found;
+    uint64_t bytes = 0;
+    for (; !at_end() && bytes < kMaxJobRecord; ++next_) {
+      auto& [job, list] = *next_;
+      rank_engine_events(list);
+      const fs::path directory = job_directory(run_directory_, job);
+      if (folders_.contains(directory)) bytes += add_attempts(directory, job, list);
+      append_in_order(std::move(list), found);
+    }
+    return found;
+  }
+
+ private:
+  fs::path run_directory_;
+  EventsByJob by_job_;
+  EventsByJob::iterator next_;
+  ExistingFolders folders_;
+};
+
+/// A run as it is in the database.
+struct RecordedRun {
+  uint64_t engine_read = 0;  ///< bytes of RUN/events.jsonl
+  uint64_t num_jobs = 0;
+  bool has_ended = false;
+};
+
+RecordedRun recorded_run(Database& database, int64_t run) {
+  const Rows rows = database.query(
+      "SELECT engine_read, (SELECT count(*) FROM jobs WHERE run = runs.id), state FROM runs "
+      "WHERE id = ?",
+      run);
+  rows->next();
+  return {.engine_read = uint64_t(rows->integer(0)),
+          .num_jobs = uint64_t(rows->integer(1)),
+          .has_ended = rows->text(2) != name(RunState::Running)};
+}
+
+bool has_job(Database& database, int64_t run, const std::string& job) {
+  return database.query("SELECT 1 FROM jobs WHERE run = ? AND name = ?", run, job)->next();
+}
+
+/// Adds those of which their supervisors may have written; of the last two states, which may be
+/// wrong, records may show late.
+void add_active_jobs(Database& database, int64_t run, EventsByJob& news) {
+  const Rows active = database.query(
+      "SELECT name FROM jobs WHERE run = ? AND state IN ('submitting', 'queued', 'running', "
+      "'lost', 'blocked')",
+      run);
+  while (active->next()) news[active->text(0)];
+}
+
 }  // namespace
 
 std::string Store::sync_run(const fs::path& run_directory) {
   const std::string folder = absolute_folder(run_directory);
   std::string run = has_run(folder) ? name_of(folder) : create_run(load_run(folder));
   const int64_t id = run_id(folder);
-  const int extension = newest_extension(folder);
-  {
-    const Rows rows = database_.query("SELECT 1 FROM runs WHERE id = ? AND extension = ?", id,
-                                      int64_t(extension));
-    if (!rows->next()) take_jobs(id, load_run(folder));
-  }
-  const auto has_job = [&](const std::string& job) {
-    return database_.query("SELECT 1 FROM jobs WHERE run = ? AND name = ?", id, job)->next();
-  };
-  restore_ends(folder, has_job);
+  const bool has_lists = take_newest_jobs(id, folder);
+  const auto knows = [&](const std::string& job) { return has_job(database_, id, job); };
+  restore_ends(folder, knows);
 
-  const auto [engine_read, ended, num_jobs] = [&] {
-    const Rows rows = database_.query(
-        "SELECT engine_read, state, (SELECT count(*) FROM jobs WHERE run = runs.id) FROM runs "
-        "WHERE id = ?",
-        id);
-    rows->next();
-    return std::tuple(uint64_t(rows->integer(0)), rows->text(1) != name(RunState::Running),
-                      uint64_t(rows->integer(2)));
-  }();
-  EventTail tail(engine_events_file(run_directory), engine_read);
-  EventsByJob news = read_engine(tail, engine_events_file(run_directory), num_jobs);
-  const Rows active = database_.query(
-      "SELECT name FROM jobs WHERE run = ? AND state IN ('submitting', 'queued', 'running', "
-      "'lost', 'blocked')",
-      id);  // of the last two, which may be wrong, records may show late
-  while (active->next()) news[active->text(0)];
+  const RecordedRun recorded = recorded_run(database_, id);
+  EventTail tail(engine_events_file(run_directory), recorded.engine_read);
+  EventsByJob by_job = read_engine(tail, engine_events_file(run_directory), recorded.num_jobs);
+  add_active_jobs(database_, id, by_job);
   // Elements of an earlier list, and what stood for them before any was known.
-  if (extension > 0) {
-    std::erase_if(news, [&](const auto& job) { return !has_job(job.first); });
-  }
-  ExistingFolders folders;
-  std::vector<JobEvent> found;
-  uint64_t found_bytes = 0;
-  bool any_new = false;
-  for (auto& [job, list] : news) {
-    rank_engine_events(list);
-    const fs::path directory = job_directory(run_directory, job);
-    if (folders.contains(directory)) found_bytes += add_attempts(directory, job, list);
-    append_in_order(std::move(list), found);
-    if (found_bytes < kMaxJobRecord) continue;
-    // What is recorded twice, after a kill before engine_read says so, is recorded once.
-    Transaction part(database_);
-    any_new |= record_in_transaction(id, found);
-    part.commit();
-    found.clear();
-    found_bytes = 0;
-  }
+  if (has_lists) std::erase_if(by_job, [&](const auto& job) { return !knows(job.first); });
 
-  Transaction transaction(database_);
-  any_new |= record_in_transaction(id, found);
-  database_.execute("UPDATE runs SET engine_read = ? WHERE id = ?", tail.offset(), id);
-  transaction.commit();
-  if (any_new || !ended) settle_run_state(run);
+  News news(run_directory, std::move(by_job));
+  bool any_new = false;
+  do {
+    const std::vector<JobEvent> portion = news.portion();
+    Transaction transaction(database_);
+    any_new |= record_in_transaction(id, portion);
+    // What is recorded twice, after a kill before this is written, is recorded once.
+    if (news.at_end()) {
+      database_.execute("UPDATE runs SET engine_read = ? WHERE id = ?", tail.offset(), id);
+    }
+    transaction.commit();
+  } while (!news.at_end());
+  if (any_new || !recorded.has_ended) settle_run_state(run);
   return run;
+}
+
+bool Store::take_newest_jobs(int64_t run, const fs::path& run_directory) {
+  const int extension = newest_extension(run_directory);
+  const bool is_known =
+      database_.query("SELECT 1 FROM runs WHERE id = ? AND extension = ?", run, int64_t(extension))
+          ->next();
+  if (!is_known) take_jobs(run, load_run(run_directory));
+  return extension > 0;
 }
 
 std::string Store::rebuild_run(const fs::path& run_directory) {

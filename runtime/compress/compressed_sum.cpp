@@ -122,20 +122,35 @@ Task CompressedSum::sum_rest(Link link, const std::vector<Piece>& pieces, size_t
 
 Task CompressedSum::sum_compressed(Link link, const std::vector<Piece>& pieces, size_t first,
                                    std::span<float> values) {
+  if (pieces.size() == 1) {  // which may be a large one: without copies
+    const auto [begin, count] = pieces.front();
+    co_await sum_fed_back(link, first,
+                          {residual().subspan(begin, count),
+                           velocity_ ? velocity().subspan(begin, count) : std::span<float>()},
+                          values.subspan(begin - first, count));
+    co_return;
+  }
   std::vector<float> sum = gather(values, first, pieces);
   std::vector<float> error = gather(residual(), 0, pieces), velocities;
-  if (velocity_) {
-    velocities = gather(velocity(), 0, pieces);
-    if (compression_.clip > 0) clip_norm(compression_.clip / std::sqrt(double(link.size())), sum);
-    correct_momentum(float(compression_.momentum), velocities, sum);
-  }
-  for (size_t i = 0; i < sum.size(); ++i) error[i] += sum[i];
-  Occasion occasion = now_;
-  occasion.first = first;
-  co_await sum_messages(link, occasion, {error, velocities}, sum);
+  if (velocity_) velocities = gather(velocity(), 0, pieces);
+  co_await sum_fed_back(link, first, {error, velocities}, sum);
   scatter(error, 0, pieces, residual());
   if (velocity_) scatter(velocities, 0, pieces, velocity());
   scatter(sum, first, pieces, values);
+}
+
+/// Error feedback: sums `values`, of the range that begins at element `first`, and what was not
+/// sent of them before.
+Task CompressedSum::sum_fed_back(Link link, size_t first, Unsent unsent, std::span<float> values) {
+  if (velocity_) {
+    if (compression_.clip > 0)
+      clip_norm(compression_.clip / std::sqrt(double(link.size())), values);
+    correct_momentum(float(compression_.momentum), unsent.velocity, values);
+  }
+  for (size_t i = 0; i < values.size(); ++i) unsent.error[i] += values[i];
+  Occasion occasion = now_;
+  occasion.first = first;
+  return sum_messages(std::move(link), occasion, unsent, values);
 }
 
 Task CompressedSum::sum_messages(Link link, Occasion occasion, Unsent unsent,

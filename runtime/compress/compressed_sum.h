@@ -67,6 +67,7 @@ class CompressedSum {
   Task sum_rest(Link link, const std::vector<Piece>& pieces, size_t first, std::span<float> values);
   Task sum_compressed(Link link, const std::vector<Piece>& pieces, size_t first,
                       std::span<float> values);
+  Task sum_fed_back(Link link, size_t first, Unsent unsent, std::span<float> values);
   Task sum_messages(Link link, Occasion occasion, Unsent unsent, std::span<float> sum) const;
 
   Compression compression_;

@@ -25,8 +25,9 @@ Task sum_of_added_messages(Link link, const Compressor& compressor, Occasion occ
                            Unsent unsent, std::span<float> sum);
 
 /// For methods that send every number (Half, Int8): each rank adds a share of the numbers, and
-/// sends what stands for the sums to all; what that leaves out stays with it.
-/// Cost: 2(P-1) a + 2(P-1)/P m b.
+/// sends what stands for the sums to all; what that leaves out stays with it. Long ranges go one
+/// part after the other.
+/// Cost of each part: 2(P-1) a + 2(P-1)/P m b.
 /// Source: the two stages of Tang et al., "DoubleSqueeze", ICML 2019.
 Task sum_of_shares(Link link, const Compressor& compressor, Occasion occasion, Unsent unsent,
                    std::span<float> sum);

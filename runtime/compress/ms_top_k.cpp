@@ -5,11 +5,12 @@
 #include <bit>
 #include <cmath>
 #include <limits>
-#include <vector>
+#include <optional>
 
 #include "base/error.h"
 #include "base/random.h"
 #include "base/vector_clones.h"
+#include "runtime/compress/candidates.h"
 #include "runtime/compress/sparse_message.h"
 #include "runtime/compress/top_k.h"
 
@@ -34,9 +35,7 @@ size_t count_from(float threshold, const float* values, size_t count) {
 DLFLOW_VECTOR_CLONES
 uint32_t greatest_bits(const float* values, size_t count) {
   uint32_t greatest = 0;
-  for (size_t i = 0; i < count; ++i) {
-    greatest = std::max(greatest, std::bit_cast<uint32_t>(values[i]) & 0x7fffffff);
-  }
+  for (size_t i = 0; i < count; ++i) greatest = std::max(greatest, key_of(values[i]));
   return greatest;
 }
 
@@ -69,64 +68,12 @@ float middle_of(float low, float high) {
   return std::bit_cast<float>(below + (above - below) / 2);
 }
 
-/// The numbers from a threshold on, with their places.
-struct Candidates {
-  std::vector<float> values;
-  std::vector<uint32_t> indices;
-};
-
-/// Collects the numbers from `threshold` on, a group of lanes at a time, most of which hold none;
-/// the caller looks at what is behind the last whole group. Returns how many there are.
-DLFLOW_VECTOR_CLONES
-size_t collect_lanes(float threshold, const float* values, size_t count, float* found,
-                     uint32_t* indices) {
-  size_t taken = 0;
-  for (size_t first = 0; first + kLanes <= count; first += kLanes) {
-    uint32_t any = 0;
-    for (size_t k = 0; k < kLanes; ++k) any |= std::fabs(values[first + k]) >= threshold ? 1 : 0;
-    if (any == 0) continue;
-    for (size_t k = 0; k < kLanes; ++k) {
-      found[taken] = values[first + k];
-      indices[taken] = uint32_t(first + k);
-      taken += std::fabs(values[first + k]) >= threshold ? 1 : 0;
-    }
-  }
-  return taken;
-}
-
-/// \param expected  how many of `values` are from `threshold` on
-Candidates candidates_from(float threshold, std::span<const float> values, size_t expected) {
-  Candidates found;  // with a place for one that is written and not taken
-  found.values.resize(expected + 1);
-  found.indices.resize(expected + 1);
-  size_t taken = collect_lanes(threshold, values.data(), values.size(), found.values.data(),
-                               found.indices.data());
-  for (size_t i = values.size() / kLanes * kLanes; i < values.size(); ++i) {
-    found.values[taken] = values[i];
-    found.indices[taken] = uint32_t(i);
-    taken += std::fabs(values[i]) >= threshold ? 1 : 0;
-  }
-  DLFLOW_CHECK(taken == expected);
-  found.values.resize(taken);
-  found.indices.resize(taken);
-  return found;
-}
-
 /// Looks for a threshold between two magnitudes.
 class Search {
  public:
-  Search(std::span<const float> values, float greatest, size_t wanted)
-      : greatest_(greatest), wanted_(wanted) {
-    const double sum = sum_of_magnitudes(values.data(), values.size());
-    const float mean = float(sum / double(values.size()));
-    low_ = mean;
-    high_ = greatest;
-    from_low_ = count_from(mean, values.data(), values.size());
-    if (from_low_ >= wanted) return;
-    low_ = 0;
-    high_ = mean;
-    from_low_ = values.size();
-  }
+  /// \param num_from_low  how many numbers are from `low` on; none is beyond `high`
+  Search(float low, size_t num_from_low, float high, size_t wanted)
+      : greatest_(high), wanted_(wanted), low_(low), high_(high), from_low_(num_from_low) {}
 
   float low() const { return low_; }
   size_t from_low() const { return from_low_; }
@@ -169,19 +116,51 @@ class Search {
   Thresholds found_;
 };
 
+/// Of finite numbers.
+Search search_from_mean(std::span<const float> values, float greatest, size_t wanted) {
+  const double sum = sum_of_magnitudes(values.data(), values.size());
+  const float mean = float(sum / double(values.size()));
+  const size_t from_mean = count_from(mean, values.data(), values.size());
+  if (from_mean >= wanted) return {mean, from_mean, greatest, wanted};
+  return {0, values.size(), mean, wanted};
+}
+
+float greatest_of(std::span<const float> values) {
+  return std::bit_cast<float>(greatest_bits(values.data(), values.size()));
+}
+
+float least_of(std::span<const float> values) {
+  float least = std::numeric_limits<float>::infinity();
+  for (const float value : values) least = std::min(least, std::fabs(value));
+  return least;
+}
+
+/// The `wanted` largest among not many more. Nothing if a number is not finite.
+std::optional<Candidates> few_largest(std::span<const float> values, size_t wanted) {
+  if (auto sampled = sampled_candidates(values, wanted)) return sampled;
+  const float greatest = greatest_of(values);
+  if (!std::isfinite(greatest)) return std::nullopt;
+  Search search = search_from_mean(values, greatest, wanted);
+  search.narrow(values, kFew * wanted);
+  Candidates found(search.from_low());
+  found.collect(search.low(), values, 0);
+  DLFLOW_CHECK(found.size() == search.from_low());
+  return found;
+}
+
 /// Those from `sure` on, and of the likely ones a run that begins with number `offset`.
 void take(const Candidates& candidates, const Thresholds& from, size_t offset,
           std::span<uint32_t> indices) {
   size_t taken = 0, likely = 0;
   const size_t end = offset + indices.size() - from.num_sure;
   for (size_t i = 0; taken < indices.size(); ++i) {
-    const float magnitude = std::fabs(candidates.values[i]);
+    const float magnitude = std::fabs(candidates.values()[i]);
     if (magnitude < from.likely) continue;
     if (magnitude < from.sure) {
       const size_t number = likely++;
       if (number < offset || number >= end) continue;
     }
-    indices[taken++] = candidates.indices[i];
+    indices[taken++] = candidates.indices()[i];
   }
 }
 
@@ -194,19 +173,18 @@ size_t MsTopK::message_bytes(size_t count, const Occasion& occasion) const {
 void MsTopK::encode(std::span<const float> values, const Occasion& occasion,
                     std::span<std::byte> message) const {
   const std::span<uint32_t> indices = sparse_view(message).indices;
-  const float greatest = std::bit_cast<float>(greatest_bits(values.data(), values.size()));
-  if (indices.empty() || !std::isfinite(greatest)) {
+  const auto few = indices.empty() ? std::nullopt : few_largest(values, indices.size());
+  const float greatest = few ? greatest_of(few->values()) : 0;
+  if (!few || !std::isfinite(greatest)) {
     select_largest(values, indices);
   } else {
-    Search search(values, greatest, indices.size());
-    search.narrow(values, kFew * indices.size());
-    const Candidates candidates = candidates_from(search.low(), values, search.from_low());
-    search.narrow(candidates.values, indices.size());
-    const Thresholds found = search.finish(candidates.values);
+    Search search(least_of(few->values()), few->size(), greatest, indices.size());
+    search.narrow(few->values(), indices.size());
+    const Thresholds found = search.finish(few->values());
     const size_t spare = found.num_likely - (indices.size() - found.num_sure);
     RandomStream random(occasion.seed, RandomUse::Compression, uint32_t(occasion.step),
                         uint32_t(occasion.first));
-    take(candidates, found, random.below(uint32_t(spare) + 1), indices);
+    take(*few, found, random.below(uint32_t(spare) + 1), indices);
   }
   fill_in(values, message);
 }

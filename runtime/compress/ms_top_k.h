@@ -8,8 +8,9 @@ namespace dlflow::runtime {
 /// between the mean and the maximum, which takes nothing but passes that count, and what is missing
 /// comes from just below it: a run of neighbours, from where chance says.
 ///
-/// Beside the paper: below the mean, too, where so many are asked for; any number of equals at the
-/// maximum; with NaN or infinity in the range exactly the largest, those first.
+/// Beside the paper: of a long range a sample tells where to begin, so that it is read once; below
+/// the mean, too, where so many are asked for; any number of equals at the maximum; with NaN or
+/// infinity in the range exactly the largest, those first.
 /// Source: Shi et al., "Towards scalable distributed training of deep learning on public cloud
 /// clusters", MLSys 2021, algorithm 1.
 class MsTopK final : public Compressor {

@@ -2,18 +2,15 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <functional>
 #include <vector>
 
 #include "base/error.h"
+#include "runtime/compress/candidates.h"
 #include "runtime/compress/sparse_message.h"
 
 namespace dlflow::runtime {
 namespace {
-
-/// Ordered as the values without their signs are; NaN comes last.
-uint32_t key_of(float value) { return std::bit_cast<uint32_t>(value) & 0x7fffffff; }
 
 constexpr int kShift = 20;  // a bin for each exponent and the first three bits of the mantissa
 constexpr size_t kBins = size_t(1) << (31 - kShift);
@@ -75,7 +72,13 @@ size_t TopK::message_bytes(size_t count, const Occasion& occasion) const {
 
 void TopK::encode(std::span<const float> values, const Occasion&,
                   std::span<std::byte> message) const {
-  select_largest(values, sparse_view(message).indices);
+  const std::span<uint32_t> indices = sparse_view(message).indices;
+  if (const auto few = sampled_candidates(values, indices.size())) {
+    select_largest(few->values(), indices);
+    for (uint32_t& index : indices) index = few->indices()[index];
+  } else {
+    select_largest(values, indices);
+  }
   fill_in(values, message);
 }
 

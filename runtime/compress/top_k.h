@@ -13,7 +13,8 @@ namespace dlflow::runtime {
 /// `values`.
 void select_largest(std::span<const float> values, std::span<uint32_t> indices);
 
-/// Sends the largest gradients and where they are: exactly those.
+/// Sends the largest gradients and where they are: exactly those. Of a long range a sample tells
+/// which few are looked at.
 /// Source: Aji and Heafield, "Sparse communication for distributed gradient descent", EMNLP 2017.
 class TopK final : public Compressor {
  public:

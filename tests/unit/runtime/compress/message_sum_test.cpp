@@ -98,6 +98,17 @@ TEST_CASE("what is summed and what ranks keep is the dense sum", "[compress]") {
   CHECK(distance(sum_and_errors(ranks), dense_sum_of(num_ranks, count)) < 1e-6);
 }
 
+TEST_CASE("a long range of rounded gradients is summed as short ones are", "[compress]") {
+  const Case c = GENERATE(from_range(kRounding));
+  const int num_ranks = GENERATE(1, 2, 3);
+  // Parts of 2^18 numbers a rank; the last one is so short that most ranks have no share of it.
+  const size_t count = size_t(num_ranks) * (size_t{2} << 18) + 37;
+  INFO(c.name);
+  const auto ranks = outcomes(c, num_ranks, count, 1);
+  check_same_on_all(ranks);
+  CHECK(distance(sum_and_errors(ranks), dense_sum_of(num_ranks, count)) < 1e-6);
+}
+
 TEST_CASE("gathered messages are each rank's largest gradients, added", "[compress]") {
   const int num_ranks = GENERATE(1, 2, 3, 4, 5, 8);
   constexpr size_t kCount = 500, kSent = 50;

@@ -1,0 +1,86 @@
+#include "runtime/compress/candidates.h"
+
+#include <algorithm>
+#include <functional>
+#include <vector>
+
+#include "base/vector_clones.h"
+
+namespace dlflow::runtime {
+namespace {
+
+constexpr size_t kLanes = 16;  // a cache line
+
+/// How many of the wanted numbers a sample should hold: it then tells with a deviation of 7 % how
+/// many there are, if neighbours are not alike.
+constexpr size_t kHits = 192;
+/// It is asked for half as many more than are wanted, and three times as many are too many.
+constexpr size_t kMost = 3;
+/// One line of at least so many is read.
+constexpr size_t kLeastStride = 16;
+/// What is collected between two looks at how many there are.
+constexpr size_t kBlock = 1024;
+
+/// Collects the numbers from a threshold on, a group of lanes at a time, most of which hold none;
+/// the caller looks at what is behind the last whole group. Returns how many there are.
+DLFLOW_VECTOR_CLONES
+size_t collect_lanes(uint32_t threshold, const float* values, size_t count, uint32_t first_index,
+                     float* found, uint32_t* indices) {
+  size_t taken = 0;
+  for (size_t first = 0; first + kLanes <= count; first += kLanes) {
+    uint32_t any = 0;
+    for (size_t k = 0; k < kLanes; ++k) {
+      any |= key_of(values[first + k]) >= threshold ? 1 : 0;
+    }
+    if (any == 0) continue;
+    for (size_t k = 0; k < kLanes; ++k) {
+      found[taken] = values[first + k];
+      indices[taken] = first_index + uint32_t(first + k);
+      taken += key_of(values[first + k]) >= threshold ? 1 : 0;
+    }
+  }
+  return taken;
+}
+
+/// Keys of one line of `stride`. An odd stride comes to all columns of a matrix, whose number is
+/// even as a rule.
+std::vector<uint32_t> sample_of(std::span<const float> values, size_t stride) {
+  std::vector<uint32_t> keys;
+  keys.reserve(values.size() / stride + kLanes);
+  for (size_t first = 0; first + kLanes <= values.size(); first += kLanes * stride) {
+    for (const float value : values.subspan(first, kLanes)) keys.push_back(key_of(value));
+  }
+  return keys;
+}
+
+}  // namespace
+
+void Candidates::collect(float threshold, std::span<const float> values, size_t first) {
+  const uint32_t key = key_of(threshold);
+  size_ += collect_lanes(key, values.data(), values.size(), uint32_t(first), values_.get() + size_,
+                         indices_.get() + size_);
+  for (size_t i = values.size() / kLanes * kLanes; i < values.size(); ++i) {
+    if (key_of(values[i]) < key) continue;
+    values_[size_] = values[i];
+    indices_[size_++] = uint32_t(first + i);
+  }
+}
+
+std::optional<Candidates> sampled_candidates(std::span<const float> values, size_t wanted) {
+  const size_t stride = (wanted / kHits) | 1;
+  if (stride < kLeastStride) return std::nullopt;
+  std::vector<uint32_t> keys = sample_of(values, stride);
+  const auto last = keys.begin() + long(std::min(wanted * 3 / 2 / stride, keys.size() - 1));
+  std::nth_element(keys.begin(), last, keys.end(), std::greater());
+  const auto threshold = std::bit_cast<float>(*last);
+
+  const size_t most = std::min(kMost * wanted, values.size());
+  Candidates found(most + kBlock);
+  for (size_t first = 0; first < values.size() && found.size() <= most; first += kBlock) {
+    found.collect(threshold, values.subspan(first, std::min(kBlock, values.size() - first)), first);
+  }
+  if (found.size() < wanted || found.size() > most) return std::nullopt;
+  return found;
+}
+
+}  // namespace dlflow::runtime
