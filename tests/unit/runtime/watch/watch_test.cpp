@@ -277,6 +277,49 @@ TEST_CASE("a rank that computes on is left alone until its time is over", "[watc
   CHECK(ended == 0);
 }
 
+TEST_CASE("a rank that is done leaves without the others after its time to linger", "[watch]") {
+  std::atomic<bool> has_left = false;
+  WatchOptions options;
+  options.linger = [] { return 50ms; };
+  const auto errors = on_ranks(2, [&](Communicator& comm) -> std::string {
+    try {
+      under_watch(comm, options, [&] {
+        while (comm.rank() == 0 && !has_left) std::this_thread::sleep_for(1ms);
+      });
+    } catch (const WatchError& error) {
+      return error.what();
+    }
+    has_left = true;
+    return "";
+  });
+  CHECK(errors == std::vector<std::string>(2));
+}
+
+TEST_CASE("why all ranks end is told to people before any rank goes by it", "[watch]") {
+  std::atomic<bool> told = false;
+  std::atomic<int> known = 0, known_after = 0;
+  WatchOptions options;
+  options.tell = [&](const std::string& line) { told = line.ends_with("no such file"); };
+  options.known = [&](const WatchError& error) {
+    ++known;
+    known_after += told && error.code() == Errc::NotFound;
+  };
+  const auto codes = on_ranks(3, [&](Communicator& comm) {
+    try {
+      under_watch(comm, options, [&] {
+        if (comm.rank() == 2) throw Error(Errc::NotFound, "no such file");
+        comm.barrier();
+      });
+    } catch (const WatchError& error) {
+      return std::pair(error.code(), error.fault());
+    }
+    return std::pair(Errc::Corrupt, Fault::Lost);
+  });
+  CHECK(known == 3);
+  CHECK(known_after == 3);
+  CHECK(codes == std::vector(3, std::pair(Errc::NotFound, Fault::Failed)));
+}
+
 TEST_CASE("a rank that does not come to a wait is ended by its watch", "[watch]") {
   WatchOptions options;
   options.time_to_end = 100ms;
