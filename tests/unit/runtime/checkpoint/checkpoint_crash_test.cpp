@@ -70,6 +70,20 @@ TEST_CASE("whatever cannot be written is told with the reason, and what was ther
   CHECK(fs::read_symlink(folder.path() / "latest") == "step-000002");
 }
 
+TEST_CASE("a file of tensors that cannot be synced is told", "[checkpoint]") {
+  const test::TempDir folder;
+  constexpr int kTold = 3;
+  const auto ended = test::run_without(SYS_fsync, EIO, [&] {
+    try {
+      write_safetensors(folder.path() / "t", {});
+    } catch (const Error& error) {
+      ::_exit(kTold);
+    }
+  });
+  if (!ended) return test::skip("processes cannot be traced");
+  CHECK(*ended == kTold);
+}
+
 TEST_CASE("everything is synced before the folder gets its name", "[checkpoint]") {
   const test::TempDir folder;
   save_checkpoint(folder.path(), SampleCheckpoint(1).content(), 9);

@@ -173,6 +173,29 @@ TEST_CASE("the texts of a second input have one length", "[onnx]") {
   CHECK(found == expected);
 }
 
+TEST_CASE("a second input is one layer, however many read it", "[onnx]") {
+  const std::vector<Message> nodes = {
+      node("GlobalAveragePool", {"x"}, "g"),
+      node("Flatten", {"g"}, "p"),
+      node("MatMul", {"p", "w"}, "picture"),
+      node("Gather", {"one", "z"}, "a"),
+      node("Gather", {"two", "z"}, "b"),
+      node("Add", {"a", "b"}, "s"),
+      with(with(node("ReduceMean", {"s"}, "text"), "axes", std::vector<int64_t>{1}), "keepdims", 0),
+      with(node("Concat", {"picture", "text"}, "y"), "axis", 1)};
+  Message graph;
+  for (const Message& each : nodes) graph.add(1, each);
+  for (const Message& each : {floats("w", {2, 4}), floats("one", {5, 4}), floats("two", {7, 4})}) {
+    graph.add(5, each);
+  }
+  graph.add(11, test::port("x", {-1, 2, 4, 4})).add(11, test::port("z", {-1, 6}));
+  graph.add(12, test::port("y", {-1, 8}));
+  const Model model =
+      imported(Message().add(7, graph).add(8, Message().add(2, uint64_t{17})).bytes()).model;
+  CHECK(std::ranges::count(model.layers, LayerKind::SecondInput, &Layer::kind) == 1);
+  CHECK(std::ranges::count(model.layers, LayerKind::Embedding, &Layer::kind) == 2);
+}
+
 TEST_CASE("a mean over positions that a file is told nothing of is a mean_pool", "[onnx]") {
   const auto mean = [](std::vector<int64_t> axes) {
     return file_of({node("Gather", {"table", "x"}, "e"),

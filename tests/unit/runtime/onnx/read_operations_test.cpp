@@ -623,8 +623,14 @@ TEST_CASE("shapes that no layer gives are refused", "[onnx]") {
   CHECK_THAT(
       refusal(file_of({with(node("Unsqueeze", {"x"}, "y"), "axes", {1})}, {}, {-1, 3, 8, 8})),
       Contains("no layer that adds a dimension"));
+  const std::vector<int64_t> square = {2, 2}, four = {1, 2, 3, 4};
   const std::vector<Message> constants = {floats("w", {2, 3}), whole_numbers("i", {1, 2}),
-                                          floats("cube", {1, 2, 3})};
+                                          floats("cube", {1, 2, 3}),
+                                          Message()
+                                              .add(1, std::span<const int64_t>(square))
+                                              .add(2, uint64_t{7})
+                                              .add(7, std::span<const int64_t>(four))
+                                              .add(8, std::string_view("whole"))};
   const auto turned = [&](const std::string& constant) {
     return file_of({node("Transpose", {constant}, "t"), node("MatMul", {"x", "t"}, "y")}, constants,
                    {-1, 3});
@@ -632,6 +638,7 @@ TEST_CASE("shapes that no layer gives are refused", "[onnx]") {
   CHECK(imported(turned("w")).model.layers[0].units == 2);
   CHECK_THAT(refusal(turned("i")), Contains("it is no transposed matrix"));
   CHECK_THAT(refusal(turned("cube")), Contains("it is no transposed matrix"));
+  CHECK_THAT(refusal(turned("whole")), Contains("it is no transposed matrix"));
 }
 
 TEST_CASE("the shape of a result is known but for the number of samples", "[onnx]") {
