@@ -61,7 +61,7 @@ inline std::string file_of(const std::vector<Message>& nodes, const std::vector<
   return Message().add(7, graph).add(8, Message().add(2, operator_set)).bytes();
 }
 
-/// The node with a setting: a list of whole numbers, one, a number, or a text.
+/// The node with a setting: a list of whole numbers, one, a number, a text, or a tensor.
 inline Message with(Message message, const char* name, std::vector<int64_t> numbers) {
   return message.add(5, Message().add(1, std::string_view(name)).add(8, std::span(numbers)));
 }
@@ -76,6 +76,10 @@ inline Message with(Message message, const char* name, float number) {
 
 inline Message with(Message message, const char* name, const char* text) {
   return message.add(5, Message().add(1, std::string_view(name)).add(4, std::string_view(text)));
+}
+
+inline Message with(Message message, const char* name, const Message& tensor) {
+  return message.add(5, Message().add(1, std::string_view(name)).add(5, tensor));
 }
 
 inline ImportedNetwork imported(const std::string& content) {

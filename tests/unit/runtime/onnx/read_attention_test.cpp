@@ -84,6 +84,9 @@ std::string file(const std::map<std::string, Nodes>& changed = {}) {
   for (int i = 0; i < 8 * 24; ++i) counting.push_back(float(i));
   std::vector<float> close = table(4, cosine);
   close[13] += 1e-3f;
+  std::vector<float> sees_all = causal(-INFINITY), sees_none = sees_all;
+  for (size_t j = 0; j < size_t(kPositions); ++j) sees_all[j] = 0;
+  for (size_t i = 1; i < size_t(kPositions); ++i) sees_none[i * size_t(kPositions)] = -INFINITY;
   return test::file_of(all,
                        {floats("table", {5, 8}),
                         floats("wq", {8, 8}),
@@ -97,6 +100,8 @@ std::string file(const std::map<std::string, Nodes>& changed = {}) {
                         numbers_of("sin_half", {6, 2}, table(2, sine)),
                         numbers_of("close", {6, 4}, close),
                         numbers_of("later", {6, 6}, causal(-INFINITY)),
+                        numbers_of("first_sees_all", {6, 6}, sees_all),
+                        numbers_of("first_is_unseen", {6, 6}, sees_none),
                         numbers_of("later_4", {1, 1, 6, 6}, causal(-1e9f)),
                         numbers_of("not_later", {6, 6}, causal(0, -INFINITY)),
                         numbers_of("slightly", {6, 6}, causal(-9e3f)),
@@ -178,8 +183,10 @@ TEST_CASE("masks that leave out later positions are causal, however they are sai
   for (const char* nothing : {"zeros", "none"}) {
     CHECK_FALSE(attention_of(of({node("Add", {"d", nothing}, "s")})).causal);
   }
-  CHECK_THAT(refusal(of({node("Add", {"d", "not_later"}, "s")})),
-             Contains("its mask is not the causal one"));
+  for (const char* mask : {"not_later", "first_sees_all", "first_is_unseen"}) {
+    CHECK_THAT(refusal(of({node("Add", {"d", mask}, "s")})),
+               Contains("its mask is not the causal one"));
+  }
   CHECK_THAT(refusal(of({node("Where", {"is_seen", "low", "d"}, "s")})),
              Contains("its mask is not the causal one"));
   CHECK_THAT(refusal(of({node("Add", {"d", "slightly"}, "s")})),

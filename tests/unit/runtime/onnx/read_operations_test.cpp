@@ -549,6 +549,13 @@ TEST_CASE("constants that are worked out are what they would be", "[onnx]") {
   CHECK(gives({node("ConstantOfShape", {"two"}, "s"), cast(node("Cast", {"s"}, "w"), 7),
                node("Gather", {"w", "zero"}, "g"), node("Add", {"g", "seven"}, "r")},
               7, numbers) == "none");
+  CHECK(gives({with(node("ConstantOfShape", {"two"}, "s"), "value", whole_numbers("", {7})),
+               node("Gather", {"s", "zero"}, "r")},
+              7, numbers) == "none");
+  CHECK_THAT(gives({with(node("ConstantOfShape", {"two"}, "s"), "value", whole_numbers("", {7, 8})),
+                    node("Gather", {"s", "zero"}, "r")},
+                   7, numbers),
+             Contains("its value is no number"));
   CHECK(gives({with(node("Constant", {}, "c"), "value_int", 5), node("Add", {"c", "two"}, "r")}, 7,
               numbers) == "none");
   CHECK(gives({with(node("Constant", {}, "c"), "value_ints", {4, 5}),
