@@ -2,7 +2,9 @@
 
 #include <algorithm>
 
+#include "engine/model/data_fields.h"
 #include "engine/model/forms.h"
+#include "engine/model/train_with.h"
 
 namespace dlflow {
 namespace {
@@ -13,8 +15,7 @@ Field parallel_field() {
 
 Field bandwidth_field() {
   return {"bandwidth", formed(size_form()),
-          "Maximum bytes per second of all transfers together; no limit "
-          "unless given"};
+          "Maximum bytes per second of all transfers together; no limit unless given"};
 }
 
 StepKind stage_kind() {
@@ -47,32 +48,6 @@ StepKind stage_kind() {
   };
 }
 
-Field scratch_field() {
-  return {"scratch", boolean(), "Each node reads the data from a copy on its own disk",
-          Presence::Optional, false};
-}
-
-Field cache_field() {
-  return {"cache",
-          object({{"memory", formed(size_form()),
-                   "Memory of each node for data, shared by its ranks", kRequired},
-                  {"scratch", formed(size_form()),
-                   "Space on each node's own disk for data that does not fit into memory"},
-                  {"share", boolean(),
-                   "Each node keeps a part of the data for the others, so that it is read once for "
-                   "all nodes",
-                   Presence::Optional, false}}),
-          "Keeps the data that a node has read; needs data with hashes of its parts (dlflow data "
-          "pack)"};
-}
-
-Field loader_threads_field() {
-  return {
-      "loader_threads", integer(1),
-      "Threads of each rank that prepare samples; of data kept as JPEG as many as it has cores, "
-      "else 1, unless given"};
-}
-
 StepKind stage_out_kind() {
   return {
       .name = "stage-out",
@@ -85,25 +60,6 @@ StepKind stage_out_kind() {
       .outputs = {{"manifest", text(), "List of the files sent, as sha256sum prints it"}},
       .reuse = StepKind::Reuse::Never,
   };
-}
-
-/// Which of its keys goes with which kind is for the training to say.
-Shape cooperation_shape() {
-  return object({
-      {"kind", choice({"synchronous", "local_sgd", "parameter_server", "gossip"}),
-       "Way to cooperate (docs/user/taxonomy.md)", kRequired},
-      {"every", integer(1),
-       "local_sgd: number of steps between averagings, 8 unless given; gossip: number of steps "
-       "between exchanges, 1 unless given"},
-      {"synchronous_epochs", integer(0),
-       "local_sgd: number of first epochs in which weights are averaged after every step"},
-      {"servers", integer(1),
-       "parameter_server: number of ranks, counted from the last, that are servers; 1 unless "
-       "given"},
-      {"staleness", either({integer(0), choice({"unbounded"})}),
-       "parameter_server: maximum number of steps between the fastest worker and the slowest; 0: "
-       "synchronous, 'unbounded': asynchronous, 4 unless given"},
-  });
 }
 
 /// Exact training gives the same bits for any number of ranks with as many threads each, unless the
@@ -122,191 +78,12 @@ std::vector<std::string> resources_of_training(const Json& with) {
 }
 
 StepKind train_kind() {
-  const Shape constants = either({number(), list_of(number(), 1)});
-  const Shape positive = either({number_above(0), list_of(number_above(0), 1)});
-  const Shape normalize = object({
-      {"mean", constants, "Subtracted from each channel", kRequired},
-      {"std", positive, "Divisor of each channel, after that", kRequired},
-  });
-  const Shape precision = object({
-      {"reduction", choice({"exact", "fast"}),
-       "exact: the same weights, bit for bit, on any number of ranks", Presence::Optional, "exact"},
-      {"leaves", integer(1),
-       "Number of parts that a step is divided into in exact mode, which limits the ranks that "
-       "have "
-       "work. Unless given up to 8, of at least 32 samples"},
-      {"compute", choice({"fp32", "bf16", "tf32"}),
-       "Precision of the products in convolutions and linear layers: bf16 on processors with AMX, "
-       "tf32 with 'device: cuda'. All else is fp32",
-       Presence::Optional, "fp32"},
-  });
-  const Shape gradients = object({
-      {"wire", choice({"fp32", "fp16", "bf16"}),
-       "Precision of gradients between nodes; they are added in fp32. fp16 and bf16 need "
-       "precision: "
-       "{reduction: fast}",
-       Presence::Optional, "fp32"},
-      {"priority", boolean(), "Send gradients of the first layers before the others",
-       Presence::Optional, true},
-      {"compression",
-       choice({"fp16", "bf16", "int8", "topk", "mstopk", "randomk", "dgc", "powersgd"}),
-       "Method that compresses gradients (docs/user/compression.md). Needs precision: {reduction: "
-       "fast}"},
-      {"density", number_above(0, 1),
-       "Of topk, mstopk, randomk, dgc: share of the gradient that is sent; "
-       "0.01 unless given"},
-      {"warmup_epochs", integer(0), "Of the same: epochs in which more is sent; 0 unless given"},
-      {"aggregation", choice({"all-gather", "gtopk", "hierarchical"}),
-       "How compressed gradients are summed; unless given hierarchical, of powersgd all-gather"},
-      {"rank", integer(1),
-       "Of powersgd: rank of the two factors of each gradient matrix; 2 unless "
-       "given"},
-      {"clip", number(0),
-       "Of dgc: maximum norm of a gradient; 0, no limit, "
-       "unless given"},
-  });
-  const Shape optimizer = object({
-      {"kind", choice({"sgd", "adam", "adamw", "rmsprop", "adagrad", "lars", "lamb"}),
-       "Name of the optimizer", kRequired},
-      {"nesterov", boolean(), "Of sgd: use Nesterov momentum; false unless given"},
-      {"betas", list_of(number_below(0, 1), 2, 2),
-       "Of adam, adamw and lamb: decay rates of the running means of the gradient and of its "
-       "square; [0.9, 0.999] unless given"},
-      {"eps", number(0),
-       "Of all but sgd and lars: added to the denominator for numerical stability; 1e-8 unless "
-       "given, of lamb 1e-6, of adagrad 1e-10"},
-      {"alpha", number_below(0, 1),
-       "Of rmsprop: decay rate of the running mean of the gradient's square; 0.99 unless given"},
-      {"trust", number(0), "Of lars: trust coefficient; 0.001 unless given"},
-  });
-  const Shape group = object({
-      {"match", text(), "Pattern of parameters' names: head.*, *.bias", kRequired},
-      {"lr_multiplier", number_above(0), "Factor of the learning rate; 1 unless given"},
-      {"weight_decay", number(0), "Weight decay instead of that of the other parameters"},
-  });
-  const Shape change = object({
-      {"resized_crop", number_above(0, 1),
-       "Cut out at least this share of the picture, and enlarge it"},
-      {"rotate", number_above(0, 180), "Rotate by up to this many degrees either way"},
-      {"brightness", number_above(0, 1), "Multiply the pixels by 1 - x to 1 + x"},
-      {"contrast", number_above(0, 1), "The same of the distance to the picture's mean grey"},
-      {"saturation", number_above(0, 1), "The same of the distance to the pixel's grey"},
-      {"cutout", integer(1), "Side of a square that becomes the mean colour"},
-      {"mixup", number_between(0.05, 1),
-       "Mix each picture, and its label, with another one; the share is of Beta(x, x)"},
-      {"cutmix", number_between(0.05, 1),
-       "The same by a box of the other picture, whose area has that share"},
-  });
-  const std::vector<std::string> metrics = {"loss", "accuracy", "top5",          "f1",
-                                            "auc",  "rmse",     "mae",           "perplexity",
-                                            "iou",  "dice",     "pixel_accuracy"};
-  const Shape stop_early = object({
-      {"metric", choice(metrics), "Metric of the held-out samples", kRequired},
-      {"patience", integer(1), "Number of epochs in a row that are not better", kRequired},
-      {"min_change", number(0), "Change that counts as better must be more; 0 unless given"},
-  });
   return {
       .name = "train",
       .description = "Trains a network on all ranks of the step",
       .program = "dlflow-train",
       .version = 13,
-      .with = object({
-          {"model", formed(model_file_form()),
-           "File that describes the network, relative to the workflow", kRequired},
-          {"data", formed(path_form()), "Folder of the training data", kRequired},
-          scratch_field(),
-          cache_field(),
-          loader_threads_field(),
-          {"device", choice({"cpu", "cuda"}),
-           "Device to train on. cuda: one GPU per rank; needs precision: {reduction: fast}",
-           Presence::Optional, "cpu"},
-          {"epochs", integer(1), "Number of passes over the training data", kRequired},
-          {"batch", integer(1), "Samples per step, over all ranks; 128 unless given"},
-          {"batch_per_rank", integer(1),
-           "Instead of batch: samples per step on each rank, so that more ranks take larger steps"},
-          {"last_batch", choice({"keep", "drop"}),
-           "At the end of an epoch: keep or drop the samples that do not fill a batch",
-           Presence::Optional, "keep"},
-          {"lr", number_above(0), "Learning rate after warm-up", kRequired},
-          {"optimizer", optimizer, "Optimizer and its constants; sgd unless given"},
-          {"momentum", number_below(0, 1), "Of sgd and lars: momentum factor", Presence::Optional,
-           0.9},
-          {"weight_decay", number(0), "Weight decay", Presence::Optional, 0.0},
-          {"decay", choice({"weights", "all"}),
-           "Parameters that weight_decay applies to. all: biases and batch normalisation, too. "
-           "Unless given all, of lars and lamb weights"},
-          {"clip_norm", number_above(0), "Maximum norm of the whole gradient"},
-          {"shard_optimizer", boolean(),
-           "Between nodes, each rank stores the optimizer state of its share of the weights only",
-           Presence::Optional, false},
-          {"accumulate", integer(1),
-           "Number of batches whose gradients make one step, in the memory of one batch",
-           Presence::Optional, 1},
-          {"activation_memory", formed(size_form()),
-           "Most memory of a rank for results of layers and their gradients; what does not fit is "
-           "computed again in the backward pass, to the same bits"},
-          {"lr_scaling", choice({"linear", "sqrt"}),
-           "Multiply lr by (samples per step / base_batch), or by the square root of that"},
-          {"base_batch", integer(1),
-           "Samples per step for which lr is given; only with lr_scaling"},
-          {"groups", list_of(group, 1),
-           "Parameters with a learning rate or weight decay of their own; the first that fits "
-           "counts"},
-          {"start_from", formed(path_form()),
-           "Safetensors file or checkpoint with the first weights, for layers of the same names"},
-          {"freeze", list_of(text(), 1),
-           "Patterns of layers that stay as they are; their batch normalisation goes by its "
-           "running "
-           "statistics"},
-          {"ema", number_below(0, 1),
-           "Decay of a running mean of the weights, which is evaluated and saved as the result; 0: "
-           "none",
-           Presence::Optional, 0.0},
-          {"keep_best", choice(metrics),
-           "Metric of the held-out samples by which the best epoch's checkpoint is kept, and is "
-           "the "
-           "result instead of the last"},
-          {"stop_early", stop_early, "End before the last epoch if a metric no longer improves"},
-          {"label_smoothing", number_below(0, 1),
-           "Share of each target that is spread evenly over all classes", Presence::Optional, 0.0},
-          {"class_weights", list_of(number_above(0), 1),
-           "Factors of each class's part of the loss in training; without, all count alike"},
-          {"warmup_epochs", number(0), "Epochs in which the learning rate rises linearly from zero",
-           Presence::Optional, 0},
-          {"schedule",
-           choice({"cosine", "constant", "polynomial", "steps", "one_cycle", "inverse_sqrt"}),
-           "Course of the learning rate after warm-up", Presence::Optional, "cosine"},
-          {"min_lr", number(0), "Minimum of the learning rate after warm-up; 0 unless given"},
-          {"lr_power", number(0), "Of polynomial: the power; 1 unless given"},
-          {"lr_steps", list_of(integer(1), 1),
-           "Of steps: epochs at whose end the learning rate is multiplied by lr_factor; half and "
-           "three quarters of all are the default"},
-          {"lr_factor", number_below(0, 1), "Of steps: the factor; 0.1 unless given"},
-          {"seed", integer(0), "Seed of initial weights, order of samples and augmentation",
-           Presence::Optional, 0},
-          {"validation", integer(0),
-           "Number of training samples held out to measure the accuracy; a tenth of the data, at "
-           "most 5000, unless given"},
-          {"sampling", either({choice({"shuffle", "balanced"}), list_of(number_above(0), 1)}),
-           "Samples of an epoch: each once, or drawn so that classes are equally frequent or have "
-           "these shares",
-           Presence::Optional, "shuffle"},
-          {"augment", list_of(either({choice({"crop", "flip"}), change})),
-           "Random changes of the training images: crop shifts by up to 4 pixels, flip mirrors "
-           "left-right, and the keys below",
-           Presence::Optional, Json::array()},
-          {"precision", precision, "Settings that decide the bits of the result"},
-          {"gradients", gradients, "How gradients travel between ranks"},
-          {"cooperation", cooperation_shape(), "How ranks train one model together"},
-          {"batch_norm", choice({"leaf", "global"}),
-           "Batch normalisation over the samples of a leaf or of the whole step",
-           Presence::Optional, "leaf"},
-          {"normalize", normalize,
-           "Normalisation of the images; unless given by mean and variance of the data"},
-          {"timeline", integer(0),
-           "Number of steps, after the first 10, that are recorded in timeline.json",
-           Presence::Optional, 0},
-      }),
+      .with = train_with(),
       .outputs = {{"checkpoints", text(), "The folder of checkpoints"},
                   {"model", text(), "The last checkpoint; with keep_best the best"}},
       .saves_itself = true,
@@ -341,8 +118,7 @@ StepKind checkpoint_kind() {
            Presence::Optional, true},
           {"prune", integer(1),
            "Number of newest checkpoints that stay in each folder, beside the selected one; all "
-           "unless "
-           "given"},
+           "unless given"},
           {"export", choice({"safetensors", "onnx"}),
            "Format of a further file with the network alone"},
       }),

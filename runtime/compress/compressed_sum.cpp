@@ -143,8 +143,8 @@ Task CompressedSum::sum_compressed(Link link, const std::vector<Piece>& pieces, 
 /// sent of them before.
 Task CompressedSum::sum_fed_back(Link link, size_t first, Unsent unsent, std::span<float> values) {
   if (velocity_) {
-    if (compression_.clip > 0)
-      clip_norm(compression_.clip / std::sqrt(double(link.size())), values);
+    const double limit = compression_.clip / std::sqrt(double(link.size()));
+    if (limit > 0) clip_norm(limit, values);
     correct_momentum(float(compression_.momentum), unsent.velocity, values);
   }
   for (size_t i = 0; i < values.size(); ++i) unsent.error[i] += values[i];

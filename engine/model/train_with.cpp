@@ -1,0 +1,266 @@
+#include "engine/model/train_with.h"
+
+#include <algorithm>
+#include <iterator>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "engine/model/data_fields.h"
+#include "engine/model/forms.h"
+
+namespace dlflow {
+namespace {
+
+Shape normalize_shape() {
+  const Shape constants = either({number(), list_of(number(), 1)});
+  const Shape positive = either({number_above(0), list_of(number_above(0), 1)});
+  return object({
+      {"mean", constants, "Subtracted from each channel", kRequired},
+      {"std", positive, "Divisor of each channel, after that", kRequired},
+  });
+}
+
+Shape precision_shape() {
+  return object({
+      {"reduction", choice({"exact", "fast"}),
+       "exact: the same weights, bit for bit, on any number of ranks", Presence::Optional, "exact"},
+      {"leaves", integer(1),
+       "Number of parts that a step is divided into in exact mode, which limits the ranks that "
+       "have work. Unless given up to 8, of at least 32 samples"},
+      {"compute", choice({"fp32", "bf16", "tf32"}),
+       "Precision of the products in convolutions and linear layers: bf16 on processors with AMX, "
+       "tf32 with 'device: cuda'. All else is fp32",
+       Presence::Optional, "fp32"},
+  });
+}
+
+Shape gradients_shape() {
+  return object({
+      {"wire", choice({"fp32", "fp16", "bf16"}),
+       "Precision of gradients between nodes; they are added in fp32. fp16 and bf16 need "
+       "precision: {reduction: fast}",
+       Presence::Optional, "fp32"},
+      {"priority", boolean(), "Send gradients of the first layers before the others",
+       Presence::Optional, true},
+      {"compression",
+       choice({"fp16", "bf16", "int8", "topk", "mstopk", "randomk", "dgc", "powersgd"}),
+       "Method that compresses gradients (docs/user/compression.md). Needs precision: {reduction: "
+       "fast}"},
+      {"density", number_above(0, 1),
+       "Of topk, mstopk, randomk, dgc: share of the gradient that is sent; 0.01 unless given"},
+      {"warmup_epochs", integer(0), "Of the same: epochs in which more is sent; 0 unless given"},
+      {"aggregation", choice({"all-gather", "gtopk", "hierarchical"}),
+       "How compressed gradients are summed; unless given hierarchical, of powersgd all-gather"},
+      {"rank", integer(1),
+       "Of powersgd: rank of the two factors of each gradient matrix; 2 unless given"},
+      {"clip", number(0), "Of dgc: maximum norm of a gradient; 0, no limit, unless given"},
+  });
+}
+
+Shape optimizer_shape() {
+  return object({
+      {"kind", choice({"sgd", "adam", "adamw", "rmsprop", "adagrad", "lars", "lamb"}),
+       "Name of the optimizer", kRequired},
+      {"nesterov", boolean(), "Of sgd: use Nesterov momentum; false unless given"},
+      {"betas", list_of(number_below(0, 1), 2, 2),
+       "Of adam, adamw and lamb: decay rates of the running means of the gradient and of its "
+       "square; [0.9, 0.999] unless given"},
+      {"eps", number(0),
+       "Of all but sgd and lars: added to the denominator for numerical stability; 1e-8 unless "
+       "given, of lamb 1e-6, of adagrad 1e-10"},
+      {"alpha", number_below(0, 1),
+       "Of rmsprop: decay rate of the running mean of the gradient's square; 0.99 unless given"},
+      {"trust", number(0), "Of lars: trust coefficient; 0.001 unless given"},
+  });
+}
+
+Shape group_shape() {
+  return object({
+      {"match", text(), "Pattern of parameters' names: head.*, *.bias", kRequired},
+      {"lr_multiplier", number_above(0), "Factor of the learning rate; 1 unless given"},
+      {"weight_decay", number(0), "Weight decay instead of that of the other parameters"},
+  });
+}
+
+/// Of `augment`, beside crop and flip.
+Shape change_shape() {
+  return object({
+      {"resized_crop", number_above(0, 1),
+       "Cut out at least this share of the picture, and enlarge it"},
+      {"rotate", number_above(0, 180), "Rotate by up to this many degrees either way"},
+      {"brightness", number_above(0, 1), "Multiply the pixels by 1 - x to 1 + x"},
+      {"contrast", number_above(0, 1), "The same of the distance to the picture's mean grey"},
+      {"saturation", number_above(0, 1), "The same of the distance to the pixel's grey"},
+      {"cutout", integer(1), "Side of a square that becomes the mean colour"},
+      {"mixup", number_between(0.05, 1),
+       "Mix each picture, and its label, with another one; the share is of Beta(x, x)"},
+      {"cutmix", number_between(0.05, 1),
+       "The same by a box of the other picture, whose area has that share"},
+  });
+}
+
+std::vector<std::string> metric_names() {
+  return {"loss", "accuracy",   "top5", "f1",   "auc",           "rmse",
+          "mae",  "perplexity", "iou",  "dice", "pixel_accuracy"};
+}
+
+Shape stop_early_shape() {
+  return object({
+      {"metric", choice(metric_names()), "Metric of the held-out samples", kRequired},
+      {"patience", integer(1), "Number of epochs in a row that are not better", kRequired},
+      {"min_change", number(0), "Change that counts as better must be more; 0 unless given"},
+  });
+}
+
+/// Which of its keys goes with which kind is for the training to say.
+Shape cooperation_shape() {
+  return object({
+      {"kind", choice({"synchronous", "local_sgd", "parameter_server", "gossip"}),
+       "Way to cooperate (docs/user/taxonomy.md)", kRequired},
+      {"every", integer(1),
+       "local_sgd: number of steps between averagings, 8 unless given; gossip: number of steps "
+       "between exchanges, 1 unless given"},
+      {"synchronous_epochs", integer(0),
+       "local_sgd: number of first epochs in which weights are averaged after every step"},
+      {"servers", integer(1),
+       "parameter_server: number of ranks, counted from the last, that are servers; 1 unless "
+       "given"},
+      {"staleness", either({integer(0), choice({"unbounded"})}),
+       "parameter_server: maximum number of steps between the fastest worker and the slowest; 0: "
+       "synchronous, 'unbounded': asynchronous, 4 unless given"},
+  });
+}
+
+std::vector<Field> data_and_steps() {
+  return {
+      {"model", formed(model_file_form()),
+       "File that describes the network, relative to the workflow", kRequired},
+      {"data", formed(path_form()), "Folder of the training data", kRequired},
+      scratch_field(),
+      cache_field(),
+      loader_threads_field(),
+      {"device", choice({"cpu", "cuda"}),
+       "Device to train on. cuda: one GPU per rank; needs precision: {reduction: fast}",
+       Presence::Optional, "cpu"},
+      {"epochs", integer(1), "Number of passes over the training data", kRequired},
+      {"batch", integer(1), "Samples per step, over all ranks; 128 unless given"},
+      {"batch_per_rank", integer(1),
+       "Instead of batch: samples per step on each rank, so that more ranks take larger steps"},
+      {"last_batch", choice({"keep", "drop"}),
+       "At the end of an epoch: keep or drop the samples that do not fill a batch",
+       Presence::Optional, "keep"},
+  };
+}
+
+std::vector<Field> updates() {
+  return {
+      {"lr", number_above(0), "Learning rate after warm-up", kRequired},
+      {"optimizer", optimizer_shape(), "Optimizer and its constants; sgd unless given"},
+      {"momentum", number_below(0, 1), "Of sgd and lars: momentum factor", Presence::Optional, 0.9},
+      {"weight_decay", number(0), "Weight decay", Presence::Optional, 0.0},
+      {"decay", choice({"weights", "all"}),
+       "Parameters that weight_decay applies to. all: biases and batch normalisation, too. Unless "
+       "given all, of lars and lamb weights"},
+      {"clip_norm", number_above(0), "Maximum norm of the whole gradient"},
+      {"shard_optimizer", boolean(),
+       "Between nodes, each rank stores the optimizer state of its share of the weights only",
+       Presence::Optional, false},
+      {"accumulate", integer(1),
+       "Number of batches whose gradients make one step, in the memory of one batch",
+       Presence::Optional, 1},
+      {"activation_memory", formed(size_form()),
+       "Most memory of a rank for results of layers and their gradients; what does not fit is "
+       "computed again in the backward pass, to the same bits"},
+      {"lr_scaling", choice({"linear", "sqrt"}),
+       "Multiply lr by (samples per step / base_batch), or by the square root of that"},
+      {"base_batch", integer(1), "Samples per step for which lr is given; only with lr_scaling"},
+      {"groups", list_of(group_shape(), 1),
+       "Parameters with a learning rate or weight decay of their own; the first that fits counts"},
+  };
+}
+
+std::vector<Field> beginning_and_end() {
+  return {
+      {"start_from", formed(path_form()),
+       "Safetensors file or checkpoint with the first weights, for layers of the same names"},
+      {"freeze", list_of(text(), 1),
+       "Patterns of layers that stay as they are; their batch normalisation goes by its running "
+       "statistics"},
+      {"ema", number_below(0, 1),
+       "Decay of a running mean of the weights, which is evaluated and saved as the result; 0: "
+       "none",
+       Presence::Optional, 0.0},
+      {"keep_best", choice(metric_names()),
+       "Metric of the held-out samples by which the best epoch's checkpoint is kept, and is the "
+       "result instead of the last"},
+      {"stop_early", stop_early_shape(),
+       "End before the last epoch if a metric no longer improves"},
+      {"label_smoothing", number_below(0, 1),
+       "Share of each target that is spread evenly over all classes", Presence::Optional, 0.0},
+      {"class_weights", list_of(number_above(0), 1),
+       "Factors of each class's part of the loss in training; without, all count alike"},
+  };
+}
+
+std::vector<Field> schedule() {
+  return {
+      {"warmup_epochs", number(0), "Epochs in which the learning rate rises linearly from zero",
+       Presence::Optional, 0},
+      {"schedule",
+       choice({"cosine", "constant", "polynomial", "steps", "one_cycle", "inverse_sqrt"}),
+       "Course of the learning rate after warm-up", Presence::Optional, "cosine"},
+      {"min_lr", number(0), "Minimum of the learning rate after warm-up; 0 unless given"},
+      {"lr_power", number(0), "Of polynomial: the power; 1 unless given"},
+      {"lr_steps", list_of(integer(1), 1),
+       "Of steps: epochs at whose end the learning rate is multiplied by lr_factor; half and three "
+       "quarters of all are the default"},
+      {"lr_factor", number_below(0, 1), "Of steps: the factor; 0.1 unless given"},
+  };
+}
+
+std::vector<Field> samples() {
+  return {
+      {"seed", integer(0), "Seed of initial weights, order of samples and augmentation",
+       Presence::Optional, 0},
+      {"validation", integer(0),
+       "Number of training samples held out to measure the accuracy; a tenth of the data, at most "
+       "5000, unless given"},
+      {"sampling", either({choice({"shuffle", "balanced"}), list_of(number_above(0), 1)}),
+       "Samples of an epoch: each once, or drawn so that classes are equally frequent or have "
+       "these shares",
+       Presence::Optional, "shuffle"},
+      {"augment", list_of(either({choice({"crop", "flip"}), change_shape()})),
+       "Random changes of the training images: crop shifts by up to 4 pixels, flip mirrors "
+       "left-right, and the keys below",
+       Presence::Optional, Json::array()},
+  };
+}
+
+std::vector<Field> ranks() {
+  return {
+      {"precision", precision_shape(), "Settings that decide the bits of the result"},
+      {"gradients", gradients_shape(), "How gradients travel between ranks"},
+      {"cooperation", cooperation_shape(), "How ranks train one model together"},
+      {"batch_norm", choice({"leaf", "global"}),
+       "Batch normalisation over the samples of a leaf or of the whole step", Presence::Optional,
+       "leaf"},
+      {"normalize", normalize_shape(),
+       "Normalisation of the images; unless given by mean and variance of the data"},
+      {"timeline", integer(0),
+       "Number of steps, after the first 10, that are recorded in timeline.json",
+       Presence::Optional, 0},
+  };
+}
+
+}  // namespace
+
+Shape train_with() {
+  std::vector<Field> all;
+  for (auto part : {data_and_steps, updates, beginning_and_end, schedule, samples, ranks}) {
+    std::ranges::move(part(), std::back_inserter(all));
+  }
+  return object(std::move(all));
+}
+
+}  // namespace dlflow
