@@ -26,7 +26,8 @@ constexpr int kKinds[] = {
                                       " on GPUs; train with 'device: cpu'");
 }
 
-/// Throws Error{InvalidInput} if GPUs do not have it.
+/// Throws Error{InvalidInput} if GPUs do not have it. Sequences and tied weights come behind an
+/// embedding, which they have not.
 DlflowGpuKind kind_of(const Layer& layer) {
   const int kind = kKinds[size_t(layer.kind)];
   if (kind == kNotOnGpu) refuse(layer, name(layer.kind));
@@ -35,8 +36,6 @@ DlflowGpuKind kind_of(const Layer& layer) {
   for (const Extent& extent : {layer.kernel, layer.stride, layer.padding}) {
     if (extent.height != extent.width) refuse(layer, name(layer.kind) + " with two sizes");
   }
-  if (layer.tied != kImages) refuse(layer, name(layer.kind) + " with a weight that is tied");
-  if (layer.shape.size() == 2) refuse(layer, name(layer.kind) + " of sequences");
   return DlflowGpuKind(kind);
 }
 
@@ -132,7 +131,6 @@ class Translation {
     };
     for (size_t i = program_.operations.size(); i-- > 0;) {
       DlflowGpuOperation& operation = program_.operations[i];
-      if (!has_gradient(operation.output)) continue;
       operation.input_gradient = next(operation.input);
       operation.second_gradient = next(operation.second);
     }

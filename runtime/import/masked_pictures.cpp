@@ -101,17 +101,17 @@ class MaskedPictures {
 
   /// Files that cannot be read are refused when their turn comes, so that all are told at once.
   void find_shape() {
-    for (first_ = 0; first_ < images_.size(); ++first_) {
+    for (size_t i = 0; i < images_.size(); ++i) {
       try {
-        const Picture picture = open_picture(first_);
+        const Picture picture = open_picture(i);
         shape_ = picture.shape;
         is_wide_ = picture.is_wide();
+        first_ = i;
         return;
       } catch (const Error&) {
         shape_ = {1, 1, 1};  // of none
       }
     }
-    first_ = 0;
   }
 
   uint32_t largest_class() const {

@@ -10,6 +10,7 @@
 #include <optional>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -77,6 +78,21 @@ std::pair<std::string_view, size_t> find_header(std::string_view content, const 
   return {content.substr(begin, length), begin + length};
 }
 
+/// Calls `use` with a 0 of the type of whole numbers that the array has, if it has such.
+template <typename Use>
+bool use_integers(const NpyArray& array, const Use& use) {
+  const std::string type = array.type.substr(1);
+  if (type == "u1") return use(uint8_t{}), true;
+  if (type == "i1") return use(int8_t{}), true;
+  if (type == "u2") return use(uint16_t{}), true;
+  if (type == "i2") return use(int16_t{}), true;
+  if (type == "u4") return use(uint32_t{}), true;
+  if (type == "i4") return use(int32_t{}), true;
+  if (type == "u8") return use(uint64_t{}), true;
+  if (type == "i8") return use(int64_t{}), true;
+  return false;
+}
+
 template <typename T>
 std::vector<uint32_t> labels_of(const NpyArray& array, const std::string& name) {
   std::vector<uint32_t> labels(array.values.view.size() / sizeof(T));
@@ -92,15 +108,9 @@ std::vector<uint32_t> labels_of(const NpyArray& array, const std::string& name) 
 }
 
 std::vector<uint32_t> read_labels(const NpyArray& array, const std::string& name) {
-  const std::string type = array.type.substr(1);
-  if (type == "u1") return labels_of<uint8_t>(array, name);
-  if (type == "i1") return labels_of<int8_t>(array, name);
-  if (type == "u2") return labels_of<uint16_t>(array, name);
-  if (type == "i2") return labels_of<int16_t>(array, name);
-  if (type == "u4") return labels_of<uint32_t>(array, name);
-  if (type == "i4") return labels_of<int32_t>(array, name);
-  if (type == "u8") return labels_of<uint64_t>(array, name);
-  if (type == "i8") return labels_of<int64_t>(array, name);
+  std::vector<uint32_t> labels;
+  const auto read = [&](auto zero) { labels = labels_of<decltype(zero)>(array, name); };
+  if (use_integers(array, read)) return labels;
   refuse_npy(name, "has labels of type " + array.type + "; they must be integers");
 }
 
@@ -120,14 +130,11 @@ std::vector<float> read_numbers(const NpyArray& array, const std::string& name) 
   const std::string type = array.type.substr(1);
   if (type == "f4") return floats_of<float>(array);
   if (type == "f8") return floats_of<double>(array);
-  if (type == "b1" || type == "u1") return floats_of<uint8_t>(array);
-  if (type == "i1") return floats_of<int8_t>(array);
-  if (type == "u2") return floats_of<uint16_t>(array);
-  if (type == "i2") return floats_of<int16_t>(array);
-  if (type == "u4") return floats_of<uint32_t>(array);
-  if (type == "i4") return floats_of<int32_t>(array);
-  if (type == "u8") return floats_of<uint64_t>(array);
-  if (type == "i8") return floats_of<int64_t>(array);
+  if (type == "b1") return floats_of<uint8_t>(array);
+  std::vector<float> numbers;
+  if (use_integers(array, [&](auto zero) { numbers = floats_of<decltype(zero)>(array); })) {
+    return numbers;
+  }
   refuse_npy(name, "has values of type " + array.type + "; write array.astype('float32')");
 }
 
@@ -194,21 +201,19 @@ struct MaskArray {
   uint32_t num_classes = 1;
 };
 
-MaskArray read_masks(const NpyArray& array, const std::string& name,
-                     std::optional<int64_t> ignored) {
-  if (array.type[1] == 'f') {
-    refuse_npy(name, "has floats; the numbers of classes in masks are integers");
-  }
+template <typename T>
+MaskArray masks_of(const NpyArray& array, const std::string& name, std::optional<int64_t> ignored) {
   MaskArray masks;
-  const std::vector<float> numbers = read_numbers(array, name);  // exact as far as classes go
-  for (const float number : numbers) {
-    const auto value = class_of(int64_t(number), ignored);
+  for (size_t at = 0; at < array.values.view.size(); at += sizeof(T)) {
+    T number;
+    std::memcpy(&number, array.values.view.data() + at, sizeof(T));
+    const bool fits = std::in_range<int64_t>(number);
+    const auto value = fits ? class_of(int64_t(number), ignored) : std::nullopt;
     if (!value) {
-      const auto sample =
-          masks.values.size() / std::max<size_t>(array.shape[1] * array.shape[2], 1);
+      const uint64_t sample = masks.values.size() / (array.shape[1] * array.shape[2]);
       refuse_npy(name, fmt::format("sample {} has the value {}, and classes are 0 to {}; --ignore "
                                    "{} leaves such pixels out",
-                                   sample, int64_t(number), kNoClass - 1, int64_t(number)));
+                                   sample, number, kNoClass - 1, number));
     }
     masks.values.push_back(*value);
     if (*value != kNoClass) {
@@ -216,6 +221,15 @@ MaskArray read_masks(const NpyArray& array, const std::string& name,
     }
   }
   return masks;
+}
+
+MaskArray read_masks(NpyArray array, const std::string& name, std::optional<int64_t> ignored) {
+  if (array.type == "|b1") array.type = "|u1";
+  MaskArray masks;
+  const auto read = [&](auto zero) { masks = masks_of<decltype(zero)>(array, name, ignored); };
+  if (use_integers(array, read)) return masks;
+  refuse_npy(name,
+             "has values of type " + array.type + "; the numbers of classes in masks are integers");
 }
 
 /// "(10, 28, 28)"

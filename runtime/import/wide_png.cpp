@@ -2,15 +2,14 @@
 
 #include <vector>
 
+#include "base/error.h"
 #include "runtime/import/png_reader.h"
 
 namespace dlflow::runtime {
 namespace {
 
-void to_wide_values(png_structp png) {
-  png_set_expand_16(png);
-  png_set_tRNS_to_alpha(png);
-}
+/// The colour that stands for transparent pixels becomes their opacity, too.
+void to_wide_values(png_structp png) { png_set_expand_16(png); }
 
 /// Big-endian (H, W, C) of 16 bits, the opacity last if there is one -> floats on black.
 std::vector<float> to_floats(const std::vector<uint8_t>& bytes, uint32_t stored,
@@ -38,7 +37,7 @@ Picture parse_wide_png(std::string_view content, const std::string& name) {
   picture.shape = {stored > 2 ? 3u : 1u, reader.height(), reader.width()};
   require_picture_size(picture.shape, name);
   const size_t row_bytes = size_t(picture.shape.width) * stored * 2;
-  if (reader.row_bytes() != row_bytes) refuse_picture(name, "has not 16 bits a value");
+  DLFLOW_CHECK(reader.row_bytes() == row_bytes);
   std::vector<uint8_t> bytes(row_bytes * picture.shape.height);
   std::vector<png_bytep> rows(picture.shape.height);
   for (size_t y = 0; y < rows.size(); ++y) rows[y] = bytes.data() + y * row_bytes;

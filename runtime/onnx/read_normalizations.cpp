@@ -86,7 +86,6 @@ void read_instance_norm(NodeReader& node) {
     const GraphValue grouped = node.value(0);
     if (!has_only(node.constant(1).floats, 1) || !has_only(node.constant(2).floats, 0))
       refuse("it has weights for groups; those of dlflow's group_norm are for channels");
-    check_groups(grouped.groups);
     const int index = add_group_norm(node, grouped.layer, grouped.groups);
     return node.give({.kind = GraphValue::Kind::Normalized, .layer = index});
   }

@@ -97,7 +97,6 @@ Documents read_documents(std::span<const fs::path> sources, const std::string& p
   size_t num_bad = 0;
   for (const fs::path& source : sources) {
     for (const TextFile& file : files_of(source, pattern)) {
-      if (fs::file_size(file.path) == 0) continue;
       const SharedBytes content = map_file(file.path);
       if (const auto mistake = mistake_in(file.path, content.view, any_bytes)) {
         if (++num_bad <= kMaxNamedFiles) mistakes.push_back(*mistake);

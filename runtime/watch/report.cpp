@@ -17,10 +17,10 @@ struct Group {
   std::vector<int> ranks;
 };
 
+/// Of a call that the rank has not forgotten.
 const CallRecord* record_of(const RankCalls& rank, uint64_t number) {
   const auto& [count, newest] = rank.calls;
-  const uint64_t before = count - newest.size();
-  return number <= before || number > count ? nullptr : &newest[number - before - 1];
+  return number > count ? nullptr : &newest[number - (count - newest.size()) - 1];
 }
 
 /// The ranks that made call `number`, by what they called.

@@ -189,7 +189,9 @@ struct DlflowGpuSession {
         give(o.second, o.second_gradient, dy);
       }
       fake_gpu().log.push_back("backward " + std::to_string(i));
-      if (std::ranges::count(announced, int32_t(i))) ready(context, int32_t(i));
+      if (std::ranges::count(announced, int32_t(i)) == 0) continue;
+      fake_gpu().log.emplace_back("ready");
+      ready(context, int32_t(i));
     }
   }
 
@@ -223,6 +225,11 @@ std::string name_of(const FakeStream& s) { return "s" + std::to_string(s.number)
 std::string name_of(const FakeEvent& e) { return "e" + std::to_string(e.number); }
 void log(const std::string& line) { fake_gpu().log.push_back(line); }
 
+/// What a call of this name answers.
+DlflowGpuError answer(const char* call) {
+  return fake_gpu().broken_call == call ? "the bus fell off" : nullptr;
+}
+
 void take_long(const std::string& call) {
   if (fake_gpu().slow) fake_gpu().slow(call);
 }
@@ -237,18 +244,19 @@ DlflowGpuError count_devices(int32_t* count) {
   take_long("count_devices");
   if (fake_gpu().no_driver) return "there is no driver";
   *count = fake_gpu().num_devices;
-  return nullptr;
+  return answer("count_devices");
 }
 
 DlflowGpuError describe_device(int32_t device, DlflowGpuDevice* description) {
   *description = {};
   std::strcpy(description->name, "Fake GPU");
   std::strcpy(description->id, ("GPU-" + std::to_string(device)).c_str());
-  return nullptr;
+  return answer("describe_device");
 }
 
 DlflowGpuError open(int32_t, const DlflowGpuNetwork* network, DlflowGpuSession** session) {
   take_long("open");
+  if (const DlflowGpuError error = answer("open")) return error;
   fake_gpu().tensor_float32 = network->tensor_float32 != 0;
   *session = new DlflowGpuSession(*network);
   return nullptr;
@@ -261,19 +269,19 @@ DlflowGpuError prepare(DlflowGpuSession* s, const int64_t* batches, int32_t coun
     take_long("prepare " + std::to_string(batches[i]));
     s->built.insert(batches[i]);
   }
-  return nullptr;
+  return answer("prepare");
 }
 
 DlflowGpuError write(DlflowGpuSession* s, int32_t buffer, int64_t first, int64_t count,
                      const float* values) {
   std::copy_n(values, count, s->buffer(buffer).begin() + first);
-  return nullptr;
+  return answer("write");
 }
 
 DlflowGpuError read(DlflowGpuSession* s, int32_t buffer, int64_t first, int64_t count,
                     float* values) {
   std::copy_n(s->buffer(buffer).begin() + first, count, values);
-  return nullptr;
+  return answer("read");
 }
 
 DlflowGpuError stage(DlflowGpuSession* s, const float* images, const uint32_t* labels,
@@ -283,7 +291,7 @@ DlflowGpuError stage(DlflowGpuSession* s, const float* images, const uint32_t* l
   s->images.assign(images, images + batch * in.channels * in.height * in.width);
   s->labels.assign(labels, labels + batch);
   log("stage");
-  return nullptr;
+  return answer("stage");
 }
 
 DlflowGpuError train(DlflowGpuSession* s, float scale, const float* report, DlflowGpuReady ready,
@@ -304,7 +312,7 @@ DlflowGpuError train(DlflowGpuSession* s, float scale, const float* report, Dlfl
   const Tensor& scores = s->values[size_t(s->operations.back().output)];
   s->gradients[size_t(n.size)] = float(softmax_cross_entropy(scores, s->labels)) * scale;
   s->train(scale, ready, context);
-  return nullptr;
+  return answer("train");
 }
 
 DlflowGpuError update(DlflowGpuSession* s, int64_t first, int64_t count, DlflowGpuSgd sgd) {
@@ -320,14 +328,14 @@ DlflowGpuError update(DlflowGpuSession* s, int64_t first, int64_t count, DlflowG
     s->weights[i] -= sgd.learning_rate * s->velocity[i];
     if (!std::isfinite(s->weights[i])) s->broken = 1;
   }
-  return nullptr;
+  return answer("update");
 }
 
 DlflowGpuError end_step(DlflowGpuSession* s, const float** report) {
   s->report_here.assign(s->gradients.begin() + s->network.size, s->gradients.end());
   s->report_here.push_back(s->broken);
   *report = s->report_here.data();
-  return nullptr;
+  return answer("end_step");
 }
 
 DlflowGpuError infer(DlflowGpuSession* s, double* loss_sum, int64_t* num_correct) {
@@ -341,18 +349,20 @@ DlflowGpuError infer(DlflowGpuSession* s, double* loss_sum, int64_t* num_correct
     const auto row = scores.values.begin() + b * classes;
     *num_correct += std::max_element(row, row + classes) - row == int64_t(s->labels[size_t(b)]);
   }
-  return nullptr;
+  return answer("infer");
 }
 
 float* gradients(DlflowGpuSession* s) { return s->gradients.data(); }
 DlflowGpuStream computing_stream(DlflowGpuSession* s) { return &s->stream; }
 
 DlflowGpuError create_stream(DlflowGpuStream* stream) {
+  if (const DlflowGpuError error = answer("create_stream")) return error;
   *stream = new FakeStream{next_number()};
   return nullptr;
 }
 void destroy_stream(DlflowGpuStream stream) { delete &stream_of(stream); }
 DlflowGpuError create_event(DlflowGpuEvent* event) {
+  if (const DlflowGpuError error = answer("create_event")) return error;
   *event = new FakeEvent;
   return nullptr;
 }
@@ -361,18 +371,18 @@ void destroy_event(DlflowGpuEvent event) { delete &event_of(event); }
 DlflowGpuError record_event(DlflowGpuEvent event, DlflowGpuStream stream) {
   event_of(event).done = !stream_of(stream).silent;
   log("record " + name_of(event_of(event)) + " " + name_of(stream_of(stream)));
-  return nullptr;
+  return answer("record_event");
 }
 
 DlflowGpuError wait_for_event(DlflowGpuStream stream, DlflowGpuEvent event) {
   if (!event_of(event).done) stream_of(stream).silent = true;
   log("wait " + name_of(stream_of(stream)) + " " + name_of(event_of(event)));
-  return nullptr;
+  return answer("wait_for_event");
 }
 
 DlflowGpuError event_done(DlflowGpuEvent event, int32_t* done) {
   *done = event_of(event).done;
-  return nullptr;
+  return answer("event_done");
 }
 
 constexpr DlflowGpuPlugin kPlugin = {

@@ -23,10 +23,11 @@ struct FakeGpu {
   int nccl_version = 22809;
   NcclFault fault = NcclFault::None;
   bool tensor_float32 = false;  ///< of the session that was opened last
+  std::string broken_call;      ///< one of the plug-in, as "open": answers "the bus fell off"
 
   /// What was called since this was cleared, in order: "record e1 s1", "wait s2 e1",
-  /// "all-reduce 16 s2", "backward 3" (operation 3), "abort". Streams and events are numbered as
-  /// they were made. "build 32" is a batch of 32 that nobody prepared.
+  /// "all-reduce 16 s2", "backward 3" (operation 3), "ready" (it was announced), "abort". Streams
+  /// and events are numbered as they were made. "build 32" is a batch of 32 that nobody prepared.
   std::vector<std::string> log;
 
   /// Called inside of what takes long on a device: "count_devices", "open", "prepare 32", "init".

@@ -63,7 +63,7 @@ struct Comm {
   std::shared_ptr<Group> group;
   size_t rank = 0;
   Result later = kSuccess;
-  bool busy = false;  // the next look says "in progress"
+  bool busy = false;  // the next look says "in progress", as every second one does
 };
 }  // namespace dlflow::runtime::nccl
 
@@ -112,6 +112,7 @@ nccl::Result ncclGetVersion(int* version) {
 }
 
 nccl::Result ncclGetUniqueId(nccl::UniqueId* id) {
+  if (fake_gpu().fault == NcclFault::Refused) return kSystemError;
   static int made = 0;
   const std::lock_guard lock(groups_mutex);
   const std::string name = "group " + std::to_string(++made);
@@ -138,7 +139,7 @@ nccl::Result ncclCommGetAsyncError(nccl::Comm* comm, nccl::Result* result) {
   const std::lock_guard lock(comm->group->mutex);
   const bool joining = comm->group->joined < comm->group->size;
   *result = comm->busy || joining ? nccl::kInProgress : comm->later;
-  comm->busy = false;
+  comm->busy = !comm->busy;
   return nccl::kSuccess;
 }
 

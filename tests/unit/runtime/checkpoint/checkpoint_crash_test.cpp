@@ -1,5 +1,6 @@
 #include <sys/syscall.h>
 
+#include <cerrno>
 #include <cstdint>
 
 #include "runtime/checkpoint/checkpoint.h"
@@ -43,6 +44,44 @@ TEST_CASE("a writer killed at any system call leaves a usable checkpoint", "[che
     REQUIRE(std::distance(fs::directory_iterator(after), {}) == 2);  // step-000004 and latest
   }
   CHECK(num_calls > 30);
+}
+
+TEST_CASE("whatever cannot be written is told with the reason, and what was there stays",
+          "[checkpoint]") {
+  const test::TempDir folder;
+  for (const uint64_t step : {1, 2}) {
+    save_checkpoint(folder.path(), SampleCheckpoint(step).content(), 2);
+  }
+  constexpr int kTold = 3;
+  const uint64_t call = GENERATE(SYS_write, SYS_fsync, SYS_rename, SYS_symlink);
+  CAPTURE(call);
+  const auto ended = test::run_without(call, ENOSPC, [&] {
+    try {
+      save_checkpoint(folder.path(), SampleCheckpoint(3).content(), 1);
+    } catch (const Error& error) {
+      const std::string what = error.what();
+      ::_exit(what.find(": No space left on device") != what.npos ? kTold : 4);
+    }
+  });
+  if (!ended) return test::skip("processes cannot be traced");
+  CHECK(*ended == kTold);
+  CHECK(load_checkpoint(folder.path() / "step-000001").info.step == 1);
+  CHECK(load_checkpoint(folder.path() / "step-000002").info.step == 2);
+  CHECK(fs::read_symlink(folder.path() / "latest") == "step-000002");
+}
+
+TEST_CASE("a file of tensors that cannot be synced is told", "[checkpoint]") {
+  const test::TempDir folder;
+  constexpr int kTold = 3;
+  const auto ended = test::run_without(SYS_fsync, EIO, [&] {
+    try {
+      write_safetensors(folder.path() / "t", {});
+    } catch (const Error& error) {
+      ::_exit(kTold);
+    }
+  });
+  if (!ended) return test::skip("processes cannot be traced");
+  CHECK(*ended == kTold);
 }
 
 TEST_CASE("everything is synced before the folder gets its name", "[checkpoint]") {

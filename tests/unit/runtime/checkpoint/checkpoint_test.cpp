@@ -27,6 +27,13 @@ std::vector<std::string> names_in(const fs::path& folder) {
   return names;
 }
 
+/// Writes `manifest` with the hash that it needs.
+void write_manifest(const fs::path& step_folder, Json manifest) {
+  manifest.erase("sha256");
+  manifest["sha256"] = sha256_hex(manifest.dump());
+  write_file_atomic(step_folder / "manifest.json", manifest.dump());
+}
+
 void flip_bit(const fs::path& path, size_t position) {
   std::string bytes = read_file(path);
   bytes.at(position) = char(bytes[position] ^ 1);
@@ -72,12 +79,11 @@ TEST_CASE("a manifest whose files lie elsewhere is refused", "[checkpoint][attac
   const SampleCheckpoint sample(7);
   const fs::path saved = save_checkpoint(folder.path(), sample.content(), 2);
   folder.write("secret", "word");
-  const std::string name = GENERATE("../secret", "/etc/hostname", "..", ".", "", "a/b");
+  const std::string name = GENERATE(as<std::string>(), "../secret", "/etc/hostname", "..", ".", "",
+                                    "a/b", std::string("state.json\0a", 12));
   Json manifest = Json::parse(read_file(saved / "manifest.json"));
   manifest["files"][name] = {{"bytes", 4}, {"sha256", sha256_hex("word")}};
-  manifest.erase("sha256");
-  manifest["sha256"] = sha256_hex(manifest.dump());
-  write_file_atomic(saved / "manifest.json", manifest.dump());
+  write_manifest(saved, std::move(manifest));
   CHECK_THROWS_WITH(load_checkpoint(saved), Contains("is no name of a file in it"));
   CHECK_THROWS_WITH(read_checkpoint_info(saved), Contains("is no name of a file in it"));
 }
@@ -88,6 +94,59 @@ TEST_CASE("a manifest or a state nested a million levels deep is refused", "[che
   const std::string deep(1'000'000, '[');
   write_file_atomic(saved / "manifest.json", deep);
   CHECK_THROWS_AS(load_checkpoint(saved), Error);
+}
+
+TEST_CASE("a manifest without one of the files that every checkpoint has is refused",
+          "[checkpoint]") {
+  const test::TempDir folder;
+  const fs::path saved = save_checkpoint(folder.path(), SampleCheckpoint(7).content(), 2);
+  const std::string name = GENERATE("model.safetensors", "optimizer.safetensors", "state.json");
+  Json manifest = Json::parse(read_file(saved / "manifest.json"));
+  manifest["files"].erase(name);
+  write_manifest(saved, std::move(manifest));
+  CHECK_THROWS_WITH(load_checkpoint(saved), Contains("manifest.json does not list " + name));
+}
+
+TEST_CASE("a state that is no JSON is refused", "[checkpoint]") {
+  const test::TempDir folder;
+  const fs::path saved = save_checkpoint(folder.path(), SampleCheckpoint(7).content(), 2);
+  write_file_atomic(saved / "state.json", "{");
+  Json manifest = Json::parse(read_file(saved / "manifest.json"));
+  manifest["files"]["state.json"] = {{"bytes", 1}, {"sha256", sha256_hex("{")}};
+  write_manifest(saved, std::move(manifest));
+  CHECK_THROWS_WITH(load_checkpoint(saved), Contains("state.json is not JSON"));
+}
+
+TEST_CASE("what was verified before is mapped without a look at its bytes, but not at its lengths",
+          "[checkpoint]") {
+  const test::TempDir folder;
+  const SampleCheckpoint sample(7);
+  const fs::path saved = save_checkpoint(folder.path(), sample.content(), 2);
+  const fs::path weights = saved / "model.safetensors";
+  flip_bit(weights, fs::file_size(weights) - 1);
+  CHECK(map_checkpoint(saved).info == sample.content().info);
+  CHECK_THROWS_WITH(load_checkpoint(saved), Contains("model.safetensors is damaged"));
+  fs::resize_file(weights, fs::file_size(weights) - 1);
+  CHECK_THROWS_WITH(map_checkpoint(saved), Contains("its manifest says"));
+  fs::remove(weights);
+  CHECK_THROWS_WITH(map_checkpoint(saved), Contains("model.safetensors is missing: "));
+}
+
+TEST_CASE("the files of a checkpoint are all that are in its folder", "[checkpoint]") {
+  const test::TempDir folder;
+  const SampleCheckpoint sample(7);
+  CheckpointContent content = sample.content();
+  content.further["residuals"] = {tensor_view<float>("r", sample.shape, sample.momenta)};
+  const fs::path saved = save_checkpoint(folder.path(), content, 2);
+  const CheckpointFiles files = checkpoint_files(saved);
+  std::vector<std::string> names;
+  for (const fs::path& path : files.paths) {
+    CHECK(path.parent_path() == saved);
+    names.push_back(path.filename().string());
+  }
+  std::sort(names.begin(), names.end());
+  CHECK(names == names_in(saved));
+  CHECK(files.sha256 == sha256_hex(read_file(saved / "manifest.json")));
 }
 
 TEST_CASE("a metric that is not a number stays one that is not", "[checkpoint]") {
@@ -111,12 +170,93 @@ TEST_CASE("only the newest checkpoints are kept, in the order of numbers", "[che
                     Contains("at least 1"));
 }
 
+TEST_CASE("what a kept checkpoint calls the best stays, however old it is", "[checkpoint]") {
+  const test::TempDir folder;
+  const auto save = [&](uint64_t step, std::optional<uint64_t> best) {
+    const SampleCheckpoint sample(step);
+    CheckpointContent content = sample.content();
+    content.info.best = best;
+    CHECK(read_checkpoint_info(save_checkpoint(folder.path(), content, 1)).best == best);
+  };
+  save(1, 1);
+  save(2, 1);
+  save(3, 1);
+  CHECK(names_in(folder.path()) ==
+        std::vector<std::string>{"latest", "step-000001", "step-000003"});
+  save(4, 4);
+  CHECK(names_in(folder.path()) == std::vector<std::string>{"latest", "step-000004"});
+  save(5, {});
+  CHECK(names_in(folder.path()) == std::vector<std::string>{"latest", "step-000005"});
+}
+
+TEST_CASE("what killed writers left goes with the next checkpoint, and nothing else",
+          "[checkpoint]") {
+  const test::TempDir folder;
+  folder.write("step-000009.tmp.77/model.safetensors", "half");
+  folder.write("latest.tmp.77", "");
+  folder.write("notes.txt", "mine");
+  folder.write("step-1x/a", "");
+  folder.write("step-/a", "");
+  save_checkpoint(folder.path(), SampleCheckpoint(1).content(), 1);
+  CHECK(names_in(folder.path()) ==
+        std::vector<std::string>{"latest", "notes.txt", "step-", "step-000001", "step-1x"});
+}
+
+TEST_CASE("checkpoints are listed in the order of their steps, whole or not", "[checkpoint]") {
+  const test::TempDir folder;
+  CHECK(list_checkpoints(folder.path() / "none").empty());
+  for (const char* name : {"step-10", "step-000009", "step-2", "step-x", "step-3.tmp.1", "7"}) {
+    make_directories(folder.path() / name);
+  }
+  CHECK(list_checkpoints(folder.path()) == std::vector<fs::path>{folder.path() / "step-2",
+                                                                 folder.path() / "step-000009",
+                                                                 folder.path() / "step-10"});
+  CHECK_THROWS_WITH(list_checkpoints(folder.write("file", "")), Contains("cannot read "));
+  CHECK(checkpoint_folder(folder.path(), 12) == folder.path() / "step-000012");
+}
+
+TEST_CASE("a checkpoint whose manifest cannot be read is passed over as others are",
+          "[checkpoint]") {
+  const test::TempDir folder;
+  const auto saved = save_checkpoint(folder.path(), SampleCheckpoint(1).content(), 9);
+  make_directories(folder.path() / "step-000002");
+  fs::create_symlink("manifest.json", folder.path() / "step-000002/manifest.json");
+  const LatestCheckpoint latest = latest_valid(folder.path());
+  CHECK(latest.path == saved);
+  REQUIRE(latest.rejected.size() == 1);
+  CHECK_THAT(latest.rejected[0], Contains("step-000002/manifest.json"));
+}
+
+TEST_CASE("a manifest with its numbers spelt otherwise is held to the hash of all its bytes",
+          "[checkpoint]") {
+  const test::TempDir folder;
+  const auto saved = save_checkpoint(folder.path(), SampleCheckpoint(1).content(), 9);
+  Json manifest = Json::parse(read_file(saved / "manifest.json"));
+  const std::string zeros(64, '0');
+  manifest["sha256"] = zeros;
+  std::string text = manifest.dump();
+  text.replace(text.find("0.001"), 5, "1e-03");  // the accuracy, as another program writes it
+  const auto write = [&](const std::string& hash) {
+    std::string whole = text;
+    write_file_atomic(saved / "manifest.json", whole.replace(whole.find(zeros), 64, hash));
+  };
+  write(sha256_hex(text));
+  CHECK(verify_checkpoint(saved).metrics.at("accuracy") == 0.001);
+  write(sha256_hex(text + " "));
+  CHECK_THROWS_WITH(verify_checkpoint(saved), Contains("its hash does not hold"));
+  write(sha256_hex(text).substr(1));
+  CHECK_THROWS_WITH(verify_checkpoint(saved), Contains("its hash does not hold"));
+}
+
 TEST_CASE("a damaged checkpoint is not counted among those kept", "[checkpoint]") {
   const test::TempDir folder;
   save_checkpoint(folder.path(), SampleCheckpoint(1).content(), 9);
   const auto torn = save_checkpoint(folder.path(), SampleCheckpoint(2).content(), 9);
   fs::resize_file(torn / "model.safetensors", 10);
   save_checkpoint(folder.path(), SampleCheckpoint(3).content(), 2);
+  CHECK(verify_checkpoint(folder.path() / "step-000001").step == 1);
+  fs::resize_file(folder.path() / "step-000003/manifest.json", 10);
+  save_checkpoint(folder.path(), SampleCheckpoint(4).content(), 2);
   CHECK(verify_checkpoint(folder.path() / "step-000001").step == 1);
 }
 
@@ -183,6 +323,12 @@ TEST_CASE("a checkpoint of another version or program says so", "[checkpoint]") 
   CHECK_THROWS_WITH(load_checkpoint(folder.path() / "step-1"), Contains("this is 2"));
   folder.write("step-1/manifest.json", R"({"format": "other"})");
   CHECK_THROWS_WITH(load_checkpoint(folder.path() / "step-1"), Contains("of another program"));
+  folder.write("step-1/manifest.json", "[]");
+  CHECK_THROWS_WITH(load_checkpoint(folder.path() / "step-1"), Contains("it is not a JSON object"));
+  folder.write("step-1/manifest.json", R"({"format": 7, "version": 1})");
+  CHECK_THROWS_WITH(load_checkpoint(folder.path() / "step-1"), Contains("of another program"));
+  folder.write("step-1/manifest.json", "{}");
+  CHECK_THROWS_WITH(load_checkpoint(folder.path() / "step-1"), Contains("is damaged: "));
   CHECK_THROWS_WITH(load_checkpoint(folder.path()), Contains("is not a checkpoint"));
 }
 

@@ -25,6 +25,13 @@ Safetensors parse(const std::string& file) {
   return Safetensors::parse(std::as_bytes(std::span(file)), "f");
 }
 
+/// ",1" so often.
+std::string ones(int count) {
+  std::string text;
+  for (int i = 0; i < count; ++i) text += ",1";
+  return text;
+}
+
 std::string entry(const std::string& name, int begin, int end, const std::string& shape) {
   return "\"" + name + R"(":{"dtype":"F32","shape":)" + shape + ",\"data_offsets\":[" +
          std::to_string(begin) + "," + std::to_string(end) + "]}";
@@ -79,6 +86,16 @@ TEST_CASE("a file without tensors is a file", "[safetensors]") {
   CHECK(Safetensors::open(folder.path() / "empty").tensors().empty());
 }
 
+TEST_CASE("many tensors without elements share a place", "[safetensors]") {
+  const test::TempDir folder;
+  std::vector<TensorView> tensors;
+  for (int i = 0; i < 100; ++i) {
+    tensors.push_back(tensor_view<float>(std::to_string(i), {0}, std::span<const float>()));
+  }
+  write_safetensors(folder.path() / "many", tensors);
+  CHECK(Safetensors::open(folder.path() / "many").tensors().size() == 100);
+}
+
 TEST_CASE("what cannot be read back is not written", "[safetensors]") {
   const test::TempDir folder;
   const std::vector<float> two = {1, 2};
@@ -111,6 +128,7 @@ TEST_CASE("a missing tensor is named with the one that was probably meant", "[sa
   const std::string file = file_of("{" + entry("conv1.weight", 0, 4, "[1]") + "}", 4);
   CHECK_THROWS_WITH(parse(file).at("conv1.wieght"),
                     "f has no tensor 'conv1.wieght'; did you mean 'conv1.weight'?");
+  CHECK_THROWS_WITH(parse(file_of("{}", 0)).at("w"), "f has no tensor 'w'");
 }
 
 TEST_CASE("a header that does not describe its data is refused", "[safetensors]") {
@@ -147,9 +165,74 @@ TEST_CASE("a header that does not describe its data is refused", "[safetensors]"
       {R"({"__metadata__":{"a":1}})", 0, "a number where none belongs"},
       {R"({"__metadata__":{"a":"x","a":"y"}})", 0, "the key 'a' twice"},
       {R"({"a":null})", 0, "a null"},
+      {R"({"a":true})", 0, "true or false"},
+      {R"({"a":"x"})", 0, "a text where none belongs"},
+      {R"({"a":7})", 0, "a number where none belongs"},
+      {R"({"a":{"dtype":{}}})", 0, "an object where none belongs"},
+      {R"({"a":{"dtype":7}})", 0, "a number where none belongs"},
+      {R"({"a":{"dtype":["F32"]}})", 0, "a list where none belongs"},
+      {R"({"a":{"dtype":"F32","shape":"x"}})", 0, "a text where none belongs"},
+      {R"({"a":{"dtype":"F32","shape":["x"]}})", 0, "a text where none belongs"},
+      {R"({"__metadata__":{"a":{}}})", 0, "an object where none belongs"},
+      {R"({"__metadata__":[]})", 0, "a list where none belongs"},
+      {R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0]}})", 4, "two data_offsets"},
+      {"{" + entry("a", 0, 4, "[1" + ones(64) + "]") + "}", 4, "too many dimensions"},
   }));
   CAPTURE(bad.header);
   CHECK_THROWS_WITH(parse(file_of(bad.header, bad.num_data_bytes)), Contains(bad.message));
+}
+
+TEST_CASE("what is said of a file goes with it, and a file that is there is not written over",
+          "[safetensors]") {
+  const test::TempDir folder;
+  const auto path = folder.path() / "t.safetensors";
+  const std::vector<float> one = {1};
+  write_safetensors(path, std::vector{tensor_view<float>("a", {1}, one)}, {{"dtype", "of no use"}});
+  CHECK_THROWS_WITH(write_safetensors(path, {}), Contains("File exists"));
+  const auto is_mapped = [&] {
+    return read_file("/proc/self/maps").find(path.string()) != std::string::npos;
+  };
+  {
+    const Safetensors file = Safetensors::open(path);
+    CHECK(is_mapped());
+    CHECK(file.metadata() == SafetensorsMetadata{{"dtype", "of no use"}});
+    CHECK(file.at("a").dtype == DType::F32);
+  }
+  CHECK_FALSE(is_mapped());
+  CHECK_THROWS_WITH(Safetensors::open(folder.path()), Contains("cannot map "));
+  CHECK_THROWS_WITH(Safetensors::open(folder.path() / "none"), Contains("cannot open "));
+}
+
+TEST_CASE("a tensor may have 64 dimensions", "[safetensors]") {
+  const std::string shape = "[1" + ones(63) + "]";
+  CHECK(parse(file_of("{" + entry("a", 0, 4, shape) + "}", 4)).at("a").shape.size() == 64);
+}
+
+TEST_CASE("each type has its name and the size of its elements", "[safetensors]") {
+  const std::vector<std::pair<std::string, size_t>> types = {
+      {"U8", 1}, {"F16", 2}, {"BF16", 2}, {"I32", 4}, {"F32", 4}, {"F64", 8}, {"I64", 8}};
+  for (const auto& [type, size] : types) {
+    const std::string header = R"({"a":{"dtype":")" + type + R"(","shape":[3],"data_offsets":[0,)" +
+                               std::to_string(3 * size) + "]}}";
+    const std::string file = file_of(header, 3 * size);
+    const DType dtype = parse(file).at("a").dtype;
+    CHECK(name(dtype) == type);
+    CHECK(element_size(dtype) == size);
+  }
+}
+
+TEST_CASE("a header is padded to whole words, so that tensors behind it are aligned",
+          "[safetensors]") {
+  const test::TempDir folder;
+  const std::vector<float> one = {1};
+  for (size_t length = 1; length <= 8; ++length) {
+    const auto path = folder.path() / std::to_string(length);
+    write_safetensors(path, std::vector{tensor_view<float>(std::string(length, 'n'), {1}, one)});
+    const std::string bytes = read_file(path);
+    CHECK(uint8_t(bytes[0]) % 8 == 0);
+    CHECK(bytes.size() == size_t{8} + uint8_t(bytes[0]) + 4);
+    CHECK(bytes.find("        ") == std::string::npos);  // no more than it takes
+  }
 }
 
 TEST_CASE("a header length beyond the file is refused before anything is read", "[safetensors]") {
@@ -163,4 +246,5 @@ TEST_CASE("a header length beyond the file is refused before anything is read", 
   file = file_of("{}", 0);
   file[0] = 3;
   CHECK_THROWS_WITH(parse(file), Contains("with a header of 3"));
+  CHECK_THROWS_WITH(parse(file.substr(0, 8)), Contains("8 bytes, with a header of 3"));
 }

@@ -106,12 +106,31 @@ TEST_CASE("two sums under way have ends of their own, and an end is used again o
   CHECK(rank.comm.done(a));
   DeviceTransfer c = rank.comm.start_sum(device(values), rank.stream);
   CHECK(c.number == number);
+  DeviceTransfer d = rank.comm.start_sum(device(values), rank.stream);
+  CHECK(d.number != c.number);
 }
 
 TEST_CASE("what NCCL refuses is told in its words, and aborted") {
+  ThreadGroup group(1);
+  fake_gpu() = {};
+  fake_gpu().fault = NcclFault::Refused;
+  CHECK_THROWS_WITH(Rank(group.communicator(0)),
+                    "rank 0: NCCL: ncclGetUniqueId: unhandled system error (the cable is out)");
   const auto [message, log] = message_of(NcclFault::Refused, std::chrono::seconds(5));
   CHECK(message == "rank 0: NCCL: all-reduce: unhandled system error (the cable is out)");
   CHECK(log.back() == "abort");
+}
+
+TEST_CASE("a group that was aborted takes no further call") {
+  ThreadGroup group(1);
+  fake_gpu() = {};
+  Rank rank(group.communicator(0));
+  std::vector<float> values(16);
+  fake_gpu().fault = NcclFault::Refused;
+  CHECK_THROWS_WITH(rank.comm.start_sum(device(values), rank.stream), Contains("cable"));
+  fake_gpu().fault = NcclFault::None;
+  CHECK_THROWS_WITH(rank.comm.start_sum(device(values), rank.stream),
+                    "rank 0: NCCL: all-reduce: it was aborted before");
 }
 
 TEST_CASE("an error that comes later ends the wait") {

@@ -107,6 +107,16 @@ TEST_CASE("ranks that were given GPUs apart from each other take the first that 
   CHECK(chosen == std::vector<int>{0, 0});
 }
 
+TEST_CASE("GPUs of another node are no reason to take others on this one") {
+  ThreadGroup two_nodes(4, std::chrono::seconds(10), 2);
+  const auto chosen = test::on_ranks(two_nodes, 4, [](Communicator& comm) {
+    std::vector<DlflowGpuDevice> devices(2);  // as if devices were numbered on each node
+    for (size_t i = 0; i < 2; ++i) devices[i].id[0] = char('a' + 2 * comm.node_rank() + int(i));
+    return choose_device(comm, devices);
+  });
+  CHECK(chosen == std::vector<int>{0, 0, 0, 0});
+}
+
 TEST_CASE("the same GPU number on two nodes is no shared GPU") {
   const std::vector<int> two_nodes = {0, 1}, one_node = {0, 0};
   CHECK_NOTHROW(require_own_devices({"GPU-1", "GPU-1"}, two_nodes));

@@ -115,6 +115,34 @@ TEST_CASE("resnet20 adds in its batch normalisation, and every value gets one fi
   }
 }
 
+TEST_CASE("what lies before the first weights has no gradient") {
+  const Model model = parse_model(
+      "name: m\ninput: [2, 8, 6]\nlayers:\n- max_pool: {kernel: 2}\n- avg_pool: {kernel: 2}\n"
+      "- flatten\n- linear: {features: 3}\n- relu\n- linear: {features: 2}\n",
+      "m.yaml");
+  const Program program = make_program(model, *plain_layout(model));
+  CHECK(program.values[0].channels == 2);
+  CHECK(program.values[0].height == 8);
+  CHECK(program.values[0].width == 6);
+  std::vector<int32_t> kept, how;
+  for (const auto& operation : program.operations) {
+    kept.push_back(program.values[size_t(operation.output)].has_gradient);
+    how.push_back(operation.input_gradient);
+    CHECK(operation.second == -1);
+    CHECK(operation.second_gradient == DLFLOW_GPU_NO_GRADIENT);
+  }
+  CHECK(kept == std::vector<int32_t>{0, 0, 1, 1});
+  CHECK(how == std::vector<int32_t>{DLFLOW_GPU_NO_GRADIENT, DLFLOW_GPU_NO_GRADIENT,
+                                    DLFLOW_GPU_NO_GRADIENT, DLFLOW_GPU_WRITE});
+  // Those of operations without parameters are those of the operation behind it.
+  CHECK(program.first_parameter == std::vector<size_t>{0, 0, 0, 2});
+
+  const Model features = parse_model("name: m\ninput: [4]\nlayers:\n- linear: {features: 3}\n", "");
+  const Program of_features = make_program(features, *plain_layout(features));
+  CHECK(of_features.values[0].has_gradient == 0);
+  CHECK(of_features.operations[0].input_gradient == DLFLOW_GPU_NO_GRADIENT);
+}
+
 TEST_CASE("parameters are announced from the last to the first, all of them") {
   for (const char* name : {"mlp", "lenet", "resnet20"}) {
     const Translated t = translate(name);

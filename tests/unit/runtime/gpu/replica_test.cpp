@@ -1,5 +1,7 @@
 #include "runtime/gpu/replica.h"
 
+#include <set>
+
 #include "base/error.h"
 #include "runtime/comm/lifeline.h"
 #include "tests/support/catch.h"
@@ -108,6 +110,9 @@ TEST_CASE("what GPUs lack of a layer or a loss is named before anything runs") {
              Contains("'c' (line 4): there is no conv2d with groups"));
   CHECK_THAT(of_convolution("3, dilation: 2"), Contains("there is no conv2d with dilation"));
   CHECK_THAT(of_convolution("[3, 1]"), Contains("there is no conv2d with two sizes"));
+  CHECK_THAT(refusal("input: [1]\nlayers:\n- embedding: {name: e, vocabulary: 5, "
+                     "features: 4}\n- flatten\n- linear: {features: 5, tied: e, bias: false}\n"),
+             Contains("'e' (line 4): there is no embedding on GPUs"));
   CHECK_THAT(refusal("input: [4]\nloss: reconstruction\nlayers:\n- linear: {features: 4}\n"),
              Contains("GPUs have no loss but softmax_cross_entropy"));
 }
@@ -189,19 +194,41 @@ TEST_CASE("buckets are summed while the backward pass goes on, and updated behin
   const size_t num_buckets = size_t(std::ranges::count(calls, "all-reduce"));
   CHECK(num_buckets == 3);
   // Both that a linear layer completes start behind it, the last behind the first convolution.
-  std::vector<std::string> expected = {"stage", "backward", "backward"};
+  std::vector<std::string> expected = {"stage", "backward", "backward", "ready"};
   const auto expect = [&](std::initializer_list<std::string> lines) {
     expected.insert(expected.end(), lines);
   };
   const auto expect_bucket = [&] { expected.insert(expected.end(), bucket.begin(), bucket.end()); };
   expect_bucket();
   expect_bucket();
-  expect({"backward", "backward", "backward"});
+  expect({"backward", "backward", "backward", "ready"});
   expect_bucket();
   for (size_t i = 0; i < num_buckets; ++i) expect({"wait", "update"});
   expected.emplace_back("record");  // the end of the step
   CHECK(calls == expected);
   CHECK(logs[0] == logs[1]);
+}
+
+TEST_CASE("a rank's watch hears of each sum before it begins") {
+  const auto problem = test::make_gpu_problem(DLFLOW_MODELS, "lenet", 2);
+  const auto heard = test::on_ranks(2, [&](Communicator& comm) {
+    fake_gpu() = {};
+    GpuReplica replica(comm, kFake, problem.model, 2, kReport);
+    Lifeline lifeline;
+    comm.set_lifeline(&lifeline);
+    replica.step(problem.images, problem.labels, 0.5f, std::vector<float>(kReport), kGentle);
+    comm.set_lifeline(nullptr);
+    size_t num_elements = 0;
+    std::set<std::string> calls;
+    for (const CallRecord& call : lifeline.calls().recent().newest) {
+      num_elements += call.num_elements;
+      calls.insert(std::string(call.operation.data()) + " of " + call.name.data());
+    }
+    return std::pair(num_elements, calls);
+  });
+  CHECK(heard[0] == heard[1]);
+  CHECK(heard[0].first == problem.layout->size() + kReport);
+  CHECK(heard[0].second == std::set<std::string>{"all-reduce of gradients on the GPUs"});
 }
 
 TEST_CASE("a step that NCCL cannot end becomes an error that names it") {

@@ -2,6 +2,8 @@
 
 #include <png.h>
 
+#include <cstring>
+
 #include "base/error.h"
 #include "runtime/import/checked_samples.h"
 #include "runtime/import/mask.h"
@@ -178,6 +180,65 @@ TEST_CASE("a mask without a picture, and two pictures of one name, are refused",
   CHECK_THAT(mistakes_of(folder.path()), Catch::Contains("have one name"));
 }
 
+TEST_CASE("pictures of 16 bits have masks, too, behind their floats", "[mask]") {
+  const test::TempDir folder;
+  folder.write("images/a.png", mask_png(PNG_COLOR_TYPE_GRAY, 16, 2, {"\x01\x01\x02\x02"}));
+  folder.write("masks/a.png", mask_png(PNG_COLOR_TYPE_GRAY, 8, 2, {"\x03\xff"s}));
+  const ImportedSplit split = open_source(folder.path(), "", Split::Train);
+  CHECK(split.source.pixel_type == PixelType::Float);
+  std::vector<float> values(4);
+  const std::string_view bytes = split.source.image(0);
+  REQUIRE(bytes.size() == values.size() * sizeof(float));
+  std::memcpy(values.data(), bytes.data(), bytes.size());
+  CHECK(values == std::vector<float>{1, 2, 3, 255});
+  write_pair(folder, "b", "\x00\x01"s);
+  CHECK_THAT(mistakes_of(folder.path()),
+             Catch::Contains("1 of 2 samples") && Catch::Contains("b.pgm: has 2 x 1 pixels"));
+}
+
+TEST_CASE("a picture that cannot be read does not say what the others are like", "[mask]") {
+  const test::TempDir folder;
+  write_pair(folder, "b", "\x00\x01"s);
+  write_pair(folder, "c", "\x00\x01"s);
+  folder.write("images/a.pgm", "P5 7");
+  folder.write("masks/a.png", mask_png(PNG_COLOR_TYPE_GRAY, 8, 2, {"\x00\x01"s}));
+  folder.write("images/d.pgm", mask_pgm("abcd", 2));
+  folder.write("masks/d.png", mask_png(PNG_COLOR_TYPE_GRAY, 8, 2, {"\x00\x01"s, "\x00\x01"s}));
+  const std::string text = mistakes_of(folder.path());
+  CHECK_THAT(text, Catch::Contains("2 of 4 samples") && Catch::Contains("a.pgm: has no header"));
+  CHECK_THAT(text, Catch::Contains("d.pgm: has 2 x 2 pixels of another size or kind than ") &&
+                       Catch::Contains("b.pgm, 2 x 1 pixels"));
+  for (const char* name : {"b", "c", "d"}) {
+    std::filesystem::remove(folder.path() / "images" / (std::string(name) + ".pgm"));
+    std::filesystem::remove(folder.path() / "masks" / (std::string(name) + ".png"));
+  }
+  CHECK_THAT(mistakes_of(folder.path()), Catch::Contains("1 of 1 samples"));
+}
+
+TEST_CASE("masks have 255 classes at most", "[mask]") {
+  const test::TempDir folder;
+  write_pair(folder, "a", "\x00\xfe"s);
+  CHECK(open_source(folder.path(), "", Split::Train).source.num_classes == 255);
+  std::string names;
+  for (int i = 0; i < 256; ++i) names += "class" + std::to_string(i) + "\n";
+  folder.write("classes.txt", names);
+  CHECK_THROWS_WITH(open_source(folder.path(), "", Split::Train),
+                    Catch::Contains(": 256 classes; masks have 255 at most"));
+}
+
+TEST_CASE("a number stands for its class, for none, or for nothing", "[mask]") {
+  CHECK(class_of(0, {}) == 0);
+  CHECK(class_of(254, {}) == 254);
+  CHECK(class_of(255, {}) == kNoClass);
+  CHECK(class_of(256, {}) == std::nullopt);
+  CHECK(class_of(-1, {}) == std::nullopt);
+  CHECK(class_of(7, 7) == kNoClass);
+  CHECK(class_of(-1, -1) == kNoClass);
+  CHECK(is_mask("a/b.png"));
+  CHECK(is_mask("b.pgm"));
+  CHECK_FALSE(is_mask("b.jpg"));
+}
+
 TEST_CASE("arrays of images and of masks are samples", "[mask]") {
   const test::TempDir folder;
   const auto images = folder.write("images.npy", mask_npy("|u1", "(2, 1, 1, 2)", "abcd"));
@@ -201,6 +262,30 @@ TEST_CASE("arrays of images and of masks are samples", "[mask]") {
   const auto floats =
       folder.write("floats.npy", mask_npy("<f4", "(2, 1, 2)", std::string(16, '\0')));
   CHECK_THROWS_WITH(open_source(images, floats, Split::Train), Catch::Contains("are integers"));
+  const auto wide = folder.write("wide.npy", mask_npy("<f4", "(2, 1, 2)", std::string(16, '\0')));
+  const SampleSource of_floats = open_source(wide, masks, Split::Train, options).source;
+  CHECK(of_floats.pixel_type == PixelType::Float);
+  CHECK(of_floats.image(1) == std::string(8, '\0') + "\x00\x00\x7f\x43\x00\x00\x80\x3f"s);
+  const auto doubles =
+      folder.write("doubles.npy", mask_npy("<f8", "(2, 1, 2)", std::string(32, '\0')));
+  CHECK_THROWS_WITH(open_source(doubles, masks, Split::Train, options),
+                    Catch::Contains("has values of type <f8; write images.astype('uint8')"));
+  const auto rows = folder.write("rows.npy", mask_npy("|u1", "(2, 2)", "abcd"));
+  CHECK_THROWS_WITH(open_source(rows, masks, Split::Train, options),
+                    Catch::Contains("is a table, (N, F), which has no masks"));
+  const auto none = folder.write("none.npy", mask_npy("|u1", "(0, 1, 2)", ""));
+  CHECK_THROWS_WITH(open_source(none, none, Split::Train),
+                    Catch::Contains("there are no images in it"));
+  const auto large =
+      folder.write("large.npy", mask_npy("<u8", "(2, 1, 2)", std::string(31, '\0') + "\x80"));
+  CHECK_THROWS_WITH(open_source(images, large, Split::Train),
+                    Catch::Contains("sample 1 has the value 9223372036854775808,"));
+  const auto rare = folder.write(
+      "rare.npy", mask_npy("<u4", "(2, 1, 2)", std::string(12, '\0') + "\x01\x00\x00\x01"s));
+  options.ignored = 0x1000001;  // not a number of single precision
+  CHECK(open_source(images, rare, Split::Train, options).source.image(1) == "cd\x00\xff"s);
+  const auto truths = folder.write("truths.npy", mask_npy("|b1", "(2, 1, 2)", "\0\1\1\0"s));
+  CHECK(open_source(images, truths, Split::Train).source.image(0) == "ab\x00\x01"s);
   const auto labels = folder.write("labels.npy", mask_npy("|u1", "(2,)", "\x00\x01"s));
   CHECK_THROWS_WITH(open_source(images, labels, Split::Train, options),
                     Catch::Contains("--ignore is a value of masks; "));

@@ -92,10 +92,74 @@ TEST_CASE("files that are no arrays are refused with the reason", "[npy]") {
   CHECK_THAT(npy_error(npy("|u1", "(7,)", "abc")), Catch::Contains("has 3 bytes of values"));
   CHECK_THAT(npy_error(npy("|u1", "(x,)", "abc")), Catch::Contains("has no shape"));
   CHECK_THAT(npy_error(npy("|O", "(1,)", "abc")), Catch::Contains("bytes of values"));
+  CHECK_THAT(npy_error(npy("|O", "(0,)", "")), Catch::Contains("has 0 bytes of values"));
+  CHECK_THAT(npy_error("\x93NUMPY\x01\0\x06\0{'a':}"s), Catch::Contains("has no 'descr'"));
   CHECK_THAT(npy_error(npy(">f4", "(1,)", "abcd")), Catch::Contains("big-endian"));
   CHECK_THAT(npy_error(npy("|u1", "(3, 1)", "abc", "True")), Catch::Contains("ascontiguousarray"));
   // 2^32 * 2^32 = 0 (mod 2^64)
   CHECK_THAT(npy_error(npy("|u1", "(4294967296, 4294967296)", "")), Catch::Contains("0 bytes"));
+}
+
+TEST_CASE("a header that is longer than 64 KiB is read, as NumPy's second version has it",
+          "[npy]") {
+  const std::string first = npy("|u1", "(3,)", "abc");
+  for (const size_t length : {size_t{200}, size_t{300}, size_t{0x2'03'40}}) {
+    std::string header = first.substr(10, first.size() - 13);
+    header.resize(length, ' ');
+    std::string content = "\x93NUMPY\x02\0"s;
+    for (int i = 0; i < 4; ++i) content += char(length >> 8 * i & 255);
+    const NpyArray array = parse_npy(shared_bytes(content + header + "abc"), "a.npy");
+    CHECK(array.shape == std::vector<uint64_t>{3});
+    CHECK(array.values.view == "abc");
+    CHECK(npy_error(content + header.substr(1)) == "a.npy: ends within its header");
+  }
+}
+
+TEST_CASE("labels are integers of any size below 2^32 - 1", "[npy]") {
+  const Pair pair;
+  const std::string images = npy("|u1", "(2, 1, 1)", "ab");
+  const auto labels = [&](const std::string& type, const std::string& values) {
+    return pair.read(images, npy(type, "(2,)", values)).labels.copy();
+  };
+  const std::vector<uint32_t> expected = {1, 2};
+  CHECK(labels("|u1", "\1\2") == expected);
+  CHECK(labels("|i1", "\1\2") == expected);
+  CHECK(labels("<u2", "\1\0\2\0"s) == expected);
+  CHECK(labels("<i2", "\1\0\2\0"s) == expected);
+  CHECK(labels("<u4", "\1\0\0\0\2\0\0\0"s) == expected);
+  CHECK(labels("<i4", "\1\0\0\0\2\0\0\0"s) == expected);
+  CHECK(labels("<u8", "\1\0\0\0\0\0\0\0\2\0\0\0\0\0\0\0"s) == expected);
+  CHECK(labels("<u4", "\1\0\0\0\xfe\xff\xff\xff"s).back() == 4294967294);
+  CHECK_THAT(pair.npy_error(images, npy("<u4", "(2,)", "\1\0\0\0\xff\xff\xff\xff"s)),
+             Catch::EndsWith("labels.npy: sample 1 has the label 4294967295"));
+}
+
+TEST_CASE("tables of numbers of any type are read", "[npy]") {
+  const Pair pair;
+  const auto values = [&](const std::string& type, const std::string& bytes) {
+    const Dataset dataset = pair.read(npy(type, "(2, 1)", bytes), kLabels);
+    const auto& rows = std::get<Images<float>>(dataset.pixels);
+    return std::vector<float>{rows[0][0], rows[1][0]};
+  };
+  const std::vector<float> expected = {1, 2}, negative = {1, -1};
+  CHECK(values("|b1", "\1\2") == expected);
+  CHECK(values("|i1", "\1\xff") == negative);
+  CHECK(values("<u2", "\1\0\2\0"s) == expected);
+  CHECK(values("<u4", "\1\0\0\0\2\0\0\0"s) == expected);
+  CHECK(values("<i4", "\1\0\0\0\xff\xff\xff\xff"s) == negative);
+  CHECK(values("<u8", "\1\0\0\0\0\0\0\0\2\0\0\0\0\0\0\0"s) == expected);
+  CHECK(values("<i8", "\1\0\0\0\0\0\0\0"s + std::string(8, '\xff')) == std::vector<float>{1, -1});
+}
+
+TEST_CASE("channels may be last where they are as many as pixels", "[npy]") {
+  const Pair pair;
+  const auto shape = [&](const std::string& sizes, size_t count) {
+    return pair.npy_error(npy("|u1", sizes, std::string(count, 'x')), kLabels);
+  };
+  CHECK(shape("(2, 4, 1, 4)", 32).empty());
+  CHECK_THAT(shape("(2, 5, 1, 4)", 40), Catch::Contains("seems to have its channels last"));
+  CHECK(shape("(2, 5, 1, 5)", 50).empty());
+  CHECK_THAT(shape("(2, 4294967296, 0)", 0), Catch::Contains("has images that are too large"));
 }
 
 TEST_CASE("tables, and targets of any numbers, become a data set", "[npy]") {

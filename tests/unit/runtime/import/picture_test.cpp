@@ -30,7 +30,8 @@ std::string png(uint32_t format, uint32_t width, uint32_t height, const Values& 
 
 /// Big-endian values of 16 bits in `channels` (1: grey, 2: with opacity, 3: colour, 4: with
 /// opacity).
-std::string wide_png(int channels, uint32_t width, const std::vector<uint16_t>& values) {
+std::string wide_png(int channels, uint32_t width, const std::vector<uint16_t>& values,
+                     std::optional<uint16_t> transparent = {}) {
   constexpr int kColours[] = {PNG_COLOR_TYPE_GRAY, PNG_COLOR_TYPE_GRAY_ALPHA, PNG_COLOR_TYPE_RGB,
                               PNG_COLOR_TYPE_RGB_ALPHA};
   png_structp file = png_create_write_struct(PNG_LIBPNG_VER_STRING, nullptr, nullptr, nullptr);
@@ -43,6 +44,10 @@ std::string wide_png(int channels, uint32_t width, const std::vector<uint16_t>& 
   const size_t row = size_t(width) * size_t(channels);
   png_set_IHDR(file, info, width, uint32_t(values.size() / row), 16, kColours[channels - 1],
                PNG_INTERLACE_NONE, PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
+  if (transparent) {
+    const png_color_16 colour{0, *transparent, *transparent, *transparent, *transparent};
+    png_set_tRNS(file, info, nullptr, 0, &colour);
+  }
   png_write_info(file, info);
   std::string bytes;
   for (const uint16_t value : values) {
@@ -83,8 +88,10 @@ TEST_CASE("grey and coloured pictures are read channel by channel", "[picture]")
   const Values grey = {1, 2, 3, 4, 5, 255}, colour = {1, 2, 3, 4, 5, 6},
                planes = {1, 4, 2, 5, 3, 6};
   const std::string six(grey.begin(), grey.end()), rgb(colour.begin(), colour.end());
-  for (const std::string& content : {png(PNG_FORMAT_GRAY, 3, 2, grey), "P5\n3 2\n255\n" + six,
-                                     "P5 # by hand\n3 2 # size\n255 " + six}) {
+  for (const std::string& content :
+       {png(PNG_FORMAT_GRAY, 3, 2, grey), "P5\n3 2\n255\n" + six,
+        "P5\n# by hand\n# twice\n3 2\n255\n" + six, "P5#\n3 2 255 " + six,
+        "P5 # by hand\n3 2 # size\n255 " + six}) {
     const Picture picture = parse_picture(content, "a");
     CHECK(picture.shape == ImageShape{1, 2, 3});
     CHECK(picture.values == grey);
@@ -148,6 +155,10 @@ TEST_CASE("a PNG file of 16 bits gives the numbers that are in it", "[picture]")
   CHECK(transparent.floats == std::vector<float>{0, 0, 0});
   CHECK(parse_picture(wide_png(2, 2, {257, 65535, 257, 0}), "a").floats ==
         std::vector<float>{1, 0});
+  CHECK(parse_picture(wide_png(1, 2, {257, 514}, uint16_t{514}), "a").floats ==
+        std::vector<float>{1, 0});
+  CHECK(parse_picture(wide_png(3, 2, {257, 514, 771, 257, 257, 257}, uint16_t{257}), "a").floats ==
+        std::vector<float>{1, 0, 2, 0, 3, 0});
   const std::string content = wide_png(1, 2, {0, 65535, 257, 1});
   for (size_t size = 0; size + 12 < content.size(); ++size) {
     CHECK(picture_error(content.substr(0, size)) != "");

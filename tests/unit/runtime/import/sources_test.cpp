@@ -1,5 +1,7 @@
 #include "runtime/import/sources.h"
 
+#include <cstdlib>
+
 #include "base/error.h"
 #include "base/file.h"
 #include "runtime/data/jpeg.h"
@@ -87,6 +89,86 @@ TEST_CASE("a folder that training could read gives its samples", "[sources]") {
   CHECK(split.source.labels == dataset.labels);
   CHECK_THAT(source_error(folder.path() / "test.dlset"),
              Catch::Contains("where are the labels of"));
+}
+
+TEST_CASE("what is no source of its own is refused with what to do", "[sources]") {
+  const test::TempDir folder;
+  const auto error_of = [&](const std::string& source, const std::string& labels,
+                            const ImportOptions& options = {}) {
+    try {
+      open_source(folder.path() / source, labels.empty() ? "" : folder.path() / labels,
+                  Split::Train, options);
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  folder.write("a.npz", "");
+  folder.write("a.npy", "");
+  folder.write("a.csv", "x,y\n1,2\n");
+  folder.write("none.csv", "x,y\n");
+  folder.write("cat/1.pgm", pgm('a'));
+  CHECK_THAT(error_of("a.npz", "a.npy"), Catch::Contains("a.npz is an archive of arrays") &&
+                                             Catch::Contains("a.npz')['NAME'])"));
+  CHECK_THAT(error_of("a.npy", "a.npz"), Catch::Contains("a.npz is an archive of arrays"));
+  CHECK_THAT(error_of("a.npz", ""), Catch::Contains("is an archive of arrays"));
+  CHECK_THAT(error_of("a.npy", ""), Catch::Contains("where are the labels of "));
+  CHECK_THAT(error_of("a.csv", "a.npy"), Catch::Contains("is a table, and one file has all of it"));
+  CHECK_THAT(error_of("cat", "a.npy"), Catch::Contains("is a folder, which needs no labels"));
+  ImportOptions columns;
+  columns.columns = {{}, {"y"}, ""};
+  CHECK(error_of("a.csv", "", columns).empty());
+  CHECK_THAT(error_of("none.csv", "", columns), Catch::Contains("there are no rows in it"));
+  CHECK_THAT(error_of("", "", columns), Catch::Contains("name columns of a .csv or .tsv file; "));
+  ImportOptions resized;
+  resized.reshaping = {32, {}, {}};
+  CHECK_THAT(error_of("a.csv", "", resized), Catch::Contains("change pictures in folders"));
+  CHECK(error_of("", "", resized).empty());
+  write_binary_dataset(folder.path() / "train.dlset", test::tiny_dataset(3));
+  CHECK_THAT(error_of("", "", resized), Catch::Contains("change pictures in folders"));
+  ImportOptions ignoring;
+  ignoring.ignored = 255;
+  CHECK_THAT(error_of("", "", ignoring), Catch::Contains("--ignore is a value of masks; "));
+}
+
+TEST_CASE("a table names its columns by their use", "[sources]") {
+  const test::TempDir folder;
+  ImportOptions options;
+  options.columns = {{}, {"y"}, ""};
+  for (const char* name : {"a.csv", "a.tsv"}) {
+    const bool tabs = std::string(name) == "a.tsv";
+    const auto file = folder.write(name, tabs ? "x\ty\n1\t2\n" : "x,y\n1,2\n");
+    const ImportedSplit split = open_source(file, "", Split::Train, options);
+    CHECK(split.columns == std::vector<std::string>{"feature x", "target y"});
+    CHECK(split.source.targets == std::vector<float>{2});
+  }
+}
+
+TEST_CASE("IDX files are read compressed, too", "[sources]") {
+  const test::TempDir folder;
+  const auto number = [](char value) { return std::string("\0\0\0", 3) + value; };
+  const std::string image = std::string("\0\0\x08", 3);
+  const std::string pixels = image + '\3' + number(1) + number(1) + number(2) + "ab";
+  const std::string labels = image + '\1' + number(1) + '\4';
+  const auto images = folder.write("images", pixels), one = folder.write("labels", labels);
+  const ImportedSplit split = open_source(images, one, Split::Train);
+  CHECK(images_of(split.source) == std::vector<std::string>{"ab"});
+  CHECK(split.source.labels == std::vector<uint32_t>{4});
+  for (const auto& file : {images, one})
+    REQUIRE(std::system(("gzip " + file.string()).c_str()) == 0);
+  const ImportedSplit packed =
+      open_source(images.string() + ".gz", one.string() + ".gz", Split::Train);
+  CHECK(images_of(packed.source) == std::vector<std::string>{"ab"});
+  CHECK(packed.source.labels == std::vector<uint32_t>{4});
+}
+
+TEST_CASE("pictures of two kinds are told apart by what is to be done", "[sources]") {
+  const test::TempDir folder;
+  folder.write("cat/1.pgm", pgm('a'));
+  const auto colour = folder.write("cat/2.ppm", "P6 2 1 255 abcdef");
+  CHECK(source_error(folder.path()) == colour.string() + ": has 2 x 1 pixels in colour, " +
+                                           (folder.path() / "cat/1.pgm").string() +
+                                           " has 2 x 1 pixels in grey; make them alike first");
 }
 
 TEST_CASE("JPEG files are kept as they are, with what they are to become", "[sources]") {

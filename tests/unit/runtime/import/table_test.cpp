@@ -57,6 +57,9 @@ TEST_CASE("every mistake of a table is told with line and column", "[table]") {
         "t.csv:6:3: 'nan' is not finite (column 'y')\n"
         "t.csv:7:1: '1e99' does not fit into single precision (column 'x')\n"
         "t.csv:8:1: the quote that begins here is not closed");
+  CHECK(table_error("x,y\n\"ü\",\n", kTarget) ==
+        "t.csv:2:1: 'ü' is not a number (column 'x')\n"
+        "t.csv:2:5: is empty; write a number, or leave the row out (column 'y')");
   CHECK(table_error("x,\"y\n1,2\n", kTarget) ==
         "t.csv:1:3: the quote that begins here is not closed");
   std::string many = "x,y\n";
@@ -80,8 +83,78 @@ TEST_CASE("columns that a table has not are told with those that it has", "[tabl
   CHECK_THAT(table_error("a,,b\n", kTarget), Catch::StartsWith("t.csv:1:3: the first line names"));
 }
 
+TEST_CASE("a table of texts has a text in each row, and its class if a column has it", "[table]") {
+  const std::string content = "text,kind\n\"a, b\",x\n c ,y\n";
+  const TextTable plain = parse_text_table(content, "t.csv", {"text", ""});
+  CHECK(plain.texts == std::vector<std::string>{"a, b", "c"});
+  CHECK(plain.classes.empty());
+  CHECK(parse_text_table(content, "t.csv", {"kind", ""}).texts ==
+        std::vector<std::string>{"x", "y"});
+  const TextTable classes = parse_text_table(content, "t.csv", {"text", "kind"});
+  CHECK(classes.texts == plain.texts);
+  CHECK(classes.classes == std::vector<std::string>{"x", "y"});
+  CHECK(parse_text_table("a\tb\n1\t2\n", "t.tsv", {"b", "a"}, '\t').texts ==
+        std::vector<std::string>{"2"});
+  CHECK_THROWS_WITH(parse_text_table(content, "t.csv", {"text", "text"}),
+                    Catch::Contains("'text' is named twice"));
+  CHECK_THROWS_WITH(parse_text_table(content, "t.csv", {"txt", ""}),
+                    Catch::Contains("did you mean 'text'?"));
+  CHECK_THROWS_WITH(parse_text_table(content, "t.csv", {"text", "kin"}),
+                    Catch::Contains("did you mean 'kind'?"));
+}
+
+TEST_CASE("every mistake of a table of texts is told with line and column", "[table]") {
+  using namespace std::string_literals;
+  const auto error_of = [](const std::string& content, bool any_bytes = false) {
+    try {
+      parse_text_table(content, "t.csv", {"text", "kind", any_bytes});
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return ""s;
+  };
+  CHECK(error_of("text,kind\n,x\nb\nc,\n\xff,x\nd\0,x\n,\n"s) ==
+        "t.csv:2:1: is empty; write a text, or leave the row out (column 'text')\n"
+        "t.csv:3:1: the row has 1 values, the header 2 columns\n"
+        "t.csv:4:3: is empty; write the name of a class (column 'kind')\n"
+        "t.csv:5:1: is not UTF-8; convert the file with iconv (column 'text')\n"
+        "t.csv:6:1: has a NUL byte, which no text has (column 'text')\n"
+        "t.csv:7:1: is empty; write a text, or leave the row out (column 'text')\n"
+        "t.csv:7:2: is empty; write the name of a class (column 'kind')");
+  CHECK(error_of("text,kind\n\xff,x\n", true).empty());
+  CHECK_THAT(error_of("text,kind\nd\0,x\n"s, true), Catch::Contains("has a NUL byte"));
+}
+
+TEST_CASE("numbers are decimal, finite and fit into single precision", "[table]") {
+  const auto error_of = [](const std::string& number) {
+    return table_error("x,y\n" + number + ",1\n", kTarget);
+  };
+  for (const char* good : {"0", "-0", "+1", "1e5", ".5", "3.4028234e38", "1e-40"}) {
+    INFO(good);
+    CHECK(error_of(good).empty());
+  }
+  for (const char* bad : {"+", "1x", "0x10", "1 2", "1,5"}) CHECK_FALSE(error_of(bad).empty());
+  CHECK_THAT(error_of("inf"), Catch::Contains("is not finite"));
+  CHECK_THAT(error_of("3.5e38"), Catch::Contains("does not fit into single precision"));
+  CHECK_THAT(error_of("-3.5e38"), Catch::Contains("does not fit into single precision"));
+  CHECK_THAT(error_of(std::string(41, 'z')),
+             Catch::Contains(": '" + std::string(40, 'z') + "…' is not a number"));
+  CHECK_THAT(error_of(std::string(40, 'z')),
+             Catch::Contains(": '" + std::string(40, 'z') + "' is not a number"));
+}
+
+TEST_CASE("tables are known by their ending", "[table]") {
+  CHECK(is_table("a/b.csv"));
+  CHECK(is_table("b.tsv"));
+  CHECK_FALSE(is_table("b.txt"));
+  CHECK(separator_of("b.tsv") == '\t');
+  CHECK(separator_of("b.csv") == ',');
+}
+
 TEST_CASE("a column of classes that has as many as numbers is refused", "[table]") {
   std::string content = "x,y\n";
   for (size_t i = 0; i <= kMaxTableClasses; ++i) content += "1," + std::to_string(i) + "\n";
   CHECK_THAT(table_error(content, kClass), Catch::Contains("has more than 65536 classes"));
+  content.resize(content.rfind("1,"));
+  CHECK(table_error(content, kClass).empty());
 }

@@ -15,9 +15,16 @@
 #include "tests/support/temp_dir.h"
 #include "tests/unit/runtime/nn/every_layer.h"
 #include "tests/unit/runtime/nn/random_tensors.h"
+#include "tests/unit/runtime/onnx/onnx_graph.h"
 
 using namespace dlflow;
 using namespace dlflow::runtime;
+using test::file_of;
+using test::floats;
+using test::imported;
+using test::node;
+using test::refusal;
+using test::with;
 
 namespace {
 
@@ -35,10 +42,6 @@ std::string written(const test::Problem& problem, const std::optional<InputScale
   write_onnx(folder.path() / "m.onnx", problem.model, Safetensors::open(folder.path() / "w"),
              scale.value_or(InputScale{{1}, {0}}), {});
   return read_file(folder.path() / "m.onnx");
-}
-
-ImportedNetwork imported(const std::string& content) {
-  return import_onnx(parse_onnx(content, "."), "net");
 }
 
 std::vector<double> scores(const ImportedNetwork& network, const reference::Tensor& images,
@@ -60,55 +63,8 @@ void check_same_scores(const test::Problem& problem) {
   for (size_t i = 0; i < ours.size(); ++i) CHECK(ours[i] == Approx(expected[i]).margin(1e-6));
 }
 
-std::string refusal(const std::string& content) {
-  try {
-    imported(content);
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "none";
-}
-
 test::Problem problem_of(const std::string& input, const std::string& layers) {
   return test::make_problem(input, layers, 2);
-}
-
-Message node(const std::string& operation, const std::vector<std::string>& inputs,
-             const std::string& output) {
-  Message message;
-  for (const std::string& input : inputs) message.add(1, std::string_view(input));
-  return message.add(2, std::string_view(output)).add(4, std::string_view(operation));
-}
-
-Message port(const std::string& name, const std::vector<int64_t>& sizes) {
-  Message shape;
-  for (const int64_t size : sizes) {
-    shape.add(
-        1, size < 0 ? Message().add(2, std::string_view("any")) : Message().add(1, uint64_t(size)));
-  }
-  const Message tensor = Message().add(1, uint64_t{1}).add(2, shape);
-  return Message().add(1, std::string_view(name)).add(2, Message().add(1, tensor));
-}
-
-Message floats(const std::string& name, const std::vector<int64_t>& shape) {
-  int64_t count = 1;
-  for (const int64_t size : shape) count *= size;
-  const std::vector<float> numbers(size_t(count), 0.5f);
-  const std::string_view raw(reinterpret_cast<const char*>(numbers.data()), numbers.size() * 4);
-  return Message()
-      .add(1, std::span(shape))
-      .add(2, uint64_t{1})
-      .add(8, std::string_view(name))
-      .add(9, raw);
-}
-
-std::string file_of(const std::vector<Message>& nodes, const std::vector<Message>& constants,
-                    const std::vector<int64_t>& input) {
-  Message graph;
-  for (const Message& each : nodes) graph.add(1, each);
-  for (const Message& each : constants) graph.add(5, each);
-  graph.add(11, port("x", input)).add(12, port("y", {-1, 2}));
-  return Message().add(7, graph).add(8, Message().add(2, uint64_t{17})).bytes();
 }
 
 void check_same_names(const ImportedNetwork& network, const test::Problem& problem) {
@@ -215,6 +171,29 @@ TEST_CASE("the texts of a second input have one length", "[onnx]") {
       reference::infer(problem.model, problem.weights, problem.images, tokens).values;
   const std::vector<double> found = scores(network, problem.images, tokens);
   CHECK(found == expected);
+}
+
+TEST_CASE("a second input is one layer, however many read it", "[onnx]") {
+  const std::vector<Message> nodes = {
+      node("GlobalAveragePool", {"x"}, "g"),
+      node("Flatten", {"g"}, "p"),
+      node("MatMul", {"p", "w"}, "picture"),
+      node("Gather", {"one", "z"}, "a"),
+      node("Gather", {"two", "z"}, "b"),
+      node("Add", {"a", "b"}, "s"),
+      with(with(node("ReduceMean", {"s"}, "text"), "axes", std::vector<int64_t>{1}), "keepdims", 0),
+      with(node("Concat", {"picture", "text"}, "y"), "axis", 1)};
+  Message graph;
+  for (const Message& each : nodes) graph.add(1, each);
+  for (const Message& each : {floats("w", {2, 4}), floats("one", {5, 4}), floats("two", {7, 4})}) {
+    graph.add(5, each);
+  }
+  graph.add(11, test::port("x", {-1, 2, 4, 4})).add(11, test::port("z", {-1, 6}));
+  graph.add(12, test::port("y", {-1, 8}));
+  const Model model =
+      imported(Message().add(7, graph).add(8, Message().add(2, uint64_t{17})).bytes()).model;
+  CHECK(std::ranges::count(model.layers, LayerKind::SecondInput, &Layer::kind) == 1);
+  CHECK(std::ranges::count(model.layers, LayerKind::Embedding, &Layer::kind) == 2);
 }
 
 TEST_CASE("a mean over positions that a file is told nothing of is a mean_pool", "[onnx]") {
@@ -431,10 +410,6 @@ TEST_CASE("two blocks of a language model are read back with their residuals", "
 
 namespace {
 
-Message with(Message message, const char* name, std::vector<int64_t> numbers) {
-  return message.add(5, Message().add(1, std::string_view(name)).add(8, std::span(numbers)));
-}
-
 /// Of three linear layers; nodes that are given replace those with the same result.
 std::string attention_file(const std::vector<std::pair<std::string, Message>>& changed = {}) {
   std::vector<std::pair<std::string, Message>> nodes = {
@@ -489,7 +464,8 @@ TEST_CASE("what is not dlflow's attention is refused by the node that differs", 
   CHECK_THAT(
       of("d", node("Mul", {"p", "two"}, "d")),
       Catch::Contains("'o' (MatMul): its scores are multiplied with 2, not 1/sqrt(4) = 0.5"));
-  CHECK_THAT(of("h", with(node("Softmax", {"d"}, "h"), "unused", {})), Catch::Equals("none"));
+  CHECK_THAT(of("h", with(node("Softmax", {"d"}, "h"), "unused", std::vector<int64_t>{})),
+             Catch::Equals("none"));
   CHECK_THAT(of("h", node("Relu", {"d"}, "h")), Catch::Contains("'h' (Relu): dlflow has no layer"));
   CHECK_THAT(of("d", node("Add", {"p", "mask"}, "d")),
              Catch::Contains("'d' (Add): its mask adds numbers to scores"));

@@ -52,6 +52,16 @@ TEST_CASE("a frame that the connection does not take at once follows", "[watch]"
   CHECK(frame->body == body);
 }
 
+TEST_CASE("a frame may be as long as is allowed, however it comes in pieces", "[watch]") {
+  Pair pair;
+  const std::string body(16384 - 4, 'x');  // with its header four bytes more than one read takes
+  pair.a.send(FrameKind::Hello, body);
+  REQUIRE_FALSE(pair.a.has_to_send());
+  const auto frame = pair.b.receive(body.size());
+  REQUIRE(frame);
+  CHECK(frame->body == body);
+}
+
 TEST_CASE("a frame that is too long closes the link", "[watch]") {
   Pair pair;
   pair.a.send(FrameKind::Hello, std::string(1000, 'x'));

@@ -50,6 +50,12 @@ struct Court {
     }
   }
 
+  /// Without a word from any rank.
+  Judge::Opinion pass_and_look(std::chrono::milliseconds time) {
+    now += time;
+    return judge_->look(now);
+  }
+
   Judge& judge() { return *judge_; }
 
   std::vector<CallLog> logs;
@@ -124,6 +130,63 @@ TEST_CASE("a rank that cannot send its calls is not waited for", "[watch]") {
                         "1 (node n0) broadcast of 4 bytes from rank 0;"));
 }
 
+TEST_CASE("ranks that come to the call a little later are named, too", "[watch]") {
+  Court court(2);
+  court.call(0, {"barrier"});
+  court.call(1, {"broadcast", "", 4, "bytes", 0});
+  CHECK_FALSE(court.pass(0s).asks);
+  CHECK_FALSE(court.pass_and_look(149ms).asks);
+  CHECK(court.pass_and_look(1ms).asks);
+  CHECK_FALSE(court.pass_and_look(1ms).asks);  // once
+}
+
+TEST_CASE("calls are waited for as long as they can tell what differs", "[watch]") {
+  Court court(3);
+  court.call(0, {"barrier"});
+  court.call(1, {"barrier"});
+  court.call(2, {"broadcast", "", 4, "bytes", 0});
+  REQUIRE(court.pass(1s).asks);
+  court.judge().sent({1, court.logs[1].recent()});
+  SECTION("a rank that is lost, or has left, sends none") {
+    const bool has_left = GENERATE(false, true);
+    if (has_left) court.judge().done(2);
+    court.judge().lost(2, court.now);
+    CHECK_THAT(text(court.pass_and_look(0ms)), Catch::Contains("too many calls ago to say which"));
+  }
+  SECTION("without one that lives the others do not tell") {
+    CHECK(text(court.pass_and_look(4999ms)) == "");
+    CHECK_THAT(text(court.pass_and_look(1ms)), Catch::Contains("too many calls ago to say which"));
+  }
+  SECTION("half a second, if the others tell") {
+    Court other(3);
+    other.call(0, {"barrier"});
+    other.call(1, {"broadcast", "", 4, "bytes", 0});
+    other.call(2, {"barrier"});
+    REQUIRE(other.pass(1s).asks);
+    other.judge().sent({1, other.logs[1].recent()});
+    CHECK(text(other.pass_and_look(499ms)) == "");
+    CHECK_THAT(text(other.pass_and_look(1ms)), Catch::StartsWith("call 1 is not the same"));
+  }
+}
+
+TEST_CASE("a rank that is ahead says that its calls differ, since rank 0 cannot tell", "[watch]") {
+  Court court(2);
+  court.call(0, {"barrier"});
+  court.call(1, {"broadcast", "", 4, "bytes", 0});
+  court.call(1, {"barrier"});
+  CHECK_FALSE(court.pass(5s).asks);
+  court.judge().differs(1);
+  CHECK(court.pass(1s).asks);
+}
+
+TEST_CASE("a rank that is gone differs from nobody", "[watch]") {
+  Court court(2);
+  court.judge().differs(1);
+  court.judge().lost(1, court.now);
+  CHECK_FALSE(court.pass_and_look(0ms).asks);
+  CHECK_THAT(text(court.pass_and_look(50ms)), Catch::StartsWith("rank 1 (node n0) died"));
+}
+
 TEST_CASE("ranks that die together are named together", "[watch]") {
   Court court(5);
   court.judge().lost(2, court.now);
@@ -131,6 +194,12 @@ TEST_CASE("ranks that die together are named together", "[watch]") {
   const auto opinion = court.pass(1s);
   CHECK(text(opinion) == "ranks 2-3 died: killed, crashed, or its node went down");
   CHECK(opinion.verdict->fault() == Fault::Lost);
+
+  Court later(5);
+  later.judge().lost(2, later.now);
+  CHECK(text(later.pass_and_look(49ms)) == "");
+  later.judge().lost(4, later.now);
+  CHECK_THAT(text(later.pass_and_look(1ms)), Catch::StartsWith("ranks 2, 4 died"));
 }
 
 TEST_CASE("a rank that leaves when its work is done is not lost", "[watch]") {
@@ -160,6 +229,63 @@ TEST_CASE("a rank that threw because of a call that differs is not the cause", "
   REQUIRE(court.pass(1s).asks);
   court.judge().sent({1, court.logs[1].recent()});
   CHECK_THAT(text(court.pass(0s)), Catch::StartsWith("call 1 is not the same"));
+}
+
+TEST_CASE("a rank that threw is the cause unless pulses tell of another one soon after",
+          "[watch]") {
+  Court court(2);
+  court.judge().failed(1, Errc::InvalidInput, "expected 4 bytes", court.now);
+  SECTION("none") {
+    CHECK(text(court.pass_and_look(299ms)) == "");
+    CHECK(text(court.pass_and_look(1ms)) == "rank 1 (node n0): expected 4 bytes");
+  }
+  SECTION("one") {
+    CHECK(text(court.pass_and_look(200ms)) == "");
+    court.call(0, {"barrier"});
+    court.call(1, {"broadcast", "", 4, "bytes", 0});
+    CHECK(text(court.pass(0s)) == "");
+    CHECK(court.pass_and_look(150ms).asks);
+  }
+}
+
+TEST_CASE("of ranks that threw the first is told, by the name that it gives", "[watch]") {
+  Court court(3);
+  court.judge().failed(2, Errc::NotFound, "rank 2: no such file", court.now);
+  court.judge().failed(1, Errc::InvalidInput, "something else", court.now);
+  const auto opinion = court.pass(1s);
+  CHECK(text(opinion) == "rank 2: no such file");
+  CHECK(opinion.verdict->code() == Errc::NotFound);
+}
+
+TEST_CASE("who ends all ranks does not warn them, too", "[watch]") {
+  Court court(2);
+  court.wait({0});
+  court.pass(0s);
+  court.silent = 1;
+  court.now += 60s;
+  const auto opinion = court.pass(0s);
+  CHECK_THAT(text(opinion), Catch::StartsWith("rank 1 (node n0): silent for 60 s"));
+  CHECK(opinion.warning.empty());
+}
+
+TEST_CASE("a call that was forgotten has a number and no name", "[watch]") {
+  const auto place_of = [](uint64_t call) {
+    Court court(2);
+    for (size_t i = 0; i < CallLog::kKept + 1; ++i) court.call(0, {"barrier"});
+    court.pass(0s);
+    court.now += 10s;
+    court.pulses[0].calls = call;
+    court.pulses[0].waits = true;
+    court.judge().heard(0, court.pulses[0], court.now);
+    court.judge().heard(1, court.pulses[1], court.now);
+    const std::string warning = court.judge().look(court.now).warning;
+    return warning.substr(warning.rfind("; ") + 2);
+  };
+  CHECK(place_of(0) == "rank 0 (node n0) waits in call 0");
+  CHECK(place_of(1) == "rank 0 (node n0) waits in call 1");
+  CHECK(place_of(2) == "rank 0 (node n0) waits in call 2 (barrier)");
+  CHECK(place_of(CallLog::kKept + 1) == "rank 0 (node n0) waits in call 4097 (barrier)");
+  CHECK(place_of(CallLog::kKept + 2) == "rank 0 (node n0) waits in call 4098");
 }
 
 TEST_CASE("a silent rank that others wait for is told once, and ends all after the limit",

@@ -57,6 +57,20 @@ TEST_CASE("strangers without a word take a bounded number of descriptors, and ra
   CHECK(rank0.center.num_joined() == 1);
 }
 
+TEST_CASE("strangers who all come at once take a bounded number of descriptors, too",
+          "[watch][attack]") {
+  Center rank0;
+  std::vector<FileDescriptor> strangers;
+  for (size_t i = 0; i < 2 * kMost; ++i) strangers.push_back(rank0.connect());
+  FrameSocket rank(rank0.connect());
+  rank.send(FrameKind::Hello, Center::hello(1, rank0.center.endpoint().token));
+  for (size_t turns = 0; rank0.center.num_joined() == 0; ++turns) {
+    REQUIRE(turns < 3 * kMost);
+    rank0.turn();
+    REQUIRE(rank0.descriptors() <= kMost);
+  }
+}
+
 TEST_CASE("a stranger has two seconds to show the token", "[watch][attack]") {
   Center rank0;
   const FileDescriptor stranger = rank0.connect();
@@ -66,6 +80,24 @@ TEST_CASE("a stranger has two seconds to show the token", "[watch][attack]") {
   CHECK(rank0.descriptors() == 2);
   rank0.turn(3s);
   CHECK(rank0.descriptors() == 1);
+}
+
+TEST_CASE("a rank is asked for its calls if they differ, and never else", "[watch]") {
+  Center rank0;
+  FrameSocket rank(rank0.connect());
+  rank.send(FrameKind::Hello, Center::hello(1, rank0.center.endpoint().token));
+  for (int i = 0; i < 3; ++i) rank0.turn(std::chrono::seconds(i));
+  CHECK(rank0.center.num_joined() == 1);
+  CHECK(rank0.descriptors() == 1);  // nobody else is listened to
+  const auto heard = [&] {
+    std::vector<FrameKind> kinds;
+    while (const auto frame = rank.receive()) kinds.push_back(frame->kind);
+    return kinds;
+  };
+  CHECK(heard() == std::vector{FrameKind::Welcome});
+  rank.send(FrameKind::Differs);
+  for (int i = 3; i < 6; ++i) rank0.turn(std::chrono::seconds(i));
+  CHECK(heard() == std::vector{FrameKind::Ask});
 }
 
 TEST_CASE("a wrong token lets nobody in", "[watch][attack]") {

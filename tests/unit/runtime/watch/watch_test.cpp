@@ -94,6 +94,15 @@ TEST_CASE("ranks that agree do their work and leave", "[watch]") {
   CHECK(worked == num_ranks);
 }
 
+TEST_CASE("a rank that left is not watched any more", "[watch]") {
+  const auto watched_after = on_ranks(2, [](Communicator& comm) {
+    bool watched = false;
+    under_watch(comm, {}, [&] { watched = comm.lifeline() != nullptr; });
+    return std::pair(watched, comm.lifeline() != nullptr);
+  });
+  CHECK(watched_after == std::vector(2, std::pair(true, false)));
+}
+
 TEST_CASE("however slow rank 0's watch is, ranks that could connect are watched over", "[watch]") {
   std::atomic<int> watched_over{0};
   constexpr int kTries = 100;
@@ -249,6 +258,66 @@ TEST_CASE("an activity may take longer than the limit", "[watch]") {
   CHECK(told.errors == std::vector<std::string>(2));
   REQUIRE_FALSE(told.lines.empty());
   CHECK_THAT(told.lines[0], Catch::Contains(") saves a checkpoint; rank 1 (node "));
+}
+
+TEST_CASE("a rank that computes on is left alone until its time is over", "[watch]") {
+  WatchOptions options;
+  options.time_to_end = 1h;
+  std::atomic<int> ended = 0;
+  options.last_resort = [&](const WatchError&) { ++ended; };
+  watched(
+      2,
+      [&](Communicator& comm) {
+        if (comm.rank() == 1) throw Error(Errc::NotFound, "no such file");
+        while (!comm.lifeline()->raised()) std::this_thread::sleep_for(1ms);
+        std::this_thread::sleep_for(300ms);  // turns of its watch
+        comm.barrier();
+      },
+      options);
+  CHECK(ended == 0);
+}
+
+TEST_CASE("a rank that is done leaves without the others after its time to linger", "[watch]") {
+  std::atomic<bool> has_left = false;
+  WatchOptions options;
+  options.linger = [] { return 50ms; };
+  const auto errors = on_ranks(2, [&](Communicator& comm) -> std::string {
+    try {
+      under_watch(comm, options, [&] {
+        while (comm.rank() == 0 && !has_left) std::this_thread::sleep_for(1ms);
+      });
+    } catch (const WatchError& error) {
+      return error.what();
+    }
+    has_left = true;
+    return "";
+  });
+  CHECK(errors == std::vector<std::string>(2));
+}
+
+TEST_CASE("why all ranks end is told to people before any rank goes by it", "[watch]") {
+  std::atomic<bool> told = false;
+  std::atomic<int> known = 0, known_after = 0;
+  WatchOptions options;
+  options.tell = [&](const std::string& line) { told = line.ends_with("no such file"); };
+  options.known = [&](const WatchError& error) {
+    ++known;
+    known_after += told && error.code() == Errc::NotFound;
+  };
+  const auto codes = on_ranks(3, [&](Communicator& comm) {
+    try {
+      under_watch(comm, options, [&] {
+        if (comm.rank() == 2) throw Error(Errc::NotFound, "no such file");
+        comm.barrier();
+      });
+    } catch (const WatchError& error) {
+      return std::pair(error.code(), error.fault());
+    }
+    return std::pair(Errc::Corrupt, Fault::Lost);
+  });
+  CHECK(known == 3);
+  CHECK(known_after == 3);
+  CHECK(codes == std::vector(3, std::pair(Errc::NotFound, Fault::Failed)));
 }
 
 TEST_CASE("a rank that does not come to a wait is ended by its watch", "[watch]") {

@@ -1,0 +1,186 @@
+#include "runtime/watch/watch_leaf.h"
+
+#include <thread>
+
+#include "runtime/watch/frames.h"
+#include "tests/support/catch.h"
+
+using namespace dlflow;
+using namespace dlflow::runtime;
+using namespace std::chrono_literals;
+
+namespace {
+
+/// Rank 0, played by the test: a listener, and a link to the one rank that came.
+struct PlayedCenter {
+  PlayedCenter() : listener(listen_anywhere()), endpoint(endpoint_of(listener)) {
+    endpoint.node = "b1";
+    endpoint.addresses = {"127.0.0.1"};
+  }
+
+  /// Takes the connection and answers what it says first with `kind`, or closes it.
+  void welcome(std::optional<FrameKind> kind) {
+    FileDescriptor socket;
+    while (!(socket = accept_from(listener))) std::this_thread::yield();
+    link = FrameSocket(std::move(socket));
+    while (!(hello = link.receive()) && link.is_open()) std::this_thread::yield();
+    kind ? link.send(*kind) : link.close();
+  }
+
+  std::optional<Frame> next() {
+    std::optional<Frame> frame;
+    while (!(frame = link.receive()) && link.is_open()) std::this_thread::yield();
+    return frame;
+  }
+
+  Listener listener;
+  Endpoint endpoint;
+  FrameSocket link;
+  std::optional<Frame> hello;
+};
+
+/// Rank 1 of a centre that welcomes it, by a clock that the test turns.
+struct Leaf {
+  explicit Leaf(bool tells = true) {
+    std::jthread thread([this] { center.welcome(FrameKind::Welcome); });
+    leaf.emplace(1, center.endpoint, calls, WatchLimits{10s, 60s}, tells);
+    now = std::chrono::steady_clock::now();
+  }
+
+  /// What it says next to what rank 0 has sent.
+  Frame reply() {
+    std::optional<Frame> frame;
+    while (!frame) {
+      turn();
+      frame = center.link.receive();
+    }
+    return *frame;
+  }
+
+  WatchEnd::Outcome turn(std::chrono::milliseconds time = 0ms) {
+    now += time;
+    return leaf->turn(pulse, false, now);
+  }
+
+  PlayedCenter center;
+  CallLog calls;
+  Pulse pulse;
+  std::optional<WatchLeaf> leaf;
+  WatchEnd::Time now;
+};
+
+}  // namespace
+
+TEST_CASE("a rank says who it is, and is connected once it is welcome", "[watch]") {
+  Leaf rank;
+  REQUIRE(rank.leaf->is_connected());
+  REQUIRE(rank.center.hello);
+  CHECK(rank.center.hello->kind == FrameKind::Hello);
+  std::string_view text;
+  const auto head = from_body<HelloHead>(rank.center.hello->body, &text);
+  REQUIRE(head);
+  CHECK(head->rank == 1);
+  CHECK(text.substr(0, head->token_bytes) == rank.center.endpoint.token);
+}
+
+TEST_CASE("who does not answer with a welcome is not rank 0", "[watch]") {
+  const auto answer = GENERATE(std::optional<FrameKind>(), std::optional(FrameKind::Pulse));
+  PlayedCenter center;
+  const CallLog calls;
+  std::optional<WatchLeaf> leaf;
+  {
+    std::jthread thread([&] { center.welcome(answer); });
+    leaf.emplace(1, center.endpoint, calls, WatchLimits{}, true);
+  }
+  CHECK_FALSE(leaf->is_connected());
+}
+
+TEST_CASE("rank 0 is silent for a rank that waits, which is told once and then ends all",
+          "[watch]") {
+  const bool tells = GENERATE(true, false);
+  Leaf rank(tells);
+  rank.turn();
+  rank.pulse.waits = true;
+  rank.pulse.calls = 7;
+  CHECK(rank.turn(9999ms).warning.empty());
+  const auto warned = rank.turn(1ms);
+  CHECK_FALSE(warned.error);
+  CHECK(warned.warning ==
+        (tells ? "rank 0 (node b1): silent for 10 s; its process is stopped, or its node cannot be "
+                 "reached; others wait for it in call 7"
+               : ""));
+  const auto after = rank.turn(49999ms);
+  CHECK(after.warning.empty());
+  CHECK_FALSE(after.error);
+  const auto ended = rank.turn(1ms);
+  REQUIRE(ended.error);
+  CHECK(ended.error->fault() == Fault::Stalled);
+  CHECK(ended.tells == tells);
+  CHECK_THAT(ended.error->what(), Catch::StartsWith("rank 0 (node b1): silent for 60 s;") &&
+                                      Catch::EndsWith("; others wait for it in call 7"));
+}
+
+TEST_CASE("a rank that does not wait for rank 0, or moves, leaves it alone", "[watch]") {
+  Leaf rank;
+  CHECK_FALSE(rank.turn(1h).error);  // it does not wait
+  rank.pulse.waits = true;
+  for (int i = 0; i < 3; ++i) {
+    ++rank.pulse.progress;  // it gets what it waits for
+    CHECK_FALSE(rank.turn(1h).error);
+  }
+}
+
+TEST_CASE("a rank answers rank 0: its calls, that they differ, and what it threw", "[watch]") {
+  Leaf rank;
+  rank.calls.add({"barrier"});
+  rank.center.link.send(FrameKind::Ask);
+  const Frame asked = rank.reply();
+  CHECK(asked.kind == FrameKind::Calls);
+  CHECK(calls_from(asked.body).count == 1);
+  CallLog others;
+  others.add({"end"});
+  Pulse pulse;
+  pulse.calls = others.head().count;
+  pulse.hash = others.head().hash;
+  for (int i = 0; i < 2; ++i) rank.center.link.send(FrameKind::Pulse, to_body(pulse));
+  pulse.calls = 2;  // this rank cannot tell
+  rank.center.link.send(FrameKind::Pulse, to_body(pulse));
+  rank.center.link.send(FrameKind::Ask);  // behind which nothing more comes
+  CHECK(rank.reply().kind == FrameKind::Differs);
+  CHECK(rank.reply().kind == FrameKind::Calls);  // it says so once
+  rank.leaf->fail(Errc::NotFound, "no such file", rank.now);
+  const auto failed = rank.center.next();
+  REQUIRE(failed);
+  CHECK(failed->kind == FrameKind::Failed);
+  CHECK(std::string(error_from(failed->body)->what()) == "no such file");
+}
+
+TEST_CASE("rank 0's verdict is that of all, and its goodbye frees a rank", "[watch]") {
+  Leaf rank;
+  CHECK_FALSE(rank.leaf->leave());
+  CHECK_FALSE(rank.leaf->leave());
+  rank.center.link.send(FrameKind::Goodbye);
+  std::vector<pollfd> descriptors;
+  rank.leaf->add_to(descriptors);
+  CHECK(descriptors.size() == 1);
+  while (!rank.leaf->leave()) CHECK_FALSE(rank.turn().error);
+  CHECK_FALSE(rank.turn(1h).error);
+  descriptors.clear();
+  rank.leaf->add_to(descriptors);
+  CHECK(descriptors.empty());
+  CHECK(rank.center.next()->kind == FrameKind::Goodbye);
+  CHECK_FALSE(rank.center.next());  // said once
+
+  Leaf other;
+  other.center.link.send(FrameKind::Verdict,
+                         to_body(WatchError(Fault::Failed, Errc::NotFound, "no such file")));
+  WatchEnd::Outcome outcome;
+  while (!outcome.error) outcome = other.turn();
+  CHECK(std::string(outcome.error->what()) == "no such file");
+  CHECK_FALSE(outcome.tells);  // rank 0 has
+  other.center.link.close();
+  outcome = {};
+  while (!outcome.error) outcome = other.turn();
+  CHECK(outcome.error->fault() == Fault::Lost);
+  CHECK(outcome.tells);
+}
