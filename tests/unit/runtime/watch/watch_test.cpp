@@ -7,6 +7,7 @@
 #include "runtime/collectives/allreduce.h"
 #include "tests/support/catch.h"
 #include "tests/support/on_ranks.h"
+#include "tests/support/other_rank.h"
 
 using namespace dlflow;
 using namespace dlflow::runtime;
@@ -47,36 +48,21 @@ void go_on(Communicator& comm) {
 }
 
 /// A rank that gets a wrong token, so that rank 0 does not let it in.
-class Stranger final : public Communicator {
+class Stranger final : public OtherRank {
  public:
-  explicit Stranger(Communicator& comm) : comm_(comm) {}
+  using OtherRank::OtherRank;
 
-  int rank() const override { return comm_.rank(); }
-  int size() const override { return comm_.size(); }
-  std::chrono::milliseconds timeout() const override { return comm_.timeout(); }
-  Transfer start_send(std::span<const std::byte> bytes, int to, int channel) override {
-    return comm_.start_send(bytes, to, channel);
-  }
   Transfer start_receive(std::span<std::byte> bytes, int from, int channel) override {
     received_ = bytes;
-    return comm_.start_receive(bytes, from, channel);
+    return OtherRank::start_receive(bytes, from, channel);
   }
   bool done(Transfer& transfer) override {
-    const bool done = comm_.done(transfer);
+    const bool done = OtherRank::done(transfer);
     if (done && received_.size() > 8) std::exchange(received_, {}).front() ^= std::byte{1};
     return done;
   }
-  Transfer start_sum(const Values& values) override { return comm_.start_sum(values); }
-  bool can_sum(DataType type) const override { return comm_.can_sum(type); }
-  std::span<const int> nodes() const override { return comm_.nodes(); }
-  int node_size() const override { return comm_.node_size(); }
-  int node_rank() const override { return comm_.node_rank(); }
-  std::span<std::byte* const> allocate_shared(size_t bytes) override {
-    return comm_.allocate_shared(bytes);
-  }
 
  private:
-  Communicator& comm_;
   std::span<std::byte> received_;
 };
 
