@@ -5,15 +5,14 @@
 #include <cmath>
 #include <functional>
 #include <limits>
-#include <numeric>
 #include <string>
 #include <vector>
 
-#include "runtime/compress/compression.h"
-#include "runtime/compress/compressor.h"
-#include "runtime/compress/sparse_message.h"
+#include "runtime/compress/ms_top_k.h"
+#include "runtime/compress/top_k.h"
 #include "tests/support/catch.h"
 #include "tests/unit/runtime/compress/gradients.h"
+#include "tests/unit/runtime/compress/selection.h"
 
 using namespace dlflow;
 using namespace dlflow::runtime;
@@ -22,26 +21,6 @@ using namespace dlflow::test;
 namespace {
 
 constexpr size_t kLong = 1'000'007;
-
-/// Where the largest of `values` are, of equals the first, ascending.
-std::vector<uint32_t> largest(const std::vector<float>& values, size_t count) {
-  std::vector<uint32_t> order(values.size());
-  std::iota(order.begin(), order.end(), 0u);
-  std::ranges::stable_sort(order, std::greater(), [&](uint32_t i) { return key_of(values[i]); });
-  order.resize(count);
-  std::ranges::sort(order);
-  return order;
-}
-
-std::vector<uint32_t> sent_by(CompressionMethod method, const std::vector<float>& values,
-                              double density) {
-  const auto compressor = make_compressor(method);
-  const Occasion occasion{.seed = 3, .step = 5, .first = 64, .density = density};
-  std::vector<float> message(compressor->message_bytes(values.size(), occasion) / sizeof(float));
-  compressor->encode(values, occasion, std::as_writable_bytes(std::span(message)));
-  const auto indices = sparse_view(std::as_bytes(std::span(message))).indices;
-  return {indices.begin(), indices.end()};
-}
 
 /// Ranges of which a sample says little, or the wrong thing.
 std::vector<float> misleading(const std::string& kind) {
@@ -78,7 +57,7 @@ TEST_CASE("the largest of a long range are among few candidates", "[compress]") 
   CHECK(found->size() <= 3 * wanted);
   CHECK(std::ranges::adjacent_find(found->indices(), std::greater_equal()) ==
         found->indices().end());
-  CHECK(std::ranges::includes(found->indices(), largest(values, wanted)));
+  CHECK(std::ranges::includes(found->indices(), largest_by_sorting(values, wanted)));
   float least = std::numeric_limits<float>::infinity();
   for (size_t i = 0; i < found->size(); ++i) {
     REQUIRE(found->values()[i] == values[found->indices()[i]]);
@@ -100,10 +79,10 @@ TEST_CASE("what is sent of a long range are the largest, whatever a sample says"
   const double density = GENERATE(0.004, 0.01, 0.6);
   INFO(kind << ", density " << density);
   const std::vector<float> values = misleading(kind);
-  const auto best = largest(values, num_sent(kLong, density));
-  CHECK(sent_by(CompressionMethod::TopK, values, density) == best);
+  const auto best = largest_by_sorting(values, num_sent(kLong, density));
+  CHECK(indices_of(TopK(), values, at_density(density)) == best);
 
-  const auto found = sent_by(CompressionMethod::MsTopK, values, density);
+  const auto found = indices_of(MsTopK(), values, at_density(density));
   REQUIRE(found.size() == best.size());
   CHECK(std::ranges::adjacent_find(found, std::greater_equal()) == found.end());
   const auto magnitudes = [&](const std::vector<uint32_t>& indices) {

@@ -3,7 +3,6 @@
 #include <bit>
 #include <cmath>
 #include <limits>
-#include <numeric>
 
 #include "runtime/compress/compression.h"
 #include "runtime/compress/half.h"
@@ -15,11 +14,11 @@
 #include "runtime/compress/top_k.h"
 #include "tests/support/catch.h"
 #include "tests/unit/runtime/compress/gradients.h"
+#include "tests/unit/runtime/compress/selection.h"
 
 using namespace dlflow;
 using namespace dlflow::runtime;
-using dlflow::test::distance;
-using dlflow::test::some_gradients;
+using namespace dlflow::test;
 
 namespace {
 
@@ -29,13 +28,6 @@ constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 const std::vector<CompressionMethod> kMethods = {
     CompressionMethod::Float16, CompressionMethod::BFloat16, CompressionMethod::Int8,
     CompressionMethod::TopK,    CompressionMethod::MsTopK,   CompressionMethod::RandomK};
-
-std::vector<std::byte> encode(const Compressor& compressor, const std::vector<float>& values,
-                              const Occasion& occasion) {
-  std::vector<std::byte> message(compressor.message_bytes(values.size(), occasion));
-  compressor.encode(values, occasion, message);
-  return message;
-}
 
 std::vector<float> decode(const Compressor& compressor, const std::vector<std::byte>& message,
                           size_t count, const Occasion& occasion) {
@@ -47,29 +39,6 @@ std::vector<float> decode(const Compressor& compressor, const std::vector<std::b
 std::vector<float> there_and_back(const Compressor& compressor, const std::vector<float>& values,
                                   const Occasion& occasion = {}) {
   return decode(compressor, encode(compressor, values, occasion), values.size(), occasion);
-}
-
-std::vector<uint32_t> indices_of(const Compressor& compressor, const std::vector<float>& values,
-                                 const Occasion& occasion) {
-  const auto message = encode(compressor, values, occasion);
-  const auto indices = sparse_view(std::span<const std::byte>(message)).indices;
-  return {indices.begin(), indices.end()};
-}
-
-/// By sorting all of them.
-std::vector<uint32_t> largest_by_sorting(const std::vector<float>& values, size_t count) {
-  std::vector<uint32_t> order(values.size());
-  std::iota(order.begin(), order.end(), 0u);
-  std::stable_sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) {
-    return std::fabs(values[a]) > std::fabs(values[b]);
-  });
-  order.resize(count);
-  std::ranges::sort(order);
-  return order;
-}
-
-Occasion at_density(double density) {
-  return {.seed = 3, .step = 5, .first = 64, .density = density};
 }
 
 }  // namespace
