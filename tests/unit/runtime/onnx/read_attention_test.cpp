@@ -1,5 +1,8 @@
 #include <cmath>
 #include <map>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "tests/support/catch.h"
 #include "tests/support/onnx_message.h"
@@ -93,6 +96,7 @@ std::string file(const std::map<std::string, Nodes>& changed = {}) {
                         floats("wk", {8, 8}),
                         floats("wv", {8, 8}),
                         floats("last", {8, 2}),
+                        floats("mask", {6, 6}),
                         numbers_of("all", {8, 24}, counting),
                         numbers_of("cos", {6, 4}, table(4, cosine)),
                         numbers_of("sin", {6, 4}, table(4, sine)),
@@ -120,6 +124,7 @@ std::string file(const std::map<std::string, Nodes>& changed = {}) {
                         whole_numbers("four", {4}),
                         whole_numbers("last_axis", {-1}),
                         whole_numbers("heads", {0, 0, 2, 4}),
+                        whole_numbers("turned", {0, 2, -1, 4}),
                         whole_numbers("inner", {0, 0, 4, 2}),
                         whole_numbers("back", {0, -1, 8})},
                        {-1, kPositions});
@@ -167,7 +172,55 @@ Nodes rotated_halves(const std::string& from, const std::string& to) {
                         with(node("Concat", {to + "first", to + "second"}, to), "axis", -1));
 }
 
+/// Keys that are turned by one node, from rows of heads to columns.
+std::pair<const std::string, Nodes> keys_at_once() {
+  return {"kt", {with(node("Transpose", {"kh"}, "kt"), "perm", {0, 2, 3, 1})}};
+}
+
 }  // namespace
+
+TEST_CASE("linear layers of queries, keys and values become one", "[onnx]") {
+  const ImportedNetwork network = imported(file({keys_at_once()}));
+  REQUIRE(network.model.layers.size() == 4);
+  CHECK(network.model.layers[1].units == 24);
+  CHECK(network.model.layers[2].kind == LayerKind::Attention);
+  CHECK(network.model.layers[2].heads == 2);
+  CHECK_FALSE(network.model.layers[2].causal);
+}
+
+TEST_CASE("what is not dlflow's attention is refused by the node that differs", "[onnx]") {
+  const auto of = [](const std::string& name, const Message& changed) {
+    std::map<std::string, Nodes> nodes = {keys_at_once()};
+    nodes[name] = {changed};
+    return refusal(file(nodes));
+  };
+  CHECK_THAT(
+      of("d", node("Mul", {"p", "two"}, "d")),
+      Catch::Contains("'o' (MatMul): its scores are multiplied with 2, not 1/sqrt(4) = 0.5"));
+  CHECK_THAT(of("h", with(node("Softmax", {"d"}, "h"), "unused", std::vector<int64_t>{})),
+             Catch::Equals("none"));
+  CHECK_THAT(of("h", node("Relu", {"d"}, "h")), Catch::Contains("'h' (Relu): dlflow has no layer"));
+  CHECK_THAT(of("d", node("Add", {"p", "mask"}, "d")),
+             Catch::Contains("'d' (Add): its mask adds numbers to scores"));
+  CHECK_THAT(of("qh", node("Reshape", {"q", "turned"}, "qh")),
+             Catch::Contains("queries, keys and values have different heads"));
+  CHECK_THAT(of("qt", with(node("Transpose", {"qh"}, "qt"), "perm", {0, 1, 2, 3})),
+             Catch::Contains("queries, keys and values have different heads"));
+  CHECK_THAT(of("kt", with(node("Transpose", {"kh"}, "kt"), "perm", {0, 2, 1, 3})),
+             Catch::Contains("its keys are not those of all positions"));
+  CHECK_THAT(of("vh", node("Reshape", {"q", "heads"}, "vh")),
+             Catch::Contains("it reads the same queries twice"));
+  CHECK_THAT(of("v", node("MatMul", {"q", "wv"}, "v")),
+             Catch::Contains("nor of linear layers that read the same"));
+  CHECK_THAT(of("y", node("Add", {"f", "k"}, "y")),
+             Catch::Contains("'y' (Add): dlflow has no layer"));
+  CHECK_THAT(of("qt", with(node("Transpose", {"qh"}, "qt"), "perm", {0, 2, 1})),
+             Catch::Contains("it orders another number of dimensions"));
+  CHECK_THAT(of("qt", with(node("Transpose", {"qh"}, "qt"), "perm", {0, 7, 1, 3})),
+             Catch::Contains("its order is not one of the dimensions"));
+  CHECK_THAT(of("qh", node("Reshape", {"q", "back"}, "qh")),
+             Catch::Contains("it orders another number of dimensions"));
+}
 
 TEST_CASE("masks that leave out later positions are causal, however they are said", "[onnx]") {
   CHECK_FALSE(attention_of(file()).causal);
