@@ -12,6 +12,7 @@
 #include "runtime/collectives/all_gather.h"
 #include "runtime/collectives/all_to_all.h"
 #include "runtime/collectives/broadcast.h"
+#include "runtime/collectives/vector_ops.h"
 
 namespace dlflow::runtime {
 namespace {
@@ -23,17 +24,6 @@ constexpr size_t kReducedBytes = 1 << 20;
 void copy_bytes(std::byte* to, const std::byte* from, size_t bytes) {
   if (bytes > 0 && to != from) std::memmove(to, from, bytes);
 }
-
-/// Lets whoever polls the task look for something more urgent. Its first poll() is that of
-/// co_await, the second is still of the same poll() of the task.
-class Pause final : public Wait {
- public:
-  Progress poll() override { return ++polls_ <= 2 ? Progress::Some : Progress::Done; }
-  int peer() const override { return -1; }
-
- private:
-  int polls_ = 0;
-};
 
 using Parts = std::vector<std::span<std::byte>>;
 
@@ -51,22 +41,21 @@ Offer nothing(const Link& link) { return {{}, std::vector<Offer::Part>(size_t(li
 
 }  // namespace
 
-Task sum_in_pieces(Allreduce& sums, size_t piece, size_t num_pieces, Reduced values, bool average,
-                   int num_ranks) {
+Task sum_in_pieces(Allreduce& sums, size_t piece, size_t num_pieces, Values input, Values output,
+                   int divisor) {
   struct UnderWay {
     Allreduce::Ticket ticket;
-    size_t first, count;
+    size_t first;
     Values place;
   };
-  const size_t element = size_of(sums.numbers().type);
   std::deque<UnderWay> under_way;
-  for (size_t started = 0, finished = 0; finished * piece < values.count;) {
-    if (started * piece < values.count && under_way.size() < num_pieces) {
-      const size_t first = started * piece, count = std::min(piece, values.count - first);
+  for (size_t started = 0, finished = 0; finished * piece < input.count;) {
+    if (started * piece < input.count && under_way.size() < num_pieces) {
+      const size_t first = started * piece, count = std::min(piece, input.count - first);
       const size_t place = started % num_pieces * piece;
       const Values numbers = sums.numbers().subrange(place, count);
-      copy_bytes(numbers.data, values.input + first * element, count * element);
-      under_way.push_back({sums.start(place, count), first, count, numbers});
+      convert(numbers, input.subrange(first, count));
+      under_way.push_back({sums.start(place, count), first, numbers});
       ++started;
       continue;
     }
@@ -75,16 +64,10 @@ Task sum_in_pieces(Allreduce& sums, size_t piece, size_t num_pieces, Reduced val
       sums.poll();
       return sums.done(oldest.ticket);
     });
-    if (values.output != nullptr) {
-      std::byte* const to = values.output + oldest.first * element;
-      copy_bytes(to, oldest.place.data, oldest.count * element);
-      if (average) {
-        const DataType type = oldest.place.type;
-        divide(type == DataType::Float16    ? DLFLOW_F16
-               : type == DataType::BFloat16 ? DLFLOW_BF16
-                                            : DLFLOW_F32,
-               to, oldest.count, num_ranks);
-      }
+    if (output.data != nullptr) {
+      const Values sum = output.subrange(oldest.first, oldest.place.count);
+      convert(sum, oldest.place);
+      if (divisor != 1) divide(sum, divisor);
     }
     under_way.pop_front();
     ++finished;

@@ -28,15 +28,16 @@ struct Reduction {
 /// Numbers at `input` on every rank, reduced, at `output`, which may be the same; null: this rank
 /// needs them not. Collective.
 struct Reduced {
-  const std::byte* input;
+  std::byte* input;
   std::byte* output;
   size_t count;
 };
 
-/// The sum, by way of `sums`, whose memory it uses piece by piece: values of all ranks are added
-/// while the next ones are copied. The elements of `sums` are of that type.
-Task sum_in_pieces(Allreduce& sums, size_t piece, size_t num_pieces, Reduced values, bool average,
-                   int num_ranks);
+/// The sum of `input`, divided by `divisor`, comes to `output`, by way of `sums`, whose memory it
+/// uses piece by piece: values of all ranks are added while the next ones are copied. All are of one
+/// type; see Reduced. Ranks of one node do better with NodeSum.
+Task sum_in_pieces(Allreduce& sums, size_t piece, size_t num_pieces, Values input, Values output,
+                   int divisor);
 
 /// Any operation: every rank reduces its share of a piece, in the order of ranks, and tells it to
 /// all. Costs as reduce_scatter and all_gather; memory for two pieces of 1 MiB.

@@ -20,8 +20,8 @@ namespace {
 using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 
-/// Sums pass through memory of this size, in pieces, so that values are copied and added while they
-/// are in the cache, and the next piece is on its way.
+/// Sums between nodes pass through memory of this size, in pieces, so that values are copied and
+/// added while they are in the cache, and the next piece is on its way.
 constexpr size_t kPieceBytes = 512 << 10;
 constexpr size_t kPieces = 4;
 
@@ -184,15 +184,20 @@ void Group::keep(std::shared_ptr<void> object) {
   kept_.push_back(std::move(object));
 }
 
-Allreduce& Group::sums_of(DataType type, int urgency) {
-  const auto known = sums_.find({type, urgency});
-  if (known != sums_.end()) return known->second;
-  AllreduceOptions options;
-  options.type = type;
-  return sums_
-      .try_emplace({type, urgency}, comm_, kPieces * kPieceBytes / runtime::size_of(type),
-                   std::move(options))
-      .first->second;
+/// The first of a type and urgency makes the memory that it needs.
+Task Group::sum(Values input, Values output, int divisor, int urgency) {
+  const std::pair key(input.type, urgency);
+  if (comm_.node_size() == size()) {
+    return node_sums_.try_emplace(key, comm_, input.type).first->second.sum(input, output, divisor);
+  }
+  const size_t piece = kPieceBytes / runtime::size_of(input.type);
+  auto known = sums_.find(key);
+  if (known == sums_.end()) {
+    AllreduceOptions options;
+    options.type = input.type;
+    known = sums_.try_emplace(key, comm_, kPieces * piece, std::move(options)).first;
+  }
+  return sum_in_pieces(known->second, piece, kPieces, input, output, divisor);
 }
 
 Paths Group::open_paths(size_t bytes) {
@@ -206,8 +211,8 @@ Task Group::reduce(Reduction reduction, Reduced values, int urgency) {
   if (!type)
     return reduce_in_pieces(open_paths(values.count * runtime::size_of(reduction.type)), reduction,
                             values);
-  return sum_in_pieces(sums_of(*type, urgency), kPieceBytes / runtime::size_of(*type), kPieces,
-                       values, reduction.op == DLFLOW_AVG, size());
+  return sum({values.input, values.count, *type}, {values.output, values.count, *type},
+             reduction.op == DLFLOW_AVG ? size() : 1, urgency);
 }
 
 /// The thread, from its begin to its end.

@@ -23,6 +23,7 @@
 #include "runtime/c_api/work.h"
 #include "runtime/collectives/allreduce.h"
 #include "runtime/collectives/link.h"
+#include "runtime/collectives/node_sum.h"
 #include "runtime/collectives/task.h"
 #include "runtime/comm/socket_communicator.h"
 
@@ -151,14 +152,16 @@ class Group {
   std::shared_ptr<Work> start_message(Messages messages, std::optional<FromAny> from_any = {});
   Progress move_message(Message& message);
   void check_end();
-  Allreduce& sums_of(DataType type, int urgency);
+  Task sum(Values input, Values output, int divisor, int urgency);
   [[noreturn]] void throw_late();
 
   // Of the one thread that has the turn to execute; any thread may send by comm_.
   bool serves_ = false;  // else the thread has comm_ for itself
   SocketCommunicator comm_;
   GroupOptions options_;
-  std::map<std::pair<DataType, int>, Allreduce> sums_;  // by urgency; made when first needed
+  // By urgency, made when first needed: of ranks of several nodes, and of one.
+  std::map<std::pair<DataType, int>, Allreduce> sums_;
+  std::map<std::pair<DataType, int>, NodeSum> node_sums_;
   std::optional<NodeExchange> node_;                    // likewise
   std::list<Message> messages_;
   std::array<std::optional<Operation>, kLanes> current_;  // whose turn it is

@@ -171,17 +171,4 @@ void reduce_blocks(dlflow_type type, dlflow_op op, std::byte* output,
   }
 }
 
-void divide(dlflow_type type, std::byte* values, size_t count, int divisor) {
-  const auto all = [&](auto* numbers) {
-    for (size_t i = 0; i < count; ++i) {
-      const auto number = widened(numbers[i]);
-      narrow_to(numbers[i], decltype(number)(number / decltype(number)(divisor)));
-    }
-  };
-  if (type == DLFLOW_F32) all(reinterpret_cast<float*>(values));
-  if (type == DLFLOW_F64) all(reinterpret_cast<double*>(values));
-  if (type == DLFLOW_F16) all(reinterpret_cast<Float16*>(values));
-  if (type == DLFLOW_BF16) all(reinterpret_cast<BFloat16*>(values));
-}
-
 }  // namespace dlflow::runtime

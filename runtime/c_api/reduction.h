@@ -23,7 +23,4 @@ void require_reduction(dlflow_type type, dlflow_op op);
 void reduce_blocks(dlflow_type type, dlflow_op op, std::byte* output,
                    std::span<const std::byte* const> blocks, size_t count);
 
-/// Divides floats by `divisor`.
-void divide(dlflow_type type, std::byte* values, size_t count, int divisor);
-
 }  // namespace dlflow::runtime

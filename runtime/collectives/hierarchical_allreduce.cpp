@@ -13,8 +13,8 @@ Task hierarchical_allreduce(NodeMemory& memory, std::span<const uint8_t> additio
   if (memory.rank() < slices) {
     const Range slice = memory.share(range, memory.rank(), slices);
     const Values sum = memory.part(0).subrange(slice.first, slice.count);
-    sum_parts(memory.parts(), additions, memory.values().subspan(size_t(memory.rank()), 1),
-              slice.first, slice.count);
+    const Values own = memory.part(0);
+    sum_parts(memory.parts(), additions, {&own, 1}, slice.first, slice.count);
     co_await between_nodes(slice);
     for (const Values& values : memory.values()) {
       const Values copy = values.subrange(slice.first, slice.count);

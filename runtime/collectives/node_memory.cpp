@@ -45,7 +45,7 @@ NodeMemory::NodeMemory(Communicator& comm, size_t num_elements, DataType type,
     // Zeroed memory is what the owner's constructor would make of it, whoever comes first.
     flags_.push_back(std::launder(reinterpret_cast<Flags*>(memory[rank])));
     memory_.push_back(memory[rank] + sizeof(Flags));
-    values_.push_back(part_of(int(rank), 0));
+    values_.insert(int(rank) == rank_ ? values_.begin() : values_.end(), part_of(int(rank), 0));
     for (size_t i = 0; i < parts_of_ranks[rank]; ++i) parts_.push_back(part_of(int(rank), i));
   }
 }

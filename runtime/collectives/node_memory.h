@@ -36,7 +36,7 @@ class NodeMemory {
   /// Part `index` of this rank.
   Values part(size_t index) const { return part_of(rank_, index); }
 
-  /// Part 0 of each rank of the node.
+  /// Part 0 of each rank of the node, this rank's first.
   std::span<const Values> values() const { return values_; }
 
   /// All parts of the node, by rank.

@@ -83,6 +83,17 @@ class [[nodiscard]] Task final : public Wait {
 void run(Communicator& comm, Wait& wait);
 inline void run(Communicator& comm, Task&& task) { run(comm, static_cast<Wait&>(task)); }
 
+/// Lets whoever polls the task look for something more urgent. Its first poll() is that of
+/// co_await, the second is still of the same poll() of the task.
+class Pause final : public Wait {
+ public:
+  Progress poll() override { return ++polls_ <= 2 ? Progress::Some : Progress::Done; }
+  int peer() const override { return -1; }
+
+ private:
+  int polls_ = 0;
+};
+
 /// Waits until `condition` holds, which `rank` makes true.
 template <typename Condition>
 class Until final : public Wait {

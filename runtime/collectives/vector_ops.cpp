@@ -13,18 +13,7 @@
 namespace dlflow::runtime {
 namespace {
 
-// Two parts that are also the results, the most frequent case by far: one pass, every cache line
-// touched once.
-DLFLOW_VECTOR_CLONES
-void sum_pair_in_place(float* __restrict a, float* __restrict b, size_t count) {
-  for (size_t i = 0; i < count; ++i) {
-    const float sum = a[i] + b[i];
-    a[i] = sum;
-    b[i] = sum;
-  }
-}
-
-/// `sum` may be `a`.
+/// `sum` may be `a` or `b`.
 DLFLOW_VECTOR_CLONES
 void sum_of_arrays(const float* a, const float* b, float* sum, size_t count) {
 #pragma GCC ivdep
@@ -61,6 +50,23 @@ void widen(float* __restrict into, const Float16* __restrict values, size_t coun
 DLFLOW_VECTOR_CLONES
 void narrow(Float16* __restrict into, const float* __restrict values, size_t count) {
   for (size_t i = 0; i < count; ++i) into[i] = dlflow::narrow_to_float16(values[i]);
+}
+
+DLFLOW_VECTOR_CLONES
+void divide(float* values, float divisor, size_t count) {
+  for (size_t i = 0; i < count; ++i) values[i] /= divisor;
+}
+
+DLFLOW_VECTOR_CLONES
+void divide(BFloat16* values, float divisor, size_t count) {
+  for (size_t i = 0; i < count; ++i) values[i] = dlflow::narrow(dlflow::widen(values[i]) / divisor);
+}
+
+DLFLOW_VECTOR_CLONES
+void divide(Float16* values, float divisor, size_t count) {
+  for (size_t i = 0; i < count; ++i) {
+    values[i] = dlflow::narrow_to_float16(dlflow::widen(values[i]) / divisor);
+  }
 }
 
 template <typename T>
@@ -156,29 +162,40 @@ void sum_blocks(std::span<const Values> parts, std::span<const uint8_t> addition
   }
 }
 
+/// Other results than the first are copied from it so many bytes at a time. Stores to memory that
+/// another core has read go two to five times as fast in long runs as between loads (measured on
+/// AMD's Zen 5: 0.5 MiB in 6 us from 16 KiB on, 13 us by 2 KiB, 22 us by 1 KiB).
+constexpr size_t kCopiedBytes = 16 << 10;
+
 template <typename T>
-void sum_into(std::span<const Values> parts, std::span<const uint8_t> additions,
-              std::span<const Values> results, size_t first, size_t count) {
+void sum_to(T* result, std::span<const Values> parts, std::span<const uint8_t> additions,
+            size_t first, size_t count) {
+  if constexpr (std::is_same_v<T, Addend<T>>) {
+    if (parts.size() == 2) {
+      return sum_of_arrays(as<T>(parts[0]) + first, as<T>(parts[1]) + first, result, count);
+    }
+  }
   sum_blocks<T>(parts, additions, first, count, [&](size_t at, std::span<const Addend<T>> sums) {
-    const auto write = [&](const T* block) {
-      for (const Values& result : results) {
-        std::memmove(as<T>(result) + at, block, sums.size() * sizeof(T));
-      }
-    };
     if constexpr (std::is_same_v<T, Addend<T>>) {
-      write(sums.data());
+      std::ranges::copy(sums, result + (at - first));
     } else {
-      T rounded[kSumBlock];
-      narrow(rounded, sums.data(), sums.size());
-      write(rounded);
+      narrow(result + (at - first), sums.data(), sums.size());
     }
   });
 }
 
-/// Two parts that are also the results, in the same order.
-bool are_pair(std::span<const Values> parts, std::span<const Values> results) {
-  return parts.size() == 2 && results.size() == 2 && parts[0].data == results[0].data &&
-         parts[1].data == results[1].data;
+template <typename T>
+void sum_into(std::span<const Values> parts, std::span<const uint8_t> additions,
+              std::span<const Values> results, size_t first, size_t count) {
+  constexpr size_t kCopied = kCopiedBytes / sizeof(T);
+  for (const size_t end = first + count; first < end; first += kCopied) {
+    const size_t size = std::min(kCopied, end - first);
+    T* const sums = as<T>(results[0]) + first;
+    sum_to(sums, parts, additions, first, size);
+    for (const Values& result : results.subspan(1)) {
+      std::memcpy(as<T>(result) + first, sums, size * sizeof(T));
+    }
+  }
 }
 
 }  // namespace
@@ -210,6 +227,21 @@ void convert(const Values& into, const Values& values) {
   }
 }
 
+void divide(const Values& values, int divisor) {
+  switch (values.type) {
+    case DataType::Float32:
+      return divide(as<float>(values), float(divisor), values.count);
+    case DataType::Float16:
+      return divide(as<Float16>(values), float(divisor), values.count);
+    case DataType::BFloat16:
+      return divide(as<BFloat16>(values), float(divisor), values.count);
+    case DataType::Int32:
+    case DataType::Int64:
+      break;
+  }
+  DLFLOW_CHECK(false);
+}
+
 void sum_parts(std::span<const Values> parts, std::span<const uint8_t> additions, size_t first,
                size_t count, const Consume& consume) {
   DLFLOW_CHECK(parts[0].type == DataType::Float32);
@@ -221,10 +253,6 @@ void sum_parts(std::span<const Values> parts, std::span<const uint8_t> additions
                std::span<const Values> results, size_t first, size_t count) {
   switch (parts[0].type) {
     case DataType::Float32:
-      if (are_pair(parts, results)) {
-        return sum_pair_in_place(as<float>(results[0]) + first, as<float>(results[1]) + first,
-                                 count);
-      }
       return sum_into<float>(parts, additions, results, first, count);
     case DataType::Float16:
       return sum_into<Float16>(parts, additions, results, first, count);

@@ -20,6 +20,10 @@ void add(const Values& into, const Values& values);
 /// which must have it, the fraction is cut off.
 void convert(const Values& into, const Values& values);
 
+/// values[i] /= divisor, only of types with fractions; halves of floats are divided as fp32 and
+/// rounded once.
+void divide(const Values& values, int divisor);
+
 /// A consumer of sums that come piece by piece: the number of the first, and the sums.
 using Consume = std::function<void(size_t first, std::span<const float> sums)>;
 
@@ -30,7 +34,7 @@ void sum_parts(std::span<const Values> parts, std::span<const uint8_t> additions
                size_t count, const Consume& consume);
 
 /// The same for any type, one for all, and writes the sums to those elements of every one of
-/// `results`, which may be parts. Halves of floats are added as fp32, and only the sum of all parts
+/// `results`, which may be parts; first the one that other cores read least. Halves of floats are added as fp32, and only the sum of all parts
 /// is rounded. Nothing is read after its result was written.
 void sum_parts(std::span<const Values> parts, std::span<const uint8_t> additions,
                std::span<const Values> results, size_t first, size_t count);
