@@ -34,8 +34,8 @@ struct Reduced {
 };
 
 /// The sum of `input`, divided by `divisor`, comes to `output`, by way of `sums`, whose memory it
-/// uses piece by piece: values of all ranks are added while the next ones are copied. All are of one
-/// type; see Reduced. Ranks of one node do better with NodeSum.
+/// uses piece by piece: values of all ranks are added while the next ones are copied. All are of
+/// one type; see Reduced. Ranks of one node do better with NodeSum.
 Task sum_in_pieces(Allreduce& sums, size_t piece, size_t num_pieces, Values input, Values output,
                    int divisor);
 

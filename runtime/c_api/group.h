@@ -162,7 +162,7 @@ class Group {
   // By urgency, made when first needed: of ranks of several nodes, and of one.
   std::map<std::pair<DataType, int>, Allreduce> sums_;
   std::map<std::pair<DataType, int>, NodeSum> node_sums_;
-  std::optional<NodeExchange> node_;                    // likewise
+  std::optional<NodeExchange> node_;  // likewise
   std::list<Message> messages_;
   std::array<std::optional<Operation>, kLanes> current_;  // whose turn it is
 

@@ -11,10 +11,11 @@
 
 namespace dlflow::runtime {
 
-/// Sums over the ranks of one node of numbers that lie in memory of each rank's own, where Allreduce
-/// sums what lies in memory that they share. Each rank adds up its share of a piece. It reads its
-/// own numbers of that where they are, and puts only what the others add, and what it has added,
-/// into the shared memory: of N bytes on each of P ranks, N (P-1)/P are copied in and as many out.
+/// Sums over the ranks of one node of numbers that lie in memory of each rank's own, where
+/// Allreduce sums what lies in memory that they share. Each rank adds up its share of a piece. It
+/// reads its own numbers of that where they are, and puts only what the others add, and what it has
+/// added, into the shared memory: of N bytes on each of P ranks, N (P-1)/P are copied in and as
+/// many out.
 class NodeSum {
  public:
   /// Collective over `comm`, whose ranks are all on one node. It must outlive this.

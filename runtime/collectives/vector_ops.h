@@ -34,8 +34,9 @@ void sum_parts(std::span<const Values> parts, std::span<const uint8_t> additions
                size_t count, const Consume& consume);
 
 /// The same for any type, one for all, and writes the sums to those elements of every one of
-/// `results`, which may be parts; first the one that other cores read least. Halves of floats are added as fp32, and only the sum of all parts
-/// is rounded. Nothing is read after its result was written.
+/// `results`, which may be parts; first the one that other cores read least. Halves of floats are
+/// added as fp32, and only the sum of all parts is rounded. Nothing is read after its result was
+/// written.
 void sum_parts(std::span<const Values> parts, std::span<const uint8_t> additions,
                std::span<const Values> results, size_t first, size_t count);
 
