@@ -130,6 +130,16 @@ TEST_CASE("a convolution that is done by Winograd's algorithm agrees, too", "[ne
           3);
 }
 
+// The gradient of the weights is computed the direct way there.
+TEST_CASE("a convolution of 32 channels that is large enough for Winograd's algorithm agrees",
+          "[network]") {
+  compare("[32, 64, 64]",
+          "- conv2d: {channels: 32, kernel: 3, padding: 1}\n- relu\n"
+          "- conv2d: {channels: 32, kernel: 3, padding: 1, bias: false}\n" +
+              kEnd,
+          2);
+}
+
 TEST_CASE("a network of bf16 agrees as far as bf16 goes", "[network]") {
   if (dnnl::get_effective_cpu_isa() < dnnl::cpu_isa::avx512_core_bf16) {
     WARN("skipped here: this processor has no bf16");
