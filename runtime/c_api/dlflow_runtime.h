@@ -39,6 +39,8 @@
 extern "C" {
 #endif
 
+/* NOLINTBEGIN(readability-identifier-naming): names as C has them */
+
 /* Of this header. A library of another number has other functions: see dlflow_abi(). */
 #define DLFLOW_ABI 3
 
@@ -312,6 +314,8 @@ DLFLOW_API void dlflow_work_notify(dlflow_work* work, dlflow_queue* queue, uint6
 
 /* Takes an id out of the queue, the oldest one; DLFLOW_PENDING if none comes within `timeout`. */
 DLFLOW_API dlflow_status dlflow_queue_pop(dlflow_queue* queue, int64_t timeout, uint64_t* id);
+
+/* NOLINTEND(readability-identifier-naming) */
 
 #ifdef __cplusplus
 }

@@ -408,7 +408,7 @@ Progress Group::move_message(Message& message) {
 /// The same for calls that are the same on all ranks. What differs in the number of elements alone
 /// has one number only if that differs by a multiple of kCalls.
 uint32_t Group::number_of(const Call& call) {
-  uint64_t kind = uint64_t(call.root + 1);
+  uint64_t kind = uint64_t(call.root) + 1;  // of calls without a root it is 0
   for (const std::string_view text : {call.operation, call.type}) {
     for (const char letter : text) kind = (kind * 31 + uint8_t(letter)) % ChannelSpace::kCalls;
   }
