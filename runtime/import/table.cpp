@@ -41,10 +41,7 @@ class Reader {
     for (;;) {
       fields.push_back(next_field());
       if (at_ == content_.size()) return !is_open_;
-      const char end = content_[at_++];
-      if (end == separator_) continue;
-      if (end == '\r' && at_ < content_.size() && content_[at_] == '\n') ++at_;
-      return true;
+      if (content_[at_++] != separator_) return true;
     }
   }
 

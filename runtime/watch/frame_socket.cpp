@@ -32,7 +32,7 @@ void FrameSocket::send(FrameKind kind, std::string_view body) {
 }
 
 void FrameSocket::flush() {
-  while (is_open() && !out_.empty()) {
+  while (!out_.empty()) {  // a closed link has nothing to send
     const ssize_t sent = ::send(socket_.get(), out_.data(), out_.size(), MSG_NOSIGNAL);
     if (sent < 0) {
       // Whether the other side is gone is for receive() to find out, after what it had said.

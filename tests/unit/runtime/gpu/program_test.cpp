@@ -143,6 +143,25 @@ TEST_CASE("what lies before the first weights has no gradient") {
   CHECK(of_features.operations[0].input_gradient == DLFLOW_GPU_NO_GRADIENT);
 }
 
+TEST_CASE("parameters that an operation has not are nowhere") {
+  const Model model = parse_model(
+      "name: m\ninput: [2, 4, 4]\nlayers:\n- conv2d: {channels: 3, kernel: 3, bias: false}\n"
+      "- max_pool: {kernel: 2}\n- flatten\n- linear: {features: 2}\n",
+      "m.yaml");
+  const Program program = make_program(model, *plain_layout(model));
+  REQUIRE(program.operations.size() == 3);
+  for (const auto& operation : program.operations) {
+    CHECK(operation.mean == -1);
+    CHECK(operation.variance == -1);
+  }
+  CHECK(program.operations[0].weight >= 0);
+  CHECK(program.operations[0].bias == -1);
+  CHECK(program.operations[1].weight == -1);
+  CHECK(program.operations[1].bias == -1);
+  CHECK(program.operations[2].weight >= 0);
+  CHECK(program.operations[2].bias >= 0);
+}
+
 TEST_CASE("parameters are announced from the last to the first, all of them") {
   for (const char* name : {"mlp", "lenet", "resnet20"}) {
     const Translated t = translate(name);

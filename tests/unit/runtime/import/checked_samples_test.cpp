@@ -47,6 +47,18 @@ TEST_CASE("every sample with NaN or an infinite number is named at once", "[chec
              Catch::EndsWith("set: sample 0: value 2 is NaN"));
 }
 
+TEST_CASE("targets that are NaN or infinite are named with their samples", "[checked_samples]") {
+  const auto error_with = [](std::vector<float> targets) {
+    const std::vector<float> values(targets.size() / 2, 1);
+    return error_of(source_of(make_dataset({1, 1, 1}, values, std::move(targets), 2)));
+  };
+  CHECK(error_with({0, 1, -3e38f, 3e38f}).empty());
+  CHECK(error_with({0, 1, kNan, 2, -3, -kInfinity}) ==
+        "set: 2 of 3 samples cannot be packed; repair them, or take them out:\n"
+        "  set: sample 1: target 0 is NaN\n"
+        "  set: sample 2: target 1 is infinite");
+}
+
 TEST_CASE("of many bad samples the first are named and the others counted", "[checked_samples]") {
   const std::string text = error_of(source_of_floats({1, 1, 1}, std::vector<float>(1234, kNan)));
   CHECK_THAT(text, Catch::StartsWith("set: 1,234 of 1,234 samples cannot be packed;"));

@@ -89,6 +89,11 @@ TEST_CASE("a folder that training could read gives its samples", "[sources]") {
   CHECK(split.source.labels == dataset.labels);
   CHECK_THAT(source_error(folder.path() / "test.dlset"),
              Catch::Contains("where are the labels of"));
+  folder.write("images/1.pgm", pgm('a'));  // what it may have been made of
+  folder.write("masks/1.pgm", pgm('\1'));
+  const ImportedSplit beside = open_source(folder.path(), "", Split::Test);
+  CHECK_FALSE(beside.source.has_masks);
+  CHECK(images_of(beside.source) == images_of(source_of(dataset)));
 }
 
 TEST_CASE("what is no source of its own is refused with what to do", "[sources]") {

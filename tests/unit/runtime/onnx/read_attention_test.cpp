@@ -222,6 +222,20 @@ TEST_CASE("what is not dlflow's attention is refused by the node that differs", 
              Catch::Contains("it orders another number of dimensions"));
 }
 
+TEST_CASE("queries, keys and scores may each have a part of the scale", "[onnx]") {
+  const Nodes queries = {node("Div", {"qt", "two"}, "qr")},
+              keys = {node("Div", {"kk", "two"}, "kr")}, plain = {node("Identity", {"p"}, "d")},
+              doubled = {node("Mul", {"p", "two"}, "d")};
+  CHECK(attention_of(file({{"qr", queries}, {"d", plain}})).heads == 2);
+  CHECK(attention_of(file({{"kr", keys}, {"d", plain}})).heads == 2);
+  CHECK(attention_of(file({{"qr", queries}, {"kr", keys}, {"d", doubled}})).heads == 2);
+  CHECK_THAT(refusal(file({{"qr", queries}})),
+             Contains("its scores are multiplied with 0.25, not 1/sqrt(4) = 0.5"));
+  CHECK_THAT(refusal(file({{"qr", queries}, {"d", doubled}})), Contains("multiplied with 1, not"));
+  const Nodes values = {node("Div", {"vt", "two"}, "w"), node("MatMul", {"h", "w"}, "o")};
+  CHECK_THAT(refusal(file({{"o", values}})), Contains("its values are multiplied with a number"));
+}
+
 TEST_CASE("masks that leave out later positions are causal, however they are said", "[onnx]") {
   CHECK_FALSE(attention_of(file()).causal);
   const auto of = [](const Nodes& nodes) { return file({{"s", nodes}}); };

@@ -13,6 +13,7 @@ using test::imported;
 using test::node;
 using test::number;
 using test::numbers_of;
+using test::on_maps;
 using test::on_sequences;
 using test::OnFeatures;
 using test::OnMaps;
@@ -175,6 +176,41 @@ TEST_CASE("convolutions have two dimensions, and padding that is the same on bot
   CHECK_THAT(of.refused(with(back, "dilations", {2, 2})), Contains("no groups or dilation"));
   CHECK_THAT(of.refused(node("ConvTranspose", {"x", "other"}, "m")),
              Contains("its weights are for 4 channels"));
+}
+
+TEST_CASE("a normalisation has a weight and a bias for each channel or feature", "[onnx]") {
+  const std::vector<Message> constants = {floats("three", {3}), floats("four", {4}),
+                                          floats("five", {5}), floats("row", {1, 4})};
+  const OnFeatures features{constants};
+  const auto layer_norm = [](const std::vector<std::string>& inputs) {
+    return node("LayerNormalization", inputs, "y");
+  };
+  CHECK(features.layer(layer_norm({"l", "four", "four"})).bias);
+  CHECK_FALSE(features.layer(layer_norm({"l", "four"})).bias);
+  for (const char* weights : {"three", "five", "row"}) {
+    CHECK_THAT(features.refused(layer_norm({"l", weights, "four"})),
+               Contains("its weights are not those of 4 channels"));
+    CHECK_THAT(features.refused(layer_norm({"l", "four", weights})),
+               Contains("its weights are not those of 4 channels"));
+  }
+  const OnMaps maps{constants};
+  CHECK(maps.layer(node("InstanceNormalization", {"x", "three", "three"}, "m")).groups == 3);
+  CHECK_THAT(maps.refused(node("InstanceNormalization", {"x", "three", "four"}, "m")),
+             Contains("its weights are not those of 3 channels"));
+}
+
+TEST_CASE("maps of one point are features without their dimensions", "[onnx]") {
+  const auto squeezed = [](const std::vector<int64_t>& input, const std::vector<int64_t>& axes) {
+    return on_maps({node("Squeeze", {"x", "axes"}, "y")}, {whole_numbers("axes", axes)}, input);
+  };
+  for (const std::vector<int64_t>& axes : {std::vector<int64_t>{2, 3}, {3, 2}, {-2, -1}, {-1, 2}}) {
+    CHECK(imported(squeezed({-1, 3, 1, 1}, axes)).model.layers.at(1).shape == TensorShape{3});
+  }
+  const std::string refused = "no layer that gives this shape";
+  CHECK_THAT(refusal(squeezed({-1, 3, 1, 2}, {2, 3})), Contains(refused));
+  CHECK_THAT(refusal(squeezed({-1, 3, 2, 1}, {2, 3})), Contains(refused));
+  CHECK_THAT(refusal(squeezed({-1, 3, 1, 1}, {2})), Contains(refused));
+  CHECK_THAT(refusal(squeezed({-1, 1, 1, 1}, {1, 2, 3})), Contains(refused));
 }
 
 TEST_CASE("Gemm has factors, turned weights and a bias", "[onnx]") {

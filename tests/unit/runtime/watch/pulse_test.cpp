@@ -91,4 +91,7 @@ TEST_CASE("an activity is told as far as there is room, and what it waits for as
   ++arrivals;
   CHECK(patient.moves_after(1ms));
   CHECK_FALSE(patient.moves_after(1ms));
+  ++arrivals;
+  patient.lifeline.submit({"barrier"});
+  CHECK(patient.moves_after(1ms));  // as much of both
 }

@@ -100,6 +100,30 @@ TEST_CASE("a rank is asked for its calls if they differ, and never else", "[watc
   CHECK(heard() == std::vector{FrameKind::Ask});
 }
 
+TEST_CASE("who has the token, and says what no rank that is to come says, is not let in",
+          "[watch][attack]") {
+  Center rank0;
+  const std::string token = rank0.center.endpoint().token;
+  const std::string good = Center::hello(1, token);
+  const auto come = [&](FrameKind kind, const std::string& body) {
+    FrameSocket stranger(rank0.connect());
+    stranger.send(kind, body);
+    rank0.turn();
+    return rank0.center.num_joined();
+  };
+  for (const int rank : {-1, 0, kRanks}) {
+    CAPTURE(rank);
+    CHECK(come(FrameKind::Hello, Center::hello(rank, token)) == 0);
+  }
+  for (const FrameKind kind : {FrameKind::Welcome, FrameKind::Pulse, FrameKind::Goodbye}) {
+    CHECK(come(kind, good) == 0);
+  }
+  CHECK(come(FrameKind::Hello, good.substr(0, sizeof(HelloHead) - 1)) == 0);
+  CHECK(come(FrameKind::Hello, "") == 0);
+  CHECK(rank0.descriptors() == 1);
+  CHECK(come(FrameKind::Hello, good) == 1);
+}
+
 TEST_CASE("a wrong token lets nobody in", "[watch][attack]") {
   Center rank0;
   const std::string right = rank0.center.endpoint().token;
