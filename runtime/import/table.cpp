@@ -89,11 +89,17 @@ class Reader {
     report(field.offset, "the quote that begins here is not closed");
   }
 
+  /// CR LF ends one line, and CR alone one, too.
+  bool ends_line(size_t offset) const {
+    if (content_[offset] == '\r') return !content_.substr(offset + 1).starts_with('\n');
+    return content_[offset] == '\n';
+  }
+
   /// Line and column from 1, in characters of UTF-8.
   std::pair<size_t, size_t> place_of(size_t offset) {
     if (offset < line_begin_) counted_ = line_begin_ = 0, line_ = 1;
     for (; counted_ < offset; ++counted_) {
-      if (content_[counted_] != '\n') continue;
+      if (!ends_line(counted_)) continue;
       ++line_;
       line_begin_ = counted_ + 1;
     }

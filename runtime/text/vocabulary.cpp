@@ -58,7 +58,7 @@ std::vector<Piece> read_pieces(std::string_view content, const std::string& name
 
 /// The value of "<0x0A>", or nothing.
 std::optional<uint32_t> byte_of(std::string_view text) {
-  if (text.size() != 6 || !text.starts_with("<0x")) return std::nullopt;
+  if (text.size() != 6 || !text.starts_with("<0x") || !text.ends_with('>')) return std::nullopt;
   uint32_t value = 0;
   const char* const end = text.data() + 5;
   if (std::from_chars(text.data() + 3, end, value, 16).ptr != end) return std::nullopt;

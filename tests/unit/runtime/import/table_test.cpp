@@ -69,6 +69,9 @@ TEST_CASE("every mistake of a table is told with line and column", "[table]") {
   for (int i = 0; i < 30; ++i) many += "1,no\n";
   CHECK_THAT(table_error(many, kTarget), Catch::EndsWith("t.csv:21:3: 'no' is not a number (column "
                                                          "'y')\nand 10 more"));
+  for (const char* lines : {"x,y\r\r1,no\r", "x,y\r\n\r\n1,no", "x,y\r\r\n1,no", "x,y\n\r1,no"}) {
+    CHECK(table_error(lines, kTarget) == "t.csv:3:3: 'no' is not a number (column 'y')");
+  }
   CHECK(table_error("x,y\n1,\n", kClass) ==
         "t.csv:2:3: is empty; write the name of a class (column 'y')");
   CHECK_THAT(table_error("x,y\n1,\"a\nb\"\n", kClass), Catch::Contains("has control characters"));

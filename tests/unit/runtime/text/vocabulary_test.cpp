@@ -41,7 +41,7 @@ TEST_CASE("a file that is no tokenizer, or loses text, is refused", "[vocabulary
   CHECK_THROWS_WITH(Vocabulary::parse(test::sample_tokenizer(256, "</s>", 5), "t"),
                     Catch::Contains("no token that ends a document"));  // a piece that is not used
   CHECK(Vocabulary::parse(test::sample_tokenizer(256, "</s>"), "t").end_of_text() == 1);
-  for (const char* no_byte : {"[0x41>", "<1x41>", "<0y41>", "<0xZ1>", "<0x4Z>"}) {
+  for (const char* no_byte : {"[0x41>", "<1x41>", "<0y41>", "<0xZ1>", "<0x4Z>", "<0x41)"}) {
     std::string other = whole;
     CHECK_THROWS_WITH(Vocabulary::parse(other.replace(other.find("<0x41>"), 6, no_byte), "t"),
                       Catch::Contains("t: is not a tokenizer"));
