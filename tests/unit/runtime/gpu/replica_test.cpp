@@ -113,6 +113,9 @@ TEST_CASE("what GPUs lack of a layer or a loss is named before anything runs") {
   CHECK_THAT(refusal("input: [1]\nlayers:\n- embedding: {name: e, vocabulary: 5, "
                      "features: 4}\n- flatten\n- linear: {features: 5, tied: e, bias: false}\n"),
              Contains("'e' (line 4): there is no embedding on GPUs"));
+  CHECK_THAT(refusal("input: [4, 6, 6]\nlayers:\n- conv2d: {channels: 4, kernel: 3, bias: false}\n"
+                     "- batch_norm: {name: b}\n- relu6\n- flatten\n- linear: {features: 2}\n"),
+             Contains("'b' (line 5): there is no relu6 behind batch_norm on GPUs"));
   CHECK_THAT(refusal("input: [4]\nloss: reconstruction\nlayers:\n- linear: {features: 4}\n"),
              Contains("GPUs have no loss but softmax_cross_entropy"));
 }
