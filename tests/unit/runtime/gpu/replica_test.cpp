@@ -212,6 +212,23 @@ TEST_CASE("buckets are summed while the backward pass goes on, and updated behin
   CHECK(logs[0] == logs[1]);
 }
 
+TEST_CASE("one rank alone sums nothing, and is told of no part of the backward pass") {
+  const auto problem = test::make_gpu_problem(DLFLOW_MODELS, "lenet", 1);
+  const auto logs = test::on_ranks(1, [&](Communicator& comm) {
+    fake_gpu() = {};
+    GpuReplica replica(comm, kFake, problem.model, 1, kReport);
+    replica.prepare({1});
+    fake_gpu().log.clear();
+    replica.step(problem.images, problem.labels, 1, std::vector<float>(kReport), kGentle);
+    return fake_gpu().log;
+  });
+  CHECK_FALSE(logs[0].empty());
+  for (const std::string& line : logs[0]) {
+    CHECK_FALSE(line.starts_with("all-reduce"));
+    CHECK_FALSE(line.starts_with("ready"));
+  }
+}
+
 TEST_CASE("a rank's watch hears of each sum before it begins") {
   const auto problem = test::make_gpu_problem(DLFLOW_MODELS, "lenet", 2);
   const auto heard = test::on_ranks(2, [&](Communicator& comm) {
