@@ -74,6 +74,14 @@ TEST_CASE("further files of tensors are part of a checkpoint", "[checkpoint]") {
   CHECK_THROWS_WITH(load_checkpoint(saved), Contains("residuals.safetensors has 1 bytes"));
 }
 
+TEST_CASE("a manifest is text that people can read", "[checkpoint]") {
+  const test::TempDir folder;
+  const fs::path saved = save_checkpoint(folder.path(), SampleCheckpoint(7).content(), 2);
+  const std::string text = read_file(saved / "manifest.json");
+  CHECK_THAT(text, Catch::StartsWith("{\n  \"") && Contains("\n  \"version\": ") &&
+                       Catch::EndsWith("\n}\n"));
+}
+
 TEST_CASE("a manifest whose files lie elsewhere is refused", "[checkpoint][attack]") {
   const test::TempDir folder;
   const SampleCheckpoint sample(7);

@@ -107,6 +107,16 @@ TEST_CASE("ranks that were given GPUs apart from each other take the first that 
   CHECK(chosen == std::vector<int>{0, 0});
 }
 
+TEST_CASE("only the first GPUs that ranks see say whether these were given apart") {
+  const auto chosen = test::on_ranks(2, [](Communicator& comm) {
+    std::vector<DlflowGpuDevice> devices(2);
+    devices[0].id[0] = char('a' + comm.rank());
+    devices[1].id[0] = 'z';
+    return choose_device(comm, devices);
+  });
+  CHECK(chosen == std::vector<int>{0, 0});
+}
+
 TEST_CASE("GPUs of another node are no reason to take others on this one") {
   ThreadGroup two_nodes(4, std::chrono::seconds(10), 2);
   const auto chosen = test::on_ranks(two_nodes, 4, [](Communicator& comm) {

@@ -113,6 +113,9 @@ TEST_CASE("what GPUs lack of a layer or a loss is named before anything runs") {
   CHECK_THAT(refusal("input: [1]\nlayers:\n- embedding: {name: e, vocabulary: 5, "
                      "features: 4}\n- flatten\n- linear: {features: 5, tied: e, bias: false}\n"),
              Contains("'e' (line 4): there is no embedding on GPUs"));
+  CHECK_THAT(refusal("input: [4, 6, 6]\nlayers:\n- conv2d: {channels: 4, kernel: 3, bias: false}\n"
+                     "- batch_norm: {name: b}\n- relu6\n- flatten\n- linear: {features: 2}\n"),
+             Contains("'b' (line 5): there is no relu6 behind batch_norm on GPUs"));
   CHECK_THAT(refusal("input: [4]\nloss: reconstruction\nlayers:\n- linear: {features: 4}\n"),
              Contains("GPUs have no loss but softmax_cross_entropy"));
 }
@@ -207,6 +210,23 @@ TEST_CASE("buckets are summed while the backward pass goes on, and updated behin
   expected.emplace_back("record");  // the end of the step
   CHECK(calls == expected);
   CHECK(logs[0] == logs[1]);
+}
+
+TEST_CASE("one rank alone sums nothing, and is told of no part of the backward pass") {
+  const auto problem = test::make_gpu_problem(DLFLOW_MODELS, "lenet", 1);
+  const auto logs = test::on_ranks(1, [&](Communicator& comm) {
+    fake_gpu() = {};
+    GpuReplica replica(comm, kFake, problem.model, 1, kReport);
+    replica.prepare({1});
+    fake_gpu().log.clear();
+    replica.step(problem.images, problem.labels, 1, std::vector<float>(kReport), kGentle);
+    return fake_gpu().log;
+  });
+  CHECK_FALSE(logs[0].empty());
+  for (const std::string& line : logs[0]) {
+    CHECK_FALSE(line.starts_with("all-reduce"));
+    CHECK_FALSE(line.starts_with("ready"));
+  }
 }
 
 TEST_CASE("a rank's watch hears of each sum before it begins") {

@@ -226,6 +226,29 @@ TEST_CASE("masks have 255 classes at most", "[mask]") {
                     Catch::Contains(": 256 classes; masks have 255 at most"));
 }
 
+TEST_CASE("a pixel of no class is told with its row and column", "[mask]") {
+  const test::TempDir folder;
+  folder.write("classes.txt", "sky\nroad\n");
+  folder.write("images/a.pgm", mask_pgm("abcdef", 2));
+  folder.write("masks/a.pgm", mask_pgm("\x00\x01\x00\x01\x02\x03"s, 2));
+  CHECK_THAT(mistakes_of(folder.path()), Catch::Contains("a.pgm: has 2 in row 2, column 0, and"));
+  folder.write("masks/a.pgm", mask_pgm("\x00\x01\x00\x03\x02\x01"s, 2));
+  CHECK_THAT(mistakes_of(folder.path()), Catch::Contains("a.pgm: has 3 in row 1, column 1, and"));
+}
+
+TEST_CASE("files of other kinds beside pictures and masks are refused by name", "[mask]") {
+  const test::TempDir folder;
+  write_pair(folder, "a", "\x00\x01"s);
+  folder.write("images/b.gif", "GIF89a");
+  folder.write("masks/b.png", mask_png(PNG_COLOR_TYPE_GRAY, 8, 2, {"\x00\x01"s}));
+  folder.write("images/c.pgm", mask_pgm("ab", 2));
+  folder.write("masks/c.jpg", "");
+  const std::string text = mistakes_of(folder.path());
+  CHECK_THAT(text, Catch::Contains("set: 2 of 3 samples cannot be packed"));
+  CHECK_THAT(text, Catch::Contains("b.gif: is no JPEG, PNG, PGM or PPM picture; convert it"));
+  CHECK_THAT(text, Catch::Contains("c.jpg: is no PNG or PGM file, as masks are"));
+}
+
 TEST_CASE("a number stands for its class, for none, or for nothing", "[mask]") {
   CHECK(class_of(0, {}) == 0);
   CHECK(class_of(254, {}) == 254);

@@ -182,3 +182,83 @@ TEST_CASE("tables, and targets of any numbers, become a data set", "[npy]") {
   CHECK(pair.read(npy("|u1", "(2, 1)", "ab"), kLabels) ==
         make_dataset({1, 1, 1}, 5, std::vector<uint8_t>{'a', 'b'}, {1, 4}));
 }
+
+TEST_CASE("an array is known by its first bytes, and its header has to be whole", "[npy]") {
+  const std::string content = npy("|u1", "(0,)", "");
+  CHECK(npy_error(content).empty());
+  for (size_t i = 0; i < 6; ++i) {
+    std::string other = content;
+    other[i] ^= 1;
+    CHECK(npy_error(other) == "a.npy: is not an .npy file");
+  }
+  CHECK(npy_error(content.substr(0, content.size() - 1)) == "a.npy: ends within its header");
+  CHECK(npy_error(content.substr(0, 12)) == "a.npy: ends within its header");
+  CHECK(npy_error(content.substr(0, 11)) == "a.npy: is not an .npy file");
+  CHECK(npy_error("\x93NUMPY\x01\0\0\0{}"s) == "a.npy: its header has no 'descr'");
+}
+
+TEST_CASE("a shape is whole numbers in brackets", "[npy]") {
+  const auto shape_of = [](const std::string& shape) {
+    return parse_npy(shared_bytes(npy("|u1", shape, "abcdef")), "a.npy").shape;
+  };
+  CHECK(shape_of("( 6 , )") == std::vector<uint64_t>{6});
+  CHECK(shape_of("(6)") == std::vector<uint64_t>{6});
+  CHECK(shape_of("(1,2,3)") == std::vector<uint64_t>{1, 2, 3});
+  CHECK(parse_npy(shared_bytes(npy("|u1", "()", "a")), "a.npy").shape.empty());
+  for (const char* bad : {"(6", "6,)", "[6]", "(2 3,)", "(-6,)", "(6.0,)", "(6x,)", "(x6,)",
+                          "(99999999999999999999,)"}) {
+    INFO(bad);
+    CHECK(npy_error(npy("|u1", bad, "abcdef")) == "a.npy: has no shape");
+  }
+}
+
+TEST_CASE("values have one to eight bytes, as their type says", "[npy]") {
+  for (int size = 0; size <= 9; ++size) {
+    const std::string content =
+        npy("|V" + std::to_string(size), "(2,)", std::string(size_t(size) * 2, 'x'));
+    CHECK(npy_error(content).empty() == (size >= 1 && size <= 8));
+  }
+  CHECK_THAT(npy_error(npy("|u2", "(3,)", "12345")), Catch::Contains("has 5 bytes of values"));
+  CHECK_THAT(npy_error(npy("|u2", "(3,)", "1234567")), Catch::Contains("has 7 bytes of values"));
+  const std::string last = "{'fortran_order': False, 'shape': (1,), 'descr': '<f4'";
+  const auto file = [](const std::string& header) {
+    return "\x93NUMPY\x01\0"s + char(header.size()) + '\0' + header + "abcd";
+  };
+  CHECK(npy_error(file(last)).empty());
+  CHECK_THAT(npy_error(file(last.substr(0, last.size() - 1))),
+             Catch::Contains("has 4 bytes of values"));
+}
+
+TEST_CASE("floats are read wherever in the file they begin", "[npy]") {
+  const Pair pair;
+  const std::vector<float> floats = {0.5f, -1, 2, 3};
+  const std::string aligned =
+      npy("<f4", "(2, 1, 2)", std::string(reinterpret_cast<const char*>(floats.data()), 16));
+  const Dataset expected = make_dataset({1, 1, 2}, 5, floats, {1, 4});
+  for (size_t shift = 0; shift <= 4; ++shift) {
+    std::string content = aligned;
+    content.insert(10, shift, ' ');
+    content[8] = char(size_t(uint8_t(content[8])) + shift);
+    CHECK(pair.read(content, kLabels) == expected);
+  }
+}
+
+TEST_CASE("answers have one or two dimensions, and as many rows as there are images", "[npy]") {
+  const Pair pair;
+  const std::string images = npy("|u1", "(2, 1, 1)", "ab"), table = npy("|u1", "(2, 1)", "ab");
+  CHECK_THAT(pair.npy_error(images, npy("|u1", "(2, 1, 1)", "ab")),
+             Catch::Contains("nor of targets, (N) or (N, T), nor of masks"));
+  CHECK_THAT(pair.npy_error(table, npy("|u1", "(3,)", "abc")),
+             Catch::EndsWith("labels.npy: has 3 labels for 2 rows"));
+  CHECK_THAT(pair.npy_error(table, npy("|u1", "(3, 1)", "abc")),
+             Catch::EndsWith("labels.npy: has 3 rows of targets for 2 rows"));
+  const std::string none = npy("|u1", "(0, 1, 1)", "");
+  CHECK_THAT(pair.npy_error(none, npy("<f4", "(0, 4294967296)", "")),
+             Catch::EndsWith("has 4294967296 targets a sample"));
+  CHECK(pair.read(none, npy("<f4", "(0, 4294967295)", "")).num_targets == 4294967295);
+  CHECK_THAT(pair.npy_error(npy("|u1", "(2, 1, 1, 1, 1)", "ab"), kLabels),
+             Catch::Contains("has no shape of images"));
+  CHECK_THAT(pair.npy_error(npy("|u1", "(2, 1, 4294967296, 0)", ""), kLabels),
+             Catch::Contains("has images that are too large"));
+  CHECK(pair.npy_error(npy("|u1", "(2, 4294967295, 0)", ""), kLabels).empty());
+}

@@ -225,11 +225,60 @@ TEST_CASE("a PNG file that is cut off or changed anywhere does no harm", "[pictu
   }
 }
 
+TEST_CASE("a picture is known by its first bytes", "[picture]") {
+  const std::string unknown = "a.png: is neither a JPEG, a PNG nor a binary PGM or PPM file";
+  for (const char* content : {"", "P", "P4 1 1 255 a", "P7 1 1 255 a", "p5 1 1 255 a", "\xff\xd8",
+                              "\xff\xd8\xfe", "\x89PN"}) {
+    INFO(content);
+    CHECK(picture_error(content) == unknown);
+  }
+  CHECK_THAT(picture_error("\x89PNG"), Catch::Contains("is a damaged PNG file: "));
+}
+
+TEST_CASE("a PGM or PPM file has 8 bits and exactly the pixels that it says", "[picture]") {
+  for (const char* most : {"254", "256", "1"}) {
+    CHECK_THAT(picture_error("P5 1 1 "s + most + " a"),
+               Catch::Contains("has not 8 bits per value"));
+  }
+  CHECK_THAT(picture_error("P5 2 2 255 abcde"),
+             Catch::Contains("has 5 bytes of pixels, its header says 4"));
+  CHECK_THAT(picture_error("P6 1 1 255 ab"),
+             Catch::Contains("has 2 bytes of pixels, its header says 3"));
+  for (const char* none : {"P5 1 1 255", "P5 1 1 255 "}) {
+    CHECK_THAT(picture_error(none), Catch::Contains("has 0 bytes of pixels, its header says 1"));
+  }
+  for (const char* bad :
+       {"P5", "P5 1 x 255 a", "P5 -1 1 255 a", "P5 4294967296 1 255 a", "P5 # 1 1 255 a"}) {
+    INFO(bad);
+    CHECK_THAT(picture_error(bad), Catch::Contains("has no header of a PGM or PPM file"));
+  }
+}
+
+TEST_CASE("opacity is rounded to the nearest value", "[picture]") {
+  const Picture grey =
+      parse_picture(png(PNG_FORMAT_GA, 4, 1, {127, 1, 128, 1, 255, 254, 1, 127}), "a");
+  CHECK(grey.values == Values{0, 1, 254, 0});
+}
+
+TEST_CASE("a PNG file that lacks its last chunk has all of its pixels", "[picture]") {
+  constexpr size_t kLastChunk = 12;
+  const std::string narrow = png(PNG_FORMAT_GRAY, 3, 2, {1, 2, 3, 4, 5, 255}),
+                    wide = wide_png(1, 2, {0, 65535, 257, 1});
+  for (const std::string& whole : {narrow, wide}) {
+    const Picture expected = parse_picture(whole, "a"),
+                  picture = parse_picture(whole.substr(0, whole.size() - kLastChunk), "a");
+    CHECK(picture.values == expected.values);
+    CHECK(picture.floats == expected.floats);
+  }
+}
+
 TEST_CASE("pictures are known by their ending", "[picture]") {
   CHECK(is_picture("a/b.png"));
   CHECK(is_picture("B.PGM"));
   CHECK(is_picture("a.jpg"));
   CHECK(is_picture("a.JPEG"));
+  CHECK(is_picture("a.ppm"));
+  CHECK(is_picture("a.pnm"));
   CHECK_FALSE(is_picture("a.gif"));
   CHECK_FALSE(is_picture("png"));
 }

@@ -149,6 +149,31 @@ TEST_CASE("numbers are decimal, finite and fit into single precision", "[table]"
              Catch::Contains(": '" + std::string(40, 'z') + "' is not a number"));
 }
 
+TEST_CASE("a table ends where its text does, whatever lies behind it", "[table]") {
+  const auto cut = [](const std::string& text, const std::string& behind) {
+    const std::string both = text + behind;
+    std::vector<float> targets;
+    try {
+      const Table table =
+          parse_table(std::string_view(both).substr(0, text.size()), "t.csv", kTarget);
+      for (size_t i = 0; i < table.dataset.size(); ++i) {
+        targets.push_back(table.dataset.targets[i][0]);
+      }
+    } catch (const Error& error) {
+      CHECK_THAT(error.what(), Catch::Contains("t.csv:2:3: is empty; write a number"));
+    }
+    return targets;
+  };
+  using Targets = std::vector<float>;
+  CHECK(cut("x,y\n1,", "\"2\"\n").empty());
+  CHECK(cut("x,y\n1,", "2\n").empty());
+  CHECK(cut("x,y\n1,\"2\"", "\"\n") == Targets{2});
+  CHECK(cut("x,y\n1,\"2\"", "3\n") == Targets{2});
+  CHECK(cut("x,y\n1,2", "3\n") == Targets{2});
+  CHECK(cut("x,y\n1,2\n", "3,4\n") == Targets{2});
+  CHECK(cut("x,y\r1,2\r", "\n3,4\n") == Targets{2});
+}
+
 TEST_CASE("tables are known by their ending", "[table]") {
   CHECK(is_table("a/b.csv"));
   CHECK(is_table("b.tsv"));

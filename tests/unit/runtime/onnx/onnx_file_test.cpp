@@ -111,6 +111,25 @@ TEST_CASE("what dlflow does not read of a file is told", "[onnx]") {
                     Contains("sparse constants"));
 }
 
+TEST_CASE("a setting is a list if its type says so, even an empty one", "[onnx]") {
+  const auto setting_of = [](const Message& value) {
+    const Message node = test::node("Op", {"x"}, "y")
+                             .add(3, std::string_view("first"))
+                             .add(5, Message(value).add(1, std::string_view("s")));
+    const OnnxFile file = parse_onnx(test::file_of({node}, {}, {-1, 3}), ".");
+    CHECK(file.nodes.at(0).name == "first");
+    return file.nodes.at(0).settings.at("s");
+  };
+  const std::vector<int64_t> numbers = {4, 5};
+  CHECK(std::get<Integers>(setting_of(Message().add(20, uint64_t{7}))).empty());
+  CHECK(std::get<Floats>(setting_of(Message().add(20, uint64_t{6}))).empty());
+  CHECK(std::get<int64_t>(setting_of(Message().add(20, uint64_t{2}))) == 0);
+  CHECK(std::get<Integers>(setting_of(Message().add(8, std::span(numbers)))) == numbers);
+  CHECK(std::get<Floats>(setting_of(Message().add(7, 1.5f).add(7, -2.0f))) == Floats{1.5f, -2});
+  CHECK(std::get<float>(setting_of(Message().add(2, 1.5f))) == 1.5f);
+  CHECK(std::get<std::string>(setting_of(Message().add(4, std::string_view("a")))) == "a");
+}
+
 TEST_CASE("an input that is a constant, too, is none", "[onnx]") {
   const Message weights = test::floats("w", {3, 2});
   const Message graph = Message()

@@ -1,4 +1,5 @@
 #include "base/file.h"
+#include "runtime/onnx/onnx_file.h"
 #include "runtime/onnx/write_onnx.h"
 #include "tests/support/catch.h"
 #include "tests/support/temp_dir.h"
@@ -24,4 +25,7 @@ TEST_CASE("weights that are not there or do not fit the model are refused by nam
                     Catch::Contains("'scores.weight' has another shape"));
   write("scores.weight", {2, 3});
   CHECK(read_file(folder.path() / "m.onnx").size() > sizeof(float) * numbers.size());
+  const OnnxFile file = read_onnx_file(folder.path() / "m.onnx");
+  REQUIRE_FALSE(file.nodes.empty());
+  for (const OnnxNode& node : file.nodes) CHECK(node.name == node.outputs.at(0));
 }

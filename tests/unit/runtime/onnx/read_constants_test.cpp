@@ -184,3 +184,23 @@ TEST_CASE("the shape of a result is known but for the number of samples", "[onnx
   CHECK_THAT(refusal(flattened({node("Gather", {"all", "zero"}, "n"), node("Sqrt", {"n"}, "b")})),
              Contains("it computes with the number of samples"));
 }
+
+TEST_CASE("of two single numbers the result has the more dimensions", "[onnx]") {
+  const auto scalar = [](const char* name) {
+    const std::vector<int64_t> zero = {0};
+    return Message().add(2, uint64_t{7}).add(7, std::span(zero)).add(8, std::string_view(name));
+  };
+  const std::vector<Message> constants = {scalar("scalar"), whole_numbers("list", {0})};
+  /// A chosen position: without its dimension for a number, with it for a list.
+  const auto chosen = [&](const char* a, const char* b) {
+    return refusal(test::on_sequences(
+        {node("Add", {a, b}, "i"), with(node("Gather", {"e", "i"}, "p"), "axis", 1),
+         with(node("Transpose", {"p"}, "y"), "perm", {0, 1, 2})},
+        constants));
+  };
+  const std::string wrong = "another number of dimensions";
+  CHECK_THAT(chosen("scalar", "scalar"), Contains(wrong));
+  for (const auto& [a, b] : {std::pair("scalar", "list"), {"list", "scalar"}, {"list", "list"}}) {
+    CHECK_THAT(chosen(a, b), !Contains(wrong));
+  }
+}

@@ -346,6 +346,9 @@ TEST_CASE("names are those of the file, as far as they are free and a model file
   CHECK(name_of("..weight") == "linear1");
   CHECK(name_of("onnx::MatMul_7") == "linear1");
   CHECK(name_of("input.weight") == "input_2");
+  CHECK(name_of("azAZ09_.weight") == "azAZ09_");
+  CHECK(name_of("a{b|c}d~e`f.weight") == "a_b_c_d_e_f");
+  CHECK(name_of("a@b[c^d;e?f.weight") == "a_b_c_d_e_f");
   const std::string twice = file_of(
       {node("MatMul", {"x", "a.weight"}, "a"), node("MatMul", {"a", "a/weight"}, "b"),
        node("MatMul", {"b", "linear1.weight"}, "y")},
@@ -355,4 +358,22 @@ TEST_CASE("names are those of the file, as far as they are free and a model file
   CHECK(model.layers[0].name == "a");
   CHECK(model.layers[1].name == "linear1");
   CHECK(model.layers[2].name == "linear1_2");
+}
+
+TEST_CASE("parts of a sequence are of its first dimensions unless axes are said", "[onnx]") {
+  const std::vector<Message> constants = {
+      whole_numbers("begins", {0, 2}), whole_numbers("ends", {int64_t{1} << 62, 3}),
+      whole_numbers("axes", {0, 1}), whole_numbers("one", {1}), whole_numbers("steps", {1, 2})};
+  const auto of = [&](const Message& slice) {
+    return refusal(on_sequences({slice, node("Flatten", {"p"}, "y")}, constants));
+  };
+  const std::string said = of(node("Slice", {"e", "begins", "ends", "axes"}, "p"));
+  CHECK_THAT(said, !Contains("(Slice)"));
+  CHECK(of(node("Slice", {"e", "begins", "ends"}, "p")) == said);
+  CHECK_THAT(of(node("Slice", {"e", "begins", "one"}, "p")),
+             Contains("another number of ends than of beginnings"));
+  CHECK_THAT(of(node("Slice", {"e", "one", "one", "axes"}, "p")),
+             Contains("another number of ends than of beginnings"));
+  CHECK_THAT(of(node("Slice", {"e", "begins", "ends", "axes", "steps"}, "p")),
+             Contains("leaves out numbers in between"));
 }

@@ -42,6 +42,16 @@ TEST_CASE("files of folders are taken by their pattern, in the order of names", 
   CHECK_THROWS_WITH(read({folder.path() / "empty.txt"}), Catch::Contains("has no text"));
 }
 
+TEST_CASE("a pattern is for the names of files alone", "[documents]") {
+  const test::TempDir folder;
+  fs::create_directories(folder.path() / "b.txt");
+  write_file_atomic(folder.path() / "b.txt/a.txt", "inner");
+  write_file_atomic(folder.path() / "b.txt/c.md", "other");
+  CHECK(read({folder.path()}) == Result{{"b.txt/a.txt", "inner"}});
+  CHECK(read({folder.path()}, "[/a].txt") == Result{{"b.txt/a.txt", "inner"}});
+  CHECK_THROWS_WITH(read({folder.path()}, "b.txt/*"), Catch::Contains("has no files that fit"));
+}
+
 TEST_CASE("a line may end a document within a file", "[documents]") {
   const test::TempDir folder;
   const fs::path file = folder.path() / "s.txt";

@@ -46,6 +46,11 @@ TEST_CASE("a file that is no tokenizer, or loses text, is refused", "[vocabulary
     CHECK_THROWS_WITH(Vocabulary::parse(other.replace(other.find("<0x41>"), 6, no_byte), "t"),
                       Catch::Contains("t: is not a tokenizer"));
   }
+  for (const char* other_length : {"", "<0x", "<0x41", "<0x41>>", "<0x41 >", "<0x041>"}) {
+    CHECK_THROWS_WITH(
+        Vocabulary::parse(test::sample_tokenizer(256, "<|endoftext|>", 3, other_length), "t"),
+        Catch::Contains("t: is not a tokenizer"));
+  }
   std::string mixed_up = whole;
   std::swap(mixed_up[mixed_up.find("<0x41>") + 4], mixed_up[mixed_up.find("<0x42>") + 4]);
   CHECK_THROWS_WITH(Vocabulary::parse(mixed_up, "t"), Catch::Contains("t: is not a tokenizer"));

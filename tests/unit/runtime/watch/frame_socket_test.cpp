@@ -68,3 +68,23 @@ TEST_CASE("a frame that is too long closes the link", "[watch]") {
   CHECK_FALSE(pair.b.receive(999));
   CHECK_FALSE(pair.b.is_open());
 }
+
+TEST_CASE("nothing more is to be sent to one that has gone", "[watch]") {
+  Pair pair;
+  pair.b.close();
+  pair.a.send(FrameKind::Pulse, "late");
+  CHECK_FALSE(pair.a.has_to_send());
+  CHECK_FALSE(pair.a.receive());
+  CHECK_FALSE(pair.a.is_open());
+  pair.a.send(FrameKind::Pulse, "later");
+  CHECK_FALSE(pair.a.has_to_send());
+}
+
+TEST_CASE("one that went without having read all ends the link", "[watch]") {
+  Pair pair;
+  pair.a.send(FrameKind::Pulse, "unread");
+  pair.b.close();
+  CHECK_FALSE(pair.a.receive());
+  CHECK_FALSE(pair.a.receive());
+  CHECK_FALSE(pair.a.is_open());
+}

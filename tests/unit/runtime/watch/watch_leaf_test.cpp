@@ -1,5 +1,7 @@
 #include "runtime/watch/watch_leaf.h"
 
+#include <poll.h>
+
 #include <thread>
 
 #include "runtime/watch/frames.h"
@@ -81,6 +83,22 @@ TEST_CASE("a rank says who it is, and is connected once it is welcome", "[watch]
   REQUIRE(head);
   CHECK(head->rank == 1);
   CHECK(text.substr(0, head->token_bytes) == rank.center.endpoint.token);
+}
+
+TEST_CASE("what the connection does not take at once follows, without a further pulse", "[watch]") {
+  Leaf rank;
+  const auto has_to_send = [&] {
+    std::vector<pollfd> descriptors;
+    rank.leaf->add_to(descriptors);
+    return (descriptors.at(0).events & POLLOUT) != 0;
+  };
+  size_t sent = 0, heard = 0;
+  for (; !has_to_send(); ++sent) rank.leaf->turn(rank.pulse, true, rank.now);
+  while (has_to_send() || heard < sent) {
+    if (rank.center.link.receive()) ++heard;
+    rank.turn();
+  }
+  CHECK(heard == sent);
 }
 
 TEST_CASE("who does not answer with a welcome is not rank 0", "[watch]") {
