@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <numeric>
 
 #include "runtime/onnx/operations.h"
 
@@ -65,9 +66,12 @@ void read_slice(NodeReader& node) {
     refuse("it leaves out numbers in between");
   if (node.is_constant(0)) return slice_constant(node, begins, ends, axes);
   View view = view_at(node, 0);
-  for (int64_t i = 0; axes.size() < begins.size(); ++i) axes.push_back(i);
-  if (begins.size() != ends.size() || begins.size() != axes.size())
-    refuse("it has another number of ends than of beginnings");
+  if (axes.empty()) {
+    axes.resize(begins.size());
+    std::iota(axes.begin(), axes.end(), 0);
+  }
+  if (begins.size() != ends.size()) refuse("it has another number of ends than of beginnings");
+  if (begins.size() != axes.size()) refuse("it has another number of axes than of beginnings");
   for (size_t i = 0; i < axes.size(); ++i) {
     view = sliced(view, dimension_at(axes[i], view.dimensions.size()), begins[i], ends[i]);
   }
