@@ -63,9 +63,10 @@ class Proof(unittest.TestCase):
         folder = tempfile.TemporaryDirectory(prefix="dlflow-peers.")
         self.addCleanup(folder.cleanup)
         self.folder = pathlib.Path(folder.name)
-        patch = mock.patch.object(peers, "of_onednn", lambda: 100.0)
-        patch.start()
-        self.addCleanup(patch.stop)
+        without = {name: value for name, value in os.environ.items() if name != "OPENBLAS_CORETYPE"}  # of the shell
+        for patch in mock.patch.object(peers, "of_onednn", lambda: 100.0), mock.patch.dict(os.environ, without, clear=True):
+            patch.start()
+            self.addCleanup(patch.stop)
 
     def program(self, script):
         path = self.folder / f"python{len(list(self.folder.iterdir()))}"
