@@ -1,8 +1,8 @@
 """What part of a training step is oneDNN's convolutions and products of matrices, and how near they are to this core's sgemm.
 
 One rank, one thread, fast mode. ONEDNN_VERBOSE lists each primitive with its shapes and time; the rest of a step is dlflow's own loops
-(attention, normalization, depthwise convolution on small maps, dropout, updates) and the loading of data. Operations are those of the
-direct algorithm: Winograd's does fewer, so that its rate may be above sgemm's. Depthwise convolutions, which memory bounds, are no products.
+(attention, normalization, 3x3 convolutions by Winograd's algorithm, depthwise convolution on small maps, dropout, updates) and the loading
+of data. Depthwise convolutions, which memory bounds, are no products.
 """
 
 import argparse
@@ -48,7 +48,6 @@ class Step:
     samples_per_s: float
     seconds: float
     products: float  # of it
-    winograd: float  # of the products
     operations: float  # of the products
     others: dict  # of it, by kind of primitive
 
@@ -63,7 +62,7 @@ def measured(model):
         words = line.split(",")
         if words[1:2] == ["exec"]:
             times[words[3], words[4], words[5], words[-2]].append(float(words[-1]) / 1e3)
-    products, winograd, operations, others = 0.0, 0.0, 0.0, collections.Counter()
+    products, operations, others = 0.0, 0.0, collections.Counter()
     for (kind, program, _, shapes), each in times.items():
         per_step = len(each) / steps
         seconds = statistics.median(each) * per_step  # the first of each touches new memory
@@ -71,13 +70,12 @@ def measured(model):
             others["depthwise convolution"] += seconds
         elif kind in OPERATIONS:
             products += seconds
-            winograd += seconds if "wino" in program else 0
             operations += OPERATIONS[kind](shapes) * per_step
         else:
             others[kind] += seconds
     speed = metrics[f"{network.unit}_per_s"]
     samples = network.batch * (training.TOKENS if network.unit == "tokens" else 1)
-    return Step(speed, samples / speed, products, winograd, operations, others)
+    return Step(speed, samples / speed, products, operations, others)
 
 
 def main():
@@ -90,7 +88,7 @@ def main():
         others = ", ".join(f"{kind} {seconds / step.seconds:.0%}" for kind, seconds in step.others.most_common(3))
         unit = training.NETWORKS[model].unit
         print(f"{model}: {step.samples_per_s:.0f} {unit}/s, {step.seconds * 1e3:.1f} ms a step, sgemm {peak / 1e9:.0f} GFLOP/s\n"
-              f"  products {step.products / step.seconds:.0%} of the step (Winograd {step.winograd / step.seconds:.0%}), "
+              f"  products {step.products / step.seconds:.0%} of the step, "
               f"{step.operations / step.products / 1e9:.0f} GFLOP/s, {step.operations / step.products / peak:.0%} of sgemm; "
               f"whole step {step.operations / step.seconds / peak:.0%} of sgemm\n"
               f"  other primitives {sum(step.others.values()) / step.seconds:.0%} ({others}); "

@@ -1,0 +1,36 @@
+#pragma once
+
+#include "runtime/nn/kernels.h"
+
+/// Winograd's algorithm F(4x4, 3x3): convolutions with a window of 3 x 3 and a stride of 1 with a
+/// quarter of the direct way's multiplications, on one thread. Rounding errors are about ten times
+/// those of the direct way. Source: Lavin and Gray, "Fast Algorithms for Convolutional Neural
+/// Networks", CVPR 2016. Plain C++, compiled as kernels.h says.
+namespace dlflow::runtime {
+
+/// The maps of x and y have whole groups of 16 channels; y is as large as the padding makes it.
+struct WinogradShape {
+  MapGeometry x, y;
+  int64_t padding_height = 0, padding_width = 0;
+
+  /// Tiles of 4 x 4 results.
+  int64_t tiles_in_row() const { return (y.width + 3) / 4; }
+  int64_t tiles_in_image() const { return (y.height + 3) / 4 * tiles_in_row(); }
+  int64_t tiles() const { return y.images * tiles_in_image(); }
+};
+
+/// Weights lie as (groups of y, groups of x, 9, 16 of x, 16 of y), oneDNN's OIhw16i16o.
+
+/// y = convolution of x (+ bias, if given), then ReLU, if asked for.
+void winograd_forward(const WinogradShape& shape, const float* x, const float* weight,
+                      const float* bias, bool relu, float* y);
+
+/// The gradient of x.
+void winograd_backward_data(const WinogradShape& shape, const float* dy, const float* weight,
+                            float* dx);
+
+/// The gradients of weight and bias (if asked for).
+void winograd_backward_weights(const WinogradShape& shape, const float* x, const float* dy,
+                               float* dweight, float* dbias);
+
+}  // namespace dlflow::runtime
