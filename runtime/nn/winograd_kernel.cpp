@@ -33,7 +33,7 @@ DLFLOW_INLINE Lanes at(const float* from) { return load<true>(from, kLanes); }
 DLFLOW_INLINE void put(float* to, const Lanes& lanes) { store<true>(to, lanes, kLanes); }
 
 /// One dimension of each transform: from numbers that are `stride` apart.
-DLFLOW_INLINE void input_transform(const Lanes* d, int stride, Lanes* into) {  // B'
+DLFLOW_INLINE void input_transform(const Lanes* d, int64_t stride, Lanes* into) {  // B'
   const Lanes d0 = d[0], d1 = d[stride], d2 = d[2 * stride], d3 = d[3 * stride], d4 = d[4 * stride],
               d5 = d[5 * stride];
   const Lanes even = d4 - 4 * d2, odd = d3 - 4 * d1, near = d4 - d2, twice = 2 * (d3 - d1);
@@ -45,7 +45,7 @@ DLFLOW_INLINE void input_transform(const Lanes* d, int stride, Lanes* into) {  /
   into[5] = 4 * d1 - 5 * d3 + d5;
 }
 
-DLFLOW_INLINE void output_transform(const Lanes* m, int stride, Lanes* into) {  // A'
+DLFLOW_INLINE void output_transform(const Lanes* m, int64_t stride, Lanes* into) {  // A'
   const Lanes sum = m[stride] + m[2 * stride], difference = m[stride] - m[2 * stride];
   const Lanes far = m[3 * stride] + m[4 * stride], slope = m[3 * stride] - m[4 * stride];
   into[0] = m[0] + sum + far;
@@ -54,7 +54,7 @@ DLFLOW_INLINE void output_transform(const Lanes* m, int stride, Lanes* into) {  
   into[3] = difference + 8 * slope + m[5 * stride];
 }
 
-DLFLOW_INLINE void gradient_transform(const Lanes* y, int stride, Lanes* into) {  // A
+DLFLOW_INLINE void gradient_transform(const Lanes* y, int64_t stride, Lanes* into) {  // A
   const Lanes y0 = y[0], y1 = y[stride], y2 = y[2 * stride], y3 = y[3 * stride];
   const Lanes even = y0 + y2, odd = y1 + y3, far_even = y0 + 4 * y2, far_odd = 2 * y1 + 8 * y3;
   into[0] = y0;
@@ -65,7 +65,7 @@ DLFLOW_INLINE void gradient_transform(const Lanes* y, int stride, Lanes* into) {
   into[5] = y3;
 }
 
-DLFLOW_INLINE void weight_transform(const Lanes* g, int stride, Lanes* into) {  // G
+DLFLOW_INLINE void weight_transform(const Lanes* g, int64_t stride, Lanes* into) {  // G
   const Lanes g0 = g[0], g1 = g[stride], g2 = g[2 * stride];
   const Lanes near = (g0 + g2) * (-1.0f / 6), far = g0 * (1.0f / 24) + g2 * (1.0f / 6);
   into[0] = g0 * 0.25f;
@@ -76,7 +76,7 @@ DLFLOW_INLINE void weight_transform(const Lanes* g, int stride, Lanes* into) {  
   into[5] = g2;
 }
 
-DLFLOW_INLINE void weight_gradient_transform(const Lanes* m, int stride, Lanes* into) {  // G'
+DLFLOW_INLINE void weight_gradient_transform(const Lanes* m, int64_t stride, Lanes* into) {  // G'
   const Lanes near = (m[stride] + m[2 * stride]) * (-1.0f / 6);
   const Lanes far = m[3 * stride] + m[4 * stride];
   into[0] = m[0] * 0.25f + near + far * (1.0f / 24);
