@@ -175,7 +175,7 @@ DLFLOW_INLINE void from_points(const Lanes* points, Transform transform, Write w
   }
 }
 
-/// Calls read(number, place) for each of Size x Size numbers of a map, or none(number) outside.
+/// Size x Size numbers of a map from (top, left) on; zeros outside of it.
 template <int Size>
 DLFLOW_INLINE void read_square(const MapGeometry& map, const float* from, int64_t top, int64_t left,
                                Lanes* into) {
