@@ -93,6 +93,7 @@ class WinogradConvolution : public Operation {
 }  // namespace
 
 bool suits_winograd(const Builder& builder, const Layer& layer, const TensorShape& input) {
+  // oneDNN takes all threads of a rank.
   const bool can = builder.compute == Compute::Float32 && omp_get_max_threads() == 1 &&
                    layer.kernel == Extent(3) && layer.stride == Extent(1) &&
                    layer.dilation == Extent(1) && layer.groups == 1 && layer.padding.height <= 2 &&
