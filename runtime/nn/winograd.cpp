@@ -2,6 +2,9 @@
 
 #include <omp.h>
 
+#include <algorithm>
+
+#include "runtime/nn/kernel_convolution.h"
 #include "runtime/nn/winograd_kernel.h"
 
 namespace dlflow::runtime {
@@ -21,73 +24,32 @@ bool pays(const TensorShape& in, const TensorShape& out, int64_t batch) {
          batch * tiles_in_map >= std::max<int64_t>(64, in[0] / 2);
 }
 
-class WinogradConvolution : public Operation {
+memory::desc winograd_format(const Layer& layer, int64_t channels) {
+  return {{layer.units, channels, 3, 3}, memory::data_type::f32, memory::format_tag::OIhw16i16o};
+}
+
+class WinogradConvolution final : public KernelConvolution {
  public:
   WinogradConvolution(const Builder& builder, const Layer& layer, bool relu, Value& input,
                       Value& result)
-      : relu_(relu), has_bias_(layer.bias), parameters_(builder.parameters), x_(input), y_(result) {
-    const auto f32 = memory::data_type::f32;
-    format_ = {{layer.units, input.shape[0], 3, 3}, f32, memory::format_tag::OIhw16i16o};
-    weight_index_ = parameters_.index(layer.name + ".weight");
-    parameters_.prefer(weight_index_, format_);
-    weight_ = parameters_.weight(weight_index_, format_);
-    if (has_bias_) {
-      bias_index_ = parameters_.index(layer.name + ".bias");
-      parameters_.prefer(bias_index_, {{layer.units}, f32, memory::format_tag::a});
-    }
-    y_.shape = layer.shape;
-    y_.data = builder.make(builder.map_format(layer.shape));
-    y_.needs_gradient = x_.needs_gradient || parameters_.trains(weight_index_);
-    builder.read(x_.data);
-    shape_ = {map_geometry(x_), map_geometry(y_), layer.padding.height, layer.padding.width};
-  }
-
-  void forward(dnnl::stream& stream) override {
-    stream.wait();
-    winograd_forward(shape_, x_.numbers().as<float>(), numbers(weight_).as<float>(),
-                     has_bias_ ? parameters_.weight_slot(bias_index_) : nullptr, relu_,
-                     y_.numbers().as<float>());
-  }
-
-  void prepare_backward(const Builder& builder) override {
-    dy_ = GradientSum(builder, y_, relu_);
-    if (trains(parameters_)) {
-      builder.read(x_.data);
-      dweight_ = parameters_.gradient(weight_index_, format_);
-    }
-    if (!x_.needs_gradient) return;
-    dx_ = builder.make(x_.desc());
-    x_.gradients.push_back(dx_);
-  }
-
-  void backward(dnnl::stream& stream) override {
-    stream.wait();
-    dy_.run();
-    const float* const dy = numbers(dy_.sum()).as<float>();
-    if (trains(parameters_)) {
-      winograd_backward_weights(shape_, x_.numbers().as<float>(), dy, numbers(dweight_).as<float>(),
-                                has_bias_ ? parameters_.gradient_slot(bias_index_) : nullptr);
-      parameters_.finish_gradient(stream, weight_index_);
-    }
-    if (x_.needs_gradient)
-      winograd_backward_data(shape_, dy, numbers(weight_).as<float>(), numbers(dx_).as<float>());
-  }
-
-  std::vector<size_t> parameters() const override {
-    if (!has_bias_) return {weight_index_};
-    return {weight_index_, bias_index_};
-  }
+      : KernelConvolution(builder, layer, relu, winograd_format(layer, input.shape[0]), input,
+                          result),
+        shape_{x_map(), y_map(), layer.padding.height, layer.padding.width} {}
 
  private:
-  bool relu_, has_bias_;
-  ParameterMemory& parameters_;
-  Value& x_;
-  Value& y_;
-  size_t weight_index_ = 0, bias_index_ = 0;
-  memory::desc format_;
-  memory weight_, dweight_, dx_;
+  void run_forward(const float* x, const float* weight, const float* bias, bool relu,
+                   float* y) const override {
+    winograd_forward(shape_, x, weight, bias, relu, y);
+  }
+  void run_backward_data(const float* dy, const float* weight, float* dx) const override {
+    winograd_backward_data(shape_, dy, weight, dx);
+  }
+  void run_backward_weights(const float* x, const float* dy, float* dweight,
+                            float* dbias) const override {
+    winograd_backward_weights(shape_, x, dy, dweight, dbias);
+  }
+
   WinogradShape shape_;
-  GradientSum dy_;
 };
 
 }  // namespace

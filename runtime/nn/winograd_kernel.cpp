@@ -1,7 +1,6 @@
 #include "runtime/nn/winograd_kernel.h"
 
 #include <algorithm>
-#include <vector>
 
 #include "base/aligned_floats.h"
 #include "runtime/nn/lanes.h"
@@ -85,20 +84,17 @@ DLFLOW_INLINE void weight_gradient_transform(const Lanes* m, int64_t stride, Lan
   into[2] = near + far * (1.0f / 6) + m[5 * stride];
 }
 
-/// What lies between the transforms, of one thread: it is made for the largest convolution.
-struct Scratch {
-  std::vector<float> floats;
-
-  /// Zeros at first, then what the last convolution left.
-  float* aligned(int64_t count) {
-    const size_t room = size_t(count) + kLanes;
-    if (floats.size() < room) floats.assign(room, 0.0f);
-    const auto place = reinterpret_cast<uintptr_t>(floats.data());
-    return floats.data() + (kCacheLineBytes - place % kCacheLineBytes) % kCacheLineBytes / 4;
+/// What lies between the transforms, of one thread, for the largest convolution so far. Zeros at
+/// first, then what the last one left.
+float* scratch(int64_t count) {
+  thread_local AlignedFloats floats;
+  thread_local int64_t size = 0;
+  if (size < count) {
+    floats = make_aligned_floats(size_t(count));
+    size = count;
   }
-};
-
-thread_local Scratch scratch;
+  return floats.get();
+}
 
 /// Where the tiles of a convolution lie, and its transformed numbers.
 struct Work {
@@ -124,7 +120,7 @@ struct Work {
     const int64_t fit = kBlockFloats / (kPoints * channels) / kRows * kRows;
     block = std::clamp(fit, kRows, (tiles + kRows - 1) / kRows * kRows);
     const int64_t pairs = x_channels() * y_channels();
-    weights = scratch.aligned(kPoints * (pairs + block * channels));
+    weights = scratch(kPoints * (pairs + block * channels));
     inputs = weights + kPoints * pairs;
     outputs = inputs + kPoints * block * x_channels();
   }

@@ -12,11 +12,6 @@ namespace dlflow::runtime {
 struct WinogradShape {
   MapGeometry x, y;
   int64_t padding_height = 0, padding_width = 0;
-
-  /// Tiles of 4 x 4 results.
-  int64_t tiles_in_row() const { return (y.width + 3) / 4; }
-  int64_t tiles_in_image() const { return (y.height + 3) / 4 * tiles_in_row(); }
-  int64_t tiles() const { return y.images * tiles_in_image(); }
 };
 
 /// Weights lie as (groups of y, groups of x, 9, 16 of x, 16 of y), oneDNN's OIhw16i16o.
