@@ -4,85 +4,20 @@
 
 #include "base/aligned_floats.h"
 #include "runtime/nn/lanes.h"
+#include "runtime/nn/winograd_transforms.h"
 
 namespace dlflow::runtime {
 namespace {
 
-// A tile d of 6 x 6 inputs and the weights g of 3 x 3 give 4 x 4 results:
-//
-//   y = A' [(G g G') * (B' d B)] A
-//
-// where * multiplies number by number: 36 multiplications for each pair of channels, 144 the direct
-// way. For all tiles and channels they are 36 products of matrices, (tiles, channels of x) by
-// (channels of x, channels of y). The gradient of the weights is
-//
-//   dg = G' [(A dy A') * (B' d B)] G
-//
-// and the gradient of x a convolution of dy with the weights turned around.
-//
 // Tiles are taken a block at a time, so that what is between the transforms stays in the
 // second-level cache.
 
-constexpr int64_t kPoints = 36;  // of a transformed tile
 constexpr int64_t kTaps = 9;
 constexpr int64_t kBlockFloats = 128 << 10;
 constexpr int64_t kRows = 12;  // of a block, that products are computed for together
 
 DLFLOW_INLINE Lanes at(const float* from) { return load<true>(from, kLanes); }
 DLFLOW_INLINE void put(float* to, const Lanes& lanes) { store<true>(to, lanes, kLanes); }
-
-/// One dimension of each transform: from numbers that are `stride` apart.
-DLFLOW_INLINE void input_transform(const Lanes* d, int64_t stride, Lanes* into) {  // B'
-  const Lanes d0 = d[0], d1 = d[stride], d2 = d[2 * stride], d3 = d[3 * stride], d4 = d[4 * stride],
-              d5 = d[5 * stride];
-  const Lanes even = d4 - 4 * d2, odd = d3 - 4 * d1, near = d4 - d2, twice = 2 * (d3 - d1);
-  into[0] = 4 * d0 - 5 * d2 + d4;
-  into[1] = even + odd;
-  into[2] = even - odd;
-  into[3] = near + twice;
-  into[4] = near - twice;
-  into[5] = 4 * d1 - 5 * d3 + d5;
-}
-
-DLFLOW_INLINE void output_transform(const Lanes* m, int64_t stride, Lanes* into) {  // A'
-  const Lanes sum = m[stride] + m[2 * stride], difference = m[stride] - m[2 * stride];
-  const Lanes far = m[3 * stride] + m[4 * stride], slope = m[3 * stride] - m[4 * stride];
-  into[0] = m[0] + sum + far;
-  into[1] = difference + 2 * slope;
-  into[2] = sum + 4 * far;
-  into[3] = difference + 8 * slope + m[5 * stride];
-}
-
-DLFLOW_INLINE void gradient_transform(const Lanes* y, int64_t stride, Lanes* into) {  // A
-  const Lanes y0 = y[0], y1 = y[stride], y2 = y[2 * stride], y3 = y[3 * stride];
-  const Lanes even = y0 + y2, odd = y1 + y3, far_even = y0 + 4 * y2, far_odd = 2 * y1 + 8 * y3;
-  into[0] = y0;
-  into[1] = even + odd;
-  into[2] = even - odd;
-  into[3] = far_even + far_odd;
-  into[4] = far_even - far_odd;
-  into[5] = y3;
-}
-
-DLFLOW_INLINE void weight_transform(const Lanes* g, int64_t stride, Lanes* into) {  // G
-  const Lanes g0 = g[0], g1 = g[stride], g2 = g[2 * stride];
-  const Lanes near = (g0 + g2) * (-1.0f / 6), far = g0 * (1.0f / 24) + g2 * (1.0f / 6);
-  into[0] = g0 * 0.25f;
-  into[1] = near - g1 * (1.0f / 6);
-  into[2] = near + g1 * (1.0f / 6);
-  into[3] = far + g1 * (1.0f / 12);
-  into[4] = far - g1 * (1.0f / 12);
-  into[5] = g2;
-}
-
-DLFLOW_INLINE void weight_gradient_transform(const Lanes* m, int64_t stride, Lanes* into) {  // G'
-  const Lanes near = (m[stride] + m[2 * stride]) * (-1.0f / 6);
-  const Lanes far = m[3 * stride] + m[4 * stride];
-  into[0] = m[0] * 0.25f + near + far * (1.0f / 24);
-  into[1] =
-      (m[2 * stride] - m[stride]) * (1.0f / 6) + (m[3 * stride] - m[4 * stride]) * (1.0f / 12);
-  into[2] = near + far * (1.0f / 6) + m[5 * stride];
-}
 
 /// What lies between the transforms, of one thread, for the largest convolution so far. Zeros at
 /// first, then what the last one left.
@@ -145,30 +80,6 @@ struct Tile {
 DLFLOW_INLINE Tile tile_at(const Work& w, int64_t index) {
   const int64_t in_image = index % w.tiles_in_image;
   return {index / w.tiles_in_image, in_image / w.tiles_in_row * 4, in_image % w.tiles_in_row * 4};
-}
-
-/// Both dimensions of a transform from `From` numbers to 6, and calls write(point, lanes).
-template <int From, typename Transform, typename Write>
-DLFLOW_INLINE void to_points(const Lanes* numbers, Transform transform, Write write) {
-  Lanes columns[From * 6];
-  for (int i = 0; i < From; ++i) transform(numbers + i, From, columns + i * 6);
-  for (int row = 0; row < 6; ++row) {
-    Lanes points[6];
-    transform(columns + row, 6, points);
-    for (int i = 0; i < 6; ++i) write(row * 6 + i, points[i]);
-  }
-}
-
-/// Both dimensions of a transform from 6 numbers to `To`, and calls write(row, column, lanes).
-template <int To, typename Transform, typename Write>
-DLFLOW_INLINE void from_points(const Lanes* points, Transform transform, Write write) {
-  Lanes columns[6 * To];
-  for (int i = 0; i < 6; ++i) transform(points + i, 6, columns + i * To);
-  for (int row = 0; row < To; ++row) {
-    Lanes numbers[To];
-    transform(columns + row, To, numbers);
-    for (int i = 0; i < To; ++i) write(row, i, numbers[i]);
-  }
 }
 
 /// Size x Size numbers of a map from (top, left) on; zeros outside of it.
@@ -295,6 +206,15 @@ DLFLOW_INLINE void for_each_block(int64_t y_groups, int64_t x_groups, Weights* w
   }
 }
 
+/// Transforms the weights of one channel of x for a group of y.
+DLFLOW_INLINE void put_weights(const Work& w, int64_t channel, int64_t group, const Lanes* taps) {
+  to_points<3>(
+      taps,
+      weight_transform, [&](int64_t point, const Lanes& lanes) __attribute__((always_inline)) {
+        put(w.weight(point, channel) + group * kLanes, lanes);
+      });
+}
+
 DLFLOW_INLINE void transform_weights(const Work& w, const float* weight) {
   for_each_block(
       w.y.groups, w.x.groups,
@@ -302,11 +222,7 @@ DLFLOW_INLINE void transform_weights(const Work& w, const float* weight) {
         for (int64_t c = 0; c < kLanes; ++c) {
           Lanes taps[kTaps];
           for (int64_t t = 0; t < kTaps; ++t) taps[t] = at(block + (t * kLanes + c) * kLanes);
-          to_points<3>(
-              taps, weight_transform,
-              [&](int64_t point, const Lanes& lanes) __attribute__((always_inline)) {
-                put(w.weight(point, from * kLanes + c) + to * kLanes, lanes);
-              });
+          put_weights(w, from * kLanes + c, to, taps);
         }
       });
 }
@@ -322,11 +238,7 @@ DLFLOW_INLINE void transform_turned_weights(const Work& w, const float* weight) 
             const float* const turned = block + (kTaps - 1 - t) * kLanes * kLanes + c;
             for (int64_t i = 0; i < kLanes; ++i) taps[t][i] = turned[i * kLanes];
           }
-          to_points<3>(
-              taps, weight_transform,
-              [&](int64_t point, const Lanes& lanes) __attribute__((always_inline)) {
-                put(w.weight(point, from * kLanes + c) + to * kLanes, lanes);
-              });
+          put_weights(w, from * kLanes + c, to, taps);
         }
       });
 }
