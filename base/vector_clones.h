@@ -9,12 +9,37 @@
 /// Sources in dlflow_same_bits (cmake/) are compiled with -ffp-contract=off, so that all versions
 /// compute the same bits. In others (runtime/nn, for speed) those of AVX2 and AVX-512 have FMA and
 /// agree with each other, but not with the plain one: arithmetic() in runtime/nn tells that apart.
-#if defined(__x86_64__) && !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
+///
+/// With DLFLOW_NO_AVX512 the program is as fast as on CPUs without it (bench/training.sh --avx2).
+#if defined(DLFLOW_NO_AVX512)
+#define DLFLOW_VECTOR_CLONES __attribute__((target_clones("default", "arch=x86-64-v3")))
+#elif defined(__x86_64__) && !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
 #define DLFLOW_VECTOR_CLONES \
   __attribute__((target_clones("default", "arch=x86-64-v3", "arch=x86-64-v4")))
 #else
 #define DLFLOW_VECTOR_CLONES
 #endif
 
+/// Before a function that is for such CPUs alone.
+#if defined(__x86_64__)
+#define DLFLOW_FOR_AVX2 __attribute__((target("arch=x86-64-v3")))
+#define DLFLOW_FOR_AVX512 __attribute__((target("arch=x86-64-v4")))
+#else
+#define DLFLOW_FOR_AVX2
+#define DLFLOW_FOR_AVX512
+#endif
+
 /// Before what such functions call: only what is inlined is compiled once per generation, too.
 #define DLFLOW_INLINE __attribute__((always_inline)) inline
+
+namespace dlflow {
+
+inline bool has_avx512() {
+#if defined(__x86_64__) && !defined(DLFLOW_NO_AVX512)
+  return __builtin_cpu_supports("avx512f") != 0;
+#else
+  return false;
+#endif
+}
+
+}  // namespace dlflow

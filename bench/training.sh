@@ -5,6 +5,11 @@ set -eu
 cd "$(dirname "$0")/.."
 echo "$(date -u +%F), $(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1), $(nproc) cores, commit $(git rev-parse --short HEAD 2>/dev/null || echo unknown)"
 bench/peer_venvs
+case " $* " in
+  "  " | *" --avx2 "*)
+    cmake --preset release -B build/avx2 -DCMAKE_CXX_FLAGS=-DDLFLOW_NO_AVX512 > /dev/null
+    cmake --build build/avx2 --target dlflow-train > /dev/null ;;
+esac
 [ $# -eq 0 ] || exec /usr/bin/python3 -B bench/training.py "$@"
 for processor in "" --avx2 --bf16; do
   /usr/bin/python3 -B bench/training.py $processor

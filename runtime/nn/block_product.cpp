@@ -14,11 +14,7 @@ constexpr int64_t kTileRows = 4;
 /// single group takes 8 of AVX2's 16.
 constexpr int64_t kWide = 4;
 
-#if defined(__x86_64__)
-const bool has_wide_registers = __builtin_cpu_supports("avx512f");
-#else
-constexpr bool has_wide_registers = false;
-#endif
+const bool has_wide_registers = has_avx512();
 
 /// What is read at (row, i) of a is broadcast and multiplied with row i of b.
 template <int64_t Groups, bool Transposed>

@@ -12,16 +12,18 @@ namespace {
 
 using dnnl::memory;
 
-/// The transforms cost more than they save with few channels, in tiles of which less than half is
-/// there, and where few tiles share the transformed weights.
+/// The transforms cost more than they save in tiles of which less than half is there, and where few
+/// tiles share the transformed weights, which many channels find in no cache.
 bool pays(const TensorShape& in, const TensorShape& out, int64_t batch) {
-  const auto isa = dnnl::get_effective_cpu_isa();
-  if (isa < dnnl::cpu_isa::avx2) return false;
-  const int64_t least = isa >= dnnl::cpu_isa::avx512_core ? 32 : 16;
   const auto tiles = [](int64_t pixels) { return (pixels + 3) / 4; };
   const int64_t tiles_in_map = tiles(out[1]) * tiles(out[2]);
-  return in[0] >= least && out[0] >= least && 2 * out[1] * out[2] > 16 * tiles_in_map &&
-         batch * tiles_in_map >= std::max<int64_t>(64, in[0] / 2);
+  return 2 * out[1] * out[2] > 16 * tiles_in_map &&
+         batch * tiles_in_map >= std::max({int64_t{16}, in[0] / 16, out[0] / 16});
+}
+
+Registers registers_here() {
+  const bool has_avx512 = dnnl::get_effective_cpu_isa() >= dnnl::cpu_isa::avx512_core;
+  return has_avx512 ? Registers::Avx512 : Registers::Avx2;
 }
 
 memory::desc winograd_format(const Layer& layer, int64_t channels) {
@@ -34,7 +36,7 @@ class WinogradConvolution final : public KernelConvolution {
                       Value& result)
       : KernelConvolution(builder, layer, relu, winograd_format(layer, input.shape[0]), input,
                           result),
-        shape_{x_map(), y_map(), layer.padding.height, layer.padding.width} {}
+        shape_{x_map(), y_map(), layer.padding.height, layer.padding.width, registers_here()} {}
 
  private:
   void run_forward(const float* x, const float* weight, const float* bias, bool relu,
@@ -57,6 +59,7 @@ class WinogradConvolution final : public KernelConvolution {
 bool suits_winograd(const Builder& builder, const Layer& layer, const TensorShape& input) {
   // oneDNN takes all threads of a rank.
   const bool can = builder.compute == Compute::Float32 && omp_get_max_threads() == 1 &&
+                   dnnl::get_effective_cpu_isa() >= dnnl::cpu_isa::avx2 &&
                    layer.kernel == Extent(3) && layer.stride == Extent(1) &&
                    layer.dilation == Extent(1) && layer.groups == 1 && layer.padding.height <= 2 &&
                    layer.padding.width <= 2 && input[0] % 16 == 0 && layer.units % 16 == 0;

@@ -1,6 +1,9 @@
 #include "runtime/nn/winograd_kernel.h"
 
 #include <algorithm>
+#include <bit>
+#include <cstring>
+#include <type_traits>
 
 #include "base/aligned_floats.h"
 #include "runtime/nn/lanes.h"
@@ -14,10 +17,42 @@ namespace {
 
 constexpr int64_t kTaps = 9;
 constexpr int64_t kBlockFloats = 128 << 10;
-constexpr int64_t kRows = 12;  // of a block, that products are computed for together
+constexpr int64_t kRows = 12;       // of a block, that products are computed for together
+constexpr int64_t kManyTiles = 96;  // per reading of weights that are in no cache
 
-DLFLOW_INLINE Lanes at(const float* from) { return load<true>(from, kLanes); }
-DLFLOW_INLINE void put(float* to, const Lanes& lanes) { store<true>(to, lanes, kLanes); }
+/// A register, of 16 numbers or of 8. Sums of a pair of Lanes would be in memory with AVX2: GCC 12
+/// keeps no vector in registers that is larger than one of them.
+using Wide [[gnu::vector_size(64)]] = float;
+using Narrow [[gnu::vector_size(32)]] = float;
+
+template <typename R>
+constexpr int64_t kWidth = sizeof(R) / sizeof(float);
+
+template <typename R>
+DLFLOW_INLINE R at(const float* from) {
+  R numbers;
+  std::memcpy(&numbers, from, sizeof numbers);
+  return numbers;
+}
+
+template <typename R>
+DLFLOW_INLINE void put(float* to, const R& numbers) {
+  std::memcpy(to, &numbers, sizeof numbers);
+}
+
+/// As broadcast() of lanes.h.
+template <typename R>
+DLFLOW_INLINE R all(float value) {
+  using Bits [[gnu::vector_size(sizeof(R))]] = int32_t;
+  return R(std::bit_cast<int32_t>(value) + Bits{});
+}
+
+/// As relu() of lanes.h.
+template <typename R>
+DLFLOW_INLINE R without_negatives(const R& numbers) {
+  using Bits [[gnu::vector_size(sizeof(R))]] = int32_t;
+  return (numbers + R(Bits(numbers) & 0x7FFFFFFF)) * 0.5f;
+}
 
 /// What lies between the transforms, of one thread, for the largest convolution so far. Zeros at
 /// first, then what the last one left.
@@ -37,8 +72,10 @@ struct Work {
   const MapGeometry& y;
   int64_t padding_height, padding_width;
   int64_t tiles_in_row, tiles_in_image, tiles;
-  int64_t block;   // tiles that are taken at a time
-  float* weights;  // (points, channels of x, channels of y); or their gradients
+  int64_t block;  // tiles that are taken at a time
+  // The points of each begin a cache line later than their numbers end: they would share a few
+  // places of the caches if they were powers of two apart.
+  float* weights;  // (points, groups of y, channels of x, 16); or their gradients
   float* inputs;   // (points, groups of x, block, 16)
   float* outputs;  // (points, block, channels of y)
 
@@ -51,25 +88,29 @@ struct Work {
         tiles_in_row((to.width + 3) / 4),
         tiles_in_image((to.height + 3) / 4 * tiles_in_row),
         tiles(shape.y.images * tiles_in_image) {
-    const int64_t channels = x_channels() + y_channels();
+    const int64_t channels = x_channels() + y_channels(), pairs = x_channels() * y_channels();
     const int64_t fit = kBlockFloats / (kPoints * channels) / kRows * kRows;
-    block = std::clamp(fit, kRows, (tiles + kRows - 1) / kRows * kRows);
-    const int64_t pairs = x_channels() * y_channels();
-    weights = scratch(kPoints * (pairs + block * channels));
-    inputs = weights + kPoints * pairs;
-    outputs = inputs + kPoints * block * x_channels();
+    const int64_t least = kPoints * pairs > 4 * kBlockFloats ? kManyTiles : kRows;
+    block = std::min(std::max(fit, least), (tiles + kRows - 1) / kRows * kRows);
+    weights = scratch(kPoints * (pairs + block * channels + 3 * kLanes));
+    inputs = weights + num_weights();
+    outputs = inputs + kPoints * (block * x_channels() + kLanes);
   }
 
   int64_t x_channels() const { return x.groups * kLanes; }
   int64_t y_channels() const { return y.groups * kLanes; }
-  float* weight(int64_t point, int64_t channel) const {
-    return weights + (point * x_channels() + channel) * y_channels();
+  int64_t num_weights() const { return kPoints * (x_channels() * y_channels() + kLanes); }
+  float* weight(int64_t point, int64_t from, int64_t to) const {
+    const int64_t group = to / kLanes;
+    return weights + ((point * y.groups + group) * x_channels() + from + point) * kLanes +
+           to % kLanes;
   }
-  float* input(int64_t point, int64_t group, int64_t tile) const {
-    return inputs + ((point * x.groups + group) * block + tile) * kLanes;
+  float* input(int64_t point, int64_t channel, int64_t tile) const {
+    const int64_t group = channel / kLanes;
+    return inputs + ((point * x.groups + group) * block + tile + point) * kLanes + channel % kLanes;
   }
   float* output(int64_t point, int64_t tile) const {
-    return outputs + (point * block + tile) * y_channels();
+    return outputs + (point * block + tile) * y_channels() + point * kLanes;
   }
 };
 
@@ -77,286 +118,320 @@ struct Tile {
   int64_t image, row, column;  // of its first result
 };
 
+/// Of a map, the channels from a multiple of a register's width on.
+DLFLOW_INLINE int64_t place_of(const MapGeometry& map, int64_t image, int64_t channel) {
+  return image * map.image_stride + channel / kLanes * map.group_stride + channel % kLanes;
+}
+
 DLFLOW_INLINE Tile tile_at(const Work& w, int64_t index) {
   const int64_t in_image = index % w.tiles_in_image;
   return {index / w.tiles_in_image, in_image / w.tiles_in_row * 4, in_image % w.tiles_in_row * 4};
 }
 
 /// Size x Size numbers of a map from (top, left) on; zeros outside of it.
-template <int Size>
+template <int Size, typename R>
 DLFLOW_INLINE void read_square(const MapGeometry& map, const float* from, int64_t top, int64_t left,
-                               Lanes* into) {
+                               R* into) {
   const bool inside = top >= 0 && left >= 0 && top + Size <= map.height && left + Size <= map.width;
   for (int64_t row = 0; row < Size; ++row) {
     for (int64_t column = 0; column < Size; ++column) {
       const int64_t r = top + row, c = left + column;
       const bool is_there = inside || (r >= 0 && r < map.height && c >= 0 && c < map.width);
       into[row * Size + column] =
-          is_there ? at(from + (r * map.width + c) * map.pixel_stride) : Lanes{};
+          is_there ? at<R>(from + (r * map.width + c) * map.pixel_stride) : R{};
     }
   }
 }
 
+template <typename R>
 DLFLOW_INLINE void transform_inputs(const Work& w, const float* x, int64_t first, int64_t count) {
-  for (int64_t group = 0; group < w.x.groups; ++group) {
+  for (int64_t channel = 0; channel < w.x_channels(); channel += kWidth<R>) {
     for (int64_t i = 0; i < count; ++i) {
       const Tile tile = tile_at(w, first + i);
-      const float* const from = x + tile.image * w.x.image_stride + group * w.x.group_stride;
-      Lanes numbers[36];
-      read_square<6>(w.x, from, tile.row - w.padding_height, tile.column - w.padding_width,
-                     numbers);
+      R numbers[36];
+      read_square<6>(w.x, x + place_of(w.x, tile.image, channel), tile.row - w.padding_height,
+                     tile.column - w.padding_width, numbers);
       to_points<6>(
           numbers,
-          input_transform, [&](int64_t point, const Lanes& lanes) __attribute__((always_inline)) {
-            put(w.input(point, group, i), lanes);
+          input_transform<R>, [&](int64_t point, const R& given) __attribute__((always_inline)) {
+            put(w.input(point, channel, i), given);
           });
     }
   }
 }
 
-/// Results of `Rows` tiles for `Groups` groups of channels: as many as registers hold.
-template <int Rows, int Groups>
+/// Results of `Rows` tiles for `Columns` registers of channels: as many as registers hold.
+template <typename R, int Rows, int Columns>
 DLFLOW_INLINE void multiply_rows(const Work& w, int64_t point, int64_t tile, int64_t channel) {
-  Lanes sums[Rows][Groups] = {};
-  for (int64_t group = 0; group < w.x.groups; ++group) {
+  R sums[Rows][Columns] = {};
+  for (int64_t group = 0; group < w.x_channels(); group += kLanes) {
     const float* const inputs = w.input(point, group, tile);
-    const float* const weights = w.weight(point, group * kLanes) + channel;
+    const float* weights[Columns];
+    for (int n = 0; n < Columns; ++n) weights[n] = w.weight(point, group, channel + n * kWidth<R>);
     for (int64_t c = 0; c < kLanes; ++c) {
-      Lanes factors[Groups];
-      for (int g = 0; g < Groups; ++g) factors[g] = at(weights + c * w.y_channels() + g * kLanes);
+      R factors[Columns];
+      for (int n = 0; n < Columns; ++n) factors[n] = at<R>(weights[n] + c * kLanes);
 #pragma GCC unroll 12
       for (int row = 0; row < Rows; ++row) {
-        const Lanes input = broadcast(inputs[row * kLanes + c]);
-        for (int g = 0; g < Groups; ++g) sums[row][g] += input * factors[g];
+        const R input = all<R>(inputs[row * kLanes + c]);
+        for (int n = 0; n < Columns; ++n) sums[row][n] += input * factors[n];
       }
     }
   }
 #pragma GCC unroll 12
   for (int row = 0; row < Rows; ++row) {
-    for (int g = 0; g < Groups; ++g) {
-      put(w.output(point, tile + row) + channel + g * kLanes, sums[row][g]);
+    for (int n = 0; n < Columns; ++n) {
+      put(w.output(point, tile + row) + channel + n * kWidth<R>, sums[row][n]);
     }
   }
 }
 
-/// Calls visit(point, channel of y, whether two groups of 16 begin there).
-template <bool Wide, typename Visit>
+/// Calls visit(point, channel of y, whether two registers of channels begin there).
+template <typename R, typename Visit>
 DLFLOW_INLINE void for_each_strip(const Work& w, Visit visit) {
   for (int64_t point = 0; point < kPoints; ++point) {
     int64_t channel = 0;
-    for (; Wide && channel + 2 * kLanes <= w.y_channels(); channel += 2 * kLanes) {
+    for (; channel + 2 * kWidth<R> <= w.y_channels(); channel += 2 * kWidth<R>) {
       visit(point, channel, std::true_type());
     }
-    for (; channel < w.y_channels(); channel += kLanes) visit(point, channel, std::false_type());
+    for (; channel < w.y_channels(); channel += kWidth<R>) visit(point, channel, std::false_type());
   }
 }
 
+/// AVX-512 has 32 registers for sums and factors, AVX2 has 16.
+template <typename R>
+constexpr bool kIsWide = kWidth<R> == kLanes;
+
 /// What lies in `outputs` behind the last tile of the block is computed, too, and not read.
-template <bool Wide>
+template <typename R>
 DLFLOW_INLINE void multiply(const Work& w, int64_t count) {
-  constexpr int kTogether = Wide ? 12 : 6;
-  for_each_strip<Wide>(
+  constexpr int kTogether = kIsWide<R> ? 12 : 6;
+  for_each_strip<R>(
       w, [&](int64_t point, int64_t channel, auto pair) __attribute__((always_inline)) {
         for (int64_t tile = 0; tile < count; tile += kTogether) {
-          multiply_rows<kTogether, pair() ? 2 : 1>(w, point, tile, channel);
+          multiply_rows<R, kTogether, pair() ? 2 : 1>(w, point, tile, channel);
         }
       });
 }
 
+template <typename R>
 DLFLOW_INLINE void transform_outputs(const Work& w, int64_t first, int64_t count, const float* bias,
                                      bool with_relu, float* y) {
-  for (int64_t group = 0; group < w.y.groups; ++group) {
-    const Lanes shift = bias == nullptr ? Lanes{} : at(bias + group * kLanes);
+  for (int64_t channel = 0; channel < w.y_channels(); channel += kWidth<R>) {
+    const R shift = bias == nullptr ? R{} : at<R>(bias + channel);
     for (int64_t i = 0; i < count; ++i) {
       const Tile tile = tile_at(w, first + i);
-      float* const to = y + tile.image * w.y.image_stride + group * w.y.group_stride;
-      Lanes points[kPoints];
-      for (int64_t p = 0; p < kPoints; ++p) points[p] = at(w.output(p, i) + group * kLanes);
+      float* const to = y + place_of(w.y, tile.image, channel);
+      R points[kPoints];
+      for (int64_t p = 0; p < kPoints; ++p) points[p] = at<R>(w.output(p, i) + channel);
       from_points<4>(
-          points, output_transform,
-          [&](int64_t row, int64_t column, const Lanes& lanes) __attribute__((always_inline)) {
+          points, output_transform<R>,
+          [&](int64_t row, int64_t column, const R& given) __attribute__((always_inline)) {
             const int64_t r = tile.row + row, c = tile.column + column;
             if (r >= w.y.height || c >= w.y.width) return;
-            const Lanes value = lanes + shift;
-            put(to + (r * w.y.width + c) * w.y.pixel_stride, with_relu ? relu(value) : value);
+            const R value = given + shift;
+            put(to + (r * w.y.width + c) * w.y.pixel_stride,
+                with_relu ? without_negatives(value) : value);
           });
     }
   }
 }
 
-template <bool Wide>
+template <typename R>
 DLFLOW_INLINE void convolve(const Work& w, const float* x, const float* bias, bool with_relu,
                             float* y) {
   for (int64_t first = 0; first < w.tiles; first += w.block) {
     const int64_t count = std::min(w.block, w.tiles - first);
-    transform_inputs(w, x, first, count);
-    multiply<Wide>(w, count);
-    transform_outputs(w, first, count, bias, with_relu, y);
+    transform_inputs<R>(w, x, first, count);
+    multiply<R>(w, count);
+    transform_outputs<R>(w, first, count, bias, with_relu, y);
   }
 }
 
-/// Calls visit(group of y, group of x, the 16 x 16 weights of all taps).
+/// Calls visit(first channel of y, first channel of x, the 16 x 16 weights of all taps).
 template <typename Weights, typename Visit>
 DLFLOW_INLINE void for_each_block(int64_t y_groups, int64_t x_groups, Weights* weights,
                                   Visit visit) {
   for (int64_t to = 0; to < y_groups; ++to) {
     for (int64_t from = 0; from < x_groups; ++from) {
-      visit(to, from, weights + (to * x_groups + from) * kTaps * kLanes * kLanes);
+      visit(to * kLanes, from * kLanes, weights + (to * x_groups + from) * kTaps * kLanes * kLanes);
     }
   }
 }
 
-/// Transforms the weights of one channel of x for a group of y.
-DLFLOW_INLINE void put_weights(const Work& w, int64_t channel, int64_t group, const Lanes* taps) {
+/// Transforms the weights from channel `from` of x to the channels from `to` on of y.
+template <typename R>
+DLFLOW_INLINE void put_weights(const Work& w, int64_t from, int64_t to, const R* taps) {
   to_points<3>(
-      taps,
-      weight_transform, [&](int64_t point, const Lanes& lanes) __attribute__((always_inline)) {
-        put(w.weight(point, channel) + group * kLanes, lanes);
+      taps, weight_transform<R>, [&](int64_t point, const R& given) __attribute__((always_inline)) {
+        put(w.weight(point, from, to), given);
       });
 }
 
+template <typename R>
 DLFLOW_INLINE void transform_weights(const Work& w, const float* weight) {
   for_each_block(
       w.y.groups, w.x.groups,
       weight, [&](int64_t to, int64_t from, const float* block) __attribute__((always_inline)) {
         for (int64_t c = 0; c < kLanes; ++c) {
-          Lanes taps[kTaps];
-          for (int64_t t = 0; t < kTaps; ++t) taps[t] = at(block + (t * kLanes + c) * kLanes);
-          put_weights(w, from * kLanes + c, to, taps);
+          for (int64_t part = 0; part < kLanes; part += kWidth<R>) {
+            R taps[kTaps];
+            for (int64_t t = 0; t < kTaps; ++t) {
+              taps[t] = at<R>(block + (t * kLanes + c) * kLanes + part);
+            }
+            put_weights(w, from + c, to + part, taps);
+          }
         }
       });
 }
 
 /// Of a convolution from y to x: taps in reverse order, and channels the other way around.
+template <typename R>
 DLFLOW_INLINE void transform_turned_weights(const Work& w, const float* weight) {
   for_each_block(
       w.x.groups, w.y.groups, weight,  // w.x is what the weights give
       [&](int64_t from, int64_t to, const float* block) __attribute__((always_inline)) {
         for (int64_t c = 0; c < kLanes; ++c) {
-          Lanes taps[kTaps];
-          for (int64_t t = 0; t < kTaps; ++t) {
-            const float* const turned = block + (kTaps - 1 - t) * kLanes * kLanes + c;
-            for (int64_t i = 0; i < kLanes; ++i) taps[t][i] = turned[i * kLanes];
+          for (int64_t part = 0; part < kLanes; part += kWidth<R>) {
+            R taps[kTaps];
+            for (int64_t t = 0; t < kTaps; ++t) {
+              const float* const turned = block + ((kTaps - 1 - t) * kLanes + part) * kLanes + c;
+              for (int64_t i = 0; i < kWidth<R>; ++i) taps[t][i] = turned[i * kLanes];
+            }
+            put_weights(w, from + c, to + part, taps);
           }
-          put_weights(w, from * kLanes + c, to, taps);
         }
       });
 }
 
 /// Transforms dy into `outputs`, and adds up each channel of it.
+template <typename R>
 DLFLOW_INLINE void transform_gradients(const Work& w, const float* dy, int64_t first, int64_t count,
                                        float* dbias) {
-  for (int64_t group = 0; group < w.y.groups; ++group) {
-    Lanes total = {};
+  for (int64_t channel = 0; channel < w.y_channels(); channel += kWidth<R>) {
+    R total = {};
     for (int64_t i = 0; i < count; ++i) {
       const Tile tile = tile_at(w, first + i);
-      const float* const from = dy + tile.image * w.y.image_stride + group * w.y.group_stride;
-      Lanes numbers[16];
-      read_square<4>(w.y, from, tile.row, tile.column, numbers);
-      Lanes sum = {};
-      for (const Lanes& number : numbers) sum += number;
+      R numbers[16];
+      read_square<4>(w.y, dy + place_of(w.y, tile.image, channel), tile.row, tile.column, numbers);
+      R sum = {};
+      for (const R& number : numbers) sum += number;
       total += sum;
       to_points<4>(
-          numbers, gradient_transform,
-          [&](int64_t point, const Lanes& lanes)
-              __attribute__((always_inline)) { put(w.output(point, i) + group * kLanes, lanes); });
+          numbers,
+          gradient_transform<R>, [&](int64_t point, const R& given) __attribute__((always_inline)) {
+            put(w.output(point, i) + channel, given);
+          });
     }
-    if (dbias != nullptr) put(dbias + group * kLanes, at(dbias + group * kLanes) + total);
+    if (dbias != nullptr) put(dbias + channel, at<R>(dbias + channel) + total);
   }
 }
 
-/// Adds the block's products to `Rows` channels of x, for `Groups` groups of channels of y.
-template <int Rows, int Groups>
+/// Adds the block's products to `Rows` channels of x, for `Columns` registers of channels of y.
+template <typename R, int Rows, int Columns>
 DLFLOW_INLINE void add_products(const Work& w, int64_t point, int64_t from, int64_t channel,
                                 int64_t count) {
-  Lanes sums[Rows][Groups] = {};
-  const float* const inputs = w.input(point, from / kLanes, 0) + from % kLanes;
+  R sums[Rows][Columns] = {};
+  const float* const inputs = w.input(point, from, 0);
   const float* const outputs = w.output(point, 0) + channel;
   for (int64_t tile = 0; tile < count; ++tile) {
-    Lanes factors[Groups];
-    for (int g = 0; g < Groups; ++g) factors[g] = at(outputs + tile * w.y_channels() + g * kLanes);
+    R factors[Columns];
+    for (int n = 0; n < Columns; ++n) {
+      factors[n] = at<R>(outputs + tile * w.y_channels() + n * kWidth<R>);
+    }
 #pragma GCC unroll 8
     for (int row = 0; row < Rows; ++row) {
-      const Lanes input = broadcast(inputs[tile * kLanes + row]);
-      for (int g = 0; g < Groups; ++g) sums[row][g] += input * factors[g];
+      const R input = all<R>(inputs[tile * kLanes + row]);
+      for (int n = 0; n < Columns; ++n) sums[row][n] += input * factors[n];
     }
   }
 #pragma GCC unroll 8
   for (int row = 0; row < Rows; ++row) {
-    for (int g = 0; g < Groups; ++g) {
-      float* const to = w.weight(point, from + row) + channel + g * kLanes;
-      put(to, at(to) + sums[row][g]);
+    for (int n = 0; n < Columns; ++n) {
+      float* const to = w.weight(point, from + row, channel + n * kWidth<R>);
+      put(to, at<R>(to) + sums[row][n]);
     }
   }
 }
 
-template <bool Wide>
+template <typename R>
 DLFLOW_INLINE void multiply_gradients(const Work& w, int64_t count) {
-  constexpr int kTogether = Wide ? 8 : 4;
-  for_each_strip<Wide>(
+  constexpr int kTogether = kIsWide<R> ? 8 : 4;
+  for_each_strip<R>(
       w, [&](int64_t point, int64_t channel, auto pair) __attribute__((always_inline)) {
         for (int64_t from = 0; from < w.x_channels(); from += kTogether) {
-          add_products<kTogether, pair() ? 2 : 1>(w, point, from, channel, count);
+          add_products<R, kTogether, pair() ? 2 : 1>(w, point, from, channel, count);
         }
       });
 }
 
+template <typename R>
 DLFLOW_INLINE void write_weight_gradients(const Work& w, float* dweight) {
   for_each_block(
       w.y.groups, w.x.groups,
       dweight, [&](int64_t to, int64_t from, float* block) __attribute__((always_inline)) {
         for (int64_t c = 0; c < kLanes; ++c) {
-          Lanes points[kPoints];
-          for (int64_t p = 0; p < kPoints; ++p) {
-            points[p] = at(w.weight(p, from * kLanes + c) + to * kLanes);
+          for (int64_t part = 0; part < kLanes; part += kWidth<R>) {
+            R points[kPoints];
+            for (int64_t p = 0; p < kPoints; ++p) {
+              points[p] = at<R>(w.weight(p, from + c, to + part));
+            }
+            from_points<3>(
+                points, weight_gradient_transform<R>,
+                [&](int64_t row, int64_t column, const R& given) __attribute__((always_inline)) {
+                  put(block + ((row * 3 + column) * kLanes + c) * kLanes + part, given);
+                });
           }
-          from_points<3>(
-              points, weight_gradient_transform,
-              [&](int64_t row, int64_t column, const Lanes& lanes) __attribute__((always_inline)) {
-                put(block + ((row * 3 + column) * kLanes + c) * kLanes, lanes);
-              });
         }
       });
 }
 
-template <bool Wide>
+template <typename R>
 DLFLOW_INLINE void weight_gradients(const Work& w, const float* x, const float* dy, float* dweight,
                                     float* dbias) {
-  std::fill_n(w.weights, kPoints * w.x_channels() * w.y_channels(), 0.0f);
+  std::fill_n(w.weights, w.num_weights(), 0.0f);
   if (dbias != nullptr) std::fill_n(dbias, w.y_channels(), 0.0f);
   for (int64_t first = 0; first < w.tiles; first += w.block) {
     const int64_t count = std::min(w.block, w.tiles - first);
-    transform_inputs(w, x, first, count);
-    transform_gradients(w, dy, first, count, dbias);
-    multiply_gradients<Wide>(w, count);
+    transform_inputs<R>(w, x, first, count);
+    transform_gradients<R>(w, dy, first, count, dbias);
+    multiply_gradients<R>(w, count);
   }
-  write_weight_gradients(w, dweight);
+  write_weight_gradients<R>(w, dweight);
 }
 
-// AVX-512 has 32 registers for sums and factors, AVX2 has 16 of half the size.
-bool has_wide_registers() {
-  static const bool has = __builtin_cpu_supports("avx512f") != 0;
-  return has;
+DLFLOW_FOR_AVX512 void forward_wide(const Work& w, const float* x, const float* weight,
+                                    const float* bias, bool with_relu, float* y) {
+  transform_weights<Wide>(w, weight);
+  convolve<Wide>(w, x, bias, with_relu, y);
 }
 
-DLFLOW_VECTOR_CLONES
-void forward(const Work& w, const float* x, const float* weight, const float* bias, bool with_relu,
-             bool wide, float* y) {
-  transform_weights(w, weight);
-  wide ? convolve<true>(w, x, bias, with_relu, y) : convolve<false>(w, x, bias, with_relu, y);
+DLFLOW_FOR_AVX2 void forward_narrow(const Work& w, const float* x, const float* weight,
+                                    const float* bias, bool with_relu, float* y) {
+  transform_weights<Narrow>(w, weight);
+  convolve<Narrow>(w, x, bias, with_relu, y);
 }
 
-DLFLOW_VECTOR_CLONES
-void backward_data(const Work& w, const float* dy, const float* weight, bool wide, float* dx) {
-  transform_turned_weights(w, weight);
-  wide ? convolve<true>(w, dy, nullptr, false, dx) : convolve<false>(w, dy, nullptr, false, dx);
+DLFLOW_FOR_AVX512 void backward_data_wide(const Work& w, const float* dy, const float* weight,
+                                          float* dx) {
+  transform_turned_weights<Wide>(w, weight);
+  convolve<Wide>(w, dy, nullptr, false, dx);
 }
 
-DLFLOW_VECTOR_CLONES
-void backward_weights(const Work& w, const float* x, const float* dy, bool wide, float* dweight,
-                      float* dbias) {
-  wide ? weight_gradients<true>(w, x, dy, dweight, dbias)
-       : weight_gradients<false>(w, x, dy, dweight, dbias);
+DLFLOW_FOR_AVX2 void backward_data_narrow(const Work& w, const float* dy, const float* weight,
+                                          float* dx) {
+  transform_turned_weights<Narrow>(w, weight);
+  convolve<Narrow>(w, dy, nullptr, false, dx);
+}
+
+DLFLOW_FOR_AVX512 void backward_weights_wide(const Work& w, const float* x, const float* dy,
+                                             float* dweight, float* dbias) {
+  weight_gradients<Wide>(w, x, dy, dweight, dbias);
+}
+
+DLFLOW_FOR_AVX2 void backward_weights_narrow(const Work& w, const float* x, const float* dy,
+                                             float* dweight, float* dbias) {
+  weight_gradients<Narrow>(w, x, dy, dweight, dbias);
 }
 
 }  // namespace
@@ -364,19 +439,23 @@ void backward_weights(const Work& w, const float* x, const float* dy, bool wide,
 void winograd_forward(const WinogradShape& s, const float* x, const float* weight,
                       const float* bias, bool relu, float* y) {
   const Work w(s, s.x, s.y, s.padding_height, s.padding_width);
-  forward(w, x, weight, bias, relu, has_wide_registers(), y);
+  const auto run = s.registers == Registers::Avx512 ? forward_wide : forward_narrow;
+  run(w, x, weight, bias, relu, y);
 }
 
 void winograd_backward_data(const WinogradShape& s, const float* dy, const float* weight,
                             float* dx) {
   const Work w(s, s.y, s.x, 2 - s.padding_height, 2 - s.padding_width);
-  backward_data(w, dy, weight, has_wide_registers(), dx);
+  const auto run = s.registers == Registers::Avx512 ? backward_data_wide : backward_data_narrow;
+  run(w, dy, weight, dx);
 }
 
 void winograd_backward_weights(const WinogradShape& s, const float* x, const float* dy,
                                float* dweight, float* dbias) {
   const Work w(s, s.x, s.y, s.padding_height, s.padding_width);
-  backward_weights(w, x, dy, has_wide_registers(), dweight, dbias);
+  const auto run =
+      s.registers == Registers::Avx512 ? backward_weights_wide : backward_weights_narrow;
+  run(w, x, dy, dweight, dbias);
 }
 
 }  // namespace dlflow::runtime

@@ -8,10 +8,14 @@
 /// Networks", CVPR 2016. Plain C++, compiled as kernels.h says.
 namespace dlflow::runtime {
 
+/// Whose registers the kernels use; the bits are the same.
+enum class Registers { Avx2, Avx512 };
+
 /// The maps of x and y have whole groups of 16 channels; y is as large as the padding makes it.
 struct WinogradShape {
   MapGeometry x, y;
   int64_t padding_height = 0, padding_width = 0;
+  Registers registers = Registers::Avx2;  ///< that the processor has
 };
 
 /// Weights lie as (groups of y, groups of x, 9, 16 of x, 16 of y), oneDNN's OIhw16i16o.
