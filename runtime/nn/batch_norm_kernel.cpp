@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <type_traits>
 
 #include "runtime/nn/kernels.h"
@@ -15,6 +16,11 @@ struct Group {
   DLFLOW_INLINE int64_t start(int64_t image) const {
     return image * geometry.image_stride + index * geometry.group_stride;
   }
+  /// Of a part of it.
+  template <typename R>
+  DLFLOW_INLINE int64_t width_of(int part) const {
+    return std::clamp<int64_t>(width - part * kWidth<R>, 0, kWidth<R>);
+  }
 };
 
 /// Over the batch.
@@ -22,30 +28,49 @@ struct GroupSums {
   DoubleLanes first, second;
 };
 
-/// Sums of (x - origin) and its square: within an image in single precision, four at a time to hide
-/// the latency of an addition; over images in double.
-template <bool Whole, typename T>
+/// Of a part of the group.
+template <typename R>
+struct PartSums {
+  R sum, square;
+};
+
+/// Of an image, whose first number is at `x`: four at a time to hide the latency of an addition.
+template <typename R, bool Whole, typename T>
+DLFLOW_INLINE PartSums<R> image_sums(const MapGeometry& g, const T* x, int64_t width,
+                                     const R& origin) {
+  R sum[4] = {}, square[4] = {};
+  const auto visit = [&](int64_t pixel, int slot) __attribute__((always_inline)) {
+    const R v = load<Whole, R>(x + pixel * g.pixel_stride, width) - origin;
+    sum[slot] += v;
+    square[slot] += v * v;
+  };
+  int64_t pixel = 0;
+  for (; pixel + 4 <= g.pixels(); pixel += 4) {
+    visit(pixel, 0);
+    visit(pixel + 1, 1);
+    visit(pixel + 2, 2);
+    visit(pixel + 3, 3);
+  }
+  for (; pixel < g.pixels(); ++pixel) visit(pixel, 0);
+  return {(sum[0] + sum[1]) + (sum[2] + sum[3]), (square[0] + square[1]) + (square[2] + square[3])};
+}
+
+/// Sums of (x - origin) and its square: within an image in single precision, over images in double.
+template <typename R, bool Whole, typename T>
 DLFLOW_INLINE GroupSums sums_around(const Group& group, const T* x, const Lanes& origin) {
-  const MapGeometry& g = group.geometry;
+  const Parts<R> origins(origin);
   DoubleLanes total = {}, total_square = {};
-  for (int64_t image = 0; image < g.images; ++image) {
+  for (int64_t image = 0; image < group.geometry.images; ++image) {
     const T* at = x + group.start(image);
-    Lanes sum[4] = {}, square[4] = {};
-    const auto visit = [&](int64_t pixel, int slot) __attribute__((always_inline)) {
-      const Lanes v = load<Whole>(at + pixel * g.pixel_stride, group.width) - origin;
-      sum[slot] += v;
-      square[slot] += v * v;
-    };
-    int64_t pixel = 0;
-    for (; pixel + 4 <= g.pixels(); pixel += 4) {
-      visit(pixel, 0);
-      visit(pixel + 1, 1);
-      visit(pixel + 2, 2);
-      visit(pixel + 3, 3);
+    Parts<R> sums, squares;
+    for (int part = 0; part < kParts<R>; ++part) {
+      const PartSums<R> of_part = image_sums<R, Whole>(group.geometry, at + part * kWidth<R>,
+                                                       group.width_of<R>(part), origins.at[part]);
+      sums.at[part] = of_part.sum;
+      squares.at[part] = of_part.square;
     }
-    for (; pixel < g.pixels(); ++pixel) visit(pixel, 0);
-    total += to_double((sum[0] + sum[1]) + (sum[2] + sum[3]));
-    total_square += to_double((square[0] + square[1]) + (square[2] + square[3]));
+    total += to_double(sums.together());
+    total_square += to_double(squares.together());
   }
   return {total, total_square};
 }
@@ -59,10 +84,10 @@ struct GroupMoments {
   Lanes mean, variance;
 };
 
-template <bool Whole, typename T>
+template <typename R, bool Whole, typename T>
 DLFLOW_INLINE GroupMoments moments(const Group& group, const T* x) {
   const Lanes origin = first_pixel<Whole>(group, x);
-  const GroupSums sums = sums_around<Whole>(group, x, origin);
+  const GroupSums sums = sums_around<R, Whole>(group, x, origin);
   const double share = 1.0 / double(group.geometry.images * group.geometry.pixels());
   const DoubleLanes mean = sums.first * share;
   const Lanes variance = to_single(sums.second * share - mean * mean);
@@ -70,10 +95,10 @@ DLFLOW_INLINE GroupMoments moments(const Group& group, const T* x) {
 }
 
 /// Sums of x and its square.
-template <bool Whole, typename T>
+template <typename R, bool Whole, typename T>
 DLFLOW_INLINE GroupSums plain_sums(const Group& group, const T* x) {
   const Lanes pixel = first_pixel<Whole>(group, x);
-  const GroupSums around = sums_around<Whole>(group, x, pixel);
+  const GroupSums around = sums_around<R, Whole>(group, x, pixel);
   const DoubleLanes origin = to_double(pixel);
   const DoubleLanes shift = origin * double(group.geometry.images * group.geometry.pixels());
   return {around.first + shift, around.second + origin * (2 * around.first + shift)};
@@ -82,33 +107,37 @@ DLFLOW_INLINE GroupSums plain_sums(const Group& group, const T* x) {
 constexpr float kCap = 6;  // of ReLU6
 
 /// y = x * factor + shift (+ residual), then ReLU.
-template <bool Whole, typename T>
+template <typename R, bool Whole, typename T>
 DLFLOW_INLINE void apply(const Group& group, const T* x, const Lanes& factor, const Lanes& shift,
                          const BatchNormOutput& output) {
   const MapGeometry& g = group.geometry;
   const T* const residual = output.residual.as<T>();
   T* const y = output.y.as<T>();
+  const Parts<R> factors(factor), shifts(shift);
   for (int64_t image = g.images; image-- > 0;) {  // the last is still in the cache
     const int64_t start = group.start(image);
     for (int64_t pixel = 0; pixel < g.pixels(); ++pixel) {
-      const int64_t at = start + pixel * g.pixel_stride;
-      Lanes v = load<Whole>(x + at, group.width) * factor + shift;
-      if (residual != nullptr) v += load<Whole>(residual + at, group.width);
-      if (output.relu) v = relu(v);
-      if (output.capped) v = cap(v, kCap);
-      store<Whole>(y + at, v, group.width);
+      for (int part = 0; part < kParts<R>; ++part) {
+        const int64_t at = start + pixel * g.pixel_stride + part * kWidth<R>;
+        const int64_t width = group.width_of<R>(part);
+        R v = load<Whole, R>(x + at, width) * factors.at[part] + shifts.at[part];
+        if (residual != nullptr) v += load<Whole, R>(residual + at, width);
+        if (output.relu) v = relu(v);
+        if (output.capped) v = cap(v, kCap);
+        store<Whole>(y + at, v, width);
+      }
     }
   }
 }
 
-template <bool Whole, typename T>
+template <typename R, bool Whole, typename T>
 DLFLOW_INLINE void normalise(const Group& group, const T* x, BatchNormParameters parameters,
                              const GroupMoments& m, const BatchNormOutput& output) {
   const int64_t first = group.index * kLanes;
   const Lanes factor =
       load<true>(parameters.weight + first, kLanes) / square_root(m.variance + kBatchNormEpsilon);
   const Lanes shift = load<true>(parameters.bias + first, kLanes) - m.mean * factor;
-  apply<Whole>(group, x, factor, shift, output);
+  apply<R, Whole>(group, x, factor, shift, output);
 }
 
 template <typename T>
@@ -121,31 +150,35 @@ struct BackwardArguments {
   T* dx;
 };
 
-template <bool Whole, typename T>
-DLFLOW_INLINE Lanes finished_dy(const BackwardArguments<T>& a, int64_t at, int64_t width) {
-  Lanes d = load<Whole>(a.dy + at, width);
-  if (a.more_dy != nullptr) d += load<Whole>(a.more_dy + at, width);
+template <typename R, bool Whole, typename T>
+DLFLOW_INLINE R finished_dy(const BackwardArguments<T>& a, int64_t at, int64_t width) {
+  R d = load<Whole, R>(a.dy + at, width);
+  if (a.more_dy != nullptr) d += load<Whole, R>(a.more_dy + at, width);
   if (a.y == nullptr) return d;
-  const Lanes y = load<Whole>(a.y + at, width);
+  const R y = load<Whole, R>(a.y + at, width);
   d = pass(d, y);
   return a.capped ? pass_below(d, y, kCap) : d;
 }
 
 /// The sums of dy and of dy * (x - mean); leaves the finished dy where it was.
-template <bool Whole, typename T>
+template <typename R, bool Whole, typename T>
 DLFLOW_INLINE GroupSums reduce(const Group& group, const BackwardArguments<T>& a,
                                const Lanes& mean) {
   const MapGeometry& g = group.geometry;
+  const Parts<R> means(mean);
   DoubleLanes total = {}, total_product = {};
   for (int64_t image = 0; image < g.images; ++image) {
     const int64_t start = group.start(image);
-    Lanes sum[2] = {}, product[2] = {};
+    Parts<R> sum[2], product[2];
     const auto visit = [&](int64_t pixel, int slot) __attribute__((always_inline)) {
-      const int64_t at = start + pixel * g.pixel_stride;
-      const Lanes d = finished_dy<Whole>(a, at, group.width);
-      store<Whole>(a.dy + at, d, group.width);
-      sum[slot] += d;
-      product[slot] += d * (load<Whole>(a.x + at, group.width) - mean);
+      for (int part = 0; part < kParts<R>; ++part) {
+        const int64_t at = start + pixel * g.pixel_stride + part * kWidth<R>;
+        const int64_t width = group.width_of<R>(part);
+        const R d = finished_dy<R, Whole>(a, at, width);
+        store<Whole>(a.dy + at, d, width);
+        sum[slot].at[part] += d;
+        product[slot].at[part] += d * (load<Whole, R>(a.x + at, width) - means.at[part]);
+      }
     };
     int64_t pixel = 0;
     for (; pixel + 2 <= g.pixels(); pixel += 2) {
@@ -153,8 +186,8 @@ DLFLOW_INLINE GroupSums reduce(const Group& group, const BackwardArguments<T>& a
       visit(pixel + 1, 1);
     }
     for (; pixel < g.pixels(); ++pixel) visit(pixel, 0);
-    total += to_double(sum[0] + sum[1]);
-    total_product += to_double(product[0] + product[1]);
+    total += to_double(sum[0].together() + sum[1].together());
+    total_product += to_double(product[0].together() + product[1].together());
   }
   return {total, total_product};
 }
@@ -185,26 +218,26 @@ DLFLOW_INLINE void apply_backward(const Group& group, const BackwardArguments<T>
   }
 }
 
-template <bool Whole, typename T>
+template <typename R, bool Whole, typename T>
 DLFLOW_INLINE void backward_group(const Group& group, const BackwardArguments<T>& a,
                                   const BatchNormBackward& pass, BatchNormGradients gradients) {
   const int64_t first = group.index * kLanes;
   const Lanes center = load<true>(pass.mean + first, kLanes);
   const Lanes inverse = inverse_deviation(pass.variance + first);
-  const GroupSums sums = reduce<Whole>(group, a, center);
+  const GroupSums sums = reduce<R, Whole>(group, a, center);
   store<true>(gradients.weight + first, to_single(sums.second) * inverse, kLanes);
   store<true>(gradients.bias + first, to_single(sums.first), kLanes);
   apply_backward<Whole>(group, a, load<true>(pass.weight + first, kLanes), center, inverse, sums,
                         float(group.geometry.images * group.geometry.pixels()));
 }
 
-template <bool Whole, typename T>
+template <typename R, bool Whole, typename T>
 DLFLOW_INLINE void backward_sums_of_group(const Group& group, const BackwardArguments<T>& a,
                                           const BatchNormBackward& pass,
                                           BatchNormGradients gradients, double* sums,
                                           double* products) {
   const int64_t first = group.index * kLanes;
-  const GroupSums s = reduce<Whole>(group, a, load<true>(pass.mean + first, kLanes));
+  const GroupSums s = reduce<R, Whole>(group, a, load<true>(pass.mean + first, kLanes));
   store<true>(gradients.weight + first,
               to_single(s.second) * inverse_deviation(pass.variance + first), kLanes);
   store<true>(gradients.bias + first, to_single(s.first), kLanes);
@@ -227,19 +260,29 @@ DLFLOW_INLINE Group group_of(const MapGeometry& geometry, int64_t index) {
   return {geometry, index, index + 1 == geometry.groups ? geometry.last_group : kLanes};
 }
 
-/// Calls visit(group, whether it is whole, a number of x's type) for each group of channels; the
-/// last two are for the compiler.
+const bool has_wide_registers = has_avx512();
+
+/// For the compiler: a register, whether the group is whole, and the type of the map's numbers.
+template <typename R, bool Whole, typename T>
+struct Kind {};
+
+template <typename R, typename Visit>
+DLFLOW_INLINE void visit_as(const Group& group, bool halves, Visit visit) {
+  const bool whole = group.width == kLanes;
+  if (halves) {
+    whole ? visit(group, Kind<R, true, BFloat16>()) : visit(group, Kind<R, false, BFloat16>());
+  } else {
+    whole ? visit(group, Kind<R, true, float>()) : visit(group, Kind<R, false, float>());
+  }
+}
+
+/// Calls visit(group, Kind) for each group of channels.
 template <typename Visit>
 DLFLOW_INLINE void for_each_group(const MapGeometry& geometry, Numbers x, Visit visit) {
   for (int64_t i = 0; i < geometry.groups; ++i) {
     const Group group = group_of(geometry, i);
-    const bool whole = group.width == kLanes;
-    if (x.halves) {
-      whole ? visit(group, std::true_type(), BFloat16())
-            : visit(group, std::false_type(), BFloat16());
-    } else {
-      whole ? visit(group, std::true_type(), 0.0f) : visit(group, std::false_type(), 0.0f);
-    }
+    has_wide_registers ? visit_as<Lanes>(group, x.halves, visit)
+                       : visit_as<HalfLanes>(group, x.halves, visit);
   }
 }
 
@@ -249,76 +292,80 @@ DLFLOW_VECTOR_CLONES
 void batch_norm_forward(const MapGeometry& geometry, Numbers x, BatchNormParameters parameters,
                         BatchNormOutput output, float* mean, float* variance) {
   for_each_group(
-      geometry, x, [&](const Group& group, auto whole, auto number) __attribute__((always_inline)) {
-        using T = decltype(number);
-        const int64_t first = group.index * kLanes;
-        const GroupMoments m = moments<whole()>(group, x.as<T>());
-        store<true>(mean + first, m.mean, kLanes);
-        store<true>(variance + first, m.variance, kLanes);
-        normalise<whole()>(group, x.as<T>(), parameters, m, output);
-      });
+      geometry, x,
+      [&]<typename R, bool Whole, typename T>(const Group& group, Kind<R, Whole, T>)
+          __attribute__((always_inline)) {
+            const int64_t first = group.index * kLanes;
+            const GroupMoments m = moments<R, Whole>(group, x.as<T>());
+            store<true>(mean + first, m.mean, kLanes);
+            store<true>(variance + first, m.variance, kLanes);
+            normalise<R, Whole>(group, x.as<T>(), parameters, m, output);
+          });
 }
 
 DLFLOW_VECTOR_CLONES
 void batch_norm_infer(const MapGeometry& geometry, Numbers x, BatchNormParameters parameters,
                       BatchNormOutput output, const float* mean, const float* variance) {
   for_each_group(
-      geometry, x, [&](const Group& group, auto whole, auto number) __attribute__((always_inline)) {
-        using T = decltype(number);
-        const int64_t first = group.index * kLanes;
-        const GroupMoments m = {load<true>(mean + first, kLanes),
-                                load<true>(variance + first, kLanes)};
-        normalise<whole()>(group, x.as<T>(), parameters, m, output);
-      });
+      geometry, x,
+      [&]<typename R, bool Whole, typename T>(const Group& group, Kind<R, Whole, T>)
+          __attribute__((always_inline)) {
+            const int64_t first = group.index * kLanes;
+            const GroupMoments m = {load<true>(mean + first, kLanes),
+                                    load<true>(variance + first, kLanes)};
+            normalise<R, Whole>(group, x.as<T>(), parameters, m, output);
+          });
 }
 
 DLFLOW_VECTOR_CLONES
 void batch_norm_backward(const MapGeometry& geometry, BatchNormBackward pass,
                          BatchNormGradients gradients) {
   for_each_group(
-      geometry,
-      pass.x, [&](const Group& group, auto whole, auto number) __attribute__((always_inline)) {
-        using T = decltype(number);
-        const BackwardArguments<T> a = {pass.x.as<T>(),  pass.y.as<T>(),       pass.capped,
-                                        pass.dy.as<T>(), pass.more_dy.as<T>(), pass.dx.as<T>()};
-        backward_group<whole()>(group, a, pass, gradients);
-      });
+      geometry, pass.x,
+      [&]<typename R, bool Whole, typename T>(const Group& group, Kind<R, Whole, T>)
+          __attribute__((always_inline)) {
+            const BackwardArguments<T> a = {pass.x.as<T>(),  pass.y.as<T>(),       pass.capped,
+                                            pass.dy.as<T>(), pass.more_dy.as<T>(), pass.dx.as<T>()};
+            backward_group<R, Whole>(group, a, pass, gradients);
+          });
 }
 
 DLFLOW_VECTOR_CLONES
 void batch_norm_sums(const MapGeometry& geometry, Numbers x, double* sums, double* squares) {
   for_each_group(
-      geometry, x, [&](const Group& group, auto whole, auto number) __attribute__((always_inline)) {
-        const GroupSums s = plain_sums<whole()>(group, x.as<decltype(number)>());
-        store(sums + group.index * kLanes, s.first);
-        store(squares + group.index * kLanes, s.second);
-      });
+      geometry, x,
+      [&]<typename R, bool Whole, typename T>(const Group& group, Kind<R, Whole, T>)
+          __attribute__((always_inline)) {
+            const GroupSums s = plain_sums<R, Whole>(group, x.as<T>());
+            store(sums + group.index * kLanes, s.first);
+            store(squares + group.index * kLanes, s.second);
+          });
 }
 
 DLFLOW_VECTOR_CLONES
 void batch_norm_backward_sums(const MapGeometry& geometry, BatchNormBackward pass,
                               BatchNormGradients gradients, double* sums, double* products) {
   for_each_group(
-      geometry,
-      pass.x, [&](const Group& group, auto whole, auto number) __attribute__((always_inline)) {
-        using T = decltype(number);
-        const BackwardArguments<T> a = {pass.x.as<T>(),  pass.y.as<T>(),       pass.capped,
-                                        pass.dy.as<T>(), pass.more_dy.as<T>(), nullptr};
-        backward_sums_of_group<whole()>(group, a, pass, gradients, sums, products);
-      });
+      geometry, pass.x,
+      [&]<typename R, bool Whole, typename T>(const Group& group, Kind<R, Whole, T>)
+          __attribute__((always_inline)) {
+            const BackwardArguments<T> a = {pass.x.as<T>(),  pass.y.as<T>(),       pass.capped,
+                                            pass.dy.as<T>(), pass.more_dy.as<T>(), nullptr};
+            backward_sums_of_group<R, Whole>(group, a, pass, gradients, sums, products);
+          });
 }
 
 DLFLOW_VECTOR_CLONES
 void batch_norm_backward_apply(const MapGeometry& geometry, BatchNormBackward pass,
                                const double* sums, const double* products, int64_t count) {
   for_each_group(
-      geometry,
-      pass.x, [&](const Group& group, auto whole, auto number) __attribute__((always_inline)) {
-        using T = decltype(number);
-        const BackwardArguments<T> a = {pass.x.as<T>(),  nullptr, false,
-                                        pass.dy.as<T>(), nullptr, pass.dx.as<T>()};
-        apply_backward_to_group<whole()>(group, a, pass, sums, products, float(count));
-      });
+      geometry, pass.x,
+      [&]<typename R, bool Whole, typename T>(const Group& group, Kind<R, Whole, T>)
+          __attribute__((always_inline)) {
+            const BackwardArguments<T> a = {pass.x.as<T>(),  nullptr, false,
+                                            pass.dy.as<T>(), nullptr, pass.dx.as<T>()};
+            apply_backward_to_group<Whole>(group, a, pass, sums, products, float(count));
+          });
 }
 
 }  // namespace dlflow::runtime

@@ -10,47 +10,48 @@ namespace dlflow::runtime {
 namespace {
 
 constexpr int64_t kTileRows = 4;
-/// Groups of lanes of a wide tile, whose sums take 16 of AVX-512's 32 registers. A narrow one of a
-/// single group takes 8 of AVX2's 16.
+/// Registers in a row of a wide tile, whose sums take 16 of AVX-512's 32. A narrow one of 16
+/// columns takes 8 of AVX2's 16.
 constexpr int64_t kWide = 4;
 
 const bool has_wide_registers = has_avx512();
 
 /// What is read at (row, i) of a is broadcast and multiplied with row i of b.
-template <int64_t Groups, bool Transposed>
+template <typename R, int64_t Columns, bool Transposed>
 DLFLOW_INLINE void multiply_tile(int64_t depth, const float* a, int64_t a_stride, const float* b,
                                  int64_t b_stride, Into into, float* c, int64_t c_stride) {
-  std::array<std::array<Lanes, Groups>, kTileRows> sums = {};
+  constexpr int64_t kStep = kWidth<R>;
+  std::array<std::array<R, Columns>, kTileRows> sums = {};
   if (into == Into::Added) {
     for (int64_t r = 0; r < kTileRows; ++r) {
-      for (int64_t g = 0; g < Groups; ++g) {
-        sums[size_t(r)][size_t(g)] = load<true>(c + r * c_stride + g * kLanes, kLanes);
+      for (int64_t n = 0; n < Columns; ++n) {
+        sums[size_t(r)][size_t(n)] = load<true, R>(c + r * c_stride + n * kStep, kStep);
       }
     }
   }
   for (int64_t i = 0; i < depth; ++i) {
     for (int64_t r = 0; r < kTileRows; ++r) {
-      const Lanes factor = broadcast(Transposed ? a[i * a_stride + r] : a[r * a_stride + i]);
-      for (int64_t g = 0; g < Groups; ++g) {
-        sums[size_t(r)][size_t(g)] += factor * load<true>(b + i * b_stride + g * kLanes, kLanes);
+      const R factor = broadcast<R>(Transposed ? a[i * a_stride + r] : a[r * a_stride + i]);
+      for (int64_t n = 0; n < Columns; ++n) {
+        sums[size_t(r)][size_t(n)] += factor * load<true, R>(b + i * b_stride + n * kStep, kStep);
       }
     }
   }
   for (int64_t r = 0; r < kTileRows; ++r) {
-    for (int64_t g = 0; g < Groups; ++g) {
-      store<true>(c + r * c_stride + g * kLanes, sums[size_t(r)][size_t(g)], kLanes);
+    for (int64_t n = 0; n < Columns; ++n) {
+      store<true>(c + r * c_stride + n * kStep, sums[size_t(r)][size_t(n)], kStep);
     }
   }
 }
 
 /// All tiles of the columns at `column`, which stay in the first cache.
-template <int64_t Groups, bool Transposed>
+template <typename R, int64_t Columns, bool Transposed>
 DLFLOW_INLINE void multiply_column(const ProductExtent& extent, ConstRows a, ConstRows b, Into into,
                                    Rows c, int64_t column) {
   for (int64_t row = 0; row < extent.rows; row += kTileRows) {
-    multiply_tile<Groups, Transposed>(extent.depth, a.numbers + (Transposed ? row : row * a.stride),
-                                      a.stride, b.numbers + column, b.stride, into,
-                                      c.numbers + row * c.stride + column, c.stride);
+    multiply_tile<R, Columns, Transposed>(
+        extent.depth, a.numbers + (Transposed ? row : row * a.stride), a.stride, b.numbers + column,
+        b.stride, into, c.numbers + row * c.stride + column, c.stride);
   }
 }
 
@@ -60,10 +61,13 @@ DLFLOW_INLINE void multiply(const ProductExtent& extent, ConstRows a, ConstRows 
   constexpr int64_t kColumns = kWide * kLanes;
   int64_t column = 0;
   for (; has_wide_registers && column + kColumns <= extent.columns; column += kColumns) {
-    multiply_column<kWide, Transposed>(extent, a, b, into, c, column);
+    multiply_column<Lanes, kWide, Transposed>(extent, a, b, into, c, column);
+  }
+  for (; has_wide_registers && column < extent.columns; column += kLanes) {
+    multiply_column<Lanes, 1, Transposed>(extent, a, b, into, c, column);
   }
   for (; column < extent.columns; column += kLanes) {
-    multiply_column<1, Transposed>(extent, a, b, into, c, column);
+    multiply_column<HalfLanes, 2, Transposed>(extent, a, b, into, c, column);
   }
 }
 

@@ -12,41 +12,71 @@
 namespace dlflow::runtime {
 
 using Lanes [[gnu::vector_size(64)]] = float;
+/// One register of AVX2: for what a loop adds to, and for what a branch changes. GCC 12 keeps Lanes
+/// in registers within a line of code, but in memory from one turn of a loop to the next, and where
+/// two ways meet, unless there is AVX-512.
+using HalfLanes [[gnu::vector_size(32)]] = float;
 using DoubleLanes [[gnu::vector_size(128)]] = double;
 using IntLanes [[gnu::vector_size(64)]] = int32_t;
 using WordLanes [[gnu::vector_size(64)]] = uint32_t;
 using ShortLanes [[gnu::vector_size(32)]] = uint16_t;
+using HalfIntLanes [[gnu::vector_size(32)]] = int32_t;
+using HalfWordLanes [[gnu::vector_size(32)]] = uint32_t;
+using HalfShortLanes [[gnu::vector_size(16)]] = uint16_t;
 constexpr int64_t kLanes = 16;
 
-/// A group of 16 channels is whole, or the last `width` of them.
-template <bool Whole>
-DLFLOW_INLINE Lanes load(const float* from, int64_t width) {
-  Lanes lanes = {};
-  std::memcpy(&lanes, from, sizeof(float) * size_t(Whole ? kLanes : width));
+/// `R`, here and below: Lanes or HalfLanes.
+template <typename R>
+constexpr int64_t kWidth = sizeof(R) / sizeof(float);
+
+/// Registers that hold Lanes.
+template <typename R>
+constexpr int kParts = int(kLanes / kWidth<R>);
+
+template <typename R>
+struct BitsOf {
+  using Ints = IntLanes;
+  using Words = WordLanes;
+  using Shorts = ShortLanes;
+};
+template <>
+struct BitsOf<HalfLanes> {
+  using Ints = HalfIntLanes;
+  using Words = HalfWordLanes;
+  using Shorts = HalfShortLanes;
+};
+
+/// All of R's numbers are there, or the first `width`.
+template <bool Whole, typename R = Lanes>
+DLFLOW_INLINE R load(const float* from, int64_t width) {
+  R lanes = {};
+  std::memcpy(&lanes, from, sizeof(float) * size_t(Whole ? kWidth<R> : width));
   return lanes;
 }
 
-template <bool Whole>
-DLFLOW_INLINE void store(float* to, const Lanes& lanes, int64_t width) {
-  std::memcpy(to, &lanes, sizeof(float) * size_t(Whole ? kLanes : width));
+template <bool Whole, typename R>
+DLFLOW_INLINE void store(float* to, const R& lanes, int64_t width) {
+  std::memcpy(to, &lanes, sizeof(float) * size_t(Whole ? kWidth<R> : width));
 }
 
-template <bool Whole>
-DLFLOW_INLINE Lanes load(const BFloat16* from, int64_t width) {
-  ShortLanes halves = {};
-  std::memcpy(&halves, from, sizeof(BFloat16) * size_t(Whole ? kLanes : width));
-  return Lanes(__builtin_convertvector(halves, WordLanes) << 16);
+template <bool Whole, typename R = Lanes>
+DLFLOW_INLINE R load(const BFloat16* from, int64_t width) {
+  typename BitsOf<R>::Shorts halves = {};
+  std::memcpy(&halves, from, sizeof(BFloat16) * size_t(Whole ? kWidth<R> : width));
+  return R(__builtin_convertvector(halves, typename BitsOf<R>::Words) << 16);
 }
 
 /// Rounds as narrow() does.
-template <bool Whole>
-DLFLOW_INLINE void store(BFloat16* to, const Lanes& lanes, int64_t width) {
-  const WordLanes bits = WordLanes(lanes);
-  const WordLanes rounded = bits + 0x7fff + ((bits >> 16) & 1);
-  const IntLanes is_nan = IntLanes(bits & 0x7fffffff) > 0x7f800000;
-  const WordLanes upper = (is_nan ? bits | 0x400000 : rounded) >> 16;
-  const ShortLanes halves = __builtin_convertvector(upper, ShortLanes);
-  std::memcpy(to, &halves, sizeof(BFloat16) * size_t(Whole ? kLanes : width));
+template <bool Whole, typename R>
+DLFLOW_INLINE void store(BFloat16* to, const R& lanes, int64_t width) {
+  using Words = typename BitsOf<R>::Words;
+  using Ints = typename BitsOf<R>::Ints;
+  const Words bits = Words(lanes);
+  const Words rounded = bits + 0x7fff + ((bits >> 16) & 1);
+  const Ints is_nan = Ints(bits & 0x7fffffff) > 0x7f800000;
+  const Words upper = (is_nan ? bits | 0x400000 : rounded) >> 16;
+  const auto halves = __builtin_convertvector(upper, typename BitsOf<R>::Shorts);
+  std::memcpy(to, &halves, sizeof(BFloat16) * size_t(Whole ? kWidth<R> : width));
 }
 
 DLFLOW_INLINE DoubleLanes load(const double* from) {
@@ -61,8 +91,9 @@ DLFLOW_INLINE void store(double* to, const DoubleLanes& lanes) {
 
 /// Through an integer: of `value + Lanes{}` GCC 12 makes an addition, since -0 + 0 is 0, and of
 /// `value - Lanes{}` masked loads, one per lane, in AVX-512.
-DLFLOW_INLINE Lanes broadcast(float value) {
-  return Lanes(std::bit_cast<int32_t>(value) + IntLanes{});
+template <typename R = Lanes>
+DLFLOW_INLINE R broadcast(float value) {
+  return R(std::bit_cast<int32_t>(value) + typename BitsOf<R>::Ints{});
 }
 
 /// a0 b0 a1 b1 ... of the first eight lanes of each, and of the others.
@@ -80,6 +111,21 @@ DLFLOW_INLINE Lanes square_root(const Lanes& lanes) {
   return root;
 }
 
+/// Lanes, as R.
+template <typename R>
+struct Parts {
+  R at[kParts<R>] = {};
+
+  Parts() = default;
+  DLFLOW_INLINE explicit Parts(const Lanes& lanes) { std::memcpy(at, &lanes, sizeof lanes); }
+
+  DLFLOW_INLINE Lanes together() const {
+    Lanes lanes;
+    std::memcpy(&lanes, at, sizeof lanes);
+    return lanes;
+  }
+};
+
 DLFLOW_INLINE DoubleLanes to_double(const Lanes& lanes) {
   return __builtin_convertvector(lanes, DoubleLanes);
 }
@@ -90,8 +136,8 @@ DLFLOW_INLINE Lanes to_single(const DoubleLanes& lanes) {
 
 /// `a` where the mask is set, else `b`. A comparison must be stored as a mask before it is used:
 /// GCC 12 makes one scalar comparison per lane of `x > y ? a : b`.
-template <typename T>
-DLFLOW_INLINE T select(const IntLanes& mask, const T& a, const T& b) {
+template <typename Mask, typename T>
+DLFLOW_INLINE T select(const Mask& mask, const T& a, const T& b) {
   return mask ? a : b;
 }
 
@@ -102,15 +148,17 @@ DLFLOW_INLINE float sum_of(const Lanes& lanes) {
 }
 
 /// NaN stays.
-DLFLOW_INLINE Lanes cap(const Lanes& lanes, float most) {
-  const IntLanes greater = lanes > most;
-  return select(greater, broadcast(most), lanes);
+template <typename R>
+DLFLOW_INLINE R cap(const R& lanes, float most) {
+  const typename BitsOf<R>::Ints greater = lanes > most;
+  return select(greater, broadcast<R>(most), lanes);
 }
 
 /// `lanes` where `value` is below `most`, else 0.
-DLFLOW_INLINE Lanes pass_below(const Lanes& lanes, const Lanes& value, float most) {
-  const IntLanes open = value < most;
-  return Lanes(IntLanes(lanes) & open);
+template <typename R>
+DLFLOW_INLINE R pass_below(const R& lanes, const R& value, float most) {
+  const typename BitsOf<R>::Ints open = value < most;
+  return R(typename BitsOf<R>::Ints(lanes) & open);
 }
 
 DLFLOW_INLINE Lanes maximum(const Lanes& a, const Lanes& b) {
@@ -142,18 +190,21 @@ DLFLOW_INLINE Lanes exponential(const Lanes& given) {
 
 /// Negatives become 0, NaN stays: (x + |x|) / 2, which is exact, and vectors of AVX2, too, compute
 /// without a comparison.
-DLFLOW_INLINE Lanes relu(const Lanes& lanes) {
-  const Lanes absolute = Lanes(IntLanes(lanes) & 0x7FFFFFFF);
+template <typename R>
+DLFLOW_INLINE R relu(const R& lanes) {
+  const R absolute = R(typename BitsOf<R>::Ints(lanes) & 0x7FFFFFFF);
   return (lanes + absolute) * 0.5f;
 }
 
 /// `lanes` where `gate`, the result of a ReLU, is above 0, else 0. As an integer, such a gate is
 /// above 0 just when its negative has the sign bit, which the shift spreads over all bits, and it
 /// has none itself: oneDNN's ReLU makes -0.0 of what is below 0 where there is no AVX2.
-DLFLOW_INLINE Lanes pass(const Lanes& lanes, const Lanes& gate) {
-  const IntLanes bits = IntLanes(gate);
-  const IntLanes open = (~bits & -bits) >> 31;
-  return Lanes(IntLanes(lanes) & open);
+template <typename R>
+DLFLOW_INLINE R pass(const R& lanes, const R& gate) {
+  using Ints = typename BitsOf<R>::Ints;
+  const Ints bits = Ints(gate);
+  const Ints open = (~bits & -bits) >> 31;
+  return R(Ints(lanes) & open);
 }
 
 }  // namespace dlflow::runtime

@@ -62,52 +62,55 @@ struct Pool {
   bool relu;
 };
 
-template <bool Whole, int64_t Kernel, typename T>
+template <typename R, bool Whole, int64_t Kernel, typename T>
 DLFLOW_INLINE void forward_map(const Pool pool, int64_t width, const T* x, T* y, uint16_t* chosen) {
   for_each_window<Kernel>(
       pool.geometry, pool.window, [&](const CutWindow& at) __attribute__((always_inline)) {
-        Lanes best = broadcast(-std::numeric_limits<float>::infinity());
-        IntLanes which = {};
+        using Ints = typename BitsOf<R>::Ints;
+        using Shorts = typename BitsOf<R>::Shorts;
+        auto best = broadcast<R>(-std::numeric_limits<float>::infinity());
+        Ints which = {};
         for_each_input<Kernel>(
             pool.geometry, pool.window,
             at, [&](int64_t offset, int32_t number) __attribute__((always_inline)) {
-              const Lanes v = load<Whole>(x + offset, width);
-              const IntLanes greater = ~(v <= best);  // also where v is NaN
+              const R v = load<Whole, R>(x + offset, width);
+              const Ints greater = ~(v <= best);  // also where v is NaN
               best = select(greater, v, best);
-              which = select(greater, IntLanes{} + number, which);
+              which = select(greater, Ints{} + number, which);
             });
         if (pool.relu) {
-          const IntLanes positive = best > 0;
-          which = select(positive, which, IntLanes{} + kNone);
+          const Ints positive = best > 0;
+          which = select(positive, which, Ints{} + kNone);
           best = relu(best);
         }
         store<Whole>(y + at.out, best, width);
-        const ShortLanes narrow = __builtin_convertvector(which, ShortLanes);
-        std::memcpy(chosen + at.out, &narrow, sizeof(uint16_t) * size_t(Whole ? kLanes : width));
+        const auto narrow = __builtin_convertvector(which, Shorts);
+        std::memcpy(chosen + at.out, &narrow, sizeof(uint16_t) * size_t(Whole ? kWidth<R> : width));
       });
 }
 
-template <bool Whole, int64_t Kernel, typename T>
+template <typename R, bool Whole, int64_t Kernel, typename T>
 DLFLOW_INLINE void backward_map(const Pool pool, int64_t width, const T* dy, const uint16_t* chosen,
                                 T* dx) {
   const MapGeometry& g = pool.geometry;
   const bool covers_all = Kernel > 0 && g.height == pool.window.out_height * Kernel &&
                           g.width == pool.window.out_width * Kernel;
   for (int64_t pixel = 0; !covers_all && pixel < g.pixels(); ++pixel) {
-    store<Whole>(dx + pixel * g.pixel_stride, Lanes{}, width);
+    store<Whole>(dx + pixel * g.pixel_stride, R{}, width);
   }
   for_each_window<Kernel>(
       pool.geometry, pool.window, [&](const CutWindow& at) __attribute__((always_inline)) {
-        ShortLanes narrow = {};
-        std::memcpy(&narrow, chosen + at.out, sizeof(uint16_t) * size_t(Whole ? kLanes : width));
-        const IntLanes which = __builtin_convertvector(narrow, IntLanes);
-        const Lanes d = load<Whole>(dy + at.out, width);
+        using Ints = typename BitsOf<R>::Ints;
+        typename BitsOf<R>::Shorts narrow = {};
+        std::memcpy(&narrow, chosen + at.out, sizeof(uint16_t) * size_t(Whole ? kWidth<R> : width));
+        const auto which = __builtin_convertvector(narrow, Ints);
+        const R d = load<Whole, R>(dy + at.out, width);
         for_each_input<Kernel>(
             pool.geometry, pool.window,
             at, [&](int64_t offset, int32_t number) __attribute__((always_inline)) {
-              const IntLanes here = which == number;
-              Lanes sum = select(here, d, Lanes{});
-              if constexpr (Kernel == 0) sum += load<Whole>(dx + offset, width);
+              const Ints here = which == number;
+              R sum = select(here, d, R{});
+              if constexpr (Kernel == 0) sum += load<Whole, R>(dx + offset, width);
               store<Whole>(dx + offset, sum, width);
             });
       });
@@ -155,23 +158,53 @@ DLFLOW_INLINE void for_each_map(const MapGeometry& g, const PoolWindow& w, Visit
   }
 }
 
-template <typename T>
+/// Calls visit(first channel, channels) for what a register holds, of a group of so many.
+template <typename R, typename Visit>
+DLFLOW_INLINE void for_each_register(int64_t width, Visit visit) {
+  for (int64_t first = 0; first < width; first += kWidth<R>) {
+    visit(first, std::min(width - first, kWidth<R>));
+  }
+}
+
+template <typename R, typename T>
 DLFLOW_INLINE void forward_as(const Pool& pool, const T* x, T* y, uint16_t* chosen) {
   for_each_map(
       pool.geometry, pool.window,
       [&](Start at, int64_t width, auto whole, auto kernel) __attribute__((always_inline)) {
-        forward_map<whole(), kernel()>(pool, width, x + at.x, y + at.y, chosen + at.y);
+        for_each_register<R>(
+            width, [&](int64_t first, int64_t count) __attribute__((always_inline)) {
+              forward_map<R, whole(), kernel()>(pool, count, x + at.x + first, y + at.y + first,
+                                                chosen + at.y + first);
+            });
       });
 }
 
-template <typename T>
+template <typename R, typename T>
 DLFLOW_INLINE void backward_as(const Pool& pool, const T* dy, const uint16_t* chosen, T* dx) {
   for_each_map(
       pool.geometry, pool.window,
       [&](Start at, int64_t width, auto whole, auto kernel) __attribute__((always_inline)) {
-        backward_map<whole(), kernel()>(pool, width, dy + at.y, chosen + at.y, dx + at.x);
+        for_each_register<R>(
+            width, [&](int64_t first, int64_t count) __attribute__((always_inline)) {
+              backward_map<R, whole(), kernel()>(pool, count, dy + at.y + first,
+                                                 chosen + at.y + first, dx + at.x + first);
+            });
       });
 }
+
+template <typename R>
+DLFLOW_INLINE void forward(const Pool& pool, Numbers x, Numbers y, uint16_t* chosen) {
+  x.halves ? forward_as<R>(pool, x.as<BFloat16>(), y.as<BFloat16>(), chosen)
+           : forward_as<R>(pool, x.as<float>(), y.as<float>(), chosen);
+}
+
+template <typename R>
+DLFLOW_INLINE void backward(const Pool& pool, Numbers dy, const uint16_t* chosen, Numbers dx) {
+  dy.halves ? backward_as<R>(pool, dy.as<BFloat16>(), chosen, dx.as<BFloat16>())
+            : backward_as<R>(pool, dy.as<float>(), chosen, dx.as<float>());
+}
+
+const bool has_wide_registers = has_avx512();
 
 }  // namespace
 
@@ -179,16 +212,15 @@ DLFLOW_VECTOR_CLONES
 void max_pool_forward(const MapGeometry& geometry, const PoolWindow& window, bool relu, Numbers x,
                       Numbers y, uint16_t* chosen) {
   const Pool pool = {geometry, window, relu};
-  x.halves ? forward_as(pool, x.as<BFloat16>(), y.as<BFloat16>(), chosen)
-           : forward_as(pool, x.as<float>(), y.as<float>(), chosen);
+  has_wide_registers ? forward<Lanes>(pool, x, y, chosen) : forward<HalfLanes>(pool, x, y, chosen);
 }
 
 DLFLOW_VECTOR_CLONES
 void max_pool_backward(const MapGeometry& geometry, const PoolWindow& window, Numbers dy,
                        const uint16_t* chosen, Numbers dx) {
   const Pool pool = {geometry, window, false};
-  dy.halves ? backward_as(pool, dy.as<BFloat16>(), chosen, dx.as<BFloat16>())
-            : backward_as(pool, dy.as<float>(), chosen, dx.as<float>());
+  has_wide_registers ? backward<Lanes>(pool, dy, chosen, dx)
+                     : backward<HalfLanes>(pool, dy, chosen, dx);
 }
 
 }  // namespace dlflow::runtime

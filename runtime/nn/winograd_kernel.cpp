@@ -1,8 +1,6 @@
 #include "runtime/nn/winograd_kernel.h"
 
 #include <algorithm>
-#include <bit>
-#include <cstring>
 #include <type_traits>
 
 #include "base/aligned_floats.h"
@@ -20,38 +18,16 @@ constexpr int64_t kBlockFloats = 128 << 10;
 constexpr int64_t kRows = 12;       // of a block, that products are computed for together
 constexpr int64_t kManyTiles = 96;  // per reading of weights that are in no cache
 
-/// A register, of 16 numbers or of 8. Sums of a pair of Lanes would be in memory with AVX2: GCC 12
-/// keeps no vector in registers that is larger than one of them.
-using Wide [[gnu::vector_size(64)]] = float;
-using Narrow [[gnu::vector_size(32)]] = float;
-
-template <typename R>
-constexpr int64_t kWidth = sizeof(R) / sizeof(float);
+// R is one register: Lanes with AVX-512, HalfLanes with AVX2.
 
 template <typename R>
 DLFLOW_INLINE R at(const float* from) {
-  R numbers;
-  std::memcpy(&numbers, from, sizeof numbers);
-  return numbers;
+  return load<true, R>(from, kWidth<R>);
 }
 
 template <typename R>
 DLFLOW_INLINE void put(float* to, const R& numbers) {
-  std::memcpy(to, &numbers, sizeof numbers);
-}
-
-/// As broadcast() of lanes.h.
-template <typename R>
-DLFLOW_INLINE R all(float value) {
-  using Bits [[gnu::vector_size(sizeof(R))]] = int32_t;
-  return R(std::bit_cast<int32_t>(value) + Bits{});
-}
-
-/// As relu() of lanes.h.
-template <typename R>
-DLFLOW_INLINE R without_negatives(const R& numbers) {
-  using Bits [[gnu::vector_size(sizeof(R))]] = int32_t;
-  return (numbers + R(Bits(numbers) & 0x7FFFFFFF)) * 0.5f;
+  store<true>(to, numbers, kWidth<R>);
 }
 
 /// What lies between the transforms, of one thread, for the largest convolution so far. Zeros at
@@ -173,7 +149,7 @@ DLFLOW_INLINE void multiply_rows(const Work& w, int64_t point, int64_t tile, int
       for (int n = 0; n < Columns; ++n) factors[n] = at<R>(weights[n] + c * kLanes);
 #pragma GCC unroll 12
       for (int row = 0; row < Rows; ++row) {
-        const R input = all<R>(inputs[row * kLanes + c]);
+        const R input = broadcast<R>(inputs[row * kLanes + c]);
         for (int n = 0; n < Columns; ++n) sums[row][n] += input * factors[n];
       }
     }
@@ -230,8 +206,7 @@ DLFLOW_INLINE void transform_outputs(const Work& w, int64_t first, int64_t count
             const int64_t r = tile.row + row, c = tile.column + column;
             if (r >= w.y.height || c >= w.y.width) return;
             const R value = given + shift;
-            put(to + (r * w.y.width + c) * w.y.pixel_stride,
-                with_relu ? without_negatives(value) : value);
+            put(to + (r * w.y.width + c) * w.y.pixel_stride, with_relu ? relu(value) : value);
           });
     }
   }
@@ -341,7 +316,7 @@ DLFLOW_INLINE void add_products(const Work& w, int64_t point, int64_t from, int6
     }
 #pragma GCC unroll 8
     for (int row = 0; row < Rows; ++row) {
-      const R input = all<R>(inputs[tile * kLanes + row]);
+      const R input = broadcast<R>(inputs[tile * kLanes + row]);
       for (int n = 0; n < Columns; ++n) sums[row][n] += input * factors[n];
     }
   }
@@ -402,36 +377,36 @@ DLFLOW_INLINE void weight_gradients(const Work& w, const float* x, const float* 
 
 DLFLOW_FOR_AVX512 void forward_wide(const Work& w, const float* x, const float* weight,
                                     const float* bias, bool with_relu, float* y) {
-  transform_weights<Wide>(w, weight);
-  convolve<Wide>(w, x, bias, with_relu, y);
+  transform_weights<Lanes>(w, weight);
+  convolve<Lanes>(w, x, bias, with_relu, y);
 }
 
 DLFLOW_FOR_AVX2 void forward_narrow(const Work& w, const float* x, const float* weight,
                                     const float* bias, bool with_relu, float* y) {
-  transform_weights<Narrow>(w, weight);
-  convolve<Narrow>(w, x, bias, with_relu, y);
+  transform_weights<HalfLanes>(w, weight);
+  convolve<HalfLanes>(w, x, bias, with_relu, y);
 }
 
 DLFLOW_FOR_AVX512 void backward_data_wide(const Work& w, const float* dy, const float* weight,
                                           float* dx) {
-  transform_turned_weights<Wide>(w, weight);
-  convolve<Wide>(w, dy, nullptr, false, dx);
+  transform_turned_weights<Lanes>(w, weight);
+  convolve<Lanes>(w, dy, nullptr, false, dx);
 }
 
 DLFLOW_FOR_AVX2 void backward_data_narrow(const Work& w, const float* dy, const float* weight,
                                           float* dx) {
-  transform_turned_weights<Narrow>(w, weight);
-  convolve<Narrow>(w, dy, nullptr, false, dx);
+  transform_turned_weights<HalfLanes>(w, weight);
+  convolve<HalfLanes>(w, dy, nullptr, false, dx);
 }
 
 DLFLOW_FOR_AVX512 void backward_weights_wide(const Work& w, const float* x, const float* dy,
                                              float* dweight, float* dbias) {
-  weight_gradients<Wide>(w, x, dy, dweight, dbias);
+  weight_gradients<Lanes>(w, x, dy, dweight, dbias);
 }
 
 DLFLOW_FOR_AVX2 void backward_weights_narrow(const Work& w, const float* x, const float* dy,
                                              float* dweight, float* dbias) {
-  weight_gradients<Narrow>(w, x, dy, dweight, dbias);
+  weight_gradients<HalfLanes>(w, x, dy, dweight, dbias);
 }
 
 }  // namespace
