@@ -324,10 +324,14 @@ TEST_CASE("a table of positions has a row for each", "[onnx]") {
 
 TEST_CASE("a linear layer may read all positions in another order, and nothing else of a view",
           "[onnx]") {
-  const std::vector<Message> constants = {
-      number("two", 2),           floats("w", {4, 2}),         floats("b", {2}),
-      whole_numbers("none", {0}), whole_numbers("first", {0}), whole_numbers("third", {3}),
-      whole_numbers("axis", {1})};
+  const std::vector<Message> constants = {number("two", 2),
+                                          number("half", 0.5f),
+                                          floats("w", {4, 2}),
+                                          floats("b", {2}),
+                                          whole_numbers("none", {0}),
+                                          whole_numbers("first", {0}),
+                                          whole_numbers("third", {3}),
+                                          whole_numbers("axis", {1})};
   const Message turned = with(node("Transpose", {"e"}, "t"), "perm", {1, 0, 2});
   const auto of = [&](const std::vector<Message>& nodes) { return on_sequences(nodes, constants); };
   const ImportedNetwork network =
@@ -343,7 +347,10 @@ TEST_CASE("a linear layer may read all positions in another order, and nothing e
   CHECK_THAT(behind(with(node("Transpose", {"e"}, "t"), "perm", {0, 2, 1})), Contains(refused));
   CHECK_THAT(behind(node("Slice", {"e", "axis", "third", "axis"}, "t")), Contains(refused));
   CHECK_THAT(behind(node("Slice", {"e", "first", "third", "axis"}, "t")), Contains(refused));
-  CHECK_THAT(refusal(of({turned, node("Mul", {"t", "two"}, "u"), node("MatMul", {"u", "w"}, "y")})),
+  // The halves of what it gives would have half of its bias.
+  CHECK_THAT(refusal(of({turned, node("Mul", {"t", "two"}, "u"), node("MatMul", {"u", "w"}, "m"),
+                         node("Add", {"m", "b"}, "s"), node("Mul", {"s", "half"}, "h"),
+                         with(node("Transpose", {"h"}, "y"), "perm", {1, 0, 2})})),
              Contains(refused));
 }
 
