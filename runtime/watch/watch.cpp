@@ -125,14 +125,13 @@ void Watch::finish() {
   std::unique_lock lock(mutex_);
   leaving_until_ = Clock::time_point::max();
   wake();
-  lifeline_.begin_wait();
+  lifeline_.begin_wait();  // the last one: no work follows
   const auto is_over = [this] { return has_left_ || lifeline_.raised(); };
   if (options_.linger) {
     changed_.wait_for(lock, options_.linger(), is_over);
   } else {
     changed_.wait(lock, is_over);
   }
-  lifeline_.end_wait();
   lifeline_.check();
 }
 

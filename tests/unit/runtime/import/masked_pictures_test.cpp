@@ -91,6 +91,8 @@ TEST_CASE("the values of a mask are those of the file, grey or of a palette", "[
   for (const int color : {PNG_COLOR_TYPE_GRAY, PNG_COLOR_TYPE_PALETTE}) {
     CHECK(parse_mask(mask_png(color, 8, 3, {"\x00\x07\xff"s, "\x01\x02\x03"}), "a").classes ==
           MaskValues{0, 7, 255, 1, 2, 3});
+    CHECK(parse_mask(mask_png(color, 8, 1, {"a", "b", "c"}), "a").classes ==
+          MaskValues{'a', 'b', 'c'});
     CHECK(parse_mask(mask_png(color, 4, 3, {"\x1f\x20"s}), "a").classes == MaskValues{1, 15, 2});
     CHECK(parse_mask(mask_png(color, 2, 3, {"\xe4"}), "a").classes == MaskValues{3, 2, 1});
     CHECK(parse_mask(mask_png(color, 1, 3, {"\xa0"}), "a").classes == MaskValues{1, 0, 1});

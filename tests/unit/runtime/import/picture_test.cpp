@@ -113,6 +113,8 @@ TEST_CASE("pictures that cannot be used are refused with the reason", "[picture]
   CHECK_THAT(picture_error("P6\n4000000 4000000\n255\n"), Catch::Contains("pixels; a picture has"));
   CHECK_THAT(picture_error("P5\n16000 16000\n255\n"),
              Catch::Contains("a picture has 67108864 at most"));
+  CHECK(picture_error(png(PNG_FORMAT_GRAY, 16385, 1, Values(16385))) ==
+        "a.png: is 16385 x 1 pixels; a picture has 1 to 16384 each way");
 }
 
 TEST_CASE("what is transparent lies on black", "[picture]") {

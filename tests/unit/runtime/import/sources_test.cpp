@@ -80,6 +80,16 @@ TEST_CASE("files without images are refused", "[sources]") {
   CHECK_THROWS_WITH(open_source(no_samples, no_labels, Split::Train), Catch::Contains("no images"));
 }
 
+TEST_CASE("a folder of IDX files gives its samples", "[sources]") {
+  using namespace std::string_literals;
+  const test::TempDir folder;
+  folder.write("train-images-idx3-ubyte", "\0\0\x08\3\0\0\0\2\0\0\0\1\0\0\0\2abcd"s);
+  folder.write("train-labels-idx1-ubyte", "\0\0\x08\1\0\0\0\2\7\3"s);
+  const ImportedSplit split = open_source(folder.path(), "", Split::Train);
+  CHECK(images_of(split.source) == std::vector<std::string>{"ab", "cd"});
+  CHECK(split.source.labels == std::vector<uint32_t>{7, 3});
+}
+
 TEST_CASE("a folder that training could read gives its samples", "[sources]") {
   const test::TempDir folder;
   const Dataset dataset = test::tiny_dataset(7);

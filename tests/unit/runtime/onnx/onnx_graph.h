@@ -22,13 +22,13 @@ inline Message node(const std::string& operation, const std::vector<std::string>
   return message.add(2, std::string_view(output)).add(4, std::string_view(operation));
 }
 
-inline Message port(const std::string& name, const std::vector<int64_t>& sizes) {
+inline Message port(const std::string& name, const std::vector<int64_t>& sizes, uint64_t type = 1) {
   Message shape;
   for (const int64_t size : sizes) {
     shape.add(
         1, size < 0 ? Message().add(2, std::string_view("any")) : Message().add(1, uint64_t(size)));
   }
-  const Message tensor = Message().add(1, uint64_t{1}).add(2, shape);
+  const Message tensor = Message().add(1, type).add(2, shape);
   return Message().add(1, std::string_view(name)).add(2, Message().add(1, tensor));
 }
 

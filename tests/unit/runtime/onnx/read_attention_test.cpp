@@ -112,9 +112,12 @@ std::string file(const std::map<std::string, Nodes>& changed = {}) {
                         numbers_of("is_later", {6, 6}, causal(1)),
                         numbers_of("is_seen", {6, 6}, causal(0, 1)),
                         numbers_of("zeros", {6, 6}, causal(0)),
+                        numbers_of("ones", {6, 6}, causal(1, 1)),
                         floats("short", {6, 5}),
                         floats("twice", {2, 6, 6}),
+                        floats("thirds", {2, 3, 6}),
                         numbers_of("low", {}, {-INFINITY}),
+                        numbers_of("just_low", {}, {-1e4f}),
                         numbers_of("none", {}, {0}),
                         numbers_of("mild", {}, {-1}),
                         whole_numbers("two", {2}),
@@ -222,6 +225,14 @@ TEST_CASE("what is not dlflow's attention is refused by the node that differs", 
              Catch::Contains("it orders another number of dimensions"));
 }
 
+TEST_CASE("queries of one number for each sample are no matrices", "[onnx]") {
+  const Nodes numbers = {with(node("Gather", {"e", "zero"}, "p1"), "axis", 1),
+                         node("Squeeze", {"p1", "one"}, "p2"),
+                         with(node("Gather", {"p2", "zero"}, "p3"), "axis", 1),
+                         node("Squeeze", {"p3", "one"}, "p4"), node("MatMul", {"p4", "kt"}, "p")};
+  CHECK_THAT(refusal(file({{"p", numbers}})), Contains("its queries or keys are no matrices"));
+}
+
 TEST_CASE("queries, keys and scores may each have a part of the scale", "[onnx]") {
   const Nodes queries = {node("Div", {"qt", "two"}, "qr")},
               keys = {node("Div", {"kk", "two"}, "kr")}, plain = {node("Identity", {"p"}, "d")},
@@ -242,8 +253,13 @@ TEST_CASE("masks that leave out later positions are causal, however they are sai
   const Nodes good[] = {
       {node("Add", {"d", "later"}, "s")},
       {node("Add", {"later_4", "d"}, "s")},
+      {node("Add", {"d", "later"}, "t"), node("Mul", {"t", "one"}, "s")},
       {node("Where", {"is_later", "low", "d"}, "s")},
       {node("Where", {"is_seen", "d", "low"}, "s")},
+      {node("Where", {"is_later", "just_low", "d"}, "s")},
+      {with(node("Trilu", {"ones"}, "u"), "upper", 0), node("Where", {"u", "d", "low"}, "s")},
+      {node("Expand", {"low", "square"}, "m"), node("Trilu", {"m", "one"}, "u"),
+       node("Add", {"d", "u"}, "s")},
       {node("Expand", {"low", "square"}, "m"), node("Trilu", {"m", "one"}, "u"),
        node("Where", {"is_later", "u", "zeros"}, "t"), node("Add", {"d", "t"}, "s")}};
   for (const Nodes& nodes : good) CHECK(attention_of(of(nodes)).causal);
@@ -258,7 +274,7 @@ TEST_CASE("masks that leave out later positions are causal, however they are sai
              Contains("its mask is not the causal one"));
   CHECK_THAT(refusal(of({node("Add", {"d", "slightly"}, "s")})),
              Contains("its mask adds numbers to scores"));
-  for (const char* mask : {"short", "twice", "low"}) {
+  for (const char* mask : {"short", "twice", "thirds", "low"}) {
     CHECK_THAT(refusal(of({node("Add", {"d", mask}, "s")})),
                Contains("its mask is not one of positions, (T,T)"));
   }

@@ -161,9 +161,40 @@ TEST_CASE("shapes that no layer gives are refused", "[onnx]") {
                    {-1, 3});
   };
   CHECK(imported(turned("w")).model.layers[0].units == 2);
+  const auto ordered = [&](const std::vector<int64_t>& order) {
+    return refusal(file_of(
+        {with(node("Transpose", {"w"}, "t"), "perm", order), node("MatMul", {"x", "t"}, "y")},
+        constants, {-1, 3}));
+  };
+  CHECK(ordered({1, 0}) == "none");
+  CHECK_THAT(ordered({0, 1}), Contains("it is no transposed matrix"));
   CHECK_THAT(refusal(turned("i")), Contains("it is no transposed matrix"));
   CHECK_THAT(refusal(turned("cube")), Contains("it is no transposed matrix"));
   CHECK_THAT(refusal(turned("whole")), Contains("it is no transposed matrix"));
+}
+
+TEST_CASE("a constant gets a shape of as many numbers", "[onnx]") {
+  const auto of = [](const std::vector<int64_t>& sizes) {
+    return refusal(file_of({node("Reshape", {"w", "sizes"}, "t"), node("MatMul", {"x", "t"}, "y")},
+                           {floats("w", {2, 3}), whole_numbers("sizes", sizes)}, {-1, 3}));
+  };
+  CHECK(of({3, 2}) == "none");
+  for (const std::vector<int64_t>& open : {std::vector<int64_t>{3, -1}, {-1, -1}, {0, 2}, {4, 2}}) {
+    CHECK_THAT(of(open), Contains("it finds the shape of a constant"));
+  }
+  CHECK_THAT(of({3, 1}), Contains("another number of constants than its shape"));
+}
+
+TEST_CASE("sequences become features for any number of samples", "[onnx]") {
+  const auto layers = [](const std::vector<int64_t>& sizes) {
+    return imported(test::on_sequences({node("Reshape", {"e", "sizes"}, "y")},
+                                       {whole_numbers("sizes", sizes)}))
+        .model.layers;
+  };
+  for (const std::vector<int64_t>& sizes : {std::vector<int64_t>{0, -1}, {-1, 24}, {0, 24}}) {
+    REQUIRE(layers(sizes).size() == 2);
+    CHECK(layers(sizes)[1].kind == LayerKind::Flatten);
+  }
 }
 
 TEST_CASE("the shape of a result is known but for the number of samples", "[onnx]") {

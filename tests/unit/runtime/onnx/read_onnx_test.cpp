@@ -278,6 +278,20 @@ TEST_CASE("names of a stranger's file are told so that they can be printed", "[o
   CHECK_THAT(network.notes[0], Catch::Contains("has another epsilon"));
 }
 
+TEST_CASE("the running variance of a batch normalisation makes up for another epsilon", "[onnx]") {
+  const Message normalized =
+      with(node("BatchNormalization", {"x", "b", "b", "b", "b"}, "n"), "epsilon", 1e-3f);
+  const ImportedNetwork network =
+      imported(file_of({normalized, node("MatMul", {"n", "w"}, "y")},
+                       {floats("b", {3}), floats("w", {3, 2})}, {-1, 3}));
+  std::vector<float> variances;
+  for (const auto& [name, tensor] : network.weights) {
+    if (name.ends_with("running_var")) variances = tensor.numbers;
+  }
+  REQUIRE(variances.size() == 3);
+  for (const float each : variances) CHECK(each == Approx(0.5 + 1e-3 - 1e-5).epsilon(1e-6));
+}
+
 TEST_CASE("RMS normalisation is read as files put it together, with dlflow's epsilon alone",
           "[onnx]") {
   const auto of = [](const std::vector<Message>& nodes, float epsilon = 1e-5f) {
@@ -287,13 +301,14 @@ TEST_CASE("RMS normalisation is read as files put it together, with dlflow's eps
           .add(8, std::string_view(name))
           .add(9, std::string_view(reinterpret_cast<const char*>(&number), 4));
     };
-    const float two = 2, half = -0.5f, one = 1;
+    const float two = 2, half = -0.5f, root = 0.5f, one = 1;
     std::vector<Message> all = {node("MatMul", {"x", "m"}, "l")};
     all.insert(all.end(), nodes.begin(), nodes.end());
-    return file_of(all,
-                   {floats("m", {3, 2}), floats("norm.weight", {2}), scalar("epsilon", epsilon),
-                    scalar("two", two), scalar("half", half), scalar("one", one)},
-                   {-1, 3});
+    return file_of(
+        all,
+        {floats("m", {3, 2}), floats("norm.weight", {2}), scalar("epsilon", epsilon),
+         scalar("two", two), scalar("half", half), scalar("root", root), scalar("one", one)},
+        {-1, 3});
   };
   const int64_t last = -1;
   const Message mean =
@@ -315,6 +330,9 @@ TEST_CASE("RMS normalisation is read as files put it together, with dlflow's eps
          node("Reciprocal", {"r"}, "i"), node("Mul", {"i", "l"}, "n"), scaled});
   check({power, mean, sum, node("Pow", {"e", "half"}, "i"), node("Mul", {"l", "i"}, "n"), scaled});
   check({power, mean, sum, node("Sqrt", {"e"}, "r"), node("Div", {"l", "r"}, "n"), scaled});
+  check({power, mean, sum, node("Pow", {"e", "root"}, "r"), node("Div", {"l", "r"}, "n"), scaled});
+  CHECK_THAT(refusal(of({power, mean, sum, node("Pow", {"e", "one"}, "y")})),
+             Catch::Contains("powers only as parts of rms_norm"));
   check({node("RMSNormalization", {"l", "norm.weight"}, "y")});
   CHECK_THAT(refusal(of({node("RMSNormalization", {"l", "norm.weight"}, "y").add(5, setting)})),
              Catch::Contains("its epsilon is 0.001; that of dlflow's layers is 1e-5"));
@@ -353,11 +371,14 @@ TEST_CASE("a linear layer with the weights of the embedding is tied to it", "[on
 TEST_CASE("weights that two layers share otherwise are refused", "[onnx]") {
   const std::string refused = "are the weights of two nodes";
   const Message gather = node("Gather", {"w", "x"}, "e");
-  const std::vector<Message> square = {floats("w", {3, 3}), floats("v", {3, 3})};
+  const std::vector<Message> square = {floats("w", {3, 3}), floats("v", {3, 3}),
+                                       test::numbers_of("u", {3, 3}, {1, 2, 3, 4, 5, 6, 7, 8, 9})};
   const auto of = [&](const std::vector<Message>& nodes) {
     return refusal(file_of(nodes, square, {-1, 4}));
   };
   CHECK_THAT(of({gather, node("MatMul", {"e", "v"}, "a"), node("MatMul", {"a", "v"}, "y")}),
+             Catch::Contains(refused));
+  CHECK_THAT(of({node("Gather", {"u", "x"}, "e"), node("MatMul", {"e", "u"}, "y")}),
              Catch::Contains(refused));
   CHECK_THAT(of({gather, node("Transpose", {"w"}, "t"), node("Transpose", {"w"}, "u"),
                  node("MatMul", {"e", "t"}, "a"), node("MatMul", {"a", "u"}, "y")}),
@@ -453,6 +474,26 @@ TEST_CASE("what no layer of dlflow can be is refused with the node's name", "[on
   CHECK_THAT(of({node("Relu", {"x"}, "y")}, {-1, 1 << 29}), Catch::Contains("beyond 2^28 numbers"));
   CHECK(of({node("Identity", {"x"}, "y")}) ==
         "the file's output is not the result of its last operation");
+}
+
+TEST_CASE("a network has one input and one output, but for lengths of texts and two towers",
+          "[onnx]") {
+  const auto of = [](const std::vector<Message>& inputs, const std::vector<Message>& outputs) {
+    Message graph;
+    graph.add(1, node("MatMul", {"x", "w"}, "y")).add(5, floats("w", {3, 2}));
+    for (const Message& input : inputs) graph.add(11, input);
+    for (const Message& output : outputs) graph.add(12, output);
+    return refusal(Message().add(7, graph).add(8, Message().add(2, uint64_t{17})).bytes());
+  };
+  constexpr uint64_t kInt64 = 7;
+  const Message x = test::port("x", {-1, 3}), y = test::port("y", {-1, 2});
+  CHECK(of({x}, {y}) == "none");
+  CHECK(of({x}, {y, test::port("z", {-1}), test::port("a", {-1})}) ==
+        "the file has 3 outputs: 'y', 'z', 'a'; dlflow reads networks with one");
+  CHECK(of({x, test::port("n", {-1, 3}, kInt64)}, {y}) ==
+        "the file has 2 inputs: 'x', 'n'; dlflow reads networks with one");
+  CHECK_THAT(of({x, test::port("n", {-1}, kInt64)}, {y}),
+             Catch::Contains("is told the lengths of texts"));
 }
 
 TEST_CASE("files that are none, end early or ask for much are refused before memory is taken",

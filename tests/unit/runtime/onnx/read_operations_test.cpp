@@ -46,8 +46,8 @@ TEST_CASE("Clip is relu or relu6 by its bounds", "[onnx]") {
 }
 
 TEST_CASE("activations have dlflow's form alone", "[onnx]") {
-  const OnFeatures of{
-      {number("root", std::sqrt(0.5f)), number("one", 1), number("half", 0.5f), number("two", 2)}};
+  const OnFeatures of{{number("root", std::sqrt(0.5f)), number("one", 1), number("half", 0.5f),
+                       number("two", 2), numbers_of("some", {4}, {0, 1, 1, 1})}};
   const Message leaky = node("LeakyRelu", {"l"}, "y");
   CHECK(of.layer(leaky).slope == Approx(0.01));
   CHECK(of.layer(with(leaky, "alpha", 0.0f)).slope == 0);
@@ -70,9 +70,11 @@ TEST_CASE("activations have dlflow's form alone", "[onnx]") {
   const std::string good = gelu({node("Mul", {"l", "root"}, "s")}, "half");
   CHECK(imported(good).model.layers.at(1).kind == LayerKind::Gelu);
   CHECK_THAT(refusal(gelu({node("Mul", {"l", "half"}, "s")}, "half")), Contains("part of gelu"));
-  CHECK_THAT(
-      refusal(gelu({node("Mul", {"l", "root"}, "r"), node("Add", {"r", "one"}, "s")}, "half")),
-      Contains("part of gelu"));
+  for (const char* shift : {"one", "some"}) {
+    CHECK_THAT(
+        refusal(gelu({node("Mul", {"l", "root"}, "r"), node("Add", {"r", shift}, "s")}, "half")),
+        Contains("part of gelu"));
+  }
   CHECK_THAT(refusal(gelu({node("Mul", {"l", "root"}, "s")}, "two")),
              Contains("no layer that computes with a constant"));
 }
@@ -107,6 +109,10 @@ TEST_CASE("SiLU is a sigmoid that nobody else reads, times what it reads", "[onn
   CHECK_THAT(refusal(of.file({node("Relu", {"l"}, "r"), node("Sigmoid", {"r"}, "s"),
                               node("Mul", {"l", "s"}, "y")})),
              Contains(refused));
+  const Message turned = with(node("Transpose", {"e"}, "t"), "perm", {0, 2, 1});
+  CHECK_THAT(
+      refusal(on_sequences({node("Sigmoid", {"e"}, "s"), turned, node("Mul", {"t", "s"}, "y")})),
+      Contains(refused));
 }
 
 TEST_CASE("softmax is along the last dimension, by whatever number", "[onnx]") {
@@ -244,7 +250,8 @@ TEST_CASE("Gemm has factors, turned weights and a bias", "[onnx]") {
 }
 
 TEST_CASE("a constant may come first in a sum or product, and be one of several kinds", "[onnx]") {
-  const OnFeatures of{{floats("b", {4}), floats("row", {1, 4}), floats("five", {5})}};
+  const OnFeatures of{{floats("b", {4}), floats("row", {1, 4}), floats("five", {5}),
+                       whole_numbers("whole", {1, 2, 3, 4})}};
   for (const char* constant : {"b", "row"}) {
     const ImportedNetwork behind = imported(of.file({node("Add", {"l", constant}, "y")}));
     const ImportedNetwork before = imported(of.file({node("Add", {constant, "l"}, "y")}));
@@ -252,8 +259,12 @@ TEST_CASE("a constant may come first in a sum or product, and be one of several 
     CHECK(behind.model.layers[0].bias);
     CHECK(before.model.layers == behind.model.layers);
   }
-  CHECK_THAT(of.refused(node("Add", {"l", "five"}, "y")),
-             Contains("computes with such a constant"));
+  CHECK_THAT(refusal(of.file({node("Add", {"l", "b"}, "s"), node("Add", {"s", "b"}, "y")})),
+             Contains("no layer that gives 'y'"));
+  for (const char* constant : {"five", "whole"}) {
+    CHECK_THAT(of.refused(node("Add", {"l", constant}, "y")),
+               Contains("computes with such a constant"));
+  }
   CHECK_THAT(of.refused(node("Sub", {"b", "l"}, "y")), Contains("no layer that subtracts"));
   CHECK_THAT(of.refused(node("Div", {"b", "l"}, "y")), Contains("no layer that divides"));
 
@@ -313,9 +324,14 @@ TEST_CASE("a table of positions has a row for each", "[onnx]") {
 
 TEST_CASE("a linear layer may read all positions in another order, and nothing else of a view",
           "[onnx]") {
-  const std::vector<Message> constants = {floats("w", {4, 2}),         floats("b", {2}),
-                                          whole_numbers("none", {0}),  whole_numbers("first", {0}),
-                                          whole_numbers("third", {3}), whole_numbers("axis", {1})};
+  const std::vector<Message> constants = {number("two", 2),
+                                          number("half", 0.5f),
+                                          floats("w", {4, 2}),
+                                          floats("b", {2}),
+                                          whole_numbers("none", {0}),
+                                          whole_numbers("first", {0}),
+                                          whole_numbers("third", {3}),
+                                          whole_numbers("axis", {1})};
   const Message turned = with(node("Transpose", {"e"}, "t"), "perm", {1, 0, 2});
   const auto of = [&](const std::vector<Message>& nodes) { return on_sequences(nodes, constants); };
   const ImportedNetwork network =
@@ -331,6 +347,24 @@ TEST_CASE("a linear layer may read all positions in another order, and nothing e
   CHECK_THAT(behind(with(node("Transpose", {"e"}, "t"), "perm", {0, 2, 1})), Contains(refused));
   CHECK_THAT(behind(node("Slice", {"e", "axis", "third", "axis"}, "t")), Contains(refused));
   CHECK_THAT(behind(node("Slice", {"e", "first", "third", "axis"}, "t")), Contains(refused));
+  // The halves of what it gives would have half of its bias.
+  CHECK_THAT(refusal(of({turned, node("Mul", {"t", "two"}, "u"), node("MatMul", {"u", "w"}, "m"),
+                         node("Add", {"m", "b"}, "s"), node("Mul", {"s", "half"}, "h"),
+                         with(node("Transpose", {"h"}, "y"), "perm", {1, 0, 2})})),
+             Contains(refused));
+}
+
+TEST_CASE("a dimension of 1 that a sequence gets may go again", "[onnx]") {
+  const auto of = [](int64_t place, const std::vector<int64_t>& axes) {
+    return on_sequences({node("Unsqueeze", {"e", "place"}, "u"),
+                         node("Squeeze", {"u", "axes"}, "s"), node("Relu", {"s"}, "y")},
+                        {whole_numbers("place", {place}), whole_numbers("axes", axes)});
+  };
+  for (const int64_t axis : {1, -3}) CHECK(imported(of(1, {axis})).model.layers.size() == 2);
+  CHECK(imported(of(3, {-1})).model.layers.size() == 2);
+  for (const std::vector<int64_t>& axes : {std::vector<int64_t>{0}, {2}, {3, 3}}) {
+    CHECK_THAT(refusal(of(3, axes)), Contains("leaves out a dimension of more than 1"));
+  }
 }
 
 TEST_CASE("names are those of the file, as far as they are free and a model file can say them",

@@ -60,6 +60,22 @@ TEST_CASE("a pool that rounds up is read if its windows lie inside anyway", "[on
   CHECK(rounds_up(3, 1, 3, 0) == "none");  // the window behind the map is left out
 }
 
+TEST_CASE("means under windows that cover a map are products with matrices of shares", "[onnx]") {
+  const std::vector<float> halves = {0.5f, 0, 0.5f, 0, 0, 0.5f, 0, 0.5f};
+  const OnMaps of{{numbers_of("shares", {4, 2}, halves), numbers_of("cube", {4, 2, 1}, halves)},
+                  {-1, 3, 4, 4}};
+  const auto pooled = [&](const char* shares) {
+    return of.file({node("MatMul", {"x", shares}, "a"),
+                    with(node("Transpose", {"a"}, "b"), "perm", {0, 1, 3, 2}),
+                    node("MatMul", {"b", "shares"}, "c"),
+                    with(node("Transpose", {"c"}, "m"), "perm", {0, 1, 3, 2})});
+  };
+  const Layer layer = imported(pooled("shares")).model.layers.at(1);
+  CHECK(layer.kind == LayerKind::AdaptiveAvgPool);
+  CHECK(layer.size == Extent(2));
+  CHECK_THAT(refusal(pooled("cube")), Contains("its weights are no matrix"));
+}
+
 TEST_CASE("means of pools count the padding as zeros", "[onnx]") {
   const OnMaps of{{whole_numbers("p", {0, 0, 1, 1, 0, 0, 1, 1}), number("one", 1),
                    whole_numbers("q", {0, 0, 1, 2, 0, 0, 1, 2}), number("zero", 0),

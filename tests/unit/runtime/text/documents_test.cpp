@@ -42,6 +42,15 @@ TEST_CASE("files of folders are taken by their pattern, in the order of names", 
   CHECK_THROWS_WITH(read({folder.path() / "empty.txt"}), Catch::Contains("has no text"));
 }
 
+TEST_CASE("the order of a folder's files is not that in which they were written", "[documents]") {
+  const test::TempDir folder;
+  for (const char* name : {"b", "c", "a", "d"}) {
+    write_file_atomic(folder.path() / (name + std::string(".txt")), name);
+  }
+  CHECK(read({folder.path()}) ==
+        Result{{"a.txt", "a"}, {"b.txt", "b"}, {"c.txt", "c"}, {"d.txt", "d"}});
+}
+
 TEST_CASE("a pattern is for the names of files alone", "[documents]") {
   const test::TempDir folder;
   fs::create_directories(folder.path() / "b.txt");

@@ -21,6 +21,8 @@ TEST_CASE("tokens become samples, and are known by their tokenizer in the file",
   const SampleSource source = token_source(tokens, 3, bytes);
   CHECK(source.size() == 2);
   CHECK(source.num_classes == 256);
+  CHECK(source.image(0) == std::string_view("hi\0", 3));
+  CHECK(source.image(1) == "abc");
   const auto file = folder.path() / "train.dlset";
   const BinaryHeader header = write_binary_dataset(file, source, 0, source.size());
   CHECK(header.tokenizer == bytes.id());

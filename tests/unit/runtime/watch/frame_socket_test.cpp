@@ -52,6 +52,21 @@ TEST_CASE("a frame that the connection does not take at once follows", "[watch]"
   CHECK(frame->body == body);
 }
 
+TEST_CASE("a frame that comes byte by byte is whole in the end", "[watch]") {
+  Pair from, to;
+  from.a.send(FrameKind::Pulse, "body");
+  std::array<char, 64> bytes{};
+  const ssize_t size = ::recv(from.b.descriptor(), bytes.data(), bytes.size(), 0);
+  std::optional<Frame> frame;
+  for (ssize_t i = 0; i < size; ++i) {
+    CHECK_FALSE(frame);
+    REQUIRE(::send(to.a.descriptor(), &bytes[size_t(i)], 1, 0) == 1);
+    frame = to.b.receive();
+  }
+  REQUIRE(frame);
+  CHECK(frame->body == "body");
+}
+
 TEST_CASE("a frame may be as long as is allowed, however it comes in pieces", "[watch]") {
   Pair pair;
   const std::string body(16384 - 4, 'x');  // with its header four bytes more than one read takes
@@ -60,6 +75,14 @@ TEST_CASE("a frame may be as long as is allowed, however it comes in pieces", "[
   const auto frame = pair.b.receive(body.size());
   REQUIRE(frame);
   CHECK(frame->body == body);
+}
+
+TEST_CASE("a link that was closed gives nothing more", "[watch]") {
+  Pair pair;
+  for (const char* body : {"first", "second"}) pair.a.send(FrameKind::Pulse, body);
+  REQUIRE(pair.b.receive());
+  pair.b.close();
+  CHECK_FALSE(pair.b.receive());
 }
 
 TEST_CASE("a frame that is too long closes the link", "[watch]") {

@@ -169,6 +169,21 @@ TEST_CASE("calls are waited for as long as they can tell what differs", "[watch]
   }
 }
 
+TEST_CASE("who stands still is not told while calls are compared, which say why", "[watch]") {
+  Court court(3);
+  court.wait({0});
+  court.computing = 1;
+  court.silent = 2;
+  court.pass(10s);  // it warns
+  CHECK(text(court.pass(49s)) == "");
+  court.call(1, {"broadcast", "", 4, "bytes", 0});
+  const auto opinion = court.pass(1s);  // rank 2 has been silent for as long as it may
+  CHECK(opinion.asks);
+  CHECK(text(opinion) == "");
+  court.judge().sent({1, court.logs[1].recent()});
+  CHECK_THAT(text(court.pass_and_look(500ms)), Catch::StartsWith("call 1 is not the same"));
+}
+
 TEST_CASE("a rank that is ahead says that its calls differ, since rank 0 cannot tell", "[watch]") {
   Court court(2);
   court.call(0, {"barrier"});
@@ -312,6 +327,16 @@ TEST_CASE("a rank that does nothing though its process answers is told apart", "
   CHECK(text(court.pass(60s)) ==
         "rank 2 (node n1): nothing done for 60 s, though it answers; ranks 0-1 wait in call 1 "
         "(barrier)");
+}
+
+TEST_CASE("a rank that has left is not among those that are waited for", "[watch]") {
+  Court court(3);
+  court.judge().done(1);
+  court.judge().lost(1, court.now);
+  court.silent = 1;
+  court.wait({0});
+  CHECK(court.pass(10s).warning ==
+        "rank 2 (node n1): nothing done for 10 s; rank 0 (node n0) waits in call 1 (barrier)");
 }
 
 TEST_CASE("a rank that computes, or says what it does, is waited for", "[watch]") {

@@ -55,6 +55,9 @@ TEST_CASE("a call, and a wait that has ended, are progress", "[watch]") {
   patient.lifeline.end_wait();
   CHECK(patient.moves_after(1ms));
   CHECK_FALSE(patient.pulse.waits);
+  patient.lifeline.submit({"barrier"});
+  patient.lifeline.end_wait();
+  CHECK(patient.moves_after(1ms));  // as much of both
 }
 
 TEST_CASE("a fiftieth of the time on a processor is progress, but not of one who waits",

@@ -39,6 +39,12 @@ class Center {
   std::chrono::steady_clock::time_point start = std::chrono::steady_clock::now();
 };
 
+std::vector<FrameKind> kinds_heard(FrameSocket& rank) {
+  std::vector<FrameKind> kinds;
+  while (const auto frame = rank.receive()) kinds.push_back(frame->kind);
+  return kinds;
+}
+
 }  // namespace
 
 TEST_CASE("strangers without a word take a bounded number of descriptors, and ranks still join",
@@ -89,15 +95,24 @@ TEST_CASE("a rank is asked for its calls if they differ, and never else", "[watc
   for (int i = 0; i < 3; ++i) rank0.turn(std::chrono::seconds(i));
   CHECK(rank0.center.num_joined() == 1);
   CHECK(rank0.descriptors() == 1);  // nobody else is listened to
-  const auto heard = [&] {
-    std::vector<FrameKind> kinds;
-    while (const auto frame = rank.receive()) kinds.push_back(frame->kind);
-    return kinds;
-  };
-  CHECK(heard() == std::vector{FrameKind::Welcome});
+  CHECK(kinds_heard(rank) == std::vector{FrameKind::Welcome});
   rank.send(FrameKind::Differs);
   for (int i = 3; i < 6; ++i) rank0.turn(std::chrono::seconds(i));
-  CHECK(heard() == std::vector{FrameKind::Ask});
+  CHECK(kinds_heard(rank) == std::vector{FrameKind::Ask});
+}
+
+TEST_CASE("rank 0 says goodbye once all ranks have done their work", "[watch]") {
+  Center rank0;
+  FrameSocket rank(rank0.connect());
+  rank.send(FrameKind::Hello, Center::hello(1, rank0.center.endpoint().token));
+  rank0.turn();
+  CHECK_FALSE(rank0.center.leave());
+  CHECK(kinds_heard(rank) == std::vector{FrameKind::Welcome});
+  rank.send(FrameKind::Goodbye);
+  rank0.turn();
+  CHECK_FALSE(rank0.center.leave());
+  CHECK_FALSE(rank0.center.leave());
+  CHECK(kinds_heard(rank) == std::vector{FrameKind::Goodbye});  // said once
 }
 
 TEST_CASE("who has the token, and says what no rank that is to come says, is not let in",
@@ -111,7 +126,7 @@ TEST_CASE("who has the token, and says what no rank that is to come says, is not
     rank0.turn();
     return rank0.center.num_joined();
   };
-  for (const int rank : {-1, 0, kRanks}) {
+  for (const int rank : {-1, 0, kRanks, 1 << 30}) {
     CAPTURE(rank);
     CHECK(come(FrameKind::Hello, Center::hello(rank, token)) == 0);
   }

@@ -47,6 +47,14 @@ void go_on(Communicator& comm) {
   for (;; std::this_thread::sleep_for(1ms)) comm.barrier();
 }
 
+/// The first rank of another node than that of rank 0.
+class FirstOfNode final : public OtherRank {
+ public:
+  using OtherRank::OtherRank;
+
+  int node_rank() const override { return 0; }
+};
+
 /// A rank that gets a wrong token, so that rank 0 does not let it in.
 class Stranger final : public OtherRank {
  public:
@@ -228,6 +236,35 @@ TEST_CASE("a rank that does nothing while others wait ends all", "[watch]") {
   CHECK_THAT(told.lines[0], Catch::StartsWith("warning: rank 2"));
 }
 
+TEST_CASE("one rank of each node tells people that rank 0 is silent", "[watch]") {
+  constexpr int kOthers = 3;
+  std::atomic<int> ended = 0;
+  const auto until_others_ended = [&] {
+    while (ended < kOthers) std::this_thread::sleep_for(10ms);
+  };
+  const auto errors_told = on_ranks(1 + kOthers, [&](Communicator& comm) {
+    int errors = 0;
+    WatchOptions options;
+    options.limits = {100ms, 400ms};
+    options.tell = [&](const std::string& line) {
+      if (comm.rank() == 0) return until_others_ended();  // so stands still what watches over it
+      errors += line.starts_with("error: rank 0 ");
+    };
+    FirstOfNode first(comm);
+    Communicator& own = comm.rank() == 3 ? first : comm;
+    try {
+      under_watch(own, options, [&] {
+        if (comm.rank() == 0) until_others_ended();
+        own.barrier();
+      });
+    } catch (const Error&) {
+      if (comm.rank() > 0) ++ended;
+    }
+    return errors;
+  });
+  CHECK(errors_told == std::vector{0, 1, 0, 1});
+}
+
 TEST_CASE("an activity may take longer than the limit", "[watch]") {
   WatchOptions options;
   options.limits = {300ms, 600ms};
@@ -306,19 +343,43 @@ TEST_CASE("why all ranks end is told to people before any rank goes by it", "[wa
   CHECK(codes == std::vector(3, std::pair(Errc::NotFound, Fault::Failed)));
 }
 
-TEST_CASE("a rank that does not come to a wait is ended by its watch", "[watch]") {
-  WatchOptions options;
-  options.time_to_end = 100ms;
-  std::atomic<bool> ended = false;
-  options.last_resort = [&](const WatchError&) { ended = true; };
-  const Told told = watched(
-      2,
-      [&](Communicator& comm) {
+TEST_CASE("once all know why they end, none leaves at once, before one that died", "[watch]") {
+  const auto stayed = on_ranks(2, [](Communicator& comm) {
+    std::chrono::steady_clock::time_point knew;
+    WatchOptions options;
+    options.known = [&](const WatchError&) { knew = std::chrono::steady_clock::now(); };
+    try {
+      under_watch(comm, options, [&] {
         if (comm.rank() == 1) throw Error(Errc::NotFound, "no such file");
-        while (!ended) std::this_thread::sleep_for(10ms);
         comm.barrier();
-      },
-      options);
-  CHECK(ended);
-  CHECK_THAT(told.errors[0], Catch::EndsWith("no such file"));
+      });
+    } catch (const WatchError&) {
+      return std::chrono::steady_clock::now() - knew;
+    }
+    return std::chrono::steady_clock::duration();
+  });
+  for (const auto time : stayed) CHECK(time >= 500ms);
+}
+
+TEST_CASE("a rank that does not come to a wait is ended by its watch, and once", "[watch]") {
+  std::array<std::atomic<int>, 2> ended{};
+  const auto errors = on_ranks(2, [&](Communicator& comm) -> std::string {
+    WatchOptions options;
+    options.time_to_end = 100ms;
+    options.last_resort = [&](const WatchError&) { ++ended[size_t(comm.rank())]; };
+    try {
+      under_watch(comm, options, [&] {
+        if (comm.rank() == 1) throw Error(Errc::NotFound, "no such file");
+        while (ended[0] + ended[1] == 0) std::this_thread::sleep_for(10ms);
+        std::this_thread::sleep_for(300ms);  // turns of its watch
+        comm.barrier();
+      });
+    } catch (const WatchError& error) {
+      return error.what();
+    }
+    return "";
+  });
+  CHECK(ended[0] == 1);
+  CHECK(ended[1] == 0);  // which knows that all end
+  CHECK_THAT(errors[0], Catch::EndsWith("no such file"));
 }
