@@ -96,7 +96,7 @@ constexpr Case kCases[] = {
     {2, 48, 32, 3, 2, 2, 2},   {1, 16, 32, 10, 3, 2, 1}, {2, 16, 16, 1, 1, 1, 1},
     {40, 32, 64, 8, 8, 1, 1},   // more than a block of tiles
     {5, 144, 128, 6, 6, 0, 1},  // weights that fit into no cache
-    {7, 16, 320, 4, 4, 1, 1},  // blocks as small as they can be
+    {7, 16, 320, 4, 4, 1, 1},   // blocks as small as they can be
 };
 
 std::vector<Registers> registers_here() {
