@@ -88,6 +88,18 @@ TEST_CASE("a stranger has two seconds to show the token", "[watch][attack]") {
   CHECK(rank0.descriptors() == 1);
 }
 
+TEST_CASE("strangers are sent away once all ranks are there", "[watch][attack]") {
+  Center rank0;
+  const FileDescriptor stranger = rank0.connect();
+  rank0.turn();
+  REQUIRE(rank0.descriptors() == 2);
+  FrameSocket rank(rank0.connect());
+  rank.send(FrameKind::Hello, Center::hello(1, rank0.center.endpoint().token));
+  rank0.turn();
+  CHECK(rank0.center.num_joined() == 1);
+  CHECK(rank0.descriptors() == 1);  // that of the rank
+}
+
 TEST_CASE("a rank is asked for its calls if they differ, and never else", "[watch]") {
   Center rank0;
   FrameSocket rank(rank0.connect());
