@@ -321,6 +321,10 @@ TEST_CASE("heads are rotated as wholes or half by half, by dlflow's angles alone
   values.push_back(node("MatMul", {"h", "vr"}, "o"));
   CHECK_THAT(refusal(file({{"qr", q}, {"kr", k}, {"o", values}})), Contains(whole));
 
+  Nodes before_heads = rotated("qh", "qp");  // features of each head, along the heads of a position
+  before_heads.push_back(with(node("Transpose", {"qp"}, "qt"), "perm", {0, 2, 1, 3}));
+  CHECK(refusal(file({{"qt", before_heads}, {"kr", k}})) != "none");
+
   const auto refused = [&](const Nodes& queries) { return refusal(of(queries, k)); };
   CHECK(refused(rotated("qt", "qr", "close")) != "none");
   CHECK(refused(rotated("qt", "qr", "sin", "cos")) != "none");
