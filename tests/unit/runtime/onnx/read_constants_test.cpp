@@ -153,7 +153,7 @@ TEST_CASE("shapes that no layer gives are refused", "[onnx]") {
       whole_numbers("flat", {0, -1}),        whole_numbers("all", {-1, 192}),
       whole_numbers("same", {-1, 3, 8, 8}),  whole_numbers("copied", {0, 3, -1, 8}),
       whole_numbers("other", {-1, 4, 6, 8}), whole_numbers("few", {-1, 191}),
-      whole_numbers("three", {-1, 3, 64})};
+      whole_numbers("three", {-1, 3, 64}),   whole_numbers("two_open", {-1, 3, -1, 8})};
   const auto of = [&](const std::string& shape) {
     return on_maps({node("Reshape", {"x", shape}, "s"), node("Flatten", {"s"}, "y")}, shapes);
   };
@@ -161,7 +161,7 @@ TEST_CASE("shapes that no layer gives are refused", "[onnx]") {
     INFO(good);
     CHECK(imported(of(good)).model.layers.size() == 2);
   }
-  for (const char* bad : {"other", "few", "three"}) {
+  for (const char* bad : {"other", "few", "three", "two_open"}) {
     INFO(bad);
     CHECK_THAT(refusal(of(bad)), Contains("dlflow reshapes to (B,F) alone"));
   }

@@ -433,7 +433,7 @@ TEST_CASE("parts of a split are at least one number each, and together all of th
                                 {whole_numbers("parts", parts)}));
   };
   CHECK_THAT(of({3, 1}), Contains("'y' (Concat)"));
-  for (const std::vector<int64_t>& parts : {std::vector<int64_t>{-1, 5}, {5, -1}, {0, 4}}) {
+  for (const std::vector<int64_t>& parts : {std::vector<int64_t>{-1, 5}, {5, -1}, {0, 4}, {3, 2}}) {
     CHECK_THAT(of(parts), Contains("its parts are larger than what it reads"));
   }
   CHECK_THAT(of({2, 1}), Contains("its parts are smaller than what it reads"));
@@ -509,4 +509,18 @@ TEST_CASE("groups of channels are those of a shape (B,groups,rest)", "[onnx]") {
   };
   CHECK(imported(grouped("groups")).model.layers.at(1).groups == 3);
   CHECK_THAT(refusal(grouped("few")), Contains("dlflow reshapes to (B,F) alone"));
+}
+
+TEST_CASE("the weights of a group normalisation come before its bias", "[onnx]") {
+  const OnMaps of{{numbers_of("ones", {3}, {1, 1, 1}), numbers_of("zeros", {3}, {0, 0, 0}),
+                   whole_numbers("groups", {0, 3, -1}), whole_numbers("maps", {-1, 3, 8, 8}),
+                   numbers_of("each", {3, 1, 1}, {2, 3, 4})}};
+  const auto changed = [&](const char* first, const char* second) {
+    return of.file({node("Reshape", {"x", "groups"}, "a"),
+                    node("InstanceNormalization", {"a", "ones", "zeros"}, "b"),
+                    node("Reshape", {"b", "maps"}, "c"), node(first, {"c", "each"}, "d"),
+                    node(second, {"d", "each"}, "m")});
+  };
+  CHECK(imported(changed("Mul", "Add")).model.layers.at(1).kind == LayerKind::GroupNorm);
+  CHECK_THAT(refusal(changed("Add", "Mul")), Contains("no layer that gives 'm'"));
 }
