@@ -357,6 +357,10 @@ TEST_CASE("a linear layer may read all positions in another order, and nothing e
   CHECK_THAT(behind(with(node("Transpose", {"e"}, "t"), "perm", {0, 2, 1})), Contains(refused));
   CHECK_THAT(behind(node("Slice", {"e", "axis", "third", "axis"}, "t")), Contains(refused));
   CHECK_THAT(behind(node("Slice", {"e", "first", "third", "axis"}, "t")), Contains(refused));
+  CHECK_THAT(refusal(of({node("MatMul", {"e", "w"}, "m"),
+                         with(node("Transpose", {"m"}, "t"), "perm", {0, 2, 1}),
+                         node("Add", {"t", "b"}, "y")})),
+             Contains("'y' (Add): dlflow has no layer that computes with a constant"));
   // The halves of what it gives would have half of its bias.
   CHECK_THAT(refusal(of({turned, node("Mul", {"t", "two"}, "u"), node("MatMul", {"u", "w"}, "m"),
                          node("Add", {"m", "b"}, "s"), node("Mul", {"s", "half"}, "h"),

@@ -113,6 +113,26 @@ TEST_CASE("a rank is asked for its calls if they differ, and never else", "[watc
   CHECK(kinds_heard(rank) == std::vector{FrameKind::Ask});
 }
 
+TEST_CASE("what a rank's connection does not take at once follows, without a further pulse",
+          "[watch]") {
+  Center rank0;
+  FrameSocket rank(rank0.connect());
+  rank.send(FrameKind::Hello, Center::hello(1, rank0.center.endpoint().token));
+  rank0.turn();
+  const auto has_to_send = [&] {
+    std::vector<pollfd> descriptors;
+    rank0.center.add_to(descriptors);
+    return (descriptors.at(0).events & POLLOUT) != 0;
+  };
+  size_t sent = 1, heard = 0;  // the welcome
+  for (; !has_to_send(); ++sent) rank0.center.turn({}, true, rank0.start);
+  while (has_to_send() || heard < sent) {
+    heard += kinds_heard(rank).size();
+    rank0.turn();
+  }
+  CHECK(heard == sent);
+}
+
 TEST_CASE("rank 0 says goodbye once all ranks have done their work", "[watch]") {
   Center rank0;
   FrameSocket rank(rank0.connect());
