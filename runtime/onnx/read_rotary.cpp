@@ -63,7 +63,7 @@ bool rotate_half(NodeReader& node, size_t value, size_t constant) {
   const int64_t positions = node.network().shape_of(view.layer)[0];
   const int64_t size = size_of(view.dimensions.back());
   const auto is = [&](double (*function)(double), int64_t half) {
-    return half > 0 && is_table(node, constant, positions, size, half, function);
+    return is_table(node, constant, positions, size, half, function);
   };
   if (is_swapped) {
     if (!is(sine, size / 2)) return false;

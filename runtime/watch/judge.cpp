@@ -129,7 +129,7 @@ std::optional<WatchError> Judge::ended(Time now) const {
   if (first_loss_ && now - *first_loss_ >= kTimeToDie) {
     std::vector<int> ranks;
     for (size_t rank = 0; rank < members_.size(); ++rank) {
-      if (members_[rank].state == State::Lost) ranks.push_back(int(rank));
+      if (members_.at(rank).state == State::Lost) ranks.push_back(int(rank));
     }
     return WatchError(Fault::Lost, Errc::Unavailable, describe_loss(name(ranks)));
   }

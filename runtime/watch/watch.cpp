@@ -117,7 +117,7 @@ void Watch::leave() {
     const std::lock_guard lock(mutex_);
     leaving_until_ = Clock::now() + kTimeToLeave;
   }
-  wake();
+  wake();  // not only at its next beat
   thread_.join();
 }
 

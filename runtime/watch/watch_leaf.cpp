@@ -10,11 +10,10 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto kTimeToConnect = 2s;   // to each address
-constexpr auto kTimeToWelcome = 10s;  // of somebody who has taken the connection
+constexpr auto kTimeToConnect = 2s;  // to each address
 
-std::optional<Frame> wait_for_frame(FrameSocket& link) {
-  const auto deadline = std::chrono::steady_clock::now() + kTimeToWelcome;
+std::optional<Frame> wait_for_frame(FrameSocket& link, std::chrono::milliseconds time) {
+  const auto deadline = std::chrono::steady_clock::now() + time;
   while (true) {
     if (auto frame = link.receive()) return frame;
     const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
@@ -26,7 +25,7 @@ std::optional<Frame> wait_for_frame(FrameSocket& link) {
 }
 
 /// The first address where somebody answers who knows the token, too.
-FrameSocket connect(int rank, const Endpoint& center) {
+FrameSocket connect(int rank, const Endpoint& center, std::chrono::milliseconds time_to_welcome) {
   const std::string hello =
       to_body(HelloHead{rank, uint32_t(center.token.size())}) + center.token + host_name();
   for (const std::string& address : addresses_to_try(center)) {
@@ -34,7 +33,7 @@ FrameSocket connect(int rank, const Endpoint& center) {
     if (!socket) continue;
     FrameSocket link(std::move(socket));
     link.send(FrameKind::Hello, hello);
-    const auto answer = wait_for_frame(link);
+    const auto answer = wait_for_frame(link, time_to_welcome);
     if (answer && answer->kind == FrameKind::Welcome) return link;
   }
   return {};
@@ -43,12 +42,12 @@ FrameSocket connect(int rank, const Endpoint& center) {
 }  // namespace
 
 WatchLeaf::WatchLeaf(int rank, const Endpoint& center, const CallLog& own, WatchLimits limits,
-                     bool tells)
+                     bool tells, std::chrono::milliseconds time_to_welcome)
     : own_(own),
       limits_(limits),
       tells_(tells),
       center_("rank 0 (node " + center.node + ")"),
-      link_(connect(rank, center)),
+      link_(connect(rank, center, time_to_welcome)),
       heard_(std::chrono::steady_clock::now()),
       moved_(heard_) {}
 

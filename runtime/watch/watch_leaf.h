@@ -12,8 +12,10 @@ class WatchLeaf : public WatchEnd {
  public:
   /// Connects to rank 0; is_connected() says whether that worked, within seconds. `own` are the
   /// calls of this rank; must outlive this. `tells`: it is for this rank to say that rank 0 is
-  /// gone.
-  WatchLeaf(int rank, const Endpoint& center, const CallLog& own, WatchLimits limits, bool tells);
+  /// gone. `time_to_welcome`: the longest time that an address where the connection was taken may
+  /// be silent.
+  WatchLeaf(int rank, const Endpoint& center, const CallLog& own, WatchLimits limits, bool tells,
+            std::chrono::milliseconds time_to_welcome = std::chrono::seconds(10));
 
   bool is_connected() const { return link_.is_open(); }
 

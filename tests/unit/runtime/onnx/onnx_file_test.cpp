@@ -123,6 +123,8 @@ TEST_CASE("a setting is a list if its type says so, even an empty one", "[onnx]"
   const std::vector<int64_t> numbers = {4, 5};
   CHECK(std::get<Integers>(setting_of(Message().add(20, uint64_t{7}))).empty());
   CHECK(std::get<Floats>(setting_of(Message().add(20, uint64_t{6}))).empty());
+  const Message empty_list = Message().add(20, uint64_t{7}).add(8, std::string_view());
+  CHECK(std::get<Integers>(setting_of(empty_list)).empty());
   CHECK(std::get<int64_t>(setting_of(Message().add(20, uint64_t{2}))) == 0);
   CHECK(std::get<Integers>(setting_of(Message().add(8, std::span(numbers)))) == numbers);
   CHECK(std::get<Floats>(setting_of(Message().add(7, 1.5f).add(7, -2.0f))) == Floats{1.5f, -2});

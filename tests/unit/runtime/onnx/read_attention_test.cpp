@@ -87,6 +87,8 @@ std::string file(const std::map<std::string, Nodes>& changed = {}) {
   for (int i = 0; i < 8 * 24; ++i) counting.push_back(float(i));
   std::vector<float> close = table(4, cosine);
   close[13] += 1e-3f;
+  std::vector<float> first_row_close = table(4, cosine);
+  first_row_close[0] += 1e-3f;
   std::vector<float> sees_all = causal(-INFINITY), sees_none = sees_all;
   for (size_t j = 0; j < size_t(kPositions); ++j) sees_all[j] = 0;
   for (size_t i = 1; i < size_t(kPositions); ++i) sees_none[i * size_t(kPositions)] = -INFINITY;
@@ -103,6 +105,7 @@ std::string file(const std::map<std::string, Nodes>& changed = {}) {
                         numbers_of("cos_half", {6, 2}, table(2, cosine)),
                         numbers_of("sin_half", {6, 2}, table(2, sine)),
                         numbers_of("close", {6, 4}, close),
+                        numbers_of("first_row_close", {6, 4}, first_row_close),
                         numbers_of("later", {6, 6}, causal(-INFINITY)),
                         numbers_of("first_sees_all", {6, 6}, sees_all),
                         numbers_of("first_is_unseen", {6, 6}, sees_none),
@@ -321,8 +324,13 @@ TEST_CASE("heads are rotated as wholes or half by half, by dlflow's angles alone
   values.push_back(node("MatMul", {"h", "vr"}, "o"));
   CHECK_THAT(refusal(file({{"qr", q}, {"kr", k}, {"o", values}})), Contains(whole));
 
+  Nodes before_heads = rotated("qh", "qp");  // features of each head, along the heads of a position
+  before_heads.push_back(with(node("Transpose", {"qp"}, "qt"), "perm", {0, 2, 1, 3}));
+  CHECK(refusal(file({{"qt", before_heads}, {"kr", k}})) != "none");
+
   const auto refused = [&](const Nodes& queries) { return refusal(of(queries, k)); };
   CHECK(refused(rotated("qt", "qr", "close")) != "none");
+  CHECK(refused(rotated("qt", "qr", "first_row_close")) != "none");
   CHECK(refused(rotated("qt", "qr", "sin", "cos")) != "none");
   CHECK(refused(rotated("qt", "qr", "cos", "cos")) != "none");
   CHECK(refused(rotated("qt", "qr", "cos", "sin_half")) != "none");

@@ -82,6 +82,10 @@ TEST_CASE("constants that are worked out are what they would be", "[onnx]") {
   CHECK(gives({with(node("Constant", {}, "c"), "value_float", 2.5f),
                cast(node("Cast", {"c"}, "r"), 7)},
               2, numbers) == "none");
+  for (const char* operation : {"Div", "Mod"}) {
+    CHECK(gives({node(operation, {"zero", "two"}, "z"), node("Add", {"z", "seven"}, "r")}, 7,
+                numbers) == "none");
+  }
   CHECK(gives({node("Unsqueeze", {"seven", "zero"}, "u"), node("Squeeze", {"u", "zero"}, "r")}, 7,
               numbers) == "none");
 }
@@ -123,12 +127,33 @@ TEST_CASE("floating-point constants that are worked out are what they would be",
              Contains("it computes with constants of two shapes"));
 }
 
+TEST_CASE("a part of a constant is that of a list", "[onnx]") {
+  const std::vector<Message> constants = {
+      floats("w", {3, 2}),           floats("list", {4}),           floats("u", {4, 2}),
+      whole_numbers("zero", {0}),    whole_numbers("three", {3}),   whole_numbers("twice", {0, 0}),
+      whole_numbers("ends", {3, 3}), whole_numbers("shape", {3, 1})};
+  const auto of = [&](const std::vector<std::string>& inputs) {
+    return refusal(file_of(
+        {node("Slice", inputs, "s"), node("Mul", {"x", "s"}, "n"), node("MatMul", {"n", "w"}, "y")},
+        constants, {-1, 3}));
+  };
+  CHECK(of({"list", "zero", "three"}) == "none");
+  CHECK(of({"list", "zero", "three", "zero"}) == "none");
+  const std::string refused = "it takes parts of a constant that is no list";
+  for (const std::vector<std::string>& inputs : {std::vector<std::string>{"u", "zero", "three"},
+                                                 {"list", "twice", "three"},
+                                                 {"list", "zero", "ends"},
+                                                 {"list", "zero", "three", "three"}}) {
+    CHECK_THAT(of(inputs), Contains(refused));
+  }
+}
+
 TEST_CASE("shapes that no layer gives are refused", "[onnx]") {
   const std::vector<Message> shapes = {
       whole_numbers("flat", {0, -1}),        whole_numbers("all", {-1, 192}),
       whole_numbers("same", {-1, 3, 8, 8}),  whole_numbers("copied", {0, 3, -1, 8}),
       whole_numbers("other", {-1, 4, 6, 8}), whole_numbers("few", {-1, 191}),
-      whole_numbers("three", {-1, 3, 64})};
+      whole_numbers("three", {-1, 3, 64}),   whole_numbers("two_open", {-1, 3, -1, 8})};
   const auto of = [&](const std::string& shape) {
     return on_maps({node("Reshape", {"x", shape}, "s"), node("Flatten", {"s"}, "y")}, shapes);
   };
@@ -136,7 +161,7 @@ TEST_CASE("shapes that no layer gives are refused", "[onnx]") {
     INFO(good);
     CHECK(imported(of(good)).model.layers.size() == 2);
   }
-  for (const char* bad : {"other", "few", "three"}) {
+  for (const char* bad : {"other", "few", "three", "two_open"}) {
     INFO(bad);
     CHECK_THAT(refusal(of(bad)), Contains("dlflow reshapes to (B,F) alone"));
   }
@@ -195,6 +220,7 @@ TEST_CASE("sequences become features for any number of samples", "[onnx]") {
     REQUIRE(layers(sizes).size() == 2);
     CHECK(layers(sizes)[1].kind == LayerKind::Flatten);
   }
+  CHECK_THROWS_WITH(layers({1, -1}), Contains("no layer that gives 'y'"));
 }
 
 TEST_CASE("the shape of a result is known but for the number of samples", "[onnx]") {

@@ -333,6 +333,9 @@ TEST_CASE("RMS normalisation is read as files put it together, with dlflow's eps
   check({power, mean, sum, node("Pow", {"e", "root"}, "r"), node("Div", {"l", "r"}, "n"), scaled});
   CHECK_THAT(refusal(of({power, mean, sum, node("Pow", {"e", "one"}, "y")})),
              Catch::Contains("powers only as parts of rms_norm"));
+  CHECK_THAT(refusal(of({power, mean, sum, node("Sqrt", {"e"}, "r"), node("Div", {"l", "r"}, "n"),
+                         node("Mul", {"n", "two"}, "y")})),
+             Catch::Contains("dlflow has no layer that gives 'y'"));
   check({node("RMSNormalization", {"l", "norm.weight"}, "y")});
   CHECK_THAT(refusal(of({node("RMSNormalization", {"l", "norm.weight"}, "y").add(5, setting)})),
              Catch::Contains("its epsilon is 0.001; that of dlflow's layers is 1e-5"));

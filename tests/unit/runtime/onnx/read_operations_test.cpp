@@ -70,6 +70,9 @@ TEST_CASE("activations have dlflow's form alone", "[onnx]") {
   const std::string good = gelu({node("Mul", {"l", "root"}, "s")}, "half");
   CHECK(imported(good).model.layers.at(1).kind == LayerKind::Gelu);
   CHECK_THAT(refusal(gelu({node("Mul", {"l", "half"}, "s")}, "half")), Contains("part of gelu"));
+  CHECK_THAT(refusal(of.file({node("Mul", {"l", "root"}, "s"), node("Erf", {"s"}, "f"),
+                              node("Add", {"f", "two"}, "a"), node("Mul", {"l", "a"}, "y")})),
+             Contains("no layer that computes with a constant"));
   for (const char* shift : {"one", "some"}) {
     CHECK_THAT(
         refusal(gelu({node("Mul", {"l", "root"}, "r"), node("Add", {"r", shift}, "s")}, "half")),
@@ -199,6 +202,13 @@ TEST_CASE("a normalisation has a weight and a bias for each channel or feature",
     CHECK_THAT(features.refused(layer_norm({"l", "four", weights})),
                Contains("its weights are not those of 4 channels"));
   }
+  CHECK(features.layer(with(layer_norm({"l", "four"}), "axis", 1)).kind == LayerKind::LayerNorm);
+  CHECK_THAT(features.refused(with(layer_norm({"l", "four"}), "axis", 0)),
+             Contains("layer_norm of dlflow is along the last dimension"));
+  const Message batch_norm = node("BatchNormalization", {"l", "four", "four", "four", "four"}, "y");
+  CHECK(imported(features.file({batch_norm})).notes.empty());
+  CHECK_THAT(features.refused(with(batch_norm, "training_mode", 1)),
+             Contains("it is in training mode"));
   const OnMaps maps{constants};
   CHECK(maps.layer(node("InstanceNormalization", {"x", "three", "three"}, "m")).groups == 3);
   CHECK_THAT(maps.refused(node("InstanceNormalization", {"x", "three", "four"}, "m")),
@@ -347,6 +357,10 @@ TEST_CASE("a linear layer may read all positions in another order, and nothing e
   CHECK_THAT(behind(with(node("Transpose", {"e"}, "t"), "perm", {0, 2, 1})), Contains(refused));
   CHECK_THAT(behind(node("Slice", {"e", "axis", "third", "axis"}, "t")), Contains(refused));
   CHECK_THAT(behind(node("Slice", {"e", "first", "third", "axis"}, "t")), Contains(refused));
+  CHECK_THAT(refusal(of({node("MatMul", {"e", "w"}, "m"),
+                         with(node("Transpose", {"m"}, "t"), "perm", {0, 2, 1}),
+                         node("Add", {"t", "b"}, "y")})),
+             Contains("'y' (Add): dlflow has no layer that computes with a constant"));
   // The halves of what it gives would have half of its bias.
   CHECK_THAT(refusal(of({turned, node("Mul", {"t", "two"}, "u"), node("MatMul", {"u", "w"}, "m"),
                          node("Add", {"m", "b"}, "s"), node("Mul", {"s", "half"}, "h"),
@@ -412,4 +426,105 @@ TEST_CASE("parts of a sequence are of its first dimensions unless axes are said"
              Contains("another number of axes than of beginnings"));
   CHECK_THAT(of(node("Slice", {"e", "begins", "ends", "axes", "steps"}, "p")),
              Contains("leaves out numbers in between"));
+}
+
+TEST_CASE("parts of a split are at least one number each, and together all of them", "[onnx]") {
+  const auto of = [](const std::vector<int64_t>& parts) {
+    Message split = Message().add(1, std::string_view("e")).add(1, std::string_view("parts"));
+    for (const char* part : {"a", "b"}) split.add(2, std::string_view(part));
+    split.add(4, std::string_view("Split"));
+    return refusal(on_sequences({with(split, "axis", 2), node("Concat", {"a", "b"}, "y")},
+                                {whole_numbers("parts", parts)}));
+  };
+  CHECK_THAT(of({3, 1}), Contains("'y' (Concat)"));
+  for (const std::vector<int64_t>& parts : {std::vector<int64_t>{-1, 5}, {5, -1}, {0, 4}, {3, 2}}) {
+    CHECK_THAT(of(parts), Contains("its parts are larger than what it reads"));
+  }
+  CHECK_THAT(of({2, 1}), Contains("its parts are smaller than what it reads"));
+  CHECK_THAT(of({4}), Contains("another number of parts than results"));
+}
+
+TEST_CASE("what has a scale of its own is not rearranged", "[onnx]") {
+  const std::vector<Message> constants = {numbers_of("four", {4}, {1, 2, 3, 4}), number("two", 2)};
+  const auto of = [&](const char* value, const char* factor) {
+    return refusal(on_sequences(
+        {node("Mul", {value, factor}, "m"), with(node("Transpose", {"m"}, "t"), "perm", {1, 0, 2}),
+         with(node("Transpose", {"t"}, "y"), "perm", {1, 0, 2})},
+        constants));
+  };
+  CHECK_THAT(of("e", "four"), Contains("'t' (Transpose): dlflow has no layer that gives 'm'"));
+  CHECK_THAT(of("e", "two"), Contains("dlflow has no layer that gives 'y'"));
+}
+
+namespace {
+
+/// Of texts x of `tokens` tokens at most, whose lengths n are, and of which e is the embedding.
+std::string on_texts(const std::vector<Message>& nodes, int64_t tokens = 6) {
+  std::vector<Message> all = {node("Gather", {"table", "x"}, "e"),
+                              node("Reshape", {"n", "column"}, "lengths"),
+                              node("Less", {"places", "lengths"}, "mask")};
+  all.insert(all.end(), nodes.begin(), nodes.end());
+  std::vector<int64_t> places;
+  for (int64_t i = 0; i < tokens; ++i) places.push_back(i);
+  Message graph;
+  for (const Message& each : all) graph.add(1, each);
+  for (const Message& each :
+       {floats("table", {5, 4}), floats("w", {24, 6}), number("zero", 0),
+        whole_numbers("places", places), whole_numbers("one", {1}),
+        whole_numbers("column", {-1, 1}), whole_numbers("pairs", {-1, 2}),
+        whole_numbers("single", {-1, 1, 1}), whole_numbers("all", {-1, tokens, 1})}) {
+    graph.add(5, each);
+  }
+  constexpr uint64_t kInt64 = 7;
+  graph.add(11, test::port("x", {-1, tokens}, kInt64)).add(11, test::port("n", {-1}, kInt64));
+  graph.add(12, test::port("y", {-1, 4}));
+  return Message().add(7, graph).add(8, Message().add(2, uint64_t{17})).bytes();
+}
+
+}  // namespace
+
+TEST_CASE("the mean of a text's tokens is that of a mask from its length", "[onnx]") {
+  const Message mask = node("Reshape", {"mask", "all"}, "m");
+  const std::vector<Message> mean = {with(node("ReduceSum", {"kept", "one"}, "sum"), "keepdims", 0),
+                                     node("Div", {"sum", "lengths"}, "y")};
+  const auto of = [&](std::vector<Message> nodes, int64_t tokens = 6) {
+    nodes.insert(nodes.end(), mean.begin(), mean.end());
+    return on_texts(nodes, tokens);
+  };
+  const Message kept = node("Where", {"m", "e", "zero"}, "kept");
+  CHECK(imported(of({mask, kept})).model.layers.at(1).kind == LayerKind::MeanPool);
+  CHECK_THAT(refusal(of({node("Reshape", {"n", "pairs"}, "m"), kept})),
+             Contains("it does more with the lengths of texts than to add dimensions"));
+  const std::string refused = "'kept' (Where): dlflow has it only as a mask of attention";
+  CHECK_THAT(refusal(of({mask, node("Flatten", {"e"}, "f"), node("MatMul", {"f", "w"}, "g"),
+                         node("Where", {"m", "g", "zero"}, "kept")})),
+             Contains(refused));
+  CHECK_THAT(refusal(of({node("Reshape", {"n", "single"}, "m"), kept}, 1)), Contains(refused));
+}
+
+TEST_CASE("groups of channels are those of a shape (B,groups,rest)", "[onnx]") {
+  const OnMaps of{{numbers_of("ones", {3}, {1, 1, 1}), numbers_of("zeros", {3}, {0, 0, 0}),
+                   whole_numbers("groups", {0, 3, -1}), whole_numbers("few", {0, 3}),
+                   whole_numbers("maps", {-1, 3, 8, 8})}};
+  const auto grouped = [&](const char* shape) {
+    return of.file({node("Reshape", {"x", shape}, "a"),
+                    node("InstanceNormalization", {"a", "ones", "zeros"}, "b"),
+                    node("Reshape", {"b", "maps"}, "m")});
+  };
+  CHECK(imported(grouped("groups")).model.layers.at(1).groups == 3);
+  CHECK_THAT(refusal(grouped("few")), Contains("dlflow reshapes to (B,F) alone"));
+}
+
+TEST_CASE("the weights of a group normalisation come before its bias", "[onnx]") {
+  const OnMaps of{{numbers_of("ones", {3}, {1, 1, 1}), numbers_of("zeros", {3}, {0, 0, 0}),
+                   whole_numbers("groups", {0, 3, -1}), whole_numbers("maps", {-1, 3, 8, 8}),
+                   numbers_of("each", {3, 1, 1}, {2, 3, 4})}};
+  const auto changed = [&](const char* first, const char* second) {
+    return of.file({node("Reshape", {"x", "groups"}, "a"),
+                    node("InstanceNormalization", {"a", "ones", "zeros"}, "b"),
+                    node("Reshape", {"b", "maps"}, "c"), node(first, {"c", "each"}, "d"),
+                    node(second, {"d", "each"}, "m")});
+  };
+  CHECK(imported(changed("Mul", "Add")).model.layers.at(1).kind == LayerKind::GroupNorm);
+  CHECK_THAT(refusal(changed("Add", "Mul")), Contains("no layer that gives 'm'"));
 }

@@ -76,6 +76,20 @@ TEST_CASE("means under windows that cover a map are products with matrices of sh
   CHECK_THAT(refusal(pooled("cube")), Contains("its weights are no matrix"));
 }
 
+TEST_CASE("a scaled input is normalised before the means under its windows", "[onnx]") {
+  const Message turned = with(node("Transpose", {"a"}, "b"), "perm", {0, 1, 3, 2});
+  const ImportedNetwork network =
+      imported(file_of({node("Mul", {"x", "two"}, "n"), node("MatMul", {"n", "shares"}, "a"),
+                        turned, node("MatMul", {"b", "shares"}, "c"),
+                        with(node("Transpose", {"c"}, "m"), "perm", {0, 1, 3, 2}),
+                        node("Flatten", {"m"}, "f"), node("MatMul", {"f", "w"}, "y")},
+                       {numbers_of("shares", {4, 2}, {0.5f, 0, 0.5f, 0, 0, 0.5f, 0, 0.5f}),
+                        number("two", 2), test::floats("w", {12, 2})},
+                       {-1, 3, 4, 4}));
+  CHECK(network.model.layers.at(0).kind == LayerKind::AdaptiveAvgPool);
+  CHECK(network.normalization == InputScale{{2, 2, 2}, {0, 0, 0}});
+}
+
 TEST_CASE("means of pools count the padding as zeros", "[onnx]") {
   const OnMaps of{{whole_numbers("p", {0, 0, 1, 1, 0, 0, 1, 1}), number("one", 1),
                    whole_numbers("q", {0, 0, 1, 2, 0, 0, 1, 2}), number("zero", 0),
@@ -143,12 +157,12 @@ TEST_CASE("means of whole maps are global_avg_pool, or keep their dimensions", "
 }
 
 TEST_CASE("Resize makes squares of pixels", "[onnx]") {
-  OnMaps of{
-      {numbers_of("two", {4}, {1, 1, 2, 2}), numbers_of("odd", {4}, {1, 1, 2, 3}),
-       numbers_of("half", {4}, {1, 1, 1.5f, 1.5f}), numbers_of("small", {4}, {1, 1, 0.5f, 0.5f}),
-       numbers_of("batch", {4}, {2, 1, 2, 2}), whole_numbers("sizes", {1, 3, 24, 12}),
-       whole_numbers("more", {1, 4, 24, 12}), whole_numbers("one_way", {1, 3, 24, 4})},
-      {-1, 3, 8, 4}};
+  OnMaps of{{numbers_of("two", {4}, {1, 1, 2, 2}), numbers_of("odd", {4}, {1, 1, 2, 3}),
+             numbers_of("half", {4}, {1, 1, 1.5f, 1.5f}),
+             numbers_of("small", {4}, {1, 1, 0.5f, 0.5f}), numbers_of("batch", {4}, {2, 1, 2, 2}),
+             numbers_of("five", {5}, {1, 1, 2, 2, 2}), whole_numbers("sizes", {1, 3, 24, 12}),
+             whole_numbers("more", {1, 4, 24, 12}), whole_numbers("one_way", {1, 3, 24, 4})},
+            {-1, 3, 8, 4}};
   const auto resize = [](const std::vector<std::string>& inputs) {
     return with(with(node("Resize", inputs, "m"), "coordinate_transformation_mode", "asymmetric"),
                 "nearest_mode", "floor");
@@ -159,7 +173,7 @@ TEST_CASE("Resize makes squares of pixels", "[onnx]") {
   CHECK(of.layer(node("Resize", {"x", "", "two"}, "m")).scale == 2);  // round_prefer_floor
   CHECK(of.layer(with(node("Upsample", {"x", "two"}, "m"), "mode", "nearest")).scale == 2);
   const std::string squares = "makes a square of each pixel, a whole number wide";
-  for (const char* scales : {"odd", "half", "small", "batch"}) {
+  for (const char* scales : {"odd", "half", "small", "batch", "five"}) {
     CHECK_THAT(of.refused(resize({"x", "", scales})), Contains(squares));
   }
   CHECK_THAT(of.refused(resize({"x", "", "", "more"})), Contains(squares));

@@ -122,6 +122,8 @@ TEST_CASE("a size that a file says in numbers is that of its batch, if it can be
   CHECK(sizes({2, 2, 3, 4}, 2) == std::vector<int64_t>{kB, 2, 3, 4});
   CHECK(sizes({-1, 6, 4}, 2) == std::vector<int64_t>{kB, 6, 4});
   CHECK(sizes({kB, 24}, 2) == std::vector<int64_t>{kB, 24});
+  const View many = view_of(0, {1'000'000, 4});
+  CHECK(sizes_of(reshaped(many, {2'000'000, 4}, 2)) == std::vector<int64_t>{kB * 1'000'000, 4});
   CHECK_THROWS_WITH(sizes({3, 6, 4}, 2), Contains("gives this shape"));
   CHECK_THROWS_WITH(sizes({2, 6, 4}, -1), Contains("gives this shape"));
 }

@@ -320,6 +320,14 @@ TEST_CASE("a silent rank that others wait for is told once, and ends all after t
   CHECK(opinion.verdict->fault() == Fault::Stalled);
 }
 
+TEST_CASE("a silent rank is told though something comes to one of those that wait", "[watch]") {
+  Court court(3);
+  court.wait({0, 1});
+  court.computing = 0;  // its waits end
+  court.silent = 2;
+  CHECK_THAT(court.pass(10s).warning, Catch::StartsWith("rank 2 (node n1): silent for 10 s;"));
+}
+
 TEST_CASE("a rank that does nothing though its process answers is told apart", "[watch]") {
   Court court(3);
   court.wait({0, 1});

@@ -88,6 +88,18 @@ TEST_CASE("a stranger has two seconds to show the token", "[watch][attack]") {
   CHECK(rank0.descriptors() == 1);
 }
 
+TEST_CASE("strangers are sent away once all ranks are there", "[watch][attack]") {
+  Center rank0;
+  const FileDescriptor stranger = rank0.connect();
+  rank0.turn();
+  REQUIRE(rank0.descriptors() == 2);
+  FrameSocket rank(rank0.connect());
+  rank.send(FrameKind::Hello, Center::hello(1, rank0.center.endpoint().token));
+  rank0.turn();
+  CHECK(rank0.center.num_joined() == 1);
+  CHECK(rank0.descriptors() == 1);  // that of the rank
+}
+
 TEST_CASE("a rank is asked for its calls if they differ, and never else", "[watch]") {
   Center rank0;
   FrameSocket rank(rank0.connect());
@@ -99,6 +111,26 @@ TEST_CASE("a rank is asked for its calls if they differ, and never else", "[watc
   rank.send(FrameKind::Differs);
   for (int i = 3; i < 6; ++i) rank0.turn(std::chrono::seconds(i));
   CHECK(kinds_heard(rank) == std::vector{FrameKind::Ask});
+}
+
+TEST_CASE("what a rank's connection does not take at once follows, without a further pulse",
+          "[watch]") {
+  Center rank0;
+  FrameSocket rank(rank0.connect());
+  rank.send(FrameKind::Hello, Center::hello(1, rank0.center.endpoint().token));
+  rank0.turn();
+  const auto has_to_send = [&] {
+    std::vector<pollfd> descriptors;
+    rank0.center.add_to(descriptors);
+    return (descriptors.at(0).events & POLLOUT) != 0;
+  };
+  size_t sent = 1, heard = 0;  // the welcome
+  for (; !has_to_send(); ++sent) rank0.center.turn({}, true, rank0.start);
+  while (has_to_send() || heard < sent) {
+    heard += kinds_heard(rank).size();
+    rank0.turn();
+  }
+  CHECK(heard == sent);
 }
 
 TEST_CASE("rank 0 says goodbye once all ranks have done their work", "[watch]") {

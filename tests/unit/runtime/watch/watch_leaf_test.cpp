@@ -113,6 +113,13 @@ TEST_CASE("who does not answer with a welcome is not rank 0", "[watch]") {
   CHECK_FALSE(leaf->is_connected());
 }
 
+TEST_CASE("who takes the connection and says nothing is not waited for without end", "[watch]") {
+  const PlayedCenter center;  // the system takes connections for it
+  const CallLog calls;
+  const WatchLeaf leaf(1, center.endpoint, calls, WatchLimits{}, true, 0ms);
+  CHECK_FALSE(leaf.is_connected());
+}
+
 TEST_CASE("rank 0 is silent for a rank that waits, which is told once and then ends all",
           "[watch]") {
   const bool tells = GENERATE(true, false);

@@ -236,6 +236,21 @@ TEST_CASE("a rank that does nothing while others wait ends all", "[watch]") {
   CHECK_THAT(told.lines[0], Catch::StartsWith("warning: rank 2"));
 }
 
+TEST_CASE("a rank that does nothing while others are done ends all", "[watch]") {
+  WatchOptions options;
+  options.limits = {300ms, 900ms};
+  std::atomic<bool> over = false;
+  options.known = [&](const WatchError&) { over = true; };
+  const Told told = watched(
+      2,
+      [&](Communicator& comm) {
+        while (comm.rank() == 1 && !over) std::this_thread::sleep_for(10ms);
+      },
+      options);
+  for (const std::string& error : told.errors)
+    CHECK_THAT(error, Catch::StartsWith("rank 1 (node "));
+}
+
 TEST_CASE("one rank of each node tells people that rank 0 is silent", "[watch]") {
   constexpr int kOthers = 3;
   std::atomic<int> ended = 0;
