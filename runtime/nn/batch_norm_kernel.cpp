@@ -16,7 +16,7 @@ struct Group {
   DLFLOW_INLINE int64_t start(int64_t image) const {
     return image * geometry.image_stride + index * geometry.group_stride;
   }
-  /// Of a part of it.
+  /// Channels in a part of it.
   template <typename R>
   DLFLOW_INLINE int64_t width_of(int part) const {
     return std::clamp<int64_t>(width - part * kWidth<R>, 0, kWidth<R>);
@@ -260,8 +260,6 @@ DLFLOW_INLINE Group group_of(const MapGeometry& geometry, int64_t index) {
   return {geometry, index, index + 1 == geometry.groups ? geometry.last_group : kLanes};
 }
 
-const bool has_wide_registers = has_avx512();
-
 /// For the compiler: a register, whether the group is whole, and the type of the map's numbers.
 template <typename R, bool Whole, typename T>
 struct Kind {};
@@ -281,8 +279,8 @@ template <typename Visit>
 DLFLOW_INLINE void for_each_group(const MapGeometry& geometry, Numbers x, Visit visit) {
   for (int64_t i = 0; i < geometry.groups; ++i) {
     const Group group = group_of(geometry, i);
-    has_wide_registers ? visit_as<Lanes>(group, x.halves, visit)
-                       : visit_as<HalfLanes>(group, x.halves, visit);
+    has_avx512() ? visit_as<Lanes>(group, x.halves, visit)
+                 : visit_as<HalfLanes>(group, x.halves, visit);
   }
 }
 

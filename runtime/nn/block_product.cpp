@@ -14,8 +14,6 @@ constexpr int64_t kTileRows = 4;
 /// columns takes 8 of AVX2's 16.
 constexpr int64_t kWide = 4;
 
-const bool has_wide_registers = has_avx512();
-
 /// What is read at (row, i) of a is broadcast and multiplied with row i of b.
 template <typename R, int64_t Columns, bool Transposed>
 DLFLOW_INLINE void multiply_tile(int64_t depth, const float* a, int64_t a_stride, const float* b,
@@ -59,11 +57,12 @@ template <bool Transposed>
 DLFLOW_INLINE void multiply(const ProductExtent& extent, ConstRows a, ConstRows b, Into into,
                             Rows c) {
   constexpr int64_t kColumns = kWide * kLanes;
+  const bool is_wide = has_avx512();
   int64_t column = 0;
-  for (; has_wide_registers && column + kColumns <= extent.columns; column += kColumns) {
+  for (; is_wide && column + kColumns <= extent.columns; column += kColumns) {
     multiply_column<Lanes, kWide, Transposed>(extent, a, b, into, c, column);
   }
-  for (; has_wide_registers && column < extent.columns; column += kLanes) {
+  for (; is_wide && column < extent.columns; column += kLanes) {
     multiply_column<Lanes, 1, Transposed>(extent, a, b, into, c, column);
   }
   for (; column < extent.columns; column += kLanes) {

@@ -22,7 +22,7 @@ bool wants_plain(const Builder& builder, const TensorShape& input) {
          dnnl::get_effective_cpu_isa() >= dnnl::cpu_isa::avx512_core;
 }
 
-/// For ranks of several threads, and small maps: others have one of our own (winograd.h). oneDNN's
+/// For ranks of several threads: others have one of our own, where it pays (winograd.h). oneDNN's
 /// Winograd's algorithm saves 2.25 multiplications of 3 in a 3x3 convolution, but its
 /// transformations cost more than that with few channels, and with few tiles of 4x4 pixels, since
 /// the weights are transformed in each call. Measured on AVX-512 with oneDNN 2.6, the three passes

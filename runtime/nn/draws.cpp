@@ -66,8 +66,7 @@ __attribute__((target("avx512f"))) void draw_64(uint32_t first, uint32_t sample,
 
 /// Draws what are whole blocks of 64, if the processor has AVX-512; how many those were.
 size_t draw_blocks(uint32_t sample, uint64_t key, uint32_t limit, std::span<uint8_t> keeps) {
-  static const bool can = has_avx512();
-  if (!can) return 0;
+  if (!has_avx512()) return 0;
   const size_t end = keeps.size() / 64 * 64;
   for (size_t i = 0; i < end; i += 64) draw_64(uint32_t(i / 4), sample, key, limit, &keeps[i]);
   return end;

@@ -204,23 +204,20 @@ DLFLOW_INLINE void backward(const Pool& pool, Numbers dy, const uint16_t* chosen
             : backward_as<R>(pool, dy.as<float>(), chosen, dx.as<float>());
 }
 
-const bool has_wide_registers = has_avx512();
-
 }  // namespace
 
 DLFLOW_VECTOR_CLONES
 void max_pool_forward(const MapGeometry& geometry, const PoolWindow& window, bool relu, Numbers x,
                       Numbers y, uint16_t* chosen) {
   const Pool pool = {geometry, window, relu};
-  has_wide_registers ? forward<Lanes>(pool, x, y, chosen) : forward<HalfLanes>(pool, x, y, chosen);
+  has_avx512() ? forward<Lanes>(pool, x, y, chosen) : forward<HalfLanes>(pool, x, y, chosen);
 }
 
 DLFLOW_VECTOR_CLONES
 void max_pool_backward(const MapGeometry& geometry, const PoolWindow& window, Numbers dy,
                        const uint16_t* chosen, Numbers dx) {
   const Pool pool = {geometry, window, false};
-  has_wide_registers ? backward<Lanes>(pool, dy, chosen, dx)
-                     : backward<HalfLanes>(pool, dy, chosen, dx);
+  has_avx512() ? backward<Lanes>(pool, dy, chosen, dx) : backward<HalfLanes>(pool, dy, chosen, dx);
 }
 
 }  // namespace dlflow::runtime

@@ -22,8 +22,8 @@ bool pays(const TensorShape& in, const TensorShape& out, int64_t batch) {
 }
 
 Registers registers_here() {
-  const bool has_avx512 = dnnl::get_effective_cpu_isa() >= dnnl::cpu_isa::avx512_core;
-  return has_avx512 ? Registers::Avx512 : Registers::Avx2;
+  const bool may_be_wide = dnnl::get_effective_cpu_isa() >= dnnl::cpu_isa::avx512_core;
+  return may_be_wide && has(Registers::Avx512) ? Registers::Avx512 : Registers::Avx2;
 }
 
 memory::desc winograd_format(const Layer& layer, int64_t channels) {
@@ -59,7 +59,7 @@ class WinogradConvolution final : public KernelConvolution {
 bool suits_winograd(const Builder& builder, const Layer& layer, const TensorShape& input) {
   // oneDNN takes all threads of a rank.
   const bool can = builder.compute == Compute::Float32 && omp_get_max_threads() == 1 &&
-                   dnnl::get_effective_cpu_isa() >= dnnl::cpu_isa::avx2 &&
+                   dnnl::get_effective_cpu_isa() >= dnnl::cpu_isa::avx2 && has(Registers::Avx2) &&
                    layer.kernel == Extent(3) && layer.stride == Extent(1) &&
                    layer.dilation == Extent(1) && layer.groups == 1 && layer.padding.height <= 2 &&
                    layer.padding.width <= 2 && input[0] % 16 == 0 && layer.units % 16 == 0;

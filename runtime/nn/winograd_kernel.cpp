@@ -411,6 +411,16 @@ DLFLOW_FOR_AVX2 void backward_weights_narrow(const Work& w, const float* x, cons
 
 }  // namespace
 
+bool has(Registers registers) {
+#if defined(__x86_64__)
+  return registers == Registers::Avx512 ? __builtin_cpu_supports("x86-64-v4")
+                                        : __builtin_cpu_supports("x86-64-v3");
+#else
+  (void)registers;
+  return false;
+#endif
+}
+
 void winograd_forward(const WinogradShape& s, const float* x, const float* weight,
                       const float* bias, bool relu, float* y) {
   const Work w(s, s.x, s.y, s.padding_height, s.padding_width);

@@ -11,6 +11,9 @@ namespace dlflow::runtime {
 /// Whose registers the kernels use; the bits are the same.
 enum class Registers { Avx2, Avx512 };
 
+/// Whether the processor has them.
+bool has(Registers registers);
+
 /// The maps of x and y have whole groups of 16 channels; y is as large as the padding makes it.
 struct WinogradShape {
   MapGeometry x, y;

@@ -101,11 +101,9 @@ constexpr Case kCases[] = {
 
 std::vector<Registers> registers_here() {
   std::vector<Registers> registers;
-#if defined(__x86_64__)
-  const bool has_avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-  if (has_avx2) registers.push_back(Registers::Avx2);
-  if (__builtin_cpu_supports("avx512vl")) registers.push_back(Registers::Avx512);
-#endif
+  for (const Registers r : {Registers::Avx2, Registers::Avx512}) {
+    if (has(r)) registers.push_back(r);
+  }
   return registers;
 }
 
