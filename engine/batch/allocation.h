@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "engine/batch/job_identity.h"
+
 /// Where a job's task runs, and what it asks of its batch system.
 namespace dlflow {
 
@@ -15,7 +17,7 @@ struct Allocation {
   /// Has the batch system run this job again, as the same job. Throws Error if it cannot.
   std::function<void(const std::string& id)> requeue;
   /// Whether another job of ours waits or runs, as far as can be told.
-  std::function<bool(const std::string& id)> is_at_work;
+  std::function<bool(const JobIdentity& job)> is_at_work;
   /// See SupervisorOptions.
   std::function<uint64_t()> memory_kills;
   uint64_t memory_bytes = 0;  ///< on each node; 0: not said per node
@@ -31,7 +33,8 @@ struct Allocation {
   std::function<void(const std::string& id, uint64_t bytes)> raise_memory;
   /// The same of its time limit.
   std::function<void(const std::string& id, std::chrono::minutes limit)> raise_time_limit;
-  /// How long a network file system may hide what the parents' nodes wrote.
+  /// How long a network file system may hide what other nodes wrote. Longer than
+  /// SupervisorOptions::look_again, so that within it each living supervisor renews its claim.
   std::chrono::milliseconds patience = std::chrono::seconds(60);
   /// How long the controller may be away while a job asks for its next pass.
   std::chrono::milliseconds controller_patience = std::chrono::minutes(15);

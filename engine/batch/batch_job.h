@@ -55,11 +55,12 @@ struct BatchJob {
   std::optional<std::chrono::seconds> limit;  ///< absent: unlimited, or not said
   std::optional<Time> start;                  ///< of a pending job: when it is expected to
   std::optional<Time> end;
-  std::optional<int> exit;   ///< exit status of the batch script
-  int signal = 0;            ///< the signal that ended it; 0: none
-  bool log_refused = false;  ///< its node could not write the log: nothing of the job ran
-  std::string cancelled_by;  ///< the user who cancelled it
-  int cpus = 0;              ///< allocated; 0: not said
+  std::optional<Time> submitted;  ///< or requeued
+  std::optional<int> exit;        ///< exit status of the batch script
+  int signal = 0;                 ///< the signal that ended it; 0: none
+  bool log_refused = false;       ///< its node could not write the log: nothing of the job ran
+  std::string cancelled_by;       ///< the user who cancelled it
+  int cpus = 0;                   ///< allocated; 0: not said
   std::optional<std::chrono::milliseconds> cpu_time;  ///< of all its processes
   uint64_t max_memory_bytes = 0;                      ///< that it used; 0: not measured
   double energy_joules = 0;                           ///< of its nodes; 0: not measured

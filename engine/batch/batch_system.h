@@ -13,6 +13,7 @@
 #include "engine/batch/batch.h"
 #include "engine/batch/batch_job.h"
 #include "engine/batch/cluster.h"
+#include "engine/batch/job_identity.h"
 
 /// The batch system of a cluster: all that the engine knows of it.
 namespace dlflow {
@@ -105,15 +106,18 @@ class BatchSystem {
   /// is no such job; nothing if it says neither.
   virtual std::optional<std::vector<BatchJob>> show_job(const std::string& id) = 0;
 
-  /// Cancels jobs, arrays ("812") or tasks ("812_3"). What has ended stays as it is.
-  virtual JobAnswer cancel(std::span<const std::string> ids) = 0;
+  // Each of the next three asks directly before it acts whether the jobs are still ours: what has
+  // one of their numbers and is not (job_identity.h) stays as it is.
+
+  /// Cancels jobs, or tasks of arrays. What has ended stays as it is.
+  virtual JobAnswer cancel(std::span<const JobIdentity> jobs) = 0;
 
   /// Tells the batch shell of a running job that it is to save and to end.
-  virtual JobAnswer ask_to_end(const std::string& id) = 0;
+  virtual JobAnswer ask_to_end(const JobIdentity& job) = 0;
 
   /// Jobs, or tasks of one array, that wait in the queue wait for `dependencies` instead. All of
   /// them, or not Done.
-  virtual JobAnswer wait_for(std::span<const std::string> ids,
+  virtual JobAnswer wait_for(std::span<const JobIdentity> jobs,
                              std::span<const Dependency> dependencies) = 0;
 
   /// Why a job waits, for people: "waits for free nodes, starts in about 2:10:00". Empty if it

@@ -1,5 +1,6 @@
 #include "engine/batch/observe.h"
 
+#include <algorithm>
 #include <csignal>
 #include <optional>
 #include <utility>
@@ -9,17 +10,20 @@
 namespace dlflow {
 namespace {
 
-using ById = std::map<std::string, const BatchJob*>;
+/// A number that is used a second time may be there twice.
+using ById = std::multimap<std::string_view, const BatchJob*>;
 
 ById by_id(std::span<const BatchJob> jobs) {
   ById map;
-  for (const BatchJob& job : jobs) map[job.id] = &job;
+  for (const BatchJob& job : jobs) map.emplace(job.id, &job);
   return map;
 }
 
-const BatchJob* find(const ById& jobs, const std::string& id) {
-  const auto found = jobs.find(id);
-  return found == jobs.end() ? nullptr : found->second;
+const BatchJob* find(const ById& jobs, const JobIdentity& ours) {
+  const auto [first, last] = jobs.equal_range(ours.id);
+  const auto found =
+      std::find_if(first, last, [&](const auto& job) { return ours.is(*job.second); });
+  return found == last ? nullptr : found->second;
 }
 
 /// `dlflow cancel` asks with SIGINT, or SIGUSR2 on Grid Engine. A shell that has not become
@@ -74,7 +78,7 @@ JobEvent event(const OpenJob& open, JobState state, std::string reason, Time now
   event.attempt = open.attempt;
   event.state = state;
   event.at = now;
-  event.backend_id = open.id;
+  event.backend_id = open.identity.id;
   event.reason = std::move(reason);
   return event;
 }
@@ -104,8 +108,8 @@ JobEvent end_of(const OpenJob& open, const BatchJob& job, JobState state, Time n
   const bool had_no_turn = open.shares_task && open.state == JobState::Queued &&
                            (state != JobState::Cancelled || was_stopped_at_its_start(job));
   if (had_no_turn) {
-    JobEvent lost =
-        event(open, JobState::Lost, "job " + open.id + " ended before its turn: " + reason, now);
+    JobEvent lost = event(open, JobState::Lost,
+                          "job " + open.identity.id + " ended before its turn: " + reason, now);
     lost.preempted = job.state == BatchState::Preempted;
     return lost;
   }
@@ -126,25 +130,26 @@ std::vector<std::string> ids_to_ask_for(std::span<const OpenJob> open,
   const ById known = by_id(queue);
   std::vector<std::string> ids;
   for (const OpenJob& job : open) {
-    const BatchJob* const queued = find(known, job.id);
+    const BatchJob* const queued = find(known, job.identity);
     // Of an end the queue does not say by whom, nor with what exit status.
     if (job.state == JobState::Lost) continue;
-    if (queued == nullptr || is_over(queued->state)) ids.push_back(job.id);
+    if (queued == nullptr || is_over(queued->state)) ids.push_back(job.identity.id);
   }
   return ids;
 }
 
-std::vector<std::string> ids_nobody_knows(std::span<const OpenJob> open,
-                                          std::span<const BatchJob> queue,
-                                          std::span<const BatchJob> accounting) {
+std::vector<JobIdentity> jobs_nobody_knows(std::span<const OpenJob> open,
+                                           std::span<const BatchJob> queue,
+                                           std::span<const BatchJob> accounting) {
   const ById queued = by_id(queue);
   const ById accounted = by_id(accounting);
-  std::vector<std::string> ids;
+  std::vector<JobIdentity> unknown;
   for (const OpenJob& job : open) {
-    const bool known = find(queued, job.id) != nullptr || find(accounted, job.id) != nullptr;
-    if (job.state != JobState::Lost && !known) ids.push_back(job.id);
+    const bool known =
+        find(queued, job.identity) != nullptr || find(accounted, job.identity) != nullptr;
+    if (job.state != JobState::Lost && !known) unknown.push_back(job.identity);
   }
-  return ids;
+  return unknown;
 }
 
 Observation observe(std::span<const OpenJob> open, std::span<const BatchJob> queue,
@@ -154,21 +159,21 @@ Observation observe(std::span<const OpenJob> open, std::span<const BatchJob> que
   const ById accounted = by_id(accounting);
   Observation result;
   for (const OpenJob& job : open) {
-    const BatchJob* const in_queue = find(queued, job.id);
+    const BatchJob* const in_queue = find(queued, job.identity);
     if (in_queue != nullptr && !is_over(in_queue->state)) {
       result.at_work[job.job] = *in_queue;
       continue;
     }
-    const BatchJob* known = find(accounted, job.id);
+    const BatchJob* known = find(accounted, job.identity);
     if (known == nullptr || (in_queue != nullptr && !is_over(known->state))) known = in_queue;
     if (known != nullptr) {
       if (const auto state = verdict(job, *known, now)) {
         result.events.push_back(end_of(job, *known, *state, now));
       }
-    } else if (gone.contains(job.id)) {
+    } else if (gone.contains(job.identity.id)) {
       result.events.push_back(event(job, JobState::Lost,
-                                    std::string(system) + " no longer knows job " + job.id +
-                                        ", and there is no record of its end",
+                                    std::string(system) + " no longer knows job " +
+                                        job.identity.id + ", and there is no record of its end",
                                     now));
     }
   }

@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "engine/batch/batch_job.h"
+#include "engine/batch/job_identity.h"
 #include "engine/plan/job.h"
 
 /// Words of a batch system about jobs + their records -> events that have to be recorded. Pure.
@@ -20,27 +21,28 @@ struct OpenJob {
   std::string job;
   int attempt = 1;
   JobState state = JobState::Queued;
-  std::string id;             ///< the batch system's
+  JobIdentity identity;
   uint64_t memory_bytes = 0;  ///< that it asked for; 0: not said
   bool shares_task = false;   ///< with other jobs; while it is queued it has not had its turn
 };
 
-/// The ids that the queue does not name, but for those of lost jobs: for sacct.
+/// Ids of the jobs, without the lost ones, that the queue does not name: for sacct.
 std::vector<std::string> ids_to_ask_for(std::span<const OpenJob> open,
                                         std::span<const BatchJob> queue);
 
-/// The ids, again but for those of lost jobs, that neither names: for the controller itself. An
+/// The jobs, again without the lost ones, that neither names: for the controller itself. An
 /// empty answer proves nothing: it may be a wrapper's that is broken, or that of another cluster's
 /// tools.
-std::vector<std::string> ids_nobody_knows(std::span<const OpenJob> open,
-                                          std::span<const BatchJob> queue,
-                                          std::span<const BatchJob> accounting);
+std::vector<JobIdentity> jobs_nobody_knows(std::span<const OpenJob> open,
+                                           std::span<const BatchJob> queue,
+                                           std::span<const BatchJob> accounting);
 
 struct Observation {
   std::vector<JobEvent> events;  ///< ends that only the batch system knows, for RUN/events.jsonl
   std::map<std::string, BatchJob> at_work;  ///< by job's name: what waits or runs
 };
 
+/// What has one of our numbers and is not our job (job_identity.h) counts for nothing.
 /// A supervisor's record comes before the batch system's word. It may show a little later on a
 /// network file system: what the batch system calls completed or failed, and whoever shared a task,
 /// is given up only `kRecordPatience` after the end. A job that the queue has forgotten and

@@ -66,6 +66,39 @@ void wait_for_parents(const JobSpec& spec, steady_clock::time_point end) {
   }
 }
 
+/// The job of the batch system that has `claim`, of a job of the same run.
+JobIdentity owner_of(const Claim& claim, const JobSpec& spec) {
+  return {.id = claim.backend_id, .name_begin = spec.run + ".", .name_end = ""};
+}
+
+/// Whether the supervisor of a pass without an end on record renews its claim, which takes a while
+/// to see. What nobody renewed for long is that of a dead one.
+bool is_renewed(const fs::path& attempt, const Claim& claim, const Allocation& allocation) {
+  const auto first = last_renewal(attempt, claim.pass);
+  for (auto last = first; last && SystemClock().now() - *last < allocation.patience;
+       last = last_renewal(attempt, claim.pass)) {
+    if (*last > *first) return true;
+    std::this_thread::sleep_for(500ms);
+  }
+  return false;
+}
+
+/// Whether an attempt before this one is at work, though this one was submitted: the batch system
+/// may have reported its end too early.
+bool has_predecessor_at_work(const Attempt& attempt, const Allocation& allocation) {
+  const fs::path& job = attempt.spec().job_directory;
+  const std::vector<int> numbers = attempts(job);
+  return std::any_of(numbers.begin(), numbers.end(), [&](int number) {
+    const fs::path before = attempt_directory(job, number);
+    const auto claim = number < attempt.number() ? newest_claim(before) : std::nullopt;
+    if (!claim || claim->backend_id.empty() || claim->backend_id == allocation.id) return false;
+    const auto last = last_state(job, "", number);
+    if (last && (is_final(*last->state) || last->state == JobState::Queued)) return false;
+    return allocation.is_at_work(owner_of(*claim, attempt.spec())) ||
+           is_renewed(before, *claim, allocation);
+  });
+}
+
 /// Whether a parent that may end without success has no end on record and is still at work, as far
 /// as the batch system knows: that let this job start too early, as after a requeue. Where several
 /// share the task, it may be any: the task waits for the end of what only some of them need.
@@ -77,7 +110,7 @@ bool has_parent_at_work(const JobSpec& spec, bool is_shared, const Allocation& a
     const std::vector<int> numbers = attempts(parent.directory);
     if (numbers.empty()) return false;
     const auto claim = newest_claim(attempt_directory(parent.directory, numbers.back()));
-    return claim && allocation.is_at_work(claim->backend_id);
+    return claim && allocation.is_at_work(owner_of(*claim, spec));
   });
 }
 
@@ -111,7 +144,7 @@ bool is_unwanted(const Attempt& attempt) {
 std::optional<PassEnd> end_by_others(Attempt& attempt, const std::optional<Claim>& claim,
                                      const Allocation& allocation) {
   if (!claim || claim->backend_id == allocation.id) return std::nullopt;
-  if (allocation.is_at_work(claim->backend_id)) return PassEnd::NotOurs;
+  if (allocation.is_at_work(owner_of(*claim, attempt.spec()))) return PassEnd::NotOurs;
   attempt.read();  // it may have ended since
   return attempt.has_ended() ? std::optional(PassEnd::Over) : std::nullopt;
 }
@@ -132,10 +165,12 @@ std::optional<PassEnd> settle_pass_before(Attempt& attempt, const std::optional<
   return std::nullopt;
 }
 
-/// Whether a parent is at work again, once the records of all should show.
-bool waits_for_parents(const Attempt& attempt, const TaskPasses& task,
-                       const Allocation& allocation) {
-  if (task.is_shared && is_unwanted(attempt)) return false;
+/// Whether an earlier attempt is still at work, or a parent is again, once the records of all
+/// should show.
+bool waits_for_others(const Attempt& attempt, const TaskPasses& task,
+                      const Allocation& allocation) {
+  if (is_unwanted(attempt)) return false;
+  if (has_predecessor_at_work(attempt, allocation)) return true;
   wait_for_parents(attempt.spec(), task.parents_show);
   return has_parent_at_work(attempt.spec(), task.is_shared, allocation);
 }
@@ -162,7 +197,7 @@ PassEnd run_pass(Attempt& attempt, TaskPasses& task, const Allocation& allocatio
   if (const auto end = end_by_others(attempt, claim, allocation)) return *end;
   const int pass = claim ? claim->pass + 1 : 1;
   if (const auto end = settle_pass_before(attempt, claim, pass, allocation)) return *end;
-  if (waits_for_parents(attempt, task, allocation)) return PassEnd::NotOurs;
+  if (waits_for_others(attempt, task, allocation)) return PassEnd::NotOurs;
 
   const SupervisorOptions options = options_of(attempt, task, allocation);
   const int tries = attempt.failed_tries();

@@ -246,8 +246,7 @@ class ClusterCheck {
       if (is_interrupted()) return cancelled(job);
       pause = std::min(pause * 2, kLongestPause);
     }
-    const std::vector<std::string> ids = {id};
-    batch_->cancel(ids);
+    cancel(id);
     printer_.add(Kind::Unknown,
                  "job " + id + " was cancelled: still " + std::string(words(job.state)) +
                      " after " + format_duration(patience) +
@@ -262,9 +261,13 @@ class ClusterCheck {
     return interrupted_;
   }
 
+  void cancel(const std::string& id) {
+    const JobIdentity ours{.id = id, .name_begin = "dlflow-probe-", .name_end = ""};
+    batch_->cancel({&ours, 1});
+  }
+
   BatchJob cancelled(BatchJob job) {
-    const std::vector<std::string> ids = {job.id};
-    batch_->cancel(ids);
+    cancel(job.id);
     printer_.interrupted("job " + job.id + " was cancelled");
     return job;
   }

@@ -16,11 +16,11 @@ namespace {
 constexpr int kRescheduled = 99;
 
 /// Yes, if Grid Engine cannot be asked: nothing may run twice.
-bool is_at_work(const std::string& id) {
+bool is_at_work(const JobIdentity& ours) {
   try {
     const std::vector<BatchJob> queue = GridEngineTools().queue();
     return std::any_of(queue.begin(), queue.end(),
-                       [&id](const BatchJob& job) { return job.id == id; });
+                       [&ours](const BatchJob& job) { return ours.is(job); });
   } catch (const Error&) {
     return true;
   }

@@ -139,12 +139,15 @@ std::optional<std::vector<BatchJob>> GridEngineTools::show_job(const std::string
   }
 }
 
-JobAnswer GridEngineTools::cancel(std::span<const std::string> ids) {
+JobAnswer GridEngineTools::cancel(std::span<const JobIdentity> jobs) {
   constexpr size_t kAtOnce = 1000;
   JobAnswer answer;
+  if (jobs.empty()) return answer;
+  const std::vector<std::string> ids = ids_of_known(jobs, queue());
   for (size_t first = 0; first < ids.size(); first += kAtOnce) {
     std::vector<std::string> argv = {"qdel"};
-    for (const std::string& id : ids.subspan(first, std::min(kAtOnce, ids.size() - first))) {
+    for (const std::string& id :
+         std::span(ids).subspan(first, std::min(kAtOnce, ids.size() - first))) {
       argv.push_back(qdel_word(id));
     }
     JobAnswer next = qdel_answer(runner_.request(argv));
@@ -154,11 +157,13 @@ JobAnswer GridEngineTools::cancel(std::span<const std::string> ids) {
   return answer;
 }
 
-JobAnswer GridEngineTools::ask_to_end(const std::string& id) { return cancel({&id, 1}); }
+JobAnswer GridEngineTools::ask_to_end(const JobIdentity& job) { return cancel({&job, 1}); }
 
-JobAnswer GridEngineTools::wait_for(std::span<const std::string> ids,
+JobAnswer GridEngineTools::wait_for(std::span<const JobIdentity> jobs,
                                     std::span<const Dependency> dependencies) {
   JobAnswer answer;
+  const std::vector<std::string> ids = ids_of_known(jobs, queue());
+  if (ids.size() != jobs.size()) return {JobAnswer::Kind::Gone, no_longer_ours(jobs.front())};
   for (const std::string& id : ids) {
     if (array_task(id)) return {JobAnswer::Kind::Refused, "tasks of an array wait together"};
     const std::string list = hold_list(dependencies);

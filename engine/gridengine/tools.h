@@ -46,14 +46,14 @@ class GridEngineTools : public BatchSystem {
   /// One qstat; for a job that is not there also one qacct or, the first time, some.
   std::optional<std::vector<BatchJob>> show_job(const std::string& id) override;
 
-  JobAnswer cancel(std::span<const std::string> ids) override;
+  JobAnswer cancel(std::span<const JobIdentity> jobs) override;
 
   /// The same as cancel: jobs are told of it (`-notify`), and have the queue's `notify` time to
   /// save.
-  JobAnswer ask_to_end(const std::string& id) override;
+  JobAnswer ask_to_end(const JobIdentity& job) override;
 
   /// Refused for tasks.
-  JobAnswer wait_for(std::span<const std::string> ids,
+  JobAnswer wait_for(std::span<const JobIdentity> jobs,
                      std::span<const Dependency> dependencies) override;
 
   std::string pending_in_words(const BatchJob& job, Time now) const override;

@@ -28,9 +28,15 @@ std::vector<std::string> lines_of(const fs::path& run_directory) {
 
 void withdraw(const fs::path& run_directory, std::span<const WithdrawnAttempt> attempts) {
   if (attempts.empty()) return;
-  AppendFile file(file_of(run_directory));
+  std::vector<std::string> there = lines_of(run_directory);
+  std::sort(there.begin(), there.end());
   std::vector<std::string> lines;
-  for (const WithdrawnAttempt& one : attempts) lines.push_back(line_of(one.job, one.attempt));
+  for (const WithdrawnAttempt& one : attempts) {
+    std::string line = line_of(one.job, one.attempt);
+    if (!std::binary_search(there.begin(), there.end(), line)) lines.push_back(std::move(line));
+  }
+  if (lines.empty()) return;
+  AppendFile file(file_of(run_directory));
   file.append(join(lines, "\n"));
   file.sync();
   sync_directory(run_directory);
@@ -48,6 +54,8 @@ void want_again(const fs::path& run_directory, std::span<const WithdrawnAttempt>
   lines.emplace_back();
   write_file_atomic(file_of(run_directory), join(lines, "\n"), Durability::Synced);
 }
+
+bool has_withdrawn(const fs::path& run_directory) { return !lines_of(run_directory).empty(); }
 
 bool is_withdrawn(const fs::path& run_directory, std::string_view job, int attempt) {
   const std::vector<std::string> lines = lines_of(run_directory);

@@ -23,11 +23,12 @@ void requeue_job(const std::string& id) {
 }
 
 /// Yes, if SLURM cannot be asked: nothing may run twice.
-bool is_at_work(const std::string& id) {
+bool is_at_work(const JobIdentity& ours) {
   try {
     const std::vector<BatchJob> queue = SlurmTools().queue();
-    return std::any_of(queue.begin(), queue.end(),
-                       [&id](const BatchJob& job) { return job.id == id && !is_over(job.state); });
+    return std::any_of(queue.begin(), queue.end(), [&ours](const BatchJob& job) {
+      return ours.is(job) && !is_over(job.state);
+    });
   } catch (const Error&) {
     return true;
   }

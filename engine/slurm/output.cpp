@@ -192,7 +192,8 @@ BatchJob sacct_job(const std::vector<std::string_view>& fields) {
   job.cpu_time = parse_slurm_duration(fields[9]);
   job.max_memory_bytes = parse_memory(fields[10]);
   job.energy_joules = energy(fields[12]);
-  job.name = fields[13];
+  job.submitted = parse_slurm_time(fields[13]);
+  job.name = fields[14];
   return job;
 }
 
@@ -229,7 +230,7 @@ std::optional<std::string> submitted_id(std::string_view sbatch_stdout) {
 std::vector<BatchJob> parse_squeue(std::string_view text) {
   ExpandedJobs jobs;
   for_each_line(text, [&jobs](std::string_view line) {
-    const auto fields = columns(line, 10);
+    const auto fields = columns(line, 11);
     if (!fields || !is_job_id(fields->front())) return;
     BatchJob job;
     job.id = (*fields)[0];
@@ -242,7 +243,8 @@ std::vector<BatchJob> parse_squeue(std::string_view text) {
     job.dependency = said((*fields)[7]);
     job.reason = said((*fields)[8]);
     job.never_starts = job.reason == kNeverSatisfied;
-    job.name = (*fields)[9];
+    job.submitted = parse_slurm_time((*fields)[9]);
+    job.name = (*fields)[10];
     jobs.add(std::move(job));
   });
   return jobs.take();
@@ -251,7 +253,7 @@ std::vector<BatchJob> parse_squeue(std::string_view text) {
 std::vector<BatchJob> parse_sacct(std::string_view text) {
   ExpandedJobs jobs;
   for_each_line(text, [&jobs](std::string_view line) {
-    const auto fields = columns(line, 14);
+    const auto fields = columns(line, 15);
     if (!fields) return;
     const std::string_view id = fields->front();
     if (const size_t dot = id.find('.'); dot != id.npos) {
@@ -284,6 +286,7 @@ std::vector<BatchJob> parse_show_job(std::string_view text) {
     }
     if (!is_job_id(job.id)) return;
     job.name = value_of(padded, "JobName");
+    job.submitted = parse_slurm_time(value_of(padded, "SubmitTime"));
     job.state = slurm_state(value_of(padded, "JobState"));
     job.reason = said(value_of(padded, "Reason"));
     job.end = parse_slurm_time(value_of(padded, "EndTime"));

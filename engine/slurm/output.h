@@ -31,10 +31,10 @@ std::optional<std::string> submitted_id(std::string_view sbatch_stdout);
 /// Columns for `squeue --noheader -o` and `sacct --noheader --parsable2 -o`. What a user can choose
 /// (the name) comes last: the separator in it does no harm. Of sacct only columns that every
 /// version has, since it refuses a list with one that it does not know.
-inline constexpr const char* kSqueueFormat = "%i|%T|%M|%l|%S|%e|%N|%E|%r|%j";
+inline constexpr const char* kSqueueFormat = "%i|%T|%M|%l|%S|%e|%N|%E|%r|%V|%j";
 inline constexpr const char* kSacctFormat =
     "JobID,State,ExitCode,Elapsed,Timelimit,Start,End,NodeList,AllocCPUS,TotalCPU,MaxRSS,NTasks,"
-    "ConsumedEnergyRaw,JobName";
+    "ConsumedEnergyRaw,Submit,JobName";
 
 /// Both read times as UTC (the tools are run with TZ=UTC), expand array ranges ("812_[3-9%2]" is
 /// seven jobs) and give the jobs in the order of the text, each id once, its last line. Of more
@@ -43,7 +43,7 @@ inline constexpr size_t kMaxExpandedTasks = 200'000;
 std::vector<BatchJob> parse_squeue(std::string_view text);
 /// Lines of steps ("812.batch") add their memory and energy to their job.
 std::vector<BatchJob> parse_sacct(std::string_view text);
-/// Of `scontrol --oneliner show job ID`: id, name, state and how it ended, no more.
+/// Of `scontrol --oneliner show job ID`: id, name, submit time, state and how it ended, no more.
 std::vector<BatchJob> parse_show_job(std::string_view text);
 
 /// "1-02:03:04", "03:04", "00:01.250"; nothing for "UNLIMITED", "INVALID", "Partition_Limit".

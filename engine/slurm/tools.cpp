@@ -156,12 +156,14 @@ JobAnswer SlurmTools::request(const std::vector<std::string>& argv) {
   return job_answer(runner_.request(argv));
 }
 
-JobAnswer SlurmTools::cancel(std::span<const std::string> ids) {
+JobAnswer SlurmTools::cancel(std::span<const JobIdentity> jobs) {
   constexpr size_t kAtOnce = 1000;
   JobAnswer answer;
+  if (jobs.empty()) return answer;
+  const std::vector<std::string> ids = ids_of_known(jobs, queue());
   for (size_t first = 0; first < ids.size(); first += kAtOnce) {
     std::vector<std::string> argv = {"scancel"};
-    const auto part = ids.subspan(first, std::min(kAtOnce, ids.size() - first));
+    const auto part = std::span(ids).subspan(first, std::min(kAtOnce, ids.size() - first));
     argv.insert(argv.end(), part.begin(), part.end());
     JobAnswer next = request(argv);
     const bool worse = next.kind > answer.kind;
@@ -170,8 +172,18 @@ JobAnswer SlurmTools::cancel(std::span<const std::string> ids) {
   return answer;
 }
 
-JobAnswer SlurmTools::ask_to_end(const std::string& id) {
-  return request({"scancel", "--batch", "--signal=INT", id});
+std::string SlurmTools::name_of_ours(std::span<const JobIdentity> jobs) {
+  const std::string id(array_id(jobs.front().id));
+  const auto shown = show_job(id);
+  if (!shown) throw Error(Errc::Unavailable, "scontrol show job " + id + " printed no job");
+  const bool all = ids_of_known(jobs, *shown).size() == jobs.size();
+  return all ? shown->front().name : "";
+}
+
+JobAnswer SlurmTools::ask_to_end(const JobIdentity& job) {
+  const std::string name = name_of_ours({&job, 1});
+  if (name.empty()) return {JobAnswer::Kind::Gone, no_longer_ours(job)};
+  return request({"scancel", "--batch", "--signal=INT", "--jobname=" + name, job.id});
 }
 
 JobAnswer SlurmTools::update(const std::string& id, const std::string& key,
@@ -179,15 +191,16 @@ JobAnswer SlurmTools::update(const std::string& id, const std::string& key,
   return request({"scontrol", "update", "jobid=" + id, key + "=" + value});
 }
 
-JobAnswer SlurmTools::wait_for(std::span<const std::string> ids,
+JobAnswer SlurmTools::wait_for(std::span<const JobIdentity> jobs,
                                std::span<const Dependency> dependencies) {
   const std::string text = dependency_text(dependencies);
-  if (ids.size() == 1) return update(ids.front(), "dependency", text);
+  if (name_of_ours(jobs).empty()) return {JobAnswer::Kind::Gone, no_longer_ours(jobs.front())};
+  if (jobs.size() == 1) return update(jobs.front().id, "dependency", text);
   std::vector<uint32_t> tasks;
-  for (const std::string& id : ids) tasks.push_back(array_task(id).value_or(0));
+  for (const JobIdentity& job : jobs) tasks.push_back(array_task(job.id).value_or(0));
   const std::string range = format_array_range(tasks);
   if (range.size() > kMaxArrayText) return {JobAnswer::Kind::Refused, "too many tasks at once"};
-  return update(std::string(array_id(ids.front())) + "_[" + range + "]", "dependency", text);
+  return update(std::string(array_id(jobs.front().id)) + "_[" + range + "]", "dependency", text);
 }
 
 std::string SlurmTools::pending_in_words(const BatchJob& job, Time now) const {

@@ -44,13 +44,14 @@ class SlurmTools : public BatchSystem {
   /// One scontrol.
   std::optional<std::vector<BatchJob>> show_job(const std::string& id) override;
 
-  JobAnswer cancel(std::span<const std::string> ids) override;
+  /// One squeue, and one scancel for each thousand.
+  JobAnswer cancel(std::span<const JobIdentity> jobs) override;
 
-  /// SIGINT to the batch shell alone.
-  JobAnswer ask_to_end(const std::string& id) override;
+  /// SIGINT to the batch shell alone. One scontrol, and one scancel, which looks at the name, too.
+  JobAnswer ask_to_end(const JobIdentity& job) override;
 
-  /// One `scontrol update`, also for tasks of one array.
-  JobAnswer wait_for(std::span<const std::string> ids,
+  /// One `scontrol show`, and one `scontrol update`, also for tasks of one array.
+  JobAnswer wait_for(std::span<const JobIdentity> jobs,
                      std::span<const Dependency> dependencies) override;
 
   std::string pending_in_words(const BatchJob& job, Time now) const override;
@@ -84,6 +85,9 @@ class SlurmTools : public BatchSystem {
   std::string answer(const std::vector<std::string>& argv);
   JobAnswer request(const std::vector<std::string>& argv);
   Accounting sacct(std::vector<std::string> argv, Time since);
+  /// The name of jobs, or tasks of one array, as the controller has it; empty if one of them is not
+  /// ours any more. Throws Error{Unavailable} if it does not answer.
+  std::string name_of_ours(std::span<const JobIdentity> jobs);
   /// As `id` knows it, or the number: a static program cannot ask the directory of users itself.
   std::string user_name(const std::string& number);
 

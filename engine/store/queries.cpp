@@ -171,10 +171,27 @@ std::vector<RunSummary> Store::runs() {
   return runs;
 }
 
+std::optional<fs::path> Store::unrecorded_run(const std::string& name) {
+  std::vector<fs::path> folders = {fs::absolute("dlflow-runs")};
+  const Rows rows = database_.query(
+      "SELECT DISTINCT substr(directory, 1, length(directory) - length(name) - 1) FROM runs "
+      "WHERE directory LIKE '%/' || name");
+  while (rows->next()) folders.emplace_back(rows->text(0));
+  for (const fs::path& folder : folders) {
+    std::error_code unreadable;
+    if (fs::exists(folder / name / "plan.json", unreadable)) return folder / name;
+  }
+  return std::nullopt;
+}
+
 std::string Store::resolve(std::string_view word) {
-  if (word.find('/') != std::string_view::npos) {
+  const bool is_path = word.find('/') != std::string_view::npos;
+  if (is_path) {
     const std::string folder = fs::absolute(fs::path(word) / "").lexically_normal().parent_path();
     if (has_run(folder)) return name_of(folder);
+    if (fs::exists(fs::path(folder) / "plan.json")) return rebuild_run(folder);
+  } else if (!word.empty() && word.front() != '.' && !has_run(word)) {
+    if (const auto folder = unrecorded_run(std::string(word))) return rebuild_run(*folder);
   }
   std::vector<NamedRun> all;
   {

@@ -97,8 +97,9 @@ class Store : public KnownResults, public History, public FileHashes {
   std::vector<RunSummary> runs();
 
   /// The run that `word` means: its name, its folder, its workflow's name if that has one run, or
-  /// the digits at its end, at least the first four of them ("7f3a"). Throws Error: NotFound with
-  /// a suggestion, InvalidInput listing the candidates.
+  /// the digits at its end, at least the first four of them ("7f3a"). A run whose dlflow was killed
+  /// before it was entered here is entered now. Throws Error: NotFound with a suggestion,
+  /// InvalidInput listing the candidates.
   std::string resolve(std::string_view word);
 
   /// RUN. Throws Error{NotFound}.
@@ -154,6 +155,9 @@ class Store : public KnownResults, public History, public FileHashes {
   void take_jobs(int64_t run, const Plan& plan);
   /// take_jobs() of a list that is newer than what is here. Whether there is any list.
   bool take_newest_jobs(int64_t run, const std::filesystem::path& run_directory);
+  /// The folder of a run of that name which is not entered here: in ./dlflow-runs, or beside one
+  /// that is.
+  std::optional<std::filesystem::path> unrecorded_run(const std::string& name);
   std::string name_of(std::string_view run);
   std::string free_name(const std::string& wanted);
   /// Whether any of `events` was new.

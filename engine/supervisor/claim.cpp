@@ -1,5 +1,7 @@
 #include "engine/supervisor/claim.h"
 
+#include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -101,6 +103,16 @@ bool claim_pass(const fs::path& attempt_directory, int pass, const std::string& 
   if (errno != EEXIST) throw_errno("cannot create " + file.string(), errno);
   // A network file system may repeat a request whose answer was lost, and refuse the second.
   return fs::read_symlink(file) == owner;
+}
+
+void renew_claim(const fs::path& attempt_directory, int pass) {
+  ::utimensat(AT_FDCWD, claim_file(attempt_directory, pass).c_str(), nullptr, AT_SYMLINK_NOFOLLOW);
+}
+
+std::optional<Time> last_renewal(const fs::path& attempt_directory, int pass) {
+  struct stat claim {};
+  if (::lstat(claim_file(attempt_directory, pass).c_str(), &claim) != 0) return std::nullopt;
+  return Time(std::chrono::seconds(claim.st_mtim.tv_sec));
 }
 
 std::optional<Claim> newest_claim(const fs::path& attempt_directory) {

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "base/clock.h"
 #include "base/process.h"
 
 /// attempt-N/claim-K: who runs pass K of an attempt. A symbolic link whose target is the owner:
@@ -33,5 +34,12 @@ bool claim_pass(const std::filesystem::path& attempt_directory, int pass,
 
 /// The newest claim of an attempt; nothing if no supervisor has started.
 std::optional<Claim> newest_claim(const std::filesystem::path& attempt_directory);
+
+/// Notes that the owner of the pass is alive, in the time of the claim. What fails is left: a claim
+/// that looks old makes nobody wait.
+void renew_claim(const std::filesystem::path& attempt_directory, int pass);
+
+/// When the claim was made or last renewed; nothing if it cannot be told.
+std::optional<Time> last_renewal(const std::filesystem::path& attempt_directory, int pass);
 
 }  // namespace dlflow

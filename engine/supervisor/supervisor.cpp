@@ -275,7 +275,10 @@ Watched Pass::run_program(Command& command, const RankPlan& ranks, bool has_secr
   WatchOptions how = watch_options(ranks);
   if (options_.requeues) {
     how.on_terminate = [this] { note_termination(); };
-    how.is_wanted = [this] { return may_be_ours(); };
+    how.is_wanted = [this] {
+      renew_claim(files_.attempt, files_.pass);
+      return may_be_ours();
+    };
     how.look_again = options_.look_again;
   }
   const Watched watched = watcher_.watch(program, how);

@@ -40,6 +40,7 @@ class FakeBatchSystem : public BatchSystem {
   int silent_queries = 0;    ///< so many queries are not answered
   int empty_queues = 0;      ///< so many looks at the queue show nothing, as a broken wrapper does
   bool refuses_cancel = false;
+  bool lies = false;  ///< the queue shows each job as one whose node failed
   bool refuses_submit = false;
   std::string refused_step;        ///< so are the submissions of this one alone
   size_t at_once = 1;              ///< so many submissions are under way
@@ -82,6 +83,17 @@ class FakeBatchSystem : public BatchSystem {
   /// Back to the queue, as after a requeue.
   void requeue(const std::string& id) { jobs_.at(id).shown.state = BatchState::Pending; }
 
+  /// The controller begins to number anew: jobs of another run, called `name`, have the numbers of
+  /// those that were there.
+  void renumber(const std::string& name) {
+    for (auto& [id, job] : jobs_) {
+      job = {.shown = {}, .dependencies = {}, .batch = job.batch, .task = job.task};
+      job.shown.id = id;
+      job.shown.name = name;
+      job.shown.state = BatchState::Pending;
+    }
+  }
+
   /// The job leaves queue and accounting: nobody knows it any more.
   void forget(const std::string& id) { jobs_.erase(id); }
 
@@ -107,7 +119,9 @@ class FakeBatchSystem : public BatchSystem {
     }
     std::vector<BatchJob> list;
     for (const auto& [id, job] : jobs_) {
-      if (!unseen.contains(id)) list.push_back(job.shown);
+      if (unseen.contains(id)) continue;
+      list.push_back(job.shown);
+      if (lies) list.back().state = BatchState::NodeFail;
     }
     if (on_queue) std::exchange(on_queue, {})();
     return list;
@@ -145,34 +159,35 @@ class FakeBatchSystem : public BatchSystem {
     return shown;
   }
 
-  JobAnswer cancel(std::span<const std::string> ids) override {
+  JobAnswer cancel(std::span<const JobIdentity> ours) override {
     if (refuses_cancel) return {JobAnswer::Kind::Refused, "access denied"};
     for (auto& [id, job] : jobs_) {
-      const bool meant = std::any_of(ids.begin(), ids.end(), [&id = id](const std::string& wanted) {
-        return wanted == id || wanted == array_id(id);
+      const bool meant = std::any_of(ours.begin(), ours.end(), [&](const JobIdentity& wanted) {
+        return wanted.is(job.shown);
       });
       if (meant && !is_over(job.shown.state)) end(id, BatchState::Cancelled);
     }
     return {};
   }
 
-  JobAnswer ask_to_end(const std::string& id) override {
+  JobAnswer ask_to_end(const JobIdentity& job) override {
     if (refuses_cancel) return {JobAnswer::Kind::Refused, "access denied"};
-    asked_to_end.push_back(id);
+    asked_to_end.push_back(job.id);
     return {};
   }
 
-  JobAnswer wait_for(std::span<const std::string> ids,
+  JobAnswer wait_for(std::span<const JobIdentity> ours,
                      std::span<const Dependency> dependencies) override {
-    for (const std::string& id : ids) {
-      const auto found = jobs_.find(id);
-      if (found == jobs_.end()) return {JobAnswer::Kind::Gone, "no such job"};
+    for (const JobIdentity& wanted : ours) {
+      const auto found = jobs_.find(wanted.id);
+      const bool is_there = found != jobs_.end() && wanted.is(found->second.shown);
+      if (!is_there) return {JobAnswer::Kind::Gone, "no such job"};
       if (found->second.shown.state != BatchState::Pending) {
         return {JobAnswer::Kind::Refused, "it is not pending"};
       }
     }
-    for (const std::string& id : ids) {
-      Job& job = jobs_.at(id);
+    for (const JobIdentity& wanted : ours) {
+      Job& job = jobs_.at(wanted.id);
       job.dependencies.assign(dependencies.begin(), dependencies.end());
       job.shown.never_starts = false;
     }

@@ -89,6 +89,7 @@ class FakeNodes {
     for (bool any = true; any;) {
       any = false;
       for (const std::string& id : open_ids()) {
+        if (!is_of_run(id)) continue;
         const BatchState state = batch_.jobs().at(id).shown.state;
         if (state == BatchState::Running) {
           end(id, JobState::Succeeded);
@@ -109,6 +110,12 @@ class FakeNodes {
       if (!is_over(job.shown.state)) ids.push_back(id);
     }
     return ids;
+  }
+
+  /// Whether the job is of a run, and no stranger's that has its number.
+  bool is_of_run(const std::string& id) const {
+    const FakeBatchSystem::Job& job = batch_.jobs().at(id);
+    return job.shown.name == job.batch.name;
   }
 
   /// The one at work, or the first.

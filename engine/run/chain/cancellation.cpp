@@ -62,10 +62,10 @@ class Cancellation {
     withdraw(run_.plan().directory, attempts);
     crash_point("withdrawn");
     ask_those_that_may_have_begun();
-    const std::vector<std::string> ids = ids_to_take();
-    if (ids.empty()) return;
-    const JobAnswer answer = run_.batch().cancel(ids);
-    if (answer.kind != JobAnswer::Kind::Done) keep_what_is_left(ids, answer.message);
+    const std::vector<JobIdentity> jobs = jobs_to_take();
+    if (jobs.empty()) return;
+    const JobAnswer answer = run_.batch().cancel(jobs);
+    if (answer.kind != JobAnswer::Kind::Done) keep_what_is_left(jobs, answer.message);
   }
 
   /// Records it. What is recorded as cancelled may be submitted again at once.
@@ -108,7 +108,7 @@ class Cancellation {
       if (shares && !is_all_that_waits(job)) begun.push_back(job);
     }
     if (begun.empty()) return;
-    const std::set<std::string> pending = pending_ids(run_.batch());
+    const std::set<std::string> pending = pending_ids(run_);
     std::erase_if(begun, [&](uint32_t job) { return pending.contains(run_.id(job)); });
     std::erase_if(waiting_, [&](uint32_t job) {
       return std::binary_search(begun.begin(), begun.end(), job);
@@ -117,14 +117,16 @@ class Cancellation {
   }
 
   /// Not a task that others share who are to stay.
-  std::vector<std::string> ids_to_take() {
-    std::set<std::string> ids;
+  std::vector<JobIdentity> jobs_to_take() {
+    std::map<std::string, uint32_t> by_id;
     for (const uint32_t job : waiting_) {
       const bool is_alone = !run_.is_packed(job) || is_all_that_waits(job);
-      if (!run_.id(job).empty() && is_alone) ids.insert(run_.id(job));
+      if (!run_.id(job).empty() && is_alone) by_id.emplace(run_.id(job), job);
     }
-    for (const uint32_t job : asked_before_) ids.insert(run_.id(job));
-    return {ids.begin(), ids.end()};
+    for (const uint32_t job : asked_before_) by_id.emplace(run_.id(job), job);
+    std::vector<JobIdentity> jobs;
+    for (const auto& [id, job] : by_id) jobs.push_back(run_.identity(job));
+    return jobs;
   }
 
   /// Whether all that its task could still run is to be cancelled.
@@ -148,7 +150,7 @@ class Cancellation {
     make_directories(attempt_of(job));
     write_file_atomic(request, "");
     if (is_at_work(job)) {  // asked a second time, its program is killed
-      const JobAnswer answer = run_.batch().ask_to_end(run_.id(job));
+      const JobAnswer answer = run_.batch().ask_to_end(run_.identity(job));
       if (answer.kind == JobAnswer::Kind::Refused) {
         if (is_new) fs::remove(request);
         return refuse(1, answer.message);
@@ -180,7 +182,7 @@ class Cancellation {
       asked_before_.push_back(job);
       return;
     }
-    const JobAnswer answer = run_.batch().ask_to_end(run_.id(job));
+    const JobAnswer answer = run_.batch().ask_to_end(run_.identity(job));
     if (answer.kind == JobAnswer::Kind::Refused) {
       refuse(1, answer.message);
       return;
@@ -190,8 +192,9 @@ class Cancellation {
     ++saving_;
   }
 
-  void keep_what_is_left(const std::vector<std::string>& ids, const std::string& refusal) {
-    std::set<std::string> left(ids.begin(), ids.end());
+  void keep_what_is_left(const std::vector<JobIdentity>& jobs, const std::string& refusal) {
+    std::set<std::string> left;
+    for (const JobIdentity& job : jobs) left.insert(job.id);
     for (const BatchJob& job : run_.batch().queue()) {
       if (is_over(job.state) || job.state == BatchState::Completing) left.erase(job.id);
     }

@@ -11,6 +11,7 @@
 #include "base/file.h"
 #include "base/text.h"
 #include "engine/plan/run_directory.h"
+#include "engine/plan/withdrawn.h"
 #include "engine/run/cancel_request.h"
 #include "engine/run/chain/cancellation.h"
 #include "engine/run/chain/fit.h"
@@ -145,27 +146,27 @@ CancelResult cancel_chain(const fs::path& run_directory, const std::vector<std::
 
 namespace {
 
-std::vector<std::string> ids_in_queue(const std::string& run, BatchSystem& batch) {
-  std::vector<std::string> ids;
+std::vector<JobIdentity> jobs_of(const std::string& run, BatchSystem& batch) {
+  std::vector<JobIdentity> jobs;
   for (const BatchJob& job : batch.queue()) {
-    if (!is_over(job.state) && job.name.starts_with(run + ".")) ids.push_back(job.id);
+    JobIdentity ours{.id = job.id, .name_begin = run + ".", .name_end = ""};
+    if (!is_over(job.state) && ours.is(job)) jobs.push_back(std::move(ours));
   }
-  return ids;
+  return jobs;
 }
 
 }  // namespace
 
 size_t jobs_in_queue(const fs::path& run_directory, BatchSystem& batch) {
   require_here(run_directory, batch);
-  return ids_in_queue(run_name(run_directory), batch).size();
+  return jobs_of(run_name(run_directory), batch).size();
 }
 
 size_t cancel_lost_chain(const std::string& run, BatchSystem& batch) {
-  const std::vector<std::string> ids = ids_in_queue(run, batch);
-  if (ids.empty()) return 0;
-  const JobAnswer answer = batch.cancel(ids);
+  const std::vector<JobIdentity> jobs = jobs_of(run, batch);
+  const JobAnswer answer = batch.cancel(jobs);
   if (answer.kind == JobAnswer::Kind::Refused) throw Error(Errc::InvalidInput, answer.message);
-  return ids.size();
+  return jobs.size();
 }
 
 namespace {
@@ -178,8 +179,8 @@ ChainView refresh(ChainRun& run, const ChainAnswer& answer) {
   for (const BatchJob& job : answer.accounting.jobs) accounted[job.id] = &job;
   for (uint32_t job = 0; job < run.jobs().size(); ++job) {
     const auto found = accounted.find(run.id(job));
-    if (found != accounted.end() && !run.is_packed(job))
-      view.accounting[run.name(job)] = *found->second;
+    const bool is_known = found != accounted.end() && run.identity(job).is(*found->second);
+    if (is_known && !run.is_packed(job)) view.accounting[run.name(job)] = *found->second;
   }
   if (answer.problem.empty()) view.at_work = take_answer(run, answer);
   for (auto& [name, found] : view.at_work) {
@@ -191,6 +192,22 @@ ChainView refresh(ChainRun& run, const ChainAnswer& answer) {
   run.block_hopeless();
   run.save();
   return view;
+}
+
+}  // namespace
+
+namespace {
+
+/// Cancels what the batch system still has of withdrawn attempts, once nothing of the run is open
+/// any more. Some of it would wait for ever: for an attempt that will never end well.
+void cancel_withdrawn(const ChainRun& run) {
+  const fs::path& directory = run.plan().directory;
+  if (!has_withdrawn(directory) || !question_about(run, AskAbout::Open).is_empty()) return;
+  if (!elsewhere(directory, name_of_cluster(run.batch())).empty()) return;
+  std::vector<JobIdentity> left = jobs_of(run.plan().run, run.batch());
+  const std::string end = end_of_names(run.plan());
+  for (JobIdentity& job : left) job.name_end = end;
+  run.batch().cancel(left);
 }
 
 }  // namespace
@@ -226,6 +243,7 @@ std::vector<ChainView> refresh_chains(std::span<const fs::path> run_directories,
     none.problem = opened[run]->elsewhere;
     views[run] = refresh(opened[run]->chain, none.problem.empty() ? answer : none);
     services.store.settle_run_state(run_directories[run].string());
+    cancel_withdrawn(opened[run]->chain);
   }
   return views;
 }

@@ -92,10 +92,23 @@ size_t ChainRun::num_submitted() const {
   return ids_.size() - size_t(std::count(ids_.begin(), ids_.end(), ""));
 }
 
-std::string batch_name(const Plan& plan, uint32_t number, uint32_t step) {
+std::string end_of_names(const Plan& plan) {
   const std::string place = plan.directory.string() + to_rfc3339(plan.created);
-  return plan.run + "." + std::to_string(number) + "." + plan.workflow.steps[step].name + "." +
-         sha256_hex(place).substr(0, 4);
+  return "." + sha256_hex(place).substr(0, 4);
+}
+
+std::string batch_name(const Plan& plan, uint32_t number, uint32_t step) {
+  return plan.run + "." + std::to_string(number) + "." + plan.workflow.steps[step].name +
+         end_of_names(plan);
+}
+
+/// A task has the number of its element, so that step and task say which job it is.
+JobIdentity ChainRun::identity(uint32_t job) const {
+  constexpr std::chrono::hours kClocksDiffer(1);
+  return {.id = id(job),
+          .name_begin = plan_.run + ".",
+          .name_end = "." + step_of(job).name + end_of_names_,
+          .since = plan_.created - kClocksDiffer};
 }
 
 std::string ChainRun::batch_name(uint32_t number, uint32_t step) const {

@@ -9,12 +9,16 @@
 #include <unordered_map>
 #include <vector>
 
+#include "engine/batch/job_identity.h"
 #include "engine/plan/needed_inputs.h"
 #include "engine/plan/plan.h"
 #include "engine/run/chain/chain.h"
 #include "engine/run/record.h"
 
 namespace dlflow {
+
+/// The end of the names of all submissions of the run, and of no other run with the run's name.
+std::string end_of_names(const Plan& plan);
 
 /// The name of a submission: unique in the cluster, and what it is found by.
 std::string batch_name(const Plan& plan, uint32_t number, uint32_t step);
@@ -40,6 +44,8 @@ class ChainRun {
   /// The batch system's id of the job's latest attempt; empty: it has none.
   const std::string& id(uint32_t job) const { return ids_[job]; }
   void set_id(uint32_t job, const std::string& id) { ids_[job] = id; }
+  /// By which that job is told from a stranger's with the same number.
+  JobIdentity identity(uint32_t job) const;
 
   /// Whether the job may share its task with other elements of its step (`pack`).
   bool is_packed(uint32_t job) const { return step_of(job).matrix.pack > 1; }
@@ -100,6 +106,7 @@ class ChainRun {
 
   const ChainServices& services_;
   Plan plan_;
+  std::string end_of_names_ = dlflow::end_of_names(plan_);
   RunRecord record_;
   std::unordered_map<std::string_view, uint32_t> number_of_;
   std::vector<std::string> ids_;

@@ -24,20 +24,18 @@ std::vector<OpenJob> open_jobs(const ChainRun& run) {
     const JobState state = run.jobs()[job].state;
     if (is_final(state) && state != JobState::Blocked && state != JobState::Lost) continue;
     if (run.id(job).empty() || is_over_in_task(run, job)) continue;
-    open.push_back({run.name(job), run.jobs()[job].attempt, state, run.id(job),
+    open.push_back({run.name(job), run.jobs()[job].attempt, state, run.identity(job),
                     run.plan().jobs[job].resources.memory_bytes, run.shares_task(job)});
   }
   return open;
 }
 
 /// A job that was given up as lost, and that the batch system has after all, is in the state of its
-/// record. An id alone is no proof: it may be another's by now.
+/// record.
 void believe(ChainRun& run, JobsAtWork& at_work) {
   std::erase_if(at_work, [&run](const auto& known) {
-    const auto& [name, found] = known;
-    const uint32_t job = run.number_of(name);
+    const uint32_t job = run.number_of(known.first);
     if (run.jobs()[job].state != JobState::Lost || run.has_moved_on(job)) return false;
-    if (!found.name.starts_with(run.plan().run + ".")) return true;
     const auto last = run.own_state(job);
     if (last && is_final(*last)) return false;  // its own word
     run.record().decide(job, last == JobState::Running ? JobState::Running : JobState::Queued,
@@ -67,10 +65,11 @@ void unblock(ChainRun& run, const JobsAtWork& at_work) {
 
 }  // namespace
 
-std::set<std::string> pending_ids(BatchSystem& batch) {
+std::set<std::string> pending_ids(const ChainRun& run) {
   std::set<std::string> ids;
-  for (const BatchJob& job : batch.queue()) {
-    if (job.state == BatchState::Pending) ids.insert(job.id);
+  for (const BatchJob& job : run.batch().queue()) {
+    const bool is_ours = job.name.starts_with(run.plan().run + ".");
+    if (is_ours && job.state == BatchState::Pending) ids.insert(job.id);
   }
   return ids;
 }
@@ -79,7 +78,7 @@ ChainQuestion question_about(const ChainRun& run, AskAbout what) {
   ChainQuestion question{.open = open_jobs(run), .ended = {}, .since = run.plan().created};
   if (what == AskAbout::Open) return question;
   std::set<std::string> open;
-  for (const OpenJob& job : question.open) open.insert(job.id);
+  for (const OpenJob& job : question.open) open.insert(job.identity.id);
   for (uint32_t job = 0; job < run.jobs().size(); ++job) {
     // Of a task that several share nobody can say what each of them used.
     const std::string& id = run.id(job);

@@ -13,8 +13,8 @@ namespace dlflow {
 /// The jobs that wait or run, by name.
 using JobsAtWork = std::map<std::string, BatchJob>;
 
-/// What waits in the queue at this moment. Throws as BatchSystem.
-std::set<std::string> pending_ids(BatchSystem& batch);
+/// The ids of the run's jobs that wait in the queue at this moment. Throws as BatchSystem.
+std::set<std::string> pending_ids(const ChainRun& run);
 
 ChainQuestion question_about(const ChainRun& run, AskAbout what);
 

@@ -13,21 +13,18 @@ namespace {
 /// look come the rest.
 void ask_controller(BatchSystem& batch, const ChainQuestion& question, ChainAnswer& answer) {
   constexpr size_t kMostAtOnce = 200;
-  std::map<std::string, std::vector<std::string>> vanished;  // by job or array
-  for (const std::string& id :
-       ids_nobody_knows(question.open, answer.queue, answer.accounting.jobs)) {
-    vanished[std::string(array_id(id))].push_back(id);
+  std::map<std::string, std::vector<JobIdentity>> vanished;  // by job or array
+  for (JobIdentity& job : jobs_nobody_knows(question.open, answer.queue, answer.accounting.jobs)) {
+    vanished[std::string(array_id(job.id))].push_back(std::move(job));
   }
   size_t asked = 0;
-  for (const auto& [array, ids] : vanished) {
+  for (const auto& [array, jobs] : vanished) {
     if (asked++ == kMostAtOnce) return;
     auto shown = batch.show_job(array);
     if (!shown) continue;
-    answer.gone.insert(ids.begin(), ids.end());
-    for (BatchJob& job : *shown) {
-      answer.gone.erase(job.id);
-      answer.queue.push_back(std::move(job));
-    }
+    for (const JobIdentity& job : jobs) answer.gone.insert(job.id);
+    for (const std::string& id : ids_of_known(jobs, *shown)) answer.gone.erase(id);
+    std::move(shown->begin(), shown->end(), std::back_inserter(answer.queue));
   }
 }
 

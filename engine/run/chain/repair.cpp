@@ -109,36 +109,36 @@ bool ChainRepair::repoint(std::vector<std::string>& repointed) {
 
 bool ChainRepair::repoint_together(const std::vector<uint32_t>& jobs,
                                    const Dependencies& dependencies) {
-  std::vector<std::string> ids;
+  std::vector<JobIdentity> tasks;
   for (const uint32_t job : jobs) {
-    if (ids.empty() || ids.back() != run_.id(job)) ids.push_back(run_.id(job));
+    if (tasks.empty() || tasks.back().id != run_.id(job)) tasks.push_back(run_.identity(job));
   }
-  return run_.batch().wait_for(ids, dependencies).kind == JobAnswer::Kind::Done;
+  return run_.batch().wait_for(tasks, dependencies).kind == JobAnswer::Kind::Done;
 }
 
 /// Whether the batch system still has the job.
 bool ChainRepair::repoint_one(uint32_t job, const Dependencies& dependencies) {
-  const std::string id = run_.id(job);
-  const JobAnswer answer = run_.batch().wait_for({&id, 1}, dependencies);
+  const JobIdentity kept = run_.identity(job);
+  const JobAnswer answer = run_.batch().wait_for({&kept, 1}, dependencies);
   if (answer.kind == JobAnswer::Kind::Done) return true;
   const WithdrawnAttempt dropped{run_.name(job), run_.jobs()[job].attempt};
   withdraw(run_.plan().directory, {&dropped, 1});
-  if (answer.kind == JobAnswer::Kind::Refused) run_.batch().cancel({&id, 1});
+  if (answer.kind == JobAnswer::Kind::Refused) run_.batch().cancel({&kept, 1});
   plan_anew(job, std::string(run_.batch().name()) + " could not keep it: " + answer.message);
   return false;
 }
 
 bool ChainRepair::replace(uint32_t job) {
-  const std::string id = run_.id(job);
+  const JobIdentity waiting = run_.identity(job);
   const WithdrawnAttempt old{run_.name(job), run_.jobs()[job].attempt};
   withdraw(run_.plan().directory, {&old, 1});
   if (waiting_sharers(job).size() > 1) {  // the others keep the task
-    if (!pending_ids(run_.batch()).contains(id)) {
+    if (!pending_ids(run_).contains(waiting.id)) {
       want_again(run_.plan().directory, {&old, 1});
       return false;
     }
   } else {
-    run_.batch().cancel({&id, 1});
+    run_.batch().cancel({&waiting, 1});
   }
   set_checkpoints_aside(run_.plan(), job, old.attempt);
   stuck_.erase(job);

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/fault.h"
 #include "engine/batch/batches.h"
 #include "engine/batch/limits.h"
 #include "engine/plan/extension.h"
@@ -218,8 +219,6 @@ void follow_new_parents(ChainRun& run, const JobsAtWork& at_work, PlannedAgain a
 
 /// A job that the batch system has kept is Queued again, in the same attempt: it may begin at any
 /// time, since batch systems take a failed parent that they have forgotten for one that succeeded.
-/// An attempt that was lost, and of which the batch system may have a job after all, does not begin
-/// any more.
 PlannedAgain plan_jobs_again(ChainRun& run, PlanAgain again, const ChainRepair& repair) {
   PlannedAgain planned;
   if (again.new_sources) again.anew = made_anew(run.plan(), run.jobs(), run.services().store);
@@ -227,36 +226,37 @@ PlannedAgain plan_jobs_again(ChainRun& run, PlanAgain again, const ChainRepair& 
   prepare_again(run.plan(), run.jobs(), again, run.services().clock.now(),
                 [&run](const Plan& plan) { check_limits(plan, run.batch(), std::nullopt); });
   if (again.new_sources) take_sources_of_now(run, repair);
-  std::vector<WithdrawnAttempt> lost;
   plan_again(run.plan(), run.jobs(), again,
              [&](uint32_t job, int tries, const std::string& reason) {
-               if (run.jobs()[job].state == JobState::Lost && !run.id(job).empty()) {
-                 lost.push_back(attempt_of(run, job));
-               }
-               if (repair.contains(job) && run.jobs()[job].state == JobState::Blocked) {
+               const JobState before = run.jobs()[job].state;
+               if (repair.contains(job) && before == JobState::Blocked) {
                  run.record().decide(job, JobState::Queued, reason, run.id(job));
                } else {
-                 const JobState before = run.jobs()[job].state;
                  const bool was_skipped = before == JobState::Skipped && run.ended_unrecorded(job);
                  if (was_skipped || before == JobState::Cached) planned.noted.insert(job);
                  planned.jobs.insert(job);
                  run.record().plan_again(job, tries, reason);
                }
              });
-  withdraw(run.plan().directory, lost);
   return planned;
 }
 
-/// What is to be submitted anew, and may have its turn yet in a task that it shared, has none any
-/// more.
-void withdraw_from_tasks(ChainRun& run) {
+/// Each attempt that gets a successor is withdrawn, and its job cancelled, however it ended: batch
+/// systems report ends of jobs that live, and an ended job can be requeued. Not a task that others
+/// share: there the attempt just has no turn any more. An attempt with an end of its own on record
+/// does not begin again.
+void withdraw_replaced(ChainRun& run) {
   std::vector<WithdrawnAttempt> attempts;
+  std::vector<JobIdentity> their_jobs;
   for (uint32_t job = 0; job < run.jobs().size(); ++job) {
     const bool was_submitted = run.jobs()[job].state == JobState::Planned && !run.id(job).empty();
-    if (was_submitted && run.is_packed(job) && !run.has_own_end(job))
-      attempts.push_back(attempt_of(run, job));
+    if (!was_submitted || run.has_own_end(job)) continue;
+    attempts.push_back(attempt_of(run, job));
+    if (!run.shares_task(job)) their_jobs.push_back(run.identity(job));
   }
   withdraw(run.plan().directory, attempts);
+  crash_point("withdrawn");
+  run.batch().cancel(their_jobs);
 }
 
 void reuse_known_results(ChainRun& run) {
@@ -291,7 +291,7 @@ ChainResult submit_missing_jobs(ChainRun& run, const PlanAgain& again, const Fou
   result.excluded_nodes =
       nodes_to_exclude(run.services().store, cluster_of(run.plan().directory).value_or(""),
                        run.plan().profile.exclude_nodes);
-  withdraw_from_tasks(run);
+  withdraw_replaced(run);
   const std::string directory = run.plan().directory.string();
   run.services().store.set_run_state(directory, RunState::Running, run.services().clock.now());
   if (!again.none) result.interrupted = run_login_jobs(run);

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <fstream>
+#include <thread>
 
 #include "base/error.h"
 #include "base/file.h"
@@ -42,13 +43,13 @@ class Job {
   int execute(const std::string& id = "812") const {
     const std::filesystem::path file = batch_file(run.path(), {1, 1});
     BatchLines lines;
-    lines.add({1, 0, 1, spec});
+    lines.add({1, 0, attempt_number, spec});
     for (const JobSpec& other : others) lines.add({1, 0, 1, other});
     std::filesystem::remove(file);
     write_batch_file(file, lines.text());
     Allocation allocation;
     allocation.id = id;
-    allocation.patience = std::chrono::milliseconds(0);
+    allocation.patience = patience;
     allocation.reserves_statuses = reserves_statuses;
     allocation.own_signals = own_signals;
     allocation.controller_patience = std::chrono::seconds(2);
@@ -58,9 +59,9 @@ class Job {
       if (content("asked").size() <= silent_times) throw Error(Errc::Unavailable, "no controller");
       std::ofstream(run.path() / "requeued", std::ios::app) << job << "\n";
     };
-    allocation.is_at_work = [this](const std::string& job) {
+    allocation.is_at_work = [this](const JobIdentity& job) {
       if (warned_early) ::raise(SIGUSR1);
-      return at_work == job;
+      return at_work == job.id;
     };
     if (kills_memory) {
       allocation.memory_kills = [this] { return content("killed").size(); };
@@ -82,6 +83,10 @@ class Job {
     if (syncs_fail) return run_without(SYS_fdatasync, EIO, work).value_or(kNotTraced);
     const pid_t child = ::fork();
     if (child == 0) work();
+    if (renews_claim) {
+      std::this_thread::sleep_for(std::chrono::seconds(2));  // until it has read the claim's time
+      renew_claim(attempt(), 1);
+    }
     return wait_for(child).code;
   }
 
@@ -145,6 +150,9 @@ class Job {
   TempDir run;
   JobSpec spec;
   std::vector<JobSpec> others;
+  int attempt_number = 1;
+  std::chrono::milliseconds patience{0};
+  bool renews_claim = false;  ///< of its first attempt
   bool refuses_requeue = false;
   bool reserves_statuses = false;
   std::vector<int> own_signals;

@@ -21,7 +21,7 @@ BatchJob slurm(const std::string& id, BatchState state) {
   return job;
 }
 
-const std::vector<OpenJob> kTrain = {{"train", 2, JobState::Running, "812"}};
+const std::vector<OpenJob> kTrain = {{"train", 2, JobState::Running, {"812", "", ""}}};
 
 Observation seen(const std::vector<BatchJob>& queue, const std::vector<BatchJob>& accounting = {},
                  const std::set<std::string>& gone = {}) {
@@ -135,28 +135,66 @@ TEST_CASE("a job that was lost to another is told from one whose node failed", "
 }
 
 TEST_CASE("accounting is asked for what the queue has not, or has no more", "[slurm]") {
-  const std::vector<OpenJob> open = {{"a", 1, JobState::Queued, "811"},
-                                     {"b", 1, JobState::Queued, "812_3"},
-                                     {"c", 1, JobState::Running, "813"},
-                                     {"d", 1, JobState::Running, "814"}};
+  const std::vector<OpenJob> open = {{"a", 1, JobState::Queued, {"811", "", ""}},
+                                     {"b", 1, JobState::Queued, {"812_3", "", ""}},
+                                     {"c", 1, JobState::Running, {"813", "", ""}},
+                                     {"d", 1, JobState::Running, {"814", "", ""}}};
   const std::vector<BatchJob> queue = {
       slurm("811", BatchState::Pending), slurm("812_2", BatchState::Pending),
       slurm("813", BatchState::Cancelled), slurm("814", BatchState::Running)};
   CHECK(ids_to_ask_for(open, queue) == Ids{"812_3", "813"});
-  CHECK(ids_nobody_knows(open, queue, std::vector{slurm("813", BatchState::Cancelled)}) ==
-        Ids{"812_3"});
+  const auto unknown =
+      jobs_nobody_knows(open, queue, std::vector{slurm("813", BatchState::Cancelled)});
+  REQUIRE(unknown.size() == 1);
+  CHECK(unknown.front().id == "812_3");
+}
+
+TEST_CASE("a stranger's job with our number is not ours, in queue, accounting and controller",
+          "[slurm]") {
+  const std::vector<OpenJob> open = {
+      {"train", 1, JobState::Running, {"812", "demo-1.", ".train.5c1e", kNow}}};
+  BatchJob ours = slurm("812", BatchState::Running);
+  ours.name = "demo-1.7.train.5c1e";
+  ours.submitted = kNow;
+  CHECK(observe(open, {&ours, 1}, {}, {}, kNow, "SLURM").at_work.contains("train"));
+  BatchJob stranger = ours;
+  SECTION("by its name") {
+    stranger.name = GENERATE("precious", "demo-1.7.train.5c1f", "demo-12.7.train.5c1e",
+                             "demo-1.7.other.5c1e", "demo-1.train.5c1e");
+  }
+  SECTION("by its submit time") { stranger.submitted = kNow - 1s; }
+  const std::vector<BatchJob> there = {stranger};
+  CHECK(ids_to_ask_for(open, there) == Ids{"812"});
+  CHECK(jobs_nobody_knows(open, there, there).size() == 1);
+  CHECK(observe(open, there, {}, {}, kNow, "SLURM").at_work.empty());
+  stranger.state = BatchState::Failed;
+  const Observation seen = observe(open, {}, {&stranger, 1}, {"812"}, kNow, "SLURM");
+  REQUIRE(seen.events.size() == 1);
+  CHECK(seen.events.front().state == JobState::Lost);
+}
+
+TEST_CASE("our job is found beside a stranger's with its number", "[slurm]") {
+  const std::vector<OpenJob> open = {
+      {"train", 1, JobState::Running, {"812", "demo-1.", ".train.5c1e", kNow}}};
+  BatchJob ours = slurm("812", BatchState::Timeout);
+  ours.name = "demo-1.7.train.5c1e";
+  const std::vector<BatchJob> accounting = {slurm("812", BatchState::Failed), ours};
+  const Observation seen = observe(open, {}, accounting, {}, kNow, "SLURM");
+  REQUIRE(seen.events.size() == 1);
+  CHECK(seen.events.front().state == JobState::TimedOut);
 }
 
 TEST_CASE("a lost job is looked for in the queue alone", "[slurm]") {
-  const std::vector<OpenJob> open = {{"train", 1, JobState::Lost, "812"}};
+  const std::vector<OpenJob> open = {{"train", 1, JobState::Lost, {"812", "", ""}}};
   CHECK(ids_to_ask_for(open, {}).empty());
-  CHECK(ids_nobody_knows(open, {}, {}).empty());
+  CHECK(jobs_nobody_knows(open, {}, {}).empty());
   const std::vector<BatchJob> queue = {slurm("812", BatchState::Running)};
   CHECK(observe(open, queue, {}, {}, kNow, "SLURM").at_work.count("train") == 1);
 }
 
 TEST_CASE("a job that took too much memory says how much it had asked for", "[slurm]") {
-  const std::vector<OpenJob> asked = {{"train", 1, JobState::Running, "812", uint64_t{1} << 30}};
+  const std::vector<OpenJob> asked = {
+      {"train", 1, JobState::Running, {"812", "", ""}, uint64_t{1} << 30}};
   const auto reason = [&asked](const BatchJob& job) {
     return observe(asked, {}, std::vector<BatchJob>{job}, {}, kNow, "SLURM").events.at(0).reason;
   };
@@ -196,8 +234,8 @@ TEST_CASE("a failed node is named where it is the only one of its job", "[batch]
 TEST_CASE("who had no turn in a task that ended is lost, whatever ended the task", "[slurm]") {
   using S = BatchState;
   const S how = GENERATE(S::Timeout, S::NodeFail, S::Preempted, S::OutOfMemory, S::Failed);
-  std::vector<OpenJob> open = {{"a", 1, JobState::Running, "812_0"},
-                               {"b", 1, JobState::Queued, "812_0"}};
+  std::vector<OpenJob> open = {{"a", 1, JobState::Running, {"812_0", "", ""}},
+                               {"b", 1, JobState::Queued, {"812_0", "", ""}}};
   for (OpenJob& job : open) job.shares_task = true;
   const BatchJob ended = slurm("812_0", how);
   const Observation result = observe(open, {}, {&ended, 1}, {}, kNow, "SLURM");
@@ -212,7 +250,7 @@ TEST_CASE("of those that share a task one may have ended before, whatever ended 
           "[slurm]") {
   using S = BatchState;
   const S how = GENERATE(S::Timeout, S::Cancelled, S::NodeFail, S::Preempted, S::OutOfMemory);
-  const OpenJob open = {"a", 1, JobState::Running, "812_0", 0, true};
+  const OpenJob open = {"a", 1, JobState::Running, {"812_0", "", ""}, 0, true};
   BatchJob ended = slurm("812_0", how);
   ended.end = kNow - 59s;
   CHECK(observe({&open, 1}, {}, {&ended, 1}, {}, kNow, "SLURM").events.empty());
@@ -221,7 +259,7 @@ TEST_CASE("of those that share a task one may have ended before, whatever ended 
 }
 
 TEST_CASE("whoever cancels a task that several share cancels them all", "[slurm]") {
-  const OpenJob open = {"b", 1, JobState::Queued, "812_0", 0, true};
+  const OpenJob open = {"b", 1, JobState::Queued, {"812_0", "", ""}, 0, true};
   const BatchJob ended = slurm("812_0", BatchState::Cancelled);
   const Observation result = observe({&open, 1}, {}, {&ended, 1}, {}, kNow, "SLURM");
   REQUIRE(result.events.size() == 1);

@@ -51,6 +51,24 @@ TEST_CASE("a second SLURM job of one attempt comes back while the first is at wo
   }
 }
 
+TEST_CASE("the next attempt comes back later while the one before it is at work", "[job-exec]") {
+  Job job("echo x >> {run}/trace");
+  job.die_in_a_pass();
+  job.attempt_number = 2;
+  SECTION("as the batch system has it") { job.at_work = "812"; }
+  SECTION("as its supervisor shows, who renews the claim") {
+    job.patience = std::chrono::seconds(5);
+    job.renews_claim = true;
+  }
+  CHECK(job.execute("813") == kTryAgain);
+  CHECK(job.content("trace").empty());
+  job.at_work.clear();
+  job.renews_claim = false;
+  job.patience = std::chrono::seconds(1);  // no renewal for that long: dead
+  CHECK(job.execute("813") == 0);
+  CHECK(job.content("trace") == "x\n");
+}
+
 TEST_CASE("a pass whose node failed counts as a failed try", "[job-exec]") {
   Job job("echo x >> {run}/trace");
   job.die_in_a_pass();

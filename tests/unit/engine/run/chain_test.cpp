@@ -378,6 +378,87 @@ TEST_CASE("a job that was given up as lost and turns up again is at work, as its
   check_ran_once(world, kChainJobs);
 }
 
+TEST_CASE("strangers with our numbers are never cancelled, asked to end or pointed elsewhere",
+          "[chain]") {
+  ChainWorld world(kChainSteps);
+  world.start();
+  world.batch.renumber("precious");
+  const BatchState state = GENERATE(BatchState::Pending, BatchState::Running);
+  std::vector<std::string> strangers;
+  for (const auto& [id, job] : world.batch.jobs()) strangers.push_back(id);
+  for (const std::string& id : strangers) {
+    if (state == BatchState::Running) world.batch.begin(id);
+  }
+  CHECK(world.look()["data"] == Lost);
+  world.cancel();
+  world.cancel();  // a second one kills
+  world.resubmit();
+  world.nodes.run_all();
+  CHECK(world.look() == all_in(kChainJobs, Succeeded));
+  CHECK(world.batch.asked_to_end.empty());
+  for (const std::string& id : strangers) {
+    CHECK(world.batch.jobs().at(id).shown.state == state);
+    CHECK(world.batch.jobs().at(id).dependencies.empty());
+  }
+}
+
+TEST_CASE("an attempt with a successor never begins again, whoever ended it", "[chain]") {
+  ChainWorld world(kChainSteps);
+  world.start();
+  world.nodes.begin("811");
+  world.batch.end("811", BatchState::Cancelled);  // scancel by hand: the supervisor is killed, too
+  world.clock.advance(std::chrono::minutes(2));
+  CHECK(world.look()["data"] == Cancelled);
+  const std::string point = GENERATE("", "withdrawn", "submit");
+  if (!point.empty()) CHECK(killed_at(point, 1, [&] { world.resume(); }));
+  world.resume();
+  const std::string next = world.id("data");
+  CHECK(next != "811");
+  world.nodes.begin(next);
+  world.nodes.end(next, Succeeded);
+  world.batch.requeue("811");  // scontrol requeue
+  CHECK_FALSE(world.nodes.begin("811"));
+  world.nodes.run_all();
+  CHECK(world.look() == all_in(kChainJobs, Succeeded));
+  CHECK(world.nodes.overlaps.empty());
+  CHECK(world.nodes.repeated.empty());
+}
+
+TEST_CASE("a job whose end the queue reports wrongly gives way to its successor", "[chain]") {
+  ChainWorld world(kChainSteps);
+  world.start();
+  world.nodes.begin("811");
+  world.batch.lies = true;
+  for (int i = 0; i < 3; ++i) {
+    world.look();
+    world.resubmit();
+  }
+  world.batch.lies = false;
+  CHECK(is_over(world.batch.jobs().at("811").shown.state));
+  world.nodes.run_all();
+  CHECK(world.look() == all_in(kChainJobs, Succeeded));
+  CHECK(world.nodes.overlaps.empty());
+  CHECK(world.nodes.open_ids().empty());
+}
+
+TEST_CASE("what waits for a withdrawn attempt leaves the queue once the run has ended", "[chain]") {
+  ChainWorld world(kChainSteps);
+  world.start();
+  world.nodes.begin("811");
+  world.batch.lies = true;
+  world.batch.refuses_cancel = true;
+  world.look();
+  world.resubmit();
+  world.batch.lies = false;
+  world.batch.end("811", BatchState::NodeFail);
+  world.nodes.run_all();
+  CHECK(world.look() == all_in(kChainJobs, Succeeded));
+  CHECK_FALSE(world.nodes.open_ids().empty());  // waits for 811
+  world.batch.refuses_cancel = false;
+  world.look();
+  CHECK(world.nodes.open_ids().empty());
+}
+
 TEST_CASE("what the site cancels because it can never start is blocked, not cancelled", "[chain]") {
   ChainWorld world(kChainSteps);
   world.start();

@@ -96,6 +96,8 @@ TEST_CASE("what a job used is what accounting has measured, once it has ended", 
   world.nodes.end("811", Succeeded);
   CHECK_FALSE(world.row("a", Detail::Usage).usage.has_value());  // not on its books yet
   world.measured["811"] = completed("811", 0);
+  CHECK_FALSE(world.row("a", Detail::Usage).usage.has_value());  // a stranger's with that number
+  world.measured["811"].name = world.batch.jobs().at("811").shown.name;
   const JobUsage used = world.row("a", Detail::Usage).usage.value();
   CHECK(used.elapsed == 90s);
   CHECK(used.cpu_time == 300s);
@@ -103,7 +105,7 @@ TEST_CASE("what a job used is what accounting has measured, once it has ended", 
   CHECK(used.memory_bytes == 1 << 20);
   CHECK_FALSE(used.energy_joules.has_value());
   CHECK_FALSE(used.energy_accounted);
-  world.measured["811"] = completed("811", 250);
+  world.measured["811"].energy_joules = 250;
   CHECK(world.row("a", Detail::Usage).usage->energy_joules == 250);
   CHECK(world.row("a", Detail::Usage).usage->energy_accounted);
   world.measured["811"].state = BatchState::Running;  // accounting is late: no number is final

@@ -51,14 +51,16 @@ class Node {
   test::TempDir folder_;
 };
 
-int is_at_work(const std::string& id) { return slurm_allocation()->is_at_work(id) ? 1 : 0; }
+int is_at_work(const std::string& id) {
+  return slurm_allocation()->is_at_work({id, "a.", ""}) ? 1 : 0;
+}
 
 }  // namespace
 
 TEST_CASE("another job is at work as long as the queue shows that it is not over", "[job-exec]") {
   const Node node;
   const auto queue = [&](const std::string& state) {
-    node.tool("squeue", "echo '812|" + state + "|0:05|20:00|N/A|N/A|n1|(null)|None|a.1'");
+    node.tool("squeue", "echo '812|" + state + "|0:05|20:00|N/A|N/A|n1|(null)|None|N/A|a.1'");
   };
   for (const char* state : {"RUNNING", "PENDING", "COMPLETING"}) {
     queue(state);

@@ -19,8 +19,8 @@ using Ids = std::vector<std::string>;
 
 TEST_CASE("a job whose node cannot write its log is told by SLURM's signal 53", "[slurm]") {
   const auto jobs = parse_sacct(
-      "812|FAILED|0:53|00:00:00|00:20:00|Unknown|Unknown|n1|1|00:00:00||1||a.1\n"
-      "813|FAILED|0:9|00:00:00|00:20:00|Unknown|Unknown|n1|1|00:00:00||1||a.2\n");
+      "812|FAILED|0:53|00:00:00|00:20:00|Unknown|Unknown|n1|1|00:00:00||1||Unknown|a.1\n"
+      "813|FAILED|0:9|00:00:00|00:20:00|Unknown|Unknown|n1|1|00:00:00||1||Unknown|a.2\n");
   REQUIRE(jobs.size() == 2);
   CHECK(jobs[0].log_refused);
   CHECK(ending_in_words(jobs[0]) == "the node cannot write to the run's folder");
@@ -53,7 +53,7 @@ TEST_CASE("what holds no id has none", "[slurm]") {
 TEST_CASE("squeue's line becomes a job", "[slurm]") {
   const auto jobs = parse_squeue(
       "812|RUNNING|1:02:03|1-00:00:00|2026-11-21T08:00:00|2026-11-22T08:00:00|alpha-n[1-2]|(null)|"
-      "None|train.1\n");
+      "None|2026-11-21T07:59:00|train.1\n");
   REQUIRE(jobs.size() == 1);
   BatchJob expected;
   expected.id = "812";
@@ -64,13 +64,14 @@ TEST_CASE("squeue's line becomes a job", "[slurm]") {
   expected.limit = 86400s;
   expected.start = from_rfc3339("2026-11-21T08:00:00.000Z");
   expected.end = from_rfc3339("2026-11-22T08:00:00.000Z");
+  expected.submitted = from_rfc3339("2026-11-21T07:59:00.000Z");
   CHECK(jobs[0] == expected);
 }
 
 TEST_CASE("a pending job says what it waits for", "[slurm]") {
   const auto jobs = parse_squeue(
-      "813|PENDING|0:00|UNLIMITED|N/A|N/A||afterok:812(unfulfilled)|Dependency|a|b c\n"
-      "814|PD|0:00|INVALID|N/A|N/A||(null)|Resources|x\n");
+      "813|PENDING|0:00|UNLIMITED|N/A|N/A||afterok:812(unfulfilled)|Dependency|N/A|a|b c\n"
+      "814|PD|0:00|INVALID|N/A|N/A||(null)|Resources|N/A|x\n");
   REQUIRE(jobs.size() == 2);
   CHECK(jobs[0].dependency == "afterok:812(unfulfilled)");
   CHECK(jobs[0].reason == "Dependency");
@@ -83,8 +84,8 @@ TEST_CASE("a pending job says what it waits for", "[slurm]") {
 
 TEST_CASE("tasks that squeue did not expand are expanded", "[slurm]") {
   const auto jobs = parse_squeue(
-      "812_[3-5,8%2]|PENDING|0:00|20:00|N/A|N/A||(null)|Priority|a\n"
-      "812_1|RUNNING|0:05|20:00|N/A|N/A|n1|(null)|None|a\n");
+      "812_[3-5,8%2]|PENDING|0:00|20:00|N/A|N/A||(null)|Priority|N/A|a\n"
+      "812_1|RUNNING|0:05|20:00|N/A|N/A|n1|(null)|None|N/A|a\n");
   CHECK(ids(jobs) == Ids{"812_3", "812_4", "812_5", "812_8", "812_1"});
   CHECK(jobs[3].reason == "Priority");
   CHECK(array_id("812_3") == "812");
@@ -93,22 +94,23 @@ TEST_CASE("tasks that squeue did not expand are expanded", "[slurm]") {
 }
 
 TEST_CASE("lines that are no jobs are passed over", "[slurm]") {
-  const std::string line = "812|RUNNING|0:05|20:00|N/A|N/A|n1|(null)|None|a\n";
+  const std::string line = "812|RUNNING|0:05|20:00|N/A|N/A|n1|(null)|None|N/A|a\n";
   CHECK(ids(parse_squeue("CLUSTER: alpha\nJOBID|STATE\n\n" + line)) == Ids{"812"});
   CHECK(ids(parse_squeue("slurm_load_jobs error: Unable to contact slurm controller\n")).empty());
   CHECK(ids(parse_squeue(line + "813|RUNNI")) == Ids{"812"});
   // The last column is the name: a line without its end may have lost a part of it.
-  CHECK(ids(parse_squeue(line + "813|RUNNING|0:05|20:00|N/A|N/A|n1|(null)|None|tr")) == Ids{"812"});
+  CHECK(ids(parse_squeue(line + "813|RUNNING|0:05|20:00|N/A|N/A|n1|(null)|None|N/A|tr")) ==
+        Ids{"812"});
 }
 
 TEST_CASE("sacct's lines become jobs, with the memory of their steps", "[slurm]") {
   const auto jobs = parse_sacct(
       "812|COMPLETED|0:0|00:01:10|00:20:00|2026-11-21T08:00:00|2026-11-21T08:01:10|n1|4|"
-      "02:03.250||||train.1\n"
+      "02:03.250||||Unknown|train.1\n"
       "812.batch|COMPLETED|0:0|00:01:10||2026-11-21T08:00:00|2026-11-21T08:01:10|n1|4|00:01.000|"
-      "2048K|1|900|batch\n"
+      "2048K|1|900|Unknown|batch\n"
       "812.0|COMPLETED|0:0|00:01:09||2026-11-21T08:00:01|2026-11-21T08:01:10|n1|4|02:02.250|1.5M|2|"
-      "1200|"
+      "1200|Unknown|"
       "dlflow-train\n");
   REQUIRE(jobs.size() == 1);
   CHECK(jobs[0].state == BatchState::Completed);
@@ -123,8 +125,9 @@ TEST_CASE("sacct's lines become jobs, with the memory of their steps", "[slurm]"
 
 TEST_CASE("how a job ended is told in words", "[slurm]") {
   const auto ending = [](const std::string& state, const std::string& exit) {
-    const auto jobs = parse_sacct("812|" + state + "|" + exit +
-                                  "|00:01:10|00:20:00|Unknown|Unknown|n1|4|00:00:00||||a\n");
+    const auto jobs =
+        parse_sacct("812|" + state + "|" + exit +
+                    "|00:01:10|00:20:00|Unknown|Unknown|n1|4|00:00:00||||Unknown|a\n");
     return jobs.size() == 1 ? ending_in_words(jobs[0]) : "no job";
   };
   CHECK(ending("FAILED", "3:0") == "exit 3");

@@ -35,7 +35,7 @@ std::vector<std::string> ids(const std::vector<BatchJob>& jobs) {
 TEST_CASE("each column of sacct reaches the job", "[slurm]") {
   const auto jobs = parse_sacct(
       "812|CANCELLED by 1000|3:9|00:01:02|00:20:00|2026-11-21T08:00:00|2026-11-21T08:01:02|"
-      "n[1-2]|4|00:03.500|1M|2|77|a|b\n"
+      "n[1-2]|4|00:03.500|1M|2|77|Unknown|a|b\n"
       "812.batch|COMPLETED|0:0|00:01:02|||||4|||2M|3||batch\n");
   REQUIRE(jobs.size() == 1);
   BatchJob expected;
@@ -59,7 +59,7 @@ TEST_CASE("each column of sacct reaches the job", "[slurm]") {
 
 TEST_CASE("an energy that no node can have used is none", "[slurm]") {
   const auto joules = [](uint64_t raw) {
-    return parse_sacct("7|COMPLETED|0:0|||||||00:01|||" + std::to_string(raw) + "|a\n")
+    return parse_sacct("7|COMPLETED|0:0|||||||00:01|||" + std::to_string(raw) + "||a\n")
         .at(0)
         .energy_joules;
   };
@@ -70,10 +70,10 @@ TEST_CASE("an energy that no node can have used is none", "[slurm]") {
 
 TEST_CASE("the memory of a job is that of its largest step, all tasks of it", "[slurm]") {
   const auto memory = [](const std::string& rows) {
-    return parse_sacct("7|COMPLETED|0:0|||||||00:01||||a\n" + rows).at(0).max_memory_bytes;
+    return parse_sacct("7|COMPLETED|0:0|||||||00:01|||||a\n" + rows).at(0).max_memory_bytes;
   };
   const auto step = [](const std::string& bytes, const std::string& tasks) {
-    return "7.0|COMPLETED|0:0|||||||" + bytes + "|" + bytes + "|" + tasks + "||s\n";
+    return "7.0|COMPLETED|0:0|||||||" + bytes + "|" + bytes + "|" + tasks + "|||s\n";
   };
   CHECK(memory(step("1000", "3")) == 3000);
   CHECK(memory(step("1000", "")) == 1000);
@@ -94,13 +94,14 @@ TEST_CASE("the memory of a job is that of its largest step, all tasks of it", "[
 TEST_CASE("each field of scontrol show job reaches the job", "[slurm]") {
   const auto jobs = parse_show_job(
       "JobId=815 ArrayJobId=812 ArrayTaskId=3 JobName=train.1 JobState=FAILED Reason=NonZero "
-      "ExitCode=3:0 EndTime=2026-11-21T08:01:02\n");
+      "ExitCode=3:0 SubmitTime=2026-11-21T08:00:00 EndTime=2026-11-21T08:01:02\n");
   REQUIRE(jobs.size() == 1);
   BatchJob expected;
   expected.id = "812_3";
   expected.name = "train.1";
   expected.state = BatchState::Failed;
   expected.reason = "NonZero";
+  expected.submitted = from_rfc3339("2026-11-21T08:00:00.000Z");
   expected.end = from_rfc3339("2026-11-21T08:01:02.000Z");
   expected.exit = 3;
   CHECK(jobs[0] == expected);
@@ -112,7 +113,7 @@ TEST_CASE("each field of scontrol show job reaches the job", "[slurm]") {
 }
 
 TEST_CASE("lines that are cut off or of no job are left out", "[slurm]") {
-  const std::string rest = "|RUNNING|0:05|20:00|N/A|N/A|n1|(null)|None|a.1";
+  const std::string rest = "|RUNNING|0:05|20:00|N/A|N/A|n1|(null)|None|N/A|a.1";
   const auto listed = [&](const std::string& id) { return ids(parse_squeue(id + rest + "\n")); };
   CHECK(ids(parse_squeue("812" + rest)).empty());
   for (const char* id : {"812", "812_3", "812+1", "1234567890"}) {

@@ -58,7 +58,7 @@ std::string text(const SubmitAnswer& answer) {
   return "unclear: " + std::get<Unclear>(answer).message;
 }
 
-constexpr const char* kRunning = "echo '812|RUNNING|0:05|20:00|N/A|N/A|n1|(null)|None|a.1'\n";
+constexpr const char* kRunning = "echo '812|RUNNING|0:05|20:00|N/A|N/A|n1|(null)|None|N/A|a.1'\n";
 
 }  // namespace
 
@@ -121,7 +121,7 @@ TEST_CASE("one squeue tells of all jobs", "[slurm]") {
   REQUIRE(jobs.size() == 1);
   CHECK(jobs[0].id == "812");
   CHECK(scripts.calls() == std::vector<std::string>{"squeue --me --noheader --array --states=all "
-                                                    "--format=%i|%T|%M|%l|%S|%e|%N|%E|%r|%j"});
+                                                    "--format=%i|%T|%M|%l|%S|%e|%N|%E|%r|%V|%j"});
 }
 
 TEST_CASE("times are read in UTC whatever the user's settings are", "[slurm]") {
@@ -197,7 +197,7 @@ TEST_CASE("who cancelled a job has a name where this machine knows it, asked for
   Scripts scripts;
   scripts.tool("sacct",
                "for job in '1|CANCELLED by 7' '2|CANCELLED by 7' '3|CANCELLED by 8' '4|FAILED'; do "
-               "echo \"$job|0:0|00:01:10|00:20:00|None|None|n1|4|00:00:00||||a.1\"; done");
+               "echo \"$job|0:0|00:01:10|00:20:00|None|None|n1|4|00:00:00||||Unknown|a.1\"; done");
   scripts.tool("id", "[ $3 = 7 ] && echo ann");
   const std::vector<std::string> ids = {"1", "2", "3", "4"};
   const Accounting answer = scripts.tools().accounting(ids, kSince);
@@ -216,7 +216,8 @@ TEST_CASE("a program that is missing is named", "[slurm]") {
 
 TEST_CASE("one sacct tells of all ended jobs, from before the first was submitted", "[slurm]") {
   Scripts scripts;
-  scripts.tool("sacct", "echo '812|FAILED|3:0|00:01:10|00:20:00|None|None|n1|4|00:00:00||||a.1'");
+  scripts.tool("sacct",
+               "echo '812|FAILED|3:0|00:01:10|00:20:00|None|None|n1|4|00:00:00||||Unknown|a.1'");
   const std::vector<std::string> ids = {"812", "813_4"};
   const Accounting answer = scripts.tools().accounting(ids, kSince);
   REQUIRE(answer.jobs.size() == 1);
@@ -241,9 +242,10 @@ TEST_CASE("without accounting there is an answer all the same", "[slurm]") {
 TEST_CASE("a job is found by its name, in the queue or in accounting", "[slurm]") {
   Scripts scripts;
   scripts.tool("squeue", kRunning);
-  scripts.tool("sacct",
-               "echo '700|FAILED|3:0|00:01:10|00:20:00|None|None|n1|4|00:00:00||||b,x=1.1'\n"
-               "echo '812|RUNNING|0:0|00:01:10|00:20:00|None|None|n1|4|00:00:00||||a.1'\n");
+  scripts.tool(
+      "sacct",
+      "echo '700|FAILED|3:0|00:01:10|00:20:00|None|None|n1|4|00:00:00||||Unknown|b,x=1.1'\n"
+      "echo '812|RUNNING|0:0|00:01:10|00:20:00|None|None|n1|4|00:00:00||||Unknown|a.1'\n");
   std::vector<std::string> names = {"a.1"};
   CHECK(scripts.tools().find_by_name(names, kSince).at(0).id == "812");
   CHECK(scripts.calls().size() == 1);
@@ -256,9 +258,18 @@ TEST_CASE("a job is found by its name, in the queue or in accounting", "[slurm]"
 
 namespace {
 
+JobIdentity ours(const std::string& id) { return {id, "demo-1.", ".a.5c1e"}; }
+
 JobAnswer wait_for(SlurmTools& tools, const std::string& id, const std::string& parent) {
   const Dependency dependency{Dependency::Kind::Success, parent};
-  return tools.wait_for({&id, 1}, {&dependency, 1});
+  const JobIdentity job = ours(id);
+  return tools.wait_for({&job, 1}, {&dependency, 1});
+}
+
+/// A scontrol that shows `job`, as "JobId=813", and does `otherwise` for all else.
+std::string shows(const std::string& job, const std::string& otherwise = "") {
+  return "if [ \"$2\" = show ]; then echo '" + job +
+         " JobName=demo-1.2.a.5c1e JobState=PENDING Reason=None'; exit; fi\n" + otherwise;
 }
 
 }  // namespace
@@ -266,13 +277,14 @@ JobAnswer wait_for(SlurmTools& tools, const std::string& id, const std::string& 
 TEST_CASE("tasks of an array wait for something else by one request", "[slurm]") {
   Scripts scripts;
   SlurmTools tools = scripts.tools();
-  scripts.tool("scontrol", "");
-  const std::vector<std::string> ids = {"813_1", "813_2", "813_5"};
+  scripts.tool("scontrol", shows("JobId=813 ArrayJobId=813 ArrayTaskId=1-2,5"));
+  const std::vector<JobIdentity> jobs = {ours("813_1"), ours("813_2"), ours("813_5")};
   const std::vector<Dependency> dependencies = {{Dependency::Kind::Success, "812"},
                                                 {Dependency::Kind::SameTask, "811"}};
-  CHECK(tools.wait_for(ids, dependencies).kind == JobAnswer::Kind::Done);
+  CHECK(tools.wait_for(jobs, dependencies).kind == JobAnswer::Kind::Done);
   CHECK(scripts.calls() ==
         std::vector<std::string>{
+            "scontrol --oneliner show job 813",
             "scontrol update jobid=813_[1,2,5] dependency=afterok:812,aftercorr:811"});
 }
 
@@ -280,15 +292,20 @@ TEST_CASE("requests about jobs say what became of them", "[slurm]") {
   using Kind = JobAnswer::Kind;
   Scripts scripts;
   SlurmTools tools = scripts.tools();
-  scripts.tool("scontrol", "");
+  scripts.tool("scontrol", shows("JobId=815 ArrayJobId=813 ArrayTaskId=2"));
   CHECK(wait_for(tools, "813_2", "812").kind == Kind::Done);
   CHECK(tools.update_memory("813", (uint64_t{4} << 30) + 1).kind == Kind::Done);
   CHECK(scripts.calls() ==
-        std::vector<std::string>{"scontrol update jobid=813_2 dependency=afterok:812",
+        std::vector<std::string>{"scontrol --oneliner show job 813",
+                                 "scontrol update jobid=813_2 dependency=afterok:812",
                                  "scontrol update jobid=813 MinMemoryNode=4097"});
-  scripts.tool("scontrol", "echo 'slurm_update error: Job has already finished' >&2; exit 1");
+  scripts.tool("scontrol", shows("JobId=813",
+                                 "echo 'slurm_update error: Job has already finished' "
+                                 ">&2; exit 1"));
   CHECK(wait_for(tools, "813", "812").kind == Kind::Gone);
-  scripts.tool("scontrol", "echo 'slurm_update error: Job dependency problem' >&2; exit 1");
+  scripts.tool("scontrol", shows("JobId=813",
+                                 "echo 'slurm_update error: Job dependency problem' "
+                                 ">&2; exit 1"));
   const JobAnswer refused = wait_for(tools, "813", "813");
   CHECK(refused.kind == Kind::Refused);
   CHECK(refused.message == "Job dependency problem");
@@ -313,17 +330,41 @@ TEST_CASE("a controller that knows no such job is told from one that does not an
 TEST_CASE("cancelling what has ended does no harm", "[slurm]") {
   Scripts scripts;
   SlurmTools tools = scripts.tools();
-  const std::vector<std::string> ids = {"812", "813_4"};
+  const std::vector<JobIdentity> jobs = {ours("812"), ours("813_4")};
+  scripts.tool("squeue",
+               "echo '812|RUNNING|0:05|20:00|N/A|N/A|n1|(null)|None|N/A|demo-1.1.a.5c1e'\n"
+               "echo '813_4|PENDING|0:00|20:00|N/A|N/A||(null)|None|N/A|demo-1.2.a.5c1e'\n");
+  scripts.tool("scontrol", shows("JobId=812"));
   scripts.tool("scancel", "");
-  CHECK(tools.cancel(ids).kind == JobAnswer::Kind::Done);
-  CHECK(tools.ask_to_end("812").kind == JobAnswer::Kind::Done);
-  CHECK(scripts.calls() ==
-        std::vector<std::string>{"scancel 812 813_4", "scancel --batch --signal=INT 812"});
+  CHECK(tools.cancel(jobs).kind == JobAnswer::Kind::Done);
+  CHECK(tools.ask_to_end(jobs.front()).kind == JobAnswer::Kind::Done);
+  const std::vector<std::string> calls = scripts.calls();
+  REQUIRE(calls.size() == 4);
+  CHECK(calls[1] == "scancel 812 813_4");
+  CHECK(calls[3] == "scancel --batch --signal=INT --jobname=demo-1.2.a.5c1e 812");
   scripts.tool("scancel",
                "echo 'scancel: error: Kill job error on job id 812: Invalid job id "
                "specified' >&2; exit 1");
-  CHECK(tools.cancel(ids).kind == JobAnswer::Kind::Gone);
+  CHECK(tools.cancel(jobs).kind == JobAnswer::Kind::Gone);
   CHECK(tools.cancel({}).kind == JobAnswer::Kind::Done);
+}
+
+TEST_CASE("a stranger's job with our number is not cancelled, asked to end or updated", "[slurm]") {
+  Scripts scripts;
+  SlurmTools tools = scripts.tools();
+  const JobIdentity job = ours("812");
+  scripts.tool("squeue", kRunning);
+  scripts.tool("scontrol", "echo 'JobId=812 JobName=a.1 JobState=RUNNING Reason=None'");
+  scripts.tool("scancel", "");
+  CHECK(tools.cancel({&job, 1}).kind == JobAnswer::Kind::Done);
+  CHECK(tools.ask_to_end(job).kind == JobAnswer::Kind::Gone);
+  CHECK(wait_for(tools, "812", "811").kind == JobAnswer::Kind::Gone);
+  for (const std::string& call : scripts.calls()) {
+    INFO(call);
+    CHECK((call.starts_with("squeue ") || call.starts_with("scontrol --oneliner show ")));
+  }
+  scripts.tool("scontrol", "exit 0");  // says nothing of the job
+  CHECK_THROWS_AS(tools.ask_to_end(job), Error);
 }
 
 TEST_CASE("the user's accounts are those of all associations, each once", "[slurm]") {
