@@ -179,6 +179,23 @@ TEST_CASE("a run is found by its name, its workflow or its digits", "[store]") {
                                                         Catch::Contains(two.run));
 }
 
+TEST_CASE("a run whose dlflow was killed before it was entered is found by name and by folder",
+          "[store]") {
+  StoreFixture fixture;
+  const Plan known = fixture.stored_run(kMnist, at(1));
+  const Plan orphan = fixture.new_run(kMnist, at(2));
+  REQUIRE_FALSE(fixture.store.has_run(orphan.run));
+  SECTION("beside another run") { CHECK(fixture.store.resolve(orphan.run) == orphan.run); }
+  SECTION("by its folder") {
+    CHECK(fixture.store.resolve(orphan.directory.string()) == orphan.run);
+  }
+  CHECK(fixture.store.status(orphan.run).jobs.size() == 3);
+  CHECK(fixture.store.create_run(orphan) == orphan.run);  // its dlflow lives after all
+  CHECK(fixture.store.runs().size() == 2);
+  CHECK_THROWS_AS(fixture.store.resolve("../" + known.run), Error);
+  CHECK_THROWS_AS(fixture.store.resolve(".."), Error);
+}
+
 TEST_CASE("of many runs that a word may mean some are named", "[store]") {
   StoreFixture fixture;
   const auto refusal = [&] {
