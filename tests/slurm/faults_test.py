@@ -191,6 +191,24 @@ class Faults(Chain):
         self.assertEqual(self.gamma.state(copy), "COMPLETED")
         self.assertEqual(self.trace(), ["a", "child"])
 
+    def test_an_attempt_that_scancel_ended_never_runs_beside_its_successor_or_after_it(self):
+        self.write("w.yaml", f"name: requeued\nsteps:\n  a: {{run: '{self.until_told('$SLURM_JOB_ID')}', retry: {{attempts: 2}}}}\n")
+        run = self.submit()
+        wait_until(self.trace, 30, "a to begin")
+        old = self.ids(run)["a"]
+        self.gamma.run(["scancel", old])
+        self.wait_for(run, {"a": "cancelled"})
+        self.dlflow("run", "--resume", run)
+        new = self.ids(run)["a"]
+        wait_until(lambda: len(self.trace()) == 2, 90, "its successor to begin")
+        self.gamma.run(["scontrol", "requeue", old])
+        self.gamma.wait_for_state(old, "COMPLETED", "FAILED", "CANCELLED", timeout=90)
+        self.go()
+        self.wait_for(run, {"a": "succeeded"})
+        self.gamma.run(["scontrol", "requeue", old])
+        self.gamma.wait_for_state(old, "COMPLETED", "FAILED", "CANCELLED", timeout=90)
+        self.assertEqual(self.trace(), [old, new])
+
     def test_a_run_directory_deleted_under_a_chain_is_said_and_its_jobs_are_cancelled(self):
         self.write("w.yaml", f"""
             name: deleted
