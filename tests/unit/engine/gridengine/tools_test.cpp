@@ -57,9 +57,18 @@ std::string entry(const std::string& number, const std::string& name) {
          "exit_status 0\n";
 }
 
-std::string queued(const std::string& number, const std::string& name) {
+/// \param tasks  "1-4:1" of an array
+std::string queued(const std::string& number, const std::string& name,
+                   const std::string& tasks = "") {
   return "<job_list><JB_job_number>" + number + "</JB_job_number><JB_name>" + name +
-         "</JB_name><state>qw</state></job_list>";
+         "</JB_name><state>qw</state>" + (tasks.empty() ? "" : "<tasks>" + tasks + "</tasks>") +
+         "</job_list>";
+}
+
+std::vector<JobIdentity> ours(const Lines& ids) {
+  std::vector<JobIdentity> jobs;
+  for (const std::string& id : ids) jobs.push_back({id, "demo-1.", ""});
+  return jobs;
 }
 
 std::string print(const std::string& text) { return "cat <<'END'\n" + text + "\nEND"; }
@@ -156,24 +165,35 @@ TEST_CASE("of a job that qmaster does not deny nothing is known", "[gridengine]"
   CHECK_FALSE(scripts.tools().show_job("812"));
 }
 
-TEST_CASE("tasks are deleted by their numbers from 1 on", "[gridengine]") {
+TEST_CASE("tasks are deleted by their numbers from 1 on, and strangers' jobs not at all",
+          "[gridengine]") {
   Scripts scripts;
+  scripts.tool("qstat",
+               print(queued("811", "demo-1.1.a.5c1e") + queued("812", "demo-1.2.b.5c1e", "1-4:1") +
+                     queued("813", "precious")));
   scripts.tool("qdel", "exit 0");
-  CHECK(scripts.tools().cancel(Lines{"811", "812_0", "812_3"}).kind == JobAnswer::Kind::Done);
-  CHECK(scripts.calls() == Lines{"qdel 811 812.1 812.4"});
+  const auto jobs = ours({"811", "812_0", "812_3", "813"});
+  CHECK(scripts.tools().cancel(jobs).kind == JobAnswer::Kind::Done);
+  CHECK(scripts.calls().back() == "qdel 811 812.1 812.4");
 }
 
 TEST_CASE("plain jobs wait for others instead, tasks of an array cannot", "[gridengine]") {
   Scripts scripts;
+  scripts.tool("qstat",
+               print(queued("811", "demo-1.1.a.5c1e") + queued("812", "demo-1.2.b.5c1e", "1-4:1") +
+                     queued("813", "demo-1.3.c.5c1e") + queued("814", "precious")));
   scripts.tool("qalter", "exit 0");
   auto tools = scripts.tools();
   using Kind = Dependency::Kind;
   const std::vector<Dependency> parents = {{Kind::Success, "821"}, {Kind::SameTask, "822"}};
-  CHECK(tools.wait_for(Lines{"811", "812"}, parents).kind == JobAnswer::Kind::Done);
-  CHECK(tools.wait_for(Lines{"813"}, {}).kind == JobAnswer::Kind::Done);
-  CHECK(scripts.calls() == Lines{"qalter -hold_jid 821,822 811", "qalter -hold_jid 821,822 812",
-                                 "qalter -hold_jid 0 813"});
-  CHECK(tools.wait_for(Lines{"812_3"}, parents).kind == JobAnswer::Kind::Refused);
+  CHECK(tools.wait_for(ours({"811", "813"}), parents).kind == JobAnswer::Kind::Done);
+  CHECK(tools.wait_for(ours({"813"}), {}).kind == JobAnswer::Kind::Done);
+  Lines changes = scripts.calls();
+  std::erase_if(changes, [](const std::string& call) { return call.starts_with("qstat"); });
+  CHECK(changes == Lines{"qalter -hold_jid 821,822 811", "qalter -hold_jid 821,822 813",
+                         "qalter -hold_jid 0 813"});
+  CHECK(tools.wait_for(ours({"812_3"}), parents).kind == JobAnswer::Kind::Refused);
+  CHECK(tools.wait_for(ours({"814"}), parents).kind == JobAnswer::Kind::Gone);
 }
 
 TEST_CASE("why a job waits is said", "[gridengine]") {
