@@ -493,16 +493,16 @@ file.flush()
 time.sleep(60)
 '
   )");
-  job.spec.resources.walltime = std::chrono::seconds(1);
   CheckpointPolicy& policy = job.spec.checkpoint.emplace();
   policy.signal = CheckpointPolicy::Signal::Term;
   policy.newer = "ckpt/*.pt";
   CHECK(job.execute(1).state == JobState::Queued);
+  job.spec.resources.walltime = std::chrono::seconds(3);
   const JobEvent end = job.execute(2);
   CHECK(end.state == JobState::TimedOut);
   CHECK(
       end.reason ==
-      "walltime of 0:01 reached, while ckpt/last.pt was being written; give `lead:` more time, or "
+      "walltime of 0:03 reached, while ckpt/last.pt was being written; give `lead:` more time, or "
       "write it under another name and rename it");
   CHECK(read_file(job.spec.job_directory / "checkpoints/ckpt/last.pt") == "1");
   CHECK(read_file(job.attempt() / "checkpoints-2-torn/ckpt/last.pt") == "half");
