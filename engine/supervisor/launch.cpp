@@ -108,17 +108,24 @@ std::vector<std::string> launcher(const JobSpec& spec, const RankPlan& ranks) {
   return argv;
 }
 
-/// Asked to save, the program that the shell waits for gets the signal too, and ends with 75. A
-/// shell without a trap would die at once, and its program with it. And SLURM signals one process
-/// after the other: what the shell waits for may have died of it, and `-e` end the shell, before
-/// the shell gets the signal that its trap is for.
+/// Batch systems signal all processes of a job. A shell without a trap would die at once, and its
+/// program with it. And SLURM signals one process after the other: what the shell waits for may
+/// have died of it, and `-e` end the shell, before the shell gets the signal that its trap is for.
+/// A trap ends `wait`, too, though what it waits for is saving.
 constexpr const char* kScriptThatSaves =
-    "trap : USR1 TERM; trap 'case $? in 138 | 143) sleep 1 ;; esac' EXIT; . \"$0\"";
+    "trap : USR1 TERM; trap 'case $? in 138 | 143) sleep 1; wait ;; esac' EXIT; . \"$0\"";
 
 /// Whether a launcher starts the programs of the job, and signals go through it.
 bool has_launcher(const JobSpec& spec, const RankPlan& ranks) {
   if (spec.container && container_starts_ranks(*spec.container)) return true;
   return !launcher(spec, ranks).empty();
+}
+
+/// Launchers pass SIGUSR1 and SIGUSR2 on. What a program is asked by itself must not reach it this
+/// way, too. Grid Engine has SIGUSR2 for a word of its own.
+int launchers_signal(int asks_by) {
+  const bool is_grid_engine = !own_variable("PE_HOSTFILE").empty();
+  return asks_by == SIGTERM || is_grid_engine ? SIGUSR1 : SIGUSR2;
 }
 
 /// What a program saves there survives its pass and its attempt, whether it knows of dlflow or not.
@@ -296,15 +303,15 @@ RankPlan plan_ranks(const JobSpec& spec, const Json& environment) {
   if (plan.told) plan.master_port = free_port();
   for (const auto& [name, value] : environment.items()) plan.given.insert(name);
   plan.given.insert(spec.secrets.begin(), spec.secrets.end());
-  plan.usr1_as_term = spec.checkpoint &&
-                      spec.checkpoint->signal == CheckpointPolicy::Signal::Term &&
-                      has_launcher(spec, plan);
+  if (!spec.checkpoint) return plan;
+  const bool by_term = spec.checkpoint->signal == CheckpointPolicy::Signal::Term;
+  plan.asks_by = plan.asked_by = by_term ? SIGTERM : SIGUSR1;
+  if (has_launcher(spec, plan)) plan.asked_by = launchers_signal(plan.asks_by);
   return plan;
 }
 
-int save_signal(const JobSpec& spec, const RankPlan& ranks) {
-  const bool by_term = spec.checkpoint && spec.checkpoint->signal == CheckpointPolicy::Signal::Term;
-  return by_term && !ranks.usr1_as_term ? SIGTERM : SIGUSR1;
+bool has_relay(const JobSpec& spec, const RankPlan& ranks) {
+  return !spec.uses.empty() || spec.container || has_launcher(spec, ranks);
 }
 
 void prepare_files(const JobSpec& spec, const ResolvedJob& job, const AttemptFiles& files) {
@@ -356,6 +363,8 @@ Command make_command(const JobSpec& spec, const ResolvedJob& job, const AttemptF
   command.standard_error = files.standard_error();
   command.own_group = true;
   command.dies_with_parent = true;
+  command.closes_descriptors = true;
+  command.has_fixed_limits = true;
   check_length(command);
   return command;
 }

@@ -36,6 +36,9 @@ struct AttemptFiles {
   std::filesystem::path ranks() const {
     return attempt / ("ranks-" + std::to_string(pass) + ".json");
   }
+  std::filesystem::path lost_rank() const {
+    return attempt / ("lost-rank-" + std::to_string(pass));
+  }
   std::filesystem::path standard_output() const { return attempt / "stdout"; }
   std::filesystem::path standard_error() const { return attempt / "stderr"; }
   std::filesystem::path metrics() const { return attempt / "metrics.jsonl"; }
@@ -58,10 +61,9 @@ struct ResolvedJob {
 /// free port for them to meet at. \param environment  ResolvedJob::environment. Throws Error.
 RankPlan plan_ranks(const JobSpec& spec, const Json& environment);
 
-/// The signal that asks the program of the job to save. Launchers pass SIGUSR1 on to their ranks
-/// and end these by SIGTERM, so ranks are asked by SIGUSR1, which rank-exec and container-exec make
-/// the SIGTERM that a step asks for (RankPlan::usr1_as_term).
-int save_signal(const JobSpec& spec, const RankPlan& ranks);
+/// Whether a request to save goes to the job's program by RankPlan::asked_by, and a launcher,
+/// container-run or a program of dlflow passes it on; else the supervisor asks each process.
+bool has_relay(const JobSpec& spec, const RankPlan& ranks);
 
 /// Makes the folders and files that the program finds: work/ with the declared inputs, outputs/,
 /// with.json, the script of a textual `run:`, the link to the folder of checkpoints that

@@ -57,28 +57,4 @@ void check_requirements(const JobSpec& spec, const Json& metrics, const AttemptF
 /// as what is recorded of them will.
 void publish(const JobSpec& spec, const AttemptFiles& files, Publication publication);
 
-/// What tells one state of the checkpoints from another: names, sizes and times of change.
-std::string checkpoint_signature(const JobSpec& spec);
-
-/// A file that a program saved.
-struct SavedFile {
-  std::string match;    ///< what the pattern names: the file itself, or the folder that it is in
-  int64_t changed = 0;  ///< nanoseconds since 1970
-  uint64_t size = 0;
-  uint64_t inode = 0;
-
-  bool operator==(const SavedFile&) const = default;
-};
-
-/// By their relative names.
-using SavedFiles = std::map<std::string, SavedFile>;
-
-/// The files with content below $DLFLOW_CHECKPOINTS that match `pattern`, themselves or a folder
-/// above them. `*` stops at a slash.
-SavedFiles saved_files(const JobSpec& spec, const std::string& pattern);
-
-/// What the pattern names of the files of `now` that are not as they were in `before`: of that
-/// which was written last. Nothing if there is none.
-std::optional<std::string> newer_file(const SavedFiles& before, const SavedFiles& now);
-
 }  // namespace dlflow

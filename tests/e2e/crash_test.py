@@ -149,6 +149,22 @@ class Crash(Case):
         self.dlflow("run", "--resume", run)
         self.assertEqual(self.states(run), {"a": "succeeded", "b": "succeeded"})
 
+    def test_a_program_in_a_session_of_its_own_ends_with_its_killed_supervisor(self):
+        log = self.folder / "log"
+        self.write("w.yaml", f"""
+            name: w
+            steps:
+              a: {{run: 'setsid sh -c "echo begun >> {log}; sleep 3; echo late $DLFLOW_ATTEMPT >> {log}" & wait'}}
+        """)
+        process = self.start("run", "w.yaml")
+        self.wait_for(log.exists, what="the step to start")
+        run = self.only_run()
+        claim = self.folder / "dlflow-runs" / run / "steps/a/attempt-1/claim-1"
+        os.kill(int(os.readlink(claim).split(" ")[0]), signal.SIGKILL)
+        process.communicate(timeout=60)
+        self.dlflow("run", "--resume", run)
+        self.assertEqual(log.read_text().splitlines(), ["begun", "begun", "late 2"])
+
     def test_killed_at_random_times_during_thirty_steps(self):
         seed = random.randrange(1 << 30)
         print(f"seed {seed}", flush=True)

@@ -1,5 +1,6 @@
 """Runs on the local back end: what is shown, recorded, reused, retried, resumed and cancelled."""
 
+import fcntl
 import json
 import os
 import signal
@@ -558,6 +559,19 @@ class Run(Case):
         self.wait_for(lambda: any("succeeded" in end.read_text() for end in self.folder.glob(ends)), what="the end of a")
         out, err = self.dlflow("run", "w.yaml")
         self.assertNotIn("note:", err)
+
+    def test_a_program_and_a_detached_run_get_no_descriptor_of_the_caller(self):
+        self.write("w.yaml", "name: w\nsteps: {a: {run: 'ls /proc/self/fd > fds; sleep 3', outputs: {fds: fds}}}\n")
+        lock = self.folder / "lock"
+        with open(lock, "w") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            out, _ = self.start("run", "w.yaml", "--detach", "--json", pass_fds=[file.fileno()]).communicate(timeout=60)
+        with open(lock) as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # nobody has it any more
+        run = json.loads(out.splitlines()[-1])["run"]
+        self.wait_for(lambda: self.status(run)["state"] == "succeeded", what="the detached run")
+        fds = (self.folder / "dlflow-runs" / run / "steps/a/outputs/fds").read_text().split()
+        self.assertEqual(fds, ["0", "1", "2", "3"])  # the last one is of the folder itself
 
     def test_detach_returns_at_once_and_the_run_goes_on(self):
         self.write("w.yaml", f"""
