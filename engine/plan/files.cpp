@@ -46,7 +46,7 @@ std::vector<std::string> expand(const Plan& plan, const Step& step, const std::s
   std::error_code ignored;
   if (!fs::is_directory(path, ignored)) return {name};
   std::vector<std::string> files;
-  for (const auto& entry : entries_below(path, plan.profile.runs)) {
+  for (const auto& entry : entries_below(path, plan.profile.runs, OfTools::LeftOut)) {
     if (entry.is_other()) {
       throw_at(plan.workflow, location_of(step, "inputs"),
                entry.path().string() +
@@ -236,7 +236,7 @@ void read_inputs(Plan& plan, FileHashes& hashes, uint32_t number) {
   const Json inherited = inherited_readings(plan.profile, step, texts);
   if (!inherited.empty()) planned.conditions["inherited"] = inherited;
   if (!step.tools.empty()) planned.conditions["tools"] = tools_found(plan, hashes, step);
-  planned.visible_params = visible_params(step, plan.workflow.params, texts);
+  planned.visible_params = visible_params(step, params_as_written(plan.workflow), texts);
   planned.sees_run = sees_run(step, texts);
 }
 

@@ -202,6 +202,7 @@ FrozenSettings read(const Json& json) {
   json.at("workflow_file").get_to(settings.workflow_file);
   settings.folder = json.at("folder").get<std::string>();
   settings.params = json.at("params");
+  settings.written = json.value("written", settings.written);
   json.at("until").get_to(settings.options.until);
   json.at("force").get_to(settings.options.force);
   settings.options.set = json.value("set", std::vector<std::string>());
@@ -251,6 +252,7 @@ Json frozen_settings(const Plan& plan) {
           {"workflow_file", plan.workflow.file},
           {"folder", plan.base.string()},
           {"params", plan.workflow.params},
+          {"written", plan.workflow.written},
           {"images", images},
           {"until", plan.options.until},
           {"force", plan.options.force},

@@ -24,6 +24,7 @@ struct FrozenSettings {
   std::string workflow_file;     ///< as the user gave it
   std::filesystem::path folder;  ///< the one it was in, absolute
   Json params;
+  std::map<std::string, std::string> written;  ///< see Workflow
   PlanOptions options;
   Profile profile;
   std::map<std::string, std::string> images;  ///< name -> digest

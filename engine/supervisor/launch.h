@@ -63,11 +63,17 @@ RankPlan plan_ranks(const JobSpec& spec, const Json& environment);
 /// the SIGTERM that a step asks for (RankPlan::usr1_as_term).
 int save_signal(const JobSpec& spec, const RankPlan& ranks);
 
-/// Makes the folders and files that the program finds: work/ with the declared inputs, outputs/,
+/// Makes the folders and files that the program finds: work/ with copies of the declared inputs
+/// (links to large ones, see copied_inputs()), outputs/,
 /// with.json, the script of a textual `run:`, the link to the folder of checkpoints that
 /// `checkpoint: {newer: …}` names. If the pass before saved and asked to be run again, its folders
 /// are taken over as they are.
 void prepare_files(const JobSpec& spec, const ResolvedJob& job, const AttemptFiles& files);
+
+/// Whether `place` below the working directory `work` is the copy of an input, as the program found
+/// it.
+bool is_untouched_input(const JobSpec& spec, const std::filesystem::path& work,
+                        const std::filesystem::path& place);
 
 /// Of `variables` of the caller those that the job gets: a program of dlflow none by which numbers
 /// are computed otherwise.

@@ -2,6 +2,7 @@
 
 import json
 import os
+import pathlib
 import signal
 import time
 import unittest
@@ -250,6 +251,28 @@ class Run(Case):
         for value, put in (("one", "succeeded"), ("one", "cached"), ("two", "succeeded"), ("one", "succeeded")):
             run = self.run_json("w.yaml", "--set", f"v={value}")["run"]
             self.assertEqual((self.states(run)["put"], there.read_text()), (put, value + "\n"))
+
+    def test_a_step_whose_output_names_a_folder_runs_again_when_that_changes(self):
+        data = self.write("my data/x", "1").parent
+        encoded = str(data).replace(" ", "%20")
+        for place in (f"file://{encoded}", f"file://{encoded}/", f"file://localhost{encoded}", str(data)):
+            self.write("name.py", f"""
+                import json, os
+                json.dump({{"d": ["none", "{place}"]}}, open(os.environ["DLFLOW_OUTPUTS"] + "/outputs.json", "w"))
+            """)
+            self.write("w.yaml", f"""
+                name: w
+                steps:
+                  a: {{run: python3 name.py, inputs: [name.py]}}
+                  c: {{run: 'cp "{data}/x" o', needs: [a], outputs: {{o: o}}}}
+            """)
+            for content, c in (("1", None), ("1", "cached"), ("2", "succeeded")):
+                if (data / "x").read_text() != content:
+                    (data / "x").write_text(content)
+                run = self.run_json("w.yaml")["run"]
+                self.assertIn(self.states(run)["c"], (c, ) if c else ("succeeded", "cached"), place)
+                found = self.status(run)["steps"][1]["outputs"]["o"]
+                self.assertEqual(pathlib.Path(found).read_text(), content)
 
     def test_what_a_step_read_while_another_run_did_something_else_there_is_not_reused(self):
         there = self.folder / "there"
@@ -602,6 +625,96 @@ class Run(Case):
         process.communicate(timeout=20)
         self.assertEqual(process.returncode, 0)
         self.assertEqual(self.trace(), ["old"])
+
+    def test_what_a_script_writes_beside_itself_is_seen_by_no_other_element(self):
+        self.write("sweep.py", """
+            import json, os
+            from pathlib import Path
+            last = Path(__file__).resolve().parent / "last.txt"
+            weights, epoch = map(float, last.read_text().split()) if last.exists() else (0, 0)
+            while epoch < 5:
+                weights, epoch = weights + float(os.environ["DLFLOW_MATRIX_LR"]), epoch + 1
+                last.write_text(f"{weights} {epoch}")
+            json.dump({"weights": weights}, open(os.environ["DLFLOW_SUMMARY"], "w"))
+        """)
+        self.write("w.yaml", """
+            name: w
+            steps:
+              train: {run: python3 sweep.py, inputs: [sweep.py], matrix: {lr: [1, 10, 100], max_parallel: 1}}
+        """)
+        run = self.run_json("w.yaml")["run"]
+        self.assertEqual([step["metrics"]["weights"] for step in self.status(run)["steps"]], [5, 50, 500])
+
+    def test_an_attempt_may_change_its_own_small_inputs_and_nobody_the_frozen_ones(self):
+        self.write("cfg.ini", "lr=1\n")
+        with open(self.folder / "large", "wb") as large:
+            large.truncate((1 << 20) + 1)
+        self.write("w.yaml", """
+            name: w
+            steps:
+              change: {run: 'echo extra=1 >> cfg.ini; cp cfg.ini mine.ini; echo more=1 >> mine.ini; test -L large', inputs: [cfg.ini, large], outputs: {o: mine.ini}}
+              see: {run: 'cp cfg.ini o', inputs: [cfg.ini], needs: [change], outputs: {o: o}}
+        """)
+        run = self.folder / "dlflow-runs" / self.run_json("w.yaml")["run"]
+        self.assertEqual((run / "steps/change/outputs/mine.ini").read_text(), "lr=1\nextra=1\nmore=1\n")
+        self.assertEqual((run / "steps/see/outputs/o").read_text(), "lr=1\n")
+        for place in (run / "sources", run / "sources/cfg.ini"):
+            self.assertEqual(place.stat().st_mode & 0o222, 0, place)
+
+    def test_an_input_is_an_output_only_if_the_program_has_changed_it(self):
+        self.write("base.pt", "base")
+        self.write("w.yaml", """
+            name: w
+            params: {line: new > last.pt}
+            steps:
+              a: {run: 'eval "echo $DLFLOW_PARAM_LINE"', inputs: [base.pt], outputs: {o: '*.pt'}}
+        """)
+        published = lambda: {p.name for p in (self.folder / "dlflow-runs").glob("*/steps/a/outputs/*")}
+        self.dlflow("run", "w.yaml")
+        self.assertEqual(published(), {"last.pt"})
+        self.dlflow("run", "w.yaml", "--set", "line=new > base.pt")
+        self.assertEqual(published(), {"last.pt", "base.pt"})
+        out = "".join(self.dlflow("run", "w.yaml", "--set", "line=none", status=1))
+        self.assertIn("*.pt is an input, and the program left it as it was", " ".join(out.split()))
+
+    def test_what_tools_keep_beside_people_s_files_is_no_part_of_a_folder(self):
+        self.write("pkg/mod.py", "X = 1\n")
+        workflow = "name: w\nsteps:\n  a: {{run: 'ls -a pkg > o', inputs: {}, outputs: {{o: o}}}}\n"
+        text = workflow.format("[pkg]")
+        self.write("w.yaml", text)
+        first = self.run_json("w.yaml")["run"]
+        for name in ("__pycache__/mod.pyc", ".ipynb_checkpoints/mod.py", ".git/HEAD", ".nfs0001"):
+            self.write("pkg/" + name, "theirs")
+        self.assertEqual(self.states(self.run_json("w.yaml")["run"]), {"a": "cached"})
+        self.assertEqual((self.folder / "dlflow-runs" / first / "steps/a/outputs/o").read_text().split(), [".", "..", "mod.py"])
+        self.write("w.yaml", workflow.format("[pkg/.git, pkg/.nfs0001]"))
+        named = self.run_json("w.yaml")["run"]
+        self.assertEqual((self.folder / "dlflow-runs" / named / "steps/a/outputs/o").read_text().split(), [".", "..", ".git", ".nfs0001"])
+
+    def test_programs_get_numbers_as_they_are_written(self):
+        self.write("w.yaml", """
+            name: w
+            params: {commit: 9509425349e4, tag: 1.10, lr: 1e-3, sum: "${{ params.lr * 2 }}"}
+            steps:
+              s:
+                run: 'echo $V $W $DLFLOW_PARAM_COMMIT $DLFLOW_PARAM_TAG $DLFLOW_PARAM_LR $DLFLOW_PARAM_SUM > o; cat "$DLFLOW_WITH" >> o'
+                env: {V: 3.10, W: 010}
+                with: {tag: "${{ params.tag }}", lr: 1e-3}
+                outputs: {o: o}
+              list: {run: [sh, -c, 'echo "$@" > o', sh, 1e-3, 010, 3], outputs: {o: o}}
+        """)
+        run = self.run_json("w.yaml")["run"]
+        left = lambda step: (self.folder / "dlflow-runs" / run / "steps" / step / "outputs/o").read_text()
+        first, values = left("s").split("\n", 1)
+        self.assertEqual(first, "3.10 010 9509425349e4 1.10 1e-3 0.002")
+        self.assertEqual(json.loads(values), {"tag": 1.1, "lr": 0.001})
+        self.assertEqual(left("list"), "1e-3 010 3\n")
+        run = self.run_json("w.yaml", "--set", "tag=1.100", "--set", "lr=0.0010")["run"]
+        self.assertEqual(self.states(run), {"s": "succeeded", "list": "cached"})
+        self.assertEqual(left("s").split("\n")[0], "3.10 010 9509425349e4 1.100 0.0010 0.002")
+        self.dlflow("pack", "--from-run", run, "-o", "w.dlflow")
+        run = self.run_json("w.dlflow")["run"]
+        self.assertEqual(self.states(run), {"s": "cached", "list": "cached"})
 
     def test_an_image_is_refused_where_the_profile_has_no_containers(self):
         self.write("w.yaml", """

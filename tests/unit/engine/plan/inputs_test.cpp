@@ -482,6 +482,40 @@ TEST_CASE("an environment has the code that its packages have, also where that i
   }
 }
 
+TEST_CASE("a virtual environment is also its interpreter, its settings and what Python reads first",
+          "[plan]") {
+  const TempDir folder;
+  FreshFileHashes hashes;
+  const std::string site = "v/lib/python3.11/site-packages/";
+  const std::string home = (folder.path() / "usr/bin").string();
+  const auto settings = [&](const std::string& command, const std::string& sees_system) {
+    folder.write("v/pyvenv.cfg", "home = " + home + "\ninclude-system-site-packages = " +
+                                     sees_system + "\ncommand = " + command + "\n");
+  };
+  folder.write("v/bin/python3", "one");
+  folder.write(site + "net-1.0.dist-info/METADATA", "");
+  folder.write("more/tool.py", "1");
+  folder.write(site + "more.pth", (folder.path() / "more").string() + "\n");
+  folder.write("usr/lib/python3/dist-packages/yaml-1.0.dist-info/METADATA", "");
+  settings("python3 -m venv v", "false");
+  const auto packages = [&] { return installed_packages(folder.path() / "v", hashes); };
+  const std::string first = packages();
+  settings("python3 -m venv elsewhere/v", "false");
+  CHECK(packages() == first);
+  SECTION("interpreter") { folder.write("v/bin/python3", "two"); }
+  SECTION("settings") { settings("python3 -m venv v", "true"); }
+  SECTION("sitecustomize") { folder.write(site + "sitecustomize.py", "import sys"); }
+  SECTION("another .pth file") { folder.write(site + "a.pth", "import a"); }
+  SECTION("code that a .pth file leads to") { folder.write("more/tool.py", "2"); }
+  SECTION("a package of the system that it sees") {
+    settings("python3 -m venv v", "true");
+    const std::string system = packages();
+    folder.write("usr/lib/python3/dist-packages/yaml-2.0.dist-info/METADATA", "");
+    CHECK(packages() != system);
+  }
+  CHECK(packages() != first);
+}
+
 TEST_CASE("a job is told which packages its plan has found", "[plan]") {
   const TempDir folder;
   const auto packages = [&](const std::string& environment) {
