@@ -213,6 +213,7 @@ FrozenSettings read(const Json& json) {
   json.at("files").get_to(settings.files);
   json.at("outside").get_to(settings.outside);
   if (json.contains("data")) json.at("data").get_to(settings.data);
+  settings.secret_variables = json.value("secret_variables", settings.secret_variables);
   for (const auto& [step, frozen] : json.at("steps").items()) {
     settings.inputs[step] = frozen.at("inputs").get<std::vector<std::string>>();
     settings.visible_params[step] = frozen.at("visible_params");
@@ -263,6 +264,7 @@ Json frozen_settings(const Plan& plan) {
           {"files", plan.files},
           {"outside", plan.outside},
           {"data", plan.data},
+          {"secret_variables", plan.secret_variables},
           {"steps", std::move(steps)},
           {"reused", std::move(reused)}};
 }

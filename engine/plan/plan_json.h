@@ -32,6 +32,7 @@ struct FrozenSettings {
   ContentHashes files;
   ContentHashes outside;
   ContentHashes data;
+  std::set<std::string> secret_variables;                  ///< see Plan
   std::map<std::string, std::vector<std::string>> inputs;  ///< by step
   std::map<std::string, Json> visible_params;              ///< by step
   std::map<std::string, Json> conditions;                  ///< by step, see PlannedStep

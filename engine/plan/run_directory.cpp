@@ -19,6 +19,7 @@
 #include "engine/plan/changes.h"
 #include "engine/plan/data_identity.h"
 #include "engine/plan/extension.h"
+#include "engine/plan/inherited.h"
 #include "engine/plan/layout.h"
 #include "engine/plan/notifications.h"
 #include "engine/plan/places.h"
@@ -224,6 +225,7 @@ void take_file_settings(Plan& plan, const FrozenSettings& settings) {
   plan.files = settings.files;
   plan.outside = settings.outside;
   plan.data = settings.data;
+  plan.secret_variables = settings.secret_variables;
   for (uint32_t step = 0; step < plan.steps.size(); ++step) {
     if (!plan.steps[step].planned) continue;
     const std::string& name = plan.workflow.steps[step].name;
@@ -245,6 +247,9 @@ void freeze_plan(Plan& plan, const NewDirectory& directory, const fs::path& fold
   copy_programs(plan, program, folder, temporary / "bin");
   copy_sources(plan, temporary / plan.sources);
   write_file_atomic(temporary / "lock", "");
+  Variables variables = variables_from(Provider::Plan, plan.profile.inherit);
+  for (const std::string& name : plan.secret_variables) variables.erase(name);
+  write_variables(temporary, variables);
   write_notifications(temporary, plan.workflow.notify);
   write_file_atomic(temporary / "workflow.yaml", plan.workflow.text, Durability::Synced);
   write_file_atomic(temporary / "plan.json", frozen_settings(plan).dump(1) + "\n",

@@ -57,7 +57,7 @@ std::vector<std::string> environment(const JobSpec& spec, const ResolvedJob& job
   if (spec.uses.empty() && !spec.container && job.ranks.num_programs() == 1) {
     values.merge(rank_variables(job.ranks));
   }
-  values.merge(passed_on(inherited_variables(spec.inherit), spec));
+  values.merge(passed_on(caller_variables(spec), spec));
   values.emplace("LANG", "C.UTF-8");  // a result depends on nobody's language
   if (const auto path = values.find("PATH"); path != values.end() && !spec.container) {
     path->second += ":" + frozen_program(spec.run_directory).parent_path().string();
@@ -223,6 +223,13 @@ bool is_untouched_input(const JobSpec& spec, const fs::path& work, const fs::pat
   return fs::is_regular_file(fs::symlink_status(place, none)) &&
          fs::file_size(place, none) == fs::file_size(input->second, none) &&
          fs::last_write_time(place, none) == fs::last_write_time(input->second, none);
+}
+
+Variables caller_variables(const JobSpec& spec) {
+  Variables variables = variables_from(Provider::Job, spec.inherit);
+  auto planned = read_variables(spec.run_directory);
+  variables.merge(planned ? *planned : variables_from(Provider::Plan, spec.inherit));
+  return variables;
 }
 
 std::map<std::string, std::string> passed_on(std::map<std::string, std::string> variables,

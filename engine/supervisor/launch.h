@@ -75,6 +75,10 @@ void prepare_files(const JobSpec& spec, const ResolvedJob& job, const AttemptFil
 bool is_untouched_input(const JobSpec& spec, const std::filesystem::path& work,
                         const std::filesystem::path& place);
 
+/// The variables that the plan gives to the job, and its node, see inherited.h; all of this process
+/// if an older dlflow made the run.
+std::map<std::string, std::string> caller_variables(const JobSpec& spec);
+
 /// Of `variables` of the caller those that the job gets: a program of dlflow none by which numbers
 /// are computed otherwise.
 std::map<std::string, std::string> passed_on(std::map<std::string, std::string> variables,
@@ -94,7 +98,7 @@ std::vector<std::string> rank_program(const JobSpec& spec, const ResolvedJob& jo
 
 /// The program of the job with its launcher and setup lines, and its environment: what is named in
 /// docs/contributor/architecture.md, `env:` on top, nothing else of the caller's but
-/// inherited_variables(). Throws Error{InvalidInput}, saying where long lists go, if that is more
+/// caller_variables(). Throws Error{InvalidInput}, saying where long lists go, if that is more
 /// than a program can get. \param gpus     CUDA_VISIBLE_DEVICES; nothing: the caller's. \param
 /// secrets  of the job; a program in a container gets them there (container.h).
 Command make_command(const JobSpec& spec, const ResolvedJob& job, const AttemptFiles& files,

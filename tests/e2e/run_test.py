@@ -187,6 +187,46 @@ class Run(Case):
             states.append(self.states(run)["a"])
         self.assertEqual(states, ["succeeded", "succeeded", "cached"])
 
+    def test_what_the_profile_passes_on_counts_though_nothing_mentions_it(self):
+        self.write("p.yaml", 'inherit: ["FOO_*", FOO_TOKEN]\n')
+        self.write("t.sh", "echo $FOO_X > o\n")
+        self.write("big.sh", "echo $FOO_X > o\nexit\n" + "#" * (3 << 19))
+        self.write("w.yaml", """
+            name: w
+            steps:
+              composed: {run: 'env | grep ^FOO_X > o', outputs: {o: o}}
+              a: {run: 'cp t.sh s.sh', inputs: [t.sh], outputs: {s: s.sh}}
+              by-parents-script: {run: [sh, '${{ steps.a.outputs.s }}'], outputs: {o: o}}
+              large-script: {run: [sh, big.sh], inputs: [big.sh], outputs: {o: o}}
+        """)
+        for value, state in (("1", "succeeded"), ("2", "succeeded"), ("1", "cached")):
+            run = self.run_json("w.yaml", "--profile", "./p.yaml", env={"FOO_X": value})["run"]
+            self.assertEqual(set(self.states(run).values()), {state})
+            outputs = (self.folder / "dlflow-runs" / run / "steps").glob("*/outputs/o")
+            self.assertEqual({o.read_text().strip()[-1] for o in outputs}, {value} if state == "succeeded" else set())
+
+    def test_a_run_keeps_the_variables_of_the_shell_that_it_was_planned_in(self):
+        self.write("p.yaml", "inherit: [AUDIT_MODE, AUDIT_TOKEN]\n")
+        self.write("w.yaml", f"""
+            name: w
+            steps:
+              a: {{run: 'test -e {self.folder}/go; echo $AUDIT_MODE $AUDIT_TOKEN $HF_HOME > o; echo $AUDIT_TOKEN', outputs: {{o: o}}}}
+        """)
+        first = {"AUDIT_MODE": "one", "AUDIT_TOKEN": "hidden-1", "HF_HOME": "/hf"}
+        run = self.run_json("w.yaml", "--profile", "./p.yaml", status=1, env=first)["run"]
+        folder = self.folder / "dlflow-runs" / run
+        kept = {name: (folder / name).read_text() for name in ("environment", "secrets", "plan.json")}
+        self.assertEqual([name for name in kept if "hidden-1" in kept[name]], ["secrets"])
+        self.assertEqual((folder / "environment").stat().st_mode & 0o077, 0)
+        (self.folder / "go").touch()
+        self.dlflow("resubmit", run, env={"AUDIT_MODE": "two"})
+        self.assertEqual((folder / "steps/a/outputs/o").read_text(), "one hidden-1 /hf\n")
+        self.assertEqual(self.dlflow("logs", run, "a")[0].strip(), "***")
+        again = self.run_json("w.yaml", "--profile", "./p.yaml", env=first)["run"]
+        self.assertEqual(self.states(again), {"a": "cached"})
+        other = self.run_json("w.yaml", "--profile", "./p.yaml", env={**first, "AUDIT_TOKEN": "hidden-2"})["run"]
+        self.assertEqual(self.states(other), {"a": "succeeded"})
+
     def test_a_program_that_setup_chooses_is_reused_by_its_path_alone(self):
         tool = self.write("opt/tool", "#!/bin/sh\necho 1\n")
         tool.chmod(0o755)

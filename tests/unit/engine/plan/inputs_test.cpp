@@ -350,7 +350,8 @@ TEST_CASE("an address of a server that the shell names is another one in each", 
         std::map<std::string, std::string>{{"RCLONE_CONFIG", "/one"}});  // where it runs, too
 }
 
-TEST_CASE("a variable that the profile passes on counts for what mentions it", "[plan]") {
+TEST_CASE("a variable that the profile passes on counts, whether or not anything mentions it",
+          "[plan]") {
   const TempDir folder;
   folder.write("mode.py", "os.environ['AUDIT_MODE']");
   const auto plan_of = [&](const char* mode, const std::string& keys) {
@@ -369,11 +370,35 @@ TEST_CASE("a variable that the profile passes on counts for what mentions it", "
   };
   CHECK(counts("run: 'echo $AUDIT_MODE'"));
   CHECK(counts("run: [python3, mode.py], inputs: [mode.py]"));
-  CHECK_FALSE(counts("run: 'echo $AUDIT_MODES'"));
+  CHECK(counts("run: 'env > o'"));
   CHECK_FALSE(counts("run: 'echo $AUDIT_MODE', env: {AUDIT_MODE: x}"));
   CHECK_FALSE(counts("run: 'echo $AUDIT_MODE', secrets: [AUDIT_MODE]"));
   CHECK(job_spec(plan_of("one", "run: 'echo $AUDIT_MODE'"), 0).sources.inherited ==
         std::map<std::string, std::string>{{"AUDIT_MODE", sha256_hex("one")}});
+}
+
+TEST_CASE("a variable that is a secret by its name is one where the profile passes it on",
+          "[plan]") {
+  ::setenv("AUDIT_TOKEN", "not told", 1);
+  ::setenv("AUDIT_MODE", "one", 1);
+  Profile profile;
+  profile.inherit = {"AUDIT_*"};
+  NothingKnown nothing;
+  FreshFileHashes hashes;
+  const auto spec_of = [&](const std::string& keys) {
+    return job_spec(
+        make_plan(parsed("name: w\nsteps: {a: {" + keys + "}}\n"), profile, {}, nothing, hashes),
+        0);
+  };
+  const JobSpec command = spec_of("run: x");
+  CHECK(command.secrets == std::set<std::string>{"AUDIT_TOKEN"});
+  CHECK(command.sources.inherited.at("AUDIT_TOKEN") == sha256_hex("not told"));
+  CHECK(spec_of("uses: stage, with: {sources: [{url: 's3://b/x'}]}").secrets == command.secrets);
+  CHECK(spec_of("run: x, env: {AUDIT_TOKEN: own}").secrets.empty());
+  ::setenv("AUDIT_TOKEN", "x", 1);  // too short to be kept out of logs
+  CHECK(spec_of("run: x").secrets.empty());
+  ::unsetenv("AUDIT_TOKEN");
+  ::unsetenv("AUDIT_MODE");
 }
 
 TEST_CASE("whether a pinned file may be run is nowhere else but in the fingerprint", "[plan]") {
