@@ -78,11 +78,13 @@ Json to_json(const Manifest& manifest) {
   for (const auto& [name, file] : manifest.files) {
     files[name] = {{"sha256", file.sha256}, {"bytes", file.bytes}, {"executable", file.executable}};
   }
-  return {{"format", kFormat},       {"dlflow", manifest.dlflow},
-          {"name", manifest.name},   {"workflow", manifest.workflow},
-          {"set", manifest.set},     {"written", manifest.written},
-          {"data", std::move(data)}, {"images", std::move(images)},
-          {"run", manifest.run},     {"files", std::move(files)}};
+  Json json = {{"format", kFormat},           {"dlflow", manifest.dlflow},
+               {"name", manifest.name},       {"workflow", manifest.workflow},
+               {"set", manifest.set},         {"data", std::move(data)},
+               {"images", std::move(images)}, {"run", manifest.run},
+               {"files", std::move(files)}};
+  if (!manifest.written.empty()) json["written"] = manifest.written;
+  return json;
 }
 
 Manifest manifest_from_json(const Json& json) {
