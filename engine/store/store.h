@@ -139,7 +139,7 @@ class Store : public KnownResults, public History, public FileHashes {
   /// Forgets a run; its directory stays.
   void forget(std::string_view run);
 
-  /// Reads first what killed runs left unrecorded, once a second at most.
+  /// Reads first what killed runs left unrecorded, each once a second at most.
   std::optional<KnownResult> find(const std::string& fingerprint) override;
   bool is_undisturbed(const KnownResult& result, std::span<const std::string> parents) override;
   std::vector<EarlierBase> earlier(const std::string& workflow, const std::string& step,
@@ -172,7 +172,8 @@ class Store : public KnownResults, public History, public FileHashes {
   void note_node_failure(int64_t run, const JobEvent& event);
 
   Database database_;
-  std::chrono::steady_clock::time_point next_reading_{};  ///< see read_open_runs()
+  std::map<std::filesystem::path, std::chrono::steady_clock::time_point>
+      next_reading_;  ///< of each run, see read_open_runs()
 };
 
 }  // namespace dlflow

@@ -234,9 +234,6 @@ bool Store::take_newest_jobs(int64_t run, const fs::path& run_directory) {
 }
 
 void Store::read_open_runs() {
-  const auto now = std::chrono::steady_clock::now();
-  if (now < next_reading_) return;
-  next_reading_ = now + std::chrono::seconds(1);
   std::vector<fs::path> open;
   {
     const Rows rows = database_.query("SELECT directory FROM runs WHERE state = 'running'");
@@ -244,8 +241,13 @@ void Store::read_open_runs() {
   }
   for (const fs::path& run : open) {
     try {
-      if (!fs::exists(run / "plan.json")) continue;
-      if (const auto lock = RunLock::try_acquire(run)) sync_run(run);
+      const auto now = std::chrono::steady_clock::now();
+      auto& next = next_reading_[run];
+      if (now < next || !fs::exists(run / "plan.json")) continue;
+      const auto lock = RunLock::try_acquire(run);
+      if (!lock) continue;
+      sync_run(run);
+      next = now + std::chrono::seconds(1);  // what has yet to begin is queued by then
     } catch (const Error& error) {
       if (error.code() == Errc::Unavailable) throw;
       continue;  // damaged, which `status` says
