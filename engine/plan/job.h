@@ -85,8 +85,7 @@ struct SourceProofs {
   /// the command -> program_identity(); empty: not known.
   std::map<std::string, std::string> variables;
   std::map<std::string, std::string> programs;
-  /// A variable that `inherit:` of the profile adds and the command mentions ->
-  /// identity_of_variable().
+  /// A variable that `inherit:` of the profile adds -> SHA-256 of its value.
   std::map<std::string, std::string> inherited;
   bool operator==(const SourceProofs&) const = default;
 };

@@ -208,9 +208,26 @@ std::string Ending::asked_for() const {
   return ", asked for " + format_size(bytes) + (per_node ? " per node" : "");
 }
 
+/// Whether a copy of what is read-only lies in the working directory, and is read-only, too.
+bool has_read_only_copy(const fs::path& work) {
+  int looked_at = 0;
+  constexpr int kMostEntries = 1000;
+  std::error_code none;
+  for (auto at = fs::recursive_directory_iterator(work, none);
+       at != fs::recursive_directory_iterator() && ++looked_at < kMostEntries; at.increment(none)) {
+    const fs::file_status status = at->symlink_status(none);
+    const bool may_write = (status.permissions() & fs::perms::owner_write) != fs::perms::none;
+    if (!fs::is_symlink(status) && !may_write) return true;
+  }
+  return false;
+}
+
 std::string Ending::failure_reason(int code) const {
   const std::string line = telling_line(files_.standard_error(), before_.standard_error_bytes);
   std::string rest = line.empty() ? "" : ": " + line;
+  if (line.find("Permission denied") != line.npos && has_read_only_copy(files_.work())) {
+    rest += "; what steps publish is read-only, and so are its copies: `cp -r --no-preserve=mode`";
+  }
   std::error_code unknown;
   if (fs::space(files_.attempt, unknown).available == 0) {  // the maximum if it is unknown
     rest += "; No space left on device in " + files_.attempt.string();

@@ -16,6 +16,7 @@
 #include "engine/model/step_kinds.h"
 #include "engine/plan/inherited.h"
 #include "engine/plan/run_directory.h"
+#include "engine/plan/sources.h"
 #include "engine/plan/surroundings.h"
 #include "engine/ranks/free_port.h"
 #include "engine/ranks/rank_nodes.h"
@@ -56,7 +57,7 @@ std::vector<std::string> environment(const JobSpec& spec, const ResolvedJob& job
   if (spec.uses.empty() && !spec.container && job.ranks.num_programs() == 1) {
     values.merge(rank_variables(job.ranks));
   }
-  values.merge(passed_on(inherited_variables(spec.inherit), spec));
+  values.merge(passed_on(caller_variables(spec), spec));
   values.emplace("LANG", "C.UTF-8");  // a result depends on nobody's language
   if (const auto path = values.find("PATH"); path != values.end() && !spec.container) {
     path->second += ":" + frozen_program(spec.run_directory).parent_path().string();
@@ -126,6 +127,28 @@ bool has_launcher(const JobSpec& spec, const RankPlan& ranks) {
 int launchers_signal(int asks_by) {
   const bool is_grid_engine = !own_variable("PE_HOSTFILE").empty();
   return asks_by == SIGTERM || is_grid_engine ? SIGUSR1 : SIGUSR2;
+}
+
+/// With the time of what it is a copy of: a program that writes to it gives it another.
+void copy_input(const fs::path& frozen, const fs::path& place) {
+  copy_content(frozen, place);
+  fs::permissions(place, fs::perms::owner_write, fs::perm_options::add);
+  fs::last_write_time(place, fs::last_write_time(frozen));
+}
+
+/// What an earlier pass of the attempt has left stays.
+void give_inputs(const JobSpec& spec, const fs::path& work) {
+  const std::set<std::string> copied = copied_inputs(spec.inputs);
+  for (const auto& [name, frozen] : spec.inputs) {
+    const fs::path place = work / name;
+    if (fs::exists(fs::symlink_status(place))) continue;
+    make_directories(place.parent_path());
+    if (copied.contains(name)) {
+      copy_input(frozen, place);
+    } else {
+      fs::create_symlink(frozen, place);
+    }
+  }
 }
 
 /// What a program saves there survives its pass and its attempt, whether it knows of dlflow or not.
@@ -198,6 +221,23 @@ std::vector<std::string> shell_command(const std::string& shell) {
 }
 
 }  // namespace
+
+bool is_untouched_input(const JobSpec& spec, const fs::path& work, const fs::path& place) {
+  if (spec.inputs.empty()) return false;
+  const auto input = spec.inputs.find(place.lexically_relative(work).string());
+  if (input == spec.inputs.end()) return false;
+  std::error_code none;
+  return fs::is_regular_file(fs::symlink_status(place, none)) &&
+         fs::file_size(place, none) == fs::file_size(input->second, none) &&
+         fs::last_write_time(place, none) == fs::last_write_time(input->second, none);
+}
+
+Variables caller_variables(const JobSpec& spec) {
+  Variables variables = variables_from(Provider::Job, spec.inherit);
+  auto planned = read_variables(spec.run_directory);
+  variables.merge(planned ? *planned : variables_from(Provider::Plan, spec.inherit));
+  return variables;
+}
 
 std::map<std::string, std::string> passed_on(std::map<std::string, std::string> variables,
                                              const JobSpec& spec) {
@@ -319,12 +359,7 @@ void prepare_files(const JobSpec& spec, const ResolvedJob& job, const AttemptFil
   for (const fs::path& folder : {files.own(), files.work(), files.outputs()}) {
     make_directories(folder);
   }
-  for (const auto& [name, frozen] : spec.inputs) {
-    const fs::path link = files.work() / name;
-    make_directories(link.parent_path());
-    std::error_code exists_from_an_earlier_pass;
-    fs::create_symlink(frozen, link, exists_from_an_earlier_pass);
-  }
+  give_inputs(spec, files.work());
   link_saved_folder(spec, files);
   if (has_values(spec)) write_file(files.with(), job.with.dump(2) + "\n");
   if (job.run_command.is_string()) {

@@ -65,11 +65,21 @@ RankPlan plan_ranks(const JobSpec& spec, const Json& environment);
 /// container-run or a program of dlflow passes it on; else the supervisor asks each process.
 bool has_relay(const JobSpec& spec, const RankPlan& ranks);
 
-/// Makes the folders and files that the program finds: work/ with the declared inputs, outputs/,
+/// Makes the folders and files that the program finds: work/ with copies of the declared inputs
+/// (links to large ones, see copied_inputs()), outputs/,
 /// with.json, the script of a textual `run:`, the link to the folder of checkpoints that
 /// `checkpoint: {newer: …}` names. If the pass before saved and asked to be run again, its folders
 /// are taken over as they are.
 void prepare_files(const JobSpec& spec, const ResolvedJob& job, const AttemptFiles& files);
+
+/// Whether `place` below the working directory `work` is the copy of an input, as the program found
+/// it.
+bool is_untouched_input(const JobSpec& spec, const std::filesystem::path& work,
+                        const std::filesystem::path& place);
+
+/// The variables that the plan gives to the job, and its node, see inherited.h; all of this process
+/// if an older dlflow made the run.
+std::map<std::string, std::string> caller_variables(const JobSpec& spec);
 
 /// Of `variables` of the caller those that the job gets: a program of dlflow none by which numbers
 /// are computed otherwise.
@@ -90,7 +100,7 @@ std::vector<std::string> rank_program(const JobSpec& spec, const ResolvedJob& jo
 
 /// The program of the job with its launcher and setup lines, and its environment: what is named in
 /// docs/contributor/architecture.md, `env:` on top, nothing else of the caller's but
-/// inherited_variables(). Throws Error{InvalidInput}, saying where long lists go, if that is more
+/// caller_variables(). Throws Error{InvalidInput}, saying where long lists go, if that is more
 /// than a program can get. \param gpus     CUDA_VISIBLE_DEVICES; nothing: the caller's. \param
 /// secrets  of the job; a program in a container gets them there (container.h).
 Command make_command(const JobSpec& spec, const ResolvedJob& job, const AttemptFiles& files,

@@ -144,6 +144,10 @@ class Params(Case):
         self.assertIs(type(found.lr), float)
         self.assertEqual(found.text, "x")
 
+    def test_numbers_as_yaml_has_them_are_numbers(self):
+        self.step(PARAM_A="3.10", PARAM_B="1e-3", PARAM_C=".5", PARAM_D="+7", PARAM_E="0x10", PARAM_F="9509425349e4", PARAM_G="010", PARAM_H="1.2.3")
+        self.assertEqual(dlflow.params(), {"a": 3.1, "b": 0.001, "c": 0.5, "d": 7, "e": 16, "f": 95094253490000.0, "g": "010", "h": "1.2.3"})
+
     def test_what_does_not_fit_and_what_is_not_there_is_said(self):
         self.step(PARAM_EPOCHS="many")
         with self.assertRaisesRegex(ValueError, "epochs is 'many' in the workflow: the script wants a value of type int"):

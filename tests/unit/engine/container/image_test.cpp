@@ -519,6 +519,25 @@ TEST_CASE("an image in a folder keeps its digest when it gets what is mounted on
   CHECK(folder_digest(folder.path(), hash_of) != before);
 }
 
+TEST_CASE("an image in a folder has its empty folders, but not those to mount on", "[container]") {
+  const test::TempDir folder;
+  folder.write("etc/version", "1");
+  const auto digest = [&] { return folder_digest(folder.path(), hash_of); };
+  const std::string before = digest();
+  make_mount_point(folder.path(), "/home/me/project", MountPoint::Folder);
+  CHECK(digest() == before);
+  make_directories(folder.path() / "data");
+  const std::string empty = digest();
+  CHECK(empty != before);
+  make_mount_point(folder.path(), "/data/project", MountPoint::Folder);
+  CHECK(digest() == empty);
+  make_directories(folder.path() / "data/x");
+  CHECK(digest() != empty);
+  fs::remove(folder.path() / "data/x");
+  make_directories(folder.path() / "home/you");
+  CHECK(digest() != empty);
+}
+
 TEST_CASE("a name in an image means what it means inside", "[container]") {
   const test::TempDir folder;
   const fs::path& root = folder.path();
