@@ -11,9 +11,9 @@
 
 #include "base/error.h"
 #include "base/file.h"
-#include "base/output_file.h"
 #include "base/file_lock.h"
 #include "base/not_finite.h"
+#include "base/output_file.h"
 #include "base/parse_json.h"
 #include "base/sha256.h"
 #include "base/text.h"

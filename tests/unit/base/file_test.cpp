@@ -1,5 +1,4 @@
 #include "base/file.h"
-#include "base/output_file.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -8,6 +7,7 @@
 #include <cerrno>
 
 #include "base/error.h"
+#include "base/output_file.h"
 #include "base/sha256.h"
 #include "tests/support/catch.h"
 #include "tests/support/skip.h"
