@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/cores.h"
+#include "base/text.h"
 #include "runtime/c_api/reduction.h"
 #include "runtime/comm/backoff.h"
 #include "runtime/comm/messages.h"
@@ -226,7 +227,7 @@ void Group::run() {
   };
   options.tell = [this](const std::string& text) {
     const std::string of = options_.name.empty() ? "" : " (group " + options_.name + ")";
-    std::fprintf(stderr, "%s%s\n", text.c_str(), of.c_str());
+    std::fprintf(stderr, "%s%s\n", escaped_lines(text).c_str(), of.c_str());
   };
   Work::Failure failure{Errc::Unavailable, "this rank has left the group"};
   try {

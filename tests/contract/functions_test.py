@@ -387,6 +387,18 @@ class Checkpoints(Case):
         pathlib.Path.rename, pathlib.Path.mkdir = dying(pathlib.Path.rename), dying(pathlib.Path.mkdir)
         pathlib.Path.symlink_to = dying(pathlib.Path.symlink_to)
 
+    def test_what_may_be_another_writers_live_file_stays_until_nothing_was_written_for_an_hour(self):
+        here, parent, folder = _folder._place_of_numbers(), os.getppid(), self.folder / "ck"
+        dead = [f"step-000009.tmp.{writer}" for writer in (f"{here}-{parent}-1", f"{here}-{os.getpid()}-3.new", "0123456789abcdef-1-6.new")]
+        live = [f"step-000009.tmp.{writer}" for writer in (f"{here}-{parent}-{_folder._start_of(parent)}.new", "0123456789abcdef-1-5", "77.new")]
+        for name in dead + live:
+            (folder / name).mkdir(parents=True)
+            (folder / name / "model.safetensors").write_text("half")
+            for path in (folder / name / "model.safetensors", folder / name):
+                os.utime(path, (time.time() - (3700 if name.endswith("6.new") else 3000),) * 2)
+        temporary, _ = _folder.begin(folder, 1)
+        self.assertEqual(sorted(path.name for path in folder.iterdir()), sorted([*live, temporary.name]))
+
     def test_a_save_that_fails_leaves_what_was_there(self):
         self.save(1)
         with mock.patch("os.fsync", side_effect=OSError(28, "No space left on device")):
