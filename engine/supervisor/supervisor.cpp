@@ -34,6 +34,7 @@
 #include "engine/supervisor/parents.h"
 #include "engine/supervisor/redact.h"
 #include "engine/supervisor/redacted_output.h"
+#include "engine/supervisor/redacted_reports.h"
 #include "engine/supervisor/resolve.h"
 #include "engine/supervisor/results.h"
 #include "engine/supervisor/shared_results.h"
@@ -232,7 +233,7 @@ JobEvent Pass::execute() {
     if (taken.result) return reused(std::move(*taken.result), fingerprint);
     if (taken.was_damaged) shared_before_ = Existing::IsDamaged;
   }
-  const Watched watched = run_program(command, job.ranks, !secrets.empty());
+  const Watched watched = run_program(command, job.ranks, !spec_.secrets.empty());
   const bool well = watched.exit.code == 0 && !ran_out_of_memory(options_, before) &&
                     !ends_on_request(spec_, watched);
   JobEvent end =
@@ -262,7 +263,7 @@ std::optional<JobEvent> Pass::end_before_start() {
 /// From its start until nothing of it is left, and what it printed and reported is free of secrets.
 Watched Pass::run_program(Command& command, const RankPlan& ranks, bool has_secrets) {
   std::optional<RedactedOutput> output;
-  if (has_secrets) output.emplace(command, redactor_);
+  if (has_secrets) output.emplace(command, files_, redactor_);
   command.blocked_signals.insert(command.blocked_signals.end(), options_.own_signals.begin(),
                                  options_.own_signals.end());
   const pid_t program = start(command);
