@@ -46,7 +46,7 @@ class SlurmTools : public BatchSystem {
 
   JobAnswer cancel(std::span<const std::string> ids) override;
 
-  /// SIGINT to the batch shell alone.
+  /// SIGINT to the batch shell alone, if it runs.
   JobAnswer ask_to_end(const std::string& id) override;
 
   /// One `scontrol update`, also for tasks of one array.
@@ -87,7 +87,10 @@ class SlurmTools : public BatchSystem {
   /// As `id` knows it, or the number: a static program cannot ask the directory of users itself.
   std::string user_name(const std::string& number);
 
+  std::string drained_nodes() const;
+
   ToolRunner runner_;
+  mutable std::optional<std::string> drained_nodes_;  // as of the last look at the queue
   std::vector<std::string> submission_environment_;
 };
 

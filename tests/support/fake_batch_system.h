@@ -79,6 +79,14 @@ class FakeBatchSystem : public BatchSystem {
 
   void set_node(const std::string& id, const std::string& node) { jobs_.at(id).shown.node = node; }
 
+  void set_state(const std::string& id, BatchState state) { jobs_.at(id).shown.state = state; }
+
+  /// Until somebody releases it.
+  void hold(const std::string& id) {
+    jobs_.at(id).shown.state = BatchState::Held;
+    jobs_.at(id).shown.is_held = true;
+  }
+
   /// Back to the queue, as after a requeue.
   void requeue(const std::string& id) { jobs_.at(id).shown.state = BatchState::Pending; }
 
@@ -180,7 +188,9 @@ class FakeBatchSystem : public BatchSystem {
     return {};
   }
 
-  std::string pending_in_words(const BatchJob&, Time) const override { return ""; }
+  std::string pending_in_words(const BatchJob& job, Time) const override {
+    return job.is_held ? "held" : "";
+  }
   std::string cluster_name() override {
     answer_or_throw();
     return "fake";

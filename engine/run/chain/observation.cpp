@@ -70,7 +70,7 @@ void unblock(ChainRun& run, const JobsAtWork& at_work) {
 std::set<std::string> pending_ids(BatchSystem& batch) {
   std::set<std::string> ids;
   for (const BatchJob& job : batch.queue()) {
-    if (job.state == BatchState::Pending) ids.insert(job.id);
+    if (has_not_begun(job.state)) ids.insert(job.id);
   }
   return ids;
 }

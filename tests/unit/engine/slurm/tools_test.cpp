@@ -318,7 +318,8 @@ TEST_CASE("cancelling what has ended does no harm", "[slurm]") {
   CHECK(tools.cancel(ids).kind == JobAnswer::Kind::Done);
   CHECK(tools.ask_to_end("812").kind == JobAnswer::Kind::Done);
   CHECK(scripts.calls() ==
-        std::vector<std::string>{"scancel 812 813_4", "scancel --batch --signal=INT 812"});
+        std::vector<std::string>{"scancel 812 813_4",
+                                 "scancel --batch --signal=INT --state=RUNNING 812"});
   scripts.tool("scancel",
                "echo 'scancel: error: Kill job error on job id 812: Invalid job id "
                "specified' >&2; exit 1");
