@@ -7,7 +7,7 @@
 #include "engine/supervisor/launch.h"
 #include "engine/supervisor/redact.h"
 
-/// What a program with secrets reports, on its way into the files that dlflow reads.
+/// The reports of a program with secrets, on their way into the files that dlflow reads.
 namespace dlflow {
 
 /// Copies what a program writes to AttemptFiles::given_metrics() to metrics(), without the secrets:

@@ -188,9 +188,7 @@ class FakeBatchSystem : public BatchSystem {
     return {};
   }
 
-  std::string pending_in_words(const BatchJob& job, Time) const override {
-    return job.is_held ? "held" : "";
-  }
+  std::string pending_in_words(const BatchJob&, Time) const override { return ""; }
   std::string cluster_name() override {
     answer_or_throw();
     return "fake";
