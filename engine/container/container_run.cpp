@@ -211,9 +211,7 @@ int run_in(const Starter& starter, const ContainerJob& job, const StoredImage& i
       container_for(job, user, starter.command, binds, form, folder.path(), scratch.path());
   container.building = building;
   Invocation call = runtime.invoke(container);
-  if (job.runtime == "udocker") {
-    append(call.environment, udocker_engine(job.mode, job.cache, scratch.path()));
-  }
+  if (job.runtime == "udocker") add_udocker_engine(call, job.mode, job.cache, scratch.path());
   const ExitStatus ended =
       stay_beside(start(runtime_command(call, runtime.starts_ranks)), starter.signals, pipe);
   if (const auto status = recorded_status(meeting, job.ranks)) {

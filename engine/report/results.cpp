@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cmath>
 #include <cstdio>
 #include <optional>
@@ -166,11 +167,25 @@ std::vector<std::vector<Result>> by_step(std::span<const Result> results) {
   return steps;
 }
 
+bool is_number(std::string_view text) {
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc() && end == text.data() + text.size();
+}
+
+/// A text that no spreadsheet takes for a formula, and no terminal for an order.
+std::string csv_cell(std::string_view text) {
+  constexpr std::string_view kFormulas = "=@+-";
+  const bool acts =
+      !text.empty() && kFormulas.find(text.front()) != kFormulas.npos && !is_number(text);
+  return csv_field((acts ? "'" : "") + escaped(text));
+}
+
 /// With all digits, and nothing where there is no value.
 std::string csv_value(const Json& object, const std::string& key) {
   const auto found = object.find(key);
   if (found == object.end()) return "";
-  return csv_field(found->is_structured() ? found->dump() : text_of(*found));
+  return csv_cell(found->is_structured() ? found->dump() : text_of(*found));
 }
 
 }  // namespace
@@ -257,12 +272,12 @@ std::string results_csv(std::span<const Result> results) {
   std::array<Names, parts.size()> names;
   for (size_t i = 0; i < parts.size(); ++i) {
     names[i] = keys_of(results, parts[i].values);
-    for (const std::string& name : names[i]) text += "," + csv_field(parts[i].prefix + name);
+    for (const std::string& name : names[i]) text += "," + csv_cell(parts[i].prefix + name);
   }
   text += "\r\n";
   for (const Result& result : results) {
-    text += csv_field(result.run) + "," + csv_field(result.step) + "," + csv_field(result.job) +
-            "," + std::string(name(result.state));
+    text += csv_cell(result.run) + "," + csv_cell(result.step) + "," + csv_cell(result.job) + "," +
+            std::string(name(result.state));
     for (size_t i = 0; i < parts.size(); ++i) {
       for (const std::string& name : names[i])
         text += "," + csv_value(result.*parts[i].values, name);

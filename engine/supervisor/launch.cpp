@@ -179,9 +179,6 @@ void take_over_folders(AttemptFiles before) {
   }
 }
 
-/// The shell for the user's lines: bash where there is one, for `module load` and `source`.
-std::string host_shell() { return ::access(kBash, X_OK) == 0 ? kBash : kSh; }
-
 /// Whether a launcher starts a command that is told of its rank then.
 bool needs_rank_exec(const JobSpec& spec) {
   return spec.uses.empty() && !spec.container && spec.resources.ranks > 1;
@@ -239,6 +236,8 @@ Variables caller_variables(const JobSpec& spec) {
   return variables;
 }
 
+std::string host_shell() { return ::access(kBash, X_OK) == 0 ? kBash : kSh; }
+
 std::map<std::string, std::string> passed_on(std::map<std::string, std::string> variables,
                                              const JobSpec& spec) {
   if (spec.uses.empty()) return variables;
@@ -264,7 +263,7 @@ std::map<std::string, std::string> declared_environment(const JobSpec& spec, con
   if (can_save(spec.uses, spec.checkpoint)) {
     values["DLFLOW_CHECKPOINTS"] = checkpoints_directory(spec);
   }
-  values["DLFLOW_METRICS"] = files.metrics();
+  values["DLFLOW_METRICS"] = spec.secrets.empty() ? files.metrics() : files.given_metrics();
   values["DLFLOW_SUMMARY"] = files.summary();
   values["DLFLOW_CACHE"] = spec.cache;
   if (spec.cache_budget_bytes > 0) {

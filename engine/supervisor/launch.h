@@ -19,6 +19,9 @@ namespace dlflow {
 inline constexpr const char* kBash = "/bin/bash";
 inline constexpr const char* kSh = "/bin/sh";
 
+/// The shell for lines that people write: bash where there is one, for `module load` and `source`.
+std::string host_shell();
+
 /// An attempt's files, by the names of docs/contributor/architecture.md.
 struct AttemptFiles {
   std::filesystem::path attempt;  ///< RUN/steps/STEP[/ELEMENT]/attempt-N
@@ -42,6 +45,8 @@ struct AttemptFiles {
   std::filesystem::path standard_output() const { return attempt / "stdout"; }
   std::filesystem::path standard_error() const { return attempt / "stderr"; }
   std::filesystem::path metrics() const { return attempt / "metrics.jsonl"; }
+  /// The file for metrics of a program with secrets: metrics() gets what it writes without them.
+  std::filesystem::path given_metrics() const { return own() / "metrics-as-given.jsonl"; }
   std::filesystem::path summary() const { return own() / "metrics.json"; }
   std::filesystem::path events() const { return attempt / "events.jsonl"; }
   /// There once `dlflow cancel` has asked this attempt to save and to end (SLURM): a pass that

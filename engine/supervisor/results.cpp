@@ -241,28 +241,6 @@ std::string print(double value) {
   return text.data();
 }
 
-/// JSON writes some characters in other ways, so that it is read first; what is no JSON is text.
-std::string redacted(const std::string& text, const Redactor& redactor) {
-  const Json json = parse_json(text);
-  if (json.is_discarded()) return redactor.text(text);
-  const Json clean = redactor.json(json);
-  return clean == json ? text : clean.dump(-1, ' ', false, Json::error_handler_t::replace);
-}
-
-std::string redacted_lines(const std::string& text, const Redactor& redactor) {
-  std::vector<std::string> lines = split(text, '\n');
-  for (std::string& line : lines) line = redacted(line, redactor);
-  return join(lines, "\n");
-}
-
-void replace_file(const fs::path& file, const Redactor& redactor,
-                  std::string (*redact)(const std::string&, const Redactor&)) {
-  const auto text = read_file_if_exists(file);
-  if (!text) return;
-  const std::string clean = redact(*text, redactor);
-  if (clean != *text) write_file_atomic(file, clean);
-}
-
 /// Nobody writes to a published file by mistake. One that has another name, too, is left as it is:
 /// it may not be ours alone, and a change shows all the same.
 void seal(const fs::path& file, PublishedEntry& entry) {
@@ -305,12 +283,6 @@ void name_elements(Json& outputs, const std::vector<ParentResult>& parents) {
     }
     output.erase("from");
   }
-}
-
-void redact_reports(const AttemptFiles& files, const Redactor& redactor) {
-  replace_file(files.metrics(), redactor, redacted_lines);
-  replace_file(files.summary(), redactor, redacted);
-  replace_file(files.outputs_file(), redactor, redacted);
 }
 
 Json read_metrics(const AttemptFiles& files) {

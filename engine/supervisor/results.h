@@ -12,15 +12,10 @@
 #include "engine/plan/job.h"
 #include "engine/plan/published.h"
 #include "engine/supervisor/launch.h"
-#include "engine/supervisor/redact.h"
 
 /// The results of a program: its metrics, its outputs with their hashes, and whether they meet the
 /// step's requirements.
 namespace dlflow {
-
-/// Takes secrets out of what dlflow reads of a program's files: $DLFLOW_METRICS, $DLFLOW_SUMMARY
-/// and outputs.json. One that holds none is left as it is.
-void redact_reports(const AttemptFiles& files, const Redactor& redactor);
 
 /// The numbers of $DLFLOW_SUMMARY; {} if it wrote none. Throws Error{InvalidInput} if it is no
 /// object.

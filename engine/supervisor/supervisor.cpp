@@ -37,6 +37,7 @@
 #include "engine/supervisor/parents.h"
 #include "engine/supervisor/redact.h"
 #include "engine/supervisor/redacted_output.h"
+#include "engine/supervisor/redacted_reports.h"
 #include "engine/supervisor/resolve.h"
 #include "engine/supervisor/results.h"
 #include "engine/supervisor/saved_state.h"
@@ -251,7 +252,7 @@ JobEvent Pass::execute() {
     if (taken.result) return reused(std::move(*taken.result), fingerprint);
     if (taken.was_damaged) shared_before_ = Existing::IsDamaged;
   }
-  const Watched watched = run_program(command, job.ranks, !secrets.empty());
+  const Watched watched = run_program(command, job.ranks, !spec_.secrets.empty());
   before.at_request = saved_at_request_;
   before.torn = torn_;
   put_back_files(spec_, files_, torn_);
@@ -317,7 +318,7 @@ std::optional<JobEvent> Pass::end_before_start() {
 /// From its start until nothing of it is left, and what it printed and reported is free of secrets.
 Watched Pass::run_program(Command& command, const RankPlan& ranks, bool has_secrets) {
   std::optional<RedactedOutput> output;
-  if (has_secrets) output.emplace(command, redactor_);
+  if (has_secrets) output.emplace(command, files_, redactor_);
   command.blocked_signals.insert(command.blocked_signals.end(), options_.own_signals.begin(),
                                  options_.own_signals.end());
   const pid_t program = start(command);

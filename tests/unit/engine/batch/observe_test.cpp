@@ -70,6 +70,26 @@ TEST_CASE("an end names the job, its attempt, its node and why", "[slurm]") {
   CHECK(end.reason == "exit 3");
 }
 
+TEST_CASE("a job that root took from its node before it began has not run: its node failed",
+          "[slurm]") {
+  BatchJob job = slurm("812", BatchState::Cancelled);
+  job.cancelled_by = "root";
+  const auto end = [&job](JobState recorded) {
+    const std::vector<OpenJob> open = {{"train", 2, recorded, "812"}};
+    return observe(open, {}, std::vector{job}, {}, kNow, "SLURM").events.at(0);
+  };
+  CHECK(end(JobState::Queued).state == JobState::Lost);
+  CHECK(end(JobState::Queued).failed_node == "n1");
+  CHECK(end(JobState::Queued).reason ==
+        "node n1 could not start it, mostly because its prolog failed");
+  CHECK(end(JobState::Running).state == JobState::Cancelled);
+  SECTION("unless a signal has ended it") { job.signal = 15; }
+  SECTION("unless it had no node yet") { job.node.clear(); }
+  SECTION("unless somebody else did") { job.cancelled_by = "ann"; }
+  CHECK((end(JobState::Queued).state == JobState::Cancelled) ==
+        (job.signal == 15 || job.node.empty() || job.cancelled_by == "ann"));
+}
+
 TEST_CASE("a record may show a minute after the job's end", "[slurm]") {
   BatchJob job = slurm("812", GENERATE(BatchState::Completed, BatchState::Failed));
   job.end = kNow - 59s;

@@ -86,6 +86,10 @@ TEST_CASE("names in registries mean what docker takes them for", "[container]") 
   CHECK(registry_name("docker.io/pytorch/pytorch:2.4") ==
         RegistryName{"https://registry-1.docker.io", "pytorch/pytorch", "2.4"});
   CHECK(registry_name("localhost:5000/a/b:c") == RegistryName{"http://localhost:5000", "a/b", "c"});
+  CHECK(registry_name("[::1]:5000/a/b").server == "http://[::1]:5000");
+  for (const char* const host : {"localhost.example.org", "127.0.0.1.example.org:5000"}) {
+    CHECK(registry_name(std::string(host) + "/a/b").server == std::string("https://") + host);
+  }
   CHECK(registry_name("ghcr.io/a/b") == RegistryName{"https://ghcr.io", "a/b", "latest"});
 }
 
