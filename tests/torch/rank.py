@@ -5,6 +5,7 @@ import datetime
 import os
 import signal
 import sys
+import threading
 import time
 
 import torch
@@ -457,6 +458,21 @@ def die():
     start = time.monotonic()
     text = raises(RuntimeError, "rank 1 (node ", lambda: dist.all_reduce(torch.ones(3_000_000)))
     print(f"{time.monotonic() - start:.2f}", text, flush=True)
+
+
+def die_in_backward():
+    """Rank 1 is killed while the others train by DDP: their `except` runs."""
+    dist.init_process_group("dlflow")
+    model = torch.nn.parallel.DistributedDataParallel(torch.nn.Sequential(*[torch.nn.Linear(64, 64) for _ in range(6)]))
+    model(torch.rand(16, 64)).sum().backward()
+    if RANK == 1:
+        threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGKILL)).start()
+
+    def train():
+        while True:
+            model(torch.rand(16, 64)).sum().backward()
+
+    print(raises(RuntimeError, "rank 1 (node ", train), flush=True)
 
 
 def ends():
