@@ -1,6 +1,5 @@
 """DeepSpeed trains over the backend "dlflow" as it does over gloo."""
 
-import importlib.util
 import os
 import pathlib
 import subprocess
@@ -10,12 +9,13 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 
 from cases import main  # noqa: E402
+from pypi import needs  # noqa: E402
 
 RANK = pathlib.Path(__file__).with_name("deepspeed_rank.py")
 EXTENSIONS = pathlib.Path(os.environ["DLFLOW_BUILD"]) / "tests/deepspeed"  # compiled at first use, kept
 
 
-@unittest.skipUnless(importlib.util.find_spec("deepspeed"), "DeepSpeed of PyPI is not installed (build/torch-venv/bin/pip install deepspeed)")
+@needs("deepspeed")
 class DeepSpeed(unittest.TestCase):
     def weights(self, backend):
         """What two ranks print: a line for each of them and each stage."""
