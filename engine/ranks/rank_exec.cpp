@@ -48,9 +48,11 @@ int rank_exec(const std::filesystem::path& file, char** argv) {
   constexpr int kNoProgram = 127;  // as shells have it
   try {
     const RankPlan plan = rank_plan_from_json(read_json_file(file));
+    const auto misleading = misleading_variables(plan);
     for (const auto& [name, value] : rank_variables(plan)) {
       ::setenv(name.c_str(), value.c_str(), 1);
     }
+    for (const std::string& name : misleading) ::unsetenv(name.c_str());
     if (plan.usr1_as_term) return run_beside(argv);
     ::execvp(argv[0], argv);
     std::fprintf(stderr, "error: cannot start %s on %s: %s\n", argv[0], host_name().c_str(),

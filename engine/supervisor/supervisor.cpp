@@ -30,6 +30,7 @@
 #include "engine/supervisor/input_proof.h"
 #include "engine/supervisor/late_places.h"
 #include "engine/supervisor/launch.h"
+#include "engine/supervisor/lone_ranks.h"
 #include "engine/supervisor/own_checkpoints.h"
 #include "engine/supervisor/parents.h"
 #include "engine/supervisor/redact.h"
@@ -78,6 +79,7 @@ class Pass {
     if (options_.notify) options_.notify(notice);
   }
   JobEvent execute();
+  void warn_of_lone_ranks() const;
   std::optional<JobEvent> end_before_start();
   Watched run_program(Command& command, const RankPlan& ranks, bool has_secrets);
   void note_termination();
@@ -233,6 +235,7 @@ JobEvent Pass::execute() {
     if (taken.was_damaged) shared_before_ = Existing::IsDamaged;
   }
   const Watched watched = run_program(command, job.ranks, !secrets.empty());
+  warn_of_lone_ranks();
   const bool well = watched.exit.code == 0 && !ran_out_of_memory(options_, before) &&
                     !ends_on_request(spec_, watched);
   JobEvent end =
@@ -241,6 +244,21 @@ JobEvent Pass::execute() {
   end.used = watched.used;
   end.used->energy_joules = joules_between(before.energy, read_energy());
   return end;
+}
+
+/// Frameworks print their number of ranks at their beginning.
+void Pass::warn_of_lone_ranks() const {
+  if (!spec_.uses.empty() || spec_.resources.ranks < 2 || spec_.launch == Launch::Node) return;
+  constexpr size_t kBeginning = 1 << 20;
+  std::string output(kBeginning, '\0');
+  size_t size = 0;
+  for (const fs::path& file : {files_.standard_output(), files_.standard_error()}) {
+    std::ifstream stream(file, std::ios::binary);
+    stream.read(output.data() + size, std::streamsize(kBeginning / 2));
+    size += size_t(stream.gcount());
+  }
+  const std::string warning = warning_of_lone_ranks({output.data(), size}, spec_.resources.ranks);
+  if (!warning.empty()) std::ofstream(files_.standard_error(), std::ios::app) << warning << "\n";
 }
 
 /// The end of a pass that is not wanted any more.

@@ -130,6 +130,13 @@ class Ranks(Case):
         self.assertEqual([line.split()[0] for line in ports], ["1", "2"])
         self.assertNotEqual(*[line.split()[1] for line in ports])
 
+    def test_ranks_that_each_print_a_world_of_one_get_a_warning(self):
+        for printed, warnings in (("Num processes: 1", 1), ("Num processes: 12", 0), ("[[ $RANK = 0 ]] || echo Num processes: 1", 0)):
+            with self.subTest(printed):
+                run = self.script(json.dumps(printed if "echo" in printed else f"echo {printed}"), 2)
+                errors = (pathlib.Path(self.status(run)["directory"]) / "steps/work/attempt-1/stderr").read_text()
+                self.assertEqual(errors.count("warning: each of the 2 ranks printed 'Num processes: 1': they train alone"), warnings, errors)
+
     def test_a_script_that_reads_what_its_rank_is_told_is_no_mistake(self):
         self.write("w.yaml", "steps: {work: {run: 'echo $RANK of $WORLD_SIZE at $MASTER_PORT $OTHER', resources: {ranks: 1}}}")
         _, err = self.dlflow("validate", "w.yaml", env={"RANK": "7", "WORLD_SIZE": "8", "MASTER_PORT": "9", "OTHER": "x"})
