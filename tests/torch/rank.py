@@ -69,6 +69,11 @@ def reductions():
             tensor = values(dtype)
             dist.all_reduce(tensor, op)
             same(tensor, expected([t.to(torch.float64) if dtype in FLOATS else t for t in all_values]).to(dtype))
+    large = torch.full((50_000,), 60_000.0, dtype=torch.float16)  # their sum is infinite, their mean is not
+    for count in (3, 50_000):
+        tensor = large[:count].clone()
+        dist.all_reduce(tensor, dist.ReduceOp.AVG)
+        same(tensor, large[:count])
     flags = torch.tensor([True, RANK == 0, False])
     for op, expected in {dist.ReduceOp.SUM: [True, True, False], dist.ReduceOp.MIN: [True, SIZE == 1, False]}.items():
         tensor = flags.clone()
