@@ -62,6 +62,9 @@ Command command_of(const ContainerRequest& request) {
   }
   if (request.rank_plan) {
     for (const auto& [name, value] : rank_variables(*request.rank_plan)) environment[name] = value;
+    for (const std::string& name : misleading_variables(*request.rank_plan)) {
+      environment.erase(name);
+    }
   }
   Command command;
   command.argv = chosen(request);

@@ -119,6 +119,9 @@ void write_request(const ContainerJob& job, const std::string& user,
     for (const auto& [name, value] : rank_variables(*job.rank_plan)) {
       request.environment[name] = value;
     }
+    for (const std::string& name : misleading_variables(*job.rank_plan)) {
+      request.environment.erase(name);
+    }
   }
   if (job.gpus && !runtime.gpu_libraries.empty()) {
     std::string& path = request.environment["LD_LIBRARY_PATH"];

@@ -96,9 +96,11 @@ int rank_exec(const std::filesystem::path& file, char** argv) {
   constexpr int kNoProgram = 127;  // as shells have it
   try {
     const RankPlan plan = rank_plan_from_json(read_json_file(file));
+    const auto misleading = misleading_variables(plan);
     for (const auto& [name, value] : rank_variables(plan)) {
       ::setenv(name.c_str(), value.c_str(), 1);
     }
+    for (const std::string& name : misleading) ::unsetenv(name.c_str());
     const ExitStatus end = run_beside(argv, plan);
     // A shell says by its exit status that a signal ended what it waited for.
     constexpr int kLastSignal = 64;

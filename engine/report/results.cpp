@@ -9,6 +9,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/not_finite.h"
 #include "base/text.h"
 #include "engine/model/expression_functions.h"
 #include "engine/model/step_kinds.h"
@@ -196,7 +197,7 @@ const Result* best_of(std::span<const Result> results) {
   size_t counted = 0;
   for (const Result& result : results) {
     if (!result.goal) continue;
-    const auto value = number_at(result.metrics, result.goal->metric);
+    const auto value = comparable(result.metrics.value(result.goal->metric, Json()));
     if (!value || !satisfies_dependents(result.state)) continue;
     ++counted;
     const bool better =
@@ -245,8 +246,8 @@ void sort_results(std::vector<Result>& results, const std::string& metric, Order
                                         (known.empty() ? "" : "; there are " + join(known, ", ")));
   }
   std::stable_sort(results.begin(), results.end(), [&](const Result& a, const Result& b) {
-    const auto first = number_at(a.metrics, metric);
-    const auto second = number_at(b.metrics, metric);
+    const auto first = comparable(a.metrics.value(metric, Json()));
+    const auto second = comparable(b.metrics.value(metric, Json()));
     if (!first || !second) return first.has_value() && !second;
     return order == Order::LargestFirst ? *first > *second : *first < *second;
   });

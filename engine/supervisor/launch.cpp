@@ -57,7 +57,11 @@ std::vector<std::string> environment(const JobSpec& spec, const ResolvedJob& job
   if (spec.uses.empty() && !spec.container && job.ranks.num_programs() == 1) {
     values.merge(rank_variables(job.ranks));
   }
-  values.merge(passed_on(caller_variables(spec), spec));
+  Variables inherited = passed_on(caller_variables(spec), spec);
+  if (spec.uses.empty() && !spec.container && job.ranks.num_programs() == 1) {
+    for (const std::string& name : misleading_variables(job.ranks)) inherited.erase(name);
+  }
+  values.merge(inherited);
   values.emplace("LANG", "C.UTF-8");  // a result depends on nobody's language
   if (const auto path = values.find("PATH"); path != values.end() && !spec.container) {
     path->second += ":" + frozen_program(spec.run_directory).parent_path().string();

@@ -33,6 +33,7 @@
 #include "engine/supervisor/kept_checkpoints.h"
 #include "engine/supervisor/late_places.h"
 #include "engine/supervisor/launch.h"
+#include "engine/supervisor/lone_ranks.h"
 #include "engine/supervisor/own_checkpoints.h"
 #include "engine/supervisor/parents.h"
 #include "engine/supervisor/redact.h"
@@ -83,6 +84,7 @@ class Pass {
     if (options_.notify) options_.notify(notice);
   }
   JobEvent execute();
+  void warn_of_lone_ranks() const;
   std::optional<JobEvent> end_before_start();
   Watched run_program(Command& command, const RankPlan& ranks, bool has_secrets);
   void warn(const std::string& text) const;
@@ -256,6 +258,7 @@ JobEvent Pass::execute() {
   before.at_request = saved_at_request_;
   before.torn = torn_;
   put_back_files(spec_, files_, torn_);
+  warn_of_lone_ranks();
   const bool well = watched.exit.code == 0 && !ran_out_of_memory(options_, before) &&
                     !ends_on_request(spec_, before, watched);
   JobEvent end =
@@ -297,6 +300,21 @@ JobEvent Pass::try_state_before(JobEvent end, const BeforePass& before) const {
   end.reason = "failed before it had saved anything (" + end.reason +
                "); goes on from the checkpoint before its last one";
   return end;
+}
+
+/// Frameworks print their number of ranks at their beginning.
+void Pass::warn_of_lone_ranks() const {
+  if (!spec_.uses.empty() || spec_.resources.ranks < 2 || spec_.launch == Launch::Node) return;
+  constexpr size_t kBeginning = 1 << 20;
+  std::string output(kBeginning, '\0');
+  size_t size = 0;
+  for (const fs::path& file : {files_.standard_output(), files_.standard_error()}) {
+    std::ifstream stream(file, std::ios::binary);
+    stream.read(output.data() + size, std::streamsize(kBeginning / 2));
+    size += size_t(stream.gcount());
+  }
+  const std::string warning = warning_of_lone_ranks({output.data(), size}, spec_.resources.ranks);
+  if (!warning.empty()) warn(warning);
 }
 
 /// The end of a pass that is not wanted any more.

@@ -42,9 +42,11 @@ constexpr auto kTimeToCome = 200us;
 /// Behind those that Communicator::open_channel hands out.
 constexpr int kFirstTag = 1 << 15;
 
-/// The runtime's own sums are for these types.
+/// The runtime's own sums are for these types. They round sums to the type before they divide: a
+/// sum of fp16 may be infinite where the mean is not.
 std::optional<DataType> data_type(Reduction reduction) {
   if (reduction.op != DLFLOW_SUM && reduction.op != DLFLOW_AVG) return std::nullopt;
+  if (reduction.op == DLFLOW_AVG && reduction.type == DLFLOW_F16) return std::nullopt;
   switch (reduction.type) {
     case DLFLOW_F32:
       return DataType::Float32;

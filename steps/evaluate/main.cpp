@@ -230,6 +230,10 @@ void print_results(const runtime::Evaluation& result, size_t samples) {
 void tell_results(const StepEnvironment& environment, const runtime::TrainedNetwork& network,
                   const runtime::Dataset& data, const std::string& folder,
                   const runtime::Evaluation& result, Json& summary) {
+  if (!result.is_measured) {
+    std::printf("not measured: all that the test data compares is ignored\n");
+    return;
+  }
   print_results(result, data.size());
   for (const auto& [name, value] : result.metrics()) summary[name] = value;
   if (const auto bits = compression_of(network.model, data, folder, result.loss)) {

@@ -464,6 +464,21 @@ class Checkpoints(Case):
             self.assertEqual((found[name].dtype, found[name].shape), (array.dtype, array.shape), name)
             numpy.testing.assert_array_equal(found[name], array)
 
+    @needs_numpy
+    def test_arrays_of_the_other_byte_order_come_back_with_the_same_numbers(self):
+        arrays = {kind: numpy.arange(6).astype(kind).reshape(2, 3) for kind in (">f2", ">f4", ">f8", ">i2", ">i4", ">i8", ">u8", ">c8", ">c16")}
+        dlflow.checkpoint(1, folder=self.folder / "ck", model=arrays)
+        found = self.said(dlflow.resume)[0].part("model")
+        for kind, array in arrays.items():
+            numpy.testing.assert_array_equal(found[kind], array, kind)
+
+    @needs_numpy
+    def test_an_array_that_would_come_back_as_another_is_refused(self):
+        for array in (numpy.ma.masked_array([1.0, 2.0], [True, False]), numpy.zeros(2, "M8[s]"), numpy.zeros(2, "g"), numpy.zeros(2, "f4,i4"),
+                      numpy.array(["a", "b"]), numpy.array([None])):
+            with self.assertRaisesRegex(TypeError, "array is an? .*, which cannot be saved"):
+                dlflow.checkpoint(1, folder=self.folder / "ck", model={"array": array})
+
     @needs_torch
     def test_training_goes_on_with_the_same_bits(self):
         def train(first, last, folder):
@@ -493,7 +508,8 @@ class Checkpoints(Case):
                  torch.int64, torch.bool, torch.complex64)
         tensors = {str(dtype): torch.arange(6).reshape(2, 3).to(dtype) for dtype in types}
         tensors |= {"scalar": torch.tensor(2.5), "empty": torch.zeros(0, 3), "turned": torch.arange(6.0).reshape(2, 3).t(),
-                    "parameter": torch.nn.Parameter(torch.ones(2))}
+                    "parameter": torch.nn.Parameter(torch.ones(2)), "conjugate": torch.tensor([1 + 2j, 3 - 4j]).conj(),
+                    "negative": torch.tensor([1 + 2j, 3 - 4j]).conj().imag}
         dlflow.checkpoint(1, folder=self.folder / "ck", model=tensors)
         found = self.said(dlflow.resume)[0].part("model")
         for name, tensor in tensors.items():
