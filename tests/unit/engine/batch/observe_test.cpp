@@ -75,7 +75,7 @@ TEST_CASE("a job that root took from its node before it began has not run: its n
   BatchJob job = slurm("812", BatchState::Cancelled);
   job.cancelled_by = "root";
   const auto end = [&job](JobState recorded) {
-    const std::vector<OpenJob> open = {{"train", 2, recorded, "812"}};
+    const std::vector<OpenJob> open = {{"train", 2, recorded, {"812", "", ""}}};
     return observe(open, {}, std::vector{job}, {}, kNow, "SLURM").events.at(0);
   };
   CHECK(end(JobState::Queued).state == JobState::Lost);
