@@ -127,8 +127,8 @@ TEST_CASE("of a cancelled job the batch step's signal shows that it had begun", 
   const auto signal_of = [](const std::string& batch_exit) {
     const auto jobs = parse_sacct(
         "3|CANCELLED by "
-        "0|0:0|00:00:00|20:00|Unknown|Unknown|n1|4|00:00:00||||a\n3.batch|CANCELLED|" +
-        batch_exit + "|00:00:00||Unknown|Unknown|n1|4|00:00:00||||batch\n");
+        "0|0:0|00:00:00|20:00|Unknown|Unknown|n1|4|00:00:00||||Unknown|a\n3.batch|CANCELLED|" +
+        batch_exit + "|00:00:00||Unknown|Unknown|n1|4|00:00:00||||Unknown|batch\n");
     return jobs.at(0).signal;
   };
   CHECK(signal_of("0:15") == 15);
