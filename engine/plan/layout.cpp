@@ -238,16 +238,14 @@ void decide(Plan& plan, const std::function<std::optional<KnownResult>(uint32_t 
     } else if (plan.steps[job.step].open) {
       job.action = Action::DecideLater;
       job.cause = Cause::WaitsForList;
-    } else if (takes_list(plan.workflow.steps[job.step].matrix)) {  // not before the run
+    } else if (takes_list(plan.workflow.steps[job.step].matrix) ||  // not looked up before the run
+               !std::all_of(parents.begin(), parents.end(), is_reused)) {
       job.action = Action::DecideLater;
       job.cause = Cause::WaitsForParents;
     } else if (auto result = find(number)) {
       job.action = Action::Reuse;
       job.cause = Cause::NothingChanged;
       plan.reused.emplace(number, std::move(*result));
-    } else if (!std::all_of(parents.begin(), parents.end(), is_reused)) {
-      job.action = Action::DecideLater;
-      job.cause = Cause::WaitsForParents;
     } else {
       job.action = Action::Run;
       job.cause = Cause::NoResult;

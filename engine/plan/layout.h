@@ -45,8 +45,7 @@ std::map<std::string, std::string> planned_packages(const Plan& plan, uint32_t s
 /// Whether nobody knows which program, or which packages, one job will find.
 bool has_unknown_conditions(const Plan& plan, const PlannedJob& job);
 
-/// Gives every job its action. `find` is asked for the result of a job, parents before children; it
-/// may know one although a parent is still to run.
+/// Gives every job its action. `find` is asked for jobs all of whose parents are reused.
 void decide(Plan& plan, const std::function<std::optional<KnownResult>(uint32_t job)>& find);
 
 /// A mistake in a workflow that was found after it was read: "file:line:column: error: …". What

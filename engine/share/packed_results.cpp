@@ -53,20 +53,6 @@ std::string checked_target(const std::string& link, const std::string& target) {
   return target;
 }
 
-/// Whether a step copies sources alone whose content the workflow names by SHA-256.
-bool has_hashed_sources(const Workflow& workflow, const Step& step, const Json& element) {
-  if (!copies_sources(step.uses)) return false;
-  Context known;
-  known.params = &workflow.params;
-  known.matrix = &element;
-  const Json sources =
-      step.with.evaluate_known(known).value(find_step_kind(step.uses)->sources, Json::array());
-  return sources.is_array() && !sources.empty() &&
-         std::ranges::all_of(sources, [](const Json& source) {
-           return source.is_object() && source.contains("sha256");
-         });
-}
-
 /// The jobs of the packed run, by name.
 class Record {
  public:
@@ -114,11 +100,7 @@ class Record {
       here->second = data.at("identity").get<std::string>();
     }
     for (uint32_t job = 0; job < plan().jobs.size(); ++job) {
-      if (is_open(plan(), job)) continue;
-      if (!has_result(job)) {
-        foresee(job);
-        continue;
-      }
+      if (is_open(plan(), job) || !has_result(job)) continue;
       const PlannedJob& planned = plan().jobs[job];
       const auto packages = planned_packages(plan(), planned.step);
       const bool is_known = std::ranges::none_of(
@@ -141,24 +123,6 @@ class Record {
 
  private:
   const Plan& plan() const { return results_.plan; }
-
-  void foresee(uint32_t job) {
-    const PlannedJob& planned = plan().jobs[job];
-    const Step& step = plan().workflow.steps[planned.step];
-    if (!has_hashed_sources(plan().workflow, step, planned_element(planned))) return;
-    const Json* const record = find(job);
-    if (record == nullptr ||
-        !satisfies_dependents(job_state(record->at("state").get<std::string>())))
-      return;
-    KnownResult left = known(job, *record);
-    if (fingerprint_in(packed_plan_, job, false) != left.fingerprint) return;
-    left.fingerprint = fingerprint_here(job);
-    if (!left.fingerprint.empty()) results_.foreseen.emplace(left.fingerprint, std::move(left));
-  }
-
-  const Json& planned_element(const PlannedJob& planned) const {
-    return (*plan().steps[planned.step].elements)[planned.element];
-  }
 
   /// The fingerprint of a job in `plan`, with what its parents left. \param here  of parents their
   /// fingerprints with this user's data, not those of the record

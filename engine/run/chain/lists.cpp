@@ -126,10 +126,7 @@ void block_refused(ChainRun& run, const FoundLists& found) {
 }
 
 void reuse_listed(ChainRun& run) {
-  if (fans_out(run.plan())) reuse_settled(run);
-}
-
-void reuse_settled(ChainRun& run) {
+  if (!fans_out(run.plan())) return;
   const ParentResults results(run.plan(), run.jobs());
   const auto left = [&results](uint32_t parent) { return results.of(parent); };
   for (uint32_t job = 0; job < run.jobs().size(); ++job) {

@@ -37,7 +37,4 @@ void block_refused(ChainRun& run, const FoundLists& found);
 /// Takes the known results of elements that wait for nothing any more, and of what needs these.
 void reuse_listed(ChainRun& run);
 
-/// The same of any jobs that are not submitted yet.
-void reuse_settled(ChainRun& run);
-
 }  // namespace dlflow

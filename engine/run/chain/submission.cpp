@@ -294,11 +294,7 @@ ChainResult submit_missing_jobs(ChainRun& run, const PlanAgain& again, const Fou
   withdraw_replaced(run);
   const std::string directory = run.plan().directory.string();
   run.services().store.set_run_state(directory, RunState::Running, run.services().clock.now());
-  if (!again.none && !run.plan().profile.classes.empty()) {
-    result.interrupted = run_login_jobs(run);
-    reuse_settled(run);  // by what those have left
-    reuse_known_results(run);
-  }
+  if (!again.none) result.interrupted = run_login_jobs(run);
   try {
     if (!result.interrupted) submit_rounds(run, repair, result);
   } catch (const std::exception&) {

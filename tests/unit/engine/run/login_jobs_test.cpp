@@ -72,24 +72,6 @@ TEST_CASE("steps of the login node run in their order before the chain is submit
   CHECK(world.state() == RunState::Succeeded);
 }
 
-TEST_CASE("what steps of the login node leave decides what is reused before the rest is submitted",
-          "[login]") {
-  LoginWorld world(R"(
-  fetch: {run: ./fetch, on: login, outputs: {data: d}}
-  train: {run: ./train, needs: [fetch], outputs: {model: m}}
-)");
-  world.login.outputs["fetch"] = {{"data", {{"value", "v"}, {"sha256", "of data"}}}};
-  world.nodes.outputs["train"] = {{"model", {{"value", "w"}, {"sha256", "of model"}}}};
-  world.start();
-  world.nodes.run_all();
-  world.look();
-  std::filesystem::remove_all(world.directory / "steps/fetch");  // train's result is still there
-  world.batch.submitted.clear();
-  world.start();
-  CHECK(world.look() == States{{"fetch", Succeeded}, {"train", Cached}});
-  CHECK(world.batch.submitted.empty());
-}
-
 TEST_CASE("what is planned waits for the first step on the login node before it", "[login]") {
   LoginWorld world(kSteps);
   const Plan plan = world.plan(world.profile);
