@@ -13,7 +13,6 @@
 
 #include "base/error.h"
 #include "base/fault.h"
-#include "base/output_file.h"
 #include "base/text.h"
 
 namespace dlflow {
@@ -23,8 +22,7 @@ namespace fs = std::filesystem;
 
 FileDescriptor open_or_throw(const fs::path& path, int flags, mode_t mode = 0600) {
   FileDescriptor file(::open(path.c_str(), flags | O_CLOEXEC, mode));
-  const char* what = (flags & O_ACCMODE) == O_RDONLY ? "cannot open " : "cannot write ";
-  if (!file) throw_errno(what + path.string(), errno);
+  if (!file) throw_errno("cannot open " + path.string(), errno);
   return file;
 }
 
@@ -155,13 +153,12 @@ void copy_content(const fs::path& from, const fs::path& to) {
   }
 }
 
-void replace_file(const fs::path& path, std::string_view content, Durability durability,
-                  mode_t mode) {
+void write_file_atomic(const fs::path& path, std::string_view content, Durability durability) {
   static std::atomic<unsigned> counter{0};
   fs::path temporary = path;
   temporary += ".tmp." + std::to_string(::getpid()) + "." + std::to_string(counter++);
   try {
-    FileDescriptor file = open_or_throw(temporary, O_WRONLY | O_CREAT | O_EXCL, mode);
+    FileDescriptor file = open_or_throw(temporary, O_WRONLY | O_CREAT | O_EXCL);
     write_all(file.get(), content, path);
     if (durability == Durability::Synced && ::fsync(file.get()) != 0) {
       throw_errno("cannot write " + path.string(), errno);
@@ -175,10 +172,6 @@ void replace_file(const fs::path& path, std::string_view content, Durability dur
     throw;
   }
   if (durability == Durability::Synced) sync_directory(path.parent_path());
-}
-
-void write_file_atomic(const fs::path& path, std::string_view content, Durability durability) {
-  replace_file(path, content, durability, 0600);
 }
 
 void write_file(const fs::path& path, std::string_view content) {

@@ -4,11 +4,9 @@
 #include <charconv>
 #include <cmath>
 #include <cstdint>
-#include <optional>
 #include <vector>
 
 #include "base/error.h"
-#include "base/not_finite.h"
 #include "base/text.h"
 #include "engine/model/arithmetic.h"
 #include "engine/model/shape.h"
@@ -112,21 +110,12 @@ Json apply_lookup(Arguments arguments) {
   throw Error(Errc::InvalidInput, "lookup() finds no key '" + key + "'" + known);
 }
 
-Error none_comparable(std::string_view function) {
-  return Error(Errc::InvalidInput, std::string(function) +
-                                       "() passes over NaN and infinite numbers, and there are no "
-                                       "others; look why the jobs reported none");
-}
-
 template <typename Better>
 Json best(std::string_view function, Arguments arguments, Better better) {
   const bool one_list = arguments.size() == 1 && arguments[0].is_array();
   const Json* found = nullptr;
-  size_t considered = 0;
   const auto consider = [&](const Json& value) {
-    if (!number_of(value)) throw wrong_argument(function, "numbers or one list of them", value);
-    ++considered;
-    if (!comparable(value)) return;
+    if (!value.is_number()) throw wrong_argument(function, "numbers or one list of them", value);
     if (found == nullptr || better(value, *found)) found = &value;
   };
   if (one_list) {
@@ -134,7 +123,6 @@ Json best(std::string_view function, Arguments arguments, Better better) {
   } else {
     for (const Json& value : arguments) consider(value);
   }
-  if (found == nullptr && considered > 0) throw none_comparable(function);
   if (found == nullptr) {
     throw Error(Errc::InvalidInput, std::string(function) + "() of an empty list has no value");
   }
@@ -161,14 +149,12 @@ Json best_by(std::string_view function, Arguments arguments, Better better) {
                 std::string(function) + "() takes as many numbers as elements, not " +
                     std::to_string(numbers.size()) + " for " + std::to_string(elements.size()));
   }
-  std::optional<size_t> found;
+  size_t found = 0;
   for (size_t i = 0; i < numbers.size(); ++i) {
-    if (!number_of(numbers[i])) throw wrong_argument(function, "numbers second", numbers[i]);
-    if (!comparable(numbers[i])) continue;
-    if (!found || better(numbers[i], numbers[*found])) found = i;
+    if (!numbers[i].is_number()) throw wrong_argument(function, "numbers second", numbers[i]);
+    if (better(numbers[i], numbers[found])) found = i;
   }
-  if (!found) throw none_comparable(function);
-  return elements[*found];
+  return elements[found];
 }
 
 Json apply_min_by(Arguments arguments) {

@@ -24,7 +24,6 @@ bool chooses_numerics(std::string_view name);
 
 /// The variables of this shell that `step`, of a kind that copies sources, gets from it, and that
 /// say which servers its addresses mean.
-std::map<std::string, std::string> inherited_servers(const Profile& profile, const Step& step,
-                                                     std::map<std::string, std::string> variables);
+std::map<std::string, std::string> inherited_servers(const Profile& profile, const Step& step);
 
 }  // namespace dlflow

@@ -245,4 +245,53 @@ void Store::settle_run_state(std::string_view run) {
   transaction.commit();
 }
 
+namespace {
+
+/// What a job of a run did where others of its name had done something else.
+struct Undoing {
+  std::string workflow, job, fingerprint;
+  int64_t began_ms = 0;
+  int64_t ended_ms = 0;
+};
+
+std::vector<Undoing> undone_by(Database& database, int64_t run) {
+  std::vector<Undoing> found;
+  const Rows rows = database.query(
+      "SELECT DISTINCT runs.workflow, jobs.name, coalesce(jobs.fingerprint, ''), " +
+          std::string(kBegan) +
+          ", coalesce(jobs.ended_ms, jobs.started_ms, 0), older.outputs "
+          "FROM jobs JOIN runs ON runs.id = jobs.run JOIN bases ON bases.id = jobs.base "
+          "JOIN runs AS other ON other.workflow = runs.workflow AND other.id <> runs.id "
+          "JOIN jobs AS older ON older.run = other.id AND older.name = jobs.name "
+          "WHERE jobs.run = ?1 AND instr(bases.text, '\"kind\":\"run\"') > 0 "
+          "AND older.state IN ('succeeded', 'cached') "
+          "AND older.fingerprint IS NOT jobs.fingerprint AND " +
+          std::string(kMayHaveBegun),
+      run);
+  while (rows->next()) {
+    if (!act_elsewhere(json_at(*rows, 5))) continue;
+    found.push_back(
+        {rows->text(0), rows->text(1), rows->text(2), rows->integer(3), rows->integer(4)});
+  }
+  return found;
+}
+
+}  // namespace
+
+void Store::forget(std::string_view run) {
+  Transaction transaction(database_);
+  const int64_t id = run_id(run);
+  for (const Undoing& undoing : undone_by(database_, id)) {
+    database_.execute(
+        "INSERT INTO overtaken(workflow, job, fingerprint, began_ms, ended_ms, run) "
+        "VALUES(?, ?, ?, ?, ?, ?) ON CONFLICT(workflow, job, fingerprint) DO UPDATE SET "
+        "began_ms = min(began_ms, excluded.began_ms), "
+        "ended_ms = max(ended_ms, excluded.ended_ms), run = excluded.run",
+        undoing.workflow, undoing.job, undoing.fingerprint, undoing.began_ms, undoing.ended_ms, id);
+  }
+  database_.execute("DELETE FROM runs WHERE id = ?", id);
+  database_.execute("DELETE FROM bases WHERE id NOT IN (SELECT base FROM jobs)");
+  transaction.commit();
+}
+
 }  // namespace dlflow

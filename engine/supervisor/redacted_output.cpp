@@ -14,9 +14,7 @@
 
 namespace dlflow {
 
-RedactedOutput::RedactedOutput(Command& command, const AttemptFiles& files,
-                               const Redactor& redactor)
-    : metrics_(files, redactor) {
+RedactedOutput::RedactedOutput(Command& command, const Redactor& redactor) {
   stop_.reset(::eventfd(0, EFD_CLOEXEC));
   if (!stop_) throw_errno("cannot watch a program's output", errno);
   for (Stream& stream : streams_) stream.redactor = redactor;
@@ -47,9 +45,7 @@ void RedactedOutput::copy() {
       pollfd sources[] = {{streams_[0].reader.get(), POLLIN, 0},
                           {streams_[1].reader.get(), POLLIN, 0},
                           {stop_.get(), POLLIN, 0}};
-      constexpr int kMetricsPause = 1000;  // milliseconds
-      if (::poll(sources, 3, kMetricsPause) < 0) continue;
-      metrics_.look();
+      if (::poll(sources, 3, -1) < 0) continue;
       is_last = sources[2].revents != 0;
       for (Stream& stream : streams_) {
         while (pass_on(stream) && is_last) {
@@ -82,7 +78,6 @@ void RedactedOutput::stop() {
 
 void RedactedOutput::finish() {
   stop();
-  metrics_.finish();
   if (failure_) std::rethrow_exception(std::exchange(failure_, nullptr));
 }
 

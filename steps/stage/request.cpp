@@ -149,10 +149,9 @@ std::string unpacked_name(std::string file, Unpack unpack) {
       without(".zip");
       break;
     case Unpack::Tar:
-      for (const char* ending :
-           {".gz", ".xz", ".bz2", ".zst", ".tgz", ".txz", ".tbz2", ".tbz", ".tzst", ".tar"}) {
-        without(ending);
-      }
+      without(".gz");
+      without(".tgz");
+      without(".tar");
       break;
   }
   return file;

@@ -1,14 +1,15 @@
-"""newest.py TEST [ARGUMENT...]: runs TEST beside this file with PyPI's PyTorch, from the virtual environment that `./dev test` makes."""
+"""newest.py TEST [ARGUMENT...]: runs TEST beside this file with PyPI's PyTorch, from the virtual environment that bench/peer_venvs makes."""
 
 import os
 import pathlib
+import subprocess
 import sys
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+PYTHON = pathlib.Path(os.environ["DLFLOW_BUILD"]) / "torch-venv/bin/python"
 
-from pypi import NEWEST, missing  # noqa: E402
+FIND = "import importlib.util, sys; sys.exit(importlib.util.find_spec('torch') is None)"
 
-if reason := missing("torch", NEWEST):
-    print(f"skipped case: {sys.argv[1]}: {reason}")
+if not PYTHON.exists() or subprocess.run([PYTHON, "-c", FIND]).returncode:
+    print(f"skipped case: {sys.argv[1]}: PyTorch of PyPI is not there: bench/peer_venvs installs it")
     sys.exit(77)
-os.execv(NEWEST, [NEWEST, "-B", pathlib.Path(__file__).parent / sys.argv[1], *sys.argv[2:]])
+os.execv(PYTHON, [PYTHON, "-B", pathlib.Path(__file__).parent / sys.argv[1], *sys.argv[2:]])

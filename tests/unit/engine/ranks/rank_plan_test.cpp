@@ -14,9 +14,7 @@ TEST_CASE("a plan of ranks comes back from its file as it was", "[ranks]") {
   plan.master_address = "n1";
   plan.master_port = 23456;
   plan.given = {"RANK"};
-  plan.asks_by = 15;
-  plan.asked_by = 10;
-  plan.lost_rank = "/run/lost-rank-1";
+  plan.usr1_as_term = true;
   CHECK(rank_plan_from_json(to_json(plan)) == plan);
   CHECK(plan.num_programs() == 2);
   plan.one_per_node = false;

@@ -13,7 +13,7 @@ try:
     import torchvision
     from torch import nn
 except ImportError as error:
-    print(f"skipped here: {error}")
+    print(f"skipped: {error}")
     sys.exit(77)
 
 
