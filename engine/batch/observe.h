@@ -42,7 +42,7 @@ struct Observation {
   std::map<std::string, BatchJob> at_work;  ///< by job's name: what waits or runs
 };
 
-/// What has one of our numbers and is not our job (job_identity.h) counts for nothing.
+/// A stranger's job with one of our numbers (job_identity.h) is ignored.
 /// A supervisor's record comes before the batch system's word. It may show a little later on a
 /// network file system: what the batch system calls completed or failed, and whoever shared a task,
 /// is given up only `kRecordPatience` after the end. A job that the queue has forgotten and

@@ -44,7 +44,7 @@ class ChainRun {
   /// The batch system's id of the job's latest attempt; empty: it has none.
   const std::string& id(uint32_t job) const { return ids_[job]; }
   void set_id(uint32_t job, const std::string& id) { ids_[job] = id; }
-  /// By which that job is told from a stranger's with the same number.
+  /// Identifies that job, also beside a stranger's with the same number.
   JobIdentity identity(uint32_t job) const;
 
   /// Whether the job may share its task with other elements of its step (`pack`).
