@@ -19,6 +19,9 @@ void throw_errno(const std::string& what, int error_number) {
     case EROFS:
     case EACCES:
     case EPERM:
+      if (what.starts_with("cannot open ") || what.starts_with("cannot read ")) {
+        throw Error(Errc::InvalidInput, message + " (its owner may let you read it)");
+      }
       throw Error(Errc::InvalidInput, message + " (choose a folder that you may write to)");
     default:
       throw Error(Errc::Unavailable, message);

@@ -13,6 +13,7 @@
 
 #include "base/error.h"
 #include "base/fault.h"
+#include "base/output_file.h"
 #include "base/text.h"
 
 namespace dlflow {
@@ -22,7 +23,8 @@ namespace fs = std::filesystem;
 
 FileDescriptor open_or_throw(const fs::path& path, int flags, mode_t mode = 0600) {
   FileDescriptor file(::open(path.c_str(), flags | O_CLOEXEC, mode));
-  if (!file) throw_errno("cannot open " + path.string(), errno);
+  const char* what = (flags & O_ACCMODE) == O_RDONLY ? "cannot open " : "cannot write ";
+  if (!file) throw_errno(what + path.string(), errno);
   return file;
 }
 
@@ -153,12 +155,13 @@ void copy_content(const fs::path& from, const fs::path& to) {
   }
 }
 
-void write_file_atomic(const fs::path& path, std::string_view content, Durability durability) {
+void replace_file(const fs::path& path, std::string_view content, Durability durability,
+                  mode_t mode) {
   static std::atomic<unsigned> counter{0};
   fs::path temporary = path;
   temporary += ".tmp." + std::to_string(::getpid()) + "." + std::to_string(counter++);
   try {
-    FileDescriptor file = open_or_throw(temporary, O_WRONLY | O_CREAT | O_EXCL);
+    FileDescriptor file = open_or_throw(temporary, O_WRONLY | O_CREAT | O_EXCL, mode);
     write_all(file.get(), content, path);
     if (durability == Durability::Synced && ::fsync(file.get()) != 0) {
       throw_errno("cannot write " + path.string(), errno);
@@ -172,6 +175,10 @@ void write_file_atomic(const fs::path& path, std::string_view content, Durabilit
     throw;
   }
   if (durability == Durability::Synced) sync_directory(path.parent_path());
+}
+
+void write_file_atomic(const fs::path& path, std::string_view content, Durability durability) {
+  replace_file(path, content, durability, 0600);
 }
 
 void write_file(const fs::path& path, std::string_view content) {

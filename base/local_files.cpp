@@ -35,12 +35,14 @@ std::optional<std::pair<dev_t, ino_t>> identity(const fs::path& folder) {
 
 class Walk {
  public:
-  explicit Walk(const fs::path& left_out) : left_out_(identity(left_out)) {}
+  Walk(const fs::path& left_out, OfTools of_tools)
+      : left_out_(identity(left_out)), of_tools_(of_tools) {}
 
   void enter(const fs::path& folder) {
     entered_.push_back(identity(folder));
     bool is_empty = true;
     for (const auto& entry : fs::directory_iterator(folder)) {
+      if (of_tools_ == OfTools::LeftOut && is_of_a_tool(entry.path().filename())) continue;
       is_empty = false;
       if (!entry.is_directory()) {
         found.push_back(entry);
@@ -66,6 +68,7 @@ class Walk {
   }
 
   Identity left_out_;
+  OfTools of_tools_;
   std::vector<Identity> entered_;  // the folders that we are in
 };
 
@@ -96,14 +99,20 @@ bool is_below(const fs::path& path, const fs::path& folder) {
   return end == folder.end();
 }
 
-std::vector<fs::directory_entry> entries_below(const fs::path& folder, const fs::path& left_out) {
-  Walk walk(left_out);
+bool is_of_a_tool(const std::string& name) {
+  return name == "__pycache__" || name == ".ipynb_checkpoints" || name == ".git" ||
+         name.starts_with(".nfs");
+}
+
+std::vector<fs::directory_entry> entries_below(const fs::path& folder, const fs::path& left_out,
+                                               OfTools of_tools) {
+  Walk walk(left_out, of_tools);
   walk.enter(folder);
   return std::move(walk.found);
 }
 
-FolderContent content_below(const fs::path& folder) {
-  Walk walk("");
+FolderContent content_below(const fs::path& folder, OfTools of_tools) {
+  Walk walk("", of_tools);
   walk.enter(folder);
   std::erase(walk.empty, folder);
   return {std::move(walk.found), std::move(walk.empty)};

@@ -9,18 +9,25 @@
 /// The files of this machine that a folder or an address names.
 namespace dlflow {
 
+/// Whether tools keep something of theirs under this name beside people's files: __pycache__,
+/// .ipynb_checkpoints, .git, .nfs*.
+bool is_of_a_tool(const std::string& name);
+
+enum class OfTools { Count, LeftOut };
+
 /// All that is below `folder` and is no folder, in no order; links are followed. Nothing of
 /// `left_out` if that is a folder below it. Throws filesystem_error naming a folder that cannot be
 /// read, or a link to a folder that it lies in.
 std::vector<std::filesystem::directory_entry> entries_below(
-    const std::filesystem::path& folder, const std::filesystem::path& left_out = {});
+    const std::filesystem::path& folder, const std::filesystem::path& left_out = {},
+    OfTools of_tools = OfTools::Count);
 
 /// The same in one walk with the folders that hold nothing, `folder` itself excepted.
 struct FolderContent {
   std::vector<std::filesystem::directory_entry> entries;
   std::vector<std::filesystem::path> empty_folders;
 };
-FolderContent content_below(const std::filesystem::path& folder);
+FolderContent content_below(const std::filesystem::path& folder, OfTools of_tools);
 
 /// Whether `path` is `folder` or lies below it, by their names alone.
 bool is_below(const std::filesystem::path& path, const std::filesystem::path& folder);

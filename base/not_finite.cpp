@@ -60,4 +60,11 @@ std::optional<double> number_of(const Json& value) {
   return std::nullopt;
 }
 
+bool can_be_best(double value) { return std::isfinite(value); }
+
+std::optional<double> comparable(const Json& value) {
+  const auto number = number_of(value);
+  return number && can_be_best(*number) ? number : std::nullopt;
+}
+
 }  // namespace dlflow

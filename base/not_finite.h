@@ -16,4 +16,11 @@ std::string quote_not_finite(std::string_view json);
 /// The value of a number, or of one of these texts; nothing for anything else.
 std::optional<double> number_of(const Json& value);
 
+/// Whether a number may be the best of several: NaN and infinite ones never are. All that choose a
+/// best value call this.
+bool can_be_best(double value);
+
+/// The number that `value` is, if it can be the best of several.
+std::optional<double> comparable(const Json& value);
+
 }  // namespace dlflow

@@ -1,11 +1,12 @@
 #include "base/process.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/utsname.h>
 #include <sys/wait.h>
@@ -21,7 +22,12 @@
 #include "base/file.h"
 #include "base/handle.h"
 #include "base/parse_json.h"
+#include "base/process_tree.h"
 #include "base/text.h"
+
+#ifndef CLOSE_RANGE_CLOEXEC
+#define CLOSE_RANGE_CLOEXEC 4
+#endif
 
 namespace dlflow {
 namespace {
@@ -87,22 +93,66 @@ Prepared prepare(const Command& command) {
   return prepared;
 }
 
-void reset_signals(const std::vector<int>& blocked) {
+void reset_signals(const Command& command) {
   for (int number = 1; number < 32; ++number) ::signal(number, SIG_DFL);
   sigset_t set;
   ::sigemptyset(&set);
-  for (const int number : blocked) ::sigaddset(&set, number);
+  for (const int number : command.blocked_signals) ::sigaddset(&set, number);
+  for (const int number : command.ignored_signals) {
+    ::sigaddset(&set, number);
+    ::signal(number, SIG_IGN);
+  }
   ::sigprocmask(SIG_SETMASK, &set, nullptr);
+}
+
+/// Marks them to be closed by exec, as `errors` of spawn() is.
+void close_descriptors(int kept) {
+  const auto mark = [](unsigned first, unsigned last) {
+    if (first > last) return;
+    if (::syscall(SYS_close_range, first, last, CLOSE_RANGE_CLOEXEC) == 0) return;
+    rlimit open{};  // before Linux 5.11
+    ::getrlimit(RLIMIT_NOFILE, &open);
+    for (rlim_t i = first; i <= last && i < open.rlim_cur; ++i)
+      ::fcntl(int(i), F_SETFD, FD_CLOEXEC);
+  };
+  constexpr unsigned kFirst = 3;
+  if (kept < int(kFirst)) return mark(kFirst, ~0U);
+  mark(kFirst, unsigned(kept) - 1);
+  mark(unsigned(kept) + 1, ~0U);
+}
+
+/// What a shell or a batch system lowered must not change what a program does.
+void fix_limits() {
+  struct Limit {
+    int resource;
+    rlim_t most;
+  };
+  constexpr rlim_t kStack = rlim_t{8} << 20;
+  constexpr rlim_t kOpenFiles = 65'536;
+  constexpr Limit kLimits[] = {
+      {RLIMIT_STACK, kStack},         {RLIMIT_NOFILE, kOpenFiles},  {RLIMIT_CORE, 0},
+      {RLIMIT_AS, RLIM_INFINITY},     {RLIMIT_DATA, RLIM_INFINITY}, {RLIMIT_RSS, RLIM_INFINITY},
+      {RLIMIT_FSIZE, RLIM_INFINITY},  {RLIMIT_CPU, RLIM_INFINITY},  {RLIMIT_NPROC, RLIM_INFINITY},
+      {RLIMIT_MEMLOCK, RLIM_INFINITY}};
+  for (const auto& [resource, most] : kLimits) {
+    rlimit limit{};
+    ::getrlimit(resource, &limit);
+    limit.rlim_cur = std::min(most, limit.rlim_max);
+    ::setrlimit(resource, &limit);
+  }
+  ::umask(S_IWGRP | S_IWOTH);
+  ::setpriority(PRIO_PROCESS, 0, 0);
 }
 
 /// Becomes the program, or returns the errno of what failed. Runs between vfork() and exec().
 int become(const Command& command, const Prepared& prepared, pid_t parent) {
-  reset_signals(command.blocked_signals);
+  reset_signals(command);
   if (command.own_group) ::setpgid(0, 0);
   if (command.dies_with_parent) {
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (::getppid() != parent) ::raise(SIGKILL);  // it died before the line above
   }
+  if (command.has_fixed_limits) fix_limits();
   if (command.max_file_bytes > 0) {
     const rlimit limit{command.max_file_bytes, command.max_file_bytes};
     if (::setrlimit(RLIMIT_FSIZE, &limit) != 0) return errno;
@@ -111,6 +161,7 @@ int become(const Command& command, const Prepared& prepared, pid_t parent) {
   ::dup2(prepared.input.get(), 0);
   if (prepared.output) ::dup2(prepared.output.get(), 1);
   if (prepared.error) ::dup2(prepared.error.get(), 2);
+  if (command.closes_descriptors) close_descriptors(command.kept_descriptor);
   ::execve(prepared.program.c_str(), prepared.argv.data(), prepared.environment.data());
   return errno;
 }
@@ -158,18 +209,6 @@ class MemoryFile {
 ExitStatus decode(int status) {
   if (WIFSIGNALED(status)) return {128 + WTERMSIG(status), WTERMSIG(status)};
   return {WEXITSTATUS(status), 0};
-}
-
-/// The fields of /proc/PID/stat behind the program's name, the first being field 3 (state).
-std::vector<std::string> stat_fields(pid_t pid) {
-  const auto text = read_file_if_exists("/proc/" + std::to_string(pid) + "/stat");
-  const size_t end_of_name = text ? text->rfind(')') : std::string::npos;
-  if (end_of_name == std::string::npos) return {};
-  return split(trim(std::string_view(*text).substr(end_of_name + 1)), ' ');
-}
-
-bool is_gone(const std::vector<std::string>& fields) {
-  return fields.empty() || fields[0] == "Z" || fields[0] == "X";  // a zombie does nothing any more
 }
 
 /// The child of a vfork() has its parent's memory until it is another program: no handler of the
@@ -311,12 +350,11 @@ std::optional<fs::path> find_program(const std::string& name, const std::string&
 std::string boot_id() { return std::string(trim(read_file("/proc/sys/kernel/random/boot_id"))); }
 
 std::optional<ProcessIdentity> identify(pid_t pid) {
-  constexpr size_t kStartTime = 22 - 3;
-  const auto fields = stat_fields(pid);
-  if (is_gone(fields) || fields.size() <= kStartTime) return std::nullopt;
+  const auto stat = process_stat(pid);
+  if (!stat || stat->has_ended()) return std::nullopt;
   ProcessIdentity identity;
   identity.pid = pid;
-  identity.start_ticks = std::stoull(fields[kStartTime]);
+  identity.start_ticks = stat->start_ticks;
   identity.boot_id = boot_id();
   identity.host = host_name();
   return identity;
@@ -352,17 +390,10 @@ std::string host_name() {
 
 bool group_exists(pid_t group) {
   if (::kill(-group, 0) != 0) return errno == EPERM;
-  constexpr size_t kGroup = 5 - 3;
-  const Handle<DIR, ::closedir> folder(::opendir("/proc"));
-  if (!folder) return true;
-  while (const dirent* entry = ::readdir(folder.get())) {  // kill() finds zombies too
-    const int pid = std::atoi(entry->d_name);
-    if (pid <= 0) continue;
-    const auto fields = stat_fields(pid);
-    const bool member = fields.size() > kGroup && fields[kGroup] == std::to_string(group);
-    if (member && !is_gone(fields)) return true;
-  }
-  return false;
+  const auto all = all_processes();  // kill() finds zombies too
+  return all.empty() || std::ranges::any_of(all, [&](const ProcessStat& process) {
+           return process.group == group && !process.has_ended();
+         });
 }
 
 }  // namespace dlflow

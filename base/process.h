@@ -29,11 +29,19 @@ struct Command {
   uint64_t max_file_bytes =
       0;  ///< it is killed (SIGXFSZ) before a file it writes is larger; 0: none
   std::vector<int> blocked_signals = {};  ///< it, and what it starts, first has to unblock these
+  /// Likewise, and they do nothing to a program that unblocks all signals, as dash does.
+  std::vector<int> ignored_signals = {};
+  /// Of the caller's descriptors it gets 0, 1, 2 and `kept_descriptor` alone.
+  bool closes_descriptors = false;
+  int kept_descriptor = -1;
+  /// Its umask is 022 and its niceness 0, where that may be set. Its limits are the highest that it
+  /// may set itself, but for the stack (8 MiB), open files (65,536) and core dumps (none).
+  bool has_fixed_limits = false;
 };
 
 /// Starts `command`; its pid. What another thread or the program
-/// does to signals is undone: the child has the default actions and none blocked but
-/// `blocked_signals`.
+/// does to signals is undone: the child has the default actions and none blocked, but for
+/// `blocked_signals` and `ignored_signals`.
 /// Throws Error{NotFound} naming the program if there is none, and Error for what else fails before
 /// it runs (a missing interpreter, a folder that is gone).
 pid_t start(const Command& command);

@@ -14,5 +14,5 @@ if ! command -v nvidia-smi >/dev/null || ! nvidia-smi --list-gpus >/dev/null 2>&
 fi
 nvidia-smi --query-gpu=name,driver_version --format=csv,noheader
 echo "commit $(git rev-parse --short HEAD 2>/dev/null || echo unknown)"
-[ -n "${PYTHON:-}" ] || tests/python/make_venv build/torch-venv bench/torch-requirements.txt
+[ -n "${PYTHON:-}" ] || tests/python/make_venv build/torch-venv tests/torch/requirements.txt
 exec "${PYTHON:-build/torch-venv/bin/python}" -B bench/gpu_training.py "$@"

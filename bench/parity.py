@@ -110,11 +110,11 @@ def frameworks():
         found["PyTorch"] = lambda *what: peer(torch[0], "parity_torch.py", *what)
     else:
         print("# left out: PyTorch: neither build/torch-venv nor python3-torch is here")
-    keras = ROOT / "build/frameworks-venv/bin/python"
+    keras = ROOT / "build/torch-venv/bin/python"
     if has(keras, "tensorflow"):
         found["TensorFlow"] = lambda *what: peer(keras, "parity_keras.py", *what)
     else:
-        print("# left out: TensorFlow: build/frameworks-venv is not here")
+        print("# left out: TensorFlow: build/torch-venv is not here")
     return found
 
 

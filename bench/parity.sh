@@ -4,6 +4,5 @@
 set -eu
 cd "$(dirname "$0")/.."
 echo "# $(date -u +%F), $(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1), $(nproc) cores, commit $(git rev-parse --short HEAD 2>/dev/null || echo unknown)"
-tests/python/make_venv build/torch-venv bench/torch-requirements.txt >&2 || echo "PyTorch cannot be installed from PyPI: Debian's is taken" >&2
-tests/python/make_venv build/frameworks-venv tests/e2e/frameworks-requirements.txt >&2 || echo "TensorFlow cannot be installed from PyPI: left out" >&2
+tests/python/make_venv build/torch-venv tests/torch/requirements.txt >&2 || echo "PyTorch and TensorFlow cannot be installed from PyPI: Debian's PyTorch is taken" >&2
 exec /usr/bin/python3 -B bench/parity.py "$@"

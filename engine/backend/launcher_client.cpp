@@ -31,6 +31,8 @@ void LauncherClient::start_launcher() {
   command.environment = current_environment();
   command.standard_output = log_;
   command.standard_error = log_;
+  command.closes_descriptors = true;
+  command.kept_descriptor = theirs.get();
   pid_ = start(command);
   socket_ = std::move(ours);
 }

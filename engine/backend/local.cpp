@@ -186,7 +186,7 @@ Recovery LocalBackend::Impl::recover(const Submission& submission) {
     case Liveness::Alive:
       break;
     case Liveness::Dead:
-      end_session(claim->supervisor);
+      end_left_programs(claim->supervisor, task.directory);
       // It may have recorded its end since the engine looked: then that is news for wait().
       if (EventTail(task.tail).read().empty()) return Recovery::Vanished;
       break;
@@ -273,7 +273,7 @@ void LocalBackend::Impl::look_for(Task& task, const std::string& if_dead, Update
   }
   read(task, updates);  // what it wrote before it died
   if (!task.active) return;
-  if (claimed) end_session(claim->supervisor);
+  if (claimed) end_left_programs(claim->supervisor, task.directory);
   lost(task, if_dead, updates);
 }
 

@@ -62,11 +62,19 @@ std::vector<std::string> numbered(int count) {
   return names;
 }
 
+bool is_gpu(std::string_view name) {
+  const bool numbered =
+      !name.empty() && name.find_first_not_of("0123456789") == std::string_view::npos;
+  return numbered || name.starts_with("GPU-") || name.starts_with("MIG-");
+}
+
+/// As CUDA reads the list: it ends before the first name that is no GPU, such as -1 or NoDevFiles.
 std::vector<std::string> gpus_here() {
   if (const char* visible = std::getenv("CUDA_VISIBLE_DEVICES")) {
     std::vector<std::string> names;
     for (const std::string& name : split(visible, ',')) {
-      if (!trim(name).empty()) names.emplace_back(trim(name));
+      if (!is_gpu(trim(name))) break;
+      names.emplace_back(trim(name));
     }
     return names;
   }

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "engine/supervisor/launch.h"
+
 namespace dlflow {
 namespace {
 
@@ -47,5 +49,7 @@ seconds warning_time(minutes limit, seconds lead) {
 int array_throttle(const Batch& batch, const Profile& profile) {
   return smaller_limit(batch.max_parallel, profile.limits.array_throttle);
 }
+
+std::string batch_shell() { return host_shell(); }
 
 }  // namespace dlflow

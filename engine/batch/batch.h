@@ -69,6 +69,10 @@ Resources packed(Resources resources, size_t elements);
 /// soon as it starts. \param limit  0: not said. \param lead  Batch::lead.
 std::chrono::seconds warning_time(std::chrono::minutes limit, std::chrono::seconds lead);
 
+/// The shell of a batch script: bash where this machine has one. Dash drops exported functions, and
+/// `module` is one on many clusters.
+std::string batch_shell();
+
 /// How many tasks of an array run at a time; 0: any number.
 int array_throttle(const Batch& batch, const Profile& profile);
 

@@ -40,6 +40,11 @@ bool is_over(BatchState state) {
   return state >= BatchState::Completed && state < BatchState::Unknown;
 }
 
+bool has_not_begun(BatchState state) {
+  return state == BatchState::Pending || state == BatchState::Configuring ||
+         state == BatchState::Requeued || state == BatchState::Held;
+}
+
 void BatchJobs::put(BatchJob job) {
   const auto [place, is_new] = places_.emplace(job.id, jobs_.size());
   if (is_new) {

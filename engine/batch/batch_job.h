@@ -42,6 +42,9 @@ std::string_view words(BatchState state);
 /// The batch system will do nothing more with the job by itself. False for Unknown.
 bool is_over(BatchState state);
 
+/// No program of it runs, and it is not over: it can be taken from the queue, and asked nothing.
+bool has_not_begun(BatchState state);
+
 /// One job, or one task of a job array. What the batch system did not say is empty or absent.
 struct BatchJob {
   std::string id;  ///< "812", "812_3"
@@ -49,6 +52,7 @@ struct BatchJob {
   BatchState state = BatchState::Unknown;
   std::string reason;         ///< why it is pending, or how it ended, in the batch system's words
   bool never_starts = false;  ///< pending, and what it waits for is taken as failed
+  bool is_held = false;       ///< it stays as it is until somebody releases it
   std::string dependency;     ///< in the batch system's words: "afterok:811(unfulfilled)"
   std::string node;           ///< a list of nodes: "alpha-n[1-2]"
   std::optional<std::chrono::seconds> elapsed;

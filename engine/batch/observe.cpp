@@ -32,6 +32,13 @@ bool was_stopped_at_its_start(const BatchJob& job) {
   return job.state == BatchState::Failed && (job.signal == SIGINT || job.signal == SIGUSR2);
 }
 
+/// Whether accounting may yet say that was_not_started(): the queue does not print who cancelled.
+bool may_not_have_started(const OpenJob& open, const BatchJob& job, Time now) {
+  constexpr std::chrono::seconds kAccountingDelay(15);
+  return job.state == BatchState::Cancelled && job.cancelled_by.empty() && !job.node.empty() &&
+         open.state == JobState::Queued && job.end && now < *job.end + kAccountingDelay;
+}
+
 /// Whether a record of an end may be there that has yet to show. Whatever ends a task that several
 /// share, those that had their turn in it may have ended before.
 bool may_yet_show(const OpenJob& open, const BatchJob& job, Time now) {
@@ -40,10 +47,19 @@ bool may_yet_show(const OpenJob& open, const BatchJob& job, Time now) {
   return may_be_there && job.end && now < *job.end + kRecordPatience;
 }
 
+/// SLURM takes a job, as root, from a node that could not start it, mostly because its prolog
+/// failed; no signal has ended such a job. Whoever cancels one that runs ends it by a signal.
+bool was_not_started(const OpenJob& open, const BatchJob& job) {
+  const bool by_root = job.cancelled_by == "root" || job.cancelled_by == "0";
+  return job.state == BatchState::Cancelled && by_root && !job.node.empty() && job.signal == 0 &&
+         open.state == JobState::Queued;
+}
+
 /// The state of ours that an end without a record means. Nothing: it may yet show.
 std::optional<JobState> verdict(const OpenJob& open, const BatchJob& job, Time now) {
   if (was_stopped_at_its_start(job)) return JobState::Cancelled;
-  if (may_yet_show(open, job, now)) return std::nullopt;
+  if (may_yet_show(open, job, now) || may_not_have_started(open, job, now)) return std::nullopt;
+  if (was_not_started(open, job)) return JobState::Lost;
   switch (job.state) {
     case BatchState::Timeout:
     case BatchState::Deadline:
@@ -101,6 +117,9 @@ JobEvent end_of(const OpenJob& open, const BatchJob& job, JobState state, Time n
                            ? "it completed, but there is no record of its end"
                            : ending_in_words(job);
   if (was_stopped_at_its_start(job)) reason = "stopped before it began";
+  if (was_not_started(open, job)) {
+    reason = "node " + job.node + " could not start it, mostly because its prolog failed";
+  }
   if (wanted_memory(open, job)) {
     reason = std::string(words(BatchState::OutOfMemory));
     if (open.memory_bytes > 0) reason += ", asked for " + format_size(open.memory_bytes);
@@ -116,8 +135,8 @@ JobEvent end_of(const OpenJob& open, const BatchJob& job, JobState state, Time n
   JobEvent end = event(open, state, std::move(reason), now);
   if (state == JobState::Failed || state == JobState::TimedOut) end.exit = job.exit;
   end.node = job.node;
-  const bool node_failed =
-      job.state == BatchState::NodeFail || job.state == BatchState::BootFail || job.log_refused;
+  const bool node_failed = job.state == BatchState::NodeFail || job.state == BatchState::BootFail ||
+                           job.log_refused || was_not_started(open, job);
   if (node_failed && is_one_node(job.node)) end.failed_node = job.node;
   end.preempted = job.state == BatchState::Preempted;
   return end;

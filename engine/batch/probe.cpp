@@ -1,11 +1,13 @@
 #include "engine/batch/probe.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <map>
 #include <set>
 
 #include "base/file.h"
 #include "base/text.h"
+#include "base/units.h"
 #include "engine/container/container_job.h"
 #include "engine/container/tree.h"
 #include "engine/model/tools.h"
@@ -24,10 +26,19 @@ shift 5
 exec >> part 2> errors
 shell=/bin/bash
 [ -x $shell ] || shell=/bin/sh
+echo "clock=$(date +%s)"
 writable() { mkdir -p "$1" && : > "$1/.dlflow-probe.$$" && rm "$1/.dlflow-probe.$$"; }
 echo "node=$(uname -n)"
 if [ -n "$cache" ] && writable "$cache"; then echo cache=writable; fi
 if writable "$scratch"; then echo "scratch=$scratch"; fi
+if [ -d /dev/shm ]; then df -Pk /dev/shm | { read -r line; read -r line size line; echo "shm=$size"; }; fi
+if [ -n "$SLURM_JOB_ID" ]; then
+  if scontrol show job "$SLURM_JOB_ID" > /dev/null 2> said; then
+    echo scontrol=answers
+  else
+    { sed -n '/./s/^/scontrol-error=/p' said; echo 'scontrol-error='; } | head -n 1
+  fi
+fi
 if "$dlflow" version > /dev/null; then echo dlflow=runs; fi
 if $shell -e setup.sh > /dev/null; then
   echo setup=done
@@ -41,6 +52,9 @@ while [ -e environment-$n.sh ]; do
   n=$((n + 1))
 done
 if $shell -c '. ./setup.sh > /dev/null; command -v "$1"' probe "$1" > /dev/null; then echo launcher=found; fi
+if [ -e container-tool ]; then
+  $shell -c '. ./setup.sh > /dev/null; read -r tool < container-tool; command -v "$tool"' > /dev/null && echo container-tool=found
+fi
 if [ -e container.json ]; then
   $shell -c '. ./setup.sh > /dev/null; exec "$0" container-run container.json' "$dlflow" > container 2>&1
   if grep -q '^dlflow ' container; then echo container=works; fi
@@ -123,6 +137,14 @@ bool can_probe(const Profile& profile) {
   return runtime != nullptr && runtime->form(container.mode, false) == ImageForm::RootFolder;
 }
 
+/// The program of a runtime that the probe starts no container with; empty: none.
+std::string container_tool(const Profile& profile) {
+  const ContainerSettings& container = profile.container;
+  const ContainerRuntime* const runtime = find_runtime(container.runtime);
+  if (runtime == nullptr || can_probe(profile)) return "";
+  return container.command.empty() ? std::string(runtime->sign()) : container.command.front();
+}
+
 /// A container whose image holds nothing, and which runs the dlflow that is bound into it.
 void prepare_container(const Probe& probe, const ContainerSettings& settings) {
   const fs::path rootfs = probe.folder / "rootfs";
@@ -165,14 +187,47 @@ class Findings {
         "the node's own disk, " + (has("scratch") ? values_["scratch"][0] : "") + ", is writable",
         "there is no writable folder on the node's own disk",
         "Set " + setting(profile_, "paths.scratch") + ".");
+    const uint64_t shared = std::strtoull(first("shm").c_str(), nullptr, 10) << 10;
+    const std::string has_room = "the node's /dev/shm has " + format_size(shared);
+    add(shared >= kRoomToShare, has_room,
+        has_room + ", too little for memory that ranks and loader processes of a node share",
+        "Ask the site for more; in containers it is an option, such as docker's --shm-size=8g.");
+  }
+
+  /// \param now  when the result was read.
+  void add_clock(Time made, Time now) {
+    const Time node{std::chrono::seconds(std::strtoll(first("clock").c_str(), nullptr, 10))};
+    const bool behind = node < made - kClockTolerance;
+    const auto apart = std::chrono::ceil<std::chrono::seconds>(behind ? made - node : node - now);
+    add(!behind && node <= now + kClockTolerance, "the node's clock agrees with this machine's",
+        "the node's clock is " + format_duration(apart) + (behind ? " behind" : " ahead of") +
+            " this machine's",
+        "Ask the site to synchronise the clocks (NTP): time limits and times of files go wrong.");
+  }
+
+  /// In jobs of SLURM: they requeue themselves with it.
+  void add_scontrol() {
+    if (!has("scontrol") && !has("scontrol-error")) return;
+    const std::string error = first("scontrol-error");
+    add(has("scontrol"), "scontrol answers there",
+        "scontrol does not answer on the node" + (error.empty() ? "" : ": " + error),
+        "Ask the site for SLURM's tools on its nodes: without them no job goes on after its "
+        "walltime or tries again.");
   }
 
   void add_programs() {
     add(has("dlflow"), "dlflow runs there", "this dlflow does not run on the node",
         "Copy the static dlflow of a release to a folder that nodes can read.");
     if (!profile_.setup.empty()) {
-      add(has("setup"), "the setup lines work", failing_line(),
-          "Try the lines of " + setting(profile_, "setup") + " in a shell on the node.");
+      const std::string failure = failing_line();
+      const bool no_modules =
+          failure.find("module: ") != failure.npos && failure.find("not found") != failure.npos;
+      add(has("setup"), "the setup lines work", failure,
+          no_modules
+              ? "Put a line that defines `module`, such as `. /etc/profile.d/modules.sh`, "
+                "first in " +
+                    setting(profile_, "setup") + "."
+              : "Try the lines of " + setting(profile_, "setup") + " in a shell on the node.");
     }
   }
 
@@ -182,6 +237,13 @@ class Findings {
 
   void add_container() {
     const std::string& runtime = profile_.container.runtime;
+    if (const std::string tool = container_tool(profile_); !tool.empty()) {
+      add(has("container-tool"), "the container tool " + tool + " is on the node",
+          "there is no program '" + tool + "' on the node, which container.runtime " + runtime +
+              " needs",
+          "Load it in " + setting(profile_, "setup") + ", or change " +
+              setting(profile_, "container") + ".");
+    }
     if (!can_probe(profile_)) return;
     add(has("container"), "containers run with " + runtime,
         "no container runs with " + runtime + ": " + join(values_["container-error"], "; "),
@@ -215,6 +277,14 @@ class Findings {
   std::vector<Finding> take() { return std::move(findings_); }
 
  private:
+  /// Docker's 64 MiB are too little for any training.
+  static constexpr uint64_t kRoomToShare = uint64_t{256} << 20;
+  static constexpr std::chrono::seconds kClockTolerance{5};
+
+  std::string first(const std::string& key) {
+    return has(key) ? values_[key].front() : std::string();
+  }
+
   /// "the setup line `module load cuda/99` fails: …"
   std::string failing_line() {
     const auto& lines = values_["setup-line"];
@@ -296,6 +366,9 @@ void prepare_probe(const Probe& probe, const Profile& profile, const fs::path& p
   }
   copy_content(program, probe.folder / "dlflow");
   if (can_probe(profile)) prepare_container(probe, profile.container);
+  if (const std::string tool = container_tool(profile); !tool.empty()) {
+    write_file_atomic(probe.folder / "container-tool", tool + "\n");
+  }
 }
 
 Batch probe_batch(const Probe& probe, const Profile& profile) {
@@ -308,7 +381,7 @@ Batch probe_batch(const Probe& probe, const Profile& profile) {
   batch.run_directory = "/";  // surely there
   batch.log = probe.folder / "log";
   std::string cache = profile.cache.empty() ? "" : fs::absolute(profile.cache).string();
-  batch.command = {"/bin/sh",
+  batch.command = {batch_shell(),
                    "-c",
                    kScript,
                    "probe",
@@ -327,13 +400,15 @@ Batch probe_batch(const Probe& probe, const Profile& profile) {
 }
 
 std::vector<Finding> read_probe(const std::optional<std::string>& text, const Probe& probe,
-                                const Profile& profile, const BatchJob& job) {
+                                const Profile& profile, const BatchJob& job, Time now) {
   Values values = text ? read_values(*text) : Values();
   if (!values.contains("end")) return without_result(probe, profile, job);
   Findings findings(std::move(values), profile);
   const std::string runs = "the folder of runs, " + probe.folder.parent_path().string() + ", ";
   findings.add(true, runs + "is shared and writable", "", "");
   findings.add_folders();
+  findings.add_clock(probe.made, now);
+  findings.add_scontrol();
   findings.add_programs();
   findings.add_environments(probe.environments);
   findings.add_container();

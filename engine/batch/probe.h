@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/json.h"
 #include "engine/batch/batch.h"
 #include "engine/batch/batch_job.h"
@@ -35,6 +36,7 @@ struct Probe {
   std::string token;             ///< what is in its file `token`, written by the login node
   int ranks = 2;                 ///< that the launcher is tried with
   std::vector<ProbedEnvironment> environments = {};
+  Time made{};  ///< the login node's time, for the node's clock
 
   std::filesystem::path result() const { return folder / "result"; }
 };
@@ -51,8 +53,8 @@ inline constexpr int kFolderNotShared = 3;
 /// can say so by its exit status) where none is shared.
 Batch probe_batch(const Probe& probe, const Profile& profile);
 
-/// What `result` says; `text` is absent if the job left none.
+/// What `result` says; `text` is absent if the job left none. \param now  when it was read.
 std::vector<Finding> read_probe(const std::optional<std::string>& text, const Probe& probe,
-                                const Profile& profile, const BatchJob& job);
+                                const Profile& profile, const BatchJob& job, Time now);
 
 }  // namespace dlflow

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "engine/plan/inherited.h"
 
 namespace dlflow {
 namespace {
@@ -47,19 +48,15 @@ std::string times(int tries) {
 
 std::vector<std::string> submission_environment(std::span<const std::string> environment,
                                                 std::span<const std::string_view> own) {
-  constexpr std::string_view kKept[] = {
-      "PATH=", "LD_LIBRARY_PATH=", "HOME=", "USER=", "LOGNAME=", "SHELL=", "LANG=", "LC_",
-      // environment modules, for setup lines
-      "MODULEPATH", "MODULESHOME=", "LMOD_", "BASH_FUNC_", "BASH_ENV=",
-      // network and interconnects, as on the local back end
-      "http_proxy=", "https_proxy=", "all_proxy=", "no_proxy=", "HTTP_PROXY=", "HTTPS_PROXY=",
-      "ALL_PROXY=", "NO_PROXY=", "SSL_CERT_", "CURL_CA_BUNDLE=", "REQUESTS_CA_BUNDLE=", "OMPI_MCA_",
-      "UCX_", "NCCL_",
-      // where a job finds dlflow's own folders
-      "XDG_CACHE_HOME=", "DLFLOW_HOME="};
+  // For the batch script and for dlflow on the node; the supervisor gives programs their own.
+  constexpr std::string_view kKept[] = {"LANG=", "LC_",
+                                        "BASH_ENV=", "XDG_CACHE_HOME=", "DLFLOW_HOME="};
   std::vector<std::string> entries;
   for (const std::string& entry : environment) {
-    if (starts_with_any(entry, kKept) || starts_with_any(entry, own)) entries.push_back(entry);
+    const bool is_planned = provider_of(entry.substr(0, entry.find('='))) == Provider::Plan;
+    if (is_planned || starts_with_any(entry, kKept) || starts_with_any(entry, own)) {
+      entries.push_back(entry);
+    }
   }
   return entries;
 }

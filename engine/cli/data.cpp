@@ -49,6 +49,7 @@ std::vector<std::string> mistakes_in(const SplitFiles& split) {
   const auto read = [&](Proof proof) {
     const Dataset dataset = read_split(split, proof);
     if (!dataset.tokenizer.empty()) read_vocabulary(dataset.tokenizer, file.parent_path());
+    for (const char* names : {kClassNames, kColumnNames}) read_names(file.parent_path() / names);
   };
   if (split.format != SplitFiles::Format::Shards) {
     note([&] { read(Proof::Hash); });

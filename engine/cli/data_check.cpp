@@ -26,6 +26,7 @@ constexpr const char *kSelect = "select", *kRequire = "require";
 constexpr const char *kFreeze = "freeze", *kGroups = "groups";
 constexpr const char *kKeepBest = "keep_best", *kStopEarly = "stop_early", *kMetric = "metric";
 constexpr const char *kClassWeights = "class_weights", *kSampling = "sampling";
+constexpr const char* kLabelSmoothing = "label_smoothing";
 
 /// A value that is known before a run.
 std::optional<std::string> known_text(const Json& with, const std::string& key) {
@@ -201,7 +202,8 @@ std::optional<DataMistake> mistake_in(const Workflow& workflow, const StepKind& 
   return mistake_of(kDevice, runtime::refuse_shares_on_gpu);
 }
 
-/// `keep_best` and `stop_early` name metrics of the network, `class_weights` are for its classes.
+/// `keep_best` and `stop_early` name metrics of the network; `class_weights` and `label_smoothing`
+/// are for its classes.
 std::optional<DataMistake> mistake_in_measures(const runtime::Model& model, const Json& with) {
   const Json stop = with.value(kStopEarly, Json()), weights = with.value(kClassWeights, Json());
   if (auto mistake = mistake_of(
@@ -214,6 +216,10 @@ std::optional<DataMistake> mistake_in_measures(const runtime::Model& model, cons
             mistake_of(kStopEarly, [&] { require_metric(model, "stop_early.metric", metric); })) {
       return mistake;
     }
+  }
+  if (const Json smoothing = with.value(kLabelSmoothing, Json()); smoothing.is_number()) {
+    const auto fits = [&] { runtime::require_smoothing_fits(model, smoothing.get<double>()); };
+    if (auto mistake = mistake_of(kLabelSmoothing, fits)) return mistake;
   }
   if (!weights.is_array()) return std::nullopt;
   return mistake_of(kClassWeights,

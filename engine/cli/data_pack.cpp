@@ -11,8 +11,10 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/output_file.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "engine/cli/data_names.h"
 #include "engine/cli/data_overview.h"
 #include "engine/cli/data_text.h"
 #include "engine/cli/text_data.h"
@@ -47,21 +49,6 @@ struct DatasetArguments {
   fs::path labels() const { return sources.size() > 1 ? sources[1] : fs::path(); }
   bool has_shares() const { return shares.test > 0 || shares.validation > 0; }
 };
-
-/// Two splits whose labels mean different classes, or whose columns differ, would give a bad
-/// accuracy and no error.
-void require_same_names(const fs::path& file, const std::vector<std::string>& names,
-                        const std::string& what, const std::string& advice) {
-  if (names.empty()) return;
-  const std::vector<std::string> before = read_names(file);
-  if (before.empty() || before == names) return;
-  throw Error(Errc::InvalidInput, file.string() + " has the " + what + " " + join(before, ", ") +
-                                      ", the source has " + join(names, ", ") + "; " + advice);
-}
-
-void write_names(const fs::path& file, const std::vector<std::string>& names) {
-  if (!names.empty()) write_file_atomic(file, join(names, "\n") + "\n");
-}
 
 uint64_t num_shards(const DatasetArguments& arguments, const SampleSource& source) {
   if (arguments.shard_size.empty()) return arguments.shards;
@@ -233,12 +220,13 @@ void pack_text(Session& session, const DatasetArguments& arguments) {
     num_shards(arguments, split.source);  // throws for a size in which no sample fits
     sources.emplace_back(split.split, split.source);
   }
-  make_directories(arguments.output);
+  make_output_folder(arguments.output);
   const std::vector<WrittenSplit> written = write_splits(arguments, sources);
   if (!text.tokenizer.empty()) {
-    write_file_atomic(arguments.output / kTokenizerFile, text.tokenizer);
+    write_output(arguments.output / kTokenizerFile, text.tokenizer);
   }
   write_names(classes, text.classes);
+  if (!session.quiet) print_notes(text.notes);
   Json all = Json::array();
   for (size_t i = 0; i < written.size(); ++i) {
     all.push_back(to_json(written[i], text.splits[i]));
@@ -265,17 +253,17 @@ void require_no_text(const DatasetArguments& arguments) {
 /// Of tokens that are packed anew, from beside them.
 void copy_tokenizer(const DatasetArguments& arguments, const Vocabulary& vocabulary) {
   if (vocabulary.has_bytes_alone()) return;
-  write_file_atomic(arguments.output / kTokenizerFile,
-                    read_file(arguments.source() / kTokenizerFile));
+  write_output(arguments.output / kTokenizerFile, read_file(arguments.source() / kTokenizerFile));
 }
 
 void pack_samples(Session& session, const DatasetArguments& arguments) {
   require_no_text(arguments);
-  const ImportedSplit imported =
+  ImportedSplit imported =
       open_source(arguments.source(), arguments.labels(), arguments.split, arguments.import);
   const SampleSource& source = imported.source;
   const fs::path classes = arguments.output / kClassNames,
                  columns = arguments.output / kColumnNames;
+  take_known_classes(classes, imported);
   require_same_names(classes, imported.classes, "classes", "give both splits the same classes");
   require_same_names(columns, imported.columns, "columns",
                      "name the same --features and --target for both splits");
@@ -285,7 +273,7 @@ void pack_samples(Session& session, const DatasetArguments& arguments) {
   if (!source.tokenizer.empty()) {
     vocabulary = read_vocabulary(source.tokenizer, arguments.source());
   }
-  make_directories(arguments.output);
+  make_output_folder(arguments.output);
   std::vector<WrittenSplit> written;
   write_checked(source, arguments.source().string(), [&](const SampleSource& checked) {
     written = write_splits(arguments, sources_of(arguments.split, parts, checked));
@@ -293,6 +281,12 @@ void pack_samples(Session& session, const DatasetArguments& arguments) {
   if (vocabulary) copy_tokenizer(arguments, *vocabulary);
   write_names(classes, imported.classes);
   write_names(columns, imported.columns);
+  if (!session.quiet) {
+    if (imported.notes) print_notes(imported.notes());
+    if (arguments.split == Split::Train) {
+      print_notes(notes_on_learning(arguments.source(), imported));
+    }
+  }
   if (session.json) {
     Json all = Json::array();
     for (const WrittenSplit& split : written) all.push_back(to_json(split, source));

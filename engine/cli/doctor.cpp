@@ -63,6 +63,7 @@ void add_doctor(CLI::App& app, Session& session) {
       for (const fs::path& directory : run_directories(fs::absolute(folder))) {
         read_again(session, directory, found);
       }
+      session.store().take_effects(folder);
     }
     if (session.json) print_json({{"runs", std::move(found)}});
   });

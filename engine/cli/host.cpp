@@ -34,6 +34,20 @@ constexpr int kCutOff = 98;     // of our own script: less came than was sent
 /// Below the home folder of the other machine.
 constexpr const char* kRemoteFolder = ".cache/dlflow/host";
 
+/// `script` as a command for any login shell. csh takes an exclamation mark for its history and
+/// ends a quoted text at a line break, and shells disagree about quotes and backslashes in one:
+/// these are octal, and the sh there reads them.
+std::string for_any_shell(std::string_view script) {
+  std::string text;
+  for (const char letter : script) {
+    const bool plain = uint8_t(letter) >= ' ' && letter != '!' && letter != '\'' && letter != '\\';
+    std::array<char, 8> octal{};
+    std::snprintf(octal.data(), octal.size(), "\\0%03o", unsigned(uint8_t(letter)));
+    text += plain ? std::string(1, letter) : octal.data();
+  }
+  return "sh -c 'eval \"$(printf %b \"$0\")\"' '" + text + "'";
+}
+
 /// A login node, as ssh knows it.
 class Host {
  public:
@@ -46,7 +60,7 @@ class Host {
     if (terminal) ssh.argv.emplace_back("-t");
     for (const char* word : {"-o", "BatchMode=no", "--"}) ssh.argv.emplace_back(word);
     ssh.argv.push_back(name_);
-    ssh.argv.push_back("sh -c " + shell_quote(script));  // whatever the login shell is
+    ssh.argv.push_back(for_any_shell(script));
     ssh.environment = current_environment();
     ssh.standard_input = terminal ? fs::path("/dev/tty") : input;
     const int status = wait_for(start(ssh)).code;

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/file.h"
+#include "base/output_file.h"
 #include "base/text.h"
 #include "base/units.h"
 #include "engine/cli/commands.h"
@@ -270,7 +270,7 @@ void write_new(const fs::path& file, const std::string& text) {
                                         " is there already; remove it, or write "
                                         "another: dlflow init -o FILE");
   }
-  write_file_atomic(file, text);
+  write_output(file, text);
 }
 
 /// Makes the paths of `plan` those that the workflow `file` names. Steps read files below the

@@ -1,4 +1,4 @@
-#include "base/file.h"
+#include "base/output_file.h"
 #include "base/roff.h"
 #include "base/text.h"
 #include "engine/cli/commands.h"
@@ -78,7 +78,7 @@ std::string man_page(const CLI::App& command, const std::string& name) {
 /// The page of `command` and those of its verbs, as files of `folder`.
 void write_pages(const CLI::App& command, const std::string& name,
                  const std::filesystem::path& folder) {
-  write_file_atomic(folder / (page_name(name) + ".1"), man_page(command, name));
+  write_output(folder / (page_name(name) + ".1"), man_page(command, name));
   for (const CLI::App* verb : shown_verbs(command)) {
     write_pages(*verb, name + " " + verb->get_name(), folder);
   }

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/file.h"
+#include "base/output_file.h"
 #include "base/text.h"
 #include "base/units.h"
 #include "engine/cli/commands.h"
@@ -76,8 +76,8 @@ void import_model(const ImportArguments& arguments, Session& session) {
   size_t parameters = 0;
   for (const auto& [name, tensor] : network.weights) parameters += tensor.numbers.size();
 
-  write_file(model,
-             "# Imported from " + escaped(file.filename().string()) + ".\n" + network.model.text);
+  write_output(model,
+               "# Imported from " + escaped(file.filename().string()) + ".\n" + network.model.text);
   write_safetensors(weights, views_of(network));
   if (session.json) {
     return print_json({{"model", model.string()},
@@ -91,7 +91,9 @@ void import_model(const ImportArguments& arguments, Session& session) {
               to_string(network.model.layers.back().shape).c_str());
   std::printf("%s: %zu tensors, %s numbers\n", escaped(weights.string()).c_str(),
               network.weights.size(), format_count(parameters).c_str());
-  for (const std::string& note : network.notes) std::printf("note: %s\n", note.c_str());
+  for (const std::string& note : network.notes) {
+    std::printf("note: %s\n", escaped(note).c_str());
+  }
   if (session.quiet) return;
   std::printf("Train from these weights with `model: %s` and `start_from: %s`.\n",
               escaped(model.string()).c_str(), escaped(weights.string()).c_str());

@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <memory>
 
-#include "base/file.h"
+#include "base/output_file.h"
 #include "base/text.h"
 #include "base/units.h"
 #include "engine/cli/commands.h"
@@ -122,8 +122,8 @@ void add_profile_detect(CLI::App& app, Session& session) {
       return;
     }
     const auto folder = std::filesystem::absolute(*file).parent_path();
-    make_directories(folder);
-    write_file_atomic(*file, text);
+    make_output_folder(folder);
+    write_output(*file, text);
     if (session.json) return print(*file, text);
     std::printf("%s: read it, then try it: dlflow profile check %s\n", file->c_str(),
                 shell_quote(*file).c_str());

@@ -41,7 +41,7 @@ class Prepared {
   Prepared(const Profile& profile, int ranks, std::vector<ProbedEnvironment> environments) {
     const std::string token = unused_token();
     probe = {fs::absolute(profile.runs) / (".dlflow-probe-" + token), token, ranks,
-             std::move(environments)};
+             std::move(environments), SystemClock().now()};
     prepare_probe(probe, profile);
   }
   Prepared(const Prepared&) = delete;
@@ -179,7 +179,7 @@ class ClusterCheck {
     if (interrupted_ || !is_over(job.state)) return;
     const bool may_be_late = job.state == BatchState::Completed;
     const auto text = read_when_there(prepared.probe.result(), seconds(may_be_late ? 10 : 0));
-    printer_.add_all(read_probe(text, prepared.probe, given_, job));
+    printer_.add_all(read_probe(text, prepared.probe, given_, job, SystemClock().now()));
   }
 
   void check_cluster() const {
@@ -318,7 +318,7 @@ void check_local(Session& session, const Profile& profile, int ranks, const std:
     return;
   }
   printer.add_all(read_probe(read_file_if_exists(prepared.probe.result()), prepared.probe, profile,
-                             BatchJob()));
+                             BatchJob(), SystemClock().now()));
 }
 
 /// Each class by a job of its own; one that runs on the login node, there.

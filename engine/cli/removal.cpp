@@ -197,7 +197,10 @@ void remove_run(Session& session, const Removal& removal) {
     for (const fs::path& path : going_paths(removal)) remove_tree(path);
     return;
   }
-  if (fs::exists(removal.directory)) remove_folder(removal.directory);
+  if (fs::exists(removal.directory)) {
+    session.store().keep_effects(removal.run);
+    remove_folder(removal.directory);
+  }
   session.store().forget(removal.run);
   remove_leftovers(removal.directory.parent_path());
 }

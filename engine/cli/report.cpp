@@ -1,7 +1,7 @@
 #include <cstdio>
 #include <set>
 
-#include "base/file.h"
+#include "base/output_file.h"
 #include "base/units.h"
 #include "engine/cli/commands.h"
 #include "engine/cli/recorded_run.h"
@@ -33,7 +33,7 @@ void write_report(Session& session, const ReportArguments& arguments) {
                                  ? data["runs"][0]["run"].get<std::string>() + ".html"
                                  : arguments.output;
   const std::string page = report_page(data);
-  write_file_atomic(output, page);
+  write_output(output, page);
   if (!session.quiet) {
     std::printf("%s: %s; open it in any browser, it needs no network.\n", output.c_str(),
                 format_size(page.size()).c_str());

@@ -1,4 +1,7 @@
 #include <cstdio>
+#include <map>
+#include <string>
+#include <vector>
 
 #include "base/error.h"
 #include "base/file.h"
@@ -18,6 +21,7 @@
 #include "engine/plan/explain.h"
 #include "engine/plan/extension.h"
 #include "engine/plan/run_directory.h"
+#include "engine/plan/sources.h"
 #include "engine/report/again_text.h"
 #include "engine/report/explain_table.h"
 #include "engine/report/json.h"
@@ -36,6 +40,25 @@ struct RunArguments {
   bool detach = false;
   RunOptions options;
 };
+
+/// "train: 3 input files for each of 1,000 jobs, 3,000 copies\n" of each step with several jobs.
+std::string copies_of_sweeps(const Plan& plan) {
+  std::vector<size_t> jobs(plan.steps.size());
+  for (const PlannedJob& job : plan.jobs) jobs[job.step] += job.action != Action::Reuse;
+  std::string text;
+  for (uint32_t step = 0; step < plan.steps.size(); ++step) {
+    std::map<std::string, std::string> inputs;
+    for (const std::string& name : plan.steps[step].inputs) {
+      inputs.emplace(name, (plan.base / name).string());
+    }
+    const size_t copied = copied_inputs(inputs).size();
+    if (jobs[step] < 2 || copied == 0) continue;
+    text += plan.workflow.steps[step].name + ": " + std::to_string(copied) + " input file" +
+            (copied == 1 ? "" : "s") + " for each of " + std::to_string(jobs[step]) + " jobs, " +
+            std::to_string(copied * jobs[step]) + " copies\n";
+  }
+  return text;
+}
 
 /// What each job would do, and why; for a cluster, what would be submitted.
 void show_plan(Session& session, const Plan& plan, const std::vector<PreviewedBatch>& batches) {
@@ -57,6 +80,7 @@ void show_plan(Session& session, const Plan& plan, const std::vector<PreviewedBa
     }
     if (session.verbose) std::fputs(preview_scripts(plan, batches).c_str(), stdout);
   }
+  if (!session.quiet) std::fputs(copies_of_sweeps(plan).c_str(), stdout);
   const std::string submissions =
       batches.empty() ? ""
                       : " in " + std::to_string(batches.size()) + " submission" +

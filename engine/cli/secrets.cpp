@@ -6,8 +6,9 @@
 namespace dlflow {
 namespace {
 
-bool has_secrets(const Workflow& workflow) {
-  return !workflow.notify.webhook.empty() ||
+bool has_secrets(const Plan& plan) {
+  const Workflow& workflow = plan.workflow;
+  return !workflow.notify.webhook.empty() || !plan.secret_variables.empty() ||
          std::any_of(workflow.steps.begin(), workflow.steps.end(),
                      [](const Step& step) { return !step.secrets.empty(); });
 }
@@ -24,7 +25,7 @@ void keep_secrets(const Plan& plan, const Secrets& secrets) {
 }
 
 void renew_secrets(Session& session, const Plan& plan) {
-  if (!has_secrets(plan.workflow)) return;
+  if (!has_secrets(plan)) return;
   const RunStatus status = read_run(session, plan.directory.string());
   const auto may_run = [&status](uint32_t job) {
     const JobState state = status.jobs[job].state;

@@ -16,6 +16,7 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "engine/plan/programs.h"
+#include "runtime/data/names.h"
 #include "runtime/data/split_files.h"
 #include "runtime/import/table.h"
 #include "runtime/text/documents.h"
@@ -177,15 +178,18 @@ std::vector<Document> lines_of(const std::vector<Document>& documents) {
 }
 
 /// Each row of the tables is a document, "reviews.csv:1" the first of a file.
-Documents read_rows(const std::vector<fs::path>& sources, const TextColumns& columns) {
+Documents read_rows(const std::vector<fs::path>& sources, const TextColumns& columns,
+                    std::vector<std::string>& notes) {
   Documents documents;
   for (const fs::path& source : sources) {
+    refuse_packed_table(source);
     if (!is_table(source) || fs::is_directory(source)) {
       throw Error(Errc::InvalidInput, "--text names a column of tables, .csv or .tsv files; " +
                                           source.string() + " is none");
     }
     TextTable table =
         parse_text_table(map_file(source).view, source.string(), columns, separator_of(source));
+    notes.insert(notes.end(), table.notes.begin(), table.notes.end());
     std::string all;
     for (const std::string& text : table.texts) all += text;
     const SharedBytes& content = documents.files.emplace_back(shared_bytes(std::move(all)));
@@ -214,13 +218,24 @@ std::string class_of(const Document& document) {
                   "that has a folder for each class, with the documents of the class in it");
 }
 
-/// In the order of their labels, that of names.
-std::vector<std::string> classes_of(const std::vector<Document>& documents) {
+/// In the order of their labels, that of names; `known` if all are among these.
+std::vector<std::string> classes_of(const std::vector<Document>& documents,
+                                    std::vector<std::string> known) {
   std::set<std::string> names;
   for (const Document& document : documents) names.insert(class_of(document));
+  const std::set<std::string> others(known.begin(), known.end());
+  if (std::ranges::includes(others, names)) return known;
+  for (const std::string& name : names) {
+    const std::string mistake = mistake_in_name(name);
+    if (mistake.empty()) continue;
+    throw Error(Errc::InvalidInput, "the folder '" + escaped(name) +
+                                        "' names a class, and its name " + mistake + "; rename it");
+  }
   std::vector<std::string> classes(names.begin(), names.end());
   const bool is_table = !documents[0].label.empty();
-  if (classes.size() >= 2) return is_table ? in_order_of_labels(std::move(classes)) : classes;
+  if (classes.size() >= 2) {
+    return is_table ? in_order_of_labels(std::move(classes), documents[0].name) : classes;
+  }
   if (is_table) {
     throw Error(Errc::InvalidInput, "all rows are of the class '" + classes[0] +
                                         "'; a network of classes wants two or more");
@@ -354,15 +369,15 @@ TokenizedText tokenize(const std::vector<fs::path>& sources, const TextOptions& 
   if (!bytes && options.tokenizer.empty()) vocabulary_size(options.tokens);  // throws early
   require_fitting(options);
   const bool is_table = !options.column.empty(), has_classes = gives_classes(options);
-  Documents documents = is_table
-                            ? read_rows(sources, {options.column, options.label_column, bytes})
-                            : read_documents(sources, options.pattern.value_or("*.txt"), bytes);
+  TokenizedText text;
+  Documents documents =
+      is_table ? read_rows(sources, {options.column, options.label_column, bytes}, text.notes)
+               : read_documents(sources, options.pattern.value_or("*.txt"), bytes);
   if (options.per == TextOptions::Per::Line) documents.all = lines_of(documents.all);
   if (documents.all.empty()) throw Error(Errc::NotFound, sources[0].string() + ": has no text");
   const uint32_t length = options.length.value_or(kUsualLength);
   const Parts parts = divide(documents.all, split, shares);
-  TokenizedText text;
-  if (has_classes) text.classes = classes_of(documents.all);
+  if (has_classes) text.classes = classes_of(documents.all, read_names(output / kClassNames));
   text.tokenizer = tokenizer_for(options, parts, output);
   const TemporaryFolder folder(fs::temp_directory_path() / "dlflow-tokenizer");
   const fs::path file = folder.path() / kTokenizerFile;

@@ -47,10 +47,12 @@ struct TokenizedText {
   std::vector<TextSplit> splits;
   std::string tokenizer;             ///< the content of its file; empty: bytes
   std::vector<std::string> classes;  ///< names, in the order of labels; or none
+  std::vector<std::string> notes;    ///< what may be a mistake, a line each
 };
 
 /// All documents of `sources` as tokens of `split`, or divided by their names as `shares` say.
-/// \param output  the folder that the data set is for, whose other splits may have a tokenizer
+/// \param output  the folder that the data set is for, whose other splits may have a tokenizer and
+///                classes; they are those of this split, too, which may lack some of them
 /// Throws Error, before anything is written.
 TokenizedText tokenize(const std::vector<std::filesystem::path>& sources,
                        const TextOptions& options, runtime::Split split,

@@ -2,7 +2,7 @@
 
 #include <cstdio>
 
-#include "base/file.h"
+#include "base/output_file.h"
 #include "base/units.h"
 #include "engine/cli/commands.h"
 #include "engine/cli/recorded_run.h"
@@ -24,7 +24,7 @@ void add_trace(CLI::App& app, Session& session) {
     const ReportedRun recorded = read_reported_run(session, find_run(session, *run));
     const std::string file = output->empty() ? recorded.status.run + ".trace.json" : *output;
     const std::string trace = chrome_trace(recorded, SystemClock().now());
-    write_file_atomic(file, trace);
+    write_output(file, trace);
     if (session.json) return print_json({{"run", recorded.status.run}, {"file", file}});
     if (session.quiet) return;
     std::printf("%s: %s; open it in ui.perfetto.dev or chrome://tracing.\n", file.c_str(),

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
@@ -19,6 +20,7 @@
 #include "base/secret_file.h"
 #include "engine/container/container_job.h"
 #include "engine/ranks/rank_variables.h"
+#include "engine/ranks/save_request.h"
 
 namespace dlflow {
 namespace {
@@ -60,6 +62,9 @@ Command command_of(const ContainerRequest& request) {
   }
   if (request.rank_plan) {
     for (const auto& [name, value] : rank_variables(*request.rank_plan)) environment[name] = value;
+    for (const std::string& name : misleading_variables(*request.rank_plan)) {
+      environment.erase(name);
+    }
   }
   Command command;
   command.argv = chosen(request);
@@ -67,7 +72,7 @@ Command command_of(const ContainerRequest& request) {
   command.directory = request.directory;
   command.own_group = true;
   command.dies_with_parent = true;
-  if (request.usr1_as_term) command.blocked_signals = {SIGUSR1};
+  if (request.asked_by != request.asks_by) command.ignored_signals = {request.asked_by};
   return command;
 }
 
@@ -130,16 +135,28 @@ class SignalPipe {
   FileDescriptor pipe_;
 };
 
-/// \param usr1_as_term  see RankPlan.
-int run_program(const Command& command, bool usr1_as_term, Control& control, SignalPipe& signals) {
+/// \param wanted  see RankPlan for `asks_by` and `asked_by`.
+int run_program(const Command& command, const ContainerRequest& wanted, Control& control,
+                SignalPipe& signals) {
+  ::prctl(PR_SET_CHILD_SUBREAPER, 1);
   const pid_t program = start(command);
+  std::optional<SaveRequest> request;
   const auto pass_on = [&](int number) {
-    ::kill(-program, usr1_as_term && number == SIGUSR1 ? SIGTERM : number);
+    const bool asks = wanted.asks_by != 0 && number == wanted.asked_by;
+    if (!asks || (request && number == SIGTERM)) {  // the second SIGTERM is for the end
+      ::kill(-program, number);
+      return;
+    }
+    if (request) return;
+    request.emplace(wanted.asks_by, [](const std::string& warning) {
+      std::fprintf(stderr, "%s\n", warning.c_str());
+    });
   };
   std::optional<ExitStatus> exit;
   while (!(exit = poll_exit(program))) {
+    if (request) request->look(program);
     pollfd sources[] = {{signals.descriptor(), POLLIN, 0}, {control.descriptor(), POLLIN, 0}};
-    ::poll(sources, 2, -1);
+    ::poll(sources, 2, request ? int(kAskAgain.count()) : -1);
     while (const auto number = signals.next()) {
       if (!control.is_open()) pass_on(*number);
     }
@@ -165,7 +182,7 @@ int container_exec(const fs::path& folder) {
       const char* const number = std::getenv("SLURM_PROCID");
       rank = number == nullptr ? "0" : number;
     }
-    status = run_program(command_of(request), request.usr1_as_term, control, signals);
+    status = run_program(command_of(request), request, control, signals);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "error: %s\n", error.what());
   }

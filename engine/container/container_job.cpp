@@ -104,7 +104,8 @@ Json to_json(const ContainerRequest& request) {
           {"environment", request.environment},
           {"adds_ranks", request.adds_ranks},
           {"rank_plan", to_json(request.rank_plan)},
-          {"usr1_as_term", request.usr1_as_term},
+          {"asks_by", request.asks_by},
+          {"asked_by", request.asked_by},
           {"secrets", request.secrets},
           {"secrets_file", request.secrets_file.string()}};
 }
@@ -118,7 +119,8 @@ ContainerRequest container_request_from_json(const Json& json) {
     json.at("environment").get_to(request.environment);
     json.at("adds_ranks").get_to(request.adds_ranks);
     request.rank_plan = optional_plan(json.at("rank_plan"));
-    json.at("usr1_as_term").get_to(request.usr1_as_term);
+    json.at("asks_by").get_to(request.asks_by);
+    json.at("asked_by").get_to(request.asked_by);
     json.at("secrets").get_to(request.secrets);
     request.secrets_file = json.at("secrets_file").get<std::string>();
     return request;

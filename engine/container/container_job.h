@@ -56,7 +56,8 @@ struct ContainerRequest {
   std::map<std::string, std::string> environment;  ///< all of it, unless:
   bool adds_ranks = false;  ///< what each rank inherits of its launcher comes on top, and:
   std::optional<RankPlan> rank_plan;
-  bool usr1_as_term = false;      ///< as in RankPlan, which a launcher outside keeps for itself
+  int asks_by = 0;                ///< as in RankPlan, which a launcher outside keeps for itself
+  int asked_by = 0;               ///< the same
   std::set<std::string> secrets;  ///< as in ContainerJob: read inside, so that no runtime is told
   std::filesystem::path secrets_file;
 };

@@ -25,6 +25,7 @@
 #include "engine/container/tool.h"
 #include "engine/container/tree.h"
 #include "engine/container/udocker_engine.h"
+#include "engine/ranks/lost_rank.h"
 #include "engine/ranks/rank_variables.h"
 
 namespace dlflow {
@@ -110,12 +111,16 @@ void write_request(const ContainerJob& job, const std::string& user,
   request.secrets = job.secrets;
   request.secrets_file = job.secrets_file;
   request.environment = container_environment(job, image.environment, callers, user);
-  request.usr1_as_term = job.rank_plan && job.rank_plan->usr1_as_term;
+  if (job.rank_plan) request.asks_by = job.rank_plan->asks_by;
+  if (job.rank_plan) request.asked_by = job.rank_plan->asked_by;
   if (runtime.starts_ranks) {
     request.rank_plan = job.rank_plan;
   } else if (job.rank_plan) {
     for (const auto& [name, value] : rank_variables(*job.rank_plan)) {
       request.environment[name] = value;
+    }
+    for (const std::string& name : misleading_variables(*job.rank_plan)) {
+      request.environment.erase(name);
     }
   }
   if (job.gpus && !runtime.gpu_libraries.empty()) {
@@ -209,12 +214,14 @@ int run_in(const Starter& starter, const ContainerJob& job, const StoredImage& i
       container_for(job, user, starter.command, binds, form, folder.path(), scratch.path());
   container.building = building;
   Invocation call = runtime.invoke(container);
-  if (job.runtime == "udocker") {
-    append(call.environment, udocker_engine(job.mode, job.cache, scratch.path()));
-  }
+  if (job.runtime == "udocker") add_udocker_engine(call, job.mode, job.cache, scratch.path());
   const ExitStatus ended =
       stay_beside(start(runtime_command(call, runtime.starts_ranks)), starter.signals, pipe);
-  if (const auto status = recorded_status(meeting, job.ranks)) return *status;
+  if (const auto status = recorded_status(meeting, job.ranks)) {
+    if (*status > 128 && job.ranks == 1 && job.rank_plan)
+      record_lost_rank(*job.rank_plan, *status - 128);
+    return *status;
+  }
   throw Error(Errc::Unavailable, job.runtime + " did not run the program in image '" + job.image +
                                      "' (" + std::to_string(ended.code) + "): " + last_words() +
                                      "; its command was: " + join_quoted(call.argv));

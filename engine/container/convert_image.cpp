@@ -2,9 +2,11 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/process.h"
 #include "engine/container/runtime.h"
 #include "engine/container/tool.h"
 #include "engine/container/tree.h"
+#include "engine/container/udocker_engine.h"
 
 namespace dlflow {
 namespace {
@@ -13,6 +15,24 @@ namespace fs = std::filesystem;
 
 void make_squashfs(const fs::path& rootfs, const fs::path& target) {
   run_tool({"mksquashfs", rootfs, target, "-no-progress", "-quiet"});
+}
+
+std::vector<fs::path> roots_of_containers(const fs::path& repository) {
+  std::vector<fs::path> roots;
+  for (const auto& entry : fs::directory_iterator(repository / "containers")) {
+    if (fs::is_directory(entry.path() / "ROOT")) roots.push_back(entry.path() / "ROOT");
+  }
+  return roots;
+}
+
+/// The driver's libraries are copied into the image: of another driver they do not work.
+std::string driver_part(const ContainerJob& job) {
+  if (!job.gpus) return "";
+  const std::string driver = nvidia_driver();
+  if (!driver.empty()) return "-nvidia-" + driver;
+  throw Error(Errc::Unavailable, host_name() +
+                                     " has no NVIDIA driver loaded, and the step asks for GPUs; "
+                                     "choose nodes that have GPUs (`on:`, slurm.partition)");
 }
 
 /// A repository with one container, set up as its mode wants it.
@@ -31,7 +51,15 @@ void make_udocker_container(const ContainerJob& job, const std::vector<std::stri
   udocker({"import", "--tocontainer", "--name=image", archive});
   fs::remove(archive);
   udocker({"setup", "--execmode=" + job.mode, "image"});
-  if (job.gpus) udocker({"setup", "--nvidia", "image"});
+  if (!job.gpus) return;
+  udocker({"setup", "--nvidia", "image"});  // ends with 0 also if it has found no driver
+  for (const fs::path& root : roots_of_containers(target)) {
+    if (has_cuda_library(root)) return;
+  }
+  throw Error(Errc::Unavailable,
+              "udocker found no libraries of the NVIDIA driver on " + host_name() +
+                  " (libcuda.so); ask the site where they are, or set container.runtime of the "
+                  "profile to another runtime");
 }
 
 /// Where what make_udocker_container() has made is written down.
@@ -39,17 +67,15 @@ fs::path state_file(const fs::path& target) { return target / "as-it-was-made"; 
 
 /// Of the one container in the repository.
 std::string state_of_container(const fs::path& target) {
-  for (const auto& entry : fs::directory_iterator(target / "containers")) {
-    if (fs::is_directory(entry.path() / "ROOT")) return tree_state(entry.path() / "ROOT");
-  }
-  return "";
+  const std::vector<fs::path> roots = roots_of_containers(target);
+  return roots.empty() ? "" : tree_state(roots.front());
 }
 
 /// Programs can write to the container of an R mode, one after the other: each finds it as the
 /// first one did.
 fs::path udocker_container(const ContainerJob& job, ImageStore& store, const StoredImage& image,
                            const std::vector<std::string>& command) {
-  const std::string name = "udocker-" + job.mode + (job.gpus ? "-nvidia" : "");
+  const std::string name = "udocker-" + job.mode + driver_part(job);
   const auto make = [&](const fs::path& folder) {
     make_udocker_container(job, command, image.rootfs, folder);
     write_file_atomic(state_file(folder), state_of_container(folder));

@@ -3,6 +3,7 @@
 #include "base/digest.h"
 #include "base/error.h"
 #include "base/file.h"
+#include "base/output_file.h"
 #include "base/parse_json.h"
 
 namespace dlflow {
@@ -39,7 +40,7 @@ std::string to_text(const ImageLock& lock) {
 }
 
 void write_image_lock(const fs::path& file, const ImageLock& lock) {
-  write_file_atomic(file, to_text(lock));
+  write_output(file, to_text(lock));
 }
 
 }  // namespace dlflow

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/http_request.h"
 #include "base/process.h"
 #include "base/sha256.h"
 #include "base/temporary_folder.h"
@@ -15,6 +16,7 @@
 #include "engine/container/image_contents.h"
 #include "engine/container/registry_login.h"
 #include "engine/container/registry_token.h"
+#include "engine/container/runtime.h"
 
 namespace dlflow {
 namespace {
@@ -33,6 +35,12 @@ struct Answer {
   int status = 0;
   std::string challenge;  ///< of WWW-Authenticate
 };
+
+/// "h:80" of "http://h:80/x".
+std::string host_of(const std::string& url) {
+  const size_t begin = url.find("://") + 3;
+  return url.substr(begin, url.find('/', begin) - begin);
+}
 
 class Registry {
  public:
@@ -70,39 +78,23 @@ class Registry {
   Answer request(const std::string& url, const fs::path& file, uint64_t max_bytes,
                  const std::string& authorization) const {
     const fs::path headers = scratch_ / "headers";
+    const std::string host = host_of(url);
+    HttpRequest request{
+        .url = url,
+        .headers = {std::string("Accept: ") + kManifests},
+        .options = {"--dump-header", headers, "--output", file, "--write-out", "%{http_code}"},
+        .follows = true,
+        .needs_encryption = !is_loopback(host)};
+    if (!authorization.empty()) request.headers.push_back("Authorization: " + authorization);
+    if (!request.needs_encryption) append(request.options, stay_on_this_machine(host));
+    HttpCall call = http_call(request);
     Command command;
-    command.argv = {"curl",
-                    "--silent",
-                    "--show-error",
-                    "--location",
-                    "--proto",
-                    "=http,https",
-                    "--proto-redir",
-                    "=http,https",
-                    "--globoff",
-                    "--config",
-                    "-",
-                    "--connect-timeout",
-                    "20",
-                    "--speed-limit",
-                    "1",
-                    "--speed-time",
-                    "60",
-                    "--dump-header",
-                    headers,
-                    "--output",
-                    file,
-                    "--write-out",
-                    "%{http_code}",
-                    "--url",
-                    url};
+    command.argv = std::move(call.argv);
     command.environment = current_environment();
     // Headers are written to a file, too, and a server may send as many as it likes.
     command.max_file_bytes = std::max(max_bytes, kMaxManifestBytes);
-    // On standard input: a token on the command line could be read by others.
-    std::string settings = std::string("header = \"Accept: ") + kManifests + "\"\n";
-    if (!authorization.empty()) settings += "header = \"Authorization: " + authorization + "\"\n";
-    const Output output = run(command, OutputOptions{.input = settings, .collect_errors = true});
+    const Output output =
+        run(command, OutputOptions{.input = call.settings, .collect_errors = true});
     if (output.status.signal == SIGXFSZ) throw_too_much(url, command.max_file_bytes);
     if (output.status.code != 0) {
       throw Error(Errc::Unavailable,
@@ -118,8 +110,10 @@ class Registry {
     if (asks_for_password(challenge)) return basic;
     const std::string address = token_address(challenge, name_.repository, name_.server);
     if (address.empty()) return basic;
-    if (!basic.empty() && address.starts_with("http://") && name_.server.starts_with("https://")) {
-      throw Error(Errc::Corrupt, name_.server + " wants your password sent without encryption");
+    const bool is_here = name_.server.starts_with("http://") && is_loopback(host_of(address));
+    if (address.starts_with("http://") && !is_here) {
+      throw Error(Errc::Corrupt,
+                  name_.server + " wants to be asked for a token without encryption");
     }
     const fs::path file = scratch_ / "token";
     request(address, file, kMaxManifestBytes, basic);
@@ -182,9 +176,8 @@ RegistryName registry_name(const std::string& name) {
       slash != name.npos && (host.find_first_of(".:") != host.npos || host == "localhost");
   if (has_host) {
     // As docker has it: a registry on this machine speaks plain HTTP.
-    const bool local = host.starts_with("localhost") || host.starts_with("127.0.0.1");
-    result.server =
-        (local ? "http://" : "https://") + (host == "docker.io" ? "registry-1.docker.io" : host);
+    result.server = (is_loopback(host) ? "http://" : "https://") +
+                    (host == "docker.io" ? "registry-1.docker.io" : host);
     result.repository = name.substr(slash + 1);
   }
   const size_t colon = result.repository.rfind(':');

@@ -9,6 +9,8 @@
 #include <cerrno>
 #include <list>
 #include <map>
+#include <set>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
@@ -25,6 +27,16 @@ namespace fs = std::filesystem;
 
 constexpr int kMostLinks = 40;  // as the kernel has it
 
+/// A folder that dlflow made to mount on: the sticky bit is the sign, and does nothing else where
+/// nobody but the owner may write.
+constexpr mode_t kMountPointMode = 01755;
+
+bool is_mount_point(const fs::file_status& status) {
+  constexpr auto kShared = fs::perms::group_write | fs::perms::others_write;
+  const fs::perms mode = status.permissions();
+  return (mode & fs::perms::sticky_bit) != fs::perms::none && (mode & kShared) == fs::perms::none;
+}
+
 struct Entry {
   std::string name;
   fs::file_status status;
@@ -36,7 +48,7 @@ bool is_file_or_link(const fs::file_status& status) {
   return fs::is_regular_file(status) || fs::is_symlink(status);
 }
 
-bool is_no_folder(const fs::file_status& status) { return !fs::is_directory(status); }
+bool is_anything(const fs::file_status&) { return true; }
 
 /// What is meant below `root` in the order of names.
 std::vector<Entry> entries_of(const fs::path& root, IsMeant is_meant = is_file_or_link) {
@@ -100,7 +112,7 @@ class Writable {
 void make_in(const fs::path& folder, const fs::path& path, MountPoint what) {
   const Writable writable(folder);
   if (what == MountPoint::Folder) {
-    if (::mkdir(path.c_str(), 0755) == 0 || errno == EEXIST) return;
+    if (::mkdir(path.c_str(), kMountPointMode) == 0 || errno == EEXIST) return;
   } else {
     const FileDescriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0644));
     if (file) return;
@@ -125,12 +137,30 @@ bool is_covered(const fs::path& root, const Entry& entry) {
   if (fs::is_symlink(entry.status)) {
     return name == kMtab && fs::read_symlink(root / entry.name) == kMounts;
   }
-  if (!fs::is_regular_file(entry.status)) {  // nodes of /dev, as debootstrap makes them
+  if (!fs::is_regular_file(entry.status)) {  // folders; nodes of /dev, as debootstrap makes them
     return std::ranges::any_of(kMountedFolders,
                                [&](const char* folder) { return is_below(name, folder); });
   }
   return fs::file_size(root / entry.name) == 0 &&
          std::ranges::find(kMountedFiles, name) != kMountedFiles.end();
+}
+
+/// All but the folders that hold something, or that dlflow made to mount on.
+std::vector<Entry> without_needless_folders(std::vector<Entry> entries) {
+  std::set<fs::path> holding;
+  const auto hold = [&](const fs::path& name) {
+    for (fs::path above = name.parent_path(); !above.empty(); above = above.parent_path()) {
+      if (!holding.insert(above).second) return;
+    }
+  };
+  for (const Entry& entry : entries) {
+    if (!fs::is_directory(entry.status) || !is_mount_point(entry.status)) hold(entry.name);
+  }
+  std::erase_if(entries, [&](const Entry& entry) {
+    return fs::is_directory(entry.status) &&
+           (is_mount_point(entry.status) || holding.contains(entry.name));
+  });
+  return entries;
 }
 
 TreeHash hash_entries(const fs::path& root, const std::vector<Entry>& entries,
@@ -143,6 +173,10 @@ TreeHash hash_entries(const fs::path& root, const std::vector<Entry>& entries,
     if (fs::is_symlink(entry.status)) {
       const std::string target = fs::read_symlink(path);
       hash.update("-> " + name_in_line(target) + "  " + name_in_line(entry.name) + "\n");
+      continue;
+    }
+    if (fs::is_directory(entry.status)) {
+      hash.update("empty folder  " + name_in_line(entry.name) + "\n");
       continue;
     }
     if (!fs::is_regular_file(entry.status)) {
@@ -166,9 +200,10 @@ TreeHash hash_tree(const fs::path& root,
 
 std::string folder_digest(const fs::path& root,
                           const std::function<std::string(const fs::path&)>& sha256) {
-  std::vector<Entry> entries = entries_of(root, is_no_folder);
+  std::vector<Entry> entries = entries_of(root, is_anything);
   std::erase_if(entries, [&](const Entry& entry) { return is_covered(root, entry); });
-  return "sha256:" + hash_entries(root, entries, sha256).sha256;
+  return "sha256:" +
+         hash_entries(root, without_needless_folders(std::move(entries)), sha256).sha256;
 }
 
 std::string tree_state(const fs::path& root) {

@@ -22,7 +22,7 @@ TreeHash hash_tree(const std::filesystem::path& root,
 
 /// The digest of an image that lies in the folder `root`: "sha256:" and hash_tree() without what
 /// add_mount_points() makes there, since runtimes put the host's files in those places, and with
-/// the names of pipes, sockets and devices elsewhere.
+/// the names of pipes, sockets, devices and empty folders elsewhere.
 /// Throws Error.
 std::string folder_digest(const std::filesystem::path& root,
                           const std::function<std::string(const std::filesystem::path&)>& sha256);

@@ -69,4 +69,29 @@ std::vector<std::string> udocker_engine(const std::string& mode, const fs::path&
           "UDOCKER_DIR=" + (cache / "images/udocker").string()};
 }
 
+void add_udocker_engine(Invocation& call, const std::string& mode, const fs::path& cache,
+                        const fs::path& folder) {
+  const auto engine = udocker_engine(mode, cache, folder);
+  call.environment.insert(call.environment.begin(), engine.begin(), engine.end());
+}
+
+std::string nvidia_driver(const fs::path& root) {
+  const auto text = read_file_if_exists(root / "sys/module/nvidia/version");
+  const std::string version(trim(text.value_or("")));
+  const bool is_version = version.find_first_not_of("0123456789.") == version.npos;
+  return is_version ? version : "";
+}
+
+bool has_cuda_library(const fs::path& rootfs) {
+  std::error_code none;
+  for (const char* const folder : {"usr/lib/x86_64-linux-gnu", "usr/lib/aarch64-linux-gnu",
+                                   "usr/lib64", "usr/lib", "lib64", "lib"}) {
+    for (const auto& entry : fs::directory_iterator(rootfs / folder, none)) {
+      const bool is_cuda = entry.path().filename().string().starts_with("libcuda.so");
+      if (is_cuda && entry.is_regular_file(none) && entry.file_size(none) > 0) return true;
+    }
+  }
+  return false;
+}
+
 }  // namespace dlflow

@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "engine/container/runtime.h"
+
 /// The programs that udocker starts containers with.
 namespace dlflow {
 
@@ -12,5 +14,16 @@ namespace dlflow {
 /// it is the one that `udocker install` has put into the user's UDOCKER_DIR.
 std::vector<std::string> udocker_engine(const std::string& mode, const std::filesystem::path& cache,
                                         const std::filesystem::path& folder);
+
+/// Adds them to a start of udocker, before its own: those name the repository of a container.
+void add_udocker_engine(Invocation& call, const std::string& mode,
+                        const std::filesystem::path& cache, const std::filesystem::path& folder);
+
+/// The version of the NVIDIA driver that this machine has loaded, "535.104.05"; empty: none.
+/// \param root  where /sys and /proc are.
+std::string nvidia_driver(const std::filesystem::path& root = "/");
+
+/// Whether the driver's CUDA library is in an image where `udocker setup --nvidia` puts it.
+bool has_cuda_library(const std::filesystem::path& rootfs);
 
 }  // namespace dlflow

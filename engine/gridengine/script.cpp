@@ -106,7 +106,7 @@ std::string script(const Batch& batch) {
   const std::string folder = batch.log.parent_path().string();
   const std::string log =
       (folder.empty() ? "" : shell_quote(folder + "/")) + with_task(batch.log.filename().string());
-  std::string text = "#!/bin/sh\n";
+  std::string text = "#!" + batch_shell() + "\n";
   // Mostly it is a login shell, and has read profiles that set a PATH.
   text += "PATH=${SGE_O_PATH:-$PATH}; export PATH\n";
   // The warning that the walltime is near would kill the shell; the command takes it over.
@@ -132,9 +132,8 @@ QsubCall qsub_call(const Batch& batch, const Profile& profile) {
   const GridEngineOptions& options = profile.gridengine;
   // No line of the script is an option (-C), and all of the environment goes with the job (-V).
   Words argv = {"qsub", "-terse", "-C", "", "-V", "-N", batch.name};
-  for (const char* const word : {"-S", "/bin/sh", "-wd", "/", "-o", "/dev/null", "-j", "y"}) {
-    argv.emplace_back(word);
-  }
+  add(argv, "-S", batch_shell());
+  for (const char* const word : {"-wd", "/", "-o", "/dev/null", "-j", "y"}) argv.emplace_back(word);
   argv.emplace_back("-notify");
   add(argv, "-r", batch.may_requeue ? "y" : "n");
   add_array(argv, batch, profile);

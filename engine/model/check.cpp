@@ -154,7 +154,7 @@ bool Checker::check_node(const YamlNode& node, const Wanted& wanted, Json& value
     case Shape::Type::Formed:
       break;
   }
-  value = node.scalar;
+  value = wanted.shape.as_written && !node.written.empty() ? Json(node.written) : node.scalar;
   return check_scalar(node, wanted);
 }
 

@@ -4,9 +4,11 @@
 #include <charconv>
 #include <cmath>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "base/error.h"
+#include "base/not_finite.h"
 #include "base/text.h"
 #include "engine/model/arithmetic.h"
 #include "engine/model/shape.h"
@@ -110,12 +112,21 @@ Json apply_lookup(Arguments arguments) {
   throw Error(Errc::InvalidInput, "lookup() finds no key '" + key + "'" + known);
 }
 
+Error none_comparable(std::string_view function) {
+  return Error(Errc::InvalidInput, std::string(function) +
+                                       "() passes over NaN and infinite numbers, and there are no "
+                                       "others; look why the jobs reported none");
+}
+
 template <typename Better>
 Json best(std::string_view function, Arguments arguments, Better better) {
   const bool one_list = arguments.size() == 1 && arguments[0].is_array();
   const Json* found = nullptr;
+  size_t considered = 0;
   const auto consider = [&](const Json& value) {
-    if (!value.is_number()) throw wrong_argument(function, "numbers or one list of them", value);
+    if (!number_of(value)) throw wrong_argument(function, "numbers or one list of them", value);
+    ++considered;
+    if (!comparable(value)) return;
     if (found == nullptr || better(value, *found)) found = &value;
   };
   if (one_list) {
@@ -123,6 +134,7 @@ Json best(std::string_view function, Arguments arguments, Better better) {
   } else {
     for (const Json& value : arguments) consider(value);
   }
+  if (found == nullptr && considered > 0) throw none_comparable(function);
   if (found == nullptr) {
     throw Error(Errc::InvalidInput, std::string(function) + "() of an empty list has no value");
   }
@@ -149,12 +161,14 @@ Json best_by(std::string_view function, Arguments arguments, Better better) {
                 std::string(function) + "() takes as many numbers as elements, not " +
                     std::to_string(numbers.size()) + " for " + std::to_string(elements.size()));
   }
-  size_t found = 0;
+  std::optional<size_t> found;
   for (size_t i = 0; i < numbers.size(); ++i) {
-    if (!numbers[i].is_number()) throw wrong_argument(function, "numbers second", numbers[i]);
-    if (better(numbers[i], numbers[found])) found = i;
+    if (!number_of(numbers[i])) throw wrong_argument(function, "numbers second", numbers[i]);
+    if (!comparable(numbers[i])) continue;
+    if (!found || better(numbers[i], numbers[*found])) found = i;
   }
-  return elements[found];
+  if (!found) throw none_comparable(function);
+  return elements[*found];
 }
 
 Json apply_min_by(Arguments arguments) {

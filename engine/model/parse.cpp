@@ -25,8 +25,9 @@ namespace fs = std::filesystem;
 /// One of `--set KEY=VALUE`.
 struct GivenParam {
   std::string key;
-  std::string text;  ///< as it was typed
-  Json value;        ///< as YAML reads it
+  std::string text;     ///< as it was typed
+  Json value;           ///< as YAML reads it
+  std::string written;  ///< see YamlNode
 };
 
 /// What a workflow without `name:` is called.
@@ -101,15 +102,16 @@ class WorkflowReader {
     workflow_.name = value_of(root, "name").value_or(Json(name_of_file));
   }
 
-  /// The value that `set` gives to parameter `key`, of the last one that does; nothing if none. A
-  /// text stays a text, as it was typed: tag=1.10 is no number if the workflow has a text there.
-  std::optional<Json> find_set(const std::string& key, const std::optional<Json>& declared) const {
+  /// Takes the value that `set` gives to parameter `key`, of the last one that does, if any. A text
+  /// stays a text, as it was typed: tag=1.10 is no number if the workflow has a text there.
+  void take_set(const std::string& key, std::optional<Json>& value, std::string& written) const {
     const auto found = std::find_if(set_.rbegin(), set_.rend(),
                                     [&key](const GivenParam& given) { return given.key == key; });
-    if (found == set_.rend()) return std::nullopt;
-    const bool to_text = declared && declared->is_string() && found->value.is_primitive() &&
-                         !found->value.is_string();
-    return to_text ? Json(found->text) : found->value;
+    if (found == set_.rend()) return;
+    const bool to_text =
+        value && value->is_string() && found->value.is_primitive() && !found->value.is_string();
+    value = to_text ? Json(found->text) : found->value;
+    written = to_text ? "" : found->written;
   }
 
   void read_params(const YamlNode& root, const std::vector<std::string>& set) {
@@ -124,7 +126,7 @@ class WorkflowReader {
     }
     std::vector<std::string> known = names_.wrong_params;
     for (const auto& [key, value] : workflow_.params.items()) known.push_back(key);
-    for (const auto& [key, text, value] : set_) {
+    for (const auto& [key, text, value, written] : set_) {
       if (std::find(known.begin(), known.end(), key) != known.end()) continue;
       mistakes_.add_elsewhere(
           "--set", "unknown parameter '" + key + "'" + mistakes_.advice_or_list(key, known));
@@ -147,7 +149,8 @@ class WorkflowReader {
       for (const Diagnostic& mistake : found.take()) {
         mistakes_.add_elsewhere("--set", "'" + item + "': " + mistake.message);
       }
-      if (value) set_.push_back({item.substr(0, equals), std::string(text), to_json(*value)});
+      if (!value) continue;
+      set_.push_back({item.substr(0, equals), std::string(text), to_json(*value), value->written});
     }
   }
 
@@ -160,8 +163,10 @@ class WorkflowReader {
       return checker.report_bad_name(entry, name_form(), subject);
     report_same_variable(entry);
     auto value = checker.check(*entry.value, anything(), Scope::Params, subject.at(entry.key));
-    if (const auto set = find_set(entry.key, value)) value = *set;
+    std::string written = entry.value->written;
+    take_set(entry.key, value, written);
     if (value) {
+      if (!written.empty()) workflow_.written[entry.key] = std::move(written);
       workflow_.params[entry.key] = std::move(*value);
     } else {
       names_.wrong_params.push_back(entry.key);

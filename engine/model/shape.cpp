@@ -142,7 +142,11 @@ Shape either(std::vector<Shape> alternatives) {
   return shape;
 }
 
-Shape scalar() { return either({text(), number(), boolean()}); }
+Shape scalar() {
+  Shape written = number();
+  written.as_written = true;
+  return either({text(), std::move(written), boolean()});
+}
 
 const Field* find_field(const Shape& object, std::string_view name) {
   for (const Field& field : object.fields) {

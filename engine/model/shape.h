@@ -55,6 +55,7 @@ struct Shape {
   std::optional<double> maximum;  ///< List: most elements
   bool above_minimum = false;     ///< the minimum itself is too small
   bool below_maximum = false;     ///< the maximum itself is too large
+  bool as_written = false;        ///< Number: a text where JSON would write another one
   std::vector<std::string> choices;
   const Form* form = nullptr;
   std::vector<Shape> parts;
@@ -92,7 +93,8 @@ Shape list_of(Shape element, int fewest = 0, std::optional<int> most = std::null
 Shape object(std::vector<Field> fields);
 Shape map_of(const Form& key, Shape value);
 Shape either(std::vector<Shape> alternatives);
-/// What an environment variable or a place in a matrix can hold: a string, a number or a boolean.
+/// What an environment variable or an argument can hold: a string, a number or a boolean. Programs
+/// get a number as it is written: 3.10, 1e-3.
 Shape scalar();
 
 /// The field of an object shape with that name, or null.

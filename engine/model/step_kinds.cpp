@@ -82,7 +82,7 @@ StepKind train_kind() {
       .name = "train",
       .description = "Trains a network on all ranks of the step",
       .program = "dlflow-train",
-      .version = 15,
+      .version = 16,
       .with = train_with(),
       .outputs = {{"checkpoints", text(), "The folder of checkpoints"},
                   {"model", text(), "The last checkpoint; with keep_best the best"}},
@@ -134,7 +134,7 @@ StepKind evaluate_kind() {
       .name = "evaluate",
       .description = "Measures the accuracy and loss of a trained network on test data",
       .program = "dlflow-evaluate",
-      .version = 8,
+      .version = 9,
       .with = object({
           {"checkpoint", formed(path_form()), "Folder of the checkpoint", kRequired},
           {"data", formed(path_form()), "Folder of the test data", kRequired},

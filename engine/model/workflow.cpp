@@ -9,6 +9,23 @@ namespace dlflow {
 
 std::string kind_name(const Step& step) { return step.uses.empty() ? "run" : step.uses; }
 
+Json params_as_written(const Workflow& workflow) {
+  Json params = workflow.params;
+  for (const auto& [name, text] : workflow.written) params[name] = text;
+  return params;
+}
+
+std::vector<std::string> settings_of(const Json& params,
+                                     const std::map<std::string, std::string>& written) {
+  std::vector<std::string> settings;
+  for (const auto& [name, value] : params.items()) {
+    const auto text = written.find(name);
+    settings.push_back(name + "=" +
+                       (text == written.end() ? value.dump(-1, ' ', true) : text->second));
+  }
+  return settings;
+}
+
 std::vector<std::string> step_names(const Workflow& workflow) {
   std::vector<std::string> names;
   for (const Step& step : workflow.steps) names.push_back(step.name);

@@ -253,11 +253,20 @@ struct Workflow {
   std::string file;              ///< as the user gave it
   std::string text;              ///< the file's content, frozen with the run
   Json params = Json::object();  ///< after --set
+  /// The numbers among `params` that JSON would write otherwise, as they were written: "3.10".
+  std::map<std::string, std::string> written = {};
   std::vector<Image> images;
   std::vector<Step> steps;  ///< in file order
   Trackers track;
   Notifications notify;
 };
+
+/// The parameters as programs get them: of `written` the texts.
+Json params_as_written(const Workflow& workflow);
+
+/// "epochs=5" for each of `params`, as `--set` takes it. \param written  see Workflow::written
+std::vector<std::string> settings_of(const Json& params,
+                                     const std::map<std::string, std::string>& written);
 
 /// The names of all steps, in file order.
 std::vector<std::string> step_names(const Workflow& workflow);

@@ -93,7 +93,9 @@ class TreeBuilder : public YAML::EventHandler {
     const bool quoted = is_one_of(tag, {"!", "tag:yaml.org,2002:str"});
     if (!quoted) check_tag(tag, mark);
     if (tag == "!") check_closed(mark);
-    begin(YamlNode::Kind::Scalar, mark, anchor).scalar = quoted ? Json(value) : plain_scalar(value);
+    YamlNode& node = begin(YamlNode::Kind::Scalar, mark, anchor);
+    node.scalar = quoted ? Json(value) : plain_scalar(value);
+    if (node.scalar.is_number() && node.scalar.dump() != value) node.written = value;
     end();
   }
 

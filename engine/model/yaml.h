@@ -27,8 +27,9 @@ struct YamlNode {
   enum class Kind { Scalar, List, Map };
   Kind kind = Kind::Scalar;
   Location location;
-  size_t offset = 0;  ///< of its first byte in the text
-  Json scalar;        ///< plain text typed by YAML 1.2's core schema; quoted text is a string
+  size_t offset = 0;    ///< of its first byte in the text
+  Json scalar;          ///< plain text typed by YAML 1.2's core schema; quoted text is a string
+  std::string written;  ///< a number's text, if JSON would write another: 3.10, 010, 1e-3
   std::vector<YamlEntry> entries;
 };
 

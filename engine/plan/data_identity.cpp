@@ -1,5 +1,7 @@
 #include "engine/plan/data_identity.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <chrono>
 #include <thread>
@@ -16,12 +18,17 @@ namespace {
 
 namespace fs = std::filesystem;
 
-DataPlace data_of(const fs::path& path) {
-  std::error_code none;
-  if (!fs::exists(path, none)) return {};
+/// Of a pattern, the folder.
+fs::path path_of(const std::string& place) {
+  const auto url = parse_file_url(place);
+  return url ? fs::path(url->path) : fs::path(place);
+}
+
+DataPlace data_of(const fs::path& path, OfTools of_tools) {
+  if (!fs::exists(path)) return {};
   if (!fs::is_directory(path)) return {{{"", path}}, {}};
   DataPlace place;
-  const FolderContent content = content_below(path);
+  const FolderContent content = content_below(path, of_tools);
   for (const auto& entry : content.entries) {
     const std::string name = entry.path().lexically_relative(path).string();
     if (entry.is_regular_file() || entry.is_other()) {
@@ -44,10 +51,21 @@ struct DataState {
   std::chrono::nanoseconds to_settle{0};  ///< of the file that needs longest
 };
 
-DataState state_of(const std::string& place) {
+/// Equal to nothing that was or will be: nobody knows what is there.
+std::string unknown_identity() {
+  static uint64_t count = 0;
+  const auto now = std::chrono::system_clock::now().time_since_epoch().count();
+  return "unknown " + std::to_string(::getpid()) + " " + std::to_string(now) + " " +
+         std::to_string(++count);
+}
+
+DataState known_state(const std::string& place) {
   const DataPlace data = data_at(place);
   DataState state;
-  if (data.files.empty()) return state;
+  if (data.files.empty() && data.others.empty()) {
+    if (fs::exists(path_of(place))) state.identity = "empty";
+    return state;
+  }
   Sha256 hash;
   for (const LocalFile& file : data.files) {
     const FileIdentity identity = identity_of(file.path);
@@ -57,6 +75,14 @@ DataState state_of(const std::string& place) {
   for (const std::string& other : data.others) hash.update(other + "\n");
   state.identity = hash.hex();
   return state;
+}
+
+DataState state_of(const std::string& place) {
+  try {
+    return known_state(place);
+  } catch (const std::exception&) {
+    return {.identity = unknown_identity()};
+  }
 }
 
 void add_places(const Json& value, std::vector<std::string>& places) {
@@ -92,12 +118,19 @@ std::vector<std::string> places_in(const Json& value) {
 
 DataPlace data_at(const std::string& place) {
   const auto url = parse_file_url(place);
-  if (!url) return data_of(place);
-  try {
-    return {list_local_files(*url), {}};
-  } catch (const Error&) {  // for the step to miss: it may appear before the step runs
-    return {};
+  if (!url) return data_of(place, OfTools::LeftOut);
+  if (url->pattern.empty() || !fs::is_directory(url->path)) {
+    return data_of(url->path, OfTools::Count);  // `stage` copies all
   }
+  DataPlace data;
+  for (const auto& entry : fs::directory_iterator(url->path)) {
+    std::string name = entry.path().filename().string();
+    if (matches(name, url->pattern) && !entry.is_directory()) {
+      data.files.push_back({std::move(name), entry.path()});
+    }
+  }
+  std::ranges::sort(data.files, {}, &LocalFile::name);
+  return data;
 }
 
 bool is_executable(const fs::path& file) {
@@ -119,8 +152,7 @@ std::string settled_identity(const std::string& place) {
 }
 
 std::string way_identity(const std::string& place) {
-  const auto url = parse_file_url(place);
-  const fs::path path = url ? fs::path(url->path) : fs::path(place);
+  const fs::path path = path_of(place);
   std::string states;
   add_links(path, 0, states);
   if (!fs::is_directory(path)) return states;

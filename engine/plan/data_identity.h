@@ -17,12 +17,14 @@ struct DataPlace {
   std::vector<std::string> others;  ///< "folder/" that is empty, "link -> nowhere"; likewise
 };
 
-/// What `place` leads to: a file, a folder, or a file:// URL (a file, a folder with a '/' at its
-/// end, or a pattern), of which folders that hold nothing are no part.
+/// What `place` leads to: a file, a folder, or a file:// URL of a file, a folder (with or without
+/// a '/' at its end) or a pattern. A folder's path leaves out what is_of_a_tool(). Throws Error or
+/// filesystem_error if it cannot be listed.
 DataPlace data_at(const std::string& place);
 
 /// What tells one state of that data from another without reading it: names, sizes, times and
-/// inodes. Empty if there is nothing.
+/// inodes. Empty only if nothing is there; of what cannot be listed another one each time, so that
+/// nothing that depends on it is reused.
 std::string data_identity(const std::string& place);
 
 /// The same once each later change of these files changes it, too: of what was written a moment ago

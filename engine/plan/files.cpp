@@ -46,7 +46,7 @@ std::vector<std::string> expand(const Plan& plan, const Step& step, const std::s
   std::error_code ignored;
   if (!fs::is_directory(path, ignored)) return {name};
   std::vector<std::string> files;
-  for (const auto& entry : entries_below(path, plan.profile.runs)) {
+  for (const auto& entry : entries_below(path, plan.profile.runs, OfTools::LeftOut)) {
     if (entry.is_other()) {
       throw_at(plan.workflow, location_of(step, "inputs"),
                entry.path().string() +
@@ -100,10 +100,18 @@ void read_data(Plan& plan, FileHashes& hashes, const Step& step, const DataInput
   plan.data.emplace(data.path, hash.hex());
 }
 
+/// What the plan gives to jobs: of a run that is there, what it was made with.
+Variables planned_variables(const Plan& plan) {
+  if (!plan.directory.empty()) {
+    if (auto frozen = read_variables(plan.directory)) return std::move(*frozen);
+  }
+  return variables_from(Provider::Plan, plan.profile.inherit);
+}
+
 /// The variable as the program of a step will find it, if it is passed on.
-std::string variable_of(const Profile& profile, const std::string& name) {
-  if (const auto given = profile.environment.find(name); given != profile.environment.end()) {
-    return given->second;
+std::string variable_of(const Plan& plan, const std::string& name) {
+  for (const Variables& variables : {plan.profile.environment, planned_variables(plan)}) {
+    if (const auto given = variables.find(name); given != variables.end()) return given->second;
   }
   const char* const value = std::getenv(name.c_str());
   return value == nullptr ? "" : value;
@@ -145,7 +153,7 @@ std::string program_of(const Plan& plan, const Step& step, const Json& element) 
 /// Where the program of a step is looked for.
 std::string path_of(const Plan& plan, const Step& step, const Json& element) {
   const Json own = step.environment.source().value("PATH", Json());
-  if (!own.is_string()) return variable_of(plan.profile, "PATH");
+  if (!own.is_string()) return variable_of(plan, "PATH");
   return known_text(plan, step, element, own, "env", "PATH");
 }
 
@@ -168,7 +176,7 @@ Json reuse_conditions(const Plan& plan, FileHashes& hashes, uint32_t number) {
   const Step& step = plan.workflow.steps[number];
   Json conditions = Json::object();
   for (const std::string& name : step.reuse.environment) {
-    conditions["environment"][name] = variable_of(plan.profile, name);
+    conditions["environment"][name] = variable_of(plan, name);
   }
   if (!step.reuse.program) return conditions;
   Json& programs = conditions["programs"];
@@ -181,19 +189,22 @@ Json reuse_conditions(const Plan& plan, FileHashes& hashes, uint32_t number) {
   return conditions;
 }
 
-/// The variables that `inherit:` of the profile adds, as far as every program reads them, or the
-/// command, its `env:` or its inputs mention them, and nothing else gives them.
-Json inherited_readings(const Profile& profile, const Step& step, std::vector<std::string> texts) {
+/// Whether the profile or the step gives the variable itself.
+bool is_given(const Profile& profile, const Step& step, const std::string& name) {
+  return profile.environment.contains(name) || step.secrets.contains(name) ||
+         step.environment.source().contains(name);
+}
+
+/// name -> SHA-256 of the value, of what a command gets since `inherit:` names it: programs read
+/// variables that nothing mentions. Of a secret, what was planned stays.
+Json inherited_readings(const Plan& plan, const Step& step, const Json& before) {
   Json identities = Json::object();
-  if (!step.uses.empty() || profile.inherit.empty()) return identities;
-  texts.push_back(step.run.source().dump());
-  texts.push_back(step.environment.source().dump());
-  for (const std::string& text : texts) {
-    for (const std::string& name : added_readings(text, profile.inherit)) {
-      const bool is_given = profile.environment.contains(name) || step.secrets.contains(name) ||
-                            step.environment.source().contains(name);
-      if (!is_given) identities[name] = identity_of_variable(name);
-    }
+  if (!step.uses.empty() || plan.profile.inherit.empty()) return identities;
+  for (const auto& [name, value] : added_by(planned_variables(plan), plan.profile.inherit)) {
+    if (!is_given(plan.profile, step, name)) identities[name] = sha256_hex(value);
+  }
+  for (const std::string& name : plan.secret_variables) {
+    if (before.contains(name)) identities[name] = before.at(name);
   }
   return identities;
 }
@@ -229,14 +240,18 @@ void read_inputs(Plan& plan, FileHashes& hashes, uint32_t number) {
     }
   }
   for (const DataInput& data : step.data) read_data(plan, hashes, step, data, texts);
+  const Json before = planned.conditions.value("inherited", Json::object());
   planned.conditions = reuse_conditions(plan, hashes, number);
-  for (const auto& [name, value] : inherited_servers(plan.profile, step)) {
-    planned.conditions["environment"][name] = value;
+  if (copies_sources(step.uses)) {
+    for (const auto& [name, value] :
+         inherited_servers(plan.profile, step, planned_variables(plan))) {
+      planned.conditions["environment"][name] = value;
+    }
   }
-  const Json inherited = inherited_readings(plan.profile, step, texts);
+  const Json inherited = inherited_readings(plan, step, before);
   if (!inherited.empty()) planned.conditions["inherited"] = inherited;
   if (!step.tools.empty()) planned.conditions["tools"] = tools_found(plan, hashes, step);
-  planned.visible_params = visible_params(step, plan.workflow.params, texts);
+  planned.visible_params = visible_params(step, params_as_written(plan.workflow), texts);
   planned.sees_run = sees_run(step, texts);
 }
 
@@ -479,7 +494,18 @@ void check_files_of_elements(const Plan& plan) {
   }
 }
 
+std::set<std::string> secrets_of(const Plan& plan, const Step& step) {
+  std::set<std::string> names = step.secrets;
+  for (const std::string& name : plan.secret_variables) {
+    if (!is_given(plan.profile, step, name)) names.insert(name);
+  }
+  return names;
+}
+
 void read_files(Plan& plan, FileHashes& hashes) {
+  if (plan.directory.empty()) {
+    plan.secret_variables = secrets_among(added_by(planned_variables(plan), plan.profile.inherit));
+  }
   for (uint32_t step = 0; step < plan.steps.size(); ++step) {
     if (!plan.steps[step].planned) continue;
     try {

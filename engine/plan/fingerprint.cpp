@@ -14,7 +14,7 @@ namespace dlflow {
 namespace {
 
 /// Raised when dlflow runs commands in a way that gives other results.
-constexpr int kRunVersion = 7;
+constexpr int kRunVersion = 8;
 
 /// `with` without what no result depends on.
 Json decisive(Json with, const std::string& uses) {

@@ -3,32 +3,55 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
-#include <cstdlib>
+#include <iterator>
 
+#include "base/error.h"
+#include "base/file.h"
 #include "base/process.h"
-#include "base/sha256.h"
+#include "base/secret_file.h"
+#include "base/text.h"
 
 namespace dlflow {
 namespace {
 
-const std::vector<std::string>& always_inherited() {
-  static const std::vector<std::string> patterns = {
-      // programs, libraries, folders
-      "PATH", "LD_LIBRARY_PATH", "VIRTUAL_ENV", "HOME", "USER", "LOGNAME", "SHELL", "TMPDIR",
-      "SCRATCH", "WORK", "HF_HOME", "XDG_RUNTIME_DIR", "TERM",
-      // environment modules, for setup lines
-      "MODULEPATH", "MODULESHOME", "LOADEDMODULES", "_LMFILES_", "LMOD_*", "BASH_FUNC_*",
-      // network
-      "http_proxy", "https_proxy", "all_proxy", "no_proxy", "HTTP_PROXY", "HTTPS_PROXY",
-      "ALL_PROXY", "NO_PROXY", "SSL_CERT_*", "CURL_CA_BUNDLE", "REQUESTS_CA_BUNDLE",
-      // keys and remotes of other machines
-      "SSH_AUTH_SOCK", "RSYNC_RSH", "GIT_SSH_COMMAND", "RCLONE_CONFIG", "KRB5CCNAME",
-      // devices, launchers, interconnects
-      "*_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL", "ZE_AFFINITY_MASK", "SLURM_*", "SGE_*",
-      "PE_HOSTFILE", "JOB_ID", "NSLOTS", "ARC", "PMIX_*", "OMPI_MCA_*", "I_MPI_*", "UCX_*",
-      "NCCL_*"};
-  return patterns;
-}
+struct VariableRow {
+  std::string_view pattern;
+  Provider provider;
+};
+
+constexpr Provider kByPlan = Provider::Plan;
+constexpr Provider kByJob = Provider::Job;
+
+/// The one table of variables.
+constexpr std::array kVariables = {
+    // programs, libraries, folders
+    VariableRow{"PATH", kByPlan}, VariableRow{"LD_LIBRARY_PATH", kByPlan},
+    VariableRow{"VIRTUAL_ENV", kByPlan}, VariableRow{"HOME", kByPlan}, VariableRow{"USER", kByPlan},
+    VariableRow{"LOGNAME", kByPlan}, VariableRow{"SHELL", kByPlan}, VariableRow{"TMPDIR", kByJob},
+    VariableRow{"SCRATCH", kByPlan}, VariableRow{"WORK", kByPlan}, VariableRow{"HF_HOME", kByPlan},
+    VariableRow{"XDG_RUNTIME_DIR", kByJob}, VariableRow{"TERM", kByPlan},
+    // environment modules, for setup lines
+    VariableRow{"MODULEPATH", kByPlan}, VariableRow{"MODULESHOME", kByPlan},
+    VariableRow{"LOADEDMODULES", kByPlan}, VariableRow{"_LMFILES_", kByPlan},
+    VariableRow{"LMOD_*", kByPlan}, VariableRow{"BASH_FUNC_*", kByPlan},
+    // network
+    VariableRow{"http_proxy", kByPlan}, VariableRow{"https_proxy", kByPlan},
+    VariableRow{"all_proxy", kByPlan}, VariableRow{"no_proxy", kByPlan},
+    VariableRow{"HTTP_PROXY", kByPlan}, VariableRow{"HTTPS_PROXY", kByPlan},
+    VariableRow{"ALL_PROXY", kByPlan}, VariableRow{"NO_PROXY", kByPlan},
+    VariableRow{"SSL_CERT_*", kByPlan}, VariableRow{"CURL_CA_BUNDLE", kByPlan},
+    VariableRow{"REQUESTS_CA_BUNDLE", kByPlan},
+    // keys and remotes of other machines
+    VariableRow{"SSH_AUTH_SOCK", kByJob}, VariableRow{"RSYNC_RSH", kByPlan},
+    VariableRow{"GIT_SSH_COMMAND", kByPlan}, VariableRow{"RCLONE_CONFIG", kByPlan},
+    VariableRow{"KRB5CCNAME", kByJob},
+    // devices, launchers, interconnects
+    VariableRow{"*_VISIBLE_DEVICES", kByJob}, VariableRow{"GPU_DEVICE_ORDINAL", kByJob},
+    VariableRow{"ZE_AFFINITY_MASK", kByJob}, VariableRow{"SLURM_*", kByJob},
+    VariableRow{"SGE_*", kByJob}, VariableRow{"PE_HOSTFILE", kByJob}, VariableRow{"JOB_ID", kByJob},
+    VariableRow{"NSLOTS", kByJob}, VariableRow{"ARC", kByJob}, VariableRow{"PMIX_*", kByJob},
+    VariableRow{"OMPI_MCA_*", kByPlan}, VariableRow{"I_MPI_*", kByPlan},
+    VariableRow{"UCX_*", kByPlan}, VariableRow{"NCCL_*", kByPlan}};
 
 bool matches(std::string_view name, std::string_view pattern) {
   if (pattern.ends_with('*')) return name.starts_with(pattern.substr(0, pattern.size() - 1));
@@ -37,59 +60,95 @@ bool matches(std::string_view name, std::string_view pattern) {
 }
 
 bool is_named(std::string_view name, const std::vector<std::string>& patterns) {
-  return std::any_of(patterns.begin(), patterns.end(),
-                     [name](const std::string& pattern) { return matches(name, pattern); });
+  return std::ranges::any_of(patterns,
+                             [name](const std::string& pattern) { return matches(name, pattern); });
 }
 
-/// What the C library reads of the environment of every program.
-constexpr std::array kReadByAll = {"LANG",     "LANGUAGE",    "LC_ALL",      "LC_COLLATE",
-                                   "LC_CTYPE", "LC_MESSAGES", "LC_MONETARY", "LC_NUMERIC",
-                                   "LC_TIME",  "TZ"};
-
-bool is_word(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
-
-}  // namespace
-
-bool is_inherited(std::string_view name, const std::vector<std::string>& further) {
-  return is_named(name, always_inherited()) || is_named(name, further);
+bool sounds_secret(std::string name) {
+  constexpr std::array<std::string_view, 8> kParts = {
+      "TOKEN", "SECRET", "PASSWORD", "PASSWD", "APIKEY", "API_KEY", "ACCESS_KEY", "CREDENTIAL"};
+  std::ranges::transform(name, name.begin(), [](unsigned char c) { return std::toupper(c); });
+  return std::ranges::any_of(kParts,
+                             [&](std::string_view part) { return name.find(part) != name.npos; });
 }
 
-std::set<std::string> added_readings(std::string_view text,
-                                     const std::vector<std::string>& further) {
-  std::set<std::string> names;
-  for (const char* name : kReadByAll) {
-    if (is_named(name, further)) names.emplace(name);
+bool may_be_secret(const std::string& name, const std::string& value) {
+  try {
+    check_secret(name, value, name);
+    return true;
+  } catch (const Error&) {
+    return false;
   }
-  for (size_t begin = 0, end = 0; begin < text.size(); begin = end + 1) {
-    end = begin;
-    while (end < text.size() && is_word(text[end])) ++end;
-    const std::string_view name = text.substr(begin, end - begin);
-    if (is_named(name, further) && !is_named(name, always_inherited())) names.emplace(name);
-  }
-  return names;
 }
 
-std::map<std::string, std::string> variables_of(const std::vector<std::string>& patterns) {
-  std::map<std::string, std::string> variables;
-  for (const std::string& entry : current_environment()) {
+std::filesystem::path variables_file(const std::filesystem::path& run_directory) {
+  return run_directory / "environment";
+}
+
+/// Of "NAME=value" each.
+Variables variables_in(const std::vector<std::string>& entries) {
+  Variables variables;
+  for (const std::string& entry : entries) {
     const size_t equals = entry.find('=');
-    const std::string name = entry.substr(0, equals);
-    if (equals != std::string::npos && is_named(name, patterns)) {
-      variables.emplace(name, entry.substr(equals + 1));
+    if (equals != std::string::npos) {
+      variables.emplace(entry.substr(0, equals), entry.substr(equals + 1));
     }
   }
   return variables;
 }
 
-std::string identity_of_variable(const std::string& name) {
-  const char* const value = std::getenv(name.c_str());
-  return sha256_hex(value == nullptr ? "" : value);
+}  // namespace
+
+std::optional<Provider> provider_of(std::string_view name,
+                                    const std::vector<std::string>& further) {
+  for (const VariableRow& row : kVariables) {
+    if (matches(name, row.pattern)) return row.provider;
+  }
+  return is_named(name, further) ? std::optional(kByPlan) : std::nullopt;
 }
 
-std::map<std::string, std::string> inherited_variables(const std::vector<std::string>& further) {
-  auto variables = variables_of(always_inherited());
-  variables.merge(variables_of(further));
+bool is_inherited(std::string_view name, const std::vector<std::string>& further) {
+  return provider_of(name, further).has_value();
+}
+
+Variables variables_from(Provider provider, const std::vector<std::string>& further) {
+  Variables variables = variables_in(current_environment());
+  std::erase_if(variables, [&](const auto& variable) {
+    return provider_of(variable.first, further) != provider;
+  });
   return variables;
+}
+
+Variables added_by(const Variables& variables, const std::vector<std::string>& further) {
+  Variables added = named_by(variables, further);
+  std::erase_if(added, [](const auto& variable) { return is_inherited(variable.first); });
+  return added;
+}
+
+Variables named_by(const Variables& variables, const std::vector<std::string>& patterns) {
+  Variables named;
+  std::ranges::copy_if(variables, std::inserter(named, named.end()),
+                       [&](const auto& variable) { return is_named(variable.first, patterns); });
+  return named;
+}
+
+std::set<std::string> secrets_among(const Variables& variables) {
+  std::set<std::string> names;
+  for (const auto& [name, value] : variables) {
+    if (sounds_secret(name) && may_be_secret(name, value)) names.insert(name);
+  }
+  return names;
+}
+
+void write_variables(const std::filesystem::path& run_directory, const Variables& variables) {
+  std::string text;
+  for (const auto& [name, value] : variables) text += name + "=" + value + '\0';
+  write_file_atomic(variables_file(run_directory), text, Durability::Synced);
+}
+
+std::optional<Variables> read_variables(const std::filesystem::path& run_directory) {
+  const auto text = read_file_if_exists(variables_file(run_directory));
+  return text ? std::optional(variables_in(split(*text, '\0'))) : std::nullopt;
 }
 
 }  // namespace dlflow

@@ -1,32 +1,48 @@
 #pragma once
 
+#include <filesystem>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
 #include <vector>
 
+/// Which variables of others a job gets, and who gives them. Nothing else, so that the same job
+/// does not differ from one shell or back end to the next: so it has no language and no time zone.
+/// The list is in docs/user/workflow-format.md.
 namespace dlflow {
 
-/// Whether a job gets the variable `name` of whoever calls dlflow (on SLURM: of the job): what is
-/// needed to find programs, libraries, devices and the network, and what `further` (`inherit:` of
-/// the profile) adds. Nothing else, so that the same job does not differ from one shell to the
-/// next: so it has no language and no time zone. The list is in docs/user/workflow-format.md.
+using Variables = std::map<std::string, std::string>;
+
+enum class Provider {
+  Plan,  ///< the shell in which the run was planned; RUN/environment has the values
+  Job,   ///< the node that the job is on, at its start
+};
+
+/// Who gives the variable `name` to jobs: by the list, or because `further` (`inherit:` of the
+/// profile: X, X_* or *_X) names it; nothing if nobody does.
+std::optional<Provider> provider_of(std::string_view name,
+                                    const std::vector<std::string>& further = {});
+
 bool is_inherited(std::string_view name, const std::vector<std::string>& further = {});
 
-/// The variables that it gets because of `further` alone, and that `text` mentions by name or that
-/// every program reads (LANG, TZ).
-std::set<std::string> added_readings(std::string_view text,
-                                     const std::vector<std::string>& further);
+/// Those of this process that `provider` gives to a job with `further`.
+Variables variables_from(Provider provider, const std::vector<std::string>& further);
 
-/// The variables of this process that `patterns` name: X, X_* or *_X.
-std::map<std::string, std::string> variables_of(const std::vector<std::string>& patterns);
+/// Those of `variables` that a job has because of `further` alone.
+Variables added_by(const Variables& variables, const std::vector<std::string>& further);
 
-/// The SHA-256 of what the variable is in this process; the value itself may be a token. Of one
-/// that is not set as of an empty one.
-std::string identity_of_variable(const std::string& name);
+/// Those of `variables` that `patterns` name.
+Variables named_by(const Variables& variables, const std::vector<std::string>& patterns);
 
-/// Those that a job with `further` gets.
-std::map<std::string, std::string> inherited_variables(const std::vector<std::string>& further);
+/// The names of those of `variables` that are to be treated as secrets: by their names
+/// (HF_TOKEN, AWS_SECRET_ACCESS_KEY), if check_secret() accepts their values.
+std::set<std::string> secrets_among(const Variables& variables);
+
+/// RUN/environment, which only its user may read: what the plan gives. Nothing if an older dlflow
+/// made the run.
+void write_variables(const std::filesystem::path& run_directory, const Variables& variables);
+std::optional<Variables> read_variables(const std::filesystem::path& run_directory);
 
 }  // namespace dlflow

@@ -91,32 +91,96 @@ void add_record(const fs::path& package, std::vector<std::string>& lines) {
   }
 }
 
-std::vector<fs::path> packages_in(const fs::path& venv) {
-  std::vector<fs::path> packages;
+/// The folders below `prefix` that Python installs to; Debian's own are called dist-packages.
+std::vector<fs::path> folders_of_packages(const fs::path& prefix) {
+  std::vector<fs::path> folders;
   std::error_code none;
-  for (const auto& python : fs::directory_iterator(venv / "lib", none)) {
-    for (const auto& entry : fs::directory_iterator(python.path() / "site-packages", none)) {
-      const std::string name = entry.path().filename().string();
-      const bool says_version = name.ends_with(".dist-info") || name.ends_with(".egg-info");
-      if (says_version) packages.push_back(entry.path());
+  for (const char* lib : {"lib", "lib64", "local/lib"}) {
+    if (fs::is_symlink(prefix / lib, none)) continue;
+    for (const auto& python : fs::directory_iterator(prefix / lib, none)) {
+      for (const char* packages : {"site-packages", "dist-packages"}) {
+        if (fs::is_directory(python.path() / packages, none)) {
+          folders.push_back(python.path() / packages);
+        }
+      }
     }
   }
-  std::sort(packages.begin(), packages.end());
-  return packages;
+  return folders;
 }
 
-/// What is in the folders that pip installs to: "numpy-1.26.4.dist-info" says what and which.
-std::string packages_of_venv(const fs::path& venv, FileHashes& hashes) {
-  std::vector<std::string> lines;
-  for (const fs::path& package : packages_in(venv)) {
-    const fs::path python = package.parent_path().parent_path();
-    lines.push_back(python.filename().string() + "/" + package.filename().string());
+/// The code that lies in the folders that a .pth file names.
+void add_search_path(const fs::path& file, FileHashes& hashes, std::vector<std::string>& lines) {
+  for (const std::string& line : split(read_file(file), '\n')) {
+    if (line.empty() || line.starts_with('#') || line.starts_with("import")) continue;
+    const fs::path place = file.parent_path() / std::string(trim(line));
+    add_code(place, place, hashes, lines);
+  }
+}
+
+/// Modules of one file, as sitecustomize.py, and .pth files, which Python reads at its start. Those
+/// of an editable package name its place; add_origin() has its code.
+void add_loose_file(const fs::path& file, FileHashes& hashes, std::vector<std::string>& lines) {
+  const std::string name = file.filename().string();
+  const bool is_search_path = file.extension() == ".pth";
+  if ((!is_search_path && !is_code(file)) || name.starts_with("__editable__")) return;
+  lines.push_back(name + " " + hashes.sha256(file));
+  if (is_search_path) add_search_path(file, hashes, lines);
+}
+
+/// What is in a folder that pip installs to: "numpy-1.26.4.dist-info" says what and which.
+void add_packages(const fs::path& folder, FileHashes& hashes, std::vector<std::string>& lines) {
+  std::vector<fs::path> entries;
+  std::error_code none;
+  for (const auto& entry : fs::directory_iterator(folder, none)) entries.push_back(entry.path());
+  std::sort(entries.begin(), entries.end());
+  const std::string python = folder.parent_path().filename().string();
+  for (const fs::path& entry : entries) {
+    const std::string name = entry.filename().string();
     std::vector<std::string> more;
-    add_record(package, more);
-    add_origin(package, hashes, more);
+    if (name.ends_with(".dist-info") || name.ends_with(".egg-info")) {
+      lines.push_back(python + "/" + name);
+      add_record(entry, more);
+      add_origin(entry, hashes, more);
+    } else if (fs::is_regular_file(entry, none)) {
+      add_loose_file(entry, hashes, more);
+    }
     std::sort(more.begin(), more.end());
     lines.insert(lines.end(), more.begin(), more.end());
   }
+}
+
+/// pyvenv.cfg without the command that made the environment, which names its place; and what it
+/// lets Python see of the installation that it was made from.
+void add_settings(const fs::path& venv, FileHashes& hashes, std::vector<std::string>& lines) {
+  const auto text = read_file_if_exists(venv / "pyvenv.cfg");
+  if (!text) return;
+  fs::path home;
+  bool sees_system = false;
+  for (const std::string& line : split(*text, '\n')) {
+    const size_t equals = line.find('=');
+    if (equals == std::string::npos) continue;
+    const std::string_view key = trim(std::string_view(line).substr(0, equals));
+    const std::string_view value = trim(std::string_view(line).substr(equals + 1));
+    if (key == "command") continue;
+    if (key == "home") home = value;
+    if (key == "include-system-site-packages") sees_system = value != "false";
+    lines.push_back(std::string(key) + " = " + std::string(value));
+  }
+  if (!sees_system) return;
+  for (const fs::path& folder : folders_of_packages(home.parent_path())) {
+    add_packages(folder, hashes, lines);
+  }
+}
+
+/// A virtual environment: its interpreter, its settings, and what is installed there.
+std::string packages_of_venv(const fs::path& venv, FileHashes& hashes) {
+  std::vector<std::string> lines;
+  std::error_code none;
+  if (const fs::path python = fs::canonical(venv / "bin/python3", none); !none) {
+    lines.push_back("python " + hashes.sha256(python));
+  }
+  add_settings(venv, hashes, lines);
+  for (const fs::path& folder : folders_of_packages(venv)) add_packages(folder, hashes, lines);
   return sha256_hex(join(lines, "\n"));
 }
 

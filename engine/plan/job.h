@@ -85,8 +85,7 @@ struct SourceProofs {
   /// the command -> program_identity(); empty: not known.
   std::map<std::string, std::string> variables;
   std::map<std::string, std::string> programs;
-  /// A variable that `inherit:` of the profile adds and the command mentions ->
-  /// identity_of_variable().
+  /// A variable that `inherit:` of the profile adds -> SHA-256 of its value.
   std::map<std::string, std::string> inherited;
   bool operator==(const SourceProofs&) const = default;
 };
@@ -172,6 +171,7 @@ struct JobEvent {
   bool published_nothing = false;  ///< of a succeeded job: is_empty() of its Publication
   std::string reused_from;  ///< of a cached job: the folder of the job whose outputs it takes
   int failed_tries = 0;     ///< of a job that is tried again: how many of its tries have failed
+  int idle_passes = 0;      ///< of a pass that saved: so many in a row have changed nothing
   bool preempted = false;   ///< of a lost job: the scheduler took its node away for another's
   std::chrono::seconds walltime{0};  ///< of the next try, if the last one timed out and it grows
   std::string failed_node;           ///< whose failure ended the last pass, where it is one node

@@ -245,6 +245,7 @@ JobEvent read_job_event(const Json& json) {
   event.published_nothing = json.value("published_nothing", false);
   event.reused_from = shown_text_at(json, "reused_from");
   event.failed_tries = json.value("failed_tries", 0);
+  event.idle_passes = json.value("idle_passes", 0);
   event.preempted = json.value("preempted", false);
   event.walltime = std::chrono::seconds(json.value("walltime_s", int64_t{0}));
   event.failed_node = shown_text_at(json, "failed_node");
@@ -337,6 +338,7 @@ Json to_json(const JobEvent& event) {
   if (event.published_nothing) json["published_nothing"] = true;
   add_text("reused_from", event.reused_from);
   if (event.failed_tries != 0) json["failed_tries"] = event.failed_tries;
+  if (event.idle_passes != 0) json["idle_passes"] = event.idle_passes;
   if (event.preempted) json["preempted"] = true;
   if (event.walltime.count() > 0) json["walltime_s"] = event.walltime.count();
   add_text("failed_node", event.failed_node);

@@ -21,6 +21,9 @@ void lay_out(Plan& plan);
 /// `visible_params` and `sees_run`. Throws as make_plan.
 void read_files(Plan& plan, FileHashes& hashes);
 
+/// The secrets of a step: its own, and those that `inherit:` of the profile brings.
+std::set<std::string> secrets_of(const Plan& plan, const Step& step);
+
 /// Looks whether all files that jobs name through an axis whose values a step has decided were
 /// looked at before the run, as results depend on them. Throws Error{InvalidInput} naming the first
 /// that was not.

@@ -250,7 +250,7 @@ JobSpec job_spec(const Plan& plan, uint32_t number) {
   spec.environment = plan.profile.environment;
   spec.environment.update(step.environment.evaluate_known(known));
   spec.inherit = plan.profile.inherit;
-  spec.secrets = step.secrets;
+  spec.secrets = secrets_of(plan, step);
   spec.condition = step.condition.evaluate_known(known);
   spec.params = plan.steps[job.step].visible_params;
   spec.late_params = late_params(step, known);

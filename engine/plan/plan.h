@@ -133,6 +133,8 @@ struct Plan {
   ContentHashes files;    ///< all files that its steps read and that are copied into the run
   ContentHashes outside;  ///< of data that they read where it lies: data_identity()
   ContentHashes data;     ///< content of `inputs` that lie elsewhere, as far as it counts
+  /// Variables of `inherit:` whose values are secrets, see inherited.h.
+  std::set<std::string> secret_variables = {};
 
   /// What the jobs asked for whose resources were changed after the plan was frozen, see changes.h.
   std::map<uint32_t, Resources> changed;

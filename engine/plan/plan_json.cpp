@@ -202,6 +202,7 @@ FrozenSettings read(const Json& json) {
   json.at("workflow_file").get_to(settings.workflow_file);
   settings.folder = json.at("folder").get<std::string>();
   settings.params = json.at("params");
+  settings.written = json.value("written", settings.written);
   json.at("until").get_to(settings.options.until);
   json.at("force").get_to(settings.options.force);
   settings.options.set = json.value("set", std::vector<std::string>());
@@ -212,6 +213,7 @@ FrozenSettings read(const Json& json) {
   json.at("files").get_to(settings.files);
   json.at("outside").get_to(settings.outside);
   if (json.contains("data")) json.at("data").get_to(settings.data);
+  settings.secret_variables = json.value("secret_variables", settings.secret_variables);
   for (const auto& [step, frozen] : json.at("steps").items()) {
     settings.inputs[step] = frozen.at("inputs").get<std::vector<std::string>>();
     settings.visible_params[step] = frozen.at("visible_params");
@@ -251,6 +253,7 @@ Json frozen_settings(const Plan& plan) {
           {"workflow_file", plan.workflow.file},
           {"folder", plan.base.string()},
           {"params", plan.workflow.params},
+          {"written", plan.workflow.written},
           {"images", images},
           {"until", plan.options.until},
           {"force", plan.options.force},
@@ -261,6 +264,7 @@ Json frozen_settings(const Plan& plan) {
           {"files", plan.files},
           {"outside", plan.outside},
           {"data", plan.data},
+          {"secret_variables", plan.secret_variables},
           {"steps", std::move(steps)},
           {"reused", std::move(reused)}};
 }

@@ -24,6 +24,7 @@ struct FrozenSettings {
   std::string workflow_file;     ///< as the user gave it
   std::filesystem::path folder;  ///< the one it was in, absolute
   Json params;
+  std::map<std::string, std::string> written;  ///< see Workflow
   PlanOptions options;
   Profile profile;
   std::map<std::string, std::string> images;  ///< name -> digest
@@ -31,6 +32,7 @@ struct FrozenSettings {
   ContentHashes files;
   ContentHashes outside;
   ContentHashes data;
+  std::set<std::string> secret_variables;                  ///< see Plan
   std::map<std::string, std::vector<std::string>> inputs;  ///< by step
   std::map<std::string, Json> visible_params;              ///< by step
   std::map<std::string, Json> conditions;                  ///< by step, see PlannedStep

@@ -19,6 +19,7 @@
 #include "engine/plan/changes.h"
 #include "engine/plan/data_identity.h"
 #include "engine/plan/extension.h"
+#include "engine/plan/inherited.h"
 #include "engine/plan/layout.h"
 #include "engine/plan/notifications.h"
 #include "engine/plan/places.h"
@@ -155,6 +156,13 @@ void copy_programs(const Plan& plan, const fs::path& program, const fs::path& ru
   if (tokenize && has_commands(plan)) share_program(*tokenize, runs, bin / kTokenizeProgram);
 }
 
+/// Steps find links to files that are too large to be copied once more, and to their folders so.
+void forbid_writing(const fs::path& path) {
+  constexpr fs::perms kWrite =
+      fs::perms::owner_write | fs::perms::group_write | fs::perms::others_write;
+  fs::permissions(path, kWrite, fs::perm_options::remove);
+}
+
 void copy_sources(const Plan& plan, const fs::path& folder) {
   const fs::path base = frozen_base(folder, plan.files);
   make_directories(base);
@@ -162,14 +170,16 @@ void copy_sources(const Plan& plan, const fs::path& folder) {
   for (const auto& [name, content] : plan.files) {
     const fs::path frozen = frozen_path(base, name);
     freeze(plan.base / name, frozen);
-    constexpr fs::perms kWrite =
-        fs::perms::owner_write | fs::perms::group_write | fs::perms::others_write;
-    fs::permissions(frozen, kWrite, fs::perm_options::remove);  // steps find links to it
+    forbid_writing(frozen);
     if (content_of(frozen, hashes) != content) {
       throw Error(Errc::InvalidInput,
                   (plan.base / name).string() + " changed while it was copied; try again");
     }
   }
+  for (const auto& entry : fs::recursive_directory_iterator(folder)) {
+    if (entry.is_directory()) forbid_writing(entry.path());
+  }
+  forbid_writing(folder);
 }
 
 FrozenSettings read_settings(const fs::path& directory) {
@@ -193,9 +203,7 @@ FrozenSettings read_settings(const fs::path& directory) {
 }
 
 Workflow parse_frozen(const fs::path& directory, const FrozenSettings& settings) {
-  std::vector<std::string> set;
-  for (const auto& [key, value] : settings.params.items())
-    set.push_back(key + "=" + value.dump(-1, ' ', true));  // \u007f
+  const std::vector<std::string> set = settings_of(settings.params, settings.written);
   ParseLimits limits;
   limits.check_files = false;  // they are frozen; the originals may be gone
   auto parsed = parse_workflow_text(read_file(directory / "workflow.yaml"), settings.workflow_file,
@@ -217,6 +225,7 @@ void take_file_settings(Plan& plan, const FrozenSettings& settings) {
   plan.files = settings.files;
   plan.outside = settings.outside;
   plan.data = settings.data;
+  plan.secret_variables = settings.secret_variables;
   for (uint32_t step = 0; step < plan.steps.size(); ++step) {
     if (!plan.steps[step].planned) continue;
     const std::string& name = plan.workflow.steps[step].name;
@@ -238,6 +247,9 @@ void freeze_plan(Plan& plan, const NewDirectory& directory, const fs::path& fold
   copy_programs(plan, program, folder, temporary / "bin");
   copy_sources(plan, temporary / plan.sources);
   write_file_atomic(temporary / "lock", "");
+  Variables variables = variables_from(Provider::Plan, plan.profile.inherit);
+  for (const std::string& name : plan.secret_variables) variables.erase(name);
+  write_variables(temporary, variables);
   write_notifications(temporary, plan.workflow.notify);
   write_file_atomic(temporary / "workflow.yaml", plan.workflow.text, Durability::Synced);
   write_file_atomic(temporary / "plan.json", frozen_settings(plan).dump(1) + "\n",

@@ -22,7 +22,7 @@ std::set<uint32_t> steps_with_secrets(const Plan& plan,
   std::set<uint32_t> steps;
   for (uint32_t job = 0; job < plan.jobs.size(); ++job) {
     const uint32_t step = plan.jobs[job].step;
-    if (plan.workflow.steps[step].secrets.empty() || steps.contains(step)) continue;
+    if (secrets_of(plan, plan.workflow.steps[step]).empty() || steps.contains(step)) continue;
     if (may_run(job)) steps.insert(step);
   }
   return steps;
@@ -70,7 +70,8 @@ class Lookup {
   if (!own_file.empty()) {
     message += ", or add a line " + names.front() + "=… to " + own_file.string() + " (chmod 600)";
   }
-  throw_at(workflow, step.locations.at("secrets"), message);
+  const auto at = step.locations.find("secrets");  // else `inherit:` of the profile names it
+  throw_at(workflow, at == step.locations.end() ? step.location : at->second, message);
 }
 
 [[noreturn]] void throw_missing_webhook(const Workflow& workflow, const fs::path& own_file) {
@@ -115,7 +116,7 @@ Secrets find_secrets(const Plan& plan, const std::function<bool(uint32_t job)>& 
   for (const uint32_t number : steps_with_secrets(plan, may_run)) {
     const Step& step = plan.workflow.steps[number];
     std::vector<std::string> missing;
-    for (const std::string& name : step.secrets) {
+    for (const std::string& name : secrets_of(plan, step)) {
       if (auto value = lookup.find(name)) {
         secrets.emplace(name, std::move(*value));
       } else {

@@ -5,7 +5,6 @@
 #include <string_view>
 
 #include "engine/model/step_kinds.h"
-#include "engine/plan/inherited.h"
 
 namespace dlflow {
 namespace {
@@ -105,15 +104,15 @@ bool chooses_numerics(std::string_view name) {
                              [&](std::string_view prefix) { return name.starts_with(prefix); });
 }
 
-std::map<std::string, std::string> inherited_servers(const Profile& profile, const Step& step) {
+std::map<std::string, std::string> inherited_servers(const Profile& profile, const Step& step,
+                                                     std::map<std::string, std::string> variables) {
   if (!copies_sources(step.uses)) return {};
-  auto found = inherited_variables(profile.inherit);
-  std::erase_if(found, [&](const auto& variable) {
+  std::erase_if(variables, [&](const auto& variable) {
     const auto& [name, value] = variable;
     return !names_a_server(name) || profile.environment.contains(name) ||
            step.environment.source().contains(name);
   });
-  return found;
+  return variables;
 }
 
 Json surroundings_of(const Profile& profile, const Step& step, int ranks) {

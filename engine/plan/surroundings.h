@@ -24,6 +24,7 @@ bool chooses_numerics(std::string_view name);
 
 /// The variables of this shell that `step`, of a kind that copies sources, gets from it, and that
 /// say which servers its addresses mean.
-std::map<std::string, std::string> inherited_servers(const Profile& profile, const Step& step);
+std::map<std::string, std::string> inherited_servers(const Profile& profile, const Step& step,
+                                                     std::map<std::string, std::string> variables);
 
 }  // namespace dlflow

@@ -1,45 +1,93 @@
 #include "engine/ranks/rank_exec.h"
 
 #include <signal.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
-#include <cerrno>
+#include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
+#include <ctime>
 #include <optional>
+#include <string>
 
 #include "base/error.h"
 #include "base/parse_json.h"
 #include "base/process.h"
+#include "base/process_tree.h"
+#include "engine/ranks/lost_rank.h"
 #include "engine/ranks/rank_variables.h"
+#include "engine/ranks/save_request.h"
 
 namespace dlflow {
 
 namespace {
 
-/// Launchers may signal all processes of a job. The program does not know SIGUSR1 and would die of
-/// it: there it is blocked.
-int run_beside(char** argv) {
-  sigset_t passed_on;
-  ::sigemptyset(&passed_on);
-  for (const int number : {SIGUSR1, SIGTERM, SIGINT, SIGCHLD}) ::sigaddset(&passed_on, number);
-  ::sigprocmask(SIG_BLOCK, &passed_on, nullptr);
+/// The signals for a rank, which wait until they are taken.
+class RankSignals {
+ public:
+  explicit RankSignals(int request) {
+    ::sigemptyset(&set_);
+    for (const int number : {SIGTERM, SIGINT, SIGHUP, SIGCHLD}) ::sigaddset(&set_, number);
+    if (request != 0) ::sigaddset(&set_, request);
+    ::sigprocmask(SIG_BLOCK, &set_, nullptr);
+  }
+
+  /// The next one; 0 if `time` is over.
+  int next(std::optional<std::chrono::milliseconds> time) const {
+    if (!time) return ::sigwaitinfo(&set_, nullptr);
+    const timespec limit{time->count() / 1000, (time->count() % 1000) * 1'000'000};
+    return std::max(0, ::sigtimedwait(&set_, nullptr, &limit));
+  }
+
+ private:
+  sigset_t set_{};
+};
+
+/// Starts the program in this process's group, which a launcher signals as a whole, as srun does
+/// with all processes of its step. So the request has a signal of its own, which is ignored there.
+/// Where it has not, the program gets a group of its own, and what comes is passed on.
+ExitStatus run_beside(char** argv, const RankPlan& plan) {
+  const bool asks = plan.asks_by != 0;
+  const bool is_shielded = asks && plan.asks_by == plan.asked_by;
+  const RankSignals signals(asks ? plan.asked_by : 0);
+  ::prctl(PR_SET_CHILD_SUBREAPER, 1);
   Command command;
   for (char** word = argv; *word != nullptr; ++word) command.argv.emplace_back(*word);
   command.environment = current_environment();
-  command.own_group = true;
+  command.own_group = is_shielded;
   command.dies_with_parent = true;
-  command.blocked_signals = {SIGUSR1};
+  if (asks && !is_shielded) command.ignored_signals = {plan.asked_by};
   const pid_t program = start(command);
+  std::optional<SaveRequest> request;
   std::optional<ExitStatus> exit;
   while (!(exit = poll_exit(program))) {
-    int number = 0;
-    ::sigwait(&passed_on, &number);
-    if (number != SIGCHLD) ::kill(-program, number == SIGUSR1 ? SIGTERM : number);
+    const int number = signals.next(request ? std::optional(kAskAgain) : std::nullopt);
+    if (asks && number == plan.asked_by && !request) {
+      request.emplace(plan.asks_by, [](const std::string& warning) {
+        std::fprintf(stderr, "%s\n", warning.c_str());
+      });
+    }
+    if (request) request->look(program);
+    if (is_shielded && (number == SIGTERM || number == SIGINT)) ::kill(-program, number);
   }
-  ::kill(-program, SIGKILL);  // what it left behind
-  return exit->code;
+  kill_all_below();
+  return *exit;
+}
+
+/// So that the launcher sees the end that the program had.
+[[noreturn]] void end_by(int signal) {
+  const rlimit none{0, 0};
+  ::setrlimit(RLIMIT_CORE, &none);
+  ::signal(signal, SIG_DFL);
+  sigset_t set;
+  ::sigemptyset(&set);
+  ::sigaddset(&set, signal);
+  ::sigprocmask(SIG_UNBLOCK, &set, nullptr);
+  ::raise(signal);
+  ::_exit(128 + signal);
 }
 
 }  // namespace
@@ -48,15 +96,20 @@ int rank_exec(const std::filesystem::path& file, char** argv) {
   constexpr int kNoProgram = 127;  // as shells have it
   try {
     const RankPlan plan = rank_plan_from_json(read_json_file(file));
+    const auto misleading = misleading_variables(plan);
     for (const auto& [name, value] : rank_variables(plan)) {
       ::setenv(name.c_str(), value.c_str(), 1);
     }
-    if (plan.usr1_as_term) return run_beside(argv);
-    ::execvp(argv[0], argv);
-    std::fprintf(stderr, "error: cannot start %s on %s: %s\n", argv[0], host_name().c_str(),
-                 std::strerror(errno));
+    for (const std::string& name : misleading) ::unsetenv(name.c_str());
+    const ExitStatus end = run_beside(argv, plan);
+    // A shell says by its exit status that a signal ended what it waited for.
+    constexpr int kLastSignal = 64;
+    if (end.code > 128 && end.code <= 128 + kLastSignal) record_lost_rank(plan, end.code - 128);
+    if (end.signal == 0) return end.code;
+    end_by(end.signal);
   } catch (const std::exception& error) {
-    std::fprintf(stderr, "error: %s\n", error.what());
+    std::fprintf(stderr, "error: cannot start %s on %s: %s\n", argv[0], host_name().c_str(),
+                 error.what());
   }
   return kNoProgram;
 }

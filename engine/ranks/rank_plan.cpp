@@ -14,7 +14,9 @@ Json to_json(const RankPlan& plan) {
           {"nodes", nodes},
           {"master_address", plan.master_address},
           {"master_port", plan.master_port},
-          {"usr1_as_term", plan.usr1_as_term},
+          {"asks_by", plan.asks_by},
+          {"asked_by", plan.asked_by},
+          {"lost_rank", plan.lost_rank.string()},
           {"given", plan.given}};
 }
 
@@ -29,7 +31,9 @@ RankPlan rank_plan_from_json(const Json& json) {
     }
     json.at("master_address").get_to(plan.master_address);
     json.at("master_port").get_to(plan.master_port);
-    json.at("usr1_as_term").get_to(plan.usr1_as_term);
+    json.at("asks_by").get_to(plan.asks_by);
+    json.at("asked_by").get_to(plan.asked_by);
+    plan.lost_rank = json.at("lost_rank").get<std::string>();
     json.at("given").get_to(plan.given);
     return plan;
   } catch (const Json::exception& error) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <filesystem>
 #include <set>
 #include <string>
 #include <vector>
@@ -22,9 +23,11 @@ struct RankPlan {
   bool one_per_node = false;    ///< the launcher starts a program per node, which starts the ranks
   std::vector<RankNode> nodes;  ///< in the order of their ranks; never empty
   std::string master_address = "127.0.0.1";
-  int master_port = 0;          ///< was free there when the pass began; 0: nobody is told
-  bool usr1_as_term = false;    ///< a rank is asked to save by SIGTERM, and its launcher by SIGUSR1
-  std::set<std::string> given;  ///< variables that the step sets itself
+  int master_port = 0;  ///< was free there when the pass began; 0: nobody is told
+  int asks_by = 0;      ///< the signal that asks a program to save; 0: passed on as it came
+  int asked_by = 0;     ///< the signal by which that request comes to rank-exec
+  std::filesystem::path lost_rank;  ///< where the first rank that a signal ends is recorded
+  std::set<std::string> given;      ///< variables that the step sets itself
   bool operator==(const RankPlan&) const = default;
 
   /// How many programs the launcher starts.

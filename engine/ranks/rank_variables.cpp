@@ -114,6 +114,11 @@ std::optional<Place> place_of(const RankPlan& plan, const ReadVariable& variable
   return place;
 }
 
+std::string own_variable(const char* name) {
+  const char* const value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
 }  // namespace
 
 std::span<const std::string_view> rank_variable_names() { return kNames; }
@@ -169,11 +174,23 @@ std::map<std::string, std::string> rank_variables(const RankPlan& plan,
 }
 
 std::map<std::string, std::string> rank_variables(const RankPlan& plan) {
-  const auto variable = [](const char* name) {
-    const char* const value = std::getenv(name);
-    return std::string(value == nullptr ? "" : value);
-  };
-  return rank_variables(plan, variable, host_name());
+  return rank_variables(plan, own_variable, host_name());
+}
+
+std::vector<std::string> misleading_variables(const RankPlan& plan, const ReadVariable& variable) {
+  std::vector<std::string> names = {"SLURM_NTASKS"};
+  if (!plan.one_per_node) {  // a program per node may read its number in the others
+    const bool has_tasks =
+        plan.num_programs() > 1 && !place_by_mpi(plan, variable) && place_by_srun(plan, variable);
+    if (has_tasks) return {};
+    names.insert(names.end(), {"SLURM_PROCID", "SLURM_LOCALID"});
+  }
+  std::erase_if(names, [&](const std::string& name) { return plan.given.contains(name); });
+  return names;
+}
+
+std::vector<std::string> misleading_variables(const RankPlan& plan) {
+  return misleading_variables(plan, own_variable);
 }
 
 }  // namespace dlflow

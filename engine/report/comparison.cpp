@@ -5,6 +5,8 @@
 #include <cmath>
 #include <numeric>
 
+#include "base/not_finite.h"
+
 namespace dlflow {
 namespace {
 
@@ -57,8 +59,9 @@ std::vector<ComparedJobs> compare(std::span<const Result> results) {
     const auto [place, is_new] = places.try_emplace({result.run, job}, groups.size());
     if (is_new) groups.push_back({result.run, std::move(job), {}});
     for (const auto& [name, value] : result.metrics.items()) {
-      if (!value.is_number() || !std::isfinite(value.get<double>())) continue;
-      groups[place->second].values[name].push_back(value.get<double>());
+      if (const auto number = comparable(value)) {
+        groups[place->second].values[name].push_back(*number);
+      }
     }
   }
   std::vector<ComparedJobs> compared;

@@ -63,23 +63,24 @@ std::optional<Goal> goal_in_expressions(const Step& other, const std::string& st
   return std::nullopt;
 }
 
-/// Of the step of `last`: the job whose `metric` is the best, and how many have it. `last` has it.
+/// Of the step of `last`: the job whose `metric` is the best, and how many have it; no job if none
+/// of them can be the best.
 std::pair<const JobRow*, size_t> best_beside(const RunStatus& status, const JobRow& last,
                                              const UsualMetric& metric) {
-  const auto value_of = [&metric](const JobRow& job) {
-    return job.metrics.is_object() ? number_of(job.metrics.value(std::string(metric.name), Json()))
-                                   : std::nullopt;
-  };
-  const JobRow* best = &last;
+  const JobRow* best = nullptr;
+  double best_value = 0;
   size_t counted = 0;
   for (const JobRow& job : status.jobs) {
-    if (job.step != last.step || !satisfies_dependents(job.state)) continue;
-    const auto value = value_of(job);
+    if (job.step != last.step || !satisfies_dependents(job.state) || !job.metrics.is_object())
+      continue;
+    const Json written = job.metrics.value(std::string(metric.name), Json());
+    if (number_of(written)) ++counted;
+    const auto value = comparable(written);
     if (!value) continue;
-    ++counted;
-    const double known = *value_of(*best);
-    const bool better = metric.largest ? *value > known : *value < known;
-    if (better || std::isnan(known)) best = &job;
+    const bool better = metric.largest ? *value > best_value : *value < best_value;
+    if (best != nullptr && !better) continue;
+    best = &job;
+    best_value = *value;
   }
   return {best, counted};
 }
@@ -89,8 +90,8 @@ std::string usual_text(const RunStatus& status, const JobRow& last) {
   for (const UsualMetric& metric : kUsualMetrics) {
     if (!shown(last.metrics, std::string(metric.name))) continue;
     const auto [best, counted] = best_beside(status, last, metric);
-    std::string text = *shown(best->metrics, std::string(metric.name));
-    if (counted < 2) return text;
+    std::string text = *shown((best ? *best : last).metrics, std::string(metric.name));
+    if (best == nullptr || counted < 2) return text;
     return text + " (" + best->job + ", the best of " + std::to_string(counted) + ")";
   }
   return "";

@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cmath>
 #include <cstdio>
 #include <optional>
 #include <set>
 
 #include "base/error.h"
+#include "base/not_finite.h"
 #include "base/text.h"
 #include "engine/model/expression_functions.h"
 #include "engine/model/step_kinds.h"
@@ -166,11 +168,25 @@ std::vector<std::vector<Result>> by_step(std::span<const Result> results) {
   return steps;
 }
 
+bool is_number(std::string_view text) {
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc() && end == text.data() + text.size();
+}
+
+/// A text that no spreadsheet takes for a formula, and no terminal for an order.
+std::string csv_cell(std::string_view text) {
+  constexpr std::string_view kFormulas = "=@+-";
+  const bool acts =
+      !text.empty() && kFormulas.find(text.front()) != kFormulas.npos && !is_number(text);
+  return csv_field((acts ? "'" : "") + escaped(text));
+}
+
 /// With all digits, and nothing where there is no value.
 std::string csv_value(const Json& object, const std::string& key) {
   const auto found = object.find(key);
   if (found == object.end()) return "";
-  return csv_field(found->is_structured() ? found->dump() : text_of(*found));
+  return csv_cell(found->is_structured() ? found->dump() : text_of(*found));
 }
 
 }  // namespace
@@ -181,7 +197,7 @@ const Result* best_of(std::span<const Result> results) {
   size_t counted = 0;
   for (const Result& result : results) {
     if (!result.goal) continue;
-    const auto value = number_at(result.metrics, result.goal->metric);
+    const auto value = comparable(result.metrics.value(result.goal->metric, Json()));
     if (!value || !satisfies_dependents(result.state)) continue;
     ++counted;
     const bool better =
@@ -230,8 +246,8 @@ void sort_results(std::vector<Result>& results, const std::string& metric, Order
                                         (known.empty() ? "" : "; there are " + join(known, ", ")));
   }
   std::stable_sort(results.begin(), results.end(), [&](const Result& a, const Result& b) {
-    const auto first = number_at(a.metrics, metric);
-    const auto second = number_at(b.metrics, metric);
+    const auto first = comparable(a.metrics.value(metric, Json()));
+    const auto second = comparable(b.metrics.value(metric, Json()));
     if (!first || !second) return first.has_value() && !second;
     return order == Order::LargestFirst ? *first > *second : *first < *second;
   });
@@ -257,12 +273,12 @@ std::string results_csv(std::span<const Result> results) {
   std::array<Names, parts.size()> names;
   for (size_t i = 0; i < parts.size(); ++i) {
     names[i] = keys_of(results, parts[i].values);
-    for (const std::string& name : names[i]) text += "," + csv_field(parts[i].prefix + name);
+    for (const std::string& name : names[i]) text += "," + csv_cell(parts[i].prefix + name);
   }
   text += "\r\n";
   for (const Result& result : results) {
-    text += csv_field(result.run) + "," + csv_field(result.step) + "," + csv_field(result.job) +
-            "," + std::string(name(result.state));
+    text += csv_cell(result.run) + "," + csv_cell(result.step) + "," + csv_cell(result.job) + "," +
+            std::string(name(result.state));
     for (size_t i = 0; i < parts.size(); ++i) {
       for (const std::string& name : names[i])
         text += "," + csv_value(result.*parts[i].values, name);

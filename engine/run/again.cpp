@@ -17,6 +17,7 @@
 #include "engine/plan/run_directory.h"
 #include "engine/report/again_text.h"
 #include "engine/run/reuses.h"
+#include "engine/supervisor/kept_checkpoints.h"
 
 namespace dlflow {
 namespace {
@@ -167,6 +168,7 @@ void refuse_if_used(const Plan& plan, const Jobs& jobs, const std::vector<uint32
 void set_checkpoints_aside(const Plan& plan, uint32_t job, int attempt) {
   const fs::path folder = job_directory(plan, job);
   const fs::path aside = attempt_directory(folder, attempt) / "checkpoints";
+  forget_kept_checkpoints(folder);
   if (!fs::exists(folder / "checkpoints")) return;
   make_directories(aside.parent_path());
   std::error_code problem;

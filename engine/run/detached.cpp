@@ -23,7 +23,8 @@ namespace {
 
 }  // namespace
 
-void start_detached(const Command& command) {
+void start_detached(Command command) {
+  command.closes_descriptors = true;  // a lock of the caller's would be held until the end
   const pid_t child = ::fork();
   if (child < 0) throw_errno("cannot start " + command.argv.front(), errno);
   if (child == 0) start_in_new_session(command);

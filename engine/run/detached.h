@@ -5,7 +5,8 @@
 namespace dlflow {
 
 /// Starts `command` in a session of its own, as a child of nobody here. Throws Error{Unavailable}
-/// naming the program if it cannot be started.
-void start_detached(const Command& command);
+/// naming the program if it cannot be started. It gets no descriptor of this process but 0, 1
+/// and 2.
+void start_detached(Command command);
 
 }  // namespace dlflow

@@ -10,6 +10,7 @@
 #include "base/archive/byte_source.h"
 #include "base/error.h"
 #include "base/file.h"
+#include "base/output_file.h"
 #include "base/sha256.h"
 #include "base/units.h"
 #include "engine/share/crate.h"
@@ -78,6 +79,7 @@ class NewFile {
   const fs::path& path() const { return path_; }
 
   void commit() {
+    if (!is_new_or_regular(target_)) return copy_content(path_, target_);
     const FileDescriptor file(::open(path_.c_str(), O_RDONLY | O_CLOEXEC));
     if (!file || ::fsync(file.get()) != 0 || ::rename(path_.c_str(), target_.c_str()) != 0) {
       throw_errno("cannot write " + target_.string(), errno);

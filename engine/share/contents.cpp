@@ -33,15 +33,23 @@ Location place_of(const Workflow& workflow, const std::string& word) {
 /// The part of `images.NAME.from` behind the transport.
 std::string path_of(const Image& image) { return image.from.substr(image.from.find(':') + 1); }
 
+/// Of a number that JSON would write otherwise; else empty.
+std::string written_text(const Workflow& workflow, const std::string& param) {
+  const auto found = workflow.written.find(param);
+  return found == workflow.written.end() ? "" : found->second;
+}
+
 /// The parameters whose values are not those of the text.
-Json settings_of(const Workflow& workflow) {
+Json set_params_of(const Workflow& workflow) {
   ParseLimits limits;
   limits.check_files = false;
   const auto parsed = parse_workflow_text(workflow.text, workflow.file, {}, limits);
   const auto* plain = std::get_if<Workflow>(&parsed);
   Json set = Json::object();
   for (const auto& [name, value] : workflow.params.items()) {
-    if (plain == nullptr || plain->params.value(name, Json()) != value) set[name] = value;
+    const bool is_plain = plain != nullptr && plain->params.value(name, Json()) == value &&
+                          written_text(*plain, name) == written_text(workflow, name);
+    if (!is_plain) set[name] = value;
   }
   return set;
 }
@@ -56,7 +64,10 @@ class Collector {
     Manifest& manifest = bundle_.manifest;
     manifest.dlflow = DLFLOW_VERSION;
     manifest.name = workflow_.name;
-    manifest.set = settings_of(workflow_);
+    manifest.set = set_params_of(workflow_);
+    for (const auto& [name, text] : workflow_.written) {
+      if (manifest.set.contains(name)) manifest.written[name] = text;
+    }
     base_ = frozen_base(kFolder, names());
     manifest.workflow = (base_ / fs::path(workflow_.file).filename()).string();
     bundle_.files.push_back({manifest.workflow, {}, workflow_.text});

@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "base/parse_json.h"
 #include "engine/model/forms.h"
+#include "engine/model/workflow.h"
 #include "engine/share/zip_reader.h"
 
 namespace dlflow {
@@ -22,6 +23,7 @@ Manifest read(const Json& json) {
   json.at("name").get_to(manifest.name);
   json.at("workflow").get_to(manifest.workflow);
   manifest.set = json.at("set");
+  manifest.written = json.value("written", manifest.written);
   for (const Json& data : json.at("data")) {
     manifest.data.push_back(
         {data.at("url"), data.at("sha256"), data.at("bytes"), data.at("packed").get<bool>()});
@@ -57,11 +59,7 @@ void check(const Manifest& manifest) {
 std::string data_path(const std::string& sha256) { return "data/" + sha256; }
 
 std::vector<std::string> settings(const Manifest& manifest) {
-  std::vector<std::string> list;
-  for (const auto& [key, value] : manifest.set.items()) {
-    list.push_back(key + "=" + value.dump(-1, ' ', true));
-  }
-  return list;
+  return settings_of(manifest.set, manifest.written);
 }
 
 Json to_json(const Manifest& manifest) {
@@ -80,11 +78,13 @@ Json to_json(const Manifest& manifest) {
   for (const auto& [name, file] : manifest.files) {
     files[name] = {{"sha256", file.sha256}, {"bytes", file.bytes}, {"executable", file.executable}};
   }
-  return {{"format", kFormat},           {"dlflow", manifest.dlflow},
-          {"name", manifest.name},       {"workflow", manifest.workflow},
-          {"set", manifest.set},         {"data", std::move(data)},
-          {"images", std::move(images)}, {"run", manifest.run},
-          {"files", std::move(files)}};
+  Json json = {{"format", kFormat},           {"dlflow", manifest.dlflow},
+               {"name", manifest.name},       {"workflow", manifest.workflow},
+               {"set", manifest.set},         {"data", std::move(data)},
+               {"images", std::move(images)}, {"run", manifest.run},
+               {"files", std::move(files)}};
+  if (!manifest.written.empty()) json["written"] = manifest.written;
+  return json;
 }
 
 Manifest manifest_from_json(const Json& json) {

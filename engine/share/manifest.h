@@ -38,11 +38,12 @@ struct PackedImage {
 };
 
 struct Manifest {
-  std::string dlflow;            ///< the version that wrote it
-  std::string name;              ///< the workflow's
-  std::string workflow;          ///< its file in the bundle
-  Json set = Json::object();     ///< parameters that are not as the file says
-  std::vector<PackedData> data;  ///< in the order of the workflow
+  std::string dlflow;                          ///< the version that wrote it
+  std::string name;                            ///< the workflow's
+  std::string workflow;                        ///< its file in the bundle
+  Json set = Json::object();                   ///< parameters that are not as the file says
+  std::map<std::string, std::string> written;  ///< of these, see Workflow
+  std::vector<PackedData> data;                ///< in the order of the workflow
   std::map<std::string, PackedImage> images;
   std::string run;                          ///< that it was packed from; empty: none
   std::map<std::string, PackedFile> files;  ///< all but dlflow-bundle.json itself

@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "engine/slurm/array_range.h"
+#include "engine/slurm/pending.h"
 
 namespace dlflow {
 namespace {
@@ -243,6 +244,7 @@ std::vector<BatchJob> parse_squeue(std::string_view text) {
     job.dependency = said((*fields)[7]);
     job.reason = said((*fields)[8]);
     job.never_starts = job.reason == kNeverSatisfied;
+    job.is_held = is_held_in_slurm(job);
     job.submitted = parse_slurm_time((*fields)[9]);
     job.name = (*fields)[10];
     jobs.add(std::move(job));
@@ -262,6 +264,11 @@ std::vector<BatchJob> parse_sacct(std::string_view text) {
       const uint64_t largest = parse_memory((*fields)[10]);
       const uint64_t bytes = largest <= UINT64_MAX / tasks ? largest * tasks : 0;
       if (job == nullptr) return;
+      // The signal that ended a job which was cancelled is its batch step's; a job that never began
+      // has none.
+      if (job->state == BatchState::Cancelled && id.ends_with(".batch") && job->signal == 0) {
+        take_exit(*job, (*fields)[2]);
+      }
       job->max_memory_bytes = std::max(job->max_memory_bytes, bytes);
       // A step's is that of its nodes, so that one has all of it where the job's line has none.
       job->energy_joules = std::max(job->energy_joules, energy((*fields)[12]));

@@ -242,7 +242,8 @@ std::string sbatch_script(const Batch& batch, const Profile& profile) {
   options.add("export", "ALL");
   options.add_free();
   // The warning that the walltime is near would kill the shell; the command takes it over.
-  return "#!/bin/sh\n" + options.text() + "\ntrap '' USR1\n" + shell_command(batch.command);
+  return "#!" + batch_shell() + "\n" + options.text() + "\ntrap '' USR1\n" +
+         shell_command(batch.command);
 }
 
 }  // namespace dlflow

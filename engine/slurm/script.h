@@ -22,7 +22,7 @@ inline constexpr size_t kMaxDependencyText = size_t{128} * 1024;
 /// Error{InvalidInput} if that is longer than SLURM reads.
 std::string dependency_text(std::span<const Dependency> dependencies);
 
-/// A /bin/sh script whose first lines are the options. Its shell becomes `command`, so that signals
+/// A script whose first lines are the options. Its shell becomes `command`, so that signals
 /// to the batch shell are the command's. Throws Error{InvalidInput} for a control character in what
 /// becomes an option: #SBATCH lines have no way to write one.
 ///

@@ -81,6 +81,7 @@ ArrayRules SlurmTools::array_rules() const {
 }
 
 std::vector<BatchJob> SlurmTools::queue() {
+  drained_nodes_.reset();
   return parse_squeue(answer({"squeue", "--me", "--noheader", "--array", "--states=all",
                               std::string("--format=") + kSqueueFormat}));
 }
@@ -183,7 +184,9 @@ std::string SlurmTools::name_of_ours(std::span<const JobIdentity> jobs) {
 JobAnswer SlurmTools::ask_to_end(const JobIdentity& job) {
   const std::string name = name_of_ours({&job, 1});
   if (name.empty()) return {JobAnswer::Kind::Gone, no_longer_ours(job)};
-  return request({"scancel", "--batch", "--signal=INT", "--jobname=" + name, job.id});
+  // Without the state scancel tries for minutes to reach one that was requeued or held meanwhile.
+  return request({"scancel", "--batch", "--signal=INT", "--state=RUNNING", "--jobname=" + name,
+                  job.id});
 }
 
 JobAnswer SlurmTools::update(const std::string& id, const std::string& key,
@@ -204,7 +207,19 @@ JobAnswer SlurmTools::wait_for(std::span<const JobIdentity> jobs,
 }
 
 std::string SlurmTools::pending_in_words(const BatchJob& job, Time now) const {
-  return slurm_pending_in_words(job, now);
+  return slurm_pending_in_words(job, now, [this] { return drained_nodes(); });
+}
+
+std::string SlurmTools::drained_nodes() const {
+  if (drained_nodes_) return *drained_nodes_;
+  const Output output =
+      runner_.run_if_there({"sinfo", "--noheader", "--list-reasons", "--format=%N|%E"});
+  std::vector<std::string> nodes;
+  for (const std::string& line : split(output.text, '\n')) {
+    const size_t bar = line.find('|');
+    if (bar != line.npos) nodes.push_back(line.substr(0, bar) + " (" + line.substr(bar + 1) + ")");
+  }
+  return *(drained_nodes_ = join(nodes, ", "));
 }
 
 JobAnswer SlurmTools::update_memory(const std::string& id, uint64_t bytes) {

@@ -47,7 +47,7 @@ class SlurmTools : public BatchSystem {
   /// One squeue, and one scancel for each thousand.
   JobAnswer cancel(std::span<const JobIdentity> jobs) override;
 
-  /// SIGINT to the batch shell alone. One scontrol, and one scancel, which looks at the name, too.
+  /// SIGINT to the batch shell alone, if it runs. One scontrol, and one scancel, which looks at the name, too.
   JobAnswer ask_to_end(const JobIdentity& job) override;
 
   /// One `scontrol show`, and one `scontrol update`, also for tasks of one array.
@@ -91,7 +91,10 @@ class SlurmTools : public BatchSystem {
   /// As `id` knows it, or the number: a static program cannot ask the directory of users itself.
   std::string user_name(const std::string& number);
 
+  std::string drained_nodes() const;
+
   ToolRunner runner_;
+  mutable std::optional<std::string> drained_nodes_;  // as of the last look at the queue
   std::vector<std::string> submission_environment_;
 };
 

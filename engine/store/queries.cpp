@@ -241,6 +241,7 @@ bool Store::was_overtaken(const std::string& workflow, const KnownResult& result
 
 bool Store::is_undisturbed(const KnownResult& result, std::span<const std::string> parents) {
   if (parents.empty() || !has_run(result.run)) return true;
+  read_open_runs();
   const int64_t run = run_id(result.run);
   return std::ranges::none_of(
       parents, [&](const std::string& parent) { return was_disturbed(run, result.job, parent); });
@@ -291,6 +292,7 @@ std::map<std::string, std::set<uint32_t>> Store::shared_with_open_runs(std::stri
 
 std::optional<KnownResult> Store::find(const std::string& fingerprint) {
   if (fingerprint.empty()) return std::nullopt;
+  read_open_runs();
   const Rows rows = database_.query(
       "SELECT runs.name, runs.directory, jobs.name, jobs.outputs, jobs.metrics, runs.workflow, "
       "coalesce(jobs.started_ms, jobs.ended_ms), instr(bases.text, '\"kind\":\"run\"'), "

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <filesystem>
 #include <map>
@@ -129,9 +130,17 @@ class Store : public KnownResults, public History, public FileHashes {
   /// What a node did up to `at` no longer counts. Whether anything did.
   bool forgive_node(const std::string& cluster, const std::string& node, Time at);
 
+  /// Notes in the folder of runs what the commands of a run undid elsewhere, before its own folder
+  /// goes. Throws Error.
+  void keep_effects(std::string_view run);
+
+  /// Takes in what keep_effects() noted in the folder `runs`. Throws Error.
+  void take_effects(const std::filesystem::path& runs);
+
   /// Forgets a run; its directory stays.
   void forget(std::string_view run);
 
+  /// Reads first what killed runs left unrecorded, each once a second at most.
   std::optional<KnownResult> find(const std::string& fingerprint) override;
   bool is_undisturbed(const KnownResult& result, std::span<const std::string> parents) override;
   std::vector<EarlierBase> earlier(const std::string& workflow, const std::string& step,
@@ -147,6 +156,8 @@ class Store : public KnownResults, public History, public FileHashes {
     std::string run, reason, reused_from, fingerprint;
   };
   std::string maker(const Origin& taker);
+  /// Records what runs without an end have done by now, where no dlflow does that itself.
+  void read_open_runs();
   bool was_overtaken(const std::string& workflow, const KnownResult& result, int64_t started_ms);
   bool was_disturbed(int64_t run, const std::string& child, const std::string& parent);
   int64_t run_id(std::string_view run);
@@ -165,6 +176,8 @@ class Store : public KnownResults, public History, public FileHashes {
   void note_node_failure(int64_t run, const JobEvent& event);
 
   Database database_;
+  std::map<std::filesystem::path, std::chrono::steady_clock::time_point>
+      next_reading_;  ///< of each run, see read_open_runs()
 };
 
 }  // namespace dlflow

@@ -233,6 +233,28 @@ bool Store::take_newest_jobs(int64_t run, const fs::path& run_directory) {
   return extension > 0;
 }
 
+void Store::read_open_runs() {
+  std::vector<fs::path> open;
+  {
+    const Rows rows = database_.query("SELECT directory FROM runs WHERE state = 'running'");
+    while (rows->next()) open.emplace_back(rows->text(0));
+  }
+  for (const fs::path& run : open) {
+    try {
+      const auto now = std::chrono::steady_clock::now();
+      auto& next = next_reading_[run];
+      if (now < next || !fs::exists(run / "plan.json")) continue;
+      const auto lock = RunLock::try_acquire(run);
+      if (!lock) continue;
+      sync_run(run);
+      next = now + std::chrono::seconds(1);  // what has yet to begin is queued by then
+    } catch (const Error& error) {
+      if (error.code() == Errc::Unavailable) throw;
+      continue;  // damaged, which `status` says
+    }
+  }
+}
+
 std::string Store::rebuild_run(const fs::path& run_directory) {
   const std::string folder = absolute_folder(run_directory);
   const Plan plan = load_run(folder);  // a damaged run is not forgotten

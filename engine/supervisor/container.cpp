@@ -85,7 +85,7 @@ ContainerJob container_job(const JobSpec& spec, const ResolvedJob& job, const At
     }
   }
   result.environment = declared_environment(spec, job, files);
-  result.environment.merge(passed_on(variables_of(spec.inherit), spec));
+  result.environment.merge(passed_on(named_by(caller_variables(spec), spec.inherit), spec));
   if (spec.uses.empty()) result.rank_plan = job.ranks;
   result.secrets = spec.secrets;
   result.secrets_file = secrets_file(spec.run_directory);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -27,6 +28,9 @@ struct SearchedTree {
   fs::path folder;
   const char* name;
 };
+
+/// Whether the program has not made what is at a path: a link, or an input.
+using IsGiven = std::function<bool(const std::filesystem::path&)>;
 
 /// A declared path as it is looked for: "plots/./loss/" is plots/loss.
 std::string normal_path(const std::string& path) {
@@ -78,7 +82,8 @@ std::string one_of(const std::string& name, const std::string& path,
 }
 
 /// Files of that name elsewhere, for the message: "$DLFLOW_OUTPUTS/run1/model.pt".
-std::string found_instead(const std::vector<SearchedTree>& trees, const std::string& path) {
+std::string found_instead(const std::vector<SearchedTree>& trees, const std::string& path,
+                          const IsGiven& is_given) {
   constexpr int kMostEntries = 100'000;
   const std::string wanted = fs::path(path).lexically_normal().filename().string();
   int looked_at = 0;
@@ -88,7 +93,7 @@ std::string found_instead(const std::vector<SearchedTree>& trees, const std::str
          at != fs::recursive_directory_iterator() && ++looked_at < kMostEntries;
          at.increment(none)) {
       if (::fnmatch(wanted.c_str(), at->path().filename().c_str(), FNM_PERIOD) != 0) continue;
-      if (is_symbolic(at->path())) continue;
+      if (is_given(at->path())) continue;
       return std::string(tree.name) + "/" + at->path().lexically_relative(tree.folder).string();
     }
   }
@@ -97,7 +102,7 @@ std::string found_instead(const std::vector<SearchedTree>& trees, const std::str
 
 /// The first files that the program left, for the message: "$DLFLOW_OUTPUTS/last.pt, log.txt and 3
 /// more".
-std::string left_instead(const std::vector<SearchedTree>& trees) {
+std::string left_instead(const std::vector<SearchedTree>& trees, const IsGiven& is_given) {
   constexpr size_t kNamed = 3;
   constexpr size_t kMostEntries = 1000;
   std::vector<std::string> left;
@@ -107,7 +112,7 @@ std::string left_instead(const std::vector<SearchedTree>& trees) {
     for (auto at = fs::recursive_directory_iterator(tree.folder, none);
          at != fs::recursive_directory_iterator() && ++looked_at < kMostEntries;
          at.increment(none)) {
-      if (is_symbolic(at->path()) || !at->is_regular_file(none)) continue;
+      if (is_given(at->path()) || !at->is_regular_file(none)) continue;
       left.push_back(std::string(tree.name) + "/" +
                      escaped(at->path().lexically_relative(tree.folder).string()));
     }
@@ -133,7 +138,8 @@ struct FoundOutput {
 class Settler {
  public:
   Settler(const JobSpec& spec, const AttemptFiles& files)
-      : outputs_(files.outputs()),
+      : spec_(spec),
+        outputs_(files.outputs()),
         work_(files.work()),
         checkpoints_(checkpoints_directory(spec)),
         saved_(spec.checkpoint ? folder_of_pattern(spec.checkpoint->newer) : "") {
@@ -197,7 +203,13 @@ class Settler {
                            const std::string& path) const {
     std::optional<fs::path> link;
     auto found = without_links(work_, find_matches(work_, path), link);
+    const bool is_input =
+        std::erase_if(found, [&](const std::string& one) { return is_given(work_ / one); }) > 0;
     if (!found.empty()) return {one_of(name, declared, found), FoundOutput::Where::Work};
+    if (is_input) {
+      throw Error(Errc::InvalidInput, "output '" + name + "' is missing: " + path +
+                                          " is an input, and the program left it as it was");
+    }
     if (!link) link = first_link(work_, path);
     if (!saved_.empty()) {
       if (link == work_ / saved_) link.reset();
@@ -260,16 +272,22 @@ class Settler {
                   missing + ": " + said(*link, in_work ? work_ : checkpoints_) +
                       ", and no output is taken from behind a link; copy it to $DLFLOW_OUTPUTS");
     }
+    const IsGiven given = [this](const fs::path& one) { return is_given(one); };
     const std::string instead = found_instead({{outputs_, "$DLFLOW_OUTPUTS"},
                                                {work_, "the working directory"},
                                                {checkpoints_, "$DLFLOW_CHECKPOINTS"}},
-                                              path);
+                                              path, given);
     if (!instead.empty()) throw Error(Errc::InvalidInput, missing + "; there is " + instead);
     const std::string left =
-        left_instead({{outputs_, "$DLFLOW_OUTPUTS"}, {work_, "the working directory"}});
+        left_instead({{outputs_, "$DLFLOW_OUTPUTS"}, {work_, "the working directory"}}, given);
     throw Error(Errc::InvalidInput, missing + (left.empty() ? "" : "; the program left " + left));
   }
 
+  bool is_given(const fs::path& place) const {
+    return is_symbolic(place) || is_untouched_input(spec_, work_, place);
+  }
+
+  const JobSpec& spec_;
   fs::path outputs_;
   fs::path work_;
   fs::path checkpoints_;

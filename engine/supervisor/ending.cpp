@@ -1,6 +1,7 @@
 #include "engine/supervisor/ending.h"
 
 #include <signal.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <cstring>
@@ -8,7 +9,10 @@
 #include "base/exit_status.h"
 #include "base/file.h"
 #include "base/units.h"
+#include "engine/model/step_kinds.h"
 #include "engine/plan/retry.h"
+#include "engine/plan/run_directory.h"
+#include "engine/ranks/lost_rank.h"
 #include "engine/supervisor/telling_line.h"
 
 namespace dlflow {
@@ -30,6 +34,23 @@ std::string pattern_of(const JobSpec& spec) {
   return spec.checkpoint ? spec.checkpoint->newer : "";
 }
 
+/// The files that were saved to their end. Where there are ranks, some may still be at it
+/// elsewhere.
+SavedFiles whole_files(const JobSpec& spec, const std::set<fs::path>& torn) {
+  constexpr useconds_t kSettles = 100'000;
+  SavedFiles files = saved_files(spec, pattern_of(spec));
+  if (spec.resources.ranks > 1 && !files.empty()) {
+    ::usleep(kSettles);
+    const SavedFiles later = saved_files(spec, pattern_of(spec));
+    std::erase_if(files, [&](const auto& file) {
+      const auto found = later.find(file.first);
+      return found == later.end() || found->second != file.second;
+    });
+  }
+  std::erase_if(files, [&](const auto& file) { return torn.contains(file.first); });
+  return files;
+}
+
 class Ending {
  public:
   Ending(const JobSpec& spec, const AttemptFiles& files, const SupervisorOptions& options,
@@ -39,7 +60,7 @@ class Ending {
         options_(options),
         before_(before),
         watched_(watched),
-        newer_(newer_file(before.saved, saved_files(spec, pattern_of(spec)))),
+        newer_(newer_file(before.saved, whole_files(spec, before.torn))),
         out_of_memory_(out_of_memory_kills() > before.memory_kills ||
                        ran_out_of_memory(options, before)) {}
 
@@ -48,6 +69,9 @@ class Ending {
  private:
   int exit_code() const;
   bool has_progress() const;
+  bool failed_to_save(int code) const;
+  bool is_idle() const;
+  std::optional<std::string> lost_rank() const;
   std::string goes_on() const;
   std::string why_again() const;
   std::string failure_reason(int code) const;
@@ -64,7 +88,8 @@ class Ending {
 
 JobEvent Ending::event() const {
   const int code = exit_code();
-  const bool on_request = ends_on_request(spec_, watched_) && newer_;
+  const bool on_request =
+      ends_on_request(spec_, before_, watched_) && (newer_ || pattern_of(spec_).empty());
   const bool saved = on_request || code == kExitAgain;
   const milliseconds walltime = spec_.resources.walltime;
   const std::string limit = walltime.count() > 0 ? "walltime of " + format_duration(walltime)
@@ -78,25 +103,73 @@ JobEvent Ending::event() const {
     end.reason = saved ? "stopped on request, checkpoint saved" : "stopped on request";
   } else if (saved && has_progress()) {
     end.state = JobState::Queued;
+    if (is_idle()) end.idle_passes = before_.idle_passes + 1;
     end.reason = watched_.cause == StopCause::Walltime
                      ? limit + " reached, goes on from " + goes_on()
                      : "saved a checkpoint and asked to be run again" + why_again();
+    if (end.idle_passes > 0) end.reason += ", which is what it began with";
+    if (end.idle_passes > 1) {
+      end.state = JobState::TimedOut;
+      end.reason =
+          "no progress: two passes in a row ended with the checkpoint that they began with; "
+          "save more often, or give it more time than " +
+          (walltime.count() > 0 ? format_duration(walltime) : "it has");
+    }
   } else if (saved && watched_.cause != StopCause::Walltime) {
     end.state = JobState::Failed;
     end.reason = "exit 75 (run me again), but no progress since the last checkpoint" + why_again();
+  } else if (failed_to_save(code)) {
+    end.state = JobState::Failed;
+    end.reason = failure_reason(code) + "; this was when it was asked to save, before the " + limit;
   } else if (watched_.cause == StopCause::Walltime) {
     end.state = JobState::TimedOut;
     end.reason = limit + " reached";
     if (saved) {
       end.reason += ", no progress since the last checkpoint";
     } else if (const std::string pattern = pattern_of(spec_); !pattern.empty()) {
-      end.reason += ", and no file that matches " + pattern + " is new";
+      end.reason += before_.torn.empty()
+                        ? ", and no file that matches " + pattern + " is new"
+                        : ", while " + before_.torn.begin()->string() +
+                              " was being written; give `lead:` more time, or write it under "
+                              "another name and rename it";
     }
+  } else if (const auto lost = lost_rank(); lost && has_progress() && !is_idle()) {
+    end.state = JobState::Queued;
+    end.exit = kExitAgain;
+    end.reason = *lost + "; goes on from " + goes_on();
   } else {
     end.state = JobState::Failed;
     end.reason = failure_reason(code);
   }
   return end;
+}
+
+/// Whether what a command saved is what it began with, or it reported no further step.
+bool Ending::is_idle() const {
+  if (!spec_.uses.empty() || !spec_.checkpoint) return false;
+  const std::string step = reported_step(files_, before_.reported_bytes);
+  if (!step.empty() && step == before_.reported) return true;
+  return !before_.content.empty() && saved_content(spec_, pattern_of(spec_)) == before_.content;
+}
+
+/// The first rank of a command that saves that was ended by a signal, which is no mistake of the
+/// program that comes again; but where more memory is to follow, that is what counts.
+std::optional<std::string> Ending::lost_rank() const {
+  if (!spec_.uses.empty() || !spec_.checkpoint) return std::nullopt;
+  JobEvent killed;
+  killed.state = JobState::Failed;
+  killed.exit = 128 + SIGKILL;
+  if (out_of_memory_ && wants_more_memory(spec_.retry, killed)) return std::nullopt;
+  return read_lost_rank(files_.lost_rank());
+}
+
+/// Whether the program, asked to save, has died of that or by an error, and of no lack of time.
+bool Ending::failed_to_save(int code) const {
+  if (watched_.cause != StopCause::Walltime || watched_.was_ended || code == 0) return false;
+  if (!can_save(spec_.uses, spec_.checkpoint)) return false;
+  const bool is_killed = code == 128 + SIGKILL || code == 128 + SIGTERM;  // by the batch system
+  return (code > 128 && !is_killed) ||
+         has_error(files_.standard_error(), before_.standard_error_bytes);
 }
 
 bool Ending::has_progress() const {
@@ -135,14 +208,33 @@ std::string Ending::asked_for() const {
   return ", asked for " + format_size(bytes) + (per_node ? " per node" : "");
 }
 
+/// Whether a copy of what is read-only lies in the working directory, and is read-only, too.
+bool has_read_only_copy(const fs::path& work) {
+  int looked_at = 0;
+  constexpr int kMostEntries = 1000;
+  std::error_code none;
+  for (auto at = fs::recursive_directory_iterator(work, none);
+       at != fs::recursive_directory_iterator() && ++looked_at < kMostEntries; at.increment(none)) {
+    const fs::file_status status = at->symlink_status(none);
+    const bool may_write = (status.permissions() & fs::perms::owner_write) != fs::perms::none;
+    if (!fs::is_symlink(status) && !may_write) return true;
+  }
+  return false;
+}
+
 std::string Ending::failure_reason(int code) const {
   const std::string line = telling_line(files_.standard_error(), before_.standard_error_bytes);
   std::string rest = line.empty() ? "" : ": " + line;
+  if (line.find("Permission denied") != line.npos && has_read_only_copy(files_.work())) {
+    rest += "; what steps publish is read-only, and so are its copies: `cp -r --no-preserve=mode`";
+  }
   std::error_code unknown;
   if (fs::space(files_.attempt, unknown).available == 0) {  // the maximum if it is unknown
     rest += "; No space left on device in " + files_.attempt.string();
   }
   const int signal = code > 128 ? code - 128 : 0;
+  const auto lost = spec_.uses.empty() ? read_lost_rank(files_.lost_rank()) : std::nullopt;
+  if (lost && !(signal == SIGKILL && out_of_memory_)) return *lost + rest;
   if (signal == SIGKILL && out_of_memory_) {
     return "out of memory (killed by the kernel)" + asked_for() + rest;
   }
@@ -152,27 +244,50 @@ std::string Ending::failure_reason(int code) const {
   return "exit " + std::to_string(code) + rest;
 }
 
+uint64_t size_of(const fs::path& file) {
+  std::error_code none;
+  const auto bytes = fs::file_size(file, none);
+  return none ? 0 : bytes;
+}
+
+int idle_passes(const AttemptFiles& files) {
+  int passes = 0;
+  if (files.pass == 1) return passes;
+  for (const JobEvent& event : EventTail(files.events()).read()) {
+    if (event.state == JobState::Queued) passes = event.idle_passes;
+  }
+  return passes;
+}
+
 }  // namespace
 
 BeforePass look_before_pass(const JobSpec& spec, const AttemptFiles& files,
                             const SupervisorOptions& options) {
-  std::error_code none;
-  const auto bytes = fs::file_size(files.standard_error(), none);
-  return {.checkpoints = checkpoint_signature(spec),
-          .saved = saved_files(spec, pattern_of(spec)),
-          .memory_kills = out_of_memory_kills(),
-          .memory_kills_of_job = options.memory_kills ? options.memory_kills() : 0,
-          .standard_error_bytes = none ? 0 : bytes,
-          .energy = read_energy()};
+  BeforePass before;
+  before.checkpoints = checkpoint_signature(spec);
+  if (spec.uses.empty() && spec.checkpoint) {
+    before.content = saved_content(spec, pattern_of(spec));
+    before.reported = reported_step(files, 0);
+    before.reported_bytes = size_of(files.metrics());
+    before.idle_passes = idle_passes(files);
+  }
+  before.saved = saved_files(spec, pattern_of(spec));
+  before.memory_kills = out_of_memory_kills();
+  if (options.memory_kills) before.memory_kills_of_job = options.memory_kills();
+  before.standard_error_bytes = size_of(files.standard_error());
+  before.energy = read_energy();
+  return before;
 }
 
 bool ran_out_of_memory(const SupervisorOptions& options, const BeforePass& before) {
   return options.memory_kills && options.memory_kills() > before.memory_kills_of_job;
 }
 
-bool ends_on_request(const JobSpec& spec, const Watched& watched) {
-  const bool is_request = watched.cause != StopCause::None && watched.cause != StopCause::Unwanted;
-  return is_request && !pattern_of(spec).empty();
+bool ends_on_request(const JobSpec& spec, const BeforePass& before, const Watched& watched) {
+  if (watched.cause == StopCause::None || watched.cause == StopCause::Unwanted) return false;
+  if (!pattern_of(spec).empty()) return true;
+  const bool is_command = spec.uses.empty() && spec.checkpoint;
+  return is_command && before.at_request && checkpoint_signature(spec) != *before.at_request;
 }
 
 JobEvent ending_of(const JobSpec& spec, const AttemptFiles& files, const SupervisorOptions& options,

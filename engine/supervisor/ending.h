@@ -1,12 +1,15 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <set>
 #include <string>
 
 #include "engine/plan/job.h"
 #include "engine/supervisor/energy.h"
 #include "engine/supervisor/launch.h"
-#include "engine/supervisor/results.h"
+#include "engine/supervisor/saved_state.h"
 #include "engine/supervisor/supervisor.h"
 #include "engine/supervisor/watch.h"
 
@@ -15,12 +18,19 @@ namespace dlflow {
 
 /// How things stood before the program began.
 struct BeforePass {
-  std::string checkpoints;            ///< checkpoint_signature()
-  SavedFiles saved;                   ///< that match `checkpoint: {newer: …}`
-  uint64_t memory_kills = 0;          ///< by the kernel, on this machine since it booted
-  uint64_t memory_kills_of_job = 0;   ///< SupervisorOptions::memory_kills
-  uint64_t standard_error_bytes = 0;  ///< what earlier passes left there
-  EnergyCounters energy;              ///< of the node's processors
+  std::string checkpoints;  ///< checkpoint_signature()
+  std::optional<std::string>
+      at_request;                        ///< the same when the program was asked to save, if it was
+  std::string content;                   ///< saved_content() of a command; else nothing
+  std::string reported;                  ///< reported_step()
+  uint64_t reported_bytes = 0;           ///< what earlier passes left there
+  std::set<std::filesystem::path> torn;  ///< files that were being saved when it was ended
+  int idle_passes = 0;                   ///< of the pass before this one
+  SavedFiles saved;                      ///< that match `checkpoint: {newer: …}`
+  uint64_t memory_kills = 0;             ///< by the kernel, on this machine since it booted
+  uint64_t memory_kills_of_job = 0;      ///< SupervisorOptions::memory_kills
+  uint64_t standard_error_bytes = 0;     ///< what earlier passes left there
+  EnergyCounters energy;                 ///< of the node's processors
 };
 
 BeforePass look_before_pass(const JobSpec& spec, const AttemptFiles& files,
@@ -29,10 +39,11 @@ BeforePass look_before_pass(const JobSpec& spec, const AttemptFiles& files,
 /// Whether the scheduler will take the job for one that ran out of memory.
 bool ran_out_of_memory(const SupervisorOptions& options, const BeforePass& before);
 
-/// Whether a program of a step with `checkpoint: {newer: …}` has ended after it was asked to. Then
-/// its exit status says nothing, 0 neither: with a newer file it has saved and is to run again,
-/// without one it has lost what it did. What it made may be half of its work.
-bool ends_on_request(const JobSpec& spec, const Watched& watched);
+/// Whether a command has ended because it was asked to: one with `checkpoint: {newer: …}` after any
+/// request, another one after it has saved something since. Then its exit status says nothing, 0
+/// neither, as it may be that of a shell or a pipe around the program that has saved: it is to run
+/// again, if there is something new. What it made may be half of its work.
+bool ends_on_request(const JobSpec& spec, const BeforePass& before, const Watched& watched);
 
 /// The exit status, the state that follows from it (none: the scheduler has yet to say), and the
 /// reason in words. Exit status 75 is no failure if there is a new checkpoint; and a pass that

@@ -1,15 +1,17 @@
 #include "engine/supervisor/input_proof.h"
 
-#include <cstdlib>
-
 #include "base/error.h"
 #include "base/parse_json.h"
+#include "base/secret_file.h"
+#include "base/sha256.h"
 #include "engine/plan/data_identity.h"
 #include "engine/plan/inherited.h"
 #include "engine/plan/installed.h"
 #include "engine/plan/program_identity.h"
 #include "engine/plan/published.h"
 #include "engine/plan/run_directory.h"
+#include "engine/plan/secrets.h"
+#include "engine/supervisor/launch.h"
 
 namespace dlflow {
 namespace {
@@ -51,26 +53,36 @@ std::optional<std::string> find_change_of_packages(const JobSpec& spec) {
   return std::nullopt;
 }
 
-std::string variable_of_shell(const std::string& name) {
-  const char* const value = std::getenv(name.c_str());
-  return value == nullptr ? "" : value;
+std::string value_in(const Variables& variables, const std::string& name) {
+  const auto found = variables.find(name);
+  return found == variables.end() ? "" : found->second;
 }
 
-/// Of what `reuse:` names.
+/// Of what `reuse:` names, and `inherit:` of the profile. What neither the plan nor the node gives
+/// reaches no program.
 std::optional<std::string> find_change_of_conditions(const JobSpec& spec) {
+  const SourceProofs& then = spec.sources;
+  if (then.variables.empty() && then.inherited.empty() && then.programs.empty()) return {};
+  Variables now = caller_variables(spec);
+  for (const std::string& name : spec.secrets) {
+    if (then.inherited.contains(name)) {
+      now.merge(read_secrets(secrets_file(spec.run_directory), {name}));
+    }
+  }
   const auto changed = [](const std::string& name) {
     return "the variable " + name + " has another value than when the run was planned";
   };
   for (const auto& [name, value] : spec.sources.variables) {
-    if (variable_of_shell(name) != value) return changed(name);
+    const bool arrives = is_inherited(name, spec.inherit);
+    if (arrives && value_in(now, name) != value) return changed(name);
   }
   for (const auto& [name, identity] : spec.sources.inherited) {
-    if (identity_of_variable(name) != identity) return changed(name);
+    if (sha256_hex(value_in(now, name)) != identity) return changed(name);
   }
   FreshFileHashes hashes;
   for (const auto& [name, identity] : spec.sources.programs) {
     if (identity.empty()) return unknown_program(name);
-    const Json path = spec.environment.value("PATH", Json(variable_of_shell("PATH")));
+    const Json path = spec.environment.value("PATH", Json(value_in(now, "PATH")));
     if (program_identity(name, path.get<std::string>(), hashes) != identity) {
       return "the program " + name + " changed after the run was planned";
     }

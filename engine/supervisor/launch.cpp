@@ -16,6 +16,7 @@
 #include "engine/model/step_kinds.h"
 #include "engine/plan/inherited.h"
 #include "engine/plan/run_directory.h"
+#include "engine/plan/sources.h"
 #include "engine/plan/surroundings.h"
 #include "engine/ranks/free_port.h"
 #include "engine/ranks/rank_nodes.h"
@@ -56,7 +57,11 @@ std::vector<std::string> environment(const JobSpec& spec, const ResolvedJob& job
   if (spec.uses.empty() && !spec.container && job.ranks.num_programs() == 1) {
     values.merge(rank_variables(job.ranks));
   }
-  values.merge(passed_on(inherited_variables(spec.inherit), spec));
+  Variables inherited = passed_on(caller_variables(spec), spec);
+  if (spec.uses.empty() && !spec.container && job.ranks.num_programs() == 1) {
+    for (const std::string& name : misleading_variables(job.ranks)) inherited.erase(name);
+  }
+  values.merge(inherited);
   values.emplace("LANG", "C.UTF-8");  // a result depends on nobody's language
   if (const auto path = values.find("PATH"); path != values.end() && !spec.container) {
     path->second += ":" + frozen_program(spec.run_directory).parent_path().string();
@@ -108,17 +113,46 @@ std::vector<std::string> launcher(const JobSpec& spec, const RankPlan& ranks) {
   return argv;
 }
 
-/// Asked to save, the program that the shell waits for gets the signal too, and ends with 75. A
-/// shell without a trap would die at once, and its program with it. And SLURM signals one process
-/// after the other: what the shell waits for may have died of it, and `-e` end the shell, before
-/// the shell gets the signal that its trap is for.
+/// Batch systems signal all processes of a job. A shell without a trap would die at once, and its
+/// program with it. And SLURM signals one process after the other: what the shell waits for may
+/// have died of it, and `-e` end the shell, before the shell gets the signal that its trap is for.
+/// A trap ends `wait`, too, though what it waits for is saving.
 constexpr const char* kScriptThatSaves =
-    "trap : USR1 TERM; trap 'case $? in 138 | 143) sleep 1 ;; esac' EXIT; . \"$0\"";
+    "trap : USR1 TERM; trap 'case $? in 138 | 143) sleep 1; wait ;; esac' EXIT; . \"$0\"";
 
 /// Whether a launcher starts the programs of the job, and signals go through it.
 bool has_launcher(const JobSpec& spec, const RankPlan& ranks) {
   if (spec.container && container_starts_ranks(*spec.container)) return true;
   return !launcher(spec, ranks).empty();
+}
+
+/// Launchers pass SIGUSR1 and SIGUSR2 on. What a program is asked by itself must not reach it this
+/// way, too. Grid Engine has SIGUSR2 for a word of its own.
+int launchers_signal(int asks_by) {
+  const bool is_grid_engine = !own_variable("PE_HOSTFILE").empty();
+  return asks_by == SIGTERM || is_grid_engine ? SIGUSR1 : SIGUSR2;
+}
+
+/// With the time of what it is a copy of: a program that writes to it gives it another.
+void copy_input(const fs::path& frozen, const fs::path& place) {
+  copy_content(frozen, place);
+  fs::permissions(place, fs::perms::owner_write, fs::perm_options::add);
+  fs::last_write_time(place, fs::last_write_time(frozen));
+}
+
+/// What an earlier pass of the attempt has left stays.
+void give_inputs(const JobSpec& spec, const fs::path& work) {
+  const std::set<std::string> copied = copied_inputs(spec.inputs);
+  for (const auto& [name, frozen] : spec.inputs) {
+    const fs::path place = work / name;
+    if (fs::exists(fs::symlink_status(place))) continue;
+    make_directories(place.parent_path());
+    if (copied.contains(name)) {
+      copy_input(frozen, place);
+    } else {
+      fs::create_symlink(frozen, place);
+    }
+  }
 }
 
 /// What a program saves there survives its pass and its attempt, whether it knows of dlflow or not.
@@ -148,9 +182,6 @@ void take_over_folders(AttemptFiles before) {
     if (errno != ENOENT) throw_errno("cannot take over " + before.own().string(), errno);
   }
 }
-
-/// The shell for the user's lines: bash where there is one, for `module load` and `source`.
-std::string host_shell() { return ::access(kBash, X_OK) == 0 ? kBash : kSh; }
 
 /// Whether a launcher starts a command that is told of its rank then.
 bool needs_rank_exec(const JobSpec& spec) {
@@ -192,6 +223,25 @@ std::vector<std::string> shell_command(const std::string& shell) {
 
 }  // namespace
 
+bool is_untouched_input(const JobSpec& spec, const fs::path& work, const fs::path& place) {
+  if (spec.inputs.empty()) return false;
+  const auto input = spec.inputs.find(place.lexically_relative(work).string());
+  if (input == spec.inputs.end()) return false;
+  std::error_code none;
+  return fs::is_regular_file(fs::symlink_status(place, none)) &&
+         fs::file_size(place, none) == fs::file_size(input->second, none) &&
+         fs::last_write_time(place, none) == fs::last_write_time(input->second, none);
+}
+
+Variables caller_variables(const JobSpec& spec) {
+  Variables variables = variables_from(Provider::Job, spec.inherit);
+  auto planned = read_variables(spec.run_directory);
+  variables.merge(planned ? *planned : variables_from(Provider::Plan, spec.inherit));
+  return variables;
+}
+
+std::string host_shell() { return ::access(kBash, X_OK) == 0 ? kBash : kSh; }
+
 std::map<std::string, std::string> passed_on(std::map<std::string, std::string> variables,
                                              const JobSpec& spec) {
   if (spec.uses.empty()) return variables;
@@ -217,7 +267,7 @@ std::map<std::string, std::string> declared_environment(const JobSpec& spec, con
   if (can_save(spec.uses, spec.checkpoint)) {
     values["DLFLOW_CHECKPOINTS"] = checkpoints_directory(spec);
   }
-  values["DLFLOW_METRICS"] = files.metrics();
+  values["DLFLOW_METRICS"] = spec.secrets.empty() ? files.metrics() : files.given_metrics();
   values["DLFLOW_SUMMARY"] = files.summary();
   values["DLFLOW_CACHE"] = spec.cache;
   if (spec.cache_budget_bytes > 0) {
@@ -296,15 +346,15 @@ RankPlan plan_ranks(const JobSpec& spec, const Json& environment) {
   if (plan.told) plan.master_port = free_port();
   for (const auto& [name, value] : environment.items()) plan.given.insert(name);
   plan.given.insert(spec.secrets.begin(), spec.secrets.end());
-  plan.usr1_as_term = spec.checkpoint &&
-                      spec.checkpoint->signal == CheckpointPolicy::Signal::Term &&
-                      has_launcher(spec, plan);
+  if (!spec.checkpoint) return plan;
+  const bool by_term = spec.checkpoint->signal == CheckpointPolicy::Signal::Term;
+  plan.asks_by = plan.asked_by = by_term ? SIGTERM : SIGUSR1;
+  if (has_launcher(spec, plan)) plan.asked_by = launchers_signal(plan.asks_by);
   return plan;
 }
 
-int save_signal(const JobSpec& spec, const RankPlan& ranks) {
-  const bool by_term = spec.checkpoint && spec.checkpoint->signal == CheckpointPolicy::Signal::Term;
-  return by_term && !ranks.usr1_as_term ? SIGTERM : SIGUSR1;
+bool has_relay(const JobSpec& spec, const RankPlan& ranks) {
+  return !spec.uses.empty() || spec.container || has_launcher(spec, ranks);
 }
 
 void prepare_files(const JobSpec& spec, const ResolvedJob& job, const AttemptFiles& files) {
@@ -312,12 +362,7 @@ void prepare_files(const JobSpec& spec, const ResolvedJob& job, const AttemptFil
   for (const fs::path& folder : {files.own(), files.work(), files.outputs()}) {
     make_directories(folder);
   }
-  for (const auto& [name, frozen] : spec.inputs) {
-    const fs::path link = files.work() / name;
-    make_directories(link.parent_path());
-    std::error_code exists_from_an_earlier_pass;
-    fs::create_symlink(frozen, link, exists_from_an_earlier_pass);
-  }
+  give_inputs(spec, files.work());
   link_saved_folder(spec, files);
   if (has_values(spec)) write_file(files.with(), job.with.dump(2) + "\n");
   if (job.run_command.is_string()) {
@@ -356,6 +401,8 @@ Command make_command(const JobSpec& spec, const ResolvedJob& job, const AttemptF
   command.standard_error = files.standard_error();
   command.own_group = true;
   command.dies_with_parent = true;
+  command.closes_descriptors = true;
+  command.has_fixed_limits = true;
   check_length(command);
   return command;
 }

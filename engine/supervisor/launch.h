@@ -19,6 +19,9 @@ namespace dlflow {
 inline constexpr const char* kBash = "/bin/bash";
 inline constexpr const char* kSh = "/bin/sh";
 
+/// The shell for lines that people write: bash where there is one, for `module load` and `source`.
+std::string host_shell();
+
 /// An attempt's files, by the names of docs/contributor/architecture.md.
 struct AttemptFiles {
   std::filesystem::path attempt;  ///< RUN/steps/STEP[/ELEMENT]/attempt-N
@@ -36,9 +39,14 @@ struct AttemptFiles {
   std::filesystem::path ranks() const {
     return attempt / ("ranks-" + std::to_string(pass) + ".json");
   }
+  std::filesystem::path lost_rank() const {
+    return attempt / ("lost-rank-" + std::to_string(pass));
+  }
   std::filesystem::path standard_output() const { return attempt / "stdout"; }
   std::filesystem::path standard_error() const { return attempt / "stderr"; }
   std::filesystem::path metrics() const { return attempt / "metrics.jsonl"; }
+  /// The file for metrics of a program with secrets: metrics() gets what it writes without them.
+  std::filesystem::path given_metrics() const { return own() / "metrics-as-given.jsonl"; }
   std::filesystem::path summary() const { return own() / "metrics.json"; }
   std::filesystem::path events() const { return attempt / "events.jsonl"; }
   /// There once `dlflow cancel` has asked this attempt to save and to end (SLURM): a pass that
@@ -58,16 +66,25 @@ struct ResolvedJob {
 /// free port for them to meet at. \param environment  ResolvedJob::environment. Throws Error.
 RankPlan plan_ranks(const JobSpec& spec, const Json& environment);
 
-/// The signal that asks the program of the job to save. Launchers pass SIGUSR1 on to their ranks
-/// and end these by SIGTERM, so ranks are asked by SIGUSR1, which rank-exec and container-exec make
-/// the SIGTERM that a step asks for (RankPlan::usr1_as_term).
-int save_signal(const JobSpec& spec, const RankPlan& ranks);
+/// Whether a request to save goes to the job's program by RankPlan::asked_by, and a launcher,
+/// container-run or a program of dlflow passes it on; else the supervisor asks each process.
+bool has_relay(const JobSpec& spec, const RankPlan& ranks);
 
-/// Makes the folders and files that the program finds: work/ with the declared inputs, outputs/,
+/// Makes the folders and files that the program finds: work/ with copies of the declared inputs
+/// (links to large ones, see copied_inputs()), outputs/,
 /// with.json, the script of a textual `run:`, the link to the folder of checkpoints that
 /// `checkpoint: {newer: …}` names. If the pass before saved and asked to be run again, its folders
 /// are taken over as they are.
 void prepare_files(const JobSpec& spec, const ResolvedJob& job, const AttemptFiles& files);
+
+/// Whether `place` below the working directory `work` is the copy of an input, as the program found
+/// it.
+bool is_untouched_input(const JobSpec& spec, const std::filesystem::path& work,
+                        const std::filesystem::path& place);
+
+/// The variables that the plan gives to the job, and its node, see inherited.h; all of this process
+/// if an older dlflow made the run.
+std::map<std::string, std::string> caller_variables(const JobSpec& spec);
 
 /// Of `variables` of the caller those that the job gets: a program of dlflow none by which numbers
 /// are computed otherwise.
@@ -88,7 +105,7 @@ std::vector<std::string> rank_program(const JobSpec& spec, const ResolvedJob& jo
 
 /// The program of the job with its launcher and setup lines, and its environment: what is named in
 /// docs/contributor/architecture.md, `env:` on top, nothing else of the caller's but
-/// inherited_variables(). Throws Error{InvalidInput}, saying where long lists go, if that is more
+/// caller_variables(). Throws Error{InvalidInput}, saying where long lists go, if that is more
 /// than a program can get. \param gpus     CUDA_VISIBLE_DEVICES; nothing: the caller's. \param
 /// secrets  of the job; a program in a container gets them there (container.h).
 Command make_command(const JobSpec& spec, const ResolvedJob& job, const AttemptFiles& files,

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "engine/model/step_kinds.h"
+#include "engine/supervisor/kept_checkpoints.h"
 #include "engine/supervisor/launch.h"
 
 namespace dlflow {
@@ -26,6 +27,7 @@ fs::path place_aside(const AttemptFiles& files) {
 }
 
 void put_aside(const fs::path& folder, const AttemptFiles& files) {
+  forget_kept_checkpoints(folder.parent_path());
   const fs::path aside = place_aside(files);
   std::error_code problem;
   fs::rename(folder, aside, problem);

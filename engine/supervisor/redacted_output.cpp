@@ -14,7 +14,9 @@
 
 namespace dlflow {
 
-RedactedOutput::RedactedOutput(Command& command, const Redactor& redactor) {
+RedactedOutput::RedactedOutput(Command& command, const AttemptFiles& files,
+                               const Redactor& redactor)
+    : metrics_(files, redactor) {
   stop_.reset(::eventfd(0, EFD_CLOEXEC));
   if (!stop_) throw_errno("cannot watch a program's output", errno);
   for (Stream& stream : streams_) stream.redactor = redactor;
@@ -45,7 +47,9 @@ void RedactedOutput::copy() {
       pollfd sources[] = {{streams_[0].reader.get(), POLLIN, 0},
                           {streams_[1].reader.get(), POLLIN, 0},
                           {stop_.get(), POLLIN, 0}};
-      if (::poll(sources, 3, -1) < 0) continue;
+      constexpr int kMetricsPause = 1000;  // milliseconds
+      if (::poll(sources, 3, kMetricsPause) < 0) continue;
+      metrics_.look();
       is_last = sources[2].revents != 0;
       for (Stream& stream : streams_) {
         while (pass_on(stream) && is_last) {
@@ -78,6 +82,7 @@ void RedactedOutput::stop() {
 
 void RedactedOutput::finish() {
   stop();
+  metrics_.finish();
   if (failure_) std::rethrow_exception(std::exchange(failure_, nullptr));
 }
 

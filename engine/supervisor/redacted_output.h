@@ -8,16 +8,18 @@
 #include "base/handle.h"
 #include "base/process.h"
 #include "engine/supervisor/redact.h"
+#include "engine/supervisor/redacted_reports.h"
 
 /// The output of a program with secrets, on its way into files.
 namespace dlflow {
 
 /// Stands between a program's standard output and error and their files: a pipe for each, and a
-/// thread that passes on what comes, at once and in order, without the secrets.
+/// thread that passes on what comes, at once and in order, without the secrets. It also looks after
+/// the program's metrics.
 class RedactedOutput {
  public:
   /// `command`, which is to be started next, gets the pipes in place of its files. Throws Error.
-  RedactedOutput(Command& command, const Redactor& redactor);
+  RedactedOutput(Command& command, const AttemptFiles& files, const Redactor& redactor);
   RedactedOutput(const RedactedOutput&) = delete;
   RedactedOutput& operator=(const RedactedOutput&) = delete;
   ~RedactedOutput();
@@ -42,6 +44,7 @@ class RedactedOutput {
   void stop();
 
   std::array<Stream, 2> streams_;
+  RedactedMetrics metrics_;
   FileDescriptor stop_;  // readable once nothing more will be written
   std::exception_ptr failure_;
   std::thread thread_;

@@ -1,7 +1,6 @@
 #include "engine/supervisor/results.h"
 
 #include <fcntl.h>
-#include <fnmatch.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -52,16 +51,6 @@ Json read_object(const fs::path& file, const std::string& what, const std::strin
   if (trim(readable).starts_with('{')) parse_json_or_throw(readable, what, kForeignJson);
   throw Error(Errc::InvalidInput, what + " is no JSON object, it begins '" + beginning_of(*text) +
                                       "'; write one like " + example);
-}
-
-/// Files below `folder` in the order of their relative names.
-std::vector<fs::path> files_below(const fs::path& folder) {
-  std::vector<fs::path> files;
-  for (const auto& entry : fs::recursive_directory_iterator(folder)) {
-    if (entry.is_regular_file()) files.push_back(entry.path());
-  }
-  std::sort(files.begin(), files.end());
-  return files;
 }
 
 struct Place {
@@ -252,28 +241,6 @@ std::string print(double value) {
   return text.data();
 }
 
-/// JSON writes some characters in other ways, so that it is read first; what is no JSON is text.
-std::string redacted(const std::string& text, const Redactor& redactor) {
-  const Json json = parse_json(text);
-  if (json.is_discarded()) return redactor.text(text);
-  const Json clean = redactor.json(json);
-  return clean == json ? text : clean.dump(-1, ' ', false, Json::error_handler_t::replace);
-}
-
-std::string redacted_lines(const std::string& text, const Redactor& redactor) {
-  std::vector<std::string> lines = split(text, '\n');
-  for (std::string& line : lines) line = redacted(line, redactor);
-  return join(lines, "\n");
-}
-
-void replace_file(const fs::path& file, const Redactor& redactor,
-                  std::string (*redact)(const std::string&, const Redactor&)) {
-  const auto text = read_file_if_exists(file);
-  if (!text) return;
-  const std::string clean = redact(*text, redactor);
-  if (clean != *text) write_file_atomic(file, clean);
-}
-
 /// Nobody writes to a published file by mistake. One that has another name, too, is left as it is:
 /// it may not be ours alone, and a change shows all the same.
 void seal(const fs::path& file, PublishedEntry& entry) {
@@ -301,14 +268,6 @@ void check_list(const JobSpec& spec, const AttemptFiles& files, const std::strin
   values_in_text(read_list(is_here ? place_of(spec, files, inner) : published, what), what);
 }
 
-/// What `pattern` names: the file, or the folder above it; nothing if it names neither.
-std::optional<fs::path> match_of(const fs::path& file, const std::string& pattern) {
-  for (fs::path name = file; !name.empty(); name = name.parent_path()) {
-    if (::fnmatch(pattern.c_str(), name.c_str(), FNM_PATHNAME) == 0) return name;
-  }
-  return std::nullopt;
-}
-
 }  // namespace
 
 void name_elements(Json& outputs, const std::vector<ParentResult>& parents) {
@@ -324,12 +283,6 @@ void name_elements(Json& outputs, const std::vector<ParentResult>& parents) {
     }
     output.erase("from");
   }
-}
-
-void redact_reports(const AttemptFiles& files, const Redactor& redactor) {
-  replace_file(files.metrics(), redactor, redacted_lines);
-  replace_file(files.summary(), redactor, redacted);
-  replace_file(files.outputs_file(), redactor, redacted);
 }
 
 Json read_metrics(const AttemptFiles& files) {
@@ -405,46 +358,6 @@ void publish(const JobSpec& spec, const AttemptFiles& files, Publication publica
   const bool any = !nothing && sync_tree(files.outputs());
   link_outputs(spec.job_directory, files.outputs());
   if (any) sync_directory(spec.job_directory);
-}
-
-std::string checkpoint_signature(const JobSpec& spec) {
-  const fs::path folder = checkpoints_directory(spec);
-  if (!fs::is_directory(folder)) return "";
-  const std::vector<fs::path> files = files_below(folder);
-  if (files.empty()) return "";
-  Sha256 hash;
-  for (const fs::path& file : files) {
-    struct stat info {};
-    if (::stat(file.c_str(), &info) != 0) continue;
-    hash.update(file.string() + " " + std::to_string(info.st_size) + " " +
-                std::to_string(info.st_mtim.tv_sec) + "." + std::to_string(info.st_mtim.tv_nsec));
-  }
-  return hash.hex();
-}
-
-SavedFiles saved_files(const JobSpec& spec, const std::string& pattern) {
-  SavedFiles found;
-  const fs::path folder = checkpoints_directory(spec);
-  if (pattern.empty() || !fs::is_directory(folder)) return found;
-  for (const fs::path& file : files_below(folder)) {
-    const fs::path name = file.lexically_relative(folder);
-    const std::optional<fs::path> match = match_of(name, pattern);
-    struct stat info {};
-    if (!match || ::stat(file.c_str(), &info) != 0 || info.st_size == 0) continue;
-    const int64_t changed = int64_t{info.st_mtim.tv_sec} * 1'000'000'000 + info.st_mtim.tv_nsec;
-    found[name] = {*match, changed, uint64_t(info.st_size), info.st_ino};
-  }
-  return found;
-}
-
-std::optional<std::string> newer_file(const SavedFiles& before, const SavedFiles& now) {
-  const SavedFile* newest = nullptr;
-  for (const auto& [name, file] : now) {
-    const auto was = before.find(name);
-    if (was != before.end() && was->second == file) continue;
-    if (newest == nullptr || file.changed >= newest->changed) newest = &file;
-  }
-  return newest == nullptr ? std::nullopt : std::optional(newest->match);
 }
 
 }  // namespace dlflow

@@ -12,15 +12,10 @@
 #include "engine/plan/job.h"
 #include "engine/plan/published.h"
 #include "engine/supervisor/launch.h"
-#include "engine/supervisor/redact.h"
 
 /// The results of a program: its metrics, its outputs with their hashes, and whether they meet the
 /// step's requirements.
 namespace dlflow {
-
-/// Takes secrets out of what dlflow reads of a program's files: $DLFLOW_METRICS, $DLFLOW_SUMMARY
-/// and outputs.json. One that holds none is left as it is.
-void redact_reports(const AttemptFiles& files, const Redactor& redactor);
 
 /// The numbers of $DLFLOW_SUMMARY; {} if it wrote none. Throws Error{InvalidInput} if it is no
 /// object.
@@ -56,29 +51,5 @@ void check_requirements(const JobSpec& spec, const Json& metrics, const AttemptF
 /// RUN/steps/STEP/outputs at this pass's outputs, by rename. Then they would survive a power cut,
 /// as what is recorded of them will.
 void publish(const JobSpec& spec, const AttemptFiles& files, Publication publication);
-
-/// What tells one state of the checkpoints from another: names, sizes and times of change.
-std::string checkpoint_signature(const JobSpec& spec);
-
-/// A file that a program saved.
-struct SavedFile {
-  std::string match;    ///< what the pattern names: the file itself, or the folder that it is in
-  int64_t changed = 0;  ///< nanoseconds since 1970
-  uint64_t size = 0;
-  uint64_t inode = 0;
-
-  bool operator==(const SavedFile&) const = default;
-};
-
-/// By their relative names.
-using SavedFiles = std::map<std::string, SavedFile>;
-
-/// The files with content below $DLFLOW_CHECKPOINTS that match `pattern`, themselves or a folder
-/// above them. `*` stops at a slash.
-SavedFiles saved_files(const JobSpec& spec, const std::string& pattern);
-
-/// What the pattern names of the files of `now` that are not as they were in `before`: of that
-/// which was written last. Nothing if there is none.
-std::optional<std::string> newer_file(const SavedFiles& before, const SavedFiles& now);
 
 }  // namespace dlflow

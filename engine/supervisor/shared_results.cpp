@@ -275,9 +275,10 @@ SharedResult take_entry(const fs::path& path, const JobSpec& spec, const Attempt
   if (spec.uses.empty() && act_elsewhere(outputs)) {
     throw Error(Errc::Corrupt, path.string() + " has results elsewhere");  // of an earlier version
   }
+  TreeRoom room{.bytes = fs::space(spec.run_directory).available};
   for (const char* tree : kTrees) {
     if (!fs::exists(path_of(entry) / tree)) continue;
-    take_tree(open_within(entry, tree), place_of(tree, spec, files));
+    take_tree(open_within(entry, tree), place_of(tree, spec, files), room);
   }
   const Json taken =
       hashes_of_trees([&](const std::string& tree) { return place_of(tree, spec, files); });

@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/units.h"
 #include "engine/supervisor/open_folder.h"
 
 namespace dlflow {
@@ -39,10 +40,21 @@ void copy_tree(const fs::path& from, const fs::path& to, size_t depth) {
   }
 }
 
-void take_tree(const FileDescriptor& from, const fs::path& to, size_t depth) {
+void take_bytes(TreeRoom& room, uint64_t bytes) {
+  if (bytes > room.bytes) {
+    throw Error(Errc::Corrupt, "a shared result has " + format_size(bytes) +
+                                   " where there is room "
+                                   "for " +
+                                   format_size(room.bytes));
+  }
+  room.bytes -= bytes;
+}
+
+void take_tree(const FileDescriptor& from, const fs::path& to, TreeRoom& room, size_t depth) {
   make_directories(to);
   for (const auto& item : fs::directory_iterator(path_of(from))) {
     const fs::path name = item.path().filename();
+    if (room.entries-- == 0) throw Error(Errc::Corrupt, "a shared result has too many files");
     if (item.is_symlink()) {
       const fs::path target = fs::read_symlink(path_of(from) / name);
       if (!is_inner(target, depth)) {
@@ -53,8 +65,9 @@ void take_tree(const FileDescriptor& from, const fs::path& to, size_t depth) {
     }
     const FileDescriptor opened = open_within(from, name);
     if (fs::is_directory(path_of(opened))) {
-      take_tree(opened, to / name, depth + 1);
+      take_tree(opened, to / name, room, depth + 1);
     } else {
+      take_bytes(room, fs::file_size(path_of(opened)));
       copy_content(path_of(opened), to / name);
     }
   }
@@ -64,6 +77,8 @@ void take_tree(const FileDescriptor& from, const fs::path& to, size_t depth) {
 
 void copy_tree(const fs::path& from, const fs::path& to) { copy_tree(from, to, 0); }
 
-void take_tree(const FileDescriptor& from, const fs::path& to) { take_tree(from, to, 0); }
+void take_tree(const FileDescriptor& from, const fs::path& to, TreeRoom& room) {
+  take_tree(from, to, room, 0);
+}
 
 }  // namespace dlflow

@@ -9,9 +9,11 @@
 #include <cstring>
 #include <fstream>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "base/error.h"
+#include "base/exit_status.h"
 #include "base/fault.h"
 #include "base/file.h"
 #include "base/parse_json.h"
@@ -28,14 +30,18 @@
 #include "engine/supervisor/claim.h"
 #include "engine/supervisor/ending.h"
 #include "engine/supervisor/input_proof.h"
+#include "engine/supervisor/kept_checkpoints.h"
 #include "engine/supervisor/late_places.h"
 #include "engine/supervisor/launch.h"
+#include "engine/supervisor/lone_ranks.h"
 #include "engine/supervisor/own_checkpoints.h"
 #include "engine/supervisor/parents.h"
 #include "engine/supervisor/redact.h"
 #include "engine/supervisor/redacted_output.h"
+#include "engine/supervisor/redacted_reports.h"
 #include "engine/supervisor/resolve.h"
 #include "engine/supervisor/results.h"
+#include "engine/supervisor/saved_state.h"
 #include "engine/supervisor/shared_results.h"
 #include "engine/supervisor/watch.h"
 
@@ -78,12 +84,16 @@ class Pass {
     if (options_.notify) options_.notify(notice);
   }
   JobEvent execute();
+  void warn_of_lone_ranks() const;
   std::optional<JobEvent> end_before_start();
   Watched run_program(Command& command, const RankPlan& ranks, bool has_secrets);
+  void warn(const std::string& text) const;
+  void keep(const std::string& content) const;
+  JobEvent try_state_before(JobEvent end, const BeforePass& before) const;
   void note_termination();
   bool is_ours() const;
   bool may_be_ours() const;
-  WatchOptions watch_options(const RankPlan& ranks) const;
+  WatchOptions watch_options(const RankPlan& ranks);
   JobEvent succeeded(const std::string& fingerprint, const std::vector<ParentResult>& parents);
   JobEvent reused(SharedResult known, const std::string& fingerprint);
   void take_back_fingerprint(JobEvent& end, const InputProof& proof) const;
@@ -98,7 +108,9 @@ class Pass {
   Publication publication_;  // of a job that succeeded
   Existing shared_before_ = Existing::Stays;
   std::optional<std::string> mixed_;  // why its result is not that of the fingerprint
-  bool has_acting_parents_ = false;   // commands that did something elsewhere
+  std::set<fs::path> torn_;           // files that were being saved when the program was ended
+  std::optional<std::string> saved_at_request_;  // checkpoint_signature(), if it was asked to save
+  bool has_acting_parents_ = false;              // commands that did something elsewhere
   AppendFile events_;
 };
 
@@ -142,13 +154,20 @@ void Pass::note_termination() {
   events_.sync();
 }
 
-WatchOptions Pass::watch_options(const RankPlan& ranks) const {
+WatchOptions Pass::watch_options(const RankPlan& ranks) {
   WatchOptions options;
   options.walltime = spec_.resources.walltime;
   options.time_to_end = milliseconds(10'000);
   if (can_save(spec_.uses, spec_.checkpoint)) {
     options.time_to_save = lead_of(spec_.checkpoint, options.walltime);
-    options.save_signal = save_signal(spec_, ranks);
+    options.save_signal = ranks.asked_by != 0 ? ranks.asked_by : SIGUSR1;
+    options.has_relay = has_relay(spec_, ranks);
+    options.is_saving = [this] { return !files_being_saved(spec_, false).empty(); };
+    options.before_end = [this](int signal) {
+      torn_.merge(files_being_saved(spec_, signal == SIGKILL));
+    };
+    options.on_save_request = [this] { saved_at_request_ = checkpoint_signature(spec_); };
+    options.warn = [this](const std::string& warning) { warn(warning); };
   }
   return options;
 }
@@ -161,6 +180,7 @@ Supervision Pass::run() {
       crash_point("publish");
       end.published_nothing = is_empty(publication_);
       publish(spec_, files_, std::move(publication_));
+      forget_kept_checkpoints(spec_.job_directory);
     }
   } catch (const Skip& skip) {
     end = event(JobState::Skipped, skip.reason);
@@ -205,7 +225,8 @@ JobEvent Pass::execute() {
   } catch (const Error& error) {
     return event(JobState::Blocked, error.what());
   }
-  const ResolvedJob job = resolve(spec_, parents);
+  ResolvedJob job = resolve(spec_, parents);
+  if (spec_.resources.ranks > 1) job.ranks.lost_rank = files_.lost_rank();
   const std::string fingerprint =
       dlflow::fingerprint(spec_.fingerprint_base, spec_.element, parents);
   for (size_t i = 0; i < parents.size(); ++i) {
@@ -220,8 +241,9 @@ JobEvent Pass::execute() {
   redactor_ = Redactor(secrets);
   Command command = make_command(spec_, job, files_, options_.gpus, secrets);
   const InputProof proof(spec_);
-  const BeforePass before = look_before_pass(spec_, files_, options_);
+  BeforePass before = look_before_pass(spec_, files_, options_);
   if (auto end = end_before_start()) return std::move(*end);
+  keep(before.content);
 
   record(event(JobState::Running));
   crash_point("running");
@@ -232,15 +254,67 @@ JobEvent Pass::execute() {
     if (taken.result) return reused(std::move(*taken.result), fingerprint);
     if (taken.was_damaged) shared_before_ = Existing::IsDamaged;
   }
-  const Watched watched = run_program(command, job.ranks, !secrets.empty());
+  const Watched watched = run_program(command, job.ranks, !spec_.secrets.empty());
+  before.at_request = saved_at_request_;
+  before.torn = torn_;
+  put_back_files(spec_, files_, torn_);
+  warn_of_lone_ranks();
   const bool well = watched.exit.code == 0 && !ran_out_of_memory(options_, before) &&
-                    !ends_on_request(spec_, watched);
+                    !ends_on_request(spec_, before, watched);
   JobEvent end =
       well ? succeeded(fingerprint, parents) : ending_of(spec_, files_, options_, before, watched);
+  end = try_state_before(std::move(end), before);
   take_back_fingerprint(end, proof);
   end.used = watched.used;
   end.used->energy_joules = joules_between(before.energy, read_energy());
   return end;
+}
+
+void Pass::warn(const std::string& text) const {
+  std::ofstream(files_.standard_error(), std::ios::app) << text << "\n";
+}
+
+/// What a command begins with; without that it runs as well.
+void Pass::keep(const std::string& content) const {
+  try {
+    keep_checkpoints(spec_, content);
+  } catch (const std::exception& error) {
+    warn(std::string("warning: the checkpoint is not kept for the case that it is damaged: ") +
+         reason_of(error));
+  }
+}
+
+/// A command that fails before it has saved anything may have failed on its checkpoint.
+JobEvent Pass::try_state_before(JobEvent end, const BeforePass& before) const {
+  const int exit = end.exit.value_or(0);
+  const bool is_error = end.state == JobState::Failed && exit > 0 && exit < 128;
+  if (!is_error || exit == kExitAgain || before.content.empty()) return end;
+  if (saved_content(spec_, spec_.checkpoint->newer) != before.content) return end;
+  if (!put_back_checkpoints(spec_, files_)) {
+    end.reason += "; if its checkpoint is the cause, `dlflow resubmit " + spec_.run +
+                  " --from-scratch` begins anew";
+    return end;
+  }
+  end.state = JobState::Queued;
+  end.exit = kExitAgain;
+  end.reason = "failed before it had saved anything (" + end.reason +
+               "); goes on from the checkpoint before its last one";
+  return end;
+}
+
+/// Frameworks print their number of ranks at their beginning.
+void Pass::warn_of_lone_ranks() const {
+  if (!spec_.uses.empty() || spec_.resources.ranks < 2 || spec_.launch == Launch::Node) return;
+  constexpr size_t kBeginning = 1 << 20;
+  std::string output(kBeginning, '\0');
+  size_t size = 0;
+  for (const fs::path& file : {files_.standard_output(), files_.standard_error()}) {
+    std::ifstream stream(file, std::ios::binary);
+    stream.read(output.data() + size, std::streamsize(kBeginning / 2));
+    size += size_t(stream.gcount());
+  }
+  const std::string warning = warning_of_lone_ranks({output.data(), size}, spec_.resources.ranks);
+  if (!warning.empty()) warn(warning);
 }
 
 /// The end of a pass that is not wanted any more.
@@ -262,7 +336,7 @@ std::optional<JobEvent> Pass::end_before_start() {
 /// From its start until nothing of it is left, and what it printed and reported is free of secrets.
 Watched Pass::run_program(Command& command, const RankPlan& ranks, bool has_secrets) {
   std::optional<RedactedOutput> output;
-  if (has_secrets) output.emplace(command, redactor_);
+  if (has_secrets) output.emplace(command, files_, redactor_);
   command.blocked_signals.insert(command.blocked_signals.end(), options_.own_signals.begin(),
                                  options_.own_signals.end());
   const pid_t program = start(command);

@@ -252,15 +252,35 @@ std::string shortened(std::string text) {
   return text.substr(0, end) + "…";
 }
 
-}  // namespace
-
-std::string telling_line_of(std::string_view text) {
+/// The lines that the program itself has written.
+Lines own_lines(std::string_view text) {
   Lines lines;
   for (const std::string& line : split(text, '\n')) {
     lines.push_back(without_rank(shown_text(line)));
   }
   cut_torchrun(lines);
-  lines = without_launchers(lines);
+  return without_launchers(lines);
+}
+
+/// The end of a file, from `from` on.
+std::string tail_of(const std::filesystem::path& file, uint64_t from) {
+  constexpr std::streamoff kTail = 262'144;  // tracebacks of a hundred ranks
+  std::ifstream stream(file, std::ios::binary | std::ios::ate);
+  if (!stream) return "";
+  const std::streamoff size = stream.tellg();
+  const std::streamoff begin = std::max<std::streamoff>(std::streamoff(from), size - kTail);
+  if (begin >= size) return "";
+  std::string text(size_t(size - begin), '\0');
+  stream.seekg(begin);
+  stream.read(text.data(), std::streamsize(text.size()));
+  text.resize(size_t(stream.gcount()));
+  return text;
+}
+
+}  // namespace
+
+std::string telling_line_of(std::string_view text) {
+  const Lines lines = own_lines(text);
   std::string last;
   for (const std::string& line : lines) {
     if (!is_frame(line) && !trim(line).empty()) last = trim(line);
@@ -277,17 +297,11 @@ std::string telling_line_of(std::string_view text) {
 }
 
 std::string telling_line(const std::filesystem::path& standard_error, uint64_t from) {
-  constexpr std::streamoff kTail = 262'144;  // tracebacks of a hundred ranks
-  std::ifstream stream(standard_error, std::ios::binary | std::ios::ate);
-  if (!stream) return "";
-  const std::streamoff size = stream.tellg();
-  const std::streamoff begin = std::max<std::streamoff>(std::streamoff(from), size - kTail);
-  if (begin >= size) return "";
-  std::string text(size_t(size - begin), '\0');
-  stream.seekg(begin);
-  stream.read(text.data(), std::streamsize(text.size()));
-  text.resize(size_t(stream.gcount()));
-  return telling_line_of(text);
+  return telling_line_of(tail_of(standard_error, from));
+}
+
+bool has_error(const std::filesystem::path& standard_error, uint64_t from) {
+  return !errors_in(own_lines(tail_of(standard_error, from))).empty();
 }
 
 }  // namespace dlflow

@@ -16,8 +16,8 @@
 
 #include "base/error.h"
 #include "base/exit_status.h"
-#include "base/file.h"
-#include "base/text.h"
+#include "base/process_tree.h"
+#include "engine/ranks/save_request.h"
 
 namespace dlflow {
 namespace {
@@ -29,21 +29,11 @@ using std::chrono::steady_clock;
 /// are told, on a busy node some time before.
 constexpr milliseconds kSignalsTogether(500);
 constexpr milliseconds kSuspended(5000);
+constexpr milliseconds kTimeToListen(3000);
+constexpr milliseconds kSaveLook(20);
 constexpr auto kNever = steady_clock::time_point::max();
 
 void signal_group(pid_t group, int signal) { ::kill(-group, signal); }
-
-/// The children of this process now; none if the kernel does not tell.
-std::vector<pid_t> children() {
-  const std::string self = std::to_string(::getpid());
-  std::vector<pid_t> found;
-  if (const auto list = read_file_if_exists("/proc/self/task/" + self + "/children")) {
-    for (const std::string& word : split(trim(*list), ' ')) {
-      if (!word.empty()) found.push_back(std::stoi(word));
-    }
-  }
-  return found;
-}
 
 /// What the children of one pass took. Not RUSAGE_CHILDREN: that has earlier passes of this
 /// process.
@@ -76,15 +66,55 @@ void end_leftovers(pid_t group, Usage& usage) {
     struct rusage used {};
     while ((ended = ::wait4(-1, nullptr, WNOHANG, &used)) > 0) usage.add(used);
     if (ended < 0 && errno == ECHILD) return;  // no children any more
-    for (const pid_t orphan : children()) ::kill(orphan, SIGKILL);
+    for (const ProcessStat& left : processes_below(::getpid())) send_signal(left, SIGKILL);
     ::usleep(1000);
   }
 }
 
+/// The request to save, on its way to one program.
+class Asking {
+ public:
+  Asking(const WatchOptions& options, pid_t group)
+      : options_(options), group_(group), request_(options.save_signal, options.warn) {}
+
+  /// Asks who is to be asked by now.
+  void act() {
+    const auto now = options_.now();
+    if (now < next_) return;
+    if (!has_begun_ && options_.on_save_request) options_.on_save_request();
+    has_begun_ = true;
+    next_ = now + kAskAgain;
+    if (!options_.has_relay) return request_.look(group_);
+    if (!is_relay_ready()) return;
+    signal_group(group_, options_.save_signal);
+    next_ = kNever;
+  }
+
+  steady_clock::time_point next() const { return next_; }
+
+  /// Whether nobody would save if he were given more time.
+  bool is_in_vain() const { return !options_.has_relay && !request_.has_asked(); }
+
+ private:
+  /// Lines of `setup:` run before it, in a shell that would die of the signal.
+  bool is_relay_ready() const {
+    if (!process_stat(group_)) return true;  // they are hidden
+    const SignalUse use = signal_use(group_, options_.save_signal);
+    return use.is_caught || use.is_blocked;
+  }
+
+  const WatchOptions& options_;
+  pid_t group_;
+  SaveRequest request_;
+  bool has_begun_ = false;
+  steady_clock::time_point next_{};  // at once
+};
+
 /// When a program is asked to save, to end, and is killed; never, if the time is not set.
 class Deadlines {
  public:
-  explicit Deadlines(const WatchOptions& options) : options_(options) {
+  Deadlines(const WatchOptions& options, pid_t group)
+      : options_(options), group_(group), asking_(options_, group) {
     if (options.walltime.count() > 0) {
       set(options_.now() + options.walltime - options.time_to_save);
     }
@@ -101,46 +131,74 @@ class Deadlines {
   void end_now() {
     end_ = options_.now();
     kill_ = std::min(kill_, end_ + options_.time_to_end);
+    is_told_ = true;
     done_ = std::max(done_, 1);
   }
 
   void kill_now() { kill_ = options_.now(); }
 
+  /// Somebody waits for the end: a program in which nothing saves is not given the time for it.
+  void hurry() { vain_ = std::min(vain_, options_.now() + kTimeToListen); }
+
   void postpone(steady_clock::duration time) {
-    for (auto* deadline : {&save_, &end_, &kill_}) {
+    for (auto* deadline : {&save_, &end_, &kill_, &vain_}) {
       if (*deadline != kNever) *deadline += time;
     }
   }
 
   steady_clock::time_point next() const {
-    return std::min(
-        {done_ < 1 ? save_ : kNever, done_ < 2 ? end_ : kNever, done_ < 3 ? kill_ : kNever});
+    return std::min({done_ < 1 ? save_ : kNever, done_ < 2 ? end_ : kNever,
+                     done_ < 3 ? kill_ : kNever, is_asking() ? asking_.next() : kNever,
+                     is_asking() && asking_.is_in_vain() ? vain_ : kNever});
   }
 
+  /// Whether SIGTERM or SIGKILL was sent.
+  bool has_ended_it() const { return done_ > 1; }
+
   /// Sends the signals that are due; whether the first of them has been sent.
-  bool act(pid_t group) {
+  bool act() {
     const auto now = options_.now();
-    if (done_ < 1 && now >= save_) {
-      if (options_.time_to_save.count() > 0) signal_group(group, options_.save_signal);
-      done_ = 1;
-    }
-    if (done_ < 2 && now >= end_) {
-      signal_group(group, SIGTERM);
+    if (done_ < 1 && now >= save_) done_ = 1;
+    if (is_asking()) asking_.act();
+    if (is_asking() && now >= vain_ && asking_.is_in_vain()) end_now();
+    if (done_ < 2 && now >= end_ && !waits_for_save(now)) {
+      end_by(SIGTERM);
       done_ = 2;
     }
     if (done_ < 3 && now >= kill_) {
-      signal_group(group, SIGKILL);
+      end_by(SIGKILL);
       done_ = 3;
     }
     return done_ > 0;
   }
 
  private:
+  void end_by(int signal) const {
+    if (options_.before_end) options_.before_end(signal);
+    signal_group(group_, signal);
+  }
+
+  /// Whether a save is under way, which ends soon; it looks again then.
+  bool waits_for_save(steady_clock::time_point now) {
+    if (!options_.is_saving || options_.time_to_save.count() == 0) return false;
+    if (finish_by_ == kNever) finish_by_ = std::min(end_ + options_.time_to_end / 2, kill_);
+    if (now >= finish_by_ || !options_.is_saving()) return false;
+    end_ = now + kSaveLook;
+    return true;
+  }
+
+  bool is_asking() const { return done_ == 1 && options_.time_to_save.count() > 0 && !is_told_; }
+
   WatchOptions options_;
-  int done_ = 0;  // how many of the three have happened
+  pid_t group_;
+  Asking asking_;
+  int done_ = 0;          // how many of the three have happened
+  bool is_told_ = false;  // to end, without a request to save
   steady_clock::time_point save_ = kNever;
   steady_clock::time_point end_ = kNever;
   steady_clock::time_point kill_ = kNever;
+  steady_clock::time_point finish_by_ = kNever;  // what is being saved at the end
+  steady_clock::time_point vain_ = kNever;       // when a request that nobody has heard is given up
 };
 
 /// One program from its start to its end. The problem: its end, its deadlines and signals from
@@ -156,7 +214,7 @@ class Deadlines {
 ///  2. has_ended: for the same reason a death by a signal waits a moment for a request, and exit
 ///     status 75 takes the one that is there.
 ///  3. look: whether the program is still wanted.
-///  4. act: the signal to save, SIGTERM, SIGKILL, whatever is due. The walltime, a warning and a
+///  4. act: the request to save, SIGTERM, SIGKILL, whatever is due. The walltime, a warning and a
 ///     request are one sequence that begins at different times: deadlines only move closer, so
 ///     that any number of them in any order gives the earliest. A second request kills at once.
 ///  5. sleep. If it ends much later than it should, the job was suspended, and its deadlines move.
@@ -168,12 +226,13 @@ class Watching {
       : signals_(signals),
         program_(program),
         options_(options),
-        deadlines_(options),
+        deadlines_(options, program),
         look_(options.is_wanted ? options.now() + options.look_again : kNever) {}
 
   void hear(const StopRequests& news) {
     if (news.cause == StopCause::None || is_early_warning(news)) return;
     deadlines_.set(options_.now());
+    if (news.stops > 0) deadlines_.hurry();
     if (news.stops > 0 && stops_ + news.stops > 1) deadlines_.kill_now();  // asked twice
     const bool is_first = stops_ == 0;
     if (is_first && news.cause == StopCause::Terminated && options_.on_terminate) {
@@ -202,7 +261,7 @@ class Watching {
   }
 
   void act() {
-    const bool asked = deadlines_.act(program_);
+    const bool asked = deadlines_.act();
     if (asked && result_.cause == StopCause::None) result_.cause = StopCause::Walltime;
   }
 
@@ -218,6 +277,7 @@ class Watching {
 
   Watched finish() {
     end_leftovers(program_, usage_);
+    result_.was_ended = deadlines_.has_ended_it();
     result_.used = usage_.sum();
     return result_;
   }

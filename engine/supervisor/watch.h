@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <string>
 #include <utility>
 
 #include "base/handle.h"
@@ -17,11 +18,18 @@ namespace dlflow {
 
 struct WatchOptions {
   std::chrono::milliseconds walltime{0};  ///< 0: none
-  /// A program that can save a checkpoint gets `save_signal` this long before SIGTERM; 0: it
-  /// cannot. SIGTERM comes at the walltime, or so long after a request.
+  /// A program that can save a checkpoint is asked to this long before SIGTERM; 0: it cannot.
+  /// SIGTERM comes at the walltime, or so long after a request.
   std::chrono::milliseconds time_to_save{0};
-  int save_signal = SIGUSR1;                 ///< this one mpirun passes on to its ranks
-  std::chrono::milliseconds time_to_end{0};  ///< from SIGTERM to SIGKILL
+  int save_signal = SIGUSR1;
+  /// The program passes the signal on: its group gets it. Else see SaveRequest.
+  bool has_relay = false;
+  std::function<void()> on_save_request;  ///< called before the program is asked
+  /// Whether a process that SIGTERM would end is in the middle of a save: it has a moment for it.
+  std::function<bool()> is_saving;
+  std::function<void(int signal)> before_end;    ///< called before SIGTERM, and before SIGKILL
+  std::function<void(const std::string&)> warn;  ///< of what its log should say
+  std::chrono::milliseconds time_to_end{0};      ///< from SIGTERM to SIGKILL
   /// Called when the first SIGTERM arrives: whoever sent it may not wait for the program's end.
   std::function<void()> on_terminate;
   /// Asked once per `look_again`: whether the program is still to run. If not it gets SIGTERM at
@@ -43,6 +51,7 @@ enum class StopCause {
 struct Watched {
   ExitStatus exit;
   StopCause cause = StopCause::None;  ///< why it was asked to stop, if it was
+  bool was_ended = false;             ///< by SIGTERM or SIGKILL of its supervisor
   PassUsage used;                     ///< of it and of what it left behind
 };
 

@@ -2,10 +2,14 @@
 #include <chrono>
 #include <cmath>
 #include <cstdlib>
+#include <filesystem>
 
 #include "base/error.h"
+#include "base/file.h"
+#include "base/http_request.h"
 #include "base/parse_json.h"
 #include "base/process.h"
+#include "base/temporary_folder.h"
 #include "base/text.h"
 #include "engine/track/mlflow.h"
 #include "engine/track/times.h"
@@ -34,9 +38,9 @@ class RestStore : public MlflowStore {
       : address_(std::move(address)), patience_(patience), begun_(Clock::now()) {
     while (address_.ends_with('/')) address_.pop_back();
     const char* path = std::getenv("PATH");
-    const auto program = find_program("curl", path == nullptr ? "/usr/bin" : path);
-    if (!program) throw Error(Errc::NotFound, "`track: {mlflow: " + address_ + "}` needs curl");
-    curl_ = program->string();
+    if (!find_program("curl", path == nullptr ? "/usr/bin" : path)) {
+      throw Error(Errc::NotFound, "`track: {mlflow: " + address_ + "}` needs curl");
+    }
   }
 
   void use_experiment(const std::string& name) override {
@@ -91,6 +95,7 @@ class RestStore : public MlflowStore {
  private:
   using Clock = std::chrono::steady_clock;
   static constexpr size_t kMostMetrics = 1000, kMostParams = 100;  // of a request, as MLflow says
+  static constexpr const char* kStatus = "\\n%{http_code}";  // a line of its own behind the answer
   static constexpr std::chrono::milliseconds kLongest = std::chrono::seconds(30);  // of a request
 
   [[noreturn]] void fail(const std::string& what, const std::string& cause) const {
@@ -118,30 +123,28 @@ class RestStore : public MlflowStore {
   Json post(const std::string& what, const Json& content) const {
     const std::chrono::milliseconds limit = std::min(left(), kLongest);
     if (limit.count() == 0) give_up(what);
+    const std::filesystem::path body = scratch_.path() / "body";
+    write_file_atomic(body, text_of(content));
+    const HttpCall call =
+        http_call({.url = address_ + "/api/2.0/mlflow/" + what,
+                   .headers = {"Content-Type: application/json"},
+                   .options = {"--connect-timeout", "3", "--max-time", seconds(limit),
+                               "--data-binary", "@" + body.string(), "--write-out", kStatus}});
     Command command;
-    command.argv = {curl_,
-                    "--silent",
-                    "--show-error",
-                    "--fail-with-body",
-                    "--connect-timeout",
-                    "3",
-                    "--max-time",
-                    seconds(limit),
-                    "--header",
-                    "Content-Type: application/json",
-                    "--data-binary",
-                    "@-",
-                    address_ + "/api/2.0/mlflow/" + what};
+    command.argv = call.argv;
     command.environment = current_environment();
     const Output output =
-        run(std::move(command), OutputOptions{.input = text_of(content), .collect_errors = true});
-    const Json answer = parse_json(output.text, kForeignJson);
-    if (output.status.code != 0) {
+        run(std::move(command), OutputOptions{.input = call.settings, .collect_errors = true});
+    const size_t end = std::min(output.text.rfind('\n'), output.text.size());
+    const bool refused = output.text.substr(end) >= "\n400";
+    const Json answer = parse_json(output.text.substr(0, end), kForeignJson);
+    if (output.status.code != 0 || refused) {
       if (answer.is_object() && answer.contains("message")) {
         fail(what, escaped(as_text(answer.at("message"))));
       }
       if (left().count() == 0) give_up(what);
       const std::string_view cause = trim(output.errors);
+      if (refused) fail(what, "it answered with status " + escaped(output.text.substr(end + 1)));
       fail(what, cause.empty() ? "curl ended with exit status " + std::to_string(output.status.code)
                                : escaped(cause));
     }
@@ -158,7 +161,8 @@ class RestStore : public MlflowStore {
     return value.is_string() ? value.get<std::string>() : value.dump();
   }
 
-  std::string address_, curl_, experiment_;
+  const TemporaryFolder scratch_{std::filesystem::temp_directory_path() / "dlflow-mlflow"};
+  std::string address_, experiment_;
   std::chrono::milliseconds patience_;
   Clock::time_point begun_;
 };

@@ -13,6 +13,7 @@
 #include "base/file.h"
 #include "base/file_lock.h"
 #include "base/not_finite.h"
+#include "base/output_file.h"
 #include "base/parse_json.h"
 #include "base/sha256.h"
 #include "base/text.h"
@@ -98,7 +99,7 @@ class Tracking {
     attempt(settings_.wandb, [this] { wandb(); });
     attempt(!settings_.mlflow.empty(), [this] { mlflow(); });
     attempt(!settings_.openmetrics.empty(),
-            [this] { write_file_atomic(settings_.openmetrics, openmetrics(run_, now_)); });
+            [this] { write_output(settings_.openmetrics, openmetrics(run_, now_)); });
     if (problem_) throw Error(*problem_);
   }
 

@@ -10,6 +10,7 @@ import os
 import pathlib
 import re
 import shutil
+import time
 from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple
 
 from dlflow import _safetensors
@@ -18,6 +19,8 @@ from dlflow._safetensors import Damaged, Tensor
 MANIFEST, STATE = "manifest.json", "state.json"
 TENSORS = ".safetensors"
 _TEMPORARY = ".tmp."
+_WRITER = re.compile(r"([0-9a-f]+)-(\d+)-(\d+)(?:\.new)?")
+_DEAD_SECONDS = 3600.0
 _STEP = re.compile(r"step-(\d+)")
 _NO_HASH = "0" * 64
 _MAX_MANIFEST = 64 << 20
@@ -65,7 +68,7 @@ def begin(folder: pathlib.Path, step: int) -> Tuple[pathlib.Path, pathlib.Path]:
     """Where the files of a new checkpoint go, and what the folder will be called."""
     _make_lasting(folder)
     for entry in list(folder.iterdir()):
-        if _TEMPORARY in entry.name:
+        if _TEMPORARY in entry.name and _is_left_over(entry):
             _remove(entry)
     target = folder / name_of(step)
     temporary = _temporary(target)
@@ -115,8 +118,45 @@ def _manifest(info: Info, written: Written) -> bytes:
     return text.replace(_NO_HASH.encode(), hashlib.sha256(text).hexdigest().encode(), 1)
 
 
+def _place_of_numbers() -> str:
+    """Host, boot and namespace, in which a number stands for one process; as runtime/checkpoint/checkpoint.cpp has it."""
+    def told(read: Callable[[], str]) -> str:
+        try:
+            return read().strip()
+        except OSError:
+            return ""
+    boot = told(lambda: pathlib.Path("/proc/sys/kernel/random/boot_id").read_text())
+    space = told(lambda: os.readlink("/proc/self/ns/pid"))
+    return hashlib.sha256(f"{os.uname().nodename}\n{boot}\n{space}".encode()).hexdigest()[:16]
+
+
+def _start_of(pid: int) -> Optional[str]:
+    """In ticks since the boot; None if there is no such process."""
+    try:
+        fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    except (OSError, IndexError):
+        return None
+    return None if fields[0] in "ZX" else fields[19]
+
+
 def _temporary(path: pathlib.Path) -> pathlib.Path:
-    return path.with_name(f"{path.name}{_TEMPORARY}{os.getpid()}.new")  # no digit at its end: step-*[0-9] is whole ones
+    writer = f"{_place_of_numbers()}-{os.getpid()}-{_start_of(os.getpid()) or 0}"
+    return path.with_name(f"{path.name}{_TEMPORARY}{writer}.new")  # no digit at its end: step-*[0-9] is whole ones
+
+
+def _is_left_over(path: pathlib.Path) -> bool:
+    """Whether its writer is dead. Of one on another host or in another container only the time tells: a live one writes all the time."""
+    writer = _WRITER.fullmatch(path.name.rsplit(_TEMPORARY, 1)[1])
+    if writer and writer[1] == _place_of_numbers():
+        pid = int(writer[2])
+        return pid == os.getpid() or _start_of(pid) != writer[3]
+    newest = 0.0
+    for entry in [path, *(path.iterdir() if path.is_dir() and not path.is_symlink() else [])]:
+        try:
+            newest = max(newest, entry.lstat().st_mtime)
+        except FileNotFoundError:
+            pass
+    return time.time() - newest > _DEAD_SECONDS
 
 
 def _write_synced(path: pathlib.Path, data: bytes) -> None:

@@ -57,16 +57,26 @@ def _with() -> Dict[str, Any]:
     return values
 
 
+def _value_in(text: str) -> Any:
+    """As JSON, or a number as YAML has it. `010` stays a text: it may be a name."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        pass
+    if re.fullmatch(r"0x[0-9a-fA-F]+|0o[0-7]+", text):
+        return int(text, 0)
+    if re.fullmatch(r"[+-]?(?!0\d)(\d+\.\d*|\.\d+|\d+)([eE][+-]?\d+)?", text):
+        return int(text) if text.lstrip("+-").isdigit() else float(text)
+    return text
+
+
 def _typed(name: str, value: Any, defaults: Dict[str, Any]) -> Any:
     """A variable is text: a list, a number and a boolean are in it as JSON."""
     default = defaults.get(name)
     if isinstance(default, str):
         return value if isinstance(value, str) else json.dumps(value)
     if isinstance(value, str):
-        try:
-            value = json.loads(value)
-        except ValueError:
-            pass
+        value = _value_in(value)
     if default is None or type(value) is type(default):
         return value
     if type(default) is float and type(value) is int:

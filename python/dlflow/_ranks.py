@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import time
 from typing import Any, Callable, List, Optional
 
@@ -183,13 +184,30 @@ def met() -> Optional[Alone]:
     return None if is_alone else agreement("resume")
 
 
+_has_warned = False
+
+
+def _warn_of_worlds_of_one() -> None:
+    """By the first rank of a step whose ranks each made a group of their own: each trains alone, and writes where the others do."""
+    global _has_warned
+    ranks = os.environ.get("DLFLOW_RANKS", "1")
+    if _has_warned or ranks == "1" or os.environ.get("DLFLOW_RANK") != "0":
+        return
+    _has_warned = True
+    _environment.say(f"warning: this step has {ranks} ranks, but torch.distributed has a world of one here: the ranks do not train together. Leave world_size "
+                     f"and rank of init_process_group() out, and let no framework start ranks of its own; or ask for one rank")
+
+
 def agreement(what: str) -> Alone:
     """The ranks of this step. Raises if there are several, and no way to ask them."""
     if _chosen is not None:
         return Asked(_chosen) if callable(_chosen) else OfRuntime(_chosen)
     distributed = _environment.torch_distributed()
     if distributed is not None:
-        return OfTorch(distributed) if distributed.get_world_size() > 1 else Alone()
+        if distributed.get_world_size() > 1:
+            return OfTorch(distributed)
+        _warn_of_worlds_of_one()
+        return Alone()
     if _environment.ranks() == 1:
         return Alone()
     raise RuntimeError(f"{what}: the {_environment.ranks()} ranks have to agree, and torch.distributed has no group yet. Call "

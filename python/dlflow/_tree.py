@@ -76,7 +76,7 @@ def _encode_torch(torch: Any, value: Any, tensors: Tensors, path: str) -> Any:
     name = str(value.dtype).replace("torch.", "")
     if name not in _TORCH_TYPES or value.layout != torch.strided:
         raise TypeError(f"{path} is a tensor of {name} and {value.layout}, which cannot be saved: dense ones of common types can")
-    tensor = value.detach().cpu().contiguous()
+    tensor = value.detach().cpu().resolve_conj().resolve_neg().contiguous()  # views that conjugate or negate keep other bits in memory
     tag = {_KIND: "tensor"}
     shape = tuple(tensor.shape)
     if name.startswith("complex"):
@@ -87,9 +87,16 @@ def _encode_torch(torch: Any, value: Any, tensors: Tensors, path: str) -> Any:
     return tag
 
 
+def in_native_order(array: Any) -> Any:
+    """The same numbers in the byte order of this machine, which the name of a type does not tell."""
+    return array.astype(array.dtype.newbyteorder("="), copy=False)
+
+
 def _encode_array(value: Any, tensors: Tensors, path: str) -> Any:
     import numpy
-    array: Any = numpy.array(value, order="C", copy=True)  # later changes do not matter
+    if isinstance(value, numpy.ma.MaskedArray):
+        raise TypeError(f"{path} is a masked array, which cannot be saved: save its data and its mask")
+    array: Any = in_native_order(numpy.array(value, order="C", copy=True))  # later changes do not matter
     name = array.dtype.name
     if name not in _TORCH_TYPES:
         raise TypeError(f"{path} is an array of {name}, which cannot be saved: arrays of numbers and booleans can")

@@ -20,6 +20,7 @@ from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Tuple
 import numpy
 
 from dlflow import runtime
+from dlflow._tree import in_native_order
 
 _LONGEST_LINE = 1 << 20
 _TYPES = {"float32": runtime.Type.F32, "float64": runtime.Type.F64, "float16": runtime.Type.F16, "bfloat16": runtime.Type.BF16}
@@ -73,7 +74,7 @@ def _found_in(arrays: Any) -> List[Any]:
         return [array for value in arrays for array in _found_in(value)]
     if arrays is None:
         return []
-    array: Any = numpy.asarray(arrays)
+    array: Any = in_native_order(numpy.asarray(arrays))
     if array.dtype.kind in "OSU":
         raise TypeError(f"{type(arrays).__name__} is no array: give arrays in lists, tuples and dictionaries, as jax.tree.leaves() does of what JAX has")
     return [array]

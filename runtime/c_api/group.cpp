@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/cores.h"
+#include "base/text.h"
 #include "runtime/c_api/reduction.h"
 #include "runtime/comm/backoff.h"
 #include "runtime/comm/messages.h"
@@ -41,9 +42,11 @@ constexpr auto kTimeToCome = 200us;
 /// Behind those that Communicator::open_channel hands out.
 constexpr int kFirstTag = 1 << 15;
 
-/// The runtime's own sums are for these types.
+/// The runtime's own sums are for these types. They round sums to the type before they divide: a
+/// sum of fp16 may be infinite where the mean is not.
 std::optional<DataType> data_type(Reduction reduction) {
   if (reduction.op != DLFLOW_SUM && reduction.op != DLFLOW_AVG) return std::nullopt;
+  if (reduction.op == DLFLOW_AVG && reduction.type == DLFLOW_F16) return std::nullopt;
   switch (reduction.type) {
     case DLFLOW_F32:
       return DataType::Float32;
@@ -226,7 +229,7 @@ void Group::run() {
   };
   options.tell = [this](const std::string& text) {
     const std::string of = options_.name.empty() ? "" : " (group " + options_.name + ")";
-    std::fprintf(stderr, "%s%s\n", text.c_str(), of.c_str());
+    std::fprintf(stderr, "%s%s\n", escaped_lines(text).c_str(), of.c_str());
   };
   Work::Failure failure{Errc::Unavailable, "this rank has left the group"};
   try {

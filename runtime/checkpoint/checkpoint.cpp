@@ -1,16 +1,20 @@
 #include "runtime/checkpoint/checkpoint.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <cstdio>
+#include <ctime>
 #include <set>
 
 #include "base/file.h"
+#include "base/output_file.h"
 #include "base/parse_json.h"
+#include "base/process.h"
 #include "base/remove_tree.h"
 #include "base/sha256.h"
 #include "base/text.h"
@@ -44,20 +48,65 @@ std::optional<uint64_t> step_of(const fs::path& step_folder) {
   return error == std::errc() && rest == end ? std::optional(step) : std::nullopt;
 }
 
+/// Host, boot and namespace, in which a number stands for one process.
+std::string place_of_numbers() {
+  constexpr size_t kDigits = 16;
+  std::error_code none;
+  const std::string space = fs::read_symlink("/proc/self/ns/pid", none).string();
+  return sha256_hex(host_name() + "\n" + boot_id() + "\n" + space).substr(0, kDigits);
+}
+
+/// "PLACE-PID-START": no other process, on whatever host, has this name.
+std::string writer_name(pid_t pid, uint64_t start_ticks) {
+  return place_of_numbers() + "-" + std::to_string(pid) + "-" + std::to_string(start_ticks);
+}
+
 fs::path temporary_beside(const fs::path& path) {
-  return path.string() + std::string(kTemporary) + std::to_string(::getpid());
+  const auto self = identify(::getpid());
+  return path.string() + std::string(kTemporary) +
+         writer_name(::getpid(), self ? self->start_ticks : 0);
+}
+
+/// Seconds since anything in `path` was written to.
+int64_t seconds_unchanged(const fs::path& path) {
+  struct stat info {};
+  time_t newest = ::lstat(path.c_str(), &info) == 0 ? info.st_mtime : 0;
+  std::error_code none;  // it is gone, or no folder
+  for (const auto& entry : fs::directory_iterator(path, none)) {
+    if (::lstat(entry.path().c_str(), &info) == 0) newest = std::max(newest, info.st_mtime);
+  }
+  return int64_t(::time(nullptr) - newest);
+}
+
+/// Whether the writer of a temporary file is dead. Of one on another host, in another container or
+/// of an older version only the time tells: a live one writes all the time.
+bool is_left_over(const fs::path& path) {
+  constexpr int64_t kDeadSeconds = 3600;
+  const std::string name = path.filename().string();
+  const std::string writer = name.substr(name.rfind(kTemporary) + kTemporary.size());
+  const size_t dash = writer.find('-');
+  pid_t pid = 0;
+  if (dash == writer.npos || writer.substr(0, dash) != place_of_numbers()) {
+    return seconds_unchanged(path) > kDeadSeconds;
+  }
+  std::from_chars(writer.data() + dash + 1, writer.data() + writer.size(), pid);
+  const auto process = identify(pid);
+  // Only one save at a time: what this process itself has left was given up.
+  return pid == ::getpid() || !process ||
+         !writer.starts_with(writer_name(pid, process->start_ticks));
 }
 
 void rename_or_throw(const fs::path& from, const fs::path& to) {
   if (::rename(from.c_str(), to.c_str()) != 0) throw_errno("cannot write " + to.string(), errno);
 }
 
-/// Removes what killed writers left. Only one process at a time saves, so nobody else's is alive.
+/// Removes what killed writers left, and nothing that may be another's live file.
 void remove_leftovers(const fs::path& folder) {
   std::vector<fs::path> leftovers;
   for (const auto& entry : fs::directory_iterator(folder)) {
     const std::string name = entry.path().filename().string();
-    if (name.find(kTemporary) != std::string::npos) leftovers.push_back(entry.path());
+    const bool is_temporary = name.find(kTemporary) != std::string::npos;
+    if (is_temporary && is_left_over(entry.path())) leftovers.push_back(entry.path());
   }
   for (const fs::path& leftover : leftovers) remove_tree(leftover);
 }
@@ -70,7 +119,7 @@ void make_lasting_folder(const fs::path& folder) {
     parent = parent.parent_path();
     parents.push_back(parent);
   } while (!fs::exists(parent));
-  make_directories(folder);
+  make_output_folder(folder);
   for (const fs::path& changed : parents) {
     // Where we may not write, nothing is new.
     if (::access(changed.c_str(), R_OK | W_OK) == 0) sync_directory(changed);
@@ -136,13 +185,13 @@ bool is_valid(const fs::path& step_folder) {
 }
 
 WrittenFile write_text(const fs::path& path, const std::string& text) {
-  write_file_atomic(path, text, Durability::Synced);
+  write_output(path, text, Durability::Synced);
   return {text.size(), sha256_hex(text)};
 }
 
 /// Writes all files of a checkpoint into the new folder `target`, the manifest last.
 void write_files(const fs::path& target, const CheckpointContent& content) {
-  make_directories(target);
+  make_output_folder(target);
   const SafetensorsMetadata metadata = {{"epoch", std::to_string(content.info.epoch)},
                                         {"model", content.info.model},
                                         {"step", std::to_string(content.info.step)}};

@@ -1,6 +1,7 @@
 #include "runtime/collectives/rules_file.h"
 
 #include "base/file.h"
+#include "base/output_file.h"
 #include "base/text.h"
 
 namespace dlflow::runtime {
@@ -34,8 +35,8 @@ void store_rules(const std::filesystem::path& path, const std::string& shape, co
     if (!line.empty() && shape_of(without_comment(line)) != shape) text += line + "\n";
   }
   text += shape + " " + to_text(rules) + "  # " + comment + "\n";
-  if (path.has_parent_path()) make_directories(path.parent_path());
-  write_file_atomic(path, text);
+  if (path.has_parent_path()) make_output_folder(path.parent_path());
+  write_output(path, text);
 }
 
 }  // namespace dlflow::runtime

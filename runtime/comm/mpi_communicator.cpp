@@ -1,6 +1,7 @@
 #include "runtime/comm/mpi_communicator.h"
 
 #include <dlfcn.h>
+#include <sys/statvfs.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -11,6 +12,7 @@
 #include <string>
 
 #include "base/error.h"
+#include "base/units.h"
 #include "runtime/comm/messages.h"
 #include "runtime/comm/patience.h"
 
@@ -47,6 +49,19 @@ void require_threads() {
 using YieldSwitch = bool (*)(bool);
 YieldSwitch yield_switch() {
   return reinterpret_cast<YieldSwitch>(::dlsym(RTLD_DEFAULT, "opal_progress_set_yield_when_idle"));
+}
+
+/// Room for memory that the processes of a node share is that of a file system.
+void check_shared(int status, uint64_t bytes) {
+  if (status == MPI_SUCCESS) return;
+  struct statvfs room {};
+  const bool known = ::statvfs("/dev/shm", &room) == 0;
+  const uint64_t free = known ? uint64_t(room.f_bavail) * room.f_frsize : 0;
+  if (free >= bytes) check(status, "MPI_Win_allocate_shared");
+  throw Error(Errc::Unavailable,
+              "the ranks of this node need " + format_size(bytes) +
+                  " of shared memory, and /dev/shm has " + format_size(free) +
+                  " free; ask the site for more (a container: docker's --shm-size)");
 }
 
 /// The first address at or after `memory` that is a multiple of 64 bytes.
@@ -230,6 +245,8 @@ bool MpiCommunicator::done(Piece& piece, const Transfer& transfer) const {
 std::span<std::byte* const> MpiCommunicator::allocate_shared(size_t bytes) {
   wait_for_node();  // watched over, as MPI_Win_allocate_shared is not
   const PoliteMpi polite;
+  uint64_t total = bytes + kAlignment;  // of all ranks of the node
+  check(MPI_Allreduce(MPI_IN_PLACE, &total, 1, MPI_UINT64_T, MPI_SUM, node_), "MPI_Allreduce");
   MPI_Info info = MPI_INFO_NULL;
   check(MPI_Info_create(&info), "MPI_Info_create");
   // Each part on pages of its own, so that it lies in the memory next to its rank's core.
@@ -239,7 +256,7 @@ std::span<std::byte* const> MpiCommunicator::allocate_shared(size_t bytes) {
   const int status =
       MPI_Win_allocate_shared(MPI_Aint(bytes + kAlignment), 1, info, node_, &memory, &handle);
   MPI_Info_free(&info);
-  check(status, "MPI_Win_allocate_shared");
+  check_shared(status, total);
   // From now on plain loads, stores and atomics reach all parts.
   check(MPI_Win_lock_all(MPI_MODE_NOCHECK, handle), "MPI_Win_lock_all");
 

@@ -54,6 +54,12 @@ std::vector<std::string> names_of(LossKind loss, int64_t classes) {
   return {};
 }
 
+/// `label_smoothing` changes it: cross-entropy of classes, tokens or pixels is in it.
+bool smooths_labels(LossKind loss) {
+  return loss == LossKind::SoftmaxCrossEntropy || loss == LossKind::NextToken ||
+         loss == LossKind::PixelCrossEntropy || loss == LossKind::PixelCrossEntropyAndDice;
+}
+
 /// Whether some network is measured by it.
 bool is_metric(const std::string& name) {
   return contains(all_metric_names(), name) || name == kBitsPerByte ||
@@ -96,6 +102,14 @@ void refuse_foreign_metric(const Model& model, const std::string& key, const std
   if (is_metric(metric) || !nearest(metric, names).empty()) {
     refuse_metric(model, "'" + key + "' names", metric);
   }
+}
+
+void require_smoothing_fits(const Model& model, double label_smoothing) {
+  if (label_smoothing == 0 || smooths_labels(model.loss)) return;
+  throw Error(Errc::InvalidInput,
+              "with: 'label_smoothing' spreads labels over classes; the loss "
+              "of model '" +
+                  model.name + "' has none to spread: leave it out");
 }
 
 void require_class_weights_fit(const Model& model, size_t count) {

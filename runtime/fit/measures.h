@@ -28,6 +28,10 @@ void require_measured(const Model& model, const std::string& key, const std::str
 /// such as samples, so that other names may be right.
 void refuse_foreign_metric(const Model& model, const std::string& key, const std::string& metric);
 
+/// Throws Error{InvalidInput} if labels are to be smoothed (above 0) and the loss has no labels of
+/// classes.
+void require_smoothing_fits(const Model& model, double label_smoothing);
+
 /// Throws Error{InvalidInput} if `count` class weights, 0: none, are not one for each class.
 void require_class_weights_fit(const Model& model, size_t count);
 

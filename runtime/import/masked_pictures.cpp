@@ -11,6 +11,8 @@
 #include "base/file.h"
 #include "runtime/data/names.h"
 #include "runtime/import/mask.h"
+#include "runtime/import/picture_kind.h"
+#include "runtime/import/turned_pictures.h"
 
 namespace dlflow::runtime {
 namespace {
@@ -61,25 +63,25 @@ class MaskedPictures {
       throw Error(Errc::InvalidInput, fmt::format("{}: {} classes; masks have {} at most",
                                                   folder.string(), num_classes_, kNoClass));
     }
-    find_shape();
+    kind_ = UsualKind(images_, [this](size_t sample) {
+      const Picture picture = open_picture(sample);
+      return PictureKind{picture.shape, picture.is_wide()};
+    });
   }
 
-  ImageShape shape() const { return shape_; }
-  bool is_wide() const { return is_wide_; }
+  MaskedPictures(const MaskedPictures&) = delete;
+  MaskedPictures& operator=(const MaskedPictures&) = delete;
+
+  const PictureKind& kind() const { return *kind_; }
+  std::vector<std::string> notes() const { return turned_.notes(); }
   uint32_t num_classes() const { return num_classes_; }
   const std::vector<std::string>& classes() const { return classes_; }
   const std::vector<std::string>& names() const { return names_; }
 
   std::string_view read(size_t sample) {
     MaskedPicture current = open(sample);
-    const std::string image = images_[sample].string();
-    if (current.picture.shape != shape_ || current.picture.is_wide() != is_wide_) {
-      throw Error(Errc::InvalidInput, image + ": has " + size_text(current.picture.shape) +
-                                          " of another size or kind " + "than " +
-                                          images_[first_].string() + ", " + size_text(shape_) +
-                                          "; --resize and --crop make sizes alike");
-    }
-    if (!is_wide_) {
+    kind_.require(sample, {current.picture.shape, current.picture.is_wide()});
+    if (!kind_->is_wide) {
       bytes_.assign(current.picture.values.begin(), current.picture.values.end());
       bytes_.append(current.mask.classes.begin(), current.mask.classes.end());
       return bytes_;
@@ -99,21 +101,6 @@ class MaskedPictures {
     }
   }
 
-  /// Files that cannot be read are refused when their turn comes, so that all are told at once.
-  void find_shape() {
-    for (size_t i = 0; i < images_.size(); ++i) {
-      try {
-        const Picture picture = open_picture(i);
-        shape_ = picture.shape;
-        is_wide_ = picture.is_wide();
-        first_ = i;
-        return;
-      } catch (const Error&) {
-        shape_ = {1, 1, 1};  // of none
-      }
-    }
-  }
-
   uint32_t largest_class() const {
     uint32_t largest = 0;
     for (size_t i = 0; i < masks_.size(); ++i) {
@@ -128,15 +115,16 @@ class MaskedPictures {
     return largest;
   }
 
-  Picture open_picture(size_t sample) const {
+  Picture open_picture(size_t sample) {
     const fs::path& file = images_[sample];
     if (!is_picture(file)) {
       throw Error(Errc::InvalidInput, file.string() +
                                           ": is no JPEG, PNG, PGM or PPM picture; convert it, or "
                                           "take it out of the folder");
     }
-    return reshape(parse_picture(read_file(file), file.string()), options_.reshaping,
-                   file.string());
+    const std::string content = read_file(file);
+    turned_.look(sample, content, file.string());
+    return reshape(parse_picture(content, file.string()), options_.reshaping, file.string());
   }
 
   /// With its classes, as it is in its file.
@@ -154,7 +142,7 @@ class MaskedPictures {
     return mask;
   }
 
-  MaskedPicture open(size_t sample) const {
+  MaskedPicture open(size_t sample) {
     MaskedPicture both{open_picture(sample), open_mask(sample)};
     const std::string file = masks_[sample].string();
     const ImageShape own = both.mask.shape();
@@ -179,9 +167,8 @@ class MaskedPictures {
   std::vector<fs::path> images_, masks_;  // without a mask: empty
   std::vector<std::string> names_, classes_;
   uint32_t num_classes_ = 0;
-  size_t first_ = 0;  // the first picture that can be read
-  ImageShape shape_;  // of that one, and so of all
-  bool is_wide_ = false;
+  UsualKind kind_;
+  TurnedPictures turned_;
   std::string bytes_;  // of the sample that was read last
 };
 
@@ -194,13 +181,15 @@ bool has_masked_pictures(const fs::path& folder) {
 ImportedSplit open_masked_pictures(const fs::path& folder, const ImportOptions& options) {
   const auto pictures = std::make_shared<MaskedPictures>(folder, options);
   SampleSource source;
-  source.shape = pictures->shape();
+  source.shape = pictures->kind().shape;
   source.num_classes = pictures->num_classes();
-  source.pixel_type = pictures->is_wide() ? PixelType::Float : PixelType::Byte;
+  source.pixel_type = pictures->kind().is_wide ? PixelType::Float : PixelType::Byte;
   source.labels.resize(pictures->names().size());
   source.image = [pictures](size_t sample) { return pictures->read(sample); };
   source.has_masks = true;
-  return {std::move(source), pictures->classes(), {}, pictures->names()};
+  return {std::move(source), pictures->classes(), {}, pictures->names(), [pictures] {
+            return pictures->notes();
+          }};
 }
 
 }  // namespace dlflow::runtime

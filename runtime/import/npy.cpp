@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <cstring>
 #include <functional>
 #include <limits>
@@ -48,6 +49,32 @@ std::vector<uint64_t> parse_shape(std::string_view text, const std::string& name
     shape.push_back(value);
   }
   return shape;
+}
+
+/// "<f4" of the header's text "'<f4', …". Throws for what is no number, and how to make it one.
+std::string parse_type(std::string_view text, const std::string& name) {
+  if (text.starts_with('[')) {
+    refuse_npy(name, "is an array of records; save one field of it: np.save(FILE, array['NAME'])");
+  }
+  const char quote = text.empty() ? '\0' : text[0];
+  const size_t end = text.find(quote, 1);
+  if ((quote != '\'' && quote != '"') || end == std::string_view::npos || end < 3) {
+    refuse_npy(name, "its header names no type");
+  }
+  std::string type(text.substr(1, end - 1));
+  const char kind = type[1];
+  if (kind == 'O') {
+    refuse_npy(name,
+               "is an array of Python objects; write array.astype('float32'), or "
+               "array.astype('int64') of labels");
+  }
+  if (kind == 'U' || kind == 'S' || kind == 'T') {
+    refuse_npy(name, "is an array of text (" + type +
+                         "); for labels, write "
+                         "np.unique(array, return_inverse=True)[1]");
+  }
+  if (kind == 'V') refuse_npy(name, "is an array of records (" + type + "); save one field of it");
+  return type;
 }
 
 /// Bytes of a value: the digits behind "<f".
@@ -114,32 +141,59 @@ std::vector<uint32_t> read_labels(const NpyArray& array, const std::string& name
   refuse_npy(name, "has labels of type " + array.type + "; they must be integers");
 }
 
+/// Whether single precision has another whole number in the place of `value`.
 template <typename T>
-std::vector<float> floats_of(const NpyArray& array) {
+bool is_rounded(T value) {
+  constexpr long double kLargest = 1 << 24;
+  const auto exact = (long double)(value);
+  return std::abs(exact) > kLargest && exact == std::floor(exact) && float(value) != exact &&
+         std::isfinite(float(value));
+}
+
+/// \param notes  gets a line if whole numbers are rounded; may be null
+template <typename T>
+std::vector<float> floats_of(const NpyArray& array, const std::string& name,
+                             std::vector<std::string>* notes) {
   std::vector<float> values(array.values.view.size() / sizeof(T));
+  size_t num_rounded = 0, first = 0;
+  T rounded{};
   for (size_t i = 0; i < values.size(); ++i) {
     T value;
     std::memcpy(&value, array.values.view.data() + i * sizeof(T), sizeof(T));
     values[i] = float(value);
+    if (!is_rounded(value) || num_rounded++ > 0) continue;
+    first = i;
+    rounded = value;
+  }
+  if (num_rounded > 0 && notes != nullptr) {
+    const size_t row = values.size() / array.shape[0];
+    notes->push_back(
+        fmt::format("{}: sample {}, value {}: {} becomes {:.0f} in single precision, "
+                    "as {} of the array's whole numbers are rounded; subtract a "
+                    "constant, if this matters",
+                    name, first / row, first % row, rounded, values[first], num_rounded));
   }
   return values;
 }
 
 /// Numbers of any type in single precision.
-std::vector<float> read_numbers(const NpyArray& array, const std::string& name) {
+std::vector<float> read_numbers(const NpyArray& array, const std::string& name,
+                                std::vector<std::string>* notes) {
   const std::string type = array.type.substr(1);
-  if (type == "f4") return floats_of<float>(array);
-  if (type == "f8") return floats_of<double>(array);
-  if (type == "b1") return floats_of<uint8_t>(array);
+  if (type == "f4") return floats_of<float>(array, name, nullptr);
+  if (type == "f8") return floats_of<double>(array, name, notes);
+  if (type == "b1") return floats_of<uint8_t>(array, name, nullptr);
   std::vector<float> numbers;
-  if (use_integers(array, [&](auto zero) { numbers = floats_of<decltype(zero)>(array); })) {
+  if (use_integers(array,
+                   [&](auto zero) { numbers = floats_of<decltype(zero)>(array, name, notes); })) {
     return numbers;
   }
   refuse_npy(name, "has values of type " + array.type + "; write array.astype('float32')");
 }
 
 /// Labels (N) of integers, else targets (N) or (N, T).
-void read_answers(const NpyArray& array, const std::string& name, Dataset& dataset) {
+void read_answers(const NpyArray& array, const std::string& name, Dataset& dataset,
+                  std::vector<std::string>* notes) {
   if (array.shape.empty() || array.shape.size() > 2) {
     refuse_npy(name,
                "has neither the shape of labels, (N), nor of targets, (N) or (N, T), nor of masks, "
@@ -158,7 +212,7 @@ void read_answers(const NpyArray& array, const std::string& name, Dataset& datas
     refuse_npy(name, fmt::format("has {} targets a sample", num_targets));
   }
   dataset.num_targets = uint32_t(num_targets);
-  dataset.targets = Rows<float>(read_numbers(array, name), num_targets);
+  dataset.targets = Rows<float>(read_numbers(array, name, notes), num_targets);
 }
 
 ImageShape image_shape(const std::vector<uint64_t>& shape, const std::string& name) {
@@ -257,8 +311,10 @@ std::function<std::string_view(size_t)> joined(Images<T> images, std::vector<uin
 NpyArray parse_npy(const SharedBytes& content, const std::string& name) {
   const auto [header, begin] = find_header(content.view, name);
   NpyArray array;
-  const std::string_view type = value_of(header, "descr", name);
-  array.type = type.size() < 5 ? "" : type.substr(1, 3);  // '<f4'
+  array.type = parse_type(value_of(header, "descr", name), name);
+  if (!size_of_type(array.type)) {
+    refuse_npy(name, "has values of type " + array.type + "; write array.astype('float32')");
+  }
   if (!value_of(header, "fortran_order", name).starts_with("False")) {
     refuse_npy(name, "is in Fortran's order; write np.ascontiguousarray(array)");
   }
@@ -309,12 +365,13 @@ SampleSource read_npy_masks(const std::filesystem::path& images, const std::file
   return source;
 }
 
-Dataset read_npy_pair(const std::filesystem::path& images, const std::filesystem::path& answers) {
+Dataset read_npy_pair(const std::filesystem::path& images, const std::filesystem::path& answers,
+                      std::vector<std::string>* notes) {
   const NpyArray pixels = parse_npy(map_file(images), images.string());
   const NpyArray wanted = parse_npy(map_file(answers), answers.string());
   Dataset dataset;
   dataset.shape = image_shape(pixels.shape, images.string());
-  read_answers(wanted, answers.string(), dataset);
+  read_answers(wanted, answers.string(), dataset, notes);
   if (wanted.shape[0] != pixels.shape[0]) {
     refuse_npy(answers.string(),
                fmt::format("has {} {} for {} {}", wanted.shape[0],
@@ -327,7 +384,7 @@ Dataset read_npy_pair(const std::filesystem::path& images, const std::filesystem
     dataset.pixels = images_of<float>(pixels, dataset.shape.num_values());
   } else if (pixels.shape.size() == 2) {
     dataset.pixels =
-        Images<float>(read_numbers(pixels, images.string()), dataset.shape.num_values());
+        Images<float>(read_numbers(pixels, images.string(), notes), dataset.shape.num_values());
   } else {
     refuse_pixels(pixels, images.string());
   }

@@ -27,7 +27,9 @@ NpyArray parse_npy(const SharedBytes& content, const std::string& name);
 /// file; a table may also have numbers of other types. With labels (N) of any integers, of which
 /// there are as many classes as the largest plus one; or with targets, (N) floats or (N, T) of any
 /// numbers. Throws Error.
-Dataset read_npy_pair(const std::filesystem::path& images, const std::filesystem::path& answers);
+/// \param notes  gets a line for what may be a mistake: whole numbers that are rounded
+Dataset read_npy_pair(const std::filesystem::path& images, const std::filesystem::path& answers,
+                      std::vector<std::string>* notes = nullptr);
 
 /// Whether it is an array of three dimensions, as masks (N, H, W) are.
 bool has_npy_masks(const std::filesystem::path& file);

@@ -1,7 +1,5 @@
 #include "runtime/import/sources.h"
 
-#include <fmt/core.h>
-
 #include <algorithm>
 #include <memory>
 #include <utility>
@@ -9,6 +7,7 @@
 #include "base/archive/byte_source.h"
 #include "base/error.h"
 #include "base/file.h"
+#include "base/text.h"
 #include "runtime/data/idx.h"
 #include "runtime/data/jpeg.h"
 #include "runtime/data/names.h"
@@ -16,6 +15,8 @@
 #include "runtime/import/masked_pictures.h"
 #include "runtime/import/npy.h"
 #include "runtime/import/picture.h"
+#include "runtime/import/picture_kind.h"
+#include "runtime/import/turned_pictures.h"
 
 namespace dlflow::runtime {
 namespace {
@@ -46,11 +47,6 @@ std::vector<fs::path> sorted_entries(const fs::path& folder) {
   return entries;
 }
 
-std::string describe(const ImageShape& shape, bool is_wide) {
-  return fmt::format("{} x {} pixels {}{}", shape.width, shape.height,
-                     shape.channels == 1 ? "in grey" : "in colour", is_wide ? " of 16 bits" : "");
-}
-
 /// Pictures by class.
 struct PictureFolder {
   std::vector<fs::path> files;
@@ -58,12 +54,12 @@ struct PictureFolder {
   std::vector<uint32_t> labels;
   std::vector<std::string> classes;
   Reshaping reshaping;
-  size_t first = 0;  ///< of `files`, the first that can be read
-  ImageShape shape;  ///< of that one, and so of all
-  bool is_wide = false;
+  UsualKind kind;
+  TurnedPictures turned;
   Picture current;
   bool keeps_jpeg = false;
-  std::string current_file;  // of those that are kept
+  uint32_t jpeg_channels = 1;  // of all that are kept
+  std::string current_file;    // of those that are kept
 
   PictureFolder(const fs::path& folder, const Reshaping& how, bool keep_files)
       : reshaping(how), keeps_jpeg(keep_files) {
@@ -77,38 +73,26 @@ struct PictureFolder {
                       ": neither a data set nor folders of JPEG, PNG, PGM or PPM pictures, "
                       "one for each class, are there");
     }
-    find_shape();
+    if (keeps_jpeg) find_color();
+    kind = UsualKind(files, [this](size_t sample) { return kind_of(sample); });
   }
-
-  /// Files that cannot be read are refused when their turn comes, so that all are told at once.
-  void find_shape() {
-    for (size_t i = 0; i < files.size(); ++i) {
-      try {
-        if (keeps_jpeg) {
-          shape = shape_of_jpeg(read_file(files[i]), i);
-          first = i;
-          find_color();
-          return;
-        }
-        const Picture picture = open(i);
-        shape = picture.shape;
-        is_wide = picture.is_wide();
-        first = i;
-        return;
-      } catch (const Error&) {
-        shape = {1, 1, 1};  // of none
-      }
-    }
-  }
+  PictureFolder(const PictureFolder&) = delete;
+  PictureFolder& operator=(const PictureFolder&) = delete;
 
   /// Of files that are kept, grey ones become coloured if there are such.
   void find_color() {
-    for (size_t i = first; i < files.size() && shape.channels == 1; ++i) {
+    for (size_t i = 0; i < files.size() && jpeg_channels == 1; ++i) {
       try {
-        shape.channels = JpegReader(map_file(files[i]).view, "").shape().channels;
+        jpeg_channels = JpegReader(map_file(files[i]).view, "").shape().channels;
       } catch (const Error&) {  // is told when its turn comes
       }
     }
+  }
+
+  PictureKind kind_of(size_t sample) {
+    if (keeps_jpeg) return {shape_of_jpeg(read_file(files[sample]), sample)};
+    const Picture picture = open(sample);
+    return {picture.shape, picture.is_wide()};
   }
 
   /// What the file becomes when it is loaded.
@@ -119,7 +103,9 @@ struct PictureFolder {
                                           ": is no JPEG file, and --keep-jpeg keeps such; "
                                           "convert it, or leave --keep-jpeg out");
     }
-    return shape_after(JpegReader(content, name).shape(), reshaping, name);
+    ImageShape shape = shape_after(JpegReader(content, name).shape(), reshaping, name);
+    shape.channels = jpeg_channels;
+    return shape;
   }
 
   std::vector<uint64_t> file_sizes() const {
@@ -136,14 +122,19 @@ struct PictureFolder {
   std::string_view read_jpeg(size_t sample, uint64_t size) {
     current_file = read_file(files[sample]);
     const std::string name = files[sample].string();
-    const ImageShape own = shape_of_jpeg(current_file, sample);
-    if (own.height != shape.height || own.width != shape.width) refuse_shape(sample, own, false);
+    kind.require(sample, {shape_of_jpeg(current_file, sample)});
+    turned.look(sample, current_file, name);
     JpegReader(current_file, name).read_all();
     if (current_file.size() == size) return current_file;
     throw Error(Errc::Unavailable, name + ": was changed while it was packed; pack again");
   }
 
   void add_class(const fs::path& folder) {
+    if (const std::string mistake = mistake_in_name(folder.filename().string()); !mistake.empty()) {
+      throw Error(Errc::InvalidInput, escaped(folder.string()) +
+                                          ": the folder names a class, and its name " + mistake +
+                                          "; rename it");
+    }
     for (const fs::path& file : sorted_entries(folder)) {
       files.push_back(file);
       names.push_back(folder.filename().string() + "/" + file.filename().string());
@@ -152,31 +143,21 @@ struct PictureFolder {
     classes.push_back(folder.filename().string());
   }
 
-  Picture open(size_t sample) const {
+  Picture open(size_t sample) {
     const fs::path& file = files[sample];
     if (!is_picture(file)) {
       throw Error(Errc::InvalidInput, file.string() + ": is no JPEG, PNG, PGM or PPM picture; " +
                                           "convert it, or take it out of the folder");
     }
-    return reshape(parse_picture(read_file(file), file.string()), reshaping, file.string());
-  }
-
-  [[noreturn]] void refuse_shape(size_t sample, const ImageShape& own, bool own_is_wide) const {
-    const bool same_pixels =
-        (keeps_jpeg || own.channels == shape.channels) && own_is_wide == is_wide;
-    throw Error(
-        Errc::InvalidInput,
-        files[sample].string() + ": has " + describe(own, own_is_wide) + ", " +
-            files[first].string() + " has " + describe(shape, is_wide) +
-            (same_pixels ? "; --resize and --crop make them alike" : "; make them alike first"));
+    const std::string content = read_file(file);
+    turned.look(sample, content, file.string());
+    return reshape(parse_picture(content, file.string()), reshaping, file.string());
   }
 
   std::string_view read(size_t sample) {
     current = open(sample);
-    if (current.shape != shape || current.is_wide() != is_wide) {
-      refuse_shape(sample, current.shape, current.is_wide());
-    }
-    if (is_wide) {
+    kind.require(sample, {current.shape, current.is_wide()});
+    if (kind->is_wide) {
       return {reinterpret_cast<const char*>(current.floats.data()),
               current.floats.size() * sizeof(float)};
     }
@@ -186,7 +167,7 @@ struct PictureFolder {
 
 ImportedSplit keep_pictures(const std::shared_ptr<PictureFolder>& pictures) {
   SampleSource source;
-  source.shape = pictures->shape;
+  source.shape = pictures->kind->shape;
   source.num_classes = uint32_t(pictures->classes.size());
   source.pixel_type = PixelType::Jpeg;
   source.labels = pictures->labels;
@@ -196,19 +177,22 @@ ImportedSplit keep_pictures(const std::shared_ptr<PictureFolder>& pictures) {
   };
   source.reshaping = pictures->reshaping;
   source.reshaping.crop = {};  // the shape says it
-  return {std::move(source), pictures->classes, {}, pictures->names};
+  return {std::move(source), pictures->classes, {}, pictures->names, [pictures] {
+            return pictures->turned.notes();
+          }};
 }
 
 ImportedSplit open_pictures(const fs::path& folder, const ImportOptions& options) {
   const auto pictures =
       std::make_shared<PictureFolder>(folder, options.reshaping, options.keeps_jpeg);
   if (options.keeps_jpeg) return keep_pictures(pictures);
-  return {{pictures->shape, uint32_t(pictures->classes.size()),
-           pictures->is_wide ? PixelType::Float : PixelType::Byte, pictures->labels,
+  return {{pictures->kind->shape, uint32_t(pictures->classes.size()),
+           pictures->kind->is_wide ? PixelType::Float : PixelType::Byte, pictures->labels,
            [pictures](size_t sample) { return pictures->read(sample); }},
           pictures->classes,
           {},
-          pictures->names};
+          pictures->names,
+          [pictures] { return pictures->turned.notes(); }};
 }
 
 [[noreturn]] void refuse_reshaping(const fs::path& source) {
@@ -239,6 +223,7 @@ ImportedSplit open_table(const fs::path& file, const TableColumns& columns) {
   ImportedSplit split{source_of(std::move(table.dataset)), std::move(table.classes), {}, {}};
   for (const std::string& name : table.features) split.columns.push_back("feature " + name);
   for (const std::string& name : table.targets) split.columns.push_back("target " + name);
+  split.notes = [notes = std::move(table.notes)] { return notes; };
   return split;
 }
 
@@ -257,6 +242,7 @@ ImportedSplit open_any_source(const fs::path& source, const fs::path& labels, Sp
   if (!fs::exists(source)) {
     throw Error(Errc::NotFound, source.string() + ": there is no such file or folder");
   }
+  refuse_packed_table(source);
   if (options.reshaping.given() && !fs::is_directory(source)) refuse_reshaping(source);
   if (is_table(source) && !fs::is_directory(source)) {
     if (labels.empty()) return not_empty(open_table(source, options.columns), source);
@@ -290,8 +276,12 @@ ImportedSplit open_any_source(const fs::path& source, const fs::path& labels, Sp
   if (is_npy(source) && has_npy_masks(labels)) {
     return not_empty({read_npy_masks(source, labels, options.ignored), {}, {}, {}}, source);
   }
-  if (is_npy(source))
-    return not_empty({source_of(read_npy_pair(source, labels)), {}, {}, {}}, source);
+  if (is_npy(source)) {
+    std::vector<std::string> notes;
+    ImportedSplit imported{source_of(read_npy_pair(source, labels, &notes)), {}, {}, {}};
+    imported.notes = [notes] { return notes; };
+    return not_empty(std::move(imported), source);
+  }
   return not_empty({source_of(read_idx(source, labels)), {}, {}, {}}, source);
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -17,6 +18,8 @@ struct ImportedSplit {
   std::vector<std::string> classes;  ///< names, by label; empty if the source has none
   std::vector<std::string> columns;  ///< of a table, "feature NAME" and "target NAME" in order
   std::vector<std::string> names;    ///< of samples, "cat/1.png", of pictures
+  /// What may be a mistake, a line each, after all samples were read; not set if nothing can be.
+  std::function<std::vector<std::string>()> notes = {};
 };
 
 /// Options that sources of one kind have.

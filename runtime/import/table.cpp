@@ -3,125 +3,23 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <array>
+#include <cctype>
 #include <charconv>
 #include <cmath>
 #include <limits>
 #include <map>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "base/error.h"
 #include "base/text.h"
+#include "runtime/data/names.h"
+#include "runtime/import/table_reader.h"
 
 namespace dlflow::runtime {
 namespace {
-
-constexpr size_t kMaxMistakes = 20;
-constexpr size_t kMaxShown = 40;  // bytes of a field in a message
-
-/// A field and where it begins in the text.
-struct Field {
-  std::string text;
-  size_t offset = 0;
-};
-
-/// The text, record by record, with the mistakes that were found in it.
-class Reader {
- public:
-  Reader(std::string_view content, const std::string& name, char separator)
-      : content_(content), name_(name), separator_(separator) {
-    if (content_.starts_with("\xEF\xBB\xBF")) content_.remove_prefix(3);  // a mark of UTF-8
-  }
-
-  /// The fields of the next record that is not empty; false at the end.
-  bool next(std::vector<Field>& fields) {
-    while (at_ < content_.size() && (content_[at_] == '\n' || content_[at_] == '\r')) ++at_;
-    fields.clear();
-    if (at_ == content_.size()) return false;
-    for (;;) {
-      fields.push_back(next_field());
-      if (at_ == content_.size()) return !is_open_;
-      if (content_[at_++] != separator_) return true;
-    }
-  }
-
-  void report(size_t offset, const std::string& text) {
-    if (++num_mistakes_ > kMaxMistakes) return;
-    const auto [line, column] = place_of(offset);
-    mistakes_.push_back(fmt::format("{}:{}:{}: {}", name_, line, column, text));
-  }
-
-  /// Throws if there were mistakes.
-  void finish() {
-    if (mistakes_.empty()) return;
-    if (num_mistakes_ > mistakes_.size()) {
-      mistakes_.push_back(fmt::format("and {} more", num_mistakes_ - mistakes_.size()));
-    }
-    throw Error(Errc::Corrupt, join(mistakes_, "\n"));
-  }
-
- private:
-  bool ends_field(char c) const { return c == separator_ || c == '\n' || c == '\r'; }
-
-  Field next_field() {
-    Field field{"", at_};
-    if (at_ < content_.size() && content_[at_] == '"') read_quoted(field);
-    const size_t begin = at_;
-    while (at_ < content_.size() && !ends_field(content_[at_])) ++at_;
-    field.text += trim(content_.substr(begin, at_ - begin));
-    return field;
-  }
-
-  /// Two quotes within quotes are one.
-  void read_quoted(Field& field) {
-    for (++at_; at_ < content_.size(); ++at_) {
-      if (content_[at_] != '"') {
-        field.text += content_[at_];
-      } else if (at_ + 1 < content_.size() && content_[at_ + 1] == '"') {
-        field.text += '"';
-        ++at_;
-      } else {
-        ++at_;
-        return;
-      }
-    }
-    is_open_ = true;
-    report(field.offset, "the quote that begins here is not closed");
-  }
-
-  /// CR LF ends one line, and CR alone one, too.
-  bool ends_line(size_t offset) const {
-    if (content_[offset] == '\r') return !content_.substr(offset + 1).starts_with('\n');
-    return content_[offset] == '\n';
-  }
-
-  /// Line and column from 1, in characters of UTF-8.
-  std::pair<size_t, size_t> place_of(size_t offset) {
-    if (offset < line_begin_) counted_ = line_begin_ = 0, line_ = 1;
-    for (; counted_ < offset; ++counted_) {
-      if (!ends_line(counted_)) continue;
-      ++line_;
-      line_begin_ = counted_ + 1;
-    }
-    const std::string_view before = content_.substr(line_begin_, offset - line_begin_);
-    const auto starts_character = [](char c) { return (uint8_t(c) & 0xC0) != 0x80; };
-    return {line_, 1 + size_t(std::ranges::count_if(before, starts_character))};
-  }
-
-  std::string_view content_;
-  const std::string& name_;
-  char separator_;
-  size_t at_ = 0;
-  bool is_open_ = false;  // a quote was not closed: what it begins is no record
-  size_t counted_ = 0, line_ = 1, line_begin_ = 0;  // of place_of()
-  std::vector<std::string> mistakes_;
-  size_t num_mistakes_ = 0;
-};
-
-/// A field as messages show it.
-std::string shown(const std::string& text) {
-  return "'" + (text.size() <= kMaxShown ? text : text.substr(0, kMaxShown) + "…") + "'";
-}
 
 /// Which fields of a record are used, and how.
 struct Uses {
@@ -166,8 +64,24 @@ Uses uses_of(const TableColumns& columns, const std::vector<std::string>& header
   throw Error(Errc::InvalidInput, name + ": no column is left for a network to read");
 }
 
+/// Single precision has a sign and 24 bits: of larger whole numbers it holds some alone. `text` is
+/// that of the field, without a plus.
+void note_rounding(const TableField& field, std::string_view text, float rounded,
+                   const std::string& column, TableReader& reader) {
+  constexpr float kLargest = 1 << 24;
+  if (std::abs(rounded) < kLargest || text.find_first_of("eE") != text.npos) return;
+  long double exact = 0;  // double has 53 bits
+  std::from_chars(text.data(), text.data() + text.size(), exact);
+  if (exact != std::floor(exact) || exact == rounded) return;
+  reader.note(
+      field, column, "rounded",
+      fmt::format("{} becomes {:.0f} in single precision", shown_field(field.text), rounded),
+      "leave the column out with --features, or subtract a constant, if this matters");
+}
+
 /// The number in a field, or nothing and a mistake.
-std::optional<float> number_in(const Field& field, const std::string& column, Reader& reader) {
+std::optional<float> number_in(const TableField& field, const std::string& column,
+                               TableReader& reader) {
   std::string_view text = field.text;
   const auto refuse = [&](const std::string& what) {
     reader.report(field.offset, what + " (column '" + column + "')");
@@ -178,28 +92,43 @@ std::optional<float> number_in(const Field& field, const std::string& column, Re
   double value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (end != text.data() + text.size() || error == std::errc::invalid_argument) {
-    return refuse(shown(field.text) + " is not a number");
+    return refuse(shown_field(field.text) + " is not a number");
   }
-  if (std::isnan(value) || std::isinf(value)) return refuse(shown(field.text) + " is not finite");
+  if (std::isnan(value) || std::isinf(value))
+    return refuse(shown_field(field.text) + " is not finite");
   if (error != std::errc() || std::abs(value) > double(std::numeric_limits<float>::max())) {
-    return refuse(shown(field.text) + " does not fit into single precision");
+    return refuse(shown_field(field.text) + " does not fit into single precision");
   }
+  note_rounding(field, text, float(value), column, reader);
   return float(value);
 }
 
-bool is_control(char c) { return uint8_t(c) < 0x20 || c == 0x7f; }
+/// Spellings of "there is no value" in other programs.
+bool looks_missing(std::string text) {
+  constexpr std::array<std::string_view, 8> kMissing = {"na",   "n/a",  "nan", "null",
+                                                        "none", "<na>", "nil", "?"};
+  std::ranges::transform(text, text.begin(), [](char c) { return char(std::tolower(uint8_t(c))); });
+  return std::ranges::find(kMissing, text) != kMissing.end();
+}
 
 /// Whether a field names a class. If not, that is a mistake.
-bool names_class(const Field& field, const std::string& column, Reader& reader) {
-  if (!field.text.empty() && std::ranges::none_of(field.text, is_control)) return true;
-  reader.report(field.offset,
-                std::string(field.text.empty() ? "is empty" : "has control characters") +
-                    "; write the name of a class (column '" + column + "')");
-  return false;
+bool names_class(const TableField& field, const std::string& column, TableReader& reader) {
+  const std::string mistake = mistake_in_name(field.text);
+  if (mistake == "is not UTF-8") {
+    reader.report(field.offset,
+                  mistake + "; convert the file with iconv (column '" + column + "')");
+  } else if (!mistake.empty()) {
+    reader.report(field.offset, mistake + "; write the name of a class (column '" + column + "')");
+  } else if (looks_missing(field.text)) {
+    reader.note(field, column, field.text, shown_field(field.text) + " is a class as any other",
+                "leave the row out if its class is not known");
+  }
+  return mistake.empty();
 }
 
 /// Whether a field is a text. If not, that is a mistake.
-bool is_text(const Field& field, const std::string& column, bool any_bytes, Reader& reader) {
+bool is_text(const TableField& field, const std::string& column, bool any_bytes,
+             TableReader& reader) {
   const bool is_utf8 = any_bytes || find_invalid_utf8(field.text) == std::string::npos;
   const char* what = field.text.empty() ? "is empty; write a text, or leave the row out"
                      : field.text.find('\0') != std::string::npos
@@ -215,17 +144,17 @@ struct Classes {
   std::map<std::string, uint32_t> numbers;
   std::vector<uint32_t> of_samples;
 
-  void add(const Field& field, const std::string& column, Reader& reader) {
+  void add(const TableField& field, const std::string& column, TableReader& reader) {
     if (!names_class(field, column, reader)) return;
     const auto known = numbers.emplace(field.text, uint32_t(numbers.size()));
     of_samples.push_back(known.first->second);
   }
 
   /// Their names in the order of labels; `of_samples` are labels then.
-  std::vector<std::string> sort() {
+  std::vector<std::string> sort(const std::string& table) {
     std::vector<std::string> names;
     for (const auto& [name, number] : numbers) names.push_back(name);
-    names = in_order_of_labels(std::move(names));
+    names = in_order_of_labels(std::move(names), table);
     std::vector<uint32_t> label_of(names.size());
     for (size_t label = 0; label < names.size(); ++label) {
       label_of[numbers.at(names[label])] = uint32_t(label);
@@ -242,16 +171,24 @@ std::vector<std::string> names_of(const std::vector<size_t>& columns,
   return names;
 }
 
-std::vector<std::string> read_header(Reader& reader, const std::string& name) {
-  std::vector<Field> fields;
+std::vector<std::string> read_header(TableReader& reader, std::string_view content,
+                                     const std::string& name) {
+  if (const std::string what = not_plain_text(content); !what.empty()) {
+    throw Error(Errc::Corrupt, name + ": " + what);
+  }
+  std::vector<TableField> fields;
   std::vector<std::string> header;
+  std::set<std::string> names;
   if (!reader.next(fields)) {
     reader.finish();
     throw Error(Errc::Corrupt, name + ": is empty");
   }
-  for (const Field& field : fields) {
-    if (field.text.empty() || std::ranges::any_of(field.text, is_control)) {
-      reader.report(field.offset, "the first line names the columns; here a name is missing");
+  for (const TableField& field : fields) {
+    if (const std::string mistake = mistake_in_name(field.text); !mistake.empty()) {
+      reader.report(field.offset, "the first line names the columns; this name " + mistake);
+    } else if (!names.insert(field.text).second) {
+      reader.report(field.offset, "a second column is called " + shown_field(field.text) +
+                                      "; give each column a name of its own");
     }
     header.push_back(field.text);
   }
@@ -259,8 +196,8 @@ std::vector<std::string> read_header(Reader& reader, const std::string& name) {
   return header;
 }
 
-bool fits_header(const std::vector<Field>& fields, const std::vector<std::string>& header,
-                 Reader& reader) {
+bool fits_header(const std::vector<TableField>& fields, const std::vector<std::string>& header,
+                 TableReader& reader) {
   if (fields.size() == header.size()) return true;
   reader.report(fields[0].offset, fmt::format("the row has {} values, the header {} columns",
                                               fields.size(), header.size()));
@@ -277,25 +214,44 @@ char separator_of(const std::filesystem::path& file) {
   return file.extension() == ".tsv" ? '\t' : ',';
 }
 
-std::vector<std::string> in_order_of_labels(std::vector<std::string> names) {
+void refuse_packed_table(const std::filesystem::path& file) {
+  constexpr std::array<std::pair<const char*, const char*>, 4> kPacked = {
+      {{".gz", "gunzip"}, {".xz", "unxz"}, {".bz2", "bunzip2"}, {".zst", "unzstd"}}};
+  for (const auto& [ending, program] : kPacked) {
+    if (file.extension() != ending || !is_table(file.stem())) continue;
+    throw Error(Errc::InvalidInput, file.string() + " is a compressed table; unpack it: " +
+                                        program + " -k " + shell_quote(file.string()));
+  }
+}
+
+std::vector<std::string> in_order_of_labels(std::vector<std::string> names,
+                                            const std::string& table) {
+  using Number = std::pair<long double, std::string>;
   std::ranges::sort(names);
-  std::vector<std::pair<int64_t, std::string>> whole;
+  std::vector<Number> numbers;
   for (const std::string& name : names) {
-    int64_t value = 0;
+    long double value = 0;
     const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), value);
-    if (error == std::errc() && end == name.data() + name.size()) whole.emplace_back(value, name);
+    if (error != std::errc() || end != name.data() + name.size() || !std::isfinite(value)) {
+      return names;
+    }
+    numbers.emplace_back(value, name);
   }
-  if (whole.size() == names.size()) {
-    std::ranges::sort(whole);
-    std::ranges::transform(whole, names.begin(), &std::pair<int64_t, std::string>::second);
+  std::ranges::sort(numbers);
+  const auto same = std::ranges::adjacent_find(numbers, {}, &Number::first);
+  if (same != numbers.end()) {
+    throw Error(Errc::InvalidInput, table + ": the classes " + shown_field(same->second) + " and " +
+                                        shown_field(std::next(same)->second) +
+                                        " are one number; write it in one way");
   }
+  std::ranges::transform(numbers, names.begin(), &Number::second);
   return names;
 }
 
 TextTable parse_text_table(std::string_view content, const std::string& name,
                            const TextColumns& columns, char separator) {
-  Reader reader(content, name, separator);
-  const std::vector<std::string> header = read_header(reader, name);
+  TableReader reader(content, name, separator);
+  const std::vector<std::string> header = read_header(reader, content, name);
   const size_t text = column_called(columns.text, header, name);
   const bool has_classes = !columns.label.empty();
   const size_t label = has_classes ? column_called(columns.label, header, name) : 0;
@@ -304,7 +260,7 @@ TextTable parse_text_table(std::string_view content, const std::string& name,
                 name + ": column '" + columns.text + "' is named twice; name each column once");
   }
   TextTable table;
-  std::vector<Field> fields;
+  std::vector<TableField> fields;
   while (reader.next(fields)) {
     if (!fits_header(fields, header, reader)) continue;
     const bool is_good = is_text(fields[text], header[text], columns.any_bytes, reader);
@@ -314,17 +270,18 @@ TextTable parse_text_table(std::string_view content, const std::string& name,
     if (has_classes) table.classes.push_back(std::move(fields[label].text));
   }
   reader.finish();
+  table.notes = reader.notes();
   return table;
 }
 
 Table parse_table(std::string_view content, const std::string& name, const TableColumns& columns,
                   char separator) {
-  Reader reader(content, name, separator);
-  const std::vector<std::string> header = read_header(reader, name);
+  TableReader reader(content, name, separator);
+  const std::vector<std::string> header = read_header(reader, content, name);
   const Uses uses = uses_of(columns, header, name);
   std::vector<float> values, targets;
   Classes classes;
-  std::vector<Field> fields;
+  std::vector<TableField> fields;
   const auto add = [&](const std::vector<size_t>& from, std::vector<float>& to) {
     for (const size_t column : from) {
       if (const auto value = number_in(fields[column], header[column], reader)) {
@@ -350,7 +307,8 @@ Table parse_table(std::string_view content, const std::string& name, const Table
   Table table;
   table.features = names_of(uses.features, header);
   table.targets = names_of(uses.targets, header);
-  table.classes = classes.sort();
+  table.classes = classes.sort(name);
+  table.notes = reader.notes();
   const ImageShape shape = {uint32_t(uses.features.size()), 1, 1};
   table.dataset = uses.label ? make_dataset(shape, uint32_t(table.classes.size()),
                                             std::move(values), std::move(classes.of_samples))

@@ -24,15 +24,16 @@ struct Table {
   Dataset dataset;  ///< samples of (F, 1, 1) floats with targets or labels
   std::vector<std::string> features, targets;  ///< names, in the order of their numbers
   std::vector<std::string> classes;            ///< names, by label
+  std::vector<std::string> notes;  ///< what may be a mistake: a line "`name`:LINE:COLUMN: …" each
 };
 
 /// The values in the column of classes that a table may have; more are a mistake.
 constexpr size_t kMaxTableClasses = 1 << 16;
 
-/// Reads a table. Labels number the classes in the order of their names, or of their numbers if all
-/// are whole numbers. Throws Error: InvalidInput if `columns` are none of its header; Corrupt with
-/// the first 20 mistakes, a line "`name`:LINE:COLUMN: …" each. The numbers take at most twice the
-/// memory of `content`.
+/// Reads a table. Labels number the classes in the order of their names, or of their values if all
+/// are numbers. Throws Error: InvalidInput if `columns` are none of its header, or two classes are
+/// one number; Corrupt with the first 20 mistakes, a line "`name`:LINE:COLUMN: …" each. The numbers
+/// take at most twice the memory of `content`.
 Table parse_table(std::string_view content, const std::string& name, const TableColumns& columns,
                   char separator = ',');
 
@@ -45,6 +46,7 @@ struct TextColumns {
 struct TextTable {
   std::vector<std::string> texts;    ///< none is empty
   std::vector<std::string> classes;  ///< of each text, if they have any
+  std::vector<std::string> notes;    ///< as Table::notes
 };
 
 /// Reads a table with texts, row by row. Throws as parse_table() does; mistakes are also texts that
@@ -52,12 +54,16 @@ struct TextTable {
 TextTable parse_text_table(std::string_view content, const std::string& name,
                            const TextColumns& columns, char separator = ',');
 
-/// Names of classes, each once, by label: in the order of names, or of numbers if all are whole
-/// numbers.
-std::vector<std::string> in_order_of_labels(std::vector<std::string> names);
+/// Names of classes, each once, by label: in the order of names, or of their values if all are
+/// numbers. Throws Error{InvalidInput}, "`name`: …", if two are one number, as 9 and 9.0 are.
+std::vector<std::string> in_order_of_labels(std::vector<std::string> names,
+                                            const std::string& name);
 
 /// By the ending of its name.
 bool is_table(const std::filesystem::path& file);
+
+/// Throws Error{InvalidInput} for a table that is compressed, by the ending of its name.
+void refuse_packed_table(const std::filesystem::path& file);
 char separator_of(const std::filesystem::path& file);
 
 }  // namespace dlflow::runtime

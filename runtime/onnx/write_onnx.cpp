@@ -1,7 +1,7 @@
 #include "runtime/onnx/write_onnx.h"
 
 #include "base/error.h"
-#include "base/file.h"
+#include "base/output_file.h"
 #include "runtime/nn/layer_shapes.h"
 #include "runtime/onnx/graph_writer.h"
 #include "runtime/onnx/write_layers.h"
@@ -67,7 +67,7 @@ void write_onnx(const std::filesystem::path& path, const Model& model, const Saf
     for (const int i : layer.inputs) inputs.push_back(i == kImages ? images : results[size_t(i)]);
     results.push_back(add_layer(graph, model, layer, inputs, text));
   }
-  write_file(path, graph.finish(model.name, results.back(), metadata));
+  write_output(path, graph.finish(model.name, results.back(), metadata));
 }
 
 }  // namespace dlflow::runtime

@@ -33,6 +33,8 @@ uint64_t WithReader::count(const std::string& key, uint64_t at_least,
   if (!whole || value.get<double>() < double(at_least)) {
     fail(prefix_ + key, "a whole number of at least " + std::to_string(at_least));
   }
+  constexpr double kBeyond = 0x1p64;
+  if (value.get<double>() >= kBeyond) fail(prefix_ + key, "a whole number below 2^64");
   return value.get<uint64_t>();
 }
 

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "runtime/data/names.h"
 #include "runtime/text/vocabulary.h"
 
 namespace dlflow::runtime {
@@ -50,6 +51,9 @@ std::string place_in(std::string_view text, size_t offset) {
 
 /// The line that says what is wrong with a file, if anything is.
 std::optional<std::string> mistake_in(const fs::path& path, std::string_view text, bool any_bytes) {
+  if (const std::string what = not_plain_text(text); !what.empty()) {
+    return path.string() + ": " + what;
+  }
   if (const size_t nul = text.find('\0'); nul != text.npos) {
     return fmt::format("{}:{}: is a NUL byte, which no text has", path.string(),
                        place_in(text, nul));
@@ -62,13 +66,18 @@ std::optional<std::string> mistake_in(const fs::path& path, std::string_view tex
                      unsigned(static_cast<unsigned char>(text[bad])));
 }
 
-/// `text` between the lines that end documents.
+/// `text` between the lines that end documents, which may end as those of Windows do; without a
+/// mark of UTF-8.
 std::vector<std::string_view> parts_of(std::string_view text) {
+  constexpr std::string_view kMarkOfUtf8 = "\xEF\xBB\xBF";
+  if (text.starts_with(kMarkOfUtf8)) text.remove_prefix(kMarkOfUtf8.size());
   std::vector<std::string_view> parts;
   size_t begin = 0;
   for (size_t line = 0; line < text.size();) {
     const size_t end = std::min(text.find('\n', line), text.size());
-    if (text.substr(line, end - line) == kEndOfText) {
+    std::string_view content = text.substr(line, end - line);
+    if (content.ends_with('\r')) content.remove_suffix(1);
+    if (content == kEndOfText) {
       parts.push_back(text.substr(begin, line - begin));
       begin = std::min(end + 1, text.size());
     }

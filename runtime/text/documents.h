@@ -24,7 +24,8 @@ struct Documents {
 
 /// The documents of files and folders, in the order of `sources` and, in folders, of names. Of a
 /// folder, all files in it whose names fit `pattern` (*.txt) are taken, those of folders in it too.
-/// A line <|endoftext|> ends a document within a file. Files without text are left out.
+/// A line <|endoftext|> ends a document within a file, behind CR LF, too; a mark of UTF-8 is no
+/// text. Files without text are left out.
 /// Throws Error: NotFound if a source is not there, or none has text; InvalidInput with the first
 /// 20 files that are not UTF-8 or have a NUL byte, a line "FILE:LINE:COLUMN: …" each. With
 /// `any_bytes`, they need not be UTF-8.

@@ -53,7 +53,7 @@ std::optional<Checkpoint> Checkpoints::newest() {
   if (comm_.rank() == 0) {
     latest = latest_valid(folder_);
     for (const std::string& reason : latest.rejected) {
-      std::fprintf(stderr, "checkpoint passed over: %s\n", reason.c_str());
+      std::fprintf(stderr, "checkpoint passed over: %s\n", escaped_lines(reason).c_str());
     }
   }
   resumed_ = broadcast_text(comm_, latest.path.value_or("").string());

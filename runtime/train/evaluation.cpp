@@ -97,7 +97,7 @@ class PixelClasses {
   explicit PixelClasses(const Model& model)
       : classes_(has_masks(model.loss) ? size_t(model.num_classes()) : 0),
         pixels_(classes_ > 0 ? size_t(model.num_scores()) / classes_ : 0),
-        matrix_(classes_ * classes_) {}
+        matrix_(classes_ * classes_ + 1) {}
 
   /// \param masks   (count, pixels)
   /// \param scores  (count, classes, pixels)
@@ -105,10 +105,14 @@ class PixelClasses {
     if (classes_ == 0) return;
     for (size_t first = 0; first < masks.size(); first += pixels_) {
       highest_classes(scores.subspan(first * classes_, pixels_ * classes_), pixels_, predicted_);
+      bool is_measured = false;
       for (size_t i = 0; i < pixels_; ++i) {
         const auto label = uint32_t(masks[first + i]);
-        if (label != kNoClass) matrix_[label * classes_ + predicted_[i]] += 1;
+        if (label == kNoClass) continue;
+        matrix_[label * classes_ + predicted_[i]] += 1;
+        is_measured = true;
       }
+      matrix_.back() += is_measured ? 1 : 0;
     }
   }
 
@@ -123,8 +127,12 @@ class PixelClasses {
     }
   }
 
+  /// Samples whose masks are not ignored everywhere, once they are added up.
+  int64_t num_measured() const { return matrix_.back(); }
+
   void measure(Evaluation& result) && {
     if (classes_ == 0) return;
+    matrix_.pop_back();
     const std::vector<ClassCounts> counts = count_classes(matrix_, classes_);
     result.iou = mean_iou(counts);
     result.dice = macro_f1(counts);
@@ -134,7 +142,7 @@ class PixelClasses {
  private:
   size_t classes_;  // 0: the model tells none of pixels
   size_t pixels_;
-  std::vector<int64_t> matrix_;
+  std::vector<int64_t> matrix_;     // (classes, classes), and num_measured()
   std::vector<uint8_t> predicted_;  // of one sample
 };
 
@@ -165,7 +173,9 @@ class Measuring {
   Evaluation finish() && {
     const Sums all = share();
     Evaluation result;
-    result.loss = dataset_.has_texts() ? all.mean_over_targets(all.loss) : mean(all.loss);
+    if (has_masks(model_.loss)) result.is_measured = pixels_.num_measured() > 0;
+    if (model_.loss == LossKind::NextToken) result.is_measured = all.num_targets > 0;
+    result.loss = mean_loss(all);
     result.accuracy = all.mean_over_targets(double(all.num_correct));
     const bool has_classes = model_.loss == LossKind::SoftmaxCrossEntropy;
     if (has_classes && model_.num_classes() > 5) {
@@ -184,6 +194,13 @@ class Measuring {
 
  private:
   double mean(double sum) const { return sum / double(dataset_.size()); }
+
+  /// Samples that are ignored everywhere count for nothing.
+  double mean_loss(const Sums& all) const {
+    if (dataset_.has_texts()) return all.mean_over_targets(all.loss);
+    if (!has_masks(model_.loss)) return mean(all.loss);
+    return all.loss / double(std::max<int64_t>(pixels_.num_measured(), 1));
+  }
 
   /// In the order of batches, so that it has the same bits for any number of ranks.
   Sums share() {
@@ -253,6 +270,7 @@ IndexRange batches_of(size_t num_samples, size_t batch, int rank, int num_ranks)
 }
 
 std::map<std::string, double> Evaluation::metrics() const {
+  if (!is_measured) return {};
   std::map<std::string, double> all = {{"loss", loss}};
   if (!rmse) all[iou ? "pixel_accuracy" : "accuracy"] = accuracy;
   if (iou) all["iou"] = *iou;

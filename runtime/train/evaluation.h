@@ -23,6 +23,7 @@ constexpr size_t kEvaluationBatch = 250;
 
 /// The measures of a network, over all samples of a dataset.
 struct Evaluation {
+  bool is_measured = true;           ///< some pixel or token of the samples is not ignored
   double loss = 0;                   ///< mean
   double accuracy = 0;               ///< share of right answers
   std::optional<double> top5;        ///< share of labels among the five highest of more scores
@@ -35,7 +36,8 @@ struct Evaluation {
   std::optional<double> iou, dice;   ///< of a class per pixel: mean_iou() and macro_f1()
   std::vector<int64_t> pixels;       ///< of these, confusion_matrix(); ignored ones left out
 
-  /// By name, as requirements and selections call them: those of metric_names().
+  /// By name, as requirements and selections call them: those of metric_names(); none if nothing is
+  /// measured.
   std::map<std::string, double> metrics() const;
 };
 

@@ -5,6 +5,8 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/not_finite.h"
+#include "base/text.h"
 #include "runtime/fit/measures.h"
 
 namespace dlflow::runtime {
@@ -46,7 +48,7 @@ bool less_is_better(const std::string& metric) {
 }
 
 bool BestValue::take(const std::string& metric, double now, uint64_t its_epoch, double min_change) {
-  if (std::isnan(now)) return false;
+  if (!can_be_best(now)) return false;
   const double gain = value ? (less_is_better(metric) ? *value - now : now - *value) : 0;
   if (value && !(gain > min_change)) return false;
   value = now;
@@ -76,7 +78,23 @@ bool EpochRules::end_epoch(uint64_t epoch, uint64_t step,
 }
 
 bool EpochRules::stops_after(uint64_t epoch) const {
-  return stop_early_ && epoch >= stop_.epoch + stop_early_->patience;
+  return stop_early_ && stop_.value && epoch >= stop_.epoch + stop_early_->patience;
+}
+
+std::string EpochRules::unmeasured(const std::map<std::string, double>& metrics) const {
+  std::vector<std::string> effects;
+  std::string missing;
+  const auto look = [&](const std::string& metric, const char* effect) {
+    if (metric.empty() || metrics.contains(metric)) return;
+    effects.emplace_back(effect);
+    missing = metric;
+  };
+  look(keep_best_, "'keep_best' takes the last epoch");
+  if (stop_early_) look(stop_early_->metric, "'stop_early' never stops");
+  if (effects.empty()) return "";
+  return "'" + missing + "' cannot be measured on the held-out samples, so that " +
+         join(effects, " and ") +
+         "; hold out other samples (more, or some of each class), or name another metric";
 }
 
 std::string EpochRules::reason() const {

@@ -38,7 +38,12 @@ class EpochRules {
   /// is the best of `keep_best`.
   bool end_epoch(uint64_t epoch, uint64_t step, const std::map<std::string, double>& metrics);
 
-  /// `patience` epochs went by without a better value, the last of them `epoch`.
+  /// Which metric of the rules is not among those of an epoch, and what follows from it; empty if
+  /// all are there.
+  std::string unmeasured(const std::map<std::string, double>& metrics) const;
+
+  /// `patience` epochs went by without a better value, the last of them `epoch`; never before there
+  /// is a value.
   bool stops_after(uint64_t epoch) const;
 
   /// The step of the best epoch of `keep_best`, and what it measured; nothing before the first.

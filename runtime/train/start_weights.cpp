@@ -109,8 +109,10 @@ void decide(StartWeights& start, const Model& model, bool tells) {
   if (!tells) return;
   std::fprintf(stderr, "start_from: %zu of %zu tensors from %s\n", start.taken.size(), all.size(),
                start.path.c_str());
-  if (!anew.empty()) std::fprintf(stderr, "start_from: new are %s\n", some_of(anew).c_str());
-  if (!left.empty()) std::fprintf(stderr, "start_from: unused are %s\n", some_of(left).c_str());
+  if (!anew.empty())
+    std::fprintf(stderr, "start_from: new are %s\n", escaped(some_of(anew)).c_str());
+  if (!left.empty())
+    std::fprintf(stderr, "start_from: unused are %s\n", escaped(some_of(left)).c_str());
 }
 
 template <typename Widen>

@@ -60,6 +60,7 @@ std::vector<std::string> patterns_of(std::span<const ParameterGroup> groups) {
 TrainingJob prepared(Communicator& comm, TrainingJob job) {
   job = same_on_all(comm, std::move(job));
   require_class_weights_fit(job.model, job.settings.class_weights.size());
+  require_smoothing_fits(job.model, job.settings.label_smoothing);
   require_whole_steps(job.model, job.settings);
   const bool has_shares = learns_shares(job.model, job.data);
   if (job.settings.device == Device::Cuda && has_shares) refuse_shares_on_gpu();
@@ -127,6 +128,13 @@ class Trainer {
     std::fprintf(stderr, "stopped after epoch %llu of %llu: %s\n",
                  (unsigned long long)position_.epoch, (unsigned long long)settings().epochs,
                  rules_.reason().c_str());
+  }
+
+  void warn_unmeasured() const {
+    const std::string warning = rules_.unmeasured(last_metrics_);
+    if (comm_.rank() == 0 && !warning.empty()) {
+      std::fprintf(stderr, "warning: %s\n", warning.c_str());
+    }
   }
 
   /// The checkpoint that training results in; on rank 0.
@@ -240,6 +248,7 @@ class Trainer {
     // With another number of ranks a step is another number of samples; none is left out.
     position_ = {saved.position.epoch,
                  saved.position.step * saved.global_batch / worker_->global_batch()};
+    require_epochs_left();
     steps_before_ = int64_t(checkpoint->info.step) - int64_t(steps_done());
     epoch_loss_ = saved.epoch_loss;
     restore_rules(saved.rules);
@@ -248,6 +257,19 @@ class Trainer {
       std::fprintf(stderr, "going on from %s: epoch %llu, step %llu\n", checkpoints_.last().c_str(),
                    (unsigned long long)position_.epoch + 1, (unsigned long long)position_.step);
     }
+  }
+
+  /// A training with fewer epochs than the checkpoint has behind it would have other weights at its
+  /// end.
+  void require_epochs_left() const {
+    const uint64_t begun = position_.epoch + (position_.step > 0 ? 1 : 0);
+    if (begun <= settings().epochs) return;
+    throw Error(Errc::InvalidInput, "with: 'epochs' is " + std::to_string(settings().epochs) +
+                                        ", but the newest checkpoint, " +
+                                        checkpoints_.last().string() + ", is of epoch " +
+                                        std::to_string(begun) +
+                                        "; write at least that many epochs, or train from scratch "
+                                        "into another folder of checkpoints");
   }
 
   /// The best checkpoint may be lost where the newest was, which is passed over.
@@ -305,6 +327,7 @@ class Trainer {
       log_->epoch(position_.epoch, evaluation, worker_->take_noise_scale());
     }
     position_ = {position_.epoch + 1, 0};
+    if (evaluation && position_.epoch == 1) warn_unmeasured();
     return evaluation && rules_.end_epoch(position_.epoch, step_of_training(), last_metrics_);
   }
 

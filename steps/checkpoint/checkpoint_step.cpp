@@ -12,6 +12,7 @@
 #include "base/file.h"
 #include "base/remove_tree.h"
 #include "base/sha256.h"
+#include "base/text.h"
 #include "runtime/checkpoint/checkpoint.h"
 #include "steps/checkpoint/export_model.h"
 #include "steps/checkpoint/selection.h"
@@ -92,7 +93,7 @@ Candidates find_candidates(const Request& request) {
         candidates.from.push_back(from);
       } catch (const Error& error) {
         ++num_rejected;
-        std::printf("passed over: %s\n", error.what());
+        std::printf("passed over: %s\n", escaped_lines(error.what()).c_str());
       }
     }
   }

@@ -1,12 +1,12 @@
 #include "steps/checkpoint/selection.h"
 
-#include <cmath>
 #include <optional>
 #include <set>
 #include <utility>
 #include <vector>
 
 #include "base/error.h"
+#include "base/not_finite.h"
 #include "base/text.h"
 
 namespace dlflow::steps {
@@ -18,7 +18,7 @@ using runtime::CheckpointInfo;
 std::optional<double> score(const CheckpointInfo& checkpoint, const Selection& selection) {
   if (selection.by == Selection::By::Latest) return 0;  // the number of steps decides
   const auto metric = checkpoint.metrics.find(selection.metric);
-  if (metric == checkpoint.metrics.end() || !std::isfinite(metric->second)) return std::nullopt;
+  if (metric == checkpoint.metrics.end() || !can_be_best(metric->second)) return std::nullopt;
   return selection.by == Selection::By::Max ? metric->second : -metric->second;
 }
 

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/parse_json.h"
+#include "base/text.h"
 
 namespace dlflow::steps {
 namespace {
@@ -51,7 +52,7 @@ int run_step(const std::function<int()>& step) {
   try {
     return step();
   } catch (const std::exception& error) {
-    std::fprintf(stderr, "error: %s\n", error.what());
+    std::fprintf(stderr, "error: %s\n", escaped_lines(error.what()).c_str());
     return 1;
   }
 }

@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/output_file.h"
 #include "base/text.h"
 #include "runtime/data/loader.h"
 #include "runtime/settings/evaluate_settings.h"
@@ -142,8 +143,8 @@ void tell_classes(const StepEnvironment& environment, const runtime::TrainedNetw
   const std::vector<uint32_t> labels = data.labels.copy();
   const auto counts = runtime::count_classes(labels, result.predicted, classes);
   const auto matrix = runtime::confusion_matrix(labels, result.predicted, classes);
-  write_file_atomic(environment.metrics.parent_path() / "confusion.csv",
-                    confusion_csv(matrix, classes, network.classes));
+  write_output(environment.metrics.parent_path() / "confusion.csv",
+               confusion_csv(matrix, classes, network.classes));
   if (classes <= kMostPrinted)
     std::printf("%-20s %8s %9s  most often taken for\n", "class", "samples", "accuracy");
   const std::vector<std::string> keys = runtime::class_keys(network.classes, classes);
@@ -168,8 +169,8 @@ void tell_classes_of_pixels(const StepEnvironment& environment,
                             const runtime::Evaluation& result, Json& summary) {
   const auto classes = size_t(network.model.num_classes());
   const auto counts = runtime::count_classes(result.pixels, classes);
-  write_file_atomic(environment.metrics.parent_path() / "confusion.csv",
-                    confusion_csv(result.pixels, classes, network.classes));
+  write_output(environment.metrics.parent_path() / "confusion.csv",
+               confusion_csv(result.pixels, classes, network.classes));
   if (classes <= kMostPrinted) std::printf("    pixels       iou  class\n");
   const std::vector<std::string> keys = runtime::class_keys(network.classes, classes);
   for (size_t c = 0; c < classes; ++c) {
@@ -229,6 +230,10 @@ void print_results(const runtime::Evaluation& result, size_t samples) {
 void tell_results(const StepEnvironment& environment, const runtime::TrainedNetwork& network,
                   const runtime::Dataset& data, const std::string& folder,
                   const runtime::Evaluation& result, Json& summary) {
+  if (!result.is_measured) {
+    std::printf("not measured: all that the test data compares is ignored\n");
+    return;
+  }
   print_results(result, data.size());
   for (const auto& [name, value] : result.metrics()) summary[name] = value;
   if (const auto bits = compression_of(network.model, data, folder, result.loss)) {

@@ -19,6 +19,7 @@
 #include "base/exit_status.h"
 #include "base/file.h"
 #include "base/process.h"
+#include "base/text.h"
 #include "steps/environment/step_environment.h"
 #include "steps/ranks/launch.h"
 
@@ -98,7 +99,7 @@ class Guard {
     const GuardedRank::End end = end_;
     if (end == GuardedRank::End::Unknown) {
       std::fprintf(stderr, "error: rank %s (node %s): %s\n", rank_of_this_process().c_str(),
-                   host_name().c_str(), cause(signal).c_str());
+                   host_name().c_str(), escaped_lines(cause(signal)).c_str());
     }
     std::this_thread::sleep_for(kTimeToEndTogether);
     if (end != GuardedRank::End::Mistake && can_resume_()) ::_exit(kExitAgain);

@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "base/exit_status.h"
+#include "base/text.h"
 #include "runtime/comm/mpi_communicator.h"
 #include "runtime/comm/thread_communicator.h"
 #include "runtime/watch/watch.h"
@@ -76,7 +77,9 @@ runtime::WatchOptions watch_options(const std::function<bool()>& can_resume,
   options.limits.stall = stall_timeout();
   options.limits.warning =
       std::min<std::chrono::milliseconds>(kStallWarning, options.limits.stall / 2);
-  options.tell = [](const std::string& line) { std::fprintf(stderr, "%s\n", line.c_str()); };
+  options.tell = [](const std::string& line) {
+    std::fprintf(stderr, "%s\n", escaped_lines(line).c_str());
+  };
   options.known = [&guarded](const runtime::WatchError& error) {
     guarded.end_is_known(end_of(error));
   };
@@ -100,7 +103,7 @@ int run_launched(int argc, char** argv, const std::function<bool()>& can_resume,
   } catch (const runtime::WatchError& e) {  // one rank has said why
     leave(exit_status(e, can_resume));
   } catch (const std::exception& e) {
-    std::fprintf(stderr, "error: rank %d: %s\n", mpi.rank(), e.what());
+    std::fprintf(stderr, "error: rank %d: %s\n", mpi.rank(), escaped_lines(e.what()).c_str());
     guarded.end_is_known(GuardedRank::End::Mistake);
     mpi.abort(1);
   }

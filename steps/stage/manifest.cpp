@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <span>
 #include <vector>
 
 #include "base/error.h"
@@ -17,14 +18,26 @@ namespace {
 constexpr size_t kHashDigits = 64;
 constexpr uint64_t kMaxManifestBytes = uint64_t{1} << 30;
 
-/// sha256sum begins a line with '\' if the name is escaped: "\\" for a backslash.
+/// sha256sum begins a line with '\' if the name is escaped, as name_in_line() does it.
 std::string unescaped(const std::string& name) {
   std::string plain;
   for (size_t i = 0; i < name.size(); ++i) {
-    if (name[i] == '\\' && i + 1 < name.size()) ++i;
-    plain += name[i];
+    char letter = name[i];
+    if (letter == '\\' && i + 1 < name.size()) {
+      letter = name[++i];
+      if (letter == 'n') letter = '\n';
+      if (letter == 'r') letter = '\r';
+    }
+    plain += letter;
   }
   return plain;
+}
+
+/// A name below the folder; line ends are the only control characters that sha256sum escapes.
+bool is_listed_name(std::string name) {
+  std::ranges::replace_if(
+      name, [](char c) { return c == '\n' || c == '\r'; }, '_');
+  return is_safe_name(name);
 }
 
 /// "HASH  NAME" or, of a file that was read as binary, "HASH *NAME".
@@ -42,8 +55,9 @@ std::pair<std::string, std::string> parse_line(std::string line, const std::stri
   std::string name = line.substr(kHashDigits + 2);
   if (is_escaped) name = unescaped(name);
   if (name.starts_with("./")) name.erase(0, 2);
-  if (!is_safe_name(name)) {
-    throw Error(Errc::InvalidInput, where + ": '" + name + "' is not a name below the folder");
+  if (!is_listed_name(name)) {
+    throw Error(Errc::InvalidInput,
+                where + ": '" + escaped(name) + "' is not a name below the folder");
   }
   return {std::move(name), std::move(hash)};
 }
@@ -53,8 +67,8 @@ std::string list(const char* kind, const std::vector<std::string>& names) {
   constexpr size_t kMaxNames = 10;
   if (names.empty()) return "";
   const size_t shown = std::min(names.size(), kMaxNames);
-  std::string text = std::string("; ") + kind + " " +
-                     join(std::vector(names.begin(), names.begin() + ptrdiff_t(shown)), ", ");
+  std::string text =
+      std::string("; ") + kind + " " + escaped(join(std::span(names).first(shown), ", "));
   if (names.size() > shown) text += " and " + format_count(names.size() - shown) + " more";
   return text;
 }

@@ -149,9 +149,10 @@ std::string unpacked_name(std::string file, Unpack unpack) {
       without(".zip");
       break;
     case Unpack::Tar:
-      without(".gz");
-      without(".tgz");
-      without(".tar");
+      for (const char* ending :
+           {".gz", ".xz", ".bz2", ".zst", ".tgz", ".txz", ".tbz2", ".tbz", ".tzst", ".tar"}) {
+        without(ending);
+      }
       break;
   }
   return file;

@@ -13,6 +13,7 @@
 #include "base/exit_status.h"
 #include "base/file.h"
 #include "base/remove_tree.h"
+#include "base/text.h"
 #include "base/units.h"
 #include "steps/environment/step_environment.h"
 #include "steps/stage/expand.h"
@@ -97,8 +98,8 @@ void stage_item(Item& item, Cache& cache, const FetchOptions& options) {
   const bool was_cached = item.staged.has_value();
   if (!was_cached) item.staged = stage_source(item.source, cache, options);
   if (item.contents) compare(item.staged->listing, *item.contents, item.source.display());
-  std::printf("%s: %s%s\n", item.source.name.c_str(), format_size(item.staged->bytes()).c_str(),
-              was_cached ? ", from the cache" : "");
+  std::printf("%s: %s%s\n", escaped(item.source.name).c_str(),
+              format_size(item.staged->bytes()).c_str(), was_cached ? ", from the cache" : "");
   std::fflush(stdout);
 }
 

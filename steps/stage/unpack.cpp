@@ -7,6 +7,7 @@
 #include "base/archive/byte_source.h"
 #include "base/archive/tar.h"
 #include "base/error.h"
+#include "steps/stage/tool_source.h"
 #include "steps/stage/zip.h"
 
 namespace dlflow::steps {
@@ -16,7 +17,19 @@ std::string note_name(const std::string& key, Unpack unpack) {
   return "unpacked/" + name(unpack) + "-" + key + ".json";
 }
 
+/// A tar archive, compressed or not.
+std::unique_ptr<ByteSource> open_tar(const std::filesystem::path& packed) {
+  if (is_gzip(packed)) return open_gzip(packed);
+  const auto unpacker = unpacker_of(packed);
+  return unpacker ? open_unpacked(packed, *unpacker) : open_file(packed);
+}
+
 void read_gzip(const std::filesystem::path& packed, Unpacking& unpacking) {
+  if (const auto unpacker = unpacker_of(packed)) {
+    throw Error(Errc::InvalidInput, "it is compressed by " + unpacker->format +
+                                        " and not by gzip; compress it with gzip, or stage it as "
+                                        "it is and unpack it in a step");
+  }
   const auto content = open_gzip(packed);
   std::vector<char> buffer(size_t{1} << 18);
   unpacking.begin_file("content", 0);
@@ -42,7 +55,7 @@ Listing read_archive(const std::filesystem::path& packed, Unpack unpack, Unpacki
       read_zip(packed, unpacking);
       return unpacking.finish();
     case Unpack::Tar: {
-      const auto archive = is_gzip(packed) ? open_gzip(packed) : open_file(packed);
+      const auto archive = open_tar(packed);
       read_tar(*archive, unpacking, max_unpacked_entries(std::filesystem::file_size(packed)));
       return unpacking.finish();
     }

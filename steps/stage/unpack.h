@@ -11,8 +11,9 @@
 namespace dlflow::steps {
 
 /// Unpacks `packed`, for whose content `key` (its SHA-256, or a commit) stands, as `unpack` says (a
-/// tar may be packed by gzip), adds the contents to the cache and remembers what they are. Throws
-/// Error if the archive is damaged or holds what is refused; then the cache is as before.
+/// tar may be compressed by gzip, xz, bzip2 or zstd), adds the contents to the cache and remembers
+/// what they are. Throws Error if the archive is damaged or holds what is refused; then the cache
+/// is as before.
 Listing unpack_to_cache(const std::filesystem::path& packed, const std::string& key, Unpack unpack,
                         Cache& cache, UnpackLimits limits = {});
 

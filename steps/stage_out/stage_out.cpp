@@ -11,8 +11,10 @@
 #include "base/exit_status.h"
 #include "base/file.h"
 #include "base/local_files.h"
+#include "base/output_file.h"
 #include "base/remove_tree.h"
 #include "base/sha256.h"
+#include "base/text.h"
 #include "base/units.h"
 #include "steps/environment/step_environment.h"
 #include "steps/transfer/limits.h"
@@ -106,7 +108,7 @@ size_t send_all(const Request& request, Results& results, const fs::path& tempor
     progress.complete(i);
     if (uploaded == Uploaded::Sent) ++num_sent;
     std::printf(
-        "%s: %s\n", name.c_str(),
+        "%s: %s\n", escaped(name).c_str(),
         uploaded == Uploaded::Sent ? format_size(result.bytes).c_str() : "is there already");
     std::fflush(stdout);
   });
@@ -116,8 +118,11 @@ size_t send_all(const Request& request, Results& results, const fs::path& tempor
 /// What was sent, as sha256sum prints it: what a `stage` step takes as manifest.
 void write_manifest(const Results& results, const fs::path& path) {
   std::string text;
-  for (const auto& [name, result] : results) text += result.sha256 + "  " + name + "\n";
-  write_file_atomic(path, text);
+  for (const auto& [name, result] : results) {
+    const std::string escaped_name = name_in_line(name);
+    text += (escaped_name == name ? "" : "\\") + result.sha256 + "  " + escaped_name + "\n";
+  }
+  write_output(path, text);
 }
 
 /// A folder for what tools need, gone with this object.

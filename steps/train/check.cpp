@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/text.h"
 #include "base/units.h"
 #include "runtime/nn/layer_costs.h"
 #include "runtime/nn/network.h"
@@ -39,7 +40,7 @@ void print(const std::vector<Row>& rows) {
       line += (i == 0 ? "" : "  ") + (i < kFirstNumber ? row[i] + space : space + row[i]);
     }
     line.erase(line.find_last_not_of(' ') + 1);
-    std::printf("%s\n", line.c_str());
+    std::printf("%s\n", escaped(line).c_str());
   }
 }
 

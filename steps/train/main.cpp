@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/exit_status.h"
 #include "base/file.h"
+#include "base/text.h"
 #include "base/units.h"
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/data/loader.h"
@@ -135,7 +136,7 @@ int train_rank(runtime::Communicator& comm) {
     if (comm.rank() == 0) write_results(environment, end);
     return 0;
   } catch (const runtime::Diverged& e) {  // every rank comes here
-    if (comm.rank() == 0) std::fprintf(stderr, "error: %s\n", e.what());
+    if (comm.rank() == 0) std::fprintf(stderr, "error: %s\n", escaped_lines(e.what()).c_str());
     return kExitDiverged;
   }
 }
@@ -145,7 +146,7 @@ int check_model(const char* path) {
     print_model(runtime::parse_model(read_file(path), path));
     return 0;
   } catch (const Error& e) {
-    std::fprintf(stderr, "%s\n", e.what());
+    std::fprintf(stderr, "%s\n", escaped_lines(e.what()).c_str());
     return 2;
   }
 }

@@ -4,6 +4,7 @@
 #include <iterator>
 
 #include "base/file.h"
+#include "base/http_request.h"
 #include "steps/transfer/tool.h"
 
 namespace dlflow::steps {
@@ -56,25 +57,6 @@ std::string headers_in(const fs::path& file) {
   return fs::exists(file) ? read_file(file, kMaxBytes) : "";
 }
 
-std::string quoted(const std::string& text) {
-  std::string result = "\"";
-  for (const char letter : text) {
-    if (letter == '"' || letter == '\\') result += '\\';
-    result += letter;
-  }
-  return result + "\"";
-}
-
-/// A file that tells curl the address: in its arguments all users of the node could read it, and
-/// what is secret in it.
-void write_config(const fs::path& file, const std::string& url, const std::string& authorization) {
-  std::string config = "url = " + quoted(url) + "\n";
-  if (!authorization.empty()) {
-    config += "header = " + quoted("Authorization: " + authorization) + "\n";
-  }
-  write_file_atomic(file, config);
-}
-
 }  // namespace
 
 CurlResult run_curl(const std::string& url, const std::vector<std::string>& arguments,
@@ -85,34 +67,15 @@ CurlResult run_curl(const std::string& url, const std::vector<std::string>& argu
   const fs::path config = temporary.string() + ".config";
   std::error_code ignored;
   fs::remove(headers, ignored);
-  write_config(config, url, authorization);
-  // --disable: a ~/.curlrc made for people would change what the arguments below mean. Proxies are
-  // taken from http_proxy and its like.
-  Tool tool{.argv = {"curl",
-                     "--disable",
-                     "--silent",
-                     "--show-error",
-                     "--fail",
-                     "--location",
-                     "--max-redirs",
-                     "10",
-                     "--proto",
-                     "=http,https",
-                     "--proto-redir",
-                     "=http,https",
-                     "--globoff",
-                     "--connect-timeout",
-                     "30",
-                     "--speed-limit",
-                     "1",
-                     "--speed-time",
-                     "60",
-                     "--dump-header",
-                     headers,
-                     "--config",
-                     config},
-            .temporary = temporary};
-  tool.argv.insert(tool.argv.end(), arguments.begin(), arguments.end());
+  HttpRequest request{.url = url,
+                      .options = {"--fail", "--dump-header", headers},
+                      .follows = true,
+                      .config = config};
+  if (!authorization.empty()) request.headers = {"Authorization: " + authorization};
+  request.options.insert(request.options.end(), arguments.begin(), arguments.end());
+  const HttpCall call = http_call(request);
+  write_file_atomic(config, call.settings);
+  const Tool tool{.argv = call.argv, .temporary = temporary};
 
   CurlResult result;
   const ToolResult run = run_tool(tool, [&](const ToolResult&) {

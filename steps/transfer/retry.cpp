@@ -3,6 +3,7 @@
 #include <cstdio>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "steps/transfer/stop_signal.h"
 
 namespace dlflow::steps {
@@ -21,7 +22,7 @@ void with_retries(const RetryPolicy& policy, const std::function<uint64_t()>& by
         next_wait = policy.first_wait;
       }
       if (!error.retryable() || tries >= policy.max_tries) throw;
-      std::printf("%s; trying again\n", error.what());
+      std::printf("%s; trying again\n", escaped_lines(error.what()).c_str());
       std::fflush(stdout);
     }
     pause(next_wait);

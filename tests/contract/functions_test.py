@@ -144,6 +144,10 @@ class Params(Case):
         self.assertIs(type(found.lr), float)
         self.assertEqual(found.text, "x")
 
+    def test_numbers_as_yaml_has_them_are_numbers(self):
+        self.step(PARAM_A="3.10", PARAM_B="1e-3", PARAM_C=".5", PARAM_D="+7", PARAM_E="0x10", PARAM_F="9509425349e4", PARAM_G="010", PARAM_H="1.2.3")
+        self.assertEqual(dlflow.params(), {"a": 3.1, "b": 0.001, "c": 0.5, "d": 7, "e": 16, "f": 95094253490000.0, "g": "010", "h": "1.2.3"})
+
     def test_what_does_not_fit_and_what_is_not_there_is_said(self):
         self.step(PARAM_EPOCHS="many")
         with self.assertRaisesRegex(ValueError, "epochs is 'many' in the workflow: the script wants a value of type int"):
@@ -383,6 +387,18 @@ class Checkpoints(Case):
         pathlib.Path.rename, pathlib.Path.mkdir = dying(pathlib.Path.rename), dying(pathlib.Path.mkdir)
         pathlib.Path.symlink_to = dying(pathlib.Path.symlink_to)
 
+    def test_what_may_be_another_writers_live_file_stays_until_nothing_was_written_for_an_hour(self):
+        here, parent, folder = _folder._place_of_numbers(), os.getppid(), self.folder / "ck"
+        dead = [f"step-000009.tmp.{writer}" for writer in (f"{here}-{parent}-1", f"{here}-{os.getpid()}-3.new", "0123456789abcdef-1-6.new")]
+        live = [f"step-000009.tmp.{writer}" for writer in (f"{here}-{parent}-{_folder._start_of(parent)}.new", "0123456789abcdef-1-5", "77.new")]
+        for name in dead + live:
+            (folder / name).mkdir(parents=True)
+            (folder / name / "model.safetensors").write_text("half")
+            for path in (folder / name / "model.safetensors", folder / name):
+                os.utime(path, (time.time() - (3700 if name.endswith("6.new") else 3000),) * 2)
+        temporary, _ = _folder.begin(folder, 1)
+        self.assertEqual(sorted(path.name for path in folder.iterdir()), sorted([*live, temporary.name]))
+
     def test_a_save_that_fails_leaves_what_was_there(self):
         self.save(1)
         with mock.patch("os.fsync", side_effect=OSError(28, "No space left on device")):
@@ -448,6 +464,21 @@ class Checkpoints(Case):
             self.assertEqual((found[name].dtype, found[name].shape), (array.dtype, array.shape), name)
             numpy.testing.assert_array_equal(found[name], array)
 
+    @needs_numpy
+    def test_arrays_of_the_other_byte_order_come_back_with_the_same_numbers(self):
+        arrays = {kind: numpy.arange(6).astype(kind).reshape(2, 3) for kind in (">f2", ">f4", ">f8", ">i2", ">i4", ">i8", ">u8", ">c8", ">c16")}
+        dlflow.checkpoint(1, folder=self.folder / "ck", model=arrays)
+        found = self.said(dlflow.resume)[0].part("model")
+        for kind, array in arrays.items():
+            numpy.testing.assert_array_equal(found[kind], array, kind)
+
+    @needs_numpy
+    def test_an_array_that_would_come_back_as_another_is_refused(self):
+        for array in (numpy.ma.masked_array([1.0, 2.0], [True, False]), numpy.zeros(2, "M8[s]"), numpy.zeros(2, "g"), numpy.zeros(2, "f4,i4"),
+                      numpy.array(["a", "b"]), numpy.array([None])):
+            with self.assertRaisesRegex(TypeError, "array is an? .*, which cannot be saved"):
+                dlflow.checkpoint(1, folder=self.folder / "ck", model={"array": array})
+
     @needs_torch
     def test_training_goes_on_with_the_same_bits(self):
         def train(first, last, folder):
@@ -477,7 +508,8 @@ class Checkpoints(Case):
                  torch.int64, torch.bool, torch.complex64)
         tensors = {str(dtype): torch.arange(6).reshape(2, 3).to(dtype) for dtype in types}
         tensors |= {"scalar": torch.tensor(2.5), "empty": torch.zeros(0, 3), "turned": torch.arange(6.0).reshape(2, 3).t(),
-                    "parameter": torch.nn.Parameter(torch.ones(2))}
+                    "parameter": torch.nn.Parameter(torch.ones(2)), "conjugate": torch.tensor([1 + 2j, 3 - 4j]).conj(),
+                    "negative": torch.tensor([1 + 2j, 3 - 4j]).conj().imag}
         dlflow.checkpoint(1, folder=self.folder / "ck", model=tensors)
         found = self.said(dlflow.resume)[0].part("model")
         for name, tensor in tensors.items():

@@ -16,10 +16,10 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 import python_ranks  # noqa: E402
 from cases import main  # noqa: E402
 from ports import free_port  # noqa: E402
+from pypi import NEWEST, needs  # noqa: E402
 
 HERE = pathlib.Path(__file__).resolve().parent
 BIN = pathlib.Path(os.environ["DLFLOW_BIN"])
-NEW_TORCH = BIN.parent / "torch-venv/bin/python"  # PyPI's
 LIBRARY = BIN.parent / "lib/libdlflow_runtime.so"
 WATCHDOG = 100  # seconds after which a test that hangs fails by its name
 
@@ -286,9 +286,9 @@ class Sampler(unittest.TestCase):
             self.samples(1)[0].load_state_dict(state)
 
 
-@unittest.skipUnless(NEW_TORCH.exists(), "PyPI's PyTorch is not in build/torch-venv")
+@needs("torch")
 class Sharded(Case):
-    python = str(NEW_TORCH)
+    python = str(NEWEST)
 
     def test_shards_are_loaded_by_another_number_of_ranks_and_a_damaged_one_is_noticed(self):
         saved, _ = self.run_ranks("sharded", 2)

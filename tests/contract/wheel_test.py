@@ -65,7 +65,7 @@ class Wheel(unittest.TestCase):
         # Whoever asks has the types, too, and PyTorch finds the backend.
         self.assertEqual(len(list(self.folder.glob("venv/lib/python3*/site-packages/dlflow/py.typed"))), 1)
         points = next(self.folder.glob("venv/lib/python3*/site-packages/dlflow-*/entry_points.txt"))
-        self.assertIn("dlflow.torch:_autoload", points.read_text())
+        self.assertIn("dlflow._torch_autoload:autoload", points.read_text())
 
     def two_ranks(self, python):
         ranks = [subprocess.Popen([python, "-c", RANK, str(rank), "2", self.folder], env=self.env, text=True, stdout=subprocess.PIPE,

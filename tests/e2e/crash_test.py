@@ -149,6 +149,43 @@ class Crash(Case):
         self.dlflow("run", "--resume", run)
         self.assertEqual(self.states(run), {"a": "succeeded", "b": "succeeded"})
 
+    def test_a_program_in_a_session_of_its_own_ends_with_its_killed_supervisor(self):
+        log = self.folder / "log"
+        self.write("w.yaml", f"""
+            name: w
+            steps:
+              a: {{run: 'setsid sh -c "echo begun >> {log}; sleep 3; echo late $DLFLOW_ATTEMPT >> {log}" & wait'}}
+        """)
+        process = self.start("run", "w.yaml")
+        self.wait_for(log.exists, what="the step to start")
+        run = self.only_run()
+        claim = self.folder / "dlflow-runs" / run / "steps/a/attempt-1/claim-1"
+        os.kill(int(os.readlink(claim).split(" ")[0]), signal.SIGKILL)
+        process.communicate(timeout=60)
+        self.dlflow("run", "--resume", run)
+        self.assertEqual(log.read_text().splitlines(), ["begun", "begun", "late 2"])
+
+    def test_what_a_killed_run_did_elsewhere_counts_before_a_result_is_reused(self):
+        there = self.folder / "there"
+        self.write("w.yaml", f"""
+            name: w
+            params: {{k: 1, c: old}}
+            steps:
+              a: {{run: 'echo $DLFLOW_PARAM_K > {there}'}}
+              b: {{run: 'touch {self.folder}/began; while [ -e {self.folder}/wait ]; do sleep 0.02; done', needs: [a]}}
+              c: {{run: 'cat {there} > o; echo $DLFLOW_PARAM_C >> o', needs: [a], outputs: {{o: o}}}}
+        """)
+        self.dlflow("run", "w.yaml")
+        (self.folder / "began").unlink()
+        wait = self.write("wait", "")
+        killed = self.start("run", "w.yaml", "--set", "k=2")
+        self.wait_for((self.folder / "began").exists, what="the step after the one that writes")
+        killed.kill()
+        killed.communicate(timeout=30)
+        wait.unlink()
+        run = self.run_json("w.yaml", "--set", "c=new")["run"]
+        self.assertEqual((self.folder / "dlflow-runs" / run / "steps/c/outputs/o").read_text(), "1\nnew\n")
+
     def test_killed_at_random_times_during_thirty_steps(self):
         seed = random.randrange(1 << 30)
         print(f"seed {seed}", flush=True)

@@ -107,6 +107,65 @@ class Data(Case):
         self.assertEqual([(each["file"], each["samples"]) for each in both[1]["shards"]], [("test-00000-of-00001.dlset", 5)])
         self.assertEqual(len(self.show("pets/test.shards.json")), 1)
 
+    def test_others_may_read_what_the_umask_lets_them_read(self):
+        self.write("t.csv", "y,x\na,1\nb,2\n")
+        (self.folder / "text").mkdir()
+        self.write("text/1.txt", "the quick brown fox jumps over the lazy dog, and some words " * 20)
+        (self.folder / "there").mkdir()
+        umask = os.umask(0o022)
+        try:
+            self.dlflow("data", "pack", "t.csv", "-o", "set", "--class", "y")
+            self.dlflow("data", "pack", "t.csv", "-o", "there", "--class", "y")
+            self.dlflow("data", "pack", "text", "-o", "tokens", "--tokens", "bpe:300", "--length", "8")
+            os.umask(0o027)
+            self.dlflow("data", "pack", "t.csv", "-o", "group", "--class", "y")
+        finally:
+            os.umask(umask)
+        for name, files, mode in (("set", 3, 0o644), ("there", 3, 0o644), ("tokens", 2, 0o644), ("group", 3, 0o640)):
+            modes = [file.stat().st_mode & 0o777 for file in (self.folder / name).iterdir()]
+            self.assertEqual(modes, [mode] * files, name)
+            self.assertEqual((self.folder / name).stat().st_mode & 0o777, 0o777 & ~(0o027 if name == "group" else 0o022))
+
+    def test_a_split_that_lacks_a_class_has_the_labels_of_the_others(self):
+        self.write("train.csv", "y,x\na,1\nb,2\nrare,3\na,1\nz,2\n")
+        self.write("test.csv", "y,x\nb,2\nz,1\n")
+        self.dlflow("data", "pack", "train.csv", "-o", "set", "--class", "y")
+        self.dlflow("data", "pack", "test.csv", "-o", "set", "--class", "y", "--split", "test")
+        train, test = self.show("set")
+        self.assertEqual([(c["name"], c["samples"]) for c in test["classes"]], [("a", 0), ("b", 1), ("rare", 0), ("z", 1)])
+        self.assertEqual([(c["name"], c["samples"]) for c in train["classes"]], [("a", 2), ("b", 1), ("rare", 1), ("z", 1)])
+        self.write("other.csv", "y,x\na,1\nnew,2\n")
+        _, err = self.dlflow("data", "pack", "other.csv", "-o", "set", "--class", "y", "--split", "validation", status=2)
+        self.assertIn("set/classes.txt has the classes a, b, rare, z, the source has a, new", err)
+        for split, names in (("train", (" cat", "dog", "eel")), ("test", (" cat", "eel"))):  # as they are written
+            for name in names:
+                (self.folder / "pets" / split / name).mkdir(parents=True)
+                (self.folder / "pets" / split / name / "1.png").write_bytes(png(2, 1, b"ab"))
+            self.dlflow("data", "pack", f"pets/{split}", "-o", "animals", "--split", split)
+        self.assertEqual([(c["name"], c["samples"]) for c in self.show("animals")[1]["classes"]], [(" cat", 1), ("dog", 0), ("eel", 1)])
+
+    def test_what_may_be_a_mistake_is_told_and_packed(self):
+        self.write("t.csv", "y,id\nNA,16777217\n9.0,2\n10,3\n")
+        err = self.dlflow("data", "pack", "t.csv", "-o", "set", "--class", "y")[1]
+        self.assertIn("warning: t.csv:2:1: 'NA' is a class as any other (column 'y'); leave the row out if its class is not known\n", err)
+        self.assertIn("warning: t.csv:2:4: '16777217' becomes 16777216 in single precision (column 'id'); leave the column out", err)
+        self.assertEqual(self.dlflow("data", "pack", "t.csv", "-o", "quiet", "--class", "y", "--quiet")[1], "")
+        self.write("one.csv", "y,x\na,1\n")
+        self.assertIn("warning: one.csv: has one sample", self.dlflow("data", "pack", "one.csv", "-o", "one", "--class", "y")[1])
+        self.write("same.csv", "y,x\na,1\na,2\n")
+        self.assertIn("warning: same.csv: all samples are of the class 'a'; a network of classes wants two or more",
+                      self.dlflow("data", "pack", "same.csv", "-o", "same", "--class", "y")[1])
+
+    def test_a_class_that_is_not_utf8_is_refused_and_found_in_older_sets(self):
+        (self.folder / "t.csv").write_bytes(b"y,x\ncat,1\nd\xe4g,2\n")
+        _, err = self.dlflow("data", "pack", "t.csv", "-o", "set", "--class", "y", status=2)
+        self.assertIn("t.csv:3:1: is not UTF-8; convert the file with iconv (column 'y')", err)
+        self.write("t.csv", "y,x\ncat,1\ndog,2\n")
+        self.dlflow("data", "pack", "t.csv", "-o", "set", "--class", "y")
+        (self.folder / "set/classes.txt").write_bytes(b"cat\nd\xe4g\n")  # as dlflow wrote it once
+        self.assertIn("classes.txt:2: is not UTF-8", self.dlflow("data", "verify", "set", status=1)[0])
+        self.assertIn("classes.txt:2: is not UTF-8", self.dlflow("data", "show", "set", "--json", status=2)[1])
+
     def test_arrays_of_numpy(self):
         try:
             import numpy

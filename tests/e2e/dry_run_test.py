@@ -32,6 +32,19 @@ class DryRun(ChainCase):
         self.assertEqual(self.dlflow("list", "--quiet")[0], "")
         self.assertFalse((self.folder / "runs").exists())
 
+    def test_it_says_how_many_input_files_a_sweep_copies(self):
+        for name in ("a.py", "b.py"):
+            self.write(name, "pass")
+        self.write("w.yaml", """
+            name: w
+            steps:
+              train: {run: python3 a.py, inputs: [a.py, b.py], matrix: {lr: [1, 2, 3]}}
+              test: {run: python3 a.py, inputs: [a.py]}
+        """)
+        out, _ = self.dry_run()
+        self.assertIn("train: 2 input files for each of 3 jobs, 6 copies\n", out)
+        self.assertNotIn("test: 1", out)
+
     def test_of_elements_that_share_tasks_it_shows_both(self):
         self.write("w.yaml", """
             name: w

@@ -5,17 +5,18 @@ import shutil
 import unittest
 
 from support import BIN, ROOT, Case, main
+from pypi import NEWEST, needs  # support.py has put its folder on sys.path
 
-VENV = BIN.parent / "frameworks-venv"  # tests/python/make_venv build/frameworks-venv tests/e2e/frameworks-requirements.txt
 DATA = pathlib.Path("/usr/share/datasets/fashion-mnist")
 
 
-@unittest.skipUnless((VENV / "bin/python").exists(), "PyPI's jax and tensorflow-cpu are not in build/frameworks-venv")
+@needs("jax")
+@needs("tensorflow")
 @unittest.skipUnless(DATA.exists(), "dataset-fashion-mnist is not installed")
 @unittest.skipUnless(shutil.which("mpirun"), "Open MPI is not installed")
 class Frameworks(Case):
     def test_jax_and_keras_train_on_two_ranks(self):
-        run = self.run_json(ROOT / "workflows/frameworks.yaml", "--set", f"python={VENV}/bin/python", "--set",
+        run = self.run_json(ROOT / "workflows/frameworks.yaml", "--set", f"python={NEWEST}", "--set",
                             f"package={BIN.parent}/python", timeout=280)["run"]
         status = self.status(run)
         self.assertEqual({step["state"] for step in status["steps"]}, {"succeeded"}, self.dlflow("status", run)[0])

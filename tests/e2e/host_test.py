@@ -135,6 +135,23 @@ class Host(Case):
         run = self.run_there("--profile", "mine")
         self.assertIn("here is there", self.dlflow("logs", run, "a", "--host", "login")[0])
 
+    def test_no_value_is_something_else_to_another_login_shell(self):
+        ssh = self.folder / "bin/ssh"
+        ssh.write_text(ssh.read_text().replace("ssh() {", f'for last; do :; done; printf "%s\\n--\\n" "$last" >> {self.folder}/sent\nssh() {{', 1))
+        self.write("w.yaml", """\
+            name: w
+            params: {msg: hi}
+            steps: {say: {run: 'printf %s "$DLFLOW_PARAM_MSG" > said', outputs: {said: said}}}
+            """)
+        value = "it's \\0101 and hi!there\nnext $HOME `x` ü"
+        self.dlflow("run", "w.yaml", "--host", "login", "--set", f"msg={json.dumps(value)}")
+        said, = self.folder.rglob("steps/say/outputs/said")
+        self.assertEqual(said.read_text(), value)
+        for sent in (self.folder / "sent").read_text().split("\n--\n"):
+            self.assertNotIn("!", sent)  # csh looks for it in its history, in quotes, too
+            self.assertNotIn("\n", sent)
+            self.assertIn(sent.count("'"), (0, 4))
+
     def test_a_host_that_cannot_be_reached_is_named(self):
         _, err = self.dlflow("status", "--host", "nowhere.invalid", status=3)
         self.assertIn("ssh does not reach nowhere.invalid; try `ssh nowhere.invalid true` first", err)

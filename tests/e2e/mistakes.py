@@ -157,6 +157,8 @@ MISTAKES = [
             "there are loss, accuracy, f1, top5, auc", more={"m.yaml": CONV}),
     invalid("class weights of other classes", TRAIN_SOME % "class_weights: [1, 2]", "w.yaml:3:87", "'class_weights' has 2 numbers for the 10 classes of model 'm'",
             "", more={"m.yaml": CONV}),
+    invalid("smooth labels where there are none", TRAIN_SOME % "label_smoothing: 0.1", "w.yaml:3:89", "the loss of model 'm' has none to spread",
+            "leave it out", more={"m.yaml": CONV + "loss: mse\n"}),
     invalid("tf32 without a GPU", TRAIN_SOME % "precision: {compute: tf32}", "w.yaml:3:83", "'precision.compute' is 'tf32', which GPUs alone have",
             "write 'device: cuda' with it", more={"m.yaml": CONV}),
     invalid("exact sums on GPUs", "a: {uses: train, resources: {gpus_per_rank: 1}, with: {model: m.yaml, data: /d, epochs: 1, lr: 0.1, device: cuda}}", "w.yaml:3:111",

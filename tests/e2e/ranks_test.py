@@ -3,27 +3,13 @@
 import json
 import pathlib
 import shutil
-import subprocess
 import unittest
 
 from support import BIN, ROOT, Case, main
+from pypi import DEBIAN, NEWEST, needs  # support.py has put its folder on sys.path
 
-PYTHON = "/usr/bin/python3"  # Debian's, which has Debian's PyTorch
+PYTHON = DEBIAN  # which has Debian's PyTorch
 SCRIPTS = ROOT / "tests/support/scripts"
-
-
-NEWEST = BIN.parent / "torch-venv/bin/python"  # PyTorch of PyPI; the benches make it
-
-
-def has_module(name, python=PYTHON):
-    if not pathlib.Path(python).exists():
-        return False
-    find = f"import importlib.util, sys; sys.exit(importlib.util.find_spec('{name}') is None)"
-    return subprocess.run([python, "-c", find], capture_output=True).returncode == 0
-
-
-def needs(module, package, python=PYTHON):
-    return unittest.skipUnless(has_module(module, python), f"{package} is not installed")
 
 
 TELL = r"""
@@ -144,6 +130,13 @@ class Ranks(Case):
         self.assertEqual([line.split()[0] for line in ports], ["1", "2"])
         self.assertNotEqual(*[line.split()[1] for line in ports])
 
+    def test_ranks_that_each_print_a_world_of_one_get_a_warning(self):
+        for printed, warnings in (("Num processes: 1", 1), ("Num processes: 12", 0), ("[[ $RANK = 0 ]] || echo Num processes: 1", 0)):
+            with self.subTest(printed):
+                run = self.script(json.dumps(printed if "echo" in printed else f"echo {printed}"), 2)
+                errors = (pathlib.Path(self.status(run)["directory"]) / "steps/work/attempt-1/stderr").read_text()
+                self.assertEqual(errors.count("warning: each of the 2 ranks printed 'Num processes: 1': they train alone"), warnings, errors)
+
     def test_a_script_that_reads_what_its_rank_is_told_is_no_mistake(self):
         self.write("w.yaml", "steps: {work: {run: 'echo $RANK of $WORLD_SIZE at $MASTER_PORT $OTHER', resources: {ranks: 1}}}")
         _, err = self.dlflow("validate", "w.yaml", env={"RANK": "7", "WORLD_SIZE": "8", "MASTER_PORT": "9", "OTHER": "x"})
@@ -154,18 +147,18 @@ class Ranks(Case):
         _, err = self.dlflow("validate", "w.yaml")
         self.assertIn("step 'work' reads $RANK, which only steps with a number of ranks get; write resources: {ranks: 1}", err)
 
-    @needs("torch", "python3-torch")
+    @needs("torch", DEBIAN)
     def test_a_script_of_pytorch_runs_on_its_ranks(self):
         run = self.script(f"[{PYTHON}, {SCRIPTS}/sum_ranks.py]", 3)
         self.assertEqual(self.output_of(run, "work"), [f"rank {rank} of 3: 6" for rank in range(3)])
 
-    @needs("torch", "python3-torch")
+    @needs("torch", DEBIAN)
     def test_torchrun_needs_no_argument(self):
         # Debian 12's does not start with Python 3.11 unless it is told to redirect something.
         run = self.script(f"[{PYTHON}, -m, torch.distributed.run, -r, '1', -t, '1', {SCRIPTS}/sum_ranks.py]", 3, "launch: node")
         self.assertEqual(self.output_of(run, "work"), [f"[default{rank}]:rank {rank} of 3: 6" for rank in range(3)])
 
-    @needs("lightning", "Lightning of PyPI (build/torch-venv/bin/pip install lightning)", NEWEST)
+    @needs("lightning")
     def test_lightning_finds_its_ranks_and_takes_our_backend(self):
         for backend in ("gloo", "dlflow"):
             with self.subTest(backend):
@@ -179,7 +172,7 @@ class Ranks(Case):
                 printed = self.output_of(self.run_json("w.yaml", timeout=240)["run"], "work")
                 self.assertEqual([line for line in printed if line.startswith("rank ")], [f"rank {rank} of 2: 3" for rank in range(2)])
 
-    @needs("mpi4py", "python3-mpi4py")
+    @needs("mpi4py", DEBIAN)
     def test_a_script_of_mpi4py_runs_on_its_ranks(self):
         run = self.script(f"[{PYTHON}, {SCRIPTS}/sum_mpi4py.py]", 3)
         self.assertEqual(self.output_of(run, "work"), [f"rank {rank} of 3: 6" for rank in range(3)])

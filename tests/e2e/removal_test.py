@@ -224,6 +224,22 @@ class Removal(Case):
             _, err = self.dlflow(*verb, run, status=INVALID)
             self.assertIn(f"{self.run_folder(run)}/bin/dlflow run --resume {run}", err)
 
+    def test_what_a_removed_run_did_elsewhere_counts_after_a_rebuild(self):
+        there = self.folder / "there"
+        self.write("w.yaml", f"""
+            name: w
+            params: {{v: one}}
+            steps:
+              put: {{run: 'echo $DLFLOW_PARAM_V > {there}'}}
+        """)
+        first = self.run_json("w.yaml")["run"]
+        self.dlflow("rm", self.run_json("w.yaml", "--set", "v=two")["run"])
+        shutil.rmtree(self.folder / "state")
+        self.assertEqual(self.dlflow("doctor", "--rebuild")[0], first + "\n")
+        for put in ("succeeded", "cached"):
+            run = self.run_json("w.yaml")["run"]
+            self.assertEqual((self.states(run)["put"], there.read_text()), (put, "one\n"))
+
     def test_two_runs_of_one_name_are_both_kept_by_a_rebuild(self):
         self.pipeline()
         run = self.run_json("w.yaml")["run"]

@@ -1,7 +1,9 @@
 """Runs on the local back end: what is shown, recorded, reused, retried, resumed and cancelled."""
 
+import fcntl
 import json
 import os
+import pathlib
 import signal
 import time
 import unittest
@@ -186,6 +188,46 @@ class Run(Case):
             states.append(self.states(run)["a"])
         self.assertEqual(states, ["succeeded", "succeeded", "cached"])
 
+    def test_what_the_profile_passes_on_counts_though_nothing_mentions_it(self):
+        self.write("p.yaml", 'inherit: ["FOO_*", FOO_TOKEN]\n')
+        self.write("t.sh", "echo $FOO_X > o\n")
+        self.write("big.sh", "echo $FOO_X > o\nexit\n" + "#" * (3 << 19))
+        self.write("w.yaml", """
+            name: w
+            steps:
+              composed: {run: 'env | grep ^FOO_X > o', outputs: {o: o}}
+              a: {run: 'cp t.sh s.sh', inputs: [t.sh], outputs: {s: s.sh}}
+              by-parents-script: {run: [sh, '${{ steps.a.outputs.s }}'], outputs: {o: o}}
+              large-script: {run: [sh, big.sh], inputs: [big.sh], outputs: {o: o}}
+        """)
+        for value, state in (("1", "succeeded"), ("2", "succeeded"), ("1", "cached")):
+            run = self.run_json("w.yaml", "--profile", "./p.yaml", env={"FOO_X": value})["run"]
+            self.assertEqual(set(self.states(run).values()), {state})
+            outputs = (self.folder / "dlflow-runs" / run / "steps").glob("*/outputs/o")
+            self.assertEqual({o.read_text().strip()[-1] for o in outputs}, {value} if state == "succeeded" else set())
+
+    def test_a_run_keeps_the_variables_of_the_shell_that_it_was_planned_in(self):
+        self.write("p.yaml", "inherit: [AUDIT_MODE, AUDIT_TOKEN]\n")
+        self.write("w.yaml", f"""
+            name: w
+            steps:
+              a: {{run: 'test -e {self.folder}/go; echo $AUDIT_MODE $AUDIT_TOKEN $HF_HOME > o; echo $AUDIT_TOKEN', outputs: {{o: o}}}}
+        """)
+        first = {"AUDIT_MODE": "one", "AUDIT_TOKEN": "hidden-1", "HF_HOME": "/hf"}
+        run = self.run_json("w.yaml", "--profile", "./p.yaml", status=1, env=first)["run"]
+        folder = self.folder / "dlflow-runs" / run
+        kept = {name: (folder / name).read_text() for name in ("environment", "secrets", "plan.json")}
+        self.assertEqual([name for name in kept if "hidden-1" in kept[name]], ["secrets"])
+        self.assertEqual((folder / "environment").stat().st_mode & 0o077, 0)
+        (self.folder / "go").touch()
+        self.dlflow("resubmit", run, env={"AUDIT_MODE": "two"})
+        self.assertEqual((folder / "steps/a/outputs/o").read_text(), "one hidden-1 /hf\n")
+        self.assertEqual(self.dlflow("logs", run, "a")[0].strip(), "***")
+        again = self.run_json("w.yaml", "--profile", "./p.yaml", env=first)["run"]
+        self.assertEqual(self.states(again), {"a": "cached"})
+        other = self.run_json("w.yaml", "--profile", "./p.yaml", env={**first, "AUDIT_TOKEN": "hidden-2"})["run"]
+        self.assertEqual(self.states(other), {"a": "succeeded"})
+
     def test_a_program_that_setup_chooses_is_reused_by_its_path_alone(self):
         tool = self.write("opt/tool", "#!/bin/sh\necho 1\n")
         tool.chmod(0o755)
@@ -250,6 +292,28 @@ class Run(Case):
         for value, put in (("one", "succeeded"), ("one", "cached"), ("two", "succeeded"), ("one", "succeeded")):
             run = self.run_json("w.yaml", "--set", f"v={value}")["run"]
             self.assertEqual((self.states(run)["put"], there.read_text()), (put, value + "\n"))
+
+    def test_a_step_whose_output_names_a_folder_runs_again_when_that_changes(self):
+        data = self.write("my data/x", "1").parent
+        encoded = str(data).replace(" ", "%20")
+        for place in (f"file://{encoded}", f"file://{encoded}/", f"file://localhost{encoded}", str(data)):
+            self.write("name.py", f"""
+                import json, os
+                json.dump({{"d": ["none", "{place}"]}}, open(os.environ["DLFLOW_OUTPUTS"] + "/outputs.json", "w"))
+            """)
+            self.write("w.yaml", f"""
+                name: w
+                steps:
+                  a: {{run: python3 name.py, inputs: [name.py]}}
+                  c: {{run: 'cp "{data}/x" o', needs: [a], outputs: {{o: o}}}}
+            """)
+            for content, c in (("1", None), ("1", "cached"), ("2", "succeeded")):
+                if (data / "x").read_text() != content:
+                    (data / "x").write_text(content)
+                run = self.run_json("w.yaml")["run"]
+                self.assertIn(self.states(run)["c"], (c, ) if c else ("succeeded", "cached"), place)
+                found = self.status(run)["steps"][1]["outputs"]["o"]
+                self.assertEqual(pathlib.Path(found).read_text(), content)
 
     def test_what_a_step_read_while_another_run_did_something_else_there_is_not_reused(self):
         there = self.folder / "there"
@@ -559,6 +623,19 @@ class Run(Case):
         out, err = self.dlflow("run", "w.yaml")
         self.assertNotIn("note:", err)
 
+    def test_a_program_and_a_detached_run_get_no_descriptor_of_the_caller(self):
+        self.write("w.yaml", "name: w\nsteps: {a: {run: 'ls /proc/self/fd > fds; sleep 3', outputs: {fds: fds}}}\n")
+        lock = self.folder / "lock"
+        with open(lock, "w") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            out, _ = self.start("run", "w.yaml", "--detach", "--json", pass_fds=[file.fileno()]).communicate(timeout=60)
+        with open(lock) as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # nobody has it any more
+        run = json.loads(out.splitlines()[-1])["run"]
+        self.wait_for(lambda: self.status(run)["state"] == "succeeded", what="the detached run")
+        fds = (self.folder / "dlflow-runs" / run / "steps/a/outputs/fds").read_text().split()
+        self.assertEqual(fds, ["0", "1", "2", "3"])  # the last one is of the folder itself
+
     def test_detach_returns_at_once_and_the_run_goes_on(self):
         self.write("w.yaml", f"""
             name: w
@@ -602,6 +679,96 @@ class Run(Case):
         process.communicate(timeout=20)
         self.assertEqual(process.returncode, 0)
         self.assertEqual(self.trace(), ["old"])
+
+    def test_what_a_script_writes_beside_itself_is_seen_by_no_other_element(self):
+        self.write("sweep.py", """
+            import json, os
+            from pathlib import Path
+            last = Path(__file__).resolve().parent / "last.txt"
+            weights, epoch = map(float, last.read_text().split()) if last.exists() else (0, 0)
+            while epoch < 5:
+                weights, epoch = weights + float(os.environ["DLFLOW_MATRIX_LR"]), epoch + 1
+                last.write_text(f"{weights} {epoch}")
+            json.dump({"weights": weights}, open(os.environ["DLFLOW_SUMMARY"], "w"))
+        """)
+        self.write("w.yaml", """
+            name: w
+            steps:
+              train: {run: python3 sweep.py, inputs: [sweep.py], matrix: {lr: [1, 10, 100], max_parallel: 1}}
+        """)
+        run = self.run_json("w.yaml")["run"]
+        self.assertEqual([step["metrics"]["weights"] for step in self.status(run)["steps"]], [5, 50, 500])
+
+    def test_an_attempt_may_change_its_own_small_inputs_and_nobody_the_frozen_ones(self):
+        self.write("cfg.ini", "lr=1\n")
+        with open(self.folder / "large", "wb") as large:
+            large.truncate((1 << 20) + 1)
+        self.write("w.yaml", """
+            name: w
+            steps:
+              change: {run: 'echo extra=1 >> cfg.ini; cp cfg.ini mine.ini; echo more=1 >> mine.ini; test -L large', inputs: [cfg.ini, large], outputs: {o: mine.ini}}
+              see: {run: 'cp cfg.ini o', inputs: [cfg.ini], needs: [change], outputs: {o: o}}
+        """)
+        run = self.folder / "dlflow-runs" / self.run_json("w.yaml")["run"]
+        self.assertEqual((run / "steps/change/outputs/mine.ini").read_text(), "lr=1\nextra=1\nmore=1\n")
+        self.assertEqual((run / "steps/see/outputs/o").read_text(), "lr=1\n")
+        for place in (run / "sources", run / "sources/cfg.ini"):
+            self.assertEqual(place.stat().st_mode & 0o222, 0, place)
+
+    def test_an_input_is_an_output_only_if_the_program_has_changed_it(self):
+        self.write("base.pt", "base")
+        self.write("w.yaml", """
+            name: w
+            params: {line: new > last.pt}
+            steps:
+              a: {run: 'eval "echo $DLFLOW_PARAM_LINE"', inputs: [base.pt], outputs: {o: '*.pt'}}
+        """)
+        published = lambda: {p.name for p in (self.folder / "dlflow-runs").glob("*/steps/a/outputs/*")}
+        self.dlflow("run", "w.yaml")
+        self.assertEqual(published(), {"last.pt"})
+        self.dlflow("run", "w.yaml", "--set", "line=new > base.pt")
+        self.assertEqual(published(), {"last.pt", "base.pt"})
+        out = "".join(self.dlflow("run", "w.yaml", "--set", "line=none", status=1))
+        self.assertIn("*.pt is an input, and the program left it as it was", " ".join(out.split()))
+
+    def test_what_tools_keep_beside_people_s_files_is_no_part_of_a_folder(self):
+        self.write("pkg/mod.py", "X = 1\n")
+        workflow = "name: w\nsteps:\n  a: {{run: 'ls -a pkg > o', inputs: {}, outputs: {{o: o}}}}\n"
+        text = workflow.format("[pkg]")
+        self.write("w.yaml", text)
+        first = self.run_json("w.yaml")["run"]
+        for name in ("__pycache__/mod.pyc", ".ipynb_checkpoints/mod.py", ".git/HEAD", ".nfs0001"):
+            self.write("pkg/" + name, "theirs")
+        self.assertEqual(self.states(self.run_json("w.yaml")["run"]), {"a": "cached"})
+        self.assertEqual((self.folder / "dlflow-runs" / first / "steps/a/outputs/o").read_text().split(), [".", "..", "mod.py"])
+        self.write("w.yaml", workflow.format("[pkg/.git, pkg/.nfs0001]"))
+        named = self.run_json("w.yaml")["run"]
+        self.assertEqual((self.folder / "dlflow-runs" / named / "steps/a/outputs/o").read_text().split(), [".", "..", ".git", ".nfs0001"])
+
+    def test_programs_get_numbers_as_they_are_written(self):
+        self.write("w.yaml", """
+            name: w
+            params: {commit: 9509425349e4, tag: 1.10, lr: 1e-3, sum: "${{ params.lr * 2 }}"}
+            steps:
+              s:
+                run: 'echo $V $W $DLFLOW_PARAM_COMMIT $DLFLOW_PARAM_TAG $DLFLOW_PARAM_LR $DLFLOW_PARAM_SUM > o; cat "$DLFLOW_WITH" >> o'
+                env: {V: 3.10, W: 010}
+                with: {tag: "${{ params.tag }}", lr: 1e-3}
+                outputs: {o: o}
+              list: {run: [sh, -c, 'echo "$@" > o', sh, 1e-3, 010, 3], outputs: {o: o}}
+        """)
+        run = self.run_json("w.yaml")["run"]
+        left = lambda step: (self.folder / "dlflow-runs" / run / "steps" / step / "outputs/o").read_text()
+        first, values = left("s").split("\n", 1)
+        self.assertEqual(first, "3.10 010 9509425349e4 1.10 1e-3 0.002")
+        self.assertEqual(json.loads(values), {"tag": 1.1, "lr": 0.001})
+        self.assertEqual(left("list"), "1e-3 010 3\n")
+        run = self.run_json("w.yaml", "--set", "tag=1.100", "--set", "lr=0.0010")["run"]
+        self.assertEqual(self.states(run), {"s": "succeeded", "list": "cached"})
+        self.assertEqual(left("s").split("\n")[0], "3.10 010 9509425349e4 1.100 0.0010 0.002")
+        self.dlflow("pack", "--from-run", run, "-o", "w.dlflow")
+        run = self.run_json("w.dlflow")["run"]
+        self.assertEqual(self.states(run), {"s": "cached", "list": "cached"})
 
     def test_an_image_is_refused_where_the_profile_has_no_containers(self):
         self.write("w.yaml", """

@@ -43,6 +43,19 @@ class Secrets(support.Case):
         """What the test wrote with the token."""
         return set((self.folder / "seen").read_text().splitlines())
 
+    def test_what_a_running_step_reports_is_shown_without_its_secrets(self):
+        self.workflow('printf \'{"message": "as %s", "epoch": 1}\\n\' "$TOKEN" >> $DLFLOW_METRICS; '
+                      f'until [ -e {self.folder}/go ]; do sleep 0.05; done')
+        self.dlflow("run", "w.yaml", "--detach", env={"TOKEN": TOKEN})
+        run = self.run_directory().name
+        self.wait_for(lambda: "as ***" in self.dlflow("status", run)[0], what="the message")
+        self.dlflow("report", run, "-o", "r.html")
+        for text in (self.dlflow("status", run)[0], self.dlflow("status", run, "--json")[0], (self.folder / "r.html").read_text()):
+            self.assertNotIn(TOKEN, text)
+        (self.folder / "go").touch()
+        self.wait_for(lambda: self.states(run)["push"] == "succeeded", what="the end")
+        self.assertEqual(list(files_with(TOKEN, self.folder)), [])
+
     # Where they come from
 
     def test_a_missing_secret_is_told_before_anything_is_made(self):

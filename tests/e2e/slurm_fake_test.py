@@ -10,6 +10,25 @@ from slurm_support import INVALID, UNAVAILABLE, ChainCase
 
 
 class ChainTest(ChainCase):
+    # What programs see
+
+    def test_jobs_have_the_variables_of_the_shell_that_called_dlflow_and_are_reused_by_them(self):
+        self.profile("inherit: [WANDB_MODE, 'HF_*', 'WANDB_API_KEY']\n")
+        self.workflow(show="run: 'echo $WANDB_MODE $HF_HUB_OFFLINE $SCRATCH $HF_HOME $VIRTUAL_ENV $WANDB_API_KEY > o', outputs: {o: o}",
+                      mods="run: 'echo $LOADEDMODULES > o', outputs: {o: o}, reuse: {environment: [LOADEDMODULES]}")
+        shell = {"WANDB_MODE": "offline", "HF_HOME": "/scratch/hf", "HF_HUB_OFFLINE": "1", "SCRATCH": "/scratch/me",
+                 "VIRTUAL_ENV": "/venv", "LOADEDMODULES": "gcc/12", "WANDB_API_KEY": "not-to-be-told"}
+        run = self.submit(env=shell)
+        self.slurm.wait_until_idle()
+        self.assertEqual(self.states(run), {"show": "succeeded", "mods": "succeeded"})
+        left = lambda step: (self.folder / "runs" / run / f"steps/{step}/outputs/o").read_text()
+        self.assertEqual(left("show"), "offline 1 /scratch/me /scratch/hf /venv not-to-be-told\n")
+        self.assertEqual(left("mods"), "gcc/12\n")
+        self.assertEqual(self.states(self.submit(env=shell)), {"show": "cached", "mods": "cached"})
+        other = self.submit(env={**shell, "WANDB_MODE": "online", "LOADEDMODULES": "gcc/13"})
+        self.slurm.wait_until_idle()
+        self.assertEqual(self.states(other), {"show": "succeeded", "mods": "succeeded"})
+
     # Killed on the way
 
     def test_killed_at_any_point_of_twelve_submissions_each_job_is_submitted_once(self):

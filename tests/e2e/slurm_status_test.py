@@ -162,6 +162,21 @@ class StatusTest(ChainCase):
         self.assertRegex(" ".join(out.split()), r"[ab] \d+ queued 1 - - waits (for free nodes|in the queue)")
         self.assertIn("waits for b", out)
 
+    def test_a_job_that_is_held_is_told_with_the_command_that_helps_and_cancelled_at_once(self):
+        self.workflow(a="run: 'sleep 60', retry: {attempts: 2, on: [node-failure]}")
+        run = self.submit()
+        self.wait_for(lambda: self.states(run)["a"] == "running", what="a at work")
+        job = self.ids(run)["a"]
+        self.slurm.run("scontrol", "requeuehold", job)
+        self.wait_for(lambda: f"held: scontrol release {job}" in str(self.status(run)), what="the hold")
+        self.assertEqual(self.states(run)["a"], "queued")
+        before = len(self.slurm.calls())
+        self.dlflow("cancel", run)
+        asked = [call for call in self.slurm.calls()[before:] if call["command"] == "scancel"]
+        self.assertEqual(len(asked), 1)
+        self.assertNotIn("--signal", " ".join(map(str, asked[0].get("argv", []))))
+        self.assertEqual(self.states(run)["a"], "cancelled")
+
 
 if __name__ == "__main__":
     support.main()

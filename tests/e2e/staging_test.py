@@ -7,6 +7,7 @@ import os
 import pathlib
 import signal
 import subprocess
+import tarfile
 import threading
 import time
 import urllib.parse
@@ -536,6 +537,36 @@ class Local(Staging):
                     steps_of = self.status(self.run_json("w.yaml", *options)["run"])["steps"]
                     use, = (step["directory"] for step in steps_of if step["name"] == "use")
                     self.assertEqual(pathlib.Path(use, "outputs/may").read_text(), says + "\n")
+
+    def test_a_tar_that_xz_bzip2_or_zstd_compressed_is_unpacked(self):
+        self.write("a", "hello\n")
+        for ending, option in (("xz", "--xz"), ("bz2", "--bzip2"), ("zst", "--zstd")):
+            subprocess.run(["tar", option, "-cf", f"good.tar.{ending}", "a"], cwd=self.folder, check=True)
+            out = self.stage({"url": f"file://{self.folder}/good.tar.{ending}", "unpack": "tar"})
+            self.assertEqual((out / "good/a").read_text(), "hello\n")
+
+    def test_a_name_in_an_archive_steers_no_terminal(self):
+        with tarfile.open(self.folder / "bad.tar", "w") as archive:
+            archive.addfile(tarfile.TarInfo("../\x1b]0;owned\x07"))
+        self.stage({"url": f"file://{self.folder}/bad.tar", "unpack": "tar"}, status=1)
+        self.assertIn("entry '../\\u001b]0;owned\\u0007' leads out of the archive's folder", self.reason())
+
+    def test_names_with_line_ends_go_through_manifests_both_ways(self):
+        names = ("a\nb.txt", "c\\d", "plain")
+        for name in names:
+            self.content(f"set/{name}", 9)
+        sums = subprocess.run("find . -type f -print0 | xargs -0 sha256sum", shell=True, cwd=self.folder / "set", check=True, capture_output=True)
+        (self.folder / "sums").write_bytes(sums.stdout)
+        out = self.stage({"url": f"file://{self.folder}/set/", "manifest": "sums"})
+        self.assertEqual({path.name for path in (out / "set").iterdir()}, set(names))
+        # What stage-out wrote is what sha256sum reads, and a stage step.
+        attempt = self.send(self.folder / "set", f"file://{self.folder}/there/")
+        sums = next((attempt / "pass-1/outputs").glob("SHA256SUMS"))
+        checked = subprocess.run(["sha256sum", "-c", sums], cwd=self.folder / "there", capture_output=True, text=True)
+        self.assertEqual(checked.returncode, 0, checked.stderr)
+        (self.folder / "sums").write_bytes(sums.read_bytes())
+        out = self.stage({"url": f"file://{self.folder}/there/", "manifest": "sums"})
+        self.assertEqual({path.name for path in (out / "there/set").iterdir()}, set(names))
 
     def test_a_run_follows_the_files_of_a_folder_and_not_those_that_a_manifest_pins(self):
         self.write("set/a b", "A")

@@ -96,6 +96,15 @@ class Text(Case):
                                (["news", "--labels", "folders"], "--labels and --pattern are for text")):
             with self.subTest(options):
                 self.assertIn(error, self.dlflow("data", "pack", *options, "-o", "no", status=2)[1])
+        self.dlflow("data", "pack", "news", "-o", "split", "--per", "document", *words)
+        (self.folder / "test/b").mkdir(parents=True)
+        self.write("test/b/1.txt", "hello")
+        self.dlflow("data", "pack", "test", "-o", "split", "--per", "document", *words, "--split", "test")  # it lacks a class
+        self.assertEqual([c["samples"] for c in json.loads(self.dlflow("data", "show", "split", "--json")[0])[1]["classes"]], [0, 1])
+        (self.folder / "test/caf\n").mkdir()
+        self.write("test/caf\n/1.txt", "hello")
+        _, err = self.dlflow("data", "pack", "test", "-o", "no", "--per", "document", *words, status=2)
+        self.assertIn("the folder 'caf\\n' names a class, and its name has control characters; rename it", err)
         (self.folder / "news/b").rename(self.folder / "news/c")
         _, err = self.dlflow("data", "pack", "news", "-o", "set", "--per", "document", *words, "--split", "test", status=2)
         self.assertIn("has the classes a, b, the source has a, c", err)

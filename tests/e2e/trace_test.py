@@ -2,6 +2,7 @@
 
 import datetime
 import json
+import os
 import pathlib
 import time
 
@@ -49,6 +50,26 @@ class Trace(support.Case):
         counts = [event["args"]["jobs"] for event in events if event["ph"] == "C" and event["name"] == "jobs that run"]
         self.assertEqual(counts[-1], 0)
         self.assertTrue(all(count >= 0 for count in counts))
+
+    def test_outputs_go_through_links_and_into_pipes(self):
+        (self.folder / "www").mkdir()
+        page = self.write("www/index.html", "old")
+        link, pipe = self.folder / "page.html", self.folder / "pipe"
+        link.symlink_to("www/index.html")
+        self.dlflow("report", self.run_name, "-o", link)
+        self.assertTrue(link.is_symlink())
+        self.assertIn("<html", page.read_text())
+        self.dlflow("pack", "w.yaml", "-o", link)
+        self.assertTrue(link.is_symlink())
+        self.assertEqual(page.read_bytes()[:2], b"PK")
+        os.mkfifo(pipe)
+        reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+        try:
+            self.dlflow("trace", self.run_name, "-o", pipe)
+            self.assertTrue(pipe.is_fifo())
+            self.assertIn("traceEvents", os.read(reader, 1 << 16).decode())
+        finally:
+            os.close(reader)
 
     def test_ranks_stand_where_they_were_in_time(self):
         began = next(event for event in self.trace(self.run_name) if event["name"] == "train")

@@ -36,6 +36,35 @@ COUNTS = """
     pathlib.Path(os.environ["DLFLOW_OUTPUTS"], f"passes-{os.environ.get('RANK', 0)}").write_text(str(passes))
 """
 
+# Has a process without a handler, as a loader of data that was started by spawn, and needs it for its save.
+SPAWNS = """
+    import multiprocessing, os, pathlib, signal, sys, time
+
+    def answer(requests, answers):
+        for word in iter(requests.get, None):
+            answers.put(word)
+
+    def main():
+        stop = []
+        signal.signal(signal.SIGUSR1, lambda *_: stop.append(1))
+        saved = pathlib.Path("ckpt/passes")
+        passes = int(saved.read_text()) if saved.exists() else 0
+        spawn = multiprocessing.get_context("spawn")
+        requests, answers = spawn.Queue(), spawn.Queue()
+        loader = spawn.Process(target=answer, args=(requests, answers))
+        loader.start()
+        while passes < 1 and not stop:
+            time.sleep(0.02)
+        requests.put(passes + bool(stop))
+        saved.write_text(str(answers.get(timeout=5)))
+        requests.put(None)
+        loader.join()
+        sys.exit(loader.exitcode)
+
+    if __name__ == "__main__":
+        main()
+"""
+
 # Training with the package, in plain Python.
 TRAINS = """
     import time, dlflow
@@ -78,8 +107,8 @@ class Walltime(Case):
     def attempt(self, run, step="count"):
         return pathlib.Path(self.status(run)["directory"], f"steps/{step}/attempt-1")
 
-    def reasons(self, run):
-        events = map(json.loads, (self.attempt(run) / "events.jsonl").read_text().splitlines())
+    def reasons(self, run, step="count"):
+        events = map(json.loads, (self.attempt(run, step) / "events.jsonl").read_text().splitlines())
         return [(event["state"], event.get("reason", "")) for event in events if event.get("state") != "running"]
 
     def counted(self, run):
@@ -109,6 +138,138 @@ class Walltime(Case):
         states = self.reasons(run)
         self.assertEqual(states[0], ("queued", "walltime of 0:10 reached, goes on from ckpt/count-0.txt"))
         self.assertEqual(states[1], ("timed-out", "walltime of 0:10 reached, and no file that matches ckpt/*.txt is new"))
+
+    def commands(self, commands, checkpoint, file="count.py", status=0):
+        """A run with a step for each of them."""
+        steps = "".join(f"""
+              {name}:
+                run: {json.dumps(command)}
+                inputs: [{file}]
+                checkpoint: {{{checkpoint}}}
+                resources: {{walltime: 10s}}
+                env: {{SIGNAL: SIGUSR1, STATUS: 75}}""" for name, command in commands.items())
+        self.write("w.yaml", f"""
+            name: behind
+            steps:{steps}
+        """)
+        return self.run_json("w.yaml", "--keep-going", timeout=120, status=status)["run"]
+
+    def test_a_program_behind_a_pipe_a_shell_or_another_program_saves_and_goes_on(self):
+        python = f"{PYTHON} count.py"
+        run = self.commands({
+            "pipe": f"{python} 2>&1 | tee log.txt",
+            "shell": f"bash -c '{python}; echo after'",
+            "timed": f"timeout 600 {python}",
+            "nice": f"nice {python} | cat",
+            "background": f"{python} &\nwait",
+            "session": f"setsid -w {python} | cat",
+            "trap": f"trap 'echo got it' USR1\n{python}",
+        }, "lead: 5s, newer: 'ckpt/*.txt'")
+        self.assertEqual(set(self.states(run).values()), {"succeeded"}, self.states(run))
+        for step in self.states(run):
+            counted = [int(word) for word in (self.attempt(run, step) / "stdout").read_text().split() if word.isdigit()]
+            self.assertEqual(counted, list(range(1, len(counted) + 1)), step)  # no step is lost
+            self.assertEqual((self.attempt(run, step).parent / "checkpoints/ckpt/count-0.txt").read_text().split()[0], "2", step)
+
+    def test_a_program_behind_a_shell_that_swallows_its_exit_status_goes_on_without_a_pattern(self):
+        self.write("count.py", COUNTS.replace('pathlib.Path("ckpt")', 'pathlib.Path(os.environ["DLFLOW_CHECKPOINTS"])'))
+        run = self.commands({"shell": f"bash -c '{PYTHON} count.py; echo after'"}, "lead: 5s")
+        self.assertEqual(self.states(run), {"shell": "succeeded"})
+
+    def test_a_process_that_does_not_handle_the_request_is_there_for_the_save(self):
+        self.write("spawn.py", SPAWNS)
+        run = self.commands({"spawn": f"{PYTHON} spawn.py"}, "lead: 5s, newer: ckpt/passes", "spawn.py")
+        self.assertEqual(self.states(run), {"spawn": "succeeded"})
+
+    def test_a_program_that_fails_as_it_saves_is_not_told_to_ask_for_more_time(self):
+        self.write("fail.py", """
+            import signal, time
+            def save(*_):
+                raise RuntimeError("no space for the state")
+            signal.signal(signal.SIGUSR1, save)
+            time.sleep(60)
+        """)
+        run = self.commands({"fails": f"{PYTHON} fail.py"}, "lead: 5s", "fail.py", status=1)
+        state, reason = self.reasons(run, "fails")[-1]
+        self.assertEqual(state, "failed")
+        self.assertIn("RuntimeError: no space for the state", reason)
+        self.assertNotIn("more time", self.dlflow("status", run)[0])
+
+    def test_a_program_that_saves_what_it_began_with_again_and_again_stops(self):
+        self.write("again.py", """
+            import pathlib, time
+            saved = pathlib.Path("ckpt/ckpt.pt")
+            n = int(saved.read_text()) if saved.exists() else 0
+            while True:
+                saved.write_text(str(n))  # at the top of the loop, as nanoGPT does
+                time.sleep(60)
+                n += 1
+        """)
+        self.write("w.yaml", f"""
+            name: again
+            steps:
+              count:
+                run: [{PYTHON}, again.py]
+                inputs: [again.py]
+                checkpoint: {{signal: SIGTERM, newer: "ckpt/*.pt"}}
+                resources: {{walltime: 4s}}
+        """)
+        states = self.reasons(self.run_json("w.yaml", status=1, timeout=120)["run"])
+        self.assertEqual([state for state, _ in states], ["queued", "queued", "timed-out"])
+        self.assertRegex(states[-1][1], "^no progress: .*; save more often, or give it more time than 0:04$")
+
+    def test_a_program_without_a_handler_is_not_ended_in_the_middle_of_a_save(self):
+        self.write("slow.py", """
+            import json, pathlib, time
+            saved = pathlib.Path("ckpt/ckpt.pt")
+            n = json.loads(saved.read_text())["n"] if saved.exists() else 0
+            while n < 12:
+                n += 1
+                with open(saved, "w") as file:  # over the one before, in many small pieces
+                    for piece in json.dumps({"n": n, "weights": [0] * 40}):
+                        file.write(piece)
+                        file.flush()
+                        time.sleep(0.005)
+                time.sleep(0.3)
+        """)
+        self.write("w.yaml", f"""
+            name: slow
+            steps:
+              count:
+                run: [{PYTHON}, slow.py]
+                inputs: [slow.py]
+                checkpoint: {{signal: SIGTERM, newer: "ckpt/*.pt"}}
+                resources: {{walltime: 4s}}
+        """)
+        states = self.reasons(self.run_json("w.yaml", timeout=120)["run"])
+        self.assertEqual({state for state, _ in states[:-1]}, {"queued"})
+        self.assertEqual(states[-1][0], "succeeded")
+
+    @needs_mpi
+    def test_a_step_whose_rank_is_killed_goes_on_from_its_checkpoint(self):
+        self.write("die.py", """
+            import os, pathlib, signal, time
+            saved = pathlib.Path("ckpt/n")
+            if not saved.exists():
+                if os.environ["RANK"] == "1":
+                    pathlib.Path("ckpt/half").write_text("1")
+                    os.rename("ckpt/half", saved)
+                    os.kill(os.getpid(), signal.SIGKILL)
+                time.sleep(60)
+        """)
+        self.write("w.yaml", f"""
+            name: die
+            steps:
+              count:
+                run: "{PYTHON} die.py 2>&1 | cat"
+                inputs: [die.py]
+                checkpoint: {{newer: ckpt/n}}
+                resources: {{walltime: 60s, ranks: 2}}
+        """)
+        states = self.reasons(self.run_json("w.yaml", timeout=120)["run"])
+        self.assertEqual(states[0][0], "queued", states)
+        self.assertRegex(states[0][1], r"rank 1 \(node .*\): killed by signal 9 \(Killed\); goes on from ckpt/n$")
+        self.assertEqual(states[1][0], "succeeded")
 
     @needs_mpi
     def test_every_rank_gets_the_signal_that_the_step_names(self):

@@ -27,7 +27,7 @@ def up(build):
     able = subprocess.run([CLUSTER, "check"], stderr=subprocess.PIPE, text=True)
     if able.returncode != 0:
         site.write_text(json.dumps({"missing": able.stderr.strip()}))
-        print(able.stderr)
+        print(f"skipped here: {able.stderr}")
         return 77
     root = pathlib.Path(tempfile.mkdtemp(prefix="dlflow-gridengine.", dir="/var/tmp"))
     site.write_text(json.dumps({"root": str(root)}))

@@ -229,6 +229,50 @@ class Regression(TrainingCase):
         self.assertAlmostEqual(measured["accuracy"], right / 300, places=6)
         self.assertLess(loss, entropy + 0.05)
 
+    def test_smooth_labels_are_refused_where_the_loss_has_none(self):
+        for loss, data in (("bce", "bits"), ("mse", "two"), ("l1", "two"), ("huber", "two")):
+            with self.subTest(loss):
+                status, _, errors = self.run_to_end(self.model_folder(data, loss, 2, label_smoothing=0.4), 1)
+                self.assertEqual(status, 1)
+                self.assertIn("with: 'label_smoothing' spreads labels over classes; the loss of model 'tiny' has none to spread", errors)
+
+    def test_fewer_epochs_than_the_newest_checkpoint_has_behind_it_are_refused(self):
+        for every, epochs, begun in (("1 epochs", 3, 4), ("30 steps", 1, 2)):
+            with self.subTest(every):
+                folder = self.model_folder("one", "mse", 1, epochs=4)
+                process = self.start(folder, 1, DLFLOW_CHECKPOINT_EVERY=every)
+                if every == "1 epochs":
+                    process.communicate(timeout=60)
+                else:  # in the second epoch, of 19 steps each
+                    self.wait_for_step(folder, process, 30)
+                    process.kill()
+                    process.communicate()
+                    for later in folder.glob("checkpoints/step-*"):
+                        if later.name != "step-000030":
+                            shutil.rmtree(later)
+                there = sorted(folder.glob("checkpoints/step-*"))
+                with_json = json.loads((folder / "with.json").read_text()) | {"epochs": epochs}
+                (folder / "with.json").write_text(json.dumps(with_json))
+                for ranks in (1, 2):
+                    status, _, errors = self.run_to_end(folder, ranks)
+                    self.assertNotEqual(status, 0)
+                    self.assertRegex(errors, f"'epochs' is {epochs}, but the newest checkpoint, checkpoints/step-.*, is of epoch {begun};")
+                self.assertEqual(sorted(folder.glob("checkpoints/step-*")), there)
+
+    def test_a_metric_that_cannot_be_measured_stops_nothing_and_is_told(self):
+        rows = [f"{int(i == 0)},{i % 7},{i % 5}" for i in range(60)]  # the held-out ones are all of one class
+        (self.data / "odd.csv").write_text("\n".join(["y,a,b", *rows]) + "\n")
+        data = self.data / "odd"
+        subprocess.run([BIN / "dlflow", "data", "pack", self.data / "odd.csv", "-o", data, "--class", "y"], check=True, stdout=subprocess.DEVNULL)
+        folder = self.folder("odd", data=str(data), model="model.yaml", epochs=8, batch=16, validation=6, keep_best="auc",
+                             stop_early={"metric": "auc", "patience": 2})
+        (folder / "model.yaml").write_text("name: m\ninput: [2]\nlayers:\n  - linear: {features: 2}\n")
+        status, _, errors = self.run_to_end(folder, 1)
+        self.assertEqual(status, 0, errors)
+        self.assertEqual(json.loads((folder / "metrics.json").read_text())["epochs"], 8)
+        self.assertEqual(errors.count("warning: 'auc' cannot be measured on the held-out samples, so that 'keep_best' takes the last epoch and "
+                                      "'stop_early' never stops"), 1, errors)
+
     def test_data_that_does_not_go_with_the_loss_is_refused(self):
         cases = ((("classes", "mse", 1), "has 'loss: mse', which wants targets, and the training data has labels"),
                  (("one", "softmax_cross_entropy", 2), "which wants labels, and the training data has 1 targets a sample"),

@@ -185,6 +185,27 @@ class Segmentation(TrainingCase):
             with self.subTest(loss=loss, ours=ours, twin=twin):
                 self.assertGreater(ours, twin - 0.05)
 
+    def test_samples_that_are_ignored_everywhere_are_not_measured(self):
+        folder = self.model_folder("pixel_cross_entropy", epochs=1)
+        self.train(folder, 1)
+        measured = {}
+        for name, count, ignored in (("first", 60, 0), ("some", 90, 30), ("all", 90, 90)):
+            source = self.data / f"ignored-{name}"
+            for part in ("images", "masks"):
+                (source / part).mkdir(parents=True)
+            (source / "classes.txt").write_text("\n".join(CLASSES) + "\n")
+            for i, (picture, mask) in enumerate(list(samples(2, 90))[:count]):
+                mask = bytes([IGNORED]) * len(mask) if i >= count - ignored else mask
+                for part, pixels in (("images", picture), ("masks", mask)):
+                    (source / f"{part}/{i:03}.pgm").write_bytes(b"P5 %d %d 255\n" % (SIDE, SIDE) + pixels)
+            packed = self.data / f"ignored-{name}-packed"
+            self.run_dlflow("data", "pack", source, "-o", packed, "--split", "test")
+            measured[name], output = self.program(folder, "evaluate", data=str(packed))
+        self.assertEqual([name for name in MEASURES if name in measured["all"]], [])
+        self.assertIn("not measured", output)
+        for name in MEASURES:
+            self.assertAlmostEqual(measured["some"][name], measured["first"][name], places=6)
+
     def test_data_and_settings_that_do_not_go_together_are_refused(self):
         mixed = {"augment": [{"mixup": 0.2}]}
         cases = (({}, "softmax_cross_entropy", "model.yaml:11:5: error: the last layer must give one score per class"),

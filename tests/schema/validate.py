@@ -15,7 +15,7 @@ try:
     import jsonschema
     import yaml
 except ImportError as missing:
-    print(f"skipped: {missing} (apt-get install python3-jsonschema python3-yaml)")
+    print(f"skipped here: {missing} (apt-get install python3-jsonschema python3-yaml)")
     sys.exit(SKIPPED)
 
 

@@ -9,6 +9,7 @@ import sys
 
 import cluster
 from cluster import BUILD, STAGED, wait_until
+from real_cluster import SKIPPED
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
 UDOCKER = BUILD / "tests/udocker"
@@ -79,5 +80,5 @@ class Case(cluster.Case):
 def main():
     if not (UDOCKER / "bin/udocker").exists():
         print(f"skipped here: udocker is not in {UDOCKER}; ./dev test puts it there from PyPI")
-        sys.exit(cluster.SKIPPED)
+        sys.exit(SKIPPED)
     cluster.main()

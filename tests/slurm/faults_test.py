@@ -3,9 +3,12 @@
 import datetime
 import json
 import math
+import os
 import pathlib
 import shutil
+import subprocess
 import sys
+import time
 
 import cluster
 from chains import Chain
@@ -42,6 +45,63 @@ class Faults(Chain):
     def take_away(self, node, seconds=3):
         """A job that others have to make room for: each core of `node`."""
         return self.gamma.sbatch(f"sleep {seconds}", "--partition=urgent", "--exclusive", "-w", node)
+
+    def as_root(self, *argv):
+        subprocess.run(argv, check=True, env={**os.environ, "SLURM_CONF": str(self.gamma.conf)}, timeout=60)
+
+    def test_a_job_that_an_administrator_or_an_epilog_holds_is_told_and_cancelled_at_once(self):
+        for hold in (["State=SpecialExit"], []):
+            self.write("w.yaml", f"""
+                name: held
+                steps:
+                  a: {{run: '{self.until_told("a")}', retry: {{attempts: 2, on: [node-failure]}}}}
+            """)
+            run = self.submit("--no-cache")
+            self.wait_for(run, {"a": "running"})
+            id = self.ids(run)["a"]
+            self.as_root("scontrol", "requeuehold", *hold, id)
+            wait_until(lambda: f"held: scontrol release {id}" in str(self.status(run)), 30, "the hold in status")
+            self.assertEqual(self.states(run), {"a": "queued"})
+            begin = time.monotonic()
+            self.dlflow("cancel", run)
+            self.assertLess(time.monotonic() - begin, 15)
+            self.wait_for(run, {"a": "cancelled"})
+            wait_until(lambda: self.gamma.state(id) in ("CANCELLED", "GONE"), 20, f"{id} to leave the queue")
+
+    def test_a_node_whose_prolog_fails_has_failed_and_a_job_that_it_could_not_start_never_began(self):
+        conf = self.gamma.conf.read_text()
+        prolog = self.folder / "prolog.sh"
+        prolog.write_text("#!/bin/sh\nexit 1\n")
+        prolog.chmod(0o755)
+
+        def configure(text):
+            self.gamma.conf.write_text(text)
+            self.as_root("scontrol", "reconfigure")
+
+        def repair():
+            configure(conf)
+            for node, state in self.node_states().items():
+                if "drain" in state:
+                    self.as_root("scontrol", "update", f"nodename={node}", "state=resume")
+        self.addCleanup(repair)
+        configure(conf + f"\nProlog={prolog}\n")
+        self.write("w.yaml", f"""
+            name: prolog
+            steps:
+              plain: {{run: 'true'}}
+              tries: {{run: 'true', retry: {{attempts: 2, on: [node-failure]}}}}
+        """)
+        run = self.submit("--no-cache")
+        wait_until(lambda: "Prolog error" in str(self.status(run)), 60, "the drained node in status")
+        steps = {step["name"]: step for step in self.status(run)["steps"]}
+        self.assertIn("held: a node could not start it", steps["tries"]["reason"])
+        self.assertIn(f"scontrol release {steps['tries']['backend_id']}", steps["tries"]["reason"])
+        self.wait_for(run, {"plain": "lost"})
+        self.assertIn("could not start it", {step["name"]: step for step in self.status(run)["steps"]}["plain"]["reason"])
+
+    def node_states(self):
+        out = self.gamma.run(["sinfo", "--noheader", "--Node", "--format=%N %T"]).stdout
+        return dict(line.split() for line in out.splitlines())
 
     def test_a_controller_that_restarts_mid_chain_loses_nothing(self):
         self.write("w.yaml", f"""

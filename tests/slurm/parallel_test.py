@@ -2,21 +2,13 @@
 
 import json
 import pathlib
-import subprocess
-import unittest
 
 import cluster
 from chains import Chain
 from cluster import STAGED
+from pypi import DEBIAN, NEWEST, needs
 
-OLD = "/usr/bin/python3"  # with Debian's PyTorch
-NEWEST = cluster.BUILD / "torch-venv/bin/python"  # with PyPI's; bench/peer_venvs makes it
-
-
-def needs(python, package):
-    find = "import importlib.util, sys; sys.exit(importlib.util.find_spec('torch') is None)"
-    there = pathlib.Path(python).exists() and subprocess.run([python, "-c", find]).returncode == 0
-    return unittest.skipUnless(there, f"{package} is not installed")
+OLD = DEBIAN  # with Debian's PyTorch
 
 
 class Parallel(Chain):
@@ -35,21 +27,21 @@ class Parallel(Chain):
     def check_same(self, name, python, ranks=2):
         self.assertRegex(self.run_workflow(name, python, ranks=ranks), rf"^{ranks} ranks: at most \S+ from one process\n$")
 
-    @needs(OLD, "python3-torch")
+    @needs("torch", OLD)
     def test_data_parallel_training_on_two_nodes(self):
         self.check_same("ddp", OLD)
 
-    @needs(OLD, "python3-torch")
+    @needs("torch", OLD)
     def test_zero_redundancy_optimizer_on_two_nodes(self):
         self.check_same("zero", OLD)
 
-    @needs(NEWEST, "PyTorch of PyPI (bench/peer_venvs)")
+    @needs("torch")
     def test_what_divides_weights_and_layers_on_two_nodes(self):
         for name in ("fsdp", "pipeline", "tensor-parallel"):
             with self.subTest(name):
                 self.check_same(name, NEWEST)
 
-    @needs(NEWEST, "PyTorch of PyPI (bench/peer_venvs)")
+    @needs("torch")
     def test_a_checkpoint_of_two_nodes_is_read_on_one(self):
         printed = self.run_workflow("checkpoint", NEWEST, last="load", ranks=2, later_ranks=1)
         self.assertRegex(printed, r"^1 ranks went on: at most \S+ from one process\n$")

@@ -3,7 +3,6 @@
 import json
 import pathlib
 import shutil
-import subprocess
 import sys
 import unittest
 
@@ -12,19 +11,10 @@ from chains import Chain
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "container"))
 import images  # noqa: E402
+from pypi import DEBIAN, HOROVOD, NEWEST, needs  # noqa: E402
 
-PYTHON = "/usr/bin/python3"  # Debian's, which has Debian's PyTorch
+PYTHON = DEBIAN  # which has Debian's PyTorch
 SCRIPTS = pathlib.Path(__file__).resolve().parents[1] / "support/scripts"
-
-
-NEWEST = cluster.BUILD / "torch-venv/bin/python"  # of PyPI; the benches make it
-HOROVOD = cluster.BUILD / "horovod-venv/bin/python"  # made by bench/horovod_venv
-
-
-def needs(module, package, python=PYTHON):
-    find = f"import importlib.util, sys; sys.exit(importlib.util.find_spec('{module}') is None)"
-    there = pathlib.Path(python).exists() and subprocess.run([python, "-c", find]).returncode == 0
-    return unittest.skipUnless(there, f"{package} is not installed")
 
 
 TELL = """
@@ -113,41 +103,41 @@ class Ranks:
         self.assertEqual(self.printed(f"'{tell}'", 3, "image: box\n                launch: node"),
                          ["node 0 of 2: 2 ranks", "node 1 of 2: 1 ranks"])
 
-    @needs("torch", "python3-torch")
+    @needs("torch", DEBIAN)
     def test_a_script_of_pytorch_runs_on_two_nodes(self):
         self.check_sums(f"[{PYTHON}, {self.folder}/sum_ranks.py]", 4)
 
-    @needs("torch", "python3-torch")
+    @needs("torch", DEBIAN)
     def test_torchrun_runs_on_two_nodes_without_an_option_for_them(self):
         # Debian 12's does not start with Python 3.11 unless it is told to redirect something.
         printed = self.printed(f"[{PYTHON}, -m, torch.distributed.run, -r, '1', -t, '1', {self.folder}/sum_ranks.py]", 4,
                                "launch: node")
         self.assertEqual(sorted(line.partition(":")[2] for line in printed), [f"rank {rank} of 4: 10" for rank in range(4)])
 
-    @needs("mpi4py", "python3-mpi4py")
+    @needs("mpi4py", DEBIAN)
     def test_a_script_of_mpi4py_runs_on_two_nodes(self):
         self.check_sums(f"[{PYTHON}, {self.folder}/sum_mpi4py.py]", 4)
 
 
-    @needs("torch", "PyTorch of PyPI (tests/python/make_venv build/torch-venv bench/torch-requirements.txt)", NEWEST)
+    @needs("torch")
     def test_the_newest_pytorch_needs_no_option_either(self):
         self.check_sums(f"[{NEWEST}, {self.folder}/sum_ranks.py]", 4)
         self.check_sums(f"[{NEWEST}, -m, torch.distributed.run, {self.folder}/sum_ranks.py]", 4, "launch: node")
 
-    @needs("accelerate", "accelerate of PyPI (build/torch-venv/bin/pip install accelerate)", NEWEST)
+    @needs("accelerate")
     def test_accelerate_runs_a_script_and_starts_one(self):
         self.check_sums(f"[{NEWEST}, {self.folder}/sum_accelerate.py]", 4)
         self.check_sums(f"{NEWEST.parent}/accelerate launch --multi_gpu --num_machines $DLFLOW_NODES --machine_rank $NODE_RANK "
                         "--num_processes $DLFLOW_RANKS --main_process_ip $MASTER_ADDR --main_process_port $MASTER_PORT "
                         f"{self.folder}/sum_accelerate.py", 4, "launch: node")
 
-    @needs("lightning", "Lightning of PyPI (build/torch-venv/bin/pip install lightning)", NEWEST)
+    @needs("lightning")
     def test_lightning_finds_its_ranks_whoever_starts_them(self):
         devices = "env: {DEVICES: 2}"
         self.check_sums(f"[{NEWEST}, {self.folder}/sum_lightning.py]", 4, devices)
         self.check_sums(f"[{NEWEST}, -m, torch.distributed.run, {self.folder}/sum_lightning.py]", 4, f"{devices}\n                launch: node")
 
-    @needs("deepspeed", "DeepSpeed of PyPI (build/torch-venv/bin/pip install deepspeed)", NEWEST)
+    @needs("deepspeed")
     def test_deepspeed_finds_its_ranks_whoever_starts_them(self):
         # Its first use compiles a part of it, which takes a minute or more: once for all ranks of both nodes, which share this folder.
         self.limit = 600
@@ -160,7 +150,7 @@ class Ranks:
                         f"{NEWEST.parent}/deepspeed --no_ssh --hostfile hosts.$NODE_RANK --node_rank $NODE_RANK --master_addr $MASTER_ADDR "
                         f"--master_port $MASTER_PORT {self.folder}/sum_deepspeed.py", 4, node)
 
-    @needs("horovod", "Horovod (bench/horovod_venv build/horovod-venv)", HOROVOD)
+    @needs("horovod", HOROVOD)
     def test_a_script_of_horovod_runs_on_two_nodes(self):
         self.check_sums(f"[{HOROVOD}, {self.folder}/sum_horovod.py]", 4)
 

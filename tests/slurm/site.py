@@ -40,7 +40,7 @@ def up(build, *further):
     able = subprocess.run([SLURM_CLUSTER, "check"], stderr=subprocess.PIPE, text=True)
     if able.returncode != 0:
         site.write_text(json.dumps({"missing": able.stderr.strip()}))
-        print(able.stderr)
+        print(f"skipped here: {able.stderr}")
         return 77
     root = pathlib.Path(tempfile.mkdtemp(prefix="dlflow-slurm.", dir="/var/tmp"))
     roots = {name: str(root / name) for name in SITES}

@@ -26,6 +26,40 @@ pathlib.Path(os.environ["DLFLOW_OUTPUTS"], rank).write_text(f"{passes} {count}")
 """
 
 
+# Saves as nanoGPT does, over its only checkpoint and with a loader of data that was spawned. Counts the requests it gets.
+TRAINS = """
+import multiprocessing, os, pathlib, signal, sys, time
+
+def load(requests, answers):
+    for step in iter(requests.get, None):
+        answers.put(step)
+
+def main():
+    rank, asked = os.environ.get("RANK", "0"), []
+    signal.signal(getattr(signal, os.environ["SIGNAL"]), lambda *_: asked.append(1))
+    saved = pathlib.Path("out") / f"ckpt-{rank}.pt"
+    step, passes = map(int, saved.read_text().split()) if saved.exists() else (0, 0)
+    spawn = multiprocessing.get_context("spawn")
+    requests, answers = spawn.Queue(), spawn.Queue()
+    loader = spawn.Process(target=load, args=(requests, answers), daemon=True)
+    loader.start()
+    while passes < 2:
+        requests.put(step + 1)
+        step = answers.get(timeout=30)
+        print("rank", rank, "step", step, flush=True)
+        time.sleep(0.1)
+        if asked:
+            time.sleep(1)  # for a second request, which must not come
+            print("rank", rank, "asked", len(asked), flush=True)
+            saved.write_text(f"{step} {passes + 1}")
+            return
+    pathlib.Path(os.environ["DLFLOW_OUTPUTS"], rank).write_text(str(step))
+
+if __name__ == "__main__":
+    main()
+"""
+
+
 class Walltime(Chain):
     def counts(self, ranks, profile):
         self.write("count.py", COUNTS)
@@ -54,6 +88,33 @@ class Walltime(Chain):
             self.assertEqual(passes, 2)
             self.assertGreater(count, 1)
             self.assertEqual((job / f"checkpoints/ckpt/count-{rank}.txt").read_text(), f"2 {count}")
+
+    def pipes(self, signal, profile):
+        self.write("train.py", TRAINS)
+        self.write("w.yaml", f"""
+            name: pipes
+            steps:
+              train:
+                run: /usr/bin/python3 train.py 2>&1 | tee log-$RANK
+                inputs: [train.py]
+                env: {{SIGNAL: {signal}}}
+                checkpoint: {{signal: {signal}, lead: 10s, newer: "out/ckpt-*.pt"}}
+                resources: {{walltime: 20s, ranks: 2}}
+              after: {self.step("after", ", needs: [train]")}
+        """)
+        run = self.submit(profile=profile)
+        self.wait_for(run, {"after": "succeeded"}, timeout=240)
+        job = self.folder / "dlflow-runs" / run / "steps/train"
+        lines = [line.split() for line in (job / "attempt-1/stdout").read_text().splitlines() if line.startswith("rank ")]
+        for rank in ("0", "1"):
+            steps = [int(words[3]) for words in lines if words[1:3] == [rank, "step"]]
+            self.assertEqual(steps, list(range(1, len(steps) + 1)))  # none is lost, none is done twice
+            self.assertEqual([words[3] for words in lines if words[1:3] == [rank, "asked"]], ["1", "1"])
+
+    def test_ranks_on_two_nodes_behind_a_pipe_are_asked_once_and_lose_no_step(self):
+        for signal in ("SIGUSR1", "SIGTERM"):
+            with self.subTest(signal):
+                self.pipes(signal, "alpha")
 
     def test_one_rank_is_requeued_twice(self):
         self.counts(1, "alpha")

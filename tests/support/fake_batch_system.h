@@ -80,6 +80,14 @@ class FakeBatchSystem : public BatchSystem {
 
   void set_node(const std::string& id, const std::string& node) { jobs_.at(id).shown.node = node; }
 
+  void set_state(const std::string& id, BatchState state) { jobs_.at(id).shown.state = state; }
+
+  /// Until somebody releases it.
+  void hold(const std::string& id) {
+    jobs_.at(id).shown.state = BatchState::Held;
+    jobs_.at(id).shown.is_held = true;
+  }
+
   /// Back to the queue, as after a requeue.
   void requeue(const std::string& id) { jobs_.at(id).shown.state = BatchState::Pending; }
 

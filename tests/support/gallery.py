@@ -44,7 +44,7 @@ leave(after("--output_dir") + "/epoch_0/model.bin")
     },
     "example-get-started": {
         "src/prepare.py": OPTIONS + """
-assert open("params.yaml").read() == "prepare: {split: 0.2, seed: 20170428}\\n", open("params.yaml").read()
+assert open("params.yaml").read() == "prepare: {split: 0.20, seed: 20170428}\\n", open("params.yaml").read()
 leave("data/prepared/train.tsv", open(words[0]).read())
 """,
         "src/featurization.py": OPTIONS + "leave(words[1] + '/train.pkl', open(words[0] + '/train.tsv').read())",

@@ -1,6 +1,8 @@
 """The backend "dlflow" of torch.distributed, on ranks that a shell could have started."""
 
+import os
 import pathlib
+import subprocess
 import sys
 import tempfile
 import unittest
@@ -124,6 +126,31 @@ class Backend(unittest.TestCase):
                     seconds, text = outputs[rank][0].split(" ", 1)
                     self.assertIn("rank 1 (node ", text)
                     self.assertLess(float(seconds), 5)
+
+    def test_a_rank_that_dies_while_others_are_in_backward_is_an_exception_there(self):
+        for _ in range(3):
+            outputs = self.run_ranks("die_in_backward", 3, {1: -9})
+            self.assertEqual([out.splitlines()[-1] for out, _ in outputs[::2]], ["ended"] * 2)
+
+    def python(self, *arguments, **environment):
+        return subprocess.run([sys.executable, "-B", *arguments], env=os.environ | environment, text=True, capture_output=True)
+
+    def test_the_package_may_be_imported_before_pytorch(self):
+        registered = "import torch; assert hasattr(torch.distributed.Backend, 'DLFLOW')"
+        for first in ("import dlflow.torch", "from dlflow.torch import exact", "import torch, dlflow.torch"):
+            with self.subTest(first):
+                done = self.python("-c", f"{first}; {registered}")
+                self.assertEqual((done.returncode, done.stderr), (0, ""))
+        done = self.python("-m", "dlflow.torch.weights", "--help")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+
+    def test_a_runtime_library_that_cannot_be_loaded_breaks_no_import_of_pytorch(self):
+        broken = {"DLFLOW_RUNTIME_LIBRARY": "/nowhere/libdlflow_runtime.so"}
+        done = self.python("-W", "error", "-c", "import torch; print(torch.ones(2).sum().item())", **broken)
+        self.assertEqual((done.returncode, done.stdout), (0, "2.0\n"), done.stderr)
+        if hasattr(torch, "_import_device_backends"):  # since 2.5
+            self.assertRegex(done.stderr, r'dlflow: warning: there is no backend "dlflow".*: /nowhere/libdlflow_runtime.so cannot be loaded')
+        self.assertIn("/nowhere/libdlflow_runtime.so cannot be loaded", self.python("-c", "import dlflow.torch", **broken).stderr)
 
     def test_a_script_that_knows_gloo_alone_gets_ours_where_its_environment_says_so(self):
         told = {out for out, _ in run_ranks(self, sys.executable, [NAMES_GLOO], 2, DLFLOW_REPLACE_GLOO="1")}

@@ -1,6 +1,5 @@
 """DeepSpeed trains over the backend "dlflow" as it does over gloo."""
 
-import importlib.util
 import os
 import pathlib
 import subprocess
@@ -10,21 +9,29 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 
 from cases import main  # noqa: E402
+from pypi import needs  # noqa: E402
 
 RANK = pathlib.Path(__file__).with_name("deepspeed_rank.py")
 EXTENSIONS = pathlib.Path(os.environ["DLFLOW_BUILD"]) / "tests/deepspeed"  # compiled at first use, kept
 
 
-@unittest.skipUnless(importlib.util.find_spec("deepspeed"), "DeepSpeed of PyPI is not installed (build/torch-venv/bin/pip install deepspeed)")
+@needs("deepspeed")
 class DeepSpeed(unittest.TestCase):
     def weights(self, backend):
         """What two ranks print: a line for each of them and each stage."""
         environment = os.environ | {"TORCH_EXTENSIONS_DIR": str(EXTENSIONS), "DS_ACCELERATOR": "cpu", "OMP_NUM_THREADS": "1",
                                     "PATH": f"{pathlib.Path(sys.executable).parent}:{os.environ['PATH']}"}
-        done = subprocess.run([sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2", RANK, backend],
-                              env=environment, capture_output=True, text=True, timeout=500)
-        self.assertEqual(done.returncode, 0, done.stderr)
-        return sorted(line for line in done.stdout.splitlines() if line.startswith("rank "))
+        for lock in EXTENSIONS.glob("*/lock"):  # of a test that was killed while it compiled: ranks would wait for ever
+            lock.unlink()
+        launcher = subprocess.Popen([sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2", RANK, backend],
+                                    env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        try:
+            out, err = launcher.communicate(timeout=500)
+        except subprocess.TimeoutExpired:
+            launcher.terminate()  # it ends its ranks
+            self.fail(f"DeepSpeed on {backend} hangs: {launcher.communicate()}")
+        self.assertEqual(launcher.returncode, 0, err)
+        return sorted(line for line in out.splitlines() if line.startswith("rank "))
 
     def test_each_stage_of_zero_trains_to_the_bits_of_gloo(self):
         ours = self.weights("dlflow")

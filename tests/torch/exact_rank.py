@@ -104,7 +104,9 @@ class Language(nn.Module):
 
     def forward(self, x):
         self.seen = self.seen + x.float().mean()
-        return self.head(self.norm(self.recurrent(self.embed(x))[0])) * self.scale
+        with torch.autocast("cpu", enabled=False):  # PyTorch 2.15 has no LSTM of bfloat16 on processors without AVX-512 for it
+            recurrent = self.recurrent(self.embed(x))[0]
+        return self.head(self.norm(recurrent)) * self.scale
 
 
 def language():

@@ -5,6 +5,7 @@ real Horovod may be.
 """
 
 import json
+import os
 import pathlib
 import shutil
 import subprocess
@@ -20,7 +21,8 @@ from cases import main  # noqa: E402
 PACKAGES, BUILD = (pathlib.Path(path) for path in (sys.argv.pop(1), sys.argv.pop(1)))
 RANK = pathlib.Path(__file__).with_name("horovod_rank.py")
 INTERFACE = PACKAGES / "dlflow/horovod/path"
-PYPI, REAL = BUILD / "torch-venv/bin/python", BUILD / "horovod-venv/bin/python"
+os.environ.setdefault("DLFLOW_BUILD", str(BUILD))
+from pypi import HOROVOD as REAL, NEWEST as PYPI, needs  # noqa: E402
 
 sys.path.insert(0, str(PACKAGES))
 
@@ -144,7 +146,7 @@ class Horovod(unittest.TestCase):
             ended = subprocess.run(command, env=own, text=True, capture_output=True)
             self.assertIn(text, ended.stderr)
 
-    @unittest.skipUnless(PYPI.exists(), "PyTorch of PyPI is not in build/torch-venv")
+    @needs("torch")
     def test_the_same_with_pytorch_of_pypi(self):
         libraries = {"LD_LIBRARY_PATH": python_ranks.libraries_of(PYPI), "python": str(PYPI)}
         run(self, "optimizers states random_order refusals join batch_norm", 2, **libraries)
@@ -152,7 +154,8 @@ class Horovod(unittest.TestCase):
         run(self, "elastic", 2, {0: 75, 1: -9}, END="kill", **checkpoints, **libraries)
         run(self, "elastic", 2, END="go on", **checkpoints, **libraries)
 
-    @unittest.skipUnless(REAL.exists() and shutil.which("mpirun"), "Horovod is not in build/horovod-venv, or there is no mpirun")
+    @needs("horovod", REAL)
+    @unittest.skipUnless(shutil.which("mpirun"), "Open MPI is not installed")
     def test_the_real_horovod_gives_the_same(self):
         run(self, "collectives", 2, RESULTS=str(self.folder / "ours"))
         environment = {"RESULTS": str(self.folder / "real"), "OMP_NUM_THREADS": "1", "PATH": "/usr/bin:/bin", "HOME": str(self.folder),

@@ -1,15 +1,14 @@
-"""newest.py TEST [ARGUMENT...]: runs TEST beside this file with PyPI's PyTorch, from the virtual environment that bench/peer_venvs makes."""
+"""newest.py TEST [ARGUMENT...]: runs TEST beside this file with PyPI's PyTorch, from the virtual environment that `./dev test` makes."""
 
 import os
 import pathlib
-import subprocess
 import sys
 
-PYTHON = pathlib.Path(os.environ["DLFLOW_BUILD"]) / "torch-venv/bin/python"
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 
-FIND = "import importlib.util, sys; sys.exit(importlib.util.find_spec('torch') is None)"
+from pypi import NEWEST, missing  # noqa: E402
 
-if not PYTHON.exists() or subprocess.run([PYTHON, "-c", FIND]).returncode:
-    print(f"skipped case: {sys.argv[1]}: PyTorch of PyPI is not there: bench/peer_venvs installs it")
+if reason := missing("torch", NEWEST):
+    print(f"skipped case: {sys.argv[1]}: {reason}")
     sys.exit(77)
-os.execv(PYTHON, [PYTHON, "-B", pathlib.Path(__file__).parent / sys.argv[1], *sys.argv[2:]])
+os.execv(NEWEST, [NEWEST, "-B", pathlib.Path(__file__).parent / sys.argv[1], *sys.argv[2:]])

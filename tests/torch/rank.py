@@ -5,6 +5,7 @@ import datetime
 import os
 import signal
 import sys
+import threading
 import time
 
 import torch
@@ -68,6 +69,11 @@ def reductions():
             tensor = values(dtype)
             dist.all_reduce(tensor, op)
             same(tensor, expected([t.to(torch.float64) if dtype in FLOATS else t for t in all_values]).to(dtype))
+    large = torch.full((50_000,), 60_000.0, dtype=torch.float16)  # their sum is infinite, their mean is not
+    for count in (3, 50_000):
+        tensor = large[:count].clone()
+        dist.all_reduce(tensor, dist.ReduceOp.AVG)
+        same(tensor, large[:count])
     flags = torch.tensor([True, RANK == 0, False])
     for op, expected in {dist.ReduceOp.SUM: [True, True, False], dist.ReduceOp.MIN: [True, SIZE == 1, False]}.items():
         tensor = flags.clone()
@@ -457,6 +463,21 @@ def die():
     start = time.monotonic()
     text = raises(RuntimeError, "rank 1 (node ", lambda: dist.all_reduce(torch.ones(3_000_000)))
     print(f"{time.monotonic() - start:.2f}", text, flush=True)
+
+
+def die_in_backward():
+    """Rank 1 is killed while the others train by DDP: their `except` runs."""
+    dist.init_process_group("dlflow")
+    model = torch.nn.parallel.DistributedDataParallel(torch.nn.Sequential(*[torch.nn.Linear(64, 64) for _ in range(6)]))
+    model(torch.rand(16, 64)).sum().backward()
+    if RANK == 1:
+        threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGKILL)).start()
+
+    def train():
+        while True:
+            model(torch.rand(16, 64)).sum().backward()
+
+    print(raises(RuntimeError, "rank 1 (node ", train), flush=True)
 
 
 def ends():

@@ -45,8 +45,11 @@ class Cancellation {
       }
       const auto found = at_work.find(run_.name(job));
       if (found == at_work.end()) continue;
-      if (found->second.state == BatchState::Pending) {
+      const BatchState state = found->second.state;
+      if (has_not_begun(state)) {
         waiting_.push_back(job);
+      } else if (state == BatchState::Suspended && !run_.is_packed(job)) {
+        asked_before_.push_back(job);  // it hears nothing
       } else {
         ask_to_save(job);
       }

@@ -32,6 +32,11 @@ void add_view(JobRow& row, const ChainView& view, const std::string& waits) {
   if (measured && is_final(row.state)) row.usage = usage_of(known->second);
   const auto found = view.at_work.find(row.job);
   if (found == view.at_work.end()) return;
+  // Held over a record that says running: its node was lost, or an administrator requeued it.
+  if (row.state == JobState::Running && found->second.is_held) {
+    row.state = JobState::Queued;
+    row.reason.clear();
+  }
   if (row.state == JobState::Queued && !waits.empty()) {
     row.reason += (row.reason.empty() ? "" : "; ") + waits;
   }

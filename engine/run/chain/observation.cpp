@@ -69,7 +69,7 @@ std::set<std::string> pending_ids(const ChainRun& run) {
   std::set<std::string> ids;
   for (const BatchJob& job : run.batch().queue()) {
     const bool is_ours = job.name.starts_with(run.plan().run + ".");
-    if (is_ours && job.state == BatchState::Pending) ids.insert(job.id);
+    if (is_ours && has_not_begun(job.state)) ids.insert(job.id);
   }
   return ids;
 }

@@ -146,7 +146,7 @@ bool may_wait_for_earlier(const ChainRun& run, uint32_t job) {
 void keep_waiting_jobs(ChainRun& run, const JobsAtWork& at_work, ChainRepair& repair) {
   std::vector<WithdrawnAttempt> wanted;
   for (const auto& [name, found] : at_work) {
-    if (found.state != BatchState::Pending) continue;
+    if (!has_not_begun(found.state)) continue;
     const uint32_t job = run.number_of(name);
     const JobState state = run.jobs()[job].state;
     if (state == JobState::Blocked || state == JobState::Planned || found.never_starts ||
@@ -206,7 +206,7 @@ void follow_new_parents(ChainRun& run, const JobsAtWork& at_work, PlannedAgain a
       noted |= again.noted.contains(parent);
     });
     if (!any) continue;
-    const bool waits = state == JobState::Queued && found->second.state == BatchState::Pending;
+    const bool waits = state == JobState::Queued && has_not_begun(found->second.state);
     if (waits && !noted && !has_checkpoints(run.plan(), job)) {
       repair.add(job);
     } else if (waits && repair.replace(job)) {

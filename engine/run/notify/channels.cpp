@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/http_request.h"
 #include "base/text.h"
 #include "engine/run/notify/mail_text.h"
 
@@ -105,15 +106,11 @@ Channel webhook_at(const std::string& address, const std::string& secret, const 
   if (address.empty()) {
     throw Error(Errc::NotFound, "the secret " + secret + " is not in the run's folder any more");
   }
-  Channel channel{"webhook " + secret, {}, {}};
-  channel.command = command_of(
-      {"curl", "--silent", "--show-error", "--fail", "--proto", "=http,https", "--config", "-"},
-      record.parent_path());
-  channel.input = "url = \"" + address +
-                  "\"\nheader = \"Content-Type: application/json\"\noutput = \"/dev/null\"\n"
-                  "data-binary = \"@" +
-                  record.filename().string() + "\"\n";
-  return channel;
+  const HttpCall call = http_call({.url = address,
+                                   .headers = {"Content-Type: application/json"},
+                                   .options = {"--fail", "--output", "/dev/null", "--data-binary",
+                                               "@" + record.filename().string()}});
+  return {"webhook " + secret, command_of(call.argv, record.parent_path()), call.settings};
 }
 
 std::string tell_through(const Channel& channel, std::chrono::milliseconds limit) {

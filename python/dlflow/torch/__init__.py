@@ -10,7 +10,3 @@ register()
 replace_gloo()
 
 __all__ = ["DistributedSampler", "ProcessGroup", "exact", "monitored_barrier", "sha256"]
-
-
-def _autoload() -> None:
-    """PyTorch 2.5 and later call this at `import torch` (entry point `torch.backends`): importing this module was all."""

@@ -63,7 +63,8 @@ class Work(TorchWork):
         self._finish = list(finish)
         self._lock = threading.Lock()
         self._error: Optional[Exception] = None
-        self._future: Optional[torch.futures.Future] = None
+        self._done: torch.futures.Future
+        self._future: Optional[torch.futures.Future] = None  # follows `_done`
         self.is_used = False  # somebody knows how it ended
 
     def _settle(self) -> None:
@@ -123,7 +124,9 @@ class Work(TorchWork):
         with self._lock:
             if self._future is not None:
                 return self._future
-            self._future = torch.futures.Future()
+            self._done = torch.futures.Future()
+            # An error that a callback raises is one for C++, too. It reads the value of set_exception(), where DDP expects tensors.
+            self._future = self._done.then(self._outcome)
         if self._poll():
             self._complete()  # at once: another thread would need a core
         else:
@@ -131,13 +134,14 @@ class Work(TorchWork):
             self._parts[-1].call_when_done(self._complete)
         return self._future
 
+    def _outcome(self, _: Any) -> List[torch.Tensor]:
+        if self._error is not None:
+            raise self._error
+        return self._result
+
     def _complete(self) -> None:
         self._poll()
-        assert self._future is not None
-        if self._error is None:
-            self._future.set_result(self._result)
-        else:
-            self._future.set_exception(self._error)
+        self._done.set_result(None)
         self.is_used = True
 
 

@@ -1,9 +1,13 @@
 #include "base/file.h"
 
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cerrno>
+
 #include "base/error.h"
+#include "base/output_file.h"
 #include "base/sha256.h"
 #include "tests/support/catch.h"
 #include "tests/support/skip.h"
@@ -92,6 +96,62 @@ TEST_CASE("a link in the place of a new file is replaced, and what it leads to s
   CHECK(read_file(mine) == "precious");
   CHECK(read_file(soft) == "new");
   CHECK(read_file(hard) == "new");
+}
+
+TEST_CASE("the umask decides who may read a file for people, and the own records are private",
+          "[file]") {
+  const test::TempDir folder;
+  const auto mode_of = [](const std::filesystem::path& path) {
+    struct stat info {};
+    REQUIRE(::stat(path.c_str(), &info) == 0);
+    return unsigned(info.st_mode & 0777);
+  };
+  for (const mode_t umask : {022, 027, 002}) {
+    const mode_t before = ::umask(umask);
+    make_output_folder(folder.path() / "out");
+    write_output(folder.path() / "out/new", "1");
+    write_file_atomic(folder.path() / "out/own", "1");
+    ::umask(before);
+    CHECK(mode_of(folder.path() / "out") == (0777 & ~umask));
+    CHECK(mode_of(folder.path() / "out/new") == (0666 & ~umask));
+    CHECK(mode_of(folder.path() / "out/own") == 0600);
+    std::filesystem::remove_all(folder.path() / "out");
+  }
+}
+
+TEST_CASE("an output is written through a link, into a pipe and into a device, which stay",
+          "[file]") {
+  const test::TempDir folder;
+  const auto page = folder.write("www/index.html", "older than old");
+  const auto link = folder.path() / "page.html", pipe = folder.path() / "pipe";
+  std::filesystem::create_symlink("www/index.html", link);
+  write_output(link, "new");
+  CHECK(std::filesystem::is_symlink(link));
+  CHECK(read_file(page) == "new");
+  std::filesystem::create_symlink("www/none-yet", folder.path() / "dangling");
+  write_output(folder.path() / "dangling", "new");
+  CHECK(read_file(folder.path() / "www/none-yet") == "new");
+
+  REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
+  const FileDescriptor reader(::open(pipe.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+  write_output(pipe, "through");
+  char text[16] = {};
+  CHECK(::read(reader.get(), text, sizeof text) == 7);
+  CHECK(std::string(text) == "through");
+  CHECK(std::filesystem::is_fifo(pipe));
+
+  std::filesystem::create_symlink("/dev/null", folder.path() / "null");
+  write_output(folder.path() / "null", "away");
+  CHECK(std::filesystem::is_character_file("/dev/null"));
+  CHECK_THROWS_WITH(write_output(folder.path() / "www", "x"),
+                    Catch::Contains("cannot write") && Catch::Contains("Is a directory"));
+}
+
+TEST_CASE("a file that may not be read is told without advice about writing", "[file]") {
+  CHECK_THROWS_WITH(throw_errno("cannot open a", EACCES),
+                    "cannot open a: Permission denied (its owner may let you read it)");
+  CHECK_THROWS_WITH(throw_errno("cannot write a", EACCES),
+                    Catch::EndsWith("(choose a folder that you may write to)"));
 }
 
 TEST_CASE("reading says what is wrong", "[file]") {

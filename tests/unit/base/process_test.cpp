@@ -1,9 +1,13 @@
 #include "base/process.h"
 
+#include <fcntl.h>
 #include <signal.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 
 #include "base/error.h"
@@ -38,6 +42,35 @@ TEST_CASE("a command has just those signals blocked that it was given", "[proces
   CHECK(run(command).text == "SigBlk:\t0000000000000000\n");
   command.blocked_signals = {SIGUSR1, SIGTERM};
   CHECK(run(command).text == "SigBlk:\t0000000000004200\n");  // bits 9 and 14
+}
+
+TEST_CASE("an ignored signal does nothing to a program that unblocks all", "[process]") {
+  Command command = shell("kill -USR1 $$; sh -c 'kill -USR1 $$'; exit 3");
+  command.ignored_signals = {SIGUSR1};
+  CHECK(wait_for(start(command)) == ExitStatus{3, 0});
+}
+
+TEST_CASE("a command gets the descriptors, umask and limits that are fixed, and none of its caller",
+          "[process]") {
+  const FileDescriptor leaked(::open("/dev/null", O_RDONLY));
+  const FileDescriptor kept(::open("/dev/null", O_RDONLY));
+  rlimit files{};
+  ::getrlimit(RLIMIT_NOFILE, &files);
+  const rlimit few{256, files.rlim_max};
+  ::setrlimit(RLIMIT_NOFILE, &few);
+  const mode_t mask = ::umask(077);
+  const auto open = [](int number) {
+    return "[ -e /proc/self/fd/" + std::to_string(number) + " ]";
+  };
+  Command command = shell(open(leaked.get()) + " && echo leaked; " + open(kept.get()) +
+                          " && echo kept; umask; ulimit -n; ulimit -c");
+  command.closes_descriptors = true;
+  command.kept_descriptor = kept.get();
+  command.has_fixed_limits = true;
+  CHECK(run(command).text ==
+        "kept\n0022\n" + std::to_string(std::min<rlim_t>(65'536, files.rlim_max)) + "\n0\n");
+  ::umask(mask);
+  ::setrlimit(RLIMIT_NOFILE, &files);
 }
 
 TEST_CASE("output, environment and input reach where they should", "[process]") {

@@ -17,6 +17,7 @@ from dlflow.horovod.torch.adasum import adasum
 _TYPES = {torch.float32: runtime.Type.F32, torch.float64: runtime.Type.F64, torch.float16: runtime.Type.F16,
           torch.bfloat16: runtime.Type.BF16, torch.int8: runtime.Type.I8, torch.uint8: runtime.Type.U8,
           torch.int32: runtime.Type.I32, torch.int64: runtime.Type.I64, torch.bool: runtime.Type.BOOL}
+#: An average is a sum that is divided here, but of fp16, whose sum may be infinite where the mean is not.
 _OPS = {"average": runtime.Op.SUM, "sum": runtime.Op.SUM, "min": runtime.Op.MIN, "max": runtime.Op.MAX, "product": runtime.Op.PRODUCT}
 
 NAMES = {str(dtype)[6:]: dtype for dtype in [*_TYPES, torch.int16]}  # of types, in requests
@@ -35,6 +36,13 @@ def _scale(tensor: torch.Tensor, factor: float) -> None:
         tensor.mul_(factor)
     else:
         tensor.copy_(tensor.double().mul_(factor))  # towards zero
+
+
+def _reduction(request: Request, dtype: torch.dtype, size: int) -> Tuple[runtime.Op, float]:
+    """What the ranks do, and by what the result is multiplied then."""
+    if request.op == "average" and dtype == torch.float16:
+        return runtime.Op.AVG, request.postscale
+    return _OPS[request.op], request.postscale / (size if request.op == "average" else 1)
 
 
 def first_rows(rows: int, size: int) -> List[int]:
@@ -113,12 +121,13 @@ class Execution:
         _scale(values, request.prescale)
         if request.op == "adasum":
             adasum(group, values, counts)
-        else:
-            wide = values.int() if values.dtype == torch.int16 else values
-            group.all_reduce(wide.data_ptr(), wide.numel(), _TYPES[wide.dtype], _OPS[request.op]).wait()
-            if wide is not values:
-                values.copy_(wide)
-        _scale(values, request.postscale / (group.size if request.op == "average" else 1))
+            return _scale(values, request.postscale)
+        op, factor = _reduction(request, values.dtype, group.size)
+        wide = values.int() if values.dtype == torch.int16 else values
+        group.all_reduce(wide.data_ptr(), wide.numel(), _TYPES[wide.dtype], op).wait()
+        if wide is not values:
+            values.copy_(wide)
+        _scale(values, factor)
 
     def _broadcast(self, requests: List[Request], entries: List[Optional[Entry]], own: List[Any]) -> None:
         group, root = self._groups[requests[0].set], requests[0].root
@@ -177,9 +186,9 @@ class Execution:
             _scale(values, request.prescale)
             rows, width = first_rows(source.shape[0], group.size), math.prod(source.shape[1:])
             target = torch.empty((rows[group.rank], *source.shape[1:]), dtype=values.dtype)
-            group.reduce_scatter(values.data_ptr(), target.data_ptr(), [count * width for count in rows], _TYPES[values.dtype],
-                                 _OPS[request.op]).wait()
-            _scale(target, request.postscale / (group.size if request.op == "average" else 1))
+            op, factor = _reduction(request, values.dtype, group.size)
+            group.reduce_scatter(values.data_ptr(), target.data_ptr(), [count * width for count in rows], _TYPES[values.dtype], op).wait()
+            _scale(target, factor)
             outputs.append(target.to(source.dtype))
         entry.outputs = tuple(outputs)
 

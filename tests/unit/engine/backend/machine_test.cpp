@@ -51,6 +51,20 @@ TEST_CASE("without a profile's word, only what this process may use counts", "[m
   CHECK(machine.memory_bytes >= uint64_t{1} << 24);  // in bytes, not in pages
 }
 
+TEST_CASE("CUDA_VISIBLE_DEVICES ends before what is no GPU, as CUDA reads it", "[machine]") {
+  const auto gpus = [](const char* visible) {
+    ::setenv("CUDA_VISIBLE_DEVICES", visible, 1);
+    const Machine machine = local_machine({});
+    ::unsetenv("CUDA_VISIBLE_DEVICES");
+    return machine.gpus;
+  };
+  using Names = std::vector<std::string>;
+  CHECK(gpus("-1") == Names{});
+  CHECK(gpus("NoDevFiles") == Names{});
+  CHECK(gpus("0,-1,1") == Names{"0"});
+  CHECK(gpus("MIG-12ab,3") == Names{"MIG-12ab", "3"});
+}
+
 TEST_CASE("GPUs are called what CUDA_VISIBLE_DEVICES calls them", "[machine]") {
   ::setenv("CUDA_VISIBLE_DEVICES", "2, GPU-5ab", 1);
   const Machine machine = local_machine({});

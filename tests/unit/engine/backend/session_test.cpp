@@ -50,7 +50,7 @@ struct LeftBehind {
     ::prctl(PR_SET_CHILD_SUBREAPER, 0);
   }
 
-  /// Signals are sent before end_session() returns.
+  /// Signals are sent before end_left_programs() returns.
   bool was_killed() const {
     const auto status = read_file_if_exists("/proc/" + std::to_string(pid) + "/status");
     if (!status) return true;
@@ -65,10 +65,25 @@ struct LeftBehind {
 
 TEST_CASE("what is left of a dead leader's session is killed", "[session]") {
   const LeftBehind left;
-  end_session(left.leader);
+  end_left_programs(left.leader, "/nowhere/attempt-1");
   int status = 0;
   CHECK(::waitpid(left.pid, &status, 0) == left.pid);
   CHECK(WIFSIGNALED(status));
+}
+
+TEST_CASE("a program of a dead supervisor that made a session of its own is killed", "[session]") {
+  const LeftBehind left;
+  Command command;
+  command.argv = {"setsid", "-w", "sleep", "60"};
+  command.environment = {"PATH=/usr/bin:/bin", "DLFLOW_OUTPUTS=/run/a/attempt-1/pass-1/outputs"};
+  const pid_t own = start(command);
+  command.environment = {"PATH=/usr/bin:/bin", "DLFLOW_OUTPUTS=/run/a/attempt-10/pass-1/outputs"};
+  const pid_t other = start(command);
+  end_left_programs(left.leader, "/run/a/attempt-1");
+  CHECK(wait_for(own).signal == SIGKILL);
+  CHECK(::waitpid(other, nullptr, WNOHANG) == 0);
+  ::kill(other, SIGKILL);
+  wait_for(other);
 }
 
 TEST_CASE("a session of another machine, or of another boot, is left alone", "[session]") {
@@ -77,6 +92,6 @@ TEST_CASE("a session of another machine, or of another boot, is left alone", "[s
   SECTION("another host") { other.host = "elsewhere"; }
   SECTION("another boot") { other.boot_id = "earlier"; }
   SECTION("another leader") { other.pid = left.pid; }
-  end_session(other);
+  end_left_programs(other, "/nowhere/attempt-1");
   CHECK_FALSE(left.was_killed());
 }

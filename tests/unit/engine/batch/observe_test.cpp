@@ -70,6 +70,43 @@ TEST_CASE("an end names the job, its attempt, its node and why", "[slurm]") {
   CHECK(end.reason == "exit 3");
 }
 
+TEST_CASE("a job that root took from its node before it began has not run: its node failed",
+          "[slurm]") {
+  BatchJob job = slurm("812", BatchState::Cancelled);
+  job.cancelled_by = "root";
+  const auto end = [&job](JobState recorded) {
+    const std::vector<OpenJob> open = {{"train", 2, recorded, {"812", "", ""}}};
+    return observe(open, {}, std::vector{job}, {}, kNow, "SLURM").events.at(0);
+  };
+  CHECK(end(JobState::Queued).state == JobState::Lost);
+  CHECK(end(JobState::Queued).failed_node == "n1");
+  CHECK(end(JobState::Queued).reason ==
+        "node n1 could not start it, mostly because its prolog failed");
+  CHECK(end(JobState::Running).state == JobState::Cancelled);
+  SECTION("unless a signal has ended it") { job.signal = 15; }
+  SECTION("unless it had no node yet") { job.node.clear(); }
+  SECTION("unless somebody else did") { job.cancelled_by = "ann"; }
+  CHECK((end(JobState::Queued).state == JobState::Cancelled) ==
+        (job.signal == 15 || job.node.empty() || job.cancelled_by == "ann"));
+}
+
+TEST_CASE("who cancelled a job on a node that has no record yet is left to accounting for a moment",
+          "[slurm]") {
+  const OpenJob queued = {"train", 2, JobState::Queued, {"812", "", ""}};
+  BatchJob job = slurm("812", BatchState::Cancelled);
+  job.end = kNow - 14s;
+  CHECK(observe({&queued, 1}, {&job, 1}, {}, {}, kNow, "SLURM").events.empty());
+  BatchJob by_root = job;
+  by_root.cancelled_by = "root";
+  const auto seen_then = observe({&queued, 1}, {&job, 1}, {&by_root, 1}, {}, kNow, "SLURM");
+  REQUIRE(seen_then.events.size() == 1);
+  CHECK(seen_then.events.front().state == JobState::Lost);
+  job.end = kNow - 15s;  // without accounting
+  const auto later = observe({&queued, 1}, {&job, 1}, {}, {}, kNow, "SLURM");
+  REQUIRE(later.events.size() == 1);
+  CHECK(later.events.front().state == JobState::Cancelled);
+}
+
 TEST_CASE("a record may show a minute after the job's end", "[slurm]") {
   BatchJob job = slurm("812", GENERATE(BatchState::Completed, BatchState::Failed));
   job.end = kNow - 59s;

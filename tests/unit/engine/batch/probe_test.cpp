@@ -4,13 +4,17 @@
 #include "base/process.h"
 #include "engine/slurm/script.h"
 #include "tests/support/catch.h"
+#include "tests/support/skip.h"
 #include "tests/support/temp_dir.h"
 
 using namespace dlflow;
+using namespace std::chrono_literals;
 
 namespace {
 
-/// A probe whose job runs here, as /bin/sh would run the script on a node.
+const Time kReadAt{1010s};
+
+/// A probe whose job runs here, as a batch system would run it on a node.
 class LocalProbe {
  public:
   LocalProbe() {
@@ -19,6 +23,9 @@ class LocalProbe {
     profile.environment["NODES"] = "n1's n2";
     profile.setup = {"PATH=" + (folder_.path() / "bin").string() + ":$PATH"};
     tool("program", "exit 0");
+    tool("tools/df", "echo head; echo 'tmpfs 4194304 0 4194304 0% /dev/shm'");
+    tool("tools/scontrol", "[ \"$*\" = 'show job 812' ]");
+    tool("tools/date", "echo 1000");
     prepare_probe(probe(), profile, folder_.path() / "program");
   }
 
@@ -32,12 +39,14 @@ class LocalProbe {
   int run_job() const {
     Command command;
     command.argv = probe_batch(probe(), profile).command;
-    command.environment = {"PATH=/usr/bin:/bin", "TMPDIR=" + folder_.path().string()};
+    command.environment = {"PATH=" + (folder_.path() / "tools").string() + ":/usr/bin:/bin",
+                           "TMPDIR=" + folder_.path().string(), "SLURM_JOB_ID=812"};
+    command.environment.insert(command.environment.end(), further.begin(), further.end());
     return run(command).status.code;
   }
 
   std::vector<Finding> findings() const {
-    return read_probe(read_file_if_exists(probe().result()), probe(), profile, job);
+    return read_probe(read_file_if_exists(probe().result()), probe(), profile, job, kReadAt);
   }
 
   /// The first finding that is not all right.
@@ -48,13 +57,16 @@ class LocalProbe {
     return {};
   }
 
-  Probe probe() const { return {folder_.path() / "runs/probe", "1234", 2, environments}; }
+  Probe probe() const {
+    return {folder_.path() / "runs/probe", "1234", 2, environments, kReadAt - 60s};
+  }
   const std::filesystem::path& folder() const { return folder_.path(); }
 
   /// Makes the folder again, with what the test has changed since.
   void prepare() const { prepare_probe(probe(), profile, folder_.path() / "program"); }
 
   std::vector<ProbedEnvironment> environments;
+  std::vector<std::string> further;  // "NAME=value" for the job
   Profile profile;
   BatchJob job;
 
@@ -80,6 +92,8 @@ TEST_CASE("a node where everything works", "[slurm]") {
   CHECK(text == "the folder of runs, " + folder + "/runs, is shared and writable\n" +
                     "the cache, " + folder + "/cache, is there and writable\n" +
                     "the node's own disk, " + folder + ", is writable\n" +
+                    "the node's /dev/shm has 4.0 GiB\n"
+                    "the node's clock agrees with this machine's\nscontrol answers there\n"
                     "dlflow runs there\nthe setup lines work\n"
                     "the launcher, launch --fast, started 2 ranks on n1, n2\n");
 }
@@ -107,6 +121,53 @@ TEST_CASE("a dlflow and setup lines that fail on the node are told", "[slurm]") 
   local.setup("module-that-is-not-there load nothing\n");
   CHECK(local.run_job() == 0);
   CHECK(local.problem().text == "a setup line fails");
+}
+
+TEST_CASE("what a job needs of its node beside programs is tried", "[slurm]") {
+  LocalProbe local;
+  local.tool("bin/launch", "echo n1; echo n1");
+  SECTION("a /dev/shm of Docker's size") {
+    local.tool("tools/df", "echo head; echo 'shm 65536 0 65536 0% /dev/shm'");
+    local.run_job();
+    CHECK_THAT(local.problem().text, Catch::StartsWith("the node's /dev/shm has 64.0 MiB, too"));
+  }
+  SECTION("a clock that is behind") {
+    local.tool("tools/date", "echo 900");
+    local.run_job();
+    CHECK(local.problem().text == "the node's clock is 0:50 behind this machine's");
+  }
+  SECTION("a clock that is ahead") {
+    local.tool("tools/date", "echo 1130");
+    local.run_job();
+    CHECK(local.problem().text == "the node's clock is 2:00 ahead of this machine's");
+  }
+  SECTION("a controller that does not answer") {
+    local.tool("tools/scontrol", "echo 'scontrol: error: no way' >&2; exit 1");
+    local.run_job();
+    CHECK(local.problem().text == "scontrol does not answer on the node: scontrol: error: no way");
+  }
+  SECTION("a container tool that is not there") {
+    local.profile.container.runtime = "docker";
+    local.profile.container.command = {"no-docker"};
+    local.prepare();
+    local.run_job();
+    CHECK(local.problem().text ==
+          "there is no program 'no-docker' on the node, which container.runtime docker needs");
+  }
+}
+
+TEST_CASE("setup lines find the functions that the shell of dlflow exports", "[slurm]") {
+  if (batch_shell() != "/bin/bash") return test::skip("there is no bash here");
+  LocalProbe local;
+  local.tool("bin/launch", "echo n1; echo n1");
+  local.profile.setup.emplace_back("module load cuda");
+  local.prepare();
+  local.run_job();
+  CHECK_THAT(local.problem().text, Catch::Contains("module: command not found"));
+  CHECK_THAT(local.problem().advice, Catch::Contains("/etc/profile.d/modules.sh"));
+  local.further = {"BASH_FUNC_module%%=() { [ \"$2\" = cuda ]; }"};
+  local.run_job();
+  CHECK(local.problem().text.empty());
 }
 
 TEST_CASE("a folder that the node does not see is told by the exit status", "[slurm]") {

@@ -189,7 +189,8 @@ TEST_CASE("a rank inside that saves on SIGTERM gets one where its launcher passe
           "[container]") {
   Inside inside;
   ContainerRequest request;
-  request.usr1_as_term = true;
+  request.asks_by = SIGTERM;
+  request.asked_by = SIGUSR1;
   request.commands = {
       {"/bin/sh", "-c", "trap 'exit 7' TERM; : >ready; while :; do sleep 0.02; done"}};
   inside.ask(request);

@@ -17,12 +17,13 @@ const Json kJob = Json::parse(R"({
   "directory": "/run/work", "gpus": true, "commands": [["bash", "-c"], ["sh"]],
   "environment": {"A": "1", "B": "2"},
   "rank_plan": {"ranks": 3, "told": true, "one_per_node": false, "nodes": [["n1", 3]], "master_address": "n1",
-                "master_port": 2, "usr1_as_term": false, "given": ["X"]},
+                "master_port": 2, "asks_by": 15, "asked_by": 10, "lost_rank": "/lost",
+                "given": ["X"]},
   "secrets": ["TOKEN"], "secrets_file": "/run/secrets"})");
 
 const Json kRequest = Json::parse(R"({
   "image": "box", "commands": [["bash", "-c"], ["sh"]], "directory": "/run/work",
-  "environment": {"A": "1", "B": "2"}, "adds_ranks": true, "rank_plan": null, "usr1_as_term": true,
+  "environment": {"A": "1", "B": "2"}, "adds_ranks": true, "rank_plan": null, "asks_by": 15, "asked_by": 10,
   "secrets": ["TOKEN"],
   "secrets_file": "/run/secrets"})");
 

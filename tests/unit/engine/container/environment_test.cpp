@@ -151,4 +151,34 @@ TEST_CASE("a container's user is the one of this process", "[container]") {
   if (!user.empty()) ::setenv("USER", user.c_str(), 1);
 }
 
+TEST_CASE("the NVIDIA driver and its libraries are seen where they are, and nowhere else",
+          "[container]") {
+  const test::TempDir folder;
+  CHECK(nvidia_driver(folder.path()).empty());
+  folder.write("sys/module/nvidia/version", "535.104.05\n");
+  CHECK(nvidia_driver(folder.path()) == "535.104.05");
+  folder.write("sys/module/nvidia/version", "../../x\n");
+  CHECK(nvidia_driver(folder.path()).empty());
+
+  CHECK_FALSE(has_cuda_library(folder.path()));
+  folder.write("usr/lib64/libcuda.so.1", "");  // a file that was bound there, and is empty
+  CHECK_FALSE(has_cuda_library(folder.path()));
+  folder.write("usr/lib64/libcuda.so.535.104.05", "ELF");
+  CHECK(has_cuda_library(folder.path()));
+}
+
+TEST_CASE("a GPU step under udocker runs in the container that has the driver", "[container]") {
+  const test::TempDir folder;
+  folder.write("proot", "#!/bin/sh\n");
+  fs::permissions(folder.path() / "proot", fs::perms::owner_all);
+  const char* const path = ::getenv("PATH");
+  const std::string before = path == nullptr ? "" : path;
+  ::setenv("PATH", (folder.path().string() + ":" + before).c_str(), 1);
+  Invocation call{{"udocker"}, {"UDOCKER_DIR=/cache/images/aa/udocker-P1-nvidia-535"}};
+  add_udocker_engine(call, "P1", folder.path(), folder.path());
+  ::setenv("PATH", before.c_str(), 1);
+  REQUIRE(call.environment.size() == 3);
+  CHECK(call.environment.back() == "UDOCKER_DIR=/cache/images/aa/udocker-P1-nvidia-535");
+}
+
 }  // namespace dlflow

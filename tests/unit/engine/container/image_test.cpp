@@ -86,6 +86,10 @@ TEST_CASE("names in registries mean what docker takes them for", "[container]") 
   CHECK(registry_name("docker.io/pytorch/pytorch:2.4") ==
         RegistryName{"https://registry-1.docker.io", "pytorch/pytorch", "2.4"});
   CHECK(registry_name("localhost:5000/a/b:c") == RegistryName{"http://localhost:5000", "a/b", "c"});
+  CHECK(registry_name("[::1]:5000/a/b").server == "http://[::1]:5000");
+  for (const char* const host : {"localhost.example.org", "127.0.0.1.example.org:5000"}) {
+    CHECK(registry_name(std::string(host) + "/a/b").server == std::string("https://") + host);
+  }
   CHECK(registry_name("ghcr.io/a/b") == RegistryName{"https://ghcr.io", "a/b", "latest"});
 }
 
@@ -517,6 +521,25 @@ TEST_CASE("an image in a folder keeps its digest when it gets what is mounted on
   fs::remove(folder.path() / "etc/mtab");
   folder.write("etc/hosts", "127.0.0.1 other");
   CHECK(folder_digest(folder.path(), hash_of) != before);
+}
+
+TEST_CASE("an image in a folder has its empty folders, but not those to mount on", "[container]") {
+  const test::TempDir folder;
+  folder.write("etc/version", "1");
+  const auto digest = [&] { return folder_digest(folder.path(), hash_of); };
+  const std::string before = digest();
+  make_mount_point(folder.path(), "/home/me/project", MountPoint::Folder);
+  CHECK(digest() == before);
+  make_directories(folder.path() / "data");
+  const std::string empty = digest();
+  CHECK(empty != before);
+  make_mount_point(folder.path(), "/data/project", MountPoint::Folder);
+  CHECK(digest() == empty);
+  make_directories(folder.path() / "data/x");
+  CHECK(digest() != empty);
+  fs::remove(folder.path() / "data/x");
+  make_directories(folder.path() / "home/you");
+  CHECK(digest() != empty);
 }
 
 TEST_CASE("a name in an image means what it means inside", "[container]") {

@@ -190,6 +190,27 @@ TEST_CASE("an image that is not for everybody, or not there, is told", "[contain
                              " for manifests/c)"));
 }
 
+TEST_CASE("a registry of this machine is asked past proxies and ~/.curlrc", "[container]") {
+  const test::TempDir folder;
+  folder.write(".curlrc", "proxy = \"http://127.0.0.1:1\"\nuser-agent = \"mine\"\n");
+  ::setenv("CURL_HOME", folder.path().c_str(), 1);
+  ::setenv("http_proxy", "http://127.0.0.1:1", 1);
+  std::string agent;
+  const test::AnsweringServer server([&](const std::string& request) {
+    agent = request;
+    return answer("200 OK", "", "{}");
+  });
+  CHECK(registry_digest(server.host() + "/a/b:c") == "sha256:" + sha256_hex("{}"));
+  ::unsetenv("CURL_HOME");
+  ::unsetenv("http_proxy");
+  CHECK(agent.find("mine") == agent.npos);
+}
+
+TEST_CASE("a token is not asked for without encryption, but from this machine", "[container]") {
+  CHECK_THROWS_WITH(TokenRegistry("{}", "http://tokens.example.org/token").digest(),
+                    Contains("wants to be asked for a token without encryption"));
+}
+
 TEST_CASE("a registry that is out of order is told, with what it answered", "[container]") {
   const test::AnsweringServer server(
       [](const std::string&) { return answer("500 Internal Server Error", "", ""); });

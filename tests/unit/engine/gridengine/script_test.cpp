@@ -35,10 +35,10 @@ std::string options(const Batch& batch, const Profile& profile, const std::strin
 
 TEST_CASE("a batch becomes options of qsub and a script", "[gridengine]") {
   const QsubCall call = qsub_call(array(), profile());
-  CHECK(join(call.argv, " ") ==
-        "qsub -terse -C  -V -N sweep-7f3a.2.eval -S /bin/sh -wd / -o /dev/null -j y -notify -r y "
-        "-t 3-5 -tc 2");
-  CHECK(call.script == R"(#!/bin/sh
+  CHECK(join(call.argv, " ") == "qsub -terse -C  -V -N sweep-7f3a.2.eval -S " + batch_shell() +
+                                    " -wd / -o /dev/null -j y -notify -r y "
+                                    "-t 3-5 -tc 2");
+  CHECK(call.script == "#!" + batch_shell() + R"(
 PATH=${SGE_O_PATH:-$PATH}; export PATH
 trap '' USR1
 task=$((SGE_TASK_ID - 1))

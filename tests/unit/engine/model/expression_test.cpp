@@ -9,7 +9,7 @@ namespace {
 
 const Json kParams = Json::parse(R"({
   "epochs": 3, "lr": [0.05, 0.1], "name": "lenet", "on": true, "none": null,
-  "net": {"width": 64}, "mixed": ["a", 1], "tricky": "${{ run.id }}"})");
+  "net": {"width": 64}, "mixed": ["a", 1], "odd": ["NaN", 0.3], "never": ["NaN", "-Infinity"], "tricky": "${{ run.id }}"})");
 const Json kMatrix = {{"lr", 0.1}, {"case", {{"model", "lenet"}, {"batch", 64}}}};
 const Json kRun = {{"id", "r-1"}, {"directory", "/runs/r-1"}};
 
@@ -175,6 +175,12 @@ TEST_CASE("the best element is the one whose number is best", "[expression]") {
   CHECK(value_of("min_by(params.lr, params.lr)") == 0.05);
   CHECK(value_of("max_by(range(7, 9, 1), range(3, 1, -1))") == 7);
   CHECK_THROWS_WITH(value_of("max_by(params.lr, params.mixed)"), Catch::Contains("numbers second"));
+  CHECK(value_of("max_by(params.lr, params.odd)") == 0.1);
+  CHECK(value_of("min_by(params.lr, params.odd)") == 0.1);
+  CHECK(value_of("max(params.odd)") == 0.3);
+  CHECK_THROWS_WITH(value_of("max_by(params.lr, params.never)"),
+                    Catch::Contains("passes over NaN"));
+  CHECK_THROWS_WITH(value_of("min(params.never)"), Catch::Contains("passes over NaN"));
   CHECK_THROWS_WITH(value_of("max_by(params.lr, 3)"), Catch::Contains("takes two lists"));
   CHECK_THROWS_WITH(value_of("min_by(params.lr, range(1, 3, 1))"), Catch::Contains("not 3 for 2"));
 }

@@ -6,6 +6,7 @@
 
 #include "base/file_identity.h"
 #include "base/sha256.h"
+#include "base/url.h"
 #include "engine/plan/plan.h"
 #include "tests/support/catch.h"
 #include "tests/support/parsed.h"
@@ -77,9 +78,45 @@ TEST_CASE("data has its empty folders, as classes without a picture", "[data_ide
   CHECK(base() != content);
   folder.write("data/dog/1", "x");
   CHECK(data_at(place).others.empty());
-  CHECK(data_identity("file://" + place + "/") == data_identity(place));  // names and files alone
-  fs::create_directories(folder.path() / "data/horse");
-  CHECK(data_at("file://" + place + "/").others.empty());  // nobody stages these
+}
+
+TEST_CASE("a place that is there has an identity, however its address is written",
+          "[data_identity]") {
+  const test::TempDir folder;
+  const fs::path data = folder.path() / "my data";
+  folder.write("my data/x", "1");
+  const std::string encoded = percent_encoded(data.string());
+  const std::string host = GENERATE(as<std::string>(), "", "localhost");
+  const std::string slash = GENERATE(as<std::string>(), "", "/");
+  const std::string place = "file://" + host + encoded + slash;
+  const std::string identity = data_identity(place);
+  CHECK(identity == data_identity(data.string()));
+  fs::create_directories(data / "empty");
+  CHECK(data_identity(place) != identity);
+  fs::remove_all(data / "empty");
+  fs::remove(data / "x");
+  CHECK_FALSE(data_identity(place).empty());
+  fs::remove(data);
+  CHECK(data_identity(place).empty());
+}
+
+TEST_CASE("an address of a pattern is the files that it matches", "[data_identity]") {
+  const test::TempDir folder;
+  folder.write("x.csv", "1");
+  const std::string place = "file://" + folder.path().string() + "/*.csv";
+  const std::string identity = data_identity(place);
+  folder.write("x.txt", "1");
+  CHECK(data_identity(place) == identity);
+  folder.write("y.csv", "1");
+  CHECK(data_identity(place) != identity);
+}
+
+TEST_CASE("what cannot be listed has another identity each time", "[data_identity]") {
+  const test::TempDir folder;
+  fs::create_directory_symlink(".", folder.path() / "loop");  // root may read everything else
+  const std::string place = folder.path().string();
+  CHECK(data_identity(place) != data_identity(place));
+  CHECK_FALSE(data_identity("file://" + place).empty());
 }
 
 TEST_CASE("another link on the way to data is another way, whatever it leads to",

@@ -350,7 +350,8 @@ TEST_CASE("an address of a server that the shell names is another one in each", 
         std::map<std::string, std::string>{{"RCLONE_CONFIG", "/one"}});  // where it runs, too
 }
 
-TEST_CASE("a variable that the profile passes on counts for what mentions it", "[plan]") {
+TEST_CASE("a variable that the profile passes on counts, whether or not anything mentions it",
+          "[plan]") {
   const TempDir folder;
   folder.write("mode.py", "os.environ['AUDIT_MODE']");
   const auto plan_of = [&](const char* mode, const std::string& keys) {
@@ -369,11 +370,35 @@ TEST_CASE("a variable that the profile passes on counts for what mentions it", "
   };
   CHECK(counts("run: 'echo $AUDIT_MODE'"));
   CHECK(counts("run: [python3, mode.py], inputs: [mode.py]"));
-  CHECK_FALSE(counts("run: 'echo $AUDIT_MODES'"));
+  CHECK(counts("run: 'env > o'"));
   CHECK_FALSE(counts("run: 'echo $AUDIT_MODE', env: {AUDIT_MODE: x}"));
   CHECK_FALSE(counts("run: 'echo $AUDIT_MODE', secrets: [AUDIT_MODE]"));
   CHECK(job_spec(plan_of("one", "run: 'echo $AUDIT_MODE'"), 0).sources.inherited ==
         std::map<std::string, std::string>{{"AUDIT_MODE", sha256_hex("one")}});
+}
+
+TEST_CASE("a variable that is a secret by its name is one where the profile passes it on",
+          "[plan]") {
+  ::setenv("AUDIT_TOKEN", "not told", 1);
+  ::setenv("AUDIT_MODE", "one", 1);
+  Profile profile;
+  profile.inherit = {"AUDIT_*"};
+  NothingKnown nothing;
+  FreshFileHashes hashes;
+  const auto spec_of = [&](const std::string& keys) {
+    return job_spec(
+        make_plan(parsed("name: w\nsteps: {a: {" + keys + "}}\n"), profile, {}, nothing, hashes),
+        0);
+  };
+  const JobSpec command = spec_of("run: x");
+  CHECK(command.secrets == std::set<std::string>{"AUDIT_TOKEN"});
+  CHECK(command.sources.inherited.at("AUDIT_TOKEN") == sha256_hex("not told"));
+  CHECK(spec_of("uses: stage, with: {sources: [{url: 's3://b/x'}]}").secrets == command.secrets);
+  CHECK(spec_of("run: x, env: {AUDIT_TOKEN: own}").secrets.empty());
+  ::setenv("AUDIT_TOKEN", "x", 1);  // too short to be kept out of logs
+  CHECK(spec_of("run: x").secrets.empty());
+  ::unsetenv("AUDIT_TOKEN");
+  ::unsetenv("AUDIT_MODE");
 }
 
 TEST_CASE("whether a pinned file may be run is nowhere else but in the fingerprint", "[plan]") {
@@ -480,6 +505,40 @@ TEST_CASE("an environment has the code that its packages have, also where that i
     folder.write(package + "direct_url.json", "[");
     CHECK_FALSE(packages().empty());
   }
+}
+
+TEST_CASE("a virtual environment is also its interpreter, its settings and what Python reads first",
+          "[plan]") {
+  const TempDir folder;
+  FreshFileHashes hashes;
+  const std::string site = "v/lib/python3.11/site-packages/";
+  const std::string home = (folder.path() / "usr/bin").string();
+  const auto settings = [&](const std::string& command, const std::string& sees_system) {
+    folder.write("v/pyvenv.cfg", "home = " + home + "\ninclude-system-site-packages = " +
+                                     sees_system + "\ncommand = " + command + "\n");
+  };
+  folder.write("v/bin/python3", "one");
+  folder.write(site + "net-1.0.dist-info/METADATA", "");
+  folder.write("more/tool.py", "1");
+  folder.write(site + "more.pth", (folder.path() / "more").string() + "\n");
+  folder.write("usr/lib/python3/dist-packages/yaml-1.0.dist-info/METADATA", "");
+  settings("python3 -m venv v", "false");
+  const auto packages = [&] { return installed_packages(folder.path() / "v", hashes); };
+  const std::string first = packages();
+  settings("python3 -m venv elsewhere/v", "false");
+  CHECK(packages() == first);
+  SECTION("interpreter") { folder.write("v/bin/python3", "two"); }
+  SECTION("settings") { settings("python3 -m venv v", "true"); }
+  SECTION("sitecustomize") { folder.write(site + "sitecustomize.py", "import sys"); }
+  SECTION("another .pth file") { folder.write(site + "a.pth", "import a"); }
+  SECTION("code that a .pth file leads to") { folder.write("more/tool.py", "2"); }
+  SECTION("a package of the system that it sees") {
+    settings("python3 -m venv v", "true");
+    const std::string system = packages();
+    folder.write("usr/lib/python3/dist-packages/yaml-2.0.dist-info/METADATA", "");
+    CHECK(packages() != system);
+  }
+  CHECK(packages() != first);
 }
 
 TEST_CASE("a job is told which packages its plan has found", "[plan]") {

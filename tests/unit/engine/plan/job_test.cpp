@@ -229,6 +229,7 @@ TEST_CASE("an event is one line of JSON and comes back equal", "[job]") {
   event.published_nothing = true;
   event.reused_from = "/runs/other/steps/train";
   event.failed_tries = 2;
+  event.idle_passes = 1;
   event.preempted = true;
   event.walltime = std::chrono::seconds(77);
   event.failed_node = "n7";

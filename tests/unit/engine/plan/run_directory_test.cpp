@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "engine/plan/programs.h"
+#include "engine/plan/sources.h"
 #include "tests/support/catch.h"
 #include "tests/support/known_by_fingerprint.h"
 #include "tests/support/parsed.h"
@@ -549,4 +550,30 @@ steps:
   json.erase("common_axes");
   std::ofstream(settings) << json.dump();
   CHECK(load_run(plan.directory).graph.parents(2) == std::vector<JobRange>{{0, 2}});
+}
+
+TEST_CASE("an attempt gets copies of small inputs, folder by folder, as many as are allowed",
+          "[run_directory]") {
+  const TempDir folder;
+  std::map<std::string, std::string> inputs;
+  const auto add = [&](const std::string& name, uint64_t bytes) {
+    const fs::path file = folder.write(name, "");
+    fs::resize_file(file, bytes);
+    inputs[name] = file.string();
+  };
+  add("a/train.py", 100);
+  add("a/model.bin", (uint64_t{1} << 20) + 1);
+  CHECK(copied_inputs(inputs) == std::set<std::string>{"a/train.py"});
+  SECTION("too many files") {
+    for (int i = 0; i < 1000; ++i) add("A/" + std::to_string(i), 1);
+    CHECK(copied_inputs(inputs) == std::set<std::string>{"a/train.py"});
+    fs::remove(inputs.at("A/0"));
+    CHECK(copied_inputs(inputs).size() == 1000);
+  }
+  SECTION("too many bytes") {
+    for (int i = 0; i < 16; ++i) add("A/" + std::to_string(i), uint64_t{1} << 20);
+    CHECK(copied_inputs(inputs) == std::set<std::string>{"a/train.py"});
+    fs::resize_file(inputs.at("A/0"), 1);
+    CHECK(copied_inputs(inputs).size() == 17);
+  }
 }

@@ -5,10 +5,13 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <cstdlib>
 #include <string>
 #include <thread>
 
 #include "base/file.h"
+#include "base/process.h"
+#include "engine/ranks/lost_rank.h"
 #include "engine/ranks/rank_plan.h"
 #include "tests/support/catch.h"
 #include "tests/support/temp_dir.h"
@@ -17,19 +20,22 @@ using namespace dlflow;
 
 namespace {
 
-/// Runs `script` as a rank in a group of its own, sends SIGUSR1 to all of that group once the
-/// script has made the file `ready`, and returns the rank's exit status.
-int status_after_usr1(const std::string& script, bool usr1_as_term) {
+/// Runs `script` as a rank in a group of its own, that is asked to save by `asks_by` where its
+/// launcher passes on `asked_by`. Sends that to all of the group once the script has made the file
+/// `ready`, and returns the rank's exit status.
+int status_after_request(const std::string& script, int asks_by, int asked_by) {
   test::TempDir folder;
   RankPlan plan;
   plan.nodes = {{"n1", 1}};
-  plan.usr1_as_term = usr1_as_term;
+  plan.asks_by = asks_by;
+  plan.asked_by = asked_by;
   folder.write("plan.json", to_json(plan).dump());
   const std::string ready = folder.path() / "ready";
   const std::string text = script + "; touch " + ready + "; while :; do sleep 0.02; done";
   const pid_t rank = ::fork();
   if (rank == 0) {
     ::setpgid(0, 0);
+    ::setenv("READY", ready.c_str(), 1);
     std::string words[] = {"/bin/sh", "-c", text};
     char* argv[] = {words[0].data(), words[1].data(), words[2].data(), nullptr};
     ::_exit(rank_exec(folder.path() / "plan.json", argv));
@@ -37,7 +43,7 @@ int status_after_usr1(const std::string& script, bool usr1_as_term) {
   for (int i = 0; i < 6000 && !std::filesystem::exists(ready); ++i) {
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
-  ::kill(-rank, SIGUSR1);
+  ::kill(-rank, asked_by);
   int status = 0;
   ::waitpid(rank, &status, 0);
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
@@ -45,13 +51,40 @@ int status_after_usr1(const std::string& script, bool usr1_as_term) {
 
 }  // namespace
 
-TEST_CASE("a rank that saves on SIGTERM gets one where its launcher passes on SIGUSR1", "[ranks]") {
-  const std::string saves = "trap 'exit 7' TERM";
-  CHECK(status_after_usr1(saves, true) == 7);
-  CHECK(status_after_usr1(saves, false) == 128 + SIGUSR1);
-  CHECK(status_after_usr1("trap 'exit 8' USR1", false) == 8);
+TEST_CASE("a rank is asked by the signal that it saves on, whatever its launcher passes on",
+          "[ranks]") {
+  CHECK(status_after_request("trap 'exit 7' TERM", SIGTERM, SIGUSR1) == 7);
+  CHECK(status_after_request("trap 'exit 8' USR1", SIGUSR1, SIGUSR2) == 8);
+  CHECK(status_after_request("trap 'exit 9' USR1", SIGUSR1, SIGUSR1) == 9);
 }
 
-TEST_CASE("a rank that does not listen is ended by the signal that it is asked by", "[ranks]") {
-  CHECK(status_after_usr1("true", true) == 128 + SIGTERM);
+TEST_CASE("what a rank has beside the program that saves is not asked", "[ranks]") {
+  const std::string piped =
+      "sh -c 'trap \"echo saved; exit 5\" USR1; touch $READY; while :; do sleep 0.01; done' "
+      "| grep -q saved && exit 6";
+  CHECK(status_after_request(piped, SIGUSR1, SIGUSR2) == 6);
+  CHECK(status_after_request("setsid " + piped, SIGUSR1, SIGUSR1) == 6);
+}
+
+TEST_CASE("a rank that a signal ended ends by that signal, and is recorded if it was the first",
+          "[ranks]") {
+  const test::TempDir folder;
+  RankPlan plan;
+  plan.nodes = {{"n1", 1}};
+  plan.lost_rank = folder.path() / "lost";
+  folder.write("plan.json", to_json(plan).dump());
+  for (const std::string signal : {"9", "15"}) {
+    const pid_t rank = ::fork();
+    if (rank == 0) {
+      std::string words[] = {"/bin/sh", "-c", "kill -" + signal + " $$"};
+      char* argv[] = {words[0].data(), words[1].data(), words[2].data(), nullptr};
+      ::_exit(rank_exec(folder.path() / "plan.json", argv));
+    }
+    int status = 0;
+    ::waitpid(rank, &status, 0);
+    CHECK(WIFSIGNALED(status));
+    CHECK(WTERMSIG(status) == std::stoi(signal));
+  }
+  CHECK(read_lost_rank(plan.lost_rank) ==
+        "rank 0 (node " + host_name() + "): killed by signal 9 (Killed)");
 }

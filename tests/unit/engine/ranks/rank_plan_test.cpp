@@ -14,7 +14,9 @@ TEST_CASE("a plan of ranks comes back from its file as it was", "[ranks]") {
   plan.master_address = "n1";
   plan.master_port = 23456;
   plan.given = {"RANK"};
-  plan.usr1_as_term = true;
+  plan.asks_by = 15;
+  plan.asked_by = 10;
+  plan.lost_rank = "/run/lost-rank-1";
   CHECK(rank_plan_from_json(to_json(plan)) == plan);
   CHECK(plan.num_programs() == 2);
   plan.one_per_node = false;

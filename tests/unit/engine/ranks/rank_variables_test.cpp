@@ -86,6 +86,35 @@ TEST_CASE("a rank is told the same by every launcher", "[ranks]") {
   CHECK(told(five_ranks(), srun, "somewhere") == rank_3_of_5());
 }
 
+TEST_CASE("only a rank that srun has started is a task of SLURM to Lightning and others",
+          "[ranks]") {
+  const auto hidden = [](const RankPlan& plan, const Variables& environment) {
+    return misleading_variables(plan, [&](const char* name) {
+      const auto found = environment.find(name);
+      return found == environment.end() ? std::string() : found->second;
+    });
+  };
+  const Variables script = {{"SLURM_PROCID", "0"}, {"SLURM_LOCALID", "0"}, {"SLURM_NTASKS", "5"}};
+  Variables by_srun = script, by_mpirun = script;
+  by_srun.insert({{"SLURM_STEP_NUM_TASKS", "5"}, {"SLURM_STEP_TASKS_PER_NODE", "2(x2),1"}});
+  by_mpirun.insert({{"OMPI_COMM_WORLD_RANK", "3"},
+                    {"OMPI_COMM_WORLD_SIZE", "5"},
+                    {"OMPI_COMM_WORLD_LOCAL_RANK", "1"}});
+  const std::vector<std::string> all = {"SLURM_NTASKS", "SLURM_PROCID", "SLURM_LOCALID"};
+  CHECK(hidden(five_ranks(), by_srun).empty());
+  CHECK(hidden(five_ranks(), by_mpirun) == all);
+  RankPlan one;
+  one.nodes = {{"n1", 1}};
+  CHECK(hidden(one, script) == all);
+  one.told = false;
+  CHECK(hidden(one, script) == all);
+  one.given = {"SLURM_NTASKS"};
+  CHECK(hidden(one, script) == std::vector<std::string>{"SLURM_PROCID", "SLURM_LOCALID"});
+  RankPlan per_node = five_ranks();
+  per_node.one_per_node = true;
+  CHECK(hidden(per_node, script) == std::vector<std::string>{"SLURM_NTASKS"});
+}
+
 TEST_CASE("what a launcher does not tell is left out, not guessed", "[ranks]") {
   const Variables nothing = told(five_ranks(), {{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "5"}});
   CHECK(nothing == Variables{{"MASTER_ADDR", "n1"}, {"MASTER_PORT", "23456"}});

@@ -32,3 +32,20 @@ TEST_CASE("the best of a sweep is what the workflow goes on with", "[headline]")
   CHECK(goal("}\n  best: {run: [echo, '${{ max_by(steps.fit.matrix.lr, steps.fit.metrics.none) "
              "}}']}\n") == Goal{"accuracy", true});  // which no job has
 }
+
+TEST_CASE("NaN is never the best of a sweep", "[headline]") {
+  const auto text = [](std::vector<Json> losses) {
+    RunStatus status;
+    for (size_t i = 0; i < losses.size(); ++i) {
+      JobRow& row = status.jobs.emplace_back();
+      row.step = "fit";
+      row.job = "fit[" + std::to_string(i) + "]";
+      row.state = JobState::Succeeded;
+      row.metrics = {{"loss", losses[i]}};
+    }
+    return headline(status, {});
+  };
+  CHECK(text({"NaN", 0.5, 0.25}) == "loss 0.250 (fit[2], the best of 3)");
+  CHECK(text({0.5, "-Infinity", "NaN"}) == "loss 0.500 (fit[0], the best of 3)");
+  CHECK(text({"NaN", "NaN"}) == "loss NaN");
+}

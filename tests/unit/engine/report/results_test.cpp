@@ -164,6 +164,29 @@ TEST_CASE("CSV has every value with all its digits", "[results]") {
         "sweep-1,train,\"train[{\"\"lr\"\":0.5}]\",succeeded,3,\"a \"\"b\"\", c\",0.1,\r\n");
 }
 
+TEST_CASE("no value of CSV is a formula or an order to a terminal, and numbers stay numbers",
+          "[results]") {
+  std::vector<Result> results = sweep();
+  results.resize(1);
+  const auto cell = [&](const Json& value) {
+    results[0].metrics = Json::object();
+    results[0].matrix = {{"x", value}};
+    results[0].params = Json::object();
+    const std::string line = split(results_csv(results), '\n').at(1);
+    return line.substr(line.rfind(",succeeded,") + 11,
+                       line.size() - line.rfind(",succeeded,") - 12);
+  };
+  CHECK(cell("=cmd|' /C calc'!A0") == "'=cmd|' /C calc'!A0");
+  CHECK(cell("@SUM(A1)") == "'@SUM(A1)");
+  CHECK(cell("+1+2") == "'+1+2");
+  CHECK(cell("-2+3") == "'-2+3");
+  CHECK(cell(-1.5) == "-1.5");
+  CHECK(cell("-1.5") == "-1.5");
+  CHECK(cell("-1e-7") == "-1e-7");
+  CHECK(cell("a\x1b]0;b\r\nc") == "a\\u001b]0;b\\r\\nc");
+  CHECK(cell("plain") == "plain");
+}
+
 TEST_CASE("results are those of the step that was asked for, else of all with metrics",
           "[results]") {
   Plan plan;

@@ -258,6 +258,20 @@ TEST_CASE("a job that has begun is asked to end, also before it has written anyt
   CHECK(std::filesystem::exists(world.directory / "steps/data/attempt-1/cancel"));
 }
 
+TEST_CASE("a job in which no program runs is not asked to save, whatever its record says",
+          "[chain]") {
+  const BatchState state = GENERATE(BatchState::Held, BatchState::Requeued, BatchState::Pending,
+                                    BatchState::Configuring, BatchState::Suspended);
+  ChainWorld world(kChainSteps);
+  world.start();
+  world.nodes.begin("811");
+  world.batch.set_state("811", state);
+  CHECK(world.cancel({"data"}).cancelled == 1);
+  CHECK(world.batch.asked_to_end.empty());
+  CHECK(world.batch.jobs().at("811").shown.state == BatchState::Cancelled);
+  CHECK(world.look()["data"] == Cancelled);
+}
+
 TEST_CASE("a job at work whose end is refused was not asked, and is asked the next time",
           "[chain]") {
   ChainWorld world(kChainSteps);

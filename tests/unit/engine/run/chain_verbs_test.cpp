@@ -216,6 +216,17 @@ TEST_CASE(
   CHECK(status.jobs.size() == 2);
 }
 
+TEST_CASE("a job that is held is shown as held, whatever its record says", "[verbs]") {
+  VerbsWorld world(kChain);
+  world.start();
+  world.nodes.begin("811");
+  CHECK(world.status().jobs[0].state == JobState::Running);
+  world.batch.hold("811");
+  const JobRow row = world.status().jobs[0];
+  CHECK(row.state == JobState::Queued);
+  CHECK(row.reason == "waits for free nodes");  // what this batch system says of any job
+}
+
 TEST_CASE("a run with jobs in the queue is not removed", "[verbs]") {
   VerbsWorld world(kChain);
   world.start();

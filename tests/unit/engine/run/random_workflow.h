@@ -27,12 +27,15 @@ struct RandomStep {
   int failing = 0;                 ///< the value of its axis with which it fails; 0: none
   std::vector<std::string> reads;  ///< steps whose output it reads, in this order
   std::vector<std::string> needs;  ///< steps that it only waits for
+  std::string folder_of;           ///< of these, one whose folder it reads
   std::string input;               ///< a file beside the workflow
   std::string output = "o.txt";    ///< empty: it declares none
   bool is_folder = false;
   bool is_executable = false;  ///< its output may be run
   bool says_names = false;
   bool reads_shared = false, writes_shared = false, reads_data = false, sees_param = false;
+  bool sees_shell = false;   ///< a variable of `inherit:`, whose name it composes
+  std::string names_folder;  ///< how its outputs.json writes a folder elsewhere; empty: it does not
   int ranks = 1;
 
   bool is_one_job() const { return axis.empty() && !repeats; }
@@ -45,6 +48,8 @@ struct RandomWorkflow {
   std::map<std::string, std::string> files = {{"f0.txt", "zero"}, {"f1.txt", "one"}};
   std::string runs;           ///< the one of `files` that may be run
   std::string data = "data";  ///< content of a file elsewhere
+  std::map<std::string, std::string> folder = {{"x", "one"}};  ///< the files of a folder elsewhere
+  std::string shell = "one";  ///< a variable of whoever calls dlflow
   std::vector<RandomStep> steps;
 };
 
@@ -62,6 +67,7 @@ inline void choose_parents(RandomStep& step, const RandomWorkflow& workflow, Dic
     } else if (dice.once_in(4)) {
       step.needs.push_back(earlier.name);
       if (earlier.writes_shared) step.reads_shared = true;
+      if (!earlier.names_folder.empty()) step.folder_of = earlier.name;
     }
   }
 }
@@ -84,6 +90,11 @@ inline RandomStep random_step(const RandomWorkflow& workflow, Dice& dice) {
   step.says_names = dice.once_in(4);
   step.reads_data = dice.once_in(4);
   step.sees_param = dice.once_in(2);
+  step.sees_shell = dice.once_in(4);
+  if (step.is_one_job() && dice.once_in(5)) {
+    const std::vector<std::string> forms = {"", "file://", "file://localhost"};
+    step.names_folder = dice.one_of(forms) + "FOLDER" + (dice.once_in(2) ? "/" : "");
+  }
   step.is_folder = dice.once_in(4);
   // One step writes to a place outside of its outputs, and declares none.
   const bool is_first_writer = std::none_of(workflow.steps.begin(), workflow.steps.end(),
@@ -108,7 +119,7 @@ inline RandomWorkflow random_workflow(Dice& dice) {
 /// One change that people make between two runs.
 inline void edit(RandomWorkflow& workflow, Dice& dice) {
   RandomStep& step = dice.one_of(workflow.steps);
-  switch (dice.below(14)) {
+  switch (dice.below(17)) {
     case 0:
       workflow.params["p"] = 1 + dice.below(2);
       break;
@@ -152,6 +163,15 @@ inline void edit(RandomWorkflow& workflow, Dice& dice) {
     case 12:
       if (step.may_fail) step.failing = dice.below(3);
       break;
+    case 13:
+      workflow.shell = dice.once_in(2) ? "one" : "two";
+      break;
+    case 14:
+      workflow.folder["x"] = "v" + std::to_string(dice.below(2));
+      break;
+    case 15:
+      if (workflow.folder.erase("y") == 0) workflow.folder["y"] = "more";
+      break;
     default:
       workflow.runs = workflow.runs.empty() ? dice.one_of(workflow.files).first : "";
   }
@@ -161,6 +181,7 @@ inline void edit(RandomWorkflow& workflow, Dice& dice) {
 struct Surroundings {
   std::string data;    ///< a file that they read where it lies
   std::string shared;  ///< a file that one of them writes
+  std::string folder;  ///< a folder that outputs name
 };
 
 /// A shell script that prints all that it sees. Without `cat`: a process less for each file.
@@ -182,6 +203,10 @@ inline std::string script(const RandomStep& step, const Surroundings& around) {
   }
   if (step.repeats) sh << "echo seed $DLFLOW_SEED\n";
   if (step.reads_data) sh << "show " << around.data << "\n";
+  if (step.sees_shell) sh << "name=ORACLE_; eval echo shell \\$${name}X\n";
+  if (!step.folder_of.empty()) {
+    sh << "for g in " << around.folder << "/*; do echo ${g##*/}; show $g; done\n";
+  }
   if (step.reads_shared) {  // who writes it may have been skipped
     sh << "if [ -e " << around.shared << " ]; then show " << around.shared << "; fi\n";
   }
@@ -200,6 +225,11 @@ inline std::string script(const RandomStep& step, const Surroundings& around) {
        << output << "/b";
   } else {
     sh << "} > " << output;
+  }
+  if (!step.names_folder.empty()) {
+    std::string place = step.names_folder;
+    place.replace(place.find("FOLDER"), 6, around.folder);
+    sh << "; echo '{\"folder\": \"" << place << "\"}' > $DLFLOW_OUTPUTS/outputs.json";
   }
   if (step.is_executable && !step.output.empty()) {
     sh << "; chmod +x " << output << (step.is_folder ? "/b" : "");

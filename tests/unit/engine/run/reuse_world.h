@@ -65,6 +65,8 @@ class OneByOne : public Backend {
   bool withdraw(const Submission&) override { return true; }
   void stop(uint32_t, Stop) override {}
 
+  std::string killed_after;  ///< dlflow and all of it die when this job has ended; empty: never
+
   std::vector<Update> wait(std::chrono::milliseconds, int) override {
     std::vector<Update> updates;
     if (waiting_.empty()) return updates;
@@ -75,6 +77,7 @@ class OneByOne : public Backend {
     if (child == 0) ::_exit(int(supervise(attempt, job.pass)));
     int status = 0;
     ::waitpid(child, &status, 0);
+    if (job.name == killed_after) ::_exit(1);
     for (JobEvent& event : attempt_events(job.job_directory, job.name, job.attempt)) {
       updates.push_back({job.job, std::move(event), true});
     }
@@ -121,14 +124,19 @@ class World {
   /// job -> name and content of each file that it published; what was reused is counted. A job
   /// that blocks stops the run: those that it did not come to are left out.
   std::map<std::string, std::string> run(const RandomWorkflow& workflow, const std::string& user,
-                                         const std::function<void()>& between) {
+                                         const std::function<void()>& between,
+                                         const std::string& killed_after = "") {
     write_inputs(workflow);
     folder_.write("w/w.yaml",
-                  yaml_of(workflow, {path("data").string(), path("shared/" + user).string()}));
+                  yaml_of(workflow, {path("data").string(), path("shared/" + user).string(),
+                                     path("folder").string()}));
+    write_folder(workflow.folder);
+    ::setenv("ORACLE_X", workflow.shell.c_str(), 1);
     ::chmod(path("w/w.yaml").c_str(), 0644);
     auto as = as_user(user);
     Store& store = *stores_.at(user);
     OneByOne backend;
+    backend.killed_after = killed_after;
     SilentObserver observer;
     const Services services{store, backend, observer, clock_};
     Plan plan = plan_for(user, store);
@@ -140,6 +148,24 @@ class World {
     start_run(std::move(plan), services, {});
     clock_.advance(std::chrono::seconds(1));
     return published(store.status(name));
+  }
+
+  /// Plans and runs it in a process that is killed when `job` has ended: nobody records the rest.
+  void run_killed(const RandomWorkflow& workflow, const std::string& user, const std::string& job) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      for (auto& [name, store] : stores_) (void)store.release();  // their files are the parent's
+      {
+        const auto as = as_user(user);
+        stores_[user] = std::make_unique<Store>(path(user));
+      }
+      run(
+          workflow, user, [] {}, job);
+      ::_exit(0);
+    }
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    clock_.advance(std::chrono::seconds(1));
   }
 
   /// A purge, an edit in place, one that puts the old time back, a file more, another mode: of
@@ -185,6 +211,22 @@ class World {
     ::chmod(folder.c_str(), mode);
   }
 
+  void write_folder(const std::map<std::string, std::string>& files) {
+    const fs::path folder = path("folder");
+    make_directories(folder);
+    ::chmod(folder.c_str(), 0755);
+    std::vector<fs::path> gone;
+    for (const auto& entry : fs::directory_iterator(folder)) {
+      if (!files.contains(entry.path().filename())) gone.push_back(entry.path());
+    }
+    for (const fs::path& file : gone) fs::remove(file);
+    for (const auto& [name, content] : files) {
+      if (read_file_if_exists(folder / name) == content) continue;
+      std::ofstream(folder / name) << content;
+      ::chmod((folder / name).c_str(), 0644);
+    }
+  }
+
   void write_inputs(const RandomWorkflow& workflow) {
     for (const auto& [name, content] : workflow.files) {
       const fs::path file = path("w/" + name);
@@ -204,6 +246,7 @@ class World {
     Profile profile;
     profile.runs = runs_of(user);
     profile.cache = path("cache");
+    profile.inherit = {"ORACLE_*"};
     profile.launcher = {"/bin/sh", {"-c", "shift 2; exec \"$@\"", "launcher"}};
     PlanOptions options;
     if (!reuses_) {
@@ -238,7 +281,8 @@ class World {
       const fs::path outputs = fs::canonical(fs::path(job.directory) / "outputs", none);
       std::map<std::string, std::string> files;
       for (const auto& entry : fs::recursive_directory_iterator(outputs, none)) {
-        if (!entry.is_regular_file()) continue;
+        // outputs.json names places of this world.
+        if (!entry.is_regular_file() || entry.path().filename() == "outputs.json") continue;
         files[entry.path().lexically_relative(outputs)] =
             (is_executable(entry.path()) ? " (may run):\n" : ":\n") + read_file(entry.path());
       }

@@ -74,6 +74,13 @@ TEST_CASE("a manifest is read as it was written, each field", "[manifest]") {
   CHECK(data_path("x") == "data/x");
 }
 
+TEST_CASE("a number in a manifest is set as it was written", "[manifest]") {
+  Manifest manifest = full_manifest();
+  manifest.written = {{"n", "5.0"}};
+  CHECK(manifest_from_json(to_json(manifest)) == manifest);
+  CHECK(settings(manifest).front() == "n=5.0");
+}
+
 TEST_CASE("a manifest that says what cannot be is damaged", "[manifest]") {
   const std::string damaged = "dlflow-bundle.json is damaged: ";
   CHECK(refused_manifest([](Json&) {}).empty());

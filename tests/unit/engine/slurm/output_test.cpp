@@ -123,6 +123,18 @@ TEST_CASE("sacct's lines become jobs, with the memory of their steps", "[slurm]"
   CHECK(ending_in_words(jobs[0]) == "exit 0");
 }
 
+TEST_CASE("of a cancelled job the batch step's signal shows that it had begun", "[slurm]") {
+  const auto signal_of = [](const std::string& batch_exit) {
+    const auto jobs = parse_sacct(
+        "3|CANCELLED by "
+        "0|0:0|00:00:00|20:00|Unknown|Unknown|n1|4|00:00:00||||Unknown|a\n3.batch|CANCELLED|" +
+        batch_exit + "|00:00:00||Unknown|Unknown|n1|4|00:00:00||||Unknown|batch\n");
+    return jobs.at(0).signal;
+  };
+  CHECK(signal_of("0:15") == 15);
+  CHECK(signal_of("") == 0);
+}
+
 TEST_CASE("how a job ended is told in words", "[slurm]") {
   const auto ending = [](const std::string& state, const std::string& exit) {
     const auto jobs =

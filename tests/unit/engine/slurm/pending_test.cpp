@@ -9,13 +9,21 @@ namespace {
 
 const Time kNow = from_rfc3339("2026-11-21T08:00:00.000Z");
 
-std::string words_for(const std::string& reason, std::optional<Time> start = std::nullopt) {
+std::string words_for(const std::string& reason, std::optional<Time> start = std::nullopt,
+                      BatchState state = BatchState::Pending) {
   BatchJob job;
   job.id = "812";
-  job.state = BatchState::Pending;
+  job.state = state;
   job.reason = reason;
   job.start = start;
-  return slurm_pending_in_words(job, kNow);
+  return slurm_pending_in_words(job, kNow, [] { return "n1 (Prolog error)"; });
+}
+
+bool is_held(const std::string& reason, BatchState state = BatchState::Pending) {
+  BatchJob job;
+  job.state = state;
+  job.reason = reason;
+  return is_held_in_slurm(job);
 }
 
 }  // namespace
@@ -32,7 +40,8 @@ TEST_CASE("why a job waits is told in words", "[slurm]") {
         "waits for a limit of its QOS: QOSMaxJobsPerUserLimit");
   CHECK_THAT(words_for("PartitionTimeLimit"), Catch::StartsWith("never starts: "));
   CHECK(words_for("Nodes required for job are DOWN, DRAINED or reserved for jobs in higher "
-                  "priority partitions") == "waits: nodes that it needs are down or drained");
+                  "priority partitions") ==
+        "waits: nodes that it needs are down or drained; out of service: n1 (Prolog error)");
   CHECK(words_for("SomethingNew") == "waits: SomethingNew");
 }
 
@@ -40,4 +49,38 @@ TEST_CASE("when a job is expected to start is said while that lies ahead", "[slu
   CHECK(words_for("Priority", kNow + 130min) == "waits in the queue, starts in about 2:10:00");
   CHECK(words_for("Priority", kNow - 1min) == "waits in the queue");
   CHECK(words_for("JobArrayTaskLimit", kNow + 1min) == "waits for other tasks of its array");
+}
+
+TEST_CASE("a job that does not move by itself has a sentence, the node and the command that helps",
+          "[slurm]") {
+  CHECK(words_for("job requeued in held state", std::nullopt, BatchState::Held) ==
+        "held: scontrol release 812");
+  CHECK(words_for("", std::nullopt, BatchState::Held) == "held: scontrol release 812");
+  CHECK(words_for("JobHeldAdmin") ==
+        "held by an administrator, who alone can: scontrol release 812");
+  CHECK(words_for("JobHoldMaxRequeue") ==
+        "held: requeued more often than the site allows; scontrol release 812");
+  CHECK(words_for("launch failed requeued held") ==
+        "held: a node could not start it, mostly because its prolog failed; scontrol release 812; "
+        "out of service: n1 (Prolog error)");
+  CHECK_THAT(words_for("user env retrieval failed requeued held"),
+             Catch::StartsWith("held: a node could not read its user's environment; scontrol "));
+  CHECK(words_for("QOSNotAllowed") ==
+        "never starts: its account or partition may not use its QOS; "
+        "scontrol update jobid=812 qos=NAME");
+  CHECK(words_for("ReqNodeNotAvail, UnavailableNodes:n1") ==
+        "waits: nodes that it needs are not available; out of service: n1 (Prolog error)");
+}
+
+TEST_CASE("what somebody has to release is held, and nothing else", "[slurm]") {
+  for (const char* const reason :
+       {"JobHeldUser", "JobHeldAdmin", "JobHoldMaxRequeue", "launch failed requeued held",
+        "user env retrieval failed requeued held", "job requeued in held state"}) {
+    CHECK(is_held(reason));
+    CHECK_FALSE(is_held(reason, BatchState::Cancelled));
+  }
+  CHECK(is_held("", BatchState::Held));  // SPECIAL_EXIT
+  CHECK_FALSE(is_held(""));
+  CHECK_FALSE(is_held("Resources"));
+  CHECK_FALSE(is_held("None", BatchState::Running));
 }

@@ -26,7 +26,7 @@ bool has(const std::string& script, const std::string& line) {
 TEST_CASE("the script of a plain job", "[slurm]") {
   Profile profile;
   profile.slurm.partition = "batch";
-  CHECK(sbatch_script(plain(), profile) == R"(#!/bin/sh
+  CHECK(sbatch_script(plain(), profile) == "#!" + batch_shell() + R"(
 #SBATCH --job-name=fashion-mnist-7f3a.data.1
 #SBATCH --nodes=1
 #SBATCH --ntasks=1
@@ -90,7 +90,7 @@ TEST_CASE("the script of an array with all that a profile can say", "[slurm]") {
                    .exclusive = true,
                    .gres = "gpu:a100:{gpus}",
                    .options = {"--hint=nomultithread", "--spread-job"}};
-  CHECK(sbatch_script(batch, profile) == R"(#!/bin/sh
+  CHECK(sbatch_script(batch, profile) == "#!" + batch_shell() + R"(
 #SBATCH --job-name=fashion-mnist-7f3a.data.1
 #SBATCH --comment="dlflow fashion-mnist-7f3a, step train"
 #SBATCH --array=0-4,7%50

@@ -341,7 +341,7 @@ TEST_CASE("cancelling what has ended does no harm", "[slurm]") {
   const std::vector<std::string> calls = scripts.calls();
   REQUIRE(calls.size() == 4);
   CHECK(calls[1] == "scancel 812 813_4");
-  CHECK(calls[3] == "scancel --batch --signal=INT --jobname=demo-1.2.a.5c1e 812");
+  CHECK(calls[3] == "scancel --batch --signal=INT --state=RUNNING --jobname=demo-1.2.a.5c1e 812");
   scripts.tool("scancel",
                "echo 'scancel: error: Kill job error on job id 812: Invalid job id "
                "specified' >&2; exit 1");

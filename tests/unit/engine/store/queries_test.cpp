@@ -374,7 +374,9 @@ void mark_remembered(StoreFixture& fixture, const fs::path& file) {
 
 TEST_CASE_METHOD(StoreFixture, "jobs that another open run has yet to make are shared with it",
                  "[store]") {
-  const Plan first = stored_run(kMnist), second = stored_run(kMnist);
+  const Plan first = stored_run(kMnist);
+  const RunLock at_work(first.directory);  // its dlflow
+  const Plan second = stored_run(kMnist);
   const std::string other = first.run;
   const auto shared = [&] { return store.shared_with_open_runs(second.directory.string()); };
   CHECK(shared() == std::map<std::string, std::set<uint32_t>>{{other, {0, 1, 2}}});

@@ -3,7 +3,7 @@
 #include <signal.h>
 
 #include "base/exit_status.h"
-#include "engine/supervisor/results.h"
+#include "engine/supervisor/saved_state.h"
 #include "tests/support/catch.h"
 #include "tests/support/temp_dir.h"
 

@@ -86,6 +86,19 @@ TEST_CASE("what a program prints is there to be read before it ends", "[secrets]
   CHECK(job.read("stdout") == "begun, hunt; ***\n");
 }
 
+TEST_CASE("what a program reports tells no secret while it runs", "[secrets]") {
+  const SecretJob job(
+      "echo '{\"loss\": 2}' > $DLFLOW_METRICS; echo \"{\\\"message\\\": \\\"as $TOKEN\\\"}\" "
+      ">> $DLFLOW_METRICS\nwhile [ ! -e go ]; do sleep 0.02; done\n"
+      "echo '{\"loss\": 1}' > $DLFLOW_METRICS; printf '{\"loss\": 0}' >> $DLFLOW_METRICS");
+  const pid_t supervisor = job.begin();
+  job.wait_for_text(job.attempt() / "metrics.jsonl", "{\"loss\": 2}\n{\"message\":\"as ***\"}\n");
+  job.run.write(fs::relative(job.outputs().parent_path() / "work/go", job.run.path()), "");
+  CHECK(job.finish(supervisor).state == JobState::Succeeded);
+  CHECK(job.read("metrics.jsonl") == "{\"loss\": 1}\n{\"loss\": 0}");
+  CHECK(job.files_with_token().empty());
+}
+
 TEST_CASE("the last bytes of a program that is killed are there, and nothing of half a value",
           "[secrets]") {
   const SecretJob whole("printf 'step 41: ok, hun'; kill -9 $$");

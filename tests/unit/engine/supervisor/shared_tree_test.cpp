@@ -16,19 +16,38 @@ TEST_CASE("a link of a shared tree may lead up to the top of the tree and no fur
   folder.write("tree/a/b/file", "1");
   const fs::path tree = folder.path() / "tree";
   const fs::path taken = folder.path() / "taken";
+  TreeRoom room{.bytes = 1000};
   SECTION("to the top") {
     fs::create_symlink("../../x", tree / "a/b/link");
-    take_tree(open_folder(tree), taken);
+    take_tree(open_folder(tree), taken, room);
     CHECK(read_file(taken / "a/b/link") == "inside");
     CHECK(read_file(taken / "a/b/file") == "1");
     CHECK(read_file(taken / "x") == "inside");
   }
   SECTION("out of it") {
     fs::create_symlink("../../../x", tree / "a/b/link");
-    CHECK_THROWS_WITH(take_tree(open_folder(tree), taken), Catch::Contains("link to ../../../x"));
+    CHECK_THROWS_WITH(take_tree(open_folder(tree), taken, room),
+                      Catch::Contains("link to ../../../x"));
   }
   SECTION("out of it, from the top") {
     fs::create_symlink("../x", tree / "link");
-    CHECK_THROWS_WITH(take_tree(open_folder(tree), taken), Catch::Contains("link to ../x"));
+    CHECK_THROWS_WITH(take_tree(open_folder(tree), taken, room), Catch::Contains("link to ../x"));
   }
+}
+
+TEST_CASE("a shared tree that claims more than there is room for is refused before it is read",
+          "[shared_results][attack]") {
+  const test::TempDir folder;
+  folder.write("tree/small", "12345");
+  folder.write("tree/a/huge", "");
+  fs::resize_file(folder.path() / "tree/a/huge", uint64_t{1} << 40);  // a hole
+  TreeRoom room{.bytes = 1000};
+  CHECK_THROWS_WITH(take_tree(open_folder(folder.path() / "tree"), folder.path() / "taken", room),
+                    Catch::Contains("a shared result has 1.0 TiB where there is room for "));
+  CHECK_FALSE(fs::exists(folder.path() / "taken/a/huge"));
+
+  fs::remove(folder.path() / "tree/a/huge");
+  TreeRoom few{.bytes = 1000, .entries = 1};
+  CHECK_THROWS_WITH(take_tree(open_folder(folder.path() / "tree"), folder.path() / "few", few),
+                    Catch::Contains("a shared result has too many files"));
 }

@@ -445,6 +445,82 @@ TEST_CASE("what requeues itself tries again what `retry:` covers, and no oftener
   CHECK(second.reason == "exit 3");
 }
 
+TEST_CASE("a pass that fails on its checkpoint is followed by one from the checkpoint before",
+          "[supervisor]") {
+  Job job(R"(
+    n=$(cat ckpt/last.pt 2>/dev/null || echo 0)
+    [ $n != torn ] || exit 1
+    echo $n >> $DLFLOW_OUTPUTS/begun
+    case $DLFLOW_PASS in 1) echo 1 > ckpt/last.pt; exit 75;; 2) echo torn > ckpt/last.pt; exit 75;; esac
+  )");
+  job.spec.checkpoint.emplace().newer = "ckpt/*.pt";
+  CHECK(job.execute(1).state == JobState::Queued);
+  CHECK(job.execute(2).state == JobState::Queued);
+  const JobEvent failed = job.execute(3);
+  CHECK(failed.state == JobState::Queued);
+  CHECK(failed.reason ==
+        "failed before it had saved anything (exit 1); goes on from the checkpoint before its last "
+        "one");
+  CHECK(read_file(job.attempt() / "checkpoints-3-unread/ckpt/last.pt") == "torn\n");
+  CHECK(job.execute(4).state == JobState::Succeeded);
+  CHECK(read_file(job.outputs(4) / "begun") == "0\n1\n1\n");
+  CHECK_FALSE(fs::exists(job.spec.job_directory / "checkpoints.kept"));
+}
+
+TEST_CASE("a pass that fails on the only checkpoint says how to begin anew", "[supervisor]") {
+  Job job("[ ! -e ckpt/last.pt ] || exit 1; echo torn > ckpt/last.pt; exit 75");
+  job.spec.checkpoint.emplace().newer = "ckpt/*.pt";
+  CHECK(job.execute(1).state == JobState::Queued);
+  const JobEvent end = job.execute(2);
+  CHECK(end.state == JobState::Failed);
+  CHECK(end.reason ==
+        "exit 1; if its checkpoint is the cause, `dlflow resubmit demo-1 --from-scratch` begins "
+        "anew");
+}
+
+TEST_CASE("a file that is being written when its program is killed counts for nothing",
+          "[supervisor]") {
+  Job job(R"(
+    exec python3 -c '
+import os, signal, time
+n = int(open("ckpt/last.pt").read()) if os.path.exists("ckpt/last.pt") else 0
+if n == 0:
+  open("ckpt/last.pt", "w").write("1")
+  os._exit(75)
+file = open("ckpt/last.pt", "w")
+file.write("half")
+file.flush()
+time.sleep(60)
+'
+  )");
+  CheckpointPolicy& policy = job.spec.checkpoint.emplace();
+  policy.signal = CheckpointPolicy::Signal::Term;
+  policy.newer = "ckpt/*.pt";
+  CHECK(job.execute(1).state == JobState::Queued);
+  job.spec.resources.walltime = std::chrono::seconds(3);
+  const JobEvent end = job.execute(2);
+  CHECK(end.state == JobState::TimedOut);
+  CHECK(
+      end.reason ==
+      "walltime of 0:03 reached, while ckpt/last.pt was being written; give `lead:` more time, or "
+      "write it under another name and rename it");
+  CHECK(read_file(job.spec.job_directory / "checkpoints/ckpt/last.pt") == "1");
+  CHECK(read_file(job.attempt() / "checkpoints-2-torn/ckpt/last.pt") == "half");
+}
+
+TEST_CASE("two passes in a row that report the step with which they began make no progress",
+          "[supervisor]") {
+  Job job(
+      "date +%N > ckpt/last.pt; echo '{\"step\": 1000, \"loss\": 0.5}' >> $DLFLOW_METRICS; exit "
+      "75");
+  job.spec.checkpoint.emplace().newer = "ckpt/*.pt";
+  CHECK(job.execute(1).idle_passes == 0);
+  CHECK(job.execute(2).idle_passes == 1);
+  const JobEvent end = job.execute(3);
+  CHECK(end.state == JobState::TimedOut);
+  CHECK_THAT(end.reason, Catch::StartsWith("no progress: two passes in a row"));
+}
+
 TEST_CASE("a script that only saves on SIGTERM goes on in its next pass, until nothing is new",
           "[supervisor]") {
   // Two passes of it save; the third is asked, has saved nothing, and stops (P5).

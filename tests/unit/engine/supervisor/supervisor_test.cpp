@@ -95,6 +95,16 @@ TEST_CASE("a failure is told with its exit status and the line that says why", "
   CHECK(end.reason == "exit 3: error: loss is NaN at step 412");
 }
 
+TEST_CASE("a script that may not write to its copy of what is read-only is told how to copy it",
+          "[supervisor]") {
+  const std::string advice =
+      "; what steps publish is read-only, and so are its copies: `cp -r --no-preserve=mode`";
+  const std::string denied = "echo 'sh: cannot create mine/a: Permission denied' >&2; exit 2";
+  CHECK(Job("mkdir mine; touch mine/a; chmod a-w mine/a; " + denied).execute().reason ==
+        "exit 2: sh: cannot create mine/a: Permission denied" + advice);
+  CHECK(Job(denied).execute().reason == "exit 2: sh: cannot create mine/a: Permission denied");
+}
+
 TEST_CASE("a script ends with its first failure, also within a pipe", "[supervisor]") {
   if (!fs::exists("/bin/bash")) return test::skip("there is no bash here");
   CHECK(Job("[[ a == a ]]; false | true; exit 4").execute().exit == 1);

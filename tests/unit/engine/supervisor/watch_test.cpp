@@ -214,3 +214,62 @@ TEST_CASE("time for which a job was suspended is not counted against its walltim
   script.make("go");
   CHECK(script.exit() == 0);
 }
+
+TEST_CASE("a request to save reaches what handles it, in whatever session, and nothing else",
+          "[watch]") {
+  const test::TempDir folder;
+  folder.write("save.sh",
+               "trap 'touch saved; exit 0' USR1; touch ready; while :; do sleep 0.01; done");
+  const std::string script = GENERATE("setsid -w sh save.sh | cat", "timeout 60 sh save.sh",
+                                      "sh -c 'sh save.sh; true'", "sleep 60 & sh save.sh");
+  WatchedScript watched(folder.path(), script, without_time());
+  watched.wait_for("ready");
+  watched.request(kWatchToken);
+  CHECK(watched.exit() == 0);
+  CHECK(watched.has("saved"));
+}
+
+TEST_CASE("a handler that is installed after the request to save is asked then", "[watch]") {
+  const test::TempDir folder;
+  WatchOptions options = without_time();
+  options.now = std::chrono::steady_clock::now;
+  options.walltime = 60s;
+  options.on_save_request = [path = folder.path()] { write_file_atomic(path / "asked", ""); };
+  WatchedScript script(folder.path(),
+                       "touch ready; until [ -e asked ]; do sleep 0.01; done; sleep 0.1; "
+                       "trap 'touch saved; exit 0' USR1; while :; do sleep 0.01; done",
+                       options);
+  script.wait_for("ready");
+  script.signal(SIGUSR1);  // the walltime is near
+  CHECK(script.exit() == 0);
+  CHECK(script.has("saved"));
+}
+
+TEST_CASE("a request to end does not wait for a program in which nothing saves", "[watch]") {
+  const test::TempDir folder;
+  WatchOptions options = without_time();
+  options.time_to_save = 1h;
+  options.now = std::chrono::steady_clock::now;
+  WatchedScript script(folder.path(), "touch ready; sleep 60", options);
+  script.wait_for("ready");
+  script.request(kWatchToken);
+  CHECK(script.exit() == 128 + SIGTERM);
+}
+
+TEST_CASE("a launcher is asked by the signal for it once the lines before it have ended",
+          "[watch]") {
+  const test::TempDir folder;
+  WatchOptions options = without_time();
+  options.now = std::chrono::steady_clock::now;
+  options.has_relay = true;
+  options.save_signal = SIGUSR2;
+  WatchedScript script(
+      folder.path(),
+      "touch ready; sleep 0.5; "
+      "exec sh -c 'trap \"touch saved; exit 0\" USR2; while :; do sleep 0.01; done'",
+      options);
+  script.wait_for("ready");
+  script.request(kWatchToken);
+  CHECK(script.exit() == 0);
+  CHECK(script.has("saved"));
+}

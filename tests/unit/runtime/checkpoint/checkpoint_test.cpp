@@ -1,10 +1,14 @@
 #include "runtime/checkpoint/checkpoint.h"
 
+#include <unistd.h>
+
+#include <chrono>
 #include <cmath>
 #include <cstdlib>
 
 #include "base/file.h"
 #include "base/json.h"
+#include "base/process.h"
 #include "base/sha256.h"
 #include "tests/support/catch.h"
 #include "tests/support/temp_dir.h"
@@ -197,11 +201,50 @@ TEST_CASE("what a kept checkpoint calls the best stays, however old it is", "[ch
   CHECK(names_in(folder.path()) == std::vector<std::string>{"latest", "step-000005"});
 }
 
+/// As the document of the format says: PLACE-PID-START.
+std::string writer(pid_t pid, uint64_t start_ticks) {
+  const std::string place =
+      host_name() + "\n" + boot_id() + "\n" + fs::read_symlink("/proc/self/ns/pid").string();
+  return sha256_hex(place).substr(0, 16) + "-" + std::to_string(pid) + "-" +
+         std::to_string(start_ticks);
+}
+
+/// Nothing in `path` was written to for so long.
+void set_age(const fs::path& path, std::chrono::seconds age) {
+  const fs::file_time_type time = fs::file_time_type::clock::now() - age;
+  for (const auto& entry : fs::directory_iterator(path)) fs::last_write_time(entry.path(), time);
+  fs::last_write_time(path, time);
+}
+
+TEST_CASE("what may be another process's live file stays, until nothing was written for an hour",
+          "[checkpoint]") {
+  const test::TempDir folder;
+  const pid_t parent = ::getppid();  // alive, and not this process
+  const std::string alive = "step-000009.tmp." + writer(parent, identify(parent)->start_ticks),
+                    number_again = "step-000009.tmp." + writer(parent, 1),
+                    own = "step-000009.tmp." + writer(::getpid(), 7) + ".new",
+                    elsewhere = "step-000009.tmp.0123456789abcdef-1-5",
+                    gone_elsewhere = "step-000009.tmp.0123456789abcdef-1-6",
+                    older_version = "step-000009.tmp.77";
+  for (const std::string& name :
+       {alive, number_again, own, elsewhere, gone_elsewhere, older_version}) {
+    folder.write(name + "/model.safetensors", "half");
+    set_age(folder.path() / name,
+            name == gone_elsewhere ? std::chrono::seconds(3700) : std::chrono::seconds(3000));
+  }
+  set_age(folder.path() / alive, std::chrono::seconds(10'000));
+  save_checkpoint(folder.path(), SampleCheckpoint(1).content(), 1);
+  std::vector<std::string> stay = {"latest", "step-000001", alive, elsewhere, older_version};
+  std::sort(stay.begin(), stay.end());
+  CHECK(names_in(folder.path()) == stay);
+}
+
 TEST_CASE("what killed writers left goes with the next checkpoint, and nothing else",
           "[checkpoint]") {
   const test::TempDir folder;
-  folder.write("step-000009.tmp.77/model.safetensors", "half");
-  folder.write("latest.tmp.77", "");
+  const std::string dead = ".tmp." + writer(::getpid(), 1);
+  folder.write("step-000009" + dead + "/model.safetensors", "half");
+  folder.write("latest" + dead, "");
   folder.write("notes.txt", "mine");
   folder.write("step-1x/a", "");
   folder.write("step-/a", "");

@@ -14,7 +14,7 @@ try:
     import safetensors
     from safetensors.numpy import load_file, save_file
 except ImportError as error:
-    print(f"skipped: {error}")
+    print(f"skipped here: {error}")
     sys.exit(77)
 
 random = np.random.default_rng(1)

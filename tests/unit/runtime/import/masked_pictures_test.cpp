@@ -208,13 +208,25 @@ TEST_CASE("a picture that cannot be read does not say what the others are like",
   folder.write("masks/d.png", mask_png(PNG_COLOR_TYPE_GRAY, 8, 2, {"\x00\x01"s, "\x00\x01"s}));
   const std::string text = mistakes_of(folder.path());
   CHECK_THAT(text, Catch::Contains("2 of 4 samples") && Catch::Contains("a.pgm: has no header"));
-  CHECK_THAT(text, Catch::Contains("d.pgm: has 2 x 2 pixels of another size or kind than ") &&
-                       Catch::Contains("b.pgm, 2 x 1 pixels"));
+  CHECK_THAT(text, Catch::Contains("d.pgm: has 2 x 2 pixels in grey, ") &&
+                       Catch::Contains("b.pgm has 2 x 1 pixels in grey; --resize and --crop"));
   for (const char* name : {"b", "c", "d"}) {
     std::filesystem::remove(folder.path() / "images" / (std::string(name) + ".pgm"));
     std::filesystem::remove(folder.path() / "masks" / (std::string(name) + ".png"));
   }
   CHECK_THAT(mistakes_of(folder.path()), Catch::Contains("1 of 1 samples"));
+}
+
+TEST_CASE("pictures of other colours are not advised to be resized, and most are the measure",
+          "[mask]") {
+  const test::TempDir folder;
+  for (const char* name : {"b", "c"}) write_pair(folder, name, "\x00\x01"s);
+  folder.write("images/a.ppm", "P6 2 1 255 abcdef");
+  folder.write("masks/a.png", mask_png(PNG_COLOR_TYPE_GRAY, 8, 2, {"\x00\x01"s}));
+  const std::string text = mistakes_of(folder.path());
+  CHECK_THAT(text, Catch::Contains("1 of 3 samples") &&
+                       Catch::Contains("a.ppm: has 2 x 1 pixels in colour, ") &&
+                       Catch::Contains("b.pgm has 2 x 1 pixels in grey; make them alike first"));
 }
 
 TEST_CASE("masks have 255 classes at most", "[mask]") {

@@ -5,8 +5,10 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "runtime/data/jpeg.h"
+#include "runtime/data/names.h"
 #include "runtime/import/checked_samples.h"
 #include "runtime/import/split_by_name.h"
+#include "runtime/import/turned_pictures.h"
 #include "tests/support/catch.h"
 #include "tests/support/jpeg_file.h"
 #include "tests/support/skip.h"
@@ -66,6 +68,82 @@ TEST_CASE("what does not belong to a folder of pictures is named", "[sources]") 
   folder.write("dog/1.gif", "");
   CHECK_THAT(source_error(folder.path()),
              Catch::Contains("dog/1.gif: is no JPEG, PNG, PGM or PPM picture"));
+}
+
+TEST_CASE("one odd picture in front of sixty is the odd one", "[sources]") {
+  const test::TempDir folder;
+  const auto odd = folder.write("cat/0.pgm", "P5 1 1 255 x");
+  for (int i = 1; i < 60; ++i) folder.write("cat/" + std::to_string(i) + ".pgm", pgm('a'));
+  const ImportedSplit split = open_source(folder.path(), "", Split::Train);
+  std::string told;
+  try {
+    write_checked(split.source, "set", [&](const SampleSource& source) { images_of(source); });
+  } catch (const Error& error) {
+    told = error.what();
+  }
+  CHECK_THAT(told, Catch::StartsWith("set: 1 of 60 samples cannot be packed") &&
+                       Catch::Contains(odd.string() + ": has 1 x 1 pixels in grey, ") &&
+                       Catch::Contains("has 2 x 1 pixels in grey; --resize"));
+}
+
+TEST_CASE("a folder whose name cannot be that of a class is refused", "[sources]") {
+  for (const char* name : {"a\nb", "caf\xe9"}) {
+    const test::TempDir folder;
+    folder.write(std::string(name) + "/1.pgm", pgm('a'));
+    CHECK_THAT(source_error(folder.path()),
+               Catch::Contains(": the folder names a class, and its name ") &&
+                   Catch::EndsWith("; rename it"));
+  }
+}
+
+TEST_CASE("names beside data are lines as they were written, without marks and ends of lines",
+          "[names]") {
+  using Names = std::vector<std::string>;
+  const test::TempDir folder;
+  CHECK(read_names(folder.path() / "none").empty());
+  CHECK(read_names(folder.write("a", " cat\ndog \n")) == Names{" cat", "dog "});
+  CHECK(read_names(folder.write("b",
+                                "\xEF\xBB\xBF"
+                                "cat\r\n\r\ndog\r\n\r\n\n")) == Names{"cat", "", "dog"});
+  CHECK_THROWS_WITH(read_names(folder.write("c", "cat\nd\xe4g\n")),
+                    Catch::EndsWith("c:2: is not UTF-8; convert the file with iconv"));
+}
+
+TEST_CASE("pictures that EXIF says are turned are counted", "[sources]") {
+  using namespace std::string_literals;
+  if (!can_read_jpeg()) return test::skip("built without libjpeg");
+  const auto turned = [](const std::string& jpeg, bool big_endian, char orientation) {
+    const std::string tiff =
+        big_endian ? "MM\0*\0\0\0\x08\0\x01\x01\x12\0\x03\0\0\0\x01\0"s + orientation + "\0\0"s
+                   : "II*\0\x08\0\0\0\x01\0\x12\x01\x03\0\x01\0\0\0"s + orientation + "\0\0\0"s;
+    const std::string segment = "Exif\0\0"s + tiff;
+    return jpeg.substr(0, 2) + "\xFF\xE1\0"s + char(segment.size() + 2) + segment + jpeg.substr(2);
+  };
+  const std::string jpeg = jpeg_file(test::scenery(8, 8));
+  CHECK(exif_orientation(jpeg) == 1);
+  CHECK(exif_orientation(turned(jpeg, true, 6)) == 6);
+  CHECK(exif_orientation(turned(jpeg, false, 8)) == 8);
+  CHECK(exif_orientation(turned(jpeg, false, 9)) == 1);
+  const std::string whole = turned(jpeg, false, 8);
+  for (size_t size = 0; size < 40; ++size) {
+    CHECK(exif_orientation(std::string_view(whole).substr(0, size)) <= 8);
+  }
+
+  const test::TempDir folder;
+  folder.write("cat/1.jpg", turned(jpeg, true, 1));
+  const auto first = folder.write("cat/2.jpg", turned(jpeg, true, 6));
+  folder.write("cat/3.jpg", turned(jpeg, false, 3));
+  for (const bool keeps_jpeg : {false, true}) {
+    ImportOptions options;
+    options.keeps_jpeg = keeps_jpeg;
+    const ImportedSplit split = open_source(folder.path(), "", Split::Train, options);
+    images_of(split.source);
+    CHECK(split.notes() ==
+          std::vector<std::string>{
+              first.string() + ": is stored turned or mirrored (EXIF), and so is 1 more; "
+                               "they are packed as they are stored: turn them first, as mogrify "
+                               "-auto-orient does"});
+  }
 }
 
 TEST_CASE("files without images are refused", "[sources]") {

@@ -174,6 +174,62 @@ TEST_CASE("a table ends where its text does, whatever lies behind it", "[table]"
   CHECK(cut("x,y\r1,2\r", "\n3,4\n") == Targets{2});
 }
 
+TEST_CASE("two columns of one name, and names that are no UTF-8, are told with their places",
+          "[table]") {
+  CHECK(table_error("a,b,b\n1,2,30\n", {{}, {"b"}, ""}) ==
+        "t.csv:1:5: a second column is called 'b'; give each column a name of its own");
+  CHECK(table_error("a,\xe9\n1,2\n", {{}, {"a"}, ""}) ==
+        "t.csv:1:3: the first line names the columns; this name is not UTF-8");
+  CHECK(table_error("x,y\n1,cat\n2,d\xe4g\n", kClass) ==
+        "t.csv:3:3: is not UTF-8; convert the file with iconv (column 'y')");
+}
+
+TEST_CASE("a table in UTF-16 or compressed is called so", "[table]") {
+  using namespace std::string_literals;
+  CHECK_THAT(table_error("\xff\xfex\0,\0"s, kTarget),
+             Catch::Equals("t.csv: is UTF-16; convert it: iconv -f UTF-16 -t UTF-8"));
+  CHECK_THAT(table_error("\x1f\x8b\x08", kTarget), Catch::Contains("compressed by gzip"));
+  CHECK_NOTHROW(refuse_packed_table("t.csv"));
+  CHECK_NOTHROW(refuse_packed_table("images.gz"));
+  CHECK_THROWS_WITH(refuse_packed_table("a/t.csv.gz"),
+                    "a/t.csv.gz is a compressed table; unpack it: gunzip -k a/t.csv.gz");
+  CHECK_THROWS_WITH(refuse_packed_table("t.tsv.zst"), Catch::EndsWith("unzstd -k t.tsv.zst"));
+}
+
+TEST_CASE("whole numbers that single precision rounds are noted once a column", "[table]") {
+  const Table table = parse_table(
+      "id,y\n16777216,1\n16777217,2\n-16777219.0,-3\n16777218,9007199254740993\n1e30,0\n", "t.csv",
+      kTarget);
+  CHECK(table.notes ==
+        std::vector<std::string>{
+            "t.csv:3:1: '16777217' becomes 16777216 in single precision (column 'id', and 1 more); "
+            "leave the column out with --features, or subtract a constant, if this matters",
+            "t.csv:5:10: '9007199254740993' becomes 9007199254740992 in single precision (column "
+            "'y'); leave the column out with --features, or subtract a constant, if this matters"});
+  CHECK(parse_table("id,y\n16777216,0.1\n", "t.csv", kTarget).notes.empty());
+}
+
+TEST_CASE("a class that may say that there is none is noted", "[table]") {
+  const Table table = parse_table("x,y\n1,NA\n2,cat\n3,NA\n4,nan\n", "t.csv", kClass);
+  CHECK(table.notes ==
+        std::vector<std::string>{"t.csv:2:3: 'NA' is a class as any other (column 'y', and 1 "
+                                 "more); leave the row out if its class is not known",
+                                 "t.csv:5:3: 'nan' is a class as any other (column 'y'); leave the "
+                                 "row out if its class is not known"});
+  CHECK(parse_text_table("t,y\na,?\n", "t.csv", {"t", "y"}).notes.size() == 1);
+}
+
+TEST_CASE("classes that are numbers are in the order of their values, each in one way", "[table]") {
+  using Names = std::vector<std::string>;
+  CHECK(in_order_of_labels({"10", "9.0", "1"}, "t") == Names{"1", "9.0", "10"});
+  CHECK(in_order_of_labels({"1e1", "-0.5", "2"}, "t") == Names{"-0.5", "2", "1e1"});
+  CHECK(in_order_of_labels({"10", "9", "nan"}, "t") == Names{"10", "9", "nan"});
+  CHECK(in_order_of_labels({"9007199254740993", "9007199254740992"}, "t") ==
+        Names{"9007199254740992", "9007199254740993"});
+  CHECK_THROWS_WITH(in_order_of_labels({"9", "9.0"}, "t.csv"),
+                    "t.csv: the classes '9' and '9.0' are one number; write it in one way");
+}
+
 TEST_CASE("tables are known by their ending", "[table]") {
   CHECK(is_table("a/b.csv"));
   CHECK(is_table("b.tsv"));

@@ -13,7 +13,7 @@ try:
     import torchvision
     from torch import nn
 except ImportError as error:
-    print(f"skipped: {error}")
+    print(f"skipped here: {error}")
     sys.exit(77)
 
 

@@ -10,7 +10,7 @@ try:
     import onnx
     import onnxruntime
 except ImportError as error:
-    print(f"skipped: {error}")
+    print(f"skipped here: {error}")
     sys.exit(77)
 
 

@@ -78,6 +78,10 @@ TEST_CASE("a wrong key is named", "[settings]") {
   CHECK(mistake(with({{"momentun", 0.9}})) ==
         "with: unknown key 'momentun'; did you mean 'momentum'?");
   CHECK(mistake(with({{"epochs", 2.5}})) == "with: 'epochs' must be a whole number of at least 1");
+  for (const double beyond : {0x1p64, 1e300}) {
+    CHECK(mistake(with({{"epochs", beyond}})) ==
+          "with: 'epochs' must be a whole number below 2^64");
+  }
   CHECK(mistake(with({{"lr", "fast"}})) == "with: 'lr' must be a number, not negative");
   CHECK(mistake(with({{"sampling", "weighted"}})) ==
         "with: 'sampling' must be 'shuffle', 'balanced' or a list of numbers above 0");

@@ -68,6 +68,28 @@ TEST_CASE("a line may end a document within a file", "[documents]") {
   CHECK(read({file}) == Result{{"s.txt:1", "one\n"}, {"s.txt:2", "\n <|endoftext|>\n"}});
 }
 
+TEST_CASE("documents end in a text with the line ends of Windows, too", "[documents]") {
+  const test::TempDir folder;
+  const fs::path file = folder.path() / "s.txt";
+  write_file_atomic(file, "\xEF\xBB\xBFone\r\n<|endoftext|>\r\ntwo\r\n<|endoftext|>\r\n");
+  CHECK(read({file}) == Result{{"s.txt:1", "one\r\n"}, {"s.txt:2", "two\r\n"}});
+  write_file_atomic(file, "\xEF\xBB\xBF<|endoftext|>\none");
+  CHECK(read({file}) == Result{{"s.txt", "one"}});
+}
+
+TEST_CASE("a text in UTF-16 or compressed is called so", "[documents]") {
+  const test::TempDir folder;
+  write_file_atomic(folder.path() / "a.txt", std::string("\xff\xfe"
+                                                         "a\0",
+                                                         4));
+  write_file_atomic(folder.path() / "b.txt", std::string("\xfd"
+                                                         "7zXZ\0",
+                                                         6));
+  CHECK_THROWS_WITH(read({folder.path()}),
+                    Catch::Contains("a.txt: is UTF-16; convert it: iconv") &&
+                        Catch::Contains("b.txt: is compressed by xz; unpack it with unxz"));
+}
+
 TEST_CASE("all files that are no text are told with their places", "[documents]") {
   const test::TempDir folder;
   write_file_atomic(folder.path() / "a.txt", "good");

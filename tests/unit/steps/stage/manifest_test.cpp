@@ -20,6 +20,20 @@ TEST_CASE("a manifest is what sha256sum prints", "[manifest]") {
   CHECK(manifest == Manifest{{"back\\slash", kA}, {"d/z", kB}, {"x y", kA}});
 }
 
+TEST_CASE("line ends in names are as sha256sum escapes them", "[manifest]") {
+  const Manifest manifest =
+      parse_manifest("\\" + kA + "  ./a\\nb\\r\\\\n.txt\n" + kB + "  a\\nb\n", "SUMS");
+  CHECK(manifest == Manifest{{"a\nb\r\\n.txt", kA}, {"a\\nb", kB}});
+  Listing found;
+  found["a\nb"] = {};
+  CHECK_THROWS_WITH(compare(found, {{"c\n", kA}}, "X"),
+                    "X is not what its manifest lists; missing: c\\n; not in it: a\\nb");
+  CHECK_THROWS_WITH(parse_manifest("\\" + kA + "  a\\n/../b\n", "SUMS"),
+                    "SUMS:1: 'a\\n/../b' is not a name below the folder");
+  CHECK_THROWS_WITH(parse_manifest(kA + "  a\x1b[31m\n", "SUMS"),
+                    "SUMS:1: 'a\\u001b[31m' is not a name below the folder");
+}
+
 TEST_CASE("a wrong line of a manifest is named", "[manifest]") {
   for (const std::string& line :
        {std::string("text"), kA, kA + " x", kA + "  ", kA + " ?x", kA.substr(1) + "   x",

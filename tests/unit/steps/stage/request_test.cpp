@@ -20,6 +20,8 @@ TEST_CASE("a source is called after its address unless it has a name", "[request
   CHECK(parse_one({{"url", "https://host/d/train.gz"}, {"unpack", "gzip"}}).name == "train");
   CHECK(parse_one({{"url", "http://host/a.tar.gz"}, {"unpack", "tar"}}).name == "a");
   CHECK(parse_one({{"url", "http://host/a.tgz"}, {"unpack", "tar"}}).name == "a");
+  CHECK(parse_one({{"url", "http://host/a.tar.zst"}, {"unpack", "tar"}}).name == "a");
+  CHECK(parse_one({{"url", "http://host/a.txz"}, {"unpack", "tar"}}).name == "a");
   CHECK(parse_one({{"url", "http://host/a.zip"}, {"unpack", "zip"}}).name == "a");
   CHECK(parse_one({{"url", "http://host/a%20b"}}).name == "a b");
   CHECK(parse_one({{"url", "http://host/"}, {"name", "x"}}).name == "x");

@@ -2,10 +2,14 @@
 
 #include <sys/stat.h>
 
+#include <cstdlib>
+
 #include "base/archive/byte_source.h"
 #include "base/file.h"
+#include "base/process.h"
 #include "base/sha256.h"
 #include "tests/support/catch.h"
+#include "tests/support/skip.h"
 #include "tests/support/temp_dir.h"
 #include "tests/unit/steps/stage/archives.h"
 
@@ -130,6 +134,48 @@ TEST_CASE("what tar(1) writes in each of its formats is read", "[unpack]") {
     CHECK(listing.at("link").link_target == "plain");
     CHECK(box.content(listing, name) == "content");
   }
+}
+
+TEST_CASE("a tar archive that the system's tools compressed is unpacked by them", "[unpack]") {
+  Sandbox box;
+  const fs::path plain = box.folder().write(
+      "plain.tar", test::tar({{.name = "a", .content = std::string(300'000, 'a')}}));
+  for (const std::string tool : {"xz", "bzip2", "zstd"}) {
+    if (!find_program(tool, std::getenv("PATH"))) {
+      test::skip(tool + " is not there");
+      continue;
+    }
+    CAPTURE(tool);
+    const fs::path file = box.folder().path() / "packed.tar";
+    REQUIRE(std::system((tool + " -cq < " + plain.string() + " > " + file.string()).c_str()) == 0);
+    const std::string packed = read_file(file);
+    CHECK(box.content(box.unpack(packed, Unpack::Tar), "a") == std::string(300'000, 'a'));
+    CHECK_THROWS_WITH(box.unpack(packed.substr(0, packed.size() - 6), Unpack::Tar),
+                      Contains("it is damaged, or made by another version of " + tool + ": "));
+    std::string changed = packed;
+    changed[packed.size() / 2] ^= 1;
+    CHECK_THROWS_WITH(box.unpack(changed, Unpack::Tar), Contains("damaged"));
+    CHECK_THROWS_WITH(box.unpack(packed, Unpack::Gzip),
+                      Contains("it is compressed by " + tool + " and not by gzip"));
+    UnpackLimits small;
+    small.max_ratio = 1;
+    small.free_bytes = 200'000;
+    CHECK_THROWS_WITH(box.unpack(packed, Unpack::Tar, small), Contains("suspicious for its size"));
+  }
+}
+
+TEST_CASE("a compressed tar archive without its program is named with what to do", "[unpack]") {
+  Sandbox box;
+  const std::string path = std::getenv("PATH");
+  ::setenv("PATH", box.folder().path().c_str(), 1);
+  CHECK_THROWS_WITH(
+      box.unpack(std::string("\xFD"
+                             "7zXZ\0",
+                             6),
+                 Unpack::Tar),
+      "it is compressed by xz, and there is no program 'xz' in PATH; install it, or compress the "
+      "archive with gzip");
+  ::setenv("PATH", path.c_str(), 1);
 }
 
 TEST_CASE("a tar entry that could do harm is refused by its name", "[unpack]") {

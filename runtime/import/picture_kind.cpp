@@ -1,0 +1,72 @@
+#include "runtime/import/picture_kind.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/error.h"
+
+namespace dlflow::runtime {
+namespace {
+
+std::string describe(const PictureKind& kind) {
+  return fmt::format("{} x {} pixels {}{}", kind.shape.width, kind.shape.height,
+                     kind.shape.channels == 1 ? "in grey" : "in colour",
+                     kind.is_wide ? " of 16 bits" : "");
+}
+
+}  // namespace
+
+UsualKind::UsualKind(std::vector<std::filesystem::path> files, KindOf kind_of)
+    : files_(std::move(files)), kind_of_(std::move(kind_of)) {
+  for (size_t i = 0; i < files_.size(); ++i) {
+    try {
+      kind_ = kind_of_(i);
+      first_ = i;
+      return;
+    } catch (const Error&) {  // is told when its turn comes
+    }
+  }
+}
+
+void UsualKind::require(size_t sample, const PictureKind& own) {
+  if (own == kind_) return;
+  const size_t first = first_;
+  const PictureKind kind = kind_;
+  if (!std::exchange(has_counted_, true)) count_kinds();
+  if (own != kind_) refuse(sample, own);
+  refuse(first, kind);
+}
+
+void UsualKind::count_kinds() {
+  struct Seen {
+    PictureKind kind;
+    size_t first = 0, count = 0;
+  };
+  std::vector<Seen> all;
+  for (size_t i = 0; i < files_.size(); ++i) {
+    try {
+      const PictureKind kind = kind_of_(i);
+      auto seen = std::ranges::find(all, kind, &Seen::kind);
+      if (seen == all.end()) seen = all.insert(all.end(), {kind, i, 0});
+      ++seen->count;
+    } catch (const Error&) {  // is told when its turn comes
+    }
+  }
+  const auto most = std::ranges::max_element(all, {}, &Seen::count);  // of several, the first
+  if (most == all.end()) return;
+  first_ = most->first;
+  kind_ = most->kind;
+}
+
+void UsualKind::refuse(size_t sample, const PictureKind& own) const {
+  const bool same_pixels =
+      own.shape.channels == kind_.shape.channels && own.is_wide == kind_.is_wide;
+  throw Error(Errc::InvalidInput, files_[sample].string() + ": has " + describe(own) + ", " +
+                                      files_[first_].string() + " has " + describe(kind_) +
+                                      (same_pixels ? "; --resize and --crop make them alike"
+                                                   : "; make them alike first"));
+}
+
+}  // namespace dlflow::runtime
