@@ -32,11 +32,11 @@ bool was_stopped_at_its_start(const BatchJob& job) {
   return job.state == BatchState::Failed && (job.signal == SIGINT || job.signal == SIGUSR2);
 }
 
-/// Whether accounting may yet say that was_not_started(): the queue does not print who cancelled.
-bool may_not_have_started(const OpenJob& open, const BatchJob& job, Time now) {
+/// Whether accounting may yet say who cancelled: the queue does not, and it knows an end first.
+bool may_yet_be_named(const BatchJob& job, Time now) {
   constexpr std::chrono::seconds kAccountingDelay(15);
-  return job.state == BatchState::Cancelled && job.cancelled_by.empty() && !job.node.empty() &&
-         open.state == JobState::Queued && job.end && now < *job.end + kAccountingDelay;
+  return job.state == BatchState::Cancelled && job.cancelled_by.empty() && job.end &&
+         now < *job.end + kAccountingDelay;
 }
 
 /// Whether a record of an end may be there that has yet to show. Whatever ends a task that several
@@ -58,7 +58,7 @@ bool was_not_started(const OpenJob& open, const BatchJob& job) {
 /// The state of ours that an end without a record means. Nothing: it may yet show.
 std::optional<JobState> verdict(const OpenJob& open, const BatchJob& job, Time now) {
   if (was_stopped_at_its_start(job)) return JobState::Cancelled;
-  if (may_yet_show(open, job, now) || may_not_have_started(open, job, now)) return std::nullopt;
+  if (may_yet_show(open, job, now) || may_yet_be_named(job, now)) return std::nullopt;
   if (was_not_started(open, job)) return JobState::Lost;
   switch (job.state) {
     case BatchState::Timeout:

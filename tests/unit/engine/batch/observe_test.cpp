@@ -90,12 +90,15 @@ TEST_CASE("a job that root took from its node before it began has not run: its n
         (job.signal == 15 || job.node.empty() || job.cancelled_by == "ann"));
 }
 
-TEST_CASE("who cancelled a job on a node that has no record yet is left to accounting for a moment",
+TEST_CASE("who cancelled a job that has no record yet is left to accounting for a moment",
           "[slurm]") {
   const OpenJob queued = {"train", 2, JobState::Queued, {"812", "", ""}};
+  const OpenJob running = {"train", 2, JobState::Running, {"812", "", ""}};
   BatchJob job = slurm("812", BatchState::Cancelled);
   job.end = kNow - 14s;
-  CHECK(observe({&queued, 1}, {&job, 1}, {}, {}, kNow, "SLURM").events.empty());
+  for (const OpenJob& open : {queued, running}) {
+    CHECK(observe({&open, 1}, {&job, 1}, {}, {}, kNow, "SLURM").events.empty());
+  }
   BatchJob by_root = job;
   by_root.cancelled_by = "root";
   const auto seen_then = observe({&queued, 1}, {&job, 1}, {&by_root, 1}, {}, kNow, "SLURM");

@@ -96,12 +96,13 @@ inline RandomStep random_step(const RandomWorkflow& workflow, Dice& dice) {
     step.names_folder = dice.one_of(forms) + "FOLDER" + (dice.once_in(2) ? "/" : "");
   }
   step.is_folder = dice.once_in(4);
-  // One step writes to a place outside of its outputs, and declares none.
+  // One step writes to a place outside of its outputs, and has none: who has some is known by them.
   const bool is_first_writer = std::none_of(workflow.steps.begin(), workflow.steps.end(),
                                             [](const RandomStep& s) { return s.writes_shared; });
   if (is_first_writer && step.is_one_job() && !step.has_condition && dice.once_in(3)) {
     step.writes_shared = true;
     step.output.clear();
+    step.names_folder.clear();
   }
   return step;
 }

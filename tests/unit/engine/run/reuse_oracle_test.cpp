@@ -46,6 +46,12 @@ void try_seed(uint64_t seed, Count& count) {
       const bool is_stopped = !found.contains(job);  // before it came to that job
       if (!changes_late && !is_stopped) REQUIRE(found.at(job) == content);
     }
+    const auto writer = std::ranges::find(workflow.steps, true, &RandomStep::writes_shared);
+    if (writer != workflow.steps.end() && dice.once_in(3)) {
+      RandomWorkflow other = workflow;
+      std::ranges::find(other.steps, true, &RandomStep::writes_shared)->constant = dice.below(2);
+      for (World* world : {&reusing, &fresh}) world->run_killed(other, user, writer->name);
+    }
     for (int edits = dice.below(3); edits >= 0; --edits) {
       // The world that starts anew does not notice what becomes of results.
       if (dice.once_in(4)) {
