@@ -91,7 +91,9 @@ inline RandomStep random_step(const RandomWorkflow& workflow, Dice& dice) {
   step.reads_data = dice.once_in(4);
   step.sees_param = dice.once_in(2);
   step.sees_shell = dice.once_in(4);
-  if (step.is_one_job() && dice.once_in(5)) {
+  // Only what is never skipped: who waits for it reads the folder, which nothing else names.
+  const bool always_runs = step.is_one_job() && !step.has_condition && step.reads.empty();
+  if (always_runs && dice.once_in(3)) {
     const std::vector<std::string> forms = {"", "file://", "file://localhost"};
     step.names_folder = dice.one_of(forms) + "FOLDER" + (dice.once_in(2) ? "/" : "");
   }
