@@ -13,6 +13,7 @@
 #include "engine/plan/retry.h"
 #include "engine/plan/run_directory.h"
 #include "engine/ranks/lost_rank.h"
+#include "engine/supervisor/lost_node.h"
 #include "engine/supervisor/telling_line.h"
 
 namespace dlflow {
@@ -60,6 +61,8 @@ class Ending {
         options_(options),
         before_(before),
         watched_(watched),
+        said_(end_of_output(files.standard_error(), before.standard_error_bytes)),
+        lost_node_(dlflow::lost_node(said_)),
         newer_(newer_file(before.saved, whole_files(spec, before.torn))),
         out_of_memory_(out_of_memory_kills() > before.memory_kills ||
                        ran_out_of_memory(options, before)) {}
@@ -71,6 +74,7 @@ class Ending {
   bool has_progress() const;
   bool failed_to_save(int code) const;
   bool is_idle() const;
+  bool has_lost_node() const;
   std::optional<std::string> lost_rank() const;
   std::string goes_on() const;
   std::string why_again() const;
@@ -82,7 +86,9 @@ class Ending {
   const SupervisorOptions& options_;
   const BeforePass& before_;
   const Watched& watched_;
-  std::optional<std::string> newer_;  ///< of the files that `checkpoint:` names
+  std::string said_;                      ///< on standard error
+  std::optional<std::string> lost_node_;  ///< which may have no name
+  std::optional<std::string> newer_;      ///< of the files that `checkpoint:` names
   bool out_of_memory_;
 };
 
@@ -115,6 +121,12 @@ JobEvent Ending::event() const {
           "save more often, or give it more time than " +
           (walltime.count() > 0 ? format_duration(walltime) : "it has");
     }
+  } else if (has_lost_node()) {
+    const bool goes_on_from_it = has_progress() && !is_idle();
+    end.state = goes_on_from_it ? JobState::Queued : JobState::Lost;
+    end.exit = goes_on_from_it ? kExitAgain : 128 + SIGKILL;  // of its ranks
+    end.reason = lost_node_->empty() ? "a node failed" : "node " + *lost_node_ + " failed";
+    if (goes_on_from_it) end.reason += "; goes on from " + goes_on();
   } else if (saved && watched_.cause != StopCause::Walltime) {
     end.state = JobState::Failed;
     end.reason = "exit 75 (run me again), but no progress since the last checkpoint" + why_again();
@@ -141,7 +153,13 @@ JobEvent Ending::event() const {
     end.state = JobState::Failed;
     end.reason = failure_reason(code);
   }
+  end.failed_node = lost_node_.value_or("");
   return end;
+}
+
+/// Whether the pass ended because a node went away, and not because anybody wanted it to end.
+bool Ending::has_lost_node() const {
+  return lost_node_ && (watched_.cause == StopCause::None || watched_.cause == StopCause::LostRank);
 }
 
 /// Whether what a command saved is what it began with, or it reported no further step.
@@ -184,6 +202,9 @@ std::string Ending::goes_on() const { return newer_.value_or("its checkpoint"); 
 /// more memory is to follow, that is what counts. And a program does not end well if the kernel
 /// killed a part of it.
 int Ending::exit_code() const {
+  if (watched_.cause == StopCause::LostRank) {  // its launcher's own status says nothing
+    return bad_end_of_task(said_).value_or(128 + SIGKILL);
+  }
   if (watched_.exit.code == 0) return ran_out_of_memory(options_, before_) ? 128 + SIGKILL : 0;
   JobEvent killed;
   killed.state = JobState::Failed;
@@ -284,7 +305,10 @@ bool ran_out_of_memory(const SupervisorOptions& options, const BeforePass& befor
 }
 
 bool ends_on_request(const JobSpec& spec, const BeforePass& before, const Watched& watched) {
-  if (watched.cause == StopCause::None || watched.cause == StopCause::Unwanted) return false;
+  if (watched.cause == StopCause::None || watched.cause == StopCause::Unwanted ||
+      watched.cause == StopCause::LostRank) {
+    return false;
+  }
   if (!pattern_of(spec).empty()) return true;
   const bool is_command = spec.uses.empty() && spec.checkpoint;
   return is_command && before.at_request && checkpoint_signature(spec) != *before.at_request;

@@ -34,6 +34,7 @@
 #include "engine/supervisor/late_places.h"
 #include "engine/supervisor/launch.h"
 #include "engine/supervisor/lone_ranks.h"
+#include "engine/supervisor/lost_node.h"
 #include "engine/supervisor/own_checkpoints.h"
 #include "engine/supervisor/parents.h"
 #include "engine/supervisor/redact.h"
@@ -43,6 +44,7 @@
 #include "engine/supervisor/results.h"
 #include "engine/supervisor/saved_state.h"
 #include "engine/supervisor/shared_results.h"
+#include "engine/supervisor/telling_line.h"
 #include "engine/supervisor/watch.h"
 
 namespace dlflow {
@@ -86,14 +88,14 @@ class Pass {
   JobEvent execute();
   void warn_of_lone_ranks() const;
   std::optional<JobEvent> end_before_start();
-  Watched run_program(Command& command, const RankPlan& ranks, bool has_secrets);
+  Watched run_program(Command& command, const RankPlan& ranks, const BeforePass& before);
   void warn(const std::string& text) const;
   void keep(const std::string& content) const;
   JobEvent try_state_before(JobEvent end, const BeforePass& before) const;
   void note_termination();
   bool is_ours() const;
   bool may_be_ours() const;
-  WatchOptions watch_options(const RankPlan& ranks);
+  WatchOptions watch_options(const RankPlan& ranks, const BeforePass& before);
   JobEvent succeeded(const std::string& fingerprint, const std::vector<ParentResult>& parents);
   JobEvent reused(SharedResult known, const std::string& fingerprint);
   void take_back_fingerprint(JobEvent& end, const InputProof& proof) const;
@@ -154,7 +156,7 @@ void Pass::note_termination() {
   events_.sync();
 }
 
-WatchOptions Pass::watch_options(const RankPlan& ranks) {
+WatchOptions Pass::watch_options(const RankPlan& ranks, const BeforePass& before) {
   WatchOptions options;
   options.walltime = spec_.resources.walltime;
   options.time_to_end = milliseconds(10'000);
@@ -168,6 +170,14 @@ WatchOptions Pass::watch_options(const RankPlan& ranks) {
     };
     options.on_save_request = [this] { saved_at_request_ = checkpoint_signature(spec_); };
     options.warn = [this](const std::string& warning) { warn(warning); };
+  }
+  // mpirun ends all ranks by itself once one has ended badly.
+  const bool is_srun = !spec_.launcher.empty() &&
+                       fs::path(spec_.launcher.front()).filename() == "srun";
+  if (spec_.resources.ranks > 1 && is_srun) {
+    options.has_lost_rank = [this, earlier = before.standard_error_bytes] {
+      return bad_end_of_task(end_of_output(files_.standard_error(), earlier)).has_value();
+    };
   }
   return options;
 }
@@ -254,12 +264,13 @@ JobEvent Pass::execute() {
     if (taken.result) return reused(std::move(*taken.result), fingerprint);
     if (taken.was_damaged) shared_before_ = Existing::IsDamaged;
   }
-  const Watched watched = run_program(command, job.ranks, !spec_.secrets.empty());
+  const Watched watched = run_program(command, job.ranks, before);
   before.at_request = saved_at_request_;
   before.torn = torn_;
   put_back_files(spec_, files_, torn_);
   warn_of_lone_ranks();
-  const bool well = watched.exit.code == 0 && !ran_out_of_memory(options_, before) &&
+  const bool well = watched.exit.code == 0 && watched.cause != StopCause::LostRank &&
+                    !ran_out_of_memory(options_, before) &&
                     !ends_on_request(spec_, before, watched);
   JobEvent end =
       well ? succeeded(fingerprint, parents) : ending_of(spec_, files_, options_, before, watched);
@@ -334,9 +345,9 @@ std::optional<JobEvent> Pass::end_before_start() {
 }
 
 /// From its start until nothing of it is left, and what it printed and reported is free of secrets.
-Watched Pass::run_program(Command& command, const RankPlan& ranks, bool has_secrets) {
+Watched Pass::run_program(Command& command, const RankPlan& ranks, const BeforePass& before) {
   std::optional<RedactedOutput> output;
-  if (has_secrets) output.emplace(command, files_, redactor_);
+  if (!spec_.secrets.empty()) output.emplace(command, files_, redactor_);
   command.blocked_signals.insert(command.blocked_signals.end(), options_.own_signals.begin(),
                                  options_.own_signals.end());
   const pid_t program = start(command);
@@ -346,7 +357,7 @@ Watched Pass::run_program(Command& command, const RankPlan& ranks, bool has_secr
     events_.sync();
     notify(Notice::Recorded);
   }
-  WatchOptions how = watch_options(ranks);
+  WatchOptions how = watch_options(ranks, before);
   if (options_.requeues) {
     how.on_terminate = [this] { note_termination(); };
     how.is_wanted = [this] {
@@ -428,6 +439,7 @@ JobEvent Pass::end_or_next_try(JobEvent end) const {
                                   "; the last one: " + end.reason);
   next.walltime = longer;
   next.exit = end.exit;
+  next.failed_node = end.failed_node;
   next.used = end.used;
   next.failed_tries = tries;
   return next;

@@ -72,21 +72,24 @@ bool is_frame(const std::string& line) {
 }
 
 /// What a page of mpirun's says only that a process has ended, which is known.
-constexpr std::array<std::string_view, 6> kPages = {
+constexpr std::array<std::string_view, 7> kPages = {
     "normally, but 1 process returned",
     "detected that one or more processes exited with non-zero status",
     "noticed that process rank",
     "MPI_ABORT was invoked",
     "has been aborted",
     "A process or daemon was unable to complete a TCP connection",
+    "has lost communication with a remote daemon",
 };
 
 /// What srun, mpirun and torchrun say in single lines of a rank's end.
-constexpr std::array<std::string_view, 14> kNotes = {
+constexpr std::array<std::string_view, 16> kNotes = {
     ": Exited with exit code",
     "srun: Terminating",
     "srun: Force Terminated",
     "srun: Job step aborted",
+    "srun: forcing job termination",
+    "srun: error: Timed out waiting for job step",
     "srun: job abort",
     "srun: launch/slurm",
     "slurmstepd: error: *** STEP",
@@ -262,10 +265,11 @@ Lines own_lines(std::string_view text) {
   return without_launchers(lines);
 }
 
-/// The end of a file, from `from` on.
-std::string tail_of(const std::filesystem::path& file, uint64_t from) {
+}  // namespace
+
+std::string end_of_output(const std::filesystem::path& standard_error, uint64_t from) {
   constexpr std::streamoff kTail = 262'144;  // tracebacks of a hundred ranks
-  std::ifstream stream(file, std::ios::binary | std::ios::ate);
+  std::ifstream stream(standard_error, std::ios::binary | std::ios::ate);
   if (!stream) return "";
   const std::streamoff size = stream.tellg();
   const std::streamoff begin = std::max<std::streamoff>(std::streamoff(from), size - kTail);
@@ -276,8 +280,6 @@ std::string tail_of(const std::filesystem::path& file, uint64_t from) {
   text.resize(size_t(stream.gcount()));
   return text;
 }
-
-}  // namespace
 
 std::string telling_line_of(std::string_view text) {
   const Lines lines = own_lines(text);
@@ -297,11 +299,11 @@ std::string telling_line_of(std::string_view text) {
 }
 
 std::string telling_line(const std::filesystem::path& standard_error, uint64_t from) {
-  return telling_line_of(tail_of(standard_error, from));
+  return telling_line_of(end_of_output(standard_error, from));
 }
 
 bool has_error(const std::filesystem::path& standard_error, uint64_t from) {
-  return !errors_in(own_lines(tail_of(standard_error, from))).empty();
+  return !errors_in(own_lines(end_of_output(standard_error, from))).empty();
 }
 
 }  // namespace dlflow

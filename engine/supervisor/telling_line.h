@@ -21,6 +21,9 @@ std::string telling_line_of(std::string_view text);
 /// The same of a file. What lies before `from` is of earlier passes.
 std::string telling_line(const std::filesystem::path& standard_error, uint64_t from = 0);
 
+/// The end of that file, at most 256 KiB.
+std::string end_of_output(const std::filesystem::path& standard_error, uint64_t from);
+
 /// Whether it tells of an error of the program, and not only of other things.
 bool has_error(const std::filesystem::path& standard_error, uint64_t from);
 

@@ -31,6 +31,10 @@ constexpr milliseconds kSignalsTogether(500);
 constexpr milliseconds kSuspended(5000);
 constexpr milliseconds kTimeToListen(3000);
 constexpr milliseconds kSaveLook(20);
+constexpr milliseconds kLossLook(2000);
+constexpr milliseconds kTimeToLeave(8000);  ///< of the other ranks, once one has ended badly
+/// srun gives its tasks SLURM's KillWait, which is 30 s, and then says which node does not answer.
+constexpr milliseconds kTimeOfLauncher(60'000);
 constexpr auto kNever = steady_clock::time_point::max();
 
 void signal_group(pid_t group, int signal) { ::kill(-group, signal); }
@@ -128,9 +132,9 @@ class Deadlines {
   }
 
   /// Leaves out what comes before SIGTERM.
-  void end_now() {
+  void end_now(milliseconds time_to_end) {
     end_ = options_.now();
-    kill_ = std::min(kill_, end_ + options_.time_to_end);
+    kill_ = std::min(kill_, end_ + time_to_end);
     is_told_ = true;
     done_ = std::max(done_, 1);
   }
@@ -160,7 +164,9 @@ class Deadlines {
     const auto now = options_.now();
     if (done_ < 1 && now >= save_) done_ = 1;
     if (is_asking()) asking_.act();
-    if (is_asking() && now >= vain_ && asking_.is_in_vain()) end_now();
+    if (is_asking() && now >= vain_ && asking_.is_in_vain()) {
+      end_now(options_.time_to_end);
+    }
     if (done_ < 2 && now >= end_ && !waits_for_save(now)) {
       end_by(SIGTERM);
       done_ = 2;
@@ -213,7 +219,7 @@ class Deadlines {
 ///     a job at once, and a program that died of that was stopped; it did not fail.
 ///  2. has_ended: for the same reason a death by a signal waits a moment for a request, and exit
 ///     status 75 takes the one that is there.
-///  3. look: whether the program is still wanted.
+///  3. look: whether the program is still wanted; whether its launcher waits for a lost rank.
 ///  4. act: the request to save, SIGTERM, SIGKILL, whatever is due. The walltime, a warning and a
 ///     request are one sequence that begins at different times: deadlines only move closer, so
 ///     that any number of them in any order gives the earliest. A second request kills at once.
@@ -227,7 +233,8 @@ class Watching {
         program_(program),
         options_(options),
         deadlines_(options, program),
-        look_(options.is_wanted ? options.now() + options.look_again : kNever) {}
+        look_(options.is_wanted ? options.now() + options.look_again : kNever),
+        loss_look_(options.has_lost_rank ? options.now() + kLossLook : kNever) {}
 
   void hear(const StopRequests& news) {
     if (news.cause == StopCause::None || is_early_warning(news)) return;
@@ -257,7 +264,21 @@ class Watching {
     look_ = options_.now() + options_.look_again;
     if (options_.is_wanted()) return;
     result_.cause = StopCause::Unwanted;
-    deadlines_.end_now();
+    deadlines_.end_now(options_.time_to_end);
+  }
+
+  void look_for_loss() {
+    const auto now = options_.now();
+    if (now < loss_look_) return;
+    if (!has_lost_rank_) {
+      has_lost_rank_ = options_.has_lost_rank();
+      loss_look_ = now + (has_lost_rank_ ? kTimeToLeave : kLossLook);
+      return;
+    }
+    loss_look_ = kNever;
+    if (result_.cause != StopCause::None) return;  // it is told to end already
+    result_.cause = StopCause::LostRank;
+    deadlines_.end_now(kTimeOfLauncher);
   }
 
   void act() {
@@ -267,7 +288,7 @@ class Watching {
 
   StopRequests sleep() {
     const auto now = options_.now();
-    const auto next = std::min({deadlines_.next(), look_, now + std::chrono::minutes(1)});
+    const auto next = std::min({deadlines_.next(), look_, loss_look_, now + std::chrono::minutes(1)});
     const auto wait = std::max(std::chrono::ceil<milliseconds>(next - now), milliseconds(0));
     const StopRequests news = signals_.read(wait);
     const auto late = options_.now() - (now + wait);
@@ -302,6 +323,8 @@ class Watching {
   const WatchOptions& options_;
   Deadlines deadlines_;
   steady_clock::time_point look_;
+  steady_clock::time_point loss_look_;
+  bool has_lost_rank_ = false;
   int stops_ = 0;  // how often the end was asked for
   Usage usage_;
   Watched result_;
@@ -385,6 +408,7 @@ Watched Watcher::watch(pid_t program, const WatchOptions& options) {
   watching.hear(before_);
   while (!watching.has_ended()) {
     watching.look();
+    watching.look_for_loss();
     watching.act();
     watching.hear(watching.sleep());
   }

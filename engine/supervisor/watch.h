@@ -36,6 +36,9 @@ struct WatchOptions {
   /// once, since a checkpoint of it serves nobody.
   std::function<bool()> is_wanted;
   std::chrono::milliseconds look_again{0};
+  /// Asked every few seconds: whether a rank has ended badly. A launcher that still runs some
+  /// seconds later waits for a node that does not answer, and gets SIGTERM.
+  std::function<bool()> has_lost_rank;
   /// Tests turn it.
   std::function<std::chrono::steady_clock::time_point()> now = std::chrono::steady_clock::now;
 };
@@ -46,6 +49,7 @@ enum class StopCause {
   Requested,   ///< by SIGINT, or SIGUSR2 (qdel): someone wants the job to end
   Terminated,  ///< by SIGTERM: that, or the node is taken away
   Unwanted,    ///< by WatchOptions::is_wanted
+  LostRank,    ///< by WatchOptions::has_lost_rank
 };
 
 struct Watched {

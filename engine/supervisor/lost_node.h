@@ -1,0 +1,19 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+/// What launchers say of nodes that went away, on the standard error of a job.
+namespace dlflow {
+
+/// The exit status of the first task that srun saw end badly ("srun: error: b1: task 0: Exited with
+/// exit code 75"); of one that was killed, 128 + SIGKILL.
+std::optional<int> bad_end_of_task(std::string_view text);
+
+/// The node with which mpirun lost its connection, or that did not answer when srun was to end its
+/// tasks. Of that one srun says no name: it is what a rank of dlflow's own programs has said
+/// ("rank 1 (node b2) died: …"), else empty.
+std::optional<std::string> lost_node(std::string_view text);
+
+}  // namespace dlflow
