@@ -3,6 +3,7 @@
 #include <signal.h>
 
 #include "base/exit_status.h"
+#include "engine/supervisor/lost_node.h"
 #include "engine/supervisor/saved_state.h"
 #include "tests/support/catch.h"
 #include "tests/support/temp_dir.h"
@@ -44,7 +45,28 @@ struct Ended {
     before = look_before_pass(spec, files, options);
     return ending_of(spec, files, options, before, watched);
   }
+  /// Of one that printed `text`. \param checkpoints  those before it; left out: as they are.
+  JobEvent end_of(const std::string& text, const std::string& checkpoints = "") {
+    before = look_before_pass(spec, files, options);
+    if (!checkpoints.empty()) before.checkpoints = checkpoints;
+    print(text);
+    return ending_of(spec, files, options, before, watched);
+  }
 };
+
+constexpr const char* kMpirunLostNode =
+    "--------------------------------------------------------------------------\n"
+    "ORTE has lost communication with a remote daemon.\n\n"
+    "  HNP daemon   : [[4701,0],0] on node b1\n"
+    "  Remote daemon: [[4701,0],1] on node b2.cluster\n\n"
+    "This is usually due to either a failure of the TCP network\n"
+    "--------------------------------------------------------------------------\n";
+constexpr const char* kSrunLostNode =
+    "error: rank 1 (node b2) died: killed, crashed, or its node went down\n"
+    "srun: error: b1: task 0: Exited with exit code 75\n"
+    "srun: forcing job termination\n"
+    "srun: Job step aborted: Waiting up to 32 seconds for job step to finish.\n"
+    "srun: error: Timed out waiting for job step to complete\n";
 
 using Kinds = std::pair<std::optional<JobState>, std::string>;
 
@@ -226,4 +248,58 @@ TEST_CASE("an empty file is no checkpoint, and a removed one no progress", "[end
   CHECK(newer_file(before, saved_files(spec, "ckpt/*.pt")) == std::nullopt);
   run.write("checkpoints/ckpt/b.pt", "12");
   CHECK(newer_file(before, saved_files(spec, "ckpt/*.pt")) == "ckpt/b.pt");
+}
+
+TEST_CASE("srun says how the first task ended that ended badly", "[ending]") {
+  CHECK(bad_end_of_task("step 12\nsrun: error: b1: task 0: Exited with exit code 75\n"
+                        "srun: error: b2: tasks 1-3: Killed\n") == 75);
+  CHECK(bad_end_of_task("srun: error: b2: tasks 1-3: Killed\n") == 128 + SIGKILL);
+  CHECK_FALSE(bad_end_of_task("srun: error: Unable to create step: Memory required by task is not "
+                              "available\n the srun: error: b1: task 0: Exited\n"));
+}
+
+TEST_CASE("launchers say which node went away", "[ending]") {
+  CHECK(lost_node(kMpirunLostNode) == "b2");
+  CHECK(lost_node(kSrunLostNode) == "b2");
+  CHECK(lost_node("PRTE has lost communication with a remote daemon.") == "");
+  CHECK(lost_node("srun: error: Timed out waiting for job step to complete\n") == "");
+  CHECK(lost_node("error: ranks 1 (node b2), 2 (node b3) died: killed, crashed, or its node went "
+                  "down\nsrun: error: Timed out waiting for job step to complete\n") == "");
+  CHECK_FALSE(lost_node("error: rank 1 (node b2) died: killed, crashed, or its node went down\n"
+                        "srun: error: b2: task 1: Killed\n"));
+}
+
+TEST_CASE("a node that went away is no failure of the program, whatever the launcher", "[ending]") {
+  const auto [code, cause, text] = GENERATE(table<int, StopCause, const char*>(
+      {{205, StopCause::None, kMpirunLostNode}, {0, StopCause::LostRank, kSrunLostNode}}));
+  Ended lost(code, cause);
+  lost.spec.resources.ranks = 2;
+  SECTION("before it has saved anything the job is lost") {
+    const JobEvent end = lost.end_of(text);
+    CHECK(kinds(end) == Kinds{JobState::Lost, "node b2 failed"});
+    CHECK(end.failed_node == "b2");
+    CHECK(end.exit != kExitAgain);  // nothing of it is taken over
+  }
+  SECTION("then it goes on") {
+    lost.save_checkpoint();
+    const JobEvent end = lost.end_of(text, "as it was");
+    CHECK(end.state == JobState::Queued);
+    CHECK(end.exit == kExitAgain);
+    CHECK(end.failed_node == "b2");
+  }
+}
+
+TEST_CASE("what a node that went away does to a job that was to end anyway", "[ending]") {
+  Ended stopped(143, StopCause::Requested);
+  const JobEvent end = stopped.end_of(kSrunLostNode);
+  CHECK(end.state == JobState::Cancelled);
+}
+
+TEST_CASE("a launcher that was ended because of a rank leaves that rank's status", "[ending]") {
+  Ended ended(0, StopCause::LostRank);
+  const JobEvent end = ended.end_of("srun: error: b1: task 0: Exited with exit code 3\n"
+                                    "srun: error: b2: task 1: Killed\n");
+  CHECK(kinds(end).first == JobState::Failed);
+  CHECK(end.exit == 3);
+  CHECK(end.failed_node.empty());
 }

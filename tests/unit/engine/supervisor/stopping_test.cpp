@@ -546,3 +546,24 @@ TEST_CASE("a script that only saves on SIGTERM goes on in its next pass, until n
   CHECK(read_file(job.outputs(3) / "begun") == "1\n2\n3\n");
   CHECK(read_file(job.spec.job_directory / "checkpoints/ckpt/last.pt") == "2\n");
 }
+
+TEST_CASE("a launcher that waits for a node that does not answer is ended; the next try follows",
+          "[stopping]") {
+  // Without a word srun waits for the task on that node, and its own status is 0 in the end.
+  Job job("");
+  const fs::path srun = job.run.write(
+      "srun",
+      "#!/bin/sh\n"
+      "trap 'echo srun: error: Timed out waiting for job step to complete >&2; exit 0' TERM\n"
+      "echo 'srun: error: b1: task 0: Exited with exit code 75' >&2\n"
+      "while :; do sleep 0.1; done\n");
+  fs::permissions(srun, fs::perms::owner_all);
+  job.spec.launcher = {srun.string()};
+  job.spec.resources.ranks = 2;
+  job.spec.retry = {.attempts = 2, .on = {RetryCause::NodeFailure}};
+  job.options.requeues = true;
+  const JobEvent end = job.execute();
+  CHECK(end.state == JobState::Queued);
+  CHECK(end.reason == "try 2 of 2 follows; the last one: a node failed");
+  CHECK(end.failed_tries == 1);
+}
