@@ -32,11 +32,12 @@ bool was_stopped_at_its_start(const BatchJob& job) {
   return job.state == BatchState::Failed && (job.signal == SIGINT || job.signal == SIGUSR2);
 }
 
-/// Whether accounting may yet say who cancelled: the queue does not, and it knows an end first.
+/// Whether accounting may yet say who took a job from its node: the queue does not, and it knows an
+/// end first.
 bool may_yet_be_named(const BatchJob& job, Time now) {
   constexpr std::chrono::seconds kAccountingDelay(15);
-  return job.state == BatchState::Cancelled && job.cancelled_by.empty() && job.end &&
-         now < *job.end + kAccountingDelay;
+  return job.state == BatchState::Cancelled && job.cancelled_by.empty() && !job.node.empty() &&
+         job.end && now < *job.end + kAccountingDelay;
 }
 
 /// Whether a record of an end may be there that has yet to show. Whatever ends a task that several

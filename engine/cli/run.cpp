@@ -141,8 +141,8 @@ void start(Session& session, const RunArguments& arguments) {
     const Plan plan = make_plan(std::move(workflow), profile, options, *known, session.store());
     return show_plan(session, plan, session.verbs(profile.scheduler)->preview(plan));
   }
-  take_trusted_results(session, named, *arguments.plan, workflow, profile);
-  Plan plan = make_plan(std::move(workflow), profile, options, session.store(), session.store());
+  const auto known = take_trusted_results(session, named, *arguments.plan, workflow, profile);
+  Plan plan = make_plan(std::move(workflow), profile, options, *known, session.store());
   const Secrets secrets = secrets_of_new_run(plan);  // one that is missing is told at once
   fetch_images(plan);
   use_packed_data(plan.workflow, plan.profile);

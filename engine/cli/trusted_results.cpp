@@ -53,11 +53,14 @@ PackedResults read_results(Session& session, const WorkflowArgument& argument,
                              session.store());
 }
 
-/// Those of the store before those of the bundle.
-class PreviewedResults : public KnownResults {
+/// The results of the store, and what a bundle adds.
+class StoreAndBundle : public KnownResults {
  public:
-  PreviewedResults(Store& store, const PackedResults& results, const std::string& bundle)
-      : store_(store) {
+  explicit StoreAndBundle(Store& store, std::map<std::string, KnownResult> foreseen = {})
+      : store_(store), foreseen_(std::move(foreseen)) {}
+
+  /// Adds the results of the bundle, behind those of the store.
+  void add(const PackedResults& results, const std::string& bundle) {
     for (const auto& [job, result] : results.by_job) {
       KnownResult& known = packed_[result.known.fingerprint];
       known = result.known;
@@ -67,25 +70,27 @@ class PreviewedResults : public KnownResults {
 
   std::optional<KnownResult> find(const std::string& fingerprint) override {
     if (auto known = store_.find(fingerprint)) return known;
-    const auto found = packed_.find(fingerprint);
-    return found == packed_.end() ? std::nullopt : std::optional(found->second);
+    return found_in(packed_, fingerprint);
+  }
+
+  bool is_undisturbed(const KnownResult& result, std::span<const std::string> parents) override {
+    return packed_.contains(result.fingerprint) || store_.is_undisturbed(result, parents);
+  }
+
+  std::optional<KnownResult> foresee(const std::string& fingerprint) override {
+    return found_in(foreseen_, fingerprint);
   }
 
  private:
-  Store& store_;
-  std::map<std::string, KnownResult> packed_;
-};
-
-/// The store alone.
-class StoredResults : public KnownResults {
- public:
-  explicit StoredResults(Store& store) : store_(store) {}
-  std::optional<KnownResult> find(const std::string& fingerprint) override {
-    return store_.find(fingerprint);
+  using Results = std::map<std::string, KnownResult>;
+  static std::optional<KnownResult> found_in(const Results& all, const std::string& fingerprint) {
+    const auto found = all.find(fingerprint);
+    return found == all.end() ? std::nullopt : std::optional(found->second);
   }
 
- private:
   Store& store_;
+  Results foreseen_;
+  Results packed_;
 };
 
 void tell_of_refused(const PackedResults& results) {
@@ -98,30 +103,36 @@ void tell_of_refused(const PackedResults& results) {
   }
 }
 
+void tell_of_results(Session& session, const Workflow& workflow) {
+  const auto folder = bundle_with_run(workflow);
+  if (!folder || session.quiet || session.json) return;
+  const std::string run = read_manifest(*folder).run;
+  if (session.store().has_run(run)) return;
+  std::printf(
+      "The bundle holds results of %s; --trust-results reuses them, if you trust who made it.\n",
+      escaped(run).c_str());
+}
+
 }  // namespace
 
-void take_trusted_results(Session& session, const WorkflowArgument& argument,
-                          const PlanArguments& arguments, const Workflow& workflow,
-                          const Profile& profile) {
-  const bool speaks = !session.quiet && !session.json;
+std::unique_ptr<KnownResults> take_trusted_results(Session& session,
+                                                   const WorkflowArgument& argument,
+                                                   const PlanArguments& arguments,
+                                                   const Workflow& workflow,
+                                                   const Profile& profile) {
   if (!arguments.trust_results) {
-    const auto folder = bundle_with_run(workflow);
-    if (!folder || !speaks) return;
-    const std::string run = read_manifest(*folder).run;
-    if (session.store().has_run(run)) return;
-    std::printf(
-        "The bundle holds results of %s; --trust-results reuses them, if you trust who made it.\n",
-        escaped(run).c_str());
-    return;
+    tell_of_results(session, workflow);
+    return std::make_unique<StoreAndBundle>(session.store());
   }
   PackedResults results = read_results(session, argument, workflow, profile);
   const std::string bundle = name_of(argument, *unpacked_bundle(workflow.file));
   const std::string run = take_results(results, profile.runs, bundle, session.store());
+  auto known = std::make_unique<StoreAndBundle>(session.store(), std::move(results.foreseen));
   if (!session.quiet) tell_of_refused(results);
-  if (!speaks) return;
+  if (session.quiet || session.json) return known;
   if (run.empty()) {
     std::printf("No result in %s can be reused here.\n", bundle.c_str());
-    return;
+    return known;
   }
   const size_t number = results.by_job.size();
   std::printf(
@@ -129,6 +140,7 @@ void take_trusted_results(Session& session, const WorkflowArgument& argument,
       "Nothing proves who made %s; `dlflow rm %s` takes the results away again.\n",
       number, number == 1 ? "" : "s", escaped(results.run).c_str(), escaped(results.dlflow).c_str(),
       number == 1 ? "is" : "are", run.c_str(), bundle.c_str(), run.c_str());
+  return known;
 }
 
 std::unique_ptr<KnownResults> preview_trusted_results(Session& session,
@@ -136,11 +148,12 @@ std::unique_ptr<KnownResults> preview_trusted_results(Session& session,
                                                       const PlanArguments& arguments,
                                                       const Workflow& workflow,
                                                       const Profile& profile) {
-  if (!arguments.trust_results) return std::make_unique<StoredResults>(session.store());
-  const PackedResults results = read_results(session, argument, workflow, profile);
+  if (!arguments.trust_results) return std::make_unique<StoreAndBundle>(session.store());
+  PackedResults results = read_results(session, argument, workflow, profile);
   if (!session.quiet) tell_of_refused(results);
-  return std::make_unique<PreviewedResults>(session.store(), results,
-                                            name_of(argument, *unpacked_bundle(workflow.file)));
+  auto known = std::make_unique<StoreAndBundle>(session.store(), std::move(results.foreseen));
+  known->add(results, name_of(argument, *unpacked_bundle(workflow.file)));
+  return known;
 }
 
 }  // namespace dlflow

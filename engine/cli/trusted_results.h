@@ -11,11 +11,14 @@ namespace dlflow {
 
 /// Takes the results of the bundle that `workflow` is of into a run of this user, if the option was
 /// given, and says on standard output whose they are and which are not taken. Without the option,
-/// says that there are some. Throws Error{InvalidInput} if the option was given, and `workflow` is
-/// of no bundle of a run.
-void take_trusted_results(Session& session, const WorkflowArgument& argument,
-                          const PlanArguments& arguments, const Workflow& workflow,
-                          const Profile& profile);
+/// says that there are some. Returns what is known then: the results of the store, and what steps
+/// of the bundle will leave. Throws Error{InvalidInput} if the option was given, and `workflow` is
+/// of no bundle of a run. \param session  outlives it.
+std::unique_ptr<KnownResults> take_trusted_results(Session& session,
+                                                   const WorkflowArgument& argument,
+                                                   const PlanArguments& arguments,
+                                                   const Workflow& workflow,
+                                                   const Profile& profile);
 
 /// The results that are known if the option was given, and nothing is to be written: those of the
 /// store, and those of the bundle, whose bytes are not looked at. \param session  outlives them.

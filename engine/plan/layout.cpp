@@ -215,12 +215,31 @@ void lay_out(Plan& plan) {
   plan.graph = Graph(std::move(ranges), std::move(edges));
 }
 
+bool has_hashed_sources(const Plan& plan, const PlannedJob& job) {
+  const Step& step = plan.workflow.steps[job.step];
+  if (!copies_sources(step.uses)) return false;
+  Context known;
+  known.params = &plan.workflow.params;
+  known.matrix = &(*plan.steps[job.step].elements)[job.element];
+  const Json sources =
+      step.with.evaluate_known(known).value(find_step_kind(step.uses)->sources, Json::array());
+  return sources.is_array() && !sources.empty() &&
+         std::ranges::all_of(sources, [](const Json& source) {
+           return source.is_object() && source.contains("sha256");
+         });
+}
+
 void decide(Plan& plan, const std::function<std::optional<KnownResult>(uint32_t job)>& find) {
   const auto& force = plan.options.force;
-  const auto is_reused = [&](const JobRange& range) {
-    return std::all_of(plan.jobs.begin() + range.first,
-                       plan.jobs.begin() + range.first + range.count,
-                       [](const PlannedJob& parent) { return parent.action == Action::Reuse; });
+  const auto is_reused = [](const PlannedJob& job) { return job.action == Action::Reuse; };
+  const auto is_known = [&](const PlannedJob& job) {
+    return is_reused(job) || has_hashed_sources(plan, job);
+  };
+  const auto all = [&](const std::vector<JobRange>& ranges, const auto& quality) {
+    return std::ranges::all_of(ranges, [&](const JobRange& range) {
+      const auto first = plan.jobs.begin() + range.first;
+      return std::all_of(first, first + range.count, quality);
+    });
   };
   for (uint32_t number = 0; number < plan.jobs.size(); ++number) {
     PlannedJob& job = plan.jobs[number];
@@ -239,13 +258,16 @@ void decide(Plan& plan, const std::function<std::optional<KnownResult>(uint32_t 
       job.action = Action::DecideLater;
       job.cause = Cause::WaitsForList;
     } else if (takes_list(plan.workflow.steps[job.step].matrix) ||  // not looked up before the run
-               !std::all_of(parents.begin(), parents.end(), is_reused)) {
+               !all(parents, is_known)) {
       job.action = Action::DecideLater;
       job.cause = Cause::WaitsForParents;
     } else if (auto result = find(number)) {
       job.action = Action::Reuse;
       job.cause = Cause::NothingChanged;
       plan.reused.emplace(number, std::move(*result));
+    } else if (!all(parents, is_reused)) {
+      job.action = Action::DecideLater;
+      job.cause = Cause::WaitsForParents;
     } else {
       job.action = Action::Run;
       job.cause = Cause::NoResult;

@@ -46,6 +46,10 @@ class KnownResults {
   /// Whether `result` was made from what `parents` did elsewhere, jobs of its run, and not from
   /// what other runs did in the same place meanwhile.
   virtual bool is_undisturbed(const KnownResult& result, std::span<const std::string> parents);
+
+  /// What a job with this fingerprint that copies sources will leave, where that is certain before
+  /// it runs: the hashes of its outputs count, its files are not there.
+  virtual std::optional<KnownResult> foresee(const std::string& fingerprint);
 };
 
 class NothingKnown : public KnownResults {

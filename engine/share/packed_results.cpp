@@ -100,7 +100,11 @@ class Record {
       here->second = data.at("identity").get<std::string>();
     }
     for (uint32_t job = 0; job < plan().jobs.size(); ++job) {
-      if (is_open(plan(), job) || !has_result(job)) continue;
+      if (is_open(plan(), job)) continue;
+      if (!has_result(job)) {
+        foresee(job);
+        continue;
+      }
       const PlannedJob& planned = plan().jobs[job];
       const auto packages = planned_packages(plan(), planned.step);
       const bool is_known = std::ranges::none_of(
@@ -123,6 +127,18 @@ class Record {
 
  private:
   const Plan& plan() const { return results_.plan; }
+
+  void foresee(uint32_t job) {
+    if (!has_hashed_sources(plan(), plan().jobs[job])) return;
+    const Json* const record = find(job);
+    if (record == nullptr ||
+        !satisfies_dependents(job_state(record->at("state").get<std::string>())))
+      return;
+    KnownResult left = known(job, *record);
+    if (fingerprint_in(packed_plan_, job, false) != left.fingerprint) return;
+    left.fingerprint = fingerprint_here(job);
+    if (!left.fingerprint.empty()) results_.foreseen.emplace(left.fingerprint, std::move(left));
+  }
 
   /// The fingerprint of a job in `plan`, with what its parents left. \param here  of parents their
   /// fingerprints with this user's data, not those of the record

@@ -54,6 +54,9 @@ struct PackedResults {
   Time started{};
   Plan plan;  ///< of the bundle's workflow, with the lists that its steps left
   std::map<uint32_t, PackedResult> by_job;
+  /// By fingerprint: what steps left that copy sources whose hashes the workflow gives. Wherever
+  /// they run they leave the same, so that what needs it is known before they have run.
+  std::map<std::string, KnownResult> foreseen;
   std::vector<std::string> refused;  ///< for people, a line for each result that is none here
 
   /// Adds to `refused`.

@@ -231,6 +231,39 @@ class ReuseBundle(support.Case):
         self.assertEqual(self.published(again), published)
         self.assertIn(f"reused from {run}, taken from bundle sweep", self.reasons(again)["tell"])
 
+    def staged(self, sha256):
+        """A bundle of a run whose step `train` reads what a `stage` step brings; its sources have hashes, or not."""
+        data = self.write("data/numbers.txt", "1 2 3\n")
+        digest = f", sha256: {hashlib.sha256(data.read_bytes()).hexdigest()}" if sha256 else ""
+        self.write("flow/sweep.yaml", f"""\
+            name: staged
+            steps:
+              data:
+                uses: stage
+                with: {{sources: [{{url: "file://{data}"{digest}}}]}}
+              train:
+                run: [sh, -c, 'cat $0/numbers.txt > m', "${{{{ steps.data.outputs.path }}}}"]
+                outputs: {{m: m}}
+            """)
+        return self.packed(*(["--with-data"] if sha256 else []))
+
+    def test_what_needs_staged_data_whose_hashes_are_declared_is_reused_before_the_data_is_there(self):
+        run, _ = self.staged(sha256=True)
+        out, _ = self.dlflow("run", "b.dlflow", "--profile", "here", "--trust-results", "--dry-run")
+        self.assertRegex(out, rf"train +reused from {run} +{TAKEN}")
+        out, _ = self.dlflow("explain", "b.dlflow", "--profile", "here", "--trust-results")
+        self.assertRegex(out, rf"train +reused from {run} +{TAKEN}")
+        again = self.reuse()
+        self.assertEqual(self.states(again), {"data": "succeeded", "train": "cached"})
+        self.assertEqual(self.dlflow("status", again, "--json")[0].count('"cached"'), 1)  # the frozen plan says so, too
+        self.dlflow("run", "--resume", again)
+        self.assertEqual(self.states(again), {"data": "succeeded", "train": "cached"})
+
+    def test_staged_data_without_declared_hashes_is_looked_at_first(self):
+        self.staged(sha256=False)
+        out, _ = self.dlflow("run", "b.dlflow", "--profile", "here", "--trust-results", "--dry-run")
+        self.assertNotRegex(out, r"train +reused")
+
     def test_only_named_steps_travel(self):
         self.packed("--results", "train")
         self.assertIn("Results of 2 jobs, ", self.out)

@@ -173,7 +173,9 @@ class FakeBatchSystem : public BatchSystem {
       const bool meant = std::any_of(ours.begin(), ours.end(), [&](const JobIdentity& wanted) {
         return wanted.is(job.shown);
       });
-      if (meant && !is_over(job.shown.state)) end(id, BatchState::Cancelled);
+      if (!meant || is_over(job.shown.state)) continue;
+      end(id, BatchState::Cancelled);
+      job.shown.cancelled_by = "ann";
     }
     return {};
   }
