@@ -33,10 +33,12 @@ bool Attempt::has_saved() const { return stopped_ && stopped_exit_ == kExitAgain
 void Attempt::read() {
   last_.reset();
   stopped_ = false;
+  lost_node_.clear();
   for (JobEvent& event : EventTail(directory_ / "events.jsonl").read()) {
     failed_tries_ = std::max(failed_tries_, event.failed_tries);
     stopped_ = !event.state.has_value();
     if (stopped_) stopped_exit_ = event.exit;
+    lost_node_ = stopped_ ? event.failed_node : "";
     if (event.walltime.count() > 0) walltime_ = event.walltime;
     if (event.state) last_ = std::move(event);
   }

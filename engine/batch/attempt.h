@@ -31,6 +31,8 @@ class Attempt {
   bool was_stopped() const { return stopped_; }
   /// The same, and it saved a checkpoint first.
   bool has_saved() const;
+  /// The node whose failure ended that pass, if it was told of it.
+  const std::string& lost_node() const { return lost_node_; }
   /// Of the next pass, where one before it timed out and it is to be longer; 0: as the job asks.
   std::chrono::seconds walltime() const { return walltime_; }
   /// The last pass timed out, and the next one is longer.
@@ -49,6 +51,7 @@ class Attempt {
   std::optional<JobEvent> last_;  // with a state
   int failed_tries_ = 0;
   bool stopped_ = false;
+  std::string lost_node_;
   std::chrono::seconds walltime_{0};
   std::optional<int> stopped_exit_;
 };

@@ -39,10 +39,15 @@ bool count_unended_pass(const Attempt& attempt, const std::string& node,
   }
   JobEvent lost;
   lost.state = JobState::Lost;
-  lost.preempted = attempt.was_stopped();  // a node that fails tells nobody
-  lost.reason = lost.preempted ? "its node was taken away" : "its node failed";
-  if (!lost.preempted && attempt.spec().resources.ranks == 1)
+  lost.failed_node = attempt.lost_node();
+  // A node that fails tells nobody, but SLURM tells the others of that job.
+  lost.preempted = attempt.was_stopped() && lost.failed_node.empty();
+  lost.reason = lost.preempted             ? "its node was taken away"
+                : lost.failed_node.empty() ? "its node failed"
+                                           : "node " + lost.failed_node + " failed";
+  if (!lost.preempted && lost.failed_node.empty() && attempt.spec().resources.ranks == 1) {
     lost.failed_node = node.substr(0, node.find('.'));
+  }
   lost.failed_tries = attempt.failed_tries();
   const int tries = attempt.failed_tries() + 1;
   const Retry& retry = attempt.spec().retry;

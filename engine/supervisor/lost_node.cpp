@@ -2,6 +2,7 @@
 
 #include <csignal>
 #include <cstdlib>
+#include <utility>
 
 #include "base/text.h"
 
@@ -10,13 +11,14 @@ namespace {
 
 /// As batch systems know it: without its domain.
 std::string short_name(std::string_view node) {
-  return std::string(node.substr(0, node.find_first_of(". \n\r")));
+  return std::string(node.substr(0, node.find_first_of(".: \n\r")));
 }
 
-/// The last node of which ranks said that it died; empty if they named several.
+/// The last node of which ranks said that it died or is silent; empty if they named several.
 std::string node_of_the_dead(std::string_view text) {
   constexpr std::string_view kNode = "(node ";
-  const size_t died = text.rfind(" died: killed, crashed, or its node went down");
+  size_t died = text.rfind(" died: killed, crashed, or its node went down");
+  if (died == text.npos) died = text.rfind(": silent for ");
   if (died == text.npos) return "";
   const size_t line_begin = text.rfind('\n', died) + 1;  // 0 without any
   const std::string_view line = text.substr(line_begin, died - line_begin);
@@ -24,6 +26,16 @@ std::string node_of_the_dead(std::string_view text) {
   if (found == line.npos || line.rfind(kNode) != found || !line.ends_with(")")) return "";
   const std::string_view rest = line.substr(found + kNode.size());
   return short_name(rest.substr(0, rest.size() - 1));
+}
+
+/// What follows on `before`, on the line that begins with or has `mark`.
+std::optional<std::string> named(std::string_view text, std::string_view mark,
+                                 std::string_view before) {
+  const size_t at = text.find(mark);
+  if (at == text.npos) return std::nullopt;
+  const size_t node = text.find(before, at);
+  if (node == text.npos) return std::nullopt;
+  return short_name(text.substr(node + before.size()));
 }
 
 }  // namespace
@@ -40,15 +52,21 @@ std::optional<int> bad_end_of_task(std::string_view text) {
 }
 
 std::optional<std::string> lost_node(std::string_view text) {
-  const size_t lost = text.find("has lost communication with a remote daemon");
-  if (lost != text.npos) {
-    constexpr std::string_view kNode = " on node ";
-    const size_t daemon = text.find("Remote daemon", lost);
-    const size_t node = daemon == text.npos ? daemon : text.find(kNode, daemon);
-    return node == text.npos ? "" : short_name(text.substr(node + kNode.size()));
+  for (const auto& [mark, before] :
+       {std::pair("Remote daemon", " on node "), std::pair("srun: error: Node failure", " on "),
+        std::pair("srun: error: Task launch", " on node ")}) {
+    if (auto node = named(text, mark, before)) return node;
   }
-  const bool gave_up = text.find("srun: error: Timed out waiting for job step") != text.npos;
-  return gave_up ? std::optional(node_of_the_dead(text)) : std::nullopt;
+  const bool is_lost = text.find("has lost communication with a remote daemon") != text.npos ||
+                       text.find("srun: error: Timed out waiting for job step") != text.npos ||
+                       was_not_launched(text);
+  return is_lost ? std::optional(node_of_the_dead(text)) : std::nullopt;
+}
+
+bool was_not_launched(std::string_view text) {
+  const size_t task = text.find("srun: error: task");
+  const bool failed = task != text.npos && text.find(" launch failed: ", task) != text.npos;
+  return failed || text.find("srun: error: Task launch for ") != text.npos;
 }
 
 }  // namespace dlflow

@@ -11,9 +11,13 @@ namespace dlflow {
 /// exit code 75"); of one that was killed, 128 + SIGKILL.
 std::optional<int> bad_end_of_task(std::string_view text);
 
-/// The node with which mpirun lost its connection, or that did not answer when srun was to end its
-/// tasks. Of that one srun says no name: it is what a rank of dlflow's own programs has said
-/// ("rank 1 (node b2) died: …"), else empty.
+/// The node with which mpirun lost its connection, on which srun could start no task, of which it
+/// was told that it failed, or that did not answer when srun was to end its tasks. If no launcher
+/// names it, it is the one that a rank of dlflow's own programs has named ("rank 1 (node b2) died:
+/// …"), else empty.
 std::optional<std::string> lost_node(std::string_view text);
+
+/// Whether srun could not start all of its tasks.
+bool was_not_launched(std::string_view text);
 
 }  // namespace dlflow

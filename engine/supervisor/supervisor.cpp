@@ -88,7 +88,8 @@ class Pass {
   JobEvent execute();
   void warn_of_lone_ranks() const;
   std::optional<JobEvent> end_before_start();
-  Watched run_program(Command& command, const RankPlan& ranks, const BeforePass& before);
+  bool was_not_started(const Watched& watched, const BeforePass& before) const;
+  Watched run_program(Command command, const RankPlan& ranks, const BeforePass& before);
   void warn(const std::string& text) const;
   void keep(const std::string& content) const;
   JobEvent try_state_before(JobEvent end, const BeforePass& before) const;
@@ -115,6 +116,11 @@ class Pass {
   bool has_acting_parents_ = false;              // commands that did something elsewhere
   AppendFile events_;
 };
+
+bool is_by_srun(const JobSpec& spec) {
+  return spec.resources.ranks > 1 && !spec.launcher.empty() &&
+         fs::path(spec.launcher.front()).filename() == "srun";
+}
 
 JobEvent event(JobState state, std::string reason = "") {
   JobEvent result;
@@ -172,9 +178,7 @@ WatchOptions Pass::watch_options(const RankPlan& ranks, const BeforePass& before
     options.warn = [this](const std::string& warning) { warn(warning); };
   }
   // mpirun ends all ranks by itself once one has ended badly.
-  const bool is_srun = !spec_.launcher.empty() &&
-                       fs::path(spec_.launcher.front()).filename() == "srun";
-  if (spec_.resources.ranks > 1 && is_srun) {
+  if (is_by_srun(spec_)) {
     options.has_lost_rank = [this, earlier = before.standard_error_bytes] {
       return bad_end_of_task(end_of_output(files_.standard_error(), earlier)).has_value();
     };
@@ -264,7 +268,11 @@ JobEvent Pass::execute() {
     if (taken.result) return reused(std::move(*taken.result), fingerprint);
     if (taken.was_damaged) shared_before_ = Existing::IsDamaged;
   }
-  const Watched watched = run_program(command, job.ranks, before);
+  Watched watched = run_program(command, job.ranks, before);
+  if (was_not_started(watched, before)) {
+    before.standard_error_bytes = fs::file_size(files_.standard_error());
+    watched = run_program(command, job.ranks, before);
+  }
   before.at_request = saved_at_request_;
   before.torn = torn_;
   put_back_files(spec_, files_, torn_);
@@ -344,8 +352,16 @@ std::optional<JobEvent> Pass::end_before_start() {
   return std::nullopt;
 }
 
+/// Whether srun could start nothing. What PMIx left of a step on a node that came back is in the
+/// way of a step of the same number: a requeued job counts from 0 again. The next one has another.
+bool Pass::was_not_started(const Watched& watched, const BeforePass& before) const {
+  const bool failed = watched.exit.code != 0 && watched.cause == StopCause::None;
+  return options_.requeues && is_by_srun(spec_) && failed &&
+         was_not_launched(end_of_output(files_.standard_error(), before.standard_error_bytes));
+}
+
 /// From its start until nothing of it is left, and what it printed and reported is free of secrets.
-Watched Pass::run_program(Command& command, const RankPlan& ranks, const BeforePass& before) {
+Watched Pass::run_program(Command command, const RankPlan& ranks, const BeforePass& before) {
   std::optional<RedactedOutput> output;
   if (!spec_.secrets.empty()) output.emplace(command, files_, redactor_);
   command.blocked_signals.insert(command.blocked_signals.end(), options_.own_signals.begin(),

@@ -288,7 +288,8 @@ class Watching {
 
   StopRequests sleep() {
     const auto now = options_.now();
-    const auto next = std::min({deadlines_.next(), look_, loss_look_, now + std::chrono::minutes(1)});
+    const auto next =
+        std::min({deadlines_.next(), look_, loss_look_, now + std::chrono::minutes(1)});
     const auto wait = std::max(std::chrono::ceil<milliseconds>(next - now), milliseconds(0));
     const StopRequests news = signals_.read(wait);
     const auto late = options_.now() - (now + wait);

@@ -154,6 +154,28 @@ TEST_CASE("a pass that was told to end was preempted, whatever became of it then
   }
 }
 
+TEST_CASE("a pass that was told to end because another node of its job failed was not preempted",
+          "[job-exec]") {
+  Job job("echo x >> {run}/trace");
+  job.die_in_a_pass();
+  JobEvent told;
+  told.reason = "stopped by SIGTERM";
+  told.failed_node = "b2";
+  AppendFile(job.attempt() / "events.jsonl").append(to_line(told));
+  SECTION("and is tried again for that cause") {
+    job.spec.retry = {.attempts = 2, .on = {RetryCause::NodeFailure}};
+    CHECK(job.execute() == 0);
+    CHECK(job.last().failed_tries == 1);
+  }
+  SECTION("and is lost with its name") {
+    CHECK(job.execute() == 1);
+    CHECK(job.last().state == JobState::Lost);
+    CHECK_FALSE(job.last().preempted);
+    CHECK(job.last().reason == "node b2 failed");
+    CHECK(job.last().failed_node == "b2");
+  }
+}
+
 TEST_CASE("what a job records of a pass before it is on disk, or it does not go on", "[job-exec]") {
   Job job("echo x >> {run}/trace");
   job.die_in_a_pass();

@@ -254,19 +254,29 @@ TEST_CASE("srun says how the first task ended that ended badly", "[ending]") {
   CHECK(bad_end_of_task("step 12\nsrun: error: b1: task 0: Exited with exit code 75\n"
                         "srun: error: b2: tasks 1-3: Killed\n") == 75);
   CHECK(bad_end_of_task("srun: error: b2: tasks 1-3: Killed\n") == 128 + SIGKILL);
-  CHECK_FALSE(bad_end_of_task("srun: error: Unable to create step: Memory required by task is not "
-                              "available\n the srun: error: b1: task 0: Exited\n"));
+  CHECK_FALSE(
+      bad_end_of_task("srun: error: Unable to create step: Memory required by task is not "
+                      "available\n the srun: error: b1: task 0: Exited\n"));
 }
 
 TEST_CASE("launchers say which node went away", "[ending]") {
   CHECK(lost_node(kMpirunLostNode) == "b2");
   CHECK(lost_node(kSrunLostNode) == "b2");
+  CHECK(lost_node("srun: got SIGCONT\nsrun: error: Node failure on b2\n") == "b2");
+  CHECK(
+      lost_node("srun: error: Task launch for StepId=4.0 failed on node b2: Unspecified error\n") ==
+      "b2");
+  CHECK(lost_node("srun: error: task 1 launch failed: Unspecified error\n") == "");
+  CHECK(lost_node("error: rank 1 (node b2): silent for 60 s; its process is stopped, or its node "
+                  "cannot be reached\nsrun: error: Timed out waiting for job step to complete\n") ==
+        "b2");
   CHECK(lost_node("PRTE has lost communication with a remote daemon.") == "");
   CHECK(lost_node("srun: error: Timed out waiting for job step to complete\n") == "");
   CHECK(lost_node("error: ranks 1 (node b2), 2 (node b3) died: killed, crashed, or its node went "
                   "down\nsrun: error: Timed out waiting for job step to complete\n") == "");
-  CHECK_FALSE(lost_node("error: rank 1 (node b2) died: killed, crashed, or its node went down\n"
-                        "srun: error: b2: task 1: Killed\n"));
+  CHECK_FALSE(
+      lost_node("error: rank 1 (node b2) died: killed, crashed, or its node went down\n"
+                "srun: error: b2: task 1: Killed\n"));
 }
 
 TEST_CASE("a node that went away is no failure of the program, whatever the launcher", "[ending]") {
@@ -297,8 +307,9 @@ TEST_CASE("what a node that went away does to a job that was to end anyway", "[e
 
 TEST_CASE("a launcher that was ended because of a rank leaves that rank's status", "[ending]") {
   Ended ended(0, StopCause::LostRank);
-  const JobEvent end = ended.end_of("srun: error: b1: task 0: Exited with exit code 3\n"
-                                    "srun: error: b2: task 1: Killed\n");
+  const JobEvent end = ended.end_of(
+      "srun: error: b1: task 0: Exited with exit code 3\n"
+      "srun: error: b2: task 1: Killed\n");
   CHECK(kinds(end).first == JobState::Failed);
   CHECK(end.exit == 3);
   CHECK(end.failed_node.empty());

@@ -567,3 +567,19 @@ TEST_CASE("a launcher that waits for a node that does not answer is ended; the n
   CHECK(end.reason == "try 2 of 2 follows; the last one: a node failed");
   CHECK(end.failed_tries == 1);
 }
+
+TEST_CASE("what srun could not start on a node that came back is started as a further step",
+          "[stopping]") {
+  Job job("");
+  const fs::path srun =
+      job.run.write("srun",
+                    "#!/bin/sh\n"
+                    "[ -e $DLFLOW_OUTPUTS/step-0 ] && exit 0\n"
+                    "touch $DLFLOW_OUTPUTS/step-0\n"
+                    "echo 'srun: error: task 1 launch failed: Unspecified error' >&2; exit 1\n");
+  fs::permissions(srun, fs::perms::owner_all);
+  job.spec.launcher = {srun.string()};
+  job.spec.resources.ranks = 2;
+  job.options.requeues = true;
+  CHECK(job.execute().state == JobState::Succeeded);
+}
