@@ -88,6 +88,10 @@ class Pass {
   JobEvent execute();
   void warn_of_lone_ranks() const;
   std::optional<JobEvent> end_before_start();
+  std::string said_since(const BeforePass& before) const {
+    return end_of_output(files_.standard_error(), before.standard_error_bytes);
+  }
+  bool has_lost_ranks(const Watched& watched, const BeforePass& before) const;
   bool was_not_started(const Watched& watched, const BeforePass& before) const;
   Watched run_program(Command command, const RankPlan& ranks, const BeforePass& before);
   void warn(const std::string& text) const;
@@ -277,7 +281,7 @@ JobEvent Pass::execute() {
   before.torn = torn_;
   put_back_files(spec_, files_, torn_);
   warn_of_lone_ranks();
-  const bool well = watched.exit.code == 0 && watched.cause != StopCause::LostRank &&
+  const bool well = watched.exit.code == 0 && !has_lost_ranks(watched, before) &&
                     !ran_out_of_memory(options_, before) &&
                     !ends_on_request(spec_, before, watched);
   JobEvent end =
@@ -355,9 +359,14 @@ std::optional<JobEvent> Pass::end_before_start() {
 /// Whether srun could start nothing. What PMIx left of a step on a node that came back is in the
 /// way of a step of the same number: a requeued job counts from 0 again. The next one has another.
 bool Pass::was_not_started(const Watched& watched, const BeforePass& before) const {
-  const bool failed = watched.exit.code != 0 && watched.cause == StopCause::None;
-  return options_.requeues && is_by_srun(spec_) && failed &&
-         was_not_launched(end_of_output(files_.standard_error(), before.standard_error_bytes));
+  return options_.requeues && is_by_srun(spec_) && watched.cause == StopCause::None &&
+         was_not_launched(said_since(before));
+}
+
+/// The status of an srun that gave up waiting for its tasks, or could not start them, may be 0.
+bool Pass::has_lost_ranks(const Watched& watched, const BeforePass& before) const {
+  if (watched.cause == StopCause::LostRank) return true;
+  return is_by_srun(spec_) && lost_node(said_since(before)).has_value();
 }
 
 /// From its start until nothing of it is left, and what it printed and reported is free of secrets.

@@ -570,16 +570,32 @@ TEST_CASE("a launcher that waits for a node that does not answer is ended; the n
 
 TEST_CASE("what srun could not start on a node that came back is started as a further step",
           "[stopping]") {
+  const int status = GENERATE(0, 1);  // srun's own says nothing
   Job job("");
-  const fs::path srun =
-      job.run.write("srun",
-                    "#!/bin/sh\n"
-                    "[ -e $DLFLOW_OUTPUTS/step-0 ] && exit 0\n"
-                    "touch $DLFLOW_OUTPUTS/step-0\n"
-                    "echo 'srun: error: task 1 launch failed: Unspecified error' >&2; exit 1\n");
+  const fs::path srun = job.run.write(
+      "srun",
+      "#!/bin/sh\n"
+      "if [ -e $DLFLOW_OUTPUTS/step-0 ]; then touch $DLFLOW_OUTPUTS/step-1; exit 0; fi\n"
+      "touch $DLFLOW_OUTPUTS/step-0\n"
+      "echo 'srun: error: task 1 launch failed: Unspecified error' >&2; exit " +
+          std::to_string(status) + "\n");
   fs::permissions(srun, fs::perms::owner_all);
   job.spec.launcher = {srun.string()};
   job.spec.resources.ranks = 2;
   job.options.requeues = true;
   CHECK(job.execute().state == JobState::Succeeded);
+  CHECK(fs::exists(job.outputs() / "step-1"));
+}
+
+TEST_CASE("a step that srun can never start has not succeeded, whatever srun's status is",
+          "[stopping]") {
+  Job job("");
+  const fs::path srun = job.run.write(
+      "srun", "#!/bin/sh\necho 'srun: error: task 1 launch failed: Unspecified error' >&2\n");
+  fs::permissions(srun, fs::perms::owner_all);
+  job.spec.launcher = {srun.string()};
+  job.spec.resources.ranks = 2;
+  const JobEvent end = job.execute();
+  CHECK(end.state == JobState::Lost);
+  CHECK(end.reason == "a node failed");
 }
