@@ -319,4 +319,29 @@ JobEvent ending_of(const JobSpec& spec, const AttemptFiles& files, const Supervi
   return Ending(spec, files, options, before, watched).event();
 }
 
+JobEvent end_or_next_try(const JobSpec& spec, const SupervisorOptions& options, int failed_tries,
+                         JobEvent end) {
+  end.failed_tries = failed_tries;
+  const int tries = failed_tries + 1;
+  if (!options.requeues || !should_retry(spec.retry, end, tries)) return end;
+  const bool more = wants_more_memory(spec.retry, end) && options.more_memory_bytes > 0;
+  std::chrono::seconds longer{0};
+  if (end.state == JobState::TimedOut) {
+    const auto next = next_walltime(spec.retry, spec.resources.walltime, spec.walltime_limit);
+    if (next > spec.resources.walltime) longer = next;
+  }
+  JobEvent next;
+  next.state = JobState::Queued;
+  next.reason = "try " + std::to_string(tries + 1) + " of " + std::to_string(spec.retry.attempts) +
+                " follows" + (more ? " with " + format_size(options.more_memory_bytes) : "") +
+                (longer.count() > 0 ? " in " + format_duration(longer) : "") +
+                "; the last one: " + end.reason;
+  next.walltime = longer;
+  next.exit = end.exit;
+  next.failed_node = end.failed_node;
+  next.used = end.used;
+  next.failed_tries = tries;
+  return next;
+}
+
 }  // namespace dlflow

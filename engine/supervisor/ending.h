@@ -51,4 +51,9 @@ bool ends_on_request(const JobSpec& spec, const BeforePass& before, const Watche
 JobEvent ending_of(const JobSpec& spec, const AttemptFiles& files, const SupervisorOptions& options,
                    const BeforePass& before, const Watched& watched);
 
+/// What follows on `end`. A failure that is tried again is no end: the job stays in the scheduler's
+/// hands. \param failed_tries  of the attempt before this pass.
+JobEvent end_or_next_try(const JobSpec& spec, const SupervisorOptions& options, int failed_tries,
+                         JobEvent end);
+
 }  // namespace dlflow

@@ -175,4 +175,22 @@ std::set<fs::path> files_being_saved(const JobSpec& spec, bool all) {
   return found;
 }
 
+JobEvent try_state_before(const JobSpec& spec, const AttemptFiles& files,
+                          const std::string& content, JobEvent end) {
+  const int exit = end.exit.value_or(0);
+  const bool is_error = end.state == JobState::Failed && exit > 0 && exit < 128;
+  if (!is_error || exit == kExitAgain || content.empty()) return end;
+  if (saved_content(spec, spec.checkpoint->newer) != content) return end;
+  if (!put_back_checkpoints(spec, files)) {
+    end.reason += "; if its checkpoint is the cause, `dlflow resubmit " + spec.run +
+                  " --from-scratch` begins anew";
+    return end;
+  }
+  end.state = JobState::Queued;
+  end.exit = kExitAgain;
+  end.reason = "failed before it had saved anything (" + end.reason +
+               "); goes on from the checkpoint before its last one";
+  return end;
+}
+
 }  // namespace dlflow

@@ -34,6 +34,12 @@ bool put_back_checkpoints(const JobSpec& spec, const AttemptFiles& files);
 void put_back_files(const JobSpec& spec, const AttemptFiles& files,
                     const std::set<std::filesystem::path>& torn);
 
+/// What follows on `end`: a command that fails before it has saved anything may have failed on its
+/// checkpoint, so that it goes on from the state before. \param content  saved_content() at the
+/// beginning of the pass.
+JobEvent try_state_before(const JobSpec& spec, const AttemptFiles& files,
+                          const std::string& content, JobEvent end);
+
 /// Forgets all states: the job has ended well, or begins anew.
 void forget_kept_checkpoints(const std::filesystem::path& job_directory);
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <fstream>
 
 namespace dlflow {
 namespace {
@@ -31,6 +32,19 @@ std::string warning_of_lone_ranks(std::string_view output, int ranks) {
   return "warning: each of the " + std::to_string(ranks) + " ranks printed '" + std::string(*said) +
          "': they train alone and not together. Tell the framework the number of its ranks "
          "(docs/user/ranks.md), or write resources: {ranks: 1}";
+}
+
+std::string warning_of_lone_ranks(const JobSpec& spec, const AttemptFiles& files) {
+  if (!spec.uses.empty() || spec.resources.ranks < 2 || spec.launch == Launch::Node) return "";
+  constexpr size_t kBeginning = 1 << 20;
+  std::string output(kBeginning, '\0');
+  size_t size = 0;
+  for (const auto& file : {files.standard_output(), files.standard_error()}) {
+    std::ifstream stream(file, std::ios::binary);
+    stream.read(output.data() + size, std::streamsize(kBeginning / 2));
+    size += size_t(stream.gcount());
+  }
+  return warning_of_lone_ranks({output.data(), size}, spec.resources.ranks);
 }
 
 }  // namespace dlflow

@@ -86,17 +86,11 @@ class Pass {
     if (options_.notify) options_.notify(notice);
   }
   JobEvent execute();
-  void warn_of_lone_ranks() const;
   std::optional<JobEvent> end_before_start();
-  std::string said_since(const BeforePass& before) const {
-    return end_of_output(files_.standard_error(), before.standard_error_bytes);
-  }
-  bool has_lost_ranks(const Watched& watched, const BeforePass& before) const;
-  bool was_not_started(const Watched& watched, const BeforePass& before) const;
+  std::string said_by_srun(const BeforePass& before) const;
   Watched run_program(Command command, const RankPlan& ranks, const BeforePass& before);
   void warn(const std::string& text) const;
   void keep(const std::string& content) const;
-  JobEvent try_state_before(JobEvent end, const BeforePass& before) const;
   void note_termination();
   bool is_ours() const;
   bool may_be_ours() const;
@@ -104,7 +98,6 @@ class Pass {
   JobEvent succeeded(const std::string& fingerprint, const std::vector<ParentResult>& parents);
   JobEvent reused(SharedResult known, const std::string& fingerprint);
   void take_back_fingerprint(JobEvent& end, const InputProof& proof) const;
-  JobEvent end_or_next_try(JobEvent end) const;
 
   JobSpec spec_;
   AttemptFiles files_;
@@ -183,8 +176,8 @@ WatchOptions Pass::watch_options(const RankPlan& ranks, const BeforePass& before
   }
   // mpirun ends all ranks by itself once one has ended badly.
   if (is_by_srun(spec_)) {
-    options.has_lost_rank = [this, earlier = before.standard_error_bytes] {
-      return bad_end_of_task(end_of_output(files_.standard_error(), earlier)).has_value();
+    options.has_lost_rank = [this, &before] {
+      return bad_end_of_task(said_by_srun(before)).has_value();
     };
   }
   return options;
@@ -208,7 +201,7 @@ Supervision Pass::run() {
     end = event(JobState::Failed, reason_of(error));
   }
   if (!is_ours()) throw Error(Errc::Unavailable, "another pass has taken over");
-  end = end_or_next_try(std::move(end));
+  end = end_or_next_try(spec_, options_, failed_tries_, std::move(end));
   const Supervision how = settle(record(end));
   crash_point("ended");
   // What others find elsewhere, or found there meanwhile, no fingerprint says.
@@ -273,20 +266,27 @@ JobEvent Pass::execute() {
     if (taken.was_damaged) shared_before_ = Existing::IsDamaged;
   }
   Watched watched = run_program(command, job.ranks, before);
-  if (was_not_started(watched, before)) {
+  // What PMIx left of a step on a node that came back is in the way of a step of the same number: a
+  // requeued job counts from 0 again. The next one has another.
+  if (options_.requeues && was_not_launched(said_by_srun(before))) {
     before.standard_error_bytes = fs::file_size(files_.standard_error());
     watched = run_program(command, job.ranks, before);
   }
   before.at_request = saved_at_request_;
   before.torn = torn_;
   put_back_files(spec_, files_, torn_);
-  warn_of_lone_ranks();
-  const bool well = watched.exit.code == 0 && !has_lost_ranks(watched, before) &&
+  if (const std::string warning = warning_of_lone_ranks(spec_, files_); !warning.empty()) {
+    warn(warning);
+  }
+  // The status of an srun that gave up waiting, or could not start its tasks, may be 0.
+  const bool has_lost_ranks =
+      watched.cause == StopCause::LostRank || lost_node(said_by_srun(before));
+  const bool well = watched.exit.code == 0 && !has_lost_ranks &&
                     !ran_out_of_memory(options_, before) &&
                     !ends_on_request(spec_, before, watched);
   JobEvent end =
       well ? succeeded(fingerprint, parents) : ending_of(spec_, files_, options_, before, watched);
-  end = try_state_before(std::move(end), before);
+  end = try_state_before(spec_, files_, before.content, std::move(end));
   take_back_fingerprint(end, proof);
   end.used = watched.used;
   end.used->energy_joules = joules_between(before.energy, read_energy());
@@ -307,39 +307,6 @@ void Pass::keep(const std::string& content) const {
   }
 }
 
-/// A command that fails before it has saved anything may have failed on its checkpoint.
-JobEvent Pass::try_state_before(JobEvent end, const BeforePass& before) const {
-  const int exit = end.exit.value_or(0);
-  const bool is_error = end.state == JobState::Failed && exit > 0 && exit < 128;
-  if (!is_error || exit == kExitAgain || before.content.empty()) return end;
-  if (saved_content(spec_, spec_.checkpoint->newer) != before.content) return end;
-  if (!put_back_checkpoints(spec_, files_)) {
-    end.reason += "; if its checkpoint is the cause, `dlflow resubmit " + spec_.run +
-                  " --from-scratch` begins anew";
-    return end;
-  }
-  end.state = JobState::Queued;
-  end.exit = kExitAgain;
-  end.reason = "failed before it had saved anything (" + end.reason +
-               "); goes on from the checkpoint before its last one";
-  return end;
-}
-
-/// Frameworks print their number of ranks at their beginning.
-void Pass::warn_of_lone_ranks() const {
-  if (!spec_.uses.empty() || spec_.resources.ranks < 2 || spec_.launch == Launch::Node) return;
-  constexpr size_t kBeginning = 1 << 20;
-  std::string output(kBeginning, '\0');
-  size_t size = 0;
-  for (const fs::path& file : {files_.standard_output(), files_.standard_error()}) {
-    std::ifstream stream(file, std::ios::binary);
-    stream.read(output.data() + size, std::streamsize(kBeginning / 2));
-    size += size_t(stream.gcount());
-  }
-  const std::string warning = warning_of_lone_ranks({output.data(), size}, spec_.resources.ranks);
-  if (!warning.empty()) warn(warning);
-}
-
 /// The end of a pass that is not wanted any more.
 std::optional<JobEvent> Pass::end_before_start() {
   if (const StopCause cause = watcher_.stop_requested(); cause != StopCause::None) {
@@ -356,17 +323,10 @@ std::optional<JobEvent> Pass::end_before_start() {
   return std::nullopt;
 }
 
-/// Whether srun could start nothing. What PMIx left of a step on a node that came back is in the
-/// way of a step of the same number: a requeued job counts from 0 again. The next one has another.
-bool Pass::was_not_started(const Watched& watched, const BeforePass& before) const {
-  return options_.requeues && is_by_srun(spec_) && watched.cause == StopCause::None &&
-         was_not_launched(said_since(before));
-}
-
-/// The status of an srun that gave up waiting for its tasks, or could not start them, may be 0.
-bool Pass::has_lost_ranks(const Watched& watched, const BeforePass& before) const {
-  if (watched.cause == StopCause::LostRank) return true;
-  return is_by_srun(spec_) && lost_node(said_since(before)).has_value();
+/// What an srun that starts the ranks has said by now in this pass; nothing if another one does.
+std::string Pass::said_by_srun(const BeforePass& before) const {
+  if (!is_by_srun(spec_)) return "";
+  return end_of_output(files_.standard_error(), before.standard_error_bytes);
 }
 
 /// From its start until nothing of it is left, and what it printed and reported is free of secrets.
@@ -443,31 +403,6 @@ JobEvent Pass::reused(SharedResult known, const std::string& fingerprint) {
   end.metrics = std::move(known.metrics);
   end.fingerprint = fingerprint;
   return end;
-}
-
-/// A failure that is tried again is no end: the job stays in the scheduler's hands.
-JobEvent Pass::end_or_next_try(JobEvent end) const {
-  end.failed_tries = failed_tries_;
-  const int tries = failed_tries_ + 1;
-  if (!options_.requeues || !should_retry(spec_.retry, end, tries)) return end;
-  const bool more = wants_more_memory(spec_.retry, end) && options_.more_memory_bytes > 0;
-  std::chrono::seconds longer{0};
-  if (end.state == JobState::TimedOut) {
-    const auto next = next_walltime(spec_.retry, spec_.resources.walltime, spec_.walltime_limit);
-    if (next > spec_.resources.walltime) longer = next;
-  }
-  JobEvent next =
-      event(JobState::Queued, "try " + std::to_string(tries + 1) + " of " +
-                                  std::to_string(spec_.retry.attempts) + " follows" +
-                                  (more ? " with " + format_size(options_.more_memory_bytes) : "") +
-                                  (longer.count() > 0 ? " in " + format_duration(longer) : "") +
-                                  "; the last one: " + end.reason);
-  next.walltime = longer;
-  next.exit = end.exit;
-  next.failed_node = end.failed_node;
-  next.used = end.used;
-  next.failed_tries = tries;
-  return next;
 }
 
 /// "…/attempt-3" -> 3

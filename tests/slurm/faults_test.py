@@ -195,7 +195,7 @@ class Faults(Chain):
         self.wait_here(self.start_here())
         for launcher, has_saved in ("srun, arguments: [--mpi=pmix]", False), ("srun, arguments: [--mpi=pmix]", True), ("mpirun", False):
             with self.subTest(launcher=launcher, has_saved=has_saved):
-                self.write_profile(launcher=f"launcher: {{program: {launcher}}}\n")
+                self.write_profile(launcher=f"exclude_nodes: 0\nlauncher: {{program: {launcher}}}\n")
                 run = self.submit("--no-cache")
                 train = self.folder / "runs" / run / "steps/train"
                 sign = "checkpoints/step-*" if has_saved else "attempt-1/metrics.jsonl"
