@@ -241,6 +241,12 @@ void decide(Plan& plan, const std::function<std::optional<KnownResult>(uint32_t 
       return std::all_of(first, first + range.count, quality);
     });
   };
+  const auto has_list = [&](const PlannedJob& job) {  // not looked up before the run
+    return takes_list(plan.workflow.steps[job.step].matrix);
+  };
+  const auto is_askable = [&](const PlannedJob& job, const std::vector<JobRange>& parents) {
+    return !has_list(job) && all(parents, is_known);
+  };
   for (uint32_t number = 0; number < plan.jobs.size(); ++number) {
     PlannedJob& job = plan.jobs[number];
     const std::string& step = plan.workflow.steps[job.step].name;
@@ -257,15 +263,11 @@ void decide(Plan& plan, const std::function<std::optional<KnownResult>(uint32_t 
     } else if (plan.steps[job.step].open) {
       job.action = Action::DecideLater;
       job.cause = Cause::WaitsForList;
-    } else if (takes_list(plan.workflow.steps[job.step].matrix) ||  // not looked up before the run
-               !all(parents, is_known)) {
-      job.action = Action::DecideLater;
-      job.cause = Cause::WaitsForParents;
-    } else if (auto result = find(number)) {
+    } else if (auto result = is_askable(job, parents) ? find(number) : std::nullopt) {
       job.action = Action::Reuse;
       job.cause = Cause::NothingChanged;
       plan.reused.emplace(number, std::move(*result));
-    } else if (!all(parents, is_reused)) {
+    } else if (has_list(job) || !all(parents, is_reused)) {
       job.action = Action::DecideLater;
       job.cause = Cause::WaitsForParents;
     } else {

@@ -10,6 +10,7 @@
 #include <functional>
 #include <vector>
 
+#include "base/exit_status.h"
 #include "base/file.h"
 #include "base/local_files.h"
 #include "base/process_tree.h"
