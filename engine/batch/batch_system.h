@@ -72,6 +72,9 @@ class BatchSystem {
   /// "SLURM": in messages.
   virtual std::string_view name() const = 0;
 
+  /// The command by which a job asks about itself, as a shell has it, where jobs do that; else empty.
+  virtual std::string self_query() const { return ""; }
+
   /// Submits once: what is Unclear may have been accepted. Several threads may be in it. Throws
   /// Error{InvalidInput} if the batch cannot be expressed.
   virtual SubmitAnswer submit(const Batch& batch, const Profile& profile) const = 0;

@@ -32,11 +32,11 @@ echo "node=$(uname -n)"
 if [ -n "$cache" ] && writable "$cache"; then echo cache=writable; fi
 if writable "$scratch"; then echo "scratch=$scratch"; fi
 if [ -d /dev/shm ]; then df -Pk /dev/shm | { read -r line; read -r line size line; echo "shm=$size"; }; fi
-if [ -n "$SLURM_JOB_ID" ]; then
-  if scontrol show job "$SLURM_JOB_ID" > /dev/null 2> said; then
-    echo scontrol=answers
+if [ -e self-query.sh ]; then
+  if $shell self-query.sh > /dev/null 2> said; then
+    echo self-query=answers
   else
-    { sed -n '/./s/^/scontrol-error=/p' said; echo 'scontrol-error='; } | head -n 1
+    { sed -n '/./s/^/self-query-error=/p' said; echo 'self-query-error='; } | head -n 1
   fi
 fi
 if "$dlflow" version > /dev/null; then echo dlflow=runs; fi
@@ -205,14 +205,16 @@ class Findings {
         "Ask the site to synchronise the clocks (NTP): time limits and times of files go wrong.");
   }
 
-  /// In jobs of SLURM: they requeue themselves with it.
-  void add_scontrol() {
-    if (!has("scontrol") && !has("scontrol-error")) return;
-    const std::string error = first("scontrol-error");
-    add(has("scontrol"), "scontrol answers there",
-        "scontrol does not answer on the node" + (error.empty() ? "" : ": " + error),
-        "Ask the site for SLURM's tools on its nodes: without them no job goes on after its "
-        "walltime or tries again.");
+  /// Jobs requeue themselves with the same program.
+  /// \param query  Probe::self_query
+  void add_self_query(const std::string& query) {
+    if (!has("self-query") && !has("self-query-error")) return;
+    const std::string error = first("self-query-error");
+    const std::string tool = query.substr(0, query.find(' '));
+    add(has("self-query"), tool + " answers there",
+        tool + " does not answer on the node" + (error.empty() ? "" : ": " + error),
+        "Ask the site for " + tool +
+            " on its nodes: without it no job goes on after its walltime or tries again.");
   }
 
   void add_programs() {
@@ -366,6 +368,9 @@ void prepare_probe(const Probe& probe, const Profile& profile, const fs::path& p
   }
   copy_content(program, probe.folder / "dlflow");
   if (can_probe(profile)) prepare_container(probe, profile.container);
+  if (!probe.self_query.empty()) {
+    write_file_atomic(probe.folder / "self-query.sh", probe.self_query + "\n");
+  }
   if (const std::string tool = container_tool(profile); !tool.empty()) {
     write_file_atomic(probe.folder / "container-tool", tool + "\n");
   }
@@ -408,7 +413,7 @@ std::vector<Finding> read_probe(const std::optional<std::string>& text, const Pr
   findings.add(true, runs + "is shared and writable", "", "");
   findings.add_folders();
   findings.add_clock(probe.made, now);
-  findings.add_scontrol();
+  findings.add_self_query(probe.self_query);
   findings.add_programs();
   findings.add_environments(probe.environments);
   findings.add_container();

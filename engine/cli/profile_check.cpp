@@ -38,10 +38,15 @@ std::string unused_token() {
 /// A probe whose folder is there while this lives.
 class Prepared {
  public:
-  Prepared(const Profile& profile, int ranks, std::vector<ProbedEnvironment> environments) {
+  Prepared(const Profile& profile, int ranks, std::vector<ProbedEnvironment> environments,
+           std::string self_query = "") {
     const std::string token = unused_token();
-    probe = {fs::absolute(profile.runs) / (".dlflow-probe-" + token), token, ranks,
-             std::move(environments), SystemClock().now()};
+    probe = {fs::absolute(profile.runs) / (".dlflow-probe-" + token),
+             token,
+             ranks,
+             std::move(environments),
+             std::move(self_query),
+             SystemClock().now()};
     prepare_probe(probe, profile);
   }
   Prepared(const Prepared&) = delete;
@@ -172,7 +177,7 @@ class ClusterCheck {
     const PartitionInfo* const partition = cluster_.partition(partition_of(profile_));
     const int nodes = num_nodes(probe_batch(wanted, profile_).resources, profile_);
     const bool too_small = partition != nullptr && nodes > partition->nodes;
-    const Prepared prepared(profile_, too_small ? 1 : 2, environments_);
+    const Prepared prepared(profile_, too_small ? 1 : 2, environments_, batch_->self_query());
     const auto id = submit(prepared.probe);
     if (!id) return;
     const BatchJob job = wait(*id, patience);

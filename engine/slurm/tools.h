@@ -23,6 +23,7 @@ class SlurmTools : public BatchSystem {
   explicit SlurmTools(SlurmToolOptions options = {});
 
   std::string_view name() const override { return "SLURM"; }
+  std::string self_query() const override { return "scontrol show job \"$SLURM_JOB_ID\""; }
 
   /// One sbatch.
   SubmitAnswer submit(const Batch& batch, const Profile& profile) const override;
@@ -47,7 +48,8 @@ class SlurmTools : public BatchSystem {
   /// One squeue, and one scancel for each thousand.
   JobAnswer cancel(std::span<const JobIdentity> jobs) override;
 
-  /// SIGINT to the batch shell alone, if it runs. One scontrol, and one scancel, which looks at the name, too.
+  /// SIGINT to the batch shell alone, if it runs. One scontrol, and one scancel, which looks at the
+  /// name, too.
   JobAnswer ask_to_end(const JobIdentity& job) override;
 
   /// One `scontrol show`, and one `scontrol update`, also for tasks of one array.

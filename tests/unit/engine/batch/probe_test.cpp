@@ -58,7 +58,8 @@ class LocalProbe {
   }
 
   Probe probe() const {
-    return {folder_.path() / "runs/probe", "1234", 2, environments, kReadAt - 60s};
+    return {folder_.path() / "runs/probe",         "1234",       2, environments,
+            "scontrol show job \"$SLURM_JOB_ID\"", kReadAt - 60s};
   }
   const std::filesystem::path& folder() const { return folder_.path(); }
 
