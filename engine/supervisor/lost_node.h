@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-/// What launchers say of nodes that went away, on the standard error of a job.
+/// Launchers tell of nodes that went away on the standard error of a job.
 namespace dlflow {
 
 /// The exit status of the first task that srun saw end badly ("srun: error: b1: task 0: Exited with

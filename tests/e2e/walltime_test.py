@@ -336,11 +336,11 @@ class Walltime(Case):
                 run: [{PYTHON}, -B, {command}]
                 inputs: [train.py]
                 checkpoint: {{lead: 20s, {checkpoint}}}
-                resources: {{walltime: 40s, ranks: 2}}
+                resources: {{walltime: 60s, ranks: 2}}
                 env: {{PYTHONPATH: {PACKAGE}, PET_REDIRECTS: 1, PET_TEE: 1, PET_MONITOR_INTERVAL: 0.1}}
                 {more}
         """)
-        run = self.run_json("w.yaml", timeout=120)["run"]
+        run = self.run_json("w.yaml", timeout=240)["run"]
         metrics = self.status(run)["steps"][0]["metrics"]
         self.assertEqual(metrics["passes"], 1)
         self.assertGreater(metrics["step"], 0)

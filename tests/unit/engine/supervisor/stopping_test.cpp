@@ -547,7 +547,7 @@ TEST_CASE("a script that only saves on SIGTERM goes on in its next pass, until n
   CHECK(read_file(job.spec.job_directory / "checkpoints/ckpt/last.pt") == "2\n");
 }
 
-TEST_CASE("a launcher that waits for a node that does not answer is ended; the next try follows",
+TEST_CASE("a launcher that waits for a node that does not answer is ended, and the next try follows",
           "[stopping]") {
   // Without a word srun waits for the task on that node, and its own status is 0 in the end.
   Job job("");
