@@ -125,7 +125,9 @@ JobEvent Ending::event() const {
     const bool goes_on_from_it = has_progress() && !is_idle();
     end.state = goes_on_from_it ? JobState::Queued : JobState::Lost;
     end.exit = goes_on_from_it ? kExitAgain : 128 + SIGKILL;  // of its ranks
-    end.reason = lost_node_->empty() ? "a node failed" : "node " + *lost_node_ + " failed";
+    end.reason = !lost_node_->empty()      ? "node " + *lost_node_ + " failed"
+                 : was_not_launched(said_) ? "a node could not start its ranks"
+                                           : "a node failed";
     if (goes_on_from_it) end.reason += "; goes on from " + goes_on();
   } else if (saved && watched_.cause != StopCause::Walltime) {
     end.state = JobState::Failed;

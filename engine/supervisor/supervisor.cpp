@@ -268,7 +268,10 @@ JobEvent Pass::execute() {
   Watched watched = run_program(command, job.ranks, before);
   // What PMIx left of a step on a node that came back is in the way of a step of the same number: a
   // requeued job counts from 0 again. The next one has another.
-  if (options_.requeues && was_not_launched(said_by_srun(before))) {
+  constexpr int kMostSteps = 6;
+  for (int steps = 1; steps < kMostSteps && options_.requeues && watched.cause == StopCause::None &&
+                      was_not_launched(said_by_srun(before));
+       ++steps) {
     before.standard_error_bytes = fs::file_size(files_.standard_error());
     watched = run_program(command, job.ranks, before);
   }
