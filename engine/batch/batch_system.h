@@ -72,7 +72,7 @@ class BatchSystem {
   /// "SLURM": in messages.
   virtual std::string_view name() const = 0;
 
-  /// The command by which a job asks about itself, as a shell has it, where jobs do that; else empty.
+  /// The command by which a job asks about itself, as a shell has it; empty if jobs do not.
   virtual std::string self_query() const { return ""; }
 
   /// Submits once: what is Unclear may have been accepted. Several threads may be in it. Throws
