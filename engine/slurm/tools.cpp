@@ -185,8 +185,8 @@ JobAnswer SlurmTools::ask_to_end(const JobIdentity& job) {
   const std::string name = name_of_ours({&job, 1});
   if (name.empty()) return {JobAnswer::Kind::Gone, no_longer_ours(job)};
   // Without the state scancel tries for minutes to reach one that was requeued or held meanwhile.
-  return request({"scancel", "--batch", "--signal=INT", "--state=RUNNING", "--jobname=" + name,
-                  job.id});
+  return request(
+      {"scancel", "--batch", "--signal=INT", "--state=RUNNING", "--jobname=" + name, job.id});
 }
 
 JobAnswer SlurmTools::update(const std::string& id, const std::string& key,
