@@ -18,7 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Of a pattern, the folder.
+/// The path of a file or folder; a pattern has that of its folder.
 fs::path path_of(const std::string& place) {
   const auto url = parse_file_url(place);
   return url ? fs::path(url->path) : fs::path(place);

@@ -100,7 +100,7 @@ void read_data(Plan& plan, FileHashes& hashes, const Step& step, const DataInput
   plan.data.emplace(data.path, hash.hex());
 }
 
-/// What the plan gives to jobs: of a run that is there, what it was made with.
+/// The variables that the plan gives to jobs. A run that is there keeps those it was made with.
 Variables planned_variables(const Plan& plan) {
   if (!plan.directory.empty()) {
     if (auto frozen = read_variables(plan.directory)) return std::move(*frozen);

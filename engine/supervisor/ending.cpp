@@ -62,7 +62,7 @@ class Ending {
         before_(before),
         watched_(watched),
         said_(end_of_output(files.standard_error(), before.standard_error_bytes)),
-        lost_node_(dlflow::lost_node(said_)),
+        lost_node_(spec.resources.ranks > 1 ? dlflow::lost_node(said_) : std::nullopt),
         newer_(newer_file(before.saved, whole_files(spec, before.torn))),
         out_of_memory_(out_of_memory_kills() > before.memory_kills ||
                        ran_out_of_memory(options, before)) {}

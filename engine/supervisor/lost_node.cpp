@@ -9,9 +9,12 @@
 namespace dlflow {
 namespace {
 
-/// As batch systems know it: without its domain.
-std::string short_name(std::string_view node) {
-  return std::string(node.substr(0, node.find_first_of(".: \n\r")));
+/// The name at the beginning of `text`, without its domain, as batch systems know it. A program may
+/// have printed it, and it goes into commands.
+std::string short_name(std::string_view text) {
+  constexpr std::string_view kLetters =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-";
+  return std::string(text.substr(0, text.find_first_not_of(kLetters)));
 }
 
 /// The last node of which ranks said that it died or is silent; empty if they named several.
@@ -52,13 +55,16 @@ std::optional<int> bad_end_of_task(std::string_view text) {
 }
 
 std::optional<std::string> lost_node(std::string_view text) {
-  for (const auto& [mark, before] :
-       {std::pair("Remote daemon", " on node "), std::pair("srun: error: Node failure", " on "),
-        std::pair("srun: error: Task launch", " on node ")}) {
+  const size_t mpirun = text.find("has lost communication with a remote daemon");
+  if (mpirun != text.npos) {
+    const auto node = named(text.substr(mpirun), "Remote daemon", " on node ");
+    return node ? node : node_of_the_dead(text);
+  }
+  for (const auto& [mark, before] : {std::pair("srun: error: Node failure", " on "),
+                                     std::pair("srun: error: Task launch", " on node ")}) {
     if (auto node = named(text, mark, before)) return node;
   }
-  const bool is_lost = text.find("has lost communication with a remote daemon") != text.npos ||
-                       text.find("srun: error: Timed out waiting for job step") != text.npos ||
+  const bool is_lost = text.find("srun: error: Timed out waiting for job step") != text.npos ||
                        was_not_launched(text);
   return is_lost ? std::optional(node_of_the_dead(text)) : std::nullopt;
 }

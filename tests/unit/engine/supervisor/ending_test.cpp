@@ -267,6 +267,8 @@ TEST_CASE("launchers say which node went away", "[ending]") {
       lost_node("srun: error: Task launch for StepId=4.0 failed on node b2: Unspecified error\n") ==
       "b2");
   CHECK(lost_node("srun: error: task 1 launch failed: Unspecified error\n") == "");
+  CHECK(lost_node("srun: error: Node failure on $(touch x),b2\n") == "");
+  CHECK(lost_node("Remote daemon: restarted on node b2\n") == std::nullopt);
   CHECK(lost_node("error: rank 1 (node b2): silent for 60 s; its process is stopped, or its node "
                   "cannot be reached\nsrun: error: Timed out waiting for job step to complete\n") ==
         "b2");
@@ -303,6 +305,13 @@ TEST_CASE("what a node that went away does to a job that was to end anyway", "[e
   Ended stopped(143, StopCause::Requested);
   const JobEvent end = stopped.end_of(kSrunLostNode);
   CHECK(end.state == JobState::Cancelled);
+}
+
+TEST_CASE("what a program of one rank prints of nodes names none that failed", "[ending]") {
+  Ended own(1);  // its script calls srun
+  const JobEvent end = own.end_of(kSrunLostNode);
+  CHECK(end.state == JobState::Failed);
+  CHECK(end.failed_node.empty());
 }
 
 TEST_CASE("a launcher that was ended because of a rank leaves that rank's status", "[ending]") {
