@@ -14,6 +14,7 @@
 #include "engine/model/wasted_ranks.h"
 #include "engine/plan/inherited.h"
 #include "engine/plan/layout.h"
+#include "engine/plan/surroundings.h"
 #include "engine/ranks/rank_variables.h"
 #include "engine/run/batch_systems.h"
 
@@ -52,7 +53,8 @@ void add_variables(const Workflow& workflow, const Profile& profile, Diagnostics
   for (const Step& step : workflow.steps) {
     if (!step.run.source().is_string()) continue;
     for (const std::string& name : variables_read(step.run.source().get<std::string>())) {
-      const bool arrives = is_given(step, profile, name) || is_inherited(name, profile.inherit);
+      const bool arrives =
+          is_given(step, profile, name) || is_inherited(name, inherited_by(profile, step));
       if (!arrives && tells_rank(name)) {
         warnings.push_back({workflow.file, place_of(step, "run"),
                             "step '" + step.name + "' reads $" + name +
@@ -64,7 +66,7 @@ void add_variables(const Workflow& workflow, const Profile& profile, Diagnostics
       warnings.push_back({workflow.file, place_of(step, "run"),
                           "step '" + step.name + "' reads $" + name +
                               ", which is set here and which it will not get; write env: {" + name +
-                              ": …}, or inherit: [" + name + "] in the profile"});
+                              ": …}, or inherit: [" + name + "]"});
     }
   }
 }

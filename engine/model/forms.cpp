@@ -218,6 +218,16 @@ const Form& variable_form() {
   return form;
 }
 
+const Form& inherited_form() {
+  static const Form form = {"the name of an environment variable, or how some begin",
+                            "WANDB_MODE or WANDB_*", "^[A-Za-z_][A-Za-z0-9_]*[*]?$",
+                            [](std::string_view text) {
+                              if (text.ends_with('*')) text.remove_suffix(1);
+                              return variable_form().accepts(text);
+                            }};
+  return form;
+}
+
 const Form& env_form() {
   static const Form form = {.what = "the name of an environment variable that a step may set",
                             .examples = "letters, digits and _, with a letter or _ first",

@@ -9,14 +9,15 @@
 /// Text of certain forms that YAML files hold, and what it means.
 namespace dlflow {
 
-const Form& name_form();      ///< of steps, parameters, axes, images, outputs, metrics
-const Form& key_form();       ///< of an object inside a parameter: any text
-const Form& variable_form();  ///< of environment variables
-const Form& env_form();       ///< of those that a step sets itself: not DLFLOW_…
-const Form& mail_form();      ///< of addresses
-const Form& secret_form();    ///< of environment variables that may hold a secret
-const Form& module_form();    ///< of an environment module: cuda/12.2
-const Form& licence_form();   ///< of a licence, as batch systems name it: matlab, matlab@server
+const Form& name_form();       ///< of steps, parameters, axes, images, outputs, metrics
+const Form& key_form();        ///< of an object inside a parameter: any text
+const Form& variable_form();   ///< of environment variables
+const Form& inherited_form();  ///< the same, or how their names begin: X_*
+const Form& env_form();        ///< of those that a step sets itself: not DLFLOW_…
+const Form& mail_form();       ///< of addresses
+const Form& secret_form();     ///< of environment variables that may hold a secret
+const Form& module_form();     ///< of an environment module: cuda/12.2
+const Form& licence_form();    ///< of a licence, as batch systems name it: matlab, matlab@server
 const Form& duration_form();
 const Form& size_form();
 const Form& memory_form();  ///< a size that no unit was forgotten in: at least 1 MiB

@@ -315,6 +315,7 @@ class StepReader {
     }
     if (const auto allowed = value_of("allow_failure")) step.allow_failure = *allowed;
     read_reuse();
+    read_inherit();
     read_launch();
     read_tools();
     if (const auto on = value_of("on")) step.on = on->get<std::string>();
@@ -426,6 +427,13 @@ class StepReader {
                     subject_.at("reuse").name() +
                         ": program has a meaning where run is a list, whose first word is one");
     }
+  }
+
+  void read_inherit() {
+    const auto inherit = value_of("inherit");
+    if (!inherit) return;
+    if (!parsed_.step.uses.empty()) return refuse_key("inherit", "belongs to run");
+    parsed_.step.inherit = inherit->get<std::vector<std::string>>();
   }
 
   void read_tools() {

@@ -202,11 +202,6 @@ Shape class_shape() {
   });
 }
 
-bool is_variable_pattern(std::string_view text) {
-  if (text.ends_with('*')) text.remove_suffix(1);
-  return variable_form().accepts(text);
-}
-
 }  // namespace
 
 const Shape& profile_shape() {
@@ -215,10 +210,6 @@ const Shape& profile_shape() {
       {"cache", text(), "Folder of staged files", kOptional, ""},
       {"scratch", text(), "Folder on a node's own disk", kOptional, ""},
   });
-  static const Form inherit = {.what = "the name of an environment variable, or how some begin",
-                               .examples = "WANDB_MODE or WANDB_*",
-                               .pattern = "^[A-Za-z_][A-Za-z0-9_]*[*]?$",
-                               .accepts = is_variable_pattern};
   static const Shape shape = object({
       {"name", formed(name_form()), "Name of the profile"},
       {"scheduler", choice({"local", "slurm", "gridengine"}),
@@ -235,7 +226,8 @@ const Shape& profile_shape() {
       {"container", container_shape(), "How steps with an image run"},
       {"setup", list_of(text()), "Shell lines before each job"},
       {"environment", map_of(variable_form(), scalar()), "Environment variables of each job"},
-      {"inherit", list_of(formed(inherit)), "Further variables that jobs get from the caller"},
+      {"inherit", list_of(formed(inherited_form())),
+       "Further variables that jobs get from the caller"},
       {"paths", paths, "Folders"},
       {"cache_budget", size_or_zero(), "Maximum size of the cache"},
       {"scratch_budget", size_or_zero(), "Maximum size of all copies of data on a node's own disk"},

@@ -195,8 +195,9 @@ struct Step {
   Template environment;           ///< object, `env:`
   Json tools = Json::object();    ///< `environment:`, what its program finds loaded; see tools.h
   std::set<std::string> secrets;  ///< variables whose values come when the run is submitted
-  Template resources;             ///< object; see resources_from_json
-  Launch launch = Launch::Ranks;  ///< run: only
+  std::vector<std::string> inherit;  ///< variables of the caller, beside Profile::inherit: X, X_*
+  Template resources;                ///< object; see resources_from_json
+  Launch launch = Launch::Ranks;     ///< run: only
   std::optional<CheckpointPolicy> checkpoint;
   Retry retry;
   std::vector<Requirement> require;

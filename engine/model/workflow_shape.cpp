@@ -148,6 +148,9 @@ Shape make_step_shape() {
       scoped(Scope::Nothing, {"secrets", list_of(formed(secret_form())),
                               "Environment variables whose values are taken when the run "
                               "is submitted, and are shown nowhere"}),
+      scoped(Scope::Nothing, {"inherit", list_of(formed(inherited_form())),
+                              "Of run steps: further variables that the step gets from the "
+                              "caller, with those of the profile's inherit"}),
       scoped(Scope::Matrix, {"resources", resources_shape(), "Resources that the job requests"}),
       scoped(Scope::Params, {"on", formed(name_form()),
                              "Class of nodes that it runs on, one of the profile's; unless given, "

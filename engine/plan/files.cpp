@@ -105,7 +105,7 @@ Variables planned_variables(const Plan& plan) {
   if (!plan.directory.empty()) {
     if (auto frozen = read_variables(plan.directory)) return std::move(*frozen);
   }
-  return variables_from(Provider::Plan, plan.profile.inherit);
+  return variables_from(Provider::Plan, inherited_by(plan.profile, plan.workflow.steps));
 }
 
 /// The variable as the program of a step will find it, if it is passed on.
@@ -199,8 +199,9 @@ bool is_given(const Profile& profile, const Step& step, const std::string& name)
 /// variables that nothing mentions. Of a secret, what was planned stays.
 Json inherited_readings(const Plan& plan, const Step& step, const Json& before) {
   Json identities = Json::object();
-  if (!step.uses.empty() || plan.profile.inherit.empty()) return identities;
-  for (const auto& [name, value] : added_by(planned_variables(plan), plan.profile.inherit)) {
+  const std::vector<std::string> further = inherited_by(plan.profile, step);
+  if (!step.uses.empty() || further.empty()) return identities;
+  for (const auto& [name, value] : added_by(planned_variables(plan), further)) {
     if (!is_given(plan.profile, step, name)) identities[name] = sha256_hex(value);
   }
   for (const std::string& name : plan.secret_variables) {
@@ -497,14 +498,16 @@ void check_files_of_elements(const Plan& plan) {
 std::set<std::string> secrets_of(const Plan& plan, const Step& step) {
   std::set<std::string> names = step.secrets;
   for (const std::string& name : plan.secret_variables) {
-    if (!is_given(plan.profile, step, name)) names.insert(name);
+    const bool arrives = is_inherited(name, inherited_by(plan.profile, step));
+    if (arrives && !is_given(plan.profile, step, name)) names.insert(name);
   }
   return names;
 }
 
 void read_files(Plan& plan, FileHashes& hashes) {
   if (plan.directory.empty()) {
-    plan.secret_variables = secrets_among(added_by(planned_variables(plan), plan.profile.inherit));
+    plan.secret_variables = secrets_among(
+        added_by(planned_variables(plan), inherited_by(plan.profile, plan.workflow.steps)));
   }
   for (uint32_t step = 0; step < plan.steps.size(); ++step) {
     if (!plan.steps[step].planned) continue;

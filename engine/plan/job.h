@@ -101,7 +101,7 @@ struct JobSpec {
   Json run_command;                   ///< string, list or null; may hold steps.* expressions
   Json with = Json::object();         ///< the same
   Json environment = Json::object();  ///< the same
-  std::vector<std::string> inherit;   ///< Profile::inherit
+  std::vector<std::string> inherit;   ///< Profile::inherit and the step's
   std::set<std::string> secrets;      ///< names of variables; their values are in RUN/secrets
   Json condition;                     ///< may hold steps.* expressions; null: always
   Json params = Json::object();       ///< that reach its environment

@@ -278,7 +278,7 @@ JobSpec job_spec(const Plan& plan, uint32_t number) {
   make_absolute(plan, step.uses, spec.with);
   spec.environment = plan.profile.environment;
   spec.environment.update(step.environment.evaluate_known(known));
-  spec.inherit = plan.profile.inherit;
+  spec.inherit = inherited_by(plan.profile, step);
   spec.secrets = secrets_of(plan, step);
   spec.condition = step.condition.evaluate_known(known);
   spec.params = plan.steps[job.step].visible_params;

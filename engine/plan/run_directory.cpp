@@ -26,6 +26,7 @@
 #include "engine/plan/plan_json.h"
 #include "engine/plan/programs.h"
 #include "engine/plan/sources.h"
+#include "engine/plan/surroundings.h"
 
 namespace dlflow {
 namespace {
@@ -247,7 +248,8 @@ void freeze_plan(Plan& plan, const NewDirectory& directory, const fs::path& fold
   copy_programs(plan, program, folder, temporary / "bin");
   copy_sources(plan, temporary / plan.sources);
   write_file_atomic(temporary / "lock", "");
-  Variables variables = variables_from(Provider::Plan, plan.profile.inherit);
+  Variables variables =
+      variables_from(Provider::Plan, inherited_by(plan.profile, plan.workflow.steps));
   for (const std::string& name : plan.secret_variables) variables.erase(name);
   write_variables(temporary, variables);
   write_notifications(temporary, plan.workflow.notify);

@@ -104,6 +104,20 @@ bool chooses_numerics(std::string_view name) {
                              [&](std::string_view prefix) { return name.starts_with(prefix); });
 }
 
+std::vector<std::string> inherited_by(const Profile& profile, const Step& step) {
+  std::vector<std::string> names = profile.inherit;
+  names.insert(names.end(), step.inherit.begin(), step.inherit.end());
+  return names;
+}
+
+std::vector<std::string> inherited_by(const Profile& profile, const std::vector<Step>& steps) {
+  std::vector<std::string> names = profile.inherit;
+  for (const Step& step : steps) {
+    names.insert(names.end(), step.inherit.begin(), step.inherit.end());
+  }
+  return names;
+}
+
 std::map<std::string, std::string> inherited_servers(const Profile& profile, const Step& step,
                                                      std::map<std::string, std::string> variables) {
   if (!copies_sources(step.uses)) return {};

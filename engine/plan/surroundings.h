@@ -3,6 +3,7 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "engine/model/profile.h"
 #include "engine/model/workflow.h"
@@ -21,6 +22,12 @@ Json surroundings_of(const Profile& profile, const Step& step, int ranks);
 /// precision, threads or the order of sums. dlflow's own programs get it from `environment:` of the
 /// profile or `env:` of the step, which are in the fingerprint, and never from a shell.
 bool chooses_numerics(std::string_view name);
+
+/// What `inherit:` of the profile and of the step names.
+std::vector<std::string> inherited_by(const Profile& profile, const Step& step);
+
+/// The same of any step.
+std::vector<std::string> inherited_by(const Profile& profile, const std::vector<Step>& steps);
 
 /// The variables of this shell that `step`, of a kind that copies sources, gets from it, and that
 /// say which servers its addresses mean.

@@ -236,7 +236,11 @@ bool is_untouched_input(const JobSpec& spec, const fs::path& work, const fs::pat
 Variables caller_variables(const JobSpec& spec) {
   Variables variables = variables_from(Provider::Job, spec.inherit);
   auto planned = read_variables(spec.run_directory);
-  variables.merge(planned ? *planned : variables_from(Provider::Plan, spec.inherit));
+  if (!planned) planned = variables_from(Provider::Plan, spec.inherit);
+  std::erase_if(*planned, [&](const auto& variable) {  // what another step alone gets
+    return !is_inherited(variable.first, spec.inherit);
+  });
+  variables.merge(*planned);
   return variables;
 }
 

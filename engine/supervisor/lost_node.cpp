@@ -72,7 +72,8 @@ std::optional<std::string> lost_node(std::string_view text) {
 bool was_not_launched(std::string_view text) {
   const size_t task = text.find("srun: error: task");
   const bool failed = task != text.npos && text.find(" launch failed: ", task) != text.npos;
-  return failed || text.find("srun: error: Task launch for ") != text.npos;
+  return failed || text.find("srun: error: Task launch for ") != text.npos ||
+         text.find("daemon has unexpectedly failed after launch") != text.npos;
 }
 
 }  // namespace dlflow

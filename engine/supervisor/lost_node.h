@@ -17,7 +17,7 @@ std::optional<int> bad_end_of_task(std::string_view text);
 /// …"), else empty.
 std::optional<std::string> lost_node(std::string_view text);
 
-/// Whether srun could not start all of its tasks.
+/// Whether srun could not start all of its tasks, or mpirun its daemon on each node.
 bool was_not_launched(std::string_view text);
 
 }  // namespace dlflow

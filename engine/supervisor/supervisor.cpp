@@ -87,7 +87,7 @@ class Pass {
   }
   JobEvent execute();
   std::optional<JobEvent> end_before_start();
-  std::string said_by_srun(const BeforePass& before) const;
+  std::string said_by_launcher(const BeforePass& before) const;
   Watched run_program(Command command, const RankPlan& ranks, const BeforePass& before);
   void warn(const std::string& text) const;
   void keep(const std::string& content) const;
@@ -177,7 +177,7 @@ WatchOptions Pass::watch_options(const RankPlan& ranks, const BeforePass& before
   // mpirun ends all ranks by itself once one has ended badly.
   if (is_by_srun(spec_)) {
     options.has_lost_rank = [this, &before] {
-      return bad_end_of_task(said_by_srun(before)).has_value();
+      return bad_end_of_task(said_by_launcher(before)).has_value();
     };
   }
   return options;
@@ -266,11 +266,11 @@ JobEvent Pass::execute() {
     if (taken.was_damaged) shared_before_ = Existing::IsDamaged;
   }
   Watched watched = run_program(command, job.ranks, before);
-  // What PMIx left of a step on a node that came back is in the way of a step of the same number: a
-  // requeued job counts from 0 again. The next one has another.
+  // What PMIx left of a step on a node that came back is in the way of a step of the same number,
+  // which mpirun's daemons are, too: a requeued job counts from 0 again. The next one has another.
   constexpr int kMostSteps = 6;
   for (int steps = 1; steps < kMostSteps && options_.requeues && watched.cause == StopCause::None &&
-                      was_not_launched(said_by_srun(before));
+                      was_not_launched(said_by_launcher(before));
        ++steps) {
     before.standard_error_bytes = fs::file_size(files_.standard_error());
     watched = run_program(command, job.ranks, before);
@@ -282,8 +282,8 @@ JobEvent Pass::execute() {
     warn(warning);
   }
   // The status of an srun that gave up waiting, or could not start its tasks, may be 0.
-  const bool has_lost_ranks =
-      watched.cause == StopCause::LostRank || lost_node(said_by_srun(before));
+  const bool has_lost_ranks = watched.cause == StopCause::LostRank ||
+                              (is_by_srun(spec_) && lost_node(said_by_launcher(before)));
   const bool well = watched.exit.code == 0 && !has_lost_ranks &&
                     !ran_out_of_memory(options_, before) &&
                     !ends_on_request(spec_, before, watched);
@@ -327,8 +327,8 @@ std::optional<JobEvent> Pass::end_before_start() {
 }
 
 /// What an srun that starts the ranks has said by now in this pass; nothing if another one does.
-std::string Pass::said_by_srun(const BeforePass& before) const {
-  if (!is_by_srun(spec_)) return "";
+std::string Pass::said_by_launcher(const BeforePass& before) const {
+  if (spec_.resources.ranks == 1 || spec_.launcher.empty()) return "";
   return end_of_output(files_.standard_error(), before.standard_error_bytes);
 }
 

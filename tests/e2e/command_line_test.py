@@ -70,7 +70,7 @@ class CommandLine(Case):
         env = {"MY_TOKEN": "1", "MY_DATA": "2", "SCRATCH": "3", "x": "4"}
         _, err = self.dlflow("validate", "w.yaml", env=env)
         self.assertEqual(err, "w.yaml:4:12: warning: step 'a' reads $MY_TOKEN, which is set here and which it will not get; "
-                              "write env: {MY_TOKEN: …}, or inherit: [MY_TOKEN] in the profile\n")
+                              "write env: {MY_TOKEN: …}, or inherit: [MY_TOKEN]\n")
         self.write("mine.yaml", "inherit: [MY_*]\n")
         self.assertEqual(self.dlflow("validate", "w.yaml", "--profile", "mine.yaml", env=env), ("", ""))
 

@@ -21,6 +21,15 @@ class Removal(Case):
                 outputs: {{u: u}}
         """)
 
+    def test_a_run_that_the_index_does_not_know_is_shown_goes_on_and_is_removed(self):
+        self.write("w.yaml", "name: w\nsteps: {a: {run: 'true'}}\n")
+        run = self.run_json("w.yaml")["run"]
+        for verb in (["status"], ["run", "--resume"], ["rm"]):
+            for file in (self.folder / "state").iterdir():
+                file.unlink()
+            self.dlflow(*verb, run)
+        self.assertFalse(self.run_folder(run).exists())
+
     def run_folder(self, run):
         return self.folder / "dlflow-runs" / run
 

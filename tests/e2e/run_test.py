@@ -206,6 +206,24 @@ class Run(Case):
             outputs = (self.folder / "dlflow-runs" / run / "steps").glob("*/outputs/o")
             self.assertEqual({o.read_text().strip()[-1] for o in outputs}, {value} if state == "succeeded" else set())
 
+    def test_what_a_step_passes_on_is_for_it_alone_and_counts_for_it_alone(self):
+        self.write("w.yaml", """
+            name: w
+            steps:
+              gets: {inherit: [FOO_X, FOO_TOKEN], run: 'echo $FOO_X $FOO_TOKEN > o', outputs: {o: o}}
+              lacks: {run: 'env > o', outputs: {o: o}}
+        """)
+        states = []
+        for value in ("1", "2"):
+            run = self.run_json("w.yaml", env={"FOO_X": value, "FOO_TOKEN": "hidden"})["run"]
+            states.append(self.states(run))
+            self.assertEqual((self.folder / "dlflow-runs" / run / "steps/gets/outputs/o").read_text(), f"{value} hidden\n")
+        self.assertEqual(states, [{"gets": "succeeded", "lacks": "succeeded"}, {"gets": "succeeded", "lacks": "cached"}])
+        seen = [file.read_text() for file in (self.folder / "dlflow-runs").glob("*/steps/lacks/outputs/o")]
+        self.assertEqual(["FOO_" in text for text in seen], [False])
+        self.write("w.yaml", "name: w\nsteps: {a: {uses: stage, inherit: [FOO_X], with: {sources: [file:///etc/hostname]}}}\n")
+        self.assertIn("inherit belongs to run", self.dlflow("validate", "w.yaml", status=2)[1])
+
     def test_a_run_keeps_the_variables_of_the_shell_that_it_was_planned_in(self):
         self.write("p.yaml", "inherit: [AUDIT_MODE, AUDIT_TOKEN]\n")
         self.write("w.yaml", f"""

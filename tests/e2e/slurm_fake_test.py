@@ -12,6 +12,14 @@ from slurm_support import INVALID, UNAVAILABLE, ChainCase
 class ChainTest(ChainCase):
     # What programs see
 
+    def test_setup_lines_find_the_functions_that_the_shell_exports(self):
+        self.profile("setup: [module load cuda]\n")
+        self.workflow(show="run: 'echo $COMPILER > o', outputs: {o: o}")
+        run = self.submit(env={"BASH_FUNC_module%%": '() { [ "$*" = "load cuda" ] && export COMPILER=nvcc; }'})
+        self.slurm.wait_until_idle()
+        self.assertEqual(self.states(run), {"show": "succeeded"}, self.status(run))
+        self.assertEqual((self.folder / "runs" / run / "steps/show/outputs/o").read_text(), "nvcc\n")
+
     def test_jobs_have_the_variables_of_the_shell_that_called_dlflow_and_are_reused_by_them(self):
         self.profile("inherit: [WANDB_MODE, 'HF_*', 'WANDB_API_KEY']\n")
         self.workflow(show="run: 'echo $WANDB_MODE $HF_HUB_OFFLINE $SCRATCH $HF_HOME $VIRTUAL_ENV $WANDB_API_KEY > o', outputs: {o: o}",

@@ -1,5 +1,6 @@
 """What breaks under a chain on a real SLURM: its controller, nodes, time limits, and what users delete."""
 
+import contextlib
 import datetime
 import json
 import math
@@ -28,9 +29,9 @@ class Faults(Chain):
         (self.folder / "cluster-profiles").mkdir()
         self.write_profile()
 
-    def write_profile(self, options=""):
+    def write_profile(self, options="", more=""):
         self.write("cluster-profiles/gamma.yaml",
-                   f"scheduler: slurm\nslurm: {{partition: batch, options: [{options}]}}\npaths: {{runs: runs}}\n")
+                   f"scheduler: slurm\nslurm: {{partition: batch, options: [{options}]}}\npaths: {{runs: runs}}\n{more}")
 
     def until_told(self, name):
         """A command that leaves `name` in `trace` and ends once the file `go` is there."""
@@ -188,6 +189,26 @@ class Faults(Chain):
         self.assertEqual(self.ids(run)["train"], id)
         self.wait_here(here)
         self.check_same_bits()
+
+    def test_a_node_of_two_that_fails_and_comes_back_at_once_costs_no_bit_under_any_launcher(self):
+        self.training(20, "checkpoint: {every: 100 steps, keep: 2}\n                resources: {nodes: 2, ranks_per_node: 1}\n"
+                          "                retry: {attempts: 3, on: [node-failure]}")
+        self.wait_here(self.start_here())
+        for launcher, has_saved in ("srun, arguments: [--mpi=pmix]", False), ("srun, arguments: [--mpi=pmix]", True), ("mpirun", False):
+            with self.subTest(launcher=launcher, has_saved=has_saved):
+                self.write_profile(more=f"exclude_nodes: 0\nlauncher: {{program: {launcher}}}\n")
+                run = self.submit("--no-cache")
+                train = self.folder / "runs" / run / "steps/train"
+                sign = "checkpoints/step-*" if has_saved else "attempt-1/metrics.jsonl"
+                wait_until(lambda: any(file.stat().st_size for file in train.glob(sign)), 90, sign)
+                self.gamma.kill_node(2)
+                time.sleep(4)
+                with contextlib.suppress(subprocess.CalledProcessError):  # SLURM may clean up after the job for more than a minute
+                    self.gamma.start_node(2)
+                self.wait_for(run, {"best": "succeeded"}, timeout=240)
+                self.assertTrue((train / "attempt-1/claim-2").is_symlink())
+                self.check_same_bits()
+                shutil.rmtree(self.folder / "runs")
 
     def test_a_third_of_the_walltime_that_a_training_needs_ends_with_the_same_bits(self):
         self.training(15, "checkpoint: {every: 1 epoch}")

@@ -7,14 +7,23 @@ import pathlib
 import shutil
 import subprocess
 import tempfile
+import unittest
 
 import cluster
 from chains import Chain
-from pypi import NEWEST, needs
+from pypi import NEWEST, missing
 
 SCRIPTS = pathlib.Path(__file__).resolve().parents[1] / "support/scripts"
-STEPS, PAUSE, EVERY = 120, 0.5, 10  # a minute of training
-SETTINGS = {"STEPS": str(STEPS), "EVERY": str(EVERY), "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "PYTHONDONTWRITEBYTECODE": "1"}
+# Each script with what it needs of PyPI and how it saves.
+WAYS = {
+    "train_like_nanogpt.py": ("torch", "newer: out/ckpt.pt"),
+    "train_with_accelerate.py": ("accelerate", "signal: SIGTERM, newer: 'out/step-*'"),
+    "train_with_lightning.py": ("lightning", "newer: 'out/*.ckpt'"),
+    "train_with_transformers.py": ("transformers", "newer: 'out/checkpoint-*'"),
+}
+LACKING = "; ".join(filter(None, (missing(module, NEWEST) for module, _ in WAYS.values())))
+STEPS, PAUSE = 120, 1  # two minutes of training
+SETTINGS = {"STEPS": str(STEPS), "EVERY": "5", "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "PYTHONDONTWRITEBYTECODE": "1"}
 
 
 def undisturbed(script):
@@ -27,47 +36,37 @@ def undisturbed(script):
 
 
 class OwnScripts(Chain):
-    clusters = (Chain.alpha,)
+    clusters = (Chain.gamma,)
+    profile = "./gamma.yaml"
 
-    def setUp(self):
-        super().setUp()
-        for script in SCRIPTS.glob("t*.py"):
-            shutil.copy(script, self.folder)
-
-    def check(self, script, checkpoint):
+    def start_chain(self, script, checkpoint):
+        shutil.copy(SCRIPTS / script, self.folder)
         settings = json.dumps(SETTINGS | {"PAUSE": str(PAUSE)})
         self.write("w.yaml", f"""
             name: own
             steps:
               train:
-                run: '{NEWEST} {self.folder}/{script} 2>&1 | tee -a {self.folder}/log.$RANK'
+                run: '{NEWEST} {self.folder}/{script} 2>&1 | tee -a {self.folder}/log-{script}.$RANK'
                 checkpoint: {{{checkpoint}, lead: 15s}}
-                resources: {{ranks: 2, walltime: 60s}}
+                resources: {{nodes: 2, ranks_per_node: 1, walltime: 2m}}
                 env: {settings}
         """)
-        run = self.submit()
-        self.wait_for(run, {"train": "succeeded"}, timeout=500)
-        job = pathlib.Path(self.status(run)["directory"]) / "steps/train"
-        self.assertTrue((job / "attempt-1/claim-2").is_symlink(), "one pass was enough: the walltime is too long for this test")
-        end = (job / "outputs/end").read_text()
-        self.assertTrue(end.startswith(f"{STEPS} steps, "), end)
-        self.assertEqual(end, undisturbed(script))
+        return self.submit()
 
-    @needs("torch")
-    def test_a_script_that_saves_as_nanogpt_does(self):
-        self.check("train_like_nanogpt.py", "newer: out/ckpt.pt")
-
-    @needs("accelerate")
-    def test_a_script_of_accelerate_that_saves_when_it_is_asked(self):
-        self.check("train_with_accelerate.py", "signal: SIGTERM, newer: 'out/step-*'")
-
-    @needs("lightning")
-    def test_a_script_of_lightning(self):
-        self.check("train_with_lightning.py", "newer: 'out/*.ckpt'")
-
-    @needs("transformers")
-    def test_a_script_of_transformers(self):
-        self.check("train_with_transformers.py", "newer: 'out/checkpoint-*'")
+    @unittest.skipIf(LACKING, LACKING)
+    def test_scripts_that_know_nothing_of_dlflow_lose_no_step_to_a_short_walltime(self):
+        self.write("gamma.yaml", "scheduler: slurm\nslurm: {partition: batch}\n")
+        shutil.copy(SCRIPTS / "tiny_training.py", self.folder)
+        chains = {script: self.start_chain(script, checkpoint) for script, (_, checkpoint) in WAYS.items()}
+        expected = {script: undisturbed(script) for script in WAYS}
+        for script, run in chains.items():
+            with self.subTest(script=script):
+                self.wait_for(run, {"train": "succeeded"}, timeout=900)
+                job = pathlib.Path(self.status(run)["directory"]) / "steps/train"
+                self.assertTrue((job / "attempt-1/claim-2").is_symlink(), "one pass was enough: the walltime is too long for this test")
+                end = (job / "outputs/end").read_text()
+                self.assertTrue(end.startswith(f"{STEPS} steps, "), end)
+                self.assertEqual(end, expected[script])
 
 
 if __name__ == "__main__":

@@ -40,7 +40,7 @@ class FakeBatchSystem : public BatchSystem {
   int silent_queries = 0;    ///< so many queries are not answered
   int empty_queues = 0;      ///< so many looks at the queue show nothing, as a broken wrapper does
   bool refuses_cancel = false;
-  bool lies = false;  ///< the queue shows each job as one whose node failed
+  std::optional<BatchState> lies;  ///< what the queue shows of each job, whatever is true
   bool refuses_submit = false;
   std::string refused_step;        ///< so are the submissions of this one alone
   size_t at_once = 1;              ///< so many submissions are under way
@@ -129,7 +129,7 @@ class FakeBatchSystem : public BatchSystem {
     for (const auto& [id, job] : jobs_) {
       if (unseen.contains(id)) continue;
       list.push_back(job.shown);
-      if (lies) list.back().state = BatchState::NodeFail;
+      if (lies) list.back().state = *lies;
     }
     if (on_queue) std::exchange(on_queue, {})();
     return list;

@@ -442,12 +442,13 @@ TEST_CASE("a job whose end the queue reports wrongly gives way to its successor"
   ChainWorld world(kChainSteps);
   world.start();
   world.nodes.begin("811");
-  world.batch.lies = true;
+  world.batch.lies = GENERATE(BatchState::NodeFail, BatchState::Failed, BatchState::Timeout,
+                              BatchState::Cancelled);
   for (int i = 0; i < 3; ++i) {
     world.look();
     world.resubmit();
   }
-  world.batch.lies = false;
+  world.batch.lies.reset();
   CHECK(is_over(world.batch.jobs().at("811").shown.state));
   world.nodes.run_all();
   CHECK(world.look() == all_in(kChainJobs, Succeeded));
@@ -459,11 +460,11 @@ TEST_CASE("what waits for a withdrawn attempt leaves the queue once the run has 
   ChainWorld world(kChainSteps);
   world.start();
   world.nodes.begin("811");
-  world.batch.lies = true;
+  world.batch.lies = BatchState::NodeFail;
   world.batch.refuses_cancel = true;
   world.look();
   world.resubmit();
-  world.batch.lies = false;
+  world.batch.lies.reset();
   world.batch.end("811", BatchState::NodeFail);
   world.nodes.run_all();
   CHECK(world.look() == all_in(kChainJobs, Succeeded));

@@ -267,6 +267,7 @@ TEST_CASE("launchers say which node went away", "[ending]") {
       lost_node("srun: error: Task launch for StepId=4.0 failed on node b2: Unspecified error\n") ==
       "b2");
   CHECK(lost_node("srun: error: task 1 launch failed: Unspecified error\n") == "");
+  CHECK(lost_node("An ORTE daemon has unexpectedly failed after launch and before\n") == "");
   CHECK(lost_node("srun: error: Node failure on $(touch x),b2\n") == "");
   CHECK(lost_node("Remote daemon: restarted on node b2\n") == std::nullopt);
   CHECK(lost_node("error: rank 1 (node b2): silent for 60 s; its process is stopped, or its node "

@@ -569,22 +569,26 @@ TEST_CASE(
   CHECK(end.failed_tries == 1);
 }
 
-TEST_CASE("what srun could not start on a node that came back is started as a further step",
+TEST_CASE("what a launcher could not start on a node that came back is started as a further step",
           "[stopping]") {
-  const int status = GENERATE(0, 1);  // srun's own says nothing
+  // The status of srun says nothing.
+  const auto [name, status, said] = GENERATE(table<const char*, int, std::string>(
+      {{"srun", 0, "srun: error: task 1 launch failed: Unspecified error"},
+       {"srun", 1, "srun: error: task 1 launch failed: Unspecified error"},
+       {"mpirun", 1, "An ORTE daemon has unexpectedly failed after launch and before"}}));
   Job job("");
-  const fs::path srun = job.run.write(
-      "srun",
+  const fs::path launcher = job.run.write(
+      name,
       "#!/bin/sh\n"
       "for step in 0 1; do\n"
       "  [ -e $DLFLOW_OUTPUTS/step-$step ] || break\n"
       "done\n"
       "if [ -e $DLFLOW_OUTPUTS/step-1 ]; then touch $DLFLOW_OUTPUTS/step-2; exit 0; fi\n"
       "touch $DLFLOW_OUTPUTS/step-$step\n"
-      "echo 'srun: error: task 1 launch failed: Unspecified error' >&2; exit " +
-          std::to_string(status) + "\n");
-  fs::permissions(srun, fs::perms::owner_all);
-  job.spec.launcher = {srun.string()};
+      "echo '" +
+          said + "' >&2; exit " + std::to_string(status) + "\n");
+  fs::permissions(launcher, fs::perms::owner_all);
+  job.spec.launcher = {launcher.string()};
   job.spec.resources.ranks = 2;
   job.options.requeues = true;
   CHECK(job.execute().state == JobState::Succeeded);
