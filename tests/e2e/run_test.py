@@ -222,7 +222,7 @@ class Run(Case):
         seen = [file.read_text() for file in (self.folder / "dlflow-runs").glob("*/steps/lacks/outputs/o")]
         self.assertEqual(["FOO_" in text for text in seen], [False])
         self.write("w.yaml", "name: w\nsteps: {a: {uses: stage, inherit: [FOO_X], with: {sources: [file:///etc/hostname]}}}\n")
-        self.assertIn("inherit belongs to run", self.dlflow("validate", "w.yaml", status=2)[1])
+        self.assertIn("inherit of step 'a' belongs to run", self.dlflow("validate", "w.yaml", status=2)[1])
 
     def test_a_run_keeps_the_variables_of_the_shell_that_it_was_planned_in(self):
         self.write("p.yaml", "inherit: [AUDIT_MODE, AUDIT_TOKEN]\n")
