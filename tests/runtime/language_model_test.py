@@ -1,13 +1,14 @@
-"""A small language model of the bytes of these documents: it learns as well as PyTorch's twin does, and has the same bits on any
+"""A small language model of the bytes of made-up sentences: it learns as well as PyTorch's twin does, and has the same bits on any
 number of ranks."""
 
 import json
 import math
 import pathlib
+import random
 import subprocess
 import unittest
 
-from training_case import BIN, ROOT, TrainingCase, main
+from training_case import BIN, TrainingCase, main
 
 LENGTH, FEATURES, HEADS = 32, 32, 2
 MODEL = f"""
@@ -39,12 +40,25 @@ SETTINGS = {"epochs": 1, "batch": 32, "lr": 0.003, "optimizer": {"kind": "adamw"
             "schedule": "constant", "precision": {"leaves": 4}}
 
 
+def write_documents(folder):
+    """40 documents of 15 kB, always the same: few words are frequent, and none is of any language."""
+    dice = random.Random(1)
+    words = ["".join(dice.choice("bdfgklmnprst") + dice.choice("aeiou") for _ in range(dice.randint(1, 4))) for _ in range(400)]
+    weights = [1 / place for place in range(1, len(words) + 1)]
+    folder.mkdir()
+    for number in range(40):
+        sentences = [" ".join(dice.choices(words, weights, k=dice.randint(4, 14))).capitalize() + "." for _ in range(300)]
+        (folder / f"{number}.md").write_text("\n".join(sentences) + "\n")
+
+
 class LanguageModel(TrainingCase):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
         cls.text = pathlib.Path(cls.temporary.name) / "text"
-        subprocess.run([BIN / "dlflow", "data", "pack", ROOT / "docs/user", "--pattern", "*.md", "-o", cls.text, "--tokens", "bytes", "--length", str(LENGTH),
+        documents = pathlib.Path(cls.temporary.name) / "documents"
+        write_documents(documents)
+        subprocess.run([BIN / "dlflow", "data", "pack", documents, "--pattern", "*.md", "-o", cls.text, "--tokens", "bytes", "--length", str(LENGTH),
                         "--test-share", "0.1"], check=True, stdout=subprocess.DEVNULL)
 
     def model_folder(self, rate, **more):
@@ -61,7 +75,7 @@ class LanguageModel(TrainingCase):
     def test_any_number_of_ranks_trains_the_same_weights(self):
         alone = self.model_folder(0.1)
         summary = self.train(alone, 1)
-        self.assertLess(summary["loss"], 3.4)
+        self.assertLess(summary["loss"], 2)
         self.assertIn("tokens_per_s", summary)
         self.assertNotIn("images_per_s", summary)
         self.assertAlmostEqual(summary["perplexity"], math.exp(summary["loss"]), places=4)
