@@ -269,8 +269,9 @@ JobEvent Pass::execute() {
   // What PMIx left of a step on a node that came back is in the way of a step of the same number,
   // which mpirun's daemons are, too: a requeued job counts from 0 again. The next one has another.
   constexpr int kMostSteps = 6;
+  const auto may_have_failed = [&] { return watched.exit.code != 0 || is_by_srun(spec_); };
   for (int steps = 1; steps < kMostSteps && options_.requeues && watched.cause == StopCause::None &&
-                      was_not_launched(said_by_launcher(before));
+                      may_have_failed() && was_not_launched(said_by_launcher(before));
        ++steps) {
     before.standard_error_bytes = fs::file_size(files_.standard_error());
     watched = run_program(command, job.ranks, before);
