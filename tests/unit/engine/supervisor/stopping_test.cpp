@@ -595,6 +595,20 @@ TEST_CASE("what a launcher could not start on a node that came back is started a
   CHECK(fs::exists(job.outputs() / "step-2"));
 }
 
+TEST_CASE("what ended well under mpirun is not started again for what it printed", "[stopping]") {
+  Job job("");
+  const fs::path mpirun =
+      job.run.write("mpirun",
+                    "#!/bin/sh\necho once >> $DLFLOW_OUTPUTS/runs\n"
+                    "echo 'An ORTE daemon has unexpectedly failed after launch and before' >&2\n");
+  fs::permissions(mpirun, fs::perms::owner_all);
+  job.spec.launcher = {mpirun.string()};
+  job.spec.resources.ranks = 2;
+  job.options.requeues = true;
+  CHECK(job.execute().state == JobState::Succeeded);
+  CHECK(read_file(job.outputs() / "runs") == "once\n");
+}
+
 TEST_CASE("a step that srun can never start has not succeeded, whatever srun's status is",
           "[stopping]") {
   Job job("");
