@@ -41,7 +41,7 @@ install(DIRECTORY ${described}/schemas DESTINATION ${own_data})
 install(DIRECTORY workflows DESTINATION ${own_data} FILES_MATCHING PATTERN "*.yaml" PATTERN "*.py" PATTERN images EXCLUDE PATTERN __pycache__ EXCLUDE)
 install(DIRECTORY cluster-profiles DESTINATION ${own_data} FILES_MATCHING PATTERN "*.yaml")
 # The licences of the libraries that are part of dlflow, as Debian has them.
-foreach(library libcli11-dev libfmt-dev libjpeg62-turbo-dev libjs-chart.js libminizip-dev libpng-dev libsqlite3-dev libssl-dev libyaml-cpp-dev nlohmann-json3-dev zlib1g-dev)
+foreach(library libcli11-dev libfmt-dev libjpeg62-turbo-dev libjs-chart.js libminizip-dev libpng-dev libspdlog-dev libsqlite3-dev libssl-dev libyaml-cpp-dev nlohmann-json3-dev zlib1g-dev)
   install(FILES /usr/share/doc/${library}/copyright DESTINATION ${documents}/libraries RENAME ${library} OPTIONAL)
 endforeach()
 install(FILES README.md CHANGELOG.md LICENSE ${described}/LIBRARIES DESTINATION ${documents})

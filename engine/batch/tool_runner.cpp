@@ -95,6 +95,12 @@ std::string failure(std::string_view tool, const Output& output, milliseconds ti
   return name + " ended with exit status " + std::to_string(output.status.code);
 }
 
+Output log_end(const std::string& tool, Output output) {
+  log(LogLevel::Debug, tool + " ended with " + std::to_string(output.status.code) + ", printed " +
+                           std::to_string(output.text.size()) + " bytes");
+  return output;
+}
+
 ToolRunner::ToolRunner(ToolOptions options, std::vector<std::string> environment,
                        IsTransient is_transient)
     : options_(std::move(options)),
@@ -110,9 +116,10 @@ Output ToolRunner::run_once(const std::vector<std::string>& argv) const {
   command.argv = argv;
   command.environment = environment_;
   command.dies_with_parent = true;
-  log(shown(argv));
-  return run(std::move(command),
-             OutputOptions{.time_limit = options_.time_limit, .collect_errors = true});
+  log(LogLevel::Info, shown(argv));
+  return log_end(argv.front(),
+                 run(std::move(command),
+                     OutputOptions{.time_limit = options_.time_limit, .collect_errors = true}));
 }
 
 Output ToolRunner::run_if_there(const std::vector<std::string>& argv) const {
@@ -129,10 +136,11 @@ Output ToolRunner::submit(const std::vector<std::string>& argv, const std::strin
   command.argv = argv;
   command.environment = environment;
   command.dies_with_parent = true;
-  log(shown(argv) + " <<'END'\n" + input + "END");
-  return run(
-      std::move(command),
-      OutputOptions{.input = input, .time_limit = options_.time_limit, .collect_errors = true});
+  log(LogLevel::Info, shown(argv) + " <<'END'\n" + input + "END");
+  return log_end(argv.front(),
+                 run(std::move(command), OutputOptions{.input = input,
+                                                       .time_limit = options_.time_limit,
+                                                       .collect_errors = true}));
 }
 
 Output ToolRunner::ask(const std::vector<std::string>& argv) const {
@@ -143,7 +151,8 @@ Output ToolRunner::ask(const std::vector<std::string>& argv) const {
     if (attempt >= options_.tries) {
       throw Error(Errc::Unavailable, failure(argv.front(), output) + times(attempt));
     }
-    log(failure(argv.front(), output) + "; again in " + std::to_string(pause.count()) + " ms");
+    log(LogLevel::Warning,
+        failure(argv.front(), output) + "; again in " + std::to_string(pause.count()) + " ms");
     options_.sleep(pause);
     pause *= 2;
   }

@@ -64,13 +64,13 @@ void add_common_options(CLI::App& app, Session& session) {
          "colours (also: NO_COLOR=1)")
       ->check(CLI::IsMember({"auto", "always", "never"}));
   app.add_flag("-q,--quiet", session.quiet, "print results only");
-  app.add_flag_callback(
+  app.add_flag_function(
       "-v,--verbose",
-      [&session] {
+      [&session](int64_t times) {
         session.verbose = true;
-        enable_log();
+        show_log(times > 1 ? LogLevel::Debug : LogLevel::Info);
       },
-      "show the commands that are run");
+      "show the commands that are run; -vv: how each ended, and every change");
   app.fallthrough();  // common options may follow the verb
 }
 

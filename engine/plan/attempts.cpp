@@ -137,7 +137,8 @@ std::vector<JobEvent> EventTail::read() {
     try {
       events.push_back(job_event_from_line(line));
     } catch (const Error& error) {
-      log(file_.string() + ": " + error.what());  // torn by a crash, then ended by AppendFile
+      log(LogLevel::Warning,
+          file_.string() + ": " + error.what());  // torn by a crash, then ended by AppendFile
     }
   }
   offset_ += begin;

@@ -72,7 +72,8 @@ void restore(const fs::path& run_directory, const JobEvent& end) {
   const fs::path job = job_directory(run_directory, end.job);
   const auto last = last_state(job, end.job, end.attempt);
   if (last && is_final(*last->state)) return;
-  log(end.job + ": the end of attempt " + std::to_string(end.attempt) + " is restored");
+  log(LogLevel::Info,
+      end.job + ": the end of attempt " + std::to_string(end.attempt) + " is restored");
   const fs::path attempt = attempt_directory(job, end.attempt);
   const fs::path outputs = attempt / "pass-1" / "outputs";
   make_directories(outputs);

@@ -105,7 +105,8 @@ bool RunRecord::observe(uint32_t job, JobEvent event) {
   if (moves || !event.state) {
     write(job, std::move(event));
   } else {
-    log(plan_.jobs[job].name + ": '" + std::string(name(*event.state)) + "' came too late");
+    log(LogLevel::Info,
+        plan_.jobs[job].name + ": '" + std::string(name(*event.state)) + "' came too late");
   }
   return moves;
 }
@@ -141,6 +142,9 @@ void RunRecord::write(uint32_t job, JobEvent event) {
 
 void RunRecord::publish(uint32_t job, JobEvent event) {
   jobs_.update(job, event);
+  if (event.state && logs(LogLevel::Debug)) {
+    log(LogLevel::Debug, event.job + ": " + std::string(name(*event.state)));
+  }
   if (observer_ != nullptr) observer_->event(event);
   pending_.push_back(std::move(event));
 }
@@ -167,7 +171,7 @@ void RunRecord::try_save() {
     save();
   } catch (const Error& error) {
     if (!error.retryable()) throw;
-    log(error.what());
+    log(LogLevel::Warning, error.what());
   }
 }
 

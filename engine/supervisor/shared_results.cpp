@@ -346,7 +346,8 @@ bool share_result(const JobSpec& spec, const JobEvent& end, Existing existing) {
     add_entry(spec, end, *sharing, existing);
     return true;
   } catch (const std::exception& error) {
-    log("not shared as " + entry_of(spec, end.fingerprint).string() + ": " + error.what());
+    log(LogLevel::Warning,
+        "not shared as " + entry_of(spec, end.fingerprint).string() + ": " + error.what());
     return false;
   }
 }
@@ -361,7 +362,7 @@ TakenResult take_shared_result(const JobSpec& spec, const AttemptFiles& files,
       taken.result = take_entry(entry, spec, files);
       return taken;
     } catch (const std::exception& error) {
-      log(std::string("not reused: ") + error.what());
+      log(LogLevel::Warning, std::string("not reused: ") + error.what());
       clear(spec, files);
       taken.was_damaged = true;
     }

@@ -16,6 +16,7 @@
 #include "base/exit_status.h"
 #include "base/fault.h"
 #include "base/file.h"
+#include "base/log.h"
 #include "base/parse_json.h"
 #include "base/text.h"
 #include "base/units.h"
@@ -298,6 +299,7 @@ JobEvent Pass::execute() {
 }
 
 void Pass::warn(const std::string& text) const {
+  log(LogLevel::Warning, text);
   std::ofstream(files_.standard_error(), std::ios::app) << text << "\n";
 }
 
@@ -430,6 +432,7 @@ Supervision supervise(const fs::path& attempt_directory, int pass,
     if (!claim_pass(attempt_directory, pass, options.backend_id, options.token)) {
       return Supervision::NotOurs;
     }
+    keep_log(attempt_directory / "supervisor.log");
     crash_point("claim");
     JobSpec spec = job_spec_from_json(parse_json(read_file(attempt_directory / "job.json")));
     if (options.walltime.count() > 0) spec.resources.walltime = options.walltime;

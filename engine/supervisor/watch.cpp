@@ -16,6 +16,7 @@
 
 #include "base/error.h"
 #include "base/exit_status.h"
+#include "base/log.h"
 #include "base/process_tree.h"
 #include "engine/ranks/save_request.h"
 
@@ -85,7 +86,10 @@ class Asking {
   void act() {
     const auto now = options_.now();
     if (now < next_) return;
-    if (!has_begun_ && options_.on_save_request) options_.on_save_request();
+    if (!has_begun_) {
+      log(LogLevel::Info, "the program is asked to save");
+      if (options_.on_save_request) options_.on_save_request();
+    }
     has_begun_ = true;
     next_ = now + kAskAgain;
     if (!options_.has_relay) return request_.look(group_);
@@ -180,6 +184,7 @@ class Deadlines {
 
  private:
   void end_by(int signal) const {
+    log(LogLevel::Info, signal == SIGTERM ? "the program gets SIGTERM" : "the program is killed");
     if (options_.before_end) options_.before_end(signal);
     signal_group(group_, signal);
   }
@@ -263,6 +268,7 @@ class Watching {
     if (options_.now() < look_) return;
     look_ = options_.now() + options_.look_again;
     if (options_.is_wanted()) return;
+    log(LogLevel::Info, "this pass is not wanted any more");
     result_.cause = StopCause::Unwanted;
     deadlines_.end_now(options_.time_to_end);
   }
@@ -278,6 +284,7 @@ class Watching {
     loss_look_ = kNever;
     if (result_.cause != StopCause::None) return;  // it is told to end already
     result_.cause = StopCause::LostRank;
+    log(LogLevel::Info, "the launcher waits for a rank that is lost");
     deadlines_.end_now(kTimeOfLauncher);
   }
 

@@ -127,6 +127,8 @@ class Walltime(Case):
         saved = (job / "checkpoints/ckpt/count-0.txt").read_text().split()
         self.assertEqual(saved[0], str(len(before)))
         self.assertEqual((job / "outputs/passes-0").read_text(), saved[0])
+        log = (self.attempt(run) / "supervisor.log").read_text()
+        self.assertRegex(log, r"(?m)^\[\d{4}-\d\d-\d\d [\d:.]{12}\] \[info\] the program is asked to save$")
         # How it was stopped is no part of what makes its result.
         self.workflow("lead: 1s", "SIGTERM", 3)
         self.assertEqual(self.states(self.run_json("w.yaml")["run"]), {"count": "cached"})

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/fault.h"
+#include "base/log.h"
 #include "engine/plan/extension.h"
 #include "engine/plan/retry.h"
 #include "engine/plan/run_directory.h"
@@ -114,6 +115,7 @@ void Engine::recover(uint32_t job) {
 }
 
 RunResult Engine::run() {
+  keep_log(plan_.directory / "dlflow.log");
   begin();
   for (uint32_t job = 0; job < jobs().size(); ++job) {
     // An engine may have been killed before it had blocked all of them.
