@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cctype>
 #include <cstdint>
 #include <optional>
 #include <set>
@@ -161,13 +162,13 @@ size_t max_elements(const Matrix& matrix) {
 }
 
 std::string element_label(const Json& element) {
-  constexpr std::string_view kUsable =
-      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789=,.+-_";
+  constexpr std::string_view kSigns = "=,.+-_";
   std::string label;
   for (const auto& [axis, value] : element.items()) {
     if (!label.empty()) label += ',';
     for (const char c : label_of(axis, value)) {
-      const bool is_usable = kUsable.find(c) != kUsable.npos || value.is_null();
+      const bool is_usable = std::isalnum(static_cast<unsigned char>(c)) != 0 ||
+                             kSigns.find(c) != kSigns.npos || value.is_null();
       label += is_usable ? c : '_';
     }
   }

@@ -564,6 +564,7 @@ Json conditions_of(const Plan& plan, const PlannedJob& job) {
 }
 
 bool has_unknown_conditions(const Plan& plan, const PlannedJob& job) {
+  if (plan.steps[job.step].conditions.empty()) return false;
   const auto packages = planned_packages(plan, job.step);
   return conditions_of(plan, job).value("program", Json()) == kUnknown ||
          std::ranges::any_of(packages, [](const auto& place) { return place.second.empty(); });

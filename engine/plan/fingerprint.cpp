@@ -16,90 +16,8 @@ namespace {
 /// Raised when dlflow runs commands in a way that gives other results.
 constexpr int kRunVersion = 8;
 
-/// `with` without what no result depends on.
-Json decisive(Json with, const std::string& uses) {
-  if (const StepKind* kind = find_step_kind(uses)) {
-    for (const std::string& key : kind->neutral) with.erase(key);
-  }
-  return with;
-}
-
-Json image_identity(const Workflow& workflow, const std::string& name) {
-  for (const Image& image : workflow.images) {
-    if (image.name != name) continue;
-    const std::string& base = image.digest.empty() ? image.from : image.digest;
-    return image.build.is_null() ? Json(base) : Json{{"base", base}, {"build", image.build}};
-  }
-  return name;
-}
-
-Json require_json(const std::vector<Requirement>& requirements) {
-  Json json = Json::object();
-  for (const Requirement& r : requirements) json[r.metric] = Json{{r.comparison, r.bound}};
-  return json;
-}
-
-/// Signal, lead and the pattern of files only decide how a pass ends before its time.
-Json checkpoint_json(const std::optional<CheckpointPolicy>& policy) {
-  if (!policy) return {};
-  return {{"unit", int(policy->unit)}, {"every", policy->every}, {"keep", policy->keep}};
-}
-
 bool is_name_character(char c) {
   return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_';
-}
-
-/// Where expressions may stand.
-std::array<const Template*, 4> templates_of(const Step& step) {
-  return {&step.run, &step.with, &step.environment, &step.condition};
-}
-
-/// step -> the names of its metrics (\p part "metrics") or axes ("matrix") that `step` refers to.
-Json referenced(const Step& step, std::string_view part) {
-  std::map<std::string, std::set<std::string>> names;
-  for (const Template* text : templates_of(step)) {
-    for (const Reference& reference : text->references()) {
-      const auto& path = reference.path;
-      if (path.size() >= 4 && path[0] == "steps" && path[2] == part) {
-        names[path[1]].insert(path[3]);
-      }
-    }
-  }
-  return Json(names);
-}
-
-/// "matrix.fold" -> its value, for what is known in expressions that wait for parents or the run:
-/// these stay text in the base, the same for all elements and parameters.
-Json values_left(const Step& step, const Context& known) {
-  Json values = Json::object();
-  for (const Template* part : templates_of(step)) {
-    for (const Reference& reference : part->references_left(known)) {
-      const std::string name = to_string(reference);
-      if (reference.path[0] != "params" && reference.path[0] != "matrix") continue;
-      values[name] = Template(Json("${{ " + name + " }}")).evaluate(known);
-    }
-  }
-  return values;
-}
-
-/// The steps that may fail and that `step` waits for, but takes nothing from.
-Json awaited(const Workflow& workflow, const Step& step) {
-  std::set<std::string> taken;
-  for (const Template* text : templates_of(step)) {
-    for (const Reference& reference : text->references()) {
-      if (reference.path.size() > 1 && reference.path[0] == "steps") {
-        taken.insert(reference.path[1]);
-      }
-    }
-  }
-  Json names = Json::array();
-  for (const Step& other : workflow.steps) {
-    const bool is_needed = std::ranges::find(step.needs, other.name) != step.needs.end();
-    if (is_needed && other.allow_failure && !taken.contains(other.name)) {
-      names.push_back(other.name);
-    }
-  }
-  return names;
 }
 
 constexpr std::string_view kPrefix = "DLFLOW_";
@@ -237,6 +155,10 @@ Json seen_parent(const ParentResult& parent, bool in_list, const Json& base) {
 
 }  // namespace
 
+std::array<const Template*, 4> templates_of(const Step& step) {
+  return {&step.run, &step.with, &step.environment, &step.condition};
+}
+
 int work_version(const std::string& uses) {
   if (uses.empty()) return kRunVersion;
   const StepKind* kind = find_step_kind(uses);
@@ -244,37 +166,6 @@ int work_version(const std::string& uses) {
 }
 
 std::string FreshFileHashes::sha256(const std::filesystem::path& file) { return sha256_file(file); }
-
-Json fingerprint_base(const Workflow& workflow, const Step& step, const Json& element,
-                      const Json& visible, const ContentHashes& files) {
-  const bool is_command = step.uses.empty();
-  Context known;
-  known.params = &workflow.params;
-  known.matrix = &element;
-
-  Json base = {{"kind", kind_name(step)}, {"version", work_version(step.uses)}};
-  const auto add = [&base](const char* key, Json value) {
-    if (!value.empty()) base[key] = std::move(value);
-  };
-  add("command", step.run.evaluate_known(known));
-  add("with", decisive(step.with.evaluate_known(known), step.uses));
-  add("environment", step.environment.evaluate_known(known));
-  add("secrets", Json(step.secrets));  // which there are, not what they are
-  add("condition", step.condition.evaluate_known(known));
-  add("values", values_left(step, known));
-  add("params", visible);
-  if (is_command) add("matrix", element);
-  if (!step.image.empty()) base["image"] = image_identity(workflow, step.image);
-  add("files", Json(files));
-  add("require", require_json(step.require));
-  add("checkpoint", checkpoint_json(step.checkpoint));
-  add("outputs", Json(step.outputs));
-  if (step.launch == Launch::Node) base["launch"] = "node";
-  add("metrics", referenced(step, "metrics"));
-  add("axes", referenced(step, "matrix"));
-  add("awaited", awaited(workflow, step));
-  return base;
-}
 
 bool act_elsewhere(const Json& outputs) {
   return outputs.empty() || std::ranges::any_of(outputs, is_out_of_sight);

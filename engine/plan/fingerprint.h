@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <filesystem>
 #include <map>
 #include <span>
@@ -10,7 +11,8 @@
 #include "engine/model/workflow.h"
 
 /// The fingerprint of a job, a SHA-256 of all that its result depends on. Two parts: the base is
-/// known when a run is planned, the parents' outputs once the parents have ended.
+/// known when a run is planned (fingerprint_base.h), the parents' outputs once the parents have
+/// ended.
 namespace dlflow {
 
 /// SHA-256 of files. Implementations: Store, which remembers them; FreshFileHashes.
@@ -33,17 +35,8 @@ class FreshFileHashes : public FileHashes {
 /// work.
 using ContentHashes = std::map<std::string, std::string>;
 
-/// The part of a fingerprint that is known at plan time: an object with step kind and version,
-/// command, `with`, environment, names of secrets, condition, the values in expressions that wait
-/// for parents, those that reach its environment, image, files, what `require`, `checkpoint` and
-/// `outputs` ask for, the metrics and axes of parents that it refers to. fingerprint_base() in
-/// plan.h adds what the job is called and has. Not in it: walltime, memory, retries, the run
-/// directory. Absent parts are left out. The text of it (dump()) is what fingerprint() takes.
-/// \param element  values of the matrix axes, {} without a matrix.
-/// \param visible  the parameters that reach its environment, see visible_params().
-/// \param files    what it reads: declared inputs, models, local sources.
-Json fingerprint_base(const Workflow& workflow, const Step& step, const Json& element,
-                      const Json& visible, const ContentHashes& files);
+/// Where expressions may stand in a step.
+std::array<const Template*, 4> templates_of(const Step& step);
 
 /// The version of what a step's kind computes, or of how commands are run. \param uses  see Step.
 int work_version(const std::string& uses);

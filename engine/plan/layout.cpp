@@ -40,7 +40,8 @@ std::shared_ptr<const std::vector<Json>> elements_of(const Plan& plan, uint32_t 
 /// Labels name folders: unique, and no longer than file systems allow.
 class Labels {
  public:
-  std::string unique(const Json& element) {
+  /// Not yet taken.
+  std::string unique(const Json& element) const {
     constexpr size_t kMaxLength = 180;
     std::string label = element_label(element);
     if (label.empty()) label = "element";
@@ -48,21 +49,16 @@ class Labels {
       label = label.substr(0, kMaxLength) + "-" + sha256_hex(label).substr(0, 8);
     }
     std::string candidate = label;
-    for (int n = 2; !taken_.insert(candidate).second; ++n) {
-      candidate = label + "-" + std::to_string(n);
-    }
+    for (int n = 2; taken_.contains(candidate); ++n) candidate = label + "-" + std::to_string(n);
     return candidate;
   }
 
- private:
-  std::unordered_set<std::string> taken_;
-};
+  /// \param label  stays where it is
+  void take(std::string_view label) { taken_.insert(label); }
 
-bool depends_on_element(const Template& value) {
-  const auto& references = value.references();
-  return std::any_of(references.begin(), references.end(),
-                     [](const Reference& r) { return r.path.front() == "matrix"; });
-}
+ private:
+  std::unordered_set<std::string_view> taken_;
+};
 
 Resources resources_of(const Workflow& workflow, const Step& step, const Json& element) {
   Context known;
@@ -79,6 +75,7 @@ Resources resources_of(const Workflow& workflow, const Step& step, const Json& e
   }
 }
 
+/// There is room for them in plan.jobs.
 void add_jobs(Plan& plan, uint32_t step_number) {
   const Step& step = plan.workflow.steps[step_number];
   const std::vector<Json>& elements = *plan.steps[step_number].elements;
@@ -95,6 +92,7 @@ void add_jobs(Plan& plan, uint32_t step_number) {
     job.name = step.matrix.empty() ? step.name : step.name + "[" + labels.unique(elements[e]) + "]";
     job.resources = resources;
     plan.jobs.push_back(std::move(job));
+    labels.take(plan.jobs.back().label());
   }
 }
 
@@ -191,6 +189,12 @@ void throw_at(const Workflow& workflow, Location location, const std::string& me
   throw LocatedError({workflow.file, location, message});
 }
 
+bool depends_on_element(const Template& value) {
+  const auto& references = value.references();
+  return std::any_of(references.begin(), references.end(),
+                     [](const Reference& r) { return r.path.front() == "matrix"; });
+}
+
 void lay_out(Plan& plan) {
   const Workflow& workflow = plan.workflow;
   const size_t num_steps = workflow.steps.size();
@@ -201,11 +205,17 @@ void lay_out(Plan& plan) {
   plan.steps.resize(num_steps);
   std::vector<JobRange> ranges(num_steps);
   std::vector<std::vector<StepEdge>> edges(num_steps);
-  for (const uint32_t step : order_of_steps(plan)) {
-    if (!wanted[step]) continue;
+  std::vector<uint32_t> order = order_of_steps(plan);
+  std::erase_if(order, [&](uint32_t step) { return !wanted[step]; });
+  size_t num_jobs = 0;
+  for (const uint32_t step : order) {
     plan.steps[step].planned = true;
     plan.steps[step].open = has_open_axis(workflow.steps[step].matrix);
     plan.steps[step].elements = elements_of(plan, step);
+    num_jobs += plan.steps[step].elements->size();
+  }
+  plan.jobs.reserve(num_jobs);
+  for (const uint32_t step : order) {
     const size_t first = plan.jobs.size();
     add_jobs(plan, step);
     ranges[step] = {uint32_t(first), uint32_t(plan.jobs.size() - first)};

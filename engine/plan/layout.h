@@ -17,6 +17,9 @@ namespace dlflow {
 /// Throws as make_plan.
 void lay_out(Plan& plan);
 
+/// Whether `value` mentions an axis of the matrix.
+bool depends_on_element(const Template& value);
+
 /// Finds all files that the steps read: `files`, `outside`, and each step's `inputs`,
 /// `visible_params` and `sees_run`. Throws as make_plan.
 void read_files(Plan& plan, FileHashes& hashes);

@@ -9,6 +9,7 @@
 #include "engine/model/step_kinds.h"
 #include "engine/model/tools.h"
 #include "engine/plan/extension.h"
+#include "engine/plan/fingerprint_base.h"
 #include "engine/plan/layout.h"
 #include "engine/plan/places.h"
 #include "engine/plan/run_directory.h"
@@ -98,27 +99,6 @@ std::optional<ContainerSpec> container_of(const Plan& plan, const Step& step) {
   return std::nullopt;
 }
 
-/// What the job has, as far as its result may depend on it: a program may ask for anything, a step
-/// kind says what counts. Walltime and memory decide whether there is a result, not which.
-Json decisive_resources(const Step& step, const Resources& resources) {
-  Json all = {{"ranks", resources.ranks},
-              {"cpus_per_rank", resources.cpus_per_rank},
-              {"gpus_per_rank", resources.gpus_per_rank}};
-  // Without a number of its own its place decides, which counts nowhere.
-  if (resources.ranks_per_node > 0) all["ranks_per_node"] = resources.ranks_per_node;
-  const StepKind* kind = find_step_kind(step.uses);
-  if (kind == nullptr) {
-    if (resources.alone && step.launch == Launch::Ranks)
-      all["alone"] = true;  // and told of no rank
-    return all;
-  }
-  Json decisive = Json::object();
-  for (const std::string& name : kind->decisive_resources(step.with.source())) {
-    if (all.contains(name)) decisive[name] = all.at(name);
-  }
-  return decisive;
-}
-
 /// Whether it is known what all parents of the job leave.
 bool knows_parents(const Plan& plan, uint32_t job,
                    const std::map<uint32_t, KnownResult>& foreseen) {
@@ -131,6 +111,7 @@ bool knows_parents(const Plan& plan, uint32_t job,
 
 void decide_from(Plan& plan, KnownResults& known) {
   std::map<uint32_t, KnownResult> foreseen;
+  FingerprintBases bases(plan);
   const auto left = [&](uint32_t parent) {
     const auto ahead = foreseen.find(parent);
     return as_parent(plan, parent,
@@ -139,10 +120,11 @@ void decide_from(Plan& plan, KnownResults& known) {
   decide(plan, [&](uint32_t job) -> std::optional<KnownResult> {
     if (!knows_parents(plan, job, foreseen)) return std::nullopt;
     const auto parents = parents_as_seen(plan, job, left);
-    auto result = reusable_result(plan, job, parents, known);
+    const std::string base = bases.of(job);
+    auto result = reusable_result(plan, job, base, parents, known);
     if (result || !copies_sources(plan.workflow.steps[plan.jobs[job].step].uses)) return result;
     const Json& element = (*plan.steps[plan.jobs[job].step].elements)[plan.jobs[job].element];
-    if (auto ahead = known.foresee(fingerprint(fingerprint_base(plan, job), element, parents))) {
+    if (auto ahead = known.foresee(fingerprint(base, element, parents))) {
       foreseen.emplace(job, std::move(*ahead));
     }
     return std::nullopt;
@@ -204,28 +186,6 @@ fs::path job_directory(const Plan& plan, uint32_t job) {
   return job_directory(plan.directory, plan.jobs[job].name);
 }
 
-std::string fingerprint_base(const Plan& plan, uint32_t number) {
-  const PlannedJob& job = plan.jobs[number];
-  if (plan.steps[job.step].open) return "{}";  // of jobs that are not known yet
-  const Step& step = plan.workflow.steps[job.step];
-  const Context known = known_context(plan, job);
-  const Json with = step.with.evaluate_known(known);
-  Json base = fingerprint_base(plan.workflow, step, *known.matrix,
-                               plan.steps[job.step].visible_params, files_of(plan, job, with));
-  base["version"] = plan.steps[job.step].version;
-  const Json resources = decisive_resources(step, job.resources);
-  if (!resources.empty()) base["resources"] = resources;
-  if (step.uses.empty()) base["job"] = job.name;
-  const Json surroundings = surroundings_of(profile_of(plan, job), step, job.resources.ranks);
-  if (!surroundings.empty()) base["profile"] = surroundings;
-  const Json conditions = conditions_of(plan, job);
-  if (!conditions.empty()) base["reuse"] = conditions;
-  if (plan.steps[job.step].sees_run) base["run"] = plan.run;
-  // Earlier versions reused these, whatever lay there.
-  if (names_late_places(step.uses, with)) base["late_places"] = true;
-  return base.dump();
-}
-
 ParentResult as_parent(const Plan& plan, uint32_t number, const KnownResult& result) {
   const PlannedJob& job = plan.jobs[number];
   return {.step = plan.workflow.steps[job.step].name,
@@ -244,13 +204,13 @@ std::vector<ParentResult> parents_as_seen(const Plan& plan, uint32_t job,
   return parents;
 }
 
-std::optional<KnownResult> reusable_result(const Plan& plan, uint32_t number,
+std::optional<KnownResult> reusable_result(const Plan& plan, uint32_t number, std::string_view base,
                                            std::span<const ParentResult> parents,
                                            KnownResults& known) {
   const PlannedJob& job = plan.jobs[number];
   if (has_unknown_conditions(plan, job)) return std::nullopt;
   const Json& element = (*plan.steps[job.step].elements)[job.element];
-  const std::string wanted = fingerprint(fingerprint_base(plan, number), element, parents);
+  const std::string wanted = fingerprint(base, element, parents);
   if (wanted.empty()) return std::nullopt;
   auto result = known.find(wanted);
   if (!result || !known.is_undisturbed(*result, acting_parents(plan, number, parents))) {

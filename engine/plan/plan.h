@@ -167,7 +167,7 @@ std::filesystem::path cache_directory(const Profile& profile);
 /// The folder of a job, RUN/steps/STEP[/ELEMENT]. The plan must have a directory.
 std::filesystem::path job_directory(const Plan& plan, uint32_t job);
 
-/// The text to hash with what the parents left, see fingerprint().
+/// The text to hash with what the parents left, see fingerprint(). For many jobs: FingerprintBases.
 std::string fingerprint_base(const Plan& plan, uint32_t job);
 
 /// `job` as its children see it: where it lies, and what `result` says that it left.
@@ -179,8 +179,8 @@ std::vector<ParentResult> parents_as_seen(const Plan& plan, uint32_t job,
 
 /// The one place that decides what is reused. The rule: a result is reused only if all that its
 /// program could see is the same (the fingerprint), and all that it published is still there,
-/// unchanged (KnownResults::find).
-std::optional<KnownResult> reusable_result(const Plan& plan, uint32_t job,
+/// unchanged (KnownResults::find). \param base  fingerprint_base() of the job
+std::optional<KnownResult> reusable_result(const Plan& plan, uint32_t job, std::string_view base,
                                            std::span<const ParentResult> parents,
                                            KnownResults& known);
 

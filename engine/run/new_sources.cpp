@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/fault.h"
 #include "base/text.h"
+#include "engine/plan/fingerprint_base.h"
 #include "engine/plan/layout.h"
 #include "engine/plan/run_directory.h"
 #include "engine/report/again_text.h"
@@ -49,8 +50,9 @@ std::vector<std::string> differences_between(const Plan& before, const Plan& now
 /// The jobs that have another fingerprint in `now`.
 std::vector<uint32_t> changed_jobs(const Plan& before, const Plan& now) {
   std::vector<uint32_t> changed;
+  FingerprintBases bases_before(before), bases_now(now);
   for (uint32_t job = 0; job < before.jobs.size(); ++job) {
-    if (fingerprint_base(before, job) != fingerprint_base(now, job)) changed.push_back(job);
+    if (bases_before.of(job) != bases_now.of(job)) changed.push_back(job);
   }
   return changed;
 }

@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/sha256.h"
-#include "engine/plan/fingerprint.h"
+#include "engine/plan/fingerprint_base.h"
 #include "engine/plan/run_directory.h"
 #include "engine/store/job_table.h"
 #include "engine/store/schema.h"
@@ -120,11 +120,11 @@ std::string Store::free_name(const std::string& wanted) {
 
 namespace {
 
-void insert_job(Database& database, BaseIds& bases, int64_t run, const Plan& plan, uint32_t job) {
+void insert_job(Database& database, int64_t base, int64_t run, const Plan& plan, uint32_t job) {
   database.execute(
       "INSERT INTO jobs(run, number, name, state, base, attempt, events, may_fail) "
       "VALUES(?, ?, ?, ?, ?, 0, 0, ?)",
-      run, job, plan.jobs[job].name, name(JobState::Planned), bases.id(fingerprint_base(plan, job)),
+      run, job, plan.jobs[job].name, name(JobState::Planned), base,
       int64_t(plan.workflow.steps[plan.jobs[job].step].allow_failure));
 }
 
@@ -145,9 +145,11 @@ std::string Store::create_run(const Plan& plan) {
       run_name, plan.workflow.name, plan.profile.name, directory, name(RunState::Running),
       to_ms(plan.created), extension_of(plan));
   const int64_t run = run_id(run_name);
-  BaseIds bases(database_);
-  for (uint32_t job = 0; job < plan.jobs.size(); ++job)
-    insert_job(database_, bases, run, plan, job);
+  BaseIds ids(database_);
+  FingerprintBases bases(plan);
+  for (uint32_t job = 0; job < plan.jobs.size(); ++job) {
+    insert_job(database_, ids.id(bases.of(job)), run, plan, job);
+  }
   change_counts(database_, run, {{JobState::Planned, int64_t(plan.jobs.size())}});
   transaction.commit();
   return run_name;
@@ -160,16 +162,18 @@ void Store::take_jobs(int64_t run, const Plan& plan) {
   // Out of the way first: numbers are exchanged.
   database_.execute("UPDATE jobs SET number = -1 - number WHERE run = ?", run);
   database_.execute("UPDATE events SET job = -1 - job WHERE run = ?", run);
-  BaseIds bases(database_);
+  BaseIds ids(database_);
+  FingerprintBases bases(plan);
   for (uint32_t job = 0; job < plan.jobs.size(); ++job) {
+    const int64_t base = ids.id(bases.of(job));
     const auto known = numbers.find(plan.jobs[job].name);
     if (known == numbers.end()) {
-      insert_job(database_, bases, run, plan, job);
+      insert_job(database_, base, run, plan, job);
       continue;
     }
     const int64_t before = -1 - int64_t(known->second);
     database_.execute("UPDATE jobs SET number = ?, base = ? WHERE run = ? AND number = ?", job,
-                      bases.id(fingerprint_base(plan, job)), run, before);
+                      base, run, before);
     database_.execute("UPDATE events SET job = ? WHERE run = ? AND job = ?", job, run, before);
   }
   database_.execute("DELETE FROM jobs WHERE run = ? AND number < 0", run);

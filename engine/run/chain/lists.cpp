@@ -139,8 +139,8 @@ void reuse_listed(ChainRun& run) {
           satisfies_dependents(run.jobs()[parent].state) || run.plan().reused.contains(parent);
     });
     if (!all_left_something) continue;
-    auto known = reusable_result(run.plan(), job, parents_as_seen(run.plan(), job, left),
-                                 run.services().store);
+    auto known = reusable_result(run.plan(), job, fingerprint_base(run.plan(), job),
+                                 parents_as_seen(run.plan(), job, left), run.services().store);
     if (known) run.plan().reused[job] = std::move(*known);
   }
 }

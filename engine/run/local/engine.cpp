@@ -379,7 +379,8 @@ void Engine::settle(uint32_t job) {
   if (jobs()[job].state != JobState::Planned) return act(job);
   if (plan_.jobs[job].action == Action::DecideLater) {
     const auto left = [this](uint32_t parent) { return results_.of(parent); };
-    auto known = reusable_result(plan_, job, parents_as_seen(plan_, job, left), services_.store);
+    auto known = reusable_result(plan_, job, fingerprint_base(plan_, job),
+                                 parents_as_seen(plan_, job, left), services_.store);
     if (known) plan_.reused[job] = std::move(*known);
   }
   if (!plan_.reused.contains(job)) return enqueue(job);

@@ -1,6 +1,9 @@
 #include "engine/plan/fingerprint.h"
 
+#include <algorithm>
+
 #include "base/sha256.h"
+#include "engine/plan/fingerprint_base.h"
 #include "tests/support/catch.h"
 #include "tests/support/parsed.h"
 
@@ -9,12 +12,18 @@ using test::parsed;
 
 namespace {
 
-/// The base of the first element of the first step of `text`.
-Json base_of(const std::string& text) {
-  const Workflow workflow = parsed(text);
-  const Step& step = workflow.steps.front();
-  const Json visible = visible_params(step, workflow.params, {});
-  return fingerprint_base(workflow, step, matrix_elements(step.matrix).front(), visible, {});
+Plan plan_of(const std::string& text) {
+  NothingKnown nothing;
+  FreshFileHashes hashes;
+  return make_plan(parsed(text), Profile(), {}, nothing, hashes);
+}
+
+/// The base of one element of the first step of `text`.
+Json base_of(const std::string& text, uint32_t element = 0) {
+  const Plan plan = plan_of(text);
+  const auto job = std::ranges::find_if(
+      plan.jobs, [&](const PlannedJob& j) { return j.step == 0 && j.element == element; });
+  return Json::parse(fingerprint_base(plan, uint32_t(job - plan.jobs.begin())));
 }
 
 constexpr const char* kReference = R"(
@@ -94,16 +103,11 @@ steps:
     with: {from: "${{ format('{0}/{1}-{2}', steps.a.outputs.d, matrix.fold, params.p) }}", to: "file:///x/"}
   a: {run: [make], outputs: {d: d}}
 )";
-  const auto base = [](const std::string& of, size_t element) {
-    const Workflow workflow = parsed(of);
-    const Step& step = workflow.steps.front();
-    return fingerprint_base(workflow, step, matrix_elements(step.matrix)[element], {}, {});
-  };
   std::string other = text;
   other.replace(other.find("p: 1"), 4, "p: 2");
-  CHECK(base(text, 0) != base(text, 1));
-  CHECK(base(text, 0) != base(other, 0));
-  CHECK(base(text, 0).at("values") == Json{{"matrix.fold", 0}, {"params.p", 1}});
+  CHECK(base_of(text, 0) != base_of(text, 1));
+  CHECK(base_of(text, 0) != base_of(other, 0));
+  CHECK(base_of(text, 0).at("values") == Json{{"matrix.fold", 0}, {"params.p", 1}});
 
   const Workflow workflow = parsed(text);
   Context known;
@@ -151,16 +155,42 @@ TEST_CASE("the same text gives the same fingerprint on every day", "[fingerprint
   // Pins the canonical form: a change here makes all earlier results unknown.
   CHECK(
       base_of(kReference).dump() ==
-      R"({"command":["./train","--epochs",3],"environment":{"SEED":7},"kind":"run","version":8})");
+      R"({"command":["./train","--epochs",3],"environment":{"SEED":7},"job":"a","kind":"run","resources":{"alone":true,"cpus_per_rank":1,"gpus_per_rank":0,"ranks":1},"version":8})");
   CHECK(fingerprint(R"({"kind":"run"})", Json::object(), {}) ==
         "78eec4426114b612c414c0602dfefe269663c92230da2bbdb6cb7e1473edb0e0");
 }
 
+TEST_CASE("each job has the base that it has alone", "[fingerprint]") {
+  Plan plan = plan_of(R"(
+name: w
+params: {p: 1}
+steps:
+  a:
+    run: [./train, "${{ matrix.lr }}", "${{ params.p }}"]
+    matrix: {lr: [0.1, 0.2], name: [x, "y\"z"], ranks: [1, 2]}
+    resources: {ranks: "${{ matrix.ranks }}"}
+    env: {NAME: "${{ matrix.name }}"}
+    if: ${{ matrix.lr > 0.1 }}
+  b: {uses: stage-out, matrix: {lr: [0.1, 0.2]}, with: {from: "${{ steps.c.outputs.d }}", to: "file:///x/${{ matrix.lr }}"}}
+  c: {run: [make], outputs: {d: d}}
+)");
+  FingerprintBases bases(plan);
+  for (uint32_t job = 0; job < plan.jobs.size(); ++job) {
+    INFO(plan.jobs[job].name);
+    const std::string base = bases.of(job);
+    CHECK(base == fingerprint_base(plan, job));
+    CHECK(base == Json::parse(base).dump());  // keys in order
+  }
+  plan.jobs[1].resources.gpus_per_rank = 1;  // as `resubmit --set` does
+  CHECK(FingerprintBases(plan).of(1) != bases.of(0));
+}
+
 TEST_CASE("content of files counts under the name the workflow gives them", "[fingerprint]") {
-  const Workflow workflow = parsed(kReference);
+  Plan plan = plan_of(kReference);
+  plan.steps[0].inputs = {"models/lenet.yaml"};
   const auto with_file = [&](const std::string& hash) {
-    return fingerprint_base(workflow, workflow.steps[0], Json::object(), Json::object(),
-                            {{"models/lenet.yaml", hash}});
+    plan.files = {{"models/lenet.yaml", hash}};
+    return Json::parse(fingerprint_base(plan, 0));
   };
   CHECK(with_file("aa").at("files") == Json{{"models/lenet.yaml", "aa"}});
   CHECK(with_file("aa") != with_file("bb"));
