@@ -18,8 +18,7 @@ enum class RandomUse : uint32_t {
   Permutation = 2,
   Augmentation = 3,
   Compression = 4,
-  Dropout = 5,
-  Generation = 6,
+  Dropout = 5,  // 6 was for generated text
   Mixing = 7,
   Sampling = 8,
   Grouping = 9,

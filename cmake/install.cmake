@@ -6,7 +6,7 @@ set(documents ${CMAKE_INSTALL_DATAROOTDIR}/doc/dlflow)
 set(own_data ${CMAKE_INSTALL_DATAROOTDIR}/dlflow)
 
 set(installed)
-foreach(program dlflow dlflow-train dlflow-evaluate dlflow-predict dlflow-generate)
+foreach(program dlflow dlflow-train dlflow-evaluate dlflow-predict)
   if(TARGET ${program})
     list(APPEND installed ${program})
     if(NOT program STREQUAL dlflow)  # which is static; where a cluster lacks a library of the others, it can be put there

@@ -269,7 +269,10 @@ bool Checker::refuse(const YamlNode& node, const Wanted& wanted) {
   std::string advice = hint(value, shape);
   const Shape* const words = choice_in(shape);
   if (words != nullptr && value.is_string()) {
-    std::string nearest = mistakes_.advice(value.get_ref<const std::string&>(), words->choices);
+    const auto& word = value.get_ref<const std::string&>();
+    const auto former = words->former.find(word);
+    std::string nearest = former != words->former.end() ? "; " + former->second
+                                                        : mistakes_.advice(word, words->choices);
     if (!nearest.empty() || words == &shape) advice = std::move(nearest);
   }
   const bool is_word = shape.type == Shape::Type::Choice || shape.type == Shape::Type::Formed;

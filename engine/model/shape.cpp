@@ -103,9 +103,10 @@ Shape number_below(double minimum, double maximum) {
 
 Shape boolean() { return of_type(Shape::Type::Boolean); }
 
-Shape choice(std::vector<std::string> choices) {
+Shape choice(std::vector<std::string> choices, std::map<std::string, std::string> former) {
   Shape shape = of_type(Shape::Type::Choice);
   shape.choices = std::move(choices);
+  shape.former = std::move(former);
   return shape;
 }
 

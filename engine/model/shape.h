@@ -1,5 +1,6 @@
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -57,6 +58,7 @@ struct Shape {
   bool below_maximum = false;     ///< the maximum itself is too large
   bool as_written = false;        ///< Number: a text where JSON would write another one
   std::vector<std::string> choices;
+  std::map<std::string, std::string> former;  ///< Choice: words of earlier versions, and advice
   const Form* form = nullptr;
   std::vector<Shape> parts;
   std::vector<Field> fields;
@@ -87,7 +89,7 @@ Shape number_above(double minimum, std::optional<double> maximum = std::nullopt)
 Shape number_between(double minimum, double maximum);
 Shape number_below(double minimum, double maximum);  ///< at least the one, less than the other
 Shape boolean();
-Shape choice(std::vector<std::string> choices);
+Shape choice(std::vector<std::string> choices, std::map<std::string, std::string> former = {});
 Shape formed(const Form& form);
 Shape list_of(Shape element, int fewest = 0, std::optional<int> most = std::nullopt);
 Shape object(std::vector<Field> fields);

@@ -183,44 +183,13 @@ StepKind predict_kind() {
   };
 }
 
-StepKind generate_kind() {
-  return {
-      .name = "generate",
-      .description = "Writes text with a trained language model",
-      .program = "dlflow-generate",
-      .version = 2,
-      .with = object({
-          {"checkpoint", formed(path_form()), "Folder of the checkpoint", kRequired},
-          {"tokenizer", formed(path_form()),
-           "File tokenizer.model beside the training data, of networks of byte pairs; bytes unless "
-           "given"},
-          {"prompt", text(), "Beginning of each text; unless given, a document begins"},
-          {"samples", integer(1), "Number of texts", Presence::Optional, 1},
-          {"max_tokens", integer(1), "Maximum number of tokens of a text, without the prompt",
-           Presence::Optional, 200},
-          {"temperature", number(0),
-           "Divisor of the scores: below 1, likely tokens become likelier; 0: always the likeliest",
-           Presence::Optional, 1},
-          {"top_k", integer(1),
-           "Choose among this number of likeliest tokens only; all unless given"},
-          {"top_p", number_above(0, 1),
-           "Choose among the likeliest tokens that have this probability together",
-           Presence::Optional, 1},
-          {"seed", integer(0), "Seed of the choices", Presence::Optional, 0},
-      }),
-      .outputs = {{"text", text(), "The texts, a line <|endoftext|> between two"},
-                  {"samples", text(), "The same as JSON Lines, with their tokens"}},
-  };
-}
-
 }  // namespace
 
 std::vector<std::string> StepKind::no_resources(const Json&) { return {}; }
 
 std::span<const StepKind> step_kinds() {
   static const std::vector<StepKind> kinds = {stage_kind(),      stage_out_kind(), train_kind(),
-                                              checkpoint_kind(), evaluate_kind(),  predict_kind(),
-                                              generate_kind()};
+                                              checkpoint_kind(), evaluate_kind(),  predict_kind()};
   return kinds;
 }
 

@@ -127,7 +127,12 @@ Shape make_step_shape() {
   const Shape names = either({formed(name_form()), list_of(formed(name_form()))});
   const Shape command = either({text(), list_of(scalar(), 1)});
   return object({
-      scoped(Scope::Nothing, {"uses", choice(kind_names()), "Kind of the step, unless it has run"}),
+      scoped(Scope::Nothing,
+             {"uses",
+              choice(kind_names(), {{"generate",
+                                     "export the network with a step 'uses: checkpoint' and "
+                                     "generate text in Python, as docs/user/generate.md shows"}}),
+              "Kind of the step, unless it has run"}),
       scoped(Scope::Steps,
              {"run", command, "A shell script, or a program and its arguments as a list"}),
       scoped(Scope::Steps, {"with", anything(), "Options of the step, in the file $DLFLOW_WITH"}),

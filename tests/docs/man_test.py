@@ -11,7 +11,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "e2e"))
 import support  # noqa: E402
 
 
-STEP_PROGRAMS = [name for name in ("dlflow-train", "dlflow-evaluate", "dlflow-predict", "dlflow-generate") if (support.BIN / name).exists()]
+STEP_PROGRAMS = [name for name in ("dlflow-train", "dlflow-evaluate", "dlflow-predict") if (support.BIN / name).exists()]
 # Where a step program reads its environment: folders of both, and its own.
 READERS = ["steps/environment", "steps/ranks", "steps/scratch"]
 

@@ -17,7 +17,7 @@ import pictures  # noqa: E402
 BUILD = BIN.parent
 HAS_TRAINING = (BIN / "dlflow-train").exists()
 PLUGIN = "bin/libdlflow_cuda.so"
-PROGRAMS = ["bin/dlflow", *(["bin/dlflow-train", "bin/dlflow-evaluate", "bin/dlflow-predict", "bin/dlflow-generate"] if HAS_TRAINING else [])]
+PROGRAMS = ["bin/dlflow", *(["bin/dlflow-train", "bin/dlflow-evaluate", "bin/dlflow-predict"] if HAS_TRAINING else [])]
 WANTED = [*PROGRAMS, *[f"share/man/man1/{name.removeprefix('bin/')}.1" for name in PROGRAMS],
           "share/man/man1/dlflow-run.1",
           "share/bash-completion/completions/dlflow", "share/zsh/site-functions/_dlflow",

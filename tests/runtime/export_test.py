@@ -54,13 +54,6 @@ class Export(TrainingCase):
         self.assertEqual(sorted(file.name for file in (folder / "outputs").iterdir()), ["outputs.json", name])
         return (folder / "outputs" / name).read_bytes()
 
-    def exported(self, form):
-        folder = self.folder("export")
-        environment = {"DLFLOW_WITH": folder / "with.json", "DLFLOW_OUTPUTS": folder, "DLFLOW_METRICS": folder / "m", "DLFLOW_SUMMARY": folder / "s"}
-        (folder / "with.json").write_text(json.dumps({"from": str(self.trained / "checkpoints"), "export": form}))
-        subprocess.run([BIN / "dlflow", "step", "checkpoint"], env={name: str(value) for name, value in environment.items()}, check=True, capture_output=True)
-        return folder
-
     def test_predictions_are_as_right_as_evaluate_says_on_any_number_of_ranks_and_shards(self):
         folder = self.new("evaluate")
         self.assertEqual(self.run_to_end(folder, 1, "dlflow-evaluate")[0], 0)

@@ -5,11 +5,13 @@ import json
 import math
 import pathlib
 import random
+import re
 import subprocess
 import unittest
 
-from training_case import BIN, TrainingCase, main
+from training_case import BIN, ROOT, TrainingCase, main
 
+ONNX = BIN.parent / "venv/bin/python"  # made by tests/python/make_venv
 LENGTH, FEATURES, HEADS = 32, 32, 2
 MODEL = f"""
 name: tiny
@@ -85,6 +87,26 @@ class LanguageModel(TrainingCase):
                 other = self.train(folder, ranks)
                 self.assertEqual(self.bits(folder), self.bits(alone))
                 self.assertEqual(other["loss"], summary["loss"])
+
+    def test_bits_per_byte_are_the_loss_by_the_bytes_that_were_predicted(self):
+        folder = self.model_folder(0, validation=0)
+        self.train(folder, 1)
+        summary = self.evaluate(folder)
+        count = summary["samples"]
+        samples = (self.text / "test.dlset").read_bytes()[128 + 4 * count:][:count * LENGTH]
+        predicted = sum(samples[i] != 0 for i in range(len(samples)) if i % LENGTH)
+        self.assertAlmostEqual(summary["bits_per_byte"], summary["loss"] / math.log(2) * count * (LENGTH - 1) / predicted, places=9)
+
+    @unittest.skipUnless(ONNX.exists(), "no onnxruntime: build/venv is not there (tests/python/make_venv)")
+    def test_the_code_of_the_page_generates_text_like_that_of_the_training(self):
+        folder = self.model_folder(0, epochs=2, validation=0)
+        self.train(folder, 2)
+        code = re.search(r"```python\n(.*?)```", (ROOT / "docs/user/generate.md").read_text(), re.DOTALL)[1]
+        run = subprocess.run([ONNX, "-B", "-c", code, self.exported("onnx", folder) / "model.onnx", "Ba"], check=True, stdout=subprocess.PIPE, text=True)
+        self.assertRegex(run.stdout, "^Ba")
+        self.assertGreater(len(run.stdout), 3 * LENGTH)
+        pairs = re.findall("(?=([a-z]{2}))", run.stdout)  # consonants and vowels alternate in these words
+        self.assertGreater(sum((pair[0] in "aeiou") != (pair[1] in "aeiou") for pair in pairs), 0.9 * len(pairs), run.stdout)
 
     def test_it_learns_as_much_as_the_twin_in_pytorch(self):
         try:

@@ -145,14 +145,10 @@ class TextClasses(TrainingCase):
         self.train(folder, 1)
         self.run_with(folder, "dlflow-predict", 2, format="npy")
         ours = next(folder.rglob("predictions.npy"))
-        export = self.folder("export")
-        environment = {"DLFLOW_WITH": export / "with.json", "DLFLOW_OUTPUTS": export, "DLFLOW_METRICS": export / "m", "DLFLOW_SUMMARY": export / "s"}
-        (export / "with.json").write_text(json.dumps({"from": str(folder / "checkpoints"), "export": "onnx"}))
-        subprocess.run([BIN / "dlflow", "step", "checkpoint"], env=os.environ | {name: str(value) for name, value in environment.items()}, check=True,
-                       capture_output=True)
+        export = self.exported("onnx", folder)
         texts, _ = texts_of(self.text / "test.dlset")
         (export / "texts.json").write_text(json.dumps([list(text) for text in texts]))
-        run = subprocess.run([ONNX, "-c", SCORES, next(export.rglob("*.onnx")), export / "texts.json", ours, str(LENGTH)], stdout=subprocess.PIPE, text=True)
+        run = subprocess.run([ONNX, "-c", SCORES, export / "model.onnx", export / "texts.json", ours, str(LENGTH)], stdout=subprocess.PIPE, text=True)
         self.assertEqual(run.returncode, 0)
         self.assertLess(float(run.stdout), 1e-5)
 

@@ -74,6 +74,14 @@ class TrainingCase(unittest.TestCase):
         newest = folder / "checkpoints/latest"
         return [(newest / f"{name}.safetensors").read_bytes() for name in ("model", "optimizer")]
 
+    def exported(self, form, trained=None):
+        """A folder with the network of the training in the folder `trained`, as a step `uses: checkpoint` exports it."""
+        folder = self.folder("export")
+        environment = {"DLFLOW_WITH": folder / "with.json", "DLFLOW_OUTPUTS": folder, "DLFLOW_METRICS": folder / "m", "DLFLOW_SUMMARY": folder / "s"}
+        (folder / "with.json").write_text(json.dumps({"from": str((trained or self.trained) / "checkpoints"), "export": form}))
+        subprocess.run([BIN / "dlflow", "step", "checkpoint"], env=os.environ | {name: str(value) for name, value in environment.items()}, check=True, capture_output=True)
+        return folder
+
     def predicted_table(self, path):
         """What the reference implementations read in a Parquet or netCDF file."""
         return read_table(path, BIN.parent / "venv")[0]

@@ -133,8 +133,7 @@ TEST_CASE("what the profile says of how numbers are computed counts for training
                        const std::string& keys = "") {
     const std::string with = uses == "train"
                                  ? "model: '${{ steps.c.outputs.m }}', data: /d, epochs: 1, lr: 0.1"
-                                 : "checkpoint: '${{ steps.c.outputs.m }}'" +
-                                       std::string(uses == "generate" ? "" : ", data: /d");
+                                 : "checkpoint: '${{ steps.c.outputs.m }}', data: /d";
     NothingKnown nothing;
     FreshFileHashes hashes;
     const Workflow workflow =
@@ -143,7 +142,7 @@ TEST_CASE("what the profile says of how numbers are computed counts for training
     const Plan plan = make_plan(workflow, profile, {}, nothing, hashes);
     return fingerprint_base(plan, *find_job(plan, "t"));
   };
-  for (const char* uses : {"train", "evaluate", "predict", "generate"}) {
+  for (const char* uses : {"train", "evaluate", "predict"}) {
     Profile variables;
     variables.environment = {{"ONEDNN_MAX_CPU_ISA", "SSE41"}};
     CHECK(base(uses, variables) != base(uses, plain));
