@@ -87,16 +87,12 @@ def _encode_torch(torch: Any, value: Any, tensors: Tensors, path: str) -> Any:
     return tag
 
 
-def in_native_order(array: Any) -> Any:
-    """The same numbers in the byte order of this machine, which the name of a type does not tell."""
-    return array.astype(array.dtype.newbyteorder("="), copy=False)
-
-
 def _encode_array(value: Any, tensors: Tensors, path: str) -> Any:
     import numpy
     if isinstance(value, numpy.ma.MaskedArray):
         raise TypeError(f"{path} is a masked array, which cannot be saved: save its data and its mask")
-    array: Any = in_native_order(numpy.array(value, order="C", copy=True))  # later changes do not matter
+    array: Any = numpy.array(value, order="C", copy=True)  # later changes do not matter
+    array = array.astype(array.dtype.newbyteorder("="), copy=False)  # the name of a type does not tell the byte order
     name = array.dtype.name
     if name not in _TORCH_TYPES:
         raise TypeError(f"{path} is an array of {name}, which cannot be saved: arrays of numbers and booleans can")

@@ -4,33 +4,25 @@ import collections
 import json
 import os
 import pathlib
-import socket
 import subprocess
 import sys
 import tempfile
-import time
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 
 import python_ranks  # noqa: E402
 from cases import main  # noqa: E402
-from ports import free_port  # noqa: E402
 from pypi import NEWEST, needs  # noqa: E402
 
 HERE = pathlib.Path(__file__).resolve().parent
 BIN = pathlib.Path(os.environ["DLFLOW_BIN"])
 LIBRARY = BIN.parent / "lib/libdlflow_runtime.so"
-WATCHDOG = 100  # seconds after which a test that hangs fails by its name
 
 try:
     import torch
 except ImportError:
     torch = None
-try:
-    import numpy
-except ImportError:
-    numpy = None
 
 
 class Case(unittest.TestCase):
@@ -134,90 +126,6 @@ class Ranks(Case):
             path.unlink()
         outputs, _ = self.run_ranks("of_runtime", 3)
         self.assertEqual(outputs, [["done 4 {'x': [1, 2]}"]] * 3)
-
-
-# Nobody leaves the group, and one rank has more to do.
-ARRAYS = """
-import numpy, os, time
-from dlflow import arrays
-ranks = arrays.join(timeout=60)
-own = [numpy.full((2, 3), ranks.rank, "float32"), numpy.array(10.0 * ranks.rank), numpy.zeros(0, "float32"), numpy.full(5, ranks.rank, "float16")]
-mean = ranks.mean(own)
-first = ranks.broadcast(own, root=1)
-print([(array.dtype.name, array.shape, array.tolist()) for array in mean])
-print([array.tolist() for array in first])
-try:
-    ranks.mean([numpy.arange(3)])
-except TypeError as error:
-    print(error)
-if ranks.rank == 1:
-    time.sleep(0.5)
-"""
-# Parameters as JAX, Flax and Optax have them.
-TREES = """
-import collections, numpy
-from dlflow import arrays
-Moments = collections.namedtuple("Moments", "count mu")
-ranks = arrays.join(timeout=60)
-own = {"w": numpy.full(2, ranks.rank, "float32"), "layers": [{"b": numpy.array(1.0)}, None], "state": (Moments(numpy.float32(ranks.rank), ()),)}
-print(ranks.mean(own))
-print(ranks.broadcast(own, root=1))
-print(ranks.mean([numpy.float64(2.0)]), ranks.mean(numpy.float32(ranks.rank)))
-for wrong in ({"w": object()}, ["w"]):
-    try:
-        ranks.broadcast(wrong)
-    except TypeError as error:
-        print(error)
-"""
-
-
-@unittest.skipUnless(numpy, "python3-numpy is not installed")
-@unittest.skipUnless(LIBRARY.exists(), "libdlflow_runtime.so was not built")
-class Arrays(Case):
-    def run_ranks_with_strangers(self, ranks):
-        port = free_port()
-        names = {"WORLD_SIZE": str(ranks), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
-        processes = [subprocess.Popen([self.python, "-c", ARRAYS], text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                                      env=os.environ | names | {"RANK": "0"})]
-        for text in (b"GET / HTTP/1.1\r\n\r\n\n", b'{"rank": 99, "address": "x"}\n', b"[1]\n", b""):  # before any other rank
-            self.say(port, text)
-        processes += [subprocess.Popen([self.python, "-c", ARRAYS], text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                                       env=os.environ | names | {"RANK": str(rank)}) for rank in range(1, ranks)]
-        try:
-            done = [process.communicate(timeout=WATCHDOG) for process in processes]
-        except subprocess.TimeoutExpired:
-            for process in processes:
-                process.kill()
-            self.fail(f"ranks with arrays hang: {[process.communicate() for process in processes]}")
-        self.assertEqual([process.returncode for process in processes], [0] * ranks, done)
-        self.assertEqual([err for _, err in done], [""] * ranks)
-        return [out.splitlines() for out, _ in done]
-
-    def say(self, port, text):
-        deadline = time.monotonic() + WATCHDOG
-        while time.monotonic() < deadline:
-            try:
-                with socket.create_connection(("127.0.0.1", port), timeout=5) as peer:
-                    peer.sendall(text)
-                return
-            except OSError:
-                time.sleep(0.02)
-        self.fail("rank 0 does not listen")
-
-    def test_arrays_of_several_types_and_shapes_are_averaged_and_copied_and_strangers_are_not_heard(self):
-        mean = [("float32", (2, 3), [[1.0] * 3] * 2), ("float64", (), 10.0), ("float32", (0,), []), ("float16", (5,), [1.0] * 5)]
-        first = [[[1.0] * 3] * 2, 10.0, [], [1.0] * 5]
-        refusal = "arrays of int64 have no mean: floating-point numbers have"
-        for lines in self.run_ranks_with_strangers(3):
-            self.assertEqual(lines, [repr(mean), repr(first), refusal])
-
-    def test_arrays_in_dictionaries_lists_and_tuples_come_back_in_the_same_form(self):
-        of_trees = python_ranks.run_ranks(self, self.python, ["-c", TREES], 2)
-        mean = "{'w': array([0.5, 0.5], dtype=float32), 'layers': [{'b': array(1.)}, None], 'state': (Moments(count=array(0.5, dtype=float32), mu=()),)}"
-        first = mean.replace("0.5, 0.5", "1., 1.").replace("0.5,", "1.,")
-        advice = "is no array: give arrays in lists, tuples and dictionaries, as jax.tree.leaves() does of what JAX has"
-        expected = [mean, first, "[array(2.)] 0.5", f"object {advice}", f"str {advice}"]
-        self.assertEqual([(out.splitlines(), err) for out, err in of_trees], [(expected, "")] * 2)
 
 
 @unittest.skipUnless(torch, "python3-torch is not installed")
