@@ -69,13 +69,6 @@ void require_shares(const Model& model, const Dataset& dataset, const std::strin
 void require_answers(const Model& model, const Dataset& dataset, const std::string& name) {
   const std::string loss = "has 'loss: " + runtime::name(model.loss) + "'";
   const uint32_t targets = dataset.num_targets;
-  if (compares_samples(model.loss)) {
-    if (int64_t(targets) == model.second_input()) return;
-    refuse_data(model, "has a second input of " + std::to_string(model.second_input()) +
-                           " numbers, which are the targets of a sample; " + name + " has " +
-                           (targets == 0 ? "labels; pack it with targets (dlflow data pack --help)"
-                                         : std::to_string(targets) + " targets"));
-  }
   if (learns_shares(model, dataset)) return require_shares(model, dataset, name);
   if (!has_targets(model.loss)) return;
   if (targets == 0) {

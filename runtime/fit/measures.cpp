@@ -44,7 +44,6 @@ std::vector<std::string> names_of(LossKind loss, int64_t classes) {
     case LossKind::Huber:
       return {"loss", "rmse", "mae"};
     case LossKind::BinaryCrossEntropy:
-    case LossKind::Contrastive:
       return {"loss", "accuracy"};
     case LossKind::PixelCrossEntropy:
     case LossKind::Dice:

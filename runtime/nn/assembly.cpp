@@ -53,29 +53,18 @@ void Assembly::append(std::unique_ptr<Operation> operation, Value& result) {
                          std::move(parameters), std::move(shared)});
 }
 
-void Assembly::bind(const float* images, const float* second) {
-  const auto set = [](std::vector<dnnl::memory>& views, const float* numbers) {
-    for (dnnl::memory& view : views) {
-      view.set_data_handle(const_cast<float*>(numbers));  // oneDNN knows no const memory
-    }
-  };
-  set(image_views_, images);
-  set(second_views_, second);
+void Assembly::bind(const float* images) {
+  for (dnnl::memory& view : image_views_) {
+    view.set_data_handle(const_cast<float*>(images));  // oneDNN knows no const memory
+  }
 }
 
-Value& Assembly::images_as(const TensorShape& shape) { return input_as(shape, image_views_); }
-
-Value& Assembly::second_images(const TensorShape& shape) {
-  second_ = &input_as(shape, second_views_);
-  return *second_;
-}
-
-Value& Assembly::input_as(const TensorShape& shape, std::vector<dnnl::memory>& views) {
+Value& Assembly::images_as(const TensorShape& shape) {
   Value& value = values_.emplace_back();
   value.data = dnnl::memory(plain_floats(execution_.batch, shape), execution_.parameters.engine(),
                             DNNL_MEMORY_NONE);
   value.shape = shape;
-  views.push_back(value.data);
+  image_views_.push_back(value.data);
   return value;
 }
 
@@ -89,13 +78,6 @@ Value* Assembly::second_input(const Place& place) {
   return inputs.size() > 1 ? &value(inputs[1]) : nullptr;
 }
 
-Value& Assembly::tokens(const Place& place) {
-  if (reads_images(place)) return *images_;
-  const int index = layers_[place.index].inputs[0];
-  if (results_[size_t(index)] == second_) return *second_;
-  return rows(input(place), dnnl::memory::data_type::f32);
-}
-
 std::vector<Value*> Assembly::inputs(const Place& place) {
   std::vector<Value*> values;
   for (const int input : layers_[place.index].inputs) values.push_back(&value(input));
@@ -103,17 +85,13 @@ std::vector<Value*> Assembly::inputs(const Place& place) {
 }
 
 Value& Assembly::value(int index) {
-  if (index == kImages) return converted(*images_, converted_images_);
-  Value& result = *results_[size_t(index)];
-  return &result == second_ ? converted(result, converted_second_) : result;
-}
-
-Value& Assembly::converted(Value& input, Value*& result) {
-  if (result == nullptr) {
-    const bool map = input.shape.size() == 3;
-    result = map ? &reordered(input, next().map_format(input.shape)) : &rows(input);
+  if (index != kImages) return *results_[size_t(index)];
+  if (converted_images_ == nullptr) {
+    const bool map = images_->shape.size() == 3;
+    converted_images_ =
+        map ? &reordered(*images_, next().map_format(images_->shape)) : &rows(*images_);
   }
-  return *result;
+  return *converted_images_;
 }
 
 /// oneDNN's linear layers take maps in any format, but with bf16 they do not use AMX then. With a
@@ -157,11 +135,6 @@ Value& Assembly::flat(Value& map, const TensorShape& from, const TensorShape& sh
     result.shape = shape;
     return make_reorder(next(), next().plain_format(from), next().plain_format(shape), map, result);
   });
-}
-
-/// No operation: whoever reads it reads what forward() is given.
-Value& add_second_input(Assembly& assembly, const Place& place) {
-  return assembly.second_images(place.layer.shape);
 }
 
 }  // namespace dlflow::runtime

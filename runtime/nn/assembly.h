@@ -60,8 +60,8 @@ class Assembly {
   /// Bytes of what forward() is given.
   size_t images_size() const { return images_->desc().get_size(); }
 
-  /// `images` are what the next forward pass reads, and `second` the second input, if there is one.
-  void bind(const float* images, const float* second);
+  /// `images` are what the next forward pass reads.
+  void bind(const float* images);
 
   // For the functions of layers.
 
@@ -84,12 +84,6 @@ class Assembly {
   /// It reads the images: fp32 in plain order, until input() converts them.
   bool reads_images(const Place& place) const { return layers_[place.index].inputs[0] == kImages; }
   Value& images() { return *images_; }
-
-  /// The second input of each sample, `shape`.
-  Value& second_images(const TensorShape& shape);
-
-  /// What an embedding reads: numbers of tokens in fp32.
-  Value& tokens(const Place& place);
 
   /// The images as samples of `shape`, which has as many numbers.
   Value& images_as(const TensorShape& shape);
@@ -118,8 +112,6 @@ class Assembly {
   const Layer& layer_of(size_t i) const { return model_.layers[size_t(layers_[i].layer)]; }
   Value* add_layer(const Place& place);
   Value& value(int index);
-  Value& converted(Value& input, Value*& result);
-  Value& input_as(const TensorShape& shape, std::vector<dnnl::memory>& views);
   Value& rows(Value& x, dnnl::memory::data_type type);
   Value& plain(Value& x);
   bool takes_maps(const Layer& linear) const;
@@ -143,10 +135,7 @@ class Assembly {
   Value* images_ = nullptr;
   Value* converted_images_ = nullptr;      // in the format of values, if somebody wants them
   std::vector<dnnl::memory> image_views_;  // of what forward() is given
-  Value* second_ = nullptr;                // as images_, and so on
-  Value* converted_second_ = nullptr;
-  std::vector<dnnl::memory> second_views_;
-  std::vector<Value*> results_;  // of each fused layer
+  std::vector<Value*> results_;            // of each fused layer
   std::vector<PlacedOperation> operations_;
   std::string layer_under_way_;  // that operations are made for
 };

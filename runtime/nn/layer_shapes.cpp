@@ -211,11 +211,6 @@ std::string infer_concat(Layer& layer, const LayerInputs& inputs) {
   return {};
 }
 
-std::string infer_second_input(Layer& layer, const LayerInputs&) {
-  layer.shape = {layer.units};
-  return {};
-}
-
 std::string infer_flatten(Layer& layer, const LayerInputs& inputs) {
   int64_t size = 1;
   for (const int64_t n : inputs.shapes[0]) size *= n;
@@ -355,7 +350,6 @@ std::vector<LayerTensor> tensors_of(const Layer& layer, const TensorShape& in) {
     case LayerKind::AdaptiveAvgPool:
     case LayerKind::Upsample:
     case LayerKind::Concat:
-    case LayerKind::SecondInput:
     case LayerKind::MaxPool:
     case LayerKind::AvgPool:
     case LayerKind::GlobalAvgPool:

@@ -18,7 +18,6 @@ LayerSyntax syntax_of(LayerKind kind, const char* required, const char* optional
     attribute = "from";
     syntax.reads_list = true;
   }
-  syntax.reads_nothing = std::erase(syntax.required, "from-") > 0;
   return syntax;
 }
 

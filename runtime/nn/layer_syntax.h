@@ -19,9 +19,6 @@ struct LayerSyntax {
 
   /// It reads the layers that `from` lists.
   bool reads_list = false;
-
-  /// It has no `from`.
-  bool reads_nothing = false;
 };
 
 /// By the word that stands for the layer in YAML.

@@ -15,14 +15,12 @@ Loss::Loss(const Model& model, int64_t batch)
       length_(model.loss == LossKind::NextToken ? model.input[0] : 1),
       classes_(model.num_classes()),
       pixels_(has_masks(model.loss) ? model.num_scores() / classes_ : 1),
-      ignored_(model.ignored_token),
-      contrastive_(model.temperature) {}
+      ignored_(model.ignored_token) {}
 
 void Loss::bind(std::span<const float> input, std::span<const uint32_t> labels,
                 std::span<const float> targets) {
   input_ = input;
   labels_ = labels;
-  all_ = {};
   const bool may_have_shares = kind_ == LossKind::SoftmaxCrossEntropy && !targets.empty();
   if (has_masks(kind_)) {
     DLFLOW_CHECK(int64_t(targets.size()) == batch_ * pixels_);
@@ -32,11 +30,6 @@ void Loss::bind(std::span<const float> input, std::span<const uint32_t> labels,
     compared_ = targets;
   }
   if (kind_ == LossKind::NextToken) find_targets(input, targets);
-}
-
-void Loss::compare_with(std::span<const float> all, int64_t first) {
-  all_ = all;
-  first_ = first;
 }
 
 /// The last position of a sequence has no target. The targets of a sample have equal shares; those
@@ -71,14 +64,6 @@ PixelLoss Loss::pixel_loss() const {
           class_weights_};
 }
 
-BatchResult Loss::measure_pairs(std::span<const float> scores, std::span<float> gradient) {
-  const std::span<const float> all = all_.empty() ? scores : all_;
-  const Pairs pairs{all.data(), int64_t(all.size()) / classes_, classes_ / 2};
-  const ContrastiveSums sums =
-      contrastive_.measure(pairs, all_.empty() ? 0 : first_, batch_, gradient);
-  return {sums.loss, sums.num_correct, batch_, 0};
-}
-
 BatchResult Loss::measure(std::span<const float> scores, std::span<float> probabilities) {
   if (kind_ == LossKind::SoftmaxCrossEntropy) {
     const LossSums sums =
@@ -96,7 +81,6 @@ BatchResult Loss::measure(std::span<const float> scores, std::span<float> probab
     }
     return {sum * double(batch_) / double(scores.size()), 0, 0, 0};
   }
-  if (compares_samples(kind_)) return measure_pairs(scores, probabilities);
   if (has_masks(kind_)) {
     const MaskSums sums = measure_pixels(pixel_loss(), {scores.data(), batch_, classes_, pixels_},
                                          compared_.data(), probabilities.data());
@@ -129,10 +113,6 @@ void Loss::gradient(std::span<const float> probabilities, float scale,
   if (kind_ == LossKind::Reconstruction) {
     const float factor = 2 * scale * float(batch_) / float(gradient.size());
     for (size_t i = 0; i < gradient.size(); ++i) gradient[i] = factor * probabilities[i];
-    return;
-  }
-  if (compares_samples(kind_)) {
-    for (size_t i = 0; i < gradient.size(); ++i) gradient[i] = scale * probabilities[i];
     return;
   }
   if (has_masks(kind_)) {

@@ -4,7 +4,6 @@
 #include <span>
 #include <vector>
 
-#include "runtime/nn/contrastive_loss.h"
 #include "runtime/nn/model.h"
 #include "runtime/nn/pixel_loss.h"
 
@@ -23,8 +22,7 @@ struct BatchResult {
 /// The loss of a batch's scores: softmax cross-entropy against one label per sample, or against the
 /// share that each class has in it, or of each
 /// position against the token after it; the mean squared difference to the input; that to the
-/// targets of a sample by one of the losses of target_loss.h; of each pixel by pixel_loss.h; or of
-/// the samples of a step with each other by contrastive_loss.h.
+/// targets of a sample by one of the losses of target_loss.h; or of each pixel by pixel_loss.h.
 class Loss {
  public:
   Loss(const Model& model, int64_t batch);
@@ -44,11 +42,6 @@ class Loss {
   void bind(std::span<const float> input, std::span<const uint32_t> labels,
             std::span<const float> targets);
 
-  /// For a loss that compares samples: the scores of all of them, among which those of this batch
-  /// begin with sample `first`. They must stay until measure() has returned, which compares those
-  /// of the batch with each other unless this was called after bind().
-  void compare_with(std::span<const float> all, int64_t first);
-
   /// Labels among the five highest scores.
   int64_t in_top5(std::span<const float> scores) const;
 
@@ -61,7 +54,6 @@ class Loss {
 
  private:
   void find_targets(std::span<const float> tokens, std::span<const float> lengths);
-  BatchResult measure_pairs(std::span<const float> scores, std::span<float> gradient);
   PixelLoss pixel_loss() const;
 
   const LossKind kind_;
@@ -70,9 +62,6 @@ class Loss {
   const int64_t classes_;  ///< or tokens
   const int64_t pixels_;   ///< of a map of scores; else 1
   const std::optional<int64_t> ignored_;
-  ContrastiveLoss contrastive_;
-  std::span<const float> all_;  ///< scores to compare with; none: those of the batch
-  int64_t first_ = 0;           ///< sample of the batch among them
   double smoothing_ = 0;
   std::span<const float> class_weights_;
   std::span<const float> input_;

@@ -52,10 +52,9 @@ enum class Init {
 struct Layer {
   LayerKind kind = LayerKind::Relu;
   std::string name;         ///< unique; "layer1.0.conv1" when it comes from a block
-  std::vector<int> inputs;  ///< indices of earlier layers, or kImages, as for SecondInput, which
-                            ///< looks at none; several for Add and Concat
-  int64_t units = 0;        ///< convolutions: output channels; Linear, Embedding, SecondInput:
-                            ///< output features
+  std::vector<int> inputs;  ///< indices of earlier layers, or kImages; several for Add and
+                            ///< Concat
+  int64_t units = 0;        ///< convolutions: output channels; Linear, Embedding: output features
   Extent kernel;            ///< of convolutions and pools; pools have squares
   Extent stride = 1;
   Extent padding = 0;
@@ -89,7 +88,6 @@ enum class LossKind {
   AbsoluteError,
   Huber,               ///< half the square of a difference up to 1, beyond it grows linearly
   BinaryCrossEntropy,  ///< targets are 0 or 1: scores are the logits of 1
-  Contrastive,         ///< the other samples: scores are the embeddings of a sample's two inputs
   PixelCrossEntropy,   ///< the class of each pixel: scores are (classes,H,W)
   Dice,
   PixelCrossEntropyAndDice,  ///< the sum of both
@@ -102,9 +100,6 @@ constexpr bool has_targets(LossKind loss) {
 
 /// It compares scores with a mask, the class of each pixel of a sample.
 constexpr bool has_masks(LossKind loss) { return loss >= LossKind::PixelCrossEntropy; }
-
-/// A sample's loss depends on the other samples of its step; its targets are the second input.
-constexpr bool compares_samples(LossKind loss) { return loss == LossKind::Contrastive; }
 
 /// In masks: this pixel counts for nothing.
 constexpr uint32_t kIgnoredClass = 255;
@@ -120,7 +115,6 @@ struct Model {
   LossKind loss = LossKind::SoftmaxCrossEntropy;
   Init init = Init::PyTorch;             ///< of convolutions and Linear that have none of their own
   std::optional<int64_t> ignored_token;  ///< NextToken: one that is no target
-  double temperature = 0.07;             ///< Contrastive: what similarities are divided by
   std::vector<Layer> layers;
   std::string text;  ///< the YAML it was read from; a checkpoint carries it
 
@@ -147,14 +141,6 @@ struct Model {
     return std::ranges::any_of(layers, [](const Layer& layer) {
       return layer.kind == LayerKind::Embedding && layer.inputs[0] == kImages;
     });
-  }
-
-  /// Numbers of a sample's second input; 0 if it has none.
-  int64_t second_input() const {
-    for (const Layer& layer : layers) {
-      if (layer.kind == LayerKind::SecondInput) return layer.units;
-    }
-    return 0;
   }
 
   /// Of the value `index` that a layer reads: input, or the result of a layer.

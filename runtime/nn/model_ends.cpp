@@ -19,20 +19,6 @@ void check_pixel_scores(ModelValues& values, const Model& model, const Layer& la
                     to_string(last.shape) + " for " + to_string(input));
 }
 
-/// The second input is what a sample has instead of targets.
-void check_pairs(ModelValues& values, const Model& model, const Layer& last) {
-  if ((model.second_input() > 0) != compares_samples(model.loss)) {
-    return values.report(last.line, last.column,
-                         "'second_input' and 'loss: contrastive' go together; there is one alone");
-  }
-  if (!compares_samples(model.loss)) return;
-  if (last.shape.size() == 1 && last.shape[0] % 2 == 0) return;
-  values.report(last.line, last.column,
-                "with 'loss: contrastive' the last layer gives the embeddings of both inputs, one "
-                "after the other and of one size: concat of two (B,F); '" +
-                    last.name + "' gives " + to_string(last.shape));
-}
-
 void check_scores(ModelValues& values, const Model& model, const Layer& last) {
   if (model.loss == LossKind::Reconstruction) {
     if (last.shape == model.input && !model.takes_tokens()) return;
@@ -82,8 +68,7 @@ void check_ends(ModelValues& values, const Model& model, const YAML::Node& layer
     if (!used[i]) values.report(layer.line, layer.column, "nothing reads '" + layer.name + "'");
   }
   const Layer& last = model.layers.back();
-  check_pairs(values, model, last);
-  if (!compares_samples(model.loss)) check_scores(values, model, last);
+  check_scores(values, model, last);
   const bool learns = std::any_of(model.layers.begin(), model.layers.end(), [&](const Layer& l) {
     return !tensors_of(l, model.shape_of(l.inputs[0])).empty();
   });

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <cmath>
 
 #include "base/text.h"
 #include "runtime/nn/model_parts.h"
@@ -15,7 +14,6 @@ constexpr std::pair<LossKind, const char*> kLosses[] = {
     {LossKind::AbsoluteError, "l1"},
     {LossKind::Huber, "huber"},
     {LossKind::BinaryCrossEntropy, "bce"},
-    {LossKind::Contrastive, "contrastive"},
     {LossKind::PixelCrossEntropy, "pixel_cross_entropy"},
     {LossKind::Dice, "dice"},
     {LossKind::PixelCrossEntropyAndDice, "pixel_cross_entropy_and_dice"}};
@@ -24,15 +22,6 @@ void read_ignored_token(ModelValues& values, const YAML::Node& node, Model& mode
   model.ignored_token = values.integer(node, "'ignored_token'", 0, kMaxUnits, nullptr);
   if (model.loss == LossKind::NextToken) return;
   values.report(node, "'ignored_token' goes with 'loss: next_token' alone");
-}
-
-void read_temperature(ModelValues& values, const YAML::Node& node, Model& model) {
-  model.temperature = number_in(node);
-  if (!(model.temperature > 0 && std::isfinite(model.temperature))) {
-    values.report(node, "'temperature' is a number above 0");
-  }
-  if (model.loss == LossKind::Contrastive) return;
-  values.report(node, "'temperature' goes with 'loss: contrastive' alone");
 }
 
 }  // namespace
@@ -51,12 +40,11 @@ void read_loss(ModelValues& values, const YAML::Node& root, Model& model) {
     std::vector<std::string> known;
     for (const auto& [kind, known_word] : kLosses) known.emplace_back(known_word);
     values.report(loss, "unknown loss '" + word + "'; there are " + join(known, ", ") +
-                            did_you_mean(word, known));
+                            (word == "contrastive"
+                                 ? "; train two towers in a run: step, with the package open_clip"
+                                 : did_you_mean(word, known)));
   }
   if (const YAML::Node ignored = root["ignored_token"]) read_ignored_token(values, ignored, model);
-  if (const YAML::Node temperature = root["temperature"]) {
-    read_temperature(values, temperature, model);
-  }
 }
 
 }  // namespace dlflow::runtime

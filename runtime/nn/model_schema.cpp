@@ -41,8 +41,7 @@ Json attribute_schema(const std::string& name) {
 Json layer_schema(const LayerSyntax& syntax) {
   Json schema = {{"type", syntax.required.empty() ? Json{"object", "null"} : Json("object")},
                  {"additionalProperties", false}};
-  std::vector<std::string> common = {"name"};
-  if (!syntax.reads_nothing) common.emplace_back("from");
+  const std::vector<std::string> common = {"name", "from"};
   for (const auto& names : {syntax.required, syntax.optional, common}) {
     for (const std::string& name : names) schema["properties"][name] = attribute_schema(name);
   }
@@ -88,10 +87,9 @@ std::string model_schema() {
       {"loss",
        {{"enum",
          {"softmax_cross_entropy", "next_token", "reconstruction", "mse", "l1", "huber", "bce",
-          "contrastive", "pixel_cross_entropy", "dice", "pixel_cross_entropy_and_dice"}}}},
+          "pixel_cross_entropy", "dice", "pixel_cross_entropy_and_dice"}}}},
       {"init", {{"enum", {"pytorch", "he", "xavier"}}}},
-      {"ignored_token", {{"type", "integer"}, {"minimum", 0}}},
-      {"temperature", {{"type", "number"}, {"exclusiveMinimum", 0}}}};
+      {"ignored_token", {{"type", "integer"}, {"minimum", 0}}}};
   schema["$defs"]["layer"] = entry_schema();
   return schema.dump(2);
 }

@@ -120,7 +120,6 @@ const std::map<std::string, Writer>& writers() {
 
 /// ", from: input", if it does not read the layer before it alone.
 std::string from_of(const Model& model, const Layer& layer, const LayerSyntax& syntax, int before) {
-  if (syntax.reads_nothing) return {};
   if (syntax.reads_list) {
     std::string list;
     for (const int input : layer.inputs) list += (list.empty() ? "" : ", ") + name_of(model, input);
@@ -154,7 +153,6 @@ std::string to_yaml(const Model& model) {
   for (size_t i = 0; i < model.layers.size(); ++i) text += line_of(model, i);
   text += "loss: " + name(model.loss) + "\n";
   if (model.ignored_token) text += "ignored_token: " + text_of(*model.ignored_token) + "\n";
-  if (compares_samples(model.loss)) text += "temperature: " + text_of(model.temperature) + "\n";
   return text;
 }
 

@@ -207,12 +207,10 @@ void Network::begin_forward(std::span<const float> images, std::span<const uint3
   Impl& n = *impl_;
   DLFLOW_CHECK(int64_t(labels.size()) == n.batch);
   DLFLOW_CHECK(images.size_bytes() == n.assembly.images_size());
-  DLFLOW_CHECK(n.model.second_input() == 0 ||
-               int64_t(targets.size()) == n.batch * n.model.second_input());
   const bool has_lengths = n.model.loss == LossKind::SoftmaxCrossEntropy &&
                            n.model.takes_tokens() && int64_t(targets.size()) == n.batch;
   n.lengths = has_lengths ? targets : std::span<const float>();
-  n.assembly.bind(images.data(), targets.data());
+  n.assembly.bind(images.data());
   n.loss.bind(images, labels, has_lengths ? std::span<const float>() : targets);
   n.pass = {.next = 0};
 }
@@ -246,10 +244,6 @@ std::vector<size_t> Network::joint_sums() const {
     if (node.operation->num_sums() > 0) sizes.push_back(node.operation->num_sums());
   }
   return sizes;
-}
-
-void Network::compare_with(std::span<const float> all, int64_t first) {
-  impl_->loss.compare_with(all, first);
 }
 
 BatchResult Network::result() {

@@ -80,9 +80,9 @@ class Network {
 
   /// The loss of `images` (B,C,H,W or B,F or B,T tokens; fp32, plain order) against `labels` (B),
   /// each below the number of classes; what the model's loss finds in the tokens needs none. A loss
-  /// that has them compares with `targets` (B, T), which are the second input of a model that has
-  /// one; of texts they are (B), the tokens of each, and if these have a class, what stands behind
-  /// them is seen by no attention and no mean. All must stay until backward() has returned.
+  /// that has them compares with `targets` (B, T); of texts they are (B), the tokens of each, and
+  /// if these have a class, what stands behind them is seen by no attention and no mean. All must
+  /// stay until backward() has returned.
   BatchResult forward(std::span<const float> images, std::span<const uint32_t> labels,
                       std::span<const float> targets = {});
 
@@ -110,11 +110,6 @@ class Network {
   /// Number of sums that advance() returns at each stop of a forward pass; of a backward pass in
   /// reverse.
   std::vector<size_t> joint_sums() const;
-
-  /// After the forward pass and before result(), of a loss that compares samples: those with whose
-  /// scores, `all`, the batch is compared, in which it begins with sample `first`; they must stay
-  /// until then. Without it, the samples of the batch are compared with each other.
-  void compare_with(std::span<const float> all, int64_t first);
 
   /// After the forward pass.
   BatchResult result();

@@ -77,7 +77,7 @@ class Parser {
     if (!root.IsMap())
       return values_.report(1, 1, "a model is a map with 'name', 'input' and 'layers'");
     values_.check_keys(root, {"name", "input", "layers"},
-                       {"blocks", "loss", "ignored_token", "temperature", "init"}, "a model");
+                       {"blocks", "loss", "ignored_token", "init"}, "a model");
     read_head(root);
     if (root["blocks"]) read_blocks(root["blocks"]);
     if (root["layers"] && model_.input.size() > 0) {
@@ -174,7 +174,7 @@ class Parser {
     const size_t errors_before = values_.num_mistakes();
     std::vector<std::string> optional = syntax.optional;
     optional.emplace_back("name");
-    if (!syntax.reads_nothing) optional.emplace_back("from");
+    optional.emplace_back("from");
     values_.check_keys(given.attributes, syntax.required, optional, "'" + given.word + "'",
                        given.at);
     const ModelEntry entry = with_known_attributes(given, syntax, optional);
@@ -191,9 +191,7 @@ class Parser {
     if (own_name == "input" || !layer_names_.insert(layer.name).second) {
       values_.report(name ? name : entry.at, "the name '" + layer.name + "' is taken" + scope.use);
     }
-    if (syntax.reads_nothing) {
-      layer.inputs = {kImages};
-    } else if (syntax.reads_list) {
+    if (syntax.reads_list) {
       resolve_list(values_, entry, layer, scope);
     } else {
       resolve_inputs(values_, entry, syntax.reads_two(), layer, scope);
@@ -214,15 +212,10 @@ class Parser {
       if (shapes.back().empty()) return;  // reported where it went wrong
       names.push_back(index == kImages ? "input" : model_.layers[size_t(index)].name);
     }
-    if (layer.kind == LayerKind::Embedding && !is_input(layer.inputs[0])) {
-      return values_.report(entry.at,
-                            "embedding reads 'input' alone, the numbers of tokens, or a second "
-                            "input; here it reads '" +
-                                names[0] + "'" + scope.use);
-    }
-    if (layer.kind == LayerKind::SecondInput && model_.second_input() > 0) {
-      return values_.report(entry.at,
-                            "a sample has no third input: there is a second_input already");
+    if (layer.kind == LayerKind::Embedding && layer.inputs[0] != kImages) {
+      return values_.report(
+          entry.at, "embedding reads 'input' alone, the numbers of tokens; here it reads '" +
+                        names[0] + "'" + scope.use);
     }
     const std::string problem = infer_shape(layer, {shapes, names});
     if (!problem.empty()) return values_.report(entry.at, problem + scope.use);
@@ -236,10 +229,6 @@ class Parser {
       values_.report(entry.at,
                      "the layer is too large: its result is " + to_string(shapes[0]) + scope.use);
     }
-  }
-
-  bool is_input(int index) const {
-    return index == kImages || model_.layers[size_t(index)].kind == LayerKind::SecondInput;
   }
 
   void read_block_use(const ModelEntry& entry, ModelScope& outer) {

@@ -236,7 +236,7 @@ Value& add_row_normalisation(Assembly& assembly, const Place& place) {
 
 /// Tokens are read as they come, in fp32: bf16 has no number for each.
 Value& add_embedding(Assembly& assembly, const Place& place) {
-  Value& x = assembly.tokens(place);
+  Value& x = assembly.images();
   const bool tied = is_tied(assembly.model(), place.layer);
   return assembly.add([&](Value& y) {
     return std::make_unique<Embedding>(assembly.next(), place.layer, tied, x, y);

@@ -90,7 +90,6 @@ class GraphValues {
   /// Throws Error{InvalidInput} if no node before has given it.
   const GraphValue& at(const std::string& name);
   void give(const std::string& name, GraphValue value);
-  bool knows(const std::string& name) const { return values_.contains(name); }
 
   /// The layer whose result `name` is. A scaled input becomes the network's own, normalised.
   /// Throws Error{InvalidInput} if it is none.

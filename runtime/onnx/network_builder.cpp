@@ -41,7 +41,6 @@ void check_size(const TensorShape& shape) {
 /// That the scores can be for; a file does not say which.
 LossKind loss_for(const Model& model) {
   const TensorShape &input = model.input, &scores = model.layers.back().shape;
-  if (model.second_input() > 0) return LossKind::Contrastive;
   if (scores.size() == 2) return LossKind::NextToken;
   if (scores.size() == 1 && scores[0] == 1) return LossKind::MeanSquaredError;
   if (scores.size() == 1) return LossKind::SoftmaxCrossEntropy;

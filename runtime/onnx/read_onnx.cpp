@@ -29,24 +29,8 @@ void require_one(const std::vector<OnnxPort>& ports, const char* what) {
 /// The lengths of texts of unequal length: a whole number for each sample.
 bool is_lengths(const OnnxPort& port) { return port.is_integer && port.sizes.size() == 1; }
 
-/// The second input of a network of two towers: so many numbers for each sample.
-bool is_second_input(const OnnxPort& port) {
-  return !port.is_integer && port.sizes.size() == 2 && port.sizes[1] > 0;
-}
-
 void require_inputs(const std::vector<OnnxPort>& ports) {
-  const bool fits = ports.size() == 2 && (is_lengths(ports[1]) || is_second_input(ports[1]));
-  if (!fits) require_one(ports, "input");
-}
-
-/// The layer of the second input comes where something first reads it, as if it began its tower.
-void add_second_input(const OnnxPort& port, const OnnxNode& reader, NetworkBuilder& network,
-                      GraphValues& values) {
-  if (std::ranges::count(reader.inputs, port.name) == 0 || values.knows(port.name)) return;
-  Layer layer;
-  layer.kind = LayerKind::SecondInput;
-  layer.units = port.sizes[1];
-  values.give(port.name, {.layer = network.add(std::move(layer), {kImages}, port.name)});
+  if (ports.size() != 2 || !is_lengths(ports[1])) require_one(ports, "input");
 }
 
 /// Of one sample.
@@ -108,18 +92,13 @@ ImportedNetwork import_onnx(const OnnxFile& file, const std::string& name,
   NetworkBuilder network(name, shape);
   const std::vector<const OnnxNode*> nodes = needed_nodes(file);
   GraphValues values(file, nodes, size_t(shape[0]));
-  const bool has_second = file.inputs.size() == 2 && is_second_input(file.inputs[1]);
-  if (file.inputs.size() == 2 && !has_second) values.give_text_lengths(file.inputs[1].name);
+  if (file.inputs.size() == 2) values.give_text_lengths(file.inputs[1].name);
   std::vector<std::string> notes;
   for (const OnnxNode* node : nodes) {
-    if (has_second) add_second_input(file.inputs[1], *node, network, values);
     read_node(*node, {*node, values, network, notes});
   }
   if (values.has_text_lengths() && !network.has(LayerKind::MeanPool))
     refuse("the file is told the lengths of texts; in dlflow these are for mean_pool alone");
-  if (has_second)
-    notes.push_back("The second input '" + escaped(file.inputs[1].name) +
-                    "' is that of two towers, which `loss: contrastive` compares.");
   ImportedNetwork imported = network.finish(values.layer_of(file.outputs[0].name));
   imported.normalization = values.normalization();
   imported.notes.insert(imported.notes.begin(), notes.begin(), notes.end());

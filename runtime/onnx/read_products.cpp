@@ -245,14 +245,12 @@ void read_gather(NodeReader& node) {
   if (!node.is_constant(0) || node.integer("axis", 0) != 0)
     refuse("it chooses parts of a layer's result");
   ImportedTensor weights = matrix(node, 0);
-  const int tokens = node.layer(1);
-  if (tokens != kImages && node.network().at(tokens).kind != LayerKind::SecondInput)
-    refuse("embeddings of dlflow read an input alone");
+  if (node.layer(1) != kImages) refuse("embeddings of dlflow read the input alone");
   Layer layer;
   layer.kind = LayerKind::Embedding;
   layer.vocabulary = weights.shape[0];
   layer.units = weights.shape[1];
-  const int index = node.add(std::move(layer), {tokens}, 0);
+  const int index = node.add(std::move(layer), {kImages}, 0);
   node.network().set(index, "weight", std::move(weights));
 }
 

@@ -77,15 +77,8 @@ std::string export_linear(const LayerExport& e) {
   return e.layer.bias ? e.add("Add", {product, e.bias()}) : product;
 }
 
-/// Tokens of a second input are floats, as targets are.
 std::string export_embedding(const LayerExport& e) {
-  if (e.layer.inputs[0] == kImages) return e.add("Gather", {e.weight(), e.inputs[0]});
-  const std::string tokens = e.add("Cast", {e.inputs[0]}, {{"to", int64_t(OnnxType::Int64)}});
-  return e.add("Gather", {e.weight(), tokens});
-}
-
-std::string export_second_input(const LayerExport& e) {
-  return e.graph.add_input({e.layer.name, OnnxType::Float, e.layer.shape});
+  return e.add("Gather", {e.weight(), e.inputs[0]});
 }
 
 std::string export_positions(const LayerExport& e) {

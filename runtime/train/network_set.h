@@ -26,11 +26,6 @@ class NetworkSet {
   /// Network::joint_sums() of each.
   std::vector<size_t> joint_sums() const { return networks_.begin()->second.network.joint_sums(); }
 
-  /// Of each sample, if the loss compares samples; else 0.
-  size_t compared_scores() const {
-    return compares_samples(model_.loss) ? size_t(model_.num_scores()) : 0;
-  }
-
   /// Network::use_timeline() of each.
   void use_timeline(Timeline& timeline);
 

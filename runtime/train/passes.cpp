@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "runtime/collectives/all_gather.h"
 #include "runtime/reduce/leaf_sums.h"
 
 namespace dlflow::runtime {
@@ -113,8 +112,7 @@ class LeavesSideBySide : public Passes {
  public:
   LeavesSideBySide(Communicator& comm, NetworkSet& networks, Reducer& reducer, NoiseMeter& noise,
                    const PassesOptions& options)
-      : comm_(comm),
-        networks_(networks),
+      : networks_(networks),
         reducer_(reducer),
         noise_(noise),
         seed_(options.seed),
@@ -138,7 +136,6 @@ class LeavesSideBySide : public Passes {
     }
     for (const size_t size : sizes_) share_sums(size);
     advance_to_end();
-    if (const size_t size = networks_.compared_scores(); size > 0) share_scores(samples, size);
   }
 
   float backward(ReportSlot& report) override {
@@ -223,36 +220,12 @@ class LeavesSideBySide : public Passes {
     sums_.add(own, size);
   }
 
-  /// Each network gets the scores of all `samples`, `size` of each.
-  void share_scores(size_t samples, size_t size) {
-    scores_.resize(samples * size);
-    const size_t first = sums_.shares()[size_t(comm_.rank())].first;
-    const auto first_of = [&](size_t leaf) { return division_.first_of_leaf(samples, leaf); };
-    for (size_t i = 0; i < members_.size(); ++i) {
-      if (members_[i].network == nullptr) continue;
-      std::ranges::copy(members_[i].network->scores(),
-                        scores_.begin() + long(first_of(first + i) * size));
-    }
-    std::vector<size_t> sizes;
-    for (const LeafShare& share : sums_.shares()) {
-      const size_t count = first_of(share.first + share.count) - first_of(share.first);
-      sizes.push_back(count * size * sizeof(float));
-    }
-    comm_.submit({"all-gather", "scores of samples", scores_.size(), "fp32"});
-    run(comm_, all_gather(Link(comm_), std::as_writable_bytes(std::span(scores_)), sizes));
-    for (size_t i = 0; i < members_.size(); ++i) {
-      if (members_[i].network == nullptr) continue;
-      members_[i].network->compare_with(scores_, int64_t(first_of(first + i)));
-    }
-  }
-
   void advance_to_end() {
     for (Member& m : members_) {
       if (m.network) DLFLOW_CHECK(m.network->advance().empty());
     }
   }
 
-  Communicator& comm_;
   NetworkSet& networks_;
   Reducer& reducer_;
   NoiseMeter& noise_;
@@ -261,9 +234,8 @@ class LeavesSideBySide : public Passes {
   LeafSums sums_;
   std::vector<size_t> sizes_;  // of the sums at each stop of a forward pass
   std::vector<Member> members_;
-  std::vector<float> scores_;  // of the step's samples, if they are compared
-  float scale_ = 0;            // of this step
-  bool together_ = false;      // in this step, every rank has samples
+  float scale_ = 0;        // of this step
+  bool together_ = false;  // in this step, every rank has samples
 };
 
 }  // namespace

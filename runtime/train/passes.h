@@ -46,7 +46,7 @@ class Passes {
 struct PassesOptions {
   Division division;
   bool exact = true;   ///< what a leaf's gradient is depends on the leaf alone
-  bool joint = false;  ///< batch normalisation, or the loss, is that of the global batch
+  bool joint = false;  ///< batch normalisation is that of the global batch
   uint64_t seed = 0;   ///< of random numbers within networks
 };
 
@@ -56,8 +56,7 @@ struct PassesOptions {
 bool add_leaves(const NetworkSet& networks, const PassesOptions& options);
 
 /// One leaf after the other in one network's memory; or, if they are joint, all side by side, each
-/// in memory of its own, from one batch normalisation to the next and to the loss: then both calls
-/// are collective.
+/// in memory of its own, from one batch normalisation to the next: then both calls are collective.
 /// `noise` is shown the gradients of each leaf. What is given must outlive the result.
 std::unique_ptr<Passes> make_passes(Communicator& comm, NetworkSet& networks, Reducer& reducer,
                                     NoiseMeter& noise, const PassesOptions& options);

@@ -99,7 +99,7 @@ ReducerOptions StepComputation::reducer_options() {
 PassesOptions StepComputation::passes_options() const {
   return {.division = division_,
           .exact = job_.settings.precision.exact,
-          .joint = job_.settings.joint_batch_norm || compares_samples(job_.model.loss),
+          .joint = job_.settings.joint_batch_norm,
           .seed = job_.settings.seed};
 }
 

@@ -40,16 +40,6 @@ TrainingData held_out(Communicator& comm, Dataset data, const TrainSettings& set
   return split_off_validation(comm, std::move(data), validation, settings.seed);
 }
 
-/// A loss that compares samples needs all those of a step at once.
-void require_whole_steps(const Model& model, const TrainSettings& settings) {
-  if (!compares_samples(model.loss)) return;
-  const std::string begin =
-      "with: the loss of model '" + model.name + "' compares all samples of a step; leave ";
-  if (settings.update.accumulate > 1) throw Error(Errc::InvalidInput, begin + "'accumulate' out");
-  if (settings.cooperation.kind == CooperationOptions::Kind::Synchronous) return;
-  throw Error(Errc::InvalidInput, begin + "'cooperation' out");
-}
-
 std::vector<std::string> patterns_of(std::span<const ParameterGroup> groups) {
   std::vector<std::string> patterns;
   for (const ParameterGroup& group : groups) patterns.push_back(group.match);
@@ -61,7 +51,6 @@ TrainingJob prepared(Communicator& comm, TrainingJob job) {
   job = same_on_all(comm, std::move(job));
   require_class_weights_fit(job.model, job.settings.class_weights.size());
   require_smoothing_fits(job.model, job.settings.label_smoothing);
-  require_whole_steps(job.model, job.settings);
   const bool has_shares = learns_shares(job.model, job.data);
   if (job.settings.device == Device::Cuda && has_shares) refuse_shares_on_gpu();
   freeze_layers(job.model, job.settings.freeze);

@@ -197,11 +197,6 @@ class Tutorials(support.Case):
         self.need_training()
         self.follow("tutorial-tables.md")
 
-    def test_two_towers(self):
-        self.need_module("numpy")
-        self.need_training()
-        self.follow("tutorial-two-towers.md")
-
 
 if __name__ == "__main__":
     support.main()

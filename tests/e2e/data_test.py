@@ -311,14 +311,6 @@ class Data(Case):
             (self.folder / file).parent.mkdir(exist_ok=True)
             (self.folder / file).write_bytes((ROOT / "workflows" / file).read_bytes())
 
-    def test_the_workflow_captions_learns_what_belongs_to_a_picture(self):
-        if not TRAIN.exists():
-            self.skipTest("built without dlflow-train")
-        self.write_workflow_of_pictures("captions.yaml", "captions.py", "models/two-towers.yaml")
-        words = [word for param in ("ranks=1", "count=600", "epochs=2", "accuracy=0.03") for word in ("--set", param)]
-        result = self.run_json("captions.yaml", *words, env={"PATH": f"{TRAIN.parent}:{os.environ['PATH']}"}, timeout=200)
-        self.assertEqual(result["state"], "succeeded")
-
     def test_the_workflow_segmentation_learns_masks(self):
         if not TRAIN.exists():
             self.skipTest("built without dlflow-train")

@@ -27,21 +27,6 @@ inline runtime::Dataset tiny_dataset(size_t count, uint32_t seed = 1) {
   return runtime::make_dataset({1, 8, 8}, 3, std::move(pixels), std::move(labels));
 }
 
-/// The same pictures, and of each three tokens that say its class, among 9.
-inline runtime::Dataset tiny_pairs(size_t count, uint32_t seed = 1) {
-  const runtime::Dataset pictures = tiny_dataset(count, seed);
-  std::vector<uint8_t> pixels;
-  std::vector<float> words;
-  for (size_t i = 0; i < count; ++i) {
-    const auto picture = std::get<runtime::Images<uint8_t>>(pictures.pixels)[i];
-    pixels.insert(pixels.end(), picture.begin(), picture.end());
-    for (uint32_t word = 0; word < 3; ++word) {
-      words.push_back(float((pictures.labels[i] + word * (i % 3)) % 3 + 3 * word));
-    }
-  }
-  return runtime::make_dataset(pictures.shape, std::move(pixels), std::move(words), 3);
-}
-
 /// `count` sequences of 12 of 7 tokens, each the one before plus 1 or 2.
 inline runtime::Dataset tiny_text(size_t count, uint32_t seed = 1) {
   std::mt19937 random(seed);
@@ -112,25 +97,6 @@ layers:
   - max_pool: {kernel: 2}
   - flatten
   - linear: {name: fc, features: 3}
-)";
-
-/// A picture beside the three tokens of tiny_pairs().
-inline constexpr const char* kTinyTowers = R"(name: towers
-input: [1, 8, 8]
-loss: contrastive
-temperature: 0.2
-layers:
-  - conv2d: {channels: 8, kernel: 3}
-  - batch_norm
-  - relu
-  - flatten
-  - linear: {name: picture, features: 6}
-  - second_input: {name: words, features: 3}
-  - embedding: {vocabulary: 9, features: 8}
-  - flatten
-  - dropout: {rate: 0.1}
-  - linear: {name: text, features: 6}
-  - concat: {from: [picture, text]}
 )";
 
 }  // namespace dlflow::test

@@ -37,7 +37,6 @@ struct Call {
   Tensor weight, bias;  // empty if it has none
   const NamedTensors& weights;
   bool training;
-  const Tensor& second;               // input of the network; empty if it has none
   Lengths lengths;                    // of texts that are filled up; or none
   std::vector<const Tensor*> inputs;  // all that it reads
   const Tensor& x;                    // the first
@@ -75,9 +74,6 @@ Tensor forward_batch_norm(const Call& c) {
 Gradients backward_batch_norm(const BackwardCall& c) {
   return batch_norm_backward(c.x, c.weight, c.dy);
 }
-
-Tensor forward_second_input(const Call& c) { return c.second; }
-Gradients backward_second_input(const BackwardCall&) { return without_weights(Tensor()); }
 
 Tensor forward_relu(const Call& c) { return relu(c.x); }
 Gradients backward_relu(const BackwardCall& c) { return without_weights(relu_backward(c.y, c.dy)); }
@@ -286,7 +282,7 @@ Gradients backward_add(const BackwardCall& c) { return without_weights(c.dy); }
 /// `value(i)` is that of index i among the layer's inputs.
 template <typename Value>
 Call call_of(const Model& model, const Layer& layer, const NamedTensors& weights, bool training,
-             const Tensor& second, Lengths lengths, Value value) {
+             Lengths lengths, Value value) {
   std::vector<const Tensor*> inputs;
   for (const int i : layer.inputs) inputs.push_back(&value(i));
   return {layer,
@@ -294,7 +290,6 @@ Call call_of(const Model& model, const Layer& layer, const NamedTensors& weights
           get(weights, layer.name + ".bias"),
           weights,
           training,
-          second,
           lengths,
           inputs,
           *inputs[0]};
@@ -322,14 +317,6 @@ Gradients backward(const BackwardCall& call) {
   return without_weights(Tensor());
 }
 
-/// (B, F), or nothing.
-Tensor second_input(const Model& model, const Tensor& images, std::span<const float> numbers) {
-  if (model.second_input() == 0) return Tensor();
-  Tensor second({images.shape[0], model.second_input()});
-  std::ranges::copy(numbers, second.values.begin());
-  return second;
-}
-
 /// Of texts that have a class: the tokens of each, if they are `numbers`.
 Lengths lengths_in(const Model& model, const Tensor& images, std::span<const float> numbers) {
   const bool has_classes = model.loss == LossKind::SoftmaxCrossEntropy && model.takes_tokens();
@@ -338,14 +325,13 @@ Lengths lengths_in(const Model& model, const Tensor& images, std::span<const flo
 
 /// The result of each layer.
 std::vector<Tensor> all_values(const Model& model, const NamedTensors& weights,
-                               const Tensor& images, const Tensor& second, Lengths lengths,
-                               bool training) {
+                               const Tensor& images, Lengths lengths, bool training) {
   std::vector<Tensor> values;
   const auto value = [&](int i) -> const Tensor& {
     return i == kImages ? images : values[size_t(i)];
   };
   for (const Layer& layer : model.layers) {
-    values.push_back(forward(call_of(model, layer, weights, training, second, lengths, value)));
+    values.push_back(forward(call_of(model, layer, weights, training, lengths, value)));
   }
   return values;
 }
@@ -478,60 +464,12 @@ double pixel_loss(LossKind kind, const Tensor& scores, std::span<const float> ma
   return loss;
 }
 
-/// A row of scores has the embeddings of a sample's two inputs. Each is to be found by the other
-/// one, among those of all samples; and, in `d`, the gradient.
-double contrastive_loss(const Tensor& scores, double temperature, Tensor& d) {
-  d = Tensor(scores.shape);
-  const auto samples = size_t(scores.shape[0]), size = size_t(scores.shape[1]) / 2;
-  const auto at = [&](size_t sample, size_t side, size_t i) {
-    return (sample * 2 + side) * size + i;
-  };
-  Tensor unit = scores;
-  std::vector<double> lengths;
-  for (size_t row = 0; row < 2 * samples; ++row) {
-    double square = 0;
-    for (size_t i = 0; i < size; ++i) square += scores[row * size + i] * scores[row * size + i];
-    lengths.push_back(std::sqrt(square));
-    for (size_t i = 0; i < size; ++i) unit[row * size + i] /= lengths.back();
-  }
-  double loss = 0;
-  Tensor slopes(scores.shape);  // by the embeddings of length 1
-  for (size_t side = 0; side < 2; ++side) {
-    for (size_t a = 0; a < samples; ++a) {
-      Tensor row({1, int64_t(samples)});
-      for (size_t b = 0; b < samples; ++b) {
-        for (size_t i = 0; i < size; ++i) {
-          row[b] += unit[at(a, side, i)] * unit[at(b, 1 - side, i)] / temperature;
-        }
-      }
-      const std::vector<uint32_t> target = {uint32_t(a)};
-      loss += softmax_cross_entropy(row, target) / 2;
-      const Tensor slope = softmax_cross_entropy_backward(row, target);
-      for (size_t b = 0; b < samples; ++b) {
-        for (size_t i = 0; i < size; ++i) {
-          slopes[at(a, side, i)] += slope[b] * unit[at(b, 1 - side, i)] / temperature / 2;
-          slopes[at(b, 1 - side, i)] += slope[b] * unit[at(a, side, i)] / temperature / 2;
-        }
-      }
-    }
-  }
-  for (size_t row = 0; row < 2 * samples; ++row) {
-    double along = 0;
-    for (size_t i = 0; i < size; ++i) along += slopes[row * size + i] * unit[row * size + i];
-    for (size_t i = 0; i < size; ++i) {
-      d[row * size + i] = (slopes[row * size + i] - along * unit[row * size + i]) / lengths[row];
-    }
-  }
-  return loss;
-}
-
 }  // namespace
 
 Step train_step(const Model& model, const NamedTensors& weights, const Tensor& images,
                 std::span<const uint32_t> labels, std::span<const float> targets) {
-  const Tensor second = second_input(model, images, targets);
   const Lengths lengths = lengths_in(model, images, targets);
-  const std::vector<Tensor> values = all_values(model, weights, images, second, lengths, true);
+  const std::vector<Tensor> values = all_values(model, weights, images, lengths, true);
   Step step;
   step.scores = values.back();
   std::vector<Tensor> d(values.size());
@@ -541,8 +479,6 @@ Step train_step(const Model& model, const NamedTensors& weights, const Tensor& i
     step.loss_sum = reconstruction_loss(step.scores, images, d.back());
   } else if (has_masks(model.loss)) {
     step.loss_sum = pixel_loss(model.loss, step.scores, targets, d.back());
-  } else if (compares_samples(model.loss)) {
-    step.loss_sum = contrastive_loss(step.scores, model.temperature, d.back());
   } else if (has_targets(model.loss)) {
     step.loss_sum = target_loss(model.loss, step.scores, targets, d.back());
   } else {
@@ -554,7 +490,7 @@ Step train_step(const Model& model, const NamedTensors& weights, const Tensor& i
     const auto value = [&](int j) -> const Tensor& {
       return j == kImages ? images : values[size_t(j)];
     };
-    const Call call = call_of(model, layer, weights, true, second, lengths, value);
+    const Call call = call_of(model, layer, weights, true, lengths, value);
     const Tensor& x = call.x;
     Gradients gradients = backward({call, values[i], d[i]});
     for (size_t k = 0; k < layer.inputs.size(); ++k) {
@@ -579,10 +515,8 @@ Step train_step(const Model& model, const NamedTensors& weights, const Tensor& i
 }
 
 Tensor infer(const Model& model, const NamedTensors& weights, const Tensor& images,
-             std::span<const float> second) {
-  return all_values(model, weights, images, second_input(model, images, second),
-                    lengths_in(model, images, second), false)
-      .back();
+             std::span<const float> lengths) {
+  return all_values(model, weights, images, lengths_in(model, images, lengths), false).back();
 }
 
 }  // namespace dlflow::runtime::reference

@@ -20,14 +20,14 @@ struct Step {
 };
 
 /// One training step of `model`, layer by layer in the order of the file, nothing folded.
-/// \param targets  (B, T), of a loss that has them; masks as (B, H * W); or the second input; or
-/// the
-///                 tokens of each text, where these have classes
+/// \param targets  (B, T), of a loss that has them; masks as (B, H * W); or the tokens of each
+///                 text, where these have classes
 Step train_step(const Model& model, const NamedTensors& weights, const Tensor& images,
                 std::span<const uint32_t> labels, std::span<const float> targets = {});
 
 /// The scores, with the running statistics among `weights`.
+/// \param lengths  the tokens of each text, where these have classes
 Tensor infer(const Model& model, const NamedTensors& weights, const Tensor& images,
-             std::span<const float> second_input = {});
+             std::span<const float> lengths = {});
 
 }  // namespace dlflow::runtime::reference

@@ -69,7 +69,6 @@ inline LayerCase case_of(const std::string& word, const std::string& line) {
 inline std::vector<LayerCase> every_layer() {
   std::vector<LayerCase> cases;
   for (const auto& [word, syntax] : runtime::layer_syntax()) {
-    if (syntax.reads_nothing) continue;  // contrastive_loss_test.cpp has it
     for (const bool every : {false, true}) {
       if (every && syntax.optional.empty()) continue;
       cases.push_back(case_of(word, line_of(word, syntax, every)));

@@ -162,38 +162,13 @@ TEST_CASE("losses of targets take one number per target", "[model]") {
               "gives (B,1,6,6)"});
   CHECK(of("msee", "- linear: {features: 1}\n") ==
         Lines{"3:7: unknown loss 'msee'; there are softmax_cross_entropy, next_token, "
-              "reconstruction, mse, l1, huber, bce, contrastive, pixel_cross_entropy, dice, "
+              "reconstruction, mse, l1, huber, bce, pixel_cross_entropy, dice, "
               "pixel_cross_entropy_and_dice; did you mean 'mse'?"});
-}
-
-TEST_CASE("the contrastive loss takes the embeddings of two inputs", "[model]") {
-  const auto of = [](const std::string& head, const std::string& layers) {
-    return mistakes("name: m\ninput: [8]\n" + head + "layers:\n" + layers);
-  };
-  const std::string a = "- linear: {name: a, features: 4}\n",
-                    second = "- second_input: {name: s, features: 6}\n",
-                    b = "- linear: {name: b, features: 4}\n",
-                    both = "- concat: {name: c, from: [a, b]}\n";
-  const std::string loss = "loss: contrastive\n";
-  CHECK(of(loss, a + second + b + both) == Lines{});
-  CHECK(of(loss + "temperature: 0.1\n", a + second + b + both) == Lines{});
-  CHECK(of(loss + "temperature: 0\n", a + second + b + both) ==
-        Lines{"4:14: 'temperature' is a number above 0"});
-  CHECK(of("temperature: 1\n", a) ==
-        Lines{"3:14: 'temperature' goes with 'loss: contrastive' alone"});
-  CHECK(of("", a + second + b + both) ==
-        Lines{"7:3: 'second_input' and 'loss: contrastive' go together; there is one alone"});
-  CHECK(of(loss, a) ==
-        Lines{"5:3: 'second_input' and 'loss: contrastive' go together; there is one alone"});
-  CHECK(
-      of(loss,
-         a + second + "- concat: {name: c, from: [a, s]}\n- linear: {name: d, features: 3}\n") ==
-      Lines{"8:3: with 'loss: contrastive' the last layer gives the embeddings of both inputs, one "
-            "after the other and of one size: concat of two (B,F); 'd' gives (B,3)"});
-  CHECK(of(loss, a + second + b + both + "- second_input: {features: 2}\n") ==
-        Lines{"9:3: a sample has no third input: there is a second_input already"});
-  CHECK(of(loss, a + "- second_input: {name: s, features: 6, from: a}\n" + b + both) ==
-        Lines{"6:40: unknown key 'from' in 'second_input'"});
+  CHECK(of("contrastive", "- linear: {features: 2}\n") ==
+        Lines{"3:7: unknown loss 'contrastive'; there are softmax_cross_entropy, next_token, "
+              "reconstruction, mse, l1, huber, bce, pixel_cross_entropy, dice, "
+              "pixel_cross_entropy_and_dice; train two towers in a run: step, with the package "
+              "open_clip"});
 }
 
 TEST_CASE("losses of pixels take one score per class and pixel of the input", "[model]") {
@@ -231,8 +206,7 @@ TEST_CASE("mistakes of language models are reported", "[model]") {
            "- linear: {name: a, features: 12, tied: t}\n- linear: {features: 12, tied: t}\n") ==
         Lines{"7:32: 'a' is tied to 't' already; one layer alone may be"});
   CHECK(of("- relu: {name: r}\n" + tokens + "- linear: {features: 9}\n") ==
-        Lines{"6:3: embedding reads 'input' alone, the numbers of tokens, or a second input; here "
-              "it reads 'r'"});
+        Lines{"6:3: embedding reads 'input' alone, the numbers of tokens; here it reads 'r'"});
   CHECK(of("- embedding: {name: t, vocabulary: 9, features: 12}\n"
            "- embedding: {name: u, vocabulary: 9, features: 12, from: input}\n"
            "- add: {from: t}\n- linear: {features: 9}\n") == Lines{});

@@ -10,8 +10,7 @@
 
 /// onnx_cases FOLDER: for a network of every layer, and for some that come with dlflow, writes
 /// NAME.onnx, NAME.input and NAME.scores (float64, the scores of the reference), in which the input
-/// is what the network gets once it is normalised; and of those that take one, NAME.second
-/// (float64): the lengths of texts, or the second input.
+/// is what the network gets once it is normalised; and of texts NAME.lengths (float64).
 namespace dlflow::runtime {
 namespace {
 
@@ -66,14 +65,11 @@ std::vector<double> before_normalization(const Model& model, const InputScale& i
   return values;
 }
 
-/// Of texts of unequal length how many tokens each has; or the second input, which are tokens here.
-std::vector<float> second_of(const Model& model) {
+/// Of texts of unequal length how many tokens each has.
+std::vector<float> lengths_of(const Model& model) {
   const bool has_texts = std::ranges::any_of(
       model.layers, [](const Layer& layer) { return layer.kind == LayerKind::MeanPool; });
-  if (has_texts) return {1, float(model.input[0] - 1)};
-  std::vector<float> tokens;
-  for (int64_t i = 0; i < kBatch * model.second_input(); ++i) tokens.push_back(float(i % 5));
-  return tokens;
+  return has_texts ? std::vector<float>{1, float(model.input[0] - 1)} : std::vector<float>();
 }
 
 void write_case(const std::filesystem::path& folder, const std::string& name,
@@ -83,10 +79,11 @@ void write_case(const std::filesystem::path& folder, const std::string& name,
   const Safetensors weights = saved(folder / (name + ".safetensors"), problem.weights);
   write_onnx(folder / (name + ".onnx"), model, weights, input, {{"name", name}});
   write_doubles(folder / (name + ".input"), before_normalization(model, input, problem.images));
-  const std::vector<float> second = second_of(model);
-  if (!second.empty()) write_doubles(folder / (name + ".second"), {second.begin(), second.end()});
+  const std::vector<float> lengths = lengths_of(model);
+  if (!lengths.empty())
+    write_doubles(folder / (name + ".lengths"), {lengths.begin(), lengths.end()});
   write_doubles(folder / (name + ".scores"),
-                reference::infer(model, problem.weights, problem.images, second).values);
+                reference::infer(model, problem.weights, problem.images, lengths).values);
 }
 
 void write_cases(const std::filesystem::path& folder) {
@@ -95,7 +92,7 @@ void write_cases(const std::filesystem::path& folder) {
     write_case(folder, layer.word + "-" + std::to_string(number++),
                test::make_problem(layer.input, layer.layers, kBatch));
   }
-  for (const std::string name : {"lenet", "resnet20", "mlp", "text-classes", "two-towers"}) {
+  for (const std::string name : {"lenet", "resnet20", "mlp", "text-classes"}) {
     const std::string path = std::string(DLFLOW_MODELS) + "/" + name + ".yaml";
     write_case(folder, name, test::make_problem(parse_model(read_file(path), path), kBatch));
   }

@@ -23,13 +23,9 @@ def difference(path):
     kind = "int64" if "int64" in taken.type else "float32"
     images = numpy.fromfile(path.with_suffix(".input")).reshape(-1, *taken.shape[1:]).astype(kind)
     expected = numpy.fromfile(path.with_suffix(".scores")).reshape(-1, *given.shape[1:])
-    second = {}
-    if more:
-        kind = "int64" if "int64" in more[0].type else "float32"
-        assert kind == "float32" or more[0].name == "lengths"
-        second = {more[0].name: numpy.fromfile(path.with_suffix(".second")).reshape(-1, *more[0].shape[1:]).astype(kind)}
-    assert bool(second) == path.with_suffix(".second").exists(), path
-    scores, = session.run(["scores"], {"input": images} | second)
+    lengths = {more[0].name: numpy.fromfile(path.with_suffix(".lengths")).astype("int64")} if more else {}
+    assert list(lengths) == ["lengths"] * path.with_suffix(".lengths").exists(), path
+    scores, = session.run(["scores"], {"input": images} | lengths)
     assert scores.shape == expected.shape and session.get_modelmeta().custom_metadata_map == {"name": path.stem}
     return numpy.linalg.norm(scores - expected) / numpy.linalg.norm(expected)
 

@@ -124,7 +124,7 @@ TEST_CASE("each model that comes with dlflow is read back as it was exported", "
   std::vector<std::filesystem::path> files;
   for (const auto& entry : std::filesystem::directory_iterator(DLFLOW_MODELS))
     files.push_back(entry.path());
-  REQUIRE(files.size() >= 19);
+  REQUIRE(files.size() >= 18);
   for (const std::filesystem::path& file : files) {
     INFO(file);
     const test::Problem problem =
@@ -136,8 +136,6 @@ TEST_CASE("each model that comes with dlflow is read back as it was exported", "
       CHECK(std::ranges::equal(tensor.numbers, expected, {}, [](float x) { return double(x); }));
     }
     CHECK(parse_model(network.model.text, "again.yaml").layers == network.model.layers);
-    CHECK((network.model.loss == LossKind::Contrastive) ==
-          (problem.model.loss == LossKind::Contrastive));
     if (std::ranges::any_of(problem.model.layers, is_for_training_alone)) continue;
     CHECK(without_names(network.model) == without_names(problem.model));
   }
@@ -154,46 +152,6 @@ TEST_CASE("a network of texts of unequal length gives the same scores for each l
     CHECK(scores(network, problem.images, lengths) ==
           reference::infer(problem.model, problem.weights, problem.images, lengths).values);
   }
-}
-
-TEST_CASE("the texts of a second input have one length", "[onnx]") {
-  const test::Problem problem = test::make_problem(
-      "[2, 4, 4]",
-      "- global_avg_pool\n- linear: {name: picture, features: 4}\n"
-      "- second_input: {name: caption, features: 6}\n- embedding: {vocabulary: 5, features: 4}\n"
-      "- mean_pool: {name: text}\n- concat: {from: [picture, text]}\n",
-      2, "contrastive");
-  const ImportedNetwork network = imported(written(problem));
-  CHECK(without_names(network.model) == without_names(problem.model));
-  CHECK(network.model.loss == LossKind::Contrastive);
-  const std::vector<float> tokens = {1, 2, 3, 4, 0, 0, 4, 3, 2, 1, 1, 0};
-  const std::vector<double> expected =
-      reference::infer(problem.model, problem.weights, problem.images, tokens).values;
-  const std::vector<double> found = scores(network, problem.images, tokens);
-  CHECK(found == expected);
-}
-
-TEST_CASE("a second input is one layer, however many read it", "[onnx]") {
-  const std::vector<Message> nodes = {
-      node("GlobalAveragePool", {"x"}, "g"),
-      node("Flatten", {"g"}, "p"),
-      node("MatMul", {"p", "w"}, "picture"),
-      node("Gather", {"one", "z"}, "a"),
-      node("Gather", {"two", "z"}, "b"),
-      node("Add", {"a", "b"}, "s"),
-      with(with(node("ReduceMean", {"s"}, "text"), "axes", std::vector<int64_t>{1}), "keepdims", 0),
-      with(node("Concat", {"picture", "text"}, "y"), "axis", 1)};
-  Message graph;
-  for (const Message& each : nodes) graph.add(1, each);
-  for (const Message& each : {floats("w", {2, 4}), floats("one", {5, 4}), floats("two", {7, 4})}) {
-    graph.add(5, each);
-  }
-  graph.add(11, test::port("x", {-1, 2, 4, 4})).add(11, test::port("z", {-1, 6}));
-  graph.add(12, test::port("y", {-1, 8}));
-  const Model model =
-      imported(Message().add(7, graph).add(8, Message().add(2, uint64_t{17})).bytes()).model;
-  CHECK(std::ranges::count(model.layers, LayerKind::SecondInput, &Layer::kind) == 1);
-  CHECK(std::ranges::count(model.layers, LayerKind::Embedding, &Layer::kind) == 2);
 }
 
 TEST_CASE("a mean over positions that a file is told nothing of is a mean_pool", "[onnx]") {
@@ -479,8 +437,7 @@ TEST_CASE("what no layer of dlflow can be is refused with the node's name", "[on
         "the file's output is not the result of its last operation");
 }
 
-TEST_CASE("a network has one input and one output, but for lengths of texts and two towers",
-          "[onnx]") {
+TEST_CASE("a network has one input and one output, but for lengths of texts", "[onnx]") {
   const auto of = [](const std::vector<Message>& inputs, const std::vector<Message>& outputs) {
     Message graph;
     graph.add(1, node("MatMul", {"x", "w"}, "y")).add(5, floats("w", {3, 2}));
