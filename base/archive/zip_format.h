@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <string_view>
 
-/// How the records of a ZIP archive begin and how long they are, without what varies: APPNOTE.TXT
-/// 6.3, "General Format of a .ZIP file".
+/// The records of a ZIP archive, without what varies: APPNOTE.TXT 6.3, "General Format of a .ZIP
+/// file".
 namespace dlflow::zip {
 
 constexpr std::string_view kLocalHeader = "PK\3\4";
@@ -22,6 +22,14 @@ constexpr size_t kEnd64Bytes = 56;
 /// A number that has no room in 32 bits stands in a ZIP64 field or record, and this in its place.
 constexpr uint64_t kNoRoom32 = 0xffffffff;
 
+constexpr uint64_t kZip64Field = 1;
 constexpr unsigned kMadeByUnix = 3;
+
+/// The number in `count` bytes from `offset` on, the least significant first.
+constexpr uint64_t little_endian(std::string_view bytes, size_t offset, size_t count) {
+  uint64_t value = 0;
+  for (size_t i = count; i-- > 0;) value = value << 8 | uint8_t(bytes[offset + i]);
+  return value;
+}
 
 }  // namespace dlflow::zip

@@ -80,9 +80,8 @@ class NewFolder {
 
 void write_entry(ZipReader& zip, const ZipEntry& entry, const std::string& sha256,
                  const fs::path& path) {
-  const mode_t mode = entry.executable ? 0755 : 0644;
-  const FileDescriptor file(
-      ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode));
+  const FileDescriptor file(::open(
+      path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, entry.mode & 0777));
   // Also where a file system takes two names for one: letters of either case, forms of Unicode.
   if (!file) throw_errno("cannot write " + path.string(), errno);
   Sha256 hash;
@@ -125,7 +124,8 @@ void BundleReader::check_entries() const {
       throw Error(Errc::InvalidInput,
                   "it holds '" + entry.name + "', which " + kManifestName + " does not list");
     }
-    if (listed->second.bytes != entry.bytes || listed->second.executable != entry.executable) {
+    if (listed->second.bytes != entry.bytes ||
+        listed->second.executable != ((entry.mode & S_IXUSR) != 0)) {
       throw Error(Errc::Corrupt,
                   "'" + entry.name + "' is not as " + std::string(kManifestName) + " says");
     }

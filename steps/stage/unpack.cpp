@@ -6,9 +6,9 @@
 
 #include "base/archive/byte_source.h"
 #include "base/archive/tar.h"
+#include "base/archive/zip.h"
 #include "base/error.h"
 #include "steps/stage/tool_source.h"
-#include "steps/stage/zip.h"
 
 namespace dlflow::steps {
 namespace {

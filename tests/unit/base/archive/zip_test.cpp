@@ -1,16 +1,10 @@
-#include "steps/stage/zip.h"
+#include "base/archive/zip.h"
 
-#include <zlib.h>
-
-#include "base/sha256.h"
-#include "steps/stage/cache.h"
-#include "steps/stage/unpack.h"
 #include "tests/support/catch.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/zip_bytes.h"
 
 using namespace dlflow;
-using namespace dlflow::steps;
 using Catch::Contains;
 using test::bytes_of;
 using test::end_of;
@@ -28,13 +22,14 @@ namespace {
 /// The names and contents of an archive: "a=a "; or why it was refused.
 std::string unpacked(const std::string& archive) {
   const test::TempDir folder;
-  Cache cache(folder.path() / "cache", 0);
+  std::string text;
   try {
-    std::string text;
-    for (const auto& [name, file] : unpack_to_cache(folder.write("packed", archive),
-                                                    sha256_hex(archive), Unpack::Zip, cache, {})) {
-      text += name + "=" + read_file(cache.find(file.sha256).value()) + " ";
-    }
+    const ZipArchive zip(folder.write("packed", archive), "damaged: ");
+    zip.each_entry([&](const ZipEntry& entry) {
+      text += entry.name + "=";
+      zip.read(entry, [&](std::string_view bytes) { text += bytes; });
+      text += " ";
+    });
     return text;
   } catch (const Error& error) {
     return error.what();
@@ -104,8 +99,8 @@ TEST_CASE("an entry's content is where its line says, of that length and checksu
     return unpacked(two.text());
   };
   REQUIRE(of_line(3, 1, 34) == "a=a b=a ");
-  CHECK_THAT(of_line(3, 1, 33), Contains("entry 'b' is not where it should be"));
-  CHECK_THAT(of_line(3, 1, 0), Contains("entry 'b' is not where it should be"));
+  CHECK_THAT(of_line(3, 1, 33), Contains("entry 'b' does not lie where it should"));
+  CHECK_THAT(of_line(3, 1, 0), Contains("entry 'b' does not lie where it should"));
   CHECK_THAT(of_line(3, 1, 1'000), Contains("it ends too early"));
   CHECK_THAT(of_line(3, 0, 34), Contains("entry 'b' is longer than it says"));
   CHECK_THAT(of_line(3, 2, 34), Contains("entry 'b' ends too early"));
@@ -126,7 +121,7 @@ TEST_CASE("a stored entry is taken as it is", "[zip]") {
   stored.second = kLocal + header(1, 1, 0) + "ba";
   stored.second.replace(8, 2, bytes_of(0, 2));
   stored.second_line = line("b", 1, 1, "", 34);
-  CHECK_THAT(unpacked(stored.text()), Contains("entry 'b' is not where it should be"));
+  CHECK_THAT(unpacked(stored.text()), Contains("entry 'b' does not lie where it should"));
   stored.second_line.replace(10, 2, bytes_of(0, 2));
   CHECK(unpacked(stored.text()) == "a=a b=a ");
   stored.second_line.replace(10, 2, bytes_of(12, 2));
