@@ -90,15 +90,14 @@ void print_what_is_missing(const Manifest& manifest, const std::vector<std::stri
   }
 }
 
-void print_results(const PackedRun& run, const Manifest& manifest, const std::string& output) {
-  if (run.num_results == 0) return;
+void print_results(size_t num_results, const Manifest& manifest, const std::string& output) {
+  if (num_results == 0) return;
   uint64_t bytes = 0;
   for (const auto& [name, file] : manifest.files) {
     if (name.starts_with("run/steps/")) bytes += file.bytes;
   }
   std::printf("Results of %zu job%s, %s; `dlflow run %s --trust-results` reuses them.\n",
-              run.num_results, run.num_results == 1 ? "" : "s", format_size(bytes).c_str(),
-              output.c_str());
+              num_results, num_results == 1 ? "" : "s", format_size(bytes).c_str(), output.c_str());
 }
 
 Json packed_json(const Bundle& bundle, const Manifest& manifest, const std::string& output) {
@@ -109,7 +108,7 @@ Json packed_json(const Bundle& bundle, const Manifest& manifest, const std::stri
   return {{"file", output},
           {"bytes", std::filesystem::file_size(output)},
           {"files", manifest.files.size()},
-          {"results", bundle.run ? bundle.run->num_results : 0},
+          {"results", bundle.num_results},
           {"missing", std::move(missing)}};
 }
 
@@ -136,7 +135,7 @@ void pack(Session& session, const PackArguments& arguments) {
   std::printf("%s: %zu files, %s; `dlflow inspect %s` lists them.\n", output.c_str(),
               manifest.files.size(), format_size(std::filesystem::file_size(output)).c_str(),
               output.c_str());
-  if (bundle.run) print_results(*bundle.run, manifest, output);
+  print_results(bundle.num_results, manifest, output);
   print_what_is_missing(manifest, bundle.left_out);
 }
 

@@ -13,7 +13,6 @@
 #include "base/output_file.h"
 #include "base/sha256.h"
 #include "base/units.h"
-#include "engine/share/crate.h"
 #include "engine/share/zip_reader.h"
 #include "engine/share/zip_writer.h"
 
@@ -37,8 +36,7 @@ std::vector<BundleFile> sorted(std::vector<BundleFile> files) {
       std::unique(files.begin(), files.end(),
                   [](const BundleFile& a, const BundleFile& b) { return a.name == b.name; });
   files.erase(twice, files.end());
-  constexpr size_t kOurs = 2;  // the manifest and the crate's metadata
-  if (files.size() + kOurs > kMaxZipEntries) {
+  if (files.size() >= kMaxZipEntries) {  // with the manifest one more
     throw Error(Errc::InvalidInput, format_count(files.size()) +
                                         " files are too many for a bundle; put those that belong "
                                         "together into archives");
@@ -97,12 +95,8 @@ class NewFile {
 
 Manifest write_bundle(const Bundle& bundle, const fs::path& file) {
   Manifest manifest = bundle.manifest;
-  std::vector<BundleFile> files = sorted(bundle.files);
+  const std::vector<BundleFile> files = sorted(bundle.files);
   for (const BundleFile& each : files) manifest.files[each.name] = describe(each);
-  BundleFile crate{
-      .name = kCrateName, .source = {}, .text = crate_metadata(bundle, manifest).dump(1) + "\n"};
-  manifest.files[kCrateName] = describe(crate);
-  files.insert(files.begin(), std::move(crate));
 
   NewFile temporary(file);
   ZipWriter zip(temporary.path());

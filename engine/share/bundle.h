@@ -1,12 +1,9 @@
 #pragma once
 
 #include <filesystem>
-#include <optional>
 #include <string>
 #include <vector>
 
-#include "base/clock.h"
-#include "base/json.h"
 #include "engine/model/workflow.h"
 #include "engine/share/manifest.h"
 
@@ -19,19 +16,11 @@ struct BundleFile {
   std::string text = {};
 };
 
-/// A summary of a packed run; run/run.json has all of its jobs.
-struct PackedRun {
-  std::string state;  ///< "succeeded", …
-  Time started{};
-  Time ended{};
-  size_t num_results = 0;  ///< of its jobs, that others can reuse
-};
-
 struct Bundle {
   Manifest manifest;  ///< without its `files`: writing fills them in
   Workflow workflow;
   std::vector<BundleFile> files;
-  std::optional<PackedRun> run;
+  size_t num_results = 0;  ///< of its run's jobs, that others can reuse
   /// Data that steps read where it lies, and that is not in the bundle, as the workflow names it.
   std::vector<std::string> left_out = {};
 };

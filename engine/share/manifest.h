@@ -12,7 +12,6 @@
 namespace dlflow {
 
 inline constexpr const char* kManifestName = "dlflow-bundle.json";
-inline constexpr const char* kCrateName = "ro-crate-metadata.json";
 
 struct PackedFile {
   std::string sha256;

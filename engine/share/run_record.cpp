@@ -71,8 +71,6 @@ class Recorder {
   std::vector<std::string> record() {
     const RunStatus& status = run_.status;
     bundle_.manifest.run = status.run;
-    bundle_.run = {std::string(name(status.state)), status.started,
-                   status.ended.value_or(status.started)};
     Json jobs = Json::array();
     for (const JobRow& job : status.jobs) {
       jobs.push_back(job_record(job));
@@ -80,7 +78,7 @@ class Recorder {
       const Json result = add_result(job, jobs.back());
       if (result.is_null()) continue;
       jobs.back()["result"] = result;
-      ++bundle_.run->num_results;
+      ++bundle_.num_results;
     }
     bundle_.files.push_back({"run/run.json", {}, run_record(std::move(jobs)).dump(1) + "\n"});
     return std::move(left_out_);

@@ -170,6 +170,12 @@ TEST_CASE("files and manifest must agree", "[bundle]") {
              Catch::Contains("says that it holds file:///x"));
 }
 
+TEST_CASE("a bundle of an earlier version, which is an RO-Crate, is unpacked", "[bundle]") {
+  std::vector<Packed> files = good_files();
+  files.insert(files.begin(), {"ro-crate-metadata.json", "{\"@graph\": []}\n"});
+  CHECK(refusal_of(with_manifest(manifest_of(files), files)).empty());
+}
+
 TEST_CASE("other files are no bundles", "[bundle]") {
   CHECK_THAT(refusal_of(std::string()), Catch::Contains("its end is missing"));
   CHECK_THAT(refusal_of(std::string(test::kSharedWorkflow)), Catch::Contains("its end is missing"));

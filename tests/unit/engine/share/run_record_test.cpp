@@ -172,10 +172,6 @@ TEST_CASE("a run's record has each job and event, and names no machine", "[run_r
   }
   CHECK(record.size() == expected.size());
   CHECK(run.bundle.manifest.run == "shared-7f3a");
-  REQUIRE(run.bundle.run);
-  CHECK(run.bundle.run->state == "failed");
-  CHECK(run.bundle.run->started == at(100));
-  CHECK(run.bundle.run->ended == at(200));
 }
 
 TEST_CASE("of a run what its jobs put out is packed, but for what is private or torn",
@@ -196,12 +192,10 @@ TEST_CASE("of a run what its jobs put out is packed, but for what is private or 
                               "run/steps/work/outputs/where is left out: it names beta"});
 }
 
-TEST_CASE("a run that is not over ends, as its bundle says, when it began", "[run_record]") {
+TEST_CASE("a run that is not over has no end in its bundle", "[run_record]") {
   PackedRunOf run;
   run.status.ended.reset();
   run.record();
-  REQUIRE(run.bundle.run);
-  CHECK(run.bundle.run->ended == at(100));
   CHECK(Json::parse(run.text("run/run.json")).at("ended").is_null());
 }
 
