@@ -148,8 +148,6 @@ JobSpec job_spec_from_json(const Json& json);
 struct PassUsage {
   std::chrono::milliseconds cpu_time{0};
   uint64_t memory_bytes = 0;  ///< of the largest of them, at its largest
-  /// Of the node's processor packages, whoever used them; nothing where they do not tell.
-  std::optional<double> energy_joules = {};
   bool operator==(const PassUsage&) const = default;
 };
 

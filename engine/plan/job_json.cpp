@@ -252,9 +252,6 @@ JobEvent read_job_event(const Json& json) {
   if (const auto used = json.find("used"); used != json.end()) {
     event.used = {.cpu_time = std::chrono::milliseconds(used->at("cpu_ms").get<int64_t>()),
                   .memory_bytes = used->at("memory_bytes").get<uint64_t>()};
-    if (used->contains("energy_j")) {
-      event.used->energy_joules = used->at("energy_j").get<double>();
-    }
   }
   return event;
 }
@@ -345,7 +342,6 @@ Json to_json(const JobEvent& event) {
   if (event.used) {
     json["used"] = {{"cpu_ms", event.used->cpu_time.count()},
                     {"memory_bytes", event.used->memory_bytes}};
-    if (event.used->energy_joules) json["used"]["energy_j"] = *event.used->energy_joules;
   }
   return json;
 }

@@ -123,7 +123,7 @@ Json used_json(const JobRow& job) {
       .with_number("memory_bytes", used.memory_bytes)
       .with_some("memory_efficiency", rounded(memory_efficiency(job)))
       .with_some("energy_j", rounded(used.energy_joules));
-  if (used.energy_joules) object.with("energy_source", used.energy_accounted ? "slurm" : "rapl");
+  if (used.energy_joules) object.with("energy_source", "slurm");
   return object.take();
 }
 

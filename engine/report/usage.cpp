@@ -22,9 +22,6 @@ std::optional<JobUsage> recorded_usage(std::span<const JobEvent> events) {
     if (began) *usage->elapsed += event.at - *began;
     *usage->cpu_time += event.used->cpu_time;
     usage->memory_bytes = std::max(usage->memory_bytes, event.used->memory_bytes);
-    if (const auto& joules = event.used->energy_joules) {
-      usage->energy_joules = usage->energy_joules.value_or(0) + *joules;
-    }
     began.reset();
   }
   return usage;

@@ -21,8 +21,7 @@ struct JobUsage {
   std::optional<std::chrono::milliseconds> cpu_time;  ///< of all its processes
   int cpus = 0;                                       ///< that it had; 0: not known
   uint64_t memory_bytes = 0;                          ///< at its largest; 0: not known
-  std::optional<double> energy_joules = {};           ///< of its nodes or their processors
-  bool energy_accounted = false;                      ///< by the cluster; else by counters (RAPL)
+  std::optional<double> energy_joules = {};           ///< of its nodes, as the cluster counts it
 };
 
 /// Where the mistake of a program that fails is corrected.

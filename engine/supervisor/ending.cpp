@@ -298,7 +298,6 @@ BeforePass look_before_pass(const JobSpec& spec, const AttemptFiles& files,
   before.memory_kills = out_of_memory_kills();
   if (options.memory_kills) before.memory_kills_of_job = options.memory_kills();
   before.standard_error_bytes = size_of(files.standard_error());
-  before.energy = read_energy();
   return before;
 }
 

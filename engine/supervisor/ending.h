@@ -7,7 +7,6 @@
 #include <string>
 
 #include "engine/plan/job.h"
-#include "engine/supervisor/energy.h"
 #include "engine/supervisor/launch.h"
 #include "engine/supervisor/saved_state.h"
 #include "engine/supervisor/supervisor.h"
@@ -30,7 +29,6 @@ struct BeforePass {
   uint64_t memory_kills = 0;             ///< by the kernel, on this machine since it booted
   uint64_t memory_kills_of_job = 0;      ///< SupervisorOptions::memory_kills
   uint64_t standard_error_bytes = 0;     ///< what earlier passes left there
-  EnergyCounters energy;                 ///< of the node's processors
 };
 
 BeforePass look_before_pass(const JobSpec& spec, const AttemptFiles& files,

@@ -294,7 +294,6 @@ JobEvent Pass::execute() {
   end = try_state_before(spec_, files_, before.content, std::move(end));
   take_back_fingerprint(end, proof);
   end.used = watched.used;
-  end.used->energy_joules = joules_between(before.energy, read_energy());
   return end;
 }
 

@@ -97,14 +97,12 @@ function drawAttempts() {
 
 function drawEnergy() {
   const rows = view.jobs.filter((job) => job.used?.energy_j !== undefined);
-  const whose = { slurm: "SLURM's accounting (ConsumedEnergyRaw)", rapl: "the processors' own counters (RAPL)" };
-  const sources = [...new Set(rows.map((job) => job.used.energy_source))];
   fill("energy", [
     column("Job", (job) => job.name, (job) => job.name),
     column("Energy", (job) => `${number(job.used.energy_j / 3600)} Wh`, (job) => job.used.energy_j),
     column("Mean power", (job) => (job.used.elapsed_s ? `${number(job.used.energy_j / job.used.elapsed_s)} W` : "–"), (job) => job.used.energy_j / job.used.elapsed_s),
-  ], rows, make("p", {}, `${number(sum(rows.map((job) => job.used.energy_j)) / 3600)} Wh in all, from ${sources.map((source) => whose[source]).join(" and ")}.`),
-  make("p", { class: "note" }, "Such counters are of whole nodes or processor packages: what other jobs did there at the same time is in them. RAPL is of the first node of a job, without its GPUs, and often not readable."));
+  ], rows, make("p", {}, `${number(sum(rows.map((job) => job.used.energy_j)) / 3600)} Wh in all, from SLURM's accounting (ConsumedEnergyRaw).`),
+  make("p", { class: "note" }, "SLURM counts whole nodes: what other jobs did there at the same time is in it."));
 }
 
 /** A mean with its interval, between the least and the most of all rows. */

@@ -21,8 +21,7 @@ JobUsage usage_of(const BatchJob& job) {
           .cpu_time = job.cpu_time,
           .cpus = job.cpus,
           .memory_bytes = job.max_memory_bytes,
-          .energy_joules = job.energy_joules > 0 ? std::optional(job.energy_joules) : std::nullopt,
-          .energy_accounted = job.energy_joules > 0};
+          .energy_joules = job.energy_joules > 0 ? std::optional(job.energy_joules) : std::nullopt};
 }
 
 /// Adds what the batch system says to what is on record of a job.

@@ -233,7 +233,7 @@ TEST_CASE("an event is one line of JSON and comes back equal", "[job]") {
   event.preempted = true;
   event.walltime = std::chrono::seconds(77);
   event.failed_node = "n7";
-  event.used = PassUsage{std::chrono::milliseconds(1234), 5, 7.5};
+  event.used = PassUsage{std::chrono::milliseconds(1234), 5};
   const std::string line = to_line(event);
   CHECK(line.find('\n') == std::string::npos);
   CHECK(job_event_from_line(line) == event);
@@ -246,6 +246,12 @@ TEST_CASE("what an event does not say is not in its line", "[job]") {
   CHECK(to_line(note) ==
         R"({"at":"2026-11-21T08:00:00.123Z","reason":"requeued once at walltime"})");
   CHECK_FALSE(job_event_from_line(to_line(note)).state.has_value());
+}
+
+TEST_CASE("the energy in a line of an earlier version is ignored", "[job]") {
+  const JobEvent event = job_event_from_line(
+      R"({"at":"2026-11-21T08:00:00.123Z","used":{"cpu_ms":9,"energy_j":7.5,"memory_bytes":5}})");
+  CHECK(event.used == PassUsage{std::chrono::milliseconds(9), 5});
 }
 
 TEST_CASE("bytes that are no text do not make a line unreadable", "[job]") {

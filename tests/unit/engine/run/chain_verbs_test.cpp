@@ -104,10 +104,8 @@ TEST_CASE("what a job used is what accounting has measured, once it has ended", 
   CHECK(used.cpus == 4);
   CHECK(used.memory_bytes == 1 << 20);
   CHECK_FALSE(used.energy_joules.has_value());
-  CHECK_FALSE(used.energy_accounted);
   world.measured["811"].energy_joules = 250;
   CHECK(world.row("a", Detail::Usage).usage->energy_joules == 250);
-  CHECK(world.row("a", Detail::Usage).usage->energy_accounted);
   world.measured["811"].state = BatchState::Running;  // accounting is late: no number is final
   CHECK_FALSE(world.row("a", Detail::Usage).usage.has_value());
 }

@@ -42,7 +42,7 @@ JobEvent whole_event(JobState state) {
   result.preempted = true;
   result.walltime = std::chrono::seconds(77);
   result.failed_node = "n7";
-  result.used = PassUsage{std::chrono::milliseconds(1234), uint64_t{5} << 30, 7.5};
+  result.used = PassUsage{std::chrono::milliseconds(1234), uint64_t{5} << 30};
   return result;
 }
 
