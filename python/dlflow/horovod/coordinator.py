@@ -1,8 +1,8 @@
 """The coordinator: a thread of rank 0 that tells all ranks what to execute next.
 
-Each rank has a connection to it. The coordinator answers once something is ready on all ranks of its process set: at once if they
-all wait for it, else after a cycle (HOROVOD_CYCLE_TIME), in which more gets ready that can be fused with it. A connection that ends
-without goodbye is a rank that died; all others hear of it, and end.
+Each rank has a connection to it. The coordinator answers once something is ready on all ranks: at once if they all wait for it, else
+after a cycle (HOROVOD_CYCLE_TIME), in which more gets ready that can be fused with it. A connection that ends without goodbye is a
+rank that died; all others hear of it, and end.
 """
 
 from __future__ import annotations
@@ -15,10 +15,9 @@ import threading
 import time
 from typing import Any, Dict, List, Optional, Set
 
-from dlflow.horovod.agreement import Agreement, Request, Response
+from dlflow.horovod.agreement import Agreement, Request
 from dlflow.horovod.connection import Connection
 from dlflow.horovod.settings import Settings
-from dlflow.horovod.timeline import Timeline
 
 _LINGER = 10.0  # seconds that the coordinator waits for ranks to take what it has sent
 
@@ -37,8 +36,8 @@ class _Peer:
 class Coordinator:
     """Listens from the beginning on; serves once start() is called."""
 
-    def __init__(self, size: int, settings: Settings, timeline: Timeline):
-        self._size, self._settings, self._timeline = size, settings, timeline
+    def __init__(self, size: int, settings: Settings):
+        self._size, self._settings = size, settings
         self._agreement = Agreement(size, settings.fusion_threshold, settings.cache_capacity)
         self._server = socket.create_server(("", 0), family=socket.AF_INET6, dualstack_ipv6=True, backlog=size) \
             if socket.has_dualstack_ipv6() else socket.create_server(("", 0), backlog=size)
@@ -86,7 +85,7 @@ class Coordinator:
         if self._agreement.has_ready() and not self._over:
             if self._ready_since is None:
                 self._ready_since = now
-            everybody = all(self._peers[rank].waits for rank in self._agreement.waited_for() if rank in self._peers)
+            everybody = all(peer.waits for peer in self._peers.values())
             if everybody or now >= self._ready_since + self._settings.cycle_time:
                 self._answer()
         self._check_stalls(now)
@@ -136,8 +135,7 @@ class Coordinator:
             return self._end(f"rank {peer.rank} (node {peer.node}) has called shutdown(), or its program has ended", set())
         now = time.monotonic()
         for item in message.get("items", []):
-            request = self._agreement.submit(peer.rank, item if isinstance(item, int) else (Request.from_json(item[0]), item[1]), now)
-            self._timeline.submitted(request, peer.rank)
+            self._agreement.submit(peer.rank, item if isinstance(item, int) else Request.from_json(item), now)
         peer.waits = bool(message.get("waits"))
 
     def _lose(self, peer: _Peer) -> None:
@@ -158,16 +156,10 @@ class Coordinator:
 
     def _answer(self) -> None:
         self._ready_since = None
-        for_rank: Dict[int, List[Response]] = {}
-        for response in self._agreement.take():
-            for rank in response.to:
-                for_rank.setdefault(rank, []).append(response)
-            self._timeline.agreed(self._agreement.names(response))
-        for rank, responses in for_rank.items():
-            if rank in self._peers:
-                self._peers[rank].waits = False
-                self._send(self._peers[rank], {"do": [response.to_json() for response in responses]})
-        self._timeline.cycle()
+        message = {"do": self._agreement.take()}
+        for peer in self._peers.values():
+            peer.waits = False
+            self._send(peer, message)
 
     def _end(self, reason: str, known_to: Set[int]) -> None:
         """Ends all ranks but those that know the reason. What was answered before is executed still."""

@@ -10,7 +10,7 @@ import os
 import socket
 import threading
 import time
-from typing import Any, Dict, List, Optional, Protocol, Tuple
+from typing import Any, Dict, List, Protocol, Tuple
 
 from dlflow.horovod.agreement import Request
 from dlflow.horovod.common.exceptions import HorovodInternalError
@@ -20,26 +20,26 @@ from dlflow.horovod.connection import Connection
 class Entry:
     """A request of this rank that is under way, and what becomes of it."""
 
-    __slots__ = ("request", "inputs", "outputs", "own", "error", "session_ended", "done")
+    __slots__ = ("request", "source", "target", "error", "session_ended", "done")
 
-    def __init__(self, request: Request, inputs: Tuple[Any, ...] = (), outputs: Any = None, own: Any = None):
-        self.request, self.inputs, self.outputs, self.own = request, inputs, outputs, own
+    def __init__(self, request: Request, source: Any = None, target: Any = None):
+        self.request, self.source, self.target = request, source, target
         self.error, self.session_ended = "", False
         self.done = threading.Event()
 
     def end(self, error: str = "", session_ended: bool = False) -> None:
-        self.error, self.session_ended, self.inputs = error, session_ended, ()
+        self.error, self.session_ended, self.source = error, session_ended, None
         self.done.set()
 
 
 class Executor(Protocol):
     """Executes on the session's thread; a framework has one."""
 
-    def execute(self, kind: str, requests: List[Request], entries: List[Optional[Entry]], own: List[Any]) -> None:
-        """All requests are of one kind and process set. An entry is None on a rank that has joined. Sets the outputs of entries."""
+    def execute(self, entries: List[Entry]) -> None:
+        """Their requests differ in name, type and shape alone. Sets the targets of entries."""
 
     def leave(self, linger: float) -> None:
-        """Leaves all groups."""
+        """Leaves the group."""
 
 
 class Session:
@@ -56,9 +56,9 @@ class Session:
         self._process = os.getpid()
         self._sending = threading.Lock()  # requests leave in the order in which they came; taken before the other one
         self._lock = threading.Lock()  # guards what follows; never held while something is sent
-        self._entries: Dict[Tuple[int, str], Entry] = {}
+        self._entries: Dict[str, Entry] = {}
         self._collected: List[Any] = []
-        self._numbers: Dict[Tuple[int, str], int] = {}
+        self._numbers: Dict[str, int] = {}
         self._known: Dict[int, Request] = {}
         self._failure = ""
         self._said_waiting = False
@@ -74,36 +74,27 @@ class Session:
     def submit(self, entry: Entry) -> None:
         """Hands `entry` over. Raises HorovodInternalError if the session has failed, ValueError if this name is under way."""
         request = entry.request
-        key = (request.set, request.name)
         if self._process != os.getpid():
             raise HorovodInternalError(f"{request.name}: this process was forked off rank {self.rank} and is no rank itself")
         with self._lock:
             if self._failure:
                 raise HorovodInternalError(self._failure, session_ended=True)
-            if key in self._entries:
+            if request.name in self._entries:
                 raise ValueError(f"rank {self.rank} submitted {request.name} twice: wait for the first one, or give it another name")
-            self._entries[key] = entry
-            number = self._numbers.get(key)
-            if number is not None and self._known[number] == request:
-                self._collected.append(number)
-            else:
-                self._collected.append([request, entry.own])
+            self._entries[request.name] = entry
+            number = self._numbers.get(request.name)
+            self._collected.append(number if number is not None and self._known[number] == request else request)
             if len(self._collected) == 1:
                 self._has_collected.set()
 
     def wait(self, entry: Entry) -> Any:
-        """The outputs. Raises HorovodInternalError with the reason why there are none."""
+        """The target. Raises HorovodInternalError with the reason why there are none."""
         if not entry.done.is_set():
             self._send(waits=True)
             entry.done.wait()
         if entry.error:
             raise HorovodInternalError(entry.error, session_ended=entry.session_ended)
-        return entry.outputs
-
-    def poll(self, entry: Entry) -> bool:
-        if not entry.done.is_set():
-            self._send(waits=False)
-        return entry.done.is_set()
+        return entry.target
 
     def _send(self, waits: bool) -> None:
         with self._sending:
@@ -146,40 +137,32 @@ class Session:
 
     def _obey(self, message: Dict[str, Any]) -> str:
         """Why the session ends, or nothing."""
-        for response in message.get("do", []):
+        for items, error, name in message.get("do", []):
             with self._lock:
                 self._said_waiting = False
-                requests, entries = self._understand(response)
-            if response.get("error"):
-                for entry in entries:
-                    if entry is not None:
-                        entry.end(response["error"])
-                continue
+                if error:
+                    self._entries.pop(name).end(error)
+                    continue
+                entries = [self._entries.pop(self._understand(item).name) for item in items]
             try:
-                self._executor.execute(response["kind"], requests, entries, response.get("own", []))
+                self._executor.execute(entries)
             except Exception:
                 with self._lock:  # these fail with the session
-                    self._entries.update({(entry.request.set, entry.request.name): entry for entry in entries if entry is not None})
+                    self._entries.update({entry.request.name: entry for entry in entries})
                 raise
             for entry in entries:
-                if entry is not None:
-                    entry.end()
+                entry.end()
         return message.get("end", "")
 
-    def _understand(self, response: Dict[str, Any]) -> Tuple[List[Request], List[Optional[Entry]]]:
-        """The requests of a response, and what this rank has of them; under the lock."""
-        requests = []
-        for item in response.get("items", []):
-            if isinstance(item, int):
-                requests.append(self._known[item])
-                continue
-            number, request = item[0], Request.from_json(item[1])
-            requests.append(request)
-            if number is not None:
-                self._known[number] = request
-                self._numbers[(request.set, request.name)] = number
-        names = response.get("names") or [request.name for request in requests]
-        return requests, [self._entries.pop((response["set"], name), None) for name in names]
+    def _understand(self, item: Any) -> Request:
+        """The request of an item, whose number may be new; under the lock."""
+        if isinstance(item, int):
+            return self._known[item]
+        number, request = item[0], Request.from_json(item[1])
+        if number is not None:
+            self._known[number] = request
+            self._numbers[request.name] = number
+        return request
 
     def _fail(self, reason: str) -> None:
         with self._lock:

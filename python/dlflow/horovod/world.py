@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import collections
 import json
 import os
 from typing import Any, Dict, List, NamedTuple, Optional
@@ -12,30 +11,19 @@ _SILENT_LAUNCHERS = ["OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "HOROVOD_SIZE"]
 
 
 class World(NamedTuple):
-    """The place of a rank among all, on its node, and among the ranks with its local rank on other nodes."""
+    """The place of a rank among all, and on its node."""
     rank: int
     size: int
     local_rank: int
     local_size: int
-    cross_rank: int
-    cross_size: int
-    is_homogeneous: bool
 
 
 def place(rank: int, ranks: List[Dict[str, Any]]) -> World:
     """`ranks`: of each, its "node" and its "local_rank" there, or None where the launcher told none."""
-    nodes: Dict[str, List[int]] = collections.OrderedDict()
-    for other, about in enumerate(ranks):
-        nodes.setdefault(about["node"], []).append(other)
-    local = {}
-    for members in nodes.values():
-        told = [ranks[member]["local_rank"] for member in members]
-        numbers = told if sorted(map(str, told)) == sorted(map(str, range(len(members)))) else list(range(len(members)))
-        local.update(zip(members, numbers))
-    own_node = nodes[ranks[rank]["node"]]
-    alike = [node for node, members in nodes.items() if any(local[member] == local[rank] for member in members)]
-    return World(rank, len(ranks), local[rank], len(own_node), alike.index(ranks[rank]["node"]), len(alike),
-                 len({len(members) for members in nodes.values()}) == 1)
+    members = [other for other, about in enumerate(ranks) if about["node"] == ranks[rank]["node"]]
+    told = [ranks[member]["local_rank"] for member in members]
+    is_numbering = set(told) == set(range(len(members)))
+    return World(rank, len(ranks), ranks[rank]["local_rank"] if is_numbering else members.index(rank), len(members))
 
 
 def _integer(name: str) -> Optional[int]:

@@ -38,25 +38,30 @@ class _Warning:
             signal.signal(signal.SIGUSR1, lambda *_: setattr(cls, "came", True))
 
 
-class State:
-    """What the ranks of a training have in common. A class of a script has save(), restore() and sync().
+class ObjectState:
+    """What the ranks of a training have in common: Python objects, each an attribute of this one under the name that it is given by.
 
     `bcast_object` gives what rank 0 has on all ranks, `get_rank` the rank of this process.
     """
 
     _numbers = itertools.count()
 
-    def __init__(self, bcast_object: Callable[..., Any], get_rank: Callable[[], int]):
+    def __init__(self, bcast_object: Callable[..., Any], get_rank: Callable[[], int], **kwargs: Any):
+        self._saved_state: Dict[str, Any] = kwargs
+        self._set_attributes()
         self._bcast_object, self._rank = bcast_object, get_rank
         self._reset_callbacks: List[Callable[[], None]] = []
-        self._number = next(State._numbers)
+        self._number = next(ObjectState._numbers)
+
+    def _set_attributes(self) -> None:
+        for name, value in self._saved_state.items():
+            setattr(self, name, value)
 
     def register_reset_callbacks(self, callbacks: List[Callable[[], None]]) -> None:
         """Functions to be called in a pass that goes on from a commit, before sync(): the number of ranks may be another one."""
         self._reset_callbacks.extend(callbacks)
 
     def on_reset(self) -> None:
-        self.reset()
         for callback in self._reset_callbacks:
             callback()
 
@@ -68,8 +73,7 @@ class State:
 
     def check_host_updates(self) -> None:
         """Collective. Ends the pass on all ranks if the engine has asked for it."""
-        can_go_on = _folder() is not None and self._committed() is not None  # the same on all ranks
-        if can_go_on and self._bcast_object(_Warning.came):  # every rank is asked; rank 0 decides
+        if _folder() and self._bcast_object(_Warning.came):  # every rank is asked; rank 0 decides
             print("dlflow.horovod: saved before the walltime; the next pass goes on from here", file=sys.stderr, flush=True)
             sys.exit(RUN_ME_AGAIN)
 
@@ -79,13 +83,12 @@ class State:
 
     def _write(self) -> None:
         file = self._file()
-        committed = self._committed()
-        if file is None or committed is None or self._rank() != 0:
+        if file is None or self._rank() != 0:
             return
         new = file.with_suffix(".new")
         file.parent.mkdir(parents=True, exist_ok=True)  # a step without `checkpoint:` has no such folder yet
         with open(new, "wb") as stream:
-            self._dump(committed, stream)
+            self._dump(self._committed(), stream)
             stream.flush()
             os.fsync(stream.fileno())
         os.replace(new, file)
@@ -93,65 +96,28 @@ class State:
     def _read(self) -> bool:
         """Whether there is a commit of an earlier pass; rank 0 has it then."""
         file = self._file()
-        found = file is not None and self._committed() is not None and self._rank() == 0 and file.exists()
+        found = file is not None and self._rank() == 0 and file.exists()
         if found:
             with open(str(file), "rb") as stream:
                 self._take(self._parse(stream))
         return bool(self._bcast_object(found))
 
-    def _committed(self) -> Any:
-        """What the last save() has kept; None if it cannot be written to a file."""
-        return None
-
-    def _take(self, committed: Any) -> None:
-        raise NotImplementedError
-
-    def _dump(self, committed: Any, stream: Any) -> None:
-        raise NotImplementedError
-
-    def _parse(self, stream: Any) -> Any:
-        raise NotImplementedError
-
     def save(self) -> None:
         """Keeps the present state."""
-        raise NotImplementedError
-
-    def restore(self) -> None:
-        """Goes back to what was kept."""
-        raise NotImplementedError
-
-    def sync(self) -> None:
-        """Gives all ranks the state of rank 0. Collective."""
-        raise NotImplementedError
-
-    def reset(self) -> None:
-        """Called in a pass that goes on from a commit."""
-
-
-class ObjectState(State):
-    """Python objects, each an attribute of this one under the name that it is given by."""
-
-    def __init__(self, bcast_object: Callable[..., Any], get_rank: Callable[[], int], **kwargs: Any):
-        self._saved_state: Dict[str, Any] = kwargs
-        self._set_attributes()
-        super().__init__(bcast_object, get_rank)
-
-    def _set_attributes(self) -> None:
-        for name, value in self._saved_state.items():
-            setattr(self, name, value)
-
-    def save(self) -> None:
         self._saved_state = {name: getattr(self, name) for name in self._saved_state}
 
     def restore(self) -> None:
+        """Goes back to what was kept."""
         self._set_attributes()
 
     def sync(self) -> None:
+        """Gives all ranks the state of rank 0. Collective."""
         if self._saved_state:
             self._saved_state = self._bcast_object(self._saved_state)
             self._set_attributes()
 
     def _committed(self) -> Any:
+        """What the last save() has kept."""
         return self._saved_state
 
     def _take(self, committed: Any) -> None:
@@ -167,18 +133,18 @@ class ObjectState(State):
         return pickle.load(stream)
 
 
-def _end_pass(state: State, error: HorovodInternalError) -> NoReturn:
+def _end_pass(error: HorovodInternalError) -> NoReturn:
     """After a lost rank; another pass would come to the same disagreement again."""
-    if not error.session_ended or state._file() is None or state._committed() is None:
+    if not error.session_ended or not _folder():
         raise error
     print(f"dlflow.horovod: {error}. This pass ends; the next one goes on from the last commit", file=sys.stderr, flush=True)
     sys.exit(RUN_ME_AGAIN)
 
 
-def run_fn(func: Callable[..., Any], reset: Optional[Callable[[], None]] = None) -> Callable[..., Any]:
-    """`func`, whose first argument is a State, beginning at the last commit of an earlier pass."""
+def run(func: Callable[..., Any]) -> Callable[..., Any]:
+    """Decorator of a function whose first argument is a state. It begins with the last commit of an earlier pass."""
     @functools.wraps(func)
-    def wrapper(state: State, *args: Any, **kwargs: Any) -> Any:
+    def wrapper(state: ObjectState, *args: Any, **kwargs: Any) -> Any:
         _Warning.listen()
         try:
             if state._read():
@@ -186,5 +152,5 @@ def run_fn(func: Callable[..., Any], reset: Optional[Callable[[], None]] = None)
             state.sync()
             return func(state, *args, **kwargs)
         except HorovodInternalError as error:
-            _end_pass(state, error)
+            _end_pass(error)
     return wrapper

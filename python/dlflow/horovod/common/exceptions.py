@@ -7,11 +7,3 @@ class HorovodInternalError(RuntimeError):
     def __init__(self, message: str = "", session_ended: bool = False):
         super().__init__(message)
         self.session_ended = session_ended
-
-
-class HostsUpdatedInterrupt(RuntimeError):
-    """Never raised: the ranks of a pass stay the same. It is here for scripts that catch it."""
-
-    def __init__(self, skip_sync: bool = False):
-        super().__init__()
-        self.skip_sync = skip_sync

@@ -1,29 +1,41 @@
 """`import horovod.torch as hvd`: Horovod's interface for PyTorch, on dlflow's runtime. docs/user/porting-from-horovod.md."""
 
+import re
+from typing import NoReturn
+
 from dlflow.horovod.common.exceptions import HorovodInternalError
 from dlflow.horovod.torch import elastic
 from dlflow.horovod.torch.compression import Compression
-from dlflow.horovod.torch.functions import allgather_object, broadcast_object, broadcast_optimizer_state, broadcast_parameters
-from dlflow.horovod.torch.mpi_ops import (Adasum, Average, Max, Min, ProcessSet, Product, Sum, add_process_set, allgather,
-                                          allgather_async, allreduce, allreduce_, allreduce_async, allreduce_async_, alltoall,
-                                          alltoall_async, barrier, broadcast, broadcast_, broadcast_async, broadcast_async_, ccl_built,
-                                          cross_rank, cross_size, cuda_built, ddl_built, global_process_set, gloo_built, gloo_enabled,
-                                          grouped_allgather, grouped_allgather_async, grouped_allreduce, grouped_allreduce_,
-                                          grouped_allreduce_async, grouped_allreduce_async_, grouped_reducescatter,
-                                          grouped_reducescatter_async, init, is_homogeneous, is_initialized, join, local_rank, local_size,
-                                          mpi_built, mpi_enabled, mpi_threads_supported, nccl_built, poll, rank, reducescatter,
-                                          reducescatter_async, remove_process_set, rocm_built, shutdown, size, sparse_allreduce_async,
-                                          start_timeline, stop_timeline, synchronize)
+from dlflow.horovod.torch.functions import broadcast_object, broadcast_optimizer_state, broadcast_parameters
+from dlflow.horovod.torch.mpi_ops import (Adasum, Average, Sum, allreduce, allreduce_, allreduce_async, allreduce_async_, barrier,
+                                          broadcast, broadcast_, broadcast_async, broadcast_async_, init, is_initialized, local_rank,
+                                          local_size, nccl_built, rank, shutdown, size, synchronize)
 from dlflow.horovod.torch.optimizer import DistributedOptimizer
-from dlflow.horovod.torch.sync_batch_norm import SyncBatchNorm
 
-__all__ = ["Adasum", "Average", "Compression", "DistributedOptimizer", "HorovodInternalError", "Max", "Min", "ProcessSet", "Product", "Sum",
-           "SyncBatchNorm", "add_process_set", "allgather", "allgather_async", "allgather_object", "allreduce", "allreduce_",
-           "allreduce_async", "allreduce_async_", "alltoall", "alltoall_async", "barrier", "broadcast", "broadcast_", "broadcast_async",
-           "broadcast_async_", "broadcast_object", "broadcast_optimizer_state", "broadcast_parameters", "ccl_built", "cross_rank",
-           "cross_size", "cuda_built", "ddl_built", "elastic", "global_process_set", "gloo_built", "gloo_enabled", "grouped_allgather",
-           "grouped_allgather_async", "grouped_allreduce", "grouped_allreduce_", "grouped_allreduce_async", "grouped_allreduce_async_",
-           "grouped_reducescatter", "grouped_reducescatter_async", "init", "is_homogeneous", "is_initialized", "join", "local_rank",
-           "local_size", "mpi_built", "mpi_enabled", "mpi_threads_supported", "nccl_built", "poll", "rank", "reducescatter",
-           "reducescatter_async", "remove_process_set", "rocm_built", "shutdown", "size", "sparse_allreduce_async", "start_timeline",
-           "stop_timeline", "synchronize"]
+__all__ = ["Adasum", "Average", "Compression", "DistributedOptimizer", "HorovodInternalError", "Sum", "allreduce", "allreduce_",
+           "allreduce_async", "allreduce_async_", "barrier", "broadcast", "broadcast_", "broadcast_async", "broadcast_async_",
+           "broadcast_object", "broadcast_optimizer_state", "broadcast_parameters", "elastic", "init", "is_initialized", "local_rank",
+           "local_size", "nccl_built", "rank", "shutdown", "size", "synchronize"]
+
+# Horovod's other names, and what does the same.
+_INSTEAD = {r"(grouped_)?allgather(_async)?": "torch.distributed.all_gather()",
+            r"allgather_object": "torch.distributed.all_gather_object()",
+            r"alltoall(_async)?": "torch.distributed.all_to_all_single()",
+            r"(grouped_)?reducescatter(_async)?": "torch.distributed.reduce_scatter()",
+            r"grouped_allreduce(_async)?_?": "hvd.allreduce_async_() of each tensor, which are sent together",
+            r"sparse_allreduce_async": "hvd.allreduce() of tensor.to_dense()",
+            r"poll": "hvd.synchronize()",
+            r"join": "torch.distributed.algorithms.join.Join",
+            r"Min|Max|Product": "torch.distributed.all_reduce() with its ReduceOp",
+            r"ProcessSet|global_process_set|(add|remove)_process_set": "torch.distributed.new_group()",
+            r"SyncBatchNorm": "torch.nn.SyncBatchNorm, on GPUs",
+            r"(start|stop)_timeline": "torch.profiler.profile",
+            r"cross_rank|cross_size|is_homogeneous": "hvd.rank(), size(), local_rank() and local_size()",
+            r"\w+_(built|enabled)|mpi_threads_supported": "torch.distributed.is_mpi_available() and the like"}
+
+
+def __getattr__(name: str) -> NoReturn:
+    for names, instead in _INSTEAD.items():
+        if re.fullmatch(names, name):
+            raise AttributeError(f"hvd.{name} is beyond Horovod's published examples, which dlflow covers; use {instead} instead")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -7,7 +7,6 @@ from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Tuple, Union
 
 import torch
 
-from dlflow.horovod.common.process_sets import ProcessSet, global_process_set
 from dlflow.horovod.torch import mpi_ops
 
 try:
@@ -37,24 +36,16 @@ def broadcast_parameters(params: Union[Dict[str, Any], Iterable[Any]], root_rank
         mpi_ops.synchronize(handle)
 
 
-def broadcast_object(obj: Any, root_rank: int = 0, name: Optional[str] = None, process_set: ProcessSet = global_process_set) -> Any:
+def broadcast_object(obj: Any, root_rank: int = 0, name: Optional[str] = None) -> Any:
     """What `root_rank` has, on all ranks. Without a name, whatever the others give: many give None."""
     name = name or "one"
     is_root = mpi_ops.rank() == root_rank
     data = _dump(obj) if is_root else torch.empty(0, dtype=torch.uint8)
-    size = mpi_ops.broadcast_(torch.tensor([data.numel()]), root_rank, f"object.{name}.size", process_set)
+    size = mpi_ops.broadcast_(torch.tensor([data.numel()]), root_rank, f"object.{name}.size")
     if not is_root:
         data = torch.empty(int(size), dtype=torch.uint8)
-    mpi_ops.broadcast_(data, root_rank, f"object.{name}", process_set)
+    mpi_ops.broadcast_(data, root_rank, f"object.{name}")
     return obj if is_root else _load(data)
-
-
-def allgather_object(obj: Any, name: Optional[str] = None) -> List[Any]:
-    """What each rank has, in the order of ranks. Without a name, objects of any types."""
-    name = name or "each"
-    data = _dump(obj)
-    sizes = mpi_ops.allgather(torch.tensor([data.numel()]), f"object.{name}.size").tolist()
-    return [_load(part) for part in mpi_ops.allgather(data, f"object.{name}").split(sizes)]
 
 
 class _Shape(NamedTuple):

@@ -53,24 +53,12 @@ class SamplerStateHandler(StateHandler):
         self.save()
 
 
-_handler_registry: List[Tuple[type, Type[StateHandler]]] = [
+_HANDLERS: List[Tuple[type, Type[StateHandler]]] = [
     (torch.nn.Module, ModelStateHandler), (torch.optim.Optimizer, OptimizerStateHandler), (ElasticSampler, SamplerStateHandler)]
 
 
-def get_handler_registry() -> List[Tuple[type, Type[StateHandler]]]:
-    return _handler_registry
-
-
-def set_handler_registry(registry: List[Tuple[type, Type[StateHandler]]]) -> None:
-    global _handler_registry
-    _handler_registry = registry
-
-
 def _handler(value: Any) -> Optional[StateHandler]:
-    for kind, handler in _handler_registry:
-        if isinstance(value, kind):
-            return handler(value)
-    return None
+    return next((handler(value) for kind, handler in _HANDLERS if isinstance(value, kind)), None)
 
 
 class TorchState(ObjectState):
