@@ -11,7 +11,7 @@ import pathlib
 import re
 import shutil
 import time
-from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple
+from typing import Any, BinaryIO, Callable, Dict, List, Mapping, Optional, Tuple
 
 from dlflow import _safetensors
 from dlflow._safetensors import Damaged, Tensor
@@ -163,6 +163,17 @@ def _write_synced(path: pathlib.Path, data: bytes) -> None:
     with open(path, "xb", buffering=0) as file:
         _safetensors.write_all(file.fileno(), memoryview(data))
         os.fsync(file.fileno())
+
+
+def replace(path: pathlib.Path, write: Callable[[BinaryIO], None]) -> None:
+    """`path` becomes what `write` puts into a file: it is the old or the new one as a whole, whatever kills the writer."""
+    new = path.with_name(f".{path.name}.new")
+    with open(new, "wb") as file:
+        write(file)
+        file.flush()
+        os.fsync(file.fileno())
+    new.replace(path)
+    sync_folder(path.parent)
 
 
 def sync_folder(folder: pathlib.Path) -> None:

@@ -71,15 +71,7 @@ class OfRuntime(Alone):
         return value.value != 0
 
     def gather(self, data: bytes, what: str) -> List[bytes]:
-        sizes = (ctypes.c_uint64 * self.size)()
-        own = ctypes.c_uint64(len(data))
-        self._group.all_gather(ctypes.addressof(own), ctypes.addressof(sizes), [8] * self.size).wait()
-        source, target = ctypes.create_string_buffer(data, len(data)), ctypes.create_string_buffer(max(1, sum(sizes)))
-        self._group.all_gather(ctypes.addressof(source), ctypes.addressof(target), list(sizes)).wait()
-        parts, offset = [], 0
-        for size in sizes:
-            parts.append(target.raw[offset:offset + size])
-            offset += size
+        parts: List[bytes] = self._group.all_gather_bytes(data)
         return parts if self.rank == 0 else []
 
     def share(self, data: Optional[bytes], what: str) -> bytes:

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import ctypes
 import enum
+import itertools
 import os
 import pathlib
 import threading
 import time
 import traceback
-from typing import Callable, Optional, Sequence, Tuple
+from typing import Callable, List, Optional, Sequence, Tuple
 
 ABI = 3
 _LIBRARY = "libdlflow_runtime.so"
@@ -20,6 +21,11 @@ _LIBRARY = "libdlflow_runtime.so"
 
 class Type(enum.IntEnum):
     F32, F64, F16, BF16, I8, U8, I32, I64, BOOL, I16 = range(10)
+
+
+#: By the names that frameworks give them.
+TYPES = {"float32": Type.F32, "float64": Type.F64, "float16": Type.F16, "bfloat16": Type.BF16, "int8": Type.I8, "uint8": Type.U8,
+         "int16": Type.I16, "int32": Type.I32, "int64": Type.I64, "bool": Type.BOOL}
 
 
 class Op(enum.IntEnum):
@@ -319,6 +325,15 @@ class Group:
 
     def all_gather(self, source: int, target: int, sizes: Sequence[int]) -> Work:
         return self._start(_lib.dlflow_all_gather, source, target, _sizes(sizes))
+
+    def all_gather_bytes(self, data: bytes) -> List[bytes]:
+        """What each rank gave, of any length, in the order of ranks; waits for it."""
+        sizes, own = (ctypes.c_uint64 * self.size)(), ctypes.c_uint64(len(data))
+        self.all_gather(ctypes.addressof(own), ctypes.addressof(sizes), [8] * self.size).wait()
+        source, target = ctypes.create_string_buffer(data, max(1, len(data))), ctypes.create_string_buffer(max(1, sum(sizes)))
+        self.all_gather(ctypes.addressof(source), ctypes.addressof(target), list(sizes)).wait()
+        together = target.raw
+        return [together[end - size:end] for size, end in zip(sizes, itertools.accumulate(sizes))]
 
     def all_to_all(self, source: int, source_sizes: Sequence[int], target: int, target_sizes: Sequence[int]) -> Work:
         return self._start(_lib.dlflow_all_to_all, source, _sizes(source_sizes), target, _sizes(target_sizes))

@@ -209,7 +209,7 @@ def random_order():
     for step in range(12):
         calls = []
         for i in range(40):
-            dtype = torch.float64 if i % 5 == 0 else torch.float32
+            dtype = (torch.float32, torch.float64, torch.int16)[i % 3]
             tensor = torch.full((i * 7 % 50, 3), float(rank + i + step), dtype=dtype)
             total = sum(float(r + i + step) for r in range(size))
             calls.append((f"sum{i}", lambda name, t=tensor: hvd.allreduce_async_(t, name=name, op=hvd.Sum), torch.full_like(tensor, total)))

@@ -23,10 +23,7 @@ from dlflow import runtime
 NAME = "dlflow"
 LINGER = 10.0  # seconds that a rank which leaves waits for the others
 
-_TYPES = {torch.float32: runtime.Type.F32, torch.float64: runtime.Type.F64, torch.float16: runtime.Type.F16,
-          torch.bfloat16: runtime.Type.BF16, torch.int8: runtime.Type.I8, torch.uint8: runtime.Type.U8,
-          torch.int32: runtime.Type.I32, torch.int64: runtime.Type.I64, torch.bool: runtime.Type.BOOL,
-          torch.int16: runtime.Type.I16}
+_TYPES = {getattr(torch, name): number for name, number in runtime.TYPES.items()}
 _OPS = [("SUM", runtime.Op.SUM), ("AVG", runtime.Op.AVG), ("PRODUCT", runtime.Op.PRODUCT), ("MIN", runtime.Op.MIN),
         ("MAX", runtime.Op.MAX), ("BAND", runtime.Op.BAND), ("BOR", runtime.Op.BOR), ("BXOR", runtime.Op.BXOR)]
 
@@ -45,7 +42,7 @@ def _op(op: Any) -> runtime.Op:
 
 def _type(tensor: torch.Tensor) -> runtime.Type:
     if tensor.dtype not in _TYPES:
-        raise ValueError(f"dlflow cannot reduce {tensor.dtype}; it can {', '.join(str(dtype)[6:] for dtype in _TYPES)}")
+        raise ValueError(f"dlflow cannot reduce {tensor.dtype}; it can {', '.join(runtime.TYPES)}")
     return _TYPES[tensor.dtype]
 
 

@@ -16,12 +16,13 @@ import signal
 import sys
 from typing import Any, Callable, Dict, List, NoReturn, Optional
 
+from dlflow import _folder
 from dlflow.horovod.common.exceptions import HorovodInternalError
 
 RUN_ME_AGAIN = 75  # EX_TEMPFAIL
 
 
-def _folder() -> Optional[pathlib.Path]:
+def _checkpoints() -> Optional[pathlib.Path]:
     folder = os.environ.get("DLFLOW_CHECKPOINTS")
     return pathlib.Path(folder) if folder else None
 
@@ -34,7 +35,7 @@ class _Warning:
     @classmethod
     def listen(cls) -> None:
         """Only where a commit can be saved: elsewhere the signal ends the program as before."""
-        if _folder():
+        if _checkpoints():
             signal.signal(signal.SIGUSR1, lambda *_: setattr(cls, "came", True))
 
 
@@ -73,25 +74,20 @@ class ObjectState:
 
     def check_host_updates(self) -> None:
         """Collective. Ends the pass on all ranks if the engine has asked for it."""
-        if _folder() and self._bcast_object(_Warning.came):  # every rank is asked; rank 0 decides
+        if _checkpoints() and self._bcast_object(_Warning.came):  # every rank is asked; rank 0 decides
             print("dlflow.horovod: saved before the walltime; the next pass goes on from here", file=sys.stderr, flush=True)
             sys.exit(RUN_ME_AGAIN)
 
     def _file(self) -> Optional[pathlib.Path]:
-        folder = _folder()
+        folder = _checkpoints()
         return folder / f"horovod-state-{self._number}" if folder else None
 
     def _write(self) -> None:
         file = self._file()
         if file is None or self._rank() != 0:
             return
-        new = file.with_suffix(".new")
         file.parent.mkdir(parents=True, exist_ok=True)  # a step without `checkpoint:` has no such folder yet
-        with open(new, "wb") as stream:
-            self._dump(self._committed(), stream)
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.replace(new, file)
+        _folder.replace(file, lambda stream: self._dump(self._committed(), stream))
 
     def _read(self) -> bool:
         """Whether there is a commit of an earlier pass; rank 0 has it then."""
@@ -135,7 +131,7 @@ class ObjectState:
 
 def _end_pass(error: HorovodInternalError) -> NoReturn:
     """After a lost rank; another pass would come to the same disagreement again."""
-    if not error.session_ended or not _folder():
+    if not error.session_ended or not _checkpoints():
         raise error
     print(f"dlflow.horovod: {error}. This pass ends; the next one goes on from the last commit", file=sys.stderr, flush=True)
     sys.exit(RUN_ME_AGAIN)

@@ -11,16 +11,6 @@ from dlflow.horovod.agreement import Request
 from dlflow.horovod.session import Entry
 from dlflow.horovod.torch.adasum import adasum
 
-_TYPES = {torch.float32: runtime.Type.F32, torch.float64: runtime.Type.F64, torch.float16: runtime.Type.F16,
-          torch.bfloat16: runtime.Type.BF16, torch.int8: runtime.Type.I8, torch.uint8: runtime.Type.U8,
-          torch.int32: runtime.Type.I32, torch.int64: runtime.Type.I64, torch.bool: runtime.Type.BOOL}
-NAMES = [str(dtype)[6:] for dtype in [*_TYPES, torch.int16]]  # of types that can be reduced
-
-
-def type_name(tensor: torch.Tensor) -> str:
-    """In requests."""
-    return str(tensor.dtype)[6:]
-
 
 def _bytes(tensor: torch.Tensor) -> int:
     return tensor.numel() * tensor.element_size()
@@ -89,10 +79,7 @@ class Execution:
             is_mean = request.op == "average"
             # The sum of fp16 may be infinite where the mean is not: the ranks divide it on the way.
             op = runtime.Op.AVG if is_mean and values.dtype == torch.float16 else runtime.Op.SUM
-            wide = values.int() if values.dtype == torch.int16 else values
-            self._group.all_reduce(wide.data_ptr(), wide.numel(), _TYPES[wide.dtype], op).wait()
-            if wide is not values:
-                values.copy_(wide)
+            self._group.all_reduce(values.data_ptr(), values.numel(), runtime.TYPES[request.dtype], op).wait()
             if is_mean and op == runtime.Op.SUM:
                 factor /= self._group.size
         _scale(values, factor)

@@ -12,11 +12,11 @@ from typing import Any, Optional, Type
 
 import torch
 
+from dlflow import runtime
 from dlflow.horovod.agreement import Request
 from dlflow.horovod.session import Entry
 from dlflow.horovod.torch.basics import context, init, is_initialized, local_rank, local_size, nccl_built, rank, shutdown, size
 from dlflow.horovod.torch.compression import Compression, Compressor
-from dlflow.horovod.torch.execution import NAMES, type_name
 
 __all__ = ["init", "is_initialized", "local_rank", "local_size", "nccl_built", "rank", "shutdown", "size"]
 
@@ -41,6 +41,10 @@ def _op_of(op: Optional[int], average: Optional[bool]) -> ReduceOp:
     return Average if op is None else ReduceOp(op)
 
 
+def _type_name(tensor: torch.Tensor) -> str:
+    return str(tensor.dtype)[6:]
+
+
 def _submit(kind: str, tensor: torch.Tensor, in_place: bool, name: Optional[str], **details: Any) -> Entry:
     """Starts the operation, which `details` describe like Request; its handle."""
     what = f"{kind} of {name or 'a tensor'}"
@@ -48,7 +52,7 @@ def _submit(kind: str, tensor: torch.Tensor, in_place: bool, name: Optional[str]
         raise ValueError(f"{what}: the tensor is on {tensor.device}; dlflow's Horovod interface is for CPU tensors")
     if tensor.layout != torch.strided:
         raise NotImplementedError(f"{what}: the tensor is sparse; make it dense by to_dense(), and an embedding by sparse=False")
-    request = Request(kind, f"{kind}.{name or context().made_up_name(kind)}", type_name(tensor), tuple(tensor.shape), **details)
+    request = Request(kind, f"{kind}.{name or context().made_up_name(kind)}", _type_name(tensor), tuple(tensor.shape), **details)
     entry = Entry(request, tensor, tensor if in_place else torch.empty(tensor.shape, dtype=tensor.dtype))
     context().session.submit(entry)
     return entry
@@ -62,8 +66,8 @@ def synchronize(handle: Entry) -> torch.Tensor:
 def _allreduce(tensor: torch.Tensor, in_place: bool, average: Optional[bool], name: Optional[str], op: Optional[int],
                prescale_factor: float, postscale_factor: float) -> Entry:
     operation = _op_of(op, average)
-    if type_name(tensor) not in NAMES:
-        raise ValueError(f"allreduce of {name or 'a tensor'}: {tensor.dtype} cannot be reduced; {', '.join(NAMES)} can")
+    if _type_name(tensor) not in runtime.TYPES:
+        raise ValueError(f"allreduce of {name or 'a tensor'}: {tensor.dtype} cannot be reduced; {', '.join(runtime.TYPES)} can")
     if operation == Adasum and not _is_power_of_two(size()):
         raise NotImplementedError(f"Adasum is for 2, 4, 8, ... ranks; these are {size()}")
     if operation == Adasum and not tensor.dtype.is_floating_point:

@@ -27,17 +27,7 @@ class Claim(NamedTuple):
 
 def gather(group: runtime.Group, text: str) -> List[str]:
     """The `text` of each rank, by rank. Collective."""
-    own = text.encode()
-    sizes = (ctypes.c_int64 * group.size)()
-    size = ctypes.c_int64(len(own))
-    group.all_gather(ctypes.addressof(size), ctypes.addressof(sizes), [8] * group.size).wait()
-    source, target = ctypes.create_string_buffer(own, max(1, len(own))), ctypes.create_string_buffer(max(1, sum(sizes)))
-    group.all_gather(ctypes.addressof(source), ctypes.addressof(target), list(sizes)).wait()
-    texts, first = [], 0
-    for length in sizes:
-        texts.append(target.raw[first:first + length].decode())
-        first += length
-    return texts
+    return [data.decode() for data in group.all_gather_bytes(text.encode())]
 
 
 def require_agreement(group: runtime.Group, claims: Sequence[Claim]) -> None:

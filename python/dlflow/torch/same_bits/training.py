@@ -24,7 +24,7 @@ import torch.distributed as dist
 from torch import nn
 from torch.utils.data import DataLoader
 
-from dlflow import runtime
+from dlflow import _folder, runtime
 from dlflow.torch import backend
 from dlflow.torch.same_bits import checks
 from dlflow.torch.same_bits.agreement import (Claim, arithmetic, arithmetic_claims, changes, flushes_denormals, require_agreement,
@@ -253,7 +253,8 @@ class Training:
         require_agreement(self._group, [Claim("the state to be saved", sha256(self, *objects.values())[:16],
                                               "let all ranks do the same to model and optimizer between steps")])
         if self.rank == 0:
-            _write(pathlib.Path(path), {"exact": self.state_dict(), **{name: each.state_dict() for name, each in objects.items()}})
+            state = {"exact": self.state_dict(), **{name: each.state_dict() for name, each in objects.items()}}
+            _folder.replace(pathlib.Path(path), lambda file: torch.save(state, file))
 
     def load(self, path: Any, **objects: Any) -> bool:
         """Loads what save() has written under these names. False if there is no such file. Every rank reads it."""
@@ -271,21 +272,6 @@ class Training:
 
 def _tensors(model: nn.Module) -> List[Any]:
     return [*model.named_parameters(), *model.named_buffers()]
-
-
-def _write(path: pathlib.Path, state: Dict[str, Any]) -> None:
-    """Under another name first; on the disk before it has its own."""
-    unfinished = path.with_name(f".{path.name}.unfinished")
-    with open(unfinished, "wb") as file:
-        torch.save(state, file)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(unfinished, path)
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
 
 
 def exact(model: nn.Module, loader: DataLoader, virtual_ranks: int = 8, *, seed: int = 0, threads: int = 1) -> Training:
