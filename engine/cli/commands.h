@@ -25,7 +25,6 @@ void add_report(CLI::App& app, Session& session);
 void add_trace(CLI::App& app, Session& session);
 void add_sync(CLI::App& app, Session& session);
 void add_shell(CLI::App& app, Session& session);
-void add_lock(CLI::App& app, Session& session);
 void add_pack(CLI::App& app, Session& session);
 void add_unpack(CLI::App& app, Session& session);
 void add_inspect(CLI::App& app, Session& session);

@@ -6,12 +6,13 @@
 
 #include "base/error.h"
 #include "base/process.h"
-#include "engine/container/image_lock.h"
 #include "engine/container/image_source.h"
 #include "engine/container/image_store.h"
+#include "engine/container/registry.h"
 #include "engine/container/runtime.h"
 #include "engine/plan/layout.h"
 #include "engine/run/batch_systems.h"
+#include "engine/share/bundle_reader.h"
 
 namespace dlflow {
 namespace {
@@ -28,6 +29,12 @@ std::set<std::string> used_images(const Workflow& workflow) {
 
 ImageSource source_of(const Workflow& workflow, const Image& image) {
   return image_source(image.from, fs::absolute(workflow.file).parent_path());
+}
+
+/// `message` about `image` as Error{InvalidInput} "file:line:column: error: image 'x': …".
+[[noreturn]] void throw_at_image(const Workflow& workflow, const Image& image,
+                                 const std::string& message) {
+  throw_at(workflow, image.location, "image '" + image.name + "': " + message);
 }
 
 /// Where a job would fail only once it runs.
@@ -54,54 +61,58 @@ void check_runtime(const Workflow& workflow, const Image& image, const Profile& 
                      ") or choose another runtime");
 }
 
-/// What the file and its lock say that the image is; empty: nothing.
-std::string wanted_digest(const Workflow& workflow, const Image& image, const ImageLock& lock,
-                          std::string& by) {
-  if (!image.digest.empty()) {
-    by = "`digest:` says";
-    return image.digest;
+/// Gives an image without a `digest:` the one that the bundle of its workflow recorded.
+void use_recorded_digests(Workflow& workflow) {
+  if (const auto folder = unpacked_bundle(workflow.file)) {
+    const Manifest manifest = read_manifest(*folder);
+    for (Image& image : workflow.images) {
+      const auto recorded = manifest.images.find(image.name);
+      if (recorded == manifest.images.end() || recorded->second.from != image.from) continue;
+      if (image.digest.empty()) image.digest = recorded->second.digest;
+    }
+    return;
   }
-  const auto locked = lock.find(image.name);
-  if (locked == lock.end() || locked->second.from != image.from) return "";
-  by = image_lock_file(workflow.file).string() + " says";
-  return locked->second.digest;
+  const fs::path lock = fs::path(workflow.file).replace_extension(".lock.json");
+  if (!fs::exists(lock)) return;
+  throw Error(Errc::InvalidInput,
+              lock.string() +
+                  " is no longer read: write the digest of each image as `digest:` in " +
+                  workflow.file + ", and remove the file");
 }
 
-void pin(const Workflow& workflow, Image& image, const ImageLock& lock, FileHashes& hashes) {
+void pin(const Workflow& workflow, Image& image, FileHashes& hashes) {
   ImageSource source = source_of(workflow, image);
-  std::string by;
-  const std::string wanted = wanted_digest(workflow, image, lock, by);
-  if (source.kind == ImageSource::Kind::Registry && source.digest.empty()) source.digest = wanted;
+  const bool in_registry = source.kind == ImageSource::Kind::Registry;
+  if (in_registry && source.digest.empty()) source.digest = image.digest;
   std::string now;
   try {
+    if (in_registry && source.digest.empty()) {
+      throw Error(Errc::InvalidInput, image.from +
+                                          " may mean another image tomorrow; add `digest: " +
+                                          registry_digest(source.name) + "`, which it is now");
+    }
     now = image_digest(source, [&](const fs::path& file) { return hashes.sha256(file); });
   } catch (const Error& error) {
     throw_at_image(workflow, image, error.what());
   }
-  if (!wanted.empty() && wanted != now) {
+  if (!image.digest.empty() && image.digest != now) {
     throw_at_image(workflow, image,
-                   image.from + " is " + now + " now, and " + by + " " + wanted +
-                       "; restore it, or if it is meant, " +
-                       (image.digest.empty() ? "`dlflow lock " + workflow.file + "`"
-                                             : std::string("change `digest:`")));
+                   image.from + " is " + now + " now, and should be " + image.digest +
+                       "; restore it, or if the change is meant, write `digest: " + now + "`");
   }
   image.digest = now;
 }
 
 }  // namespace
 
-void throw_at_image(const Workflow& workflow, const Image& image, const std::string& message) {
-  throw_at(workflow, image.location, "image '" + image.name + "': " + message);
-}
-
 void pin_images(Workflow& workflow, const Profile& profile, FileHashes& hashes) {
   const std::set<std::string> used = used_images(workflow);
   if (used.empty()) return;
-  const ImageLock lock = read_image_lock(image_lock_file(workflow.file));
+  use_recorded_digests(workflow);
   for (Image& image : workflow.images) {
     if (!used.contains(image.name)) continue;
     check_runtime(workflow, image, profile);
-    pin(workflow, image, lock, hashes);
+    pin(workflow, image, hashes);
   }
 }
 

@@ -92,11 +92,12 @@ int run_cli(int argc, char** argv) {
   Session session;
   add_common_options(app, session);
   for (const auto add :
-       {add_run,     add_status, add_logs,    add_explain, add_validate, add_graph,  add_resubmit,
-        add_cancel,  add_list,   add_results, add_lock,    add_pack,     add_unpack, add_inspect,
-        add_cache,   add_data,   add_model,   add_profile, add_schema,   add_doctor, add_completion,
-        add_version, add_rm,     add_prune,   add_help,    add_init,     add_man,    add_nodes,
-        add_report,  add_trace,  add_sync,    add_shell}) {
+       {add_run,      add_status,     add_logs,    add_explain, add_validate, add_graph,
+        add_resubmit, add_cancel,     add_list,    add_results, add_pack,     add_unpack,
+        add_inspect,  add_cache,      add_data,    add_model,   add_profile,  add_schema,
+        add_doctor,   add_completion, add_version, add_rm,      add_prune,    add_help,
+        add_init,     add_man,        add_nodes,   add_report,  add_trace,    add_sync,
+        add_shell}) {
     add(app, session);
   }
   refuse_options_as_values(app);

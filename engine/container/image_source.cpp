@@ -66,9 +66,8 @@ std::string image_digest(const ImageSource& source,
     if (!source.digest.empty()) return source.digest;
     throw Error(Errc::InvalidInput,
                 "docker://" + source.name +
-                    " may mean another image tomorrow; pin it with `dlflow lock WORKFLOW`, or "
-                    "write docker://" +
-                    source.name + "@sha256:…");
+                    " may mean another image tomorrow; add its `digest:`, which "
+                    "`dlflow explain WORKFLOW` prints");
   }
   check_there(source);
   if (source.kind == Kind::Folder) return folder_digest(source.path, sha256);

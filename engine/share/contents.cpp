@@ -6,7 +6,6 @@
 
 #include "base/error.h"
 #include "base/url.h"
-#include "engine/container/image_lock.h"
 #include "engine/container/image_source.h"
 #include "engine/model/mistakes.h"
 #include "engine/model/parse.h"
@@ -145,12 +144,8 @@ class Collector {
   }
 
   /// What the image is now; what a run or the workflow says that it is need not be looked up.
-  std::string digest_of(const Image& image, const ImageLock& before) {
-    const auto locked = before.find(image.name);
-    if (!is_packed(image)) {
-      if (!image.digest.empty()) return image.digest;
-      if (locked != before.end() && locked->second.from == image.from) return locked->second.digest;
-    }
+  std::string digest_of(const Image& image) {
+    if (!is_packed(image) && !image.digest.empty()) return image.digest;
     try {
       return image_digest(image_source(image.from, plan_.base),
                           [this](const fs::path& file) { return hashes_.sha256(file); });
@@ -160,23 +155,16 @@ class Collector {
   }
 
   void add_images() {
-    const ImageLock before =
-        plan_.directory.empty() ? read_image_lock(image_lock_file(workflow_.file)) : ImageLock{};
-    ImageLock lock;
     for (const Image& image : workflow_.images) {
       if (!is_used(image)) continue;
-      const std::string digest = digest_of(image, before);
+      const std::string digest = digest_of(image);
       if (!image.digest.empty() && digest != image.digest) {
         throw_at(workflow_, image.location,
                  "image '" + image.name + "' is " + digest + " now, and was " + image.digest);
       }
-      lock[image.name] = {image.from, digest};
       bundle_.manifest.images[image.name] = {image.from, digest, is_packed(image)};
       if (is_packed(image)) add_image(image);
     }
-    if (lock.empty()) return;
-    const fs::path name = image_lock_file(bundle_.manifest.workflow);
-    bundle_.files.push_back({name.string(), {}, to_text(lock)});
   }
 
   void add_image(const Image& image) {

@@ -93,17 +93,11 @@ class Attacks(Case):
         index = json.dumps({"manifests": [{"digest": evil}]})
         (self.folder / "oci").mkdir()
         (self.folder / "oci/index.json").write_text(index)
-        for origin, lock in (("oci:oci", None), ("docker://127.0.0.1:1/a@" + evil, None), ("docker://127.0.0.1:1/a:b", evil)):
+        for origin in ("oci:oci", "docker://127.0.0.1:1/a@" + evil, f"docker://127.0.0.1:1/a:b\", digest: \"{evil}"):
             self.workflow(step, head.replace("FROM", origin))
-            if lock:
-                self.write("w.lock.json", json.dumps({"images": {"box": {"from": origin, "digest": lock}}}))
-            for verb in ("run", "lock"):
-                if verb == "lock" and lock:
-                    continue
-                options = ["--profile", "here"] if verb == "run" else []
-                _, err = self.dlflow(verb, "w.yaml", *options, status=2)
-                self.assertRegex(err, "digest|image source")
-                self.assertNotIn("json.exception", err)
+            _, err = self.dlflow("run", "w.yaml", "--profile", "here", status=2)
+            self.assertRegex(err, "digest|image source")
+            self.assertNotIn("json.exception", err)
             self.assertEqual(canary.read_text(), "precious\n")
 
     def test_a_manifest_of_somebody_else_above_a_workflow_changes_nothing(self):

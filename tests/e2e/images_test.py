@@ -1,7 +1,8 @@
-"""`dlflow lock`, and what is said of images before a job starts."""
+"""What is said of images before a job starts."""
 
 import hashlib
 import json
+import shutil
 
 from support import Case, main
 
@@ -47,32 +48,30 @@ class Images(Case):
         env = {"PATH": path if path is not None else f"{self.program.parent}:{self.env['PATH']}"}
         return self.dlflow("explain", "w.yaml", "--profile", "here", status=status, env=env)
 
-    def test_a_workflow_is_locked_to_what_its_images_are_now(self):
-        first = self.image("1")
-        self.write("w.yaml", ONE_IMAGE)
-        lock = self.folder / "w.lock.json"
-        kept = f"{lock.name}: keep it with the workflow; runs refuse images that are not these.\n"
-        self.assertEqual(self.dlflow("lock", "w.yaml")[0], f"box  {first}\n{kept}")
-        self.assertIn(first, lock.read_text())
-        self.assertEqual(self.dlflow("lock", "w.yaml")[0], f"box  {first}  as before\n{kept}")
-        self.explain()
-
-        second = self.image("2")
-        _, err = self.explain(status=2)
-        self.assertIn(f"image 'box': oci:image is {second} now, and", err)
-        self.assertIn(f"w.lock.json says {first}; restore it, or if it is meant, `dlflow lock", err)
-        self.assertEqual(self.dlflow("lock", "w.yaml", "--quiet"), ("", ""))
-        self.explain()
-        self.image("3")
-        self.assertIn("  changed\n", self.dlflow("lock", "w.yaml")[0])
-
-    def test_a_lock_of_another_source_says_nothing(self):
+    def test_a_lock_file_of_earlier_versions_is_refused(self):
         self.image("1")
         self.write("w.yaml", ONE_IMAGE)
-        self.dlflow("lock", "w.yaml")
-        (self.folder / "image").rename(self.folder / "moved")
-        self.write("w.yaml", ONE_IMAGE.replace("oci:image", "oci:moved"))
+        lock = self.write("w.lock.json", "{}")
+        self.assertEqual(self.explain(status=2)[1], "error: w.lock.json is no longer read: write the digest of each image "
+                         "as `digest:` in w.yaml, and remove the file\n")
+        lock.unlink()
         self.explain()
+
+    def test_a_bundle_keeps_the_digests_of_its_images(self):
+        first = self.image("1")
+        self.write("w.yaml", ONE_IMAGE)
+        self.dlflow("pack", "w.yaml", "-o", "w.dlflow")
+        self.dlflow("unpack", "w.dlflow")
+        unpacked = self.folder / "w/workflow"
+        (unpacked / "w.lock.json").write_text("{}")  # bundles of earlier versions have one
+        (self.folder / "image").rename(unpacked / "image")
+        explain = ("explain", "w/workflow/w.yaml", "--profile", "here")
+        env = {"PATH": f"{self.program.parent}:{self.env['PATH']}"}
+        self.dlflow(*explain, env=env)
+        second = self.image("2")
+        shutil.rmtree(unpacked / "image")
+        (self.folder / "image").rename(unpacked / "image")
+        self.assertIn(f"oci:image is {second} now, and should be {first}", self.dlflow(*explain, env=env, status=2)[1])
 
     def test_a_digest_in_the_workflow_counts(self):
         digest = self.image("1")
@@ -81,14 +80,12 @@ class Images(Case):
         self.write("w.yaml", WORKFLOW.format(digest=f", digest: sha256:{'0' * 64}"))
         _, err = self.explain(status=2)
         self.assertRegex(err, r"^w.yaml:4:\d+: error: image 'box': oci:image is sha256:")
-        self.assertIn(f"`digest:` says sha256:{'0' * 64}; restore it, or if it is meant, change `digest:`", err)
+        self.assertIn(f"{digest} now, and should be sha256:{'0' * 64}; restore it, or if the change is meant, write "
+                      f"`digest: {digest}`", err)
 
-    def test_images_that_cannot_be_locked_are_told(self):
-        self.write("w.yaml", "name: w\nsteps:\n  a: {run: [echo]}\n")
-        self.assertIn("has no images; there is nothing to lock", self.dlflow("lock", "w.yaml", status=2)[1])
-        self.assertFalse((self.folder / "w.lock.json").exists())
+    def test_an_image_that_is_not_there_is_pointed_at(self):
         self.write("w.yaml", ONE_IMAGE)
-        self.assertRegex(self.dlflow("lock", "w.yaml", status=2)[1], r"^w.yaml:4:\d+: error: image 'box': there is no ")
+        self.assertRegex(self.explain(status=2)[1], r"^w.yaml:4:\d+: error: image 'box': there is no ")
 
     def test_a_cluster_without_the_runtime_is_told_before_anything_runs(self):
         self.image("1")

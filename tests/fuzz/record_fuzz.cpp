@@ -3,7 +3,6 @@
 #include "base/local_files.h"
 #include "base/parse_json.h"
 #include "base/text.h"
-#include "engine/container/image_lock.h"
 #include "engine/plan/job.h"
 #include "engine/plan/plan_json.h"
 #include "engine/supervisor/results.h"
@@ -104,10 +103,7 @@ void read(char kind, const std::string& text, const test::TempDir& folder) {
   if (kind == 'm') return read_reports(folder.path(), "metrics.json", text);
   if (kind == 's') return read_shared(folder.path(), text);
   if (kind == 'j') return (void)job_spec_from_json(parse_json(text));
-  if (kind == 'p') return (void)frozen_settings_from_json(parse_json_or_throw(text, "plan.json"));
-  for (const auto& [name, image] : read_image_lock(folder.write("w.lock.json", text))) {
-    DLFLOW_CHECK(image.digest.size() == 71 && image.digest.find('/') == image.digest.npos);
-  }
+  if (kind == 'p') frozen_settings_from_json(parse_json_or_throw(text, "plan.json"));
 }
 
 std::string nested(const std::string& before, const std::string& open) {
@@ -119,8 +115,7 @@ std::string nested(const std::string& before, const std::string& open) {
 }  // namespace
 
 /// The first byte says what the rest is: 'e' a line of events.jsonl, 'o' outputs.json, 'm'
-/// metrics.json, 's' result.json of a shared result, 'j' job.json, 'p' plan.json, 'l' a lock file
-/// of images.
+/// metrics.json, 's' result.json of a shared result, 'j' job.json, 'p' plan.json.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size == 0) return 0;
   const test::TempDir folder;
@@ -138,7 +133,6 @@ std::vector<std::string> fuzz_seeds() {
   event.reason = "error: \x1b[31m";
   event.outputs = {{"o", {{"value", "x"}, {"sha256", "0"}}}};
   event.metrics = {{"accuracy", 0.5}};
-  const std::string digest = "sha256:" + std::string(64, 'a');
   return {"e" + to_line(event),
           nested(R"(e{"at":"2026-11-21T08:00:00.123Z","outputs":{"o":)", "["),
           nested("o", R"({"o":)"),
@@ -147,6 +141,5 @@ std::vector<std::string> fuzz_seeds() {
           R"(m{"accuracy": 0.5, "loss": null, "n": [1]})",
           "s" + shared_record(),
           "j" + to_json(JobSpec{}).dump(),
-          R"(p{"dlflow": "0.1.0", "run": "a-1"})",
-          R"(l{"images": {"a": {"from": "oci:a", "digest": ")" + digest + R"("}}})"};
+          R"(p{"dlflow": "0.1.0", "run": "a-1"})"};
 }

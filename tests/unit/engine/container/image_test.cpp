@@ -3,7 +3,6 @@
 #include "base/archive/byte_source.h"
 #include "base/sha256.h"
 #include "engine/container/image_contents.h"
-#include "engine/container/image_lock.h"
 #include "engine/container/image_source.h"
 #include "engine/container/image_store.h"
 #include "engine/container/registry.h"
@@ -77,7 +76,7 @@ TEST_CASE("what is not there, or not pinned, is said", "[container]") {
   CHECK_THROWS_WITH(digest("dir:x"), "there is no folder /nowhere/x");
   CHECK_THROWS_WITH(digest("docker-archive:/etc"), Contains("/etc is a folder"));
   CHECK_THROWS_WITH(digest("oci:/etc"), Contains("/etc has no index.json"));
-  CHECK_THROWS_WITH(digest("docker://python:3"), Contains("pin it with `dlflow lock WORKFLOW`"));
+  CHECK_THROWS_WITH(digest("docker://python:3"), Contains("add its `digest:`"));
 }
 
 TEST_CASE("names in registries mean what docker takes them for", "[container]") {
@@ -293,28 +292,6 @@ TEST_CASE("an OCI image in one file may have a layer twice, and no digest that i
   CHECK_THROWS_WITH(contents("x"), Contains("names 'x' where the digest of an image belongs"));
 }
 
-TEST_CASE("a lock file is read as it was written", "[container]") {
-  const test::TempDir folder;
-  const fs::path file = image_lock_file(folder.path() / "train.yaml");
-  CHECK(file.filename() == "train.lock.json");
-  CHECK(read_image_lock(file).empty());
-  const ImageLock lock = {{"torch", {"oci:x", "sha256:" + sha256_hex("1")}}};
-  write_image_lock(file, lock);
-  CHECK(read_image_lock(file) == lock);
-  CHECK(read_file(file) == R"({
-  "images": {
-    "torch": {
-      "digest": "sha256:)" + sha256_hex("1") +
-                               R"(",
-      "from": "oci:x"
-    }
-  }
-}
-)");
-  write_file_atomic(file, "{}");
-  CHECK_THROWS_WITH(read_image_lock(file), Contains("is no lock file"));
-}
-
 TEST_CASE("a digest that climbs out of the cache is refused wherever it comes from",
           "[container][attack]") {
   const test::TempDir folder;
@@ -337,11 +314,6 @@ TEST_CASE("a digest that climbs out of the cache is refused wherever it comes fr
     CHECK_THROWS_WITH(blobs_of(R"({"config": )" + bad + R"(, "layers": []})"), Contains(evil));
     CHECK_THROWS_WITH(blobs_of(R"({"config": )" + good + R"(, "layers": [)" + bad + "]}"),
                       Contains(evil));
-  }
-  SECTION("a lock file") {
-    const fs::path file = folder.write(
-        "w.lock.json", R"({"images": {"a": {"from": "oci:x", "digest": ")" + evil + R"("}}})");
-    CHECK_THROWS_WITH(read_image_lock(file), Contains(file.string() + " names '" + evil));
   }
   SECTION("an address") {
     CHECK_THROWS_WITH(image_source("docker://python@" + evil, "/"), Contains("names '" + evil));

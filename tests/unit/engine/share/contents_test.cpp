@@ -4,7 +4,6 @@
 
 #include "base/error.h"
 #include "base/sha256.h"
-#include "engine/container/image_lock.h"
 #include "engine/share/machine_paths.h"
 #include "tests/support/catch.h"
 #include "tests/support/parsed.h"
@@ -73,8 +72,7 @@ TEST_CASE("an image is packed beside the workflow, with the hash that it has", "
   CHECK(list == std::vector<std::string>{"workflow/images/box/blobs/sha256/" + sha256_hex("{}"),
                                          "workflow/images/box/index.json",
                                          "workflow/images/box/oci-layout",
-                                         "workflow/workflow.lock.json", "workflow/workflow.yaml"});
-  CHECK(bundle.files.back().text == to_text(ImageLock{{"one", {"oci:images/box", digest}}}));
+                                         "workflow/workflow.yaml"});
 }
 
 TEST_CASE("an image above the workflow keeps its distance", "[bundle]") {
@@ -93,27 +91,23 @@ TEST_CASE("an image above the workflow keeps its distance", "[bundle]") {
   CHECK(std::count(list.begin(), list.end(), "workflow/box/index.json") == 1);
 }
 
-TEST_CASE("an image that is not packed has the digest that was locked", "[bundle]") {
+TEST_CASE("an image that is not packed has the digest of the workflow, or that of today",
+          "[bundle]") {
   const TempDir folder;
-  const std::string images = R"(one: {from: "docker://far/box:1"}, three: {from: "oci:none"})";
-  write_image_lock(folder.path() / "workflow.lock.json",
-                   {{"one", {"docker://far/box:1", kDigest}}});
+  write_layout(folder, "box");
+  const std::string images = R"(one: {from: "docker://far/box:1", digest: ")" + kDigest +
+                             R"("}, three: {from: "oci:none"})";
   for (const bool with_images : {false, true}) {
     const Bundle bundle = collected(folder, images, with_images);
     CHECK(bundle.manifest.images ==
           std::map<std::string, PackedImage>{{"one", {"docker://far/box:1", kDigest, false}}});
-    CHECK(content_names(bundle) ==
-          std::vector<std::string>{"workflow/workflow.yaml", "workflow/workflow.lock.json"});
+    CHECK(content_names(bundle) == std::vector<std::string>{"workflow/workflow.yaml"});
   }
-}
-
-TEST_CASE("a digest that was locked of another image does not count", "[bundle]") {
-  const TempDir folder;
-  write_layout(folder, "box");
-  write_image_lock(folder.path() / "workflow.lock.json", {{"one", {"oci:other", kDigest}}});
-  const Bundle bundle = collected(folder, R"(one: {from: "oci:box"})", false);
-  CHECK(bundle.manifest.images.at("one").digest == "sha256:" + sha256_hex("{}"));
-  CHECK_FALSE(bundle.manifest.images.at("one").packed);
+  const Bundle today = collected(folder, R"(one: {from: "oci:box"})", false);
+  CHECK(today.manifest.images.at("one") ==
+        PackedImage{"oci:box", "sha256:" + sha256_hex("{}"), false});
+  CHECK_THAT(refusal(folder, R"(one: {from: "docker://far/box:1"})"),
+             Catch::Contains("add its `digest:`"));
 }
 
 TEST_CASE("an image that cannot travel is pointed at", "[bundle]") {
@@ -126,12 +120,6 @@ TEST_CASE("an image that cannot travel is pointed at", "[bundle]") {
              Catch::Contains("workflow.yaml:2:") &&
                  Catch::Contains("image 'one' is a root file system in a folder"));
   CHECK_THAT(refusal(folder, R"(one: {from: "oci:none"})"), Catch::Contains("image 'one': "));
-}
-
-TEST_CASE("a workflow without images has no lock in its bundle", "[bundle]") {
-  const TempDir folder;
-  CHECK(content_names(collected(folder, "", true, "  a: {run: 'true'}\n")) ==
-        std::vector<std::string>{"workflow/workflow.yaml"});
 }
 
 TEST_CASE("a path of this machine ends where the shell or YAML ends it", "[machine_paths]") {
