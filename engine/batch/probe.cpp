@@ -39,7 +39,7 @@ if [ -e self-query.sh ]; then
     { sed -n '/./s/^/self-query-error=/p' said; echo 'self-query-error='; } | head -n 1
   fi
 fi
-if "$dlflow" version > /dev/null; then echo dlflow=runs; fi
+if "$dlflow" --version > /dev/null; then echo dlflow=runs; fi
 if $shell -e setup.sh > /dev/null; then
   echo setup=done
 else

@@ -177,7 +177,7 @@ void add_cache(CLI::App& app, Session& session) {
                   "  dlflow cache gc --dry-run");
   const auto gc_arguments = add_arguments(*gc);
   gc->add_option("--older-than", gc_arguments->older_than, "remove what was not used for this time")
-      ->type_name("DURATION")
+      ->type_name("TIME")
       ->capture_default_str();
   gc->add_flag("-n,--dry-run", gc_arguments->dry_run, "show what would be removed; remove nothing");
   add_json_option(*gc, session);

@@ -16,18 +16,13 @@ void add_validate(CLI::App& app, Session& session);
 void add_graph(CLI::App& app, Session& session);
 void add_resubmit(CLI::App& app, Session& session);
 void add_cancel(CLI::App& app, Session& session);
-void add_list(CLI::App& app, Session& session);
-void add_nodes(CLI::App& app, Session& session);
 void add_rm(CLI::App& app, Session& session);
-void add_prune(CLI::App& app, Session& session);
 void add_results(CLI::App& app, Session& session);
 void add_report(CLI::App& app, Session& session);
-void add_trace(CLI::App& app, Session& session);
 void add_sync(CLI::App& app, Session& session);
 void add_shell(CLI::App& app, Session& session);
 void add_pack(CLI::App& app, Session& session);
 void add_unpack(CLI::App& app, Session& session);
-void add_inspect(CLI::App& app, Session& session);
 void add_cache(CLI::App& app, Session& session);
 void add_data(CLI::App& app, Session& session);
 void add_model(CLI::App& app, Session& session);
@@ -38,6 +33,5 @@ void add_completion(CLI::App& app, Session& session);
 void add_man(CLI::App& app, Session& session);
 void add_init(CLI::App& app, Session& session);
 void add_help(CLI::App& app, Session& session);
-void add_version(CLI::App& app, Session& session);
 
 }  // namespace dlflow

@@ -79,13 +79,17 @@ std::string list_of(const Options& options) {
   return lines;
 }
 
-std::string list_of_verbs(const CLI::App& app) {
+/// The verbs of dlflow under the headings of their groups; those of a verb under one.
+std::string lists_of_verbs(const CLI::App& app) {
   size_t column = 0;
   for (const CLI::App* verb : shown_verbs(app)) {
     column = std::max(column, verb->get_name().size() + 4);
   }
-  std::string lines;
+  std::string lines, heading;
   for (const CLI::App* verb : shown_verbs(app)) {
+    const std::string group = app.get_parent() == nullptr ? verb->get_group() : "Verbs";
+    if (group != heading) lines += "\n" + group + ":\n";
+    heading = group;
     lines += help_line(verb->get_name(), verb->get_description(), column);
   }
   return lines;
@@ -101,7 +105,7 @@ class HelpFormat : public CLI::FormatterBase {
     std::string text;
     for (const std::string& line : wrap(app->get_description(), kWidth)) text += line + "\n";
     text += usage(*app);
-    text += section("Verbs", list_of_verbs(*app));
+    text += lists_of_verbs(*app);
     text += section("Arguments", list_of(shown_options(*app, true)));
     text += section("Options", list_of(shown_options(*app, false)));
     const std::string footer = app->get_footer();

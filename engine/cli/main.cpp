@@ -53,6 +53,24 @@ constexpr const char* kFooter =
     "Exit status: 0 done, 1 a step failed, 2 the input is wrong,\n"
     "3 the back end refused, 130 interrupted.";
 
+/// Adds all verbs, in the order and under the headings of `dlflow --help`.
+void add_verbs(CLI::App& app, Session& session) {
+  using Add = void (*)(CLI::App&, Session&);
+  const std::pair<const char*, std::vector<Add>> groups[] = {
+      {"Run and repair",
+       {add_init, add_validate, add_run, add_resubmit, add_cancel, add_shell, add_rm}},
+      {"Look", {add_status, add_logs, add_explain, add_graph, add_results, add_report}},
+      {"Data and models", {add_data, add_model, add_cache}},
+      {"Share and operate",
+       {add_pack, add_unpack, add_sync, add_profile, add_doctor, add_schema, add_completion,
+        add_man, add_help}},
+  };
+  for (const auto& [group, verbs] : groups) {
+    app.group(group);  // which its verbs inherit
+    for (const Add add : verbs) add(app, session);
+  }
+}
+
 void add_common_options(CLI::App& app, Session& session) {
   app.add_option_function<std::string>(
          "--color",
@@ -71,6 +89,7 @@ void add_common_options(CLI::App& app, Session& session) {
         show_log(times > 1 ? LogLevel::Debug : LogLevel::Info);
       },
       "show the commands that are run; -vv: how each ended, and every change");
+  app.set_version_flag("--version", "dlflow " DLFLOW_VERSION);
   app.fallthrough();  // common options may follow the verb
 }
 
@@ -91,17 +110,9 @@ int run_cli(int argc, char** argv) {
   app.require_subcommand(1);
   Session session;
   add_common_options(app, session);
-  for (const auto add :
-       {add_run,      add_status,     add_logs,    add_explain, add_validate, add_graph,
-        add_resubmit, add_cancel,     add_list,    add_results, add_pack,     add_unpack,
-        add_inspect,  add_cache,      add_data,    add_model,   add_profile,  add_schema,
-        add_doctor,   add_completion, add_version, add_rm,      add_prune,    add_help,
-        add_init,     add_man,        add_nodes,   add_report,  add_trace,    add_sync,
-        add_shell}) {
-    add(app, session);
-  }
+  add_verbs(app, session);
   refuse_options_as_values(app);
-  const std::vector<std::string> words(argv + 1, argv + argc);
+  const std::vector<std::string> words = with_new_verb({argv + 1, argv + argc});
   if (!words.empty() && words.front() == "complete") {
     return complete(app, session, std::span(words).subspan(1));
   }
@@ -113,7 +124,7 @@ int run_cli(int argc, char** argv) {
   };
   try {
     if (const auto request = host_request(words)) return run_on_host(app, session, *request);
-    app.parse(argc, argv);
+    app.parse(std::vector<std::string>(words.rbegin(), words.rend()));
     return is_written(stdout) ? session.status : kBadInput;
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version

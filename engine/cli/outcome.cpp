@@ -22,7 +22,7 @@ void print_queued(const Plan& plan, const ChainResult& result, const Style& styl
   if (!result.submitted.empty()) {
     std::fputs(chain_text(plan, result.submitted, style).c_str(), stdout);
     if (!result.excluded_nodes.empty()) {
-      std::printf("  without %s, where jobs were lost: dlflow nodes\n",
+      std::printf("  without %s, where jobs were lost: dlflow status --nodes\n",
                   join(result.excluded_nodes, ", ").c_str());
     }
   }

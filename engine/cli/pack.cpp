@@ -19,7 +19,7 @@ struct PackArguments {
   std::shared_ptr<WorkflowArgument> workflow;
   std::string run;
   std::string output;
-  std::vector<std::string> results;  ///< steps; empty: all
+  std::vector<std::string> steps;  ///< whose results are packed; empty: all
   PackOptions options;
 };
 
@@ -58,8 +58,7 @@ Bundle bundle_of_run(Session& session, const PackArguments& arguments) {
   for (const JobRow& job : status.jobs) {
     events[job.job] = session.store().events(status.run, job.job);
   }
-  std::set<std::string> steps(arguments.results.begin(), arguments.results.end());
-  steps.erase("");  // --results alone
+  const std::set<std::string> steps(arguments.steps.begin(), arguments.steps.end());
   for (const std::string& line : add_run(bundle, {plan, status, events, session.store()}, steps)) {
     std::fprintf(stderr, "warning: %s\n", escaped_lines(line).c_str());
   }
@@ -132,7 +131,7 @@ void pack(Session& session, const PackArguments& arguments) {
   const Manifest manifest = write_bundle(bundle, output);
   if (session.json) return print_json(packed_json(bundle, manifest, output));
   if (session.quiet) return;
-  std::printf("%s: %zu files, %s; `dlflow inspect %s` lists them.\n", output.c_str(),
+  std::printf("%s: %zu files, %s; `dlflow unpack --list %s` lists them.\n", output.c_str(),
               manifest.files.size(), format_size(std::filesystem::file_size(output)).c_str(),
               output.c_str());
   print_results(bundle.num_results, manifest, output);
@@ -152,11 +151,12 @@ void add_pack(CLI::App& app, Session& session) {
       ->type_name("FILE");
   command->add_option("--from-run", arguments->run, "pack this run: its workflow and its results")
       ->type_name("RUN");
-  CLI::Option* const results =
-      command->add_option("--results", arguments->results,
-                          "with --from-run: pack only the results of this step; may be repeated. "
-                          "Without STEP: all results");
-  results->type_name("STEP")->take_all()->allow_extra_args(false)->expected(0, 1);
+  command
+      ->add_option("--step", arguments->steps,
+                   "with --from-run: pack only the results of this step; may be repeated")
+      ->type_name("STEP")
+      ->take_all()
+      ->allow_extra_args(false);
   command->add_flag("--with-data", arguments->options.with_data,
                     "include the local files and data folders that steps read");
   command->add_flag("--with-images", arguments->options.with_images,
@@ -166,8 +166,8 @@ void add_pack(CLI::App& app, Session& session) {
     if (arguments->workflow->file.empty() && arguments->run.empty()) {
       throw UsageError("give a workflow to pack, or `--from-run RUN`");
     }
-    if (arguments->run.empty() && !arguments->results.empty()) {
-      throw UsageError("--results is for the results of a run; give `--from-run RUN`, too");
+    if (arguments->run.empty() && !arguments->steps.empty()) {
+      throw UsageError("--step is for the results of a run; give `--from-run RUN`, too");
     }
     if (!arguments->run.empty() && !arguments->workflow->set.empty()) {
       throw UsageError("a run has its parameters; --set is for packing a workflow");

@@ -144,7 +144,7 @@ void add_profile_check(CLI::App& app, Session& session) {
                    "also load what `environment:` of its steps asks for, where they run")
       ->type_name("FILE");
   command->add_option("--timeout", *timeout, "maximum time that the job waits in the queue")
-      ->type_name("DURATION")
+      ->type_name("TIME")
       ->capture_default_str();
   add_json_option(*command, session);
   command->callback([&session, name, timeout, workflow] {

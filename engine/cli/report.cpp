@@ -5,8 +5,10 @@
 #include "base/units.h"
 #include "engine/cli/commands.h"
 #include "engine/cli/recorded_run.h"
+#include "engine/cli/usage.h"
 #include "engine/report/report_data.h"
 #include "engine/report/report_page.h"
+#include "engine/report/trace.h"
 
 namespace dlflow {
 namespace {
@@ -14,7 +16,23 @@ namespace {
 struct ReportArguments {
   std::vector<std::string> runs;
   std::string output;
+  bool trace = false;
 };
+
+void write_trace(Session& session, const ReportArguments& arguments) {
+  if (arguments.runs.size() > 1)
+    throw UsageError("a trace is of one run: dlflow report RUN --trace");
+  const std::string word = arguments.runs.empty() ? "" : arguments.runs.front();
+  const ReportedRun recorded = read_reported_run(session, find_run(session, word));
+  const std::string file =
+      arguments.output.empty() ? recorded.status.run + ".trace.json" : arguments.output;
+  const std::string trace = chrome_trace(recorded, SystemClock().now());
+  write_output(file, trace);
+  if (session.json) return print_json({{"run", recorded.status.run}, {"file", file}});
+  if (session.quiet) return;
+  std::printf("%s: %s; open it in ui.perfetto.dev or chrome://tracing.\n", file.c_str(),
+              format_size(trace.size()).c_str());
+}
 
 Json read_report(Session& session, const std::vector<std::string>& words) {
   std::vector<ReportedRun> runs;
@@ -46,14 +64,22 @@ void add_report(CLI::App& app, Session& session) {
   CLI::App* command =
       add_command(app, "report", "Write one HTML page about runs: jobs, times, curves and metrics.",
                   "  dlflow report fashion-mnist-7f3a91c0 -o report.html\n"
-                  "  dlflow report sweep-7f3a sweep-91c0      (compared with each other)");
+                  "  dlflow report sweep-7f3a sweep-91c0      (compared with each other)\n"
+                  "  dlflow report 7f3a --trace -o trace.json     (for ui.perfetto.dev)");
   const auto arguments = std::make_shared<ReportArguments>();
   command->add_option("runs", arguments->runs, "runs; the newest one if left out")
       ->type_name("RUN");
-  command->add_option("-o,--output", arguments->output, "the page; RUN.html unless given")
+  command
+      ->add_option("-o,--output", arguments->output,
+                   "the page, RUN.html unless given; the trace, RUN.trace.json")
       ->type_name("FILE");
+  command->add_flag(
+      "--trace", arguments->trace,
+      "instead, write the jobs of a run, and the ranks of its training, on one time axis");
   add_json_option(*command, session);
-  command->callback([arguments, &session] { write_report(session, *arguments); });
+  command->callback([arguments, &session] {
+    arguments->trace ? write_trace(session, *arguments) : write_report(session, *arguments);
+  });
 }
 
 }  // namespace dlflow

@@ -62,8 +62,8 @@ void remove_all(Session& session, const std::vector<std::string>& runs, bool dry
               dry_run ? " in all; nothing was removed." : " freed.");
 }
 
-/// What `prune` may take: of each workflow all but the newest `keep`, and of these what ended (or,
-/// interrupted, began) longer ago than `age`.
+/// What --keep and --older-than may take: of each workflow all but the newest `keep`, and of these
+/// what ended (or, interrupted, began) longer ago than `age`.
 std::vector<std::string> candidates(const std::vector<RunSummary>& newest_first, size_t keep,
                                     std::chrono::seconds age, Time now) {
   std::map<std::string, size_t> seen;
@@ -75,71 +75,71 @@ std::vector<std::string> candidates(const std::vector<RunSummary>& newest_first,
   return runs;
 }
 
+struct RmArguments {
+  std::vector<std::string> words;
+  size_t keep = 0;
+  std::string older_than = "0s";
+  std::string gone;
+  bool dry_run = false;
+};
+
+void remove_named(Session& session, const RmArguments& arguments) {
+  std::vector<std::string> runs;
+  for (const std::string& word : arguments.words) runs.push_back(session.store().resolve(word));
+  for (const std::string& run : runs) check_idle(session, run, arguments.gone);
+  remove_all(session, runs, arguments.dry_run);
+}
+
+void remove_old(Session& session, const RmArguments& arguments) {
+  const std::chrono::seconds age = parse_duration(arguments.older_than);
+  std::vector<std::string> idle;
+  for (const std::string& run :
+       candidates(session.store().runs(), arguments.keep, age, SystemClock().now())) {
+    try {
+      check_idle(session, run, arguments.gone);
+      idle.push_back(run);
+    } catch (const Error& error) {
+      std::fprintf(stderr, "%s\n", error.what());  // it stays
+    }
+  }
+  remove_all(session, idle, arguments.dry_run);
+}
+
 }  // namespace
 
 void add_rm(CLI::App& app, Session& session) {
   CLI::App* command =
       add_command(app, "rm", "Remove runs with their folders; results that other runs use stay.",
                   "  dlflow rm fashion-mnist-7f3a91c0\n"
-                  "  dlflow rm 7f3a 91c0 --dry-run");
-  const auto words = std::make_shared<std::vector<std::string>>();
-  const auto dry_run = std::make_shared<bool>(false);
-  const auto gone = std::make_shared<std::string>();
-  command->add_option("run", *words, "names of runs, or enough of them")
-      ->type_name("RUN")
-      ->required();
-  command->add_flag("-n,--dry-run", *dry_run, "show what would be removed; remove nothing");
+                  "  dlflow rm --keep 5                       (the newest of each workflow)\n"
+                  "  dlflow rm --keep 5 --older-than 30d --dry-run");
+  const auto arguments = std::make_shared<RmArguments>();
+  CLI::Option* const named =
+      command->add_option("run", arguments->words, "names of runs, or enough of them")
+          ->type_name("RUN");
+  const auto* keep =
+      command
+          ->add_option("--keep", arguments->keep, "number of newest runs of each workflow to keep")
+          ->type_name("N")
+          ->excludes(named);
+  const auto* older = command
+                          ->add_option("--older-than", arguments->older_than,
+                                       "keep runs that ended more recently than this")
+                          ->type_name("TIME")
+                          ->excludes(named);
+  command->add_flag("-n,--dry-run", arguments->dry_run,
+                    "show what would be removed; remove nothing");
   command
-      ->add_option("--gone", *gone,
+      ->add_option("--gone", arguments->gone,
                    "do not ask this cluster about jobs of the runs; it does not come back")
       ->type_name("CLUSTER");
   add_json_option(*command, session);
   command->callback([=, &session] {
-    std::vector<std::string> runs;
-    for (const std::string& word : *words) runs.push_back(session.store().resolve(word));
-    for (const std::string& run : runs) check_idle(session, run, *gone);
-    remove_all(session, runs, *dry_run);
-  });
-}
-
-void add_prune(CLI::App& app, Session& session) {
-  CLI::App* command =
-      add_command(app, "prune", "Remove old runs; results that other runs use stay.",
-                  "  dlflow prune --keep 5                       (the newest of each workflow)\n"
-                  "  dlflow prune --keep 5 --older-than 30d --dry-run");
-  struct Arguments {
-    size_t keep = 0;
-    std::string older_than = "0s";
-    bool dry_run = false;
-  };
-  const auto arguments = std::make_shared<Arguments>();
-  const auto* keep =
-      command
-          ->add_option("--keep", arguments->keep, "number of newest runs of each workflow to keep")
-          ->type_name("N");
-  const auto* older = command
-                          ->add_option("--older-than", arguments->older_than,
-                                       "keep runs that ended more recently than this")
-                          ->type_name("TIME");
-  command->add_flag("-n,--dry-run", arguments->dry_run,
-                    "show what would be removed; remove nothing");
-  add_json_option(*command, session);
-  command->callback([=, &session] {
+    if (!arguments->words.empty()) return remove_named(session, *arguments);
     if (keep->count() + older->count() == 0) {
-      throw UsageError("say what stays: --keep 5, --older-than 30d, or both");
+      throw UsageError("name runs, or say which stay: --keep 5, --older-than 30d, or both");
     }
-    const std::chrono::seconds age = parse_duration(arguments->older_than);
-    std::vector<std::string> idle;
-    for (const std::string& run :
-         candidates(session.store().runs(), arguments->keep, age, SystemClock().now())) {
-      try {
-        check_idle(session, run);
-        idle.push_back(run);
-      } catch (const Error& error) {
-        std::fprintf(stderr, "%s\n", error.what());  // it stays
-      }
-    }
-    remove_all(session, idle, arguments->dry_run);
+    remove_old(session, *arguments);
   });
 }
 

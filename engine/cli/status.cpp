@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "engine/cli/commands.h"
 #include "engine/cli/host.h"
+#include "engine/cli/lost_nodes.h"
 #include "engine/cli/tracking.h"
 #include "engine/cli/usage.h"
 #include "engine/plan/run_directory.h"
@@ -54,11 +55,21 @@ std::vector<RunSummary> listed_runs(std::vector<RunSummary> runs, size_t last) {
   return runs;
 }
 
-/// The newest runs, what is running first brought up to date.
-std::string show_all(Session& session, size_t last, const Style& style) {
+struct StatusArguments {
+  std::string run;
+  StatusChoice choice;
+  std::optional<size_t> last;
+  bool watch = false;
+  bool quick = false;
+  bool nodes = false;
+  std::string forgiven;
+};
+
+/// The newest runs, what is running first brought up to date, unless `quick`.
+std::string show_all(Session& session, size_t last, const Style& style, bool quick) {
   std::vector<std::string> unfinished;
   for (const RunSummary& run : listed_runs(session.store().runs(), last)) {
-    if (run.state != RunState::Succeeded) unfinished.push_back(run.run);
+    if (!quick && run.state != RunState::Succeeded) unfinished.push_back(run.run);
   }
   std::map<std::string, std::string> now_texts;
   for (const auto& [run, status] : refresh_runs(session, unfinished)) {
@@ -87,22 +98,21 @@ std::string show_one(Session& session, const std::string& run, const StatusChoic
   return status_table(look_at(session, run, choice), SystemClock().now(), style, choice);
 }
 
-/// \param last  runs to list; nothing: all.
-Json as_json(Session& session, const std::string& run, const StatusChoice& choice,
-             std::optional<size_t> last) {
-  if (!run.empty()) {
-    RunStatus status = look_at(session, find_run(session, run), choice).status;
+Json as_json(Session& session, const StatusArguments& arguments) {
+  if (!arguments.run.empty()) {
+    const StatusChoice& choice = arguments.choice;
+    RunStatus status = look_at(session, find_run(session, arguments.run), choice).status;
     std::erase_if(status.jobs, [&choice](const JobRow& job) { return !is_chosen(job, choice); });
     return to_json(status);
   }
   std::vector<std::string> running;
   for (const RunSummary& known : session.store().runs()) {
-    if (known.state == RunState::Running) running.push_back(known.run);
+    if (!arguments.quick && known.state == RunState::Running) running.push_back(known.run);
   }
   refresh_runs(session, running);
   Json list = Json::array();
   const auto all = session.store().runs();
-  for (const RunSummary& known : last ? listed_runs(all, *last) : all) {
+  for (const RunSummary& known : arguments.last ? listed_runs(all, *arguments.last) : all) {
     list.push_back(to_json(known));
   }
   return list;
@@ -147,7 +157,7 @@ void watch(Session& session, const std::string& run, const StatusChoice& choice,
   const bool whole = !run.empty() && is_terminal(1) && choice.names.empty() && !choice.usage;
   while (true) {
     const Style style = session.style();  // the terminal may have another size now
-    redraw.show(run.empty() ? show_all(session, last, style)
+    redraw.show(run.empty() ? show_all(session, last, style, false)
                 : whole     ? show_dashboard(session, run, redraw.rows())
                             : show_one(session, run, choice, style));
     const auto wait = pause(session, run);
@@ -159,46 +169,75 @@ void watch(Session& session, const std::string& run, const StatusChoice& choice,
   }
 }
 
+void show_status(Session& session, const StatusArguments& arguments) {
+  const auto& [word, choice, last, watching, quick, nodes, forgiven] = arguments;
+  if (word.empty() && (choice.usage || !choice.names.empty())) {
+    throw UsageError("--long and --step are about one run: dlflow status RUN");
+  }
+  if (!word.empty() && last) throw UsageError("--last is about the list of runs, not about one");
+  if (!forgiven.empty()) return forgive_node(session, forgiven);
+  if (nodes) return show_lost_nodes(session);
+  if (session.json) return print_json(as_json(session, arguments));
+  if (quick && session.quiet) {
+    for (const RunSummary& run : session.store().runs()) std::printf("%s\n", run.run.c_str());
+    return;
+  }
+  const std::string name = word.empty() ? "" : find_run(session, word);
+  const size_t listed = last.value_or(kListed);
+  if (watching) return watch(session, name, choice, listed);
+  const std::string text = name.empty() ? show_all(session, listed, session.style(), quick)
+                                        : show_one(session, name, choice, session.style());
+  std::fputs(text.c_str(), stdout);
+  std::fflush(stdout);  // a tracker may take its time
+  if (!name.empty()) keep_track(session, name);
+}
+
 }  // namespace
 
 void add_status(CLI::App& app, Session& session) {
-  CLI::App* command = add_command(app, "status", "Show all runs, or one with its jobs.",
-                                  "  dlflow status --last 50\n"
-                                  "  dlflow status fashion-mnist-7f3a91c0 --watch\n"
-                                  "  dlflow status 7f3a --long        (time and memory used)\n"
-                                  "  dlflow status 7f3a --json");
-  const auto run = std::make_shared<std::string>();
-  const auto choice = std::make_shared<StatusChoice>();
-  const auto watching = std::make_shared<bool>(false);
-  const auto last = std::make_shared<std::optional<size_t>>();
-  command->add_option("run", *run, "a run's name, or enough of it")->type_name("RUN");
-  command->add_option("--step", choice->names, "only this step, every element of it, or this job")
+  CLI::App* command =
+      add_command(app, "status", "Show all runs, or one with its jobs.",
+                  "  dlflow status --last 50\n"
+                  "  dlflow status --quick            (without asking any cluster)\n"
+                  "  dlflow status fashion-mnist-7f3a91c0 --watch\n"
+                  "  dlflow status 7f3a --long        (time and memory used)\n"
+                  "  dlflow status 7f3a --json\n"
+                  "  dlflow status --nodes            (where jobs were lost)");
+  const auto arguments = std::make_shared<StatusArguments>();
+  CLI::Option* const run =
+      command->add_option("run", arguments->run, "a run's name, or enough of it")->type_name("RUN");
+  StatusChoice& choice = arguments->choice;
+  command->add_option("--step", choice.names, "only this step, every element of it, or this job")
       ->type_name("STEP")
       ->take_all()
       ->allow_extra_args(false);
-  command->add_flag("--long", choice->usage, "show the resources that each job requested and used");
-  command->add_flag("--watch", *watching,
-                    "keep showing states and losses until nothing runs (on a cluster every 10 s)");
-  command->add_option("--last", *last, "how many runs to list, those of this folder first (20)")
-      ->type_name("N")
-      ->check(CLI::PositiveNumber);
+  command->add_flag("--long", choice.usage, "show the resources that each job requested and used");
+  CLI::Option* const watching = command->add_flag(
+      "--watch", arguments->watch,
+      "keep showing states and losses until nothing runs (on a cluster every 10 s)");
+  CLI::Option* const last =
+      command
+          ->add_option("--last", arguments->last,
+                       "how many runs to list, those of this folder first (20)")
+          ->type_name("N")
+          ->check(CLI::PositiveNumber);
+  command
+      ->add_flag(
+          "--quick", arguments->quick,
+          "list the runs that are known here, without asking any cluster; with -q their names")
+      ->excludes(run)
+      ->excludes(watching);
+  command->add_flag("--nodes", arguments->nodes, "list the nodes where jobs were lost")
+      ->excludes(run)
+      ->excludes(watching)
+      ->excludes(last);
+  command
+      ->add_option("--forgive", arguments->forgiven,
+                   "forget the jobs that were lost on this node so far: it is repaired")
+      ->type_name("NODE");
   add_json_option(*command, session);
   add_host_option(*command);
-  command->callback([=, &session] {
-    if (run->empty() && (choice->usage || !choice->names.empty())) {
-      throw UsageError("--long and --step are about one run: dlflow status RUN");
-    }
-    if (!run->empty() && *last) throw UsageError("--last is about the list of runs, not about one");
-    if (session.json) return print_json(as_json(session, *run, *choice, *last));
-    const std::string name = run->empty() ? "" : find_run(session, *run);
-    const size_t listed = last->value_or(kListed);
-    if (*watching) return watch(session, name, *choice, listed);
-    const std::string text = name.empty() ? show_all(session, listed, session.style())
-                                          : show_one(session, name, *choice, session.style());
-    std::fputs(text.c_str(), stdout);
-    std::fflush(stdout);  // a tracker may take its time
-    if (!name.empty()) keep_track(session, name);
-  });
+  command->callback([arguments, &session] { show_status(session, *arguments); });
 }
 
 }  // namespace dlflow

@@ -3,24 +3,40 @@
 #include "base/text.h"
 #include "engine/cli/commands.h"
 #include "engine/share/bundle_reader.h"
+#include "engine/share/bundle_summary.h"
 
 namespace dlflow {
+namespace {
+
+void show_summary(const Session& session, const std::string& file) {
+  const BundleSummary summary = summarize(file);
+  if (session.json) return print_json(to_json(summary));
+  std::fputs(to_text(summary).c_str(), stdout);
+}
+
+}  // namespace
 
 void add_unpack(CLI::App& app, Session& session) {
   CLI::App* command =
       add_command(app, "unpack", "Unpack a bundle into a new folder, every file verified.",
                   "  dlflow unpack fashion-mnist.dlflow\n"
+                  "  dlflow unpack --list fashion-mnist.dlflow\n"
                   "  dlflow unpack fashion-mnist.dlflow -C ~/workflows");
   const auto file = std::make_shared<std::string>();
   const auto below = std::make_shared<std::string>(".");
+  const auto list = std::make_shared<bool>(false);
   command->add_option("bundle", *file, "a file that `dlflow pack` wrote")
       ->type_name("BUNDLE")
       ->required();
-  command->add_option("-C,--directory", *below, "folder to make the new folder in")
-      ->type_name("DIR")
-      ->capture_default_str();
+  CLI::Option* const folder =
+      command->add_option("-C,--directory", *below, "folder to make the new folder in")
+          ->type_name("FOLDER")
+          ->capture_default_str();
+  command->add_flag("--list", *list, "show what is in the bundle; unpack nothing")
+      ->excludes(folder);
   add_json_option(*command, session);
-  command->callback([file, below, &session] {
+  command->callback([file, below, list, &session] {
+    if (*list) return show_summary(session, *file);
     BundleReader bundle(*file);
     const Manifest& manifest = bundle.manifest();
     const std::filesystem::path folder =

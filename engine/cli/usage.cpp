@@ -1,7 +1,9 @@
 #include "engine/cli/usage.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <map>
+#include <set>
 
 #include "base/text.h"
 #include "engine/cli/help.h"
@@ -9,7 +11,7 @@
 namespace dlflow {
 namespace {
 
-/// What other tools call a verb.
+/// What other tools, or earlier versions, call a verb.
 const std::map<std::string, std::string>& other_words() {
   static const std::map<std::string, std::string> words = {
       {"submit", "run"},
@@ -29,7 +31,7 @@ const std::map<std::string, std::string>& other_words() {
       {"restart", "resubmit"},
       {"remove", "rm"},
       {"delete", "rm"},
-      {"clean", "prune"},
+      {"clean", "rm --older-than 30d"},
       {"check", "validate"},
       {"lint", "validate"},
       {"export", "pack"},
@@ -38,8 +40,21 @@ const std::map<std::string, std::string>& other_words() {
       {"metrics", "results"},
       {"new", "init"},
       {"create", "init"},
+      {"inspect", "unpack --list"},
+      {"list", "status --quick"},
+      {"nodes", "status --nodes"},
+      {"prune", "rm --older-than"},
+      {"trace", "report --trace"},
+      {"version", "--version"},
   };
   return words;
+}
+
+/// Those of them that the version before this one had; they still work.
+bool is_old_verb(const std::string& word) {
+  static const std::set<std::string> words = {"inspect", "list",  "nodes",
+                                              "prune",   "trace", "version"};
+  return words.contains(word);
 }
 
 bool has_option(const CLI::App& command, const std::string& word) {
@@ -98,6 +113,7 @@ std::string forgotten_value(const CLI::App& command) {
 std::string no_such_option(const CLI::App& command, const std::string& word) {
   const std::string name = word.substr(0, word.find('='));
   std::string text = "`" + command_words(command) + "` has no option " + name;
+  if (name == "--results") return text + "; it is --step now";
   std::string advice = did_you_mean(name, option_names(command));
   if (advice.empty()) {
     const std::string owner = owner_of(root_of(command), name);
@@ -190,10 +206,23 @@ const CLI::App& chosen_command(const CLI::App& app) {
   return *command;
 }
 
+std::vector<std::string> with_new_verb(std::vector<std::string> words) {
+  const auto is_option = [](const std::string& word) { return word.starts_with("-"); };
+  const auto verb = std::ranges::find_if_not(words, is_option);
+  if (verb == words.end() || !is_old_verb(*verb)) return words;
+  const std::string& now = other_words().at(*verb);
+  std::fprintf(stderr, "`dlflow %s` is now `dlflow %s`\n", verb->c_str(), now.c_str());
+  std::vector<std::string> in_place = split(now, ' ');
+  if (*verb == "prune") in_place.pop_back();  // that option, or --keep, follows with its value
+  words.insert(words.erase(verb), in_place.begin(), in_place.end());
+  return words;
+}
+
 std::string no_such_verb(const CLI::App& command, const std::string& word) {
   std::vector<std::string> names;
   for (const CLI::App* verb : shown_verbs(command)) names.push_back(verb->get_name());
   const std::string text = "there is no command '" + command.get_name() + " " + word + "'";
+  if (word == "lock") return text + "; write the `digest:` of each image into the workflow";
   const auto other = other_words().find(word);
   if (command.get_parent() == nullptr && other != other_words().end()) {
     const std::string verb = other->second.substr(0, other->second.find(' '));

@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 #include <string>
+#include <vector>
 
 #include "base/error.h"
 
@@ -17,6 +18,10 @@ class UsageError : public Error {
 /// Refuses, in all verbs of `app`, an option's name where another option's value is due: of
 /// `--set --profile beta` the value of --set was forgotten. Call it once all verbs are there.
 void refuse_options_as_values(CLI::App& app);
+
+/// `words` of a command line with today's verb in the place of one of the version before, which
+/// standard error is told.
+std::vector<std::string> with_new_verb(std::vector<std::string> words);
 
 /// The verb that a command line has come to, once `app` has read it as far as it could.
 const CLI::App& chosen_command(const CLI::App& app);

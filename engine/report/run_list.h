@@ -7,7 +7,7 @@
 #include "engine/report/style.h"
 #include "engine/store/store.h"
 
-/// All runs: `dlflow status` and `dlflow list`.
+/// All runs: `dlflow status`.
 namespace dlflow {
 
 /// A line per run: RUN ON STATE STEPS AGE NOW. `now_texts` says for a run what it is doing ("train

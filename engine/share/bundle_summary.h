@@ -19,7 +19,7 @@ struct BundleSummary {
 /// Reads the workflow's text and the run's record, nothing else. Throws as BundleReader.
 BundleSummary summarize(const std::filesystem::path& bundle);
 
-/// What `inspect --json` prints, see docs/user/json.md.
+/// What `unpack --list --json` prints, see docs/user/json.md.
 Json to_json(const BundleSummary& summary);
 
 /// The same for people, in lines of 80 columns where names are short enough.

@@ -100,7 +100,7 @@ std::vector<NamedRun> runs_meant(const std::vector<NamedRun>& all, std::string_v
             format_age(now - run.started) + "\n";
   }
   if (const size_t more = runs.size() - shown.size(); more > 0) {
-    text += "  and " + std::to_string(more) + " more, which `dlflow list` shows\n";
+    text += "  and " + std::to_string(more) + " more, which `dlflow status --quick` lists\n";
   }
   throw Error(Errc::InvalidInput, text + "Type the name of one of them: " + runs.front().name);
 }
@@ -114,7 +114,7 @@ std::vector<NamedRun> runs_meant(const std::vector<NamedRun>& all, std::string_v
   for (const NamedRun& run : runs) names.push_back(run.name);
   throw Error(Errc::NotFound, "there is no run '" + std::string(word) + "'" +
                                   did_you_mean(word, names) +
-                                  "; `dlflow list` shows those there are");
+                                  "; `dlflow status --quick` lists those there are");
 }
 
 }  // namespace

@@ -96,8 +96,8 @@ Store::Store(const std::filesystem::path& home) : database_(made(home) / "dlflow
 int64_t Store::run_id(std::string_view run) {
   const Rows rows = database_.query("SELECT id FROM runs WHERE name = ?1 OR directory = ?1", run);
   if (!rows->next()) {
-    throw Error(Errc::NotFound,
-                "there is no run '" + std::string(run) + "'; `dlflow list` shows those there are");
+    throw Error(Errc::NotFound, "there is no run '" + std::string(run) +
+                                    "'; `dlflow status --quick` lists those there are");
   }
   return rows->integer(0);
 }

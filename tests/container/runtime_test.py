@@ -50,7 +50,7 @@ class Runtime(containers.Case):
                 echo "declared $DECLARED"
                 echo "secret ${SECRET-is not here}"
                 echo "step $DLFLOW_STEP of $DLFLOW_RUN"
-                dlflow version
+                dlflow --version
                 touch /etc/written 2>/dev/null || echo "the image is read-only"
                 echo made > $DLFLOW_OUTPUTS/made.txt
         """)

@@ -40,8 +40,8 @@ class ManPages(support.Case):
         return self.dlflow(*page.split("-")[1:], "--help")[0]
 
     def verbs_in(self, text):
-        listed = text.partition("Verbs:\n")[2].partition("\n\n")[0]
-        return re.findall(r"^  ([a-z][a-z-]*) ", listed, re.MULTILINE)
+        above = re.split(r"\n(?:Arguments|Options):\n", text)[0]
+        return re.findall(r"^  ([a-z][a-z-]*) ", above, re.MULTILINE)
 
     def test_every_verb_has_a_page(self):
         wanted, found = set(), ["dlflow"]

@@ -83,7 +83,7 @@ class Attacks(Case):
         self.assertEqual(canary.read_text(), "precious\n")
 
     def run_name(self):
-        return self.dlflow("list", "--quiet")[0].split()[0]
+        return self.dlflow("status", "--quick", "--quiet")[0].split()[0]
 
     def test_a_digest_that_is_a_path_overwrites_no_file(self):
         canary = self.write("canary", "precious\n")

@@ -40,7 +40,7 @@ class Crash(Case):
                 self.assertEqual(words, ["start", "end"], log.name)
 
     def only_run(self):
-        names = self.dlflow("list", "--quiet")[0].split()
+        names = self.dlflow("status", "--quick", "--quiet")[0].split()
         self.assertLessEqual(len(names), 1)
         return names[0] if names else None
 

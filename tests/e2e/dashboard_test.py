@@ -36,8 +36,8 @@ class Dashboard(support.Case):
         engine = self.start("run", "w.yaml", "--keep-going")
         self.addCleanup(engine.communicate)
         self.addCleanup((self.folder / "go").write_text, "")
-        self.wait_for(lambda: self.dlflow("list", "--quiet")[0].split(), what="the run")
-        run = self.dlflow("list", "--quiet")[0].split()[0]
+        self.wait_for(lambda: self.dlflow("status", "--quick", "--quiet")[0].split(), what="the run")
+        run = self.dlflow("status", "--quick", "--quiet")[0].split()[0]
         self.wait_for(lambda: list(self.states(run).values()).count("running") == 2, what="both trainings")
         self.addCleanup(lambda: self.tmux("kill-server"))
         self.tmux("new-session", "-d", "-x", columns, "-y", rows, f"{support.BIN}/dlflow status {run} --watch; cat")

@@ -29,7 +29,7 @@ class DryRun(ChainCase):
         self.assertIn(["3", "best", "1", "1", "1", "-", "batch", "2"], lines)
         self.assertTrue(out.endswith("5 jobs in 3 submissions to alpha, 0 reused; nothing was run.\n"), out)
         self.assertEqual(self.slurm.jobs(), {})
-        self.assertEqual(self.dlflow("list", "--quiet")[0], "")
+        self.assertEqual(self.dlflow("status", "--quick", "--quiet")[0], "")
         self.assertFalse((self.folder / "runs").exists())
 
     def test_it_says_how_many_input_files_a_sweep_copies(self):

@@ -49,7 +49,7 @@ class FanOut(Case):
         return next(row["reason"] for row in self.status(run)["steps"] if (row["name"], row["element"] or "") == (name, element))
 
     def only_run(self):
-        return self.dlflow("list", "--quiet")[0].split()[0]
+        return self.dlflow("status", "--quick", "--quiet")[0].split()[0]
 
     def test_a_step_runs_once_for_each_value_that_another_lists(self):
         self.pipeline(["a", "b", 3, True])

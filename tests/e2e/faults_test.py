@@ -72,13 +72,13 @@ class Faults(Case):
         self.assertIn("succeeded", self.dlflow("status")[0])
         _, err = self.dlflow("resubmit", "w", status=2)
         self.assertIn("dlflow-runs", err)
-        [run] = self.dlflow("list", "--quiet")[0].split()
+        [run] = self.dlflow("status", "--quick", "--quiet")[0].split()
         self.assertIn(f"is gone, and with it results and logs; `dlflow rm {run}`", " ".join(self.dlflow("status", run)[0].split()))
         for form in ((), ("--json",)):
             out, err = self.dlflow("logs", run, *form, status=2)
             self.assertIn(f"is gone, and with it what its jobs printed; `dlflow rm {run}`", out + err)
         self.dlflow("rm", run)
-        self.assertEqual(self.dlflow("list", "--quiet")[0], "")
+        self.assertEqual(self.dlflow("status", "--quick", "--quiet")[0], "")
 
     def test_a_program_that_is_not_there_is_named(self):
         self.write("w.yaml", """

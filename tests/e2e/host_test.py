@@ -88,7 +88,7 @@ class Host(Case):
         self.assertTrue((self.there / "dlflow-runs" / run / "plan.json").exists())
         self.assertFalse((self.folder / "dlflow-runs").exists())
         self.assertEqual(self.sent(), ["dlflow", "w"])
-        self.assertEqual(self.dlflow("list", "--quiet")[0], "")
+        self.assertEqual(self.dlflow("status", "--quick", "--quiet")[0], "")
         self.assertIn(f"here is {self.there}"[:7], self.dlflow("logs", run, "a", "--host", "login")[0])
         self.assertIn(run, self.dlflow("status", "--host=login")[0])
         self.assertEqual(json.loads(self.dlflow("status", run, "--host", "login", "--json")[0])["state"], "succeeded")
@@ -160,7 +160,7 @@ class Host(Case):
         (self.folder / "calls").write_text("")
         for host in ("-oProxyCommand=touch owned", "", "a b"):
             self.assertIn("is not a name for ssh", self.dlflow("status", f"--host={host}", status=2)[1])
-        self.assertIn("--host is for run, status, logs and resubmit", self.dlflow("prune", "--host", "login", status=2)[1])
+        self.assertIn("--host is for run, status, logs and resubmit", self.dlflow("rm", "--host", "login", status=2)[1])
         self.assertEqual((self.folder / "calls").read_text(), "")
 
 

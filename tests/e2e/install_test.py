@@ -81,7 +81,7 @@ class Installed(Case):
               read: {run: [cat, "${{ steps.hello.outputs.text }}"]}
         """)
         self.installed("run", "w.yaml")
-        run = self.installed("list", "--quiet").split()[0]
+        run = self.installed("status", "--quick", "--quiet").split()[0]
         self.assertIn("hello", self.installed("logs", run, "read"))
         frozen = self.folder / "dlflow-runs" / run / "bin/dlflow"
         self.assertTrue(filecmp.cmp(frozen, self.tree / "bin/dlflow", shallow=False))
@@ -103,7 +103,7 @@ class Installed(Case):
                 with: {checkpoint: "${{ steps.train.outputs.model }}", data: data}
         """)
         self.installed("run", "w.yaml")
-        run = self.installed("list", "--quiet").split()[0]
+        run = self.installed("status", "--quick", "--quiet").split()[0]
         for program in ("dlflow-train", "dlflow-evaluate"):
             frozen = self.folder / "dlflow-runs" / run / "bin" / program
             self.assertTrue(filecmp.cmp(frozen, self.tree / "bin" / program, shallow=False))

@@ -34,10 +34,10 @@ class LostRank(Case):
 
     def begin(self):
         """A run whose training has a checkpoint: its process, its name, and the folder of the training."""
-        known = self.dlflow("list", "--quiet")[0].split()
+        known = self.dlflow("status", "--quick", "--quiet")[0].split()
         process = self.start("run", "w.yaml", "--force", "train", "--force", "best")
-        self.wait_for(lambda: len(self.dlflow("list", "--quiet")[0].split()) > len(known), what="the run")
-        run = self.dlflow("list", "--quiet")[0].split()[0]
+        self.wait_for(lambda: len(self.dlflow("status", "--quick", "--quiet")[0].split()) > len(known), what="the run")
+        run = self.dlflow("status", "--quick", "--quiet")[0].split()[0]
         step = self.folder / "dlflow-runs" / run / "steps/train"
         self.wait_for(lambda: list(step.glob("checkpoints/step-*/manifest.json")), what="a checkpoint")
         return process, run, step

@@ -81,8 +81,8 @@ class Pipeline(Case):
         arguments = ["--set", "model=lenet", "--set", "epochs=3"]
         whole = self.run_json("w.yaml", *arguments, "--force", "train", timeout=150)["run"]
         process = self.start("run", "w.yaml", *arguments, "--force", "train", "--force", "best")
-        self.wait_for(lambda: len(self.dlflow("list", "--quiet")[0].split()) == 2, what="the second run")
-        run = self.dlflow("list", "--quiet")[0].split()[0]
+        self.wait_for(lambda: len(self.dlflow("status", "--quick", "--quiet")[0].split()) == 2, what="the second run")
+        run = self.dlflow("status", "--quick", "--quiet")[0].split()[0]
         metrics = self.folder / "dlflow-runs" / run / "steps" / "train" / "attempt-1" / "metrics.jsonl"
         self.wait_for(lambda: metrics.exists() and metrics.read_text(), what="training to begin")
         os.kill(process.pid, signal.SIGINT)
@@ -98,7 +98,7 @@ class Pipeline(Case):
         self.write("w2.yaml", (self.folder / "w.yaml").read_text().replace("models/${{ params.model }}.yaml", "other/m.yaml"))
         for verb in (["validate", "w2.yaml"], ["run", "w2.yaml"]):
             self.assertIn("m.yaml:1:1:", self.dlflow(*verb, status=2)[1])
-        self.assertEqual(self.dlflow("list", "--quiet")[0], "")
+        self.assertEqual(self.dlflow("status", "--quick", "--quiet")[0], "")
 
 
 if __name__ == "__main__":

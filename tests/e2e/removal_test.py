@@ -1,4 +1,4 @@
-"""`dlflow rm` and `dlflow prune`: what goes, what stays because others use it, and that nothing breaks; damaged runs."""
+"""`dlflow rm`: what goes, what stays because others use it, and that nothing breaks; damaged runs."""
 
 import json
 import os
@@ -34,7 +34,7 @@ class Removal(Case):
         return self.folder / "dlflow-runs" / run
 
     def known(self):
-        out, _ = self.dlflow("list", "--quiet")
+        out, _ = self.dlflow("status", "--quick", "--quiet")
         return set(out.split())
 
     def test_a_run_goes_with_its_folder_and_the_disk_space_is_told(self):
@@ -133,7 +133,7 @@ class Removal(Case):
         for verb in (["rm", run], ["rm", run, "--dry-run"]):
             _, err = self.dlflow(*verb, status=2)
             self.assertIn(f"{run} is at work; `dlflow cancel {run}` ends it first", err)
-        out, _ = self.dlflow("prune", "--keep", 0)
+        out, _ = self.dlflow("rm", "--keep", 0)
         self.assertEqual(out, "0 B freed.\n")
         engine.kill()  # the job goes on without it
         engine.wait()
@@ -149,13 +149,13 @@ class Removal(Case):
         for name in ("a", "b"):
             self.write(f"{name}.yaml", f"name: {name}\nsteps: {{s: {{run: 'true'}}}}\n")
             runs.append([self.run_json(f"{name}.yaml", "--no-cache")["run"] for _ in range(3)])
-        out, _ = self.dlflow("prune", "--keep", 1, "--older-than", "1h")
+        out, _ = self.dlflow("rm", "--keep", 1, "--older-than", "1h")
         self.assertEqual(out, "0 B freed.\n")
-        self.dlflow("prune", "--keep", 1, "--dry-run")
+        self.dlflow("rm", "--keep", 1, "--dry-run")
         self.assertEqual(len(self.known()), 6)
-        self.dlflow("prune", "--keep", 2)
+        self.dlflow("rm", "--keep", 2)
         self.assertEqual(self.known(), {run for three in runs for run in three[1:]})
-        _, err = self.dlflow("prune", status=2)
+        _, err = self.dlflow("rm", status=2)
         self.assertIn("--keep 5", err)
 
     def test_a_removal_that_was_killed_is_finished_by_the_next(self):
@@ -265,7 +265,7 @@ class RemovalOnSlurm(ChainCase):
         run = self.failed_chain()  # two jobs wait for what never comes
         _, err = self.dlflow("rm", run, status=INVALID)
         self.assertIn(f"{run} has jobs in the queue of SLURM; `dlflow cancel {run}` ends it first", err)
-        out, err = self.dlflow("prune", "--keep", 0)
+        out, err = self.dlflow("rm", "--keep", 0)
         self.assertEqual((out, err.count("in the queue of SLURM")), ("0 B freed.\n", 1))
         self.dlflow("cancel", run)
         self.dlflow("rm", run)
@@ -280,6 +280,9 @@ class RemovalOnSlurm(ChainCase):
         self.states(run)
         self.slurm.fault("squeue", "before", "connect", "always")
         self.dlflow("rm", run, status=UNAVAILABLE)
+        before = len(self.slurm.calls())
+        self.assertIn(run, self.dlflow("status", "--quick")[0])
+        self.assertEqual(len(self.slurm.calls()), before)
         self.assertTrue((self.folder / "runs" / run).exists())
 
     def test_a_run_of_a_cluster_that_is_gone_is_removed_if_its_user_says_so(self):

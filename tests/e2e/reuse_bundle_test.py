@@ -171,13 +171,13 @@ class ReuseBundle(support.Case):
         run, _ = self.packed()
         out, _ = self.dlflow("run", "b.dlflow", "--profile", "here", "--dry-run", "--trust-results")
         self.assertRegex(out, rf"tell +reused from {run} +{TAKEN}")
-        self.assertIn(f"results   of {len(JOBS)} jobs, which", self.dlflow("inspect", "b.dlflow")[0])
+        self.assertIn(f"results   of {len(JOBS)} jobs, which", self.dlflow("unpack", "--list", "b.dlflow")[0])
         self.assertRegex(self.dlflow("explain", "b.dlflow", "--trust-results")[0], rf"tell +reused from {run} +{TAKEN}")
-        self.assertEqual(self.dlflow("list", "--quiet")[0], "", "a dry run writes nothing")
+        self.assertEqual(self.dlflow("status", "--quick", "--quiet")[0], "", "a dry run writes nothing")
         out, _ = self.dlflow("run", "b.dlflow", "--profile", "here", "--trust-results")
         self.assertIn(f"9 results of {run} (dlflow ", out)
         self.assertIn("Nothing proves who made b.dlflow", out)
-        again = self.dlflow("list", "--quiet")[0].split()
+        again = self.dlflow("status", "--quick", "--quiet")[0].split()
         self.assertIn(run, again)
         again.remove(run)
         out, _ = self.dlflow("explain", again[0], "tell")
@@ -192,7 +192,7 @@ class ReuseBundle(support.Case):
         run, _ = self.packed()
         out, _ = self.dlflow("run", "b.dlflow", "--profile", "here")
         self.assertIn(f"The bundle holds results of {run}; --trust-results reuses them", out)
-        mine = self.dlflow("list", "--quiet")[0].split()[0]
+        mine = self.dlflow("status", "--quick", "--quiet")[0].split()[0]
         self.assertEqual(set(self.states(mine).values()), {"succeeded"})
         reused = self.reuse()  # own results come before those of a bundle
         self.assertEqual(set(self.reasons(reused).values()), {f"reused from {mine}"})
@@ -203,7 +203,7 @@ class ReuseBundle(support.Case):
     def test_results_are_taken_once_and_can_be_removed(self):
         run, _ = self.packed()
         first, second = self.reuse(), self.reuse()
-        runs = self.dlflow("list", "--quiet")[0].split()
+        runs = self.dlflow("status", "--quick", "--quiet")[0].split()
         self.assertEqual(sorted(runs), sorted([run, first, second]))
         later = self.run_json("b.dlflow", "--profile", "here")["run"]  # they are the user's own by now
         self.assertEqual(set(self.states(later).values()), {"cached"})
@@ -220,7 +220,7 @@ class ReuseBundle(support.Case):
         first = self.reuse()
         self.edit_job("title", lambda job: job.update(metrics={"loss": 1}))  # which no other job reads
         second = self.reuse()
-        runs = set(self.dlflow("list", "--quiet")[0].split())
+        runs = set(self.dlflow("status", "--quick", "--quiet")[0].split())
         self.assertEqual(len(runs - {run, first, second}), 1)
 
     def test_an_unpacked_bundle_gives_its_results_too(self):
@@ -265,15 +265,10 @@ class ReuseBundle(support.Case):
         self.assertNotRegex(out, r"train +reused")
 
     def test_only_named_steps_travel(self):
-        self.packed("--results", "train")
+        self.packed("--step", "train")
         self.assertIn("Results of 2 jobs, ", self.out)
         states = self.states(self.reuse())
         self.assertEqual({job for job, state in states.items() if state == "cached"}, {"train[lr=0.1]", "train[lr=0.2]"})
-
-    def test_results_alone_means_all(self):
-        run, _ = self.packed("--results")
-        self.assertIn(f"Results of {len(JOBS)} jobs, ", self.out)
-        self.assertEqual(self.states(self.reuse()), dict.fromkeys(JOBS, "cached"))
 
     @unittest.skipUnless((support.BIN / "dlflow-train").exists(), "dlflow-train was not built")
     def test_trainings_their_selection_and_evaluation_are_reused(self):
@@ -310,13 +305,13 @@ class ReuseBundle(support.Case):
         self.assertEqual({name: taken[name] for name in published if name != "best[None]/outputs/outputs.json"}, taken)
         self.assertIn(taken["tell[None]/outputs/o"][0], [b"0.05\n", b"1e-07\n"])
         # The data counts with inode and times on each machine; the bundle proves that it is the same, or not.
-        for run in self.dlflow("list", "--quiet")[0].split():
+        for run in self.dlflow("status", "--quick", "--quiet")[0].split():
             self.dlflow("rm", run)
         self.dlflow("unpack", "b.dlflow")
         dlset.write(self.folder / "sweep/workflow/data/train.dlset", images[:3200], labels[:200], (1, 4, 4), 2, 64)
         _, err = self.dlflow("run", "sweep/workflow/sweep.yaml", "--profile", "here", "--trust-results")
         self.assertIn("not reused: train[lr=0.05]: here it would not run with the same", err)
-        states = self.states(next(run for run in self.dlflow("list", "--quiet")[0].split()
+        states = self.states(next(run for run in self.dlflow("status", "--quick", "--quiet")[0].split()
                                   if "succeeded" in self.states(run).values() and "cancelled" not in self.states(run).values()))
         self.assertEqual((states["train[lr=0.05]"], states["train[lr=1e-07]"]), ("succeeded", "succeeded"))
 
@@ -329,12 +324,12 @@ class ReuseBundle(support.Case):
         self.assertNotIn(b"poison", b"".join(f[0] for f in self.published(again).values() if isinstance(f, tuple)))
 
     def test_where_no_result_is_what_was_packed_nothing_is_kept(self):
-        self.packed("--results", "title")
+        self.packed("--step", "title")
         self.edit(lambda files: files.update({"run/steps/title/outputs/t": b"poison"}))
         out, err = self.dlflow("run", "b.dlflow", "--profile", "here", "--trust-results")
         self.assertIn("No result in b.dlflow can be reused here.", out)
         self.assertIn("not reused: title: its outputs are not what was packed: another checksum", err)
-        self.assertEqual(len(self.dlflow("list", "--quiet")[0].split("\n")), 2)
+        self.assertEqual(len(self.dlflow("status", "--quick", "--quiet")[0].split("\n")), 2)
 
     def test_a_damaged_entry_is_refused(self):
         self.packed()
@@ -346,14 +341,14 @@ class ReuseBundle(support.Case):
         bundle.write_bytes(good[:place] + bytes([good[place] ^ 255]) + good[place + 1:])
         _, err = self.dlflow("run", "b.dlflow", "--profile", "here", "--trust-results", status=2)
         self.assertIn("b.dlflow was not unpacked", err)
-        self.assertEqual(self.dlflow("list", "--quiet")[0], "")
+        self.assertEqual(self.dlflow("status", "--quick", "--quiet")[0], "")
 
     def test_an_edited_fingerprint_is_not_reused(self):
         self.packed()
         self.edit_job("title", lambda job: job.update(fingerprint="0" * 64))
         out, err = self.dlflow("run", "b.dlflow", "--profile", "here", "--trust-results")
         self.assertIn("not reused: title: here it would not run with the same", err)
-        mine = self.dlflow("list", "--quiet")[0].split()[0]
+        mine = self.dlflow("status", "--quick", "--quiet")[0].split()[0]
         self.assertEqual(self.states(mine), {**dict.fromkeys(JOBS, "cached"), "title": "succeeded"})
 
     def test_a_result_of_another_workflow_does_not_slip_in(self):
@@ -384,7 +379,7 @@ class ReuseBundle(support.Case):
             self.edit_job(train, change)
             _, err = self.dlflow("run", "b.dlflow", "--profile", "here", "--trust-results", status=2)
             self.assertIn("run/run.json is damaged", err)
-            self.assertEqual(self.dlflow("list", "--quiet")[0], "")
+            self.assertEqual(self.dlflow("status", "--quick", "--quiet")[0], "")
             self.assertFalse(outside.exists())
 
     def test_links_through_links_do_not_lead_out_of_a_result(self):
@@ -398,7 +393,7 @@ class ReuseBundle(support.Case):
             self.edit_job(train, lambda job: job["result"]["links"].update(links))
             again = self.reuse("--set", "title=" + hashlib.sha256(str(links).encode()).hexdigest())
             self.assertEqual(self.states(again)[train], "succeeded")
-            for name in self.dlflow("list", "--quiet")[0].split():
+            for name in self.dlflow("status", "--quick", "--quiet")[0].split():
                 self.dlflow("rm", name)
 
     def test_an_output_that_was_changed_before_packing_does_not_travel(self):

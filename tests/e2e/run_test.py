@@ -43,7 +43,7 @@ class Run(Case):
         self.write("w.yaml", """
             name: w
             steps:
-              version: {run: 'dlflow version > "$DLFLOW_OUTPUTS/version"', outputs: {version: version}}
+              version: {run: 'dlflow --version > "$DLFLOW_OUTPUTS/version"', outputs: {version: version}}
               pack:
                 run: dlflow data pack words.txt -o "$DLFLOW_OUTPUTS/data" --tokens bpe:290 --length 8
                 inputs: [words.txt]
@@ -585,7 +585,7 @@ class Run(Case):
         out, err = process.communicate(timeout=20)
         self.assertEqual(process.returncode, 130, out + err)
         self.assertIn("--resume", out + err)
-        run = json.loads(self.dlflow("list", "--json")[0])[0]["run"]
+        run = json.loads(self.dlflow("status", "--quick", "--json")[0])[0]["run"]
         self.assertEqual(self.states(run)["count"], "cancelled")
         self.dlflow("run", "--resume", run)
         self.assertEqual(self.trace(), [str(n) for n in range(1, 41)] + ["after"])
@@ -594,7 +594,7 @@ class Run(Case):
         self.checkpointing()
         process = self.start("run", "count.yaml")
         self.wait_for(lambda: self.trace(), what="the step to count")
-        run = json.loads(self.dlflow("list", "--json")[0])[0]["run"]
+        run = json.loads(self.dlflow("status", "--quick", "--json")[0])[0]["run"]
         self.dlflow("cancel", run)
         process.communicate(timeout=20)
         self.assertEqual(self.status(run)["state"], "cancelled")
@@ -619,7 +619,7 @@ class Run(Case):
         out, err = self.dlflow("run", "w.yaml", "--detach", "--set", "lr=2")
         self.assertRegex(err, "note: w-[0-9a-f]+ is making 1 job of this run, too.")
         (self.folder / "go").touch()
-        for run in json.loads(self.dlflow("list", "--json")[0]):
+        for run in json.loads(self.dlflow("status", "--quick", "--json")[0]):
             self.wait_for(lambda: self.status(run["run"])["state"] == "succeeded", what="the run")
         out, err = self.dlflow("run", "w.yaml")
         self.assertNotIn("note:", err)

@@ -75,8 +75,8 @@ class Scratch(Case):
     def test_a_second_job_on_the_node_finds_the_copy_of_the_first(self):
         self.workflow(epochs=100000)
         first = self.start("run", "w.yaml", "--profile", "node.yaml", "--until", "train")
-        self.wait_for(lambda: self.dlflow("list", "--quiet")[0].split(), what="the first run")
-        run = self.dlflow("list", "--quiet")[0].split()[0]
+        self.wait_for(lambda: self.dlflow("status", "--quick", "--quiet")[0].split(), what="the first run")
+        run = self.dlflow("status", "--quick", "--quiet")[0].split()[0]
         self.wait_for(lambda: " data copied to " in self.said(run, "train"), what="the copy")
         self.workflow(epochs=1)
         other = self.run_json("w.yaml", "--profile", "node.yaml", "--until", "train")["run"]

@@ -165,7 +165,7 @@ class Secrets(support.Case):
         self.assertEqual(process.returncode, 1)
         run = self.run_directory().name
         said = [out, err]
-        for verb in (["status", run], ["status", run, "--json"], ["logs", run], ["explain", run], ["list"]):
+        for verb in (["status", run], ["status", run, "--json"], ["logs", run], ["explain", run], ["status", "--quick"]):
             said.extend(self.dlflow(*verb))
         for text in said:
             self.assertNotIn(TOKEN, text)

@@ -124,12 +124,12 @@ class Share(support.Case):
         self.assertFalse([name for name in files if name.startswith("run/steps/get")], "staged data is packed once")
         self.assertEqual(self.result(self.run_json("b.dlflow", env=env)["run"], env), "30\n")
 
-        shown = json.loads(self.dlflow("inspect", "b.dlflow", "--json", env=env)[0])
+        shown = json.loads(self.dlflow("unpack", "--list", "b.dlflow", "--json", env=env)[0])
         self.assertEqual(shown["params"], {"times": 5})
         self.assertEqual(shown["run"]["run"], run)
         self.assertEqual({step["name"]: step["uses"] for step in shown["steps"]}, {"get": "stage", "add": None})
         self.assertEqual([data["packed"] for data in shown["data"]], [True])
-        self.assertIn("sum 6", self.dlflow("inspect", "b.dlflow", env=env)[0])
+        self.assertIn("sum 6", self.dlflow("unpack", "--list", "b.dlflow", env=env)[0])
         self.check_for_leaks(files, first)
 
     def check_for_leaks(self, files, first):
@@ -196,8 +196,8 @@ class Share(support.Case):
             _, err = self.dlflow(verb, "b.dlflow", status=2)
             self.assertIn("b.dlflow was not unpacked", err)
         bundle.write_bytes(good[:-1])
-        for verb in ("unpack", "run", "inspect"):
-            _, err = self.dlflow(verb, "b.dlflow", status=2)
+        for verb in (["unpack"], ["run"], ["unpack", "--list"]):
+            _, err = self.dlflow(*verb, "b.dlflow", status=2)
             self.assertIn("b.dlflow: the bundle is damaged", err)
         left = [path for path in self.folder.rglob("*") if path not in before]
         self.assertEqual([path for path in left if path.is_file()], [])

@@ -52,7 +52,7 @@ class ChainTest(ChainCase):
             with self.subTest(point=point):
                 self.dlflow("run", "w.yaml", "--profile", "alpha", env={"DLFLOW_CRASH_AT": point},
                             status=-9)
-                run = json.loads(self.dlflow("list", "--json")[0])[0]["run"]
+                run = json.loads(self.dlflow("status", "--quick", "--json")[0])[0]["run"]
                 self.dlflow("run", "--resume", run)
                 jobs = {id: job for id, job in self.slurm.jobs().items() if id not in known}
                 self.assertEqual(sorted(job["request"]["name"].split(".")[2] for job in jobs.values()), names)
@@ -64,7 +64,7 @@ class ChainTest(ChainCase):
         self.nothing_runs()
         self.workflow(**{name: "run: 'true'" for name in "abcdefgh"})
         self.dlflow("run", "w.yaml", "--profile", "alpha", env={"DLFLOW_CRASH_AT": "accepted:2"}, status=-9)
-        run = json.loads(self.dlflow("list", "--json")[0])[0]["run"]
+        run = json.loads(self.dlflow("status", "--quick", "--json")[0])[0]["run"]
         self.dlflow("run", "--resume", run, env={"DLFLOW_CRASH_AT": "intents:1"}, status=-9)
         self.dlflow("run", "--resume", run)
         self.assertEqual(self.steps_in_slurm(), list("abcdefgh"))
@@ -208,7 +208,7 @@ class ChainTest(ChainCase):
         self.profile("limits: {jobs: 3}\n")
         self.workflow(many="run: 'true', matrix: {n: [0, 1, 2, 3, 4]}", after="run: 'true', needs: [many]")
         out, _ = self.dlflow("run", "w.yaml", "--profile", "alpha", status=UNAVAILABLE)
-        run = json.loads(self.dlflow("list", "--json")[0])[0]["run"]
+        run = json.loads(self.dlflow("status", "--quick", "--json")[0])[0]["run"]
         self.assertIn("3 jobs not submitted yet: alpha allows 3 at a time", out)
         self.assertIn(f"run --resume {run}", out)
         first = {f"many[n={n}]": "queued" for n in (0, 1, 2)}

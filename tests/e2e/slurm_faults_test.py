@@ -78,7 +78,7 @@ class SlurmFaults(ChainCase):
     def test_a_child_of_a_parent_that_failed_and_was_forgotten_is_never_submitted(self):
         self.workflow(a="run: exit 3", b=f"run: 'echo b >> {self.folder}/trace', needs: [a]")
         self.dlflow("run", "w.yaml", "--profile", "alpha", env={"DLFLOW_CRASH_AT": "recorded:1"}, status=-9)
-        run = json.loads(self.dlflow("list", "--json")[0])[0]["run"]
+        run = json.loads(self.dlflow("status", "--quick", "--json")[0])[0]["run"]
         self.slurm.wait_until_idle()
         self.slurm.purge()  # for SLURM this parent is as good as one that succeeded
         self.dlflow("run", "--resume", run)
@@ -252,7 +252,7 @@ class SlurmFaults(ChainCase):
         self.workflow(**{name: "run: 'true'" for name in "abcdefghijklmnopqrst"})
         submission = self.start("run", "w.yaml", "--profile", "alpha")
         self.wait_for(lambda: len(self.slurm.jobs()) > 0, what="the first job")
-        run = json.loads(self.dlflow("list", "--json")[0])[0]["run"]
+        run = json.loads(self.dlflow("status", "--quick", "--json")[0])[0]["run"]
         self.dlflow("cancel", run)
         _, err = submission.communicate(timeout=60)
         self.assertEqual(submission.returncode, UNAVAILABLE)
@@ -268,7 +268,7 @@ class SlurmFaults(ChainCase):
         self.nothing_runs()
         self.chain_of("a", "b")
         self.dlflow("run", "w.yaml", "--profile", "alpha", env={"DLFLOW_CRASH_AT": "accepted:1"}, status=-9)
-        run = json.loads(self.dlflow("list", "--json")[0])[0]["run"]
+        run = json.loads(self.dlflow("status", "--quick", "--json")[0])[0]["run"]
         self.dlflow("cancel", run)
         states = [task["state"] for job in self.slurm.jobs().values() for task in job["tasks"]]
         self.assertEqual(set(states), {"CANCELLED"})

@@ -65,7 +65,7 @@ class ChainCase(support.Case):
     def refused(self, status):
         """`dlflow run` that does not succeed: (run, what it says)."""
         _, err = self.dlflow("run", "w.yaml", "--profile", "alpha", status=status)
-        runs = json.loads(self.dlflow("list", "--json")[0])
+        runs = json.loads(self.dlflow("status", "--quick", "--json")[0])
         return (runs[0]["run"] if runs else None), err
 
     def steps_in_slurm(self):

@@ -337,7 +337,7 @@ class Rclone(Staging):
         process.communicate(timeout=60)
         kept = self.partial_bytes()
         self.assertGreater(kept, 250_000)
-        run = self.dlflow("list", "--quiet")[0].split()[0]
+        run = self.dlflow("status", "--quick", "--quiet")[0].split()[0]
         folder = self.folder / "dlflow-runs" / run / "steps/data"
         before = len(self.progress(folder))
         self.dlflow("run", "--resume", run, timeout=120)

@@ -1,4 +1,4 @@
-"""`dlflow trace`: jobs and ranks on one time axis."""
+"""`dlflow report --trace`: jobs and ranks on one time axis."""
 
 import datetime
 import json
@@ -24,7 +24,7 @@ class Trace(support.Case):
         """The events, after each (job's folder, text) was put there as its timeline."""
         for folder, text in timelines:
             (folder / "timeline.json").write_text(text)
-        self.dlflow("trace", run, "-o", "trace.json")
+        self.dlflow("report", "--trace", run, "-o", "trace.json")
         trace = json.loads((self.folder / "trace.json").read_text())
         self.names = {event["pid"]: event["args"]["name"] for event in trace["traceEvents"] if event["name"] == "process_name"}
         return trace["traceEvents"]
@@ -65,7 +65,7 @@ class Trace(support.Case):
         os.mkfifo(pipe)
         reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
         try:
-            self.dlflow("trace", self.run_name, "-o", pipe)
+            self.dlflow("report", "--trace", self.run_name, "-o", pipe)
             self.assertTrue(pipe.is_fifo())
             self.assertIn("traceEvents", os.read(reader, 1 << 16).decode())
         finally:

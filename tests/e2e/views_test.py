@@ -49,8 +49,8 @@ class Views(Case):
               slow: {{run: 'until [ -e {self.folder}/go ]; do sleep 0.02; done', needs: [quick]}}
         """)
         engine = self.start("run", "w.yaml")
-        self.wait_for(lambda: self.dlflow("list", "--quiet")[0].split(), what="the run")
-        run = self.dlflow("list", "--quiet")[0].split()[0]
+        self.wait_for(lambda: self.dlflow("status", "--quick", "--quiet")[0].split(), what="the run")
+        run = self.dlflow("status", "--quick", "--quiet")[0].split()[0]
         self.wait_for(lambda: self.states(run) == {"quick": "succeeded", "slow": "running"}, what="the second job")
         self.assertEqual(self.dlflow("logs", run, "quick", "--follow")[0], "done\n")
         (self.folder / "go").touch()
@@ -63,8 +63,8 @@ class Views(Case):
               a: {run: 'echo begun; while [ ! -e "$GO" ]; do sleep 0.02; done; echo done', env: {GO: "%s"}}
         """ % (self.folder / "go"))
         engine = self.start("run", "w.yaml")
-        self.wait_for(lambda: self.dlflow("list", "--quiet")[0].split(), what="the run")
-        run = self.dlflow("list", "--quiet")[0].split()[0]
+        self.wait_for(lambda: self.dlflow("status", "--quick", "--quiet")[0].split(), what="the run")
+        run = self.dlflow("status", "--quick", "--quiet")[0].split()[0]
         self.wait_for(lambda: self.states(run) == {"a": "running"}, what="the job")
         self.wait_for(lambda: self.dlflow("logs", run)[0] == "begun\n", what="its first line")
         follower = self.start("logs", run, "--follow")
@@ -134,7 +134,7 @@ class Views(Case):
         for argument in ([], [folder], ["dlflow-runs"]):
             self.assertEqual(self.dlflow("doctor", "--rebuild", *argument), (f"{run}\n", ""))
         self.assertIn("nowhere: No such file", self.dlflow("doctor", "--rebuild", "nowhere", status=2)[1])
-        self.assertEqual(self.dlflow("list", "--quiet")[0], f"{run}\n")
+        self.assertEqual(self.dlflow("status", "--quick", "--quiet")[0], f"{run}\n")
         self.assertEqual(self.states(run)["last"], "succeeded")
 
 

@@ -170,7 +170,7 @@ class Chains(Chain):
                 (self.folder / "trace").unlink(missing_ok=True)
                 self.dlflow("run", "w.yaml", "--profile", "ge", "--force", "a", "--force", "b", "--force", "c",
                             env={"DLFLOW_CRASH_AT": point}, status=-9)
-                run = json.loads(self.dlflow("list", "--json").stdout)[0]["run"]
+                run = json.loads(self.dlflow("status", "--quick", "--json").stdout)[0]["run"]
                 self.dlflow("run", "--resume", run)
                 self.wait_for(run, {"c": "succeeded"})
                 self.assertEqual(sorted(self.trace()), ["a", "b-0", "b-1", "c"])

@@ -246,7 +246,7 @@ class Chains(Chain):
                 (self.folder / "trace").unlink(missing_ok=True)
                 self.dlflow("run", "w.yaml", "--profile", "alpha", "--force", "a", "--force", "b", "--force", "c",
                             env={"DLFLOW_CRASH_AT": point}, status=-9)
-                run = json.loads(self.dlflow("list", "--json").stdout)[0]["run"]
+                run = json.loads(self.dlflow("status", "--quick", "--json").stdout)[0]["run"]
                 self.dlflow("run", "--resume", run)
                 names = [line for line in self.alpha.run(
                     ["squeue", "--me", "--noheader", "--states=all", "--format=%j %F"]).stdout.splitlines()
@@ -259,7 +259,7 @@ class Chains(Chain):
     def test_two_calls_at_once_submit_each_job_once(self):
         self.counting(10, "checkpoint: {}")
         self.dlflow("run", "w.yaml", "--profile", "alpha", env={"DLFLOW_CRASH_AT": "intents:1"}, status=-9)
-        run = json.loads(self.dlflow("list", "--json").stdout)[0]["run"]
+        run = json.loads(self.dlflow("status", "--quick", "--json").stdout)[0]["run"]
         self.assertEqual(set(self.states(run).values()), {"submitting"})  # so each call has all to do
         calls = [self.alpha.start([STAGED / "bin/dlflow", "run", "--resume", run], cwd=self.folder, env=self.env)
                  for _ in range(3)]
@@ -273,7 +273,7 @@ class Chains(Chain):
     def trained(self, profile, on, workflow, *options):
         """The weights of each training of `workflow`, run to its end on a cluster."""
         self.dlflow("run", workflow, "--profile", profile, "--force", "train", *options, on=on)
-        run = json.loads(self.dlflow("list", "--json").stdout)[0]["run"]
+        run = json.loads(self.dlflow("status", "--quick", "--json").stdout)[0]["run"]
 
         def ended():
             status = json.loads(self.dlflow("status", run, "--json", on=on).stdout)

@@ -99,20 +99,20 @@ class Classes(Chain):
         self.alpha.kill_node(2)
         self.wait_for(run, {"lost": "lost"}, timeout=120)
         self.alpha.start_node(2)
-        nodes = json.loads(self.dlflow("nodes", "--json").stdout)
+        nodes = json.loads(self.dlflow("status", "--nodes", "--json").stdout)
         self.assertEqual([(node["cluster"], node["node"], node["failures"]) for node in nodes], [("alpha", bad, 1)])
 
         self.write_profile("exclude_nodes: 1")
         self.write("w.yaml", "name: next\nsteps: {a: {run: hostname}}\n")
         out = self.dlflow("run", "w.yaml", "--profile", self.profile).stdout
-        self.assertIn(f"without {bad}, where jobs were lost: dlflow nodes", out)
+        self.assertIn(f"without {bad}, where jobs were lost: dlflow status --nodes", out)
         run = out.split()[0]
         self.wait_for(run, {"a": "succeeded"})
         shown = self.alpha.run(["scontrol", "show", "job", self.ids(run)["a"]]).stdout
         self.assertIn(f"ExcNodeList={bad}", shown)
 
-        self.dlflow("nodes", "--forgive", bad)
-        self.assertEqual(json.loads(self.dlflow("nodes", "--json").stdout), [])
+        self.dlflow("status", "--nodes", "--forgive", bad)
+        self.assertEqual(json.loads(self.dlflow("status", "--nodes", "--json").stdout), [])
         self.assertNotIn("without", self.dlflow("run", "w.yaml", "--profile", self.profile, "--no-cache").stdout)
 
     def test_a_try_after_a_timeout_is_longer_if_the_site_lets_it(self):

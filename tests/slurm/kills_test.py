@@ -41,7 +41,7 @@ class Kills(Chain):
         """)
         for log in self.folder.glob("*.log"):
             log.unlink()
-        while not (runs := self.dlflow("list", "--quiet").stdout.split()):
+        while not (runs := self.dlflow("status", "--quick", "--quiet").stdout.split()):
             self.call_and_kill("run", "w.yaml", "--profile", "alpha", "--no-cache")
         return runs[0]
 

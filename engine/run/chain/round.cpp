@@ -33,7 +33,7 @@ size_t num_needed(const PlannedBatch& batch) {
 std::string excluded_in_words(const std::vector<std::string>& nodes) {
   if (nodes.empty()) return "";
   return "\n       Left out, since jobs were lost there: " + join(nodes, ", ") +
-         "; `dlflow nodes` says more, and takes them back.";
+         "; `dlflow status --nodes` says more; `--forgive NODE` takes one back.";
 }
 
 }  // namespace

@@ -211,7 +211,7 @@ TEST_CASE("of many runs that a word may mean some are named", "[store]") {
   CHECK_THAT(refusal(), !Catch::Contains("more"));
   const std::string newest = fixture.stored_run(kMnist).run;
   CHECK_THAT(refusal(), Catch::Contains("9 runs, the newest first:\n  " + newest + "  running  "));
-  CHECK_THAT(refusal(), Catch::EndsWith("  and 1 more, which `dlflow list` shows\n"
+  CHECK_THAT(refusal(), Catch::EndsWith("  and 1 more, which `dlflow status --quick` lists\n"
                                         "Type the name of one of them: " +
                                         newest));
 }
@@ -252,7 +252,7 @@ TEST_CASE("a run whose folder was moved is the same run", "[store]") {
 
 TEST_CASE("an unknown run is told, and where to look", "[store]") {
   StoreFixture fixture;
-  CHECK_THROWS_WITH(fixture.store.status("x-0000"), Catch::Contains("dlflow list"));
+  CHECK_THROWS_WITH(fixture.store.status("x-0000"), Catch::Contains("dlflow status --quick"));
   CHECK_THROWS_AS(fixture.store.directory("x-0000"), Error);
   CHECK_FALSE(fixture.store.has_run("x-0000"));
 }

@@ -1,9 +1,10 @@
+#include "engine/cli/lost_nodes.h"
+
 #include <algorithm>
 #include <cstdio>
 
 #include "base/error.h"
 #include "base/text.h"
-#include "engine/cli/commands.h"
 #include "engine/report/json.h"
 #include "engine/report/style.h"
 #include "engine/run/failing_nodes.h"
@@ -19,7 +20,9 @@ Json to_json(const FailingNode& node) {
       {"last", {{"at", to_rfc3339(node.last.at)}, {"run", node.last.run}, {"job", node.last.job}}}};
 }
 
-void list_nodes(Session& session) {
+}  // namespace
+
+void show_lost_nodes(Session& session) {
   const std::vector<FailingNode> nodes = failing_nodes(session.store());
   if (session.json) {
     Json list = Json::array();
@@ -46,11 +49,11 @@ void list_nodes(Session& session) {
   if (!session.quiet) {
     std::printf(
         "A node is left out once it has as many failures as `exclude_nodes:` of the profile says.\n"
-        "Taken back: dlflow nodes --forgive NODE\n");
+        "Taken back: dlflow status --forgive NODE\n");
   }
 }
 
-void forgive(Session& session, const std::string& name) {
+void forgive_node(Session& session, const std::string& name) {
   std::vector<std::string> known;
   bool any = false;
   for (const FailingNode& node : failing_nodes(session.store())) {
@@ -60,28 +63,10 @@ void forgive(Session& session, const std::string& name) {
   }
   if (!any) {
     throw Error(Errc::NotFound, "no job was lost on a node '" + name + "'" +
-                                    did_you_mean(name, known) + "; `dlflow nodes` lists them");
+                                    did_you_mean(name, known) +
+                                    "; `dlflow status --nodes` lists them");
   }
   if (!session.quiet) std::printf("%s may be used again.\n", name.c_str());
-}
-
-}  // namespace
-
-void add_nodes(CLI::App& app, Session& session) {
-  CLI::App* command = add_command(app, "nodes", "List the nodes of clusters where jobs were lost.",
-                                  "  dlflow nodes\n"
-                                  "  dlflow nodes --forgive alpha-n2        (it is repaired)");
-  const auto name = std::make_shared<std::string>();
-  command->add_option("--forgive", *name, "forget the jobs that were lost on this node so far")
-      ->type_name("NODE");
-  add_json_option(*command, session);
-  command->callback([&session, name] {
-    if (name->empty()) {
-      list_nodes(session);
-    } else {
-      forgive(session, *name);
-    }
-  });
 }
 
 }  // namespace dlflow
