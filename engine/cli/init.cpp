@@ -366,8 +366,7 @@ void add_init(CLI::App& app, Session& session) {
       ->type_name("FOLDER");
   command->add_option("--walltime", arguments->walltime, "longest time that a job may take")
       ->type_name("TIME");
-  command->add_option("-o,--output", arguments->output, "the workflow; NAME.yaml unless given")
-      ->type_name("FILE");
+  add_output_option(*command, arguments->output, "the workflow; NAME.yaml unless given");
   add_json_option(*command, session);
   command->callback([arguments, &session] { init(session, *arguments); });
 }

@@ -245,7 +245,7 @@ void add_logs(CLI::App& app, Session& session) {
       "  dlflow logs fashion-mnist-7f3a91c0 train      (every element)\n"
       "  dlflow logs fashion-mnist-7f3a91c0 'train[lr=0.1]' -f");
   const auto arguments = std::make_shared<LogsArguments>();
-  command->add_option("run", arguments->run, "a run's name, or enough of it")->type_name("RUN");
+  add_run_argument(*command, arguments->run);
   command
       ->add_option("job", arguments->job,
                    "a step or step[element]; default: one that failed or runs")

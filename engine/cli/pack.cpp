@@ -147,16 +147,11 @@ void add_pack(CLI::App& app, Session& session) {
                   "  dlflow pack --from-run fashion-mnist-7f3a91c0 -o result.dlflow");
   const auto arguments = std::make_shared<PackArguments>();
   arguments->workflow = add_optional_workflow_argument(*command);
-  command->add_option("-o,--output", arguments->output, "the bundle; NAME.dlflow unless given")
-      ->type_name("FILE");
+  add_output_option(*command, arguments->output, "the bundle; NAME.dlflow unless given");
   command->add_option("--from-run", arguments->run, "pack this run: its workflow and its results")
       ->type_name("RUN");
-  command
-      ->add_option("--step", arguments->steps,
-                   "with --from-run: pack only the results of this step; may be repeated")
-      ->type_name("STEP")
-      ->take_all()
-      ->allow_extra_args(false);
+  add_repeated_option(*command, "--step", "STEP", arguments->steps,
+                      "with --from-run: pack only the results of this step; may be repeated");
   command->add_flag("--with-data", arguments->options.with_data,
                     "include the local files and data folders that steps read");
   command->add_flag("--with-images", arguments->options.with_images,

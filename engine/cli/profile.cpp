@@ -100,7 +100,7 @@ void add_profile_detect(CLI::App& app, Session& session) {
                   "  dlflow profile detect --partition gpu");
   const auto file = std::make_shared<std::string>();
   const auto partition = std::make_shared<std::string>();
-  command->add_option("-o,--output", *file, "file to write; it must not exist")->type_name("FILE");
+  add_output_option(*command, *file, "file to write; it must not exist");
   command
       ->add_option("--partition", *partition,
                    "partition for jobs; default: the cluster's default partition")

@@ -69,10 +69,8 @@ void add_report(CLI::App& app, Session& session) {
   const auto arguments = std::make_shared<ReportArguments>();
   command->add_option("runs", arguments->runs, "runs; the newest one if left out")
       ->type_name("RUN");
-  command
-      ->add_option("-o,--output", arguments->output,
-                   "the page, RUN.html unless given; the trace, RUN.trace.json")
-      ->type_name("FILE");
+  add_output_option(*command, arguments->output,
+                    "the page, RUN.html unless given; the trace, RUN.trace.json");
   command->add_flag(
       "--trace", arguments->trace,
       "instead, write the jobs of a run, and the ranks of its training, on one time axis");

@@ -262,18 +262,12 @@ void add_resubmit(CLI::App& app, Session& session) {
   const auto again = std::make_shared<PlanAgain>(PlanAgain{.failed = true});
   const auto set = std::make_shared<std::vector<std::string>>();
   const auto options = std::make_shared<RunOptions>();
-  command->add_option("run", *run, "a run's name, or enough of it")->type_name("RUN")->required();
-  command->add_option("--step", again->names, "only this step or job, and what waits for it")
-      ->type_name("STEP")
-      ->take_all()
-      ->allow_extra_args(false);
-  command
-      ->add_option("--set", *set,
-                   "change a resource of the jobs that are submitted again: walltime, memory, "
-                   "cpus_per_rank, gpus_per_rank, ranks")
-      ->type_name("KEY=VALUE")
-      ->take_all()
-      ->allow_extra_args(false);
+  add_run_argument(*command, *run)->required();
+  add_repeated_option(*command, "--step", "STEP", again->names,
+                      "only this step or job, and what waits for it");
+  add_repeated_option(*command, "--set", "KEY=VALUE", *set,
+                      "change a resource of the jobs that are submitted again: walltime, memory, "
+                      "cpus_per_rank, gpus_per_rank, ranks");
   command->add_flag("--with-new-sources", again->new_sources,
                     "take models, scripts and data as they are now: what reads a changed one runs "
                     "again, from the beginning, and what needs its results");
@@ -305,11 +299,8 @@ void add_cancel(CLI::App& app, Session& session) {
   const auto run = std::make_shared<std::string>();
   const auto steps = std::make_shared<std::vector<std::string>>();
   const auto gone = std::make_shared<std::string>();
-  command->add_option("run", *run, "a run's name, or enough of it")->type_name("RUN")->required();
-  command->add_option("--step", *steps, "only this step or job (on a cluster)")
-      ->type_name("STEP")
-      ->take_all()
-      ->allow_extra_args(false);
+  add_run_argument(*command, *run)->required();
+  add_repeated_option(*command, "--step", "STEP", *steps, "only this step or job (on a cluster)");
   command->add_option("--gone", *gone, "give up the jobs on this machine, which does not come back")
       ->type_name("HOST");
   add_json_option(*command, session);

@@ -95,6 +95,19 @@ void add_json_option(CLI::App& command, Session& session) {
   command.add_flag("--json", session.json, "print JSON (docs/user/json.md)");
 }
 
+CLI::Option* add_run_argument(CLI::App& command, std::string& run) {
+  return command.add_option("run", run, "a run's name, or enough of it")->type_name("RUN");
+}
+
+void add_output_option(CLI::App& command, std::string& file, const std::string& text) {
+  command.add_option("-o,--output", file, text)->type_name("FILE");
+}
+
+void add_repeated_option(CLI::App& command, const std::string& option, const std::string& type,
+                         std::vector<std::string>& values, const std::string& text) {
+  command.add_option(option, values, text)->type_name(type)->take_all()->allow_extra_args(false);
+}
+
 RunStatus refresh_run(Session& session, const std::string& run, Detail detail) {
   return std::move(refresh_runs(session, {run}, detail).at(run));
 }

@@ -43,6 +43,16 @@ CLI::App* add_command(CLI::App& app, const std::string& name, const std::string&
 /// The `--json` of a reading verb.
 void add_json_option(CLI::App& command, Session& session);
 
+/// The `RUN` of a verb: a run's name, or enough of it.
+CLI::Option* add_run_argument(CLI::App& command, std::string& run);
+
+/// `-o,--output FILE`
+void add_output_option(CLI::App& command, std::string& file, const std::string& text);
+
+/// An option with one value, which may be given again for each of `values`.
+void add_repeated_option(CLI::App& command, const std::string& option, const std::string& type,
+                         std::vector<std::string>& values, const std::string& text);
+
 /// What is on record of a run: what a killed dlflow left unrecorded is recorded first.
 RunStatus read_run(Session& session, const std::string& run);
 

@@ -46,7 +46,7 @@ void add_shell(CLI::App& app, Session& session) {
       "  echo 'python3 -c \"import torch\"' | dlflow shell sweep-7f3a91c0 train");
   const auto run = std::make_shared<std::string>();
   const auto job = std::make_shared<std::string>();
-  command->add_option("run", *run, "a run's name, or enough of it")->required()->type_name("RUN");
+  add_run_argument(*command, *run)->required();
   command->add_option("job", *job, "a step or step[element], the first that was started")
       ->required()
       ->type_name("JOB");

@@ -204,13 +204,10 @@ void add_status(CLI::App& app, Session& session) {
                   "  dlflow status 7f3a --json\n"
                   "  dlflow status --nodes            (where jobs were lost)");
   const auto arguments = std::make_shared<StatusArguments>();
-  CLI::Option* const run =
-      command->add_option("run", arguments->run, "a run's name, or enough of it")->type_name("RUN");
+  CLI::Option* const run = add_run_argument(*command, arguments->run);
   StatusChoice& choice = arguments->choice;
-  command->add_option("--step", choice.names, "only this step, every element of it, or this job")
-      ->type_name("STEP")
-      ->take_all()
-      ->allow_extra_args(false);
+  add_repeated_option(*command, "--step", "STEP", choice.names,
+                      "only this step, every element of it, or this job");
   command->add_flag("--long", choice.usage, "show the resources that each job requested and used");
   CLI::Option* const watching = command->add_flag(
       "--watch", arguments->watch,

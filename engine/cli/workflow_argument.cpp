@@ -13,6 +13,7 @@
 #include "base/text.h"
 #include "engine/cli/bundled_workflow.h"
 #include "engine/cli/data_check.h"
+#include "engine/cli/session.h"
 #include "engine/cli/settings_check.h"
 #include "engine/model/parse.h"
 #include "engine/model/step_kinds.h"
@@ -173,10 +174,8 @@ std::shared_ptr<WorkflowArgument> add_argument(CLI::App& command, bool required)
                   "the workflow file (YAML), or a bundle of `dlflow pack`")
       ->type_name("WORKFLOW")
       ->required(required);
-  command.add_option("--set", argument->set, "give a parameter another value; may be repeated")
-      ->type_name("KEY=VALUE")
-      ->take_all()
-      ->allow_extra_args(false);
+  add_repeated_option(command, "--set", "KEY=VALUE", argument->set,
+                      "give a parameter another value; may be repeated");
   return argument;
 }
 
@@ -246,11 +245,8 @@ std::shared_ptr<PlanArguments> add_plan_arguments(CLI::App& command) {
       ->capture_default_str();
   command.add_option("--until", arguments->options.until, "only this step and what it needs")
       ->type_name("STEP");
-  command
-      .add_option("--force", arguments->options.force, "run this step even if its result is known")
-      ->type_name("STEP")
-      ->take_all()
-      ->allow_extra_args(false);
+  add_repeated_option(command, "--force", "STEP", arguments->options.force,
+                      "run this step even if its result is known");
   command.add_flag("--no-cache", arguments->no_cache,
                    "run every step, even if its result is known");
   command.add_flag("--trust-results", arguments->trust_results,
