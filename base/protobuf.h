@@ -6,8 +6,6 @@
 #include <string>
 #include <string_view>
 
-#include "base/varint.h"
-
 namespace dlflow {
 
 /// A message in the wire format of Protocol Buffers, field by field in the order they are added:
@@ -46,7 +44,10 @@ class Message {
   static constexpr int kVarint = 0, kFixed64 = 1, kBytes = 2, kFixed32 = 5;
 
   void key(int field, int type) { varint(uint64_t(field) << 3 | uint64_t(type)); }
-  void varint(uint64_t value) { append_varint(bytes_, value); }
+  void varint(uint64_t value) {
+    for (; value >= 0x80; value >>= 7) bytes_ += char(value | 0x80);
+    bytes_ += char(value);
+  }
   Message& fixed(int field, int type, uint64_t bits, int size) {
     key(field, type);
     for (int i = 0; i < size; ++i) bytes_ += char(bits >> (8 * i));

@@ -182,7 +182,7 @@ Documents read_rows(const std::vector<fs::path>& sources, const TextColumns& col
                     std::vector<std::string>& notes) {
   Documents documents;
   for (const fs::path& source : sources) {
-    refuse_packed_table(source);
+    refuse_unreadable(source);
     if (!is_table(source) || fs::is_directory(source)) {
       throw Error(Errc::InvalidInput, "--text names a column of tables, .csv or .tsv files; " +
                                           source.string() + " is none");

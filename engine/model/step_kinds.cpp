@@ -152,6 +152,19 @@ StepKind evaluate_kind() {
   };
 }
 
+const Form& prediction_format_form() {
+  static const Form form = {
+      .what = "one of csv, npy",
+      .examples = "csv or npy",
+      .pattern = "^(csv|npy)$",
+      .accepts = [](std::string_view text) { return text == "csv" || text == "npy"; },
+      .advice = [](std::string_view text) -> std::string {
+        if (text != "parquet" && text != "netcdf") return "";
+        return "write csv or npy, and convert the file with `python -m dlflow.convert`";
+      }};
+  return form;
+}
+
 StepKind predict_kind() {
   return {
       .name = "predict",
@@ -162,9 +175,9 @@ StepKind predict_kind() {
           {"checkpoint", formed(path_form()), "Folder of the checkpoint", kRequired},
           {"data", formed(path_form()), "Folder of the data", kRequired},
           {"split", choice({"test", "train"}), "Part of the data", Presence::Optional, "test"},
-          {"format", choice({"csv", "npy", "netcdf", "parquet"}),
+          {"format", formed(prediction_format_form()),
            "csv: number, label, prediction and probability of each sample; npy: all scores, or the "
-           "class of each pixel; netcdf, parquet: both",
+           "class of each pixel",
            Presence::Optional, "csv"},
           loader_threads_field(),
           {"batch", integer(1), "Samples per forward pass", Presence::Optional, 256},

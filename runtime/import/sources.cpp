@@ -242,7 +242,8 @@ ImportedSplit open_any_source(const fs::path& source, const fs::path& labels, Sp
   if (!fs::exists(source)) {
     throw Error(Errc::NotFound, source.string() + ": there is no such file or folder");
   }
-  refuse_packed_table(source);
+  refuse_unreadable(source);
+  refuse_unreadable(labels);
   if (options.reshaping.given() && !fs::is_directory(source)) refuse_reshaping(source);
   if (is_table(source) && !fs::is_directory(source)) {
     if (labels.empty()) return not_empty(open_table(source, options.columns), source);

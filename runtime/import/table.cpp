@@ -214,7 +214,7 @@ char separator_of(const std::filesystem::path& file) {
   return file.extension() == ".tsv" ? '\t' : ',';
 }
 
-void refuse_packed_table(const std::filesystem::path& file) {
+void refuse_unreadable(const std::filesystem::path& file) {
   constexpr std::array<std::pair<const char*, const char*>, 4> kPacked = {
       {{".gz", "gunzip"}, {".xz", "unxz"}, {".bz2", "bunzip2"}, {".zst", "unzstd"}}};
   for (const auto& [ending, program] : kPacked) {
@@ -222,6 +222,12 @@ void refuse_packed_table(const std::filesystem::path& file) {
     throw Error(Errc::InvalidInput, file.string() + " is a compressed table; unpack it: " +
                                         program + " -k " + shell_quote(file.string()));
   }
+  const std::filesystem::path ending = file.extension();
+  const bool is_parquet = ending == ".parquet";
+  if (!is_parquet && ending != ".h5" && ending != ".hdf5" && ending != ".nc") return;
+  const std::string converted = file.stem().string() + (is_parquet ? ".csv" : ".npy");
+  throw Error(Errc::InvalidInput, file.string() + " is read by Python: python -m dlflow.convert " +
+                                      shell_quote(file.string()) + " -o " + shell_quote(converted));
 }
 
 std::vector<std::string> in_order_of_labels(std::vector<std::string> names,

@@ -62,8 +62,9 @@ std::vector<std::string> in_order_of_labels(std::vector<std::string> names,
 /// By the ending of its name.
 bool is_table(const std::filesystem::path& file);
 
-/// Throws Error{InvalidInput} for a table that is compressed, by the ending of its name.
-void refuse_packed_table(const std::filesystem::path& file);
+/// Throws Error{InvalidInput} for a compressed table and for a file that `python -m dlflow.convert`
+/// reads, by the ending of its name.
+void refuse_unreadable(const std::filesystem::path& file);
 char separator_of(const std::filesystem::path& file);
 
 }  // namespace dlflow::runtime

@@ -1,14 +1,41 @@
+#include <algorithm>
 #include <array>
 #include <charconv>
+#include <cmath>
 #include <cstdio>
 #include <utility>
 
 #include "base/text.h"
-#include "steps/predict/answer.h"
 #include "steps/predict/formats.h"
 
 namespace dlflow::steps {
 namespace {
+
+struct Answer {
+  uint32_t most_probable = 0;  ///< the class of the highest score, the first of equal ones
+  double probability = 0;      ///< of that class: softmax(scores)
+};
+
+Answer answer_of(std::span<const float> scores) {
+  const auto highest = std::ranges::max_element(scores);
+  double sum = 0;
+  for (const float score : scores) sum += std::exp(double(score) - double(*highest));
+  return {uint32_t(highest - scores.begin()), 1 / sum};
+}
+
+/// For a target: the score; after binary cross-entropy the probability of 1.
+float value_of(const runtime::Model& model, float score) {
+  const bool is_logit = model.loss == runtime::LossKind::BinaryCrossEntropy;
+  return is_logit ? float(1 / (1 + std::exp(-double(score)))) : score;
+}
+
+/// "target", or "target_0" and "target_1".
+std::vector<std::string> numbered(const std::string& name, size_t count) {
+  if (count == 1) return {name};
+  std::vector<std::string> names;
+  for (size_t i = 0; i < count; ++i) names.push_back(name + "_" + std::to_string(i));
+  return names;
+}
 
 /// With as many digits as give the same bits back.
 std::string csv_number(float value) {
@@ -39,7 +66,10 @@ class CsvOfClasses : public PredictionFile {
  private:
   std::string head(size_t) const override { return "sample,label,prediction,probability\n"; }
 
-  std::string field(uint32_t number) const { return csv_field(class_name(classes_, number)); }
+  /// The name of class `number`, or the number if it has none.
+  std::string field(uint32_t number) const {
+    return csv_field(number < classes_.size() ? classes_[number] : std::to_string(number));
+  }
 
   std::vector<std::string> classes_;
 };

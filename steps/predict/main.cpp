@@ -61,9 +61,7 @@ runtime::Split read_split(const Json* json) {
 PredictionFormat read_format(const Json* json) {
   if (json == nullptr || *json == "csv") return PredictionFormat::Csv;
   if (*json == "npy") return PredictionFormat::Npy;
-  if (*json == "netcdf") return PredictionFormat::NetCdf;
-  if (*json == "parquet") return PredictionFormat::Parquet;
-  runtime::WithReader::fail("format", "'csv', 'npy', 'netcdf' or 'parquet'");
+  runtime::WithReader::fail("format", "'csv' or 'npy'");
 }
 
 Request parse_request(const Json& with) {

@@ -1,8 +1,20 @@
-#include "steps/predict/answer.h"
+#include "runtime/train/evaluation.h"
 #include "steps/predict/formats.h"
 
 namespace dlflow::steps {
 namespace {
+
+/// The masks that a network of masks gives for the samples of `prediction`, a byte per pixel.
+std::string masks_of(const runtime::Model& model, const runtime::Prediction& prediction) {
+  const auto size = size_t(model.num_scores()), pixels = size / size_t(model.num_classes());
+  std::string masks;
+  std::vector<uint8_t> classes;
+  for (size_t i = 0; i < prediction.labels.size(); ++i) {
+    runtime::highest_classes(prediction.scores.subspan(i * size, size), pixels, classes);
+    masks.append(classes.begin(), classes.end());
+  }
+  return masks;
+}
 
 /// Version 1.0 of https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html.
 class NpyFile : public PredictionFile {

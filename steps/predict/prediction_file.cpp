@@ -6,16 +6,6 @@
 #include "steps/predict/formats.h"
 
 namespace dlflow::steps {
-namespace {
-
-void require_rows(const std::string& format, const runtime::Model& model) {
-  if (model.loss == runtime::LossKind::SoftmaxCrossEntropy || has_targets(model.loss)) return;
-  throw Error(Errc::InvalidInput, "with: 'format: " + format +
-                                      "' is for networks with a score per class or target; write "
-                                      "'format: npy' or 'format: netcdf'");
-}
-
-}  // namespace
 
 void PredictionFile::write(runtime::FileWriter& file, size_t samples,
                            std::span<const std::string_view> parts) const {
@@ -26,19 +16,13 @@ void PredictionFile::write(runtime::FileWriter& file, size_t samples,
 std::unique_ptr<PredictionFile> prediction_file(PredictionFormat format,
                                                 const runtime::Model& model,
                                                 std::vector<std::string> classes) {
-  switch (format) {
-    case PredictionFormat::Csv:
-      require_rows("csv", model);
-      return csv_file(model, std::move(classes));
-    case PredictionFormat::Npy:
-      return npy_file(model);
-    case PredictionFormat::NetCdf:
-      return netcdf_file(model, std::move(classes));
-    case PredictionFormat::Parquet:
-      require_rows("parquet", model);
-      return parquet_file(model, std::move(classes));
+  if (format == PredictionFormat::Npy) return npy_file(model);
+  if (model.loss == runtime::LossKind::SoftmaxCrossEntropy || has_targets(model.loss)) {
+    return csv_file(model, std::move(classes));
   }
-  DLFLOW_CHECK(false);
+  throw Error(Errc::InvalidInput,
+              "with: 'format: csv' is for networks with a score per class or target; write "
+              "'format: npy'");
 }
 
 }  // namespace dlflow::steps

@@ -16,8 +16,6 @@ enum class PredictionFormat {
   Csv,  ///< a line per sample: its number, label, most probable class and that one's
         ///< probability; or its targets, and what the network gives for them
   Npy,  ///< the scores, (samples, scores of a sample); or the class of each pixel, (samples, H, W)
-  NetCdf,   ///< both of these
-  Parquet,  ///< both, for networks with a score per class or target
 };
 
 /// The file that a `predict` step writes. Each rank makes rows of its samples; one joins them.
@@ -32,12 +30,12 @@ class PredictionFile {
   virtual std::string rows(const runtime::Prediction& prediction) const = 0;
 
   /// Writes the file of `samples`, whose rows are in `parts`, one part after the other.
-  virtual void write(runtime::FileWriter& file, size_t samples,
-                     std::span<const std::string_view> parts) const;
+  void write(runtime::FileWriter& file, size_t samples,
+             std::span<const std::string_view> parts) const;
 
  private:
-  /// What precedes the rows, where the file is nothing else.
-  virtual std::string head(size_t /*samples*/) const { return {}; }
+  /// The bytes before the rows.
+  virtual std::string head(size_t samples) const = 0;
 };
 
 /// `classes` are the names of the classes, or none. Throws Error{InvalidInput} if the format has no

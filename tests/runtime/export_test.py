@@ -4,7 +4,6 @@ import csv
 import json
 import pathlib
 import re
-import struct
 import subprocess
 import sys
 import unittest
@@ -69,43 +68,9 @@ class Export(TrainingCase):
         head = whole.splitlines(keepends=True)[0]
         self.assertEqual(head + b"".join(part.removeprefix(head) for part in parts), whole)
 
-    def test_parquet_and_netcdf_have_what_csv_and_npy_have(self):
-        folder = self.folder("tables")
-        rows = list(csv.DictReader(self.predict(batch=64).decode().splitlines()))
-        npy = self.predict(format="npy", batch=64)
-        scores = [list(values) for values in struct.iter_unpack("<10f", npy[-500 * 40:])]
-        tables = {}
-        for form, name in (("parquet", "predictions.parquet"), ("netcdf", "predictions.nc")):
-            content = self.predict(format=form, batch=64)
-            self.assertEqual(self.predict(ranks=3, format=form, batch=64), content)
-            (folder / name).write_bytes(content)
-            tables[form] = self.predicted_table(folder / name)
-        parquet, netcdf = tables["parquet"], tables["netcdf"]
-        self.assertEqual(parquet["label"], [row["label"] for row in rows])
-        self.assertEqual(parquet["prediction"], [row["prediction"] for row in rows])
-        self.assertEqual(parquet["scores"], scores)
-        names = ["".join(part or "" for part in letters) for letters in netcdf["class_name"]]
-        self.assertEqual(names, [f"kind {i}, of ten" for i in range(10)])
-        for variable in ("label", "prediction"):
-            self.assertEqual([names[number] for number in netcdf[variable]], [row[variable] for row in rows])
-        self.assertEqual(netcdf["score"], scores)
-        for table in tables.values():
-            self.assertEqual(table["sample"], list(range(500)))
-            for value, row in zip(table["probability"], rows):
-                self.assertAlmostEqual(value, float(row["probability"]), delta=1e-6)
-
-    def test_parquet_of_shards_has_the_rows_of_the_whole(self):
-        folder = self.folder("shards")
-
-        def columns(**settings):
-            (folder / "a.parquet").write_bytes(self.predict(format="parquet", batch=64, **settings))
-            return self.predicted_table(folder / "a.parquet")
-        whole, parts = columns(), [columns(shard=shard, shards=3) for shard in range(3)]
-        self.assertEqual({name: sum((part[name] for part in parts), []) for name in whole}, whole)
-
     def test_what_cannot_be_predicted_says_why(self):
         for settings, error in (({"shard": 2, "shards": 2}, "with: 'shard' is 2, but the 2 shards are numbered from 0"),
-                                ({"format": "hdf5"}, "with: 'format' must be 'csv', 'npy', 'netcdf' or 'parquet'"),
+                                ({"format": "hdf5"}, "with: 'format' must be 'csv' or 'npy'"),
                                 ({"split": "all"}, "with: 'split' must be 'test' or 'train'"),
                                 ({"checkpoint": str(self.data)}, "is not a checkpoint: it has no manifest.json")):
             with self.subTest(settings):

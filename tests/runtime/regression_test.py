@@ -11,7 +11,6 @@ import subprocess
 import unittest
 
 from training_case import BIN, ROOT, TrainingCase, main
-from tables import read_table
 
 MODEL = "name: tiny\ninput: [{features}]\nlayers:\n  - linear: {{features: 16}}\n  - tanh\n  - linear: {{features: {targets}}}\nloss: {loss}\n"
 SETTINGS = {"epochs": 3, "batch": 32, "lr": 0.01, "optimizer": {"kind": "adam"}, "schedule": "constant", "warmup_epochs": 0,
@@ -57,13 +56,6 @@ class Regression(TrainingCase):
         status, output, errors = self.run_to_end(folder, ranks, "dlflow-evaluate")
         self.assertEqual(status, 0, errors)
         return json.loads((folder / "metrics.json").read_text()), output
-
-    def predicted_as(self, folder, form, name):
-        """What the reference implementation reads in the file that dlflow-predict writes for the same checkpoint and data."""
-        (folder / "with.json").write_text(json.dumps(json.loads((folder / "with.json").read_text()) | {"format": form}))
-        status, _, errors = self.run_to_end(folder, 2, "dlflow-predict")
-        self.assertEqual(status, 0, errors)
-        return self.predicted_table(folder / "outputs" / name)
 
     def predicted(self, folder):
         """The rows that dlflow-predict writes for the same checkpoint and data."""
@@ -117,40 +109,6 @@ class Regression(TrainingCase):
         measured = self.evaluate(bits)[0]
         self.assertGreater(measured["accuracy"], 0.95)
         self.assertNotIn("rmse", measured)
-
-    def test_parquet_and_netcdf_have_the_numbers_of_csv(self):
-        for data, loss, targets in (("one", "mse", 1), ("bits", "bce", 2)):
-            with self.subTest(loss=loss):
-                folder = self.model_folder(data, loss, targets)
-                self.train(folder, 1)
-                self.evaluate(folder)
-                rows = self.predicted(folder)
-                parquet = self.predicted_as(folder, "parquet", "predictions.parquet")
-                self.assertEqual(list(parquet), list(rows[0]))
-                for name, values in parquet.items():
-                    self.assertEqual([struct.pack("<f", value) for value in values], [struct.pack("<f", float(row[name])) for row in rows])
-                netcdf = self.predicted_as(folder, "netcdf", "predictions.nc")
-                self.assertEqual(netcdf["sample"], parquet["sample"])
-                for kind in ("target", "prediction"):
-                    columns = [parquet[name] for name in parquet if name.startswith(kind)]
-                    self.assertEqual(netcdf[kind], [list(values) for values in zip(*columns)])
-
-    def test_parquet_of_many_samples_has_several_row_groups(self):
-        folder = self.model_folder("one", "mse", 1, epochs=1)
-        self.train(folder, 1)
-        many = self.data / "many"
-        table = self.data / "many.csv"
-        with open(table, "w") as file:
-            file.write("a,b,c,d,y\n" + "".join(f"0.5,0.25,0.125,{i / 65636},{i}\n" for i in range(65636)))
-        subprocess.run([BIN / "dlflow", "data", "pack", table, "-o", many, "--features", "a,b,c,d", "--target", "y", "--split", "test"],
-                       check=True, stdout=subprocess.DEVNULL)
-        settings = {"checkpoint": "checkpoints/latest", "data": str(many), "format": "parquet"}
-        (folder / "with.json").write_text(json.dumps(settings))
-        self.assertEqual(self.run_to_end(folder, 3, "dlflow-predict")[0], 0)
-        columns, groups = read_table(folder / "outputs/predictions.parquet", BIN.parent / "venv")
-        self.assertEqual(groups, 2)
-        self.assertEqual(columns["sample"], list(range(65636)))
-        self.assertEqual(columns["target"], [float(i) for i in range(65636)])
 
     def test_a_column_of_classes_trains_a_classifier(self):
         folder = self.model_folder("classes", "softmax_cross_entropy", 2, epochs=20)

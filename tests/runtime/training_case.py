@@ -14,7 +14,6 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT / "tests/support"))
 import pictures  # noqa: E402
 from cases import main  # noqa: E402, F401: the tests import it from here
-from tables import read_table  # noqa: E402
 
 HAS_AMX = "amx_bf16" in pathlib.Path("/proc/cpuinfo").read_text()
 BIN = pathlib.Path(os.environ.get("DLFLOW_BIN", ROOT / "build/bin"))
@@ -81,10 +80,6 @@ class TrainingCase(unittest.TestCase):
         (folder / "with.json").write_text(json.dumps({"from": str((trained or self.trained) / "checkpoints"), "export": form}))
         subprocess.run([BIN / "dlflow", "step", "checkpoint"], env=os.environ | {name: str(value) for name, value in environment.items()}, check=True, capture_output=True)
         return folder
-
-    def predicted_table(self, path):
-        """What the reference implementations read in a Parquet or netCDF file."""
-        return read_table(path, BIN.parent / "venv")[0]
 
     def kill_at(self, folder, ranks, step):
         """Trains, saving every 3 steps, until `step` is saved; then everything is killed."""

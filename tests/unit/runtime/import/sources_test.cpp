@@ -205,6 +205,7 @@ TEST_CASE("what is no source of its own is refused with what to do", "[sources]"
                                              Catch::Contains("a.npz')['NAME'])"));
   CHECK_THAT(error_of("a.npy", "a.npz"), Catch::Contains("a.npz is an archive of arrays"));
   CHECK_THAT(error_of("a.npz", ""), Catch::Contains("is an archive of arrays"));
+  CHECK_THAT(error_of("a.npy", "a.nc"), Catch::Contains("python -m dlflow.convert"));
   CHECK_THAT(error_of("a.npy", ""), Catch::Contains("where are the labels of "));
   CHECK_THAT(error_of("a.csv", "a.npy"), Catch::Contains("is a table, and one file has all of it"));
   CHECK_THAT(error_of("cat", "a.npy"), Catch::Contains("is a folder, which needs no labels"));

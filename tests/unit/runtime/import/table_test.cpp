@@ -189,11 +189,20 @@ TEST_CASE("a table in UTF-16 or compressed is called so", "[table]") {
   CHECK_THAT(table_error("\xff\xfex\0,\0"s, kTarget),
              Catch::Equals("t.csv: is UTF-16; convert it: iconv -f UTF-16 -t UTF-8"));
   CHECK_THAT(table_error("\x1f\x8b\x08", kTarget), Catch::Contains("compressed by gzip"));
-  CHECK_NOTHROW(refuse_packed_table("t.csv"));
-  CHECK_NOTHROW(refuse_packed_table("images.gz"));
-  CHECK_THROWS_WITH(refuse_packed_table("a/t.csv.gz"),
+  CHECK_NOTHROW(refuse_unreadable("t.csv"));
+  CHECK_NOTHROW(refuse_unreadable("images.gz"));
+  CHECK_THROWS_WITH(refuse_unreadable("a/t.csv.gz"),
                     "a/t.csv.gz is a compressed table; unpack it: gunzip -k a/t.csv.gz");
-  CHECK_THROWS_WITH(refuse_packed_table("t.tsv.zst"), Catch::EndsWith("unzstd -k t.tsv.zst"));
+  CHECK_THROWS_WITH(refuse_unreadable("t.tsv.zst"), Catch::EndsWith("unzstd -k t.tsv.zst"));
+}
+
+TEST_CASE("a file that Python converts comes with the line that does it", "[table]") {
+  CHECK_THROWS_WITH(refuse_unreadable("a/my t.parquet"),
+                    "a/my t.parquet is read by Python: python -m dlflow.convert 'a/my t.parquet' "
+                    "-o 'my t.csv'");
+  for (const std::string ending : {"h5", "hdf5", "nc"}) {
+    CHECK_THROWS_WITH(refuse_unreadable("t." + ending), Catch::EndsWith(" -o t.npy"));
+  }
 }
 
 TEST_CASE("whole numbers that single precision rounds are noted once a column", "[table]") {
