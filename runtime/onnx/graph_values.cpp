@@ -88,20 +88,12 @@ void GraphValues::give(const std::string& name, GraphValue value) {
   values_.insert_or_assign(name, std::move(value));
 }
 
-void GraphValues::give_text_lengths(const std::string& name) {
-  give(name, {.kind = Kind::TextLengths, .sizes = {-1}});
-  has_text_lengths_ = true;
-}
-
 int GraphValues::layer_of(const std::string& name) {
   const GraphValue& value = at(name);
   if (value.kind == Kind::Constant) refuse("'" + escaped(name) + "' is a constant");
-  if (value.kind == Kind::Scaled && value.layer == kImages) {
+  if (value.kind == Kind::Padded) refuse("dlflow has no layer that gives '" + escaped(name) + "'");
+  if (value.kind == Kind::Scaled) {
     normalize(value);
-  } else if (value.kind != Kind::Layer) {
-    const bool is_view = value.kind == Kind::View;
-    refuse("dlflow has no layer that gives '" + escaped(name) + "'" +
-           (is_view ? ", parts of a result or these in another order, but for attention" : ""));
   } else if (value.layer == kImages) {
     has_raw_reader_ = true;
   }
@@ -127,14 +119,6 @@ void GraphValues::count_copy(const std::string& name, const OnnxTensor& weights)
   if (weights.shape.size() > 1 && !may_be_tied(readers_of(name))) refuse_shared(name);
   num_copied_ += weights.size();
   if (num_copied_ > kMaxCopied) refuse("'" + escaped(name) + "' and others are read too often");
-}
-
-void GraphValues::forget_layers_from(int first) {
-  for (auto& [name, value] : values_) {
-    const bool is_of_keys = value.scores && value.scores->keys.layer >= first;
-    if (value.kind != Kind::Constant && (value.layer >= first || is_of_keys))
-      value = {.kind = Kind::Gone};
-  }
 }
 
 void GraphValues::count_computed(const OnnxTensor& constant) {
@@ -262,22 +246,6 @@ int NodeReader::add(Layer layer, std::vector<int> inputs, std::optional<size_t> 
                                  owner.empty() ? module_of(node_.name) : owner);
   give_layer(index);
   return index;
-}
-
-void NodeReader::call(int layer, size_t weights) {
-  const std::string owner = owner_of_weights(weights);
-  if (!owner.empty()) network_.call(layer, owner);
-}
-
-void NodeReader::remove_layers_from(int first) {
-  values_.forget_layers_from(first);
-  while (network_.last() >= first) network_.remove_last();
-}
-
-std::string NodeReader::joined_name(int first) const {
-  const std::string& name = network_.wish(first);
-  const size_t dot = name.rfind('.');
-  return name.empty() ? "" : (dot == std::string::npos ? "" : name.substr(0, dot + 1)) + "qkv";
 }
 
 void NodeReader::give_constant(OnnxTensor constant) {

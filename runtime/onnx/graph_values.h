@@ -9,61 +9,17 @@
 #include "runtime/onnx/input_scale.h"
 #include "runtime/onnx/network_builder.h"
 #include "runtime/onnx/onnx_file.h"
-#include "runtime/onnx/views.h"
 
 namespace dlflow::runtime {
 
-/// Products of queries and keys, on the way to attention.
-struct Scores {
-  View queries, keys;  ///< keys as (..., T, D)
-  float factor = 1;
-  bool causal = false;
-  bool is_masked = false;
-  bool of_tokens = false;  ///< positions behind the end of a text are left out
-};
-
-/// A value of a graph, while it is read.
-///
-/// ONNX has smaller operations than dlflow: a linear layer is a product and a sum, GELU is five
-/// nodes. So a value is not always the result of a layer. It may be a constant, or something on the
-/// way to a layer; the node that completes the layer adds it, and a node that does something else
-/// with such a value is refused.
+/// A value of a graph, while it is read: the result of a layer, a constant, or something that the
+/// next node completes. A node that does something else with such a value is refused.
 struct GraphValue {
   enum class Kind {
-    Layer,          ///< the result of `layer`, or the input
-    Constant,       ///< `constant`
-    Scaled,         ///< that result, times `scale`, plus `shift`
-    Erf,            ///< the error function of that result / sqrt(2)
-    ErfPlusOne,     ///< the same + 1
-    TwiceGelu,      ///< the same, times that result
-    Squares,        ///< of that result
-    MeanSquare,     ///< the mean of the squares along the last dimension
-    ShiftedMean,    ///< the same plus the epsilon of normalisations
-    RootedMean,     ///< its square root
-    InverseRoot,    ///< 1 / that root
-    MeansAcross,    ///< means along the rows of that result, `size.width` of each
-    MeansTurned,    ///< the same, its two directions swapped
-    MeansOfBoth,    ///< their means along the columns, `size.height` of each, still swapped
-    View,           ///< `view`
-    TimesCosine,    ///< `view`, times the cosines of rotary positions
-    TimesSine,      ///< the same with sines
-    Negated,        ///< `view`, times -1
-    Swapped,        ///< whole heads: the second half of each, negated, then the first; `view` is
-                    ///< these heads
-    SwappedBySine,  ///< the same, times the sines of rotary positions
-    FirstRotated,   ///< the first halves of rotated heads, of which `view` is the first half
-    SecondRotated,  ///< the second halves of the same
-    TextLengths,    ///< how many tokens each text has, an input; of `sizes`
-    HasToken,       ///< whether each position has a token; of `sizes`
-    KeptTokens,     ///< that result, 0 where there is no token
-    SumOfTokens,    ///< the sum of these along the positions
-    Scores,         ///< `scores`
-    Shares,         ///< their softmax
-    NoShares,       ///< where these are no numbers, which is nowhere
-    Gone,           ///< that of a layer which has become a part of another
-    Padded,         ///< that result with `padding` zeros on each side of a map
-    Grouped,        ///< that result, reshaped to (B, groups, rest)
-    Normalized,     ///< the result of the group normalisation `layer`, so reshaped
+    Layer,     ///< the result of `layer`, or the input
+    Constant,  ///< `constant`
+    Scaled,    ///< the input, times `scale`, plus `shift`
+    Padded,    ///< that result with `padding` zeros on each side of a map
   };
   Kind kind = Kind::Layer;
   int layer = kImages;
@@ -73,11 +29,6 @@ struct GraphValue {
   std::vector<float> scale = {};  ///< one number, or one for each channel
   std::vector<float> shift = {};
   Extent padding = {};
-  Extent size = {};
-  int64_t groups = 0;
-  std::vector<int64_t> sizes = {};  ///< -1 is that of the batch, the first one
-  std::shared_ptr<const View> view = {};
-  std::shared_ptr<const Scores> scores = {};
 };
 
 /// The values of a graph by their names, and who reads them.
@@ -107,9 +58,6 @@ class GraphValues {
 
   const std::vector<const OnnxNode*>& readers_of(const std::string& name) const;
 
-  /// Removes the layers from `first` on, the last ones. Values that are made of them are gone.
-  void forget_layers_from(int first);
-
   /// Constants that are worked out take memory. Throws Error{InvalidInput} if it is too much.
   void count_computed(const OnnxTensor& constant);
 
@@ -117,10 +65,6 @@ class GraphValues {
 
   /// The number of samples that the file says; below 1: any.
   int64_t batch() const { return file_.inputs[0].sizes.empty() ? -1 : file_.inputs[0].sizes[0]; }
-
-  /// The graph is told how many tokens each text has.
-  bool has_text_lengths() const { return has_text_lengths_; }
-  void give_text_lengths(const std::string& name);
 
   /// What the graph does with its input before anything else.
   const std::optional<InputScale>& normalization() const { return normalization_; }
@@ -134,8 +78,7 @@ class GraphValues {
   std::map<std::string, std::vector<const OnnxNode*>> readers_;
   std::optional<InputScale> normalization_;
   bool has_raw_reader_ = false;  // of the input
-  bool has_text_lengths_ = false;
-  size_t num_copied_ = 0;  // numbers
+  size_t num_copied_ = 0;        // numbers
   size_t num_computed_ = 0;
 };
 
@@ -156,8 +99,6 @@ class NodeReader {
   void note(const std::string& sentence) { notes_.push_back(sentence); }
 
   int64_t batch() const { return values_.batch(); }
-  bool has_text_lengths() const { return values_.has_text_lengths(); }
-  size_t num_outputs() const { return node_.outputs.size(); }
 
   /// Inputs are numbered from 0. One may be left out.
   size_t num_inputs() const { return node_.inputs.size(); }
@@ -175,8 +116,6 @@ class NodeReader {
 
   /// Weights of a layer, as the file has them.
   ImportedTensor weights(size_t input);
-
-  bool has_setting(const std::string& name) const { return node_.settings.contains(name); }
 
   /// A setting of the node, or `usual`.
   int64_t integer(const std::string& name, int64_t usual) const;
@@ -203,18 +142,7 @@ class NodeReader {
   /// its weights, after which it is called; none: it is called after the node
   int add(Layer layer, std::vector<int> inputs, std::optional<size_t> weights = {});
 
-  /// Calls a layer after the input that holds its weights, if that has a name.
-  void call(int layer, size_t weights);
-
-  /// Removes the layers from `first` on, the last ones, in favour of one that does what they do.
-  void remove_layers_from(int first);
-
-  /// Of the layer that stands for several: what it is called like `first`, without its last word.
-  std::string joined_name(int first) const;
-
-  void give(GraphValue value, size_t output = 0) {
-    if (!node_.outputs[output].empty()) values_.give(node_.outputs[output], std::move(value));
-  }
+  void give(GraphValue value) { values_.give(node_.outputs[0], std::move(value)); }
   void give_layer(int layer) { give({.layer = layer}); }
   void give_constant(OnnxTensor constant);
 

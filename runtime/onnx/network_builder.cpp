@@ -73,20 +73,6 @@ int NetworkBuilder::add(Layer layer, std::vector<int> inputs, const std::string&
   return last();
 }
 
-void NetworkBuilder::call(int layer, const std::string& wish) {
-  wishes_[size_t(layer)] = cleaned(wish);
-}
-
-void NetworkBuilder::remove_last() {
-  model_.layers.pop_back();
-  wishes_.pop_back();
-  tensors_.pop_back();
-}
-
-bool NetworkBuilder::has(LayerKind kind) const {
-  return std::ranges::any_of(model_.layers, [&](const Layer& layer) { return layer.kind == kind; });
-}
-
 void NetworkBuilder::set(int layer, const std::string& name, ImportedTensor tensor) {
   tensors_[size_t(layer)].insert_or_assign(name, std::move(tensor));
 }

@@ -20,17 +20,9 @@ class NetworkBuilder {
   /// Throws Error{InvalidInput} if it does not fit what it reads.
   int add(Layer layer, std::vector<int> inputs, const std::string& wish);
 
-  /// What a layer should be called, instead of the wish with which it was added.
-  void call(int layer, const std::string& wish);
-  const std::string& wish(int layer) const { return wishes_[size_t(layer)]; }
-
-  /// Takes the layer that was added last out again, which no other reads.
-  void remove_last();
-
   /// The layer that was added last; kImages if there is none.
   int last() const { return int(model_.layers.size()) - 1; }
 
-  bool has(LayerKind kind) const;
   Layer& at(int layer) { return model_.layers[size_t(layer)]; }
   const TensorShape& shape_of(int value) const { return model_.shape_of(value); }
 

@@ -1,4 +1,3 @@
-#include <cmath>
 #include <limits>
 
 #include "runtime/onnx/operations.h"
@@ -14,42 +13,12 @@ void add_activation(NodeReader& node, LayerKind kind) {
   node.add(std::move(layer), {node.layer(0)});
 }
 
-/// As files say it in few digits, too.
-bool is_about(float number, double expected) { return std::abs(double(number) - expected) < 1e-4; }
-
 /// A bound of Clip: an attribute before operator set 11, an input since.
 float bound(NodeReader& node, const char* name, size_t input, float usual) {
   if (!node.has(input)) return node.number(name, usual);
   const OnnxTensor& constant = node.constant(input);
   if (constant.size() != 1) refuse("its bounds are no numbers");
   return number_of(constant);
-}
-
-/// x * sigmoid(x), if nobody else reads that sigmoid.
-bool multiply_sigmoid(NodeReader& node, size_t factor, size_t sigmoid) {
-  if (!node.is(Kind::Layer, factor) || !node.is(Kind::Layer, sigmoid)) return false;
-  const int index = node.value(sigmoid).layer;
-  if (index == kImages || !node.is_only_reader_of_layer(sigmoid)) return false;
-  Layer& layer = node.network().at(index);
-  if (layer.kind != LayerKind::Sigmoid || layer.inputs[0] != node.value(factor).layer) return false;
-  layer.kind = LayerKind::Silu;
-  node.give_layer(index);
-  return true;
-}
-
-/// x * (1 + erf(x / sqrt(2)))
-bool multiply_error_function(NodeReader& node, size_t factor, size_t sum) {
-  if (!node.is(Kind::Layer, factor) || !node.is(Kind::ErfPlusOne, sum)) return false;
-  const int index = node.value(sum).layer;
-  if (index != node.value(factor).layer) return false;
-  node.give({.kind = Kind::TwiceGelu, .layer = index});
-  return true;
-}
-
-void add_gelu(NodeReader& node, int input) {
-  Layer layer;
-  layer.kind = LayerKind::Gelu;
-  node.add(std::move(layer), {input});
 }
 
 }  // namespace
@@ -75,7 +44,6 @@ void read_clip(NodeReader& node) {
 }
 
 void read_softmax(NodeReader& node) {
-  if (soften_scores(node)) return;
   const auto rank = int64_t(node.shape(0).size()) + 1;
   const int64_t axis = node.integer("axis", node.operator_set() < 13 ? 1 : -1);
   if (axis != -1 && axis != rank - 1) refuse("softmax of dlflow is along the last dimension");
@@ -85,32 +53,17 @@ void read_softmax(NodeReader& node) {
 void read_gelu(NodeReader& node) {
   if (node.text("approximate", "none") != "none")
     refuse("gelu of dlflow is the exact one, not that by tanh");
-  add_gelu(node, node.layer(0));
+  add_activation(node, LayerKind::Gelu);
 }
 
-void read_erf(NodeReader& node) {
-  if (node.is(Kind::Scaled, 0)) {
-    const GraphValue& scaled = node.value(0);
-    const bool is_half = scaled.scale.size() == 1 && is_about(scaled.scale[0], std::sqrt(0.5));
-    const bool is_moved = scaled.shift.size() != 1 || scaled.shift[0] != 0;
-    if (is_half && !is_moved) return node.give({.kind = Kind::Erf, .layer = scaled.layer});
-  }
-  refuse("dlflow has it only as a part of gelu");
-}
-
-bool multiply_activations(NodeReader& node, size_t a, size_t b) {
-  return multiply_sigmoid(node, a, b) || multiply_error_function(node, a, b);
-}
-
-bool add_to_gelu(NodeReader& node, size_t value, size_t constant) {
-  if (!node.is(Kind::Erf, value) || !is_number(node.constant(constant), 1)) return false;
-  node.give({.kind = Kind::ErfPlusOne, .layer = node.value(value).layer});
-  return true;
-}
-
-bool multiply_gelu(NodeReader& node, size_t value, size_t constant) {
-  if (!node.is(Kind::TwiceGelu, value) || !is_number(node.constant(constant), 0.5f)) return false;
-  add_gelu(node, node.value(value).layer);
+bool multiply_sigmoid(NodeReader& node, size_t factor, size_t sigmoid) {
+  if (!node.is(Kind::Layer, factor) || !node.is(Kind::Layer, sigmoid)) return false;
+  const int index = node.value(sigmoid).layer;
+  if (index == kImages || !node.is_only_reader_of_layer(sigmoid)) return false;
+  Layer& layer = node.network().at(index);
+  if (layer.kind != LayerKind::Sigmoid || layer.inputs[0] != node.value(factor).layer) return false;
+  layer.kind = LayerKind::Silu;
+  node.give_layer(index);
   return true;
 }
 

@@ -131,12 +131,19 @@ void read_global_average_pool(NodeReader& node) { add_global_mean(node, true); }
 
 void read_reduce_mean(NodeReader& node) {
   std::vector<int64_t> axes = node.list("axes", 1);
-  if (average_squares(node, axes) || average_positions(node, axes)) return;
-  for (int64_t& axis : axes) axis += axis < 0 ? 4 : 0;
+  const bool keeps_dimensions = node.integer("keepdims", 1) != 0;
+  const auto rank = int64_t(node.shape(0).size()) + 1;
+  for (int64_t& axis : axes) axis += axis < 0 ? rank : 0;
   std::ranges::sort(axes);
+  if (rank == 3 && axes == std::vector<int64_t>{1} && !keeps_dimensions) {
+    Layer layer;
+    layer.kind = LayerKind::MeanPool;
+    node.add(std::move(layer), {node.layer(0)});
+    return;
+  }
   if (axes != std::vector<int64_t>{2, 3})
     refuse("dlflow has means of whole maps and of positions alone");
-  add_global_mean(node, node.integer("keepdims", 1) != 0);
+  add_global_mean(node, keeps_dimensions);
 }
 
 void read_resize(NodeReader& node) {
@@ -151,7 +158,6 @@ void read_resize(NodeReader& node) {
 
 void read_concat(NodeReader& node) {
   if (node.is_constant(0)) return concat_constants(node);
-  if (concat_halves(node) || swap_halves(node)) return;
   std::vector<int> inputs;
   for (size_t i = 0; i < node.num_inputs(); ++i) inputs.push_back(node.layer(i));
   const auto rank = int64_t(node.shape(0).size()) + 1;

@@ -12,6 +12,9 @@ namespace dlflow::runtime {
 namespace {
 
 constexpr int64_t kOldestOperatorSet = 7;  // before it, sums said by attributes what they repeat
+constexpr const char* kAdvice =
+    "; docs/user/model-format.md says which operators can be layers, from which operator set on, "
+    "and how PyTorch trains other networks";
 
 std::string names_of(const std::vector<OnnxPort>& ports) {
   std::string names;
@@ -24,13 +27,6 @@ void require_one(const std::vector<OnnxPort>& ports, const char* what) {
   if (ports.size() == 1) return;
   refuse("the file has " + std::to_string(ports.size()) + " " + what + "s" +
          (ports.empty() ? "" : ": " + names_of(ports)) + "; dlflow reads networks with one");
-}
-
-/// The lengths of texts of unequal length: a whole number for each sample.
-bool is_lengths(const OnnxPort& port) { return port.is_integer && port.sizes.size() == 1; }
-
-void require_inputs(const std::vector<OnnxPort>& ports) {
-  if (ports.size() != 2 || !is_lengths(ports[1])) require_one(ports, "input");
 }
 
 /// Of one sample.
@@ -74,7 +70,7 @@ void read_node(const OnnxNode& node, NodeReader reader) {
     operation->second(reader);
   } catch (const Error& error) {
     refuse("node '" + escaped(node.name.empty() ? node.outputs[0] : node.name) + "' (" +
-           escaped(node.operation) + "): " + error.what());
+           escaped(node.operation) + "): " + error.what() + kAdvice);
   }
 }
 
@@ -86,19 +82,16 @@ ImportedNetwork import_onnx(const OnnxFile& file, const std::string& name,
     refuse("the file is of operator set " + std::to_string(file.operator_set) +
            "; dlflow reads those from " + std::to_string(kOldestOperatorSet) + " on");
   }
-  require_inputs(file.inputs);
+  require_one(file.inputs, "input");
   require_one(file.outputs, "output");
   const TensorShape shape = input_shape(file.inputs[0], input);
   NetworkBuilder network(name, shape);
   const std::vector<const OnnxNode*> nodes = needed_nodes(file);
   GraphValues values(file, nodes, size_t(shape[0]));
-  if (file.inputs.size() == 2) values.give_text_lengths(file.inputs[1].name);
   std::vector<std::string> notes;
   for (const OnnxNode* node : nodes) {
     read_node(*node, {*node, values, network, notes});
   }
-  if (values.has_text_lengths() && !network.has(LayerKind::MeanPool))
-    refuse("the file is told the lengths of texts; in dlflow these are for mean_pool alone");
   ImportedNetwork imported = network.finish(values.layer_of(file.outputs[0].name));
   imported.normalization = values.normalization();
   imported.notes.insert(imported.notes.begin(), notes.begin(), notes.end());

@@ -101,41 +101,9 @@ int embedding_with(NetworkBuilder& network, const ImportedTensor& weights) {
   return kImages;
 }
 
-/// A view that keeps the features, with the same of another layer.
-View with_features(NodeReader& node, const View& view, int layer) {
-  const TensorShape &before = node.network().shape_of(view.layer),
-                    &after = node.network().shape_of(layer);
-  View result = view;
-  result.layer = layer;
-  for (Dimension& dimension : result.dimensions) {
-    for (Factor& factor : dimension) factor.stride = factor.stride / before[1] * after[1];
-  }
-  result.dimensions.back() = simplified({{after[1], 1}});
-  return result;
-}
-
-/// Whether a view has all positions and features of its layer, and the features last.
-bool keeps_features(NodeReader& node, const View& view) {
-  const TensorShape& shape = node.network().shape_of(view.layer);
-  if (view.offset != 0 || view.factor != 1 || view.rotated != 0 || view.dimensions.empty() ||
-      view.dimensions.back() != simplified({{shape[1], 1}}))
-    return false;
-  Dimension others;
-  for (size_t i = 0; i + 1 < view.dimensions.size(); ++i)
-    others.insert(others.end(), view.dimensions[i].begin(), view.dimensions[i].end());
-  Dimension positions = simplified({{shape[0], shape[1]}});
-  positions.push_back({kBatch, 0});
-  return std::ranges::is_permutation(others, positions);
-}
-
 /// A linear layer without bias. \param weights  (out,in)
 int add_linear(NodeReader& node, ImportedTensor weights) {
-  if (node.is(GraphValue::Kind::View, 0) && !keeps_features(node, view_at(node, 0)))
-    node.layer(0);  // refuses it
-  const bool is_view = node.is(GraphValue::Kind::View, 0);
-  const std::optional<View> view = is_view ? std::optional(view_at(node, 0)) : std::nullopt;
-  const int input = view ? view->layer : node.layer(0);
-  const TensorShape& in = node.network().shape_of(input);
+  const TensorShape& in = node.shape(0);
   if (in.size() > 2)
     refuse("linear layers of dlflow read (B,F) or (B,T,F), this gets " + to_string(in));
   if (in.back() != weights.shape[1]) {
@@ -150,8 +118,7 @@ int add_linear(NodeReader& node, ImportedTensor weights) {
   const bool is_tied = layer.tied != kImages;
   if (!is_tied && node.shares(1)) refuse_shared(node.name_of(1));
   const auto weight = is_tied ? std::nullopt : std::optional(size_t{1});  // the embedding's name
-  const int index = node.add(std::move(layer), {input}, weight);
-  if (view) give_view(node, with_features(node, *view, index));
+  const int index = node.add(std::move(layer), {node.layer(0)}, weight);
   if (!is_tied) {
     node.network().set(index, "weight", std::move(weights));
   } else if (!node.shares(1)) {
@@ -203,8 +170,7 @@ void read_conv_transpose(NodeReader& node) {
 
 void read_gemm(NodeReader& node) {
   if (node.integer("transA", 0) != 0) refuse("it transposes what it reads");
-  if (!node.is(GraphValue::Kind::View, 0) && node.shape(0).size() != 1)
-    refuse("it reads " + to_string(node.shape(0)) + ", not (B,F)");
+  if (node.shape(0).size() != 1) refuse("it reads " + to_string(node.shape(0)) + ", not (B,F)");
   ImportedTensor weights = matrix(node, 1);
   if (node.integer("transB", 0) == 0) weights = turned(weights);
   for (float& weight : weights.numbers) weight *= node.number("alpha", 1);
@@ -221,12 +187,8 @@ void read_gemm(NodeReader& node) {
 }
 
 void read_matmul(NodeReader& node) {
-  if (!node.is_constant(1) && multiply_results(node)) return;
   if (!node.is_constant(1))
-    refuse(
-        "it multiplies results of two layers; dlflow's 'attention' is not put together from such "
-        "products");
-  if (average_columns(node)) return;
+    refuse("its second input is a result of the network; attention is not read from ONNX files");
   add_linear(node, turned(matrix(node, 1)));
 }
 
@@ -241,7 +203,6 @@ void read_gather(NodeReader& node) {
     }
     return node.give_constant(std::move(chosen));
   }
-  if (is_sequence(node, 0) && node.is_constant(1)) return choose_part(node);
   if (!node.is_constant(0) || node.integer("axis", 0) != 0)
     refuse("it chooses parts of a layer's result");
   ImportedTensor weights = matrix(node, 0);
@@ -255,10 +216,7 @@ void read_gather(NodeReader& node) {
 }
 
 bool add_bias(NodeReader& node, size_t layer, size_t constant) {
-  const bool is_view = node.is(GraphValue::Kind::View, layer);
-  const std::optional<View> view = is_view ? std::optional(view_at(node, layer)) : std::nullopt;
-  if (view && (view->layer == kImages || !keeps_features(node, *view))) return false;
-  const int index = view ? view->layer : node.layer(layer);
+  const int index = node.layer(layer);
   if (!node.is_only_reader_of_layer(layer)) return false;
   Layer& before = node.network().at(index);
   const bool has_place = before.kind == LayerKind::Conv2d ||
@@ -269,7 +227,7 @@ bool add_bias(NodeReader& node, size_t layer, size_t constant) {
   if (!bias) return false;
   before.bias = true;
   node.network().set(index, "bias", std::move(*bias));
-  view ? give_view(node, *view) : node.give_layer(index);
+  node.give_layer(index);
   return true;
 }
 

@@ -1,11 +1,10 @@
 #include <algorithm>
 
+#include "runtime/onnx/element.h"
 #include "runtime/onnx/operations.h"
 
 namespace dlflow::runtime {
 namespace {
-
-using Kind = GraphValue::Kind;
 
 int64_t count(const TensorShape& shape) {
   int64_t all = 1;
@@ -21,27 +20,21 @@ void flatten(NodeReader& node) {
   node.add(std::move(layer), {node.layer(0)});
 }
 
-/// Whether `sizes`, in which -1 is found and 0 is as before, are those of a batch of `shape`.
-bool is_shape(const std::vector<int64_t>& sizes, const TensorShape& shape) {
-  if (sizes.size() != shape.size() + 1) return false;
-  for (size_t i = 0; i < shape.size(); ++i) {
-    const bool fits = sizes[i + 1] == shape[i] || (sizes[i + 1] == -1 && sizes[0] != -1);
-    if (!fits) return false;
-  }
-  return true;
+/// Whether `sizes` are those of a batch of `shape`; -1 is a size to be found, and the first 0 the
+/// number of samples as before.
+bool is_batch_of(NodeReader& node, const TensorShape& shape, const std::vector<int64_t>& sizes) {
+  if (sizes.size() != shape.size() + 1 || std::ranges::count(sizes, -1) > 1) return false;
+  const int64_t samples = sizes[0];
+  const bool keeps_samples =
+      samples == -1 || samples == 0 || samples == kBatch || samples == node.batch();
+  return keeps_samples && std::equal(shape.begin(), shape.end(), sizes.begin() + 1,
+                                     [](int64_t a, int64_t b) { return a == b || b == -1; });
 }
 
-/// Whether `size` is that of samples and positions in one dimension.
-bool joins_positions(NodeReader& node, int64_t size) {
-  const bool is_batch = size < 1 || size == kBatch || size == node.batch();
-  return is_sequence(node, 0) && !is_batch;
-}
-
-/// A constant with other dimensions, which matter for products and sums alone.
-void give_same_numbers(NodeReader& node) {
-  OnnxTensor same = node.constant(0);
-  same.shape = {int64_t(same.size())};
-  node.give_constant(std::move(same));
+/// A list of sizes with other dimensions, which matter for products and sums alone.
+void give_same_sizes(NodeReader& node) {
+  const std::vector<int64_t>& sizes = node.integers(0);
+  node.give_constant({{int64_t(sizes.size())}, {}, sizes});
 }
 
 void reshape_constant(NodeReader& node, const std::vector<int64_t>& sizes) {
@@ -66,31 +59,15 @@ void read_flatten(NodeReader& node) {
 void read_reshape(NodeReader& node) {
   const std::vector<int64_t> sizes = node.list("shape", 1);
   if (node.is_constant(0)) return reshape_constant(node, sizes);
-  if (reshape_of_texts(node, sizes)) return;
-  if (node.is(Kind::Normalized, 0)) {
-    const int index = node.value(0).layer;
-    if (!is_shape(sizes, node.network().at(index).shape))
-      refuse("dlflow has no layer that gives this shape");
-    return node.give_layer(index);
-  }
-  if (node.is(Kind::View, 0))
-    return give_view(node, reshaped(view_at(node, 0), sizes, node.batch()));
   const TensorShape& shape = node.shape(0);
-  const bool is_flat = sizes.size() == 2 && (sizes[1] == count(shape) ||
-                                             (sizes[1] == -1 && !joins_positions(node, sizes[0])));
-  if (is_shape(sizes, shape)) return node.give_layer(node.layer(0));
-  if (is_flat) return flatten(node);
-  if (sizes.size() == 3 && shape.size() == 3 && sizes[1] > 0 &&
-      node.is_read_by_only({"InstanceNormalization"}))
-    return node.give({.kind = Kind::Grouped, .layer = node.layer(0), .groups = sizes[1]});
-  if (is_sequence(node, 0)) return give_view(node, reshaped(view_at(node, 0), sizes, node.batch()));
+  if (is_batch_of(node, shape, sizes)) return node.give_layer(node.layer(0));
+  if (is_batch_of(node, {count(shape)}, sizes)) return flatten(node);
   refuse("dlflow reshapes to (B,F) alone");
 }
 
 void read_squeeze(NodeReader& node) {
-  if (node.is_constant(0)) return give_same_numbers(node);
+  if (node.is_constant(0)) return give_same_sizes(node);
   std::vector<int64_t> axes = node.list("axes", 1);
-  if (is_sequence(node, 0)) return squeeze_view(node, axes);
   const TensorShape& shape = node.shape(0);
   for (int64_t& axis : axes) axis += axis < 0 ? 4 : 0;
   std::ranges::sort(axes);
@@ -101,15 +78,11 @@ void read_squeeze(NodeReader& node) {
 }
 
 void read_unsqueeze(NodeReader& node) {
-  if (is_sequence(node, 0)) return unsqueeze_view(node, node.list("axes", 1));
   if (!node.is_constant(0)) refuse("dlflow has no layer that adds a dimension");
-  give_same_numbers(node);
+  give_same_sizes(node);
 }
 
 void read_transpose(NodeReader& node) {
-  if (turn_means(node)) return;
-  if (is_sequence(node, 0))
-    return give_view(node, transposed(view_at(node, 0), node.integers("perm")));
   if (!node.is_constant(0)) refuse("dlflow has no layer that swaps dimensions");
   const OnnxTensor& from = node.constant(0);
   const std::vector<int64_t> order = node.integers("perm");
@@ -119,36 +92,55 @@ void read_transpose(NodeReader& node) {
   OnnxTensor to{{from.shape[1], from.shape[0]}, {}, {}};
   to.floats = transposed(from.floats, size_t(from.shape[0]), size_t(from.shape[1]));
   const bool is_shared = node.shares(0);
-  node.give({.kind = Kind::Constant,
+  node.give({.kind = GraphValue::Kind::Constant,
              .constant = std::make_shared<const OnnxTensor>(std::move(to)),
              .is_shared = is_shared,
              .turned_from = node.name_of(0)});
 }
 
 void read_shape(NodeReader& node) {
-  OnnxTensor sizes;
-  if (node.is(Kind::View, 0)) {
-    sizes.integers = sizes_of(view_at(node, 0));
-  } else {
-    const TensorShape& shape = node.shape(0);
-    sizes.integers = {kBatch};
-    sizes.integers.insert(sizes.integers.end(), shape.begin(), shape.end());
+  std::vector<int64_t> sizes = node.shape(0);
+  sizes.insert(sizes.begin(), kBatch);
+  const auto rank = int64_t(sizes.size());
+  const auto place = [&](const char* name, int64_t usual) {
+    const int64_t at = node.integer(name, usual);
+    return std::clamp<int64_t>(at < 0 ? at + rank : at, 0, rank);
+  };
+  const int64_t begin = place("start", 0), end = std::max(begin, place("end", rank));
+  node.give_constant({{end - begin}, {}, {sizes.begin() + begin, sizes.begin() + end}});
+}
+
+bool multiply_sizes(NodeReader& node) {
+  if (!node.is_constant(0) || !node.is_constant(1)) return false;
+  int64_t product = 1;
+  for (const size_t input : {0, 1}) {
+    const std::vector<int64_t>& size = node.integers(input);
+    if (size.size() != 1 || size[0] < 0 || size[0] > 1 << 30)
+      refuse("it multiplies constants that are not two sizes of a sample");
+    product *= size[0];
   }
-  const auto rank = int64_t(sizes.integers.size());
-  const int64_t begin = slice_bound(node.integer("start", 0), rank);
-  const int64_t end = std::max(begin, slice_bound(node.integer("end", rank), rank));
-  sizes.integers = {sizes.integers.begin() + begin, sizes.integers.begin() + end};
-  sizes.shape = {end - begin};
-  node.give_constant(std::move(sizes));
+  node.give_constant({{1}, {}, {product}});
+  return true;
 }
 
 void read_constant(NodeReader& node) { node.give_constant(node.constant_setting()); }
 
+/// To numbers of the same kind. Tokens of a second input are floats in dlflow's files.
 void read_cast(NodeReader& node) {
-  if (node.is_constant(0)) return cast_constant(node);
-  for (const Kind kind : {Kind::View, Kind::Scores, Kind::Shares, Kind::TextLengths})
-    if (node.is(kind, 0)) return pass_on(node);
-  node.give_layer(node.layer(0));
+  const auto to = Element(node.integer("to", 0));
+  const bool is_whole = to == Element::Int32 || to == Element::Int64;
+  const bool is_float = to == Element::Float || to == Element::Float16 || to == Element::Double ||
+                        to == Element::BFloat16;
+  if (node.is_constant(0)) {
+    const bool was_whole = node.constant(0).floats.empty();
+    if (was_whole ? !is_whole : !is_float) refuse("it makes other numbers of a constant");
+    return pass_on(node);
+  }
+  const int layer = node.layer(0);
+  const bool may_be_tokens =
+      layer == kImages || node.network().at(layer).kind == LayerKind::SecondInput;
+  if (!is_float && !(is_whole && may_be_tokens)) refuse("it makes other numbers of a result");
+  node.give_layer(layer);
 }
 
 void pass_on(NodeReader& node) { node.give(node.value(0)); }

@@ -7,10 +7,6 @@ namespace {
 
 using Kind = GraphValue::Kind;
 
-bool is_scalable(const GraphValue& value) {
-  return value.kind == Kind::Layer || value.kind == Kind::Scaled;
-}
-
 /// Rather than the input, or something on the way to a layer.
 bool is_of_layer(NodeReader& node, size_t input) {
   return node.is(Kind::Layer, input) && node.value(input).layer != kImages;
@@ -34,18 +30,19 @@ std::vector<float> combine(const std::vector<float>& a, const std::vector<float>
 float plus(float a, float b) { return a + b; }
 float times(float a, float b) { return a * b; }
 
-/// Each number of `constant`, per channel. Refuses one of another shape.
+/// Each number of `constant`, for the channels of the input. Refuses other values than the input.
 std::vector<float> channels_of(NodeReader& node, size_t value, size_t constant) {
-  const auto numbers =
-      per_channel(node.constant(constant), node.network().shape_of(node.value(value).layer));
-  if (!numbers) refuse("dlflow has no layer that computes with such a constant");
+  const GraphValue& input = node.value(value);
+  const bool is_input =
+      input.kind == Kind::Scaled || (input.kind == Kind::Layer && input.layer == kImages);
+  const auto numbers = per_channel(node.constant(constant), node.network().shape_of(kImages));
+  if (!is_input || !numbers) refuse("dlflow has no layer that computes with such a constant");
   return *numbers;
 }
 
-/// Of the input it is its normalisation; of another value it may be a part of GELU.
+/// The normalisation of the input.
 void change(NodeReader& node, size_t value, const Change& by) {
   GraphValue changed = node.value(value);
-  if (!is_scalable(changed)) refuse("dlflow has no layer that computes with a constant");
   if (changed.kind == Kind::Layer) changed.scale = {1}, changed.shift = {0};
   changed.kind = Kind::Scaled;
   changed.scale = combine(changed.scale, by.scale, times);
@@ -71,25 +68,10 @@ bool add_positions(NodeReader& node, size_t value, size_t constant) {
 }
 
 void add_constant(NodeReader& node, size_t value, size_t constant) {
-  if (add_to_gelu(node, value, constant) || shift_mean_square(node, value, constant)) return;
-  if (add_mask(node, value, constant)) return;
-  if (node.is(Kind::View, value) && add_bias(node, value, constant)) return;
-  if (is_of_layer(node, value)) {
-    if (add_bias(node, value, constant) || complete_group_norm(node, value, constant, "bias") ||
-        add_positions(node, value, constant))
-      return;
-  }
-  change(node, value, {.shift = channels_of(node, value, constant)});
-}
-
-void multiply_constant(NodeReader& node, size_t value, size_t constant) {
-  if (multiply_gelu(node, value, constant) || rotate_half(node, value, constant)) return;
-  const OnnxTensor& factor = node.constant(constant);
-  if (factor.size() == 1 && scale_scores(node, value, number_of(factor))) return;
-  if (is_of_layer(node, value) && (complete_group_norm(node, value, constant, "weight") ||
-                                   complete_rms_norm(node, value, constant)))
+  if (is_of_layer(node, value) &&
+      (add_bias(node, value, constant) || add_positions(node, value, constant)))
     return;
-  change(node, value, {.scale = channels_of(node, value, constant)});
+  change(node, value, {.shift = channels_of(node, value, constant)});
 }
 
 /// Layers that read two values read the one before them.
@@ -123,34 +105,26 @@ std::optional<std::vector<float>> per_channel(const OnnxTensor& constant,
 }
 
 void read_add(NodeReader& node) {
-  if (compute_constants(node) || combine_halves(node)) return;
   if (node.is_constant(1)) return add_constant(node, 0, 1);
   if (node.is_constant(0)) return add_constant(node, 1, 0);
   add_results(node);
 }
 
 void read_sub(NodeReader& node) {
-  if (compute_constants(node) || combine_halves(node)) return;
   if (!node.is_constant(1)) refuse("dlflow has no layer that subtracts");
   change(node, 0, {.shift = combine(channels_of(node, 0, 1), {-1}, times)});
 }
 
 void read_mul(NodeReader& node) {
-  if (compute_constants(node)) return;
-  if (node.is_constant(1)) return multiply_constant(node, 0, 1);
-  if (node.is_constant(0)) return multiply_constant(node, 1, 0);
-  for (const auto& [a, b] : {std::pair{size_t{0}, size_t{1}}, {1, 0}}) {
-    if (multiply_activations(node, a, b) || multiply_rms_norm(node, a, b)) return;
-  }
-  refuse("dlflow multiplies results of layers in silu, gelu and rms_norm alone");
+  if (multiply_sizes(node)) return;
+  if (node.is_constant(1)) return change(node, 0, {.scale = channels_of(node, 0, 1)});
+  if (node.is_constant(0)) return change(node, 1, {.scale = channels_of(node, 1, 0)});
+  if (!multiply_sigmoid(node, 0, 1) && !multiply_sigmoid(node, 1, 0))
+    refuse("dlflow multiplies results of layers in silu alone");
 }
 
 void read_div(NodeReader& node) {
-  if (compute_constants(node) || (node.is_constant(0) && invert_root(node))) return;
-  if (divide_by_root(node) || divide_by_lengths(node)) return;
   if (!node.is_constant(1)) refuse("dlflow has no layer that divides");
-  const OnnxTensor& divisor = node.constant(1);
-  if (divisor.size() == 1 && scale_scores(node, 0, 1 / number_of(divisor))) return;
   std::vector<float> scale = channels_of(node, 0, 1);
   for (float& number : scale) number = 1 / number;
   change(node, 0, {.scale = std::move(scale)});

@@ -5,8 +5,6 @@
 #include <numeric>
 #include <vector>
 
-#include "runtime/onnx/adaptive_shares.h"
-
 /// One function per kind of layer, called export_WORD, as in runtime/nn/layers.def. What ONNX has
 /// no operation for, or only a newer operator set, is put together from others.
 namespace dlflow::runtime {
@@ -253,6 +251,20 @@ std::string export_mean_pool(const LayerExport& e) {
                                 {{"keepdims", int64_t{0}}});
   const std::string count = e.add("Cast", {e.text.lengths}, {{"to", int64_t(OnnxType::Float)}});
   return e.add("Div", {sum, e.reshape(count, {-1, 1})});
+}
+
+/// (size, places): how much of each mean comes from each of `size` numbers in a row. The windows
+/// are those of PyTorch's AdaptiveAvgPool2d.
+std::vector<float> adaptive_shares(int64_t size, int64_t places) {
+  std::vector<float> all(size_t(size * places), 0);
+  for (int64_t place = 0; place < places; ++place) {
+    const int64_t begin = place * size / places;
+    const int64_t end = ((place + 1) * size + places - 1) / places;
+    for (int64_t i = begin; i < end; ++i) {
+      all[size_t(i * places + place)] = 1 / float(end - begin);
+    }
+  }
+  return all;
 }
 
 /// Products with the shares, along the rows and then, turned, along the columns.

@@ -74,12 +74,25 @@ void check_same_names(const ImportedNetwork& network, const test::Problem& probl
   CHECK(ours == expected);
 }
 
+/// Whether write_onnx() puts a layer together from several operators.
+bool is_put_together(const Model& model) {
+  const std::set<LayerKind> kinds = {LayerKind::AdaptiveAvgPool, LayerKind::Attention,
+                                     LayerKind::Gelu, LayerKind::GroupNorm, LayerKind::RmsNorm};
+  return std::ranges::any_of(model.layers,
+                             [&](const Layer& layer) { return kinds.contains(layer.kind); });
+}
+
 }  // namespace
 
-TEST_CASE("a network of every layer gives the same scores after its export and import", "[onnx]") {
+TEST_CASE("an exported network of every layer comes back or is refused", "[onnx]") {
   for (const test::LayerCase& layer : test::every_layer()) {
     INFO(layer.layers);
-    check_same_scores(problem_of(layer.input, layer.layers));
+    const test::Problem problem = problem_of(layer.input, layer.layers);
+    if (is_put_together(problem.model)) {
+      CHECK_THAT(refusal(written(problem)), Catch::StartsWith("node 'tested"));
+    } else {
+      check_same_scores(problem);
+    }
   }
 }
 
@@ -120,15 +133,17 @@ bool is_for_training_alone(const Layer& layer) {
 
 }  // namespace
 
-TEST_CASE("each model that comes with dlflow is read back as it was exported", "[onnx]") {
+TEST_CASE("each model of one operator a layer is read back as it was exported", "[onnx]") {
   std::vector<std::filesystem::path> files;
   for (const auto& entry : std::filesystem::directory_iterator(DLFLOW_MODELS))
     files.push_back(entry.path());
-  REQUIRE(files.size() >= 18);
+  int num_read = 0;
   for (const std::filesystem::path& file : files) {
     INFO(file);
     const test::Problem problem =
         test::make_problem(parse_model(smaller(read_file(file)), file.string()), 1);
+    if (is_put_together(problem.model)) continue;
+    ++num_read;
     const ImportedNetwork network = imported(written(problem));
     check_same_names(network, problem);
     for (const auto& [name, tensor] : network.weights) {
@@ -139,19 +154,7 @@ TEST_CASE("each model that comes with dlflow is read back as it was exported", "
     if (std::ranges::any_of(problem.model.layers, is_for_training_alone)) continue;
     CHECK(without_names(network.model) == without_names(problem.model));
   }
-}
-
-TEST_CASE("a network of texts of unequal length gives the same scores for each length", "[onnx]") {
-  for (const std::string causal : {"true", "false"}) {
-    const test::Problem problem = problem_of(
-        "[6]", "- embedding: {vocabulary: 7, features: 24}\n- attention: {heads: 2, causal: " +
-                   causal + "}\n- mean_pool\n- linear: {features: 3}\n");
-    const ImportedNetwork network = imported(written(problem));
-    CHECK(without_names(network.model) == without_names(problem.model));
-    const std::vector<float> lengths = {2, 5};
-    CHECK(scores(network, problem.images, lengths) ==
-          reference::infer(problem.model, problem.weights, problem.images, lengths).values);
-  }
+  CHECK(num_read >= 10);
 }
 
 TEST_CASE("a mean over positions that a file is told nothing of is a mean_pool", "[onnx]") {
@@ -250,62 +253,6 @@ TEST_CASE("the running variance of a batch normalisation makes up for another ep
   for (const float each : variances) CHECK(each == Approx(0.5 + 1e-3 - 1e-5).epsilon(1e-6));
 }
 
-TEST_CASE("RMS normalisation is read as files put it together, with dlflow's epsilon alone",
-          "[onnx]") {
-  const auto of = [](const std::vector<Message>& nodes, float epsilon = 1e-5f) {
-    const auto scalar = [](const char* name, const float& number) {
-      return Message()
-          .add(2, uint64_t{1})
-          .add(8, std::string_view(name))
-          .add(9, std::string_view(reinterpret_cast<const char*>(&number), 4));
-    };
-    const float two = 2, half = -0.5f, root = 0.5f, one = 1;
-    std::vector<Message> all = {node("MatMul", {"x", "m"}, "l")};
-    all.insert(all.end(), nodes.begin(), nodes.end());
-    return file_of(
-        all,
-        {floats("m", {3, 2}), floats("norm.weight", {2}), scalar("epsilon", epsilon),
-         scalar("two", two), scalar("half", half), scalar("root", root), scalar("one", one)},
-        {-1, 3});
-  };
-  const int64_t last = -1;
-  const Message mean =
-      node("ReduceMean", {"s"}, "q")
-          .add(5, Message().add(1, std::string_view("axes")).add(8, std::span(&last, 1)));
-  const Message power = node("Pow", {"l", "two"}, "s"), sum = node("Add", {"q", "epsilon"}, "e");
-  const Message scaled = node("Mul", {"norm.weight", "n"}, "y");
-  const Message setting =
-      Message().add(1, std::string_view("epsilon")).add(2, 1e-3f).add(20, uint64_t{1});
-  const auto check = [&](const std::vector<Message>& nodes) {
-    const ImportedNetwork network = imported(of(nodes));
-    REQUIRE(network.model.layers.size() == 2);
-    CHECK(network.model.layers[1].kind == LayerKind::RmsNorm);
-    CHECK(network.weights.at("norm.weight").numbers == std::vector<float>{0.5f, 0.5f});
-  };
-  check({power, mean, sum, node("Sqrt", {"e"}, "r"), node("Div", {"one", "r"}, "i"),
-         node("Mul", {"l", "i"}, "n"), scaled});
-  check({node("Mul", {"l", "l"}, "s"), mean, sum, node("Sqrt", {"e"}, "r"),
-         node("Reciprocal", {"r"}, "i"), node("Mul", {"i", "l"}, "n"), scaled});
-  check({power, mean, sum, node("Pow", {"e", "half"}, "i"), node("Mul", {"l", "i"}, "n"), scaled});
-  check({power, mean, sum, node("Sqrt", {"e"}, "r"), node("Div", {"l", "r"}, "n"), scaled});
-  check({power, mean, sum, node("Pow", {"e", "root"}, "r"), node("Div", {"l", "r"}, "n"), scaled});
-  CHECK_THAT(refusal(of({power, mean, sum, node("Pow", {"e", "one"}, "y")})),
-             Catch::Contains("powers only as parts of rms_norm"));
-  CHECK_THAT(refusal(of({power, mean, sum, node("Sqrt", {"e"}, "r"), node("Div", {"l", "r"}, "n"),
-                         node("Mul", {"n", "two"}, "y")})),
-             Catch::Contains("dlflow has no layer that gives 'y'"));
-  check({node("RMSNormalization", {"l", "norm.weight"}, "y")});
-  CHECK_THAT(refusal(of({node("RMSNormalization", {"l", "norm.weight"}, "y").add(5, setting)})),
-             Catch::Contains("its epsilon is 0.001; that of dlflow's layers is 1e-5"));
-  CHECK_THAT(refusal(of({power, mean, sum, node("Sqrt", {"e"}, "y")}, 1e-6f)),
-             Catch::Contains("its epsilon is 1e-06"));
-  CHECK_THAT(refusal(of({power, node("Relu", {"s"}, "y")})),
-             Catch::Contains("dlflow has no layer that gives 's'"));
-  CHECK_THAT(
-      refusal(of({power, mean, sum, node("Sqrt", {"e"}, "r"), node("Div", {"x", "r"}, "y")})),
-      Catch::Contains("dlflow has no layer that divides"));
-}
-
 TEST_CASE("a linear layer with the weights of the embedding is tied to it", "[onnx]") {
   const std::string embedding = "- embedding: {name: tokens, vocabulary: 5, features: 4}\n";
   const test::Problem problem = test::make_problem(
@@ -349,47 +296,6 @@ TEST_CASE("weights that two layers share otherwise are refused", "[onnx]") {
              Catch::Contains(refused));
 }
 
-TEST_CASE("attention is read back as it was exported", "[onnx]") {
-  const std::string embedding = "- embedding: {name: tokens, vocabulary: 5, features: 24}\n";
-  const std::string last = "- linear: {name: last, features: 5}\n";
-  const std::vector<std::string> all = {"{heads: 2, causal: false}",
-                                        "{heads: 4}",
-                                        "{heads: 1}",
-                                        "{heads: 4, kv_heads: 1, rotary: true}",
-                                        "{heads: 8, kv_heads: 2, rotary: true, causal: false}",
-                                        "{heads: 2, kv_heads: 1, rotary: true}"};
-  for (const std::string& attributes : all) {
-    for (const std::string tokens : {"2", "6"}) {
-      INFO(attributes << " of " << tokens);
-      const test::Problem problem = test::make_problem(
-          "[" + tokens + "]", embedding + "- attention: " + attributes + "\n" + last, 2,
-          "next_token");
-      const ImportedNetwork network = imported(written(problem));
-      REQUIRE(network.model.layers.size() == 3);
-      const Layer &ours = network.model.layers[1], &expected = problem.model.layers[1];
-      CHECK(ours.heads == expected.heads);
-      CHECK(ours.kv_heads == expected.kv_heads);
-      CHECK(ours.causal == expected.causal);
-      CHECK(ours.rotary == expected.rotary);
-      check_same_scores(problem);
-    }
-  }
-}
-
-TEST_CASE("two blocks of a language model are read back with their residuals", "[onnx]") {
-  const std::string block =
-      "- rms_norm\n- linear: {features: 24}\n- attention: {heads: 2, rotary: true}\n"
-      "- linear: {features: 8}\n";
-  const test::Problem problem = test::make_problem(
-      "[6]",
-      "- embedding: {name: tokens, vocabulary: 5, features: 8}\n" + block +
-          "- add: {name: one, from: tokens}\n" + block +
-          "- add: {from: one}\n- rms_norm\n- linear: {features: 5, tied: tokens, bias: false}\n",
-      2, "next_token");
-  CHECK(imported(written(problem)).model.layers.size() == problem.model.layers.size());
-  check_same_scores(problem);
-}
-
 TEST_CASE("a bias is not that of a layer whose result another node reads without it", "[onnx]") {
   const auto of = [](const std::vector<Message>& nodes) {
     return refusal(file_of(nodes, {floats("w", {3, 2}), floats("b", {2})}, {-1, 3}));
@@ -398,7 +304,7 @@ TEST_CASE("a bias is not that of a layer whose result another node reads without
   CHECK(of({product, same, node("Add", {"n", "b"}, "y")}) == "none");
   CHECK_THAT(of({product, same, node("Relu", {"m"}, "r"), node("Add", {"n", "b"}, "s"),
                  node("Add", {"s", "r"}, "y")}),
-             Catch::Contains("dlflow has no layer that gives 's'"));
+             Catch::Contains("'s' (Add): dlflow has no layer that computes with such a constant"));
 }
 
 TEST_CASE("the loss is one that the scores can be for", "[onnx]") {
@@ -421,14 +327,20 @@ TEST_CASE("what no layer of dlflow can be is refused with the node's name", "[on
   const auto of = [&](const std::vector<Message>& nodes, std::vector<int64_t> input = {-1, 3}) {
     return refusal(file_of(nodes, weights, input));
   };
-  CHECK(of({node("Einsum", {"x", "w"}, "y")}) == "node 'y' (Einsum): dlflow has no layer for it");
-  CHECK(of({node("MatMul", {"x", "v"}, "y")}) == "node 'y' (MatMul): nothing before it gives 'v'");
-  CHECK(of({node("MatMul", {"x"}, "y")}) == "node 'y' (MatMul): its input 2 is missing");
+  const auto starts = [](const char* text) { return Catch::StartsWith(text); };
+  CHECK_THAT(of({node("Einsum", {"x", "w"}, "y")}),
+             starts("node 'y' (Einsum): dlflow has no layer for it; docs/user/model-format.md"));
+  CHECK_THAT(of({node("MatMul", {"x", "v"}, "y")}),
+             starts("node 'y' (MatMul): nothing before it gives 'v'"));
+  CHECK_THAT(of({node("MatMul", {"x"}, "y")}), starts("node 'y' (MatMul): its input 2 is missing"));
   CHECK_THAT(of({node("MatMul", {"x", "w"}, "y")}, {-1, 5}),
              Catch::Contains("its weights are for 3 features, it gets 5"));
   CHECK_THAT(of({node("MatMul", {"x", "w"}, "y")}, {-1, -1}), Catch::Contains("--input"));
-  CHECK_THAT(of({node("MatMul", {"x", "w"}, "m"), node("Mul", {"m", "b"}, "y")}),
-             Catch::Contains("dlflow has no layer that gives 'y'"));
+  for (const char* operation : {"Mul", "Div", "Sub"}) {
+    CHECK_THAT(of({node("MatMul", {"x", "w"}, "m"), node(operation, {"m", "b"}, "y")}),
+               Catch::StartsWith("node 'y' (" + std::string(operation) +
+                                 "): dlflow has no layer that computes with such a constant"));
+  }
   CHECK_THROWS_WITH(import_onnx(parse_onnx(file_of({node("Relu", {"x"}, "y")}, {}, {-1, 3}), "."),
                                 "net", TensorShape{0, 5}),
                     "the sizes of a sample are from 1 on, not (B,0,5)");
@@ -437,7 +349,7 @@ TEST_CASE("what no layer of dlflow can be is refused with the node's name", "[on
         "the file's output is not the result of its last operation");
 }
 
-TEST_CASE("a network has one input and one output, but for lengths of texts", "[onnx]") {
+TEST_CASE("a network has one input and one output", "[onnx]") {
   const auto of = [](const std::vector<Message>& inputs, const std::vector<Message>& outputs) {
     Message graph;
     graph.add(1, node("MatMul", {"x", "w"}, "y")).add(5, floats("w", {3, 2}));
@@ -452,8 +364,8 @@ TEST_CASE("a network has one input and one output, but for lengths of texts", "[
         "the file has 3 outputs: 'y', 'z', 'a'; dlflow reads networks with one");
   CHECK(of({x, test::port("n", {-1, 3}, kInt64)}, {y}) ==
         "the file has 2 inputs: 'x', 'n'; dlflow reads networks with one");
-  CHECK_THAT(of({x, test::port("n", {-1}, kInt64)}, {y}),
-             Catch::Contains("is told the lengths of texts"));
+  CHECK_THAT(of({x, test::port("lengths", {-1}, kInt64)}, {y}),
+             Catch::StartsWith("the file has 2 inputs: 'x', 'lengths'"));
 }
 
 TEST_CASE("files that are none, end early or ask for much are refused before memory is taken",

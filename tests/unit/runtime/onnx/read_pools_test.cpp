@@ -60,36 +60,6 @@ TEST_CASE("a pool that rounds up is read if its windows lie inside anyway", "[on
   CHECK(rounds_up(3, 1, 3, 0) == "none");  // the window behind the map is left out
 }
 
-TEST_CASE("means under windows that cover a map are products with matrices of shares", "[onnx]") {
-  const std::vector<float> halves = {0.5f, 0, 0.5f, 0, 0, 0.5f, 0, 0.5f};
-  const OnMaps of{{numbers_of("shares", {4, 2}, halves), numbers_of("cube", {4, 2, 1}, halves)},
-                  {-1, 3, 4, 4}};
-  const auto pooled = [&](const char* shares) {
-    return of.file({node("MatMul", {"x", shares}, "a"),
-                    with(node("Transpose", {"a"}, "b"), "perm", {0, 1, 3, 2}),
-                    node("MatMul", {"b", "shares"}, "c"),
-                    with(node("Transpose", {"c"}, "m"), "perm", {0, 1, 3, 2})});
-  };
-  const Layer layer = imported(pooled("shares")).model.layers.at(1);
-  CHECK(layer.kind == LayerKind::AdaptiveAvgPool);
-  CHECK(layer.size == Extent(2));
-  CHECK_THAT(refusal(pooled("cube")), Contains("its weights are no matrix"));
-}
-
-TEST_CASE("a scaled input is normalised before the means under its windows", "[onnx]") {
-  const Message turned = with(node("Transpose", {"a"}, "b"), "perm", {0, 1, 3, 2});
-  const ImportedNetwork network =
-      imported(file_of({node("Mul", {"x", "two"}, "n"), node("MatMul", {"n", "shares"}, "a"),
-                        turned, node("MatMul", {"b", "shares"}, "c"),
-                        with(node("Transpose", {"c"}, "m"), "perm", {0, 1, 3, 2}),
-                        node("Flatten", {"m"}, "f"), node("MatMul", {"f", "w"}, "y")},
-                       {numbers_of("shares", {4, 2}, {0.5f, 0, 0.5f, 0, 0, 0.5f, 0, 0.5f}),
-                        number("two", 2), test::floats("w", {12, 2})},
-                       {-1, 3, 4, 4}));
-  CHECK(network.model.layers.at(0).kind == LayerKind::AdaptiveAvgPool);
-  CHECK(network.normalization == InputScale{{2, 2, 2}, {0, 0, 0}});
-}
-
 TEST_CASE("means of pools count the padding as zeros", "[onnx]") {
   const OnMaps of{{whole_numbers("p", {0, 0, 1, 1, 0, 0, 1, 1}), number("one", 1),
                    whole_numbers("q", {0, 0, 1, 2, 0, 0, 1, 2}), number("zero", 0),
