@@ -137,9 +137,7 @@ void read_cast(NodeReader& node) {
     return pass_on(node);
   }
   const int layer = node.layer(0);
-  const bool may_be_tokens =
-      layer == kImages || node.network().at(layer).kind == LayerKind::SecondInput;
-  if (!is_float && !(is_whole && may_be_tokens)) refuse("it makes other numbers of a result");
+  if (!is_float && !(is_whole && layer == kImages)) refuse("it makes other numbers of a result");
   node.give_layer(layer);
 }
 
