@@ -120,14 +120,18 @@ def decode(value: Any, tensors: Mapping[str, Tensor]) -> Any:
         raise Damaged(f"there is no {error} in a saved state") from None
 
 
-def _decode_torch(value: Dict[str, Any], tensors: Mapping[str, Tensor]) -> Any:
+def to_torch(tensor: Tensor) -> Any:
+    """A copy, as a tensor of PyTorch. Raises AttributeError if this PyTorch has no such type."""
     import torch
-    tensor = tensors[value["tensor"]]
     dtype = getattr(torch, _TYPES_OF[tensor.dtype])
     if tensor.data.nbytes == 0:
-        result = torch.empty(tensor.shape, dtype=dtype)
-    else:
-        result = torch.frombuffer(tensor.data, dtype=dtype).reshape(tensor.shape).clone()
+        return torch.empty(tensor.shape, dtype=dtype)
+    return torch.frombuffer(tensor.data, dtype=torch.uint8).clone().view(dtype).reshape(tensor.shape)  # other programs align nothing
+
+
+def _decode_torch(value: Dict[str, Any], tensors: Mapping[str, Tensor]) -> Any:
+    import torch
+    result = to_torch(tensors[value["tensor"]])
     return torch.view_as_complex(result) if "type" in value else result
 
 

@@ -19,14 +19,12 @@ from typing import Any, Dict, List, Mapping, Optional
 
 import torch
 
-from dlflow import _safetensors
+from dlflow import _safetensors, _tree
 
 #: What wrappers put before every name.
 _PREFIXES = ("module.", "_orig_mod.", "model.", "transformer.")
 #: Layers of GPT-2 that multiply by the weight as it is, where nn.Linear multiplies by its transpose.
 _CONV1D = (".attn.c_attn.weight", ".attn.c_proj.weight", ".mlp.c_fc.weight", ".mlp.c_proj.weight")
-_TYPES = {"F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16, "F64": torch.float64, "I64": torch.int64, "I32": torch.int32, "U8": torch.uint8,
-          "BOOL": torch.bool}
 
 Weights = Dict[str, torch.Tensor]
 
@@ -45,9 +43,9 @@ def load(path: pathlib.Path) -> Weights:
         return _load_index(path)
     try:
         if path.suffix == ".safetensors":
-            return {name: _tensor(tensor) for name, tensor in _safetensors.read(str(path))[0].items()}
+            return {name: _tree.to_torch(tensor) for name, tensor in _safetensors.read(str(path))[0].items()}
         return _load_pickle(path)
-    except (_safetensors.Damaged, KeyError) as error:
+    except (_safetensors.Damaged, AttributeError) as error:
         raise Unreadable(f"{path}: {error}") from None
 
 
@@ -72,15 +70,11 @@ def to_huggingface(weights: Mapping[str, torch.Tensor]) -> Weights:
 
 def save(path: pathlib.Path, weights: Mapping[str, torch.Tensor]) -> None:
     """A safetensors file, which takes the place of one that is there once it is whole."""
-    names = {dtype: name for name, dtype in _TYPES.items()}
-    tensors = {}
-    for name, tensor in weights.items():
-        data = tensor.detach().cpu().contiguous()
-        raw = memoryview(data.reshape(-1).view(torch.uint8).numpy()) if data.dim() else memoryview(data.reshape(1).view(torch.uint8).numpy())
-        tensors[name] = _safetensors.Tensor(names[data.dtype], tuple(data.shape), raw)
+    tensors = _tree.Tensors()
+    _tree.encode(weights, tensors)
     whole = path.with_name(f"{path.name}.tmp.{os.getpid()}")
     try:
-        _safetensors.write(str(whole), tensors, {"format": "pt"})
+        _safetensors.write(str(whole), tensors.by_name, {"format": "pt"})
         whole.replace(path)
     finally:
         whole.unlink(missing_ok=True)
@@ -125,13 +119,6 @@ def _load_pickle(path: pathlib.Path) -> Weights:
     if not weights:
         raise Unreadable(f"{path} holds no tensors")
     return weights
-
-
-def _tensor(tensor: _safetensors.Tensor) -> torch.Tensor:
-    dtype = _TYPES[tensor.dtype]
-    if not tensor.data.nbytes:
-        return torch.empty(tensor.shape, dtype=dtype)
-    return torch.frombuffer(tensor.data, dtype=torch.uint8).clone().view(dtype).reshape(tensor.shape)
 
 
 def _without_prefixes(weights: Mapping[str, torch.Tensor]) -> Weights:
