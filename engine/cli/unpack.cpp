@@ -28,12 +28,11 @@ void add_unpack(CLI::App& app, Session& session) {
   command->add_option("bundle", *file, "a file that `dlflow pack` wrote")
       ->type_name("BUNDLE")
       ->required();
-  CLI::Option* const folder =
+  CLI::Option* const above =
       command->add_option("-C,--directory", *below, "folder to make the new folder in")
           ->type_name("FOLDER")
           ->capture_default_str();
-  command->add_flag("--list", *list, "show what is in the bundle; unpack nothing")
-      ->excludes(folder);
+  command->add_flag("--list", *list, "show what is in the bundle; unpack nothing")->excludes(above);
   add_json_option(*command, session);
   command->callback([file, below, list, &session] {
     if (*list) return show_summary(session, *file);

@@ -146,7 +146,7 @@ struct Part {
   bool (*is_own)(const Subject&) = nullptr;
 };
 
-constexpr std::array<Part, 25> kParts = {{
+constexpr std::array<Part, 25> kBaseParts = {{
     {"awaited", [](const Subject& s) { return awaited(s.plan.workflow, s.step); }},
     {"axes", [](const Subject& s) { return referenced(s.step, "matrix"); }},
     {"checkpoint", [](const Subject& s) { return checkpoint_json(s.step.checkpoint); }},
@@ -193,7 +193,7 @@ constexpr std::array<Part, 25> kParts = {{
     {"version", [](const Subject& s) { return Json(s.planned.version); }},
     {"with", [](const Subject& s) { return decisive(s.with(), s.step.uses); }, has_own_with},
 }};
-static_assert(std::ranges::is_sorted(kParts, {}, &Part::key));
+static_assert(std::ranges::is_sorted(kBaseParts, {}, &Part::key));
 
 void append(std::string& text, const Part& part, const Subject& subject) {
   const Json value = part.value(subject);
@@ -211,15 +211,15 @@ void FingerprintBases::share(uint32_t job) {
   const Subject subject(plan_, job);
   like_ = &subject.job;
   pieces_ = {Piece()};
-  for (const Part& part : kParts) {
+  for (const Part& part : kBaseParts) {
     if (part.is_own == nullptr || !part.is_own(subject)) {
       append(pieces_.back().shared, part, subject);
     } else {
-      pieces_.back().own = size_t(&part - kParts.data());
+      pieces_.back().own = size_t(&part - kBaseParts.data());
       pieces_.emplace_back();
     }
   }
-  pieces_.back().own = kParts.size();
+  pieces_.back().own = kBaseParts.size();
 }
 
 std::string FingerprintBases::of(uint32_t job) {
@@ -229,7 +229,7 @@ std::string FingerprintBases::of(uint32_t job) {
   std::string text;
   for (const Piece& piece : pieces_) {
     text += piece.shared;
-    if (piece.own < kParts.size()) append(text, kParts[piece.own], subject);
+    if (piece.own < kBaseParts.size()) append(text, kBaseParts[piece.own], subject);
   }
   text.front() = '{';
   return text += '}';

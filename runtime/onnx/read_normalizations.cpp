@@ -6,11 +6,11 @@
 namespace dlflow::runtime {
 namespace {
 
-constexpr float kEpsilon = 1e-5f;  // of dlflow's normalisations
+constexpr float kLayerEpsilon = 1e-5f;  // of dlflow's normalisations
 
 void require_epsilon(NodeReader& node) {
-  const float epsilon = node.number("epsilon", kEpsilon);
-  if (std::abs(epsilon - kEpsilon) < 1e-9f) return;
+  const float epsilon = node.number("epsilon", kLayerEpsilon);
+  if (std::abs(epsilon - kLayerEpsilon) < 1e-9f) return;
   char text[32];
   std::snprintf(text, sizeof text, "%g", double(epsilon));
   refuse("its epsilon is " + std::string(text) + "; that of dlflow's layers is 1e-5");
@@ -62,7 +62,7 @@ void read_batch_norm(NodeReader& node) {
   if (node.integer("training_mode", 0) != 0) {
     refuse("it is in training mode; export the network as it is to be run (PyTorch: model.eval())");
   }
-  const float epsilon = node.number("epsilon", kEpsilon);
+  const float epsilon = node.number("epsilon", kLayerEpsilon);
   Layer layer;
   layer.kind = LayerKind::BatchNorm;
   const int64_t channels = node.shape(0)[0];
@@ -71,8 +71,8 @@ void read_batch_norm(NodeReader& node) {
     tensors.push_back(node.weights(input));
     require_size(tensors.back(), channels);
   }
-  if (std::abs(epsilon - kEpsilon) > 1e-9f) {
-    for (float& variance : tensors[3].numbers) variance += epsilon - kEpsilon;
+  if (std::abs(epsilon - kLayerEpsilon) > 1e-9f) {
+    for (float& variance : tensors[3].numbers) variance += epsilon - kLayerEpsilon;
     node.note("Batch normalisation '" + escaped(node.result()) +
               "' has another epsilon than dlflow's 1e-5; its running variance makes up for it.");
   }
