@@ -74,9 +74,8 @@ TEST_CASE("what does not change the result does not change the fingerprint", "[f
   const auto& [from, to] = GENERATE(table<std::string, std::string>(
       {{"name: w", "name: other  # a comment"},
        {"unused: 1", "unused: 2"},
-       {"  a:\n", "  b:\n"},
        {"{SEED: 7}", "{\"SEED\":    7}"},
-       {"{SEED: 7}", "{SEED: 7}\n    resources: {ranks: 4, memory: 2GiB, walltime: 20m}"},
+       {"{SEED: 7}", "{SEED: 7}\n    resources: {memory: 2GiB, walltime: 20m}"},
        {"{SEED: 7}", "{SEED: 7}\n    retry: {attempts: 5}"},
        {"\"${{ params.epochs }}\"", "3"}}));
   INFO(from << " -> " << to);
