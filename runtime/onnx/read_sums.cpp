@@ -53,11 +53,12 @@ void change(NodeReader& node, size_t value, const Change& by) {
 bool add_positions(NodeReader& node, size_t value, size_t constant) {
   const int before = node.layer(value);
   const TensorShape shape = node.shape(value);
+  if (shape.size() != 2) return false;
   const OnnxTensor& table = node.constant(constant);
   const std::vector<int64_t>& sizes = table.shape;
   const bool fits = sizes == shape || (sizes.size() == 3 && sizes[0] == 1 && sizes[1] == shape[0] &&
                                        sizes[2] == shape[1]);
-  if (shape.size() != 2 || !fits) return false;
+  if (!fits) return false;
   ImportedTensor weights = node.weights(constant);
   weights.shape = shape;
   Layer layer;

@@ -359,8 +359,10 @@ TEST_CASE("a table of positions has a row for each", "[onnx]") {
        {std::vector<int64_t>{7, 4}, {2, 6, 4}, {1, 7, 4}, {1, 6, 5}, {4, 6}}) {
     CHECK_THAT(refusal(of(shape)), Contains("computes with such a constant"));
   }
-  CHECK_THAT(OnFeatures({floats("p", {6, 4})}).refused(node("Add", {"l", "p"}, "y")),
-             Contains("computes with such a constant"));
+  for (const std::vector<int64_t>& shape : {std::vector<int64_t>{6, 4}, {1, 4, 4}}) {
+    CHECK_THAT(OnFeatures({floats("p", shape)}).refused(node("Add", {"l", "p"}, "y")),
+               Contains("computes with such a constant"));
+  }
 }
 
 TEST_CASE("names are those of the file, as far as they are free and a model file can say them",
