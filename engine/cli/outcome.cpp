@@ -95,6 +95,9 @@ void report_outcome(Session& session, const Plan& plan, const Outcome& outcome) 
     return;
   }
   keep_track(session, plan.run);
+  if (!plan.workflow.track.clients.empty() && !session.quiet) {
+    std::printf("  trackers  dlflow sync %s\n", plan.run.c_str());
+  }
   session.status = outcome.interrupted                    ? kInterrupted
                    : outcome.state == RunState::Succeeded ? kDone
                                                           : kStepFailed;

@@ -12,9 +12,9 @@ namespace {
 std::vector<std::string> names(const Trackers& trackers) {
   std::vector<std::string> names;
   if (trackers.tensorboard) names.emplace_back("tensorboard");
-  if (trackers.wandb) names.emplace_back("wandb");
   if (!trackers.mlflow.empty()) names.emplace_back("mlflow");
   if (!trackers.openmetrics.empty()) names.emplace_back("openmetrics");
+  for (const auto& [client, place] : trackers.clients) names.push_back(client);
   return names;
 }
 
@@ -28,23 +28,23 @@ void sync(Session& session, const std::string& run, Json& list) {
         "the workflow of " + run + " has no `track:`; for example `track: {tensorboard: true}`");
   }
   track(recorded, SystemClock().now());
+  const std::string look = hand_to_clients(recorded);
   list.push_back(
       {{"run", run}, {"trackers", names(trackers)}, {"directory", recorded.status.directory}});
   if (session.json || session.quiet) return;
   const std::string& folder = recorded.status.directory;
   if (trackers.tensorboard) std::printf("tensorboard --logdir %s/tensorboard\n", folder.c_str());
-  if (!trackers.mlflow.empty()) {
-    std::printf("mlflow ui --backend-store-uri %s\n", trackers.mlflow.c_str());
-  }
-  if (trackers.wandb) std::printf("wandb sync %s/wandb/offline-run-*\n", folder.c_str());
+  if (!trackers.mlflow.empty()) std::printf("%s\n", trackers.mlflow.c_str());
   if (!trackers.openmetrics.empty()) std::printf("%s\n", trackers.openmetrics.c_str());
+  std::fputs(look.c_str(), stdout);
 }
 
 }  // namespace
 
 void add_sync(CLI::App& app, Session& session) {
   CLI::App* command = add_command(
-      app, "sync", "Send the metrics of runs to trackers: TensorBoard, MLflow, W&B, OpenMetrics.",
+      app, "sync",
+      "Send the metrics of runs to trackers: TensorBoard, MLflow, W&B, Aim, Comet, OpenMetrics.",
       "  dlflow sync                      (the newest run)\n"
       "  dlflow sync sweep-7f3a91c0 sweep-91c0e5d2");
   const auto runs = std::make_shared<std::vector<std::string>>();

@@ -198,10 +198,17 @@ class WorkflowReader {
   void read_track(const YamlNode& root) {
     const auto value = value_of(root, "track");
     if (!value || !value->is_object()) return;
-    workflow_.track = {.tensorboard = value->value("tensorboard", false),
-                       .mlflow = value->value("mlflow", ""),
-                       .wandb = value->value("wandb", "") == "offline",
-                       .openmetrics = value->value("openmetrics", "")};
+    Trackers& track = workflow_.track;
+    track.tensorboard = value->value("tensorboard", false);
+    track.openmetrics = value->value("openmetrics", "");
+    for (const char* client : {"mlflow", "wandb", "aim", "comet_ml"}) {
+      const std::string place = value->value(client, "");
+      if (place.starts_with("http")) {
+        track.mlflow = place;
+      } else if (!place.empty()) {
+        track.clients[client] = place;
+      }
+    }
   }
 
   void read_notify(const YamlNode& root) {

@@ -222,11 +222,14 @@ std::string environment_name(std::string_view prefix, std::string_view key);
 /// `track:`: programs of others that show what runs reported. Nothing here enters a fingerprint.
 struct Trackers {
   bool tensorboard = false;
-  std::string mlflow;       ///< sqlite:////FILE or http(s)://HOST; empty: not
-  bool wandb = false;       ///< a folder that `wandb sync` sends
+  std::string mlflow;       ///< a server, http(s)://HOST; empty: not
   std::string openmetrics;  ///< the file; empty: not
+  /// Package of Python -> place: "wandb" -> "offline", "mlflow" -> "sqlite:////FILE".
+  std::map<std::string, std::string> clients;
 
-  bool empty() const { return !tensorboard && mlflow.empty() && !wandb && openmetrics.empty(); }
+  bool empty() const {
+    return !tensorboard && mlflow.empty() && openmetrics.empty() && clients.empty();
+  }
 };
 
 /// `notify:`: who is told what becomes of a run, and when. Nothing here enters a fingerprint.

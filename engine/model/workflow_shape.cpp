@@ -204,6 +204,8 @@ Shape track_shape() {
       {"tensorboard", boolean(), "Write event files to RUN/tensorboard", kOptional, false},
       {"mlflow", formed(mlflow_form()), "The store that `mlflow ui` shows"},
       {"wandb", choice({"offline"}), "A folder RUN/wandb, which `wandb sync` sends"},
+      {"aim", formed(absolute_path_form()), "The folder of Aim's repository"},
+      {"comet_ml", choice({"offline"}), "Files in RUN/comet, which `comet upload` sends"},
       {"openmetrics", formed(absolute_path_form()),
        "A file in OpenMetrics' text format, as Prometheus' node exporter reads it"},
   });

@@ -19,32 +19,25 @@ namespace {
   switch (code & 0xff) {
     case SQLITE_BUSY:
     case SQLITE_LOCKED:
-      throw DatabaseError(
-          Errc::Unavailable,
-          "another dlflow is writing " + file + " and does not end; try again in a moment", cause);
+      throw Error(Errc::Unavailable,
+                  "another dlflow is writing " + file + " and does not end; try again in a moment");
     case SQLITE_CORRUPT:
     case SQLITE_NOTADB:
-      throw DatabaseError(Errc::Corrupt,
-                          file + " is damaged (" + cause +
-                              "); move it away, then `dlflow doctor --rebuild` makes it "
-                              "again from the run directories",
-                          cause);
+      throw Error(Errc::Corrupt, file + " is damaged (" + cause +
+                                     "); move it away, then `dlflow doctor --rebuild` makes it "
+                                     "again from the run directories");
     case SQLITE_FULL:
-      throw DatabaseError(Errc::InvalidInput,
-                          "cannot write " + file +
-                              ": the disk is full; free some space, or set DLFLOW_HOME "
-                              "to a folder elsewhere",
-                          cause);
+      throw Error(Errc::InvalidInput, "cannot write " + file +
+                                          ": the disk is full; free some space, or set DLFLOW_HOME "
+                                          "to a folder elsewhere");
     case SQLITE_READONLY:
     case SQLITE_CANTOPEN:
     case SQLITE_PERM:
-      throw DatabaseError(
-          Errc::InvalidInput,
-          "cannot write " + file + " (" + cause +
-              "); check its permissions, or set DLFLOW_HOME to a folder you may write",
-          cause);
+      throw Error(Errc::InvalidInput,
+                  "cannot write " + file + " (" + cause +
+                      "); check its permissions, or set DLFLOW_HOME to a folder you may write");
     default:
-      throw DatabaseError(Errc::Unavailable, "cannot use " + file + ": " + cause, cause);
+      throw Error(Errc::Unavailable, "cannot use " + file + ": " + cause);
   }
 }
 
@@ -101,25 +94,21 @@ void Statement::bind_one(int parameter, std::nullptr_t) {
   check(sqlite3_db_handle(statement_.get()), sqlite3_bind_null(statement_.get(), parameter));
 }
 
-Database::Database(const std::filesystem::path& file, std::chrono::milliseconds busy_timeout,
-                   FileOf owner)
+Database::Database(const std::filesystem::path& file, std::chrono::milliseconds busy_timeout)
     : file_(file) {
-  const int create = owner == FileOf::Dlflow ? SQLITE_OPEN_CREATE : 0;
   sqlite3* database = nullptr;
-  const int code = sqlite3_open_v2(file.c_str(), &database,
-                                   SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | create, nullptr);
+  const int code =
+      sqlite3_open_v2(file.c_str(), &database,
+                      SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_CREATE, nullptr);
   database_.reset(database);
   if (code != SQLITE_OK) {
     const std::string cause = sqlite3_errstr(code);
-    throw DatabaseError(
-        Errc::InvalidInput,
-        "cannot open " + file.string() + " (" + cause +
-            "); check its permissions, or set DLFLOW_HOME to a folder you may write",
-        cause);
+    throw Error(Errc::InvalidInput,
+                "cannot open " + file.string() + " (" + cause +
+                    "); check its permissions, or set DLFLOW_HOME to a folder you may write");
   }
   sqlite3_busy_timeout(database, int(busy_timeout.count()));
   script("PRAGMA foreign_keys = ON;");
-  if (owner == FileOf::OtherProgram) return;
   set_journal_mode(journal_mode(file), busy_timeout);
   script("PRAGMA synchronous = NORMAL;");
 }

@@ -17,19 +17,6 @@
 /// SQLite with C++ manners: values in, values out, errors as Error.
 namespace dlflow {
 
-/// SQLite refused something. The message is about dlflow's own files; whoever opened a file of
-/// another program says it anew from `code()` and `cause()`.
-class DatabaseError : public Error {
- public:
-  DatabaseError(Errc code, const std::string& message, std::string cause)
-      : Error(code, message), cause_(std::move(cause)) {}
-
-  const std::string& cause() const noexcept { return cause_; }  ///< in SQLite's words
-
- private:
-  std::string cause_;
-};
-
 /// A prepared statement.
 class Statement {
  public:
@@ -74,21 +61,14 @@ inline void reset(Statement* statement) noexcept { statement->reset(); }
 /// longer than its reader.
 using Rows = Handle<Statement, reset>;
 
-/// Whose file a database is.
-enum class FileOf {
-  Dlflow,        ///< made if it is not there, with the journal that suits the file system
-  OtherProgram,  ///< must be there; its journal stays as that program set it
-};
-
-/// An open database. dlflow's own: on a local file system it uses a write-ahead log, on a network
+/// An open database: on a local file system it uses a write-ahead log, on a network
 /// one (whose locks and shared memory are not to be trusted) a rollback journal.
 class Database {
  public:
-  /// Opens `file`. A call that meets another writer waits for `busy_timeout`. This and all other
-  /// calls throw DatabaseError.
+  /// Opens `file`, and makes it if it is not there. A call that meets another writer waits for
+  /// `busy_timeout`. This and all other calls throw Error.
   explicit Database(const std::filesystem::path& file,
-                    std::chrono::milliseconds busy_timeout = std::chrono::seconds(10),
-                    FileOf owner = FileOf::Dlflow);
+                    std::chrono::milliseconds busy_timeout = std::chrono::seconds(10));
 
   /// Starts `sql`, prepared once however often it is called. `while (rows->next())` reads.
   template <typename... Values>

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <chrono>
-#include <filesystem>
 #include <memory>
 #include <optional>
 #include <span>
@@ -18,7 +17,6 @@ namespace dlflow {
 
 /// A run as MLflow knows it.
 struct MlflowRun {
-  std::string id;  ///< 32 hexadecimal digits, the same each time
   std::string name;
   std::string status;  ///< RUNNING, FINISHED, FAILED, KILLED, SCHEDULED
   Time started{};
@@ -36,7 +34,6 @@ struct MlflowMetric {
 };
 
 /// Where MLflow keeps runs. One process writes at a time: `track()` holds a lock. Throws Error.
-/// Implementations: a SQLite file, MLflow's REST interface.
 class MlflowStore {
  public:
   virtual ~MlflowStore() = default;
@@ -57,17 +54,10 @@ class MlflowStore {
   virtual void log(const std::string& id, std::span<const MlflowMetric> metrics) = 0;
 };
 
-/// For `track: {mlflow: ADDRESS}`. A SQLite file must be there, made by MLflow itself: its tables
-/// belong to MLflow's version, and the error says how to make it.
-/// \param patience  all calls of a server together throw Error{Unavailable} once this is over, and
-///                  so does a call of a file that others write for as long.
+/// A server's REST interface, for `track: {mlflow: ADDRESS}`.
+/// \param patience  all calls together throw Error{Unavailable} once this is over.
 std::unique_ptr<MlflowStore> open_mlflow(const std::string& address,
                                          std::chrono::milliseconds patience);
-
-std::unique_ptr<MlflowStore> open_mlflow_sqlite(const std::filesystem::path& file,
-                                                std::chrono::milliseconds patience);
-std::unique_ptr<MlflowStore> open_mlflow_rest(const std::string& address,
-                                              std::chrono::milliseconds patience);
 
 /// `name` as MLflow takes it for a metric or a parameter: at most 250 letters, digits and
 /// `_-. :/`, no part of it between slashes empty, "." or "..". All else becomes "_".

@@ -169,16 +169,9 @@ class RestStore : public MlflowStore {
 
 }  // namespace
 
-std::unique_ptr<MlflowStore> open_mlflow_rest(const std::string& address,
-                                              std::chrono::milliseconds patience) {
-  return std::make_unique<RestStore>(address, patience);
-}
-
 std::unique_ptr<MlflowStore> open_mlflow(const std::string& address,
                                          std::chrono::milliseconds patience) {
-  constexpr std::string_view kFile = "sqlite:///";
-  if (!address.starts_with(kFile)) return open_mlflow_rest(address, patience);
-  return open_mlflow_sqlite(address.substr(kFile.size()), patience);
+  return std::make_unique<RestStore>(address, patience);
 }
 
 }  // namespace dlflow

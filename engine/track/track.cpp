@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <cstdlib>
 #include <functional>
 #include <map>
 #include <optional>
@@ -15,13 +16,13 @@
 #include "base/not_finite.h"
 #include "base/output_file.h"
 #include "base/parse_json.h"
+#include "base/process.h"
 #include "base/sha256.h"
 #include "base/text.h"
 #include "engine/report/curves.h"
-#include "engine/track/mlflow.h"
 #include "engine/track/openmetrics.h"
 #include "engine/track/tensorboard.h"
-#include "engine/track/wandb.h"
+#include "engine/track/times.h"
 
 namespace dlflow {
 namespace {
@@ -55,6 +56,30 @@ std::vector<Tracked> tracked_jobs(const ReportedRun& run) {
   return tracked;
 }
 
+Time began(const ReportedRun& run, const JobRow& job) {
+  return job.started.value_or(run.status.started);
+}
+
+Json params_of(const ReportedRun& run, const Tracked& tracked) {
+  Json params = run.plan.workflow.params;
+  params.update(*tracked.element);
+  return params;
+}
+
+const char* mlflow_status(RunState state) {
+  return state == RunState::Running     ? "RUNNING"
+         : state == RunState::Succeeded ? "FINISHED"
+         : state == RunState::Failed    ? "FAILED"
+                                        : "KILLED";
+}
+
+const char* mlflow_status(JobState state) {
+  return !is_final(state)               ? "RUNNING"
+         : satisfies_dependents(state)  ? "FINISHED"
+         : state == JobState::Cancelled ? "KILLED"
+                                        : "FAILED";
+}
+
 /// The numbers that a job left at its end, as curves of one point.
 Reported reported_at_end(const JobRow& job) {
   Reported reported;
@@ -79,11 +104,13 @@ void grow(const fs::path& file, const std::string& content) {
 
 class Tracking {
  public:
-  Tracking(const ReportedRun& run, Time now, std::chrono::milliseconds patience)
+  Tracking(const ReportedRun& run, Time now, std::chrono::milliseconds patience,
+           const OpenMlflow& open_store)
       : run_(run),
         settings_(run.plan.workflow.track),
         now_(now),
         patience_(patience),
+        open_store_(open_store),
         jobs_(tracked_jobs(run)) {}
 
   void all() {
@@ -96,7 +123,6 @@ class Tracking {
       }
     };
     attempt(settings_.tensorboard, [this] { tensorboard(); });
-    attempt(settings_.wandb, [this] { wandb(); });
     attempt(!settings_.mlflow.empty(), [this] { mlflow(); });
     attempt(!settings_.openmetrics.empty(),
             [this] { write_output(settings_.openmetrics, openmetrics(run_, now_)); });
@@ -112,11 +138,9 @@ class Tracking {
     return element.empty() ? fs::path(job.step) : fs::path(job.step) / element;
   }
 
-  Time began(const JobRow& job) const { return job.started.value_or(run_.status.started); }
-
   void tensorboard() {
     for (const Tracked& tracked : jobs_) {
-      const Time start = began(*tracked.job);
+      const Time start = began(run_, *tracked.job);
       // The name says when the attempt began: TensorBoard takes one with "tfevents" for its own.
       const std::string name =
           "events.out.tfevents." +
@@ -129,42 +153,6 @@ class Tracking {
     }
   }
 
-  /// The same each time, and another for each job.
-  std::string id_of(const std::string& job) const {
-    return sha256_hex(run_.status.run + "\n" + job).substr(0, 32);
-  }
-
-  void wandb() {
-    for (const Tracked& tracked : jobs_) {
-      const JobRow& job = *tracked.job;
-      if (!is_final(job.state)) continue;  // `wandb sync` sends a run once
-      WandbRun run;
-      run.id = id_of(job.job).substr(0, 8);
-      run.project = run_.status.workflow;
-      run.group = run_.status.run;
-      run.name = job.job;
-      run.started = began(job);
-      run.exit_code = satisfies_dependents(job.state) ? 0 : std::max(1, job.exit.value_or(1));
-      for (const auto* part : {&run_.plan.workflow.params, tracked.element}) {
-        for (const auto& [name, value] : part->items()) run.config.emplace_back(name, value);
-      }
-      for (const auto& [name, value] : job.metrics.items()) run.summary.emplace_back(name, value);
-      // Not when the job began: one that is tried again would have a second folder with its id.
-      const std::string time = digits_of(to_rfc3339(run_.status.started));
-      const fs::path place = folder() / "wandb" / ("offline-run-" + time + "-" + run.id);
-      make_directories(place / "files");
-      const std::string content = wandb_file(run, tracked.reported);
-      const fs::path file = place / ("run-" + run.id + ".wandb");
-      if (read_file_if_exists(file) != content) write_file_atomic(file, content);
-    }
-  }
-
-  /// "20261121_080000"
-  static std::string digits_of(const std::string& time) {
-    return time.substr(0, 4) + time.substr(5, 2) + time.substr(8, 2) + "_" + time.substr(11, 2) +
-           time.substr(14, 2) + time.substr(17, 2);
-  }
-
   /// RUN/mlflow.json remembers, by job, the store's id and how many lines it has.
   void mlflow() {
     const fs::path memory_file = folder() / "mlflow.json";
@@ -175,7 +163,7 @@ class Tracking {
     Json& jobs = memory["jobs"];
     if (!jobs.is_object()) jobs = Json::object();
     const auto remember = [&] { write_file_atomic(memory_file, memory.dump()); };
-    const auto store = open_mlflow(settings_.mlflow, patience_);
+    const auto store = open_store_(settings_.mlflow, patience_);
     store->use_experiment(run_.status.workflow);
     const std::string parent = put(*store, whole_run(), jobs[""], remember);
     remember();
@@ -215,12 +203,8 @@ class Tracking {
 
   MlflowRun whole_run() const {
     MlflowRun run;
-    run.id = id_of("");
     run.name = run_.status.run;
-    run.status = run_.status.state == RunState::Running     ? "RUNNING"
-                 : run_.status.state == RunState::Succeeded ? "FINISHED"
-                 : run_.status.state == RunState::Failed    ? "FAILED"
-                                                            : "KILLED";
+    run.status = mlflow_status(run_.status.state);
     run.started = run_.status.started;
     run.ended = run_.status.ended;
     run.params = texts(run_.plan.workflow.params);
@@ -233,17 +217,11 @@ class Tracking {
   MlflowRun one_job(const Tracked& tracked, const std::string& parent) const {
     const JobRow& job = *tracked.job;
     MlflowRun run;
-    run.id = id_of(job.job);
     run.name = job.job;
-    run.status = !is_final(job.state)               ? "RUNNING"
-                 : satisfies_dependents(job.state)  ? "FINISHED"
-                 : job.state == JobState::Cancelled ? "KILLED"
-                                                    : "FAILED";
-    run.started = began(job);
+    run.status = mlflow_status(job.state);
+    run.started = began(run_, job);
     if (is_final(job.state)) run.ended = job.ended;
-    Json params = run_.plan.workflow.params;
-    params.update(*tracked.element);
-    run.params = texts(params);
+    run.params = texts(params_of(run_, tracked));
     run.tags = {{"dlflow.run", run_.status.run},
                 {"dlflow.job", job.job},
                 {"dlflow.step", job.step},
@@ -263,7 +241,7 @@ class Tracking {
 
   std::vector<MlflowMetric> new_metrics(const Tracked& tracked, size_t known_lines) const {
     std::vector<MlflowMetric> metrics;
-    const Time start = began(*tracked.job);
+    const Time start = began(run_, *tracked.job);
     for (const Curve& curve : tracked.reported.curves) {
       const std::string name = mlflow_name(curve.name);
       for (const CurvePoint& point : curve.points) {
@@ -295,16 +273,93 @@ class Tracking {
   const Trackers& settings_;
   Time now_;
   std::chrono::milliseconds patience_;
+  const OpenMlflow& open_store_;
   std::vector<Tracked> jobs_;
   std::optional<Error> problem_;
 };
 
+std::optional<FileLock> lock_trackers(const ReportedRun& run) {
+  return FileLock::try_acquire(run.plan.directory / "track.lock", "");
+}
+
+Json lines_of(const Reported& reported, Time start) {
+  std::map<size_t, Json> lines;
+  for (const Curve& curve : reported.curves) {
+    for (const CurvePoint& point : curve.points) {
+      Json& line = lines[point.line];
+      line["step"] = point.step;
+      line["epoch"] = point.epoch;
+      line["at"] = unix_seconds(point.at.value_or(start));
+      line["values"][curve.name] = point.value;
+    }
+  }
+  Json list = Json::array();
+  for (auto& [number, line] : lines) list.push_back(std::move(line));
+  return list;
+}
+
+/// The standard input of `python -m dlflow.track`: a line for the run, and one for each job that
+/// has ended.
+std::string lines_for_clients(const ReportedRun& run) {
+  const RunStatus& status = run.status;
+  std::string text;
+  const auto add = [&](const Json& line) {
+    text += line.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+  };
+  add({{"run", status.run},
+       {"workflow", status.workflow},
+       {"profile", status.profile},
+       {"directory", run.plan.directory.string()},
+       {"status", mlflow_status(status.state)},
+       {"began", unix_seconds(status.started)},
+       {"ended", status.ended ? Json(unix_seconds(*status.ended)) : Json()},
+       {"params", run.plan.workflow.params},
+       {"clients", run.plan.workflow.track.clients}});
+  for (const Tracked& tracked : tracked_jobs(run)) {
+    const JobRow& job = *tracked.job;
+    if (!is_final(job.state)) continue;
+    const Time start = began(run, job);
+    add({{"job", job.job},
+         {"step", job.step},
+         {"id", sha256_hex(status.run + "\n" + job.job).substr(0, 32)},
+         {"status", mlflow_status(job.state)},
+         {"began", unix_seconds(start)},
+         {"ended", unix_seconds(job.ended.value_or(start))},
+         {"params", params_of(run, tracked)},
+         {"summary", job.metrics.is_object() ? job.metrics : Json::object()},
+         {"lines", lines_of(tracked.reported, start)}});
+  }
+  return text;
+}
+
 }  // namespace
 
-void track(const ReportedRun& run, Time now, std::chrono::milliseconds patience) {
+void track(const ReportedRun& run, Time now, std::chrono::milliseconds patience,
+           const OpenMlflow& open_store) {
   if (run.plan.workflow.track.empty()) return;
-  const auto lock = FileLock::try_acquire(run.plan.directory / "track.lock", "");
-  if (lock) Tracking(run, now, patience).all();
+  if (const auto lock = lock_trackers(run)) Tracking(run, now, patience, open_store).all();
+}
+
+std::string hand_to_clients(const ReportedRun& run) {
+  const auto& clients = run.plan.workflow.track.clients;
+  if (clients.empty()) return "";
+  const auto lock = lock_trackers(run);
+  if (!lock) return "";
+  std::string packages = "dlflow-*.whl";
+  for (const auto& [client, place] : clients) packages += " " + client;
+  const std::string needs =
+      "not all trackers have the curves; they need python3 and `pip install " + packages + "`";
+  Command command;
+  command.argv = {"python3", "-m", "dlflow.track"};
+  command.environment = current_environment();
+  const char* path = std::getenv("PATH");
+  if (!find_program("python3", path == nullptr ? "/usr/bin" : path)) {
+    throw Error(Errc::NotFound, needs);
+  }
+  const Output output = dlflow::run(
+      std::move(command), OutputOptions{.input = lines_for_clients(run), .collect_errors = true});
+  if (output.status.code == 0) return output.text;
+  throw Error(Errc::NotFound, needs + ":\n" + escaped_lines(trim(output.errors)));
 }
 
 }  // namespace dlflow

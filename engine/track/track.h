@@ -1,8 +1,12 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
 
 #include "engine/report/report_data.h"
+#include "engine/track/mlflow.h"
 
 /// `track:` of a workflow: what a run reported, for programs of others that show such things.
 ///
@@ -11,11 +15,20 @@
 /// over a network file system, and a tracker that cannot be reached fails no job.
 namespace dlflow {
 
-/// Brings RUN/tensorboard, RUN/wandb, the MLflow store and the OpenMetrics file that the workflow
-/// asks for up to date. Idempotent; one process at a time does it for a run, and another one that
-/// comes meanwhile does nothing. Throws Error, after the others have been served, if one cannot be.
-/// \param patience  for a server or a database that does not answer; what was given to it stays.
+using OpenMlflow = std::function<std::unique_ptr<MlflowStore>(const std::string& address,
+                                                              std::chrono::milliseconds patience)>;
+
+/// Brings RUN/tensorboard, the MLflow server and the OpenMetrics file that the workflow asks for up
+/// to date. Idempotent; one process at a time does it for a run, and another one that comes
+/// meanwhile does nothing. Throws Error, after the others have been served, if one cannot be.
+/// \param patience  for a server that does not answer; what was given to it stays.
 void track(const ReportedRun& run, Time now,
-           std::chrono::milliseconds patience = std::chrono::hours(1));
+           std::chrono::milliseconds patience = std::chrono::hours(1),
+           const OpenMlflow& open_store = open_mlflow);
+
+/// Hands the jobs that have ended to the Python clients of the trackers that the workflow asks for:
+/// runs `python3 -m dlflow.track`. Each job once, under the lock of track(). Returns lines that say
+/// how to look at them; throws Error with the line of pip if one cannot be served.
+std::string hand_to_clients(const ReportedRun& run);
 
 }  // namespace dlflow

@@ -89,7 +89,7 @@ class Types(unittest.TestCase):
     @unittest.skipUnless(shutil.which("mypy"), "mypy is not installed")
     def test_the_types_are_right(self):
         package = pathlib.Path(dlflow.__file__).parent
-        modules = ["dlflow", "dlflow.check", "dlflow.convert", "dlflow.torch.in_place_of_gloo", "dlflow.torch.sampler", "dlflow.torch.sharded",
+        modules = ["dlflow", "dlflow.check", "dlflow.convert", "dlflow.track", "dlflow.torch.in_place_of_gloo", "dlflow.torch.sampler", "dlflow.torch.sharded",
                    *(f"dlflow.{path.stem}" for path in package.glob("_[a-z]*.py"))]
         command = ["mypy", "--strict", "--ignore-missing-imports", "--follow-imports=silent", "--cache-dir", os.devnull]
         command += [word for module in modules for word in ("-m", module)]

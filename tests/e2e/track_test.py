@@ -1,12 +1,14 @@
-"""`track:` and `dlflow sync`: what TensorBoard, MLflow and W&B themselves read back from the files."""
+"""`track:` and `dlflow sync`: what TensorBoard, MLflow, W&B, Aim and Comet themselves have then."""
 
 import http.server
 import json
 import pathlib
+import shutil
 import sqlite3
 import subprocess
 import threading
 import unittest
+import zipfile
 
 import servers
 import support
@@ -41,34 +43,25 @@ print(json.dumps([{"name": run.info.run_name, "status": run.info.status, "params
     "parent": run.data.tags.get("mlflow.parentRunId"), "id": run.info.run_id, "start": run.info.start_time, "end": run.info.end_time,
     "loss": [(m.step, m.timestamp, m.value) for m in client.get_metric_history(run.info.run_id, "loss")]} for run in runs]))
 """
-# What MLflow's database has that dlflow writes to.
-MLFLOW_TABLES = """
-CREATE TABLE experiments(experiment_id INTEGER PRIMARY KEY, name UNIQUE NOT NULL, artifact_location, lifecycle_stage);
-CREATE TABLE runs(run_uuid PRIMARY KEY, name, source_type, user_id, status, start_time, end_time, lifecycle_stage, artifact_uri, experiment_id);
-CREATE TABLE metrics(key, value, timestamp, run_uuid, step, is_nan, PRIMARY KEY(key, value, timestamp, run_uuid, step, is_nan));
-CREATE TABLE latest_metrics(key, value, timestamp, step, is_nan, run_uuid, PRIMARY KEY(key, run_uuid));
-CREATE TABLE params(key, value, run_uuid, PRIMARY KEY(key, run_uuid));
-CREATE TABLE tags(key, value, run_uuid, PRIMARY KEY(key, run_uuid));
-"""
 READ_WANDB = """
 import json, sys
 from wandb.proto import wandb_internal_pb2 as pb
 from wandb.sdk.internal.datastore import DataStore
 store = DataStore(); store.open_for_scan(sys.argv[1])
-read = []
+read = {"history": []}
 while (data := store.scan_data()) is not None:
     record = pb.Record(); record.ParseFromString(data)
     kind = record.WhichOneof("record_type")
-    entry = {"kind": kind, "num": record.num}
-    if kind == "history": entry["items"] = {i.key: json.loads(i.value_json) for i in record.history.item}
-    if kind == "summary": entry["items"] = {i.key: json.loads(i.value_json) for i in record.summary.update}
-    if kind == "run":
-        r = record.run
-        entry.update(id=r.run_id, project=r.project, group=r.run_group, name=r.display_name, start=r.start_time.seconds,
-                     config={i.key: json.loads(i.value_json) for i in r.config.update})
-    if kind == "exit": entry["code"] = record.exit.exit_code
-    read.append(entry)
+    if kind == "history": read["history"].append({i.key or i.nested_key[0]: json.loads(i.value_json) for i in record.history.item})
+    if kind == "run": read["run"] = [record.run.project, record.run.run_group, record.run.display_name, {i.key: json.loads(i.value_json) for i in record.run.config.update}]
+    if kind == "exit": read["exit"] = record.exit.exit_code
 print(json.dumps(read))
+"""
+READ_AIM = """
+import json, sys
+import aim
+run = aim.Run(sys.argv[2], repo=sys.argv[1], system_tracking_interval=None, capture_terminal_logs=False)
+print(json.dumps([run.name, run["hparams"], run["summary"]]))
 """
 
 
@@ -124,8 +117,8 @@ class Track(support.Case):
         return subprocess.run([support.BIN / "dlflow", *args], cwd=self.folder, env=self.env, stdin=subprocess.DEVNULL,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=100).stdout
 
-    def read(self, program, argument):
-        result = subprocess.run([PYTHON, "-c", program, argument], capture_output=True, text=True, env={**self.env, "WANDB_MODE": "offline"})
+    def read(self, program, *arguments):
+        result = subprocess.run([PYTHON, "-c", program, *arguments], capture_output=True, text=True, env={**self.env, "WANDB_MODE": "offline"})
         self.assertEqual(result.returncode, 0, result.stderr)
         return json.loads(result.stdout.strip().splitlines()[-1])
 
@@ -177,19 +170,17 @@ class Track(support.Case):
         self.assertEqual(file.stat().st_ino, node)
         self.assertEqual(self.read(READ_TENSORBOARD, str(file.parent))["loss"][-1][::2], [4, 0.25])
 
+    def hand_over(self, run):
+        """`dlflow sync` where python3 has the packages of the trackers; what it prints."""
+        return self.dlflow("sync", run, env={"PATH": f"{PYTHON.parent}:{self.env['PATH']}", "PYTHONPATH": str(support.BIN.parent / "python")}, timeout=200)[0]
+
     @unittest.skipUnless(has("mlflow", "sqlalchemy", "alembic"), "PyPI's mlflow is not in build/tests/trackers")
-    def test_mlflow_reads_its_own_database(self):
+    def test_mlflow_has_each_job_once_in_its_own_database(self):
         store = self.folder / "mlflow.db"
         address = f"sqlite:///{store}"
-        self.write("w.yaml", RUN % f'mlflow: "{address}"')
-        process = self.start("run", "w.yaml", "--json")
-        out, err = process.communicate(timeout=60)
-        self.assertEqual(process.returncode, 0)
-        self.assertIn("mlflow experiments search", err)  # it is not there yet; the run is no worse for it
-        run = json.loads(out.strip().splitlines()[-1])["run"]
-        subprocess.run([PYTHON, "-c", "import sys; from mlflow.tracking import MlflowClient; MlflowClient(sys.argv[1]).search_experiments()", address],
-                       check=True, capture_output=True, env=self.env)
-        self.dlflow("sync", run)
+        run, directory = self.tracked(f'mlflow: "{address}"')
+        self.assertFalse(store.exists())
+        self.assertIn(f"mlflow ui --backend-store-uri {address}", self.hand_over(run))
         once = self.read(READ_MLFLOW, address)
         jobs = {entry["name"]: entry for entry in once}
         self.assertEqual(sorted(jobs), sorted([run, "train[lr=0.1]", "train[lr=0.5]"]))
@@ -198,10 +189,64 @@ class Track(support.Case):
         self.assertEqual(train["loss"], [[1, 1800000001250, 0.8], [2, 1800000002250, 0.7], [3, 1800000003250, 0.6]])
         self.assertEqual((train["metrics"]["summary.accuracy"], train["metrics"]["loss"]), (0.92, 0.6))
         self.assertLessEqual(train["start"], train["end"])
-        (pathlib.Path(self.status(run)["directory"]) / "mlflow.json").unlink()  # also if that is forgotten
+        (directory / "track.json").unlink()  # also if that is forgotten
         tables = self.tables(store)
-        self.dlflow("sync", run)
+        self.hand_over(run)
         self.assertEqual(self.tables(store), tables)
+
+    @unittest.skipUnless(has("wandb/sdk/internal/datastore.py"), "PyPI's wandb is not in build/tests/trackers")
+    def test_wandb_has_one_folder_of_a_job_that_is_tried_again(self):
+        self.write("w.yaml", """
+            name: again
+            params: {epochs: 2}
+            track: {wandb: offline}
+            steps:
+              train: {run: 'echo "{\\"step\\": 7, \\"at\\": 1800000001.25, \\"loss\\": 1}" >> $DLFLOW_METRICS; test -e %s'}
+        """ % (self.folder / "good"))
+        run = self.run_json("w.yaml", status=1)["run"]
+        directory = pathlib.Path(self.status(run)["directory"])
+        for attempts, exit_code in ((1, 1), (2, 0)):
+            self.assertIn(f"wandb sync {directory}/wandb/offline-run-*", self.hand_over(run))
+            (file,) = directory.glob("wandb/offline-run-*/*.wandb")
+            read = self.read(READ_WANDB, str(file))
+            self.assertEqual(read["run"][:3], ["again", run, "train"])
+            self.assertEqual((read["run"][3]["epochs"], read["exit"], len(read["history"])), (2, exit_code, attempts))
+            line = read["history"][0]
+            self.assertEqual((line["loss"], line["step"], line["_timestamp"]), (1, 7, 1800000001.25))
+            written = file.stat().st_mtime_ns
+            self.hand_over(run)
+            self.assertEqual(file.stat().st_mtime_ns, written)
+            if exit_code:
+                (self.folder / "good").touch()
+                self.dlflow("resubmit", run)
+
+    @unittest.skipUnless(has("comet_ml", "aim"), "PyPI's comet_ml and aim are not in build/tests/trackers")
+    def test_comet_and_aim_have_the_curves(self):
+        repository = self.folder / "aim"
+        run, directory = self.tracked(f"comet_ml: offline, aim: {repository}")
+        self.assertIn(f"comet upload {directory}/comet/*.zip", self.hand_over(run))
+        losses = []
+        for file in directory.glob("comet/*.zip"):
+            with zipfile.ZipFile(file) as archive:
+                messages = [json.loads(line)["payload"] for line in archive.read("messages.json").decode().splitlines()]
+            losses.append([(m["metric"]["step"], m["metric"]["metricValue"]) for m in messages if m.get("metric", {}).get("metricName") == "loss"])
+        self.assertEqual(losses, [[(1, 0.8), (2, 0.7), (3, 0.6)]] * 2)
+        known = json.loads((directory / "track.json").read_text())[f"aim {repository}"]
+        name, params, summary = self.read(READ_AIM, str(repository), known["train[lr=0.1]"][1])
+        self.assertEqual((name, params, summary), (f"{run} train[lr=0.1]", {"epochs": 2, "lr": 0.1}, {"accuracy": 0.92}))
+
+    def test_a_tracker_without_its_package_comes_with_the_line_of_pip_after_the_others(self):
+        run, directory = self.tracked("tensorboard: true, comet_ml: offline")
+        shutil.rmtree(directory / "tensorboard")
+        error = self.dlflow("sync", run, status=2, env={"PYTHONPATH": str(support.BIN.parent / "python")})[1]
+        self.assertIn("`pip install dlflow-*.whl comet_ml`", error)
+        self.assertIn("comet_ml: No module named 'comet_ml'", error)
+        self.assertTrue((directory / "tensorboard").exists())
+        self.assertIn("`pip install dlflow-*.whl comet_ml`", self.dlflow("sync", run, status=2, env={"PATH": "/nowhere"})[1])
+
+    def test_a_run_ends_with_how_to_hand_its_curves_to_trackers(self):
+        self.write("w.yaml", RUN % "wandb: offline")
+        self.assertRegex(self.dlflow("run", "w.yaml")[0], r"(?m)^  trackers  dlflow sync tracked-")
 
     def test_mlflow_over_rest_is_told_each_line_once(self):
         server = self.mlflow_server()
@@ -259,70 +304,6 @@ class Track(support.Case):
         text = self.in_order("status", run)
         self.assertRegex(text, r"(?m)^warning: MLflow at http://127\.0\.0\.1:\d+ did not take experiments/search: .*connect")
         self.assertNotRegex(text, "(?m)^curl")
-
-    def test_the_file_of_mlflow_keeps_its_journal(self):
-        store = self.folder / "mlflow.db"
-        database = sqlite3.connect(store)
-        self.addCleanup(database.close)
-        database.executescript(MLFLOW_TABLES)
-        run, _ = self.tracked(f'mlflow: "sqlite:///{store}"')
-        self.assertEqual(database.execute("SELECT count(*) FROM runs").fetchone(), (3,))
-        self.assertEqual(database.execute("SELECT key, value FROM params ORDER BY key, value").fetchall(),
-                         [("epochs", "2")] * 3 + [("lr", "0.1"), ("lr", "0.5")])
-        self.assertEqual(database.execute("PRAGMA journal_mode").fetchone(), ("delete",))
-        self.assertEqual(sorted(file.name for file in self.folder.glob("mlflow.db*")), ["mlflow.db"])
-
-    def test_a_file_that_is_no_store_of_mlflow_is_named_and_left_alone(self):
-        store = self.write("mlflow.db", "text of somebody\n" * 100)
-        before = store.read_bytes()
-        run, _ = self.tracked(f'mlflow: "sqlite:///{store}"')
-        error = self.dlflow("sync", run, status=2)[1]
-        self.assertIn(f"the MLflow store {store} cannot be used: it is not a database that MLflow made", error)
-        self.assertNotIn("doctor", error)
-        self.assertNotIn("DLFLOW_HOME", error)
-        self.assertEqual(store.read_bytes(), before)
-
-    def test_a_job_that_is_tried_again_has_one_folder_of_wandb(self):
-        self.write("w.yaml", """
-            name: again
-            track: {wandb: offline}
-            steps:
-              train: {run: 'echo "{\\"loss\\": 1}" >> $DLFLOW_METRICS; sleep 1.1; test -e %s'}
-        """ % (self.folder / "good"))
-        run = self.run_json("w.yaml", status=1)["run"]
-        wandb = pathlib.Path(self.status(run)["directory"]) / "wandb"
-        (folder,) = wandb.iterdir()
-        (file,) = folder.glob("*.wandb")
-        failed = file.read_bytes()
-        (self.folder / "good").touch()
-        self.dlflow("resubmit", run)
-        self.assertEqual(list(wandb.iterdir()), [folder])
-        self.assertNotEqual(file.read_bytes(), failed)
-
-    @unittest.skipUnless(has("wandb/sdk/internal/datastore.py"), "PyPI's wandb is not in build/tests/trackers")
-    def test_wandb_reads_its_offline_files(self):
-        run, directory = self.tracked("wandb: offline")
-        folders = sorted((directory / "wandb").iterdir())
-        self.assertEqual(len(folders), 2)
-        for folder in folders:
-            self.assertRegex(folder.name, r"^offline-run-\d{8}_\d{6}-[0-9a-f]{8}$")
-        (file,) = folders[0].glob("*.wandb")
-        records = self.read(READ_WANDB, str(file))
-        self.assertEqual([record["kind"] for record in records], ["header", "run", "history", "history", "history", "summary", "exit"])
-        self.assertEqual((records[1]["project"], records[1]["group"], records[1]["config"]["epochs"]), ("tracked", run, 2))
-        self.assertEqual(records[3]["items"]["loss"], 0.7)
-        self.assertEqual(records[3]["items"]["_timestamp"], 1800000002.25)
-        self.assertEqual((records[5]["items"], records[6]["code"]), ({"accuracy": 0.92}, 0))
-
-    @unittest.skipUnless(has("wandb/sdk/internal/datastore.py"), "PyPI's wandb is not in build/tests/trackers")
-    def test_long_histories_cross_blocks(self):
-        run, directory = self.tracked("wandb: offline")
-        with open(directory / "steps/train/lr=0.1/attempt-1/metrics.jsonl", "a") as lines:
-            lines.writelines(f'{{"step": {step}, "loss": {1 / step}}}\n' for step in range(4, 2000))
-        self.dlflow("sync", run)
-        largest = max((directory / "wandb").glob("*/*.wandb"), key=lambda file: file.stat().st_size)
-        self.assertGreater(largest.stat().st_size, 3 * 32768)
-        self.assertEqual(sum(record["kind"] == "history" for record in self.read(READ_WANDB, str(largest))), 1999)
 
     def test_openmetrics_has_states_and_the_latest_numbers(self):
         file = self.folder / "dlflow.prom"

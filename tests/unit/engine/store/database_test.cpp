@@ -169,19 +169,3 @@ TEST_CASE("a local folder is not on a network", "[database]") {
   CHECK_FALSE(is_on_network_file_system(TempDir().path()));
   CHECK_FALSE(is_on_network_file_system("/proc/self/not/there"));
 }
-
-TEST_CASE("the file of another program keeps its journal and is not made", "[database]") {
-  const TempDir folder;
-  const auto file = folder.path() / "x.db";
-  CHECK_THROWS_AS(Database(file, 10s, FileOf::OtherProgram), DatabaseError);
-  CHECK_FALSE(std::filesystem::exists(file));
-  {
-    Database database(file);
-    database.script("PRAGMA journal_mode = delete; CREATE TABLE t(a)");
-  }
-  Database database(file, 10s, FileOf::OtherProgram);
-  database.execute("INSERT INTO t VALUES(1)");
-  const Rows rows = database.query("PRAGMA journal_mode");
-  REQUIRE(rows->next());
-  CHECK(rows->text(0) == "delete");
-}

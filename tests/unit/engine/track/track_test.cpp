@@ -1,7 +1,6 @@
 #include "engine/track/track.h"
 
 #include "engine/plan/run_directory.h"
-#include "engine/store/database.h"
 #include "tests/support/catch.h"
 #include "tests/support/parsed.h"
 #include "tests/support/temp_dir.h"
@@ -16,19 +15,38 @@ namespace {
 const Time kBegin = from_rfc3339("2026-11-21T08:00:00.000Z");
 const Time kEnd = from_rfc3339("2026-11-21T09:00:00.000Z");
 
-/// What MLflow's database has that dlflow writes to.
-constexpr const char* kTables = R"(
-CREATE TABLE experiments(experiment_id INTEGER PRIMARY KEY, name UNIQUE NOT NULL,
-  artifact_location, lifecycle_stage);
-CREATE TABLE runs(run_uuid PRIMARY KEY, name, source_type, user_id, status, start_time, end_time,
-  lifecycle_stage, artifact_uri, experiment_id);
-CREATE TABLE metrics(key, value, timestamp, run_uuid, step, is_nan,
-  PRIMARY KEY(key, value, timestamp, run_uuid, step, is_nan));
-CREATE TABLE latest_metrics(key, value, timestamp, step, is_nan, run_uuid,
-  PRIMARY KEY(key, run_uuid));
-CREATE TABLE params(key, value, run_uuid, PRIMARY KEY(key, run_uuid));
-CREATE TABLE tags(key, value, run_uuid, PRIMARY KEY(key, run_uuid));
-)";
+/// The run of a FakeMlflow: what it was told, in order.
+struct KnownRun {
+  MlflowRun run;
+  std::vector<MlflowMetric> metrics = {};
+  int descriptions = 0;
+};
+
+/// MLflow, as a list of runs in the order in which they were made; their ids count from "id0".
+class FakeMlflow : public MlflowStore {
+ public:
+  explicit FakeMlflow(std::vector<KnownRun>& runs) : runs_(runs) {}
+
+  void use_experiment(const std::string& name) override { CHECK(name == "tracked"); }
+
+  std::string create(const MlflowRun& run) override {
+    runs_.push_back({.run = run});
+    return "id" + std::to_string(runs_.size() - 1);
+  }
+
+  void describe(const std::string& id, const MlflowRun&) override { ++at(id).descriptions; }
+
+  void update(const std::string& id, const MlflowRun& run) override { at(id).run = run; }
+
+  void log(const std::string& id, std::span<const MlflowMetric> metrics) override {
+    at(id).metrics.insert(at(id).metrics.end(), metrics.begin(), metrics.end());
+  }
+
+ private:
+  KnownRun& at(const std::string& id) { return runs_.at(std::stoul(id.substr(2))); }
+
+  std::vector<KnownRun>& runs_;
+};
 
 /// A run of train[lr=0.1], train[lr=0.5] and report, of which the first has written a curve.
 class TrackedRun {
@@ -93,38 +111,27 @@ steps:
   ReportedRun run;
 };
 
-/// An empty database of MLflow's.
-void make_store(const fs::path& file) {
-  write_file_atomic(file, "");
-  Database(file, 1s, FileOf::OtherProgram).script(kTables);
-}
-
-/// A run that an MLflow database follows.
+/// A run that an MLflow server follows.
 class InMlflow : public TrackedRun {
  public:
-  InMlflow() : TrackedRun("mlflow: \"sqlite:////store.db\"") {
-    run.plan.workflow.track.mlflow = "sqlite:///" + store().string();
-    make_store(store());
+  InMlflow() : TrackedRun("mlflow: http://here") {}
+
+  void track() {
+    dlflow::track(run, kEnd, 1s, [this](const std::string& address, std::chrono::milliseconds) {
+      return std::make_unique<FakeMlflow>(servers[address]);
+    });
   }
 
-  fs::path store() const { return folder.path() / "store.db"; }
+  std::vector<KnownRun>& known() { return servers["http://here"]; }
 
-  /// The rows of a query, columns separated by blanks.
-  std::vector<std::string> rows(const std::string& query, int columns) const {
-    Database database(store(), 1s, FileOf::OtherProgram);
+  /// "NAME STATUS" of each run.
+  std::vector<std::string> statuses() {
     std::vector<std::string> found;
-    const Rows rows = database.query(query);
-    while (rows->next()) {
-      std::string row;
-      for (int i = 0; i < columns; ++i) row += (i > 0 ? " " : "") + rows->text(i);
-      found.push_back(row);
-    }
+    for (const KnownRun& each : known()) found.push_back(each.run.name + " " + each.run.status);
     return found;
   }
 
-  std::vector<std::string> statuses() const {
-    return rows("SELECT name, status FROM runs ORDER BY name", 2);
-  }
+  std::map<std::string, std::vector<KnownRun>> servers;  ///< by address
 };
 
 using Texts = std::vector<std::string>;
@@ -132,12 +139,11 @@ using Texts = std::vector<std::string>;
 }  // namespace
 
 TEST_CASE("jobs that reported a curve or a number are tracked, no others", "[track]") {
-  TrackedRun run("tensorboard: true, wandb: offline");
+  TrackedRun run("tensorboard: true");
   run.job(1).metrics = {{"accuracy", 0.5}};
   run.track();
   CHECK(run.files("tensorboard") == Texts{"train/lr=0.1/events.out.tfevents.1795248000.dlflow",
                                           "train/lr=0.5/events.out.tfevents.1795248000.dlflow"});
-  CHECK(run.files("wandb").size() == 2);
 }
 
 TEST_CASE("a job that was reused is left to the run that made it", "[track]") {
@@ -167,12 +173,13 @@ TEST_CASE("an event file grows, and one that says something else is written anew
 }
 
 TEST_CASE("a tracker that cannot be served is told, after the others have been", "[track]") {
-  TrackedRun run("tensorboard: true, wandb: offline, openmetrics: \"/m.prom\"");
+  TrackedRun run("tensorboard: true, mlflow: http://here, openmetrics: \"/m.prom\"");
   run.run.plan.workflow.track.openmetrics = run.folder.path() / "metrics.prom";
-  run.run.plan.workflow.track.mlflow = "sqlite:////nowhere/store.db";
-  CHECK_THROWS_WITH(run.track(), Catch::Matchers::Contains("it is not there yet"));
+  const OpenMlflow closed = [](auto&&...) -> std::unique_ptr<MlflowStore> {
+    throw Error(Errc::Unavailable, "closed");
+  };
+  CHECK_THROWS_WITH(track(run.run, kEnd, 1s, closed), "closed");
   CHECK(run.files("tensorboard").size() == 1);
-  CHECK(run.files("wandb").size() == 1);
   CHECK(fs::exists(run.folder.path() / "metrics.prom"));
 }
 
@@ -181,18 +188,23 @@ TEST_CASE("MLflow has a run for the run, and one nested in it for each tracked j
   run.job(0).metrics = {{"accuracy", 0.5}, {"note", "x"}};
   run.track();
   CHECK(run.statuses() == Texts{"tracked-0000 FINISHED", "train[lr=0.1] FINISHED"});
-  CHECK(run.rows("SELECT name, start_time, end_time FROM runs ORDER BY name", 3) ==
-        Texts{"tracked-0000 1795248000000 1795251600000",
-              "train[lr=0.1] 1795248060000 1795248090000"});
-  CHECK(run.rows("SELECT runs.name, params.key, params.value FROM params JOIN runs USING(run_uuid) "
-                 "ORDER BY runs.name, key",
-                 3) ==
-        Texts{"tracked-0000 epochs 2", "train[lr=0.1] epochs 2", "train[lr=0.1] lr 0.1"});
-  CHECK(run.rows("SELECT tags.key, parent.name FROM tags JOIN runs AS parent ON tags.value = "
-                 "parent.run_uuid",
-                 2) == Texts{"mlflow.parentRunId tracked-0000"});
-  CHECK(run.rows("SELECT key, value, timestamp, step FROM metrics ORDER BY key", 4) ==
-        Texts{"loss 3 1795248060000 1", "summary.accuracy 0.5 1795248090000 0"});
+  const KnownRun &whole = run.known().at(0), &job = run.known().at(1);
+  CHECK(whole.run.started == kBegin);
+  CHECK(whole.run.ended == kEnd);
+  CHECK(job.run.started == kBegin + 60s);
+  CHECK(job.run.ended == kBegin + 90s);
+  using Pairs = std::vector<std::pair<std::string, std::string>>;
+  CHECK(whole.run.params == Pairs{{"epochs", "2"}});
+  CHECK(job.run.params == Pairs{{"epochs", "2"}, {"lr", "0.1"}});
+  CHECK(job.run.tags.back() == std::pair<std::string, std::string>{"mlflow.parentRunId", "id0"});
+  REQUIRE(job.metrics.size() == 2);
+  CHECK(job.metrics[0].key == "loss");
+  CHECK(job.metrics[0].value == 3);
+  CHECK(job.metrics[0].at == kBegin + 60s);
+  CHECK(job.metrics[0].step == 1);
+  CHECK(job.metrics[1].key == "summary.accuracy");
+  CHECK(job.metrics[1].value == 0.5);
+  CHECK(job.metrics[1].at == kBegin + 90s);
 }
 
 TEST_CASE("MLflow is told how a run and its jobs stand", "[track]") {
@@ -208,8 +220,8 @@ TEST_CASE("MLflow is told how a run and its jobs stand", "[track]") {
   };
   CHECK(told(RunState::Running, JobState::Running, JobState::Queued) ==
         Texts{"tracked-0000 RUNNING", "train[lr=0.1] RUNNING", "train[lr=0.5] RUNNING"});
-  CHECK(run.rows("SELECT name FROM runs WHERE name LIKE 'train%' AND end_time IS NULL", 1).size() ==
-        2);
+  CHECK_FALSE(run.known().at(1).run.ended);
+  CHECK_FALSE(run.known().at(2).run.ended);
   run.report(0, "{\"step\": 1, \"loss\": 3}\n{\"step\": 2, \"loss\": 2}");
   CHECK(told(RunState::Failed, JobState::Failed, JobState::Cancelled) ==
         Texts{"tracked-0000 FAILED", "train[lr=0.1] FAILED", "train[lr=0.5] KILLED"});
@@ -224,22 +236,18 @@ TEST_CASE("MLflow is told each line once, also of a job that goes on", "[track]"
   run.track();
   const Json memory = Json::parse(read_file(run.directory() / "mlflow.json"));
   CHECK(memory.at("jobs").at("train[lr=0.1]").at("lines") == 1);
-  {
-    Database database(run.store(), 1s, FileOf::OtherProgram);
-    database.execute("DELETE FROM metrics");
-  }
   run.report(0, "{\"step\": 1, \"loss\": 3}\n{\"step\": 2, \"loss\": 2}");
   run.track();
-  CHECK(run.rows("SELECT step, value FROM metrics", 2) == Texts{"2 2"});
+  const auto& metrics = run.known().at(1).metrics;
+  REQUIRE(metrics.size() == 2);
+  CHECK(metrics[1].step == 2);
+  CHECK(metrics[1].value == 2);
 }
 
 TEST_CASE("nothing more is said of a job that has ended, until it has a line more", "[track]") {
   InMlflow run;
   run.track();
-  {
-    Database database(run.store(), 1s, FileOf::OtherProgram);
-    database.execute("UPDATE runs SET status = 'untouched' WHERE name LIKE 'train%'");
-  }
+  run.known().at(1).run.status = "untouched";
   run.track();
   CHECK(run.statuses().at(1) == "train[lr=0.1] untouched");
   run.report(0, "{\"step\": 1, \"loss\": 3}\n{\"step\": 2, \"loss\": 2}");
@@ -250,14 +258,9 @@ TEST_CASE("nothing more is said of a job that has ended, until it has a line mor
 TEST_CASE("another store is told all from the beginning", "[track]") {
   InMlflow run;
   run.track();
-  const fs::path other = run.folder.path() / "other.db";
-  make_store(other);
-  run.run.plan.workflow.track.mlflow = "sqlite:///" + other.string();
+  run.run.plan.workflow.track.mlflow = "http://other";
   run.track();
-  Database database(other, 1s, FileOf::OtherProgram);
-  const Rows rows = database.query("SELECT count(*) FROM runs");
-  REQUIRE(rows->next());
-  CHECK(rows->integer(0) == 2);
+  CHECK(run.servers["http://other"].size() == 2);
 }
 
 TEST_CASE("a run that MLflow knows is not made again, and described once", "[track]") {
@@ -265,13 +268,8 @@ TEST_CASE("a run that MLflow knows is not made again, and described once", "[tra
   run.run.status.state = RunState::Running;
   run.job(0).state = JobState::Running;
   run.track();
-  const Texts made = run.rows("SELECT run_uuid FROM runs ORDER BY name", 1);
-  {
-    Database database(run.store(), 1s, FileOf::OtherProgram);
-    database.execute("DELETE FROM params");
-  }
   run.job(0).state = JobState::Succeeded;
   run.track();
-  CHECK(run.rows("SELECT run_uuid FROM runs ORDER BY name", 1) == made);
-  CHECK(run.rows("SELECT key FROM params", 1).empty());
+  REQUIRE(run.known().size() == 2);
+  CHECK(run.known().at(1).descriptions == 1);
 }
