@@ -31,7 +31,7 @@ with open(f"told.{told.get('RANK', 'node' + told['NODE_RANK'])}", "w") as file:
 class Ranks:
     """The tests, for a cluster of two nodes with two cores each."""
 
-    limit = 120  # seconds for a run
+    limit = 300  # seconds for a run, beside other tests
 
     def setUp(self):
         super().setUp()
@@ -140,7 +140,7 @@ class Ranks:
     @needs("deepspeed")
     def test_deepspeed_finds_its_ranks_whoever_starts_them(self):
         # Its first use compiles a part of it, which takes a minute or more: once for all ranks of both nodes, which share this folder.
-        self.limit = 600
+        self.limit = 900
         extensions = f'env: {{TORCH_EXTENSIONS_DIR: "{self.folder}/extensions", PATH: "{NEWEST.parent}:/usr/bin:/bin"}}'
         self.check_sums(f"[{NEWEST}, {self.folder}/sum_deepspeed.py]", 4, extensions)
         node = f"{extensions}\n                launch: node"
