@@ -144,7 +144,7 @@ TEST_CASE("a step uses a kind or runs a command", "[mistakes]") {
         "generate text in Python, as docs/user/generate.md shows");
   CHECK(
       mistakes_of("steps: {a: {uses: predict, with: {checkpoint: c, data: d, format: parquet}}}") ==
-      "w.yaml:1:66: error: with.format of step 'a': 'parquet' is not one of csv, npy; write csv or "
+      "w.yaml:1:67: error: with.format of step 'a': 'parquet' is not one of csv, npy; write csv or "
       "npy, and convert the file with `python -m dlflow.convert`");
   CHECK(mistakes_of("steps: {a: {run: x, with: [1]}}") ==
         "w.yaml:1:27: error: with of step 'a' must be a mapping, not a list; write {NAME: …}");
