@@ -40,6 +40,8 @@ std::shared_ptr<const std::vector<Json>> elements_of(const Plan& plan, uint32_t 
 /// Labels name folders: unique, and no longer than file systems allow.
 class Labels {
  public:
+  explicit Labels(size_t count) { taken_.reserve(count); }
+
   /// Not yet taken.
   std::string unique(const Json& element) const {
     constexpr size_t kMaxLength = 180;
@@ -81,7 +83,7 @@ void add_jobs(Plan& plan, uint32_t step_number) {
   const std::vector<Json>& elements = *plan.steps[step_number].elements;
   const bool same_for_all = !depends_on_element(step.resources);
   const bool are_known = same_for_all || !plan.steps[step_number].open;
-  Labels labels;
+  Labels labels(elements.size());
   Resources resources;
   for (uint32_t e = 0; e < elements.size(); ++e) {
     const bool is_new = e == 0 || !same_for_all;
