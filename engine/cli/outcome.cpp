@@ -95,7 +95,7 @@ void report_outcome(Session& session, const Plan& plan, const Outcome& outcome) 
     return;
   }
   keep_track(session, plan.run);
-  if (!plan.workflow.track.clients.empty() && !session.quiet) {
+  if (!plan.workflow.track.clients.empty() && !session.quiet && !session.json) {
     std::printf("  trackers  dlflow sync %s\n", plan.run.c_str());
   }
   session.status = outcome.interrupted                    ? kInterrupted
