@@ -89,7 +89,7 @@ void add_common_options(CLI::App& app, Session& session) {
         show_log(times > 1 ? LogLevel::Debug : LogLevel::Info);
       },
       "show the commands that are run; -vv: how each ended, and every change");
-  app.set_version_flag("--version", "dlflow " DLFLOW_VERSION);
+  app.set_version_flag("--version", "dlflow " DLFLOW_VERSION, "print the version");
   app.fallthrough();  // common options may follow the verb
 }
 
