@@ -274,7 +274,7 @@ std::map<std::string, std::set<uint32_t>> Store::shared_with_open_runs(std::stri
   const Rows open = database_.query(
       "SELECT jobs.base, runs.name FROM runs JOIN jobs ON jobs.run = runs.id "
       "WHERE runs.state = 'running' AND runs.id <> ? "
-      "AND jobs.state IN ('planned', 'queued', 'running')",
+      "AND jobs.state IN ('planned', 'submitting', 'queued', 'running')",
       id);
   while (open->next()) makers.emplace(open->integer(0), open->text(1));
   std::map<std::string, std::set<uint32_t>> shared;

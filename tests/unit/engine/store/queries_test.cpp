@@ -379,7 +379,10 @@ TEST_CASE_METHOD(StoreFixture, "jobs that another open run has yet to make are s
   const Plan second = stored_run(kMnist);
   const std::string other = first.run;
   const auto shared = [&] { return store.shared_with_open_runs(second.directory.string()); };
-  CHECK(shared() == std::map<std::string, std::set<uint32_t>>{{other, {0, 1, 2}}});
+  const std::map<std::string, std::set<uint32_t>> all = {{other, {0, 1, 2}}};
+  CHECK(shared() == all);
+  store.record(first.directory.string(), std::vector{event("data", 1, JobState::Submitting, 1)});
+  CHECK(shared() == all);
   run_to_success(store, first, "data");
   CHECK(shared() == std::map<std::string, std::set<uint32_t>>{{other, {1, 2}}});
   store.set_run_state(other, RunState::Interrupted, at(9));
