@@ -44,6 +44,12 @@ std::string times(int tries) {
   return tries == 1 ? "" : " (tried " + std::to_string(tries) + " times)";
 }
 
+Output log_end(const std::string& tool, Output output) {
+  log(LogLevel::Debug, tool + " ended with " + std::to_string(output.status.code) + ", printed " +
+                           std::to_string(output.text.size()) + " bytes");
+  return output;
+}
+
 }  // namespace
 
 std::vector<std::string> submission_environment(std::span<const std::string> environment,
@@ -93,12 +99,6 @@ std::string failure(std::string_view tool, const Output& output, milliseconds ti
   }
   if (!errors.empty()) return errors;
   return name + " ended with exit status " + std::to_string(output.status.code);
-}
-
-Output log_end(const std::string& tool, Output output) {
-  log(LogLevel::Debug, tool + " ended with " + std::to_string(output.status.code) + ", printed " +
-                           std::to_string(output.text.size()) + " bytes");
-  return output;
 }
 
 ToolRunner::ToolRunner(ToolOptions options, std::vector<std::string> environment,

@@ -11,7 +11,7 @@
 namespace dlflow {
 namespace {
 
-/// What other tools, or earlier versions, call a verb.
+/// The words of other tools and of earlier versions, each with the verb that it means here.
 const std::map<std::string, std::string>& other_words() {
   static const std::map<std::string, std::string> words = {
       {"submit", "run"},

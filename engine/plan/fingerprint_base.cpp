@@ -92,8 +92,8 @@ Json awaited(const Workflow& workflow, const Step& step) {
   return names;
 }
 
-/// What the job has, as far as its result may depend on it: a program may ask for anything, a step
-/// kind says what counts. Walltime and memory decide whether there is a result, not which.
+/// The resources of a job that its result may depend on. A program may ask for any of them; a step
+/// kind says which count. Walltime and memory decide whether there is a result, not which.
 Json decisive_resources(const Step& step, const Resources& resources) {
   Json all = {{"ranks", resources.ranks},
               {"cpus_per_rank", resources.cpus_per_rank},

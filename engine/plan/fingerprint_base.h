@@ -16,8 +16,8 @@ namespace dlflow {
 /// axes of parents that it refers to; what the job is called and has, what its profile says, what
 /// `reuse:` found. Not in it: walltime, memory, retries, the run directory.
 ///
-/// What the elements of a step share is made once. The plan must not change meanwhile, but in its
-/// results and the actions of its jobs.
+/// This object makes the parts that all elements of a step share only once. While it is used, only
+/// the results in the plan and the actions of its jobs may change.
 class FingerprintBases {
  public:
   explicit FingerprintBases(const Plan& plan) : plan_(plan) {}

@@ -42,7 +42,7 @@ void add_group_norm(NodeReader& node, int64_t groups) {
   add_normalization(node, std::move(layer), true);
 }
 
-/// Of the last dimension.
+/// Adds a normalisation over the last dimension.
 void add_feature_norm(NodeReader& node, LayerKind kind) {
   require_epsilon(node);
   const auto rank = int64_t(node.shape(0).size()) + 1;

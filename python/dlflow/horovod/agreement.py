@@ -49,7 +49,7 @@ class Request(NamedTuple):
         return ", ".join(word for word in words if word)
 
 
-# What a rank submits: a request, or its number.
+# A rank submits a request, or the number of one that all ranks know.
 Item = Union[int, Request]
 
 

@@ -65,7 +65,7 @@ std::vector<double> before_normalization(const Model& model, const InputScale& i
   return values;
 }
 
-/// Of texts of unequal length how many tokens each has.
+/// The number of tokens of each text, if the network takes texts of unequal length.
 std::vector<float> lengths_of(const Model& model) {
   const bool has_texts = std::ranges::any_of(
       model.layers, [](const Layer& layer) { return layer.kind == LayerKind::MeanPool; });
