@@ -274,7 +274,9 @@ std::string text_of(const Json& value) {
                                         " cannot stand inside text; use join(list, ' ') or "
                                         "toJSON(value)");
   }
-  return value.dump();
+  std::string text;
+  append_dump(text, value);
+  return text;
 }
 
 std::string shown_value(const Json& value) {

@@ -1,6 +1,8 @@
 #include <algorithm>
 #include <cctype>
+#include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <optional>
 #include <set>
 #include <utility>
@@ -162,15 +164,17 @@ size_t max_elements(const Matrix& matrix) {
 }
 
 std::string element_label(const Json& element) {
-  constexpr std::string_view kSigns = "=,.+-_";
+  const auto is_unusable = [](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) == 0 &&
+           (c == 0 || std::strchr("=,.+-_", c) == nullptr);
+  };
   std::string label;
   for (const auto& [axis, value] : element.items()) {
     if (!label.empty()) label += ',';
-    for (const char c : label_of(axis, value)) {
-      const bool is_usable = std::isalnum(static_cast<unsigned char>(c)) != 0 ||
-                             kSigns.find(c) != kSigns.npos || value.is_null();
-      label += is_usable ? c : '_';
-    }
+    const size_t begin = label.size();
+    label += label_of(axis, value);
+    if (value.is_null()) continue;
+    std::replace_if(label.begin() + ptrdiff_t(begin), label.end(), is_unusable, '_');
   }
   return label;
 }

@@ -198,7 +198,8 @@ static_assert(std::ranges::is_sorted(kBaseParts, {}, &Part::key));
 void append(std::string& text, const Part& part, const Subject& subject) {
   const Json value = part.value(subject);
   if (value.empty()) return;
-  text.append(",\"").append(part.key).append("\":").append(value.dump());
+  text.append(",\"").append(part.key).append("\":");
+  append_dump(text, value);
 }
 
 bool share_parts(const PlannedJob& a, const PlannedJob& b) {

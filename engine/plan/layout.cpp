@@ -77,13 +77,21 @@ Resources resources_of(const Workflow& workflow, const Step& step, const Json& e
   }
 }
 
-/// There is room for them in plan.jobs.
-void add_jobs(Plan& plan, uint32_t step_number) {
+/// "step[label]", in as much memory as it takes.
+std::string job_name(const std::string& step, std::string_view label) {
+  std::string name;
+  name.reserve(step.size() + label.size() + 2);
+  return name.append(step).append("[").append(label).append("]");
+}
+
+/// There is room for them in plan.jobs. \param twin  the first job of a step with the same
+/// elements, which have the same labels there; none: null.
+void add_jobs(Plan& plan, uint32_t step_number, const PlannedJob* twin) {
   const Step& step = plan.workflow.steps[step_number];
   const std::vector<Json>& elements = *plan.steps[step_number].elements;
   const bool same_for_all = !depends_on_element(step.resources);
   const bool are_known = same_for_all || !plan.steps[step_number].open;
-  Labels labels(elements.size());
+  Labels labels(twin == nullptr ? elements.size() : 0);
   Resources resources;
   for (uint32_t e = 0; e < elements.size(); ++e) {
     const bool is_new = e == 0 || !same_for_all;
@@ -91,10 +99,16 @@ void add_jobs(Plan& plan, uint32_t step_number) {
     PlannedJob job;
     job.step = step_number;
     job.element = e;
-    job.name = step.matrix.empty() ? step.name : step.name + "[" + labels.unique(elements[e]) + "]";
+    if (step.matrix.empty()) {
+      job.name = step.name;
+    } else if (twin != nullptr) {
+      job.name = job_name(step.name, twin[e].label());
+    } else {
+      job.name = job_name(step.name, labels.unique(elements[e]));
+    }
     job.resources = resources;
     plan.jobs.push_back(std::move(job));
-    labels.take(plan.jobs.back().label());
+    if (twin == nullptr) labels.take(plan.jobs.back().label());
   }
 }
 
@@ -217,9 +231,12 @@ void lay_out(Plan& plan) {
     num_jobs += plan.steps[step].elements->size();
   }
   plan.jobs.reserve(num_jobs);
+  std::map<const std::vector<Json>*, const PlannedJob*> twins;
   for (const uint32_t step : order) {
     const size_t first = plan.jobs.size();
-    add_jobs(plan, step);
+    const PlannedJob*& twin = twins[plan.steps[step].elements.get()];
+    add_jobs(plan, step, twin);
+    twin = &plan.jobs[first];
     ranges[step] = {uint32_t(first), uint32_t(plan.jobs.size() - first)};
     edges[step] = edges_of(plan, step);
     check_number_of_edges(plan, step, edges[step]);

@@ -75,3 +75,11 @@ TEST_CASE("a complaint about a file says which, as far as a line has room", "[js
   CHECK(reason(deep).size() < 400);
   CHECK_THAT(reason(deep), Catch::StartsWith("/topd") && Catch::Contains("d/end: File name"));
 }
+
+TEST_CASE("what append_dump writes is what dump writes", "[json]") {
+  const Json value = Json::parse(R"({"": [], "a": {}, "b": [1, -2, 18446744073709551615, 1.5, 1e300,
+      true, false, null], "c\u0001\"\\": "plain ~", "d": "\u007f", "e": "é\n", "f": [[{"g": ""}]]})");
+  std::string text = "before";
+  append_dump(text, value);
+  CHECK(text == "before" + value.dump());
+}
