@@ -1,5 +1,6 @@
-"""HyperQueue against `dlflow run`: usage: local_throughput.py DLFLOW [STEPS [HOPS [ROUNDS]]]"""
+"""HyperQueue, and perhaps an earlier dlflow, against `dlflow run`"""
 
+import argparse
 import contextlib
 import os
 import pathlib
@@ -125,25 +126,34 @@ def compare_disks(program, steps, rounds):
 
 def report(what, unit, peer, ours, higher_is_better):
     ratio = ours / peer if higher_is_better else peer / ours
-    print(f"{what:24} peer {peer:7.1f} {unit:7} ours {ours:7.1f} {unit:7} ratio {ratio:5.2f}", flush=True)
-    return peer, ours
+    print(f"{what:30} peer {peer:7.1f} {unit:7} ours {ours:7.1f} {unit:7} ratio {ratio:5.2f}", flush=True)
 
 
 def main():
-    program = sys.argv[1]
-    steps, hops, rounds = [int(value) for value in sys.argv[2:]] + [3000, 300, 3][len(sys.argv) - 2:]
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--earlier", metavar="DLFLOW", help="a second peer")
+    parser.add_argument("program", metavar="DLFLOW")
+    parser.add_argument("steps", type=int, nargs="?", default=3000)
+    parser.add_argument("hops", type=int, nargs="?", default=300)
+    parser.add_argument("rounds", type=int, nargs="?", default=3)
+    options = parser.parse_args()
+    steps, hops = options.steps, options.hops
     print(f"the bare loop starts /bin/true {exec_rate():.0f} times a second")
-    wide, chain = [], []
     with LocalCluster() as cluster:
         cluster.start_worker(WorkerConfig(cores=CORES))
-        peer, ours = HyperQueue(cluster.client()), Dlflow(program)
-        for _ in range(rounds):
-            wide.append(report(f"{steps} steps", "/s", steps / peer.wide(steps), steps / ours.wide(steps), True))
-            chain.append(report(f"chain of {hops}", "ms/hop", peer.chain(hops) / hops * 1e3,
-                                ours.chain(hops) / hops * 1e3, False))
-    for what, unit, figures, higher in (("median: steps", "/s", wide, True), ("median: chain", "ms/hop", chain, False)):
-        report(what, unit, *(statistics.median(column) for column in zip(*figures)), higher)
-    compare_disks(program, steps, rounds)
+        peers = {"": HyperQueue(cluster.client())} | ({" (earlier)": Dlflow(options.earlier)} if options.earlier else {})
+        ours = Dlflow(options.program)
+        figures = {}
+        for _ in range(options.rounds):
+            wide, chain = steps / ours.wide(steps), ours.chain(hops) / hops * 1e3
+            for name, peer in peers.items():
+                for what, unit, theirs, own in ((f"{steps} steps", "/s", steps / peer.wide(steps), wide),
+                                                (f"chain of {hops}", "ms/hop", peer.chain(hops) / hops * 1e3, chain)):
+                    report(what + name, unit, theirs, own, unit == "/s")
+                    figures.setdefault((what + name, unit), []).append((theirs, own))
+    for (what, unit), pairs in figures.items():
+        report("median: " + what, unit, *(statistics.median(column) for column in zip(*pairs)), unit == "/s")
+    compare_disks(options.program, steps, options.rounds)
 
 
 main()

@@ -129,7 +129,7 @@ size_t gpus_taken(const Resources& resources) {
 
 void check_fits(const Plan& plan, const Machine& machine) {
   for (const PlannedJob& job : plan.jobs) {
-    const Resources& resources = job.resources;
+    const Resources& resources = *job.resources;
     const size_t gpus = gpus_taken(resources);
     if (cores_taken(resources, machine) > machine.cores) {
       throw_too_much(plan, job, count_of(resources.cpus_per_rank, "core"),

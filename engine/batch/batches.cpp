@@ -92,7 +92,7 @@ class BatchPlanner {
       if (standing_[job].kind != Standing::Kind::ToSubmit || batch_of_[job] != kNone) continue;
       const std::vector<uint32_t> together = sharers(job, end);
       Key key{place_of(job) / max_array_size_, dependencies_of(together),
-              to_json(plan_.jobs[job].resources).dump()};
+              to_json(*plan_.jobs[job].resources).dump()};
       Group& group = groups[key];
       if (group.batch != kNone) group.text += text_of(group, task_of(job));
       if (group.batch == kNone || !may_join(group, task_of(job))) {
@@ -308,7 +308,7 @@ bool share_a_task(const Plan& plan, uint32_t a, uint32_t b) {
   const PlannedJob& other = plan.jobs[b];
   const auto pack = uint32_t(plan.workflow.steps[one.step].matrix.pack);
   return pack > 1 && one.step == other.step && one.element / pack == other.element / pack &&
-         one.place == other.place && one.resources == other.resources;
+         one.place == other.place && *one.resources == *other.resources;
 }
 
 std::vector<PlannedBatch> plan_batches(const Plan& plan, const std::vector<Standing>& standing,

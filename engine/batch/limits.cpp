@@ -111,14 +111,14 @@ class PlaceCheck {
   /// \param together  how many elements share a task with it.
   void check_packed(const PlannedJob& job, size_t together) {
     if (together < 2) return;
-    const seconds each = job.resources.walltime;
-    const seconds asked = packed(job.resources, together).walltime;
+    const seconds each = job.resources->walltime;
+    const seconds asked = packed(*job.resources, together).walltime;
     const std::string packs = quoted_step(job) + " packs " + counted(int64_t(together), "element");
     if (each == seconds(0)) {
       problems_.add_of(job, "walltime", packs + " into a job, but does not say how long each takes",
                        "Say so: `resources: {walltime: 10m}` is for one element.");
     } else if (walltime_.value > seconds(0) && each <= walltime_.value && asked > walltime_.value) {
-      const seconds more = packed(job.resources, 2).walltime - each;
+      const seconds more = packed(*job.resources, 2).walltime - each;
       const int64_t most = 1 + (walltime_.value - each) / more;
       problems_.add_of(job, "walltime",
                        walltime_.owner + " allows " + in_words(walltime_.value) + " per job, " +
@@ -165,7 +165,7 @@ class PlaceCheck {
   }
 
   void check_walltime(const PlannedJob& job) {
-    const seconds asked = job.resources.walltime;
+    const seconds asked = job.resources->walltime;
     if (walltime_.value == seconds(0) || asked <= walltime_.value) return;
     problems_.add_of(
         job, "walltime",
@@ -176,13 +176,13 @@ class PlaceCheck {
   }
 
   void check_nodes(const PlannedJob& job) {
-    const int asked = num_nodes(job.resources, profile_);
+    const int asked = num_nodes(*job.resources, profile_);
     if (nodes_.value == 0 || asked <= nodes_.value) return;
     problems_.add_of(job, "ranks",
                      nodes_.owner + " allows " + counted(nodes_.value, "node") + " per job, " +
                          quoted_step(job) + " asks for " + std::to_string(asked) + ": " +
-                         counted(job.resources.ranks, "rank") + ", " +
-                         std::to_string(max_ranks_on_node(job.resources, profile_)) + " on a node",
+                         counted(job.resources->ranks, "rank") + ", " +
+                         std::to_string(max_ranks_on_node(*job.resources, profile_)) + " on a node",
                      "Ask for fewer ranks, or set ranks_per_node higher in " + owner_ + ".");
   }
 
@@ -192,41 +192,41 @@ class PlaceCheck {
   }
 
   void check_cores(const PlannedJob& job) {
-    const int asked = ranks_together(job.resources, profile_) * job.resources.cpus_per_rank;
+    const int asked = ranks_together(*job.resources, profile_) * job.resources->cpus_per_rank;
     if (cores_.value == 0 || asked <= cores_.value) return;
     problems_.add_of(job, "cpus_per_rank",
                      cores_.owner + " offers " + counted(cores_.value, "core") + " on a node, " +
                          quoted_step(job) + " asks for " + std::to_string(asked) +
-                         on_a_node(job.resources),
+                         on_a_node(*job.resources),
                      "Ask for fewer cpus_per_rank" + or_fewer_ranks(job));
   }
 
   void check_memory(const PlannedJob& job) {
-    const auto together = uint64_t(ranks_together(job.resources, profile_));
-    const uint64_t asked = job.resources.memory_bytes / uint64_t(job.resources.ranks) * together;
+    const auto together = uint64_t(ranks_together(*job.resources, profile_));
+    const uint64_t asked = job.resources->memory_bytes / uint64_t(job.resources->ranks) * together;
     if (memory_.value == 0 || asked <= memory_.value) return;
     problems_.add_of(job, "memory",
                      memory_.owner + " offers " + format_size(memory_.value) +
                          " of memory on a node, " + quoted_step(job) + " asks for " +
-                         format_size(asked) + on_a_node(job.resources),
+                         format_size(asked) + on_a_node(*job.resources),
                      "Ask for less memory" + or_fewer_ranks(job));
   }
 
   void check_gpus(const PlannedJob& job) {
-    const int asked = ranks_together(job.resources, profile_) * job.resources.gpus_per_rank;
+    const int asked = ranks_together(*job.resources, profile_) * job.resources->gpus_per_rank;
     if (!knows_gpus_ || asked <= gpus_.value) return;
     problems_.add_of(
         job, "gpus_per_rank",
         gpus_.owner + " offers " + (gpus_.value == 0 ? "no GPU" : counted(gpus_.value, "GPU")) +
             " on a node, " + quoted_step(job) + " asks for " + std::to_string(asked) +
-            on_a_node(job.resources),
+            on_a_node(*job.resources),
         gpus_.value == 0
             ? "Choose a partition with GPUs: " + partition_key(profile_) + " in " + owner_ + "."
             : "Ask for fewer gpus_per_rank" + or_fewer_ranks(job));
   }
 
   std::string or_fewer_ranks(const PlannedJob& job) const {
-    if (ranks_together(job.resources, profile_) == 1)
+    if (ranks_together(*job.resources, profile_) == 1)
       return ", or choose a partition with larger nodes.";
     return ", or set ranks_per_node lower in " + owner_ + ".";
   }
@@ -245,7 +245,7 @@ class PlaceCheck {
 void check_exclusive(const Plan& plan, const BatchSystem& system, Problems& problems) {
   if (system.has_exclusive_nodes()) return;
   for (const PlannedJob& job : plan.jobs) {
-    if (job.action == Action::Reuse || !job.resources.exclusive) continue;
+    if (job.action == Action::Reuse || !job.resources->exclusive) continue;
     problems.add_of(job, "exclusive",
                     std::string(system.name()) + " has no general request for whole nodes, " +
                         quoted_step(job) + " asks for it",

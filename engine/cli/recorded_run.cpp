@@ -10,7 +10,7 @@ ReportedRun read_reported_run(Session& session, const std::string& run, Detail d
   all.status = refresh_run(session, run, detail);
   all.plan = load_run(all.status.directory);
   for (size_t job = 0; job < all.plan.jobs.size() && job < all.status.jobs.size(); ++job) {
-    all.status.jobs[job].asked = all.plan.jobs[job].resources;
+    all.status.jobs[job].asked = *all.plan.jobs[job].resources;
   }
   for (const JobRow& job : all.status.jobs) {
     all.events[job.job] = session.store().events(run, job.job);

@@ -67,7 +67,7 @@ void add_plan_to(RunView& view, const Plan& plan) {
     JobRow& row = view.status.jobs[i];
     if (!row.limit || row.job != job.name) continue;
     row.limit =
-        own_limit(*row.limit, job.resources, job.place ? plan.places[*job.place] : plan.profile);
+        own_limit(*row.limit, *job.resources, job.place ? plan.places[*job.place] : plan.profile);
   }
 }
 

@@ -89,9 +89,9 @@ Json resource_settings(const std::vector<std::string>& words, const Workflow& wo
 void change_resources(Plan& plan, std::span<const uint32_t> jobs, const Json& settings) {
   for (const uint32_t job : jobs) {
     PlannedJob& planned = plan.jobs[job];
-    const Resources now = changed(planned.resources, settings);
+    const Resources now = changed(*planned.resources, settings);
     const Step& step = plan.workflow.steps[planned.step];
-    if (now.ranks != planned.resources.ranks && ranks_decide_result(step)) {
+    if (now.ranks != planned.resources->ranks && ranks_decide_result(step)) {
       throw Error(
           Errc::InvalidInput,
           "step '" + step.name +
@@ -101,8 +101,8 @@ void change_resources(Plan& plan, std::span<const uint32_t> jobs, const Json& se
               "` with other ranks is a new run, which reuses every result that this does "
               "not change; `--step` leaves a step out here.");
     }
-    plan.changed.emplace(job, planned.resources);
-    planned.resources = now;
+    plan.changed.emplace(job, *planned.resources);
+    planned.resources = std::make_shared<const Resources>(now);
   }
   place_jobs(plan);
 }

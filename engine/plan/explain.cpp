@@ -247,7 +247,7 @@ std::vector<Explanation> explain(const Plan& plan, History& history) {
     Explanation explanation = explain_job(plan, job, history);
     if (const auto asked = plan.changed.find(job); asked != plan.changed.end()) {
       explanation.reason +=
-          "; resubmitted with " + words_of_change(asked->second, plan.jobs[job].resources);
+          "; resubmitted with " + words_of_change(asked->second, *plan.jobs[job].resources);
     }
     explanations.push_back(std::move(explanation));
   }

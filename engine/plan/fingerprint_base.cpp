@@ -177,10 +177,10 @@ constexpr std::array<Part, 25> kBaseParts = {{
     {"params", [](const Subject& s) { return s.planned.visible_params; }},
     {"profile",
      [](const Subject& s) {
-       return surroundings_of(profile_of(s.plan, s.job), s.step, s.job.resources.ranks);
+       return surroundings_of(profile_of(s.plan, s.job), s.step, s.job.resources->ranks);
      }},
     {"require", [](const Subject& s) { return require_json(s.step.require); }},
-    {"resources", [](const Subject& s) { return decisive_resources(s.step, s.job.resources); }},
+    {"resources", [](const Subject& s) { return decisive_resources(s.step, *s.job.resources); }},
     {"reuse", [](const Subject& s) { return conditions_of(s.plan, s.job); },
      [](const Subject& s) { return s.planned.conditions.contains("programs"); }},
     {"run", [](const Subject& s) { return s.planned.sees_run ? Json(s.plan.run) : Json(); }},
@@ -203,7 +203,8 @@ void append(std::string& text, const Part& part, const Subject& subject) {
 }
 
 bool share_parts(const PlannedJob& a, const PlannedJob& b) {
-  return a.step == b.step && a.place == b.place && a.resources == b.resources;
+  return a.step == b.step && a.place == b.place &&
+         (a.resources == b.resources || *a.resources == *b.resources);
 }
 
 }  // namespace

@@ -37,7 +37,7 @@ std::vector<std::string> class_names(const Profile& profile) {
     const NodeClass& node_class = plan.profile.classes[i];
     text += "\n       " + node_class.name + " " +
             (node_class.local ? "runs steps that name it, on the login node"
-                              : misfit(job.resources, plan.places[i]));
+                              : misfit(*job.resources, plan.places[i]));
   }
   const Step& step = plan.workflow.steps[job.step];
   const auto found = step.locations.find("resources");
@@ -52,7 +52,7 @@ std::optional<uint32_t> find_place(const Plan& plan, const PlannedJob& job) {
   const std::vector<NodeClass>& classes = plan.profile.classes;
   for (uint32_t i = 0; i < classes.size(); ++i) {
     const bool taken = step.on.empty()
-                           ? !classes[i].local && misfit(job.resources, plan.places[i]).empty()
+                           ? !classes[i].local && misfit(*job.resources, plan.places[i]).empty()
                            : step.on == classes[i].name;
     if (taken) return i;
   }

@@ -244,7 +244,7 @@ JobSpec job_spec(const Plan& plan, uint32_t number) {
   spec.params = plan.steps[job.step].visible_params;
   spec.late_params = late_params(step, known);
   spec.sees_run = plan.steps[job.step].sees_run;
-  spec.resources = job.resources;
+  spec.resources = *job.resources;
   spec.launch = step.launch;
   spec.container = container_of(plan, step);
   spec.checkpoint = step.checkpoint;
@@ -270,7 +270,7 @@ JobSpec job_spec(const Plan& plan, uint32_t number) {
   const Profile& place = profile_of(plan, job);
   spec.node_memory_bytes = place.node.memory_bytes;
   spec.walltime_limit = place.limits.walltime;
-  spec.launcher = launcher_of(place, job.resources, step.launch);
+  spec.launcher = launcher_of(place, *job.resources, step.launch);
   spec.setup = place.setup;
   for (std::string& line : tool_lines(step.tools, plan.base)) spec.setup.push_back(std::move(line));
   spec.fingerprint_base = fingerprint_base(plan, number);

@@ -83,11 +83,15 @@ enum class Cause {
 /// In words: "nothing that matters changed".
 std::string_view words(Cause cause);
 
+/// What a job has that asks for nothing.
+inline const auto kOneRank = std::make_shared<const Resources>();
+
 struct PlannedJob {
   uint32_t step = 0;     ///< index into Plan::workflow.steps
   uint32_t element = 0;  ///< index into Plan::steps[step].elements
   std::string name;      ///< "train[lr=0.1]", unique in the run; the step's name without a matrix
-  Resources resources;
+  /// Shared by the jobs of a step that ask for the same.
+  std::shared_ptr<const Resources> resources = kOneRank;
   Action action = Action::Run;
   Cause cause = Cause::NoResult;
   std::optional<uint32_t> place;  ///< index into Plan::places; none: the profile has no classes

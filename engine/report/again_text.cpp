@@ -113,7 +113,7 @@ void add_plan(RunStatus& status, const Plan& plan) {
   for (JobRow& row : status.jobs) {
     const auto found = planned.find(row.job);
     if (found == planned.end()) continue;
-    row.asked = found->second->resources;
+    row.asked = *found->second->resources;
     row.correction = correction_of(plan, found->second->step);
   }
 }

@@ -120,7 +120,7 @@ class LoginJobs {
             .attempt = progress.attempt,
             .pass = progress.pass,
             .job_directory = job_directory(run_.plan(), job),
-            .resources = run_.plan().jobs[job].resources,
+            .resources = *run_.plan().jobs[job].resources,
             .events_read = read == events_read_.end() ? 0 : read->second};
   }
 
@@ -144,7 +144,7 @@ class LoginJobs {
       const Inputs inputs = jobs().inputs(job);
       if (inputs.kind == Inputs::Kind::Skip) {
         run_.record().decide(job, JobState::Skipped, words(inputs));
-      } else if (is_time && backend_.has_room(run_.plan().jobs[job].resources)) {
+      } else if (is_time && backend_.has_room(*run_.plan().jobs[job].resources)) {
         start(job);
       } else {
         if (is_time && active_.empty()) throw_no_room(job);
@@ -252,12 +252,12 @@ void check_login_jobs(const Plan& plan, const ChainServices& services) {
   LoginNode node(services, plan.profile);
   for (const uint32_t number : jobs) {
     const PlannedJob& job = plan.jobs[number];
-    if (job.resources.ranks > 1) {
+    if (job.resources->ranks > 1) {
       refuse(plan, job,
-             "which takes steps of one rank, not of " + std::to_string(job.resources.ranks) +
+             "which takes steps of one rank, not of " + std::to_string(job.resources->ranks) +
                  "; choose another class with `on:`");
     }
-    if (!node.backend().has_room(job.resources)) {
+    if (!node.backend().has_room(*job.resources)) {
       refuse(plan, job,
              "and asks for more than jobs may use there; ask for fewer cores, GPUs or less memory, "
              "or see `cores:` and `memory:` of the profile");

@@ -25,7 +25,7 @@ std::vector<OpenJob> open_jobs(const ChainRun& run) {
     if (is_final(state) && state != JobState::Blocked && state != JobState::Lost) continue;
     if (run.id(job).empty() || is_over_in_task(run, job)) continue;
     open.push_back({run.name(job), run.jobs()[job].attempt, state, run.identity(job),
-                    run.plan().jobs[job].resources.memory_bytes, run.shares_task(job)});
+                    run.plan().jobs[job].resources->memory_bytes, run.shares_task(job)});
   }
   return open;
 }

@@ -126,7 +126,7 @@ Batch describe_batch(const Plan& plan, const PlannedBatch& planned, BatchRange n
   const Step& step = plan.workflow.steps[planned.step];
   Batch batch;
   batch.name = batch_name(plan, number, planned.step);
-  batch.resources = packed(plan.jobs[planned.jobs.front()].resources, largest_task(planned));
+  batch.resources = packed(*plan.jobs[planned.jobs.front()].resources, largest_task(planned));
   batch.tasks = distinct_tasks(planned);
   batch.max_parallel = planned.max_parallel;
   batch.dependencies = dependencies(planned.waits_for, ids);
@@ -157,7 +157,7 @@ void SubmissionRound::take_answer(std::vector<SubmittedBatch>& submitted) {
   ids_.back() = id_of(place, answer);
   take_id(batch, ids_.back());
   submitted.push_back({batch.step, ids_.back(), batch.jobs.size(), num_tasks(batch),
-                       run_.plan().jobs[batch.jobs.front()].resources});
+                       *run_.plan().jobs[batch.jobs.front()].resources});
   crash_point("recorded");
 }
 

@@ -96,7 +96,7 @@ Submission Engine::submission(uint32_t job) const {
           .attempt = progress.attempt,
           .pass = progress.pass,
           .job_directory = job_directory(plan_, job),
-          .resources = plan_.jobs[job].resources,
+          .resources = *plan_.jobs[job].resources,
           .events_read = read == events_read_.end() ? 0 : read->second};
 }
 

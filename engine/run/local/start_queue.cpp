@@ -14,7 +14,7 @@ int StartQueue::max_parallel(uint32_t job) const { return step_of(job).matrix.ma
 /// that run when others may not.
 void StartQueue::make_ready(uint32_t job) {
   const bool is_apart = max_parallel(job) > 0 || step_of(job).always;
-  ready_.push(job, plan_.jobs[job].resources, is_apart ? plan_.jobs[job].step + 1 : 0);
+  ready_.push(job, *plan_.jobs[job].resources, is_apart ? plan_.jobs[job].step + 1 : 0);
 }
 
 void StartQueue::push(uint32_t job) {
@@ -34,7 +34,7 @@ bool StartQueue::has_room(uint32_t job, const std::set<uint32_t>& active) const 
     const auto end = first + uint32_t(plan_.steps[planned.step].elements->size());
     if (std::distance(active.lower_bound(first), active.lower_bound(end)) >= most) return false;
   }
-  return backend_.has_room(plan_.jobs[job].resources);
+  return backend_.has_room(*plan_.jobs[job].resources);
 }
 
 std::optional<uint32_t> StartQueue::pop(Time now, const std::set<uint32_t>& active,

@@ -32,8 +32,7 @@ Plan plan() {
   Plan plan;
   plan.workflow = workflow();
   for (uint32_t step = 0; step < 3; ++step) {
-    plan.jobs.push_back(
-        {.step = step, .name = plan.workflow.steps[step].name, .resources = {}, .place = {}});
+    plan.jobs.push_back({.step = step, .name = plan.workflow.steps[step].name, .place = {}});
   }
   return plan;
 }
@@ -90,8 +89,8 @@ TEST_CASE("a line of changes that is none is passed over", "[changes]") {
                "\"set\":{\"ranks\":4}}\n");
   record_change(changed, jobs, {{"ranks", 8}}, Time());
   apply_changes(changed);
-  CHECK(changed.jobs[0].resources == Resources());
-  CHECK(changed.jobs[1].resources.ranks == 8);
+  CHECK(*changed.jobs[0].resources == Resources());
+  CHECK(changed.jobs[1].resources->ranks == 8);
 }
 
 TEST_CASE("a change whose line was not written whole is none", "[changes]") {
@@ -100,7 +99,7 @@ TEST_CASE("a change whose line was not written whole is none", "[changes]") {
   changed.directory = folder.path();
   folder.write("changes.jsonl", R"({"jobs":["eval"],"set":{"ranks":4}})");  // no newline
   apply_changes(changed);
-  CHECK(changed.jobs[1].resources == Resources());
+  CHECK(*changed.jobs[1].resources == Resources());
 }
 
 TEST_CASE("changed jobs are known by what they asked for first", "[changes]") {
@@ -108,8 +107,8 @@ TEST_CASE("changed jobs are known by what they asked for first", "[changes]") {
   const std::vector<uint32_t> jobs = {1};
   change_resources(changed, jobs, {{"ranks", 4}});
   change_resources(changed, jobs, {{"ranks", 8}});
-  CHECK(changed.jobs[0].resources == Resources());
-  CHECK(changed.jobs[1].resources.ranks == 8);
+  CHECK(*changed.jobs[0].resources == Resources());
+  CHECK(changed.jobs[1].resources->ranks == 8);
   CHECK(changed.changed == std::map<uint32_t, Resources>{{1, Resources()}});
 }
 
@@ -117,7 +116,7 @@ TEST_CASE("exact training has the same result on other ranks, so they may change
   Plan changed = plan();
   const std::vector<uint32_t> jobs = {2};
   change_resources(changed, jobs, {{"ranks", 4}});
-  CHECK(changed.jobs[2].resources.ranks == 4);
+  CHECK(changed.jobs[2].resources->ranks == 4);
 }
 
 TEST_CASE("the ranks of training in fast mode decide what it computes", "[changes]") {
@@ -126,5 +125,5 @@ TEST_CASE("the ranks of training in fast mode decide what it computes", "[change
   CHECK_THROWS_WITH(change_resources(changed, jobs, {{"ranks", 4}}),
                     Catch::Contains("step 'train'") && Catch::Contains("another result"));
   change_resources(changed, jobs, {{"ranks", 1}, {"memory", "1GiB"}});
-  CHECK(changed.jobs[0].resources.memory_bytes == uint64_t{1} << 30);
+  CHECK(changed.jobs[0].resources->memory_bytes == uint64_t{1} << 30);
 }

@@ -91,7 +91,7 @@ TEST_CASE("an extension changes the number of no job that was known", "[extensio
   const Plan one = extended(plan, list_of(1, "split", "parts", {2, 3}));
   CHECK(job_names(one) ==
         Names{"split", "other", "beside", "work[part=2]", "work[part=3]", "merge", "late[n=?]"});
-  CHECK(one.jobs[4].resources.cpus_per_rank == 3);
+  CHECK(one.jobs[4].resources->cpus_per_rank == 3);
   CHECK(one.jobs[4].action == Action::DecideLater);
   CHECK(one.graph.parents(5) == std::vector<JobRange>{{3, 2}});
   const Plan two = extended(one, list_of(2, "other", "l", {"x"}));

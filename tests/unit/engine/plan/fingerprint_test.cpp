@@ -180,7 +180,8 @@ steps:
     CHECK(base == fingerprint_base(plan, job));
     CHECK(base == Json::parse(base).dump());  // keys in order
   }
-  plan.jobs[1].resources.gpus_per_rank = 1;  // as `resubmit --set` does
+  plan.jobs[1].resources =  // as `resubmit --set` does
+      std::make_shared<const Resources>(Resources{.gpus_per_rank = 1});
   CHECK(FingerprintBases(plan).of(1) != bases.of(0));
 }
 

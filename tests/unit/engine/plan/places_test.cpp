@@ -150,7 +150,7 @@ TEST_CASE("a job that asks for more when it is submitted again goes to another c
 TEST_CASE("a job that takes an earlier result needs no place", "[places]") {
   Plan plan = plan_for("  a: {run: x}\n");
   plan.jobs[0].action = Action::Reuse;
-  plan.jobs[0].resources.walltime = 100h;
+  plan.jobs[0].resources = std::make_shared<const Resources>(Resources{.walltime = 100h});
   place_jobs(plan);
   CHECK_FALSE(plan.jobs[0].place);
   plan.jobs[0].action = Action::Run;

@@ -50,8 +50,8 @@ TEST_CASE("a step becomes one job per element of its matrix", "[plan]") {
   const Plan plan = plan_of(parsed(kPipeline));
   CHECK(names(plan) == Names{"data", "train[lr=0.1]", "train[lr=0.5]", "best"});
   CHECK(plan.jobs[1].label() == "lr=0.1");
-  CHECK(plan.jobs[1].resources.ranks == 2);
-  CHECK(plan.jobs[1].resources.walltime == std::chrono::minutes(20));
+  CHECK(plan.jobs[1].resources->ranks == 2);
+  CHECK(plan.jobs[1].resources->walltime == std::chrono::minutes(20));
   CHECK(plan.graph.parents(3) == std::vector<JobRange>{{1, 2}});
   CHECK(find_job(plan, "train[lr=0.5]") == 2);
   CHECK_FALSE(find_job(plan, "train").has_value());
@@ -213,8 +213,8 @@ steps:
     matrix: {ranks: [1, 4]}
     resources: {ranks: "${{ matrix.ranks }}"}
 )"));
-  CHECK(plan.jobs[0].resources.ranks == 1);
-  CHECK(plan.jobs[1].resources.ranks == 4);
+  CHECK(plan.jobs[0].resources->ranks == 1);
+  CHECK(plan.jobs[1].resources->ranks == 4);
 }
 
 TEST_CASE("an element with impossible resources is named with its place in the file", "[plan]") {

@@ -424,12 +424,12 @@ TEST_CASE("a run that is loaded again is the plan that was frozen, in every part
   REQUIRE(loaded.jobs.size() == 3);
   for (uint32_t job = 0; job < 3; ++job) {
     CHECK(loaded.jobs[job].name == plan.jobs[job].name);
-    CHECK(loaded.jobs[job].resources == plan.jobs[job].resources);
+    CHECK(*loaded.jobs[job].resources == *plan.jobs[job].resources);
     CHECK(loaded.jobs[job].action == plan.jobs[job].action);
     CHECK(loaded.jobs[job].cause == plan.jobs[job].cause);
     CHECK(to_json(job_spec(loaded, job)) == to_json(job_spec(plan, job)));
   }
-  CHECK(loaded.jobs[1].resources.walltime == 40min);
+  CHECK(loaded.jobs[1].resources->walltime == 40min);
   CHECK(job_spec(loaded, 1).container->digest == "sha256:11");
   CHECK(run_profile(plan.directory) == plan.profile);
 }

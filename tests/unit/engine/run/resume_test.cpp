@@ -394,7 +394,7 @@ TEST_CASE("what is resubmitted may ask for other resources, and nothing else cha
   CHECK(run.backend.submitted == Names{"a", "b", "b#2", "b#3", "c"});
   std::map<std::string, std::chrono::seconds> asked;
   for (const PlannedJob& job : load_run(run.directory).jobs) {
-    asked[job.name] = job.resources.walltime;
+    asked[job.name] = job.resources->walltime;
   }
   CHECK(asked ==
         std::map<std::string, std::chrono::seconds>{{"a", 20min}, {"b", 40min}, {"c", 20min}});
