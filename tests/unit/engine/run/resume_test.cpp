@@ -104,7 +104,7 @@ TEST_CASE("a run that is read again knows what each job reuses, the first one to
   plan.run = "r";
   RunStatus status;
   for (const char* name : {"first", "second"}) {
-    plan.jobs.push_back({.step = 0, .name = name, .resources = {}, .place = {}});
+    plan.jobs.push_back({.step = 0, .name = name, .place = {}});
     JobRow row;
     row.job = name;
     status.jobs.push_back(row);
