@@ -137,34 +137,28 @@ FileDescriptor connect_to(const std::string& address, uint16_t port,
   return socket;
 }
 
-Transferred send_all(const FileDescriptor& socket, std::span<const std::byte> bytes, Deadline until,
-                     bool more) {
-  const int flags = MSG_NOSIGNAL | (more ? MSG_MORE : 0);
+bool send_all(const FileDescriptor& socket, std::span<const std::byte> bytes, Deadline until) {
   while (!bytes.empty()) {
-    const ssize_t sent = ::send(socket.get(), bytes.data(), bytes.size(), flags);
+    const ssize_t sent = ::send(socket.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
     if (sent > 0) {
       bytes = bytes.subspan(size_t(sent));
-    } else if (sent < 0 && !is_for_now(errno)) {
-      return Transferred::Closed;
-    } else if (!wait_until(socket, POLLOUT, until)) {
-      return Transferred::Late;
+    } else if ((sent < 0 && !is_for_now(errno)) || !wait_until(socket, POLLOUT, until)) {
+      return false;
     }
   }
-  return Transferred::All;
+  return true;
 }
 
-Transferred receive_all(const FileDescriptor& socket, std::span<std::byte> bytes, Deadline until) {
+bool receive_all(const FileDescriptor& socket, std::span<std::byte> bytes, Deadline until) {
   while (!bytes.empty()) {
     const ssize_t got = ::recv(socket.get(), bytes.data(), bytes.size(), 0);
     if (got > 0) {
       bytes = bytes.subspan(size_t(got));
-    } else if (got == 0 || !is_for_now(errno)) {
-      return Transferred::Closed;
-    } else if (!wait_until(socket, POLLIN, until)) {
-      return Transferred::Late;
+    } else if (got == 0 || !is_for_now(errno) || !wait_until(socket, POLLIN, until)) {
+      return false;
     }
   }
-  return Transferred::All;
+  return true;
 }
 
 }  // namespace dlflow

@@ -31,20 +31,12 @@ std::vector<std::string> own_addresses();
 FileDescriptor connect_to(const std::string& address, uint16_t port,
                           std::chrono::milliseconds limit);
 
-/// How far a transfer came until its time was over.
-enum class Transferred {
-  All,
-  Closed,  ///< the other side has ended the connection
-  Late,
-};
-
 using Deadline = std::chrono::steady_clock::time_point;
 
-/// Sends all of `bytes`; `more`: other bytes follow at once.
-Transferred send_all(const FileDescriptor& socket, std::span<const std::byte> bytes, Deadline until,
-                     bool more = false);
+/// Sends all of `bytes`. False if the other side ended the connection, or the time is over.
+bool send_all(const FileDescriptor& socket, std::span<const std::byte> bytes, Deadline until);
 
-/// Fills `bytes`.
-Transferred receive_all(const FileDescriptor& socket, std::span<std::byte> bytes, Deadline until);
+/// Fills `bytes`. False as of send_all.
+bool receive_all(const FileDescriptor& socket, std::span<std::byte> bytes, Deadline until);
 
 }  // namespace dlflow

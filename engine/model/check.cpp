@@ -295,9 +295,12 @@ void Checker::report_unknown_key(const YamlEntry& entry, const Shape& shape,
   std::vector<std::string> names;
   names.reserve(shape.fields.size());
   for (const Field& field : shape.fields) names.push_back(field.name);
-  mistakes_.add(entry.location, "unknown key '" + entry.key + "' in " + subject.name() +
-                                    mistakes_.advice_or_list(entry.key, names) +
-                                    shape.about_others);
+  const auto former = shape.former.find(entry.key);
+  mistakes_.add(entry.location,
+                "unknown key '" + entry.key + "' in " + subject.name() +
+                    (former != shape.former.end() ? former->second
+                                                  : mistakes_.advice_or_list(entry.key, names)) +
+                    shape.about_others);
 }
 
 void Checker::report_repeated_key(const YamlEntry& entry, const Subject& subject) {

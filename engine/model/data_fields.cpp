@@ -1,5 +1,7 @@
 #include "engine/model/data_fields.h"
 
+#include <utility>
+
 #include "engine/model/forms.h"
 
 namespace dlflow {
@@ -9,18 +11,13 @@ Field scratch_field() {
           Presence::Optional, false};
 }
 
-Field cache_field() {
-  return {"cache",
-          object({{"memory", formed(size_form()),
-                   "Memory of each node for data, shared by its ranks", kRequired},
-                  {"scratch", formed(size_form()),
-                   "Space on each node's own disk for data that does not fit into memory"},
-                  {"share", boolean(),
-                   "Each node keeps a part of the data for the others, so that it is read once for "
-                   "all nodes",
-                   Presence::Optional, false}}),
-          "Keeps the data that a node has read; needs data with hashes of its parts (dlflow data "
-          "pack)"};
+Shape data_step(std::vector<Field> fields) {
+  Shape with = object(std::move(fields));
+  with.former = {
+      {"cache",
+       "; a cache of data is no longer kept: leave it out, or write 'scratch: true', which "
+       "copies the data to each node's own disk"}};
+  return with;
 }
 
 Field loader_threads_field() {

@@ -58,7 +58,8 @@ struct Shape {
   bool below_maximum = false;     ///< the maximum itself is too large
   bool as_written = false;        ///< Number: a text where JSON would write another one
   std::vector<std::string> choices;
-  std::map<std::string, std::string> former;  ///< Choice: words of earlier versions, and advice
+  std::map<std::string, std::string> former;  ///< Choice: words of earlier versions, and advice;
+                                              ///< Object: keys, likewise
   const Form* form = nullptr;
   std::vector<Shape> parts;
   std::vector<Field> fields;

@@ -138,7 +138,6 @@ std::vector<Field> data_and_steps() {
        "File that describes the network, relative to the workflow", kRequired},
       {"data", formed(path_form()), "Folder of the training data", kRequired},
       scratch_field(),
-      cache_field(),
       loader_threads_field(),
       {"device", choice({"cpu", "cuda"}),
        "Device to train on. cuda: one GPU per rank; needs precision: {reduction: fast}",

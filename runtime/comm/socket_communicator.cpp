@@ -142,8 +142,8 @@ void SocketCommunicator::connect(int peer, const Endpoint& endpoint, Clock::time
     Hello hello{kMagic, rank_, {}};
     std::ranges::copy(endpoint.token, hello.token.begin());
     uint32_t answer = 0;
-    if (send_all(socket, bytes_of(hello), deadline) != Transferred::All ||
-        receive_all(socket, bytes_of(answer), deadline) != Transferred::All || answer != kMagic) {
+    if (!send_all(socket, bytes_of(hello), deadline) ||
+        !receive_all(socket, bytes_of(answer), deadline) || answer != kMagic) {
       continue;
     }
     peers_[size_t(peer)].socket = std::move(socket);
@@ -161,7 +161,7 @@ bool SocketCommunicator::accept(const Listener& listener, const std::string& own
   FileDescriptor socket = accept_from(listener);
   Hello hello{};
   const auto until = std::min(deadline, Clock::now() + kTimeForToken);
-  if (!socket || receive_all(socket, bytes_of(hello), until) != Transferred::All) return false;
+  if (!socket || !receive_all(socket, bytes_of(hello), until)) return false;
   const Endpoint self{own_token, "", 0, {}};
   if (hello.magic != kMagic || hello.rank <= rank_ || hello.rank >= size() ||
       peers_[size_t(hello.rank)].socket ||
@@ -169,7 +169,7 @@ bool SocketCommunicator::accept(const Listener& listener, const std::string& own
     return false;
   }
   uint32_t answer = kMagic;
-  if (send_all(socket, bytes_of(answer), deadline) != Transferred::All) return false;
+  if (!send_all(socket, bytes_of(answer), deadline)) return false;
   peers_[size_t(hello.rank)].socket = std::move(socket);
   return true;
 }

@@ -30,8 +30,8 @@ std::vector<fs::path> binary_files(const SplitFiles& found, const fs::path& fold
       break;
   }
   throw Error(Errc::InvalidInput, found.files[0].string() +
-                                      ": IDX files have no hashes of their parts, which 'cache' "
-                                      "needs; pack them: dlflow data pack " +
+                                      ": IDX files have no hashes of their parts; pack them: "
+                                      "dlflow data pack " +
                                       folder.string() + " -o FOLDER");
 }
 
@@ -117,12 +117,12 @@ void ChunkedDataset::add(const fs::path& file, bool is_validation) {
     chunk = std::max(chunk, mapped.begin_of(i + 1) - mapped.begin_of(i));
   }
   if (chunk > kMostChunkBytes) {
-    throw Error(Errc::InvalidInput, file.string() + ": has parts of " + format_size(chunk) +
-                                        ", and a cache takes less than 4 GiB; pack the data again");
+    throw Error(Errc::InvalidInput,
+                file.string() + ": has parts of " + format_size(chunk) +
+                    ", and less than 4 GiB can be proven at a time; pack the data again");
   }
   mapped_.push_back(mapped);
   num_chunks_ += chunks;
-  chunk_bytes_ = std::max(chunk_bytes_, chunk);
   files_.push_back(file);
   if (files_.size() == 1) {
     dataset_ = part;

@@ -53,9 +53,6 @@ class ChunkedDataset {
   /// Worked out from where its file lies: there may be as many chunks as images.
   Chunk chunk(size_t index) const;
 
-  /// The largest chunk.
-  size_t chunk_bytes() const { return chunk_bytes_; }
-
   ImagePlace place_of(const void* image) const;
 
   /// A hash of all hashes: the same for the same content in the same files.
@@ -82,7 +79,6 @@ class ChunkedDataset {
   std::vector<Mapped> mapped_;        // of each file
   std::vector<uint32_t> by_address_;  // files
   size_t num_chunks_ = 0;
-  size_t chunk_bytes_ = 0;
 };
 
 }  // namespace dlflow::runtime

@@ -79,7 +79,6 @@ class BatchMaker {
   void fill(Position position, Slot& slot) {
     waiting_.clear();  // of a batch that could not be filled
     begin(position.epoch);
-    if (options_.images != nullptr) options_.images->begin(position.epoch, position.step);
     slot.batch = {slot.leaves, 0, position.epoch, position.step, 0, dataset_.has_text_classes()};
     for (size_t i = 0; i < options_.own_leaves; ++i) {
       const Share share = options_.division.leaf(position.step, options_.first_leaf + i);
@@ -112,14 +111,12 @@ class BatchMaker {
     for (size_t i = 0; i < options_.own_leaves && mixes(); ++i) mix_leaf(position.epoch, i, slot);
     slot.batch.global_samples = options_.division.samples_of(position.step);
     slot.batch.global_tokens = tokens_of(position, slot.batch.global_samples);
-    if (options_.images != nullptr) options_.images->end();
     if (position.step + 1 == steps()) end_epoch();
   }
 
   /// What fill() waits for is not waited for any more.
   void stop() {
     if (options_.order != nullptr) options_.order->stop();
-    if (options_.images != nullptr) options_.images->stop();
   }
 
  private:

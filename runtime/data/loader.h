@@ -23,8 +23,7 @@ struct LoaderOptions {
   uint64_t seed = 0;
   bool shuffle = true;  ///< false: samples in the order of the dataset, for evaluation
 
-  /// Samples are drawn by these shares of the classes (ClassSampler), instead of each once. Not
-  /// with `images` that go by the order of the epoch.
+  /// Samples are drawn by these shares of the classes (ClassSampler), instead of each once.
   std::optional<std::vector<float>> class_shares;
 
   /// Samples that go into blocks of texts of similar length (text_order.h), where the order is
@@ -34,8 +33,7 @@ struct LoaderOptions {
   uint32_t num_classes = 0;     ///< of the model, where the augmentation mixes
   Normalization normalization;  ///< one scale and shift per channel
 
-  /// Where the images are while they are looked at, if not where the data set has them. Must
-  /// outlive the loader.
+  /// Is asked for each image before it is looked at; null: nothing is. Must outlive the loader.
   StepImages* images = nullptr;
 
   /// Of the dataset's samples and `seed`, if the ranks of a node have it in common; null: one of

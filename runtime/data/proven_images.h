@@ -22,12 +22,8 @@ class ProvenImages final : public StepImages {
   ///                outlive this
   ProvenImages(std::shared_ptr<const ChunkedDataset> data, std::byte* record);
 
-  void begin(uint64_t, uint64_t) override {}
-
   /// Throws Error{Corrupt} naming file and bytes if the chunk that `image` is in is damaged.
   const void* find(const void* image) override;
-  void end() override {}
-  void stop() override {}
 
   /// Bytes that were proven, and what a loader counts.
   std::atomic<uint64_t>& arrivals() override { return *arrivals_; }

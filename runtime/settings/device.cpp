@@ -32,7 +32,6 @@ void require_possible_on_gpu(const TrainSettings& settings) {
           "has all ranks step together: leave 'cooperation' out");
   require(settings.activation_bytes == UINT64_MAX,
           "computes nothing twice: leave 'activation_memory' out");
-  require(!settings.cache, "reads the data without a cache: leave 'cache' out");
   const UpdateSettings& update = settings.update;
   require(update.optimizer.kind == OptimizerOptions::Kind::Sgd && !update.optimizer.nesterov,
           "knows 'optimizer: {kind: sgd}' alone, without 'nesterov'");

@@ -11,7 +11,6 @@ EvaluateSettings parse_evaluate_settings(const Json& with) {
   s.checkpoint = reader.text("checkpoint");
   s.data = reader.text("data");
   s.scratch = reader.flag("scratch", s.scratch);
-  s.cache = read_cache(reader.find("cache"), s.scratch);
   s.loader_threads = read_loader_threads(reader);
   s.batch = reader.count("batch", 1, s.batch);
   reader.finish();

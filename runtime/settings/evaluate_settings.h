@@ -5,7 +5,6 @@
 #include <string>
 
 #include "base/json.h"
-#include "runtime/cache/chunk_cache.h"
 
 namespace dlflow::runtime {
 
@@ -14,7 +13,6 @@ struct EvaluateSettings {
   std::string checkpoint;                ///< folder of one
   std::string data;                      ///< folder of the test data
   bool scratch = false;                  ///< each node reads it from a copy on its own disk
-  std::optional<CacheBudget> cache;      ///< or through a cache
   std::optional<size_t> loader_threads;  ///< as of training
   size_t batch = 256;
 

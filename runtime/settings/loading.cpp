@@ -5,20 +5,6 @@
 
 namespace dlflow::runtime {
 
-std::optional<CacheBudget> read_cache(const Json* cache, bool scratch) {
-  if (cache == nullptr) return std::nullopt;
-  if (scratch)
-    WithReader::refuse("scratch",
-                       "cannot be used together with 'cache', which has its own 'scratch'");
-  WithReader reader(*cache, "cache");
-  CacheBudget budget;
-  budget.memory_bytes = reader.size("memory", {});
-  budget.scratch_bytes = reader.size("scratch", budget.scratch_bytes);
-  budget.share = reader.flag("share", false);
-  reader.finish();
-  return budget;
-}
-
 std::optional<size_t> read_loader_threads(WithReader& reader) {
   constexpr size_t kMost = 256;
   if (reader.find("loader_threads") == nullptr) return {};

@@ -5,7 +5,6 @@
 #include <string>
 
 #include "base/json.h"
-#include "runtime/cache/chunk_cache.h"
 #include "runtime/compress/compression.h"
 #include "runtime/cooperation/options.h"
 #include "runtime/data/augment.h"
@@ -17,10 +16,6 @@ namespace dlflow::runtime {
 /// Reads `augment:` of a train step; nothing is changed without it. Throws Error{InvalidInput}
 /// naming the key that is wrong.
 Augmentation read_augmentation(const Json* augment);
-
-/// Reads `cache:` of a train or evaluate step; nothing if it is not there. Throws
-/// Error{InvalidInput} naming the key, also beside `scratch: true`.
-std::optional<CacheBudget> read_cache(const Json* cache, bool scratch);
 
 /// The key `loader_threads`.
 std::optional<size_t> read_loader_threads(WithReader& reader);

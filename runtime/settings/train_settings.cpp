@@ -40,11 +40,8 @@ std::vector<float> read_class_numbers(const Json* json, const std::string& key) 
   return weights;
 }
 
-std::optional<std::vector<float>> read_sampling(const Json* json, bool has_cache) {
+std::optional<std::vector<float>> read_sampling(const Json* json) {
   if (json == nullptr || *json == "shuffle") return {};
-  if (has_cache) {
-    WithReader::refuse("sampling", "draws samples in no order; leave it or 'cache' out");
-  }
   if (*json == "balanced") return std::vector<float>();
   if (json->is_string()) {
     WithReader::fail("sampling", "'shuffle', 'balanced' or a list of numbers above 0");
@@ -184,7 +181,6 @@ void read_place(WithReader& reader, TrainSettings& s) {
   s.model = reader.text("model");
   s.data = reader.text("data");
   s.scratch = reader.flag("scratch", s.scratch);
-  s.cache = read_cache(reader.find("cache"), s.scratch);
   s.loader_threads = read_loader_threads(reader);
   s.device = read_device(reader.find("device"));
   s.activation_bytes = reader.size("activation_memory", s.activation_bytes);
@@ -242,7 +238,7 @@ void read_judgement(WithReader& reader, TrainSettings& s) {
 /// Which samples are taken, and how they are changed.
 void read_samples(WithReader& reader, TrainSettings& s) {
   if (reader.find("validation") != nullptr) s.validation = reader.count("validation", 0, {});
-  s.class_shares = read_sampling(reader.find("sampling"), s.cache.has_value());
+  s.class_shares = read_sampling(reader.find("sampling"));
   s.augmentation = read_augmentation(reader.find("augment"));
   s.normalize = read_normalize(reader.find("normalize"));
 }
@@ -252,11 +248,6 @@ void require_synchronous(const TrainSettings& s) {
   const std::string reason = "needs ranks that step together: leave 'cooperation' out";
   if (!s.freeze.empty()) WithReader::refuse("freeze", reason);
   if (s.update.ema > 0) WithReader::refuse("ema", reason);
-}
-
-void require_given_normalization(const TrainSettings& s) {
-  if (!s.cache || s.normalize) return;
-  WithReader::fail("normalize", "given with 'cache': to measure it would read all of the data");
 }
 
 void require_device(const TrainSettings& s) {
@@ -341,7 +332,6 @@ TrainSettings parse_train_settings(const Json& with) {
   s.timeline = reader.count("timeline", 0, s.timeline);
   reader.finish();
   require_synchronous(s);
-  require_given_normalization(s);
   require_device(s);
   return s;
 }

@@ -7,7 +7,6 @@
 
 #include "base/json.h"
 #include "base/leaves.h"
-#include "runtime/cache/chunk_cache.h"
 #include "runtime/comm/values.h"
 #include "runtime/compress/compression.h"
 #include "runtime/cooperation/options.h"
@@ -62,7 +61,6 @@ struct TrainSettings {
   std::string model;                     ///< path of the model's YAML
   std::string data;                      ///< folder of the training data
   bool scratch = false;                  ///< each node reads it from a copy on its own disk
-  std::optional<CacheBudget> cache;      ///< or through a cache
   std::optional<size_t> loader_threads;  ///< of each rank; else as is usual, see loader_threads()
   Device device = Device::Cpu;
   uint64_t epochs = 1;

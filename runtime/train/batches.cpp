@@ -3,7 +3,6 @@
 #include <chrono>
 #include <utility>
 
-#include "runtime/train/evaluation.h"
 #include "runtime/train/next_batch.h"
 #include "runtime/train/shared_work.h"
 
@@ -14,24 +13,8 @@ Batches::Batches(Communicator& comm, const TrainingJob& job, const TrainingData&
     : comm_(comm),
       job_(job),
       timeline_(timeline),
-      cache_(make_cache(comm, data, setup)),
       order_(shared_order(comm, data.train.size(), job.settings.seed, setup.computes)),
       loader_(data.train, loader_options(data.train, normalization, setup)) {}
-
-std::unique_ptr<NodeCache> Batches::make_cache(Communicator& comm, const TrainingData& data,
-                                               const Setup& setup) const {
-  if (!job_.cache) return nullptr;
-  VisitOrder order;
-  order.num_epochs = job_.settings.epochs;
-  order.seed = job_.settings.seed;
-  order.train_chunks = SampleChunks(*job_.cache->data, data.train);
-  order.division = setup.division;
-  order.text_block = text_block(data.train);
-  order.validation_chunks = SampleChunks(*job_.cache->data, data.validation);
-  order.validation_batch = kEvaluationBatch;
-  return std::make_unique<NodeCache>(comm, *job_.cache, std::move(order),
-                                     setup.computes ? std::optional(setup.leaves) : std::nullopt);
-}
 
 /// That of a batch, or where the batch grows with the ranks of the part that does not: the order
 /// is the same for any number of ranks.
@@ -55,30 +38,20 @@ LoaderOptions Batches::loader_options(const Dataset& dataset, const Normalizatio
   options.normalization = normalization;
   options.prefetch = setup.computes ? job_.prefetch : 0;
   options.threads = setup.computes ? job_.loader_threads : 1;
-  options.images = cache_ ? &cache_->training() : job_.images.get();
+  options.images = job_.images.get();
   return options;
 }
 
-void Batches::seek(uint64_t epoch, uint64_t step) {
-  if (cache_) cache_->start(epoch, step);
-  loader_.seek(epoch, step);
-}
+void Batches::seek(uint64_t epoch, uint64_t step) { loader_.seek(epoch, step); }
 
 LocalBatch Batches::load() {
-  using Row = Timeline::Row;
-  const Timed timed(timeline_, cache_ ? Row::Waiting : Row::Computation, "load");
+  const Timed timed(timeline_, Timeline::Row::Computation, "load");
   const auto begin = Timeline::Clock::now();
   const LocalBatch batch = next_batch(comm_, loader_);
   waited_ = Timeline::Clock::now() - begin;
   return batch;
 }
 
-StepImages* Batches::validation_images() {
-  return cache_ ? &cache_->validation() : job_.images.get();
-}
-
-void Batches::describe(Json& summary) const {
-  if (cache_) cache_->describe(summary);
-}
+StepImages* Batches::validation_images() { return job_.images.get(); }
 
 }  // namespace dlflow::runtime

@@ -5,13 +5,12 @@
 #include "runtime/cooperation/cooperation.h"
 #include "runtime/data/loader.h"
 #include "runtime/timeline/timeline.h"
-#include "runtime/train/node_cache.h"
 #include "runtime/train/split.h"
 #include "runtime/train/trainer.h"
 
 namespace dlflow::runtime {
 
-/// The samples that a rank trains with, step by step, wherever its node has them.
+/// The samples that a rank trains with, step by step.
 class Batches {
  public:
   struct Setup {
@@ -36,24 +35,18 @@ class Batches {
   /// For how long load() took: what is done ahead is not in it.
   float last_wait_s() const { return waited_.count(); }
 
-  /// Of the samples that are held out; null: they are where the data set has them.
+  /// Of the samples that are held out; null: nothing is asked for them.
   StepImages* validation_images();
 
-  /// Adds what was read, and from where, to a summary.
-  void describe(Json& summary) const;
-
  private:
-  std::unique_ptr<NodeCache> make_cache(Communicator& comm, const TrainingData& data,
-                                        const Setup& setup) const;
   size_t text_block(const Dataset& dataset) const;
   LoaderOptions loader_options(const Dataset& dataset, const Normalization& normalization,
                                const Setup& setup) const;
 
-  // In this order: the loader reads what the cache has, in the node's order.
+  // In this order: the loader reads in the node's order.
   Communicator& comm_;
   const TrainingJob& job_;
   Timeline& timeline_;
-  std::unique_ptr<NodeCache> cache_;
   std::unique_ptr<EpochOrder> order_;
   Loader loader_;
   std::chrono::duration<float> waited_{0};

@@ -97,7 +97,6 @@ ModelState::OptimizerContent CpuWorker::optimizer_content() {
 
 void CpuWorker::describe(Json& summary) const {
   summary["optimizer_bytes_per_rank"] = computation_.state().optimizer_bytes();
-  batches_.describe(summary);
 }
 
 std::vector<std::span<float>> CpuWorker::state() {

@@ -14,7 +14,6 @@
 #include "runtime/settings/checkpoint_policy.h"
 #include "runtime/settings/train_settings.h"
 #include "runtime/train/divergence.h"
-#include "runtime/train/node_cache.h"
 #include "runtime/train/start_weights.h"
 
 /// The training loop of one rank: epochs of steps, with checkpoints, evaluation and stops. How
@@ -25,8 +24,7 @@ namespace dlflow::runtime {
 struct TrainingJob {
   TrainSettings settings;
   Model model;
-  Dataset data;                     ///< the training split; validation samples are held out of it
-  std::optional<CachedData> cache;  ///< of `data`, if its images are read through a cache
+  Dataset data;               ///< the training split; validation samples are held out of it
   std::string data_identity;  ///< what ranks compare of `data` (SharedSplit); empty: all of it
   std::shared_ptr<StepImages> images;  ///< of `data`, if they are to be proven when they are read
   std::vector<std::string> class_names = {};  ///< in the order of labels; checkpoints carry them

@@ -20,7 +20,6 @@
 #include "runtime/train/agreement.h"
 #include "runtime/train/class_metrics.h"
 #include "runtime/train/evaluation.h"
-#include "runtime/train/node_cache.h"
 #include "runtime/train/rate.h"
 #include "runtime/train/shared_split.h"
 #include "runtime/train/trained_network.h"
@@ -48,7 +47,7 @@ ProgramHelp program_help() {
           "the data is a folder with the test split:",
       .example = R"({"checkpoint": "checkpoints/step-001720", "data": "data", "batch": 256})",
       .variables = variables_of_ranks(
-          {{"DLFLOW_SCRATCH", "$TMPDIR, else /tmp; where `scratch` and `cache` have data"},
+          {{"DLFLOW_SCRATCH", "$TMPDIR, else /tmp; where `scratch` has data"},
            {"DLFLOW_SCRATCH_BUDGET", "no limit; of all such copies together, for example 50GiB"}}),
       .exit_status = {{"0", "done; accuracy and loss are printed"}, {"1", "it could not be done"}}};
 }
@@ -76,20 +75,6 @@ class ProgressLog {
   Clock::time_point started_ = Clock::now();
   Clock::time_point last_ = started_;
 };
-
-/// A cache for one pass over all of `cached`; null if there is nothing to cache.
-std::unique_ptr<runtime::NodeCache> make_cache(runtime::Communicator& comm,
-                                               const std::optional<runtime::CachedData>& cached,
-                                               size_t batch) {
-  if (!cached) return nullptr;
-  runtime::VisitOrder order;
-  order.validation_chunks = runtime::SampleChunks(*cached->data, cached->data->dataset());
-  order.validation_batch = batch;
-  auto cache =
-      std::make_unique<runtime::NodeCache>(comm, *cached, std::move(order), runtime::IndexRange{});
-  cache->start(0, 0);
-  return cache;
-}
 
 /// More classes than that are not told one by one.
 constexpr size_t kMostClasses = 1000;
@@ -196,15 +181,6 @@ std::optional<double> compression_of(const runtime::Model& model, const runtime:
   return runtime::bits_per_byte(loss, data, runtime::read_vocabulary(data.tokenizer, folder));
 }
 
-/// The test split: through a cache, or where it lies, or as a copy on this node. \param place  the
-/// folder of the latter two, which must outlive it
-runtime::SharedSplit open_test_data(runtime::Communicator& comm,
-                                    const std::optional<runtime::CachedData>& cached,
-                                    const NodeData& place) {
-  if (!cached) return runtime::open_shared_split(comm, place.folder(), runtime::Split::Test);
-  return {cached->data->dataset(), cached->data->content_hash(), nullptr};
-}
-
 void require_fitting(runtime::Communicator& comm, const runtime::TrainedNetwork& network,
                      runtime::SharedSplit& split) {
   runtime::require_agreement(comm, {{"the test data", split.identity}});
@@ -252,21 +228,18 @@ int evaluate_rank(runtime::Communicator& comm) {
   const NodeData place =
       settings.scratch ? NodeData(comm, settings.data, runtime::Split::Test, environment.metrics)
                        : NodeData(settings.data);
-  std::optional<runtime::CachedData> cached;
-  if (settings.cache) cached = cached_data(settings.data, runtime::Split::Test, *settings.cache);
-  runtime::SharedSplit split = open_test_data(comm, cached, place);
+  runtime::SharedSplit split =
+      runtime::open_shared_split(comm, place.folder(), runtime::Split::Test);
   require_fitting(comm, network, split);
   const runtime::Dataset& data = split.dataset;
 
-  const auto cache = make_cache(comm, cached, settings.batch);
   std::optional<ProgressLog> log;
   const runtime::Rate rate = runtime::rate_of(network.model, data);
   if (comm.rank() == 0) log.emplace(environment.metrics, rate);
   const auto started = Clock::now();
   const runtime::Evaluation result = runtime::evaluate(
       comm, network.model, runtime::inference_with(network.networks, network.weights.floats()),
-      {data, network.normalization, settings.batch,
-       cache ? &cache->validation() : split.images.get(),
+      {data, network.normalization, settings.batch, split.images.get(),
        runtime::loader_threads(settings.loader_threads, data, threads_per_rank())},
       [&](size_t done, size_t total) {
         if (log) log->report(done, total);
@@ -277,7 +250,6 @@ int evaluate_rank(runtime::Communicator& comm) {
   Json summary = {{"samples", data.size()},
                   {rate.metric, std::round(rate.of(double(data.size()) / seconds))}};
   tell_results(environment, network, data, settings.data, result, summary);
-  if (cache) cache->describe(summary);
   write_summary(environment, summary);
   return 0;
 }

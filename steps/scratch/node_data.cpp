@@ -22,6 +22,18 @@ namespace {
 namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
+/// $DLFLOW_SCRATCH, else $TMPDIR, else /tmp, and $DLFLOW_SCRATCH_BUDGET.
+runtime::NodeDisk node_disk() {
+  runtime::NodeDisk disk;
+  for (const char* name : {"DLFLOW_SCRATCH", "TMPDIR"}) {
+    if (disk.scratch.empty()) disk.scratch = environment_variable(name);
+  }
+  if (disk.scratch.empty()) disk.scratch = "/tmp";
+  const std::string budget = environment_variable("DLFLOW_SCRATCH_BUDGET");
+  if (!budget.empty()) disk.budget_bytes = parse_size(budget);
+  return disk;
+}
+
 /// The copy, or null and a warning.
 std::unique_ptr<runtime::NodeCopy> copy_to_node(std::span<const runtime::CopySource> files) {
   const std::string node = host_name();
@@ -76,24 +88,6 @@ std::string message(const Places& places, uint64_t bytes) {
 }
 
 }  // namespace
-
-runtime::NodeDisk node_disk() {
-  runtime::NodeDisk disk;
-  for (const char* name : {"DLFLOW_SCRATCH", "TMPDIR"}) {
-    if (disk.scratch.empty()) disk.scratch = environment_variable(name);
-  }
-  if (disk.scratch.empty()) disk.scratch = "/tmp";
-  const std::string budget = environment_variable("DLFLOW_SCRATCH_BUDGET");
-  if (!budget.empty()) disk.budget_bytes = parse_size(budget);
-  return disk;
-}
-
-runtime::CachedData cached_data(const fs::path& data, runtime::Split split,
-                                const runtime::CacheBudget& budget) {
-  auto chunks = std::make_shared<const runtime::ChunkedDataset>(data, split);
-  auto source = std::make_shared<runtime::FileSource>(chunks->files());
-  return {std::move(chunks), std::move(source), budget, node_disk()};
-}
 
 NodeData::NodeData(runtime::Communicator& comm, fs::path data, runtime::Split split,
                    const fs::path& metrics)

@@ -3,20 +3,12 @@
 #include <filesystem>
 #include <memory>
 
-#include "runtime/cache/chunk_cache.h"
 #include "runtime/comm/communicator.h"
 #include "runtime/data/dataset.h"
 #include "runtime/data/node_copy.h"
 
-/// `scratch: true` and `cache:` of a step: its data on the disk of each of its nodes.
+/// `scratch: true` of a step: its data on the disk of each of its nodes.
 namespace dlflow::steps {
-
-/// $DLFLOW_SCRATCH, else $TMPDIR, else /tmp, and $DLFLOW_SCRATCH_BUDGET.
-runtime::NodeDisk node_disk();
-
-/// The files of `split` in `data`, to be read through a cache. Throws Error as ChunkedDataset does.
-runtime::CachedData cached_data(const std::filesystem::path& data, runtime::Split split,
-                                const runtime::CacheBudget& budget);
 
 /// Where the ranks of this node find their data, while this object lives.
 class NodeData {

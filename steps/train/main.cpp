@@ -48,7 +48,7 @@ ProgramHelp program_help() {
            {"DLFLOW_COLLECTIVES",
             "$DLFLOW_CACHE/collectives.txt; --tune writes it, training goes by it"},
            {"DLFLOW_CACHE", "none; where DLFLOW_COLLECTIVES is by default"},
-           {"DLFLOW_SCRATCH", "$TMPDIR, else /tmp; where `scratch` and `cache` have data"},
+           {"DLFLOW_SCRATCH", "$TMPDIR, else /tmp; where `scratch` has data"},
            {"DLFLOW_SCRATCH_BUDGET", "no limit; of all such copies together, for example 50GiB"}}),
       .exit_status = {
           {"0", "done"},
@@ -110,17 +110,10 @@ int train_rank(runtime::Communicator& comm) {
   const NodeData data = job.settings.scratch
                             ? NodeData(comm, job.settings.data, runtime::Split::Train, job.metrics)
                             : NodeData(job.settings.data);
-  if (job.settings.cache) {
-    const runtime::Activity activity(comm, "reads the training data");
-    job.cache = cached_data(data.folder(), runtime::Split::Train, *job.settings.cache);
-    job.data = job.cache->data->dataset();
-    job.data_identity = job.cache->data->content_hash();
-  } else {
-    auto split = runtime::open_shared_split(comm, data.folder(), runtime::Split::Train);
-    job.data = std::move(split.dataset);
-    job.data_identity = std::move(split.identity);
-    job.images = std::move(split.images);
-  }
+  auto split = runtime::open_shared_split(comm, data.folder(), runtime::Split::Train);
+  job.data = std::move(split.dataset);
+  job.data_identity = std::move(split.identity);
+  job.images = std::move(split.images);
   job.class_names =
       runtime::read_names(std::filesystem::path(job.settings.data) / runtime::kClassNames);
   job.rules = cluster_rules(comm);

@@ -199,30 +199,6 @@ TEST_CASE("a number of loader threads is read, and refused where it is none", "[
   CHECK(mistake(with({{"loader_threads", 257}})) == "with: 'loader_threads' must be at most 256");
 }
 
-TEST_CASE("a cache is read with its budgets, and its mistakes are named", "[settings]") {
-  const Json normalize = {{"mean", 0.5}, {"std", 0.25}};
-  const auto cached = [&](const Json& cache) {
-    return with({{"cache", cache}, {"normalize", normalize}});
-  };
-  CHECK(parse_train_settings(cached({{"memory", "4GiB"}, {"scratch", 1000}})).cache ==
-        CacheBudget{uint64_t{4} << 30, 1000});
-  CHECK(parse_train_settings(cached({{"memory", "512MiB"}})).cache ==
-        CacheBudget{uint64_t{512} << 20, 0});
-  CHECK(parse_train_settings(cached({{"memory", 1000}, {"share", true}})).cache ==
-        CacheBudget{1000, 0, true});
-  CHECK(mistake(cached({{"scratch", "1GiB"}})) ==
-        "with: 'cache.memory' is missing: a size, such as 4GiB");
-  CHECK(mistake(cached({{"memory", "much"}})) ==
-        "with: 'cache.memory' must be a size, such as 4GiB");
-  CHECK(mistake(cached({{"memory", "1GiB"}, {"disk", 1}})) ==
-        "with: unknown key 'cache.disk'; known: memory, scratch, share");
-  Json both = cached({{"memory", "1GiB"}});
-  both["scratch"] = true;
-  CHECK_THAT(mistake(both), Catch::Contains("'scratch' cannot be used together with 'cache'"));
-  CHECK_THAT(mistake(with({{"cache", {{"memory", "1GiB"}}}})),
-             Catch::Contains("'normalize' must be given with 'cache'"));
-}
-
 TEST_CASE("gradients are compressed only in ways that go together", "[settings]") {
   const auto compressed = [](const Json& gradients, const char* reduction = "fast") {
     return with({{"precision", {{"reduction", reduction}}}, {"gradients", gradients}});

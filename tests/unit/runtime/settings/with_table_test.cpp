@@ -86,7 +86,6 @@ std::vector<Json> contexts_of(const Path& path) {
   const auto optimizer = [](const char* kind) { return Json{{"optimizer", {{"kind", kind}}}}; };
   const auto cooperation = [](const char* kind) { return Json{{"cooperation", {{"kind", kind}}}}; };
   const std::map<std::string, std::vector<Json>> contexts = {
-      {"cache", {{{"normalize", {{"mean", 0.5}, {"std", 0.25}}}}}},
       {"device", {fast}},
       {"min_lr", {{{"lr", 1000}}}},
       {"lr_power", {{{"schedule", "polynomial"}}}},

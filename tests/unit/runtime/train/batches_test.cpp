@@ -73,13 +73,10 @@ TEST_CASE("images that are proven when they are read are those of training and v
           "[batches]") {
   class Images final : public StepImages {
    public:
-    void begin(uint64_t, uint64_t) override {}
     const void* find(const void* image) override {
       ++found;
       return image;
     }
-    void end() override {}
-    void stop() override {}
     std::atomic<uint64_t>& arrivals() override { return arrivals_; }
     size_t found = 0;
 

@@ -15,14 +15,12 @@ class Watched final : public StepImages {
  public:
   explicit Watched(const Lifeline& lifeline) : lifeline_(lifeline) {}
 
-  void begin(uint64_t, uint64_t) override {
+  const void* find(const void* image) override {
     const char* activity = lifeline_.activity();
     seen = activity == nullptr ? "nothing" : activity;
     counts = lifeline_.arrivals() == &arrivals_;
+    return image;
   }
-  const void* find(const void* image) override { return image; }
-  void end() override {}
-  void stop() override {}
   std::atomic<uint64_t>& arrivals() override { return arrivals_; }
 
   std::string seen;

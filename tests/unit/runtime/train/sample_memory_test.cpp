@@ -14,21 +14,18 @@ namespace {
 
 constexpr int kRanks = 4;
 
-/// Asks for the bytes that are in use while a step begins.
+/// Asks for the bytes that are in use while samples are read.
 class MeasuredImages final : public StepImages {
  public:
   MeasuredImages(std::shared_ptr<StepImages> images, std::atomic<uint64_t>& most)
       : images_(std::move(images)), most_(most) {}
 
-  void begin(uint64_t epoch, uint64_t step) override {
+  const void* find(const void* image) override {
     const struct mallinfo2 info = ::mallinfo2();
     const uint64_t used = info.uordblks + info.hblkhd;
     for (uint64_t seen = most_; seen < used && !most_.compare_exchange_weak(seen, used);) continue;
-    images_->begin(epoch, step);
+    return images_->find(image);
   }
-  const void* find(const void* image) override { return images_->find(image); }
-  void end() override { images_->end(); }
-  void stop() override { images_->stop(); }
   std::atomic<uint64_t>& arrivals() override { return images_->arrivals(); }
 
  private:

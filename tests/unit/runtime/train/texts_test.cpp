@@ -1,7 +1,6 @@
 #include <cmath>
 
 #include "base/error.h"
-#include "runtime/cache/chunk_cache.h"
 #include "runtime/data/binary_dataset.h"
 #include "runtime/data/binary_writer.h"
 #include "runtime/train/evaluation.h"
@@ -26,24 +25,19 @@ std::string model_text(const std::string& attention = "heads: 2") {
          "- linear: {features: 7, tied: t, bias: false}\n";
 }
 
-TrainingJob texts_job(const std::filesystem::path& folder, uint64_t epochs, size_t cache = 0) {
+TrainingJob texts_job(const std::filesystem::path& folder, uint64_t epochs) {
   TrainingJob job = test::tiny_job(folder, epochs);
   job.settings.augmentation = {};
   job.model = parse_model(model_text(), "m.yaml");
   const SampleSource source = test::tiny_texts(255);
   write_binary_dataset(folder / "train.dlset", source, 0, source.size(), 64);
   job.data = read_binary_dataset(folder / "train.dlset");
-  if (cache == 0) return job;
-  auto chunks = std::make_shared<const ChunkedDataset>(folder, Split::Train);
-  job.data = chunks->dataset();
-  job.cache =
-      CachedData{chunks, std::make_shared<FileSource>(chunks->files()), {cache}, {folder, 0}};
   return job;
 }
 
-std::string bits_on(int ranks, size_t cache = 0) {
+std::string bits_on(int ranks) {
   const test::TempDir dir;
-  const auto ends = train_on(ranks, texts_job(dir.path(), 2, cache));
+  const auto ends = train_on(ranks, texts_job(dir.path(), 2));
   return newest_bits(dir.path()) + ends[0].summary.at("loss").dump() +
          ends[0].summary.at("perplexity").dump();
 }
@@ -131,7 +125,6 @@ TEST_CASE("texts of unequal length train to the same bits on any number of ranks
   const std::string alone = bits_on(1);
   const int ranks = GENERATE(1, 2, 3);
   CHECK(bits_on(ranks) == alone);
-  CHECK(bits_on(ranks, 4096) == alone);
 }
 
 TEST_CASE("a run on texts goes on within an epoch, on another number of ranks",
