@@ -6,7 +6,6 @@
 #include "base/text.h"
 #include "engine/cli/commands.h"
 #include "engine/cli/images.h"
-#include "engine/cli/trusted_results.h"
 #include "engine/cli/workflow_argument.h"
 #include "engine/plan/run_directory.h"
 #include "engine/report/explain_table.h"
@@ -22,8 +21,7 @@ Plan plan_of(const WorkflowArgument& what, const PlanArguments& arguments, Sessi
     const Profile profile = load_profile(arguments.profile);
     pin_images(workflow, profile, session.store());
     const PlanOptions options = arguments.options_of(workflow);
-    const auto known = preview_trusted_results(session, what, arguments, workflow, profile);
-    return make_plan(std::move(workflow), profile, options, *known, session.store());
+    return make_plan(std::move(workflow), profile, options, session.store(), session.store());
   }
   return load_run(session.store().directory(find_run(session, what.file)));
 }

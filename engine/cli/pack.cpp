@@ -89,14 +89,14 @@ void print_what_is_missing(const Manifest& manifest, const std::vector<std::stri
   }
 }
 
-void print_results(size_t num_results, const Manifest& manifest, const std::string& output) {
+void print_results(size_t num_results, const Manifest& manifest) {
   if (num_results == 0) return;
   uint64_t bytes = 0;
   for (const auto& [name, file] : manifest.files) {
     if (name.starts_with("run/steps/")) bytes += file.bytes;
   }
-  std::printf("Results of %zu job%s, %s; `dlflow run %s --trust-results` reuses them.\n",
-              num_results, num_results == 1 ? "" : "s", format_size(bytes).c_str(), output.c_str());
+  std::printf("Results of %zu job%s, %s.\n", num_results, num_results == 1 ? "" : "s",
+              format_size(bytes).c_str());
 }
 
 Json packed_json(const Bundle& bundle, const Manifest& manifest, const std::string& output) {
@@ -134,7 +134,7 @@ void pack(Session& session, const PackArguments& arguments) {
   std::printf("%s: %zu files, %s; `dlflow unpack --list %s` lists them.\n", output.c_str(),
               manifest.files.size(), format_size(std::filesystem::file_size(output)).c_str(),
               output.c_str());
-  print_results(bundle.num_results, manifest, output);
+  print_results(bundle.num_results, manifest);
   print_what_is_missing(manifest, bundle.left_out);
 }
 

@@ -13,7 +13,6 @@
 #include "engine/cli/images.h"
 #include "engine/cli/outcome.h"
 #include "engine/cli/secrets.h"
-#include "engine/cli/trusted_results.h"
 #include "engine/cli/usage.h"
 #include "engine/cli/warnings.h"
 #include "engine/cli/workflow_argument.h"
@@ -133,16 +132,14 @@ void start(Session& session, const RunArguments& arguments) {
   check_steps(workflow);
   check_data(workflow);
   if (!session.quiet) std::fputs(warning_lines(warnings_of_files(workflow)).c_str(), stderr);
-  const WorkflowArgument& named = *arguments.workflow;
   PlanOptions options = arguments.plan->options_of(workflow);
-  options.set = named.set;
+  options.set = arguments.workflow->set;
   if (arguments.dry_run) {
-    const auto known = preview_trusted_results(session, named, *arguments.plan, workflow, profile);
-    const Plan plan = make_plan(std::move(workflow), profile, options, *known, session.store());
+    const Plan plan =
+        make_plan(std::move(workflow), profile, options, session.store(), session.store());
     return show_plan(session, plan, session.verbs(profile.scheduler)->preview(plan));
   }
-  const auto known = take_trusted_results(session, named, *arguments.plan, workflow, profile);
-  Plan plan = make_plan(std::move(workflow), profile, options, *known, session.store());
+  Plan plan = make_plan(std::move(workflow), profile, options, session.store(), session.store());
   const Secrets secrets = secrets_of_new_run(plan);  // one that is missing is told at once
   fetch_images(plan);
   use_packed_data(plan.workflow, plan.profile);

@@ -114,6 +114,11 @@ std::string no_such_option(const CLI::App& command, const std::string& word) {
   const std::string name = word.substr(0, word.find('='));
   std::string text = "`" + command_words(command) + "` has no option " + name;
   if (name == "--results") return text + "; it is --step now";
+  if (name == "--trust-results") {
+    return text + " any more: run the bundle, and its results are computed once more; a group " +
+           "reuses results through a cache that it shares (`paths: {cache: FOLDER}` in the "
+           "profile)";
+  }
   std::string advice = did_you_mean(name, option_names(command));
   if (advice.empty()) {
     const std::string owner = owner_of(root_of(command), name);

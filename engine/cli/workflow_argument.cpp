@@ -249,9 +249,6 @@ std::shared_ptr<PlanArguments> add_plan_arguments(CLI::App& command) {
                       "run this step even if its result is known");
   command.add_flag("--no-cache", arguments->no_cache,
                    "run every step, even if its result is known");
-  command.add_flag("--trust-results", arguments->trust_results,
-                   "of a bundle of a run: reuse the results in it, as if they were yours; you "
-                   "trust whoever made it");
   return arguments;
 }
 

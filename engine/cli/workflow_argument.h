@@ -46,7 +46,6 @@ struct PlanArguments {
   std::string profile = "local";
   PlanOptions options;
   bool no_cache = false;
-  bool trust_results = false;  ///< see trusted_results.h
 
   /// For this workflow: with --no-cache, every step is forced.
   PlanOptions options_of(const Workflow& workflow) const;

@@ -195,7 +195,6 @@ Explanation explain_job(const Plan& plan, uint32_t number, History& history) {
   if (job.cause == Cause::NothingChanged) {
     const KnownResult& known = plan.reused.at(number);
     result.from = history.maker(known.run, known.job);
-    result.bundle = known.bundle;
     return result;
   }
   if (job.cause == Cause::Forced || job.cause == Cause::ActsOutside || job.cause == Cause::Always) {

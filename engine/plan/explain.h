@@ -42,7 +42,6 @@ struct Explanation {
   std::string from;  ///< the run that computed what is reused, or was compared with, if any
   std::vector<Difference> differences;  ///< to the nearest earlier fingerprint
   std::string reason;                   ///< all of it in words: "parameter epochs: 3 → 30"
-  std::string bundle = {};  ///< that what is reused was taken from; empty: it was computed here
 };
 
 /// One explanation per job, in plan order; `plan` may be a run's, as load_run gives it. A job that

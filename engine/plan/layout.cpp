@@ -246,42 +246,20 @@ void lay_out(Plan& plan) {
   plan.graph = Graph(std::move(ranges), std::move(edges));
 }
 
-bool has_hashed_sources(const Plan& plan, const PlannedJob& job) {
-  const Step& step = plan.workflow.steps[job.step];
-  if (!copies_sources(step.uses)) return false;
-  Context known;
-  known.params = &plan.workflow.params;
-  known.matrix = &(*plan.steps[job.step].elements)[job.element];
-  const Json sources =
-      step.with.evaluate_known(known).value(find_step_kind(step.uses)->sources, Json::array());
-  return sources.is_array() && !sources.empty() &&
-         std::ranges::all_of(sources, [](const Json& source) {
-           return source.is_object() && source.contains("sha256");
-         });
-}
-
 void decide(Plan& plan, const std::function<std::optional<KnownResult>(uint32_t job)>& find) {
   const auto& force = plan.options.force;
-  const auto is_reused = [](const PlannedJob& job) { return job.action == Action::Reuse; };
-  const auto is_known = [&](const PlannedJob& job) {
-    return is_reused(job) || has_hashed_sources(plan, job);
+  const auto are_reused = [&](const JobRange& range) {
+    const auto first = plan.jobs.begin() + range.first;
+    return std::all_of(first, first + range.count,
+                       [](const PlannedJob& job) { return job.action == Action::Reuse; });
   };
-  const auto all = [&](const std::vector<JobRange>& ranges, const auto& quality) {
-    return std::ranges::all_of(ranges, [&](const JobRange& range) {
-      const auto first = plan.jobs.begin() + range.first;
-      return std::all_of(first, first + range.count, quality);
-    });
-  };
-  const auto has_list = [&](const PlannedJob& job) {  // not looked up before the run
-    return takes_list(plan.workflow.steps[job.step].matrix);
-  };
-  const auto is_askable = [&](const PlannedJob& job, const std::vector<JobRange>& parents) {
-    return !has_list(job) && all(parents, is_known);
+  const auto waits = [&](uint32_t job) {  // a list is not looked up before the run
+    return takes_list(plan.workflow.steps[plan.jobs[job].step].matrix) ||
+           !std::ranges::all_of(plan.graph.parents(job), are_reused);
   };
   for (uint32_t number = 0; number < plan.jobs.size(); ++number) {
     PlannedJob& job = plan.jobs[number];
     const std::string& step = plan.workflow.steps[job.step].name;
-    const std::vector<JobRange> parents = plan.graph.parents(number);
     if (std::find(force.begin(), force.end(), step) != force.end()) {
       job.action = Action::Run;
       job.cause = Cause::Forced;
@@ -294,13 +272,13 @@ void decide(Plan& plan, const std::function<std::optional<KnownResult>(uint32_t 
     } else if (plan.steps[job.step].open) {
       job.action = Action::DecideLater;
       job.cause = Cause::WaitsForList;
-    } else if (auto result = is_askable(job, parents) ? find(number) : std::nullopt) {
+    } else if (waits(number)) {
+      job.action = Action::DecideLater;
+      job.cause = Cause::WaitsForParents;
+    } else if (auto result = find(number)) {
       job.action = Action::Reuse;
       job.cause = Cause::NothingChanged;
       plan.reused.emplace(number, std::move(*result));
-    } else if (has_list(job) || !all(parents, is_reused)) {
-      job.action = Action::DecideLater;
-      job.cause = Cause::WaitsForParents;
     } else {
       job.action = Action::Run;
       job.cause = Cause::NoResult;

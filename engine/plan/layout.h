@@ -48,12 +48,7 @@ std::map<std::string, std::string> planned_packages(const Plan& plan, uint32_t s
 /// Whether nobody knows which program, or which packages, one job will find.
 bool has_unknown_conditions(const Plan& plan, const PlannedJob& job);
 
-/// Whether a job copies sources alone whose content the workflow names by SHA-256: what it leaves
-/// is known before it has run.
-bool has_hashed_sources(const Plan& plan, const PlannedJob& job);
-
-/// Gives every job its action. `find` is asked for jobs all of whose parents are reused, or
-/// has_hashed_sources().
+/// Gives every job its action. `find` is asked for jobs all of whose parents are reused.
 void decide(Plan& plan, const std::function<std::optional<KnownResult>(uint32_t job)>& find);
 
 /// A mistake in a workflow that was found after it was read: "file:line:column: error: …". What

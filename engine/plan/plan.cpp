@@ -99,43 +99,19 @@ std::optional<ContainerSpec> container_of(const Plan& plan, const Step& step) {
   return std::nullopt;
 }
 
-/// Whether it is known what all parents of the job leave.
-bool knows_parents(const Plan& plan, uint32_t job,
-                   const std::map<uint32_t, KnownResult>& foreseen) {
-  bool all = true;
-  plan.graph.each_parent(job, [&](uint32_t parent) {
-    all = all && (plan.jobs[parent].action == Action::Reuse || foreseen.contains(parent));
-  });
-  return all;
-}
-
 void decide_from(Plan& plan, KnownResults& known) {
-  std::map<uint32_t, KnownResult> foreseen;
   FingerprintBases bases(plan);
   const auto left = [&](uint32_t parent) {
-    const auto ahead = foreseen.find(parent);
-    return as_parent(plan, parent,
-                     ahead == foreseen.end() ? plan.reused.at(parent) : ahead->second);
+    return as_parent(plan, parent, plan.reused.at(parent));
   };
-  decide(plan, [&](uint32_t job) -> std::optional<KnownResult> {
-    if (!knows_parents(plan, job, foreseen)) return std::nullopt;
-    const auto parents = parents_as_seen(plan, job, left);
-    const std::string base = bases.of(job);
-    auto result = reusable_result(plan, job, base, parents, known);
-    if (result || !copies_sources(plan.workflow.steps[plan.jobs[job].step].uses)) return result;
-    const Json& element = (*plan.steps[plan.jobs[job].step].elements)[plan.jobs[job].element];
-    if (auto ahead = known.foresee(fingerprint(base, element, parents))) {
-      foreseen.emplace(job, std::move(*ahead));
-    }
-    return std::nullopt;
+  decide(plan, [&](uint32_t job) {
+    return reusable_result(plan, job, bases.of(job), parents_as_seen(plan, job, left), known);
   });
 }
 
 }  // namespace
 
 bool KnownResults::is_undisturbed(const KnownResult&, std::span<const std::string>) { return true; }
-
-std::optional<KnownResult> KnownResults::foresee(const std::string&) { return std::nullopt; }
 
 std::optional<KnownResult> NothingKnown::find(const std::string&) { return std::nullopt; }
 

@@ -31,7 +31,6 @@ struct KnownResult {
   std::string fingerprint = {};     ///< JobEvent::fingerprint
   Json outputs = Json::object();    ///< JobEvent::outputs
   Json metrics = Json::object();    ///< JobEvent::metrics
-  std::string bundle = {};          ///< that it was taken from; empty: this user computed it
 };
 
 /// The results of earlier runs. Implementations: Store, NothingKnown.
@@ -46,10 +45,6 @@ class KnownResults {
   /// Whether `result` was made from what `parents` did elsewhere, jobs of its run, and not from
   /// what other runs did in the same place meanwhile.
   virtual bool is_undisturbed(const KnownResult& result, std::span<const std::string> parents);
-
-  /// What a job with this fingerprint that copies sources will leave, where that is certain before
-  /// it runs: the hashes of its outputs count, its files are not there.
-  virtual std::optional<KnownResult> foresee(const std::string& fingerprint);
 };
 
 class NothingKnown : public KnownResults {

@@ -175,14 +175,12 @@ Profile profile_from_json(const Json& json) {
 }
 
 Json to_json(const KnownResult& result) {
-  Json json = {{"run", result.run},
-               {"job", result.job},
-               {"directory", result.directory.string()},
-               {"fingerprint", result.fingerprint},
-               {"outputs", result.outputs},
-               {"metrics", result.metrics}};
-  if (!result.bundle.empty()) json["bundle"] = result.bundle;
-  return json;
+  return {{"run", result.run},
+          {"job", result.job},
+          {"directory", result.directory.string()},
+          {"fingerprint", result.fingerprint},
+          {"outputs", result.outputs},
+          {"metrics", result.metrics}};
 }
 
 KnownResult known_result_from_json(const Json& json) {
@@ -191,8 +189,7 @@ KnownResult known_result_from_json(const Json& json) {
           .directory = json.at("directory").get<std::string>(),
           .fingerprint = json.value("fingerprint", ""),
           .outputs = json.at("outputs"),
-          .metrics = json.at("metrics"),
-          .bundle = json.value("bundle", "")};
+          .metrics = json.at("metrics")};
 }
 
 FrozenSettings read(const Json& json) {

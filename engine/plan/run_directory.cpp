@@ -58,16 +58,6 @@ class NewDirectory {
     throw Error(Errc::InvalidInput,
                 runs_.string() + " holds too many runs of '" + workflow + "'; remove some of them");
   }
-  /// The same, of a run that is called `run`.
-  NewDirectory(const fs::path& runs, std::string run) : runs_(runs), run_(std::move(run)) {
-    std::error_code ignored;
-    if (fs::exists(final(), ignored)) {
-      throw Error(Errc::InvalidInput, final().string() + " is there already");
-    }
-    remove_tree(temporary(), ignored);  // left by a kill
-    if (::mkdir(temporary().c_str(), 0700) == 0) return;
-    throw_errno("cannot create folder " + temporary().string(), errno);
-  }
   NewDirectory(const NewDirectory&) = delete;
   NewDirectory& operator=(const NewDirectory&) = delete;
   ~NewDirectory() {
@@ -238,9 +228,30 @@ void take_file_settings(Plan& plan, const FrozenSettings& settings) {
   }
 }
 
-/// Puts the frozen plan into a new folder, which is then still to be committed.
-void freeze_plan(Plan& plan, const NewDirectory& directory, const fs::path& folder, Time now,
-                 const fs::path& program) {
+/// What to write where, so that runs lie in another folder.
+std::string how_to_choose_runs(const Profile& profile) {
+  if (!profile.file.empty()) return "`paths: {runs: FOLDER}` of " + profile.file + " names it";
+  return "runs lie in the current folder unless a profile names another: `paths: {runs: FOLDER}` "
+         "in cluster-profiles/NAME.yaml, then `--profile NAME`";
+}
+
+/// A new folder below `folder`, which is made if need be. A refusal names the key that chose it.
+NewDirectory new_directory(const Plan& plan, const fs::path& folder, const NameTaken& taken) {
+  try {
+    make_directories(folder);
+    return NewDirectory(folder, plan.workflow.name, taken);
+  } catch (const Error& error) {
+    if (error.code() != Errc::InvalidInput) throw;
+    throw Error(error.code(), std::string(error.what()) + "; " + how_to_choose_runs(plan.profile));
+  }
+}
+
+}  // namespace
+
+void create_run_directory(Plan& plan, const fs::path& runs, Time now, const fs::path& program,
+                          const NameTaken& taken) {
+  const fs::path folder = fs::absolute(runs).lexically_normal();
+  NewDirectory directory = new_directory(plan, folder, taken);
   const fs::path temporary = directory.temporary();
   plan.run = directory.run();
   plan.directory = folder / directory.run();
@@ -256,46 +267,6 @@ void freeze_plan(Plan& plan, const NewDirectory& directory, const fs::path& fold
   write_file_atomic(temporary / "workflow.yaml", plan.workflow.text, Durability::Synced);
   write_file_atomic(temporary / "plan.json", frozen_settings(plan).dump(1) + "\n",
                     Durability::Synced);
-}
-
-/// `runs` as plans name it.
-fs::path folder_of_runs(const fs::path& runs) { return fs::absolute(runs).lexically_normal(); }
-
-/// What to write where, so that runs lie in another folder.
-std::string how_to_choose_runs(const Profile& profile) {
-  if (!profile.file.empty()) return "`paths: {runs: FOLDER}` of " + profile.file + " names it";
-  return "runs lie in the current folder unless a profile names another: `paths: {runs: FOLDER}` "
-         "in cluster-profiles/NAME.yaml, then `--profile NAME`";
-}
-
-/// A new folder below `folder`, which is made if need be. A refusal names the key that chose it.
-template <typename... Name>
-NewDirectory new_directory(const Profile& profile, const fs::path& folder, const Name&... name) {
-  try {
-    make_directories(folder);
-    return NewDirectory(folder, name...);
-  } catch (const Error& error) {
-    if (error.code() != Errc::InvalidInput) throw;
-    throw Error(error.code(), std::string(error.what()) + "; " + how_to_choose_runs(profile));
-  }
-}
-
-}  // namespace
-
-void create_run_directory(Plan& plan, const fs::path& runs, Time now, const fs::path& program,
-                          const NameTaken& taken) {
-  const fs::path folder = folder_of_runs(runs);
-  NewDirectory directory = new_directory(plan.profile, folder, plan.workflow.name, taken);
-  freeze_plan(plan, directory, folder, now, program);
-  directory.commit();
-}
-
-void create_run_directory(Plan& plan, const fs::path& runs, const std::string& name, Time now,
-                          const std::function<void(const fs::path&)>& fill) {
-  const fs::path folder = folder_of_runs(runs);
-  NewDirectory directory = new_directory(plan.profile, folder, name);
-  freeze_plan(plan, directory, folder, now, "/proc/self/exe");
-  fill(directory.temporary());
   directory.commit();
 }
 

@@ -36,13 +36,6 @@ void create_run_directory(Plan& plan, const std::filesystem::path& runs, Time no
                           const std::filesystem::path& program = "/proc/self/exe",
                           const NameTaken& taken = {});
 
-/// The same, of a run that is called `name` and holds more than its plan from the beginning:
-/// `fill` puts it into `folder`, which becomes `plan.directory`. Throws Error, too, if there is a
-/// run of this name.
-void create_run_directory(Plan& plan, const std::filesystem::path& runs, const std::string& name,
-                          Time now,
-                          const std::function<void(const std::filesystem::path& folder)>& fill);
-
 /// The plan as it was frozen, with what changes.h changed since, from the folder alone. Throws
 /// Error: NotFound if `directory` is not a run's, Corrupt if it is damaged or written by a newer
 /// dlflow.

@@ -23,17 +23,4 @@ inline std::optional<std::string> run_in_shared_reason(std::string_view reason) 
   return std::string(reason);
 }
 
-constexpr std::string_view kTakenFromBundle = "taken from bundle ";
-
-/// \param bundle  its name for people, of a file or a folder
-inline std::string bundle_reason(const std::string& bundle) {
-  return std::string(kTakenFromBundle) + bundle;
-}
-
-/// The bundle in such a sentence; empty if `reason` is another.
-inline std::string bundle_in_reason(std::string_view reason) {
-  if (!reason.starts_with(kTakenFromBundle)) return "";
-  return std::string(reason.substr(kTakenFromBundle.size()));
-}
-
 }  // namespace dlflow

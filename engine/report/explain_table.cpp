@@ -5,7 +5,6 @@
 
 #include "base/text.h"
 #include "base/units.h"
-#include "engine/plan/shared_reason.h"
 
 namespace dlflow {
 namespace {
@@ -37,7 +36,6 @@ std::string explain_table(std::span<const Explanation> explanations, const Style
   std::vector<ExplainedRow> rows;
   for (const Explanation& explanation : explanations) {
     ExplainedRow row{explanation.job, verdict(explanation), explanation.reason};
-    if (!explanation.bundle.empty()) row.reason = bundle_reason(explanation.bundle);
     ExplainedRow* last = rows.empty() ? nullptr : &rows.back();
     const bool same = last != nullptr && step_of(last->job) == step_of(row.job) &&
                       last->verdict == row.verdict && last->reason == row.reason;

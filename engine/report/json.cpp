@@ -112,7 +112,6 @@ Json to_json(const Explanation& explanation) {
   return {{"job", explanation.job},
           {"verdict", word(explanation.verdict)},
           {"from", optional_text(explanation.from)},
-          {"bundle", optional_text(explanation.bundle)},
           {"reason", explanation.reason},
           {"differences", std::move(differences)}};
 }

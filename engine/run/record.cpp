@@ -9,7 +9,6 @@
 #include "base/log.h"
 #include "base/remove_tree.h"
 #include "engine/plan/run_directory.h"
-#include "engine/plan/shared_reason.h"
 
 namespace dlflow {
 
@@ -62,8 +61,7 @@ void RunRecord::plan_again(uint32_t job, int tries, const std::string& reason) {
 
 void RunRecord::reuse(uint32_t job) {
   const KnownResult& known = plan_.reused.at(job);
-  const std::string origin = known.bundle.empty() ? "" : ", " + bundle_reason(known.bundle);
-  JobEvent cached = event(job, JobState::Cached, "reused from " + known.run + origin);
+  JobEvent cached = event(job, JobState::Cached, "reused from " + known.run);
   cached.fingerprint = known.fingerprint;
   cached.outputs = known.outputs;
   cached.metrics = known.metrics;

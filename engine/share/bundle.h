@@ -20,7 +20,7 @@ struct Bundle {
   Manifest manifest;  ///< without its `files`: writing fills them in
   Workflow workflow;
   std::vector<BundleFile> files;
-  size_t num_results = 0;  ///< of its run's jobs, that others can reuse
+  size_t num_results = 0;  ///< of its run's jobs, that are in it as they were published
   /// Data that steps read where it lies, and that is not in the bundle, as the workflow names it.
   std::vector<std::string> left_out = {};
 };

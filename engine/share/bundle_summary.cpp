@@ -52,8 +52,7 @@ std::string run_lines(const Json& run) {
   }
   if (num_results > 0) {
     text += line("results",
-                 {"of " + std::to_string(num_results) + " job" + (num_results == 1 ? "" : "s") +
-                  ", which `dlflow run … --trust-results` reuses"});
+                 {"of " + std::to_string(num_results) + " job" + (num_results == 1 ? "" : "s")});
   }
   return text;
 }

@@ -6,13 +6,13 @@
 #include "base/file.h"
 #include "base/local_files.h"
 #include "base/parse_json.h"
+#include "base/sha256.h"
 #include "base/text.h"
 #include "engine/model/step_kinds.h"
 #include "engine/plan/data_identity.h"
 #include "engine/plan/plan_json.h"
 #include "engine/plan/published.h"
 #include "engine/plan/run_directory.h"
-#include "engine/share/packed_results.h"
 #include "engine/share/private_words.h"
 #include "engine/supervisor/content_hash.h"
 
@@ -59,6 +59,35 @@ std::string numbers_of(const std::string& metrics) {
   return lines;
 }
 
+/// Whether a job did something that no bundle holds: a command without outputs, `stage-out`.
+bool acts_elsewhere(const Step& step, const Json& outputs) {
+  const StepKind* kind = find_step_kind(step.uses);
+  return kind == nullptr ? act_elsewhere(outputs) : kind->reuse == StepKind::Reuse::Never;
+}
+
+/// The hash of all that is in `place`, which is called `tree` below its job's folder, but for the
+/// entry `without`: names, kinds, contents, and which files may be run. A link that stays in it
+/// counts as such, another one as what it leads to. Throws Error.
+std::string hash_of_tree(const fs::path& place, const std::string& tree,
+                         const std::string& without) {
+  const fs::path root = fs::canonical(place);
+  Sha256 hash;
+  for (const PublishedEntry& entry : list_published(root, tree)) {
+    if (entry.name == without) continue;
+    const fs::path path = root.string() + entry.name.substr(tree.size());
+    Json line = {entry.name};
+    if (fs::is_symlink(path) && is_below(target_of(path), root)) {
+      line.push_back(
+          target_of(path).lexically_relative(fs::canonical(path.parent_path())).string());
+    } else if (!fs::is_directory(path)) {
+      line.push_back(is_executable(path));
+      line.push_back(sha256_file(path));
+    }
+    hash.update(line.dump(-1, ' ', true, Json::error_handler_t::replace) + "\n");
+  }
+  return hash.hex();
+}
+
 class Recorder {
  public:
   Recorder(Bundle& bundle, const RecordedRun& run, const std::set<std::string>& steps)
@@ -100,7 +129,7 @@ class Recorder {
   /// Whether the job's outputs are copies of files that lie elsewhere.
   bool holds_copies(const JobRow& job) const { return copies_sources(step_of(job).uses); }
 
-  /// Packs what a job left, and describes it for those who reuse it; null if nobody can.
+  /// Packs what a job left, and describes it; null if the bundle lacks a part of it.
   Json add_result(const JobRow& job, const Json& record) {
     lacks_.clear();
     without_.clear();
@@ -126,7 +155,7 @@ class Recorder {
     if (lacks_.empty()) lacks_ = find_change(job.directory, run_.hashes).value_or("");
     if (!lacks_.empty()) {
       left_out_.push_back("the result of " + job.job +
-                          " cannot be reused from the bundle: " + lacks_);
+                          " is not in the bundle as it was published: " + lacks_);
       return {};
     }
     return {{"trees", hashes_of_trees(job, without_)}, {"links", links_}, {"folders", folders_}};
@@ -135,7 +164,7 @@ class Recorder {
   /// "outputs", "checkpoints" -> hash of all that is in each.
   static Json hashes_of_trees(const JobRow& job, const std::string& without) {
     Json hashes = Json::object();
-    for (const char* tree : kResultTrees) {
+    for (const char* tree : {"outputs", "checkpoints"}) {
       const fs::path place = fs::path(job.directory) / tree;
       if (fs::exists(place)) hashes[tree] = hash_of_tree(place, tree, without);
     }
@@ -317,8 +346,8 @@ class Recorder {
   std::vector<std::string> left_out_;
 
   // Of the job at hand:
-  std::string lacks_;    // why others cannot reuse its result; empty: they can
-  std::string without_;  // a file that is left out, and that others do not need
+  std::string lacks_;    // why its result is not in the bundle as it was published; empty: it is
+  std::string without_;  // a file that is left out, and is no part of the result
   Json links_;           // those that stay in their tree, below the job's folder -> target
   Json folders_;         // the empty ones
 };

@@ -27,11 +27,11 @@ struct RecordedRun {
 /// behind. \param steps  only what these left; empty: all. Throws Error{NotFound} naming one that
 /// there is not.
 ///
-/// A result that packed_results.h can take in has the hashes of its trees, its links and its empty
-/// folders in run.json. It is whole, and as it was when it was published.
+/// A result that is in the bundle as it was published has the hashes of its trees, its links and
+/// its empty folders in run.json.
 ///
 /// Returns, for people, a line for each file that is left out because it names a folder, a host or
-/// the user, and for each result that cannot be reused therefore.
+/// the user, and for each result that is not as it was published.
 std::vector<std::string> add_run(Bundle& bundle, const RecordedRun& run,
                                  const std::set<std::string>& steps = {});
 

@@ -295,12 +295,12 @@ std::optional<KnownResult> Store::find(const std::string& fingerprint) {
   read_open_runs();
   const Rows rows = database_.query(
       "SELECT runs.name, runs.directory, jobs.name, jobs.outputs, jobs.metrics, runs.workflow, "
-      "coalesce(jobs.started_ms, jobs.ended_ms), instr(bases.text, '\"kind\":\"run\"'), "
-      "coalesce(jobs.reason, '') AS reason FROM jobs "
+      "coalesce(jobs.started_ms, jobs.ended_ms), instr(bases.text, '\"kind\":\"run\"') FROM jobs "
       "JOIN runs ON runs.id = jobs.run JOIN bases ON bases.id = jobs.base "
       "WHERE jobs.fingerprint = ?1 AND jobs.state = ?2 "
-      "ORDER BY substr(reason, 1, length(?3)) = ?3, jobs.ended_ms DESC",  // own results first
-      fingerprint, name(JobState::Succeeded), kTakenFromBundle);
+      // This user did not compute what earlier versions took from a bundle.
+      "AND coalesce(jobs.reason, '') NOT LIKE 'taken from bundle %' ORDER BY jobs.ended_ms DESC",
+      fingerprint, name(JobState::Succeeded));
   while (rows->next()) {
     KnownResult result;
     result.run = rows->text(0);
@@ -309,7 +309,6 @@ std::optional<KnownResult> Store::find(const std::string& fingerprint) {
     if (!rows->is_null(3)) result.outputs = json_at(*rows, 3);
     if (!rows->is_null(4)) result.metrics = json_at(*rows, 4);
     result.fingerprint = fingerprint;
-    result.bundle = bundle_in_reason(rows->text(8));
     // What a command did elsewhere, later work may have undone.
     const bool acts = rows->integer(7) > 0 && act_elsewhere(result.outputs);
     if (acts && was_overtaken(rows->text(5), result, rows->integer(6))) continue;

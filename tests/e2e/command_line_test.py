@@ -47,6 +47,9 @@ class CommandLine(Case):
             self.assertEqual(self.dlflow(*old), (self.dlflow(*new)[0], hint))
         self.assertIn("no command 'dlflow lock'; write the `digest:` of each image", self.dlflow("lock", "good.yaml", status=2)[1])
         self.assertIn("has no option --results; it is --step now", self.dlflow("pack", "--results", "a", status=2)[1])
+        for verb in ("run", "explain"):
+            _, err = self.dlflow(verb, "demo.dlflow", "--trust-results", status=2)
+            self.assertIn(f"`dlflow {verb}` has no option --trust-results any more: run the bundle", err)
 
     def test_words_that_exclude_each_other_are_refused(self):
         for words in (("status", "7f3a", "--quick"), ("status", "--quick", "--watch"), ("status", "7f3a", "--nodes"),

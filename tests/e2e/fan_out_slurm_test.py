@@ -74,34 +74,6 @@ class FanOutOnSlurm(ChainCase):
         self.assertEqual(self.steps_in_slurm(), ["beside", "split"])
         self.assertEqual(self.states(run)["split"], "succeeded")
 
-    def test_results_of_a_bundle_are_reused_without_a_job(self):
-        """As another user, before anything is submitted; a step that lists is one of them."""
-        text = """\
-            name: w
-            params: {word: first}
-            steps:
-              split: {run: 'echo "[1, 2]" > parts.json', outputs: {parts: parts.json}}
-              plain: {run: 'echo $DLFLOW_PARAM_WORD > o', outputs: {o: o}}
-              after: {run: [sh, -c, 'cat $0 > o', "${{ steps.plain.outputs.o }}"], outputs: {o: o}}
-              work:
-                matrix: {part: "${{ steps.split.outputs.parts }}"}
-                run: echo $DLFLOW_MATRIX_PART > o
-                outputs: {o: o}
-            """
-        self.write("w.yaml", text)
-        first = self.run_json("w.yaml")["run"]
-        self.dlflow("pack", "--from-run", first, "-o", "b.dlflow")
-        self.env["DLFLOW_HOME"] = str(self.folder / "other")
-        run = self.run_json("b.dlflow", "--profile", "alpha", "--trust-results")["run"]
-        self.slurm.wait_until_idle()
-        self.assertEqual(self.states(run), dict.fromkeys(["split", "plain", "after", "work[part=1]", "work[part=2]"], "cached"))
-        self.assertEqual(self.slurm.jobs(), {})
-        run = self.run_json("b.dlflow", "--profile", "alpha", "--trust-results", "--set", "word=second")["run"]
-        self.slurm.wait_until_idle()
-        states = self.states(run)
-        self.assertEqual((states.pop("plain"), states.pop("after")), ("succeeded", "succeeded"))
-        self.assertEqual(set(states.values()), {"cached"})
-
 
 if __name__ == "__main__":
     support.main()

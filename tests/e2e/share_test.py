@@ -175,6 +175,21 @@ class Share(support.Case):
         _, err = self.dlflow("pack", "--from-run", run, status=2)
         self.assertIn("is still running", err)
 
+    def test_results_are_packed_of_named_steps_and_counted_if_nobody_changed_them(self):
+        self.write("w.yaml", "name: w\nsteps:\n  a: {run: echo 1 > o, outputs: {o: o}}\n  b: {run: echo 2 > o, outputs: {o: o}}\n")
+        run = self.run_json("w.yaml")["run"]
+        self.assertIn("Results of 2 jobs, ", self.pack("--from-run", run)[0])
+        self.assertIn("results   of 2 jobs\n", self.dlflow("unpack", "--list", "b.dlflow")[0])
+        result = json.loads(self.unpacked()["run/run.json"])["jobs"][0]["result"]
+        self.assertEqual((list(result["trees"]), result["links"], result["folders"]), (["outputs"], {}, []))
+        self.assertIn("Results of 1 job, ", self.pack("--from-run", run, "--step", "a")[0])
+        made = self.folder / "dlflow-runs" / run / "steps/b/outputs/o"
+        made.chmod(0o644)
+        made.write_text("other\n")
+        out, err = self.pack("--from-run", run)
+        self.assertIn("the result of b is not in the bundle as it was published: outputs/o was changed", err)
+        self.assertIn("Results of 1 job, ", out)
+
     def test_unpacking_twice_changes_nothing(self):
         self.pack(self.workflow())
         self.dlflow("unpack", "b.dlflow")

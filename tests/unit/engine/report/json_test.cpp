@@ -101,7 +101,7 @@ TEST_CASE("an explanation as JSON has the verdict and each difference", "[json]"
                           .differences = {{"parameter epochs", "3", "30"}, {"image", "", "cuda"}},
                           .reason = "parameter epochs: 3 → 30"};
   CHECK(to_json(explanation) == Json::parse(R"({
-    "job": "train", "verdict": "runs", "from": "demo-7f3a", "bundle": null,
+    "job": "train", "verdict": "runs", "from": "demo-7f3a",
     "reason": "parameter epochs: 3 → 30",
     "differences": [{"what": "parameter epochs", "before": "3", "now": "30"},
                     {"what": "image", "before": "", "now": "cuda"}]})"));

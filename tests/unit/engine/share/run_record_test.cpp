@@ -185,7 +185,7 @@ TEST_CASE("of a run what its jobs put out is packed, but for what is private or 
   CHECK(run.text("run/steps/work/metrics.jsonl") == "{\"loss\":1}\n{\"loss\":0.5}\n");
   std::sort(run.left_out.begin(), run.left_out.end());
   CHECK(run.left_out.size() == 3);
-  CHECK(run.left_out.back().starts_with("the result of work cannot be reused from the bundle"));
+  CHECK(run.left_out.back().starts_with("the result of work is not in the bundle as it was"));
   run.left_out.pop_back();
   CHECK(run.left_out == Names{"run/steps/work/checkpoints/theirs is left out: it is a link to what "
                               "is not of this run",

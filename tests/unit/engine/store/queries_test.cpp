@@ -64,6 +64,18 @@ TEST_CASE("of several results with one fingerprint the newest is reused", "[stor
   CHECK(result->outputs["path"]["value"].get<std::string>().ends_with("made/30"));
 }
 
+TEST_CASE("what an earlier version took from a bundle is not reused", "[store]") {
+  StoreFixture fixture;
+  const Plan plan = fixture.stored_run(kMnist);
+  const auto output = fixture.folder.write("made/data", "x");
+  std::vector<JobEvent> events = {event("data", 1, Submitting), event("data", 1, Running),
+                                  succeeded("data", "f1", output.string())};
+  events.back().reason = "taken from bundle b.dlflow";
+  fixture.store.record(plan.run, events);
+  finish_on_disk(plan, 0, events);
+  CHECK_FALSE(fixture.store.find("f1").has_value());
+}
+
 namespace {
 
 /// Runs of a command that does something elsewhere, one after the other.
