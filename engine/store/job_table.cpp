@@ -30,10 +30,6 @@ std::optional<int64_t> ms_or_null(const std::optional<Time>& time) {
   return time ? std::optional(to_ms(*time)) : std::nullopt;
 }
 
-std::optional<Time> time_at(const Statement& row, int column) {
-  return row.is_null(column) ? std::nullopt : std::optional(from_ms(row.integer(column)));
-}
-
 StoredJob read_job(const Statement& row) {
   StoredJob job;
   job.number = uint32_t(row.integer(0));
@@ -66,6 +62,10 @@ Json stored_json(const std::string& text) {
 
 Json json_at(const Statement& row, int column) {
   return row.is_null(column) ? Json() : stored_json(row.text(column));
+}
+
+std::optional<Time> time_at(const Statement& row, int column) {
+  return row.is_null(column) ? std::nullopt : std::optional(from_ms(row.integer(column)));
 }
 
 std::string select_job() {

@@ -29,6 +29,7 @@ struct StoredJob {
 
 /// Null where the column is. Throws Error{Corrupt} if it is no JSON that may be read.
 Json json_at(const Statement& row, int column);
+std::optional<Time> time_at(const Statement& row, int column);
 
 /// What load_job() asks: of a run, then of a job's name. It is asked for each job that has news, so
 /// it reads no table to its end.

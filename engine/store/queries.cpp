@@ -51,10 +51,6 @@ JobRow to_job_row(StoredJob job, const fs::path& run_directory) {
   return row;
 }
 
-std::optional<Time> optional_time(const Statement& row, int column) {
-  return row.is_null(column) ? std::nullopt : std::optional(from_ms(row.integer(column)));
-}
-
 struct NamedRun {
   std::string name;
   std::string workflow;
@@ -133,7 +129,7 @@ RunStatus Store::status(std::string_view run) {
     status.profile = rows->text(2);
     status.state = run_state(rows->text(3));
     status.started = from_ms(rows->integer(4));
-    status.ended = optional_time(*rows, 5);
+    status.ended = time_at(*rows, 5);
     status.directory = rows->text(6);
   }
   for (StoredJob& job : load_jobs(database_, id)) {
@@ -164,7 +160,7 @@ std::vector<RunSummary> Store::runs() {
                     .profile = rows->text(3),
                     .state = run_state(rows->text(4)),
                     .started = from_ms(rows->integer(5)),
-                    .ended = optional_time(*rows, 6),
+                    .ended = time_at(*rows, 6),
                     .directory = rows->text(7),
                     .jobs = load_counts(database_, rows->integer(0))});
   }
