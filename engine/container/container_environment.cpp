@@ -7,6 +7,7 @@
 #include "base/process.h"
 #include "base/text.h"
 #include "engine/container/environment.h"
+#include "engine/ranks/rank_variables.h"
 
 namespace dlflow {
 
@@ -20,15 +21,25 @@ std::string user_name() {
   return user.empty() ? std::to_string(::geteuid()) : user;
 }
 
-std::map<std::string, std::string> container_environment(
-    const ContainerJob& job, const std::map<std::string, std::string>& image,
-    const std::vector<std::string>& callers, const std::string& user) {
-  std::map<std::string, std::string> environment = job.environment;
+void add_passed_on(std::map<std::string, std::string>& environment,
+                   const std::vector<std::string>& callers) {
   for (const std::string& entry : callers) {
     const size_t equals = entry.find('=');
     const std::string name = entry.substr(0, equals);
     if (is_passed_on(name)) environment.emplace(name, entry.substr(equals + 1));
   }
+}
+
+void add_rank(std::map<std::string, std::string>& environment, const RankPlan& plan) {
+  for (const auto& [name, value] : rank_variables(plan)) environment[name] = value;
+  for (const std::string& name : misleading_variables(plan)) environment.erase(name);
+}
+
+std::map<std::string, std::string> container_environment(
+    const ContainerJob& job, const std::map<std::string, std::string>& image,
+    const std::vector<std::string>& callers, const std::string& user) {
+  std::map<std::string, std::string> environment = job.environment;
+  add_passed_on(environment, callers);
   // User namespaces keep ranks from reading each other's memory, which Open MPI would try.
   environment.emplace("OMPI_MCA_btl_vader_single_copy_mechanism", "none");
   environment.emplace("HOME", job.directory.string());

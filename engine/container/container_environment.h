@@ -13,6 +13,13 @@ namespace dlflow {
 /// user's number, where that fails.
 std::string user_name();
 
+/// Adds what of `callers` ("NAME=value") tells a rank about itself, but for names that are there.
+void add_passed_on(std::map<std::string, std::string>& environment,
+                   const std::vector<std::string>& callers);
+
+/// Adds what a rank of `plan` is told, and removes what would mislead it.
+void add_rank(std::map<std::string, std::string>& environment, const RankPlan& plan);
+
 /// What the image says, then who `user` is, what of `callers` ("NAME=value") tells a rank about
 /// itself, and on top what the step declares.
 std::map<std::string, std::string> container_environment(

@@ -18,8 +18,9 @@
 #include "base/parse_json.h"
 #include "base/process.h"
 #include "base/secret_file.h"
+#include "engine/container/container_environment.h"
 #include "engine/container/container_job.h"
-#include "engine/ranks/rank_variables.h"
+#include "engine/container/outside.h"
 #include "engine/ranks/save_request.h"
 
 namespace dlflow {
@@ -28,7 +29,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int kNoProgram = 127;  // as shells have it
-constexpr int kForwarded[] = {SIGTERM, SIGINT, SIGUSR1, SIGUSR2};
 
 bool has_program(const std::string& name, const std::string& path) {
   if (name.find('/') == name.npos) return find_program(name, path).has_value();
@@ -52,20 +52,8 @@ const std::vector<std::string>& chosen(const ContainerRequest& request) {
 Command command_of(const ContainerRequest& request) {
   auto environment = read_secrets(request.secrets_file, request.secrets);
   environment.insert(request.environment.begin(), request.environment.end());
-  if (request.adds_ranks) {
-    for (const std::string& entry : current_environment()) {
-      const size_t equals = entry.find('=');
-      if (is_passed_on(entry.substr(0, equals))) {
-        environment.emplace(entry.substr(0, equals), entry.substr(equals + 1));
-      }
-    }
-  }
-  if (request.rank_plan) {
-    for (const auto& [name, value] : rank_variables(*request.rank_plan)) environment[name] = value;
-    for (const std::string& name : misleading_variables(*request.rank_plan)) {
-      environment.erase(name);
-    }
-  }
+  if (request.adds_ranks) add_passed_on(environment, current_environment());
+  if (request.rank_plan) add_rank(environment, *request.rank_plan);
   Command command;
   command.argv = chosen(request);
   for (const auto& [name, value] : environment) command.environment.push_back(name + "=" + value);
@@ -108,36 +96,9 @@ class Control {
   FileDescriptor pipe_;
 };
 
-class SignalPipe {
- public:
-  SignalPipe() {
-    sigset_t set;
-    ::sigemptyset(&set);
-    ::sigaddset(&set, SIGCHLD);
-    for (const int number : kForwarded) ::sigaddset(&set, number);
-    ::sigprocmask(SIG_BLOCK, &set, nullptr);
-    pipe_.reset(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
-    if (!pipe_) throw_errno("cannot watch signals", errno);
-  }
-
-  int descriptor() const { return pipe_.get(); }
-
-  /// The next signal that came to this process itself, but SIGCHLD.
-  std::optional<int> next() {
-    signalfd_siginfo info{};
-    while (::read(pipe_.get(), &info, sizeof info) == ssize_t(sizeof info)) {
-      if (info.ssi_signo != SIGCHLD) return int(info.ssi_signo);
-    }
-    return std::nullopt;
-  }
-
- private:
-  FileDescriptor pipe_;
-};
-
 /// \param wanted  see RankPlan for `asks_by` and `asked_by`.
 int run_program(const Command& command, const ContainerRequest& wanted, Control& control,
-                SignalPipe& signals) {
+                const Signals& signals) {
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
   const pid_t program = start(command);
   std::optional<SaveRequest> request;
@@ -158,7 +119,7 @@ int run_program(const Command& command, const ContainerRequest& wanted, Control&
     pollfd sources[] = {{signals.descriptor(), POLLIN, 0}, {control.descriptor(), POLLIN, 0}};
     ::poll(sources, 2, request ? int(kAskAgain.count()) : -1);
     while (const auto number = signals.next()) {
-      if (!control.is_open()) pass_on(*number);
+      if (*number != SIGCHLD && !control.is_open()) pass_on(*number);
     }
     if (sources[1].revents == 0) continue;
     if (const auto number = control.next()) pass_on(*number);
@@ -174,7 +135,7 @@ int container_exec(const fs::path& folder) {
   int status = kNoProgram;
   std::string rank = "0";
   try {
-    SignalPipe signals;
+    const Signals signals(SFD_NONBLOCK);
     Control control(meeting.control());
     const ContainerRequest request =
         container_request_from_json(parse_json(read_file(meeting.request())));

@@ -116,12 +116,7 @@ void write_request(const ContainerJob& job, const std::string& user,
   if (runtime.starts_ranks) {
     request.rank_plan = job.rank_plan;
   } else if (job.rank_plan) {
-    for (const auto& [name, value] : rank_variables(*job.rank_plan)) {
-      request.environment[name] = value;
-    }
-    for (const std::string& name : misleading_variables(*job.rank_plan)) {
-      request.environment.erase(name);
-    }
+    add_rank(request.environment, *job.rank_plan);
   }
   if (job.gpus && !runtime.gpu_libraries.empty()) {
     std::string& path = request.environment["LD_LIBRARY_PATH"];

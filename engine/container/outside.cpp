@@ -12,19 +12,20 @@
 
 namespace dlflow {
 
-Signals::Signals() {
+Signals::Signals(int flags) {
   sigset_t set;
   ::sigemptyset(&set);
   ::sigaddset(&set, SIGCHLD);
   for (const int number : kPassedIn) ::sigaddset(&set, number);
   ::sigprocmask(SIG_BLOCK, &set, nullptr);
-  pipe_.reset(::signalfd(-1, &set, SFD_CLOEXEC));
+  pipe_.reset(::signalfd(-1, &set, SFD_CLOEXEC | flags));
   if (!pipe_) throw_errno("cannot watch signals", errno);
 }
 
-int Signals::next() const {
+std::optional<int> Signals::next() const {
   signalfd_siginfo info{};
   while (::read(pipe_.get(), &info, sizeof info) != ssize_t(sizeof info)) {
+    if (errno == EAGAIN) return std::nullopt;
   }
   return int(info.ssi_signo);
 }
@@ -45,7 +46,7 @@ void ControlPipe::tell(char byte) const {
 ExitStatus stay_beside(pid_t runtime, const Signals& signals,
                        const std::optional<ControlPipe>& pipe) {
   while (true) {
-    const int number = signals.next();
+    const int number = *signals.next();
     if (number != SIGCHLD && pipe) {
       pipe->tell(char(number));
     } else if (number != SIGCHLD) {

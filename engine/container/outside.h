@@ -11,6 +11,7 @@
 #include "engine/container/container_job.h"
 
 /// The process that stands outside of a container while its program runs: signals on their way in.
+/// The one inside takes them up with Signals, too.
 namespace dlflow {
 
 constexpr std::array kPassedIn = {SIGTERM, SIGINT, SIGUSR1, SIGUSR2};
@@ -19,9 +20,11 @@ constexpr std::array kPassedIn = {SIGTERM, SIGINT, SIGUSR1, SIGUSR2};
 /// takes time.
 class Signals {
  public:
-  Signals();
-  /// Waits for the next one, or for a child's end: SIGCHLD.
-  int next() const;
+  /// \param flags  SFD_NONBLOCK: next() does not wait
+  explicit Signals(int flags = 0);
+  int descriptor() const { return pipe_.get(); }
+  /// The next one, or SIGCHLD for a child's end; nothing if there is none and it does not wait.
+  std::optional<int> next() const;
 
  private:
   FileDescriptor pipe_;
