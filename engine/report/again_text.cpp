@@ -57,13 +57,6 @@ bool is_mistake_of_workflow(const JobRow& job) {
          has_no_program(job) || job.reason.find("with: '") != std::string::npos;
 }
 
-const JobRow* first_wrong(const RunStatus& status) {
-  for (const JobRow& job : status.jobs) {
-    if (went_wrong(job) && job.state != JobState::Blocked) return &job;
-  }
-  return nullptr;
-}
-
 Correction correction_of(const Plan& plan, uint32_t step) {
   const StepKind* const kind = find_step_kind(plan.workflow.steps[step].uses);
   if (kind != nullptr && copies_sources(kind->name)) return Correction::Outside;

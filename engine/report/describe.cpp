@@ -9,6 +9,7 @@
 #include "base/not_finite.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "engine/report/job_words.h"
 #include "engine/report/metric_order.h"
 
 namespace dlflow {
@@ -173,14 +174,10 @@ std::string describe_end(const RunStatus& status, const NumbersByStep& numbers) 
     if (!number.empty()) text += ": " + number;
     return text;
   }
-  for (const JobRow& job : status.jobs) {
-    const bool cause = is_final(job.state) && !satisfies_dependents(job.state) &&
-                       job.state != JobState::Blocked && job.state != JobState::Skipped;
-    if (!cause) continue;
-    text += ": " + job.job + " " + std::string(name(job.state));
-    return job.reason.empty() ? text : text + ", " + job.reason;
-  }
-  return text;
+  const JobRow* const wrong = first_wrong(status);
+  if (wrong == nullptr) return text;
+  text += ": " + wrong->job + " " + std::string(name(wrong->state));
+  return wrong->reason.empty() ? text : text + ", " + wrong->reason;
 }
 
 }  // namespace dlflow

@@ -17,6 +17,13 @@ bool went_wrong(const JobRow& job) {
   return is_final(job.state) && !satisfies_dependents(job.state) && job.state != JobState::Skipped;
 }
 
+const JobRow* first_wrong(const RunStatus& status) {
+  for (const JobRow& job : status.jobs) {
+    if (went_wrong(job) && job.state != JobState::Blocked) return &job;
+  }
+  return nullptr;
+}
+
 namespace {
 
 /// Steps that `job` needs and that are not done yet.

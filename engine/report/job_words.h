@@ -16,6 +16,9 @@ bool waits(const JobRow& job);
 /// It ended, and not as it should.
 bool went_wrong(const JobRow& job);
 
+/// The first job that did, and was not only blocked by another; null if there is none.
+const JobRow* first_wrong(const RunStatus& status);
+
 /// What is said beside a job's state, the first line of it first.
 std::vector<std::string> details(const JobRow& job, const RunView& view, const Style& style);
 

@@ -30,14 +30,6 @@ void Redraw::show(const std::string& text) {
   write(frame);
 }
 
-void Redraw::print_above(const std::string& line) {
-  const std::string below = shown_;
-  write(erase() + line + "\n");
-  lines_ = 0;
-  shown_.clear();
-  if (terminal_) show(below);
-}
-
 size_t Redraw::rows() const {
   winsize size{};
   const bool known = ::ioctl(descriptor_, TIOCGWINSZ, &size) == 0 && size.ws_row > 0;

@@ -13,9 +13,6 @@ class Redraw {
 
   void show(const std::string& text);
 
-  /// Prints `line` above what is drawn.
-  void print_above(const std::string& line);
-
   /// Rows and columns to draw in.
   size_t rows() const;
 

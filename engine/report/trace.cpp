@@ -8,6 +8,7 @@
 #include "base/file.h"
 #include "base/parse_json.h"
 #include "engine/plan/run_directory.h"
+#include "engine/report/job_words.h"
 #include "engine/report/spans.h"
 
 namespace dlflow {
@@ -50,12 +51,7 @@ class Trace {
     name_process(kRunProcess, "run " + run_.status.run, 0);
     int process = kFirstProcess;
     const auto& jobs = run_.status.jobs;
-    for (size_t begin = 0; begin < jobs.size(); ++process) {
-      size_t end = begin + 1;
-      while (end < jobs.size() && jobs[end].step == jobs[begin].step) ++end;
-      add_step(process, std::span(jobs).subspan(begin, end - begin));
-      begin = end;
-    }
+    for (const std::span<const JobRow> step : by_step(jobs)) add_step(process++, step);
     add_counters();
     next_process_ = process;
     for (const JobRow& job : jobs) add_timelines(job);

@@ -412,8 +412,6 @@ TEST_CASE("text is drawn again only if it changed, and only as wide as the termi
   CHECK(terminal.drawn().empty());
   redraw.show("two");
   CHECK(terminal.drawn() == "\033[2A\r\033[Jtwo\n");
-  redraw.print_above("a line");
-  CHECK(terminal.drawn() == "\033[1A\r\033[Ja line\ntwo\n");
   redraw.show("");
   CHECK(terminal.drawn() == "\033[1A\r\033[J\n");
 }
@@ -427,10 +425,8 @@ TEST_CASE("what is no terminal gets each text once, as it is", "[redraw]") {
   redraw.show("one\n");
   redraw.show("one\n");
   CHECK(read_file(file) == "one\n");
-  redraw.print_above("a line");
-  CHECK(read_file(file) == "one\na line\n");
-  redraw.show("one\n");
-  CHECK(read_file(file) == "one\na line\none\n");
+  redraw.show("two\n");
+  CHECK(read_file(file) == "one\ntwo\n");
 }
 
 TEST_CASE("a run in which nothing saves is promised no checkpoint", "[live_display]") {
