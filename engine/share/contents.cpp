@@ -115,10 +115,16 @@ class Collector {
       bundle_.left_out.push_back(name);
       return;
     }
-    if (fs::is_regular_file(source)) return add(frozen_path(base_, name), source);
+    add_beside_workflow(name);
+  }
+
+  /// The file `name`, or all files of the folder `name`.
+  void add_beside_workflow(const fs::path& name) {
+    const fs::path source = plan_.base / name;
+    if (fs::is_regular_file(source)) return add(frozen_path(base_, name.string()), source);
     for (const auto& entry : fs::recursive_directory_iterator(source)) {
       if (!entry.is_regular_file()) continue;
-      const fs::path inside = fs::path(name) / entry.path().lexically_relative(source);
+      const fs::path inside = name / entry.path().lexically_relative(source);
       add(frozen_path(base_, inside.string()), entry.path());
     }
   }
@@ -176,13 +182,7 @@ class Collector {
                    "' is a root file system in a folder, which is not packed; give it as "
                    "docker-archive: or oci:");
     }
-    const fs::path source = plan_.base / path;
-    if (!fs::is_directory(source)) return add(frozen_path(base_, path.string()), source);
-    for (const auto& entry : fs::recursive_directory_iterator(source)) {
-      if (!entry.is_regular_file()) continue;
-      const fs::path name = path / entry.path().lexically_relative(source);
-      add(frozen_path(base_, name.string()), entry.path());
-    }
+    add_beside_workflow(path);
   }
 
   void add_data(const StageSource& staged) {
