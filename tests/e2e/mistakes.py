@@ -147,6 +147,8 @@ MISTAKES = [
           {"go.sh": "#!/bin/sh\necho\n"}),
     fails("a command with a typo", "a: {run: [pyhton3, -c, 'print(1)']}", "pyhton3", "dlflow run w.yaml"),
     fails("a mistake in a command", "a: {run: 'exit 3'}", "exit 3", "dlflow run w.yaml"),
+    invalid("a key of earlier versions", TRAIN_SOME % "cache: {memory: 4GiB}", "w.yaml:3:72", "unknown key 'cache'",
+            "leave it out, or write 'scratch: true'", more={"m.yaml": CONV}),
     invalid("a frozen layer with a typo", TRAIN_SOME % "freeze: ['cnv*']", "w.yaml:3:80", "'cnv*', which fits no layer with weights",
             "did you mean 'conv*'?", more={"m.yaml": CONV}),
     invalid("a group of parameters with a typo", TRAIN_SOME % "groups: [{match: 'linaer1.*', lr_multiplier: 2}]", "w.yaml:3:80",
