@@ -2,11 +2,7 @@
 
 #include <cmath>
 
-#include "runtime/compress/half.h"
-#include "runtime/compress/int8.h"
-#include "runtime/compress/ms_top_k.h"
-#include "runtime/compress/random_k.h"
-#include "runtime/compress/top_k.h"
+#include "runtime/compress/methods.h"
 
 namespace dlflow::runtime {
 
@@ -18,18 +14,18 @@ double density_in_epoch(const Compression& compression, uint64_t epoch) {
 std::unique_ptr<Compressor> make_compressor(CompressionMethod method) {
   switch (method) {
     case CompressionMethod::Float16:
-      return std::make_unique<Half>(DataType::Float16);
+      return make_half(DataType::Float16);
     case CompressionMethod::BFloat16:
-      return std::make_unique<Half>(DataType::BFloat16);
+      return make_half(DataType::BFloat16);
     case CompressionMethod::Int8:
-      return std::make_unique<Int8>();
+      return make_int8();
     case CompressionMethod::TopK:
     case CompressionMethod::Dgc:
-      return std::make_unique<TopK>();
+      return make_top_k();
     case CompressionMethod::MsTopK:
-      return std::make_unique<MsTopK>();
+      return make_ms_top_k();
     case CompressionMethod::RandomK:
-      return std::make_unique<RandomK>();
+      return make_random_k();
     case CompressionMethod::PowerSgd:
       return nullptr;
   }

@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "runtime/collectives/folding.h"
+#include "runtime/compress/methods.h"
 #include "runtime/compress/sparse_message.h"
-#include "runtime/compress/top_k.h"
 
 namespace dlflow::runtime {
 namespace {

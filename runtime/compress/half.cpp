@@ -1,5 +1,3 @@
-#include "runtime/compress/half.h"
-
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -7,6 +5,7 @@
 
 #include "base/vector_clones.h"
 #include "runtime/collectives/vector_ops.h"
+#include "runtime/compress/methods.h"
 
 namespace dlflow::runtime {
 namespace {
@@ -33,30 +32,42 @@ void add_scaled(float* __restrict into, const float* __restrict values, size_t c
 /// The largest number that the type has.
 float largest_of(DataType type) { return type == DataType::Float16 ? 65504.0f : 0x1.FEp127f; }
 
+class Half final : public Compressor {
+ public:
+  explicit Half(DataType type) : type_(type) {}
+
+  size_t message_bytes(size_t count, const Occasion&) const override {
+    return count * size_of(type_);
+  }
+
+  void encode(std::span<const float> values, const Occasion&,
+              std::span<std::byte> message) const override {
+    const Values halves(message.data(), values.size(), type_);
+    alignas(64) std::array<float, kBlock> block;
+    for (size_t first = 0; first < values.size(); first += kBlock) {
+      const size_t count = std::min(kBlock, values.size() - first);
+      saturate(values.data() + first, block.data(), count, largest_of(type_));
+      convert(halves.subrange(first, count), std::span(block).first(count));
+    }
+  }
+
+  void add(std::span<const std::byte> message, const Occasion&, float sign,
+           std::span<float> into) const override {
+    const Values halves(const_cast<std::byte*>(message.data()), into.size(), type_);  // only read
+    alignas(64) std::array<float, kBlock> block;
+    for (size_t first = 0; first < into.size(); first += kBlock) {
+      const size_t count = std::min(kBlock, into.size() - first);
+      convert(std::span(block).first(count), halves.subrange(first, count));
+      add_scaled(into.data() + first, block.data(), count, sign);
+    }
+  }
+
+ private:
+  DataType type_;
+};
+
 }  // namespace
 
-size_t Half::message_bytes(size_t count, const Occasion&) const { return count * size_of(type_); }
-
-void Half::encode(std::span<const float> values, const Occasion&,
-                  std::span<std::byte> message) const {
-  const Values halves(message.data(), values.size(), type_);
-  alignas(64) std::array<float, kBlock> block;
-  for (size_t first = 0; first < values.size(); first += kBlock) {
-    const size_t count = std::min(kBlock, values.size() - first);
-    saturate(values.data() + first, block.data(), count, largest_of(type_));
-    convert(halves.subrange(first, count), std::span(block).first(count));
-  }
-}
-
-void Half::add(std::span<const std::byte> message, const Occasion&, float sign,
-               std::span<float> into) const {
-  const Values halves(const_cast<std::byte*>(message.data()), into.size(), type_);  // only read
-  alignas(64) std::array<float, kBlock> block;
-  for (size_t first = 0; first < into.size(); first += kBlock) {
-    const size_t count = std::min(kBlock, into.size() - first);
-    convert(std::span(block).first(count), halves.subrange(first, count));
-    add_scaled(into.data() + first, block.data(), count, sign);
-  }
-}
+std::unique_ptr<Compressor> make_half(DataType type) { return std::make_unique<Half>(type); }
 
 }  // namespace dlflow::runtime

@@ -1,5 +1,3 @@
-#include "runtime/compress/ms_top_k.h"
-
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -11,8 +9,8 @@
 #include "base/random.h"
 #include "base/vector_clones.h"
 #include "runtime/compress/candidates.h"
+#include "runtime/compress/methods.h"
 #include "runtime/compress/sparse_message.h"
-#include "runtime/compress/top_k.h"
 
 namespace dlflow::runtime {
 namespace {
@@ -164,34 +162,30 @@ void take(const Candidates& candidates, const Thresholds& from, size_t offset,
   }
 }
 
+class MsTopK final : public SparseMethod {
+ public:
+  void encode(std::span<const float> values, const Occasion& occasion,
+              std::span<std::byte> message) const override {
+    const std::span<uint32_t> indices = sparse_view(message).indices;
+    const auto few = indices.empty() ? std::nullopt : few_largest(values, indices.size());
+    const float greatest = few ? greatest_of(few->values()) : 0;
+    if (!few || !std::isfinite(greatest)) {
+      select_largest(values, indices);
+    } else {
+      Search search(least_of(few->values()), few->size(), greatest, indices.size());
+      search.narrow(few->values(), indices.size());
+      const Thresholds found = search.finish(few->values());
+      const size_t spare = found.num_likely - (indices.size() - found.num_sure);
+      RandomStream random(occasion.seed, RandomUse::Compression, uint32_t(occasion.step),
+                          uint32_t(occasion.first));
+      take(*few, found, random.below(uint32_t(spare) + 1), indices);
+    }
+    fill_in(values, message);
+  }
+};
+
 }  // namespace
 
-size_t MsTopK::message_bytes(size_t count, const Occasion& occasion) const {
-  return sparse_bytes(num_sent(count, occasion.density));
-}
-
-void MsTopK::encode(std::span<const float> values, const Occasion& occasion,
-                    std::span<std::byte> message) const {
-  const std::span<uint32_t> indices = sparse_view(message).indices;
-  const auto few = indices.empty() ? std::nullopt : few_largest(values, indices.size());
-  const float greatest = few ? greatest_of(few->values()) : 0;
-  if (!few || !std::isfinite(greatest)) {
-    select_largest(values, indices);
-  } else {
-    Search search(least_of(few->values()), few->size(), greatest, indices.size());
-    search.narrow(few->values(), indices.size());
-    const Thresholds found = search.finish(few->values());
-    const size_t spare = found.num_likely - (indices.size() - found.num_sure);
-    RandomStream random(occasion.seed, RandomUse::Compression, uint32_t(occasion.step),
-                        uint32_t(occasion.first));
-    take(*few, found, random.below(uint32_t(spare) + 1), indices);
-  }
-  fill_in(values, message);
-}
-
-void MsTopK::add(std::span<const std::byte> message, const Occasion&, float sign,
-                 std::span<float> into) const {
-  add_sparse(message, sign, into);
-}
+std::unique_ptr<Compressor> make_ms_top_k() { return std::make_unique<MsTopK>(); }
 
 }  // namespace dlflow::runtime

@@ -1,10 +1,9 @@
-#include "runtime/compress/random_k.h"
-
 #include <algorithm>
 #include <cmath>
 #include <limits>
 
 #include "base/random.h"
+#include "runtime/compress/methods.h"
 #include "runtime/compress/sparse_message.h"
 
 namespace dlflow::runtime {
@@ -25,26 +24,31 @@ bool all_finite(std::span<const float> values) {
   return std::ranges::all_of(values, [](float value) { return std::isfinite(value); });
 }
 
+class RandomK final : public Compressor {
+ public:
+  size_t message_bytes(size_t count, const Occasion& occasion) const override {
+    return num_sent(count, occasion.density) * sizeof(float);
+  }
+
+  void encode(std::span<const float> values, const Occasion& occasion,
+              std::span<std::byte> message) const override {
+    auto* const sent = reinterpret_cast<float*>(message.data());
+    for_each_pick(values.size(), message.size() / sizeof(float), occasion,
+                  [&](size_t i, size_t index) { sent[i] = values[index]; });
+    // What was not picked must be told now, too.
+    if (!all_finite(values)) sent[0] = std::numeric_limits<float>::quiet_NaN();
+  }
+
+  void add(std::span<const std::byte> message, const Occasion& occasion, float sign,
+           std::span<float> into) const override {
+    const auto* const sent = reinterpret_cast<const float*>(message.data());
+    for_each_pick(into.size(), message.size() / sizeof(float), occasion,
+                  [&](size_t i, size_t index) { into[index] += sign * sent[i]; });
+  }
+};
+
 }  // namespace
 
-size_t RandomK::message_bytes(size_t count, const Occasion& occasion) const {
-  return num_sent(count, occasion.density) * sizeof(float);
-}
-
-void RandomK::encode(std::span<const float> values, const Occasion& occasion,
-                     std::span<std::byte> message) const {
-  auto* const sent = reinterpret_cast<float*>(message.data());
-  for_each_pick(values.size(), message.size() / sizeof(float), occasion,
-                [&](size_t i, size_t index) { sent[i] = values[index]; });
-  // What was not picked must be told now, too.
-  if (!all_finite(values)) sent[0] = std::numeric_limits<float>::quiet_NaN();
-}
-
-void RandomK::add(std::span<const std::byte> message, const Occasion& occasion, float sign,
-                  std::span<float> into) const {
-  const auto* const sent = reinterpret_cast<const float*>(message.data());
-  for_each_pick(into.size(), message.size() / sizeof(float), occasion,
-                [&](size_t i, size_t index) { into[index] += sign * sent[i]; });
-}
+std::unique_ptr<Compressor> make_random_k() { return std::make_unique<RandomK>(); }
 
 }  // namespace dlflow::runtime

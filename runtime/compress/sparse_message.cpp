@@ -31,7 +31,8 @@ void fill_in(std::span<const float> values, std::span<std::byte> message) {
   }
 }
 
-void add_sparse(std::span<const std::byte> message, float sign, std::span<float> into) {
+void SparseMethod::add(std::span<const std::byte> message, const Occasion& /*occasion*/, float sign,
+                       std::span<float> into) const {
   const auto entries = sparse_view(message);
   for (size_t i = 0; i < entries.indices.size(); ++i) {
     into[entries.indices[i]] += sign * entries.values[i];

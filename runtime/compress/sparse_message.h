@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <span>
 
+#include "runtime/compress/compressor.h"
+
 namespace dlflow::runtime {
 
 /// Of a range of `count` numbers, how many are sent: at least 1 unless there are none.
@@ -25,7 +27,14 @@ SparseView<const uint32_t, const float> sparse_view(std::span<const std::byte> m
 /// Copies to `message` those of `values` whose indices it already has.
 void fill_in(std::span<const float> values, std::span<std::byte> message);
 
-/// into[index] += sign * value, for all entries of `message`.
-void add_sparse(std::span<const std::byte> message, float sign, std::span<float> into);
+/// A method whose messages are of this form.
+class SparseMethod : public Compressor {
+ public:
+  size_t message_bytes(size_t count, const Occasion& occasion) const final {
+    return sparse_bytes(num_sent(count, occasion.density));
+  }
+  void add(std::span<const std::byte> message, const Occasion& occasion, float sign,
+           std::span<float> into) const final;
+};
 
 }  // namespace dlflow::runtime

@@ -1,5 +1,3 @@
-#include "runtime/compress/top_k.h"
-
 #include <algorithm>
 #include <array>
 #include <functional>
@@ -7,6 +5,7 @@
 
 #include "base/error.h"
 #include "runtime/compress/candidates.h"
+#include "runtime/compress/methods.h"
 #include "runtime/compress/sparse_message.h"
 
 namespace dlflow::runtime {
@@ -50,6 +49,21 @@ Threshold threshold_of(std::span<const float> values, size_t count) {
   return {*last, count - above - size_t(greater)};
 }
 
+class TopK final : public SparseMethod {
+ public:
+  void encode(std::span<const float> values, const Occasion&,
+              std::span<std::byte> message) const override {
+    const std::span<uint32_t> indices = sparse_view(message).indices;
+    if (const auto few = sampled_candidates(values, indices.size())) {
+      select_largest(few->values(), indices);
+      for (uint32_t& index : indices) index = few->indices()[index];
+    } else {
+      select_largest(values, indices);
+    }
+    fill_in(values, message);
+  }
+};
+
 }  // namespace
 
 void select_largest(std::span<const float> values, std::span<uint32_t> indices) {
@@ -66,25 +80,6 @@ void select_largest(std::span<const float> values, std::span<uint32_t> indices) 
   }
 }
 
-size_t TopK::message_bytes(size_t count, const Occasion& occasion) const {
-  return sparse_bytes(num_sent(count, occasion.density));
-}
-
-void TopK::encode(std::span<const float> values, const Occasion&,
-                  std::span<std::byte> message) const {
-  const std::span<uint32_t> indices = sparse_view(message).indices;
-  if (const auto few = sampled_candidates(values, indices.size())) {
-    select_largest(few->values(), indices);
-    for (uint32_t& index : indices) index = few->indices()[index];
-  } else {
-    select_largest(values, indices);
-  }
-  fill_in(values, message);
-}
-
-void TopK::add(std::span<const std::byte> message, const Occasion&, float sign,
-               std::span<float> into) const {
-  add_sparse(message, sign, into);
-}
+std::unique_ptr<Compressor> make_top_k() { return std::make_unique<TopK>(); }
 
 }  // namespace dlflow::runtime

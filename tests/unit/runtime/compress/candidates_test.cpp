@@ -8,8 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/compress/ms_top_k.h"
-#include "runtime/compress/top_k.h"
+#include "runtime/compress/methods.h"
 #include "tests/support/catch.h"
 #include "tests/unit/runtime/compress/gradients.h"
 #include "tests/unit/runtime/compress/selection.h"
@@ -80,9 +79,9 @@ TEST_CASE("what is sent of a long range are the largest, whatever a sample says"
   INFO(kind << ", density " << density);
   const std::vector<float> values = misleading(kind);
   const auto best = largest_by_sorting(values, num_sent(kLong, density));
-  CHECK(indices_of(TopK(), values, at_density(density)) == best);
+  CHECK(indices_of(*make_top_k(), values, at_density(density)) == best);
 
-  const auto found = indices_of(MsTopK(), values, at_density(density));
+  const auto found = indices_of(*make_ms_top_k(), values, at_density(density));
   REQUIRE(found.size() == best.size());
   CHECK(std::ranges::adjacent_find(found, std::greater_equal()) == found.end());
   const auto magnitudes = [&](const std::vector<uint32_t>& indices) {

@@ -5,13 +5,9 @@
 #include <limits>
 
 #include "runtime/compress/compression.h"
-#include "runtime/compress/half.h"
-#include "runtime/compress/int8.h"
+#include "runtime/compress/methods.h"
 #include "runtime/compress/momentum_correction.h"
-#include "runtime/compress/ms_top_k.h"
-#include "runtime/compress/random_k.h"
 #include "runtime/compress/sparse_message.h"
-#include "runtime/compress/top_k.h"
 #include "tests/support/catch.h"
 #include "tests/unit/runtime/compress/gradients.h"
 #include "tests/unit/runtime/compress/selection.h"
@@ -50,7 +46,7 @@ TEST_CASE("top-k sends exactly the largest, and of equals the first", "[compress
   if (GENERATE(false, true)) {
     for (float& value : values) value = std::round(value * 100) / 100;  // many equals
   }
-  CHECK(indices_of(TopK(), values, at_density(density)) ==
+  CHECK(indices_of(*make_top_k(), values, at_density(density)) ==
         largest_by_sorting(values, num_sent(count, density)));
 }
 
@@ -58,7 +54,7 @@ TEST_CASE("MSTopK sends as many as asked for, nearly all of them the largest", "
   const size_t count = GENERATE(1, 3, 1000, 131072);
   const double density = GENERATE(0.001, 0.01, 0.05, 0.4, 0.9, 1.0);  // from 0.4 on: below the mean
   const std::vector<float> values = some_gradients(count, 2);
-  const auto found = indices_of(MsTopK(), values, at_density(density));
+  const auto found = indices_of(*make_ms_top_k(), values, at_density(density));
   const auto best = largest_by_sorting(values, num_sent(count, density));
   CHECK(found.size() == best.size());
   CHECK(std::ranges::adjacent_find(found, std::greater_equal()) == found.end());  // all different
@@ -72,7 +68,7 @@ TEST_CASE("MSTopK finds the largest below one that is larger by orders of magnit
           "[compress]") {
   std::vector<float> values = some_gradients(10000, 4);
   values[77] = GENERATE(1e6f, 1e18f, -1e38f);
-  const auto found = indices_of(MsTopK(), values, at_density(0.01));
+  const auto found = indices_of(*make_ms_top_k(), values, at_density(0.01));
   const auto best = largest_by_sorting(values, 100);
   std::vector<uint32_t> common;
   std::ranges::set_intersection(found, best, std::back_inserter(common));
@@ -85,7 +81,8 @@ TEST_CASE("MSTopK sends the largest where many others are nearly as large", "[co
     values[i] = std::bit_cast<float>(std::bit_cast<uint32_t>(1.0f) + uint32_t(i % 8));
   }
   for (const size_t i : {3, 500, 999}) values[i] = std::bit_cast<float>(0x3f800009u);
-  CHECK(indices_of(MsTopK(), values, at_density(0.003)) == std::vector<uint32_t>{3, 500, 999});
+  CHECK(indices_of(*make_ms_top_k(), values, at_density(0.003)) ==
+        std::vector<uint32_t>{3, 500, 999});
 }
 
 TEST_CASE("MSTopK tells numbers apart that lie on both sides of the mean", "[compress]") {
@@ -98,7 +95,7 @@ TEST_CASE("MSTopK tells numbers apart that lie on both sides of the mean", "[com
   }
   values[larger.front()] = 1.000004f;
   const double density = double(larger.size()) / double(values.size());
-  CHECK(indices_of(MsTopK(), values, at_density(density)) == larger);
+  CHECK(indices_of(*make_ms_top_k(), values, at_density(density)) == larger);
 }
 
 TEST_CASE("MSTopK sends as many as asked for where numbers are equal", "[compress]") {
@@ -112,7 +109,7 @@ TEST_CASE("MSTopK sends as many as asked for where numbers are equal", "[compres
     values.front() = value / 2;
     values.back() = value * 1.5f;  // of the last: infinite
   }
-  const auto found = indices_of(MsTopK(), values, at_density(density));
+  const auto found = indices_of(*make_ms_top_k(), values, at_density(density));
   CHECK(found.size() == num_sent(count, density));
   CHECK(std::ranges::adjacent_find(found, std::greater_equal()) == found.end());
   CHECK(found.back() < count);
@@ -124,8 +121,8 @@ TEST_CASE("MSTopK takes what chance says of equals, the same each time", "[compr
   for (uint64_t step = 0; step < 20; ++step) {
     Occasion occasion = at_density(0.25);
     occasion.step = step;
-    picks.push_back(indices_of(MsTopK(), values, occasion));
-    CHECK(picks.back() == indices_of(MsTopK(), values, occasion));
+    picks.push_back(indices_of(*make_ms_top_k(), values, occasion));
+    CHECK(picks.back() == indices_of(*make_ms_top_k(), values, occasion));
     CHECK(picks.back().back() - picks.back().front() == 249);  // neighbours
   }
   CHECK(std::ranges::count(picks, picks[0]) < 20);
@@ -136,8 +133,8 @@ TEST_CASE("random-k sends one of each neighbourhood, the same on all ranks", "[c
   const double density = GENERATE(0.05, 0.5, 1.0);
   const Occasion occasion = at_density(density);
   const std::vector<float> mine = some_gradients(count, 1), theirs = some_gradients(count, 2);
-  const std::vector<float> sent = there_and_back(RandomK(), mine, occasion);
-  const std::vector<float> others = there_and_back(RandomK(), theirs, occasion);
+  const std::vector<float> sent = there_and_back(*make_random_k(), mine, occasion);
+  const std::vector<float> others = there_and_back(*make_random_k(), theirs, occasion);
   const size_t wanted = num_sent(count, density);
   CHECK(size_t(std::ranges::count_if(sent, [](float v) { return v != 0; })) == wanted);
   for (size_t i = 0; i < count; ++i) {
@@ -156,45 +153,46 @@ TEST_CASE("random-k picks others in another step and another range", "[compress]
   Occasion other_step = at_density(0.1), other_range = at_density(0.1);
   ++other_step.step;
   ++other_range.first;
-  const auto sent = there_and_back(RandomK(), values, at_density(0.1));
-  CHECK(there_and_back(RandomK(), values, other_step) != sent);
-  CHECK(there_and_back(RandomK(), values, other_range) != sent);
+  const auto sent = there_and_back(*make_random_k(), values, at_density(0.1));
+  CHECK(there_and_back(*make_random_k(), values, other_step) != sent);
+  CHECK(there_and_back(*make_random_k(), values, other_range) != sent);
 }
 
 TEST_CASE("halves of floats are the nearest", "[compress]") {
   const std::vector<float> values = some_gradients(1500, 1);
-  const auto halves = there_and_back(Half(DataType::Float16), values);
-  const auto rough = there_and_back(Half(DataType::BFloat16), values);
+  const auto halves = there_and_back(*make_half(DataType::Float16), values);
+  const auto rough = there_and_back(*make_half(DataType::BFloat16), values);
   for (size_t i = 0; i < values.size(); ++i) {
     CHECK(std::fabs(halves[i] - values[i]) <= std::fabs(values[i]) * 0x1p-11f + 0x1p-25f);
     CHECK(std::fabs(rough[i] - values[i]) <= std::fabs(values[i]) * 0x1p-8f);
   }
   const std::vector<float> exact = {0, -0.0f, 1, -1.5f, 0x1p-14f, 65504};
-  CHECK(there_and_back(Half(DataType::Float16), exact) == exact);
+  CHECK(there_and_back(*make_half(DataType::Float16), exact) == exact);
 }
 
 TEST_CASE("a number beyond fp16 becomes its largest, not infinite", "[compress]") {
-  CHECK(there_and_back(Half(DataType::Float16), {1e30f, -65520}) ==
+  CHECK(there_and_back(*make_half(DataType::Float16), {1e30f, -65520}) ==
         std::vector<float>{65504, -65504});
   const float largest = std::numeric_limits<float>::max();
-  CHECK(there_and_back(Half(DataType::BFloat16), {largest}) == std::vector<float>{0x1.FEp127f});
+  CHECK(there_and_back(*make_half(DataType::BFloat16), {largest}) ==
+        std::vector<float>{0x1.FEp127f});
 }
 
 TEST_CASE("int8 is within half a step of each block's scale", "[compress]") {
   const size_t count = GENERATE(1, 255, 256, 257, 1000);
   std::vector<float> values = some_gradients(count, 1);
   for (size_t i = 256; i < std::min<size_t>(count, 512); ++i) values[i] *= 1000;
-  const auto rough = there_and_back(Int8(), values);
-  for (size_t first = 0; first < count; first += Int8::kBlock) {
-    const size_t end = std::min(count, first + Int8::kBlock);
+  const auto rough = there_and_back(*make_int8(), values);
+  for (size_t first = 0; first < count; first += kInt8Block) {
+    const size_t end = std::min(count, first + kInt8Block);
     float greatest = 0;
     for (size_t i = first; i < end; ++i) greatest = std::max(greatest, std::fabs(values[i]));
     for (size_t i = first; i < end; ++i) {
       CHECK(std::fabs(rough[i] - values[i]) <= greatest / 127 * 0.501f);
     }
   }
-  CHECK(there_and_back(Int8(), std::vector<float>(count)) == std::vector<float>(count));
-  CHECK(there_and_back(Int8(), {1e-45f, 0}) == std::vector<float>{0, 0});
+  CHECK(there_and_back(*make_int8(), std::vector<float>(count)) == std::vector<float>(count));
+  CHECK(there_and_back(*make_int8(), {1e-45f, 0}) == std::vector<float>{0, 0});
 }
 
 TEST_CASE("what a message stands for and what is left add up to what was there", "[compress]") {
@@ -241,8 +239,8 @@ TEST_CASE("an empty range makes an empty message", "[compress]") {
 
 TEST_CASE("the velocity of what is sent becomes zero, that of the rest stays", "[compress]") {
   std::vector<float> error = {1, 5, 2, -7}, velocity = {1, 2, 3, 4};
-  std::vector<std::byte> message(TopK().message_bytes(4, at_density(0.5)));
-  compress(TopK(), at_density(0.5), {error, velocity}, message);
+  std::vector<std::byte> message(make_top_k()->message_bytes(4, at_density(0.5)));
+  compress(*make_top_k(), at_density(0.5), {error, velocity}, message);
   CHECK(error == std::vector<float>{1, 0, 2, 0});
   CHECK(velocity == std::vector<float>{1, 0, 3, 0});
 }
