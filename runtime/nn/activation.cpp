@@ -73,10 +73,7 @@ class Activation : public UnaryOperation {
 };
 
 Value& add_activation(Assembly& assembly, const Place& place, Function function) {
-  Value& x = assembly.input(place);
-  return assembly.add([&](Value& y) {
-    return std::make_unique<Activation>(assembly.next(), place.layer, function, x, y);
-  });
+  return assembly.add<Activation>(place.layer, function, assembly.input(place));
 }
 
 }  // namespace

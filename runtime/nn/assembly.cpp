@@ -124,14 +124,14 @@ Value& Assembly::plain(Value& x) {
 }
 
 Value& Assembly::reordered(Value& x, const dnnl::memory::desc& format) {
-  return add([&](Value& result) {
+  return add_made([&](Value& result) {
     result.shape = x.shape;
     return make_reorder(next(), format, format, x, result);
   });
 }
 
 Value& Assembly::flat(Value& map, const TensorShape& from, const TensorShape& shape) {
-  return add([&](Value& result) {
+  return add_made([&](Value& result) {
     result.shape = shape;
     return make_reorder(next(), next().plain_format(from), next().plain_format(shape), map, result);
   });

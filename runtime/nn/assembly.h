@@ -93,10 +93,18 @@ class Assembly {
 
   /// Adds what `make`, given a result, returns.
   template <typename Make>
-  Value& add(Make make) {
+  Value& add_made(Make make) {
     Value& result = values_.emplace_back();
     append(with_layer_named([&] { return make(result); }), result);
     return result;
+  }
+
+  /// Adds an `Op` that is made of a Builder, `arguments` and its result.
+  template <typename Op, typename... Arguments>
+  Value& add(Arguments&&... arguments) {
+    return add_made([&](Value& result) {
+      return std::make_unique<Op>(next(), std::forward<Arguments>(arguments)..., result);
+    });
   }
 
   /// `x`, of (B,F), as numbers of the type of values.

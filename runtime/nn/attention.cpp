@@ -39,9 +39,7 @@ class Attention : public UnaryOperation {
 }  // namespace
 
 Value& add_attention(Assembly& assembly, const Place& place) {
-  Value& x = assembly.input(place);
-  return assembly.add(
-      [&](Value& y) { return std::make_unique<Attention>(assembly.next(), place.layer, x, y); });
+  return assembly.add<Attention>(place.layer, assembly.input(place));
 }
 
 }  // namespace dlflow::runtime

@@ -195,9 +195,7 @@ class BatchNorm : public Operation {
 Value& add_batch_norm(Assembly& assembly, const Place& place) {
   Value& x = assembly.input(place);
   Value* residual = assembly.second_input(place);
-  return assembly.add([&](Value& y) {
-    return std::make_unique<BatchNorm>(assembly.next(), place, x, residual, y);
-  });
+  return assembly.add<BatchNorm>(place, x, residual);
 }
 
 }  // namespace dlflow::runtime

@@ -66,10 +66,7 @@ class Concat : public Operation {
 }  // namespace
 
 Value& add_concat(Assembly& assembly, const Place& place) {
-  std::vector<Value*> inputs = assembly.inputs(place);
-  return assembly.add([&](Value& y) {
-    return std::make_unique<Concat>(assembly.next(), place.layer, std::move(inputs), y);
-  });
+  return assembly.add<Concat>(place.layer, assembly.inputs(place));
 }
 
 }  // namespace dlflow::runtime

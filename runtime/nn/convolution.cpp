@@ -55,17 +55,14 @@ memory::dims weight_dims(const Layer& layer, int64_t channels) {
   return {g, layer.units / g, channels / g, k.height, k.width};
 }
 
-class Convolution : public Operation {
+class Convolution : public WeightedOperation {
  public:
   Convolution(const Builder& builder, const Layer& layer, bool relu, const memory::desc& format,
               Value& input, Value& result)
-      : layer_(layer), relu_(relu), parameters_(builder.parameters), x_(input), y_(result) {
-    const auto f32 = memory::data_type::f32;
+      : WeightedOperation(builder, layer, layer.name + ".weight", relu, input, result) {
     const memory::dims dims = weight_dims(layer, input.shape[0]);
     weight_ = memory::desc(dims, builder.type(), memory::format_tag::any);
-    gradient_ = memory::desc(dims, f32, memory::format_tag::any);
-    bias_ = layer.bias ? memory::desc({layer.units}, f32, memory::format_tag::a) : memory::desc();
-    y_.shape = layer.shape;
+    gradient_ = memory::desc(dims, memory::data_type::f32, memory::format_tag::any);
     const bool winograd =
         builder.compute == Compute::Float32 && worth_winograd(layer, input.shape, builder.batch);
     const auto direct = algorithm::convolution_direct, fast = algorithm::convolution_winograd;
@@ -75,40 +72,27 @@ class Convolution : public Operation {
     if (!forward_descriptor_) build(builder, direct, direct, format);
     require_optimised(forward_descriptor_->impl_info_str(), layer);
 
-    weight_index_ = parameters_.index(layer.name + ".weight");
     if (builder.training) {
       require_optimised(weights_descriptor_->impl_info_str(), layer);
       parameters_.prefer(weight_index_, weights_descriptor_->diff_weights_desc());
     }
     parameters_.prefer(weight_index_, forward_descriptor_->weights_desc());
     y_.data = builder.make(format);
-    y_.needs_gradient = x_.needs_gradient || parameters_.trains(weight_index_);
-    builder.read(x_.data);
     forward_ = dnnl::convolution_forward(*forward_descriptor_);
-    forward_arguments_ = {
-        {DNNL_ARG_SRC, x_.data},
-        {DNNL_ARG_WEIGHTS, parameters_.weight(weight_index_, forward_descriptor_->weights_desc())},
-        {DNNL_ARG_DST, y_.data}};
-    if (layer.bias) {
-      bias_index_ = parameters_.index(layer.name + ".bias");
-      parameters_.prefer(bias_index_, bias_);
-      forward_arguments_[DNNL_ARG_BIAS] = parameters_.weight(bias_index_, bias_);
-    }
+    forward_arguments_ = forward_arguments(forward_descriptor_->weights_desc());
   }
 
   void forward(dnnl::stream& stream) override { forward_.execute(stream, forward_arguments_); }
 
   void prepare_backward(const Builder& builder) override {
     dy_ = GradientSum(builder, y_, relu_);
-    if (trains(parameters_)) prepare_weights_backward(builder);
+    if (trains(parameters_)) {
+      weights_backward_ = dnnl::convolution_backward_weights(*weights_descriptor_);
+      weights_arguments_ = weights_arguments(builder, weights_descriptor_->diff_weights_desc());
+    }
     if (!x_.needs_gradient) return;
-    const memory dx = builder.make(x_.desc());
-    x_.gradients.push_back(dx);
     data_backward_ = dnnl::convolution_backward_data(*data_descriptor_);
-    data_arguments_ = {
-        {DNNL_ARG_DIFF_DST, dy_.sum()},
-        {DNNL_ARG_WEIGHTS, parameters_.weight(weight_index_, data_descriptor_->weights_desc())},
-        {DNNL_ARG_DIFF_SRC, dx}};
+    data_arguments_ = data_arguments(data_descriptor_->weights_desc(), make_dx(builder));
   }
 
   void backward(dnnl::stream& stream) override {
@@ -120,24 +104,7 @@ class Convolution : public Operation {
     if (x_.needs_gradient) data_backward_.execute(stream, data_arguments_);
   }
 
-  std::vector<size_t> parameters() const override {
-    if (!layer_.bias) return {weight_index_};
-    return {weight_index_, bias_index_};
-  }
-
  private:
-  void prepare_weights_backward(const Builder& builder) {
-    builder.read(x_.data);
-    weights_backward_ = dnnl::convolution_backward_weights(*weights_descriptor_);
-    weights_arguments_ = {
-        {DNNL_ARG_SRC, x_.data},
-        {DNNL_ARG_DIFF_DST, dy_.sum()},
-        {DNNL_ARG_DIFF_WEIGHTS,
-         parameters_.gradient(weight_index_, weights_descriptor_->diff_weights_desc())}};
-    if (!layer_.bias) return;
-    weights_arguments_[DNNL_ARG_DIFF_BIAS] = parameters_.gradient(bias_index_, bias_);
-  }
-
   /// Leaves no descriptor if Winograd's algorithm cannot do one of the passes.
   void build(const Builder& builder, algorithm how, algorithm for_weights, const memory::desc& y) {
     try {
@@ -166,18 +133,12 @@ class Convolution : public Operation {
                                                          const memory::desc& y) const {
     // For inference, too: Winograd's inference has a weight format that nothing converts to.
     const auto kind = dnnl::prop_kind::forward_training;
-    dnnl::primitive_attr attributes;
-    if (relu_) {
-      dnnl::post_ops then;
-      then.append_eltwise(1.0f, algorithm::eltwise_relu, 0.0f, 0.0f);
-      attributes.set_post_ops(then);
-    }
     using Desc = dnnl::convolution_forward::desc;
-    const Desc desc = layer_.bias ? Desc(kind, how, x_.desc(), weight_, bias_, y, stride(),
+    const Desc desc = layer_.bias ? Desc(kind, how, x_.desc(), weight_, bias_format_, y, stride(),
                                          between(), padding(), padding())
                                   : Desc(kind, how, x_.desc(), weight_, y, stride(), between(),
                                          padding(), padding());
-    return {desc, attributes, builder.engine()};
+    return {desc, relu_behind(relu_), builder.engine()};
   }
 
   /// `like`: of the same algorithm.
@@ -186,9 +147,9 @@ class Convolution : public Operation {
       const dnnl::convolution_forward::primitive_desc& like) const {
     using Desc = dnnl::convolution_backward_weights::desc;
     const Desc desc =
-        layer_.bias
-            ? Desc(how, x_.desc(), gradient_, bias_, y, stride(), between(), padding(), padding())
-            : Desc(how, x_.desc(), gradient_, y, stride(), between(), padding(), padding());
+        layer_.bias ? Desc(how, x_.desc(), gradient_, bias_format_, y, stride(), between(),
+                           padding(), padding())
+                    : Desc(how, x_.desc(), gradient_, y, stride(), between(), padding(), padding());
     return {desc, builder.engine(), like};
   }
 
@@ -196,22 +157,14 @@ class Convolution : public Operation {
   memory::dims padding() const { return dims_of(layer_.padding); }
   memory::dims between() const { return {layer_.dilation.height - 1, layer_.dilation.width - 1}; }
 
-  const Layer& layer_;
-  bool relu_;
-  ParameterMemory& parameters_;
-  Value& x_;
-  Value& y_;
-  size_t weight_index_ = 0;
-  size_t bias_index_ = 0;
-  memory::desc weight_, gradient_, bias_;
+  memory::desc weight_, gradient_;
   std::optional<dnnl::convolution_forward::primitive_desc> forward_descriptor_;
   std::optional<dnnl::convolution_backward_weights::primitive_desc> weights_descriptor_;
   std::optional<dnnl::convolution_backward_data::primitive_desc> data_descriptor_;
   dnnl::convolution_forward forward_;
   dnnl::convolution_backward_weights weights_backward_;
   dnnl::convolution_backward_data data_backward_;
-  std::unordered_map<int, memory> forward_arguments_, weights_arguments_, data_arguments_;
-  GradientSum dy_;
+  Arguments forward_arguments_, weights_arguments_, data_arguments_;
 };
 
 bool wants_plain_groups(const Builder& builder, const Layer& layer, const TensorShape& input) {
@@ -238,9 +191,7 @@ Value& add_conv2d(Assembly& assembly, const Place& place) {
   const memory::desc map = assembly.next().map_format(layer.shape);
   const bool plain_result = plain_groups || (plain && x.needs_gradient);
   const memory::desc format = plain_result ? assembly.next().plain_format(layer.shape) : map;
-  Value& y = assembly.add([&](Value& result) {
-    return std::make_unique<Convolution>(assembly.next(), layer, place.relu, format, in, result);
-  });
+  Value& y = assembly.add<Convolution>(layer, place.relu, format, in);
   return plain_result ? assembly.reordered(y, map) : y;
 }
 

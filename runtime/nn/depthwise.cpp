@@ -43,10 +43,7 @@ bool is_depthwise(const Layer& layer, const TensorShape& input) {
 }
 
 Value& add_depthwise(Assembly& assembly, const Place& place) {
-  Value& x = assembly.input(place);
-  return assembly.add([&](Value& y) {
-    return std::make_unique<Depthwise>(assembly.next(), place.layer, place.relu, x, y);
-  });
+  return assembly.add<Depthwise>(place.layer, place.relu, assembly.input(place));
 }
 
 }  // namespace dlflow::runtime

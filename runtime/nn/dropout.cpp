@@ -68,8 +68,7 @@ class Dropout : public Operation {
 Value& add_drop(Assembly& assembly, const Place& place) {
   Value& x = assembly.input(place);
   if (!assembly.next().training || place.layer.rate == 0) return x;
-  return assembly.add(
-      [&](Value& y) { return std::make_unique<Dropout>(assembly.next(), place.layer, x, y); });
+  return assembly.add<Dropout>(place.layer, x);
 }
 
 }  // namespace

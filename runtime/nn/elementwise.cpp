@@ -77,15 +77,13 @@ class Add : public Operation {
 }  // namespace
 
 Value& add_relu(Assembly& assembly, const Place& place) {
-  Value& x = assembly.input(place);
-  return assembly.add([&](Value& y) { return std::make_unique<Relu>(assembly.next(), x, y); });
+  return assembly.add<Relu>(assembly.input(place));
 }
 
 Value& add_add(Assembly& assembly, const Place& place) {
   Value& a = assembly.input(place);
   Value& b = *assembly.second_input(place);
-  return assembly.add(
-      [&](Value& y) { return std::make_unique<Add>(assembly.next(), place.relu, a, b, y); });
+  return assembly.add<Add>(place.relu, a, b);
 }
 
 }  // namespace dlflow::runtime

@@ -63,10 +63,7 @@ class GroupNormalisation : public Operation {
 }  // namespace
 
 Value& add_group_norm(Assembly& assembly, const Place& place) {
-  Value& x = assembly.input(place);
-  return assembly.add([&](Value& y) {
-    return std::make_unique<GroupNormalisation>(assembly.next(), place.layer, x, y);
-  });
+  return assembly.add<GroupNormalisation>(place.layer, assembly.input(place));
 }
 
 }  // namespace dlflow::runtime

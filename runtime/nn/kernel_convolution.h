@@ -6,7 +6,7 @@ namespace dlflow::runtime {
 
 /// A convolution in fp32 on maps of any size that kernels of our own compute, on the calling
 /// thread. Who derives from it says which, and for what shape.
-class KernelConvolution : public Operation {
+class KernelConvolution : public WeightedOperation {
  public:
   /// `weight`: the format that the kernels read weights in, and write gradients.
   KernelConvolution(const Builder& builder, const Layer& layer, bool relu,
@@ -15,7 +15,6 @@ class KernelConvolution : public Operation {
   void forward(dnnl::stream& stream) final;
   void prepare_backward(const Builder& builder) final;
   void backward(dnnl::stream& stream) final;
-  std::vector<size_t> parameters() const final;
 
  protected:
   MapGeometry x_map() const { return map_geometry(x_); }
@@ -29,14 +28,8 @@ class KernelConvolution : public Operation {
   virtual void run_backward_weights(const float* x, const float* dy, float* dweight,
                                     float* dbias) const = 0;
 
-  bool relu_, has_bias_;
-  ParameterMemory& parameters_;
-  Value& x_;
-  Value& y_;
-  size_t weight_index_ = 0, bias_index_ = 0;
   dnnl::memory::desc format_;
   dnnl::memory weight_, dweight_, dx_;
-  GradientSum dy_;
 };
 
 }  // namespace dlflow::runtime

@@ -52,6 +52,11 @@ std::string infer_same(Layer& layer, const LayerInputs& inputs) {
   return {};
 }
 
+constexpr auto infer_relu = infer_same, infer_gelu = infer_same, infer_sigmoid = infer_same,
+               infer_silu = infer_same, infer_tanh = infer_same, infer_relu6 = infer_same,
+               infer_leaky_relu = infer_same, infer_dropout = infer_same,
+               infer_stochastic_depth = infer_same;
+
 /// Of a layer that moves a window over maps, and gives maps of `channels`.
 std::string infer_window(Layer& layer, const LayerInputs& inputs, int64_t channels) {
   const TensorShape& in = inputs.shapes[0];
@@ -65,6 +70,11 @@ std::string infer_window(Layer& layer, const LayerInputs& inputs, int64_t channe
   layer.shape = {channels, height, width};
   return {};
 }
+
+std::string infer_max_pool(Layer& layer, const LayerInputs& inputs) {
+  return infer_window(layer, inputs, inputs.shapes[0][0]);
+}
+constexpr auto infer_avg_pool = infer_max_pool;
 
 std::string infer_conv2d(Layer& layer, const LayerInputs& inputs) {
   const TensorShape& in = inputs.shapes[0];
@@ -85,14 +95,6 @@ std::string infer_conv_transpose2d(Layer& layer, const LayerInputs& inputs) {
   }
   layer.shape = {layer.units, height, width};
   return {};
-}
-
-std::string infer_max_pool(Layer& layer, const LayerInputs& inputs) {
-  return infer_window(layer, inputs, inputs.shapes[0][0]);
-}
-
-std::string infer_avg_pool(Layer& layer, const LayerInputs& inputs) {
-  return infer_window(layer, inputs, inputs.shapes[0][0]);
 }
 
 std::string infer_global_avg_pool(Layer& layer, const LayerInputs& inputs) {
@@ -165,17 +167,8 @@ std::string infer_along_features(Layer& layer, const LayerInputs& inputs) {
   return infer_same(layer, inputs);
 }
 
-std::string infer_layer_norm(Layer& layer, const LayerInputs& inputs) {
-  return infer_along_features(layer, inputs);
-}
-
-std::string infer_rms_norm(Layer& layer, const LayerInputs& inputs) {
-  return infer_along_features(layer, inputs);
-}
-
-std::string infer_softmax(Layer& layer, const LayerInputs& inputs) {
-  return infer_along_features(layer, inputs);
-}
+constexpr auto infer_layer_norm = infer_along_features, infer_rms_norm = infer_along_features,
+               infer_softmax = infer_along_features;
 
 std::string infer_adaptive_avg_pool(Layer& layer, const LayerInputs& inputs) {
   const TensorShape& in = inputs.shapes[0];
@@ -220,42 +213,6 @@ std::string infer_flatten(Layer& layer, const LayerInputs& inputs) {
 
 std::string infer_batch_norm(Layer& layer, const LayerInputs& inputs) {
   if (is_sequence(inputs.shapes[0])) return wants(layer, "(B,C,H,W) or (B,F)", inputs);
-  return infer_same(layer, inputs);
-}
-
-std::string infer_relu(Layer& layer, const LayerInputs& inputs) {
-  return infer_same(layer, inputs);
-}
-
-std::string infer_gelu(Layer& layer, const LayerInputs& inputs) {
-  return infer_same(layer, inputs);
-}
-
-std::string infer_sigmoid(Layer& layer, const LayerInputs& inputs) {
-  return infer_same(layer, inputs);
-}
-
-std::string infer_silu(Layer& layer, const LayerInputs& inputs) {
-  return infer_same(layer, inputs);
-}
-
-std::string infer_tanh(Layer& layer, const LayerInputs& inputs) {
-  return infer_same(layer, inputs);
-}
-
-std::string infer_relu6(Layer& layer, const LayerInputs& inputs) {
-  return infer_same(layer, inputs);
-}
-
-std::string infer_leaky_relu(Layer& layer, const LayerInputs& inputs) {
-  return infer_same(layer, inputs);
-}
-
-std::string infer_dropout(Layer& layer, const LayerInputs& inputs) {
-  return infer_same(layer, inputs);
-}
-
-std::string infer_stochastic_depth(Layer& layer, const LayerInputs& inputs) {
   return infer_same(layer, inputs);
 }
 
@@ -335,29 +292,9 @@ std::vector<LayerTensor> tensors_of(const Layer& layer, const TensorShape& in) {
               {"bias", {channels}},
               {"running_mean", {channels}, 0, 0, false},
               {"running_var", {channels}, 0, 1, false}};
-    case LayerKind::Relu:
-    case LayerKind::Gelu:
-    case LayerKind::Sigmoid:
-    case LayerKind::Silu:
-    case LayerKind::Tanh:
-    case LayerKind::Relu6:
-    case LayerKind::LeakyRelu:
-    case LayerKind::Softmax:
-    case LayerKind::Dropout:
-    case LayerKind::StochasticDepth:
-    case LayerKind::Attention:
-    case LayerKind::MeanPool:
-    case LayerKind::AdaptiveAvgPool:
-    case LayerKind::Upsample:
-    case LayerKind::Concat:
-    case LayerKind::MaxPool:
-    case LayerKind::AvgPool:
-    case LayerKind::GlobalAvgPool:
-    case LayerKind::Flatten:
-    case LayerKind::Add:
+    default:
       return {};
   }
-  return {};
 }
 
 }  // namespace dlflow::runtime

@@ -15,45 +15,34 @@ using dnnl::memory;
 
 /// oneDNN's inner product. Its input may still be a map (B,C,H,W) in its own format: then the
 /// weights are (O,C,H,W), which in plain order are the same numbers as (O,F).
-class Linear : public Operation {
+class Linear : public WeightedOperation {
  public:
   /// \param weight  the name of the parameter
   Linear(const Builder& builder, const Layer& layer, const std::string& weight, bool relu,
          Value& input, Value& result)
-      : layer_(layer), relu_(relu), parameters_(builder.parameters), x_(input), y_(result) {
-    const auto f32 = memory::data_type::f32;
+      : WeightedOperation(builder, layer, weight, relu, input, result) {
     memory::dims weight_dims = input.desc().dims();
     weight_dims[0] = layer.units;
     weight_ = memory::desc(weight_dims, builder.type(), memory::format_tag::any);
-    gradient_ = memory::desc(weight_dims, f32, memory::format_tag::any);
-    bias_ = layer.bias ? memory::desc({layer.units}, f32, memory::format_tag::a) : memory::desc();
-    y_.shape = layer.shape;
+    gradient_ = memory::desc(weight_dims, memory::data_type::f32, memory::format_tag::any);
     const memory::desc y_desc = builder.plain_format(layer.shape);
     build_forward(builder, y_desc);
-    weight_index_ = parameters_.index(weight);
     if (builder.training) build_weights_backward(builder, y_desc);
     parameters_.prefer(weight_index_, forward_descriptor_.weights_desc());
 
     y_.data = builder.make(y_desc);
-    builder.read(x_.data);
     forward_ = dnnl::inner_product_forward(forward_descriptor_);
-    forward_arguments_ = {
-        {DNNL_ARG_SRC, x_.data},
-        {DNNL_ARG_WEIGHTS, parameters_.weight(weight_index_, forward_descriptor_.weights_desc())},
-        {DNNL_ARG_DST, y_.data}};
-    if (layer.bias) {
-      bias_index_ = parameters_.index(layer.name + ".bias");
-      parameters_.prefer(bias_index_, bias_);
-      forward_arguments_[DNNL_ARG_BIAS] = parameters_.weight(bias_index_, bias_);
-    }
-    y_.needs_gradient = x_.needs_gradient || trains(parameters_);
+    forward_arguments_ = forward_arguments(forward_descriptor_.weights_desc());
   }
 
   void forward(dnnl::stream& stream) override { forward_.execute(stream, forward_arguments_); }
 
   void prepare_backward(const Builder& builder) override {
     dy_ = GradientSum(builder, y_, relu_);
-    if (trains(parameters_)) prepare_weights_backward(builder);
+    if (trains(parameters_)) {
+      weights_backward_ = dnnl::inner_product_backward_weights(weights_descriptor_);
+      weights_arguments_ = weights_arguments(builder, weights_descriptor_.diff_weights_desc());
+    }
     if (x_.needs_gradient) prepare_data_backward(builder);
   }
 
@@ -66,18 +55,6 @@ class Linear : public Operation {
       parameters_.finish_gradient(stream, weight_index_);
     }
     if (x_.needs_gradient) data_backward(stream);
-  }
-
-  std::vector<size_t> parameters() const override {
-    std::vector<size_t> own;
-    if (layer_.tied == kImages) own.push_back(weight_index_);
-    if (layer_.bias) own.push_back(bias_index_);
-    return own;
-  }
-
-  std::vector<size_t> shared_parameters() const override {
-    if (layer_.tied == kImages) return {};
-    return {weight_index_};
   }
 
   /// By AVX-512 and one thread, with a row per sample.
@@ -96,40 +73,23 @@ class Linear : public Operation {
   }
 
  private:
-  void prepare_weights_backward(const Builder& builder) {
-    builder.read(x_.data);
-    weights_backward_ = dnnl::inner_product_backward_weights(weights_descriptor_);
-    weights_arguments_ = {
-        {DNNL_ARG_SRC, x_.data},
-        {DNNL_ARG_DIFF_DST, dy_.sum()},
-        {DNNL_ARG_DIFF_WEIGHTS,
-         parameters_.gradient(weight_index_, weights_descriptor_.diff_weights_desc())}};
-    if (!layer_.bias) return;
-    weights_arguments_[DNNL_ARG_DIFF_BIAS] = parameters_.gradient(bias_index_, bias_);
-  }
-
   void leave_product() {
     const auto* x = static_cast<const float*>(x_.data.get_data_handle());
     const auto* dy = static_cast<const float*>(dy_.sum().get_data_handle());
     products_->keep(weight_index_, x, dy);
-    if (!layer_.bias) return;
-    sum_rows(dy, num_samples(), layer_.units, parameters_.gradient_slot(bias_index_));
+    if (layer_.bias) sum_rows(dy, num_samples(), layer_.units, bias_gradient());
   }
 
   int64_t num_samples() const { return y_.desc().dims()[0]; }
 
   void prepare_data_backward(const Builder& builder) {
-    dx_ = builder.make(x_.desc());
-    x_.gradients.push_back(dx_);
+    dx_ = make_dx(builder);
     own_shape_ = product();
     if (own_shape_ && !has_linear_backward_data(*own_shape_, num_samples())) own_shape_.reset();
     if (own_shape_) return;
     const auto descriptor = build_data_backward(builder);
     data_backward_ = dnnl::inner_product_backward_data(descriptor);
-    data_arguments_ = {
-        {DNNL_ARG_DIFF_DST, dy_.sum()},
-        {DNNL_ARG_WEIGHTS, parameters_.weight(weight_index_, descriptor.weights_desc())},
-        {DNNL_ARG_DIFF_SRC, dx_}};
+    data_arguments_ = data_arguments(descriptor.weights_desc(), dx_);
   }
 
   void data_backward(dnnl::stream& stream) {
@@ -142,24 +102,19 @@ class Linear : public Operation {
   void build_forward(const Builder& builder, const memory::desc& y) {
     const auto kind =
         builder.training ? dnnl::prop_kind::forward_training : dnnl::prop_kind::forward_inference;
-    dnnl::primitive_attr attributes;
-    if (relu_) {
-      dnnl::post_ops then;
-      then.append_eltwise(1.0f, dnnl::algorithm::eltwise_relu, 0.0f, 0.0f);
-      attributes.set_post_ops(then);
-    }
     const memory::desc x = x_.desc();
-    const auto desc = layer_.bias ? dnnl::inner_product_forward::desc(kind, x, weight_, bias_, y)
-                                  : dnnl::inner_product_forward::desc(kind, x, weight_, y);
-    forward_descriptor_ = {desc, attributes, builder.engine()};
+    const auto desc = layer_.bias
+                          ? dnnl::inner_product_forward::desc(kind, x, weight_, bias_format_, y)
+                          : dnnl::inner_product_forward::desc(kind, x, weight_, y);
+    forward_descriptor_ = {desc, relu_behind(relu_), builder.engine()};
     require_optimised(forward_descriptor_.impl_info_str(), layer_);
   }
 
   void build_weights_backward(const Builder& builder, const memory::desc& y) {
     const memory::desc x = x_.desc();
-    const auto desc = layer_.bias
-                          ? dnnl::inner_product_backward_weights::desc(x, gradient_, bias_, y)
-                          : dnnl::inner_product_backward_weights::desc(x, gradient_, y);
+    const auto desc =
+        layer_.bias ? dnnl::inner_product_backward_weights::desc(x, gradient_, bias_format_, y)
+                    : dnnl::inner_product_backward_weights::desc(x, gradient_, y);
     weights_descriptor_ = {desc, builder.engine(), forward_descriptor_};
     require_optimised(weights_descriptor_.impl_info_str(), layer_);
     parameters_.prefer(weight_index_, weights_descriptor_.diff_weights_desc());
@@ -185,21 +140,13 @@ class Linear : public Operation {
     }
   }
 
-  const Layer& layer_;
-  bool relu_;
-  ParameterMemory& parameters_;
-  Value& x_;
-  Value& y_;
-  size_t weight_index_ = 0;
-  size_t bias_index_ = 0;
-  memory::desc weight_, gradient_, bias_;
+  memory::desc weight_, gradient_;
   dnnl::inner_product_forward::primitive_desc forward_descriptor_;
   dnnl::inner_product_backward_weights::primitive_desc weights_descriptor_;
   dnnl::inner_product_forward forward_;
   dnnl::inner_product_backward_weights weights_backward_;
   dnnl::inner_product_backward_data data_backward_;
-  std::unordered_map<int, memory> forward_arguments_, weights_arguments_, data_arguments_;
-  GradientSum dy_;
+  Arguments forward_arguments_, weights_arguments_, data_arguments_;
   OuterProducts* products_ = nullptr;  // who makes the gradient of the weight, if not backward()
   std::optional<ProductShape>
       own_shape_;  // of the weight, if the data pass is linear_backward_data
@@ -211,7 +158,7 @@ class Linear : public Operation {
 Value& add_linear(Assembly& assembly, const Place& place) {
   Value& x = assembly.input(place);
   const std::string weight = assembly.model().weight_of(place.layer);
-  return assembly.add([&](Value& y) -> std::unique_ptr<Operation> {
+  return assembly.add_made([&](Value& y) -> std::unique_ptr<Operation> {
     const Builder builder = assembly.next();
     if (is_linear_over_rows(builder, place.layer, x)) {
       return make_linear_rows(builder, place.layer, weight, place.relu, x, y);

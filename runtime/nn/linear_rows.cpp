@@ -25,15 +25,9 @@ class Product {
   Product(const dnnl::engine& engine, const Layer& layer, const memory::desc& a,
           const memory::desc& b, const memory::desc& bias, const memory::desc& result, bool relu)
       : a_(a, engine, DNNL_MEMORY_NONE), b_(b, engine, DNNL_MEMORY_NONE) {
-    dnnl::primitive_attr attributes;
-    if (relu) {
-      dnnl::post_ops then;
-      then.append_eltwise(1.0f, dnnl::algorithm::eltwise_relu, 0.0f, 0.0f);
-      attributes.set_post_ops(then);
-    }
     const auto desc =
         bias.is_zero() ? dnnl::matmul::desc(a, b, result) : dnnl::matmul::desc(a, b, bias, result);
-    const dnnl::matmul::primitive_desc descriptor(desc, attributes, engine);
+    const dnnl::matmul::primitive_desc descriptor(desc, relu_behind(relu), engine);
     require_optimised(descriptor.impl_info_str(), layer);
     product_ = dnnl::matmul(descriptor);
     if (!bias.is_zero()) bias_ = memory(bias, engine, DNNL_MEMORY_NONE);
@@ -57,31 +51,21 @@ class Product {
   memory a_, b_, bias_;
 };
 
-class LinearRows : public Operation {
+class LinearRows : public WeightedOperation {
  public:
   LinearRows(const Builder& builder, const Layer& layer, const std::string& weight, bool relu,
              Value& input, Value& result)
-      : layer_(layer),
-        relu_(relu),
+      : WeightedOperation(builder, layer, weight, relu, input, result),
         rows_(input.desc().dims()[0]),
-        inputs_(input.desc().dims()[1]),
-        parameters_(builder.parameters),
-        x_(input),
-        y_(result) {
-    y_.shape = layer.shape;
+        inputs_(input.desc().dims()[1]) {
     y_.data = builder.make(builder.plain_format(layer.shape));
-    builder.read(x_.data);
-    weight_index_ = parameters_.index(weight);
-    weight_ = take(weight_index_, rows_of(layer.units, inputs_));
-    memory::desc bias;
-    if (layer.bias) {
-      bias_index_ = parameters_.index(layer.name + ".bias");
-      bias_ = take(bias_index_, {{layer.units}, kFloat, memory::format_tag::a});
-      bias = rows_of(1, layer.units);
-    }
+    const memory::desc format = rows_of(layer.units, inputs_);
+    parameters_.prefer(weight_index_, format);
+    weight_ = parameters_.weight(weight_index_, format);
+    if (layer.bias) bias_ = parameters_.weight(bias_index_, bias_format_);
+    const memory::desc bias = layer.bias ? rows_of(1, layer.units) : memory::desc();
     forward_ = Product(builder.engine(), layer, x_.desc(), transposed(layer.units, inputs_), bias,
                        y_.desc(), relu);
-    y_.needs_gradient = x_.needs_gradient || trains(parameters_);
   }
 
   void forward(dnnl::stream& stream) override {
@@ -99,8 +83,7 @@ class LinearRows : public Operation {
           Product(engine, layer_, transposed(rows_, layer_.units), x_.desc(), {}, desc, false);
     }
     if (!x_.needs_gradient) return;
-    dx_ = builder.make(x_.desc());
-    x_.gradients.push_back(dx_);
+    dx_ = make_dx(builder);
     data_backward_ = Product(engine, layer_, y_.desc(), rows_of(layer_.units, inputs_), {},
                              dx_.get_desc(), false);
   }
@@ -111,42 +94,17 @@ class LinearRows : public Operation {
       weight_backward_.execute(stream, dy_.sum(), x_.data, gradient_);
       if (layer_.bias) {
         sum_rows(static_cast<const float*>(dy_.sum().get_data_handle()), rows_, layer_.units,
-                 parameters_.gradient_slot(bias_index_));
+                 bias_gradient());
       }
       parameters_.finish_gradient(stream, weight_index_);
     }
     if (x_.needs_gradient) data_backward_.execute(stream, dy_.sum(), weight_, dx_);
   }
 
-  std::vector<size_t> parameters() const override {
-    std::vector<size_t> own;
-    if (layer_.tied == kImages) own.push_back(weight_index_);
-    if (layer_.bias) own.push_back(bias_index_);
-    return own;
-  }
-
-  std::vector<size_t> shared_parameters() const override {
-    if (layer_.tied == kImages) return {};
-    return {weight_index_};
-  }
-
  private:
-  memory take(size_t index, const memory::desc& format) {
-    parameters_.prefer(index, format);
-    return parameters_.weight(index, format);
-  }
-
-  const Layer& layer_;
-  bool relu_;
   int64_t rows_, inputs_;
-  ParameterMemory& parameters_;
-  Value& x_;
-  Value& y_;
-  size_t weight_index_ = 0;
-  size_t bias_index_ = 0;
   memory weight_, bias_, gradient_, dx_;
   Product forward_, weight_backward_, data_backward_;
-  GradientSum dy_;
 };
 
 }  // namespace

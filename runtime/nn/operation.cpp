@@ -145,4 +145,85 @@ void UnaryOperation::backward(dnnl::stream& stream) {
   pass_back(stream);
 }
 
+WeightedOperation::WeightedOperation(const Builder& builder, const Layer& layer,
+                                     const std::string& weight, bool relu, Value& input,
+                                     Value& result)
+    : layer_(layer),
+      relu_(relu),
+      parameters_(builder.parameters),
+      x_(input),
+      y_(result),
+      weight_index_(parameters_.index(weight)) {
+  if (layer.bias) {
+    bias_index_ = parameters_.index(layer.name + ".bias");
+    bias_format_ = {{layer.units}, memory::data_type::f32, memory::format_tag::a};
+    parameters_.prefer(bias_index_, bias_format_);
+  }
+  y_.shape = layer.shape;
+  y_.needs_gradient = x_.needs_gradient || trains(parameters_);
+  builder.read(x_.data);
+}
+
+std::vector<size_t> WeightedOperation::parameters() const {
+  std::vector<size_t> own;
+  if (layer_.tied == kImages) own.push_back(weight_index_);
+  if (layer_.bias) own.push_back(bias_index_);
+  return own;
+}
+
+std::vector<size_t> WeightedOperation::shared_parameters() const {
+  if (layer_.tied == kImages) return {};
+  return {weight_index_};
+}
+
+WeightedOperation::Arguments WeightedOperation::forward_arguments(
+    const memory::desc& weight) const {
+  Arguments arguments = {{DNNL_ARG_SRC, x_.data},
+                         {DNNL_ARG_WEIGHTS, parameters_.weight(weight_index_, weight)},
+                         {DNNL_ARG_DST, y_.data}};
+  if (layer_.bias) arguments[DNNL_ARG_BIAS] = parameters_.weight(bias_index_, bias_format_);
+  return arguments;
+}
+
+WeightedOperation::Arguments WeightedOperation::weights_arguments(
+    const Builder& builder, const memory::desc& gradient) const {
+  builder.read(x_.data);
+  Arguments arguments = {{DNNL_ARG_SRC, x_.data},
+                         {DNNL_ARG_DIFF_DST, dy_.sum()},
+                         {DNNL_ARG_DIFF_WEIGHTS, parameters_.gradient(weight_index_, gradient)}};
+  if (layer_.bias) {
+    arguments[DNNL_ARG_DIFF_BIAS] = parameters_.gradient(bias_index_, bias_format_);
+  }
+  return arguments;
+}
+
+WeightedOperation::Arguments WeightedOperation::data_arguments(const memory::desc& weight,
+                                                               const memory& dx) const {
+  return {{DNNL_ARG_DIFF_DST, dy_.sum()},
+          {DNNL_ARG_WEIGHTS, parameters_.weight(weight_index_, weight)},
+          {DNNL_ARG_DIFF_SRC, dx}};
+}
+
+memory WeightedOperation::make_dx(const Builder& builder) {
+  x_.gradients.push_back(builder.make(x_.desc()));
+  return x_.gradients.back();
+}
+
+const float* WeightedOperation::bias() const {
+  return layer_.bias ? parameters_.weight_slot(bias_index_) : nullptr;
+}
+
+float* WeightedOperation::bias_gradient() const {
+  return layer_.bias ? parameters_.gradient_slot(bias_index_) : nullptr;
+}
+
+dnnl::primitive_attr relu_behind(bool relu) {
+  dnnl::primitive_attr attributes;
+  if (!relu) return attributes;
+  dnnl::post_ops then;
+  then.append_eltwise(1.0f, dnnl::algorithm::eltwise_relu, 0.0f, 0.0f);
+  attributes.set_post_ops(then);
+  return attributes;
+}
+
 }  // namespace dlflow::runtime

@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <unordered_map>
 #include <vector>
 
 #include "runtime/nn/arena.h"
@@ -168,6 +169,45 @@ class UnaryOperation : public Operation {
   GradientSum dy_;
   dnnl::memory dx_;
 };
+
+/// An operation that multiplies by a weight, perhaps that of another layer (Layer::tied), and may
+/// add a bias.
+class WeightedOperation : public Operation {
+ public:
+  std::vector<size_t> parameters() const final;
+  std::vector<size_t> shared_parameters() const final;
+
+ protected:
+  /// `weight`: the name of the parameter. The result has still to get its memory, and the weight a
+  /// format; the bias is in plain order.
+  WeightedOperation(const Builder& builder, const Layer& layer, const std::string& weight,
+                    bool relu, Value& input, Value& result);
+
+  using Arguments = std::unordered_map<int, dnnl::memory>;
+
+  /// Of passes of oneDNN, which have the weight or its gradient in that format.
+  Arguments forward_arguments(const dnnl::memory::desc& weight) const;
+  Arguments weights_arguments(const Builder& builder, const dnnl::memory::desc& gradient) const;
+  Arguments data_arguments(const dnnl::memory::desc& weight, const dnnl::memory& dx) const;
+
+  /// Memory for the gradient of the input.
+  dnnl::memory make_dx(const Builder& builder);
+
+  const float* bias() const;     ///< null without one
+  float* bias_gradient() const;  ///< likewise
+
+  const Layer& layer_;
+  bool relu_;
+  ParameterMemory& parameters_;
+  Value& x_;
+  Value& y_;
+  size_t weight_index_, bias_index_ = 0;
+  dnnl::memory::desc bias_format_;  // zero without one
+  GradientSum dy_;
+};
+
+/// Computes a ReLU behind a product, or nothing.
+dnnl::primitive_attr relu_behind(bool relu);
 
 /// The numbers of `input` in `format`; `result` is then described as `described` (of the same
 /// size). Both outlive it.

@@ -78,16 +78,11 @@ class AveragePool : public UnaryOperation {
 }  // namespace
 
 Value& add_max_pool(Assembly& assembly, const Place& place) {
-  Value& x = assembly.input(place);
-  return assembly.add([&](Value& y) {
-    return std::make_unique<MaxPool>(assembly.next(), place.layer, place.relu, x, y);
-  });
+  return assembly.add<MaxPool>(place.layer, place.relu, assembly.input(place));
 }
 
 Value& add_avg_pool(Assembly& assembly, const Place& place) {
-  Value& x = assembly.input(place);
-  return assembly.add(
-      [&](Value& y) { return std::make_unique<AveragePool>(assembly.next(), place.layer, x, y); });
+  return assembly.add<AveragePool>(place.layer, assembly.input(place));
 }
 
 Value& add_global_avg_pool(Assembly& assembly, const Place& place) {

@@ -34,18 +34,14 @@ class Resize : public UnaryOperation {
   const Layer& layer_;
 };
 
-Value& add_resize(Assembly& assembly, const Place& place) {
-  Value& x = assembly.input(place);
-  return assembly.add(
-      [&](Value& y) { return std::make_unique<Resize>(assembly.next(), place.layer, x, y); });
-}
-
 }  // namespace
 
 Value& add_adaptive_avg_pool(Assembly& assembly, const Place& place) {
-  return add_resize(assembly, place);
+  return assembly.add<Resize>(place.layer, assembly.input(place));
 }
 
-Value& add_upsample(Assembly& assembly, const Place& place) { return add_resize(assembly, place); }
+Value& add_upsample(Assembly& assembly, const Place& place) {
+  return assembly.add<Resize>(place.layer, assembly.input(place));
+}
 
 }  // namespace dlflow::runtime

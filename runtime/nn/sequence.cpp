@@ -225,47 +225,33 @@ bool is_tied(const Model& model, const Layer& embedding) {
   });
 }
 
-Value& add_row_normalisation(Assembly& assembly, const Place& place) {
-  Value& x = assembly.input(place);
-  return assembly.add([&](Value& y) {
-    return std::make_unique<RowNormalisation>(assembly.next(), place.layer, x, y);
-  });
-}
-
 }  // namespace
 
 /// Tokens are read as they come, in fp32: bf16 has no number for each.
 Value& add_embedding(Assembly& assembly, const Place& place) {
   Value& x = assembly.images();
   const bool tied = is_tied(assembly.model(), place.layer);
-  return assembly.add([&](Value& y) {
-    return std::make_unique<Embedding>(assembly.next(), place.layer, tied, x, y);
-  });
+  return assembly.add<Embedding>(place.layer, tied, x);
 }
 
 Value& add_positions(Assembly& assembly, const Place& place) {
-  Value& x = assembly.input(place);
-  return assembly.add(
-      [&](Value& y) { return std::make_unique<Positions>(assembly.next(), place.layer, x, y); });
+  return assembly.add<Positions>(place.layer, assembly.input(place));
 }
 
 Value& add_layer_norm(Assembly& assembly, const Place& place) {
-  return add_row_normalisation(assembly, place);
+  return assembly.add<RowNormalisation>(place.layer, assembly.input(place));
 }
 
 Value& add_rms_norm(Assembly& assembly, const Place& place) {
-  return add_row_normalisation(assembly, place);
+  return assembly.add<RowNormalisation>(place.layer, assembly.input(place));
 }
 
 Value& add_mean_pool(Assembly& assembly, const Place& place) {
-  Value& x = assembly.input(place);
-  return assembly.add(
-      [&](Value& y) { return std::make_unique<MeanPool>(assembly.next(), place.layer, x, y); });
+  return assembly.add<MeanPool>(place.layer, assembly.input(place));
 }
 
 Value& add_softmax(Assembly& assembly, const Place& place) {
-  Value& x = assembly.input(place);
-  return assembly.add([&](Value& y) { return std::make_unique<Softmax>(assembly.next(), x, y); });
+  return assembly.add<Softmax>(assembly.input(place));
 }
 
 }  // namespace dlflow::runtime

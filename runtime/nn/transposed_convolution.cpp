@@ -17,42 +17,32 @@ memory::dims transposed_dims(const Layer& layer, int64_t channels) {
 /// layer's result, a map of `channels` channels, to what it reads. So its forward pass is that
 /// convolution's backward pass and the other way round, and its weight is (C,channels,K,K), as in
 /// PyTorch.
-class TransposedConvolution : public Operation {
+class TransposedConvolution : public WeightedOperation {
  public:
   TransposedConvolution(const Builder& builder, const Layer& layer, const memory::desc& format,
                         Value& input, Value& result)
-      : layer_(layer),
+      : WeightedOperation(builder, layer, layer.name + ".weight", false, input, result),
         plain_(format == builder.plain_format(layer.shape)),
-        batch_(builder.batch),
-        parameters_(builder.parameters),
-        x_(input),
-        y_(result) {
-    y_.shape = layer.shape;
+        batch_(builder.batch) {
     y_.data = builder.make(format);
-    weight_ = parameters_.index(layer.name + ".weight");
-    y_.needs_gradient = x_.needs_gradient || parameters_.trains(weight_);
-    builder.read(x_.data);
     build(builder);
-    if (builder.training) parameters_.prefer(weight_, weights_->diff_weights_desc());
-    parameters_.prefer(weight_, back_->weights_desc());
+    if (builder.training) parameters_.prefer(weight_index_, weights_->diff_weights_desc());
+    parameters_.prefer(weight_index_, back_->weights_desc());
     forward_ = dnnl::convolution_backward_data(*back_);
-    forward_arguments_ = {{DNNL_ARG_DIFF_DST, x_.data},
-                          {DNNL_ARG_WEIGHTS, parameters_.weight(weight_, back_->weights_desc())},
-                          {DNNL_ARG_DIFF_SRC, y_.data}};
-    if (!layer.bias) return;
-    bias_ = parameters_.index(layer.name + ".bias");
-    parameters_.prefer(bias_, {{layer.units}, memory::data_type::f32, memory::format_tag::a});
+    forward_arguments_ = {
+        {DNNL_ARG_DIFF_DST, x_.data},
+        {DNNL_ARG_WEIGHTS, parameters_.weight(weight_index_, back_->weights_desc())},
+        {DNNL_ARG_DIFF_SRC, y_.data}};
   }
 
   void forward(dnnl::stream& stream) override {
     forward_.execute(stream, forward_arguments_);
     if (!layer_.bias) return;
     stream.wait();
-    const float* bias = parameters_.weight_slot(bias_);
     if (plain_) {
-      add_bias(plain_maps(), y_.numbers(), bias);
+      add_bias(plain_maps(), y_.numbers(), bias());
     } else {
-      add_bias(map_geometry(y_), y_.numbers(), bias);
+      add_bias(map_geometry(y_), y_.numbers(), bias());
     }
   }
 
@@ -60,12 +50,11 @@ class TransposedConvolution : public Operation {
     dy_ = GradientSum(builder, y_, false);
     if (trains(parameters_)) prepare_weights_backward(builder);
     if (!x_.needs_gradient) return;
-    const memory dx = builder.make(x_.desc());
-    x_.gradients.push_back(dx);
     data_backward_ = dnnl::convolution_forward(*onward_);
-    data_arguments_ = {{DNNL_ARG_SRC, dy_.sum()},
-                       {DNNL_ARG_WEIGHTS, parameters_.weight(weight_, onward_->weights_desc())},
-                       {DNNL_ARG_DST, dx}};
+    data_arguments_ = {
+        {DNNL_ARG_SRC, dy_.sum()},
+        {DNNL_ARG_WEIGHTS, parameters_.weight(weight_index_, onward_->weights_desc())},
+        {DNNL_ARG_DST, make_dx(builder)}};
   }
 
   void backward(dnnl::stream& stream) override {
@@ -74,30 +63,24 @@ class TransposedConvolution : public Operation {
     if (x_.needs_gradient) data_backward_.execute(stream, data_arguments_);
   }
 
-  std::vector<size_t> parameters() const override {
-    if (!layer_.bias) return {weight_};
-    return {weight_, bias_};
-  }
-
  private:
   void prepare_weights_backward(const Builder& builder) {
     builder.read(x_.data);
     weights_backward_ = dnnl::convolution_backward_weights(*weights_);
-    weights_arguments_ = {
-        {DNNL_ARG_SRC, dy_.sum()},
-        {DNNL_ARG_DIFF_DST, x_.data},
-        {DNNL_ARG_DIFF_WEIGHTS, parameters_.gradient(weight_, weights_->diff_weights_desc())}};
+    weights_arguments_ = {{DNNL_ARG_SRC, dy_.sum()},
+                          {DNNL_ARG_DIFF_DST, x_.data},
+                          {DNNL_ARG_DIFF_WEIGHTS,
+                           parameters_.gradient(weight_index_, weights_->diff_weights_desc())}};
   }
 
   void weights_backward(dnnl::stream& stream) {
     weights_backward_.execute(stream, weights_arguments_);
-    parameters_.finish_gradient(stream, weight_);
+    parameters_.finish_gradient(stream, weight_index_);
     if (!layer_.bias) return;
-    float* bias = parameters_.gradient_slot(bias_);
     if (plain_) {
-      sum_channels(plain_maps(), numbers(dy_.sum()), bias);
+      sum_channels(plain_maps(), numbers(dy_.sum()), bias_gradient());
     } else {
-      sum_channels(map_geometry(y_), layer_.units, numbers(dy_.sum()), bias);
+      sum_channels(map_geometry(y_), layer_.units, numbers(dy_.sum()), bias_gradient());
     }
   }
 
@@ -125,21 +108,15 @@ class TransposedConvolution : public Operation {
 
   PlainMaps plain_maps() const { return {batch_, layer_.units, layer_.shape[1] * layer_.shape[2]}; }
 
-  const Layer& layer_;
   bool plain_;  // maps are in plain order
   int64_t batch_;
-  ParameterMemory& parameters_;
-  Value& x_;
-  Value& y_;
-  size_t weight_ = 0, bias_ = 0;
   std::optional<dnnl::convolution_forward::primitive_desc> onward_;
   std::optional<dnnl::convolution_backward_data::primitive_desc> back_;
   std::optional<dnnl::convolution_backward_weights::primitive_desc> weights_;
   dnnl::convolution_backward_data forward_;
   dnnl::convolution_backward_weights weights_backward_;
   dnnl::convolution_forward data_backward_;
-  std::unordered_map<int, memory> forward_arguments_, weights_arguments_, data_arguments_;
-  GradientSum dy_;
+  Arguments forward_arguments_, weights_arguments_, data_arguments_;
 };
 
 }  // namespace
@@ -152,9 +129,7 @@ Value& add_conv_transpose2d(Assembly& assembly, const Place& place) {
                                       blocked, map.desc());
   Value& x = plain ? assembly.reordered(map, assembly.next().plain_format(map.shape)) : map;
   const memory::desc format = plain ? assembly.next().plain_format(layer.shape) : blocked;
-  Value& y = assembly.add([&](Value& result) {
-    return std::make_unique<TransposedConvolution>(assembly.next(), layer, format, x, result);
-  });
+  Value& y = assembly.add<TransposedConvolution>(layer, format, x);
   return plain ? assembly.reordered(y, blocked) : y;
 }
 

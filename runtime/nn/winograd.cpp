@@ -67,10 +67,7 @@ bool suits_winograd(const Builder& builder, const Layer& layer, const TensorShap
 }
 
 Value& add_winograd(Assembly& assembly, const Place& place) {
-  Value& x = assembly.input(place);
-  return assembly.add([&](Value& y) {
-    return std::make_unique<WinogradConvolution>(assembly.next(), place.layer, place.relu, x, y);
-  });
+  return assembly.add<WinogradConvolution>(place.layer, place.relu, assembly.input(place));
 }
 
 }  // namespace dlflow::runtime
