@@ -30,12 +30,8 @@ class BatchNorm : public Operation {
       bias_gradient_ = HugeBuffer(mean_.size());
     }
     if (frozen_) sums_of_frozen_.resize(2 * mean_.size());
-    const dnnl::memory::desc vector({input.desc().dims()[1]}, dnnl::memory::data_type::f32,
-                                    dnnl::memory::format_tag::a);
     const auto index = [&](const char* what) {
-      const size_t i = parameters_.index(place.layer.name + what);
-      parameters_.prefer(i, vector);
-      return i;
+      return parameters_.plain(place.layer.name + what, {input.desc().dims()[1]});
     };
     weight_index_ = index(".weight");
     bias_index_ = index(".bias");

@@ -59,7 +59,7 @@ class Convolution : public WeightedOperation {
  public:
   Convolution(const Builder& builder, const Layer& layer, bool relu, const memory::desc& format,
               Value& input, Value& result)
-      : WeightedOperation(builder, layer, layer.name + ".weight", relu, input, result) {
+      : WeightedOperation(builder, layer, relu, input, result) {
     const memory::dims dims = weight_dims(layer, input.shape[0]);
     weight_ = memory::desc(dims, builder.type(), memory::format_tag::any);
     gradient_ = memory::desc(dims, memory::data_type::f32, memory::format_tag::any);

@@ -6,8 +6,7 @@ using dnnl::memory;
 
 KernelConvolution::KernelConvolution(const Builder& builder, const Layer& layer, bool relu,
                                      const memory::desc& weight, Value& input, Value& result)
-    : WeightedOperation(builder, layer, layer.name + ".weight", relu, input, result),
-      format_(weight) {
+    : WeightedOperation(builder, layer, relu, input, result), format_(weight) {
   parameters_.prefer(weight_index_, format_);
   weight_ = parameters_.weight(weight_index_, format_);
   y_.data = builder.make(builder.map_format(layer.shape));

@@ -20,7 +20,8 @@ class Linear : public WeightedOperation {
   /// \param weight  the name of the parameter
   Linear(const Builder& builder, const Layer& layer, const std::string& weight, bool relu,
          Value& input, Value& result)
-      : WeightedOperation(builder, layer, weight, relu, input, result) {
+      : WeightedOperation(builder, layer, weight, relu, layer.bias ? layer.units : 0, input,
+                          result) {
     memory::dims weight_dims = input.desc().dims();
     weight_dims[0] = layer.units;
     weight_ = memory::desc(weight_dims, builder.type(), memory::format_tag::any);

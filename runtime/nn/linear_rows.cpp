@@ -55,7 +55,8 @@ class LinearRows : public WeightedOperation {
  public:
   LinearRows(const Builder& builder, const Layer& layer, const std::string& weight, bool relu,
              Value& input, Value& result)
-      : WeightedOperation(builder, layer, weight, relu, input, result),
+      : WeightedOperation(builder, layer, weight, relu, layer.bias ? layer.units : 0, input,
+                          result),
         rows_(input.desc().dims()[0]),
         inputs_(input.desc().dims()[1]) {
     y_.data = builder.make(builder.plain_format(layer.shape));

@@ -146,18 +146,18 @@ void UnaryOperation::backward(dnnl::stream& stream) {
 }
 
 WeightedOperation::WeightedOperation(const Builder& builder, const Layer& layer,
-                                     const std::string& weight, bool relu, Value& input,
-                                     Value& result)
+                                     const std::string& weight, bool relu, int64_t bias,
+                                     Value& input, Value& result)
     : layer_(layer),
       relu_(relu),
+      has_bias_(bias > 0),
       parameters_(builder.parameters),
       x_(input),
       y_(result),
       weight_index_(parameters_.index(weight)) {
-  if (layer.bias) {
-    bias_index_ = parameters_.index(layer.name + ".bias");
-    bias_format_ = {{layer.units}, memory::data_type::f32, memory::format_tag::a};
-    parameters_.prefer(bias_index_, bias_format_);
+  if (has_bias_) {
+    bias_index_ = parameters_.plain(layer.name + ".bias", {bias});
+    bias_format_ = {{bias}, memory::data_type::f32, memory::format_tag::a};
   }
   y_.shape = layer.shape;
   y_.needs_gradient = x_.needs_gradient || trains(parameters_);
@@ -167,7 +167,7 @@ WeightedOperation::WeightedOperation(const Builder& builder, const Layer& layer,
 std::vector<size_t> WeightedOperation::parameters() const {
   std::vector<size_t> own;
   if (layer_.tied == kImages) own.push_back(weight_index_);
-  if (layer_.bias) own.push_back(bias_index_);
+  if (has_bias_) own.push_back(bias_index_);
   return own;
 }
 
@@ -181,7 +181,7 @@ WeightedOperation::Arguments WeightedOperation::forward_arguments(
   Arguments arguments = {{DNNL_ARG_SRC, x_.data},
                          {DNNL_ARG_WEIGHTS, parameters_.weight(weight_index_, weight)},
                          {DNNL_ARG_DST, y_.data}};
-  if (layer_.bias) arguments[DNNL_ARG_BIAS] = parameters_.weight(bias_index_, bias_format_);
+  if (has_bias_) arguments[DNNL_ARG_BIAS] = parameters_.weight(bias_index_, bias_format_);
   return arguments;
 }
 
@@ -191,7 +191,7 @@ WeightedOperation::Arguments WeightedOperation::weights_arguments(
   Arguments arguments = {{DNNL_ARG_SRC, x_.data},
                          {DNNL_ARG_DIFF_DST, dy_.sum()},
                          {DNNL_ARG_DIFF_WEIGHTS, parameters_.gradient(weight_index_, gradient)}};
-  if (layer_.bias) {
+  if (has_bias_) {
     arguments[DNNL_ARG_DIFF_BIAS] = parameters_.gradient(bias_index_, bias_format_);
   }
   return arguments;
@@ -210,11 +210,11 @@ memory WeightedOperation::make_dx(const Builder& builder) {
 }
 
 const float* WeightedOperation::bias() const {
-  return layer_.bias ? parameters_.weight_slot(bias_index_) : nullptr;
+  return has_bias_ ? parameters_.weight_slot(bias_index_) : nullptr;
 }
 
 float* WeightedOperation::bias_gradient() const {
-  return layer_.bias ? parameters_.gradient_slot(bias_index_) : nullptr;
+  return has_bias_ ? parameters_.gradient_slot(bias_index_) : nullptr;
 }
 
 dnnl::primitive_attr relu_behind(bool relu) {

@@ -170,18 +170,23 @@ class UnaryOperation : public Operation {
   dnnl::memory dx_;
 };
 
-/// An operation that multiplies by a weight, perhaps that of another layer (Layer::tied), and may
-/// add a bias.
+/// An operation with a weight, perhaps that of another layer (Layer::tied), and perhaps a bias.
 class WeightedOperation : public Operation {
  public:
   std::vector<size_t> parameters() const final;
   std::vector<size_t> shared_parameters() const final;
 
  protected:
-  /// `weight`: the name of the parameter. The result has still to get its memory, and the weight a
-  /// format; the bias is in plain order.
+  /// `weight`: the name of the parameter, which has still to get a format, as the result its
+  /// memory. The bias, in plain order, has `bias` numbers; 0: there is none.
   WeightedOperation(const Builder& builder, const Layer& layer, const std::string& weight,
-                    bool relu, Value& input, Value& result);
+                    bool relu, int64_t bias, Value& input, Value& result);
+
+  /// The usual weight, and a bias for each of the layer's units, if it has one.
+  WeightedOperation(const Builder& builder, const Layer& layer, bool relu, Value& input,
+                    Value& result)
+      : WeightedOperation(builder, layer, layer.name + ".weight", relu,
+                          layer.bias ? layer.units : 0, input, result) {}
 
   using Arguments = std::unordered_map<int, dnnl::memory>;
 
@@ -197,7 +202,7 @@ class WeightedOperation : public Operation {
   float* bias_gradient() const;  ///< likewise
 
   const Layer& layer_;
-  bool relu_;
+  bool relu_, has_bias_;
   ParameterMemory& parameters_;
   Value& x_;
   Value& y_;

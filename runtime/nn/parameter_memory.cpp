@@ -68,6 +68,13 @@ void ParameterMemory::prefer(size_t index, const dnnl::memory::desc& format) {
   slot.gradient = dnnl::memory(format, engine_, DNNL_MEMORY_NONE);
 }
 
+size_t ParameterMemory::plain(const std::string& name, const dnnl::memory::dims& shape) {
+  using Tag = dnnl::memory::format_tag;
+  const size_t i = index(name);
+  prefer(i, {shape, dnnl::memory::data_type::f32, shape.size() == 1 ? Tag::a : Tag::ab});
+  return i;
+}
+
 size_t ParameterMemory::num_dims(size_t index) const {
   const Slot& slot = slots_[index];
   return slot.has_format ? slot.format.dims().size() : 0;

@@ -29,6 +29,9 @@ class ParameterMemory {
   /// Without a layout, the flat buffers hold parameter `index` as `format`.
   void prefer(size_t index, const dnnl::memory::desc& format);
 
+  /// The parameter of that name, which is now in plain order, for kernels of our own.
+  size_t plain(const std::string& name, const dnnl::memory::dims& shape);
+
   /// prefer() for all of them: the plain order of each.
   void prefer_plain();
 

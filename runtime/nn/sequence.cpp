@@ -14,22 +14,13 @@ RowShape row_shape(const Value& value) {
   return {dims[0], dims[1]};
 }
 
-/// A plain parameter, for kernels of our own.
-size_t plain_parameter(ParameterMemory& parameters, const std::string& name,
-                       const memory::dims& shape) {
-  const size_t index = parameters.index(name);
-  const auto tag = shape.size() == 1 ? memory::format_tag::a : memory::format_tag::ab;
-  parameters.prefer(index, {shape, memory::data_type::f32, tag});
-  return index;
-}
-
 /// A row of its weight for each token.
 class Embedding : public Operation {
  public:
   /// With `shared`, linear layers behind it have left their share of the weight's gradient.
   Embedding(const Builder& builder, const Layer& layer, bool shared, Value& tokens, Value& result)
       : layer_(layer), shared_(shared), parameters_(builder.parameters), x_(tokens), y_(result) {
-    weight_ = plain_parameter(parameters_, layer.name + ".weight", {layer.vocabulary, layer.units});
+    weight_ = parameters_.plain(layer.name + ".weight", {layer.vocabulary, layer.units});
     y_.shape = layer.shape;
     y_.data = builder.make(builder.plain_format(layer.shape));
     y_.needs_gradient = parameters_.trains(weight_);
@@ -78,7 +69,7 @@ class Positions : public Operation {
         parameters_(builder.parameters),
         x_(input),
         y_(result) {
-    weight_ = plain_parameter(parameters_, layer.name + ".weight", {rows_, layer.shape[1]});
+    weight_ = parameters_.plain(layer.name + ".weight", {rows_, layer.shape[1]});
     y_.shape = layer.shape;
     y_.data = builder.make(x_.desc());
     y_.needs_gradient = x_.needs_gradient || parameters_.trains(weight_);
@@ -116,24 +107,16 @@ class Positions : public Operation {
 };
 
 /// Layer normalisation or root-mean-square normalisation.
-class RowNormalisation : public Operation {
+class RowNormalisation : public WeightedOperation {
  public:
   RowNormalisation(const Builder& builder, const Layer& layer, Value& input, Value& result)
-      : centred_(layer.kind == LayerKind::LayerNorm),
-        has_bias_(centred_ && layer.bias),
-        parameters_(builder.parameters),
-        x_(input),
-        y_(result) {
-    weight_ = plain_parameter(parameters_, layer.name + ".weight", {layer.shape.back()});
-    if (has_bias_) {
-      bias_ = plain_parameter(parameters_, layer.name + ".bias", {layer.shape.back()});
-    }
-    y_.shape = layer.shape;
+      : WeightedOperation(builder, layer, layer.name + ".weight", false,
+                          layer.kind == LayerKind::LayerNorm && layer.bias ? layer.shape.back() : 0,
+                          input, result),
+        means_(size_t(row_shape(input).rows)),
+        scales_(means_.size()) {
+    parameters_.plain(layer.name + ".weight", {layer.shape.back()});
     y_.data = builder.make(x_.desc());
-    y_.needs_gradient = x_.needs_gradient || parameters_.trains(weight_);
-    builder.read(x_.data);
-    means_.resize(size_t(row_shape(x_).rows));
-    scales_.resize(means_.size());
   }
 
   void forward(dnnl::stream& stream) override {
@@ -144,36 +127,23 @@ class RowNormalisation : public Operation {
   void prepare_backward(const Builder& builder) override {
     dy_ = GradientSum(builder, y_, false);
     builder.read(x_.data);
-    dx_ = builder.make(x_.desc());
-    if (x_.needs_gradient) x_.gradients.push_back(dx_);
+    dx_ = make_dx(builder);
   }
 
   void backward(dnnl::stream&) override {
     dy_.run();
     row_norm_backward(norm(), x_.numbers(), numbers(dy_.sum()), means_.data(), scales_.data(),
-                      numbers(dx_), parameters_.gradient_slot(weight_),
-                      has_bias_ ? parameters_.gradient_slot(bias_) : nullptr);
-  }
-
-  std::vector<size_t> parameters() const override {
-    if (!has_bias_) return {weight_};
-    return {weight_, bias_};
+                      numbers(dx_), parameters_.gradient_slot(weight_index_), bias_gradient());
   }
 
  private:
   RowNorm norm() const {
-    return {row_shape(x_), centred_, parameters_.weight_slot(weight_),
-            has_bias_ ? parameters_.weight_slot(bias_) : nullptr};
+    return {row_shape(x_), layer_.kind == LayerKind::LayerNorm,
+            parameters_.weight_slot(weight_index_), bias()};
   }
 
-  bool centred_, has_bias_;
-  ParameterMemory& parameters_;
-  Value& x_;
-  Value& y_;
-  size_t weight_ = 0, bias_ = 0;
   std::vector<float> means_, scales_;
-  GradientSum dy_;
-  memory dx_;
+  dnnl::memory dx_;
 };
 
 /// The mean over the positions that count.

@@ -21,7 +21,7 @@ class TransposedConvolution : public WeightedOperation {
  public:
   TransposedConvolution(const Builder& builder, const Layer& layer, const memory::desc& format,
                         Value& input, Value& result)
-      : WeightedOperation(builder, layer, layer.name + ".weight", false, input, result),
+      : WeightedOperation(builder, layer, false, input, result),
         plain_(format == builder.plain_format(layer.shape)),
         batch_(builder.batch) {
     y_.data = builder.make(format);
