@@ -1,48 +1,39 @@
 #include "runtime/optim/optimizer.h"
 
-#include "base/error.h"
+#include <algorithm>
+#include <array>
+
 #include "runtime/optim/optimizers.h"
 
 namespace dlflow::runtime {
 
-std::string name(OptimizerOptions::Kind kind) {
-  switch (kind) {
-    case OptimizerOptions::Kind::Sgd:
-      return "sgd";
-    case OptimizerOptions::Kind::Adam:
-      return "adam";
-    case OptimizerOptions::Kind::AdamW:
-      return "adamw";
-    case OptimizerOptions::Kind::RmsProp:
-      return "rmsprop";
-    case OptimizerOptions::Kind::Adagrad:
-      return "adagrad";
-    case OptimizerOptions::Kind::Lars:
-      return "lars";
-    case OptimizerOptions::Kind::Lamb:
-      return "lamb";
-  }
-  DLFLOW_CHECK(false);
-}
+namespace {
+
+using Kind = OptimizerOptions::Kind;
+
+struct Known {
+  Kind kind;
+  const char* name;
+  std::unique_ptr<Optimizer> (*make)(const OptimizerOptions&);
+};
+
+constexpr std::array<Known, OptimizerOptions::kKinds.size()> kKnown = {
+    {{Kind::Sgd, "sgd", make_sgd},
+     {Kind::Adam, "adam", make_adam},
+     {Kind::AdamW, "adamw", make_adamw},
+     {Kind::RmsProp, "rmsprop", make_rmsprop},
+     {Kind::Adagrad, "adagrad", make_adagrad},
+     {Kind::Lars, "lars", make_lars},
+     {Kind::Lamb, "lamb", make_lamb}}};
+
+const Known& known(Kind kind) { return *std::ranges::find(kKnown, kind, &Known::kind); }
+
+}  // namespace
+
+std::string name(OptimizerOptions::Kind kind) { return known(kind).name; }
 
 std::unique_ptr<Optimizer> make_optimizer(const OptimizerOptions& options) {
-  switch (options.kind) {
-    case OptimizerOptions::Kind::Sgd:
-      return make_sgd(options);
-    case OptimizerOptions::Kind::Adam:
-      return make_adam(options);
-    case OptimizerOptions::Kind::AdamW:
-      return make_adamw(options);
-    case OptimizerOptions::Kind::RmsProp:
-      return make_rmsprop(options);
-    case OptimizerOptions::Kind::Adagrad:
-      return make_adagrad(options);
-    case OptimizerOptions::Kind::Lars:
-      return make_lars(options);
-    case OptimizerOptions::Kind::Lamb:
-      return make_lamb(options);
-  }
-  DLFLOW_CHECK(false);
+  return known(options.kind).make(options);
 }
 
 }  // namespace dlflow::runtime

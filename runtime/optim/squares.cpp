@@ -1,9 +1,10 @@
-#include "runtime/optim/squares.h"
-
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "base/finite.h"
 #include "base/vector_clones.h"
+#include "runtime/optim/optimizers.h"
 
 namespace dlflow::runtime {
 namespace {
@@ -26,21 +27,45 @@ uint32_t descend(float* __restrict weights, float* __restrict squares,
   return greatest;
 }
 
+/// The common part of RMSprop and Adagrad: a sum s of the squares of a weight's gradients, which
+/// its step is divided by the root of:
+///   s = keep s + take g g;  w = w - rate g / (sqrt(s) + epsilon)
+class SquaresOptimizer final : public Optimizer {
+ public:
+  /// \param state_name  of s in checkpoints
+  SquaresOptimizer(const OptimizerOptions& options, std::string state_name, double keep,
+                   double take)
+      : options_(options),
+        state_name_(std::move(state_name)),
+        keep_(float(keep)),
+        take_(float(take)) {}
+
+  std::vector<std::string> state_names() const override { return {state_name_}; }
+  void begin_step(double learning_rate, uint64_t /*number*/) override { rate_ = learning_rate; }
+
+  bool update(std::span<const float> gradients, const Elements& e,
+              const LayerTerms& layer) override {
+    const Factors factors{keep_, take_, float(layer.decay(options_.weight_decay)),
+                          float(rate_ * layer.trust), float(options_.epsilon)};
+    return all_finite(
+        descend(e.weights.data(), e.state[0].data(), gradients.data(), e.weights.size(), factors));
+  }
+
+ private:
+  OptimizerOptions options_;
+  std::string state_name_;
+  float keep_, take_;
+  double rate_ = 0;
+};
+
 }  // namespace
 
-SquaresOptimizer::SquaresOptimizer(const OptimizerOptions& options, std::string state_name,
-                                   double keep, double take)
-    : options_(options),
-      state_name_(std::move(state_name)),
-      keep_(float(keep)),
-      take_(float(take)) {}
+std::unique_ptr<Optimizer> make_rmsprop(const OptimizerOptions& options) {
+  return std::make_unique<SquaresOptimizer>(options, ".v", options.alpha, 1 - options.alpha);
+}
 
-bool SquaresOptimizer::update(std::span<const float> gradients, const Elements& e,
-                              const LayerTerms& layer) {
-  const Factors factors{keep_, take_, float(layer.decay(options_.weight_decay)),
-                        float(rate_ * layer.trust), float(options_.epsilon)};
-  return all_finite(
-      descend(e.weights.data(), e.state[0].data(), gradients.data(), e.weights.size(), factors));
+std::unique_ptr<Optimizer> make_adagrad(const OptimizerOptions& options) {
+  return std::make_unique<SquaresOptimizer>(options, ".sum", 1, 1);
 }
 
 }  // namespace dlflow::runtime
