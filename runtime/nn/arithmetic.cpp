@@ -8,26 +8,19 @@ namespace dlflow::runtime {
 namespace {
 
 const char* name(dnnl::cpu_isa isa) {
-  switch (isa) {
-    case dnnl::cpu_isa::sse41:
-      return "sse41";
-    case dnnl::cpu_isa::avx:
-      return "avx";
-    case dnnl::cpu_isa::avx2:
-      return "avx2";
-    case dnnl::cpu_isa::avx2_vnni:
-      return "avx2_vnni";
-    case dnnl::cpu_isa::avx512_core:
-      return "avx512_core";
-    case dnnl::cpu_isa::avx512_core_vnni:
-      return "avx512_core_vnni";
-    case dnnl::cpu_isa::avx512_core_bf16:
-      return "avx512_core_bf16";
-    case dnnl::cpu_isa::avx512_core_amx:
-      return "avx512_core_amx";
-    default:
-      return "another instruction set";
+  using Isa = dnnl::cpu_isa;
+  constexpr std::pair<Isa, const char*> kNames[] = {{Isa::sse41, "sse41"},
+                                                    {Isa::avx, "avx"},
+                                                    {Isa::avx2, "avx2"},
+                                                    {Isa::avx2_vnni, "avx2_vnni"},
+                                                    {Isa::avx512_core, "avx512_core"},
+                                                    {Isa::avx512_core_vnni, "avx512_core_vnni"},
+                                                    {Isa::avx512_core_bf16, "avx512_core_bf16"},
+                                                    {Isa::avx512_core_amx, "avx512_core_amx"}};
+  for (const auto& [known, name] : kNames) {
+    if (known == isa) return name;
   }
+  return "another instruction set";
 }
 
 /// $ONEDNN_DEFAULT_FPMATH_MODE lets oneDNN round the factors of fp32 where that is faster (AMX).

@@ -1,5 +1,6 @@
 #include "runtime/nn/model_text.h"
 
+#include <array>
 #include <cstdio>
 #include <functional>
 #include <map>
@@ -24,17 +25,8 @@ std::string text_of(const Extent& extent) {
 }
 
 std::string text_of(Init init) {
-  switch (init) {
-    case Init::PyTorch:
-      return "pytorch";
-    case Init::He:
-      return "he";
-    case Init::Xavier:
-      return "xavier";
-    case Init::Zero:
-      return "zero";
-  }
-  return {};
+  constexpr std::array kWords = {"pytorch", "he", "xavier", "zero"};  // as Init
+  return kWords.at(size_t(init));
 }
 
 std::string text_of(const TensorShape& shape) {

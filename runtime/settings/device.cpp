@@ -8,9 +8,8 @@
 namespace dlflow::runtime {
 
 Device read_device(const Json* name) {
-  if (name == nullptr || *name == "cpu") return Device::Cpu;
-  if (*name == "cuda") return Device::Cuda;
-  WithReader::fail("device", "'cpu' or 'cuda'");
+  return WithReader::word<Device>(name, "device", "'cpu' or 'cuda'",
+                                  {{"cpu", Device::Cpu}, {"cuda", Device::Cuda}});
 }
 
 void require_possible_on_gpu(const TrainSettings& settings) {

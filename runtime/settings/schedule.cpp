@@ -2,14 +2,18 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 
 namespace dlflow::runtime {
 namespace {
 
 using Course = Schedule::Course;
 
-constexpr Course kCourses[] = {Course::Cosine, Course::Constant, Course::Polynomial,
-                               Course::Steps,  Course::OneCycle, Course::InverseSqrt};
+/// In the order in which they are listed; the first is the usual one.
+constexpr std::pair<Course, const char*> kCourses[] = {
+    {Course::Cosine, "cosine"},         {Course::Constant, "constant"},
+    {Course::Polynomial, "polynomial"}, {Course::Steps, "steps"},
+    {Course::OneCycle, "one_cycle"},    {Course::InverseSqrt, "inverse_sqrt"}};
 
 std::vector<uint64_t> read_epochs(const Json& list) {
   std::vector<uint64_t> epochs;
@@ -33,21 +37,7 @@ void require_course(WithReader& reader, const char* key, Course course, Course o
 }  // namespace
 
 const char* name(Schedule::Course course) {
-  switch (course) {
-    case Course::Constant:
-      return "constant";
-    case Course::Cosine:
-      return "cosine";
-    case Course::Polynomial:
-      return "polynomial";
-    case Course::Steps:
-      return "steps";
-    case Course::OneCycle:
-      return "one_cycle";
-    case Course::InverseSqrt:
-      return "inverse_sqrt";
-  }
-  return "";
+  return std::ranges::find(kCourses, course, &std::pair<Course, const char*>::first)->second;
 }
 
 bool follows_epochs(Schedule::Course course) {
@@ -56,8 +46,8 @@ bool follows_epochs(Schedule::Course course) {
 
 Schedule::Course read_schedule(const Json* word) {
   if (word == nullptr) return Course::Cosine;
-  for (const Course course : kCourses) {
-    if (*word == name(course)) return course;
+  for (const auto& [course, name] : kCourses) {
+    if (*word == name) return course;
   }
   WithReader::fail("schedule",
                    "'cosine', 'constant', 'polynomial', 'steps', 'one_cycle' or 'inverse_sqrt'");

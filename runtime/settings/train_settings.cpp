@@ -68,16 +68,14 @@ std::optional<EarlyStop> read_early_stop(const Json* json) {
 }
 
 bool read_joint_batch_norm(const Json* name) {
-  if (name == nullptr || *name == "leaf") return false;
-  if (*name == "global") return true;
-  WithReader::fail("batch_norm", "'leaf' or 'global'");
+  return WithReader::word<bool>(name, "batch_norm", "'leaf' or 'global'",
+                                {{"leaf", false}, {"global", true}});
 }
 
-Compute read_compute(const Json& name) {
-  if (name == "fp32") return Compute::Float32;
-  if (name == "bf16") return Compute::BFloat16;
-  if (name == "tf32") return Compute::TensorFloat32;
-  WithReader::fail("precision.compute", "'fp32', 'bf16' or, with 'device: cuda', 'tf32'");
+Compute read_compute(const Json* name) {
+  return WithReader::word<Compute>(
+      name, "precision.compute", "'fp32', 'bf16' or, with 'device: cuda', 'tf32'",
+      {{"fp32", Compute::Float32}, {"bf16", Compute::BFloat16}, {"tf32", Compute::TensorFloat32}});
 }
 
 Precision read_precision(const Json* json, bool synchronous) {
@@ -98,9 +96,7 @@ Precision read_precision(const Json* json, bool synchronous) {
     WithReader::refuse("precision.leaves",
                        "is not an option of 'reduction: fast', which has one leaf per rank");
   }
-  if (const Json* compute = reader.find("compute")) {
-    precision.compute = read_compute(*compute);
-  }
+  precision.compute = read_compute(reader.find("compute"));
   reader.finish();
   return precision;
 }
@@ -115,10 +111,9 @@ std::optional<size_t> read_batch(WithReader& reader, const std::string& key) {
   return batch;
 }
 
-LastBatch read_last_batch(const Json* json) {
-  if (json == nullptr || *json == "keep") return LastBatch::Keep;
-  if (*json == "drop") return LastBatch::Drop;
-  WithReader::fail("last_batch", "'keep' or 'drop'");
+LastBatch read_last_batch(const Json* name) {
+  return WithReader::word<LastBatch>(name, "last_batch", "'keep' or 'drop'",
+                                     {{"keep", LastBatch::Keep}, {"drop", LastBatch::Drop}});
 }
 
 const std::map<std::string, DataType> wire_names = {

@@ -85,9 +85,9 @@ bool read_decay(const Json* decay, OptimizerKind kind) {
 
 RateScaling read_scaling(const Json* name) {
   if (name == nullptr) return RateScaling::None;
-  if (*name == "linear") return RateScaling::Linear;
-  if (*name == "sqrt") return RateScaling::Sqrt;
-  WithReader::fail("lr_scaling", "'linear' or 'sqrt'");
+  return WithReader::word<RateScaling>(
+      name, "lr_scaling", "'linear' or 'sqrt'",
+      {{"linear", RateScaling::Linear}, {"sqrt", RateScaling::Sqrt}});
 }
 
 std::vector<ParameterGroup> read_groups(const Json* json) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 #include <optional>
 #include <set>
 #include <string>
@@ -45,6 +46,17 @@ class WithReader {
 
   /// The value of `key`, of any type, or null.
   const Json* find(const std::string& key);
+
+  /// The value of the word `given`: of the first of `words` if it is null. Fails with `what`.
+  template <typename Value>
+  static Value word(const Json* given, const std::string& key, const std::string& what,
+                    std::initializer_list<std::pair<const char*, Value>> words) {
+    if (given == nullptr) return words.begin()->second;
+    for (const auto& [word, value] : words) {
+      if (*given == word) return value;
+    }
+    fail(key, what);
+  }
 
   /// "with: 'KEY' must be WHAT"; `key` with the names of what it is in.
   [[noreturn]] static void fail(const std::string& key, const std::string& what);

@@ -4,15 +4,8 @@ namespace dlflow::runtime {
 namespace {
 
 const char* name(RateScaling scaling) {
-  switch (scaling) {
-    case RateScaling::None:
-      return "none";
-    case RateScaling::Linear:
-      return "linear";
-    case RateScaling::Sqrt:
-      return "sqrt";
-  }
-  return "";
+  if (scaling == RateScaling::None) return "none";
+  return scaling == RateScaling::Linear ? "linear" : "sqrt";
 }
 
 Json in_json(const std::vector<ParameterGroup>& groups) {
