@@ -16,8 +16,7 @@ class Dropout : public Operation {
     y_.data = builder.make(x_.desc());
     y_.needs_gradient = x_.needs_gradient;
     builder.read(x_.data);
-    per_sample_ = 1;
-    for (const int64_t n : x_.shape) per_sample_ *= n;
+    per_sample_ = num_numbers(x_.shape);
     keeps_.resize(size_t(batch_ * per_sample_));
   }
 

@@ -1,21 +1,14 @@
 #include "runtime/nn/layer_costs.h"
 
-#include <functional>
-#include <numeric>
-
 #include "runtime/nn/layer_shapes.h"
 
 namespace dlflow::runtime {
 namespace {
 
-int64_t product(const std::vector<int64_t>& sizes) {
-  return std::accumulate(sizes.begin(), sizes.end(), int64_t{1}, std::multiplies());
-}
-
 int64_t parameters_of(const Layer& layer, const TensorShape& in) {
   int64_t count = 0;
   for (const LayerTensor& tensor : tensors_of(layer, in)) {
-    if (tensor.trainable) count += product(tensor.shape);
+    if (tensor.trainable) count += num_numbers(tensor.shape);
   }
   return count;
 }
@@ -32,10 +25,10 @@ int64_t multiply_adds_of_attention(const Layer& layer) {
 int64_t multiply_adds_of(const Layer& layer, const TensorShape& in) {
   const int64_t window = layer.kernel.height * layer.kernel.width;
   if (layer.kind == LayerKind::Conv2d) {
-    return product(layer.shape) * (in[0] / layer.groups) * window;
+    return num_numbers(layer.shape) * (in[0] / layer.groups) * window;
   }
-  if (layer.kind == LayerKind::ConvTranspose2d) return product(in) * layer.units * window;
-  if (layer.kind == LayerKind::Linear) return product(layer.shape) * in.back();
+  if (layer.kind == LayerKind::ConvTranspose2d) return num_numbers(in) * layer.units * window;
+  if (layer.kind == LayerKind::Linear) return num_numbers(layer.shape) * in.back();
   if (layer.kind == LayerKind::Attention) return multiply_adds_of_attention(layer);
   return 0;
 }

@@ -205,9 +205,7 @@ std::string infer_concat(Layer& layer, const LayerInputs& inputs) {
 }
 
 std::string infer_flatten(Layer& layer, const LayerInputs& inputs) {
-  int64_t size = 1;
-  for (const int64_t n : inputs.shapes[0]) size *= n;
-  layer.shape = {size};
+  layer.shape = {num_numbers(inputs.shapes[0])};
   return {};
 }
 

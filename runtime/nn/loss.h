@@ -17,6 +17,15 @@ struct BatchResult {
   int64_t num_targets = 0;  ///< one per sample, token to foretell, or pixel that counts; or none
   int64_t num_in_top5 = 0;  ///< labels among the five highest scores; of inference alone
   double squared_error = 0, absolute_error = 0;  ///< of targets, per sample the mean over them
+
+  void add(const BatchResult& other) {
+    loss_sum += other.loss_sum;
+    num_correct += other.num_correct;
+    num_targets += other.num_targets;
+    num_in_top5 += other.num_in_top5;
+    squared_error += other.squared_error;
+    absolute_error += other.absolute_error;
+  }
 };
 
 /// The loss of a batch's scores: softmax cross-entropy against one label per sample, or against the

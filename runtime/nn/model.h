@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
+#include <numeric>
 #include <optional>
 #include <string>
 #include <vector>
@@ -18,6 +20,11 @@ using TensorShape = std::vector<int64_t>;
 
 /// "(B,1,28,28)"
 std::string to_string(const TensorShape& shape);
+
+/// The product of the sizes; 1 of none.
+inline int64_t num_numbers(const TensorShape& shape) {
+  return std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
+}
 
 enum class LayerKind {
 #define DLFLOW_LAYER(Kind, word, required, optional, relu, gpu) Kind,
@@ -125,11 +132,7 @@ struct Model {
   }
 
   /// Of the result of one sample.
-  int64_t num_scores() const {
-    int64_t count = 1;
-    for (const int64_t n : layers.back().shape) count *= n;
-    return count;
-  }
+  int64_t num_scores() const { return num_numbers(layers.back().shape); }
 
   /// The tensor that is the layer's weight: its own, or that of the embedding it is tied to.
   std::string weight_of(const Layer& layer) const {

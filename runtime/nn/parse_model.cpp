@@ -29,12 +29,6 @@ bool exceeds(const TensorShape& shape, int64_t limit) {
   return false;
 }
 
-int64_t num_numbers(const TensorShape& shape) {
-  int64_t count = 1;
-  for (const int64_t n : shape) count *= n;
-  return count;
-}
-
 /// `entry` without attributes that its layer has not: what they say is of no interest.
 ModelEntry with_known_attributes(const ModelEntry& entry, const LayerSyntax& syntax,
                                  const std::vector<std::string>& optional) {

@@ -17,11 +17,7 @@ dnnl::memory::desc plain_format(const dnnl::memory::desc& format) {
   return {shape, dnnl::memory::data_type::f32, strides};
 }
 
-size_t num_values(const Parameter& parameter) {
-  size_t count = 1;
-  for (const int64_t n : parameter.shape) count *= size_t(n);
-  return count;
-}
+size_t num_values(const Parameter& parameter) { return size_t(num_numbers(parameter.shape)); }
 
 /// oneDNN's blocked formats: dimensions with padding, their strides, and the blocks inside, from
 /// the outermost. Other kinds (none is used for weights that train) are told apart by their size.

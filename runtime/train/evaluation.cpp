@@ -13,32 +13,10 @@
 namespace dlflow::runtime {
 namespace {
 
-struct Sums {
-  double loss = 0;
-  int64_t num_correct = 0;
-  int64_t num_targets = 0;
-  int64_t num_in_top5 = 0;
-  double squared_error = 0, absolute_error = 0;
-
-  static Sums of(const BatchResult& batch) {
-    return {batch.loss_sum,    batch.num_correct,   batch.num_targets,
-            batch.num_in_top5, batch.squared_error, batch.absolute_error};
-  }
-
-  void add(const Sums& other) {
-    loss += other.loss;
-    num_correct += other.num_correct;
-    num_targets += other.num_targets;
-    num_in_top5 += other.num_in_top5;
-    squared_error += other.squared_error;
-    absolute_error += other.absolute_error;
-  }
-
-  /// Of texts, the mean is one over the tokens that are foretold.
-  double mean_over_targets(double sum) const {
-    return sum / double(std::max<int64_t>(num_targets, 1));
-  }
-};
+/// Of texts, the mean is one over the tokens that are foretold.
+double mean_over_targets(double sum, const BatchResult& all) {
+  return sum / double(std::max<int64_t>(all.num_targets, 1));
+}
 
 /// The classes of all samples, and their probabilities as far as the AUC needs them.
 class ClassScores {
@@ -166,20 +144,20 @@ class Measuring {
   void add(size_t batch, const Leaf& part, const Inferred& inferred) {
     scores_.add(batch * batch_, inferred.scores);
     pixels_.add(part.targets, inferred.scores);
-    batches_[batch] = Sums::of(inferred.result);
+    batches_[batch] = inferred.result;
   }
 
   /// Collective.
   Evaluation finish() && {
-    const Sums all = share();
+    const BatchResult all = share();
     Evaluation result;
     if (has_masks(model_.loss)) result.is_measured = pixels_.num_measured() > 0;
     if (model_.loss == LossKind::NextToken) result.is_measured = all.num_targets > 0;
     result.loss = mean_loss(all);
-    result.accuracy = all.mean_over_targets(double(all.num_correct));
+    result.accuracy = mean_over_targets(double(all.num_correct), all);
     const bool has_classes = model_.loss == LossKind::SoftmaxCrossEntropy;
     if (has_classes && model_.num_classes() > 5) {
-      result.top5 = all.mean_over_targets(double(all.num_in_top5));
+      result.top5 = mean_over_targets(double(all.num_in_top5), all);
     }
     if (model_.loss == LossKind::Reconstruction) result.rmse = std::sqrt(result.loss);
     if (has_targets(model_.loss) && model_.loss != LossKind::BinaryCrossEntropy) {
@@ -196,23 +174,23 @@ class Measuring {
   double mean(double sum) const { return sum / double(dataset_.size()); }
 
   /// Samples that are ignored everywhere count for nothing.
-  double mean_loss(const Sums& all) const {
-    if (dataset_.has_texts()) return all.mean_over_targets(all.loss);
-    if (!has_masks(model_.loss)) return mean(all.loss);
-    return all.loss / double(std::max<int64_t>(pixels_.num_measured(), 1));
+  double mean_loss(const BatchResult& all) const {
+    if (dataset_.has_texts()) return mean_over_targets(all.loss_sum, all);
+    if (!has_masks(model_.loss)) return mean(all.loss_sum);
+    return all.loss_sum / double(std::max<int64_t>(pixels_.num_measured(), 1));
   }
 
   /// In the order of batches, so that it has the same bits for any number of ranks.
-  Sums share() {
-    Sums all;
+  BatchResult share() {
+    BatchResult all;
     for (int rank = 0; rank < comm_.size(); ++rank) {
       const IndexRange run = batches_of_rank(rank);
-      const std::span<Sums> theirs = std::span(batches_).subspan(run.first, run.count);
+      const std::span<BatchResult> theirs = std::span(batches_).subspan(run.first, run.count);
       comm_.broadcast(std::as_writable_bytes(theirs), rank);
       const size_t begin = std::min(run.first * batch_, dataset_.size());
       const size_t end = std::min((run.first + run.count) * batch_, dataset_.size());
       scores_.share(comm_, rank, {begin, end - begin});
-      for (const Sums& sums : theirs) all.add(sums);
+      for (const BatchResult& batch : theirs) all.add(batch);
     }
     pixels_.add_up(comm_);
     return all;
@@ -222,7 +200,7 @@ class Measuring {
   const Model& model_;
   const Dataset& dataset_;
   size_t batch_;
-  std::vector<Sums> batches_;  // of all ranks; before share(), this rank's are known
+  std::vector<BatchResult> batches_;  // of all ranks; before share(), this rank's are known
   ClassScores scores_;
   PixelClasses pixels_;
 };
