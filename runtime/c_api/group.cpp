@@ -47,23 +47,13 @@ constexpr int kFirstTag = 1 << 15;
 std::optional<DataType> data_type(Reduction reduction) {
   if (reduction.op != DLFLOW_SUM && reduction.op != DLFLOW_AVG) return std::nullopt;
   if (reduction.op == DLFLOW_AVG && reduction.type == DLFLOW_F16) return std::nullopt;
-  switch (reduction.type) {
-    case DLFLOW_F32:
-      return DataType::Float32;
-    case DLFLOW_F16:
-      return DataType::Float16;
-    case DLFLOW_BF16:
-      return DataType::BFloat16;
-    case DLFLOW_I32:
-      return DataType::Int32;
-    case DLFLOW_I64:
-      return DataType::Int64;
-    case DLFLOW_F64:
-    case DLFLOW_I8:
-    case DLFLOW_U8:
-    case DLFLOW_BOOL:
-    case DLFLOW_I16:
-      break;
+  constexpr std::pair<dlflow_type, DataType> kTypes[] = {{DLFLOW_F32, DataType::Float32},
+                                                         {DLFLOW_F16, DataType::Float16},
+                                                         {DLFLOW_BF16, DataType::BFloat16},
+                                                         {DLFLOW_I32, DataType::Int32},
+                                                         {DLFLOW_I64, DataType::Int64}};
+  for (const auto& [type, known] : kTypes) {
+    if (type == reduction.type) return known;
   }
   return std::nullopt;
 }

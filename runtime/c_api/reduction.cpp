@@ -13,21 +13,6 @@
 namespace dlflow::runtime {
 namespace {
 
-struct TypeFacts {
-  std::string_view name;
-  size_t size;
-  bool is_float;
-};
-constexpr std::array<TypeFacts, 10> kTypes = {{{"fp32", 4, true},
-                                               {"fp64", 8, true},
-                                               {"fp16", 2, true},
-                                               {"bf16", 2, true},
-                                               {"int8", 1, false},
-                                               {"uint8", 1, false},
-                                               {"int32", 4, false},
-                                               {"int64", 8, false},
-                                               {"bool", 1, false},
-                                               {"int16", 2, false}}};
 constexpr std::array<std::string_view, 8> kOps = {"sum", "avg",  "product", "min",
                                                   "max", "band", "bor",     "bxor"};
 
@@ -84,8 +69,8 @@ struct Reduce {
     }
   }
 
-  static void run(dlflow_op op, std::byte* output, std::span<const std::byte* const> blocks,
-                  size_t count) {
+  static void of(dlflow_op op, std::byte* output, std::span<const std::byte* const> blocks,
+                 size_t count) {
     T* const to = reinterpret_cast<T*>(output);
     const auto reduce = [&](auto operation) {
       run(to, blocks, count, op == DLFLOW_AVG, operation);
@@ -122,6 +107,30 @@ dlflow_op op_of_bool(dlflow_op op) {
   return op == DLFLOW_PRODUCT || op == DLFLOW_MIN ? DLFLOW_BAND : op;
 }
 
+void reduce_bools(dlflow_op op, std::byte* output, std::span<const std::byte* const> blocks,
+                  size_t count) {
+  Reduce<uint8_t>::of(op_of_bool(op), output, blocks, count);
+}
+
+struct TypeFacts {
+  std::string_view name;
+  size_t size;
+  bool is_float;
+  void (*reduce)(dlflow_op, std::byte*, std::span<const std::byte* const>, size_t);
+};
+
+/// In the order of dlflow_type.
+constexpr std::array<TypeFacts, 10> kTypes = {{{"fp32", 4, true, Reduce<float>::of},
+                                               {"fp64", 8, true, Reduce<double>::of},
+                                               {"fp16", 2, true, Reduce<Float16>::of},
+                                               {"bf16", 2, true, Reduce<BFloat16>::of},
+                                               {"int8", 1, false, Reduce<int8_t>::of},
+                                               {"uint8", 1, false, Reduce<uint8_t>::of},
+                                               {"int32", 4, false, Reduce<int32_t>::of},
+                                               {"int64", 8, false, Reduce<int64_t>::of},
+                                               {"bool", 1, false, reduce_bools},
+                                               {"int16", 2, false, Reduce<int16_t>::of}}};
+
 }  // namespace
 
 size_t size_of(dlflow_type type) { return kTypes.at(size_t(type)).size; }
@@ -147,28 +156,7 @@ void require_reduction(dlflow_type type, dlflow_op op) {
 
 void reduce_blocks(dlflow_type type, dlflow_op op, std::byte* output,
                    std::span<const std::byte* const> blocks, size_t count) {
-  switch (type) {
-    case DLFLOW_F32:
-      return Reduce<float>::run(op, output, blocks, count);
-    case DLFLOW_F64:
-      return Reduce<double>::run(op, output, blocks, count);
-    case DLFLOW_F16:
-      return Reduce<Float16>::run(op, output, blocks, count);
-    case DLFLOW_BF16:
-      return Reduce<BFloat16>::run(op, output, blocks, count);
-    case DLFLOW_I8:
-      return Reduce<int8_t>::run(op, output, blocks, count);
-    case DLFLOW_U8:
-      return Reduce<uint8_t>::run(op, output, blocks, count);
-    case DLFLOW_I32:
-      return Reduce<int32_t>::run(op, output, blocks, count);
-    case DLFLOW_I64:
-      return Reduce<int64_t>::run(op, output, blocks, count);
-    case DLFLOW_I16:
-      return Reduce<int16_t>::run(op, output, blocks, count);
-    case DLFLOW_BOOL:
-      return Reduce<uint8_t>::run(op_of_bool(op), output, blocks, count);
-  }
+  kTypes.at(size_t(type)).reduce(op, output, blocks, count);
 }
 
 }  // namespace dlflow::runtime

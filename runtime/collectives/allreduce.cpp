@@ -82,18 +82,9 @@ Task Allreduce::consume_after(Task sum, Range range) {
 
 Task Allreduce::sum(const Range& range) {
   const Algorithm algorithm = over_all(range);
-  switch (algorithm) {
-    case Algorithm::SharedMemory:
-      return shared_memory_allreduce(memory_, plan_.order(), range);
-    case Algorithm::Hierarchical:
-      return reduce_in_two_levels(range);
-    case Algorithm::RecursiveDoubling:
-    case Algorithm::Rabenseifner:
-    case Algorithm::Ring:
-    case Algorithm::Tree:
-    case Algorithm::Direct:
-    case Algorithm::Mpi:
-      break;
+  if (algorithm == Algorithm::Hierarchical) return reduce_in_two_levels(range);
+  if (algorithm == Algorithm::SharedMemory) {
+    return shared_memory_allreduce(memory_, plan_.order(), range);
   }
   return reduce_by_messages(algorithm, Link(comm_), plan_.order(), range);
 }

@@ -82,45 +82,24 @@ Algorithm AllreducePlan::between_nodes(size_t bytes) const {
 }
 
 bool AllreducePlan::may_sum(Algorithm algorithm) const {
-  const int ranks = topology_.num_ranks();
   const bool one_node = topology_.nodes.size() == 1;
-  switch (algorithm) {
-    case Algorithm::SharedMemory:
-      return one_node;
-    case Algorithm::Hierarchical:
-      return !one_node && topology_.largest_node() > 1 && (!exact() || nodes_are_subtrees_);
-    case Algorithm::Mpi:
-      return library_sums_ && !exact() && !narrows();
-    case Algorithm::Direct:
-      return may_send(algorithm, ranks);
-    case Algorithm::RecursiveDoubling:
-    case Algorithm::Rabenseifner:
-    case Algorithm::Ring:
-    case Algorithm::Tree:
-      break;
+  if (algorithm == Algorithm::SharedMemory) return one_node;
+  if (algorithm == Algorithm::Hierarchical) {
+    return !one_node && topology_.largest_node() > 1 && (!exact() || nodes_are_subtrees_);
   }
-  return may_send(algorithm, ranks) && (!exact() || along_tree_);
+  if (algorithm == Algorithm::Mpi) return library_sums_ && !exact() && !narrows();
+  if (algorithm == Algorithm::Direct) return true;
+  return may_send(algorithm, topology_.num_ranks()) && (!exact() || along_tree_);
 }
 
 /// Over ranks with one part each, which exact mode adds along their tree.
 bool AllreducePlan::may_send(Algorithm algorithm, int num_ranks) const {
   if (algorithm == Algorithm::Direct) return true;
   if (narrows()) return false;
-  switch (algorithm) {
-    case Algorithm::Tree:
-      return true;
-    case Algorithm::RecursiveDoubling:
-    case Algorithm::Rabenseifner:
-      return !exact() || is_power_of_two(num_ranks);
-    case Algorithm::Ring:
-      return !exact();
-    case Algorithm::SharedMemory:
-    case Algorithm::Hierarchical:
-    case Algorithm::Direct:
-    case Algorithm::Mpi:
-      break;
+  if (algorithm == Algorithm::RecursiveDoubling || algorithm == Algorithm::Rabenseifner) {
+    return !exact() || is_power_of_two(num_ranks);
   }
-  return false;
+  return algorithm == Algorithm::Tree || (algorithm == Algorithm::Ring && !exact());
 }
 
 }  // namespace dlflow::runtime

@@ -1,5 +1,7 @@
 #include "runtime/collectives/message_allreduce.h"
 
+#include <utility>
+
 #include "base/error.h"
 #include "runtime/collectives/rabenseifner_allreduce.h"
 #include "runtime/collectives/recursive_doubling_allreduce.h"
@@ -9,20 +11,13 @@
 namespace dlflow::runtime {
 
 Task message_allreduce(Algorithm algorithm, Link link, Values values) {
-  switch (algorithm) {
-    case Algorithm::RecursiveDoubling:
-      return recursive_doubling_allreduce(std::move(link), values);
-    case Algorithm::Rabenseifner:
-      return rabenseifner_allreduce(std::move(link), values);
-    case Algorithm::Ring:
-      return ring_allreduce(std::move(link), values);
-    case Algorithm::Tree:
-      return tree_allreduce(std::move(link), values);
-    case Algorithm::SharedMemory:
-    case Algorithm::Hierarchical:
-    case Algorithm::Direct:
-    case Algorithm::Mpi:
-      break;  // not by such messages
+  constexpr std::pair<Algorithm, Task (*)(Link, Values)> kWays[] = {
+      {Algorithm::RecursiveDoubling, recursive_doubling_allreduce},
+      {Algorithm::Rabenseifner, rabenseifner_allreduce},
+      {Algorithm::Ring, ring_allreduce},
+      {Algorithm::Tree, tree_allreduce}};
+  for (const auto& [known, allreduce] : kWays) {
+    if (known == algorithm) return allreduce(std::move(link), values);
   }
   DLFLOW_CHECK(false);
 }
