@@ -15,7 +15,7 @@ file(WRITE ${share}/doc/dlflow/changelog
 file(GLOB pages ${share}/man/man1/*.1)
 execute_process(COMMAND gzip -9n ${pages} ${share}/doc/dlflow/changelog COMMAND_ERROR_IS_FATAL ANY)
 find_program(STRIP strip REQUIRED)  # CPack has stripped the programs, but not of this
-file(GLOB binaries ${CPACK_TEMPORARY_DIRECTORY}/usr/bin/* ${CPACK_TEMPORARY_DIRECTORY}/usr/lib/dlflow/*.so ${CPACK_TEMPORARY_DIRECTORY}/usr/lib/dlflow/dlflow-tokenize)
+file(GLOB binaries ${CPACK_TEMPORARY_DIRECTORY}/usr/bin/* ${CPACK_TEMPORARY_DIRECTORY}/usr/lib/dlflow/*.so)
 execute_process(COMMAND ${STRIP} --remove-section=.comment ${binaries} COMMAND_ERROR_IS_FATAL ANY)
 file(REMOVE ${share}/doc/dlflow/LICENSE)
 file(WRITE ${share}/doc/dlflow/copyright
@@ -38,10 +38,8 @@ file(WRITE ${share}/lintian/overrides/dlflow
 dlflow: shared-library-lacks-prerequisites [usr/bin/dlflow]
 # All are to run where these libraries are missing or have other versions.
 dlflow: embedded-library libjpeg [usr/bin/dlflow*]
-dlflow: embedded-library libjpeg [usr/lib/dlflow/dlflow-tokenize]
 dlflow: embedded-library libpng [usr/bin/dlflow]
 dlflow: embedded-library zlib [usr/bin/dlflow*]
-dlflow: embedded-library zlib [usr/lib/dlflow/dlflow-tokenize]
 # CPack calls it for each library below /usr/lib. This one is in a folder that the linker does not search.
 dlflow: maintscript-calls-ldconfig [post*]
 ")

@@ -15,10 +15,6 @@ foreach(program dlflow dlflow-train dlflow-evaluate dlflow-predict)
     install(TARGETS ${program} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
   endif()
 endforeach()
-# The part of `dlflow data pack` that cannot be static.
-list(APPEND installed dlflow-tokenize)
-set_target_properties(dlflow-tokenize PROPERTIES INSTALL_RPATH "$ORIGIN")
-install(TARGETS dlflow-tokenize RUNTIME DESTINATION lib/dlflow)
 if(TARGET dlflow_cuda)
   list(APPEND installed dlflow_cuda)
   # A component of its own: what it needs is in no Debian package.

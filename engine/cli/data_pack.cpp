@@ -362,15 +362,13 @@ void add_picture_options(CLI::App& command, DatasetArguments& arguments) {
 
 /// What becomes of text.
 void add_text_options(CLI::App& command, DatasetArguments& arguments) {
-  CLI::Option* tokens =
-      command
-          .add_option("--tokens", arguments.text.tokens,
-                      "the sources are text: take its bytes as tokens, or find byte pairs for a "
-                      "vocabulary of SIZE tokens")
-          ->type_name("bytes|bpe:SIZE");
+  CLI::Option* tokens = command
+                            .add_option("--tokens", arguments.text.tokens,
+                                        "the sources are text, whose bytes are the tokens")
+                            ->type_name("bytes");
   command
       .add_option("--tokenizer", arguments.text.tokenizer,
-                  "the same, with the tokenizer that another data set has")
+                  "the sources are .npy arrays of tokens, which this model of SentencePiece made")
       ->type_name("FILE")
       ->check(CLI::ExistingFile)
       ->excludes(tokens);
@@ -403,7 +401,7 @@ void add_text_options(CLI::App& command, DatasetArguments& arguments) {
       ->type_name("COLUMN");
   command
       .add_option("--pattern", arguments.text.pattern,
-                  "which files of folders are text; *.txt unless given")
+                  "which files of folders are text; *.txt unless given, *.npy of tokens")
       ->type_name("GLOB");
 }
 
@@ -445,9 +443,10 @@ void add_pack_of_data(CLI::App& data, Session& session) {
       "  dlflow data pack streets -o roads --ignore 0\n"
       "  dlflow data pack images.npy labels.npy -o digits --split test\n"
       "  dlflow data pack houses.csv -o houses --target price\n"
-      "  dlflow data pack stories -o tokens --tokens bpe:4096 --test-share 0.05\n"
+      "  dlflow data pack stories -o tokens --tokens bytes --test-share 0.05\n"
+      "  dlflow data pack tokens.npy -o set --tokenizer pieces.model --length 128\n"
       "  dlflow data pack reviews.txt -o reviews --tokens bytes --per line --length 512\n"
-      "  dlflow data pack news -o set --tokens bpe:4096 --per document --labels folders\n"
+      "  dlflow data pack news -o set --tokens bytes --per document --labels folders\n"
       "  dlflow data pack fashion-mnist -o fashion --shard-size 256MiB");
   const auto arguments = std::make_shared<DatasetArguments>();
   command

@@ -3,7 +3,6 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cstring>
 #include <map>
 #include <set>
@@ -11,13 +10,11 @@
 
 #include "base/error.h"
 #include "base/file.h"
-#include "base/process.h"
-#include "base/temporary_folder.h"
 #include "base/text.h"
 #include "base/units.h"
-#include "engine/plan/programs.h"
 #include "runtime/data/names.h"
 #include "runtime/data/split_files.h"
+#include "runtime/import/npy.h"
 #include "runtime/import/table.h"
 #include "runtime/text/documents.h"
 #include "runtime/text/token_samples.h"
@@ -29,58 +26,19 @@ namespace {
 namespace fs = std::filesystem;
 using namespace runtime;
 
-constexpr uint32_t kMostTokens = 1 << 20, kUsualLength = 256;
+constexpr uint32_t kUsualLength = 256;
 
-fs::path tokenize_program() {
-  const fs::path own = fs::read_symlink("/proc/self/exe").parent_path();
-  if (auto program = find_companion(own, kTokenizeProgram)) return *std::move(program);
-  throw Error(Errc::NotFound, "byte pairs need the program dlflow-tokenize, which is neither in " +
-                                  own.string() +
-                                  " nor in ../lib/dlflow of that; copy it there, or use --tokens "
-                                  "bytes");
-}
-
-/// What dlflow-tokenize makes of `documents`.
-std::string run_tokenize(const std::vector<Document>& documents, const std::string& verb,
-                         const std::string& argument) {
-  OutputOptions options;
-  options.collect_errors = true;
-  for (const Document& document : documents) {
-    options.input += document.text;
-    options.input += '\0';
-  }
-  Output output = run({.argv = {tokenize_program().string(), verb, argument},
-                       .environment = current_environment(),
-                       .directory = {},
-                       .standard_output = {},
-                       .standard_error = {}},
-                      options);
-  if (output.status.code == 0) return std::move(output.text);
-  constexpr std::string_view kPrefix = "error: ";
-  std::string_view said = trim(output.errors);
-  if (said.starts_with(kPrefix)) said.remove_prefix(kPrefix.size());
-  if (said.empty()) {
-    throw Error(Errc::InvalidInput,
-                fmt::format("dlflow-tokenize {} ended with status {}", verb, output.status.code));
-  }
-  throw Error(Errc::InvalidInput, std::string(said));
-}
-
-/// Of "bpe:4096".
-uint32_t vocabulary_size(const std::string& tokens) {
-  constexpr std::string_view kBytePairs = "bpe:";
-  uint32_t size = 0;
-  if (tokens.starts_with(kBytePairs)) {
-    const char* const end = tokens.data() + tokens.size();
-    const auto read = std::from_chars(tokens.data() + kBytePairs.size(), end, size);
-    if (read.ec != std::errc() || read.ptr != end) size = 0;
-  }
-  if (size > 0 && size <= kMostTokens) return size;
-  throw Error(
-      Errc::InvalidInput,
-      fmt::format("--tokens {}: write bytes, or bpe:SIZE with the number of tokens, at most "
-                  "{}: bpe:4096",
-                  tokens, format_count(kMostTokens)));
+/// Throws for another word than "bytes"; byte pairs were found here in earlier versions.
+void require_bytes(const std::string& tokens) {
+  if (tokens == "bytes") return;
+  throw Error(Errc::InvalidInput,
+              "--tokens " + tokens +
+                  (tokens.starts_with("bpe")
+                       ? ": byte pairs are no longer made here; make the tokens in Python, with "
+                         "the package sentencepiece, as docs/user/data-format.md#text shows, and "
+                         "pack them with --tokenizer; or write --tokens bytes"
+                       : ": write bytes; other tokens are made in Python, and packed with "
+                         "--tokenizer, as docs/user/data-format.md#text shows"));
 }
 
 /// The documents of each split.
@@ -98,65 +56,69 @@ Parts divide(const std::vector<Document>& documents, Split split, const SplitSha
 }
 
 /// The content of the tokenizer's file, empty for bytes.
-std::string tokenizer_for(const TextOptions& options, const Parts& parts, const fs::path& output) {
+std::string tokenizer_for(const TextOptions& options, const fs::path& output) {
   const fs::path place = output / kTokenizerFile;
   const std::string there = fs::exists(place) ? read_file(place) : "";
-  if (!options.tokenizer.empty()) {
-    std::string content = read_file(options.tokenizer);
-    Vocabulary::parse(content, options.tokenizer.string());  // throws unless it is one
-    if (there.empty() || content == there) return content;
-    throw Error(Errc::InvalidInput,
-                place.string() + " is another tokenizer than " + options.tokenizer.string() +
-                    "; all splits have one: write --tokenizer " + place.string());
-  }
-  if (!there.empty()) {
-    throw Error(Errc::InvalidInput, place.string() +
-                                        " is there already, of another split; write --tokenizer " +
-                                        place.string() + " instead of --tokens");
-  }
-  if (options.tokens == "bytes") return {};
-  const uint32_t size = vocabulary_size(options.tokens);
-  const auto train = parts.find(Split::Train);
-  if (train != parts.end()) return run_tokenize(train->second, "train", std::to_string(size));
+  std::string content = options.tokenizer.empty() ? "" : read_file(options.tokenizer);
+  if (there.empty() || content == there) return content;
   throw Error(Errc::InvalidInput,
-              "--tokens bpe: makes a tokenizer of the training text; pack the training split "
-              "first, then this one with --tokenizer FOLDER/" +
-                  std::string(kTokenizerFile));
+              options.tokenizer.empty()
+                  ? place.string() +
+                        " is there already, of another split; pack tokens of it with "
+                        "--tokenizer " +
+                        place.string() + " instead of --tokens"
+                  : place.string() + " is another tokenizer than " + options.tokenizer.string() +
+                        "; all splits have one: write --tokenizer " + place.string());
 }
 
-std::vector<uint32_t> bytes_of(const std::vector<Document>& documents) {
+/// The documents of arrays of tokens, without the tokens that end them.
+Documents read_arrays(const std::vector<fs::path>& sources, const std::string& pattern,
+                      const Vocabulary& vocabulary) {
+  Documents documents;
+  for (const fs::path& source : sources) {
+    for (const auto& [path, name] : files_of(source, pattern)) {
+      if (path.extension() != ".npy") {
+        throw Error(Errc::InvalidInput,
+                    path.string() +
+                        ": is no .npy array; with --tokenizer the sources are tokens, "
+                        "which you make of texts in Python, as "
+                        "docs/user/data-format.md#text shows");
+      }
+      const std::vector<uint32_t> tokens = read_npy_tokens(path, vocabulary.size());
+      const SharedBytes& content = documents.files.emplace_back(shared_bytes(std::string(
+          reinterpret_cast<const char*>(tokens.data()), tokens.size() * sizeof(uint32_t))));
+      size_t number = 0;
+      for (auto begin = tokens.begin(); begin != tokens.end();) {
+        const auto end = std::find(begin, tokens.end(), vocabulary.end_of_text());
+        if (end != begin) {
+          documents.all.push_back(
+              {fmt::format("{}:{}", name, ++number),
+               content.view.substr(size_t(begin - tokens.begin()) * sizeof(uint32_t),
+                                   size_t(end - begin) * sizeof(uint32_t))});
+        }
+        begin = end == tokens.end() ? end : std::next(end);
+      }
+    }
+  }
+  return documents;
+}
+
+/// The tokens of all documents, which read_arrays() has made unless they are texts, whose bytes
+/// are tokens; with one that ends a document behind each.
+std::vector<uint32_t> tokens_of(const std::vector<Document>& documents,
+                                const Vocabulary& vocabulary) {
   std::vector<uint32_t> tokens;
   for (const Document& document : documents) {
-    for (const char byte : document.text) tokens.push_back((unsigned char)(byte));
-    tokens.push_back(0);
-  }
-  return tokens;
-}
-
-/// By the program, which reads the tokenizer from a file.
-std::vector<uint32_t> pairs_of(const std::vector<Document>& documents, const fs::path& tokenizer) {
-  const std::string bytes = run_tokenize(documents, "encode", tokenizer.string());
-  std::vector<uint32_t> tokens(bytes.size() / sizeof(uint32_t));
-  std::memcpy(tokens.data(), bytes.data(), tokens.size() * sizeof(uint32_t));
-  return tokens;
-}
-
-/// Throws unless the tokens stand for the texts, byte by byte.
-void require_text_back(const std::vector<uint32_t>& tokens, const std::vector<Document>& documents,
-                       const Vocabulary& vocabulary) {
-  size_t at = 0;
-  for (const Document& document : documents) {
-    std::string text;
-    while (at < tokens.size() && tokens[at] != vocabulary.end_of_text()) {
-      if (tokens[at] >= vocabulary.size()) break;
-      text += vocabulary.text_of(tokens[at++]);
+    if (vocabulary.has_bytes_alone()) {
+      for (const char byte : document.text) tokens.push_back((unsigned char)(byte));
+    } else {
+      const size_t begin = tokens.size();
+      tokens.resize(begin + document.text.size() / sizeof(uint32_t));
+      std::memcpy(tokens.data() + begin, document.text.data(), document.text.size());
     }
-    ++at;
-    if (text == document.text) continue;
-    throw Error(Errc::Corrupt, document.name +
-                                   ": its tokens do not stand for its text; do the "
-                                   "versions of dlflow and dlflow-tokenize agree?");
+    tokens.push_back(vocabulary.end_of_text());
   }
+  return tokens;
 }
 
 /// The lines of all documents, as documents of their own. Empty lines are none.
@@ -310,7 +272,6 @@ TextSplit split_of_documents(Split split, const std::vector<Document>& documents
 TextSplit make_split(Split split, const std::vector<Document>& documents,
                      const std::vector<uint32_t>& tokens, TextOptions::Per per, uint32_t length,
                      const Vocabulary& vocabulary, const std::vector<std::string>& classes) {
-  require_text_back(tokens, documents, vocabulary);
   if (!classes.empty()) {
     return split_of_classes(split, documents, tokens, length, vocabulary, classes);
   }
@@ -342,6 +303,13 @@ bool gives_classes(const TextOptions& options) {
 /// Throws for options that do not go together.
 void require_fitting(const TextOptions& options) {
   const bool is_table = !options.column.empty();
+  if (!options.tokenizer.empty() &&
+      (is_table || !options.label_column.empty() || options.per == TextOptions::Per::Line)) {
+    throw Error(Errc::InvalidInput,
+                "--text, --class and --per line are for texts, and with --tokenizer the sources "
+                "are tokens: end each document with the token that does, write --per document, and "
+                "--labels folders for classes");
+  }
   if (is_table && (options.labels || options.pattern)) {
     throw Error(
         Errc::InvalidInput,
@@ -365,33 +333,26 @@ double TextSplit::bytes_per_token() const { return double(num_bytes) / double(nu
 
 TokenizedText tokenize(const std::vector<fs::path>& sources, const TextOptions& options,
                        Split split, const SplitShares& shares, const fs::path& output) {
-  const bool bytes = options.tokens == "bytes";
-  if (!bytes && options.tokenizer.empty()) vocabulary_size(options.tokens);  // throws early
+  const bool bytes = options.tokenizer.empty();
+  if (bytes) require_bytes(options.tokens);
   require_fitting(options);
   const bool is_table = !options.column.empty(), has_classes = gives_classes(options);
   TokenizedText text;
-  Documents documents =
-      is_table ? read_rows(sources, {options.column, options.label_column, bytes}, text.notes)
-               : read_documents(sources, options.pattern.value_or("*.txt"), bytes);
+  text.tokenizer = tokenizer_for(options, output);
+  const Vocabulary vocabulary =
+      bytes ? Vocabulary::bytes() : Vocabulary::parse(text.tokenizer, options.tokenizer.string());
+  Documents documents = !bytes ? read_arrays(sources, options.pattern.value_or("*.npy"), vocabulary)
+                        : is_table
+                            ? read_rows(sources, {options.column, options.label_column}, text.notes)
+                            : read_documents(sources, options.pattern.value_or("*.txt"));
   if (options.per == TextOptions::Per::Line) documents.all = lines_of(documents.all);
   if (documents.all.empty()) throw Error(Errc::NotFound, sources[0].string() + ": has no text");
   const uint32_t length = options.length.value_or(kUsualLength);
   const Parts parts = divide(documents.all, split, shares);
   if (has_classes) text.classes = classes_of(documents.all, read_names(output / kClassNames));
-  text.tokenizer = tokenizer_for(options, parts, output);
-  const TemporaryFolder folder(fs::temp_directory_path() / "dlflow-tokenizer");
-  const fs::path file = folder.path() / kTokenizerFile;
-  if (!bytes) write_file_atomic(file, text.tokenizer);
-  const Vocabulary vocabulary =
-      bytes ? Vocabulary::bytes()
-            : Vocabulary::parse(text.tokenizer, options.tokenizer.empty()
-                                                    ? "the new tokenizer"
-                                                    : options.tokenizer.string());
   for (const auto& [part, its_documents] : parts) {
-    const std::vector<uint32_t> tokens =
-        bytes ? bytes_of(its_documents) : pairs_of(its_documents, file);
-    text.splits.push_back(
-        make_split(part, its_documents, tokens, options.per, length, vocabulary, text.classes));
+    text.splits.push_back(make_split(part, its_documents, tokens_of(its_documents, vocabulary),
+                                     options.per, length, vocabulary, text.classes));
   }
   return text;
 }

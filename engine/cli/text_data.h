@@ -14,9 +14,9 @@ namespace dlflow {
 
 /// The options for text.
 struct TextOptions {
-  std::string tokens;                  ///< "bytes", or "bpe:4096": byte pairs of the training text
-  std::filesystem::path tokenizer;     ///< or the file of an earlier one
-  std::optional<std::string> pattern;  ///< of files in folders; *.txt
+  std::string tokens;                  ///< "bytes"; or empty
+  std::filesystem::path tokenizer;     ///< the file of what made the tokens that the sources are
+  std::optional<std::string> pattern;  ///< of files in folders; *.txt, *.npy of tokens
   std::optional<uint32_t> length;      ///< tokens of a sample, the most there may be; 256
 
   /// Each document, or each line of it, is samples of its own; else all follow each other.

@@ -80,14 +80,6 @@ void share_program(const fs::path& program, const fs::path& runs, const fs::path
   if (!link_to(copy, place, fs::file_size(copy))) copy_content(program, place);
 }
 
-std::optional<fs::path> find_companion(const fs::path& folder, const std::string& name) {
-  for (const fs::path& place : {folder, folder.parent_path() / "lib/dlflow"}) {
-    std::error_code none;
-    if (fs::exists(place / name, none)) return place / name;
-  }
-  return std::nullopt;
-}
-
 void remove_unused_programs(const fs::path& runs) {
   std::error_code none;
   const auto shared = shared_programs(runs);

@@ -122,12 +122,6 @@ std::map<std::string, std::string> programs_of(const Plan& plan) {
   return programs;
 }
 
-/// Commands find dlflow itself in the run.
-bool has_commands(const Plan& plan) {
-  return std::ranges::any_of(plan.workflow.steps,
-                             [](const Step& step) { return step.uses.empty(); });
-}
-
 void copy_programs(const Plan& plan, const fs::path& program, const fs::path& runs,
                    const fs::path& bin) {
   share_program(program, runs, bin / "dlflow");
@@ -143,8 +137,6 @@ void copy_programs(const Plan& plan, const fs::path& program, const fs::path& ru
                   "a step needs " + (beside / name).string() + ", which is not there; " + advice);
     }
   }
-  const auto tokenize = find_companion(beside, kTokenizeProgram);
-  if (tokenize && has_commands(plan)) share_program(*tokenize, runs, bin / kTokenizeProgram);
 }
 
 /// Steps find links to files that are too large to be copied once more, and to their folders so.

@@ -120,25 +120,34 @@ bool use_integers(const NpyArray& array, const Use& use) {
   return false;
 }
 
+/// How many whole numbers an array may have, from 0 on, and what a reader is told of another.
+struct Allowed {
+  uint64_t size = std::numeric_limits<uint32_t>::max();
+  const char* refusal = "sample {} has the label {}";
+};
+
 template <typename T>
-std::vector<uint32_t> labels_of(const NpyArray& array, const std::string& name) {
-  std::vector<uint32_t> labels(array.values.view.size() / sizeof(T));
-  for (size_t i = 0; i < labels.size(); ++i) {
+std::vector<uint32_t> numbers_of(const NpyArray& array, const std::string& name,
+                                 const Allowed& allowed) {
+  std::vector<uint32_t> numbers(array.values.view.size() / sizeof(T));
+  for (size_t i = 0; i < numbers.size(); ++i) {
     T value;
     std::memcpy(&value, array.values.view.data() + i * sizeof(T), sizeof(T));
-    if (value < 0 || uint64_t(value) >= std::numeric_limits<uint32_t>::max()) {
-      refuse_npy(name, fmt::format("sample {} has the label {}", i, value));
+    if (value < 0 || uint64_t(value) >= allowed.size) {
+      refuse_npy(name, fmt::format(fmt::runtime(allowed.refusal), i, value, allowed.size));
     }
-    labels[i] = uint32_t(std::make_unsigned_t<T>(value));
+    numbers[i] = uint32_t(std::make_unsigned_t<T>(value));
   }
-  return labels;
+  return numbers;
 }
 
-std::vector<uint32_t> read_labels(const NpyArray& array, const std::string& name) {
-  std::vector<uint32_t> labels;
-  const auto read = [&](auto zero) { labels = labels_of<decltype(zero)>(array, name); };
-  if (use_integers(array, read)) return labels;
-  refuse_npy(name, "has labels of type " + array.type + "; they must be integers");
+/// \param what  "labels"
+std::vector<uint32_t> read_whole_numbers(const NpyArray& array, const std::string& name,
+                                         const std::string& what, const Allowed& allowed) {
+  std::vector<uint32_t> numbers;
+  const auto read = [&](auto zero) { numbers = numbers_of<decltype(zero)>(array, name, allowed); };
+  if (use_integers(array, read)) return numbers;
+  refuse_npy(name, "has " + what + " of type " + array.type + "; they must be integers");
 }
 
 /// Whether single precision has another whole number in the place of `value`.
@@ -200,7 +209,7 @@ void read_answers(const NpyArray& array, const std::string& name, Dataset& datas
                "(N, H, W)");
   }
   if (array.shape.size() == 1 && array.type[1] != 'f') {
-    std::vector<uint32_t> labels = read_labels(array, name);
+    std::vector<uint32_t> labels = read_whole_numbers(array, name, "labels", {});
     for (const uint32_t label : labels) {
       dataset.num_classes = std::max(dataset.num_classes, label + 1);
     }
@@ -329,6 +338,16 @@ NpyArray parse_npy(const SharedBytes& content, const std::string& name) {
                                  array.values.view.size()));
   }
   return array;
+}
+
+std::vector<uint32_t> read_npy_tokens(const std::filesystem::path& file, size_t vocabulary) {
+  const NpyArray array = parse_npy(map_file(file), file.string());
+  if (array.shape.size() != 1) {
+    refuse_npy(file.string(), "has the shape " + shape_text(array.shape) +
+                                  ", and tokens (N); write array.ravel()");
+  }
+  return read_whole_numbers(array, file.string(), "tokens",
+                            {vocabulary, "number {} is the token {}, and the tokenizer has {}"});
 }
 
 bool has_npy_masks(const std::filesystem::path& file) {

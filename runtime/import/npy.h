@@ -31,6 +31,9 @@ NpyArray parse_npy(const SharedBytes& content, const std::string& name);
 Dataset read_npy_pair(const std::filesystem::path& images, const std::filesystem::path& answers,
                       std::vector<std::string>* notes = nullptr);
 
+/// Tokens (N) of any integers from 0 to less than `vocabulary`. Throws Error.
+std::vector<uint32_t> read_npy_tokens(const std::filesystem::path& file, size_t vocabulary);
+
 /// Whether it is an array of three dimensions, as masks (N, H, W) are.
 bool has_npy_masks(const std::filesystem::path& file);
 

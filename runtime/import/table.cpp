@@ -127,14 +127,11 @@ bool names_class(const TableField& field, const std::string& column, TableReader
 }
 
 /// Whether a field is a text. If not, that is a mistake.
-bool is_text(const TableField& field, const std::string& column, bool any_bytes,
-             TableReader& reader) {
-  const bool is_utf8 = any_bytes || find_invalid_utf8(field.text) == std::string::npos;
+bool is_text(const TableField& field, const std::string& column, TableReader& reader) {
   const char* what = field.text.empty() ? "is empty; write a text, or leave the row out"
                      : field.text.find('\0') != std::string::npos
                          ? "has a NUL byte, which no text has"
-                     : is_utf8 ? nullptr
-                               : "is not UTF-8; convert the file with iconv";
+                         : nullptr;
   if (what != nullptr) reader.report(field.offset, fmt::format("{} (column '{}')", what, column));
   return what == nullptr;
 }
@@ -269,7 +266,7 @@ TextTable parse_text_table(std::string_view content, const std::string& name,
   std::vector<TableField> fields;
   while (reader.next(fields)) {
     if (!fits_header(fields, header, reader)) continue;
-    const bool is_good = is_text(fields[text], header[text], columns.any_bytes, reader);
+    const bool is_good = is_text(fields[text], header[text], reader);
     if (has_classes && !names_class(fields[label], header[label], reader)) continue;
     if (!is_good) continue;
     table.texts.push_back(std::move(fields[text].text));

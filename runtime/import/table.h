@@ -40,7 +40,6 @@ Table parse_table(std::string_view content, const std::string& name, const Table
 /// A column of texts, and one of their classes, or none.
 struct TextColumns {
   std::string text, label;
-  bool any_bytes = false;  ///< texts need not be UTF-8
 };
 
 struct TextTable {
@@ -50,7 +49,7 @@ struct TextTable {
 };
 
 /// Reads a table with texts, row by row. Throws as parse_table() does; mistakes are also texts that
-/// are empty, no UTF-8, or have a NUL byte.
+/// are empty or have a NUL byte. They need not be UTF-8.
 TextTable parse_text_table(std::string_view content, const std::string& name,
                            const TextColumns& columns, char separator = ',');
 

@@ -18,30 +18,6 @@ namespace fs = std::filesystem;
 
 constexpr size_t kMaxNamedFiles = 20;
 
-struct TextFile {
-  fs::path path;
-  std::string name;  ///< within its folder
-};
-
-std::vector<TextFile> files_of(const fs::path& source, const std::string& pattern) {
-  if (!fs::exists(source)) {
-    throw Error(Errc::NotFound, source.string() + ": there is no such file or folder");
-  }
-  if (!fs::is_directory(source)) return {{source, source.filename().string()}};
-  std::vector<TextFile> files;
-  for (const auto& entry : fs::recursive_directory_iterator(source)) {
-    const std::string last = entry.path().filename().string();
-    if (!entry.is_regular_file() || ::fnmatch(pattern.c_str(), last.c_str(), 0) != 0) continue;
-    files.push_back({entry.path(), entry.path().lexically_relative(source).generic_string()});
-  }
-  std::ranges::sort(files, {}, &TextFile::name);
-  if (files.empty()) {
-    throw Error(Errc::NotFound, source.string() + ": has no files that fit --pattern '" + pattern +
-                                    "'; give another pattern");
-  }
-  return files;
-}
-
 /// "17:5", both from 1; columns are bytes.
 std::string place_in(std::string_view text, size_t offset) {
   const std::string_view before = text.substr(0, offset);
@@ -50,20 +26,13 @@ std::string place_in(std::string_view text, size_t offset) {
 }
 
 /// The line that says what is wrong with a file, if anything is.
-std::optional<std::string> mistake_in(const fs::path& path, std::string_view text, bool any_bytes) {
+std::optional<std::string> mistake_in(const fs::path& path, std::string_view text) {
   if (const std::string what = not_plain_text(text); !what.empty()) {
     return path.string() + ": " + what;
   }
-  if (const size_t nul = text.find('\0'); nul != text.npos) {
-    return fmt::format("{}:{}: is a NUL byte, which no text has", path.string(),
-                       place_in(text, nul));
-  }
-  if (any_bytes) return std::nullopt;
-  const size_t bad = find_invalid_utf8(text);
-  if (bad == text.npos) return std::nullopt;
-  return fmt::format("{}:{}: is not UTF-8 (byte 0x{:02x}); convert the file with iconv",
-                     path.string(), place_in(text, bad),
-                     unsigned(static_cast<unsigned char>(text[bad])));
+  const size_t nul = text.find('\0');
+  if (nul == text.npos) return std::nullopt;
+  return fmt::format("{}:{}: is a NUL byte, which no text has", path.string(), place_in(text, nul));
 }
 
 /// `text` between the lines that end documents, which may end as those of Windows do; without a
@@ -88,7 +57,7 @@ std::vector<std::string_view> parts_of(std::string_view text) {
   return parts;
 }
 
-void add_file(const TextFile& file, const SharedBytes& content, Documents& documents) {
+void add_file(const NamedFile& file, const SharedBytes& content, Documents& documents) {
   const std::vector<std::string_view> parts = parts_of(content.view);
   for (size_t i = 0; i < parts.size(); ++i) {
     const std::string number = parts.size() == 1 ? "" : ":" + std::to_string(i + 1);
@@ -99,15 +68,33 @@ void add_file(const TextFile& file, const SharedBytes& content, Documents& docum
 
 }  // namespace
 
-Documents read_documents(std::span<const fs::path> sources, const std::string& pattern,
-                         bool any_bytes) {
+std::vector<NamedFile> files_of(const fs::path& source, const std::string& pattern) {
+  if (!fs::exists(source)) {
+    throw Error(Errc::NotFound, source.string() + ": there is no such file or folder");
+  }
+  if (!fs::is_directory(source)) return {{source, source.filename().string()}};
+  std::vector<NamedFile> files;
+  for (const auto& entry : fs::recursive_directory_iterator(source)) {
+    const std::string last = entry.path().filename().string();
+    if (!entry.is_regular_file() || ::fnmatch(pattern.c_str(), last.c_str(), 0) != 0) continue;
+    files.push_back({entry.path(), entry.path().lexically_relative(source).generic_string()});
+  }
+  std::ranges::sort(files, {}, &NamedFile::name);
+  if (files.empty()) {
+    throw Error(Errc::NotFound, source.string() + ": has no files that fit --pattern '" + pattern +
+                                    "'; give another pattern");
+  }
+  return files;
+}
+
+Documents read_documents(std::span<const fs::path> sources, const std::string& pattern) {
   Documents documents;
   std::vector<std::string> mistakes;
   size_t num_bad = 0;
   for (const fs::path& source : sources) {
-    for (const TextFile& file : files_of(source, pattern)) {
+    for (const NamedFile& file : files_of(source, pattern)) {
       const SharedBytes content = map_file(file.path);
-      if (const auto mistake = mistake_in(file.path, content.view, any_bytes)) {
+      if (const auto mistake = mistake_in(file.path, content.view)) {
         if (++num_bad <= kMaxNamedFiles) mistakes.push_back(*mistake);
         continue;
       }

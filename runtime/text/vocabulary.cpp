@@ -77,7 +77,7 @@ std::string with_spaces(std::string_view piece) {
 
 [[noreturn]] void refuse(const std::string& name, const std::string& reason) {
   throw Error(Errc::InvalidInput,
-              name + ": " + reason + "; make one with dlflow data pack --tokens bpe:SIZE");
+              name + ": " + reason + "; docs/user/data-format.md#text shows how to train one");
 }
 
 }  // namespace
@@ -91,8 +91,12 @@ Vocabulary Vocabulary::bytes() {
 }
 
 Vocabulary Vocabulary::parse(std::string_view content, const std::string& name) {
+  if (content.starts_with('{')) {
+    refuse(name,
+           "is JSON, as the package tokenizers writes, and dlflow reads models of SentencePiece");
+  }
   Vocabulary vocabulary;
-  std::optional<uint32_t> end, first_byte;
+  std::optional<uint32_t> end;
   uint32_t num_bytes = 0;
   for (const Piece& piece : read_pieces(content, name)) {
     const auto token = uint32_t(vocabulary.pieces_.size());
@@ -101,8 +105,6 @@ Vocabulary Vocabulary::parse(std::string_view content, const std::string& name) 
       text = with_spaces(piece.text);
     } else if (piece.type == Piece::kByte) {
       if (byte_of(piece.text) != num_bytes) fail(name);
-      if (!first_byte) first_byte = token;
-      if (token != *first_byte + num_bytes) fail(name);
       text = std::string(1, char(num_bytes++));
     } else if (piece.type == Piece::kControl &&
                (piece.text == kEndOfText || piece.text == "</s>")) {
@@ -114,15 +116,8 @@ Vocabulary Vocabulary::parse(std::string_view content, const std::string& name) 
   if (num_bytes != kBytes) refuse(name, "has no token for each byte, so it would lose some texts");
   if (!end) refuse(name, "has no token that ends a document, <|endoftext|> or </s>");
   vocabulary.end_of_text_ = *end;
-  vocabulary.first_byte_ = *first_byte;
   vocabulary.id_ = sha256_hex(content).substr(0, kIdDigits);
   return vocabulary;
-}
-
-std::string Vocabulary::decode(std::span<const uint32_t> tokens) const {
-  std::string text;
-  for (const uint32_t token : tokens) text += text_of(token);
-  return text;
 }
 
 }  // namespace dlflow::runtime

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -9,7 +8,7 @@
 /// The tokens that a language model reads and writes, and the text that each stands for.
 namespace dlflow::runtime {
 
-/// The file of a byte-pair tokenizer, beside the data that it made.
+/// The file of the tokenizer that made the tokens, beside the data that has them.
 constexpr const char* kTokenizerFile = "tokenizer.model";
 
 /// What stands between two documents, if a text says so itself: a line of its own.
@@ -22,7 +21,8 @@ class Vocabulary {
   static Vocabulary bytes();
 
   /// Of a model file of SentencePiece. Throws Error{Corrupt}, "`name`: reason", if it is damaged;
-  /// InvalidInput if it has no token for each byte, or none that ends a document.
+  /// InvalidInput if it is of another library, has no token for each byte, or none that ends a
+  /// document.
   static Vocabulary parse(std::string_view content, const std::string& name);
 
   size_t size() const { return pieces_.size(); }
@@ -31,19 +31,14 @@ class Vocabulary {
   /// It is known by this: the first 32 digits of the SHA-256 of its file; of bytes, of the word
   /// "bytes".
   const std::string& id() const { return id_; }
-  bool has_bytes_alone() const { return first_byte_ == 0; }
-
-  /// The token that stands for one byte.
-  uint32_t token_of(unsigned char byte) const { return first_byte_ + byte; }
+  bool has_bytes_alone() const { return size() == 256; }  // others have an end of text beside these
 
   /// The bytes of a token below size(); none of those that end a document.
   std::string_view text_of(uint32_t token) const { return pieces_[token]; }
-  std::string decode(std::span<const uint32_t> tokens) const;
 
  private:
   std::vector<std::string> pieces_;
   uint32_t end_of_text_ = 0;
-  uint32_t first_byte_ = 0;
   std::string id_;
 };
 

@@ -176,13 +176,8 @@ class Tutorials(support.Case):
         self.need_training()
         self.follow("tutorial-fine-tuning.md")
 
-    def require_byte_pairs(self):
-        self.need_training()
-        if "libsentencepiece" not in subprocess.run(["objdump", "-p", support.BIN / "dlflow-tokenize"], capture_output=True, text=True).stdout:
-            self.skipTest("dlflow-tokenize was built without SentencePiece")
-
     def test_a_small_language_model(self):
-        self.require_byte_pairs()
+        self.need_training()
         self.follow("tutorial-text.md")
         venv = support.BIN.parent / "venv/bin"  # made by tests/python/make_venv
         if venv.exists():
@@ -190,7 +185,7 @@ class Tutorials(support.Case):
             self.follow("generate.md")
 
     def test_classes_of_texts(self):
-        self.require_byte_pairs()
+        self.need_training()
         self.follow("tutorial-text-classes.md")
 
     def test_tables(self):

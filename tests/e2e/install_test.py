@@ -26,7 +26,7 @@ WANTED = [*PROGRAMS, *[f"share/man/man1/{name.removeprefix('bin/')}.1" for name 
           "share/dlflow/schemas/model.schema.json",
           "share/dlflow/workflows/fashion-mnist.yaml", "share/dlflow/workflows/models/lenet.yaml",
           "share/dlflow/cluster-profiles/local.yaml",
-          "lib/dlflow/libdlflow_runtime.so", "lib/dlflow/dlflow-tokenize", "include/dlflow_runtime.h",
+          "lib/dlflow/libdlflow_runtime.so", "include/dlflow_runtime.h",
           "lib/python3/dist-packages/dlflow/torch/backend.py", "lib/python3/dist-packages/dlflow/py.typed",
           "share/doc/dlflow/README.md", "share/doc/dlflow/LICENSE", "share/doc/dlflow/docs/index.md"]
 
@@ -108,12 +108,6 @@ class Installed(Case):
             frozen = self.folder / "dlflow-runs" / run / "bin" / program
             self.assertTrue(filecmp.cmp(frozen, self.tree / "bin" / program, shallow=False))
 
-    def test_text_is_packed_by_the_installed_programs(self):
-        if "libsentencepiece" not in call("objdump", "-p", BIN / "dlflow-tokenize"):
-            self.skipTest("dlflow-tokenize was built without SentencePiece")
-        said = self.installed("data", "pack", ROOT / "docs/user", "--pattern", "tutorial-*.md", "-o", "set", "--tokens", "bpe:400")
-        self.assertIn("vocabulary 400", said)
-
     def test_every_example_is_valid_where_it_is_installed(self):
         examples = sorted((self.tree / "share/dlflow/workflows").glob("*.yaml"))
         self.assertGreater(len(examples), 3)
@@ -161,8 +155,7 @@ class Installed(Case):
         self.assertEqual((fields["Package"], fields["Section"], fields["Priority"]), ("dlflow", "science", "optional"))
         self.assertRegex(fields["Version"], r"^[0-9.]+$")
         if HAS_TRAINING:
-            pairs = ["libsentencepiece0"] if "libsentencepiece" in call("objdump", "-p", BIN / "dlflow-tokenize") else []
-            for library in ("libc6", "libdnnl2", "libopenmpi3", "libstdc++6", *pairs):
+            for library in ("libc6", "libdnnl2", "libopenmpi3", "libstdc++6"):
                 self.assertRegex(fields["Depends"], rf"(^|, ){re.escape(library)}($|,| )")
         contents = call("dpkg-deb", "--contents", package)
         self.assertNotIn("libdlflow_cuda", contents)  # what it needs is in no Debian package

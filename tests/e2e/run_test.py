@@ -37,7 +37,6 @@ class Run(Case):
         self.assertNotIn("\033", out + err)
         self.assertEqual(sum("running" in line for line in out.splitlines()), 3, out)
 
-    @unittest.skipUnless((BIN / "dlflow-tokenize").exists(), "there is no dlflow-tokenize")
     def test_a_step_finds_dlflow_itself_where_the_shell_does_not(self):
         self.write("words.txt", "the quick brown fox jumps over the lazy dog\n" * 50)
         self.write("w.yaml", """
@@ -45,7 +44,7 @@ class Run(Case):
             steps:
               version: {run: 'dlflow --version > "$DLFLOW_OUTPUTS/version"', outputs: {version: version}}
               pack:
-                run: dlflow data pack words.txt -o "$DLFLOW_OUTPUTS/data" --tokens bpe:290 --length 8
+                run: dlflow data pack words.txt -o "$DLFLOW_OUTPUTS/data" --tokens bytes --length 8
                 inputs: [words.txt]
                 outputs: {data: data}
         """)

@@ -1,15 +1,14 @@
-"""dlflow data pack with text: byte pairs, bytes, their splits and mistakes."""
+"""dlflow data pack with text, and with tokens that were made of it: their splits and mistakes."""
 
 import json
 import os
-import shutil
 import struct
 import subprocess
 import unittest
 
 from support import BIN, ROOT, Case, main
 
-HAS_PAIRS = "libsentencepiece" in subprocess.run(["objdump", "-p", BIN / "dlflow-tokenize"], capture_output=True, text=True).stdout
+VENV = BIN.parent / "venv/bin/python"
 PAGES = ROOT / "docs/user"
 
 
@@ -25,9 +24,6 @@ def tokens_of(path):
 
 
 class Text(Case):
-    def pages(self, *more, status=0):
-        return self.dlflow("data", "pack", PAGES, "--pattern", "tutorial-*.md", "-o", "set", *more, status=status)
-
     def test_bytes_are_tokens_and_their_documents_end_with_zeros(self):
         self.write("a.txt", "hello")
         self.write("b.txt", "world!\n")
@@ -136,9 +132,9 @@ class Text(Case):
         self.write("good.csv", "review,stars\na,1\nb,1\n")
         self.write("a.txt", "hello")
         text = ("--text", "review", "--class", "stars")
-        _, err = self.dlflow("data", "pack", "bad.csv", "-o", "set", *text, "--tokens", "bpe:300", status=2)
+        _, err = self.dlflow("data", "pack", "bad.csv", "-o", "set", *text, "--tokens", "bytes", status=2)
         for line in ("bad.csv:2:1: is empty; write a text, or leave the row out (column 'review')", "bad.csv:3:6: is empty; write the name of a class",
-                     "bad.csv:4:1: is not UTF-8; convert the file with iconv", "bad.csv:5:1: the row has 1 values, the header 2 columns",
+                     "bad.csv:5:1: the row has 1 values, the header 2 columns",
                      "bad.csv:6:1: has a NUL byte, which no text has"):
             self.assertIn(line, err)
         for words, error in ((["good.csv", *text], "--text, --length, --per, --labels and --pattern are for text; add --tokens"),
@@ -153,21 +149,19 @@ class Text(Case):
         self.assertFalse((self.folder / "set").exists())
 
     def test_what_is_no_text_is_told_with_its_place(self):
-        (self.folder / "a.txt").write_bytes(b"fine\n")
-        (self.folder / "b.txt").write_bytes(b"one\ntwo \xe9\n")
-        _, err = self.dlflow("data", "pack", ".", "-o", "set", "--tokens", "bpe:300", status=2)
-        self.assertIn("b.txt:2:5: is not UTF-8 (byte 0xe9); convert the file with iconv", err)
+        (self.folder / "a.txt").write_bytes(b"fine \xe9\n")
+        (self.folder / "b.txt").write_bytes(b"one\ntwo \0\n")
+        _, err = self.dlflow("data", "pack", ".", "-o", "set", "--tokens", "bytes", status=2)
+        self.assertIn("b.txt:2:5: is a NUL byte, which no text has", err)
         self.assertFalse((self.folder / "set").exists())
 
     def test_mistakes_in_options_say_what_to_write(self):
         self.write("a.txt", "hello")
-        for options, error in ((["--tokens", "bpe"], "--tokens bpe: write bytes, or bpe:SIZE"),
-                               (["--tokens", "bpe:0"], "at most 1,048,576: bpe:4096"),
+        for options, error in ((["--tokens", "words"], "--tokens words: write bytes; other tokens are made in Python"),
+                               (["--tokens", "bpe:4096"], "byte pairs are no longer made here; make the tokens in Python, with the package sentencepiece"),
                                (["--tokens", "bytes", "--length", "9"], "the training text has 6 tokens, and a sample 9"),
                                (["--tokens", "bytes", "--resize", "8"], "--tokens and --tokenizer are for text"),
-                               (["--tokens", "bytes", "--test-share", "0.5"], "none would be in the t"),
-                               (["--tokens", "bpe:300", "--split", "test"], "pack the training split first"),
-                               (["--tokenizer", "a.txt"], "a.txt: is not a tokenizer of SentencePiece")):
+                               (["--tokens", "bytes", "--test-share", "0.5"], "none would be in the t")):
             with self.subTest(options):
                 _, err = self.dlflow("data", "pack", "a.txt", "-o", "set", *options, status=2)
                 self.assertIn(error, err)
@@ -186,67 +180,128 @@ class Text(Case):
         _, err = self.dlflow("init", "set", status=2)
         self.assertIn("holds tokens of text; begin with a copy of workflows/language-model.yaml", err)
 
-
-@unittest.skipUnless(HAS_PAIRS, "dlflow-tokenize was built without SentencePiece")
-class BytePairs(Case):
-    pages = Text.pages
-
-    def test_the_same_text_gives_the_same_bytes_and_comes_back_from_its_tokens(self):
-        out, _ = self.pages("--tokens", "bpe:600", "--length", "32")
-        self.assertRegex(out, r"^set/train.dlset: \d+ samples of 32 tokens, vocabulary 600, \d\.\d\d bytes per token; \d documents, \d+ tokens? left over\n$")
-        self.dlflow("data", "pack", PAGES, "--pattern", "tutorial-*.md", "-o", "again", "--tokens", "bpe:600", "--length", "32")
-        for name in ("train.dlset", "tokenizer.model"):
-            self.assertEqual((self.folder / "set" / name).read_bytes(), (self.folder / "again" / name).read_bytes(), name)
-        shown = json.loads(self.dlflow("data", "show", "set", "--json")[0])[0]
-        samples, tokenizer = tokens_of(self.folder / "set/train.dlset")
-        first = sorted(PAGES.glob("tutorial-*.md"))[0].read_text()
-        self.assertTrue(first.startswith(shown["first_sample"]), shown["first_sample"])
-        self.assertEqual(shown["tokenizer"], tokenizer)
-        self.assertGreater(shown["bytes_per_token"], 1.7)
-        documents = len(list(PAGES.glob("tutorial-*.md")))
-        self.assertIn(sum(row.count(1) for row in samples), (documents - 1, documents))  # the last end may be left over
-        self.assertTrue(all(0 <= token < 600 for row in samples for token in row))
-        self.dlflow("data", "verify", "set")
-        self.dlflow("data", "pack", "set", "-o", "shards", "--shards", "2")  # tokens that are packed already keep their tokenizer
-        self.assertEqual(json.loads(self.dlflow("data", "show", "shards", "--json")[0])[0]["text_bytes"], shown["text_bytes"])
-
-    def test_splits_share_the_tokenizer_of_the_training_text(self):
-        out, _ = self.dlflow("data", "pack", PAGES, "--pattern", "*.md", "-o", "set", "--tokens", "bpe:500", "--length", "16", "--test-share", "0.3")
-        self.assertEqual([line.split(":")[0] for line in out.splitlines()], ["set/train.dlset", "set/test.dlset"])
-        test = {name: tokens_of(self.folder / "set" / f"{name}.dlset")[1] for name in ("train", "test")}
-        self.assertEqual(test["train"], test["test"])
-        self.write("more.txt", "A text of its own. " * 20)
-        self.dlflow("data", "pack", "more.txt", "-o", "set", "--tokenizer", "set/tokenizer.model", "--split", "validation", "--length", "16")
-        self.assertEqual(tokens_of(self.folder / "set/validation.dlset")[1], test["train"])
-        shutil.rmtree(self.folder / "again", ignore_errors=True)
-        self.dlflow("data", "pack", PAGES, "--pattern", "tutorial-*.md", "-o", "again", "--tokens", "bpe:400", "--length", "16", "--shards", "3")
-        for options, error in ((["--tokens", "bpe:400"], "write --tokenizer set/tokenizer.model instead of --tokens"),
-                               (["--tokenizer", "again/tokenizer.model"], "set/tokenizer.model is another tokenizer than again/tokenizer.model")):
-            (self.folder / "set/test.dlset").unlink(missing_ok=True)
-            _, err = self.dlflow("data", "pack", "more.txt", "-o", "set", "--split", "test", *options, status=2)
-            self.assertIn(error, err)
-        shutil.copy(self.folder / "set/tokenizer.model", self.folder / "again/tokenizer.model")
-        self.assertIn("is not the tokenizer that made the data beside it", self.dlflow("data", "verify", "again", status=1)[0])
-        self.assertIn("is not the tokenizer that made the data beside it", self.dlflow("data", "show", "again", status=2)[1])
-
     def test_the_workflow_language_model_trains_evaluates_and_exports(self):
         if not (BIN / "dlflow-train").exists():
             self.skipTest("built without dlflow-train")
         self.write("language-model.yaml", (ROOT / "workflows/language-model.yaml").read_text())
-        model = (ROOT / "workflows/models/gpt-pairs.yaml").read_text().replace("128", "32").replace("4096", "400").replace("features: 384", "features: 96")
+        model = (ROOT / "workflows/models/gpt-bytes.yaml").read_text().replace("128", "32")
         self.write("models/small.yaml", model)
-        settings = {"folder": PAGES, "pattern": '"*.md"', "tokens": "bpe:400", "length": 32, "model": "small", "epochs": 1, "ranks": 1, "bits_per_byte": 6}
+        settings = {"folder": PAGES, "pattern": '"*.md"', "length": 32, "model": "small", "epochs": 1, "ranks": 1, "bits_per_byte": 8}
         words = [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
         result = self.run_json("language-model.yaml", *words, env={"PATH": f"{BIN}:{os.environ['PATH']}"}, timeout=100)
         self.assertEqual(result["state"], "succeeded")
         self.assertTrue(list(self.folder.glob("dlflow-runs/*/steps/best/outputs/model.onnx")))
 
-    def test_a_vocabulary_beyond_the_text_is_refused_with_the_largest_that_it_allows(self):
-        _, err = self.pages("--tokens", "bpe:100000", status=2)
-        self.assertRegex(err, r"a vocabulary of 100000 tokens: the text has pairs for \d+ tokens; choose at most that, or add text")
-        _, err = self.pages("--tokens", "bpe:260", status=2)
-        self.assertRegex(err, r"bytes and the characters of the text need \d+ tokens; choose more than that")
+
+def varint(number):
+    return bytes([number]) if number < 128 else bytes([number & 127 | 128]) + varint(number >> 7)
+
+
+def sentencepiece_model(*words, num_bytes=256):
+    """A model as SentencePiece writes one: nothing known, the end of a text, bytes, then words; kinds of pieces are 2, 3, 6 and 1."""
+    pieces = [("<unk>", 2), ("</s>", 3), *[(f"<0x{byte:02X}>", 6) for byte in range(num_bytes)], *[(word, 1) for word in words]]
+    content = b""
+    for text, kind in pieces:
+        piece = b"\x0a" + varint(len(text.encode())) + text.encode() + b"\x15" + struct.pack("<f", -1) + b"\x18" + varint(kind)
+        content += b"\x0a" + varint(len(piece)) + piece
+    return content
+
+
+class Tokens(Case):
+    """Tokens that the user's own Python has made: --tokenizer."""
+
+    THE, DOG, END = 258, 259, 1
+
+    def setUp(self):
+        super().setUp()
+        (self.folder / "pieces.model").write_bytes(sentencepiece_model("the", "\u2581dog"))
+
+    def array(self, name, tokens, kind="<u2"):
+        header = f"{{'descr': '{kind}', 'fortran_order': False, 'shape': ({len(tokens)},), }}".ljust(117) + "\n"
+        path = self.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"\x93NUMPY\x01\0" + struct.pack("<H", len(header)) + header.encode() +
+                         struct.pack(f"<{len(tokens)}{'H' if kind == '<u2' else 'q'}", *tokens))
+
+    def pack(self, *words, status=0):
+        return self.dlflow("data", "pack", *words, "--tokenizer", "pieces.model", status=status)
+
+    def test_arrays_become_samples_and_their_tokenizer_lies_beside_them(self):
+        self.array("a.npy", [self.THE, self.DOG, self.END, self.END, self.THE, 12], "<i8")  # its last document has no end of its own
+        self.array("b.npy", [self.DOG, self.DOG, self.END])
+        out, _ = self.pack("a.npy", "b.npy", "-o", "set", "--length", "4")
+        self.assertEqual(out, "set/train.dlset: 2 samples of 4 tokens, vocabulary 260, 2.38 bytes per token; 3 documents, 1 token left over\n")
+        samples, tokenizer = tokens_of(self.folder / "set/train.dlset")
+        self.assertEqual(samples, [[self.THE, self.DOG, self.END, self.THE], [12, self.END, self.DOG, self.DOG]])
+        self.assertEqual((self.folder / "set/tokenizer.model").read_bytes(), (self.folder / "pieces.model").read_bytes())
+        shown = json.loads(self.dlflow("data", "show", "set", "--json")[0])[0]
+        self.assertEqual((shown["tokenizer"], shown["text_bytes"], shown["first_sample"]), (tokenizer, 19, "the dog<|endoftext|>the"))
+        self.dlflow("data", "verify", "set")
+        self.dlflow("data", "pack", "set", "-o", "shards", "--shards", "2")  # tokens that are packed already keep their tokenizer
+        self.assertEqual(json.loads(self.dlflow("data", "show", "shards", "--json")[0])[0]["text_bytes"], 19)
+        (self.folder / "shards/tokenizer.model").write_bytes(sentencepiece_model("cat"))
+        self.assertIn("is not the tokenizer that made the data beside it", self.dlflow("data", "verify", "shards", status=1)[0])
+        self.assertIn("is not the tokenizer that made the data beside it", self.dlflow("data", "show", "shards", status=2)[1])
+
+    def test_documents_are_samples_of_the_classes_that_folders_name(self):
+        self.array("news/a/1.npy", [self.THE, self.END, self.DOG, self.DOG, self.THE, self.END])
+        self.array("news/b/1.npy", [self.DOG])
+        self.write("news/b/notes.txt", "these are not read")
+        out, _ = self.pack("news", "-o", "set", "--per", "document", "--labels", "folders", "--length", "3")
+        self.assertEqual(out, "set/train.dlset: 3 samples of up to 3 tokens, 2.3 on average, in 2 classes, vocabulary 260, 2.57 bytes per token; "
+                              "3 documents, 1 cut at 3 tokens, 1 token left over\n")
+        content = (self.folder / "set/train.dlset").read_bytes()
+        self.assertEqual(struct.unpack_from("<3Q3I7H", content, 128), (4, 10, 14, 0, 0, 1, self.THE, self.END, self.DOG, self.DOG, self.THE, self.DOG, self.END))
+        self.array("many.npy", [self.THE, self.END] * 40)
+        out, _ = self.pack("many.npy", "-o", "parts", "--per", "document", "--test-share", "0.4")
+        self.assertEqual([line.split(":")[0] for line in out.splitlines()], ["parts/train.dlset", "parts/test.dlset"])
+
+    def test_all_splits_have_one_tokenizer(self):
+        self.array("a.npy", [self.THE] * 8)
+        self.write("a.txt", "hello")
+        self.pack("a.npy", "-o", "set", "--length", "4")
+        self.pack("a.npy", "-o", "set", "--length", "4", "--split", "validation")
+        _, err = self.dlflow("data", "pack", "a.txt", "-o", "set", "--split", "test", "--tokens", "bytes", status=2)
+        self.assertIn("set/tokenizer.model is there already, of another split; pack tokens of it with --tokenizer set/tokenizer.model instead", err)
+        (self.folder / "pieces.model").write_bytes(sentencepiece_model("cat"))
+        _, err = self.pack("a.npy", "-o", "set", "--split", "test", status=2)
+        self.assertIn("set/tokenizer.model is another tokenizer than pieces.model", err)
+
+    def test_mistakes_say_what_is_accepted(self):
+        self.array("a.npy", [self.THE, 260])
+        self.array("ends.npy", [self.END, self.END])
+        self.write("a.txt", "hello")
+        self.write("tokenizer.json", "{}")
+        (self.folder / "no-bytes.model").write_bytes(sentencepiece_model("the", num_bytes=0))
+        for words, error in ((["a.npy"], "a.npy: number 1 is the token 260, and the tokenizer has 260"),
+                             (["ends.npy"], "ends.npy: has no text"),
+                             (["a.txt"], "a.txt: is no .npy array; with --tokenizer the sources are tokens"),
+                             (["a.npy", "--per", "line"], "--per line are for texts"),
+                             (["a.npy", "--text", "note"], "--text, --class and --per line are for texts")):
+            with self.subTest(words):
+                self.assertIn(error, self.pack(*words, "-o", "set", status=2)[1])
+        for file, error in (("tokenizer.json", "is JSON, as the package tokenizers writes, and dlflow reads models of SentencePiece"),
+                            ("no-bytes.model", "has no token for each byte, so it would lose some texts; docs/user/data-format.md#text"),
+                            ("a.txt", "a.txt: is not a tokenizer of SentencePiece")):
+            with self.subTest(file):
+                self.assertIn(error, self.dlflow("data", "pack", "a.npy", "-o", "set", "--tokenizer", file, status=2)[1])
         self.assertFalse((self.folder / "set").exists())
+
+    @unittest.skipUnless(VENV.exists(), "there is no virtual environment of tests/python/make_venv")
+    def test_the_lines_of_python_that_the_page_shows_make_tokens_that_stand_for_the_text_byte_by_byte(self):
+        page = (PAGES / "data-format.md").read_text()
+        program = next(block for block in page.split("```python\n")[1:] if "sentencepiece" in block).split("```")[0]
+        texts = [file.read_text() for file in sorted(PAGES.glob("tutorial-*.md"))] + ["  two  spaces \t\n\n caf\u00e9 \u4f60\u597d \U0001F600"]
+        (self.folder / "stories").mkdir()
+        for number, text in enumerate(texts):
+            (self.folder / f"stories/{number:02}.txt").write_text(text)
+        self.write("make_tokens.py", program.replace("4096", "600"))
+        subprocess.run([VENV, "make_tokens.py"], cwd=self.folder, check=True, stderr=subprocess.DEVNULL)
+        self.dlflow("data", "pack", "tokens.npy", "-o", "set", "--tokenizer", "tokenizer.model", "--per", "document", "--length", "65536")
+        shown = json.loads(self.dlflow("data", "show", "set", "--json")[0])[0]
+        self.assertEqual((shown["samples"], shown["vocabulary"]), (len(texts), 600))
+        self.assertEqual(shown["text_bytes"], sum(len(text.encode()) for text in texts))
+        self.assertEqual(shown["first_sample"], texts[0] + "<|endoftext|>")
 
 
 if __name__ == "__main__":

@@ -133,6 +133,23 @@ TEST_CASE("labels are integers of any size below 2^32 - 1", "[npy]") {
              Catch::EndsWith("labels.npy: sample 1 has the label 4294967295"));
 }
 
+TEST_CASE("tokens are integers below the size of the vocabulary", "[npy]") {
+  const test::TempDir folder;
+  const auto read = [&](const std::string& content) {
+    return read_npy_tokens(folder.write("tokens.npy", content), 260);
+  };
+  CHECK(read(npy("<i8", "(2,)", "\x03\1\0\0\0\0\0\0\1\0\0\0\0\0\0\0"s)) ==
+        std::vector<uint32_t>{259, 1});
+  CHECK(read(npy("|u1", "(3,)", "\0\1\xff"s)) == std::vector<uint32_t>{0, 1, 255});
+  CHECK(read(npy("<u2", "(0,)", "")).empty());
+  CHECK_THROWS_WITH(read(npy("<u2", "(2,)", "\1\0\x04\1"s)),
+                    Catch::EndsWith("number 1 is the token 260, and the tokenizer has 260"));
+  CHECK_THROWS_WITH(read(npy("|i1", "(1,)", "\xff")), Catch::Contains("is the token -1"));
+  CHECK_THROWS_WITH(read(npy("<f4", "(1,)", "1234")), Catch::Contains("tokens of type <f4"));
+  CHECK_THROWS_WITH(read(npy("|u1", "(1, 2)", "12")),
+                    Catch::Contains("has the shape (1, 2), and tokens (N)"));
+}
+
 TEST_CASE("tables of numbers of any type are read", "[npy]") {
   const Pair pair;
   const auto values = [&](const std::string& type, const std::string& bytes) {

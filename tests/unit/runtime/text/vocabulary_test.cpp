@@ -12,8 +12,9 @@ TEST_CASE("bytes are tokens, and byte 0 ends a document", "[vocabulary]") {
   const Vocabulary bytes = Vocabulary::bytes();
   CHECK(bytes.size() == 256);
   CHECK(bytes.end_of_text() == 0);
-  CHECK(bytes.token_of('a') == 97);
-  CHECK(bytes.decode(std::vector<uint32_t>{104, 105, 0, 255}) == "hi\xff");
+  CHECK(bytes.text_of('a') == "a");
+  CHECK(bytes.text_of(255) == "\xff");
+  CHECK(bytes.text_of(0).empty());
   CHECK(bytes.id() == sha256_hex("bytes").substr(0, 32));
 }
 
@@ -21,8 +22,9 @@ TEST_CASE("the pieces of a tokenizer's file become text again", "[vocabulary]") 
   const Vocabulary vocabulary = Vocabulary::parse(test::sample_tokenizer(), "t");
   CHECK(vocabulary.size() == 260);
   CHECK(vocabulary.end_of_text() == 1);
-  CHECK(vocabulary.token_of('\n') == 12);
-  CHECK(vocabulary.decode(std::vector<uint32_t>{258, 12, 259, 1, 0}) == " the\na  z");
+  std::string text;
+  for (const uint32_t token : {258, 12, 259, 1, 0}) text += vocabulary.text_of(token);
+  CHECK(text == " the\na  z");
   CHECK(vocabulary.id() == sha256_hex(test::sample_tokenizer()).substr(0, 32));
   CHECK(!vocabulary.has_bytes_alone());
 }
@@ -30,6 +32,7 @@ TEST_CASE("the pieces of a tokenizer's file become text again", "[vocabulary]") 
 TEST_CASE("a file that is no tokenizer, or loses text, is refused", "[vocabulary]") {
   CHECK_THROWS_WITH(Vocabulary::parse("", "t"), Catch::Contains("t: is not a tokenizer"));
   CHECK_THROWS_WITH(Vocabulary::parse("hello", "t"), Catch::Contains("t: is not a tokenizer"));
+  CHECK_THROWS_WITH(Vocabulary::parse("{\"model\": 1}", "t"), Catch::Contains("t: is JSON"));
   const std::string whole = test::sample_tokenizer();
   for (size_t size = 1; size < whole.size(); size += 7) {
     CHECK_THROWS_AS(Vocabulary::parse(whole.substr(0, size), "t"), Error);
