@@ -3,11 +3,8 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <memory>
-#include <utility>
 
 #include "base/error.h"
-#include "base/shared_bytes.h"
 #include "base/text.h"
 
 namespace dlflow::runtime {
@@ -68,14 +65,17 @@ bool is_product(const std::vector<uint32_t>& dimensions, size_t size) {
   return product == size;
 }
 
-/// An IDX file where it lies.
-struct IdxView {
-  std::vector<uint32_t> dimensions;
-  std::string_view values;
-};
+Rows<uint8_t> rows_of(const IdxArray& array, const SharedBytes& content, size_t row_size) {
+  Rows<uint8_t> rows;
+  rows.add(reinterpret_cast<const uint8_t*>(array.values.data()), array.dimensions[0], row_size,
+           content.owner);
+  return rows;
+}
 
-IdxView view_idx(std::string_view content, const std::string& name) {
-  IdxView array{parse_header(content, name), {}};
+}  // namespace
+
+IdxArray parse_idx(std::string_view content, const std::string& name) {
+  IdxArray array{parse_header(content, name), {}};
   array.values = content.substr(4 + 4 * array.dimensions.size());
   if (!is_product(array.dimensions, array.values.size())) {
     throw_corrupt_idx(name, fmt::format("its header says {} bytes, but {} follow; fetch it again",
@@ -84,74 +84,38 @@ IdxView view_idx(std::string_view content, const std::string& name) {
   return array;
 }
 
-/// Bytes with dimensions, and what keeps them.
-struct OwnedIdx {
-  IdxView view;
-  std::shared_ptr<const void> owner;
-};
-
-OwnedIdx map_idx(const std::filesystem::path& file) {
-  SharedBytes content = map_file(file);
-  return {view_idx(content.view, file.string()), std::move(content.owner)};
-}
-
-OwnedIdx owned(IdxArray array) {
-  const auto values = std::make_shared<const std::vector<uint8_t>>(std::move(array.values));
-  const std::string_view view(reinterpret_cast<const char*>(values->data()), values->size());
-  return {{std::move(array.dimensions), view}, values};
-}
-
-Rows<uint8_t> rows_of(const OwnedIdx& array, size_t row_size) {
-  Rows<uint8_t> rows;
-  rows.add(reinterpret_cast<const uint8_t*>(array.view.values.data()), array.view.dimensions[0],
-           row_size, array.owner);
-  return rows;
-}
-
-Dataset dataset_of(const OwnedIdx& images, const std::string& images_name, const OwnedIdx& labels,
-                   const std::string& labels_name) {
-  const std::vector<uint32_t>& dimensions = images.view.dimensions;
-  const std::vector<uint32_t>& of_labels = labels.view.dimensions;
+Dataset join_idx(const IdxFile& images, const IdxFile& labels) {
+  const IdxArray pixels = parse_idx(images.content.view, images.path.string());
+  const IdxArray numbers = parse_idx(labels.content.view, labels.path.string());
+  const std::vector<uint32_t>& dimensions = pixels.dimensions;
   if (dimensions.size() < 3) {
-    throw_corrupt_idx(images_name, fmt::format("has {} dimensions; images have 3 (N, H, W) or 4 "
-                                               "(N, C, H, W)",
-                                               dimensions.size()));
+    throw_corrupt_idx(images.path.string(),
+                      fmt::format("has {} dimensions; images have 3 (N, H, W) or 4 "
+                                  "(N, C, H, W)",
+                                  dimensions.size()));
   }
-  if (of_labels.size() != 1) {
-    throw_corrupt_idx(labels_name,
-                      fmt::format("has {} dimensions; labels have 1", of_labels.size()));
+  if (numbers.dimensions.size() != 1) {
+    throw_corrupt_idx(labels.path.string(),
+                      fmt::format("has {} dimensions; labels have 1", numbers.dimensions.size()));
   }
-  if (dimensions[0] != of_labels[0]) {
-    throw_corrupt_idx(
-        labels_name,
-        fmt::format("has {} labels for the {} images of {}", of_labels[0], dimensions[0],
-                    std::filesystem::path(images_name).filename().string()));
+  if (dimensions[0] != numbers.dimensions[0]) {
+    throw_corrupt_idx(labels.path.string(),
+                      fmt::format("has {} labels for the {} images of {}", numbers.dimensions[0],
+                                  dimensions[0], images.path.filename().string()));
   }
   Dataset dataset;
   dataset.shape = {dimensions.size() == 4 ? dimensions[1] : 1, dimensions[dimensions.size() - 2],
                    dimensions[dimensions.size() - 1]};
-  dataset.pixels = rows_of(images, dataset.shape.num_values());
-  dataset.labels = Labels(rows_of(labels, 1));
-  for (const char label : labels.view.values) {
+  dataset.pixels = rows_of(pixels, images.content, dataset.shape.num_values());
+  dataset.labels = Labels(rows_of(numbers, labels.content, 1));
+  for (const char label : numbers.values) {
     dataset.num_classes = std::max<uint32_t>(dataset.num_classes, uint8_t(label) + 1);
   }
   return dataset;
 }
 
-}  // namespace
-
-IdxArray parse_idx(std::string_view content, const std::string& name) {
-  IdxView array = view_idx(content, name);
-  return {std::move(array.dimensions), {array.values.begin(), array.values.end()}};
-}
-
 Dataset read_idx_pair(const std::filesystem::path& images, const std::filesystem::path& labels) {
-  return dataset_of(map_idx(images), images.string(), map_idx(labels), labels.string());
-}
-
-Dataset join_idx(IdxArray images, const std::string& images_name, IdxArray labels,
-                 const std::string& labels_name) {
-  return dataset_of(owned(std::move(images)), images_name, owned(std::move(labels)), labels_name);
+  return join_idx({images, map_file(images)}, {labels, map_file(labels)});
 }
 
 }  // namespace dlflow::runtime

@@ -33,8 +33,8 @@ std::string read_unpacked(const fs::path& file) {
 }
 
 Dataset read_idx(const fs::path& images, const fs::path& labels) {
-  return join_idx(parse_idx(read_unpacked(images), images.string()), images.string(),
-                  parse_idx(read_unpacked(labels), labels.string()), labels.string());
+  return join_idx({images, shared_bytes(read_unpacked(images))},
+                  {labels, shared_bytes(read_unpacked(labels))});
 }
 
 /// What is in `folder`, hidden things left out, in the order of names.
