@@ -15,9 +15,6 @@ struct HttpResponse {
   std::string next;                     ///< address of the next page of a list; empty: the last
   std::string location;                 ///< of a redirect: where it leads, without the query
   std::string redirected;               ///< the `location` of the answer before; empty: none
-
-  /// Content with the same strong ETag has the same bytes, so that a download may be continued.
-  bool has_strong_etag() const { return etag.starts_with('"'); }
 };
 
 /// Reads what `curl --dump-header` wrote: of several answers (redirects) the last, and of an
