@@ -6,20 +6,17 @@
 #include "runtime/nn/lanes.h"
 
 namespace dlflow::runtime {
-namespace {
+namespace {}  // namespace
 
-/// FNV-1a
-uint64_t hash(const std::string& text) {
+uint64_t name_hash(const std::string& name) {
   uint64_t value = 0xCBF29CE484222325;
-  for (const char c : text) value = (value ^ static_cast<unsigned char>(c)) * 0x100000001B3;
+  for (const char c : name) value = (value ^ static_cast<unsigned char>(c)) * 0x100000001B3;
   return value;
 }
 
-}  // namespace
-
 /// A stream has two numbers beside the seed; the epoch and the layer make a seed of their own.
 LayerDraws::LayerDraws(const Draws& draws, const std::string& layer) {
-  const uint64_t name = hash(layer);
+  const uint64_t name = name_hash(layer);
   const auto words = philox(
       {uint32_t(draws.epoch), uint32_t(RandomUse::Dropout), uint32_t(name), uint32_t(name >> 32)},
       {uint32_t(draws.seed), uint32_t(draws.seed >> 32)});

@@ -15,6 +15,9 @@ struct Draws {
   std::span<const uint32_t> samples;  ///< the number of each sample of the batch in its data set
 };
 
+/// FNV-1a, which tells the random numbers of layers and parameters apart.
+uint64_t name_hash(const std::string& name);
+
 /// The random numbers of one layer in one epoch.
 class LayerDraws {
  public:

@@ -14,11 +14,6 @@ std::string wants(const Layer& layer, const char* what, const LayerInputs& input
          inputs.names[0] + "'";
 }
 
-std::string to_text(const Extent& extent) {
-  const std::string height = std::to_string(extent.height), width = std::to_string(extent.width);
-  return extent.height == extent.width ? height : "[" + height + ", " + width + "]";
-}
-
 /// The layer's window along one direction of a map.
 struct Window {
   int64_t kernel, stride, padding, dilation;
@@ -64,8 +59,8 @@ std::string infer_window(Layer& layer, const LayerInputs& inputs, int64_t channe
   const int64_t height = down(layer).count(in[1]);
   const int64_t width = across(layer).count(in[2]);
   if (height == 0 || width == 0) {
-    return name(layer.kind) + " with kernel " + to_text(layer.kernel) + " and padding " +
-           to_text(layer.padding) + " does not fit into " + to_string(in);
+    return name(layer.kind) + " with kernel " + to_string(layer.kernel) + " and padding " +
+           to_string(layer.padding) + " does not fit into " + to_string(in);
   }
   layer.shape = {channels, height, width};
   return {};
@@ -90,8 +85,8 @@ std::string infer_conv_transpose2d(Layer& layer, const LayerInputs& inputs) {
   if (!is_map(in)) return wants(layer, "(B,C,H,W)", inputs);
   const int64_t height = down(layer).size(in[1]), width = across(layer).size(in[2]);
   if (height < 1 || width < 1) {
-    return "conv_transpose2d with kernel " + to_text(layer.kernel) + " and padding " +
-           to_text(layer.padding) + " leaves nothing of " + to_string(in);
+    return "conv_transpose2d with kernel " + to_string(layer.kernel) + " and padding " +
+           to_string(layer.padding) + " leaves nothing of " + to_string(in);
   }
   layer.shape = {layer.units, height, width};
   return {};
@@ -290,9 +285,29 @@ std::vector<LayerTensor> tensors_of(const Layer& layer, const TensorShape& in) {
               {"bias", {channels}},
               {"running_mean", {channels}, 0, 0, false},
               {"running_var", {channels}, 0, 1, false}};
-    default:
+    case LayerKind::Relu:
+    case LayerKind::Gelu:
+    case LayerKind::Sigmoid:
+    case LayerKind::Silu:
+    case LayerKind::Tanh:
+    case LayerKind::Relu6:
+    case LayerKind::LeakyRelu:
+    case LayerKind::Softmax:
+    case LayerKind::Dropout:
+    case LayerKind::StochasticDepth:
+    case LayerKind::Attention:
+    case LayerKind::MeanPool:
+    case LayerKind::AdaptiveAvgPool:
+    case LayerKind::Upsample:
+    case LayerKind::Concat:
+    case LayerKind::MaxPool:
+    case LayerKind::AvgPool:
+    case LayerKind::GlobalAvgPool:
+    case LayerKind::Flatten:
+    case LayerKind::Add:
       return {};
   }
+  return {};
 }
 
 }  // namespace dlflow::runtime

@@ -28,6 +28,11 @@ std::string to_string(const TensorShape& shape) {
   return text + ")";
 }
 
+std::string to_string(const Extent& extent) {
+  const std::string height = std::to_string(extent.height), width = std::to_string(extent.width);
+  return extent.height == extent.width ? height : "[" + height + ", " + width + "]";
+}
+
 std::string name(LayerKind kind) {
   switch (kind) {
 #define DLFLOW_LAYER(Kind, word, required, optional, relu, gpu) \

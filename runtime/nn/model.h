@@ -48,6 +48,9 @@ struct Extent {
   bool operator==(const Extent&) const = default;
 };
 
+/// "3" of a square, else "[3, 5]".
+std::string to_string(const Extent& extent);
+
 /// The first values of a layer's weight.
 enum class Init {
   PyTorch,  ///< uniform in +-1/sqrt(fan_in), as its bias; normalisations at 1

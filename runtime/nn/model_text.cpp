@@ -19,10 +19,7 @@ std::string text_of(double number) {
   return text;
 }
 
-std::string text_of(const Extent& extent) {
-  if (extent.height == extent.width) return text_of(extent.height);
-  return "[" + text_of(extent.height) + ", " + text_of(extent.width) + "]";
-}
+std::string text_of(const Extent& extent) { return to_string(extent); }
 
 std::string text_of(Init init) {
   constexpr std::array kWords = {"pytorch", "he", "xavier", "zero"};  // as Init

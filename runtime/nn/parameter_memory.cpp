@@ -33,14 +33,6 @@ std::vector<Parameter> parameters_of(const Model& model, const std::vector<Fused
   return trainable;
 }
 
-dnnl::memory::desc plain_format(const Parameter& parameter) {
-  dnnl::memory::dims strides(parameter.shape.size(), 1);
-  for (size_t i = strides.size() - 1; i-- > 0;) {
-    strides[i] = strides[i + 1] * parameter.shape[i + 1];
-  }
-  return {parameter.shape, dnnl::memory::data_type::f32, strides};
-}
-
 }  // namespace
 
 ParameterMemory::ParameterMemory(const Model& model, const std::vector<FusedLayer>& layers,
@@ -109,7 +101,7 @@ dnnl::memory ParameterMemory::gradient(size_t index, const dnnl::memory::desc& f
 }
 
 void ParameterMemory::prefer_plain() {
-  for (size_t i = 0; i < slots_.size(); ++i) prefer(i, plain_format(slots_[i].parameter));
+  for (size_t i = 0; i < slots_.size(); ++i) prefer(i, plain_order(slots_[i].parameter.shape));
 }
 
 std::shared_ptr<const WeightLayout> ParameterMemory::finish() {

@@ -15,20 +15,18 @@ RowShape row_shape(const Value& value) {
 }
 
 /// A row of its weight for each token.
-class Embedding : public Operation {
+class Embedding : public WeightedOperation {
  public:
   /// With `shared`, linear layers behind it have left their share of the weight's gradient.
   Embedding(const Builder& builder, const Layer& layer, bool shared, Value& tokens, Value& result)
-      : layer_(layer), shared_(shared), parameters_(builder.parameters), x_(tokens), y_(result) {
-    weight_ = parameters_.plain(layer.name + ".weight", {layer.vocabulary, layer.units});
-    y_.shape = layer.shape;
+      : WeightedOperation(builder, layer, layer.name + ".weight", false, 0, tokens, result),
+        shared_(shared) {
+    parameters_.plain(layer.name + ".weight", {layer.vocabulary, layer.units});
     y_.data = builder.make(builder.plain_format(layer.shape));
-    y_.needs_gradient = parameters_.trains(weight_);
-    builder.read(x_.data);
   }
 
   void forward(dnnl::stream&) override {
-    embed(tokens(), row_shape(y_), parameters_.weight_slot(weight_), layer_.vocabulary,
+    embed(tokens(), row_shape(y_), parameters_.weight_slot(weight_index_), layer_.vocabulary,
           y_.numbers());
   }
 
@@ -40,44 +38,31 @@ class Embedding : public Operation {
   void backward(dnnl::stream& stream) override {
     dy_.run();
     stream.wait();
-    float* gradient = parameters_.gradient_slot(weight_);
+    float* gradient = parameters_.gradient_slot(weight_index_);
     const auto bytes = size_t(layer_.vocabulary * layer_.units) * sizeof(float);
     if (!shared_) std::memset(gradient, 0, bytes);
     embed_backward(tokens(), row_shape(y_), numbers(dy_.sum()), gradient);
   }
 
-  std::vector<size_t> parameters() const override { return {weight_}; }
-
  private:
   const float* tokens() const { return static_cast<const float*>(x_.data.get_data_handle()); }
 
-  const Layer& layer_;
   bool shared_;
-  ParameterMemory& parameters_;
-  Value& x_;
-  Value& y_;
-  size_t weight_ = 0;
-  GradientSum dy_;
 };
 
 /// Adds a learned row to each position.
-class Positions : public Operation {
+class Positions : public WeightedOperation {
  public:
   Positions(const Builder& builder, const Layer& layer, Value& input, Value& result)
-      : length_(layer.shape[0]),
-        rows_(std::max(layer.vocabulary, length_)),
-        parameters_(builder.parameters),
-        x_(input),
-        y_(result) {
-    weight_ = parameters_.plain(layer.name + ".weight", {rows_, layer.shape[1]});
-    y_.shape = layer.shape;
+      : WeightedOperation(builder, layer, layer.name + ".weight", false, 0, input, result),
+        length_(layer.shape[0]),
+        rows_(std::max(layer.vocabulary, length_)) {
+    parameters_.plain(layer.name + ".weight", {rows_, layer.shape[1]});
     y_.data = builder.make(x_.desc());
-    y_.needs_gradient = x_.needs_gradient || parameters_.trains(weight_);
-    builder.read(x_.data);
   }
 
   void forward(dnnl::stream&) override {
-    add_table_rows(row_shape(y_), length_, x_.numbers(), parameters_.weight_slot(weight_),
+    add_table_rows(row_shape(y_), length_, x_.numbers(), parameters_.weight_slot(weight_index_),
                    y_.numbers());
   }
 
@@ -88,22 +73,15 @@ class Positions : public Operation {
 
   void backward(dnnl::stream&) override {
     dy_.run();
-    float* const gradient = parameters_.gradient_slot(weight_);
+    float* const gradient = parameters_.gradient_slot(weight_index_);
     const RowShape shape = row_shape(y_);
     sum_table_rows(shape, length_, numbers(dy_.sum()), gradient);
     std::fill(gradient + length_ * shape.features, gradient + rows_ * shape.features, 0.0f);
   }
 
-  std::vector<size_t> parameters() const override { return {weight_}; }
-
  private:
   int64_t length_;
   int64_t rows_;  // of the weight: positions behind `length_` have no tokens
-  ParameterMemory& parameters_;
-  Value& x_;
-  Value& y_;
-  size_t weight_ = 0;
-  GradientSum dy_;
 };
 
 /// Layer normalisation or root-mean-square normalisation.

@@ -6,16 +6,10 @@
 #include <numbers>
 
 #include "base/random.h"
+#include "runtime/nn/draws.h"
 
 namespace dlflow::runtime {
 namespace {
-
-dnnl::memory::desc plain_format(const dnnl::memory::desc& format) {
-  const dnnl::memory::dims shape = format.dims();
-  dnnl::memory::dims strides(shape.size(), 1);
-  for (size_t i = shape.size() - 1; i-- > 0;) strides[i] = strides[i + 1] * shape[i + 1];
-  return {shape, dnnl::memory::data_type::f32, strides};
-}
 
 size_t num_values(const Parameter& parameter) { return size_t(num_numbers(parameter.shape)); }
 
@@ -42,14 +36,13 @@ float normal(RandomStream& random) {
   return float(radius * std::cos(2 * std::numbers::pi * double(random.uniform())));
 }
 
-/// FNV-1a
-uint64_t hash(const std::string& text) {
-  uint64_t value = 0xCBF29CE484222325;
-  for (const char c : text) value = (value ^ static_cast<unsigned char>(c)) * 0x100000001B3;
-  return value;
-}
-
 }  // namespace
+
+dnnl::memory::desc plain_order(const dnnl::memory::dims& shape) {
+  dnnl::memory::dims strides(shape.size(), 1);
+  for (size_t i = shape.size() - 1; i-- > 0;) strides[i] = strides[i + 1] * shape[i + 1];
+  return {shape, dnnl::memory::data_type::f32, strides};
+}
 
 std::string WeightLayout::formats() const {
   std::string text;
@@ -65,7 +58,7 @@ std::vector<float> WeightLayout::to_plain(std::span<const float> buffer, size_t 
   float* slot = const_cast<float*>(buffer.data() + parameters_[index].offset);
   dnnl::memory from(formats_[index], engine_, DNNL_MEMORY_NONE);
   from.set_data_handle(slot);
-  dnnl::memory to(plain_format(formats_[index]), engine_, values.data());
+  dnnl::memory to(plain_order(formats_[index].dims()), engine_, values.data());
   dnnl::stream stream(engine_);
   dnnl::reorder(from, to).execute(stream, from, to);
   stream.wait();
@@ -75,7 +68,7 @@ std::vector<float> WeightLayout::to_plain(std::span<const float> buffer, size_t 
 std::span<float> WeightLayout::make_plain(std::span<float> buffer, size_t index) const {
   const Parameter& parameter = parameters_[index];
   const std::span<float> slot = buffer.subspan(parameter.offset, num_values(parameter));
-  if (formats_[index] != plain_format(formats_[index])) {
+  if (formats_[index] != plain_order(formats_[index].dims())) {
     std::ranges::copy(to_plain(buffer, index), slot.begin());
   }
   return slot;
@@ -91,7 +84,8 @@ void WeightLayout::from_plain(std::span<const float> values, std::span<float> bu
   }
   float* slot = buffer.data() + parameter.offset;
   std::memset(slot, 0, parameter.size * sizeof(float));
-  dnnl::memory from(plain_format(formats_[index]), engine_, const_cast<float*>(values.data()));
+  dnnl::memory from(plain_order(formats_[index].dims()), engine_,
+                    const_cast<float*>(values.data()));
   dnnl::memory to(formats_[index], engine_, slot);
   dnnl::stream stream(engine_);
   dnnl::reorder(from, to).execute(stream, from, to);
@@ -102,7 +96,7 @@ void initialise(const WeightLayout& layout, uint64_t seed, std::span<float> weig
   for (size_t i = 0; i < layout.parameters().size(); ++i) {
     const Parameter& parameter = layout.parameters()[i];
     std::vector<float> values(num_values(parameter), parameter.initial);
-    const uint64_t key = hash(parameter.name);
+    const uint64_t key = name_hash(parameter.name);
     RandomStream random(seed, RandomUse::Initialization, uint32_t(key), uint32_t(key >> 32));
     if (parameter.fan_in > 0) {
       const double usual = 1 / std::sqrt(double(parameter.fan_in));

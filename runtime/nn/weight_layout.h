@@ -11,6 +11,9 @@
 /// Where each tensor of a network lies in the flat buffers that are exchanged and updated.
 namespace dlflow::runtime {
 
+/// fp32 numbers, the last dimension the fastest.
+dnnl::memory::desc plain_order(const dnnl::memory::dims& shape);
+
 /// One tensor of the network's state.
 struct Parameter {
   std::string name;            ///< as PyTorch would say: "conv1.weight", "bn1.running_mean"

@@ -22,31 +22,29 @@ NetworkSet::Entry& NetworkSet::find_or_build(const Key& key) {
   if (found != networks_.end()) return found->second;
   Entry entry{Network(key.length > 0 ? with_length(model_, key.length) : model_, key.batch_size,
                       mode_, layout_, compute_, most_bytes_)};
-  if (timeline_) entry.network.use_timeline(*timeline_);
-  entry.network.use_label_smoothing(smoothing_);
-  entry.network.use_class_weights(class_weights_);
-  if (products_) entry.network.leave_products_to(*products_);
+  for (const auto& setting : settings_) setting(entry.network);
   return networks_.emplace(key, std::move(entry)).first->second;
 }
 
+void NetworkSet::set(std::function<void(Network&)> setting) {
+  for (auto& [size, entry] : networks_) setting(entry.network);
+  settings_.push_back(std::move(setting));
+}
+
 void NetworkSet::use_timeline(Timeline& timeline) {
-  timeline_ = &timeline;
-  for (auto& [size, entry] : networks_) entry.network.use_timeline(timeline);
+  set([&timeline](Network& network) { network.use_timeline(timeline); });
 }
 
 void NetworkSet::use_label_smoothing(double smoothing) {
-  smoothing_ = smoothing;
-  for (auto& [size, entry] : networks_) entry.network.use_label_smoothing(smoothing);
+  set([smoothing](Network& network) { network.use_label_smoothing(smoothing); });
 }
 
 void NetworkSet::use_class_weights(std::span<const float> weights) {
-  class_weights_ = weights;
-  for (auto& [size, entry] : networks_) entry.network.use_class_weights(weights);
+  set([weights](Network& network) { network.use_class_weights(weights); });
 }
 
 void NetworkSet::leave_products_to(OuterProducts& products) {
-  products_ = &products;
-  for (auto& [size, entry] : networks_) entry.network.leave_products_to(products);
+  set([&products](Network& network) { network.leave_products_to(products); });
 }
 
 void NetworkSet::use_weights(std::span<const float> weights, std::function<void(size_t)> await) {

@@ -62,6 +62,7 @@ class NetworkSet {
     auto operator<=>(const Key&) const = default;
   };
   Entry& find_or_build(const Key& key);
+  void set(std::function<void(Network&)> setting);
 
   Model model_;
   Network::Mode mode_;
@@ -72,10 +73,7 @@ class NetworkSet {
   std::span<const float> weights_;
   std::function<void(size_t)> await_;
   uint64_t version_ = 0;
-  Timeline* timeline_ = nullptr;
-  double smoothing_ = 0;
-  std::span<const float> class_weights_;
-  OuterProducts* products_ = nullptr;
+  std::vector<std::function<void(Network&)>> settings_;  // of all networks, also later ones
 };
 
 }  // namespace dlflow::runtime

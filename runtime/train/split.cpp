@@ -13,32 +13,34 @@
 namespace dlflow::runtime {
 namespace {
 
-/// The last `count` samples, ascending, in memory that the ranks of this node have in common.
-std::span<const uint32_t> last_samples(Communicator& comm, size_t num_samples, size_t count) {
+/// `count` samples, ascending, in memory that the ranks of this node have in common: the first of
+/// them calls `fill`.
+template <typename Fill>
+std::span<const uint32_t> shared_samples(Communicator& comm, size_t count, Fill fill) {
   const bool first = comm.node_rank() == 0;
   std::byte* const memory = comm.allocate_shared(first ? count * sizeof(uint32_t) : 0)[0];
   const std::span samples(reinterpret_cast<uint32_t*>(memory), count);
-  if (first) std::iota(samples.begin(), samples.end(), uint32_t(num_samples - count));
+  if (first) fill(samples);
   comm.barrier();
   return samples;
 }
 
-/// The samples that are held out, ascending, where the ranks of this node have them in common: the
-/// first of them chooses.
+std::span<const uint32_t> last_samples(Communicator& comm, size_t num_samples, size_t count) {
+  return shared_samples(comm, count, [&](std::span<uint32_t> samples) {
+    std::iota(samples.begin(), samples.end(), uint32_t(num_samples - count));
+  });
+}
+
+/// The samples that are held out.
 std::span<const uint32_t> choose(Communicator& comm, size_t num_samples, size_t validation,
                                  uint64_t seed) {
   // An epoch that training never comes to: its order is independent of those that are trained on.
   constexpr uint64_t kNoEpoch = std::numeric_limits<uint32_t>::max();
-  const bool first = comm.node_rank() == 0;
-  std::byte* const memory = comm.allocate_shared(first ? validation * sizeof(uint32_t) : 0)[0];
-  const std::span chosen(reinterpret_cast<uint32_t*>(memory), validation);
-  if (first) {
+  return shared_samples(comm, validation, [&](std::span<uint32_t> chosen) {
     const std::vector<uint32_t> order = epoch_permutation(num_samples, seed, kNoEpoch);
     std::copy_n(order.begin(), validation, chosen.begin());
     std::ranges::sort(chosen);
-  }
-  comm.barrier();
-  return chosen;
+  });
 }
 
 }  // namespace
