@@ -22,18 +22,6 @@ namespace {
 namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
-/// $DLFLOW_SCRATCH, else $TMPDIR, else /tmp, and $DLFLOW_SCRATCH_BUDGET.
-runtime::NodeDisk node_disk() {
-  runtime::NodeDisk disk;
-  for (const char* name : {"DLFLOW_SCRATCH", "TMPDIR"}) {
-    if (disk.scratch.empty()) disk.scratch = environment_variable(name);
-  }
-  if (disk.scratch.empty()) disk.scratch = "/tmp";
-  const std::string budget = environment_variable("DLFLOW_SCRATCH_BUDGET");
-  if (!budget.empty()) disk.budget_bytes = parse_size(budget);
-  return disk;
-}
-
 /// The copy, or null and a warning.
 std::unique_ptr<runtime::NodeCopy> copy_to_node(std::span<const runtime::CopySource> files) {
   const std::string node = host_name();
@@ -88,6 +76,17 @@ std::string message(const Places& places, uint64_t bytes) {
 }
 
 }  // namespace
+
+runtime::NodeDisk node_disk() {
+  runtime::NodeDisk disk;
+  for (const char* name : {"DLFLOW_SCRATCH", "TMPDIR"}) {
+    if (disk.scratch.empty()) disk.scratch = environment_variable(name);
+  }
+  if (disk.scratch.empty()) disk.scratch = "/tmp";
+  const std::string budget = environment_variable("DLFLOW_SCRATCH_BUDGET");
+  if (!budget.empty()) disk.budget_bytes = parse_size(budget);
+  return disk;
+}
 
 NodeData::NodeData(runtime::Communicator& comm, fs::path data, runtime::Split split,
                    const fs::path& metrics)

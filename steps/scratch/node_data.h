@@ -10,6 +10,9 @@
 /// `scratch: true` of a step: its data on the disk of each of its nodes.
 namespace dlflow::steps {
 
+/// $DLFLOW_SCRATCH, else $TMPDIR, else /tmp, and $DLFLOW_SCRATCH_BUDGET.
+runtime::NodeDisk node_disk();
+
 /// Where the ranks of this node find their data, while this object lives.
 class NodeData {
  public:

@@ -19,7 +19,7 @@ Plan plan_of(const Resources& resources) {
   plan.workflow.steps.push_back(step);
   PlannedJob job;
   job.name = "train";
-  job.resources = resources;
+  job.resources = std::make_shared<const Resources>(resources);
   plan.jobs.push_back(job);
   return plan;
 }
