@@ -8,11 +8,24 @@ import cluster
 from cluster import STAGED, wait_until
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "slurm"))
-from chains import Chain  # noqa: E402
+from chains import Chain, SharedChains  # noqa: E402
 
 
-class Chains(Chain):
+class Chains(SharedChains, Chain):
     profile = "ge"
+    most_counted = 150
+    by_hand = "qdel"
+
+    def until_nothing_is_left(self):
+        wait_until(lambda: not self.ge.jobs(), 30, "the queue to be empty")
+
+    def check_requeued(self, job):
+        self.assertIn("exit_status  99", self.ge.run(["qacct", "-j", job]).stdout)
+
+    def check_submitted_once(self, run):
+        self.wait_for(run, {"c": "succeeded"})  # accounting, which is a second behind, has what has ended
+        wait_until(lambda: len(self.accounted(run, "jobname")) == 3, 30, f"three jobs of {run} in accounting")
+        self.assertEqual(len(self.accounted(run, "jobnumber")), 3)
 
     def test_elements_wait_for_their_own_and_the_last_step_for_all(self):
         """The first element of `train` does not end before another one's `eval` has run."""
@@ -50,20 +63,7 @@ class Chains(Chain):
         self.assertEqual(sorted(self.trace()[:3]), ["train-0", "train-1", "train-2"])
 
     def test_a_failed_chain_is_repaired(self):
-        self.write("w.yaml", f"""
-            name: repair
-            steps:
-              data: {self.step("data")}
-              train:
-                run: '[ $DLFLOW_MATRIX_N != 1 ] || [ -e {self.folder}/mended ]; echo $DLFLOW_MATRIX_N >> {self.folder}/trace'
-                needs: [data]
-                matrix: {{n: [0, 1]}}
-              eval: {self.step("eval$DLFLOW_MATRIX_N", ", matrix: {n: [0, 1]}, needs: [train]")}
-              best: {self.step("best", ", needs: [eval]")}
-        """)
-        run = self.submit()
-        self.wait_for(run, {"train[n=1]": "failed", "eval[n=0]": "succeeded", "eval[n=1]": "blocked", "best": "blocked"})
-        self.assertEqual(self.status(run)["state"], "failed")
+        run = self.broken_chain()
         wait_until(lambda: not self.ge.jobs(), 30, "jobs that wait for one that failed to end")
         self.assertEqual(sorted(self.trace()), ["0", "data", "eval0"])
         (self.folder / "mended").touch()
@@ -88,16 +88,6 @@ class Chains(Chain):
         self.assertEqual(self.trace(), ["after"])
         self.assertEqual({job for job, id in self.ids(run).items() if before[job] != id}, {"a"})
 
-    def test_walltime_is_a_requeue_of_the_same_job_and_dependents_keep_waiting(self):
-        self.counting(50, "checkpoint: {}\n                resources: {walltime: 4s}")
-        run = self.submit()
-        before = self.ids(run)
-        self.wait_for(run, {"after": "succeeded"}, timeout=120)
-        self.assertEqual(self.trace(), [str(n) for n in range(1, 51)] + ["after"])
-        self.assertEqual(self.ids(run), before)
-        passes = self.ge.run(["qacct", "-j", before["count"]]).stdout
-        self.assertIn("exit_status  99", passes)
-
     def test_exit_statuses_that_mean_something_to_grid_engine_are_failures(self):
         self.write("w.yaml", f"""
             name: odd
@@ -113,41 +103,6 @@ class Chains(Chain):
         exits = {step["name"]: step["exit"] for step in self.status(run)["steps"]}
         self.assertEqual((exits["again"], exits["error"]), (99, 100))
 
-    def test_retries_happen_in_the_job_and_are_bounded(self):
-        self.write("w.yaml", f"""
-            name: retry
-            steps:
-              flaky:
-                run: 'echo try >> {self.folder}/trace; [ $(wc -l < {self.folder}/trace) -ge 2 ]'
-                retry: {{attempts: 3, on: [failure]}}
-              after: {{run: 'true', needs: [flaky]}}
-        """)
-        run = self.submit()
-        self.wait_for(run, {"after": "succeeded"})
-        self.assertEqual(self.trace(), ["try", "try"])
-
-    def test_cancel_takes_what_waits_and_lets_what_runs_save(self):
-        self.counting(400, "checkpoint: {}")
-        run = self.submit()
-        wait_until(lambda: len(self.trace()) > 3, 20, "the step to count")
-        self.assertIn("running", self.dlflow("status", run).stdout)
-        self.dlflow("cancel", run)
-        self.wait_for(run, {"count": "cancelled", "after": "cancelled"})
-        wait_until(lambda: not self.ge.jobs(), 30, "the queue to be empty")
-        counted = len(self.trace())
-        self.assertLess(counted, 150)
-        self.dlflow("run", "--resume", run)
-        wait_until(lambda: len(self.trace()) > counted + 3, 30, "the step to go on")
-        self.assertEqual(self.trace(), [str(n + 1) for n in range(len(self.trace()))])
-        self.dlflow("cancel", run)
-
-    def test_qdel_by_hand_is_seen(self):
-        self.write("w.yaml", "name: hand\nsteps:\n  a: {run: sleep 60}\n  b: {run: 'true', needs: [a]}\n")
-        run = self.submit()
-        self.wait_for(run, {"a": "running"})
-        self.ge.run(["qdel", self.ids(run)["a"]])
-        self.wait_for(run, {"a": "cancelled", "b": "blocked"})
-
     def test_a_job_that_was_killed_without_a_word_is_known_from_accounting(self):
         self.write("w.yaml", "name: killed\nsteps:\n  a: {run: sleep 60}\n  b: {run: 'true', needs: [a]}\n")
         run = self.submit()
@@ -156,27 +111,6 @@ class Chains(Chain):
         # Its record may show for a minute; so long waits also what waits for it.
         self.wait_for(run, {"a": "failed", "b": "blocked"}, timeout=150)
         self.assertIn("killed by signal 9", self.dlflow("status", run).stdout)
-
-    def test_killed_anywhere_in_a_submission_each_step_still_runs_once(self):
-        self.write("w.yaml", f"""
-            name: crash
-            steps:
-              a: {self.step("a")}
-              b: {self.step("b-$DLFLOW_MATRIX_N", ", needs: [a], matrix: {n: [0, 1]}")}
-              c: {self.step("c", ", needs: [b]")}
-        """)
-        for point in ["intents:1"] + [f"{point}:{n}" for point in ("submit", "accepted", "recorded") for n in (1, 2, 3)]:
-            with self.subTest(point=point):
-                (self.folder / "trace").unlink(missing_ok=True)
-                self.dlflow("run", "w.yaml", "--profile", "ge", "--force", "a", "--force", "b", "--force", "c",
-                            env={"DLFLOW_CRASH_AT": point}, status=-9)
-                run = json.loads(self.dlflow("status", "--quick", "--json").stdout)[0]["run"]
-                self.dlflow("run", "--resume", run)
-                self.wait_for(run, {"c": "succeeded"})
-                self.assertEqual(sorted(self.trace()), ["a", "b-0", "b-1", "c"])
-                # Accounting is a second behind.
-                wait_until(lambda: len(self.accounted(run, "jobname")) == 3, 30, f"three jobs of {run} in accounting")
-                self.assertEqual(len(self.accounted(run, "jobnumber")), 3)
 
     def accounted(self, run, key):
         """The values of `key` in what qacct has of the run's jobs."""
@@ -194,21 +128,6 @@ class Chains(Chain):
         run = self.submit()
         self.wait_for(run, {"wide": "succeeded"})
         self.assertEqual(sorted(self.read("ranks").splitlines()), ["0 of 2 with 2, 0 of 2 on 0", "1 of 2 with 2, 1 of 2 on 0"])
-
-    def read(self, name):
-        return (self.folder / name).read_text()
-
-    def test_a_limit_on_what_runs_at_a_time_holds_over_all_arrays_of_a_step(self):
-        self.write("w.yaml", f"""
-            name: places
-            steps:
-              many:
-                matrix: {{n: [1, 2], m: [0, 1], max_parallel: 1}}
-                resources: {{cpus_per_rank: '${{{{ matrix.n }}}}'}}
-                run: 'mkdir {self.folder}/alone && sleep 0.5 && rmdir {self.folder}/alone'
-        """)
-        run = self.submit()
-        self.wait_for(run, {job: "succeeded" for job in self.ids(run)}, timeout=90)
 
     def test_what_waits_says_so_and_qmaster_away_is_said(self):
         self.write("w.yaml", "name: waits\nsteps:\n  a: {run: sleep 20}\n  b: {run: 'true', needs: [a]}\n")

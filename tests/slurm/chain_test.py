@@ -5,14 +5,26 @@ import pathlib
 import sys
 
 import cluster
-from chains import Chain
+from chains import Chain, SharedChains
 from cluster import STAGED, wait_until
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 import pictures  # noqa: E402
 
 
-class Chains(Chain):
+class Chains(SharedChains, Chain):
+    by_hand = "scancel"
+
+    def check_submitted_once(self, run):
+        names = [line for line in self.alpha.run(
+            ["squeue", "--me", "--noheader", "--states=all", "--format=%j %F"]).stdout.splitlines()
+            if line.startswith(run)]
+        steps = [name.split(".")[2] for name in {line.split()[0] for line in names}]
+        self.assertEqual(sorted(steps), ["a", "b", "c"], names)
+
+    def check_ended_by_hand(self, run):
+        self.assertRegex(self.dlflow("status", run).stdout, r"cancelled by [a-z]\w+")
+
     def test_a_diamond_runs_in_order_and_nothing_of_ours_stays(self):
         self.write("w.yaml", f"""
             name: diamond
@@ -47,20 +59,7 @@ class Chains(Chain):
         self.assertIn("aftercorr", names)
 
     def test_a_failed_chain_is_repaired_in_place(self):
-        self.write("w.yaml", f"""
-            name: repair
-            steps:
-              data: {self.step("data")}
-              train:
-                run: '[ $DLFLOW_MATRIX_N != 1 ] || [ -e {self.folder}/mended ]; echo $DLFLOW_MATRIX_N >> {self.folder}/trace'
-                needs: [data]
-                matrix: {{n: [0, 1]}}
-              eval: {self.step("eval$DLFLOW_MATRIX_N", ", matrix: {n: [0, 1]}, needs: [train]")}
-              best: {self.step("best", ", needs: [eval]")}
-        """)
-        run = self.submit()
-        self.wait_for(run, {"train[n=1]": "failed", "eval[n=0]": "succeeded", "eval[n=1]": "blocked", "best": "blocked"})
-        self.assertEqual(self.status(run)["state"], "failed")
+        run = self.broken_chain()
         before = self.ids(run)
         (self.folder / "mended").touch()
         self.dlflow("resubmit", run)
@@ -87,20 +86,6 @@ class Chains(Chain):
         after = self.ids(run)
         self.assertEqual({job for job in before if before[job] != after[job]}, {"data"})
         self.assertEqual(sorted(self.trace()), ["e"] * 4 + ["m"] * 4)
-
-    def test_a_limit_on_what_runs_at_a_time_holds_over_all_arrays_of_a_step(self):
-        self.write("w.yaml", f"""
-            name: places
-            steps:
-              many:
-                matrix: {{n: [1, 2], m: [0, 1], max_parallel: 1}}
-                resources: {{cpus_per_rank: '${{{{ matrix.n }}}}'}}
-                run: 'mkdir {self.folder}/alone && sleep 0.5 && rmdir {self.folder}/alone'
-        """)
-        run = self.submit()
-        jobs = list(self.ids(run))
-        self.assertEqual(len({id.split("_")[0] for id in self.ids(run).values()}), 2)
-        self.wait_for(run, {job: "succeeded" for job in jobs}, timeout=90)
 
     def test_a_chain_that_is_deeper_than_slurm_looks_for_cycles_is_repaired_too(self):
         """max_depend_depth is 10: nothing deeper is refused, and nothing found."""
@@ -131,29 +116,6 @@ class Chains(Chain):
         self.alpha.wait_for_state(id, "FAILED")
         self.assertEqual(self.trace(), [])
         self.assertEqual(self.states(run)["b"], "blocked")
-
-    def test_walltime_is_a_requeue_of_the_same_job_and_dependents_keep_waiting(self):
-        self.counting(50, "checkpoint: {}\n                resources: {walltime: 4s}")
-        run = self.submit()
-        before = self.ids(run)
-        self.wait_for(run, {"after": "succeeded"}, timeout=90)
-        self.assertEqual(self.trace(), [str(n) for n in range(1, 51)] + ["after"])
-        self.assertEqual(self.ids(run), before)
-
-    def test_retries_happen_in_the_job_and_are_bounded(self):
-        self.write("w.yaml", f"""
-            name: retry
-            steps:
-              flaky:
-                run: 'echo try >> {self.folder}/trace; [ $(wc -l < {self.folder}/trace) -ge 2 ]'
-                retry: {{attempts: 3, on: [failure]}}
-              hopeless: {{run: 'echo x >> {self.folder}/hopeless; exit 4', retry: {{attempts: 2, on: [failure]}}}}
-              after: {{run: 'true', needs: [flaky]}}
-        """)
-        run = self.submit()
-        self.wait_for(run, {"after": "succeeded", "hopeless": "failed"}, timeout=60)
-        self.assertEqual(self.trace(), ["try", "try"])
-        self.assertEqual((self.folder / "hopeless").read_text().split(), ["x", "x"])
 
     def test_a_try_after_running_out_of_memory_has_twice_as_much(self):
         self.write("w.yaml", f"""
@@ -198,27 +160,6 @@ class Chains(Chain):
         self.assertLess(used["memory_efficiency"], 1)
         self.assertLessEqual(max(map(len, self.dlflow("status", run, "--long").stdout.splitlines())), 80)
 
-    def test_cancel_takes_what_waits_and_lets_what_runs_save(self):
-        self.counting(400, "checkpoint: {}")
-        run = self.submit()
-        wait_until(lambda: len(self.trace()) > 3, 20, "the step to count")
-        self.dlflow("cancel", run)
-        self.wait_for(run, {"count": "cancelled", "after": "cancelled"})
-        counted = len(self.trace())
-        self.assertLess(counted, 100)
-        self.dlflow("run", "--resume", run)
-        wait_until(lambda: len(self.trace()) > counted + 3, 30, "the step to go on")
-        self.assertEqual(self.trace(), [str(n + 1) for n in range(len(self.trace()))])
-        self.dlflow("cancel", run)
-
-    def test_scancel_by_hand_is_seen_and_said(self):
-        self.write("w.yaml", "name: hand\nsteps:\n  a: {run: sleep 60}\n  b: {run: 'true', needs: [a]}\n")
-        run = self.submit()
-        self.wait_for(run, {"a": "running"})
-        self.alpha.run(["scancel", self.ids(run)["a"]])
-        self.wait_for(run, {"a": "cancelled", "b": "blocked"})
-        self.assertRegex(self.dlflow("status", run).stdout, r"cancelled by [a-z]\w+")
-
     def test_the_controller_away_is_said_and_nothing_is_lost(self):
         self.write("w.yaml", f"name: away\nsteps:\n  a: {{run: sleep 8}}\n  b: {self.step('b', ', needs: [a]')}\n")
         run = self.submit()
@@ -232,29 +173,6 @@ class Chains(Chain):
         finally:
             self.alpha.start_controller()
         self.wait_for(run, {"b": "succeeded"})
-
-    def test_killed_anywhere_in_a_submission_each_step_still_runs_once(self):
-        self.write("w.yaml", f"""
-            name: crash
-            steps:
-              a: {self.step("a")}
-              b: {self.step("b-$DLFLOW_MATRIX_N", ", needs: [a], matrix: {n: [0, 1]}")}
-              c: {self.step("c", ", needs: [b]")}
-        """)
-        for point in ["intents:1"] + [f"{point}:{n}" for point in ("submit", "accepted", "recorded") for n in (1, 2, 3)]:
-            with self.subTest(point=point):
-                (self.folder / "trace").unlink(missing_ok=True)
-                self.dlflow("run", "w.yaml", "--profile", "alpha", "--force", "a", "--force", "b", "--force", "c",
-                            env={"DLFLOW_CRASH_AT": point}, status=-9)
-                run = json.loads(self.dlflow("status", "--quick", "--json").stdout)[0]["run"]
-                self.dlflow("run", "--resume", run)
-                names = [line for line in self.alpha.run(
-                    ["squeue", "--me", "--noheader", "--states=all", "--format=%j %F"]).stdout.splitlines()
-                    if line.startswith(run)]
-                steps = [name.split(".")[2] for name in {line.split()[0] for line in names}]
-                self.assertEqual(sorted(steps), ["a", "b", "c"], names)
-                self.wait_for(run, {"c": "succeeded"})
-                self.assertEqual(sorted(self.trace()), ["a", "b-0", "b-1", "c"])
 
     def test_two_calls_at_once_submit_each_job_once(self):
         self.counting(10, "checkpoint: {}")

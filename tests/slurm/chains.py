@@ -74,3 +74,119 @@ class Chain(cluster.Case):
                   while [ $n -lt {to} ]; do n=$((n + 1)); echo $n >> {self.folder}/trace; sleep 0.1; done
               after: {self.step("after", ", needs: [count]")}
         """)
+
+
+class SharedChains:
+    """Tests of chains on any batch system; `most_counted` is what a step may count until its cancellation arrives."""
+
+    most_counted = 100
+    by_hand = None  # what ends a job beside dlflow
+
+    # What only one of the batch systems shows.
+
+    def check_requeued(self, job):
+        pass
+
+    def check_ended_by_hand(self, run):
+        pass
+
+    def until_nothing_is_left(self):
+        pass
+
+    def broken_chain(self):
+        """The second element of `train` fails until the file `mended` is there."""
+        self.write("w.yaml", f"""
+            name: repair
+            steps:
+              data: {self.step("data")}
+              train:
+                run: '[ $DLFLOW_MATRIX_N != 1 ] || [ -e {self.folder}/mended ]; echo $DLFLOW_MATRIX_N >> {self.folder}/trace'
+                needs: [data]
+                matrix: {{n: [0, 1]}}
+              eval: {self.step("eval$DLFLOW_MATRIX_N", ", matrix: {n: [0, 1]}, needs: [train]")}
+              best: {self.step("best", ", needs: [eval]")}
+        """)
+        run = self.submit()
+        self.wait_for(run, {"train[n=1]": "failed", "eval[n=0]": "succeeded", "eval[n=1]": "blocked", "best": "blocked"})
+        self.assertEqual(self.status(run)["state"], "failed")
+        return run
+
+    def test_a_limit_on_what_runs_at_a_time_holds_over_all_arrays_of_a_step(self):
+        self.write("w.yaml", f"""
+            name: places
+            steps:
+              many:
+                matrix: {{n: [1, 2], m: [0, 1], max_parallel: 1}}
+                resources: {{cpus_per_rank: '${{{{ matrix.n }}}}'}}
+                run: 'mkdir {self.folder}/alone && sleep 0.5 && rmdir {self.folder}/alone'
+        """)
+        run = self.submit()
+        jobs = list(self.ids(run))
+        self.assertEqual(len({id.split("_")[0] for id in self.ids(run).values()}), 2)
+        self.wait_for(run, {job: "succeeded" for job in jobs}, timeout=90)
+
+    def test_walltime_is_a_requeue_of_the_same_job_and_dependents_keep_waiting(self):
+        self.counting(50, "checkpoint: {}\n                resources: {walltime: 4s}")
+        run = self.submit()
+        before = self.ids(run)
+        self.wait_for(run, {"after": "succeeded"}, timeout=120)
+        self.assertEqual(self.trace(), [str(n) for n in range(1, 51)] + ["after"])
+        self.assertEqual(self.ids(run), before)
+        self.check_requeued(before["count"])
+
+    def test_retries_happen_in_the_job_and_are_bounded(self):
+        self.write("w.yaml", f"""
+            name: retry
+            steps:
+              flaky:
+                run: 'echo try >> {self.folder}/trace; [ $(wc -l < {self.folder}/trace) -ge 2 ]'
+                retry: {{attempts: 3, on: [failure]}}
+              hopeless: {{run: 'echo x >> {self.folder}/hopeless; exit 4', retry: {{attempts: 2, on: [failure]}}}}
+              after: {{run: 'true', needs: [flaky]}}
+        """)
+        run = self.submit()
+        self.wait_for(run, {"after": "succeeded", "hopeless": "failed"}, timeout=60)
+        self.assertEqual(self.trace(), ["try", "try"])
+        self.assertEqual((self.folder / "hopeless").read_text().split(), ["x", "x"])
+
+    def test_cancel_takes_what_waits_and_lets_what_runs_save(self):
+        self.counting(400, "checkpoint: {}")
+        run = self.submit()
+        wait_until(lambda: len(self.trace()) > 3, 20, "the step to count")
+        self.assertIn("running", self.dlflow("status", run).stdout)
+        self.dlflow("cancel", run)
+        self.wait_for(run, {"count": "cancelled", "after": "cancelled"})
+        self.until_nothing_is_left()
+        counted = len(self.trace())
+        self.assertLess(counted, self.most_counted)
+        self.dlflow("run", "--resume", run)
+        wait_until(lambda: len(self.trace()) > counted + 3, 30, "the step to go on")
+        self.assertEqual(self.trace(), [str(n + 1) for n in range(len(self.trace()))])
+        self.dlflow("cancel", run)
+
+    def test_killed_anywhere_in_a_submission_each_step_still_runs_once(self):
+        self.write("w.yaml", f"""
+            name: crash
+            steps:
+              a: {self.step("a")}
+              b: {self.step("b-$DLFLOW_MATRIX_N", ", needs: [a], matrix: {n: [0, 1]}")}
+              c: {self.step("c", ", needs: [b]")}
+        """)
+        for point in ["intents:1"] + [f"{point}:{n}" for point in ("submit", "accepted", "recorded") for n in (1, 2, 3)]:
+            with self.subTest(point=point):
+                (self.folder / "trace").unlink(missing_ok=True)
+                self.dlflow("run", "w.yaml", "--profile", self.profile, "--force", "a", "--force", "b", "--force", "c",
+                            env={"DLFLOW_CRASH_AT": point}, status=-9)
+                run = json.loads(self.dlflow("status", "--quick", "--json").stdout)[0]["run"]
+                self.dlflow("run", "--resume", run)
+                self.check_submitted_once(run)
+                self.wait_for(run, {"c": "succeeded"})
+                self.assertEqual(sorted(self.trace()), ["a", "b-0", "b-1", "c"])
+
+    def test_a_job_that_was_ended_by_hand_is_seen(self):
+        self.write("w.yaml", "name: hand\nsteps:\n  a: {run: sleep 60}\n  b: {run: 'true', needs: [a]}\n")
+        run = self.submit()
+        self.wait_for(run, {"a": "running"})
+        self.clusters[0].run([self.by_hand, self.ids(run)["a"]])
+        self.wait_for(run, {"a": "cancelled", "b": "blocked"})
+        self.check_ended_by_hand(run)

@@ -6,17 +6,14 @@ clusters could not be started, importing this module ends the program as skipped
 
 import os
 import pathlib
-import shutil
 import subprocess
 import sys
-import tempfile
 import textwrap
-import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 
 from cases import main  # noqa: E402, F401: the tests import it from here
-from real_cluster import root_of, wait_until  # noqa: E402, F401: the same
+from real_cluster import ClusterCase, RealCluster, root_of, wait_until  # noqa: E402, F401: the same
 
 SLURM_CLUSTER = pathlib.Path(__file__).resolve().parents[1] / "cluster/slurm-cluster"
 BUILD = pathlib.Path(os.environ["DLFLOW_BUILD"])
@@ -25,7 +22,7 @@ ROOT = root_of("slurm")
 STAGED = ROOT / "dlflow"  # bin/, workflows/, cluster-profiles/
 
 
-class Cluster:
+class Cluster(RealCluster):
     """A cluster by its name, as its user `dlflow` or `guest`; `home` is that user's folder on the file system that all
     nodes share."""
 
@@ -47,19 +44,6 @@ class Cluster:
         return subprocess.Popen([SLURM_CLUSTER, verb, self.name, "--root", ROOT, "env", *variables, *map(str, argv)],
                                 cwd=cwd or self.home, text=True, stdin=subprocess.DEVNULL, start_new_session=True,
                                 **{"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options})
-
-    def run(self, argv, cwd=None, env=None, timeout=60, status=0):
-        """What `argv` prints as the cluster's user; checks its exit status unless that is None."""
-        process = self.start(argv, cwd, env)
-        try:
-            out, err = process.communicate(timeout=timeout)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, 9)
-            out, err = process.communicate()
-            raise AssertionError(f"{argv} hangs\nstdout: {out}\nstderr: {err}") from None
-        if status is not None and process.returncode != status:
-            raise AssertionError(f"{argv} ends with {process.returncode}\nstdout: {out}\nstderr: {err}")
-        return subprocess.CompletedProcess(argv, process.returncode, out, err)
 
     def sbatch(self, script, *options, cwd=None):
         """Submits the lines of `script`; the job's id."""
@@ -109,26 +93,13 @@ class Cluster:
         self.operate("start-accounting")
 
 
-class Case(unittest.TestCase):
-    """A test with a fresh folder in the home of its first cluster's user. Jobs that it leaves are cancelled."""
-
+class Case(ClusterCase):
     alpha = Cluster("alpha")
     beta = Cluster("beta")
     gamma = Cluster("gamma")
     clusters = (alpha, beta)  # what the test has for itself
 
-    def setUp(self):
-        home = self.clusters[0].home
-        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="test.", dir=home))
-        owner = home.stat()
-        os.chown(self.folder, owner.st_uid, owner.st_gid)
-        self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
-        self.addCleanup(self.cancel_all)
-
     def cancel_all(self):
         for cluster in self.clusters:
             cluster.run(["scancel", "--me"])
             wait_until(lambda: {state for state, _ in cluster.jobs().values()} <= ENDED, 30, f"{cluster.name} to be idle")
-
-    def read(self, name):
-        return (self.folder / name).read_text()

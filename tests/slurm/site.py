@@ -1,9 +1,6 @@
 """Starts the clusters of the tests in this folder, or ends them: site.py up BUILD [OPTION...] | site.py down BUILD.
 
 Three sites, so that tests need not wait for each other. Options are those of `slurm-cluster up`, for all clusters.
-
-BUILD is a build tree. What the tests need of it goes to a folder that the clusters' ordinary user can read, as a
-checkout below /root cannot be. BUILD/tests/slurm/site.json says where all that is, or why it is not.
 """
 
 import json
@@ -11,10 +8,12 @@ import pathlib
 import shutil
 import subprocess
 import sys
-import tempfile
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
-SLURM_CLUSTER = SOURCE / "tests/cluster/slurm-cluster"
+sys.path.append(str(SOURCE / "tests/support"))
+
+from real_cluster import Site  # noqa: E402
+
 PAIR = {"alpha": [], "beta": ["--partitions", "main,long"]}
 SITES = {"first": PAIR, "second": PAIR, "third": {"gamma": ["--preempting", "urgent"]}}
 
@@ -33,18 +32,13 @@ def stage(build, to):
     subprocess.run(["chmod", "-R", "a+rX", to], check=True)
 
 
-def up(build, *further):
-    down(build)
-    site = build / "tests/slurm/site.json"
-    site.parent.mkdir(parents=True, exist_ok=True)
-    able = subprocess.run([SLURM_CLUSTER, "check"], stderr=subprocess.PIPE, text=True)
-    if able.returncode != 0:
-        site.write_text(json.dumps({"missing": able.stderr.strip()}))
-        print(f"skipped here: {able.stderr}")
+def up(site, *further):
+    down(site)
+    root = site.begin()
+    if root is None:
         return 77
-    root = pathlib.Path(tempfile.mkdtemp(prefix="dlflow-slurm.", dir="/var/tmp"))
     roots = {name: str(root / name) for name in SITES}
-    site.write_text(json.dumps({"root": roots["first"], "sites": roots}))
+    site.file.write_text(json.dumps({"root": roots["first"], "sites": roots}))
     for folder in (root, *map(pathlib.Path, roots.values())):
         folder.mkdir(exist_ok=True)
         folder.chmod(0o755)
@@ -52,29 +46,28 @@ def up(build, *further):
     (root / "first/dlflow").mkdir()
     for other in ("second", "third"):
         (root / other / "dlflow").symlink_to(root / "first/dlflow")
-    starting = [subprocess.Popen([SLURM_CLUSTER, "up", name, "--root", roots[place], *options, *further])
+    starting = [subprocess.Popen([site.tool, "up", name, "--root", roots[place], *options, *further])
                 for place, clusters in SITES.items() for name, options in clusters.items()]
-    stage(build, root / "first/dlflow")
+    stage(site.build, root / "first/dlflow")
     statuses = [process.wait() for process in starting]
     if any(statuses):
-        down(build)
+        down(site)
     return max(statuses)
 
 
-def down(build):
+def down(site):
     """Ends what site.json names, and removes it; also what an interrupted run left."""
-    site = build / "tests/slurm/site.json"
-    if not site.exists():
+    if not site.file.exists():
         return 0
-    roots = json.loads(site.read_text()).get("sites", {})
+    roots = json.loads(site.file.read_text()).get("sites", {})
     for place, root in roots.items():
         for name in SITES[place]:
-            subprocess.run([SLURM_CLUSTER, "down", name, "--root", root], check=True)
+            subprocess.run([site.tool, "down", name, "--root", root], check=True)
     for root in roots.values():
         shutil.rmtree(pathlib.Path(root).parent, ignore_errors=True)
-    site.unlink()
+    site.file.unlink()
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit({"up": up, "down": down}[sys.argv[1]](pathlib.Path(sys.argv[2]).resolve(), *sys.argv[3:]))
+    sys.exit({"up": up, "down": down}[sys.argv[1]](Site("slurm", sys.argv[2]), *sys.argv[3:]))

@@ -3,8 +3,12 @@
 import json
 import os
 import pathlib
+import shutil
+import subprocess
 import sys
+import tempfile
 import time
+import unittest
 
 SKIPPED = 77
 
@@ -28,3 +32,58 @@ def wait_until(condition, timeout, what):
             raise AssertionError(f"after {timeout} s still waiting for {what}")
         time.sleep(0.1)
     return value
+
+
+class RealCluster:
+    """A cluster that starts processes with `start(argv, cwd, env, **options)`."""
+
+    def run(self, argv, cwd=None, env=None, timeout=60, status=0, **options):
+        """What `argv` prints as the cluster's user; checks its exit status unless that is None."""
+        process = self.start(argv, cwd, env, **options)
+        try:
+            out, err = process.communicate(timeout=timeout)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, 9)
+            out, err = process.communicate()
+            raise AssertionError(f"{argv} hangs\nstdout: {out}\nstderr: {err}") from None
+        if status is not None and process.returncode != status:
+            raise AssertionError(f"{argv} ends with {process.returncode}\nstdout: {out}\nstderr: {err}")
+        return subprocess.CompletedProcess(argv, process.returncode, out, err)
+
+
+class ClusterCase(unittest.TestCase):
+    """A test with a fresh folder in the home of its first cluster's user. `cancel_all` ends the jobs that it leaves."""
+
+    def setUp(self):
+        home = self.clusters[0].home
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="test.", dir=home))
+        owner = home.stat()
+        os.chown(self.folder, owner.st_uid, owner.st_gid)
+        self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
+        self.addCleanup(self.cancel_all)
+
+    def read(self, name):
+        return (self.folder / name).read_text()
+
+
+class Site:
+    """The clusters of the tests of `system`, started once for all of them.
+
+    What the tests need of a build tree goes to a folder that the clusters' ordinary user can read, as a checkout below
+    /root cannot be. BUILD/tests/SYSTEM/site.json says where all that is, or why it is not."""
+
+    def __init__(self, system, build):
+        self.build = pathlib.Path(build).resolve()
+        self.tool = pathlib.Path(__file__).resolve().parents[1] / f"cluster/{system}-cluster"
+        self.file = self.build / "tests" / system / "site.json"
+        self.prefix = f"dlflow-{system}."
+
+    def begin(self):
+        """A new folder for the clusters; nothing on a machine that cannot start them."""
+        self.file.parent.mkdir(parents=True, exist_ok=True)
+        able = subprocess.run([self.tool, "check"], stderr=subprocess.PIPE, text=True)
+        if able.returncode == 0:
+            return pathlib.Path(tempfile.mkdtemp(prefix=self.prefix, dir="/var/tmp"))
+        self.file.write_text(json.dumps({"missing": able.stderr.strip()}))
+        print(f"skipped here: {able.stderr}")
+        return None
