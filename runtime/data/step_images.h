@@ -5,7 +5,7 @@
 
 namespace dlflow::runtime {
 
-/// What a loader asks for each image before it looks at it. Any thread calls it.
+/// Asked for each image before a loader looks at it, by any thread.
 class StepImages {
  public:
   virtual ~StepImages() = default;
