@@ -331,6 +331,11 @@ Output run(Command command, const std::string& input) {
   return run(std::move(command), OutputOptions{.input = input});
 }
 
+std::string environment_variable(const char* name) {
+  const char* const value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
 std::vector<std::string> current_environment() {
   std::vector<std::string> variables;
   for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {

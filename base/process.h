@@ -82,6 +82,8 @@ Output run(Command command, const std::string& input = "");
 
 /// This process's environment.
 std::vector<std::string> current_environment();
+/// One of its variables; empty if there is none.
+std::string environment_variable(const char* name);
 
 /// The path of the program `name` in the folders of `path` (as in $PATH), or nothing.
 std::optional<std::filesystem::path> find_program(const std::string& name, const std::string& path);

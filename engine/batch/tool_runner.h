@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/process.h"
+#include "engine/batch/batch_system.h"
 
 /// The programs of a batch system, run as child processes.
 namespace dlflow {
@@ -37,6 +38,19 @@ std::string failure(std::string_view tool, const Output& output,
 std::string errors_of(std::string_view standard_error);
 
 bool contains_any(std::string_view text, std::span<const std::string_view> phrases);
+
+/// Has `cancel_some` cancel the jobs `ids` in parts of 1000, and returns the worst answer.
+JobAnswer cancel_in_parts(
+    std::span<const std::string> ids,
+    const std::function<JobAnswer(std::span<const std::string>)>& cancel_some);
+
+/// Those of `jobs` with one of `ids`, which may be arrays.
+std::vector<BatchJob> jobs_with_ids(std::vector<BatchJob> jobs, std::span<const std::string> ids);
+
+/// Those of `queue` called one of `names`; those that it lacks, of what `ended` returns.
+std::vector<BatchJob> jobs_with_names(std::vector<BatchJob> queue,
+                                      std::span<const std::string> names,
+                                      const std::function<std::vector<BatchJob>()>& ended);
 
 /// Runs tools with one environment. Commands are shown by -v.
 class ToolRunner {

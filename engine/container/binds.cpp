@@ -18,12 +18,12 @@ namespace fs = std::filesystem;
 /// own disk. What a node does not have is not missed.
 std::vector<Bind> node_folders(const ContainerJob& job) {
   std::vector<Bind> binds;
-  std::vector<fs::path> folders = {"/tmp", "/dev/shm", variable("TMPDIR")};
+  std::vector<fs::path> folders = {"/tmp", "/dev/shm", environment_variable("TMPDIR")};
   const auto scratch = job.environment.find("DLFLOW_SCRATCH");
   if (scratch != job.environment.end()) folders.emplace_back(scratch->second);
   // Their names are new for each job; an image gets one folder to mount them on.
   for (const char* name : {"PMIX_SERVER_TMPDIR", "PMIX_SYSTEM_TMPDIR"}) {
-    const fs::path folder = variable(name);
+    const fs::path folder = environment_variable(name);
     folders.push_back(folder.parent_path() == "/" ? folder : folder.parent_path());
   }
   std::error_code ignored;

@@ -17,7 +17,7 @@ std::string user_name() {
   id.environment = current_environment();
   const Output output = run(id, OutputOptions{.collect_errors = true});
   if (output.status.code == 0) return std::string(trim(output.text));
-  const std::string user = variable("USER");
+  const std::string user = environment_variable("USER");
   return user.empty() ? std::to_string(::geteuid()) : user;
 }
 
@@ -45,7 +45,7 @@ std::map<std::string, std::string> container_environment(
   environment.emplace("HOME", job.directory.string());
   environment.emplace("USER", user);
   environment.emplace("LOGNAME", user);
-  const std::string temporary = variable("TMPDIR");
+  const std::string temporary = environment_variable("TMPDIR");
   environment.emplace("TMPDIR", temporary.empty() ? "/tmp" : temporary);
   environment.insert(image.begin(), image.end());
   environment.emplace("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");

@@ -50,7 +50,7 @@ std::vector<std::string> command_of(const ContainerRuntime& runtime, const Conta
   if (command.empty()) command = {std::string(runtime.program)};
   const std::string& program = command.front();
   const bool there = program.find('/') == program.npos
-                         ? find_program(program, variable("PATH")).has_value()
+                         ? find_program(program, environment_variable("PATH")).has_value()
                          : ::access(program.c_str(), X_OK) == 0;
   if (!there) {
     throw Error(Errc::NotFound,

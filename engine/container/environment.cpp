@@ -1,16 +1,10 @@
 #include "engine/container/environment.h"
 
 #include <algorithm>
-#include <cstdlib>
 
 #include "base/process.h"
 
 namespace dlflow {
-
-std::string variable(const char* name) {
-  const char* const value = std::getenv(name);
-  return value == nullptr ? "" : value;
-}
 
 std::vector<std::string> changed_environment(const std::vector<std::string>& changes) {
   std::vector<std::string> environment = current_environment();

@@ -6,9 +6,6 @@
 /// The environment of the processes around a container.
 namespace dlflow {
 
-/// A variable of this process; empty if there is none.
-std::string variable(const char* name);
-
 /// This process's environment, with "NAME=value" of `changes` in place of what it has.
 std::vector<std::string> changed_environment(const std::vector<std::string>& changes);
 

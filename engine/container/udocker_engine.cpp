@@ -56,14 +56,14 @@ fs::path write_runc_wrapper(const fs::path& folder, const fs::path& runc) {
 std::vector<std::string> udocker_engine(const std::string& mode, const fs::path& cache,
                                         const fs::path& folder) {
   if (!mode.starts_with('P')) {
-    const auto runc = find_program("runc", variable("PATH"));
-    if (!runc || !variable("UDOCKER_USE_RUNC_EXECUTABLE").empty()) return {};
+    const auto runc = find_program("runc", environment_variable("PATH"));
+    if (!runc || !environment_variable("UDOCKER_USE_RUNC_EXECUTABLE").empty()) return {};
     const bool direct = can_be_opened(STDOUT_FILENO) && can_be_opened(STDERR_FILENO);
     return {"UDOCKER_USE_RUNC_EXECUTABLE=" +
             (direct ? write_runc_wrapper(folder, *runc) : *runc).string()};
   }
-  if (!variable("UDOCKER_USE_PROOT_EXECUTABLE").empty()) return {};
-  const auto proot = find_program("proot", variable("PATH"));
+  if (!environment_variable("UDOCKER_USE_PROOT_EXECUTABLE").empty()) return {};
+  const auto proot = find_program("proot", environment_variable("PATH"));
   if (!proot) return {};
   return {"UDOCKER_USE_PROOT_EXECUTABLE=" + write_proot_wrapper(folder, *proot).string(),
           "UDOCKER_DIR=" + (cache / "images/udocker").string()};

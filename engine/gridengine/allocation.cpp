@@ -7,6 +7,7 @@
 #include <string>
 
 #include "base/error.h"
+#include "base/process.h"
 #include "engine/gridengine/tools.h"
 
 namespace dlflow {
@@ -26,17 +27,12 @@ bool is_at_work(const JobIdentity& ours) {
   }
 }
 
-std::string variable(const char* name) {
-  const char* const value = std::getenv(name);
-  return value == nullptr ? "" : value;
-}
-
 }  // namespace
 
 std::optional<Allocation> gridengine_allocation() {
-  const std::string task = variable("SGE_TASK_ID");  // "undefined" of a plain job
+  const std::string task = environment_variable("SGE_TASK_ID");  // "undefined" of a plain job
   Allocation allocation;
-  allocation.id = variable("JOB_ID");
+  allocation.id = environment_variable("JOB_ID");
   if (allocation.id.empty() || task.empty()) return std::nullopt;
   const long number = std::strtol(task.c_str(), nullptr, 10);
   if (number > 0) allocation.id += "_" + std::to_string(number - 1);

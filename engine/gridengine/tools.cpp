@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <set>
 
 #include "base/error.h"
 #include "base/file.h"
@@ -93,28 +92,15 @@ Accounting GridEngineTools::qacct(const std::vector<std::string>& selection) {
 Accounting GridEngineTools::accounting(std::span<const std::string> ids, Time since) {
   if (ids.empty()) return {};
   Accounting all = qacct({"-o", user_name(), "-b", qacct_time(since - 1h), "-j"});
-  const std::set<std::string_view> wanted(ids.begin(), ids.end());
-  std::erase_if(all.jobs, [&wanted](const BatchJob& job) {
-    return !wanted.contains(job.id) && !wanted.contains(array_id(job.id));
-  });
+  all.jobs = jobs_with_ids(std::move(all.jobs), ids);
   return all;
 }
 
 std::vector<BatchJob> GridEngineTools::find_by_name(std::span<const std::string> names,
                                                     Time since) {
-  std::set<std::string_view> missing(names.begin(), names.end());
-  const std::set<std::string_view> wanted = missing;
-  std::vector<BatchJob> found;
-  for (BatchJob& job : queue()) {
-    if (!wanted.contains(job.name)) continue;
-    missing.erase(job.name);
-    found.push_back(std::move(job));
-  }
-  if (missing.empty()) return found;
-  for (BatchJob& job : qacct({"-o", user_name(), "-b", qacct_time(since - 1h), "-j"}).jobs) {
-    if (missing.contains(job.name)) found.push_back(std::move(job));
-  }
-  return found;
+  return jobs_with_names(queue(), names, [&] {
+    return qacct({"-o", user_name(), "-b", qacct_time(since - 1h), "-j"}).jobs;
+  });
 }
 
 std::optional<std::vector<BatchJob>> GridEngineTools::show_job(const std::string& id) {
@@ -140,21 +126,12 @@ std::optional<std::vector<BatchJob>> GridEngineTools::show_job(const std::string
 }
 
 JobAnswer GridEngineTools::cancel(std::span<const JobIdentity> jobs) {
-  constexpr size_t kAtOnce = 1000;
-  JobAnswer answer;
-  if (jobs.empty()) return answer;
-  const std::vector<std::string> ids = ids_of_known(jobs, queue());
-  for (size_t first = 0; first < ids.size(); first += kAtOnce) {
+  if (jobs.empty()) return {};
+  return cancel_in_parts(ids_of_known(jobs, queue()), [this](std::span<const std::string> ids) {
     std::vector<std::string> argv = {"qdel"};
-    for (const std::string& id :
-         std::span(ids).subspan(first, std::min(kAtOnce, ids.size() - first))) {
-      argv.push_back(qdel_word(id));
-    }
-    JobAnswer next = qdel_answer(runner_.request(argv));
-    const bool worse = next.kind > answer.kind;
-    if (worse) answer = std::move(next);
-  }
-  return answer;
+    for (const std::string& id : ids) argv.push_back(qdel_word(id));
+    return qdel_answer(runner_.request(argv));
+  });
 }
 
 JobAnswer GridEngineTools::ask_to_end(const JobIdentity& job) { return cancel({&job, 1}); }

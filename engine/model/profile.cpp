@@ -59,14 +59,14 @@ Profile profile_from(const Json& json) {
   profile.cores = json.at("cores");
   profile.memory_bytes = size_from(json.at("memory"));
   profile.gpus = json.at("gpus");
-  profile.slurm = slurm_options_from_json(json.at("slurm"));
-  profile.gridengine = gridengine_options_from_json(json.at("gridengine"));
+  read_from(json.at("slurm"), profile.slurm);
+  read_from(json.at("gridengine"), profile.gridengine);
   profile.ranks_per_node = json.at("ranks_per_node");
   const Json& node = json.at("node");
   profile.node = {node.at("cores"), size_from(node.at("memory")), node.at("gpus")};
   profile.limits = limits_from(json.at("limits"));
-  profile.launcher = {json.at("launcher").at("program"), json.at("launcher").at("arguments")};
-  profile.container = container_settings_from_json(json.at("container"));
+  read_from(json.at("launcher"), profile.launcher);
+  read_from(json.at("container"), profile.container);
   profile.setup = json.at("setup").get<std::vector<std::string>>();
   for (const auto& [name, value] : json.at("environment").items()) {
     profile.environment[name] = value.is_string() ? value.get<std::string>() : value.dump();
@@ -190,34 +190,6 @@ const std::string& partition_of(const Profile& profile) {
 std::string partition_key(const Profile& profile) {
   const PartitionKey* const row = find_partition_key(profile);
   return row == nullptr ? "" : profile.scheduler + "." + row->key;
-}
-
-SlurmOptions slurm_options_from_json(const Json& json) {
-  return {.partition = json.at("partition"),
-          .account = json.at("account"),
-          .qos = json.at("qos"),
-          .constraint = json.at("constraint"),
-          .reservation = json.at("reservation"),
-          .exclusive = json.at("exclusive"),
-          .gres = json.at("gres"),
-          .options = json.at("options")};
-}
-
-GridEngineOptions gridengine_options_from_json(const Json& json) {
-  return {.queue = json.at("queue"),
-          .project = json.at("project"),
-          .parallel_environment = json.at("parallel_environment"),
-          .memory = json.at("memory"),
-          .gpus = json.at("gpus"),
-          .options = json.at("options")};
-}
-
-ContainerSettings container_settings_from_json(const Json& json) {
-  return {.runtime = json.at("runtime"),
-          .command = json.at("command"),
-          .mode = json.at("mode"),
-          .arguments = json.at("arguments"),
-          .binds = json.at("binds")};
 }
 
 Profile load_profile(const std::string& name) {

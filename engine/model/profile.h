@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "base/json.h"
+#include "base/json_fields.h"
 
 /// A cluster profile: what a cluster is called and offers. cluster-profiles/local.yaml documents
 /// every key.
@@ -43,10 +43,34 @@ struct GridEngineOptions {
   bool operator==(const GridEngineOptions&) const = default;
 };
 
-/// Every key must be there: `slurm:` of a profile once it is checked, and as plan.json freezes it.
-SlurmOptions slurm_options_from_json(const Json& json);
-/// The same of `gridengine:`.
-GridEngineOptions gridengine_options_from_json(const Json& json);
+/// `slurm:` of a profile once it is checked, and as plan.json freezes it; so are the next ones.
+template <class Archive>
+void list_fields(Archive& archive, SlurmOptions& slurm) {
+  archive("partition", slurm.partition);
+  archive("account", slurm.account);
+  archive("qos", slurm.qos);
+  archive("constraint", slurm.constraint);
+  archive("reservation", slurm.reservation);
+  archive("exclusive", slurm.exclusive);
+  archive("gres", slurm.gres);
+  archive("options", slurm.options);
+}
+
+template <class Archive>
+void list_fields(Archive& archive, GridEngineOptions& options) {
+  archive("queue", options.queue);
+  archive("project", options.project);
+  archive("parallel_environment", options.parallel_environment);
+  archive("memory", options.memory);
+  archive("gpus", options.gpus);
+  archive("options", options.options);
+}
+
+template <class Archive>
+void list_fields(Archive& archive, Launcher& launcher) {
+  archive("program", launcher.program);
+  archive("arguments", launcher.arguments);
+}
 
 /// The resources of one node; 0: not known.
 struct NodeShape {
@@ -78,8 +102,14 @@ struct ContainerSettings {
   bool operator==(const ContainerSettings&) const = default;
 };
 
-/// The same of `container:`.
-ContainerSettings container_settings_from_json(const Json& json);
+template <class Archive>
+void list_fields(Archive& archive, ContainerSettings& container) {
+  archive("runtime", container.runtime);
+  archive("command", container.command);
+  archive("mode", container.mode);
+  archive("arguments", container.arguments);
+  archive("binds", container.binds);
+}
 
 /// A class of a cluster's nodes, which steps are placed in. What its text does not say is the
 /// profile's; here it is filled in.

@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <array>
-#include <cstdlib>
 #include <filesystem>
 #include <utility>
 #include <vector>
@@ -8,6 +7,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/local_files.h"
+#include "base/process.h"
 #include "base/sha256.h"
 #include "base/text.h"
 #include "base/url.h"
@@ -113,8 +113,7 @@ std::string variable_of(const Plan& plan, const std::string& name) {
   for (const Variables& variables : {plan.profile.environment, planned_variables(plan)}) {
     if (const auto given = variables.find(name); given != variables.end()) return given->second;
   }
-  const char* const value = std::getenv(name.c_str());
-  return value == nullptr ? "" : value;
+  return environment_variable(name.c_str());
 }
 
 const Json& element_of(const Plan& plan, const PlannedJob& job) {

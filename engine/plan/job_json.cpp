@@ -1,9 +1,11 @@
 #include <algorithm>
 #include <array>
+#include <span>
 #include <string>
 #include <utility>
 
 #include "base/error.h"
+#include "base/json_fields.h"
 #include "base/parse_json.h"
 #include "base/text.h"
 #include "engine/plan/job.h"
@@ -12,200 +14,154 @@ namespace dlflow {
 namespace {
 
 constexpr std::array<std::string_view, 3> kUnits = {"epochs", "steps", "seconds"};
-
-Json to_json(const CheckpointPolicy& policy) {
-  return {{"every", policy.every},
-          {"unit", kUnits[size_t(policy.unit)]},
-          {"keep", policy.keep},
-          {"signal", policy.signal == CheckpointPolicy::Signal::Term ? "SIGTERM" : "SIGUSR1"},
-          {"lead_s", policy.lead.count()},
-          {"newer", policy.newer}};
-}
-
-CheckpointPolicy checkpoint_policy_from_json(const Json& json) {
-  CheckpointPolicy policy;
-  const auto unit = json.at("unit").get<std::string>();
-  size_t index = 0;
-  while (index < kUnits.size() && kUnits[index] != unit) ++index;
-  if (index == kUnits.size()) throw Error(Errc::Corrupt, "'" + unit + "' is not a unit");
-  policy.unit = CheckpointPolicy::Unit(index);
-  policy.every = json.at("every").get<int64_t>();
-  policy.keep = json.at("keep").get<int>();
-  // Runs of earlier versions do not have the rest.
-  if (json.value("signal", "") == "SIGTERM") policy.signal = CheckpointPolicy::Signal::Term;
-  policy.lead = std::chrono::seconds(json.value("lead_s", int64_t{0}));
-  policy.newer = json.value("newer", "");
-  return policy;
-}
-
 constexpr std::array<std::string_view, 5> kCauses = {"failure", "node-failure", "preempted",
                                                      "timeout", "out-of-memory"};
 
-Json to_json(const Retry& retry) {
-  Json on = Json::array();
-  for (const RetryCause cause : retry.on) on.push_back(kCauses[size_t(cause)]);
-  return {{"attempts", retry.attempts},
-          {"on", on},
-          {"exit_codes", retry.exit_codes},
-          {"memory_factor", retry.memory_factor},
-          {"walltime_factor", retry.walltime_factor}};
+/// Throws Error{Corrupt} with `otherwise` if `word` is not among `words`.
+size_t place_of_word(std::span<const std::string_view> words, const std::string& word,
+                     const std::string& otherwise) {
+  const auto found = std::find(words.begin(), words.end(), word);
+  if (found == words.end()) throw Error(Errc::Corrupt, otherwise);
+  return size_t(found - words.begin());
 }
 
-Retry retry_from_json(const Json& json) {
-  Retry retry{.attempts = json.at("attempts").get<int>(), .on = {}};
-  for (const Json& word : json.at("on")) {
-    const auto found = std::find(kCauses.begin(), kCauses.end(), word.get<std::string>());
-    if (found == kCauses.end()) throw Error(Errc::Corrupt, word.dump() + " is no cause of a retry");
-    retry.on.push_back(RetryCause(found - kCauses.begin()));
-  }
-  retry.exit_codes = json.value("exit_codes", std::set<int>());  // not of older versions
-  retry.memory_factor = json.value("memory_factor", 2.0);
-  retry.walltime_factor = json.value("walltime_factor", 1.0);
-  return retry;
+}  // namespace
+
+void to_json(Json& json, CheckpointPolicy::Unit unit) { json = kUnits[size_t(unit)]; }
+void from_json(const Json& json, CheckpointPolicy::Unit& unit) {
+  const auto word = json.get<std::string>();
+  unit = CheckpointPolicy::Unit(place_of_word(kUnits, word, "'" + word + "' is not a unit"));
 }
 
-Json to_json(const std::vector<Requirement>& requirements) {
-  Json list = Json::array();
-  for (const Requirement& r : requirements) {
-    list.push_back({{"metric", r.metric}, {"comparison", r.comparison}, {"bound", r.bound}});
-  }
-  return list;
+void to_json(Json& json, RetryCause cause) { json = kCauses[size_t(cause)]; }
+void from_json(const Json& json, RetryCause& cause) {
+  cause = RetryCause(
+      place_of_word(kCauses, json.get<std::string>(), json.dump() + " is no cause of a retry"));
 }
 
-std::vector<Requirement> requirements_from_json(const Json& list) {
-  std::vector<Requirement> requirements;
-  for (const Json& r : list) {
-    requirements.push_back({r.at("metric").get<std::string>(),
-                            r.at("comparison").get<std::string>(), r.at("bound").get<double>()});
-  }
-  return requirements;
+NLOHMANN_JSON_SERIALIZE_ENUM(CheckpointPolicy::Signal,
+                             {{CheckpointPolicy::Signal::Usr1, "SIGUSR1"},
+                              {CheckpointPolicy::Signal::Term, "SIGTERM"}})
+NLOHMANN_JSON_SERIALIZE_ENUM(Launch, {{Launch::Ranks, "ranks"}, {Launch::Node, "node"}})
+
+// What is read if_there is absent in runs of earlier versions.
+
+template <class Archive>
+void list_fields(Archive& archive, CheckpointPolicy& policy) {
+  archive("every", policy.every);
+  archive("unit", policy.unit);
+  archive("keep", policy.keep);
+  archive.if_there("signal", policy.signal);
+  archive.if_there("lead_s", policy.lead);
+  archive.if_there("newer", policy.newer);
 }
 
-Json to_json(const std::vector<ParentRef>& parents) {
-  Json list = Json::array();
-  for (const ParentRef& parent : parents) {
-    list.push_back({{"step", parent.step},
-                    {"element", parent.element},
-                    {"directory", parent.directory.string()}});
-    if (parent.skipped) list.back()["skipped"] = true;
-    if (parent.may_fail) list.back()["may_fail"] = true;
-    if (parent.failed) list.back()["failed"] = true;
-    if (!parent.is_command) list.back()["is_command"] = false;
-  }
-  return list;
+template <class Archive>
+void list_fields(Archive& archive, Retry& retry) {
+  archive("attempts", retry.attempts);
+  archive("on", retry.on);
+  archive.if_there("exit_codes", retry.exit_codes);
+  archive.if_there("memory_factor", retry.memory_factor);
+  archive.if_there("walltime_factor", retry.walltime_factor);
 }
 
-std::vector<ParentRef> parents_from_json(const Json& list) {
-  std::vector<ParentRef> parents;
-  for (const Json& parent : list) {
-    parents.push_back({parent.at("step").get<std::string>(), parent.at("element"),
-                       parent.at("directory").get<std::string>(), parent.value("skipped", false),
-                       parent.value("may_fail", false), parent.value("failed", false),
-                       parent.value("is_command", true)});
-  }
-  return parents;
+template <class Archive>
+void list_fields(Archive& archive, Requirement& requirement) {
+  archive("metric", requirement.metric);
+  archive("comparison", requirement.comparison);
+  archive("bound", requirement.bound);
 }
 
-/// Not resources_from_json(): that reads what a user wrote.
-Resources job_resources_from_json(const Json& json) {
-  Resources resources;
-  resources.ranks = json.at("ranks").get<int>();
-  resources.cpus_per_rank = json.at("cpus_per_rank").get<int>();
-  resources.gpus_per_rank = json.at("gpus_per_rank").get<int>();
-  resources.memory_bytes = json.at("memory_bytes").get<uint64_t>();
-  resources.walltime = std::chrono::seconds(json.at("walltime_s").get<int64_t>());
-  resources.ranks_per_node = json.value("ranks_per_node", 0);  // older versions do not have these
-  resources.exclusive = json.value("exclusive", false);
-  resources.licences = json.value("licences", std::map<std::string, int>());
-  resources.alone = json.value("alone", false);
-  return resources;
+template <class Archive>
+void list_fields(Archive& archive, ParentRef& parent) {
+  archive("step", parent.step);
+  archive("element", parent.element);
+  archive("directory", parent.directory);
+  archive.unless_default("skipped", parent.skipped);
+  archive.unless_default("may_fail", parent.may_fail);
+  archive.unless_default("failed", parent.failed);
+  archive.unless_default("is_command", parent.is_command, true);
 }
 
-Json job_resources_to_json(const Resources& resources) {
-  return {{"ranks", resources.ranks},
-          {"cpus_per_rank", resources.cpus_per_rank},
-          {"gpus_per_rank", resources.gpus_per_rank},
-          {"memory_bytes", resources.memory_bytes},
-          {"walltime_s", resources.walltime.count()},
-          {"ranks_per_node", resources.ranks_per_node},
-          {"exclusive", resources.exclusive},
-          {"licences", resources.licences},
-          {"alone", resources.alone}};
+/// Not what resources_from_json() reads, which a user wrote.
+template <class Archive>
+void list_fields(Archive& archive, Resources& resources) {
+  archive("ranks", resources.ranks);
+  archive("cpus_per_rank", resources.cpus_per_rank);
+  archive("gpus_per_rank", resources.gpus_per_rank);
+  archive("memory_bytes", resources.memory_bytes);
+  archive("walltime_s", resources.walltime);
+  archive.if_there("ranks_per_node", resources.ranks_per_node);
+  archive.if_there("exclusive", resources.exclusive);
+  archive.if_there("licences", resources.licences);
+  archive.if_there("alone", resources.alone);
 }
 
-Json to_json(const ContainerSpec& container) {
-  return {{"image", container.image},
-          {"from", container.from},
-          {"digest", container.digest},
-          {"build", container.build},
-          {"runtime", container.settings.runtime},
-          {"command", container.settings.command},
-          {"mode", container.settings.mode},
-          {"arguments", container.settings.arguments},
-          {"binds", container.settings.binds}};
+template <class Archive>
+void list_fields(Archive& archive, ContainerSpec& container) {
+  archive("image", container.image);
+  archive("from", container.from);
+  archive("digest", container.digest);
+  archive.if_there("build", container.build);
+  list_fields(archive, container.settings);
 }
 
-ContainerSpec container_spec_from_json(const Json& json) {
-  return {json.at("image").get<std::string>(), json.at("from").get<std::string>(),
-          json.at("digest").get<std::string>(), json.value("build", Json()),
-          container_settings_from_json(json)};
+template <class Archive>
+void list_fields(Archive& archive, SourceProofs& sources) {
+  archive("frozen", sources.frozen);
+  archive("outside", sources.outside);
+  archive.if_there("packages", sources.packages);
+  archive.if_there("variables", sources.variables);
+  archive.if_there("programs", sources.programs);
+  archive.if_there("inherited", sources.inherited);
 }
 
-JobSpec read_job_spec(const Json& json) {
-  JobSpec spec;
-  spec.run = json.at("run").get<std::string>();
-  spec.job = json.at("job").get<std::string>();
-  spec.step = json.at("step").get<std::string>();
-  spec.element = json.at("element");
-  spec.uses = json.at("uses").get<std::string>();
-  spec.run_command = json.at("run_command");
-  spec.with = json.at("with");
-  spec.environment = json.at("environment");
-  spec.inherit = json.at("inherit").get<std::vector<std::string>>();
-  spec.secrets = json.at("secrets").get<std::set<std::string>>();
-  spec.condition = json.at("condition");
-  spec.params = json.at("params");
-  spec.late_params = json.at("late_params");
-  spec.sees_run = json.at("sees_run").get<bool>();
-  spec.resources = job_resources_from_json(json.at("resources"));
-  spec.launch = json.at("launch") == "node" ? Launch::Node : Launch::Ranks;
-  if (json.contains("container")) {
-    spec.container = container_spec_from_json(json.at("container"));
-  }
-  if (const Json& policy = json.at("checkpoint"); !policy.is_null()) {
-    spec.checkpoint = checkpoint_policy_from_json(policy);
-  }
-  spec.retry = retry_from_json(json.at("retry"));
-  spec.allow_failure = json.at("allow_failure").get<bool>();
-  spec.always = json.at("always").get<bool>();
-  spec.require = requirements_from_json(json.at("require"));
-  spec.outputs = json.at("outputs").get<std::map<std::string, std::string>>();
-  spec.lists = json.value("lists", spec.lists);  // older: absent
-  spec.parents = parents_from_json(json.at("parents"));
-  spec.inputs = json.at("inputs").get<std::map<std::string, std::string>>();
-  json.at("data").get_to(spec.data);
-  const Json& sources = json.at("sources");
-  sources.at("frozen").get_to(spec.sources.frozen);
-  sources.at("outside").get_to(spec.sources.outside);
-  spec.sources.packages = sources.value("packages", spec.sources.packages);  // older: absent
-  spec.sources.variables = sources.value("variables", spec.sources.variables);
-  spec.sources.programs = sources.value("programs", spec.sources.programs);
-  spec.sources.inherited = sources.value("inherited", spec.sources.inherited);
-  spec.base = json.value("base", "");  // older: absent
-  spec.run_directory = json.at("run_directory").get<std::string>();
-  spec.job_directory = json.at("job_directory").get<std::string>();
-  spec.cache = json.at("cache").get<std::string>();
-  spec.cache_budget_bytes = json.at("cache_budget_bytes").get<uint64_t>();
-  spec.scratch = json.at("scratch").get<std::string>();
-  spec.scratch_budget_bytes = json.at("scratch_budget_bytes").get<uint64_t>();
-  spec.node_memory_bytes = json.at("node_memory_bytes").get<uint64_t>();
-  spec.walltime_limit = std::chrono::seconds(json.at("walltime_limit_s").get<int64_t>());
-  spec.launcher = json.at("launcher").get<std::vector<std::string>>();
-  spec.setup = json.at("setup").get<std::vector<std::string>>();
-  spec.fingerprint_base = json.at("fingerprint_base").get<std::string>();
-  spec.reuse = json.at("reuse").get<bool>();
-  return spec;
+template <class Archive>
+void list_fields(Archive& archive, JobSpec& spec) {
+  archive("run", spec.run);
+  archive("job", spec.job);
+  archive("step", spec.step);
+  archive("element", spec.element);
+  archive("uses", spec.uses);
+  archive("run_command", spec.run_command);
+  archive("with", spec.with);
+  archive("environment", spec.environment);
+  archive("inherit", spec.inherit);
+  archive("secrets", spec.secrets);
+  archive("condition", spec.condition);
+  archive("params", spec.params);
+  archive("late_params", spec.late_params);
+  archive("sees_run", spec.sees_run);
+  archive("resources", spec.resources);
+  archive("launch", spec.launch);
+  archive.unless_default("container", spec.container);
+  archive("checkpoint", spec.checkpoint);
+  archive("retry", spec.retry);
+  archive("allow_failure", spec.allow_failure);
+  archive("always", spec.always);
+  archive("require", spec.require);
+  archive("outputs", spec.outputs);
+  archive.if_there("lists", spec.lists);
+  archive("parents", spec.parents);
+  archive("inputs", spec.inputs);
+  archive("data", spec.data);
+  archive("sources", spec.sources);
+  archive.if_there("base", spec.base);
+  archive("run_directory", spec.run_directory);
+  archive("job_directory", spec.job_directory);
+  archive("cache", spec.cache);
+  archive("cache_budget_bytes", spec.cache_budget_bytes);
+  archive("scratch", spec.scratch);
+  archive("scratch_budget_bytes", spec.scratch_budget_bytes);
+  archive("node_memory_bytes", spec.node_memory_bytes);
+  archive("walltime_limit_s", spec.walltime_limit);
+  archive("launcher", spec.launcher);
+  archive("setup", spec.setup);
+  archive("fingerprint_base", spec.fingerprint_base);
+  archive("reuse", spec.reuse);
 }
+
+namespace {
 
 /// An object if it is there. Throws Json::exception.
 Json object_at(const Json& json, const char* key) {
@@ -258,60 +214,11 @@ JobEvent read_job_event(const Json& json) {
 
 }  // namespace
 
-Json to_json(const JobSpec& spec) {
-  Json json = {{"run", spec.run},
-               {"job", spec.job},
-               {"step", spec.step},
-               {"element", spec.element},
-               {"uses", spec.uses},
-               {"run_command", spec.run_command},
-               {"with", spec.with},
-               {"environment", spec.environment},
-               {"inherit", spec.inherit},
-               {"secrets", spec.secrets},
-               {"condition", spec.condition},
-               {"params", spec.params},
-               {"late_params", spec.late_params},
-               {"sees_run", spec.sees_run},
-               {"resources", job_resources_to_json(spec.resources)},
-               {"launch", spec.launch == Launch::Node ? "node" : "ranks"},
-               {"checkpoint", spec.checkpoint ? to_json(*spec.checkpoint) : Json()},
-               {"retry", to_json(spec.retry)},
-               {"allow_failure", spec.allow_failure},
-               {"always", spec.always},
-               {"require", to_json(spec.require)},
-               {"outputs", spec.outputs},
-               {"lists", spec.lists},
-               {"parents", to_json(spec.parents)},
-               {"inputs", spec.inputs},
-               {"data", spec.data},
-               {"sources",
-                {{"frozen", spec.sources.frozen},
-                 {"outside", spec.sources.outside},
-                 {"packages", spec.sources.packages},
-                 {"variables", spec.sources.variables},
-                 {"programs", spec.sources.programs},
-                 {"inherited", spec.sources.inherited}}},
-               {"base", spec.base.string()},
-               {"run_directory", spec.run_directory.string()},
-               {"job_directory", spec.job_directory.string()},
-               {"cache", spec.cache.string()},
-               {"cache_budget_bytes", spec.cache_budget_bytes},
-               {"scratch", spec.scratch.string()},
-               {"scratch_budget_bytes", spec.scratch_budget_bytes},
-               {"node_memory_bytes", spec.node_memory_bytes},
-               {"walltime_limit_s", spec.walltime_limit.count()},
-               {"launcher", spec.launcher},
-               {"setup", spec.setup},
-               {"fingerprint_base", spec.fingerprint_base},
-               {"reuse", spec.reuse}};
-  if (spec.container) json["container"] = to_json(*spec.container);
-  return json;
-}
+Json to_json(const JobSpec& spec) { return json_of(spec); }
 
 JobSpec job_spec_from_json(const Json& json) {
   try {
-    return read_job_spec(json);
+    return from_fields<JobSpec>(json);
   } catch (const Json::exception& error) {
     throw Error(Errc::Corrupt, std::string("not a job.json: ") + reason_of(error));
   }

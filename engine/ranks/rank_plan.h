@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "base/json.h"
+#include "base/json_fields.h"
 
 namespace dlflow {
 
@@ -34,7 +34,24 @@ struct RankPlan {
   int num_programs() const { return one_per_node ? int(nodes.size()) : ranks; }
 };
 
-Json to_json(const RankPlan& plan);
+void to_json(Json& json, const RankNode& node);
+/// Throws Json::exception.
+void from_json(const Json& json, RankNode& node);
+
+template <class Archive>
+void list_fields(Archive& archive, RankPlan& plan) {
+  archive("ranks", plan.ranks);
+  archive("told", plan.told);
+  archive("one_per_node", plan.one_per_node);
+  archive("nodes", plan.nodes);
+  archive("master_address", plan.master_address);
+  archive("master_port", plan.master_port);
+  archive("asks_by", plan.asks_by);
+  archive("asked_by", plan.asked_by);
+  archive("lost_rank", plan.lost_rank);
+  archive("given", plan.given);
+}
+
 /// Throws Error{Corrupt}.
 RankPlan rank_plan_from_json(const Json& json);
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <cstdlib>
 #include <optional>
 
 #include "base/process.h"
@@ -114,11 +113,6 @@ std::optional<Place> place_of(const RankPlan& plan, const ReadVariable& variable
   return place;
 }
 
-std::string own_variable(const char* name) {
-  const char* const value = std::getenv(name);
-  return value == nullptr ? "" : value;
-}
-
 }  // namespace
 
 std::span<const std::string_view> rank_variable_names() { return kNames; }
@@ -174,7 +168,7 @@ std::map<std::string, std::string> rank_variables(const RankPlan& plan,
 }
 
 std::map<std::string, std::string> rank_variables(const RankPlan& plan) {
-  return rank_variables(plan, own_variable, host_name());
+  return rank_variables(plan, environment_variable, host_name());
 }
 
 std::vector<std::string> misleading_variables(const RankPlan& plan, const ReadVariable& variable) {
@@ -190,7 +184,7 @@ std::vector<std::string> misleading_variables(const RankPlan& plan, const ReadVa
 }
 
 std::vector<std::string> misleading_variables(const RankPlan& plan) {
-  return misleading_variables(plan, own_variable);
+  return misleading_variables(plan, environment_variable);
 }
 
 }  // namespace dlflow

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/process.h"
 #include "engine/slurm/memory_kills.h"
 #include "engine/slurm/tools.h"
 
@@ -55,25 +56,20 @@ std::optional<uint64_t> own_memory_kills() {
   return own ? job_memory_kills("/sys/fs/cgroup", *own) : std::nullopt;
 }
 
-std::string variable(const char* name) {
-  const char* const value = std::getenv(name);
-  return value == nullptr ? "" : value;
-}
-
 }  // namespace
 
 std::optional<Allocation> slurm_allocation() {
   Allocation allocation;
-  const std::string array = variable("SLURM_ARRAY_JOB_ID");
+  const std::string array = environment_variable("SLURM_ARRAY_JOB_ID");
   allocation.id =
-      array.empty() ? variable("SLURM_JOB_ID") : array + "_" + variable("SLURM_ARRAY_TASK_ID");
+      array.empty() ? environment_variable("SLURM_JOB_ID") : array + "_" + environment_variable("SLURM_ARRAY_TASK_ID");
   if (allocation.id.empty()) return std::nullopt;
   if (own_memory_kills()) allocation.memory_kills = [] { return own_memory_kills().value_or(0); };
   allocation.requeue = requeue_job;
   allocation.is_at_work = is_at_work;
   constexpr uint64_t kMebibyte = uint64_t{1} << 20;
   allocation.memory_bytes =
-      std::strtoull(variable("SLURM_MEM_PER_NODE").c_str(), nullptr, 10) * kMebibyte;
+      std::strtoull(environment_variable("SLURM_MEM_PER_NODE").c_str(), nullptr, 10) * kMebibyte;
   allocation.raise_memory = raise_memory;
   allocation.raise_time_limit = raise_time_limit;
   return allocation;

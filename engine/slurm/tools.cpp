@@ -122,28 +122,13 @@ Accounting SlurmTools::accounting(std::span<const std::string> ids, Time since) 
   const std::string list = join(ids, ",");
   if (list.size() <= kMaxWord) return sacct({"sacct", "--jobs=" + list}, since);
   Accounting all = sacct({"sacct"}, since);
-  std::set<std::string_view> wanted(ids.begin(), ids.end());
-  std::erase_if(all.jobs, [&wanted](const BatchJob& job) {
-    return !wanted.contains(job.id) && !wanted.contains(array_id(job.id));
-  });
+  all.jobs = jobs_with_ids(std::move(all.jobs), ids);
   return all;
 }
 
 std::vector<BatchJob> SlurmTools::find_by_name(std::span<const std::string> names, Time since) {
   // Not with --name: a comma would end a name there.
-  const std::set<std::string_view> wanted(names.begin(), names.end());
-  std::set<std::string_view> missing = wanted;
-  std::vector<BatchJob> found;
-  for (BatchJob& job : queue()) {
-    if (!wanted.contains(job.name)) continue;
-    missing.erase(job.name);
-    found.push_back(std::move(job));
-  }
-  if (missing.empty()) return found;
-  for (BatchJob& job : sacct({"sacct"}, since).jobs) {
-    if (missing.contains(job.name)) found.push_back(std::move(job));
-  }
-  return found;
+  return jobs_with_names(queue(), names, [&] { return sacct({"sacct"}, since).jobs; });
 }
 
 std::optional<std::vector<BatchJob>> SlurmTools::show_job(const std::string& id) {
@@ -158,19 +143,12 @@ JobAnswer SlurmTools::request(const std::vector<std::string>& argv) {
 }
 
 JobAnswer SlurmTools::cancel(std::span<const JobIdentity> jobs) {
-  constexpr size_t kAtOnce = 1000;
-  JobAnswer answer;
-  if (jobs.empty()) return answer;
-  const std::vector<std::string> ids = ids_of_known(jobs, queue());
-  for (size_t first = 0; first < ids.size(); first += kAtOnce) {
+  if (jobs.empty()) return {};
+  return cancel_in_parts(ids_of_known(jobs, queue()), [this](std::span<const std::string> ids) {
     std::vector<std::string> argv = {"scancel"};
-    const auto part = std::span(ids).subspan(first, std::min(kAtOnce, ids.size() - first));
-    argv.insert(argv.end(), part.begin(), part.end());
-    JobAnswer next = request(argv);
-    const bool worse = next.kind > answer.kind;
-    if (worse) answer = std::move(next);
-  }
-  return answer;
+    argv.insert(argv.end(), ids.begin(), ids.end());
+    return request(argv);
+  });
 }
 
 std::string SlurmTools::name_of_ours(std::span<const JobIdentity> jobs) {

@@ -5,13 +5,13 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdlib>
 #include <map>
 
 #include "base/cores.h"
 #include "base/error.h"
 #include "base/exit_status.h"
 #include "base/file.h"
+#include "base/process.h"
 #include "base/units.h"
 #include "engine/model/step_kinds.h"
 #include "engine/plan/inherited.h"
@@ -71,11 +71,6 @@ std::vector<std::string> environment(const JobSpec& spec, const ResolvedJob& job
   return list;
 }
 
-std::string own_variable(const char* name) {
-  const char* const value = std::getenv(name);
-  return value == nullptr ? "" : value;
-}
-
 /// One task on each node, with the cores and GPUs of all ranks there.
 std::vector<std::string> srun_per_node(const Resources& each, const RankPlan& ranks) {
   const std::string nodes = std::to_string(ranks.num_programs());
@@ -88,7 +83,7 @@ std::vector<std::string> srun_per_node(const Resources& each, const RankPlan& ra
     return words;
   }
   words.insert(words.end(), {"-c", std::to_string(on_first * each.cpus_per_rank)});
-  if (!own_variable("SLURM_GPUS_PER_TASK").empty()) {
+  if (!environment_variable("SLURM_GPUS_PER_TASK").empty()) {
     words.push_back("--gpus-per-task=" + std::to_string(on_first * each.gpus_per_rank));
   }
   return words;
@@ -129,7 +124,7 @@ bool has_launcher(const JobSpec& spec, const RankPlan& ranks) {
 /// Launchers pass SIGUSR1 and SIGUSR2 on. What a program is asked by itself must not reach it this
 /// way, too. Grid Engine has SIGUSR2 for a word of its own.
 int launchers_signal(int asks_by) {
-  const bool is_grid_engine = !own_variable("PE_HOSTFILE").empty();
+  const bool is_grid_engine = !environment_variable("PE_HOSTFILE").empty();
   return asks_by == SIGTERM || is_grid_engine ? SIGUSR1 : SIGUSR2;
 }
 
@@ -340,10 +335,10 @@ RankPlan plan_ranks(const JobSpec& spec, const Json& environment) {
   plan.ranks = spec.resources.ranks;
   plan.one_per_node = spec.launch == Launch::Node;
   plan.told = plan.one_per_node || !spec.resources.alone;
-  plan.nodes = rank_nodes(plan.ranks, spec.resources.cpus_per_rank, own_variable);
+  plan.nodes = rank_nodes(plan.ranks, spec.resources.cpus_per_rank, environment_variable);
   // The first rank is on this machine, unless dlflow itself is outside of the job's nodes.
   const bool is_outside =
-      !own_variable("SLURM_JOB_NODELIST").empty() && own_variable("SLURMD_NODENAME").empty();
+      !environment_variable("SLURM_JOB_NODELIST").empty() && environment_variable("SLURMD_NODENAME").empty();
   if (plan.nodes.size() > 1) {
     plan.master_address = is_outside ? plan.nodes.front().name : host_name();
   }
@@ -372,7 +367,7 @@ void prepare_files(const JobSpec& spec, const ResolvedJob& job, const AttemptFil
   if (job.run_command.is_string()) {
     write_file(files.script(), job.run_command.get<std::string>() + "\n");
   }
-  if (needs_rank_exec(spec)) write_file(files.ranks(), to_json(job.ranks).dump() + "\n");
+  if (needs_rank_exec(spec)) write_file(files.ranks(), json_of(job.ranks).dump() + "\n");
   if (spec.container) {
     write_file(files.container(), to_json(container_job(spec, job, files)).dump(2) + "\n");
   }

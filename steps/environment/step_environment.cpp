@@ -1,11 +1,11 @@
 #include "steps/environment/step_environment.h"
 
 #include <cstdio>
-#include <cstdlib>
 
 #include "base/error.h"
 #include "base/file.h"
 #include "base/parse_json.h"
+#include "base/process.h"
 #include "base/text.h"
 
 namespace dlflow::steps {
@@ -21,11 +21,6 @@ std::string required_variable(const char* name) {
 }
 
 }  // namespace
-
-std::string environment_variable(const char* name) {
-  const char* const value = std::getenv(name);
-  return value == nullptr ? "" : value;
-}
 
 StepEnvironment read_step_environment() {
   const std::string with = required_variable("DLFLOW_WITH");

@@ -20,9 +20,6 @@ struct StepEnvironment {
 /// Reads the environment. Throws Error{InvalidInput} naming the variable or file that is wrong.
 StepEnvironment read_step_environment();
 
-/// The value of the variable `name`; empty if it is not set.
-std::string environment_variable(const char* name);
-
 /// Writes outputs.json: output name -> value or {"value":…, "sha256":…, "from":…}, the last of what
 /// was selected among the outputs of parents.
 void write_outputs(const StepEnvironment& environment, const Json& outputs);

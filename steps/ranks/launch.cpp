@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "base/exit_status.h"
+#include "base/process.h"
 #include "base/text.h"
 #include "runtime/comm/mpi_communicator.h"
 #include "runtime/comm/thread_communicator.h"

@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/exit_status.h"
 #include "base/file.h"
+#include "base/process.h"
 #include "base/remove_tree.h"
 #include "base/text.h"
 #include "base/units.h"

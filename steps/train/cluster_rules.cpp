@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/file.h"
+#include "base/process.h"
 #include "base/units.h"
 #include "runtime/collectives/rules_file.h"
 #include "runtime/collectives/topology.h"

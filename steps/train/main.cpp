@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/exit_status.h"
 #include "base/file.h"
+#include "base/process.h"
 #include "base/text.h"
 #include "base/units.h"
 #include "runtime/checkpoint/checkpoint.h"

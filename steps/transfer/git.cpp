@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/process.h"
 #include "base/remove_tree.h"
 #include "steps/environment/step_environment.h"
 #include "steps/transfer/tool.h"

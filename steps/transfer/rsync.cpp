@@ -6,6 +6,7 @@
 #include <string>
 
 #include "base/error.h"
+#include "base/process.h"
 #include "base/text.h"
 #include "steps/environment/step_environment.h"
 #include "steps/transfer/listed_names.h"

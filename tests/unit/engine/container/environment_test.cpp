@@ -138,8 +138,8 @@ TEST_CASE("a container's user is the one of this process", "[container]") {
   CHECK(user_name() == trim(run(id, OutputOptions{}).text));
 
   // Where no `id` tells, the variable does, else the number.
-  const std::string path = variable("PATH");
-  const std::string user = variable("USER");
+  const std::string path = environment_variable("PATH");
+  const std::string user = environment_variable("USER");
   const test::TempDir folder;
   ::chmod(folder.write("id", "#!/bin/sh\nexit 1\n").c_str(), 0755);
   ::setenv("PATH", folder.path().c_str(), 1);

@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "base/error.h"
+#include "base/process.h"
 #include "tests/support/catch.h"
 #include "tests/unit/steps/step_fixture.h"
 

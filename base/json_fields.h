@@ -1,0 +1,136 @@
+#pragma once
+
+#include <chrono>
+#include <filesystem>
+#include <optional>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "base/json.h"
+
+/// Structs as JSON objects, with one list of fields for both directions. For a struct T,
+/// `template <class Archive> void list_fields(Archive& archive, T& value)` calls
+/// archive("key", value.member) for each field; it changes nothing by itself, since `value` may be
+/// const when it is written.
+namespace dlflow {
+
+class FieldWriter;
+
+template <class T>
+concept HasFields = !std::is_same_v<T, Json> && requires(FieldWriter & archive, T& value) {
+  list_fields(archive, value);
+};
+
+template <class T>
+constexpr bool kIsVectorOfFields = false;
+template <HasFields T>
+constexpr bool kIsVectorOfFields<std::vector<T>> = true;
+template <class T>
+constexpr bool kIsOptional = false;
+template <class T>
+constexpr bool kIsOptional<std::optional<T>> = true;
+
+/// A path as its text, seconds as their number, an optional as null or its value.
+template <class T>
+Json json_of(const T& value);
+
+/// The inverse. Throws Json::exception.
+template <class T>
+void read_from(const Json& json, T& value);
+
+class FieldWriter {
+ public:
+  template <class T>
+  void operator()(const char* key, const T& value) {
+    json[key] = json_of(value);
+  }
+  template <class T>
+  void if_there(const char* key, const T& value) {
+    (*this)(key, value);
+  }
+  /// A field that is left out where it is `normal`.
+  template <class T>
+  void unless_default(const char* key, const T& value, const T& normal = {}) {
+    if (value != normal) (*this)(key, value);
+  }
+  bool has(const char*) const { return true; }
+
+  Json json = Json::object();
+};
+
+class FieldReader {
+ public:
+  explicit FieldReader(const Json& json) : json_(json) {}
+
+  template <class T>
+  void operator()(const char* key, T& value) {
+    read_from(json_.at(key), value);
+  }
+  /// A field that older versions did not write: without it, `value` stays as it is.
+  template <class T>
+  void if_there(const char* key, T& value) {
+    if (has(key)) (*this)(key, value);
+  }
+  template <class T>
+  void unless_default(const char* key, T& value, const T& normal = {}) {
+    value = normal;
+    if_there(key, value);
+  }
+  bool has(const char* key) const { return json_.contains(key); }
+
+ private:
+  const Json& json_;
+};
+
+template <class T>
+Json json_of(const T& value) {
+  if constexpr (HasFields<T>) {
+    FieldWriter writer;
+    list_fields(writer, const_cast<T&>(value));
+    return std::move(writer.json);
+  } else if constexpr (kIsVectorOfFields<T>) {
+    Json list = Json::array();
+    for (const auto& element : value) list.push_back(json_of(element));
+    return list;
+  } else if constexpr (kIsOptional<T>) {
+    return value ? json_of(*value) : Json();
+  } else if constexpr (std::is_same_v<T, std::filesystem::path>) {
+    return value.string();
+  } else if constexpr (std::is_same_v<T, std::chrono::seconds>) {
+    return value.count();
+  } else {
+    return value;
+  }
+}
+
+template <class T>
+void read_from(const Json& json, T& value) {
+  if constexpr (HasFields<T>) {
+    FieldReader reader(json);
+    list_fields(reader, value);
+  } else if constexpr (kIsVectorOfFields<T>) {
+    value.clear();
+    for (const Json& element : json) read_from(element, value.emplace_back());
+  } else if constexpr (kIsOptional<T>) {
+    value.reset();
+    if (!json.is_null()) read_from(json, value.emplace());
+  } else if constexpr (std::is_same_v<T, std::filesystem::path>) {
+    value = json.get<std::string>();
+  } else if constexpr (std::is_same_v<T, std::chrono::seconds>) {
+    value = std::chrono::seconds(json.get<int64_t>());
+  } else if constexpr (std::is_same_v<T, Json>) {
+    value = json;
+  } else {
+    json.get_to(value);
+  }
+}
+
+template <class T>
+T from_fields(const Json& json) {
+  T value{};
+  read_from(json, value);
+  return value;
+}
+
+}  // namespace dlflow
