@@ -26,8 +26,7 @@ struct CacheArguments {
 
 std::shared_ptr<CacheArguments> add_arguments(CLI::App& command) {
   auto arguments = std::make_shared<CacheArguments>();
-  command.add_option("--profile", arguments->profile, "profile of the cluster")
-      ->type_name("NAME")
+  add_value(command, "--profile", "NAME", arguments->profile, "profile of the cluster")
       ->capture_default_str();
   return arguments;
 }
@@ -176,8 +175,8 @@ void add_cache(CLI::App& app, Session& session) {
                   "  dlflow cache gc --older-than 7d\n"
                   "  dlflow cache gc --dry-run");
   const auto gc_arguments = add_arguments(*gc);
-  gc->add_option("--older-than", gc_arguments->older_than, "remove what was not used for this time")
-      ->type_name("TIME")
+  add_value(*gc, "--older-than", "TIME", gc_arguments->older_than,
+            "remove what was not used for this time")
       ->capture_default_str();
   gc->add_flag("-n,--dry-run", gc_arguments->dry_run, "show what would be removed; remove nothing");
   add_json_option(*gc, session);

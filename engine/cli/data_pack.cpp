@@ -17,6 +17,7 @@
 #include "engine/cli/data_names.h"
 #include "engine/cli/data_overview.h"
 #include "engine/cli/data_text.h"
+#include "engine/cli/session.h"
 #include "engine/cli/text_data.h"
 #include "runtime/data/binary_format.h"
 #include "runtime/data/binary_writer.h"
@@ -310,19 +311,14 @@ void pack_dataset(Session& session, const DatasetArguments& arguments) {
 
 /// What is used of a table.
 void add_table_options(CLI::App& command, DatasetArguments& arguments) {
-  command
-      .add_option("--target", arguments.import.columns.targets,
-                  "column of a table with numbers to learn; may be given again")
-      ->type_name("COLUMN")
+  add_value(command, "--target", "COLUMN", arguments.import.columns.targets,
+            "column of a table with numbers to learn; may be given again")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-  command
-      .add_option("--class", arguments.import.columns.label, "column of a table with the classes")
-      ->type_name("COLUMN");
-  command
-      .add_option("--features", arguments.import.columns.features,
-                  "columns that the network reads; all others unless given")
-      ->type_name("COLUMN,…")
+  add_value(command, "--class", "COLUMN", arguments.import.columns.label,
+            "column of a table with the classes");
+  add_value(command, "--features", "COLUMN,…", arguments.import.columns.features,
+            "columns that the network reads; all others unless given")
       ->delimiter(',')
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
@@ -354,29 +350,21 @@ void add_picture_options(CLI::App& command, DatasetArguments& arguments) {
   command.add_flag("--keep-jpeg", arguments.import.keeps_jpeg,
                    "keep pictures as JPEG files, which are decoded, resized and cut when they are "
                    "loaded");
-  command
-      .add_option("--ignore", arguments.import.ignored,
-                  "value of masks that is no class, as 255 is: such pixels count for nothing")
-      ->type_name("VALUE");
+  add_value(command, "--ignore", "VALUE", arguments.import.ignored,
+            "value of masks that is no class, as 255 is: such pixels count for nothing");
 }
 
 /// What becomes of text.
 void add_text_options(CLI::App& command, DatasetArguments& arguments) {
-  CLI::Option* tokens = command
-                            .add_option("--tokens", arguments.text.tokens,
-                                        "the sources are text, whose bytes are the tokens")
-                            ->type_name("bytes");
-  command
-      .add_option("--tokenizer", arguments.text.tokenizer,
-                  "the sources are .npy arrays of tokens, which this model of SentencePiece made")
-      ->type_name("FILE")
+  CLI::Option* tokens = add_value(command, "--tokens", "bytes", arguments.text.tokens,
+                                  "the sources are text, whose bytes are the tokens");
+  add_value(command, "--tokenizer", "FILE", arguments.text.tokenizer,
+            "the sources are .npy arrays of tokens, which this model of SentencePiece made")
       ->check(CLI::ExistingFile)
       ->excludes(tokens);
-  command
-      .add_option("--length", arguments.text.length,
-                  "tokens of a sample of text, or with --per the most there may be; 256 unless "
-                  "given")
-      ->type_name("N")
+  add_value(command, "--length", "N", arguments.text.length,
+            "tokens of a sample of text, or with --per the most there may be; 256 unless "
+            "given")
       ->check(CLI::Range(2, 1 << 20));
   command
       .add_option_function<std::string>(
@@ -394,21 +382,17 @@ void add_text_options(CLI::App& command, DatasetArguments& arguments) {
           "give each document, or line, the class that its folder names, with --per")
       ->type_name("folders")
       ->check(CLI::IsMember({"folders"}));
-  command
-      .add_option("--text", arguments.text.column,
-                  "column of tables with the texts, each row a document; with --class, a sample "
-                  "of the class that this column says")
-      ->type_name("COLUMN");
-  command
-      .add_option("--pattern", arguments.text.pattern,
-                  "which files of folders are text; *.txt unless given, *.npy of tokens")
-      ->type_name("GLOB");
+  add_value(command, "--text", "COLUMN", arguments.text.column,
+            "column of tables with the texts, each row a document; with --class, a sample "
+            "of the class that this column says");
+  add_value(command, "--pattern", "GLOB", arguments.text.pattern,
+            "which files of folders are text; *.txt unless given, *.npy of tokens");
 }
 
 /// Which splits are written.
 void add_split_options(CLI::App& command, DatasetArguments& arguments) {
   const auto add_share = [&command](const char* name, double& share, const char* help) {
-    return command.add_option(name, share, help)->type_name("SHARE")->check(CLI::Range(0.0, 1.0));
+    return add_value(command, name, "SHARE", share, help)->check(CLI::Range(0.0, 1.0));
   };
   CLI::Option* test_share =
       add_share("--test-share", arguments.shares.test,
@@ -456,17 +440,14 @@ void add_pack_of_data(CLI::App& data, Session& session) {
                    "or files and folders of text")
       ->required();
   add_table_options(*command, *arguments);  // which the callback below keeps
-  command->add_option("-o,--output", arguments->output, "the folder of the data set")
-      ->type_name("FOLDER")
+  add_value(*command, "-o,--output", "FOLDER", arguments->output, "the folder of the data set")
       ->required();
   add_picture_options(*command, *arguments);
   add_text_options(*command, *arguments);
   add_split_options(*command, *arguments);
-  CLI::Option* shards =
-      command->add_option("--shards", arguments->shards, "number of files")->type_name("N");
+  CLI::Option* shards = add_value(*command, "--shards", "N", arguments->shards, "number of files");
   shards->check(CLI::PositiveNumber);
-  command->add_option("--shard-size", arguments->shard_size, "maximum size of each file")
-      ->type_name("SIZE")
+  add_value(*command, "--shard-size", "SIZE", arguments->shard_size, "maximum size of each file")
       ->excludes(shards);
   add_json_option(*command, session);
   command->callback([&session, arguments] { pack_dataset(session, *arguments); });

@@ -53,8 +53,7 @@ void add_doctor(CLI::App& app, Session& session) {
   const auto rebuild = std::make_shared<bool>(false);
   const auto folders = std::make_shared<std::vector<std::string>>();
   command->add_flag("--rebuild", *rebuild, "read every run directory again")->required();
-  command->add_option("folders", *folders, "run directories, or folders that hold some")
-      ->type_name("FOLDER");
+  add_value(*command, "folders", "FOLDER", *folders, "run directories, or folders that hold some");
   add_json_option(*command, session);
   command->callback([=, &session] {
     Json found = Json::array();

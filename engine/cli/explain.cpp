@@ -36,7 +36,7 @@ void add_explain(CLI::App& app, Session& session) {
   const auto what = add_workflow_argument(*command);
   const auto arguments = add_plan_arguments(*command);
   const auto step = std::make_shared<std::string>();
-  command->add_option("step", *step, "only this step, or this element of it")->type_name("STEP");
+  add_value(*command, "step", "STEP", *step, "only this step, or this element of it");
   add_json_option(*command, session);
   command->callback([=, &session] {
     const Plan plan = plan_of(*what, *arguments, session);

@@ -178,7 +178,7 @@ void add_help(CLI::App& app, Session&) {
                                   "  dlflow help run\n"
                                   "  dlflow help profile check");
   const auto words = std::make_shared<std::vector<std::string>>();
-  command->add_option("verb", *words, "a verb, and one of its own verbs")->type_name("VERB");
+  add_value(*command, "verb", "VERB", *words, "a verb, and one of its own verbs");
   command->callback([words, &app] {
     // App::help() would take `help` itself, which was typed, for the verb.
     const CLI::App& verb = verb_of(app, *words);

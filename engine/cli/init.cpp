@@ -360,12 +360,12 @@ void add_init(CLI::App& app, Session& session) {
                   "  dlflow init train.py --data /scratch/pictures --walltime 4h\n"
                   "  dlflow init digits                (a folder that `dlflow data pack` wrote)");
   const auto arguments = std::make_shared<InitArguments>();
-  command->add_option("source", arguments->source, "a script, or a folder with a data set")
-      ->type_name("SOURCE");
-  command->add_option("--data", arguments->data, "the data that the script reads, as $DATA")
-      ->type_name("FOLDER");
-  command->add_option("--walltime", arguments->walltime, "longest time that a job may take")
-      ->type_name("TIME");
+  add_value(*command, "source", "SOURCE", arguments->source,
+            "a script, or a folder with a data set");
+  add_value(*command, "--data", "FOLDER", arguments->data,
+            "the data that the script reads, as $DATA");
+  add_value(*command, "--walltime", "TIME", arguments->walltime,
+            "longest time that a job may take");
   add_output_option(*command, arguments->output, "the workflow; NAME.yaml unless given");
   add_json_option(*command, session);
   command->callback([arguments, &session] { init(session, *arguments); });

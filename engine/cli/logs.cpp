@@ -246,10 +246,8 @@ void add_logs(CLI::App& app, Session& session) {
       "  dlflow logs fashion-mnist-7f3a91c0 'train[lr=0.1]' -f");
   const auto arguments = std::make_shared<LogsArguments>();
   add_run_argument(*command, arguments->run);
-  command
-      ->add_option("job", arguments->job,
-                   "a step or step[element]; default: one that failed or runs")
-      ->type_name("JOB");
+  add_value(*command, "job", "JOB", arguments->job,
+            "a step or step[element]; default: one that failed or runs");
   command->add_flag("-f,--follow", arguments->follow, "print new output until the jobs end");
   add_json_option(*command, session);
   add_host_option(*command);

@@ -112,18 +112,13 @@ void add_model(CLI::App& app, Session& session) {
                   "  dlflow model import resnet18.onnx -o models/resnet18.yaml\n"
                   "  dlflow model import net.onnx --input 3,64,64");
   const auto arguments = std::make_shared<ImportArguments>();
-  command->add_option("file", arguments->file, "a network as an ONNX file")
-      ->type_name("FILE.onnx")
+  add_value(*command, "file", "FILE.onnx", arguments->file, "a network as an ONNX file")
       ->required();
-  command
-      ->add_option("-o,--output", arguments->model,
-                   "the model file to write, beside which NAME.safetensors has the weights "
-                   "(default: FILE.yaml, here)")
-      ->type_name("NAME.yaml");
-  command
-      ->add_option("--input", arguments->input,
-                   "sizes of one sample, if the file leaves them open: C,H,W, F or T")
-      ->type_name("SIZES")
+  add_value(*command, "-o,--output", "NAME.yaml", arguments->model,
+            "the model file to write, beside which NAME.safetensors has the weights "
+            "(default: FILE.yaml, here)");
+  add_value(*command, "--input", "SIZES", arguments->input,
+            "sizes of one sample, if the file leaves them open: C,H,W, F or T")
       ->delimiter(',');
   add_json_option(*command, session);
   command->callback([&session, arguments] { import_model(*arguments, session); });

@@ -148,8 +148,8 @@ void add_pack(CLI::App& app, Session& session) {
   const auto arguments = std::make_shared<PackArguments>();
   arguments->workflow = add_optional_workflow_argument(*command);
   add_output_option(*command, arguments->output, "the bundle; NAME.dlflow unless given");
-  command->add_option("--from-run", arguments->run, "pack this run: its workflow and its results")
-      ->type_name("RUN");
+  add_value(*command, "--from-run", "RUN", arguments->run,
+            "pack this run: its workflow and its results");
   add_repeated_option(*command, "--step", "STEP", arguments->steps,
                       "with --from-run: pack only the results of this step; may be repeated");
   command->add_flag("--with-data", arguments->options.with_data,

@@ -73,8 +73,7 @@ void add_profile_list(CLI::App& app, Session& session) {
 
 std::shared_ptr<std::string> add_name(CLI::App& command) {
   auto name = std::make_shared<std::string>();
-  command.add_option("name", *name, "a name from `dlflow profile list`, or a YAML file")
-      ->type_name("NAME")
+  add_value(command, "name", "NAME", *name, "a name from `dlflow profile list`, or a YAML file")
       ->required();
   return name;
 }
@@ -101,10 +100,8 @@ void add_profile_detect(CLI::App& app, Session& session) {
   const auto file = std::make_shared<std::string>();
   const auto partition = std::make_shared<std::string>();
   add_output_option(*command, *file, "file to write; it must not exist");
-  command
-      ->add_option("--partition", *partition,
-                   "partition for jobs; default: the cluster's default partition")
-      ->type_name("NAME");
+  add_value(*command, "--partition", "NAME", *partition,
+            "partition for jobs; default: the cluster's default partition");
   add_json_option(*command, session);
   command->callback([file, partition, &session] {
     if (!file->empty() && std::filesystem::exists(*file)) {
@@ -139,12 +136,9 @@ void add_profile_check(CLI::App& app, Session& session) {
   const auto name = add_name(*command);
   const auto timeout = std::make_shared<std::string>("10m");
   const auto workflow = std::make_shared<WorkflowArgument>();
-  command
-      ->add_option("--workflow", workflow->file,
-                   "also load what `environment:` of its steps asks for, where they run")
-      ->type_name("FILE");
-  command->add_option("--timeout", *timeout, "maximum time that the job waits in the queue")
-      ->type_name("TIME")
+  add_value(*command, "--workflow", "FILE", workflow->file,
+            "also load what `environment:` of its steps asks for, where they run");
+  add_value(*command, "--timeout", "TIME", *timeout, "maximum time that the job waits in the queue")
       ->capture_default_str();
   add_json_option(*command, session);
   command->callback([&session, name, timeout, workflow] {

@@ -67,8 +67,7 @@ void add_report(CLI::App& app, Session& session) {
                   "  dlflow report sweep-7f3a sweep-91c0      (compared with each other)\n"
                   "  dlflow report 7f3a --trace -o trace.json     (for ui.perfetto.dev)");
   const auto arguments = std::make_shared<ReportArguments>();
-  command->add_option("runs", arguments->runs, "runs; the newest one if left out")
-      ->type_name("RUN");
+  add_value(*command, "runs", "RUN", arguments->runs, "runs; the newest one if left out");
   add_output_option(*command, arguments->output,
                     "the page, RUN.html unless given; the trace, RUN.trace.json");
   command->add_flag(

@@ -97,9 +97,9 @@ void add_results(CLI::App& app, Session& session) {
                   "  dlflow results sweep --sort loss --reverse      (all runs of a workflow)\n"
                   "  dlflow results sweep-7f3a91c0 sweep-91c0e5d2 --csv > sweep.csv");
   const auto arguments = std::make_shared<ResultsArguments>();
-  command->add_option("runs", arguments->runs, "runs or workflows; the newest run if left out")
-      ->type_name("RUN");
-  command->add_option("--step", arguments->step, "only this step")->type_name("STEP");
+  add_value(*command, "runs", "RUN", arguments->runs,
+            "runs or workflows; the newest run if left out");
+  add_value(*command, "--step", "STEP", arguments->step, "only this step");
   const auto sort =
       command->add_option("--sort", arguments->sort, "sort by this metric, largest first");
   sort->type_name("METRIC");

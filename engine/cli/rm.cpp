@@ -115,24 +115,17 @@ void add_rm(CLI::App& app, Session& session) {
                   "  dlflow rm --keep 5 --older-than 30d --dry-run");
   const auto arguments = std::make_shared<RmArguments>();
   CLI::Option* const named =
-      command->add_option("run", arguments->words, "names of runs, or enough of them")
-          ->type_name("RUN");
-  const auto* keep =
-      command
-          ->add_option("--keep", arguments->keep, "number of newest runs of each workflow to keep")
-          ->type_name("N")
-          ->excludes(named);
-  const auto* older = command
-                          ->add_option("--older-than", arguments->older_than,
-                                       "keep runs that ended more recently than this")
-                          ->type_name("TIME")
+      add_value(*command, "run", "RUN", arguments->words, "names of runs, or enough of them");
+  const auto* keep = add_value(*command, "--keep", "N", arguments->keep,
+                               "number of newest runs of each workflow to keep")
+                         ->excludes(named);
+  const auto* older = add_value(*command, "--older-than", "TIME", arguments->older_than,
+                                "keep runs that ended more recently than this")
                           ->excludes(named);
   command->add_flag("-n,--dry-run", arguments->dry_run,
                     "show what would be removed; remove nothing");
-  command
-      ->add_option("--gone", arguments->gone,
-                   "do not ask this cluster about jobs of the runs; it does not come back")
-      ->type_name("CLUSTER");
+  add_value(*command, "--gone", "CLUSTER", arguments->gone,
+            "do not ask this cluster about jobs of the runs; it does not come back");
   add_json_option(*command, session);
   command->callback([=, &session] {
     if (!arguments->words.empty()) return remove_named(session, *arguments);

@@ -223,8 +223,8 @@ void add_run(CLI::App& app, Session& session) {
   const auto arguments = std::make_shared<RunArguments>();
   arguments->workflow = add_optional_workflow_argument(*command);
   arguments->plan = add_plan_arguments(*command);
-  command->add_option("--resume", arguments->resume, "go on with this run, instead of a new one")
-      ->type_name("RUN");
+  add_value(*command, "--resume", "RUN", arguments->resume,
+            "go on with this run, instead of a new one");
   command->add_flag(
       "-n,--dry-run", arguments->dry_run,
       "say what would run, and why; for a cluster check its limits, and show what would be "
@@ -298,8 +298,8 @@ void add_cancel(CLI::App& app, Session& session) {
   const auto gone = std::make_shared<std::string>();
   add_run_argument(*command, *run)->required();
   add_repeated_option(*command, "--step", "STEP", *steps, "only this step or job (on a cluster)");
-  command->add_option("--gone", *gone, "give up the jobs on this machine, which does not come back")
-      ->type_name("HOST");
+  add_value(*command, "--gone", "HOST", *gone,
+            "give up the jobs on this machine, which does not come back");
   add_json_option(*command, session);
   command->callback([=, &session] {
     const std::string name = find_run(session, *run);

@@ -15,8 +15,7 @@ void add_schema(CLI::App& app, Session& session) {
       "  (then, first line of a workflow:)\n"
       "  # yaml-language-server: $schema=workflow.schema.json");
   const auto kind = std::make_shared<std::string>("workflow");
-  command->add_option("kind", *kind, "workflow, profile or model")
-      ->type_name("KIND")
+  add_value(*command, "kind", "KIND", *kind, "workflow, profile or model")
       ->capture_default_str()
       ->check(CLI::IsMember({"workflow", "profile", "model"}));
   add_json_option(*command, session);  // what it prints is JSON in any case

@@ -40,6 +40,13 @@ struct Session {
 CLI::App* add_command(CLI::App& app, const std::string& name, const std::string& sentence,
                       const std::string& examples);
 
+/// An option, or an argument, with a value; help calls it `type`.
+template <class Value>
+CLI::Option* add_value(CLI::App& command, const std::string& name, const std::string& type,
+                       Value& value, const std::string& text) {
+  return command.add_option(name, value, text)->type_name(type);
+}
+
 /// The `--json` of a reading verb.
 void add_json_option(CLI::App& command, Session& session);
 

@@ -212,12 +212,9 @@ void add_status(CLI::App& app, Session& session) {
   CLI::Option* const watching = command->add_flag(
       "--watch", arguments->watch,
       "keep showing states and losses until nothing runs (on a cluster every 10 s)");
-  CLI::Option* const last =
-      command
-          ->add_option("--last", arguments->last,
-                       "how many runs to list, those of this folder first (20)")
-          ->type_name("N")
-          ->check(CLI::PositiveNumber);
+  CLI::Option* const last = add_value(*command, "--last", "N", arguments->last,
+                                      "how many runs to list, those of this folder first (20)")
+                                ->check(CLI::PositiveNumber);
   command
       ->add_flag(
           "--quick", arguments->quick,
@@ -228,10 +225,8 @@ void add_status(CLI::App& app, Session& session) {
       ->excludes(run)
       ->excludes(watching)
       ->excludes(last);
-  command
-      ->add_option("--forgive", arguments->forgiven,
-                   "forget the jobs that were lost on this node so far: it is repaired")
-      ->type_name("NODE");
+  add_value(*command, "--forgive", "NODE", arguments->forgiven,
+            "forget the jobs that were lost on this node so far: it is repaired");
   add_json_option(*command, session);
   add_host_option(*command);
   command->callback([arguments, &session] { show_status(session, *arguments); });

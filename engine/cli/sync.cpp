@@ -48,8 +48,8 @@ void add_sync(CLI::App& app, Session& session) {
       "  dlflow sync                      (the newest run)\n"
       "  dlflow sync sweep-7f3a91c0 sweep-91c0e5d2");
   const auto runs = std::make_shared<std::vector<std::string>>();
-  command->add_option("runs", *runs, "runs whose workflow has `track:`; the newest if left out")
-      ->type_name("RUN");
+  add_value(*command, "runs", "RUN", *runs,
+            "runs whose workflow has `track:`; the newest if left out");
   add_json_option(*command, session);
   command->callback([runs, &session] {
     Json list = Json::array();

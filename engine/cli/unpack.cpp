@@ -25,12 +25,9 @@ void add_unpack(CLI::App& app, Session& session) {
   const auto file = std::make_shared<std::string>();
   const auto below = std::make_shared<std::string>(".");
   const auto list = std::make_shared<bool>(false);
-  command->add_option("bundle", *file, "a file that `dlflow pack` wrote")
-      ->type_name("BUNDLE")
-      ->required();
+  add_value(*command, "bundle", "BUNDLE", *file, "a file that `dlflow pack` wrote")->required();
   CLI::Option* const above =
-      command->add_option("-C,--directory", *below, "folder to make the new folder in")
-          ->type_name("FOLDER")
+      add_value(*command, "-C,--directory", "FOLDER", *below, "folder to make the new folder in")
           ->capture_default_str();
   command->add_flag("--list", *list, "show what is in the bundle; unpack nothing")->excludes(above);
   add_json_option(*command, session);

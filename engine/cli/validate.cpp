@@ -15,8 +15,7 @@ void add_validate(CLI::App& app, Session& session) {
                                   "  dlflow validate pipeline.yaml --profile alpha --json");
   const auto workflow = add_workflow_argument(*command);
   const auto profile = std::make_shared<std::string>("local");
-  command->add_option("--profile", *profile, "profile that the workflow will run with")
-      ->type_name("NAME")
+  add_value(*command, "--profile", "NAME", *profile, "profile that the workflow will run with")
       ->capture_default_str();
   add_json_option(*command, session);
   command->callback([=, &session] {

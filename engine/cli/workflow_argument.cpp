@@ -169,10 +169,8 @@ void refuse_programs(const std::filesystem::path& file) {
 
 std::shared_ptr<WorkflowArgument> add_argument(CLI::App& command, bool required) {
   auto argument = std::make_shared<WorkflowArgument>();
-  command
-      .add_option("workflow", argument->file,
-                  "the workflow file (YAML), or a bundle of `dlflow pack`")
-      ->type_name("WORKFLOW")
+  add_value(command, "workflow", "WORKFLOW", argument->file,
+            "the workflow file (YAML), or a bundle of `dlflow pack`")
       ->required(required);
   add_repeated_option(command, "--set", "KEY=VALUE", argument->set,
                       "give a parameter another value; may be repeated");
@@ -240,11 +238,10 @@ PlanOptions PlanArguments::options_of(const Workflow& workflow) const {
 
 std::shared_ptr<PlanArguments> add_plan_arguments(CLI::App& command) {
   auto arguments = std::make_shared<PlanArguments>();
-  command.add_option("--profile", arguments->profile, "the cluster to run on")
-      ->type_name("NAME")
+  add_value(command, "--profile", "NAME", arguments->profile, "the cluster to run on")
       ->capture_default_str();
-  command.add_option("--until", arguments->options.until, "only this step and what it needs")
-      ->type_name("STEP");
+  add_value(command, "--until", "STEP", arguments->options.until,
+            "only this step and what it needs");
   add_repeated_option(command, "--force", "STEP", arguments->options.force,
                       "run this step even if its result is known");
   command.add_flag("--no-cache", arguments->no_cache,

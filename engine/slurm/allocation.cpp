@@ -61,8 +61,8 @@ std::optional<uint64_t> own_memory_kills() {
 std::optional<Allocation> slurm_allocation() {
   Allocation allocation;
   const std::string array = environment_variable("SLURM_ARRAY_JOB_ID");
-  allocation.id =
-      array.empty() ? environment_variable("SLURM_JOB_ID") : array + "_" + environment_variable("SLURM_ARRAY_TASK_ID");
+  allocation.id = array.empty() ? environment_variable("SLURM_JOB_ID")
+                                : array + "_" + environment_variable("SLURM_ARRAY_TASK_ID");
   if (allocation.id.empty()) return std::nullopt;
   if (own_memory_kills()) allocation.memory_kills = [] { return own_memory_kills().value_or(0); };
   allocation.requeue = requeue_job;

@@ -337,8 +337,8 @@ RankPlan plan_ranks(const JobSpec& spec, const Json& environment) {
   plan.told = plan.one_per_node || !spec.resources.alone;
   plan.nodes = rank_nodes(plan.ranks, spec.resources.cpus_per_rank, environment_variable);
   // The first rank is on this machine, unless dlflow itself is outside of the job's nodes.
-  const bool is_outside =
-      !environment_variable("SLURM_JOB_NODELIST").empty() && environment_variable("SLURMD_NODENAME").empty();
+  const bool is_outside = !environment_variable("SLURM_JOB_NODELIST").empty() &&
+                          environment_variable("SLURMD_NODENAME").empty();
   if (plan.nodes.size() > 1) {
     plan.master_address = is_outside ? plan.nodes.front().name : host_name();
   }
