@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/json.h"
 
 /// Structs as JSON objects, with one list of fields for both directions. For a struct T,
@@ -30,8 +31,13 @@ template <class T>
 constexpr bool kIsOptional = false;
 template <class T>
 constexpr bool kIsOptional<std::optional<T>> = true;
+template <class T>
+constexpr bool kIsDuration = false;
+template <class Rep, class Period>
+constexpr bool kIsDuration<std::chrono::duration<Rep, Period>> = true;
 
-/// A path as its text, seconds as their number, an optional as null or its value.
+/// A path as its text, a duration as its number of ticks, a time as RFC 3339 has it, an optional as
+/// null or its value.
 template <class T>
 Json json_of(const T& value);
 
@@ -97,8 +103,10 @@ Json json_of(const T& value) {
     return value ? json_of(*value) : Json();
   } else if constexpr (std::is_same_v<T, std::filesystem::path>) {
     return value.string();
-  } else if constexpr (std::is_same_v<T, std::chrono::seconds>) {
+  } else if constexpr (kIsDuration<T>) {
     return value.count();
+  } else if constexpr (std::is_same_v<T, Time>) {
+    return to_rfc3339(value);
   } else {
     return value;
   }
@@ -117,8 +125,10 @@ void read_from(const Json& json, T& value) {
     if (!json.is_null()) read_from(json, value.emplace());
   } else if constexpr (std::is_same_v<T, std::filesystem::path>) {
     value = json.get<std::string>();
-  } else if constexpr (std::is_same_v<T, std::chrono::seconds>) {
-    value = std::chrono::seconds(json.get<int64_t>());
+  } else if constexpr (kIsDuration<T>) {
+    value = T(json.get<int64_t>());
+  } else if constexpr (std::is_same_v<T, Time>) {
+    value = from_rfc3339(json.get<std::string>());
   } else if constexpr (std::is_same_v<T, Json>) {
     value = json;
   } else {

@@ -16,11 +16,6 @@ namespace {
 
 using std::chrono::milliseconds;
 
-bool starts_with_any(std::string_view entry, std::span<const std::string_view> names) {
-  return std::any_of(names.begin(), names.end(),
-                     [entry](std::string_view name) { return entry.starts_with(name); });
-}
-
 /// "sbatch: error: Batch job submission failed: X" -> "X"; empty if there is no such word.
 std::string_view behind_error(std::string_view line) {
   constexpr std::array<std::string_view, 4> kBefore = {
@@ -66,6 +61,24 @@ std::vector<std::string> submission_environment(std::span<const std::string> env
     }
   }
   return entries;
+}
+
+SubmitAnswer submit_answer(const std::string& tool, const Output& output,
+                           const std::optional<std::string>& id, bool is_transient,
+                           std::span<const std::string_view> too_many, milliseconds time_limit) {
+  const std::string why = failure(tool, output, time_limit);
+  if (is_transient) return Unclear{why};
+  if (output.status.code == 0) {
+    if (id) return Accepted{*id};
+    return Unclear{tool + " printed no job id: " + shell_quote(trim(output.text).substr(0, 200))};
+  }
+  if (id) return Unclear{why + ", but printed job id " + *id};
+  return Refused{why, contains_any(output.errors, too_many)};
+}
+
+bool starts_with_any(std::string_view text, std::span<const std::string_view> words) {
+  return std::any_of(words.begin(), words.end(),
+                     [text](std::string_view word) { return text.starts_with(word); });
 }
 
 bool contains_any(std::string_view text, std::span<const std::string_view> phrases) {

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -37,6 +38,14 @@ std::string failure(std::string_view tool, const Output& output,
 /// The lines of standard error that tell of an error; all, if none does.
 std::string errors_of(std::string_view standard_error);
 
+/// The answer to a submission by `tool`. \param id  what it printed. \param is_transient  whether
+/// the same may succeed later. \param too_many  what it prints where a limit on jobs is reached.
+SubmitAnswer submit_answer(const std::string& tool, const Output& output,
+                           const std::optional<std::string>& id, bool is_transient,
+                           std::span<const std::string_view> too_many,
+                           std::chrono::milliseconds time_limit);
+
+bool starts_with_any(std::string_view text, std::span<const std::string_view> words);
 bool contains_any(std::string_view text, std::span<const std::string_view> phrases);
 
 /// Has `cancel_some` cancel the jobs `ids` in parts of 1000, and returns the worst answer.

@@ -1,7 +1,6 @@
 #include "engine/cli/images.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <set>
 
 #include "base/error.h"
@@ -51,8 +50,7 @@ void check_runtime(const Workflow& workflow, const Image& image, const Profile& 
   const std::string program = container.command.empty()
                                   ? std::string(find_runtime(container.runtime)->program)
                                   : container.command.front();
-  const char* const path = std::getenv("PATH");
-  if (program.find('/') != program.npos || find_program(program, path == nullptr ? "" : path))
+  if (program.find('/') != program.npos || find_program(program, environment_variable("PATH")))
     return;
   throw_at_image(workflow, image,
                  "there is no program '" + program + "' here, which container.runtime, " +

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <cstdlib>
 #include <memory>
 
 #include "base/output_file.h"
+#include "base/process.h"
 #include "base/text.h"
 #include "base/units.h"
 #include "engine/cli/commands.h"
@@ -107,9 +107,8 @@ void add_profile_detect(CLI::App& app, Session& session) {
     if (!file->empty() && std::filesystem::exists(*file)) {
       throw Error(Errc::InvalidInput, *file + " is there already; remove it, or choose another");
     }
-    const char* const path = std::getenv("PATH");
     const std::string text =
-        detect_batch_system()->detect_profile(path != nullptr ? path : "", *partition);
+        detect_batch_system()->detect_profile(environment_variable("PATH"), *partition);
     const auto print = [](const Json& place, const std::string& profile) {
       print_json({{"file", place}, {"profile", profile}});
     };

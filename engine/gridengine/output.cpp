@@ -264,14 +264,8 @@ bool is_transient_for_gridengine(const Output& output) {
 
 SubmitAnswer qsub_answer(const Output& output, milliseconds time_limit) {
   constexpr std::array<std::string_view, 1> kTooMany = {"jobs are allowed"};
-  const auto id = qsub_id(output.text);
-  if (is_transient_for_gridengine(output)) return Unclear{failure("qsub", output, time_limit)};
-  if (output.status.code == 0) {
-    if (id) return Accepted{*id};
-    return Unclear{"qsub printed no job id: " + shell_quote(trim(output.text).substr(0, 200))};
-  }
-  if (id) return Unclear{failure("qsub", output, time_limit) + ", but printed job id " + *id};
-  return Refused{failure("qsub", output, time_limit), contains_any(output.errors, kTooMany)};
+  return submit_answer("qsub", output, qsub_id(output.text), is_transient_for_gridengine(output),
+                       kTooMany, time_limit);
 }
 
 /// Both print what went well and what did not to standard output.

@@ -224,7 +224,7 @@ bool Checker::add_missing_keys(const YamlNode& node, const Wanted& wanted, Json&
 
 bool Checker::check_anything(const YamlNode& node, const Wanted& wanted, Json& value) {
   static const Shape list = list_of(anything());
-  static const Shape map = map_of(key_form(), anything());
+  static const Shape map = map_of(kKeyForm, anything());
   if (node.kind == YamlNode::Kind::Scalar) {
     value = node.scalar;
     return true;

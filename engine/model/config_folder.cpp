@@ -1,14 +1,14 @@
 #include "engine/model/config_folder.h"
 
-#include <cstdlib>
+#include "base/process.h"
 
 namespace dlflow {
 
 std::optional<std::filesystem::path> config_folder() {
-  const char* const config = std::getenv("XDG_CONFIG_HOME");
-  if (config != nullptr && *config != '\0') return std::filesystem::path(config) / "dlflow";
-  const char* const home = std::getenv("HOME");
-  if (home != nullptr && *home != '\0') return std::filesystem::path(home) / ".config/dlflow";
+  const std::filesystem::path config = environment_variable("XDG_CONFIG_HOME");
+  if (!config.empty()) return config / "dlflow";
+  const std::filesystem::path home = environment_variable("HOME");
+  if (!home.empty()) return home / ".config/dlflow";
   return std::nullopt;
 }
 

@@ -193,268 +193,182 @@ std::optional<int64_t> parse_count(std::string_view text, std::string_view unit)
 
 }  // namespace
 
-const Form& name_form() {
-  static const Form form = {.what = "a name",
-                            .examples = "letters, digits, - and _, with a letter or _ first",
-                            .pattern = "^[A-Za-z_][A-Za-z0-9_-]{0,63}$",
-                            .accepts = is_name,
-                            .advice = advice_on_name};
-  return form;
-}
+const Form kNameForm = {.what = "a name",
+                        .examples = "letters, digits, - and _, with a letter or _ first",
+                        .pattern = "^[A-Za-z_][A-Za-z0-9_-]{0,63}$",
+                        .accepts = is_name,
+                        .advice = advice_on_name};
 
-const Form& key_form() {
-  static const Form form = {
-      .what = "a key", .examples = "any text", .pattern = "", .accepts = [](std::string_view) {
-        return true;
-      }};
-  return form;
-}
+const Form kKeyForm = {
+    .what = "a key", .examples = "any text", .pattern = "", .accepts = [](std::string_view) {
+      return true;
+    }};
 
-const Form& variable_form() {
-  static const Form form = {.what = "the name of an environment variable",
+const Form kVariableForm = {.what = "the name of an environment variable",
                             .examples = "letters, digits and _, with a letter or _ first",
                             .pattern = "^[A-Za-z_][A-Za-z0-9_]*$",
                             .accepts = is_variable};
-  return form;
-}
 
-const Form& inherited_form() {
-  static const Form form = {"the name of an environment variable, or how some begin",
-                            "WANDB_MODE or WANDB_*", "^[A-Za-z_][A-Za-z0-9_]*[*]?$",
-                            [](std::string_view text) {
-                              if (text.ends_with('*')) text.remove_suffix(1);
-                              return variable_form().accepts(text);
-                            }};
-  return form;
-}
+const Form kInheritedForm = {"the name of an environment variable, or how some begin",
+                             "WANDB_MODE or WANDB_*", "^[A-Za-z_][A-Za-z0-9_]*[*]?$",
+                             [](std::string_view text) {
+                               if (text.ends_with('*')) text.remove_suffix(1);
+                               return kVariableForm.accepts(text);
+                             }};
 
-const Form& env_form() {
-  static const Form form = {.what = "the name of an environment variable that a step may set",
-                            .examples = "letters, digits and _, with a letter or _ first",
-                            .pattern = env_pattern(),
-                            .accepts = is_env,
-                            .advice = advice_on_env};
-  return form;
-}
+const Form kEnvForm = {.what = "the name of an environment variable that a step may set",
+                       .examples = "letters, digits and _, with a letter or _ first",
+                       .pattern = env_pattern(),
+                       .accepts = is_env,
+                       .advice = advice_on_env};
 
-const Form& mail_form() {
-  static const Form form = {.what = "an address of mail",
-                            .examples = "ann@example.org, or ann for a user of this machine",
-                            .pattern = "^[A-Za-z0-9_.+][A-Za-z0-9_.+@-]*$",
-                            .accepts = [](std::string_view text) {
-                              constexpr std::string_view kOthers = "_.+";
-                              const auto is_plain = [&](char c) {
-                                return std::isalnum(static_cast<unsigned char>(c)) != 0 ||
-                                       kOthers.find(c) != kOthers.npos;
-                              };
-                              return !text.empty() &&
-                                     is_plain(text.front()) &&  // no option of the mail program
-                                     std::all_of(text.begin(), text.end(), [&](char c) {
-                                       return is_plain(c) || c == '@' || c == '-';
-                                     });
-                            }};
-  return form;
-}
+const Form kMailForm = {
+    .what = "an address of mail",
+    .examples = "ann@example.org, or ann for a user of this machine",
+    .pattern = "^[A-Za-z0-9_.+][A-Za-z0-9_.+@-]*$",
+    .accepts = [](std::string_view text) {
+      constexpr std::string_view kOthers = "_.+";
+      const auto is_plain = [&](char c) {
+        return std::isalnum(static_cast<unsigned char>(c)) != 0 || kOthers.find(c) != kOthers.npos;
+      };
+      return !text.empty() && is_plain(text.front()) &&  // no option of the mail program
+             std::all_of(text.begin(), text.end(),
+                         [&](char c) { return is_plain(c) || c == '@' || c == '-'; });
+    }};
 
-const Form& secret_form() {
-  static const Form form = {
-      .what = "the name of a secret",
-      .examples = "an environment variable as in WANDB_API_KEY; not PATH, DLFLOW_… or LD_…",
-      .pattern = "^(?!PATH$|DLFLOW_|LD_)[A-Za-z_][A-Za-z0-9_]*$",
-      .accepts = is_secret};
-  return form;
-}
+const Form kSecretForm = {
+    .what = "the name of a secret",
+    .examples = "an environment variable as in WANDB_API_KEY; not PATH, DLFLOW_… or LD_…",
+    .pattern = "^(?!PATH$|DLFLOW_|LD_)[A-Za-z_][A-Za-z0-9_]*$",
+    .accepts = is_secret};
 
-const Form& module_form() {
-  static const Form form = {.what = "the name of a module",
-                            .examples = "cuda/12.2",
-                            .pattern = "^[A-Za-z0-9_.][A-Za-z0-9_.+/@=:-]*$",
-                            .accepts = is_module};
-  return form;
-}
+const Form kModuleForm = {.what = "the name of a module",
+                          .examples = "cuda/12.2",
+                          .pattern = "^[A-Za-z0-9_.][A-Za-z0-9_.+/@=:-]*$",
+                          .accepts = is_module};
 
-const Form& licence_form() {
-  static const Form form = {.what = "the name of a licence",
-                            .examples = "matlab or matlab@server",
-                            .pattern = "^[A-Za-z_][A-Za-z0-9_.@-]*$",
-                            .accepts = is_licence};
-  return form;
-}
+const Form kLicenceForm = {.what = "the name of a licence",
+                           .examples = "matlab or matlab@server",
+                           .pattern = "^[A-Za-z_][A-Za-z0-9_.@-]*$",
+                           .accepts = is_licence};
 
-const Form& duration_form() {
-  static const Form form = {.what = "a duration",
+const Form kDurationForm = {.what = "a duration",
                             .examples = "90s, 20m, 4h or 1-12:00:00",
                             .pattern =
                                 "^ *([0-9]+[dhms])+ *$|^ *[0-9]+-[0-9]+(:[0-9]+){0,2} *$"
                                 "|^ *[0-9]+(:[0-9]+){2} *$",
                             .accepts = is_duration,
                             .advice = advice_on_duration};
-  return form;
-}
 
-const Form& size_form() {
-  static const Form form = {.what = "a size",
-                            .examples = "512MiB, 2GiB or 1.5GB",
-                            .pattern = "^ *[0-9.]+ *([kKMGT]?B|[KMGT]iB|[MG])? *$",
-                            .accepts = is_size,
-                            .or_integer = true};
-  return form;
-}
+const Form kSizeForm = {.what = "a size",
+                        .examples = "512MiB, 2GiB or 1.5GB",
+                        .pattern = "^ *[0-9.]+ *([kKMGT]?B|[KMGT]iB|[MG])? *$",
+                        .accepts = is_size,
+                        .or_integer = true};
 
-const Form& memory_form() {
-  static const Form form = [] {
-    Form size = size_form();
-    size.what = "a size of at least 1 MiB";
-    size.accepts = is_memory;
-    size.advice = advice_on_memory;
-    return size;
-  }();
-  return form;
-}
+const Form kMemoryForm = [] {
+  Form size = kSizeForm;
+  size.what = "a size of at least 1 MiB";
+  size.accepts = is_memory;
+  size.advice = advice_on_memory;
+  return size;
+}();
 
-const Form& path_form() {
-  static const Form form = {.what = "a path",
-                            .examples = "data/images or /data/images",
-                            .pattern = ".",
-                            .accepts = is_path};
-  return form;
-}
+const Form kPathForm = {.what = "a path",
+                        .examples = "data/images or /data/images",
+                        .pattern = ".",
+                        .accepts = is_path};
 
-const Form& absolute_path_form() {
-  static const Form form = {
-      .what = "an absolute path",
-      .examples = "/data/images; what lies beside the workflow is named without path: and hash:",
-      .pattern = "^/.",
-      .accepts = [](std::string_view text) { return text.size() > 1 && text.front() == '/'; }};
-  return form;
-}
+const Form kAbsolutePathForm = {
+    .what = "an absolute path",
+    .examples = "/data/images; what lies beside the workflow is named without path: and hash:",
+    .pattern = "^/.",
+    .accepts = [](std::string_view text) { return text.size() > 1 && text.front() == '/'; }};
 
-const Form& inner_path_form() {
-  static const Form form = {.what = "a relative path without '..'",
-                            .examples = "scripts/prepare.py",
-                            .pattern = "^(?!/)(?!(.*/)?[.][.](/|$)).",
-                            .accepts = is_inner_path};
-  return form;
-}
+const Form kInnerPathForm = {.what = "a relative path without '..'",
+                             .examples = "scripts/prepare.py",
+                             .pattern = "^(?!/)(?!(.*/)?[.][.](/|$)).",
+                             .accepts = is_inner_path};
 
-const Form& model_file_form() {
-  static const Form form = [] {
-    Form path = path_form();
-    path.examples = "models/lenet.yaml";
-    path.exists = Form::Exists::File;
-    return path;
-  }();
-  return form;
-}
+const Form kModelFileForm = [] {
+  Form path = kPathForm;
+  path.examples = "models/lenet.yaml";
+  path.exists = Form::Exists::File;
+  return path;
+}();
 
-const Form& input_form() {
-  static const Form form = [] {
-    Form path = inner_path_form();
-    path.exists = Form::Exists::FileOrFolder;
-    return path;
-  }();
-  return form;
-}
+const Form kInputForm = [] {
+  Form path = kInnerPathForm;
+  path.exists = Form::Exists::FileOrFolder;
+  return path;
+}();
 
-const Form& file_name_form() {
-  static const Form form = {.what = "a file name",
+const Form kFileNameForm = {.what = "a file name",
                             .examples = "train-images",
                             .pattern = "^(?![.]{1,2}$)[^/]+$",
                             .accepts = is_file_name};
-  return form;
-}
 
-const Form& url_form() {
-  static const Form form = {
-      .what = "a URL",
-      .examples =
-          "file:///…, https://…, ssh://HOST/…, rclone://REMOTE/…, s3://BUCKET/…, gs://BUCKET/…, "
-          "hf://datasets/OWNER/NAME/… or git+https://…",
-      .pattern =
-          "^(file:///|https?://|ssh://|rclone://|s3://|gs://|hf://|git[+](https|ssh)://"
-          "|git[+]file:///)[^ ]+$",
-      .accepts = is_url};
-  return form;
-}
+const Form kUrlForm = {
+    .what = "a URL",
+    .examples =
+        "file:///…, https://…, ssh://HOST/…, rclone://REMOTE/…, s3://BUCKET/…, gs://BUCKET/…, "
+        "hf://datasets/OWNER/NAME/… or git+https://…",
+    .pattern =
+        "^(file:///|https?://|ssh://|rclone://|s3://|gs://|hf://|git[+](https|ssh)://"
+        "|git[+]file:///)[^ ]+$",
+    .accepts = is_url};
 
-const Form& destination_form() {
-  static const Form form = {.what = "a URL to send files to",
-                            .examples =
-                                "file:///FOLDER/, ssh://HOST/FOLDER/, rclone://REMOTE/, "
-                                "s3://BUCKET/ or gs://BUCKET/",
-                            .pattern = "^(file:///|ssh://|rclone://|s3://|gs://)[^ ]+$",
-                            .accepts = is_destination};
-  return form;
-}
+const Form kDestinationForm = {.what = "a URL to send files to",
+                               .examples =
+                                   "file:///FOLDER/, ssh://HOST/FOLDER/, rclone://REMOTE/, "
+                                   "s3://BUCKET/ or gs://BUCKET/",
+                               .pattern = "^(file:///|ssh://|rclone://|s3://|gs://)[^ ]+$",
+                               .accepts = is_destination};
 
-const Form& commit_form() {
-  static const Form form = {.what = "a commit",
-                            .examples = "the 40 digits that git ls-remote prints",
-                            .pattern = "^[0-9a-fA-F]{40}$",
-                            .accepts = is_commit};
-  return form;
-}
+const Form kCommitForm = {.what = "a commit",
+                          .examples = "the 40 digits that git ls-remote prints",
+                          .pattern = "^[0-9a-fA-F]{40}$",
+                          .accepts = is_commit};
 
-const Form& sha256_form() {
-  static const Form form = {.what = "a SHA-256",
-                            .examples = "the 64 digits that sha256sum prints",
-                            .pattern = "^[0-9a-fA-F]{64}$",
-                            .accepts = is_sha256};
-  return form;
-}
+const Form kSha256Form = {.what = "a SHA-256",
+                          .examples = "the 64 digits that sha256sum prints",
+                          .pattern = "^[0-9a-fA-F]{64}$",
+                          .accepts = is_sha256};
 
-const Form& selection_form() {
-  static const Form form = {.what = "a selection",
-                            .examples = "max accuracy, min loss or latest",
-                            .pattern = "^(latest|(max|min) [A-Za-z_][A-Za-z0-9_-]*)$",
-                            .accepts = is_selection};
-  return form;
-}
+const Form kSelectionForm = {.what = "a selection",
+                             .examples = "max accuracy, min loss or latest",
+                             .pattern = "^(latest|(max|min) [A-Za-z_][A-Za-z0-9_-]*)$",
+                             .accepts = is_selection};
 
-const Form& image_source_form() {
-  static const Form form = {
-      .what = "an image source",
-      .examples = "docker://NAME, docker-archive:FILE, oci:FOLDER or dir:FOLDER",
-      .pattern = "^((docker-archive:|oci:|dir:).|docker://[^@]+(@sha256:[0-9a-f]{64})?$)",
-      .accepts = is_image_source};
-  return form;
-}
+const Form kImageSourceForm = {
+    .what = "an image source",
+    .examples = "docker://NAME, docker-archive:FILE, oci:FOLDER or dir:FOLDER",
+    .pattern = "^((docker-archive:|oci:|dir:).|docker://[^@]+(@sha256:[0-9a-f]{64})?$)",
+    .accepts = is_image_source};
 
-const Form& digest_form() {
-  static const Form form = {.what = "a digest",
-                            .examples = "sha256: and 64 digits",
-                            .pattern = "^sha256:[0-9a-f]{64}$",
-                            .accepts = is_digest};
-  return form;
-}
+const Form kDigestForm = {.what = "a digest",
+                          .examples = "sha256: and 64 digits",
+                          .pattern = "^sha256:[0-9a-f]{64}$",
+                          .accepts = is_digest};
 
-const Form& interval_form() {
-  static const Form form = {
-      .what = "an interval between checkpoints",
-      .examples = "1 epoch, 200 steps or 30m",
-      .pattern =
-          "^[0-9]+ *(epochs?|steps?)$|^([0-9]+[dhms])+$|^[0-9]+-[0-9]+(:[0-9]+){0,2}$"
-          "|^[0-9]+(:[0-9]+){2}$",
-      .accepts = is_interval,
-      .advice = advice_on_duration};
-  return form;
-}
+const Form kIntervalForm = {
+    .what = "an interval between checkpoints",
+    .examples = "1 epoch, 200 steps or 30m",
+    .pattern =
+        "^[0-9]+ *(epochs?|steps?)$|^([0-9]+[dhms])+$|^[0-9]+-[0-9]+(:[0-9]+){0,2}$"
+        "|^[0-9]+(:[0-9]+){2}$",
+    .accepts = is_interval,
+    .advice = advice_on_duration};
 
-const Form& pattern_form() {
-  static const Form form = {.what = "a pattern of relative file names without '..'",
-                            .examples = "'ckpt/*.pt' or 'out/checkpoint-*'",
-                            .pattern = "^(?!(.*/)?[.]{0,2}(/|$)).",
-                            .accepts = is_pattern};
-  return form;
-}
+const Form kPatternForm = {.what = "a pattern of relative file names without '..'",
+                           .examples = "'ckpt/*.pt' or 'out/checkpoint-*'",
+                           .pattern = "^(?!(.*/)?[.]{0,2}(/|$)).",
+                           .accepts = is_pattern};
 
-const Form& requirement_form() {
-  static const Form form = {.what = "a comparison with a number",
-                            .examples = "'>= 0.88', or with <, <=, == or >",
-                            .pattern = "^ *(<|<=|==|>=|>) *[-+]?[0-9.]+([eE][-+]?[0-9]+)? *$",
-                            .accepts = is_requirement};
-  return form;
-}
+const Form kRequirementForm = {.what = "a comparison with a number",
+                               .examples = "'>= 0.88', or with <, <=, == or >",
+                               .pattern = "^ *(<|<=|==|>=|>) *[-+]?[0-9.]+([eE][-+]?[0-9]+)? *$",
+                               .accepts = is_requirement};
 
 std::optional<CheckpointPolicy> parse_interval(std::string_view text) {
   CheckpointPolicy policy;

@@ -9,34 +9,34 @@
 /// Text of certain forms that YAML files hold, and what it means.
 namespace dlflow {
 
-const Form& name_form();       ///< of steps, parameters, axes, images, outputs, metrics
-const Form& key_form();        ///< of an object inside a parameter: any text
-const Form& variable_form();   ///< of environment variables
-const Form& inherited_form();  ///< the same, or how their names begin: X_*
-const Form& env_form();        ///< of those that a step sets itself: not DLFLOW_…
-const Form& mail_form();       ///< of addresses
-const Form& secret_form();     ///< of environment variables that may hold a secret
-const Form& module_form();     ///< of an environment module: cuda/12.2
-const Form& licence_form();    ///< of a licence, as batch systems name it: matlab, matlab@server
-const Form& duration_form();
-const Form& size_form();
-const Form& memory_form();  ///< a size that no unit was forgotten in: at least 1 MiB
-const Form& path_form();    ///< any text but the empty one
-const Form& absolute_path_form();
-const Form& inner_path_form();  ///< relative, and nowhere leading out of its folder
-const Form& model_file_form();  ///< a path to a file that is there
-const Form& input_form();       ///< an inner path to what is there
-const Form& file_name_form();
-const Form& url_form();          ///< where a source is
-const Form& destination_form();  ///< a URL that can be written to
-const Form& commit_form();       ///< of git
-const Form& sha256_form();
-const Form& selection_form();  ///< "max accuracy", "min loss", "latest"
-const Form& image_source_form();
-const Form& digest_form();
-const Form& interval_form();     ///< checkpoint.every
-const Form& pattern_form();      ///< of file names, as a shell has it: "ckpt/*.pt"
-const Form& requirement_form();  ///< ">= 0.88"
+extern const Form kNameForm;       ///< of steps, parameters, axes, images, outputs, metrics
+extern const Form kKeyForm;        ///< of an object inside a parameter: any text
+extern const Form kVariableForm;   ///< of environment variables
+extern const Form kInheritedForm;  ///< the same, or how their names begin: X_*
+extern const Form kEnvForm;        ///< of those that a step sets itself: not DLFLOW_…
+extern const Form kMailForm;       ///< of addresses
+extern const Form kSecretForm;     ///< of environment variables that may hold a secret
+extern const Form kModuleForm;     ///< of an environment module: cuda/12.2
+extern const Form kLicenceForm;  ///< of a licence, as batch systems name it: matlab, matlab@server
+extern const Form kDurationForm;
+extern const Form kSizeForm;
+extern const Form kMemoryForm;  ///< a size that no unit was forgotten in: at least 1 MiB
+extern const Form kPathForm;    ///< any text but the empty one
+extern const Form kAbsolutePathForm;
+extern const Form kInnerPathForm;  ///< relative, and nowhere leading out of its folder
+extern const Form kModelFileForm;  ///< a path to a file that is there
+extern const Form kInputForm;      ///< an inner path to what is there
+extern const Form kFileNameForm;
+extern const Form kUrlForm;          ///< where a source is
+extern const Form kDestinationForm;  ///< a URL that can be written to
+extern const Form kCommitForm;       ///< of git
+extern const Form kSha256Form;
+extern const Form kSelectionForm;  ///< "max accuracy", "min loss", "latest"
+extern const Form kImageSourceForm;
+extern const Form kDigestForm;
+extern const Form kIntervalForm;     ///< checkpoint.every
+extern const Form kPatternForm;      ///< of file names, as a shell has it: "ckpt/*.pt"
+extern const Form kRequirementForm;  ///< ">= 0.88"
 
 /// Unit and every, of "1 epoch", "200 steps" or "30m"; nothing if `text` is none of these.
 std::optional<CheckpointPolicy> parse_interval(std::string_view text);

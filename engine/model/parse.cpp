@@ -34,9 +34,9 @@ struct GivenParam {
 std::string name_from(const fs::path& file) {
   std::string name = file.stem().string();
   for (char& c : name) {
-    if (!name_form().accepts(std::string("_") + c)) c = '-';
+    if (!kNameForm.accepts(std::string("_") + c)) c = '-';
   }
-  const bool begins_well = !name.empty() && name_form().accepts(name.substr(0, 1));
+  const bool begins_well = !name.empty() && kNameForm.accepts(name.substr(0, 1));
   return begins_well ? name : "workflow" + (name.empty() ? "" : "-" + name);
 }
 
@@ -95,9 +95,9 @@ class WorkflowReader {
 
   void read_name(const YamlNode& root) {
     const std::string name_of_file = name_from(file_);
-    if (find_entry(root, "name") == nullptr && !name_form().accepts(name_of_file)) {
+    if (find_entry(root, "name") == nullptr && !kNameForm.accepts(name_of_file)) {
       mistakes_.add(root.location, "the file's name is too long for the workflow's: " +
-                                       name_form().advice(name_of_file) + "; give it a `name:`");
+                                       kNameForm.advice(name_of_file) + "; give it a `name:`");
     }
     workflow_.name = value_of(root, "name").value_or(Json(name_of_file));
   }
@@ -159,8 +159,7 @@ class WorkflowReader {
     std::erase(names_.later_params, entry.key);
     Checker checker(mistakes_, names_);
     if (entry.first_line > 0) return checker.report_repeated_key(entry, subject);
-    if (!name_form().accepts(entry.key))
-      return checker.report_bad_name(entry, name_form(), subject);
+    if (!kNameForm.accepts(entry.key)) return checker.report_bad_name(entry, kNameForm, subject);
     report_same_variable(entry);
     auto value = checker.check(*entry.value, anything(), Scope::Params, subject.at(entry.key));
     std::string written = entry.value->written;
@@ -250,7 +249,7 @@ class WorkflowReader {
                                          std::to_string(step.first_line));
         continue;
       }
-      if (!name_form().accepts(step.key)) checker.report_bad_name(step, name_form(), {"steps", ""});
+      if (!kNameForm.accepts(step.key)) checker.report_bad_name(step, kNameForm, {"steps", ""});
       steps.push_back(read_step(step, surroundings, mistakes_));
       const Matrix& matrix = steps.back().step.matrix;
       if (!matrix.empty()) surroundings.allowance.used += max_elements(matrix);

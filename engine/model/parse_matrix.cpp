@@ -52,9 +52,9 @@ Sources take_sources(YamlNode& node, const Shape& shape, Mistakes& mistakes, con
                                        " takes the list that a step leaves as it is; write "
                                        "\"${{ steps.NAME.outputs.KEY }}\" and nothing else");
     }
-    if (!name_form().accepts(entry.key)) {
+    if (!kNameForm.accepts(entry.key)) {
       mistakes.add(entry.location, "'" + entry.key + "' in " + subject.name() + " is not " +
-                                       std::string(name_form().what));
+                                       std::string(kNameForm.what));
     }
     sources[entry.key] = {source->path[1], source->path[3]};
   }

@@ -181,7 +181,7 @@ class StepReader {
   void read_values() {
     const YamlEntry* with = find_entry(node_, "with");
     if (with == nullptr) return;
-    read_expressions("with", map_of(key_form(), anything()), *with->value, parsed_.step.with);
+    read_expressions("with", map_of(kKeyForm, anything()), *with->value, parsed_.step.with);
   }
 
   void refuse_key(const std::string& key, const std::string& reason) {
@@ -386,7 +386,7 @@ class StepReader {
     const Json walltime = resources.value("walltime", Json());
     if (!walltime.is_string()) return;
     const auto& text = walltime.get_ref<const std::string&>();
-    if (!duration_form().accepts(text) || policy->lead * 2 <= parse_duration(text)) return;
+    if (!kDurationForm.accepts(text) || policy->lead * 2 <= parse_duration(text)) return;
     mistakes_.add(parsed_.step.locations.at("checkpoint.lead"),
                   subject_.at("checkpoint").at("lead").name() + " is " +
                       format_duration(policy->lead) + ", more than half of the walltime of " +

@@ -15,7 +15,7 @@ bool is_line(std::string_view text) {
 }
 
 const Shape& size_or_zero() {
-  static const Shape shape = either({formed(size_form()), number_between(0, 0)});
+  static const Shape shape = either({formed(kSizeForm), number_between(0, 0)});
   return shape;
 }
 
@@ -46,17 +46,14 @@ std::string sbatch_option_advice(std::string_view text) {
          std::string(text) + "'";
 }
 
-const Form& sbatch_option_form() {
-  static const Form form = {
-      .what = "a free option of sbatch",
-      .examples =
-          "--hint=nomultithread or such, spelled out; dlflow itself decides on --array, "
-          "--dependency, --output, --signal, and --clusters, --wait, --test-only are not for jobs",
-      .pattern = "^--[a-z-]+(=.*)?$",
-      .accepts = is_sbatch_option,
-      .advice = sbatch_option_advice};
-  return form;
-}
+const Form kSbatchOptionForm = {
+    .what = "a free option of sbatch",
+    .examples =
+        "--hint=nomultithread or such, spelled out; dlflow itself decides on --array, "
+        "--dependency, --output, --signal, and --clusters, --wait, --test-only are not for jobs",
+    .pattern = "^--[a-z-]+(=.*)?$",
+    .accepts = is_sbatch_option,
+    .advice = sbatch_option_advice};
 
 /// The same of qsub: what dlflow decides, and what makes qsub do something else than to submit.
 constexpr std::array<std::string_view, 27> kOwnQsubOptions = {
@@ -73,27 +70,21 @@ bool is_qsub_option(std::string_view text) {
          name.find_first_not_of(kQsubLetters, 1) == name.npos && is_line(text);
 }
 
-const Form& qsub_option_form() {
-  static const Form form = {
-      .what = "a free option of qsub",
-      .examples =
-          "'-l arch=lx-amd64' or '-R y'; dlflow itself decides on -t, -pe, -hold_jid, -o, "
-          "-notify, and -sync, -verify, -now are not for jobs",
-      .pattern = "^-[A-Za-z_]+( .*)?$",
-      .accepts = is_qsub_option};
-  return form;
-}
+const Form kQsubOptionForm = {
+    .what = "a free option of qsub",
+    .examples =
+        "'-l arch=lx-amd64' or '-R y'; dlflow itself decides on -t, -pe, -hold_jid, -o, "
+        "-notify, and -sync, -verify, -now are not for jobs",
+    .pattern = "^-[A-Za-z_]+( .*)?$",
+    .accepts = is_qsub_option};
 
-const Form& line_form() {
-  static const Form form = {.what = "one line of text",
-                            .examples = "it without control characters",
-                            .pattern = "^[^\\x00-\\x1f]*$",
-                            .accepts = is_line};
-  return form;
-}
+const Form kLineForm = {.what = "one line of text",
+                        .examples = "it without control characters",
+                        .pattern = "^[^\\x00-\\x1f]*$",
+                        .accepts = is_line};
 
 const Shape& slurm_shape() {
-  static const Shape line = formed(line_form());
+  static const Shape line = formed(kLineForm);
   static const Shape shape = object({
       {"partition", line, "Partition that jobs are submitted to", kOptional, ""},
       {"account", line, "Account or project that pays", kOptional, ""},
@@ -102,14 +93,14 @@ const Shape& slurm_shape() {
       {"reservation", line, "Reservation to run in", kOptional, ""},
       {"exclusive", boolean(), "Whether a job has its nodes to itself", kOptional, false},
       {"gres", line, "Resource that requests GPUs of a node", kOptional, "gpu:{gpus}"},
-      {"options", list_of(formed(sbatch_option_form())), "Further options of sbatch", kOptional,
+      {"options", list_of(formed(kSbatchOptionForm)), "Further options of sbatch", kOptional,
        Json::array()},
   });
   return shape;
 }
 
 const Shape& gridengine_shape() {
-  static const Shape line = formed(line_form());
+  static const Shape line = formed(kLineForm);
   static const Shape shape = object({
       {"queue", line, "Queue that jobs are submitted to", kOptional, ""},
       {"project", line, "Project that pays", kOptional, ""},
@@ -117,7 +108,7 @@ const Shape& gridengine_shape() {
        ""},
       {"memory", line, "Resource that limits the memory of a slot", kOptional, ""},
       {"gpus", line, "Resource that requests GPUs of a job", kOptional, ""},
-      {"options", list_of(formed(qsub_option_form())), "Further options of qsub", kOptional,
+      {"options", list_of(formed(kQsubOptionForm)), "Further options of qsub", kOptional,
        Json::array()},
   });
   return shape;
@@ -133,7 +124,7 @@ const Shape& node_shape() {
 }
 
 const Shape& limits_shape() {
-  static const Shape duration_or_zero = either({formed(duration_form()), number_between(0, 0)});
+  static const Shape duration_or_zero = either({formed(kDurationForm), number_between(0, 0)});
   static const Shape shape = object({
       {"walltime", duration_or_zero, "Longest walltime of a job", kOptional, 0},
       {"nodes", integer(0), "Most nodes of a job", kOptional, 0},
@@ -178,7 +169,7 @@ Shape partly(Shape shape) {
 
 Shape launcher_shape() {
   return object({
-      {"program", formed(path_form()), "mpirun, srun or a path", Presence::Required},
+      {"program", formed(kPathForm), "mpirun, srun or a path", Presence::Required},
       {"arguments", list_of(text()), "Arguments before the number of ranks", kOptional,
        Json::array()},
   });
@@ -206,12 +197,12 @@ Shape class_shape() {
 
 const Shape& profile_shape() {
   static const Shape paths = object({
-      {"runs", formed(path_form()), "Folder of the runs' folders", kOptional, "dlflow-runs"},
+      {"runs", formed(kPathForm), "Folder of the runs' folders", kOptional, "dlflow-runs"},
       {"cache", text(), "Folder of staged files", kOptional, ""},
       {"scratch", text(), "Folder on a node's own disk", kOptional, ""},
   });
   static const Shape shape = object({
-      {"name", formed(name_form()), "Name of the profile"},
+      {"name", formed(kNameForm), "Name of the profile"},
       {"scheduler", choice({"local", "slurm", "gridengine"}),
        "Batch system that starts jobs; local: dlflow itself"},
       {"cores", integer(0), "Cores that jobs may use together"},
@@ -225,8 +216,8 @@ const Shape& profile_shape() {
       {"launcher", launcher_shape(), "How steps with several ranks are started"},
       {"container", container_shape(), "How steps with an image run"},
       {"setup", list_of(text()), "Shell lines before each job"},
-      {"environment", map_of(variable_form(), scalar()), "Environment variables of each job"},
-      {"inherit", list_of(formed(inherited_form())),
+      {"environment", map_of(kVariableForm, scalar()), "Environment variables of each job"},
+      {"inherit", list_of(formed(kInheritedForm)),
        "Further variables that jobs get from the caller"},
       {"paths", paths, "Folders"},
       {"cache_budget", size_or_zero(), "Maximum size of the cache"},
@@ -234,7 +225,7 @@ const Shape& profile_shape() {
       {"exclude_nodes", integer(0), "Failures after which a node is left out; 0: never"},
       {"submit_from_jobs", boolean(),
        "Whether a job may submit, from its node, the jobs of a list that it has left"},
-      {"classes", map_of(name_form(), class_shape()), "Classes of nodes that steps are placed in"},
+      {"classes", map_of(kNameForm, class_shape()), "Classes of nodes that steps are placed in"},
   });
   return shape;
 }

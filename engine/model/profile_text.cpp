@@ -59,27 +59,28 @@ void add_key(std::string& text, const std::string& key, const std::string& value
   text += key + ":" + (value.empty() ? "" : " " + value) + "\n";
 }
 
-void add_slurm(std::string& text, const SlurmOptions& slurm, const std::string& indent) {
-  add_key(text, indent + "slurm", "");
-  add_key(text, indent + "  partition", yaml_text(slurm.partition));
-  add_key(text, indent + "  account", yaml_text(slurm.account));
-  add_key(text, indent + "  qos", yaml_text(slurm.qos));
-  add_key(text, indent + "  constraint", yaml_text(slurm.constraint));
-  add_key(text, indent + "  reservation", yaml_text(slurm.reservation));
-  add_key(text, indent + "  exclusive", slurm.exclusive ? "true" : "false");
-  add_key(text, indent + "  gres", yaml_text(slurm.gres));
-  add_key(text, indent + "  options", list(slurm.options));
-}
+/// Adds the fields of a section, see list_fields().
+struct FieldText {
+  std::string& text;
+  std::string indent;
 
-void add_gridengine(std::string& text, const GridEngineOptions& options,
-                    const std::string& indent) {
-  add_key(text, indent + "gridengine", "");
-  add_key(text, indent + "  queue", yaml_text(options.queue));
-  add_key(text, indent + "  project", yaml_text(options.project));
-  add_key(text, indent + "  parallel_environment", yaml_text(options.parallel_environment));
-  add_key(text, indent + "  memory", yaml_text(options.memory));
-  add_key(text, indent + "  gpus", yaml_text(options.gpus));
-  add_key(text, indent + "  options", list(options.options));
+  void operator()(const char* key, const std::string& value) {
+    add_key(text, indent + key, yaml_text(value));
+  }
+  void operator()(const char* key, bool value) {
+    add_key(text, indent + key, value ? "true" : "false");
+  }
+  void operator()(const char* key, const std::vector<std::string>& values) {
+    add_key(text, indent + key, list(values));
+  }
+};
+
+template <class Section>
+void add_section(std::string& text, const std::string& key, Section section,
+                 const std::string& indent) {
+  add_key(text, indent + key, "");
+  FieldText fields{text, indent + "  "};
+  list_fields(fields, section);
 }
 
 void add_node(std::string& text, const NodeShape& node, const std::string& indent) {
@@ -89,25 +90,19 @@ void add_node(std::string& text, const NodeShape& node, const std::string& inden
   add_key(text, indent + "  gpus", std::to_string(node.gpus));
 }
 
-void add_launcher(std::string& text, const Launcher& launcher, const std::string& indent) {
-  add_key(text, indent + "launcher", "");
-  add_key(text, indent + "  program", yaml_text(launcher.program));
-  add_key(text, indent + "  arguments", list(launcher.arguments));
-}
-
 void add_class(std::string& text, const NodeClass& node_class) {
   const std::string indent = "    ";
   add_key(text, "  " + yaml_text(node_class.name), "");
   if (node_class.local) add_key(text, indent + "local", "true");
-  add_slurm(text, node_class.slurm, indent);
-  add_gridengine(text, node_class.gridengine, indent);
+  add_section(text, "slurm", node_class.slurm, indent);
+  add_section(text, "gridengine", node_class.gridengine, indent);
   add_key(text, indent + "ranks_per_node", std::to_string(node_class.ranks_per_node));
   add_node(text, node_class.node, indent);
   add_key(text, indent + "limits", "");
   add_key(text, indent + "  walltime", yaml_duration(node_class.limits.walltime));
   add_key(text, indent + "  nodes", std::to_string(node_class.limits.nodes));
   add_key(text, indent + "  array_throttle", std::to_string(node_class.limits.array_throttle));
-  add_launcher(text, node_class.launcher, indent);
+  add_section(text, "launcher", node_class.launcher, indent);
   add_key(text, indent + "setup", list(node_class.setup));
 }
 
@@ -123,8 +118,8 @@ std::string profile_as_yaml(const Profile& profile) {
   add("cores", std::to_string(profile.cores));
   add("memory", yaml_size(profile.memory_bytes));
   add("gpus", std::to_string(profile.gpus));
-  add_slurm(text, profile.slurm, "");
-  add_gridengine(text, profile.gridengine, "");
+  add_section(text, "slurm", profile.slurm, "");
+  add_section(text, "gridengine", profile.gridengine, "");
   add("ranks_per_node", std::to_string(profile.ranks_per_node));
   add_node(text, profile.node, "");
   add("limits", "");
@@ -135,13 +130,8 @@ std::string profile_as_yaml(const Profile& profile) {
   add("  jobs", std::to_string(profile.limits.jobs));
   add("  dependencies", std::to_string(profile.limits.dependencies));
   add("  submit_interval", yaml_duration(profile.limits.submit_interval));
-  add_launcher(text, profile.launcher, "");
-  add("container", "");
-  add("  runtime", yaml_text(profile.container.runtime));
-  add("  command", list(profile.container.command));
-  add("  mode", yaml_text(profile.container.mode));
-  add("  arguments", list(profile.container.arguments));
-  add("  binds", list(profile.container.binds));
+  add_section(text, "launcher", profile.launcher, "");
+  add_section(text, "container", profile.container, "");
   add("setup", list(profile.setup));
   add("environment", profile.environment.empty() ? "{}" : "");
   for (const auto& [name, value] : profile.environment) add("  " + name, yaml_text(value));

@@ -132,7 +132,7 @@ std::string workflow_schema() {
   Json& steps = schema["properties"]["steps"];
   steps = {{"type", "object"},
            {"description", find_field(workflow_shape(), "steps")->description},
-           {"propertyNames", {{"pattern", name_form().pattern}}},
+           {"propertyNames", {{"pattern", kNameForm.pattern}}},
            {"additionalProperties", {{"$ref", "#/$defs/step"}}},
            {"minProperties", 1}};
   return schema.dump(2);

@@ -14,25 +14,25 @@ Field parallel_field() {
 }
 
 Field bandwidth_field() {
-  return {"bandwidth", formed(size_form()),
+  return {"bandwidth", formed(kSizeForm),
           "Maximum bytes per second of all transfers together; no limit unless given"};
 }
 
 StepKind stage_kind() {
   const Shape address = object({
-      {"url", formed(url_form()), "Address of the manifest", kRequired},
-      {"sha256", formed(sha256_form()), "SHA-256 of the manifest", kRequired},
+      {"url", formed(kUrlForm), "Address of the manifest", kRequired},
+      {"sha256", formed(kSha256Form), "SHA-256 of the manifest", kRequired},
   });
   const Shape source = object({
-      {"url", formed(url_form()),
+      {"url", formed(kUrlForm),
        "Address of a file; of a folder, with a / at the end; or a pattern: /data/*.gz", kRequired},
-      {"sha256", formed(sha256_form()), "SHA-256 of the file before unpacking"},
-      {"manifest", either({formed(model_file_form()), address}),
+      {"sha256", formed(kSha256Form), "SHA-256 of the file before unpacking"},
+      {"manifest", either({formed(kModelFileForm), address}),
        "List of all files of a folder, pattern or archive, as sha256sum prints it"},
-      {"commit", formed(commit_form()), "Commit of a git URL"},
+      {"commit", formed(kCommitForm), "Commit of a git URL"},
       {"unpack", choice({"none", "gzip", "zip", "tar"}),
        "Format to unpack each file from; a tar may be compressed", Presence::Optional, "none"},
-      {"name", formed(file_name_form()),
+      {"name", formed(kFileNameForm),
        "Name in the step's folder; unless given, the last part of the URL without the ending that "
        "unpacking removes"},
   });
@@ -52,9 +52,9 @@ StepKind stage_out_kind() {
   return {
       .name = "stage-out",
       .description = "Copies results of the run to another place, unless they are there already",
-      .with = object({{"from", either({formed(path_form()), list_of(formed(path_form()), 1)}),
+      .with = object({{"from", either({formed(kPathForm), list_of(formed(kPathForm), 1)}),
                        "Files and folders to copy", kRequired},
-                      {"to", formed(destination_form()), "Folder to copy them into", kRequired},
+                      {"to", formed(kDestinationForm), "Folder to copy them into", kRequired},
                       parallel_field(),
                       bandwidth_field()}),
       .outputs = {{"manifest", text(), "List of the files sent, as sha256sum prints it"}},
@@ -108,10 +108,9 @@ StepKind checkpoint_kind() {
       .description = "Selects one of several checkpoints, verifies and exports it",
       .version = 3,
       .with = object({
-          {"from", either({formed(path_form()), list_of(formed(path_form()), 1)}),
+          {"from", either({formed(kPathForm), list_of(formed(kPathForm), 1)}),
            "Folders of checkpoints, or checkpoints", kRequired},
-          {"select", formed(selection_form()), "Checkpoint to select", Presence::Optional,
-           "latest"},
+          {"select", formed(kSelectionForm), "Checkpoint to select", Presence::Optional, "latest"},
           {"verify", boolean(),
            "Check the hashes of every checkpoint before the selection, not only of the selected "
            "one",
@@ -136,8 +135,8 @@ StepKind evaluate_kind() {
       .program = "dlflow-evaluate",
       .version = 9,
       .with = data_step({
-          {"checkpoint", formed(path_form()), "Folder of the checkpoint", kRequired},
-          {"data", formed(path_form()), "Folder of the test data", kRequired},
+          {"checkpoint", formed(kPathForm), "Folder of the checkpoint", kRequired},
+          {"data", formed(kPathForm), "Folder of the test data", kRequired},
           scratch_field(),
           loader_threads_field(),
           {"batch", integer(1), "Samples per forward pass; results are the same but for rounding",
@@ -171,8 +170,8 @@ StepKind predict_kind() {
       .program = "dlflow-predict",
       .version = 6,
       .with = object({
-          {"checkpoint", formed(path_form()), "Folder of the checkpoint", kRequired},
-          {"data", formed(path_form()), "Folder of the data", kRequired},
+          {"checkpoint", formed(kPathForm), "Folder of the checkpoint", kRequired},
+          {"data", formed(kPathForm), "Folder of the data", kRequired},
           {"split", choice({"test", "train"}), "Part of the data", Presence::Optional, "test"},
           {"format", formed(prediction_format_form()),
            "csv: number, label, prediction and probability of each sample; npy: all scores, or the "

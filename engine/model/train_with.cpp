@@ -134,9 +134,9 @@ Shape cooperation_shape() {
 
 std::vector<Field> data_and_steps() {
   return {
-      {"model", formed(model_file_form()),
-       "File that describes the network, relative to the workflow", kRequired},
-      {"data", formed(path_form()), "Folder of the training data", kRequired},
+      {"model", formed(kModelFileForm), "File that describes the network, relative to the workflow",
+       kRequired},
+      {"data", formed(kPathForm), "Folder of the training data", kRequired},
       scratch_field(),
       loader_threads_field(),
       {"device", choice({"cpu", "cuda"}),
@@ -168,7 +168,7 @@ std::vector<Field> updates() {
       {"accumulate", integer(1),
        "Number of batches whose gradients make one step, in the memory of one batch",
        Presence::Optional, 1},
-      {"activation_memory", formed(size_form()),
+      {"activation_memory", formed(kSizeForm),
        "Most memory of a rank for results of layers and their gradients; what does not fit is "
        "computed again in the backward pass, to the same bits"},
       {"lr_scaling", choice({"linear", "sqrt"}),
@@ -181,7 +181,7 @@ std::vector<Field> updates() {
 
 std::vector<Field> beginning_and_end() {
   return {
-      {"start_from", formed(path_form()),
+      {"start_from", formed(kPathForm),
        "Safetensors file or checkpoint with the first weights, for layers of the same names"},
       {"freeze", list_of(text(), 1),
        "Patterns of layers that stay as they are; their batch normalisation goes by its running "

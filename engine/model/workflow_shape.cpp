@@ -10,15 +10,14 @@ Shape build_shape() {
   return object({
       {"run", either({text(), list_of(text(), 1)}), "Script, or program and arguments", kRequired,
        nullptr, Scope::Nothing},
-      {"env", map_of(env_form(), scalar()), "Environment variables"},
+      {"env", map_of(kEnvForm, scalar()), "Environment variables"},
   });
 }
 
 Shape image_shape() {
   return object({
-      {"from", formed(image_source_form()), "Where the image comes from", kRequired},
-      {"digest", formed(digest_form()),
-       "Digest that the image must have, wherever its name points"},
+      {"from", formed(kImageSourceForm), "Where the image comes from", kRequired},
+      {"digest", formed(kDigestForm), "Digest that the image must have, wherever its name points"},
       {"build", build_shape(),
        "A command that changes a copy of the image once on each cluster, before its first use"},
   });
@@ -27,15 +26,15 @@ Shape image_shape() {
 Shape matrix_shape() {
   Shape pack = integer(1);
   pack.maximum = 1000;
-  const Shape value = either({text(), number(), boolean(), map_of(name_form(), anything())});
-  Shape matrix = map_of(name_form(), list_of(value, 1));
-  const Shape element = map_of(name_form(), value);
+  const Shape value = either({text(), number(), boolean(), map_of(kNameForm, anything())});
+  Shape matrix = map_of(kNameForm, list_of(value, 1));
+  const Shape element = map_of(kNameForm, value);
   matrix.fields = {
       {"include", list_of(element), "Further elements, each with a value for every axis"},
       {"exclude", list_of(element),
        "Elements of the product that are left out: those with all "
        "of these values"},
-      {"zip", list_of(formed(name_form()), 2),
+      {"zip", list_of(formed(kNameForm), 2),
        "Axes of equal length that go together: the first values of all, the second ones, …"},
       {"max_parallel", integer(1),
        "Maximum number of elements that run at a time; unless given, as many as have room"},
@@ -47,13 +46,13 @@ Shape matrix_shape() {
 
 Shape checkpoint_shape() {
   return object({
-      {"every", formed(interval_form()), "Interval between two checkpoints", kOptional, "1 epoch"},
+      {"every", formed(kIntervalForm), "Interval between two checkpoints", kOptional, "1 epoch"},
       {"keep", integer(1), "Number of newest checkpoints to keep", kOptional, 2},
       {"signal", choice({"SIGUSR1", "SIGTERM"}),
        "Of run steps: signal that asks the program to save", kOptional, "SIGUSR1"},
-      {"lead", formed(duration_form()),
+      {"lead", formed(kDurationForm),
        "Of run steps: time before the walltime at which it is asked; a minute unless given"},
-      {"newer", formed(pattern_form()),
+      {"newer", formed(kPatternForm),
        "Of run steps: pattern of files below $DLFLOW_CHECKPOINTS; a new one means that the pass "
        "has "
        "saved. Unless given, exit status 75 means it"},
@@ -82,7 +81,7 @@ Shape retry_shape() {
 /// Of `inputs`: what lies elsewhere, and is read where it lies.
 Shape data_shape() {
   return object({
-      {"path", formed(absolute_path_form()), "A file or folder of this machine", kRequired},
+      {"path", formed(kAbsolutePathForm), "A file or folder of this machine", kRequired},
       {"hash", choice({"content", "none"}),
        "content: the step runs again if the content has changed. none: changes are ignored",
        kOptional, "content"},
@@ -91,13 +90,13 @@ Shape data_shape() {
 
 Shape environment_shape() {
   Shape shape = object({
-      {"modules", list_of(formed(module_form()), 1), "Environment modules to load, in order"},
-      {"venv", formed(path_form()), "Folder of a Python virtual environment"},
-      {"conda", formed(path_form()), "Name or folder of a conda environment"},
-      {"uv", formed(path_form()), "Folder of a uv project, whose .venv is used"},
-      {"pixi", formed(path_form()), "Folder of a pixi project"},
-      {"spack", formed(path_form()), "Name or folder of a Spack environment"},
-      {"lock", formed(path_form()), "File that lists the installed packages"},
+      {"modules", list_of(formed(kModuleForm), 1), "Environment modules to load, in order"},
+      {"venv", formed(kPathForm), "Folder of a Python virtual environment"},
+      {"conda", formed(kPathForm), "Name or folder of a conda environment"},
+      {"uv", formed(kPathForm), "Folder of a uv project, whose .venv is used"},
+      {"pixi", formed(kPathForm), "Folder of a pixi project"},
+      {"spack", formed(kPathForm), "Name or folder of a Spack environment"},
+      {"lock", formed(kPathForm), "File that lists the installed packages"},
   });
   shape.about_others = "; variables of the program are set by 'env'";
   return shape;
@@ -105,7 +104,7 @@ Shape environment_shape() {
 
 Shape reuse_shape() {
   return object({
-      {"environment", list_of(formed(variable_form()), 1),
+      {"environment", list_of(formed(kVariableForm), 1),
        "Variables, of the profile or else of the shell that plans the run"},
       {"program", boolean(), "The first word of `run: [..]`: where PATH finds it, and its content",
        kOptional, false},
@@ -124,7 +123,7 @@ Field scoped(Scope scope, Field field) {
 }
 
 Shape make_step_shape() {
-  const Shape names = either({formed(name_form()), list_of(formed(name_form()))});
+  const Shape names = either({formed(kNameForm), list_of(formed(kNameForm))});
   const Shape command = either({text(), list_of(scalar(), 1)});
   return object({
       scoped(Scope::Nothing,
@@ -145,19 +144,19 @@ Shape make_step_shape() {
              {"repeat", integer(1),
               "Number of times that the step runs, each with another $DLFLOW_SEED: 1, 2, …"}),
       scoped(Scope::Params,
-             {"image", formed(name_form()), "Container image that it runs in, one of images"}),
-      scoped(Scope::Steps, {"env", map_of(env_form(), scalar()), "Environment variables"}),
+             {"image", formed(kNameForm), "Container image that it runs in, one of images"}),
+      scoped(Scope::Steps, {"env", map_of(kEnvForm, scalar()), "Environment variables"}),
       scoped(Scope::Params, {"environment", environment_shape(),
                              "Of run steps: modules and an environment of packages that the "
                              "program finds loaded"}),
-      scoped(Scope::Nothing, {"secrets", list_of(formed(secret_form())),
+      scoped(Scope::Nothing, {"secrets", list_of(formed(kSecretForm)),
                               "Environment variables whose values are taken when the run "
                               "is submitted, and are shown nowhere"}),
-      scoped(Scope::Nothing, {"inherit", list_of(formed(inherited_form())),
+      scoped(Scope::Nothing, {"inherit", list_of(formed(kInheritedForm)),
                               "Of run steps: further variables that the step gets from the "
                               "caller, with those of the profile's inherit"}),
       scoped(Scope::Matrix, {"resources", resources_shape(), "Resources that the job requests"}),
-      scoped(Scope::Params, {"on", formed(name_form()),
+      scoped(Scope::Params, {"on", formed(kNameForm),
                              "Class of nodes that it runs on, one of the profile's; unless given, "
                              "the first that fits"}),
       scoped(Scope::Nothing,
@@ -167,7 +166,7 @@ Shape make_step_shape() {
               kOptional, "ranks"}),
       scoped(Scope::Params, {"checkpoint", checkpoint_shape(), "When the program saves its state"}),
       scoped(Scope::Params, {"retry", retry_shape(), "When the job is tried again"}),
-      scoped(Scope::Params, {"require", map_of(name_form(), formed(requirement_form())),
+      scoped(Scope::Params, {"require", map_of(kNameForm, formed(kRequirementForm)),
                              "Conditions on metrics; the step fails if one is not met"}),
       scoped(Scope::Steps, {"if", boolean(),
                             "Condition under which the step runs; else it is skipped. With "
@@ -175,13 +174,13 @@ Shape make_step_shape() {
       scoped(Scope::Params,
              {"allow_failure", boolean(),
               "Whether the run goes on and succeeds although the step failed", kOptional, false}),
-      scoped(Scope::Params, {"inputs", list_of(either({formed(input_form()), data_shape()})),
+      scoped(Scope::Params, {"inputs", list_of(either({formed(kInputForm), data_shape()})),
                              "Files and folders beside the workflow that the step reads, and "
                              "data elsewhere"}),
       scoped(Scope::Params, {"reuse", reuse_shape(),
                              "Of run steps: what else must be unchanged for a result to be "
                              "reused"}),
-      scoped(Scope::Params, {"outputs", map_of(name_form(), formed(inner_path_form())),
+      scoped(Scope::Params, {"outputs", map_of(kNameForm, formed(kInnerPathForm)),
                              "Of run steps: their results, as paths below $DLFLOW_OUTPUTS"}),
   });
 }
@@ -204,9 +203,9 @@ Shape track_shape() {
       {"tensorboard", boolean(), "Write event files to RUN/tensorboard", kOptional, false},
       {"mlflow", formed(mlflow_form()), "The store that `mlflow ui` shows"},
       {"wandb", choice({"offline"}), "A folder RUN/wandb, which `wandb sync` sends"},
-      {"aim", formed(absolute_path_form()), "The folder of Aim's repository"},
+      {"aim", formed(kAbsolutePathForm), "The folder of Aim's repository"},
       {"comet_ml", choice({"offline"}), "Files in RUN/comet, which `comet upload` sends"},
-      {"openmetrics", formed(absolute_path_form()),
+      {"openmetrics", formed(kAbsolutePathForm),
        "A file in OpenMetrics' text format, as Prometheus' node exporter reads it"},
   });
 }
@@ -218,9 +217,9 @@ Shape notify_shape() {
        "job is not requeued again, since it has saved nothing new",
        kOptional, Json::array({"end"})},
       {"command", list_of(text(), 1), "Program and arguments; it has the message in its variables"},
-      {"mail", either({formed(mail_form()), list_of(formed(mail_form()), 1)}),
+      {"mail", either({formed(kMailForm), list_of(formed(kMailForm), 1)}),
        "Addresses; the program `mail` or `sendmail` sends"},
-      {"webhook", formed(secret_form()),
+      {"webhook", formed(kSecretForm),
        "Secret that holds the address to which curl posts the message as JSON"},
   });
 }
@@ -234,14 +233,14 @@ const Shape& resources_shape() {
        "ranks_per_node make, or 1"},
       {"cpus_per_rank", integer(1), "Processor cores of each rank", kOptional, 1},
       {"gpus_per_rank", integer(0), "GPUs of each rank", kOptional, 0},
-      {"memory", formed(memory_form()), "Memory of the whole job"},
-      {"walltime", formed(duration_form()), "Time after which the job is ended"},
+      {"memory", formed(kMemoryForm), "Memory of the whole job"},
+      {"walltime", formed(kDurationForm), "Time after which the job is ended"},
       {"nodes", integer(1), "Number of nodes that the ranks are spread over"},
       {"ranks_per_node", integer(1), "Ranks that share a node; those of the profile unless given"},
       {"exclusive", boolean(), "Whether the job has its nodes to itself"},
-      {"memory_per_rank", formed(memory_form()), "Memory of each rank, instead of memory"},
-      {"memory_per_gpu", formed(memory_form()), "Memory for each GPU, instead of memory"},
-      {"licences", map_of(licence_form(), integer(1)), "Licences that the job needs, by name"},
+      {"memory_per_rank", formed(kMemoryForm), "Memory of each rank, instead of memory"},
+      {"memory_per_gpu", formed(kMemoryForm), "Memory for each GPU, instead of memory"},
+      {"licences", map_of(kLicenceForm, integer(1)), "Licences that the job needs, by name"},
   });
   return shape;
 }
@@ -254,13 +253,13 @@ const Shape& step_shape() {
 const Shape& workflow_shape() {
   static const Shape shape = object({
       scoped(Scope::Nothing,
-             {"name", formed(name_form()), "Name of the runs; the file's name unless given"}),
-      scoped(Scope::Params, {"params", map_of(name_form(), anything()),
+             {"name", formed(kNameForm), "Name of the runs; the file's name unless given"}),
+      scoped(Scope::Params, {"params", map_of(kNameForm, anything()),
                              "Values that --set can change, for expressions"}),
       scoped(Scope::Params,
-             {"images", map_of(name_form(), image_shape()), "Container images, by name"}),
+             {"images", map_of(kNameForm, image_shape()), "Container images, by name"}),
       scoped(Scope::Steps,
-             {"steps", map_of(name_form(), anything()), "The steps, by name", kRequired}),
+             {"steps", map_of(kNameForm, anything()), "The steps, by name", kRequired}),
       scoped(Scope::Params, {"track", track_shape(), "Programs that show the metrics of runs"}),
       scoped(Scope::Params,
              {"notify", notify_shape(), "Messages about the end of a run and its failures"}),

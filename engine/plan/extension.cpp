@@ -49,9 +49,9 @@ void check_text(const std::string& text, const std::string& what) {
 void check_mapping(const Json& first, const Json& value, const std::string& what) {
   if (value.empty()) refuse(what, "holds an empty mapping");
   for (const auto& [key, inner] : value.items()) {
-    if (!name_form().accepts(key)) {
+    if (!kNameForm.accepts(key)) {
       refuse(what, "holds a mapping with the key '" + escaped(key) + "', which is not " +
-                       std::string(name_form().what));
+                       std::string(kNameForm.what));
     }
     if (inner.is_string()) check_text(inner.get_ref<const std::string&>(), what);
     if (first.contains(key) && first.size() == value.size()) continue;

@@ -328,7 +328,7 @@ struct NamedFiles {
 
 PathRole role_of(const Form& form) {
   if (form.exists != Form::Exists::Unchecked) return PathRole::Frozen;
-  return &form == &path_form() ? PathRole::Outside : PathRole::None;
+  return &form == &kPathForm ? PathRole::Outside : PathRole::None;
 }
 
 bool is_known(const Json& text) {

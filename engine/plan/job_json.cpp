@@ -161,53 +161,58 @@ void list_fields(Archive& archive, JobSpec& spec) {
   archive("reuse", spec.reuse);
 }
 
+void to_json(Json& json, JobState state) { json = name(state); }
+void from_json(const Json& json, JobState& state) { state = job_state(json.get<std::string>()); }
+
+template <class Archive>
+void list_fields(Archive& archive, PassUsage& usage) {
+  archive("cpu_ms", usage.cpu_time);
+  archive("memory_bytes", usage.memory_bytes);
+}
+
+template <class Archive>
+void list_fields(Archive& archive, JobEvent& event) {
+  archive("at", event.at);
+  archive.unless_default("job", event.job);
+  archive.unless_default("attempt", event.attempt);
+  archive.unless_default("state", event.state);
+  archive.unless_default("backend_id", event.backend_id);
+  archive.unless_default("node", event.node);
+  archive.unless_default("exit", event.exit);
+  archive.unless_default("reason", event.reason);
+  archive.unless_default("fingerprint", event.fingerprint);
+  archive.unless_default("outputs", event.outputs);
+  archive.unless_default("metrics", event.metrics);
+  archive.unless_default("published_nothing", event.published_nothing);
+  archive.unless_default("reused_from", event.reused_from);
+  archive.unless_default("failed_tries", event.failed_tries);
+  archive.unless_default("idle_passes", event.idle_passes);
+  archive.unless_default("preempted", event.preempted);
+  archive.unless_default("walltime_s", event.walltime);
+  archive.unless_default("failed_node", event.failed_node);
+  archive.unless_default("used", event.used);
+}
+
 namespace {
 
-/// An object if it is there. Throws Json::exception.
-Json object_at(const Json& json, const char* key) {
-  const auto found = json.find(key);
-  if (found == json.end()) return {};
-  return found->get_ref<const Json::object_t&>();
-}
-
 /// Names, each with a value and a hash, so that nobody who reads them is surprised.
-Json outputs_at(const Json& json) {
-  Json outputs = object_at(json, "outputs");
-  for (const Json& output : outputs) {
+void check_outputs(const Json& outputs) {
+  if (outputs.is_null()) return;
+  for (const auto& [name, output] : outputs.get_ref<const Json::object_t&>()) {
     (void)output.value("sha256", std::string());
-    (void)object_at(output, "matrix");
+    if (const auto matrix = output.find("matrix"); matrix != output.end()) {
+      (void)matrix->get_ref<const Json::object_t&>();
+    }
   }
-  return outputs;
-}
-
-/// Text that came from programs, perhaps another user's, and that people will see.
-std::string shown_text_at(const Json& json, const char* key) {
-  return escaped_lines(json.value(key, ""));
 }
 
 JobEvent read_job_event(const Json& json) {
-  JobEvent event;
-  event.job = json.value("job", "");
-  event.attempt = json.value("attempt", 0);
-  if (json.contains("state")) event.state = job_state(json.at("state").get<std::string>());
-  event.at = from_rfc3339(json.at("at").get<std::string>());
-  event.backend_id = json.value("backend_id", "");
-  event.node = shown_text_at(json, "node");
-  if (json.contains("exit")) event.exit = json.at("exit").get<int>();
-  event.reason = shown_text_at(json, "reason");
-  event.fingerprint = json.value("fingerprint", "");
-  event.outputs = outputs_at(json);
-  event.metrics = object_at(json, "metrics");
-  event.published_nothing = json.value("published_nothing", false);
-  event.reused_from = shown_text_at(json, "reused_from");
-  event.failed_tries = json.value("failed_tries", 0);
-  event.idle_passes = json.value("idle_passes", 0);
-  event.preempted = json.value("preempted", false);
-  event.walltime = std::chrono::seconds(json.value("walltime_s", int64_t{0}));
-  event.failed_node = shown_text_at(json, "failed_node");
-  if (const auto used = json.find("used"); used != json.end()) {
-    event.used = {.cpu_time = std::chrono::milliseconds(used->at("cpu_ms").get<int64_t>()),
-                  .memory_bytes = used->at("memory_bytes").get<uint64_t>()};
+  auto event = from_fields<JobEvent>(json);
+  check_outputs(event.outputs);
+  if (!event.metrics.is_null()) (void)event.metrics.get_ref<const Json::object_t&>();
+  // Text that came from programs, perhaps another user's, and that people will see.
+  for (std::string* text : {&event.node, &event.reason, &event.reused_from, &event.failed_node}) {
+    *text = escaped_lines(*text);
   }
   return event;
 }
@@ -224,34 +229,7 @@ JobSpec job_spec_from_json(const Json& json) {
   }
 }
 
-Json to_json(const JobEvent& event) {
-  Json json = {{"at", to_rfc3339(event.at)}};
-  const auto add_text = [&json](const char* key, const std::string& text) {
-    if (!text.empty()) json[key] = text;
-  };
-  add_text("job", event.job);
-  if (event.attempt != 0) json["attempt"] = event.attempt;
-  if (event.state) json["state"] = name(*event.state);
-  add_text("backend_id", event.backend_id);
-  add_text("node", event.node);
-  if (event.exit) json["exit"] = *event.exit;
-  add_text("reason", event.reason);
-  add_text("fingerprint", event.fingerprint);
-  if (!event.outputs.is_null()) json["outputs"] = event.outputs;
-  if (!event.metrics.is_null()) json["metrics"] = event.metrics;
-  if (event.published_nothing) json["published_nothing"] = true;
-  add_text("reused_from", event.reused_from);
-  if (event.failed_tries != 0) json["failed_tries"] = event.failed_tries;
-  if (event.idle_passes != 0) json["idle_passes"] = event.idle_passes;
-  if (event.preempted) json["preempted"] = true;
-  if (event.walltime.count() > 0) json["walltime_s"] = event.walltime.count();
-  add_text("failed_node", event.failed_node);
-  if (event.used) {
-    json["used"] = {{"cpu_ms", event.used->cpu_time.count()},
-                    {"memory_bytes", event.used->memory_bytes}};
-  }
-  return json;
-}
+Json to_json(const JobEvent& event) { return json_of(event); }
 
 JobEvent job_event_from_json(const Json& json) {
   try {

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdlib>
 #include <utility>
 
 #include "base/error.h"
+#include "base/process.h"
 #include "engine/model/step_kinds.h"
 #include "engine/model/tools.h"
 #include "engine/plan/extension.h"
@@ -147,11 +147,10 @@ Plan make_plan(Workflow workflow, const Profile& profile, const PlanOptions& opt
 
 fs::path cache_directory(const Profile& profile) {
   if (!profile.cache.empty()) return fs::absolute(profile.cache);
-  if (const char* cache = std::getenv("XDG_CACHE_HOME"); cache != nullptr && *cache != '\0') {
-    return fs::path(cache) / "dlflow";
-  }
-  const char* home = std::getenv("HOME");
-  if (home == nullptr || *home == '\0') {
+  const fs::path cache = environment_variable("XDG_CACHE_HOME");
+  if (!cache.empty()) return cache / "dlflow";
+  const fs::path home = environment_variable("HOME");
+  if (home.empty()) {
     throw Error(Errc::InvalidInput,
                 "there is no folder for the cache: set HOME, or `cache:` in the profile");
   }

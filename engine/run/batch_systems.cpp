@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdlib>
 #include <optional>
 #include <string>
 #include <vector>
@@ -67,10 +66,10 @@ std::unique_ptr<BatchSystem> make_batch_system(std::string_view scheduler) {
 }
 
 std::unique_ptr<BatchSystem> detect_batch_system() {
-  const char* const path = std::getenv("PATH");
+  const std::string path = environment_variable("PATH");
   std::vector<std::unique_ptr<BatchSystem>> found;
   for (const Entry& entry : kSystems) {
-    if (find_program(entry.submitter, path != nullptr ? path : "")) found.push_back(entry.make());
+    if (find_program(entry.submitter, path)) found.push_back(entry.make());
   }
   if (found.size() == 1) return std::move(found.front());
   for (std::unique_ptr<BatchSystem>& system : found) {

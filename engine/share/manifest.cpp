@@ -40,12 +40,12 @@ Manifest read(const Json& json) {
 }
 
 void check(const Manifest& manifest) {
-  if (!name_form().accepts(manifest.name)) throw corrupt("its name is no workflow's");
+  if (!kNameForm.accepts(manifest.name)) throw corrupt("its name is no workflow's");
   if (!manifest.files.contains(manifest.workflow)) throw corrupt("it has no workflow");
   if (!manifest.set.is_object()) throw corrupt("'set' is no object");
   for (const auto& [name, file] : manifest.files) {
     if (!path_is_safe(name)) throw corrupt("'" + name + "' is no file of a bundle");
-    if (!sha256_form().accepts(file.sha256)) throw corrupt("'" + name + "' has no checksum");
+    if (!kSha256Form.accepts(file.sha256)) throw corrupt("'" + name + "' has no checksum");
   }
   for (const PackedData& data : manifest.data) {
     if (data.packed && !manifest.files.contains(data_path(data.sha256))) {

@@ -30,14 +30,8 @@ SubmitAnswer sbatch_answer(const Output& output, std::chrono::milliseconds time_
   constexpr std::array<std::string_view, 4> kTooMany = {"MaxSubmitJob", "GrpSubmitJob",
                                                         "temporarily unable to accept job",
                                                         "Resource temporarily unavailable"};
-  const auto id = submitted_id(output.text);
-  if (is_transient(output)) return Unclear{failure("sbatch", output, time_limit)};
-  if (output.status.code == 0) {
-    if (id) return Accepted{*id};
-    return Unclear{"sbatch printed no job id: " + shell_quote(trim(output.text).substr(0, 200))};
-  }
-  if (id) return Unclear{failure("sbatch", output, time_limit) + ", but printed job id " + *id};
-  return Refused{failure("sbatch", output, time_limit), contains_any(output.errors, kTooMany)};
+  return submit_answer("sbatch", output, submitted_id(output.text), is_transient(output), kTooMany,
+                       time_limit);
 }
 
 JobAnswer job_answer(const Output& output) {

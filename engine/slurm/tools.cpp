@@ -19,11 +19,6 @@
 namespace dlflow {
 namespace {
 
-bool starts_with_any(std::string_view entry, std::span<const std::string_view> names) {
-  return std::any_of(names.begin(), names.end(),
-                     [entry](std::string_view name) { return entry.starts_with(name); });
-}
-
 /// Settings of SLURM's tools that change what they print or do, and those of the job that dlflow
 /// itself may run in.
 bool is_tool_setting(std::string_view entry) {

@@ -1,11 +1,11 @@
 #include "engine/store/store.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <set>
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/process.h"
 #include "base/sha256.h"
 #include "engine/plan/fingerprint_base.h"
 #include "engine/plan/run_directory.h"
@@ -78,13 +78,11 @@ std::map<std::string_view, std::vector<const JobEvent*>> by_job(std::span<const 
 }  // namespace
 
 std::filesystem::path dlflow_home() {
-  const auto variable = [](const char* name) -> std::filesystem::path {
-    const char* value = std::getenv(name);
-    return value == nullptr ? "" : value;
-  };
-  if (auto home = variable("DLFLOW_HOME"); !home.empty()) return home;
-  if (const auto state = variable("XDG_STATE_HOME"); !state.empty()) return state / "dlflow";
-  if (const auto home = variable("HOME"); !home.empty()) return home / ".local/state/dlflow";
+  if (std::filesystem::path home = environment_variable("DLFLOW_HOME"); !home.empty()) return home;
+  const std::filesystem::path state = environment_variable("XDG_STATE_HOME");
+  if (!state.empty()) return state / "dlflow";
+  const std::filesystem::path home = environment_variable("HOME");
+  if (!home.empty()) return home / ".local/state/dlflow";
   throw Error(Errc::InvalidInput,
               "there is no folder for the store of runs: set DLFLOW_HOME to one");
 }

@@ -7,7 +7,6 @@
 
 #include <array>
 #include <cerrno>
-#include <cstdlib>
 #include <string_view>
 #include <utility>
 
@@ -100,8 +99,7 @@ std::optional<Unpacker> unpacker_of(const fs::path& packed) {
 }
 
 std::unique_ptr<ByteSource> open_unpacked(const fs::path& packed, const Unpacker& unpacker) {
-  const char* const path = std::getenv("PATH");
-  if (find_program(unpacker.argv[0], path == nullptr ? "" : path)) {
+  if (find_program(unpacker.argv[0], environment_variable("PATH"))) {
     return std::make_unique<ToolSource>(packed, unpacker);
   }
   throw Error(Errc::NotFound, "it is compressed by " + unpacker.format +

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/http_request.h"
+#include "base/process.h"
 #include "base/text.h"
 #include "engine/run/notify/mail_text.h"
 
@@ -33,11 +34,6 @@ std::string first_line(const std::string& text) {
   constexpr size_t kMost = 200;
   const std::string line(trim(text));
   return escaped(line.substr(0, std::min(line.find('\n'), kMost)));
-}
-
-std::string path_of_this_process() {
-  const char* path = ::getenv("PATH");
-  return path == nullptr ? "" : path;
 }
 
 /// Whether `program` is the `mail` of GNU Mailutils: of another one -a names a file.
@@ -87,7 +83,7 @@ Channel mail_to(const std::string& address, const Json& news, const fs::path& ru
                            "; `dlflow status " + news.at("run").get<std::string>() +
                            "` tells more.\n";
   Channel channel{"mail to " + address, {}, body};
-  const std::string path = path_of_this_process() + ":/usr/sbin:/usr/lib";
+  const std::string path = environment_variable("PATH") + ":/usr/sbin:/usr/lib";
   if (const auto sendmail = find_program("sendmail", path)) {  // it takes all headers as they are
     channel.command = command_of({sendmail->string(), "-i", address}, run_directory);
     channel.input = mail_text(address, subject, body);

@@ -139,8 +139,7 @@ void tell_aside(const fs::path& run_directory, const News& news) {
 }
 
 int notify_exec(const fs::path& record) {
-  const char* set = ::getenv(kAddressVariable);
-  const std::string address = set == nullptr ? "" : set;
+  const std::string address = environment_variable(kAddressVariable);
   ::unsetenv(kAddressVariable);
   tell(record, address);
   return 0;

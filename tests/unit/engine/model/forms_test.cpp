@@ -41,40 +41,39 @@ using Texts = std::vector<std::string>;
 TEST_CASE("a name has letters, digits, - and _, begins with no digit, and ends at 64 characters",
           "[forms]") {
   const std::string longest(64, 'x');
-  CHECK(accepted(name_form(), {"a", "lr_2-b", "_a", longest, longest + "x", "", "2a", "-a", "a.b",
-                               "a b"}) == Texts{"a", "lr_2-b", "_a", longest});
-  CHECK(accepted(variable_form(), {"A_1", "a", "A-B", "1A", ""}) == Texts{"A_1", "a"});
+  CHECK(accepted(kNameForm, {"a", "lr_2-b", "_a", longest, longest + "x", "", "2a", "-a", "a.b",
+                             "a b"}) == Texts{"a", "lr_2-b", "_a", longest});
+  CHECK(accepted(kVariableForm, {"A_1", "a", "A-B", "1A", ""}) == Texts{"A_1", "a"});
   const Texts switches = {"DLFLOW_STALL_TIMEOUT", "DLFLOW_COLLECTIVES", "DLFLOW_MEMORY",
                           "DLFLOW_REPLACE_GLOO", "DLFLOW_RUNTIME_LIBRARY"};
-  CHECK(accepted(env_form(), switches) == switches);
-  CHECK(accepted(env_form(), {"A", "DLFLOW_RUN", "DLFLOW_", "DLFLOW_MEMORY_OF", "A-B"}) ==
+  CHECK(accepted(kEnvForm, switches) == switches);
+  CHECK(accepted(kEnvForm, {"A", "DLFLOW_RUN", "DLFLOW_", "DLFLOW_MEMORY_OF", "A-B"}) ==
         Texts{"A"});
-  CHECK(accepted(secret_form(), {"TOKEN", "PATH", "DLFLOW_X", "LD_PRELOAD", "A-B"}) ==
+  CHECK(accepted(kSecretForm, {"TOKEN", "PATH", "DLFLOW_X", "LD_PRELOAD", "A-B"}) ==
         Texts{"TOKEN"});
 }
 
 TEST_CASE("durations and sizes are above nothing, memory is at least a MiB", "[forms]") {
-  CHECK(accepted(duration_form(), {"0s", "1s", "1-00:00:00", "soon"}) == Texts{"1s", "1-00:00:00"});
-  CHECK(accepted(size_form(), {"0", "1", "2GiB", "big"}) == Texts{"1", "2GiB"});
-  CHECK(accepted(memory_form(), {"1048575", "1048576", "1MiB"}) == Texts{"1048576", "1MiB"});
+  CHECK(accepted(kDurationForm, {"0s", "1s", "1-00:00:00", "soon"}) == Texts{"1s", "1-00:00:00"});
+  CHECK(accepted(kSizeForm, {"0", "1", "2GiB", "big"}) == Texts{"1", "2GiB"});
+  CHECK(accepted(kMemoryForm, {"1048575", "1048576", "1MiB"}) == Texts{"1048576", "1MiB"});
 }
 
 TEST_CASE("paths stay where they belong", "[forms]") {
-  CHECK(accepted(path_form(), {"", "a"}) == Texts{"a"});
-  CHECK(accepted(absolute_path_form(), {"/", "/a", "a", ""}) == Texts{"/a"});
-  CHECK(accepted(inner_path_form(), {"", "a/b", "/a", "a/../b", "..", "a..b"}) ==
+  CHECK(accepted(kPathForm, {"", "a"}) == Texts{"a"});
+  CHECK(accepted(kAbsolutePathForm, {"/", "/a", "a", ""}) == Texts{"/a"});
+  CHECK(accepted(kInnerPathForm, {"", "a/b", "/a", "a/../b", "..", "a..b"}) ==
         Texts{"a/b", "a..b"});
-  CHECK(accepted(file_name_form(), {"", "a", ".", "..", "a/b"}) == Texts{"a"});
+  CHECK(accepted(kFileNameForm, {"", "a", ".", "..", "a/b"}) == Texts{"a"});
 }
 
 TEST_CASE("a URL is a scheme with something behind it", "[forms]") {
-  CHECK(accepted(url_form(), {"https://", "https://h/x", "https://h/a b", "ftp://h/x",
-                              "git+ssh://h/x", "h/x", ""}) ==
-        Texts{"https://h/x", "git+ssh://h/x"});
-  CHECK(accepted(destination_form(), {"https://h/x", "ssh://h/x", "file:///x", "rclone://"}) ==
+  CHECK(accepted(kUrlForm, {"https://", "https://h/x", "https://h/a b", "ftp://h/x",
+                            "git+ssh://h/x", "h/x", ""}) == Texts{"https://h/x", "git+ssh://h/x"});
+  CHECK(accepted(kDestinationForm, {"https://h/x", "ssh://h/x", "file:///x", "rclone://"}) ==
         Texts{"ssh://h/x", "file:///x"});
   const std::string digest = "sha256:" + std::string(64, 'a');
-  CHECK(accepted(image_source_form(),
+  CHECK(accepted(kImageSourceForm,
                  {"docker://", "docker://a", "docker://a@" + digest, "docker://a@sha256:1",
                   "oci:", "oci:x", "oci:x@y", "dir:/x", "/x"}) ==
         Texts{"docker://a", "docker://a@" + digest, "oci:x", "oci:x@y", "dir:/x"});
@@ -83,14 +82,14 @@ TEST_CASE("a URL is a scheme with something behind it", "[forms]") {
 TEST_CASE("hashes have their number of hexadecimal digits", "[forms]") {
   const std::string commit(40, 'a');
   const std::string sha256(64, 'B');
-  CHECK(accepted(commit_form(), {commit, commit + "0", std::string(40, 'g'), ""}) == Texts{commit});
-  CHECK(accepted(sha256_form(), {sha256, sha256 + "0", sha256.substr(1), std::string(64, 'g')}) ==
+  CHECK(accepted(kCommitForm, {commit, commit + "0", std::string(40, 'g'), ""}) == Texts{commit});
+  CHECK(accepted(kSha256Form, {sha256, sha256 + "0", sha256.substr(1), std::string(64, 'g')}) ==
         Texts{sha256});
 }
 
 TEST_CASE("a checkpoint is chosen by a metric, or is the latest", "[forms]") {
-  CHECK(accepted(selection_form(), {"latest", "max accuracy", "min loss", "max", "max ",
-                                    "mean loss", "accuracy", "max a b"}) ==
+  CHECK(accepted(kSelectionForm, {"latest", "max accuracy", "min loss", "max", "max ", "mean loss",
+                                  "accuracy", "max a b"}) ==
         Texts{"latest", "max accuracy", "min loss"});
 }
 

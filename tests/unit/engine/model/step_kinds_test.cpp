@@ -51,7 +51,7 @@ TEST_CASE("the entry of every step kind is complete", "[kinds]") {
   std::set<std::string> names;
   for (const StepKind& kind : step_kinds()) {
     INFO(kind.name);
-    CHECK(name_form().accepts(kind.name));
+    CHECK(kNameForm.accepts(kind.name));
     CHECK(names.insert(kind.name).second);
     CHECK(find_step_kind(kind.name) == &kind);
     CHECK_FALSE(kind.description.empty());

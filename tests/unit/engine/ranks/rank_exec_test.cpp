@@ -29,7 +29,7 @@ int status_after_request(const std::string& script, int asks_by, int asked_by) {
   plan.nodes = {{"n1", 1}};
   plan.asks_by = asks_by;
   plan.asked_by = asked_by;
-  folder.write("plan.json", to_json(plan).dump());
+  folder.write("plan.json", json_of(plan).dump());
   const std::string ready = folder.path() / "ready";
   const std::string text = script + "; touch " + ready + "; while :; do sleep 0.02; done";
   const pid_t rank = ::fork();
@@ -72,7 +72,7 @@ TEST_CASE("a rank that a signal ended ends by that signal, and is recorded if it
   RankPlan plan;
   plan.nodes = {{"n1", 1}};
   plan.lost_rank = folder.path() / "lost";
-  folder.write("plan.json", to_json(plan).dump());
+  folder.write("plan.json", json_of(plan).dump());
   for (const std::string signal : {"9", "15"}) {
     const pid_t rank = ::fork();
     if (rank == 0) {

@@ -17,7 +17,7 @@ TEST_CASE("a plan of ranks comes back from its file as it was", "[ranks]") {
   plan.asks_by = 15;
   plan.asked_by = 10;
   plan.lost_rank = "/run/lost-rank-1";
-  CHECK(rank_plan_from_json(to_json(plan)) == plan);
+  CHECK(rank_plan_from_json(json_of(plan)) == plan);
   CHECK(plan.num_programs() == 2);
   plan.one_per_node = false;
   CHECK(plan.num_programs() == 3);
