@@ -65,12 +65,7 @@ void list_fields(Archive& archive, Retry& retry) {
   archive.if_there("walltime_factor", retry.walltime_factor);
 }
 
-template <class Archive>
-void list_fields(Archive& archive, Requirement& requirement) {
-  archive("metric", requirement.metric);
-  archive("comparison", requirement.comparison);
-  archive("bound", requirement.bound);
-}
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Requirement, metric, comparison, bound)
 
 template <class Archive>
 void list_fields(Archive& archive, ParentRef& parent) {

@@ -12,12 +12,7 @@ constexpr int kVersion = 1;
 
 }  // namespace
 
-template <class Archive>
-void list_fields(Archive& archive, NodeShape& node) {
-  archive("cores", node.cores);
-  archive("memory_bytes", node.memory_bytes);
-  archive("gpus", node.gpus);
-}
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(NodeShape, cores, memory_bytes, gpus)
 
 template <class Archive>
 void list_fields(Archive& archive, Limits& limits) {

@@ -8,6 +8,11 @@
 #include "engine/share/zip_reader.h"
 
 namespace dlflow {
+
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PackedFile, sha256, bytes, executable)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PackedData, url, sha256, bytes, packed)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PackedImage, from, digest, packed)
+
 namespace {
 
 /// Raised when an older dlflow could not read what is written.
@@ -24,23 +29,16 @@ Manifest read(const Json& json) {
   json.at("workflow").get_to(manifest.workflow);
   manifest.set = json.at("set");
   manifest.written = json.value("written", manifest.written);
-  for (const Json& data : json.at("data")) {
-    manifest.data.push_back(
-        {data.at("url"), data.at("sha256"), data.at("bytes"), data.at("packed").get<bool>()});
-  }
-  for (const auto& [name, image] : json.at("images").items()) {
-    manifest.images[name] = {image.at("from"), checked_digest(image.at("digest"), kManifestName),
-                             image.at("packed").get<bool>()};
-  }
+  json.at("data").get_to(manifest.data);
+  json.at("images").get_to(manifest.images);
   json.at("run").get_to(manifest.run);
-  for (const auto& [name, file] : json.at("files").items()) {
-    manifest.files[name] = {file.at("sha256"), file.at("bytes"), file.at("executable").get<bool>()};
-  }
+  json.at("files").get_to(manifest.files);
   return manifest;
 }
 
 void check(const Manifest& manifest) {
   if (!kNameForm.accepts(manifest.name)) throw corrupt("its name is no workflow's");
+  for (const auto& [name, image] : manifest.images) checked_digest(image.digest, kManifestName);
   if (!manifest.files.contains(manifest.workflow)) throw corrupt("it has no workflow");
   if (!manifest.set.is_object()) throw corrupt("'set' is no object");
   for (const auto& [name, file] : manifest.files) {
@@ -63,26 +61,11 @@ std::vector<std::string> settings(const Manifest& manifest) {
 }
 
 Json to_json(const Manifest& manifest) {
-  Json data = Json::array();
-  for (const PackedData& item : manifest.data) {
-    data.push_back({{"url", item.url},
-                    {"sha256", item.sha256},
-                    {"bytes", item.bytes},
-                    {"packed", item.packed}});
-  }
-  Json images = Json::object();
-  for (const auto& [name, image] : manifest.images) {
-    images[name] = {{"from", image.from}, {"digest", image.digest}, {"packed", image.packed}};
-  }
-  Json files = Json::object();
-  for (const auto& [name, file] : manifest.files) {
-    files[name] = {{"sha256", file.sha256}, {"bytes", file.bytes}, {"executable", file.executable}};
-  }
-  Json json = {{"format", kFormat},           {"dlflow", manifest.dlflow},
-               {"name", manifest.name},       {"workflow", manifest.workflow},
-               {"set", manifest.set},         {"data", std::move(data)},
-               {"images", std::move(images)}, {"run", manifest.run},
-               {"files", std::move(files)}};
+  Json json = {{"format", kFormat},         {"dlflow", manifest.dlflow},
+               {"name", manifest.name},     {"workflow", manifest.workflow},
+               {"set", manifest.set},       {"data", manifest.data},
+               {"images", manifest.images}, {"run", manifest.run},
+               {"files", manifest.files}};
   if (!manifest.written.empty()) json["written"] = manifest.written;
   return json;
 }
