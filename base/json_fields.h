@@ -55,6 +55,10 @@ class FieldWriter {
   void if_there(const char* key, const T& value) {
     (*this)(key, value);
   }
+  template <class T>
+  void if_there(const char* key, const T& value, const T&) {
+    (*this)(key, value);
+  }
   /// A field that is left out where it is `normal`.
   template <class T>
   void unless_default(const char* key, const T& value, const T& normal = {}) {
@@ -81,6 +85,12 @@ class FieldReader {
   template <class T>
   void unless_default(const char* key, T& value, const T& normal = {}) {
     value = normal;
+    if_there(key, value);
+  }
+  /// The same with the value that its absence means, where new structs have another one.
+  template <class T>
+  void if_there(const char* key, T& value, const T& absent) {
+    if (!has(key)) value = absent;
     if_there(key, value);
   }
   bool has(const char* key) const { return json_.contains(key); }

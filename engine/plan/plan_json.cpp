@@ -64,7 +64,7 @@ void list_fields(Archive& archive, Profile& profile) {
   list_nodes(archive, profile);
   archive("scratch", profile.scratch);
   archive.if_there("scratch_budget_bytes", profile.scratch_budget_bytes);
-  archive.if_there("exclude_nodes", profile.exclude_nodes);
+  archive.if_there("exclude_nodes", profile.exclude_nodes, 0);  // an older dlflow left out none
   archive.if_there("submit_from_jobs", profile.submit_from_jobs);
   archive.if_there("classes", profile.classes);
 }
