@@ -1,5 +1,6 @@
 #pragma once
 
+#include <regex>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,13 @@ inline std::string mistakes_of(const std::string& text, const std::vector<std::s
     lines += (lines.empty() ? "" : "\n") + to_string(diagnostic);
   }
   return lines;
+}
+
+/// LINE:COLUMN and the message of each error alone.
+inline std::string answer_to(const std::string& text, const std::vector<std::string>& set = {},
+                             const ParseLimits& limits = {}) {
+  static const std::regex kHead("(^|\\n)w\\.yaml:([0-9]+:[0-9]+:) error:");
+  return std::regex_replace(mistakes_of(text, set, limits), kHead, "$1$2");
 }
 
 /// The Workflow of a text without mistakes.

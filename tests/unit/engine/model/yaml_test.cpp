@@ -3,85 +3,76 @@
 #include "tests/unit/engine/model/mistakes_of.h"
 
 using namespace dlflow;
+using test::answer_to;
 using test::mistakes_of;
 
 TEST_CASE("an empty file says so", "[yaml]") {
-  CHECK(mistakes_of("") == "w.yaml:1:1: error: the file is empty");
-  CHECK(mistakes_of("# nothing yet\n") == "w.yaml:1:1: error: the file is empty");
-  CHECK(mistakes_of("---\n") == "w.yaml:1:1: error: the file is empty");
+  CHECK(answer_to("") == "1:1: the file is empty");
+  CHECK(answer_to("# nothing yet\n") == "1:1: the file is empty");
+  CHECK(answer_to("---\n") == "1:1: the file is empty");
 }
 
 TEST_CASE("a file that is not a mapping says what it should be", "[yaml]") {
-  CHECK(mistakes_of("- a\n") ==
-        "w.yaml:1:1: error: a workflow is a mapping with the keys name, params, images, steps, "
-        "track, notify");
-  CHECK(mistakes_of("steps: 3") ==
-        "w.yaml:1:8: error: steps must be a mapping: a name and a description for each step");
-  CHECK(mistakes_of("steps: {}") ==
-        "w.yaml:1:8: error: steps must be a mapping: a name and a description for each step");
+  CHECK(answer_to("- a\n") ==
+        "1:1: a workflow is a mapping with the keys name, params, images, steps, track, notify");
+  CHECK(answer_to("steps: 3") ==
+        "1:8: steps must be a mapping: a name and a description for each step");
+  CHECK(answer_to("steps: {}") ==
+        "1:8: steps must be a mapping: a name and a description for each step");
 }
 
 TEST_CASE("a bare expression in a flow collection must be quoted", "[yaml]") {
   const std::string refusal = "an expression inside { } or [ ] must be quoted: write ";
-  CHECK(mistakes_of("steps:\n  a:\n    resources: {ranks: ${{ params.ranks }}, walltime: 1h}\n") ==
-        "w.yaml:3:24: error: " + refusal + "\"${{ params.ranks }}\"");
-  CHECK(mistakes_of("a: [1, ${{ params.x }}]") ==
-        "w.yaml:1:8: error: " + refusal + "\"${{ params.x }}\"");
-  CHECK(mistakes_of("a: {${{ x }}: 1}") == "w.yaml:1:5: error: " + refusal + "\"${{ x }}\"");
-  CHECK(mistakes_of("a: [${{ x") == "w.yaml:1:5: error: " + refusal + "\"${{ … }}\"");
-  CHECK(mistakes_of("a: ${{ format('a: {0}', 1) }}") ==
-        "w.yaml:1:4: error: an expression with ': ' in it must be quoted, with \" around the whole "
-        "value");
+  CHECK(answer_to("steps:\n  a:\n    resources: {ranks: ${{ params.ranks }}, walltime: 1h}\n") ==
+        "3:24: " + refusal + "\"${{ params.ranks }}\"");
+  CHECK(answer_to("a: [1, ${{ params.x }}]") == "1:8: " + refusal + "\"${{ params.x }}\"");
+  CHECK(answer_to("a: {${{ x }}: 1}") == "1:5: " + refusal + "\"${{ x }}\"");
+  CHECK(answer_to("a: [${{ x") == "1:5: " + refusal + "\"${{ … }}\"");
+  CHECK(answer_to("a: ${{ format('a: {0}', 1) }}") ==
+        "1:4: an expression with ': ' in it must be quoted, with \" around the whole value");
 }
 
 TEST_CASE("tabs cannot indent, and are fine elsewhere", "[yaml]") {
-  CHECK(mistakes_of("steps:\n\ta:\n") ==
-        "w.yaml:2:1: error: a tab in the indentation; YAML is indented with spaces");
-  CHECK(mistakes_of("steps:\n  a:\n    run: |\n      if x; then\n      \ty\n      fi\n") == "");
+  CHECK(answer_to("steps:\n\ta:\n") ==
+        "2:1: a tab in the indentation; YAML is indented with spaces");
+  CHECK(answer_to("steps:\n  a:\n    run: |\n      if x; then\n      \ty\n      fi\n") == "");
 }
 
 TEST_CASE("text that is no YAML says what is expected", "[yaml]") {
-  CHECK(mistakes_of("a: b: c") ==
-        "w.yaml:1:5: error: not valid YAML: unexpected ':'; check the indentation, and quote text "
-        "that contains ': '");
-  CHECK(mistakes_of("a: {b: 1") == "w.yaml:1:9: error: not valid YAML: expected ',' or '}' here");
-  CHECK(mistakes_of("a: [1") == "w.yaml:1:6: error: not valid YAML: expected ',' or ']' here");
-  CHECK(mistakes_of("a: @x") ==
-        "w.yaml:1:4: error: not valid YAML: text cannot begin with this character; quote it");
-  CHECK(mistakes_of("a: *x") ==
-        "w.yaml:1:4: error: not valid YAML: an alias whose anchor (&name) is not defined");
-  CHECK(mistakes_of("a: 'b") == "w.yaml:1:6: error: not valid YAML: a quote is never closed");
-  CHECK(mistakes_of("}") ==
-        "w.yaml:1:1: error: not valid YAML: a closing bracket without its opening one");
-  CHECK(mistakes_of("a: 1\n- b\n") ==
-        "w.yaml:2:1: error: not valid YAML: expected a key; the keys of one mapping begin in the "
-        "same column");
-  CHECK(mistakes_of("a: \"b\n") == "w.yaml:1:4: error: this quote is never closed");
-  CHECK(mistakes_of("a: &x 'it''s\n") == "w.yaml:1:4: error: this quote is never closed");
-  CHECK(mistakes_of("? [a]\n: b\n") ==
-        "w.yaml:1:3: error: a key must be a word, or a bracket is never closed");
-  CHECK(mistakes_of("a: !secret x\nsteps: {s: {run: x}}") ==
-        "w.yaml:1:1: error: unknown key 'a' in the workflow; known: name, params, images, steps, "
-        "track, notify\n"
-        "w.yaml:1:4: error: the YAML tag '!secret' has no meaning here; remove it");
+  CHECK(answer_to("a: b: c") ==
+        "1:5: not valid YAML: unexpected ':'; check the indentation, and quote text that contains "
+        "': '");
+  CHECK(answer_to("a: {b: 1") == "1:9: not valid YAML: expected ',' or '}' here");
+  CHECK(answer_to("a: [1") == "1:6: not valid YAML: expected ',' or ']' here");
+  CHECK(answer_to("a: @x") ==
+        "1:4: not valid YAML: text cannot begin with this character; quote it");
+  CHECK(answer_to("a: *x") == "1:4: not valid YAML: an alias whose anchor (&name) is not defined");
+  CHECK(answer_to("a: 'b") == "1:6: not valid YAML: a quote is never closed");
+  CHECK(answer_to("}") == "1:1: not valid YAML: a closing bracket without its opening one");
+  CHECK(answer_to("a: 1\n- b\n") ==
+        "2:1: not valid YAML: expected a key; the keys of one mapping begin in the same column");
+  CHECK(answer_to("a: \"b\n") == "1:4: this quote is never closed");
+  CHECK(answer_to("a: &x 'it''s\n") == "1:4: this quote is never closed");
+  CHECK(answer_to("? [a]\n: b\n") == "1:3: a key must be a word, or a bracket is never closed");
+  CHECK(answer_to("a: !secret x\nsteps: {s: {run: x}}") ==
+        "1:1: unknown key 'a' in the workflow; known: name, params, images, steps, track, notify\n"
+        "1:4: the YAML tag '!secret' has no meaning here; remove it");
 }
 
 TEST_CASE("a file holds one document", "[yaml]") {
-  CHECK(mistakes_of("steps: {a: {run: x}}\n---\nb: 1\n") ==
-        "w.yaml:2:1: error: a second YAML document begins here; a file holds one");
+  CHECK(answer_to("steps: {a: {run: x}}\n---\nb: 1\n") ==
+        "2:1: a second YAML document begins here; a file holds one");
 }
 
 TEST_CASE("bytes that are no text are found", "[yaml]") {
-  CHECK(mistakes_of("a: 1\nb: \xff\n") ==
-        "w.yaml:2:4: error: byte 0xff is not UTF-8; save the file as UTF-8");
-  CHECK(mistakes_of("a: \x04\n") ==
-        "w.yaml:1:4: error: a control character (0x04) cannot stand in YAML; remove it");
-  CHECK(mistakes_of("a: \x7f\n") ==
-        "w.yaml:1:4: error: a control character (0x7f) cannot stand in YAML; remove it");
-  CHECK(mistakes_of(std::string("\xff\xfe"
-                                "a\0:\0",
-                                6)) ==
-        "w.yaml:1:1: error: byte 0xff is not UTF-8; save the file as UTF-8");
+  CHECK(answer_to("a: 1\nb: \xff\n") == "2:4: byte 0xff is not UTF-8; save the file as UTF-8");
+  CHECK(answer_to("a: \x04\n") ==
+        "1:4: a control character (0x04) cannot stand in YAML; remove it");
+  CHECK(answer_to("a: \x7f\n") ==
+        "1:4: a control character (0x7f) cannot stand in YAML; remove it");
+  CHECK(answer_to(std::string("\xff\xfe"
+                              "a\0:\0",
+                              6)) == "1:1: byte 0xff is not UTF-8; save the file as UTF-8");
 }
 
 TEST_CASE("files that are too much are refused cheaply", "[yaml]") {
@@ -90,13 +81,12 @@ TEST_CASE("files that are too much are refused cheaply", "[yaml]") {
     bomb += "b" + std::to_string(i) + ": &a" + std::to_string(i) + " [";
     for (int j = 0; j < 10; ++j) bomb += "*a" + std::to_string(i - 1) + (j < 9 ? "," : "]\n");
   }
-  CHECK(mistakes_of(bomb) ==
-        "w.yaml:7:22: error: the file has more than 1000000 values, aliases counted each time; it "
-        "is too large to read");
-  CHECK(mistakes_of("a: &x [*x]") ==
-        "w.yaml:1:8: error: this alias stands inside the value that it repeats");
-  CHECK(mistakes_of("a: " + std::string(1000, '[') + std::string(1000, ']')) ==
-        "w.yaml:1:67: error: values are nested deeper than 64 levels");
+  CHECK(answer_to(bomb) ==
+        "7:22: the file has more than 1000000 values, aliases counted each time; it is too large "
+        "to read");
+  CHECK(answer_to("a: &x [*x]") == "1:8: this alias stands inside the value that it repeats");
+  CHECK(answer_to("a: " + std::string(1000, '[') + std::string(1000, ']')) ==
+        "1:67: values are nested deeper than 64 levels");
   ParseLimits limits;
   limits.max_file_bytes = 10;
   CHECK(mistakes_of("steps: {a: {}}", {}, limits) ==
@@ -109,7 +99,7 @@ TEST_CASE("aliases of deep values count as deep as they are", "[yaml]") {
     text += "a" + std::to_string(i) + ": &a" + std::to_string(i) + " [*a" + std::to_string(i - 1) +
             "]\n";
   }
-  CHECK(mistakes_of(text) == "w.yaml:63:12: error: values are nested deeper than 64 levels");
+  CHECK(answer_to(text) == "63:12: values are nested deeper than 64 levels");
 }
 
 TEST_CASE("a merge key adds what a mapping lacks", "[yaml]") {
@@ -140,11 +130,10 @@ steps:
 }
 
 TEST_CASE("a merge key takes mappings alone, and once", "[yaml]") {
-  CHECK(mistakes_of("name: w\nsteps:\n  a: {<<: [1], run: x}\n") ==
-        "w.yaml:3:12: error: << takes a mapping, as an alias *NAME, or a list of them: its keys "
-        "are added");
-  CHECK_THAT(mistakes_of("{name: w, steps: {a: {<<: {env: {A: 1}}, <<: {}, run: x}}}\n"),
+  CHECK(answer_to("name: w\nsteps:\n  a: {<<: [1], run: x}\n") ==
+        "3:12: << takes a mapping, as an alias *NAME, or a list of them: its keys are added");
+  CHECK_THAT(answer_to("{name: w, steps: {a: {<<: {env: {A: 1}}, <<: {}, run: x}}}\n"),
              Catch::Contains("key '<<' is there twice"));  // also in the first line
-  CHECK(mistakes_of("name: w\nsteps:\n  a: {<<: {env: {A: 1}}, <<: {}, run: x}\n") ==
-        "w.yaml:3:26: error: key '<<' is there twice; write << : [*first, *second]");
+  CHECK(answer_to("name: w\nsteps:\n  a: {<<: {env: {A: 1}}, <<: {}, run: x}\n") ==
+        "3:26: key '<<' is there twice; write << : [*first, *second]");
 }
