@@ -75,6 +75,12 @@ class ChainWorld : public RunFolder {
   FakeNodes nodes{batch, clock};
 };
 
+/// A chain that was submitted.
+class StartedChain : public ChainWorld {
+ public:
+  explicit StartedChain(const std::string& steps) : ChainWorld(steps) { start(); }
+};
+
 inline States all_in(const std::vector<std::string>& jobs, JobState state) {
   States states;
   for (const std::string& job : jobs) states[job] = state;
@@ -91,6 +97,12 @@ inline void check_ran_once(ChainWorld& world, const std::vector<std::string>& jo
     CHECK(world.nodes.runs[job] == 1);
   }
   CHECK(world.nodes.open_ids().empty());
+}
+
+/// The same once all that is in the batch system has run.
+inline void run_all_once(ChainWorld& world, const std::vector<std::string>& jobs) {
+  world.nodes.run_all();
+  check_ran_once(world, jobs);
 }
 
 /// Ends the work of dlflow at the n-th time that it comes to `point`, as kill -9 does. Whether it

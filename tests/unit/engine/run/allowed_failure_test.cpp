@@ -305,14 +305,12 @@ TEST_CASE("an engine that is killed after a failure leaves the cleanup to the ne
 
 TEST_CASE("in a batch system what waits for an allowed failure starts by itself",
           "[allow_failure][chain]") {
-  ChainWorld world(kSweep);
-  world.start();
+  StartedChain world(kSweep);
   CHECK(world.batch.submitted ==
         Names{"train 811", "eval 812", "eval 813", "eval 814", "best 815"});
   for (int task = 0; task < 3; ++task) {
     const std::string id = "811_" + std::to_string(task);
-    world.nodes.begin(id);
-    world.nodes.end(id, task == 1 ? Failed : Succeeded);
+    world.nodes.pass(id, task == 1 ? Failed : Succeeded);
   }
   CHECK(world.batch.is_free("813_1"));  // it starts, looks, and is skipped
   CHECK_FALSE(world.nodes.begin("813_1"));
@@ -329,11 +327,10 @@ TEST_CASE("in a batch system what waits for an allowed failure starts by itself"
 
 TEST_CASE("in a batch system the selection waits for the end of a sweep, and a node may fail",
           "[allow_failure][chain]") {
-  ChainWorld world(R"(
+  StartedChain world(R"(
   train: {run: ./train, matrix: {n: [0, 1]}, allow_failure: true, outputs: {model: m}}
   best: {run: [./best, "${{ join(steps.train.outputs.model) }}"]}
 )");
-  world.start();
   world.nodes.begin("811_0");
   world.nodes.begin("811_1");
   world.nodes.fail_node("811_0");
@@ -348,8 +345,7 @@ TEST_CASE("in a batch system the selection waits for the end of a sweep, and a n
 
 TEST_CASE("in a batch system what itself ends an element holds up nothing that goes on without it",
           "[allow_failure][chain]") {
-  ChainWorld world(kSweep);
-  world.start();
+  StartedChain world(kSweep);
   world.nodes.begin("811_1");
   world.nodes.fail_node("811_1");
   world.nodes.run_all();
@@ -364,11 +360,10 @@ TEST_CASE("in a batch system what itself ends an element holds up nothing that g
 
 TEST_CASE("in a batch system a job runs without an allowed parent that left no record",
           "[allow_failure][chain]") {
-  ChainWorld world(R"(
+  StartedChain world(R"(
   a: {run: ./a, allow_failure: true, retry: {attempts: 1, on: [failure]}}
   b: {run: ./b, needs: [a]}
 )");
-  world.start();
   world.nodes.fail_node("811");
   world.nodes.run_all();
   CHECK(world.look() == States{{"a", Lost}, {"b", Blocked}});
@@ -380,10 +375,8 @@ TEST_CASE("in a batch system a job runs without an allowed parent that left no r
 
 TEST_CASE("in a batch system what waits in the queue waits for an allowed failure that runs again",
           "[allow_failure][chain]") {
-  ChainWorld world("  a: {run: ./a, allow_failure: true}\n  b: {run: ./b, needs: [a]}\n");
-  world.start();
-  world.nodes.begin("811");
-  world.nodes.end("811", Failed);
+  StartedChain world("  a: {run: ./a, allow_failure: true}\n  b: {run: ./b, needs: [a]}\n");
+  world.nodes.pass("811", Failed);
   REQUIRE(world.batch.is_free("812"));
   if (GENERATE(false, true)) {
     world.nodes.begin("812");
@@ -402,13 +395,11 @@ TEST_CASE("in a batch system what waits in the queue waits for an allowed failur
 
 TEST_CASE("in a batch system a cleanup runs however the chain ends", "[always][chain]") {
   const std::string failing = GENERATE("", "train", "data");
-  ChainWorld world(kCleanup);
-  world.start();
+  StartedChain world(kCleanup);
   for (const char* step : {"data", "train"}) {
     const std::string id = world.id(step);
     if (is_over(world.batch.jobs().at(id).shown.state)) continue;  // it can never start
-    world.nodes.begin(id);
-    world.nodes.end(id, failing == step ? Failed : Succeeded);
+    world.nodes.pass(id, failing == step ? Failed : Succeeded);
   }
   world.nodes.run_all();
   CHECK(world.look().at("cleanup") == Succeeded);
@@ -424,22 +415,18 @@ TEST_CASE("in a batch system a cleanup runs however the chain ends", "[always][c
 
 TEST_CASE("in a batch system nothing runs on a result that was to be made anew and was not",
           "[allow_failure][chain]") {
-  ChainWorld world(R"(
+  StartedChain world(R"(
   a: {run: ./a, allow_failure: true, outputs: {x: x}}
   b: {run: ./b, needs: [a], allow_failure: true, outputs: {y: y}}
   c: {run: [./c, "${{ steps.b.outputs.y }}"]}
 )");
-  world.start();
-  world.nodes.begin("811");
-  world.nodes.end("811", Failed);
+  world.nodes.pass("811", Failed);
   world.nodes.run_all();
   REQUIRE(world.look() == States{{"a", Failed}, {"b", Succeeded}, {"c", Succeeded}});
   world.resubmit({"a"});
   CHECK_FALSE(std::filesystem::is_symlink(world.directory / "steps/b/outputs"));
-  world.nodes.begin(world.id("a"));
-  world.nodes.end(world.id("a"), Succeeded);
-  world.nodes.begin(world.id("b"));
-  world.nodes.end(world.id("b"), Failed);
+  world.nodes.pass(world.id("a"), Succeeded);
+  world.nodes.pass(world.id("b"), Failed);
   world.nodes.run_all();
   CHECK(world.look() == States{{"a", Succeeded}, {"b", Failed}, {"c", Skipped}});
   CHECK(world.nodes.runs["c"] == 1);
@@ -461,8 +448,7 @@ TEST_CASE("a step with always() passes those that a failure keeps from starting"
 TEST_CASE("a job that is submitted again is told of its parent's failure if no record says it",
           "[allow_failure][chain]") {
   const bool by_cluster = GENERATE(true, false);
-  ChainWorld world("  a: {run: ./a, allow_failure: true}\n  b: {run: ./b, needs: [a]}\n");
-  world.start();
+  StartedChain world("  a: {run: ./a, allow_failure: true}\n  b: {run: ./b, needs: [a]}\n");
   CHECK_FALSE(world.parent_of("b").failed);
   REQUIRE(world.nodes.begin("811"));
   if (by_cluster) {
@@ -500,9 +486,8 @@ TEST_CASE("what was reused beside a failure that was allowed is made anew withou
 
 TEST_CASE("what waits with a checkpoint begins anew behind a parent that runs again",
           "[allow_failure][chain]") {
-  ChainWorld world(
+  StartedChain world(
       "  a: {run: ./a, allow_failure: true}\n  b: {run: ./b, needs: [a], checkpoint: {}}\n");
-  world.start();
   REQUIRE(world.nodes.begin("811"));
   world.nodes.end("811", Failed);
   REQUIRE(world.nodes.begin("812"));

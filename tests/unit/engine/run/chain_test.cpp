@@ -33,8 +33,7 @@ TEST_CASE("a chain is submitted as a whole and runs without us", "[chain]") {
   CHECK(world.batch.submitted == Names{"data 811", "train 812", "plot 813", "best 814"});
   CHECK(result.submitted.size() == 4);
   CHECK(world.look() == all_in(kChainJobs, Queued));
-  world.nodes.run_all();
-  check_ran_once(world, kChainJobs);
+  run_all_once(world, kChainJobs);
 }
 
 TEST_CASE("a run is known before anything of it is submitted", "[chain]") {
@@ -47,20 +46,18 @@ TEST_CASE("a run is known before anything of it is submitted", "[chain]") {
 }
 
 TEST_CASE("what was submitted stays beside its log, for people", "[chain]") {
-  ChainWorld world(kChainSteps);
-  world.start();
+  StartedChain world(kChainSteps);
   const Batch& batch = world.batch.jobs().at("811").batch;
   std::filesystem::path script = batch.log;
   CHECK(read_file(script.replace_extension(".sh")) == world.batch.script(batch, world.profile));
 }
 
 TEST_CASE("a job may be requeued if it can save or may be tried again", "[chain]") {
-  ChainWorld world(R"(
+  StartedChain world(R"(
   plain: {run: ./plain}
   saves: {run: ./saves, checkpoint: {newer: ckpt/*}, resources: {walltime: 1h}}
   tries: {run: ./tries, retry: {attempts: 2, on: [failure]}}
 )");
-  world.start();
   const auto may_requeue = [&](const std::string& step) {
     return world.batch.jobs().at(world.id(step)).batch.may_requeue;
   };
@@ -70,12 +67,9 @@ TEST_CASE("a job may be requeued if it can save or may be tried again", "[chain]
 }
 
 TEST_CASE("element-wise needs are element-wise in the batch system", "[chain]") {
-  ChainWorld world(kChainSteps);
-  world.start();
-  world.nodes.begin("811");
-  world.nodes.end("811", Succeeded);
-  world.nodes.begin("812_1");
-  world.nodes.end("812_1", Succeeded);
+  StartedChain world(kChainSteps);
+  world.nodes.pass("811", Succeeded);
+  world.nodes.pass("812_1", Succeeded);
   CHECK(world.batch.is_free("813_1"));
   CHECK_FALSE(world.batch.is_free("813_0"));
   CHECK_FALSE(world.batch.is_free("814"));
@@ -96,8 +90,7 @@ TEST_CASE("killed between any two effects of a submission, it is completed with 
   world.resume();
   world.nodes.run_all();
   world.resume();
-  world.nodes.run_all();
-  check_ran_once(world, kChainJobs);
+  run_all_once(world, kChainJobs);
 }
 
 TEST_CASE("what is to be submitted, or to wait for another job, is on disk before it does",
@@ -108,8 +101,7 @@ TEST_CASE("what is to be submitted, or to wait for another job, is on disk befor
   const auto change = is_synced_at("repoint", [] {
     ChainWorld world(kChainSteps);
     world.start();
-    world.nodes.begin("811");
-    world.nodes.end("811", Failed);
+    world.nodes.pass("811", Failed);
     world.look();
     world.resubmit();
   });
@@ -135,8 +127,7 @@ TEST_CASE("a lost answer is looked up, and the job adopted", "[chain]") {
   ChainWorld world(kChainSteps);
   world.batch.lost_answers = GENERATE(1, 2, 4);
   world.start();
-  world.nodes.run_all();
-  check_ran_once(world, kChainJobs);
+  run_all_once(world, kChainJobs);
 }
 
 TEST_CASE("what the batch system refuses is told in its words, and nothing is submitted",
@@ -159,18 +150,14 @@ TEST_CASE("a submission that never arrived is made again by the next call", "[ch
   for (int call = 1; call < lost; ++call) CHECK_THROWS_AS(world.resume(), Error);
   world.nodes.run_all();
   world.resume();
-  world.nodes.run_all();
-  check_ran_once(world, kChainJobs);
+  run_all_once(world, kChainJobs);
 }
 
 TEST_CASE("a failed job blocks what waits for it, and resubmit repairs the chain in place",
           "[chain]") {
-  ChainWorld world(kChainSteps);
-  world.start();
-  world.nodes.begin("811");
-  world.nodes.end("811", Succeeded);
-  world.nodes.begin("812_1");
-  world.nodes.end("812_1", Failed);
+  StartedChain world(kChainSteps);
+  world.nodes.pass("811", Succeeded);
+  world.nodes.pass("812_1", Failed);
   world.nodes.run_all();
   CHECK(world.look() == States{{"data", Succeeded},
                                {"train[n=1]", Succeeded},
@@ -191,10 +178,8 @@ TEST_CASE("a failed job blocks what waits for it, and resubmit repairs the chain
 }
 
 TEST_CASE("a job whose parent is submitted again waits for its success", "[chain]") {
-  ChainWorld world("  a: {run: ./a}\n  b: {run: ./b, needs: [a]}\n");
-  world.start();
-  world.nodes.begin("811");
-  world.nodes.end("811", Failed);
+  StartedChain world("  a: {run: ./a}\n  b: {run: ./b, needs: [a]}\n");
+  world.nodes.pass("811", Failed);
   world.look();
   CHECK(world.resubmit().repointed == Names{"b 812"});
   CHECK(world.batch.jobs().at("812").dependencies ==
@@ -206,10 +191,8 @@ TEST_CASE("killed between any two effects of a repair, it is completed by the ne
   const std::string point =
       GENERATE("batches", "intents", "submit", "accepted", "recorded", "repoint", "record");
   CAPTURE(point);
-  ChainWorld world(kChainSteps);
-  world.start();
-  world.nodes.begin("811");
-  world.nodes.end("811", Failed);
+  StartedChain world(kChainSteps);
+  world.nodes.pass("811", Failed);
   CHECK(world.look()["best"] == Blocked);
   CHECK(killed_at(point, 1, [&] { world.resubmit(); }));
   world.nodes.run_all();
@@ -222,10 +205,8 @@ TEST_CASE("killed between any two effects of a repair, it is completed by the ne
 }
 
 TEST_CASE("what the batch system has dropped is submitted anew", "[chain]") {
-  ChainWorld world(kChainSteps);
-  world.start();
-  world.nodes.begin("811");
-  world.nodes.end("811", Failed);
+  StartedChain world(kChainSteps);
+  world.nodes.pass("811", Failed);
   world.look();
   world.batch.forget("814");
   world.resubmit();
@@ -234,8 +215,7 @@ TEST_CASE("what the batch system has dropped is submitted anew", "[chain]") {
 }
 
 TEST_CASE("cancel takes what waits, and asks what runs", "[chain]") {
-  ChainWorld world(kChainSteps);
-  world.start();
+  StartedChain world(kChainSteps);
   world.nodes.begin("811");
   const CancelResult first = world.cancel();
   CHECK(first.saving == 1);
@@ -250,8 +230,7 @@ TEST_CASE("cancel takes what waits, and asks what runs", "[chain]") {
 }
 
 TEST_CASE("a job that has begun is asked to end, also before it has written anything", "[chain]") {
-  ChainWorld world(kChainSteps);
-  world.start();
+  StartedChain world(kChainSteps);
   world.batch.begin("811");
   CHECK(world.cancel({"data"}).saving == 1);
   CHECK(world.nodes.runs.empty());
@@ -262,8 +241,7 @@ TEST_CASE("a job in which no program runs is not asked to save, whatever its rec
           "[chain]") {
   const BatchState state = GENERATE(BatchState::Held, BatchState::Requeued, BatchState::Pending,
                                     BatchState::Configuring, BatchState::Suspended);
-  ChainWorld world(kChainSteps);
-  world.start();
+  StartedChain world(kChainSteps);
   world.nodes.begin("811");
   world.batch.set_state("811", state);
   CHECK(world.cancel({"data"}).cancelled == 1);
@@ -274,8 +252,7 @@ TEST_CASE("a job in which no program runs is not asked to save, whatever its rec
 
 TEST_CASE("a job at work whose end is refused was not asked, and is asked the next time",
           "[chain]") {
-  ChainWorld world(kChainSteps);
-  world.start();
+  StartedChain world(kChainSteps);
   world.nodes.begin("811");
   world.batch.refuses_cancel = true;
   CHECK_THROWS_WITH(world.cancel({"data"}), Catch::Contains("refuses to cancel 1 of 1 jobs"));
@@ -293,8 +270,7 @@ TEST_CASE("a submission that nobody can tell from a lost one is cancelled, too",
 }
 
 TEST_CASE("a run of another cluster is not submitted, repaired or cancelled here", "[chain]") {
-  ChainWorld world(kChainSteps);
-  world.start();
+  StartedChain world(kChainSteps);
   write_file_atomic(world.directory / "cluster", "beta");
   const size_t submitted = world.batch.submitted.size();
   const auto refused = Catch::Contains("is on the cluster 'beta', this is 'fake'; type this there");
@@ -307,8 +283,7 @@ TEST_CASE("a run of another cluster is not submitted, repaired or cancelled here
 }
 
 TEST_CASE("a run that says of no cluster is taken to be here", "[chain]") {
-  ChainWorld world(kChainSteps);
-  world.start();
+  StartedChain world(kChainSteps);
   std::filesystem::remove(world.directory / "cluster");
   CHECK(jobs_in_queue(world.directory, world.batch) == 8);
   CHECK(world.look() == all_in(kChainJobs, Queued));
@@ -317,8 +292,7 @@ TEST_CASE("a run that says of no cluster is taken to be here", "[chain]") {
 
 TEST_CASE("what a run without a folder has in the queue is cancelled, and nothing else's",
           "[chain]") {
-  ChainWorld world("  a: {run: ./a}\n  b: {run: ./b}\n");
-  world.start();
+  StartedChain world("  a: {run: ./a}\n  b: {run: ./b}\n");
   const std::string run = run_name(world.directory);
   world.start();
   CHECK(jobs_in_queue(world.directory, world.batch) == 2);
@@ -330,8 +304,7 @@ TEST_CASE("what a run without a folder has in the queue is cancelled, and nothin
 }
 
 TEST_CASE("a cancel that is refused is told, and keeps jobs from beginning", "[chain]") {
-  ChainWorld world(kChainSteps);
-  world.start();
+  StartedChain world(kChainSteps);
   world.batch.refuses_cancel = true;
   CHECK_THROWS_WITH(world.cancel(), Catch::Contains("refuses to cancel 8 of 8 jobs"));
   CHECK(world.look() == all_in(kChainJobs, Queued));
@@ -348,19 +321,16 @@ TEST_CASE("killed between any two effects of a cancel, nothing runs that was can
           "[chain]") {
   const std::string point = GENERATE("withdrawn", "cancel", "record");
   CAPTURE(point);
-  ChainWorld world(kChainSteps);
-  world.start();
+  StartedChain world(kChainSteps);
   CHECK(killed_at(point, 1, [&] { world.cancel(); }));
   world.nodes.run_all();
   CHECK(world.nodes.runs.empty());
   world.resume();
-  world.nodes.run_all();
-  check_ran_once(world, kChainJobs);
+  run_all_once(world, kChainJobs);
 }
 
 TEST_CASE("a queue that shows nothing makes no job lost", "[chain]") {
-  ChainWorld world(kChainSteps);
-  world.start();
+  StartedChain world(kChainSteps);
   world.nodes.begin("811");
   world.batch.empty_queues = 1;
   CHECK(world.look()["data"] == Running);
@@ -368,8 +338,7 @@ TEST_CASE("a queue that shows nothing makes no job lost", "[chain]") {
 }
 
 TEST_CASE("a job that nobody knows is lost, and runs again when the run goes on", "[chain]") {
-  ChainWorld world(kChainSteps);
-  world.start();
+  StartedChain world(kChainSteps);
   world.nodes.begin("811");
   world.batch.forget("811");
   CHECK(world.look()["data"] == Lost);
@@ -378,8 +347,7 @@ TEST_CASE("a job that nobody knows is lost, and runs again when the run goes on"
 
 TEST_CASE("a job that was given up as lost and turns up again is at work, as its record says",
           "[chain]") {
-  ChainWorld world(kChainSteps);
-  world.start();
+  StartedChain world(kChainSteps);
   world.nodes.begin("811");
   world.batch.unseen = {"811"};
   CHECK(world.look()["data"] == Lost);
@@ -388,14 +356,12 @@ TEST_CASE("a job that was given up as lost and turns up again is at work, as its
   States states = world.look();
   CHECK(states["data"] == Running);
   CHECK(states["best"] == Queued);  // what waits, at once
-  world.nodes.run_all();
-  check_ran_once(world, kChainJobs);
+  run_all_once(world, kChainJobs);
 }
 
 TEST_CASE("strangers with our numbers are never cancelled, asked to end or pointed elsewhere",
           "[chain]") {
-  ChainWorld world(kChainSteps);
-  world.start();
+  StartedChain world(kChainSteps);
   world.batch.renumber("precious");
   const BatchState state = GENERATE(BatchState::Pending, BatchState::Running);
   std::vector<std::string> strangers;
@@ -417,8 +383,7 @@ TEST_CASE("strangers with our numbers are never cancelled, asked to end or point
 }
 
 TEST_CASE("an attempt with a successor never begins again, whoever ended it", "[chain]") {
-  ChainWorld world(kChainSteps);
-  world.start();
+  StartedChain world(kChainSteps);
   world.nodes.begin("811");
   world.batch.end("811", BatchState::Cancelled);  // scancel by hand: the supervisor is killed, too
   world.clock.advance(std::chrono::minutes(2));
@@ -428,8 +393,7 @@ TEST_CASE("an attempt with a successor never begins again, whoever ended it", "[
   world.resume();
   const std::string next = world.id("data");
   CHECK(next != "811");
-  world.nodes.begin(next);
-  world.nodes.end(next, Succeeded);
+  world.nodes.pass(next, Succeeded);
   world.batch.requeue("811");  // scontrol requeue
   CHECK_FALSE(world.nodes.begin("811"));
   world.nodes.run_all();
@@ -439,8 +403,7 @@ TEST_CASE("an attempt with a successor never begins again, whoever ended it", "[
 }
 
 TEST_CASE("a job whose end the queue reports wrongly gives way to its successor", "[chain]") {
-  ChainWorld world(kChainSteps);
-  world.start();
+  StartedChain world(kChainSteps);
   world.nodes.begin("811");
   world.batch.lies = GENERATE(BatchState::NodeFail, BatchState::Failed, BatchState::Timeout,
                               BatchState::Cancelled);
@@ -457,8 +420,7 @@ TEST_CASE("a job whose end the queue reports wrongly gives way to its successor"
 }
 
 TEST_CASE("what waits for a withdrawn attempt leaves the queue once the run has ended", "[chain]") {
-  ChainWorld world(kChainSteps);
-  world.start();
+  StartedChain world(kChainSteps);
   world.nodes.begin("811");
   world.batch.lies = BatchState::NodeFail;
   world.batch.refuses_cancel = true;
@@ -475,10 +437,8 @@ TEST_CASE("what waits for a withdrawn attempt leaves the queue once the run has 
 }
 
 TEST_CASE("what the site cancels because it can never start is blocked, not cancelled", "[chain]") {
-  ChainWorld world(kChainSteps);
-  world.start();
-  world.nodes.begin("811");
-  world.nodes.end("811", Failed);
+  StartedChain world(kChainSteps);
+  world.nodes.pass("811", Failed);
   for (const std::string& id : world.batch.ids_of("train")) {
     world.batch.end(id, BatchState::Cancelled);
   }
@@ -495,8 +455,7 @@ TEST_CASE("what the site cancels because it can never start is blocked, not canc
 }
 
 TEST_CASE("a node that fails makes its job lost, and what waits is repaired", "[chain]") {
-  ChainWorld world(kChainSteps);
-  world.start();
+  StartedChain world(kChainSteps);
   world.nodes.begin("811");
   world.nodes.fail_node("811");
   CHECK(world.look()["data"] == Lost);
@@ -508,8 +467,7 @@ TEST_CASE("a node that fails makes its job lost, and what waits is repaired", "[
 }
 
 TEST_CASE("a job that requeues itself keeps its place and its dependents", "[chain]") {
-  ChainWorld world(kChainSteps);
-  world.start();
+  StartedChain world(kChainSteps);
   world.nodes.begin("811");
   world.nodes.requeue("811");
   CHECK(world.look()["data"] == Queued);
@@ -530,8 +488,7 @@ TEST_CASE("where there is a limit on jobs, what it takes is submitted, and the r
     } catch (const Error&) {  // there is still too little room
     }
   }
-  world.nodes.run_all();
-  check_ran_once(world, kChainJobs);
+  run_all_once(world, kChainJobs);
 }
 
 TEST_CASE("where one of two submissions under way is refused, the other is known, and made once",
@@ -551,25 +508,21 @@ TEST_CASE("where one of two submissions under way is refused, the other is known
 }
 
 TEST_CASE("a batch system that does not answer changes nothing", "[chain]") {
-  ChainWorld world(kChainSteps);
-  world.start();
+  StartedChain world(kChainSteps);
   world.batch.silent_queries = 1;
   CHECK(world.look() == all_in(kChainJobs, Queued));
   world.batch.silent_queries = 1;
   CHECK_THROWS_AS(world.resume(), Error);
-  world.nodes.run_all();
-  check_ran_once(world, kChainJobs);
+  run_all_once(world, kChainJobs);
 }
 
 TEST_CASE("an array is split where the batch system takes no gaps", "[chain]") {
   ChainWorld world(kChainSteps);
   world.batch.rules.gaps = false;
   world.start();
-  world.nodes.begin("811");
-  world.nodes.end("811", Succeeded);
+  world.nodes.pass("811", Succeeded);
   for (const char* id : {"812_0", "812_2"}) {
-    world.nodes.begin(id);
-    world.nodes.end(id, Failed);
+    world.nodes.pass(id, Failed);
   }
   world.nodes.run_all();
   world.look();
@@ -581,8 +534,7 @@ TEST_CASE("an array is split where the batch system takes no gaps", "[chain]") {
 }
 
 TEST_CASE("a cached job of a chain has its fingerprint on record", "[chain]") {
-  ChainWorld world("  a: {run: ./a}\n  b: {run: ./b, needs: [a]}\n");
-  world.start();
+  StartedChain world("  a: {run: ./a}\n  b: {run: ./b, needs: [a]}\n");
   world.nodes.run_all();
   world.look();
   world.start();
@@ -594,8 +546,7 @@ TEST_CASE("a cached job of a chain has its fingerprint on record", "[chain]") {
 }
 
 TEST_CASE("a node that jobs were lost with twice is left out of later runs", "[chain]") {
-  ChainWorld world("  a: {run: ./a}\n  b: {run: ./b}\n");
-  world.start();
+  StartedChain world("  a: {run: ./a}\n  b: {run: ./b}\n");
   for (const std::string& id : world.batch.ids_of("a")) world.nodes.begin(id);
   const auto fail = [&](const std::string& step) {
     const std::string id = world.id(step);

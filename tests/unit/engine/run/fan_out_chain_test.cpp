@@ -42,8 +42,7 @@ TEST_CASE("what waits for a list is submitted once the list is there", "[fan_out
   world.resume();
   CHECK(world.batch.submitted == Names{"split 811", "beside 812", "work 813", "merge 814"});
   CHECK(world.look()["work[part=b]"] == Queued);
-  world.nodes.run_all();
-  check_ran_once(world, kFanJobs);
+  run_all_once(world, kFanJobs);
   world.store.rebuild_run(world.directory);
   check_ran_once(world, kFanJobs);
 }
@@ -60,8 +59,7 @@ TEST_CASE("killed between any two effects, the list is laid out and submitted on
   killed_at(point, n, [&] { world.resume(); });
   world.nodes.run_all();
   world.resume();
-  world.nodes.run_all();
-  check_ran_once(world, kFanJobs);
+  run_all_once(world, kFanJobs);
   CHECK(newest_extension(world.directory) == 1);
 }
 
@@ -100,8 +98,7 @@ TEST_CASE("elements that were cancelled before they were known are not submitted
   submit_listed(world.directory, world.services());
   CHECK(world.batch.submitted.empty());
   world.resume();
-  world.nodes.run_all();
-  check_ran_once(world, kFanJobs);
+  run_all_once(world, kFanJobs);
 }
 
 TEST_CASE("killed as a job submits, what it has listed is submitted once", "[fan_out]") {
@@ -121,8 +118,7 @@ TEST_CASE("killed as a job submits, what it has listed is submitted once", "[fan
   } else {
     world.resume();
   }
-  world.nodes.run_all();
-  check_ran_once(world, kFanJobs);
+  run_all_once(world, kFanJobs);
 }
 
 TEST_CASE("a result that is reused lists at once, and its elements and what needs them are reused",
@@ -150,8 +146,7 @@ TEST_CASE("elements of an earlier list are not submitted before the step has lis
   world.resume();
   for (const std::string& id : world.nodes.open_ids()) {
     if (world.nodes.job_of(id) == "merge" || !world.batch.is_free(id)) continue;
-    world.nodes.begin(id);
-    world.nodes.end(id, world.nodes.job_of(id) == "work[part=b]" ? Failed : Succeeded);
+    world.nodes.pass(id, world.nodes.job_of(id) == "work[part=b]" ? Failed : Succeeded);
   }
   CHECK(world.look()["work[part=b]"] == Failed);
   std::filesystem::remove_all(world.directory / "steps" / "split");  // it has to run again
@@ -184,8 +179,7 @@ TEST_CASE("what another run has taken of an earlier list stays in a batch system
     world.resume();
     for (const std::string& id : world.nodes.open_ids()) {
       if (!world.batch.is_free(id)) continue;
-      world.nodes.begin(id);
-      world.nodes.end(id, world.nodes.job_of(id) == failing ? Failed : Succeeded);
+      world.nodes.pass(id, world.nodes.job_of(id) == failing ? Failed : Succeeded);
     }
     return world.look();
   };
@@ -228,6 +222,5 @@ TEST_CASE("a cancelled chain goes on with its list", "[fan_out]") {
   world.nodes.run_all();
   world.cancel();
   world.resume();
-  world.nodes.run_all();
-  check_ran_once(world, kFanJobs);
+  run_all_once(world, kFanJobs);
 }

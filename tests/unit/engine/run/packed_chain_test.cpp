@@ -25,8 +25,7 @@ const Names kPackedJobs = {"data",       "train[n=1]", "train[n=2]", "train[n=3]
 /// With `data` done, and the first task of `train` at its first element.
 void begin_first_task(ChainWorld& world) {
   world.start();
-  world.nodes.begin("811");
-  world.nodes.end("811", Succeeded);
+  world.nodes.pass("811", Succeeded);
   REQUIRE(world.nodes.begin("812_0"));
 }
 
@@ -43,13 +42,11 @@ TEST_CASE("packed elements share tasks, and each has its own record", "[chain][p
   CHECK(world.batch.jobs().at("812_0").batch.may_requeue);
   CHECK(world.batch.jobs().at("812_0").batch.resources.walltime == std::chrono::seconds(150));
   CHECK(world.look() == all_in(kPackedJobs, Queued));
-  world.nodes.run_all();
-  check_ran_once(world, kPackedJobs);
+  run_all_once(world, kPackedJobs);
 }
 
 TEST_CASE("an element that has its task alone shares none", "[chain][pack]") {
-  ChainWorld world(kPackedSteps);
-  world.start();
+  StartedChain world(kPackedSteps);
   const ChainServices services = world.services();
   const ChainView view = refresh_chains({&world.directory, 1}, services).front();
   CHECK(view.shared.contains("train[n=4]"));
@@ -71,8 +68,7 @@ TEST_CASE("the elements of a task run one after the other, and say so", "[chain]
   world.nodes.end("812_0", Succeeded);
   CHECK(world.batch.is_free("813_0"));
   CHECK_FALSE(world.batch.is_free("813_1"));
-  world.nodes.run_all();
-  check_ran_once(world, kPackedJobs);
+  run_all_once(world, kPackedJobs);
 }
 
 TEST_CASE("killed between any two effects of a packed submission, each element runs once",
@@ -88,8 +84,7 @@ TEST_CASE("killed between any two effects of a packed submission, each element r
   world.resume();
   world.nodes.run_all();
   world.resume();
-  world.nodes.run_all();
-  check_ran_once(world, kPackedJobs);
+  run_all_once(world, kPackedJobs);
 }
 
 TEST_CASE("a lost answer about packed elements is looked up, and they are adopted",
@@ -97,8 +92,7 @@ TEST_CASE("a lost answer about packed elements is looked up, and they are adopte
   ChainWorld world(kPackedSteps);
   world.batch.lost_answers = GENERATE(1, 2, 4);
   world.start();
-  world.nodes.run_all();
-  check_ran_once(world, kPackedJobs);
+  run_all_once(world, kPackedJobs);
 }
 
 TEST_CASE("an element that fails blocks its own child alone, and is submitted again alone",
@@ -213,8 +207,7 @@ TEST_CASE("an element whose success is seen late is not lost with the node of it
 }
 
 TEST_CASE("an element in the queue is cancelled alone", "[chain][pack]") {
-  ChainWorld world(kPackedSteps);
-  world.start();
+  StartedChain world(kPackedSteps);
   const std::string point = GENERATE("none", "withdrawn", "cancel", "record");
   CAPTURE(point);
   killed_at(point, 1, [&] { world.cancel({"train[n=1]"}); });
@@ -231,16 +224,13 @@ TEST_CASE("an element in the queue is cancelled alone", "[chain][pack]") {
   CHECK(states.at("plot[n=2]") == Succeeded);
   CHECK_FALSE(world.nodes.runs.contains("train[n=1]"));
   world.resubmit();
-  world.nodes.run_all();
-  check_ran_once(world, kPackedJobs);
+  run_all_once(world, kPackedJobs);
 }
 
 TEST_CASE("an element that begins while it is cancelled is asked to end, not taken for cancelled",
           "[chain][pack]") {
-  ChainWorld world(kPackedSteps);
-  world.start();
-  world.nodes.begin("811");
-  world.nodes.end("811", Succeeded);
+  StartedChain world(kPackedSteps);
+  world.nodes.pass("811", Succeeded);
   world.batch.on_queue = [&] { world.nodes.begin("812_0"); };
   const CancelResult result = world.cancel({"train[n=1]"});
   CHECK(result.cancelled == 0);
@@ -268,8 +258,7 @@ TEST_CASE("an element whose end is refused was not asked, and is asked the next 
 }
 
 TEST_CASE("when all elements of a task are cancelled, the task leaves the queue", "[chain][pack]") {
-  ChainWorld world(kPackedSteps);
-  world.start();
+  StartedChain world(kPackedSteps);
   world.cancel({"train[n=1]"});
   CHECK(world.batch.jobs().at("812_0").shown.state == BatchState::Pending);
   world.cancel({"train[n=2]"});
@@ -278,8 +267,7 @@ TEST_CASE("when all elements of a task are cancelled, the task leaves the queue"
   CHECK(world.cancel().cancelled == 10);
   CHECK(world.nodes.open_ids().empty());
   world.resume();
-  world.nodes.run_all();
-  check_ran_once(world, kPackedJobs);
+  run_all_once(world, kPackedJobs);
 }
 
 TEST_CASE("the element at work is asked to end, and the others go on", "[chain][pack]") {
@@ -314,8 +302,7 @@ TEST_CASE("an element without its turn yet is cancelled in a task at work, by th
   CHECK(states.at("train[n=2]") == JobState::Cancelled);
   CHECK_FALSE(world.nodes.runs.contains("train[n=2]"));
   world.resubmit();
-  world.nodes.run_all();
-  check_ran_once(world, kPackedJobs);
+  run_all_once(world, kPackedJobs);
 }
 
 TEST_CASE("of all elements of a task only the one at work hears of its end, and once",
@@ -355,27 +342,23 @@ TEST_CASE("an element that ended well in a task that was cancelled later has suc
 
 TEST_CASE("a cancel of packed elements that is refused keeps them from beginning",
           "[chain][pack]") {
-  ChainWorld world(kPackedSteps);
-  world.start();
+  StartedChain world(kPackedSteps);
   world.batch.refuses_cancel = true;
   CHECK_THROWS_WITH(world.cancel(), Catch::Contains("refuses to cancel 12 of 12 jobs"));
   world.nodes.run_all();
   CHECK(world.nodes.runs.empty());
   world.batch.refuses_cancel = false;
   world.resume();
-  world.nodes.run_all();
-  check_ran_once(world, kPackedJobs);
+  run_all_once(world, kPackedJobs);
 }
 
 TEST_CASE("a packed step on one that is not waits for ends, and runs what can run",
           "[chain][pack]") {
-  ChainWorld world(R"(
+  StartedChain world(R"(
   train: {run: ./train, matrix: {n: [1, 2, 3]}}
   plot:  {run: ./plot, needs: [train], matrix: {n: [1, 2, 3], pack: 3}, resources: {walltime: 1m}}
 )");
-  world.start();
-  world.nodes.begin("811_1");
-  world.nodes.end("811_1", Failed);
+  world.nodes.pass("811_1", Failed);
   CHECK_FALSE(world.batch.is_free("812_0"));
   CHECK(world.look()["plot[n=2]"] == Blocked);
   const bool early = GENERATE(true, false);
@@ -401,11 +384,10 @@ TEST_CASE("a packed step on one that is not waits for ends, and runs what can ru
 
 TEST_CASE("an element that was blocked in its task gets another, though that one waits for others",
           "[chain][pack]") {
-  ChainWorld world(R"(
+  StartedChain world(R"(
   train: {run: ./train, matrix: {n: [1, 2, 3]}}
   plot:  {run: ./plot, needs: [train], matrix: {n: [1, 2, 3], pack: 3}, resources: {walltime: 1m}}
 )");
-  world.start();
   for (const char* id : {"811_0", "811_1", "811_2"}) {
     REQUIRE(world.nodes.begin(id));
     world.nodes.end(id, id == std::string("811_1") ? Failed : Succeeded);
@@ -424,11 +406,10 @@ TEST_CASE("an element that was blocked in its task gets another, though that one
 
 TEST_CASE("a kill leaves nothing free that waits for a packed element to run again",
           "[chain][pack]") {
-  ChainWorld world(R"(
+  StartedChain world(R"(
   train: {run: ./train, matrix: {n: [1, 2], pack: 2}, resources: {walltime: 1m}}
   best:  {run: ./best, needs: [train]}
 )");
-  world.start();
   REQUIRE(world.nodes.begin("811_0"));
   world.nodes.end("811_0", Failed);
   CHECK(killed_at("repoint", 1, [&] { world.resubmit(); }));
@@ -453,8 +434,7 @@ TEST_CASE("where there is a limit on jobs, packed elements count as the task the
     world.nodes.run_all();
     world.resume();
   }
-  world.nodes.run_all();
-  check_ran_once(world, kPackedJobs);
+  run_all_once(world, kPackedJobs);
 }
 
 TEST_CASE("a packed array that is refused as too many is halved by its tasks", "[chain][pack]") {
@@ -468,8 +448,7 @@ TEST_CASE("a packed array that is refused as too many is halved by its tasks", "
     } catch (const Error&) {  // there is still too little room
     }
   }
-  world.nodes.run_all();
-  check_ran_once(world, kPackedJobs);
+  run_all_once(world, kPackedJobs);
 }
 
 TEST_CASE("what a step lists is packed, too", "[chain][pack][fan_out]") {

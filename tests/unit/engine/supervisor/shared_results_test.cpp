@@ -60,10 +60,14 @@ class Sharer {
   AttemptFiles files;
 };
 
-void make_cache(const test::TempDir& folder, mode_t mode) {
-  fs::create_directory(folder.path() / "cache");
-  ::chmod((folder.path() / "cache").c_str(), mode);
-}
+/// A folder with a cache that others of the group may write to.
+class SharedCache : public test::TempDir {
+ public:
+  explicit SharedCache(mode_t mode = 02770) {
+    fs::create_directory(path() / "cache");
+    ::chmod((path() / "cache").c_str(), mode);
+  }
+};
 
 fs::path entry(const test::TempDir& folder) {
   return folder.path() / "cache/results/ff" / kFingerprint;
@@ -72,8 +76,7 @@ fs::path entry(const test::TempDir& folder) {
 }  // namespace
 
 TEST_CASE("what one job left is what the next one takes", "[shared_results]") {
-  test::TempDir folder;
-  make_cache(folder, 02770);
+  const SharedCache folder;
   Sharer first(folder, "first-1");
   JobEvent end = first.trained();
   end.outputs["model"]["matrix"] = {{"lr", 0.1}};  // as of one that was selected
@@ -96,16 +99,14 @@ TEST_CASE("what one job left is what the next one takes", "[shared_results]") {
 }
 
 TEST_CASE("a cache that nobody else may write to holds no results", "[shared_results]") {
-  test::TempDir folder;
-  make_cache(folder, 0700);
+  const SharedCache folder(0700);
   Sharer first(folder, "first-1");
   CHECK(share_result(first.spec, first.trained()));
   CHECK(fs::is_empty(first.spec.cache));
 }
 
 TEST_CASE("a shared result that was changed is not taken, and leaves nothing", "[shared_results]") {
-  test::TempDir folder;
-  make_cache(folder, 02770);
+  const SharedCache folder;
   Sharer first(folder, "first-1");
   REQUIRE(share_result(first.spec, first.trained()));
   const std::string changed =
@@ -122,8 +123,7 @@ TEST_CASE("a shared result that was changed is not taken, and leaves nothing", "
 
 TEST_CASE("two users never have the same file, and nobody writes to a shared one",
           "[shared_results]") {
-  test::TempDir folder;
-  make_cache(folder, 02775);
+  const SharedCache folder(02775);
   const mode_t umask = ::umask(002);
   Sharer first(folder, "first-1");
   REQUIRE(share_result(first.spec, first.trained()));
@@ -144,8 +144,7 @@ TEST_CASE("two users never have the same file, and nobody writes to a shared one
 }
 
 TEST_CASE("a damaged result is replaced by the next one", "[shared_results]") {
-  test::TempDir folder;
-  make_cache(folder, 02770);
+  const SharedCache folder;
   Sharer first(folder, "first-1");
   REQUIRE(share_result(first.spec, first.trained()));
   const std::string name = GENERATE(as<std::string>{}, "outputs/sub/log", "outputs/outputs.json");
@@ -164,10 +163,9 @@ TEST_CASE("a damaged result is replaced by the next one", "[shared_results]") {
 TEST_CASE("a damaged result of another user is left, and the next one put beside it",
           "[shared_results]") {
   if (::geteuid() != 0) return test::skip("only root can be two users");
-  test::TempDir folder;
+  const SharedCache folder(0700);
   ::chmod(folder.path().c_str(), 0777);
   constexpr gid_t kGroup = 54321;
-  make_cache(folder, 0700);
   REQUIRE(::chown((folder.path() / "cache").c_str(), uid_t(-1), kGroup) == 0);
   ::chmod((folder.path() / "cache").c_str(), 02770);
   Sharer first(folder, "first-1");
@@ -192,8 +190,7 @@ TEST_CASE("a damaged result of another user is left, and the next one put beside
 
 TEST_CASE("links that stay in a result are shared as links, and none that could leave it",
           "[shared_results]") {
-  test::TempDir folder;
-  make_cache(folder, 02770);
+  const SharedCache folder;
   Sharer first(folder, "first-1");
   make_directories(checkpoints_directory(first.spec) / "step-1");
   fs::create_directory_symlink("step-1", checkpoints_directory(first.spec) / "latest");
@@ -215,8 +212,7 @@ TEST_CASE("links that stay in a result are shared as links, and none that could 
 }
 
 TEST_CASE("nobody takes away or replaces what another user shared", "[shared_results]") {
-  test::TempDir folder;
-  make_cache(folder, 02770);
+  const SharedCache folder;
   Sharer first(folder, "first-1");
   REQUIRE(share_result(first.spec, first.trained()));
   for (const fs::path& shared : {entry(folder).parent_path(), folder.path() / "cache/results"}) {
@@ -225,8 +221,7 @@ TEST_CASE("nobody takes away or replaces what another user shared", "[shared_res
 }
 
 TEST_CASE("a result is not shared through a link", "[shared_results]") {
-  test::TempDir folder;
-  make_cache(folder, 02770);
+  const SharedCache folder;
   const fs::path outside = folder.path() / "outside";
   make_directories(outside);
   const fs::path link = folder.path() / GENERATE("cache/results", "cache/results/ff");
@@ -238,8 +233,7 @@ TEST_CASE("a result is not shared through a link", "[shared_results]") {
 }
 
 TEST_CASE("a shared result that leads elsewhere is not taken", "[shared_results]") {
-  test::TempDir folder;
-  make_cache(folder, 02770);
+  const SharedCache folder;
   Sharer first(folder, "first-1");
   REQUIRE(share_result(first.spec, first.trained()));
   SECTION("a file more") {
@@ -260,8 +254,7 @@ TEST_CASE("a shared result that leads elsewhere is not taken", "[shared_results]
 
 TEST_CASE("a shared result that names files of others as its own is not taken",
           "[shared_results]") {
-  test::TempDir folder;
-  make_cache(folder, 02770);
+  const SharedCache folder;
   Sharer first(folder, "first-1");
   REQUIRE(share_result(first.spec, first.trained()));
   Sharer second(folder, "second-2");
@@ -278,8 +271,7 @@ TEST_CASE("a shared result that names files of others as its own is not taken",
 }
 
 TEST_CASE("a shared result with an output that is another file is not taken", "[shared_results]") {
-  test::TempDir folder;
-  make_cache(folder, 02770);
+  const SharedCache folder;
   Sharer first(folder, "first-1");
   REQUIRE(share_result(first.spec, first.trained()));
   Json result = Json::parse(read_file(entry(folder) / "result.json"));
@@ -291,8 +283,7 @@ TEST_CASE("a shared result with an output that is another file is not taken", "[
 }
 
 TEST_CASE("a shared result nested a million levels deep is not taken", "[shared_results][attack]") {
-  test::TempDir folder;
-  make_cache(folder, 02770);
+  const SharedCache folder;
   Sharer first(folder, "first-1");
   REQUIRE(share_result(first.spec, first.trained()));
   write_file_atomic(entry(folder) / "result.json", R"({"outputs":)" + std::string(1'000'000, '['));
@@ -303,8 +294,7 @@ TEST_CASE("a shared result nested a million levels deep is not taken", "[shared_
 
 TEST_CASE("a shared result of another form than a job's record is not taken",
           "[shared_results][attack]") {
-  test::TempDir folder;
-  make_cache(folder, 02770);
+  const SharedCache folder;
   Sharer first(folder, "first-1");
   REQUIRE(share_result(first.spec, first.trained()));
   Json result = Json::parse(read_file(entry(folder) / "result.json"));
@@ -319,8 +309,7 @@ TEST_CASE("a shared result of another form than a job's record is not taken",
 }
 
 TEST_CASE("results are listed by their last use, and go", "[shared_results]") {
-  test::TempDir folder;
-  make_cache(folder, 02770);
+  const SharedCache folder;
   Sharer first(folder, "first-1");
   REQUIRE(share_result(first.spec, first.trained()));
   const auto long_ago = fs::file_time_type::clock::now() - std::chrono::hours(1000);
@@ -351,8 +340,7 @@ TEST_CASE("results are listed by their last use, and go", "[shared_results]") {
 }
 
 TEST_CASE("a result goes however deep its folders are", "[shared_results][attack]") {
-  test::TempDir folder;
-  make_cache(folder, 02770);
+  const SharedCache folder;
   Sharer first(folder, "first-1");
   REQUIRE(share_result(first.spec, first.trained()));
   const auto listed = list_shared_results(first.spec.cache);
@@ -364,8 +352,7 @@ TEST_CASE("a result goes however deep its folders are", "[shared_results][attack
 }
 
 TEST_CASE("a job that is forced, has begun, or only stages takes no result", "[shared_results]") {
-  test::TempDir folder;
-  make_cache(folder, 02770);
+  const SharedCache folder;
   Sharer first(folder, "first-1");
   REQUIRE(share_result(first.spec, first.trained()));
   Sharer second(folder, "second-2");
@@ -379,8 +366,7 @@ TEST_CASE("a job that is forced, has begun, or only stages takes no result", "[s
 }
 
 TEST_CASE("what was changed after it was published is not shared", "[shared_results]") {
-  test::TempDir folder;
-  make_cache(folder, 02770);
+  const SharedCache folder;
   Sharer first(folder, "first-1");
   const JobEvent end = first.trained();
   fs::remove(first.files.outputs() / "sub/log");
@@ -390,8 +376,7 @@ TEST_CASE("what was changed after it was published is not shared", "[shared_resu
 }
 
 TEST_CASE("an output that lies outside of the job is not shared", "[shared_results]") {
-  test::TempDir folder;
-  make_cache(folder, 02770);
+  const SharedCache folder;
   Sharer first(folder, "first-1");
   JobEvent end = first.trained();
   const Json value =
@@ -403,8 +388,7 @@ TEST_CASE("an output that lies outside of the job is not shared", "[shared_resul
 
 TEST_CASE("what a command left at an address is not shared, nor taken from an earlier version",
           "[shared_results]") {
-  test::TempDir folder;
-  make_cache(folder, 02770);
+  const SharedCache folder;
   Sharer first(folder, "first-1");
   JobEvent end = first.trained();
   REQUIRE(share_result(first.spec, end));
@@ -429,9 +413,8 @@ TEST_CASE("who is in the group of a cache takes its results, and nobody else", "
   }
   constexpr gid_t kGroup = 54321;
   const bool member = GENERATE(true, false);
-  test::TempDir folder;
+  const SharedCache folder(0700);
   ::chmod(folder.path().c_str(), 0777);
-  make_cache(folder, 0700);
   REQUIRE(::chown((folder.path() / "cache").c_str(), uid_t(-1), kGroup) == 0);
   ::chmod((folder.path() / "cache").c_str(), 02770);
   Sharer first(folder, "first-1");
