@@ -4,6 +4,7 @@
 #include "engine/slurm/script.h"
 #include "tests/support/catch.h"
 #include "tests/support/parsed.h"
+#include "tests/unit/engine/plan/plan_of.h"
 
 using namespace dlflow;
 using Kind = Standing::Kind;
@@ -12,10 +13,7 @@ using Numbers = std::vector<uint32_t>;
 namespace {
 
 Plan plan_of(const std::string& text) {
-  NothingKnown nothing;
-  FreshFileHashes hashes;
-  return make_plan(test::parsed("name: w\nsteps:\n" + text), Profile(), PlanOptions(), nothing,
-                   hashes);
+  return test::fresh_plan(test::parsed("name: w\nsteps:\n" + text));
 }
 
 std::string waits_for(const std::vector<PlannedDependency>& planned,

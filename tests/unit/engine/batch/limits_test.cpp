@@ -4,6 +4,7 @@
 #include "engine/slurm/tools.h"
 #include "tests/support/catch.h"
 #include "tests/support/parsed.h"
+#include "tests/unit/engine/plan/plan_of.h"
 
 using namespace dlflow;
 using namespace std::chrono_literals;
@@ -12,9 +13,7 @@ namespace {
 
 /// The plan of `text` as if it stood in big.yaml.
 Plan limited_plan(const std::string& text, const Profile& profile) {
-  NothingKnown nothing;
-  FreshFileHashes hashes;
-  Plan plan = make_plan(test::parsed(text), profile, PlanOptions(), nothing, hashes);
+  Plan plan = test::fresh_plan(test::parsed(text), profile);
   plan.workflow.file = "big.yaml";
   return plan;
 }

@@ -1,6 +1,7 @@
 #include "engine/batch/batches.h"
 #include "tests/support/catch.h"
 #include "tests/support/parsed.h"
+#include "tests/unit/engine/plan/plan_of.h"
 
 using namespace dlflow;
 
@@ -9,10 +10,7 @@ namespace {
 /// What the last batch of a chain waits for where only arrays with the same tasks wait task by
 /// task.
 std::vector<PlannedDependency> dependencies_of_last(const std::string& steps) {
-  NothingKnown nothing;
-  FreshFileHashes hashes;
-  const Plan plan = make_plan(test::parsed("name: w\nsteps:\n" + steps), Profile(), PlanOptions(),
-                              nothing, hashes);
+  const Plan plan = test::fresh_plan(test::parsed("name: w\nsteps:\n" + steps));
   const std::vector<Standing> standing(plan.jobs.size(), {Standing::Kind::ToSubmit, ""});
   return plan_batches(plan, standing, {.gaps = false, .same_tasks = true}).back().waits_for;
 }

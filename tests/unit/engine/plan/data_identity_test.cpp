@@ -11,6 +11,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/parsed.h"
 #include "tests/support/temp_dir.h"
+#include "tests/unit/engine/plan/plan_of.h"
 
 using namespace dlflow;
 namespace fs = std::filesystem;
@@ -19,10 +20,8 @@ namespace {
 
 /// Of a step that reads what is at `place`.
 std::string base_of_reader(const std::string& place) {
-  NothingKnown nothing;
-  FreshFileHashes hashes;
   const std::string text = "name: w\nsteps: {a: {run: [ls], inputs: [{path: " + place + "}]}}\n";
-  return fingerprint_base(make_plan(test::parsed(text), Profile(), {}, nothing, hashes), 0);
+  return fingerprint_base(test::fresh_plan(test::parsed(text)), 0);
 }
 
 }  // namespace
@@ -165,10 +164,7 @@ TEST_CASE("an input that may be run now is other work", "[data_identity]") {
   const auto base = [&] {
     std::string text = "name: w\nsteps: {a: {run: [ls], inputs: " + inputs + "}}\n";
     if (const size_t at = text.find("{tool}"); at != text.npos) text.replace(at, 6, tool.string());
-    NothingKnown nothing;
-    FreshFileHashes hashes;
-    return fingerprint_base(
-        make_plan(test::parsed(text, folder.path()), Profile(), PlanOptions(), nothing, hashes), 0);
+    return fingerprint_base(test::fresh_plan(test::parsed(text, folder.path())), 0);
   };
   const std::string before = base();
   CHECK(base() == before);
@@ -184,10 +180,7 @@ TEST_CASE("data has the links in it that lead nowhere, whether its content count
   const std::string text =
       "name: w\nsteps:\n  a: {run: x, inputs: [{path: " + place + ", hash: content}]}\n";
   const auto base = [&] {
-    NothingKnown nothing;
-    FreshFileHashes hashes;
-    return fingerprint_base(
-        make_plan(test::parsed(text, folder.path()), Profile(), PlanOptions(), nothing, hashes), 0);
+    return fingerprint_base(test::fresh_plan(test::parsed(text, folder.path())), 0);
   };
   const auto both = [&] { return std::pair(base(), data_identity(place)); };
   const auto none = both();

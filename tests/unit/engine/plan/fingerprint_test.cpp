@@ -6,17 +6,14 @@
 #include "engine/plan/fingerprint_base.h"
 #include "tests/support/catch.h"
 #include "tests/support/parsed.h"
+#include "tests/unit/engine/plan/plan_of.h"
 
 using namespace dlflow;
 using test::parsed;
 
 namespace {
 
-Plan plan_of(const std::string& text) {
-  NothingKnown nothing;
-  FreshFileHashes hashes;
-  return make_plan(parsed(text), Profile(), {}, nothing, hashes);
-}
+Plan plan_of(const std::string& text) { return test::fresh_plan(parsed(text)); }
 
 /// The base of one element of the first step of `text`.
 Json base_of(const std::string& text, uint32_t element = 0) {

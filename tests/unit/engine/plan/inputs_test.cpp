@@ -117,12 +117,9 @@ TEST_CASE("variables and the program that `reuse:` names are in the fingerprint"
   const auto base = [&](const std::map<std::string, std::string>& environment) {
     Profile profile;
     profile.environment = environment;
-    NothingKnown nothing;
-    FreshFileHashes hashes;
     const Workflow workflow = parsed(
         "name: w\nsteps:\n  a: {run: [tool, x], reuse: {environment: [MODE], program: true}}\n");
-    return Json::parse(fingerprint_base(make_plan(workflow, profile, {}, nothing, hashes), 0))
-        .at("reuse");
+    return Json::parse(fingerprint_base(test::fresh_plan(workflow, profile), 0)).at("reuse");
   };
   const std::string one = tool("one", "1");
   const std::string two = tool("two", "2");
@@ -153,10 +150,8 @@ TEST_CASE("a job is told what `reuse:` has found, and looks for its program wher
   Profile profile;
   profile.environment = {{"SITE", "a"}};
   const auto sources = [&](const std::string& keys) {
-    NothingKnown nothing;
-    FreshFileHashes hashes;
     const Workflow workflow = parsed("name: w\nsteps:\n  a: {run: [tool, x], " + keys + "}\n");
-    return job_spec(make_plan(workflow, profile, {}, nothing, hashes), 0).sources;
+    return job_spec(test::fresh_plan(workflow, profile), 0).sources;
   };
   using Found = std::map<std::string, std::string>;
   CHECK(sources("reuse: {environment: [AUDIT_MODE, SITE]}").variables == Found{{"AUDIT_MODE", ""}});
@@ -173,12 +168,10 @@ TEST_CASE("the program of `reuse:` is the one that parameters and the element na
     std::filesystem::permissions(tool, std::filesystem::perms::owner_all);
   }
   const auto programs = [&](const std::string& keys) {
-    NothingKnown nothing;
-    FreshFileHashes hashes;
     const Workflow workflow = parsed("name: w\nparams: {folder: " + folder.path().string() +
                                      "/one}\nsteps:\n  l: {run: echo, outputs: {o: o}}\n  a: {" +
                                      keys + ", reuse: {program: true}}\n");
-    const Plan plan = make_plan(workflow, Profile{}, {}, nothing, hashes);
+    const Plan plan = test::fresh_plan(workflow, Profile{});
     std::vector<std::string> found;
     for (uint32_t job = 1; job < plan.jobs.size(); ++job) {
       const Json base = Json::parse(fingerprint_base(plan, job));
@@ -233,10 +226,7 @@ TEST_CASE("runs are no input", "[plan]") {
   const Workflow workflow = parsed("name: w\nsteps:\n  a: {run: x, inputs: [.]}\n", folder.path());
   Profile profile;
   profile.runs = folder.path() / "dlflow-runs";
-  NothingKnown nothing;
-  FreshFileHashes hashes;
-  CHECK(make_plan(workflow, profile, {}, nothing, hashes).steps[0].inputs ==
-        std::vector<std::string>{"./a.py"});
+  CHECK(test::fresh_plan(workflow, profile).steps[0].inputs == std::vector<std::string>{"./a.py"});
 }
 
 TEST_CASE("data that is read where it lies counts by names, sizes and times", "[plan]") {
@@ -261,13 +251,11 @@ TEST_CASE("fast training counts where its ranks are and in which order they add"
   Profile profile;
   profile.cache = (folder.path() / "cache").string();
   const auto planned = [&](const std::string& reduction, const std::string& resources) {
-    NothingKnown nothing;
-    FreshFileHashes hashes;
     const std::string text =
         "name: w\nsteps:\n  a:\n    uses: train\n    with: {model: m.yaml, data: data, epochs: 1, "
         "lr: 0.1, precision: {reduction: " +
         reduction + "}}\n    resources: {" + resources + "}\n";
-    return make_plan(parsed(text, folder.path()), profile, {}, nothing, hashes);
+    return test::fresh_plan(parsed(text, folder.path()), profile);
   };
   const auto base = [&](const std::string& reduction, const std::string& resources) {
     return fingerprint_base(planned(reduction, resources), 0);
@@ -308,11 +296,9 @@ TEST_CASE("a staged file that nothing pins counts by its size and time", "[plan]
 TEST_CASE("an address of a server that the profile names is another one on each", "[plan]") {
   Profile profile;
   const auto base = [&](const std::string& keys) {
-    NothingKnown nothing;
-    FreshFileHashes hashes;
     const Workflow workflow = parsed(
         "name: w\nsteps:\n  a: {uses: stage, with: {sources: [{url: 's3://b/x'}]}" + keys + "}\n");
-    return fingerprint_base(make_plan(workflow, profile, {}, nothing, hashes), 0);
+    return fingerprint_base(test::fresh_plan(workflow, profile), 0);
   };
   const std::string none = base("");
   profile.environment = {{"AWS_ENDPOINT_URL", "https://one.example"}, {"MODE", "a"}};
@@ -334,11 +320,8 @@ TEST_CASE("an address of a server that the shell names is another one in each", 
   const auto plan_in = [](const char* config) {
     ::setenv("RCLONE_CONFIG", config, 1);
     ::setenv("HF_ENDPOINT", config, 1);  // not passed on
-    NothingKnown nothing;
-    FreshFileHashes hashes;
-    const Plan plan = make_plan(
-        parsed("name: w\nsteps: {a: {uses: stage, with: {sources: [{url: 'rclone://b/x'}]}}}\n"),
-        Profile(), {}, nothing, hashes);
+    const Plan plan = test::fresh_plan(
+        parsed("name: w\nsteps: {a: {uses: stage, with: {sources: [{url: 'rclone://b/x'}]}}}\n"));
     ::unsetenv("RCLONE_CONFIG");
     ::unsetenv("HF_ENDPOINT");
     return plan;
@@ -358,10 +341,8 @@ TEST_CASE("a variable that the profile passes on counts, whether or not anything
     ::setenv("AUDIT_MODE", mode, 1);
     Profile profile;
     profile.inherit = {"AUDIT_*"};
-    NothingKnown nothing;
-    FreshFileHashes hashes;
     const Workflow workflow = parsed("name: w\nsteps: {a: {" + keys + "}}\n", folder.path());
-    Plan plan = make_plan(workflow, profile, {}, nothing, hashes);
+    Plan plan = test::fresh_plan(workflow, profile);
     ::unsetenv("AUDIT_MODE");
     return plan;
   };
@@ -383,12 +364,8 @@ TEST_CASE("a variable that is a secret by its name is one where the profile pass
   ::setenv("AUDIT_MODE", "one", 1);
   Profile profile;
   profile.inherit = {"AUDIT_*"};
-  NothingKnown nothing;
-  FreshFileHashes hashes;
   const auto spec_of = [&](const std::string& keys) {
-    return job_spec(
-        make_plan(parsed("name: w\nsteps: {a: {" + keys + "}}\n"), profile, {}, nothing, hashes),
-        0);
+    return job_spec(test::fresh_plan(parsed("name: w\nsteps: {a: {" + keys + "}}\n"), profile), 0);
   };
   const JobSpec command = spec_of("run: x");
   CHECK(command.secrets == std::set<std::string>{"AUDIT_TOKEN"});
@@ -406,12 +383,10 @@ TEST_CASE("whether a pinned file may be run is nowhere else but in the fingerpri
   const auto file = folder.write("tool", "x");
   const std::string hash(64, 'a');
   const auto base = [&](const std::string& keys) {
-    NothingKnown nothing;
-    FreshFileHashes hashes;
     const Workflow workflow =
         parsed("name: w\nsteps:\n  a: {uses: stage, with: {sources: [{url: 'file://" +
                file.string() + "', sha256: " + hash + keys + "}]}}\n");
-    return fingerprint_base(make_plan(workflow, Profile(), {}, nothing, hashes), 0);
+    return fingerprint_base(test::fresh_plan(workflow), 0);
   };
   const std::string plain = base("");
   const std::string archive = base(", unpack: tar");

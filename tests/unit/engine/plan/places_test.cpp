@@ -4,6 +4,7 @@
 #include "engine/plan/changes.h"
 #include "tests/support/catch.h"
 #include "tests/support/parsed.h"
+#include "tests/unit/engine/plan/plan_of.h"
 
 using namespace dlflow;
 using namespace std::chrono_literals;
@@ -35,10 +36,7 @@ Profile classes() {
 }
 
 Plan plan_for(const std::string& steps, const Profile& profile = classes()) {
-  NothingKnown nothing;
-  FreshFileHashes hashes;
-  return make_plan(test::parsed("name: w\nsteps:\n" + steps), profile, PlanOptions(), nothing,
-                   hashes);
+  return test::fresh_plan(test::parsed("name: w\nsteps:\n" + steps), profile);
 }
 
 /// The class of the one step with these resources.

@@ -4,6 +4,14 @@
 
 namespace dlflow::test {
 
+/// The plan of `workflow` where no earlier result is known.
+inline Plan fresh_plan(const Workflow& workflow, const Profile& profile = {},
+                       const PlanOptions& options = {}) {
+  NothingKnown nothing;
+  FreshFileHashes hashes;
+  return make_plan(workflow, profile, options, nothing, hashes);
+}
+
 /// The plan of `workflow` as run w-0000, if it has `known` results.
 inline Plan plan_of(const Workflow& workflow, const PlanOptions& options = {},
                     KnownResults* known = nullptr) {

@@ -99,9 +99,7 @@ TEST_CASE("ranks, cores and GPUs are other work where they may change the result
 TEST_CASE("a command's names and what the profile gives it are in its fingerprint", "[plan]") {
   const auto base = [](const std::string& name, const Profile& profile = {}) {
     const Workflow workflow = parsed("name: w\nsteps:\n  " + name + ": {run: ./t}\n");
-    NothingKnown nothing;
-    FreshFileHashes hashes;
-    return fingerprint_base(make_plan(workflow, profile, {}, nothing, hashes), 0);
+    return fingerprint_base(test::fresh_plan(workflow, profile), 0);
   };
   CHECK(base("replica_1") != base("replica_2"));
   Profile modules;
@@ -116,11 +114,9 @@ TEST_CASE("what the launcher is told counts for commands that it starts", "[plan
   const auto base = [](int ranks, const std::vector<std::string>& arguments) {
     Profile profile;
     profile.launcher = {"mpirun", arguments};
-    NothingKnown nothing;
-    FreshFileHashes hashes;
     const Workflow workflow = parsed(
         "name: w\nsteps:\n  a: {run: ./t, resources: {ranks: " + std::to_string(ranks) + "}}\n");
-    return fingerprint_base(make_plan(workflow, profile, {}, nothing, hashes), 0);
+    return fingerprint_base(test::fresh_plan(workflow, profile), 0);
   };
   CHECK(base(2, {"-x", "MODE=a"}) != base(2, {"-x", "MODE=b"}));
   CHECK(base(2, {"-x", "MODE=a"}) == base(2, {"-x", "MODE=a"}));
@@ -134,12 +130,10 @@ TEST_CASE("what the profile says of how numbers are computed counts for training
     const std::string with = uses == "train"
                                  ? "model: '${{ steps.c.outputs.m }}', data: /d, epochs: 1, lr: 0.1"
                                  : "checkpoint: '${{ steps.c.outputs.m }}', data: /d";
-    NothingKnown nothing;
-    FreshFileHashes hashes;
     const Workflow workflow =
         parsed("name: w\nsteps:\n  c: {run: ./c, outputs: {m: m}}\n  t: {uses: " + uses +
                ", resources: {ranks: 2}, with: {" + with + "}" + keys + "}\n");
-    const Plan plan = make_plan(workflow, profile, {}, nothing, hashes);
+    const Plan plan = test::fresh_plan(workflow, profile);
     return fingerprint_base(plan, *find_job(plan, "t"));
   };
   for (const char* uses : {"train", "evaluate", "predict"}) {
@@ -168,12 +162,10 @@ TEST_CASE("how the container's program is called counts in the container", "[pla
     Profile profile;
     profile.container.command = command;
     profile.container.arguments = arguments;
-    NothingKnown nothing;
-    FreshFileHashes hashes;
     const Workflow workflow =
         parsed("name: w\nimages: {i: {from: 'docker://x', digest: 'sha256:" + std::string(64, 'a') +
                "'}}\nsteps:\n  c: {run: ./c, outputs: {m: m}}\n  a: {" + keys + "}\n");
-    const Plan plan = make_plan(workflow, profile, {}, nothing, hashes);
+    const Plan plan = test::fresh_plan(workflow, profile);
     return fingerprint_base(plan, *find_job(plan, "a"));
   };
   const std::vector<std::string> changed = {"env", "MODE=a", "apptainer"};

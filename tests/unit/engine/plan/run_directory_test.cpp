@@ -17,6 +17,7 @@
 #include "tests/support/skip.h"
 #include "tests/support/syscalls.h"
 #include "tests/support/temp_dir.h"
+#include "tests/unit/engine/plan/plan_of.h"
 
 using namespace dlflow;
 using test::parsed;
@@ -232,9 +233,7 @@ TEST_CASE("a model above the workflow's folder is frozen inside the run", "[run_
   place.folder.write("bin/dlflow-train", "the other program");
   place.folder.write("models/mlp.yaml", "the model");
   place.folder.write("deep/flow/x.yaml", "another");
-  NothingKnown nothing;
-  FreshFileHashes hashes;
-  Plan plan = make_plan(parsed(R"(
+  Plan plan = test::fresh_plan(parsed(R"(
 name: w
 steps:
   a:
@@ -242,8 +241,7 @@ steps:
     matrix: {model: [../../models/mlp, x]}
     with: {model: "${{ matrix.model }}.yaml", data: data/mnist, epochs: 1, lr: 0.1}
 )",
-                               place.folder.path() / "deep/flow"),
-                        Profile(), PlanOptions(), nothing, hashes);
+                                      place.folder.path() / "deep/flow"));
   create_run_directory(plan, place.runs, kNow, place.program);
   const std::string frozen = job_spec(plan, 0).with.at("model");
   CHECK(frozen.starts_with((plan.directory / "sources").string() + "/"));

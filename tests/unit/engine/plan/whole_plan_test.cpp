@@ -11,6 +11,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/parsed.h"
 #include "tests/support/temp_dir.h"
+#include "tests/unit/engine/plan/plan_of.h"
 
 using namespace dlflow;
 using namespace std::chrono_literals;
@@ -112,9 +113,7 @@ struct Whole {
     folder.write("elsewhere/set", "a set");
     std::string text = kWhole;
     text.replace(text.find("DATA"), 4, (folder.path() / "elsewhere/set").string());
-    NothingKnown nothing;
-    FreshFileHashes hashes;
-    plan = make_plan(parsed(text, folder.path()), whole_profile(), PlanOptions(), nothing, hashes);
+    plan = test::fresh_plan(parsed(text, folder.path()), whole_profile());
     plan.run = "whole-0000";
     plan.directory = "/runs/whole-0000";
   }
@@ -237,12 +236,10 @@ TEST_CASE("a model and data that a step reads are proven when it runs", "[plan]"
   const TempDir folder;
   folder.write("m.yaml", "a model");
   folder.write("d/x", "data");
-  NothingKnown nothing;
-  FreshFileHashes hashes;
-  Plan plan = make_plan(parsed("name: w\nsteps:\n  a: {uses: train, with: {model: m.yaml, data: d, "
-                               "epochs: 1, lr: 0.1}}\n",
-                               folder.path()),
-                        Profile(), PlanOptions(), nothing, hashes);
+  Plan plan =
+      test::fresh_plan(parsed("name: w\nsteps:\n  a: {uses: train, with: {model: m.yaml, data: d, "
+                              "epochs: 1, lr: 0.1}}\n",
+                              folder.path()));
   plan.directory = "/runs/w-0000";
   const std::string data = folder.path() / "d";
   CHECK(job_spec(plan, 0).sources ==
@@ -255,11 +252,10 @@ TEST_CASE("a model and data that a step reads are proven when it runs", "[plan]"
 }
 
 TEST_CASE("an image of a registry is named as it is", "[plan]") {
-  NothingKnown nothing;
-  FreshFileHashes hashes;
-  const Plan plan = make_plan(parsed("name: w\nimages: {i: {from: 'docker://a:1'}}\nsteps: {a: "
-                                     "{image: i, on: big, run: [x]}}\n"),
-                              whole_profile(), PlanOptions(), nothing, hashes);
+  const Plan plan =
+      test::fresh_plan(parsed("name: w\nimages: {i: {from: 'docker://a:1'}}\nsteps: {a: "
+                              "{image: i, on: big, run: [x]}}\n"),
+                       whole_profile());
   CHECK(job_spec(plan, 0).container->from == "docker://a:1");
 }
 

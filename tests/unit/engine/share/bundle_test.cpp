@@ -9,6 +9,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/parsed.h"
 #include "tests/support/temp_dir.h"
+#include "tests/unit/engine/plan/plan_of.h"
 
 using namespace dlflow;
 using test::TempDir;
@@ -19,9 +20,7 @@ namespace {
 
 Plan plan_of(const std::string& text, const fs::path& folder,
              const std::vector<std::string>& set = {}) {
-  NothingKnown nothing;
-  FreshFileHashes hashes;
-  return make_plan(test::parsed(text, folder, set), Profile(), {}, nothing, hashes);
+  return test::fresh_plan(test::parsed(text, folder, set));
 }
 
 Bundle collected(const std::string& text, const TempDir& folder, const PackOptions& options = {},
