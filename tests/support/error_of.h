@@ -3,10 +3,11 @@
 #include <string>
 
 #include "base/error.h"
+#include "tests/support/catch.h"
 
 namespace dlflow::test {
 
-/// What an Error of `work` says, or "none".
+/// What an Error of `work` says, or nothing.
 template <typename Work>
 std::string error_of(Work work) {
   try {
@@ -14,7 +15,20 @@ std::string error_of(Work work) {
   } catch (const Error& error) {
     return error.what();
   }
-  return "none";
+  return "";
+}
+
+/// The same of an Error that must have `code`.
+template <typename Work>
+std::string error_of(Work work, Errc code) {
+  return error_of([&] {
+    try {
+      work();
+    } catch (const Error& error) {
+      CHECK(error.code() == code);
+      throw;
+    }
+  });
 }
 
 }  // namespace dlflow::test

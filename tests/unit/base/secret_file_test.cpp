@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "tests/support/catch.h"
+#include "tests/support/error_of.h"
 #include "tests/support/temp_dir.h"
 
 using namespace dlflow;
@@ -12,12 +13,7 @@ using namespace dlflow;
 namespace {
 
 std::string refusal(const std::string& text) {
-  try {
-    parse_secrets(text, "secrets");
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
+  return test::error_of([&] { parse_secrets(text, "secrets"); });
 }
 
 }  // namespace

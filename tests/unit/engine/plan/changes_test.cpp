@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "tests/support/catch.h"
+#include "tests/support/error_of.h"
 #include "tests/support/parsed.h"
 #include "tests/support/temp_dir.h"
 
@@ -38,12 +39,8 @@ Plan plan() {
 }
 
 std::string refusal(const std::string& word) {
-  try {
-    resource_settings({word}, workflow(), "dlflow run w.yaml --profile alpha");
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
+  return test::error_of(
+      [&] { resource_settings({word}, workflow(), "dlflow run w.yaml --profile alpha"); });
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include "base/sha256.h"
 #include "engine/plan/layout.h"
 #include "tests/support/catch.h"
+#include "tests/support/error_of.h"
 #include "tests/support/parsed.h"
 #include "tests/support/temp_dir.h"
 #include "tests/unit/engine/plan/plan_of.h"
@@ -55,12 +56,7 @@ ParentResult result_of(const std::string& step, const std::string& output, const
 }
 
 std::string refused_list(const std::string& text) {
-  try {
-    values_in_text(text, "output 'p'");
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
+  return test::error_of([&] { values_in_text(text, "output 'p'"); });
 }
 
 }  // namespace

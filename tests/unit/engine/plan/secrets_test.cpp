@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "tests/support/catch.h"
+#include "tests/support/error_of.h"
 #include "tests/support/parsed.h"
 #include "tests/support/temp_dir.h"
 
@@ -31,12 +32,7 @@ steps:
 bool always(uint32_t) { return true; }
 
 std::string refused_secret(const SecretSources& sources) {
-  try {
-    find_secrets(secret_plan(), always, sources);
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
+  return test::error_of([&] { find_secrets(secret_plan(), always, sources); });
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include "base/sha256.h"
 #include "engine/share/machine_paths.h"
 #include "tests/support/catch.h"
+#include "tests/support/error_of.h"
 #include "tests/support/parsed.h"
 #include "tests/support/temp_dir.h"
 
@@ -40,12 +41,7 @@ std::vector<std::string> content_names(const Bundle& bundle) {
 }
 
 std::string refusal(const TempDir& folder, const std::string& images) {
-  try {
-    collected(folder, images, true);
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
+  return test::error_of([&] { collected(folder, images, true); });
 }
 
 /// The smallest image that is one: an OCI layout with an index.

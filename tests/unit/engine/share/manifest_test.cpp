@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "engine/share/bundle_summary.h"
 #include "tests/support/catch.h"
+#include "tests/support/error_of.h"
 #include "tests/support/temp_dir.h"
 #include "tests/unit/engine/share/bundles.h"
 
@@ -41,12 +42,7 @@ Manifest full_manifest() {
 std::string refused_manifest(const std::function<void(Json&)>& change) {
   Json json = to_json(full_manifest());
   change(json);
-  try {
-    manifest_from_json(json);
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
+  return test::error_of([&] { manifest_from_json(json); });
 }
 
 }  // namespace

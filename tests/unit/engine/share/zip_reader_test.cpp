@@ -2,6 +2,7 @@
 
 #include "engine/share/zip_writer.h"
 #include "tests/support/catch.h"
+#include "tests/support/error_of.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/zip_bytes.h"
 #include "tests/unit/engine/share/bundles.h"
@@ -26,13 +27,10 @@ namespace {
 /// What ZipReader says of an archive; empty: it took it, and read every entry.
 std::string refused_zip(const std::string& archive) {
   const TempDir folder;
-  try {
+  return test::error_of([&] {
     ZipReader zip(folder.write("b.zip", archive));
     for (const ZipEntry& entry : zip.entries()) zip.read_text(entry, 1 << 20);
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
+  });
 }
 
 std::string zip_of(const std::vector<Packed>& entries) {

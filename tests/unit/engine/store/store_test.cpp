@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "tests/support/catch.h"
+#include "tests/support/error_of.h"
 #include "tests/unit/engine/store/store_fixture.h"
 
 using namespace dlflow;
@@ -198,14 +199,7 @@ TEST_CASE("a run whose dlflow was killed before it was entered is found by name 
 
 TEST_CASE("of many runs that a word may mean some are named", "[store]") {
   StoreFixture fixture;
-  const auto refusal = [&] {
-    try {
-      fixture.store.resolve("mnist");
-    } catch (const Error& error) {
-      return std::string(error.what());
-    }
-    return std::string();
-  };
+  const auto refusal = [&] { return test::error_of([&] { fixture.store.resolve("mnist"); }); };
   for (int i = 0; i < 8; ++i) fixture.stored_run(kMnist);
   CHECK_THAT(refusal(), Catch::Contains("8 runs, the newest first:\n  mnist-"));
   CHECK_THAT(refusal(), !Catch::Contains("more"));

@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/random.h"
 #include "tests/support/catch.h"
+#include "tests/support/error_of.h"
 #include "tests/support/on_ranks.h"
 #include "tests/unit/runtime/collectives/other_ranks.h"
 
@@ -492,14 +493,11 @@ TEST_CASE("what goes wrong while messages are moved is told to who asks next", "
   const auto errors = on_ranks(group, 2, [](Communicator& comm) -> std::string {
     Allreduce allreduce(comm, 100);
     const size_t count = comm.rank() == 0 ? 100 : 90;
-    try {
+    return test::error_of([&] {
       const auto ticket = allreduce.start(0, count);
       std::this_thread::sleep_for(20ms);
       allreduce.wait(ticket);
-    } catch (const Error& error) {
-      return error.what();
-    }
-    return "";
+    });
   });
   for (const std::string& error : errors) CHECK_THAT(error, Catch::Contains("bytes"));
 }
@@ -510,13 +508,10 @@ TEST_CASE("a rank that does not take part is named", "[collectives]") {
   const auto errors = on_ranks(group, 2, [](Communicator& comm) -> std::string {
     Allreduce allreduce(comm, 100);
     if (comm.rank() == 1) return "";
-    try {
+    return test::error_of([&] {
       allreduce.start(0, 100);
       allreduce.finish();
-    } catch (const Error& error) {
-      return error.what();
-    }
-    return "";
+    });
   });
   CHECK_THAT(errors[0], Catch::StartsWith("rank 0: rank 1 did not answer"));
 }

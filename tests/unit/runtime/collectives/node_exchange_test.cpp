@@ -8,6 +8,7 @@
 
 #include "runtime/comm/thread_communicator.h"
 #include "tests/support/catch.h"
+#include "tests/support/error_of.h"
 #include "tests/support/on_ranks.h"
 
 using namespace dlflow;
@@ -189,14 +190,11 @@ TEST_CASE("a block of another size than its receiver expects is an error", "[nod
     std::vector<std::byte> bytes(8);
     std::vector<std::span<std::byte>> received(2);
     if (comm.rank() == 1) received[0] = std::span(bytes).first(5);
-    try {
+    return test::error_of([&] {
       run(comm, node.exchange(comm.rank() == 0 ? Offer::to_all(bytes, 2)
                                                : Offer{{}, std::vector<Offer::Part>(2)},
                               received));
-    } catch (const Error& error) {
-      return error.what();
-    }
-    return "";
+    });
   });
   CHECK(errors[0].empty());
   CHECK_THAT(errors[1], Catch::Contains("rank 1 expected 5 bytes from rank 0 and got 8"));

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "tests/support/catch.h"
+#include "tests/support/error_of.h"
 
 using namespace dlflow;
 using namespace dlflow::runtime;
@@ -12,12 +13,7 @@ using namespace dlflow::runtime;
 namespace {
 
 std::string error_of(const std::string& text) {
-  try {
-    parse_rules(text, "collectives.txt:3");
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
+  return test::error_of([&] { parse_rules(text, "collectives.txt:3"); });
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include "runtime/collectives/rules_file.h"
 #include "runtime/collectives/timing.h"
 #include "tests/support/catch.h"
+#include "tests/support/error_of.h"
 #include "tests/support/on_ranks.h"
 #include "tests/support/temp_dir.h"
 
@@ -156,12 +157,7 @@ TEST_CASE("of what is summed nothing is left out, and what lies beside it stays"
                                        numbers[wrong] = 3;
                                      }
                                    }}};
-    std::string error;
-    try {
-      take_turns(comm, one, 0);
-    } catch (const Error& e) {
-      error = e.what();
-    }
+    const std::string error = test::error_of([&] { take_turns(comm, one, 0); });
     numbers[count] = 7;
     return std::pair(error, std::count(numbers.begin() + long(count), numbers.end(), 7.0f));
   });
@@ -197,12 +193,7 @@ TEST_CASE("a wrong sum is no result", "[collectives]") {
   const auto errors = on_ranks(2, [type](Communicator& comm) -> std::string {
     std::vector<std::byte> bytes(10 * size_of(type));
     std::vector<Contender> lazy = {{"lazy", {bytes.data(), 10, type}, [] {}}};
-    try {
-      take_turns(comm, lazy, 0.001);
-    } catch (const Error& error) {
-      return error.what();
-    }
-    return "";
+    return test::error_of([&] { take_turns(comm, lazy, 0.001); });
   });
   CHECK_THAT(errors[1], Catch::StartsWith("lazy gave 2.000000 where 3.000000 is the sum"));
 }

@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "tests/support/catch.h"
+#include "tests/support/error_of.h"
 #include "tests/support/on_ranks.h"
 
 using namespace dlflow;
@@ -19,17 +20,6 @@ std::span<const std::byte> bytes_of(const T& value) {
 template <typename T>
 std::span<std::byte> writable_bytes_of(T& value) {
   return std::as_writable_bytes(std::span(&value, 1));
-}
-
-/// What an Error of a rank says, or an empty string.
-template <typename Work>
-std::string error_of(Work work) {
-  try {
-    work();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include "runtime/data/binary_format.h"
 #include "runtime/data/binary_writer.h"
 #include "tests/support/catch.h"
+#include "tests/support/error_of.h"
 #include "tests/support/skip.h"
 #include "tests/support/syscalls.h"
 #include "tests/support/temp_dir.h"
@@ -45,13 +46,8 @@ std::string changed(std::string content, size_t offset, const std::string& bytes
 }
 
 std::string dataset_error(const std::string& content) {
-  try {
-    parse_binary_dataset(shared_bytes(content), "file");
-  } catch (const Error& error) {
-    CHECK(error.code() == Errc::Corrupt);
-    return error.what();
-  }
-  return "";
+  return test::error_of([&] { parse_binary_dataset(shared_bytes(content), "file"); },
+                        Errc::Corrupt);
 }
 
 }  // namespace

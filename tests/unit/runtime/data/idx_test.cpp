@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "tests/support/catch.h"
+#include "tests/support/error_of.h"
 #include "tests/support/temp_dir.h"
 
 using namespace dlflow;
@@ -16,13 +17,7 @@ const std::string kImages =
 const std::string kLabels = "\0\0\x08\x01\0\0\0\x02\x07\x03"s;
 
 std::string error_of(const std::string& content) {
-  try {
-    parse_idx(content, "file");
-  } catch (const Error& error) {
-    CHECK(error.code() == Errc::Corrupt);
-    return error.what();
-  }
-  return "";
+  return test::error_of([&] { parse_idx(content, "file"); }, Errc::Corrupt);
 }
 
 }  // namespace

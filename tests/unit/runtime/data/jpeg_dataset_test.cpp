@@ -12,6 +12,7 @@
 #include "runtime/data/proven_images.h"
 #include "runtime/data/sharded_dataset.h"
 #include "tests/support/catch.h"
+#include "tests/support/error_of.h"
 #include "tests/support/jpeg_file.h"
 #include "tests/support/skip.h"
 #include "tests/support/temp_dir.h"
@@ -55,13 +56,9 @@ std::string written_pictures(const SampleSource& source) {
 }
 
 std::string jpeg_error(const std::string& content) {
-  try {
-    parse_binary_dataset(shared_bytes(content), "file", Proof::Structure);
-  } catch (const Error& error) {
-    CHECK(error.code() == Errc::Corrupt);
-    return error.what();
-  }
-  return "";
+  return test::error_of(
+      [&] { parse_binary_dataset(shared_bytes(content), "file", Proof::Structure); },
+      Errc::Corrupt);
 }
 
 LoaderOptions jpeg_options(const Dataset& dataset) {

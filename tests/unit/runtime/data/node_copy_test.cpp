@@ -11,6 +11,7 @@
 #include "base/file.h"
 #include "runtime/data/binary_writer.h"
 #include "tests/support/catch.h"
+#include "tests/support/error_of.h"
 #include "tests/support/skip.h"
 #include "tests/support/syscalls.h"
 #include "tests/support/temp_dir.h"
@@ -55,12 +56,7 @@ void check_content(const NodeCopy& copy, const Node& node) {
 }
 
 std::string refusal(const Node& node, const NodeDisk& disk) {
-  try {
-    const NodeCopy copy(node.sources(), disk);
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
+  return test::error_of([&] { const NodeCopy copy(node.sources(), disk); });
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include "runtime/data/chunked_dataset.h"
 #include "runtime/data/split_files.h"
 #include "tests/support/catch.h"
+#include "tests/support/error_of.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/tiny_data.h"
 
@@ -24,12 +25,7 @@ struct Sharded {
   fs::path shard(size_t i) const { return folder.path() / index[i].file; }
 
   std::string error() const {
-    try {
-      open_dataset(folder.path(), Split::Train);
-    } catch (const Error& e) {
-      return e.what();
-    }
-    return "";
+    return test::error_of([&] { open_dataset(folder.path(), Split::Train); });
   }
 };
 
@@ -110,13 +106,7 @@ TEST_CASE("the index has the text that docs/user/data-format.md shows", "[shards
 
 TEST_CASE("an index that is none is refused with the reason", "[shards]") {
   const auto error_of = [](const std::string& text) -> std::string {
-    try {
-      parse_shard_index(text, "train.shards.json");
-    } catch (const Error& e) {
-      CHECK(e.code() == Errc::Corrupt);
-      return e.what();
-    }
-    return "";
+    return test::error_of([&] { parse_shard_index(text, "train.shards.json"); }, Errc::Corrupt);
   };
   CHECK_THAT(error_of(""), Catch::Contains("is not an index of shards"));
   CHECK_THAT(error_of("[]"), Catch::Contains("is not an index of shards"));
@@ -173,13 +163,7 @@ TEST_CASE("a shard whose samples are of another kind is not added, and named", "
   Dataset whole = make_dataset({1, 1, 2}, 3, std::vector<uint8_t>{1, 2}, {0});
   Dataset part = whole;
   const auto error = [&] {
-    try {
-      append_shard(whole, part, "b.dlset");
-    } catch (const Error& e) {
-      CHECK(e.code() == Errc::Corrupt);
-      return std::string(e.what());
-    }
-    return std::string();
+    return test::error_of([&] { append_shard(whole, part, "b.dlset"); }, Errc::Corrupt);
   };
   CHECK(error().empty());
   CHECK(whole.size() == 2);

@@ -10,6 +10,7 @@
 #include "runtime/data/sharded_dataset.h"
 #include "runtime/data/text_order.h"
 #include "tests/support/catch.h"
+#include "tests/support/error_of.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/tiny_data.h"
 
@@ -29,13 +30,9 @@ Dataset texts(size_t count) {
 }
 
 std::string texts_error(const std::string& content) {
-  try {
-    parse_binary_dataset(shared_bytes(content), "file", Proof::Structure);
-  } catch (const Error& error) {
-    CHECK(error.code() == Errc::Corrupt);
-    return error.what();
-  }
-  return "";
+  return test::error_of(
+      [&] { parse_binary_dataset(shared_bytes(content), "file", Proof::Structure); },
+      Errc::Corrupt);
 }
 
 LoaderOptions text_options(size_t batch) {

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "runtime/fit/measures.h"
 #include "tests/support/catch.h"
+#include "tests/support/error_of.h"
 
 using namespace dlflow;
 using namespace dlflow::runtime;
@@ -20,13 +21,7 @@ Model model(const std::string& input, int features, const std::string& loss) {
 }
 
 std::string error_of(const Model& model, const Dataset& dataset, Purpose purpose = Purpose::Learn) {
-  try {
-    require_fit(model, dataset, "set", purpose);
-  } catch (const Error& error) {
-    CHECK(error.code() == Errc::InvalidInput);
-    return error.what();
-  }
-  return "";
+  return test::error_of([&] { require_fit(model, dataset, "set", purpose); }, Errc::InvalidInput);
 }
 
 const Dataset kClasses = make_dataset({2, 1, 1}, 3, std::vector<uint8_t>{1, 2, 3, 4}, {2, 0}),

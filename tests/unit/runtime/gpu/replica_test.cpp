@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "runtime/comm/lifeline.h"
 #include "tests/support/catch.h"
+#include "tests/support/error_of.h"
 #include "tests/support/fake_gpu.h"
 #include "tests/support/gpu_agreement.h"
 #include "tests/support/on_ranks.h"
@@ -94,12 +95,7 @@ TEST_CASE("a layer that GPUs do not have is named before anything runs") {
 TEST_CASE("what GPUs lack of a layer or a loss is named before anything runs") {
   const auto refusal = [](const std::string& model) {
     const Model parsed = parse_model("name: m\n" + model, "m.yaml");
-    try {
-      make_program(parsed, *plain_layout(parsed));
-    } catch (const Error& error) {
-      return std::string(error.what());
-    }
-    return std::string();
+    return test::error_of([&] { make_program(parsed, *plain_layout(parsed)); });
   };
   const auto of_convolution = [&](const std::string& attributes) {
     return refusal("input: [4, 6, 6]\nlayers:\n- conv2d: {name: c, channels: 4, kernel: " +
@@ -258,12 +254,8 @@ TEST_CASE("a step that NCCL cannot end becomes an error that names it") {
     GpuReplica replica(comm, kFake, problem.model, 2, kReport);
     comm.barrier();  // both have NCCL
     fake_gpu().fault = test::NcclFault::LostPeer;
-    std::string message;
-    try {
-      replica.step(problem.images, problem.labels, 1, std::vector<float>(kReport), {});
-    } catch (const Error& e) {
-      message = e.what();
-    }
+    std::string message = test::error_of(
+        [&] { replica.step(problem.images, problem.labels, 1, std::vector<float>(kReport), {}); });
     message += " | " + fake_gpu().log.back();
     fake_gpu() = {};
     return message;

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "runtime/import/sources.h"
 #include "tests/support/catch.h"
+#include "tests/support/error_of.h"
 #include "tests/support/temp_dir.h"
 
 using namespace dlflow;
@@ -20,13 +21,7 @@ void read_all(const SampleSource& source) {
 
 /// What is said of `source`.
 std::string error_of(const SampleSource& source) {
-  try {
-    write_checked(source, "set", read_all);
-  } catch (const Error& error) {
-    CHECK(error.code() == Errc::InvalidInput);
-    return error.what();
-  }
-  return "";
+  return test::error_of([&] { write_checked(source, "set", read_all); }, Errc::InvalidInput);
 }
 
 SampleSource source_of_floats(const ImageShape& shape, std::vector<float> values) {

@@ -9,6 +9,7 @@
 #include "runtime/import/mask.h"
 #include "runtime/import/npy.h"
 #include "tests/support/catch.h"
+#include "tests/support/error_of.h"
 #include "tests/support/temp_dir.h"
 
 using namespace dlflow;
@@ -49,26 +50,17 @@ std::string mask_pgm(const std::string& values, int width) {
 }
 
 std::string mask_error(const std::string& content) {
-  try {
-    parse_mask(content, "a.png");
-  } catch (const Error& error) {
-    CHECK(error.code() == Errc::Corrupt);
-    return error.what();
-  }
-  return "";
+  return test::error_of([&] { parse_mask(content, "a.png"); }, Errc::Corrupt);
 }
 
 /// What packing refuses, line by line; or nothing.
 std::string mistakes_of(const std::filesystem::path& folder, const ImportOptions& options = {}) {
-  try {
+  return test::error_of([&] {
     const SampleSource source = open_source(folder, "", Split::Train, options).source;
     write_checked(source, "set", [](const SampleSource& checked) {
       for (size_t i = 0; i < checked.size(); ++i) checked.image(i);
     });
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
+  });
 }
 
 /// Pictures of 2 x 1 pixels with masks.

@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "tests/support/catch.h"
+#include "tests/support/error_of.h"
 #include "tests/support/temp_dir.h"
 
 using namespace dlflow;
@@ -22,13 +23,7 @@ std::string npy(const std::string& type, const std::string& shape, const std::st
 }
 
 std::string npy_error(const std::string& content) {
-  try {
-    parse_npy(shared_bytes(content), "a.npy");
-  } catch (const Error& error) {
-    CHECK(error.code() == Errc::Corrupt);
-    return error.what();
-  }
-  return "";
+  return test::error_of([&] { parse_npy(shared_bytes(content), "a.npy"); }, Errc::Corrupt);
 }
 
 struct Pair {
@@ -38,12 +33,7 @@ struct Pair {
     return read_npy_pair(folder.write("images.npy", images), folder.write("labels.npy", labels));
   }
   std::string npy_error(const std::string& images, const std::string& labels) const {
-    try {
-      read(images, labels);
-    } catch (const Error& error) {
-      return error.what();
-    }
-    return "";
+    return test::error_of([&] { read(images, labels); });
   }
 };
 

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "runtime/data/jpeg.h"
 #include "tests/support/catch.h"
+#include "tests/support/error_of.h"
 #include "tests/support/jpeg_file.h"
 
 using namespace dlflow;
@@ -73,13 +74,7 @@ std::string jpeg(uint32_t channels, uint32_t width, uint32_t height, const Value
 }
 
 std::string picture_error(const std::string& content) {
-  try {
-    parse_picture(content, "a.png");
-  } catch (const Error& error) {
-    CHECK(error.code() == Errc::Corrupt);
-    return error.what();
-  }
-  return "";
+  return test::error_of([&] { parse_picture(content, "a.png"); }, Errc::Corrupt);
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include "runtime/import/split_by_name.h"
 #include "runtime/import/turned_pictures.h"
 #include "tests/support/catch.h"
+#include "tests/support/error_of.h"
 #include "tests/support/jpeg_file.h"
 #include "tests/support/skip.h"
 #include "tests/support/temp_dir.h"
@@ -30,12 +31,7 @@ std::vector<std::string> images_of(const SampleSource& source) {
 std::string pgm(char value) { return std::string("P5 2 1 255 ") + value + value; }
 
 std::string source_error(const std::filesystem::path& source) {
-  try {
-    images_of(open_source(source, "", Split::Train).source);
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
+  return test::error_of([&] { images_of(open_source(source, "", Split::Train).source); });
 }
 
 }  // namespace
@@ -75,12 +71,9 @@ TEST_CASE("one odd picture in front of sixty is the odd one", "[sources]") {
   const auto odd = folder.write("cat/0.pgm", "P5 1 1 255 x");
   for (int i = 1; i < 60; ++i) folder.write("cat/" + std::to_string(i) + ".pgm", pgm('a'));
   const ImportedSplit split = open_source(folder.path(), "", Split::Train);
-  std::string told;
-  try {
+  const std::string told = test::error_of([&] {
     write_checked(split.source, "set", [&](const SampleSource& source) { images_of(source); });
-  } catch (const Error& error) {
-    told = error.what();
-  }
+  });
   CHECK_THAT(told, Catch::StartsWith("set: 1 of 60 samples cannot be packed") &&
                        Catch::Contains(odd.string() + ": has 1 x 1 pixels in grey, ") &&
                        Catch::Contains("has 2 x 1 pixels in grey; --resize"));
@@ -188,13 +181,10 @@ TEST_CASE("what is no source of its own is refused with what to do", "[sources]"
   const test::TempDir folder;
   const auto error_of = [&](const std::string& source, const std::string& labels,
                             const ImportOptions& options = {}) {
-    try {
+    return test::error_of([&] {
       open_source(folder.path() / source, labels.empty() ? "" : folder.path() / labels,
                   Split::Train, options);
-    } catch (const Error& error) {
-      return std::string(error.what());
-    }
-    return std::string();
+    });
   };
   folder.write("a.npz", "");
   folder.write("a.npy", "");
@@ -290,12 +280,8 @@ TEST_CASE("JPEG files are kept as they are, with what they are to become", "[sou
   CHECK(last.encoded_sizes == std::vector<uint64_t>{files[2].size()});
 
   options.reshaping.crop = {};
-  std::string told;
-  try {
-    images_of(open_source(folder.path(), "", Split::Train, options).source);
-  } catch (const Error& error) {
-    told = error.what();
-  }
+  const std::string told = test::error_of(
+      [&] { images_of(open_source(folder.path(), "", Split::Train, options).source); });
   CHECK_THAT(told, Catch::Contains("cat/2.jpeg: has 32 x 48 pixels in colour, ") &&
                        Catch::EndsWith("; --resize and --crop make them alike"));
 }
@@ -313,12 +299,9 @@ TEST_CASE("JPEG files that cannot be kept are told at once", "[sources]") {
   options.keeps_jpeg = true;
   options.reshaping.crop = PictureSize{24, 24};
   const ImportedSplit split = open_source(folder.path(), "", Split::Train, options);
-  std::string told;
-  try {
+  const std::string told = test::error_of([&] {
     write_checked(split.source, "set", [&](const SampleSource& source) { images_of(source); });
-  } catch (const Error& error) {
-    told = error.what();
-  }
+  });
   CHECK_THAT(told, Catch::StartsWith("set: 4 of 5 samples cannot be packed") &&
                        Catch::Contains("cat/1.jpg: is a damaged JPEG file") &&
                        Catch::Contains("cat/3.png: is no JPEG file, and --keep-jpeg keeps such") &&

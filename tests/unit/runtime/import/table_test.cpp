@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "tests/support/catch.h"
+#include "tests/support/error_of.h"
 
 using namespace dlflow;
 using namespace dlflow::runtime;
@@ -11,12 +12,7 @@ namespace {
 const TableColumns kTarget = {{}, {"y"}, ""}, kClass = {{}, {}, "y"};
 
 std::string table_error(const std::string& content, const TableColumns& columns) {
-  try {
-    parse_table(content, "t.csv", columns);
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
+  return test::error_of([&] { parse_table(content, "t.csv", columns); });
 }
 
 }  // namespace

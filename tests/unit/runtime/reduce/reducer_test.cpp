@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/random.h"
 #include "tests/support/catch.h"
+#include "tests/support/error_of.h"
 #include "tests/support/on_ranks.h"
 
 using namespace dlflow;
@@ -309,13 +310,10 @@ TEST_CASE("gradients of leaves have the same sum, bit for bit, on any number of 
 TEST_CASE("ranks with other parameters are named on every rank", "[reduce]") {
   const auto errors = on_ranks(4, [](Communicator& comm) -> std::string {
     const bool differs = comm.rank() == 1 || comm.rank() == 3;
-    try {
+    return test::error_of([&] {
       Reducer(comm, FlatLayout(differs ? std::vector<size_t>{10, 20} : std::vector<size_t>{20, 10}),
               {.mode = SumMode::Fast, .num_leaves = 4});
-    } catch (const Error& error) {
-      return error.what();
-    }
-    return "";
+    });
   });
   for (const std::string& error : errors) {
     CHECK_THAT(error, Catch::StartsWith("the parameters of rank 1, 3 are not those of rank 0"));

@@ -4,6 +4,7 @@
 #include "runtime/settings/checkpoint_policy.h"
 #include "runtime/settings/evaluate_settings.h"
 #include "tests/support/catch.h"
+#include "tests/support/error_of.h"
 #include "tests/support/tiny_data.h"
 
 using namespace dlflow;
@@ -18,12 +19,7 @@ Json with(const Json& more) {
 }
 
 std::string mistake(const Json& json) {
-  try {
-    parse_train_settings(json);
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "";
+  return test::error_of([&] { parse_train_settings(json); });
 }
 
 }  // namespace

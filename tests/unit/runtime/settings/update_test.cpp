@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "tests/support/catch.h"
+#include "tests/support/error_of.h"
 
 using namespace dlflow;
 using namespace dlflow::runtime;
@@ -17,12 +18,7 @@ UpdateSettings read(const Json& with) {
 }
 
 std::string update_mistake(const Json& with) {
-  try {
-    read(with);
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "";
+  return test::error_of([&] { read(with); });
 }
 
 }  // namespace

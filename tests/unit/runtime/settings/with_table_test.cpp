@@ -15,6 +15,7 @@
 #include "runtime/settings/evaluate_settings.h"
 #include "runtime/settings/train_settings.h"
 #include "tests/support/catch.h"
+#include "tests/support/error_of.h"
 
 /// `with:` of train and evaluate is defined twice: the engine's table (engine/model/step_kinds.cpp)
 /// feeds parser, JSON Schema and documents; the programs read with.json
@@ -46,12 +47,7 @@ struct Program {
 
   const Shape& table() const { return find_step_kind(name)->with; }
   std::string refusal(const Json& with) const {
-    try {
-      parse(with);
-    } catch (const Error& error) {
-      return error.what();
-    }
-    return "";
+    return test::error_of([&] { parse(with); });
   }
 };
 

@@ -11,6 +11,7 @@
 #include "runtime/train/settings_kept.h"
 #include "runtime/train/split.h"
 #include "tests/support/catch.h"
+#include "tests/support/error_of.h"
 #include "tests/unit/runtime/train/tiny_job.h"
 
 /// Frozen layers, weights to start from, groups of parameters, means of weights, the best epoch.
@@ -82,12 +83,7 @@ std::filesystem::path trained_tiny(const std::filesystem::path& folder) {
 
 std::string refusal(const TrainingJob& job) {
   ThreadGroup group(1);
-  try {
-    train(group.communicator(0), job, kGoOn);
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "";
+  return test::error_of([&] { train(group.communicator(0), job, kGoOn); });
 }
 
 }  // namespace
@@ -276,12 +272,7 @@ TEST_CASE("keys of fine-tuning are read, and named where they are wrong", "[reci
     return parse_train_settings(with);
   };
   const auto mistake = [&](const Json& more) -> std::string {
-    try {
-      read(more);
-    } catch (const Error& e) {
-      return e.what();
-    }
-    return "";
+    return test::error_of([&] { read(more); });
   };
   const TrainSettings s = read({{"start_from", "f"},
                                 {"freeze", {"a", "b*"}},

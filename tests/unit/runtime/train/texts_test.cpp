@@ -5,6 +5,7 @@
 #include "runtime/data/binary_writer.h"
 #include "runtime/train/evaluation.h"
 #include "tests/support/catch.h"
+#include "tests/support/error_of.h"
 #include "tests/unit/runtime/train/tiny_job.h"
 
 /// Training on texts of unequal length.
@@ -105,12 +106,7 @@ TEST_CASE("classes of texts and networks that do not fit are refused by name", "
   const test::TempDir dir;
   Dataset classes = classes_job(dir.path(), 1).data, texts = texts_job(dir.path(), 1).data;
   const auto refusal = [](const std::string& model, Dataset& data) {
-    try {
-      require_fitting(parse_model(model, "m.yaml"), data, "the data");
-    } catch (const Error& error) {
-      return std::string(error.what());
-    }
-    return std::string();
+    return test::error_of([&] { require_fitting(parse_model(model, "m.yaml"), data, "the data"); });
   };
   CHECK(refusal(encoder_text(), classes).empty());
   CHECK_THAT(refusal(encoder_text("- flatten: {name: f}\n"), classes),
@@ -187,12 +183,7 @@ TEST_CASE("networks in which padding would change a text are refused by name", "
   const test::TempDir dir;
   Dataset data = texts_job(dir.path(), 1).data;
   const auto refusal = [&](const std::string& text) {
-    try {
-      require_fitting(parse_model(text, "m.yaml"), data, "the data");
-    } catch (const Error& error) {
-      return std::string(error.what());
-    }
-    return std::string();
+    return test::error_of([&] { require_fitting(parse_model(text, "m.yaml"), data, "the data"); });
   };
   CHECK(refusal(model_text()).empty());
   CHECK_THAT(refusal(model_text("heads: 2, causal: false")),

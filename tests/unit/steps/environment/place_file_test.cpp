@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "tests/support/catch.h"
+#include "tests/support/error_of.h"
 #include "tests/support/skip.h"
 #include "tests/support/syscalls.h"
 #include "tests/support/temp_dir.h"
@@ -55,12 +56,7 @@ TEST_CASE("of a copy that does not fit nothing is left", "[place file]") {
   const auto handler = ::signal(SIGXFSZ, SIG_IGN);
   const rlimit small{50'000, before.rlim_max};
   REQUIRE(::setrlimit(RLIMIT_FSIZE, &small) == 0);
-  std::string said;
-  try {
-    place_copy(from, folder.path() / "to");
-  } catch (const Error& error) {
-    said = error.what();
-  }
+  const std::string said = test::error_of([&] { place_copy(from, folder.path() / "to"); });
   ::setrlimit(RLIMIT_FSIZE, &before);
   ::signal(SIGXFSZ, handler);
   CHECK_THAT(said, Catch::StartsWith("cannot write " + (folder.path() / "to").string()));

@@ -4,6 +4,7 @@
 #include "steps/transfer/limits.h"
 #include "steps/transfer/listed_names.h"
 #include "tests/support/catch.h"
+#include "tests/support/error_of.h"
 #include "tests/support/temp_dir.h"
 #include "tests/unit/steps/transfer/servers.h"
 
@@ -39,12 +40,7 @@ Refusal refusal_of(const std::string& status) {
 }
 
 std::string bad_address(const std::string& url) {
-  try {
-    parse_address(url);
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
+  return test::error_of([&] { parse_address(url); });
 }
 
 }  // namespace
