@@ -85,7 +85,7 @@ class Tutorials(support.Case):
     def test_a_sweep_of_ones_own_script(self):
         slurm = fake_slurm.FakeSlurm(self.folder / "slurm", nodes=4, cpus=8)
         self.addCleanup(slurm.stop)
-        slurm.mode("run background")
+        slurm.mode("background")
         self.env.update(FAKE_SLURM=slurm.env["FAKE_SLURM"], PATH=f"{fake_slurm.TOOLS}:{self.env['PATH']}")
         torch = importlib.util.find_spec("torch") is not None
         standin = {} if torch else {"train.py": (HERE / "standin_train.py").read_text()}

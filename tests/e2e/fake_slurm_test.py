@@ -18,39 +18,22 @@ class FakeSlurmTest(support.Case):
     def submit(self, *options, script="#!/bin/sh\n"):
         return int(self.slurm.run("sbatch", "--parsable", *options, input=script, cwd=self.folder).stdout)
 
-    def test_jobs_move_when_they_are_told_to(self):
-        parent = self.submit("-J", "parent")
-        child = self.submit("-J", "child", "-d", f"afterok:{parent}")
-        self.slurm.advance(1)
-        self.assertEqual(self.slurm.state(parent), "RUNNING")
-        self.slurm.end(parent, "FAILED", 3)
-        self.assertEqual(self.slurm.task(child)["reason"], "DependencyNeverSatisfied")
-        self.assertEqual(self.slurm.by_name("child"), [child])
-        self.assertEqual(self.slurm.calls("sbatch")[1]["argv"][-1], f"afterok:{parent}")
-
-    def test_a_lost_answer(self):
-        self.slurm.fault("sbatch", "after", "timeout")
-        lost = self.slurm.run("sbatch", "-J", "a", input="#!/bin/sh\n", check=False)
-        self.assertEqual(lost.returncode, 1)
-        self.assertIn("Socket timed out", lost.stderr)
-        self.assertEqual(self.slurm.by_name("a"), [1])
-
     def test_scripts_run_in_the_background(self):
-        self.slurm.mode("run background")
+        self.slurm.mode("background")
         self.slurm.set(requeue_delay=1)
         again = '#!/bin/sh\necho ${SLURM_RESTART_COUNT:-0} >> trace\n[ -n "$SLURM_RESTART_COUNT" ] || scontrol requeue $SLURM_JOB_ID\n'
         first = self.submit(script=again)
-        self.submit("-d", f"afterok:{first}", script="#!/bin/sh\necho child >> trace\n")
+        self.submit(f"--dependency=afterok:{first}", script="#!/bin/sh\necho child >> trace\n")
         self.slurm.wait_until_idle()
         self.assertEqual((self.folder / "trace").read_text().split(), ["0", "1", "child"])
 
     def test_a_requeue_ends_the_script_that_runs(self):
-        self.slurm.mode("run background")
+        self.slurm.mode("background")
         self.slurm.set(requeue_delay=1)
         job = self.submit(script="#!/bin/sh\necho begin >> trace\n[ -z \"$SLURM_RESTART_COUNT\" ] || exit 0\n"
                                  "sleep 3\necho end >> trace\n")
         self.slurm.wait(lambda: (self.folder / "trace").exists())
-        self.slurm.end(job, "PREEMPTED")
+        self.slurm.run("scontrol", "requeue", job)
         self.slurm.wait_until_idle()
         time.sleep(3)
         self.assertEqual((self.folder / "trace").read_text().split(), ["begin", "begin"])

@@ -70,7 +70,7 @@ class ProfileTest(support.Case):
         self.assertIn("did you mean 'short'?", err)
 
     def test_a_profile_that_works(self):
-        self.slurm.mode("run background")
+        self.slurm.mode("background")
         out, _ = self.check("echo n1; echo n2")
         self.assertIn("partition batch has 2 nodes", out)
         self.assertIn("started 2 ranks on n1, n2", out)
@@ -78,13 +78,13 @@ class ProfileTest(support.Case):
         self.assertEqual(list((self.folder / "dlflow-runs").iterdir()), [])
 
     def test_a_launcher_that_does_not_work(self):
-        self.slurm.mode("run background")
+        self.slurm.mode("background")
         out, _ = self.check("echo 'launch: no PMIx' >&2; exit 1", status=1)
         self.assertIn("started 0 of 2 ranks: launch: no PMIx", out)
         self.assertIn("Change launcher in cluster-profiles/alpha.yaml", out)
 
     def test_the_environments_of_steps_load_on_the_node(self):
-        self.slurm.mode("run background")
+        self.slurm.mode("background")
         self.write("venv/bin/activate", f"VIRTUAL_ENV={self.folder}/venv\nPATH={self.folder}/venv/bin:$PATH\n")
         self.write("venv/bin/python3", "#!/bin/sh\necho Python 3.12.1\n").chmod(0o755)
         self.write("w.yaml", """\
@@ -118,7 +118,7 @@ class ProfileTest(support.Case):
         self.assertNotIn("container", self.dlflow("profile", "check", "here", "--workflow", "w.yaml")[0])
 
     def test_an_environment_is_tried_in_the_class_of_its_step(self):
-        self.slurm.mode("run background")
+        self.slurm.mode("background")
         script = self.write("launch", "#!/bin/sh\necho n1; echo n2\n")
         script.chmod(0o755)
         self.write("cluster-profiles/alpha.yaml", PROFILE.replace("./launch", str(script)) + """\
@@ -136,7 +136,7 @@ class ProfileTest(support.Case):
         self.assertEqual({finding["class"] for finding in found if "environment of a" in finding["text"]}, {"short"})
 
     def test_a_setup_line_that_fails_is_named(self):
-        self.slurm.mode("run background")
+        self.slurm.mode("background")
         self.write("cluster-profiles/alpha.yaml", PROFILE + "    setup: ['true', 'cat /nowhere/modules.sh']\n")
         out, _ = self.dlflow("profile", "check", "alpha", status=1)
         self.assertIn("the setup line `cat /nowhere/modules.sh` fails: cat: /nowhere/modules.sh: No such file", out)
@@ -155,7 +155,6 @@ class ProfileTest(support.Case):
         self.assertIn("error: Unable to contact slurm controller (connect failure) (tried 3 times)", err)
 
     def test_ctrl_c_cancels_the_probe(self):
-        self.slurm.outcome("*", 100_000, "COMPLETED")
         self.write("cluster-profiles/alpha.yaml", PROFILE)
         process = self.start("profile", "check", "alpha")
         self.wait_for(lambda: self.slurm.jobs(), what="the probe to be submitted")

@@ -17,7 +17,7 @@ class ChainCase(support.Case):
         super().setUp()
         self.slurm = fake_slurm.FakeSlurm(self.folder / "slurm", nodes=4, cpus=8)
         self.addCleanup(self.slurm.stop)
-        self.slurm.mode("run background")  # in real time, and scripts do run
+        self.slurm.mode("background")  # in real time, and scripts do run
         self.env.update(self.slurm.env)
         self.profile()
 
@@ -88,7 +88,7 @@ class ChainCase(support.Case):
         self.assertEqual(self.status(run)["state"], "succeeded")
 
     def give_up_on_a_late_job(self):
-        self.slurm.fault("sbatch", "late:30calls", "timeout")
+        self.slurm.fault("sbatch", "late:30", "timeout")
         run, _ = self.refused(UNAVAILABLE)
         self.assertEqual(self.steps_in_slurm(), [])
         return run

@@ -1,10 +1,10 @@
 """A SLURM that is not there, for the end-to-end tests: fake_slurm/README.md says what it can do.
 
     slurm = FakeSlurm(self.folder / "slurm")
-    slurm.mode("run background")              # jobs run for real; without it, slurm.end(job, "FAILED") decides
+    slurm.mode("background")                  # jobs run for real; without it, slurm.end(job, "FAILED") decides
     self.env.update(slurm.env)                # dlflow finds sbatch, squeue, ... first in PATH
     ...
-    slurm.settle(); slurm.state("3_1"); slurm.calls("sbatch")
+    slurm.wait_until_idle(); slurm.state("3_1"); slurm.calls("sbatch")
 """
 
 import json
@@ -24,9 +24,9 @@ class FakeSlurm:
         self.env = {"FAKE_SLURM": str(self.folder), "PATH": f"{TOOLS}:{os.environ['PATH']}"}
         self.set(**settings)
 
-    def run(self, *argv, check=True, user=None, **options):
+    def run(self, *argv, check=True, **options):
         """Any of the tools: run("squeue", "-h"); the finished process with stdout and stderr."""
-        env = {**os.environ, **self.env, **({"FAKE_SLURM_USER": user} if user else {})}
+        env = {**os.environ, **self.env}
         if "input" not in options:
             options.setdefault("stdin", subprocess.DEVNULL)
         process = subprocess.run([str(TOOLS / argv[0]), *map(str, argv[1:])], env=env, text=True,
@@ -41,28 +41,19 @@ class FakeSlurm:
     def set(self, **settings):
         self.control("set", *(f"{key}={value}" for key, value in settings.items()))
 
-    def version(self, version):
-        self.control("version", version)
-
     def mode(self, mode):
-        """"outcomes", "run" (scripts run within advance and settle) or "run background" (as on a cluster)."""
-        self.control("mode", *mode.split())
+        """"outcomes" (the test says how jobs end) or "background" (scripts run, in real time)."""
+        self.control("mode", mode)
 
     def stop(self):
-        """Kills what still runs: addCleanup(slurm.stop) in a test with "run background"."""
+        """Kills what still runs: addCleanup(slurm.stop) in a test with "background"."""
         self.control("stop")
 
     def advance(self, seconds):
         self.control("advance", seconds)
 
-    def settle(self):
-        self.control("settle")
-
-    def end(self, job, state, *exit_code):
-        self.control("end", job, state, *exit_code)
-
-    def outcome(self, name_glob, seconds, state, *exit_code):
-        self.control("outcome", name_glob, seconds, state, *exit_code)
+    def end(self, job, state):
+        self.control("end", job, state)
 
     def purge(self):
         self.control("purge")
@@ -73,34 +64,27 @@ class FakeSlurm:
     def clear_faults(self):
         self.control("fault", "clear")
 
-    def down(self, seconds):
-        self.control("down", seconds)
-
     def jobs(self):
-        """The truth: {id: {"id", "request", "tasks": [{"index", "state", "shown", "reason", ...}]}}."""
-        return {job["id"]: job for job in json.loads(self.control("jobs", "--json"))}
+        """The truth: {id: {"id", "request", "tasks": [{"index", "state", "reason", ...}]}}."""
+        return {job["id"]: job for job in json.loads(self.control("jobs"))}
 
     def task(self, job):
         """A task by "3_1", or the only one of job 3; purged or not."""
         job_id, _, index = str(job).partition("_")
         tasks = self.jobs()[int(job_id)]["tasks"]
-        return next(task for task in tasks if not index or task.get("index", -1) == int(index))
+        return next(task for task in tasks if not index or task["index"] == int(index))
 
     def state(self, job):
-        return self.task(job)["shown"]
-
-    def by_name(self, name):
-        """The ids of all jobs of that name, in the order of submission."""
-        return [job["id"] for job in self.jobs().values() if job["request"].get("name") == name]
+        return self.task(job)["state"]
 
     def calls(self, command=None):
-        """The logged calls, each {"command", "argv", "clock", "at", "directory"}; of one command or of all."""
+        """The logged calls, each {"command", "argv"}; of one command or of all."""
         path = self.folder / "calls.jsonl"
         lines = path.read_text().splitlines() if path.exists() else []
         return [call for call in map(json.loads, lines) if command in (None, call["command"])]
 
     def wait(self, condition, seconds=30, what="the cluster"):
-        """With "run background": lets the clock trigger what is due until condition() holds."""
+        """With "background": lets the clock trigger what is due until condition() holds."""
         deadline = time.monotonic() + seconds
         while not condition():
             if time.monotonic() > deadline:
@@ -112,6 +96,6 @@ class FakeSlurm:
         """Until no job runs and none that waits could start by itself."""
         stuck = {"DependencyNeverSatisfied", "Dependency", "JobHeldUser"}
         self.wait(lambda: all(task["state"] not in ("PENDING", "RUNNING") or
-                              (task["state"] == "PENDING" and task.get("reason") in stuck)
+                              (task["state"] == "PENDING" and task["reason"] in stuck)
                               for job in self.jobs().values() for task in job["tasks"]),
                   seconds, "all jobs to end")

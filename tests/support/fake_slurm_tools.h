@@ -65,7 +65,7 @@ class FakeSlurmTools {
 
   /// `fake-slurm LINE`. Throws Error if it fails.
   std::string control(const std::string& line) const {
-    background_ = background_ || line == "mode run background";
+    background_ = background_ || line == "mode background";
     const Result result = run("fake-slurm " + line);
     if (result.status != 0) throw Error(Errc::InvalidInput, result.err);
     return result.out;
@@ -73,18 +73,22 @@ class FakeSlurmTools {
 
   /// Submits an empty script with `options`; its id. Throws Error if it is refused.
   std::string submit(const std::string& options = "") const {
-    const Result result = run("sbatch --parsable " + options, "#!/bin/sh\n");
+    const Result result = run("sbatch " + options, "#!/bin/sh\n");
     if (result.status != 0) throw Error(Errc::InvalidInput, result.err);
     return std::string(trim(result.out));
   }
 
-  /// One field of a job or task, as squeue has it: field(id, "%T %r").
+  /// The fields of a job or task, as squeue has them: field(id, "%T %r").
   std::string field(const std::string& id, const std::string& format) const {
-    return std::string(trim(run("squeue -h -t all -j " + id + " -o '" + format + "'").out));
+    const Result result = run("squeue --states=all '--format=%i " + format + "'");
+    for (const std::string& line : split(result.out, '\n')) {
+      if (line.starts_with(id + " ")) return line.substr(id.size() + 1);
+    }
+    return "";
   }
 
-  /// The truth: [{id, request, tasks: [{index, state, shown, reason, …}]}].
-  Json jobs() const { return Json::parse(control("jobs --json")); }
+  /// The truth: [{id, request, tasks: [{index, state, reason, …}]}].
+  Json jobs() const { return Json::parse(control("jobs")); }
 
   /// The argv of each call of `command` so far, without its name.
   std::vector<std::vector<std::string>> calls(const std::string& command) const {

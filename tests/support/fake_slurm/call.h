@@ -14,23 +14,17 @@ namespace dlflow::fake_slurm {
 struct Fault {
   std::string command;
   std::string moment;  ///< before, after, late, output
-  std::string effect;  ///< see control.cpp, which documents them
+  std::string effect;  ///< README.md documents them
   int count = 1;       ///< -1: for ever
-  Seconds late = 0;    ///< seconds of the clock, or
-  int late_calls = 0;  ///< further calls
+  int late_calls = 0;
 };
-
-/// How jobs run: Outcomes decides by rules and `fake-slurm end`; Waiting runs their scripts to the
-/// end within advance and settle; Background runs them as a cluster does, in real time.
-enum class Mode { Outcomes, Waiting, Background };
 
 /// All that is kept in the folder's state.json.
 struct Stored {
   World world;
   std::vector<Fault> faults;
-  Mode mode = Mode::Outcomes;
-  Seconds down_until = 0;    ///< slurmctld does not answer before
-  Seconds clock_offset = 0;  ///< Background: the clock is the real one and this
+  bool background = false;   ///< scripts run as on a cluster, in real time
+  Seconds clock_offset = 0;  ///< background: the clock is the real one and this
 };
 
 /// slurmctld or slurmdbd did not answer; the command says so in its own words.
@@ -49,12 +43,11 @@ class Call {
   Call(std::vector<std::string> argv, bool logged);
 
   const std::vector<std::string>& argv() const { return argv_; }
-  const std::string& command() const { return command_; }
   const std::filesystem::path& folder() const { return folder_; }
   World& world() { return state_.world; }
   Stored& state() { return state_; }
 
-  void request(bool slurmdbd = false);  ///< Throws Unreachable.
+  void request() { strike("before"); }  ///< Throws Unreachable.
   void reply();                         ///< Throws Unreachable.
 
   /// sbatch: whether this submission is to arrive late, and when.
@@ -65,8 +58,7 @@ class Call {
   /// Appends "sbatch: error: `text`\n" to err and returns 1.
   int fail(const std::string& text);
 
-  /// Starts, signals and kills the processes that the world asks for. With Mode::Waiting, returns
-  /// when the started ones have ended, with the world they left.
+  /// Starts, signals and kills the processes that the world asks for.
   void act();
 
   /// Writes the state, prints and returns `status`.
@@ -75,11 +67,8 @@ class Call {
   void save();
 
  private:
-  void lock();
-  void load();
   void strike(const std::string& moment);
   std::optional<Fault> take(const std::string& moment);
-  void print() const;
 
   std::vector<std::string> argv_;
   std::string command_;
@@ -90,10 +79,6 @@ class Call {
 };
 
 Seconds real_time();
-
-/// The user that runs the commands, and its number: $FAKE_SLURM_USER or the real one.
-std::string user_name();
-int user_id(const std::string& name);
 
 // The commands: each returns the exit status.
 int sbatch(Call& call);
@@ -106,8 +91,5 @@ int control(Call& call);  ///< fake-slurm
 
 /// `fake-slurm run-task JOB INDEX PASS`: runs the script of a started task to its end.
 int run_task(JobId job, int index, int pass);
-
-/// Where the output of a task goes: --output or --error with %j, %A, %a, %x, … filled in.
-std::string output_path(const Job& job, const Task& task, const std::string& pattern);
 
 }  // namespace dlflow::fake_slurm

@@ -1,8 +1,10 @@
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <string_view>
 #include <utility>
 
+#include "base/text.h"
 #include "tests/support/fake_slurm/job.h"
 
 // The text of --dependency: read as slurmctld reads it, written as squeue shows it.
@@ -11,96 +13,34 @@ namespace {
 
 using Type = Dependency::Type;
 
-constexpr std::array<std::pair<std::string_view, Type>, 5> kTypes = {
-    {{"afternotok", Type::AfterNotOk},
-     {"aftercorr", Type::AfterCorr},
-     {"afterany", Type::AfterAny},
-     {"afterok", Type::AfterOk},
-     {"after", Type::After}}};
+constexpr std::array<std::pair<std::string_view, Type>, 3> kTypes = {
+    {{"aftercorr", Type::AfterCorr}, {"afterany", Type::AfterAny}, {"afterok", Type::AfterOk}}};
 
-/// Takes a number from the front of `text`.
 template <typename T>
-bool take(std::string_view& text, T& value) {
+bool read_number(std::string_view text, T& value) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc()) return false;
-  text.remove_prefix(size_t(end - text.data()));
-  return true;
-}
-
-bool take(std::string_view& text, char letter) {
-  if (!text.starts_with(letter)) return false;
-  text.remove_prefix(1);
-  return true;
-}
-
-/// 5, 5_3, 5_*, 5_[3-4,7], 5+10, each with an optional (unfulfilled) behind it.
-bool take_job(std::string_view& text, Dependency parent, std::vector<Dependency>& list) {
-  if (!take(text, parent.job) || parent.job == 0) return false;
-  std::vector<std::pair<int, int>> tasks = {{-1, -1}};
-  const bool of_array = take(text, '_');
-  if (of_array && take(text, '*')) {
-    tasks = {{kAllTasks, kAllTasks}};
-  } else if (of_array) {
-    tasks.clear();
-    const bool several = take(text, '[');
-    do {
-      int first = 0;
-      if (!take(text, first)) return false;
-      int last = first;
-      if (take(text, '-') && !take(text, last)) return false;
-      tasks.emplace_back(first, last);
-    } while (several && take(text, ','));
-    if (several && !take(text, ']')) return false;
-  }
-  if (take(text, '+') && !take(text, parent.minutes)) return false;
-  if (take(text, '(')) {
-    const size_t end = text.find(')');
-    if (end == text.npos) return false;
-    if (text.substr(0, end) == "failed") parent.mark = Dependency::Mark::Failed;
-    text.remove_prefix(end + 1);
-  }
-  for (const auto& [first, last] : tasks) {
-    for (parent.task = first; parent.task <= last; ++parent.task) list.push_back(parent);
-  }
-  return true;
-}
-
-bool take_condition(std::string_view& text, std::vector<Dependency>& list) {
-  Dependency parent;
-  if (text.starts_with("singleton")) {
-    text.remove_prefix(9);
-    parent.type = Type::Singleton;
-    list.push_back(parent);
-    return true;
-  }
-  for (const auto& [word, type] : kTypes) {
-    if (!text.starts_with(word) || text.substr(word.size(), 1) != ":") continue;
-    text.remove_prefix(word.size());
-    parent.type = type;
-    while (take(text, ':')) {
-      if (!take_job(text, parent, list)) return false;
-    }
-    return true;
-  }
-  return take_job(text, parent, list);  // the old form, a job id alone: afterany
+  return error == std::errc() && end == text.data() + text.size();
 }
 
 }  // namespace
 
-std::optional<std::vector<Dependency>> parse_dependencies(const std::string& all) {
+std::optional<std::vector<Dependency>> parse_dependencies(const std::string& text) {
   std::vector<Dependency> list;
-  if (all.empty() || all == "0") return list;
-  std::string_view text = all;
-  bool any = false;
-  while (true) {
-    if (!take_condition(text, list)) return std::nullopt;
-    if (text.empty()) break;
-    const char separator = text.front();
-    if (separator != ',' && separator != '?') return std::nullopt;
-    any = any || separator == '?';
-    text.remove_prefix(1);
+  if (text.empty()) return list;
+  for (const std::string& condition : split(text, ',')) {
+    const std::vector<std::string> words = split(condition, ':');
+    const auto* const known = std::find_if(
+        kTypes.begin(), kTypes.end(), [&](const auto& type) { return type.first == words[0]; });
+    if (known == kTypes.end() || words.size() < 2) return std::nullopt;
+    for (size_t i = 1; i < words.size(); ++i) {  // 5, 5_3
+      Dependency parent{known->second};
+      const std::string_view word = words[i];
+      const size_t bar = word.find('_');
+      if (!read_number(word.substr(0, bar), parent.job) || parent.job == 0) return std::nullopt;
+      if (bar != word.npos && !read_number(word.substr(bar + 1), parent.task)) return std::nullopt;
+      list.push_back(parent);
+    }
   }
-  for (Dependency& dependency : list) dependency.any = any;
   return list;
 }
 
@@ -108,18 +48,13 @@ std::string to_text(const std::vector<Dependency>& dependencies) {
   std::string text;
   for (const Dependency& d : dependencies) {
     if (d.mark == Dependency::Mark::Fulfilled) continue;
-    if (!text.empty()) text += d.any ? '?' : ',';
-    if (d.type == Type::Singleton) {
-      text += "singleton";
-    } else {
-      for (const auto& [word, type] : kTypes) {
-        if (type == d.type) text += word;
-      }
-      text += ":" + std::to_string(d.job);
-      if (d.task == kAllTasks) text += "_*";
-      if (d.task >= 0) text += "_" + std::to_string(d.task);
-      if (d.minutes > 0) text += "+" + std::to_string(d.minutes);
+    if (!text.empty()) text += ",";
+    for (const auto& [word, type] : kTypes) {
+      if (type == d.type) text += word;
     }
+    text += ":" + std::to_string(d.job);
+    if (d.task == kAllTasks) text += "_*";
+    if (d.task >= 0) text += "_" + std::to_string(d.task);
     text += d.mark == Dependency::Mark::Failed ? "(failed)" : "(unfulfilled)";
   }
   return text;

@@ -1,7 +1,5 @@
 #include "tests/support/fake_slurm/schedule.h"
 
-#include <fnmatch.h>
-
 #include <algorithm>
 #include <limits>
 #include <set>
@@ -14,45 +12,9 @@ using Type = Dependency::Type;
 
 constexpr Seconds kNever = std::numeric_limits<Seconds>::max();
 
-/// What the state of one parent means for a dependency of `type`.
-Mark judge(Type type, bool over, bool succeeded) {
-  if (!over) return Mark::Unfulfilled;
-  if (type == Type::AfterAny) return Mark::Fulfilled;
-  const bool wanted = type == Type::AfterNotOk ? !succeeded : succeeded;
-  return wanted ? Mark::Fulfilled : Mark::Failed;
-}
-
-bool has_started(const World& world, const Task& task, int minutes) {
-  if (task.state == State::Pending) return false;
-  return minutes == 0 || world.now - task.started >= minutes * 60;
-}
-
-bool singleton_free(const World& world, const Job& job) {
-  for (const Job& other : world.jobs) {
-    if (&other == &job) return true;  // what was submitted later waits for this one
-    if (other.request.name != job.request.name || other.request.user != job.request.user) continue;
-    for (const Task& task : other.tasks) {
-      if (!task.purged && !is_over(world, task)) return false;
-    }
-  }
-  return true;
-}
-
-const Task* by_raw_id(const World& world, JobId raw_id) {
-  for (const Job& job : world.jobs) {
-    for (const Task& task : job.tasks) {
-      if (task.raw_id == raw_id && !task.purged) return &task;
-    }
-  }
-  return nullptr;
-}
-
 /// A parent that slurmctld does not know, or no longer, counts as satisfied: also a purged one that
 /// failed (measured on 22.05).
-Mark look(World& world, const Job& job, const Task& task, const Dependency& dependency) {
-  if (dependency.type == Type::Singleton) {
-    return singleton_free(world, job) ? Mark::Fulfilled : Mark::Unfulfilled;
-  }
+Mark look(World& world, const Task& task, const Dependency& dependency) {
   std::vector<const Task*> parents;
   const Task* corresponding = nullptr;
   if (const Job* parent = find_job(world, dependency.job)) {
@@ -61,93 +23,54 @@ Mark look(World& world, const Job& job, const Task& task, const Dependency& depe
       if (dependency.task == kAllTasks || dependency.task == p.index) parents.push_back(&p);
       if (task.index >= 0 && p.index == task.index) corresponding = &p;
     }
-  } else if (const Task* p = by_raw_id(world, dependency.job)) {
-    parents.push_back(p);
   }
   if (dependency.type == Type::AfterCorr && corresponding != nullptr) parents = {corresponding};
-  if (parents.empty()) return Mark::Fulfilled;
   const auto all = [&](const auto& holds) {
     return std::all_of(parents.begin(), parents.end(), holds);
   };
-  if (dependency.type == Type::After) {
-    const bool started =
-        all([&](const Task* p) { return has_started(world, *p, dependency.minutes); });
-    return started ? Mark::Fulfilled : Mark::Unfulfilled;
-  }
-  return judge(dependency.type, all([&](const Task* p) { return is_over(world, *p); }),
-               all([](const Task* p) { return p->state == State::Completed; }));
+  if (!all([](const Task* p) { return is_final(p->state); })) return Mark::Unfulfilled;
+  const bool succeeded = all([](const Task* p) { return p->state == State::Completed; });
+  return succeeded || dependency.type == Type::AfterAny ? Mark::Fulfilled : Mark::Failed;
 }
 
 /// Brings the marks of a pending task up to date, and says whether all together hold.
-Mark check_dependencies(World& world, const Job& job, Task& task) {
-  if (task.dependencies.empty()) return Mark::Fulfilled;
-  const bool any = task.dependencies.front().any;
-  size_t fulfilled = 0;
-  size_t failed = 0;
+Mark check_dependencies(World& world, Task& task) {
+  bool all = true;
+  bool failed = false;
   for (Dependency& dependency : task.dependencies) {
-    if (dependency.mark == Mark::Unfulfilled) dependency.mark = look(world, job, task, dependency);
-    fulfilled += dependency.mark == Mark::Fulfilled;
-    failed += dependency.mark == Mark::Failed;
+    if (dependency.mark == Mark::Unfulfilled) dependency.mark = look(world, task, dependency);
+    all = all && dependency.mark == Mark::Fulfilled;
+    failed = failed || dependency.mark == Mark::Failed;
   }
-  const size_t all = task.dependencies.size();
-  if (any ? fulfilled > 0 : fulfilled == all) {
-    task.dependencies.clear();  // for good, as slurmctld flushes its list
-    return Mark::Fulfilled;
-  }
-  return (any ? failed == all : failed > 0) ? Mark::Failed : Mark::Unfulfilled;
+  if (all) task.dependencies.clear();  // for good, as slurmctld flushes its list
+  return all ? Mark::Fulfilled : failed ? Mark::Failed : Mark::Unfulfilled;
 }
 
-const Outcome* outcome_of(const World& world, const Job& job) {
-  for (const Outcome& outcome : world.outcomes) {
-    if (::fnmatch(outcome.glob.c_str(), job.request.name.c_str(), 0) == 0) return &outcome;
-  }
-  return nullptr;
-}
-
-Seconds limit_of(const World& world, const Job& job, const Task& task) {
-  const int minutes = limit_minutes(world, job.request);
+Seconds limit_of(const Job& job, const Task& task) {
+  const int minutes = limit_minutes(job.request);
   return minutes == 0 ? kNever : task.started + minutes * 60;
 }
 
-Seconds outcome_time(const Outcome* outcome, const Task& task) {
-  return outcome == nullptr ? kNever : task.started + outcome->after;
-}
-
-Seconds signal_time(const World& world, const Job& job, const Task& task) {
-  const Seconds limit = limit_of(world, job, task);
+Seconds signal_time(const Job& job, const Task& task) {
+  const Seconds limit = limit_of(job, task);
   if (job.request.signal == 0 || task.signalled || limit == kNever) return kNever;
   return std::max(task.started, limit - job.request.signal_lead);
 }
 
-void end_by_outcome(World& world, Found found, const Outcome& outcome) {
-  const bool requeued = outcome.state == State::NodeFail || outcome.state == State::Preempted;
-  if (requeued && found.job->request.requeue) {
-    requeue(world, found, name(outcome.state));
-  } else {
-    const int signal = outcome.state == State::OutOfMemory ? 125 : 0;
-    end(world, found, outcome.state, outcome.exit_code, signal, true);
-  }
-}
-
-/// What is due for a running task: its end, its time limit, the signal before it.
+/// What is due for a running task: its time limit, the signal before it.
 void end_due(World& world, Found found) {
-  const Outcome* outcome = outcome_of(world, *found.job);
-  const Seconds limit = limit_of(world, *found.job, *found.task);
-  const Seconds done = outcome_time(outcome, *found.task);
-  if (world.now >= done && done <= limit) {
-    end_by_outcome(world, found, *outcome);
-  } else if (world.now >= limit) {
+  if (world.now >= limit_of(*found.job, *found.task)) {
     end(world, found, State::Timeout, 0, 0, true);
-  } else if (world.now >= signal_time(world, *found.job, *found.task)) {
+  } else if (world.now >= signal_time(*found.job, *found.task)) {
     found.task->signalled = true;
-    send_signal(world, found, found.job->request.signal, found.job->request.signal_batch_only);
+    send_signal(world, found, found.job->request.signal);
   }
 }
 
 /// Why a pending task cannot start whatever is free; "" if it can.
 std::string obstacle(World& world, Found found) {
   Task& task = *found.task;
-  const Mark mark = check_dependencies(world, *found.job, task);
+  const Mark mark = check_dependencies(world, task);
   if (mark == Mark::Failed) {
     if (found.job->request.kill_on_invalid_dependency) cancel(world, found, -1);
     return "DependencyNeverSatisfied";
@@ -196,41 +119,22 @@ void for_each_task(World& world, const Action& action) {
   }
 }
 
-}  // namespace
-
-std::optional<Seconds> next_event(World& world, bool limits) {
+/// The next time at which schedule() would do something.
+Seconds next_event(World& world) {
   Seconds next = kNever;
   const auto consider = [&](Seconds at) {
     if (at > world.now) next = std::min(next, at);
   };
-  for (const Late& late : world.late) consider(late.due);
   for_each_task(world, [&](Found found) {
     const Task& task = *found.task;
-    if (is_final(task.state)) {
-      if (!is_over(world, task)) consider(task.ended + world.config.complete_seconds);
-      if (limits) consider(task.ended + world.config.min_job_age);
-      return;
-    }
-    for (const Dependency& d : task.dependencies) {
-      const auto parent = find_task(world, d.job, d.task < 0 ? -1 : d.task).task;
-      if (d.minutes > 0 && parent != nullptr) consider(parent->started + d.minutes * 60);
-    }
-    if (task.state == State::Pending) {
-      consider(task.begin);
-      return;
-    }
-    const Outcome* outcome = outcome_of(world, *found.job);
-    const Seconds done = outcome_time(outcome, task);
-    if (limits || outcome != nullptr) {
-      consider(std::min(done, limit_of(world, *found.job, task)));
-      consider(signal_time(world, *found.job, task));
-    }
+    if (is_final(task.state)) consider(task.ended + kMinJobAge);
+    if (task.state == State::Pending) consider(task.begin);
+    if (task.state != State::Running) return;
+    consider(limit_of(*found.job, task));
+    consider(signal_time(*found.job, task));
   });
-  if (next == kNever) return std::nullopt;
   return next;
 }
-
-namespace {
 
 /// Ends what is due and starts what may start; whether any task is in another state now.
 bool move_on(World& world) {
@@ -257,8 +161,7 @@ void arrive(World& world) {
   auto late = std::move(world.late);
   world.late.clear();
   for (Late& submission : late) {
-    const bool here = submission.due > 0 ? submission.due <= world.now : submission.calls <= 0;
-    if (!here) {
+    if (submission.calls > 0) {
       world.late.push_back(std::move(submission));
       continue;
     }
@@ -274,8 +177,8 @@ void schedule(World& world) {
   while (move_on(world)) {  // what ends lets others start, which may end in the same second
   }
   for_each_task(world, [&](Found found) {
-    const bool old = world.now >= found.task->ended + world.config.min_job_age;
-    if (old && is_over(world, *found.task)) found.task->purged = true;
+    const bool old = world.now >= found.task->ended + kMinJobAge;
+    if (old && is_final(found.task->state)) found.task->purged = true;
   });
 }
 
@@ -292,21 +195,65 @@ void look_again(World& world) {
 void advance(World& world, Seconds seconds) {
   const Seconds until = world.now + seconds;
   schedule(world);
-  for (auto next = next_event(world, true); next && *next <= until;
-       next = next_event(world, true)) {
-    world.now = *next;
+  for (Seconds next = next_event(world); next <= until; next = next_event(world)) {
+    world.now = next;
     schedule(world);
   }
   world.now = until;
   schedule(world);
 }
 
-void settle(World& world) {
-  schedule(world);
-  while (const auto next = next_event(world, false)) {
-    world.now = *next;
-    schedule(world);
+namespace {
+
+std::vector<int> free_cpus(const World& world) {
+  std::vector<int> free(size_t(world.config.nodes), world.config.cpus);
+  for (const Job& job : world.jobs) {
+    for (const Task& task : job.tasks) {
+      if (task.state != State::Running) continue;
+      for (const Share& share : task.shares) {
+        for (int i = 0; i < world.config.nodes; ++i) {
+          if (share.node == node_name(world.config, i)) free[size_t(i)] -= share.cpus;
+        }
+      }
+    }
   }
+  return free;
+}
+
+/// On `num_nodes` nodes, each with a task at least; empty if they do not fit.
+std::vector<Share> place_on(const World& world, const Request& request,
+                            const std::vector<int>& free, int num_nodes) {
+  std::vector<Share> shares;
+  int tasks = std::max(request.tasks, num_nodes);
+  for (int i = 0; i < world.config.nodes && int(shares.size()) < num_nodes; ++i) {
+    const int others = num_nodes - int(shares.size()) - 1;  // each of them needs one, too
+    int here = std::min(tasks - others, free[size_t(i)] / request.cpus_per_task);
+    if (request.tasks_per_node > 0) here = std::min(here, request.tasks_per_node);
+    if (here <= 0) continue;
+    shares.push_back({node_name(world.config, i), here * request.cpus_per_task});
+    tasks -= here;
+  }
+  const bool complete = tasks == 0 && int(shares.size()) == num_nodes;
+  return complete ? shares : std::vector<Share>();
+}
+
+}  // namespace
+
+std::string node_name(const Config& config, int number) {
+  return config.cluster + "-n" + std::to_string(number + 1);
+}
+
+// Plain first fit, by cores alone: SLURM has better ways, but what fits, fits.
+std::vector<Share> place(const World& world, const Request& request, bool empty_cluster) {
+  const std::vector<int> free =
+      empty_cluster ? std::vector<int>(size_t(world.config.nodes), world.config.cpus)
+                    : free_cpus(world);
+  if (request.nodes > 0) return place_on(world, request, free, request.nodes);
+  for (int num_nodes = 1; num_nodes <= world.config.nodes; ++num_nodes) {
+    auto shares = place_on(world, request, free, num_nodes);
+    if (!shares.empty()) return shares;
+  }
+  return {};
 }
 
 }  // namespace dlflow::fake_slurm

@@ -16,16 +16,11 @@ void schedule(World& world);
 /// Moves the clock on by `seconds`, doing each thing at its time.
 void advance(World& world, Seconds seconds);
 
-/// Moves the clock on until nothing more will happen. A job without an outcome keeps running.
-void settle(World& world);
-
-/// The next time at which schedule() would do something; with `limits`, the time limits of jobs
-/// without an outcome and MinJobAge are such times.
-std::optional<Seconds> next_event(World& world, bool limits);
-
 /// Brings the reasons of pending jobs up to date and starts nothing: what slurmctld does at once
 /// after a submission or an update.
 void look_again(World& world);
+
+std::string node_name(const Config& config, int number);  ///< of the first, 0: alpha-n1
 
 /// The shares of nodes that a task of `request` would get of a cluster that is empty or as it is
 /// now; empty if it does not fit.

@@ -1,27 +1,14 @@
-#include <strings.h>
-
 #include <algorithm>
 
 #include "base/text.h"
 #include "tests/support/fake_slurm/call.h"
 #include "tests/support/fake_slurm/format.h"
 #include "tests/support/fake_slurm/schedule.h"
-#include "tests/support/fake_slurm/scontrol_show.h"
 
 namespace dlflow::fake_slurm {
 namespace {
 
 using Arguments = std::vector<std::string>;
-
-bool same(const std::string& a, const std::string& b) {
-  return ::strcasecmp(a.c_str(), b.c_str()) == 0;
-}
-
-/// Job=5, JobId=5_3, 5: the id.
-std::string id_of(const std::string& word) {
-  const size_t equals = word.find('=');
-  return equals == word.npos ? word : word.substr(equals + 1);
-}
 
 /// Whether `parent`, or what it waits for, waits for `job`: as slurmctld, ten jobs deep.
 bool waits_for(World& world, JobId parent, JobId job, int depth = 10) {
@@ -29,63 +16,43 @@ bool waits_for(World& world, JobId parent, JobId job, int depth = 10) {
   const Job* found = depth > 0 ? find_job(world, parent) : nullptr;
   if (found == nullptr) return false;
   const auto& dependencies = found->tasks.front().dependencies;
-  return std::any_of(dependencies.begin(), dependencies.end(), [&](const Dependency& d) {
-    return d.job != 0 && waits_for(world, d.job, job, depth - 1);
-  });
+  return std::any_of(dependencies.begin(), dependencies.end(),
+                     [&](const Dependency& d) { return waits_for(world, d.job, job, depth - 1); });
+}
+
+void require_pending(Found found) {
+  if (found.task->state != State::Pending) throw Refused{"Job is no longer pending execution"};
 }
 
 void set_dependency(World& world, Found found, const std::string& text) {
-  if (found.task->state != State::Pending) throw Refused{"Job is no longer pending execution"};
+  require_pending(found);
   auto dependencies = resolve(world, text);
   for (const Dependency& d : dependencies) {
     if (d.job == found.job->id) throw Refused{"Job dependency problem"};
-    if (d.job != 0 && waits_for(world, d.job, found.job->id))
-      throw Refused{"Circular job dependency"};
+    if (waits_for(world, d.job, found.job->id)) throw Refused{"Circular job dependency"};
   }
   found.task->dependencies = std::move(dependencies);
 }
 
-void set_time_limit(const World& world, Found found, const std::string& text) {
-  const auto minutes = parse_minutes(text);
-  if (!minutes) throw Refused{"Invalid time specified"};
-  const int limit = limit_minutes(world, found.job->request);
-  const bool more = *minutes == 0 || *minutes > limit;
-  if (limit != 0 && more) throw Refused{"Access/permission denied"};  // that needs an operator
-  found.job->request.minutes = *minutes;
+void set_time_limit(Found found, int minutes) {
+  const int limit = limit_minutes(found.job->request);
+  if (limit != 0 && minutes > limit) throw Refused{"Access/permission denied"};  // an operator's
+  found.job->request.minutes = minutes;
 }
 
 void update_one(World& world, Found found, const std::string& key, const std::string& value) {
-  if (is_final(found.task->state) && !same(key, "comment"))
-    throw Refused{"Job has already finished"};
-  Request& request = found.job->request;
-  if (same(key, "dependency")) {
+  if (is_final(found.task->state)) throw Refused{"Job has already finished"};
+  if (key == "dependency") {
     set_dependency(world, found, value);
-  } else if (same(key, "timelimit")) {
-    set_time_limit(world, found, value);
-  } else if (same(key, "starttime")) {
-    found.task->begin = parse_time(value, world.now).value_or(0);
-  } else if (same(key, "partition")) {
-    if (find_partition(world.config, value) == nullptr) {
-      throw Refused{"Invalid partition name specified"};
-    }
-    request.partition = value;
-  } else if (same(key, "minmemorynode")) {
-    if (found.task->state != State::Pending) throw Refused{"Job is no longer pending execution"};
-    request.memory_mb = std::atoi(value.c_str());
-  } else if (same(key, "priority")) {
-    found.task->held = value == "0";
-  } else if (same(key, "comment")) {
-    request.comment = value;
-  } else if (same(key, "jobname") || same(key, "name")) {
-    request.name = value;
-  } else if (same(key, "arraytaskthrottle")) {
-    request.throttle = std::atoi(value.c_str());
-  } else if (same(key, "requeue")) {
-    request.requeue = value == "1";
-  } else if (same(key, "account")) {
-    request.account = value;
-  } else if (same(key, "qos")) {
-    request.qos = value;
+  } else if (key == "TimeLimit") {
+    set_time_limit(found, std::atoi(value.c_str()));
+  } else if (key == "MinMemoryNode") {
+    require_pending(found);
+    found.job->request.memory_mb = std::atoi(value.c_str());
+  } else if (key == "Requeue") {
+    found.job->request.requeue = value == "1";
+  } else {
+    throw Refused{"Not modelled: " + key};
   }
 }
 
@@ -115,82 +82,21 @@ int for_job(Call& call, const std::string& id, const Action& action) {
   }
 }
 
-int update(Call& call, const Arguments& words) {
-  std::string ids;
-  std::vector<std::pair<std::string, std::string>> changes;
-  for (const std::string& word : words) {
-    const size_t equals = word.find('=');
-    if (equals == word.npos) {
-      call.err = "Invalid input: " + word + "\nRequest aborted\n";
-      return 1;
-    }
-    const std::string key = word.substr(0, equals);
-    if (same(key, "job") || same(key, "jobid")) {
-      ids = word.substr(equals + 1);
-    } else {
-      changes.emplace_back(key, word.substr(equals + 1));
-    }
-  }
-  if (changes.empty()) {
-    call.err = "No changes specified\n";
-    return 1;
-  }
-  if (ids.empty()) return call.fail("No job ID specified");
-  int status = 0;
-  for (const std::string& id : split(ids, ',')) {
-    status |= for_job(call, id, [&](Found found) {
-      for (const auto& [key, value] : changes) update_one(call.world(), found, key, value);
-    });
-  }
-  return status;
-}
-
-int hold(Call& call, const Arguments& words, bool held) {
-  int status = 0;
-  for (const std::string& word : words) {
-    status |= for_job(call, id_of(word), [&](Found found) {
-      if (found.task->state != State::Pending) throw Refused{"Job is no longer pending execution"};
-      found.task->held = held;
-    });
-  }
-  return status;
-}
-
-int requeue_all(Call& call, const Arguments& words, bool held) {
-  int status = 0;
-  for (const std::string& word : words) {
-    for (const std::string& id : split(id_of(word), ',')) {
-      status |= for_job(call, id, [&](Found found) {
-        requeue(call.world(), found, "REQUEUED");
-        found.task->held = held;
-      });
-    }
-  }
-  return status;
-}
-
-int ping(Call& call) {
-  std::string state = "UP";
-  try {
-    call.request();
-    call.reply();
-  } catch (const Unreachable&) {
-    state = "DOWN";
-  }
-  call.out = "Slurmctld(primary) at " + call.world().config.cluster + "-ctl is " + state + "\n";
-  return state == "UP" ? 0 : 1;
-}
-
+/// update jobid=ID KEY=VALUE, requeue ID, requeuehold ID
 int change(Call& call, const std::string& verb, const Arguments& words) {
-  const std::string id = words.empty() ? "" : id_of(words.front());
+  const bool updates = verb == "update";
+  const std::string id = updates ? words.at(0).substr(words[0].find('=') + 1) : words.at(0);
   try {
     call.request();
-    int status = 0;
-    if (verb == "update") status = update(call, words);
-    if (verb == "hold" || verb == "uhold") status = hold(call, words, true);
-    if (verb == "release") status = hold(call, words, false);
-    if (verb == "requeue") status = requeue_all(call, words, false);
-    if (verb == "requeuehold") status = requeue_all(call, words, true);
+    const int status = for_job(call, id, [&](Found found) {
+      if (updates) {
+        const size_t equals = words.at(1).find('=');
+        update_one(call.world(), found, words[1].substr(0, equals), words[1].substr(equals + 1));
+      } else {
+        requeue(call.world(), found);
+        found.task->held = verb == "requeuehold";
+      }
+    });
     look_again(call.world());
     call.reply();
     return status;
@@ -200,28 +106,87 @@ int change(Call& call, const std::string& verb, const Arguments& words) {
   }
 }
 
+std::string job_line(const Record& record) {
+  const Job& job = *record.job;
+  const Task& task = record.front();
+  const int limit = limit_minutes(job.request);
+  const Seconds end =
+      task.ended != 0 || task.started == 0 || limit == 0 ? task.ended : task.started + limit * 60;
+  std::string line = "JobId=" + std::to_string(task.raw_id == 0 ? job.id : task.raw_id);
+  if (job.is_array()) {
+    line += " ArrayJobId=" + std::to_string(job.id) + " ArrayTaskId=" + record.indices();
+  }
+  return line + " JobName=" + job.request.name + " JobState=" + name(task.state) +
+         " Reason=" + task.reason + " Restarts=" + std::to_string(task.restarts) +
+         " ExitCode=" + std::to_string(task.exit_code) + ":" + std::to_string(task.exit_signal) +
+         " SubmitTime=" + date(task.submitted) + " EndTime=" + date(end) + " \n";
+}
+
+int show_job(Call& call, const std::string& id) {
+  for (const Record& record : records(call.world())) {
+    if (std::to_string(record.job->id) == id && !record.front().purged) {
+      call.out += job_line(record);
+    }
+  }
+  if (!call.out.empty()) return 0;
+  call.err = "slurm_load_jobs error: Invalid job id specified\n";
+  return 1;
+}
+
+std::string config_text(const Config& c) {
+  const std::pair<std::string, std::string> rows[] = {
+      {"AccountingStorageType",
+       c.accounting ? "accounting_storage/slurmdbd" : "accounting_storage/none"},
+      {"ClusterName", c.cluster},
+      {"MaxArraySize", std::to_string(c.max_array_size)},
+      {"MaxJobCount", "10000"},
+      {"SLURM_VERSION", "22.05.8"}};
+  std::string text;
+  for (const auto& [key, value] : rows) {
+    text += key + std::string(24 - key.size(), ' ') + "= " + value + "\n";
+  }
+  return text + "\nSlurmctld(primary) at " + c.cluster + "-ctl is UP\n";
+}
+
+std::string partitions_text(const Config& c) {
+  std::string text;
+  for (const Partition& partition : kPartitions) {
+    const int limit = partition.max_minutes;
+    text += "PartitionName=" + partition.name +
+            " Default=" + (&partition == &kPartitions.front() ? "YES" : "NO") +
+            " DefaultTime=NONE MaxNodes=UNLIMITED MaxTime=" +
+            (limit == 0 ? "UNLIMITED" : clock_time(limit * 60)) +
+            " State=UP TotalNodes=" + std::to_string(c.nodes) + " \n";
+  }
+  return text;
+}
+
+int show(Call& call, const Arguments& words) {
+  const std::string entity = words.empty() ? "" : words[0];
+  const Config& config = call.world().config;
+  try {
+    call.request();
+    call.reply();
+    if (entity == "job") return show_job(call, words.at(1));
+    call.out = entity == "config" ? config_text(config) : partitions_text(config);
+    return 0;
+  } catch (const Unreachable& error) {
+    const std::string kind = entity == "job" ? "jobs" : entity == "config" ? "ctl_conf" : entity;
+    call.err = "slurm_load_" + kind + " error: " + error.text + "\n";
+    return 1;
+  }
+}
+
 }  // namespace
 
 int scontrol(Call& call) {
-  bool one_line = false;
-  Arguments words;
-  for (size_t i = 1; i < call.argv().size(); ++i) {
-    const std::string& word = call.argv()[i];
-    if (word == "-V" || word == "--version") {
-      call.out = version_text(call.world().config.version) + "\n";
-      return 0;
-    }
-    const bool option = word.starts_with('-');
-    one_line = one_line || word == "-o" || word == "--oneliner";
-    if (!option) words.push_back(word);
-  }
-  if (words.empty()) return 0;
-  const std::string verb = words.front();
+  Arguments words(call.argv().begin() + 1, call.argv().end());
+  std::erase(words, "--oneliner");  // always
+  const std::string verb = words.at(0);
   words.erase(words.begin());
-  if (verb == "ping") return ping(call);
-  if (verb == "show") return show(call, words, one_line);
-  for (const char* known : {"update", "hold", "uhold", "release", "requeue", "requeuehold"}) {
-    if (verb == known) return change(call, verb, words);
+  if (verb == "show") return show(call, words);
+  if (verb == "update" || verb == "requeue" || verb == "requeuehold") {
+    return change(call, verb, words);
   }
   call.err = "invalid keyword: " + verb + "\n";
   return 1;

@@ -7,43 +7,28 @@
 
 #include "base/text.h"
 #include "tests/support/fake_slurm/schedule.h"
+#include "tests/support/fake_slurm/world_json.h"
 
 namespace dlflow::fake_slurm {
 namespace {
 
-size_t count_in_memory(const World& world) {
-  size_t count = 0;
-  for (const Job& job : world.jobs) {
-    count += size_t(std::count_if(job.tasks.begin(), job.tasks.end(),
-                                  [](const Task& task) { return !task.purged; }));
-  }
-  return count;
-}
-
-int count_unfinished(const World& world, const std::string& user) {
+int count_unfinished(const World& world) {
   int count = 0;
   for (const Job& job : world.jobs) {
-    if (job.request.user != user) continue;
     count += int(std::count_if(job.tasks.begin(), job.tasks.end(),
                                [](const Task& task) { return !is_final(task.state); }));
   }
   return count;
 }
 
-bool among(const std::vector<std::string>& names, const std::string& name) {
-  return names.empty() || name.empty() ||
-         std::find(names.begin(), names.end(), name) != names.end();
-}
-
 /// Throws Refused if the cluster could never run `request`, whatever else runs.
 void check_request(const World& world, const Request& request) {
-  const Config& config = world.config;
-  const Partition* partition = find_partition(config, request.partition);
+  const Partition* partition = find_partition(request.partition);
+  const std::string& valid = world.config.accounts;
   if (partition == nullptr) throw Refused{"Invalid partition name specified"};
-  if (!among(config.accounts, request.account)) {
+  if (!valid.empty() && !request.account.empty() && request.account != valid) {
     throw Refused{"Invalid account or account/partition combination specified"};
   }
-  if (!among(config.qos, request.qos)) throw Refused{"Invalid qos specification"};
   if (partition->max_minutes > 0 && request.minutes > partition->max_minutes) {
     throw Refused{"Requested time limit is invalid (missing or exceeds some limit)"};
   }
@@ -52,16 +37,12 @@ void check_request(const World& world, const Request& request) {
   }
 }
 
-void check_limits(const World& world, const Request& request, size_t tasks) {
-  const Config& config = world.config;
-  if (config.max_submit > 0 &&
-      count_unfinished(world, request.user) + int(tasks) > config.max_submit) {
+void check_limit(const World& world, size_t tasks) {
+  const int most = world.config.max_submit;
+  if (most > 0 && count_unfinished(world) + int(tasks) > most) {
     throw Refused{
         "Job violates accounting/QOS policy (job submit limit, user's size and/or time limits)",
         "QOSMaxSubmitJobPerUserLimit"};
-  }
-  if (count_in_memory(world) + tasks >= size_t(config.max_job_count)) {  // as job_mgr.c compares
-    throw Refused{"Resource temporarily unavailable", "", true};
   }
 }
 
@@ -80,9 +61,15 @@ std::vector<int> array_indices(const World& world, Request& request) {
 
 }  // namespace
 
+std::string name(State state) { return Json(state); }
+
+std::optional<State> state_of(const std::string& word) {
+  const State state = Json(word);  // the first one if it is none
+  return name(state) == word ? std::optional(state) : std::nullopt;
+}
+
 World new_world() {
   World world;
-  world.config.nodes = {{"alpha-n1"}, {"alpha-n2"}};
   std::tm morning{};
   morning.tm_year = 126;
   morning.tm_mon = 10;
@@ -100,42 +87,35 @@ std::optional<std::vector<int>> parse_indices(const std::string& text, int max) 
     const char* const end = part.data() + part.size();
     auto [at, error] = std::from_chars(part.data(), end, first);
     int last = first;
-    int step = 1;
     if (error != std::errc() || first < 0) return std::nullopt;
     if (at != end && *at == '-') {
       const auto range = std::from_chars(at + 1, end, last);
       at = range.ptr;
       if (range.ec != std::errc()) return std::nullopt;
-      if (at != end && *at == ':') {
-        const auto stride = std::from_chars(at + 1, end, step);
-        at = stride.ptr;
-        if (stride.ec != std::errc() || step <= 0) return std::nullopt;
-      }
     }
     if (at != end || last < first || last > max) return std::nullopt;
-    for (int index = first; index <= last; index += step) indices.insert(index);
+    for (int index = first; index <= last; ++index) indices.insert(index);
   }
   return std::vector<int>(indices.begin(), indices.end());
 }
 
-const Partition* find_partition(const Config& config, const std::string& name) {
-  for (const Partition& partition : config.partitions) {
-    if (name.empty() ? partition.is_default : partition.name == name) return &partition;
+const Partition* find_partition(const std::string& name) {
+  if (name.empty()) return &kPartitions.front();
+  for (const Partition& partition : kPartitions) {
+    if (partition.name == name) return &partition;
   }
   return nullptr;
 }
 
-int limit_minutes(const World& world, const Request& request) {
-  if (request.minutes > 0) return request.minutes;
-  const Partition* partition = find_partition(world.config, request.partition);
-  return partition == nullptr ? 0 : partition->max_minutes;
+int limit_minutes(const Request& request) {
+  return request.minutes > 0 ? request.minutes : find_partition(request.partition)->max_minutes;
 }
 
 JobId submit(World& world, Request request) {
   check_request(world, request);
-  request.partition = find_partition(world.config, request.partition)->name;
+  request.partition = find_partition(request.partition)->name;
   const std::vector<int> indices = array_indices(world, request);
-  check_limits(world, request, indices.size());
+  check_limit(world, indices.size());
   Job job;
   job.id = world.next_id;
   const auto dependencies = resolve(world, request.dependency);
@@ -145,9 +125,6 @@ JobId submit(World& world, Request request) {
     if (index < 0) task.raw_id = job.id;
     task.dependencies = dependencies;
     task.submitted = world.now;
-    task.begin = request.begin > world.now ? request.begin : 0;
-    task.held = request.held;
-    if (task.held) task.reason = "JobHeldUser";
     if (!dependencies.empty()) task.reason = "Dependency";
   }
   job.request = std::move(request);
@@ -188,7 +165,7 @@ std::vector<Found> find(World& world, const std::string& text) {
   const auto [at, error] = std::from_chars(text.data(), end, id);
   if (error != std::errc() || id == 0 || (at != end && *at != '_')) throw invalid;
   std::string wanted(at == end ? at : at + 1, end);
-  const bool all = wanted.empty() || wanted == "*";
+  const bool all = wanted.empty();
   if (wanted.starts_with('[') && wanted.ends_with(']'))
     wanted = wanted.substr(1, wanted.size() - 2);
   const auto indices = all ? std::vector<int>() : parse_indices(wanted, 1 << 22);
@@ -233,9 +210,6 @@ void end(World& world, Found found, State state, int exit_code, int exit_signal,
     case State::OutOfMemory:
       task.reason = "OutOfMemory";
       break;
-    case State::NodeFail:
-      task.reason = "NodeDown";
-      break;
     default:
       task.reason = "None";
   }
@@ -247,21 +221,17 @@ void cancel(World& world, Found found, int user) {
   found.task->cancelled_by = user;
 }
 
-void send_signal(World& world, Found found, int number, bool batch) {
-  found.task->signals.push_back({number, batch, world.now});
-  if (batch)
-    world.effects.push_back({Effect::Kind::Signal, found.job->id, found.task->index, number});
+void send_signal(World& world, Found found, int number) {
+  world.effects.push_back({Effect::Kind::Signal, found.job->id, found.task->index, number});
 }
 
-void requeue(World& world, Found found, const std::string& state) {
+void requeue(World& world, Found found) {
   Task& task = *found.task;
   if (!found.job->request.requeue) throw Refused{"Requested operation is presently disabled"};
   if (task.state == State::Pending) throw Refused{"Job is pending execution"};
   if (task.state == State::Running) {
     world.effects.push_back({Effect::Kind::Kill, found.job->id, task.index, 15, task.pid});
-    task.ended = world.now;
   }
-  task.passes.push_back({state, task.submitted, task.started, task.ended, task.shares});
   task.state = State::Pending;
   task.restarts += 1;
   task.submitted = world.now;
@@ -278,32 +248,9 @@ void requeue(World& world, Found found, const std::string& state) {
 void purge(World& world) {
   for (Job& job : world.jobs) {
     for (Task& task : job.tasks) {
-      if (is_over(world, task)) task.purged = true;
+      if (is_final(task.state)) task.purged = true;
     }
   }
-}
-
-bool is_over(const World& world, const Task& task) {
-  return is_final(task.state) &&
-         (task.shares.empty() || world.now >= task.ended + world.config.complete_seconds);
-}
-
-std::string shown_state(const World& world, const Task& task) {
-  if (is_final(task.state) && !is_over(world, task)) return "COMPLETING";
-  const bool configuring = world.now < task.started + world.config.configure_seconds;
-  if (task.state == State::Running && configuring) return "CONFIGURING";
-  return name(task.state);
-}
-
-std::string short_state(const std::string& state) {
-  constexpr std::pair<const char*, const char*> kLetters[] = {
-      {"PENDING", "PD"},   {"RUNNING", "R"},    {"CONFIGURING", "CF"},    {"COMPLETING", "CG"},
-      {"COMPLETED", "CD"}, {"FAILED", "F"},     {"TIMEOUT", "TO"},        {"CANCELLED", "CA"},
-      {"NODE_FAIL", "NF"}, {"PREEMPTED", "PR"}, {"OUT_OF_MEMORY", "OOM"}, {"REQUEUED", "RQ"}};
-  for (const auto& [word, letters] : kLetters) {
-    if (state == word) return letters;
-  }
-  return "?";
 }
 
 }  // namespace dlflow::fake_slurm

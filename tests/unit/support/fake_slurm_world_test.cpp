@@ -1,6 +1,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/fake_slurm/schedule.h"
 #include "tests/support/fake_slurm/world.h"
+#include "tests/support/fake_slurm/world_json.h"
 
 using namespace dlflow::fake_slurm;
 
@@ -30,7 +31,7 @@ struct TestWorld {
   /// "RUNNING", and for what waits its reason.
   std::string state(JobId job, int index = -1) {
     const Task& task = *find_task(world, job, index).task;
-    return task.state == State::Pending ? task.reason : shown_state(world, task);
+    return task.state == State::Pending ? task.reason : name(task.state);
   }
 };
 
@@ -46,32 +47,18 @@ std::string refusal(TestWorld& test, const Request& request) {
 }  // namespace
 
 TEST_CASE("each kind of dependency waits for its own end of the parent", "[fake_slurm]") {
-  struct Case {
-    State end;
-    std::string ok, any, not_ok;
-  };
-  const std::string never = "DependencyNeverSatisfied";
-  const auto [end, ok, any, not_ok] =
-      GENERATE_COPY(Case{State::Completed, "RUNNING", "RUNNING", never},
-                    Case{State::Failed, never, "RUNNING", "RUNNING"},
-                    Case{State::Timeout, never, "RUNNING", "RUNNING"},
-                    Case{State::Cancelled, never, "RUNNING", "RUNNING"},
-                    Case{State::NodeFail, never, "RUNNING", "RUNNING"});
+  const State end = GENERATE(State::Completed, State::Failed, State::Timeout, State::Cancelled);
   TestWorld test;
   const JobId parent = test.submit();
   const std::string id = std::to_string(parent);
   const JobId on_ok = test.submit("afterok:" + id);
   const JobId on_any = test.submit("afterany:" + id);
-  const JobId on_not_ok = test.submit("afternotok:" + id);
-  const JobId on_start = test.submit("after:" + id);
   CHECK(test.state(on_ok) == "Dependency");
-  CHECK(test.state(on_start) == "RUNNING");
 
   test.end(parent, end);
 
-  CHECK(test.state(on_ok) == ok);
-  CHECK(test.state(on_any) == any);
-  CHECK(test.state(on_not_ok) == not_ok);
+  CHECK(test.state(on_ok) == (end == State::Completed ? "RUNNING" : "DependencyNeverSatisfied"));
+  CHECK(test.state(on_any) == "RUNNING");
 }
 
 TEST_CASE("the children of a job that never runs wait for ever", "[fake_slurm]") {
@@ -120,19 +107,17 @@ TEST_CASE("ended jobs leave memory after MinJobAge", "[fake_slurm]") {
   CHECK(find(test.world, "1").empty());
 }
 
-TEST_CASE("comma means all, question mark means any", "[fake_slurm]") {
+TEST_CASE("a job waits for all that it names", "[fake_slurm]") {
   TestWorld test;
   test.submit();
   test.submit();
   const JobId all = test.submit("afterok:1:2");
   const JobId both_kinds = test.submit("afterok:1,afterany:2");
-  const JobId any = test.submit("afterok:1?afterok:2");
-  test.end(1, State::Failed);
+  test.end(2, State::Failed);
   CHECK(test.state(all) == "DependencyNeverSatisfied");
-  CHECK(test.state(both_kinds) == "DependencyNeverSatisfied");
-  CHECK(test.state(any) == "Dependency");
-  test.end(2, State::Completed);
-  CHECK(test.state(any) == "RUNNING");
+  CHECK(test.state(both_kinds) == "Dependency");
+  test.end(1, State::Completed);
+  CHECK(test.state(both_kinds) == "RUNNING");
 }
 
 TEST_CASE("an array can be waited for as a whole, by task, or task by task", "[fake_slurm]") {
@@ -141,7 +126,6 @@ TEST_CASE("an array can be waited for as a whole, by task, or task by task", "[f
   const std::string id = std::to_string(array);
   const JobId on_all = test.submit("afterok:" + id);
   const JobId on_two = test.submit("afterok:" + id + "_2");
-  const JobId on_pair = test.submit("afterok:" + id + "_[1,3]");
   const JobId each = test.submit("aftercorr:" + id, "1-3");
 
   test.end(array, State::Completed, 2);
@@ -152,20 +136,9 @@ TEST_CASE("an array can be waited for as a whole, by task, or task by task", "[f
 
   test.end(array, State::Failed, 1);
   CHECK(test.state(each, 1) == "DependencyNeverSatisfied");
-  CHECK(test.state(on_pair) == "DependencyNeverSatisfied");
   CHECK(test.state(on_all) == "Dependency");  // as SLURM: until all of it has ended
   test.end(array, State::Completed, 3);
   CHECK(test.state(on_all) == "DependencyNeverSatisfied");
-}
-
-TEST_CASE("a singleton waits for jobs of its name that were there before", "[fake_slurm]") {
-  TestWorld test;
-  const JobId first = test.submit("singleton");
-  const JobId second = test.submit("singleton");
-  CHECK(test.state(first) == "RUNNING");
-  CHECK(test.state(second) == "Dependency");
-  test.end(first, State::Failed);
-  CHECK(test.state(second) == "RUNNING");
 }
 
 TEST_CASE("jobs start in order while there are cores", "[fake_slurm]") {
@@ -187,7 +160,6 @@ TEST_CASE("jobs start in order while there are cores", "[fake_slurm]") {
 
 TEST_CASE("what could never fit is refused", "[fake_slurm]") {
   TestWorld test;
-  test.world.config.nodes[0].gpus = 2;
   const std::string unavailable = "Requested node configuration is not available";
   Request request;
   request.tasks = 8;
@@ -198,14 +170,6 @@ TEST_CASE("what could never fit is refused", "[fake_slurm]") {
   request.tasks_per_node = 1;
   CHECK(refusal(test, request).empty());
   request.nodes = 3;
-  CHECK(refusal(test, request) == unavailable);
-  request = {};
-  request.memory_mb = 8001;
-  CHECK(refusal(test, request) == unavailable);
-  request = {};
-  request.gpus_per_node = 2;
-  CHECK(refusal(test, request).empty());
-  request.nodes = 2;
   CHECK(refusal(test, request) == unavailable);
 }
 
@@ -224,13 +188,9 @@ TEST_CASE("limits are SLURM's", "[fake_slurm]") {
   request.array = "0-1000";
   CHECK(refusal(test, request).empty());
   request = {};
-  test.world.config.accounts = {"project"};
+  test.world.config.accounts = "project";
   request.account = "other";
   CHECK(refusal(test, request) == "Invalid account or account/partition combination specified");
-  request = {};
-  test.world.config.max_job_count = 1003;  // reached when it would be full
-  CHECK(refusal(test, request).empty());
-  CHECK(refusal(test, request) == "Resource temporarily unavailable");
 }
 
 TEST_CASE("an array runs at most as many tasks as it says", "[fake_slurm]") {
@@ -265,32 +225,18 @@ TEST_CASE("a job ends at its time limit, after its signal", "[fake_slurm]") {
   request.signal_lead = 50;
   const JobId job = test.submit(request);
   advance(test.world, 70);
-  CHECK(find_task(test.world, job, -1).task->signals.size() == 1);
+  CHECK(find_task(test.world, job, -1).task->signalled);
   advance(test.world, 49);
   CHECK(test.state(job) == "RUNNING");
   advance(test.world, 1);
   CHECK(test.state(job) == "TIMEOUT");
 }
 
-TEST_CASE("outcomes end jobs by name, and settle waits for all of them", "[fake_slurm]") {
-  TestWorld test;
-  test.world.outcomes = {{"train*", 30, State::Failed, 3}, {"*", 10, State::Completed, 0}};
-  Request request;
-  request.name = "train-a";
-  const JobId train = test.submit(request);
-  const JobId after = test.submit("afternotok:" + std::to_string(train));
-  const Seconds begin = test.world.now;
-  settle(test.world);
-  CHECK(test.state(train) == "FAILED");
-  CHECK(test.state(after) == "COMPLETED");
-  CHECK(test.world.now - begin == 40);
-}
-
 TEST_CASE("a requeued job keeps its id and its dependents, and waits", "[fake_slurm]") {
   TestWorld test;
   const JobId job = test.submit();
   const JobId child = test.submit("afterok:" + std::to_string(job));
-  requeue(test.world, find_task(test.world, job, -1), "REQUEUED");
+  requeue(test.world, find_task(test.world, job, -1));
   schedule(test.world);
   CHECK(test.state(job) == "BeginTime");
   CHECK(test.state(child) == "Dependency");
@@ -301,43 +247,12 @@ TEST_CASE("a requeued job keeps its id and its dependents, and waits", "[fake_sl
   CHECK(test.state(child) == "RUNNING");
 }
 
-TEST_CASE("a job is COMPLETING before its dependents see its end", "[fake_slurm]") {
-  TestWorld test;
-  test.world.config.configure_seconds = 5;
-  test.world.config.complete_seconds = 7;
-  const JobId job = test.submit();
-  const JobId child = test.submit("afterok:" + std::to_string(job));
-  CHECK(test.state(job) == "CONFIGURING");
-  advance(test.world, 5);
-  CHECK(test.state(job) == "RUNNING");
-  test.end(job, State::Completed);
-  CHECK(test.state(job) == "COMPLETING");
-  CHECK(test.state(child) == "Dependency");
-  advance(test.world, 7);
-  CHECK(test.state(job) == "COMPLETED");
-  CHECK(test.state(child) == "CONFIGURING");
-}
-
 TEST_CASE("a world is the same after it was written and read", "[fake_slurm]") {
   TestWorld test;
   test.submit("", "1-3%1");
-  test.submit("afterok:1?singleton");
+  test.submit("afterok:1");
   test.end(1, State::Failed, 1);
-  test.world.late.push_back({{}, 5, 0});
-  const dlflow::Json json = to_json(test.world);
-  CHECK(to_json(world_from_json(json)) == json);
-}
-
-TEST_CASE("a chain of a thousand jobs settles in no time", "[fake_slurm]") {
-  TestWorld test;
-  test.world.outcomes = {{"*", 1, State::Completed, 0}};
-  Request request;
-  JobId last = submit(test.world, request);
-  for (int i = 1; i < 1000; ++i) {
-    request.dependency = "afterok:" + std::to_string(last);
-    last = submit(test.world, request);
-  }
-  test.world.config.min_job_age = 10'000;
-  settle(test.world);
-  CHECK(test.state(last) == "COMPLETED");
+  test.world.late.push_back({{}, 5});
+  const dlflow::Json json = test.world;
+  CHECK(dlflow::Json(json.get<World>()) == json);
 }
