@@ -12,7 +12,7 @@ using namespace dlflow::runtime;
 
 namespace {
 
-std::string error_of(const std::string& text) {
+std::string mistake_in(const std::string& text) {
   return test::error_of([&] { parse_rules(text, "collectives.txt:3"); });
 }
 
@@ -60,24 +60,24 @@ TEST_CASE("rules may overlap and be of one size, and the first that fits counts"
 }
 
 TEST_CASE("a mistake in rules is named, with what to write", "[collectives]") {
-  CHECK(error_of("allreduce=rign:0-max") ==
+  CHECK(mistake_in("allreduce=rign:0-max") ==
         "collectives.txt:3: 'rign' is no algorithm; there are shm, hierarchical, "
         "recursive_doubling, rabenseifner, ring, tree, direct, mpi; did you mean 'ring'?");
-  CHECK(error_of("allreduce=ring:1K-max") ==
+  CHECK(mistake_in("allreduce=ring:1K-max") ==
         "collectives.txt:3: no rule for 0 bytes; sizes go from 0 to max without a gap: "
         "recursive_doubling:0-8K;ring:8K-max");
-  CHECK_THAT(error_of("allreduce=ring:0-8K"), Catch::Contains("no rule for 8193 bytes"));
-  CHECK_THAT(error_of("allreduce=ring"), Catch::Contains("'ring' is not a rule"));
-  CHECK_THAT(error_of("allreduce=ring:0-8T"), Catch::Contains("'8T' is not a size; write 4096"));
-  CHECK_THAT(error_of("allreduce=ring:0-17179869185G"),  // 2^64 + 2^30
+  CHECK_THAT(mistake_in("allreduce=ring:0-8K"), Catch::Contains("no rule for 8193 bytes"));
+  CHECK_THAT(mistake_in("allreduce=ring"), Catch::Contains("'ring' is not a rule"));
+  CHECK_THAT(mistake_in("allreduce=ring:0-8T"), Catch::Contains("'8T' is not a size; write 4096"));
+  CHECK_THAT(mistake_in("allreduce=ring:0-17179869185G"),  // 2^64 + 2^30
              Catch::Contains("'17179869185G' is not a size"));
-  CHECK_THAT(error_of("allreduce=ring:0-K"), Catch::Contains("'K' is not a size"));
-  CHECK_THAT(error_of("allreduce=ring:-5"), Catch::Contains("'' is not a size"));
-  CHECK_THAT(error_of("allreduce=ring:0-18446744073709551616"),
+  CHECK_THAT(mistake_in("allreduce=ring:0-K"), Catch::Contains("'K' is not a size"));
+  CHECK_THAT(mistake_in("allreduce=ring:-5"), Catch::Contains("'' is not a size"));
+  CHECK_THAT(mistake_in("allreduce=ring:0-18446744073709551616"),
              Catch::Contains("'18446744073709551616' is not a size"));
-  CHECK_THAT(error_of("allreduce"), Catch::Contains("'allreduce' is neither"));
-  CHECK_THAT(error_of("between_nodes"), Catch::Contains("'between_nodes' is neither"));
-  CHECK_THAT(error_of("allreduce=ring:8K-4K"), Catch::Contains("ends before it begins"));
-  CHECK_THAT(error_of("broadcast=tree:0-max"),
+  CHECK_THAT(mistake_in("allreduce"), Catch::Contains("'allreduce' is neither"));
+  CHECK_THAT(mistake_in("between_nodes"), Catch::Contains("'between_nodes' is neither"));
+  CHECK_THAT(mistake_in("allreduce=ring:8K-4K"), Catch::Contains("ends before it begins"));
+  CHECK_THAT(mistake_in("broadcast=tree:0-max"),
              Catch::Contains("'broadcast=tree:0-max' is neither allreduce=RULES nor"));
 }
