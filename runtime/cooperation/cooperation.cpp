@@ -7,7 +7,6 @@
 #include "runtime/cooperation/gossip.h"
 #include "runtime/cooperation/local_sgd.h"
 #include "runtime/cooperation/parameter_servers.h"
-#include "runtime/cooperation/synchronous.h"
 
 namespace dlflow::runtime {
 
@@ -38,7 +37,7 @@ std::unique_ptr<Cooperation> make_cooperation(const CooperationOptions& options,
     case Kind::Synchronous:
       break;
   }
-  return std::make_unique<Synchronous>(comm);
+  return nullptr;
 }
 
 }  // namespace dlflow::runtime

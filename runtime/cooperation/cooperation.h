@@ -8,38 +8,12 @@
 #include "runtime/collectives/rules.h"
 #include "runtime/comm/communicator.h"
 #include "runtime/cooperation/options.h"
+#include "runtime/cooperation/step.h"
 #include "runtime/timeline/timeline.h"
 
-/// How ranks train one model together: whose gradients make an update, and when a rank sees what
-/// the others have learnt. P is the number of ranks.
+/// How ranks that do not take every step together train one model: whose gradients make an update,
+/// and when a rank sees what the others have learnt. P is the number of ranks.
 namespace dlflow::runtime {
-
-/// A rank's report after a step; ranks that meet add theirs.
-struct StepReport {
-  float loss = 0;   ///< not finite: this rank's part of the training has diverged
-  float stops = 0;  ///< above 0: somebody asked to stop
-  float saves = 0;  ///< above 0: a checkpoint is due by the clock
-
-  bool calls_for_meeting() const;
-};
-
-/// A step that a rank made.
-struct OwnStep {
-  StepReport report;
-
-  /// The learning rate with which its gradient counts among those of all ranks; 0: it had no
-  /// samples in this step.
-  double rate = 0;
-};
-
-/// Makes one rank's steps.
-class Stepper {
- public:
-  virtual ~Stepper() = default;
-
-  /// Makes the next step: a gradient from the rank's weights and, if Role::updates, the update.
-  virtual OwnStep step() = 0;
-};
 
 /// Exchange between ranks that step alone: of their state, or the gradient with which others change
 /// it.
@@ -69,15 +43,14 @@ class OwnUpdates {
 /// One rank's part of the training, as a way to cooperate sees it.
 struct Learner {
   Stepper& stepper;
-  OwnUpdates* own;  ///< null: this rank takes every step with all others
+  OwnUpdates& own;
 };
 
 /// The part of a rank in a step.
 struct Role {
-  /// The ranks that take each step together, their gradients summed: all, or this one alone. Lives
-  /// as long as the cooperation.
+  /// The ranks that take each step together, their gradients summed. Lives as long as the
+  /// cooperation.
   Communicator* team = nullptr;
-  bool team_is_all = false;
 
   /// The samples of a step are shared out among so many teams; this one's place among them.
   size_t num_teams = 1;
@@ -99,13 +72,7 @@ struct Stretch {
   uint64_t limit = 0;
 };
 
-/// All ranks are together, after `done` steps of the run: state() is the same on all.
-struct Meeting {
-  uint64_t done = 0;
-  StepReport report;  ///< summed over ranks
-};
-
-/// A way to cooperate. Implementations: Synchronous, LocalSgd, ParameterServers, Gossip.
+/// A way to cooperate. Implementations: LocalSgd, ParameterServers, Gossip.
 class Cooperation {
  public:
   virtual ~Cooperation() = default;
@@ -118,7 +85,8 @@ class Cooperation {
   virtual Meeting advance(const Learner& learner, const Stretch& stretch) = 0;
 };
 
-/// `comm` and `timeline` must outlive the result. `rules` are for sums over all ranks.
+/// Null where all ranks take every step together. `comm` and `timeline` must outlive the result.
+/// `rules` are for sums over all ranks.
 /// Throws Error{InvalidInput} if these ranks cannot cooperate so. Collective.
 std::unique_ptr<Cooperation> make_cooperation(const CooperationOptions& options, Communicator& comm,
                                               const RuleSet& rules, Timeline& timeline);

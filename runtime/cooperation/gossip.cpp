@@ -30,11 +30,11 @@ Meeting Gossip::advance(const Learner& learner, const Stretch& stretch) {
     ++done;
     if (own.report.calls_for_meeting()) meeting = std::min(meeting, earliest_meeting(done));
     if (done < stretch.limit && done % every_ == 0) {
-      meeting = exchange(done / every_, learner.own->state(), meeting);
+      meeting = exchange(done / every_, learner.own.state(), meeting);
     }
   }
   const Timed timed(timeline_, Timeline::Row::Waiting, "average");
-  return {done, averaging_.average(learner.own->state(), steps.report())};
+  return {done, averaging_.average(learner.own.state(), steps.report())};
 }
 
 /// The first exchange that carries it is the next; so many exchanges later all know.

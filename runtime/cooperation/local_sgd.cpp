@@ -28,7 +28,7 @@ Meeting LocalSgd::advance(const Learner& learner, const Stretch& stretch) {
     ++done;
   } while (done < stretch.limit && done % every != 0);
   const Timed timed(timeline_, Timeline::Row::Waiting, "average");
-  return {done, averaging_.average(learner.own->state(), steps.report())};
+  return {done, averaging_.average(learner.own.state(), steps.report())};
 }
 
 }  // namespace dlflow::runtime

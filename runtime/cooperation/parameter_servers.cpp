@@ -30,10 +30,10 @@ Role ParameterServers::role() {
 
 Meeting ParameterServers::advance(const Learner& learner, const Stretch& stretch) {
   if (!serves()) return work(learner, stretch);
-  const size_t weights = learner.own->state().front().size();
+  const size_t weights = learner.own.state().front().size();
   const WeightRange own = shard(weights, size_t(comm_.rank()) - num_workers_);
-  const uint64_t done = server_.serve(*learner.own, own, stretch);
-  return {done, meet(*learner.own, learner.own->wishes())};
+  const uint64_t done = server_.serve(learner.own, own, stretch);
+  return {done, meet(learner.own, learner.own.wishes())};
 }
 
 Meeting ParameterServers::work(const Learner& learner, const Stretch& stretch) {
@@ -43,9 +43,9 @@ Meeting ParameterServers::work(const Learner& learner, const Stretch& stretch) {
     const OwnStep own = steps.make();
     ++done;
     const Push push{own.rate, done == meeting, own.report.calls_for_meeting()};
-    meeting = std::min(meeting, push_and_pull(*learner.own, push).meeting);
+    meeting = std::min(meeting, push_and_pull(learner.own, push).meeting);
   }
-  return {done, meet(*learner.own, steps.report())};
+  return {done, meet(learner.own, steps.report())};
 }
 
 Pull ParameterServers::push_and_pull(OwnUpdates& own, const Push& push) {

@@ -2,7 +2,6 @@
 
 #include <memory>
 
-#include "runtime/cooperation/cooperation.h"
 #include "runtime/data/loader.h"
 #include "runtime/timeline/timeline.h"
 #include "runtime/train/split.h"

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "runtime/train/batches.h"
+#include "runtime/train/division.h"
 #include "runtime/train/recording.h"
 #include "runtime/train/step_computation.h"
 #include "runtime/train/step_plan.h"
@@ -8,21 +9,24 @@
 
 namespace dlflow::runtime {
 
-/// A worker on the CPU. The ranks of a team may have the state of the model in common.
-class CpuWorker final : public Worker, public OwnUpdates {
+/// A worker on the CPU that takes every step with all other ranks: their gradients are summed while
+/// the backward pass runs (runtime/reduce/reducer.h), and every rank makes the same update, or its
+/// part of the state that they have in common. The sum may go on into the next step: whoever looks
+/// at the weights waits for them.
+class CpuWorker : public Worker {
  public:
   /// Collective over all ranks, `comm`; what is given must outlive this.
-  CpuWorker(Communicator& comm, const Role& role, const TrainingJob& job, const TrainingData& data,
+  CpuWorker(Communicator& comm, const TrainingJob& job, const TrainingData& data,
             const Normalization& normalization, Recording& recording, WorkerHooks hooks);
 
   OwnStep step() override;
-  OwnUpdates* own_updates() override { return this; }
 
   const WeightLayout& layout() const override { return computation_.layout(); }
   size_t global_batch() const override { return division_.global_batch; }
   uint64_t steps_per_epoch() const override { return batches_.steps_per_epoch(); }
   std::string arithmetic() const override { return computation_.arithmetic(); }
   void restore(const Checkpoint& checkpoint, uint64_t updates) override;
+  uint64_t updates() override { return computation_.state().updates(); }
   void seek(uint64_t epoch, uint64_t step) override { batches_.seek(epoch, step); }
   std::optional<Divergence> divergence() const override { return computation_.divergence(); }
   void finish_update(uint64_t steps) override { computation_.finish_update(steps); }
@@ -34,18 +38,31 @@ class CpuWorker final : public Worker, public OwnUpdates {
   std::optional<double> take_noise_scale() override { return computation_.take_noise_scale(); }
   void describe(Json& summary) const override;
 
-  StepReport wishes() override { return hooks_.wishes(); }
-  std::span<const float> gradient() override { return computation_.gradient(); }
-  std::vector<std::span<float>> state() override;
-  void update(size_t first, std::span<const float> gradient, double rate) override;
-  uint64_t updates() override { return computation_.state().updates(); }
-  void set_updates(uint64_t updates) override { computation_.state().set_updates(updates); }
+ protected:
+  /// The ranks that take each step with this one.
+  struct Team {
+    StepComputation::Team of_computation;
+    size_t num_teams = 1;
+    bool own_mean = false;  ///< see Teams
+    bool computes = true;   ///< false: makes no step
+  };
+  CpuWorker(Communicator& comm, const Team& team, const TrainingJob& job, const TrainingData& data,
+            const Normalization& normalization, Recording& recording, WorkerHooks hooks);
+
+  /// A step on the timeline, and in the metrics. \param compute  (StepPlan, LocalBatch) -> the sums
+  /// of the team \param mean_loss  (StepPlan, loss that the team reports) -> its mean, or none
+  template <typename Compute, typename MeanLoss>
+  OwnStep make_step(const Compute& compute, const MeanLoss& mean_loss);
+
+  ReportSlot::OfRank of_rank() { return {hooks_.wishes(), batches_.last_wait_s()}; }
+  void tell(const StepPlan& plan, const ReportSlot::Sums& sums, std::optional<float> mean_loss);
+
+  StepReport wishes_of_rank() { return hooks_.wishes(); }
+  StepComputation& computation() { return computation_; }
+  Recording& recording() { return recording_; }
 
  private:
-  ReportSlot::Sums skip();
-  void tell(const StepPlan& plan, const ReportSlot::Sums& sums);
-
-  const Role role_;
+  const double num_ranks_;  // of the team
   Recording& recording_;
   WorkerHooks hooks_;
 
@@ -56,5 +73,21 @@ class CpuWorker final : public Worker, public OwnUpdates {
   Batches batches_;
   StepPlanner planner_;
 };
+
+template <typename Compute, typename MeanLoss>
+OwnStep CpuWorker::make_step(const Compute& compute, const MeanLoss& mean_loss) {
+  recording_.begin_step();
+  OwnStep own;
+  {
+    const Timed timed(recording_.timeline(), Timeline::Row::Step, "step");
+    const LocalBatch batch = batches_.load();
+    const StepPlan plan = planner_.plan(batch);
+    const ReportSlot::Sums sums = compute(plan, batch);
+    tell(plan, sums, mean_loss(plan, sums.report.loss));
+    own = {sums.report, plan.rate_among_ranks};
+  }
+  recording_.end_step();
+  return own;
+}
 
 }  // namespace dlflow::runtime

@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <span>
 
-#include "runtime/cooperation/cooperation.h"
+#include "runtime/cooperation/step.h"
 #include "runtime/reduce/reducer.h"
 #include "runtime/train/noise_meter.h"
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "runtime/train/gradient_compression.h"
 #include "runtime/train/same_job.h"
@@ -32,29 +31,28 @@ std::vector<std::string> parameter_names(const WeightLayout& layout) {
   return names;
 }
 
-size_t leaves_of_team(const TrainingJob& job, const Role& role) {
-  return num_leaves(job.settings, role.team->size());
+size_t leaves_of_team(const TrainingJob& job, const StepComputation::Team& team) {
+  return num_leaves(job.settings, team.ranks.size());
 }
 
 }  // namespace
 
-StepComputation::StepComputation(Communicator& comm, const Role& role, const TrainingJob& job,
+StepComputation::StepComputation(Communicator& comm, const Team& team, const TrainingJob& job,
                                  const Division& division, Timeline& timeline)
-    : role_(role),
+    : team_(team),
       job_(job),
       division_(division),
       timeline_(timeline),
       networks_(make_networks(comm)),
-      reducer_(*role.team, flat_layout(layout()), reducer_options()),
+      reducer_(team.ranks, flat_layout(layout()), reducer_options()),
       noise_(noise_setup()),
       report_(reducer_, noise_),
-      passes_(make_passes(*role.team, networks_, reducer_, noise_, passes_options())),
-      state_(*role.team, layout(), ReportSlot::kFloats, job.settings.update,
+      passes_(make_passes(team.ranks, networks_, reducer_, noise_, passes_options())),
+      state_(team.ranks, layout(), ReportSlot::kFloats, job.settings.update,
              reducer_.consumes_shares()) {
   networks_.use_timeline(timeline_);
   networks_.use_label_smoothing(job.settings.label_smoothing);
   networks_.use_class_weights(job.settings.class_weights);
-  if (!role_.updates) pushed_ = HugeBuffer(layout().exchanged_size());
   if (!state_.is_filled_here()) return;
   first_weights(job, layout(), state_.weights());
   state_.begin();
@@ -81,7 +79,7 @@ std::string StepComputation::arithmetic() const { return runtime::arithmetic(com
 ReducerOptions StepComputation::reducer_options() {
   ReducerOptions options;
   options.mode = job_.settings.precision.exact ? SumMode::Exact : SumMode::Fast;
-  options.num_leaves = leaves_of_team(job_, role_);
+  options.num_leaves = leaves_of_team(job_, team_);
   options.caller_adds_leaves = add_leaves(networks_, passes_options());
   options.rules = job_.rules;
   options.wire = job_.settings.gradients.wire;
@@ -89,10 +87,16 @@ ReducerOptions StepComputation::reducer_options() {
   options.timeline = &timeline_;
   options.names = parameter_names(layout());
   if (const auto& compression = job_.settings.gradients.compression) {
-    tell_if_nothing_travels(*role_.team, *compression);
+    tell_if_nothing_travels(team_.ranks, *compression);
     options.compressed = compressed_gradients(layout(), *compression, job_.settings.seed);
   }
-  options.consume = [this](size_t first, std::span<const float> sums) { consume(first, sums); };
+  options.consume = team_.consume;
+  if (!options.consume) {
+    options.consume = [this](size_t first, std::span<const float> sums) {
+      noise_.add_sums(first, sums);
+      state_.take(first, sums);
+    };
+  }
   return options;
 }
 
@@ -106,28 +110,37 @@ PassesOptions StepComputation::passes_options() const {
 /// Ranks without leaves report nothing; half floats, and gradients that are compressed, hold too
 /// little of what is subtracted; and what one team sums is not the gradient of the step.
 NoiseMeter::Setup StepComputation::noise_setup() const {
-  const bool possible = role_.team_is_all && division_.num_leaves >= size_t(role_.team->size()) &&
-                        job_.settings.gradients.wire == DataType::Float32 &&
-                        !job_.settings.gradients.compression;
+  const bool possible =
+      team_.measures_noise && division_.num_leaves >= size_t(team_.ranks.size()) &&
+      job_.settings.gradients.wire == DataType::Float32 && !job_.settings.gradients.compression;
   return {division_.global_batch, possible ? division_.num_leaves : 1, reducer_.num_leaves(),
-          layout().trainable_size(), reducer_.consumes_shares() || role_.team->rank() == 0};
+          layout().trainable_size(), reducer_.consumes_shares() || team_.ranks.rank() == 0};
 }
 
 IndexRange StepComputation::leaves() const {
-  return {role_.index * leaves_of_team(job_, role_) + reducer_.first_leaf(), reducer_.num_leaves()};
+  return {team_.index * leaves_of_team(job_, team_) + reducer_.first_leaf(), reducer_.num_leaves()};
 }
 
-ReportSlot::Sums StepComputation::compute(const StepPlan& plan, std::span<const Leaf> leaves,
-                                          const ReportSlot::OfRank& of_rank) {
+void StepComputation::forward(const StepPlan& plan, std::span<const Leaf> leaves) {
   use_weights();
   passes_->forward(leaves, plan.samples, plan.weight);
-  begin_update(plan);
+  reducer_.begin(plan.step, plan.epoch);
+}
+
+void StepComputation::backward(const StepPlan& plan, std::span<const Leaf> leaves,
+                               const ReportSlot::OfRank& of_rank) {
+  noise_.begin_step(plan.step, plan.samples);
   report_.begin_step({of_rank.wishes, of_rank.data_wait_s, float(reducer_.take_wait_s())});
   const float own_loss = passes_->backward(report_);
   reducer_.end();
-  if (state_.waits_for_all() || !role_.team_is_all) finish_own_update();
   look_at(own_loss, plan, leaves);
-  return report();
+}
+
+void StepComputation::finish_sums() {
+  reducer_.finish();
+  if (!state_.waits_for_all()) return;
+  const Timed update(timeline_, Timeline::Row::Computation, "update");
+  state_.finish_update();
 }
 
 /// The sums of the last step come in meanwhile: a layer waits for those of its weights.
@@ -137,43 +150,12 @@ void StepComputation::use_weights() {
   });
 }
 
-/// Once the last step's update is over. From now on sums of gradients change the state, as soon as
-/// they are there.
-void StepComputation::begin_update(const StepPlan& plan) {
-  reducer_.begin(plan.step, plan.epoch);
-  if (role_.team_is_all) require_finite_update(plan.step);
-  if (role_.updates) state_.begin_update(plan.learning_rate);
-  noise_.begin_step(plan.step, plan.samples);
-}
-
-void StepComputation::consume(size_t first, std::span<const float> sums) {
-  noise_.add_sums(first, sums);
-  if (role_.updates) return state_.take(first, sums);
-  const size_t kept = std::clamp(layout().exchanged_size(), first, first + sums.size()) - first;
-  std::ranges::copy(sums.first(kept), pushed_.floats().begin() + long(first));
-  state_.take(first + kept, sums.subspan(kept));  // the report
-}
-
-void StepComputation::finish_own_update() {
-  reducer_.finish();
-  if (!state_.waits_for_all()) return;
-  const Timed update(timeline_, Timeline::Row::Computation, "update");
-  state_.finish_update();
-}
-
 void StepComputation::look_at(float own_loss, const StepPlan& plan, std::span<const Leaf> leaves) {
   if (std::isfinite(own_loss) || divergence_) return;
   const bool in_data = std::ranges::any_of(leaves, [](const Leaf& leaf) {
     return std::ranges::any_of(leaf.images, [](float value) { return !std::isfinite(value); });
   });
   divergence_ = {plan.step + 1, passes_->diverged_in(), in_data};
-}
-
-ReportSlot::Sums StepComputation::report() {
-  ReportSlot::Sums sums = report_.read(state_.report());
-  const bool is_broken = !role_.team_is_all && !state_.finite();
-  if (is_broken) sums.report.loss = std::numeric_limits<float>::quiet_NaN();
-  return sums;
 }
 
 void StepComputation::finish_update(uint64_t steps) {
@@ -189,7 +171,7 @@ void StepComputation::require_finite_update(uint64_t steps) {
   for (size_t leaf = 0; leaf < reducer_.num_leaves(); ++leaf) {
     gradients.push_back(reducer_.gradients(leaf).first(layout().exchanged_size()));
   }
-  fail_update(*role_.team, layout(), gradients, state_.weights(), steps);
+  fail_update(team_.ranks, layout(), gradients, state_.weights(), steps);
 }
 
 Inference StepComputation::inference() {

@@ -1,12 +1,12 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
 #include <vector>
 
 #include "runtime/nn/arithmetic.h"
-#include "runtime/nn/huge_buffer.h"
 #include "runtime/reduce/reducer.h"
 #include "runtime/train/divergence.h"
 #include "runtime/train/evaluation.h"
@@ -24,18 +24,39 @@ namespace dlflow::runtime {
 /// and the update of the model's state, which the ranks may have in common.
 class StepComputation {
  public:
+  using Consume = std::function<void(size_t first, std::span<const float> sums)>;
+
+  struct Team {
+    Communicator& ranks;
+    size_t index = 0;             ///< among all teams, which share out the leaves of a step
+    bool measures_noise = false;  ///< possible where the team is all ranks
+    Consume consume = {};         ///< takes the sums of gradients; none: they change the state
+  };
+
   /// Collective over all ranks, `comm`; what is given must outlive this.
-  StepComputation(Communicator& comm, const Role& role, const TrainingJob& job,
+  StepComputation(Communicator& comm, const Team& team, const TrainingJob& job,
                   const Division& division, Timeline& timeline);
 
   /// Of this rank.
   IndexRange leaves() const;
 
-  /// One step, in which the team has samples. Returns the team's sums. The update of all ranks goes
-  /// on into the next step; one team's is over, and a loss that is no number says, when all meet,
-  /// that it left a weight that is none.
-  ReportSlot::Sums compute(const StepPlan& plan, std::span<const Leaf> leaves,
-                           const ReportSlot::OfRank& of_rank);
+  /// The first half of a step in which the team has samples. The sums of the step before are there
+  /// when it returns.
+  void forward(const StepPlan& plan, std::span<const Leaf> leaves);
+
+  /// The second half, once state() has begun its update: sums of gradients change it, or are
+  /// consumed, as soon as they are there, also after this returns.
+  void backward(const StepPlan& plan, std::span<const Leaf> leaves,
+                const ReportSlot::OfRank& of_rank);
+
+  /// Waits for all sums of the step.
+  void finish_sums();
+
+  /// What the team's ranks report of the step.
+  ReportSlot::Sums report() { return report_.read(state_.report()); }
+
+  /// After forward(), of `steps` steps, or finish_sums(). Throws Diverged if a weight is no number.
+  void require_finite_update(uint64_t steps);
 
   /// Waits for the update of the last of `steps` steps. Throws Diverged if a weight is no number.
   void finish_update(uint64_t steps);
@@ -51,9 +72,6 @@ class StepComputation {
   std::optional<double> take_noise_scale() { return noise_.take(); }
   std::optional<double> gradient_norm() const { return noise_.gradient_norm(); }
 
-  /// That of the last step, if others make the update.
-  std::span<const float> gradient() { return pushed_.floats(); }
-
  private:
   NetworkSet make_networks(Communicator& comm) const;
   ReducerOptions reducer_options();
@@ -61,14 +79,9 @@ class StepComputation {
   NoiseMeter::Setup noise_setup() const;
 
   void use_weights();
-  void begin_update(const StepPlan& plan);
-  void consume(size_t first, std::span<const float> sums);
-  void finish_own_update();
   void look_at(float own_loss, const StepPlan& plan, std::span<const Leaf> leaves);
-  ReportSlot::Sums report();
-  void require_finite_update(uint64_t steps);
 
-  const Role role_;
+  const Team team_;
   const TrainingJob& job_;
   const Division division_;
   Timeline& timeline_;
@@ -82,7 +95,6 @@ class StepComputation {
   std::unique_ptr<Passes> passes_;
   ModelState state_;
 
-  HugeBuffer pushed_;  // the gradient of a step whose update others make
   std::optional<NetworkSet> inference_;
   std::optional<Divergence> divergence_;
 };

@@ -11,7 +11,7 @@ size_t own_samples(const LocalBatch& batch) {
 
 }  // namespace
 
-/// Who follows the mean over its own samples alone counts by its share of them.
+/// With its own mean, a rank's rate is weighted by its share of the samples.
 StepPlan StepPlanner::plan(const LocalBatch& batch) const {
   StepPlan plan;
   plan.epoch = batch.epoch;

@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <utility>
 
-#include "runtime/cooperation/cooperation.h"
 #include "runtime/data/loader.h"
 #include "runtime/optim/schedule.h"
 
@@ -26,10 +25,9 @@ struct StepPlan {
 /// Plans the steps of one rank.
 class StepPlanner {
  public:
-  StepPlanner(const Role& role, uint64_t steps_per_epoch, Schedule schedule)
-      : own_mean_(role.own_mean),
-        steps_per_epoch_(steps_per_epoch),
-        schedule_(std::move(schedule)) {}
+  /// \param own_mean  the rank follows the mean over its own samples, not over those of all ranks
+  StepPlanner(bool own_mean, uint64_t steps_per_epoch, Schedule schedule)
+      : own_mean_(own_mean), steps_per_epoch_(steps_per_epoch), schedule_(std::move(schedule)) {}
 
   StepPlan plan(const LocalBatch& batch) const;
 

@@ -14,6 +14,7 @@
 #include "runtime/train/divergence.h"
 #include "runtime/train/evaluation.h"
 #include "runtime/train/gpu_worker.h"
+#include "runtime/train/lone_worker.h"
 #include "runtime/train/metrics_log.h"
 #include "runtime/train/progress_rules.h"
 #include "runtime/train/recording.h"
@@ -184,8 +185,13 @@ class Trainer {
     if (settings().device == Device::Cuda) {
       return std::make_unique<GpuWorker>(comm_, job_, data_, normalization_, recording_, hooks());
     }
-    return std::make_unique<CpuWorker>(comm_, cooperation_->role(), job_, data_, normalization_,
-                                       recording_, hooks());
+    if (!cooperation_) {
+      return std::make_unique<CpuWorker>(comm_, job_, data_, normalization_, recording_, hooks());
+    }
+    auto lone = std::make_unique<LoneWorker>(comm_, cooperation_->role(), job_, data_,
+                                             normalization_, recording_, hooks());
+    lone_ = lone.get();
+    return lone;
   }
 
   WorkerHooks hooks() {
@@ -282,8 +288,11 @@ class Trainer {
     const uint64_t epoch_begins = position_.epoch * steps_per_epoch_;
     const uint64_t limit =
         std::min(epoch_begins + steps_per_epoch_, checkpoints_.next_due(steps_done()));
-    const Meeting meeting = cooperation_->advance({*worker_, worker_->own_updates()},
-                                                  {position_.epoch, steps_done(), limit});
+    // The report of a step of all ranks is their sum already: it travelled with the gradients.
+    const Meeting meeting =
+        lone_ == nullptr
+            ? Meeting{steps_done() + 1, worker_->step().report}
+            : cooperation_->advance({*lone_, *lone_}, {position_.epoch, steps_done(), limit});
     position_.step = meeting.done - epoch_begins;
     report_ = meeting.report;
     if (!std::isfinite(report_.loss)) {
@@ -368,7 +377,8 @@ class Trainer {
   EpochRules rules_;
   Normalization normalization_;
   Recording recording_;
-  std::unique_ptr<Cooperation> cooperation_;
+  std::unique_ptr<Cooperation> cooperation_;  // null: all ranks take every step together
+  LoneWorker* lone_ = nullptr;                // else it is `worker_`
   std::unique_ptr<Worker> worker_;
   Checkpoints checkpoints_;
   uint64_t steps_per_epoch_;

@@ -6,7 +6,7 @@
 
 #include "base/json.h"
 #include "runtime/compress/compressed_sum.h"
-#include "runtime/cooperation/cooperation.h"
+#include "runtime/cooperation/step.h"
 #include "runtime/train/divergence.h"
 #include "runtime/train/evaluation.h"
 #include "runtime/train/model_state.h"
@@ -23,12 +23,9 @@ struct WorkerHooks {
 };
 
 /// One rank's part of the training: its samples, its network, and its state of the model, which is
-/// filled for the job's seed at first. Implementations: CpuWorker, GpuWorker.
+/// filled for the job's seed at first. Implementations: CpuWorker, LoneWorker, GpuWorker.
 class Worker : public Stepper {
  public:
-  /// For ways in which ranks step alone; null if this one never does.
-  virtual OwnUpdates* own_updates() { return nullptr; }
-
   virtual const WeightLayout& layout() const = 0;
   virtual size_t global_batch() const = 0;
   virtual uint64_t steps_per_epoch() const = 0;

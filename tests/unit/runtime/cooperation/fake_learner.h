@@ -22,7 +22,7 @@ class FakeLearner : public runtime::Stepper, public runtime::OwnUpdates {
         makes_updates_(updates),
         gradient_of_(std::move(gradient_of)) {}
 
-  operator runtime::Learner() { return {*this, this}; }
+  operator runtime::Learner() { return {*this, *this}; }
 
   runtime::OwnStep step() override {
     gradient_ = gradient_of_(weights_);
