@@ -130,13 +130,13 @@ class Regression(TrainingCase):
         data = self.data / "held"
         shutil.copytree(self.sets["one"], data)
         self.sets["held"] = data
-        same = {"normalize": {"mean": [0.5] * 4, "std": [0.29] * 4}}  # which a cache wants to be given
+        same = {"normalize": {"mean": [0.5] * 4, "std": [0.29] * 4}}
         plain = self.model_folder("held", "mse", 1, validation=0, **same)
         self.train(plain, 1)
         shutil.copy(data / "test.dlset", data / "validation.dlset")
         settings = {key: value for key, value in SETTINGS.items() if key != "validation"}
         folders = []
-        for ranks, more in ((1, {}), (2, {}), (2, {"cache": {"memory": "1MiB"}}), (2, {"scratch": True})):
+        for ranks, more in ((1, {}), (2, {}), (2, {"scratch": True})):
             folder = self.folder("held", data=str(data), model="model.yaml", **settings | same | more)
             with_json = json.loads((folder / "with.json").read_text())
             del with_json["validation"]
