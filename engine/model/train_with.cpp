@@ -259,7 +259,7 @@ Shape train_with() {
   for (auto part : {data_and_steps, updates, beginning_and_end, schedule, samples, ranks}) {
     std::ranges::move(part(), std::back_inserter(all));
   }
-  return object(std::move(all));
+  return data_step(std::move(all));
 }
 
 }  // namespace dlflow
