@@ -116,12 +116,12 @@ class Data(Case):
         try:
             self.dlflow("data", "pack", "t.csv", "-o", "set", "--class", "y")
             self.dlflow("data", "pack", "t.csv", "-o", "there", "--class", "y")
-            self.dlflow("data", "pack", "text", "-o", "tokens", "--tokens", "bpe:300", "--length", "8")
+            self.dlflow("data", "pack", "text", "-o", "tokens", "--tokens", "bytes", "--length", "8")
             os.umask(0o027)
             self.dlflow("data", "pack", "t.csv", "-o", "group", "--class", "y")
         finally:
             os.umask(umask)
-        for name, files, mode in (("set", 3, 0o644), ("there", 3, 0o644), ("tokens", 2, 0o644), ("group", 3, 0o640)):
+        for name, files, mode in (("set", 3, 0o644), ("there", 3, 0o644), ("tokens", 1, 0o644), ("group", 3, 0o640)):
             modes = [file.stat().st_mode & 0o777 for file in (self.folder / name).iterdir()]
             self.assertEqual(modes, [mode] * files, name)
             self.assertEqual((self.folder / name).stat().st_mode & 0o777, 0o777 & ~(0o027 if name == "group" else 0o022))
