@@ -108,8 +108,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
 std::vector<std::string> fuzz_seeds() {
   const std::string token(kToken);
   const std::string hello = raw(HelloHead{1, uint32_t(32)}) + token + "a-node";
-  return {"h" + hello,
-          "o" + hello,
+  return {"h" + hello, "o" + hello,
           "f" + frame(FrameKind::Pulse, raw(Pulse{})) +
               frame(FrameKind::Failed, raw(ErrorHead{}) + "no space") +
               frame(FrameKind::Calls, raw(uint64_t{1}) + raw(CallRecord{}))};
