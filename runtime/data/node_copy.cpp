@@ -1,6 +1,8 @@
 #include "runtime/data/node_copy.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -13,8 +15,10 @@
 #include "base/archive/byte_source.h"
 #include "base/error.h"
 #include "base/file.h"
+#include "base/handle.h"
 #include "base/remove_tree.h"
 #include "base/sha256.h"
+#include "base/units.h"
 #include "runtime/data/binary_format.h"
 
 namespace dlflow::runtime {
@@ -24,6 +28,71 @@ namespace fs = std::filesystem;
 using namespace std::chrono_literals;
 
 constexpr const char* kComplete = "complete";
+constexpr const char* kLockEnding = ".lock";
+
+/// SCRATCH/dlflow-UID, made if need be, but not what it is in: a disk that is not there is not to
+/// be made up. Throws Error, also if others may write there.
+fs::path own_node_folder(const NodeDisk& disk) {
+  fs::path folder = disk.scratch / ("dlflow-" + std::to_string(::geteuid()));
+  make_private_directory(folder);
+  return folder;
+}
+
+/// The lock `path`, or nothing if somebody else has it. Throws Error where there are no locks.
+std::optional<FileLock> try_node_lock(const fs::path& path) {
+  auto lock = FileLock::try_acquire(path, /*purpose=*/"");
+  if (lock && !lock->exclusive()) {
+    throw Error(Errc::InvalidInput, path.string() + ": this file system has no locks");
+  }
+  return lock;
+}
+
+/// Waits for the registry of `root`, an own_node_folder().
+FileLock lock_registry(const fs::path& root) {
+  while (true) {
+    if (auto lock = try_node_lock(root / "registry")) return std::move(*lock);
+    std::this_thread::sleep_for(5ms);
+  }
+}
+
+/// Removes what nobody uses, but for what has the lock `but_for`. Under the registry's lock.
+void clear_up(const fs::path& root, const fs::path& but_for) {
+  std::vector<fs::path> locks;
+  for (const auto& entry : fs::directory_iterator(root)) {
+    if (entry.path().extension() == kLockEnding) locks.push_back(entry.path());
+  }
+  for (const fs::path& path : locks) {
+    if (path == but_for) continue;
+    const auto unused = try_node_lock(path);
+    if (!unused) continue;
+    remove_tree(fs::path(path).replace_extension());
+    fs::remove(path);
+  }
+}
+
+/// Throws Error{InvalidInput} if `bytes` do not fit into what is left of the budget. Under the
+/// registry's lock.
+void require_room(const fs::path& root, uint64_t bytes, uint64_t budget_bytes) {
+  if (budget_bytes == 0) return;
+  uint64_t used = 0;
+  for (const auto& entry : fs::recursive_directory_iterator(root)) {
+    if (entry.is_regular_file()) used += entry.file_size();
+  }
+  if (bytes <= budget_bytes - std::min(budget_bytes, used)) return;
+  throw Error(Errc::InvalidInput, format_size(bytes) + " do not fit into the scratch_budget of " +
+                                      format_size(budget_bytes) + ", of which " +
+                                      format_size(used) + " is in use");
+}
+
+/// A new file that takes the space for `bytes` at once, where the file system can do that. Throws
+/// Error.
+void make_file_of_length(const fs::path& path, uint64_t bytes) {
+  const FileDescriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+  if (!file) throw_errno("cannot write " + path.string(), errno);
+  if (bytes == 0 || ::fallocate(file.get(), 0, 0, off_t(bytes)) == 0) return;
+  if (errno == EOPNOTSUPP && ::ftruncate(file.get(), off_t(bytes)) == 0) return;
+  throw_errno("cannot write " + path.string(), errno);
+}
 
 std::string key_of(std::span<const CopySource> files) {
   Sha256 hash;
@@ -100,7 +169,7 @@ NodeCopy::NodeCopy(std::span<const CopySource> files, const NodeDisk& disk)
 
 NodeCopy::~NodeCopy() { leave(); }
 
-fs::path NodeCopy::lock_path() const { return node_lock_of(folder_); }
+fs::path NodeCopy::lock_path() const { return folder_.string() + kLockEnding; }
 
 bool NodeCopy::try_to_join(std::span<const CopySource> files, uint64_t budget_bytes) {
   std::optional<FileLock> alone;
@@ -126,8 +195,7 @@ void NodeCopy::make(std::span<const CopySource> files, uint64_t budget_bytes) {
   {
     const FileLock registry = lock_registry(root_);
     remove_tree(folder_);
-    const uint64_t bytes = total_bytes(files);
-    if (bytes > room_within(root_, budget_bytes)) throw_no_room(root_, bytes, budget_bytes);
+    require_room(root_, total_bytes(files), budget_bytes);
     make_directories(folder_);
     for (const CopySource& file : files)
       make_file_of_length(folder_ / file.path.filename(), file.bytes);

@@ -8,11 +8,11 @@
 #include <vector>
 
 #include "base/file_lock.h"
-#include "runtime/data/node_disk.h"
 
 /// Copies of data on a node's own disk, made once per node and shared by all jobs of a user there:
 ///
-///   SCRATCH/dlflow-UID/         see runtime/data/node_disk.h
+///   SCRATCH/dlflow-UID/         only this user's, mode 0700
+///     registry                  a lock held for moments: by who comes, goes or clears up
 ///     KEY/                      the files, with their names; KEY is a hash of names, sizes and
 ///                               contents, so that it does not matter where they were copied from
 ///     KEY/complete              written last; without it, KEY is what a kill left
@@ -22,6 +22,11 @@
 /// is, and how much is there is how long the files are. Files get their full length before the
 /// first byte is copied. KEY stands for any list of files, so that a node may hold a part of a set.
 namespace dlflow::runtime {
+
+struct NodeDisk {
+  std::filesystem::path scratch;  ///< a folder that is there
+  uint64_t budget_bytes = 0;      ///< of all that this user has there; 0: no limit
+};
 
 /// A file to copy; its hash is what its content is addressed by and compared with.
 struct CopySource {
