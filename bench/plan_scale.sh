@@ -18,7 +18,7 @@ for jobs in 10000 100000 1000000; do
     echo "earlier $("$earlier" "$jobs")"
     echo "now $(build/bench/plan_scale "$jobs")"
   done | awk -v commit="$1" -v jobs="$jobs" '
-    # The least of five: what other work on the machine added counts for nobody.
+    # The least of five turns is the one that other work on the machine disturbed least.
     !($1 in time) || $4 < time[$1] { time[$1] = $4 }
     { memory[$1] = $(NF - 1) }
     END {

@@ -44,7 +44,7 @@ NLOHMANN_JSON_SERIALIZE_ENUM(CheckpointPolicy::Signal,
                               {CheckpointPolicy::Signal::Term, "SIGTERM"}})
 NLOHMANN_JSON_SERIALIZE_ENUM(Launch, {{Launch::Ranks, "ranks"}, {Launch::Node, "node"}})
 
-// What is read if_there is absent in runs of earlier versions.
+// Runs of earlier versions lack the fields that are read with if_there.
 
 template <class Archive>
 void list_fields(Archive& archive, CheckpointPolicy& policy) {

@@ -238,7 +238,7 @@ void lay_out(Plan& plan) {
     const size_t first = plan.jobs.size();
     const PlannedJob*& twin = twins[plan.steps[step].elements.get()];
     add_jobs(plan, step, twin);
-    twin = &plan.jobs[first];
+    twin = plan.jobs.data() + first;
     ranges[step] = {uint32_t(first), uint32_t(plan.jobs.size() - first)};
     edges[step] = edges_of(plan, step);
     check_number_of_edges(plan, step, edges[step]);

@@ -78,7 +78,7 @@ enum class Cause {
 /// In words: "nothing that matters changed".
 std::string_view words(Cause cause);
 
-/// What a job has that asks for nothing.
+/// The resources of a job that asks for none.
 inline const auto kOneRank = std::make_shared<const Resources>();
 
 struct PlannedJob {

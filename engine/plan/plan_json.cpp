@@ -25,7 +25,7 @@ void list_fields(Archive& archive, Limits& limits) {
   archive.if_there("submit_interval_s", limits.submit_interval);
 }
 
-/// What profiles and classes both have. \param where  Profile or NodeClass
+/// Lists the fields that Profile and NodeClass share.
 template <class Archive, class Where>
 void list_nodes(Archive& archive, Where& where) {
   archive("slurm", where.slurm);

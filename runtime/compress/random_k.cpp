@@ -35,7 +35,7 @@ class RandomK final : public Compressor {
     auto* const sent = reinterpret_cast<float*>(message.data());
     for_each_pick(values.size(), message.size() / sizeof(float), occasion,
                   [&](size_t i, size_t index) { sent[i] = values[index]; });
-    // What was not picked must be told now, too.
+    // A number that is not finite is reported even if it was not picked.
     if (!all_finite(values)) sent[0] = std::numeric_limits<float>::quiet_NaN();
   }
 

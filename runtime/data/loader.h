@@ -33,7 +33,7 @@ struct LoaderOptions {
   uint32_t num_classes = 0;     ///< of the model, where the augmentation mixes
   Normalization normalization;  ///< one scale and shift per channel
 
-  /// Is asked for each image before it is looked at; null: nothing is. Must outlive the loader.
+  /// Checks each image before it is read; null: images need no check. Must outlive the loader.
   StepImages* images = nullptr;
 
   /// Of the dataset's samples and `seed`, if the ranks of a node have it in common; null: one of

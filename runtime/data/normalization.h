@@ -27,7 +27,8 @@ struct PixelSums {
 constexpr size_t kNormalizationBlock = 1024;
 size_t num_normalization_blocks(const Dataset& dataset);
 
-/// Of one block, by channel. `images`: where they are, if not where the data set has them.
+/// The sums of one block, by channel. `images` checks the samples when they are read, unless it is
+/// null.
 std::vector<PixelSums> sums_of_block(const Dataset& dataset, size_t block,
                                      StepImages* images = nullptr);
 

@@ -6,7 +6,6 @@
 #include "runtime/nn/lanes.h"
 
 namespace dlflow::runtime {
-namespace {}  // namespace
 
 uint64_t name_hash(const std::string& name) {
   uint64_t value = 0xCBF29CE484222325;

@@ -190,7 +190,7 @@ class WeightedOperation : public Operation {
 
   using Arguments = std::unordered_map<int, dnnl::memory>;
 
-  /// Of passes of oneDNN, which have the weight or its gradient in that format.
+  /// The arguments of oneDNN's passes, with the weight or its gradient in the given format.
   Arguments forward_arguments(const dnnl::memory::desc& weight) const;
   Arguments weights_arguments(const Builder& builder, const dnnl::memory::desc& gradient) const;
   Arguments data_arguments(const dnnl::memory::desc& weight, const dnnl::memory& dx) const;

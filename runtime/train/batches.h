@@ -34,7 +34,7 @@ class Batches {
   /// For how long load() took: what is done ahead is not in it.
   float last_wait_s() const { return waited_.count(); }
 
-  /// Of the samples that are held out; null: nothing is asked for them.
+  /// Checks the samples that are held out; null: they need no check.
   StepImages* validation_images();
 
  private:

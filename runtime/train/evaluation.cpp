@@ -13,7 +13,7 @@
 namespace dlflow::runtime {
 namespace {
 
-/// Of texts, the mean is one over the tokens that are foretold.
+/// The mean over the targets; a text has one for each token that is predicted.
 double mean_over_targets(double sum, const BatchResult& all) {
   return sum / double(std::max<int64_t>(all.num_targets, 1));
 }

@@ -76,7 +76,7 @@ struct OrderedSamples {
   const Dataset& dataset;
   const Normalization& normalization;
   size_t batch;
-  StepImages* images = nullptr;  ///< where they are, if not where the data set has them
+  StepImages* images = nullptr;  ///< checks them when they are read; null: they need no check
   size_t loader_threads = 1;
 
   Loader loader() const;

@@ -11,19 +11,19 @@ LoneWorker::LoneWorker(Communicator& comm, const Role& role, const TrainingJob& 
                        Recording& recording, WorkerHooks hooks)
     : CpuWorker(
           comm,
-          Team{.of_computation =
-                   {.ranks = *role.team,
-                    .index = role.index,
-                    .consume = role.updates
-                                   ? StepComputation::Consume()
-                                   : [this](size_t first,
-                                            std::span<const float> sums) { keep(first, sums); }},
-               .num_teams = role.num_teams,
-               .own_mean = role.own_mean,
-               .computes = role.computes},
+          team_of(role, [this](size_t first, std::span<const float> sums) { keep(first, sums); }),
           job, data, normalization, recording, std::move(hooks)),
       makes_updates_(role.updates) {
   if (!makes_updates_) pushed_ = HugeBuffer(layout().exchanged_size());
+}
+
+CpuWorker::Team LoneWorker::team_of(const Role& role, StepComputation::Consume keep) {
+  Team team{.of_computation = {.ranks = *role.team, .index = role.index},
+            .num_teams = role.num_teams,
+            .own_mean = role.own_mean,
+            .computes = role.computes};
+  if (!role.updates) team.of_computation.consume = std::move(keep);
+  return team;
 }
 
 /// The team reports the sum over its samples, as a share of those of all teams.

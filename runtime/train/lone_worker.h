@@ -25,6 +25,8 @@ class LoneWorker final : public CpuWorker, public OwnUpdates {
   void set_updates(uint64_t updates) override { computation().state().set_updates(updates); }
 
  private:
+  /// \param keep  takes the sums of gradients where others make the update
+  static Team team_of(const Role& role, StepComputation::Consume keep);
   ReportSlot::Sums compute(const StepPlan& plan, const LocalBatch& batch);
   ReportSlot::Sums skip();
   void keep(size_t first, std::span<const float> sums);

@@ -15,7 +15,7 @@ std::unique_ptr<EpochOrder> shared_order(Communicator& comm, size_t num_samples,
                                          bool reads = true);
 
 /// normalization_of(dataset), for which each rank reads its share of the images. The same bits for
-/// any number of ranks. `images`: where they are, if not where the data set has them.
+/// any number of ranks. `images` checks them when they are read, unless it is null.
 /// Collective; throws what StepImages::find throws.
 Normalization shared_normalization(Communicator& comm, const Dataset& dataset, StepImages* images);
 

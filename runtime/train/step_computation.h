@@ -52,7 +52,7 @@ class StepComputation {
   /// Waits for all sums of the step.
   void finish_sums();
 
-  /// What the team's ranks report of the step.
+  /// The report of the step, summed over the team's ranks.
   ReportSlot::Sums report() { return report_.read(state_.report()); }
 
   /// After forward(), of `steps` steps, or finish_sums(). Throws Diverged if a weight is no number.

@@ -55,7 +55,7 @@ class Worker : public Stepper {
   /// By the running statistics, with weights() of now; of use until the next step.
   virtual Inference inference() = 0;
 
-  /// Of the samples that are held out, if not where the data set has them.
+  /// Checks the samples that are held out; null: they need no check.
   virtual StepImages* validation_images() { return nullptr; }
 
   /// The compression of gradients and its state, or null.

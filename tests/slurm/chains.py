@@ -82,7 +82,7 @@ class SharedChains:
     most_counted = 100
     by_hand = None  # what ends a job beside dlflow
 
-    # What only one of the batch systems shows.
+    # Hooks for what only one batch system shows.
 
     def check_requeued(self, job):
         pass

@@ -7,7 +7,7 @@
 
 namespace dlflow::test {
 
-/// What an Error of `work` says, or nothing.
+/// The message of the Error that `work` throws; empty if it throws none.
 template <typename Work>
 std::string error_of(Work work) {
   try {

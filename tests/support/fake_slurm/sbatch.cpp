@@ -46,7 +46,8 @@ void set_signal(const std::string& text, Request& request) {
   request.signal_lead = number("signal", text.substr(known.size()));
 }
 
-/// What dlflow and the profiles of tests ask for: each of these SLURM 20.11 has, the oldest in use.
+/// The options that dlflow and the profiles of tests use. SLURM 20.11, the oldest version in use,
+/// has all of them.
 const std::set<std::string> kOptions = {"account",
                                         "array",
                                         "chdir",

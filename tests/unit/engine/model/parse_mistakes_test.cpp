@@ -129,6 +129,10 @@ TEST_CASE("a step uses a kind or runs a command", "[mistakes]") {
   CHECK(answer_to("steps: {a: {uses: predict, with: {checkpoint: c, data: d, format: parquet}}}") ==
         "1:67: with.format of step 'a': 'parquet' is not one of csv, npy; write csv or npy, and "
         "convert the file with `python -m dlflow.convert`");
+  CHECK(
+      answer_to("steps: {a: {uses: evaluate, with: {checkpoint: c, data: d, cache: {}}}}") ==
+      "1:60: unknown key 'cache' in with of step 'a'; a cache of data is no longer kept: leave it "
+      "out, or write 'scratch: true', which copies the data to each node's own disk");
   CHECK(answer_to("steps: {a: {run: x, with: [1]}}") ==
         "1:27: with of step 'a' must be a mapping, not a list; write {NAME: …}");
   CHECK(answer_to("steps: {a: {run: ' '}}") == "1:18: run of step 'a' is empty");
