@@ -30,7 +30,7 @@
 #include "engine/run/batch_systems.h"
 #include "engine/run/chain/from_job.h"
 #include "engine/run/notify/notify.h"
-#include "engine/supervisor/terminal.h"
+#include "engine/supervisor/shell.h"
 #include "steps/checkpoint/checkpoint_step.h"
 #include "steps/stage/stage.h"
 #include "steps/stage_out/stage_out.h"

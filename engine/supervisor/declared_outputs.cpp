@@ -1,4 +1,4 @@
-#include "engine/supervisor/declared_outputs.h"
+#include "engine/supervisor/results.h"
 
 #include <fnmatch.h>
 

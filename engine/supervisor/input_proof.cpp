@@ -1,12 +1,24 @@
 #include "engine/supervisor/input_proof.h"
 
+#include <algorithm>
+#include <filesystem>
+#include <set>
+#include <utility>
+#include <vector>
+
 #include "base/error.h"
+#include "base/file.h"
+#include "base/local_files.h"
 #include "base/parse_json.h"
 #include "base/secret_file.h"
 #include "base/sha256.h"
+#include "base/url.h"
+#include "engine/container/image_source.h"
+#include "engine/container/tree.h"
 #include "engine/plan/data_identity.h"
 #include "engine/plan/inherited.h"
 #include "engine/plan/installed.h"
+#include "engine/plan/layout.h"
 #include "engine/plan/program_identity.h"
 #include "engine/plan/published.h"
 #include "engine/plan/run_directory.h"
@@ -101,6 +113,33 @@ std::optional<std::string> find_change_of_parents(const JobSpec& spec) {
   return std::nullopt;
 }
 
+/// The longest tick of a file system's clock, within which two changes look like one.
+constexpr std::chrono::seconds kLongestTick(2);
+
+/// Where the image lies, if it is one to look at.
+fs::path image_of(const JobSpec& spec) {
+  if (!spec.container) return {};
+  const ImageSource source = image_source(spec.container->from, "/");
+  return source.kind == ImageSource::Kind::Folder ? source.path : fs::path();
+}
+
+fs::path path_of(const std::string& place) {
+  const auto url = parse_file_url(place);
+  return fs::path(url ? url->path : place).lexically_normal();
+}
+
+std::vector<fs::path> published_by(std::span<const ParentResult> parents) {
+  std::vector<fs::path> places;
+  for (const ParentResult& parent : parents) {
+    for (const Json& output : parent.outputs) {
+      for (const std::string& place : places_in(output.value("value", Json()))) {
+        places.push_back(path_of(place));
+      }
+    }
+  }
+  return places;
+}
+
 }  // namespace
 
 InputProof::InputProof(const JobSpec& spec)
@@ -172,6 +211,51 @@ std::optional<std::string> InputProof::find_change_that_may_be_undone() const {
   } catch (const std::exception& error) {
     return reason_of(error);
   }
+}
+
+ImageProof::ImageProof(const JobSpec& spec, Clock clock)
+    : spec_(spec), clock_(std::move(clock)), image_(image_of(spec)) {
+  note_ = spec.run_directory / ("image-" + sha256_hex(image_.string()).substr(0, 16));
+}
+
+std::optional<std::string> ImageProof::find_change() const {
+  if (image_.empty()) return std::nullopt;
+  // workflow.yaml is as old as the run.
+  if (is_unchanged_since(image_, spec_.run_directory / "workflow.yaml")) return std::nullopt;
+  const std::string identity = tree_identity(image_);
+  if (read_file_if_exists(note_) == identity) return std::nullopt;
+  if (!first_) first_ = {identity, clock_()};
+  FreshFileHashes hashes;
+  const auto sha256 = [&](const fs::path& file) { return hashes.sha256(file); };
+  if (image_digest(image_source(spec_.container->from, "/"), sha256) != spec_.container->digest) {
+    return "the image " + image_.string() + " changed after the run was planned";
+  }
+  note(identity);
+  return std::nullopt;
+}
+
+/// For the jobs that come later. What was changed a moment before we looked at first might have
+/// been changed once more in the same tick, and look the same: it is read after that.
+void ImageProof::note(const std::string& identity) const {
+  const bool is_settled = clock_() - first_->at >= kLongestTick;
+  if (!is_settled || identity != first_->identity || tree_identity(image_) != identity) return;
+  write_file_atomic(note_, identity);
+}
+
+std::optional<std::string> find_late_place(const JobSpec& spec, const Json& with,
+                                           std::span<const ParentResult> parents) {
+  std::set<std::string> known;
+  for (std::string& place : places_named(spec.uses, spec.with)) known.insert(std::move(place));
+  const std::vector<fs::path> published = published_by(parents);
+  for (const std::string& place : places_named(spec.uses, with)) {
+    if (known.contains(place) || spec.sources.outside.contains(place)) continue;
+    const fs::path path = path_of(place);
+    const bool is_output = std::ranges::any_of(
+        published, [&](const fs::path& output) { return is_below(path, output); });
+    if (is_output) continue;
+    return place + " was not known when the run was planned, and is no output of a step";
+  }
+  return std::nullopt;
 }
 
 }  // namespace dlflow

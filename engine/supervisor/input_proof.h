@@ -1,19 +1,54 @@
 #pragma once
 
+#include <chrono>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 
 #include "base/file_identity.h"
+#include "base/json.h"
+#include "engine/plan/fingerprint.h"
 #include "engine/plan/job.h"
-#include "engine/supervisor/image_proof.h"
 
 /// Whether a job's program saw what its fingerprint says: the frozen copies, the data outside of
 /// the run, a `dir:` image and the packages of its `environment:` as they were when the run was
 /// planned, its parents' outputs as they were published, from before the program begins until after
 /// it has ended.
 namespace dlflow {
+
+/// Whether a `dir:` image, which is used where it lies, is as it was when the run was planned.
+/// Others are unpacked by their digest.
+///
+/// An image is large, and most jobs of a run find it as it was. So it is read only if nothing else
+/// proves that: the times of a file system that the run lies in, too, or else a note in the run
+/// of how the image looked when a job had read it. No time of one file system is compared with a
+/// time of another, which may have another clock.
+class ImageProof {
+ public:
+  using Clock = std::function<std::chrono::steady_clock::time_point()>;
+
+  /// Before the program begins. `spec` must outlive this.
+  explicit ImageProof(const JobSpec& spec, Clock clock = std::chrono::steady_clock::now);
+
+  /// What has changed since the run was planned, in words; or nothing. Throws Error.
+  std::optional<std::string> find_change() const;
+
+ private:
+  struct Look {
+    std::string identity;  ///< see tree_identity()
+    std::chrono::steady_clock::time_point at;
+  };
+  void note(const std::string& identity) const;
+
+  const JobSpec& spec_;
+  Clock clock_;
+  std::filesystem::path image_;        // empty: there is none to look at
+  std::filesystem::path note_;         // in the run
+  mutable std::optional<Look> first_;  // before it was read
+};
 
 class InputProof {
  public:
@@ -42,5 +77,12 @@ class InputProof {
   std::map<std::string, std::string> ways_;  // to data outside of the run, at the start
   std::optional<std::string> change_;        // at the start
 };
+
+/// Data that a step names by what its parents left, as in `data: "/data/${{ steps.a.metrics.year
+/// }}"`: the plan could not look at it, and so it is not in the fingerprint. Returns the first such
+/// place, in words: one that neither the plan knew nor an output of a parent holds.
+/// \param with  the evaluated `with:` of the job
+std::optional<std::string> find_late_place(const JobSpec& spec, const Json& with,
+                                           std::span<const ParentResult> parents);
 
 }  // namespace dlflow

@@ -7,14 +7,18 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <filesystem>
 #include <functional>
 #include <vector>
 
+#include "base/error.h"
 #include "base/exit_status.h"
 #include "base/file.h"
 #include "base/local_files.h"
 #include "base/process_tree.h"
 #include "base/remove_tree.h"
+#include "engine/model/step_kinds.h"
+#include "engine/supervisor/launch.h"
 #include "engine/supervisor/saved_state.h"
 
 namespace dlflow {
@@ -109,6 +113,38 @@ void add_files_of(pid_t pid, const fs::path& folder, std::set<fs::path>& found) 
   }
 }
 
+/// The fingerprint of the same job whatever it is given to run on. Empty as the fingerprint is: all
+/// that a job does whose work cannot be known counts as one work.
+std::string work_of(const JobSpec& spec, std::span<const ParentResult> parents) {
+  Json base = Json::parse(spec.fingerprint_base);
+  base.erase("resources");
+  return fingerprint(base.dump(), spec.element, parents);
+}
+
+fs::path place_aside(const AttemptFiles& files) {
+  return files.attempt / ("checkpoints-" + std::to_string(files.pass));
+}
+
+void put_aside(const fs::path& folder, const AttemptFiles& files) {
+  forget_kept_checkpoints(folder.parent_path());
+  const fs::path aside = place_aside(files);
+  std::error_code problem;
+  fs::rename(folder, aside, problem);
+  if (problem) {
+    throw Error(Errc::InvalidInput, "cannot move " + folder.string() + ", checkpoints of other " +
+                                        "work, to " + aside.string() + ": " + problem.message());
+  }
+}
+
+fs::path note_of(const JobSpec& spec) { return spec.job_directory / "checkpoints.of"; }
+
+bool holds_files(const fs::path& folder) {
+  if (!fs::exists(folder)) return false;
+  const fs::recursive_directory_iterator entries(folder);
+  return std::any_of(begin(entries), end(entries),
+                     [](const fs::directory_entry& entry) { return !entry.is_directory(); });
+}
+
 }  // namespace
 
 void keep_checkpoints(const JobSpec& spec, const std::string& content) {
@@ -192,6 +228,37 @@ JobEvent try_state_before(const JobSpec& spec, const AttemptFiles& files,
   end.reason = "failed before it had saved anything (" + end.reason +
                "); goes on from the checkpoint before its last one";
   return end;
+}
+
+std::optional<std::string> keep_own_checkpoints(const JobSpec& spec, const AttemptFiles& files,
+                                                const std::string& fingerprint,
+                                                std::span<const ParentResult> parents) {
+  if (!can_save(spec.uses, spec.checkpoint)) return std::nullopt;
+  const fs::path folder = checkpoints_directory(spec);
+  const std::string work = work_of(spec, parents);
+  const std::string all = work + " " + fingerprint + "\n";
+  const auto noted = read_file_if_exists(note_of(spec));
+  if (noted == all) return std::nullopt;
+  if (noted && holds_files(folder)) {
+    if (noted->starts_with(all)) {
+      return "it goes on from a checkpoint of a pass in doubt: " + noted->substr(all.size());
+    }
+    if (!work.empty() && noted->starts_with(work + " ")) {
+      return "it goes on from checkpoints that were made with other resources";
+    }
+    put_aside(folder, files);
+  }
+  write_file_atomic(note_of(spec), all, Durability::Synced);
+  return std::nullopt;
+}
+
+bool begins_anew(const AttemptFiles& files) { return fs::exists(place_aside(files)); }
+
+void doubt_checkpoints(const JobSpec& spec, const std::string& reason) {
+  if (!can_save(spec.uses, spec.checkpoint)) return;
+  const auto noted = read_file_if_exists(note_of(spec));
+  if (!noted || !noted->ends_with('\n')) return;  // nobody knows what they are of, or in doubt
+  write_file_atomic(note_of(spec), *noted + reason, Durability::Synced);
 }
 
 }  // namespace dlflow

@@ -22,7 +22,7 @@
 #include "engine/ranks/rank_nodes.h"
 #include "engine/ranks/rank_variables.h"
 #include "engine/supervisor/container.h"
-#include "engine/supervisor/own_checkpoints.h"
+#include "engine/supervisor/kept_checkpoints.h"
 
 namespace dlflow {
 namespace {

@@ -4,7 +4,10 @@
 #include <string>
 #include <string_view>
 
-/// Launchers tell of nodes that went away on the standard error of a job.
+#include "engine/plan/job.h"
+#include "engine/supervisor/launch.h"
+
+/// What launchers and frameworks print of nodes that went away and of ranks that train alone.
 namespace dlflow {
 
 /// The exit status of the first task that srun saw end badly ("srun: error: b1: task 0: Exited with
@@ -19,5 +22,12 @@ std::optional<std::string> lost_node(std::string_view text);
 
 /// Whether srun could not start all of its tasks, or mpirun its daemon on each node.
 bool was_not_launched(std::string_view text);
+
+/// A warning if each of the `ranks` of a step printed that it trains alone, as frameworks do that
+/// did not find the other ranks; empty otherwise.
+std::string warning_of_lone_ranks(std::string_view output, int ranks);
+
+/// The same of what a pass has printed at its beginning, where frameworks tell that.
+std::string warning_of_lone_ranks(const JobSpec& spec, const AttemptFiles& files);
 
 }  // namespace dlflow

@@ -23,7 +23,6 @@
 #include "engine/plan/data_identity.h"
 #include "engine/plan/extension.h"
 #include "engine/supervisor/content_hash.h"
-#include "engine/supervisor/declared_outputs.h"
 
 namespace dlflow {
 namespace {

@@ -27,6 +27,17 @@ struct Outputs {
   Publication publication;
 };
 
+/// Where the outputs are that a command declares: name -> path below $DLFLOW_OUTPUTS, or below the
+/// job's folder for what begins with `checkpoints/`.
+///
+/// A declared path may be a pattern, "version_*/best.ckpt", that one file or folder matches; `*`
+/// stops at a slash. What is not below $DLFLOW_OUTPUTS and was left in the working directory is
+/// moved there. Links, as inputs are, and what lies behind them stay where they are; of the folder
+/// that `checkpoint: {newer: …}` names, outputs are copies. Throws Error{InvalidInput} naming what
+/// is missing, and which link is in the way or where a file of that name lies instead; then nothing
+/// was moved.
+std::map<std::string, std::string> settle_outputs(const JobSpec& spec, const AttemptFiles& files);
+
 /// The declared outputs and those of $DLFLOW_OUTPUTS/outputs.json. A declared path, and a value
 /// that is the relative path of something there becomes the path it has once it is published; one
 /// below checkpoints/ that in the job's folder. What has no hash yet is hashed: files by content,

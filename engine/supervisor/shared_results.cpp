@@ -20,7 +20,6 @@
 #include "engine/plan/fingerprint.h"
 #include "engine/plan/published.h"
 #include "engine/supervisor/content_hash.h"
-#include "engine/supervisor/open_folder.h"
 #include "engine/supervisor/results.h"
 #include "engine/supervisor/shared_tree.h"
 

@@ -1,5 +1,3 @@
-#include "engine/supervisor/image_proof.h"
-
 #include <stdlib.h>
 
 #include "base/file_identity.h"

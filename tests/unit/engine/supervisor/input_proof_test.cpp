@@ -7,7 +7,6 @@
 #include "engine/container/tree.h"
 #include "engine/plan/data_identity.h"
 #include "engine/plan/installed.h"
-#include "engine/supervisor/late_places.h"
 #include "tests/support/catch.h"
 #include "tests/unit/engine/supervisor/job.h"
 

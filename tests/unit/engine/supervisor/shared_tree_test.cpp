@@ -1,7 +1,6 @@
 #include "engine/supervisor/shared_tree.h"
 
 #include "base/file.h"
-#include "engine/supervisor/open_folder.h"
 #include "tests/support/catch.h"
 #include "tests/support/temp_dir.h"
 
