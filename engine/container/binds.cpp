@@ -6,7 +6,6 @@
 #include "base/error.h"
 #include "base/local_files.h"
 #include "base/process.h"
-#include "engine/container/environment.h"
 #include "engine/container/tree.h"
 
 namespace dlflow {

@@ -6,7 +6,6 @@
 
 #include "base/process.h"
 #include "base/text.h"
-#include "engine/container/environment.h"
 #include "engine/ranks/rank_variables.h"
 
 namespace dlflow {

@@ -17,7 +17,6 @@
 #include "engine/container/binds.h"
 #include "engine/container/container_environment.h"
 #include "engine/container/convert_image.h"
-#include "engine/container/environment.h"
 #include "engine/container/image_build.h"
 #include "engine/container/image_mpi.h"
 #include "engine/container/image_store.h"

@@ -15,7 +15,6 @@
 #include "base/units.h"
 #include "engine/container/image_contents.h"
 #include "engine/container/registry_login.h"
-#include "engine/container/registry_token.h"
 #include "engine/container/runtime.h"
 
 namespace dlflow {

@@ -7,8 +7,27 @@
 namespace dlflow {
 namespace {
 
+/// The name of the one container in the repository that convert_image.h makes.
+constexpr const char* kContainer = "image";
+
+ImageForm root_folder(const std::string&, bool) { return ImageForm::RootFolder; }
 ImageForm squashfs(const std::string&, bool) { return ImageForm::Squashfs; }
 ImageForm daemon_image(const std::string&, bool) { return ImageForm::DaemonImage; }
+
+/// P modes run on the root folder as it is. R modes want a container, and so does --nvidia.
+ImageForm udocker_form(const std::string& mode, bool gpus) {
+  const bool as_it_is = mode.starts_with('P') && !gpus;
+  return as_it_is ? ImageForm::RootFolder : ImageForm::UdockerContainer;
+}
+
+/// `call` with the site's arguments, the words for the image, and the program that runs inside.
+Invocation complete(Invocation call, const Container& container,
+                    const std::vector<std::string>& image) {
+  for (const auto* words : {&container.arguments, &image, &container.program}) {
+    append(call.argv, *words);
+  }
+  return call;
+}
 
 constexpr std::array kRuntimes = {
     ContainerRuntime{.name = "apptainer",
@@ -69,8 +88,6 @@ const ContainerRuntime* find_runtime(std::string_view name) {
   return nullptr;
 }
 
-ImageForm root_folder(const std::string&, bool) { return ImageForm::RootFolder; }
-
 Bind parse_bind(const std::string& text) {
   std::vector<std::string> parts = split(text, ':');
   const bool read_only = parts.size() > 1 && parts.back() == "ro";
@@ -84,6 +101,133 @@ std::string bind_text(const Bind& bind) {
 
 void append(std::vector<std::string>& argv, const std::vector<std::string>& words) {
   argv.insert(argv.end(), words.begin(), words.end());
+}
+
+bool udocker_runs_alone(const std::string& mode) { return mode.starts_with('R'); }
+
+/// apptainer, and singularity before it had that name, on a root folder ("sandbox"): that needs
+/// neither FUSE nor a set-user-id helper.
+Invocation invoke_apptainer(const Container& container) {
+  Invocation call{container.command, {}};
+  append(call.argv, {"--silent", "exec", "--cleanenv", "--no-home"});
+  for (const Bind& bind : container.binds) append(call.argv, {"--bind", bind_text(bind)});
+  append(call.argv, {"--pwd", container.directory});
+  if (container.building) append(call.argv, {"--writable", "--fakeroot"});
+  if (container.gpus) append(call.argv, {"--nv"});
+  return complete(call, container, {container.image});
+}
+
+/// Rootless podman straight on the root file system: its own store of images would copy it, and is
+/// not made for network file systems. What it keeps about containers is for this one alone, so that
+/// nothing is left of one that was killed. The caller's user id needs entries in /etc/subuid.
+Invocation invoke_podman(const Container& container) {
+  Invocation call{container.command, {}};
+  append(call.argv, {"--root=" + (container.scratch / "root").string(),
+                     "--runroot=" + (container.scratch / "run").string(),
+                     "--tmpdir=" + (container.scratch / "tmp").string(), "--storage-driver=vfs"});
+  append(call.argv, {"run", "--rm"});
+  if (!container.building) append(call.argv, {"--read-only"});
+  const bool rootless = container.uid != 0;  // podman refuses the option to root, who needs none
+  if (rootless && !container.building) append(call.argv, {"--userns=keep-id"});
+  append(call.argv,
+         {"--network=host", "--pid=host", "--security-opt=label=disable", "--log-driver=none"});
+  for (const Bind& bind : container.binds) append(call.argv, {"--volume=" + bind_text(bind)});
+  append(call.argv, {"--workdir=" + container.directory.string()});
+  if (container.gpus) append(call.argv, {"--device=nvidia.com/gpu=all"});
+  return complete(call, container, {"--rootfs", container.image});
+}
+
+/// ch-run mounts the image read-only, and the host's /dev, /proc, /sys, hosts and resolv.conf. Its
+/// binds cannot be read-only. It refuses to start without $USER.
+Invocation invoke_charliecloud(const Container& container) {
+  Invocation call{container.command, {"USER=" + container.user}};
+  append(call.argv, {"--unset-env=*"});
+  if (container.building) append(call.argv, {"--write", "--uid=0", "--gid=0"});
+  for (const Bind& bind : container.binds) {
+    append(call.argv, {"--bind=" + bind.source.string() + ":" + bind.target.string()});
+  }
+  append(call.argv, {"--cd=" + container.directory.string()});
+  return complete(call, container, {container.image, "--"});
+}
+
+/// udocker never creates a container here: parallel creations leave copies behind. As root it must
+/// be told that this is meant. An empty UDOCKER_TARBALL keeps it from downloading its engine on a
+/// compute node.
+Invocation invoke_udocker(const Container& container) {
+  Invocation call{container.command, {"UDOCKER_LOGLEVEL=2", "UDOCKER_TARBALL="}};
+  if (container.uid == 0) append(call.argv, {"--allow-root"});
+  append(call.argv, {"run"});
+  if (container.building) {
+    append(call.argv, {"--user=0:0"});
+  } else if (!udocker_runs_alone(container.mode)) {
+    append(call.argv, {"--user=" + container.user, "--hostauth"});
+  }
+  append(call.argv, {"--volume=/etc/hosts:/etc/hosts"});  // names of nodes, as others show them
+  for (const Bind& bind : container.binds) {
+    append(call.argv, {"--volume=" + bind.source.string() + ":" + bind.target.string()});
+  }
+  append(call.argv, {"--workdir=" + container.directory.string()});
+  append(call.argv, container.arguments);
+  if (udocker_form(container.mode, container.gpus) == ImageForm::RootFolder) {
+    call.environment.push_back("UDOCKER_DEFAULT_EXECUTION_MODE=" + container.mode);
+    append(call.argv, {"--location=" + container.image.string()});  // instead of the named one
+  } else {
+    call.environment.push_back("UDOCKER_DIR=" + container.image.string());
+  }
+  append(call.argv, {kContainer});
+  append(call.argv, container.program);
+  return call;
+}
+
+/// bwrap has no notion of an image: a root file system, and what is mounted over it. The host's
+/// /dev brings shared memory and the devices of GPUs and interconnects, not the drivers' libraries.
+Invocation invoke_bubblewrap(const Container& container) {
+  Invocation call{container.command, {}};
+  const bool building = container.building;
+  if (building && container.uid != 0) {
+    append(call.argv, {"--unshare-user", "--uid", "0", "--gid", "0"});
+  }
+  append(call.argv, {building ? "--bind" : "--ro-bind", container.image, "/"});
+  append(call.argv, {"--dev-bind", "/dev", "/dev"});
+  append(call.argv, {"--bind", "/proc", "/proc", "--ro-bind", "/sys", "/sys"});
+  for (const char* file : {"/etc/hosts", "/etc/resolv.conf"}) {
+    append(call.argv, {"--ro-bind-try", file, file});
+  }
+  for (const char* file : {"/etc/passwd", "/etc/group"}) {  // packages add to them
+    if (!building) append(call.argv, {"--ro-bind-try", file, file});
+  }
+  for (const Bind& bind : container.binds) {
+    append(call.argv, {bind.read_only ? "--ro-bind" : "--bind", bind.source, bind.target});
+  }
+  append(call.argv, {"--chdir", container.directory, "--die-with-parent"});
+  return complete(call, container, {"--"});
+}
+
+/// pyxis gives srun the flags that begin with --container; enroot unpacks the file on each node and
+/// brings the GPUs' libraries itself. `command` is srun with the launcher's arguments.
+Invocation invoke_pyxis(const Container& container) {
+  std::vector<std::string> mounts;
+  for (const Bind& bind : container.binds) mounts.push_back(bind_text(bind));
+  Invocation call{container.command, {}};
+  append(
+      call.argv,
+      {"--container-image=" + container.image.string(), "--container-mounts=" + join(mounts, ","),
+       "--container-workdir=" + container.directory.string(), "--container-readonly",
+       "--no-container-mount-home", "--no-container-remap-root", "--no-container-entrypoint"});
+  return complete(call, container, {});
+}
+
+/// The docker daemon runs as root, the container as the caller.
+Invocation invoke_docker(const Container& container) {
+  Invocation call{container.command, {}};
+  append(call.argv, {"run", "--rm", "--read-only", "--pull=never", "--network=host", "--pid=host",
+                     "--ipc=host", "--log-driver=none"});
+  append(call.argv,
+         {"--user=" + std::to_string(container.uid) + ":" + std::to_string(container.gid)});
+  for (const Bind& bind : container.binds) append(call.argv, {"--volume=" + bind_text(bind)});
+  append(call.argv, {"--workdir=" + container.directory.string()});
+  if (container.gpus) append(call.argv, {"--gpus=all"});
+  return complete(call, container, {container.image});
 }
 
 }  // namespace dlflow

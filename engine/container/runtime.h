@@ -78,14 +78,10 @@ std::span<const ContainerRuntime> runtimes();
 /// Nothing if there is no such runtime.
 const ContainerRuntime* find_runtime(std::string_view name);
 
-ImageForm root_folder(const std::string& mode, bool gpus);
-ImageForm udocker_form(const std::string& mode, bool gpus);
-
 /// In R modes udocker writes down what runs in a container inside of it: one runs at a time, as
 /// root, which the caller is outside.
 bool udocker_runs_alone(const std::string& mode);
 
-// One file each.
 Invocation invoke_apptainer(const Container& container);
 Invocation invoke_bubblewrap(const Container& container);
 Invocation invoke_charliecloud(const Container& container);
@@ -94,7 +90,7 @@ Invocation invoke_podman(const Container& container);
 Invocation invoke_pyxis(const Container& container);
 Invocation invoke_udocker(const Container& container);
 
-/// What those files share: "SOURCE:TARGET", and ":ro" behind it where that is meant.
+/// What those share: "SOURCE:TARGET", and ":ro" behind it where that is meant.
 std::string bind_text(const Bind& bind);
 void append(std::vector<std::string>& argv, const std::vector<std::string>& words);
 

@@ -1,9 +1,10 @@
 #include "engine/container/tool.h"
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "base/process.h"
 #include "base/text.h"
-#include "engine/container/environment.h"
 
 namespace dlflow {
 namespace {
@@ -34,6 +35,16 @@ std::string output_of_tool(const std::vector<std::string>& argv) {
   } catch (const Error&) {  // there is no such program
     return "";
   }
+}
+
+std::vector<std::string> changed_environment(const std::vector<std::string>& changes) {
+  std::vector<std::string> environment = current_environment();
+  for (const std::string& change : changes) {
+    const std::string name = change.substr(0, change.find('=') + 1);
+    std::erase_if(environment, [&](const std::string& entry) { return entry.starts_with(name); });
+    environment.push_back(change);
+  }
+  return environment;
 }
 
 }  // namespace dlflow

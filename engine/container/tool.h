@@ -15,4 +15,7 @@ bool try_tool(const std::vector<std::string>& argv);
 /// What it prints; empty if it fails.
 std::string output_of_tool(const std::vector<std::string>& argv);
 
+/// This process's environment, with "NAME=value" of `changes` in place of what it has.
+std::vector<std::string> changed_environment(const std::vector<std::string>& changes);
+
 }  // namespace dlflow

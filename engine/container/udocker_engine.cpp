@@ -6,7 +6,6 @@
 #include "base/file.h"
 #include "base/process.h"
 #include "base/text.h"
-#include "engine/container/environment.h"
 
 namespace dlflow {
 namespace {

@@ -2,7 +2,7 @@
 
 #include "base/error.h"
 #include "engine/container/registry.h"
-#include "engine/container/registry_token.h"
+#include "engine/container/registry_login.h"
 #include "tests/fuzz/fuzz.h"
 
 using namespace dlflow;

@@ -1,5 +1,3 @@
-#include "engine/container/environment.h"
-
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -12,6 +10,7 @@
 #include "base/process.h"
 #include "base/text.h"
 #include "engine/container/container_environment.h"
+#include "engine/container/tool.h"
 #include "engine/container/udocker_engine.h"
 #include "tests/support/catch.h"
 #include "tests/support/temp_dir.h"
