@@ -7,7 +7,7 @@
 #include "base/url.h"
 #include "engine/plan/plan.h"
 #include "engine/share/bundle_reader.h"
-#include "engine/share/stage_sources.h"
+#include "engine/share/contents.h"
 #include "engine/store/store.h"
 #include "steps/stage/staged_source.h"
 

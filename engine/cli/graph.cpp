@@ -2,7 +2,6 @@
 
 #include "engine/cli/commands.h"
 #include "engine/cli/workflow_argument.h"
-#include "engine/report/graph_picture.h"
 #include "engine/report/graph_text.h"
 #include "engine/report/json.h"
 

@@ -9,7 +9,6 @@
 #include "engine/cli/workflow_argument.h"
 #include "engine/plan/run_directory.h"
 #include "engine/share/contents.h"
-#include "engine/share/machine_paths.h"
 #include "engine/share/run_record.h"
 
 namespace dlflow {

@@ -15,7 +15,7 @@
 #include "engine/plan/run_directory.h"
 #include "engine/report/dashboard.h"
 #include "engine/report/json.h"
-#include "engine/report/redraw.h"
+#include "engine/report/live_display.h"
 #include "engine/report/run_list.h"
 #include "engine/report/status_table.h"
 

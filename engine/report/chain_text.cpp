@@ -1,10 +1,13 @@
 #include "engine/report/chain_text.h"
 
 #include <algorithm>
+#include <optional>
 #include <vector>
 
 #include "base/text.h"
 #include "base/units.h"
+#include "engine/plan/places.h"
+#include "engine/report/style.h"
 
 namespace dlflow {
 namespace {
@@ -29,6 +32,43 @@ bool waits_for(const Plan& plan, const SubmittedBatch& batch, const SubmittedBat
   const std::string& parent = plan.workflow.steps[before.step].name;
   return std::find(needs.begin(), needs.end(), parent) != needs.end();
 }
+
+/// "1", "array of 4", "40 elements in 2 tasks"
+std::string size_of_batch(const PreviewedBatch& batch) {
+  if (!batch.tasks.empty() && batch.jobs.size() > batch.tasks.size())
+    return elements_in_tasks(batch.jobs.size(), batch.tasks.size());
+  return batch.tasks.empty() ? "1" : "array of " + std::to_string(batch.tasks.size());
+}
+
+std::string nodes_of(const PreviewedBatch& batch) {
+  return batch.nodes == 0 ? "-" : std::to_string(batch.nodes);
+}
+
+/// "1, 2"; "-" for none.
+std::string places_before(const PreviewedBatch& batch) {
+  std::vector<std::string> numbers;
+  for (const uint32_t place : batch.waits_for) numbers.push_back(std::to_string(place + 1));
+  return numbers.empty() ? "-" : join(numbers, ", ");
+}
+
+/// That of the class that its jobs go to.
+const std::string& partition_of_batch(const Plan& plan, const PreviewedBatch& batch) {
+  return partition_of(profile_of(plan, plan.jobs[batch.jobs.front()]));
+}
+
+/// "fetch runs here, on the login node.\n" of each step that does.
+std::string steps_here(const Plan& plan) {
+  std::string text;
+  std::optional<uint32_t> last;
+  for (const PlannedJob& job : plan.jobs) {
+    if (job.action == Action::Reuse || !is_on_login_node(plan, job) || last == job.step) continue;
+    last = job.step;
+    text += plan.workflow.steps[job.step].name + " runs here, on the login node.\n";
+  }
+  return text;
+}
+
+std::string text_or_dash(const std::string& text) { return text.empty() ? "-" : text; }
 
 }  // namespace
 
@@ -59,6 +99,48 @@ std::string chain_text(const Plan& plan, std::span<const SubmittedBatch> batches
     column += display_width(word);
   }
   return text + "\n";
+}
+
+std::string preview_text(const Plan& plan, const std::vector<PreviewedBatch>& batches,
+                         const Style&) {
+  std::vector<std::vector<std::string>> rows = {
+      {"NO", "STEP", "JOBS", "RANKS", "NODES", "TIME LIMIT", "PARTITION", "AFTER"}};
+  for (size_t place = 0; place < batches.size(); ++place) {
+    const PreviewedBatch& batch = batches[place];
+    rows.push_back({std::to_string(place + 1), plan.workflow.steps[batch.step].name,
+                    size_of_batch(batch), std::to_string(batch.resources.ranks), nodes_of(batch),
+                    batch.limit.count() == 0 ? "-" : format_duration(batch.limit),
+                    text_or_dash(partition_of_batch(plan, batch)), places_before(batch)});
+  }
+  const std::vector<Align> align(rows.front().size(), Align::Left);
+  return columns(rows, align) + steps_here(plan);
+}
+
+std::string preview_scripts(const Plan& plan, const std::vector<PreviewedBatch>& batches) {
+  std::string text;
+  for (size_t place = 0; place < batches.size(); ++place) {
+    text += "\n# " + std::to_string(place + 1) + ": step '" +
+            plan.workflow.steps[batches[place].step].name + "'\n" + batches[place].script;
+  }
+  return text;
+}
+
+Json to_json(const Plan& plan, const std::vector<PreviewedBatch>& batches) {
+  Json list = Json::array();
+  for (const PreviewedBatch& batch : batches) {
+    Json jobs = Json::array();
+    for (const uint32_t job : batch.jobs) jobs.push_back(plan.jobs[job].name);
+    list.push_back({{"step", plan.workflow.steps[batch.step].name},
+                    {"jobs", std::move(jobs)},
+                    {"tasks", batch.tasks},
+                    {"partition", partition_of_batch(plan, batch)},
+                    {"ranks", batch.resources.ranks},
+                    {"nodes", batch.nodes == 0 ? Json() : Json(batch.nodes)},
+                    {"limit_s", batch.limit.count() == 0 ? Json() : Json(60 * batch.limit.count())},
+                    {"after", batch.waits_for},
+                    {"script", batch.script}});
+  }
+  return list;
 }
 
 }  // namespace dlflow

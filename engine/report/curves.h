@@ -2,12 +2,15 @@
 
 #include <cstddef>
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/clock.h"
+#include "base/json.h"
+#include "engine/store/run_status.h"
 
 /// The numbers that programs reported while they ran: metrics.jsonl as curves.
 namespace dlflow {
@@ -54,5 +57,14 @@ Reported read_reported_job(const std::filesystem::path& job_directory);
 /// breaks stay.
 /// Source: Steinarsson, Downsampling Time Series for Visual Representation, 2013.
 Curve thinned(const Curve& curve, size_t max_points);
+
+/// Job name -> its last metrics line; the keys are in docs/contributor/architecture.md.
+using ProgressByJob = std::map<std::string, Json>;
+
+/// The last whole line of `file` as an object; nothing if there is none.
+std::optional<Json> last_metrics(const std::filesystem::path& file);
+
+/// The progress of each running job of `status`.
+ProgressByJob read_progress(const RunStatus& status);
 
 }  // namespace dlflow

@@ -2,14 +2,16 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstdio>
+#include <numeric>
+#include <vector>
 
 #include "base/text.h"
 #include "base/units.h"
 #include "engine/report/curves.h"
 #include "engine/report/describe.h"
 #include "engine/report/job_words.h"
-#include "engine/report/sparkline.h"
 
 namespace dlflow {
 namespace {
@@ -154,6 +156,20 @@ Lines beside_each_other(const RunView& view, const Losses& losses, Time now, siz
   return lines;
 }
 
+constexpr std::array kBars = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
+constexpr std::array kAscii = {"_", ".", ",", "-", "~", "=", "+", "#"};
+
+std::vector<double> means(std::span<const double> values, size_t columns) {
+  std::vector<double> shares;
+  for (size_t i = 0; i < columns; ++i) {
+    const auto share =
+        values.subspan(i * values.size() / columns,
+                       (i + 1) * values.size() / columns - i * values.size() / columns);
+    shares.push_back(std::accumulate(share.begin(), share.end(), 0.0) / double(share.size()));
+  }
+  return shares;
+}
+
 }  // namespace
 
 Losses read_losses(const RunStatus& status, size_t max_jobs) {
@@ -191,6 +207,20 @@ Lines dashboard(const RunView& view, const Losses& losses, Time now, size_t rows
   lines.resize(std::min(lines.size(), rows));
   for (std::string& line : lines) line = clip(line, size_t(style.width));
   return lines;
+}
+
+std::string sparkline(std::span<const double> values, size_t width, const Style& style) {
+  if (values.empty() || width == 0) return "";
+  const std::vector<double> shares = means(values, std::min(width, values.size()));
+  const auto [least, most] = std::minmax_element(shares.begin(), shares.end());
+  const double range = *most - *least;
+  std::string line;
+  for (const double value : shares) {
+    const double height = range > 0 ? (value - *least) / range : 0;
+    const auto bar = size_t(std::clamp(std::floor(height * 8), 0.0, 7.0));
+    line += style.utf8 ? kBars[bar] : kAscii[bar];
+  }
+  return line;
 }
 
 }  // namespace dlflow

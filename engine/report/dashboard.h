@@ -2,13 +2,19 @@
 
 #include <cstddef>
 #include <map>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "engine/report/run_table.h"
+#include "engine/report/style.h"
 
 /// One run on a whole terminal, for whoever watches it: `dlflow status RUN --watch`.
 namespace dlflow {
+
+/// `values` as a row of bars, at most `width` columns: each column is the mean of its share of the
+/// values, from the least (the lowest bar) to the most. Empty without values.
+std::string sparkline(std::span<const double> values, size_t width, const Style& style);
 
 /// The losses that jobs reported so far, by job.
 using Losses = std::map<std::string, std::vector<double>>;

@@ -9,8 +9,8 @@
 #include "base/not_finite.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "engine/report/headline.h"
 #include "engine/report/job_words.h"
-#include "engine/report/metric_order.h"
 
 namespace dlflow {
 namespace {

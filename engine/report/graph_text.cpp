@@ -1,8 +1,11 @@
 #include "engine/report/graph_text.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <vector>
 
+#include "base/error.h"
+#include "base/process.h"
 #include "base/text.h"
 #include "base/units.h"
 #include "engine/plan/graph.h"
@@ -72,6 +75,25 @@ std::string graph_as_mermaid(const Workflow& workflow) {
     for (const std::string& need : step.needs) text += "  " + need + " --> " + step.name + "\n";
   }
   return text;
+}
+
+std::string graph_as_svg(const Workflow& workflow) {
+  const char* path = std::getenv("PATH");
+  const auto program = find_program("dot", path == nullptr ? "/usr/bin" : path);
+  if (!program) {
+    throw Error(
+        Errc::NotFound,
+        "drawing an SVG needs `dot` (Debian's package graphviz); --format mermaid needs nothing");
+  }
+  Command dot;
+  dot.argv = {program->string(), "-Tsvg"};
+  dot.environment = current_environment();
+  const Output picture = run(std::move(dot), graph_as_dot(workflow));
+  if (picture.status.code != 0) {
+    throw Error(Errc::Unavailable,
+                "dot ended with exit status " + std::to_string(picture.status.code));
+  }
+  return picture.text;
 }
 
 }  // namespace dlflow

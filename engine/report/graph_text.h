@@ -16,4 +16,8 @@ std::string graph_as_dot(const Workflow& workflow);
 /// A Mermaid flowchart, which GitHub shows as a picture.
 std::string graph_as_mermaid(const Workflow& workflow);
 
+/// The steps as SVG, drawn by Graphviz. Throws Error{NotFound} if `dot` is not in PATH, saying what
+/// to install.
+std::string graph_as_svg(const Workflow& workflow);
+
 }  // namespace dlflow

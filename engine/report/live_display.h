@@ -1,14 +1,36 @@
 #pragma once
 
+#include <string>
 #include <unordered_map>
+#include <vector>
 
 #include "engine/report/headline.h"
 #include "engine/report/observer.h"
-#include "engine/report/redraw.h"
 #include "engine/report/run_table.h"
 #include "engine/report/style.h"
 
 namespace dlflow {
+
+/// Text that replaces itself: on a terminal it is drawn over what was shown before, elsewhere it is
+/// printed again when it changed. What was shown last stays on the screen.
+class Redraw {
+ public:
+  explicit Redraw(int descriptor);
+
+  void show(const std::string& text);
+
+  /// Rows and columns to draw in.
+  size_t rows() const;
+
+ private:
+  void write(const std::string& bytes) const;
+  std::string erase() const;
+
+  int descriptor_;
+  bool terminal_;
+  std::string shown_;
+  size_t lines_ = 0;
+};
 
 /// The state of a run as its events build it up.
 class RunModel {

@@ -9,10 +9,8 @@
 
 #include "base/sha256.h"
 #include "engine/plan/plan_json.h"
-#include "engine/report/advice.h"
-#include "engine/report/comparison.h"
 #include "engine/report/curves.h"
-#include "engine/report/metric_order.h"
+#include "engine/report/headline.h"
 #include "engine/report/results.h"
 #include "engine/report/spans.h"
 #include "engine/report/usage.h"

@@ -1,8 +1,10 @@
 #pragma once
 
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "engine/plan/plan.h"
@@ -41,7 +43,7 @@ enum class Order { LargestFirst, SmallestFirst };
 void sort_results(std::vector<Result>& results, const std::string& metric, Order order);
 
 /// A table per step. Of parameters it shows those that differ between the runs; of metrics as many
-/// as fit, `first` before the others, which are in the order of metric_order.h.
+/// as fit, `first` before the others, which are in the order of in_metric_order().
 std::string results_table(std::span<const Result> results, const std::string& first,
                           const Style& style);
 
@@ -49,5 +51,26 @@ std::string results_table(std::span<const Result> results, const std::string& fi
 std::string results_csv(std::span<const Result> results);
 
 Json to_json(const Result& result);
+
+/// One metric over some repeats.
+struct Estimate {
+  std::vector<double> values;
+  double mean = 0;
+  /// The 95 % confidence interval of the mean, by Student's t; nothing for one value.
+  std::optional<std::pair<double, double>> interval;
+};
+
+Estimate estimate_of(std::vector<double> values);
+
+/// Jobs of one run that differ in `repeat` alone.
+struct ComparedJobs {
+  std::string run;
+  std::string job;  ///< "train[lr=0.1]", without the repeat
+  std::map<std::string, Estimate> metrics;
+};
+
+/// In the order of their first appearance. Jobs without metrics are left out, and values that are
+/// no finite numbers.
+std::vector<ComparedJobs> compare(std::span<const Result> results);
 
 }  // namespace dlflow

@@ -6,8 +6,8 @@
 
 #include "base/text.h"
 #include "base/units.h"
+#include "engine/report/curves.h"
 #include "engine/report/describe.h"
-#include "engine/report/progress.h"
 
 namespace dlflow {
 namespace {

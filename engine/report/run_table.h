@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/report/progress.h"
+#include "engine/report/curves.h"
 #include "engine/report/style.h"
 #include "engine/store/run_status.h"
 

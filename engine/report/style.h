@@ -1,5 +1,6 @@
 #pragma once
 
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -53,5 +54,14 @@ std::string clip(std::string_view text, size_t width);
 
 /// A bar of `width` columns, `fraction` (0..1) of it filled.
 std::string progress_bar(double fraction, int width, const Style& style);
+
+enum class Align { Left, Right };
+
+/// Rows of plain text in columns, two spaces apart and each as wide as its widest cell. All rows
+/// have as many cells as `align`.
+std::string columns(std::span<const std::vector<std::string>> rows, std::span<const Align> align);
+
+/// How wide these rows would be.
+size_t columns_width(std::span<const std::vector<std::string>> rows);
 
 }  // namespace dlflow

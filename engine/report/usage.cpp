@@ -1,8 +1,76 @@
 #include "engine/report/usage.h"
 
 #include <algorithm>
+#include <cmath>
+
+#include "base/units.h"
 
 namespace dlflow {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::minutes;
+
+constexpr double kReserve = 1.3;  // what is asked for above the largest that was seen
+constexpr auto kLong = minutes(10);
+
+std::string in_percent(double share) { return std::to_string(std::lround(100 * share)) + " %"; }
+
+/// The largest of the job's passes.
+milliseconds longest_pass(std::span<const JobSpan> spans) {
+  milliseconds longest{0};
+  for (const JobSpan& span : spans) {
+    if (span.running && span.end) longest = std::max(longest, *span.end - span.begin);
+  }
+  return longest;
+}
+
+void about_processors(const JobRow& job, std::vector<std::string>& advice) {
+  const auto used = cpu_efficiency(job);
+  const int asked = job.asked->cpus_per_rank;
+  if (!used || *used >= 0.5 || asked < 2 || *job.usage->elapsed < kLong) return;
+  const int enough = std::max(1, int(std::ceil(*used * asked * kReserve)));
+  if (enough >= asked) return;
+  advice.push_back("cores computed " + in_percent(*used) +
+                   " of the time: cpus_per_rank: " + std::to_string(enough) + " might do");
+}
+
+void about_memory(const JobRow& job, std::vector<std::string>& advice) {
+  const auto used = memory_efficiency(job);
+  if (!used) return;
+  constexpr uint64_t kStep = uint64_t{512} << 20;
+  const double wanted = double(job.usage->memory_bytes) * kReserve;
+  const uint64_t enough = std::max<uint64_t>(1, uint64_t(std::ceil(wanted / double(kStep)))) *
+                          kStep;  // a multiple of half a GiB
+  const std::string write =
+      "memory: " + (enough % (2 * kStep) == 0 ? std::to_string(enough >> 30) + "GiB"
+                                              : std::to_string(enough >> 20) + "MiB");
+  if (job.state == JobState::Failed || *used > 0.95) {
+    if (*used > 0.9) advice.push_back(in_percent(*used) + " of its memory was used: " + write);
+    return;
+  }
+  if (*used < 0.5 && enough < job.asked->memory_bytes) {
+    advice.push_back("used " + in_percent(*used) + " of its memory: " + write +
+                     " leaves a reserve");
+  }
+}
+
+void about_time(const JobRow& job, std::span<const JobSpan> spans, bool in_queue,
+                std::vector<std::string>& advice) {
+  const std::chrono::seconds asked = job.asked->walltime;
+  const milliseconds longest = longest_pass(spans);
+  if (asked.count() == 0 || longest.count() == 0) return;
+  if (job.state == JobState::TimedOut) {
+    advice.push_back("its walltime was too short: ask for more, or save with `checkpoint:`");
+  } else if (in_queue && satisfies_dependents(job.state) && asked > kLong && longest < asked / 4) {
+    const auto enough = std::max<int64_t>(
+        5, int64_t(std::ceil(double(longest.count()) * kReserve / 60'000 / 5)) * 5);
+    advice.push_back("ran " + format_duration(longest) + " of " + format_duration(asked) +
+                     ": walltime: " + std::to_string(enough) + "m may start sooner");
+  }
+}
+
+}  // namespace
 
 using std::chrono::milliseconds;
 
@@ -40,6 +108,18 @@ std::optional<double> memory_efficiency(const JobRow& job) {
   if (!job.usage || !job.asked || job.usage->memory_bytes == 0) return std::nullopt;
   if (job.asked->memory_bytes == 0) return std::nullopt;
   return double(job.usage->memory_bytes) / double(job.asked->memory_bytes);
+}
+
+std::vector<std::string> advice_for(const JobRow& job, std::span<const JobSpan> spans,
+                                    bool in_queue) {
+  std::vector<std::string> advice;
+  if (!job.asked || !is_final(job.state)) return advice;
+  if (job.usage) {
+    about_processors(job, advice);
+    about_memory(job, advice);
+  }
+  about_time(job, spans, in_queue, advice);
+  return advice;
 }
 
 }  // namespace dlflow

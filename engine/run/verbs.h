@@ -10,8 +10,8 @@
 
 #include "base/clock.h"
 #include "engine/plan/plan.h"
+#include "engine/report/chain_text.h"
 #include "engine/report/observer.h"
-#include "engine/report/preview_text.h"
 #include "engine/run/again.h"
 #include "engine/run/chain/chain.h"
 #include "engine/run/local/local_run.h"

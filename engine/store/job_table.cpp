@@ -58,6 +58,13 @@ Json stored_json(const std::string& text) {
                              "what the store holds (`dlflow doctor --rebuild` makes it anew)");
 }
 
+void take_details(JobRecord& record, const JobEvent& event) {
+  if (!event.backend_id.empty()) record.backend_id = event.backend_id;
+  if (!event.node.empty()) record.node = event.node;
+  if (event.exit) record.exit = event.exit;
+  if (!event.metrics.is_null()) record.metrics = event.metrics;
+}
+
 }  // namespace
 
 Json json_at(const Statement& row, int column) {
@@ -174,6 +181,29 @@ RunState settled_state(const Counts& counts) {
   if (any({Failed, TimedOut, Lost, Blocked})) return RunState::Failed;
   if (any({Cancelled})) return RunState::Cancelled;
   return any({Planned, Submitting}) ? RunState::Interrupted : RunState::Succeeded;
+}
+
+void apply(JobRecord& record, const JobEvent& event) {
+  if (event.attempt != 0 && event.attempt < record.attempt) return;
+  if (!event.state) {
+    if (!event.reason.empty()) record.reason = event.reason;
+    take_details(record, event);
+    return;
+  }
+  if (event.attempt > record.attempt) {
+    record = JobRecord();
+    record.attempt = event.attempt;
+  }
+  const JobState state = *event.state;
+  if (state != record.state && !may_become(record.state, state)) return;
+  record.state = state;
+  record.reason = event.reason;
+  take_details(record, event);
+  record.fingerprint = event.fingerprint;
+  record.outputs = event.outputs;
+  record.reused_from = event.reused_from;
+  if (state == JobState::Running && !record.started) record.started = event.at;
+  record.ended = is_final(state) ? std::optional(event.at) : std::nullopt;
 }
 
 }  // namespace dlflow

@@ -3,21 +3,45 @@
 #include <compare>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "base/clock.h"
+#include "engine/plan/job.h"
 #include "engine/store/database.h"
-#include "engine/store/job_record.h"
 #include "engine/store/run_status.h"
 
 /// The tables `jobs`, `events` and `counts` as values. Used by Store only.
 namespace dlflow {
 
+/// The present of one job as a fold over its events: a row of `jobs`.
+struct JobRecord {
+  JobState state = JobState::Planned;
+  int attempt = 0;
+  std::optional<Time> started;  ///< of the latest attempt: first running
+  std::optional<Time> ended;
+  std::string backend_id;
+  std::string node;
+  std::optional<int> exit;
+  std::string reason;
+  std::string fingerprint;
+  Json outputs;
+  Json metrics;
+  std::string reused_from;
+
+  bool operator==(const JobRecord&) const = default;
+};
+
+/// Moves `record` on by `event`. What came too late (of an earlier attempt, or no legal transition)
+/// changes nothing; the first event of a new attempt is always legal.
+void apply(JobRecord& record, const JobEvent& event);
+
 inline int64_t to_ms(Time time) { return time.time_since_epoch().count(); }
 inline Time from_ms(int64_t ms) { return Time(std::chrono::milliseconds(ms)); }
 
-/// A row of `jobs`.
+/// The same with what its plan says.
 struct StoredJob {
   uint32_t number = 0;
   std::string name;

@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "engine/report/preview_text.h"
+#include "engine/report/chain_text.h"
 #include "engine/run/chain/chain.h"
 
 namespace dlflow {

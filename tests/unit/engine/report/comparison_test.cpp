@@ -1,6 +1,5 @@
-#include "engine/report/comparison.h"
-
-#include "engine/report/advice.h"
+#include "engine/report/results.h"
+#include "engine/report/usage.h"
 #include "tests/support/catch.h"
 
 using namespace dlflow;

@@ -3,7 +3,6 @@
 #include "base/file.h"
 #include "base/text.h"
 #include "engine/plan/run_directory.h"
-#include "engine/report/sparkline.h"
 #include "tests/support/catch.h"
 #include "tests/support/report_values.h"
 #include "tests/support/temp_dir.h"

@@ -5,7 +5,6 @@
 #include <cstdlib>
 #include <string>
 
-#include "engine/report/graph_picture.h"
 #include "tests/support/catch.h"
 #include "tests/support/temp_dir.h"
 

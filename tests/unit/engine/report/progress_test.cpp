@@ -1,5 +1,4 @@
-#include "engine/report/progress.h"
-
+#include "engine/report/curves.h"
 #include "engine/report/describe.h"
 #include "tests/support/catch.h"
 #include "tests/support/temp_dir.h"

@@ -3,7 +3,6 @@
 #include "base/sha256.h"
 #include "engine/share/bundle_reader.h"
 #include "engine/share/contents.h"
-#include "engine/share/machine_paths.h"
 #include "engine/share/private_words.h"
 #include "engine/share/zip_reader.h"
 #include "tests/support/catch.h"

@@ -4,7 +4,6 @@
 
 #include "base/error.h"
 #include "base/sha256.h"
-#include "engine/share/machine_paths.h"
 #include "tests/support/catch.h"
 #include "tests/support/error_of.h"
 #include "tests/support/parsed.h"

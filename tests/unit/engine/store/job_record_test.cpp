@@ -1,5 +1,4 @@
-#include "engine/store/job_record.h"
-
+#include "engine/store/job_table.h"
 #include "tests/support/catch.h"
 
 using namespace dlflow;
