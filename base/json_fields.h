@@ -41,6 +41,12 @@ constexpr bool kIsDuration<std::chrono::duration<Rep, Period>> = true;
 template <class T>
 Json json_of(const T& value);
 
+/// The same, but null for an empty text or a zero.
+template <class T>
+Json or_null(const T& value) {
+  return value == T{} ? Json() : json_of(value);
+}
+
 /// The inverse. Throws Json::exception.
 template <class T>
 void read_from(const Json& json, T& value);

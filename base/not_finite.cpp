@@ -60,6 +60,11 @@ std::optional<double> number_of(const Json& value) {
   return std::nullopt;
 }
 
+std::optional<double> number_at(const Json& object, const std::string& key) {
+  if (!object.is_object() || !object.contains(key) || !object.at(key).is_number()) return {};
+  return comparable(object.at(key));
+}
+
 bool can_be_best(double value) { return std::isfinite(value); }
 
 std::optional<double> comparable(const Json& value) {

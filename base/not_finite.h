@@ -16,6 +16,9 @@ std::string quote_not_finite(std::string_view json);
 /// The value of a number, or of one of these texts; nothing for anything else.
 std::optional<double> number_of(const Json& value);
 
+/// The finite number that `object` has under `key`; nothing for all else.
+std::optional<double> number_at(const Json& object, const std::string& key);
+
 /// Whether a number may be the best of several: NaN and infinite ones never are. All that choose a
 /// best value call this.
 bool can_be_best(double value);

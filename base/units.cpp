@@ -157,6 +157,10 @@ std::string format_size(uint64_t bytes) {
   return print("%.1f %s", value, kUnits[unit]);
 }
 
+std::string print_number(const char* format, double value) {
+  return print(format, value).substr(0, 39);
+}
+
 std::string format_count(uint64_t count) {
   std::string text = std::to_string(count);
   for (size_t i = text.size(); i > 3; i -= 3) text.insert(i - 3, ",");

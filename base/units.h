@@ -30,6 +30,9 @@ std::string format_age(std::chrono::milliseconds age);
 /// For reading: 812 B, 29.5 MiB, 1.2 GiB.
 std::string format_size(uint64_t bytes);
 
+/// `value` as printf's `format` has it, "%.3f"; at most 39 characters.
+std::string print_number(const char* format, double value);
+
 /// For reading: 3980 -> "3,980".
 std::string format_count(uint64_t count);
 

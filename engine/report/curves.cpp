@@ -31,13 +31,6 @@ bool has(std::span<const std::string_view> keys, std::string_view key) {
   return std::ranges::find(keys, key) != keys.end();
 }
 
-std::optional<double> finite_at(const Json& line, const char* key) {
-  const auto found = line.find(key);
-  if (found == line.end() || !found->is_number()) return std::nullopt;
-  const double value = found->get<double>();
-  return std::isfinite(value) ? std::optional(value) : std::nullopt;
-}
-
 class Reader {
  public:
   void read(std::string_view lines) {
@@ -61,7 +54,7 @@ class Reader {
     if (begins_anew_) ++part_;
     begins_anew_ = false;
     last_step_ = place.step;
-    const bool ends_epoch = finite_at(line, "epoch_s").has_value();
+    const bool ends_epoch = number_at(line, "epoch_s").has_value();
     if (ends_epoch) add_time(line);
     for (const auto& [key, value] : line.items()) {
       if (has(kNoCurves, key)) continue;
@@ -72,21 +65,21 @@ class Reader {
         if (std::ranges::none_of(kOfValidation, has)) continue;
         name = "validation_loss";
       }
-      if (const auto number = finite_at(line, key.c_str())) add(name, place, *number);
+      if (const auto number = number_at(line, key)) add(name, place, *number);
     }
   }
 
   CurvePoint place_of(const Json& line) {
     CurvePoint place;
     place.line = ++lines_;
-    place.step = finite_at(line, "step").value_or(double(lines_));
-    const auto epochs = finite_at(line, "epochs");
-    const auto steps = finite_at(line, "steps");
+    place.step = number_at(line, "step").value_or(double(lines_));
+    const auto epochs = number_at(line, "epochs");
+    const auto steps = number_at(line, "steps");
     const bool exact = epochs && steps && *steps > 0 && line.contains("step");
     place.epoch =
-        exact ? place.step / *steps * *epochs : finite_at(line, "epoch").value_or(place.step);
+        exact ? place.step / *steps * *epochs : number_at(line, "epoch").value_or(place.step);
     constexpr double kLatest = 1e11;  // seconds: what is beyond is no time
-    if (const auto at = finite_at(line, "at"); at && *at >= 0 && *at < kLatest) {
+    if (const auto at = number_at(line, "at"); at && *at >= 0 && *at < kLatest) {
       place.at = Time(std::chrono::milliseconds(std::llround(*at * 1000)));
     }
     return place;
@@ -112,9 +105,9 @@ class Reader {
   void add_time(const Json& line) {
     if (!reported_.training) reported_.training.emplace();
     TrainingTime& time = *reported_.training;
-    time.training_s += finite_at(line, "epoch_s").value_or(0);
-    time.data_wait_s += finite_at(line, "data_wait_s").value_or(0);
-    if (const auto waited = finite_at(line, "communication_wait_s")) {
+    time.training_s += number_at(line, "epoch_s").value_or(0);
+    time.data_wait_s += number_at(line, "data_wait_s").value_or(0);
+    if (const auto waited = number_at(line, "communication_wait_s")) {
       time.communication_wait_s = time.communication_wait_s.value_or(0) + *waited;
     }
   }

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstdio>
 #include <numeric>
 #include <vector>
 
@@ -54,11 +53,7 @@ double share_done(const RunStatus& status) {
                   : std::min(1.0, double(done) / double(all));  // what stood for none is skipped
 }
 
-std::string print_loss(double value) {
-  std::array<char, 32> text{};
-  std::snprintf(text.data(), text.size(), "%.4g", value);
-  return text.data();
-}
+std::string print_loss(double value) { return print_number("%.4g", value); }
 
 /// A line per job: its name, the latest loss, and the way to it.
 Lines loss_lines(const Losses& losses, const Style& style) {

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstdio>
 #include <utility>
 
 #include "base/not_finite.h"
@@ -14,12 +13,6 @@
 
 namespace dlflow {
 namespace {
-
-std::optional<double> number(const Json& object, const char* key) {
-  const auto found = object.is_object() ? object.find(key) : object.end();
-  if (!object.is_object() || found == object.end() || !found->is_number()) return std::nullopt;
-  return found->get<double>();
-}
 
 /// Of a number that a program wrote: none is too large, negative or no number at all.
 uint64_t whole(double value) {
@@ -33,22 +26,14 @@ std::vector<std::string> names_in(const Json& object) {
   return names;
 }
 
-std::string print_number(double value) {
-  std::array<char, 40> text{};
+std::string shown_number(double value) {
   const bool is_whole = value == std::floor(value) && std::abs(value) < 1e15;
-  std::snprintf(text.data(), text.size(), is_whole ? "%.0f" : "%.3g", value);
-  return text.data();
-}
-
-std::string print_fixed(double value) {
-  std::array<char, 40> text{};
-  std::snprintf(text.data(), text.size(), "%.3f", value);
-  return text.data();
+  return print_number(is_whole ? "%.0f" : "%.3g", value);
 }
 
 /// A measured number as it is shown; nothing if there is none. "NaN" is one, too.
 std::optional<std::string> measured(const Json& object, const char* key) {
-  if (const auto value = number(object, key)) return print_fixed(*value);
+  if (const auto value = number_at(object, key)) return print_number("%.3f", *value);
   const auto found = object.is_object() ? object.find(key) : object.end();
   if (!object.is_object() || found == object.end() || !number_of(*found)) return std::nullopt;
   return found->get<std::string>();
@@ -62,9 +47,9 @@ void add(std::string& text, const std::string& part, const char* separator = ", 
 
 /// Done of all: of a step that says how far it is, or how many bytes it has.
 std::optional<double> fraction_of(const Json& progress) {
-  if (const auto fraction = number(progress, "progress")) return std::clamp(*fraction, 0.0, 1.0);
-  const auto bytes = number(progress, "bytes");
-  const auto total = number(progress, "total_bytes");
+  if (const auto fraction = number_at(progress, "progress")) return std::clamp(*fraction, 0.0, 1.0);
+  const auto bytes = number_at(progress, "bytes");
+  const auto total = number_at(progress, "total_bytes");
   if (bytes && total && *total > 0) return std::clamp(*bytes / *total, 0.0, 1.0);
   return std::nullopt;
 }
@@ -74,15 +59,15 @@ std::string how_far(const Json& progress, int width, const Style& style) {
   constexpr int kLongestBar = 16;
   constexpr int kShortestBar = 6;
   std::string text;
-  if (const auto epoch = number(progress, "epoch")) {
-    text = "epoch " + print_number(*epoch);
-    if (const auto epochs = number(progress, "epochs")) text += "/" + print_number(*epochs);
+  if (const auto epoch = number_at(progress, "epoch")) {
+    text = "epoch " + shown_number(*epoch);
+    if (const auto epochs = number_at(progress, "epochs")) text += "/" + shown_number(*epochs);
   }
   std::string rest;
   const auto fraction = fraction_of(progress);
-  if (fraction) rest = print_number(std::floor(*fraction * 100)) + "%";
-  if (const auto bytes = number(progress, "bytes")) {
-    const auto total = number(progress, "total_bytes");
+  if (fraction) rest = shown_number(std::floor(*fraction * 100)) + "%";
+  if (const auto bytes = number_at(progress, "bytes")) {
+    const auto total = number_at(progress, "total_bytes");
     add(rest, format_size(whole(*bytes)) + (total ? " of " + format_size(whole(*total)) : ""),
         "  ");
   }
@@ -98,7 +83,7 @@ std::optional<std::string> rate_in(const Json& metrics) {
   constexpr std::pair<const char*, const char*> kUnits[] = {
       {"images_per_s", "img/s"}, {"tokens_per_s", "tokens/s"}, {"samples_per_s", "samples/s"}};
   for (const auto& [metric, unit] : kUnits) {
-    if (const auto rate = number(metrics, metric)) {
+    if (const auto rate = number_at(metrics, metric)) {
       return format_count(whole(*rate)) + " " + unit;
     }
   }
@@ -110,14 +95,14 @@ std::string how_fast(const Json& progress) {
   std::string text;
   if (const auto rate = rate_in(progress)) {
     text = *rate;
-    if (const auto ranks = number(progress, "ranks")) {
-      text += " on " + print_number(*ranks) + (*ranks == 1 ? " rank" : " ranks");
+    if (const auto ranks = number_at(progress, "ranks")) {
+      text += " on " + shown_number(*ranks) + (*ranks == 1 ? " rank" : " ranks");
     }
   }
-  if (const auto eta = number(progress, "eta_s")) {
+  if (const auto eta = number_at(progress, "eta_s")) {
     add(text, format_duration(std::chrono::seconds(whole(*eta))) + " left");
   }
-  if (const auto noise = number(progress, "noise_scale")) {
+  if (const auto noise = number_at(progress, "noise_scale")) {
     add(text, "noise scale " + format_count(whole(*noise)));
   }
   const auto message = progress.find("message");
@@ -140,9 +125,9 @@ std::string elapsed(const JobRow& job, Time now) {
 
 std::string describe_metrics(const Json& metrics) {
   std::string text;
-  if (const auto bytes = number(metrics, "bytes")) {
+  if (const auto bytes = number_at(metrics, "bytes")) {
     add(text, format_size(whole(*bytes)) + " staged");
-    if (const auto files = number(metrics, "files")) {
+    if (const auto files = number_at(metrics, "files")) {
       add(text, format_count(whole(*files)) + (*files == 1 ? " file" : " files"));
     }
   }
@@ -154,7 +139,7 @@ std::string describe_metrics(const Json& metrics) {
   if (!text.empty() || !metrics.is_object()) return text;
   for (const std::string& key : in_metric_order(names_in(metrics))) {  // the first that is a number
     const Json& value = metrics.at(key);
-    if (value.is_number()) return escaped(key) + " " + print_number(value.get<double>());
+    if (value.is_number()) return escaped(key) + " " + shown_number(value.get<double>());
     if (number_of(value)) return escaped(key) + " " + value.get<std::string>();
   }
   return text;

@@ -3,23 +3,21 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstdio>
 #include <string_view>
 #include <utility>
 
 #include "base/not_finite.h"
 #include "base/text.h"
+#include "base/units.h"
 #include "engine/model/step_kinds.h"
 
 namespace dlflow {
 namespace {
 
 std::string digits(double value) {
-  std::array<char, 40> text{};
   // A whole number from 2 on is a count or a score, a smaller one a share like others.
   const bool whole = value == std::floor(value) && std::abs(value) > 1 && std::abs(value) < 1e15;
-  std::snprintf(text.data(), text.size(), whole ? "%.0f" : "%.3f", value);
-  return text.data();
+  return print_number(whole ? "%.0f" : "%.3f", value);
 }
 
 /// "accuracy 0.907"; nothing if there is no such number.

@@ -2,16 +2,11 @@
 
 #include <string>
 
+#include "base/json_fields.h"
 #include "engine/report/usage.h"
 
 namespace dlflow {
 namespace {
-
-Json optional_time(const std::optional<Time>& time) {
-  return time ? Json(to_rfc3339(*time)) : Json();
-}
-
-Json optional_text(const std::string& text) { return text.empty() ? Json() : Json(text); }
 
 std::string_view word(Action action) {
   switch (action) {
@@ -25,16 +20,13 @@ std::string_view word(Action action) {
   return "decided later";
 }
 
-Json optional_number(const std::optional<double>& number) {
-  return number ? Json(*number) : Json();
+Json seconds(const std::optional<std::chrono::milliseconds>& time) {
+  return time ? Json(double(time->count()) / 1000) : Json();
 }
-
-double seconds(std::chrono::milliseconds time) { return double(time.count()) / 1000; }
 
 Json asked_json(const JobRow& job) {
   if (!job.asked) return {};
   const Resources& asked = *job.asked;
-  const auto or_null = [](auto number) { return number == 0 ? Json() : Json(number); };
   return {{"ranks", asked.ranks},
           {"cpus_per_rank", asked.cpus_per_rank},
           {"gpus_per_rank", asked.gpus_per_rank},
@@ -45,30 +37,30 @@ Json asked_json(const JobRow& job) {
 Json usage_json(const JobRow& job) {
   if (!job.usage) return {};
   const JobUsage& usage = *job.usage;
-  return {{"elapsed_s", usage.elapsed ? Json(seconds(*usage.elapsed)) : Json()},
-          {"cpu_s", usage.cpu_time ? Json(seconds(*usage.cpu_time)) : Json()},
-          {"cpu_efficiency", optional_number(cpu_efficiency(job))},
-          {"memory_bytes", usage.memory_bytes == 0 ? Json() : Json(usage.memory_bytes)},
-          {"memory_efficiency", optional_number(memory_efficiency(job))},
-          {"energy_j", optional_number(usage.energy_joules)}};
+  return {{"elapsed_s", seconds(usage.elapsed)},
+          {"cpu_s", seconds(usage.cpu_time)},
+          {"cpu_efficiency", json_of(cpu_efficiency(job))},
+          {"memory_bytes", or_null(usage.memory_bytes)},
+          {"memory_efficiency", json_of(memory_efficiency(job))},
+          {"energy_j", json_of(usage.energy_joules)}};
 }
 
 Json to_json(const JobRow& job) {
   return {{"name", job.step},
-          {"element", optional_text(job.element)},
+          {"element", or_null(job.element)},
           {"state", name(job.state)},
           {"attempt", job.attempt},
-          {"backend_id", optional_text(job.backend_id)},
-          {"node", optional_text(job.node)},
-          {"started", optional_time(job.started)},
-          {"ended", optional_time(job.ended)},
-          {"exit", job.exit ? Json(*job.exit) : Json()},
-          {"reason", optional_text(job.reason)},
+          {"backend_id", or_null(job.backend_id)},
+          {"node", or_null(job.node)},
+          {"started", json_of(job.started)},
+          {"ended", json_of(job.ended)},
+          {"exit", json_of(job.exit)},
+          {"reason", or_null(job.reason)},
           {"outputs", job.outputs.is_object() ? job.outputs : Json::object()},
           {"metrics", job.metrics.is_object() ? job.metrics : Json::object()},
           {"directory", job.directory},
-          {"limit_s", job.limit ? Json(job.limit->count()) : Json()},
-          {"limit_since", optional_time(job.limit_since)},
+          {"limit_s", json_of(job.limit)},
+          {"limit_since", json_of(job.limit_since)},
           {"resources", asked_json(job)},
           {"used", usage_json(job)}};
 }
@@ -83,10 +75,10 @@ Json to_json(const RunStatus& status) {
           {"profile", status.profile},
           {"state", name(status.state)},
           {"started", to_rfc3339(status.started)},
-          {"ended", optional_time(status.ended)},
+          {"ended", json_of(status.ended)},
           {"directory", status.directory},
-          {"problem", optional_text(status.problem)},
-          {"unaccounted", optional_text(status.unaccounted)},
+          {"problem", or_null(status.problem)},
+          {"unaccounted", or_null(status.unaccounted)},
           {"steps", std::move(steps)}};
 }
 
@@ -98,7 +90,7 @@ Json to_json(const RunSummary& summary) {
           {"profile", summary.profile},
           {"state", name(summary.state)},
           {"started", to_rfc3339(summary.started)},
-          {"ended", optional_time(summary.ended)},
+          {"ended", json_of(summary.ended)},
           {"directory", summary.directory},
           {"jobs", std::move(jobs)}};
 }
@@ -111,7 +103,7 @@ Json to_json(const Explanation& explanation) {
   }
   return {{"job", explanation.job},
           {"verdict", word(explanation.verdict)},
-          {"from", optional_text(explanation.from)},
+          {"from", or_null(explanation.from)},
           {"reason", explanation.reason},
           {"differences", std::move(differences)}};
 }
@@ -126,7 +118,7 @@ Json to_json(const Plan& plan) {
     }
     jobs.push_back({{"job", job.name},
                     {"name", plan.workflow.steps[job.step].name},
-                    {"element", optional_text(std::string(job.label()))},
+                    {"element", or_null(std::string(job.label()))},
                     {"action", word(job.action)},
                     {"reason", words(job.cause)},
                     {"needs", std::move(needs)}});

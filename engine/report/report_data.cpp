@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
-#include <cstdio>
 #include <cstdlib>
 #include <set>
 
+#include "base/json_fields.h"
 #include "base/sha256.h"
+#include "base/units.h"
 #include "engine/plan/plan_json.h"
 #include "engine/report/curves.h"
 #include "engine/report/headline.h"
@@ -27,45 +27,18 @@ constexpr size_t kFewestPointsOfCurve = 6;
 constexpr size_t kMostFiles = 500;
 
 /// With six digits: more is not seen, and 0.1 + 0.2 would take 19 characters.
-double rounded(double value) {
-  std::array<char, 32> text{};
-  std::snprintf(text.data(), text.size(), "%.6g", value);
-  return std::strtod(text.data(), nullptr);
-}
+double rounded(double value) { return std::strtod(print_number("%.6g", value).c_str(), nullptr); }
 
 double as_seconds(milliseconds time) { return double(time.count()) / 1000; }
 
-/// An object whose absent members are left out.
-class Object {
- public:
-  template <typename Value>
-  Object& with(const char* key, Value value) {
-    json_[key] = std::move(value);
-    return *this;
-  }
-  Object& with_text(const char* key, const std::string& text) {
-    if (!text.empty()) json_[key] = text;
-    return *this;
-  }
-  template <typename Value>
-  Object& with_some(const char* key, const std::optional<Value>& value) {
-    if (value) json_[key] = *value;
-    return *this;
-  }
-  template <typename Number>
-  Object& with_number(const char* key, Number number) {
-    if (number != 0) json_[key] = number;
-    return *this;
-  }
-  Object& with_filled(const char* key, Json json) {
-    if (!json.empty()) json_[key] = std::move(json);
-    return *this;
-  }
-  Json take() { return std::move(json_); }
+Json filled_or_null(Json json) { return json.empty() ? Json() : json; }
 
- private:
-  Json json_ = Json::object();
-};
+Json without_nulls(Json object) {
+  for (auto member = object.begin(); member != object.end();) {
+    member = member->is_null() ? object.erase(member) : std::next(member);
+  }
+  return object;
+}
 
 Json to_json(const JobSpan& span, Time began) {
   return {span.running ? 1 : 0,
@@ -91,38 +64,34 @@ Json to_json(const Curve& curve, Time began) {
 }
 
 Json to_json(const TrainingTime& time) {
-  return Object()
-      .with("training_s", time.training_s)
-      .with("data_wait_s", time.data_wait_s)
-      .with_some("communication_wait_s", time.communication_wait_s)
-      .take();
+  return without_nulls({{"training_s", time.training_s},
+                        {"data_wait_s", time.data_wait_s},
+                        {"communication_wait_s", json_of(time.communication_wait_s)}});
 }
 
 Json asked_json(const Resources& asked) {
-  return Object()
-      .with("ranks", asked.ranks)
-      .with("cpus_per_rank", asked.cpus_per_rank)
-      .with_number("gpus_per_rank", asked.gpus_per_rank)
-      .with_number("memory_bytes", asked.memory_bytes)
-      .with_number("walltime_s", asked.walltime.count())
-      .take();
+  return without_nulls({{"ranks", asked.ranks},
+                        {"cpus_per_rank", asked.cpus_per_rank},
+                        {"gpus_per_rank", or_null(asked.gpus_per_rank)},
+                        {"memory_bytes", or_null(asked.memory_bytes)},
+                        {"walltime_s", or_null(asked.walltime)}});
 }
 
-std::optional<double> rounded(std::optional<double> value) {
-  return value ? std::optional(rounded(*value)) : std::nullopt;
+Json rounded(const std::optional<double>& value) { return value ? Json(rounded(*value)) : Json(); }
+
+Json as_seconds(const std::optional<milliseconds>& time) {
+  return time ? Json(as_seconds(*time)) : Json();
 }
 
 Json used_json(const JobRow& job) {
   const JobUsage& used = *job.usage;
-  Object object;
-  if (used.elapsed) object.with("elapsed_s", as_seconds(*used.elapsed));
-  if (used.cpu_time) object.with("cpu_s", as_seconds(*used.cpu_time));
-  object.with_some("cpu_efficiency", rounded(cpu_efficiency(job)))
-      .with_number("memory_bytes", used.memory_bytes)
-      .with_some("memory_efficiency", rounded(memory_efficiency(job)))
-      .with_some("energy_j", rounded(used.energy_joules));
-  if (used.energy_joules) object.with("energy_source", "slurm");
-  return object.take();
+  return without_nulls({{"elapsed_s", as_seconds(used.elapsed)},
+                        {"cpu_s", as_seconds(used.cpu_time)},
+                        {"cpu_efficiency", rounded(cpu_efficiency(job))},
+                        {"memory_bytes", or_null(used.memory_bytes)},
+                        {"memory_efficiency", rounded(memory_efficiency(job))},
+                        {"energy_j", rounded(used.energy_joules)},
+                        {"energy_source", used.energy_joules ? Json("slurm") : Json()}});
 }
 
 /// The reports of all jobs' programs, as much as a page has room for.
@@ -183,19 +152,17 @@ class RunJson {
     Json jobs = Json::array();
     for (size_t job = 0; job < status_.jobs.size(); ++job) jobs.push_back(job_json(job));
     const Time end = status_.ended.value_or(now_);
-    return Object()
-        .with("run", status_.run)
-        .with("workflow", status_.workflow)
-        .with("profile", status_.profile)
-        .with("state", name(status_.state))
-        .with("started", to_rfc3339(status_.started))
-        .with("ended", status_.ended.has_value())
-        .with("length", as_seconds(std::max(end, last_) - status_.started))
-        .with_text("problem", status_.problem)
-        .with("steps", steps_json())
-        .with("jobs", std::move(jobs))
-        .with("provenance", provenance_json())
-        .take();
+    return without_nulls({{"run", status_.run},
+                          {"workflow", status_.workflow},
+                          {"profile", status_.profile},
+                          {"state", name(status_.state)},
+                          {"started", to_rfc3339(status_.started)},
+                          {"ended", status_.ended.has_value()},
+                          {"length", as_seconds(std::max(end, last_) - status_.started)},
+                          {"problem", or_null(status_.problem)},
+                          {"steps", steps_json()},
+                          {"jobs", std::move(jobs)},
+                          {"provenance", provenance_json()}});
   }
 
  private:
@@ -217,24 +184,24 @@ class RunJson {
     for (const Curve& curve : reported_[index].curves) {
       curves.push_back(to_json(thinned(curve, max_points_), status_.started));
     }
-    Object object;
-    object.with("name", job.job)
-        .with("step", index < plan_.jobs.size() ? plan_.jobs[index].step : 0)
-        .with("state", name(job.state))
-        .with("spans", std::move(spans_json))
-        .with_number("attempt", job.attempt)
-        .with_text("id", job.backend_id)
-        .with_text("node", job.node)
-        .with_some("exit", job.exit)
-        .with_text("reason", job.reason)
-        .with_filled("metrics", job.metrics)
-        .with_filled("curves", std::move(curves))
-        .with_filled("advice", advice_for(job, spans, plan_.profile.scheduler != "local"));
-    if (job.asked) object.with("asked", asked_json(*job.asked));
-    if (job.usage) object.with("used", used_json(job));
     const auto& training = reported_[index].training;
-    if (training && training->training_s > 0) object.with("training", to_json(*training));
-    return object.take();
+    const bool has_trained = training && training->training_s > 0;
+    return without_nulls(
+        {{"name", job.job},
+         {"step", index < plan_.jobs.size() ? plan_.jobs[index].step : 0},
+         {"state", name(job.state)},
+         {"spans", std::move(spans_json)},
+         {"attempt", or_null(job.attempt)},
+         {"id", or_null(job.backend_id)},
+         {"node", or_null(job.node)},
+         {"exit", json_of(job.exit)},
+         {"reason", or_null(job.reason)},
+         {"metrics", filled_or_null(job.metrics)},
+         {"curves", filled_or_null(std::move(curves))},
+         {"advice", filled_or_null(advice_for(job, spans, plan_.profile.scheduler != "local"))},
+         {"asked", job.asked ? asked_json(*job.asked) : Json()},
+         {"used", job.usage ? used_json(job) : Json()},
+         {"training", has_trained ? to_json(*training) : Json()}});
   }
 
   Json steps_json() const {
@@ -309,20 +276,16 @@ Json to_json(const ComparedJobs& jobs) {
     for (const double value : estimate.values) {
       if (values.size() < kMostValues) values.push_back(rounded(value));
     }
-    Object object;
-    object.with("n", estimate.values.size()).with("mean", rounded(estimate.mean));
-    if (estimate.interval) {
-      object.with("low", rounded(estimate.interval->first));
-      object.with("high", rounded(estimate.interval->second));
-    }
-    metrics[name] = object.with("values", std::move(values)).take();
+    Json& metric = metrics[name];
+    metric = {{"n", estimate.values.size()},
+              {"mean", rounded(estimate.mean)},
+              {"values", std::move(values)}};
+    if (!estimate.interval) continue;
+    metric["low"] = rounded(estimate.interval->first);
+    metric["high"] = rounded(estimate.interval->second);
   }
   return {{"run", jobs.run}, {"job", jobs.job}, {"metrics", std::move(metrics)}};
 }
-
-}  // namespace
-
-namespace {
 
 /// The names of all metrics, in the order in which the page shows them.
 std::vector<std::string> ordered_metrics(std::span<const Result> results) {

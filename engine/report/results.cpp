@@ -4,7 +4,6 @@
 #include <array>
 #include <charconv>
 #include <cmath>
-#include <cstdio>
 #include <numeric>
 #include <optional>
 #include <set>
@@ -12,6 +11,7 @@
 #include "base/error.h"
 #include "base/not_finite.h"
 #include "base/text.h"
+#include "base/units.h"
 #include "engine/model/expression_functions.h"
 #include "engine/model/step_kinds.h"
 #include "engine/report/headline.h"
@@ -20,20 +20,12 @@
 namespace dlflow {
 namespace {
 
-std::optional<double> number_at(const Json& object, const std::string& key) {
-  const auto found = object.find(key);
-  if (found == object.end() || !found->is_number()) return std::nullopt;
-  return found->get<double>();
-}
-
 /// As many digits as tell results apart.
 std::string metric_text(const Json& metrics, const std::string& name) {
   const auto value = number_at(metrics, name);
   if (!value) return metrics.contains(name) ? text_of(metrics.at(name)) : "-";  // NaN
-  std::array<char, 40> text{};
   const bool whole = *value == std::floor(*value) || std::abs(*value) >= 1000;
-  std::snprintf(text.data(), text.size(), whole ? "%.0f" : "%.4g", *value);
-  return text.data();
+  return print_number(whole ? "%.0f" : "%.4g", *value);
 }
 
 std::string value_text(const Json& object, const std::string& key) {

@@ -1,11 +1,11 @@
 #include "engine/report/trace.h"
 
 #include <algorithm>
-#include <cmath>
 #include <map>
 #include <optional>
 
 #include "base/file.h"
+#include "base/not_finite.h"
 #include "base/parse_json.h"
 #include "engine/plan/run_directory.h"
 #include "engine/report/job_words.h"
@@ -29,18 +29,9 @@ std::optional<Json> read_timeline(const std::filesystem::path& file) {
   return json;
 }
 
-std::optional<double> number_in(const Json& object, const char* key) {
-  const auto found = object.is_object() ? object.find(key) : object.end();
-  if (!object.is_object() || found == object.end() || !found->is_number()) return std::nullopt;
-  const double value = found->get<double>();
-  return std::isfinite(value) ? std::optional(value) : std::nullopt;
-}
-
 std::string text_in(const Json& object, const char* key) {
-  const auto found = object.is_object() ? object.find(key) : object.end();
-  return object.is_object() && found != object.end() && found->is_string()
-             ? found->get<std::string>()
-             : "";
+  const Json text = object.is_object() ? object.value(key, Json()) : Json();
+  return text.is_string() ? text.get<std::string>() : "";
 }
 
 class Trace {
@@ -161,13 +152,13 @@ class Trace {
 
   /// Of one attempt, written anew in each pass: what there is, is of the last.
   void add_timeline(const JobRow& job, int attempt, const Json& timeline) {
-    const auto began_at = number_in(timeline.value("otherData", Json::object()), "began_at");
+    const auto began_at = number_at(timeline.value("otherData", Json::object()), "began_at");
     const double offset = began_at
                               ? *began_at * 1e6 - double(began_.time_since_epoch().count()) * 1e3
                               : microseconds(begin_of_last_pass(job, attempt));
     std::map<int, int> processes;  // rank -> process
     for (const Json& event : timeline.at("traceEvents")) {
-      const auto rank = number_in(event, "pid");
+      const auto rank = number_at(event, "pid");
       if (!rank || *rank < 0 || *rank > 1e6) continue;
       const auto [process, is_new] = processes.try_emplace(int(*rank), next_process_);
       next_process_ += is_new;
@@ -177,7 +168,7 @@ class Trace {
 
   void add_event(const JobRow& job, int process, const Json& event, double offset) {
     const std::string kind = text_in(event, "ph"), name = text_in(event, "name");
-    const double thread = number_in(event, "tid").value_or(0);
+    const double thread = number_at(event, "tid").value_or(0);
     if (kind == "M" && name == "process_name") {
       return name_process(
           process, job.job + " " + text_in(event.value("args", Json::object()), "name"), process);
@@ -190,7 +181,7 @@ class Trace {
            {"args", event.value("args", Json::object())}});
       return;
     }
-    const auto begin = number_in(event, "ts"), length = number_in(event, "dur");
+    const auto begin = number_at(event, "ts"), length = number_at(event, "dur");
     if (kind != "X" || !begin || !length) return;
     add({{"ph", "X"},
          {"name", name},

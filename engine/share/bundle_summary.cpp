@@ -4,6 +4,7 @@
 #include <variant>
 
 #include "base/error.h"
+#include "base/json_fields.h"
 #include "base/parse_json.h"
 #include "base/text.h"
 #include "base/units.h"
@@ -90,8 +91,8 @@ Json to_json(const BundleSummary& summary) {
   json["steps"] = Json::array();
   for (const Step& step : summary.workflow.steps) {
     json["steps"].push_back({{"name", step.name},
-                             {"uses", step.uses.empty() ? Json() : Json(step.uses)},
-                             {"image", step.image.empty() ? Json() : Json(step.image)},
+                             {"uses", or_null(step.uses)},
+                             {"image", or_null(step.image)},
                              {"needs", step.needs}});
   }
   json["run"] = summary.run;

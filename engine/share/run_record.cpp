@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/json_fields.h"
 #include "base/local_files.h"
 #include "base/parse_json.h"
 #include "base/sha256.h"
@@ -20,10 +21,6 @@ namespace dlflow {
 namespace {
 
 namespace fs = std::filesystem;
-
-Json optional_time(const std::optional<Time>& time) {
-  return time ? Json(to_rfc3339(*time)) : Json();
-}
 
 /// Where a job's files lie in the bundle: run/steps/STEP[/ELEMENT].
 std::string folder_of(const JobRow& job) { return job_directory("run", job.job).string(); }
@@ -199,7 +196,7 @@ class Recorder {
             {"workflow", plan.workflow.name},
             {"state", name(run_.status.state)},
             {"started", to_rfc3339(run_.status.started)},
-            {"ended", optional_time(run_.status.ended)},
+            {"ended", json_of(run_.status.ended)},
             {"dlflow", frozen.value("dlflow", "")},
             {"scheduler", plan.profile.scheduler},
             {"container_runtime", plan.profile.container.runtime},
@@ -229,15 +226,15 @@ class Recorder {
                         {"attempt", event.attempt},
                         {"state", name(*event.state)},
                         {"node", node(event.node)},
-                        {"exit", event.exit ? Json(*event.exit) : Json()}});
+                        {"exit", json_of(event.exit)}});
       if (!event.fingerprint.empty()) fingerprint = event.fingerprint;
       if (event.outputs.is_object()) outputs = event.outputs;
     }
     return {{"job", job.job},
             {"state", name(job.state)},
             {"attempt", job.attempt},
-            {"started", optional_time(job.started)},
-            {"ended", optional_time(job.ended)},
+            {"started", json_of(job.started)},
+            {"ended", json_of(job.ended)},
             {"fingerprint", fingerprint},
             {"metrics", job.metrics.is_object() ? job.metrics : Json::object()},
             {"outputs", outputs_of(job, outputs)},

@@ -5,10 +5,8 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cmath>
-#include <cstdio>
 #include <fstream>
 #include <map>
 #include <vector>
@@ -20,6 +18,7 @@
 #include "base/parse_json.h"
 #include "base/sha256.h"
 #include "base/text.h"
+#include "base/units.h"
 #include "engine/plan/data_identity.h"
 #include "engine/plan/extension.h"
 #include "engine/supervisor/content_hash.h"
@@ -234,11 +233,7 @@ double number_in(const Json& value) {
   return !text.empty() && *end == '\0' && std::isfinite(number) ? number : 0.9;
 }
 
-std::string print(double value) {
-  std::array<char, 40> text{};
-  std::snprintf(text.data(), text.size(), "%.6g", value);
-  return text.data();
-}
+std::string print(double value) { return print_number("%.6g", value); }
 
 /// Nobody writes to a published file by mistake. One that has another name, too, is left as it is:
 /// it may not be ours alone, and a change shows all the same.

@@ -1,13 +1,12 @@
 #include "engine/track/openmetrics.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <cstdio>
 #include <map>
 #include <set>
 
 #include "base/not_finite.h"
+#include "base/units.h"
 #include "engine/report/curves.h"
 #include "engine/report/spans.h"
 
@@ -40,9 +39,7 @@ std::string label_value(std::string_view text) {
 std::string print_sample(double value) {
   if (std::isnan(value)) return "NaN";
   if (std::isinf(value)) return value > 0 ? "+Inf" : "-Inf";
-  std::array<char, 40> text{};
-  std::snprintf(text.data(), text.size(), "%.17g", value);
-  return text.data();
+  return print_number("%.17g", value);
 }
 
 class Exposition {
