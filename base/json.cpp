@@ -32,6 +32,10 @@ void append_number(std::string& text, Integer value) {
 
 }  // namespace
 
+std::string text_or_dump(const Json& json) {
+  return json.is_string() ? json.get<std::string>() : json.dump();
+}
+
 void append_dump(std::string& text, const Json& json) {
   if (json.is_string()) {
     append_text(text, json.get_ref<const std::string&>());

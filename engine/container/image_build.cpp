@@ -22,9 +22,7 @@ std::vector<std::vector<std::string>> commands_of(const Json& build) {
 std::map<std::string, std::string> variables_of(const Json& build) {
   std::map<std::string, std::string> environment;
   const Json given = build.value("env", Json::object());
-  for (const auto& [name, value] : given.items()) {
-    environment[name] = value.is_string() ? value.get<std::string>() : value.dump();
-  }
+  for (const auto& [name, value] : given.items()) environment[name] = text_or_dump(value);
   return environment;
 }
 

@@ -24,6 +24,9 @@
 #include "engine/container/tree.h"
 
 namespace dlflow {
+
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(StoredImage, digest, from, bytes, tree_sha256, environment)
+
 namespace {
 
 namespace fs = std::filesystem;
@@ -142,14 +145,6 @@ void apply(const fs::path& layer, const fs::path& rootfs, Budget& budget) {
   budget.entries -= apply_layer(*source, rootfs, budget.entries);
 }
 
-Json to_json(const StoredImage& image) {
-  return {{"digest", image.digest},
-          {"from", image.from},
-          {"bytes", image.bytes},
-          {"tree_sha256", image.tree_sha256},
-          {"environment", image.environment}};
-}
-
 std::optional<StoredImage> read_image(const fs::path& folder) {
   const auto text = read_private_file(folder / "image.json");
   if (!text) return std::nullopt;
@@ -161,13 +156,10 @@ std::optional<StoredImage> read_image(const fs::path& folder) {
   const Json json = parse_json(*text);
   if (json.is_discarded()) throw damaged();
   try {
-    return StoredImage{json.at("digest").get<std::string>(),
-                       json.at("from").get<std::string>(),
-                       folder,
-                       folder / "rootfs",
-                       json.at("bytes").get<uint64_t>(),
-                       json.at("tree_sha256").get<std::string>(),
-                       json.at("environment").get<std::map<std::string, std::string>>()};
+    auto image = json.get<StoredImage>();
+    image.folder = folder;
+    image.rootfs = folder / "rootfs";
+    return image;
   } catch (const Json::exception&) {
     throw damaged();
   }
@@ -232,7 +224,7 @@ StoredImage ImageStore::publish(StoredImage image) {
   image.bytes = tree.bytes;
   image.tree_sha256 = tree.sha256;
   make_read_only(image.rootfs);
-  write_file_atomic(image.folder / "image.json", to_json(image).dump(2) + "\n", Durability::Synced);
+  write_file_atomic(image.folder / "image.json", Json(image).dump(2) + "\n", Durability::Synced);
   // Where a file system has no locks, another may have been faster: it has made the same.
   const fs::path target = folder(image.digest);
   if (::rename(image.folder.c_str(), target.c_str()) != 0 && errno != ENOTEMPTY &&

@@ -66,10 +66,7 @@ Correction correction_of(const Plan& plan, uint32_t step) {
 }
 
 /// What a shell here takes for `file`.
-std::string typed(const std::filesystem::path& file) {
-  const auto near = file.lexically_proximate(std::filesystem::current_path());
-  return shell_quote(near.native().starts_with("..") ? file.string() : near.string());
-}
+std::string typed(const std::filesystem::path& file) { return shell_quote(from_here(file)); }
 
 /// The file beside which the sources lie; what was unpacked of a bundle is nothing to correct.
 std::string workflow_of(const Plan& plan) {
@@ -91,6 +88,11 @@ std::string profile_of_run(const Plan& plan) {
 }
 
 }  // namespace
+
+std::string from_here(const std::filesystem::path& path) {
+  const auto relative = path.lexically_proximate(std::filesystem::current_path());
+  return relative.native().starts_with("..") ? path.string() : relative.string();
+}
 
 std::string run_anew(const Plan& plan) {
   std::string command = "dlflow run " + workflow_of(plan);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <filesystem>
 #include <string>
 
 #include "engine/plan/plan.h"
@@ -13,6 +14,9 @@ struct AgainText {
   std::string command;  ///< "dlflow resubmit sweep-0b77 --set walltime=40m"
   std::string note;     ///< what has to be done before; may be empty
 };
+
+/// `path` as people would type it from here.
+std::string from_here(const std::filesystem::path& path);
 
 /// `dlflow run …` as the run was started: the workflow's present text with the same `--set`,
 /// `--until` and `--profile`.

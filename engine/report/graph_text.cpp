@@ -26,23 +26,16 @@ std::string quoted(const std::string& text) { return "\"" + text + "\""; }
 }  // namespace
 
 std::string graph_as_text(const Workflow& workflow) {
-  size_t names = 0;
-  size_t kinds = 0;
-  size_t counts = 0;
-  for (const Step& step : workflow.steps) {
-    names = std::max(names, step.name.size());
-    kinds = std::max(kinds, kind_name(step).size());
-    counts = std::max(counts, multiplicity(step).size());
-  }
-  std::string text;
+  const bool any_counts = !std::ranges::all_of(
+      workflow.steps, [](const Step& step) { return multiplicity(step).empty(); });
+  std::vector<std::vector<std::string>> rows;
   for (const uint32_t index : topological_order(workflow)) {
     const Step& step = workflow.steps[index];
-    std::string line = pad(step.name, names) + "  " + pad(kind_name(step), kinds) + "  " +
-                       pad(multiplicity(step), counts);
-    if (!step.needs.empty()) line += (counts > 0 ? "  ← " : "← ") + join(step.needs, ", ");
-    text += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
+    rows.push_back({step.name, kind_name(step)});
+    if (any_counts) rows.back().push_back(multiplicity(step));
+    rows.back().push_back(step.needs.empty() ? "" : "← " + join(step.needs, ", "));
   }
-  return text;
+  return columns(rows, std::vector(4, Align::Left));
 }
 
 std::string graph_as_dot(const Workflow& workflow) {

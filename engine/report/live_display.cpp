@@ -19,12 +19,6 @@
 namespace dlflow {
 namespace {
 
-/// `path` as people would type it from here.
-std::string from_here(const std::filesystem::path& path) {
-  const auto relative = path.lexically_proximate(std::filesystem::current_path());
-  return relative.native().starts_with("..") ? path.string() : relative.string();
-}
-
 bool starts_or_ends(const JobEvent& event) {
   return event.state && (*event.state == JobState::Running || is_final(*event.state) ||
                          *event.state == JobState::Queued);

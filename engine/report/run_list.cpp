@@ -33,6 +33,10 @@ std::string counts(const std::map<JobState, size_t>& jobs, const Style& style) {
   return text;
 }
 
+constexpr size_t kListColumns = 6;
+constexpr size_t kRoomForNow = 16;  // for the last column beside the others
+constexpr size_t kBelowRun = 4;     // of what stands below its run
+
 }  // namespace
 
 std::string now_text(const RunStatus& status, const Style& style) {
@@ -58,21 +62,6 @@ std::string now_text(const RunStatus& status, const Style& style) {
   return "";
 }
 
-namespace {
-
-constexpr size_t kListColumns = 6;
-constexpr size_t kRoomForNow = 16;  // for the last column beside the others
-constexpr size_t kBelowRun = 4;     // of what stands below its run
-
-/// Of all columns but the last, with the gaps.
-size_t display_width_of_columns(const std::array<size_t, kListColumns>& widths) {
-  size_t used = 0;
-  for (size_t i = 0; i + 1 < kListColumns; ++i) used += widths[i] + 2;
-  return used;
-}
-
-}  // namespace
-
 std::string run_list(std::span<const RunSummary> runs,
                      const std::map<std::string, std::string>& now_texts, Time now,
                      const Style& style) {
@@ -88,6 +77,9 @@ std::string run_list(std::span<const RunSummary> runs,
     for (size_t i = 0; i < kListColumns; ++i)
       widths[i] = std::max(widths[i], display_width(row[i]));
   }
+  size_t used = 0;  // by all columns but the last, with the gaps
+  for (size_t i = 0; i + 1 < kListColumns; ++i) used += widths[i] + 2;
+  const size_t room = size_t(style.width) > used + kRoomForNow ? size_t(style.width) - used : 0;
   std::string text;
   for (size_t r = 0; r < rows.size(); ++r) {
     std::string line;
@@ -95,19 +87,13 @@ std::string run_list(std::span<const RunSummary> runs,
       const std::string cell = pad(rows[r][i], widths[i]);
       line += (r > 0 && i == 2 ? paint(runs[r - 1].state, cell, style) : cell) + "  ";
     }
-    const size_t used = display_width_of_columns(widths);
-    const size_t room = size_t(style.width) > used + kRoomForNow ? size_t(style.width) - used : 0;
-    if (r == 0 || display_width(rows[r].back()) > room) {  // it does not fit beside the columns
-      if (r == 0) line += rows[r].back();
-      text += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
-      if (r == 0 || rows[r].back().empty()) continue;
-      for (const std::string& part : wrap(rows[r].back(), size_t(style.width) - kBelowRun)) {
-        text += std::string(kBelowRun, ' ') + part + "\n";
-      }
-      continue;
+    const std::string& last = rows[r].back();
+    const bool is_beside = r == 0 || display_width(last) <= room;
+    text += trimmed_line(is_beside ? line + last : line);
+    if (is_beside) continue;
+    for (const std::string& part : wrap(last, size_t(style.width) - kBelowRun)) {
+      text += std::string(kBelowRun, ' ') + part + "\n";
     }
-    line += rows[r].back();
-    text += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
   }
   return text;
 }

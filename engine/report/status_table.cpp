@@ -116,10 +116,6 @@ Table usage_table(const RunView& view, Time now, const StatusChoice& choice) {
   return table;
 }
 
-std::string trimmed(const std::string& line) {
-  return line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
-}
-
 /// The widths of the columns; the first is what the others leave, if it does not fit.
 std::vector<size_t> widths_of(const Table& table, size_t total) {
   constexpr size_t kLeast = 8;
@@ -153,7 +149,7 @@ class Printer {
     std::string row;
     for (size_t i = 0; i < widths_.size(); ++i) row += pad(line.cells[i], widths_[i] + kColumnGap);
     if (beside_ && !line.details.empty()) row += line.details.front();
-    return trimmed(row);
+    return trimmed_line(row);
   }
 
   std::string line(const Line& line) const {
@@ -166,7 +162,7 @@ class Printer {
     }
     std::string text = cells(line);
     if (beside_ && !parts.empty()) text += parts.front();
-    text = trimmed(text);
+    text = trimmed_line(text);
     for (size_t i = beside_ ? 1 : 0; i < parts.size(); ++i) {
       text += std::string(indent, ' ') + parts[i] + "\n";
     }

@@ -216,6 +216,10 @@ std::string progress_bar(double fraction, int width, const Style& style) {
   return colored(kCyan, done, style) + colored(kDim, open, style);
 }
 
+std::string trimmed_line(std::string_view text) {
+  return std::string(text.substr(0, text.find_last_not_of(' ') + 1)) + "\n";
+}
+
 size_t columns_width(std::span<const std::vector<std::string>> rows) {
   const std::vector<size_t> widths = widths_of(rows);
   if (widths.empty()) return 0;
@@ -232,7 +236,7 @@ std::string columns(std::span<const std::vector<std::string>> rows, std::span<co
       const std::string filling(widths[i] - display_width(row[i]), ' ');
       line += align[i] == Align::Left ? row[i] + filling : filling + row[i];
     }
-    text += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
+    text += trimmed_line(line);
   }
   return text;
 }

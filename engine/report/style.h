@@ -55,6 +55,9 @@ std::string clip(std::string_view text, size_t width);
 /// A bar of `width` columns, `fraction` (0..1) of it filled.
 std::string progress_bar(double fraction, int width, const Style& style);
 
+/// `text` without spaces at its end, and a line end.
+std::string trimmed_line(std::string_view text);
+
 enum class Align { Left, Right };
 
 /// Rows of plain text in columns, two spaces apart and each as wide as its widest cell. All rows

@@ -2,6 +2,7 @@
 
 #include "base/digest.h"
 #include "base/error.h"
+#include "base/json_fields.h"
 #include "base/parse_json.h"
 #include "engine/model/forms.h"
 #include "engine/model/workflow.h"
@@ -13,6 +14,19 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PackedFile, sha256, bytes, executable)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PackedData, url, sha256, bytes, packed)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PackedImage, from, digest, packed)
 
+template <class Archive>
+void list_fields(Archive& archive, Manifest& manifest) {
+  archive("dlflow", manifest.dlflow);
+  archive("name", manifest.name);
+  archive("workflow", manifest.workflow);
+  archive("set", manifest.set);
+  archive.unless_default("written", manifest.written);
+  archive("data", manifest.data);
+  archive("images", manifest.images);
+  archive("run", manifest.run);
+  archive("files", manifest.files);
+}
+
 namespace {
 
 /// Raised when an older dlflow could not read what is written.
@@ -20,20 +34,6 @@ constexpr int kFormat = 1;
 
 Error corrupt(const std::string& what) {
   return Error(Errc::Corrupt, std::string(kManifestName) + " is damaged: " + what);
-}
-
-Manifest read(const Json& json) {
-  Manifest manifest;
-  json.at("dlflow").get_to(manifest.dlflow);
-  json.at("name").get_to(manifest.name);
-  json.at("workflow").get_to(manifest.workflow);
-  manifest.set = json.at("set");
-  manifest.written = json.value("written", manifest.written);
-  json.at("data").get_to(manifest.data);
-  json.at("images").get_to(manifest.images);
-  json.at("run").get_to(manifest.run);
-  json.at("files").get_to(manifest.files);
-  return manifest;
 }
 
 void check(const Manifest& manifest) {
@@ -61,12 +61,8 @@ std::vector<std::string> settings(const Manifest& manifest) {
 }
 
 Json to_json(const Manifest& manifest) {
-  Json json = {{"format", kFormat},         {"dlflow", manifest.dlflow},
-               {"name", manifest.name},     {"workflow", manifest.workflow},
-               {"set", manifest.set},       {"data", manifest.data},
-               {"images", manifest.images}, {"run", manifest.run},
-               {"files", manifest.files}};
-  if (!manifest.written.empty()) json["written"] = manifest.written;
+  Json json = json_of(manifest);
+  json["format"] = kFormat;
   return json;
 }
 
@@ -76,7 +72,7 @@ Manifest manifest_from_json(const Json& json) {
       throw Error(Errc::InvalidInput, "a newer dlflow (" + json.value("dlflow", "unknown") +
                                           ") wrote this bundle; use that one");
     }
-    Manifest manifest = read(json);
+    const auto manifest = from_fields<Manifest>(json);
     check(manifest);
     return manifest;
   } catch (const Json::exception& error) {

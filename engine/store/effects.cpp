@@ -25,6 +25,8 @@ struct Undoing {
   int64_t ended_ms = 0;  ///< 0: nobody knows
 };
 
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Undoing, workflow, job, fingerprint, began_ms, ended_ms)
+
 std::vector<Undoing> undone_by(Database& database, int64_t run) {
   std::vector<Undoing> found;
   const Rows rows = database.query(
@@ -62,12 +64,9 @@ void Store::keep_effects(std::string_view run) {
   const fs::path folder = directory(run);
   const int64_t now = to_ms(SystemClock().now());
   Json effects = Json::array();
-  for (const Undoing& undoing : undone_by(database_, run_id(run))) {
-    effects.push_back({{"workflow", undoing.workflow},
-                       {"job", undoing.job},
-                       {"fingerprint", undoing.fingerprint},
-                       {"began_ms", undoing.began_ms},
-                       {"ended_ms", undoing.ended_ms == 0 ? now : undoing.ended_ms}});
+  for (Undoing& undoing : undone_by(database_, run_id(run))) {
+    if (undoing.ended_ms == 0) undoing.ended_ms = now;
+    effects.push_back(undoing);
   }
   if (effects.empty()) return;
   const std::string name = "." + folder.filename().string() + std::string(kEffects);
@@ -79,11 +78,7 @@ void Store::take_effects(const fs::path& runs) {
   for (const auto& entry : fs::directory_iterator(runs, none)) {
     if (!entry.path().filename().string().ends_with(kEffects)) continue;
     for (const Json& effect : read_json_file(entry.path())) {
-      const Undoing undoing{
-          effect.at("workflow").get<std::string>(), effect.at("job").get<std::string>(),
-          effect.at("fingerprint").get<std::string>(), effect.at("began_ms").get<int64_t>(),
-          effect.at("ended_ms").get<int64_t>()};
-      add(database_, undoing, 0);  // its times alone say whether it was later
+      add(database_, effect.get<Undoing>(), 0);  // its times alone say whether it was later
     }
   }
 }

@@ -29,10 +29,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string text_of(const Json& value) {
-  return value.is_string() ? value.get<std::string>() : value.dump();
-}
-
 const char* unit_name(CheckpointPolicy::Unit unit) {
   switch (unit) {
     case CheckpointPolicy::Unit::Epochs:
@@ -282,19 +278,19 @@ std::map<std::string, std::string> declared_environment(const JobSpec& spec, con
     values["DLFLOW_CHECKPOINT_KEEP"] = std::to_string(spec.checkpoint->keep);
   }
   for (const auto& [key, value] : spec.params.items()) {
-    values[environment_name("DLFLOW_PARAM_", key)] = text_of(value);
+    values[environment_name("DLFLOW_PARAM_", key)] = text_or_dump(value);
   }
   for (const auto& [key, value] : spec.element.items()) {
-    values[environment_name("DLFLOW_MATRIX_", key)] = text_of(value);
+    values[environment_name("DLFLOW_MATRIX_", key)] = text_or_dump(value);
     if (!value.is_object()) continue;
     for (const auto& [inner, part] : value.items()) {
-      values[environment_name("DLFLOW_MATRIX_", key + "_" + inner)] = text_of(part);
+      values[environment_name("DLFLOW_MATRIX_", key + "_" + inner)] = text_or_dump(part);
     }
   }
   if (const auto seed = spec.element.find(kRepeatAxis); seed != spec.element.end()) {
-    values["DLFLOW_SEED"] = text_of(*seed);
+    values["DLFLOW_SEED"] = text_or_dump(*seed);
   }
-  for (const auto& [key, value] : job.environment.items()) values[key] = text_of(value);
+  for (const auto& [key, value] : job.environment.items()) values[key] = text_or_dump(value);
   return values;
 }
 
@@ -324,7 +320,7 @@ std::vector<std::string> rank_program(const JobSpec& spec, const ResolvedJob& jo
     return script;
   }
   std::vector<std::string> argv;
-  for (const Json& word : job.run_command) argv.push_back(text_of(word));
+  for (const Json& word : job.run_command) argv.push_back(text_or_dump(word));
   return argv;
 }
 

@@ -140,7 +140,7 @@ class RestStore : public MlflowStore {
     const Json answer = parse_json(output.text.substr(0, end), kForeignJson);
     if (output.status.code != 0 || refused) {
       if (answer.is_object() && answer.contains("message")) {
-        fail(what, escaped(as_text(answer.at("message"))));
+        fail(what, escaped(text_or_dump(answer.at("message"))));
       }
       if (left().count() == 0) give_up(what);
       const std::string_view cause = trim(output.errors);
@@ -155,10 +155,6 @@ class RestStore : public MlflowStore {
   /// A name or a value that is no UTF-8 does not stop the rest.
   static std::string text_of(const Json& content) {
     return content.dump(-1, ' ', false, Json::error_handler_t::replace);
-  }
-
-  static std::string as_text(const Json& value) {
-    return value.is_string() ? value.get<std::string>() : value.dump();
   }
 
   const TemporaryFolder scratch_{std::filesystem::temp_directory_path() / "dlflow-mlflow"};

@@ -29,10 +29,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string as_text(const Json& value) {
-  return value.is_string() ? value.get<std::string>() : value.dump();
-}
-
 /// A job that has something to show.
 struct Tracked {
   const JobRow* job;
@@ -234,7 +230,7 @@ class Tracking {
     std::map<std::string, std::string> all;  // MLflow refuses all if two have one name
     constexpr size_t kLongest = 6000;        // MLflow's limit
     for (const auto& [name, value] : values.items()) {
-      all.emplace(mlflow_name(name), as_text(value).substr(0, kLongest));
+      all.emplace(mlflow_name(name), text_or_dump(value).substr(0, kLongest));
     }
     return {all.begin(), all.end()};
   }
