@@ -52,6 +52,20 @@ SavedFiles whole_files(const JobSpec& spec, const std::set<fs::path>& torn) {
   return files;
 }
 
+/// Whether a copy of what is read-only lies in the working directory, and is read-only, too.
+bool has_read_only_copy(const fs::path& work) {
+  int looked_at = 0;
+  constexpr int kMostEntries = 1000;
+  std::error_code none;
+  for (auto at = fs::recursive_directory_iterator(work, none);
+       at != fs::recursive_directory_iterator() && ++looked_at < kMostEntries; at.increment(none)) {
+    const fs::file_status status = at->symlink_status(none);
+    const bool may_write = (status.permissions() & fs::perms::owner_write) != fs::perms::none;
+    if (!fs::is_symlink(status) && !may_write) return true;
+  }
+  return false;
+}
+
 class Ending {
  public:
   Ending(const JobSpec& spec, const AttemptFiles& files, const SupervisorOptions& options,
@@ -67,19 +81,171 @@ class Ending {
         out_of_memory_(out_of_memory_kills() > before.memory_kills ||
                        ran_out_of_memory(options, before)) {}
 
-  JobEvent event() const;
+  JobEvent event() const {
+    const int code = exit_code();
+    const bool on_request =
+        ends_on_request(spec_, before_, watched_) && (newer_ || pattern_of(spec_).empty());
+    const bool saved = on_request || code == kExitAgain;
+    const milliseconds walltime = spec_.resources.walltime;
+    const std::string limit = walltime.count() > 0 ? "walltime of " + format_duration(walltime)
+                                                   : "time limit of the cluster";
+    JobEvent end;
+    end.exit = on_request ? kExitAgain : code;
+    if (watched_.cause == StopCause::Terminated && options_.requeues) {
+      end.reason = saved ? "stopped by SIGTERM, checkpoint saved" : "stopped by SIGTERM";
+    } else if (watched_.cause == StopCause::Requested || watched_.cause == StopCause::Terminated) {
+      end.state = JobState::Cancelled;
+      end.reason = saved ? "stopped on request, checkpoint saved" : "stopped on request";
+    } else if (saved && has_progress()) {
+      end.state = JobState::Queued;
+      if (is_idle()) end.idle_passes = before_.idle_passes + 1;
+      end.reason = watched_.cause == StopCause::Walltime
+                       ? limit + " reached, goes on from " + goes_on()
+                       : "saved a checkpoint and asked to be run again" + why_again();
+      if (end.idle_passes > 0) end.reason += ", which is what it began with";
+      if (end.idle_passes > 1) {
+        end.state = JobState::TimedOut;
+        end.reason =
+            "no progress: two passes in a row ended with the checkpoint that they began with; "
+            "save more often, or give it more time than " +
+            (walltime.count() > 0 ? format_duration(walltime) : "it has");
+      }
+    } else if (has_lost_node()) {
+      const bool goes_on_from_it = has_progress() && !is_idle();
+      end.state = goes_on_from_it ? JobState::Queued : JobState::Lost;
+      end.exit = goes_on_from_it ? kExitAgain : 128 + SIGKILL;  // of its ranks
+      end.reason = !lost_node_->empty()      ? "node " + *lost_node_ + " failed"
+                   : was_not_launched(said_) ? "a node could not start its ranks"
+                                             : "a node failed";
+      if (goes_on_from_it) end.reason += "; goes on from " + goes_on();
+    } else if (saved && watched_.cause != StopCause::Walltime) {
+      end.state = JobState::Failed;
+      end.reason =
+          "exit 75 (run me again), but no progress since the last checkpoint" + why_again();
+    } else if (failed_to_save(code)) {
+      end.state = JobState::Failed;
+      end.reason =
+          failure_reason(code) + "; this was when it was asked to save, before the " + limit;
+    } else if (watched_.cause == StopCause::Walltime) {
+      end.state = JobState::TimedOut;
+      end.reason = limit + " reached";
+      if (saved) {
+        end.reason += ", no progress since the last checkpoint";
+      } else if (const std::string pattern = pattern_of(spec_); !pattern.empty()) {
+        end.reason += before_.torn.empty()
+                          ? ", and no file that matches " + pattern + " is new"
+                          : ", while " + before_.torn.begin()->string() +
+                                " was being written; give `lead:` more time, or write it under "
+                                "another name and rename it";
+      }
+    } else if (const auto lost = lost_rank(); lost && has_progress() && !is_idle()) {
+      end.state = JobState::Queued;
+      end.exit = kExitAgain;
+      end.reason = *lost + "; goes on from " + goes_on();
+    } else {
+      end.state = JobState::Failed;
+      end.reason = failure_reason(code);
+    }
+    end.failed_node = lost_node_.value_or("");
+    return end;
+  }
 
  private:
-  int exit_code() const;
-  bool has_progress() const;
-  bool failed_to_save(int code) const;
-  bool is_idle() const;
-  bool has_lost_node() const;
-  std::optional<std::string> lost_rank() const;
-  std::string goes_on() const;
-  std::string why_again() const;
-  std::string failure_reason(int code) const;
-  std::string asked_for() const;
+  /// Whether the pass ended because a node went away, and not because anybody wanted it to end.
+  bool has_lost_node() const {
+    return lost_node_ &&
+           (watched_.cause == StopCause::None || watched_.cause == StopCause::LostRank);
+  }
+
+  /// Whether what a command saved is what it began with, or it reported no further step.
+  bool is_idle() const {
+    if (!spec_.uses.empty() || !spec_.checkpoint) return false;
+    const std::string step = reported_step(files_, before_.reported_bytes);
+    if (!step.empty() && step == before_.reported) return true;
+    return !before_.content.empty() && saved_content(spec_, pattern_of(spec_)) == before_.content;
+  }
+
+  /// The first rank of a command that saves that was ended by a signal, which is no mistake of the
+  /// program that comes again; but where more memory is to follow, that is what counts.
+  std::optional<std::string> lost_rank() const {
+    if (!spec_.uses.empty() || !spec_.checkpoint) return std::nullopt;
+    JobEvent killed;
+    killed.state = JobState::Failed;
+    killed.exit = 128 + SIGKILL;
+    if (out_of_memory_ && wants_more_memory(spec_.retry, killed)) return std::nullopt;
+    return read_lost_rank(files_.lost_rank());
+  }
+
+  /// Whether the program, asked to save, has died of that or by an error, and of no lack of time.
+  bool failed_to_save(int code) const {
+    if (watched_.cause != StopCause::Walltime || watched_.was_ended || code == 0) return false;
+    if (!can_save(spec_.uses, spec_.checkpoint)) return false;
+    const bool is_killed = code == 128 + SIGKILL || code == 128 + SIGTERM;  // by the batch system
+    return (code > 128 && !is_killed) ||
+           has_error(files_.standard_error(), before_.standard_error_bytes);
+  }
+
+  bool has_progress() const {
+    if (!pattern_of(spec_).empty()) return newer_.has_value();
+    return checkpoint_signature(spec_) != before_.checkpoints;
+  }
+
+  /// "its checkpoint", "ckpt/last.pt"
+  std::string goes_on() const { return newer_.value_or("its checkpoint"); }
+
+  /// A rank that the kernel killed for want of memory, and the others asked to be run again: where
+  /// more memory is to follow, that is what counts. And a program does not end well if the kernel
+  /// killed a part of it.
+  int exit_code() const {
+    if (watched_.cause == StopCause::LostRank) {  // its launcher's own status says nothing
+      return bad_end_of_task(said_).value_or(128 + SIGKILL);
+    }
+    if (watched_.exit.code == 0) return ran_out_of_memory(options_, before_) ? 128 + SIGKILL : 0;
+    JobEvent killed;
+    killed.state = JobState::Failed;
+    killed.exit = 128 + SIGKILL;
+    const bool counts = watched_.exit.code == kExitAgain && watched_.cause == StopCause::None &&
+                        out_of_memory_ && wants_more_memory(spec_.retry, killed);
+    return counts ? *killed.exit : watched_.exit.code;
+  }
+
+  /// "; error: rank 1 (node b2): killed by signal 9 (Killed)", if the program said such a thing.
+  std::string why_again() const {
+    const std::string line = telling_line(files_.standard_error(), before_.standard_error_bytes);
+    return line.starts_with("error") ? "; " + line : "";
+  }
+
+  /// ", asked for 1 GiB": of memory, if anybody did.
+  std::string asked_for() const {
+    const uint64_t given = options_.memory_bytes;
+    const uint64_t bytes = given > 0 ? given : spec_.resources.memory_bytes;
+    if (bytes == 0) return "";
+    const bool per_node = given > 0 && spec_.resources.ranks > 1;
+    return ", asked for " + format_size(bytes) + (per_node ? " per node" : "");
+  }
+
+  std::string failure_reason(int code) const {
+    const std::string line = telling_line(files_.standard_error(), before_.standard_error_bytes);
+    std::string rest = line.empty() ? "" : ": " + line;
+    if (line.find("Permission denied") != line.npos && has_read_only_copy(files_.work())) {
+      rest +=
+          "; what steps publish is read-only, and so are its copies: `cp -r --no-preserve=mode`";
+    }
+    std::error_code unknown;
+    if (fs::space(files_.attempt, unknown).available == 0) {  // the maximum if it is unknown
+      rest += "; No space left on device in " + files_.attempt.string();
+    }
+    const int signal = code > 128 ? code - 128 : 0;
+    const auto lost = spec_.uses.empty() ? read_lost_rank(files_.lost_rank()) : std::nullopt;
+    if (lost && !(signal == SIGKILL && out_of_memory_)) return *lost + rest;
+    if (signal == SIGKILL && out_of_memory_) {
+      return "out of memory (killed by the kernel)" + asked_for() + rest;
+    }
+    if (signal > 0 && signal < 65) {
+      return "killed by signal " + std::to_string(signal) + " (" + ::strsignal(signal) + ")" + rest;
+    }
+    return "exit " + std::to_string(code) + rest;
+  }
 
   const JobSpec& spec_;
   const AttemptFiles& files_;
@@ -91,181 +257,6 @@ class Ending {
   std::optional<std::string> newer_;      ///< of the files that `checkpoint:` names
   bool out_of_memory_;
 };
-
-JobEvent Ending::event() const {
-  const int code = exit_code();
-  const bool on_request =
-      ends_on_request(spec_, before_, watched_) && (newer_ || pattern_of(spec_).empty());
-  const bool saved = on_request || code == kExitAgain;
-  const milliseconds walltime = spec_.resources.walltime;
-  const std::string limit = walltime.count() > 0 ? "walltime of " + format_duration(walltime)
-                                                 : "time limit of the cluster";
-  JobEvent end;
-  end.exit = on_request ? kExitAgain : code;
-  if (watched_.cause == StopCause::Terminated && options_.requeues) {
-    end.reason = saved ? "stopped by SIGTERM, checkpoint saved" : "stopped by SIGTERM";
-  } else if (watched_.cause == StopCause::Requested || watched_.cause == StopCause::Terminated) {
-    end.state = JobState::Cancelled;
-    end.reason = saved ? "stopped on request, checkpoint saved" : "stopped on request";
-  } else if (saved && has_progress()) {
-    end.state = JobState::Queued;
-    if (is_idle()) end.idle_passes = before_.idle_passes + 1;
-    end.reason = watched_.cause == StopCause::Walltime
-                     ? limit + " reached, goes on from " + goes_on()
-                     : "saved a checkpoint and asked to be run again" + why_again();
-    if (end.idle_passes > 0) end.reason += ", which is what it began with";
-    if (end.idle_passes > 1) {
-      end.state = JobState::TimedOut;
-      end.reason =
-          "no progress: two passes in a row ended with the checkpoint that they began with; "
-          "save more often, or give it more time than " +
-          (walltime.count() > 0 ? format_duration(walltime) : "it has");
-    }
-  } else if (has_lost_node()) {
-    const bool goes_on_from_it = has_progress() && !is_idle();
-    end.state = goes_on_from_it ? JobState::Queued : JobState::Lost;
-    end.exit = goes_on_from_it ? kExitAgain : 128 + SIGKILL;  // of its ranks
-    end.reason = !lost_node_->empty()      ? "node " + *lost_node_ + " failed"
-                 : was_not_launched(said_) ? "a node could not start its ranks"
-                                           : "a node failed";
-    if (goes_on_from_it) end.reason += "; goes on from " + goes_on();
-  } else if (saved && watched_.cause != StopCause::Walltime) {
-    end.state = JobState::Failed;
-    end.reason = "exit 75 (run me again), but no progress since the last checkpoint" + why_again();
-  } else if (failed_to_save(code)) {
-    end.state = JobState::Failed;
-    end.reason = failure_reason(code) + "; this was when it was asked to save, before the " + limit;
-  } else if (watched_.cause == StopCause::Walltime) {
-    end.state = JobState::TimedOut;
-    end.reason = limit + " reached";
-    if (saved) {
-      end.reason += ", no progress since the last checkpoint";
-    } else if (const std::string pattern = pattern_of(spec_); !pattern.empty()) {
-      end.reason += before_.torn.empty()
-                        ? ", and no file that matches " + pattern + " is new"
-                        : ", while " + before_.torn.begin()->string() +
-                              " was being written; give `lead:` more time, or write it under "
-                              "another name and rename it";
-    }
-  } else if (const auto lost = lost_rank(); lost && has_progress() && !is_idle()) {
-    end.state = JobState::Queued;
-    end.exit = kExitAgain;
-    end.reason = *lost + "; goes on from " + goes_on();
-  } else {
-    end.state = JobState::Failed;
-    end.reason = failure_reason(code);
-  }
-  end.failed_node = lost_node_.value_or("");
-  return end;
-}
-
-/// Whether the pass ended because a node went away, and not because anybody wanted it to end.
-bool Ending::has_lost_node() const {
-  return lost_node_ && (watched_.cause == StopCause::None || watched_.cause == StopCause::LostRank);
-}
-
-/// Whether what a command saved is what it began with, or it reported no further step.
-bool Ending::is_idle() const {
-  if (!spec_.uses.empty() || !spec_.checkpoint) return false;
-  const std::string step = reported_step(files_, before_.reported_bytes);
-  if (!step.empty() && step == before_.reported) return true;
-  return !before_.content.empty() && saved_content(spec_, pattern_of(spec_)) == before_.content;
-}
-
-/// The first rank of a command that saves that was ended by a signal, which is no mistake of the
-/// program that comes again; but where more memory is to follow, that is what counts.
-std::optional<std::string> Ending::lost_rank() const {
-  if (!spec_.uses.empty() || !spec_.checkpoint) return std::nullopt;
-  JobEvent killed;
-  killed.state = JobState::Failed;
-  killed.exit = 128 + SIGKILL;
-  if (out_of_memory_ && wants_more_memory(spec_.retry, killed)) return std::nullopt;
-  return read_lost_rank(files_.lost_rank());
-}
-
-/// Whether the program, asked to save, has died of that or by an error, and of no lack of time.
-bool Ending::failed_to_save(int code) const {
-  if (watched_.cause != StopCause::Walltime || watched_.was_ended || code == 0) return false;
-  if (!can_save(spec_.uses, spec_.checkpoint)) return false;
-  const bool is_killed = code == 128 + SIGKILL || code == 128 + SIGTERM;  // by the batch system
-  return (code > 128 && !is_killed) ||
-         has_error(files_.standard_error(), before_.standard_error_bytes);
-}
-
-bool Ending::has_progress() const {
-  if (!pattern_of(spec_).empty()) return newer_.has_value();
-  return checkpoint_signature(spec_) != before_.checkpoints;
-}
-
-/// "its checkpoint", "ckpt/last.pt"
-std::string Ending::goes_on() const { return newer_.value_or("its checkpoint"); }
-
-/// A rank that the kernel killed for want of memory, and the others asked to be run again: where
-/// more memory is to follow, that is what counts. And a program does not end well if the kernel
-/// killed a part of it.
-int Ending::exit_code() const {
-  if (watched_.cause == StopCause::LostRank) {  // its launcher's own status says nothing
-    return bad_end_of_task(said_).value_or(128 + SIGKILL);
-  }
-  if (watched_.exit.code == 0) return ran_out_of_memory(options_, before_) ? 128 + SIGKILL : 0;
-  JobEvent killed;
-  killed.state = JobState::Failed;
-  killed.exit = 128 + SIGKILL;
-  const bool counts = watched_.exit.code == kExitAgain && watched_.cause == StopCause::None &&
-                      out_of_memory_ && wants_more_memory(spec_.retry, killed);
-  return counts ? *killed.exit : watched_.exit.code;
-}
-
-/// "; error: rank 1 (node b2): killed by signal 9 (Killed)", if the program said such a thing.
-std::string Ending::why_again() const {
-  const std::string line = telling_line(files_.standard_error(), before_.standard_error_bytes);
-  return line.starts_with("error") ? "; " + line : "";
-}
-
-/// ", asked for 1 GiB": of memory, if anybody did.
-std::string Ending::asked_for() const {
-  const uint64_t given = options_.memory_bytes;
-  const uint64_t bytes = given > 0 ? given : spec_.resources.memory_bytes;
-  if (bytes == 0) return "";
-  const bool per_node = given > 0 && spec_.resources.ranks > 1;
-  return ", asked for " + format_size(bytes) + (per_node ? " per node" : "");
-}
-
-/// Whether a copy of what is read-only lies in the working directory, and is read-only, too.
-bool has_read_only_copy(const fs::path& work) {
-  int looked_at = 0;
-  constexpr int kMostEntries = 1000;
-  std::error_code none;
-  for (auto at = fs::recursive_directory_iterator(work, none);
-       at != fs::recursive_directory_iterator() && ++looked_at < kMostEntries; at.increment(none)) {
-    const fs::file_status status = at->symlink_status(none);
-    const bool may_write = (status.permissions() & fs::perms::owner_write) != fs::perms::none;
-    if (!fs::is_symlink(status) && !may_write) return true;
-  }
-  return false;
-}
-
-std::string Ending::failure_reason(int code) const {
-  const std::string line = telling_line(files_.standard_error(), before_.standard_error_bytes);
-  std::string rest = line.empty() ? "" : ": " + line;
-  if (line.find("Permission denied") != line.npos && has_read_only_copy(files_.work())) {
-    rest += "; what steps publish is read-only, and so are its copies: `cp -r --no-preserve=mode`";
-  }
-  std::error_code unknown;
-  if (fs::space(files_.attempt, unknown).available == 0) {  // the maximum if it is unknown
-    rest += "; No space left on device in " + files_.attempt.string();
-  }
-  const int signal = code > 128 ? code - 128 : 0;
-  const auto lost = spec_.uses.empty() ? read_lost_rank(files_.lost_rank()) : std::nullopt;
-  if (lost && !(signal == SIGKILL && out_of_memory_)) return *lost + rest;
-  if (signal == SIGKILL && out_of_memory_) {
-    return "out of memory (killed by the kernel)" + asked_for() + rest;
-  }
-  if (signal > 0 && signal < 65) {
-    return "killed by signal " + std::to_string(signal) + " (" + ::strsignal(signal) + ")" + rest;
-  }
-  return "exit " + std::to_string(code) + rest;
-}
 
 uint64_t size_of(const fs::path& file) {
   std::error_code none;

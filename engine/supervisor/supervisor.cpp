@@ -62,6 +62,18 @@ int failed_tries(const AttemptFiles& files) {
   return failed;
 }
 
+bool is_by_srun(const JobSpec& spec) {
+  return spec.resources.ranks > 1 && !spec.launcher.empty() &&
+         fs::path(spec.launcher.front()).filename() == "srun";
+}
+
+JobEvent event(JobState state, std::string reason = "") {
+  JobEvent result;
+  result.state = state;
+  result.reason = std::move(reason);
+  return result;
+}
+
 /// One pass of one attempt.
 class Pass {
  public:
@@ -74,27 +86,299 @@ class Pass {
         events_(files_.events()) {}
 
   /// Runs the job and records how it ended. Throws Error only if that could not be recorded.
-  Supervision run();
+  Supervision run() {
+    JobEvent end;
+    try {
+      end = execute();
+      if (end.state == JobState::Succeeded && is_ours()) {
+        crash_point("publish");
+        end.published_nothing = is_empty(publication_);
+        publish(spec_, files_, std::move(publication_));
+        forget_kept_checkpoints(spec_.job_directory);
+      }
+    } catch (const Skip& skip) {
+      end = event(JobState::Skipped, skip.reason);
+    } catch (const Block& block) {
+      end = event(JobState::Blocked, block.reason);
+    } catch (const std::exception& error) {  // a full disk may come as a filesystem_error
+      end = event(JobState::Failed, reason_of(error));
+    }
+    if (!is_ours()) throw Error(Errc::Unavailable, "another pass has taken over");
+    end = end_or_next_try(spec_, options_, failed_tries_, std::move(end));
+    const Supervision how = settle(record(end));
+    crash_point("ended");
+    // What others find elsewhere, or found there meanwhile, no fingerprint says.
+    if (end.state == JobState::Succeeded && !end.fingerprint.empty() && !has_acting_parents_) {
+      share_result(spec_, end, shared_before_);
+    }
+    return how;
+  }
 
  private:
-  JobEvent record(JobEvent event);
-  Supervision settle(JobEvent end);
   void notify(Notice notice) const {
     if (options_.notify) options_.notify(notice);
   }
-  JobEvent execute();
-  std::optional<JobEvent> end_before_start();
-  std::string said_by_launcher(const BeforePass& before) const;
-  Watched run_program(Command command, const RankPlan& ranks, const BeforePass& before);
-  void warn(const std::string& text) const;
-  void keep(const std::string& content) const;
-  void note_termination();
-  bool is_ours() const;
-  bool may_be_ours() const;
-  WatchOptions watch_options(const RankPlan& ranks, const BeforePass& before);
-  JobEvent succeeded(const std::string& fingerprint, const std::vector<ParentResult>& parents);
-  JobEvent reused(SharedResult known, const std::string& fingerprint);
-  void take_back_fingerprint(JobEvent& end, const InputProof& proof) const;
+
+  /// As it was written.
+  JobEvent record(JobEvent event) {
+    event.at = SystemClock().now();
+    event.reason = redactor_.text(event.reason);
+    event.backend_id =
+        options_.backend_id.empty() ? std::to_string(::getpid()) : options_.backend_id;
+    event.node = host_name();
+    events_.append(to_line(event));
+    return event;
+  }
+
+  /// The end is on record now; it gets to the disk from here, or by who keeps it.
+  Supervision settle(JobEvent end) {
+    const bool has_output = end.state == JobState::Succeeded && !end.published_nothing;
+    if (!options_.keep_end || files_.pass != 1 || has_output || !end.state ||
+        !is_final(*end.state)) {
+      events_.sync();
+      notify(Notice::Recorded);
+      return Supervision::Recorded;
+    }
+    end.job = spec_.job;
+    end.attempt = files_.number;
+    options_.keep_end(spec_.run_directory, end);
+    return Supervision::Kept;
+  }
+
+  /// At once: a scheduler that takes the node away kills us too, some seconds later.
+  void note_termination() {
+    if (!is_ours()) return;
+    JobEvent note;
+    note.reason = "told to end by SIGTERM";
+    record(std::move(note));
+    events_.sync();
+  }
+
+  WatchOptions watch_options(const RankPlan& ranks, const BeforePass& before) {
+    WatchOptions options;
+    options.walltime = spec_.resources.walltime;
+    options.time_to_end = milliseconds(10'000);
+    if (can_save(spec_.uses, spec_.checkpoint)) {
+      options.time_to_save = lead_of(spec_.checkpoint, options.walltime);
+      options.save_signal = ranks.asked_by != 0 ? ranks.asked_by : SIGUSR1;
+      options.has_relay = has_relay(spec_, ranks);
+      options.is_saving = [this] { return !files_being_saved(spec_, false).empty(); };
+      options.before_end = [this](int signal) {
+        torn_.merge(files_being_saved(spec_, signal == SIGKILL));
+      };
+      options.on_save_request = [this] { saved_at_request_ = checkpoint_signature(spec_); };
+      options.warn = [this](const std::string& warning) { warn(warning); };
+    }
+    // mpirun ends all ranks by itself once one has ended badly.
+    if (is_by_srun(spec_)) {
+      options.has_lost_rank = [this, &before] {
+        return bad_end_of_task(said_by_launcher(before)).has_value();
+      };
+    }
+    return options;
+  }
+
+  /// A node that was given up may come back and go on with a pass that another node has taken over.
+  bool is_ours() const {
+    if (!options_.requeues) return true;
+    const std::vector<int> all = attempts(spec_.job_directory);
+    if (!all.empty() && all.back() > files_.number) return false;
+    const auto newest = newest_claim(files_.attempt);
+    return !newest || newest->pass == files_.pass;
+  }
+
+  /// What cannot be read now is looked at again.
+  bool may_be_ours() const {
+    try {
+      return is_ours();
+    } catch (const std::exception&) {
+      return true;
+    }
+  }
+
+  JobEvent execute() {
+    std::vector<ParentResult> parents;
+    try {
+      parents = read_parents(spec_);
+    } catch (const Error& error) {
+      return event(JobState::Blocked, error.what());
+    }
+    ResolvedJob job = resolve(spec_, parents);
+    if (spec_.resources.ranks > 1) job.ranks.lost_rank = files_.lost_rank();
+    const std::string fingerprint =
+        dlflow::fingerprint(spec_.fingerprint_base, spec_.element, parents);
+    for (size_t i = 0; i < parents.size(); ++i) {
+      const bool acts = spec_.parents[i].is_command && did_something_elsewhere(parents[i]);
+      has_acting_parents_ = has_acting_parents_ || acts;
+    }
+    mixed_ = keep_own_checkpoints(spec_, files_, fingerprint, parents);
+    if (!mixed_) mixed_ = find_late_place(spec_, job.with, parents);
+    prepare_files(spec_, job, files_);
+    if (can_save(spec_.uses, spec_.checkpoint)) make_directories(checkpoints_directory(spec_));
+    const Secrets secrets = read_secrets(secrets_file(spec_.run_directory), spec_.secrets);
+    redactor_ = Redactor(secrets);
+    Command command = make_command(spec_, job, files_, options_.gpus, secrets);
+    const InputProof proof(spec_);
+    BeforePass before = look_before_pass(spec_, files_, options_);
+    if (auto end = end_before_start()) return std::move(*end);
+    keep(before.content);
+
+    record(event(JobState::Running));
+    crash_point("running");
+    if (const auto& doubt = mixed_ ? mixed_ : proof.change_at_start()) {
+      doubt_checkpoints(spec_, *doubt);
+    } else if (!fingerprint.empty() && !has_acting_parents_) {
+      TakenResult taken = take_shared_result(spec_, files_, fingerprint);
+      if (taken.result) return reused(std::move(*taken.result), fingerprint);
+      if (taken.was_damaged) shared_before_ = Existing::IsDamaged;
+    }
+    Watched watched = run_program(command, job.ranks, before);
+    // What PMIx left of a step on a node that came back is in the way of a step of the same number,
+    // which mpirun's daemons are, too: a requeued job counts from 0 again. The next one has
+    // another.
+    constexpr int kMostSteps = 6;
+    const auto may_have_failed = [&] { return watched.exit.code != 0 || is_by_srun(spec_); };
+    for (int steps = 1;
+         steps < kMostSteps && options_.requeues && watched.cause == StopCause::None &&
+         may_have_failed() && was_not_launched(said_by_launcher(before));
+         ++steps) {
+      before.standard_error_bytes = fs::file_size(files_.standard_error());
+      watched = run_program(command, job.ranks, before);
+    }
+    before.at_request = saved_at_request_;
+    before.torn = torn_;
+    put_back_files(spec_, files_, torn_);
+    if (const std::string warning = warning_of_lone_ranks(spec_, files_); !warning.empty()) {
+      warn(warning);
+    }
+    // The status of an srun that gave up waiting, or could not start its tasks, may be 0.
+    const bool has_lost_ranks = watched.cause == StopCause::LostRank ||
+                                (is_by_srun(spec_) && lost_node(said_by_launcher(before)));
+    const bool well = watched.exit.code == 0 && !has_lost_ranks &&
+                      !ran_out_of_memory(options_, before) &&
+                      !ends_on_request(spec_, before, watched);
+    JobEvent end = well ? succeeded(fingerprint, parents)
+                        : ending_of(spec_, files_, options_, before, watched);
+    end = try_state_before(spec_, files_, before.content, std::move(end));
+    take_back_fingerprint(end, proof);
+    end.used = watched.used;
+    return end;
+  }
+
+  void warn(const std::string& text) const {
+    log(LogLevel::Warning, text);
+    std::ofstream(files_.standard_error(), std::ios::app) << text << "\n";
+  }
+
+  /// What a command begins with; without that it runs as well.
+  void keep(const std::string& content) const {
+    try {
+      keep_checkpoints(spec_, content);
+    } catch (const std::exception& error) {
+      warn(std::string("warning: the checkpoint is not kept for the case that it is damaged: ") +
+           reason_of(error));
+    }
+  }
+
+  /// The end of a pass that is not wanted any more.
+  std::optional<JobEvent> end_before_start() {
+    if (const StopCause cause = watcher_.stop_requested(); cause != StopCause::None) {
+      JobEvent end = event(JobState::Cancelled, "stopped before it began");
+      if (cause == StopCause::Terminated && options_.requeues) end.state.reset();
+      return end;
+    }
+    if (fs::exists(files_.cancel_request())) {
+      return event(JobState::Cancelled, "cancelled by `dlflow cancel`");
+    }
+    if (options_.requeues && is_withdrawn(spec_.run_directory, spec_.job, files_.number)) {
+      return event(JobState::Cancelled,
+                   "withdrawn before it began: cancelled, or tried again since");
+    }
+    return std::nullopt;
+  }
+
+  /// What an srun that starts the ranks has said by now in this pass; nothing if another one does.
+  std::string said_by_launcher(const BeforePass& before) const {
+    if (spec_.resources.ranks == 1 || spec_.launcher.empty()) return "";
+    return end_of_output(files_.standard_error(), before.standard_error_bytes);
+  }
+
+  /// From its start until nothing of it is left, and what it printed and reported is free of
+  /// secrets.
+  Watched run_program(Command command, const RankPlan& ranks, const BeforePass& before) {
+    std::optional<RedactedOutput> output;
+    if (!spec_.secrets.empty()) output.emplace(command, files_, redactor_);
+    command.blocked_signals.insert(command.blocked_signals.end(), options_.own_signals.begin(),
+                                   options_.own_signals.end());
+    const pid_t program = start(command);
+    // While the program runs already: the claim keeps others away whatever is lost. One that ends
+    // at once costs one sync, not two.
+    if (watcher_.is_quiet_for(kBriefly)) {
+      events_.sync();
+      notify(Notice::Recorded);
+    }
+    WatchOptions how = watch_options(ranks, before);
+    if (options_.requeues) {
+      how.on_terminate = [this] { note_termination(); };
+      how.is_wanted = [this] {
+        renew_claim(files_.attempt, files_.pass);
+        return may_be_ours();
+      };
+      how.look_again = options_.look_again;
+    }
+    const Watched watched = watcher_.watch(program, how);
+    notify(Notice::ProgramEnded);
+    if (output) {
+      output->finish();
+      redact_reports(files_, redactor_);
+    }
+    return watched;
+  }
+
+  JobEvent succeeded(const std::string& fingerprint, const std::vector<ParentResult>& parents) {
+    JobEvent end;
+    end.exit = 0;
+    try {
+      end.metrics = read_metrics(files_);
+      check_requirements(spec_, end.metrics, files_);
+      Outputs outputs = collect_outputs(spec_, files_);
+      end.outputs = std::move(outputs.values);
+      name_elements(end.outputs, parents);
+      publication_ = std::move(outputs.publication);
+    } catch (const std::exception& error) {
+      end.state = JobState::Failed;  // with the exit status and the metrics
+      end.reason = reason_of(error);
+      return end;
+    }
+    end.state = JobState::Succeeded;
+    end.fingerprint = fingerprint;
+    return end;
+  }
+
+  /// A result of what changed meanwhile is that of no fingerprint, nor is what comes of checkpoints
+  /// that were saved meanwhile, however the pass ended.
+  void take_back_fingerprint(JobEvent& end, const InputProof& proof) const {
+    const bool counts = end.state == JobState::Succeeded && !end.fingerprint.empty();
+    if (!counts && !can_save(spec_.uses, spec_.checkpoint)) return;
+    const auto doubt = mixed_   ? mixed_
+                       : counts ? proof.find_change()
+                                : proof.find_change_that_may_be_undone();
+    if (!doubt) return;
+    doubt_checkpoints(spec_, *doubt);
+    if (!counts) return;
+    end.fingerprint.clear();
+    end.reason = "will not be reused: " + *doubt;
+  }
+
+  JobEvent reused(SharedResult known, const std::string& fingerprint) {
+    JobEvent end = event(JobState::Succeeded, shared_reason(known.run));
+    end.exit = 0;
+    end.outputs = std::move(known.outputs);
+    publication_ = publication_of(spec_, files_, end.outputs);
+    end.metrics = std::move(known.metrics);
+    end.fingerprint = fingerprint;
+    return end;
+  }
 
   JobSpec spec_;
   AttemptFiles files_;
@@ -110,301 +394,6 @@ class Pass {
   bool has_acting_parents_ = false;              // commands that did something elsewhere
   AppendFile events_;
 };
-
-bool is_by_srun(const JobSpec& spec) {
-  return spec.resources.ranks > 1 && !spec.launcher.empty() &&
-         fs::path(spec.launcher.front()).filename() == "srun";
-}
-
-JobEvent event(JobState state, std::string reason = "") {
-  JobEvent result;
-  result.state = state;
-  result.reason = std::move(reason);
-  return result;
-}
-
-/// As it was written.
-JobEvent Pass::record(JobEvent event) {
-  event.at = SystemClock().now();
-  event.reason = redactor_.text(event.reason);
-  event.backend_id = options_.backend_id.empty() ? std::to_string(::getpid()) : options_.backend_id;
-  event.node = host_name();
-  events_.append(to_line(event));
-  return event;
-}
-
-/// The end is on record now; it gets to the disk from here, or by who keeps it.
-Supervision Pass::settle(JobEvent end) {
-  const bool has_output = end.state == JobState::Succeeded && !end.published_nothing;
-  if (!options_.keep_end || files_.pass != 1 || has_output || !end.state || !is_final(*end.state)) {
-    events_.sync();
-    notify(Notice::Recorded);
-    return Supervision::Recorded;
-  }
-  end.job = spec_.job;
-  end.attempt = files_.number;
-  options_.keep_end(spec_.run_directory, end);
-  return Supervision::Kept;
-}
-
-/// At once: a scheduler that takes the node away kills us too, some seconds later.
-void Pass::note_termination() {
-  if (!is_ours()) return;
-  JobEvent note;
-  note.reason = "told to end by SIGTERM";
-  record(std::move(note));
-  events_.sync();
-}
-
-WatchOptions Pass::watch_options(const RankPlan& ranks, const BeforePass& before) {
-  WatchOptions options;
-  options.walltime = spec_.resources.walltime;
-  options.time_to_end = milliseconds(10'000);
-  if (can_save(spec_.uses, spec_.checkpoint)) {
-    options.time_to_save = lead_of(spec_.checkpoint, options.walltime);
-    options.save_signal = ranks.asked_by != 0 ? ranks.asked_by : SIGUSR1;
-    options.has_relay = has_relay(spec_, ranks);
-    options.is_saving = [this] { return !files_being_saved(spec_, false).empty(); };
-    options.before_end = [this](int signal) {
-      torn_.merge(files_being_saved(spec_, signal == SIGKILL));
-    };
-    options.on_save_request = [this] { saved_at_request_ = checkpoint_signature(spec_); };
-    options.warn = [this](const std::string& warning) { warn(warning); };
-  }
-  // mpirun ends all ranks by itself once one has ended badly.
-  if (is_by_srun(spec_)) {
-    options.has_lost_rank = [this, &before] {
-      return bad_end_of_task(said_by_launcher(before)).has_value();
-    };
-  }
-  return options;
-}
-
-Supervision Pass::run() {
-  JobEvent end;
-  try {
-    end = execute();
-    if (end.state == JobState::Succeeded && is_ours()) {
-      crash_point("publish");
-      end.published_nothing = is_empty(publication_);
-      publish(spec_, files_, std::move(publication_));
-      forget_kept_checkpoints(spec_.job_directory);
-    }
-  } catch (const Skip& skip) {
-    end = event(JobState::Skipped, skip.reason);
-  } catch (const Block& block) {
-    end = event(JobState::Blocked, block.reason);
-  } catch (const std::exception& error) {  // a full disk may come as a filesystem_error
-    end = event(JobState::Failed, reason_of(error));
-  }
-  if (!is_ours()) throw Error(Errc::Unavailable, "another pass has taken over");
-  end = end_or_next_try(spec_, options_, failed_tries_, std::move(end));
-  const Supervision how = settle(record(end));
-  crash_point("ended");
-  // What others find elsewhere, or found there meanwhile, no fingerprint says.
-  if (end.state == JobState::Succeeded && !end.fingerprint.empty() && !has_acting_parents_) {
-    share_result(spec_, end, shared_before_);
-  }
-  return how;
-}
-
-/// A node that was given up may come back and go on with a pass that another node has taken over.
-bool Pass::is_ours() const {
-  if (!options_.requeues) return true;
-  const std::vector<int> all = attempts(spec_.job_directory);
-  if (!all.empty() && all.back() > files_.number) return false;
-  const auto newest = newest_claim(files_.attempt);
-  return !newest || newest->pass == files_.pass;
-}
-
-/// What cannot be read now is looked at again.
-bool Pass::may_be_ours() const {
-  try {
-    return is_ours();
-  } catch (const std::exception&) {
-    return true;
-  }
-}
-
-JobEvent Pass::execute() {
-  std::vector<ParentResult> parents;
-  try {
-    parents = read_parents(spec_);
-  } catch (const Error& error) {
-    return event(JobState::Blocked, error.what());
-  }
-  ResolvedJob job = resolve(spec_, parents);
-  if (spec_.resources.ranks > 1) job.ranks.lost_rank = files_.lost_rank();
-  const std::string fingerprint =
-      dlflow::fingerprint(spec_.fingerprint_base, spec_.element, parents);
-  for (size_t i = 0; i < parents.size(); ++i) {
-    const bool acts = spec_.parents[i].is_command && did_something_elsewhere(parents[i]);
-    has_acting_parents_ = has_acting_parents_ || acts;
-  }
-  mixed_ = keep_own_checkpoints(spec_, files_, fingerprint, parents);
-  if (!mixed_) mixed_ = find_late_place(spec_, job.with, parents);
-  prepare_files(spec_, job, files_);
-  if (can_save(spec_.uses, spec_.checkpoint)) make_directories(checkpoints_directory(spec_));
-  const Secrets secrets = read_secrets(secrets_file(spec_.run_directory), spec_.secrets);
-  redactor_ = Redactor(secrets);
-  Command command = make_command(spec_, job, files_, options_.gpus, secrets);
-  const InputProof proof(spec_);
-  BeforePass before = look_before_pass(spec_, files_, options_);
-  if (auto end = end_before_start()) return std::move(*end);
-  keep(before.content);
-
-  record(event(JobState::Running));
-  crash_point("running");
-  if (const auto& doubt = mixed_ ? mixed_ : proof.change_at_start()) {
-    doubt_checkpoints(spec_, *doubt);
-  } else if (!fingerprint.empty() && !has_acting_parents_) {
-    TakenResult taken = take_shared_result(spec_, files_, fingerprint);
-    if (taken.result) return reused(std::move(*taken.result), fingerprint);
-    if (taken.was_damaged) shared_before_ = Existing::IsDamaged;
-  }
-  Watched watched = run_program(command, job.ranks, before);
-  // What PMIx left of a step on a node that came back is in the way of a step of the same number,
-  // which mpirun's daemons are, too: a requeued job counts from 0 again. The next one has another.
-  constexpr int kMostSteps = 6;
-  const auto may_have_failed = [&] { return watched.exit.code != 0 || is_by_srun(spec_); };
-  for (int steps = 1; steps < kMostSteps && options_.requeues && watched.cause == StopCause::None &&
-                      may_have_failed() && was_not_launched(said_by_launcher(before));
-       ++steps) {
-    before.standard_error_bytes = fs::file_size(files_.standard_error());
-    watched = run_program(command, job.ranks, before);
-  }
-  before.at_request = saved_at_request_;
-  before.torn = torn_;
-  put_back_files(spec_, files_, torn_);
-  if (const std::string warning = warning_of_lone_ranks(spec_, files_); !warning.empty()) {
-    warn(warning);
-  }
-  // The status of an srun that gave up waiting, or could not start its tasks, may be 0.
-  const bool has_lost_ranks = watched.cause == StopCause::LostRank ||
-                              (is_by_srun(spec_) && lost_node(said_by_launcher(before)));
-  const bool well = watched.exit.code == 0 && !has_lost_ranks &&
-                    !ran_out_of_memory(options_, before) &&
-                    !ends_on_request(spec_, before, watched);
-  JobEvent end =
-      well ? succeeded(fingerprint, parents) : ending_of(spec_, files_, options_, before, watched);
-  end = try_state_before(spec_, files_, before.content, std::move(end));
-  take_back_fingerprint(end, proof);
-  end.used = watched.used;
-  return end;
-}
-
-void Pass::warn(const std::string& text) const {
-  log(LogLevel::Warning, text);
-  std::ofstream(files_.standard_error(), std::ios::app) << text << "\n";
-}
-
-/// What a command begins with; without that it runs as well.
-void Pass::keep(const std::string& content) const {
-  try {
-    keep_checkpoints(spec_, content);
-  } catch (const std::exception& error) {
-    warn(std::string("warning: the checkpoint is not kept for the case that it is damaged: ") +
-         reason_of(error));
-  }
-}
-
-/// The end of a pass that is not wanted any more.
-std::optional<JobEvent> Pass::end_before_start() {
-  if (const StopCause cause = watcher_.stop_requested(); cause != StopCause::None) {
-    JobEvent end = event(JobState::Cancelled, "stopped before it began");
-    if (cause == StopCause::Terminated && options_.requeues) end.state.reset();
-    return end;
-  }
-  if (fs::exists(files_.cancel_request())) {
-    return event(JobState::Cancelled, "cancelled by `dlflow cancel`");
-  }
-  if (options_.requeues && is_withdrawn(spec_.run_directory, spec_.job, files_.number)) {
-    return event(JobState::Cancelled, "withdrawn before it began: cancelled, or tried again since");
-  }
-  return std::nullopt;
-}
-
-/// What an srun that starts the ranks has said by now in this pass; nothing if another one does.
-std::string Pass::said_by_launcher(const BeforePass& before) const {
-  if (spec_.resources.ranks == 1 || spec_.launcher.empty()) return "";
-  return end_of_output(files_.standard_error(), before.standard_error_bytes);
-}
-
-/// From its start until nothing of it is left, and what it printed and reported is free of secrets.
-Watched Pass::run_program(Command command, const RankPlan& ranks, const BeforePass& before) {
-  std::optional<RedactedOutput> output;
-  if (!spec_.secrets.empty()) output.emplace(command, files_, redactor_);
-  command.blocked_signals.insert(command.blocked_signals.end(), options_.own_signals.begin(),
-                                 options_.own_signals.end());
-  const pid_t program = start(command);
-  // While the program runs already: the claim keeps others away whatever is lost. One that ends at
-  // once costs one sync, not two.
-  if (watcher_.is_quiet_for(kBriefly)) {
-    events_.sync();
-    notify(Notice::Recorded);
-  }
-  WatchOptions how = watch_options(ranks, before);
-  if (options_.requeues) {
-    how.on_terminate = [this] { note_termination(); };
-    how.is_wanted = [this] {
-      renew_claim(files_.attempt, files_.pass);
-      return may_be_ours();
-    };
-    how.look_again = options_.look_again;
-  }
-  const Watched watched = watcher_.watch(program, how);
-  notify(Notice::ProgramEnded);
-  if (output) {
-    output->finish();
-    redact_reports(files_, redactor_);
-  }
-  return watched;
-}
-
-JobEvent Pass::succeeded(const std::string& fingerprint, const std::vector<ParentResult>& parents) {
-  JobEvent end;
-  end.exit = 0;
-  try {
-    end.metrics = read_metrics(files_);
-    check_requirements(spec_, end.metrics, files_);
-    Outputs outputs = collect_outputs(spec_, files_);
-    end.outputs = std::move(outputs.values);
-    name_elements(end.outputs, parents);
-    publication_ = std::move(outputs.publication);
-  } catch (const std::exception& error) {
-    end.state = JobState::Failed;  // with the exit status and the metrics
-    end.reason = reason_of(error);
-    return end;
-  }
-  end.state = JobState::Succeeded;
-  end.fingerprint = fingerprint;
-  return end;
-}
-
-/// A result of what changed meanwhile is that of no fingerprint, nor is what comes of checkpoints
-/// that were saved meanwhile, however the pass ended.
-void Pass::take_back_fingerprint(JobEvent& end, const InputProof& proof) const {
-  const bool counts = end.state == JobState::Succeeded && !end.fingerprint.empty();
-  if (!counts && !can_save(spec_.uses, spec_.checkpoint)) return;
-  const auto doubt = mixed_   ? mixed_
-                     : counts ? proof.find_change()
-                              : proof.find_change_that_may_be_undone();
-  if (!doubt) return;
-  doubt_checkpoints(spec_, *doubt);
-  if (!counts) return;
-  end.fingerprint.clear();
-  end.reason = "will not be reused: " + *doubt;
-}
-
-JobEvent Pass::reused(SharedResult known, const std::string& fingerprint) {
-  JobEvent end = event(JobState::Succeeded, shared_reason(known.run));
-  end.exit = 0;
-  end.outputs = std::move(known.outputs);
-  publication_ = publication_of(spec_, files_, end.outputs);
-  end.metrics = std::move(known.metrics);
-  end.fingerprint = fingerprint;
-  return end;
-}
 
 /// "…/attempt-3" -> 3
 int attempt_number(const fs::path& directory) {
