@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <string>
 
 /// Time as a value that tests can turn.
@@ -22,6 +23,10 @@ class SystemClock : public Clock {
   Time now() const override;
   void sleep_for(std::chrono::milliseconds time) const override;
 };
+
+/// Since 1970.
+inline int64_t to_ms(Time time) { return time.time_since_epoch().count(); }
+inline Time from_ms(int64_t ms) { return Time(std::chrono::milliseconds(ms)); }
 
 /// RFC 3339 in UTC with milliseconds: 2026-11-21T08:00:00.123Z
 std::string to_rfc3339(Time time);

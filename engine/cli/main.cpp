@@ -23,7 +23,6 @@
 #include "engine/cli/host.h"
 #include "engine/cli/usage.h"
 #include "engine/cli/workflow_argument.h"
-#include "engine/container/container_exec.h"
 #include "engine/container/container_run.h"
 #include "engine/plan/layout.h"
 #include "engine/ranks/rank_exec.h"

@@ -1,5 +1,3 @@
-#include "engine/container/container_exec.h"
-
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
@@ -20,6 +18,7 @@
 #include "base/secret_file.h"
 #include "engine/container/container_environment.h"
 #include "engine/container/container_job.h"
+#include "engine/container/container_run.h"
 #include "engine/container/outside.h"
 #include "engine/ranks/save_request.h"
 

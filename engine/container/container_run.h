@@ -2,7 +2,8 @@
 
 #include <filesystem>
 
-/// Outside of a container: what a launcher starts as a rank.
+/// What a launcher starts as a rank, outside of a container, and what stands inside between the
+/// runtime and the step's program.
 namespace dlflow {
 
 /// `dlflow container-run FILE`, where FILE is a container.json. Makes sure that the image is
@@ -10,5 +11,12 @@ namespace dlflow {
 /// inside, and if this process dies, so does the program. Returns the program's exit status as the
 /// program's own side has recorded it; 125, with a line on standard error, if there was none.
 int container_run(const std::filesystem::path& file);
+
+/// `dlflow container-exec FOLDER`. Runs the program that FOLDER/request.json asks for, with the
+/// environment that it gives and no other, passes the signals on that come through FOLDER/control,
+/// and leaves how it ended in FOLDER/status.RANK, whatever the runtime makes of exit statuses. If
+/// the process outside is gone, so is the program. Returns the program's exit status; 127 if the
+/// image has no such program.
+int container_exec(const std::filesystem::path& folder);
 
 }  // namespace dlflow

@@ -38,9 +38,6 @@ struct JobRecord {
 /// changes nothing; the first event of a new attempt is always legal.
 void apply(JobRecord& record, const JobEvent& event);
 
-inline int64_t to_ms(Time time) { return time.time_since_epoch().count(); }
-inline Time from_ms(int64_t ms) { return Time(std::chrono::milliseconds(ms)); }
-
 /// The same with what its plan says.
 struct StoredJob {
   uint32_t number = 0;

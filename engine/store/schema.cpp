@@ -7,7 +7,17 @@
 namespace dlflow {
 namespace {
 
-constexpr std::string_view kVersion1 = R"sql(
+int64_t version_of(Database& database) {
+  const Rows rows = database.query("PRAGMA user_version");
+  rows->next();
+  return rows->integer(0);
+}
+
+}  // namespace
+
+std::span<const Migration> migrations() {
+  static const std::array<Migration, 10> steps = {
+      R"sql(
 -- One row per run.
 CREATE TABLE runs(
   id          INTEGER PRIMARY KEY,
@@ -81,15 +91,14 @@ CREATE TABLE files(
   inode    INTEGER NOT NULL,
   sha256   TEXT NOT NULL
 ) WITHOUT ROWID;
-)sql";
-
-/// Two runs may have drawn one name in two folders: a run is known by its folder.
-constexpr std::string_view kVersion2 = R"sql(
+)sql",
+      // Two runs may have drawn one name in two folders: a run is known by its folder.
+      R"sql(
 CREATE INDEX runs_by_directory ON runs(directory);
-)sql";
-
-/// The remembered hashes are forgotten: they were kept without the time that no tool can set back.
-constexpr std::string_view kVersion3 = R"sql(
+)sql",
+      // The remembered hashes are forgotten: they were kept without the time that no tool can set
+      // back.
+      R"sql(
 DROP TABLE files;
 CREATE TABLE files(
   path     TEXT PRIMARY KEY,  -- absolute
@@ -99,10 +108,9 @@ CREATE TABLE files(
   inode    INTEGER NOT NULL,
   sha256   TEXT NOT NULL
 ) WITHOUT ROWID;
-)sql";
-
-/// They stay when their run is removed: a bad node outlives it.
-constexpr std::string_view kVersion4 = R"sql(
+)sql",
+      // They stay when their run is removed: a bad node outlives it.
+      R"sql(
 CREATE TABLE node_failures(
   cluster TEXT NOT NULL,     -- what it calls itself
   node    TEXT NOT NULL,
@@ -118,20 +126,17 @@ CREATE TABLE forgiven_nodes(
   at_ms   INTEGER NOT NULL,
   PRIMARY KEY(cluster, node)
 ) WITHOUT ROWID;
-)sql";
-
-/// Failures that a workflow allows are not the run's.
-constexpr std::string_view kVersion5 = R"sql(
+)sql",
+      // Failures that a workflow allows are not the run's.
+      R"sql(
 ALTER TABLE jobs ADD COLUMN may_fail INTEGER NOT NULL DEFAULT 0;  -- its step has `allow_failure: true`
-)sql";
-
-/// A run may get more jobs while it runs.
-constexpr std::string_view kVersion6 = R"sql(
+)sql",
+      // A run may get more jobs while it runs.
+      R"sql(
 ALTER TABLE runs ADD COLUMN extension INTEGER NOT NULL DEFAULT 0;  -- the newest of RUN/extensions that `jobs` is laid out with
-)sql";
-
-/// They stay when their run is removed: what it did elsewhere is still done.
-constexpr std::string_view kVersion7 = R"sql(
+)sql",
+      // They stay when their run is removed: what it did elsewhere is still done.
+      R"sql(
 CREATE TABLE overtaken(      -- what commands did that older results without outputs may not outlive
   workflow    TEXT NOT NULL,
   job         TEXT NOT NULL,
@@ -140,11 +145,10 @@ CREATE TABLE overtaken(      -- what commands did that older results without out
   run         INTEGER NOT NULL,  -- runs.id that it had
   PRIMARY KEY(workflow, job, fingerprint)
 ) WITHOUT ROWID;
-)sql";
-
-/// The remembered hashes are forgotten: images of disks that are mounted at one place one after the
-/// other may have files with the same numbers and times.
-constexpr std::string_view kVersion8 = R"sql(
+)sql",
+      // The remembered hashes are forgotten: images of disks that are mounted at one place one
+      // after the other may have files with the same numbers and times.
+      R"sql(
 DROP TABLE files;
 CREATE TABLE files(
   path     TEXT NOT NULL,     -- absolute
@@ -156,31 +160,16 @@ CREATE TABLE files(
   sha256   TEXT NOT NULL,
   PRIMARY KEY(path, device)
 ) WITHOUT ROWID;
-)sql";
-
-/// Of what is at work at the same time, the one that ends last counts.
-constexpr std::string_view kVersion9 = R"sql(
+)sql",
+      // Of what is at work at the same time, the one that ends last counts.
+      R"sql(
 ALTER TABLE overtaken RENAME COLUMN started_ms TO ended_ms;
-)sql";
-
-/// What others made meanwhile does not count either.
-constexpr std::string_view kVersion10 = R"sql(
+)sql",
+      // What others made meanwhile does not count either.
+      R"sql(
 ALTER TABLE overtaken ADD COLUMN began_ms INTEGER NOT NULL DEFAULT 0;  -- the first time
-)sql";
-
-int64_t version_of(Database& database) {
-  const Rows rows = database.query("PRAGMA user_version");
-  rows->next();
-  return rows->integer(0);
-}
-
-}  // namespace
-
-std::span<const Migration> migrations() {
-  static const std::array<Migration, 10> steps = {
-      Migration(kVersion1), Migration(kVersion2), Migration(kVersion3), Migration(kVersion4),
-      Migration(kVersion5), Migration(kVersion6), Migration(kVersion7), Migration(kVersion8),
-      Migration(kVersion9), Migration(kVersion10)};
+)sql",
+  };
   return steps;
 }
 

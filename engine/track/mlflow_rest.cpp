@@ -12,7 +12,6 @@
 #include "base/temporary_folder.h"
 #include "base/text.h"
 #include "engine/track/mlflow.h"
-#include "engine/track/times.h"
 
 namespace dlflow {
 namespace {
@@ -55,7 +54,7 @@ class RestStore : public MlflowStore {
   std::string create(const MlflowRun& run) override {
     const Json answer = post("runs/create", {{"experiment_id", experiment_},
                                              {"run_name", run.name},
-                                             {"start_time", unix_milliseconds(run.started)},
+                                             {"start_time", to_ms(run.started)},
                                              {"tags", pairs(run.tags)}});
     const std::string id =
         answer.value("run", Json::object()).value("info", Json::object()).value("run_id", "");
@@ -75,7 +74,7 @@ class RestStore : public MlflowStore {
 
   void update(const std::string& id, const MlflowRun& run) override {
     Json update = {{"run_id", id}, {"status", run.status}, {"run_name", run.name}};
-    if (run.ended) update["end_time"] = unix_milliseconds(*run.ended);
+    if (run.ended) update["end_time"] = to_ms(*run.ended);
     post("runs/update", update);
   }
 
@@ -85,7 +84,7 @@ class RestStore : public MlflowStore {
       for (const MlflowMetric& metric : metrics.first(std::min(kMostMetrics, metrics.size()))) {
         list.push_back({{"key", metric.key},
                         {"value", number(metric.value)},
-                        {"timestamp", unix_milliseconds(metric.at)},
+                        {"timestamp", to_ms(metric.at)},
                         {"step", metric.step}});
       }
       post("runs/log-batch", {{"run_id", id}, {"metrics", std::move(list)}});
@@ -163,11 +162,44 @@ class RestStore : public MlflowStore {
   Clock::time_point begun_;
 };
 
+/// Of ASCII alone: a server may run where others are no letters.
+bool is_allowed(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+         std::string_view("_-. :").find(c) != std::string_view::npos;
+}
+
+/// Between two slashes; MLflow takes the name for a relative path that is as short as can be.
+std::string part_of_name(std::string_view part) {
+  if (part.empty() || part == ".") return "_";
+  if (part == "..") return "__";
+  std::string name;
+  for (const char c : part) {
+    const bool continues = (static_cast<unsigned char>(c) & 0xC0) == 0x80;  // a character of UTF-8
+    if (!continues) name += is_allowed(c) ? c : '_';
+  }
+  return name.empty() ? "_" : name;
+}
+
 }  // namespace
 
 std::unique_ptr<MlflowStore> open_mlflow(const std::string& address,
                                          std::chrono::milliseconds patience) {
   return std::make_unique<RestStore>(address, patience);
+}
+
+std::string mlflow_name(std::string_view name) {
+  constexpr size_t kLongest = 250;
+  std::string made;
+  for (size_t begin = 0; begin <= name.size();) {
+    const size_t end = std::min(name.find('/', begin), name.size());
+    if (begin > 0) made += '/';
+    made += part_of_name(name.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  if (made.size() <= kLongest) return made;
+  made.resize(kLongest);
+  for (auto at = made.rbegin(); *at == '/' || *at == '.'; ++at) *at = '_';
+  return made;
 }
 
 }  // namespace dlflow

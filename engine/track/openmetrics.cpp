@@ -1,5 +1,3 @@
-#include "engine/track/openmetrics.h"
-
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -9,6 +7,7 @@
 #include "base/units.h"
 #include "engine/report/curves.h"
 #include "engine/report/spans.h"
+#include "engine/track/track.h"
 
 namespace dlflow {
 namespace {

@@ -5,7 +5,6 @@
 #include <cmath>
 
 #include "base/protobuf.h"
-#include "engine/track/times.h"
 
 namespace dlflow {
 namespace {

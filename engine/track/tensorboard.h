@@ -18,6 +18,9 @@ namespace dlflow {
 /// tensorflow/core/framework/summary.proto.
 std::string tensorboard_events(const Reported& reported, Time began);
 
+/// As trackers have times: since 1970.
+inline double unix_seconds(Time time) { return double(to_ms(time)) / 1000; }
+
 /// CRC-32C (Castagnoli) of `bytes`.
 uint32_t crc32c(std::string_view bytes);
 

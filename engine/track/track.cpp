@@ -20,9 +20,7 @@
 #include "base/sha256.h"
 #include "base/text.h"
 #include "engine/report/curves.h"
-#include "engine/track/openmetrics.h"
 #include "engine/track/tensorboard.h"
-#include "engine/track/times.h"
 
 namespace dlflow {
 namespace {
@@ -139,8 +137,7 @@ class Tracking {
       const Time start = began(run_, *tracked.job);
       // The name says when the attempt began: TensorBoard takes one with "tfevents" for its own.
       const std::string name =
-          "events.out.tfevents." +
-          std::to_string(run_.status.started.time_since_epoch().count() / 1000) + ".dlflow";
+          "events.out.tfevents." + std::to_string(to_ms(run_.status.started) / 1000) + ".dlflow";
       const bool has_curves = !tracked.reported.curves.empty();
       if (!has_curves && !is_final(tracked.job->state)) continue;
       grow(folder() / "tensorboard" / place_of(*tracked.job) / name,

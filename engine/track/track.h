@@ -31,4 +31,9 @@ void track(const ReportedRun& run, Time now,
 /// how to look at them; throws Error with the line of pip if one cannot be served.
 std::string hand_to_clients(const ReportedRun& run);
 
+/// A run in OpenMetrics' text format: how many jobs are in each state, since when it runs, and of
+/// each job its state, its times and the numbers it reported last, with run, step and job as
+/// labels. Source: https://openmetrics.io, version 1.0.0.
+std::string openmetrics(const ReportedRun& run, Time now);
+
 }  // namespace dlflow

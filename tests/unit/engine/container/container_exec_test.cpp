@@ -1,4 +1,4 @@
-#include "engine/container/container_exec.h"
+#include "engine/container/container_run.h"
 
 #include <signal.h>
 #include <stdlib.h>
