@@ -9,10 +9,9 @@ namespace dlflow {
 namespace {
 
 using std::chrono::milliseconds;
-using std::chrono::minutes;
 
 constexpr double kReserve = 1.3;  // what is asked for above the largest that was seen
-constexpr auto kLong = minutes(10);
+constexpr std::chrono::minutes kLong(10);
 
 std::string in_percent(double share) { return std::to_string(std::lround(100 * share)) + " %"; }
 
