@@ -26,14 +26,26 @@ std::string model_text(const std::string& attention = "heads: 2") {
          "- linear: {features: 7, tied: t, bias: false}\n";
 }
 
-TrainingJob texts_job(const std::filesystem::path& folder, uint64_t epochs) {
+TrainingJob texts_job(const std::filesystem::path& folder, uint64_t epochs,
+                      const std::string& model = model_text(),
+                      const SampleSource& source = test::tiny_texts(255)) {
   TrainingJob job = test::tiny_job(folder, epochs);
   job.settings.augmentation = {};
-  job.model = parse_model(model_text(), "m.yaml");
-  const SampleSource source = test::tiny_texts(255);
+  job.model = parse_model(model, "m.yaml");
   write_binary_dataset(folder / "train.dlset", source, 0, source.size(), 64);
   job.data = read_binary_dataset(folder / "train.dlset");
   return job;
+}
+
+/// The evaluation of `job`'s data by untrained weights, on two ranks.
+auto loss_with(const TrainingJob& job, size_t batch) {
+  return test::on_ranks(2, [&](Communicator& comm) {
+    NetworkSet networks(job.model, int64_t(batch), Network::Mode::Inference);
+    HugeBuffer weights(networks.layout()->size());
+    initialise(*networks.layout(), 3, weights.floats());
+    return evaluate(comm, job.model, inference_with(networks, weights.floats()),
+                    {job.data, Normalization{{1}, {0}}, batch});
+  })[0];
 }
 
 std::string bits_on(int ranks) {
@@ -52,12 +64,7 @@ std::string encoder_text(const std::string& end = "- mean_pool\n") {
 }
 
 TrainingJob classes_job(const std::filesystem::path& folder, uint64_t epochs) {
-  TrainingJob job = texts_job(folder, epochs);
-  job.model = parse_model(encoder_text(), "m.yaml");
-  const SampleSource source = test::tiny_text_classes(255);
-  write_binary_dataset(folder / "train.dlset", source, 0, source.size(), 64);
-  job.data = read_binary_dataset(folder / "train.dlset");
-  return job;
+  return texts_job(folder, epochs, encoder_text(), test::tiny_text_classes(255));
 }
 
 }  // namespace
@@ -89,17 +96,8 @@ TEST_CASE("a network learns the classes of texts, also by local SGD", "[trainer]
 TEST_CASE("the loss of texts with classes is the mean over texts", "[trainer][texts]") {
   const test::TempDir dir;
   const TrainingJob job = classes_job(dir.path(), 1);
-  const auto loss_with = [&](size_t batch) {
-    return test::on_ranks(2, [&](Communicator& comm) {
-      NetworkSet networks(job.model, int64_t(batch), Network::Mode::Inference);
-      HugeBuffer weights(networks.layout()->size());
-      initialise(*networks.layout(), 3, weights.floats());
-      return evaluate(comm, job.model, inference_with(networks, weights.floats()),
-                      {job.data, Normalization{{1}, {0}}, batch});
-    })[0];
-  };
-  CHECK(loss_with(1).loss == Approx(loss_with(250).loss).epsilon(1e-6));
-  CHECK(loss_with(1).predicted == loss_with(7).predicted);
+  CHECK(loss_with(job, 1).loss == Approx(loss_with(job, 250).loss).epsilon(1e-6));
+  CHECK(loss_with(job, 1).predicted == loss_with(job, 7).predicted);
 }
 
 TEST_CASE("classes of texts and networks that do not fit are refused by name", "[trainer][texts]") {
@@ -148,15 +146,6 @@ TEST_CASE("the loss is the mean over real tokens, however far texts are filled u
           "[trainer][texts]") {
   const test::TempDir dir;
   const TrainingJob job = texts_job(dir.path(), 1);
-  const auto loss_with = [&](size_t batch) {
-    return test::on_ranks(2, [&](Communicator& comm) {
-      NetworkSet networks(job.model, int64_t(batch), Network::Mode::Inference);
-      HugeBuffer weights(networks.layout()->size());
-      initialise(*networks.layout(), 3, weights.floats());
-      return evaluate(comm, job.model, inference_with(networks, weights.floats()),
-                      {job.data, Normalization{{1}, {0}}, batch});
-    })[0];
-  };
   // By hand, each text alone and as long as it is.
   NetworkSet networks(job.model, 1, Network::Mode::Inference);
   HugeBuffer weights(networks.layout()->size());
@@ -174,9 +163,9 @@ TEST_CASE("the loss is the mean over real tokens, however far texts are filled u
     sum += result.loss_sum * double(text.size() - 1);  // the mean, since no length is given
     targets += size_t(result.num_targets);
   }
-  CHECK(loss_with(1).loss == Approx(sum / double(targets)).epsilon(1e-6));
-  CHECK(loss_with(250).loss == Approx(sum / double(targets)).epsilon(1e-6));
-  CHECK(loss_with(7).perplexity == Approx(std::exp(sum / double(targets))).epsilon(1e-6));
+  CHECK(loss_with(job, 1).loss == Approx(sum / double(targets)).epsilon(1e-6));
+  CHECK(loss_with(job, 250).loss == Approx(sum / double(targets)).epsilon(1e-6));
+  CHECK(loss_with(job, 7).perplexity == Approx(std::exp(sum / double(targets))).epsilon(1e-6));
 }
 
 TEST_CASE("networks in which padding would change a text are refused by name", "[trainer][texts]") {
