@@ -1,7 +1,6 @@
 #include "runtime/collectives/node_exchange.h"
 
 #include <algorithm>
-#include <numeric>
 #include <string>
 #include <utility>
 #include <vector>

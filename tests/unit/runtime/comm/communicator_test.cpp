@@ -1,5 +1,4 @@
 #include <cstdint>
-#include <numeric>
 
 #include "base/error.h"
 #include "tests/support/catch.h"

@@ -1,7 +1,5 @@
 #include "runtime/fit/fit.h"
 
-#include <cmath>
-
 #include "base/error.h"
 #include "runtime/fit/measures.h"
 #include "tests/support/catch.h"

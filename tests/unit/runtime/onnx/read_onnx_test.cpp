@@ -1,7 +1,6 @@
 #include "runtime/onnx/read_onnx.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 #include <filesystem>
 #include <set>

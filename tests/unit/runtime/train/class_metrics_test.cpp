@@ -1,6 +1,5 @@
 #include "runtime/train/class_metrics.h"
 
-#include <cmath>
 #include <random>
 
 #include "runtime/train/evaluation.h"

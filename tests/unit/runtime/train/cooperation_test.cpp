@@ -1,5 +1,4 @@
 #include <set>
-#include <thread>
 
 #include "base/file.h"
 #include "base/sha256.h"

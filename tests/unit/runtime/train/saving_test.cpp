@@ -9,7 +9,6 @@
 /// Checkpoints that are written while training goes on.
 using namespace dlflow;
 using namespace dlflow::runtime;
-using test::kGoOn;
 using test::tiny_job;
 using test::train_on;
 namespace fs = std::filesystem;

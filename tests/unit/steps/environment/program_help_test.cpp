@@ -3,7 +3,6 @@
 #include "tests/support/catch.h"
 
 using namespace dlflow::steps;
-using Catch::Contains;
 
 namespace {
 

@@ -14,7 +14,6 @@
 using namespace dlflow;
 using namespace dlflow::steps;
 using namespace std::chrono_literals;
-using Catch::Contains;
 
 TEST_CASE("every piece of work is done once, on no more threads than allowed", "[parallel]") {
   const size_t num_threads = GENERATE(1, 3, 200);
