@@ -82,7 +82,7 @@ StepKind train_kind() {
       .name = "train",
       .description = "Trains a network on all ranks of the step",
       .program = "dlflow-train",
-      .version = 16,
+      .version = 17,
       .with = train_with(),
       .outputs = {{"checkpoints", text(), "The folder of checkpoints"},
                   {"model", text(), "The last checkpoint; with keep_best the best"}},
@@ -133,7 +133,7 @@ StepKind evaluate_kind() {
       .name = "evaluate",
       .description = "Measures the accuracy and loss of a trained network on test data",
       .program = "dlflow-evaluate",
-      .version = 9,
+      .version = 10,
       .with = data_step({
           {"checkpoint", formed(kPathForm), "Folder of the checkpoint", kRequired},
           {"data", formed(kPathForm), "Folder of the test data", kRequired},
@@ -168,7 +168,7 @@ StepKind predict_kind() {
       .name = "predict",
       .description = "Writes what a trained network says of each sample of a data set",
       .program = "dlflow-predict",
-      .version = 6,
+      .version = 7,
       .with = object({
           {"checkpoint", formed(kPathForm), "Folder of the checkpoint", kRequired},
           {"data", formed(kPathForm), "Folder of the data", kRequired},

@@ -2,10 +2,14 @@
 
 #include <omp.h>
 #include <unistd.h>
+#ifdef __SSE2__
+#include <immintrin.h>
+#endif
 
 #include <algorithm>
 #include <charconv>
 #include <chrono>
+#include <cstdint>
 #include <cstdio>
 #include <string>
 
@@ -112,6 +116,16 @@ int run_launched(int argc, char** argv, const std::function<bool()>& can_resume,
 
 }  // namespace
 
+void flush_subnormals() {
+#if defined(__SSE2__)
+  _mm_setcsr(_mm_getcsr() | _MM_FLUSH_ZERO_ON | _MM_DENORMALS_ZERO_ON);
+#elif defined(__aarch64__)
+  uint64_t control = 0;
+  asm volatile("mrs %0, fpcr" : "=r"(control));
+  asm volatile("msr fpcr, %0" : : "r"(control | uint64_t(1) << 24));
+#endif
+}
+
 int threads_per_rank() { return positive_variable("DLFLOW_CPUS_PER_RANK", 1); }
 
 std::chrono::seconds stall_timeout() {
@@ -129,6 +143,7 @@ bool is_launched() {
 
 int run_rank(int argc, char** argv, const std::function<bool()>& can_resume,
              const std::function<int(runtime::Communicator&)>& work, const GuardedRank& guarded) {
+  flush_subnormals();
   return is_launched() ? run_launched(argc, argv, can_resume, work, guarded) : run_alone(work);
 }
 

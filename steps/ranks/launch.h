@@ -10,7 +10,7 @@ namespace dlflow::steps {
 
 /// Runs `work` as one rank and returns what it returned: under mpirun or srun as one of theirs,
 /// else alone and without MPI. One thread per rank computes, or as many as DLFLOW_CPUS_PER_RANK
-/// says.
+/// says. Subnormal numbers are zero in all of its threads (flush_subnormals).
 ///
 /// If `work` throws on any rank, or a rank dies or hangs (runtime/watch/watch.h), all ranks end,
 /// and one prints "error: …" with rank and node. The status is 1; 75 if the cause is a rank that
@@ -23,6 +23,11 @@ int run_rank(int argc, char** argv, const std::function<bool()>& can_resume,
 
 /// Whether a launcher started this process as one of several ranks.
 bool is_launched();
+
+/// In this thread and in those that it starts, fp32 numbers of magnitude below 1.2e-38 are zero,
+/// as on TensorFlow's threads. The gradients of a network that has learned its samples are full of
+/// them, and processors take a hundred cycles for each: lenet trained at a tenth of its speed.
+void flush_subnormals();
 
 /// DLFLOW_CPUS_PER_RANK, or 1.
 int threads_per_rank();

@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
+#include <limits>
 #include <list>
 #include <map>
 #include <string>
@@ -35,6 +36,18 @@ void go_on(Communicator& comm) {
 void run_out_of_memory() {
   std::ofstream(std::getenv("CGROUP") + std::string("/cgroup.procs")) << ::getpid() << std::flush;
   for (std::list<std::string> taken;;) taken.emplace_back(size_t(1) << 20, 'x');
+}
+
+/// Status 0 if a subnormal number is zero, in this thread and in one that it starts.
+int multiply_a_subnormal() {
+  volatile float product_here = 0, product_there = 0;
+  const auto multiply = [](volatile float& product) {
+    volatile float smallest = std::numeric_limits<float>::denorm_min();
+    product = smallest * 2;
+  };
+  multiply(product_here);
+  std::thread([&] { multiply(product_there); }).join();
+  return product_here == 0 && product_there == 0 ? 0 : 1;
 }
 
 /// What the odd rank does; the others go on.
@@ -77,6 +90,7 @@ int main(int argc, char** argv) {
   const auto can_resume = [] { return std::getenv("CHECKPOINT") != nullptr; };
   const steps::GuardedRank guarded = steps::guard_rank(can_resume);
   const auto work_and_catch = [&](Communicator& comm) {
+    if (how == "subnormal") return multiply_a_subnormal();
     const auto start = Clock::now();
     try {
       work(comm, how);

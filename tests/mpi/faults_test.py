@@ -44,6 +44,9 @@ class Faults(unittest.TestCase):
         return {int(rank): (float(seconds), text)
                 for rank, seconds, text in re.findall(r"^rank (\d) after ([\d.]+) s: (.*)$", out, re.MULTILINE)}
 
+    def test_subnormal_numbers_are_zero_in_all_threads_of_a_rank(self):
+        self.run_ranks("subnormal", 0)
+
     def test_ranks_that_differ_say_so_on_all_ranks_with_all_versions(self):
         for how, odd in {"name": "all-reduce 'v' of 10 fp32", "shape": "all-reduce 'w' of 11 fp32",
                          "type": "all-reduce 'w' of 10 fp16", "operation": "all-reduce (max) 'w' of 10 fp32",
