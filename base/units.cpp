@@ -167,4 +167,8 @@ std::string format_count(uint64_t count) {
   return text;
 }
 
+std::string plural(uint64_t count, const std::string& thing) {
+  return std::to_string(count) + " " + thing + (count == 1 ? "" : "s");
+}
+
 }  // namespace dlflow

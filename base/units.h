@@ -36,4 +36,7 @@ std::string print_number(const char* format, double value);
 /// For reading: 3980 -> "3,980".
 std::string format_count(uint64_t count);
 
+/// "1 job", "2 jobs"
+std::string plural(uint64_t count, const std::string& thing);
+
 }  // namespace dlflow

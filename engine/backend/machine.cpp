@@ -84,14 +84,9 @@ std::vector<std::string> gpus_here() {
 [[noreturn]] void throw_too_much(const Plan& plan, const PlannedJob& job, const std::string& asked,
                                  const std::string& there, const std::string& advice) {
   const Step& step = plan.workflow.steps[job.step];
-  const auto found = step.locations.find("resources");
-  throw_at(plan.workflow, found == step.locations.end() ? step.location : found->second,
+  throw_at(plan.workflow, step.location_of("resources"),
            "step '" + job.name + "' asks for " + asked + ", but profile '" + plan.profile.name +
                "' has " + there + " here; " + advice);
-}
-
-std::string count_of(int count, const std::string& what) {
-  return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
 }
 
 }  // namespace
@@ -132,16 +127,16 @@ void check_fits(const Plan& plan, const Machine& machine) {
     const Resources& resources = *job.resources;
     const size_t gpus = gpus_taken(resources);
     if (cores_taken(resources, machine) > machine.cores) {
-      throw_too_much(plan, job, count_of(resources.cpus_per_rank, "core"),
-                     count_of(machine.cores, "core"), "ask for fewer `cpus_per_rank`");
+      throw_too_much(plan, job, plural(uint64_t(resources.cpus_per_rank), "core"),
+                     plural(uint64_t(machine.cores), "core"), "ask for fewer `cpus_per_rank`");
     }
     if (resources.memory_bytes > machine.memory_bytes) {
       throw_too_much(plan, job, format_size(resources.memory_bytes) + " of memory",
                      format_size(machine.memory_bytes), "ask for less `memory`");
     }
     if (gpus > machine.gpus.size()) {
-      throw_too_much(plan, job, count_of(int(std::min<size_t>(gpus, 1'000'000)), "GPU"),
-                     count_of(int(machine.gpus.size()), "GPU"),
+      throw_too_much(plan, job, plural(std::min<size_t>(gpus, 1'000'000), "GPU"),
+                     plural(machine.gpus.size(), "GPU"),
                      "ask for fewer `ranks` or `gpus_per_rank`, or choose another --profile");
     }
   }

@@ -13,7 +13,7 @@
 #include "base/text.h"
 #include "engine/cli/commands.h"
 #include "engine/cli/host.h"
-#include "engine/plan/job_name.h"
+#include "engine/plan/job.h"
 #include "engine/plan/run_directory.h"
 
 namespace dlflow {

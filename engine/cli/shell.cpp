@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "engine/cli/commands.h"
-#include "engine/plan/job_name.h"
+#include "engine/plan/job.h"
 #include "engine/plan/run_directory.h"
 
 namespace dlflow {

@@ -144,9 +144,7 @@ class Linker {
     const auto found = numbers_.find(axis.source->step);
     if (found == numbers_.end() || found->second == step) return;  // reported already
     const Step& source = steps_[found->second].step;
-    const auto place = steps_[step].step.locations.find("matrix." + axis.name);
-    const Location location =
-        place == steps_[step].step.locations.end() ? steps_[step].step.location : place->second;
+    const Location location = steps_[step].step.location_of("matrix." + axis.name);
     const std::string what = "matrix." + axis.name + " of " + title(step);
     if (!source.uses.empty()) {
       mistakes_.add(location, what + ": what '" + source.uses +

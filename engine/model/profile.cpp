@@ -2,24 +2,73 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+#include <string_view>
 #include <utility>
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/process.h"
 #include "base/text.h"
 #include "base/units.h"
 #include "engine/model/check.h"
-#include "engine/model/config_folder.h"
 #include "engine/model/forms.h"
-#include "engine/model/local_profile.h"
 #include "engine/model/profile_shape.h"
-#include "engine/model/shell_path.h"
 #include "engine/model/yaml.h"
 
 namespace dlflow {
 namespace {
 
 namespace fs = std::filesystem;
+
+std::string value_of(const std::string& name, const std::string& text, const std::string& key) {
+  const char* const value = std::getenv(name.c_str());
+  if (value != nullptr && *value != '\0') return value;
+  throw Error(Errc::InvalidInput, key + ": " + text + " names $" + name +
+                                      ", which is not set here; set it, or write the path");
+}
+
+bool is_name_character(char letter) {
+  return std::isalnum(static_cast<unsigned char>(letter)) != 0 || letter == '_';
+}
+
+/// The name behind a '$', with its braces: "{USER}" or "USER"; empty if there is none.
+std::string_view variable_at(std::string_view text) {
+  if (text.starts_with('{')) {
+    const size_t end = text.find('}');
+    return end == text.npos ? std::string_view() : text.substr(0, end + 1);
+  }
+  size_t length = 0;
+  while (length < text.size() && is_name_character(text[length])) ++length;
+  return text.substr(0, length);
+}
+
+/// `text` with what a shell would put in the place of a leading "~/" and of $NAME and ${NAME}, so
+/// that one profile serves several users: "/scratch/$USER/runs".
+/// Throws Error{InvalidInput}, beginning with `key`, for a variable that is not set.
+std::filesystem::path shell_path(const std::string& text, const std::string& key) {
+  std::string path;
+  std::string_view left = text;
+  if (text == "~" || text.starts_with("~/")) {
+    path = value_of("HOME", text, key);
+    left.remove_prefix(1);
+  }
+  while (!left.empty()) {
+    const size_t dollar = left.find('$');
+    path += left.substr(0, dollar);
+    if (dollar == left.npos) break;
+    left.remove_prefix(dollar + 1);
+    const std::string_view variable = variable_at(left);
+    const bool has_braces = variable.starts_with('{');
+    const std::string name(has_braces ? variable.substr(1, variable.size() - 2) : variable);
+    path += name.empty() ? "$" : value_of(name, text, key);
+    left.remove_prefix(name.empty() ? 0 : variable.size());
+  }
+  return path;
+}
 
 constexpr uint64_t kMaxFileBytes = uint64_t{1} << 20;
 [[noreturn]] void throw_mistakes(Mistakes& mistakes) {
@@ -221,6 +270,14 @@ std::vector<std::string> known_profiles() {
   std::sort(names.begin(), names.end());
   names.erase(std::unique(names.begin(), names.end()), names.end());
   return names;
+}
+
+std::optional<std::filesystem::path> config_folder() {
+  const std::filesystem::path config = environment_variable("XDG_CONFIG_HOME");
+  if (!config.empty()) return config / "dlflow";
+  const std::filesystem::path home = environment_variable("HOME");
+  if (!home.empty()) return home / ".config/dlflow";
+  return std::nullopt;
 }
 
 }  // namespace dlflow

@@ -4,7 +4,9 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/json_fields.h"
@@ -175,7 +177,13 @@ std::string partition_key(const Profile& profile);
 /// diagnostics.
 Profile load_profile(const std::string& name);
 
+/// The text of cluster-profiles/local.yaml, the profile that needs no file.
+std::string_view local_profile();
+
 /// The names of all profiles that load_profile finds, sorted.
 std::vector<std::string> known_profiles();
+
+/// $XDG_CONFIG_HOME/dlflow, else ~/.config/dlflow; nothing if no variable tells.
+std::optional<std::filesystem::path> config_folder();
 
 }  // namespace dlflow

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "engine/model/data_fields.h"
 #include "engine/model/forms.h"
 #include "engine/model/train_with.h"
 
@@ -66,13 +65,7 @@ StepKind stage_out_kind() {
 /// number of ranks makes the batch. Other training adds in the order that is fastest where its
 /// ranks are.
 std::vector<std::string> resources_of_training(const Json& with) {
-  const Json precision = with.value("precision", Json::object());
-  const bool exact =
-      precision.is_object() && precision.value("reduction", Json("exact")) == "exact";
-  const Json cooperation = with.value("cooperation", Json::object());
-  const bool synchronous =
-      cooperation.is_object() && cooperation.value("kind", Json("synchronous")) == "synchronous";
-  if (!exact || !synchronous) return {"ranks", "ranks_per_node", "cpus_per_rank"};
+  if (!trains_exactly(with)) return {"ranks", "ranks_per_node", "cpus_per_rank"};
   if (with.contains("batch_per_rank")) return {"ranks", "cpus_per_rank"};
   return {"cpus_per_rank"};
 }
@@ -195,8 +188,6 @@ StepKind predict_kind() {
 }
 
 }  // namespace
-
-std::vector<std::string> StepKind::no_resources(const Json&) { return {}; }
 
 std::span<const StepKind> step_kinds() {
   static const std::vector<StepKind> kinds = {stage_kind(),      stage_out_kind(), train_kind(),

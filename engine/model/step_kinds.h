@@ -60,8 +60,9 @@ struct StepKind {
   Reuse reuse = Reuse::Shared;
 
   /// The resources that its result depends on, by their names in `resources:`.
-  std::vector<std::string> (*decisive_resources)(const Json& with) = no_resources;
-  static std::vector<std::string> no_resources(const Json& with);
+  std::vector<std::string> (*decisive_resources)(const Json& with) = [](const Json&) {
+    return std::vector<std::string>();
+  };
 };
 
 /// All kinds, in the order the documentation lists them.

@@ -6,7 +6,6 @@
 #include <utility>
 #include <vector>
 
-#include "engine/model/data_fields.h"
 #include "engine/model/forms.h"
 
 namespace dlflow {
@@ -260,6 +259,33 @@ Shape train_with() {
     std::ranges::move(part(), std::back_inserter(all));
   }
   return data_step(std::move(all));
+}
+
+Field scratch_field() {
+  return {"scratch", boolean(), "Each node reads the data from a copy on its own disk",
+          Presence::Optional, false};
+}
+
+Shape data_step(std::vector<Field> fields) {
+  Shape with = object(std::move(fields));
+  with.former = {
+      {"cache",
+       "; a cache of data is no longer kept: leave it out, or write 'scratch: true', which "
+       "copies the data to each node's own disk"}};
+  return with;
+}
+
+Field loader_threads_field() {
+  return {"loader_threads", integer(1),
+          "Threads of each rank that prepare samples; of data kept as JPEG as many as it has "
+          "cores, else 1, unless given"};
+}
+
+bool trains_exactly(const Json& with) {
+  const Json precision = with.value("precision", Json::object());
+  const Json cooperation = with.value("cooperation", Json::object());
+  return precision.is_object() && precision.value("reduction", Json("exact")) == "exact" &&
+         cooperation.is_object() && cooperation.value("kind", Json("synchronous")) == "synchronous";
 }
 
 }  // namespace dlflow

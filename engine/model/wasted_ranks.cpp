@@ -4,6 +4,7 @@
 
 #include "base/leaves.h"
 #include "engine/model/step_kinds.h"
+#include "engine/model/train_with.h"
 
 namespace dlflow {
 namespace {
@@ -17,16 +18,8 @@ std::optional<size_t> count_at(const Json& object, const char* key, size_t other
   return is_count ? std::optional(found->get<size_t>()) : std::nullopt;
 }
 
-/// Whether every rank computes a part of each step, as many parts as the leaves.
-bool is_exact(const Json& with) {
-  const Json precision = with.value("precision", Json::object());
-  const Json cooperation = with.value("cooperation", Json::object());
-  return precision.is_object() && precision.value("reduction", Json("exact")) == "exact" &&
-         cooperation.is_object() && cooperation.value("kind", Json("synchronous")) == "synchronous";
-}
-
 std::optional<std::string> wasted(const Json& with, size_t ranks) {
-  if (!with.is_object() || !is_exact(with)) return std::nullopt;
+  if (!with.is_object() || !trains_exactly(with)) return std::nullopt;
   const LeafSettings usual;
   const auto per_rank = count_at(with, "batch_per_rank", 0);
   const auto batch = count_at(with, "batch", usual.batch);

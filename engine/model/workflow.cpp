@@ -7,6 +7,11 @@
 
 namespace dlflow {
 
+Location Step::location_of(const std::string& key) const {
+  const auto found = locations.find(key);
+  return found == locations.end() ? location : found->second;
+}
+
 std::string kind_name(const Step& step) { return step.uses.empty() ? "run" : step.uses; }
 
 Json params_as_written(const Workflow& workflow) {

@@ -210,6 +210,9 @@ struct Step {
   std::map<std::string, std::string> outputs;  ///< run: only; name -> path below $DLFLOW_OUTPUTS
   /// "with.model", "resources.walltime", "needs" -> where the value stands; two levels deep.
   std::map<std::string, Location> locations;
+
+  /// Where the value of `key` stands; of a key that is not there, the step.
+  Location location_of(const std::string& key) const;
 };
 
 /// "train"; of a command "run".

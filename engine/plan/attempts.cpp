@@ -59,14 +59,6 @@ std::string read_from(const fs::path& file, uint64_t offset) {
   }
 }
 
-}  // namespace
-
-fs::path attempt_directory(const fs::path& job_directory, int attempt) {
-  return job_directory / (std::string(kAttemptPrefix) + std::to_string(attempt));
-}
-
-namespace {
-
 /// After an attempt that timed out, as `retry:` says.
 void grow_walltime(JobSpec& spec, int attempt) {
   if (attempt < 2 || spec.retry.walltime_factor <= 1 || spec.resources.walltime.count() == 0)
@@ -84,6 +76,10 @@ void grow_walltime(JobSpec& spec, int attempt) {
 }
 
 }  // namespace
+
+fs::path attempt_directory(const fs::path& job_directory, int attempt) {
+  return job_directory / (std::string(kAttemptPrefix) + std::to_string(attempt));
+}
 
 fs::path make_attempt(const Plan& plan, uint32_t job, int attempt) {
   const fs::path job_folder = job_directory(plan, job);

@@ -19,7 +19,7 @@
 #include "engine/plan/installed.h"
 #include "engine/plan/layout.h"
 #include "engine/plan/places.h"
-#include "engine/plan/program_identity.h"
+#include "engine/plan/programs.h"
 #include "engine/plan/run_directory.h"
 #include "engine/plan/surroundings.h"
 
@@ -34,11 +34,6 @@ constexpr uint64_t kMaxScriptBytes = uint64_t{1} << 20;
 /// In PlannedStep::conditions, in the place of a hash.
 constexpr const char* kUnknown = "unknown";
 
-Location location_of(const Step& step, const std::string& key) {
-  const auto found = step.locations.find(key);
-  return found == step.locations.end() ? step.location : found->second;
-}
-
 /// `name` itself, or the files below it if it is a folder, as the workflow would name them. Runs
 /// are no input: one more with each run, nothing would ever be reused.
 std::vector<std::string> expand(const Plan& plan, const Step& step, const std::string& name) {
@@ -48,14 +43,14 @@ std::vector<std::string> expand(const Plan& plan, const Step& step, const std::s
   std::vector<std::string> files;
   for (const auto& entry : entries_below(path, plan.profile.runs, OfTools::LeftOut)) {
     if (entry.is_other()) {
-      throw_at(plan.workflow, location_of(step, "inputs"),
+      throw_at(plan.workflow, step.location_of("inputs"),
                entry.path().string() +
                    " is a pipe, a socket or a device, which cannot be copied into a run");
     }
     if (!entry.is_regular_file()) continue;
     files.push_back((fs::path(name) / entry.path().lexically_relative(path)).string());
     if (find_invalid_utf8(files.back()) != std::string::npos) {
-      throw_at(plan.workflow, location_of(step, "inputs"),
+      throw_at(plan.workflow, step.location_of("inputs"),
                "the name of " + escaped(entry.path().string()) +
                    " is no UTF-8, and cannot be written into the run's plan; rename the file");
     }
@@ -70,7 +65,7 @@ void add_file(Plan& plan, FileHashes& hashes, const Step& step, const std::strin
   try {
     plan.files.emplace(name, content_of(plan.base / name, hashes));
   } catch (const Error& error) {
-    throw_at(plan.workflow, location_of(step, key), error.what());
+    throw_at(plan.workflow, step.location_of(key), error.what());
   }
 }
 
@@ -79,11 +74,11 @@ void read_data(Plan& plan, FileHashes& hashes, const Step& step, const DataInput
                std::vector<std::string>& texts) {
   const auto [files, others] = data_at(data.path);
   if (files.empty()) {
-    throw_at(plan.workflow, location_of(step, "inputs"), data.path + ": there is no such file");
+    throw_at(plan.workflow, step.location_of("inputs"), data.path + ": there is no such file");
   }
   for (const LocalFile& file : files) {
     if (!fs::is_regular_file(file.path)) {
-      throw_at(plan.workflow, location_of(step, "inputs"),
+      throw_at(plan.workflow, step.location_of("inputs"),
                file.path.string() +
                    " is a pipe, a socket or a device, whose content nobody can compare; " +
                    "let the step open it without naming it in `inputs`");
@@ -132,7 +127,7 @@ std::string known_text(const Plan& plan, const Step& step, const Json& element, 
     });
   });
   if (is_late) {
-    throw_at(plan.workflow, location_of(step, key),
+    throw_at(plan.workflow, step.location_of(key),
              what + " of step '" + step.name + "' is decided by another step or by the run, and " +
                  "`reuse: {program: true}` has to find its program before; let parameters or a " +
                  "matrix decide it, or take `program` out");
@@ -414,7 +409,7 @@ Template plannable_with(const Plan& plan, const Step& step) {
   Json with = without_open_texts(step.matrix, step.with.source());
   visit_paths(step.uses, with, [&](const std::string& key, PathRole, Json& path) {
     if (path != kOpenText) return;
-    throw_at(plan.workflow, location_of(step, "with." + key),
+    throw_at(plan.workflow, step.location_of("with." + key),
              "with." + key + " of step '" + step.name +
                  "' is a file, which has to be known before the run, but a step's output decides "
                  "this axis; let that step, or one between the two, leave the files as its "

@@ -1,11 +1,13 @@
 #include "engine/plan/job.h"
 
+#include <algorithm>
 #include <array>
 #include <initializer_list>
 #include <string>
 #include <utility>
 
 #include "base/error.h"
+#include "base/text.h"
 
 namespace dlflow {
 namespace {
@@ -50,6 +52,14 @@ constexpr std::array<States, kNames.size()> kNext = [] {
   return next;
 }();
 
+/// "width=64,lr=0.1" -> its parts in one order.
+std::vector<std::string> parts_of(std::string_view element) {
+  std::vector<std::string> parts = split(element, ',');
+  for (std::string& part : parts) part = std::string(trim(part));
+  std::ranges::sort(parts);
+  return parts;
+}
+
 }  // namespace
 
 std::string_view name(JobState state) { return kNames[size_t(state)]; }
@@ -80,6 +90,14 @@ std::string_view element_of(std::string_view job) {
 
 bool satisfies_dependents(JobState state) {
   return state == JobState::Succeeded || state == JobState::Cached;
+}
+
+bool means_job(std::string_view word, std::string_view job) {
+  if (word == job) return true;
+  const std::string_view step = step_of(job);
+  if (word == step) return true;
+  if (element_of(job).empty() || step_of(word) != step || !word.ends_with(']')) return false;
+  return parts_of(element_of(word)) == parts_of(element_of(job));
 }
 
 }  // namespace dlflow

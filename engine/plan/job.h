@@ -188,4 +188,8 @@ std::string to_line(const JobEvent& event);
 /// Throws Error{Corrupt}.
 JobEvent job_event_from_line(std::string_view line);
 
+/// Whether `word` means the job called `job`: its name, with the axes in any order
+/// ("train[width=64,lr=0.1]" for "train[lr=0.1,width=64]"), or the name of its step.
+bool means_job(std::string_view word, std::string_view job);
+
 }  // namespace dlflow

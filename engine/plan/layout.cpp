@@ -69,10 +69,9 @@ Resources resources_of(const Workflow& workflow, const Step& step, const Json& e
   try {
     return resources_from_json(step.resources.evaluate(known));
   } catch (const Error& error) {
-    const auto location = step.locations.find("resources");
     const std::string label = element_label(element);
     throw_at(
-        workflow, location == step.locations.end() ? step.location : location->second,
+        workflow, step.location_of("resources"),
         "step '" + step.name + (label.empty() ? "" : "[" + label + "]") + "': " + error.what());
   }
 }

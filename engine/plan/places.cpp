@@ -39,10 +39,8 @@ std::vector<std::string> class_names(const Profile& profile) {
             (node_class.local ? "runs steps that name it, on the login node"
                               : misfit(*job.resources, plan.places[i]));
   }
-  const Step& step = plan.workflow.steps[job.step];
-  const auto found = step.locations.find("resources");
   throw_at(
-      plan.workflow, found == step.locations.end() ? step.location : found->second,
+      plan.workflow, plan.workflow.steps[job.step].location_of("resources"),
       text + "\n       Ask for less, or name a class: `on: " + plan.profile.classes[0].name + "`.");
 }
 
@@ -59,10 +57,6 @@ std::optional<uint32_t> find_place(const Plan& plan, const PlannedJob& job) {
   return std::nullopt;
 }
 
-std::string counted(int64_t count, const std::string& thing) {
-  return std::to_string(count) + " " + thing + (count == 1 ? "" : "s");
-}
-
 }  // namespace
 
 std::string misfit(const Resources& resources, const Profile& profile) {
@@ -71,19 +65,20 @@ std::string misfit(const Resources& resources, const Profile& profile) {
   const int together = ranks_together(resources, profile);
   const int64_t gpus = int64_t(together) * resources.gpus_per_rank;
   if (gpus > node.gpus) {
-    return node.gpus == 0
-               ? "has no GPUs (node: {gpus: N})"
-               : "has " + counted(node.gpus, "GPU") + " on a node, not " + std::to_string(gpus);
+    return node.gpus == 0 ? "has no GPUs (node: {gpus: N})"
+                          : "has " + plural(uint64_t(node.gpus), "GPU") + " on a node, not " +
+                                std::to_string(gpus);
   }
   if (walltime.count() > 0 && resources.walltime > walltime) {
     return "allows " + format_duration(walltime) + ", not " + format_duration(resources.walltime);
   }
   if (const int asked = num_nodes(resources, profile); nodes > 0 && asked > nodes) {
-    return "allows " + counted(nodes, "node") + ", not " + std::to_string(asked);
+    return "allows " + plural(uint64_t(nodes), "node") + ", not " + std::to_string(asked);
   }
   const int64_t cores = int64_t(together) * resources.cpus_per_rank;
   if (node.cores > 0 && cores > node.cores) {
-    return "has " + counted(node.cores, "core") + " on a node, not " + std::to_string(cores);
+    return "has " + plural(uint64_t(node.cores), "core") + " on a node, not " +
+           std::to_string(cores);
   }
   const uint64_t memory = resources.memory_bytes / uint64_t(resources.ranks) * uint64_t(together);
   if (node.memory_bytes > 0 && memory > node.memory_bytes) {

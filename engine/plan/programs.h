@@ -1,6 +1,9 @@
 #pragma once
 
 #include <filesystem>
+#include <string>
+
+#include "engine/plan/fingerprint.h"
 
 namespace dlflow {
 
@@ -13,5 +16,12 @@ void share_program(const std::filesystem::path& program, const std::filesystem::
 
 /// Removes the programs in RUNS/.programs that no run has any more.
 void remove_unused_programs(const std::filesystem::path& runs);
+
+/// The program that `name` means where PATH is `path`: its own path and the SHA-256 of its content,
+/// or "not found". Throws Error.
+std::string program_identity(const std::string& name, const std::string& path, FileHashes& hashes);
+
+/// Why nobody knows which program `name` will be, where lines run before it.
+std::string unknown_program(const std::string& name);
 
 }  // namespace dlflow

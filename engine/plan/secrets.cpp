@@ -8,7 +8,7 @@
 #include "base/file.h"
 #include "base/process.h"
 #include "base/text.h"
-#include "engine/model/config_folder.h"
+#include "engine/model/profile.h"
 #include "engine/plan/layout.h"
 
 namespace dlflow {
@@ -70,8 +70,8 @@ class Lookup {
   if (!own_file.empty()) {
     message += ", or add a line " + names.front() + "=… to " + own_file.string() + " (chmod 600)";
   }
-  const auto at = step.locations.find("secrets");  // else `inherit:` of the profile names it
-  throw_at(workflow, at == step.locations.end() ? step.location : at->second, message);
+  // At the step if `inherit:` of the profile names it.
+  throw_at(workflow, step.location_of("secrets"), message);
 }
 
 [[noreturn]] void throw_missing_webhook(const Workflow& workflow, const fs::path& own_file) {

@@ -6,7 +6,7 @@
 
 #include "base/text.h"
 #include "base/units.h"
-#include "engine/plan/job_name.h"
+#include "engine/plan/job.h"
 #include "engine/report/again_text.h"
 #include "engine/report/describe.h"
 #include "engine/report/job_words.h"

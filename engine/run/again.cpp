@@ -11,7 +11,7 @@
 #include "base/file.h"
 #include "base/text.h"
 #include "engine/plan/changes.h"
-#include "engine/plan/job_name.h"
+#include "engine/plan/job.h"
 #include "engine/plan/published.h"
 #include "engine/plan/retry.h"
 #include "engine/plan/run_directory.h"

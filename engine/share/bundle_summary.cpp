@@ -52,8 +52,7 @@ std::string run_lines(const Json& run) {
             " " + join(metrics, ", ") + "\n";
   }
   if (num_results > 0) {
-    text += line("results",
-                 {"of " + std::to_string(num_results) + " job" + (num_results == 1 ? "" : "s")});
+    text += line("results", {"of " + plural(num_results, "job")});
   }
   return text;
 }

@@ -19,7 +19,7 @@
 #include "engine/plan/inherited.h"
 #include "engine/plan/installed.h"
 #include "engine/plan/layout.h"
-#include "engine/plan/program_identity.h"
+#include "engine/plan/programs.h"
 #include "engine/plan/published.h"
 #include "engine/plan/run_directory.h"
 #include "engine/plan/secrets.h"

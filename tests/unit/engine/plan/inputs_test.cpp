@@ -10,7 +10,7 @@
 #include "base/sha256.h"
 #include "engine/plan/installed.h"
 #include "engine/plan/layout.h"
-#include "engine/plan/program_identity.h"
+#include "engine/plan/programs.h"
 #include "tests/support/catch.h"
 #include "tests/support/parsed.h"
 #include "tests/support/temp_dir.h"

@@ -1,5 +1,4 @@
-#include "engine/plan/job_name.h"
-
+#include "engine/plan/job.h"
 #include "tests/support/catch.h"
 
 using namespace dlflow;

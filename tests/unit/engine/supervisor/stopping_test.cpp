@@ -13,7 +13,7 @@
 #include "engine/plan/data_identity.h"
 #include "engine/plan/installed.h"
 #include "engine/plan/job.h"
-#include "engine/plan/program_identity.h"
+#include "engine/plan/programs.h"
 #include "engine/plan/run_directory.h"
 #include "engine/supervisor/claim.h"
 #include "engine/supervisor/supervisor.h"
