@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/batch/job_identity.h"
+#include "engine/batch/batch_job.h"
 
 /// Where a job's task runs, and what it asks of its batch system.
 namespace dlflow {

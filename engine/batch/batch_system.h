@@ -13,7 +13,6 @@
 #include "engine/batch/batch.h"
 #include "engine/batch/batch_job.h"
 #include "engine/batch/cluster.h"
-#include "engine/batch/job_identity.h"
 
 /// The batch system of a cluster: all that the engine knows of it.
 namespace dlflow {
@@ -110,7 +109,7 @@ class BatchSystem {
   virtual std::optional<std::vector<BatchJob>> show_job(const std::string& id) = 0;
 
   // Each of the next three asks directly before it acts whether the jobs are still ours: what has
-  // one of their numbers and is not (job_identity.h) stays as it is.
+  // one of their numbers and is not (JobIdentity) stays as it is.
 
   /// Cancels jobs, or tasks of arrays. What has ended stays as it is.
   virtual JobAnswer cancel(std::span<const JobIdentity> jobs) = 0;

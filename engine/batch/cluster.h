@@ -35,7 +35,12 @@ struct ClusterLimits {
   std::vector<PartitionInfo> partitions;
 
   /// The one with that name; the default one for an empty name. Null if there is none.
-  const PartitionInfo* partition(std::string_view name) const;
+  const PartitionInfo* partition(std::string_view name) const {
+    for (const PartitionInfo& each : partitions) {
+      if (name.empty() ? each.is_default : each.name == name) return &each;
+    }
+    return nullptr;
+  }
 };
 
 }  // namespace dlflow

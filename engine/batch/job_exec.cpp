@@ -3,20 +3,135 @@
 #include <signal.h>
 
 #include <algorithm>
+#include <chrono>
+#include <string>
 #include <vector>
 
 #include "base/error.h"
+#include "engine/batch/allocation.h"
 #include "engine/batch/attempt.h"
+#include "engine/batch/batch.h"
 #include "engine/batch/batch_file.h"
 #include "engine/batch/next_pass.h"
 #include "engine/batch/pass.h"
-#include "engine/batch/shared_task.h"
 #include "engine/plan/needed_inputs.h"
+#include "engine/plan/run_directory.h"
 
 namespace dlflow {
 namespace {
 
+using namespace std::chrono_literals;
 using std::chrono::steady_clock;
+
+/// Whether no other attempt has taken its place.
+bool is_newest(const BatchTask& task) {
+  const std::vector<int> numbers = attempts(task.spec.job_directory);
+  return numbers.empty() || numbers.back() <= task.attempt;
+}
+
+/// A task that several elements share: it runs one after the other, each as its own attempt with
+/// its own record. What has an end is passed over, so that the task goes on where an earlier pass
+/// stopped; what fails stops nobody else. An element that is to run again waits until the others
+/// had their turn: then the task has itself requeued for all that is left.
+///
+/// SIGTERM is for the task: the one at work is told, and none begins after it. SIGUSR1 says that
+/// the time limit is near: the one at work saves if it can, and the rest waits for the next pass.
+/// The task ends with 0 if each has an end on record, whatever that is: what waits for one of them
+/// looks itself.
+class SharedTask {
+ public:
+  /// `allocation` outlives it. `tasks` has the elements in their order.
+  SharedTask(std::vector<BatchTask> tasks, const Allocation& allocation)
+      : tasks_(std::move(tasks)), allocation_(allocation) {
+    passes_ = {.is_shared = true,
+               .parents_show = steady_clock::now() + allocation.patience,
+               .hear = [this](StopCause cause) { hear(cause); }};
+  }
+
+  /// Runs what has no end yet. Returns the exit status for the batch system.
+  int run() {
+    StopSignals between(0, {.is_requested = [] { return false; }, .hear = passes_.hear});
+    for (size_t i = 0; i < tasks_.size(); ++i) {
+      if (has_begun_) between.read(0ms);
+      if (is_terminated_ || (is_warned_ && has_begun_)) {
+        num_left_ = tasks_.size() - i;
+        break;
+      }
+      run_element(tasks_[i]);
+      if (is_stopped_) break;
+    }
+    if (is_unrecorded_) return kNotRecorded;
+    const bool is_done = again_.empty() && num_left_ == 0 && work_of_others_.empty();
+    if (is_stopped_ || (is_terminated_ && !is_done)) return stopped_status(allocation_);
+    return is_done ? 0 : requeue();
+  }
+
+ private:
+  void hear(StopCause cause) {
+    is_terminated_ |= cause == StopCause::Terminated;
+    is_warned_ |= cause == StopCause::Walltime;
+  }
+
+  void run_element(const BatchTask& task) {
+    if (!is_newest(task)) return;
+    Attempt attempt(task.spec, task.attempt);
+    const bool is_over = attempt.has_ended();
+    const PassEnd end = run_pass(attempt, passes_, allocation_);
+    has_begun_ |= !is_over;
+    switch (end) {
+      case PassEnd::Over:
+      case PassEnd::Lost:
+        break;
+      case PassEnd::RunsAgain:
+        again_.push_back(std::move(attempt));
+        break;
+      case PassEnd::NotOurs:
+        work_of_others_ = attempt.directory();
+        break;
+      case PassEnd::Stopped:
+        is_stopped_ = true;
+        break;
+      case PassEnd::Unrecorded:
+        is_unrecorded_ |= is_newest(task);  // else another attempt has taken over
+        is_stopped_ |= is_unrecorded_;
+        break;
+    }
+  }
+
+  int requeue() {
+    if (again_.empty() && num_left_ == 0) return come_back(work_of_others_, allocation_);
+    try {
+      request_next({passes_.more_memory_bytes, limit()}, allocation_);
+      return allocation_.requeue_status;
+    } catch (const Error& error) {
+      for (const Attempt& attempt : again_) record_refusal(attempt, error, allocation_);
+      return 1;
+    }
+  }
+
+  /// Of the next pass, if an element needs more time in it; never less than that of the first.
+  std::chrono::minutes limit() const {
+    std::chrono::seconds more(0);
+    for (const Attempt& attempt : again_) {
+      if (attempt.wants_more_time()) more += attempt.walltime() - attempt.spec().resources.walltime;
+    }
+    if (more.count() <= 0) return std::chrono::minutes(0);
+    const JobSpec& first = tasks_.front().spec;
+    return limit_of(first, packed(first.resources, tasks_.size()).walltime + more);
+  }
+
+  const std::vector<BatchTask> tasks_;
+  const Allocation& allocation_;
+  TaskPasses passes_;
+  std::vector<Attempt> again_;  // have another pass
+  size_t num_left_ = 0;         // had no turn
+  std::string work_of_others_;  // the folder of an attempt that another job has
+  bool has_begun_ = false;      // one of them has, in this pass
+  bool is_terminated_ = false;  // SIGTERM came
+  bool is_warned_ = false;      // SIGUSR1 came
+  bool is_stopped_ = false;
+  bool is_unrecorded_ = false;
+};
 
 /// What the batch system is to think of a job whose record ends so.
 int exit_status(const Attempt& attempt, const Allocation& allocation) {

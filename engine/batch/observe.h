@@ -9,7 +9,6 @@
 
 #include "base/clock.h"
 #include "engine/batch/batch_job.h"
-#include "engine/batch/job_identity.h"
 #include "engine/plan/job.h"
 
 /// Words of a batch system about jobs + their records -> events that have to be recorded. Pure.
@@ -42,7 +41,7 @@ struct Observation {
   std::map<std::string, BatchJob> at_work;  ///< by job's name: what waits or runs
 };
 
-/// A stranger's job with one of our numbers (job_identity.h) is ignored.
+/// A stranger's job with one of our numbers (JobIdentity) is ignored.
 /// A supervisor's record comes before the batch system's word. It may show a little later on a
 /// network file system: what the batch system calls completed or failed, and whoever shared a task,
 /// is given up only `kRecordPatience` after the end. A job that the queue has forgotten and

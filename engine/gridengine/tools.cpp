@@ -1,10 +1,15 @@
 #include "engine/gridengine/tools.h"
 
+#include <signal.h>
+
 #include <algorithm>
 #include <array>
+#include <cstdlib>
+#include <string>
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/process.h"
 #include "base/text.h"
 #include "engine/gridengine/cluster.h"
 #include "engine/gridengine/output.h"
@@ -43,6 +48,20 @@ std::string qacct_time(Time time) {
   std::string text = to_rfc3339(time).substr(0, 16);
   std::erase_if(text, [](char c) { return c == '-' || c == 'T' || c == ':'; });
   return text;
+}
+
+/// A job that ends with it is run again under its id; 100 would hold it in an error state.
+constexpr int kRescheduled = 99;
+
+/// Yes, if Grid Engine cannot be asked: nothing may run twice.
+bool is_at_work(const JobIdentity& ours) {
+  try {
+    const std::vector<BatchJob> queue = GridEngineTools().queue();
+    return std::any_of(queue.begin(), queue.end(),
+                       [&ours](const BatchJob& job) { return ours.is(job); });
+  } catch (const Error&) {
+    return true;
+  }
 }
 
 }  // namespace
@@ -194,6 +213,21 @@ std::string GridEngineTools::detect_profile(const std::string&, const std::strin
   const Output environments = runner_.ask({"qconf", "-spl"});
   return gridengine_profile(cluster(), environments.status.code == 0 ? environments.text : "",
                             partition);
+}
+
+std::optional<Allocation> gridengine_allocation() {
+  const std::string task = environment_variable("SGE_TASK_ID");  // "undefined" of a plain job
+  Allocation allocation;
+  allocation.id = environment_variable("JOB_ID");
+  if (allocation.id.empty() || task.empty()) return std::nullopt;
+  const long number = std::strtol(task.c_str(), nullptr, 10);
+  if (number > 0) allocation.id += "_" + std::to_string(number - 1);
+  allocation.requeue = [](const std::string&) {};  // by its exit status
+  allocation.requeue_status = kRescheduled;
+  allocation.reserves_statuses = true;
+  allocation.own_signals = {SIGUSR2};  // of qdel; the program is asked to save, which is SIGUSR1
+  allocation.is_at_work = is_at_work;
+  return allocation;
 }
 
 }  // namespace dlflow

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/batch/allocation.h"
 #include "engine/batch/batch_system.h"
 #include "engine/batch/tool_runner.h"
 
@@ -72,5 +73,8 @@ class GridEngineTools : public BatchSystem {
   std::vector<std::string> submission_environment_;
   bool has_waited_for_accounting_ = false;
 };
+
+/// The job of Grid Engine that this process runs in; nothing outside of one.
+std::optional<Allocation> gridengine_allocation();
 
 }  // namespace dlflow

@@ -70,7 +70,7 @@ void plan_again(Plan& plan, const Jobs& jobs, const PlanAgain& what, const PlanJ
 
 /// What was to be reused and has been removed since the run was planned is looked for anew, and so
 /// is all that was to be reused after it. Once others see that the run reuses it, it stays: see
-/// engine/cli/removal.h.
+/// engine/cli/rm.cpp.
 void forget_removed(Plan& plan, const Jobs& jobs);
 
 /// All that waits for `job`, directly or not.

@@ -9,7 +9,6 @@
 #include "base/error.h"
 #include "base/process.h"
 #include "base/text.h"
-#include "engine/gridengine/allocation.h"
 #include "engine/gridengine/tools.h"
 #include "engine/slurm/allocation.h"
 #include "engine/slurm/tools.h"

@@ -3,6 +3,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "engine/batch/cluster.h"
@@ -25,5 +26,15 @@ DetectedCluster detect_cluster(SlurmTools& tools, const std::string& path);
 /// The text of a profile for jobs in `partition` (empty: the default one), with comments on what
 /// only a person can decide. Throws Error{NotFound} naming the partitions if there is no such one.
 std::string detected_profile(const DetectedCluster& cluster, const std::string& partition);
+
+// A cluster as it describes itself: `scontrol show config`, `scontrol -o show partition`, `sinfo`.
+// Nothing here fails: what is not found is 0, empty or absent.
+
+/// The columns that add_nodes reads, for `sinfo --noheader -o`.
+inline constexpr const char* kSinfoFormat = "%R|%D|%c|%m|%G";
+
+ClusterLimits parse_config(std::string_view scontrol_show_config);
+std::vector<PartitionInfo> parse_partitions(std::string_view scontrol_show_partition);
+void add_nodes(std::vector<PartitionInfo>& partitions, std::string_view sinfo);
 
 }  // namespace dlflow

@@ -8,7 +8,9 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/process.h"
 #include "engine/batch/batch_job.h"
+#include "engine/batch/batch_system.h"
 
 /// Output of sbatch, squeue and sacct -> values. Nothing here fails: a line that is not as
 /// expected (a banner of the site, half a line, a header) is passed over.
@@ -51,5 +53,16 @@ std::optional<std::chrono::milliseconds> parse_slurm_duration(std::string_view t
 
 /// "2026-11-21T08:00:00" in UTC, or seconds since 1970; nothing for "N/A", "Unknown", "None".
 std::optional<Time> parse_slurm_time(std::string_view text);
+
+// The meaning of how an sbatch, scancel or scontrol ended.
+
+/// Accepted only with an id and exit status 0.
+SubmitAnswer sbatch_answer(const Output& output, std::chrono::milliseconds time_limit);
+
+/// Of a scontrol or scancel that was answered.
+JobAnswer job_answer(const Output& output);
+
+/// The same command may succeed later: the controller did not answer, or the tool was killed.
+bool is_transient(const Output& output);
 
 }  // namespace dlflow

@@ -160,6 +160,22 @@ std::string shell_command(const std::vector<std::string>& command) {
   return line + "\n";
 }
 
+/// The nodes to leave out join those that the profile's own option names.
+std::vector<std::string> free_options(const Batch& batch, const Profile& profile) {
+  std::vector<std::string> options = profile.slurm.options;
+  if (batch.excluded_nodes.empty()) return options;
+  const std::string nodes = join(batch.excluded_nodes, ",");
+  const auto own = std::find_if(options.begin(), options.end(), [](const std::string& option) {
+    return key_of(option) == "exclude";
+  });
+  if (own != options.end()) {
+    *own += "," + nodes;
+  } else {
+    options.push_back("--exclude=" + nodes);
+  }
+  return options;
+}
+
 }  // namespace
 
 std::string sbatch_quote(std::string_view word) {
@@ -199,26 +215,6 @@ std::string dependency_text(std::span<const Dependency> dependencies) {
                                       " others one by one, more than SLURM reads (128 KiB of ids); "
                                       "when most of them have ended, try again");
 }
-
-namespace {
-
-/// The nodes to leave out join those that the profile's own option names.
-std::vector<std::string> free_options(const Batch& batch, const Profile& profile) {
-  std::vector<std::string> options = profile.slurm.options;
-  if (batch.excluded_nodes.empty()) return options;
-  const std::string nodes = join(batch.excluded_nodes, ",");
-  const auto own = std::find_if(options.begin(), options.end(), [](const std::string& option) {
-    return key_of(option) == "exclude";
-  });
-  if (own != options.end()) {
-    *own += "," + nodes;
-  } else {
-    options.push_back("--exclude=" + nodes);
-  }
-  return options;
-}
-
-}  // namespace
 
 std::string sbatch_script(const Batch& batch, const Profile& profile) {
   Options options(free_options(batch, profile));

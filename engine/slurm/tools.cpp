@@ -8,9 +8,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
-#include "engine/slurm/answers.h"
 #include "engine/slurm/array_range.h"
-#include "engine/slurm/cluster.h"
 #include "engine/slurm/detect.h"
 #include "engine/slurm/output.h"
 #include "engine/slurm/pending.h"
@@ -49,7 +47,7 @@ constexpr std::array<std::string_view, 3> kTheirs = {"SLURM_CONF", "SLURM_CLUSTE
 
 }  // namespace
 
-SlurmTools::SlurmTools(SlurmToolOptions options)
+SlurmTools::SlurmTools(ToolOptions options)
     : runner_(options, query_environment(options.environment), is_transient),
       submission_environment_(submission_environment(options.environment, kTheirs)) {}
 

@@ -14,13 +14,11 @@
 /// describe a cluster also srun and sacctmgr.
 namespace dlflow {
 
-using SlurmToolOptions = ToolOptions;
-
 /// See BatchSystem. Queries are asked again after a failure that may pass: "squeue did not answer
 /// within 30 s (tried 3 times)". Commands are shown by -v.
 class SlurmTools : public BatchSystem {
  public:
-  explicit SlurmTools(SlurmToolOptions options = {});
+  explicit SlurmTools(ToolOptions options = {});
 
   std::string_view name() const override { return "SLURM"; }
   std::string self_query() const override { return "scontrol show job \"$SLURM_JOB_ID\""; }

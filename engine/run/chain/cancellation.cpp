@@ -13,7 +13,6 @@
 #include "engine/plan/run_directory.h"
 #include "engine/plan/withdrawn.h"
 #include "engine/run/again.h"
-#include "engine/run/chain/adoption.h"
 #include "engine/run/chain/lists.h"
 #include "engine/run/chain/login_jobs.h"
 #include "engine/run/chain/observation.h"

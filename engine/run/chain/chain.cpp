@@ -1,8 +1,10 @@
 #include "engine/run/chain/chain.h"
 
+#include <filesystem>
 #include <iterator>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string_view>
 #include <unordered_map>
 #include <utility>
@@ -10,19 +12,40 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/text.h"
+#include "engine/batch/batches.h"
+#include "engine/batch/cluster.h"
+#include "engine/batch/limits.h"
+#include "engine/plan/extension.h"
+#include "engine/plan/places.h"
+#include "engine/plan/plan.h"
 #include "engine/plan/run_directory.h"
 #include "engine/plan/withdrawn.h"
 #include "engine/run/cancel_request.h"
 #include "engine/run/chain/cancellation.h"
-#include "engine/run/chain/fit.h"
 #include "engine/run/chain/lists.h"
+#include "engine/run/chain/login_jobs.h"
 #include "engine/run/chain/observation.h"
+#include "engine/run/chain/round.h"
 #include "engine/run/chain/submission.h"
 
 namespace dlflow {
 namespace {
 
 namespace fs = std::filesystem;
+
+/// Gives `plan` the limits of the cluster and each job its class, and checks that all of it may run
+/// there. Throws Error{InvalidInput}, which names what may not.
+ClusterLimits fit_to_cluster(Plan& plan, const ChainServices& services) {
+  ClusterLimits cluster = services.batch.cluster();
+  const Profile limited = with_cluster_limits(plan.profile, cluster);
+  plan.profile.classes = limited.classes;
+  place_jobs(plan);  // with what the cluster says of each class
+  check_limits(plan, services.batch, cluster);
+  check_login_jobs(plan, services);
+  plan.profile = limited;
+  place_jobs(plan);
+  return cluster;
+}
 
 /// Why this batch system cannot be asked about a run on the cluster `here`: its jobs are elsewhere.
 /// Empty if they are here, or if it is not known where here is.
@@ -62,17 +85,26 @@ ChainAnswer ask_or_say_why_not(BatchSystem& batch, const ChainQuestion& question
   }
 }
 
-}  // namespace
-
-void create_chain(Plan& plan, const ChainServices& services, const fs::path& program) {
-  const ClusterLimits cluster = fit_to_cluster(plan, services);
-  create_run_directory(plan, plan.profile.runs, services.clock.now(), program,
-                       [&](const std::string& run) { return services.store.has_run(run); });
-  write_file_atomic(cluster_file(plan.directory), cluster.cluster);
-  record_new_run(plan, services.store);
+/// The places of the submissions that `planned` waits for, each once.
+std::vector<uint32_t> parents_of(const PlannedBatch& planned) {
+  std::set<uint32_t> places;
+  for (const PlannedDependency& dependency : planned.waits_for) places.insert(dependency.batch);
+  return {places.begin(), places.end()};
 }
 
-namespace {
+std::vector<Standing> standings_of(const Plan& plan) {
+  std::vector<Standing> standings(plan.jobs.size());
+  std::vector<bool> waits_for_list(plan.jobs.size(), false);
+  for (uint32_t job = 0; job < plan.jobs.size(); ++job) {
+    const PlannedJob& planned = plan.jobs[job];
+    bool waits = is_open(plan, job);
+    plan.graph.each_parent(job, [&](uint32_t parent) { waits |= waits_for_list[parent]; });
+    waits_for_list[job] = waits;
+    if (planned.action != Action::Reuse && !is_on_login_node(plan, planned) && !waits)
+      standings[job].kind = Standing::Kind::ToSubmit;
+  }
+  return standings;
+}
 
 ChainResult submit_once(const fs::path& run_directory, const PlanAgain& again,
                         const FoundLists& lists, const ChainServices& services) {
@@ -112,7 +144,59 @@ ChainResult submit_all(const fs::path& run_directory, const PlanAgain& again,
   return result;
 }
 
+std::vector<JobIdentity> jobs_of(const std::string& run, BatchSystem& batch) {
+  std::vector<JobIdentity> jobs;
+  for (const BatchJob& job : batch.queue()) {
+    JobIdentity ours{.id = job.id, .name_begin = run + ".", .name_end = ""};
+    if (!is_over(job.state) && ours.is(job)) jobs.push_back(std::move(ours));
+  }
+  return jobs;
+}
+
+ChainView refresh(ChainRun& run, const ChainAnswer& answer) {
+  ChainView view;
+  view.problem = answer.problem;
+  view.unaccounted = answer.accounting.missing;
+  std::unordered_map<std::string_view, const BatchJob*> accounted;
+  for (const BatchJob& job : answer.accounting.jobs) accounted[job.id] = &job;
+  for (uint32_t job = 0; job < run.jobs().size(); ++job) {
+    const auto found = accounted.find(run.id(job));
+    const bool is_known = found != accounted.end() && run.identity(job).is(*found->second);
+    if (is_known && !run.is_packed(job)) view.accounting[run.name(job)] = *found->second;
+  }
+  if (answer.problem.empty()) view.at_work = take_answer(run, answer);
+  for (auto& [name, found] : view.at_work) {
+    const uint32_t job = run.number_of(name);
+    if (!run.is_packed(job)) continue;
+    found.limit.reset();  // that of all that share the task
+    if (run.shares_task(job)) view.shared.insert(name);
+  }
+  run.block_hopeless();
+  run.save();
+  return view;
+}
+
+/// Cancels what the batch system still has of withdrawn attempts, once nothing of the run is open
+/// any more. Some of it would wait for ever: for an attempt that will never end well.
+void cancel_withdrawn(const ChainRun& run) {
+  const fs::path& directory = run.plan().directory;
+  if (!has_withdrawn(directory) || !question_about(run, AskAbout::Open).is_empty()) return;
+  if (!elsewhere(directory, name_of_cluster(run.batch())).empty()) return;
+  std::vector<JobIdentity> left = jobs_of(run.plan().run, run.batch());
+  const std::string end = end_of_names(run.plan());
+  for (JobIdentity& job : left) job.name_end = end;
+  run.batch().cancel(left);
+}
+
 }  // namespace
+
+void create_chain(Plan& plan, const ChainServices& services, const fs::path& program) {
+  const ClusterLimits cluster = fit_to_cluster(plan, services);
+  create_run_directory(plan, plan.profile.runs, services.clock.now(), program,
+                       [&](const std::string& run) { return services.store.has_run(run); });
+  write_file_atomic(cluster_file(plan.directory), cluster.cluster);
+  record_new_run(plan, services.store);
+}
 
 ChainResult submit_chain(const fs::path& run_directory, const PlanAgain& again,
                          const ChainServices& services) {
@@ -144,19 +228,6 @@ CancelResult cancel_chain(const fs::path& run_directory, const std::vector<std::
   return cancel_jobs(run, names);
 }
 
-namespace {
-
-std::vector<JobIdentity> jobs_of(const std::string& run, BatchSystem& batch) {
-  std::vector<JobIdentity> jobs;
-  for (const BatchJob& job : batch.queue()) {
-    JobIdentity ours{.id = job.id, .name_begin = run + ".", .name_end = ""};
-    if (!is_over(job.state) && ours.is(job)) jobs.push_back(std::move(ours));
-  }
-  return jobs;
-}
-
-}  // namespace
-
 size_t jobs_in_queue(const fs::path& run_directory, BatchSystem& batch) {
   require_here(run_directory, batch);
   return jobs_of(run_name(run_directory), batch).size();
@@ -168,49 +239,6 @@ size_t cancel_lost_chain(const std::string& run, BatchSystem& batch) {
   if (answer.kind == JobAnswer::Kind::Refused) throw Error(Errc::InvalidInput, answer.message);
   return jobs.size();
 }
-
-namespace {
-
-ChainView refresh(ChainRun& run, const ChainAnswer& answer) {
-  ChainView view;
-  view.problem = answer.problem;
-  view.unaccounted = answer.accounting.missing;
-  std::unordered_map<std::string_view, const BatchJob*> accounted;
-  for (const BatchJob& job : answer.accounting.jobs) accounted[job.id] = &job;
-  for (uint32_t job = 0; job < run.jobs().size(); ++job) {
-    const auto found = accounted.find(run.id(job));
-    const bool is_known = found != accounted.end() && run.identity(job).is(*found->second);
-    if (is_known && !run.is_packed(job)) view.accounting[run.name(job)] = *found->second;
-  }
-  if (answer.problem.empty()) view.at_work = take_answer(run, answer);
-  for (auto& [name, found] : view.at_work) {
-    const uint32_t job = run.number_of(name);
-    if (!run.is_packed(job)) continue;
-    found.limit.reset();  // that of all that share the task
-    if (run.shares_task(job)) view.shared.insert(name);
-  }
-  run.block_hopeless();
-  run.save();
-  return view;
-}
-
-}  // namespace
-
-namespace {
-
-/// Cancels what the batch system still has of withdrawn attempts, once nothing of the run is open
-/// any more. Some of it would wait for ever: for an attempt that will never end well.
-void cancel_withdrawn(const ChainRun& run) {
-  const fs::path& directory = run.plan().directory;
-  if (!has_withdrawn(directory) || !question_about(run, AskAbout::Open).is_empty()) return;
-  if (!elsewhere(directory, name_of_cluster(run.batch())).empty()) return;
-  std::vector<JobIdentity> left = jobs_of(run.plan().run, run.batch());
-  const std::string end = end_of_names(run.plan());
-  for (JobIdentity& job : left) job.name_end = end;
-  run.batch().cancel(left);
-}
-
-}  // namespace
 
 std::vector<ChainView> refresh_chains(std::span<const fs::path> run_directories,
                                       const ChainServices& services, AskAbout what) {
@@ -246,6 +274,32 @@ std::vector<ChainView> refresh_chains(std::span<const fs::path> run_directories,
     cancel_withdrawn(opened[run]->chain);
   }
   return views;
+}
+
+std::vector<PreviewedBatch> preview_chain(Plan plan, const ChainServices& services) {
+  fit_to_cluster(plan, services);
+  plan.run = "RUN";
+  plan.directory = std::filesystem::absolute(plan.profile.runs) / plan.run;
+  const ArrayRules rules = array_rules(services.batch, plan.profile);
+  const std::vector<PlannedBatch> batches = plan_batches(plan, standings_of(plan), rules);
+  const BatchRange numbers = {1, uint32_t(batches.size())};
+  std::vector<std::string> ids;
+  std::vector<PreviewedBatch> previewed;
+  for (uint32_t place = 0; place < batches.size(); ++place) {
+    const PlannedBatch& planned = batches[place];
+    const Batch batch = describe_batch(plan, planned, numbers, place, ids);
+    const Profile& profile = profile_of(plan, plan.jobs[planned.jobs.front()]);
+    previewed.push_back({.step = planned.step,
+                         .jobs = planned.jobs,
+                         .tasks = batch.tasks,
+                         .resources = batch.resources,
+                         .nodes = num_nodes(batch.resources, profile),
+                         .limit = time_limit(batch.resources, profile),
+                         .waits_for = parents_of(planned),
+                         .script = services.batch.script(batch, profile)});
+    ids.push_back("JOB" + std::to_string(place + 1));
+  }
+  return previewed;
 }
 
 }  // namespace dlflow

@@ -108,4 +108,10 @@ std::vector<ChainView> refresh_chains(std::span<const std::filesystem::path> run
                                       const ChainServices& services,
                                       AskAbout what = AskAbout::Open);
 
+/// The submissions that starting `plan` would make, in their order. Checks the plan against the
+/// limits of profile and cluster as create_chain() does, and throws the same; nothing is written.
+/// The run has no folder yet: in the scripts RUN stands for its name, and JOB1, JOB2 and so on for
+/// the numbers that the batch system will give.
+std::vector<PreviewedBatch> preview_chain(Plan plan, const ChainServices& services);
+
 }  // namespace dlflow

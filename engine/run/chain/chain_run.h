@@ -9,7 +9,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "engine/batch/job_identity.h"
+#include "engine/batch/batch_job.h"
 #include "engine/plan/needed_inputs.h"
 #include "engine/plan/plan.h"
 #include "engine/run/chain/chain.h"

@@ -8,8 +8,8 @@
 #include "engine/plan/notifications.h"
 #include "engine/plan/places.h"
 #include "engine/plan/run_directory.h"
+#include "engine/run/chain/chain.h"
 #include "engine/run/chain/login_jobs.h"
-#include "engine/run/chain/preview.h"
 #include "engine/run/notify/end_on_record.h"
 #include "engine/run/notify/notify.h"
 
@@ -119,76 +119,98 @@ void tell_end(const std::filesystem::path& run_directory) {
   if (const auto news = end_on_record(load_run(run_directory))) tell_aside(run_directory, *news);
 }
 
+/// The verbs on chains in a batch system.
+class ChainVerbs : public Verbs {
+ public:
+  ChainVerbs(std::unique_ptr<BatchSystem> batch, const VerbServices& services)
+      : batch_(std::move(batch)),
+        services_{services.store, *batch_, services.clock, nullptr, services.tell} {}
+
+  void create(Plan& plan) override { create_chain(plan, services_); }
+
+  std::vector<PreviewedBatch> preview(const Plan& plan) override {
+    return preview_chain(plan, services_);
+  }
+
+  std::string announcement(const Plan& plan) const override {
+    return plan.run + "  " + count_of_jobs(plan) + " on " + plan.profile.name + partitions_of(plan);
+  }
+
+  Outcome start(Plan plan, const RunOptions&) override { return submit(plan.directory, {}); }
+
+  Outcome detach(const Plan& plan, const RunOptions&) override {
+    return submit(plan.directory, {});
+  }
+
+  Outcome resume(const std::filesystem::path& run_directory, const RunOptions&) override {
+    return submit(run_directory, {});
+  }
+
+  Outcome resubmit(const std::filesystem::path& run_directory, const PlanAgain& again,
+                   const RunOptions&) override {
+    return submit(run_directory, again);
+  }
+
+  Cancelled cancel(const std::filesystem::path& run_directory,
+                   const std::vector<std::string>& names) override {
+    return {.ended = true, .chain = cancel_chain(run_directory, names, services_)};
+  }
+
+  std::vector<RunStatus> refresh(const std::vector<std::filesystem::path>& run_directories,
+                                 Detail detail) override {
+    const AskAbout what = detail == Detail::Usage ? AskAbout::AllJobs : AskAbout::Open;
+    const std::vector<ChainView> views = refresh_chains(run_directories, services_, what);
+    const Time now = services_.clock.now();
+    std::vector<RunStatus> statuses;
+    for (size_t run = 0; run < views.size(); ++run) {
+      const ChainView& view = views[run];
+      RunStatus status = services_.store.status(run_directories[run].string());
+      if (!view.problem.empty()) {
+        status.problem = std::string(batch_->name()) + " could not be asked now: " + view.problem;
+      }
+      if (detail == Detail::Usage) status.unaccounted = view.unaccounted;
+      for (JobRow& row : status.jobs) {
+        add_view(row, view, waits_for(*batch_, view, row, status.run, now));
+        if (row.state == JobState::Planned && row.reason.empty()) {
+          row.reason = "not submitted yet: dlflow run --resume " + status.run;
+        }
+      }
+      say_what_waits_here(run_directories[run], status);
+      say_what_waits_for_lists(run_directories[run], status);
+      statuses.push_back(std::move(status));
+    }
+    return statuses;
+  }
+
+  void check_idle(const std::filesystem::path& run_directory) override {
+    if (jobs_in_queue(run_directory, *batch_) == 0) return;
+    const std::string run = run_name(run_directory);
+    throw Error(Errc::InvalidInput, run + " has jobs in the queue of " +
+                                        std::string(batch_->name()) + "; `dlflow cancel " + run +
+                                        "` ends it first");
+  }
+
+  std::chrono::seconds look_interval() const override { return std::chrono::seconds(10); }
+
+ private:
+  Outcome submit(const std::filesystem::path& run_directory, const PlanAgain& again) {
+    Outcome outcome;
+    outcome.chain = submit_chain(run_directory, again, services_);
+    outcome.interrupted = outcome.chain->interrupted;
+    outcome.state = services_.store.status(run_directory.string()).state;
+    tell_end(run_directory);
+    return outcome;
+  }
+
+  std::unique_ptr<BatchSystem> batch_;
+  ChainServices services_;
+};
+
 }  // namespace
 
-std::string ChainVerbs::announcement(const Plan& plan) const {
-  return plan.run + "  " + count_of_jobs(plan) + " on " + plan.profile.name + partitions_of(plan);
-}
-
-std::vector<PreviewedBatch> ChainVerbs::preview(const Plan& plan) {
-  return preview_chain(plan, services_);
-}
-
-Outcome ChainVerbs::submit(const std::filesystem::path& run_directory, const PlanAgain& again) {
-  Outcome outcome;
-  outcome.chain = submit_chain(run_directory, again, services_);
-  outcome.interrupted = outcome.chain->interrupted;
-  outcome.state = services_.store.status(run_directory.string()).state;
-  tell_end(run_directory);
-  return outcome;
-}
-
-Outcome ChainVerbs::start(Plan plan, const RunOptions&) { return submit(plan.directory, {}); }
-
-Outcome ChainVerbs::detach(const Plan& plan, const RunOptions&) {
-  return submit(plan.directory, {});
-}
-
-Outcome ChainVerbs::resume(const std::filesystem::path& run_directory, const RunOptions&) {
-  return submit(run_directory, {});
-}
-
-Outcome ChainVerbs::resubmit(const std::filesystem::path& run_directory, const PlanAgain& again,
-                             const RunOptions&) {
-  return submit(run_directory, again);
-}
-
-Cancelled ChainVerbs::cancel(const std::filesystem::path& run_directory,
-                             const std::vector<std::string>& names) {
-  return {.ended = true, .chain = cancel_chain(run_directory, names, services_)};
-}
-
-std::vector<RunStatus> ChainVerbs::refresh(
-    const std::vector<std::filesystem::path>& run_directories, Detail detail) {
-  const AskAbout what = detail == Detail::Usage ? AskAbout::AllJobs : AskAbout::Open;
-  const std::vector<ChainView> views = refresh_chains(run_directories, services_, what);
-  const Time now = services_.clock.now();
-  std::vector<RunStatus> statuses;
-  for (size_t run = 0; run < views.size(); ++run) {
-    const ChainView& view = views[run];
-    RunStatus status = services_.store.status(run_directories[run].string());
-    if (!view.problem.empty()) {
-      status.problem = std::string(batch_->name()) + " could not be asked now: " + view.problem;
-    }
-    if (detail == Detail::Usage) status.unaccounted = view.unaccounted;
-    for (JobRow& row : status.jobs) {
-      add_view(row, view, waits_for(*batch_, view, row, status.run, now));
-      if (row.state == JobState::Planned && row.reason.empty()) {
-        row.reason = "not submitted yet: dlflow run --resume " + status.run;
-      }
-    }
-    say_what_waits_here(run_directories[run], status);
-    say_what_waits_for_lists(run_directories[run], status);
-    statuses.push_back(std::move(status));
-  }
-  return statuses;
-}
-
-void ChainVerbs::check_idle(const std::filesystem::path& run_directory) {
-  if (jobs_in_queue(run_directory, *batch_) == 0) return;
-  const std::string run = run_name(run_directory);
-  throw Error(Errc::InvalidInput, run + " has jobs in the queue of " + std::string(batch_->name()) +
-                                      "; `dlflow cancel " + run + "` ends it first");
+std::unique_ptr<Verbs> chain_verbs(std::unique_ptr<BatchSystem> batch,
+                                   const VerbServices& services) {
+  return std::make_unique<ChainVerbs>(std::move(batch), services);
 }
 
 }  // namespace dlflow

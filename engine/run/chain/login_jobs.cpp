@@ -238,10 +238,18 @@ bool has_login_jobs(const ChainRun& run) { return !login_jobs_of(run.plan()).emp
 
 [[noreturn]] void refuse(const Plan& plan, const PlannedJob& job, const std::string& problem) {
   const Step& step = plan.workflow.steps[job.step];
-  const auto found = step.locations.find("resources");
-  throw_at(plan.workflow, found == step.locations.end() ? step.location : found->second,
+  throw_at(plan.workflow, step.location_of("resources"),
            "step '" + step.name + "' runs on the login node (class " +
                plan.profile.classes[*job.place].name + "), " + problem);
+}
+
+template <typename Condition>
+std::vector<std::string> login_jobs_with(const ChainRun& run, const Condition& holds) {
+  std::vector<std::string> names;
+  for (const uint32_t job : login_jobs_of(run.plan())) {
+    if (holds(run.jobs()[job].state)) names.push_back(run.name(job));
+  }
+  return names;
 }
 
 }  // namespace
@@ -272,19 +280,6 @@ void recover_login_jobs(ChainRun& run) {
 bool run_login_jobs(ChainRun& run) { return has_login_jobs(run) && LoginJobs(run).run(); }
 
 size_t end_login_jobs(ChainRun& run) { return has_login_jobs(run) ? LoginJobs(run).end() : 0; }
-
-namespace {
-
-template <typename Condition>
-std::vector<std::string> login_jobs_with(const ChainRun& run, const Condition& holds) {
-  std::vector<std::string> names;
-  for (const uint32_t job : login_jobs_of(run.plan())) {
-    if (holds(run.jobs()[job].state)) names.push_back(run.name(job));
-  }
-  return names;
-}
-
-}  // namespace
 
 std::vector<std::string> login_jobs_left(const ChainRun& run) {
   return login_jobs_with(run, [](JobState state) { return state == JobState::Planned; });

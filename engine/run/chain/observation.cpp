@@ -1,9 +1,13 @@
 #include "engine/run/chain/observation.h"
 
+#include <algorithm>
+#include <iterator>
+#include <map>
 #include <optional>
 #include <set>
 #include <utility>
 
+#include "engine/batch/batch_file.h"
 #include "engine/plan/run_directory.h"
 
 namespace dlflow {
@@ -63,6 +67,52 @@ void unblock(ChainRun& run, const JobsAtWork& at_work) {
   }
 }
 
+/// The latest batches with jobs that are Submitting, by the batch's name.
+std::multimap<std::string, BatchEntry> doubtful_entries(const ChainRun& run) {
+  std::set<std::string> doubtful;
+  for (uint32_t job = 0; job < run.jobs().size(); ++job) {
+    if (run.jobs()[job].state == JobState::Submitting) doubtful.insert(run.name(job));
+  }
+  std::multimap<std::string, BatchEntry> entries;
+  const std::filesystem::path& directory = run.plan().directory;
+  const std::vector<BatchRange> ranges = batch_ranges(directory);
+  for (auto range = ranges.rbegin(); range != ranges.rend() && !doubtful.empty(); ++range) {
+    for (BatchEntry& entry : read_batch_entries(batch_file(directory, *range))) {
+      if (doubtful.erase(entry.job) == 0) continue;
+      const uint32_t step = run.plan().jobs[run.number_of(entry.job)].step;
+      entries.emplace(run.batch_name(entry.batch, step), std::move(entry));
+    }
+  }
+  return entries;
+}
+
+void adopt(ChainRun& run, const BatchEntry& entry, const std::string& id) {
+  const uint32_t job = run.number_of(entry.job);
+  const bool is_task = !run.plan().jobs[job].label().empty();
+  run.set_id(job, is_task ? id + "_" + std::to_string(entry.task) : id);
+  run.record().decide(job, JobState::Queued, "", run.id(job));
+}
+
+/// What the controller has of the jobs that nobody else knows joins the queue; what it denies is
+/// gone. Where it says neither, nothing is known of the job now. So many at a time: with the next
+/// look come the rest.
+void ask_controller(BatchSystem& batch, const ChainQuestion& question, ChainAnswer& answer) {
+  constexpr size_t kMostAtOnce = 200;
+  std::map<std::string, std::vector<JobIdentity>> vanished;  // by job or array
+  for (JobIdentity& job : jobs_nobody_knows(question.open, answer.queue, answer.accounting.jobs)) {
+    vanished[std::string(array_id(job.id))].push_back(std::move(job));
+  }
+  size_t asked = 0;
+  for (const auto& [array, jobs] : vanished) {
+    if (asked++ == kMostAtOnce) return;
+    auto shown = batch.show_job(array);
+    if (!shown) continue;
+    for (const JobIdentity& job : jobs) answer.gone.insert(job.id);
+    for (const std::string& id : ids_of_known(jobs, *shown)) answer.gone.erase(id);
+    std::move(shown->begin(), shown->end(), std::back_inserter(answer.queue));
+  }
+}
+
 }  // namespace
 
 std::set<std::string> pending_ids(const ChainRun& run) {
@@ -105,6 +155,52 @@ JobsAtWork take_answer(ChainRun& run, const ChainAnswer& answer) {
 
 JobsAtWork look_at_open_jobs(ChainRun& run, Doubt doubt) {
   return take_answer(run, ask(run.batch(), question_about(run, AskAbout::Open), doubt));
+}
+
+std::vector<std::string> adopt_doubtful(ChainRun& run) {
+  const std::multimap<std::string, BatchEntry> entries = doubtful_entries(run);
+  if (entries.empty()) return {};
+  std::vector<std::string> names;
+  for (const auto& [name, entry] : entries) {
+    if (names.empty() || names.back() != name) names.push_back(name);
+  }
+  std::map<std::string, std::string> ids;  // by the batch's name
+  for (const BatchJob& job : run.batch().find_by_name(names, run.plan().created)) {
+    ids[job.name] = array_id(job.id);
+  }
+  std::vector<std::string> adopted;
+  for (const auto& [name, entry] : entries) {
+    const auto id = ids.find(name);
+    if (id == ids.end()) continue;
+    adopt(run, entry, id->second);
+    adopted.push_back(entry.job);
+  }
+  return adopted;
+}
+
+void ChainQuestion::add(ChainQuestion other) {
+  const bool first = is_empty();
+  std::move(other.open.begin(), other.open.end(), std::back_inserter(open));
+  std::move(other.ended.begin(), other.ended.end(), std::back_inserter(ended));
+  since = first ? other.since : std::min(since, other.since);
+}
+
+ChainAnswer ask(BatchSystem& batch, const ChainQuestion& question, Doubt doubt) {
+  ChainAnswer answer;
+  std::vector<std::string> ids = question.ended;
+  if (!question.open.empty()) {
+    answer.queue = batch.queue();
+    for (std::string& id : ids_to_ask_for(question.open, answer.queue))
+      ids.push_back(std::move(id));
+  }
+  std::sort(ids.begin(), ids.end());  // tasks that jobs share are there more than once
+  ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
+  if (!ids.empty()) answer.accounting = batch.accounting(ids, question.since);
+  if (doubt == Doubt::GiveUp) {
+    std::erase_if(answer.accounting.jobs, [](const BatchJob& job) { return !is_over(job.state); });
+  }
+  if (answer.accounting.complete) ask_controller(batch, question, answer);
+  return answer;
 }
 
 }  // namespace dlflow

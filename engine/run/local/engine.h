@@ -11,13 +11,31 @@
 
 #include "engine/plan/plan.h"
 #include "engine/run/interrupts.h"
+#include "engine/run/jobs.h"
 #include "engine/run/local/local_run.h"
 #include "engine/run/local/parent_results.h"
-#include "engine/run/local/run_news.h"
 #include "engine/run/local/start_queue.h"
 #include "engine/run/record.h"
 
 namespace dlflow {
+
+/// The news of a run on this machine, for those whom `notify:` names: each failure as it comes, and
+/// the end. Both of what is given must outlive it.
+class RunNews {
+ public:
+  RunNews(const Plan& plan, const Jobs& jobs) : plan_(plan), jobs_(jobs) {}
+
+  /// `job` has failed, and is not tried again. The first one is also why the run has failed.
+  void failed(uint32_t job, const std::string& reason);
+
+  /// The run has ended, and nobody goes on with it.
+  void ended(RunState state) const;
+
+ private:
+  const Plan& plan_;
+  const Jobs& jobs_;
+  std::optional<JobEvent> failure_;  // the first
+};
 
 /// One engine at work on one run, from any state of its jobs to where nothing is left to do. The
 /// functions of local_run.h make one while they hold the run's lock.

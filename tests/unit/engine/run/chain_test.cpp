@@ -1,5 +1,5 @@
 #include "base/file.h"
-#include "engine/run/chain/question.h"
+#include "engine/run/chain/observation.h"
 #include "tests/support/catch.h"
 #include "tests/support/chain_world.h"
 #include "tests/support/skip.h"

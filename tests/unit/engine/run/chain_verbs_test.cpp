@@ -50,14 +50,15 @@ class VerbsWorld : public ChainWorld {
  public:
   explicit VerbsWorld(const std::string& steps) : ChainWorld(steps) {}
 
-  ChainVerbs verbs() {
+  std::unique_ptr<Verbs> verbs() {
     clock.advance(1s);
-    return {std::make_unique<Snapshot>(batch, measured, never_starts), {store, clock, {}, {}}};
+    return chain_verbs(std::make_unique<Snapshot>(batch, measured, never_starts),
+                       {store, clock, {}, {}});
   }
 
   /// `dlflow status`
   RunStatus status(Detail detail = Detail::State) {
-    return verbs().refresh({directory}, detail).front();
+    return verbs()->refresh({directory}, detail).front();
   }
   JobRow row(const std::string& job, Detail detail = Detail::State) {
     for (JobRow& row : status(detail).jobs) {
@@ -165,7 +166,7 @@ TEST_CASE("what waits for the login node, or for a job there, says how it goes o
   CHECK(world.row("a").reason == "waits for free nodes");
   CHECK(world.row("pack").reason == "runs" + later);
   CHECK(world.row("b").reason == "waits for pack, which runs" + later);
-  CHECK(world.verbs().announcement(load_run(world.directory)) ==
+  CHECK(world.verbs()->announcement(load_run(world.directory)) ==
         world.run() + "  3 jobs on alpha, partition cpu");
 }
 
@@ -191,14 +192,15 @@ TEST_CASE("elements that are not listed yet say what lists them, and who submits
 TEST_CASE("the partitions of a run are named once each", "[verbs]") {
   VerbsWorld world(kChain);
   world.start();
-  CHECK(world.verbs().announcement(load_run(world.directory)) == world.run() + "  2 jobs on alpha");
+  CHECK(world.verbs()->announcement(load_run(world.directory)) ==
+        world.run() + "  2 jobs on alpha");
   VerbsWorld two("  a: {run: ./a, on: cpu}\n  b: {run: ./b, on: gpu}\n  c: {run: ./c, on: cpu}\n");
   NodeClass cpu = as_class(two.profile, "cpu", false), gpu = as_class(two.profile, "gpu", false);
   cpu.slurm.partition = "short";
   gpu.slurm.partition = "long";
   two.profile.classes = {cpu, gpu};
   two.start();
-  CHECK(two.verbs().announcement(load_run(two.directory)) ==
+  CHECK(two.verbs()->announcement(load_run(two.directory)) ==
         two.run() + "  3 jobs on alpha, partitions short, long");
 }
 
@@ -228,11 +230,11 @@ TEST_CASE("a job that is held is shown as held, whatever its record says", "[ver
 TEST_CASE("a run with jobs in the queue is not removed", "[verbs]") {
   VerbsWorld world(kChain);
   world.start();
-  CHECK(error_of([&] { world.verbs().check_idle(world.directory); }) ==
+  CHECK(error_of([&] { world.verbs()->check_idle(world.directory); }) ==
         world.run() + " has jobs in the queue of FAKE; `dlflow cancel " + world.run() +
             "` ends it first");
   world.nodes.run_all();
-  CHECK_NOTHROW(world.verbs().check_idle(world.directory));
+  CHECK_NOTHROW(world.verbs()->check_idle(world.directory));
 }
 
 TEST_CASE("a run on this machine whose folder is gone is cancelled without a batch system",
@@ -254,7 +256,7 @@ TEST_CASE("the end of a run that leaves nothing to a node is told by whoever fin
   };
   CHECK_FALSE(told());
   world.nodes.run_all();
-  const Outcome outcome = world.verbs().resume(world.directory, {});
+  const Outcome outcome = world.verbs()->resume(world.directory, {});
   CHECK(outcome.state == RunState::Succeeded);
   CHECK(outcome.chain->submitted.empty());
   CHECK(told());

@@ -1,6 +1,5 @@
-#include "engine/run/notify/mail_text.h"
-
 #include "base/text.h"
+#include "engine/run/notify/channels.h"
 #include "tests/support/catch.h"
 
 using namespace dlflow;

@@ -13,7 +13,6 @@
 #include "engine/plan/secrets.h"
 #include "engine/run/notify/channels.h"
 #include "engine/run/notify/end_on_record.h"
-#include "engine/run/notify/mail_text.h"
 #include "tests/support/catch.h"
 #include "tests/support/chain_world.h"
 #include "tests/support/skip.h"

@@ -1,8 +1,7 @@
-#include "engine/run/local/ready_queue.h"
-
 #include <map>
 #include <vector>
 
+#include "engine/run/local/start_queue.h"
 #include "tests/support/catch.h"
 
 using namespace dlflow;

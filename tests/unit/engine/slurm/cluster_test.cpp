@@ -1,5 +1,4 @@
-#include "engine/slurm/cluster.h"
-
+#include "engine/slurm/detect.h"
 #include "tests/support/catch.h"
 
 using namespace dlflow;

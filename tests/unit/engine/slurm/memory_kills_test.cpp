@@ -1,5 +1,4 @@
-#include "engine/slurm/memory_kills.h"
-
+#include "engine/slurm/allocation.h"
 #include "tests/support/catch.h"
 #include "tests/support/temp_dir.h"
 

@@ -2,8 +2,7 @@
 
 #include "base/error.h"
 #include "engine/batch/batch_file.h"
-#include "engine/slurm/answers.h"
-#include "engine/slurm/memory_kills.h"
+#include "engine/slurm/allocation.h"
 #include "engine/slurm/output.h"
 #include "tests/support/catch.h"
 #include "tests/support/temp_dir.h"
