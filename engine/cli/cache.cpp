@@ -98,11 +98,6 @@ void list_items(Session& session, const CacheArguments& arguments) {
   if (session.json) print_json(list);
 }
 
-/// "1 image", "2 images"
-std::string counted(size_t number, const std::string& what) {
-  return std::to_string(number) + " " + what + (number == 1 ? "" : "s");
-}
-
 void collect_garbage(Session& session, const CacheArguments& arguments) {
   const std::chrono::seconds age = parse_duration(arguments.older_than);
   uint64_t bytes = 0;
@@ -124,8 +119,8 @@ void collect_garbage(Session& session, const CacheArguments& arguments) {
     return print_json(
         {{"removed", std::move(list)}, {"bytes", bytes}, {"dry_run", arguments.dry_run}});
   }
-  std::printf("%s and %s, %s%s.\n", counted(removed["image"], "image").c_str(),
-              counted(removed["result"], "result").c_str(), format_size(bytes).c_str(),
+  std::printf("%s and %s, %s%s.\n", plural(removed["image"], "image").c_str(),
+              plural(removed["result"], "result").c_str(), format_size(bytes).c_str(),
               arguments.dry_run ? " would go" : " removed");
 }
 

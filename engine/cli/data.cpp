@@ -9,7 +9,6 @@
 #include "base/units.h"
 #include "engine/cli/commands.h"
 #include "engine/cli/data_overview.h"
-#include "engine/cli/data_pack.h"
 #include "runtime/data/binary_format.h"
 #include "runtime/data/names.h"
 #include "runtime/data/sharded_dataset.h"
@@ -201,7 +200,7 @@ void print(const Overview& split) {
   std::printf("%s: %s, %s", split.file.c_str(), description_of(split).c_str(),
               format_size(split.bytes).c_str());
   if (!split.shards.empty()) {
-    std::printf(" in %zu shard%s", split.shards.size(), split.shards.size() == 1 ? "" : "s");
+    std::printf(" in %s", plural(split.shards.size(), "shard").c_str());
   }
   if (split.text) return print_text(split);
   if (!split.targets.empty()) return print_targets(split);

@@ -1,8 +1,9 @@
-#include "engine/cli/data_pack.h"
-
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <cstdio>
+#include <filesystem>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -14,10 +15,9 @@
 #include "base/output_file.h"
 #include "base/text.h"
 #include "base/units.h"
-#include "engine/cli/data_names.h"
+#include "engine/cli/commands.h"
 #include "engine/cli/data_overview.h"
 #include "engine/cli/data_text.h"
-#include "engine/cli/session.h"
 #include "engine/cli/text_data.h"
 #include "runtime/data/binary_format.h"
 #include "runtime/data/binary_writer.h"
@@ -35,6 +35,70 @@ namespace {
 
 namespace fs = std::filesystem;
 using namespace runtime;
+
+/// Throws Error{InvalidInput} with `advice` if `file` of the other splits has other `names`: two
+/// splits whose labels mean different classes, or whose columns differ, would give a bad accuracy
+/// and no error. Throws for names that cannot be lines of a file, too.
+void require_same_names(const fs::path& file, const std::vector<std::string>& names,
+                        const std::string& what, const std::string& advice) {
+  if (names.empty()) return;
+  for (const std::string& name : names) {
+    const std::string mistake = name.empty() ? "" : mistake_in_name(name);  // a mask's may be empty
+    if (mistake.empty()) continue;
+    throw Error(Errc::InvalidInput, file.string() + ": the name '" + escaped(name) +
+                                        "' of the source " + mistake + "; change it there");
+  }
+  const std::vector<std::string> before = read_names(file);
+  if (before.empty() || before == names) return;
+  throw Error(Errc::InvalidInput, file.string() + " has the " + what + " " + join(before, ", ") +
+                                      ", the source has " + join(names, ", ") + "; " + advice);
+}
+
+/// Gives `split` the classes in `file`, those of the other splits, if its own are among them: a
+/// split may lack some.
+void take_known_classes(const fs::path& file, ImportedSplit& split) {
+  const std::vector<std::string> known = read_names(file);
+  if (split.source.has_masks || split.classes.size() != split.source.num_classes) return;
+  std::map<std::string, uint32_t> label_of;
+  for (const std::string& name : known) label_of.emplace(name, uint32_t(label_of.size()));
+  if (label_of.size() != known.size()) return;
+  for (const std::string& name : split.classes) {
+    if (!label_of.contains(name)) return;  // require_same_names() tells it
+  }
+  for (uint32_t& label : split.source.labels) label = label_of.at(split.classes[label]);
+  split.source.num_classes = uint32_t(known.size());
+  split.classes = known;
+}
+
+/// Nothing if there are no names.
+void write_names(const fs::path& file, const std::vector<std::string>& names) {
+  if (!names.empty()) write_output(file, join(names, "\n") + "\n");
+}
+
+/// On standard error, a warning each.
+void print_notes(const std::vector<std::string>& notes) {
+  for (const std::string& note : notes) {
+    std::fprintf(stderr, "warning: %s\n", escaped(note).c_str());
+  }
+}
+
+/// What makes training on the samples of `file` useless: one sample, or one class.
+std::vector<std::string> notes_on_learning(const fs::path& file, const ImportedSplit& split) {
+  const SampleSource& source = split.source;
+  if (source.size() == 1) {
+    return {file.string() +
+            ": has one sample; a network learns nothing general "
+            "from it"};
+  }
+  const bool has_classes = source.num_targets == 0 && !source.has_masks && source.tokenizer.empty();
+  const auto differ = std::ranges::adjacent_find(source.labels, std::ranges::not_equal_to());
+  if (!has_classes || differ != source.labels.end()) return {};
+  const uint32_t label = source.labels[0];
+  const std::string name =
+      label < split.classes.size() ? split.classes[label] : std::to_string(label);
+  return {file.string() + ": all samples are of the class '" + name +
+          "'; a network of classes wants two or more"};
+}
 
 struct DatasetArguments {
   std::vector<fs::path> sources;  // one; of samples and labels two; of text any number
@@ -140,12 +204,9 @@ Json to_json(const WrittenSplit& written, const SampleSource& source) {
 
 void print(const WrittenSplit& written) {
   const auto format = written.shards == 0 ? SplitFiles::Format::Binary : SplitFiles::Format::Shards;
-  std::printf(
-      "%s: %s%s\n", written.file.c_str(),
-      description_of(overview({format, {written.file}})).c_str(),
-      written.shards == 0
-          ? ""
-          : fmt::format(", {} shard{}", written.shards, written.shards == 1 ? "" : "s").c_str());
+  std::printf("%s: %s%s\n", written.file.c_str(),
+              description_of(overview({format, {written.file}})).c_str(),
+              written.shards == 0 ? "" : (", " + plural(written.shards, "shard")).c_str());
 }
 
 /// Throws if there are options for other sources than text.

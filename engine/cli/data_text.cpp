@@ -14,7 +14,7 @@ std::string describe_samples(uint64_t samples, const runtime::ImageShape& shape,
                : fmt::format("{} x {} x {}", shape.channels, shape.height, shape.width);
   const std::string learnt =
       answers.targets > 0
-          ? fmt::format("with {} target{}", answers.targets, answers.targets == 1 ? "" : "s")
+          ? "with " + plural(answers.targets, "target")
           : fmt::format("{} {} classes", answers.masks ? "with masks of" : "in", answers.classes);
   const char* const kind = type == runtime::PixelType::Float  ? "floats"
                            : type == runtime::PixelType::Jpeg ? "bytes from JPEG"

@@ -79,12 +79,11 @@ void print_what_is_missing(const Manifest& manifest, const std::vector<std::stri
     images += image.packed || image.from.starts_with("docker://") ? 0 : 1;
   }
   if (data > 0) {
-    std::printf("Not in it: %zu local file%s that stage steps read; --with-data packs them.\n",
-                data, data == 1 ? "" : "s");
+    std::printf("Not in it: %s that stage steps read; --with-data packs them.\n",
+                plural(data, "local file").c_str());
   }
   if (images > 0) {
-    std::printf("Not in it: %zu image%s; --with-images packs them.\n", images,
-                images == 1 ? "" : "s");
+    std::printf("Not in it: %s; --with-images packs them.\n", plural(images, "image").c_str());
   }
 }
 
@@ -94,7 +93,7 @@ void print_results(size_t num_results, const Manifest& manifest) {
   for (const auto& [name, file] : manifest.files) {
     if (name.starts_with("run/steps/")) bytes += file.bytes;
   }
-  std::printf("Results of %zu job%s, %s.\n", num_results, num_results == 1 ? "" : "s",
+  std::printf("Results of %s, %s.\n", plural(num_results, "job").c_str(),
               format_size(bytes).c_str());
 }
 

@@ -1,6 +1,5 @@
 #include "engine/model/profile.h"
 
-#include <algorithm>
 #include <cstdio>
 #include <memory>
 
@@ -49,17 +48,12 @@ void list_profiles(Session& session) {
     print_json(list);
     return;
   }
-  size_t width = 7;
-  for (const ListedProfile& profile : profiles) width = std::max(width, profile.name.size());
-  if (!session.quiet) std::printf("%s  SCHEDULER  FILE\n", pad("PROFILE", width).c_str());
+  std::vector<std::vector<std::string>> rows = {{"PROFILE", "SCHEDULER", "FILE"}};
   for (const ListedProfile& profile : profiles) {
-    if (session.quiet) {
-      std::printf("%s\n", profile.name.c_str());
-    } else {
-      std::printf("%s  %s  %s\n", pad(profile.name, width).c_str(),
-                  pad(profile.scheduler, 9).c_str(), profile.place.c_str());
-    }
+    if (session.quiet) std::printf("%s\n", profile.name.c_str());
+    rows.push_back({profile.name, profile.scheduler, profile.place});
   }
+  if (!session.quiet) std::fputs(columns(rows, std::vector(3, Align::Left)).c_str(), stdout);
 }
 
 void add_profile_list(CLI::App& app, Session& session) {

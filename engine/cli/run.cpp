@@ -1,4 +1,6 @@
+#include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <map>
 #include <string>
 #include <vector>
@@ -6,30 +8,195 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/text.h"
+#include "base/units.h"
 #include "engine/backend/gone_host.h"
 #include "engine/cli/bundled_workflow.h"
 #include "engine/cli/commands.h"
 #include "engine/cli/host.h"
 #include "engine/cli/images.h"
-#include "engine/cli/outcome.h"
-#include "engine/cli/secrets.h"
+#include "engine/cli/session.h"
+#include "engine/cli/tracking.h"
 #include "engine/cli/usage.h"
 #include "engine/cli/warnings.h"
 #include "engine/cli/workflow_argument.h"
 #include "engine/plan/changes.h"
 #include "engine/plan/explain.h"
 #include "engine/plan/extension.h"
+#include "engine/plan/plan.h"
 #include "engine/plan/run_directory.h"
+#include "engine/plan/secrets.h"
 #include "engine/plan/sources.h"
 #include "engine/report/again_text.h"
+#include "engine/report/chain_text.h"
 #include "engine/report/explain_table.h"
 #include "engine/report/json.h"
 #include "engine/run/batch_systems.h"
 #include "engine/run/new_sources.h"
-#include "engine/run/twin.h"
+#include "engine/run/reuses.h"
+#include "engine/run/verbs.h"
 
 namespace dlflow {
 namespace {
+
+bool has_secrets(const Plan& plan) {
+  const Workflow& workflow = plan.workflow;
+  return !workflow.notify.webhook.empty() || !plan.secret_variables.empty() ||
+         std::any_of(workflow.steps.begin(), workflow.steps.end(),
+                     [](const Step& step) { return !step.secrets.empty(); });
+}
+
+/// The values for a new run. Throws as find_secrets.
+Secrets secrets_of_new_run(const Plan& plan) {
+  const auto may_run = [&plan](uint32_t job) { return plan.jobs[job].action != Action::Reuse; };
+  return find_secrets(plan, may_run, secret_sources());
+}
+
+/// Writes RUN/secrets, if there are any.
+void keep_secrets(const Plan& plan, const Secrets& secrets) {
+  if (!secrets.empty()) write_secrets(secrets_file(plan.directory), secrets);
+}
+
+/// Before a run is gone on with: RUN/secrets has what the jobs need that may still run, new values
+/// where there are some. Throws as find_secrets.
+void renew_secrets(Session& session, const Plan& plan) {
+  if (!has_secrets(plan)) return;
+  const RunStatus status = read_run(session, plan.directory.string());
+  const auto may_run = [&status](uint32_t job) {
+    const JobState state = status.jobs[job].state;
+    return !satisfies_dependents(state) && state != JobState::Skipped;
+  };
+  keep_secrets(plan, find_secrets(plan, may_run, secret_sources(plan.directory)));
+}
+
+/// What dlflow starts from here on, the batch system among it, inherits none of what `workflow`
+/// calls secret.
+void hide_secrets(const Workflow& workflow) {
+  for (const Step& step : workflow.steps) {
+    for (const std::string& name : step.secrets) ::unsetenv(name.c_str());
+  }
+  if (!workflow.notify.webhook.empty()) ::unsetenv(workflow.notify.webhook.c_str());
+}
+
+/// What was done with the scheduler's queue.
+void print_queued(const Plan& plan, const ChainResult& result, const Style& style) {
+  if (!result.submitted.empty()) {
+    std::fputs(chain_text(plan, result.submitted, style).c_str(), stdout);
+    if (!result.excluded_nodes.empty()) {
+      std::printf("  without %s, where jobs were lost: dlflow status --nodes\n",
+                  join(result.excluded_nodes, ", ").c_str());
+    }
+  }
+  for (const std::string& job : result.adopted) {
+    std::printf("  %s was submitted before, and is adopted\n", job.c_str());
+  }
+  constexpr size_t kListed = 10;
+  const size_t listed = std::min(kListed, result.repointed.size());
+  for (size_t i = 0; i < listed; ++i) {
+    std::printf("  %s waits for the new jobs now\n", result.repointed[i].c_str());
+  }
+  if (const size_t more = result.repointed.size() - listed; more > 0) {
+    std::printf("  and %s more\n", plural(more, "job").c_str());
+  }
+}
+
+/// What people have to do for the rest of the run, or may.
+void print_left_to_do(const Plan& plan, const ChainResult& result) {
+  for (const std::string& job : result.too_early) {
+    std::printf(
+        "  %s runs already, without what runs again now. To repeat it: dlflow cancel %s --step "
+        "%s,\n"
+        "  then dlflow resubmit %s --step %s --from-scratch\n",
+        job.c_str(), plan.run.c_str(), shell_quote(job).c_str(), plan.run.c_str(),
+        shell_quote(job).c_str());
+  }
+  if (result.held_back > 0) {
+    std::printf(
+        "%s not submitted yet: %s allows %d at a time. When some have ended,\n"
+        "`dlflow run --resume %s` submits more.\n",
+        plural(result.held_back, "job").c_str(), plan.profile.name.c_str(),
+        plan.profile.limits.jobs, plan.run.c_str());
+  }
+  for (const std::string& job : result.failed_here) {
+    std::printf("  %s failed on the login node: dlflow logs %s %s, then dlflow resubmit %s\n",
+                job.c_str(), plan.run.c_str(), job.c_str(), plan.run.c_str());
+  }
+  for (const std::string& job : result.later_here) {
+    std::printf(
+        "  %s runs on the login node, once what it needs has ended: then\n"
+        "  `dlflow run --resume %s`\n",
+        job.c_str(), plan.run.c_str());
+  }
+}
+
+void print_submitted(const Session& session, const Plan& plan, const ChainResult& result) {
+  if (session.quiet) return;
+  print_queued(plan, result, session.style());
+  print_left_to_do(plan, result);
+  if (result.interrupted) {
+    std::printf("Stopped; nothing was submitted. `dlflow run --resume %s` goes on.\n",
+                plan.run.c_str());
+    return;
+  }
+  if (result.kept > 0) std::printf("%s kept.\n", plural(result.kept, "finished job").c_str());
+  const bool nothing = result.submitted.empty() && result.adopted.empty();
+  std::printf("%s look again with `dlflow status`.\n",
+              nothing ? "There was nothing to submit;" : "Submitted. Nothing keeps running here;");
+}
+
+/// The last line of `run --json`.
+void print_run_json(const std::string& run, RunState state) {
+  std::printf("%s\n", Json{{"run", run}, {"state", name(state)}}.dump().c_str());
+}
+
+void report_outcome(Session& session, const Plan& plan, const Outcome& outcome) {
+  if (session.json) print_run_json(plan.run, outcome.state);
+  if (outcome.chain) {
+    if (outcome.chain->held_back > 0) session.status = kBackendRefused;
+    if (!outcome.chain->failed_here.empty()) session.status = kStepFailed;
+    if (outcome.interrupted) session.status = kInterrupted;
+    if (!session.json) print_submitted(session, plan, *outcome.chain);
+    return;
+  }
+  keep_track(session, plan.run);
+  if (!plan.workflow.track.clients.empty() && !session.quiet && !session.json) {
+    std::printf("  trackers  dlflow sync %s\n", plan.run.c_str());
+  }
+  session.status = outcome.interrupted                    ? kInterrupted
+                   : outcome.state == RunState::Succeeded ? kDone
+                                                          : kStepFailed;
+}
+
+/// Of a run that goes on in the background.
+void report_detached(Session& session, const Plan& plan, const Outcome& outcome) {
+  if (outcome.chain) return report_outcome(session, plan, outcome);
+  if (session.json) return print_run_json(plan.run, RunState::Running);
+  std::printf("%s runs in the background; look again with `dlflow status %s`.\n", plan.run.c_str(),
+              plan.run.c_str());
+}
+
+void report_cancelled(const Session& session, const std::string& run, const Cancelled& cancelled) {
+  if (session.json) {
+    const bool chain = cancelled.chain.has_value();
+    return print_json({{"run", run},
+                       {"ended", cancelled.ended},
+                       {"cancelled", chain ? Json(cancelled.chain->cancelled) : Json()},
+                       {"saving", chain ? Json(cancelled.chain->saving) : Json()}});
+  }
+  if (session.quiet) return;
+  if (!cancelled.chain) {
+    std::printf(cancelled.ended
+                    ? "%s has stopped.\n"
+                    : "%s was asked to stop and is still saving; `dlflow cancel` again kills it.\n",
+                run.c_str());
+    return;
+  }
+  std::printf("%s cancelled", plural(cancelled.chain->cancelled, "job").c_str());
+  if (cancelled.chain->saving > 0) {
+    std::printf(", %s asked to save and to end; `dlflow cancel` again kills",
+                plural(cancelled.chain->saving, "job").c_str());
+  }
+  std::printf(".\n");
+}
 
 struct RunArguments {
   std::shared_ptr<WorkflowArgument> workflow;
@@ -52,9 +219,8 @@ std::string copies_of_sweeps(const Plan& plan) {
     }
     const size_t copied = copied_inputs(inputs).size();
     if (jobs[step] < 2 || copied == 0) continue;
-    text += plan.workflow.steps[step].name + ": " + std::to_string(copied) + " input file" +
-            (copied == 1 ? "" : "s") + " for each of " + std::to_string(jobs[step]) + " jobs, " +
-            std::to_string(copied * jobs[step]) + " copies\n";
+    text += plan.workflow.steps[step].name + ": " + plural(copied, "input file") + " for each of " +
+            plural(jobs[step], "job") + ", " + std::to_string(copied * jobs[step]) + " copies\n";
   }
   return text;
 }
@@ -82,8 +248,7 @@ void show_plan(Session& session, const Plan& plan, const std::vector<PreviewedBa
   if (!session.quiet) std::fputs(copies_of_sweeps(plan).c_str(), stdout);
   const std::string submissions =
       batches.empty() ? ""
-                      : " in " + std::to_string(batches.size()) + " submission" +
-                            (batches.size() == 1 ? "" : "s") + " to " + plan.profile.name;
+                      : " in " + plural(batches.size(), "submission") + " to " + plan.profile.name;
   std::printf("%s%s, %zu reused; nothing was run.\n", count_of_jobs(plan).c_str(),
               submissions.c_str(), reused);
 }
@@ -109,9 +274,9 @@ void tell_of_twin(Session& session, const Plan& plan) {
   const auto twin = find_twin(plan, session.store());
   if (!twin || !is_at_work(session, twin->run)) return;
   std::fprintf(stderr,
-               "note: %s is making %zu job%s of this run, too. To use its results, end this run\n"
+               "note: %s is making %s of this run, too. To use its results, end this run\n"
                "  (dlflow cancel %s) and start it again when that one has ended.\n",
-               twin->run.c_str(), twin->jobs, twin->jobs == 1 ? "" : "s", plan.run.c_str());
+               twin->run.c_str(), plural(twin->jobs, "job").c_str(), plan.run.c_str());
 }
 
 void cancel_lost(Session& session, const std::string& run) {
@@ -120,9 +285,8 @@ void cancel_lost(Session& session, const std::string& run) {
     return print_json({{"run", run}, {"ended", true}, {"cancelled", cancelled}, {"saving", 0}});
   }
   if (session.quiet) return;
-  std::printf("The directory of %s is gone: %s\n%zu job%s of it in the queue cancelled.\n",
-              run.c_str(), session.store().directory(run).c_str(), cancelled,
-              cancelled == 1 ? "" : "s");
+  std::printf("The directory of %s is gone: %s\n%s of it in the queue cancelled.\n", run.c_str(),
+              session.store().directory(run).c_str(), plural(cancelled, "job").c_str());
 }
 
 void start(Session& session, const RunArguments& arguments) {

@@ -6,10 +6,10 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "engine/batch/batch.h"
-#include "engine/cli/run_display.h"
 #include "engine/plan/run_directory.h"
 #include "engine/plan/secrets.h"
 #include "engine/report/again_text.h"
+#include "engine/report/live_display.h"
 #include "engine/report/usage.h"
 #include "engine/run/notify/notify.h"
 #include "engine/run/restore.h"
@@ -54,6 +54,17 @@ std::vector<RunStatus> refresh_together(Session& session, const std::string& sch
     statuses.push_back(refresh_together(session, scheduler, {run}, detail).front());
   }
   return statuses;
+}
+
+/// What `run` and `resubmit` show while they work: on a terminal a live table, elsewhere a line per
+/// change; with --json nothing on standard output but the last line; with --quiet only the end.
+std::unique_ptr<Observer> make_run_display(const Session& session) {
+  const int descriptor = session.json ? 2 : 1;  // standard output is for the last line alone
+  const Style style = detect_style(descriptor, session.color);
+  if (is_terminal(descriptor) && !session.quiet && !session.verbose) {
+    return std::make_unique<LiveDisplay>(descriptor, style);
+  }
+  return std::make_unique<LineDisplay>(descriptor, style, !session.quiet);
 }
 
 void add_plan_to(RunView& view, const Plan& plan) {

@@ -7,15 +7,27 @@
 #include <string>
 #include <vector>
 
-#include "engine/cli/exit_status.h"
+#include "base/error.h"
 #include "engine/report/run_table.h"
 #include "engine/report/style.h"
 #include "engine/run/verbs.h"
 #include "engine/store/store.h"
 
-/// State that every subcommand shares: the common options, the store, and how it ends.
 namespace dlflow {
 
+// The exit statuses of `dlflow`; docs/user/exit-status.md has the table.
+constexpr int kDone = 0;
+constexpr int kStepFailed = 1;
+constexpr int kBadInput = 2;
+constexpr int kBackendRefused = 3;
+constexpr int kInterrupted = 130;
+
+/// The exit status for an Error that nothing could be done about.
+inline int exit_status(const Error& error) {
+  return error.retryable() ? kBackendRefused : kBadInput;
+}
+
+/// State that every subcommand shares: the common options, the store, and how it ends.
 struct Session {
   ColorChoice color = ColorChoice::Auto;
   bool quiet = false;

@@ -9,7 +9,7 @@
 #include "base/text.h"
 #include "engine/cli/commands.h"
 #include "engine/cli/host.h"
-#include "engine/cli/lost_nodes.h"
+#include "engine/cli/session.h"
 #include "engine/cli/tracking.h"
 #include "engine/cli/usage.h"
 #include "engine/plan/run_directory.h"
@@ -18,9 +18,63 @@
 #include "engine/report/live_display.h"
 #include "engine/report/run_list.h"
 #include "engine/report/status_table.h"
+#include "engine/report/style.h"
+#include "engine/run/failing_nodes.h"
 
 namespace dlflow {
 namespace {
+
+Json to_json(const FailingNode& node) {
+  return {
+      {"cluster", node.cluster},
+      {"node", node.node},
+      {"failures", node.failures},
+      {"last", {{"at", to_rfc3339(node.last.at)}, {"run", node.last.run}, {"job", node.last.job}}}};
+}
+
+void show_lost_nodes(Session& session) {
+  const std::vector<FailingNode> nodes = failing_nodes(session.store());
+  if (session.json) {
+    Json list = Json::array();
+    for (const FailingNode& node : nodes) list.push_back(to_json(node));
+    return print_json(list);
+  }
+  if (session.quiet) {
+    for (const FailingNode& node : nodes) std::printf("%s\n", node.node.c_str());
+    return;
+  }
+  if (nodes.empty()) {
+    std::printf("No job was lost on a node.\n");
+    return;
+  }
+  std::vector<std::vector<std::string>> rows = {{"NODE", "CLUSTER", "FAILURES", "LAST"}};
+  for (const FailingNode& node : nodes) {
+    rows.push_back(
+        {node.node, node.cluster, std::to_string(node.failures),
+         to_rfc3339(node.last.at).substr(0, 10) + ", " + node.last.job + " of " + node.last.run});
+  }
+  std::printf(
+      "%sA node is left out once it has as many failures as `exclude_nodes:` of the profile says.\n"
+      "Taken back: dlflow status --forgive NODE\n",
+      columns(rows, std::vector(4, Align::Left)).c_str());
+}
+
+/// Forgets the jobs that were lost on it so far. Throws Error{NotFound} if none was.
+void forgive_node(Session& session, const std::string& name) {
+  std::vector<std::string> known;
+  bool any = false;
+  for (const FailingNode& node : failing_nodes(session.store())) {
+    known.push_back(node.node);
+    if (node.node == name)
+      any |= session.store().forgive_node(node.cluster, name, SystemClock().now());
+  }
+  if (!any) {
+    throw Error(Errc::NotFound, "no job was lost on a node '" + name + "'" +
+                                    did_you_mean(name, known) +
+                                    "; `dlflow status --nodes` lists them");
+  }
+  if (!session.quiet) std::printf("%s may be used again.\n", name.c_str());
+}
 
 /// Throws Error{NotFound} with a suggestion for a name that means no job of the run.
 void check_names_exist(const RunStatus& status, const std::vector<std::string>& names) {

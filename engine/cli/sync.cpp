@@ -2,7 +2,7 @@
 
 #include "base/error.h"
 #include "engine/cli/commands.h"
-#include "engine/cli/recorded_run.h"
+#include "engine/cli/tracking.h"
 #include "engine/track/track.h"
 
 namespace dlflow {

@@ -21,11 +21,6 @@
 namespace dlflow {
 namespace {
 
-Location place_of(const Step& step, const std::string& key) {
-  const auto found = step.locations.find(key);
-  return found == step.locations.end() ? step.location : found->second;
-}
-
 bool tells_rank(std::string_view name) {
   const auto of_rank = rank_variable_names();
   return std::ranges::find(of_rank, name) != of_rank.end();
@@ -56,14 +51,14 @@ void add_variables(const Workflow& workflow, const Profile& profile, Diagnostics
       const bool arrives =
           is_given(step, profile, name) || is_inherited(name, inherited_by(profile, step));
       if (!arrives && tells_rank(name)) {
-        warnings.push_back({workflow.file, place_of(step, "run"),
+        warnings.push_back({workflow.file, step.location_of("run"),
                             "step '" + step.name + "' reads $" + name +
                                 ", which only steps with a number of ranks get; write resources: "
                                 "{ranks: 1}"});
         continue;
       }
       if (arrives || std::getenv(name.c_str()) == nullptr) continue;
-      warnings.push_back({workflow.file, place_of(step, "run"),
+      warnings.push_back({workflow.file, step.location_of("run"),
                           "step '" + step.name + "' reads $" + name +
                               ", which is set here and which it will not get; write env: {" + name +
                               ": …}, or inherit: [" + name + "]"});
@@ -76,7 +71,7 @@ void add_ranks(const Workflow& workflow, Diagnostics& warnings) {
   for (const Step& step : workflow.steps) {
     for (const std::string& text : wasted_ranks(step, workflow.params)) {
       warnings.push_back(
-          {workflow.file, place_of(step, "resources"), "step '" + step.name + "': " + text});
+          {workflow.file, step.location_of("resources"), "step '" + step.name + "': " + text});
     }
   }
 }
@@ -94,7 +89,7 @@ void add_pruned(const Workflow& workflow, Diagnostics& warnings) {
     }
     if (pruned.empty()) continue;
     const std::vector<std::string> names(pruned.begin(), pruned.end());
-    warnings.push_back({workflow.file, place_of(step, "with.prune"),
+    warnings.push_back({workflow.file, step.location_of("with.prune"),
                         "step '" + step.name + "' prunes what " + join(names, " and ") +
                             " left, which is not reused then: the next run makes it again; write "
                             "checkpoint: {keep: N} there instead, or leave prune out"});
@@ -107,7 +102,7 @@ void add_walltimes(const Workflow& workflow, const Profile& profile, Diagnostics
   for (const Step& step : workflow.steps) {
     const Json& asked = step.resources.source();
     if (!asked.is_null() && (!asked.is_object() || asked.contains("walltime"))) continue;
-    warnings.push_back({workflow.file, place_of(step, "resources"),
+    warnings.push_back({workflow.file, step.location_of("resources"),
                         "step '" + step.name +
                             "' has no walltime, so that the default of the cluster ends it; write "
                             "resources: {walltime: 2h}"});
@@ -137,7 +132,7 @@ void add_missing_data(const Workflow& workflow, Diagnostics& warnings) {
         if (role != PathRole::Outside || place.empty() || std::filesystem::exists(place, none)) {
           return;
         }
-        warnings.push_back({workflow.file, place_of(step, "with." + key),
+        warnings.push_back({workflow.file, step.location_of("with." + key),
                             "with." + key + " of step '" + step.name + "' is " + name +
                                 ", which is not there; it must be before the step runs, or name "
                                 "the output of a step: ${{ steps.NAME.outputs.path }}"});
@@ -154,7 +149,7 @@ Diagnostics warnings_of_files(const Workflow& workflow) {
   const auto base = std::filesystem::absolute(workflow.file).parent_path();
   for (const Step& step : workflow.steps) {
     for (const auto& [file, reader] : unlisted_files(step, base)) {
-      warnings.push_back({workflow.file, place_of(step, "run"),
+      warnings.push_back({workflow.file, step.location_of("run"),
                           "step '" + step.name + "' " +
                               (reader.empty() ? "names " : "runs " + reader + ", which reads ") +
                               file +

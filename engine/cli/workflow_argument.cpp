@@ -6,23 +6,47 @@
 #include <functional>
 #include <optional>
 #include <set>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "base/file.h"
+#include "base/json.h"
 #include "base/text.h"
 #include "engine/cli/bundled_workflow.h"
 #include "engine/cli/data_check.h"
 #include "engine/cli/session.h"
-#include "engine/cli/settings_check.h"
 #include "engine/model/parse.h"
 #include "engine/model/step_kinds.h"
 #include "engine/share/bundle_reader.h"
 #include "runtime/nn/model.h"
+#include "runtime/settings/train_settings.h"
 #include "steps/stage/request.h"
 
 namespace dlflow {
 namespace {
+
+/// Paths go with every setting, whatever they are.
+bool is_path(const StepKind& kind, const std::string& key) {
+  return key == kind.model || key == kind.data || key == "start_from";
+}
+
+/// The first setting of a training that does not go with the others, or has a value that no schema
+/// can exclude: what its job would say. Nothing if there is none, or if a setting is known in a run
+/// alone. \param with  of one element, as far as it is known
+std::optional<DataMistake> mistake_in_settings(const StepKind& kind, const Json& with) {
+  if (!kind.divides_into_leaves) return std::nullopt;
+  for (const auto& [key, value] : with.items()) {
+    if (!is_path(kind, key) && !is_known(value)) return std::nullopt;
+  }
+  try {
+    runtime::parse_train_settings(with);
+    return std::nullopt;
+  } catch (const runtime::SettingError& error) {
+    const std::string& key = error.key();
+    return DataMistake{"with." + key.substr(0, key.find('.')), error.what()};
+  }
+}
 
 Json known_with(const Workflow& workflow, const Step& step, const Json& element) {
   Context context;
@@ -54,9 +78,7 @@ std::string mistakes_of_model(const std::filesystem::path& file) {
 
 /// "w.yaml:8:33: error: …", with the place of the key in the workflow.
 std::string located(const Workflow& workflow, const Step& step, const DataMistake& mistake) {
-  const auto place = step.locations.find(mistake.key);
-  const Diagnostic diagnostic{
-      workflow.file, place == step.locations.end() ? step.location : place->second, mistake.text};
+  const Diagnostic diagnostic{workflow.file, step.location_of(mistake.key), mistake.text};
   return escaped_lines(to_string(diagnostic)) + "\n";
 }
 
