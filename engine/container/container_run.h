@@ -2,8 +2,8 @@
 
 #include <filesystem>
 
-/// What a launcher starts as a rank, outside of a container, and what stands inside between the
-/// runtime and the step's program.
+/// The program that a launcher starts as a rank, outside of a container, and the one inside,
+/// between the runtime and the step's program.
 namespace dlflow {
 
 /// `dlflow container-run FILE`, where FILE is a container.json. Makes sure that the image is

@@ -2,8 +2,8 @@
 
 #include <string>
 
-/// Who the user is at a registry: by a login that tools keep, and by the token that the registry
-/// asks for; the text of others, read. Source: the Docker registry's token authentication.
+/// The user's identity at a registry: a login that tools keep, and the token that the registry asks
+/// for; the text of others, read. Source: the Docker registry's token authentication.
 namespace dlflow {
 
 /// Who the user is at the registry `server` ("https://ghcr.io"), as `docker login` and `podman

@@ -7,7 +7,7 @@
 #include "engine/plan/job.h"
 #include "engine/supervisor/launch.h"
 
-/// What launchers and frameworks print of nodes that went away and of ranks that train alone.
+/// The words of launchers and frameworks about nodes that went away and ranks that train alone.
 namespace dlflow {
 
 /// The exit status of the first task that srun saw end badly ("srun: error: b1: task 0: Exited with
