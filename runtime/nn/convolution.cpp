@@ -3,8 +3,7 @@
 
 #include "runtime/nn/assembly.h"
 #include "runtime/nn/convolution_passes.h"
-#include "runtime/nn/depthwise.h"
-#include "runtime/nn/winograd.h"
+#include "runtime/nn/kernel_convolution.h"
 
 namespace dlflow::runtime {
 namespace {
@@ -22,8 +21,8 @@ bool wants_plain(const Builder& builder, const TensorShape& input) {
          dnnl::get_effective_cpu_isa() >= dnnl::cpu_isa::avx512_core;
 }
 
-/// For ranks of several threads: others have one of our own, where it pays (winograd.h). oneDNN's
-/// Winograd's algorithm saves 2.25 multiplications of 3 in a 3x3 convolution, but its
+/// For ranks of several threads: others have one of our own, where it pays (kernel_convolution.h).
+/// oneDNN's Winograd's algorithm saves 2.25 multiplications of 3 in a 3x3 convolution, but its
 /// transformations cost more than that with few channels, and with few tiles of 4x4 pixels, since
 /// the weights are transformed in each call. Measured on AVX-512 with oneDNN 2.6, the three passes
 /// together against the direct way: 0.57 (32 to 64 channels, 576 tiles), 0.48 (64, 3136), 0.76 (64,

@@ -1,44 +1,130 @@
 #include "runtime/nn/kernel_convolution.h"
 
+#include <omp.h>
+
+#include <algorithm>
+
+#include "runtime/nn/depthwise_kernel.h"
+#include "runtime/nn/winograd_kernel.h"
+
 namespace dlflow::runtime {
+namespace {
 
 using dnnl::memory;
 
-KernelConvolution::KernelConvolution(const Builder& builder, const Layer& layer, bool relu,
-                                     const memory::desc& weight, Value& input, Value& result)
-    : WeightedOperation(builder, layer, relu, input, result), format_(weight) {
-  parameters_.prefer(weight_index_, format_);
-  weight_ = parameters_.weight(weight_index_, format_);
-  y_.data = builder.make(builder.map_format(layer.shape));
+/// The transforms cost more than they save in tiles of which less than half is there, and where few
+/// tiles share the transformed weights, which many channels find in no cache.
+bool pays(const TensorShape& in, const TensorShape& out, int64_t batch) {
+  const auto tiles = [](int64_t pixels) { return (pixels + 3) / 4; };
+  const int64_t tiles_in_map = tiles(out[1]) * tiles(out[2]);
+  return 2 * out[1] * out[2] > 16 * tiles_in_map &&
+         batch * tiles_in_map >= std::max({int64_t{16}, in[0] / 16, out[0] / 16});
 }
 
-void KernelConvolution::forward(dnnl::stream& stream) {
-  stream.wait();
-  run_forward(x_.numbers().as<float>(), numbers(weight_).as<float>(), bias(), relu_,
-              y_.numbers().as<float>());
+Registers registers_here() {
+  const bool may_be_wide = dnnl::get_effective_cpu_isa() >= dnnl::cpu_isa::avx512_core;
+  return may_be_wide && has(Registers::Avx512) ? Registers::Avx512 : Registers::Avx2;
 }
 
-void KernelConvolution::prepare_backward(const Builder& builder) {
-  dy_ = GradientSum(builder, y_, relu_);
-  if (trains(parameters_)) {
-    builder.read(x_.data);
-    dweight_ = parameters_.gradient(weight_index_, format_);
+/// Kernels of one algorithm: the format that they read weights in, and write gradients, and their
+/// shape.
+struct Winograd {
+  static memory::desc format(const Layer& layer, int64_t channels) {
+    return {{layer.units, channels, 3, 3}, memory::data_type::f32, memory::format_tag::OIhw16i16o};
   }
-  if (!x_.needs_gradient) return;
-  dx_ = make_dx(builder);
+  static WinogradShape shape(const Layer& layer, const MapGeometry& x, const MapGeometry& y) {
+    return {x, y, layer.padding.height, layer.padding.width, registers_here()};
+  }
+  static constexpr auto forward = winograd_forward;
+  static constexpr auto backward_data = winograd_backward_data;
+  static constexpr auto backward_weights = winograd_backward_weights;
+};
+
+struct Depthwise {
+  static memory::desc format(const Layer& layer, int64_t) {
+    return {{layer.groups, 1, 1, layer.kernel.height, layer.kernel.width},
+            memory::data_type::f32,
+            memory::format_tag::Goihw16g};
+  }
+  static DepthwiseShape shape(const Layer& layer, const MapGeometry& x, const MapGeometry& y) {
+    return {x, y, layer.kernel, layer.stride, layer.padding, layer.dilation};
+  }
+  static constexpr auto forward = depthwise_forward;
+  static constexpr auto backward_data = depthwise_backward_data;
+  static constexpr auto backward_weights = depthwise_backward_weights;
+};
+
+/// A convolution in fp32 on maps of any size that kernels of our own compute, on the calling
+/// thread.
+template <typename Kernels>
+class KernelConvolution final : public WeightedOperation {
+ public:
+  KernelConvolution(const Builder& builder, const Layer& layer, bool relu, Value& input,
+                    Value& result)
+      : WeightedOperation(builder, layer, relu, input, result),
+        format_(Kernels::format(layer, input.shape[0])) {
+    parameters_.prefer(weight_index_, format_);
+    weight_ = parameters_.weight(weight_index_, format_);
+    y_.data = builder.make(builder.map_format(layer.shape));
+    shape_ = Kernels::shape(layer, map_geometry(x_), map_geometry(y_));
+  }
+
+  void forward(dnnl::stream& stream) override {
+    stream.wait();
+    Kernels::forward(shape_, x_.numbers().as<float>(), numbers(weight_).as<float>(), bias(), relu_,
+                     y_.numbers().as<float>());
+  }
+
+  void prepare_backward(const Builder& builder) override {
+    dy_ = GradientSum(builder, y_, relu_);
+    if (trains(parameters_)) {
+      builder.read(x_.data);
+      dweight_ = parameters_.gradient(weight_index_, format_);
+    }
+    if (x_.needs_gradient) dx_ = make_dx(builder);
+  }
+
+  void backward(dnnl::stream& stream) override {
+    stream.wait();
+    dy_.run();
+    const float* const dy = numbers(dy_.sum()).as<float>();
+    if (trains(parameters_)) {
+      Kernels::backward_weights(shape_, x_.numbers().as<float>(), dy, numbers(dweight_).as<float>(),
+                                bias_gradient());
+      parameters_.finish_gradient(stream, weight_index_);
+    }
+    if (!x_.needs_gradient) return;
+    Kernels::backward_data(shape_, dy, numbers(weight_).as<float>(), numbers(dx_).as<float>());
+  }
+
+ private:
+  decltype(Kernels::shape(Layer(), MapGeometry(), MapGeometry())) shape_;
+  memory::desc format_;
+  memory weight_, dweight_, dx_;
+};
+
+}  // namespace
+
+bool suits_winograd(const Builder& builder, const Layer& layer, const TensorShape& input) {
+  // oneDNN takes all threads of a rank.
+  const bool can = builder.compute == Compute::Float32 && omp_get_max_threads() == 1 &&
+                   dnnl::get_effective_cpu_isa() >= dnnl::cpu_isa::avx2 && has(Registers::Avx2) &&
+                   layer.kernel == Extent(3) && layer.stride == Extent(1) &&
+                   layer.dilation == Extent(1) && layer.groups == 1 && layer.padding.height <= 2 &&
+                   layer.padding.width <= 2 && input[0] % 16 == 0 && layer.units % 16 == 0;
+  return can && pays(input, layer.shape, builder.batch);
 }
 
-void KernelConvolution::backward(dnnl::stream& stream) {
-  stream.wait();
-  dy_.run();
-  const float* const dy = numbers(dy_.sum()).as<float>();
-  if (trains(parameters_)) {
-    run_backward_weights(x_.numbers().as<float>(), dy, numbers(dweight_).as<float>(),
-                         bias_gradient());
-    parameters_.finish_gradient(stream, weight_index_);
-  }
-  if (x_.needs_gradient)
-    run_backward_data(dy, numbers(weight_).as<float>(), numbers(dx_).as<float>());
+Value& add_winograd(Assembly& assembly, const Place& place) {
+  return assembly.add<KernelConvolution<Winograd>>(place.layer, place.relu, assembly.input(place));
+}
+
+bool is_depthwise(const Layer& layer, const TensorShape& input) {
+  return layer.groups > 1 && layer.groups == input[0] && layer.groups == layer.units;
+}
+
+Value& add_depthwise(Assembly& assembly, const Place& place) {
+  return assembly.add<KernelConvolution<Depthwise>>(place.layer, place.relu, assembly.input(place));
 }
 
 }  // namespace dlflow::runtime

@@ -1,12 +1,67 @@
 #include "runtime/nn/network.h"
 
+#include <algorithm>
+#include <cstddef>
+#include <numeric>
 #include <utility>
+#include <vector>
 
 #include "base/error.h"
+#include "base/units.h"
+#include "runtime/nn/arena.h"
 #include "runtime/nn/assembly.h"
-#include "runtime/nn/recomputation.h"
 
 namespace dlflow::runtime {
+namespace {
+
+/// Operations in `parts` segments of about equal memory.
+std::vector<Segment> cut(const std::vector<size_t>& bytes, size_t parts) {
+  const size_t total = std::accumulate(bytes.begin(), bytes.end(), size_t{0});
+  std::vector<Segment> segments;
+  size_t sum = 0;
+  int begin = 0;
+  for (int i = 0; i < int(bytes.size()); ++i) {
+    sum += bytes[size_t(i)];
+    const bool is_full = sum * parts >= total * (segments.size() + 1);
+    if (!is_full && i + 1 < int(bytes.size())) continue;
+    segments.push_back({begin, i + 1});
+    begin = i + 1;
+  }
+  return segments;
+}
+
+/// The segments of a step's n operations to compute twice, so that its values take at most
+/// `most_bytes` together with what it needs `beside`: none if they do anyway. Segments have about
+/// equal memory; as few of them as are needed, from the first operation on, since the last is read
+/// right after the forward pass. Throws Error{InvalidInput} that says how much the least is.
+/// Source: Chen et al., arXiv 1604.06174, section 4.
+std::vector<Segment> choose_segments(Arena& arena, int num_operations, size_t most_bytes,
+                                     size_t beside) {
+  const auto measure = [&](const std::vector<Segment>& segments) {
+    return arena.measure(Schedule(num_operations, segments)) + beside;
+  };
+  size_t least = measure({});
+  if (least <= most_bytes) return {};
+  const std::vector<size_t> bytes = arena.bytes_written(num_operations);
+  for (const size_t parts : {2, 3, 4, 6, 8, 12, 16, 24, 32}) {
+    std::vector<Segment> segments = cut(bytes, parts);
+    segments.pop_back();
+    const size_t needed = measure(segments);
+    least = std::min(least, needed);
+    if (needed > most_bytes) continue;
+    for (size_t few = 1; few < segments.size(); ++few) {
+      std::vector<Segment> first(segments.begin(), segments.begin() + long(few));
+      if (measure(first) <= most_bytes) return first;
+    }
+    return segments;
+  }
+  throw Error(Errc::InvalidInput,
+              "the results of layers and their gradients take " + format_size(least) +
+                  " at least, of which most are computed twice then; 'activation_memory' is " +
+                  format_size(most_bytes) + ": give more, or a smaller batch");
+}
+
+}  // namespace
 
 struct Network::Impl {
   Impl(const Model& the_model, int64_t batch_size, Mode mode,
