@@ -1,18 +1,73 @@
 #include "runtime/collectives/allreduce.h"
 
 #include <algorithm>
+#include <functional>
 #include <utility>
 #include <vector>
 
 #include "base/error.h"
 #include "runtime/collectives/direct_allreduce.h"
-#include "runtime/collectives/hierarchical_allreduce.h"
 #include "runtime/collectives/message_allreduce.h"
 #include "runtime/collectives/mpi_allreduce.h"
-#include "runtime/collectives/shared_memory_allreduce.h"
+#include "runtime/collectives/node_memory.h"
+#include "runtime/collectives/vector_ops.h"
 
 namespace dlflow::runtime {
 namespace {
+
+/// All-reduce among the ranks of one node: each rank sums its share of `range` straight from its
+/// peers' buffers, in `order`, and writes the result to all of them. Nothing is copied.
+///
+/// Collective over the node, which must hold all ranks. `memory` and `order` outlive the task.
+/// Cost for P ranks with a part of n bytes each: a rank reads and writes n bytes of cache lines,
+/// n/P in each buffer; no messages, two flags. Always the fastest where it can be used.
+///
+/// With `consume`, which outlives the task, too, nothing is written back: each rank hands it its
+/// share of the sums. Done once all ranks have, so that what they made of it in memory that they
+/// share is there for all.
+Task shared_memory_allreduce(NodeMemory& memory, const SumOrder& order, Range range,
+                             const Consume* consume = nullptr) {
+  memory.announce(NodeMemory::Stage::Started, range);
+  co_await memory.all_started(range);
+  const Range mine = memory.share(range, memory.rank(), memory.size());
+  if (consume != nullptr) {
+    sum_parts(memory.parts(), order.additions, mine.first, mine.count, *consume);
+  } else {
+    sum_parts(memory.parts(), order.additions, memory.values(), mine.first, mine.count);
+  }
+  memory.announce(NodeMemory::Stage::Reduced, range);
+  co_await memory.all_reduced(range, memory.size());
+}
+
+/// All-reduce in two levels. The first `slices` ranks of each node sum a slice of `range` each over
+/// their node's buffers, in the order of `additions`, all-reduce it with their peers of the other
+/// nodes by `between_nodes`, and write the result to all buffers of their node. Only sums of nodes
+/// travel; those of halves of floats are rounded first.
+///
+/// Collective over all ranks. `slices`: ranks that every node has; then slices are the same on all
+/// nodes. `between_nodes(slice)` starts this rank's all-reduce of the slice of values() in place.
+/// `memory` and `additions` (SumOrder, over the parts of the node) outlive the task.
+/// Cost for m nodes of q ranks and n bytes: in shared memory as shared_memory_allreduce, and
+/// between nodes that of an all-reduce of n/q bytes over m ranks, q of them at a time: with a ring
+/// 2(m-1) a + 2(m-1)/m n/q b. Where a node holds several ranks.
+Task hierarchical_allreduce(NodeMemory& memory, std::span<const uint8_t> additions, int slices,
+                            Range range, std::function<Task(Range)> between_nodes) {
+  memory.announce(NodeMemory::Stage::Started, range);
+  co_await memory.all_started(range);
+  if (memory.rank() < slices) {
+    const Range slice = memory.share(range, memory.rank(), slices);
+    const Values sum = memory.part(0).subrange(slice.first, slice.count);
+    const Values own = memory.part(0);
+    sum_parts(memory.parts(), additions, {&own, 1}, slice.first, slice.count);
+    co_await between_nodes(slice);
+    for (const Values& values : memory.values()) {
+      const Values copy = values.subrange(slice.first, slice.count);
+      if (copy.data != sum.data) std::ranges::copy(sum.bytes(), copy.data);
+    }
+  }
+  memory.announce(NodeMemory::Stage::Reduced, range);
+  co_await memory.all_reduced(range, slices);
+}
 
 /// One hides the other's latency; more only share its bandwidth.
 constexpr size_t kUnderWay = 4;
@@ -63,7 +118,7 @@ Allreduce::Allreduce(Communicator& comm, size_t num_elements, AllreduceOptions o
 Task Allreduce::reduce(const Range& range) {
   if (!consume_) return sum(range);
   if (over_all(range) == Algorithm::SharedMemory) {
-    return shared_memory_reduce(memory_, plan_.order(), range, consume_);
+    return shared_memory_allreduce(memory_, plan_.order(), range, &consume_);
   }
   return consume_after(sum(range), range);
 }

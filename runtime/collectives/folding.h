@@ -3,8 +3,6 @@
 #include <bit>
 
 #include "runtime/collectives/link.h"
-#include "runtime/collectives/task.h"
-#include "runtime/comm/values.h"
 
 namespace dlflow::runtime {
 
@@ -35,8 +33,5 @@ class Folding {
  private:
   int core_size_, extra_, rank_;
 };
-
-/// Sums `values` over all ranks, given `core`, which does so over the ranks of the core.
-Task folded(Link link, Values values, Task (*core)(Link, Values, Folding));
 
 }  // namespace dlflow::runtime

@@ -11,6 +11,8 @@ inline constexpr std::array kMessageAlgorithms = {
     Algorithm::RecursiveDoubling, Algorithm::Rabenseifner, Algorithm::Ring, Algorithm::Tree};
 
 /// Replaces `values` on every rank by their sum over all ranks, in place, by one of them.
+/// Collective: every rank starts it in the same order with the same count, which may be anything,
+/// and type.
 Task message_allreduce(Algorithm algorithm, Link link, Values values);
 
 }  // namespace dlflow::runtime

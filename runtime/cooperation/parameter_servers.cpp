@@ -4,7 +4,7 @@
 #include <array>
 
 #include "runtime/collectives/all_gather.h"
-#include "runtime/collectives/ring_allreduce.h"
+#include "runtime/collectives/message_allreduce.h"
 #include "runtime/cooperation/own_steps.h"
 
 namespace dlflow::runtime {
@@ -84,7 +84,7 @@ StepReport ParameterServers::meet(OwnUpdates& own, const StepReport& mine) {
   comm_.broadcast(std::as_writable_bytes(std::span(&updates, 1)), int(num_workers_));
   own.set_updates(updates);
   std::array<float, 3> sums = {mine.loss, mine.stops, mine.saves};
-  run(comm_, ring_allreduce(Link(comm_), std::span<float>(sums)));
+  run(comm_, message_allreduce(Algorithm::Ring, Link(comm_), std::span<float>(sums)));
   return {sums[0], sums[1], sums[2]};
 }
 

@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "base/sha256.h"
 #include "base/text.h"
-#include "runtime/collectives/ring_allreduce.h"
+#include "runtime/collectives/message_allreduce.h"
 #include "runtime/collectives/vector_ops.h"
 
 namespace dlflow::runtime {
@@ -25,7 +25,7 @@ FlatLayout same_on_all(Communicator& comm, FlatLayout layout) {
 
   std::vector<float> differs(comm.size(), 0.0f);
   differs[comm.rank()] = mine == first ? 0.0f : 1.0f;
-  run(comm, ring_allreduce(Link(comm), std::span(differs)));
+  run(comm, message_allreduce(Algorithm::Ring, Link(comm), std::span(differs)));
   std::vector<std::string> ranks;
   for (int rank = 0; rank < comm.size(); ++rank) {
     if (differs[rank] != 0) ranks.push_back(std::to_string(rank));

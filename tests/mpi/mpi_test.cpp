@@ -12,7 +12,7 @@
 #include "base/error.h"
 #include "base/random.h"
 #include "runtime/collectives/allreduce.h"
-#include "runtime/collectives/ring_allreduce.h"
+#include "runtime/collectives/message_allreduce.h"
 #include "runtime/comm/mpi_communicator.h"
 #include "runtime/reduce/reducer.h"
 #include "tests/mpi/problems.h"
@@ -147,7 +147,7 @@ TEST_CASE("the ring leaves the sum on every rank, the same bits") {
   MpiCommunicator comm(kTimeout);
   const size_t num_elements = GENERATE(0, 1, 17, 1000, 70000, 300001);
   auto values = values_of(comm.rank(), num_elements);
-  run(comm, ring_allreduce(Link(comm), std::span(values)));
+  run(comm, message_allreduce(Algorithm::Ring, Link(comm), std::span(values)));
   CHECK(problems(comm, wrong_sum(comm, values)) == "");
 }
 
@@ -195,7 +195,9 @@ TEST_CASE("gradients of uneven buckets are summed while they become ready") {
     reducer.finish();
   }
   float all_right = float(right);
-  if (reducer.consumes_shares()) run(comm, ring_allreduce(Link(comm), std::span(&all_right, 1)));
+  if (reducer.consumes_shares()) {
+    run(comm, message_allreduce(Algorithm::Ring, Link(comm), std::span(&all_right, 1)));
+  }
   const bool good = wrong == 0 && all_right == float(kSteps * kElements);
   CHECK(problems(comm, good ? "" : "wrong sum") == "");
 }
