@@ -28,6 +28,10 @@ void throw_errno(const std::string& what, int error_number) {
   }
 }
 
+void throw_corrupt(const std::string& name, const std::string& reason) {
+  throw Error(Errc::Corrupt, name + ": " + reason);
+}
+
 void check_failed(const char* expression, const char* file, int line) {
   std::fprintf(stderr, "%s:%d: dlflow found a bug in itself: %s does not hold\n", file, line,
                expression);

@@ -33,6 +33,9 @@ class Error : public std::runtime_error {
 /// for a full disk, a read-only file system or missing permission, Unavailable for the rest.
 [[noreturn]] void throw_errno(const std::string& what, int error_number);
 
+/// Throws Error{Corrupt}, "`name`: reason".
+[[noreturn]] void throw_corrupt(const std::string& name, const std::string& reason);
+
 [[noreturn]] void check_failed(const char* expression, const char* file, int line);
 
 }  // namespace dlflow

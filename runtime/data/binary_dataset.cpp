@@ -26,14 +26,14 @@ Rows<T> rows_in(std::string_view bytes, size_t count, size_t row_size,
 void require_answers(const Dataset& dataset, const std::string& name) {
   for (size_t i = 0; i < dataset.labels.size(); ++i) {
     if (dataset.labels[i] >= dataset.num_classes) {
-      throw_corrupt_data(name, fmt::format("sample {} has label {}, but there are {} classes", i,
-                                           dataset.labels[i], dataset.num_classes));
+      throw_corrupt(name, fmt::format("sample {} has label {}, but there are {} classes", i,
+                                      dataset.labels[i], dataset.num_classes));
     }
   }
   for (size_t i = 0; i < dataset.targets.size(); ++i) {
     for (const float target : dataset.targets[i]) {
       if (!std::isfinite(target)) {
-        throw_corrupt_data(name, fmt::format("sample {} has a target that is no finite number", i));
+        throw_corrupt(name, fmt::format("sample {} has a target that is no finite number", i));
       }
     }
   }
@@ -44,13 +44,13 @@ void require_ends(std::span<const uint64_t> ends, uint64_t bytes, const std::str
   uint64_t begin = 0;
   for (size_t i = 0; i < ends.size(); ++i) {
     if (ends[i] <= begin || ends[i] > bytes) {
-      throw_corrupt_data(name, fmt::format("sample {} ends at byte {} of {}, and begins at {}", i,
-                                           ends[i], bytes, begin));
+      throw_corrupt(name, fmt::format("sample {} ends at byte {} of {}, and begins at {}", i,
+                                      ends[i], bytes, begin));
     }
     begin = ends[i];
   }
   if (begin != bytes) {
-    throw_corrupt_data(name, fmt::format("has {} bytes behind its last sample", bytes - begin));
+    throw_corrupt(name, fmt::format("has {} bytes behind its last sample", bytes - begin));
   }
 }
 
@@ -63,8 +63,8 @@ void require_lengths(std::span<const uint64_t> ends, const Dataset& dataset,
     if (bytes % dataset.token_bytes == 0 && bytes / dataset.token_bytes <= dataset.shape.width) {
       continue;
     }
-    throw_corrupt_data(name, fmt::format("sample {} has {} bytes, and can have {} tokens of {}", i,
-                                         bytes, dataset.shape.width, dataset.token_bytes));
+    throw_corrupt(name, fmt::format("sample {} has {} bytes, and can have {} tokens of {}", i,
+                                    bytes, dataset.shape.width, dataset.token_bytes));
   }
 }
 
@@ -74,9 +74,8 @@ void require_masks(const Dataset& dataset, const std::string& name) {
     for (size_t i = 0; i < rows.size(); ++i) {
       for (const auto value : rows[i].subspan(dataset.shape.num_values())) {
         if (is_class(value, dataset.num_classes)) continue;
-        throw_corrupt_data(
-            name, fmt::format("sample {} has {} in its mask, but there are {} classes", i, value,
-                              dataset.num_classes));
+        throw_corrupt(name, fmt::format("sample {} has {} in its mask, but there are {} classes", i,
+                                        value, dataset.num_classes));
       }
     }
   };
@@ -114,7 +113,7 @@ void take_encoded(Dataset& dataset, const BinaryHeader& header, std::span<const 
 Dataset parse_binary_dataset(const SharedBytes& content, const std::string& name, Proof proof) {
   const BinaryHeader header = parse_binary_header(content.view, content.view.size(), name);
   if (proof == Proof::Hash && BinaryHash().update(content.view).hex() != header.sha256) {
-    throw_corrupt_data(name, "its SHA-256 does not hold: the file was damaged; copy it again");
+    throw_corrupt(name, "its SHA-256 does not hold: the file was damaged; copy it again");
   }
   Dataset dataset{header.shape, header.num_classes, {}, {}, header.num_targets, {}};
   dataset.tokenizer = header.tokenizer;
@@ -158,9 +157,9 @@ ChunkHashes read_chunk_hashes(std::string_view content, const std::string& name)
   const std::string_view head = content.substr(
       0, kBinaryHeaderBytes + index_bytes(header) + header.num_samples * answer_bytes(header));
   if (BinaryHash().update(head).update(of_chunks).hex() != hashes.substr(of_chunks.size())) {
-    throw_corrupt_data(name,
-                       "the SHA-256 of its labels and hashes does not hold: the file was damaged; "
-                       "copy it again");
+    throw_corrupt(name,
+                  "the SHA-256 of its labels and hashes does not hold: the file was damaged; "
+                  "copy it again");
   }
   return {of_chunks, hashes.substr(of_chunks.size())};
 }

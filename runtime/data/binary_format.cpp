@@ -22,7 +22,7 @@ static_assert(std::endian::native == std::endian::little);  // the file is read 
 
 constexpr std::string_view kMagic = "DLFDATA\n";
 constexpr uint32_t kMaxClasses = 1 << 22;  // what is counted for each takes memory
-constexpr uint32_t kVersion = 2, kVersionWithoutChunks = 1, kVersionWithTargets = 3,
+constexpr uint32_t kVersionWithoutChunks = 1, kVersion = 2, kVersionWithTargets = 3,
                    kVersionWithMasks = 4, kVersionWithJpeg = 5, kVersionWithTexts = 6,
                    kVersionWithTextClasses = 7;
 
@@ -60,28 +60,17 @@ struct Parts {
   bool text_classes = false;
 };
 
-std::optional<Parts> parts_of_version(uint32_t version) {
-  switch (version) {
-    case kVersionWithoutChunks:
-      return Parts{.chunks = false};
-    case kVersion:
-      return Parts{};
-    case kVersionWithTargets:
-      return Parts{.targets = true};
-    case kVersionWithMasks:
-      return Parts{.masks = true};
-    case kVersionWithJpeg:
-      return Parts{.jpeg = true};
-    case kVersionWithTexts:
-      return Parts{.texts = true};
-    case kVersionWithTextClasses:
-      return Parts{.texts = true, .text_classes = true};
-    default:
-      return std::nullopt;
-  }
-}
+/// Of each version, from the first on.
+constexpr Parts kPartsOfVersion[] = {{.chunks = false},
+                                     {},
+                                     {.targets = true},
+                                     {.masks = true},
+                                     {.jpeg = true},
+                                     {.texts = true},
+                                     {.texts = true, .text_classes = true}};
+static_assert(std::size(kPartsOfVersion) == kVersionWithTextClasses);
 
-/// The inverse, for files that are written.
+/// For files that are written.
 uint32_t version_of(const BinaryHeader& header) {
   if (header.pixel_type == PixelType::Jpeg) return kVersionWithJpeg;
   if (header.vocabulary > 0) return kVersionWithTextClasses;
@@ -157,8 +146,8 @@ void write_reshaping(const Reshaping& reshaping, Header& raw) {
 /// Throws Error{Corrupt} unless JPEG files can be decoded to what the header says.
 void require_picture_shape(const Header& header, const std::string& name) {
   if (header.channels != 1 && header.channels != 3) {
-    throw_corrupt_data(name, fmt::format("has JPEG files of {} channels, and they can have 1 or 3",
-                                         header.channels));
+    throw_corrupt(name, fmt::format("has JPEG files of {} channels, and they can have 1 or 3",
+                                    header.channels));
   }
   require_picture_size({header.channels, header.height, header.width}, name);
   const bool is_resized = header.jpeg.resize_width > 0 || header.jpeg.resize_height > 0;
@@ -180,21 +169,21 @@ uint64_t text_bytes_of(const Header& header, size_t file_size) {
 
 /// Throws Error{Corrupt} unless the file can have such numbers of things.
 void require_counts(const Header& header, const Parts& parts, const std::string& name) {
-  if (parts.targets && header.num_targets == 0) throw_corrupt_data(name, "has no targets");
+  if (parts.targets && header.num_targets == 0) throw_corrupt(name, "has no targets");
   if (parts.chunks && header.chunk_samples == 0) {
-    throw_corrupt_data(name, "has chunks of no samples");
+    throw_corrupt(name, "has chunks of no samples");
   }
   if (header.num_classes > kMaxClasses) {
-    throw_corrupt_data(name, fmt::format("says that it has {} classes, which is more than {}",
-                                         header.num_classes, kMaxClasses));
+    throw_corrupt(name, fmt::format("says that it has {} classes, which is more than {}",
+                                    header.num_classes, kMaxClasses));
   }
   if (parts.text_classes && (header.num_targets == 0 || header.num_targets > kMaxClasses)) {
-    throw_corrupt_data(name, fmt::format("has a vocabulary of {} tokens, and it can have 1 to {}",
-                                         header.num_targets, kMaxClasses));
+    throw_corrupt(name, fmt::format("has a vocabulary of {} tokens, and it can have 1 to {}",
+                                    header.num_targets, kMaxClasses));
   }
   if (parts.masks && (header.num_classes == 0 || header.num_classes > kNoClass)) {
-    throw_corrupt_data(name, fmt::format("has masks of {} classes, and they can have 1 to {}",
-                                         header.num_classes, kNoClass));
+    throw_corrupt(name, fmt::format("has masks of {} classes, and they can have 1 to {}",
+                                    header.num_classes, kNoClass));
   }
 }
 
@@ -204,13 +193,12 @@ void require_samples(const Header& header, const Parts& parts, const std::string
                         : parts.texts ? header.pixel_type == PixelType::Token
                                       : header.pixel_type <= PixelType::Float;
   if (!is_right) {
-    throw_corrupt_data(name,
-                       fmt::format("has pixels of unknown type {}", uint32_t(header.pixel_type)));
+    throw_corrupt(name, fmt::format("has pixels of unknown type {}", uint32_t(header.pixel_type)));
   }
   if (parts.jpeg) require_picture_shape(header, name);
   if (parts.texts && (header.channels != 1 || header.height != 1 || header.width == 0)) {
-    throw_corrupt_data(name, fmt::format("has texts of {} x {} x {} tokens", header.channels,
-                                         header.height, header.width));
+    throw_corrupt(name, fmt::format("has texts of {} x {} x {} tokens", header.channels,
+                                    header.height, header.width));
   }
 }
 
@@ -238,10 +226,6 @@ BinaryHeader header_from(const Header& raw, const Parts& parts, size_t file_size
 
 }  // namespace
 
-void throw_corrupt_data(const std::string& name, const std::string& reason) {
-  throw Error(Errc::Corrupt, name + ": " + reason);
-}
-
 PixelType pixel_type_of(const Dataset& dataset) {
   if (dataset.has_texts()) return PixelType::Token;
   if (dataset.is_encoded()) return PixelType::Jpeg;
@@ -252,22 +236,20 @@ BinaryHeader parse_binary_header(std::string_view content, size_t file_size,
                                  const std::string& name) {
   Header raw;
   if (content.size() < sizeof(raw) || !content.starts_with(kMagic)) {
-    throw_corrupt_data(name, "is not a dlflow dataset (.dlset)");
+    throw_corrupt(name, "is not a dlflow dataset (.dlset)");
   }
   std::memcpy(&raw, content.data(), sizeof(raw));
-  const auto parts = parts_of_version(raw.version);
-  if (!parts) {
-    throw_corrupt_data(
-        name, fmt::format("has version {} of the format, this dlflow reads {} to {}", raw.version,
-                          kVersionWithoutChunks, kVersionWithTextClasses));
+  if (raw.version < kVersionWithoutChunks || raw.version > kVersionWithTextClasses) {
+    throw_corrupt(name, fmt::format("has version {} of the format, this dlflow reads {} to {}",
+                                    raw.version, kVersionWithoutChunks, kVersionWithTextClasses));
   }
-  require_counts(raw, *parts, name);
-  require_samples(raw, *parts, name);
-  BinaryHeader header = header_from(raw, *parts, file_size);
+  const Parts& parts = kPartsOfVersion[raw.version - kVersionWithoutChunks];
+  require_counts(raw, parts, name);
+  require_samples(raw, parts, name);
+  BinaryHeader header = header_from(raw, parts, file_size);
   if (binary_file_bytes(header) != file_size) {
-    throw_corrupt_data(
-        name,
-        fmt::format("has {} bytes, its header says another number; copy it again", file_size));
+    throw_corrupt(name, fmt::format("has {} bytes, its header says another number; copy it again",
+                                    file_size));
   }
   return header;
 }

@@ -79,7 +79,4 @@ class BinaryHash {
   uint64_t size_ = 0;  // of the parts so far
 };
 
-/// Throws Error{Corrupt}, "`name`: reason".
-[[noreturn]] void throw_corrupt_data(const std::string& name, const std::string& reason);
-
 }  // namespace dlflow::runtime

@@ -59,11 +59,6 @@ const std::byte* bytes_at(std::string_view text, size_t offset) {
 
 }  // namespace
 
-bool is_whole(const Chunk& chunk, std::span<const std::byte> content) {
-  return sha256_hex({reinterpret_cast<const char*>(content.data()), content.size()}) ==
-         chunk.sha256;
-}
-
 bool has_chunk_hashes(const SplitFiles& files) {
   const auto has_hashes = [](const BinaryHeader& header) {
     return header.chunk_samples > 0 && chunk_bytes_of(header) <= kMostChunkBytes;

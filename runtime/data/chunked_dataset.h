@@ -24,9 +24,6 @@ struct Chunk {
   std::string_view sha256;
 };
 
-/// Whether `content` is the chunk: its hash holds.
-bool is_whole(const Chunk& chunk, std::span<const std::byte> content);
-
 /// Where an image lies in its chunk.
 struct ImagePlace {
   uint32_t chunk = 0, offset = 0;

@@ -13,10 +13,6 @@ namespace {
 constexpr uint8_t kUnsignedBytes = 0x08;
 constexpr unsigned kMaxDimensions = 4;
 
-[[noreturn]] void throw_corrupt_idx(const std::string& name, const std::string& reason) {
-  throw Error(Errc::Corrupt, name + ": " + reason);
-}
-
 uint32_t big_endian(std::string_view content, size_t offset) {
   uint32_t value = 0;
   for (size_t i = 0; i < 4; ++i) value = value << 8 | uint8_t(content[offset + i]);
@@ -26,22 +22,22 @@ uint32_t big_endian(std::string_view content, size_t offset) {
 /// The header's dimensions. Throws unless it is one of unsigned bytes.
 std::vector<uint32_t> parse_header(std::string_view content, const std::string& name) {
   if (content.starts_with("\x1f\x8b")) {
-    throw_corrupt_idx(name, "is still compressed; unpack it, in a stage step with `unpack: gzip`");
+    throw_corrupt(name, "is still compressed; unpack it, in a stage step with `unpack: gzip`");
   }
   if (content.size() < 4 || content[0] != 0 || content[1] != 0) {
-    throw_corrupt_idx(name, "is not an IDX file: it does not begin with two zero bytes");
+    throw_corrupt(name, "is not an IDX file: it does not begin with two zero bytes");
   }
   if (uint8_t(content[2]) != kUnsignedBytes) {
-    throw_corrupt_idx(name, fmt::format("holds IDX values of type {}; only unsigned bytes (8) "
-                                        "can be read",
-                                        uint8_t(content[2])));
+    throw_corrupt(name, fmt::format("holds IDX values of type {}; only unsigned bytes (8) "
+                                    "can be read",
+                                    uint8_t(content[2])));
   }
   const unsigned num_dimensions = uint8_t(content[3]);
   if (num_dimensions < 1 || num_dimensions > kMaxDimensions) {
-    throw_corrupt_idx(name, fmt::format("has {} dimensions; 1 to {} can be read", num_dimensions,
-                                        kMaxDimensions));
+    throw_corrupt(name, fmt::format("has {} dimensions; 1 to {} can be read", num_dimensions,
+                                    kMaxDimensions));
   }
-  if (content.size() < 4 + 4 * num_dimensions) throw_corrupt_idx(name, "ends within its header");
+  if (content.size() < 4 + 4 * num_dimensions) throw_corrupt(name, "ends within its header");
   std::vector<uint32_t> dimensions(num_dimensions);
   for (unsigned i = 0; i < num_dimensions; ++i) dimensions[i] = big_endian(content, 4 + 4 * i);
   return dimensions;
@@ -78,8 +74,8 @@ IdxArray parse_idx(std::string_view content, const std::string& name) {
   IdxArray array{parse_header(content, name), {}};
   array.values = content.substr(4 + 4 * array.dimensions.size());
   if (!is_product(array.dimensions, array.values.size())) {
-    throw_corrupt_idx(name, fmt::format("its header says {} bytes, but {} follow; fetch it again",
-                                        format_dimensions(array.dimensions), array.values.size()));
+    throw_corrupt(name, fmt::format("its header says {} bytes, but {} follow; fetch it again",
+                                    format_dimensions(array.dimensions), array.values.size()));
   }
   return array;
 }
@@ -89,19 +85,19 @@ Dataset join_idx(const IdxFile& images, const IdxFile& labels) {
   const IdxArray numbers = parse_idx(labels.content.view, labels.path.string());
   const std::vector<uint32_t>& dimensions = pixels.dimensions;
   if (dimensions.size() < 3) {
-    throw_corrupt_idx(images.path.string(),
-                      fmt::format("has {} dimensions; images have 3 (N, H, W) or 4 "
-                                  "(N, C, H, W)",
-                                  dimensions.size()));
+    throw_corrupt(images.path.string(),
+                  fmt::format("has {} dimensions; images have 3 (N, H, W) or 4 "
+                              "(N, C, H, W)",
+                              dimensions.size()));
   }
   if (numbers.dimensions.size() != 1) {
-    throw_corrupt_idx(labels.path.string(),
-                      fmt::format("has {} dimensions; labels have 1", numbers.dimensions.size()));
+    throw_corrupt(labels.path.string(),
+                  fmt::format("has {} dimensions; labels have 1", numbers.dimensions.size()));
   }
   if (dimensions[0] != numbers.dimensions[0]) {
-    throw_corrupt_idx(labels.path.string(),
-                      fmt::format("has {} labels for the {} images of {}", numbers.dimensions[0],
-                                  dimensions[0], images.path.filename().string()));
+    throw_corrupt(labels.path.string(),
+                  fmt::format("has {} labels for the {} images of {}", numbers.dimensions[0],
+                              dimensions[0], images.path.filename().string()));
   }
   Dataset dataset;
   dataset.shape = {dimensions.size() == 4 ? dimensions[1] : 1, dimensions[dimensions.size() - 2],

@@ -197,8 +197,10 @@ bool moves_whole_pixels(const ImageChange& change) {
   return change.crop.height == 0 && change.angle == 0;
 }
 
+}  // namespace
+
 template <typename T>
-void change_image(const ImageChange& change, const ImageShape& shape, const T* input, T* output) {
+void apply_change(const ImageChange& change, const ImageShape& shape, const T* input, T* output) {
   if (moves_whole_pixels(change)) {
     shift(change, shape, input, output, T(0));
   } else {
@@ -208,8 +210,8 @@ void change_image(const ImageChange& change, const ImageShape& shape, const T* i
 }
 
 template <typename T>
-void change_mask_of(const ImageChange& change, const ImageShape& shape, const T* input,
-                    float* output) {
+void change_mask(const ImageChange& change, const ImageShape& shape, const T* input,
+                 float* output) {
   if (moves_whole_pixels(change)) {
     shift(change, {1, shape.height, shape.width}, input, output, float(kNoClass));
   } else {
@@ -217,27 +219,10 @@ void change_mask_of(const ImageChange& change, const ImageShape& shape, const T*
   }
 }
 
-}  // namespace
-
-void apply_change(const ImageChange& change, const ImageShape& shape, const uint8_t* input,
-                  uint8_t* output) {
-  change_image(change, shape, input, output);
-}
-
-void apply_change(const ImageChange& change, const ImageShape& shape, const float* input,
-                  float* output) {
-  change_image(change, shape, input, output);
-}
-
-void change_mask(const ImageChange& change, const ImageShape& shape, const uint8_t* input,
-                 float* output) {
-  change_mask_of(change, shape, input, output);
-}
-
-void change_mask(const ImageChange& change, const ImageShape& shape, const float* input,
-                 float* output) {
-  change_mask_of(change, shape, input, output);
-}
+template void apply_change(const ImageChange&, const ImageShape&, const uint8_t*, uint8_t*);
+template void apply_change(const ImageChange&, const ImageShape&, const float*, float*);
+template void change_mask(const ImageChange&, const ImageShape&, const uint8_t*, float*);
+template void change_mask(const ImageChange&, const ImageShape&, const float*, float*);
 
 void cut_out(const Hole& hole, const ImageShape& shape, float* image) {
   const auto range = [&](uint32_t middle, uint32_t size) {

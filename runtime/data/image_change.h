@@ -38,21 +38,17 @@ struct ImageChange {
   bool operator==(const ImageChange&) const = default;
 };
 
-/// Writes one image (C, H, W) to `output` as `change` says, but for the hole; the two do not
-/// overlap. Bytes are rounded and stay in 0 to 255. With a contrast or a saturation the image has
-/// one channel, or three: red, green and blue.
-void apply_change(const ImageChange& change, const ImageShape& shape, const uint8_t* input,
-                  uint8_t* output);
-void apply_change(const ImageChange& change, const ImageShape& shape, const float* input,
-                  float* output);
+/// Writes one image (C, H, W) of bytes or floats to `output` as `change` says, but for the hole;
+/// the two do not overlap. Bytes are rounded and stay in 0 to 255. With a contrast or a saturation
+/// the image has one channel, or three: red, green and blue.
+template <typename T>
+void apply_change(const ImageChange& change, const ImageShape& shape, const T* input, T* output);
 
 /// Writes the mask (H, W) of an image that becomes what apply_change() and cut_out() make of it: of
 /// each pixel the class that is nearest to the place it is read from, and kNoClass where that is
 /// outside. Colours and holes change no class.
-void change_mask(const ImageChange& change, const ImageShape& shape, const uint8_t* input,
-                 float* output);
-void change_mask(const ImageChange& change, const ImageShape& shape, const float* input,
-                 float* output);
+template <typename T>
+void change_mask(const ImageChange& change, const ImageShape& shape, const T* input, float* output);
 
 /// Makes 0, the mean of normalised images, of what is in the hole of one (C, H, W).
 void cut_out(const Hole& hole, const ImageShape& shape, float* image);

@@ -141,14 +141,14 @@ JpegReader::JpegReader(std::string_view content, std::string name)
   if (!decoder_->read_header(content)) refuse();
   const jpeg_decompress_struct& jpeg = decoder_->jpeg;
   if (jpeg.num_components != 1 && jpeg.num_components != 3) {
-    refuse_picture(name_, "is neither grey nor in RGB; convert it");
+    throw_corrupt(name_, "is neither grey nor in RGB; convert it");
   }
   shape_ = {uint32_t(jpeg.num_components), jpeg.image_height, jpeg.image_width};
   require_picture_size(shape_, name_);
 }
 
 void JpegReader::refuse() const {
-  refuse_picture(name_, std::string("is a damaged JPEG file: ") + decoder_->callbacks.message);
+  throw_corrupt(name_, std::string("is a damaged JPEG file: ") + decoder_->callbacks.message);
 }
 
 std::vector<uint8_t> JpegReader::read_all() {
@@ -178,9 +178,9 @@ bool can_read_jpeg() { return false; }
 JpegReader::JpegReader(std::string_view, std::string name) : name_(std::move(name)) { refuse(); }
 
 void JpegReader::refuse() const {
-  refuse_picture(name_,
-                 "is a JPEG file, and this dlflow was built without libjpeg; convert it to PNG, or "
-                 "build dlflow with libjpeg (Debian: libjpeg-dev)");
+  throw_corrupt(name_,
+                "is a JPEG file, and this dlflow was built without libjpeg; convert it to PNG, or "
+                "build dlflow with libjpeg (Debian: libjpeg-dev)");
 }
 
 std::vector<uint8_t> JpegReader::read_all() { refuse(); }

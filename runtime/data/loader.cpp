@@ -64,7 +64,6 @@ class BatchMaker {
   }
 
   size_t steps() const { return options_.division.num_steps(); }
-  StepImages* images() const { return options_.images; }
 
   Slot make_slot() const {
     const size_t count = options_.own_leaves * options_.division.largest_leaf();
@@ -100,7 +99,7 @@ class BatchMaker {
           std::fill_n(targets + k * row, row, 0.0f);
           targets[k * row + labels[k]] = 1;
         }
-        prepare({position.epoch, samples[k], find_pixels(samples[k]), images + k * stride,
+        prepare({position.epoch, samples[k], checked_pixels(samples[k]), images + k * stride,
                  targets + k * row, length});
       }
       slot.leaves[i] = {{images, share.count * stride}, {labels, share.count},
@@ -182,14 +181,12 @@ class BatchMaker {
     std::vector<uint8_t> decoded;
   };
 
-  /// Images are found by one thread, whoever prepares them.
-  const void* find_pixels(uint32_t sample) {
-    return std::visit(
-        [&](const auto& pixels) -> const void* {
-          const void* const there = pixels[sample].data();
-          return options_.images == nullptr ? there : options_.images->find(there);
-        },
-        dataset_.pixels);
+  /// Images are checked by one thread, whoever prepares them.
+  const void* checked_pixels(uint32_t sample) {
+    const void* const image = std::visit(
+        [&](const auto& pixels) -> const void* { return pixels[sample].data(); }, dataset_.pixels);
+    if (options_.images != nullptr) options_.images->check(image);
+    return image;
   }
 
   void prepare(const Task& task) {
@@ -332,7 +329,6 @@ class Loader::Worker {
   }
 
   size_t steps() const { return maker_.steps(); }
-  StepImages* images() const { return maker_.images(); }
 
   void seek(Position position) {
     thread_ = {};  // stops and joins
@@ -421,7 +417,6 @@ Loader::Loader(const Dataset& dataset, const LoaderOptions& options)
 Loader::~Loader() = default;
 
 size_t Loader::steps_per_epoch() const { return worker_->steps(); }
-StepImages* Loader::images() const { return worker_->images(); }
 
 void Loader::seek(uint64_t epoch, uint64_t step) {
   if (step > steps_per_epoch()) {

@@ -106,9 +106,6 @@ class Loader {
   /// Whether next() has not to wait: a thread has made its batch.
   bool is_ready() const;
 
-  /// LoaderOptions::images.
-  StepImages* images() const;
-
  private:
   class Worker;
   std::unique_ptr<Worker> worker_;

@@ -22,16 +22,6 @@ void scale_and_shift(const float* __restrict pixels, float* __restrict output, s
   for (size_t i = 0; i < count; ++i) output[i] = pixels[i] * scale + shift;
 }
 
-template <typename T>
-void normalize_image(const Normalization& normalization, const ImageShape& shape, const T* pixels,
-                     float* output) {
-  const size_t plane = size_t(shape.height) * shape.width;
-  for (uint32_t c = 0; c < shape.channels; ++c) {
-    scale_and_shift(pixels + c * plane, output + c * plane, plane, normalization.scale[c],
-                    normalization.shift[c]);
-  }
-}
-
 void add(PixelSums& sums, std::span<const uint8_t> pixels) {
   uint64_t sum = 0, squares = 0;
   for (const uint64_t value : pixels) {
@@ -62,8 +52,8 @@ std::vector<PixelSums> sums_of_block(const Dataset& dataset, size_t block, StepI
   const size_t end = std::min(first + kNormalizationBlock, dataset.size());
   const auto add_all = [&]<typename T>(const Images<T>& pixels) {
     for (size_t i = first; i < end; ++i) {
-      const T* image = pixels[i].data();
-      if (images != nullptr) image = static_cast<const T*>(images->find(image));
+      const T* const image = pixels[i].data();
+      if (images != nullptr) images->check(image);
       for (size_t c = 0; c < sums.size(); ++c) add(sums[c], {image + c * plane, plane});
     }
   };
@@ -71,10 +61,8 @@ std::vector<PixelSums> sums_of_block(const Dataset& dataset, size_t block, StepI
     JpegSamples samples;
     std::vector<uint8_t> sample(dataset.shape.num_values());
     for (size_t i = first; i < end; ++i) {
-      std::span<const uint8_t> jpeg = (*pictures)[i];
-      if (images != nullptr) {
-        jpeg = {static_cast<const uint8_t*>(images->find(jpeg.data())), jpeg.size()};
-      }
+      const std::span<const uint8_t> jpeg = (*pictures)[i];
+      if (images != nullptr) images->check(jpeg.data());
       write_as_reshaped(dataset, jpeg, pictures->name_of(i), samples, sample.data());
       for (size_t c = 0; c < sums.size(); ++c) add(sums[c], {&sample[c * plane], plane});
     }
@@ -121,14 +109,17 @@ Normalization normalization_of(const Dataset& dataset) {
   return normalization_of(dataset, sums);
 }
 
-void normalize(const Normalization& normalization, const ImageShape& shape, const uint8_t* pixels,
+template <typename T>
+void normalize(const Normalization& normalization, const ImageShape& shape, const T* pixels,
                float* output) {
-  normalize_image(normalization, shape, pixels, output);
+  const size_t plane = size_t(shape.height) * shape.width;
+  for (uint32_t c = 0; c < shape.channels; ++c) {
+    scale_and_shift(pixels + c * plane, output + c * plane, plane, normalization.scale[c],
+                    normalization.shift[c]);
+  }
 }
 
-void normalize(const Normalization& normalization, const ImageShape& shape, const float* pixels,
-               float* output) {
-  normalize_image(normalization, shape, pixels, output);
-}
+template void normalize(const Normalization&, const ImageShape&, const uint8_t*, float*);
+template void normalize(const Normalization&, const ImageShape&, const float*, float*);
 
 }  // namespace dlflow::runtime

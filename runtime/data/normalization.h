@@ -38,10 +38,10 @@ std::vector<PixelSums> sums_of_block(const Dataset& dataset, size_t block,
 Normalization normalization_of(const Dataset& dataset, std::span<const PixelSums> sums);
 Normalization normalization_of(const Dataset& dataset);
 
-/// Writes the network's input for one image (C, H, W); the same bits on every CPU.
-void normalize(const Normalization& normalization, const ImageShape& shape, const uint8_t* pixels,
-               float* output);
-void normalize(const Normalization& normalization, const ImageShape& shape, const float* pixels,
+/// Writes the network's input for one image (C, H, W) of bytes or floats; the same bits on every
+/// CPU.
+template <typename T>
+void normalize(const Normalization& normalization, const ImageShape& shape, const T* pixels,
                float* output);
 
 }  // namespace dlflow::runtime

@@ -20,19 +20,15 @@ PictureSize with_shorter_side(const ImageShape& shape, uint32_t shorter) {
 
 }  // namespace
 
-void refuse_picture(const std::string& name, const std::string& reason) {
-  throw Error(Errc::Corrupt, name + ": " + reason);
-}
-
 void require_picture_size(const ImageShape& shape, const std::string& name) {
   if (shape.height < 1 || shape.width < 1 ||
       std::max(shape.height, shape.width) > kMaxPictureSide) {
-    refuse_picture(name, fmt::format("is {} x {} pixels; a picture has 1 to {} each way",
-                                     shape.width, shape.height, kMaxPictureSide));
+    throw_corrupt(name, fmt::format("is {} x {} pixels; a picture has 1 to {} each way",
+                                    shape.width, shape.height, kMaxPictureSide));
   }
   if (size_t(shape.height) * shape.width > kMaxPicturePixels) {
-    refuse_picture(name, fmt::format("is {} x {} pixels; a picture has {} at most", shape.width,
-                                     shape.height, kMaxPicturePixels));
+    throw_corrupt(name, fmt::format("is {} x {} pixels; a picture has {} at most", shape.width,
+                                    shape.height, kMaxPicturePixels));
   }
 }
 
@@ -59,9 +55,9 @@ ImageShape shape_after(const ImageShape& shape, const Reshaping& reshaping,
 
 void require_room_for_crop(const ImageShape& shape, PictureSize size, const std::string& name) {
   if (size.width <= shape.width && size.height <= shape.height) return;
-  refuse_picture(name, fmt::format("has {} x {} pixels, too few to cut {} x {} out of them; "
-                                   "--resize makes it larger first",
-                                   shape.width, shape.height, size.width, size.height));
+  throw_corrupt(name, fmt::format("has {} x {} pixels, too few to cut {} x {} out of them; "
+                                  "--resize makes it larger first",
+                                  shape.width, shape.height, size.width, size.height));
 }
 
 }  // namespace dlflow::runtime

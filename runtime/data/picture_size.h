@@ -13,9 +13,6 @@ namespace dlflow::runtime {
 constexpr uint32_t kMaxPictureSide = 1 << 14;
 constexpr size_t kMaxPicturePixels = size_t{1} << 26;
 
-/// Throws Error{Corrupt}, "`name`: reason".
-[[noreturn]] void refuse_picture(const std::string& name, const std::string& reason);
-
 /// Throws Error{Corrupt} unless each side is 1 to kMaxPictureSide, and all at most
 /// kMaxPicturePixels.
 void require_picture_size(const ImageShape& shape, const std::string& name);

@@ -23,7 +23,7 @@ class ProvenImages final : public StepImages {
   ProvenImages(std::shared_ptr<const ChunkedDataset> data, std::byte* record);
 
   /// Throws Error{Corrupt} naming file and bytes if the chunk that `image` is in is damaged.
-  const void* find(const void* image) override;
+  void check(const void* image) override;
 
   /// Bytes that were proven, and what a loader counts.
   std::atomic<uint64_t>& arrivals() override { return *arrivals_; }

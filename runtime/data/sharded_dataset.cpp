@@ -22,10 +22,6 @@ constexpr int kIndexVersion = 1;
 constexpr std::string_view kIndexEnding = ".shards.json";
 constexpr uint64_t kMaxShards = 99999;  // as many as the names have digits for
 
-[[noreturn]] void throw_corrupt_shard(const fs::path& file, const std::string& reason) {
-  throw Error(Errc::Corrupt, file.string() + ": " + reason);
-}
-
 std::string shard_name(const std::string& name, uint64_t number, uint64_t num_shards) {
   return fmt::format("{}-{:05}-of-{:05}.dlset", name, number, num_shards);
 }
@@ -37,8 +33,7 @@ std::string name_of(const fs::path& index) {
 
 ShardIndex read_entries(const Json& json, const fs::path& file) {
   if (json.at("version") != kIndexVersion) {
-    throw_corrupt_shard(file,
-                        fmt::format("has version {} of the format, this dlflow reads version {}",
+    throw_corrupt(file, fmt::format("has version {} of the format, this dlflow reads version {}",
                                     json.at("version").dump(), kIndexVersion));
   }
   ShardIndex index;
@@ -67,14 +62,13 @@ ShardIndex parse_shard_index(std::string_view content, const fs::path& file) {
   try {
     index = read_entries(parse_json(content), file);
   } catch (const Json::exception&) {
-    throw_corrupt_shard(file, "is not an index of shards; copy it again");
+    throw_corrupt(file, "is not an index of shards; copy it again");
   }
-  if (index.empty() || index.size() > kMaxShards) throw_corrupt_shard(file, "names no shards");
+  if (index.empty() || index.size() > kMaxShards) throw_corrupt(file, "names no shards");
   for (size_t i = 0; i < index.size(); ++i) {
     const std::string expected = shard_name(name_of(file), i, index.size());
     if (index[i].file == expected) continue;
-    throw_corrupt_shard(file,
-                        "names " + Json(index[i].file).dump() + " where " + expected + " belongs");
+    throw_corrupt(file, "names " + Json(index[i].file).dump() + " where " + expected + " belongs");
   }
   return index;
 }
@@ -88,11 +82,10 @@ void append_shard(Dataset& whole, const Dataset& part, const fs::path& part_file
       part.pixels.index() != whole.pixels.index() || part.num_targets != whole.num_targets ||
       part.has_masks != whole.has_masks || part.token_bytes != whole.token_bytes ||
       part.vocabulary != whole.vocabulary || part.reshaping != whole.reshaping) {
-    throw_corrupt_shard(part_file,
-                        "has other images, classes, masks or targets than the data before it");
+    throw_corrupt(part_file, "has other images, classes, masks or targets than the data before it");
   }
   if (part.tokenizer != whole.tokenizer) {
-    throw_corrupt_shard(part_file, "has tokens of another tokenizer than the data before it");
+    throw_corrupt(part_file, "has tokens of another tokenizer than the data before it");
   }
   std::visit(
       [&](auto& images) {
@@ -120,8 +113,8 @@ BinaryHeader require_shard(const fs::path& file, const Shard& shard) {
   }
   BinaryHeader header = read_binary_header(path);
   if (header.sha256 != shard.sha256 || header.num_samples != shard.num_samples) {
-    throw_corrupt_shard(path, "is not the shard that " + file.filename().string() +
-                                  " names: swapped with another, or damaged; copy it again");
+    throw_corrupt(path, "is not the shard that " + file.filename().string() +
+                            " names: swapped with another, or damaged; copy it again");
   }
   return header;
 }

@@ -10,8 +10,8 @@ class StepImages {
  public:
   virtual ~StepImages() = default;
 
-  /// `image`, which the data set has there. Throws Error if it cannot be read, or is damaged.
-  virtual const void* find(const void* image) = 0;
+  /// Throws Error if the data set's `image` cannot be read, or is damaged.
+  virtual void check(const void* image) = 0;
 
   /// Grows for as long as what somebody may wait for comes in, to any rank of the node. Lives as
   /// long as the communicator.

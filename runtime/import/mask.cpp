@@ -17,15 +17,15 @@ void to_bytes(png_structp png) { png_set_packing(png); }
 
 Mask parse_png_mask(std::string_view content, const std::string& name) {
   PngReader reader(content);
-  const auto refuse = [&] { refuse_picture(name, "is a damaged PNG file: " + reader.message()); };
+  const auto refuse = [&] { throw_corrupt(name, "is a damaged PNG file: " + reader.message()); };
   if (!reader.read_header()) refuse();
   const int color = reader.color_type();
   if (color != PNG_COLOR_TYPE_GRAY && color != PNG_COLOR_TYPE_PALETTE) {
-    refuse_picture(name,
-                   "is in colour or has opacity; the numbers of classes of a mask are grey values "
-                   "or a palette's");
+    throw_corrupt(name,
+                  "is in colour or has opacity; the numbers of classes of a mask are grey values "
+                  "or a palette's");
   }
-  if (reader.bit_depth() > 8) refuse_picture(name, "has 16 bits a value; a mask has 8 at most");
+  if (reader.bit_depth() > 8) throw_corrupt(name, "has 16 bits a value; a mask has 8 at most");
   Mask mask{reader.height(), reader.width(), {}};
   require_picture_size(mask.shape(), name);
   if (!reader.transform(to_bytes)) refuse();
@@ -60,7 +60,7 @@ bool is_mask(const std::filesystem::path& file) {
 Mask parse_mask(std::string_view content, const std::string& name) {
   if (content.starts_with("\x89PNG")) return parse_png_mask(content, name);
   if (!content.starts_with("P5")) {
-    refuse_picture(name, "is no mask: neither a PNG nor a binary PGM file");
+    throw_corrupt(name, "is no mask: neither a PNG nor a binary PGM file");
   }
   Picture picture = parse_picture(content, name);
   return {picture.shape.height, picture.shape.width, std::move(picture.values)};

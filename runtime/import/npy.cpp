@@ -22,15 +22,11 @@ namespace {
 
 constexpr std::string_view kMagic = "\x93NUMPY";
 
-[[noreturn]] void refuse_npy(const std::string& name, const std::string& reason) {
-  throw Error(Errc::Corrupt, name + ": " + reason);
-}
-
 /// What stands behind 'key': in the header, which is a Python dictionary.
 std::string_view value_of(std::string_view header, const std::string& key,
                           const std::string& name) {
   const size_t at = header.find("'" + key + "':");
-  if (at == std::string_view::npos) refuse_npy(name, "its header has no '" + key + "'");
+  if (at == std::string_view::npos) throw_corrupt(name, "its header has no '" + key + "'");
   return trim(header.substr(at + key.size() + 3));
 }
 
@@ -38,14 +34,14 @@ std::string_view value_of(std::string_view header, const std::string& key,
 std::vector<uint64_t> parse_shape(std::string_view text, const std::string& name) {
   std::vector<uint64_t> shape;
   const size_t end = text.find(')');
-  if (!text.starts_with('(') || end == std::string_view::npos) refuse_npy(name, "has no shape");
+  if (!text.starts_with('(') || end == std::string_view::npos) throw_corrupt(name, "has no shape");
   for (const std::string& part : split(text.substr(1, end - 1), ',')) {
     const std::string_view number = trim(part);
     if (number.empty()) continue;
     uint64_t value = 0;
     const auto [rest, error] = std::from_chars(number.data(), number.data() + number.size(), value);
     if (error != std::errc() || rest != number.data() + number.size())
-      refuse_npy(name, "has no shape");
+      throw_corrupt(name, "has no shape");
     shape.push_back(value);
   }
   return shape;
@@ -54,26 +50,28 @@ std::vector<uint64_t> parse_shape(std::string_view text, const std::string& name
 /// "<f4" of the header's text "'<f4', …". Throws for what is no number, and how to make it one.
 std::string parse_type(std::string_view text, const std::string& name) {
   if (text.starts_with('[')) {
-    refuse_npy(name, "is an array of records; save one field of it: np.save(FILE, array['NAME'])");
+    throw_corrupt(name,
+                  "is an array of records; save one field of it: np.save(FILE, array['NAME'])");
   }
   const char quote = text.empty() ? '\0' : text[0];
   const size_t end = text.find(quote, 1);
   if ((quote != '\'' && quote != '"') || end == std::string_view::npos || end < 3) {
-    refuse_npy(name, "its header names no type");
+    throw_corrupt(name, "its header names no type");
   }
   std::string type(text.substr(1, end - 1));
   const char kind = type[1];
   if (kind == 'O') {
-    refuse_npy(name,
-               "is an array of Python objects; write array.astype('float32'), or "
-               "array.astype('int64') of labels");
+    throw_corrupt(name,
+                  "is an array of Python objects; write array.astype('float32'), or "
+                  "array.astype('int64') of labels");
   }
   if (kind == 'U' || kind == 'S' || kind == 'T') {
-    refuse_npy(name, "is an array of text (" + type +
-                         "); for labels, write "
-                         "np.unique(array, return_inverse=True)[1]");
+    throw_corrupt(name, "is an array of text (" + type +
+                            "); for labels, write "
+                            "np.unique(array, return_inverse=True)[1]");
   }
-  if (kind == 'V') refuse_npy(name, "is an array of records (" + type + "); save one field of it");
+  if (kind == 'V')
+    throw_corrupt(name, "is an array of records (" + type + "); save one field of it");
   return type;
 }
 
@@ -95,13 +93,14 @@ std::optional<uint64_t> size_of_array(const NpyArray& array) {
 
 /// Header and where the values begin.
 std::pair<std::string_view, size_t> find_header(std::string_view content, const std::string& name) {
-  if (content.size() < 12 || !content.starts_with(kMagic)) refuse_npy(name, "is not an .npy file");
+  if (content.size() < 12 || !content.starts_with(kMagic))
+    throw_corrupt(name, "is not an .npy file");
   const auto byte = [&](size_t i) { return size_t(uint8_t(content[i])); };
   const bool first_version = content[6] == 1;
   const size_t begin = first_version ? 10 : 12;
   const size_t length = first_version ? byte(8) | byte(9) << 8
                                       : byte(8) | byte(9) << 8 | byte(10) << 16 | byte(11) << 24;
-  if (length > content.size() - begin) refuse_npy(name, "ends within its header");
+  if (length > content.size() - begin) throw_corrupt(name, "ends within its header");
   return {content.substr(begin, length), begin + length};
 }
 
@@ -134,7 +133,7 @@ std::vector<uint32_t> numbers_of(const NpyArray& array, const std::string& name,
     T value;
     std::memcpy(&value, array.values.view.data() + i * sizeof(T), sizeof(T));
     if (value < 0 || uint64_t(value) >= allowed.size) {
-      refuse_npy(name, fmt::format(fmt::runtime(allowed.refusal), i, value, allowed.size));
+      throw_corrupt(name, fmt::format(fmt::runtime(allowed.refusal), i, value, allowed.size));
     }
     numbers[i] = uint32_t(std::make_unsigned_t<T>(value));
   }
@@ -147,7 +146,7 @@ std::vector<uint32_t> read_whole_numbers(const NpyArray& array, const std::strin
   std::vector<uint32_t> numbers;
   const auto read = [&](auto zero) { numbers = numbers_of<decltype(zero)>(array, name, allowed); };
   if (use_integers(array, read)) return numbers;
-  refuse_npy(name, "has " + what + " of type " + array.type + "; they must be integers");
+  throw_corrupt(name, "has " + what + " of type " + array.type + "; they must be integers");
 }
 
 /// Whether single precision has another whole number in the place of `value`.
@@ -197,16 +196,17 @@ std::vector<float> read_numbers(const NpyArray& array, const std::string& name,
                    [&](auto zero) { numbers = floats_of<decltype(zero)>(array, name, notes); })) {
     return numbers;
   }
-  refuse_npy(name, "has values of type " + array.type + "; write array.astype('float32')");
+  throw_corrupt(name, "has values of type " + array.type + "; write array.astype('float32')");
 }
 
 /// Labels (N) of integers, else targets (N) or (N, T).
 void read_answers(const NpyArray& array, const std::string& name, Dataset& dataset,
                   std::vector<std::string>* notes) {
   if (array.shape.empty() || array.shape.size() > 2) {
-    refuse_npy(name,
-               "has neither the shape of labels, (N), nor of targets, (N) or (N, T), nor of masks, "
-               "(N, H, W)");
+    throw_corrupt(
+        name,
+        "has neither the shape of labels, (N), nor of targets, (N) or (N, T), nor of masks, "
+        "(N, H, W)");
   }
   if (array.shape.size() == 1 && array.type[1] != 'f') {
     std::vector<uint32_t> labels = read_whole_numbers(array, name, "labels", {});
@@ -218,7 +218,7 @@ void read_answers(const NpyArray& array, const std::string& name, Dataset& datas
   }
   const uint64_t num_targets = array.shape.size() == 1 ? 1 : array.shape[1];
   if (num_targets < 1 || num_targets > std::numeric_limits<uint32_t>::max()) {
-    refuse_npy(name, fmt::format("has {} targets a sample", num_targets));
+    throw_corrupt(name, fmt::format("has {} targets a sample", num_targets));
   }
   dataset.num_targets = uint32_t(num_targets);
   dataset.targets = Rows<float>(read_numbers(array, name, notes), num_targets);
@@ -227,13 +227,13 @@ void read_answers(const NpyArray& array, const std::string& name, Dataset& datas
 ImageShape image_shape(const std::vector<uint64_t>& shape, const std::string& name) {
   const bool has_channels = shape.size() == 4, is_table = shape.size() == 2;
   if (!has_channels && !is_table && shape.size() != 3) {
-    refuse_npy(name, "has no shape of images, (N, H, W) or (N, C, H, W), or of a table, (N, F)");
+    throw_corrupt(name, "has no shape of images, (N, H, W) or (N, C, H, W), or of a table, (N, F)");
   }
   if (has_channels && shape[3] <= 4 && shape[1] > 4) {
-    refuse_npy(name, "seems to have its channels last; write np.moveaxis(images, -1, 1)");
+    throw_corrupt(name, "seems to have its channels last; write np.moveaxis(images, -1, 1)");
   }
   if (*std::max_element(shape.begin() + 1, shape.end()) > std::numeric_limits<uint32_t>::max()) {
-    refuse_npy(name, "has images that are too large");
+    throw_corrupt(name, "has images that are too large");
   }
   if (is_table) return {uint32_t(shape[1]), 1, 1};
   return {has_channels ? uint32_t(shape[1]) : 1, uint32_t(shape[shape.size() - 2]),
@@ -254,8 +254,8 @@ Images<T> images_of(const NpyArray& array, size_t image_size) {
 }
 
 [[noreturn]] void refuse_pixels(const NpyArray& pixels, const std::string& name) {
-  refuse_npy(name, "has values of type " + pixels.type +
-                       "; write images.astype('uint8') or images.astype('float32')");
+  throw_corrupt(name, "has values of type " + pixels.type +
+                          "; write images.astype('uint8') or images.astype('float32')");
 }
 
 /// The classes of all pixels, or kNoClass.
@@ -274,9 +274,10 @@ MaskArray masks_of(const NpyArray& array, const std::string& name, std::optional
     const auto value = fits ? class_of(int64_t(number), ignored) : std::nullopt;
     if (!value) {
       const uint64_t sample = masks.values.size() / (array.shape[1] * array.shape[2]);
-      refuse_npy(name, fmt::format("sample {} has the value {}, and classes are 0 to {}; --ignore "
-                                   "{} leaves such pixels out",
-                                   sample, number, kNoClass - 1, number));
+      throw_corrupt(name,
+                    fmt::format("sample {} has the value {}, and classes are 0 to {}; --ignore "
+                                "{} leaves such pixels out",
+                                sample, number, kNoClass - 1, number));
     }
     masks.values.push_back(*value);
     if (*value != kNoClass) {
@@ -291,8 +292,8 @@ MaskArray read_masks(NpyArray array, const std::string& name, std::optional<int6
   MaskArray masks;
   const auto read = [&](auto zero) { masks = masks_of<decltype(zero)>(array, name, ignored); };
   if (use_integers(array, read)) return masks;
-  refuse_npy(name,
-             "has values of type " + array.type + "; the numbers of classes in masks are integers");
+  throw_corrupt(
+      name, "has values of type " + array.type + "; the numbers of classes in masks are integers");
 }
 
 /// "(10, 28, 28)"
@@ -322,20 +323,20 @@ NpyArray parse_npy(const SharedBytes& content, const std::string& name) {
   NpyArray array;
   array.type = parse_type(value_of(header, "descr", name), name);
   if (!size_of_type(array.type)) {
-    refuse_npy(name, "has values of type " + array.type + "; write array.astype('float32')");
+    throw_corrupt(name, "has values of type " + array.type + "; write array.astype('float32')");
   }
   if (!value_of(header, "fortran_order", name).starts_with("False")) {
-    refuse_npy(name, "is in Fortran's order; write np.ascontiguousarray(array)");
+    throw_corrupt(name, "is in Fortran's order; write np.ascontiguousarray(array)");
   }
   array.shape = parse_shape(value_of(header, "shape", name), name);
   array.values = {content.owner, content.view.substr(begin)};
   const bool big_endian = array.type.starts_with('>');
   if (big_endian || size_of_array(array) != array.values.view.size()) {
-    refuse_npy(name,
-               big_endian
-                   ? "has big-endian values; write array.astype(array.dtype.newbyteorder('<'))"
-                   : fmt::format("has {} bytes of values, its header says another number",
-                                 array.values.view.size()));
+    throw_corrupt(name,
+                  big_endian
+                      ? "has big-endian values; write array.astype(array.dtype.newbyteorder('<'))"
+                      : fmt::format("has {} bytes of values, its header says another number",
+                                    array.values.view.size()));
   }
   return array;
 }
@@ -343,8 +344,8 @@ NpyArray parse_npy(const SharedBytes& content, const std::string& name) {
 std::vector<uint32_t> read_npy_tokens(const std::filesystem::path& file, size_t vocabulary) {
   const NpyArray array = parse_npy(map_file(file), file.string());
   if (array.shape.size() != 1) {
-    refuse_npy(file.string(), "has the shape " + shape_text(array.shape) +
-                                  ", and tokens (N); write array.ravel()");
+    throw_corrupt(file.string(), "has the shape " + shape_text(array.shape) +
+                                     ", and tokens (N); write array.ravel()");
   }
   return read_whole_numbers(array, file.string(), "tokens",
                             {vocabulary, "number {} is the token {}, and the tokenizer has {}"});
@@ -359,14 +360,14 @@ SampleSource read_npy_masks(const std::filesystem::path& images, const std::file
   const NpyArray pixels = parse_npy(map_file(images), images.string());
   const NpyArray wanted = parse_npy(map_file(masks), masks.string());
   if (pixels.shape.size() == 2) {
-    refuse_npy(images.string(), "is a table, (N, F), which has no masks");
+    throw_corrupt(images.string(), "is a table, (N, F), which has no masks");
   }
   SampleSource source;
   source.shape = image_shape(pixels.shape, images.string());
   const std::vector<uint64_t> fitting = {pixels.shape[0], source.shape.height, source.shape.width};
   if (wanted.shape != fitting) {
-    refuse_npy(masks.string(), "has the shape " + shape_text(wanted.shape) +
-                                   ", and masks of these images " + shape_text(fitting));
+    throw_corrupt(masks.string(), "has the shape " + shape_text(wanted.shape) +
+                                      ", and masks of these images " + shape_text(fitting));
   }
   source.has_masks = true;
   source.labels.resize(pixels.shape[0]);
@@ -392,10 +393,10 @@ Dataset read_npy_pair(const std::filesystem::path& images, const std::filesystem
   dataset.shape = image_shape(pixels.shape, images.string());
   read_answers(wanted, answers.string(), dataset, notes);
   if (wanted.shape[0] != pixels.shape[0]) {
-    refuse_npy(answers.string(),
-               fmt::format("has {} {} for {} {}", wanted.shape[0],
-                           dataset.num_targets > 0 ? "rows of targets" : "labels", pixels.shape[0],
-                           pixels.shape.size() == 2 ? "rows" : "images"));
+    throw_corrupt(answers.string(),
+                  fmt::format("has {} {} for {} {}", wanted.shape[0],
+                              dataset.num_targets > 0 ? "rows of targets" : "labels",
+                              pixels.shape[0], pixels.shape.size() == 2 ? "rows" : "images"));
   }
   if (pixels.type == "|u1") {
     dataset.pixels = images_of<uint8_t>(pixels, dataset.shape.num_values());

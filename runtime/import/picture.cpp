@@ -41,7 +41,7 @@ std::vector<float> to_floats(const std::vector<uint8_t>& bytes, uint32_t stored,
 /// Error{Corrupt}, "`name`: reason".
 Picture parse_wide_png(std::string_view content, const std::string& name) {
   PngReader reader(content);
-  const auto refuse = [&] { refuse_picture(name, "is a damaged PNG file: " + reader.message()); };
+  const auto refuse = [&] { throw_corrupt(name, "is a damaged PNG file: " + reader.message()); };
   if (!reader.read_header() || !reader.transform(to_wide_values)) refuse();
   const uint32_t stored = reader.channels();
   Picture picture;
@@ -88,7 +88,7 @@ Picture parse_jpeg(std::string_view content, const std::string& name) {
 Picture parse_png(std::string_view content, const std::string& name) {
   Png png;
   if (png_image_begin_read_from_memory(&png.image, content.data(), content.size()) == 0) {
-    refuse_picture(name, std::string("is a damaged PNG file: ") + png.image.message);
+    throw_corrupt(name, std::string("is a damaged PNG file: ") + png.image.message);
   }
   const auto has = [&](png_uint_32 flag) { return (png.image.format & flag) != 0; };
   Picture picture;
@@ -100,7 +100,7 @@ Picture parse_png(std::string_view content, const std::string& name) {
                      (is_transparent ? PNG_FORMAT_FLAG_ALPHA : 0);
   std::vector<uint8_t> values(PNG_IMAGE_SIZE(png.image));
   if (png_image_finish_read(&png.image, nullptr, values.data(), 0, nullptr) == 0) {
-    refuse_picture(name, std::string("is a damaged PNG file: ") + png.image.message);
+    throw_corrupt(name, std::string("is a damaged PNG file: ") + png.image.message);
   }
   if (is_transparent) flatten(values, picture.shape.channels);
   picture.values = channels_first(picture.shape, values.data());
@@ -117,7 +117,7 @@ uint32_t next_number(std::string_view& content, const std::string& name) {
   uint32_t number = 0;
   const auto [end, error] =
       std::from_chars(content.data(), content.data() + content.size(), number);
-  if (error != std::errc()) refuse_picture(name, "has no header of a PGM or PPM file");
+  if (error != std::errc()) throw_corrupt(name, "has no header of a PGM or PPM file");
   content.remove_prefix(size_t(end - content.data()));
   return number;
 }
@@ -128,10 +128,10 @@ Picture parse_pnm(std::string_view content, const std::string& name) {
   content.remove_prefix(2);
   picture.shape.width = next_number(content, name);
   picture.shape.height = next_number(content, name);
-  if (next_number(content, name) != 255) refuse_picture(name, "has not 8 bits per value");
+  if (next_number(content, name) != 255) throw_corrupt(name, "has not 8 bits per value");
   require_picture_size(picture.shape, name);
   if (content.size() != picture.shape.num_values() + 1) {  // one space ends the header
-    refuse_picture(
+    throw_corrupt(
         name, fmt::format("has {} bytes of pixels, its header says {}",
                           content.empty() ? 0 : content.size() - 1, picture.shape.num_values()));
   }
@@ -154,7 +154,7 @@ Picture parse_picture(std::string_view content, const std::string& name) {
   if (content.starts_with("\x89PNG")) return parse_png(content, name);
   if (content.starts_with("P5") || content.starts_with("P6")) return parse_pnm(content, name);
   if (content.starts_with("\xff\xd8\xff")) return parse_jpeg(content, name);
-  refuse_picture(name, "is neither a JPEG, a PNG nor a binary PGM or PPM file");
+  throw_corrupt(name, "is neither a JPEG, a PNG nor a binary PGM or PPM file");
 }
 
 }  // namespace dlflow::runtime

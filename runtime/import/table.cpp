@@ -171,14 +171,14 @@ std::vector<std::string> names_of(const std::vector<size_t>& columns,
 std::vector<std::string> read_header(TableReader& reader, std::string_view content,
                                      const std::string& name) {
   if (const std::string what = not_plain_text(content); !what.empty()) {
-    throw Error(Errc::Corrupt, name + ": " + what);
+    throw_corrupt(name, what);
   }
   std::vector<TableField> fields;
   std::vector<std::string> header;
   std::set<std::string> names;
   if (!reader.next(fields)) {
     reader.finish();
-    throw Error(Errc::Corrupt, name + ": is empty");
+    throw_corrupt(name, "is empty");
   }
   for (const TableField& field : fields) {
     if (const std::string mistake = mistake_in_name(field.text); !mistake.empty()) {

@@ -47,11 +47,9 @@ void Batches::seek(uint64_t epoch, uint64_t step) { loader_.seek(epoch, step); }
 LocalBatch Batches::load() {
   const Timed timed(timeline_, Timeline::Row::Computation, "load");
   const auto begin = Timeline::Clock::now();
-  const LocalBatch batch = next_batch(comm_, loader_);
+  const LocalBatch batch = next_batch(comm_, loader_, job_.images.get());
   waited_ = Timeline::Clock::now() - begin;
   return batch;
 }
-
-StepImages* Batches::validation_images() { return job_.images.get(); }
 
 }  // namespace dlflow::runtime

@@ -34,9 +34,6 @@ class Batches {
   /// For how long load() took: what is done ahead is not in it.
   float last_wait_s() const { return waited_.count(); }
 
-  /// Checks the samples that are held out; null: they need no check.
-  StepImages* validation_images();
-
  private:
   size_t text_block(const Dataset& dataset) const;
   LoaderOptions loader_options(const Dataset& dataset, const Normalization& normalization,

@@ -33,7 +33,6 @@ class CpuWorker : public Worker {
   std::span<const float> weights() override { return computation_.state().result(); }
   ModelState::OptimizerContent optimizer_content() override;
   Inference inference() override { return computation_.inference(); }
-  StepImages* validation_images() override { return batches_.validation_images(); }
   CompressedSum* compressed() override { return computation_.compressed(); }
   std::optional<double> take_noise_scale() override { return computation_.take_noise_scale(); }
   void describe(Json& summary) const override;

@@ -281,7 +281,7 @@ Evaluation evaluate(Communicator& comm, const Model& model, const Inference& inf
   const IndexRange own = measuring.batches_of_rank(comm.rank());
   loader.seek(0, own.first);
   for (size_t done = 0; done < own.count; ++done) {
-    const Leaf part = next_batch(comm, loader).leaves[0];
+    const Leaf part = next_batch(comm, loader, samples.images).leaves[0];
     measuring.add(own.first + done, part, infer(part));
     if (progress) progress((done + 1) * num_samples / own.count, num_samples);
   }

@@ -36,7 +36,6 @@ class GpuWorker final : public Worker {
   std::span<const float> weights() override { return weights_; }
   ModelState::OptimizerContent optimizer_content() override;
   Inference inference() override;
-  StepImages* validation_images() override { return batches_.validation_images(); }
   void describe(Json& summary) const override;
 
   /// Sums over all ranks. Waits for the end of the update, and throws Diverged if it left a weight

@@ -4,11 +4,9 @@
 
 namespace dlflow::runtime {
 
-LocalBatch next_batch(const Communicator& comm, Loader& loader) {
+LocalBatch next_batch(const Communicator& comm, Loader& loader, StepImages* images) {
   std::optional<Activity> activity;
-  if (StepImages* const images = loader.images()) {
-    activity.emplace(comm, "waits for data", &images->arrivals());
-  }
+  if (images != nullptr) activity.emplace(comm, "waits for data", &images->arrivals());
   return loader.next();
 }
 

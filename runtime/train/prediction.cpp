@@ -32,7 +32,7 @@ void predict(const Communicator& comm, TrainedNetwork& network, const OrderedSam
   const bool draws_masks = has_masks(network.model.loss) && !dataset.has_masks;
   std::vector<float> no_masks, rows;
   for (size_t i = batches.first; i < batches.first + batches.count; ++i) {
-    const Leaf part = next_batch(comm, loader).leaves[0];
+    const Leaf part = next_batch(comm, loader, samples.images).leaves[0];
     Network& computing = network.networks.get(int64_t(part.count()), 0, int64_t(part.length));
     if (draws_masks) {
       no_masks.assign(part.count() * dataset.shape.height * dataset.shape.width, float(kNoClass));

@@ -16,7 +16,7 @@ std::unique_ptr<EpochOrder> shared_order(Communicator& comm, size_t num_samples,
 
 /// normalization_of(dataset), for which each rank reads its share of the images. The same bits for
 /// any number of ranks. `images` checks them when they are read, unless it is null.
-/// Collective; throws what StepImages::find throws.
+/// Collective; throws what StepImages::check throws.
 Normalization shared_normalization(Communicator& comm, const Dataset& dataset, StepImages* images);
 
 }  // namespace dlflow::runtime

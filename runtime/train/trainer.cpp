@@ -314,8 +314,8 @@ class Trainer {
     if (log_) log_->pause();
     if (data_.validation.size() > 0) {
       evaluation = evaluate(comm_, job_.model, worker_->inference(),
-                            {data_.validation, normalization_, kEvaluationBatch,
-                             worker_->validation_images(), job_.loader_threads});
+                            {data_.validation, normalization_, kEvaluationBatch, job_.images.get(),
+                             job_.loader_threads});
     }
     last_metrics_.clear();
     if (evaluation) last_metrics_ = evaluation->metrics();

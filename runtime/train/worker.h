@@ -55,9 +55,6 @@ class Worker : public Stepper {
   /// By the running statistics, with weights() of now; of use until the next step.
   virtual Inference inference() = 0;
 
-  /// Checks the samples that are held out; null: they need no check.
-  virtual StepImages* validation_images() { return nullptr; }
-
   /// The compression of gradients and its state, or null.
   virtual CompressedSum* compressed() { return nullptr; }
 

@@ -15,11 +15,10 @@ class Watched final : public StepImages {
  public:
   explicit Watched(const Lifeline& lifeline) : lifeline_(lifeline) {}
 
-  const void* find(const void* image) override {
+  void check(const void*) override {
     const char* activity = lifeline_.activity();
     seen = activity == nullptr ? "nothing" : activity;
     counts = lifeline_.arrivals() == &arrivals_;
-    return image;
   }
   std::atomic<uint64_t>& arrivals() override { return arrivals_; }
 
@@ -45,12 +44,12 @@ TEST_CASE("a rank that fetches its data is known to wait for it", "[train]") {
   options.normalization = normalization_of(data);
   options.images = &images;
   Loader loader(data, options);
-  CHECK(next_batch(comm, loader).global_samples == 2);
+  CHECK(next_batch(comm, loader, &images).global_samples == 2);
   CHECK(images.seen == "waits for data");
   CHECK(images.counts);
   CHECK(lifeline.activity() == nullptr);
 
   options.images = nullptr;
   Loader plain(data, options);
-  CHECK(next_batch(comm, plain).global_samples == 2);
+  CHECK(next_batch(comm, plain, nullptr).global_samples == 2);
 }

@@ -20,11 +20,11 @@ class MeasuredImages final : public StepImages {
   MeasuredImages(std::shared_ptr<StepImages> images, std::atomic<uint64_t>& most)
       : images_(std::move(images)), most_(most) {}
 
-  const void* find(const void* image) override {
+  void check(const void* image) override {
     const struct mallinfo2 info = ::mallinfo2();
     const uint64_t used = info.uordblks + info.hblkhd;
     for (uint64_t seen = most_; seen < used && !most_.compare_exchange_weak(seen, used);) continue;
-    return images_->find(image);
+    images_->check(image);
   }
   std::atomic<uint64_t>& arrivals() override { return images_->arrivals(); }
 
