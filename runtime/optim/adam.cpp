@@ -18,22 +18,46 @@ uint32_t descend(float* __restrict weights, float* __restrict m, float* __restri
   return greatest;
 }
 
+DLFLOW_VECTOR_CLONES
+uint32_t descend_decoupled(float* __restrict weights, float* __restrict m, float* __restrict v,
+                           const float* __restrict gradients, size_t count, Moments moments,
+                           float keep, float rate) {
+  uint32_t greatest = 0;
+  for (size_t i = 0; i < count; ++i) {
+    const float kept = keep * weights[i];
+    weights[i] = kept - rate * moments.direction(gradients[i], m[i], v[i]);
+    greatest = greatest_bits(greatest, weights[i]);
+  }
+  return greatest;
+}
+
+/// Adam or AdamW.
 class Adam final : public MomentsOptimizer {
  public:
-  using MomentsOptimizer::MomentsOptimizer;
+  Adam(const OptimizerOptions& options, bool decoupled)
+      : MomentsOptimizer(options), decoupled_(decoupled) {}
 
   bool update(std::span<const float> gradients, const Elements& e,
               const LayerTerms& layer) override {
-    return all_finite(descend(e.weights.data(), e.state[0].data(), e.state[1].data(),
-                              gradients.data(), e.weights.size(), moments(), float(decay(layer)),
-                              float(rate(layer))));
+    const auto kernel = decoupled_ ? descend_decoupled : descend;
+    const double factor = decoupled_ ? 1 - rate(layer) * decay(layer) : decay(layer);
+    return all_finite(kernel(e.weights.data(), e.state[0].data(), e.state[1].data(),
+                             gradients.data(), e.weights.size(), moments(), float(factor),
+                             float(rate(layer))));
   }
+
+ private:
+  bool decoupled_;
 };
 
 }  // namespace
 
 std::unique_ptr<Optimizer> make_adam(const OptimizerOptions& options) {
-  return std::make_unique<Adam>(options);
+  return std::make_unique<Adam>(options, false);
+}
+
+std::unique_ptr<Optimizer> make_adamw(const OptimizerOptions& options) {
+  return std::make_unique<Adam>(options, true);
 }
 
 }  // namespace dlflow::runtime

@@ -4,7 +4,7 @@
 
 #include "runtime/optim/optimizer.h"
 
-/// The optimizers, each in a source file of its own.
+/// The optimizers; a source file holds one, or two that differ by a term.
 namespace dlflow::runtime {
 
 /// Stochastic gradient descent with momentum, in PyTorch's formula and order:
