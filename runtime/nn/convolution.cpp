@@ -132,11 +132,8 @@ class Convolution : public WeightedOperation {
                                                          const memory::desc& y) const {
     // For inference, too: Winograd's inference has a weight format that nothing converts to.
     const auto kind = dnnl::prop_kind::forward_training;
-    using Desc = dnnl::convolution_forward::desc;
-    const Desc desc = layer_.bias ? Desc(kind, how, x_.desc(), weight_, bias_format_, y, stride(),
-                                         between(), padding(), padding())
-                                  : Desc(kind, how, x_.desc(), weight_, y, stride(), between(),
-                                         padding(), padding());
+    const dnnl::convolution_forward::desc desc(kind, how, x_.desc(), weight_, bias_format_, y,
+                                               stride(), between(), padding(), padding());
     return {desc, relu_behind(relu_), builder.engine()};
   }
 
@@ -144,11 +141,8 @@ class Convolution : public WeightedOperation {
   dnnl::convolution_backward_weights::primitive_desc weights_with(
       const Builder& builder, algorithm how, const memory::desc& y,
       const dnnl::convolution_forward::primitive_desc& like) const {
-    using Desc = dnnl::convolution_backward_weights::desc;
-    const Desc desc =
-        layer_.bias ? Desc(how, x_.desc(), gradient_, bias_format_, y, stride(), between(),
-                           padding(), padding())
-                    : Desc(how, x_.desc(), gradient_, y, stride(), between(), padding(), padding());
+    const dnnl::convolution_backward_weights::desc desc(how, x_.desc(), gradient_, bias_format_, y,
+                                                        stride(), between(), padding(), padding());
     return {desc, builder.engine(), like};
   }
 

@@ -207,7 +207,7 @@ class WeightedOperation : public Operation {
   Value& x_;
   Value& y_;
   size_t weight_index_, bias_index_ = 0;
-  dnnl::memory::desc bias_format_;  // zero without one
+  dnnl::memory::desc bias_format_;  // zero without one, as oneDNN's descriptors take it
   GradientSum dy_;
 };
 

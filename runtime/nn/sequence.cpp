@@ -84,46 +84,6 @@ class Positions : public WeightedOperation {
   int64_t rows_;  // of the weight: positions behind `length_` have no tokens
 };
 
-/// Layer normalisation or root-mean-square normalisation.
-class RowNormalisation : public WeightedOperation {
- public:
-  RowNormalisation(const Builder& builder, const Layer& layer, Value& input, Value& result)
-      : WeightedOperation(builder, layer, layer.name + ".weight", false,
-                          layer.kind == LayerKind::LayerNorm && layer.bias ? layer.shape.back() : 0,
-                          input, result),
-        means_(size_t(row_shape(input).rows)),
-        scales_(means_.size()) {
-    parameters_.plain(layer.name + ".weight", {layer.shape.back()});
-    y_.data = builder.make(x_.desc());
-  }
-
-  void forward(dnnl::stream& stream) override {
-    stream.wait();
-    row_norm_forward(norm(), x_.numbers(), y_.numbers(), means_.data(), scales_.data());
-  }
-
-  void prepare_backward(const Builder& builder) override {
-    dy_ = GradientSum(builder, y_, false);
-    builder.read(x_.data);
-    dx_ = make_dx(builder);
-  }
-
-  void backward(dnnl::stream&) override {
-    dy_.run();
-    row_norm_backward(norm(), x_.numbers(), numbers(dy_.sum()), means_.data(), scales_.data(),
-                      numbers(dx_), parameters_.gradient_slot(weight_index_), bias_gradient());
-  }
-
- private:
-  RowNorm norm() const {
-    return {row_shape(x_), layer_.kind == LayerKind::LayerNorm,
-            parameters_.weight_slot(weight_index_), bias()};
-  }
-
-  std::vector<float> means_, scales_;
-  dnnl::memory dx_;
-};
-
 /// The mean over the positions that count.
 class MeanPool : public UnaryOperation {
  public:
@@ -184,14 +144,6 @@ Value& add_embedding(Assembly& assembly, const Place& place) {
 
 Value& add_positions(Assembly& assembly, const Place& place) {
   return assembly.add<Positions>(place.layer, assembly.input(place));
-}
-
-Value& add_layer_norm(Assembly& assembly, const Place& place) {
-  return assembly.add<RowNormalisation>(place.layer, assembly.input(place));
-}
-
-Value& add_rms_norm(Assembly& assembly, const Place& place) {
-  return assembly.add<RowNormalisation>(place.layer, assembly.input(place));
 }
 
 Value& add_mean_pool(Assembly& assembly, const Place& place) {
