@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
 #include "base/error.h"
@@ -36,26 +37,12 @@ struct TensorView {
 
 /// The DType of a C++ type: float, double, int32_t, int64_t, uint8_t.
 template <typename T>
-constexpr DType dtype_of() = delete;
-template <>
-constexpr DType dtype_of<float>() {
-  return DType::F32;
-}
-template <>
-constexpr DType dtype_of<double>() {
-  return DType::F64;
-}
-template <>
-constexpr DType dtype_of<int32_t>() {
-  return DType::I32;
-}
-template <>
-constexpr DType dtype_of<int64_t>() {
-  return DType::I64;
-}
-template <>
-constexpr DType dtype_of<uint8_t>() {
-  return DType::U8;
+constexpr DType dtype_of() {
+  if constexpr (std::is_same_v<T, float>) return DType::F32;
+  if constexpr (std::is_same_v<T, double>) return DType::F64;
+  if constexpr (std::is_same_v<T, int32_t>) return DType::I32;
+  if constexpr (std::is_same_v<T, int64_t>) return DType::I64;
+  if constexpr (std::is_same_v<T, uint8_t>) return DType::U8;
 }
 
 /// Names `elements`, which must live as long as the view.
