@@ -183,7 +183,7 @@ class Trainer {
 
   std::unique_ptr<Worker> make_worker() {
     if (settings().device == Device::Cuda) {
-      return std::make_unique<GpuWorker>(comm_, job_, data_, normalization_, recording_, hooks());
+      return make_gpu_worker(comm_, job_, data_, normalization_, recording_, hooks());
     }
     if (!cooperation_) {
       return std::make_unique<CpuWorker>(comm_, job_, data_, normalization_, recording_, hooks());
