@@ -7,11 +7,11 @@
 #include <mutex>
 #include <optional>
 #include <span>
+#include <thread>
 #include <vector>
 
 #include "runtime/collectives/allreduce_plan.h"
 #include "runtime/collectives/link.h"
-#include "runtime/collectives/mover.h"
 #include "runtime/collectives/node_memory.h"
 #include "runtime/collectives/sum_order.h"
 #include "runtime/collectives/task.h"
@@ -24,8 +24,8 @@ namespace dlflow::runtime {
 /// by range while the rest is still being computed. It owns the memory, so that ranks of a node can
 /// share it; AllreducePlan says how each range is summed.
 ///
-/// One thread calls it. Where there are several nodes, a Mover's thread sums meanwhile; what takes
-/// the sums is called by the first one alone.
+/// One thread calls it. Where there are several nodes, another thread, the mover, sums meanwhile;
+/// what takes the sums is called by the first one alone.
 class Allreduce {
  public:
   /// A range that was started.
@@ -113,7 +113,7 @@ class Allreduce {
   std::deque<UnderWay> ranges_;    // the first is not done, others may be
   uint64_t first_ = 0;             // the number of the first, or of the next to be started
   std::vector<uint64_t> waiting_;  // the numbers of those that are not done, the most urgent first
-  std::optional<Mover> mover_;     // last: it ends before what it moves
+  std::jthread mover_;             // last: it ends before what it moves
 };
 
 }  // namespace dlflow::runtime
