@@ -14,7 +14,6 @@
 #include "runtime/data/shard.h"
 #include "runtime/nn/arithmetic.h"
 #include "runtime/optim/schedule.h"
-#include "runtime/settings/device.h"
 #include "runtime/settings/pixel_statistics.h"
 #include "runtime/settings/schedule.h"
 #include "runtime/settings/update.h"
@@ -22,6 +21,9 @@
 
 /// The settings of a training run, as values.
 namespace dlflow::runtime {
+
+/// The device to train on.
+enum class Device { Cpu, Cuda };
 
 /// The settings that decide the bits of the result.
 struct Precision {
