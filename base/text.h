@@ -1,5 +1,7 @@
 #pragma once
 
+#include <charconv>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -22,6 +24,16 @@ std::string_view trim(std::string_view text);
 
 /// The offset of the first byte that is not well-formed UTF-8, or npos.
 size_t find_invalid_utf8(std::string_view text);
+
+/// The number that the whole of `text` is, as std::from_chars reads it; nothing if it is none, or
+/// one that the type does not hold.
+template <typename Number>
+std::optional<Number> number_from(std::string_view text) {
+  Number number = 0;
+  const char* const end = text.data() + text.size();
+  const auto [rest, error] = std::from_chars(text.data(), end, number);
+  return error == std::errc() && rest == end ? std::optional(number) : std::nullopt;
+}
 
 /// How many terminal columns `text` (UTF-8, no control characters) takes.
 size_t display_width(std::string_view text);

@@ -1,7 +1,6 @@
 #include "base/units.h"
 
 #include <array>
-#include <charconv>
 #include <cmath>
 #include <cstdio>
 #include <optional>
@@ -19,11 +18,8 @@ using std::chrono::seconds;
 constexpr int64_t kMaxSeconds = int64_t{1000} * 365 * 86400;
 
 std::optional<int64_t> parse_integer(std::string_view digits) {
-  int64_t value = 0;
-  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
-  if (error != std::errc() || end != digits.data() + digits.size() || value < 0)
-    return std::nullopt;
-  return value;
+  const auto value = number_from<int64_t>(digits);
+  return value && *value >= 0 ? value : std::nullopt;
 }
 
 /// [D-]H:M:S, D-H:M or D-H
@@ -116,11 +112,9 @@ uint64_t parse_size(std::string_view text) {
   const std::string_view word = trim(text);
   const size_t number_end = std::min(word.find_first_not_of("0123456789."), word.size());
   const std::string_view unit = trim(word.substr(number_end));
-  double value = 0;
-  const auto [end, error] = std::from_chars(word.data(), word.data() + number_end, value);
-  const bool number = number_end > 0 && error == std::errc() && end == word.data() + number_end;
+  const auto value = number_from<double>(word.substr(0, number_end));
   for (const auto& [name, factor] : kUnits) {
-    if (number && unit == name && value * factor < 0x1p63) return uint64_t(value * factor);
+    if (value && unit == name && *value * factor < 0x1p63) return uint64_t(*value * factor);
   }
   throw Error(Errc::InvalidInput,
               "'" + std::string(text) + "' is not a size; write 512MiB, 2GiB or 1.5GB");

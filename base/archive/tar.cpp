@@ -10,6 +10,7 @@
 #include <optional>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "base/units.h"
 
 namespace dlflow {
@@ -182,9 +183,9 @@ class TarReader {
       if (key == "path") entry.name = value;
       if (key == "linkpath") entry.link_target = value;
       if (key == "size") {
-        const char* const end = value.data() + value.size();
-        const auto [rest, error] = std::from_chars(value.data(), end, entry.bytes);
-        if (error != std::errc() || rest != end) throw corrupt("a pax size is not a number");
+        const auto bytes = number_from<uint64_t>(value);
+        if (!bytes) throw corrupt("a pax size is not a number");
+        entry.bytes = *bytes;
       }
       if (key.starts_with("GNU.sparse.")) entry.type = 'S';
     }

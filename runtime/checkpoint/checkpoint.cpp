@@ -42,10 +42,7 @@ std::string folder_name(uint64_t step) {
 std::optional<uint64_t> step_of(const fs::path& step_folder) {
   const std::string name = step_folder.filename().string();
   if (!name.starts_with(kPrefix)) return std::nullopt;
-  uint64_t step = 0;
-  const char* const end = name.data() + name.size();
-  const auto [rest, error] = std::from_chars(name.data() + kPrefix.size(), end, step);
-  return error == std::errc() && rest == end ? std::optional(step) : std::nullopt;
+  return number_from<uint64_t>(std::string_view(name).substr(kPrefix.size()));
 }
 
 /// Host, boot and namespace, in which a number stands for one process.

@@ -3,7 +3,6 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <cstring>
 #include <functional>
@@ -38,11 +37,9 @@ std::vector<uint64_t> parse_shape(std::string_view text, const std::string& name
   for (const std::string& part : split(text.substr(1, end - 1), ',')) {
     const std::string_view number = trim(part);
     if (number.empty()) continue;
-    uint64_t value = 0;
-    const auto [rest, error] = std::from_chars(number.data(), number.data() + number.size(), value);
-    if (error != std::errc() || rest != number.data() + number.size())
-      throw_corrupt(name, "has no shape");
-    shape.push_back(value);
+    const auto value = number_from<uint64_t>(number);
+    if (!value) throw_corrupt(name, "has no shape");
+    shape.push_back(*value);
   }
   return shape;
 }

@@ -233,12 +233,9 @@ std::vector<std::string> in_order_of_labels(std::vector<std::string> names,
   std::ranges::sort(names);
   std::vector<Number> numbers;
   for (const std::string& name : names) {
-    long double value = 0;
-    const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), value);
-    if (error != std::errc() || end != name.data() + name.size() || !std::isfinite(value)) {
-      return names;
-    }
-    numbers.emplace_back(value, name);
+    const auto value = number_from<long double>(name);
+    if (!value || !std::isfinite(*value)) return names;
+    numbers.emplace_back(*value, name);
   }
   std::ranges::sort(numbers);
   const auto same = std::ranges::adjacent_find(numbers, {}, &Number::first);

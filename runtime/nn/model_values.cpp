@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 
 #include "base/text.h"
@@ -11,10 +10,7 @@
 namespace dlflow::runtime {
 
 double number_in(const YAML::Node& node) {
-  double value = 0;
-  const std::string text = node.IsScalar() ? node.Scalar() : "";
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  return error == std::errc() && end == text.data() + text.size() ? value : std::nan("");
+  return number_from<double>(node.IsScalar() ? node.Scalar() : "").value_or(std::nan(""));
 }
 
 YAML::Node attribute(const YAML::Node& attributes, const std::string& key) {
@@ -33,16 +29,11 @@ std::optional<int64_t> ModelValues::integer(const YAML::Node& given, const std::
                                             int64_t at_least, int64_t at_most, ModelScope* scope) {
   const YAML::Node node = resolve(given, scope);
   if (!node.IsDefined()) return {};
-  int64_t value = 0;
-  const std::string text = node.IsScalar() ? node.Scalar() : "";
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || value < at_least ||
-      value > at_most) {
-    report(node, what + " is a whole number from " + std::to_string(at_least) + " to " +
-                     std::to_string(at_most));
-    return {};
-  }
-  return value;
+  const auto value = number_from<int64_t>(node.IsScalar() ? node.Scalar() : "");
+  if (value && *value >= at_least && *value <= at_most) return value;
+  report(node, what + " is a whole number from " + std::to_string(at_least) + " to " +
+                   std::to_string(at_most));
+  return {};
 }
 
 bool ModelValues::boolean(const YAML::Node& attributes, const char* key, bool otherwise,

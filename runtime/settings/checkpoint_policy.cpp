@@ -1,20 +1,16 @@
 #include "runtime/settings/checkpoint_policy.h"
 
-#include <charconv>
-
 #include "base/error.h"
+#include "base/text.h"
 
 namespace dlflow::runtime {
 namespace {
 
 uint64_t parse_count(const std::string& text, const char* variable) {
-  uint64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || value == 0) {
-    throw Error(Errc::InvalidInput, std::string("$") + variable + ": '" + text +
-                                        "' is not a whole number of at least 1");
-  }
-  return value;
+  const auto value = number_from<uint64_t>(text);
+  if (value && *value > 0) return *value;
+  throw Error(Errc::InvalidInput,
+              std::string("$") + variable + ": '" + text + "' is not a whole number of at least 1");
 }
 
 }  // namespace

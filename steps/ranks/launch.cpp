@@ -7,7 +7,6 @@
 #endif
 
 #include <algorithm>
-#include <charconv>
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
@@ -33,13 +32,10 @@ constexpr std::chrono::seconds kStallWarning(10);
 int positive_variable(const char* name, int otherwise) {
   const std::string text = environment_variable(name);
   if (text.empty()) return otherwise;
-  int value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || value < 1) {
-    throw Error(Errc::InvalidInput,
-                "$" + std::string(name) + ": '" + text + "' is not a whole number of at least 1");
-  }
-  return value;
+  const auto value = number_from<int>(text);
+  if (value && *value >= 1) return *value;
+  throw Error(Errc::InvalidInput,
+              "$" + std::string(name) + ": '" + text + "' is not a whole number of at least 1");
 }
 
 void require_all_ranks(int ranks) {

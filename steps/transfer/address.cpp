@@ -1,12 +1,12 @@
 #include "steps/transfer/address.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cstdlib>
 #include <string_view>
 #include <utility>
 
 #include "base/error.h"
+#include "base/text.h"
 
 namespace dlflow::steps {
 namespace {
@@ -37,12 +37,11 @@ void read_port(Address& address) {
   const size_t colon = address.host.rfind(':');
   if (colon == std::string::npos || address.host.ends_with(']')) return;  // [::1]
   const std::string_view digits = std::string_view(address.host).substr(colon + 1);
-  const auto [rest, error] =
-      std::from_chars(digits.data(), digits.data() + digits.size(), address.port);
-  if (error != std::errc() || rest != digits.data() + digits.size() || address.port < 1 ||
-      address.port > 65535) {
+  const auto port = number_from<int>(digits);
+  if (!port || *port < 1 || *port > 65535) {
     fail(address, "'" + std::string(digits) + "' is not a port");
   }
+  address.port = *port;
   address.host.resize(colon);
 }
 

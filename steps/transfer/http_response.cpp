@@ -2,19 +2,11 @@
 
 #include <algorithm>
 #include <cctype>
-#include <charconv>
 
 #include "base/text.h"
 
 namespace dlflow::steps {
 namespace {
-
-std::optional<uint64_t> number(std::string_view text) {
-  uint64_t value = 0;
-  const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || rest != text.data() + text.size()) return std::nullopt;
-  return value;
-}
 
 std::string lower_case(std::string_view text) {
   std::string lower(text);
@@ -31,14 +23,15 @@ void read_header(HttpResponse& response, std::string_view line) {
   if (key == "etag") {
     response.etag = value;
   } else if (key == "content-length" && response.status == 200) {
-    response.total_bytes = number(value);
+    response.total_bytes = number_from<uint64_t>(value);
   } else if (key == "link" && value.starts_with('<') && value.find("rel=\"next\"") != value.npos) {
     response.next = value.substr(1, value.find('>') - 1);
   } else if (key == "location") {
     response.location = value.substr(0, value.find('?'));  // which may be signed anew each time
   } else if (key == "content-range") {                     // "bytes 100-199/200", or "bytes */200"
     const size_t slash = value.find('/');
-    if (slash != std::string_view::npos) response.total_bytes = number(value.substr(slash + 1));
+    if (slash != std::string_view::npos)
+      response.total_bytes = number_from<uint64_t>(value.substr(slash + 1));
   }
 }
 
@@ -53,7 +46,8 @@ HttpResponse parse_response(std::string_view headers) {
       response.redirected = std::move(location);
       const size_t space = line.find(' ');
       if (space != std::string::npos) {
-        response.status = int(number(std::string_view(line).substr(space + 1, 3)).value_or(0));
+        response.status =
+            int(number_from<uint64_t>(std::string_view(line).substr(space + 1, 3)).value_or(0));
       }
     } else {
       read_header(response, line);
