@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/exit_status.h"
 #include "base/file.h"
 #include "base/local_files.h"
 #include "base/process.h"
@@ -278,17 +277,6 @@ void stage() {
 
 }  // namespace
 
-int stage_main() {
-  watch_stop_signals();
-  return run_step([] {
-    try {
-      stage();
-      return 0;
-    } catch (const Stopped&) {
-      std::printf("stopped; what was transferred so far is kept\n");
-      return kExitAgain;
-    }
-  });
-}
+int stage_main() { return run_transfer_step(stage, "what was transferred"); }
 
 }  // namespace dlflow::steps

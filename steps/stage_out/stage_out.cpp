@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/exit_status.h"
 #include "base/file.h"
 #include "base/local_files.h"
 #include "base/output_file.h"
@@ -163,17 +162,6 @@ void stage_out() {
 
 }  // namespace
 
-int stage_out_main() {
-  watch_stop_signals();
-  return run_step([] {
-    try {
-      stage_out();
-      return 0;
-    } catch (const Stopped&) {
-      std::printf("stopped; what was sent so far is kept\n");
-      return kExitAgain;
-    }
-  });
-}
+int stage_out_main() { return run_transfer_step(stage_out, "what was sent"); }
 
 }  // namespace dlflow::steps

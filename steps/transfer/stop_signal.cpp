@@ -4,8 +4,12 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstdio>
 #include <initializer_list>
 #include <thread>
+
+#include "base/exit_status.h"
+#include "steps/environment/step_environment.h"
 
 namespace dlflow::steps {
 namespace {
@@ -24,6 +28,19 @@ void watch_stop_signals() {
   struct sigaction action {};
   action.sa_handler = request_stop;
   for (const int signal : {SIGTERM, SIGUSR1}) ::sigaction(signal, &action, nullptr);
+}
+
+int run_transfer_step(const std::function<void()>& step, const char* kept) {
+  watch_stop_signals();
+  return run_step([&] {
+    try {
+      step();
+      return 0;
+    } catch (const Stopped&) {
+      std::printf("stopped; %s so far is kept\n", kept);
+      return kExitAgain;
+    }
+  });
 }
 
 void throw_if_stopped() {
