@@ -1,23 +1,19 @@
 #pragma once
 
 #include <grp.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/error.h"
+#include "tests/support/in_child.h"
 
 namespace dlflow::test {
 
 /// Whether this process may be these for a while: root may, unless a container holds it back.
 inline bool may_be(uid_t user, gid_t group) {
-  const pid_t child = ::fork();
-  if (child == 0) {
-    const bool is = ::setgroups(0, nullptr) == 0 && ::setresgid(group, group, 0) == 0 &&
-                    ::setresuid(user, user, 0) == 0;
-    ::_exit(is ? 0 : 1);
-  }
-  int status = 1;
-  return ::waitpid(child, &status, 0) == child && status == 0;
+  return in_child([&] {
+           return ::setgroups(0, nullptr) == 0 && ::setresgid(group, group, 0) == 0 &&
+                  ::setresuid(user, user, 0) == 0;
+         }) == 1;
 }
 
 /// This process is another user until it goes; only root can be. Children that are started

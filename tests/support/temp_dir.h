@@ -35,6 +35,13 @@ class TempDir {
     return file;
   }
 
+  /// The same for a program, which its owner may run.
+  std::filesystem::path write_program(const std::string& name, const std::string& content) const {
+    std::filesystem::path file = write(name, content);
+    std::filesystem::permissions(file, std::filesystem::perms::owner_all);
+    return file;
+  }
+
  private:
   std::filesystem::path path_;
 };

@@ -98,8 +98,7 @@ TEST_CASE("a link in the place of a new file is replaced, and what it leads to s
   CHECK(read_file(hard) == "new");
 }
 
-TEST_CASE("the umask decides who may read a file for people, and the own records are private",
-          "[file]") {
+TEST_CASE("the umask decides who may read files for people, records are private", "[file]") {
   const test::TempDir folder;
   const auto mode_of = [](const std::filesystem::path& path) {
     struct stat info {};
@@ -119,8 +118,7 @@ TEST_CASE("the umask decides who may read a file for people, and the own records
   }
 }
 
-TEST_CASE("an output is written through a link, into a pipe and into a device, which stay",
-          "[file]") {
+TEST_CASE("an output is written through a link, into a pipe or a device, which stay", "[file]") {
   const test::TempDir folder;
   const auto page = folder.write("www/index.html", "older than old");
   const auto link = folder.path() / "page.html", pipe = folder.path() / "pipe";

@@ -5,8 +5,7 @@
 
 using namespace dlflow;
 
-TEST_CASE("every request of curl disregards ~/.curlrc, and shows no address to other users",
-          "[base]") {
+TEST_CASE("no request of curl reads ~/.curlrc or shows its address to other users", "[base]") {
   const HttpCall call = http_call({.url = "https://h/?key=\"s\\",
                                    .headers = {"Authorization: Bearer t"},
                                    .options = {"--fail"}});

@@ -2,12 +2,12 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/file.h"
 #include "base/process.h"
 #include "tests/support/catch.h"
+#include "tests/support/in_child.h"
 #include "tests/support/temp_dir.h"
 
 using namespace dlflow;
@@ -46,12 +46,11 @@ TEST_CASE("one has the lock until it lets go", "[link_lock]") {
 TEST_CASE("the lock of a dead process of this host is taken over", "[link_lock]") {
   const test::TempDir folder;
   const fs::path path = folder.path() / "lock.owner";
-  const pid_t child = ::fork();
-  if (child == 0) {
+  const int status = test::in_child([&]() -> int {
     const auto lock = LinkLock::try_acquire(path);
     ::_exit(lock ? 0 : 1);  // as killed: nothing is cleaned up
-  }
-  REQUIRE(wait_for(child).code == 0);
+  });
+  REQUIRE(status == 0);
   REQUIRE(fs::exists(path));
   CHECK(LinkLock::try_acquire(path).has_value());
 }

@@ -109,8 +109,7 @@ TEST_CASE("a program that is missing is named, and no process is left", "[proces
   command.argv = {"/nowhere/program"};
   CHECK_THROWS_WITH(start(command), Catch::Contains("/nowhere/program"));
   const test::TempDir folder;
-  const auto script = folder.write("script", "#!/nowhere/interpreter\n");
-  std::filesystem::permissions(script, std::filesystem::perms::owner_all);
+  const auto script = folder.write_program("script", "#!/nowhere/interpreter\n");
   command.argv = {script.string()};
   CHECK_THROWS_WITH(start(command), Catch::Contains("interpreter"));
   command = shell("true");

@@ -1,7 +1,6 @@
 #include "base/socket.h"
 
 #include <array>
-#include <optional>
 #include <thread>
 
 #include "base/endpoint.h"

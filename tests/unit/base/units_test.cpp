@@ -28,8 +28,7 @@ TEST_CASE("durations are read in every spelling people use", "[units]") {
   }
 }
 
-TEST_CASE("minutes and seconds that could be hours and minutes are told to be ambiguous",
-          "[units]") {
+TEST_CASE("minutes and seconds that could be hours and minutes are ambiguous", "[units]") {
   CHECK_THROWS_WITH(parse_duration("1:30"),
                     "'1:30' is ambiguous: it could be minutes or hours: "
                     "write 1m30s or 1h30m");

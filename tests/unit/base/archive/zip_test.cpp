@@ -10,11 +10,9 @@ using test::bytes_of;
 using test::end_of;
 using test::header;
 using test::kElsewhere;
-using test::kLine;
 using test::kLocal;
 using test::kPackedA;
 using test::line;
-using test::sizes64;
 using test::with_zip64;
 
 namespace {
@@ -65,7 +63,7 @@ TEST_CASE("an archive is found behind other bytes and before a comment", "[zip]"
 
 TEST_CASE("sizes and places of more than 32 bits are read", "[zip]") {
   Two large;
-  large.second_line = line("b", kElsewhere, kElsewhere, sizes64(1, 3), 34);
+  large.second_line = line("b", kElsewhere, kElsewhere, test::sizes64(1, 3), 34);
   CHECK(unpacked(large.text()) == "a=a b=a ");
   const std::string place = bytes_of(1, 2) + bytes_of(8, 2) + bytes_of(34, 8);
   large.second_line = line("b", 3, 1, place, kElsewhere);

@@ -280,8 +280,7 @@ TEST_CASE("a launcher is asked for a supervisor, and its report brings what was 
   world.backend.stop(3, Stop::AtOnce);  // it has ended, and stays as it is
 }
 
-TEST_CASE("a pass behind another is asked for by its number, and its record is read on",
-          "[local]") {
+TEST_CASE("a pass behind another is asked for by number, and its record is read on", "[local]") {
   World world;
   const Request first = world.submit(world.job());
   world.record(JobState::Running);
@@ -429,8 +428,7 @@ TEST_CASE("cores are free as soon as the program has ended", "[local]") {
   CHECK_FALSE(world.backend.has_room(more));  // they came back once
 }
 
-TEST_CASE("a job is given its GPUs, with what holds them, and they are remembered beside it",
-          "[local]") {
+TEST_CASE("a job is given its GPUs with what holds them, and keeps a record of them", "[local]") {
   const std::string gpu = "local-test-" + std::to_string(::getpid());
   World world(machine({gpu + "-0", gpu + "-1"}));
   Submission job = world.job();

@@ -5,6 +5,7 @@
 
 #include "tests/support/catch.h"
 #include "tests/support/temp_dir.h"
+#include "tests/support/variable.h"
 
 using namespace dlflow;
 
@@ -53,10 +54,8 @@ TEST_CASE("without a profile's word, only what this process may use counts", "[m
 
 TEST_CASE("CUDA_VISIBLE_DEVICES ends before what is no GPU, as CUDA reads it", "[machine]") {
   const auto gpus = [](const char* visible) {
-    ::setenv("CUDA_VISIBLE_DEVICES", visible, 1);
-    const Machine machine = local_machine({});
-    ::unsetenv("CUDA_VISIBLE_DEVICES");
-    return machine.gpus;
+    const test::Variable variable("CUDA_VISIBLE_DEVICES", visible);
+    return local_machine({}).gpus;
   };
   using Names = std::vector<std::string>;
   CHECK(gpus("-1") == Names{});
@@ -66,13 +65,10 @@ TEST_CASE("CUDA_VISIBLE_DEVICES ends before what is no GPU, as CUDA reads it", "
 }
 
 TEST_CASE("GPUs are called what CUDA_VISIBLE_DEVICES calls them", "[machine]") {
-  ::setenv("CUDA_VISIBLE_DEVICES", "2, GPU-5ab", 1);
-  const Machine machine = local_machine({});
-  ::setenv("CUDA_VISIBLE_DEVICES", "", 1);
-  const Machine without = local_machine({});
-  ::unsetenv("CUDA_VISIBLE_DEVICES");
-  CHECK(machine.gpus == std::vector<std::string>{"2", "GPU-5ab"});
-  CHECK(without.gpus.empty());
+  const test::Variable visible("CUDA_VISIBLE_DEVICES", "2, GPU-5ab");
+  CHECK(local_machine({}).gpus == std::vector<std::string>{"2", "GPU-5ab"});
+  visible.set("");
+  CHECK(local_machine({}).gpus.empty());
 }
 
 TEST_CASE("GPUs of a container may have numbers with gaps", "[machine]") {

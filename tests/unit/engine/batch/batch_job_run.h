@@ -1,7 +1,6 @@
 #pragma once
 
 #include <signal.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <fstream>
@@ -16,6 +15,7 @@
 #include "engine/supervisor/claim.h"
 #include "engine/supervisor/supervisor.h"
 #include "tests/support/catch.h"
+#include "tests/support/in_child.h"
 #include "tests/support/syscalls.h"
 #include "tests/support/temp_dir.h"
 
@@ -73,16 +73,11 @@ class Job {
     allocation.raise_time_limit = [this](const std::string&, std::chrono::minutes limit) {
       std::ofstream(run.path() / "time", std::ios::app) << limit.count() << "\n";
     };
-    const auto work = [&] {
-      try {
-        ::_exit(job_exec(file, 1, 0, allocation));
-      } catch (const std::exception&) {
-        ::_exit(99);
-      }
-    };
-    if (syncs_fail) return run_without(SYS_fdatasync, EIO, work).value_or(kNotTraced);
-    const pid_t child = ::fork();
-    if (child == 0) work();
+    const auto work = [&] { return job_exec(file, 1, 0, allocation); };
+    if (syncs_fail) {
+      return run_without(SYS_fdatasync, EIO, [&] { ::_exit(work()); }).value_or(kNotTraced);
+    }
+    const pid_t child = begin_child(work);
     if (renews_claim) {
       std::this_thread::sleep_for(std::chrono::seconds(2));  // until it has read the claim's time
       renew_claim(attempt(), 1);
@@ -131,13 +126,11 @@ class Job {
   pid_t begin_elsewhere() const {
     make_directories(attempt());
     write_file_atomic(attempt() / "job.json", to_json(spec).dump());
-    const pid_t child = ::fork();
-    if (child != 0) return child;
     SupervisorOptions options;
     options.backend_id = "812";
     options.requeues = true;
     options.look_again = std::chrono::hours(1);
-    ::_exit(int(supervise(attempt(), 1, options)));
+    return begin_child([&] { return supervise(attempt(), 1, options); });
   }
 
   std::string with_run(std::string script) const {

@@ -102,8 +102,7 @@ TEST_CASE("a step with other axes waits for all of its parent's array", "[slurm]
   CHECK(batches_of(plan, all_new(plan)) == Lines{"train 0 1", "eval 0 1 2 <- afterok:811"});
 }
 
-TEST_CASE("tasks that have one parent in common are an array that waits for just that task",
-          "[slurm]") {
+TEST_CASE("tasks with one parent in common are an array that waits for that task", "[slurm]") {
   const Plan plan = plan_of(R"(
   prep: {run: "true", matrix: {data: [x, y, z]}}
   train: {run: "true", matrix: {data: [x, y, z], lr: [1, 2]}, needs: [prep]}
@@ -282,8 +281,7 @@ TEST_CASE("a limit on what runs at a time holds over all arrays of a step", "[sl
   }
 }
 
-TEST_CASE("elements that are packed share a task, and those of the same axes go with it",
-          "[slurm]") {
+TEST_CASE("packed elements share a task, and those of the same axes go with it", "[slurm]") {
   const Plan plan = plan_of(R"(
   train: {run: "true", matrix: {n: [0, 1, 2, 3, 4], pack: 2}}
   eval: {run: "true", matrix: {n: [0, 1, 2, 3, 4], pack: 2}, needs: [train]}

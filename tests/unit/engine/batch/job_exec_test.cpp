@@ -53,8 +53,7 @@ TEST_CASE("a job that always runs comes back while a parent is at work, whatever
   CHECK(job.last().state == JobState::Succeeded);
 }
 
-TEST_CASE("a job that needs its parent's success does not come back while that is at work",
-          "[job-exec]") {
+TEST_CASE("a job that needs its parent's success stays away while that is at work", "[job-exec]") {
   const Job parent("true");
   parent.die_in_a_pass();  // of job 812: no end on record
   Job job("echo x >> {run}/trace");
@@ -65,8 +64,7 @@ TEST_CASE("a job that needs its parent's success does not come back while that i
   CHECK(job.content("trace").empty());
 }
 
-TEST_CASE("a job whose exit status would mean something to its batch system ends with 1",
-          "[job-exec]") {
+TEST_CASE("a job whose exit status has a meaning for its batch system ends with 1", "[job-exec]") {
   Job job("exit 99");
   job.reserves_statuses = true;
   CHECK(job.execute() == 1);
@@ -161,8 +159,7 @@ TEST_CASE("a task that is not in the batch is an error", "[job-exec]") {
   CHECK_THROWS_AS(job_exec(file, 1, 7, Allocation()), Error);
 }
 
-TEST_CASE("the try after one that ran out of memory has twice as much, if a node has it",
-          "[job-exec]") {
+TEST_CASE("the try after an out-of-memory one has twice as much, if a node has it", "[job-exec]") {
   constexpr uint64_t kMebibyte = uint64_t{1} << 20;
   Job job("kill -9 $$");
   job.spec.retry = {.attempts = 4, .on = {RetryCause::OutOfMemory}};

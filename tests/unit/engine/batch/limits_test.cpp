@@ -328,8 +328,7 @@ std::string packed_step(int pack, const std::string& resources) {
 
 }  // namespace
 
-TEST_CASE("the time of all elements of a task counts, and what is recorded between them",
-          "[slurm]") {
+TEST_CASE("the time of all elements of a task counts, and of the records between them", "[slurm]") {
   Profile profile = alpha();
   profile.limits.walltime = 30min;
   CHECK(refusal(limited_plan(packed_step(2, "walltime: 14m"), profile)).empty());

@@ -70,8 +70,7 @@ TEST_CASE("an end names the job, its attempt, its node and why", "[slurm]") {
   CHECK(end.reason == "exit 3");
 }
 
-TEST_CASE("a job that root took from its node before it began has not run: its node failed",
-          "[slurm]") {
+TEST_CASE("a job that root stopped before it began has not run: its node failed", "[slurm]") {
   BatchJob job = slurm("812", BatchState::Cancelled);
   job.cancelled_by = "root";
   const auto end = [&job](JobState recorded) {

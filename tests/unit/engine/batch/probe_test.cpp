@@ -30,8 +30,7 @@ class LocalProbe {
   }
 
   void tool(const std::string& name, const std::string& lines) const {
-    const auto file = folder_.write(name, "#!/bin/sh\n" + lines + "\n");
-    std::filesystem::permissions(file, std::filesystem::perms::owner_all);
+    folder_.write_program(name, "#!/bin/sh\n" + lines + "\n");
   }
 
   void setup(const std::string& lines) const { folder_.write("runs/probe/setup.sh", lines); }

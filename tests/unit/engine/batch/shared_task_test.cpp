@@ -14,8 +14,7 @@ using test::kTryAgain;
 
 namespace fs = std::filesystem;
 
-TEST_CASE("a shared task runs one element after the other, each with its own record",
-          "[job-exec]") {
+TEST_CASE("a shared task runs one element after another, each with its own record", "[job-exec]") {
   Job job("echo a >> {run}/trace; echo 1 > $DLFLOW_OUTPUTS/o");
   job.spec.outputs = {{"o", "o"}};
   job.add("b", "echo b >> {run}/trace; echo 2 > $DLFLOW_OUTPUTS/o");
@@ -29,8 +28,7 @@ TEST_CASE("a shared task runs one element after the other, each with its own rec
   CHECK(job.content("trace") == "a\nb\n");
 }
 
-TEST_CASE("an element that fails does not stop the next, nor what waits for the others",
-          "[job-exec]") {
+TEST_CASE("a failing element does not stop the next, nor what waits for the others", "[job-exec]") {
   Job job("exit 3");
   job.add("b", "true");
   CHECK(job.execute() == 0);
@@ -116,8 +114,7 @@ TEST_CASE("where the end of one cannot be recorded none begins after it", "[job-
   CHECK_FALSE(fs::exists(job.run.path() / "steps" / "b" / "attempt-1"));
 }
 
-TEST_CASE("a node that fails costs the one at work its try, and nobody else anything",
-          "[job-exec]") {
+TEST_CASE("a failing node costs the one at work its try, and nobody else anything", "[job-exec]") {
   Job job("true");
   job.add("b", "true");
   job.die_in_a_pass();
@@ -175,8 +172,7 @@ TEST_CASE("an element of which a later attempt is there has no turn", "[job-exec
   CHECK(job.last_of("b").state == JobState::Succeeded);
 }
 
-TEST_CASE("what another job has of a shared task is left to it, and looked at again",
-          "[job-exec]") {
+TEST_CASE("what another job has of a shared task is left to it until a later look", "[job-exec]") {
   Job job("true");
   job.add("b", "true");
   job.die_in_a_pass();  // of job 812

@@ -6,7 +6,6 @@
 
 using namespace dlflow;
 using test::Job;
-using test::kNotTraced;
 using test::kTryAgain;
 
 namespace {
@@ -182,7 +181,7 @@ TEST_CASE("what a job records of a pass before it is on disk, or it does not go 
   job.spec.retry.attempts = 2;
   job.syncs_fail = true;
   const int ended = job.execute();
-  if (ended == kNotTraced) return test::skip("processes cannot be traced here");
+  if (ended == test::kNotTraced) return test::skip("processes cannot be traced here");
   CHECK(ended == 99);
   CHECK(job.content("trace").empty());
 }

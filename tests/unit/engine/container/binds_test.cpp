@@ -8,6 +8,7 @@
 #include "base/file.h"
 #include "tests/support/catch.h"
 #include "tests/support/temp_dir.h"
+#include "tests/support/variable.h"
 
 using namespace dlflow;
 
@@ -33,8 +34,7 @@ TEST_CASE("a container sees the node's own disk, where there is one", "[binds]")
   CHECK_FALSE(sees(job, "/no/such/disk"));
 }
 
-TEST_CASE("what a container is to see has to be there, under a name that runtimes take",
-          "[binds]") {
+TEST_CASE("what a container is to see exists, under a name that runtimes take", "[binds]") {
   const test::TempDir folder;
   ContainerJob job;
   job.binds = {{folder.path() / "none", "/data"}};
@@ -84,12 +84,12 @@ TEST_CASE("a container sees the program that runs it, and where ranks meet", "[b
     });
   };
   CHECK(bound(fs::read_symlink("/proc/self/exe")));
-  ::setenv("PMIX_SERVER_TMPDIR", "/var/pmix.4711", 1);
+  const test::Variable server("PMIX_SERVER_TMPDIR", "/var/pmix.4711");
   CHECK(bound("/var"));  // the folder around it: its name is new for each job
-  ::setenv("PMIX_SERVER_TMPDIR", "/var", 1);
+  server.set("/var");
   CHECK(bound("/var"));
   CHECK_FALSE(bound("/"));
-  ::unsetenv("PMIX_SERVER_TMPDIR");
+  server.set({});
   CHECK_FALSE(bound("/var"));
 }
 

@@ -1,9 +1,6 @@
-#include "engine/container/container_run.h"
-
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -13,8 +10,10 @@
 #include "base/file.h"
 #include "base/process.h"
 #include "engine/container/container_job.h"
+#include "engine/container/container_run.h"
 #include "engine/container/outside.h"
 #include "tests/support/catch.h"
+#include "tests/support/in_child.h"
 #include "tests/support/temp_dir.h"
 
 namespace dlflow {
@@ -28,10 +27,9 @@ using Catch::StartsWith;
 class Inside {
  public:
   ~Inside() {
-    if (pid_ > 0) {
-      ::kill(pid_, SIGKILL);
-      ::waitpid(pid_, nullptr, 0);
-    }
+    if (pid_ <= 0) return;
+    ::kill(pid_, SIGKILL);
+    wait_for(pid_);
   }
 
   Rendezvous meeting() const { return {folder_.path()}; }
@@ -64,11 +62,7 @@ class Inside {
     ::_exit(status);
   }
 
-  int end() {
-    int status = 0;
-    ::waitpid(std::exchange(pid_, -1), &status, 0);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-  }
+  int end() { return wait_for(std::exchange(pid_, -1)).code; }
   int run() {
     begin();
     return end();
@@ -103,8 +97,7 @@ TEST_CASE("a program inside has the environment that it was given, and no other"
   CHECK(read_file(inside.meeting().status("0")) == "3\n");
 }
 
-TEST_CASE("a rank inside knows which it is, and leaves how it ended under its number",
-          "[container]") {
+TEST_CASE("a rank inside knows which it is, and records its end under its number", "[container]") {
   Inside inside;
   ContainerRequest request;
   request.adds_ranks = true;
@@ -257,8 +250,7 @@ TEST_CASE("the process outside passes signals on, and returns with the runtime",
   const bool through_pipe = GENERATE(true, false);
   Inside inside;
   std::fflush(nullptr);
-  const pid_t outside = ::fork();
-  if (outside == 0) {
+  const pid_t outside = test::begin_child([&] {
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     const Signals signals;
     std::optional<ControlPipe> pipe;
@@ -270,14 +262,11 @@ TEST_CASE("the process outside passes signals on, and returns with the runtime",
                      : "trap 'exit 8' USR1; echo >up; while :; do /bin/sleep 0.01; done"};
     command.directory = inside.file(".");
     command.own_group = true;
-    ::_exit(stay_beside(start(command), signals, pipe).code);
-  }
+    return stay_beside(start(command), signals, pipe).code;
+  });
   inside.wait_for_file("up");
   ::kill(outside, SIGUSR1);
-  int status = 0;
-  ::waitpid(outside, &status, 0);
-  REQUIRE(WIFEXITED(status));
-  CHECK(WEXITSTATUS(status) == (through_pipe ? 9 : 8));
+  CHECK(wait_for(outside) == ExitStatus{.code = through_pipe ? 9 : 8});
   if (through_pipe) {  // the greeting, then the signal
     CHECK(read_file(inside.file("bytes")) == "   0  " + std::to_string(SIGUSR1) + "\n");
   }

@@ -1,5 +1,4 @@
 #include <fcntl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,7 +12,9 @@
 #include "engine/container/tool.h"
 #include "engine/container/udocker_engine.h"
 #include "tests/support/catch.h"
+#include "tests/support/in_child.h"
 #include "tests/support/temp_dir.h"
+#include "tests/support/variable.h"
 
 namespace dlflow {
 namespace {
@@ -58,11 +59,9 @@ TEST_CASE("what runc prints does not go through udocker, which would drop the en
           "[container]") {
   const test::TempDir folder;
   const fs::path runc =
-      folder.write("bin/runc", "#!/bin/sh\necho out \"$@\"; echo err >&2; echo open >&3\n");
-  fs::permissions(runc, fs::perms(0700));
+      folder.write_program("bin/runc", "#!/bin/sh\necho out \"$@\"; echo err >&2; echo open >&3\n");
   const fs::path printed = folder.write("printed", "before\n");
-  const pid_t child = ::fork();
-  if (child == 0) {
+  const int status = test::in_child([&] {
     ::setenv("PATH", runc.parent_path().c_str(), 1);
     const int file = ::open(printed.c_str(), O_WRONLY | O_APPEND);
     ::dup2(file, STDOUT_FILENO);
@@ -71,39 +70,36 @@ TEST_CASE("what runc prints does not go through udocker, which would drop the en
     Command udocker;
     udocker.argv = {variables.at(0).substr(variables.at(0).find('=') + 1), "run"};
     const Output copied = run(udocker, OutputOptions{.collect_errors = true});
-    ::_exit(copied.text == "open\n" && copied.errors.empty() ? copied.status.code : 99);
-  }
-  CHECK(wait_for(child).code == 0);
+    return copied.text == "open\n" && copied.errors.empty() ? copied.status.code : 99;
+  });
+  CHECK(status == 0);
   CHECK(read_file(printed) == "before\nout run\nerr\n");
 }
 
 TEST_CASE("udocker brings its own runc where PATH has none", "[container]") {
   const test::TempDir folder;
-  const pid_t child = ::fork();
-  if (child == 0) {
+  const int status = test::in_child([&] {
     ::setenv("PATH", folder.path().c_str(), 1);
     ::unsetenv("UDOCKER_USE_RUNC_EXECUTABLE");
-    ::_exit(udocker_engine("R1", folder.path(), folder.path()).empty() ? 0 : 1);
-  }
-  CHECK(wait_for(child).code == 0);
+    return udocker_engine("R1", folder.path(), folder.path()).empty() ? 0 : 1;
+  });
+  CHECK(status == 0);
 }
 
 TEST_CASE("who names runc for udocker has that one, and a wrapper belongs to its owner alone",
           "[container]") {
   const test::TempDir folder;
-  const fs::path runc = folder.write("bin/runc", "#!/bin/sh\n");
-  fs::permissions(runc, fs::perms(0700));
-  const pid_t child = ::fork();
-  if (child == 0) {
+  const fs::path runc = folder.write_program("bin/runc", "#!/bin/sh\n");
+  const int status = test::in_child([&] {
     ::setenv("PATH", runc.parent_path().c_str(), 1);
     const int file = ::open("/dev/null", O_WRONLY);
     ::dup2(file, STDOUT_FILENO);
     ::dup2(file, STDERR_FILENO);
     const bool has_wrapper = !udocker_engine("R1", folder.path(), folder.path()).empty();
     ::setenv("UDOCKER_USE_RUNC_EXECUTABLE", "/opt/runc", 1);
-    ::_exit(has_wrapper && udocker_engine("R1", folder.path(), folder.path()).empty() ? 0 : 1);
-  }
-  CHECK(wait_for(child).code == 0);
+    return has_wrapper && udocker_engine("R1", folder.path(), folder.path()).empty() ? 0 : 1;
+  });
+  CHECK(status == 0);
   CHECK(fs::status(folder.path() / "runc").permissions() == fs::perms(0700));
 }
 
@@ -120,11 +116,9 @@ TEST_CASE("a step's variables win over its rank's, and those over the image's", 
 }
 
 TEST_CASE("a changed variable is there once, with its new value", "[container]") {
-  ::setenv("DLFLOW_CHANGED", "before", 1);
-  ::setenv("DLFLOW_CHANGED_TOO", "stays", 1);
+  const test::Variable first("DLFLOW_CHANGED", "before");
+  const test::Variable second("DLFLOW_CHANGED_TOO", "stays");
   const std::vector<std::string> changed = changed_environment({"DLFLOW_CHANGED=after"});
-  ::unsetenv("DLFLOW_CHANGED");
-  ::unsetenv("DLFLOW_CHANGED_TOO");
   CHECK(std::count(changed.begin(), changed.end(), "DLFLOW_CHANGED=after") == 1);
   CHECK(std::count(changed.begin(), changed.end(), "DLFLOW_CHANGED=before") == 0);
   CHECK(std::count(changed.begin(), changed.end(), "DLFLOW_CHANGED_TOO=stays") == 1);
@@ -137,17 +131,13 @@ TEST_CASE("a container's user is the one of this process", "[container]") {
   CHECK(user_name() == trim(run(id, OutputOptions{}).text));
 
   // Where no `id` tells, the variable does, else the number.
-  const std::string path = environment_variable("PATH");
-  const std::string user = environment_variable("USER");
   const test::TempDir folder;
-  ::chmod(folder.write("id", "#!/bin/sh\nexit 1\n").c_str(), 0755);
-  ::setenv("PATH", folder.path().c_str(), 1);
-  ::setenv("USER", "somebody", 1);
+  folder.write_program("id", "#!/bin/sh\nexit 1\n");
+  const test::Variable path("PATH", folder.path());
+  const test::Variable user("USER", "somebody");
   CHECK(user_name() == "somebody");
-  ::unsetenv("USER");
+  user.set({});
   CHECK(user_name() == std::to_string(::geteuid()));
-  ::setenv("PATH", path.c_str(), 1);
-  if (!user.empty()) ::setenv("USER", user.c_str(), 1);
 }
 
 TEST_CASE("the NVIDIA driver and its libraries are seen where they are, and nowhere else",
@@ -168,14 +158,10 @@ TEST_CASE("the NVIDIA driver and its libraries are seen where they are, and nowh
 
 TEST_CASE("a GPU step under udocker runs in the container that has the driver", "[container]") {
   const test::TempDir folder;
-  folder.write("proot", "#!/bin/sh\n");
-  fs::permissions(folder.path() / "proot", fs::perms::owner_all);
-  const char* const path = ::getenv("PATH");
-  const std::string before = path == nullptr ? "" : path;
-  ::setenv("PATH", (folder.path().string() + ":" + before).c_str(), 1);
+  folder.write_program("proot", "#!/bin/sh\n");
+  const test::Variable path("PATH", test::path_with(folder.path()));
   Invocation call{{"udocker"}, {"UDOCKER_DIR=/cache/images/aa/udocker-P1-nvidia-535"}};
   add_udocker_engine(call, "P1", folder.path(), folder.path());
-  ::setenv("PATH", before.c_str(), 1);
   REQUIRE(call.environment.size() == 3);
   CHECK(call.environment.back() == "UDOCKER_DIR=/cache/images/aa/udocker-P1-nvidia-535");
 }

@@ -6,7 +6,6 @@
 #include "tests/support/temp_dir.h"
 
 using namespace dlflow;
-using Catch::Contains;
 namespace fs = std::filesystem;
 
 namespace {
@@ -99,7 +98,7 @@ TEST_CASE("an image of nothing but the mount point of dlflow is an empty one", "
 TEST_CASE("a command that fails makes no image", "[image_build]") {
   Build build;
   CHECK_THROWS_WITH(build.made([](const fs::path&) { return 3; }),
-                    Contains("the `build:` of image 'mpi' ends with 3"));
+                    Catch::Contains("the `build:` of image 'mpi' ends with 3"));
   CHECK(build.made([](const fs::path&) { return 0; }).bytes == 0);
   CHECK(build.times == 2);
 }

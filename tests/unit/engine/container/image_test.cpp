@@ -19,7 +19,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using Catch::Contains;
-using Catch::StartsWith;
 using Kind = ImageSource::Kind;
 
 std::string hash_of(const fs::path& file) { return sha256_file(file); }
@@ -203,8 +202,7 @@ TEST_CASE("an image that is used stays", "[container]") {
   CHECK_FALSE(store.store.find(image.digest));
 }
 
-TEST_CASE("an image in the cache that others made, or may write to, is never run",
-          "[container][attack]") {
+TEST_CASE("a cached image that others made, or may write to, is never run", "[container][attack]") {
   Store store;
   const StoredImage image = store.provide(saved_image(kManifest));
   const fs::path settings = image.folder / "image.json";
@@ -292,8 +290,7 @@ TEST_CASE("an OCI image in one file may have a layer twice, and no digest that i
   CHECK_THROWS_WITH(contents("x"), Contains("names 'x' where the digest of an image belongs"));
 }
 
-TEST_CASE("a digest that climbs out of the cache is refused wherever it comes from",
-          "[container][attack]") {
+TEST_CASE("a digest that climbs out of the cache is refused from anywhere", "[container][attack]") {
   const test::TempDir folder;
   const fs::path canary = folder.write("canary", "precious");
   const std::string evil = "sha256:../../../canary";
@@ -415,8 +412,7 @@ TEST_CASE("a layer packed by zstd is refused with what repacks it", "[container]
                     Contains("packed by zstd"));
 }
 
-TEST_CASE("an image of a registry is unpacked from the parts that its manifest names",
-          "[container]") {
+TEST_CASE("an image of a registry is unpacked from the parts in its manifest", "[container]") {
   const std::string config = R"({"config": {"Env": ["A=1"]}})";
   const std::string layer = test::gzip(test::tar({{"etc/name", "box"}}));
   const auto entry = [](const std::string& content) {
@@ -545,7 +541,7 @@ TEST_CASE("a mount point is made in a folder that is read-only, and leaves it so
   CHECK((fs::status(folder.path() / "etc/a/b").permissions() & fs::perms(0700)) == fs::perms(0700));
   CHECK(fs::is_regular_file(folder.path() / "etc/file"));
   CHECK_THROWS_WITH(make_mount_point(folder.path(), "/etc/file/x", MountPoint::File),
-                    StartsWith("the image has no /etc/file/x to bind that to"));
+                    Catch::StartsWith("the image has no /etc/file/x to bind that to"));
   fs::permissions(folder.path() / "etc", fs::perms(0755));
 }
 

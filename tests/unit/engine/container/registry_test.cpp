@@ -1,12 +1,12 @@
 #include "engine/container/registry.h"
 
 #include <atomic>
-#include <cstdlib>
 #include <filesystem>
 
 #include "base/sha256.h"
 #include "tests/support/catch.h"
 #include "tests/support/temp_dir.h"
+#include "tests/support/variable.h"
 #include "tests/unit/steps/transfer/servers.h"
 
 namespace dlflow {
@@ -135,7 +135,7 @@ TEST_CASE("a part whose size is no number of bytes is refused", "[container][att
 
 TEST_CASE("an image of one's own is read with the login that docker keeps", "[container]") {
   const test::TempDir folder;
-  ::setenv("DOCKER_CONFIG", folder.path().c_str(), 1);
+  const test::Variable config("DOCKER_CONFIG", folder.path());
   const bool gives_tokens = GENERATE(true, false);
   std::string host;
   test::AnsweringServer server([&](const std::string& request) {
@@ -163,7 +163,6 @@ TEST_CASE("an image of one's own is read with the login that docker keeps", "[co
   std::filesystem::permissions(file, std::filesystem::perms(0600));
   folder.write("config.json", "{\"auths\": {\"" + host + "\": {\"auth\": \"a\\nurl = x\"}}}");
   CHECK_THROWS_WITH(registry_digest(host + "/a/b:c"), Contains("that everybody may read"));
-  ::unsetenv("DOCKER_CONFIG");
 }
 
 TEST_CASE("a token is fetched from the web, and from nowhere else", "[container]") {
@@ -193,16 +192,14 @@ TEST_CASE("an image that is not for everybody, or not there, is told", "[contain
 TEST_CASE("a registry of this machine is asked past proxies and ~/.curlrc", "[container]") {
   const test::TempDir folder;
   folder.write(".curlrc", "proxy = \"http://127.0.0.1:1\"\nuser-agent = \"mine\"\n");
-  ::setenv("CURL_HOME", folder.path().c_str(), 1);
-  ::setenv("http_proxy", "http://127.0.0.1:1", 1);
+  const test::Variable curl_home("CURL_HOME", folder.path());
+  const test::Variable proxy("http_proxy", "http://127.0.0.1:1");
   std::string agent;
   const test::AnsweringServer server([&](const std::string& request) {
     agent = request;
     return answer("200 OK", "", "{}");
   });
   CHECK(registry_digest(server.host() + "/a/b:c") == "sha256:" + sha256_hex("{}"));
-  ::unsetenv("CURL_HOME");
-  ::unsetenv("http_proxy");
   CHECK(agent.find("mine") == agent.npos);
 }
 

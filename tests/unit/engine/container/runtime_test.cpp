@@ -35,8 +35,7 @@ Container container(const std::string& program, bool gpus = false) {
 // The golden command lines, each compared with the tool's own documentation and, where it can be
 // installed here, run by tests/container.
 
-TEST_CASE("an image that is being built can be written to, by a root that is the caller",
-          "[container]") {
+TEST_CASE("an image being built can be written to, by a root that is the caller", "[container]") {
   const auto building = [](const std::string& program) {
     Container result = container(program);
     result.building = true;

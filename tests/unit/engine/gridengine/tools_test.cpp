@@ -1,10 +1,7 @@
 #include "engine/gridengine/tools.h"
 
-#include "base/error.h"
-#include "base/file.h"
-#include "base/text.h"
 #include "tests/support/catch.h"
-#include "tests/support/temp_dir.h"
+#include "tests/support/tool_scripts.h"
 
 using namespace dlflow;
 using namespace std::chrono_literals;
@@ -15,41 +12,14 @@ const Time kSince = from_rfc3339("2026-11-21T08:00:00.000Z");
 
 using Lines = std::vector<std::string>;
 
-/// Grid Engine's programs as small scripts in a folder that is first in PATH. Each call leaves a
-/// line.
-class Scripts {
+class Scripts : public test::ToolScripts {
  public:
-  Scripts() { tool("id", "echo ann"); }
-
-  void tool(const std::string& name, const std::string& lines) const {
-    const auto file = folder_.write(name, "#!/bin/sh\n[ " + name + " = id ] || echo \"" + name +
-                                              " $*\" >> " + path("calls") + "\n" + lines + "\n");
-    std::filesystem::permissions(file, std::filesystem::perms::owner_all);
-  }
+  Scripts() { folder_.write_program("id", "#!/bin/sh\necho ann\n"); }
 
   GridEngineTools tools() {
-    return GridEngineTools(
-        {.time_limit = 10s,
-         .tries = 2,
-         .first_pause = 1s,
-         .sleep = [this](std::chrono::milliseconds pause) { pauses.push_back(pause); },
-         .environment = {"PATH=" + folder_.path().string() + ":/usr/bin:/bin",
-                         "SGE_ROOT=" + folder_.path().string(), "SGE_CELL=cell", "JOB_ID=7",
-                         "SECRET=swordfish", "TZ=Europe/Prague"}});
+    return GridEngineTools(options(2, {"SGE_ROOT=" + folder_.path().string(), "SGE_CELL=cell",
+                                       "JOB_ID=7", "SECRET=swordfish", "TZ=Europe/Prague"}));
   }
-
-  Lines calls() const {
-    Lines lines = split(read_file_if_exists(folder_.path() / "calls").value_or(""), '\n');
-    lines.pop_back();
-    return lines;
-  }
-
-  std::string path(const std::string& name) const { return (folder_.path() / name).string(); }
-
-  std::vector<std::chrono::milliseconds> pauses;
-
- private:
-  test::TempDir folder_;
 };
 
 std::string entry(const std::string& number, const std::string& name) {

@@ -34,8 +34,7 @@ Names documented_names(const std::string& document) {
 
 }  // namespace
 
-TEST_CASE("docs/user/workflow-format.md has every key and every function, and no other",
-          "[documents]") {
+TEST_CASE("docs/user/workflow-format.md has every key and function, and no other", "[documents]") {
   Names known = {"params", "matrix", "run", "steps"};  // references have a table, too
   collect_keys(workflow_shape(), known);
   collect_keys(step_shape(), known);

@@ -3,7 +3,6 @@
 
 using namespace dlflow;
 using test::mistakes_of;
-using test::workflow_of;
 
 namespace {
 
@@ -18,7 +17,7 @@ std::string fan(const std::string& matrix, const std::string& split = "outputs: 
 
 TEST_CASE("an axis may take its values from what a step leaves", "[matrix]") {
   const Workflow workflow =
-      workflow_of(fan(R"({lr: [1, 2], part: "${{ steps.split.outputs.parts }}"})"));
+      test::workflow_of(fan(R"({lr: [1, 2], part: "${{ steps.split.outputs.parts }}"})"));
   const Step& work = workflow.steps[1];
   CHECK(work.needs == std::vector<std::string>{"split"});
   CHECK(work.matrix.axes[1].source == AxisSource{"split", "parts"});
@@ -61,8 +60,7 @@ TEST_CASE("what cannot be the list of an axis is refused where it stands", "[mat
              Contains("refers to itself"));
 }
 
-TEST_CASE("what chooses among elements cannot stand beside an axis that is not known yet",
-          "[matrix]") {
+TEST_CASE("what chooses among elements cannot stand beside an unknown axis", "[matrix]") {
   for (const std::string choice :
        {"zip: [part, lr]", "include: [{part: 1, lr: 1}]", "exclude: [{lr: 1}]"}) {
     CHECK_THAT(

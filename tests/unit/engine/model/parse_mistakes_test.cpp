@@ -2,13 +2,12 @@
 
 using namespace dlflow;
 using test::answer_to;
-using test::mistakes_of;
 
 // One kind of mistake each: what a user would write, and every word of the answer.
 
 TEST_CASE("all mistakes are found in one pass, in the order of the file", "[mistakes]") {
   CHECK(
-      mistakes_of(R"(name: 1st
+      test::mistakes_of(R"(name: 1st
 steps:
   evaluate:
     uses: evaluate

@@ -7,6 +7,7 @@
 #include "engine/model/profile_text.h"
 #include "tests/support/catch.h"
 #include "tests/support/temp_dir.h"
+#include "tests/support/variable.h"
 
 using namespace dlflow;
 
@@ -17,14 +18,10 @@ class Elsewhere {
  public:
   Elsewhere() : before_(std::filesystem::current_path()) {
     std::filesystem::current_path(folder_.path());
-    ::setenv("XDG_CONFIG_HOME", (folder_.path() / "config").c_str(), 1);
   }
   Elsewhere(const Elsewhere&) = delete;
   Elsewhere& operator=(const Elsewhere&) = delete;
-  ~Elsewhere() {
-    std::filesystem::current_path(before_);
-    ::unsetenv("XDG_CONFIG_HOME");
-  }
+  ~Elsewhere() { std::filesystem::current_path(before_); }
 
   std::string write(const std::string& name, const std::string& text) const {
     return folder_.write(name, text).string();
@@ -32,6 +29,7 @@ class Elsewhere {
 
  private:
   test::TempDir folder_;
+  test::Variable config_{"XDG_CONFIG_HOME", folder_.path() / "config"};
   std::filesystem::path before_;
 };
 
@@ -106,10 +104,9 @@ TEST_CASE("an unknown profile is answered with those there are", "[profile]") {
   CHECK_THROWS_WITH(load_profile("none.yaml"), "cannot open none.yaml: No such file or directory");
 }
 
-TEST_CASE("paths of a profile mean what they do in a shell, so that users can share it",
-          "[profile]") {
+TEST_CASE("paths of a profile mean what they do in a shell, so it can be shared", "[profile]") {
   const Elsewhere elsewhere;
-  ::setenv("DLFLOW_TEST_USER", "ann", 1);
+  const test::Variable user("DLFLOW_TEST_USER", "ann");
   const char* const home_here = std::getenv("HOME");
   REQUIRE(home_here != nullptr);
   const std::string home = home_here;
@@ -120,7 +117,6 @@ TEST_CASE("paths of a profile mean what they do in a shell, so that users can sh
   CHECK(runs("/scratch/$DLFLOW_TEST_USER/runs") == "/scratch/ann/runs");
   CHECK(runs("/x/a${DLFLOW_TEST_USER}b") == "/x/aannb");
   CHECK(runs("/x/~/a$/b$-c$") == "/x/~/a$/b$-c$");
-  ::unsetenv("DLFLOW_TEST_USER");
   CHECK_THROWS_WITH(runs("$DLFLOW_TEST_USER/runs"),
                     "paths.runs of the profile: $DLFLOW_TEST_USER/runs names $DLFLOW_TEST_USER, "
                     "which is not set here; set it, or write the path");

@@ -46,8 +46,7 @@ TEST_CASE("so are those that a Python script reads beside it", "[unlisted]") {
 TEST_CASE("a program elsewhere, as in a virtual environment, is no input", "[unlisted]") {
   const test::TempDir folder;
   const test::TempDir elsewhere;
-  const auto program = elsewhere.write("venv/bin/python", "");
-  std::filesystem::permissions(program, std::filesystem::perms::owner_all);
+  const auto program = elsewhere.write_program("venv/bin/python", "");
   Step step;
   step.run = Template(Json{program.string(), "-c", "pass"});
   CHECK(unlisted_files(step, folder.path()).empty());

@@ -4,7 +4,6 @@
 
 using namespace dlflow;
 using test::answer_to;
-using test::mistakes_of;
 
 TEST_CASE("an empty file says so", "[yaml]") {
   CHECK(answer_to("") == "1:1: the file is empty");
@@ -89,7 +88,7 @@ TEST_CASE("files that are too much are refused cheaply", "[yaml]") {
         "1:67: values are nested deeper than 64 levels");
   ParseLimits limits;
   limits.max_file_bytes = 10;
-  CHECK(mistakes_of("steps: {a: {}}", {}, limits) ==
+  CHECK(test::mistakes_of("steps: {a: {}}", {}, limits) ==
         "w.yaml: error: the file has 14 B, a workflow may have 10 B; is it the right file?");
 }
 

@@ -79,8 +79,7 @@ TEST_CASE("data has its empty folders, as classes without a picture", "[data_ide
   CHECK(data_at(place).others.empty());
 }
 
-TEST_CASE("a place that is there has an identity, however its address is written",
-          "[data_identity]") {
+TEST_CASE("an existing place has an identity, however its address is written", "[data_identity]") {
   const test::TempDir folder;
   const fs::path data = folder.path() / "my data";
   folder.write("my data/x", "1");
@@ -118,8 +117,7 @@ TEST_CASE("what cannot be listed has another identity each time", "[data_identit
   CHECK_FALSE(data_identity("file://" + place).empty());
 }
 
-TEST_CASE("another link on the way to data is another way, whatever it leads to",
-          "[data_identity]") {
+TEST_CASE("another link on the way to data counts, whatever it leads to", "[data_identity]") {
   const test::TempDir folder;
   folder.write("one/x", "1");
   fs::create_hard_link(folder.path() / "one/x", folder.path() / "same");

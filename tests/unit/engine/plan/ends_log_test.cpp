@@ -1,7 +1,5 @@
 #include "engine/plan/ends_log.h"
 
-#include <unistd.h>
-
 #include <filesystem>
 #include <string>
 

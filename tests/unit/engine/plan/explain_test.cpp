@@ -5,7 +5,6 @@
 #include "tests/support/parsed.h"
 
 using namespace dlflow;
-using test::KnownByFingerprint;
 using test::parsed;
 
 namespace {
@@ -59,7 +58,7 @@ class OneRun : public History {
     return made_by.empty() ? run : made_by;
   }
 
-  KnownByFingerprint known;
+  test::KnownByFingerprint known;
   std::string made_by;  ///< its results; empty: itself
 
  private:
@@ -107,8 +106,7 @@ TEST_CASE("a changed parameter is the reason, and what depends on it follows", "
   CHECK(explanations[2].verdict == Action::DecideLater);
 }
 
-TEST_CASE("a result is said to come from the run that computed it, not from one that took it",
-          "[explain]") {
+TEST_CASE("a result is said to come from the run that made it, not one that took it", "[explain]") {
   OneRun earlier(parsed(kText));
   earlier.made_by = "mnist-aaaa";
   const auto explanations = explain(plan_of(parsed(kText), earlier.known), earlier);

@@ -340,8 +340,7 @@ TEST_CASE("a result of fewer parents is not one of all, nor one of those that ar
   CHECK(fewer != with_parents({train(1), skipped, train(3)}));
 }
 
-TEST_CASE("where a parent declares no outputs, its fingerprint stands for what it did",
-          "[fingerprint]") {
+TEST_CASE("the fingerprint of a parent without outputs stands for what it did", "[fingerprint]") {
   const auto prepared = [](const std::string& fingerprint) {
     ParentResult prep = parent("prep", Json::object());
     prep.fingerprint = fingerprint;
@@ -441,8 +440,7 @@ TEST_CASE("the element that a parent selected counts for a step that refers to i
   CHECK(with_selected("nothing", {{"lr", 1}}) == with_selected("nothing", {{"lr", 2}}));
 }
 
-TEST_CASE("whether a parent was skipped is in the fingerprint, whatever else it says",
-          "[fingerprint]") {
+TEST_CASE("whether a parent was skipped is in the fingerprint", "[fingerprint]") {
   ParentResult skipped = parent("a", output("/r/steps/a", "x", "11"));
   skipped.skipped = true;
   ParentResult without = parent("a", Json::object());

@@ -1,6 +1,5 @@
 #include <sys/stat.h>
 
-#include <cstdlib>
 #include <filesystem>
 #include <map>
 #include <optional>
@@ -14,12 +13,22 @@
 #include "tests/support/catch.h"
 #include "tests/support/parsed.h"
 #include "tests/support/temp_dir.h"
+#include "tests/support/variable.h"
 #include "tests/unit/engine/plan/plan_of.h"
 
 using namespace dlflow;
 using test::parsed;
 using test::plan_of;
 using test::TempDir;
+
+namespace {
+
+/// The base of the step that has `keys`, in a workflow in `folder`.
+std::string step_base(const std::string& keys, const std::filesystem::path& folder = "/tmp") {
+  return fingerprint_base(plan_of(parsed("name: w\nsteps:\n  a: {" + keys + "}\n", folder)), 0);
+}
+
+}  // namespace
 
 TEST_CASE("inputs are frozen copies whose content is in the fingerprint", "[plan]") {
   const TempDir folder;
@@ -49,10 +58,7 @@ TEST_CASE("data elsewhere counts by its content, or not at all", "[plan]") {
   const TempDir folder;
   const std::string script = folder.write("elsewhere/a.py", "print(1)").string();
   const auto base = [&](const std::string& hash) {
-    return fingerprint_base(plan_of(parsed("name: w\nsteps:\n  a: {run: [python3, a.py], inputs: "
-                                           "[{path: " +
-                                           script + ", hash: " + hash + "}]}\n")),
-                            0);
+    return step_base("run: [python3, a.py], inputs: [{path: " + script + ", hash: " + hash + "}]");
   };
   const std::string content = base("content");
   const std::string none = base("none");
@@ -72,11 +78,7 @@ TEST_CASE("data elsewhere counts by its content, or not at all", "[plan]") {
 TEST_CASE("a pipe in a folder that is read where it lies is refused, by its name", "[plan]") {
   const TempDir folder;
   const auto data = folder.write("set/x", "1").parent_path();
-  const auto base = [&] {
-    return fingerprint_base(plan_of(parsed("name: w\nsteps:\n  a: {run: cat, inputs: [{path: " +
-                                           data.string() + "}]}\n")),
-                            0);
-  };
+  const auto base = [&] { return step_base("run: cat, inputs: [{path: " + data.string() + "}]"); };
   base();
   REQUIRE(::mkfifo((data / "p").c_str(), 0600) == 0);
   CHECK_THROWS_WITH(base(), Catch::Contains("set/p is a pipe, a socket or a device"));
@@ -85,8 +87,7 @@ TEST_CASE("a pipe in a folder that is read where it lies is refused, by its name
 TEST_CASE("a program that lines before it may choose is of no fingerprint, unless by its path",
           "[plan]") {
   const TempDir folder;
-  const std::string tool = folder.write("bin/tool", "1").string();
-  std::filesystem::permissions(tool, std::filesystem::perms::owner_all);
+  const std::string tool = folder.write_program("bin/tool", "1").string();
   Profile profile;
   profile.environment = {{"PATH", folder.path().string() + "/bin"}};
   profile.setup = {"module load tool"};
@@ -110,9 +111,7 @@ TEST_CASE("a program that lines before it may choose is of no fingerprint, unles
 TEST_CASE("variables and the program that `reuse:` names are in the fingerprint", "[plan]") {
   const TempDir folder;
   const auto tool = [&](const std::string& place, const std::string& content) {
-    const auto file = folder.write(place + "/tool", content);
-    std::filesystem::permissions(file, std::filesystem::perms::owner_all);
-    return file.parent_path().string();
+    return folder.write_program(place + "/tool", content).parent_path().string();
   };
   const auto base = [&](const std::map<std::string, std::string>& environment) {
     Profile profile;
@@ -134,8 +133,7 @@ TEST_CASE("variables and the program that `reuse:` names are in the fingerprint"
 TEST_CASE("a file that may not be run is not the program that `reuse:` means", "[plan]") {
   const TempDir folder;
   const auto first = folder.write("one/tool", "no program");
-  const auto second = folder.write("two/tool", "1");
-  std::filesystem::permissions(second, std::filesystem::perms::owner_all);
+  const auto second = folder.write_program("two/tool", "1");
   const std::string path = first.parent_path().string() + ":" + second.parent_path().string();
   FreshFileHashes hashes;
   CHECK(program_identity("tool", path, hashes) == second.string() + " " + sha256_hex("1"));
@@ -145,8 +143,7 @@ TEST_CASE("a file that may not be run is not the program that `reuse:` means", "
 TEST_CASE("a job is told what `reuse:` has found, and looks for its program where it runs",
           "[plan]") {
   const TempDir folder;
-  const auto tool = folder.write("own/tool", "1");
-  std::filesystem::permissions(tool, std::filesystem::perms::owner_all);
+  const auto tool = folder.write_program("own/tool", "1");
   Profile profile;
   profile.environment = {{"SITE", "a"}};
   const auto sources = [&](const std::string& keys) {
@@ -162,11 +159,8 @@ TEST_CASE("a job is told what `reuse:` has found, and looks for its program wher
 
 TEST_CASE("the program of `reuse:` is the one that parameters and the element name", "[plan]") {
   const TempDir folder;
-  const std::string one = folder.write("one/tool", "1").string();
-  const std::string two = folder.write("two/tool", "2").string();
-  for (const std::string& tool : {one, two}) {
-    std::filesystem::permissions(tool, std::filesystem::perms::owner_all);
-  }
+  const std::string one = folder.write_program("one/tool", "1").string();
+  const std::string two = folder.write_program("two/tool", "2").string();
   const auto programs = [&](const std::string& keys) {
     const Workflow workflow = parsed("name: w\nparams: {folder: " + folder.path().string() +
                                      "/one}\nsteps:\n  l: {run: echo, outputs: {o: o}}\n  a: {" +
@@ -232,14 +226,14 @@ TEST_CASE("runs are no input", "[plan]") {
 TEST_CASE("data that is read where it lies counts by names, sizes and times", "[plan]") {
   const TempDir folder;
   folder.write("data/a.bin", "1");
-  const std::string text = "name: w\nsteps:\n  a:\n    uses: evaluate\n    with: {checkpoint: " +
-                           (folder.path() / "none").string() + ", data: data}\n";
-  const auto base = [&] { return fingerprint_base(plan_of(parsed(text, folder.path())), 0); };
+  const std::string keys =
+      "uses: evaluate, with: {checkpoint: " + (folder.path() / "none").string() + ", data: data}";
+  const auto base = [&] { return step_base(keys, folder.path()); };
   const std::string before = base();
   CHECK(base() == before);
   folder.write("data/b.bin", "2");
   CHECK(base() != before);
-  const Plan plan = plan_of(parsed(text, folder.path()));
+  const Plan plan = plan_of(parsed("name: w\nsteps:\n  a: {" + keys + "}\n", folder.path()));
   CHECK(plan.files.empty());
   CHECK(job_spec(plan, 0).with.at("data") == (folder.path() / "data").string());
 }
@@ -279,11 +273,8 @@ TEST_CASE("a staged file that nothing pins counts by its size and time", "[plan]
   const TempDir folder;
   const auto file = folder.write("x.bin", "1");
   const auto base = [&](const std::string& more) {
-    return fingerprint_base(
-        plan_of(
-            parsed("name: w\nsteps:\n  a:\n    uses: stage\n    with: {sources: [{url: \"file://" +
-                   file.string() + "\"" + more + "}]}\n")),
-        0);
+    return step_base("uses: stage, with: {sources: [{url: \"file://" + file.string() + "\"" + more +
+                     "}]}");
   };
   const std::string pinned = ", sha256: " + std::string(64, 'a');
   const std::string before = base("");
@@ -318,13 +309,10 @@ TEST_CASE("an address of a server that the profile names is another one on each"
 
 TEST_CASE("an address of a server that the shell names is another one in each", "[plan]") {
   const auto plan_in = [](const char* config) {
-    ::setenv("RCLONE_CONFIG", config, 1);
-    ::setenv("HF_ENDPOINT", config, 1);  // not passed on
-    const Plan plan = test::fresh_plan(
+    const test::Variable rclone("RCLONE_CONFIG", config);
+    const test::Variable hub("HF_ENDPOINT", config);  // not passed on
+    return test::fresh_plan(
         parsed("name: w\nsteps: {a: {uses: stage, with: {sources: [{url: 'rclone://b/x'}]}}}\n"));
-    ::unsetenv("RCLONE_CONFIG");
-    ::unsetenv("HF_ENDPOINT");
-    return plan;
   };
   const Plan one = plan_in("/one");
   CHECK(fingerprint_base(one, 0) == fingerprint_base(plan_in("/one"), 0));
@@ -333,18 +321,15 @@ TEST_CASE("an address of a server that the shell names is another one in each", 
         std::map<std::string, std::string>{{"RCLONE_CONFIG", "/one"}});  // where it runs, too
 }
 
-TEST_CASE("a variable that the profile passes on counts, whether or not anything mentions it",
-          "[plan]") {
+TEST_CASE("a variable that the profile passes on counts, mentioned or not", "[plan]") {
   const TempDir folder;
   folder.write("mode.py", "os.environ['AUDIT_MODE']");
   const auto plan_of = [&](const char* mode, const std::string& keys) {
-    ::setenv("AUDIT_MODE", mode, 1);
+    const test::Variable variable("AUDIT_MODE", mode);
     Profile profile;
     profile.inherit = {"AUDIT_*"};
     const Workflow workflow = parsed("name: w\nsteps: {a: {" + keys + "}}\n", folder.path());
-    Plan plan = test::fresh_plan(workflow, profile);
-    ::unsetenv("AUDIT_MODE");
-    return plan;
+    return test::fresh_plan(workflow, profile);
   };
   const auto counts = [&](const std::string& keys) {
     return fingerprint_base(plan_of("one", keys), 0) != fingerprint_base(plan_of("two", keys), 0);
@@ -358,10 +343,9 @@ TEST_CASE("a variable that the profile passes on counts, whether or not anything
         std::map<std::string, std::string>{{"AUDIT_MODE", sha256_hex("one")}});
 }
 
-TEST_CASE("a variable that is a secret by its name is one where the profile passes it on",
-          "[plan]") {
-  ::setenv("AUDIT_TOKEN", "not told", 1);
-  ::setenv("AUDIT_MODE", "one", 1);
+TEST_CASE("a variable that is a secret by its name is one if the profile passes it on", "[plan]") {
+  const test::Variable token("AUDIT_TOKEN", "not told");
+  const test::Variable mode("AUDIT_MODE", "one");
   Profile profile;
   profile.inherit = {"AUDIT_*"};
   const auto spec_of = [&](const std::string& keys) {
@@ -372,10 +356,8 @@ TEST_CASE("a variable that is a secret by its name is one where the profile pass
   CHECK(command.sources.inherited.at("AUDIT_TOKEN") == sha256_hex("not told"));
   CHECK(spec_of("uses: stage, with: {sources: [{url: 's3://b/x'}]}").secrets == command.secrets);
   CHECK(spec_of("run: x, env: {AUDIT_TOKEN: own}").secrets.empty());
-  ::setenv("AUDIT_TOKEN", "x", 1);  // too short to be kept out of logs
+  token.set("x");  // too short to be kept out of logs
   CHECK(spec_of("run: x").secrets.empty());
-  ::unsetenv("AUDIT_TOKEN");
-  ::unsetenv("AUDIT_MODE");
 }
 
 TEST_CASE("whether a pinned file may be run is nowhere else but in the fingerprint", "[plan]") {
@@ -383,10 +365,8 @@ TEST_CASE("whether a pinned file may be run is nowhere else but in the fingerpri
   const auto file = folder.write("tool", "x");
   const std::string hash(64, 'a');
   const auto base = [&](const std::string& keys) {
-    const Workflow workflow =
-        parsed("name: w\nsteps:\n  a: {uses: stage, with: {sources: [{url: 'file://" +
-               file.string() + "', sha256: " + hash + keys + "}]}}\n");
-    return fingerprint_base(test::fresh_plan(workflow), 0);
+    return step_base("uses: stage, with: {sources: [{url: 'file://" + file.string() +
+                     "', sha256: " + hash + keys + "}]}");
   };
   const std::string plain = base("");
   const std::string archive = base(", unpack: tar");
@@ -395,14 +375,10 @@ TEST_CASE("whether a pinned file may be run is nowhere else but in the fingerpri
   CHECK(base(", unpack: tar") == archive);
 }
 
-TEST_CASE("what an environment has installed is in the fingerprint, where it lies is not",
-          "[plan]") {
+TEST_CASE("what an environment has installed counts, where it lies does not", "[plan]") {
   const TempDir folder;
   const auto base = [&](const std::string& environment) {
-    return fingerprint_base(
-        plan_of(parsed("name: w\nsteps:\n  a: {run: x, environment: {" + environment + "}}\n",
-                       folder.path())),
-        0);
+    return step_base("run: x, environment: {" + environment + "}", folder.path());
   };
   folder.write("p/uv.lock", "numpy 1");
   folder.write("v/lib/python3.11/site-packages/numpy-1.0.dist-info/METADATA", "");
@@ -542,10 +518,6 @@ class AllKnown : public KnownResults {
  public:
   std::optional<KnownResult> find(const std::string&) override { return KnownResult(); }
 };
-
-}  // namespace
-
-namespace {
 
 /// Everything is known, and was made from what others have disturbed.
 class Disturbed : public AllKnown {

@@ -263,8 +263,7 @@ TEST_CASE("what is known is reused, and its dependents are looked up with its ou
   CHECK(plan.reused.at(3).job == "best");
 }
 
-TEST_CASE("a changed step runs, what it needs is reused, what needs it is decided later",
-          "[plan]") {
+TEST_CASE("a changed step runs, what it needs is reused, what needs it waits", "[plan]") {
   KnownByFingerprint known;
   known.learn(plan_of(parsed(kPipeline)));
   const Plan plan = plan_of(parsed(kPipeline, "/tmp", {"lr=[0.1, 0.7]"}), {}, &known);
@@ -326,8 +325,7 @@ steps:
   CHECK(job_spec(plan, 0).environment == Json{{"BOTH", "step"}, {"ONE", "profile"}});
 }
 
-TEST_CASE("matrices that differ in what they leave out or add have elements of their own",
-          "[plan]") {
+TEST_CASE("matrices that leave out or add other elements have elements of their own", "[plan]") {
   CHECK(names(plan_of(parsed(R"(
 name: w
 steps:

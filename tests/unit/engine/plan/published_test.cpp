@@ -23,8 +23,7 @@ struct Published {
     fs::create_symlink("folder/\xff, \n and %FF", outputs() / "\xfe");
     folder.write("job/attempt-1/pass-1/outputs/table.csv", "1,2\n");
     folder.write("job/attempt-1/pass-1/outputs/folder/part", "half");
-    folder.write("job/attempt-1/pass-1/outputs/tool", "#!/bin/sh\n");
-    fs::permissions(outputs() / "tool", fs::perms::owner_all);
+    folder.write_program("job/attempt-1/pass-1/outputs/tool", "#!/bin/sh\n");
     fs::create_symlink("table.csv", outputs() / "newest");
     fs::create_symlink("attempt-1/pass-1/outputs", job() / "outputs");
     Publication publication = {{"outputs"}, list_published(outputs(), "outputs"), {}};
@@ -194,8 +193,7 @@ TEST_CASE("a publication is empty only if nothing is in it", "[published]") {
   CHECK_FALSE(is_empty(publication));
 }
 
-TEST_CASE("a result is there while its outputs are, and the checkpoints that it names",
-          "[published]") {
+TEST_CASE("a result exists while its outputs and its checkpoints do", "[published]") {
   Published published;
   const fs::path outputs = published.outputs();
   const fs::path checkpoints = published.job() / "checkpoints";

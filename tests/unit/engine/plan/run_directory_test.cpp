@@ -2,7 +2,6 @@
 
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <fstream>
@@ -12,6 +11,7 @@
 #include "engine/plan/programs.h"
 #include "engine/plan/sources.h"
 #include "tests/support/catch.h"
+#include "tests/support/in_child.h"
 #include "tests/support/known_by_fingerprint.h"
 #include "tests/support/parsed.h"
 #include "tests/support/skip.h"
@@ -301,8 +301,7 @@ steps:
   CHECK(!fs::exists(plugin(place.created(by_parameter, {"device=cpu"}))));
 }
 
-TEST_CASE("the plug-in for GPUs is frozen where only a matrix tells who needs it",
-          "[run_directory]") {
+TEST_CASE("the plug-in for GPUs is frozen where only a matrix shows the need", "[run_directory]") {
   const Place place;
   place.folder.write("bin/dlflow-train", "the trainer");
   place.folder.write("mlp.yaml", "the model");
@@ -361,8 +360,7 @@ TEST_CASE("a run whose workflow is refused by now is gone on with by its own pro
           Catch::EndsWith(plan.directory.string() + "/bin/dlflow run --resume " + plan.run));
 }
 
-TEST_CASE("the attempt after one that timed out has more time, and no other has",
-          "[run_directory]") {
+TEST_CASE("the attempt after one that timed out has more time, no other has", "[run_directory]") {
   const Place place;
   Plan plan = place.created(
       "name: w\nsteps: {a: {run: ['true'], resources: {walltime: 10m}, "
@@ -409,8 +407,7 @@ TEST_CASE("an attempt folder that a kill left empty is completed", "[run_directo
   CHECK(fs::exists(make_attempt(plan, 0, 1) / "job.json"));
 }
 
-TEST_CASE("a job.json that a kill left torn is written anew, a whole one stays",
-          "[run_directory]") {
+TEST_CASE("a torn job.json is written anew, a whole one stays", "[run_directory]") {
   const Place place;
   const Plan plan = place.created();
   const fs::path file = make_attempt(plan, 0, 1) / "job.json";
@@ -480,8 +477,7 @@ TEST_CASE("a record that is no file, or of a size that none has, is refused befo
   CHECK_THROWS_WITH(EventTail(record).read(), Catch::Contains(record.string() + " is "));
 }
 
-TEST_CASE("one engine at a time works on a run, and the second is told who does",
-          "[run_directory]") {
+TEST_CASE("one engine at a time works on a run, and a second is told which", "[run_directory]") {
   const TempDir folder;
   {
     const RunLock lock(folder.path());
@@ -508,13 +504,10 @@ TEST_CASE("what lies at the place of a run's lock and is none is neither followe
 
 TEST_CASE("a lock ends with its process", "[run_directory]") {
   const TempDir folder;
-  const pid_t child = ::fork();
-  if (child == 0) {
+  test::in_child([&]() -> int {
     const RunLock lock(folder.path());
     ::_exit(0);  // no destructor runs
-  }
-  int status = 0;
-  REQUIRE(::waitpid(child, &status, 0) == child);
+  });
   CHECK(RunLock::try_acquire(folder.path()).has_value());
 }
 

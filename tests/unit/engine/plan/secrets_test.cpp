@@ -9,7 +9,6 @@
 #include "tests/support/temp_dir.h"
 
 using namespace dlflow;
-using test::parsed;
 using test::TempDir;
 
 namespace {
@@ -17,7 +16,7 @@ namespace {
 /// Of `train`, which has two secrets, `push` with one, and `plot` with none; a job each.
 Plan secret_plan() {
   Plan plan;
-  plan.workflow = parsed(R"(
+  plan.workflow = test::parsed(R"(
 steps:
   train: {run: ./train, secrets: [WANDB_API_KEY, TOKEN]}
   push: {run: ./push, secrets: [TOKEN]}
@@ -85,8 +84,7 @@ TEST_CASE("a value that cannot be kept secret is refused, and not told", "[secre
   CHECK(key.find("BEGIN") == std::string::npos);
 }
 
-TEST_CASE("the address of a webhook is a secret of the run, asked for if a job may run",
-          "[secrets]") {
+TEST_CASE("a webhook's address is a secret of the run, asked for if a job may run", "[secrets]") {
   Plan told = secret_plan();
   told.workflow.notify.webhook = "HOOK";
   told.workflow.notify.location = {2, 9};

@@ -1,4 +1,3 @@
-#include <cstdlib>
 #include <map>
 #include <optional>
 #include <string>
@@ -11,14 +10,13 @@
 #include "tests/support/catch.h"
 #include "tests/support/parsed.h"
 #include "tests/support/temp_dir.h"
+#include "tests/support/variable.h"
 #include "tests/unit/engine/plan/plan_of.h"
 
 using namespace dlflow;
 using namespace std::chrono_literals;
 using test::parsed;
 using test::TempDir;
-
-namespace fs = std::filesystem;
 
 namespace {
 
@@ -260,26 +258,17 @@ TEST_CASE("an image of a registry is named as it is", "[plan]") {
 }
 
 TEST_CASE("a cache is where the profile says, or where caches are kept", "[plan]") {
-  std::map<std::string, std::optional<std::string>> before;
-  const auto set = [](const std::string& name, const std::optional<std::string>& value) {
-    value ? ::setenv(name.c_str(), value->c_str(), 1) : ::unsetenv(name.c_str());
-  };
-  for (const char* name : {"XDG_CACHE_HOME", "HOME"}) {
-    const char* value = std::getenv(name);
-    before[name] = value == nullptr ? std::nullopt : std::optional<std::string>(value);
-  }
-  set("XDG_CACHE_HOME", "/x");
-  set("HOME", "/h");
+  const test::Variable cache_home("XDG_CACHE_HOME", "/x");
+  const test::Variable home("HOME", "/h");
   CHECK(cache_directory(whole_profile()) == "/cache");
   CHECK(cache_directory(Profile()) == "/x/dlflow");
   for (const auto& unset : {std::optional<std::string>(), std::optional<std::string>("")}) {
-    set("XDG_CACHE_HOME", unset);
-    set("HOME", "/h");
+    cache_home.set(unset);
+    home.set("/h");
     CHECK(cache_directory(Profile()) == "/h/.cache/dlflow");
-    set("HOME", unset);
+    home.set(unset);
     CHECK_THROWS_WITH(cache_directory(Profile()), Catch::Contains("set HOME"));
   }
-  for (const auto& [name, value] : before) set(name, value);
 }
 
 TEST_CASE("a command's fingerprint counts all that its job is and has", "[plan]") {

@@ -1,7 +1,6 @@
 #include "engine/ranks/rank_exec.h"
 
 #include <signal.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -14,6 +13,7 @@
 #include "engine/ranks/lost_rank.h"
 #include "engine/ranks/rank_plan.h"
 #include "tests/support/catch.h"
+#include "tests/support/in_child.h"
 #include "tests/support/temp_dir.h"
 
 using namespace dlflow;
@@ -32,27 +32,23 @@ int status_after_request(const std::string& script, int asks_by, int asked_by) {
   folder.write("plan.json", json_of(plan).dump());
   const std::string ready = folder.path() / "ready";
   const std::string text = script + "; touch " + ready + "; while :; do sleep 0.02; done";
-  const pid_t rank = ::fork();
-  if (rank == 0) {
+  const pid_t rank = test::begin_child([&] {
     ::setpgid(0, 0);
     ::setenv("READY", ready.c_str(), 1);
     std::string words[] = {"/bin/sh", "-c", text};
     char* argv[] = {words[0].data(), words[1].data(), words[2].data(), nullptr};
-    ::_exit(rank_exec(folder.path() / "plan.json", argv));
-  }
+    return rank_exec(folder.path() / "plan.json", argv);
+  });
   for (int i = 0; i < 6000 && !std::filesystem::exists(ready); ++i) {
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
   ::kill(-rank, asked_by);
-  int status = 0;
-  ::waitpid(rank, &status, 0);
-  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  return wait_for(rank).code;
 }
 
 }  // namespace
 
-TEST_CASE("a rank is asked by the signal that it saves on, whatever its launcher passes on",
-          "[ranks]") {
+TEST_CASE("a rank is asked by its own signal, whatever its launcher passes on", "[ranks]") {
   CHECK(status_after_request("trap 'exit 7' TERM", SIGTERM, SIGUSR1) == 7);
   CHECK(status_after_request("trap 'exit 8' USR1", SIGUSR1, SIGUSR2) == 8);
   CHECK(status_after_request("trap 'exit 9' USR1", SIGUSR1, SIGUSR1) == 9);
@@ -74,16 +70,12 @@ TEST_CASE("a rank that a signal ended ends by that signal, and is recorded if it
   plan.lost_rank = folder.path() / "lost";
   folder.write("plan.json", json_of(plan).dump());
   for (const std::string signal : {"9", "15"}) {
-    const pid_t rank = ::fork();
-    if (rank == 0) {
+    const pid_t rank = test::begin_child([&] {
       std::string words[] = {"/bin/sh", "-c", "kill -" + signal + " $$"};
       char* argv[] = {words[0].data(), words[1].data(), words[2].data(), nullptr};
-      ::_exit(rank_exec(folder.path() / "plan.json", argv));
-    }
-    int status = 0;
-    ::waitpid(rank, &status, 0);
-    CHECK(WIFSIGNALED(status));
-    CHECK(WTERMSIG(status) == std::stoi(signal));
+      return rank_exec(folder.path() / "plan.json", argv);
+    });
+    CHECK(wait_for(rank).signal == std::stoi(signal));
   }
   CHECK(read_lost_rank(plan.lost_rank) ==
         "rank 0 (node " + host_name() + "): killed by signal 9 (Killed)");

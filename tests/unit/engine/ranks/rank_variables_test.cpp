@@ -86,8 +86,7 @@ TEST_CASE("a rank is told the same by every launcher", "[ranks]") {
   CHECK(told(five_ranks(), srun, "somewhere") == rank_3_of_5());
 }
 
-TEST_CASE("only a rank that srun has started is a task of SLURM to Lightning and others",
-          "[ranks]") {
+TEST_CASE("only a rank that srun started is a task of SLURM to Lightning and others", "[ranks]") {
   const auto hidden = [](const RankPlan& plan, const Variables& environment) {
     return misleading_variables(plan, [&](const char* name) {
       const auto found = environment.find(name);
@@ -165,8 +164,7 @@ TEST_CASE("one rank is rank 0 of 1, whatever launcher dlflow itself runs under",
   CHECK(values.at("MASTER_ADDR") == "127.0.0.1");
 }
 
-TEST_CASE("a program whose step gives no number of ranks is told none as launchers tell it",
-          "[ranks]") {
+TEST_CASE("a program whose step sets no ranks gets no launcher's number of ranks", "[ranks]") {
   RankPlan plan;
   plan.told = false;
   plan.nodes = {{"n1", 1}};

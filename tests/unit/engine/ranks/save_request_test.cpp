@@ -10,6 +10,7 @@
 #include "base/file.h"
 #include "base/process.h"
 #include "tests/support/catch.h"
+#include "tests/support/in_child.h"
 #include "tests/support/temp_dir.h"
 
 using namespace dlflow;
@@ -21,8 +22,7 @@ namespace {
 /// its exit status. The script makes the file `ready` when it may be asked.
 int status_after_looks(const fs::path& folder, const std::string& script, int signal,
                        const fs::path& proc = "/proc") {
-  const pid_t asks = ::fork();
-  if (asks == 0) {
+  return test::in_child([&] {
     ::prctl(PR_SET_CHILD_SUBREAPER, 1);
     Command command;
     command.argv = {"/bin/sh", "-c", script};
@@ -39,9 +39,8 @@ int status_after_looks(const fs::path& folder, const std::string& script, int si
       exit = poll_exit(program);
     }
     kill_all_below();
-    ::_exit(exit->code);
-  }
-  return wait_for(asks).code;
+    return exit->code;
+  });
 }
 
 }  // namespace
@@ -87,11 +86,7 @@ TEST_CASE("where processes are hidden, the program and its group are asked, and 
 }
 
 TEST_CASE("a signal for a process does not reach another one that has its number", "[ranks]") {
-  const pid_t child = ::fork();
-  if (child == 0) {
-    ::pause();
-    ::_exit(0);
-  }
+  const pid_t child = test::begin_child([] { return ::pause(); });
   ProcessStat earlier = process_stat(child).value();
   --earlier.start_ticks;
   send_signal(earlier, SIGKILL);

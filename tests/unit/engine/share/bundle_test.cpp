@@ -80,8 +80,7 @@ TEST_CASE("a bundle has what a run would freeze, under the same names", "[bundle
   }
 }
 
-TEST_CASE("a file that is named twice is packed once, one that changes meanwhile not at all",
-          "[bundle]") {
+TEST_CASE("a file named twice is packed once, one that changes meanwhile never", "[bundle]") {
   const TempDir folder;
   Bundle bundle;
   bundle.manifest.name = "x";

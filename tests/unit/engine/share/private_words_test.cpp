@@ -5,38 +5,16 @@
 #include "base/process.h"
 #include "tests/support/catch.h"
 #include "tests/support/temp_dir.h"
+#include "tests/support/variable.h"
 
 using namespace dlflow;
-using test::TempDir;
 
 namespace {
 
 /// Variables as they are here, until the end of a test.
-class Variables {
- public:
-  Variables() {
-    for (const char* name : kNames) {
-      const char* value = std::getenv(name);
-      before_.emplace_back(name, value == nullptr ? std::optional<std::string>() : value);
-      ::unsetenv(name);
-    }
-  }
-  Variables(const Variables&) = delete;
-  Variables& operator=(const Variables&) = delete;
-  ~Variables() {
-    for (const auto& [name, value] : before_) {
-      if (value) {
-        ::setenv(name, value->c_str(), 1);
-      } else {
-        ::unsetenv(name);
-      }
-    }
-  }
-
- private:
-  static constexpr const char* kNames[] = {"HOME",           "DLFLOW_HOME", "XDG_CACHE_HOME",
-                                           "XDG_STATE_HOME", "USER",        "LOGNAME"};
-  std::vector<std::pair<const char*, std::optional<std::string>>> before_;
+struct Variables {
+  test::Variable home{"HOME", {}}, state{"DLFLOW_HOME", {}}, cache_home{"XDG_CACHE_HOME", {}},
+      state_home{"XDG_STATE_HOME", {}}, user{"USER", {}}, logname{"LOGNAME", {}};
 };
 
 Plan some_plan() {
@@ -128,7 +106,7 @@ TEST_CASE("in what is not text a name of six letters counts, a shorter one may b
 
 TEST_CASE("a private word is found wherever it lies in a file", "[private_words]") {
   const Variables variables;
-  const TempDir folder;
+  const test::TempDir folder;
   const PrivateWords words = only({"somebody"});
   constexpr size_t kPiece = size_t{1} << 20;
   for (const size_t place : {size_t{0}, size_t{100}, kPiece - 9, kPiece - 1, kPiece, kPiece + 5000,

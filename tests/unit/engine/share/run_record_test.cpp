@@ -7,7 +7,6 @@
 #include "tests/support/temp_dir.h"
 
 using namespace dlflow;
-using test::TempDir;
 
 namespace fs = std::filesystem;
 
@@ -119,7 +118,7 @@ class PackedRunOf {
     return "none";
   }
 
-  TempDir folder;
+  test::TempDir folder;
   fs::path directory = folder.path() / "runs/shared-7f3a";
   Plan plan;
   RunStatus status;
@@ -174,8 +173,7 @@ TEST_CASE("a run's record has each job and event, and names no machine", "[run_r
   CHECK(run.bundle.manifest.run == "shared-7f3a");
 }
 
-TEST_CASE("of a run what its jobs put out is packed, but for what is private or torn",
-          "[run_record]") {
+TEST_CASE("the outputs of a run's jobs are packed, except private or torn ones", "[run_record]") {
   PackedRunOf run;
   run.record();
   CHECK(run.names() == Names{"run/steps/work/checkpoints/file.tmp.1",

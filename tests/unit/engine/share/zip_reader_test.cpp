@@ -103,8 +103,7 @@ TEST_CASE("sizes of large entries are read", "[zip]") {
   CHECK(refused_zip(with_zip64(archive, {.entries = 1})).empty());
 }
 
-TEST_CASE("an entry so long that its end wraps around to an earlier one is refused",
-          "[zip][attack]") {
+TEST_CASE("an entry whose end wraps around to an earlier one is refused", "[zip][attack]") {
   // The second entry lies in the first one's extra field. The first is 2^64 less some bytes long,
   // and so seems to end where the second begins.
   const std::string inner = kLocal + header(3, 1, 0) + "b" + kPackedA;

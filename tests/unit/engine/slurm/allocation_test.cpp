@@ -1,54 +1,32 @@
 #include "engine/slurm/allocation.h"
 
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "base/error.h"
-#include "base/file.h"
-#include "base/process.h"
 #include "tests/support/catch.h"
-#include "tests/support/temp_dir.h"
+#include "tests/support/in_child.h"
+#include "tests/support/tool_scripts.h"
 
 // A job asks SLURM about itself: with the tools of a folder that is first in PATH.
 
 using namespace dlflow;
 
-namespace fs = std::filesystem;
-
 namespace {
 
-class Node {
+class Node : public test::ToolScripts {
  public:
-  void tool(const std::string& name, const std::string& lines) const {
-    fs::permissions(
-        folder_.write(name, "#!/bin/sh\necho \"" + name + " $*\" >> " +
-                                (folder_.path() / "calls").string() + "\n" + lines + "\n"),
-        fs::perms::owner_all);
-  }
-
-  std::string calls() const { return read_file_if_exists(folder_.path() / "calls").value_or(""); }
-
   /// Exit status of a process of job `id` that does `act`; 99 if it throws.
   template <typename Act>
   int in_job(const Act& act, const char* id = "813") const {
-    const pid_t child = ::fork();
-    if (child == 0) {
+    return test::in_child([&] {
       ::setenv("PATH", (folder_.path().string() + ":/usr/bin:/bin").c_str(), 1);
       for (const char* name : {"SLURM_JOB_ID", "SLURM_ARRAY_JOB_ID", "SLURM_ARRAY_TASK_ID"}) {
         ::unsetenv(name);
       }
       if (id != nullptr) ::setenv("SLURM_JOB_ID", id, 1);
-      try {
-        ::_exit(act());
-      } catch (const std::exception&) {
-        ::_exit(99);
-      }
-    }
-    return wait_for(child).code;
+      return act();
+    });
   }
-
- private:
-  test::TempDir folder_;
 };
 
 int is_at_work(const std::string& id) {
@@ -83,7 +61,8 @@ TEST_CASE("a job allows itself to be requeued before it asks for that", "[job-ex
   };
   node.tool("scontrol", "exit 0");
   CHECK(node.in_job(requeue) == 0);
-  CHECK(node.calls() == "scontrol update jobid=813 Requeue=1\nscontrol requeue 813\n");
+  CHECK(node.calls() ==
+        std::vector<std::string>{"scontrol update jobid=813 Requeue=1", "scontrol requeue 813"});
   node.tool("scontrol", "echo 'scontrol: error: Access denied' >&2; exit 1");
   CHECK(node.in_job(requeue) == 99);
 }
@@ -96,7 +75,7 @@ TEST_CASE("a job that cannot have more memory goes on with what it has", "[job-e
   };
   node.tool("scontrol", "exit 1");
   CHECK(node.in_job(raise) == 0);
-  CHECK(node.calls() == "scontrol update jobid=813 MinMemoryNode=4\n");
+  CHECK(node.calls() == std::vector<std::string>{"scontrol update jobid=813 MinMemoryNode=4"});
 }
 
 TEST_CASE("a job knows its id, in an array that of its task, and its memory", "[job-exec]") {

@@ -1,5 +1,3 @@
-#include <limits>
-
 #include "base/error.h"
 #include "engine/batch/batch_file.h"
 #include "engine/slurm/allocation.h"

@@ -57,8 +57,7 @@ TEST_CASE("of the step's and the profile's limit on an array the smaller one hol
   CHECK(has(sbatch_script(batch, profile), "#SBATCH --array=" + range));
 }
 
-TEST_CASE("a job leaves the queue if it can never start, where others wait for its end",
-          "[slurm]") {
+TEST_CASE("a job that can never start leaves the queue, where others wait for its end", "[slurm]") {
   Batch batch = plain();
   CHECK_FALSE(has(sbatch_script(batch, Profile()), "kill-on-invalid-dep"));
   batch.leaves_if_hopeless = true;
@@ -173,8 +172,7 @@ TEST_CASE("where SLURM lays out the ranks, sizes are per core and per task", "[s
   CHECK(script.find("--time") == script.npos);  // the partition's default holds
 }
 
-TEST_CASE("a time limit is in minutes, leaves time to record, and keeps below the profile's",
-          "[slurm]") {
+TEST_CASE("a time limit is in minutes, with time to record, below the profile's", "[slurm]") {
   const auto limit = [](std::chrono::seconds walltime, std::chrono::seconds allowed) {
     Profile profile;
     profile.limits.walltime = allowed;

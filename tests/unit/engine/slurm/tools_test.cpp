@@ -1,10 +1,8 @@
 #include "engine/slurm/tools.h"
 
 #include "base/error.h"
-#include "base/file.h"
-#include "base/text.h"
 #include "tests/support/catch.h"
-#include "tests/support/temp_dir.h"
+#include "tests/support/tool_scripts.h"
 
 using namespace dlflow;
 using namespace std::chrono_literals;
@@ -13,40 +11,15 @@ namespace {
 
 const Time kSince = from_rfc3339("2026-11-21T08:00:00.000Z");
 
-/// SLURM's programs as small scripts in a folder that is first in PATH. Each call leaves a line.
-class Scripts {
+class Scripts : public test::ToolScripts {
  public:
-  void tool(const std::string& name, const std::string& lines) const {
-    const auto file = folder_.write(name, "#!/bin/sh\necho \"" + name + " $*\" >> " +
-                                              (folder_.path() / "calls").string() + "\n" + lines);
-    std::filesystem::permissions(file, std::filesystem::perms::owner_all);
-  }
-
   SlurmTools tools(std::chrono::milliseconds time_limit = 10s) {
-    return SlurmTools(
-        {.time_limit = time_limit,
-         .tries = 3,
-         .first_pause = 1s,
-         .sleep = [this](std::chrono::milliseconds pause) { pauses.push_back(pause); },
-         .environment = {"PATH=" + folder_.path().string() + ":/usr/bin:/bin",
-                         "SLURM_CONF=/etc/alpha.conf", "USER=ann", "SLURM_JOB_ID=7",
-                         "SBATCH_PARTITION=wrong", "SQUEUE_FORMAT=%i", "SECRET=swordfish",
-                         "TZ=Europe/Prague"}});
+    return SlurmTools(options(
+        3,
+        {"SLURM_CONF=/etc/alpha.conf", "USER=ann", "SLURM_JOB_ID=7", "SBATCH_PARTITION=wrong",
+         "SQUEUE_FORMAT=%i", "SECRET=swordfish", "TZ=Europe/Prague"},
+        time_limit));
   }
-
-  std::vector<std::string> calls() const {
-    std::vector<std::string> lines =
-        split(read_file_if_exists(folder_.path() / "calls").value_or(""), '\n');
-    lines.pop_back();
-    return lines;
-  }
-
-  std::string path(const std::string& name) const { return (folder_.path() / name).string(); }
-
-  std::vector<std::chrono::milliseconds> pauses;
-
- private:
-  test::TempDir folder_;
 };
 
 /// "accepted 812", "refused: …", "unclear: …"

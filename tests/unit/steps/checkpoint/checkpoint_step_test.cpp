@@ -103,8 +103,7 @@ TEST_CASE("a network is exported as ONNX, unless a script alone knows it", "[che
              Catch::Contains("saved by a Python script"));
 }
 
-TEST_CASE("a model that is divided among ranks is not exported, other states may be",
-          "[checkpoint step]") {
+TEST_CASE("a model divided among ranks is not exported, other states may be", "[checkpoint step]") {
   const test::TempDir data;
   const SampleCheckpoint sample(1);
   CheckpointContent content = sample.content();

@@ -1,7 +1,6 @@
 #include "steps/environment/place_file.h"
 
 #include <sys/resource.h>
-#include <sys/stat.h>
 
 #include <csignal>
 #include <filesystem>

@@ -14,39 +14,14 @@
 #include "tests/support/on_ranks.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/tiny_data.h"
+#include "tests/support/variable.h"
 
 using namespace dlflow;
 using namespace std::chrono_literals;
 using steps::node_disk;
-using steps::NodeData;
 namespace fs = std::filesystem;
 
 namespace {
-
-/// A variable of this process, as it was when this object goes.
-class Variable {
- public:
-  Variable(std::string name, const std::string& value) : name_(std::move(name)) {
-    if (const char* before = ::getenv(name_.c_str())) before_ = before;
-    if (value.empty()) {
-      ::unsetenv(name_.c_str());
-    } else {
-      ::setenv(name_.c_str(), value.c_str(), 1);
-    }
-  }
-  Variable(const Variable&) = delete;
-  Variable& operator=(const Variable&) = delete;
-  ~Variable() {
-    if (before_.empty()) {
-      ::unsetenv(name_.c_str());
-    } else {
-      ::setenv(name_.c_str(), before_.c_str(), 1);
-    }
-  }
-
- private:
-  std::string name_, before_;
-};
 
 /// Ranks that share the data of a shared file system, two to a node.
 struct Ranks {
@@ -57,7 +32,7 @@ struct Ranks {
   /// What each rank reads, while all of them have it.
   std::vector<fs::path> folders() {
     return test::on_ranks(group, count, [&](runtime::Communicator& comm) {
-      const NodeData here(comm, data.path(), runtime::Split::Train, metrics());
+      const steps::NodeData here(comm, data.path(), runtime::Split::Train, metrics());
       const fs::path folder = here.folder();
       if (!fs::exists(folder / "train.dlset")) return fs::path("nothing");
       comm.barrier();
@@ -94,25 +69,25 @@ std::string printed(int descriptor, const Work& work) {
 
 TEST_CASE("a node's disk is the one that the step names, else that of its files that do not last",
           "[scratch]") {
-  const Variable budget("DLFLOW_SCRATCH_BUDGET", "");
-  const Variable temporary("TMPDIR", "/local/tmp");
+  const test::Variable budget("DLFLOW_SCRATCH_BUDGET", {});
+  const test::Variable temporary("TMPDIR", "/local/tmp");
   {
-    const Variable scratch("DLFLOW_SCRATCH", "/local/scratch");
+    const test::Variable scratch("DLFLOW_SCRATCH", "/local/scratch");
     CHECK(node_disk().scratch == "/local/scratch");
     CHECK(node_disk().budget_bytes == 0);
   }
-  const Variable scratch("DLFLOW_SCRATCH", "");
+  const test::Variable scratch("DLFLOW_SCRATCH", {});
   CHECK(node_disk().scratch == "/local/tmp");
-  const Variable nothing("TMPDIR", "");
+  const test::Variable nothing("TMPDIR", {});
   CHECK(node_disk().scratch == "/tmp");
-  const Variable bytes("DLFLOW_SCRATCH_BUDGET", "4096");
+  const test::Variable bytes("DLFLOW_SCRATCH_BUDGET", "4096");
   CHECK(node_disk().budget_bytes == 4096);
 }
 
 TEST_CASE("the first rank of each node has its data copied, and all ranks there read the copy",
           "[scratch]") {
   Ranks ranks(3);
-  const Variable scratch("DLFLOW_SCRATCH", ranks.disk.path());
+  const test::Variable scratch("DLFLOW_SCRATCH", ranks.disk.path());
   std::vector<fs::path> folders;
   const std::string said = printed(STDOUT_FILENO, [&] { folders = ranks.folders(); });
   CHECK(folders[0].string().starts_with(ranks.disk.path().string()));
@@ -126,15 +101,15 @@ TEST_CASE("the first rank of each node has its data copied, and all ranks there 
 
 TEST_CASE("a node that has made the only copy says nothing of others", "[scratch]") {
   Ranks ranks(2);
-  const Variable scratch("DLFLOW_SCRATCH", ranks.disk.path());
+  const test::Variable scratch("DLFLOW_SCRATCH", ranks.disk.path());
   printed(STDOUT_FILENO, [&] { ranks.folders(); });
   CHECK(ranks.message() == ranks.size() + " of data on the disk of 1 of 1 node");
 }
 
 TEST_CASE("where there is no room for a copy the data is read from where it lies", "[scratch]") {
   Ranks ranks(4);
-  const Variable scratch("DLFLOW_SCRATCH", ranks.disk.path());
-  const Variable budget("DLFLOW_SCRATCH_BUDGET", "1");
+  const test::Variable scratch("DLFLOW_SCRATCH", ranks.disk.path());
+  const test::Variable budget("DLFLOW_SCRATCH_BUDGET", "1");
   std::vector<fs::path> folders;
   const std::string said = printed(STDERR_FILENO, [&] { folders = ranks.folders(); });
   CHECK(folders == std::vector<fs::path>(4, ranks.data.path()));

@@ -15,6 +15,7 @@
 #include "steps/stage/seal.h"
 #include "steps/transfer/stop_signal.h"
 #include "tests/support/catch.h"
+#include "tests/support/in_child.h"
 #include "tests/support/skip.h"
 #include "tests/support/syscalls.h"
 #include "tests/support/temp_dir.h"
@@ -236,13 +237,11 @@ TEST_CASE("a download that begins at any moment of an eviction keeps what it wri
 
 TEST_CASE("what a killed job left is swept, what a living one has is not", "[cache]") {
   const test::TempDir folder;
-  const pid_t child = ::fork();
-  if (child == 0) {
+  test::in_child([&] {
     auto* cache = new Cache(folder.path(), 0);  // never destroyed: the process is killed
     write_file_atomic(cache->new_file(), "half");
-    ::_exit(0);
-  }
-  REQUIRE(::waitpid(child, nullptr, 0) == child);
+    return 0;
+  });
   CHECK(std::distance(fs::directory_iterator(folder.path() / "work"), {}) == 1);
   Cache living(folder.path(), 0);
   const fs::path file = living.new_file();
@@ -285,8 +284,7 @@ TEST_CASE("a note is a JSON object or it is not there", "[cache]") {
   CHECK_FALSE(cache.note("urls/x.json").has_value());
 }
 
-TEST_CASE("a sealed object that was written to is not intact, though it is read-only again",
-          "[cache]") {
+TEST_CASE("a sealed object that was written to is damaged, even if read-only again", "[cache]") {
   const test::TempDir folder;
   const fs::path object = folder.write("object", "content");
   const std::string hash = sha256_hex("content");

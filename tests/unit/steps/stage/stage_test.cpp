@@ -326,7 +326,7 @@ TEST_CASE("a folder and a pattern are staged file by file", "[stage]") {
   data.write("set/a.gz", test::gzip("A"));
   data.write("set/b.gz", test::gzip("B"));
   data.write("set/sub/notes", "N");
-  fs::permissions(data.write("set/sub/run", "#!"), fs::perms::owner_all);
+  data.write_program("set/sub/run", "#!");
   const std::string url = file_url(data.path() / "set");
   const StepFixture step(
       with({{{"url", url + "/"}}, {{"url", url + "/*.gz"}, {"unpack", "gzip"}}}));

@@ -11,12 +11,12 @@
 #include "tests/support/catch.h"
 #include "tests/support/skip.h"
 #include "tests/support/temp_dir.h"
+#include "tests/support/variable.h"
 #include "tests/unit/steps/stage/archives.h"
 
 using namespace dlflow;
 using namespace dlflow::steps;
 using Catch::Contains;
-using test::TarEntry;
 namespace fs = std::filesystem;
 
 namespace {
@@ -166,8 +166,7 @@ TEST_CASE("a tar archive that the system's tools compressed is unpacked by them"
 
 TEST_CASE("a compressed tar archive without its program is named with what to do", "[unpack]") {
   Sandbox box;
-  const std::string path = std::getenv("PATH");
-  ::setenv("PATH", box.folder().path().c_str(), 1);
+  const test::Variable path("PATH", box.folder().path());
   CHECK_THROWS_WITH(
       box.unpack(std::string("\xFD"
                              "7zXZ\0",
@@ -175,13 +174,12 @@ TEST_CASE("a compressed tar archive without its program is named with what to do
                  Unpack::Tar),
       "it is compressed by xz, and there is no program 'xz' in PATH; install it, or compress the "
       "archive with gzip");
-  ::setenv("PATH", path.c_str(), 1);
 }
 
 TEST_CASE("a tar entry that could do harm is refused by its name", "[unpack]") {
   Sandbox box;
   struct Case {
-    TarEntry entry;
+    test::TarEntry entry;
     std::string message;
   };
   const std::vector<Case> cases = {

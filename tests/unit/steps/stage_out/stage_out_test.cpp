@@ -123,8 +123,7 @@ TEST_CASE("the log and the metrics say what was sent and what was there", "[stag
   CHECK_FALSE(fs::exists(step.outputs() / ".sending"));
 }
 
-TEST_CASE("a step that is stopped keeps what it has sent, and is to be called again",
-          "[stage_out]") {
+TEST_CASE("a stopped step keeps what it has sent, and is to be called again", "[stage_out]") {
   const int signal = GENERATE(SIGTERM, SIGUSR1);
   const TempDir results;
   const TempDir archive;

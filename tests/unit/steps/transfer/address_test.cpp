@@ -1,10 +1,9 @@
 #include "steps/transfer/address.h"
 
-#include <cstdlib>
-
 #include "base/error.h"
 #include "steps/transfer/hub.h"
 #include "tests/support/catch.h"
+#include "tests/support/variable.h"
 
 using namespace dlflow;
 using namespace dlflow::steps;
@@ -41,7 +40,7 @@ TEST_CASE("the files of a folder have addresses of their own", "[address]") {
 }
 
 TEST_CASE("an object store is a remote of rclone that needs no configuration", "[address]") {
-  ::unsetenv("AWS_ENDPOINT_URL");
+  const test::Variable endpoint("AWS_ENDPOINT_URL", {});
   const Address s3 = parse_address("s3://bucket-1/set/a%20b");
   CHECK(s3.scheme == Scheme::Rclone);
   CHECK(s3.host == ":s3,provider=AWS,env_auth=true");
@@ -50,19 +49,18 @@ TEST_CASE("an object store is a remote of rclone that needs no configuration", "
   CHECK(file_in(parse_address("s3://bucket/set/"), "x").place.path == "bucket/set/x");
   CHECK(parse_address("gs://bucket/*.gz").host == ":gcs,env_auth=true");
   CHECK(parse_address("gs://bucket/*.gz").place.pattern == "*.gz");
-  ::setenv("AWS_ENDPOINT_URL", "http://store.site.org:9000", 1);
+  endpoint.set("http://store.site.org:9000");
   CHECK(parse_address("s3://b/x").host ==
         ":s3,provider=Other,env_auth=true,endpoint=\"http://store.site.org:9000\"");
-  ::setenv("AWS_ENDPOINT_URL", "http://x\",evil=\"", 1);
+  endpoint.set("http://x\",evil=\"");
   CHECK_THROWS_WITH(parse_address("s3://b/x"), Catch::Contains("has a quote in it"));
-  ::unsetenv("AWS_ENDPOINT_URL");
+  endpoint.set({});
   CHECK_THROWS_AS(parse_address("s3://a,b=c/x"), Error);
   CHECK_THROWS_AS(parse_address("gs://-x/y"), Error);
 }
 
-TEST_CASE("a hub's address names a repository, perhaps a revision, and what is in it",
-          "[address]") {
-  ::setenv("HF_ENDPOINT", "https://hub.test/", 1);
+TEST_CASE("a hub's address names a repository, maybe a revision, and what is in it", "[address]") {
+  const test::Variable endpoint("HF_ENDPOINT", "https://hub.test/");
   const Address model = parse_address("hf://owner/name/weights/model%201.bin");
   CHECK(model.scheme == Scheme::Hub);
   CHECK(model.host == "owner/name");
@@ -79,5 +77,4 @@ TEST_CASE("a hub's address names a repository, perhaps a revision, and what is i
   CHECK_THROWS_WITH(parse_address("hf://datasets/owner/name"),
                     Catch::Contains("names a repository and a file in it"));
   CHECK_THROWS_AS(parse_address("hf://owner/na?me/x"), Error);
-  ::unsetenv("HF_ENDPOINT");
 }

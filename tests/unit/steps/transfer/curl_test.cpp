@@ -1,7 +1,5 @@
 #include "steps/transfer/curl.h"
 
-#include <sys/stat.h>
-
 #include "base/file.h"
 #include "tests/support/catch.h"
 #include "tests/support/temp_dir.h"

@@ -9,6 +9,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/skip.h"
 #include "tests/support/temp_dir.h"
+#include "tests/support/variable.h"
 
 using namespace dlflow;
 using namespace dlflow::steps;
@@ -102,9 +103,8 @@ TEST_CASE("a server that gives no commit by its name gives it with its branches"
   if (!repository.make()) return test::skip("git is not installed");
   // As git before 2.5 did, and as a server may be told to; the newer protocol always gives it.
   repository.shell("git config --global protocol.version 0");
-  ::setenv("GIT_CONFIG_GLOBAL", (repository.folder() / ".gitconfig").c_str(), 1);
+  const test::Variable config("GIT_CONFIG_GLOBAL", repository.folder() / ".gitconfig");
   repository.get(repository.first());
-  ::unsetenv("GIT_CONFIG_GLOBAL");
   CHECK(repository.names() == ".gitattributes code secret ");
 }
 

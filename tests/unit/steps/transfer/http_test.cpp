@@ -1,7 +1,5 @@
 #include "steps/transfer/http.h"
 
-#include <algorithm>
-
 #include "base/error.h"
 #include "base/file.h"
 #include "base/json.h"
@@ -278,8 +276,7 @@ TEST_CASE("an answer that is not the file is an error that may pass", "[download
   }
 }
 
-TEST_CASE("a part of a file that nobody asked for is not taken for the file",
-          "[download][attack]") {
+TEST_CASE("a part of a file that nobody asked for is not the file", "[download][attack]") {
   const std::string answer = GENERATE(
       "HTTP/1.1 206 Partial Content\r\nContent-Length: 4\r\n"
       "Content-Range: bytes 0-3/4\r\n\r\npart",

@@ -2,13 +2,13 @@
 
 #include <stdlib.h>
 
-#include <algorithm>
 #include <mutex>
 
 #include "base/error.h"
 #include "base/json.h"
 #include "tests/support/catch.h"
 #include "tests/support/temp_dir.h"
+#include "tests/support/variable.h"
 #include "tests/unit/steps/transfer/servers.h"
 
 using namespace dlflow;
@@ -41,16 +41,7 @@ class Hub {
           const auto found = answers_.find(path);
           if (found != answers_.end()) return found->second;
           return std::string("HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n");
-        }) {
-    ::setenv("HF_ENDPOINT", ("http://" + server_.host() + "/").c_str(), 1);
-    ::unsetenv("HF_TOKEN");
-  }
-  Hub(const Hub&) = delete;
-  Hub& operator=(const Hub&) = delete;
-  ~Hub() {
-    ::unsetenv("HF_ENDPOINT");
-    ::unsetenv("HF_TOKEN");
-  }
+        }) {}
 
   /// "NAME BYTES VERSION SHA256" of each file.
   std::vector<std::string> list(const std::string& address) const {
@@ -79,6 +70,8 @@ class Hub {
   std::vector<std::string> asked_;
   int authorized_ = 0;
   test::AnsweringServer server_;
+  test::Variable endpoint_{"HF_ENDPOINT", "http://" + server_.host() + "/"};
+  test::Variable token_{"HF_TOKEN", {}};
 };
 
 using Lines = std::vector<std::string>;

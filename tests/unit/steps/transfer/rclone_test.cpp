@@ -1,6 +1,5 @@
 #include "steps/transfer/rclone.h"
 
-#include <cstdlib>
 #include <map>
 #include <vector>
 
@@ -12,6 +11,7 @@
 #include "steps/transfer/upload.h"
 #include "tests/support/catch.h"
 #include "tests/support/temp_dir.h"
+#include "tests/support/variable.h"
 
 using namespace dlflow;
 using namespace dlflow::steps;
@@ -25,7 +25,7 @@ namespace {
 class FailingRemote {
  public:
   explicit FailingRemote(const std::string& first) {
-    const fs::path program = folder_.write("rclone", R"(#!/bin/sh
+    folder_.write_program("rclone", R"(#!/bin/sh
 here=$(dirname "$0")
 for argument; do case $argument in
   --offset=*) offset=${argument#--offset=} ;;
@@ -38,15 +38,12 @@ if [ -e "$here/first" ]; then
 fi
 printf 'new content' | tail -c +$((offset + 1))
 )");
-    fs::permissions(program, fs::perms(0700));
     folder_.write("first", first);
-    ::setenv("PATH", (folder_.path().string() + ":" + path_).c_str(), 1);
   }
-  ~FailingRemote() { ::setenv("PATH", path_.c_str(), 1); }
 
  private:
   test::TempDir folder_;
-  std::string path_ = std::getenv("PATH");
+  test::Variable path_{"PATH", test::path_with(folder_.path())};
 };
 
 /// Downloads a file of which the remote tells what is in `listed`.
@@ -75,8 +72,7 @@ TEST_CASE("what rclone brought of another content of that size and time is not c
   CHECK(read_file(partial) == "new content");
 }
 
-TEST_CASE("what rclone brought before a failure is dropped if nobody knows what it was",
-          "[rclone]") {
+TEST_CASE("what rclone brought before a failure is dropped if its content is unknown", "[rclone]") {
   const test::TempDir folder;
   const FailingRemote remote("old ");
   const fs::path partial = folder.path() / "partial";
@@ -90,7 +86,7 @@ namespace {
 class PlayedRclone {
  public:
   PlayedRclone() {
-    const fs::path program = folder_.write("rclone", R"(#!/bin/sh
+    folder_.write_program("rclone", R"(#!/bin/sh
 here=$(dirname "$0")
 while case $1 in --*) true ;; *) false ;; esac; do shift; done
 echo "$*" >> "$here/calls"
@@ -102,12 +98,7 @@ status=$(cat "$answer.status")
 rm "$answer"
 exit $status
 )");
-    fs::permissions(program, fs::perms(0700));
-    ::setenv("PATH", (folder_.path().string() + ":" + path_).c_str(), 1);
   }
-  PlayedRclone(const PlayedRclone&) = delete;
-  PlayedRclone& operator=(const PlayedRclone&) = delete;
-  ~PlayedRclone() { ::setenv("PATH", path_.c_str(), 1); }
 
   /// The answer to the next call of `command`, at most two.
   void answers(const std::string& command, const std::string& output, int status = 0,
@@ -133,7 +124,7 @@ exit $status
 
  private:
   test::TempDir folder_;
-  std::string path_ = std::getenv("PATH");
+  test::Variable path_{"PATH", test::path_with(folder_.path())};
   std::map<std::string, int> given_;
 };
 
@@ -233,8 +224,7 @@ TEST_CASE("what a remote has by its hash is not sent again", "[rclone][upload]")
   CHECK(file.rclone.calls().at(0) == kStat + "file");
 }
 
-TEST_CASE("a file that a remote has not is sent, compared and then given its name",
-          "[rclone][upload]") {
+TEST_CASE("a file that a remote lacks is sent, compared, then given its name", "[rclone][upload]") {
   Sending file;
   SECTION("since there is none") { file.rclone.answers("lsjson", "", 4); }
   SECTION("since it is a folder") { file.rclone.lists({{"Size", 5}, {"IsDir", true}}); }

@@ -1,11 +1,10 @@
 #include "steps/transfer/rsync.h"
 
-#include <stdlib.h>
-
 #include "base/error.h"
 #include "base/file.h"
 #include "tests/support/catch.h"
 #include "tests/support/temp_dir.h"
+#include "tests/support/variable.h"
 
 using namespace dlflow;
 using namespace dlflow::steps;
@@ -15,16 +14,10 @@ namespace {
 /// An rsync that is a script, first in PATH until the end of a test.
 class FakeRsync {
  public:
-  explicit FakeRsync(const std::string& lines) : path_(std::getenv("PATH")) {
-    const auto file =
-        folder_.write("rsync", "#!/bin/sh\necho \"$*\" >> " + (folder_.path() / "calls").string() +
-                                   "\n" + lines + "\n");
-    std::filesystem::permissions(file, std::filesystem::perms::owner_all);
-    ::setenv("PATH", (folder_.path().string() + ":" + path_).c_str(), 1);
+  explicit FakeRsync(const std::string& lines) {
+    folder_.write_program("rsync", "#!/bin/sh\necho \"$*\" >> " +
+                                       (folder_.path() / "calls").string() + "\n" + lines + "\n");
   }
-  FakeRsync(const FakeRsync&) = delete;
-  FakeRsync& operator=(const FakeRsync&) = delete;
-  ~FakeRsync() { ::setenv("PATH", path_.c_str(), 1); }
 
   Uploaded upload(uint64_t bytes_per_second = 0) const {
     UploadRequest request;
@@ -43,7 +36,7 @@ class FakeRsync {
 
  private:
   test::TempDir folder_;
-  std::string path_;
+  test::Variable path_{"PATH", test::path_with(folder_.path())};
 };
 
 constexpr const char* kSent = "case \"$*\" in *--dry-run*) ;; *) echo sent ;; esac";

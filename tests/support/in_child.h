@@ -1,0 +1,29 @@
+#pragma once
+
+#include <unistd.h>
+
+#include <exception>
+
+#include "base/process.h"
+
+namespace dlflow::test {
+
+/// Starts a process that does `work` and exits with its result, or with 99 if it throws.
+template <typename Work>
+pid_t begin_child(const Work& work) {
+  const pid_t child = ::fork();
+  if (child != 0) return child;
+  try {
+    ::_exit(int(work()));
+  } catch (const std::exception&) {
+    ::_exit(99);
+  }
+}
+
+/// The exit status of such a process.
+template <typename Work>
+int in_child(const Work& work) {
+  return wait_for(begin_child(work)).code;
+}
+
+}  // namespace dlflow::test
