@@ -49,6 +49,12 @@ class ChainWorld : public RunFolder {
     return states();
   }
 
+  /// The same once all that is in the batch system has run.
+  States end_all() {
+    nodes.run_all();
+    return look();
+  }
+
   /// The id of the newest job of a step (of element `task`).
   std::string id(const std::string& step, int task = -1) const {
     const std::string wanted = task < 0 ? "" : "_" + std::to_string(task);

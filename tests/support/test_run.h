@@ -9,6 +9,7 @@
 
 #include "engine/model/parse.h"
 #include "engine/run/local/local_run.h"
+#include "tests/support/catch.h"
 #include "tests/support/fake_backend.h"
 #include "tests/support/temp_dir.h"
 
@@ -22,6 +23,8 @@ inline std::ostream& operator<<(std::ostream& stream, JobState state) {
 
 namespace dlflow::test {
 
+using enum JobState;
+using Names = std::vector<std::string>;
 using States = std::map<std::string, JobState>;
 
 /// Keeps what it hears.
@@ -139,6 +142,12 @@ class TestRun : public RunFolder {
   }
   RunResult submit_again(const PlanAgain& again) {
     return resubmit_run(directory, again, services());
+  }
+  /// Starts the run and kills its engine after so many looks at the back end.
+  void start_and_kill(int waits) {
+    backend.waits_until_killed = waits;
+    CHECK_THROWS_AS(start(), Killed);
+    backend.waits_until_killed = -1;
   }
   bool cancel() {
     backend.forget_news();

@@ -11,8 +11,6 @@
 
 using namespace dlflow;
 using namespace dlflow::test;
-using enum JobState;
-using Names = std::vector<std::string>;
 
 namespace {
 
@@ -152,8 +150,7 @@ TEST_CASE("a failure that is allowed is tried again as `retry:` says before it c
   CHECK(run.states() == States{{"train", Succeeded}, {"after", Succeeded}});
 }
 
-TEST_CASE("a failure that is allowed does not help what waits for a failure that is not",
-          "[allow_failure]") {
+TEST_CASE("an allowed failure does not help what waits for another failure", "[allow_failure]") {
   TestRun run(R"(
   data: {run: ./data}
   train: {run: ./train, needs: [data], allow_failure: true}
@@ -164,8 +161,7 @@ TEST_CASE("a failure that is allowed does not help what waits for a failure that
   CHECK(run.states() == States{{"data", Failed}, {"train", Blocked}, {"after", Blocked}});
 }
 
-TEST_CASE("the failure of one element stops neither the others nor what needs them",
-          "[allow_failure]") {
+TEST_CASE("one element's failure stops neither others nor what needs them", "[allow_failure]") {
   TestRun run(R"(
   train: {run: ./train, matrix: {n: [0, 1, 2], max_parallel: 1}}
   eval: {run: ./eval, matrix: {n: [0, 1, 2]}, needs: [train]}
@@ -235,8 +231,7 @@ TEST_CASE(
   CHECK(run.states() == States{{"flaky", Blocked}, {"bad", Failed}, {"clean", Succeeded}});
 }
 
-TEST_CASE("a step with always() is tried again as `retry:` says, after a failure, too",
-          "[always]") {
+TEST_CASE("a step with always() is tried again as `retry:` says, even after failures", "[always]") {
   TestRun run(R"(
   work:  {run: ./work}
   clean: {run: ./clean, needs: [work], if: "${{ always() }}", retry: {attempts: 2, on: [failure]}}
@@ -256,8 +251,7 @@ TEST_CASE("a step with always() is not reused", "[always]") {
   CHECK(run.backend.submitted == Names{"cleanup"});
 }
 
-TEST_CASE("a run that is stopped does not start a step with always(), the resumed one does",
-          "[always]") {
+TEST_CASE("a stopped run starts no step with always(), the resumed one does", "[always]") {
   TestRun run(kCleanup);
   run.observer.on_event = [](const JobEvent& event) {
     if (event.job == "data" && event.state == Running) std::raise(SIGTERM);
@@ -269,8 +263,7 @@ TEST_CASE("a run that is stopped does not start a step with always(), the resume
   for (const auto& [job, state] : run.states()) CHECK(state == Succeeded);
 }
 
-TEST_CASE("a run that is stopped gives up nothing that a step with always() waits for",
-          "[always]") {
+TEST_CASE("a stopped run gives up nothing that a step with always() waits for", "[always]") {
   TestRun run(R"(
   data:    {run: ./data}
   other:   {run: ./other}
@@ -287,8 +280,7 @@ TEST_CASE("a run that is stopped gives up nothing that a step with always() wait
   CHECK(run.states()["cleanup"] == Planned);
 }
 
-TEST_CASE("an engine that is killed after a failure leaves the cleanup to the next one",
-          "[always]") {
+TEST_CASE("an engine killed after a failure leaves the cleanup to the next one", "[always]") {
   for (const char* point : {"record", "end", "ingest", "intent", "spawn"}) {
     for (int n = 1; n < 12; ++n) {
       TestRun run(kCleanup);
@@ -314,13 +306,11 @@ TEST_CASE("in a batch system what waits for an allowed failure starts by itself"
   }
   CHECK(world.batch.is_free("813_1"));  // it starts, looks, and is skipped
   CHECK_FALSE(world.nodes.begin("813_1"));
-  world.nodes.run_all();
-  CHECK(world.look().at("eval[n=1]") == Skipped);
+  CHECK(world.end_all().at("eval[n=1]") == Skipped);
   CHECK(world.look().at("best") == Succeeded);
   CHECK(world.state() == RunState::Succeeded);
   world.resubmit({"train"});
-  world.nodes.run_all();
-  CHECK(world.look().at("train[n=1]") == Succeeded);
+  CHECK(world.end_all().at("train[n=1]") == Succeeded);
   CHECK(world.look().at("eval[n=1]") == Succeeded);
   CHECK(world.nodes.runs["best"] == 2);
 }
@@ -337,8 +327,7 @@ TEST_CASE("in a batch system the selection waits for the end of a sweep, and a n
   CHECK_FALSE(world.batch.is_free("812"));
   world.nodes.end("811_1", Succeeded);
   CHECK(world.batch.is_free("812"));
-  world.nodes.run_all();
-  CHECK(world.look() ==
+  CHECK(world.end_all() ==
         States{{"train[n=0]", Lost}, {"train[n=1]", Succeeded}, {"best", Succeeded}});
   CHECK(world.state() == RunState::Succeeded);
 }
@@ -348,14 +337,13 @@ TEST_CASE("in a batch system what itself ends an element holds up nothing that g
   StartedChain world(kSweep);
   world.nodes.begin("811_1");
   world.nodes.fail_node("811_1");
-  world.nodes.run_all();
-  CHECK(world.look() == States{{"train[n=0]", Succeeded},
-                               {"train[n=1]", Lost},
-                               {"train[n=2]", Succeeded},
-                               {"eval[n=0]", Succeeded},
-                               {"eval[n=1]", Skipped},
-                               {"eval[n=2]", Succeeded},
-                               {"best", Succeeded}});
+  CHECK(world.end_all() == States{{"train[n=0]", Succeeded},
+                                  {"train[n=1]", Lost},
+                                  {"train[n=2]", Succeeded},
+                                  {"eval[n=0]", Succeeded},
+                                  {"eval[n=1]", Skipped},
+                                  {"eval[n=2]", Succeeded},
+                                  {"best", Succeeded}});
 }
 
 TEST_CASE("in a batch system a job runs without an allowed parent that left no record",
@@ -365,11 +353,9 @@ TEST_CASE("in a batch system a job runs without an allowed parent that left no r
   b: {run: ./b, needs: [a]}
 )");
   world.nodes.fail_node("811");
-  world.nodes.run_all();
-  CHECK(world.look() == States{{"a", Lost}, {"b", Blocked}});
+  CHECK(world.end_all() == States{{"a", Lost}, {"b", Blocked}});
   world.resubmit();
-  world.nodes.run_all();
-  CHECK(world.look() == States{{"a", Lost}, {"b", Succeeded}});
+  CHECK(world.end_all() == States{{"a", Lost}, {"b", Succeeded}});
   CHECK(world.state() == RunState::Succeeded);
 }
 
@@ -387,8 +373,7 @@ TEST_CASE("in a batch system what waits in the queue waits for an allowed failur
   CHECK(again.repointed == Names{"b 812"});
   CHECK(again.too_early.empty());
   CHECK_FALSE(world.batch.is_free("812"));
-  world.nodes.run_all();
-  CHECK(world.look() == States{{"a", Succeeded}, {"b", Succeeded}});
+  CHECK(world.end_all() == States{{"a", Succeeded}, {"b", Succeeded}});
   CHECK(world.batch.submitted == Names{"a 811", "b 812", "a 813"});
   CHECK(world.nodes.runs["b"] == 1);
 }
@@ -401,8 +386,7 @@ TEST_CASE("in a batch system a cleanup runs however the chain ends", "[always][c
     if (is_over(world.batch.jobs().at(id).shown.state)) continue;  // it can never start
     world.nodes.pass(id, failing == step ? Failed : Succeeded);
   }
-  world.nodes.run_all();
-  CHECK(world.look().at("cleanup") == Succeeded);
+  CHECK(world.end_all().at("cleanup") == Succeeded);
   CHECK(world.look().at("report") == (failing.empty() ? Succeeded : Blocked));
   CHECK(world.nodes.runs["report"] == (failing.empty() ? 1 : 0));
   if (failing.empty()) return;
@@ -427,8 +411,7 @@ TEST_CASE("in a batch system nothing runs on a result that was to be made anew a
   CHECK_FALSE(std::filesystem::is_symlink(world.directory / "steps/b/outputs"));
   world.nodes.pass(world.id("a"), Succeeded);
   world.nodes.pass(world.id("b"), Failed);
-  world.nodes.run_all();
-  CHECK(world.look() == States{{"a", Succeeded}, {"b", Failed}, {"c", Skipped}});
+  CHECK(world.end_all() == States{{"a", Succeeded}, {"b", Failed}, {"c", Skipped}});
   CHECK(world.nodes.runs["c"] == 1);
 }
 
@@ -467,8 +450,7 @@ TEST_CASE("a job that is submitted again is told of its parent's failure if no r
   CHECK_FALSE(world.parent_of("b").skipped);
 }
 
-TEST_CASE("what was reused beside a failure that was allowed is made anew without it",
-          "[allow_failure]") {
+TEST_CASE("what was reused beside an allowed failure is made anew without it", "[allow_failure]") {
   TestRun run(R"(
   a: {run: ./a, matrix: {i: [1, 2]}, allow_failure: true, outputs: {x: x}}
   b: {run: [./b, "${{ join(steps.a.outputs.x) }}"]}
@@ -504,6 +486,5 @@ TEST_CASE("what waits with a checkpoint begins anew behind a parent that runs ag
   }
   CHECK_FALSE(std::filesystem::exists(saved));
   CHECK_FALSE(world.batch.is_free("814"));
-  world.nodes.run_all();
-  CHECK(world.look() == States{{"a", Succeeded}, {"b", Succeeded}});
+  CHECK(world.end_all() == States{{"a", Succeeded}, {"b", Succeeded}});
 }

@@ -1,8 +1,5 @@
 #include "engine/run/batch_systems.h"
 
-#include <stdlib.h>
-
-#include <filesystem>
 #include <set>
 
 #include "base/error.h"
@@ -10,30 +7,24 @@
 #include "engine/model/profile_shape.h"
 #include "tests/support/catch.h"
 #include "tests/support/temp_dir.h"
+#include "tests/support/variable.h"
 
 using namespace dlflow;
-
-namespace fs = std::filesystem;
 
 namespace {
 
 /// $PATH is one folder with tools that a test makes.
 class Tools {
  public:
-  Tools() : before_(::getenv("PATH")) { ::setenv("PATH", folder_.path().c_str(), 1); }
-  Tools(const Tools&) = delete;
-  Tools& operator=(const Tools&) = delete;
-  ~Tools() { ::setenv("PATH", before_.c_str(), 1); }
-
   void add(const std::vector<std::string>& names, const std::string& line) const {
     for (const std::string& name : names) {
-      fs::permissions(folder_.write(name, "#!/bin/sh\n" + line + "\n"), fs::perms::owner_all);
+      folder_.write_program(name, "#!/bin/sh\n" + line + "\n");
     }
   }
 
  private:
-  std::string before_;
   test::TempDir folder_;
+  test::Variable path_{"PATH", folder_.path()};
 };
 
 const std::vector<std::string> kSlurm = {"sbatch", "scontrol", "sinfo"};

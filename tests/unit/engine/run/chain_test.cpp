@@ -10,8 +10,6 @@
 
 using namespace dlflow;
 using namespace dlflow::test;
-using enum JobState;
-using Names = std::vector<std::string>;
 
 namespace {
 
@@ -93,8 +91,7 @@ TEST_CASE("killed between any two effects of a submission, it is completed with 
   run_all_once(world, kChainJobs);
 }
 
-TEST_CASE("what is to be submitted, or to wait for another job, is on disk before it does",
-          "[chain]") {
+TEST_CASE("what is to be submitted, or to wait for a job, is on disk before that", "[chain]") {
   const auto submission = is_synced_at("intents", [] { ChainWorld(kChainSteps).start(); });
   if (!submission) return skip("system calls cannot be traced");
   CHECK(*submission);
@@ -130,8 +127,7 @@ TEST_CASE("a lost answer is looked up, and the job adopted", "[chain]") {
   run_all_once(world, kChainJobs);
 }
 
-TEST_CASE("what the batch system refuses is told in its words, and nothing is submitted",
-          "[chain]") {
+TEST_CASE("a refusal of the batch system is told in its words; nothing is submitted", "[chain]") {
   ChainWorld world("  a: {run: ./a}\n");
   world.batch.refuses_submit = true;
   CHECK_THROWS_WITH(world.start(), Catch::StartsWith("FAKE refuses step 'a' of ") &&
@@ -153,26 +149,23 @@ TEST_CASE("a submission that never arrived is made again by the next call", "[ch
   run_all_once(world, kChainJobs);
 }
 
-TEST_CASE("a failed job blocks what waits for it, and resubmit repairs the chain in place",
-          "[chain]") {
+TEST_CASE("a failed job blocks what waits for it, and resubmit repairs the chain", "[chain]") {
   StartedChain world(kChainSteps);
   world.nodes.pass("811", Succeeded);
   world.nodes.pass("812_1", Failed);
-  world.nodes.run_all();
-  CHECK(world.look() == States{{"data", Succeeded},
-                               {"train[n=1]", Succeeded},
-                               {"train[n=2]", Failed},
-                               {"train[n=3]", Succeeded},
-                               {"plot[n=1]", Succeeded},
-                               {"plot[n=2]", Blocked},
-                               {"plot[n=3]", Succeeded},
-                               {"best", Blocked}});
+  CHECK(world.end_all() == States{{"data", Succeeded},
+                                  {"train[n=1]", Succeeded},
+                                  {"train[n=2]", Failed},
+                                  {"train[n=3]", Succeeded},
+                                  {"plot[n=1]", Succeeded},
+                                  {"plot[n=2]", Blocked},
+                                  {"plot[n=3]", Succeeded},
+                                  {"best", Blocked}});
   const ChainResult again = world.resubmit();
   CHECK(again.kept == 5);
   CHECK(again.repointed == Names{"plot[n=2] 813_1", "best 814"});
   CHECK(world.batch.submitted.back() == "train 815");
-  world.nodes.run_all();
-  CHECK(world.look() == all_in(kChainJobs, Succeeded));
+  CHECK(world.end_all() == all_in(kChainJobs, Succeeded));
   CHECK(world.nodes.runs["train[n=2]"] == 2);
   CHECK(world.nodes.runs["best"] == 1);
 }
@@ -186,8 +179,7 @@ TEST_CASE("a job whose parent is submitted again waits for its success", "[chain
         std::vector<Dependency>{{Dependency::Kind::Success, "813"}});
 }
 
-TEST_CASE("killed between any two effects of a repair, it is completed by the next call",
-          "[chain]") {
+TEST_CASE("killed between any two effects of a repair, the next call completes it", "[chain]") {
   const std::string point =
       GENERATE("batches", "intents", "submit", "accepted", "recorded", "repoint", "record");
   CAPTURE(point);
@@ -197,8 +189,7 @@ TEST_CASE("killed between any two effects of a repair, it is completed by the ne
   CHECK(killed_at(point, 1, [&] { world.resubmit(); }));
   world.nodes.run_all();
   world.resubmit();
-  world.nodes.run_all();
-  CHECK(world.look() == all_in(kChainJobs, Succeeded));
+  CHECK(world.end_all() == all_in(kChainJobs, Succeeded));
   CHECK(world.nodes.overlaps.empty());
   CHECK(world.nodes.runs["data"] == 2);
   CHECK(world.nodes.runs["best"] == 1);
@@ -210,8 +201,7 @@ TEST_CASE("what the batch system has dropped is submitted anew", "[chain]") {
   world.look();
   world.batch.forget("814");
   world.resubmit();
-  world.nodes.run_all();
-  CHECK(world.look() == all_in(kChainJobs, Succeeded));
+  CHECK(world.end_all() == all_in(kChainJobs, Succeeded));
 }
 
 TEST_CASE("cancel takes what waits, and asks what runs", "[chain]") {
@@ -225,8 +215,7 @@ TEST_CASE("cancel takes what waits, and asks what runs", "[chain]") {
   CHECK(second.cancelled == 1);
   CHECK(world.nodes.open_ids().empty());
   world.resume();
-  world.nodes.run_all();
-  CHECK(world.look() == all_in(kChainJobs, Succeeded));
+  CHECK(world.end_all() == all_in(kChainJobs, Succeeded));
 }
 
 TEST_CASE("a job that has begun is asked to end, also before it has written anything", "[chain]") {
@@ -237,8 +226,7 @@ TEST_CASE("a job that has begun is asked to end, also before it has written anyt
   CHECK(std::filesystem::exists(world.directory / "steps/data/attempt-1/cancel"));
 }
 
-TEST_CASE("a job in which no program runs is not asked to save, whatever its record says",
-          "[chain]") {
+TEST_CASE("a job without a running program is not asked to save, whatever is recorded", "[chain]") {
   const BatchState state = GENERATE(BatchState::Held, BatchState::Requeued, BatchState::Pending,
                                     BatchState::Configuring, BatchState::Suspended);
   StartedChain world(kChainSteps);
@@ -250,8 +238,7 @@ TEST_CASE("a job in which no program runs is not asked to save, whatever its rec
   CHECK(world.look()["data"] == Cancelled);
 }
 
-TEST_CASE("a job at work whose end is refused was not asked, and is asked the next time",
-          "[chain]") {
+TEST_CASE("a job at work whose end is refused was not asked, and is asked next time", "[chain]") {
   StartedChain world(kChainSteps);
   world.nodes.begin("811");
   world.batch.refuses_cancel = true;
@@ -290,8 +277,7 @@ TEST_CASE("a run that says of no cluster is taken to be here", "[chain]") {
   CHECK(world.cancel().cancelled == 8);
 }
 
-TEST_CASE("what a run without a folder has in the queue is cancelled, and nothing else's",
-          "[chain]") {
+TEST_CASE("what a run without a folder has in the queue is cancelled, and no more", "[chain]") {
   StartedChain world("  a: {run: ./a}\n  b: {run: ./b}\n");
   const std::string run = run_name(world.directory);
   world.start();
@@ -313,12 +299,10 @@ TEST_CASE("a cancel that is refused is told, and keeps jobs from beginning", "[c
   CHECK(world.look()["data"] == JobState::Cancelled);
   world.batch.refuses_cancel = false;
   world.resume();
-  world.nodes.run_all();
-  CHECK(world.look() == all_in(kChainJobs, Succeeded));
+  CHECK(world.end_all() == all_in(kChainJobs, Succeeded));
 }
 
-TEST_CASE("killed between any two effects of a cancel, nothing runs that was cancelled",
-          "[chain]") {
+TEST_CASE("killed between any two effects of a cancel, no cancelled job runs", "[chain]") {
   const std::string point = GENERATE("withdrawn", "cancel", "record");
   CAPTURE(point);
   StartedChain world(kChainSteps);
@@ -345,8 +329,7 @@ TEST_CASE("a job that nobody knows is lost, and runs again when the run goes on"
   CHECK(world.look()["best"] == Blocked);
 }
 
-TEST_CASE("a job that was given up as lost and turns up again is at work, as its record says",
-          "[chain]") {
+TEST_CASE("a job given up as lost that turns up is at work, as its record says", "[chain]") {
   StartedChain world(kChainSteps);
   world.nodes.begin("811");
   world.batch.unseen = {"811"};
@@ -359,8 +342,7 @@ TEST_CASE("a job that was given up as lost and turns up again is at work, as its
   run_all_once(world, kChainJobs);
 }
 
-TEST_CASE("strangers with our numbers are never cancelled, asked to end or pointed elsewhere",
-          "[chain]") {
+TEST_CASE("strangers with our numbers are never cancelled, stopped or repointed", "[chain]") {
   StartedChain world(kChainSteps);
   world.batch.renumber("precious");
   const BatchState state = GENERATE(BatchState::Pending, BatchState::Running);
@@ -373,8 +355,7 @@ TEST_CASE("strangers with our numbers are never cancelled, asked to end or point
   world.cancel();
   world.cancel();  // a second one kills
   world.resubmit();
-  world.nodes.run_all();
-  CHECK(world.look() == all_in(kChainJobs, Succeeded));
+  CHECK(world.end_all() == all_in(kChainJobs, Succeeded));
   CHECK(world.batch.asked_to_end.empty());
   for (const std::string& id : strangers) {
     CHECK(world.batch.jobs().at(id).shown.state == state);
@@ -396,8 +377,7 @@ TEST_CASE("an attempt with a successor never begins again, whoever ended it", "[
   world.nodes.pass(next, Succeeded);
   world.batch.requeue("811");  // scontrol requeue
   CHECK_FALSE(world.nodes.begin("811"));
-  world.nodes.run_all();
-  CHECK(world.look() == all_in(kChainJobs, Succeeded));
+  CHECK(world.end_all() == all_in(kChainJobs, Succeeded));
   CHECK(world.nodes.overlaps.empty());
   CHECK(world.nodes.repeated.empty());
 }
@@ -413,8 +393,7 @@ TEST_CASE("a job whose end the queue reports wrongly gives way to its successor"
   }
   world.batch.lies.reset();
   CHECK(is_over(world.batch.jobs().at("811").shown.state));
-  world.nodes.run_all();
-  CHECK(world.look() == all_in(kChainJobs, Succeeded));
+  CHECK(world.end_all() == all_in(kChainJobs, Succeeded));
   CHECK(world.nodes.overlaps.empty());
   CHECK(world.nodes.open_ids().empty());
 }
@@ -428,8 +407,7 @@ TEST_CASE("what waits for a withdrawn attempt leaves the queue once the run has 
   world.resubmit();
   world.batch.lies.reset();
   world.batch.end("811", BatchState::NodeFail);
-  world.nodes.run_all();
-  CHECK(world.look() == all_in(kChainJobs, Succeeded));
+  CHECK(world.end_all() == all_in(kChainJobs, Succeeded));
   CHECK_FALSE(world.nodes.open_ids().empty());  // waits for 811
   world.batch.refuses_cancel = false;
   world.look();
@@ -460,8 +438,7 @@ TEST_CASE("a node that fails makes its job lost, and what waits is repaired", "[
   world.nodes.fail_node("811");
   CHECK(world.look()["data"] == Lost);
   world.resume();
-  world.nodes.run_all();
-  CHECK(world.look() == all_in(kChainJobs, Succeeded));
+  CHECK(world.end_all() == all_in(kChainJobs, Succeeded));
   CHECK(world.nodes.runs["data"] == 2);
   CHECK(world.nodes.runs["best"] == 1);
 }
@@ -471,13 +448,11 @@ TEST_CASE("a job that requeues itself keeps its place and its dependents", "[cha
   world.nodes.begin("811");
   world.nodes.requeue("811");
   CHECK(world.look()["data"] == Queued);
-  world.nodes.run_all();
-  CHECK(world.look() == all_in(kChainJobs, Succeeded));
+  CHECK(world.end_all() == all_in(kChainJobs, Succeeded));
   CHECK(world.nodes.runs["data"] == 2);
 }
 
-TEST_CASE("where there is a limit on jobs, what it takes is submitted, and the rest later",
-          "[chain]") {
+TEST_CASE("as many jobs as a limit allows are submitted, and the rest later", "[chain]") {
   ChainWorld world(kChainSteps);
   world.batch.most_jobs = 5;
   CHECK_THROWS_WITH(world.start(), Catch::Contains("too many jobs"));
@@ -524,19 +499,16 @@ TEST_CASE("an array is split where the batch system takes no gaps", "[chain]") {
   for (const char* id : {"812_0", "812_2"}) {
     world.nodes.pass(id, Failed);
   }
-  world.nodes.run_all();
-  world.look();
+  world.end_all();
   world.resubmit();
   CHECK(world.batch.submitted ==
         Names{"data 811", "train 812", "plot 813", "best 814", "train 815", "train 816"});
-  world.nodes.run_all();
-  CHECK(world.look() == all_in(kChainJobs, Succeeded));
+  CHECK(world.end_all() == all_in(kChainJobs, Succeeded));
 }
 
 TEST_CASE("a cached job of a chain has its fingerprint on record", "[chain]") {
   StartedChain world("  a: {run: ./a}\n  b: {run: ./b, needs: [a]}\n");
-  world.nodes.run_all();
-  world.look();
+  world.end_all();
   world.start();
   const States states = world.look();
   CHECK(states == States{{"a", Cached}, {"b", Cached}});

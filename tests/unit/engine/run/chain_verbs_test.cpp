@@ -10,7 +10,6 @@
 using namespace dlflow;
 using namespace dlflow::test;
 using namespace std::chrono_literals;
-using enum JobState;
 
 namespace {
 
@@ -170,8 +169,7 @@ TEST_CASE("what waits for the login node, or for a job there, says how it goes o
         world.run() + "  3 jobs on alpha, partition cpu");
 }
 
-TEST_CASE("elements that are not listed yet say what lists them, and who submits them then",
-          "[verbs]") {
+TEST_CASE("unlisted elements say what lists them, and who submits them then", "[verbs]") {
   const bool from_jobs = GENERATE(true, false);
   VerbsWorld world(
       "  split: {run: ./split, outputs: {parts: p.json}}\n"
@@ -237,11 +235,9 @@ TEST_CASE("a run with jobs in the queue is not removed", "[verbs]") {
   CHECK_NOTHROW(world.verbs()->check_idle(world.directory));
 }
 
-TEST_CASE("a run on this machine whose folder is gone is cancelled without a batch system",
-          "[verbs]") {
+TEST_CASE("a local run whose folder is gone is cancelled without a batch system", "[verbs]") {
   TestRun run("  a: {run: ./a}\n");
-  run.backend.waits_until_killed = 0;
-  CHECK_THROWS_AS(run.start(), Killed);
+  run.start_and_kill(0);
   const std::string name = run_name(run.directory);
   std::filesystem::remove_all(run.directory);
   CHECK(cancel_lost_run(name, run.store, run.clock) == 0);

@@ -16,8 +16,7 @@ using namespace dlflow;
 
 namespace fs = std::filesystem;
 
-TEST_CASE("what is started aside has a session of its own: no terminal's end reaches it",
-          "[detached]") {
+TEST_CASE("what is started aside has its own session: no terminal's end reaches it", "[detached]") {
   const test::TempDir folder;
   Command command;
   command.argv = {"/bin/sh", "-c", "cat /proc/$$/stat >stat.new; mv stat.new stat"};

@@ -7,8 +7,6 @@
 
 using namespace dlflow;
 using namespace dlflow::test;
-using enum JobState;
-using Names = std::vector<std::string>;
 
 namespace {
 
@@ -24,20 +22,32 @@ void lists(ChainWorld& world, const std::string& step, const std::string& output
   world.nodes.outputs[step] = {{output, {{"value", list}, {"sha256", list.dump()}}}};
 }
 
+/// A run whose `split` will list a and b.
+struct FanChain : ChainWorld {
+  /// \param after  further steps.
+  explicit FanChain(const std::string& after = "") : ChainWorld(kFanChain + after) {
+    lists(*this, "split", "parts", {"a", "b"});
+  }
+
+  /// Runs what does not need the list.
+  void start_and_split() {
+    start();
+    nodes.run_all();
+  }
+};
+
 const Names kFanJobs = {"split", "work[part=a]", "work[part=b]", "merge", "beside"};
 
 }  // namespace
 
 TEST_CASE("what waits for a list is submitted once the list is there", "[fan_out]") {
-  ChainWorld world(kFanChain);
-  lists(world, "split", "parts", {"a", "b"});
+  FanChain world;
   world.start();
   CHECK(world.batch.submitted == Names{"split 811", "beside 812"});
   CHECK(world.look()["work[part=?]"] == Planned);
   world.resume();  // too early
   CHECK(world.batch.submitted.size() == 2);
-  world.nodes.run_all();
-  CHECK(world.look()["work[part=?]"] == Planned);
+  CHECK(world.end_all()["work[part=?]"] == Planned);
   CHECK(world.state() == RunState::Interrupted);
   world.resume();
   CHECK(world.batch.submitted == Names{"split 811", "beside 812", "work 813", "merge 814"});
@@ -52,10 +62,8 @@ TEST_CASE("killed between any two effects, the list is laid out and submitted on
                                      "accepted", "recorded", "record");
   const int n = GENERATE(1, 2);
   CAPTURE(point, n);
-  ChainWorld world(kFanChain);
-  lists(world, "split", "parts", {"a", "b"});
-  world.start();
-  world.nodes.run_all();
+  FanChain world;
+  world.start_and_split();
   killed_at(point, n, [&] { world.resume(); });
   world.nodes.run_all();
   world.resume();
@@ -65,8 +73,7 @@ TEST_CASE("killed between any two effects, the list is laid out and submitted on
 
 TEST_CASE("a job that has listed submits what waits for it, and nothing that people stopped",
           "[fan_out]") {
-  ChainWorld world(std::string(kFanChain) + "  failed: {run: ./failed}\n");
-  lists(world, "split", "parts", {"a", "b"});
+  FanChain world("  failed: {run: ./failed}\n");
   world.start();
   const std::string failed = world.id("failed");
   world.nodes.begin(failed);
@@ -79,18 +86,15 @@ TEST_CASE("a job that has listed submits what waits for it, and nothing that peo
   CHECK(world.batch.submitted.size() == 2);          // work, merge
   submit_listed(world.directory, world.services());  // as a job that was requeued does
   CHECK(world.batch.submitted.size() == 2);
-  world.nodes.run_all();
-  const States states = world.look();
+  const States states = world.end_all();
   CHECK(states.at("work[part=b]") == Succeeded);
   CHECK(states.at("merge") == Succeeded);
   CHECK(states.at("failed") == Lost);
   CHECK(states.at("beside") == JobState::Cancelled);
 }
 
-TEST_CASE("elements that were cancelled before they were known are not submitted by a job",
-          "[fan_out]") {
-  ChainWorld world(kFanChain);
-  lists(world, "split", "parts", {"a", "b"});
+TEST_CASE("elements cancelled before they were known are not submitted by a job", "[fan_out]") {
+  FanChain world;
   world.start();
   world.cancel({"work"});
   world.nodes.run_all();
@@ -107,10 +111,8 @@ TEST_CASE("killed as a job submits, what it has listed is submitted once", "[fan
   const int n = GENERATE(1, 2);
   const bool by_job = GENERATE(false, true);
   CAPTURE(point, n, by_job);
-  ChainWorld world(kFanChain);
-  lists(world, "split", "parts", {"a", "b"});
-  world.start();
-  world.nodes.run_all();
+  FanChain world;
+  world.start_and_split();
   killed_at(point, n, [&] { submit_listed(world.directory, world.services()); });
   world.nodes.run_all();
   if (by_job) {
@@ -123,13 +125,10 @@ TEST_CASE("killed as a job submits, what it has listed is submitted once", "[fan
 
 TEST_CASE("a result that is reused lists at once, and its elements and what needs them are reused",
           "[fan_out]") {
-  ChainWorld world(kFanChain);
-  lists(world, "split", "parts", {"a", "b"});
-  world.start();
-  world.nodes.run_all();
+  FanChain world;
+  world.start_and_split();
   world.resume();
-  world.nodes.run_all();
-  world.look();
+  world.end_all();
   world.batch.submitted.clear();
   world.start();
   CHECK(world.look()["work[part=a]"] == Cached);
@@ -137,12 +136,9 @@ TEST_CASE("a result that is reused lists at once, and its elements and what need
   CHECK(world.look()["merge"] == Cached);
 }
 
-TEST_CASE("elements of an earlier list are not submitted before the step has listed again",
-          "[fan_out]") {
-  ChainWorld world(kFanChain);
-  lists(world, "split", "parts", {"a", "b"});
-  world.start();
-  world.nodes.run_all();
+TEST_CASE("elements of an earlier list wait until the step has listed again", "[fan_out]") {
+  FanChain world;
+  world.start_and_split();
   world.resume();
   for (const std::string& id : world.nodes.open_ids()) {
     if (world.nodes.job_of(id) == "merge" || !world.batch.is_free(id)) continue;
@@ -159,23 +155,19 @@ TEST_CASE("elements of an earlier list are not submitted before the step has lis
   CHECK(world.states()["merge"] == Queued);  // in the place that it has kept
   world.nodes.run_all();
   world.resume();
-  world.nodes.run_all();
-  CHECK(world.look() == States{{"split", Succeeded},
-                               {"work[part=a]", Succeeded},
-                               {"work[part=c]", Succeeded},
-                               {"merge", Succeeded},
-                               {"beside", Succeeded}});
+  CHECK(world.end_all() == States{{"split", Succeeded},
+                                  {"work[part=a]", Succeeded},
+                                  {"work[part=c]", Succeeded},
+                                  {"merge", Succeeded},
+                                  {"beside", Succeeded}});
   CHECK(world.nodes.runs["work[part=a]"] == 2);  // of the list that it was made with
   CHECK(world.nodes.runs["merge"] == 1);
 }
 
-TEST_CASE("what another run has taken of an earlier list stays in a batch system, too",
-          "[fan_out]") {
-  ChainWorld world(kFanChain);
-  lists(world, "split", "parts", {"a", "b"});
+TEST_CASE("what another run took of an earlier list stays in a batch system, too", "[fan_out]") {
+  FanChain world;
   const auto run_all = [&world](const std::string& failing) {
-    world.start();
-    world.nodes.run_all();
+    world.start_and_split();
     world.resume();
     for (const std::string& id : world.nodes.open_ids()) {
       if (!world.batch.is_free(id)) continue;
@@ -216,10 +208,8 @@ TEST_CASE("a list that makes no jobs blocks what waits for it", "[fan_out]") {
 }
 
 TEST_CASE("a cancelled chain goes on with its list", "[fan_out]") {
-  ChainWorld world(kFanChain);
-  lists(world, "split", "parts", {"a", "b"});
-  world.start();
-  world.nodes.run_all();
+  FanChain world;
+  world.start_and_split();
   world.cancel();
   world.resume();
   run_all_once(world, kFanJobs);

@@ -11,8 +11,6 @@
 
 using namespace dlflow;
 using namespace dlflow::test;
-using enum JobState;
-using Names = std::vector<std::string>;
 
 namespace {
 
@@ -27,6 +25,14 @@ void lists(TestRun& run, const std::string& step, const std::string& output, con
   run.backend.outputs[step] = {{output, {{"value", list}, {"sha256", list.dump()}}}};
 }
 
+/// A run whose `split` will list a and b.
+struct FanRun : TestRun {
+  /// \param before  further steps.
+  explicit FanRun(const std::string& before = "") : TestRun(before + kFan) {
+    lists(*this, "split", "parts", {"a", "b"});
+  }
+};
+
 /// Starts the run, and ends its engine at the first call of this crash point.
 void start_until(TestRun& run, const std::string& point) {
   on_crash_point([&](std::string_view here) {
@@ -39,8 +45,7 @@ void start_until(TestRun& run, const std::string& point) {
 }  // namespace
 
 TEST_CASE("a listed step runs each element once, and then what needs them", "[fan_out]") {
-  TestRun run(kFan);
-  lists(run, "split", "parts", {"a", "b"});
+  FanRun run;
   CHECK(run.start().state == RunState::Succeeded);
   CHECK(run.backend.submitted == Names{"split", "work[part=a]", "work[part=b]", "merge"});
   CHECK(run.states() == run.observer.states);
@@ -63,11 +68,9 @@ TEST_CASE("behind a job is all that needs it, however far", "[fan_out]") {
   CHECK(descendants_of(plan, number("c")).empty());
 }
 
-TEST_CASE("an engine that is killed as it lays out a list is followed by one that goes on",
-          "[fan_out]") {
+TEST_CASE("a run whose engine is killed as it lays out a list goes on", "[fan_out]") {
   const std::string point = GENERATE("list", "extension", "extended");
-  TestRun run(kFan);
-  lists(run, "split", "parts", {"a", "b"});
+  FanRun run;
   start_until(run, point);
   sync_idle_run(run.store, run.directory);
   CHECK(run.state() == RunState::Interrupted);
@@ -79,9 +82,8 @@ TEST_CASE("an engine that is killed as it lays out a list is followed by one tha
 
 TEST_CASE("what waits for its next try waits as long although a list is laid out meanwhile",
           "[fan_out]") {
-  TestRun run(std::string("  flaky: {run: ./flaky, retry: {attempts: 2, on: [failure]}}\n") + kFan);
+  FanRun run("  flaky: {run: ./flaky, retry: {attempts: 2, on: [failure]}}\n");
   run.backend.fail("flaky");
-  lists(run, "split", "parts", {"a", "b"});
   std::map<std::string, std::vector<Time>> submitted;
   run.backend.on_submit = [&](const std::string& job) {
     submitted[job].push_back(run.clock.now());
@@ -94,8 +96,7 @@ TEST_CASE("what waits for its next try waits as long although a list is laid out
 
 TEST_CASE("a pass that waits for room while a list is laid out does not read old records again",
           "[fan_out]") {
-  TestRun run(std::string("  train: {run: ./train}\n") + kFan);
-  lists(run, "split", "parts", {"a", "b"});
+  FanRun run("  train: {run: ./train}\n");
   run.backend.ends["train"] = {Queued, Succeeded};
   run.backend.on_submit = [submissions = 0](const std::string& job) mutable {
     if (job == "train" && ++submissions == 2) throw Killed();
@@ -120,13 +121,10 @@ TEST_CASE("a run whose list is not laid out has not succeeded", "[fan_out]") {
 }
 
 TEST_CASE("a list that changes waits for the elements that run, and replaces them", "[fan_out]") {
-  TestRun run(kFan);
+  FanRun run;
   run.backend.cores = 1;
   run.backend.held = {"work[part=a]"};
-  lists(run, "split", "parts", {"a", "b"});
-  run.backend.waits_until_killed = 6;
-  CHECK_THROWS_AS(run.start(), Killed);
-  run.backend.waits_until_killed = -1;
+  run.start_and_kill(6);
   REQUIRE(run.states()["work[part=a]"] == Running);
   std::filesystem::remove_all(run.directory / "steps" / "split");  // it has to run again
   lists(run, "split", "parts", {"b", "c", "d"});
@@ -148,8 +146,7 @@ TEST_CASE("a list that changes waits for the elements that run, and replaces the
 
 TEST_CASE("what was made with an earlier list is made again, and what was blocked by it is free",
           "[fan_out]") {
-  TestRun run(kFan);
-  lists(run, "split", "parts", {"a", "b"});
+  FanRun run;
   run.backend.fail("work[part=b]");
   CHECK(run.start().state == RunState::Failed);
   const auto saved = job_directory(run.directory, "work[part=a]") / "checkpoints/step-1";
@@ -175,8 +172,7 @@ TEST_CASE("what was made with an earlier list is made again, and what was blocke
 
 TEST_CASE("that jobs run again is on disk before the new list is laid out", "[fan_out]") {
   const auto synced = is_synced_at("listed again", [] {
-    TestRun run(kFan);
-    lists(run, "split", "parts", {"a", "b"});
+    FanRun run;
     run.backend.fail("work[part=b]");
     run.start();
     std::filesystem::remove_all(run.directory / "steps" / "split");
@@ -189,8 +185,7 @@ TEST_CASE("that jobs run again is on disk before the new list is laid out", "[fa
 
 TEST_CASE("a list that cannot be laid out any more blocks what waits, and leaves what is done",
           "[fan_out]") {
-  TestRun run(kFan);
-  lists(run, "split", "parts", {"a", "b"});
+  FanRun run;
   run.backend.fail("work[part=b]");
   CHECK(run.start().state == RunState::Failed);
   std::filesystem::remove_all(run.directory / "steps" / "split");
@@ -208,8 +203,7 @@ TEST_CASE("a list that cannot be laid out any more blocks what waits, and leaves
 
 TEST_CASE("what another run has taken of an earlier list stays, and what waits is blocked",
           "[fan_out]") {
-  TestRun run(kFan);
-  lists(run, "split", "parts", {"a", "b"});
+  FanRun run;
   run.backend.fail("work[part=b]");
   CHECK(run.start().state == RunState::Failed);
   const std::filesystem::path first = run.directory;
@@ -250,8 +244,7 @@ TEST_CASE("elements of one list run beside those of another, and what needs both
 }
 
 TEST_CASE("a result that is reused lists as it did", "[fan_out]") {
-  TestRun run(kFan);
-  lists(run, "split", "parts", {"a", "b"});
+  FanRun run;
   CHECK(run.start().state == RunState::Succeeded);
   run.backend.submitted.clear();
   CHECK(run.start().state == RunState::Succeeded);
@@ -260,8 +253,7 @@ TEST_CASE("a result that is reused lists as it did", "[fan_out]") {
 }
 
 TEST_CASE("after a failed element, resubmit runs it alone", "[fan_out]") {
-  TestRun run(kFan);
-  lists(run, "split", "parts", {"a", "b"});
+  FanRun run;
   run.backend.fail("work[part=b]");
   CHECK(run.start().state == RunState::Failed);
   CHECK(run.states()["merge"] == Blocked);

@@ -8,14 +8,13 @@
 #include "engine/plan/notifications.h"
 #include "tests/support/catch.h"
 #include "tests/support/chain_world.h"
+#include "tests/support/variable.h"
 
 // What a job of a chain does on its node once it has ended, in a batch system that is played.
 
 using namespace dlflow;
 using namespace dlflow::test;
 namespace fs = std::filesystem;
-using enum JobState;
-using Names = std::vector<std::string>;
 
 namespace {
 
@@ -68,29 +67,6 @@ class JobsWorld : public ChainWorld {
 
 const std::string kNotify = "notify: {command: [\"true\"], on: [end, failure]}\n";
 const std::string kTwoSteps = "  a: {run: ./a}\n  b: {run: ./b, needs: [a]}\n";
-
-/// Values of this process's environment, as they were afterwards.
-class SetVariables {
- public:
-  explicit SetVariables(std::vector<std::pair<std::string, std::string>> values) {
-    for (const auto& [name, value] : values) {
-      const char* before = ::getenv(name.c_str());
-      before_.emplace_back(name, before ? std::optional<std::string>(before) : std::nullopt);
-      ::setenv(name.c_str(), value.c_str(), 1);
-    }
-  }
-  SetVariables(const SetVariables&) = delete;
-  SetVariables& operator=(const SetVariables&) = delete;
-  ~SetVariables() {
-    for (const auto& [name, value] : before_) {
-      if (value) ::setenv(name.c_str(), value->c_str(), 1);
-      if (!value) ::unsetenv(name.c_str());
-    }
-  }
-
- private:
-  std::vector<std::pair<std::string, std::optional<std::string>>> before_;
-};
 
 std::string variable(const char* name) {
   const char* value = ::getenv(name);
@@ -156,8 +132,7 @@ TEST_CASE("a node tells nothing of an attempt that goes on, or has no record yet
   CHECK(world.told() == Names{"end-1"});
 }
 
-TEST_CASE("the end of an array is told by the node of its last task, whichever that is",
-          "[from_job]") {
+TEST_CASE("the end of an array is told by the node of the task that ends last", "[from_job]") {
   JobsWorld world("  a: {run: ./a, matrix: {n: [1, 2, 3]}}\n" + kNotify);
   world.start();
   const Names order = GENERATE(Names{"811_0", "811_1", "811_2"}, Names{"811_2", "811_1", "811_0"});
@@ -182,8 +157,7 @@ TEST_CASE("a task that several elements share tells the failure of each", "[from
   CHECK(world.told() == Names{"failure-1"});
 }
 
-TEST_CASE("a run without `notify` tells nothing, and one that cannot be read says so",
-          "[from_job]") {
+TEST_CASE("a run without `notify` tells nothing, and an unreadable one says so", "[from_job]") {
   JobsWorld world(kTwoSteps);
   world.start();
   world.run("811", Failed);
@@ -208,11 +182,9 @@ TEST_CASE("a job that has listed submits from outside of its allocation", "[from
   world.start();
   world.nodes.run_all();
   const TempDir empty;
-  const SetVariables set({{"PATH", empty.path().string()},  // no sbatch is there
-                          {"SLURM_JOB_ID", "811"},
-                          {"SLURM_CONF", "/etc/other.conf"},
-                          {"SBATCH_PARTITION", "long"},
-                          {"MY_SLURM", "mine"}});
+  const Variable path("PATH", empty.path());  // no sbatch is there
+  const Variable id("SLURM_JOB_ID", "811"), configuration("SLURM_CONF", "/etc/other.conf"),
+      partition("SBATCH_PARTITION", "long"), own("MY_SLURM", "mine");
   CHECK(world.submit("812") == "");  // it lists nothing
   CHECK(variable("SLURM_JOB_ID") == "811");
   const std::string said = world.submit("811");

@@ -1,5 +1,4 @@
 #include <signal.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -14,12 +13,12 @@
 #include "engine/plan/run_directory.h"
 #include "engine/supervisor/claim.h"
 #include "tests/support/catch.h"
+#include "tests/support/in_child.h"
 #include "tests/support/test_run.h"
 
 using namespace dlflow;
 using namespace dlflow::test;
 using namespace std::chrono_literals;
-using enum JobState;
 
 namespace fs = std::filesystem;
 
@@ -58,18 +57,20 @@ class LocalRun : public RunFolder {
         [this](const Services& services) { return cancel_run(directory, services); });
   }
 
-  /// Starts the run in another process, which has a store of its own; its pid.
-  pid_t start_elsewhere() {
+  /// Starts the run in another process, which has a store of its own, and waits for so many words
+  /// in TRACE; its pid.
+  pid_t start_elsewhere(size_t words = 1) {
     Plan plan = with_services([this](const Services& services) { return created_plan(services); });
-    const pid_t child = ::fork();
-    DLFLOW_CHECK(child >= 0);
-    if (child > 0) return child;
-    Store own(path() / "state");
-    LocalBackend backend(machine_, LAUNCHER_DRIVER);
-    RecordingObserver silent;
-    const SystemClock clock;
-    start_run(std::move(plan), {own, backend, silent, clock});
-    ::_exit(0);
+    const pid_t child = begin_child([&] {
+      Store own(path() / "state");
+      LocalBackend backend(machine_, LAUNCHER_DRIVER);
+      RecordingObserver silent;
+      const SystemClock clock;
+      start_run(std::move(plan), {own, backend, silent, clock});
+      return 0;
+    });
+    wait_for_trace(words);
+    return child;
   }
 
   /// The words that steps wrote to TRACE.
@@ -93,7 +94,7 @@ class LocalRun : public RunFolder {
 
 void kill_and_reap(pid_t pid) {
   ::kill(pid, SIGKILL);
-  ::waitpid(pid, nullptr, 0);
+  wait_for(pid);
 }
 
 }  // namespace
@@ -158,11 +159,7 @@ TEST_CASE("runs side by side have different GPUs, also after an engine was kille
           one + "}\n",
       machine);
   LocalRun second("  a: {run: 'echo $CUDA_VISIBLE_DEVICES >> TRACE', " + one + "}\n", machine);
-  kill_and_reap([&] {
-    const pid_t engine = first.start_elsewhere();
-    first.wait_for_trace(1);
-    return engine;
-  }());
+  kill_and_reap(first.start_elsewhere());
   CHECK(second.start() == RunState::Succeeded);
   CHECK(second.trace() != first.trace());
   CHECK(second.trace().size() == 1);
@@ -177,12 +174,9 @@ TEST_CASE("a GPU is free once its step has ended, whatever else runs", "[local]"
       "  b: {run: 'echo b >> TRACE; while [ ! -e TRACE.go ]; do sleep 0.01; done', needs: [a]}\n",
       {.cores = 2, .gpus = {gpu}});
   const pid_t engine = run.start_elsewhere();
-  run.wait_for_trace(1);
   CHECK(GpuLock::try_acquire(gpu).has_value());
   std::ofstream(run.path() / "trace.go") << "";
-  int status = -1;
-  CHECK(::waitpid(engine, &status, 0) == engine);
-  CHECK(status == 0);
+  CHECK(wait_for(engine).code == 0);
 }
 
 TEST_CASE("a job waits for the GPU that another run has", "[local]") {
@@ -206,9 +200,7 @@ TEST_CASE("steps outlive a killed engine and are adopted by the next", "[local]"
   slow:  {run: 'echo begin >> TRACE; while [ ! -e TRACE.go ]; do sleep 0.01; done; echo end >> TRACE'}
   after: {run: 'echo after >> TRACE', needs: [slow]}
 )");
-  const pid_t engine = run.start_elsewhere();
-  run.wait_for_trace(1);
-  kill_and_reap(engine);
+  kill_and_reap(run.start_elsewhere());
   std::ofstream(run.path() / "trace.go") << "";
   CHECK(run.resume() == RunState::Succeeded);
   CHECK(run.trace() == std::vector<std::string>{"begin", "end", "after"});
@@ -220,28 +212,22 @@ TEST_CASE("what ended while no engine watched is known to the next", "[local]") 
   slow:  {run: 'echo begin >> TRACE; sleep 0.1; echo end >> TRACE'}
   after: {run: 'echo after >> TRACE', needs: [slow]}
 )");
-  const pid_t engine = run.start_elsewhere();
-  run.wait_for_trace(1);
-  kill_and_reap(engine);
+  kill_and_reap(run.start_elsewhere());
   run.wait_for_trace(2);
   CHECK(run.resume() == RunState::Succeeded);
   CHECK(run.trace() == std::vector<std::string>{"begin", "end", "after"});
 }
 
-TEST_CASE("a job whose supervisor was killed is lost, and what it left behind is ended",
-          "[local]") {
+TEST_CASE("a job whose supervisor was killed is lost, and what it left is ended", "[local]") {
   LocalRun run(R"(
   slow: {run: 'echo $$ >> TRACE; test $DLFLOW_ATTEMPT = 2 || sleep 100', retry: {attempts: 2, on: [node-failure]}}
 )");
   const pid_t engine = run.start_elsewhere();
-  run.wait_for_trace(1);
   const auto claim = newest_claim(run.directory / "steps/slow/attempt-1");
   REQUIRE(claim.has_value());
   ::kill(claim->supervisor.pid, SIGKILL);
   run.wait_for_trace(2);  // the second attempt
-  int status = 0;
-  ::waitpid(engine, &status, 0);
-  CHECK(WIFEXITED(status));
+  CHECK(wait_for(engine).signal == 0);
   CHECK(run.attempt("slow") == 2);
   std::vector<JobEvent> written = EventTail(run.directory / "events.jsonl").read();
   std::erase_if(written, [](const JobEvent& event) { return event.state != Lost; });
@@ -255,9 +241,7 @@ TEST_CASE("a job whose supervisor was killed is lost, and what it left behind is
 
 TEST_CASE("a run whose engine was killed is cancelled through its supervisors", "[local]") {
   LocalRun run("  slow: {run: 'echo begin >> TRACE; sleep 100'}\n");
-  const pid_t engine = run.start_elsewhere();
-  run.wait_for_trace(1);
-  kill_and_reap(engine);
+  kill_and_reap(run.start_elsewhere());
   CHECK(run.cancel());
   CHECK(run.states() == States{{"slow", JobState::Cancelled}});
   CHECK(run.state() == RunState::Cancelled);
@@ -266,9 +250,8 @@ TEST_CASE("a run whose engine was killed is cancelled through its supervisors", 
 TEST_CASE("a run is cancelled through the engine that is at work on it", "[local]") {
   LocalRun run("  slow: {run: 'echo begin >> TRACE; sleep 100'}\n");
   const pid_t engine = run.start_elsewhere();
-  run.wait_for_trace(1);
   CHECK(run.cancel());
-  ::waitpid(engine, nullptr, 0);
+  wait_for(engine);
   CHECK(run.states() == States{{"slow", JobState::Cancelled}});
 }
 
@@ -390,8 +373,7 @@ TEST_CASE("no supervisor stays when the run is over or its engine is killed", "[
   a: {run: 'echo $PPID >> TRACE'}
   b: {run: 'echo $PPID >> TRACE; while [ ! -e TRACE.go ]; do sleep 0.01; done', needs: [a]}
 )");
-  const pid_t engine = run.start_elsewhere();
-  run.wait_for_trace(2);
+  const pid_t engine = run.start_elsewhere(2);
   std::vector<ProcessIdentity> supervisors;
   for (const char* step : {"a", "b"}) {
     supervisors.push_back(newest_claim(run.directory / "steps" / step / "attempt-1")->supervisor);

@@ -11,8 +11,6 @@
 
 using namespace dlflow;
 using namespace dlflow::test;
-using enum JobState;
-using Names = std::vector<std::string>;
 
 namespace {
 
@@ -67,8 +65,7 @@ TEST_CASE("steps of the login node run in their order before the chain is submit
   CHECK(result.later_here.empty());
   CHECK(world.told[0] == "fetch runs here, on the login node");
   CHECK_THAT(world.told[1], Catch::StartsWith("fetch succeeded after "));
-  world.nodes.run_all();
-  world.look();
+  world.end_all();
   CHECK(world.state() == RunState::Succeeded);
 }
 
@@ -123,14 +120,12 @@ TEST_CASE("what was skipped on the login node holds up nothing, and is made agai
   CHECK(world.parent_of("train").skipped);
   CHECK_FALSE(world.parent_of("train").failed);
   if (GENERATE(false, true)) {
-    world.nodes.run_all();
-    CHECK(world.look().at("train") == Succeeded);
+    CHECK(world.end_all().at("train") == Succeeded);
     return;
   }
   world.login.fail("unpack");
   submit_chain(world.directory, {.failed = true, .names = {"fetch"}}, world.services());
-  world.nodes.run_all();
-  CHECK(world.look() == States{{"fetch", Succeeded}, {"unpack", Failed}, {"train", Blocked}});
+  CHECK(world.end_all() == States{{"fetch", Succeeded}, {"unpack", Failed}, {"train", Blocked}});
   CHECK(world.nodes.runs["train"] == 0);
 }
 
@@ -161,8 +156,7 @@ TEST_CASE("a step of the login node that needs a job's result waits for the next
   CHECK(world.resume().later_here.empty());
   CHECK(world.login.submitted == Names{"upload"});
   CHECK(world.batch.submitted == Names{"train 811", "report 812"});
-  world.nodes.run_all();
-  world.look();
+  world.end_all();
   CHECK(world.state() == RunState::Succeeded);
 }
 

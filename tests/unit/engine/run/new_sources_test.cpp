@@ -12,8 +12,6 @@
 using namespace dlflow;
 using namespace dlflow::test;
 namespace fs = std::filesystem;
-using enum JobState;
-using Names = std::vector<std::string>;
 
 namespace {
 
@@ -135,9 +133,7 @@ TEST_CASE("a step that failed begins anew with its new sources", "[sources]") {
 TEST_CASE("what runs keeps its sources and what it was given: new ones are refused", "[sources]") {
   SourcesRun run;
   run.backend.held = {"b"};
-  run.backend.waits_until_killed = 8;
-  CHECK_THROWS_AS(run.start(), Killed);
-  run.backend.waits_until_killed = -1;
+  run.start_and_kill(8);
   REQUIRE(run.states()["b"] == Running);
   const size_t before = run.backend.submitted.size();
   const auto refusal = [&run] { return error_of([&run] { run.with_new_sources(); }); };
@@ -186,8 +182,7 @@ TEST_CASE("that results are made anew is on disk before the new sources are", "[
     ChainWorld world("\n  a: {run: ./a, inputs: [a.txt]}\n");
     write_file_atomic(world.path() / "a.txt", "1");
     world.start();
-    world.nodes.run_all();
-    world.look();
+    world.end_all();
     write_file_atomic(world.path() / "a.txt", "2");
     submit_chain(world.directory, {.new_sources = true}, world.services());
   });

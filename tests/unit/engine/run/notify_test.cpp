@@ -2,7 +2,6 @@
 
 #include <signal.h>
 #include <stdlib.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/file.h"
@@ -18,6 +17,7 @@
 #include "tests/support/skip.h"
 #include "tests/support/syscalls.h"
 #include "tests/support/test_run.h"
+#include "tests/support/variable.h"
 
 using namespace dlflow;
 using namespace dlflow::test;
@@ -101,8 +101,7 @@ TEST_CASE("of all who find the same news one may tell it", "[notify]") {
   CHECK(files == 2);
 }
 
-TEST_CASE("the address of a webhook is in the input of a program, and in no command line",
-          "[notify]") {
+TEST_CASE("the address of a webhook is a program's input, and in no command line", "[notify]") {
   const Channel channel =
       webhook_at("http://host/hook", "HOOK", "/runs/demo-1/notified/end-3.json");
   CHECK(channel.input ==
@@ -114,12 +113,10 @@ TEST_CASE("the address of a webhook is in the input of a program, and in no comm
 
 TEST_CASE("a mail goes to sendmail where there is one", "[notify]") {
   const TempDir folder;
-  fs::permissions(folder.write("sendmail", "#!/bin/sh\n"), fs::perms::owner_all);
-  const std::string path = ::getenv("PATH");
-  ::setenv("PATH", folder.path().c_str(), 1);
+  folder.write_program("sendmail", "#!/bin/sh\n");
+  const Variable path("PATH", folder.path());
   const Json news = to_json({.run = "demo-1", .number = 3});
   const Channel channel = mail_to("ann@example.org", news, "/runs/demo-1");
-  ::setenv("PATH", path.c_str(), 1);
   CHECK(channel.name == "mail to ann@example.org");
   CHECK(channel.command.argv ==
         Lines{(folder.path() / "sendmail").string(), "-i", "ann@example.org"});
@@ -162,10 +159,9 @@ TEST_CASE("a program is told by its variables and its input", "[notify]") {
 }
 
 TEST_CASE("a program that runs in a step of another run hears of its own run alone", "[notify]") {
-  ::setenv("DLFLOW_RUN", "other-1", 1);
+  const Variable run("DLFLOW_RUN", "other-1");
   const Channel channel =
       own_program(everything(), to_json({.run = "demo-1", .number = 3}), "/runs/demo-1");
-  ::unsetenv("DLFLOW_RUN");
   Lines runs = channel.command.environment;
   std::erase_if(runs, [](const std::string& entry) { return !entry.starts_with("DLFLOW_RUN="); });
   CHECK(runs == Lines{"DLFLOW_RUN=demo-1"});
@@ -270,11 +266,10 @@ TEST_CASE("who tells aside is the run's own program, which hears the address of 
   const TempDir run;
   Notifications notify = everything();
   const fs::path program = frozen_program(run.path());
-  make_directories(program.parent_path());
-  run.write(fs::relative(program, run.path()).string(),
-            "#!/bin/sh\ncd \"${0%/*}\"\necho \"$@\" \"${DLFLOW_NOTIFY_ADDRESS-none}\" > said.new\n"
-            "mv said.new said\n");
-  fs::permissions(program, fs::perms::owner_all);
+  run.write_program(
+      fs::relative(program, run.path()).string(),
+      "#!/bin/sh\ncd \"${0%/*}\"\necho \"$@\" \"${DLFLOW_NOTIFY_ADDRESS-none}\" > said.new\n"
+      "mv said.new said\n");
   const auto said = [&](const News& news) {
     tell_aside(run.path(), news);
     const fs::path file = program.parent_path() / "said";
@@ -309,8 +304,7 @@ TEST_CASE("notify-exec tells at the address that it has in its environment, and 
   CHECK_THAT(log, Catch::StartsWith("told: sh\nwarning: webhook HOOK: exit "));
 }
 
-TEST_CASE("the end of a run names the failure that counts, also where another was allowed",
-          "[notify]") {
+TEST_CASE("the end of a run names the failure that counts, not an allowed one", "[notify]") {
   TestRun run(R"(
   a: {run: ./a, allow_failure: true}
   b: {run: ./b, needs: [a]}
@@ -375,8 +369,7 @@ TEST_CASE("a run has ended when its last job has, by its folder alone", "[notify
   }
   SECTION("not while a job is left") {
     run.backend.held = {"b"};
-    run.backend.waits_until_killed = 6;
-    CHECK_THROWS_AS(run.start(), Killed);
+    run.start_and_kill(6);
     CHECK_FALSE(end().has_value());
   }
   SECTION("a failure ends what is behind it, too, and after another try it is another end") {
@@ -425,8 +418,7 @@ TEST_CASE("an allowed failure ends neither the run nor what needs it, by the run
   };
   SECTION("not while a job behind it is left") {
     run.backend.held = {"b"};
-    run.backend.waits_until_killed = 6;
-    CHECK_THROWS_AS(run.start(), Killed);
+    run.start_and_kill(6);
     CHECK_FALSE(end().has_value());
   }
   SECTION("not before a job behind it has begun") {
@@ -444,8 +436,7 @@ TEST_CASE("an allowed failure ends neither the run nor what needs it, by the run
   }
 }
 
-TEST_CASE("a program is told the state of the job that failed, at the end that of the run",
-          "[notify]") {
+TEST_CASE("a program is told the state of the failed job, at the end that of the run", "[notify]") {
   News news{.event = Event::Failure, .run = "demo-1", .state = JobState::TimedOut, .job = "train"};
   CHECK(to_json(news).at("state") == "timed-out");
   news.event = Event::End;
@@ -469,10 +460,8 @@ TEST_CASE("a wide step with one behind it has ended when all of its elements hav
   const auto end = [&run] { return end_on_record(load_run(run.directory)); };
   run.backend.fail("sweep[n=4]");
   run.backend.held = {"sweep[n=7]"};
-  run.backend.waits_until_killed = 30;
-  CHECK_THROWS_AS(run.start(), Killed);
+  run.start_and_kill(30);
   CHECK_FALSE(end().has_value());
-  run.backend.waits_until_killed = -1;
   run.backend.held.clear();
   CHECK(run.resume().state == RunState::Failed);
   REQUIRE(end().has_value());
@@ -487,8 +476,7 @@ TEST_CASE("a wide step with one behind it has ended when all of its elements hav
 TEST_CASE("a job is at work from its beginning to its end", "[notify]") {
   TestRun run("  a: {run: ./a}\n  b: {run: ./b, needs: [a]}\n  c: {run: ./c, needs: [b]}\n");
   run.backend.held = {"b"};
-  run.backend.waits_until_killed = 6;
-  CHECK_THROWS_AS(run.start(), Killed);
+  run.start_and_kill(6);
   const auto at_work = [&run](const std::string& job) { return is_at_work(run.directory, job); };
   CHECK_FALSE(at_work("a"));  // it has ended
   CHECK(at_work("b"));

@@ -6,8 +6,6 @@
 
 using namespace dlflow;
 using namespace dlflow::test;
-using enum JobState;
-using Names = std::vector<std::string>;
 
 namespace {
 
@@ -87,8 +85,7 @@ TEST_CASE("killed between any two effects of a packed submission, each element r
   run_all_once(world, kPackedJobs);
 }
 
-TEST_CASE("a lost answer about packed elements is looked up, and they are adopted",
-          "[chain][pack]") {
+TEST_CASE("a lost answer about packed elements is looked up, and they are kept", "[chain][pack]") {
   ChainWorld world(kPackedSteps);
   world.batch.lost_answers = GENERATE(1, 2, 4);
   world.start();
@@ -100,8 +97,7 @@ TEST_CASE("an element that fails blocks its own child alone, and is submitted ag
   ChainWorld world(kPackedSteps);
   begin_first_task(world);
   world.nodes.end("812_0", Failed);
-  world.nodes.run_all();
-  States states = world.look();
+  States states = world.end_all();
   CHECK(states["train[n=1]"] == Failed);
   CHECK(states["train[n=2]"] == Succeeded);
   CHECK(states["plot[n=1]"] == Blocked);
@@ -110,8 +106,7 @@ TEST_CASE("an element that fails blocks its own child alone, and is submitted ag
   CHECK(world.resubmit().kept == 9);
   CHECK(world.batch.submitted.size() == 7);  // train, plot and best anew
   CHECK(world.batch.jobs().at("815_0").batch.resources.walltime == std::chrono::minutes(1));
-  world.nodes.run_all();
-  CHECK(world.look() == all_in(kPackedJobs, Succeeded));
+  CHECK(world.end_all() == all_in(kPackedJobs, Succeeded));
   CHECK(world.nodes.runs["train[n=1]"] == 2);
   CHECK(world.nodes.runs["train[n=2]"] == 1);
   CHECK(world.nodes.runs["plot[n=2]"] == 1);
@@ -135,16 +130,14 @@ TEST_CASE("an element is submitted again while others of its task wait or run", 
   CHECK_FALSE(world.batch.is_free("813_0"));
   world.nodes.run_all();
   world.resubmit();
-  world.nodes.run_all();
-  CHECK(world.look() == all_in(kPackedJobs, Succeeded));
+  CHECK(world.end_all() == all_in(kPackedJobs, Succeeded));
   CHECK(world.nodes.overlaps.empty());
   CHECK(world.nodes.repeated.empty());
   CHECK(world.nodes.runs["train[n=1]"] == 2);
   CHECK(world.nodes.runs["plot[n=1]"] == 1);
 }
 
-TEST_CASE("a requeue goes on with the element that saved, and those that had no turn",
-          "[chain][pack]") {
+TEST_CASE("a requeue goes on with the element that saved and those behind it", "[chain][pack]") {
   ChainWorld world(kPackedSteps);
   begin_first_task(world);
   world.nodes.end("812_0", Succeeded);
@@ -153,8 +146,7 @@ TEST_CASE("a requeue goes on with the element that saved, and those that had no 
   CHECK(states["train[n=1]"] == Succeeded);
   CHECK(states["train[n=2]"] == Queued);
   CHECK_FALSE(world.batch.is_free("813_0"));
-  world.nodes.run_all();
-  CHECK(world.look() == all_in(kPackedJobs, Succeeded));
+  CHECK(world.end_all() == all_in(kPackedJobs, Succeeded));
   CHECK(world.nodes.runs["train[n=1]"] == 1);
   CHECK(world.nodes.runs["train[n=2]"] == 2);
 }
@@ -165,8 +157,7 @@ TEST_CASE("an element that is tried again has its next try after the others", "[
   world.nodes.try_again("812_0");
   CHECK(world.nodes.job_of("812_0") == "train[n=2]");
   CHECK(world.look()["train[n=1]"] == Queued);
-  world.nodes.run_all();
-  CHECK(world.look() == all_in(kPackedJobs, Succeeded));
+  CHECK(world.end_all() == all_in(kPackedJobs, Succeeded));
   CHECK(world.nodes.runs["train[n=1]"] == 2);
   CHECK(world.nodes.runs["train[n=2]"] == 1);
 }
@@ -182,8 +173,7 @@ TEST_CASE("a node that fails loses the one at work and those that had no turn", 
   CHECK(states["train[n=2]"] == Lost);
   CHECK(states["train[n=3]"] == Queued);
   world.resume();
-  world.nodes.run_all();
-  CHECK(world.look() == all_in(kPackedJobs, Succeeded));
+  CHECK(world.end_all() == all_in(kPackedJobs, Succeeded));
   CHECK(world.nodes.runs["train[n=1]"] == 2);
   CHECK(world.nodes.runs["train[n=2]"] == 1);
   CHECK(world.nodes.open_ids().empty());
@@ -200,8 +190,7 @@ TEST_CASE("an element whose success is seen late is not lost with the node of it
   world.nodes.show_records();
   world.clock.advance(std::chrono::minutes(1));
   world.resume();
-  world.nodes.run_all();
-  CHECK(world.look() == all_in(kPackedJobs, Succeeded));
+  CHECK(world.end_all() == all_in(kPackedJobs, Succeeded));
   CHECK(world.nodes.repeated.empty());
   CHECK(world.nodes.runs["train[n=1]"] == 1);
 }
@@ -216,8 +205,7 @@ TEST_CASE("an element in the queue is cancelled alone", "[chain][pack]") {
   CHECK(world.look()["train[n=1]"] == JobState::Cancelled);
   CHECK(world.look()["train[n=2]"] == Queued);
   CHECK(world.batch.jobs().at("812_0").shown.state == BatchState::Pending);
-  world.nodes.run_all();
-  const States states = world.look();
+  const States states = world.end_all();
   CHECK(states.at("train[n=1]") == JobState::Cancelled);
   CHECK(states.at("train[n=2]") == Succeeded);
   CHECK(states.at("plot[n=1]") == Blocked);
@@ -238,8 +226,7 @@ TEST_CASE("an element that begins while it is cancelled is asked to end, not tak
   CHECK(world.look()["train[n=1]"] == Running);
 }
 
-TEST_CASE("an element whose end is refused was not asked, and is asked the next time",
-          "[chain][pack]") {
+TEST_CASE("an element whose end is refused is asked the next time", "[chain][pack]") {
   ChainWorld world(kPackedSteps);
   begin_first_task(world);
   const std::filesystem::path attempt = world.directory / "steps/train/n=1/attempt-1";
@@ -282,22 +269,19 @@ TEST_CASE("the element at work is asked to end, and the others go on", "[chain][
   CHECK(world.nodes.job_of("812_0") == "train[n=2]");
   world.cancel({"train[n=1]"});  // a second time: it has ended
   CHECK(world.batch.asked_to_end.size() == 1);
-  world.nodes.run_all();
-  const States states = world.look();
+  const States states = world.end_all();
   CHECK(states.at("train[n=1]") == JobState::Cancelled);
   CHECK(states.at("train[n=2]") == Succeeded);
 }
 
-TEST_CASE("an element without its turn yet is cancelled in a task at work, by that",
-          "[chain][pack]") {
+TEST_CASE("a waiting element of a task at work is cancelled by that task", "[chain][pack]") {
   ChainWorld world(kPackedSteps);
   begin_first_task(world);
   const CancelResult result = world.cancel({"train[n=2]"});
   CHECK(result.saving == 1);
   CHECK(world.look()["train[n=2]"] == Queued);
   CHECK(world.look()["train[n=1]"] == Running);
-  world.nodes.run_all();
-  const States states = world.look();
+  const States states = world.end_all();
   CHECK(states.at("train[n=1]") == Succeeded);
   CHECK(states.at("train[n=2]") == JobState::Cancelled);
   CHECK_FALSE(world.nodes.runs.contains("train[n=2]"));
@@ -305,8 +289,7 @@ TEST_CASE("an element without its turn yet is cancelled in a task at work, by th
   run_all_once(world, kPackedJobs);
 }
 
-TEST_CASE("of all elements of a task only the one at work hears of its end, and once",
-          "[chain][pack]") {
+TEST_CASE("only the element at work hears of the end of its task, and once", "[chain][pack]") {
   ChainWorld world(kPackedSteps);
   begin_first_task(world);
   REQUIRE(claim_pass(world.directory / "steps/train/n=1/attempt-1", 1, "812_0"));
@@ -318,12 +301,10 @@ TEST_CASE("of all elements of a task only the one at work hears of its end, and 
   CHECK(world.look()["train[n=2]"] == JobState::Cancelled);
   CHECK(world.nodes.open_ids().empty());
   world.resume();
-  world.nodes.run_all();
-  CHECK(world.look() == all_in(kPackedJobs, Succeeded));
+  CHECK(world.end_all() == all_in(kPackedJobs, Succeeded));
 }
 
-TEST_CASE("an element that ended well in a task that was cancelled later has succeeded",
-          "[chain][pack]") {
+TEST_CASE("an element that ended well in a later cancelled task has succeeded", "[chain][pack]") {
   ChainWorld world(kPackedSteps);
   begin_first_task(world);
   world.nodes.late_records = 1;
@@ -335,13 +316,11 @@ TEST_CASE("an element that ended well in a task that was cancelled later has suc
   CHECK(world.look()["train[n=1]"] == Succeeded);
   CHECK(world.look()["train[n=2]"] == JobState::Cancelled);
   world.resubmit();
-  world.nodes.run_all();
-  CHECK(world.look() == all_in(kPackedJobs, Succeeded));
+  CHECK(world.end_all() == all_in(kPackedJobs, Succeeded));
   CHECK(world.nodes.runs["train[n=1]"] == 1);
 }
 
-TEST_CASE("a cancel of packed elements that is refused keeps them from beginning",
-          "[chain][pack]") {
+TEST_CASE("a refused cancel of packed elements keeps them from beginning", "[chain][pack]") {
   StartedChain world(kPackedSteps);
   world.batch.refuses_cancel = true;
   CHECK_THROWS_WITH(world.cancel(), Catch::Contains("refuses to cancel 12 of 12 jobs"));
@@ -369,14 +348,12 @@ TEST_CASE("a packed step on one that is not waits for ends, and runs what can ru
     CHECK_FALSE(world.batch.is_free("812_0"));
     world.nodes.end("813_1", Failed);
   }
-  world.nodes.run_all();
-  States states = world.look();
+  States states = world.end_all();
   CHECK(states["plot[n=1]"] == Succeeded);
   CHECK(states["plot[n=2]"] == Blocked);
   CHECK(states["plot[n=3]"] == Succeeded);
   world.resubmit();
-  world.nodes.run_all();
-  states = world.look();
+  states = world.end_all();
   CHECK(states["plot[n=2]"] == Succeeded);
   CHECK(world.nodes.runs["plot[n=1]"] == 1);
   CHECK(world.nodes.open_ids().empty());
@@ -404,8 +381,7 @@ TEST_CASE("an element that was blocked in its task gets another, though that one
   }
 }
 
-TEST_CASE("a kill leaves nothing free that waits for a packed element to run again",
-          "[chain][pack]") {
+TEST_CASE("a kill frees nothing that waits for a packed element to run again", "[chain][pack]") {
   StartedChain world(R"(
   train: {run: ./train, matrix: {n: [1, 2], pack: 2}, resources: {walltime: 1m}}
   best:  {run: ./best, needs: [train]}
@@ -424,8 +400,7 @@ TEST_CASE("a kill leaves nothing free that waits for a packed element to run aga
   }
 }
 
-TEST_CASE("where there is a limit on jobs, packed elements count as the task they share",
-          "[chain][pack]") {
+TEST_CASE("packed elements count as the task they share where jobs are limited", "[chain][pack]") {
   ChainWorld world(kPackedSteps);
   world.profile.limits.jobs = 3;
   CHECK(world.start().held_back == 7);  // one task of train, plot, best
@@ -463,11 +438,10 @@ TEST_CASE("what a step lists is packed, too", "[chain][pack][fan_out]") {
   world.resume();
   CHECK(world.batch.submitted == Names{"split 811", "work 812"});
   CHECK(world.batch.jobs().size() == 3);
-  world.nodes.run_all();
-  CHECK(world.look() == States{{"split", Succeeded},
-                               {"work[part=a]", Succeeded},
-                               {"work[part=b]", Succeeded},
-                               {"work[part=c]", Succeeded}});
+  CHECK(world.end_all() == States{{"split", Succeeded},
+                                  {"work[part=a]", Succeeded},
+                                  {"work[part=b]", Succeeded},
+                                  {"work[part=c]", Succeeded}});
 }
 
 TEST_CASE("what ran packed is reused by a run that packs otherwise, and the other way round",
@@ -479,8 +453,7 @@ TEST_CASE("what ran packed is reused by a run that packs otherwise, and the othe
   };
   ChainWorld world(text(first));
   world.start();
-  world.nodes.run_all();
-  world.look();
+  world.end_all();
   world.rewrite(text(4 - first));
   world.start();
   CHECK(world.look() == States{{"a[n=1]", Cached}, {"a[n=2]", Cached}, {"a[n=3]", Cached}});

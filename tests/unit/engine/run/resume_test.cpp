@@ -1,5 +1,3 @@
-#include <set>
-
 #include "base/file.h"
 #include "base/parse_json.h"
 #include "base/text.h"
@@ -15,8 +13,6 @@ using namespace dlflow;
 using namespace dlflow::test;
 using namespace std::chrono_literals;
 namespace fs = std::filesystem;
-using enum JobState;
-using Names = std::vector<std::string>;
 
 namespace {
 
@@ -28,19 +24,12 @@ constexpr const char* kThreeSteps = R"(
 
 const States kAllDone = {{"a", Succeeded}, {"b", Succeeded}, {"c", Succeeded}};
 
-/// Starts the run and kills its engine after so many looks at the back end.
-void start_and_kill(TestRun& run, int waits) {
-  run.backend.waits_until_killed = waits;
-  CHECK_THROWS_AS(run.start(), Killed);
-  run.backend.waits_until_killed = -1;
-}
-
 }  // namespace
 
 TEST_CASE("a killed engine's run is finished with every job submitted once", "[resume]") {
   const int waits = GENERATE(range(0, 6));
   TestRun run(kThreeSteps);
-  start_and_kill(run, waits);
+  run.start_and_kill(waits);
   CHECK(run.resume().state == RunState::Succeeded);
   CHECK(run.states() == kAllDone);
   CHECK(run.backend.submitted == Names{"a", "b", "c"});
@@ -78,8 +67,7 @@ TEST_CASE("a run has done well once a job that was taken for lost has", "[resume
   CHECK(jobs.run_state() == RunState::Succeeded);
 }
 
-TEST_CASE("that a lost job was preempted is kept, since retries may be for that alone",
-          "[resume]") {
+TEST_CASE("that a lost job was preempted is kept, as retries may be for that alone", "[resume]") {
   RunFolder run("  a: {run: ./a}\n");
   const Plan plan = run.plan();
   Jobs jobs(plan, {{.state = Running, .attempt = 1}});
@@ -94,7 +82,7 @@ TEST_CASE("that a lost job was preempted is kept, since retries may be for that 
 TEST_CASE("a try that an engine was killed in counts as one", "[resume]") {
   TestRun run("  a: {run: ./a, retry: {attempts: 2, on: [failure]}}\n");
   for (int i = 0; i < 4; ++i) run.backend.fail("a");
-  start_and_kill(run, 0);
+  run.start_and_kill(0);
   CHECK(run.resume().state == RunState::Failed);
   CHECK(run.backend.submitted == Names{"a", "a#2"});
 }
@@ -132,7 +120,7 @@ TEST_CASE("a run that is read again knows what each job reuses, the first one to
 
 TEST_CASE("engines killed one after the other finish a run in the end", "[resume]") {
   TestRun run(kThreeSteps);
-  start_and_kill(run, 1);
+  run.start_and_kill(1);
   for (int kills = 0; kills < 3; ++kills) {
     run.backend.waits_until_killed = 1;
     try {
@@ -145,8 +133,7 @@ TEST_CASE("engines killed one after the other finish a run in the end", "[resume
   CHECK(run.backend.submitted == Names{"a", "b", "c"});
 }
 
-TEST_CASE("what was written down but not handed over is submitted as the same attempt",
-          "[resume]") {
+TEST_CASE("what was recorded but not handed over is submitted as the same attempt", "[resume]") {
   TestRun run(kThreeSteps);
   run.backend.on_submit = [](const std::string& job) {
     if (job == "b") throw Killed();
@@ -161,7 +148,7 @@ TEST_CASE("what was written down but not handed over is submitted as the same at
 TEST_CASE("a job that vanished is lost, and tried again by the resume", "[resume]") {
   TestRun run(kThreeSteps);
   run.backend.held = {"b"};
-  start_and_kill(run, 6);
+  run.start_and_kill(6);
   CHECK(run.states()["b"] == Running);
   run.backend.held = {};
   run.backend.recovery["b"] = Recovery::Vanished;
@@ -191,7 +178,7 @@ TEST_CASE("reused results are known to an engine that comes after", "[resume]") 
   TestRun run("  a: {run: ./a}\n  b: {run: ./b, needs: [a]}\n");
   run.start();
   run.rewrite("  a: {run: ./a}\n  b: {run: ./b, needs: [a]}\n  c: {run: ./c, needs: [b]}\n");
-  start_and_kill(run, 0);
+  run.start_and_kill(0);
   CHECK(run.resume().state == RunState::Succeeded);
   CHECK(run.states() == States{{"a", Cached}, {"b", Cached}, {"c", Succeeded}});
   CHECK(published_result(run.directory / "steps/c").has_value());
@@ -251,8 +238,7 @@ TEST_CASE("what a run lost of itself and nobody needs any more stays lost", "[re
   CHECK(run.backend.submitted == Names{"a", "b", "c", "c#2"});
 }
 
-TEST_CASE("what runs again because a result was lost or is made anew has all of its tries",
-          "[resume]") {
+TEST_CASE("what runs again because a result was lost or made anew has all its tries", "[resume]") {
   TestRun run(R"(
   a: {run: ./a, allow_failure: true}
   b: {run: ./b, needs: [a], retry: {attempts: 2, on: [failure]}}
@@ -313,8 +299,7 @@ TEST_CASE("a retry for a want of memory is owed as others are", "[resume]") {
   CHECK(run.attempt("big") == 2);
 }
 
-TEST_CASE("tries before a resubmit are not counted, also by an engine that comes after",
-          "[resume]") {
+TEST_CASE("tries before a resubmit are not counted, also by a later engine", "[resume]") {
   TestRun run("  flaky: {run: ./flaky, retry: {attempts: 2, on: [failure]}}\n");
   run.backend.ends["flaky"] = {Failed, Failed, Failed};
   CHECK(run.start().state == RunState::Failed);
@@ -362,8 +347,7 @@ TEST_CASE("resubmitting can be limited to some steps", "[resume]") {
   CHECK(run.states() == States{{"a", Failed}, {"b", Succeeded}, {"c", Succeeded}});
 }
 
-TEST_CASE("a job that reached its time limit is left by a resume and run by a resubmit",
-          "[resume]") {
+TEST_CASE("a job that reached its time limit is run by a resubmit, not by a resume", "[resume]") {
   TestRun run(kThreeSteps);
   run.backend.ends["b"] = {TimedOut};
   CHECK(run.start().state == RunState::Failed);
@@ -431,7 +415,7 @@ TEST_CASE("a step goes on from its checkpoints unless it is to begin from scratc
 TEST_CASE("a run whose engine was killed can be cancelled, and gone on with", "[resume]") {
   TestRun run(kThreeSteps);
   run.backend.held = {"b"};
-  start_and_kill(run, 6);
+  run.start_and_kill(6);
   run.backend.held = {};
   CHECK(run.cancel());
   CHECK(run.states() == States{{"a", Succeeded}, {"b", JobState::Cancelled}, {"c", Planned}});
@@ -444,7 +428,7 @@ TEST_CASE("what a killed engine had no room for yet is cancelled with the rest",
   TestRun run("  a: {run: ./a}\n  b: {run: ./b}\n  c: {run: ./c, needs: [b]}\n");
   run.backend.cores = 1;
   run.backend.held = {"a"};
-  start_and_kill(run, 1);
+  run.start_and_kill(1);
   CHECK(run.cancel());
   CHECK(run.states() ==
         States{{"a", JobState::Cancelled}, {"b", JobState::Cancelled}, {"c", Planned}});

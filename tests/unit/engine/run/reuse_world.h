@@ -23,6 +23,7 @@
 #include "tests/support/as_user.h"
 #include "tests/support/catch.h"
 #include "tests/support/fake_clock.h"
+#include "tests/support/in_child.h"
 #include "tests/support/silent_observer.h"
 #include "tests/support/temp_dir.h"
 #include "tests/unit/engine/run/random_workflow.h"
@@ -73,10 +74,7 @@ class OneByOne : public Backend {
     const Submission job = waiting_.front();
     waiting_.pop_front();
     const fs::path attempt = attempt_directory(job.job_directory, job.attempt);
-    const pid_t child = ::fork();
-    if (child == 0) ::_exit(int(supervise(attempt, job.pass)));
-    int status = 0;
-    ::waitpid(child, &status, 0);
+    in_child([&] { return supervise(attempt, job.pass); });
     if (job.name == killed_after) ::_exit(1);
     for (JobEvent& event : attempt_events(job.job_directory, job.name, job.attempt)) {
       updates.push_back({job.job, std::move(event), true});
@@ -152,8 +150,7 @@ class World {
 
   /// Plans and runs it in a process that is killed when `job` has ended: nobody records the rest.
   void run_killed(const RandomWorkflow& workflow, const std::string& user, const std::string& job) {
-    const pid_t child = ::fork();
-    if (child == 0) {
+    in_child([&] {
       for (auto& [name, store] : stores_) (void)store.release();  // their files are the parent's
       {
         const auto as = as_user(user);
@@ -161,10 +158,8 @@ class World {
       }
       run(
           workflow, user, [] {}, job);
-      ::_exit(0);
-    }
-    int status = 0;
-    ::waitpid(child, &status, 0);
+      return 0;
+    });
     clock_.advance(std::chrono::seconds(1));
   }
 

@@ -13,8 +13,6 @@
 using namespace dlflow;
 using namespace dlflow::test;
 namespace fs = std::filesystem;
-using enum JobState;
-using Names = std::vector<std::string>;
 
 namespace {
 
@@ -168,8 +166,7 @@ TEST_CASE("a retry after several passes begins with its first one", "[scheduler]
   CHECK(run.backend.submitted == Names{"train", "train#1.2", "train#2"});
 }
 
-TEST_CASE("a skipped step skips those that use its outputs, not those that only wait",
-          "[scheduler]") {
+TEST_CASE("a skipped step skips those that use its outputs, not those that wait", "[scheduler]") {
   TestRun run(R"(
   plot:  {run: ./plot, outputs: {picture: plot.png}}
   show:  {run: [show, "${{ steps.plot.outputs.picture }}"]}
@@ -184,8 +181,7 @@ TEST_CASE("a skipped step skips those that use its outputs, not those that only 
   CHECK(frame.parents[0].skipped);  // which its supervisor cannot see: show has no record
 }
 
-TEST_CASE("a step that is written before the one that it uses is skipped with that, too",
-          "[scheduler]") {
+TEST_CASE("a step written before the one that it uses is skipped with that, too", "[scheduler]") {
   TestRun run(R"(
   show: {run: [show, "${{ steps.plot.outputs.picture }}"]}
   plot: {run: ./plot, outputs: {picture: plot.png}}

@@ -20,8 +20,6 @@ using namespace dlflow::test;
 
 namespace fs = std::filesystem;
 
-using enum JobState;
-
 TEST_CASE("a result is found by its fingerprint while its outputs are on disk", "[store]") {
   StoreFixture fixture;
   const Plan plan = fixture.stored_run(kMnist);

@@ -1,12 +1,12 @@
 #include "engine/store/schema.h"
 
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <set>
 
 #include "base/error.h"
 #include "tests/support/catch.h"
+#include "tests/support/in_child.h"
 #include "tests/support/temp_dir.h"
 
 using namespace dlflow;
@@ -68,16 +68,13 @@ TEST_CASE("a migration that fails half way changes nothing and can be done again
 TEST_CASE("a process killed in the middle of a migration leaves the old version", "[schema]") {
   const TempDir folder;
   const auto file = folder.path() / "x.db";
-  const pid_t child = ::fork();
-  if (child == 0) {
+  test::in_child([&]() -> int {
     Database database(file);
     Transaction transaction(database);
     database.script(kTwoSteps[0]);
     database.script("PRAGMA user_version = 1");
     ::_exit(0);  // before the commit, and without any destructor
-  }
-  int status = 0;
-  REQUIRE(::waitpid(child, &status, 0) == child);
+  });
   Database database(file);
   CHECK(version(database) == 0);
   migrate(database, kTwoSteps);
@@ -98,21 +95,11 @@ TEST_CASE("processes that open a new database at once all succeed", "[schema]") 
   const auto file = folder.path() / "x.db";
   std::vector<pid_t> children;
   for (int i = 0; i < 8; ++i) {
-    const pid_t child = ::fork();
-    if (child == 0) {
-      try {
-        Database database(file);
-        migrate(database);
-        ::_exit(0);
-      } catch (const std::exception&) {
-        ::_exit(1);
-      }
-    }
-    children.push_back(child);
+    children.push_back(test::begin_child([&] {
+      Database database(file);
+      migrate(database);
+      return 0;
+    }));
   }
-  for (const pid_t child : children) {
-    int status = 0;
-    REQUIRE(::waitpid(child, &status, 0) == child);
-    CHECK(status == 0);
-  }
+  for (const pid_t child : children) CHECK(wait_for(child).code == 0);
 }

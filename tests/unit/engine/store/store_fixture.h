@@ -12,6 +12,8 @@
 
 namespace dlflow::test {
 
+using enum JobState;
+
 inline Time at(int seconds) { return Time(std::chrono::seconds(1'800'000'000 + seconds)); }
 
 /// A store, and runs that it may know.

@@ -1,11 +1,11 @@
 #include "engine/store/store.h"
 
-#include <cstdlib>
 #include <filesystem>
 
 #include "base/error.h"
 #include "tests/support/catch.h"
 #include "tests/support/error_of.h"
+#include "tests/support/variable.h"
 #include "tests/unit/engine/store/store_fixture.h"
 
 using namespace dlflow;
@@ -15,8 +15,6 @@ namespace fs = std::filesystem;
 
 namespace {
 
-using enum JobState;
-
 std::map<std::string, JobState> states(const RunStatus& status) {
   std::map<std::string, JobState> result;
   for (const JobRow& job : status.jobs) result[job.job] = job.state;
@@ -24,21 +22,6 @@ std::map<std::string, JobState> states(const RunStatus& status) {
 }
 
 using States = std::map<std::string, JobState>;
-
-/// Sets an environment variable for as long as it lives; null: not set.
-class Variable {
- public:
-  Variable(const char* name, const char* value) : name_(name) {
-    if (const char* before = std::getenv(name)) before_ = before;
-    set(value);
-  }
-  ~Variable() { set(before_ ? before_->c_str() : nullptr); }
-
- private:
-  void set(const char* value) { value != nullptr ? ::setenv(name_, value, 1) : ::unsetenv(name_); }
-  const char* name_;
-  std::optional<std::string> before_;
-};
 
 }  // namespace
 
@@ -269,10 +252,10 @@ TEST_CASE("the home folder is DLFLOW_HOME, or where state is kept", "[store]") {
   const Variable state("XDG_STATE_HOME", "/b");
   const Variable home("HOME", "/c");
   CHECK(dlflow_home() == "/a");
-  const Variable no_dlflow_home("DLFLOW_HOME", nullptr);
+  const Variable no_dlflow_home("DLFLOW_HOME", {});
   CHECK(dlflow_home() == "/b/dlflow");
-  const Variable no_state("XDG_STATE_HOME", nullptr);
+  const Variable no_state("XDG_STATE_HOME", {});
   CHECK(dlflow_home() == "/c/.local/state/dlflow");
-  const Variable no_home("HOME", nullptr);
+  const Variable no_home("HOME", {});
   CHECK_THROWS_WITH(dlflow_home(), Catch::Contains("set DLFLOW_HOME"));
 }

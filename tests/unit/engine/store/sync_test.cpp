@@ -1,8 +1,7 @@
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "base/error.h"
 #include "tests/support/catch.h"
+#include "tests/support/in_child.h"
 #include "tests/unit/engine/store/store_fixture.h"
 
 using namespace dlflow;
@@ -18,8 +17,6 @@ steps:
   a: {run: ./a}
   b: {run: ./b, needs: [a]}
 )";
-
-using enum JobState;
 
 /// What the engine wrote for job `job`.
 void engine_says(const Plan& plan, const std::vector<JobEvent>& events) {
@@ -157,22 +154,12 @@ TEST_CASE("two processes that sync at once record each event once", "[sync]") {
   finish_on_disk(plan, 0, {event("a", 1, Running, 3), event("a", 1, Succeeded, 4)});
   std::vector<pid_t> children;
   for (int i = 0; i < 4; ++i) {
-    const pid_t child = ::fork();
-    if (child == 0) {
-      try {
-        Store(fixture.home).sync_run(plan.directory);
-        ::_exit(0);
-      } catch (const std::exception&) {
-        ::_exit(1);
-      }
-    }
-    children.push_back(child);
+    children.push_back(begin_child([&] {
+      Store(fixture.home).sync_run(plan.directory);
+      return 0;
+    }));
   }
-  for (const pid_t child : children) {
-    int status = 0;
-    REQUIRE(::waitpid(child, &status, 0) == child);
-    CHECK(status == 0);
-  }
+  for (const pid_t child : children) CHECK(wait_for(child).code == 0);
   CHECK(recorded(fixture.store, plan, "a") == States{Submitting, Queued, Running, Succeeded});
 }
 

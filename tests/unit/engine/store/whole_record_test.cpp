@@ -7,8 +7,6 @@ using namespace dlflow::test;
 
 namespace {
 
-using enum JobState;
-
 /// Every field is set, to a value that no other field has.
 JobRecord whole_record() {
   JobRecord record;
