@@ -1,7 +1,5 @@
 #include "engine/report/curves.h"
 
-#include <cmath>
-
 #include "tests/support/catch.h"
 
 using namespace dlflow;

@@ -19,15 +19,9 @@ RunView swept_view(size_t elements) {
   view.status.profile = "alpha";
   view.status.started = kStart;
   for (size_t i = 0; i < elements; ++i) {
-    JobRow row;
-    row.step = "train";
-    row.element = "lr=" + std::to_string(i);
-    row.job = "train[lr=" + std::to_string(i) + "]";
-    row.attempt = 1;
+    const JobState states[] = {JobState::Running, JobState::Succeeded, JobState::Failed};
+    JobRow row = row_of("train", states[i % 3], "lr=" + std::to_string(i));
     row.started = kStart + 1s;
-    row.state = i % 3 == 0   ? JobState::Running
-                : i % 3 == 1 ? JobState::Succeeded
-                             : JobState::Failed;
     if (row.state != JobState::Running) row.ended = kStart + std::chrono::seconds(10 + i);
     if (row.state == JobState::Failed) row.reason = "exit 3: loss is NaN at step 412";
     view.status.jobs.push_back(row);

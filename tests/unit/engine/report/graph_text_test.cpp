@@ -1,12 +1,10 @@
 #include "engine/report/graph_text.h"
 
-#include <sys/stat.h>
-
-#include <cstdlib>
 #include <string>
 
 #include "tests/support/catch.h"
 #include "tests/support/temp_dir.h"
+#include "tests/support/variable.h"
 
 using namespace dlflow;
 
@@ -75,42 +73,19 @@ TEST_CASE("columns of a graph are as wide as their longest word", "[graph]") {
         "train  run    x2  ← data\n");
 }
 
-namespace {
-
-/// PATH as it is set here, while the test runs.
-class Path {
- public:
-  explicit Path(const char* path) : before_(std::getenv("PATH")) {
-    if (path == nullptr) {
-      ::unsetenv("PATH");
-    } else {
-      ::setenv("PATH", path, 1);
-    }
-  }
-  ~Path() { ::setenv("PATH", before_.c_str(), 1); }
-
- private:
-  std::string before_;
-};
-
-}  // namespace
-
 TEST_CASE("an SVG is what dot makes of the graph", "[graph]") {
   const test::TempDir folder;
-  const auto dot = folder.write(
-      "dot", "#!/bin/sh\necho \"$1 $COLOUR\"; while read -r x; do echo \"$x\"; done\n");
-  ::chmod(dot.c_str(), 0755);
-  const Path path(folder.path().c_str());
-  ::setenv("COLOUR", "red", 1);
+  folder.write_program("dot",
+                       "#!/bin/sh\necho \"$1 $COLOUR\"; while read -r x; do echo \"$x\"; done\n");
+  const test::Variable path("PATH", folder.path());
+  const test::Variable colour("COLOUR", "red");
   CHECK(graph_as_svg(demo()).starts_with("-Tsvg red\ndigraph \"demo\" {\n"));
-  ::unsetenv("COLOUR");
 }
 
 TEST_CASE("a dot that fails or is not there is told", "[graph]") {
   const test::TempDir folder;
-  const Path path(folder.path().c_str());
+  const test::Variable path("PATH", folder.path());
   CHECK_THROWS_WITH(graph_as_svg(demo()), Catch::Contains("Debian's package graphviz"));
-  const auto dot = folder.write("dot", "#!/bin/sh\nexit 1\n");
-  ::chmod(dot.c_str(), 0755);
+  folder.write_program("dot", "#!/bin/sh\nexit 1\n");
   CHECK_THROWS_WITH(graph_as_svg(demo()), "dot ended with exit status 1");
 }

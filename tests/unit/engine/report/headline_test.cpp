@@ -4,13 +4,12 @@
 #include "tests/support/parsed.h"
 
 using namespace dlflow;
-using test::parsed;
 
 namespace {
 
 /// By what the results of `fit` are compared, where another step, or its own gate, says `text`.
 std::optional<Goal> goal(const std::string& text) {
-  const Workflow workflow = parsed(
+  const Workflow workflow = test::parsed(
       "name: w\nsteps:\n  fit: {run: ./fit, matrix: {lr: [1, 2]}, outputs: {c: checkpoints}, "
       "checkpoint: {}" +
       text);

@@ -24,9 +24,7 @@ namespace {
 const Style kAscii{.color = false, .utf8 = false, .width = 80};
 
 JobRow planned(const std::string& step, const std::string& directory = "") {
-  JobRow job;
-  job.step = step;
-  job.job = step;
+  JobRow job = row_of(step, JobState::Planned);
   job.directory = directory;
   return job;
 }

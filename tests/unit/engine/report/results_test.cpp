@@ -187,8 +187,7 @@ TEST_CASE("no value of CSV is a formula or an order to a terminal, and numbers s
   CHECK(cell("plain") == "plain");
 }
 
-TEST_CASE("results are those of the step that was asked for, else of all with metrics",
-          "[results]") {
+TEST_CASE("results are those of the step asked for, else of all with metrics", "[results]") {
   Plan plan;
   plan.workflow.params = {{"epochs", 3}};
   RunStatus status;
@@ -246,8 +245,7 @@ TEST_CASE("numbers have as many digits as tell them apart, whole ones all of the
         "12346  1000\n");
 }
 
-TEST_CASE("the first metric is shown however narrow it is, others as far as they fit",
-          "[results]") {
+TEST_CASE("the first metric is shown however narrow it is, others if they fit", "[results]") {
   const std::vector<Result> results = {
       result_of("a-1", {{"lr", 1}}, {{"loss", 0.5}, {"more", 0.25}, {"yet", 1}})};
   const std::string all =

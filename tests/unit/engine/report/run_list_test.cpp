@@ -11,10 +11,7 @@ using namespace std::chrono_literals;
 namespace {
 
 JobRow job_row(const std::string& step, JobState state, const std::string& directory = "") {
-  JobRow job;
-  job.step = step;
-  job.job = step;
-  job.state = state;
+  JobRow job = row_of(step, state);
   job.attempt = 1;
   job.directory = directory;
   return job;

@@ -14,20 +14,6 @@ using namespace std::chrono_literals;
 
 namespace {
 
-JobRow row_of(const std::string& step, JobState state, const std::string& element = "") {
-  JobRow job;
-  job.step = step;
-  job.element = element;
-  job.job = element.empty() ? step : step + "[" + element + "]";
-  job.state = state;
-  if (state == JobState::Running || is_final(state)) {
-    job.started = kStart;
-    job.attempt = 1;
-  }
-  if (is_final(state)) job.ended = kStart + 2s;
-  return job;
-}
-
 RunView view_of(std::vector<JobRow> jobs) {
   RunView view;
   view.status.run = "demo-7f3a";

@@ -12,11 +12,7 @@ using namespace std::chrono_literals;
 namespace {
 
 JobRow table_row(const std::string& step, JobState state, const std::string& element = "") {
-  JobRow job;
-  job.step = step;
-  job.element = element;
-  job.job = element.empty() ? step : step + "[" + element + "]";
-  job.state = state;
+  JobRow job = row_of(step, state, element);
   job.attempt = 1;
   job.started = kStart;
   if (is_final(state)) job.ended = kStart + 20min;
@@ -63,8 +59,7 @@ TEST_CASE("what a job used stands beside what it asked for", "[status_table]") {
         "Again:  dlflow resubmit demo-7f3a\n");
 }
 
-TEST_CASE("both tables fit into 80 columns whatever names and reasons there are",
-          "[status_table]") {
+TEST_CASE("both tables fit into 80 columns whatever the names and reasons are", "[status_table]") {
   RunView view =
       failed_run({table_row("train", JobState::Failed, "lr=0.001,width=1024,depth=152,seed=3")});
   view.status.jobs[0].backend_id = "48151623_42";
@@ -135,8 +130,7 @@ RunView array_run(size_t elements) {
 
 }  // namespace
 
-TEST_CASE("up to twelve elements are listed, and of more those that failed first",
-          "[status_table]") {
+TEST_CASE("up to twelve elements are listed, of more those that failed first", "[status_table]") {
   CHECK(rows_of(table(array_run(12))).size() == 1 + 12);
   RunView many = array_run(20);
   CHECK(table(many) ==

@@ -1,45 +1,22 @@
 #include "engine/report/style.h"
 
 #include <cmath>
-#include <map>
 #include <optional>
 
 #include "base/text.h"
 #include "tests/support/catch.h"
 #include "tests/support/pseudo_terminal.h"
 #include "tests/support/temp_dir.h"
+#include "tests/support/variable.h"
 
 using namespace dlflow;
 
 namespace {
 
 /// Without the variables that decide on a style; they come back when the test ends.
-class Environment {
- public:
-  Environment() {
-    for (const char* name : {"TERM", "NO_COLOR", "LC_ALL", "LC_CTYPE", "LANG"}) {
-      const char* value = std::getenv(name);
-      if (value != nullptr)
-        before_[name] = value;
-      else
-        before_[name] = std::nullopt;
-      ::unsetenv(name);
-    }
-  }
-  ~Environment() {
-    for (const auto& [name, value] : before_) set(name.c_str(), value ? value->c_str() : nullptr);
-  }
-
-  void set(const char* name, const char* value) const {
-    if (value == nullptr) {
-      ::unsetenv(name);
-    } else {
-      ::setenv(name, value, 1);
-    }
-  }
-
- private:
-  std::map<std::string, std::optional<std::string>> before_;
+struct Environment {
+  test::Variable term{"TERM", {}}, no_color{"NO_COLOR", {}}, all{"LC_ALL", {}},
+      type{"LC_CTYPE", {}}, lang{"LANG", {}};
 };
 
 }  // namespace
@@ -139,22 +116,22 @@ TEST_CASE("colour is for terminals, unless somebody says otherwise", "[style]") 
   const auto colored = [&](int descriptor, ColorChoice choice = ColorChoice::Auto) {
     return detect_style(descriptor, choice).color;
   };
-  environment.set("TERM", "xterm");
+  environment.term.set("xterm");
   CHECK(is_terminal(terminal.descriptor()));
   CHECK_FALSE(is_terminal(file.get()));
   CHECK(colored(terminal.descriptor()));
   CHECK_FALSE(colored(file.get()));
   CHECK(colored(file.get(), ColorChoice::Always));
   CHECK_FALSE(colored(terminal.descriptor(), ColorChoice::Never));
-  environment.set("NO_COLOR", "");
+  environment.no_color.set("");
   CHECK(colored(terminal.descriptor()));
-  environment.set("NO_COLOR", "1");
+  environment.no_color.set("1");
   CHECK_FALSE(colored(terminal.descriptor()));
   CHECK(colored(terminal.descriptor(), ColorChoice::Always));
-  environment.set("NO_COLOR", nullptr);
-  environment.set("TERM", "dumb");
+  environment.no_color.set({});
+  environment.term.set("dumb");
   CHECK_FALSE(colored(terminal.descriptor()));
-  environment.set("TERM", nullptr);
+  environment.term.set({});
   CHECK_FALSE(colored(terminal.descriptor()));
 }
 
@@ -169,17 +146,18 @@ TEST_CASE("a table is as wide as its terminal, if that is not too narrow", "[sty
 
 TEST_CASE("the first locale that is set says whether symbols can be shown", "[style]") {
   const Environment environment;
-  const auto utf8 = [&](const char* all, const char* type, const char* lang) {
-    environment.set("LC_ALL", all);
-    environment.set("LC_CTYPE", type);
-    environment.set("LANG", lang);
+  using Value = std::optional<std::string>;
+  const auto utf8 = [&](const Value& all, const Value& type, const Value& lang) {
+    environment.all.set(all);
+    environment.type.set(type);
+    environment.lang.set(lang);
     return detect_style(-1).utf8;
   };
-  CHECK(utf8(nullptr, nullptr, nullptr));
+  CHECK(utf8({}, {}, {}));
   CHECK(utf8("", "", ""));
-  CHECK_FALSE(utf8(nullptr, nullptr, "C"));
-  CHECK(utf8(nullptr, nullptr, "de_DE.UTF-8"));
-  CHECK(utf8(nullptr, "C.utf8", "C"));
+  CHECK_FALSE(utf8({}, {}, "C"));
+  CHECK(utf8({}, {}, "de_DE.UTF-8"));
+  CHECK(utf8({}, "C.utf8", "C"));
   CHECK_FALSE(utf8("C", "C.utf8", "C.utf8"));
   CHECK_FALSE(utf8("", "C", "C.utf8"));
 }
