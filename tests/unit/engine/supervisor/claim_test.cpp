@@ -1,10 +1,10 @@
 #include "engine/supervisor/claim.h"
 
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/file.h"
 #include "tests/support/catch.h"
+#include "tests/support/in_child.h"
 #include "tests/support/temp_dir.h"
 
 using namespace dlflow;
@@ -14,16 +14,10 @@ TEST_CASE("of many supervisors started for one pass exactly one gets it", "[clai
   const test::TempDir attempt;
   std::vector<pid_t> children;
   for (int i = 0; i < 16; ++i) {
-    const pid_t child = ::fork();
-    if (child == 0) ::_exit(claim_pass(attempt.path(), 1) ? 1 : 0);
-    children.push_back(child);
+    children.push_back(test::begin_child([&] { return claim_pass(attempt.path(), 1); }));
   }
   int winners = 0;
-  for (const pid_t child : children) {
-    int status = 0;
-    ::waitpid(child, &status, 0);
-    winners += WEXITSTATUS(status);
-  }
+  for (const pid_t child : children) winners += wait_for(child).code;
   CHECK(winners == 1);
   CHECK(newest_claim(attempt.path())->pass == 1);
   CHECK(liveness(newest_claim(attempt.path())->supervisor) == Liveness::Dead);
@@ -64,8 +58,7 @@ TEST_CASE("a claim says who has the pass, in so few bytes that it takes no block
   CHECK(bytes - host_name().size() < 40);
 }
 
-TEST_CASE("a claim of another boot or another host is not taken for a living process's",
-          "[claim]") {
+TEST_CASE("a claim of another boot or host is not taken for a living process's", "[claim]") {
   const test::TempDir attempt;
   REQUIRE(claim_pass(attempt.path(), 1));
   const ProcessIdentity self = newest_claim(attempt.path())->supervisor;

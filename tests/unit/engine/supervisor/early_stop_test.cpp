@@ -1,5 +1,4 @@
 #include <signal.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/file.h"
@@ -17,15 +16,14 @@ TEST_CASE("a pass that was told to end before it began runs nothing", "[supervis
   Job job("touch $DLFLOW_OUTPUTS/ran");
   job.options.requeues = GENERATE(false, true);
   job.write_spec();
-  const pid_t supervisor = ::fork();
-  if (supervisor == 0) {
+  const pid_t supervisor = test::begin_child([&] {
     sigset_t term;
     sigemptyset(&term);
     sigaddset(&term, SIGTERM);
     ::sigprocmask(SIG_BLOCK, &term, nullptr);
     ::raise(SIGTERM);
-    ::_exit(int(supervise(job.attempt(), 1, job.options)));
-  }
+    return supervise(job.attempt(), 1, job.options);
+  });
   const JobEvent end = job.finish(supervisor);
   // Where the scheduler ends jobs, too, it says later what that meant.
   CHECK(end.state == (job.options.requeues ? std::nullopt : std::optional(JobState::Cancelled)));
@@ -64,8 +62,7 @@ TEST_CASE("a warning after a request to stop does not make it one of the walltim
       "until [ -e $DLFLOW_OUTPUTS/go ]; do sleep 0.02 || :; done; touch $DLFLOW_CHECKPOINTS/n; "
       "exit 75");
   job.spec.checkpoint = CheckpointPolicy{};
-  const pid_t supervisor = job.begin();
-  job.wait_for(job.outputs() / "begun");
+  const pid_t supervisor = job.begin_until("begun");
   ::kill(supervisor, SIGTERM);
   job.wait_for(job.outputs() / "told");
   ::kill(supervisor, SIGUSR1);

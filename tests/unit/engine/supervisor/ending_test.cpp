@@ -174,8 +174,7 @@ Kinds end_after_save(const Ended& ended, const std::string& file = "ckpt/last.pt
 
 }  // namespace
 
-TEST_CASE("a program that knows no exit status 75 has saved if one of its files is newer",
-          "[ending]") {
+TEST_CASE("a program without exit status 75 has saved if one of its files is newer", "[ending]") {
   using enum JobState;
   const std::string limit = "walltime of 20:00 reached";
   for (const int code : {0, 1, 75, 128 + SIGTERM, 128 + SIGKILL}) {
@@ -216,8 +215,7 @@ TEST_CASE(
         Kinds{TimedOut, nothing_new});
 }
 
-TEST_CASE("of new checkpoints the one that was written last is named, as the pattern does",
-          "[ending]") {
+TEST_CASE("the newest checkpoint is named, as the pattern does", "[ending]") {
   using namespace std::chrono_literals;
   test::TempDir run;
   JobSpec spec;

@@ -70,8 +70,7 @@ struct FarImage {
 
 }  // namespace
 
-TEST_CASE("an image is not taken for unchanged by the clock of another file system",
-          "[image_proof]") {
+TEST_CASE("the clock of another file system proves no image unchanged", "[image_proof]") {
   FarImage image;
   if (!image.is_far()) return test::skip("there is no second file system to write to");
   image.write("v2");

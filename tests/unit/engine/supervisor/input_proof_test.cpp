@@ -104,8 +104,7 @@ TEST_CASE("an input that changed after the run was planned: the result is not re
   CHECK_THAT(end.reason, Catch::StartsWith("will not be reused: ") && Catch::Contains(named));
 }
 
-TEST_CASE("packages that are not those of the plan: the result is not reused, and why",
-          "[input_proof]") {
+TEST_CASE("a result is not reused if its packages are not those of the plan", "[input_proof]") {
   const std::string script = "true";
   const std::string named =
       "the packages of its `environment:` changed after the run was planned: see ";
@@ -140,8 +139,7 @@ TEST_CASE("packages that are not those of the plan: the result is not reused, an
   }
 }
 
-TEST_CASE("an image that lies in a folder and was changed: the result is not reused",
-          "[input_proof]") {
+TEST_CASE("a result of an image that was changed in its folder is not reused", "[input_proof]") {
   Reader reader("true");
   const test::TempDir image;
   image.write("etc/version", "v1");
@@ -188,9 +186,7 @@ TEST_CASE("what `reuse:` names and that is not as the run was planned: no result
           "[input_proof]") {
   Reader reader("true");
   const auto write_tool = [&](const std::string& place, const std::string& content) {
-    fs::path file = reader.elsewhere.write(place, content);
-    fs::permissions(file, fs::perms::owner_all);
-    return file;
+    return reader.elsewhere.write_program(place, content);
   };
   const fs::path tool = write_tool("bin/tool", "v1");
   const std::string identity = tool.string() + " " + sha256_hex("v1");
@@ -235,8 +231,7 @@ TEST_CASE("what `reuse:` names and that is not as the run was planned: no result
   CHECK_THAT(end.reason, Catch::Contains(named));
 }
 
-TEST_CASE("an input that changes while the program runs: the result is not reused",
-          "[input_proof]") {
+TEST_CASE("a result whose input changed while its program ran is not reused", "[input_proof]") {
   const std::string input = GENERATE(as<std::string>{}, "$FROZEN", "$DATA", "$PARENT");
   CAPTURE(input);
   const Reader reader("chmod u+w " + input + "; echo more >> " + input);

@@ -1,8 +1,5 @@
 #pragma once
 
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <chrono>
 #include <filesystem>
 #include <string>
@@ -14,6 +11,7 @@
 #include "engine/supervisor/launch.h"
 #include "engine/supervisor/supervisor.h"
 #include "tests/support/catch.h"
+#include "tests/support/in_child.h"
 #include "tests/support/temp_dir.h"
 
 namespace dlflow::test {
@@ -45,16 +43,19 @@ class Job {
 
   pid_t begin(int pass = 1) const {
     write_spec();
-    const pid_t child = ::fork();
-    if (child == 0) ::_exit(int(supervise(attempt(), pass, options)));
+    return begin_child([&] { return supervise(attempt(), pass, options); });
+  }
+
+  /// Begins it, and waits until it has made `output`.
+  pid_t begin_until(const std::string& output) const {
+    const pid_t child = begin();
+    wait_for(outputs() / output);
     return child;
   }
 
   /// Runs it to its end and returns the last event.
   JobEvent finish(pid_t child) const {
-    int status = 0;
-    ::waitpid(child, &status, 0);
-    REQUIRE(WEXITSTATUS(status) == int(Supervision::Recorded));
+    REQUIRE(dlflow::wait_for(child).code == int(Supervision::Recorded));
     return attempt_events(spec.job_directory, spec.job, 1).back();
   }
   JobEvent execute(int pass = 1) const { return finish(begin(pass)); }

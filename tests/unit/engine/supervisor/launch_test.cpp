@@ -152,8 +152,7 @@ TEST_CASE("mpirun is told once that it is root who starts it, and only then", "[
   CHECK(times({"srun"}) == 0);
 }
 
-TEST_CASE("a step's checkpoints and folders are in its environment, each if there is one",
-          "[launch]") {
+TEST_CASE("a step's checkpoints and folders are in its environment, if it has them", "[launch]") {
   TwoRanks two;
   const auto value = [&](const std::string& name) {
     const auto values = declared_environment(two.spec, two.job, two.files);

@@ -17,16 +17,14 @@ JobSpec spec_of(const Json& command) {
 
 }  // namespace
 
-TEST_CASE("expressions of a job see the parameters, also those that were kept for later",
-          "[resolve]") {
+TEST_CASE("expressions of a job see the parameters, also those known later", "[resolve]") {
   JobSpec spec = spec_of({"echo", "${{ params.a }}", "${{ params.b }}"});
   spec.params = {{"a", "1"}};
   spec.late_params = {{"b", "2"}};
   CHECK(resolve(spec, {}).run_command == Json({"echo", "1", "2"}));
 }
 
-TEST_CASE("a job whose condition is false is skipped, and one without an answer refused",
-          "[resolve]") {
+TEST_CASE("a job with a false condition is skipped, one without an answer refused", "[resolve]") {
   JobSpec spec = spec_of({"true"});
   spec.params = {{"n", 3}};
   spec.condition = "${{ params.n > 3 }}";

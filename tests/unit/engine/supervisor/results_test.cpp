@@ -1,10 +1,7 @@
 #include "engine/supervisor/results.h"
 
-#include <sys/syscall.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <cstdint>
 #include <fstream>
 #include <optional>
 #include <vector>
@@ -178,8 +175,7 @@ TEST_CASE("a command's word counts for no file that it left", "[results]") {
   CHECK(hash("o") == "told");
 }
 
-TEST_CASE("an output that is told by its whole path is published as its relative one",
-          "[results]") {
+TEST_CASE("an output with an absolute path is published as its relative one", "[results]") {
   Attempt attempt;
   attempt.write("o");
   const Json told = {{"o", (attempt.files.outputs() / "o").string()}};
@@ -208,8 +204,7 @@ TEST_CASE("a later attempt publishes in the place of an earlier one", "[results]
   CHECK(entries == 3);  // two attempts and the link
 }
 
-TEST_CASE("what a supervisor of the same number left half done does not hinder publishing",
-          "[results]") {
+TEST_CASE("a half-done pass of the same number does not hinder publishing", "[results]") {
   Attempt attempt;
   attempt.write("first");
   publish(attempt.spec, attempt.files, collect(attempt, "first").publication);

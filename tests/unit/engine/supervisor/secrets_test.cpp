@@ -48,8 +48,7 @@ class SecretJob : public test::Job {
 
 }  // namespace
 
-TEST_CASE("a program has the secrets of its own step, and what it prints is rid of them",
-          "[secrets]") {
+TEST_CASE("a program has the secrets of its step, and what it prints is rid of them", "[secrets]") {
   const SecretJob job(
       "[ ${#TOKEN} = 15 ] && [ -z \"${OTHER+set}\" ]\n"
       "echo \"token: $TOKEN.\"; printf 'hunter2-'; printf 'hunter2\\n'; echo \"no $TOKEN\" >&2");
@@ -109,8 +108,7 @@ TEST_CASE("the last bytes of a program that is killed are there, and nothing of 
   CHECK(half.read("stdout") == "step 41: ***");
 }
 
-TEST_CASE("a process that a program leaves behind does not keep its supervisor waiting",
-          "[secrets]") {
+TEST_CASE("a process left by a program does not keep its supervisor waiting", "[secrets]") {
   const SecretJob job("setsid sleep 60 & echo done");
   CHECK(job.execute().state == JobState::Succeeded);
   CHECK(job.read("stdout") == "done\n");
@@ -142,8 +140,7 @@ TEST_CASE("a program with secrets that cannot be started fails its job", "[secre
   CHECK(end.reason == "there is no program 'no-such-program' in PATH");
 }
 
-TEST_CASE("a run without its secrets fails a job before it starts, and says which is missing",
-          "[secrets]") {
+TEST_CASE("a run without its secrets fails a job before it starts, and says why", "[secrets]") {
   const SecretJob job("touch $DLFLOW_OUTPUTS/ran");
   remove_secrets(job.run.path());
   const JobEvent end = job.execute();

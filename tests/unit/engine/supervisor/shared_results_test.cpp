@@ -2,10 +2,10 @@
 
 #include <grp.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <fstream>
+#include <functional>
 
 #include "base/file.h"
 #include "base/remove_tree.h"
@@ -13,6 +13,7 @@
 #include "engine/supervisor/results.h"
 #include "tests/support/catch.h"
 #include "tests/support/deep_tree.h"
+#include "tests/support/in_child.h"
 #include "tests/support/skip.h"
 #include "tests/support/temp_dir.h"
 
@@ -69,8 +70,25 @@ class SharedCache : public test::TempDir {
   }
 };
 
+/// One that has shared its result.
+struct Shared : Sharer {
+  explicit Shared(const SharedCache& folder) : Sharer(folder, "first-1") {
+    REQUIRE(share_result(spec, trained()));
+  }
+};
+
 fs::path entry(const test::TempDir& folder) {
   return folder.path() / "cache/results/ff" / kFingerprint;
+}
+
+void change_result(const SharedCache& folder, const std::function<void(Json&)>& change) {
+  Json result = Json::parse(read_file(entry(folder) / "result.json"));
+  change(result);
+  write_file_atomic(entry(folder) / "result.json", result.dump());
+}
+
+bool is_taken(const SharedCache& folder) {
+  return Sharer(folder, "second-2").take().result.has_value();
 }
 
 }  // namespace
@@ -107,8 +125,7 @@ TEST_CASE("a cache that nobody else may write to holds no results", "[shared_res
 
 TEST_CASE("a shared result that was changed is not taken, and leaves nothing", "[shared_results]") {
   const SharedCache folder;
-  Sharer first(folder, "first-1");
-  REQUIRE(share_result(first.spec, first.trained()));
+  Shared first(folder);
   const std::string changed =
       GENERATE(as<std::string>{}, "outputs/sub/log", "checkpoints/step-1/model", "result.json");
   fs::remove(entry(folder) / changed);
@@ -121,20 +138,18 @@ TEST_CASE("a shared result that was changed is not taken, and leaves nothing", "
   CHECK((!fs::exists(checkpoints) || fs::is_empty(checkpoints)));
 }
 
-TEST_CASE("two users never have the same file, and nobody writes to a shared one",
-          "[shared_results]") {
+TEST_CASE("no two users share a file, and nobody writes to a shared one", "[shared_results]") {
   const SharedCache folder(02775);
   const mode_t umask = ::umask(002);
-  Sharer first(folder, "first-1");
-  REQUIRE(share_result(first.spec, first.trained()));
+  Shared first(folder);
   ::umask(umask);
   Sharer second(folder, "second-2");
   REQUIRE(second.take().result.has_value());
   const fs::path shared = entry(folder) / "outputs/sub/log";
   CHECK((fs::status(shared).permissions() & fs::perms::all) ==
         (fs::perms::owner_read | fs::perms::group_read | fs::perms::others_read));
-  for (const Sharer* job : {&first, &second}) {
-    const fs::path own = job->files.outputs() / "sub/log";
+  for (const AttemptFiles& files : {first.files, second.files}) {
+    const fs::path own = files.outputs() / "sub/log";
     fs::permissions(own, fs::perms::owner_all);
     std::ofstream(own, std::ios::app) << "mine";
   }
@@ -145,8 +160,7 @@ TEST_CASE("two users never have the same file, and nobody writes to a shared one
 
 TEST_CASE("a damaged result is replaced by the next one", "[shared_results]") {
   const SharedCache folder;
-  Sharer first(folder, "first-1");
-  REQUIRE(share_result(first.spec, first.trained()));
+  Shared first(folder);
   const std::string name = GENERATE(as<std::string>{}, "outputs/sub/log", "outputs/outputs.json");
   write_file_atomic(entry(folder) / name, "{}");
   Sharer second(folder, "second-2");
@@ -160,28 +174,23 @@ TEST_CASE("a damaged result is replaced by the next one", "[shared_results]") {
   CHECK(result->run == "second-2");
 }
 
-TEST_CASE("a damaged result of another user is left, and the next one put beside it",
-          "[shared_results]") {
+TEST_CASE("another user's damaged result is left, and the next put beside it", "[shared_results]") {
   if (::geteuid() != 0) return test::skip("only root can be two users");
   const SharedCache folder(0700);
   ::chmod(folder.path().c_str(), 0777);
   constexpr gid_t kGroup = 54321;
   REQUIRE(::chown((folder.path() / "cache").c_str(), uid_t(-1), kGroup) == 0);
   ::chmod((folder.path() / "cache").c_str(), 02770);
-  Sharer first(folder, "first-1");
-  REQUIRE(share_result(first.spec, first.trained()));
+  Shared first(folder);
   write_file_atomic(entry(folder) / "outputs/sub/log", "damaged");
-  const pid_t child = ::fork();
-  if (child == 0) {
-    if (::setgroups(1, &kGroup) != 0 || ::setgid(54322) != 0 || ::setuid(54322) != 0) ::_exit(3);
-    Sharer second(folder, "second-2");
-    const bool was_damaged = second.take().was_damaged;
-    const bool shared = share_result(second.spec, second.trained(), Existing::IsDamaged);
-    ::_exit(was_damaged && shared ? 0 : 1);
-  }
-  int status = 0;
-  ::waitpid(child, &status, 0);
-  REQUIRE(WEXITSTATUS(status) == 0);
+  REQUIRE(test::in_child([&] {
+            if (::setgroups(1, &kGroup) != 0 || ::setgid(54322) != 0) return 3;
+            if (::setuid(54322) != 0) return 3;
+            Sharer second(folder, "second-2");
+            const bool was_damaged = second.take().was_damaged;
+            const bool shared = share_result(second.spec, second.trained(), Existing::IsDamaged);
+            return was_damaged && shared ? 0 : 1;
+          }) == 0);
   Sharer third(folder, "third-3");
   const auto result = third.take().result;
   REQUIRE(result.has_value());
@@ -213,8 +222,7 @@ TEST_CASE("links that stay in a result are shared as links, and none that could 
 
 TEST_CASE("nobody takes away or replaces what another user shared", "[shared_results]") {
   const SharedCache folder;
-  Sharer first(folder, "first-1");
-  REQUIRE(share_result(first.spec, first.trained()));
+  Shared first(folder);
   for (const fs::path& shared : {entry(folder).parent_path(), folder.path() / "cache/results"}) {
     CHECK((fs::status(shared).permissions() & fs::perms::sticky_bit) != fs::perms::none);
   }
@@ -234,8 +242,7 @@ TEST_CASE("a result is not shared through a link", "[shared_results]") {
 
 TEST_CASE("a shared result that leads elsewhere is not taken", "[shared_results]") {
   const SharedCache folder;
-  Sharer first(folder, "first-1");
-  REQUIRE(share_result(first.spec, first.trained()));
+  Shared first(folder);
   SECTION("a file more") {
     fs::create_symlink(folder.write("secret", "word"), entry(folder) / "outputs/secret");
   }
@@ -252,66 +259,52 @@ TEST_CASE("a shared result that leads elsewhere is not taken", "[shared_results]
   CHECK(fs::is_empty(second.files.outputs()));
 }
 
-TEST_CASE("a shared result that names files of others as its own is not taken",
-          "[shared_results]") {
+TEST_CASE("a shared result that names files of others is not taken", "[shared_results]") {
   const SharedCache folder;
-  Sharer first(folder, "first-1");
-  REQUIRE(share_result(first.spec, first.trained()));
+  Shared first(folder);
   Sharer second(folder, "second-2");
   const std::string path =
       GENERATE("outputs/../secret", "../secret", "elsewhere/secret", "/etc/hostname", "");
   const fs::path secret = second.files.attempt / "secret";  // what outputs/../secret leads to
   write_file_atomic(secret, "word");
-  Json result = Json::parse(read_file(entry(folder) / "result.json"));
-  result["outputs"]["model"]["path"] = path;
-  write_file_atomic(entry(folder) / "result.json", result.dump());
-
+  change_result(folder, [&](Json& result) { result["outputs"]["model"]["path"] = path; });
   CHECK_FALSE(second.take().result.has_value());
   CHECK(fs::is_empty(second.files.outputs()));
 }
 
 TEST_CASE("a shared result with an output that is another file is not taken", "[shared_results]") {
   const SharedCache folder;
-  Sharer first(folder, "first-1");
-  REQUIRE(share_result(first.spec, first.trained()));
-  Json result = Json::parse(read_file(entry(folder) / "result.json"));
-  result["outputs"]["size"] = {{"value", "/etc/hostname"}, {"sha256", "0"}};
-  write_file_atomic(entry(folder) / "result.json", result.dump());
-
-  Sharer second(folder, "second-2");
-  CHECK_FALSE(second.take().result.has_value());
+  Shared first(folder);
+  change_result(folder, [](Json& result) {
+    result["outputs"]["size"] = {{"value", "/etc/hostname"}, {"sha256", "0"}};
+  });
+  CHECK_FALSE(is_taken(folder));
 }
 
 TEST_CASE("a shared result nested a million levels deep is not taken", "[shared_results][attack]") {
   const SharedCache folder;
-  Sharer first(folder, "first-1");
-  REQUIRE(share_result(first.spec, first.trained()));
+  Shared first(folder);
   write_file_atomic(entry(folder) / "result.json", R"({"outputs":)" + std::string(1'000'000, '['));
-  Sharer second(folder, "second-2");
-  CHECK_FALSE(second.take().result.has_value());
+  CHECK_FALSE(is_taken(folder));
   CHECK(list_shared_results(folder.path() / "cache").empty());
 }
 
-TEST_CASE("a shared result of another form than a job's record is not taken",
-          "[shared_results][attack]") {
+TEST_CASE("a shared result of another form than a job's is not taken", "[shared_results][attack]") {
   const SharedCache folder;
-  Sharer first(folder, "first-1");
-  REQUIRE(share_result(first.spec, first.trained()));
-  Json result = Json::parse(read_file(entry(folder) / "result.json"));
-  SECTION("metrics") { result["metrics"] = GENERATE(Json("x"), Json({1})); }
-  SECTION("the hash of a value") { result["outputs"]["size"]["sha256"] = 7; }
-  SECTION("an output") { result["outputs"]["size"] = 7; }
-  SECTION("all outputs") { result["outputs"] = Json::array(); }
-  SECTION("the run") { result["run"] = 7; }
-  write_file_atomic(entry(folder) / "result.json", result.dump());
-  Sharer second(folder, "second-2");
-  CHECK_FALSE(second.take().result.has_value());
+  Shared first(folder);
+  change_result(folder, [](Json& result) {
+    SECTION("metrics") { result["metrics"] = GENERATE(Json("x"), Json({1})); }
+    SECTION("the hash of a value") { result["outputs"]["size"]["sha256"] = 7; }
+    SECTION("an output") { result["outputs"]["size"] = 7; }
+    SECTION("all outputs") { result["outputs"] = Json::array(); }
+    SECTION("the run") { result["run"] = 7; }
+  });
+  CHECK_FALSE(is_taken(folder));
 }
 
 TEST_CASE("results are listed by their last use, and go", "[shared_results]") {
   const SharedCache folder;
-  Sharer first(folder, "first-1");
-  REQUIRE(share_result(first.spec, first.trained()));
+  Shared first(folder);
   const auto long_ago = fs::file_time_type::clock::now() - std::chrono::hours(1000);
   fs::last_write_time(entry(folder), long_ago);
   const fs::path other = folder.path() / "cache/results/ee" / std::string(64, 'e');
@@ -341,8 +334,7 @@ TEST_CASE("results are listed by their last use, and go", "[shared_results]") {
 
 TEST_CASE("a result goes however deep its folders are", "[shared_results][attack]") {
   const SharedCache folder;
-  Sharer first(folder, "first-1");
-  REQUIRE(share_result(first.spec, first.trained()));
+  Shared first(folder);
   const auto listed = list_shared_results(first.spec.cache);
   REQUIRE(listed.size() == 1);
   test::make_deep(entry(folder) / "deep", 200);
@@ -353,8 +345,7 @@ TEST_CASE("a result goes however deep its folders are", "[shared_results][attack
 
 TEST_CASE("a job that is forced, has begun, or only stages takes no result", "[shared_results]") {
   const SharedCache folder;
-  Sharer first(folder, "first-1");
-  REQUIRE(share_result(first.spec, first.trained()));
+  Shared first(folder);
   Sharer second(folder, "second-2");
   SECTION("forced") { second.spec.reuse = false; }
   SECTION("stage") { second.spec.uses = "stage"; }
@@ -394,11 +385,8 @@ TEST_CASE("what a command left at an address is not shared, nor taken from an ea
   REQUIRE(share_result(first.spec, end));
   const Json value = "s3://bucket/data";
   const Json at_address = {{"value", value}, {"sha256", sha256_hex(value.dump())}};
-  Json result = Json::parse(read_file(entry(folder) / "result.json"));
-  result["outputs"]["data"] = at_address;
-  write_file_atomic(entry(folder) / "result.json", result.dump());
-  Sharer second(folder, "second-2");
-  CHECK_FALSE(second.take().result.has_value());
+  change_result(folder, [&](Json& result) { result["outputs"]["data"] = at_address; });
+  CHECK_FALSE(is_taken(folder));
 
   remove_tree(entry(folder));
   end.outputs["data"] = at_address;
@@ -407,30 +395,22 @@ TEST_CASE("what a command left at an address is not shared, nor taken from an ea
 }
 
 TEST_CASE("who is in the group of a cache takes its results, and nobody else", "[shared_results]") {
-  if (::geteuid() != 0) {
-    WARN("skipped here: only root can be two users");
-    return;
-  }
+  if (::geteuid() != 0) return test::skip("only root can be two users");
   constexpr gid_t kGroup = 54321;
   const bool member = GENERATE(true, false);
   const SharedCache folder(0700);
   ::chmod(folder.path().c_str(), 0777);
   REQUIRE(::chown((folder.path() / "cache").c_str(), uid_t(-1), kGroup) == 0);
   ::chmod((folder.path() / "cache").c_str(), 02770);
-  Sharer first(folder, "first-1");
-  REQUIRE(share_result(first.spec, first.trained()));
+  Shared first(folder);
 
-  const pid_t child = ::fork();
-  if (child == 0) {
-    const gid_t groups[] = {kGroup};
-    if (::setgroups(member ? 1 : 0, groups) != 0 || ::setgid(54322) != 0 || ::setuid(54322) != 0) {
-      ::_exit(3);
-    }
+  const int status = test::in_child([&] {
+    if (::setgroups(member ? 1 : 0, &kGroup) != 0 || ::setgid(54322) != 0) return 3;
+    if (::setuid(54322) != 0) return 3;
     Sharer second(folder, "second-2");
     const bool taken = second.take().result.has_value();
-    ::_exit(taken && read_file(checkpoints_directory(second.spec) / "step-1/model") == "weights");
-  }
-  int status = 0;
-  ::waitpid(child, &status, 0);
-  CHECK(WEXITSTATUS(status) == (member ? 1 : 0));
+    return int(taken &&
+               read_file(checkpoints_directory(second.spec) / "step-1/model") == "weights");
+  });
+  CHECK(status == (member ? 1 : 0));
 }

@@ -1,5 +1,4 @@
 #include <signal.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -25,24 +24,33 @@ using namespace dlflow;
 using test::Job;
 namespace fs = std::filesystem;
 
-TEST_CASE("a request to stop reaches the program, and exit 75 is a saved checkpoint",
-          "[supervisor]") {
+namespace {
+
+/// A job of two ranks, which a script called `name` is to start.
+struct LaunchedJob : Job {
+  LaunchedJob(const std::string& name, const std::string& script) : Job("") {
+    spec.launcher = {run.write_program(name, "#!/bin/sh\n" + script).string()};
+    spec.resources.ranks = 2;
+    options.requeues = true;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a request to stop reaches the program, and exit 75 means it has saved", "[supervisor]") {
   const Job job("trap 'exit 75' TERM; touch $DLFLOW_OUTPUTS/ready; while :; do sleep 0.02; done");
-  const pid_t supervisor = job.begin();
-  job.wait_for(job.outputs() / "ready");
+  const pid_t supervisor = job.begin_until("ready");
   ::kill(supervisor, SIGTERM);
   const JobEvent end = job.finish(supervisor);
   CHECK(end.state == JobState::Cancelled);
   CHECK(end.reason == "stopped on request, checkpoint saved");
 }
 
-TEST_CASE("a second request kills a program that does not listen, and what it started",
-          "[supervisor]") {
+TEST_CASE("a second request kills a deaf program, and what it started", "[supervisor]") {
   const Job job(
       "trap 'touch $DLFLOW_OUTPUTS/told' TERM; sleep 60 & echo $! > number; "
       "mv number $DLFLOW_OUTPUTS/child; while :; do sleep 0.02; done");
-  const pid_t supervisor = job.begin();
-  job.wait_for(job.outputs() / "child");
+  const pid_t supervisor = job.begin_until("child");
   ::kill(supervisor, SIGTERM);
   job.wait_for(job.outputs() / "told");  // two signals at once would be one
   ::kill(supervisor, SIGTERM);
@@ -53,20 +61,17 @@ TEST_CASE("a second request kills a program that does not listen, and what it st
 TEST_CASE("a request to stop names its pass and stops no other", "[supervisor]") {
   Job job("touch $DLFLOW_OUTPUTS/begun; while [ ! -e $DLFLOW_OUTPUTS/go ]; do sleep 0.02; done");
   job.options.token = 7;
-  const pid_t supervisor = job.begin();
-  job.wait_for(job.outputs() / "begun");
+  const pid_t supervisor = job.begin_until("begun");
   const ProcessIdentity owner = newest_claim(job.attempt())->supervisor;
   CHECK(request_stop(owner, 6));
   job.run.write(fs::relative(job.outputs() / "go", job.run.path()), "");
   CHECK(job.finish(supervisor).state == JobState::Succeeded);
 }
 
-TEST_CASE("a request for its pass reaches it behind one for another, and two kill",
-          "[supervisor]") {
+TEST_CASE("a request for its pass reaches it behind another's, and two kill", "[supervisor]") {
   Job job("trap '' TERM; touch $DLFLOW_OUTPUTS/begun; while :; do sleep 0.02; done");
   job.options.token = 7;
-  const pid_t supervisor = job.begin();
-  job.wait_for(job.outputs() / "begun");
+  const pid_t supervisor = job.begin_until("begun");
   const ProcessIdentity owner = newest_claim(job.attempt())->supervisor;
   for (const uint64_t token : {6, 7, 7}) CHECK(request_stop(owner, token));
   const JobEvent end = job.finish(supervisor);
@@ -82,8 +87,7 @@ TEST_CASE("a supervisor that takes another pass brings nothing of the last one",
       ">> $DLFLOW_OUTPUTS/children");
   first.write_spec();
   second.write_spec();
-  const pid_t supervisor = ::fork();
-  if (supervisor == 0) {
+  const pid_t supervisor = test::begin_child([&] {
     ::unsetenv("CUDA_VISIBLE_DEVICES");
     first.options.token = 1;
     first.options.gpus = "3";
@@ -91,8 +95,8 @@ TEST_CASE("a supervisor that takes another pass brings nothing of the last one",
     supervise(first.attempt(), 1, first.options);
     ::raise(SIGTERM);  // both come too late for the first
     request_stop(newest_claim(first.attempt())->supervisor, 1);
-    ::_exit(int(supervise(second.attempt(), 1, second.options)));
-  }
+    return supervise(second.attempt(), 1, second.options);
+  });
   CHECK(second.finish(supervisor).state == JobState::Succeeded);
   CHECK(read_file(first.outputs() / "gpus") == "3\n");
   CHECK(read_file(second.outputs() / "gpus") == "unset\n");
@@ -203,8 +207,7 @@ TEST_CASE("what was saved while data was exchanged stays in doubt, however that 
 TEST_CASE("what was saved before something was put back stays in doubt", "[supervisor]") {
   Job job("echo v2 > $INPUT; echo 1 > $DLFLOW_CHECKPOINTS/n; exit 75");
   const test::TempDir elsewhere;
-  fs::path input = elsewhere.write("input", "v1\n");
-  fs::permissions(input, fs::perms::owner_all);
+  fs::path input = elsewhere.write_program("input", "v1\n");
   Job parent("echo v1 > $DLFLOW_OUTPUTS/o");
   std::string named;
   FreshFileHashes hashes;
@@ -296,8 +299,7 @@ TEST_CASE("a script waits for its program to save", "[supervisor]") {
       ": > $DLFLOW_OUTPUTS/ready; while :; do sleep 0.02; done'\n"
       "echo not reached");
   job.spec.checkpoint = CheckpointPolicy{};
-  const pid_t supervisor = job.begin();
-  job.wait_for(job.outputs() / "ready");
+  const pid_t supervisor = job.begin_until("ready");
   ::kill(supervisor, SIGUSR1);
   CHECK(job.finish(supervisor).state == JobState::Queued);
   CHECK(read_file(job.attempt() / "stdout").empty());
@@ -352,12 +354,11 @@ TEST_CASE("the program dies with its supervisor", "[supervisor]") {
   const Job job(
       "echo $$ > $DLFLOW_OUTPUTS/pid.tmp; mv $DLFLOW_OUTPUTS/pid.tmp $DLFLOW_OUTPUTS/pid; exec "
       "sleep 60");
-  const pid_t supervisor = job.begin();
-  job.wait_for(job.outputs() / "pid");
+  const pid_t supervisor = job.begin_until("pid");
   const auto program = identify(std::stoi(read_file(job.outputs() / "pid")));
   REQUIRE(program.has_value());
   ::kill(supervisor, SIGKILL);
-  ::waitpid(supervisor, nullptr, 0);
+  wait_for(supervisor);
   for (int i = 0; i < 6000 && liveness(*program) == Liveness::Alive; ++i) ::usleep(10'000);
   CHECK(liveness(*program) == Liveness::Dead);
   CHECK(liveness(newest_claim(job.attempt())->supervisor) == Liveness::Dead);
@@ -381,8 +382,7 @@ TEST_CASE("SIGUSR1 says that the walltime is near, whatever the own clock says",
       "trap 'touch $DLFLOW_CHECKPOINTS/n; exit 75' USR1; : > $DLFLOW_OUTPUTS/begun; "
       "while :; do sleep 0.02; done");
   job.spec.checkpoint = CheckpointPolicy{};
-  const pid_t supervisor = job.begin();
-  job.wait_for(job.outputs() / "begun");
+  const pid_t supervisor = job.begin_until("begun");
   ::kill(supervisor, SIGUSR1);
   CHECK(job.finish(supervisor).state == JobState::Queued);
 }
@@ -391,8 +391,7 @@ TEST_CASE("what requeues itself leaves it to the scheduler what SIGTERM means", 
   Job job("touch $DLFLOW_OUTPUTS/begun; sleep 60");
   job.options.requeues = true;
   job.options.backend_id = "812_3";
-  const pid_t supervisor = job.begin();
-  job.wait_for(job.outputs() / "begun");
+  const pid_t supervisor = job.begin_until("begun");
   ::kill(supervisor, SIGTERM);
   const JobEvent end = job.finish(supervisor);
   CHECK_FALSE(end.state.has_value());
@@ -403,8 +402,7 @@ TEST_CASE("what requeues itself leaves it to the scheduler what SIGTERM means", 
 TEST_CASE("that SIGTERM came is on record before the program has ended", "[supervisor]") {
   Job job("trap '' TERM; touch $DLFLOW_OUTPUTS/begun; sleep 60");
   job.options.requeues = true;
-  const pid_t supervisor = job.begin();
-  job.wait_for(job.outputs() / "begun");
+  const pid_t supervisor = job.begin_until("begun");
   ::kill(supervisor, SIGTERM);
   const auto events = [&job] { return attempt_events(job.spec.job_directory, job.spec.job, 1); };
   for (int i = 0; i < 6000 && events().back().state; ++i) {
@@ -423,8 +421,7 @@ TEST_CASE("a program whose pass another one has taken over is ended, and leaves 
   job.spec.checkpoint = CheckpointPolicy{};
   job.options.requeues = true;
   job.options.look_again = std::chrono::milliseconds(20);
-  const pid_t supervisor = job.begin();
-  job.wait_for(job.outputs() / "begun");
+  const pid_t supervisor = job.begin_until("begun");
   SECTION("in this attempt") { CHECK(claim_pass(job.attempt(), 2, "813")); }
   SECTION("in the next") { make_directories(attempt_directory(job.spec.job_directory, 2)); }
   CHECK(wait_for(supervisor).code == int(Supervision::Unrecorded));
@@ -478,8 +475,7 @@ TEST_CASE("a pass that fails on the only checkpoint says how to begin anew", "[s
         "anew");
 }
 
-TEST_CASE("a file that is being written when its program is killed counts for nothing",
-          "[supervisor]") {
+TEST_CASE("a file half written by a killed program counts for nothing", "[supervisor]") {
   Job job(R"(
     exec python3 -c '
 import os, signal, time
@@ -551,18 +547,12 @@ TEST_CASE(
     "a launcher that waits for a node that does not answer is ended, and the next try follows",
     "[stopping]") {
   // Without a word srun waits for the task on that node, and its own status is 0 in the end.
-  Job job("");
-  const fs::path srun = job.run.write(
+  LaunchedJob job(
       "srun",
-      "#!/bin/sh\n"
       "trap 'echo srun: error: Timed out waiting for job step to complete >&2; exit 0' TERM\n"
       "echo 'srun: error: b1: task 0: Exited with exit code 75' >&2\n"
       "while :; do sleep 0.1; done\n");
-  fs::permissions(srun, fs::perms::owner_all);
-  job.spec.launcher = {srun.string()};
-  job.spec.resources.ranks = 2;
   job.spec.retry = {.attempts = 2, .on = {RetryCause::NodeFailure}};
-  job.options.requeues = true;
   const JobEvent end = job.execute();
   CHECK(end.state == JobState::Queued);
   CHECK(end.reason == "try 2 of 2 follows; the last one: a node failed");
@@ -576,10 +566,8 @@ TEST_CASE("what a launcher could not start on a node that came back is started a
       {{"srun", 0, "srun: error: task 1 launch failed: Unspecified error"},
        {"srun", 1, "srun: error: task 1 launch failed: Unspecified error"},
        {"mpirun", 1, "An ORTE daemon has unexpectedly failed after launch and before"}}));
-  Job job("");
-  const fs::path launcher = job.run.write(
+  const LaunchedJob job(
       name,
-      "#!/bin/sh\n"
       "for step in 0 1; do\n"
       "  [ -e $DLFLOW_OUTPUTS/step-$step ] || break\n"
       "done\n"
@@ -587,36 +575,22 @@ TEST_CASE("what a launcher could not start on a node that came back is started a
       "touch $DLFLOW_OUTPUTS/step-$step\n"
       "echo '" +
           said + "' >&2; exit " + std::to_string(status) + "\n");
-  fs::permissions(launcher, fs::perms::owner_all);
-  job.spec.launcher = {launcher.string()};
-  job.spec.resources.ranks = 2;
-  job.options.requeues = true;
   CHECK(job.execute().state == JobState::Succeeded);
   CHECK(fs::exists(job.outputs() / "step-2"));
 }
 
 TEST_CASE("what ended well under mpirun is not started again for what it printed", "[stopping]") {
-  Job job("");
-  const fs::path mpirun =
-      job.run.write("mpirun",
-                    "#!/bin/sh\necho once >> $DLFLOW_OUTPUTS/runs\n"
-                    "echo 'An ORTE daemon has unexpectedly failed after launch and before' >&2\n");
-  fs::permissions(mpirun, fs::perms::owner_all);
-  job.spec.launcher = {mpirun.string()};
-  job.spec.resources.ranks = 2;
-  job.options.requeues = true;
+  const LaunchedJob job(
+      "mpirun",
+      "echo once >> $DLFLOW_OUTPUTS/runs\n"
+      "echo 'An ORTE daemon has unexpectedly failed after launch and before' >&2\n");
   CHECK(job.execute().state == JobState::Succeeded);
   CHECK(read_file(job.outputs() / "runs") == "once\n");
 }
 
-TEST_CASE("a step that srun can never start has not succeeded, whatever srun's status is",
-          "[stopping]") {
-  Job job("");
-  const fs::path srun = job.run.write(
-      "srun", "#!/bin/sh\necho 'srun: error: task 1 launch failed: Unspecified error' >&2\n");
-  fs::permissions(srun, fs::perms::owner_all);
-  job.spec.launcher = {srun.string()};
-  job.spec.resources.ranks = 2;
+TEST_CASE("a step that srun cannot start has not succeeded, whatever its status is", "[stopping]") {
+  LaunchedJob job("srun", "echo 'srun: error: task 1 launch failed: Unspecified error' >&2\n");
+  job.options.requeues = false;
   const JobEvent end = job.execute();
   CHECK(end.state == JobState::Lost);
   CHECK(end.reason == "a node could not start its ranks");

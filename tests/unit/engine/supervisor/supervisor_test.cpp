@@ -1,7 +1,6 @@
 #include "engine/supervisor/supervisor.h"
 
 #include <signal.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/error.h"
@@ -133,15 +132,11 @@ TEST_CASE("a missing program, output or metric fails the job and is named", "[su
   CHECK(metric.execute().reason == "no metric 'accuracy', required >= 0.5; the step reported loss");
 }
 
-TEST_CASE("a supervisor that cannot record an end says why in the job's standard error",
-          "[supervisor]") {
+TEST_CASE("a supervisor that cannot record an end says why in the job's stderr", "[supervisor]") {
   const Job job("true");
   job.run.write(fs::relative(job.attempt() / "job.json", job.run.path()), "{");
-  const pid_t child = ::fork();
-  if (child == 0) ::_exit(int(supervise(job.attempt(), 1, job.options)));
-  int status = 0;
-  ::waitpid(child, &status, 0);
-  CHECK(WEXITSTATUS(status) == int(Supervision::Unrecorded));
+  CHECK(test::in_child([&] { return supervise(job.attempt(), 1, job.options); }) ==
+        int(Supervision::Unrecorded));
   CHECK(read_file(job.attempt() / "stderr").starts_with("error: "));
 }
 
@@ -174,8 +169,7 @@ TEST_CASE("a required metric that is text is told with the number that it was me
   CHECK(advice("\"7 of 10\"") == "; write a number into $DLFLOW_SUMMARY: {\"accuracy\":0.9}");
 }
 
-TEST_CASE("each comparison of a requirement means what it says, at its bound, too",
-          "[supervisor]") {
+TEST_CASE("each comparison of a requirement means what it says, at its bound too", "[supervisor]") {
   JobSpec spec;
   const auto holds = [&](const std::string& comparison, double value) {
     spec.require = {{"loss", comparison, 0.5}};
@@ -285,8 +279,7 @@ TEST_CASE("a job does not run on a parent without a record of success", "[superv
   CHECK_FALSE(fs::exists(job.outputs() / "ran"));
 }
 
-TEST_CASE("a job does not run on what a parent left before its newest attempt failed",
-          "[supervisor]") {
+TEST_CASE("a job does not run on what a parent left before its last failure", "[supervisor]") {
   Job job("touch $DLFLOW_OUTPUTS/ran");
   const fs::path data = job.run.path() / "steps" / "data";
   const auto attempt = [&data](int number, JobState state) {
@@ -303,8 +296,7 @@ TEST_CASE("a job does not run on what a parent left before its newest attempt fa
   CHECK_FALSE(fs::exists(job.outputs() / "ran"));
 }
 
-TEST_CASE("outputs of parents reach the command, a list for all elements of a matrix",
-          "[supervisor]") {
+TEST_CASE("outputs of parents reach the command, those of a matrix as a list", "[supervisor]") {
   Job parent("echo x > $DLFLOW_OUTPUTS/f");
   parent.spec.outputs = {{"f", "f"}};
   REQUIRE(parent.execute().state == JobState::Succeeded);
@@ -359,8 +351,7 @@ TEST_CASE(
         "data=a,lr=2, which has no axis 'width'");
 }
 
-TEST_CASE("a false condition skips the job, and so does a skipped parent that it uses",
-          "[supervisor]") {
+TEST_CASE("a job with a false condition or a skipped parent is skipped", "[supervisor]") {
   Job job("true");
   job.spec.condition = false;
   CHECK(job.execute().state == JobState::Skipped);
@@ -431,10 +422,7 @@ TEST_CASE("a job takes what is left of parents that were allowed to fail", "[sup
 TEST_CASE("of two supervisors for one pass the second leaves at once", "[supervisor]") {
   const Job job("echo ran >> $DLFLOW_OUTPUTS/../../count");
   CHECK(job.execute().state == JobState::Succeeded);
-  const pid_t second = job.begin();
-  int status = 0;
-  ::waitpid(second, &status, 0);
-  CHECK(WEXITSTATUS(status) == int(Supervision::NotOurs));
+  CHECK(wait_for(job.begin()).code == int(Supervision::NotOurs));
   CHECK(read_file(job.attempt() / "count") == "ran\n");
 }
 
@@ -447,8 +435,7 @@ TEST_CASE("an end that is not on disk for good is not taken for recorded", "[sup
   CHECK(*ended == int(Supervision::Unrecorded));
 }
 
-TEST_CASE("the environment is what the documentation says, whatever the caller's is",
-          "[supervisor]") {
+TEST_CASE("the environment is as documented, whatever the caller's is", "[supervisor]") {
   ::setenv("PYTHONPATH", "/somewhere", 1);
   Job job("env > $DLFLOW_OUTPUTS/env");
   job.spec.params = {{"warm-up", 3}};

@@ -8,6 +8,7 @@
 
 #include "base/file.h"
 #include "tests/support/catch.h"
+#include "tests/support/in_child.h"
 #include "tests/support/temp_dir.h"
 
 using namespace dlflow;
@@ -129,8 +130,7 @@ TEST_CASE("a program that ends by itself before its time was asked by nobody", "
   CHECK_FALSE(script.has("was_asked"));
 }
 
-TEST_CASE("between the signal to save and the end of its time nothing looks again and again",
-          "[watch]") {
+TEST_CASE("between the signal to save and the end of its time nothing is polled", "[watch]") {
   const test::TempDir folder;
   WatchOptions options = without_time();
   options.now = [still = std::chrono::steady_clock::now(), path = folder.path(),
@@ -150,9 +150,7 @@ TEST_CASE("between the signal to save and the end of its time nothing looks agai
 }
 
 TEST_CASE("a request for the end counts, though a warning came after it", "[watch]") {
-  const test::TempDir folder;
-  const pid_t child = ::fork();
-  if (child == 0) {
+  const int status = test::in_child([] {
     Watcher watcher(kWatchToken);
     ::raise(SIGINT);
     const bool requested = watcher.stop_requested() == StopCause::Requested;
@@ -166,17 +164,13 @@ TEST_CASE("a request for the end counts, though a warning came after it", "[watc
     command.environment = current_environment();
     command.own_group = true;
     const Watched result = watcher.watch(start(command), options);
-    ::_exit(requested && result.exit.code != 0 ? 3 : 1);
-  }
-  int status = 0;
-  ::waitpid(child, &status, 0);
-  CHECK(WEXITSTATUS(status) == 3);
+    return requested && result.exit.code != 0 ? 3 : 1;
+  });
+  CHECK(status == 3);
 }
 
 TEST_CASE("who cancels a job that is being preempted has cancelled it", "[watch]") {
-  const test::TempDir folder;
-  const pid_t child = ::fork();
-  if (child == 0) {
+  const int status = test::in_child([] {
     Watcher watcher(kWatchToken);
     WatchOptions options = without_time();
     options.on_terminate = [] { ::raise(SIGINT); };
@@ -186,11 +180,9 @@ TEST_CASE("who cancels a job that is being preempted has cancelled it", "[watch]
     command.environment = current_environment();
     command.own_group = true;
     const Watched result = watcher.watch(start(command), options);
-    ::_exit(result.cause == StopCause::Requested ? 3 : 1);
-  }
-  int status = 0;
-  ::waitpid(child, &status, 0);
-  CHECK(WEXITSTATUS(status) == 3);
+    return result.cause == StopCause::Requested ? 3 : 1;
+  });
+  CHECK(status == 3);
 }
 
 TEST_CASE("time for which a job was suspended is not counted against its walltime", "[watch]") {
@@ -215,8 +207,7 @@ TEST_CASE("time for which a job was suspended is not counted against its walltim
   CHECK(script.exit() == 0);
 }
 
-TEST_CASE("a request to save reaches what handles it, in whatever session, and nothing else",
-          "[watch]") {
+TEST_CASE("a request to save reaches only what handles it, in whatever session", "[watch]") {
   const test::TempDir folder;
   folder.write("save.sh",
                "trap 'touch saved; exit 0' USR1; touch ready; while :; do sleep 0.01; done");
