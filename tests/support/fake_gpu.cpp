@@ -4,10 +4,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
-#include <map>
-#include <numeric>
 #include <set>
-#include <span>
 
 #include "runtime/gpu/plugin_abi.h"
 #include "runtime/nn/reference/layers.h"
