@@ -1,7 +1,6 @@
 """What goes wrong around a chain of SLURM jobs, on the fake tools: docs/user/failure.md says what happens then."""
 
 import json
-import shutil
 
 import support
 from slurm_support import INVALID, UNAVAILABLE, ChainCase, fake_slurm
@@ -15,30 +14,10 @@ class SlurmFaults(ChainCase):
     def go(self):
         (self.folder / "go").touch()
 
-    def batch_of(self, run, step):
-        return next((self.folder / "runs" / run / "batches").glob(f"*.{step}.*.jsonl"))
-
     def queue(self):
         """The states of all jobs that SLURM was given, by step."""
         return {job["request"]["name"].split(".")[2]: task["state"]
                 for job in self.slurm.jobs().values() for task in job["tasks"]}
-
-    # Two jobs of one attempt
-
-    def test_a_late_copy_of_a_job_that_runs_comes_back_and_ends_as_it_did(self):
-        self.slurm.set(requeue_delay=1)
-        self.workflow(a=self.until_told("a"), b=f"run: 'echo b >> {self.folder}/trace', needs: [a]")
-        run = self.give_up_on_a_late_job()
-        self.dlflow("run", "--resume", run)
-        self.slurm.wait(lambda: self.trace() == ["a"], what="a to begin")
-        self.wait_for_the_late_job(["a", "a", "b"])
-        late = next(id for id, job in self.slurm.jobs().items() if str(id) not in self.ids(run).values())
-        self.slurm.wait(lambda: self.slurm.task(late)["restarts"] > 0, what="the copy to come back")
-        self.go()
-        self.slurm.wait_until_idle()
-        self.assertEqual(self.trace(), ["a", "b"])
-        self.assertEqual(self.slurm.state(late), "COMPLETED")
-        self.assertEqual(self.states(run), {"a": "succeeded", "b": "succeeded"})
 
     # Two clusters, one home directory
 
@@ -87,114 +66,23 @@ class SlurmFaults(ChainCase):
         self.assertEqual(self.states(run), {"a": "failed", "b": "blocked"})
         self.assertEqual(self.trace(), [])
 
-    def test_a_site_that_removes_what_can_never_start_is_repaired_with_new_jobs(self):
-        self.write("cluster-profiles/alpha.yaml", "scheduler: slurm\nslurm: {partition: batch, "
-                   "options: ['--kill-on-invalid-dep=yes']}\npaths: {runs: runs}\n")
-        run = self.failed_chain()
-        self.assertEqual(self.queue(), {"a": "FAILED", "b": "CANCELLED", "c": "CANCELLED"})
-        before = self.ids(run)
-        self.dlflow("resubmit", run)
-        self.slurm.wait_until_idle()
-        self.assertEqual(self.trace(), ["a", "b", "c"])
-        self.assertEqual(self.states(run), dict.fromkeys("abc", "succeeded"))
-        self.assertEqual(set(self.ids(run).values()) & set(before.values()), set())
-
     def test_many_parents_are_one_dependency_each_and_too_many_are_refused_before_the_first(self):
-        parents = [f"p{n}" for n in range(40)]
-        self.workflow(**{name: "run: 'true'" for name in parents}, m=f"run: 'true', matrix: {{n: {list(range(50))}}}",
+        parents = [f"p{n}" for n in range(12)]
+        self.workflow(**{name: "run: 'true'" for name in parents}, m=f"run: 'true', matrix: {{n: {list(range(8))}}}",
                       best=f"run: 'echo best >> {self.folder}/trace', needs: [{', '.join(parents)}, m]")
-        self.profile("limits: {dependencies: 40}\n")
-        _, err = self.refused(INVALID)
-        self.assertIn("lets a job wait for 40 others, step 'best' waits for 41", err)
+        self.profile("limits: {dependencies: 12}\n")
+        run, err = self.refused(INVALID)
+        self.assertIn("lets a job wait for 12 others, step 'best' waits for 13", err)
+        self.assertIn("Nothing was submitted", err)
+        self.assertIsNone(run)
         self.assertEqual(self.slurm.jobs(), {})
-        self.profile("limits: {dependencies: 41}\n")
+        self.profile("limits: {dependencies: 13}\n")
         run = self.submit()
         self.slurm.wait_until_idle()
         self.assertEqual(self.states(run)["best"], "succeeded")
         self.assertEqual(self.trace(), ["best"])
 
-    # What is asked of SLURM
-
-    def test_a_job_that_was_cancelled_at_work_is_remembered_by_accounting(self):
-        self.workflow(a=f"run: 'echo a >> {self.folder}/trace'", b=f"run: 'echo b >> {self.folder}/trace', needs: [a]",
-                      c=self.until_told("c", "; exit 3"))
-        run = self.submit()
-        self.slurm.wait(lambda: self.states(run)["b"] == "succeeded", what="b")
-        self.dlflow("cancel", run)
-        self.go()
-        self.slurm.wait_until_idle()
-        self.slurm.purge()  # what is left, accounting knows
-        self.assertEqual(self.states(run)["c"], "cancelled")
-
-    def test_a_job_that_ended_days_ago_is_still_found_in_accounting(self):
-        self.nothing_runs()
-        self.chain_of("a", "b")
-        run = self.submit()
-        self.slurm.end(self.ids(run)["a"], "CANCELLED")
-        self.slurm.advance(3 * 86400)
-        self.assertEqual(self.states(run), {"a": "cancelled", "b": "blocked"})
-
-    def test_what_ends_at_its_time_limit_without_a_word_is_timed_out(self):
-        self.nothing_runs()
-        self.chain_of("a", "b")
-        run = self.submit()
-        self.slurm.advance(1)
-        self.slurm.end(self.ids(run)["a"], "TIMEOUT")
-        self.slurm.advance(1)
-        self.assertEqual(self.states(run), {"a": "timed-out", "b": "blocked"})
-
-    # Disks
-
-    def test_a_job_that_fills_the_disk_fails_with_that_reason_and_is_repaired_when_there_is_room(self):
-        disk = self.small_disk("runs", support.ROOM_FOR_A_RUN)
-        self.workflow(a=f"run: '[ -e {self.folder}/mended ] || cat /dev/zero > $DLFLOW_OUTPUTS/zero'",
-                      b=f"run: 'echo b >> {self.folder}/trace', needs: [a]")
-        run = self.submit()
-        self.slurm.wait_until_idle()
-        self.assertEqual(self.states(run), {"a": "failed", "b": "blocked"})
-        self.assertIn("No space left on device", self.status(run)["steps"][0]["reason"])
-        for zero in disk.glob("*/steps/a/attempt-1/pass-1/outputs/zero"):
-            zero.unlink()
-        (self.folder / "mended").touch()
-        self.dlflow("resubmit", run)
-        self.slurm.wait_until_idle()
-        self.assertEqual(self.states(run), {"a": "succeeded", "b": "succeeded"})
-
-    # What is deleted
-
-    def test_an_index_deleted_mid_chain_is_made_again_from_another_shell(self):
-        self.workflow(a=self.until_told("a"), b=f"run: 'echo b >> {self.folder}/trace', needs: [a]")
-        run = self.submit()
-        self.slurm.wait(lambda: self.states(run)["a"] == "running", what="a to run")
-        before = self.status(run)
-        shutil.rmtree(self.folder / "state")
-        home, self.folder = self.folder, self.folder / "elsewhere"
-        self.folder.mkdir()
-        out, _ = self.dlflow("doctor", "--rebuild", home / "runs")
-        self.assertEqual(out.split(), [run])
-        self.assertEqual(self.status(run), before)
-        self.folder = home
-        self.go()
-        self.slurm.wait_until_idle()
-        self.assertEqual(self.states(run), {"a": "succeeded", "b": "succeeded"})
-        self.assertEqual(self.trace(), ["a", "b"])
-
-    def test_of_a_run_whose_directory_is_gone_the_jobs_can_still_be_cancelled(self):
-        self.nothing_runs()
-        self.chain_of("a", "b")
-        run = self.submit()
-        other = self.submit()
-        shutil.rmtree(self.folder / "runs" / run)
-        out, _ = self.dlflow("status", run)
-        self.assertIn("is gone", out)
-        self.assertIn("dlflow cancel", out)
-        for verb in (["resubmit", run], ["run", "--resume", run]):
-            _, err = self.dlflow(*verb, status=INVALID)
-            self.assertIn(f"runs/{run} is gone", err)
-        out, _ = self.dlflow("cancel", run)
-        self.assertIn("2 jobs of it in the queue cancelled", out)
-        self.assertEqual(self.status(run)["state"], "cancelled")
-        self.assertEqual(set(self.states(other).values()), {"queued"})
+    # Cancelled
 
     def test_a_cancel_that_does_not_arrive_is_not_recorded(self):
         self.nothing_runs()
@@ -203,13 +91,6 @@ class SlurmFaults(ChainCase):
         self.slurm.fault("scancel", "before", "timeout", 9)
         self.dlflow("cancel", run, status=UNAVAILABLE)
         self.assertEqual(set(self.states(run).values()), {"queued"})
-
-    def test_a_cancel_that_is_killed_leaves_no_job_behind(self):
-        self.nothing_runs()
-        self.chain_of("a", "b")
-        run = self.submit()
-        self.dlflow("cancel", run, env={"DLFLOW_CRASH_AT": "cancel:1"}, status=-9)
-        self.assertEqual(self.states(run), {"a": "cancelled", "b": "blocked"})
 
     def test_a_cancel_that_slurm_refuses_is_told_and_what_waits_runs_nothing_all_the_same(self):
         self.nothing_runs()
@@ -231,20 +112,10 @@ class SlurmFaults(ChainCase):
         self.assertEqual(self.states(run), {"a": "succeeded", "b": "succeeded"})
         self.assertEqual(self.ids(run)["b"], before["b"])
 
-    def test_after_a_cancel_that_slurm_refused_a_resume_submits_nothing_twice(self):
-        self.nothing_runs()
-        self.chain_of("a", "b")
-        run = self.submit()
-        self.slurm.fault("scancel", "before", "Access/permission denied")
-        self.dlflow("cancel", run, status=INVALID)
-        self.dlflow("run", "--resume", run)
-        self.slurm.mode("background")
-        self.check_all_ran_once(run, "a", "b")
-
     def test_a_cancel_while_a_chain_is_submitted_ends_the_submission_and_what_it_has_submitted(self):
         self.nothing_runs()
         self.profile("limits: {submit_interval: 1s}\n")
-        self.workflow(**{name: "run: 'true'" for name in "abcdefghijklmnopqrst"})
+        self.workflow(**{name: "run: 'true'" for name in "abcdefghij"})
         submission = self.start("run", "w.yaml", "--profile", "alpha")
         self.wait_for(lambda: len(self.slurm.jobs()) > 0, what="the first job")
         run = json.loads(self.dlflow("status", "--quick", "--json")[0])[0]["run"]
@@ -253,7 +124,7 @@ class SlurmFaults(ChainCase):
         self.assertEqual(submission.returncode, UNAVAILABLE)
         self.assertIn("stopped by `dlflow cancel`", err)
         submitted = self.slurm.jobs()
-        self.assertLess(len(submitted), 20)
+        self.assertLess(len(submitted), 10)
         self.assertEqual({task["state"] for job in submitted.values() for task in job["tasks"]}, {"CANCELLED"})
         self.profile()
         self.dlflow("run", "--resume", run)
@@ -343,18 +214,6 @@ class SlurmFaults(ChainCase):
 
     # What is lost
 
-    def test_an_empty_answer_of_squeue_and_of_sacct_makes_no_live_job_lost(self):
-        self.workflow(a=self.until_told("a"), b=f"run: 'echo b >> {self.folder}/trace', needs: [a]")
-        run = self.submit()
-        self.slurm.wait(lambda: self.trace() == ["a"], what="a to begin")
-        self.queue_and_accounting_say_nothing()
-        self.assertEqual(self.states(run), {"a": "running", "b": "queued"})
-        self.dlflow("run", "--resume", run)
-        self.dlflow("resubmit", run)
-        self.slurm.clear_faults()
-        self.go()
-        self.check_all_ran_once(run, "a", "b")
-
     def test_of_an_array_only_the_tasks_that_the_controller_denies_are_lost(self):
         self.nothing_runs()
         self.slurm.set(accounting="off")
@@ -384,19 +243,6 @@ class SlurmFaults(ChainCase):
         self.assertEqual(self.status(run), before)
         self.dlflow("resubmit", run)
         self.go()
-        self.check_all_ran_once(run, "a", "b")
-
-    def test_a_record_that_shows_late_counts_before_anything_is_planned_again(self):
-        self.slurm.set(accounting="off")
-        self.chain_of("a", "b")
-        run = self.submit()
-        self.slurm.wait_until_idle()
-        steps = self.folder / "runs" / run / "steps"
-        steps.rename(steps.with_name("not-yet"))  # as a network file system may have it
-        self.slurm.purge()
-        self.assertEqual(self.states(run), {"a": "lost", "b": "blocked"})
-        steps.with_name("not-yet").rename(steps)
-        self.dlflow("resubmit", run)
         self.check_all_ran_once(run, "a", "b")
 
 

@@ -7,19 +7,6 @@ from slurm_support import INVALID, ChainCase
 
 
 class StatusTest(ChainCase):
-    def test_without_squeue_status_tells_what_was_known(self):
-        self.nothing_runs()
-        self.chain_of("a", "b")
-        run = self.submit()
-        before = self.states(run)
-        self.slurm.end(self.ids(run)["a"], "CANCELLED")
-        self.slurm.fault("squeue", "before", "connect", "always")
-        out, _ = self.dlflow("status", run)
-        self.assertIn("SLURM could not be asked now", out)
-        self.assertEqual(self.states(run), before)
-        self.slurm.clear_faults()
-        self.assertEqual(self.states(run), {"a": "cancelled", "b": "blocked"})
-
     def test_what_a_run_that_nobody_has_looked_at_may_have_undone_is_not_reused(self):
         there = self.folder / "there"
         for value in ("one", "two", "one"):
@@ -31,20 +18,6 @@ class StatusTest(ChainCase):
                 there.with_suffix(".seen").touch()
         self.assertEqual(there.read_text(), "one\n")
 
-    def test_without_accounting_a_run_is_told_all_the_same(self):
-        self.slurm.set(accounting="off")
-        self.chain_of("a", "b")
-        self.check_all_ran_once(self.submit(), "a", "b")
-
-    def test_without_accounting_what_slurm_has_forgotten_is_lost(self):
-        self.slurm.set(accounting="off")
-        self.nothing_runs()
-        self.chain_of("a", "b")
-        run = self.submit()
-        self.slurm.end(self.ids(run)["a"], "CANCELLED")
-        self.slurm.purge()
-        self.assertEqual(self.states(run), {"a": "lost", "b": "blocked"})
-
     def test_an_accounting_that_is_away_loses_nothing(self):
         self.nothing_runs()
         self.chain_of("a", "b")
@@ -54,14 +27,6 @@ class StatusTest(ChainCase):
         self.slurm.fault("sacct", "before", "connect")
         self.assertEqual(self.states(run)["a"], "queued")
         self.assertEqual(self.states(run), {"a": "cancelled", "b": "blocked"})
-
-    def test_what_the_controller_has_forgotten_is_still_told(self):
-        self.workflow(a="run: 'true'", b="run: exit 3, needs: [a]", c="run: 'true', needs: [b]")
-        run = self.submit()
-        self.slurm.wait_until_idle()
-        self.slurm.purge()
-        self.assertEqual(self.states(run), {"a": "succeeded", "b": "failed", "c": "blocked"})
-        self.assertEqual(self.status(run)["state"], "failed")
 
     def test_a_status_asks_squeue_once_and_sacct_at_most_once(self):
         self.nothing_runs()
@@ -161,21 +126,6 @@ class StatusTest(ChainCase):
         out, _ = self.dlflow("status", run)
         self.assertRegex(" ".join(out.split()), r"[ab] \d+ queued 1 - - waits (for free nodes|in the queue)")
         self.assertIn("waits for b", out)
-
-    def test_a_job_that_is_held_is_told_with_the_command_that_helps_and_cancelled_at_once(self):
-        self.workflow(a="run: 'sleep 60', retry: {attempts: 2, on: [node-failure]}")
-        run = self.submit()
-        self.wait_for(lambda: self.states(run)["a"] == "running", what="a at work")
-        job = self.ids(run)["a"]
-        self.slurm.run("scontrol", "requeuehold", job)
-        self.wait_for(lambda: f"held: scontrol release {job}" in str(self.status(run)), what="the hold")
-        self.assertEqual(self.states(run)["a"], "queued")
-        before = len(self.slurm.calls())
-        self.dlflow("cancel", run)
-        asked = [call for call in self.slurm.calls()[before:] if call["command"] == "scancel"]
-        self.assertEqual(len(asked), 1)
-        self.assertNotIn("--signal", " ".join(map(str, asked[0].get("argv", []))))
-        self.assertEqual(self.states(run)["a"], "cancelled")
 
 
 if __name__ == "__main__":

@@ -89,7 +89,9 @@ class ChainCase(support.Case):
 
     def give_up_on_a_late_job(self):
         self.slurm.fault("sbatch", "late:30", "timeout")
-        run, _ = self.refused(UNAVAILABLE)
+        run, err = self.refused(UNAVAILABLE)
+        self.assertIn("Socket timed out", err)
+        self.assertIn(f"run --resume {run}", err)
         self.assertEqual(self.steps_in_slurm(), [])
         return run
 

@@ -316,8 +316,11 @@ TEST_CASE("killed between any two effects of a cancel, no cancelled job runs", "
 TEST_CASE("a queue that shows nothing makes no job lost", "[chain]") {
   StartedChain world(kChainSteps);
   world.nodes.begin("811");
-  world.batch.empty_queues = 1;
+  world.batch.empty_queues = 3;
   CHECK(world.look()["data"] == Running);
+  world.resume();
+  world.resubmit();
+  CHECK(world.batch.submitted.size() == 4);
   CHECK(world.look()["best"] == Queued);
 }
 
