@@ -94,7 +94,7 @@ class FakeSlurm:
 
     def wait_until_idle(self, seconds=30):
         """Until no job runs and none that waits could start by itself."""
-        stuck = {"DependencyNeverSatisfied", "Dependency", "JobHeldUser"}
+        stuck = {"DependencyNeverSatisfied", "Dependency"}
         self.wait(lambda: all(task["state"] not in ("PENDING", "RUNNING") or
                               (task["state"] == "PENDING" and task["reason"] in stuck)
                               for job in self.jobs().values() for task in job["tasks"]),

@@ -145,12 +145,7 @@ int Call::finish(int status) {
   if (state_.background) schedule(world());
   act();
   if (const auto fault = take("output")) {
-    if (fault->effect == "banner")
-      out = "** Welcome to alpha. Maintenance on Monday 8:00 **\n" + out;
-    if (fault->effect == "banner-after") out += "** Your quota is 91 % used: 4711 files **\n";
-    if (fault->effect == "banner-stderr") err = "** Welcome to alpha, node 42 **\n" + err;
     if (fault->effect == "empty") out.clear();
-    if (fault->effect == "garbage") out = "<html>502 Bad Gateway</html>\n";
   }
   save();
   lock_.reset();

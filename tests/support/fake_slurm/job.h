@@ -60,7 +60,6 @@ struct Task {
   State state = State::Pending;
   std::string reason = "None";
   std::vector<Dependency> dependencies;
-  bool held = false;
   Seconds submitted = 0, eligible = 0, begin = 0, started = 0, ended = 0;
   int exit_code = 0, exit_signal = 0;
   int cancelled_by = -1;  ///< user id

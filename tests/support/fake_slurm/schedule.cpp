@@ -76,7 +76,6 @@ std::string obstacle(World& world, Found found) {
     return "DependencyNeverSatisfied";
   }
   if (mark == Mark::Unfulfilled) return "Dependency";
-  if (task.held) return "JobHeldUser";
   if (task.begin > world.now) return "BeginTime";
   if (task.eligible == 0) task.eligible = world.now;
   const auto running = std::count_if(found.job->tasks.begin(), found.job->tasks.end(),

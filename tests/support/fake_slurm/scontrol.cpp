@@ -46,9 +46,6 @@ void update_one(World& world, Found found, const std::string& key, const std::st
     set_dependency(world, found, value);
   } else if (key == "TimeLimit") {
     set_time_limit(found, std::atoi(value.c_str()));
-  } else if (key == "MinMemoryNode") {
-    require_pending(found);
-    found.job->request.memory_mb = std::atoi(value.c_str());
   } else if (key == "Requeue") {
     found.job->request.requeue = value == "1";
   } else {
@@ -82,7 +79,7 @@ int for_job(Call& call, const std::string& id, const Action& action) {
   }
 }
 
-/// update jobid=ID KEY=VALUE, requeue ID, requeuehold ID
+/// update jobid=ID KEY=VALUE, requeue ID
 int change(Call& call, const std::string& verb, const Arguments& words) {
   const bool updates = verb == "update";
   const std::string id = updates ? words.at(0).substr(words[0].find('=') + 1) : words.at(0);
@@ -94,7 +91,6 @@ int change(Call& call, const std::string& verb, const Arguments& words) {
         update_one(call.world(), found, words[1].substr(0, equals), words[1].substr(equals + 1));
       } else {
         requeue(call.world(), found);
-        found.task->held = verb == "requeuehold";
       }
     });
     look_again(call.world());
@@ -185,9 +181,7 @@ int scontrol(Call& call) {
   const std::string verb = words.at(0);
   words.erase(words.begin());
   if (verb == "show") return show(call, words);
-  if (verb == "update" || verb == "requeue" || verb == "requeuehold") {
-    return change(call, verb, words);
-  }
+  if (verb == "update" || verb == "requeue") return change(call, verb, words);
   call.err = "invalid keyword: " + verb + "\n";
   return 1;
 }

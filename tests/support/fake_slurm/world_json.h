@@ -16,10 +16,9 @@ NLOHMANN_JSON_SERIALIZE_ENUM(State, {{State::Pending, "PENDING"},
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Dependency, type, job, task, mark)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Share, node, cpus)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Task, index, raw_id, state, reason, dependencies, held,
-                                   submitted, eligible, begin, started, ended, exit_code,
-                                   exit_signal, cancelled_by, restarts, signalled, purged, pid,
-                                   shares)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Task, index, raw_id, state, reason, dependencies, submitted,
+                                   eligible, begin, started, ended, exit_code, exit_signal,
+                                   cancelled_by, restarts, signalled, purged, pid, shares)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Request, name, account, partition, directory, output, dependency,
                                    array, stored, nodes, tasks, tasks_per_node, cpus_per_task,
                                    memory_mb, minutes, signal, signal_lead, requeue,

@@ -90,11 +90,6 @@ TEST_CASE("a requeued job waits under the same id", "[fake_slurm]") {
   slurm.run("scontrol requeue 1");
   CHECK(slurm.field("1", "%T %r") == "PENDING BeginTime");
   CHECK(slurm.run("scontrol --oneliner show job 1").out.find(" Restarts=1 ") != std::string::npos);
-  slurm.run("scontrol requeuehold 1");
-  slurm.control("advance 200");
-  slurm.run("scontrol requeuehold 1");
-  slurm.control("advance 200");
-  CHECK(slurm.field("1", "%T %r") == "PENDING JobHeldUser");
 }
 
 TEST_CASE("without accounting sacct says so", "[fake_slurm]") {
