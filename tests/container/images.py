@@ -6,7 +6,6 @@ import io
 import json
 import os
 import pathlib
-import subprocess
 import tarfile
 
 BUSYBOX = pathlib.Path("/bin/busybox")

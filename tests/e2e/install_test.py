@@ -2,7 +2,6 @@
 
 import filecmp
 import os
-import pathlib
 import re
 import shutil
 import subprocess

@@ -6,9 +6,8 @@ import os
 import pathlib
 import signal
 import time
-import unittest
 
-from support import BIN, Case, main
+from support import Case, main
 
 
 class Run(Case):

@@ -6,7 +6,6 @@ import os
 import re
 import shutil
 import socket
-import unittest
 import zipfile
 
 import support

@@ -1,11 +1,10 @@
 """The same chains on a real Grid Engine: submitted as a whole, without a process of ours that stays."""
 
-import json
 import pathlib
 import sys
 
 import cluster
-from cluster import STAGED, wait_until
+from cluster import wait_until
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "slurm"))
 from chains import Chain, SharedChains  # noqa: E402

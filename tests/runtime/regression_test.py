@@ -8,9 +8,8 @@ import random
 import shutil
 import struct
 import subprocess
-import unittest
 
-from training_case import BIN, ROOT, TrainingCase, main
+from training_case import BIN, TrainingCase, main
 
 MODEL = "name: tiny\ninput: [{features}]\nlayers:\n  - linear: {{features: 16}}\n  - tanh\n  - linear: {{features: {targets}}}\nloss: {loss}\n"
 SETTINGS = {"epochs": 3, "batch": 32, "lr": 0.01, "optimizer": {"kind": "adam"}, "schedule": "constant", "warmup_epochs": 0,

@@ -6,7 +6,6 @@ import json
 import math
 import random
 import subprocess
-import unittest
 
 from training_case import BIN, TrainingCase, main
 

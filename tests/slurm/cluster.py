@@ -86,12 +86,6 @@ class Cluster(RealCluster):
     def start_controller(self):
         self.operate("start-controller")
 
-    def stop_accounting(self):
-        self.operate("stop-accounting")
-
-    def start_accounting(self):
-        self.operate("start-accounting")
-
 
 class Case(ClusterCase):
     alpha = Cluster("alpha")

@@ -1,7 +1,6 @@
 """A job that reaches its walltime twice and knows nothing of dlflow: it saves a file when it is asked, and SLURM runs it again."""
 
 import json
-import unittest
 
 import cluster
 from chains import Chain

@@ -18,11 +18,3 @@ def write(path, images, labels, shape, classes, chunk_samples):
     chunks = b"".join(sha256(images[i:i + step]) for i in range(0, len(images), step))
     rest = front + images + chunks + sha256(head + front + chunks)
     path.write_bytes(head + sha256(head + rest) + rest)
-
-
-def offset_of_image(path, image):
-    """Where an image begins in a file of `write`."""
-    with open(path, "rb") as file:
-        header = file.read(128)
-    count, channels, height, width = struct.unpack_from("<QIII", header, 16)
-    return 128 + 4 * count + image * channels * height * width
