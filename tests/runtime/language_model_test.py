@@ -9,6 +9,7 @@ import re
 import subprocess
 import unittest
 
+from texts_case import SETTINGS
 from training_case import BIN, ROOT, TrainingCase, main
 
 ONNX = BIN.parent / "venv/bin/python"  # made by tests/python/make_venv
@@ -38,8 +39,6 @@ layers:
   - linear: {{name: head, features: 256, tied: tokens, bias: false}}
 loss: next_token
 """
-SETTINGS = {"epochs": 1, "batch": 32, "lr": 0.003, "optimizer": {"kind": "adamw"}, "weight_decay": 0, "warmup_epochs": 0,
-            "schedule": "constant", "precision": {"leaves": 4}}
 
 
 def write_documents(folder):
