@@ -67,6 +67,16 @@ class LanguageModel(TrainingCase):
         (folder / "model.yaml").write_text(MODEL.replace("RATE", str(rate)))
         return folder
 
+    _trained = None
+
+    def trained(self):
+        """The folder of a training of two epochs without dropout, one for all tests."""
+        if LanguageModel._trained is None:
+            folder = self.model_folder(0, epochs=2, validation=0)
+            self.train(folder, 2)
+            LanguageModel._trained = folder
+        return LanguageModel._trained
+
     def evaluate(self, folder):
         (folder / "with.json").write_text(json.dumps({"checkpoint": "checkpoints/latest", "data": str(self.text), "batch": 50}))
         status, _, errors = self.run_to_end(folder, 1, "dlflow-evaluate")
@@ -88,9 +98,7 @@ class LanguageModel(TrainingCase):
                 self.assertEqual(other["loss"], summary["loss"])
 
     def test_bits_per_byte_are_the_loss_by_the_bytes_that_were_predicted(self):
-        folder = self.model_folder(0, validation=0)
-        self.train(folder, 1)
-        summary = self.evaluate(folder)
+        summary = self.evaluate(self.trained())
         count = summary["samples"]
         samples = (self.text / "test.dlset").read_bytes()[128 + 4 * count:][:count * LENGTH]
         predicted = sum(samples[i] != 0 for i in range(len(samples)) if i % LENGTH)
@@ -98,10 +106,8 @@ class LanguageModel(TrainingCase):
 
     @unittest.skipUnless(ONNX.exists(), "no onnxruntime: build/venv is not there (tests/python/make_venv)")
     def test_the_code_of_the_page_generates_text_like_that_of_the_training(self):
-        folder = self.model_folder(0, epochs=2, validation=0)
-        self.train(folder, 2)
         code = re.search(r"```python\n(.*?)```", (ROOT / "docs/user/generate.md").read_text(), re.DOTALL)[1]
-        run = subprocess.run([ONNX, "-B", "-c", code, self.exported("onnx", folder) / "model.onnx", "Ba"], check=True, stdout=subprocess.PIPE, text=True)
+        run = subprocess.run([ONNX, "-B", "-c", code, self.exported("onnx", self.trained()) / "model.onnx", "Ba"], check=True, stdout=subprocess.PIPE, text=True)
         self.assertRegex(run.stdout, "^Ba")
         self.assertGreater(len(run.stdout), 3 * LENGTH)
         pairs = re.findall("(?=([a-z]{2}))", run.stdout)  # consonants and vowels alternate in these words
@@ -112,9 +118,7 @@ class LanguageModel(TrainingCase):
             import torch
         except ImportError:
             self.skipTest("no PyTorch for /usr/bin/python3 (Debian: python3-torch)")
-        folder = self.model_folder(0, epochs=2, validation=0)
-        self.train(folder, 2)
-        ours = self.evaluate(folder)["loss"]
+        ours = self.evaluate(self.trained())["loss"]
         twin = twin_loss(torch, self.text)
         self.assertLess(abs(ours - twin), 0.1, f"ours {ours:.3f}, PyTorch {twin:.3f}")
 

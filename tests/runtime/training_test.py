@@ -34,11 +34,10 @@ class Training(TrainingCase):
         self.assertRegex(done.stderr, r"need [\d.]+ MiB of shared memory, and /dev/shm has [\d.]+ MiB free; ask the site for more")
 
     def test_every_optimizer_trains(self):
-        data = str(self.new_data(3200))
         rates = {"sgd": 0.05, "adam": 0.002, "adamw": 0.002, "lars": 2, "lamb": 0.01}
         for optimizer, rate in rates.items():
             with self.subTest(optimizer=optimizer):
-                folder = self.folder(optimizer, data=data, optimizer={"kind": optimizer}, lr=rate, validation=200,
+                folder = self.folder(optimizer, optimizer={"kind": optimizer}, lr=rate, validation=200,
                                      weight_decay=1e-4, label_smoothing=0.1, clip_norm=5, warmup_epochs=0.5)
                 self.assertGreaterEqual(self.train(folder, 2)["accuracy"], 0.95)
 
@@ -66,7 +65,7 @@ class Training(TrainingCase):
                 self.assertFalse((folder / "metrics.json").exists())
 
     def test_a_job_that_is_suspended_for_long_goes_on(self):
-        folder = self.folder("suspended", epochs=6)
+        folder = self.folder("suspended", epochs=3)
         process = self.start(folder, 3, DLFLOW_CHECKPOINT_EVERY="4 steps", DLFLOW_STALL_TIMEOUT="2")
         self.wait_for_step(folder, process, 4)
         self.signal_ranks(folder, signal.SIGSTOP)
