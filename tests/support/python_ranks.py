@@ -15,15 +15,21 @@ def libraries_of(python):
     return ":".join(glob.glob(os.path.join(os.path.dirname(python), "../lib/python3*/site-packages/nvidia/*/lib")))
 
 
-def run_ranks(test, python, arguments, ranks, statuses=None, **environment):
-    """What each rank printed: (output, errors). Their exit statuses are 0 unless `statuses` says others."""
+def start_ranks(python, arguments, ranks, **environment):
+    """A process each; a variable that is None is not in their environment."""
     port, processes = free_port(), []
     for rank in range(ranks):
         own = {"RANK": str(rank), "WORLD_SIZE": str(ranks), "LOCAL_RANK": str(rank), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port),
                "OMP_NUM_THREADS": "1", **environment}
         processes.append(subprocess.Popen([python, "-B", "-X", "faulthandler", *map(str, arguments)], text=True, stdout=subprocess.PIPE,
-                                          stderr=subprocess.PIPE, env=os.environ | own))
-    outputs, deadline = [], time.monotonic() + WATCHDOG
+                                          stderr=subprocess.PIPE, env={name: value for name, value in (os.environ | own).items() if value is not None}))
+    return processes
+
+
+def run_ranks(test, python, arguments, ranks, statuses=None, limit=WATCHDOG, **environment):
+    """What each rank printed: (output, errors). Their exit statuses are 0 unless `statuses` says others."""
+    processes = start_ranks(python, arguments, ranks, **environment)
+    outputs, deadline = [], time.monotonic() + limit
     try:
         for process in processes:
             outputs.append(process.communicate(timeout=max(1, deadline - time.monotonic())))

@@ -4,7 +4,6 @@ import importlib.util
 import os
 import pathlib
 import random
-import signal
 import subprocess
 import sys
 import tempfile
@@ -13,44 +12,23 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 
+import python_ranks  # noqa: E402
 from cases import main  # noqa: E402
-from ports import free_port  # noqa: E402
 
 RANK = pathlib.Path(__file__).with_name("exact_rank.py")
 WATCHDOG = 240  # seconds after which a test that hangs fails by its name
+THREADS = {"OMP_NUM_THREADS": None, "OPENBLAS_CORETYPE": None}  # as many as the machine gives; messages would name the second, too
 RANKS = [int(number) for number in os.environ.get("DLFLOW_TEST_RANKS", "2,3,4").split(",")]  # compared with one
 
 
 @unittest.skipUnless(importlib.util.find_spec("torch"), "python3-torch is not installed")
 class Exact(unittest.TestCase):
     def start(self, scenario, ranks, **environment):
-        port = free_port()
-        processes = []
-        shell = {name: value for name, value in os.environ.items() if name != "OPENBLAS_CORETYPE"}  # messages would name it, too
-        for rank in range(ranks):
-            names = {"RANK": str(rank), "WORLD_SIZE": str(ranks), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
-            processes.append(subprocess.Popen([sys.executable, "-B", RANK, scenario], text=True, stdout=subprocess.PIPE,
-                                              stderr=subprocess.PIPE, env=shell | names | environment))
-        self.addCleanup(self.end, processes)
-        return processes
-
-    def end(self, processes):
-        for process in processes:
-            process.kill()
-            process.communicate()
+        return python_ranks.start_ranks(sys.executable, [RANK, scenario], ranks, **THREADS | environment)
 
     def run_ranks(self, scenario, ranks, statuses=None, **environment):
         """The lines that rank 0 printed; the statuses of ranks are 0 unless `statuses` says others."""
-        processes = self.start(scenario, ranks, **environment)
-        outputs, deadline = [], time.monotonic() + WATCHDOG
-        try:
-            for process in processes:
-                outputs.append(process.communicate(timeout=max(1, deadline - time.monotonic())))
-        except subprocess.TimeoutExpired:
-            self.end(processes)
-            self.fail(f"{scenario} with {ranks} ranks hangs")
-        for rank, process in enumerate(processes):
-            self.assertEqual(process.returncode, (statuses or {}).get(rank, 0), f"{scenario}: rank {rank}: {outputs[rank]}")
+        outputs = python_ranks.run_ranks(self, sys.executable, [RANK, scenario], ranks, statuses, WATCHDOG, **THREADS | environment)
         return outputs[0][0].splitlines()
 
     _on_one_rank = None
@@ -89,14 +67,16 @@ class Exact(unittest.TestCase):
     def kill_at_random(self, ranks, **environment):
         """The last line that rank 0 printed."""
         processes = self.start("saved", ranks, OMP_NUM_THREADS="1", **environment)
+        for process in processes:
+            self.addCleanup(process.kill)
         line = ""
         for _ in range(random.randint(1, 4)):
             line = processes[0].stdout.readline()
             self.assertRegex(line, "step")
         time.sleep(random.uniform(0, 0.03))
-        for process in processes:
-            process.send_signal(signal.SIGKILL)
-        self.end(processes)
+        for end in (subprocess.Popen.kill, subprocess.Popen.communicate):
+            for process in processes:
+                end(process)
         return line.strip()
 
     def test_it_goes_on_from_checkpoints_of_the_package_in_the_middle_of_an_epoch(self):
