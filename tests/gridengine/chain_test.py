@@ -22,7 +22,7 @@ class Chains(SharedChains, Chain):
         self.assertIn("exit_status  99", self.ge.run(["qacct", "-j", job]).stdout)
 
     def check_submitted_once(self, run):
-        self.wait_for(run, {"c": "succeeded"})  # accounting, which is a second behind, has what has ended
+        self.wait_for(run, {"c": "succeeded"}, timeout=240)  # accounting, which is a second behind, has what has ended
         wait_until(lambda: len(self.accounted(run, "jobname")) == 3, 30, f"three jobs of {run} in accounting")
         self.assertEqual(len(self.accounted(run, "jobnumber")), 3)
 

@@ -202,7 +202,7 @@ class Chains(SharedChains, Chain):
         return [(pathlib.Path(step["outputs"]["model"]) / "model.safetensors").read_bytes() for step in steps]
 
     def test_the_same_workflow_trains_the_same_weights_on_two_nodes_by_srun_and_on_one_by_mpirun(self):
-        files = ", ".join(f"{{url: 'file://{file}', unpack: gzip}}" for file in pictures.write(self.folder, 2200))
+        files = ", ".join(f"{{url: 'file://{file}', unpack: gzip}}" for file in pictures.write(self.folder, 840))
         (self.folder / "models").symlink_to(STAGED / "workflows/models")
         self.write("resnet20.yaml", f"""
             name: resnet20

@@ -165,23 +165,26 @@ class SharedChains:
         self.dlflow("cancel", run)
 
     def test_killed_anywhere_in_a_submission_each_step_still_runs_once(self):
-        self.write("w.yaml", f"""
-            name: crash
-            steps:
-              a: {self.step("a")}
-              b: {self.step("b-$DLFLOW_MATRIX_N", ", needs: [a], matrix: {n: [0, 1]}")}
-              c: {self.step("c", ", needs: [b]")}
-        """)
+        """The runs of all points at once: what they wait for most is SLURM."""
+        runs = {}
         for point in ["intents:1"] + [f"{point}:{n}" for point in ("submit", "accepted", "recorded") for n in (1, 2, 3)]:
+            trace = f">> {self.folder}/trace-{point}"
+            self.write("w.yaml", f"""
+                name: crash
+                steps:
+                  a: {{run: 'echo a {trace}'}}
+                  b: {{run: 'echo b-$DLFLOW_MATRIX_N {trace}', needs: [a], matrix: {{n: [0, 1]}}}}
+                  c: {{run: 'echo c {trace}', needs: [b]}}
+            """)
+            self.dlflow("run", "w.yaml", "--profile", self.profile, env={"DLFLOW_CRASH_AT": point}, status=-9)
+            run = json.loads(self.dlflow("status", "--quick", "--json").stdout)[0]["run"]
+            self.dlflow("run", "--resume", run)
+            runs[point] = run
+        for point, run in runs.items():
             with self.subTest(point=point):
-                (self.folder / "trace").unlink(missing_ok=True)
-                self.dlflow("run", "w.yaml", "--profile", self.profile, "--force", "a", "--force", "b", "--force", "c",
-                            env={"DLFLOW_CRASH_AT": point}, status=-9)
-                run = json.loads(self.dlflow("status", "--quick", "--json").stdout)[0]["run"]
-                self.dlflow("run", "--resume", run)
                 self.check_submitted_once(run)
-                self.wait_for(run, {"c": "succeeded"})
-                self.assertEqual(sorted(self.trace()), ["a", "b-0", "b-1", "c"])
+                self.wait_for(run, {"c": "succeeded"}, timeout=240)
+                self.assertEqual(sorted(self.read(f"trace-{point}").split()), ["a", "b-0", "b-1", "c"])
 
     def test_a_job_that_was_ended_by_hand_is_seen(self):
         self.write("w.yaml", "name: hand\nsteps:\n  a: {run: sleep 60}\n  b: {run: 'true', needs: [a]}\n")
