@@ -9,18 +9,18 @@ class Exact(TrainingCase):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
-        cls.many = cls.new_data(1600)
+        cls.many, cls.few = cls.new_data(1600), cls.new_data(640)
 
     def test_any_number_of_ranks_trains_the_same_weights(self):
-        for model, more in (("mlp", {}), ("lenet", {}), ("resnet20", {"validation": 576}),
-                            ("resnet20", {"validation": 576, "batch_norm": "global"})):
+        few = {"data": str(self.few), "validation": 128}
+        for model, more in (("mlp", {}), ("lenet", {}), ("resnet20", few), ("resnet20", few | {"batch_norm": "global"})):
             self.compare_ranks(model, (2, 3, 4, 8), more)
 
     @unittest.skipUnless(HAS_AMX, "this processor has no AMX, and computes in fp32")
     def test_any_number_of_ranks_trains_the_same_weights_in_bf16(self):
         bf16 = {"precision": {"leaves": 8, "compute": "bf16"}}
         self.compare_ranks("lenet", (2, 3, 4, 8), bf16)
-        self.compare_ranks("resnet20", (2, 3), bf16 | {"validation": 576, "batch_norm": "global"})
+        self.compare_ranks("resnet20", (2, 3), bf16 | {"data": str(self.few), "validation": 128, "batch_norm": "global"})
 
     def compare_ranks(self, model, numbers, more):
         """Trains `model` on one rank, and on each of these numbers of ranks."""
