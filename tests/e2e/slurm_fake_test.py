@@ -253,33 +253,6 @@ class ChainTest(ChainCase):
 
     # Submitted again, but not as before
 
-    def asked(self, run):
-        return {step["name"]: (step["resources"]["walltime_s"], step["resources"]["memory_bytes"])
-                for step in self.status(run)["steps"]}
-
-    def test_what_failed_is_submitted_with_other_resources_and_they_stay(self):
-        self.profile("node: {memory: 4GiB}\n")
-        self.workflow(a="run: 'true', resources: {walltime: 20m}",
-                      b=f"run: '[ -e {self.folder}/mended ]', needs: [a], resources: {{walltime: 20m, memory: 1GiB}}",
-                      c="run: 'true', needs: [b], resources: {walltime: 20m}")
-        run = self.submit()
-        self.slurm.wait_until_idle()
-        before = self.ids(run)
-        self.dlflow("resubmit", run, "--step", "b", "--set", "walltime=40m", "--set", "memory=2GiB")
-        self.slurm.wait_until_idle()
-        request = self.slurm.jobs()[int(self.ids(run)["b"])]["request"]
-        self.assertEqual((request["minutes"], request["memory_mb"]), (41, 2048))
-        self.assertEqual(self.asked(run), {"a": (1200, None), "b": (2400, 2 << 30), "c": (1200, None)})
-        self.assertIn("walltime 20:00 → 40:00, memory 1.0 GiB → 2.0 GiB",
-                      " ".join(self.dlflow("explain", run, "b")[0].split()))
-        (self.folder / "mended").touch()
-        self.dlflow("resubmit", run)
-        self.slurm.wait_until_idle()
-        self.assertEqual(self.states(run), dict.fromkeys("abc", "succeeded"))
-        request = self.slurm.jobs()[int(self.ids(run)["b"])]["request"]
-        self.assertEqual((request["minutes"], request["memory_mb"]), (41, 2048))
-        self.assertEqual([job for job, id in self.ids(run).items() if id != before[job]], ["b"])
-
     def test_a_setting_that_cannot_be_changes_nothing(self):
         self.profile("limits: {walltime: 1h}\nnode: {memory: 4GiB}\n")
         self.workflow(a="run: exit 3, resources: {walltime: 20m}")

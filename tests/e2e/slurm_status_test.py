@@ -3,7 +3,7 @@
 import json
 
 import support
-from slurm_support import INVALID, ChainCase
+from slurm_support import ChainCase
 
 
 class StatusTest(ChainCase):
@@ -90,24 +90,6 @@ class StatusTest(ChainCase):
         self.assertIn("disabled", status["unaccounted"])
         self.assertGreater(status["steps"][0]["used"]["memory_bytes"], 0)
 
-    def test_a_large_matrix_is_one_line_until_its_elements_are_asked_for(self):
-        self.nothing_runs()
-        self.workflow(many=f"run: 'true', matrix: {{n: {list(range(30))}}}", last="run: 'true', needs: [many]")
-        run = self.submit()
-        array = self.ids(run)["many"].split("_")[0]
-        for task in range(7):
-            self.slurm.end(f"{array}_{task}", "TIMEOUT")
-        out, _ = self.dlflow("status", run)
-        self.assertRegex(out, rf"many x30 +{array} +failed .*0/30 done, 7 failed\n")
-        self.assertIn(f"Each:   dlflow status {run} --step many\n", out)
-        self.assertEqual((out.count("\nmany[n="), out.count("timed-out")), (5, 5))
-        out, _ = self.dlflow("status", run, "--step", "many")
-        self.assertEqual((out.count("many[n="), out.count("last ")), (30, 0))
-        self.assertLessEqual(max(map(len, out.splitlines())), 80)
-        self.assertEqual(self.dlflow("status", run, "--long")[0].count("many[n="), 30)
-        _, err = self.dlflow("status", run, "--step", "manny", status=INVALID)
-        self.assertIn("did you mean 'many'?", err)
-
     def test_of_a_large_run_the_time_limit_is_the_one_that_was_asked_for(self):
         self.workflow(first="run: sleep 60, resources: {walltime: 2m}", many='run: "true", needs: [first], matrix: {n: "${{ range(1, 2100, 1) }}"}')
         self.slurm.set(max_array_size=5000)
@@ -115,17 +97,6 @@ class StatusTest(ChainCase):
         self.wait_for(lambda: self.states(run)["first"] == "running", what="the first job at work")
         row = next(line for line in self.dlflow("status", run)[0].splitlines() if line.startswith("first "))
         self.assertRegex(row, r" 0:\d\d/2:00 ")  # SLURM has 3:00, with time to record the end
-
-    def test_a_job_that_waits_says_for_what(self):
-        self.slurm.set(nodes=1)
-        self.nothing_runs()
-        self.workflow(a="run: 'true', resources: {cpus_per_rank: 8}", b="run: 'true', resources: {cpus_per_rank: 8}",
-                      c="run: 'true', needs: [b]")
-        run = self.submit()
-        self.slurm.advance(1)
-        out, _ = self.dlflow("status", run)
-        self.assertRegex(" ".join(out.split()), r"[ab] \d+ queued 1 - - waits (for free nodes|in the queue)")
-        self.assertIn("waits for b", out)
 
 
 if __name__ == "__main__":

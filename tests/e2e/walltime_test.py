@@ -197,6 +197,19 @@ class Walltime(Case):
         self.assertIn("RuntimeError: no space for the state", reason)
         self.assertNotIn("more time", self.dlflow("status", run)[0])
 
+    def reasons_of(self, program, status=0):
+        """What becomes of a program of 4 s at a time."""
+        self.write("w.yaml", f"""
+            name: short
+            steps:
+              count:
+                run: [{PYTHON}, {program}]
+                inputs: [{program}]
+                checkpoint: {{signal: SIGTERM, newer: "ckpt/*.pt"}}
+                resources: {{walltime: 4s}}
+        """)
+        return self.reasons(self.run_json("w.yaml", status=status, timeout=120)["run"])
+
     def test_a_program_that_saves_what_it_began_with_again_and_again_stops(self):
         self.write("again.py", """
             import pathlib, time
@@ -207,16 +220,7 @@ class Walltime(Case):
                 time.sleep(60)
                 n += 1
         """)
-        self.write("w.yaml", f"""
-            name: again
-            steps:
-              count:
-                run: [{PYTHON}, again.py]
-                inputs: [again.py]
-                checkpoint: {{signal: SIGTERM, newer: "ckpt/*.pt"}}
-                resources: {{walltime: 4s}}
-        """)
-        states = self.reasons(self.run_json("w.yaml", status=1, timeout=120)["run"])
+        states = self.reasons_of("again.py", status=1)
         self.assertEqual([state for state, _ in states], ["queued", "queued", "timed-out"])
         self.assertRegex(states[-1][1], "^no progress: .*; save more often, or give it more time than 0:04$")
 
@@ -234,16 +238,7 @@ class Walltime(Case):
                         time.sleep(0.005)
                 time.sleep(0.3)
         """)
-        self.write("w.yaml", f"""
-            name: slow
-            steps:
-              count:
-                run: [{PYTHON}, slow.py]
-                inputs: [slow.py]
-                checkpoint: {{signal: SIGTERM, newer: "ckpt/*.pt"}}
-                resources: {{walltime: 4s}}
-        """)
-        states = self.reasons(self.run_json("w.yaml", timeout=120)["run"])
+        states = self.reasons_of("slow.py")
         self.assertEqual({state for state, _ in states[:-1]}, {"queued"})
         self.assertEqual(states[-1][0], "succeeded")
 

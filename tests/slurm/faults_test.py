@@ -37,6 +37,15 @@ class Faults(Chain):
         """A command that leaves `name` in `trace` and ends once the file `go` is there."""
         return f"echo {name} >> {self.folder}/trace; until [ -e {self.folder}/go ]; do sleep 0.05; done"
 
+    def two_steps(self):
+        """b waits for a, which waits to be told."""
+        self.write("w.yaml", f"""
+            name: two
+            steps:
+              a: {{run: '{self.until_told("a")}'}}
+              b: {self.step("b", ", needs: [a]")}
+        """)
+
     def go(self):
         (self.folder / "go").touch()
 
@@ -291,12 +300,7 @@ class Faults(Chain):
         self.assertEqual(self.trace(), [old, new])
 
     def test_a_run_directory_deleted_under_a_chain_is_said_and_its_jobs_are_cancelled(self):
-        self.write("w.yaml", f"""
-            name: deleted
-            steps:
-              a: {{run: '{self.until_told("a")}'}}
-              b: {self.step("b", ", needs: [a]")}
-        """)
+        self.two_steps()
         kept = self.submit()
         cancelled = self.submit("--force", "a", "--force", "b")
         jobs = {run: self.ids(run) for run in (kept, cancelled)}
@@ -314,12 +318,7 @@ class Faults(Chain):
         self.assertEqual(self.trace(), ["a", "a"])
 
     def test_an_index_deleted_mid_chain_is_made_again_from_another_shell(self):
-        self.write("w.yaml", f"""
-            name: rebuilt
-            steps:
-              a: {{run: '{self.until_told("a")}'}}
-              b: {self.step("b", ", needs: [a]")}
-        """)
+        self.two_steps()
         run = self.submit()
         self.wait_for(run, {"a": "running"})
         before = self.status(run)
