@@ -11,6 +11,7 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 
+import forked  # noqa: E402
 import python_ranks  # noqa: E402
 from cases import main  # noqa: E402
 from pypi import NEWEST, needs  # noqa: E402
@@ -26,25 +27,35 @@ except ImportError:
 
 
 class Case(unittest.TestCase):
-    python = sys.executable
 
     def setUp(self):
         temporary = tempfile.TemporaryDirectory()
         self.addCleanup(temporary.cleanup)
         self.folder = pathlib.Path(temporary.name)
 
+    def start(self, scenario, ranks, statuses, **environment):
+        return python_ranks.run_ranks(self, self.python, [HERE / "rank.py", scenario], ranks, statuses, **environment)
+
     def run_ranks(self, scenario, ranks, status=0, **environment):
         """What each rank printed, and what rank 0 said to people."""
         names = {"FOLDER": self.folder, "DLFLOW_STEP": "train", "DLFLOW_CHECKPOINTS": self.folder / "ck", "DLFLOW_CHECKPOINT_EVERY": "1 epochs",
                  "DLFLOW_CHECKPOINT_KEEP": 2} | environment
         names = {name: str(value) for name, value in names.items()}
-        outputs = python_ranks.run_ranks(self, self.python, [HERE / "rank.py", scenario], ranks, dict.fromkeys(range(ranks), status), **names)
+        outputs = self.start(scenario, ranks, dict.fromkeys(range(ranks), status), **names)
         return [out.splitlines() for out, _ in outputs], outputs[0][1]
 
 
 @unittest.skipUnless(torch, "python3-torch is not installed")
 @unittest.skipUnless(LIBRARY.exists(), "libdlflow_runtime.so was not built")
 class Ranks(Case):
+    @classmethod
+    def setUpClass(cls):
+        cls.server = forked.Server()
+        cls.addClassCleanup(cls.server.close)
+
+    def start(self, scenario, ranks, statuses, **environment):
+        return self.server.run_ranks(self, HERE / "rank.py", scenario, ranks, statuses, **environment)
+
     def used(self, outputs):
         """(epoch, sample) -> how often, over all ranks."""
         found = collections.Counter()

@@ -12,7 +12,6 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 
 import forked  # noqa: E402
 from cases import main  # noqa: E402
-from ports import free_port  # noqa: E402
 from python_ranks import run_ranks  # noqa: E402
 
 RANK = pathlib.Path(__file__).with_name("rank.py")
@@ -32,20 +31,7 @@ class Backend(unittest.TestCase):
         cls.addClassCleanup(cls.server.close)
 
     def run_ranks(self, scenario, ranks, statuses=None, memories=None, **environment):
-        """What each rank printed; their statuses are 0 unless `statuses` says others."""
-        port = free_port()
-        environments = []
-        for rank in range(ranks):
-            names = {"RANK": str(rank), "WORLD_SIZE": str(ranks), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
-            if memories:
-                names["DLFLOW_MEMORY"] = memories[rank]
-            environments.append(names | environment)
-        results = self.server.run(RANK, [scenario], environments)
-        if any(status is None for status, _, _ in results):
-            self.fail(f"{scenario} with {ranks} ranks hangs: {results}")
-        for rank, (status, out, err) in enumerate(results):
-            self.assertEqual(status, (statuses or {}).get(rank, 0), f"rank {rank}: {out}{err}")
-        return [(out, err) for _, out, err in results]
+        return self.server.run_ranks(self, RANK, scenario, ranks, statuses, memories, **environment)
 
     def run_all(self, scenario, *sizes, **environment):
         for ranks in sizes:

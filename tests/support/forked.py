@@ -13,6 +13,8 @@ import sys
 import tempfile
 import time
 
+from ports import free_port
+
 WATCHDOG = 120  # seconds after which ranks that hang are killed
 
 
@@ -33,6 +35,22 @@ class Server:
             statuses = json.loads(self._process.stdout.readline())
             texts = [[pathlib.Path(path).read_text() for path in paths] for paths in outputs]
         return [(status, *text) for status, text in zip(statuses, texts)]
+
+    def run_ranks(self, test, program, scenario, ranks, statuses=None, memories=None, **environment):
+        """What each rank printed: (output, errors). Their exit statuses are 0 unless `statuses` says others."""
+        port = free_port()
+        environments = []
+        for rank in range(ranks):
+            names = {"RANK": str(rank), "WORLD_SIZE": str(ranks), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+            if memories:
+                names["DLFLOW_MEMORY"] = memories[rank]
+            environments.append(names | environment)
+        results = self.run(program, [scenario], environments)
+        if any(status is None for status, _, _ in results):
+            test.fail(f"{scenario} with {ranks} ranks hangs: {results}")
+        for rank, (status, out, err) in enumerate(results):
+            test.assertEqual(status, (statuses or {}).get(rank, 0), f"rank {rank}: {out}{err}; all: {results}")
+        return [(out, err) for _, out, err in results]
 
     def close(self):
         self._process.communicate()
