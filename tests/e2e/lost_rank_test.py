@@ -24,7 +24,7 @@ class LostRank(Case):
                 uses: train
                 resources: {{ranks: 2}}
                 env: {{DLFLOW_STALL_TIMEOUT: 2}}
-                with: {{model: models/lenet.yaml, data: {self.folder}/data, epochs: 6, lr: 0.05, validation: 200}}
+                with: {{model: models/lenet.yaml, data: {self.folder}/data, epochs: 3, lr: 0.05, validation: 200}}
                 checkpoint: {{every: 5 steps, keep: 2}}
               best: {{uses: checkpoint, with: {{from: '${{{{ steps.train.outputs.checkpoints }}}}', export: safetensors}}}}
         """)
