@@ -25,7 +25,8 @@ namespace {
 
 /// The base of the step that has `keys`, in a workflow in `folder`.
 std::string step_base(const std::string& keys, const std::filesystem::path& folder = "/tmp") {
-  return fingerprint_base(plan_of(parsed("name: w\nsteps:\n  a: {" + keys + "}\n", folder)), 0);
+  return fingerprint_base(test::plan_of(parsed("name: w\nsteps:\n  a: {" + keys + "}\n", folder)),
+                          0);
 }
 
 }  // namespace

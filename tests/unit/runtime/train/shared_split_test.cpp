@@ -177,9 +177,9 @@ TEST_CASE("a rank does not take other files for those that its node has proven",
     const fs::path folder = comm.rank() == 1 ? theirs.path() : ours.path();
     SharedSplit split = open_shared_split(comm, folder, Split::Train);
     const void* const first = std::get<Images<uint8_t>>(split.dataset.pixels)[0].data();
-    if (comm.rank() != 1) split.images->find(first);
+    if (comm.rank() != 1) split.images->check(first);
     comm.barrier();
-    return error_of([&] { split.images->find(first); });
+    return error_of([&] { split.images->check(first); });
   });
   CHECK(errors[0] == "");
   CHECK_THAT(errors[1], Contains("are damaged"));
