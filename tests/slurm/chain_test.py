@@ -43,12 +43,15 @@ class Chains(SharedChains, Chain):
         self.write("w.yaml", f"""
             name: sweep
             steps:
-              train: {self.step("train-$DLFLOW_MATRIX_N", ", matrix: {n: [0, 1, 2]}")}
+              train:
+                run: 'until [ -e {self.folder}/go ]; do sleep 0.05; done; echo train-$DLFLOW_MATRIX_N >> {self.folder}/trace'
+                matrix: {{n: [0, 1, 2]}}
               eval: {self.step("eval-$DLFLOW_MATRIX_N", ", matrix: {n: [0, 1, 2]}, needs: [train]")}
               best: {self.step("best", ", needs: [eval]")}
         """)
         run = self.submit()
         names = self.alpha.run(["squeue", "--me", "--noheader", "--format=%F %E"]).stdout
+        (self.folder / "go").touch()
         self.wait_for(run, {"best": "succeeded"})
         trace = self.trace()
         for n in range(3):
