@@ -8,16 +8,22 @@
 
 namespace dlflow::test {
 
-/// Starts a process that does `work` and exits with its result, or with 99 if it throws.
+/// Ends this process with the result of `work`, or with 99 if it throws.
 template <typename Work>
-pid_t begin_child(const Work& work) {
-  const pid_t child = ::fork();
-  if (child != 0) return child;
+[[noreturn]] void exit_with(const Work& work) {
   try {
     ::_exit(int(work()));
   } catch (const std::exception&) {
     ::_exit(99);
   }
+}
+
+/// Starts a process that does `work` and exits with its result, or with 99 if it throws.
+template <typename Work>
+pid_t begin_child(const Work& work) {
+  const pid_t child = ::fork();
+  if (child == 0) exit_with(work);
+  return child;
 }
 
 /// The exit status of such a process.

@@ -75,7 +75,7 @@ class Job {
     };
     const auto work = [&] { return job_exec(file, 1, 0, allocation); };
     if (syncs_fail) {
-      return run_without(SYS_fdatasync, EIO, [&] { ::_exit(work()); }).value_or(kNotTraced);
+      return run_without(SYS_fdatasync, EIO, [&] { exit_with(work); }).value_or(kNotTraced);
     }
     const pid_t child = begin_child(work);
     if (renews_claim) {

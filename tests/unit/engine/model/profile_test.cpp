@@ -117,6 +117,7 @@ TEST_CASE("paths of a profile mean what they do in a shell, so it can be shared"
   CHECK(runs("/scratch/$DLFLOW_TEST_USER/runs") == "/scratch/ann/runs");
   CHECK(runs("/x/a${DLFLOW_TEST_USER}b") == "/x/aannb");
   CHECK(runs("/x/~/a$/b$-c$") == "/x/~/a$/b$-c$");
+  user.set({});
   CHECK_THROWS_WITH(runs("$DLFLOW_TEST_USER/runs"),
                     "paths.runs of the profile: $DLFLOW_TEST_USER/runs names $DLFLOW_TEST_USER, "
                     "which is not set here; set it, or write the path");

@@ -127,7 +127,8 @@ TEST_CASE("a lost answer is looked up, and the job adopted", "[chain]") {
   run_all_once(world, kChainJobs);
 }
 
-TEST_CASE("a refusal of the batch system is told in its words; nothing is submitted", "[chain]") {
+TEST_CASE("a refusal of the batch system is told in its words, and nothing is submitted",
+          "[chain]") {
   ChainWorld world("  a: {run: ./a}\n");
   world.batch.refuses_submit = true;
   CHECK_THROWS_WITH(world.start(), Catch::StartsWith("FAKE refuses step 'a' of ") &&
