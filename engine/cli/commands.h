@@ -25,7 +25,7 @@ void add_pack(CLI::App& app, Session& session);
 void add_unpack(CLI::App& app, Session& session);
 void add_cache(CLI::App& app, Session& session);
 void add_data(CLI::App& app, Session& session);
-void add_pack_of_data(CLI::App& data, Session& session);  // `dlflow data pack`
+void declare_data_pack(CLI::App& data, Session& session);  // `dlflow data pack`
 void add_model(CLI::App& app, Session& session);
 void add_profile(CLI::App& app, Session& session);
 void add_schema(CLI::App& app, Session& session);

@@ -231,7 +231,7 @@ void add_data(CLI::App& app, Session& session) {
                                "  dlflow data show digits");
   data->require_subcommand(1);
   data->fallthrough();
-  add_pack_of_data(*data, session);
+  declare_data_pack(*data, session);
 
   CLI::App* verify_command =
       add_command(*data, "verify", "Read data sets and report damaged files.",

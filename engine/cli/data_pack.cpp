@@ -477,7 +477,7 @@ void add_split_options(CLI::App& command, DatasetArguments& arguments) {
 
 }  // namespace
 
-void add_pack_of_data(CLI::App& data, Session& session) {
+void declare_data_pack(CLI::App& data, Session& session) {
   CLI::App* command = add_command(
       data, "pack",
       "Write a split as .dlset: from a folder of pictures by class, or of pictures with masks, a "
