@@ -151,24 +151,25 @@ void verify_images(Session& session, const CacheArguments& arguments) {
 }  // namespace
 
 void add_cache(CLI::App& app, Session& session) {
-  CLI::App* cache =
-      add_command(app, "cache", "List, clean and verify the cache of images and shared results.",
-                  "  dlflow cache list\n"
-                  "  dlflow cache gc --older-than 7d");
+  CLI::App* cache = add_command(
+      app, "cache", "List, clean and verify the cache of images and shared results.", R"(
+  dlflow cache list
+  dlflow cache gc --older-than 7d)");
   cache->require_subcommand(1);
   cache->fallthrough();
 
-  CLI::App* list = add_command(*cache, "list", "List images and results, the longest unused first.",
-                               "  dlflow cache list\n"
-                               "  dlflow cache list --profile alpha --json");
+  CLI::App* list =
+      add_command(*cache, "list", "List images and results, the longest unused first.", R"(
+  dlflow cache list
+  dlflow cache list --profile alpha --json)");
   add_json_option(*list, session);
   const auto list_arguments = add_arguments(*list);
   list->callback([&session, list_arguments] { list_items(session, *list_arguments); });
 
   CLI::App* gc =
-      add_command(*cache, "gc", "Remove images and results that no job has used for some time.",
-                  "  dlflow cache gc --older-than 7d\n"
-                  "  dlflow cache gc --dry-run");
+      add_command(*cache, "gc", "Remove images and results that no job has used for some time.", R"(
+  dlflow cache gc --older-than 7d
+  dlflow cache gc --dry-run)");
   const auto gc_arguments = add_arguments(*gc);
   add_value(*gc, "--older-than", "TIME", gc_arguments->older_than,
             "remove what was not used for this time")
@@ -177,9 +178,10 @@ void add_cache(CLI::App& app, Session& session) {
   add_json_option(*gc, session);
   gc->callback([&session, gc_arguments] { collect_garbage(session, *gc_arguments); });
 
-  CLI::App* verify = add_command(*cache, "verify", "Hash the images again and report changed ones.",
-                                 "  dlflow cache verify\n"
-                                 "  dlflow cache verify --profile alpha");
+  CLI::App* verify =
+      add_command(*cache, "verify", "Hash the images again and report changed ones.", R"(
+  dlflow cache verify
+  dlflow cache verify --profile alpha)");
   const auto verify_arguments = add_arguments(*verify);
   add_json_option(*verify, session);
   verify->callback([&session, verify_arguments] { verify_images(session, *verify_arguments); });

@@ -54,10 +54,9 @@ complete -c dlflow -f -a '(__dlflow_complete)'
 }  // namespace
 
 void add_completion(CLI::App& app, Session&) {
-  CLI::App* command =
-      add_command(app, "completion", "Print the completion script of a shell.",
-                  "  source <(dlflow completion bash)\n"
-                  "  dlflow completion fish > ~/.config/fish/completions/dlflow.fish");
+  CLI::App* command = add_command(app, "completion", "Print the completion script of a shell.", R"(
+  source <(dlflow completion bash)
+  dlflow completion fish > ~/.config/fish/completions/dlflow.fish)");
   const auto shell = std::make_shared<std::string>();
   command->add_option("shell", *shell, "the shell")
       ->required()

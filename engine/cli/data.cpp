@@ -226,17 +226,17 @@ void show(Session& session, const std::string& path) {
 }  // namespace
 
 void add_data(CLI::App& app, Session& session) {
-  CLI::App* data = add_command(app, "data", "Make data sets for training, and look at them.",
-                               "  dlflow data pack pictures/train -o digits\n"
-                               "  dlflow data show digits");
+  CLI::App* data = add_command(app, "data", "Make data sets for training, and look at them.", R"(
+  dlflow data pack pictures/train -o digits
+  dlflow data show digits)");
   data->require_subcommand(1);
   data->fallthrough();
   declare_data_pack(*data, session);
 
   CLI::App* verify_command =
-      add_command(*data, "verify", "Read data sets and report damaged files.",
-                  "  dlflow data verify digits\n"
-                  "  dlflow data verify digits/train-00003-of-00008.dlset");
+      add_command(*data, "verify", "Read data sets and report damaged files.", R"(
+  dlflow data verify digits
+  dlflow data verify digits/train-00003-of-00008.dlset)");
   const auto paths = std::make_shared<std::vector<std::string>>();
   verify_command->add_option("path", *paths, "folders, .dlset or .shards.json files")->required();
   add_json_option(*verify_command, session);
@@ -245,8 +245,9 @@ void add_data(CLI::App& app, Session& session) {
   CLI::App* show_command = add_command(
       *data, "show",
       "Print what a data set holds, without reading its images; of text, the first sample, too.",
-      "  dlflow data show digits\n"
-      "  dlflow data show digits/train.dlset --json");
+      R"(
+  dlflow data show digits
+  dlflow data show digits/train.dlset --json)");
   add_json_option(*show_command, session);
   const auto path = std::make_shared<std::string>();
   show_command->add_option("path", *path, "a folder, a .dlset or a .shards.json file")->required();

@@ -482,17 +482,18 @@ void declare_data_pack(CLI::App& data, Session& session) {
       data, "pack",
       "Write a split as .dlset: from a folder of pictures by class, or of pictures with masks, a "
       "table in a CSV file, text, .npy arrays or IDX files.",
-      "  dlflow data pack pictures/train -o digits\n"
-      "  dlflow data pack photos -o birds --resize 256 --crop 224 --test-share 0.1\n"
-      "  dlflow data pack photos -o birds --resize 256 --crop 224 --keep-jpeg\n"
-      "  dlflow data pack streets -o roads --ignore 0\n"
-      "  dlflow data pack images.npy labels.npy -o digits --split test\n"
-      "  dlflow data pack houses.csv -o houses --target price\n"
-      "  dlflow data pack stories -o tokens --tokens bytes --test-share 0.05\n"
-      "  dlflow data pack tokens.npy -o set --tokenizer pieces.model --length 128\n"
-      "  dlflow data pack reviews.txt -o reviews --tokens bytes --per line --length 512\n"
-      "  dlflow data pack news -o set --tokens bytes --per document --labels folders\n"
-      "  dlflow data pack fashion-mnist -o fashion --shard-size 256MiB");
+      R"(
+  dlflow data pack pictures/train -o digits
+  dlflow data pack photos -o birds --resize 256 --crop 224 --test-share 0.1
+  dlflow data pack photos -o birds --resize 256 --crop 224 --keep-jpeg
+  dlflow data pack streets -o roads --ignore 0
+  dlflow data pack images.npy labels.npy -o digits --split test
+  dlflow data pack houses.csv -o houses --target price
+  dlflow data pack stories -o tokens --tokens bytes --test-share 0.05
+  dlflow data pack tokens.npy -o set --tokenizer pieces.model --length 128
+  dlflow data pack reviews.txt -o reviews --tokens bytes --per line --length 512
+  dlflow data pack news -o set --tokens bytes --per document --labels folders
+  dlflow data pack fashion-mnist -o fashion --shard-size 256MiB)");
   const auto arguments = std::make_shared<DatasetArguments>();
   command
       ->add_option("source", arguments->sources,

@@ -47,9 +47,9 @@ void read_again(Session& session, const fs::path& directory, Json& found) {
 
 void add_doctor(CLI::App& app, Session& session) {
   CLI::App* command =
-      add_command(app, "doctor", "Rebuild the index of runs from their directories.",
-                  "  dlflow doctor --rebuild                    (./dlflow-runs)\n"
-                  "  dlflow doctor --rebuild /scratch/me/runs");
+      add_command(app, "doctor", "Rebuild the index of runs from their directories.", R"(
+  dlflow doctor --rebuild                    (./dlflow-runs)
+  dlflow doctor --rebuild /scratch/me/runs)");
   const auto rebuild = std::make_shared<bool>(false);
   const auto folders = std::make_shared<std::vector<std::string>>();
   command->add_flag("--rebuild", *rebuild, "read every run directory again")->required();

@@ -30,9 +30,9 @@ Plan plan_of(const WorkflowArgument& what, const PlanArguments& arguments, Sessi
 
 void add_explain(CLI::App& app, Session& session) {
   CLI::App* command = add_command(
-      app, "explain", "Show why each step of a run, or of a workflow, runs or is reused.",
-      "  dlflow explain pipeline.yaml --set epochs=30\n"
-      "  dlflow explain fashion-mnist-7f3a91c0 train");
+      app, "explain", "Show why each step of a run, or of a workflow, runs or is reused.", R"(
+  dlflow explain pipeline.yaml --set epochs=30
+  dlflow explain fashion-mnist-7f3a91c0 train)");
   const auto what = add_workflow_argument(*command);
   const auto arguments = add_plan_arguments(*command);
   const auto step = std::make_shared<std::string>();

@@ -9,9 +9,9 @@ namespace dlflow {
 
 void add_graph(CLI::App& app, Session& session) {
   CLI::App* command =
-      add_command(app, "graph", "Show the steps of a workflow and their dependencies.",
-                  "  dlflow graph pipeline.yaml\n"
-                  "  dlflow graph pipeline.yaml --format svg > pipeline.svg");
+      add_command(app, "graph", "Show the steps of a workflow and their dependencies.", R"(
+  dlflow graph pipeline.yaml
+  dlflow graph pipeline.yaml --format svg > pipeline.svg)");
   const auto workflow = add_workflow_argument(*command);
   const auto format = std::make_shared<std::string>("text");
   command->add_option("--format", *format, "text, dot, mermaid or svg (svg needs Graphviz)")

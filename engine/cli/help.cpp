@@ -174,9 +174,9 @@ void use_help_format(CLI::App& app) {
 }
 
 void add_help(CLI::App& app, Session&) {
-  CLI::App* command = add_command(app, "help", "Show the help of a verb.",
-                                  "  dlflow help run\n"
-                                  "  dlflow help profile check");
+  CLI::App* command = add_command(app, "help", "Show the help of a verb.", R"(
+  dlflow help run
+  dlflow help profile check)");
   const auto words = std::make_shared<std::vector<std::string>>();
   add_value(*command, "verb", "VERB", *words, "a verb, and one of its own verbs");
   command->callback([words, &app] {

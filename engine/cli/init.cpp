@@ -355,10 +355,10 @@ void init(Session& session, InitArguments arguments) {
 
 void add_init(CLI::App& app, Session& session) {
   CLI::App* command =
-      add_command(app, "init", "Write a first workflow, for a script or for a folder of data.",
-                  "  dlflow init                       (asks three questions)\n"
-                  "  dlflow init train.py --data /scratch/pictures --walltime 4h\n"
-                  "  dlflow init digits                (a folder that `dlflow data pack` wrote)");
+      add_command(app, "init", "Write a first workflow, for a script or for a folder of data.", R"(
+  dlflow init                       (asks three questions)
+  dlflow init train.py --data /scratch/pictures --walltime 4h
+  dlflow init digits                (a folder that `dlflow data pack` wrote))");
   const auto arguments = std::make_shared<InitArguments>();
   add_value(*command, "source", "SOURCE", arguments->source,
             "a script, or a folder with a data set");

@@ -240,10 +240,10 @@ void print_logs_json(Session& session, const std::string& run, const std::string
 
 void add_logs(CLI::App& app, Session& session) {
   CLI::App* command = add_command(
-      app, "logs", "Print the output of a job, or of all jobs of a step, then their errors.",
-      "  dlflow logs                          (the newest run)\n"
-      "  dlflow logs fashion-mnist-7f3a91c0 train      (every element)\n"
-      "  dlflow logs fashion-mnist-7f3a91c0 'train[lr=0.1]' -f");
+      app, "logs", "Print the output of a job, or of all jobs of a step, then their errors.", R"(
+  dlflow logs                          (the newest run)
+  dlflow logs fashion-mnist-7f3a91c0 train      (every element)
+  dlflow logs fashion-mnist-7f3a91c0 'train[lr=0.1]' -f)");
   const auto arguments = std::make_shared<LogsArguments>();
   add_run_argument(*command, arguments->run);
   add_value(*command, "job", "JOB", arguments->job,

@@ -102,15 +102,15 @@ void import_model(const ImportArguments& arguments, Session& session) {
 }  // namespace
 
 void add_model(CLI::App& app, Session& session) {
-  CLI::App* model = add_command(app, "model", "Networks for training.",
-                                "  dlflow model import resnet18.onnx -o models/resnet18.yaml");
+  CLI::App* model = add_command(app, "model", "Networks for training.", R"(
+  dlflow model import resnet18.onnx -o models/resnet18.yaml)");
   model->require_subcommand(1);
   model->fallthrough();
-  CLI::App* command =
-      add_command(*model, "import",
-                  "Make a model file and a file of weights from an ONNX file, to train from them.",
-                  "  dlflow model import resnet18.onnx -o models/resnet18.yaml\n"
-                  "  dlflow model import net.onnx --input 3,64,64");
+  CLI::App* command = add_command(
+      *model, "import",
+      "Make a model file and a file of weights from an ONNX file, to train from them.", R"(
+  dlflow model import resnet18.onnx -o models/resnet18.yaml
+  dlflow model import net.onnx --input 3,64,64)");
   const auto arguments = std::make_shared<ImportArguments>();
   add_value(*command, "file", "FILE.onnx", arguments->file, "a network as an ONNX file")
       ->required();

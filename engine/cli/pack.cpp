@@ -139,10 +139,10 @@ void pack(Session& session, const PackArguments& arguments) {
 }  // namespace
 
 void add_pack(CLI::App& app, Session& session) {
-  CLI::App* command =
-      add_command(app, "pack", "Put a workflow, or a run of it, into one file that runs elsewhere.",
-                  "  dlflow pack workflows/fashion-mnist.yaml --with-data\n"
-                  "  dlflow pack --from-run fashion-mnist-7f3a91c0 -o result.dlflow");
+  CLI::App* command = add_command(
+      app, "pack", "Put a workflow, or a run of it, into one file that runs elsewhere.", R"(
+  dlflow pack workflows/fashion-mnist.yaml --with-data
+  dlflow pack --from-run fashion-mnist-7f3a91c0 -o result.dlflow)");
   const auto arguments = std::make_shared<PackArguments>();
   arguments->workflow = add_optional_workflow_argument(*command);
   add_output_option(*command, arguments->output, "the bundle; NAME.dlflow unless given");

@@ -58,9 +58,9 @@ void list_profiles(Session& session) {
 
 void add_profile_list(CLI::App& app, Session& session) {
   CLI::App* command = add_command(
-      app, "list", "List the profiles in ./cluster-profiles and ~/.config/dlflow/profiles.",
-      "  dlflow profile list\n"
-      "  dlflow profile list --quiet        (only the names)");
+      app, "list", "List the profiles in ./cluster-profiles and ~/.config/dlflow/profiles.", R"(
+  dlflow profile list
+  dlflow profile list --quiet        (only the names))");
   add_json_option(*command, session);
   command->callback([&session] { list_profiles(session); });
 }
@@ -73,9 +73,9 @@ std::shared_ptr<std::string> add_name(CLI::App& command) {
 }
 
 void add_profile_show(CLI::App& app, Session& session) {
-  CLI::App* command = add_command(app, "show", "Print every key of a profile with its value.",
-                                  "  dlflow profile show local > cluster-profiles/mine.yaml\n"
-                                  "  dlflow profile show alpha --json");
+  CLI::App* command = add_command(app, "show", "Print every key of a profile with its value.", R"(
+  dlflow profile show local > cluster-profiles/mine.yaml
+  dlflow profile show alpha --json)");
   const auto name = add_name(*command);
   add_json_option(*command, session);
   command->callback([&session, name] {
@@ -88,9 +88,9 @@ void add_profile_show(CLI::App& app, Session& session) {
 
 void add_profile_detect(CLI::App& app, Session& session) {
   CLI::App* command =
-      add_command(app, "detect", "Write a profile of the cluster whose login node this is.",
-                  "  dlflow profile detect -o ~/.config/dlflow/profiles/alpha.yaml\n"
-                  "  dlflow profile detect --partition gpu");
+      add_command(app, "detect", "Write a profile of the cluster whose login node this is.", R"(
+  dlflow profile detect -o ~/.config/dlflow/profiles/alpha.yaml
+  dlflow profile detect --partition gpu)");
   const auto file = std::make_shared<std::string>();
   const auto partition = std::make_shared<std::string>();
   add_output_option(*command, *file, "file to write; it must not exist");
@@ -121,11 +121,10 @@ void add_profile_detect(CLI::App& app, Session& session) {
 }
 
 void add_profile_check(CLI::App& app, Session& session) {
-  CLI::App* command =
-      add_command(app, "check", "Submit a small job that tests a profile.",
-                  "  dlflow profile check alpha\n"
-                  "  dlflow profile check alpha --workflow train.yaml\n"
-                  "  dlflow profile check alpha --timeout 2h        (a busy cluster)");
+  CLI::App* command = add_command(app, "check", "Submit a small job that tests a profile.", R"(
+  dlflow profile check alpha
+  dlflow profile check alpha --workflow train.yaml
+  dlflow profile check alpha --timeout 2h        (a busy cluster))");
   const auto name = add_name(*command);
   const auto timeout = std::make_shared<std::string>("10m");
   const auto workflow = std::make_shared<WorkflowArgument>();
@@ -148,9 +147,10 @@ void add_profile_check(CLI::App& app, Session& session) {
 }  // namespace
 
 void add_profile(CLI::App& app, Session& session) {
-  CLI::App* command = add_command(app, "profile", "Describe clusters: list, show, detect, check.",
-                                  "  dlflow profile list\n"
-                                  "  dlflow profile check alpha");
+  CLI::App* command =
+      add_command(app, "profile", "Describe clusters: list, show, detect, check.", R"(
+  dlflow profile list
+  dlflow profile check alpha)");
   command->require_subcommand(1);
   command->fallthrough();
   add_profile_list(*command, session);

@@ -61,11 +61,11 @@ void write_report(Session& session, const ReportArguments& arguments) {
 }  // namespace
 
 void add_report(CLI::App& app, Session& session) {
-  CLI::App* command =
-      add_command(app, "report", "Write one HTML page about runs: jobs, times, curves and metrics.",
-                  "  dlflow report fashion-mnist-7f3a91c0 -o report.html\n"
-                  "  dlflow report sweep-7f3a sweep-91c0      (compared with each other)\n"
-                  "  dlflow report 7f3a --trace -o trace.json     (for ui.perfetto.dev)");
+  CLI::App* command = add_command(
+      app, "report", "Write one HTML page about runs: jobs, times, curves and metrics.", R"(
+  dlflow report fashion-mnist-7f3a91c0 -o report.html
+  dlflow report sweep-7f3a sweep-91c0      (compared with each other)
+  dlflow report 7f3a --trace -o trace.json     (for ui.perfetto.dev))");
   const auto arguments = std::make_shared<ReportArguments>();
   add_value(*command, "runs", "RUN", arguments->runs, "runs; the newest one if left out");
   add_output_option(*command, arguments->output,

@@ -92,10 +92,10 @@ void show_results(Session& session, const ResultsArguments& arguments) {
 
 void add_results(CLI::App& app, Session& session) {
   CLI::App* command =
-      add_command(app, "results", "Show the parameters and the metrics of jobs.",
-                  "  dlflow results sweep-7f3a91c0 --sort accuracy\n"
-                  "  dlflow results sweep --sort loss --reverse      (all runs of a workflow)\n"
-                  "  dlflow results sweep-7f3a91c0 sweep-91c0e5d2 --csv > sweep.csv");
+      add_command(app, "results", "Show the parameters and the metrics of jobs.", R"(
+  dlflow results sweep-7f3a91c0 --sort accuracy
+  dlflow results sweep --sort loss --reverse      (all runs of a workflow)
+  dlflow results sweep-7f3a91c0 sweep-91c0e5d2 --csv > sweep.csv)");
   const auto arguments = std::make_shared<ResultsArguments>();
   add_value(*command, "runs", "RUN", arguments->runs,
             "runs or workflows; the newest run if left out");

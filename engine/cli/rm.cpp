@@ -328,11 +328,11 @@ void remove_old(Session& session, const RmArguments& arguments) {
 }  // namespace
 
 void add_rm(CLI::App& app, Session& session) {
-  CLI::App* command =
-      add_command(app, "rm", "Remove runs with their folders; results that other runs use stay.",
-                  "  dlflow rm fashion-mnist-7f3a91c0\n"
-                  "  dlflow rm --keep 5                       (the newest of each workflow)\n"
-                  "  dlflow rm --keep 5 --older-than 30d --dry-run");
+  CLI::App* command = add_command(
+      app, "rm", "Remove runs with their folders; results that other runs use stay.", R"(
+  dlflow rm fashion-mnist-7f3a91c0
+  dlflow rm --keep 5                       (the newest of each workflow)
+  dlflow rm --keep 5 --older-than 30d --dry-run)");
   const auto arguments = std::make_shared<RmArguments>();
   CLI::Option* const named =
       add_value(*command, "run", "RUN", arguments->words, "names of runs, or enough of them");

@@ -379,11 +379,11 @@ void tell_of_sources(Session& session, const Plan& plan, const PlanAgain& again)
 }  // namespace
 
 void add_run(CLI::App& app, Session& session) {
-  CLI::App* command = add_command(app, "run", "Run a workflow, or go on with a run.",
-                                  "  dlflow run workflows/fashion-mnist.yaml --set epochs=5\n"
-                                  "  dlflow run pipeline.yaml --until train --dry-run\n"
-                                  "  dlflow run fashion-mnist.dlflow --profile beta\n"
-                                  "  dlflow run --resume fashion-mnist-7f3a91c0");
+  CLI::App* command = add_command(app, "run", "Run a workflow, or go on with a run.", R"(
+  dlflow run workflows/fashion-mnist.yaml --set epochs=5
+  dlflow run pipeline.yaml --until train --dry-run
+  dlflow run fashion-mnist.dlflow --profile beta
+  dlflow run --resume fashion-mnist-7f3a91c0)");
   const auto arguments = std::make_shared<RunArguments>();
   arguments->workflow = add_optional_workflow_argument(*command);
   arguments->plan = add_plan_arguments(*command);
@@ -414,11 +414,11 @@ void add_run(CLI::App& app, Session& session) {
 
 void add_resubmit(CLI::App& app, Session& session) {
   CLI::App* command = add_command(
-      app, "resubmit", "Run again what failed and what waits for it; nothing that succeeded.",
-      "  dlflow resubmit fashion-mnist-7f3a91c0\n"
-      "  dlflow resubmit 7f3a --step train --set walltime=40m\n"
-      "  dlflow resubmit 7f3a --with-new-sources      (after a correction)\n"
-      "  dlflow resubmit 7f3a --step train --from-scratch");
+      app, "resubmit", "Run again what failed and what waits for it; nothing that succeeded.", R"(
+  dlflow resubmit fashion-mnist-7f3a91c0
+  dlflow resubmit 7f3a --step train --set walltime=40m
+  dlflow resubmit 7f3a --with-new-sources      (after a correction)
+  dlflow resubmit 7f3a --step train --from-scratch)");
   const auto run = std::make_shared<std::string>();
   const auto again = std::make_shared<PlanAgain>(PlanAgain{.failed = true});
   const auto set = std::make_shared<std::vector<std::string>>();
@@ -454,9 +454,9 @@ void add_resubmit(CLI::App& app, Session& session) {
 
 void add_cancel(CLI::App& app, Session& session) {
   CLI::App* command =
-      add_command(app, "cancel", "Stop a run; what can save a checkpoint does. Twice: kill.",
-                  "  dlflow cancel fashion-mnist-7f3a91c0\n"
-                  "  dlflow run --resume fashion-mnist-7f3a91c0      (goes on later)");
+      add_command(app, "cancel", "Stop a run; what can save a checkpoint does. Twice: kill.", R"(
+  dlflow cancel fashion-mnist-7f3a91c0
+  dlflow run --resume fashion-mnist-7f3a91c0      (goes on later))");
   const auto run = std::make_shared<std::string>();
   const auto steps = std::make_shared<std::vector<std::string>>();
   const auto gone = std::make_shared<std::string>();

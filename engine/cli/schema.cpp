@@ -9,11 +9,11 @@ namespace dlflow {
 
 void add_schema(CLI::App& app, Session& session) {
   CLI::App* command = add_command(
-      app, "schema", "Print the JSON Schema of workflow, profile or model files, for editors.",
-      "  dlflow schema > ~/.config/dlflow/workflow.schema.json\n"
-      "  dlflow schema model > ~/.config/dlflow/model.schema.json\n"
-      "  (then, first line of a workflow:)\n"
-      "  # yaml-language-server: $schema=workflow.schema.json");
+      app, "schema", "Print the JSON Schema of workflow, profile or model files, for editors.", R"(
+  dlflow schema > ~/.config/dlflow/workflow.schema.json
+  dlflow schema model > ~/.config/dlflow/model.schema.json
+  (then, first line of a workflow:)
+  # yaml-language-server: $schema=workflow.schema.json)");
   const auto kind = std::make_shared<std::string>("workflow");
   add_value(*command, "kind", "KIND", *kind, "workflow, profile or model")
       ->capture_default_str()

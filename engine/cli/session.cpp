@@ -98,7 +98,7 @@ std::unique_ptr<Verbs> Session::verbs(const std::string& scheduler) {
 CLI::App* add_command(CLI::App& app, const std::string& name, const std::string& sentence,
                       const std::string& examples) {
   CLI::App* command = app.add_subcommand(name, sentence);
-  command->footer("Examples:\n" + examples);
+  command->footer("Examples:" + examples);
   return command;
 }
 

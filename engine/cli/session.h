@@ -48,7 +48,8 @@ struct Session {
   std::unique_ptr<Store> store_;
 };
 
-/// Adds a subcommand with its examples; `parse_complete_callback` of the result is what it does.
+/// Adds a subcommand with its examples, a newline before each; `parse_complete_callback` of the
+/// result is what it does.
 CLI::App* add_command(CLI::App& app, const std::string& name, const std::string& sentence,
                       const std::string& examples);
 

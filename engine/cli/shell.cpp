@@ -40,10 +40,11 @@ void add_shell(CLI::App& app, Session& session) {
       app, "shell",
       "Open a shell where a job's program runs: its image, environment, inputs and setup, on this "
       "machine. Nothing of the run changes.",
-      "  dlflow shell fashion-mnist-7f3a91c0 train\n"
-      "  dlflow shell sweep-7f3a91c0 'train[lr=0.1]'\n"
-      "  srun --pty dlflow shell sweep-7f3a91c0 train      (on a node)\n"
-      "  echo 'python3 -c \"import torch\"' | dlflow shell sweep-7f3a91c0 train");
+      R"(
+  dlflow shell fashion-mnist-7f3a91c0 train
+  dlflow shell sweep-7f3a91c0 'train[lr=0.1]'
+  srun --pty dlflow shell sweep-7f3a91c0 train      (on a node)
+  echo 'python3 -c "import torch"' | dlflow shell sweep-7f3a91c0 train)");
   const auto run = std::make_shared<std::string>();
   const auto job = std::make_shared<std::string>();
   add_run_argument(*command, *run)->required();

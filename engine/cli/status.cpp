@@ -249,14 +249,13 @@ void show_status(Session& session, const StatusArguments& arguments) {
 }  // namespace
 
 void add_status(CLI::App& app, Session& session) {
-  CLI::App* command =
-      add_command(app, "status", "Show all runs, or one with its jobs.",
-                  "  dlflow status --last 50\n"
-                  "  dlflow status --quick            (without asking any cluster)\n"
-                  "  dlflow status fashion-mnist-7f3a91c0 --watch\n"
-                  "  dlflow status 7f3a --long        (time and memory used)\n"
-                  "  dlflow status 7f3a --json\n"
-                  "  dlflow status --nodes            (where jobs were lost)");
+  CLI::App* command = add_command(app, "status", "Show all runs, or one with its jobs.", R"(
+  dlflow status --last 50
+  dlflow status --quick            (without asking any cluster)
+  dlflow status fashion-mnist-7f3a91c0 --watch
+  dlflow status 7f3a --long        (time and memory used)
+  dlflow status 7f3a --json
+  dlflow status --nodes            (where jobs were lost))");
   const auto arguments = std::make_shared<StatusArguments>();
   CLI::Option* const run = add_run_argument(*command, arguments->run);
   StatusChoice& choice = arguments->choice;

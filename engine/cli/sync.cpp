@@ -45,8 +45,9 @@ void add_sync(CLI::App& app, Session& session) {
   CLI::App* command = add_command(
       app, "sync",
       "Send the metrics of runs to trackers: TensorBoard, MLflow, W&B, Aim, Comet, OpenMetrics.",
-      "  dlflow sync                      (the newest run)\n"
-      "  dlflow sync sweep-7f3a91c0 sweep-91c0e5d2");
+      R"(
+  dlflow sync                      (the newest run)
+  dlflow sync sweep-7f3a91c0 sweep-91c0e5d2)");
   const auto runs = std::make_shared<std::vector<std::string>>();
   add_value(*command, "runs", "RUN", *runs,
             "runs whose workflow has `track:`; the newest if left out");

@@ -18,10 +18,10 @@ void show_summary(const Session& session, const std::string& file) {
 
 void add_unpack(CLI::App& app, Session& session) {
   CLI::App* command =
-      add_command(app, "unpack", "Unpack a bundle into a new folder, every file verified.",
-                  "  dlflow unpack fashion-mnist.dlflow\n"
-                  "  dlflow unpack --list fashion-mnist.dlflow\n"
-                  "  dlflow unpack fashion-mnist.dlflow -C ~/workflows");
+      add_command(app, "unpack", "Unpack a bundle into a new folder, every file verified.", R"(
+  dlflow unpack fashion-mnist.dlflow
+  dlflow unpack --list fashion-mnist.dlflow
+  dlflow unpack fashion-mnist.dlflow -C ~/workflows)");
   const auto file = std::make_shared<std::string>();
   const auto below = std::make_shared<std::string>(".");
   const auto list = std::make_shared<bool>(false);

@@ -9,10 +9,10 @@
 namespace dlflow {
 
 void add_validate(CLI::App& app, Session& session) {
-  CLI::App* command = add_command(app, "validate", "Check a workflow and report every mistake.",
-                                  "  dlflow validate pipeline.yaml\n"
-                                  "  dlflow validate pipeline.yaml --set epochs=30\n"
-                                  "  dlflow validate pipeline.yaml --profile alpha --json");
+  CLI::App* command = add_command(app, "validate", "Check a workflow and report every mistake.", R"(
+  dlflow validate pipeline.yaml
+  dlflow validate pipeline.yaml --set epochs=30
+  dlflow validate pipeline.yaml --profile alpha --json)");
   const auto workflow = add_workflow_argument(*command);
   const auto profile = std::make_shared<std::string>("local");
   add_value(*command, "--profile", "NAME", *profile, "profile that the workflow will run with")
