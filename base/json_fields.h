@@ -12,8 +12,23 @@
 
 /// Structs as JSON objects, with one list of fields for both directions. For a struct T,
 /// `template <class Archive> void list_fields(Archive& archive, T& value)` calls
-/// archive("key", value.member) for each field; it changes nothing by itself, since `value` may be
-/// const when it is written.
+/// archive("key", value.member) for each field, or DLFLOW_FIELDS for those whose key is the
+/// member's name; it changes nothing by itself, since `value` may be const when it is written.
+/// DLFLOW_DEFINE_FIELDS defines it for a T all of whose fields are such.
+#define DLFLOW_FIELD(member) archive(#member, value.member);
+#define DLFLOW_FIELD_IF_THERE(member) archive.if_there(#member, value.member);
+#define DLFLOW_FIELD_UNLESS_DEFAULT(member) archive.unless_default(#member, value.member);
+#define DLFLOW_FIELDS(...) NLOHMANN_JSON_EXPAND(NLOHMANN_JSON_PASTE(DLFLOW_FIELD, __VA_ARGS__))
+#define DLFLOW_FIELDS_IF_THERE(...) \
+  NLOHMANN_JSON_EXPAND(NLOHMANN_JSON_PASTE(DLFLOW_FIELD_IF_THERE, __VA_ARGS__))
+#define DLFLOW_FIELDS_UNLESS_DEFAULT(...) \
+  NLOHMANN_JSON_EXPAND(NLOHMANN_JSON_PASTE(DLFLOW_FIELD_UNLESS_DEFAULT, __VA_ARGS__))
+#define DLFLOW_DEFINE_FIELDS(T, ...)             \
+  template <class Archive>                       \
+  void list_fields(Archive& archive, T& value) { \
+    DLFLOW_FIELDS(__VA_ARGS__)                   \
+  }
+
 namespace dlflow {
 
 class FieldWriter;

@@ -20,51 +20,14 @@ auto reading_job_file(const char* what, const Read& read) {
 
 }  // namespace
 
-template <class Archive>
-void list_fields(Archive& archive, Bind& bind) {
-  archive("source", bind.source);
-  archive("target", bind.target);
-  archive("read_only", bind.read_only);
-}
+DLFLOW_DEFINE_FIELDS(Bind, source, target, read_only)
 
-template <class Archive>
-void list_fields(Archive& archive, ContainerJob& job) {
-  archive("image", job.image);
-  archive("from", job.from);
-  archive("digest", job.digest);
-  archive("build", job.build);
-  archive("cache", job.cache);
-  archive("cache_budget_bytes", job.cache_budget_bytes);
-  archive("runtime", job.runtime);
-  archive("command", job.command);
-  archive("mode", job.mode);
-  archive("arguments", job.arguments);
-  archive("launcher", job.launcher);
-  archive("mpirun", job.mpirun);
-  archive("ranks", job.ranks);
-  archive("binds", job.binds);
-  archive("directory", job.directory);
-  archive("gpus", job.gpus);
-  archive("commands", job.commands);
-  archive("environment", job.environment);
-  archive("rank_plan", job.rank_plan);
-  archive("secrets", job.secrets);
-  archive("secrets_file", job.secrets_file);
-}
+DLFLOW_DEFINE_FIELDS(ContainerJob, image, from, digest, build, cache, cache_budget_bytes, runtime,
+                     command, mode, arguments, launcher, mpirun, ranks, binds, directory, gpus,
+                     commands, environment, rank_plan, secrets, secrets_file)
 
-template <class Archive>
-void list_fields(Archive& archive, ContainerRequest& request) {
-  archive("image", request.image);
-  archive("commands", request.commands);
-  archive("directory", request.directory);
-  archive("environment", request.environment);
-  archive("adds_ranks", request.adds_ranks);
-  archive("rank_plan", request.rank_plan);
-  archive("asks_by", request.asks_by);
-  archive("asked_by", request.asked_by);
-  archive("secrets", request.secrets);
-  archive("secrets_file", request.secrets_file);
-}
+DLFLOW_DEFINE_FIELDS(ContainerRequest, image, commands, directory, environment, adds_ranks,
+                     rank_plan, asks_by, asked_by, secrets, secrets_file)
 
 Json to_json(const ContainerJob& job) { return json_of(job); }
 

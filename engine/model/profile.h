@@ -46,33 +46,12 @@ struct GridEngineOptions {
 };
 
 /// `slurm:` of a profile once it is checked, and as plan.json freezes it; so are the next ones.
-template <class Archive>
-void list_fields(Archive& archive, SlurmOptions& slurm) {
-  archive("partition", slurm.partition);
-  archive("account", slurm.account);
-  archive("qos", slurm.qos);
-  archive("constraint", slurm.constraint);
-  archive("reservation", slurm.reservation);
-  archive("exclusive", slurm.exclusive);
-  archive("gres", slurm.gres);
-  archive("options", slurm.options);
-}
+DLFLOW_DEFINE_FIELDS(SlurmOptions, partition, account, qos, constraint, reservation, exclusive,
+                     gres, options)
 
-template <class Archive>
-void list_fields(Archive& archive, GridEngineOptions& options) {
-  archive("queue", options.queue);
-  archive("project", options.project);
-  archive("parallel_environment", options.parallel_environment);
-  archive("memory", options.memory);
-  archive("gpus", options.gpus);
-  archive("options", options.options);
-}
+DLFLOW_DEFINE_FIELDS(GridEngineOptions, queue, project, parallel_environment, memory, gpus, options)
 
-template <class Archive>
-void list_fields(Archive& archive, Launcher& launcher) {
-  archive("program", launcher.program);
-  archive("arguments", launcher.arguments);
-}
+DLFLOW_DEFINE_FIELDS(Launcher, program, arguments)
 
 /// The resources of one node; 0: not known.
 struct NodeShape {
@@ -104,14 +83,7 @@ struct ContainerSettings {
   bool operator==(const ContainerSettings&) const = default;
 };
 
-template <class Archive>
-void list_fields(Archive& archive, ContainerSettings& container) {
-  archive("runtime", container.runtime);
-  archive("command", container.command);
-  archive("mode", container.mode);
-  archive("arguments", container.arguments);
-  archive("binds", container.binds);
-}
+DLFLOW_DEFINE_FIELDS(ContainerSettings, runtime, command, mode, arguments, binds)
 
 /// A class of a cluster's nodes, which steps are placed in. What its text does not say is the
 /// profile's; here it is filled in.

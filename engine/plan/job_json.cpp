@@ -47,145 +47,76 @@ NLOHMANN_JSON_SERIALIZE_ENUM(Launch, {{Launch::Ranks, "ranks"}, {Launch::Node, "
 // Runs of earlier versions lack the fields that are read with if_there.
 
 template <class Archive>
-void list_fields(Archive& archive, CheckpointPolicy& policy) {
-  archive("every", policy.every);
-  archive("unit", policy.unit);
-  archive("keep", policy.keep);
-  archive.if_there("signal", policy.signal);
-  archive.if_there("lead_s", policy.lead);
-  archive.if_there("newer", policy.newer);
+void list_fields(Archive& archive, CheckpointPolicy& value) {
+  DLFLOW_FIELDS(every, unit, keep);
+  DLFLOW_FIELDS_IF_THERE(signal, newer);
+  archive.if_there("lead_s", value.lead);
 }
 
 template <class Archive>
-void list_fields(Archive& archive, Retry& retry) {
-  archive("attempts", retry.attempts);
-  archive("on", retry.on);
-  archive.if_there("exit_codes", retry.exit_codes);
-  archive.if_there("memory_factor", retry.memory_factor);
-  archive.if_there("walltime_factor", retry.walltime_factor);
+void list_fields(Archive& archive, Retry& value) {
+  DLFLOW_FIELDS(attempts, on);
+  DLFLOW_FIELDS_IF_THERE(exit_codes, memory_factor, walltime_factor);
 }
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Requirement, metric, comparison, bound)
 
 template <class Archive>
-void list_fields(Archive& archive, ParentRef& parent) {
-  archive("step", parent.step);
-  archive("element", parent.element);
-  archive("directory", parent.directory);
-  archive.unless_default("skipped", parent.skipped);
-  archive.unless_default("may_fail", parent.may_fail);
-  archive.unless_default("failed", parent.failed);
-  archive.unless_default("is_command", parent.is_command, true);
+void list_fields(Archive& archive, ParentRef& value) {
+  DLFLOW_FIELDS(step, element, directory);
+  DLFLOW_FIELDS_UNLESS_DEFAULT(skipped, may_fail, failed);
+  archive.unless_default("is_command", value.is_command, true);
 }
 
 /// Not what resources_from_json() reads, which a user wrote.
 template <class Archive>
-void list_fields(Archive& archive, Resources& resources) {
-  archive("ranks", resources.ranks);
-  archive("cpus_per_rank", resources.cpus_per_rank);
-  archive("gpus_per_rank", resources.gpus_per_rank);
-  archive("memory_bytes", resources.memory_bytes);
-  archive("walltime_s", resources.walltime);
-  archive.if_there("ranks_per_node", resources.ranks_per_node);
-  archive.if_there("exclusive", resources.exclusive);
-  archive.if_there("licences", resources.licences);
-  archive.if_there("alone", resources.alone);
+void list_fields(Archive& archive, Resources& value) {
+  DLFLOW_FIELDS(ranks, cpus_per_rank, gpus_per_rank, memory_bytes);
+  archive("walltime_s", value.walltime);
+  DLFLOW_FIELDS_IF_THERE(ranks_per_node, exclusive, licences, alone);
 }
 
 template <class Archive>
-void list_fields(Archive& archive, ContainerSpec& container) {
-  archive("image", container.image);
-  archive("from", container.from);
-  archive("digest", container.digest);
-  archive.if_there("build", container.build);
-  list_fields(archive, container.settings);
+void list_fields(Archive& archive, ContainerSpec& value) {
+  DLFLOW_FIELDS(image, from, digest);
+  archive.if_there("build", value.build);
+  list_fields(archive, value.settings);
 }
 
 template <class Archive>
-void list_fields(Archive& archive, SourceProofs& sources) {
-  archive("frozen", sources.frozen);
-  archive("outside", sources.outside);
-  archive.if_there("packages", sources.packages);
-  archive.if_there("variables", sources.variables);
-  archive.if_there("programs", sources.programs);
-  archive.if_there("inherited", sources.inherited);
+void list_fields(Archive& archive, SourceProofs& value) {
+  DLFLOW_FIELDS(frozen, outside);
+  DLFLOW_FIELDS_IF_THERE(packages, variables, programs, inherited);
 }
 
 template <class Archive>
-void list_fields(Archive& archive, JobSpec& spec) {
-  archive("run", spec.run);
-  archive("job", spec.job);
-  archive("step", spec.step);
-  archive("element", spec.element);
-  archive("uses", spec.uses);
-  archive("run_command", spec.run_command);
-  archive("with", spec.with);
-  archive("environment", spec.environment);
-  archive("inherit", spec.inherit);
-  archive("secrets", spec.secrets);
-  archive("condition", spec.condition);
-  archive("params", spec.params);
-  archive("late_params", spec.late_params);
-  archive("sees_run", spec.sees_run);
-  archive("resources", spec.resources);
-  archive("launch", spec.launch);
-  archive.unless_default("container", spec.container);
-  archive("checkpoint", spec.checkpoint);
-  archive("retry", spec.retry);
-  archive("allow_failure", spec.allow_failure);
-  archive("always", spec.always);
-  archive("require", spec.require);
-  archive("outputs", spec.outputs);
-  archive.if_there("lists", spec.lists);
-  archive("parents", spec.parents);
-  archive("inputs", spec.inputs);
-  archive("data", spec.data);
-  archive("sources", spec.sources);
-  archive.if_there("base", spec.base);
-  archive("run_directory", spec.run_directory);
-  archive("job_directory", spec.job_directory);
-  archive("cache", spec.cache);
-  archive("cache_budget_bytes", spec.cache_budget_bytes);
-  archive("scratch", spec.scratch);
-  archive("scratch_budget_bytes", spec.scratch_budget_bytes);
-  archive("node_memory_bytes", spec.node_memory_bytes);
-  archive("walltime_limit_s", spec.walltime_limit);
-  archive("launcher", spec.launcher);
-  archive("setup", spec.setup);
-  archive("fingerprint_base", spec.fingerprint_base);
-  archive("reuse", spec.reuse);
+void list_fields(Archive& archive, JobSpec& value) {
+  DLFLOW_FIELDS(run, job, step, element, uses, run_command, with, environment, inherit, secrets,
+                condition, params, late_params, sees_run, resources, launch, checkpoint, retry,
+                allow_failure, always, require, outputs, parents, inputs, data, sources,
+                run_directory, job_directory, cache, cache_budget_bytes, scratch,
+                scratch_budget_bytes, node_memory_bytes, launcher, setup, fingerprint_base, reuse);
+  archive.unless_default("container", value.container);
+  DLFLOW_FIELDS_IF_THERE(lists, base);
+  archive("walltime_limit_s", value.walltime_limit);
 }
 
 void to_json(Json& json, JobState state) { json = name(state); }
 void from_json(const Json& json, JobState& state) { state = job_state(json.get<std::string>()); }
 
 template <class Archive>
-void list_fields(Archive& archive, PassUsage& usage) {
-  archive("cpu_ms", usage.cpu_time);
-  archive("memory_bytes", usage.memory_bytes);
+void list_fields(Archive& archive, PassUsage& value) {
+  archive("cpu_ms", value.cpu_time);
+  archive("memory_bytes", value.memory_bytes);
 }
 
 template <class Archive>
-void list_fields(Archive& archive, JobEvent& event) {
-  archive("at", event.at);
-  archive.unless_default("job", event.job);
-  archive.unless_default("attempt", event.attempt);
-  archive.unless_default("state", event.state);
-  archive.unless_default("backend_id", event.backend_id);
-  archive.unless_default("node", event.node);
-  archive.unless_default("exit", event.exit);
-  archive.unless_default("reason", event.reason);
-  archive.unless_default("fingerprint", event.fingerprint);
-  archive.unless_default("outputs", event.outputs);
-  archive.unless_default("metrics", event.metrics);
-  archive.unless_default("published_nothing", event.published_nothing);
-  archive.unless_default("reused_from", event.reused_from);
-  archive.unless_default("failed_tries", event.failed_tries);
-  archive.unless_default("idle_passes", event.idle_passes);
-  archive.unless_default("preempted", event.preempted);
-  archive.unless_default("walltime_s", event.walltime);
-  archive.unless_default("failed_node", event.failed_node);
-  archive.unless_default("used", event.used);
+void list_fields(Archive& archive, JobEvent& value) {
+  archive("at", value.at);
+  DLFLOW_FIELDS_UNLESS_DEFAULT(job, attempt, state, backend_id, node, exit, reason, fingerprint,
+                               outputs, metrics, published_nothing, reused_from, failed_tries,
+                               idle_passes, preempted, failed_node, used);
+  archive.unless_default("walltime_s", value.walltime);
 }
 
 namespace {

@@ -15,68 +15,43 @@ constexpr int kVersion = 1;
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(NodeShape, cores, memory_bytes, gpus)
 
 template <class Archive>
-void list_fields(Archive& archive, Limits& limits) {
-  archive("walltime_s", limits.walltime);
-  archive("nodes", limits.nodes);
-  archive("array_size", limits.array_size);
-  archive("array_throttle", limits.array_throttle);
-  archive("jobs", limits.jobs);
-  archive("dependencies", limits.dependencies);
-  archive.if_there("submit_interval_s", limits.submit_interval);
+void list_fields(Archive& archive, Limits& value) {
+  archive("walltime_s", value.walltime);
+  DLFLOW_FIELDS(nodes, array_size, array_throttle, jobs, dependencies);
+  archive.if_there("submit_interval_s", value.submit_interval);
 }
 
 /// Lists the fields that Profile and NodeClass share.
 template <class Archive, class Where>
-void list_nodes(Archive& archive, Where& where) {
-  archive("slurm", where.slurm);
-  archive.if_there("gridengine", where.gridengine);
-  archive("ranks_per_node", where.ranks_per_node);
-  archive("node", where.node);
-  archive("limits", where.limits);
+void list_nodes(Archive& archive, Where& value) {
+  DLFLOW_FIELDS(slurm, ranks_per_node, node, limits);
+  archive.if_there("gridengine", value.gridengine);
 }
 
 template <class Archive>
-void list_fields(Archive& archive, NodeClass& node_class) {
-  archive("name", node_class.name);
-  archive("local", node_class.local);
-  list_nodes(archive, node_class);
-  archive("launcher", node_class.launcher);
-  archive("setup", node_class.setup);
+void list_fields(Archive& archive, NodeClass& value) {
+  DLFLOW_FIELDS(name, local, launcher, setup);
+  list_nodes(archive, value);
 }
 
 template <class Archive>
-void list_fields(Archive& archive, Profile& profile) {
-  archive("name", profile.name);
-  archive("file", profile.file);
-  archive("scheduler", profile.scheduler);
-  archive("cores", profile.cores);
-  archive("memory_bytes", profile.memory_bytes);
-  archive("gpus", profile.gpus);
-  archive("launcher", profile.launcher);
-  archive("setup", profile.setup);
-  archive("environment", profile.environment);
-  archive.if_there("inherit", profile.inherit);
-  archive("runs", profile.runs);
-  archive("cache", profile.cache);
-  archive("cache_budget_bytes", profile.cache_budget_bytes);
-  archive.if_there("container", profile.container);  // an older dlflow knew no containers
+void list_fields(Archive& archive, Profile& value) {
+  DLFLOW_FIELDS(name, file, scheduler, cores, memory_bytes, gpus, launcher, setup, environment);
+  archive.if_there("inherit", value.inherit);
+  DLFLOW_FIELDS(runs, cache, cache_budget_bytes);
+  archive.if_there("container", value.container);  // an older dlflow knew no containers
   if (!archive.has("slurm")) return;  // a dlflow that knew no SLURM wrote nothing of a cluster
-  list_nodes(archive, profile);
-  archive("scratch", profile.scratch);
-  archive.if_there("scratch_budget_bytes", profile.scratch_budget_bytes);
-  archive.if_there("exclude_nodes", profile.exclude_nodes, 0);  // an older dlflow left out none
-  archive.if_there("submit_from_jobs", profile.submit_from_jobs);
-  archive.if_there("classes", profile.classes);
+  list_nodes(archive, value);
+  archive("scratch", value.scratch);
+  archive.if_there("scratch_budget_bytes", value.scratch_budget_bytes);
+  archive.if_there("exclude_nodes", value.exclude_nodes, 0);  // an older dlflow left out none
+  DLFLOW_FIELDS_IF_THERE(submit_from_jobs, classes);
 }
 
 template <class Archive>
-void list_fields(Archive& archive, KnownResult& result) {
-  archive("run", result.run);
-  archive("job", result.job);
-  archive("directory", result.directory);
-  archive.if_there("fingerprint", result.fingerprint);
-  archive("outputs", result.outputs);
-  archive("metrics", result.metrics);
+void list_fields(Archive& archive, KnownResult& value) {
+  DLFLOW_FIELDS(run, job, directory, outputs, metrics);
+  archive.if_there("fingerprint", value.fingerprint);
 }
 
 Json to_json(const Profile& profile) { return json_of(profile); }

@@ -38,19 +38,8 @@ void to_json(Json& json, const RankNode& node);
 /// Throws Json::exception.
 void from_json(const Json& json, RankNode& node);
 
-template <class Archive>
-void list_fields(Archive& archive, RankPlan& plan) {
-  archive("ranks", plan.ranks);
-  archive("told", plan.told);
-  archive("one_per_node", plan.one_per_node);
-  archive("nodes", plan.nodes);
-  archive("master_address", plan.master_address);
-  archive("master_port", plan.master_port);
-  archive("asks_by", plan.asks_by);
-  archive("asked_by", plan.asked_by);
-  archive("lost_rank", plan.lost_rank);
-  archive("given", plan.given);
-}
+DLFLOW_DEFINE_FIELDS(RankPlan, ranks, told, one_per_node, nodes, master_address, master_port,
+                     asks_by, asked_by, lost_rank, given)
 
 /// Throws Error{Corrupt}.
 RankPlan rank_plan_from_json(const Json& json);

@@ -15,16 +15,9 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PackedData, url, sha256, bytes, packed)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PackedImage, from, digest, packed)
 
 template <class Archive>
-void list_fields(Archive& archive, Manifest& manifest) {
-  archive("dlflow", manifest.dlflow);
-  archive("name", manifest.name);
-  archive("workflow", manifest.workflow);
-  archive("set", manifest.set);
-  archive.unless_default("written", manifest.written);
-  archive("data", manifest.data);
-  archive("images", manifest.images);
-  archive("run", manifest.run);
-  archive("files", manifest.files);
+void list_fields(Archive& archive, Manifest& value) {
+  DLFLOW_FIELDS(dlflow, name, workflow, set, data, images, run, files);
+  archive.unless_default("written", value.written);
 }
 
 namespace {
