@@ -81,8 +81,6 @@ class LinkLock::Hold {
     beat_ = std::thread([this] { beat(); });
     ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
   }
-  Hold(const Hold&) = delete;
-  Hold& operator=(const Hold&) = delete;
   ~Hold() {
     {
       const std::lock_guard guard(mutex_);

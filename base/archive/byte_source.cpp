@@ -48,8 +48,6 @@ class GzipSource : public ByteSource {
     constexpr int kGzipOnly = 15 + 16;
     DLFLOW_CHECK(::inflateInit2(&stream_, kGzipOnly) == Z_OK);
   }
-  GzipSource(const GzipSource&) = delete;
-  GzipSource& operator=(const GzipSource&) = delete;
   ~GzipSource() override { ::inflateEnd(&stream_); }
 
   size_t read(std::span<char> buffer) override {

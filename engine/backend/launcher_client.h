@@ -17,9 +17,6 @@ namespace dlflow {
 /// for it, since it may be waiting for us.
 class LauncherClient {
  public:
-  LauncherClient() = default;
-  LauncherClient(const LauncherClient&) = delete;
-  LauncherClient& operator=(const LauncherClient&) = delete;
   ~LauncherClient() { stop(); }
 
   /// What to start, and where what it prints goes (nothing but messages of crashes).

@@ -79,8 +79,6 @@ class WorkFolder {
     lock_ = FileLock::acquire(lease_, "unpacks an image");  // first: a sweep leaves what is locked
     make_directories(path_);
   }
-  WorkFolder(const WorkFolder&) = delete;
-  WorkFolder& operator=(const WorkFolder&) = delete;
   ~WorkFolder() { remove(path_); }
 
   const fs::path& path() const { return path_; }

@@ -11,8 +11,6 @@ namespace dlflow {
 class Interrupts {
  public:
   Interrupts();
-  Interrupts(const Interrupts&) = delete;
-  Interrupts& operator=(const Interrupts&) = delete;
   ~Interrupts();
 
   /// Becomes readable when a signal has come.

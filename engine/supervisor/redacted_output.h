@@ -49,8 +49,6 @@ class RedactedOutput {
  public:
   /// `command`, which is to be started next, gets the pipes in place of its files. Throws Error.
   RedactedOutput(Command& command, const AttemptFiles& files, const Redactor& redactor);
-  RedactedOutput(const RedactedOutput&) = delete;
-  RedactedOutput& operator=(const RedactedOutput&) = delete;
   ~RedactedOutput();
 
   /// To be called when the program has ended, with all that it started: everything that was

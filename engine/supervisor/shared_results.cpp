@@ -127,8 +127,6 @@ class NewEntry {
     if (!made) throw Error(Errc::Unavailable, "another user made " + name_);
     folder_ = std::move(*made);
   }
-  NewEntry(const NewEntry&) = delete;
-  NewEntry& operator=(const NewEntry&) = delete;
   ~NewEntry() {
     std::error_code ignored;
     remove_tree(path_of(above_) / name_, ignored);

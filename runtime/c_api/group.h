@@ -67,8 +67,6 @@ class Group {
   /// Collective. Throws Error if the ranks do not find each other.
   Group(SocketEndpoint endpoint, int rank, const std::vector<std::string>& endpoints,
         GroupOptions options);
-  Group(const Group&) = delete;
-  Group& operator=(const Group&) = delete;
   ~Group();
 
   int rank() const { return comm_.rank(); }

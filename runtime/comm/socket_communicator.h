@@ -48,8 +48,6 @@ class SocketCommunicator : public Communicator {
   /// Throws Error{Unavailable} naming the rank that did not come within `timeout`.
   SocketCommunicator(SocketEndpoint own, int rank, const std::vector<std::string>& endpoints,
                      std::chrono::milliseconds timeout);
-  SocketCommunicator(const SocketCommunicator&) = delete;
-  SocketCommunicator& operator=(const SocketCommunicator&) = delete;
   ~SocketCommunicator() override;
 
   int rank() const override { return rank_; }

@@ -14,8 +14,6 @@ namespace dlflow::runtime {
 class FileWriter {
  public:
   explicit FileWriter(std::filesystem::path path);
-  FileWriter(const FileWriter&) = delete;
-  FileWriter& operator=(const FileWriter&) = delete;
   ~FileWriter();
 
   void write(std::string_view bytes);

@@ -321,9 +321,6 @@ class Loader::Worker {
     for (size_t i = 0; i < options.prefetch + 1; ++i) slots_.push_back(maker_.make_slot());
   }
 
-  Worker(const Worker&) = delete;
-  Worker& operator=(const Worker&) = delete;
-
   ~Worker() {
     if (has_thread_) maker_.stop();
   }

@@ -48,8 +48,6 @@ class NodeCopy {
   /// Throws Error with the reason why there is none: no such disk, full, read-only, over budget, a
   /// source that is damaged. Then nothing was left behind.
   NodeCopy(std::span<const CopySource> files, const NodeDisk& disk);
-  NodeCopy(const NodeCopy&) = delete;
-  NodeCopy& operator=(const NodeCopy&) = delete;
   ~NodeCopy();
 
   /// Holds the files under their names.

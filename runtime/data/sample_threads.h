@@ -18,8 +18,6 @@ class SampleThreads {
  public:
   /// \param others  threads beside the caller's, at least one
   explicit SampleThreads(size_t others);
-  SampleThreads(const SampleThreads&) = delete;
-  SampleThreads& operator=(const SampleThreads&) = delete;
 
   /// Called with an item, and with the number of the thread: 0 for the caller's.
   using Work = std::function<void(size_t item, size_t thread)>;

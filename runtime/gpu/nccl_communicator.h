@@ -35,8 +35,6 @@ class NcclCommunicator {
   /// thread is used, and no other rank's may be it (choose_device). What is given must outlive
   /// this.
   NcclCommunicator(Communicator& host, const NcclLibrary& library, const GpuPlugin& plugin);
-  NcclCommunicator(const NcclCommunicator&) = delete;
-  NcclCommunicator& operator=(const NcclCommunicator&) = delete;
 
   /// Collective, except while an exception unwinds or after an Error: then everything is aborted,
   /// since the other ranks may never come here.

@@ -59,8 +59,6 @@ class ToolSource : public ByteSource {
                   .standard_error = path_of(errors_),
                   .dies_with_parent = true});
   }
-  ToolSource(const ToolSource&) = delete;
-  ToolSource& operator=(const ToolSource&) = delete;
   ~ToolSource() override {
     if (pid_ == 0) return;
     ::kill(pid_, SIGKILL);
@@ -179,8 +177,8 @@ Listing read_archive(const fs::path& packed, Unpack unpack, Unpacking& unpacking
 
 }  // namespace
 
-Listing unpack_to_cache(const fs::path& packed, const std::string& key, Unpack unpack,
-                        Cache& cache, UnpackLimits limits) {
+Listing unpack_to_cache(const fs::path& packed, const std::string& key, Unpack unpack, Cache& cache,
+                        UnpackLimits limits) {
   if (cache.budget_bytes() > 0) limits.max_bytes = std::min(limits.max_bytes, cache.budget_bytes());
   Unpacking unpacking([&] { return cache.new_file(); }, fs::file_size(packed), limits);
   Listing listing = read_archive(packed, unpack, unpacking);

@@ -15,8 +15,6 @@ class Workspace {
  public:
   /// Throws Error if `cache` cannot be written to.
   explicit Workspace(const std::filesystem::path& cache);
-  Workspace(const Workspace&) = delete;
-  Workspace& operator=(const Workspace&) = delete;
   ~Workspace();
 
   const std::filesystem::path& path() const { return path_; }

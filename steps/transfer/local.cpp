@@ -34,8 +34,6 @@ class PartFile {
  public:
   /// Throws Error.
   explicit PartFile(const std::filesystem::path& target);
-  PartFile(const PartFile&) = delete;
-  PartFile& operator=(const PartFile&) = delete;
   ~PartFile();
 
   const std::filesystem::path& path() const { return path_; }

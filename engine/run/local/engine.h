@@ -49,8 +49,6 @@ class Engine {
   /// again. \param known  by job: where each stands by its record.
   Engine(Plan plan, std::vector<JobProgress> known, const Services& services,
          const RunOptions& options);
-  Engine(const Engine&) = delete;
-  Engine& operator=(const Engine&) = delete;
 
   Plan& plan() { return plan_; }
   RunRecord& record() { return record_; }
