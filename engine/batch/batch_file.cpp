@@ -3,16 +3,15 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstdio>
 #include <fstream>
 #include <utility>
 
 #include "base/error.h"
 #include "base/file.h"
-#include "base/file_lock.h"
 #include "base/parse_json.h"
 #include "base/text.h"
+#include "engine/plan/run_directory.h"
 
 namespace dlflow {
 namespace {
@@ -143,14 +142,7 @@ uint32_t BatchLines::list_of(const JobSpec& spec) {
 
 void write_batch_file(const fs::path& file, std::string_view lines) {
   const fs::path folder = file.parent_path();
-  make_directories(folder);
-  const fs::path draft = folder / ("." + process_name() + ".draft");
-  write_file_atomic(draft, lines, Durability::Synced);
-  // Not by rename, which would replace another's.
-  const bool made = ::link(draft.c_str(), file.c_str()) == 0;
-  const int problem = errno;
-  ::unlink(draft.c_str());
-  if (!made && problem != EEXIST) throw_errno("cannot create " + file.string(), problem);
+  const bool made = create_once(file, lines);
   if (!made || overlaps_others(file)) {
     if (made) ::unlink(file.c_str());
     throw Error(Errc::Unavailable, "another dlflow submits jobs of " +

@@ -1,15 +1,11 @@
 #include "engine/plan/extension.h"
 
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <optional>
 #include <utility>
 
 #include "base/error.h"
 #include "base/file.h"
-#include "base/file_lock.h"
 #include "base/parse_json.h"
 #include "base/sha256.h"
 #include "base/text.h"
@@ -261,21 +257,13 @@ std::vector<Extension> read_extensions(const fs::path& run_directory) {
 
 void write_extension(const fs::path& run_directory, const Extension& extension) {
   const fs::path file = extension_file(run_directory, extension.number);
-  const fs::path folder = file.parent_path();
-  make_directories(folder);
-  const fs::path draft = folder / ("." + process_name() + ".draft");
-  write_file_atomic(draft, to_json(extension).dump() + "\n", Durability::Synced);
-  // Not by rename, which would replace another's.
-  const bool made = ::link(draft.c_str(), file.c_str()) == 0;
-  const int problem = errno;
-  ::unlink(draft.c_str());
-  if (!made && problem != EEXIST) throw_errno("cannot create " + file.string(), problem);
-  if (!made && read_extension(file, extension.number) != extension) {
+  if (!create_once(file, to_json(extension).dump() + "\n") &&
+      read_extension(file, extension.number) != extension) {
     throw Error(Errc::Unavailable, "another dlflow goes on with " + run_directory.string() +
                                        " at this moment; try again");
   }
-  sync_directory(folder);
-  sync_directory(run_directory);  // which `folder` may be new in
+  sync_directory(file.parent_path());
+  sync_directory(run_directory);  // which that folder may be new in
 }
 
 void take_extensions(Plan& plan, std::vector<Extension> extensions) {

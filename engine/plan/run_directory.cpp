@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/file_lock.h"
 #include "base/parse_json.h"
 #include "base/remove_tree.h"
 #include "engine/model/parse.h"
@@ -327,6 +328,18 @@ fs::path frozen_program(const fs::path& run_directory, std::string_view name) {
 
 fs::path frozen_file(const Plan& plan, const std::string& name) {
   return frozen_path(frozen_base(plan.directory / plan.sources, plan.files), name);
+}
+
+bool create_once(const fs::path& file, std::string_view content) {
+  make_directories(file.parent_path());
+  const fs::path draft = file.parent_path() / ("." + process_name() + ".draft");
+  write_file_atomic(draft, content, Durability::Synced);
+  // Not by rename, which would replace another's.
+  const bool made = ::link(draft.c_str(), file.c_str()) == 0;
+  const int problem = errno;
+  ::unlink(draft.c_str());
+  if (!made && problem != EEXIST) throw_errno("cannot create " + file.string(), problem);
+  return made;
 }
 
 fs::path job_directory(const fs::path& run_directory, std::string_view job) {

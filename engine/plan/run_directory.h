@@ -69,6 +69,10 @@ std::filesystem::path job_directory(const std::filesystem::path& run_directory,
                                     std::string_view job);
 std::filesystem::path attempt_directory(const std::filesystem::path& job_directory, int attempt);
 
+/// Creates `file` of a run with all of `content`, and the folder that it is in; false if it is
+/// there already: nobody else's is replaced. It survives a power cut after a sync_directory().
+bool create_once(const std::filesystem::path& file, std::string_view content);
+
 /// Creates attempt `attempt` of a job with its job.json and returns its folder. One that is there
 /// already (a killed engine made it) is completed or left as it is.
 std::filesystem::path make_attempt(const Plan& plan, uint32_t job, int attempt);

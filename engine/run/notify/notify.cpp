@@ -1,14 +1,11 @@
 #include "engine/run/notify/notify.h"
 
 #include <stdlib.h>
-#include <unistd.h>
 
-#include <cerrno>
 #include <thread>
 
 #include "base/error.h"
 #include "base/file.h"
-#include "base/file_lock.h"
 #include "base/parse_json.h"
 #include "base/process.h"
 #include "base/secret_file.h"
@@ -75,14 +72,7 @@ std::optional<fs::path> claim_news(const fs::path& run_directory, const Notifica
   const fs::path folder = run_directory / "notified";
   const fs::path record = folder / (record_name(news) + ".json");
   if (fs::exists(record)) return std::nullopt;
-  make_directories(folder);
-  const fs::path draft = folder / ("." + process_name() + ".draft");
-  write_file_atomic(draft, to_json(news).dump() + "\n", Durability::Synced);
-  const bool made = ::link(draft.c_str(), record.c_str()) == 0;
-  const int problem = errno;
-  ::unlink(draft.c_str());
-  if (!made && problem != EEXIST) throw_errno("cannot create " + record.string(), problem);
-  if (!made) return std::nullopt;
+  if (!create_once(record, to_json(news).dump() + "\n")) return std::nullopt;
   sync_directory(folder);
   return record;
 }
