@@ -23,16 +23,8 @@ namespace dlflow {
 namespace {
 
 int exit_status(Supervision supervision) {
-  switch (supervision) {
-    case Supervision::Recorded:
-    case Supervision::Kept:
-      return kExitRecorded;
-    case Supervision::NotOurs:
-      return kExitNotOurs;
-    case Supervision::Unrecorded:
-      return kExitUnrecorded;
-  }
-  return kExitUnrecorded;
+  if (supervision == Supervision::NotOurs) return kExitNotOurs;
+  return supervision == Supervision::Unrecorded ? kExitUnrecorded : kExitRecorded;
 }
 
 struct Request {

@@ -107,6 +107,14 @@ class StepReader {
     return checker_.check(*entry->value, field.shape, *field.scope, subject_.at(key));
   }
 
+  /// The same of a key that belongs to run steps. `further` ends the message for other steps.
+  std::optional<Json> value_of_run(const std::string& key, const std::string& further = "") {
+    auto value = value_of(key);
+    if (!value || parsed_.step.uses.empty()) return value;
+    refuse_key(key, "belongs to run" + further);
+    return std::nullopt;
+  }
+
   void read_matrix_first() {
     const YamlEntry* entry = find_entry(node_, "matrix");
     if (entry == nullptr) return;
@@ -413,13 +421,10 @@ class StepReader {
   }
 
   void read_reuse() {
-    const auto reuse = value_of("reuse");
-    if (!reuse) return;
     Step& step = parsed_.step;
-    if (!step.uses.empty()) {
-      return refuse_key("reuse",
-                        "belongs to run; what a result of '" + step.uses + "' depends on is known");
-    }
+    const auto reuse =
+        value_of_run("reuse", "; what a result of '" + step.uses + "' depends on is known");
+    if (!reuse) return;
     step.reuse.environment = reuse->value("environment", std::vector<std::string>());
     step.reuse.program = reuse->at("program");
     if (step.reuse.program && step.run.source().is_string()) {
@@ -430,19 +435,14 @@ class StepReader {
   }
 
   void read_inherit() {
-    const auto inherit = value_of("inherit");
-    if (!inherit) return;
-    if (!parsed_.step.uses.empty()) return refuse_key("inherit", "belongs to run");
-    parsed_.step.inherit = inherit->get<std::vector<std::string>>();
+    const auto inherit = value_of_run("inherit");
+    if (inherit) parsed_.step.inherit = inherit->get<std::vector<std::string>>();
   }
 
   void read_tools() {
-    const auto tools = value_of("environment");
+    const auto tools =
+        value_of_run("environment", "; '" + parsed_.step.uses + "' brings what it needs");
     if (!tools) return;
-    if (!parsed_.step.uses.empty()) {
-      return refuse_key("environment",
-                        "belongs to run; '" + parsed_.step.uses + "' brings what it needs");
-    }
     if (const std::string problem = problem_of_tools(*tools); !problem.empty()) {
       return mistakes_.add(parsed_.step.locations.at("environment"),
                            subject_.at("environment").name() + problem);
@@ -455,13 +455,9 @@ class StepReader {
   }
 
   void read_launch() {
-    const auto launch = value_of("launch");
-    if (!launch) return;
-    if (!parsed_.step.uses.empty()) {
-      return refuse_key("launch",
-                        "belongs to run; how '" + parsed_.step.uses + "' is started is fixed");
-    }
-    parsed_.step.launch = *launch == "node" ? Launch::Node : Launch::Ranks;
+    const auto launch =
+        value_of_run("launch", "; how '" + parsed_.step.uses + "' is started is fixed");
+    if (launch) parsed_.step.launch = *launch == "node" ? Launch::Node : Launch::Ranks;
   }
 
   void read_needs() {
