@@ -4,14 +4,7 @@
 # that of PyPI's.
 set -eu
 cd "$(dirname "$0")/.."
-if ! [ -e build/bin/libdlflow_cuda.so ]; then
-  echo "skipped here: libdlflow_cuda was not built (no nvcc, cuDNN or cuBLASLt)"
-  exit 0
-fi
-if ! command -v nvidia-smi >/dev/null || ! nvidia-smi --list-gpus >/dev/null 2>&1; then
-  echo "skipped here: this machine has no GPU"
-  exit 0
-fi
+. bench/needs_gpu
 nvidia-smi --query-gpu=name,driver_version --format=csv,noheader
 echo "commit $(git rev-parse --short HEAD 2>/dev/null || echo unknown)"
 [ -n "${PYTHON:-}" ] || tests/python/make_venv build/torch-venv tests/torch/requirements.txt

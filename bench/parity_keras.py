@@ -2,22 +2,11 @@
 
 import json
 import math
-import pathlib
-import sys
 
 import keras
-import numpy
 import tensorflow
 
-GIVEN = json.loads(sys.argv[1])
-DATA = pathlib.Path(GIVEN["data"])
-
-
-def pictures(name):
-    read = lambda kind: (DATA / f"{name}-{kind}-ubyte").read_bytes()
-    images = numpy.frombuffer(read("images-idx3")[16:], numpy.uint8).reshape(-1, 28, 28, 1)
-    labels = numpy.frombuffer(read("labels-idx1")[8:], numpy.uint8)
-    return (images.astype("f4") / 255 - GIVEN["mean"]) / GIVEN["deviation"], labels.astype("i4")
+from parity_pictures import GIVEN, pictures
 
 
 def like_pytorch(kind, fan_in, *arguments, **more):
@@ -30,8 +19,8 @@ def main():
     keras.utils.set_random_seed(GIVEN["seed"])
     tensorflow.config.threading.set_intra_op_parallelism_threads(1)
     tensorflow.config.threading.set_inter_op_parallelism_threads(1)
-    images, labels = pictures("train")
-    test, test_labels = pictures("t10k")
+    images, labels = pictures("train", (28, 28, 1), "i4")
+    test, test_labels = pictures("t10k", (28, 28, 1), "i4")
     layers = keras.layers
     model = keras.Sequential([
         keras.Input((28, 28, 1)), like_pytorch(layers.Conv2D, 9, 32, 3, activation="relu"), like_pytorch(layers.Conv2D, 288, 64, 3, activation="relu"),

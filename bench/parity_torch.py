@@ -2,8 +2,6 @@
 
 import json
 import math
-import pathlib
-import sys
 
 import numpy
 import torch
@@ -11,16 +9,7 @@ from torch.nn import functional
 
 import torch_networks
 import torch_peer
-
-GIVEN = json.loads(sys.argv[1])
-DATA = pathlib.Path(GIVEN["data"])
-
-
-def pictures(name):
-    read = lambda kind: (DATA / f"{name}-{kind}-ubyte").read_bytes()
-    images = numpy.frombuffer(read("images-idx3")[16:], numpy.uint8).reshape(-1, 1, 28, 28)
-    labels = numpy.frombuffer(read("labels-idx1")[8:], numpy.uint8)
-    return torch.tensor((images.astype("f4") / 255 - GIVEN["mean"]) / GIVEN["deviation"]), torch.tensor(labels.astype("i8"))
+from parity_pictures import DATA, GIVEN, pictures
 
 
 def text(split):
@@ -39,7 +28,7 @@ def main():
         targets = train, test
     else:
         model = {"lenet": torch_peer.lenet, "resnet20": torch_peer.resnet20, "unet": torch_networks.UNet}[network]()
-        (train, labels), (test, test_labels) = pictures("train"), pictures("t10k")
+        (train, labels), (test, test_labels) = (map(torch.tensor, pictures(name, (1, 28, 28), "i8")) for name in ("train", "t10k"))
         targets = (train, test) if network == "unet" else (labels, test_labels)
     loss_of = {"gpt": torch_networks.next_token, "unet": functional.mse_loss}.get(network, functional.cross_entropy)
     make = {"sgd": lambda: torch.optim.SGD(model.parameters(), lr=GIVEN["lr"], momentum=0.9),
