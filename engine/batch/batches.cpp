@@ -281,6 +281,30 @@ class BatchPlanner {
   std::map<std::pair<uint32_t, uint32_t>, std::vector<PlannedDependency>> on_all_;
 };
 
+/// \param ids  of the batches, by their places
+Dependency dependency_of(const PlannedDependency& planned, const std::vector<std::string>& ids) {
+  using enum PlannedDependency::Kind;
+  using Kind = Dependency::Kind;
+  const auto task = [&] { return ids[planned.batch] + "_" + std::to_string(planned.task); };
+  switch (planned.kind) {
+    case All:
+      return {Kind::Success, ids[planned.batch]};
+    case OneTask:
+      return {Kind::Success, task()};
+    case Id:
+      return {Kind::Success, planned.id};
+    case SameTask:
+      return {Kind::SameTask, ids[planned.batch]};
+    case EndedTask:
+      return {Kind::End, task()};
+    case Ended:
+      return {Kind::End, ids[planned.batch]};
+    case EndedId:
+      break;
+  }
+  return {Kind::End, planned.id};
+}
+
 }  // namespace
 
 std::vector<uint32_t> distinct_tasks(const PlannedBatch& batch) {
@@ -318,35 +342,8 @@ std::vector<PlannedBatch> plan_batches(const Plan& plan, const std::vector<Stand
 
 std::vector<Dependency> dependencies(const std::vector<PlannedDependency>& planned,
                                      const std::vector<std::string>& ids) {
-  using Kind = Dependency::Kind;
   std::vector<Dependency> result;
-  for (const PlannedDependency& dependency : planned) {
-    switch (dependency.kind) {
-      case PlannedDependency::Kind::All:
-        result.push_back({Kind::Success, ids[dependency.batch]});
-        break;
-      case PlannedDependency::Kind::OneTask:
-        result.push_back(
-            {Kind::Success, ids[dependency.batch] + "_" + std::to_string(dependency.task)});
-        break;
-      case PlannedDependency::Kind::Id:
-        result.push_back({Kind::Success, dependency.id});
-        break;
-      case PlannedDependency::Kind::SameTask:
-        result.push_back({Kind::SameTask, ids[dependency.batch]});
-        break;
-      case PlannedDependency::Kind::EndedTask:
-        result.push_back(
-            {Kind::End, ids[dependency.batch] + "_" + std::to_string(dependency.task)});
-        break;
-      case PlannedDependency::Kind::Ended:
-        result.push_back({Kind::End, ids[dependency.batch]});
-        break;
-      case PlannedDependency::Kind::EndedId:
-        result.push_back({Kind::End, dependency.id});
-        break;
-    }
-  }
+  for (const PlannedDependency& one : planned) result.push_back(dependency_of(one, ids));
   return result;
 }
 
