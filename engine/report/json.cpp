@@ -58,34 +58,34 @@ Json to_json(const JobRow& job) {
           {"used", usage_json(job)}};
 }
 
+/// The members of RunStatus and RunSummary.
+template <class Run>
+Json run_json(const Run& run) {
+  return {{"run", run.run},
+          {"workflow", run.workflow},
+          {"profile", run.profile},
+          {"state", name(run.state)},
+          {"started", to_rfc3339(run.started)},
+          {"ended", json_of(run.ended)},
+          {"directory", run.directory}};
+}
+
 }  // namespace
 
 Json to_json(const RunStatus& status) {
-  Json steps = Json::array();
+  Json json = run_json(status);
+  json["problem"] = or_null(status.problem);
+  json["unaccounted"] = or_null(status.unaccounted);
+  Json& steps = json["steps"] = Json::array();
   for (const JobRow& job : status.jobs) steps.push_back(to_json(job));
-  return {{"run", status.run},
-          {"workflow", status.workflow},
-          {"profile", status.profile},
-          {"state", name(status.state)},
-          {"started", to_rfc3339(status.started)},
-          {"ended", json_of(status.ended)},
-          {"directory", status.directory},
-          {"problem", or_null(status.problem)},
-          {"unaccounted", or_null(status.unaccounted)},
-          {"steps", std::move(steps)}};
+  return json;
 }
 
 Json to_json(const RunSummary& summary) {
-  Json jobs = Json::object();
+  Json json = run_json(summary);
+  Json& jobs = json["jobs"] = Json::object();
   for (const auto& [state, number] : summary.jobs) jobs[std::string(name(state))] = number;
-  return {{"run", summary.run},
-          {"workflow", summary.workflow},
-          {"profile", summary.profile},
-          {"state", name(summary.state)},
-          {"started", to_rfc3339(summary.started)},
-          {"ended", json_of(summary.ended)},
-          {"directory", summary.directory},
-          {"jobs", std::move(jobs)}};
+  return json;
 }
 
 Json to_json(const Explanation& explanation) {
