@@ -1,6 +1,7 @@
 #include "runtime/nn/reference/more_layers.h"
 
 #include <cmath>
+#include <utility>
 
 namespace dlflow::runtime::reference {
 namespace {
@@ -12,13 +13,19 @@ struct Set {
   std::vector<size_t> places, weights;
 };
 
-/// y = (x - mean) / root(variance + epsilon) * weight + bias within the set.
-void normalise(const Set& set, const Tensor& x, const Tensor& weight, const Tensor& bias,
-               bool centred, Tensor& y) {
+/// The mean, or 0 unless `centred`, and the mean square of the distance from it.
+std::pair<double, double> moments_of(const Set& set, const Tensor& x, bool centred) {
   const double n = double(set.places.size());
   double mean = 0, square = 0;
   for (const size_t i : set.places) mean += centred ? x[i] / n : 0;
   for (const size_t i : set.places) square += (x[i] - mean) * (x[i] - mean) / n;
+  return {mean, square};
+}
+
+/// y = (x - mean) / root(variance + epsilon) * weight + bias within the set.
+void normalise(const Set& set, const Tensor& x, const Tensor& weight, const Tensor& bias,
+               bool centred, Tensor& y) {
+  const auto [mean, square] = moments_of(set, x, centred);
   for (size_t k = 0; k < set.places.size(); ++k) {
     const size_t i = set.places[k], w = set.weights[k];
     y[i] = (x[i] - mean) / std::sqrt(square + kRowEpsilon) * weight[w] +
@@ -29,9 +36,7 @@ void normalise(const Set& set, const Tensor& x, const Tensor& weight, const Tens
 void normalise_backward(const Set& set, const Tensor& x, const Tensor& weight, const Tensor& dy,
                         bool centred, Gradients& d) {
   const double n = double(set.places.size());
-  double mean = 0, square = 0;
-  for (const size_t i : set.places) mean += centred ? x[i] / n : 0;
-  for (const size_t i : set.places) square += (x[i] - mean) * (x[i] - mean) / n;
+  const auto [mean, square] = moments_of(set, x, centred);
   const double scale = 1 / std::sqrt(square + kRowEpsilon);
   double sum = 0, along = 0;
   for (size_t k = 0; k < set.places.size(); ++k) {
