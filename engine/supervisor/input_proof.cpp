@@ -113,6 +113,14 @@ std::optional<std::string> find_change_of_parents(const JobSpec& spec) {
   return std::nullopt;
 }
 
+/// Of all that is neither a frozen copy nor data outside of the run. \param image  of the same job
+std::optional<std::string> find_change_beside_files(const JobSpec& spec, const ImageProof& image) {
+  if (auto change = find_change_of_packages(spec)) return change;
+  if (auto change = find_change_of_conditions(spec)) return change;
+  if (auto change = image.find_change()) return change;
+  return find_change_of_parents(spec);
+}
+
 /// The longest tick of a file system's clock, within which two changes look like one.
 constexpr std::chrono::seconds kLongestTick(2);
 
@@ -159,10 +167,7 @@ std::optional<std::string> InputProof::find_change_at_start() {
       ways_.emplace(place, way_identity(place));
     }
     if (auto change = find_change_outside(spec_, settled_identity)) return change;
-    if (auto change = find_change_of_packages(spec_)) return change;
-    if (auto change = find_change_of_conditions(spec_)) return change;
-    if (auto change = image_.find_change()) return change;
-    return find_change_of_parents(spec_);
+    return find_change_beside_files(spec_, image_);
   } catch (const std::exception& error) {
     return reason_of(error);
   }
@@ -204,10 +209,7 @@ std::optional<std::string> InputProof::find_change_that_may_be_undone() const {
   try {
     if (auto change = find_change_of_frozen()) return change;
     if (auto change = find_exchange()) return change;
-    if (auto change = find_change_of_packages(spec_)) return change;
-    if (auto change = find_change_of_conditions(spec_)) return change;
-    if (auto change = image_.find_change()) return change;
-    return find_change_of_parents(spec_);
+    return find_change_beside_files(spec_, image_);
   } catch (const std::exception& error) {
     return reason_of(error);
   }
