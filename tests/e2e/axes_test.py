@@ -51,41 +51,35 @@ class Axes(Case):
                          {"prep[data=z]", "train[data=z,lr=1]", "train[data=z,lr=2]", "best[data=z]"})
 
     def test_a_failed_element_blocks_only_what_has_its_values(self):
-        self.write("w.yaml", """
-            name: w
-            steps:
-              prep: {matrix: {data: [x, y]}, run: '[ $DLFLOW_MATRIX_DATA != x ]'}
-              train: {matrix: {data: [x, y], lr: [1, 2]}, run: 'true', needs: [prep]}
+        self.write_steps("""
+            prep: {matrix: {data: [x, y]}, run: '[ $DLFLOW_MATRIX_DATA != x ]'}
+            train: {matrix: {data: [x, y], lr: [1, 2]}, run: 'true', needs: [prep]}
         """)
         run = self.run_json("w.yaml", "--keep-going", status=1)["run"]
         self.assertEqual({job for job, state in self.states(run).items() if state == "blocked"},
                          {"train[data=x,lr=1]", "train[data=x,lr=2]"})
 
     def test_mappings_go_together_and_their_values_reach_the_program(self):
-        self.write("w.yaml", """
-            name: w
-            steps:
-              t:
-                matrix:
-                  case:
-                    - {model: lenet, batch: 64}
-                    - {model: mlp, batch: 128}
-                run: echo $DLFLOW_MATRIX_CASE_MODEL $TWICE $DLFLOW_MATRIX_CASE > $DLFLOW_OUTPUTS/o
-                env: {TWICE: "${{ matrix.case.batch * 2 }}"}
-                resources: {memory: "${{ matrix.case.batch * 2 }}MiB"}
-                outputs: {o: o}
+        self.write_steps("""
+            t:
+              matrix:
+                case:
+                  - {model: lenet, batch: 64}
+                  - {model: mlp, batch: 128}
+              run: echo $DLFLOW_MATRIX_CASE_MODEL $TWICE $DLFLOW_MATRIX_CASE > $DLFLOW_OUTPUTS/o
+              env: {TWICE: "${{ matrix.case.batch * 2 }}"}
+              resources: {memory: "${{ matrix.case.batch * 2 }}MiB"}
+              outputs: {o: o}
         """)
         run = self.run_json("w.yaml")["run"]
         self.assertEqual(self.output(run, "t[case.batch=64,case.model=lenet]"),
                          ["lenet", "128", '{"batch":64,"model":"lenet"}'])
 
     def test_a_mapping_with_a_name_calls_its_element_by_it(self):
-        self.write("w.yaml", """
-            name: w
-            steps:
-              t:
-                matrix: {case: [{name: small, n: 1}, {name: large, n: 2}], lr: [1]}
-                run: 'true'
+        self.write_steps("""
+            t:
+              matrix: {case: [{name: small, n: 1}, {name: large, n: 2}], lr: [1]}
+              run: 'true'
         """)
         run = self.run_json("w.yaml")["run"]
         self.assertEqual(set(self.states(run)), {"t[case=small,lr=1]", "t[case=large,lr=1]"})
@@ -106,18 +100,16 @@ class Axes(Case):
                           "t[net=b,seed=1,width=16]", "t[net=b,seed=2,width=16]"])
 
     def test_a_sweep_with_allowed_failures_ends_well_and_takes_what_succeeded(self):
-        self.write("w.yaml", f"""
-            name: w
-            steps:
-              train:
-                matrix: {{n: [0, 1, 2]}}
-                allow_failure: true
-                run: '[ $DLFLOW_MATRIX_N != 1 ] || [ -e {self.folder}/mended ]; echo $DLFLOW_MATRIX_N > $DLFLOW_OUTPUTS/o'
-                outputs: {{o: o}}
-              best:
-                run: cat $FROM > $DLFLOW_OUTPUTS/o
-                env: {{FROM: "${{{{ join(steps.train.outputs.o, ' ') }}}}"}}
-                outputs: {{o: o}}
+        self.write_steps(f"""
+            train:
+              matrix: {{n: [0, 1, 2]}}
+              allow_failure: true
+              run: '[ $DLFLOW_MATRIX_N != 1 ] || [ -e {self.folder}/mended ]; echo $DLFLOW_MATRIX_N > $DLFLOW_OUTPUTS/o'
+              outputs: {{o: o}}
+            best:
+              run: cat $FROM > $DLFLOW_OUTPUTS/o
+              env: {{FROM: "${{{{ join(steps.train.outputs.o, ' ') }}}}"}}
+              outputs: {{o: o}}
         """)
         result = self.run_json("w.yaml")  # exit status 0
         run = result["run"]
@@ -158,12 +150,10 @@ class Axes(Case):
         self.assertEqual(pathlib.Path(third["outputs"]["o"]).read_text().split(), ["1"])
 
     def test_a_cleanup_runs_after_a_failure_in_each_run(self):
-        self.write("w.yaml", f"""
-            name: w
-            steps:
-              data: {{run: 'exit 3'}}
-              train: {{run: 'true', needs: [data]}}
-              cleanup: {{run: 'echo clean >> {self.folder}/trace', needs: [train], if: "${{{{ always() }}}}"}}
+        self.write_steps(f"""
+            data: {{run: 'exit 3'}}
+            train: {{run: 'true', needs: [data]}}
+            cleanup: {{run: 'echo clean >> {self.folder}/trace', needs: [train], if: "${{{{ always() }}}}"}}
         """)
         for count in (1, 2):
             run = self.run_json("w.yaml", status=1)["run"]

@@ -92,14 +92,12 @@ class CommandLine(Case):
         self.assertEqual(self.dlflow("validate", "good.yaml"), ("", ""))
 
     def test_validate_warns_of_variables_that_a_script_will_not_find(self):
-        self.write("w.yaml", """
-            name: w
-            steps:
-              a: {run: 'echo $MY_TOKEN $MY_DATA $SCRATCH $NOT_SET $HOME $DLFLOW_OUTPUTS; x=1; echo $x', env: {MY_DATA: d}}
+        self.write_steps("""
+            a: {run: 'echo $MY_TOKEN $MY_DATA $SCRATCH $NOT_SET $HOME $DLFLOW_OUTPUTS; x=1; echo $x', env: {MY_DATA: d}}
         """)
         env = {"MY_TOKEN": "1", "MY_DATA": "2", "SCRATCH": "3", "x": "4"}
         _, err = self.dlflow("validate", "w.yaml", env=env)
-        self.assertEqual(err, "w.yaml:4:12: warning: step 'a' reads $MY_TOKEN, which is set here and which it will not get; "
+        self.assertEqual(err, "w.yaml:3:12: warning: step 'a' reads $MY_TOKEN, which is set here and which it will not get; "
                               "write env: {MY_TOKEN: …}, or inherit: [MY_TOKEN]\n")
         self.write("mine.yaml", "inherit: [MY_*]\n")
         self.assertEqual(self.dlflow("validate", "w.yaml", "--profile", "mine.yaml", env=env), ("", ""))

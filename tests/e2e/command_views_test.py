@@ -67,11 +67,9 @@ class CommandViews(Case):
     def test_a_run_ends_with_the_number_of_its_gate(self):
         metric = lambda text: f"""'echo "{{{text}}}" > $DLFLOW_SUMMARY'""".replace('"accuracy"', '\\"accuracy\\"').replace(  # noqa: E731
             '"score"', '\\"score\\"')
-        self.write("w.yaml", f"""
-            name: w
-            steps:
-              gate: {{run: {metric('"score": 7')}, require: {{score: ">= 5"}}}}
-              last: {{run: {metric('"accuracy": 0.5')}, needs: [gate]}}
+        self.write_steps(f"""
+            gate: {{run: {metric('"score": 7')}, require: {{score: ">= 5"}}}}
+            last: {{run: {metric('"accuracy": 0.5')}, needs: [gate]}}
         """)
         out, _ = self.dlflow("run", "w.yaml")
         self.assertRegex(out, r"w-\w+ succeeded in 0:0\d: score 7 \(required >= 5")
@@ -106,11 +104,9 @@ class CommandViews(Case):
             self.assertIn(hint, text.decode())
 
     def test_checkpoints_have_a_place_only_in_steps_that_save(self):
-        self.write("w.yaml", """
-            name: w
-            steps:
-              plain: {run: 'echo "[${DLFLOW_CHECKPOINTS-none}]"'}
-              saves: {run: 'test -d "$DLFLOW_CHECKPOINTS" && echo there', checkpoint: {}}
+        self.write_steps("""
+            plain: {run: 'echo "[${DLFLOW_CHECKPOINTS-none}]"'}
+            saves: {run: 'test -d "$DLFLOW_CHECKPOINTS" && echo there', checkpoint: {}}
         """)
         run = self.run_json("w.yaml")["run"]
         self.assertEqual(self.dlflow("logs", run, "plain")[0], "[none]\n")

@@ -123,11 +123,9 @@ class Crash(Case):
 
     def test_what_a_machine_that_is_gone_had_begun_is_given_up_when_its_user_says_so(self):
         began = self.folder / "began"
-        self.write("w.yaml", f"""
-            name: w
-            steps:
-              a: {{run: 'if [ -e {began} ]; then exit 0; fi; touch {began}; sleep 100'}}
-              b: {{run: [echo], needs: [a]}}
+        self.write_steps(f"""
+            a: {{run: 'if [ -e {began} ]; then exit 0; fi; touch {began}; sleep 100'}}
+            b: {{run: [echo], needs: [a]}}
         """)
         process = self.start("run", "w.yaml")
         self.wait_for(began.exists, what="the step to start")
@@ -151,10 +149,8 @@ class Crash(Case):
 
     def test_a_program_in_a_session_of_its_own_ends_with_its_killed_supervisor(self):
         log = self.folder / "log"
-        self.write("w.yaml", f"""
-            name: w
-            steps:
-              a: {{run: 'setsid sh -c "echo begun >> {log}; sleep 3; echo late $DLFLOW_ATTEMPT >> {log}" & wait'}}
+        self.write_steps(f"""
+            a: {{run: 'setsid sh -c "echo begun >> {log}; sleep 3; echo late $DLFLOW_ATTEMPT >> {log}" & wait'}}
         """)
         process = self.start("run", "w.yaml")
         self.wait_for(log.exists, what="the step to start")

@@ -360,17 +360,15 @@ class Data(Case):
         self.assertIn("begin with a copy of workflows/segmentation.yaml", self.dlflow("init", "packed", status=2)[1])
 
     def workflow(self, data="numbers", more="", before="", evaluates="numbers"):
-        self.write("w.yaml", f"""
-            name: w
-            steps:
-              {before or "other: {uses: stage, with: {sources: [{url: 'file:///dev/null'}]}}"}
-              train:
-                uses: train
-                needs: [{"prep" if before else "other"}]
-                with: {{model: m.yaml, data: {data}, epochs: 1, lr: 0.1{more}}}
-              evaluate:
-                uses: evaluate
-                with: {{checkpoint: "${{{{ steps.train.outputs.model }}}}", data: {evaluates}}}
+        self.write_steps(f"""
+            {before or "other: {uses: stage, with: {sources: [{url: 'file:///dev/null'}]}}"}
+            train:
+              uses: train
+              needs: [{"prep" if before else "other"}]
+              with: {{model: m.yaml, data: {data}, epochs: 1, lr: 0.1{more}}}
+            evaluate:
+              uses: evaluate
+              with: {{checkpoint: "${{{{ steps.train.outputs.model }}}}", data: {evaluates}}}
             """)
 
     def test_shares_of_classes_are_checked_before_any_job(self):
@@ -396,7 +394,7 @@ class Data(Case):
         self.workflow()
         self.dlflow("validate", "w.yaml")
         self.write("m.yaml", "name: m\ninput: [3]\nlayers:\n  - linear: {features: 1}\nloss: mse\n")
-        wrong = "w.yaml:8:33: error: model 'm' takes (B,3), numbers has (B,2,1,1)\n"  # told once
+        wrong = "w.yaml:7:33: error: model 'm' takes (B,3), numbers has (B,2,1,1)\n"  # told once
         for verb in ("validate", "run"):
             self.assertEqual(self.dlflow(verb, "w.yaml", status=2)[1], wrong)
         self.workflow(before="prep: {run: 'true'}")  # which may write other data
@@ -409,12 +407,12 @@ class Data(Case):
         self.workflow(more=", validation: 20")
         self.assertIn("'validation' holds out 20 of 20 samples; nothing is left to train on", self.dlflow("validate", "w.yaml", status=2)[1])
         self.workflow(data="numbrs")
-        self.assertIn("w.yaml:8:33: error: there is no folder numbrs; did you mean 'numbers'?", self.dlflow("validate", "w.yaml", status=2)[1])
+        self.assertIn("w.yaml:7:33: error: there is no folder numbrs; did you mean 'numbers'?", self.dlflow("validate", "w.yaml", status=2)[1])
         self.workflow(data="/not/on/this/machine")
         self.dlflow("validate", "w.yaml")
         (self.folder / "numbers/test.dlset").unlink()
         self.workflow()
-        self.assertIn("w.yaml:11:66: error: numbers: no test data: neither test.dlset nor", self.dlflow("validate", "w.yaml", status=2)[1])
+        self.assertIn("w.yaml:10:66: error: numbers: no test data: neither test.dlset nor", self.dlflow("validate", "w.yaml", status=2)[1])
 
     def test_data_of_evaluate_and_predict_is_checked_against_the_network_that_a_step_trains(self):
         self.write("t.csv", "a,b,y\n" + "1,2,3\n" * 20)

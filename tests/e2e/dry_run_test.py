@@ -10,12 +10,10 @@ class DryRun(ChainCase):
     def setUp(self):
         super().setUp()
         self.nothing_runs()
-        self.write("w.yaml", """
-            name: w
-            steps:
-              data: {run: ['true'], resources: {walltime: 10m}}
-              train: {run: ['true'], matrix: {lr: [1, 2, 3]}, needs: [data], resources: {ranks: 2, walltime: 1h}}
-              best: {run: ['true'], needs: [train]}
+        self.write_steps("""
+            data: {run: ['true'], resources: {walltime: 10m}}
+            train: {run: ['true'], matrix: {lr: [1, 2, 3]}, needs: [data], resources: {ranks: 2, walltime: 1h}}
+            best: {run: ['true'], needs: [train]}
         """)
 
     def dry_run(self, *words, status=0):
@@ -35,21 +33,17 @@ class DryRun(ChainCase):
     def test_it_says_how_many_input_files_a_sweep_copies(self):
         for name in ("a.py", "b.py"):
             self.write(name, "pass")
-        self.write("w.yaml", """
-            name: w
-            steps:
-              train: {run: python3 a.py, inputs: [a.py, b.py], matrix: {lr: [1, 2, 3]}}
-              test: {run: python3 a.py, inputs: [a.py]}
+        self.write_steps("""
+            train: {run: python3 a.py, inputs: [a.py, b.py], matrix: {lr: [1, 2, 3]}}
+            test: {run: python3 a.py, inputs: [a.py]}
         """)
         out, _ = self.dry_run()
         self.assertIn("train: 2 input files for each of 3 jobs, 6 copies\n", out)
         self.assertNotIn("test: 1", out)
 
     def test_of_elements_that_share_tasks_it_shows_both(self):
-        self.write("w.yaml", """
-            name: w
-            steps:
-              score: {run: ['true'], matrix: {n: "${{ range(1, 40, 1) }}", pack: 20}, resources: {walltime: 1m}}
+        self.write_steps("""
+            score: {run: ['true'], matrix: {n: "${{ range(1, 40, 1) }}", pack: 20}, resources: {walltime: 1m}}
         """)
         out, _ = self.dry_run()
         self.assertIn(["1", "score", "40", "elements", "in", "2", "tasks", "1", "1", "30:00", "batch", "-"],
@@ -60,12 +54,10 @@ class DryRun(ChainCase):
 
     def test_each_step_has_the_partition_of_its_class(self):
         self.profile("classes: {cpu: {}, fast: {slurm: {partition: short}, limits: {walltime: 5m}}, here: {local: true}}\n")
-        self.write("w.yaml", """
-            name: w
-            steps:
-              fetch: {on: here, run: 'true', matrix: {n: [1, 2]}}
-              many: {run: 'true', needs: [fetch]}
-              few: {on: fast, run: 'true', needs: [many]}
+        self.write_steps("""
+            fetch: {on: here, run: 'true', matrix: {n: [1, 2]}}
+            many: {run: 'true', needs: [fetch]}
+            few: {on: fast, run: 'true', needs: [many]}
         """)
         out, _ = self.dry_run()
         rows = [line.split() for line in out.splitlines()]

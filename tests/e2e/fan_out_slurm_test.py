@@ -8,18 +8,16 @@ from slurm_support import ChainCase
 
 class FanOutOnSlurm(ChainCase):
     def fan(self):
-        self.write("w.yaml", f"""
-            name: w
-            steps:
-              split:
-                run: 'while [ ! -e {self.folder}/go ]; do sleep 0.05; done; cat {self.folder}/list > parts'
-                outputs: {{parts: parts}}
-              work:
-                matrix: {{part: "${{{{ steps.split.outputs.parts }}}}"}}
-                run: echo $DLFLOW_MATRIX_PART >> {self.folder}/trace; echo $DLFLOW_MATRIX_PART > o
-                outputs: {{o: o}}
-              merge: {{run: [sh, -c, 'cat $0 > {self.folder}/all', "${{{{ join(steps.work.outputs.o, ' ') }}}}"]}}
-              beside: {{run: 'true'}}
+        self.write_steps(f"""
+            split:
+              run: 'while [ ! -e {self.folder}/go ]; do sleep 0.05; done; cat {self.folder}/list > parts'
+              outputs: {{parts: parts}}
+            work:
+              matrix: {{part: "${{{{ steps.split.outputs.parts }}}}"}}
+              run: echo $DLFLOW_MATRIX_PART >> {self.folder}/trace; echo $DLFLOW_MATRIX_PART > o
+              outputs: {{o: o}}
+            merge: {{run: [sh, -c, 'cat $0 > {self.folder}/all', "${{{{ join(steps.work.outputs.o, ' ') }}}}"]}}
+            beside: {{run: 'true'}}
         """)
         self.list(["a", "b", "c"])
 

@@ -11,10 +11,8 @@ from support import ROOM_FOR_A_RUN, Case, main
 class Faults(Case):
     def setUp(self):
         super().setUp()
-        self.write("w.yaml", """
-            name: w
-            steps:
-              a: {run: 'echo hello'}
+        self.write_steps("""
+            a: {run: 'echo hello'}
         """)
 
     def test_a_full_disk_is_named_before_anything_runs(self):
@@ -81,10 +79,8 @@ class Faults(Case):
         self.assertEqual(self.dlflow("status", "--quick", "--quiet")[0], "")
 
     def test_a_program_that_is_not_there_is_named(self):
-        self.write("w.yaml", """
-            name: w
-            steps:
-              a: {run: [no-such-program, --really]}
+        self.write_steps("""
+            a: {run: [no-such-program, --really]}
         """)
         out, err = self.dlflow("run", "w.yaml", status=1)
         self.assertIn("no-such-program", out + err)

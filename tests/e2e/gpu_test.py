@@ -18,14 +18,12 @@ class Gpu(Case):
         pictures.write(self.folder / "data", 200, 20, suffix="")
         (self.folder / "models").symlink_to(ROOT / "workflows/models")
         self.write("profile.yaml", "gpus: 1\n")
-        self.write("w.yaml", """
-            name: w
-            steps:
-              train:
-                uses: train
-                resources: {gpus_per_rank: 1}
-                with: {model: models/mlp.yaml, data: data, device: cuda, epochs: 1, lr: 0.05, batch: 32, validation: 20,
-                       precision: {reduction: fast}}
+        self.write_steps("""
+            train:
+              uses: train
+              resources: {gpus_per_rank: 1}
+              with: {model: models/mlp.yaml, data: data, device: cuda, epochs: 1, lr: 0.05, batch: 32, validation: 20,
+                     precision: {reduction: fast}}
         """)
 
     def test_a_step_finds_its_plugin_in_the_run_and_says_what_else_is_missing(self):

@@ -73,11 +73,9 @@ class Installed(Case):
             self.assertNotIn(str(BUILD).encode() + b"/", (self.tree / name).read_bytes(), name)
 
     def test_a_workflow_runs_from_the_moved_tree(self):
-        self.write("w.yaml", """
-            name: w
-            steps:
-              hello: {run: "echo hello > $DLFLOW_OUTPUTS/text", outputs: {text: text}}
-              read: {run: [cat, "${{ steps.hello.outputs.text }}"]}
+        self.write_steps("""
+            hello: {run: "echo hello > $DLFLOW_OUTPUTS/text", outputs: {text: text}}
+            read: {run: [cat, "${{ steps.hello.outputs.text }}"]}
         """)
         self.installed("run", "w.yaml")
         run = self.installed("status", "--quick", "--quiet").split()[0]
@@ -91,15 +89,13 @@ class Installed(Case):
         (self.folder / "data").mkdir()
         pictures.write(self.folder / "data", 200, 50, suffix="")
         (self.folder / "models").symlink_to(self.tree / "share/dlflow/workflows/models")
-        self.write("w.yaml", """
-            name: w
-            steps:
-              train:
-                uses: train
-                with: {model: models/mlp.yaml, data: data, epochs: 1, lr: 0.05, batch: 32, validation: 20}
-              evaluate:
-                uses: evaluate
-                with: {checkpoint: "${{ steps.train.outputs.model }}", data: data}
+        self.write_steps("""
+            train:
+              uses: train
+              with: {model: models/mlp.yaml, data: data, epochs: 1, lr: 0.05, batch: 32, validation: 20}
+            evaluate:
+              uses: evaluate
+              with: {checkpoint: "${{ steps.train.outputs.model }}", data: data}
         """)
         self.installed("run", "w.yaml")
         run = self.installed("status", "--quick", "--quiet").split()[0]

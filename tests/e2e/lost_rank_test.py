@@ -17,16 +17,14 @@ class LostRank(Case):
         (self.folder / "data").mkdir()
         pictures.write(self.folder / "data", suffix="")
         (self.folder / "models").symlink_to(ROOT / "workflows" / "models")
-        self.write("w.yaml", f"""
-            name: w
-            steps:
-              train:
-                uses: train
-                resources: {{ranks: 2}}
-                env: {{DLFLOW_STALL_TIMEOUT: 2}}
-                with: {{model: models/lenet.yaml, data: {self.folder}/data, epochs: 3, lr: 0.05, validation: 200}}
-                checkpoint: {{every: 5 steps, keep: 2}}
-              best: {{uses: checkpoint, with: {{from: '${{{{ steps.train.outputs.checkpoints }}}}', export: safetensors}}}}
+        self.write_steps(f"""
+            train:
+              uses: train
+              resources: {{ranks: 2}}
+              env: {{DLFLOW_STALL_TIMEOUT: 2}}
+              with: {{model: models/lenet.yaml, data: {self.folder}/data, epochs: 3, lr: 0.05, validation: 200}}
+              checkpoint: {{every: 5 steps, keep: 2}}
+            best: {{uses: checkpoint, with: {{from: '${{{{ steps.train.outputs.checkpoints }}}}', export: safetensors}}}}
         """)
 
     def exported(self, run):

@@ -12,13 +12,11 @@ from support import Case, main
 class Removal(Case):
     def pipeline(self, extra=""):
         """data makes a file of 1 MiB; use reads it, and its result depends on `extra`."""
-        return self.write("w.yaml", f"""
-            name: w
-            steps:
-              data: {{run: 'head -c 1M /dev/zero > $DLFLOW_OUTPUTS/d', outputs: {{d: d}}}}
-              use:
-                run: [sh, -c, 'cat "$1" > $DLFLOW_OUTPUTS/u; {extra}:', sh, "${{{{ steps.data.outputs.d }}}}"]
-                outputs: {{u: u}}
+        return self.write_steps(f"""
+            data: {{run: 'head -c 1M /dev/zero > $DLFLOW_OUTPUTS/d', outputs: {{d: d}}}}
+            use:
+              run: [sh, -c, 'cat "$1" > $DLFLOW_OUTPUTS/u; {extra}:', sh, "${{{{ steps.data.outputs.d }}}}"]
+              outputs: {{u: u}}
         """)
 
     def test_a_run_that_the_index_does_not_know_is_shown_goes_on_and_is_removed(self):
@@ -66,11 +64,9 @@ class Removal(Case):
         self.assertFalse(self.run_folder(first).exists())
 
     def test_what_a_result_that_stays_has_links_to_stays(self):
-        workflow = self.write("w.yaml", """
-            name: w
-            steps:
-              p: {run: 'echo data > d', outputs: {d: d}}
-              s: {run: [sh, -c, 'ln -s "$0" $DLFLOW_OUTPUTS/l', "${{ steps.p.outputs.d }}"], outputs: {l: l}}
+        workflow = self.write_steps("""
+            p: {run: 'echo data > d', outputs: {d: d}}
+            s: {run: [sh, -c, 'ln -s "$0" $DLFLOW_OUTPUTS/l', "${{ steps.p.outputs.d }}"], outputs: {l: l}}
         """)
         first = self.run_json("w.yaml")["run"]
         workflow.write_text(workflow.read_text().replace("ln -s", "ln  -s"))
@@ -85,12 +81,10 @@ class Removal(Case):
         self.assertEqual(set(self.states(self.run_json("w.yaml")["run"]).values()), {"cached"})
 
     def test_what_a_result_that_stays_has_links_to_in_its_own_run_stays(self):
-        self.write("w.yaml", """
-            name: w
-            steps:
-              p: {run: 'echo data > d', outputs: {d: d}}
-              other: {run: 'echo data > d', outputs: {d: d}}
-              s: {run: [sh, -c, 'ln -s "$0" $DLFLOW_OUTPUTS/l', "${{ steps.p.outputs.d }}"], outputs: {l: l}}
+        self.write_steps("""
+            p: {run: 'echo data > d', outputs: {d: d}}
+            other: {run: 'echo data > d', outputs: {d: d}}
+            s: {run: [sh, -c, 'ln -s "$0" $DLFLOW_OUTPUTS/l', "${{ steps.p.outputs.d }}"], outputs: {l: l}}
         """)
         first = self.run_json("w.yaml")["run"]
         second = self.run_json("w.yaml", "--force", "p", "--force", "other")["run"]

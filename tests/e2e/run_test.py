@@ -38,14 +38,12 @@ class Run(Case):
 
     def test_a_step_finds_dlflow_itself_where_the_shell_does_not(self):
         self.write("words.txt", "the quick brown fox jumps over the lazy dog\n" * 50)
-        self.write("w.yaml", """
-            name: w
-            steps:
-              version: {run: 'dlflow --version > "$DLFLOW_OUTPUTS/version"', outputs: {version: version}}
-              pack:
-                run: dlflow data pack words.txt -o "$DLFLOW_OUTPUTS/data" --tokens bytes --length 8
-                inputs: [words.txt]
-                outputs: {data: data}
+        self.write_steps("""
+            version: {run: 'dlflow --version > "$DLFLOW_OUTPUTS/version"', outputs: {version: version}}
+            pack:
+              run: dlflow data pack words.txt -o "$DLFLOW_OUTPUTS/data" --tokens bytes --length 8
+              inputs: [words.txt]
+              outputs: {data: data}
         """)
         self.env["PATH"] = "/usr/bin:/bin"
         run = self.run_json("w.yaml")["run"]
@@ -63,11 +61,9 @@ class Run(Case):
             self.assertRegex(step["started"], r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$")
 
     def test_a_failed_step_blocks_what_needs_it_and_ends_with_1(self):
-        self.write("w.yaml", f"""
-            name: w
-            steps:
-              bad: {{run: 'echo "the disk is on fire" >&2; exit 3'}}
-              after: {self.step("after", ", needs: [bad]")}
+        self.write_steps(f"""
+            bad: {{run: 'echo "the disk is on fire" >&2; exit 3'}}
+            after: {self.step("after", ", needs: [bad]")}
         """)
         result = self.run_json("w.yaml", status=1)
         self.assertEqual(result["state"], "failed")
@@ -80,12 +76,10 @@ class Run(Case):
         self.assertIn("dlflow resubmit", self.dlflow("status", result["run"])[0])
 
     def test_keep_going_runs_what_does_not_depend_on_the_failure(self):
-        self.write("w.yaml", f"""
-            name: w
-            steps:
-              bad: {{run: 'exit 1'}}
-              other: {{run: 'sleep 0.3'}}
-              after: {self.step("after", ", needs: [other]")}
+        self.write_steps(f"""
+            bad: {{run: 'exit 1'}}
+            other: {{run: 'sleep 0.3'}}
+            after: {self.step("after", ", needs: [other]")}
         """)
         self.dlflow("run", "w.yaml", "--keep-going", status=1)
         self.assertEqual(self.trace(), ["after"])
@@ -111,12 +105,10 @@ class Run(Case):
         self.assertTrue(all(step["used"]["memory_bytes"] > 0 for step in steps), steps)
 
     def test_resubmit_runs_what_failed_and_what_waits_for_it_and_nothing_else(self):
-        self.write("w.yaml", f"""
-            name: w
-            steps:
-              good: {self.step("good")}
-              flaky: {{run: 'test -e {self.folder}/repaired', needs: [good]}}
-              after: {self.step("after", ", needs: [flaky]")}
+        self.write_steps(f"""
+            good: {self.step("good")}
+            flaky: {{run: 'test -e {self.folder}/repaired', needs: [good]}}
+            after: {self.step("after", ", needs: [flaky]")}
         """)
         run = self.run_json("w.yaml", status=1)["run"]
         (self.folder / "repaired").touch()
@@ -126,12 +118,10 @@ class Run(Case):
         self.assertEqual([step["attempt"] for step in self.status(run)["steps"]], [1, 2, 1])
 
     def test_a_retry_is_a_new_attempt(self):
-        self.write("w.yaml", f"""
-            name: w
-            steps:
-              flaky:
-                run: 'echo try >> {self.folder}/trace; test $DLFLOW_ATTEMPT -eq 3'
-                retry: {{attempts: 3, on: [failure]}}
+        self.write_steps(f"""
+            flaky:
+              run: 'echo try >> {self.folder}/trace; test $DLFLOW_ATTEMPT -eq 3'
+              retry: {{attempts: 3, on: [failure]}}
         """)
         run = self.run_json("w.yaml")["run"]
         self.assertEqual(len(self.trace()), 3)
@@ -168,11 +158,9 @@ class Run(Case):
         self.assertNotIn("a", self.trace()[3:])
 
     def test_what_mentions_the_run_is_of_that_run_alone(self):
-        self.write("w.yaml", """
-            name: w
-            steps:
-              own: {run: [echo, "${{ run.id }}"]}
-              any: {run: [echo, x]}
+        self.write_steps("""
+            own: {run: [echo, "${{ run.id }}"]}
+            any: {run: [echo, x]}
         """)
         self.run_json("w.yaml")
         self.assertEqual(self.states(self.run_json("w.yaml")["run"]), {"own": "succeeded", "any": "cached"})
@@ -190,13 +178,11 @@ class Run(Case):
         self.write("p.yaml", 'inherit: ["FOO_*", FOO_TOKEN]\n')
         self.write("t.sh", "echo $FOO_X > o\n")
         self.write("big.sh", "echo $FOO_X > o\nexit\n" + "#" * (3 << 19))
-        self.write("w.yaml", """
-            name: w
-            steps:
-              composed: {run: 'env | grep ^FOO_X > o', outputs: {o: o}}
-              a: {run: 'cp t.sh s.sh', inputs: [t.sh], outputs: {s: s.sh}}
-              by-parents-script: {run: [sh, '${{ steps.a.outputs.s }}'], outputs: {o: o}}
-              large-script: {run: [sh, big.sh], inputs: [big.sh], outputs: {o: o}}
+        self.write_steps("""
+            composed: {run: 'env | grep ^FOO_X > o', outputs: {o: o}}
+            a: {run: 'cp t.sh s.sh', inputs: [t.sh], outputs: {s: s.sh}}
+            by-parents-script: {run: [sh, '${{ steps.a.outputs.s }}'], outputs: {o: o}}
+            large-script: {run: [sh, big.sh], inputs: [big.sh], outputs: {o: o}}
         """)
         for value, state in (("1", "succeeded"), ("2", "succeeded"), ("1", "cached")):
             run = self.run_json("w.yaml", "--profile", "./p.yaml", env={"FOO_X": value})["run"]
@@ -205,11 +191,9 @@ class Run(Case):
             self.assertEqual({o.read_text().strip()[-1] for o in outputs}, {value} if state == "succeeded" else set())
 
     def test_what_a_step_passes_on_is_for_it_alone_and_counts_for_it_alone(self):
-        self.write("w.yaml", """
-            name: w
-            steps:
-              gets: {inherit: [FOO_X, FOO_TOKEN], run: 'echo $FOO_X $FOO_TOKEN > o', outputs: {o: o}}
-              lacks: {run: 'env > o', outputs: {o: o}}
+        self.write_steps("""
+            gets: {inherit: [FOO_X, FOO_TOKEN], run: 'echo $FOO_X $FOO_TOKEN > o', outputs: {o: o}}
+            lacks: {run: 'env > o', outputs: {o: o}}
         """)
         states = []
         for value in ("1", "2"):
@@ -224,10 +208,8 @@ class Run(Case):
 
     def test_a_run_keeps_the_variables_of_the_shell_that_it_was_planned_in(self):
         self.write("p.yaml", "inherit: [AUDIT_MODE, AUDIT_TOKEN]\n")
-        self.write("w.yaml", f"""
-            name: w
-            steps:
-              a: {{run: 'test -e {self.folder}/go; echo $AUDIT_MODE $AUDIT_TOKEN $HF_HOME > o; echo $AUDIT_TOKEN', outputs: {{o: o}}}}
+        self.write_steps(f"""
+            a: {{run: 'test -e {self.folder}/go; echo $AUDIT_MODE $AUDIT_TOKEN $HF_HOME > o; echo $AUDIT_TOKEN', outputs: {{o: o}}}}
         """)
         first = {"AUDIT_MODE": "one", "AUDIT_TOKEN": "hidden-1", "HF_HOME": "/hf"}
         run = self.run_json("w.yaml", "--profile", "./p.yaml", status=1, env=first)["run"]
@@ -248,11 +230,9 @@ class Run(Case):
         tool = self.write("opt/tool", "#!/bin/sh\necho 1\n")
         tool.chmod(0o755)
         self.write("p.yaml", f"setup: ['export PATH={tool.parent}:$PATH']\n")
-        self.write("w.yaml", f"""
-            name: w
-            steps:
-              name: {{run: [tool], reuse: {{program: true}}}}
-              path: {{run: [{tool}], reuse: {{program: true}}}}
+        self.write_steps(f"""
+            name: {{run: [tool], reuse: {{program: true}}}}
+            path: {{run: [{tool}], reuse: {{program: true}}}}
         """)
         for content, path in (("1", "succeeded"), ("1", "cached"), ("2", "succeeded")):
             tool.write_text(f"#!/bin/sh\necho {content}\n")
@@ -284,11 +264,9 @@ class Run(Case):
         self.assertEqual(states, ["00", "09", "cached", "00"])
 
     def test_what_waits_for_an_allowed_failure_runs_each_time(self):
-        self.write("w.yaml", f"""
-            name: w
-            steps:
-              a: {{run: 'date +%N > {self.folder}/shared; exit 3', allow_failure: true}}
-              b: {{run: 'cp {self.folder}/shared $DLFLOW_OUTPUTS/x', needs: [a], outputs: {{x: x}}}}
+        self.write_steps(f"""
+            a: {{run: 'date +%N > {self.folder}/shared; exit 3', allow_failure: true}}
+            b: {{run: 'cp {self.folder}/shared $DLFLOW_OUTPUTS/x', needs: [a], outputs: {{x: x}}}}
         """)
         for _ in range(2):
             run = self.run_json("w.yaml")["run"]
@@ -317,11 +295,9 @@ class Run(Case):
                 import json, os
                 json.dump({{"d": ["none", "{place}"]}}, open(os.environ["DLFLOW_OUTPUTS"] + "/outputs.json", "w"))
             """)
-            self.write("w.yaml", f"""
-                name: w
-                steps:
-                  a: {{run: python3 name.py, inputs: [name.py]}}
-                  c: {{run: 'cp "{data}/x" o', needs: [a], outputs: {{o: o}}}}
+            self.write_steps(f"""
+                a: {{run: python3 name.py, inputs: [name.py]}}
+                c: {{run: 'cp "{data}/x" o', needs: [a], outputs: {{o: o}}}}
             """)
             for content, c in (("1", None), ("1", "cached"), ("2", "succeeded")):
                 if (data / "x").read_text() != content:
@@ -359,11 +335,9 @@ class Run(Case):
                 self.assertEqual(left(run), "one\n")
 
     def test_what_another_run_has_taken_is_not_made_anew_for_the_sake_of_an_allowed_failure(self):
-        self.write("w.yaml", f"""
-            name: w
-            steps:
-              part: {{matrix: {{i: [1, 2]}}, allow_failure: true, run: '[ $DLFLOW_MATRIX_I = 1 ] || [ -e {self.folder}/mended ]; echo $DLFLOW_MATRIX_I > x', outputs: {{x: x}}}}
-              all: {{run: [sh, -c, 'cat $0 > x', "${{{{ join(steps.part.outputs.x, ' ') }}}}"], outputs: {{x: x}}}}
+        self.write_steps(f"""
+            part: {{matrix: {{i: [1, 2]}}, allow_failure: true, run: '[ $DLFLOW_MATRIX_I = 1 ] || [ -e {self.folder}/mended ]; echo $DLFLOW_MATRIX_I > x', outputs: {{x: x}}}}
+            all: {{run: [sh, -c, 'cat $0 > x', "${{{{ join(steps.part.outputs.x, ' ') }}}}"], outputs: {{x: x}}}}
         """)
         first = self.run_json("w.yaml")["run"]
         second = self.run_json("w.yaml")["run"]
@@ -377,12 +351,10 @@ class Run(Case):
 
     def test_a_place_that_a_metric_names_is_staged_as_it_is_now(self):
         data = self.write("data-7/f", "one")
-        self.write("w.yaml", f"""
-            name: w
-            steps:
-              pick: {{run: 'echo "{{\\"n\\": 7}}" > $DLFLOW_SUMMARY; touch $DLFLOW_OUTPUTS/x', outputs: {{x: x}}}}
-              get: {{uses: stage, with: {{sources: [{{url: "file://{self.folder}/data-${{{{ steps.pick.metrics.n }}}}/f"}}]}}}}
-              use: {{run: [cp, "${{{{ steps.get.outputs.path }}}}/f", f], outputs: {{f: f}}}}
+        self.write_steps(f"""
+            pick: {{run: 'echo "{{\\"n\\": 7}}" > $DLFLOW_SUMMARY; touch $DLFLOW_OUTPUTS/x', outputs: {{x: x}}}}
+            get: {{uses: stage, with: {{sources: [{{url: "file://{self.folder}/data-${{{{ steps.pick.metrics.n }}}}/f"}}]}}}}
+            use: {{run: [cp, "${{{{ steps.get.outputs.path }}}}/f", f], outputs: {{f: f}}}}
         """)
         for text, use in [("one", "succeeded"), ("two", "succeeded"), ("two", "cached")]:
             data.write_text(text)
@@ -446,11 +418,9 @@ class Run(Case):
         self.assertEqual(self.trace(), ["a", "b", "c"] * 2)
 
     def test_users_of_one_cache_share_results_if_its_folder_says_so(self):
-        self.write("w.yaml", f"""
-            name: w
-            steps:
-              one: {{run: 'echo one >> {self.folder}/trace; echo 42 > $DLFLOW_OUTPUTS/answer', outputs: {{answer: answer}}}}
-              two: {{run: [sh, -c, 'cat "$0" >> {self.folder}/trace; cp "$0" $DLFLOW_OUTPUTS/o', '${{{{ steps.one.outputs.answer }}}}'], outputs: {{o: o}}}}
+        self.write_steps(f"""
+            one: {{run: 'echo one >> {self.folder}/trace; echo 42 > $DLFLOW_OUTPUTS/answer', outputs: {{answer: answer}}}}
+            two: {{run: [sh, -c, 'cat "$0" >> {self.folder}/trace; cp "$0" $DLFLOW_OUTPUTS/o', '${{{{ steps.one.outputs.answer }}}}'], outputs: {{o: o}}}}
         """)
         cache = self.folder / "cache/dlflow"
         cache.mkdir(parents=True)
@@ -519,17 +489,15 @@ class Run(Case):
         self.assertEqual(set(self.states(run)), {"each[n=1]", "each[n=2]", "text"})
 
     def test_outputs_travel_to_the_next_step(self):
-        self.write("w.yaml", f"""
-            name: w
-            steps:
-              make:
-                run: 'echo 42 > $DLFLOW_OUTPUTS/answer.txt'
-                outputs: {{answer: answer.txt}}
-              use:
-                run: [sh, -c, 'cat "$1" >> {self.folder}/trace', sh, '${{{{ steps.make.outputs.answer }}}}']
-              missing:
-                run: 'true'
-                outputs: {{answer: nothing.txt}}
+        self.write_steps(f"""
+            make:
+              run: 'echo 42 > $DLFLOW_OUTPUTS/answer.txt'
+              outputs: {{answer: answer.txt}}
+            use:
+              run: [sh, -c, 'cat "$1" >> {self.folder}/trace', sh, '${{{{ steps.make.outputs.answer }}}}']
+            missing:
+              run: 'true'
+              outputs: {{answer: nothing.txt}}
         """)
         run = self.run_json("w.yaml", "--keep-going", status=1)["run"]
         self.assertEqual(self.trace(), ["42"])
@@ -537,12 +505,10 @@ class Run(Case):
         self.assertIn("nothing.txt", self.status(run)["steps"][2]["reason"])
 
     def test_a_gate_fails_a_step_whose_metric_is_too_low(self):
-        self.write("w.yaml", """
-            name: w
-            steps:
-              measure:
-                run: 'echo "{\\"accuracy\\": 0.5}" > $DLFLOW_SUMMARY'
-                require: {accuracy: ">= 0.88"}
+        self.write_steps("""
+            measure:
+              run: 'echo "{\\"accuracy\\": 0.5}" > $DLFLOW_SUMMARY'
+              require: {accuracy: ">= 0.88"}
         """)
         run = self.run_json("w.yaml", status=1)["run"]
         reason = self.status(run)["steps"][0]["reason"]
@@ -550,10 +516,8 @@ class Run(Case):
         self.assertIn(">= 0.88", reason)
 
     def test_walltime_ends_a_step(self):
-        self.write("w.yaml", """
-            name: w
-            steps:
-              slow: {run: 'sleep 60', resources: {walltime: 1s}}
+        self.write_steps("""
+            slow: {run: 'sleep 60', resources: {walltime: 1s}}
         """)
         began = time.monotonic()
         run = self.run_json("w.yaml", status=1)["run"]
@@ -623,11 +587,9 @@ class Run(Case):
         self.assertNotIn("note:", err)
 
     def test_a_run_whose_dlflow_was_killed_makes_nothing(self):
-        self.write("w.yaml", f"""
-            name: w
-            steps:
-              a: {{run: 'touch {self.folder}/began; until [ -e {self.folder}/go ]; do sleep 0.05; done'}}
-              b: {{run: echo b, needs: [a]}}
+        self.write_steps(f"""
+            a: {{run: 'touch {self.folder}/began; until [ -e {self.folder}/go ]; do sleep 0.05; done'}}
+            b: {{run: echo b, needs: [a]}}
         """)
         killed = self.start("run", "w.yaml")
         self.wait_for((self.folder / "began").exists, what="the program of a")
@@ -653,11 +615,9 @@ class Run(Case):
         self.assertEqual(fds, ["0", "1", "2", "3"])  # the last one is of the folder itself
 
     def test_detach_returns_at_once_and_the_run_goes_on(self):
-        self.write("w.yaml", f"""
-            name: w
-            steps:
-              slow: {{run: 'sleep 0.5'}}
-              after: {self.step("after", ", needs: [slow]")}
+        self.write_steps(f"""
+            slow: {{run: 'sleep 0.5'}}
+            after: {self.step("after", ", needs: [slow]")}
         """)
         began = time.monotonic()
         run = self.run_json("w.yaml", "--detach")["run"]
@@ -681,11 +641,9 @@ class Run(Case):
     def test_edits_after_submit_change_nothing(self):
         """P6: the plan, the sources and the program are frozen."""
         script = self.write("count.sh", f"echo old >> {self.folder}/trace\n")
-        self.write("w.yaml", f"""
-            name: w
-            steps:
-              slow: {{run: 'while [ ! -e {self.folder}/go ]; do sleep 0.05; done'}}
-              use: {{run: [sh, count.sh], inputs: [count.sh], needs: [slow]}}
+        self.write_steps(f"""
+            slow: {{run: 'while [ ! -e {self.folder}/go ]; do sleep 0.05; done'}}
+            use: {{run: [sh, count.sh], inputs: [count.sh], needs: [slow]}}
         """)
         process = self.start("run", "w.yaml")
         self.wait_for(lambda: list((self.folder / "dlflow-runs").glob("w-*")), what="the run directory")
@@ -707,10 +665,8 @@ class Run(Case):
                 last.write_text(f"{weights} {epoch}")
             json.dump({"weights": weights}, open(os.environ["DLFLOW_SUMMARY"], "w"))
         """)
-        self.write("w.yaml", """
-            name: w
-            steps:
-              train: {run: python3 sweep.py, inputs: [sweep.py], matrix: {lr: [1, 10, 100], max_parallel: 1}}
+        self.write_steps("""
+            train: {run: python3 sweep.py, inputs: [sweep.py], matrix: {lr: [1, 10, 100], max_parallel: 1}}
         """)
         run = self.run_json("w.yaml")["run"]
         self.assertEqual([step["metrics"]["weights"] for step in self.status(run)["steps"]], [5, 50, 500])
@@ -719,11 +675,9 @@ class Run(Case):
         self.write("cfg.ini", "lr=1\n")
         with open(self.folder / "large", "wb") as large:
             large.truncate((1 << 20) + 1)
-        self.write("w.yaml", """
-            name: w
-            steps:
-              change: {run: 'echo extra=1 >> cfg.ini; cp cfg.ini mine.ini; echo more=1 >> mine.ini; test -L large', inputs: [cfg.ini, large], outputs: {o: mine.ini}}
-              see: {run: 'cp cfg.ini o', inputs: [cfg.ini], needs: [change], outputs: {o: o}}
+        self.write_steps("""
+            change: {run: 'echo extra=1 >> cfg.ini; cp cfg.ini mine.ini; echo more=1 >> mine.ini; test -L large', inputs: [cfg.ini, large], outputs: {o: mine.ini}}
+            see: {run: 'cp cfg.ini o', inputs: [cfg.ini], needs: [change], outputs: {o: o}}
         """)
         run = self.folder / "dlflow-runs" / self.run_json("w.yaml")["run"]
         self.assertEqual((run / "steps/change/outputs/mine.ini").read_text(), "lr=1\nextra=1\nmore=1\n")

@@ -21,16 +21,14 @@ class Scratch(Case):
         self.write("node.yaml", f"paths: {{scratch: {self.disk}}}\nscratch_budget: 10MiB\n")
 
     def workflow(self, epochs, scratch="true"):
-        self.write("w.yaml", f"""
-            name: w
-            steps:
-              train:
-                uses: train
-                resources: {{ranks: 2}}
-                with: {{model: models/mlp.yaml, data: data, epochs: {epochs}, lr: 0.05, validation: 100, scratch: {scratch}}}
-              evaluate:
-                uses: evaluate
-                with: {{checkpoint: "${{{{ steps.train.outputs.model }}}}", data: data, scratch: {scratch}}}
+        self.write_steps(f"""
+            train:
+              uses: train
+              resources: {{ranks: 2}}
+              with: {{model: models/mlp.yaml, data: data, epochs: {epochs}, lr: 0.05, validation: 100, scratch: {scratch}}}
+            evaluate:
+              uses: evaluate
+              with: {{checkpoint: "${{{{ steps.train.outputs.model }}}}", data: data, scratch: {scratch}}}
         """)
 
     def attempt(self, run, step):

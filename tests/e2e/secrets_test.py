@@ -15,13 +15,11 @@ OTHER = "another-value-of-it"
 
 class Secrets(support.Case):
     def workflow(self, script, extra=""):
-        self.write("w.yaml", f"""
-            name: w
-            steps:
-              push:
-                secrets: [TOKEN]
-                run: {json.dumps(script)}
-              {extra}
+        self.write_steps(f"""
+            push:
+              secrets: [TOKEN]
+              run: {json.dumps(script)}
+            {extra}
         """)
 
     def holding(self, script=""):
@@ -61,7 +59,7 @@ class Secrets(support.Case):
     def test_a_missing_secret_is_told_before_anything_is_made(self):
         self.workflow("true", "first: {run: 'true'}")
         _, err = self.dlflow("run", "w.yaml", status=2)
-        self.assertEqual(err, "w.yaml:5:14: error: step 'push' needs the secret TOKEN, which has no value: "
+        self.assertEqual(err, "w.yaml:4:14: error: step 'push' needs the secret TOKEN, which has no value: "
                          f"`export TOKEN=…` first, or add a line TOKEN=… to {self.folder}/home/.config/dlflow/secrets "
                          "(chmod 600)\n")
         self.assertFalse((self.folder / "dlflow-runs").exists())
@@ -115,21 +113,17 @@ class Secrets(support.Case):
     # Who gets them
 
     def test_a_step_that_does_not_name_it_does_not_get_it_not_even_as_its_callers(self):
-        self.write("w.yaml", f"""
-            name: w
-            steps:
-              push: {{secrets: [https_proxy], run: 'echo "$https_proxy" >> {self.folder}/seen'}}
-              other: {{run: 'echo "${{https_proxy-unset}}" >> {self.folder}/seen'}}
+        self.write_steps(f"""
+            push: {{secrets: [https_proxy], run: 'echo "$https_proxy" >> {self.folder}/seen'}}
+            other: {{run: 'echo "${{https_proxy-unset}}" >> {self.folder}/seen'}}
         """)
         self.dlflow("run", "w.yaml", env={"https_proxy": f"http://me:{TOKEN}@proxy"})
         self.assertEqual(self.seen(), {f"http://me:{TOKEN}@proxy", "unset"})
 
     def test_a_step_that_does_not_name_it_does_not_get_it_from_who_resumes_the_run(self):
-        self.write("w.yaml", f"""
-            name: w
-            steps:
-              push: {{secrets: [https_proxy], run: 'touch {self.folder}/held; until [ -e {self.folder}/go ]; do sleep 0.05; done'}}
-              other: {{needs: [push], run: 'echo "${{https_proxy-unset}}" >> {self.folder}/seen'}}
+        self.write_steps(f"""
+            push: {{secrets: [https_proxy], run: 'touch {self.folder}/held; until [ -e {self.folder}/go ]; do sleep 0.05; done'}}
+            other: {{needs: [push], run: 'echo "${{https_proxy-unset}}" >> {self.folder}/seen'}}
         """)
         proxy = {"https_proxy": f"http://me:{TOKEN}@proxy"}
         self.env.update(proxy)

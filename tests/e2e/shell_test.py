@@ -14,17 +14,15 @@ class Shell(Case):
     def setUp(self):
         super().setUp()
         self.write("given.txt", "given\n")
-        self.write("w.yaml", """
-            name: w
-            steps:
-              a: {run: "echo of-a > o.txt", outputs: {o: o.txt}}
-              b:
-                matrix: {x: [1, 2]}
-                secrets: [TOKEN]
-                inputs: [given.txt]
-                env: {GREETING: "hello ${{ matrix.x }}", FROM: "${{ steps.a.outputs.o }}"}
-                run: exit 3
-              c: {needs: b, run: "true"}
+        self.write_steps("""
+            a: {run: "echo of-a > o.txt", outputs: {o: o.txt}}
+            b:
+              matrix: {x: [1, 2]}
+              secrets: [TOKEN]
+              inputs: [given.txt]
+              env: {GREETING: "hello ${{ matrix.x }}", FROM: "${{ steps.a.outputs.o }}"}
+              run: exit 3
+            c: {needs: b, run: "true"}
         """)
         self.name = self.run_json("w.yaml", status=1, env={"TOKEN": "geheim"})["run"]
 

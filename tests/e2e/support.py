@@ -42,6 +42,10 @@ class Case(unittest.TestCase):
         path.write_text(textwrap.dedent(text))
         return path
 
+    def write_steps(self, steps):
+        """A workflow of these steps, as w.yaml."""
+        return self.write("w.yaml", "name: w\nsteps:" + textwrap.indent(textwrap.dedent(steps), "  "))
+
     def small_disk(self, name, size):
         """A folder on a file system of `size` bytes; skips the test where none can be mounted."""
         if os.geteuid() != 0 or not shutil.which("mount"):

@@ -28,18 +28,16 @@ class Chains(SharedChains, Chain):
 
     def test_elements_wait_for_their_own_and_the_last_step_for_all(self):
         """The first element of `train` does not end before another one's `eval` has run."""
-        self.write("w.yaml", f"""
-            name: sweep
-            steps:
-              train:
-                matrix: {{n: [0, 1, 2]}}
-                run: |
-                  if [ $DLFLOW_MATRIX_N = 0 ]; then
-                    for i in $(seq 300); do grep -q eval-2 {self.folder}/trace && break; sleep 0.1; done
-                  fi
-                  echo train-$DLFLOW_MATRIX_N >> {self.folder}/trace
-              eval: {self.step("eval-$DLFLOW_MATRIX_N", ", matrix: {n: [0, 1, 2]}, needs: [train]")}
-              best: {self.step("best", ", needs: [eval]")}
+        self.write_steps("sweep", f"""
+            train:
+              matrix: {{n: [0, 1, 2]}}
+              run: |
+                if [ $DLFLOW_MATRIX_N = 0 ]; then
+                  for i in $(seq 300); do grep -q eval-2 {self.folder}/trace && break; sleep 0.1; done
+                fi
+                echo train-$DLFLOW_MATRIX_N >> {self.folder}/trace
+            eval: {self.step("eval-$DLFLOW_MATRIX_N", ", matrix: {n: [0, 1, 2]}, needs: [train]")}
+            best: {self.step("best", ", needs: [eval]")}
         """)
         run = self.submit()
         self.wait_for(run, {"best": "succeeded"})
@@ -51,11 +49,9 @@ class Chains(SharedChains, Chain):
         self.assertEqual(len({id.split("_")[0] for id in ids.values()}), 3)
 
     def test_arrays_that_differ_wait_for_all_of_each_other(self):
-        self.write("w.yaml", f"""
-            name: differ
-            steps:
-              train: {self.step("train-$DLFLOW_MATRIX_N", ", matrix: {n: [0, 1, 2]}")}
-              eval: {self.step("eval-$DLFLOW_MATRIX_N", ", matrix: {n: [2, 0]}, needs: [train]")}
+        self.write_steps("differ", f"""
+            train: {self.step("train-$DLFLOW_MATRIX_N", ", matrix: {n: [0, 1, 2]}")}
+            eval: {self.step("eval-$DLFLOW_MATRIX_N", ", matrix: {n: [2, 0]}, needs: [train]")}
         """)
         run = self.submit()
         self.wait_for(run, {"eval[n=2]": "succeeded", "eval[n=0]": "succeeded"})
@@ -71,12 +67,10 @@ class Chains(SharedChains, Chain):
         self.assertEqual(sorted(self.trace()), sorted(["data", "0", "eval0", "1", "eval1", "best"]))
 
     def test_what_still_waits_is_pointed_to_the_new_parent(self):
-        self.write("w.yaml", f"""
-            name: point
-            steps:
-              a: {{run: '[ -e {self.folder}/mended ]'}}
-              long: {{run: 'while [ ! -e {self.folder}/mended ]; do sleep 0.2; done; sleep 3'}}
-              after: {self.step("after", ", needs: [a, long]")}
+        self.write_steps("point", f"""
+            a: {{run: '[ -e {self.folder}/mended ]'}}
+            long: {{run: 'while [ ! -e {self.folder}/mended ]; do sleep 0.2; done; sleep 3'}}
+            after: {self.step("after", ", needs: [a, long]")}
         """)
         run = self.submit()
         self.wait_for(run, {"a": "failed", "long": "running", "after": "blocked"})
@@ -88,12 +82,10 @@ class Chains(SharedChains, Chain):
         self.assertEqual({job for job, id in self.ids(run).items() if before[job] != id}, {"a"})
 
     def test_exit_statuses_that_mean_something_to_grid_engine_are_failures(self):
-        self.write("w.yaml", f"""
-            name: odd
-            steps:
-              again: {{run: 'echo x >> {self.folder}/trace; exit 99'}}
-              error: {{run: 'exit 100'}}
-              killed: {{run: 'kill -9 $$'}}
+        self.write_steps("odd", f"""
+            again: {{run: 'echo x >> {self.folder}/trace; exit 99'}}
+            error: {{run: 'exit 100'}}
+            killed: {{run: 'kill -9 $$'}}
         """)
         run = self.submit()
         self.wait_for(run, dict.fromkeys(["again", "error", "killed"], "failed"))
@@ -117,12 +109,10 @@ class Chains(SharedChains, Chain):
         return {line.split()[1] for line in entries if line.startswith(f"{key} ")}
 
     def test_ranks_get_slots_of_the_parallel_environment(self):
-        self.write("w.yaml", f"""
-            name: ranks
-            steps:
-              wide:
-                resources: {{ranks: 2, memory: 2GiB}}
-                run: 'echo $OMPI_COMM_WORLD_RANK of $OMPI_COMM_WORLD_SIZE with $NSLOTS, $RANK of $WORLD_SIZE on $NODE_RANK >> {self.folder}/ranks'
+        self.write_steps("ranks", f"""
+            wide:
+              resources: {{ranks: 2, memory: 2GiB}}
+              run: 'echo $OMPI_COMM_WORLD_RANK of $OMPI_COMM_WORLD_SIZE with $NSLOTS, $RANK of $WORLD_SIZE on $NODE_RANK >> {self.folder}/ranks'
         """)
         run = self.submit()
         self.wait_for(run, {"wide": "succeeded"})

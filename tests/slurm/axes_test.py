@@ -9,17 +9,15 @@ class Axes(Chain):
         return self.alpha.run(["squeue", "--me", "--noheader", f"--format={form}"]).stdout
 
     def test_an_element_waits_for_its_own_parent_and_goes_to_its_own_list(self):
-        self.write("w.yaml", f"""
-            name: sweep
-            steps:
-              prep: {self.step("prep-$DLFLOW_MATRIX_D", ", matrix: {d: [x, y]}")}
-              train:
-                matrix: {{d: [x, y], lr: [1, 2]}}
-                needs: [prep]
-                run: |
-                  grep -q prep-$DLFLOW_MATRIX_D {self.folder}/trace
-                  echo train-$DLFLOW_MATRIX_D >> {self.folder}/trace
-              best: {self.step("best-$DLFLOW_MATRIX_D", ", matrix: {d: [x, y]}, needs: [train]")}
+        self.write_steps("sweep", f"""
+            prep: {self.step("prep-$DLFLOW_MATRIX_D", ", matrix: {d: [x, y]}")}
+            train:
+              matrix: {{d: [x, y], lr: [1, 2]}}
+              needs: [prep]
+              run: |
+                grep -q prep-$DLFLOW_MATRIX_D {self.folder}/trace
+                echo train-$DLFLOW_MATRIX_D >> {self.folder}/trace
+            best: {self.step("best-$DLFLOW_MATRIX_D", ", matrix: {d: [x, y]}, needs: [train]")}
         """)
         run = self.submit()
         names = self.squeue("%F %E")
@@ -35,15 +33,13 @@ class Axes(Chain):
         self.assertNotIn("aftercorr", names)
 
     def test_a_job_submits_the_array_that_it_has_listed(self):
-        self.write("w.yaml", f"""
-            name: fan
-            steps:
-              split: {{run: 'echo [1, 2, 3] > l', outputs: {{l: l}}}}
-              work:
-                matrix: {{n: "${{{{ steps.split.outputs.l }}}}"}}
-                run: echo $DLFLOW_MATRIX_N | tee -a {self.folder}/trace > o
-                outputs: {{o: o}}
-              merge: {{run: [sh, -c, 'cat $0 > {self.folder}/all', "${{{{ join(steps.work.outputs.o, ' ') }}}}"]}}
+        self.write_steps("fan", f"""
+            split: {{run: 'echo [1, 2, 3] > l', outputs: {{l: l}}}}
+            work:
+              matrix: {{n: "${{{{ steps.split.outputs.l }}}}"}}
+              run: echo $DLFLOW_MATRIX_N | tee -a {self.folder}/trace > o
+              outputs: {{o: o}}
+            merge: {{run: [sh, -c, 'cat $0 > {self.folder}/all', "${{{{ join(steps.work.outputs.o, ' ') }}}}"]}}
         """)
         run = self.submit()
         cluster.wait_until(lambda: self.states(run).get("merge") == "succeeded", 90, "the job's own submission")
@@ -55,21 +51,19 @@ class Axes(Chain):
 
     def test_packed_elements_share_a_task_and_each_has_its_own_end(self):
         """The second one fails, the third is cancelled while it runs, the fourth has its turn after that."""
-        self.write("w.yaml", f"""
-            name: packed
-            steps:
-              score:
-                matrix: {{n: [1, 2, 3, 4, 5], pack: 4}}
-                resources: {{walltime: 1m}}
-                run: |
-                  echo $DLFLOW_MATRIX_N >> {self.folder}/trace
-                  [ $DLFLOW_MATRIX_N != 2 ] || [ -e {self.folder}/mended ] || exit 3
-                  [ $DLFLOW_MATRIX_N != 3 ] || [ -e {self.folder}/mended ] || sleep 50
-              last:
-                matrix: {{n: [1, 2, 3, 4, 5], pack: 4}}
-                resources: {{walltime: 1m}}
-                needs: [score]
-                run: 'true'
+        self.write_steps("packed", f"""
+            score:
+              matrix: {{n: [1, 2, 3, 4, 5], pack: 4}}
+              resources: {{walltime: 1m}}
+              run: |
+                echo $DLFLOW_MATRIX_N >> {self.folder}/trace
+                [ $DLFLOW_MATRIX_N != 2 ] || [ -e {self.folder}/mended ] || exit 3
+                [ $DLFLOW_MATRIX_N != 3 ] || [ -e {self.folder}/mended ] || sleep 50
+            last:
+              matrix: {{n: [1, 2, 3, 4, 5], pack: 4}}
+              resources: {{walltime: 1m}}
+              needs: [score]
+              run: 'true'
         """)
         run = self.submit()
         self.wait_for(run, {"score[n=2]": "failed", "score[n=3]": "running", "score[n=5]": "succeeded"}, timeout=90)
@@ -86,22 +80,20 @@ class Axes(Chain):
         self.assertEqual(sorted(self.trace()), ["1", "2", "2", "3", "3", "4", "5"])
 
     def test_a_sweep_that_may_fail_goes_on_without_anybody(self):
-        self.write("w.yaml", f"""
-            name: may
-            steps:
-              train:
-                matrix: {{n: [0, 1, 2]}}
-                allow_failure: true
-                run: '[ $DLFLOW_MATRIX_N != 1 ] && echo $DLFLOW_MATRIX_N > $DLFLOW_OUTPUTS/m'
-                outputs: {{m: m}}
-              eval:
-                matrix: {{n: [0, 1, 2]}}
-                run: cat $FROM > $DLFLOW_OUTPUTS/s
-                env: {{FROM: "${{{{ steps.train.outputs.m }}}}"}}
-                outputs: {{s: s}}
-              best:
-                run: 'cat $FROM >> {self.folder}/trace'
-                env: {{FROM: "${{{{ join(steps.eval.outputs.s, ' ') }}}}"}}
+        self.write_steps("may", f"""
+            train:
+              matrix: {{n: [0, 1, 2]}}
+              allow_failure: true
+              run: '[ $DLFLOW_MATRIX_N != 1 ] && echo $DLFLOW_MATRIX_N > $DLFLOW_OUTPUTS/m'
+              outputs: {{m: m}}
+            eval:
+              matrix: {{n: [0, 1, 2]}}
+              run: cat $FROM > $DLFLOW_OUTPUTS/s
+              env: {{FROM: "${{{{ steps.train.outputs.m }}}}"}}
+              outputs: {{s: s}}
+            best:
+              run: 'cat $FROM >> {self.folder}/trace'
+              env: {{FROM: "${{{{ join(steps.eval.outputs.s, ' ') }}}}"}}
         """)
         run = self.submit()
         self.wait_for(run, {"train[n=1]": "failed", "eval[n=1]": "skipped", "best": "succeeded"})
@@ -109,16 +101,14 @@ class Axes(Chain):
         self.assertEqual(self.status(run)["state"], "succeeded")
 
     def test_a_cleanup_runs_although_the_chain_broke_long_before_it(self):
-        self.write("w.yaml", f"""
-            name: clean
-            steps:
-              data: {{run: '[ -e {self.folder}/mended ]'}}
-              prep: {self.step("prep", ", needs: [data]")}
-              train: {self.step("train", ", needs: [prep]")}
-              cleanup:
-                run: 'echo cleanup >> {self.folder}/trace'
-                needs: [train]
-                if: "${{{{ always() }}}}"
+        self.write_steps("clean", f"""
+            data: {{run: '[ -e {self.folder}/mended ]'}}
+            prep: {self.step("prep", ", needs: [data]")}
+            train: {self.step("train", ", needs: [prep]")}
+            cleanup:
+              run: 'echo cleanup >> {self.folder}/trace'
+              needs: [train]
+              if: "${{{{ always() }}}}"
         """)
         run = self.submit()
         self.wait_for(run, {"data": "failed", "train": "blocked", "cleanup": "succeeded"}, timeout=150)

@@ -26,13 +26,11 @@ class Chains(SharedChains, Chain):
         self.assertRegex(self.dlflow("status", run).stdout, r"cancelled by [a-z]\w+")
 
     def test_a_diamond_runs_in_order_and_nothing_of_ours_stays(self):
-        self.write("w.yaml", f"""
-            name: diamond
-            steps:
-              a: {self.step("a")}
-              b: {self.step("b", ", needs: [a]")}
-              c: {self.step("c", ", needs: [a]")}
-              d: {self.step("d", ", needs: [b, c]")}
+        self.write_steps("diamond", f"""
+            a: {self.step("a")}
+            b: {self.step("b", ", needs: [a]")}
+            c: {self.step("c", ", needs: [a]")}
+            d: {self.step("d", ", needs: [b, c]")}
         """)
         run = self.submit()
         self.wait_for(run, dict.fromkeys("abcd", "succeeded"))
@@ -40,14 +38,12 @@ class Chains(SharedChains, Chain):
         self.assertEqual(self.status(run)["state"], "succeeded")
 
     def test_a_matrix_is_one_array_and_elements_wait_for_their_own(self):
-        self.write("w.yaml", f"""
-            name: sweep
-            steps:
-              train:
-                run: 'until [ -e {self.folder}/go ]; do sleep 0.05; done; echo train-$DLFLOW_MATRIX_N >> {self.folder}/trace'
-                matrix: {{n: [0, 1, 2]}}
-              eval: {self.step("eval-$DLFLOW_MATRIX_N", ", matrix: {n: [0, 1, 2]}, needs: [train]")}
-              best: {self.step("best", ", needs: [eval]")}
+        self.write_steps("sweep", f"""
+            train:
+              run: 'until [ -e {self.folder}/go ]; do sleep 0.05; done; echo train-$DLFLOW_MATRIX_N >> {self.folder}/trace'
+              matrix: {{n: [0, 1, 2]}}
+            eval: {self.step("eval-$DLFLOW_MATRIX_N", ", matrix: {n: [0, 1, 2]}, needs: [train]")}
+            best: {self.step("best", ", needs: [eval]")}
         """)
         run = self.submit()
         names = self.alpha.run(["squeue", "--me", "--noheader", "--format=%F %E"]).stdout
@@ -73,12 +69,10 @@ class Chains(SharedChains, Chain):
 
     def test_arrays_behind_a_job_that_failed_are_repaired_in_place(self):
         sweep = "matrix: {n: [0, 1, 2, 3]}"
-        self.write("w.yaml", f"""
-            name: arrays
-            steps:
-              data: {{run: '[ -e {self.folder}/mended ]'}}
-              many: {{{sweep}, needs: [data], run: 'echo m >> {self.folder}/trace'}}
-              each: {{{sweep}, needs: [many], run: 'echo e >> {self.folder}/trace'}}
+        self.write_steps("arrays", f"""
+            data: {{run: '[ -e {self.folder}/mended ]'}}
+            many: {{{sweep}, needs: [data], run: 'echo m >> {self.folder}/trace'}}
+            each: {{{sweep}, needs: [many], run: 'echo e >> {self.folder}/trace'}}
         """)
         run = self.submit()
         self.wait_for(run, {"data": "failed", "many[n=3]": "blocked", "each[n=3]": "blocked"})
@@ -106,11 +100,9 @@ class Chains(SharedChains, Chain):
                          {name: id for name, id in before.items() if name != "s0"})
 
     def test_a_child_never_runs_on_a_failed_parent_whatever_slurm_thinks(self):
-        self.write("w.yaml", f"""
-            name: guard
-            steps:
-              a: {{run: exit 3}}
-              b: {self.step("b", ", needs: [a]")}
+        self.write_steps("guard", f"""
+            a: {{run: exit 3}}
+            b: {self.step("b", ", needs: [a]")}
         """)
         run = self.submit()
         self.wait_for(run, {"a": "failed"})
@@ -121,15 +113,13 @@ class Chains(SharedChains, Chain):
         self.assertEqual(self.states(run)["b"], "blocked")
 
     def test_a_try_after_running_out_of_memory_has_twice_as_much(self):
-        self.write("w.yaml", f"""
-            name: memory
-            steps:
-              greedy:
-                run: 'echo $SLURM_MEM_PER_NODE >> {self.folder}/trace; [ $SLURM_MEM_PER_NODE -ge 300 ] || kill -9 $$'
-                matrix: {{n: [0, 1]}}
-                resources: {{memory: 150MiB}}
-                retry: {{attempts: 3, on: [out-of-memory]}}
-              after: {{run: 'true', needs: [greedy]}}
+        self.write_steps("memory", f"""
+            greedy:
+              run: 'echo $SLURM_MEM_PER_NODE >> {self.folder}/trace; [ $SLURM_MEM_PER_NODE -ge 300 ] || kill -9 $$'
+              matrix: {{n: [0, 1]}}
+              resources: {{memory: 150MiB}}
+              retry: {{attempts: 3, on: [out-of-memory]}}
+            after: {{run: 'true', needs: [greedy]}}
         """)
         run = self.submit()
         before = self.ids(run)
@@ -138,13 +128,11 @@ class Chains(SharedChains, Chain):
         self.assertEqual(self.ids(run), before)
 
     def test_what_was_too_short_is_submitted_with_more_and_usage_is_told(self):
-        self.write("w.yaml", f"""
-            name: short
-            steps:
-              busy:
-                run: 'timeout 6 sh -c "while :; do :; done" || true; echo busy >> {self.folder}/trace'
-                resources: {{walltime: 2s, memory: 200MiB}}
-              after: {self.step("after", ", needs: [busy]")}
+        self.write_steps("short", f"""
+            busy:
+              run: 'timeout 6 sh -c "while :; do :; done" || true; echo busy >> {self.folder}/trace'
+              resources: {{walltime: 2s, memory: 200MiB}}
+            after: {self.step("after", ", needs: [busy]")}
         """)
         run = self.submit()
         self.wait_for(run, {"busy": "timed-out", "after": "blocked"})
@@ -223,7 +211,7 @@ class Chains(SharedChains, Chain):
                 self.assertEqual(self.trained("beta", self.beta, workflow, *options), on_two_nodes)
 
     def test_a_node_that_dies_is_another_try_on_another_node(self):
-        self.counting(80, "checkpoint: {every: 5 steps}\n                retry: {attempts: 3, on: [node-failure]}")
+        self.counting(80, "checkpoint: {every: 5 steps}\n              retry: {attempts: 3, on: [node-failure]}")
         run = self.submit()
         wait_until(lambda: len(self.trace()) > 3, 20, "the step to count")
         node = {step["name"]: step["node"] for step in self.status(run)["steps"]}["count"]

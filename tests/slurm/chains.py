@@ -20,6 +20,10 @@ class Chain(cluster.Case):
     def write(self, name, text):
         (self.folder / name).write_text(textwrap.dedent(text))
 
+    def write_steps(self, name, steps):
+        """The workflow `name` of these steps, as w.yaml."""
+        self.write("w.yaml", f"name: {name}\nsteps:" + textwrap.indent(textwrap.dedent(steps), "  "))
+
     def dlflow(self, *arguments, status=0, timeout=60, on=None, env=None):
         return (on or self.clusters[0]).run([STAGED / "bin/dlflow", *arguments], cwd=self.folder, timeout=timeout,
                                              env={**self.env, **(env or {})}, status=status)
@@ -62,17 +66,15 @@ class Chain(cluster.Case):
 
     def counting(self, to, extra):
         """A step that counts, a tenth of a second each, and goes on where a checkpoint left it."""
-        self.write("w.yaml", f"""
-            name: count
-            steps:
-              count:
-                {extra}
-                run: |
-                  state=$DLFLOW_CHECKPOINTS/n
-                  n=$(cat $state 2>/dev/null || echo 0)
-                  trap 'wc -l < {self.folder}/trace > $state; exit 75' TERM USR1
-                  while [ $n -lt {to} ]; do n=$((n + 1)); echo $n >> {self.folder}/trace; sleep 0.1; done
-              after: {self.step("after", ", needs: [count]")}
+        self.write_steps("count", f"""
+            count:
+              {extra}
+              run: |
+                state=$DLFLOW_CHECKPOINTS/n
+                n=$(cat $state 2>/dev/null || echo 0)
+                trap 'wc -l < {self.folder}/trace > $state; exit 75' TERM USR1
+                while [ $n -lt {to} ]; do n=$((n + 1)); echo $n >> {self.folder}/trace; sleep 0.1; done
+            after: {self.step("after", ", needs: [count]")}
         """)
 
 
@@ -95,16 +97,14 @@ class SharedChains:
 
     def broken_chain(self):
         """The second element of `train` fails until the file `mended` is there."""
-        self.write("w.yaml", f"""
-            name: repair
-            steps:
-              data: {self.step("data")}
-              train:
-                run: '[ $DLFLOW_MATRIX_N != 1 ] || [ -e {self.folder}/mended ]; echo $DLFLOW_MATRIX_N >> {self.folder}/trace'
-                needs: [data]
-                matrix: {{n: [0, 1]}}
-              eval: {self.step("eval$DLFLOW_MATRIX_N", ", matrix: {n: [0, 1]}, needs: [train]")}
-              best: {self.step("best", ", needs: [eval]")}
+        self.write_steps("repair", f"""
+            data: {self.step("data")}
+            train:
+              run: '[ $DLFLOW_MATRIX_N != 1 ] || [ -e {self.folder}/mended ]; echo $DLFLOW_MATRIX_N >> {self.folder}/trace'
+              needs: [data]
+              matrix: {{n: [0, 1]}}
+            eval: {self.step("eval$DLFLOW_MATRIX_N", ", matrix: {n: [0, 1]}, needs: [train]")}
+            best: {self.step("best", ", needs: [eval]")}
         """)
         run = self.submit()
         self.wait_for(run, {"train[n=1]": "failed", "eval[n=0]": "succeeded", "eval[n=1]": "blocked", "best": "blocked"})
@@ -112,13 +112,11 @@ class SharedChains:
         return run
 
     def test_a_limit_on_what_runs_at_a_time_holds_over_all_arrays_of_a_step(self):
-        self.write("w.yaml", f"""
-            name: places
-            steps:
-              many:
-                matrix: {{n: [1, 2], m: [0, 1], max_parallel: 1}}
-                resources: {{cpus_per_rank: '${{{{ matrix.n }}}}'}}
-                run: 'mkdir {self.folder}/alone && sleep 0.5 && rmdir {self.folder}/alone'
+        self.write_steps("places", f"""
+            many:
+              matrix: {{n: [1, 2], m: [0, 1], max_parallel: 1}}
+              resources: {{cpus_per_rank: '${{{{ matrix.n }}}}'}}
+              run: 'mkdir {self.folder}/alone && sleep 0.5 && rmdir {self.folder}/alone'
         """)
         run = self.submit()
         jobs = list(self.ids(run))
@@ -126,7 +124,7 @@ class SharedChains:
         self.wait_for(run, {job: "succeeded" for job in jobs}, timeout=90)
 
     def test_walltime_is_a_requeue_of_the_same_job_and_dependents_keep_waiting(self):
-        self.counting(50, "checkpoint: {}\n                resources: {walltime: 4s}")
+        self.counting(50, "checkpoint: {}\n              resources: {walltime: 4s}")
         run = self.submit()
         before = self.ids(run)
         self.wait_for(run, {"after": "succeeded"}, timeout=120)
@@ -135,14 +133,12 @@ class SharedChains:
         self.check_requeued(before["count"])
 
     def test_retries_happen_in_the_job_and_are_bounded(self):
-        self.write("w.yaml", f"""
-            name: retry
-            steps:
-              flaky:
-                run: 'echo try >> {self.folder}/trace; [ $(wc -l < {self.folder}/trace) -ge 2 ]'
-                retry: {{attempts: 3, on: [failure]}}
-              hopeless: {{run: 'echo x >> {self.folder}/hopeless; exit 4', retry: {{attempts: 2, on: [failure]}}}}
-              after: {{run: 'true', needs: [flaky]}}
+        self.write_steps("retry", f"""
+            flaky:
+              run: 'echo try >> {self.folder}/trace; [ $(wc -l < {self.folder}/trace) -ge 2 ]'
+              retry: {{attempts: 3, on: [failure]}}
+            hopeless: {{run: 'echo x >> {self.folder}/hopeless; exit 4', retry: {{attempts: 2, on: [failure]}}}}
+            after: {{run: 'true', needs: [flaky]}}
         """)
         run = self.submit()
         self.wait_for(run, {"after": "succeeded", "hopeless": "failed"}, timeout=60)
@@ -169,12 +165,10 @@ class SharedChains:
         runs = {}
         for point in ["intents:1"] + [f"{point}:{n}" for point in ("submit", "accepted", "recorded") for n in (1, 2, 3)]:
             trace = f">> {self.folder}/trace-{point}"
-            self.write("w.yaml", f"""
-                name: crash
-                steps:
-                  a: {{run: 'echo a {trace}'}}
-                  b: {{run: 'echo b-$DLFLOW_MATRIX_N {trace}', needs: [a], matrix: {{n: [0, 1]}}}}
-                  c: {{run: 'echo c {trace}', needs: [b]}}
+            self.write_steps("crash", f"""
+                a: {{run: 'echo a {trace}'}}
+                b: {{run: 'echo b-$DLFLOW_MATRIX_N {trace}', needs: [a], matrix: {{n: [0, 1]}}}}
+                c: {{run: 'echo c {trace}', needs: [b]}}
             """)
             self.dlflow("run", "w.yaml", "--profile", self.profile, env={"DLFLOW_CRASH_AT": point}, status=-9)
             run = json.loads(self.dlflow("status", "--quick", "--json").stdout)[0]["run"]

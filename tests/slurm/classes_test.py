@@ -38,13 +38,11 @@ class Classes(Chain):
 
     def test_each_step_runs_where_its_class_is(self):
         self.with_classes()
-        self.write("w.yaml", f"""
-            name: places
-            steps:
-              fetch: {self.where("fetch", ", on: login")}
-              prepare: {self.where("prepare", ", needs: [fetch]")}
-              wide: {self.where("wide", ", needs: [fetch], resources: {nodes: 2}, launch: node")}
-              quick: {self.where("quick", ", needs: [fetch], on: quick, resources: {walltime: 1m, exclusive: true}")}
+        self.write_steps("places", f"""
+            fetch: {self.where("fetch", ", on: login")}
+            prepare: {self.where("prepare", ", needs: [fetch]")}
+            wide: {self.where("wide", ", needs: [fetch], resources: {nodes: 2}, launch: node")}
+            quick: {self.where("quick", ", needs: [fetch], on: quick, resources: {walltime: 1m, exclusive: true}")}
         """)
         run = self.submit()
         self.assertEqual(self.states(run)["fetch"], "succeeded")  # before anything was submitted
@@ -57,12 +55,10 @@ class Classes(Chain):
 
     def test_the_login_node_waits_for_nobody_and_a_later_resume_goes_on(self):
         self.with_classes()
-        self.write("w.yaml", f"""
-            name: upload
-            steps:
-              train: {self.where("train")}
-              upload: {self.where("upload", ", on: login, needs: [train]")}
-              after: {self.where("after", ", needs: [upload]")}
+        self.write_steps("upload", f"""
+            train: {self.where("train")}
+            upload: {self.where("upload", ", on: login, needs: [train]")}
+            after: {self.where("after", ", needs: [upload]")}
         """)
         out = self.dlflow("run", "w.yaml", "--profile", self.profile).stdout
         run = out.split()[0]
@@ -117,13 +113,11 @@ class Classes(Chain):
 
     def test_a_try_after_a_timeout_is_longer_if_the_site_lets_it(self):
         self.write_profile()
-        self.write("w.yaml", f"""
-            name: longer
-            steps:
-              a:
-                run: 'echo start >> {self.folder}/trace; sleep 6; echo end >> {self.folder}/trace'
-                resources: {{walltime: 3s}}
-                retry: {{attempts: 2, on: [timeout], walltime_factor: 40}}
+        self.write_steps("longer", f"""
+            a:
+              run: 'echo start >> {self.folder}/trace; sleep 6; echo end >> {self.folder}/trace'
+              resources: {{walltime: 3s}}
+              retry: {{attempts: 2, on: [timeout], walltime_factor: 40}}
         """)
         run = self.submit()
         self.wait_for(run, {"a": "succeeded"}, timeout=120)

@@ -39,11 +39,9 @@ class Faults(Chain):
 
     def two_steps(self):
         """b waits for a, which waits to be told."""
-        self.write("w.yaml", f"""
-            name: two
-            steps:
-              a: {{run: '{self.until_told("a")}'}}
-              b: {self.step("b", ", needs: [a]")}
+        self.write_steps("two", f"""
+            a: {{run: '{self.until_told("a")}'}}
+            b: {self.step("b", ", needs: [a]")}
         """)
 
     def go(self):
@@ -61,10 +59,8 @@ class Faults(Chain):
 
     def test_a_job_that_an_administrator_or_an_epilog_holds_is_told_and_cancelled_at_once(self):
         for hold in (["State=SpecialExit"], []):
-            self.write("w.yaml", f"""
-                name: held
-                steps:
-                  a: {{run: '{self.until_told("a")}', retry: {{attempts: 2, on: [node-failure]}}}}
+            self.write_steps("held", f"""
+                a: {{run: '{self.until_told("a")}', retry: {{attempts: 2, on: [node-failure]}}}}
             """)
             run = self.submit("--no-cache")
             self.wait_for(run, {"a": "running"})
@@ -95,11 +91,9 @@ class Faults(Chain):
                     self.as_root("scontrol", "update", f"nodename={node}", "state=resume")
         self.addCleanup(repair)
         configure(conf + f"\nProlog={prolog}\n")
-        self.write("w.yaml", f"""
-            name: prolog
-            steps:
-              plain: {{run: 'true'}}
-              tries: {{run: 'true', retry: {{attempts: 2, on: [node-failure]}}}}
+        self.write_steps("prolog", f"""
+            plain: {{run: 'true'}}
+            tries: {{run: 'true', retry: {{attempts: 2, on: [node-failure]}}}}
         """)
         run = self.submit("--no-cache")
         wait_until(lambda: "Prolog error" in str(self.status(run)), 60, "the drained node in status")
@@ -114,12 +108,10 @@ class Faults(Chain):
         return dict(line.split() for line in out.splitlines())
 
     def test_a_controller_that_restarts_mid_chain_loses_nothing(self):
-        self.write("w.yaml", f"""
-            name: restart
-            steps:
-              a: {{run: '{self.until_told("a")}'}}
-              b: {self.step("b-$DLFLOW_MATRIX_N", ", needs: [a], matrix: {n: [0, 1]}")}
-              c: {self.step("c", ", needs: [b]")}
+        self.write_steps("restart", f"""
+            a: {{run: '{self.until_told("a")}'}}
+            b: {self.step("b-$DLFLOW_MATRIX_N", ", needs: [a], matrix: {n: [0, 1]}")}
+            c: {self.step("c", ", needs: [b]")}
         """)
         run = self.submit()
         self.wait_for(run, {"a": "running"})
@@ -137,15 +129,13 @@ class Faults(Chain):
         if not (self.folder / "models").exists():
             self.pictures = ", ".join(f"{{url: 'file://{file}', unpack: gzip}}" for file in pictures.write(self.folder))
             (self.folder / "models").symlink_to(STAGED / "workflows/models")
-        self.write("w.yaml", f"""
-            name: train
-            steps:
-              data: {{uses: stage, with: {{sources: [{self.pictures}]}}}}
-              train:
-                uses: train
-                with: {{model: models/lenet.yaml, data: '${{{{ steps.data.outputs.path }}}}', epochs: {epochs}, lr: 0.05, validation: 200}}
-                {settings}
-              best: {{uses: checkpoint, with: {{from: '${{{{ steps.train.outputs.checkpoints }}}}', export: safetensors}}}}
+        self.write_steps("train", f"""
+            data: {{uses: stage, with: {{sources: [{self.pictures}]}}}}
+            train:
+              uses: train
+              with: {{model: models/lenet.yaml, data: '${{{{ steps.data.outputs.path }}}}', epochs: {epochs}, lr: 0.05, validation: 200}}
+              {settings}
+            best: {{uses: checkpoint, with: {{from: '${{{{ steps.train.outputs.checkpoints }}}}', export: safetensors}}}}
         """)
 
     def start_here(self):
@@ -168,7 +158,7 @@ class Faults(Chain):
         self.assertEqual(*exported)
 
     def test_training_through_time_limits_a_dead_node_and_preemption_gives_the_same_bits(self):
-        self.training(12, "checkpoint: {every: 5 steps, keep: 2}\n                retry: {attempts: 3, on: [node-failure, preempted]}")
+        self.training(12, "checkpoint: {every: 5 steps, keep: 2}\n              retry: {attempts: 3, on: [node-failure, preempted]}")
         here = self.start_here()
         run = self.submit()
         attempt = self.folder / "runs" / run / "steps/train/attempt-1"
@@ -200,8 +190,8 @@ class Faults(Chain):
         self.check_same_bits()
 
     def test_a_node_of_two_that_fails_and_comes_back_at_once_costs_no_bit_under_any_launcher(self):
-        self.training(20, "checkpoint: {every: 100 steps, keep: 2}\n                resources: {nodes: 2, ranks_per_node: 1}\n"
-                          "                retry: {attempts: 3, on: [node-failure]}")
+        self.training(20, "checkpoint: {every: 100 steps, keep: 2}\n              resources: {nodes: 2, ranks_per_node: 1}\n"
+                          "              retry: {attempts: 3, on: [node-failure]}")
         self.wait_here(self.start_here())
         for launcher, has_saved in ("srun, arguments: [--mpi=pmix]", False), ("srun, arguments: [--mpi=pmix]", True), ("mpirun", False):
             with self.subTest(launcher=launcher, has_saved=has_saved):
@@ -222,7 +212,7 @@ class Faults(Chain):
     def test_a_third_of_the_walltime_that_a_training_needs_ends_with_the_same_bits(self):
         self.training(15, "checkpoint: {every: 1 epoch}")
         seconds = self.wait_here(self.start_here())
-        self.training(15, f"checkpoint: {{every: 1 epoch}}\n                resources: {{walltime: {math.ceil(seconds / 3)}s}}")
+        self.training(15, f"checkpoint: {{every: 1 epoch}}\n              resources: {{walltime: {math.ceil(seconds / 3)}s}}")
         run = self.submit()
         before = self.ids(run)
         self.wait_for(run, {"best": "succeeded"}, timeout=600)
@@ -231,13 +221,11 @@ class Faults(Chain):
         self.check_same_bits()
 
     def test_what_is_preempted_is_tried_again_as_retry_says(self):
-        self.write("w.yaml", f"""
-            name: preempted
-            steps:
-              again: {{run: 'echo again >> {self.folder}/trace; sleep 5', retry: {{attempts: 2, on: [preempted]}}}}
-              never: {{run: 'sleep 60', retry: {{attempts: 2, on: [node-failure]}}}}
-              once: {{run: 'sleep 60'}}
-              after: {self.step("after", ", needs: [again]")}
+        self.write_steps("preempted", f"""
+            again: {{run: 'echo again >> {self.folder}/trace; sleep 5', retry: {{attempts: 2, on: [preempted]}}}}
+            never: {{run: 'sleep 60', retry: {{attempts: 2, on: [node-failure]}}}}
+            once: {{run: 'sleep 60'}}
+            after: {self.step("after", ", needs: [again]")}
         """)
         run = self.submit()
         self.wait_for(run, {"again": "running", "never": "running", "once": "running"})
@@ -251,12 +239,10 @@ class Faults(Chain):
 
     def test_a_site_that_removes_what_can_never_start_is_repaired_with_new_jobs(self):
         self.write_profile("'--kill-on-invalid-dep=yes'")
-        self.write("w.yaml", f"""
-            name: removed
-            steps:
-              a: {{run: '[ -e {self.folder}/mended ]'}}
-              b: {self.step("b", ", needs: [a]")}
-              c: {self.step("c", ", needs: [b]")}
+        self.write_steps("removed", f"""
+            a: {{run: '[ -e {self.folder}/mended ]'}}
+            b: {self.step("b", ", needs: [a]")}
+            c: {self.step("c", ", needs: [b]")}
         """)
         run = self.submit()
         before = self.ids(run)

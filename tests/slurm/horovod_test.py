@@ -28,14 +28,12 @@ class Horovod(Chain):
 
     def run_step(self, command, ranks, profile, extra="", timeout=240):
         """What each rank printed, once the step has succeeded; the attempt's folder."""
-        self.write("w.yaml", f"""
-            name: horovod
-            steps:
-              work:
-                run: {command}
-                env: {{PYTHONPATH: "{STAGED}/python:{STAGED}/python/dlflow/horovod/path", OMP_NUM_THREADS: 1}}
-                resources: {{ranks: {ranks}}}
-                {extra}
+        self.write_steps("horovod", f"""
+            work:
+              run: {command}
+              env: {{PYTHONPATH: "{STAGED}/python:{STAGED}/python/dlflow/horovod/path", OMP_NUM_THREADS: 1}}
+              resources: {{ranks: {ranks}}}
+              {extra}
         """)
         run = self.submit(profile=profile)
         self.wait_for(run, {"work": "succeeded"}, timeout=timeout)
@@ -50,7 +48,7 @@ class Horovod(Chain):
     def test_a_pass_that_loses_a_rank_of_the_other_node_goes_on_from_the_last_commit(self):
         command = (f"'if [ -e \"$DLFLOW_CHECKPOINTS/horovod-state-0\" ]; then export END=\"go on\"; else export END=kill; fi; "
                    f"exec {PYTHON} -B {self.folder}/horovod_rank.py elastic'")
-        printed, attempt = self.run_step(command, 2, "alpha", "checkpoint: {}\n                retry: {attempts: 2, on: [failure, node-failure]}")
+        printed, attempt = self.run_step(command, 2, "alpha", "checkpoint: {}\n              retry: {attempts: 2, on: [failure, node-failure]}")
         self.assertEqual(printed.count("ended"), 2, printed)
         self.assertTrue((attempt / "claim-2").is_symlink())
         self.assertRegex((attempt / "stderr").read_text(), r"rank 1 \(node alpha-n2\) died")

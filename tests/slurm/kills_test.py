@@ -31,13 +31,11 @@ class Kills(Chain):
         return (f"echo start $$ >> {log}; for i in 1 2 3 4 5 6 7 8 9 10; do sleep 0.1; echo tick $$ >> {log}; done; echo end $$ >> {log}")
 
     def new_run(self):
-        self.write("w.yaml", f"""
-            name: kills
-            steps:
-              a: {{run: '{self.program("a")}'}}
-              b: {{run: '{self.program("b-$DLFLOW_MATRIX_N")}', needs: [a], matrix: {{n: [0, 1, 2]}}}}
-              c: {{run: '{self.program("c")}', needs: [b], retry: {{attempts: 3, on: [node-failure]}}}}
-              d: {{run: '{self.program("d")}', needs: [c]}}
+        self.write_steps("kills", f"""
+            a: {{run: '{self.program("a")}'}}
+            b: {{run: '{self.program("b-$DLFLOW_MATRIX_N")}', needs: [a], matrix: {{n: [0, 1, 2]}}}}
+            c: {{run: '{self.program("c")}', needs: [b], retry: {{attempts: 3, on: [node-failure]}}}}
+            d: {{run: '{self.program("d")}', needs: [c]}}
         """)
         for log in self.folder.glob("*.log"):
             log.unlink()

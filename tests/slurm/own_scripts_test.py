@@ -43,14 +43,12 @@ class OwnScripts(Chain):
     def start_chain(self, script, checkpoint):
         shutil.copy(SCRIPTS / script, self.folder)
         settings = json.dumps(SETTINGS | {"PAUSE": str(PAUSE)})
-        self.write("w.yaml", f"""
-            name: own
-            steps:
-              train:
-                run: '{NEWEST} {self.folder}/{script} 2>&1 | tee -a {self.folder}/log-{script}.$RANK'
-                checkpoint: {{{checkpoint}, lead: 15s}}
-                resources: {{nodes: 2, ranks_per_node: 1, walltime: 2m}}
-                env: {settings}
+        self.write_steps("own", f"""
+            train:
+              run: '{NEWEST} {self.folder}/{script} 2>&1 | tee -a {self.folder}/log-{script}.$RANK'
+              checkpoint: {{{checkpoint}, lead: 15s}}
+              resources: {{nodes: 2, ranks_per_node: 1, walltime: 2m}}
+              env: {settings}
         """)
         return self.submit()
 

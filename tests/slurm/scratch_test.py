@@ -23,14 +23,12 @@ class Scratch(Chain):
         (self.folder / "models").symlink_to(STAGED / "workflows/models")
 
     def submit_training(self, epochs):
-        self.write("w.yaml", f"""
-            name: scratch
-            steps:
-              train:
-                uses: train
-                resources: {{ranks: 2, memory: 1000MiB}}
-                with: {{model: models/mlp.yaml, data: {self.folder}/data, epochs: {epochs}, lr: 0.05, validation: 200, scratch: true}}
-                checkpoint: {{every: 1000000 steps}}
+        self.write_steps("scratch", f"""
+            train:
+              uses: train
+              resources: {{ranks: 2, memory: 1000MiB}}
+              with: {{model: models/mlp.yaml, data: {self.folder}/data, epochs: {epochs}, lr: 0.05, validation: 200, scratch: true}}
+              checkpoint: {{every: 1000000 steps}}
         """)
         return self.submit("--force", "train")
 

@@ -88,11 +88,9 @@ class Secrets(Chain):
         self.finish(run, directory)
 
     def test_without_the_file_a_job_fails_before_its_program_and_resubmit_brings_it_back(self):
-        self.write("w.yaml", f"""
-            name: w
-            steps:
-              first: {{run: 'until [ -e {self.folder}/go ]; do sleep 0.1; done'}}
-              push: {{secrets: [TOKEN], run: 'echo "$TOKEN" > {self.folder}/seen', needs: [first]}}
+        self.write_steps("w", f"""
+            first: {{run: 'until [ -e {self.folder}/go ]; do sleep 0.1; done'}}
+            push: {{secrets: [TOKEN], run: 'echo "$TOKEN" > {self.folder}/seen', needs: [first]}}
         """)
         run = self.submit(env={"TOKEN": TOKEN})
         (self.folder / "dlflow-runs" / run / "secrets").unlink()

@@ -62,15 +62,13 @@ if __name__ == "__main__":
 class Walltime(Chain):
     def counts(self, ranks, profile):
         self.write("count.py", COUNTS)
-        self.write("w.yaml", f"""
-            name: walltime
-            steps:
-              count:
-                run: [/usr/bin/python3, count.py]
-                inputs: [count.py]
-                checkpoint: {{signal: SIGTERM, lead: 8s, newer: "ckpt/*.txt"}}
-                resources: {{walltime: 16s, ranks: {ranks}}}
-              after: {self.step("after", ", needs: [count]")}
+        self.write_steps("walltime", f"""
+            count:
+              run: [/usr/bin/python3, count.py]
+              inputs: [count.py]
+              checkpoint: {{signal: SIGTERM, lead: 8s, newer: "ckpt/*.txt"}}
+              resources: {{walltime: 16s, ranks: {ranks}}}
+            after: {self.step("after", ", needs: [count]")}
         """)
         run = self.submit(profile=profile)
         before = self.ids(run)
@@ -90,16 +88,14 @@ class Walltime(Chain):
 
     def pipes(self, signal, profile):
         self.write("train.py", TRAINS)
-        self.write("w.yaml", f"""
-            name: pipes
-            steps:
-              train:
-                run: /usr/bin/python3 train.py 2>&1 | tee log-$RANK
-                inputs: [train.py]
-                env: {{SIGNAL: {signal}}}
-                checkpoint: {{signal: {signal}, lead: 10s, newer: "out/ckpt-*.pt"}}
-                resources: {{walltime: 20s, ranks: 2}}
-              after: {self.step("after", ", needs: [train]")}
+        self.write_steps("pipes", f"""
+            train:
+              run: /usr/bin/python3 train.py 2>&1 | tee log-$RANK
+              inputs: [train.py]
+              env: {{SIGNAL: {signal}}}
+              checkpoint: {{signal: {signal}, lead: 10s, newer: "out/ckpt-*.pt"}}
+              resources: {{walltime: 20s, ranks: 2}}
+            after: {self.step("after", ", needs: [train]")}
         """)
         run = self.submit(profile=profile)
         self.wait_for(run, {"after": "succeeded"}, timeout=240)
