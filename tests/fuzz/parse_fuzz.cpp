@@ -1,11 +1,10 @@
 #include <algorithm>
-#include <filesystem>
 
 #include "base/error.h"
-#include "base/file.h"
 #include "base/text.h"
 #include "engine/model/expression_syntax.h"
 #include "engine/model/parse.h"
+#include "tests/fuzz/corpus.h"
 #include "tests/fuzz/fuzz.h"
 
 using namespace dlflow;
@@ -83,13 +82,4 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   return 0;
 }
 
-std::vector<std::string> fuzz_seeds() {
-  std::vector<std::filesystem::path> files;
-  for (const auto& entry : std::filesystem::directory_iterator(PARSE_CORPUS)) {
-    files.push_back(entry.path());
-  }
-  std::sort(files.begin(), files.end());
-  std::vector<std::string> seeds;
-  for (const auto& file : files) seeds.push_back(read_file(file));
-  return seeds;
-}
+std::vector<std::string> fuzz_seeds() { return test::corpus(PARSE_CORPUS); }
