@@ -1,8 +1,9 @@
 #include "base/text.h"
 
-#include "tests/support/catch.h"
+#include "tests/support/answers.h"
 
 using namespace dlflow;
+using test::check_answers;
 
 TEST_CASE("a typo is answered with the nearest word, nonsense with none", "[text]") {
   const std::vector<std::string> words = {"train", "evaluate", "needs"};
@@ -26,18 +27,20 @@ TEST_CASE("invalid UTF-8 is found where it starts", "[text]") {
 }
 
 TEST_CASE("escaped text is one line, and letters of all languages stay", "[text]") {
-  CHECK(escaped("ü → 😀") == "ü → 😀");
-  CHECK(escaped("a\tb\r\n") == "a\\tb\\r\\n");
-  CHECK(escaped("\033[31m\x7f") == "\\u001b[31m\\u007f");
+  check_answers(
+      escaped,
+      {{"ü → 😀", "ü → 😀"}, {"a\tb\r\n", "a\\tb\\r\\n"}, {"\033[31m\x7f", "\\u001b[31m\\u007f"}});
 }
 
 TEST_CASE("escaped text steers no terminal by C1 and turns no other text around", "[text]") {
-  CHECK(escaped("a\u009b31mb") == "a\\u009b31mb");  // CSI in one character
-  CHECK(escaped("a\x9b"
-                "31mb") == "a\\x9b31mb");                     // ... and in one byte
-  CHECK(escaped("fdp\u202egpj.exe") == "fdp\\u202egpj.exe");  // right to left from here
-  CHECK(escaped("\u2066a\u2069\u200f\u061c\u2028") == "\\u2066a\\u2069\\u200f\\u061c\\u2028");
-  CHECK(escaped("שלום عربي") == "שלום عربي");
+  check_answers(escaped,
+                {{"a\u009b31mb", "a\\u009b31mb"},  // CSI in one character
+                 {"a\x9b"
+                  "31mb",
+                  "a\\x9b31mb"},                             // ... and in one byte
+                 {"fdp\u202egpj.exe", "fdp\\u202egpj.exe"},  // right to left from here
+                 {"\u2066a\u2069\u200f\u061c\u2028", "\\u2066a\\u2069\\u200f\\u061c\\u2028"},
+                 {"שלום عربي", "שלום عربي"}});
   CHECK(escaped_lines("a\n\tb\033[2J") == "a\n\tb\\u001b[2J");
 }
 
@@ -47,14 +50,12 @@ TEST_CASE("a name in a line tells names apart that hold line ends", "[text]") {
 }
 
 TEST_CASE("a shell reads a quoted word back as it was", "[text]") {
-  CHECK(shell_quote("a/b=1") == "a/b=1");
-  CHECK(shell_quote("it's; rm") == "'it'\\''s; rm'");
-  CHECK(shell_quote("") == "''");
+  check_answers(shell_quote, {{"a/b=1", "a/b=1"}, {"it's; rm", "'it'\\''s; rm'"}, {"", "''"}});
 }
 
 TEST_CASE("a field of comma-separated values is in quotes where it has to be", "[text]") {
-  CHECK(csv_field("T-shirt/top") == "T-shirt/top");
-  CHECK(csv_field("a,b") == "\"a,b\"");
-  CHECK(csv_field("say \"a\"\n") == "\"say \"\"a\"\"\n\"");
-  CHECK(csv_field("").empty());
+  check_answers(csv_field, {{"T-shirt/top", "T-shirt/top"},
+                            {"a,b", "\"a,b\""},
+                            {"say \"a\"\n", "\"say \"\"a\"\"\n\""},
+                            {"", ""}});
 }

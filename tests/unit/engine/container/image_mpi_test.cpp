@@ -3,18 +3,19 @@
 #include <filesystem>
 
 #include "base/file.h"
-#include "tests/support/catch.h"
+#include "tests/support/answers.h"
 #include "tests/support/temp_dir.h"
 
 using namespace dlflow;
+using test::check_answers;
 
 TEST_CASE("what a launcher says of its version names its MPI", "[container]") {
-  CHECK(mpi_of_launcher("mpirun (Open MPI) 4.1.4\n\nReport bugs to ...") == "Open MPI 4");
-  CHECK(mpi_of_launcher("mpirun (Open MPI) 5.0.3\n") == "Open MPI 5");
-  CHECK(mpi_of_launcher("HYDRA build details:\n    Version:   4.0.2\n") == "MPICH");
-  CHECK(mpi_of_launcher("Intel(R) MPI Library for Linux* OS, Version 2021.9") == "MPICH");
-  CHECK(mpi_of_launcher("slurm 22.05.8") == "");
-  CHECK(mpi_of_launcher("") == "");
+  check_answers(mpi_of_launcher, {{"mpirun (Open MPI) 4.1.4\n\nReport bugs to ...", "Open MPI 4"},
+                                  {"mpirun (Open MPI) 5.0.3\n", "Open MPI 5"},
+                                  {"HYDRA build details:\n    Version:   4.0.2\n", "MPICH"},
+                                  {"Intel(R) MPI Library for Linux* OS, Version 2021.9", "MPICH"},
+                                  {"slurm 22.05.8", ""},
+                                  {"", ""}});
 }
 
 TEST_CASE("an image's MPIs are known by their libraries, wherever they usually are",

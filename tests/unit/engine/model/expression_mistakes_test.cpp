@@ -2,6 +2,7 @@
 
 using namespace dlflow;
 using test::answer_to;
+using test::check_answers;
 
 // Mistakes in `${{ }}`: what a user would write, and every word of the answer.
 
@@ -16,13 +17,14 @@ TEST_CASE("references are checked where they stand", "[mistakes]") {
   CHECK(argv("matrix.lr") == "5:19: matrix.lr has no value, since the step has no matrix");
   CHECK(argv("matrix.rl", "\n    matrix: {lr: [1]}") ==
         "5:19: the matrix has no axis 'rl'; did you mean 'lr'?");
-  CHECK(argv("steps.a.outputs.modl") ==
+  check_answers(
+      argv,
+      {{"steps.a.outputs.modl",
         "5:19: step 'a' has no output 'modl'; did you mean 'model'?; a run step declares them: "
-        "outputs: {modl: FILE}");
-  CHECK(argv("steps.b.metrics.x") == "5:19: step 'b' refers to itself in steps.b.metrics.x");
-  CHECK(argv("steps.aa.metrics.x") ==
-        "5:19: unknown step 'aa' in steps.aa.metrics.x; did you mean 'a'?");
-  CHECK(argv("lenght(params.epochs)") == "5:19: unknown function 'lenght'; did you mean 'length'?");
+        "outputs: {modl: FILE}"},
+       {"steps.b.metrics.x", "5:19: step 'b' refers to itself in steps.b.metrics.x"},
+       {"steps.aa.metrics.x", "5:19: unknown step 'aa' in steps.aa.metrics.x; did you mean 'a'?"},
+       {"lenght(params.epochs)", "5:19: unknown function 'lenght'; did you mean 'length'?"}});
 }
 
 TEST_CASE("a step's axes are its own and those of what it selects", "[mistakes]") {
@@ -43,17 +45,17 @@ TEST_CASE("a step's axes are its own and those of what it selects", "[mistakes]"
         "steps.best2.matrix.case", "steps.best2.matrix.data"}) {
     CHECK(after(good) == "");
   }
-  CHECK(after("steps.best.matrix.cas") ==
-        "7:25: step 'best' has no axis 'cas'; did you mean 'case'?");
-  CHECK(after("steps.best.matrix.case.rl") ==
-        "7:25: axis 'case' has no key 'rl'; did you mean 'lr'?");
-  CHECK(after("steps.best.matrix.data.x") ==
-        "7:25: the values of axis 'data' are no mappings; write steps.best.matrix.data");
-  CHECK(after("steps.one.matrix.lr") ==
-        "7:25: steps.one.matrix.lr has no value, since step 'one' has no matrix");
-  CHECK(after("steps.only.matrix.lr") ==
+  check_answers(
+      after,
+      {{"steps.best.matrix.cas", "7:25: step 'best' has no axis 'cas'; did you mean 'case'?"},
+       {"steps.best.matrix.case.rl", "7:25: axis 'case' has no key 'rl'; did you mean 'lr'?"},
+       {"steps.best.matrix.data.x",
+        "7:25: the values of axis 'data' are no mappings; write steps.best.matrix.data"},
+       {"steps.one.matrix.lr",
+        "7:25: steps.one.matrix.lr has no value, since step 'one' has no matrix"},
+       {"steps.only.matrix.lr",
         "7:25: steps.only.matrix.lr has no value, since step 'only' selects from steps without a "
-        "matrix");
+        "matrix"}});
   CHECK(after("1", ", resources: {ranks: \"${{ steps.best2.matrix.case.w }}\"}") ==
         "7:57: steps.best2.matrix.case.w has no value yet in resources.ranks of step 'after'; use "
         "params. and matrix. alone");
@@ -97,14 +99,16 @@ TEST_CASE("a shell script holds no expressions, and the answer says what to writ
   };
   const std::string refusal =
       "run of step 'a' is a shell script, where expressions are not replaced; write ";
-  CHECK(script("train ${{ params.learning-rate }}") ==
-        "3:20: " + refusal + "\"$DLFLOW_PARAM_LEARNING_RATE\", or give run as a list");
-  CHECK(script("train ${{ matrix.lr }}") ==
-        "3:20: " + refusal + "\"$DLFLOW_MATRIX_LR\", or give run as a list");
-  CHECK(script("train ${{ matrix.case.lr }}") ==
-        "3:20: " + refusal + "\"$DLFLOW_MATRIX_CASE_LR\", or give run as a list");
-  CHECK(script("x ${{ steps.b.outputs.c }}") ==
+  check_answers(
+      script,
+      {{"train ${{ params.learning-rate }}",
+        "3:20: " + refusal + "\"$DLFLOW_PARAM_LEARNING_RATE\", or give run as a list"},
+       {"train ${{ matrix.lr }}",
+        "3:20: " + refusal + "\"$DLFLOW_MATRIX_LR\", or give run as a list"},
+       {"train ${{ matrix.case.lr }}",
+        "3:20: " + refusal + "\"$DLFLOW_MATRIX_CASE_LR\", or give run as a list"},
+       {"x ${{ steps.b.outputs.c }}",
         "3:16: " + refusal +
-            "env: {NAME: \"${{ steps.b.outputs.c }}\"} and \"$NAME\" here, or give run as a list");
-  CHECK(script("echo $${{") == "");
+            "env: {NAME: \"${{ steps.b.outputs.c }}\"} and \"$NAME\" here, or give run as a list"},
+       {"echo $${{", ""}});
 }

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "engine/model/parse.h"
-#include "tests/support/catch.h"
+#include "tests/support/answers.h"
 
 namespace dlflow::test {
 
@@ -28,6 +28,11 @@ inline std::string answer_to(const std::string& text, const std::vector<std::str
                              const ParseLimits& limits = {}) {
   static const std::regex kHead("(^|\\n)w\\.yaml:([0-9]+:[0-9]+:) error:");
   return std::regex_replace(mistakes_of(text, set, limits), kHead, "$1$2");
+}
+
+/// Checks what is answered to each text.
+inline void check_mistakes(std::initializer_list<Answered<std::string>> cases) {
+  check_answers([](const std::string& text) { return answer_to(text); }, cases);
 }
 
 /// The Workflow of a text without mistakes.

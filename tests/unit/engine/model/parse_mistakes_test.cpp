@@ -2,6 +2,8 @@
 
 using namespace dlflow;
 using test::answer_to;
+using test::check_answers;
+using test::check_mistakes;
 
 // One kind of mistake each: what a user would write, and every word of the answer.
 
@@ -27,13 +29,13 @@ w.yaml:10:39: error: with.epochs of step 'train' must be a positive integer, not
 }
 
 TEST_CASE("unknown keys are answered at every level", "[mistakes]") {
-  CHECK(answer_to("stpes: {}") ==
-        R"(1:1: unknown key 'stpes' in the workflow; did you mean 'steps'?
-1:1: missing key 'steps' in the workflow)");
-  CHECK(answer_to("steps: {a: {run: x, resources: {gpus: 1}}}") ==
-        "1:33: unknown key 'gpus' in resources of step 'a'; did you mean 'gpus_per_rank'?");
-  CHECK(answer_to("steps: {a: {uses: stage, with: {sources: [{url: 'file:///x', sha265: y}]}}}") ==
-        "1:62: unknown key 'sha265' in with.sources[0] of step 'a'; did you mean 'sha256'?");
+  check_mistakes(
+      {{"stpes: {}", R"(1:1: unknown key 'stpes' in the workflow; did you mean 'steps'?
+1:1: missing key 'steps' in the workflow)"},
+       {"steps: {a: {run: x, resources: {gpus: 1}}}",
+        "1:33: unknown key 'gpus' in resources of step 'a'; did you mean 'gpus_per_rank'?"},
+       {"steps: {a: {uses: stage, with: {sources: [{url: 'file:///x', sha265: y}]}}}",
+        "1:62: unknown key 'sha265' in with.sources[0] of step 'a'; did you mean 'sha256'?"}});
 }
 
 TEST_CASE("a wrong type is named, and the wanted one", "[mistakes]") {
@@ -41,40 +43,40 @@ TEST_CASE("a wrong type is named, and the wanted one", "[mistakes]") {
     return answer_to("steps: {t: {uses: train, with: {model: m, data: d, epochs: 1, lr: 1,\n" +
                      with + "}}}");
   };
-  CHECK(train("momentum: [1]") ==
-        "2:11: with.momentum of step 't' must be a number from 0 to less than 1, not a list");
-  CHECK(train("momentum: '0.5'") ==
+  check_answers(
+      train,
+      {{"momentum: [1]",
+        "2:11: with.momentum of step 't' must be a number from 0 to less than 1, not a list"},
+       {"momentum: '0.5'",
         "2:11: with.momentum of step 't' must be a number from 0 to less than 1, not the string "
-        "'0.5'; remove the quotes");
-  CHECK(train("momentum: 0.5.1") ==
+        "'0.5'; remove the quotes"},
+       {"momentum: 0.5.1",
         "2:11: with.momentum of step 't' must be a number from 0 to less than 1, not the string "
-        "'0.5.1'");
-  CHECK(train("optimizer: {kind: adam, betas: [0.9, 0.99, 0.999]}") ==
-        "2:32: with.optimizer.betas of step 't' must be a list of 2, not a list of 3");
-  CHECK(train("augment: crop") ==
-        "2:10: with.augment of step 't' must be a list, not the string 'crop'");
-  CHECK(train("schedule: cosin") ==
+        "'0.5.1'"},
+       {"optimizer: {kind: adam, betas: [0.9, 0.99, 0.999]}",
+        "2:32: with.optimizer.betas of step 't' must be a list of 2, not a list of 3"},
+       {"augment: crop", "2:10: with.augment of step 't' must be a list, not the string 'crop'"},
+       {"schedule: cosin",
         "2:11: with.schedule of step 't': 'cosin' is not one of cosine, constant, polynomial, "
-        "steps, one_cycle, inverse_sqrt; did you mean 'cosine'?");
-  CHECK(train("normalize: 1") ==
-        "2:12: with.normalize of step 't' must be a mapping, not 1; write {mean: …}");
-  CHECK(
-      train("normalize: {mean: x, std: 0}") ==
-      "2:19: with.normalize.mean of step 't' must be a number or a non-empty list, not the string "
-      "'x'\n"
-      "2:27: with.normalize.std of step 't' must be a positive number or a non-empty list, not 0");
-  CHECK(train("cooperation: {kind: gosip, every: 0, staleness: some}") ==
+        "steps, one_cycle, inverse_sqrt; did you mean 'cosine'?"},
+       {"normalize: 1",
+        "2:12: with.normalize of step 't' must be a mapping, not 1; write {mean: …}"},
+       {"normalize: {mean: x, std: 0}",
+        "2:19: with.normalize.mean of step 't' must be a number or a non-empty list, not the "
+        "string 'x'\n"
+        "2:27: with.normalize.std of step 't' must be a positive number or a non-empty list, not "
+        "0"},
+       {"cooperation: {kind: gosip, every: 0, staleness: some}",
         "2:21: with.cooperation.kind of step 't': 'gosip' is not one of synchronous, local_sgd, "
         "parameter_server, gossip; did you mean 'gossip'?\n"
         "2:35: with.cooperation.every of step 't' must be a positive integer, not 0\n"
         "2:49: with.cooperation.staleness of step 't' must be an integer of at least 0 or "
-        "unbounded, not the string 'some'");
-  CHECK(train("seed: 1.5") ==
-        "2:7: with.seed of step 't' must be an integer of at least 0, not 1.5");
-  CHECK(train("batch: 64, batch_per_rank: 32") ==
-        "2:12: with.batch_per_rank of step 't' cannot stand beside batch; remove one");
-  CHECK(train("batch_per_rank:") ==
-        "2:16: with.batch_per_rank of step 't' must be a positive integer, but it has no value");
+        "unbounded, not the string 'some'"},
+       {"seed: 1.5", "2:7: with.seed of step 't' must be an integer of at least 0, not 1.5"},
+       {"batch: 64, batch_per_rank: 32",
+        "2:12: with.batch_per_rank of step 't' cannot stand beside batch; remove one"},
+       {"batch_per_rank:",
+        "2:16: with.batch_per_rank of step 't' must be a positive integer, but it has no value"}});
   CHECK(answer_to("steps: {a: {uses: checkpoint, with: {from: x, verify: yes}}}") ==
         "1:55: with.verify of step 'a' must be true or false, not the string 'yes'; write true");
   CHECK(answer_to("steps: {a: {run: [], env: {X: {}}}}") ==
@@ -115,27 +117,27 @@ TEST_CASE("a name may have 64 characters, and is refused where it comes from", "
 }
 
 TEST_CASE("a step uses a kind or runs a command", "[mistakes]") {
-  CHECK(answer_to("steps: {a: {needs: []}}") == "1:9: step 'a' has neither uses nor run; give one");
-  CHECK(answer_to("steps: {a: {uses: evaluate, with: {checkpoint: c, data: d}, run: x}}") ==
-        "1:61: step 'a' has both uses and run; remove one");
-  CHECK(answer_to("steps: {a: {uses: trian}}") ==
+  check_mistakes(
+      {{"steps: {a: {needs: []}}", "1:9: step 'a' has neither uses nor run; give one"},
+       {"steps: {a: {uses: evaluate, with: {checkpoint: c, data: d}, run: x}}",
+        "1:61: step 'a' has both uses and run; remove one"},
+       {"steps: {a: {uses: trian}}",
         "1:19: uses of step 'a': 'trian' is not one of stage, stage-out, train, checkpoint, "
-        "evaluate, predict; did you mean 'train'?");
-  CHECK(answer_to("steps: {a: {uses: generate}}") ==
+        "evaluate, predict; did you mean 'train'?"},
+       {"steps: {a: {uses: generate}}",
         "1:19: uses of step 'a': 'generate' is not one of stage, stage-out, train, checkpoint, "
         "evaluate, predict; export the network with a step 'uses: checkpoint' and generate text in "
-        "Python, as docs/user/generate.md shows");
-  CHECK(answer_to("steps: {a: {uses: predict, with: {checkpoint: c, data: d, format: parquet}}}") ==
+        "Python, as docs/user/generate.md shows"},
+       {"steps: {a: {uses: predict, with: {checkpoint: c, data: d, format: parquet}}}",
         "1:67: with.format of step 'a': 'parquet' is not one of csv, npy; write csv or npy, and "
-        "convert the file with `python -m dlflow.convert`");
-  CHECK(
-      answer_to("steps: {a: {uses: evaluate, with: {checkpoint: c, data: d, cache: {}}}}") ==
-      "1:60: unknown key 'cache' in with of step 'a'; a cache of data is no longer kept: leave it "
-      "out, or write 'scratch: true', which copies the data to each node's own disk");
-  CHECK(answer_to("steps: {a: {run: x, with: [1]}}") ==
-        "1:27: with of step 'a' must be a mapping, not a list; write {NAME: …}");
-  CHECK(answer_to("steps: {a: {run: ' '}}") == "1:18: run of step 'a' is empty");
-  CHECK(answer_to("steps: {a: run}") == "1:12: step 'a' must be a mapping with uses: or run:");
+        "convert the file with `python -m dlflow.convert`"},
+       {"steps: {a: {uses: evaluate, with: {checkpoint: c, data: d, cache: {}}}}",
+        "1:60: unknown key 'cache' in with of step 'a'; a cache of data is no longer kept: leave "
+        "it out, or write 'scratch: true', which copies the data to each node's own disk"},
+       {"steps: {a: {run: x, with: [1]}}",
+        "1:27: with of step 'a' must be a mapping, not a list; write {NAME: …}"},
+       {"steps: {a: {run: ' '}}", "1:18: run of step 'a' is empty"},
+       {"steps: {a: run}", "1:12: step 'a' must be a mapping with uses: or run:"}});
 }
 
 TEST_CASE("keys that mean nothing for a kind are refused", "[mistakes]") {
@@ -149,51 +151,53 @@ TEST_CASE("values of a certain form are checked", "[mistakes]") {
   const auto run = [](const std::string& keys) {
     return answer_to("steps: {a: {run: x,\n" + keys + "}}");
   };
-  CHECK(run("resources: {memory: 12 furlongs}") ==
+  check_answers(
+      run,
+      {{"resources: {memory: 12 furlongs}",
         "2:21: resources.memory of step 'a': '12 furlongs' is not a size of at least 1 MiB; write "
-        "512MiB, 2GiB or 1.5GB");
-  CHECK(run("resources: {memory: 4000}") ==
+        "512MiB, 2GiB or 1.5GB"},
+       {"resources: {memory: 4000}",
         "2:21: resources.memory of step 'a' must be a size of at least 1 MiB, not 4000; that is "
-        "3.9 KiB; write a unit: 4000MiB");
-  CHECK(run("resources: {memory: 16kB}") ==
+        "3.9 KiB; write a unit: 4000MiB"},
+       {"resources: {memory: 16kB}",
         "2:21: resources.memory of step 'a': '16kB' is not a size of at least 1 MiB; that is 15.6 "
-        "KiB; write 512MiB or 2GiB");
-  CHECK(run("resources: {memory: 1048576}") == "");
-  CHECK(run("resources: {walltime: '1:30'}") ==
+        "KiB; write 512MiB or 2GiB"},
+       {"resources: {memory: 1048576}", ""},
+       {"resources: {walltime: '1:30'}",
         "2:23: resources.walltime of step 'a': '1:30' is not a duration; it could be minutes or "
-        "hours: write 1m30s or 1h30m");
-  CHECK(run("resources: {walltime: '0:01:30'}") == "");
-  CHECK(run("resources: {walltime: '1-1:30'}") == "");
-  CHECK(run("resources: {walltime: 20}") ==
+        "hours: write 1m30s or 1h30m"},
+       {"resources: {walltime: '0:01:30'}", ""},
+       {"resources: {walltime: '1-1:30'}", ""},
+       {"resources: {walltime: 20}",
         "2:23: resources.walltime of step 'a' must be a duration, not 20; write 90s, 20m, 4h or "
-        "1-12:00:00");
-  CHECK(run("checkpoint: {every: 1 epoc}") ==
+        "1-12:00:00"},
+       {"checkpoint: {every: 1 epoc}",
         "2:21: checkpoint.every of step 'a': '1 epoc' is not an interval between checkpoints; "
-        "write 1 epoch, 200 steps or 30m");
-  CHECK(run("retry: {attempts: 2, on: [node-failur]}") ==
+        "write 1 epoch, 200 steps or 30m"},
+       {"retry: {attempts: 2, on: [node-failur]}",
         "2:27: retry.on[0] of step 'a' must be one of failure, node-failure, preempted, timeout, "
         "out-of-memory or an integer from 1 to 255, not the string 'node-failur'; did you mean "
-        "'node-failure'?");
-  CHECK(run("retry: {attempts: 2, on: [75]}") ==
+        "'node-failure'?"},
+       {"retry: {attempts: 2, on: [75]}",
         "2:8: retry.on of step 'a': 75 is how a program says that it has saved and is to run "
-        "again, which needs no retry; leave it out");
-  CHECK(run("require: {accuracy: 0.88, loss: '~ 3'}") ==
+        "again, which needs no retry; leave it out"},
+       {"require: {accuracy: 0.88, loss: '~ 3'}",
         "2:21: require.accuracy of step 'a' must be a comparison with a number, not 0.88; write "
         "'>= 0.88', or with <, <=, == or >\n"
         "2:33: require.loss of step 'a': '~ 3' is not a comparison with a number; write '>= 0.88', "
-        "or with <, <=, == or >");
-  CHECK(run("env: {1A: x}") ==
+        "or with <, <=, == or >"},
+       {"env: {1A: x}",
         "2:7: '1A' in env of step 'a' is not the name of an environment variable that a step may "
-        "set; use letters, digits and _, with a letter or _ first");
-  CHECK(run("env: {DLFLOW_OUTPUTS: /tmp}") ==
+        "set; use letters, digits and _, with a letter or _ first"},
+       {"env: {DLFLOW_OUTPUTS: /tmp}",
         "2:7: 'DLFLOW_OUTPUTS' in env of step 'a' is not the name of an environment variable that "
-        "a step may set; names with DLFLOW_ are what dlflow itself tells a step");
-  CHECK(run("env: {DLFLOW_STALL_TIMEOUT: 5}") == "");
-  CHECK(run("inputs: [/etc/passwd, a/../../b]") ==
+        "a step may set; names with DLFLOW_ are what dlflow itself tells a step"},
+       {"env: {DLFLOW_STALL_TIMEOUT: 5}", ""},
+       {"inputs: [/etc/passwd, a/../../b]",
         "2:10: inputs[0] of step 'a': '/etc/passwd' is not a relative path without '..'; write "
         "scripts/prepare.py\n"
         "2:23: inputs[1] of step 'a': 'a/../../b' is not a relative path without '..'; write "
-        "scripts/prepare.py");
+        "scripts/prepare.py"}});
   CHECK(answer_to("steps: {a: {uses: stage, with: {sources: [{url: ftp://x, sha256: 12ab}]}}}") ==
         "1:49: with.sources[0].url of step 'a': 'ftp://x' is not a URL; write "
         "file:///…, https://…, ssh://HOST/…, rclone://REMOTE/…, s3://BUCKET/…, gs://BUCKET/…, "
@@ -214,27 +218,28 @@ TEST_CASE("names begin with a letter", "[mistakes]") {
 }
 
 TEST_CASE("what is there twice is found", "[mistakes]") {
-  CHECK(answer_to("steps:\n  a: {run: x}\n  a: {run: y}\n") ==
-        "3:3: a second step is called 'a'; the first one is in line 2");
-  CHECK(answer_to("steps: {a: {run: x, run: y, env: {A: 1, A: 2}}}\nsteps: {}\n") ==
-        "1:21: key 'run' is there twice in step 'a'; the first one is in line 1\n"
-        "1:41: key 'A' is there twice in env of step 'a'; the first one is in line 1\n"
-        "2:1: key 'steps' is there twice in the workflow; the first one is in line 1");
-  CHECK(answer_to("params: {a: {b: 1, b: 2}}\nsteps: {s: {run: x}}") ==
-        "1:20: key 'b' is there twice in params.a; the first one is in line 1");
+  check_mistakes({{"steps:\n  a: {run: x}\n  a: {run: y}\n",
+                   "3:3: a second step is called 'a'; the first one is in line 2"},
+                  {"steps: {a: {run: x, run: y, env: {A: 1, A: 2}}}\nsteps: {}\n",
+                   "1:21: key 'run' is there twice in step 'a'; the first one is in line 1\n"
+                   "1:41: key 'A' is there twice in env of step 'a'; the first one is in line 1\n"
+                   "2:1: key 'steps' is there twice in the workflow; the first one is in line 1"},
+                  {"params: {a: {b: 1, b: 2}}\nsteps: {s: {run: x}}",
+                   "1:20: key 'b' is there twice in params.a; the first one is in line 1"}});
 }
 
 TEST_CASE("parameters know only those above them", "[mistakes]") {
   const std::string steps = "\nsteps: {s: {run: x}}";
-  CHECK(answer_to("params: {a: '${{ params.b }}', b: 1}" + steps) ==
-        "1:18: params.b is not known yet; a parameter may use those above it");
-  CHECK(answer_to("params: {a: 1, b: '${{ params.aa }}', c: '${{ params.b }}'}" + steps) ==
-        "1:24: unknown parameter 'aa'; did you mean 'a'?");
-  CHECK(answer_to("params: {a: '${{ run.id }}'}" + steps) ==
-        "1:18: run.id has no value yet in params.a; use params. alone");
-  CHECK(answer_to("params: {a: [1], b: \"${{ params.a < 2 }}\"}" + steps) ==
+  check_mistakes(
+      {{"params: {a: '${{ params.b }}', b: 1}" + steps,
+        "1:18: params.b is not known yet; a parameter may use those above it"},
+       {"params: {a: 1, b: '${{ params.aa }}', c: '${{ params.b }}'}" + steps,
+        "1:24: unknown parameter 'aa'; did you mean 'a'?"},
+       {"params: {a: '${{ run.id }}'}" + steps,
+        "1:18: run.id has no value yet in params.a; use params. alone"},
+       {"params: {a: [1], b: \"${{ params.a < 2 }}\"}" + steps,
         "1:21: params.b: ${{ params.a < 2 }}: two numbers or two strings can be compared, not a "
-        "list and 2");
+        "list and 2"}});
 }
 
 TEST_CASE("two names that are one environment variable are told apart", "[mistakes]") {
@@ -277,32 +282,32 @@ TEST_CASE("a matrix is checked as a whole", "[mistakes]") {
   const auto matrix = [](const std::string& text) {
     return answer_to("params: {n: [1, 1], m: 3}\nsteps: {a: {run: x,\nmatrix: " + text + "}}");
   };
-  CHECK(matrix("{lr: []}") ==
-        "3:14: matrix.lr of step 'a' must be a non-empty list, not an empty list");
-  CHECK(matrix("{lr: 0.1}") == "3:14: matrix.lr of step 'a' must be a non-empty list, not 0.1");
-  CHECK(matrix("{lr: [[1]]}") ==
+  check_answers(
+      matrix,
+      {{"{lr: []}", "3:14: matrix.lr of step 'a' must be a non-empty list, not an empty list"},
+       {"{lr: 0.1}", "3:14: matrix.lr of step 'a' must be a non-empty list, not 0.1"},
+       {"{lr: [[1]]}",
         "3:15: matrix.lr[0] of step 'a' must be a string, a number, true or false or a mapping, "
-        "not a list");
-  CHECK(matrix("{lr: [1, 2, 1.0]}") == "3:21: matrix.lr of step 'a' holds 1.0 twice");
-  CHECK(matrix("{lr: \"${{ params.n }}\"}") == "3:14: matrix.lr of step 'a' holds 1 twice");
-  CHECK(matrix("{lr: \"${{ params.m }}\"}") ==
-        "3:14: matrix.lr of step 'a' must be a non-empty list, not 3 (from '${{ params.m }}')");
-  CHECK(matrix("{}") == "3:9: matrix of step 'a' has no axis");
-  CHECK(matrix("{lr: [1, 2], w: [3], include: [{lr: 5}, {lr: 1, w: 1, x: 1}]}") ==
+        "not a list"},
+       {"{lr: [1, 2, 1.0]}", "3:21: matrix.lr of step 'a' holds 1.0 twice"},
+       {"{lr: \"${{ params.n }}\"}", "3:14: matrix.lr of step 'a' holds 1 twice"},
+       {"{lr: \"${{ params.m }}\"}",
+        "3:14: matrix.lr of step 'a' must be a non-empty list, not 3 (from '${{ params.m }}')"},
+       {"{}", "3:9: matrix of step 'a' has no axis"},
+       {"{lr: [1, 2], w: [3], include: [{lr: 5}, {lr: 1, w: 1, x: 1}]}",
         "3:40: this element has no value for axis 'w'\n"
-        "3:49: the matrix has no axis 'x'; known: lr, w");
-  CHECK(matrix("{lr: [1, 2], include: [{lr: 3}, {lr: 2}, {lr: 3}]}") ==
+        "3:49: the matrix has no axis 'x'; known: lr, w"},
+       {"{lr: [1, 2], include: [{lr: 3}, {lr: 2}, {lr: 3}]}",
         "3:41: this element is there already; remove one\n"
-        "3:50: this element is there already; remove one");
-  CHECK(matrix("{lr: [1, 2], exclude: [{lr: 2}], include: [{lr: 2}]}") == "");
-  CHECK(matrix("{include: [{lr: 3}, {lr: 3}]}") ==
-        "3:29: this element is there already; remove one");
-  CHECK(matrix("{lr: [1, 2], exclude: [{lr: 5}, {rl: 1}, {}]}") ==
+        "3:50: this element is there already; remove one"},
+       {"{lr: [1, 2], exclude: [{lr: 2}], include: [{lr: 2}]}", ""},
+       {"{include: [{lr: 3}, {lr: 3}]}", "3:29: this element is there already; remove one"},
+       {"{lr: [1, 2], exclude: [{lr: 5}, {rl: 1}, {}]}",
         "3:32: axis 'lr' does not have the value 5, so that nothing is left out\n"
         "3:41: the matrix has no axis 'rl'; did you mean 'lr'?\n"
-        "3:50: this leaves out every element");
-  CHECK(matrix("{lr: [1, 2], exclude: [{lr: 1}, {lr: 2}]}") ==
-        "3:9: exclude leaves no element of matrix of step 'a'");
+        "3:50: this leaves out every element"},
+       {"{lr: [1, 2], exclude: [{lr: 1}, {lr: 2}]}",
+        "3:9: exclude leaves no element of matrix of step 'a'"}});
 }
 
 TEST_CASE("mappings in a matrix have the same keys, and names of their own", "[mistakes]") {
@@ -318,35 +323,38 @@ TEST_CASE("mappings in a matrix have the same keys, and names of their own", "[m
         "2:27: axis 'case' has no key 'nett'; did you mean 'net'?");
   CHECK(matrix("{lr: [1]}", "matrix.lr.x") ==
         "2:27: the values of axis 'lr' are no mappings; write matrix.lr");
-  CHECK(matrix("{case: [{net: a}, {nets: b}]}") ==
+  check_answers(
+      matrix,
+      {{"{case: [{net: a}, {nets: b}]}",
         "3:27: this value of matrix.case of step 'a' has other keys than the first one; give all "
-        "the same");
-  CHECK(matrix("{case: [{net: a}, b]}") ==
+        "the same"},
+       {"{case: [{net: a}, b]}",
         "3:27: this value of matrix.case of step 'a' has other keys than the first one; give all "
-        "the same");
-  CHECK(matrix("{case: [{net: a}, {net: a}]}") ==
-        "3:27: matrix.case of step 'a' holds {\"net\":\"a\"} twice");
-  CHECK(matrix("{case: [{name: s, n: 1}, {name: s, n: 2}]}") ==
-        "3:34: two values of matrix.case of step 'a' are called 's'; rename one");
-  CHECK(matrix("{case: [{net: a}], case_net: [1]}") ==
-        "3:28: axes 'case.net' and 'case_net' would both be $DLFLOW_MATRIX_CASE_NET; rename one");
-  CHECK(matrix("{case: [{net: a, b: 1}, {net: c, b: 1}], exclude: [{case: {net: a}}]}") == "");
-  CHECK(matrix("{case: [{net: a}, {net: c}], exclude: [{case: {net: b}}]}") ==
-        "3:48: axis 'case' does not have the value {\"net\":\"b\"}, so that nothing is left out");
+        "the same"},
+       {"{case: [{net: a}, {net: a}]}",
+        "3:27: matrix.case of step 'a' holds {\"net\":\"a\"} twice"},
+       {"{case: [{name: s, n: 1}, {name: s, n: 2}]}",
+        "3:34: two values of matrix.case of step 'a' are called 's'; rename one"},
+       {"{case: [{net: a}], case_net: [1]}",
+        "3:28: axes 'case.net' and 'case_net' would both be $DLFLOW_MATRIX_CASE_NET; rename one"},
+       {"{case: [{net: a, b: 1}, {net: c, b: 1}], exclude: [{case: {net: a}}]}", ""},
+       {"{case: [{net: a}, {net: c}], exclude: [{case: {net: b}}]}",
+        "3:48: axis 'case' does not have the value {\"net\":\"b\"}, so that nothing is left out"}});
 }
 
 TEST_CASE("axes that go together are axes of equal length", "[mistakes]") {
   const auto matrix = [](const std::string& text) {
     return answer_to("steps: {a: {run: x,\nmatrix: " + text + "}}");
   };
-  CHECK(matrix("{net: [a, b], batch: [1, 2], lr: [1], zip: [net, batch]}") == "");
-  CHECK(matrix("{net: [a, b], batch: [1, 2, 3], zip: [net, batch]}") ==
-        "2:52: axes that go together have as many values each: 'net' has 2, 'batch' has 3");
-  CHECK(matrix("{net: [a, b], batch: [1, 2], zip: [net, bacth]}") ==
-        "2:49: the matrix has no axis 'bacth'; did you mean 'batch'?");
-  CHECK(matrix("{net: [a, b], zip: [net, net]}") == "2:34: 'net' is there twice; remove one");
-  CHECK(matrix("{net: [a, b], zip: [net]}") ==
-        "2:28: matrix.zip of step 'a' must be a list of at least 2, not a list of 1");
+  check_answers(
+      matrix, {{"{net: [a, b], batch: [1, 2], lr: [1], zip: [net, batch]}", ""},
+               {"{net: [a, b], batch: [1, 2, 3], zip: [net, batch]}",
+                "2:52: axes that go together have as many values each: 'net' has 2, 'batch' has 3"},
+               {"{net: [a, b], batch: [1, 2], zip: [net, bacth]}",
+                "2:49: the matrix has no axis 'bacth'; did you mean 'batch'?"},
+               {"{net: [a, b], zip: [net, net]}", "2:34: 'net' is there twice; remove one"},
+               {"{net: [a, b], zip: [net]}",
+                "2:28: matrix.zip of step 'a' must be a list of at least 2, not a list of 1"}});
   // Not of the pairs, so it may be added; the same pair may not.
   CHECK(matrix("{net: [a, b], batch: [1, 2], zip: [net, batch], include: [{net: a, batch: 2}]}") ==
         "");
@@ -358,12 +366,13 @@ TEST_CASE("elements are packed in a matrix that has some", "[mistakes]") {
   const auto matrix = [](const std::string& text) {
     return answer_to("steps: {a: {run: x,\nmatrix: " + text + "}}");
   };
-  CHECK(matrix("{n: [1, 2], pack: 1000}") == "");
-  CHECK(matrix("{pack: 2}") == "2:9: matrix of step 'a' has no axis");
-  CHECK(matrix("{n: [1, 2], pack: 0}") ==
-        "2:27: matrix.pack of step 'a' must be an integer from 1 to 1000, not 0");
-  CHECK(matrix("{n: [1, 2], pack: 1001}") ==
-        "2:27: matrix.pack of step 'a' must be an integer from 1 to 1000, not 1001");
+  check_answers(matrix,
+                {{"{n: [1, 2], pack: 1000}", ""},
+                 {"{pack: 2}", "2:9: matrix of step 'a' has no axis"},
+                 {"{n: [1, 2], pack: 0}",
+                  "2:27: matrix.pack of step 'a' must be an integer from 1 to 1000, not 0"},
+                 {"{n: [1, 2], pack: 1001}",
+                  "2:27: matrix.pack of step 'a' must be an integer from 1 to 1000, not 1001"}});
 }
 
 TEST_CASE("a parameter whose name was to be a difference is told to have spaces", "[mistakes]") {
@@ -419,13 +428,15 @@ TEST_CASE("if is true, false or an expression that gives one", "[mistakes]") {
   const auto condition = [](const std::string& text) {
     return answer_to("params: {n: 3}\nsteps: {a: {run: x, if: " + text + "}}");
   };
-  CHECK(condition("params.n > 3") ==
+  check_answers(
+      condition,
+      {{"params.n > 3",
         "2:25: if of step 'a' must be true or false, not the string 'params.n > 3'; an expression "
-        "is written ${{ … }}");
-  CHECK(condition("'${{ params.n }}'") ==
-        "2:25: if of step 'a' must be true or false, not 3 (from '${{ params.n }}')");
-  CHECK(condition("'${{ params.n > 3 && true }}'") == "");
-  CHECK(condition("false") == "");
+        "is written ${{ … }}"},
+       {"'${{ params.n }}'",
+        "2:25: if of step 'a' must be true or false, not 3 (from '${{ params.n }}')"},
+       {"'${{ params.n > 3 && true }}'", ""},
+       {"false", ""}});
 }
 
 TEST_CASE("secrets are names of variables, each once, and not also in env", "[mistakes]") {

@@ -4,31 +4,32 @@
 
 using namespace dlflow;
 using test::answer_to;
+using test::check_mistakes;
 
 TEST_CASE("an empty file says so", "[yaml]") {
-  CHECK(answer_to("") == "1:1: the file is empty");
-  CHECK(answer_to("# nothing yet\n") == "1:1: the file is empty");
-  CHECK(answer_to("---\n") == "1:1: the file is empty");
+  check_mistakes({{"", "1:1: the file is empty"},
+                  {"# nothing yet\n", "1:1: the file is empty"},
+                  {"---\n", "1:1: the file is empty"}});
 }
 
 TEST_CASE("a file that is not a mapping says what it should be", "[yaml]") {
-  CHECK(answer_to("- a\n") ==
-        "1:1: a workflow is a mapping with the keys name, params, images, steps, track, notify");
-  CHECK(answer_to("steps: 3") ==
-        "1:8: steps must be a mapping: a name and a description for each step");
-  CHECK(answer_to("steps: {}") ==
-        "1:8: steps must be a mapping: a name and a description for each step");
+  check_mistakes(
+      {{"- a\n",
+        "1:1: a workflow is a mapping with the keys name, params, images, steps, track, notify"},
+       {"steps: 3", "1:8: steps must be a mapping: a name and a description for each step"},
+       {"steps: {}", "1:8: steps must be a mapping: a name and a description for each step"}});
 }
 
 TEST_CASE("a bare expression in a flow collection must be quoted", "[yaml]") {
   const std::string refusal = "an expression inside { } or [ ] must be quoted: write ";
-  CHECK(answer_to("steps:\n  a:\n    resources: {ranks: ${{ params.ranks }}, walltime: 1h}\n") ==
-        "3:24: " + refusal + "\"${{ params.ranks }}\"");
-  CHECK(answer_to("a: [1, ${{ params.x }}]") == "1:8: " + refusal + "\"${{ params.x }}\"");
-  CHECK(answer_to("a: {${{ x }}: 1}") == "1:5: " + refusal + "\"${{ x }}\"");
-  CHECK(answer_to("a: [${{ x") == "1:5: " + refusal + "\"${{ … }}\"");
-  CHECK(answer_to("a: ${{ format('a: {0}', 1) }}") ==
-        "1:4: an expression with ': ' in it must be quoted, with \" around the whole value");
+  check_mistakes(
+      {{"steps:\n  a:\n    resources: {ranks: ${{ params.ranks }}, walltime: 1h}\n",
+        "3:24: " + refusal + "\"${{ params.ranks }}\""},
+       {"a: [1, ${{ params.x }}]", "1:8: " + refusal + "\"${{ params.x }}\""},
+       {"a: {${{ x }}: 1}", "1:5: " + refusal + "\"${{ x }}\""},
+       {"a: [${{ x", "1:5: " + refusal + "\"${{ … }}\""},
+       {"a: ${{ format('a: {0}', 1) }}",
+        "1:4: an expression with ': ' in it must be quoted, with \" around the whole value"}});
 }
 
 TEST_CASE("tabs cannot indent, and are fine elsewhere", "[yaml]") {
@@ -38,24 +39,24 @@ TEST_CASE("tabs cannot indent, and are fine elsewhere", "[yaml]") {
 }
 
 TEST_CASE("text that is no YAML says what is expected", "[yaml]") {
-  CHECK(answer_to("a: b: c") ==
+  check_mistakes(
+      {{"a: b: c",
         "1:5: not valid YAML: unexpected ':'; check the indentation, and quote text that contains "
-        "': '");
-  CHECK(answer_to("a: {b: 1") == "1:9: not valid YAML: expected ',' or '}' here");
-  CHECK(answer_to("a: [1") == "1:6: not valid YAML: expected ',' or ']' here");
-  CHECK(answer_to("a: @x") ==
-        "1:4: not valid YAML: text cannot begin with this character; quote it");
-  CHECK(answer_to("a: *x") == "1:4: not valid YAML: an alias whose anchor (&name) is not defined");
-  CHECK(answer_to("a: 'b") == "1:6: not valid YAML: a quote is never closed");
-  CHECK(answer_to("}") == "1:1: not valid YAML: a closing bracket without its opening one");
-  CHECK(answer_to("a: 1\n- b\n") ==
-        "2:1: not valid YAML: expected a key; the keys of one mapping begin in the same column");
-  CHECK(answer_to("a: \"b\n") == "1:4: this quote is never closed");
-  CHECK(answer_to("a: &x 'it''s\n") == "1:4: this quote is never closed");
-  CHECK(answer_to("? [a]\n: b\n") == "1:3: a key must be a word, or a bracket is never closed");
-  CHECK(answer_to("a: !secret x\nsteps: {s: {run: x}}") ==
+        "': '"},
+       {"a: {b: 1", "1:9: not valid YAML: expected ',' or '}' here"},
+       {"a: [1", "1:6: not valid YAML: expected ',' or ']' here"},
+       {"a: @x", "1:4: not valid YAML: text cannot begin with this character; quote it"},
+       {"a: *x", "1:4: not valid YAML: an alias whose anchor (&name) is not defined"},
+       {"a: 'b", "1:6: not valid YAML: a quote is never closed"},
+       {"}", "1:1: not valid YAML: a closing bracket without its opening one"},
+       {"a: 1\n- b\n",
+        "2:1: not valid YAML: expected a key; the keys of one mapping begin in the same column"},
+       {"a: \"b\n", "1:4: this quote is never closed"},
+       {"a: &x 'it''s\n", "1:4: this quote is never closed"},
+       {"? [a]\n: b\n", "1:3: a key must be a word, or a bracket is never closed"},
+       {"a: !secret x\nsteps: {s: {run: x}}",
         "1:1: unknown key 'a' in the workflow; known: name, params, images, steps, track, notify\n"
-        "1:4: the YAML tag '!secret' has no meaning here; remove it");
+        "1:4: the YAML tag '!secret' has no meaning here; remove it"}});
 }
 
 TEST_CASE("a file holds one document", "[yaml]") {
@@ -64,14 +65,13 @@ TEST_CASE("a file holds one document", "[yaml]") {
 }
 
 TEST_CASE("bytes that are no text are found", "[yaml]") {
-  CHECK(answer_to("a: 1\nb: \xff\n") == "2:4: byte 0xff is not UTF-8; save the file as UTF-8");
-  CHECK(answer_to("a: \x04\n") ==
-        "1:4: a control character (0x04) cannot stand in YAML; remove it");
-  CHECK(answer_to("a: \x7f\n") ==
-        "1:4: a control character (0x7f) cannot stand in YAML; remove it");
-  CHECK(answer_to(std::string("\xff\xfe"
-                              "a\0:\0",
-                              6)) == "1:1: byte 0xff is not UTF-8; save the file as UTF-8");
+  check_mistakes({{"a: 1\nb: \xff\n", "2:4: byte 0xff is not UTF-8; save the file as UTF-8"},
+                  {"a: \x04\n", "1:4: a control character (0x04) cannot stand in YAML; remove it"},
+                  {"a: \x7f\n", "1:4: a control character (0x7f) cannot stand in YAML; remove it"},
+                  {std::string("\xff\xfe"
+                               "a\0:\0",
+                               6),
+                   "1:1: byte 0xff is not UTF-8; save the file as UTF-8"}});
 }
 
 TEST_CASE("files that are too much are refused cheaply", "[yaml]") {
@@ -80,12 +80,13 @@ TEST_CASE("files that are too much are refused cheaply", "[yaml]") {
     bomb += "b" + std::to_string(i) + ": &a" + std::to_string(i) + " [";
     for (int j = 0; j < 10; ++j) bomb += "*a" + std::to_string(i - 1) + (j < 9 ? "," : "]\n");
   }
-  CHECK(answer_to(bomb) ==
+  check_mistakes(
+      {{bomb,
         "7:22: the file has more than 1000000 values, aliases counted each time; it is too large "
-        "to read");
-  CHECK(answer_to("a: &x [*x]") == "1:8: this alias stands inside the value that it repeats");
-  CHECK(answer_to("a: " + std::string(1000, '[') + std::string(1000, ']')) ==
-        "1:67: values are nested deeper than 64 levels");
+        "to read"},
+       {"a: &x [*x]", "1:8: this alias stands inside the value that it repeats"},
+       {"a: " + std::string(1000, '[') + std::string(1000, ']'),
+        "1:67: values are nested deeper than 64 levels"}});
   ParseLimits limits;
   limits.max_file_bytes = 10;
   CHECK(test::mistakes_of("steps: {a: {}}", {}, limits) ==

@@ -2,12 +2,13 @@
 
 #include "base/error.h"
 #include "engine/plan/changes.h"
-#include "tests/support/catch.h"
+#include "tests/support/answers.h"
 #include "tests/support/parsed.h"
 #include "tests/unit/engine/plan/plan_of.h"
 
 using namespace dlflow;
 using namespace std::chrono_literals;
+using test::check_answers;
 
 namespace {
 
@@ -57,17 +58,18 @@ std::string refusal_of(const std::string& steps, const Profile& profile = classe
 }  // namespace
 
 TEST_CASE("a step takes the first class that fits its resources", "[places]") {
-  CHECK(class_for("walltime: 4h") == "cpu");
-  CHECK(class_for("") == "cpu");
-  CHECK(class_for("gpus_per_rank: 1") == "gpu");
-  CHECK(class_for("walltime: 12h") == "gpu");
-  CHECK(class_for("cpus_per_rank: 17") == "gpu");
-  CHECK(class_for("memory: 65GiB") == "gpu");
-  CHECK(class_for("nodes: 3") == "gpu");
-  CHECK(class_for("ranks: 32, ranks_per_node: 16") == "cpu");
-  CHECK(class_for("ranks: 32, ranks_per_node: 32") == "gpu");
-  CHECK(class_for("ranks: 8, ranks_per_node: 4, gpus_per_rank: 1") == "gpu");
-  CHECK(class_for("nodes: 2, memory: 128GiB") == "cpu");
+  check_answers([](const std::string& resources) { return class_for(resources); },
+                {{"walltime: 4h", "cpu"},
+                 {"", "cpu"},
+                 {"gpus_per_rank: 1", "gpu"},
+                 {"walltime: 12h", "gpu"},
+                 {"cpus_per_rank: 17", "gpu"},
+                 {"memory: 65GiB", "gpu"},
+                 {"nodes: 3", "gpu"},
+                 {"ranks: 32, ranks_per_node: 16", "cpu"},
+                 {"ranks: 32, ranks_per_node: 32", "gpu"},
+                 {"ranks: 8, ranks_per_node: 4, gpus_per_rank: 1", "gpu"},
+                 {"nodes: 2, memory: 128GiB", "cpu"}});
 }
 
 TEST_CASE("elements of a matrix go to different classes where they ask for different things",

@@ -1,9 +1,10 @@
 #include "engine/slurm/output.h"
 
-#include "tests/support/catch.h"
+#include "tests/support/answers.h"
 
 using namespace dlflow;
 using namespace std::chrono_literals;
+using test::check_answers;
 
 namespace {
 
@@ -28,18 +29,18 @@ TEST_CASE("a job whose node cannot write its log is told by SLURM's signal 53", 
 }
 
 TEST_CASE("the id is found in what sbatch prints", "[slurm]") {
-  CHECK(submitted_id("812\n") == "812");
-  CHECK(submitted_id("812;alpha\n") == "812");
-  CHECK(submitted_id("812") == "812");
-  CHECK(submitted_id("  812 \r\n") == "812");
-  CHECK(submitted_id("Submitted batch job 812\n") == "812");
-  CHECK(submitted_id("Submitted batch job 812 on cluster alpha\n") == "812");
+  check_answers(submitted_id, {{"812\n", "812"},
+                               {"812;alpha\n", "812"},
+                               {"812", "812"},
+                               {"  812 \r\n", "812"},
+                               {"Submitted batch job 812\n", "812"},
+                               {"Submitted batch job 812 on cluster alpha\n", "812"}});
 }
 
 TEST_CASE("banners around the id do no harm", "[slurm]") {
-  CHECK(submitted_id("*** 3 days to the maintenance of 2026 ***\n812\n") == "812");
-  CHECK(submitted_id("812\nYour project has used 97 % of its hours.\n\n") == "812");
-  CHECK(submitted_id("2026-11-21 welcome\n\n812;alpha\nbye\n") == "812");
+  check_answers(submitted_id, {{"*** 3 days to the maintenance of 2026 ***\n812\n", "812"},
+                               {"812\nYour project has used 97 % of its hours.\n\n", "812"},
+                               {"2026-11-21 welcome\n\n812;alpha\nbye\n", "812"}});
 }
 
 TEST_CASE("what holds no id has none", "[slurm]") {

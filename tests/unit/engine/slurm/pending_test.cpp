@@ -1,9 +1,10 @@
 #include "engine/slurm/pending.h"
 
-#include "tests/support/catch.h"
+#include "tests/support/answers.h"
 
 using namespace dlflow;
 using namespace std::chrono_literals;
+using test::check_answers;
 
 namespace {
 
@@ -29,15 +30,15 @@ bool is_held(const std::string& reason, BatchState state = BatchState::Pending) 
 }  // namespace
 
 TEST_CASE("why a job waits is told in words", "[slurm]") {
-  CHECK(words_for("").empty());
-  CHECK(words_for("Dependency").empty());
-  CHECK(words_for("DependencyNeverSatisfied") ==
-        "never starts: SLURM takes what it waits for as failed");
-  CHECK(words_for("Resources") == "waits for free nodes");
-  CHECK(words_for("JobHeldUser") == "held: scontrol release 812");
-  CHECK(words_for("job requeued in held state") == "held: scontrol release 812");
-  CHECK(words_for("QOSMaxJobsPerUserLimit") ==
-        "waits for a limit of its QOS: QOSMaxJobsPerUserLimit");
+  check_answers(
+      [](const std::string& reason) { return words_for(reason); },
+      {{"", ""},
+       {"Dependency", ""},
+       {"DependencyNeverSatisfied", "never starts: SLURM takes what it waits for as failed"},
+       {"Resources", "waits for free nodes"},
+       {"JobHeldUser", "held: scontrol release 812"},
+       {"job requeued in held state", "held: scontrol release 812"},
+       {"QOSMaxJobsPerUserLimit", "waits for a limit of its QOS: QOSMaxJobsPerUserLimit"}});
   CHECK_THAT(words_for("PartitionTimeLimit"), Catch::StartsWith("never starts: "));
   CHECK(words_for("Nodes required for job are DOWN, DRAINED or reserved for jobs in higher "
                   "priority partitions") ==
@@ -56,13 +57,14 @@ TEST_CASE("a job that does not move by itself has a sentence, the node and the c
   CHECK(words_for("job requeued in held state", std::nullopt, BatchState::Held) ==
         "held: scontrol release 812");
   CHECK(words_for("", std::nullopt, BatchState::Held) == "held: scontrol release 812");
-  CHECK(words_for("JobHeldAdmin") ==
-        "held by an administrator, who alone can: scontrol release 812");
-  CHECK(words_for("JobHoldMaxRequeue") ==
-        "held: requeued more often than the site allows; scontrol release 812");
-  CHECK(words_for("launch failed requeued held") ==
+  check_answers(
+      [](const std::string& reason) { return words_for(reason); },
+      {{"JobHeldAdmin", "held by an administrator, who alone can: scontrol release 812"},
+       {"JobHoldMaxRequeue",
+        "held: requeued more often than the site allows; scontrol release 812"},
+       {"launch failed requeued held",
         "held: a node could not start it, mostly because its prolog failed; scontrol release 812; "
-        "out of service: n1 (Prolog error)");
+        "out of service: n1 (Prolog error)"}});
   CHECK_THAT(words_for("user env retrieval failed requeued held"),
              Catch::StartsWith("held: a node could not read its user's environment; scontrol "));
   CHECK(words_for("QOSNotAllowed") ==

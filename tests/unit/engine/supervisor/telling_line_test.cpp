@@ -1,9 +1,10 @@
 #include "engine/supervisor/telling_line.h"
 
-#include "tests/support/catch.h"
+#include "tests/support/answers.h"
 #include "tests/support/temp_dir.h"
 
 using namespace dlflow;
+using test::check_answers;
 
 namespace {
 
@@ -43,16 +44,16 @@ std::string traceback(const std::string& last, const std::string& file = "train.
 }  // namespace
 
 TEST_CASE("the line of standard error that says most is told", "[telling]") {
-  CHECK(telling_line_of("error: one\nerror: two\nmore\n") == "error: two");
-  CHECK(telling_line_of("Error: of Java\nmore\n") == "Error: of Java");
-  CHECK(telling_line_of("an error\nlast\n") == "last");
-  CHECK(telling_line_of("said\n-----\n\n") == "said");
-  CHECK(telling_line_of("10 %\r90 %\r\n") == "90 %");
-  CHECK(telling_line_of("\033[31mred\033[0m\x07 end\x7F\n") == "red end");
-  CHECK(telling_line_of("") == "");
-  CHECK(telling_line_of(std::string(400, 'x')) == std::string(300, 'x') + "…");
-  CHECK(telling_line_of(std::string(300, 'x')) == std::string(300, 'x'));
-  CHECK(telling_line_of(std::string(299, 'x') + "ä…") == std::string(299, 'x') + "…");
+  check_answers(telling_line_of, {{"error: one\nerror: two\nmore\n", "error: two"},
+                                  {"Error: of Java\nmore\n", "Error: of Java"},
+                                  {"an error\nlast\n", "last"},
+                                  {"said\n-----\n\n", "said"},
+                                  {"10 %\r90 %\r\n", "90 %"},
+                                  {"\033[31mred\033[0m\x07 end\x7F\n", "red end"},
+                                  {"", ""},
+                                  {std::string(400, 'x'), std::string(300, 'x') + "…"},
+                                  {std::string(300, 'x'), std::string(300, 'x')},
+                                  {std::string(299, 'x') + "ä…", std::string(299, 'x') + "…"}});
 }
 
 TEST_CASE("of a file only the end of this pass is read", "[telling]") {
@@ -68,38 +69,39 @@ TEST_CASE("of a file only the end of this pass is read", "[telling]") {
 }
 
 TEST_CASE("a traceback is told by its last line and the place in the user's file", "[telling]") {
-  CHECK(telling_line_of(traceback("KeyError: 'lr'")) == "KeyError: 'lr' (train.py:5)");
-  CHECK(telling_line_of(traceback("KeyError: 'lr'", "src/train.py")) ==
-        "KeyError: 'lr' (src/train.py:5)");
-  CHECK(telling_line_of("Traceback (most recent call last):\n"
-                        "  File \"/home/ada/tools/read.py\", line 12, in read\n"
-                        "KeyError: 'lr'\n") == "KeyError: 'lr' (read.py:12)");
-  CHECK(telling_line_of(traceback("RuntimeError: Error(s) in loading state_dict for Net:") +
-                        "\tMissing key(s) in state_dict: \"fc.weight\".\n") ==
+  check_answers(
+      telling_line_of,
+      {{traceback("KeyError: 'lr'"), "KeyError: 'lr' (train.py:5)"},
+       {traceback("KeyError: 'lr'", "src/train.py"), "KeyError: 'lr' (src/train.py:5)"},
+       {"Traceback (most recent call last):\n"
+        "  File \"/home/ada/tools/read.py\", line 12, in read\n"
+        "KeyError: 'lr'\n",
+        "KeyError: 'lr' (read.py:12)"},
+       {traceback("RuntimeError: Error(s) in loading state_dict for Net:") +
+            "\tMissing key(s) in state_dict: \"fc.weight\".\n",
         "RuntimeError: Error(s) in loading state_dict for Net: Missing key(s) in state_dict: "
-        "\"fc.weight\". (train.py:5)");
-  CHECK(
-      telling_line_of(traceback("KeyError: 'lr'") +
-                      "\nDuring handling of the above exception, another exception occurred:\n\n" +
-                      traceback("ValueError: no lr")) == "ValueError: no lr (train.py:5)");
-  CHECK(telling_line_of(traceback("KeyError: 'lr'") + "bye\n") == "KeyError: 'lr' (train.py:5)");
-  CHECK(telling_line_of(traceback("KeyError: Caught KeyError in DataLoader worker process 0.") +
-                        "Original " + traceback("KeyError: 'lr'", "data.py") + "\n") ==
-        "KeyError: 'lr' (data.py:5)");
-  CHECK(telling_line_of("Traceback (most recent call last):\n") ==
-        "Traceback (most recent call last):");
+        "\"fc.weight\". (train.py:5)"},
+       {traceback("KeyError: 'lr'") +
+            "\nDuring handling of the above exception, another exception occurred:\n\n" +
+            traceback("ValueError: no lr"),
+        "ValueError: no lr (train.py:5)"},
+       {traceback("KeyError: 'lr'") + "bye\n", "KeyError: 'lr' (train.py:5)"},
+       {traceback("KeyError: Caught KeyError in DataLoader worker process 0.") + "Original " +
+            traceback("KeyError: 'lr'", "data.py") + "\n",
+        "KeyError: 'lr' (data.py:5)"},
+       {"Traceback (most recent call last):\n", "Traceback (most recent call last):"}});
 }
 
 TEST_CASE("a line that begins with error hides no exception that follows it", "[telling]") {
   const std::string exception = traceback("ValueError: shapes differ");
   const std::string told = "ValueError: shapes differ (train.py:5)";
-  CHECK(telling_line_of("error_rate 0.5 after epoch 1\n" + exception) == told);
-  CHECK(telling_line_of("error: of a try\n" + exception) == told);
-  CHECK(telling_line_of("error rate 0.5\n" + exception) == told);
-  CHECK(telling_line_of("error_rate 0.5\nno data\n") == "no data");
-  CHECK(telling_line_of("error 0.5\nno data\n") == "no data");
-  CHECK(telling_line_of(exception + "  error: no data\nbye\n") == "error: no data");
-  CHECK(telling_line_of("error reading x\nbye\n") == "error reading x");
+  check_answers(telling_line_of, {{"error_rate 0.5 after epoch 1\n" + exception, told},
+                                  {"error: of a try\n" + exception, told},
+                                  {"error rate 0.5\n" + exception, told},
+                                  {"error_rate 0.5\nno data\n", "no data"},
+                                  {"error 0.5\nno data\n", "no data"},
+                                  {exception + "  error: no data\nbye\n", "error: no data"},
+                                  {"error reading x\nbye\n", "error reading x"}});
   const std::string lost = traceback("RuntimeError: Connection closed by peer");
   CHECK(telling_line_of("error: no data\n" + lost) == "error: no data");
   CHECK(telling_line_of("error: no data\nError: exit\n") == "error: no data");
