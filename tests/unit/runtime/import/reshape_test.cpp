@@ -3,9 +3,8 @@
 #include <cstdlib>
 
 #include "base/error.h"
-#include "base/file.h"
-#include "base/json.h"
 #include "tests/support/catch.h"
+#include "tests/support/from_pytorch.h"
 
 using namespace dlflow;
 using namespace dlflow::runtime;
@@ -28,9 +27,7 @@ PictureSize size_after(uint32_t width, uint32_t height, const Reshaping& reshapi
 }  // namespace
 
 TEST_CASE("pictures are resized as PyTorch does with antialiasing", "[reshape]") {
-  const char* just_now = std::getenv("DLFLOW_PYTORCH_RESIZE");  // else what is kept beside this
-  const Json expected =
-      Json::parse(read_file(just_now != nullptr ? just_now : DLFLOW_PYTORCH_RESIZE));
+  const Json expected = test::from_pytorch("DLFLOW_PYTORCH_RESIZE", DLFLOW_PYTORCH_RESIZE);
   REQUIRE(expected.at("cases").size() == 6);
   for (const Json& json : expected.at("cases")) {
     const std::vector<uint32_t> from = json.at("from"), to = json.at("to");

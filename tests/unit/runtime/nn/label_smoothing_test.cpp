@@ -1,17 +1,13 @@
-#include <cstdlib>
 
-#include "base/file.h"
-#include "base/json.h"
 #include "runtime/nn/kernels.h"
 #include "tests/support/catch.h"
+#include "tests/support/from_pytorch.h"
 
 using namespace dlflow;
 using namespace dlflow::runtime;
 
 TEST_CASE("loss and gradient with smoothed labels are PyTorch's", "[nn]") {
-  const char* just_now = std::getenv("DLFLOW_PYTORCH_LOSS");  // else what is kept beside this file
-  const Json expected =
-      Json::parse(read_file(just_now != nullptr ? just_now : DLFLOW_PYTORCH_LOSS));
+  const Json expected = test::from_pytorch("DLFLOW_PYTORCH_LOSS", DLFLOW_PYTORCH_LOSS);
   const std::vector<float> scores = expected.at("scores");
   const std::vector<uint32_t> labels = expected.at("labels");
   std::vector<float> probabilities(scores.size()), gradient(scores.size());

@@ -1,12 +1,10 @@
 #include "runtime/nn/pixel_loss.h"
 
 #include <cmath>
-#include <cstdlib>
 
-#include "base/file.h"
-#include "base/json.h"
 #include "runtime/nn/network.h"
 #include "tests/support/catch.h"
+#include "tests/support/from_pytorch.h"
 #include "tests/unit/runtime/nn/target_step.h"
 
 using namespace dlflow;
@@ -32,9 +30,7 @@ const std::vector<std::string> kLosses = {"pixel_cross_entropy", "dice",
 }  // namespace
 
 TEST_CASE("losses of pixels and their gradients are PyTorch's", "[nn]") {
-  const char* just_now = std::getenv("DLFLOW_PYTORCH_PIXELS");  // else what is kept beside this
-  const Json expected =
-      Json::parse(read_file(just_now != nullptr ? just_now : DLFLOW_PYTORCH_PIXELS));
+  const Json expected = test::from_pytorch("DLFLOW_PYTORCH_PIXELS", DLFLOW_PYTORCH_PIXELS);
   REQUIRE(expected.at("cases").size() == 12);
   for (const Json& json : expected.at("cases")) {
     const std::string name = json.at("name");

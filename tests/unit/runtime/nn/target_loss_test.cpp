@@ -1,12 +1,10 @@
 #include "runtime/nn/target_loss.h"
 
 #include <cmath>
-#include <cstdlib>
 
-#include "base/file.h"
-#include "base/json.h"
 #include "runtime/nn/network.h"
 #include "tests/support/catch.h"
+#include "tests/support/from_pytorch.h"
 #include "tests/unit/runtime/nn/target_step.h"
 
 using namespace dlflow;
@@ -28,9 +26,7 @@ LossKind loss_called(const std::string& word) {
 }  // namespace
 
 TEST_CASE("losses of targets and their gradients are PyTorch's", "[nn]") {
-  const char* just_now = std::getenv("DLFLOW_PYTORCH_TARGETS");  // else what is kept beside this
-  const Json expected =
-      Json::parse(read_file(just_now != nullptr ? just_now : DLFLOW_PYTORCH_TARGETS));
+  const Json expected = test::from_pytorch("DLFLOW_PYTORCH_TARGETS", DLFLOW_PYTORCH_TARGETS);
   REQUIRE(expected.at("cases").size() == 8);
   for (const Json& json : expected.at("cases")) {
     const LossKind loss = loss_called(json.at("name"));

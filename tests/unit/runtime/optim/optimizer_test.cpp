@@ -1,7 +1,6 @@
 #include "runtime/optim/optimizer.h"
 
 #include <cmath>
-#include <cstdlib>
 #include <limits>
 #include <set>
 
@@ -9,6 +8,7 @@
 #include "base/json.h"
 #include "runtime/optim/blocks.h"
 #include "tests/support/catch.h"
+#include "tests/support/from_pytorch.h"
 
 using namespace dlflow;
 using namespace dlflow::runtime;
@@ -68,10 +68,7 @@ OptimizerOptions options_of(const Json& json) {
 }
 
 /// What pytorch_steps.py wrote: kept beside this file, or just now.
-Json pytorch_steps() {
-  const char* just_now = std::getenv("DLFLOW_PYTORCH_STEPS");
-  return Json::parse(read_file(just_now != nullptr ? just_now : DLFLOW_PYTORCH_STEPS));
-}
+Json pytorch_steps() { return test::from_pytorch("DLFLOW_PYTORCH_STEPS", DLFLOW_PYTORCH_STEPS); }
 
 }  // namespace
 

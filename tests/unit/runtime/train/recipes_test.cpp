@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <cstdlib>
 #include <map>
 #include <set>
 
@@ -11,6 +10,7 @@
 #include "runtime/train/split.h"
 #include "tests/support/catch.h"
 #include "tests/support/error_of.h"
+#include "tests/support/from_pytorch.h"
 #include "tests/unit/runtime/train/tiny_job.h"
 
 /// Frozen layers, weights to start from, groups of parameters, means of weights, the best epoch.
@@ -40,8 +40,7 @@ layers:
 
 /// What pytorch_recipes.py wrote: kept beside this file, or just now.
 Json pytorch_recipes() {
-  const char* just_now = std::getenv("DLFLOW_PYTORCH_RECIPES");
-  return Json::parse(read_file(just_now != nullptr ? just_now : DLFLOW_PYTORCH_RECIPES));
+  return test::from_pytorch("DLFLOW_PYTORCH_RECIPES", DLFLOW_PYTORCH_RECIPES);
 }
 
 /// Writes a safetensors file of tensors {NAME: {shape: …, values: …}}.
