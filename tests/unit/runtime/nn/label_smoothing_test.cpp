@@ -1,4 +1,3 @@
-
 #include "runtime/nn/kernels.h"
 #include "tests/support/catch.h"
 #include "tests/support/from_pytorch.h"
