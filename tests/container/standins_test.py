@@ -7,6 +7,7 @@ import unittest
 
 import containers
 
+NEEDS_SQUASHFS = unittest.skipUnless(shutil.which("mksquashfs"), "squashfs-tools is not installed")
 STANDIN = pathlib.Path(__file__).resolve().parent / "standin.py"
 
 
@@ -20,9 +21,12 @@ class Standins(containers.Case):
         for name in ("apptainer", "docker", "srun"):
             (cls.site / name).symlink_to("standin.py")
 
-    def look(self, runtime, extra=""):
+    def choose(self, runtime):
+        self.write("cluster-profiles/here.yaml", f"container: {{runtime: {runtime}}}\nlauncher: {{program: srun}}\n")
+
+    def look(self, runtime):
         """What a program sees under `runtime`, which is told nothing of its environment."""
-        self.write("cluster-profiles/here.yaml", f"container: {{runtime: {runtime}}}\nlauncher: {{program: srun}}\n{extra}")
+        self.choose(runtime)
         self.workflow("""
             look:
               image: box
@@ -40,13 +44,13 @@ class Standins(containers.Case):
     def test_docker(self):
         self.look("docker")
 
-    @unittest.skipUnless(shutil.which("mksquashfs"), "squashfs-tools is not installed")
+    @NEEDS_SQUASHFS
     def test_pyxis(self):
         self.look("pyxis")
 
-    @unittest.skipUnless(shutil.which("mksquashfs"), "squashfs-tools is not installed")
+    @NEEDS_SQUASHFS
     def test_ranks_that_pyxis_starts_are_each_waited_for(self):
-        self.write("cluster-profiles/here.yaml", "container: {runtime: pyxis}\nlauncher: {program: srun}\n")
+        self.choose("pyxis")
         self.workflow("""
             ranks:
               image: box
@@ -57,9 +61,9 @@ class Standins(containers.Case):
         self.assertEqual(jobs["ranks"]["exit"], 5, self.errors())
         self.assertEqual(sorted(self.lines("ranks")), ["rank 0 0 of 2", "rank 1 1 of 2"])
 
-    @unittest.skipUnless(shutil.which("mksquashfs"), "squashfs-tools is not installed")
+    @NEEDS_SQUASHFS
     def test_pyxis_starts_one_program_per_node(self):
-        self.write("cluster-profiles/here.yaml", "container: {runtime: pyxis}\nlauncher: {program: srun}\n")
+        self.choose("pyxis")
         self.workflow("""
             node:
               image: box

@@ -27,6 +27,15 @@ std::string wait_for_file(const FakeSlurmTools& slurm, const std::string& name,
   return seen;
 }
 
+/// Submits a script that runs until a signal, which `trap` takes, and waits until it has begun.
+void begin_in_background(const FakeSlurmTools& slurm, const std::string& options,
+                         const std::string& trap) {
+  slurm.control("mode background");
+  slurm.run("sbatch --output=out " + options,
+            "#!/bin/sh\nexec 2>err\n" + trap + "\necho begun\nwhile true; do sleep 0.01; done\n");
+  CHECK(wait_for_file(slurm, "out", "begun\n") == "begun\n");
+}
+
 }  // namespace
 
 TEST_CASE("scripts run in their folder with SLURM's variables, and their status decides",
@@ -77,11 +86,7 @@ TEST_CASE("in the background jobs start by themselves and get signals", "[fake_s
 
 TEST_CASE("the clock of a background world can be moved on to the time limit", "[fake_slurm]") {
   const FakeSlurmTools slurm;
-  slurm.control("mode background");
-  slurm.run("sbatch --time=5 --signal=B:USR1@60 --output=out",
-            "#!/bin/sh\nexec 2>err\ntrap 'echo saved; exit 0' USR1\necho begun\nwhile true; do "
-            "sleep 0.01; done\n");
-  CHECK(wait_for_file(slurm, "out", "begun\n") == "begun\n");
+  begin_in_background(slurm, "--time=5 --signal=B:USR1@60", "trap 'echo saved; exit 0' USR1");
   slurm.control("advance 245");
   CHECK(wait_for_file(slurm, "out", "begun\nsaved\n") == "begun\nsaved\n");
   CHECK(wait_for_field(slurm, "1", "%T", "COMPLETED") == "COMPLETED");
@@ -89,11 +94,7 @@ TEST_CASE("the clock of a background world can be moved on to the time limit", "
 
 TEST_CASE("an answer that was lost does not keep a background job alive", "[fake_slurm]") {
   const FakeSlurmTools slurm;
-  slurm.control("mode background");
-  slurm.run("sbatch --output=out",
-            "#!/bin/sh\nexec 2>err\ntrap 'echo ended; exit 1' TERM\necho begun\nwhile true; do "
-            "sleep 0.01; done\n");
-  CHECK(wait_for_file(slurm, "out", "begun\n") == "begun\n");
+  begin_in_background(slurm, "", "trap 'echo ended; exit 1' TERM");
   slurm.control("fault scancel after timeout");
   CHECK(slurm.run("scancel 1").status == 1);
   CHECK(wait_for_file(slurm, "out", "begun\nended\n") == "begun\nended\n");

@@ -519,12 +519,21 @@ TEST_CASE("what is withdrawn never begins, and what has begun is not withdrawn",
   CHECK_FALSE(fs::exists(never_handed_over.job_directory / "attempt-2"));
 }
 
+namespace {
+
+/// This process, if it were one of `host`.
+ProcessIdentity process_of(const std::string& host) {
+  ProcessIdentity process = identify(::getpid()).value();
+  process.host = host;
+  return process;
+}
+
+}  // namespace
+
 TEST_CASE("a job of another host is left to it until that is declared gone", "[local]") {
   World world;
   const Submission job = world.job();
-  ProcessIdentity elsewhere = identify(::getpid()).value();
-  elsewhere.host = "elsewhere";
-  claim(world.attempt(), 1, elsewhere);
+  claim(world.attempt(), 1, process_of("elsewhere"));
   CHECK_THROWS_WITH(world.backend.recover(job), Catch::StartsWith("job-0 runs on host elsewhere"));
   std::this_thread::sleep_for(20ms);  // a tick of the file system's clock
   declare_gone(world.folder.path(), "elsewhere");
@@ -532,7 +541,7 @@ TEST_CASE("a job of another host is left to it until that is declared gone", "[l
 
   std::this_thread::sleep_for(20ms);
   const Submission later = world.job(1);  // it is back
-  claim(world.attempt(1), 1, elsewhere);
+  claim(world.attempt(1), 1, process_of("elsewhere"));
   CHECK_THROWS_WITH(world.backend.recover(later), Catch::Contains("--gone elsewhere"));
 
   CHECK_THROWS_WITH(declare_gone(world.folder.path(), host_name()),
@@ -544,9 +553,7 @@ TEST_CASE("a job of another host is left to it until that is declared gone", "[l
 TEST_CASE("a host in a record leads to no file elsewhere", "[local]") {
   World world;
   const Submission job = world.job();
-  ProcessIdentity owner = identify(::getpid()).value();
-  owner.host = "../journal";
-  claim(world.attempt(), 1, owner);
+  claim(world.attempt(), 1, process_of("../journal"));
   std::this_thread::sleep_for(20ms);  // a tick of the file system's clock
   declare_gone(world.folder.path(), "elsewhere");
   world.folder.write("journal", "");

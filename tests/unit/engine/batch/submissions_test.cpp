@@ -31,48 +31,49 @@ class Threads : public FakeBatchSystem {
   mutable std::latch all_;
 };
 
-Batch named(const std::string& name) {
-  Batch batch;
-  batch.name = name;
-  return batch;
-}
+/// Submissions to a system that takes so many of them at once.
+struct UnderWay {
+  UnderWay(size_t at_once, std::chrono::seconds interval)
+      : system(clock, at_once), submissions(system, interval) {}
 
-std::string id_of(const SubmitAnswer& answer) { return std::get<Accepted>(answer).id; }
+  void begin(const std::string& name) {
+    Batch batch;
+    batch.name = name;
+    submissions.begin(batch, profile);
+  }
+  std::string finish_first() { return std::get<Accepted>(submissions.finish_first()).id; }
+
+  const FakeClock clock;
+  const Threads system;
+  const Profile profile;
+  Submissions submissions;
+};
 
 }  // namespace
 
 TEST_CASE("submissions are under way at once, and end in their order", "[submissions]") {
-  const FakeClock clock;
-  const Threads system(clock, 2);
-  const Profile profile;
-  Submissions submissions(system, std::chrono::seconds(0));
-  submissions.begin(named("1"), profile);
-  CHECK_FALSE(submissions.is_full());
-  submissions.begin(named("2"), profile);  // the first ends with it, and not before
-  CHECK(submissions.is_full());
-  CHECK(id_of(submissions.finish_first()) == "1");
-  CHECK(id_of(submissions.finish_first()) == "2");
-  CHECK(submissions.empty());
+  UnderWay calls(2, std::chrono::seconds(0));
+  calls.begin("1");
+  CHECK_FALSE(calls.submissions.is_full());
+  calls.begin("2");  // the first ends with it, and not before
+  CHECK(calls.submissions.is_full());
+  CHECK(calls.finish_first() == "1");
+  CHECK(calls.finish_first() == "2");
+  CHECK(calls.submissions.empty());
 }
 
 TEST_CASE("a batch system that gains nothing by it is called by one thread", "[submissions]") {
-  const FakeClock clock;
-  const Threads system(clock, 1);
-  const Profile profile;
-  Submissions submissions(system, std::chrono::seconds(0));
-  submissions.begin(named("1"), profile);
-  CHECK(id_of(submissions.finish_first()) == "1 by caller");
+  UnderWay calls(1, std::chrono::seconds(0));
+  calls.begin("1");
+  CHECK(calls.finish_first() == "1 by caller");
 }
 
 TEST_CASE("from one submission to the next is as long as the profile says", "[submissions]") {
-  const FakeClock clock;
-  const Threads system(clock, 2);
-  const Profile profile;
-  Submissions submissions(system, std::chrono::seconds(1));
+  UnderWay calls(2, std::chrono::seconds(1));
   const auto begin = std::chrono::steady_clock::now();
-  submissions.begin(named("1"), profile);
-  submissions.begin(named("2"), profile);
+  calls.begin("1");
+  calls.begin("2");
   CHECK(std::chrono::steady_clock::now() - begin >= std::chrono::seconds(1));
-  submissions.finish_first();
-  submissions.finish_first();
+  calls.finish_first();
+  calls.finish_first();
 }

@@ -53,6 +53,15 @@ constexpr const char* kSteps = R"(
   other: {run: ./other}
 )";
 
+/// Kills dlflow while `fetch` runs on the login node.
+void start_and_kill(LoginWorld& world) {
+  world.login.held.insert("fetch");
+  world.login.waits_until_killed = 1;
+  CHECK_THROWS_AS(world.start(), Killed);
+  world.login.waits_until_killed = -1;
+  world.login.forget_news();
+}
+
 }  // namespace
 
 TEST_CASE("steps of the login node run in their order before the chain is submitted", "[login]") {
@@ -182,12 +191,8 @@ TEST_CASE("that a step is to run on the login node is on disk before it does", "
 
 TEST_CASE("a step of the login node whose supervisor vanished is lost, and runs again", "[login]") {
   LoginWorld world(kSteps);
-  world.login.held.insert("fetch");
-  world.login.waits_until_killed = 1;
-  CHECK_THROWS_AS(world.start(), Killed);
-  world.login.waits_until_killed = -1;
+  start_and_kill(world);
   world.login.held.clear();
-  world.login.forget_news();
   world.login.recovery["fetch"] = Recovery::Vanished;
   world.resume();
   CHECK(world.login.submitted == Names{"fetch", "fetch#2", "unpack"});
@@ -195,11 +200,7 @@ TEST_CASE("a step of the login node whose supervisor vanished is lost, and runs 
 
 TEST_CASE("a cancel ends what a killed dlflow left on the login node", "[login]") {
   LoginWorld world(kSteps);
-  world.login.held.insert("fetch");
-  world.login.waits_until_killed = 1;
-  CHECK_THROWS_AS(world.start(), Killed);
-  world.login.waits_until_killed = -1;
-  world.login.forget_news();
+  start_and_kill(world);
   CHECK(world.cancel().cancelled == 1);
   CHECK(world.login.stopped == std::vector<std::pair<std::string, Stop>>{{"fetch", Stop::AndSave}});
   CHECK(world.look()["fetch"] == JobState::Cancelled);

@@ -30,21 +30,30 @@ void save(const fs::path& folder, std::initializer_list<uint64_t> steps) {
   }
 }
 
+/// What the step writes to `stream`, whose descriptor is `number`, before it ends with `status`.
+std::string written_to(FILE* stream, int number, const StepFixture& step, int status) {
+  const fs::path said = step.folder().write("said", "");
+  std::fflush(stream);
+  const FileDescriptor before(::dup(number));
+  const FileDescriptor file(::open(said.c_str(), O_WRONLY));
+  ::dup2(file.get(), number);
+  const int ended = checkpoint_main();
+  std::fflush(stream);
+  ::dup2(before.get(), number);
+  CHECK(ended == status);
+  return read_file(said);
+}
+
 /// What the step says before it ends with 1.
 std::string complaint_about(const Json& with) {
   const StepFixture step(with);
-  const fs::path said = step.folder().write("stderr", "");
-  std::fflush(stderr);
-  const FileDescriptor before(::dup(2));
-  const FileDescriptor file(::open(said.c_str(), O_WRONLY));
-  ::dup2(file.get(), 2);
-  const int status = checkpoint_main();
-  std::fflush(stderr);
-  ::dup2(before.get(), 2);
-  CHECK(status == 1);
+  const std::string said = written_to(stderr, 2, step, 1);
   CHECK_FALSE(fs::exists(step.outputs() / "outputs.json"));
-  return read_file(said);
+  return said;
 }
+
+/// What the step says on standard output; it has to succeed.
+std::string said_by(const Json& with) { return written_to(stdout, 1, StepFixture(with), 0); }
 
 void damage(const fs::path& step_folder) { fs::resize_file(step_folder / "model.safetensors", 5); }
 
@@ -185,25 +194,6 @@ TEST_CASE("what cannot be chosen from is an error, and nothing is published", "[
   const StepFixture step(Json{{"from", good}});
   CHECK(checkpoint_main() == 0);
 }
-
-namespace {
-
-/// What the step says on standard output; it has to succeed.
-std::string said_by(const Json& with) {
-  const StepFixture step(with);
-  const fs::path said = step.folder().write("stdout", "");
-  std::fflush(stdout);
-  const FileDescriptor before(::dup(1));
-  const FileDescriptor file(::open(said.c_str(), O_WRONLY));
-  ::dup2(file.get(), 1);
-  const int status = checkpoint_main();
-  std::fflush(stdout);
-  ::dup2(before.get(), 1);
-  CHECK(status == 0);
-  return read_file(said);
-}
-
-}  // namespace
 
 TEST_CASE("the step says what it chose and why, and what it removed", "[checkpoint step]") {
   const test::TempDir data;

@@ -47,6 +47,21 @@ void set_last_used(const fs::path& root, const std::string& hash, time_t seconds
   REQUIRE(::utimensat(AT_FDCWD, object.c_str(), times, 0) == 0);
 }
 
+/// As order_of_syncs, of adding `count` new objects at once.
+std::optional<std::string> syncs_of_adding(const fs::path& root, size_t count) {
+  return test::order_of_syncs([&root, count] {
+    Cache cache(root, 0);
+    std::vector<Cache::NewObject> objects;
+    for (size_t i = 0; i < count; ++i) {
+      const fs::path file = cache.new_file();
+      const std::string content = std::to_string(count) + "-" + std::to_string(i);
+      std::ofstream(file) << content;
+      objects.push_back({file, sha256_hex(content), content.size()});
+    }
+    cache.add(objects);
+  });
+}
+
 }  // namespace
 
 TEST_CASE("an object is found by its hash, read-only, in whatever cache object", "[cache]") {
@@ -62,22 +77,10 @@ TEST_CASE("an object is found by its hash, read-only, in whatever cache object",
 
 TEST_CASE("an object is on disk before it has its name", "[cache]") {
   const test::TempDir folder;
-  const auto add_files = [&](size_t count) {
-    return test::order_of_syncs([&folder, count] {
-      Cache cache(folder.path(), 0);
-      std::vector<Cache::NewObject> objects;
-      for (size_t i = 0; i < count; ++i) {
-        const fs::path file = cache.new_file();
-        std::ofstream(file) << i;
-        objects.push_back({file, sha256_hex(std::to_string(i)), 1});
-      }
-      cache.add(objects);
-    });
-  };
-  const auto one = add_files(1);
+  const auto one = syncs_of_adding(folder.path(), 1);
   if (!one) return test::skip("processes cannot be traced here");
   CHECK_THAT(*one, Contains("sync link"));
-  const auto many = add_files(17);
+  const auto many = syncs_of_adding(folder.path(), 17);
   REQUIRE(many);
   CHECK_THAT(*many, Contains("sync-all link link"));
 }
@@ -348,23 +351,10 @@ TEST_CASE("an object that is found is wanted now", "[cache]") {
 
 TEST_CASE("sixteen objects are synced at once, fifteen one by one", "[cache]") {
   const test::TempDir folder;
-  const auto syncs = [&](size_t count) {
-    return test::order_of_syncs([&folder, count] {
-      Cache cache(folder.path(), 0);
-      std::vector<Cache::NewObject> objects;
-      for (size_t i = 0; i < count; ++i) {
-        const fs::path file = cache.new_file();
-        const std::string content = std::to_string(count) + "-" + std::to_string(i);
-        std::ofstream(file) << content;
-        objects.push_back({file, sha256_hex(content), content.size()});
-      }
-      cache.add(objects);
-    });
-  };
-  const auto few = syncs(15);
+  const auto few = syncs_of_adding(folder.path(), 15);
   if (!few) return test::skip("processes cannot be traced here");
   CHECK_THAT(*few, Contains("sync sync") && !Contains("sync-all"));
-  CHECK_THAT(*syncs(16), Contains("sync-all link link"));
+  CHECK_THAT(*syncs_of_adding(folder.path(), 16), Contains("sync-all link link"));
 }
 
 TEST_CASE("an object that is there already is added once", "[cache]") {
