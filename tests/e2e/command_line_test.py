@@ -9,6 +9,8 @@ import unittest
 
 from support import BIN, ROOT, Case, main
 
+MODEL = "name: m\ninput: [4]\nlayers:\n  - linear: {features: 1}\nloss: mse\n"
+
 GOOD = """
     name: demo
     steps:
@@ -103,40 +105,36 @@ class CommandLine(Case):
         self.assertEqual(self.dlflow("validate", "w.yaml", "--profile", "mine.yaml", env=env), ("", ""))
 
     def test_validate_warns_of_a_prune_that_makes_the_next_run_train_again(self):
-        self.write("model.yaml", "name: m\ninput: [4]\nlayers:\n  - linear: {features: 1}\nloss: mse\n")
-        text = """
-            name: w
-            steps:
-              pack: {run: ./pack, outputs: {data: data}}
-              train: {uses: train, with: {model: model.yaml, data: "${{ steps.pack.outputs.data }}", epochs: 1, lr: 0.1}}
-              best:
-                uses: checkpoint
-                with:
-                  from: "${{ steps.train.outputs.checkpoints }}"
-                  %s
+        self.write("model.yaml", MODEL)
+        steps = """
+            pack: {run: ./pack, outputs: {data: data}}
+            train: {uses: train, with: {model: model.yaml, data: "${{ steps.pack.outputs.data }}", epochs: 1, lr: 0.1}}
+            best:
+              uses: checkpoint
+              with:
+                from: "${{ steps.train.outputs.checkpoints }}"
+                %s
         """
-        self.write("w.yaml", text % "prune: 1")
+        self.write_steps(steps % "prune: 1")
         _, err = self.dlflow("validate", "w.yaml")
         self.assertIn("warning: step 'best' prunes what 'train' left, which is not reused then: the next run makes it again; "
                       "write checkpoint: {keep: N} there instead, or leave prune out\n", err)
-        self.write("w.yaml", text % "select: latest")
+        self.write_steps(steps % "select: latest")
         self.assertNotIn("prunes", self.dlflow("validate", "w.yaml")[1])
 
     def test_validate_warns_of_ranks_that_have_nothing_to_do(self):
-        self.write("model.yaml", "name: m\ninput: [4]\nlayers:\n  - linear: {features: 1}\nloss: mse\n")
-        text = """
-            name: w
-            steps:
-              pack: {run: ./pack, outputs: {data: data}}
-              train:
-                uses: train
-                resources: {ranks: 8}
-                with: {model: model.yaml, data: "${{ steps.pack.outputs.data }}", epochs: 1, lr: 0.1, batch: %d}
+        self.write("model.yaml", MODEL)
+        steps = """
+            pack: {run: ./pack, outputs: {data: data}}
+            train:
+              uses: train
+              resources: {ranks: 8}
+              with: {model: model.yaml, data: "${{ steps.pack.outputs.data }}", epochs: 1, lr: 0.1, batch: %d}
         """
-        self.write("w.yaml", text % 128)
-        self.assertIn("w.yaml:7:16: warning: step 'train': 4 of 8 ranks have nothing to do: a step has 4 leaves. All have work with "
+        self.write_steps(steps % 128)
+        self.assertIn("w.yaml:6:16: warning: step 'train': 4 of 8 ranks have nothing to do: a step has 4 leaves. All have work with "
                       "'precision: {leaves: 8}', or with 'batch: 256'\n", self.dlflow("validate", "w.yaml")[1])
-        self.write("w.yaml", text % 256)
+        self.write_steps(steps % 256)
         self.assertNotIn("nothing to do", self.dlflow("validate", "w.yaml")[1])
 
     def test_an_expression_cannot_stand_for_all_keys(self):

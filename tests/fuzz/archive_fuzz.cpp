@@ -8,6 +8,7 @@
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/repair_tar.h"
 #include "tests/support/temp_dir.h"
+#include "tests/support/zip_archive.h"
 #include "tests/unit/steps/stage/archives.h"
 
 using namespace dlflow;

@@ -15,6 +15,7 @@
 #include "engine/supervisor/claim.h"
 #include "engine/supervisor/supervisor.h"
 #include "tests/support/catch.h"
+#include "tests/support/demo_spec.h"
 #include "tests/support/in_child.h"
 #include "tests/support/syscalls.h"
 #include "tests/support/temp_dir.h"
@@ -28,16 +29,7 @@ inline constexpr int kNotTraced = 98;  ///< system calls cannot be made to fail 
 /// folder of the run.
 class Job {
  public:
-  explicit Job(std::string script) {
-    script = with_run(std::move(script));
-    spec.run = "demo-1";
-    spec.job = spec.step = "step";
-    spec.run_command = script;
-    spec.run_directory = run.path();
-    spec.job_directory = run.path() / "steps" / "step";
-    spec.cache = run.path() / "cache";
-    spec.fingerprint_base = "{}";
-  }
+  explicit Job(std::string script) : spec(demo_spec(run.path(), with_run(std::move(script)))) {}
 
   /// The exit status of a SLURM job.
   int execute(const std::string& id = "812") const {

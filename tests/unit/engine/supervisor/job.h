@@ -11,6 +11,7 @@
 #include "engine/supervisor/launch.h"
 #include "engine/supervisor/supervisor.h"
 #include "tests/support/catch.h"
+#include "tests/support/demo_spec.h"
 #include "tests/support/in_child.h"
 #include "tests/support/temp_dir.h"
 
@@ -19,14 +20,7 @@ namespace dlflow::test {
 /// One job of a run directory, supervised in a child process as the back ends do it.
 class Job {
  public:
-  explicit Job(const std::string& script) {
-    spec.run = "demo-1";
-    spec.job = spec.step = "step";
-    spec.run_command = script;
-    spec.run_directory = run.path();
-    spec.job_directory = run.path() / "steps" / "step";
-    spec.cache = run.path() / "cache";
-    spec.fingerprint_base = "{}";
+  explicit Job(const std::string& script) : spec(demo_spec(run.path(), script)) {
     spec.sees_run = true;
   }
 

@@ -16,6 +16,22 @@ using namespace dlflow::runtime;
 using Catch::Matchers::Contains;
 using test::fake_gpu;
 
+namespace {
+
+/// A library sets the variable `name` when it is opened, unless the user has.
+template <typename Library>
+void check_variable(const char* name, const std::string& ours, const std::string& theirs) {
+  ::unsetenv(name);
+  const Library first(DLFLOW_FAKE_GPU);
+  CHECK(std::getenv(name) == ours);
+  ::setenv(name, theirs.c_str(), 1);
+  const Library second(DLFLOW_FAKE_GPU);
+  CHECK(std::getenv(name) == theirs);
+  ::unsetenv(name);
+}
+
+}  // namespace
+
 TEST_CASE("a plug-in that is not there is named, with what to do") {
   CHECK_THROWS_WITH(GpuPlugin("/nowhere/libdlflow_cuda.so"),
                     Contains("'device: cuda' needs libdlflow_cuda") &&
@@ -46,13 +62,7 @@ TEST_CASE("no driver and no device are told apart") {
 }
 
 TEST_CASE("CUDA loads its kernels before the first step, unless the user says otherwise") {
-  ::unsetenv("CUDA_MODULE_LOADING");
-  const GpuPlugin first(DLFLOW_FAKE_GPU);
-  CHECK(std::string(std::getenv("CUDA_MODULE_LOADING")) == "EAGER");
-  ::setenv("CUDA_MODULE_LOADING", "LAZY", 1);
-  const GpuPlugin second(DLFLOW_FAKE_GPU);
-  CHECK(std::string(std::getenv("CUDA_MODULE_LOADING")) == "LAZY");
-  ::unsetenv("CUDA_MODULE_LOADING");
+  check_variable<GpuPlugin>("CUDA_MODULE_LOADING", "EAGER", "LAZY");
 }
 
 TEST_CASE("libdlflow_cuda opens, and says why it finds no GPU") {
@@ -135,13 +145,7 @@ TEST_CASE("the same GPU number on two nodes is no shared GPU") {
 
 TEST_CASE("NCCL adds in a fixed order, unless the user says otherwise") {
   fake_gpu() = {};
-  ::unsetenv("NCCL_NVLS_ENABLE");
-  const NcclLibrary first(DLFLOW_FAKE_GPU);
-  CHECK(std::string(std::getenv("NCCL_NVLS_ENABLE")) == "0");
-  ::setenv("NCCL_NVLS_ENABLE", "1", 1);
-  const NcclLibrary second(DLFLOW_FAKE_GPU);
-  CHECK(std::string(std::getenv("NCCL_NVLS_ENABLE")) == "1");
-  ::unsetenv("NCCL_NVLS_ENABLE");
+  check_variable<NcclLibrary>("NCCL_NVLS_ENABLE", "0", "1");
 }
 
 TEST_CASE("a missing or old NCCL is named, with what to do") {

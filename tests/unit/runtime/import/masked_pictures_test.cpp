@@ -11,6 +11,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/error_of.h"
 #include "tests/support/temp_dir.h"
+#include "tests/unit/runtime/import/png_file.h"
 
 using namespace dlflow;
 using namespace dlflow::runtime;
@@ -22,26 +23,18 @@ using MaskValues = std::vector<uint8_t>;
 
 /// Rows of `width` values, of `depth` bits as they are packed, of a grey picture or a palette.
 std::string mask_png(int color, int depth, uint32_t width, const std::vector<std::string>& rows) {
-  png_structp file = png_create_write_struct(PNG_LIBPNG_VER_STRING, nullptr, nullptr, nullptr);
-  png_infop info = png_create_info_struct(file);
-  std::string content;
-  const auto write = [](png_structp to, png_bytep bytes, size_t count) {
-    static_cast<std::string*>(png_get_io_ptr(to))->append(reinterpret_cast<char*>(bytes), count);
-  };
-  png_set_write_fn(file, &content, write, nullptr);
-  png_set_IHDR(file, info, width, uint32_t(rows.size()), depth, color, PNG_INTERLACE_NONE,
-               PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
-  const std::vector<png_color> palette(size_t{1} << std::min(depth, 8), {200, 100, 50});
-  if (color == PNG_COLOR_TYPE_PALETTE) {
-    png_set_PLTE(file, info, palette.data(), int(palette.size()));
-  }
-  png_write_info(file, info);
-  for (const std::string& row : rows) {
-    png_write_row(file, reinterpret_cast<png_const_bytep>(row.data()));
-  }
-  png_write_end(file, info);
-  png_destroy_write_struct(&file, &info);
-  return content;
+  return test::png_file([&](png_structp file, png_infop info) {
+    png_set_IHDR(file, info, width, uint32_t(rows.size()), depth, color, PNG_INTERLACE_NONE,
+                 PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
+    const std::vector<png_color> palette(size_t{1} << std::min(depth, 8), {200, 100, 50});
+    if (color == PNG_COLOR_TYPE_PALETTE) {
+      png_set_PLTE(file, info, palette.data(), int(palette.size()));
+    }
+    png_write_info(file, info);
+    for (const std::string& row : rows) {
+      png_write_row(file, reinterpret_cast<png_const_bytep>(row.data()));
+    }
+  });
 }
 
 std::string mask_pgm(const std::string& values, int width) {

@@ -7,6 +7,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/error_of.h"
 #include "tests/support/jpeg_file.h"
+#include "tests/unit/runtime/import/png_file.h"
 
 using namespace dlflow;
 using namespace dlflow::runtime;
@@ -35,32 +36,24 @@ std::string wide_png(int channels, uint32_t width, const std::vector<uint16_t>& 
                      std::optional<uint16_t> transparent = {}) {
   constexpr int kColours[] = {PNG_COLOR_TYPE_GRAY, PNG_COLOR_TYPE_GRAY_ALPHA, PNG_COLOR_TYPE_RGB,
                               PNG_COLOR_TYPE_RGB_ALPHA};
-  png_structp file = png_create_write_struct(PNG_LIBPNG_VER_STRING, nullptr, nullptr, nullptr);
-  png_infop info = png_create_info_struct(file);
-  std::string content;
-  const auto write = [](png_structp to, png_bytep bytes, size_t count) {
-    static_cast<std::string*>(png_get_io_ptr(to))->append(reinterpret_cast<char*>(bytes), count);
-  };
-  png_set_write_fn(file, &content, write, nullptr);
-  const size_t row = size_t(width) * size_t(channels);
-  png_set_IHDR(file, info, width, uint32_t(values.size() / row), 16, kColours[channels - 1],
-               PNG_INTERLACE_NONE, PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
-  if (transparent) {
-    const png_color_16 colour{0, *transparent, *transparent, *transparent, *transparent};
-    png_set_tRNS(file, info, nullptr, 0, &colour);
-  }
-  png_write_info(file, info);
-  std::string bytes;
-  for (const uint16_t value : values) {
-    bytes += char(value >> 8);
-    bytes += char(value & 255);
-  }
-  for (size_t i = 0; i < bytes.size(); i += 2 * row) {
-    png_write_row(file, reinterpret_cast<png_bytep>(bytes.data() + i));
-  }
-  png_write_end(file, info);
-  png_destroy_write_struct(&file, &info);
-  return content;
+  return test::png_file([&](png_structp file, png_infop info) {
+    const size_t row = size_t(width) * size_t(channels);
+    png_set_IHDR(file, info, width, uint32_t(values.size() / row), 16, kColours[channels - 1],
+                 PNG_INTERLACE_NONE, PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
+    if (transparent) {
+      const png_color_16 colour{0, *transparent, *transparent, *transparent, *transparent};
+      png_set_tRNS(file, info, nullptr, 0, &colour);
+    }
+    png_write_info(file, info);
+    std::string bytes;
+    for (const uint16_t value : values) {
+      bytes += char(value >> 8);
+      bytes += char(value & 255);
+    }
+    for (size_t i = 0; i < bytes.size(); i += 2 * row) {
+      png_write_row(file, reinterpret_cast<png_bytep>(bytes.data() + i));
+    }
+  });
 }
 
 /// A picture of one colour; of 4 channels in CMYK.

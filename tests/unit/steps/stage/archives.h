@@ -1,6 +1,5 @@
 #pragma once
 
-#include <minizip/zip.h>
 #include <sys/stat.h>
 #include <zlib.h>
 
@@ -67,31 +66,6 @@ inline std::string tar(std::initializer_list<TarEntry> entries) {
   std::string archive;
   for (const TarEntry& entry : entries) archive += tar_entry(entry);
   return archive + std::string(1024, '\0');
-}
-
-/// One entry of a zip archive; `mode` with file type, as Unix stores it.
-struct ZipEntry {
-  std::string name;
-  std::string content = {};
-  unsigned mode = S_IFREG | 0644;
-};
-
-inline void write_zip(const std::filesystem::path& path, std::initializer_list<ZipEntry> entries) {
-  zipFile zip = ::zipOpen64(path.c_str(), APPEND_STATUS_CREATE);
-  DLFLOW_CHECK(zip != nullptr);
-  for (const ZipEntry& entry : entries) {
-    zip_fileinfo info{};
-    info.external_fa = uLong(entry.mode) << 16;
-    constexpr uLong kMadeByUnix = 3 << 8;
-    DLFLOW_CHECK(::zipOpenNewFileInZip4_64(zip, entry.name.c_str(), &info, nullptr, 0, nullptr, 0,
-                                           nullptr, Z_DEFLATED, 6, 0, -MAX_WBITS, DEF_MEM_LEVEL,
-                                           Z_DEFAULT_STRATEGY, nullptr, 0, kMadeByUnix, 0,
-                                           0) == ZIP_OK);
-    DLFLOW_CHECK(::zipWriteInFileInZip(zip, entry.content.data(), unsigned(entry.content.size())) ==
-                 ZIP_OK);
-    DLFLOW_CHECK(::zipCloseFileInZip(zip) == ZIP_OK);
-  }
-  DLFLOW_CHECK(::zipClose(zip, nullptr) == ZIP_OK);
 }
 
 }  // namespace dlflow::test

@@ -12,6 +12,7 @@
 #include "tests/support/skip.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/variable.h"
+#include "tests/support/zip_archive.h"
 #include "tests/unit/steps/stage/archives.h"
 
 using namespace dlflow;
@@ -286,7 +287,7 @@ TEST_CASE("a zip archive gives its files, and refuses what could do harm", "[unp
   CHECK(listing.at("run").executable);
   CHECK(listing.at("link").link_target == "d/f.txt");
 
-  const auto refuse = [&](const test::ZipEntry& entry, const std::string& message) {
+  const auto refuse = [&](const test::Packed& entry, const std::string& message) {
     fs::remove(zip);
     test::write_zip(zip, {{"first", "x"}, entry});
     CHECK_THROWS_WITH(box.unpack(read_file(zip), Unpack::Zip), Contains(message));

@@ -14,7 +14,6 @@
 using namespace dlflow;
 using namespace dlflow::steps;
 using namespace std::chrono_literals;
-using Catch::Contains;
 namespace fs = std::filesystem;
 
 namespace {
@@ -92,7 +91,7 @@ TEST_CASE("a commit that a repository does not have is told with what has one", 
     FAIL("there is no such commit");
   } catch (const Error& error) {
     CHECK(error.code() == Errc::NotFound);
-    CHECK_THAT(error.what(), Contains("has no commit " + none + "; `git ls-remote`"));
+    CHECK_THAT(error.what(), Catch::Contains("has no commit " + none + "; `git ls-remote`"));
   }
   CHECK_FALSE(fs::exists(repository.archive()));
   CHECK_FALSE(fs::exists(repository.folder() / "bare"));
@@ -114,5 +113,5 @@ TEST_CASE("a repository that is not there is told in git's words", "[git]") {
   fs::remove_all(repository.folder() / "work");
   fs::create_directory(repository.folder() / "work");
   CHECK_THROWS_WITH(repository.get(std::string(40, '1')),
-                    Contains("cannot get git+file://") && Contains("repository"));
+                    Catch::Contains("cannot get git+file://") && Catch::Contains("repository"));
 }

@@ -15,7 +15,6 @@ using namespace dlflow;
 using namespace dlflow::steps;
 using namespace std::chrono_literals;
 using Catch::Contains;
-namespace fs = std::filesystem;
 
 namespace {
 
@@ -61,7 +60,7 @@ class Hub {
     const std::scoped_lock lock(mutex_);
     return authorized_;
   }
-  const fs::path& folder() const { return folder_.path(); }
+  const std::filesystem::path& folder() const { return folder_.path(); }
 
  private:
   test::TempDir folder_;
@@ -96,7 +95,7 @@ TEST_CASE("a hub's list is read to its last page", "[hub]") {
         Lines{"a ?  ", "b.bin 7 git-b " + kSha256, "c ?  "});
   CHECK(hub.asked() == Lines{tree, tree + "&page=2"});
   CHECK(hub.authorized() == 0);
-  CHECK_FALSE(fs::exists(hub.folder() / "list.list"));
+  CHECK_FALSE(std::filesystem::exists(hub.folder() / "list.list"));
 }
 
 TEST_CASE("of a hub's folder the one file is taken that was asked for", "[hub]") {
@@ -157,7 +156,7 @@ TEST_CASE("a file that is another one by now than the hub has listed is refused"
     CHECK(get().version == listed);
   } else {
     CHECK_THROWS_WITH(get(), Contains("changed after the hub had listed it"));
-    CHECK_FALSE(fs::exists(request.partial));
+    CHECK_FALSE(std::filesystem::exists(request.partial));
   }
 }
 
