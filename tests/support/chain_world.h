@@ -111,6 +111,19 @@ inline void run_all_once(ChainWorld& world, const std::vector<std::string>& jobs
   check_ran_once(world, jobs);
 }
 
+/// Starts a chain that has too many jobs for the limit `most`, and resumes it so many times.
+inline void run_within_limit(ChainWorld& world, size_t most, int times) {
+  world.batch.most_jobs = most;
+  CHECK_THROWS_WITH(world.start(), Catch::Contains("too many jobs"));
+  for (int calls = 0; calls < times; ++calls) {
+    world.nodes.run_all();
+    try {
+      world.resume();
+    } catch (const Error&) {  // there is still too little room
+    }
+  }
+}
+
 /// Ends the work of dlflow at the n-th time that it comes to `point`, as kill -9 does. Whether it
 /// came there.
 inline bool killed_at(std::string_view point, int n, const std::function<void()>& work) {

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <fcntl.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include <filesystem>
@@ -25,21 +24,5 @@ inline void make_deep(const std::filesystem::path& root, int levels) {
     DLFLOW_CHECK(at);
   }
 }
-
-/// Few descriptors, until it is gone.
-class FewDescriptors {
- public:
-  FewDescriptors() {
-    ::getrlimit(RLIMIT_NOFILE, &before_);
-    const rlimit few{64, before_.rlim_max};
-    ::setrlimit(RLIMIT_NOFILE, &few);
-  }
-  FewDescriptors(const FewDescriptors&) = delete;
-  FewDescriptors& operator=(const FewDescriptors&) = delete;
-  ~FewDescriptors() { ::setrlimit(RLIMIT_NOFILE, &before_); }
-
- private:
-  rlimit before_{};
-};
 
 }  // namespace dlflow::test

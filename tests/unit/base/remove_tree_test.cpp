@@ -7,6 +7,7 @@
 #include "base/file.h"
 #include "tests/support/catch.h"
 #include "tests/support/deep_tree.h"
+#include "tests/support/limited.h"
 #include "tests/support/temp_dir.h"
 
 using namespace dlflow;
@@ -17,7 +18,7 @@ TEST_CASE("a folder of thousands of levels is removed with a few descriptors",
   const test::TempDir folder;
   const fs::path root = folder.path() / "deep";
   test::make_deep(root, 5000);
-  const test::FewDescriptors few;
+  const test::Limited<RLIMIT_NOFILE> few(64);
   remove_tree(root);
   CHECK_FALSE(fs::exists(root));
 }

@@ -5,6 +5,7 @@
 #include "engine/plan/withdrawn.h"
 #include "tests/support/catch.h"
 #include "tests/support/deep_tree.h"
+#include "tests/support/limited.h"
 #include "tests/unit/engine/batch/batch_job_run.h"
 
 using namespace dlflow;
@@ -147,7 +148,7 @@ TEST_CASE("a failed try leaves no folders, however deep they are", "[job-exec][a
   job.spec.retry = {.attempts = 2, .on = {RetryCause::Failure}};
   REQUIRE(job.execute() == kTryAgain);
   test::make_deep(job.attempt() / "pass-1/work/deep", 200);
-  const test::FewDescriptors few;
+  const test::Limited<RLIMIT_NOFILE> few(64);
   CHECK(job.execute() == 0);
   CHECK_FALSE(fs::exists(job.attempt() / "pass-1"));
 }

@@ -93,11 +93,11 @@ TEST_CASE("a long wrong text is cut between two characters", "[mistakes]") {
 }
 
 TEST_CASE("missing keys are named where they belong", "[mistakes]") {
-  CHECK(answer_to("steps: {a: {uses: evaluate}}") ==
-        "1:9: missing key 'checkpoint' in with of step 'a'; it is a path\n"
-        "1:9: missing key 'data' in with of step 'a'; it is a path");
-  CHECK(answer_to("steps: {a: {run: x, retry: {on: [timeout]}}}") ==
-        "1:28: missing key 'attempts' in retry of step 'a'; it is a positive integer");
+  check_mistakes({{"steps: {a: {uses: evaluate}}",
+                   "1:9: missing key 'checkpoint' in with of step 'a'; it is a path\n"
+                   "1:9: missing key 'data' in with of step 'a'; it is a path"},
+                  {"steps: {a: {run: x, retry: {on: [timeout]}}}",
+                   "1:28: missing key 'attempts' in retry of step 'a'; it is a positive integer"}});
 }
 
 TEST_CASE("a name may have 64 characters, and is refused where it comes from", "[mistakes]") {

@@ -414,15 +414,7 @@ TEST_CASE("packed elements count as the task they share where jobs are limited",
 
 TEST_CASE("a packed array that is refused as too many is halved by its tasks", "[chain][pack]") {
   ChainWorld world(kPackedSteps);
-  world.batch.most_jobs = 2;
-  CHECK_THROWS_WITH(world.start(), Catch::Contains("too many jobs"));
-  for (int calls = 0; calls < 8; ++calls) {
-    world.nodes.run_all();
-    try {
-      world.resume();
-    } catch (const Error&) {  // there is still too little room
-    }
-  }
+  run_within_limit(world, 2, 8);
   run_all_once(world, kPackedJobs);
 }
 

@@ -1,12 +1,9 @@
 #include "engine/store/database.h"
 
-#include <sys/resource.h>
-
-#include <csignal>
-
 #include "base/error.h"
 #include "base/file.h"
 #include "tests/support/catch.h"
+#include "tests/support/limited.h"
 #include "tests/support/skip.h"
 #include "tests/support/syscalls.h"
 #include "tests/support/temp_dir.h"
@@ -22,24 +19,6 @@ int64_t count(Database& database) {
   rows->next();
   return rows->integer(0);
 }
-
-/// Files of this process may not grow beyond `bytes`: what a full disk looks like to a program.
-class FileSizeLimit {
- public:
-  explicit FileSizeLimit(rlim_t bytes) : old_handler_(std::signal(SIGXFSZ, SIG_IGN)) {
-    ::getrlimit(RLIMIT_FSIZE, &before_);
-    const rlimit limit{bytes, before_.rlim_max};
-    ::setrlimit(RLIMIT_FSIZE, &limit);
-  }
-  ~FileSizeLimit() {
-    ::setrlimit(RLIMIT_FSIZE, &before_);
-    std::signal(SIGXFSZ, old_handler_);
-  }
-
- private:
-  rlimit before_{};
-  void (*old_handler_)(int);
-};
 
 }  // namespace
 
@@ -146,7 +125,7 @@ TEST_CASE("a full disk is told, and what was committed is still there", "[databa
   Database database(file);
   database.script("CREATE TABLE t(a); INSERT INTO t VALUES(1)");
   {
-    const FileSizeLimit full(64 << 10);
+    const test::Limited<RLIMIT_FSIZE> full(64 << 10);
     Transaction transaction(database);
     CHECK_THROWS_AS(
         [&] {

@@ -14,6 +14,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/deep_tree.h"
 #include "tests/support/in_child.h"
+#include "tests/support/limited.h"
 #include "tests/support/skip.h"
 #include "tests/support/temp_dir.h"
 
@@ -338,7 +339,7 @@ TEST_CASE("a result goes however deep its folders are", "[shared_results][attack
   const auto listed = list_shared_results(first.spec.cache);
   REQUIRE(listed.size() == 1);
   test::make_deep(entry(folder) / "deep", 200);
-  const test::FewDescriptors few;
+  const test::Limited<RLIMIT_NOFILE> few(64);
   CHECK(remove_shared_result(listed[0]));
   CHECK(fs::is_empty(entry(folder).parent_path()));
 }

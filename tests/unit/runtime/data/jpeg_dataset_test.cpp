@@ -83,6 +83,10 @@ std::vector<float> images_of(Loader& loader, int num_batches) {
   return images;
 }
 
+Dataset dataset_of_files() {
+  return parse_binary_dataset(shared_bytes(written_pictures(source_of_files(files()))), "a");
+}
+
 }  // namespace
 
 TEST_CASE("pictures come back from a file as they were", "[data]") {
@@ -205,8 +209,7 @@ TEST_CASE("pictures that are damaged behind their packing are found by their has
 TEST_CASE("the same samples are made of pictures on any number of ranks and threads",
           "[data][threads]") {
   if (!can_read_jpeg()) return test::skip("built without libjpeg");
-  const Dataset dataset =
-      parse_binary_dataset(shared_bytes(written_pictures(source_of_files(files()))), "a");
+  const Dataset dataset = dataset_of_files();
   LoaderOptions options = jpeg_options(dataset);
   Loader alone(dataset, options);
   const std::vector<float> expected = images_of(alone, 6);  // two epochs
@@ -272,8 +275,7 @@ TEST_CASE("a picture that cannot be decoded ends the loading, named by file and 
 TEST_CASE("pictures without changes are reshaped, and their mean is that of what is loaded",
           "[data]") {
   if (!can_read_jpeg()) return test::skip("built without libjpeg");
-  const Dataset dataset =
-      parse_binary_dataset(shared_bytes(written_pictures(source_of_files(files()))), "a");
+  const Dataset dataset = dataset_of_files();
   LoaderOptions options = jpeg_options(dataset);
   options.augmentation = {};
   options.shuffle = false;

@@ -35,6 +35,12 @@ const Parameter& parameter_at(const Translated& t, int64_t place) {
   return *std::ranges::find(t.layout->parameters(), size_t(place), &Parameter::offset);
 }
 
+/// Its layout is gone.
+Program program_of(const std::string& text) {
+  const Model model = parse_model(text, "m.yaml");
+  return make_program(model, *plain_layout(model));
+}
+
 }  // namespace
 
 TEST_CASE("a plain layout holds every parameter in the order of its shape") {
@@ -116,11 +122,9 @@ TEST_CASE("resnet20 adds in its batch normalisation, and every value gets one fi
 }
 
 TEST_CASE("what lies before the first weights has no gradient") {
-  const Model model = parse_model(
+  const Program program = program_of(
       "name: m\ninput: [2, 8, 6]\nlayers:\n- max_pool: {kernel: 2}\n- avg_pool: {kernel: 2}\n"
-      "- flatten\n- linear: {features: 3}\n- relu\n- linear: {features: 2}\n",
-      "m.yaml");
-  const Program program = make_program(model, *plain_layout(model));
+      "- flatten\n- linear: {features: 3}\n- relu\n- linear: {features: 2}\n");
   CHECK(program.values[0].channels == 2);
   CHECK(program.values[0].height == 8);
   CHECK(program.values[0].width == 6);
@@ -137,18 +141,15 @@ TEST_CASE("what lies before the first weights has no gradient") {
   // Those of operations without parameters are those of the operation behind it.
   CHECK(program.first_parameter == std::vector<size_t>{0, 0, 0, 2});
 
-  const Model features = parse_model("name: m\ninput: [4]\nlayers:\n- linear: {features: 3}\n", "");
-  const Program of_features = make_program(features, *plain_layout(features));
+  const Program of_features = program_of("name: m\ninput: [4]\nlayers:\n- linear: {features: 3}\n");
   CHECK(of_features.values[0].has_gradient == 0);
   CHECK(of_features.operations[0].input_gradient == DLFLOW_GPU_NO_GRADIENT);
 }
 
 TEST_CASE("parameters that an operation has not are nowhere") {
-  const Model model = parse_model(
+  const Program program = program_of(
       "name: m\ninput: [2, 4, 4]\nlayers:\n- conv2d: {channels: 3, kernel: 3, bias: false}\n"
-      "- max_pool: {kernel: 2}\n- flatten\n- linear: {features: 2}\n",
-      "m.yaml");
-  const Program program = make_program(model, *plain_layout(model));
+      "- max_pool: {kernel: 2}\n- flatten\n- linear: {features: 2}\n");
   REQUIRE(program.operations.size() == 3);
   for (const auto& operation : program.operations) {
     CHECK(operation.mean == -1);

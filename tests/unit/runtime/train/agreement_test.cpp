@@ -5,6 +5,7 @@
 #include "runtime/train/network_set.h"
 #include "runtime/train/same_job.h"
 #include "tests/support/catch.h"
+#include "tests/support/error_of.h"
 #include "tests/support/on_ranks.h"
 #include "tests/support/tiny_data.h"
 
@@ -29,13 +30,10 @@ TEST_CASE("rank 0's text reaches every rank, whatever its length", "[agreement]"
 }
 
 TEST_CASE("ranks that differ are named, on every rank", "[agreement]") {
-  const auto messages = test::on_ranks(4, [](Communicator& comm) -> std::string {
-    try {
+  const auto messages = test::on_ranks(4, [](Communicator& comm) {
+    return test::error_of([&] {
       require_agreement(comm, {{"the seed", "1"}, {"the model", comm.rank() % 2 ? "b" : "a"}});
-    } catch (const Error& e) {
-      return e.what();
-    }
-    return "agreed";
+    });
   });
   for (const std::string& message : messages) {
     CHECK(message ==
@@ -45,14 +43,11 @@ TEST_CASE("ranks that differ are named, on every rank", "[agreement]") {
 }
 
 TEST_CASE("what differs is shown where people can read it", "[agreement]") {
-  const auto messages = test::on_ranks(3, [](Communicator& comm) -> std::string {
-    try {
-      const std::string own = comm.rank() == 2 ? "avx2" : "avx512_core";
+  const auto messages = test::on_ranks(3, [](Communicator& comm) {
+    const std::string own = comm.rank() == 2 ? "avx2" : "avx512_core";
+    return test::error_of([&] {
       require_agreement(comm, {{"the arithmetic", own, own, "use nodes that are alike"}});
-    } catch (const Error& e) {
-      return e.what();
-    }
-    return "agreed";
+    });
   });
   for (const std::string& message : messages) {
     CHECK(message ==

@@ -6,6 +6,7 @@
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/train/trainer.h"
 #include "tests/support/catch.h"
+#include "tests/support/error_of.h"
 #include "tests/support/on_ranks.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/tiny_data.h"
@@ -232,13 +233,9 @@ TEST_CASE("a loss that is no number stops every rank, whichever way they coopera
 
 TEST_CASE("ranks that cooperate in different ways do not begin", "[cooperation]") {
   const test::TempDir dir;
-  const auto messages = test::on_ranks(2, [&](Communicator& comm) -> std::string {
-    try {
-      train(comm, tiny_job(dir.path(), comm.rank() == 0 ? kLocal : kGossip, 1), kGoOn);
-    } catch (const Error& e) {
-      return e.what();
-    }
-    return "finished";
+  const auto messages = test::on_ranks(2, [&](Communicator& comm) {
+    return test::error_of(
+        [&] { train(comm, tiny_job(dir.path(), comm.rank() == 0 ? kLocal : kGossip, 1), kGoOn); });
   });
   CHECK_THAT(messages[1], Catch::StartsWith("the settings of rank 1 differs"));
 }

@@ -1,9 +1,6 @@
-#include <sys/resource.h>
-
-#include <csignal>
-
 #include "runtime/train/state_snapshot.h"
 #include "tests/support/catch.h"
+#include "tests/support/limited.h"
 #include "tests/unit/runtime/train/tiny_job.h"
 
 /// Checkpoints that are written while training goes on.
@@ -14,23 +11,6 @@ using test::train_on;
 namespace fs = std::filesystem;
 
 namespace {
-
-/// Files cannot become longer while this lives: as on a full disk.
-class ShortFiles {
- public:
-  explicit ShortFiles(rlim_t bytes) {
-    std::signal(SIGXFSZ, SIG_IGN);
-    ::getrlimit(RLIMIT_FSIZE, &before_);
-    const rlimit limit{bytes, before_.rlim_max};
-    ::setrlimit(RLIMIT_FSIZE, &limit);
-  }
-  ShortFiles(const ShortFiles&) = delete;
-  ShortFiles& operator=(const ShortFiles&) = delete;
-  ~ShortFiles() { ::setrlimit(RLIMIT_FSIZE, &before_); }
-
- private:
-  rlimit before_{};
-};
 
 /// Its checkpoints are of more than 100 KB, its metrics are not.
 TrainingJob wide_job(const fs::path& folder, uint64_t epochs) {
@@ -102,7 +82,7 @@ TEST_CASE("a checkpoint that cannot be written ends the run by its name, and lea
     job.policy = {CheckpointPolicy::Unit::Epochs, 100, 2};
   }
   {
-    const ShortFiles disk_is_full(50'000);
+    const test::Limited<RLIMIT_FSIZE> disk_is_full(50'000);
     CHECK_THROWS_WITH(train_on(1, job),
                       Catch::StartsWith("cannot write " + job.checkpoints.string()) &&
                           Catch::Contains("File too large"));

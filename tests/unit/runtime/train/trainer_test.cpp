@@ -11,6 +11,7 @@
 #include "runtime/train/split.h"
 #include "runtime/train/training_state.h"
 #include "tests/support/catch.h"
+#include "tests/support/error_of.h"
 #include "tests/unit/runtime/train/tiny_job.h"
 
 using namespace dlflow;
@@ -447,15 +448,10 @@ TEST_CASE("a gradient that overflows is named where the backward pass met it fir
 
 TEST_CASE("ranks with different seeds do not begin", "[trainer]") {
   const test::TempDir dir;
-  const auto messages = test::on_ranks(2, [&](Communicator& comm) -> std::string {
+  const auto messages = test::on_ranks(2, [&](Communicator& comm) {
     TrainingJob job = tiny_job(dir.path(), 1);
     job.settings.seed = uint64_t(comm.rank());
-    try {
-      train(comm, job, kGoOn);
-    } catch (const Error& e) {
-      return e.what();
-    }
-    return "finished";
+    return test::error_of([&] { train(comm, job, kGoOn); });
   });
   CHECK_THAT(messages[1], Catch::StartsWith("the seed of rank 1 differs from that of rank 0"));
 }

@@ -33,6 +33,10 @@ Uploaded send(
                        .progress = progress});
 }
 
+void stop_at_a_megabyte(uint64_t bytes) {
+  if (bytes == kMegabyte) throw Stopped{};
+}
+
 }  // namespace
 
 TEST_CASE("a copy goes on where what is there agrees", "[local]") {
@@ -63,10 +67,7 @@ TEST_CASE("a stopped copy keeps what it has", "[local]") {
   const test::TempDir folder;
   const auto from = folder.write("from", std::string(3 * kMegabyte, 'x'));
   const fs::path to = folder.path() / "to";
-  const auto stop = [](uint64_t bytes) {
-    if (bytes == kMegabyte) throw Stopped{};
-  };
-  CHECK_THROWS_AS(copy_file(from, to, 0, stop), Stopped);
+  CHECK_THROWS_AS(copy_file(from, to, 0, stop_at_a_megabyte), Stopped);
   CHECK(fs::file_size(to) == kMegabyte);
 }
 
@@ -87,10 +88,7 @@ TEST_CASE("an interrupted sender's part is continued, and becomes the file", "[l
   const test::TempDir folder;
   const auto file = folder.write("file", std::string(3 * kMegabyte, 'x'));
   const fs::path to = folder.path() / "to/file";
-  const auto stop = [](uint64_t bytes) {
-    if (bytes == kMegabyte) throw Stopped{};
-  };
-  CHECK_THROWS_AS(send(file, to, stop), Stopped);
+  CHECK_THROWS_AS(send(file, to, stop_at_a_megabyte), Stopped);
   const fs::path part = to.parent_path() / ".file.dlflow-part";
   REQUIRE(fs::file_size(part) == kMegabyte);
   struct stat left {};

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <sys/resource.h>
+
+#include <csignal>
+
+namespace dlflow::test {
+
+/// A limit of this process, until this object goes. With RLIMIT_FSIZE, what a full disk looks like
+/// to a program: a write fails, and no signal ends it.
+template <auto kResource>
+class Limited {
+ public:
+  explicit Limited(rlim_t value) : old_handler_(std::signal(SIGXFSZ, SIG_IGN)) {
+    ::getrlimit(kResource, &before_);
+    const rlimit limit{value, before_.rlim_max};
+    ::setrlimit(kResource, &limit);
+  }
+  Limited(const Limited&) = delete;
+  Limited& operator=(const Limited&) = delete;
+  ~Limited() {
+    ::setrlimit(kResource, &before_);
+    std::signal(SIGXFSZ, old_handler_);
+  }
+
+ private:
+  rlimit before_{};
+  void (*old_handler_)(int);
+};
+
+}  // namespace dlflow::test
