@@ -10,6 +10,7 @@
 
 using namespace dlflow;
 using test::Job;
+using test::SavingJob;
 namespace fs = std::filesystem;
 
 TEST_CASE("a pass that was told to end before it began runs nothing", "[supervisor]") {
@@ -57,13 +58,11 @@ TEST_CASE("a request that comes as soon as a pass is claimed is not missed", "[s
 
 TEST_CASE("a warning after a request to stop does not make it one of the walltime",
           "[supervisor]") {
-  Job job(
+  SavingJob job(
       "trap ': > $DLFLOW_OUTPUTS/told' USR1; : > $DLFLOW_OUTPUTS/begun\n"
       "until [ -e $DLFLOW_OUTPUTS/go ]; do sleep 0.02 || :; done; touch $DLFLOW_CHECKPOINTS/n; "
       "exit 75");
-  job.spec.checkpoint = CheckpointPolicy{};
-  const pid_t supervisor = job.begin_until("begun");
-  ::kill(supervisor, SIGTERM);
+  const pid_t supervisor = job.begin_and_signal("begun", SIGTERM);
   job.wait_for(job.outputs() / "told");
   ::kill(supervisor, SIGUSR1);
   job.run.write(fs::relative(job.outputs() / "go", job.run.path()), "");
@@ -75,11 +74,10 @@ TEST_CASE("a warning after a request to stop does not make it one of the walltim
 TEST_CASE("a program that a warning ended before its supervisor saw it has reached the time limit",
           "[supervisor]") {
   // The supervisor sleeps until its program has ended.
-  Job job(
+  SavingJob job(
       "kill -STOP $PPID; kill -USR1 $PPID\n"
       "(until grep -q ') Z' /proc/$$/stat; do :; done; kill -CONT $PPID) &\n"
       "touch $DLFLOW_CHECKPOINTS/n; exit 75");
-  job.spec.checkpoint = CheckpointPolicy{};
   const JobEvent end = job.execute();
   CHECK(end.state == JobState::Queued);
   CHECK(end.reason == "time limit of the cluster reached, goes on from its checkpoint");

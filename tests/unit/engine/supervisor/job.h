@@ -1,5 +1,7 @@
 #pragma once
 
+#include <signal.h>
+
 #include <chrono>
 #include <filesystem>
 #include <string>
@@ -47,6 +49,13 @@ class Job {
     return child;
   }
 
+  /// Sends it `signal` once it has made `output`.
+  pid_t begin_and_signal(const std::string& output, int signal) const {
+    const pid_t child = begin_until(output);
+    ::kill(child, signal);
+    return child;
+  }
+
   /// Runs it to its end and returns the last event.
   JobEvent finish(pid_t child) const {
     REQUIRE(dlflow::wait_for(child).code == int(Supervision::Recorded));
@@ -64,6 +73,13 @@ class Job {
   TempDir run;
   JobSpec spec;
   SupervisorOptions options;
+};
+
+/// A job whose program saves when it is asked to.
+struct SavingJob : Job {
+  explicit SavingJob(const std::string& script) : Job(script) {
+    spec.checkpoint = CheckpointPolicy{};
+  }
 };
 
 }  // namespace dlflow::test

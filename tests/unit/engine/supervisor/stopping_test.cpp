@@ -22,6 +22,7 @@
 
 using namespace dlflow;
 using test::Job;
+using test::SavingJob;
 namespace fs = std::filesystem;
 
 namespace {
@@ -39,8 +40,7 @@ struct LaunchedJob : Job {
 
 TEST_CASE("a request to stop reaches the program, and exit 75 means it has saved", "[supervisor]") {
   const Job job("trap 'exit 75' TERM; touch $DLFLOW_OUTPUTS/ready; while :; do sleep 0.02; done");
-  const pid_t supervisor = job.begin_until("ready");
-  ::kill(supervisor, SIGTERM);
+  const pid_t supervisor = job.begin_and_signal("ready", SIGTERM);
   const JobEvent end = job.finish(supervisor);
   CHECK(end.state == JobState::Cancelled);
   CHECK(end.reason == "stopped on request, checkpoint saved");
@@ -50,8 +50,7 @@ TEST_CASE("a second request kills a deaf program, and what it started", "[superv
   const Job job(
       "trap 'touch $DLFLOW_OUTPUTS/told' TERM; sleep 60 & echo $! > number; "
       "mv number $DLFLOW_OUTPUTS/child; while :; do sleep 0.02; done");
-  const pid_t supervisor = job.begin_until("child");
-  ::kill(supervisor, SIGTERM);
+  const pid_t supervisor = job.begin_and_signal("child", SIGTERM);
   job.wait_for(job.outputs() / "told");  // two signals at once would be one
   ::kill(supervisor, SIGTERM);
   CHECK(job.finish(supervisor).state == JobState::Cancelled);
@@ -109,8 +108,7 @@ TEST_CASE("a supervisor that takes another pass brings nothing of the last one",
 TEST_CASE("at the walltime a program with a new checkpoint is queued again", "[supervisor]") {
   const std::string script =
       "trap 'date +%N > $DLFLOW_CHECKPOINTS/n; exit 75' USR1; while :; do sleep 0.02; done";
-  Job job(script);
-  job.spec.checkpoint = CheckpointPolicy{};
+  SavingJob job(script);
   job.spec.resources.walltime = std::chrono::seconds(1);
   const JobEvent end = job.execute();
   CHECK(end.state == JobState::Queued);
@@ -120,10 +118,9 @@ TEST_CASE("at the walltime a program with a new checkpoint is queued again", "[s
 }
 
 TEST_CASE("a job goes on from checkpoints of the same work alone", "[supervisor]") {
-  Job job(
+  SavingJob job(
       "cat $DLFLOW_CHECKPOINTS/ckpt/n > $DLFLOW_OUTPUTS/found 2> /dev/null || true\n"
       "echo 1 > $DLFLOW_CHECKPOINTS/ckpt/n; exit 75");
-  job.spec.checkpoint = CheckpointPolicy{};
   job.spec.checkpoint->newer = "ckpt/*";
   const auto found = [&](int pass) { return read_file(job.outputs(pass) / "found"); };
   CHECK(job.execute().state == JobState::Queued);
@@ -271,10 +268,9 @@ TEST_CASE("what was saved under other data than planned stays in doubt", "[super
 
 TEST_CASE("a program that asks to be run again may say why, and what earlier passes said is theirs",
           "[supervisor]") {
-  Job job(
+  SavingJob job(
       "[ $DLFLOW_PASS = 2 ] || echo 'error: rank 1 died' >&2; echo a page of mpirun >&2\n"
       "[ $DLFLOW_PASS = 3 ] || date +%N > $DLFLOW_CHECKPOINTS/n; exit 75");
-  job.spec.checkpoint = CheckpointPolicy{};
   const JobEvent first = job.execute();
   CHECK(first.state == JobState::Queued);
   CHECK(first.reason == "saved a checkpoint and asked to be run again; error: rank 1 died");
@@ -286,21 +282,18 @@ TEST_CASE("a program that asks to be run again may say why, and what earlier pas
 }
 
 TEST_CASE("a time limit that only the cluster knows is not called a walltime", "[supervisor]") {
-  Job job(
+  SavingJob job(
       "trap 'exit 75' USR1; date +%N > $DLFLOW_CHECKPOINTS/n; kill -USR1 $PPID\n"
       "while :; do sleep 0.02; done");
-  job.spec.checkpoint = CheckpointPolicy{};
   CHECK(job.execute().reason == "time limit of the cluster reached, goes on from its checkpoint");
 }
 
 TEST_CASE("a script waits for its program to save", "[supervisor]") {
-  Job job(
+  SavingJob job(
       "sh -c 'trap \"sleep 0.1; date +%N > $DLFLOW_CHECKPOINTS/n; exit 75\" USR1; "
       ": > $DLFLOW_OUTPUTS/ready; while :; do sleep 0.02; done'\n"
       "echo not reached");
-  job.spec.checkpoint = CheckpointPolicy{};
-  const pid_t supervisor = job.begin_until("ready");
-  ::kill(supervisor, SIGUSR1);
+  const pid_t supervisor = job.begin_and_signal("ready", SIGUSR1);
   CHECK(job.finish(supervisor).state == JobState::Queued);
   CHECK(read_file(job.attempt() / "stdout").empty());
 }
@@ -367,23 +360,20 @@ TEST_CASE("the program dies with its supervisor", "[supervisor]") {
 TEST_CASE("a command that dies of the request to save before its shell has it costs no trap",
           "[supervisor]") {
   // As SLURM does, which signals the processes of a step one after the other.
-  Job job(
+  SavingJob job(
       "trap 'date +%N > $DLFLOW_CHECKPOINTS/n; exit 75' USR1\n"
       "( sleep 0.3; kill -USR1 $$ ) &\n"
       "sh -c 'kill -USR1 $$'; echo not reached");
-  job.spec.checkpoint = CheckpointPolicy{};
   const JobEvent end = job.execute();
   CHECK(end.state == JobState::Queued);
   CHECK(end.exit == 75);
 }
 
 TEST_CASE("SIGUSR1 says that the walltime is near, whatever the own clock says", "[supervisor]") {
-  Job job(
+  SavingJob job(
       "trap 'touch $DLFLOW_CHECKPOINTS/n; exit 75' USR1; : > $DLFLOW_OUTPUTS/begun; "
       "while :; do sleep 0.02; done");
-  job.spec.checkpoint = CheckpointPolicy{};
-  const pid_t supervisor = job.begin_until("begun");
-  ::kill(supervisor, SIGUSR1);
+  const pid_t supervisor = job.begin_and_signal("begun", SIGUSR1);
   CHECK(job.finish(supervisor).state == JobState::Queued);
 }
 
@@ -391,8 +381,7 @@ TEST_CASE("what requeues itself leaves it to the scheduler what SIGTERM means", 
   Job job("touch $DLFLOW_OUTPUTS/begun; sleep 60");
   job.options.requeues = true;
   job.options.backend_id = "812_3";
-  const pid_t supervisor = job.begin_until("begun");
-  ::kill(supervisor, SIGTERM);
+  const pid_t supervisor = job.begin_and_signal("begun", SIGTERM);
   const JobEvent end = job.finish(supervisor);
   CHECK_FALSE(end.state.has_value());
   CHECK(end.reason == "stopped by SIGTERM");
@@ -402,8 +391,7 @@ TEST_CASE("what requeues itself leaves it to the scheduler what SIGTERM means", 
 TEST_CASE("that SIGTERM came is on record before the program has ended", "[supervisor]") {
   Job job("trap '' TERM; touch $DLFLOW_OUTPUTS/begun; sleep 60");
   job.options.requeues = true;
-  const pid_t supervisor = job.begin_until("begun");
-  ::kill(supervisor, SIGTERM);
+  const pid_t supervisor = job.begin_and_signal("begun", SIGTERM);
   const auto events = [&job] { return attempt_events(job.spec.job_directory, job.spec.job, 1); };
   for (int i = 0; i < 6000 && events().back().state; ++i) {
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
@@ -415,10 +403,9 @@ TEST_CASE("that SIGTERM came is on record before the program has ended", "[super
 
 TEST_CASE("a program whose pass another one has taken over is ended, and leaves no word on record",
           "[supervisor]") {
-  Job job(
+  SavingJob job(
       "trap 'echo told > $DLFLOW_OUTPUTS/end; exit 75' TERM; touch $DLFLOW_OUTPUTS/begun\n"
       "while :; do sleep 0.02; done");
-  job.spec.checkpoint = CheckpointPolicy{};
   job.options.requeues = true;
   job.options.look_again = std::chrono::milliseconds(20);
   const pid_t supervisor = job.begin_until("begun");
