@@ -6,6 +6,7 @@
 #include "runtime/comm/thread_communicator.h"
 #include "runtime/gpu/nccl_communicator.h"
 #include "tests/support/catch.h"
+#include "tests/support/error_of.h"
 #include "tests/support/fake_gpu.h"
 #include "tests/support/gpu_agreement.h"
 
@@ -80,13 +81,8 @@ TEST_CASE("what goes wrong on a device is told with what was done, in the words 
   for (const auto& [call, what] : doing) {
     fake_gpu().broken_call = call;
     INFO(call);
-    try {
-      call_everything(layers);
-      FAIL("nothing was told");
-    } catch (const Error& error) {
-      CHECK(error.code() == Errc::Unavailable);
-      CHECK(error.what() == what + ": the bus fell off");
-    }
+    CHECK(test::error_of([&] { call_everything(layers); }, Errc::Unavailable) ==
+          what + ": the bus fell off");
   }
 }
 

@@ -7,6 +7,7 @@
 #include "base/process.h"
 #include "steps/transfer/tool.h"
 #include "tests/support/catch.h"
+#include "tests/support/error_of.h"
 #include "tests/support/skip.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/variable.h"
@@ -86,13 +87,8 @@ TEST_CASE("a commit that a repository does not have is told with what has one", 
   Repository repository;
   if (!repository.make()) return test::skip("git is not installed");
   const std::string none(40, '1');
-  try {
-    repository.get(none);
-    FAIL("there is no such commit");
-  } catch (const Error& error) {
-    CHECK(error.code() == Errc::NotFound);
-    CHECK_THAT(error.what(), Catch::Contains("has no commit " + none + "; `git ls-remote`"));
-  }
+  CHECK_THAT(test::error_of([&] { repository.get(none); }, Errc::NotFound),
+             Catch::Contains("has no commit " + none + "; `git ls-remote`"));
   CHECK_FALSE(fs::exists(repository.archive()));
   CHECK_FALSE(fs::exists(repository.folder() / "bare"));
 }
