@@ -10,6 +10,12 @@ const std::string kScript = "#!/bin/sh\n";
 const std::string kTimeout =
     "sbatch: error: Batch job submission failed: Socket timed out on send/recv operation\n";
 
+/// The first answer of squeue holds no job, the next one does.
+void check_empty_once(const FakeSlurmTools& slurm) {
+  CHECK(slurm.run("squeue --format=%i").out.empty());
+  CHECK(slurm.run("squeue --format=%i").out == "1\n");
+}
+
 }  // namespace
 
 TEST_CASE("a submission can be refused, or accepted without an answer", "[fake_slurm]") {
@@ -35,16 +41,14 @@ TEST_CASE("a submission can arrive after further calls", "[fake_slurm]") {
   const FakeSlurmTools slurm;
   slurm.control("fault sbatch late:2 timeout");
   CHECK(slurm.run("sbatch", kScript).err == kTimeout);
-  CHECK(slurm.run("squeue --format=%i").out.empty());
-  CHECK(slurm.run("squeue --format=%i").out == "1\n");
+  check_empty_once(slurm);
 }
 
 TEST_CASE("an answer can be empty", "[fake_slurm]") {
   const FakeSlurmTools slurm;
   slurm.submit();
   slurm.control("fault squeue output empty");
-  CHECK(slurm.run("squeue --format=%i").out.empty());
-  CHECK(slurm.run("squeue --format=%i").out == "1\n");
+  check_empty_once(slurm);
 }
 
 TEST_CASE("when the controller is away each command says so in its words", "[fake_slurm]") {
