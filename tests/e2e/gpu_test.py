@@ -14,9 +14,7 @@ PLUGIN = BIN / "libdlflow_cuda.so"
 class Gpu(Case):
     def setUp(self):
         super().setUp()
-        (self.folder / "data").mkdir()
-        pictures.write(self.folder / "data", 200, 20, suffix="")
-        (self.folder / "models").symlink_to(ROOT / "workflows/models")
+        pictures.for_training(self.folder, ROOT / "workflows", 200, 20)
         self.write("profile.yaml", "gpus: 1\n")
         self.write_steps("""
             train:

@@ -86,9 +86,7 @@ class Installed(Case):
     def test_a_network_is_trained_and_tested_by_the_installed_programs(self):
         if not HAS_TRAINING:
             self.skipTest("dlflow-train was not built: CMake found no MPI or oneDNN")
-        (self.folder / "data").mkdir()
-        pictures.write(self.folder / "data", 200, 50, suffix="")
-        (self.folder / "models").symlink_to(self.tree / "share/dlflow/workflows/models")
+        pictures.for_training(self.folder, self.tree / "share/dlflow/workflows", 200, 50)
         self.write_steps("""
             train:
               uses: train

@@ -14,16 +14,9 @@ import ranks  # noqa: E402
 class LostRank(Case):
     def setUp(self):
         super().setUp()
-        (self.folder / "data").mkdir()
-        pictures.write(self.folder / "data", suffix="")
-        (self.folder / "models").symlink_to(ROOT / "workflows" / "models")
+        pictures.for_training(self.folder, ROOT / "workflows")
         self.write_steps(f"""
-            train:
-              uses: train
-              resources: {{ranks: 2}}
-              env: {{DLFLOW_STALL_TIMEOUT: 2}}
-              with: {{model: models/lenet.yaml, data: {self.folder}/data, epochs: 3, lr: 0.05, validation: 200}}
-              checkpoint: {{every: 5 steps, keep: 2}}
+            train: {pictures.training_of_two_ranks(self.folder, 3)}
             best: {{uses: checkpoint, with: {{from: '${{{{ steps.train.outputs.checkpoints }}}}', export: safetensors}}}}
         """)
 

@@ -13,9 +13,7 @@ import pictures  # noqa: E402
 class Scratch(Case):
     def setUp(self):
         super().setUp()
-        (self.folder / "data").mkdir()
-        pictures.write(self.folder / "data", 1000, 100, suffix="")
-        (self.folder / "models").symlink_to(ROOT / "workflows/models")
+        pictures.for_training(self.folder, ROOT / "workflows", 1000, 100)
         self.disk = self.folder / "disk"
         self.disk.mkdir()
         self.write("node.yaml", f"paths: {{scratch: {self.disk}}}\nscratch_budget: 10MiB\n")

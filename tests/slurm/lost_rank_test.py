@@ -17,16 +17,9 @@ import ranks  # noqa: E402
 class LostRank(Chain):
     def setUp(self):
         super().setUp()
-        (self.folder / "data").mkdir()
-        pictures.write(self.folder / "data", suffix="")
-        (self.folder / "models").symlink_to(STAGED / "workflows/models")
+        pictures.for_training(self.folder, STAGED / "workflows")
         self.write_steps("lost", f"""
-            train:
-              uses: train
-              resources: {{ranks: 2}}
-              env: {{DLFLOW_STALL_TIMEOUT: 2}}
-              with: {{model: models/lenet.yaml, data: {self.folder}/data, epochs: 12, lr: 0.05, validation: 200}}
-              checkpoint: {{every: 5 steps, keep: 2}}
+            train: {pictures.training_of_two_ranks(self.folder, 12)}
         """)
 
     def test_a_rank_that_is_killed_or_stopped_on_one_node_costs_a_pass(self):

@@ -18,9 +18,7 @@ import ranks  # noqa: E402
 class Scratch(Chain):
     def setUp(self):
         super().setUp()
-        (self.folder / "data").mkdir()
-        pictures.write(self.folder / "data", suffix="")
-        (self.folder / "models").symlink_to(STAGED / "workflows/models")
+        pictures.for_training(self.folder, STAGED / "workflows")
 
     def submit_training(self, epochs):
         self.write_steps("scratch", f"""

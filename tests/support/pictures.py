@@ -29,3 +29,16 @@ def write(folder, train=2000, test=500, suffix=".gz"):
         write_idx(files[-2], 2051, (count, 28, 28), bytes(images))
         write_idx(files[-1], 2049, (count,), bytes(labels))
     return files
+
+
+def for_training(folder, workflows, train=2000, test=500):
+    """What a workflow in `folder` trains with: pictures in `data`, and the `models` of `workflows`."""
+    (folder / "data").mkdir()
+    write(folder / "data", train, test, suffix="")
+    (folder / "models").symlink_to(workflows / "models")
+
+
+def training_of_two_ranks(folder, epochs):
+    """A step that trains on those pictures and saves often."""
+    return (f"{{uses: train, resources: {{ranks: 2}}, env: {{DLFLOW_STALL_TIMEOUT: 2}}, checkpoint: {{every: 5 steps, keep: 2}}, "
+            f"with: {{model: models/lenet.yaml, data: {folder}/data, epochs: {epochs}, lr: 0.05, validation: 200}}}}")
