@@ -44,6 +44,13 @@ void flip_bit(const fs::path& path, size_t position) {
   write_file_atomic(path, bytes);
 }
 
+/// A checkpoint that has further tensors in a file `residuals`.
+fs::path save_with_residuals(const fs::path& folder, const SampleCheckpoint& sample) {
+  CheckpointContent content = sample.content();
+  content.further["residuals"] = {tensor_view<float>("r", sample.shape, sample.momenta)};
+  return save_checkpoint(folder, content, 2);
+}
+
 }  // namespace
 
 TEST_CASE("a checkpoint comes back as it was saved", "[checkpoint]") {
@@ -66,9 +73,7 @@ TEST_CASE("a checkpoint comes back as it was saved", "[checkpoint]") {
 TEST_CASE("further files of tensors are part of a checkpoint", "[checkpoint]") {
   const test::TempDir folder;
   const SampleCheckpoint sample(7);
-  CheckpointContent content = sample.content();
-  content.further["residuals"] = {tensor_view<float>("r", sample.shape, sample.momenta)};
-  const fs::path saved = save_checkpoint(folder.path(), content, 2);
+  const fs::path saved = save_with_residuals(folder.path(), sample);
   const Checkpoint loaded = load_checkpoint(saved);
   REQUIRE(loaded.further.size() == 1);
   std::vector<float> residuals(6);
@@ -147,9 +152,7 @@ TEST_CASE("what was verified before is mapped without a look at its bytes, but n
 TEST_CASE("the files of a checkpoint are all that are in its folder", "[checkpoint]") {
   const test::TempDir folder;
   const SampleCheckpoint sample(7);
-  CheckpointContent content = sample.content();
-  content.further["residuals"] = {tensor_view<float>("r", sample.shape, sample.momenta)};
-  const fs::path saved = save_checkpoint(folder.path(), content, 2);
+  const fs::path saved = save_with_residuals(folder.path(), sample);
   const CheckpointFiles files = checkpoint_files(saved);
   std::vector<std::string> names;
   for (const fs::path& path : files.paths) {
