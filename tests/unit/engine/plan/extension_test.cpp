@@ -19,11 +19,13 @@ namespace {
 
 using Names = std::vector<std::string>;
 
-constexpr const char* kFan = R"(
+const std::string kSplit = R"(
 name: w
 steps:
   split: {run: ./split, outputs: {parts: p.json}}
-  work:
+)";
+
+const std::string kFan = kSplit + R"(  work:
     matrix: {part: "${{ steps.split.outputs.parts }}"}
     run: [./work, "${{ matrix.part }}"]
     resources: {cpus_per_rank: "${{ matrix.part }}"}
@@ -158,32 +160,24 @@ TEST_CASE("the file of a list is read while it is as it was when its step ended"
 TEST_CASE("an element that cannot be is named", "[extension]") {
   CHECK_THROWS_WITH(extended(plan_of(parsed(kFan)), list_of(1, "split", "parts", {1, 0})),
                     Contains("work[part=0]"));
-  constexpr const char* kPaths = R"(
-name: w
-steps:
-  split: {run: ./split, outputs: {parts: p.json}}
-  get:
+  const std::string text = kSplit + R"(  get:
     matrix: {part: "${{ steps.split.outputs.parts }}"}
     uses: stage
     with: {sources: [{url: "${{ matrix.part }}"}]}
 )";
-  const Plan plan = plan_of(parsed(kPaths));
+  const Plan plan = plan_of(parsed(text));
   CHECK_NOTHROW(extended(plan, list_of(1, "split", "parts", {"https://a.org/b"})));
   CHECK_THROWS_WITH(extended(plan, list_of(1, "split", "parts", {"file:///etc/passwd"})),
                     Contains("reads file:///etc/passwd, which was not known before"));
 }
 
 TEST_CASE("a file that a list would name is refused before the run", "[extension]") {
-  constexpr const char* kModel = R"(
-name: w
-steps:
-  split: {run: ./split, outputs: {parts: p.json}}
-  train:
+  const std::string text = kSplit + R"(  train:
     matrix: {net: "${{ steps.split.outputs.parts }}"}
     uses: train
     with: {model: "models/${{ matrix.net }}.yaml", data: /data, epochs: 1, lr: 1}
 )";
-  CHECK_THROWS_WITH(plan_of(parsed(kModel)),
+  CHECK_THROWS_WITH(plan_of(parsed(text)),
                     Contains("with.model of step 'train' is a file, which has to be known "
                              "before the run"));
 }
