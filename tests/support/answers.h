@@ -32,4 +32,13 @@ void check_refusals(Function function, std::initializer_list<Answered<std::strin
   }
 }
 
+/// Checks that what `function` says of each text contains the answer.
+template <typename Function>
+void check_mentions(Function function, std::initializer_list<Answered<std::string>> cases) {
+  for (const Answered<std::string>& given : cases) {
+    INFO(given.text);
+    CHECK_THAT(function(given.text), Catch::Contains(given.answer));
+  }
+}
+
 }  // namespace dlflow::test

@@ -11,7 +11,7 @@
 #include "runtime/data/loader.h"
 #include "runtime/data/proven_images.h"
 #include "runtime/data/sharded_dataset.h"
-#include "tests/support/catch.h"
+#include "tests/support/answers.h"
 #include "tests/support/error_of.h"
 #include "tests/support/jpeg_file.h"
 #include "tests/support/skip.h"
@@ -152,17 +152,17 @@ TEST_CASE("an index that does not fit its pictures is refused", "[data]") {
     return other;
   };
   CHECK(jpeg_error(content).empty());
-  CHECK_THAT(jpeg_error(changed(128, 0, 8)), Catch::Contains("sample 0 ends at byte 0 of 11"));
-  CHECK_THAT(jpeg_error(changed(128, 5, 8)), Catch::Contains("sample 1 ends at byte 4 of 11"));
-  CHECK_THAT(jpeg_error(changed(136, UINT64_MAX, 8)), Catch::Contains("sample 1 ends at byte"));
-  CHECK_THAT(jpeg_error(changed(144, 10, 8)), Catch::Contains("1 bytes behind its last sample"));
-  CHECK_THAT(jpeg_error(changed(112, 12, 8)), Catch::Contains("its header says another number"));
-  CHECK_THAT(jpeg_error(changed(112, UINT64_MAX, 8)), Catch::Contains("says another number"));
-  CHECK_THAT(jpeg_error(changed(16, UINT64_MAX / 8, 8)), Catch::Contains("says another number"));
-  CHECK_THAT(jpeg_error(changed(24, 2, 4)), Catch::Contains("JPEG files of 2 channels"));
-  CHECK_THAT(jpeg_error(changed(28, 0, 4)), Catch::Contains("a picture has 1 to"));
-  CHECK_THAT(jpeg_error(changed(12, 0, 4)), Catch::Contains("pixels of unknown type"));
-  CHECK_THAT(jpeg_error(changed(120, 1 << 20, 4)), Catch::Contains("a picture has 1 to"));
+  test::check_mentions(jpeg_error, {{changed(128, 0, 8), "sample 0 ends at byte 0 of 11"},
+                                    {changed(128, 5, 8), "sample 1 ends at byte 4 of 11"},
+                                    {changed(136, UINT64_MAX, 8), "sample 1 ends at byte"},
+                                    {changed(144, 10, 8), "1 bytes behind its last sample"},
+                                    {changed(112, 12, 8), "its header says another number"},
+                                    {changed(112, UINT64_MAX, 8), "says another number"},
+                                    {changed(16, UINT64_MAX / 8, 8), "says another number"},
+                                    {changed(24, 2, 4), "JPEG files of 2 channels"},
+                                    {changed(28, 0, 4), "a picture has 1 to"},
+                                    {changed(12, 0, 4), "pixels of unknown type"},
+                                    {changed(120, 1 << 20, 4), "a picture has 1 to"}});
 }
 
 TEST_CASE("each part of the pictures has its hash, and is found by their addresses", "[data]") {
