@@ -106,10 +106,10 @@ void write_request(const ContainerJob& job, const std::string& user,
   request.image = job.image;
   request.commands = job.commands;
   request.directory = job.directory;
-  request.environment = container_environment(job, image.environment, callers, user);
   request.adds_ranks = runtime.starts_ranks;
   request.secrets = job.secrets;
   request.secrets_file = job.secrets_file;
+  request.environment = container_environment(job, image.environment, callers, user);
   if (job.rank_plan) request.asks_by = job.rank_plan->asks_by;
   if (job.rank_plan) request.asked_by = job.rank_plan->asked_by;
   if (runtime.starts_ranks) {

@@ -32,13 +32,13 @@ ContainerJob job_of_build(const ContainerJob& job, const fs::path& directory) {
   build.image = job.image;
   build.from = job.from;
   build.cache = job.cache;
-  build.directory = directory;
-  build.commands = commands_of(job.build);
-  build.environment = variables_of(job.build);
   build.runtime = job.runtime;
   build.command = job.command;
   build.mode = job.mode;
   build.arguments = job.arguments;
+  build.directory = directory;
+  build.commands = commands_of(job.build);
+  build.environment = variables_of(job.build);
   return build;
 }
 

@@ -222,13 +222,13 @@ JobSpec job_spec(const Plan& plan, uint32_t number) {
   spec.resources = *job.resources;
   spec.launch = step.launch;
   spec.container = container_of(plan, step);
-  spec.outputs = step.outputs;
-  spec.lists = listed_outputs(plan.workflow, step.name);
   spec.checkpoint = step.checkpoint;
   spec.retry = step.retry;
   spec.allow_failure = step.allow_failure;
   spec.always = step.always;
   spec.require = step.require;
+  spec.outputs = step.outputs;
+  spec.lists = listed_outputs(plan.workflow, step.name);
   spec.parents = parents_of(plan, number);
   for (const std::string& name : plan.steps[job.step].inputs) {
     spec.inputs.emplace(name, frozen_file(plan, name).string());

@@ -63,12 +63,12 @@ ContainerJob container_job(const JobSpec& spec, const ResolvedJob& job, const At
   result.from = container.from;
   result.digest = container.digest;
   result.build = container.build;
+  result.cache = spec.cache;
+  result.cache_budget_bytes = spec.cache_budget_bytes;
   result.runtime = container.settings.runtime;
   result.command = container.settings.command;
   result.mode = container.settings.mode;
   result.arguments = container.settings.arguments;
-  result.cache = spec.cache;
-  result.cache_budget_bytes = spec.cache_budget_bytes;
   if (container_starts_ranks(container)) {
     result.launcher = spec.launcher.empty() ? std::vector<std::string>{"srun", "-n", "1"}
                                             : rank_launcher(spec, job.ranks);
