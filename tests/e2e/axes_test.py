@@ -86,14 +86,11 @@ class Axes(Case):
         self.dlflow("results", run)
 
     def test_zipped_axes_make_pairs(self):
-        self.write("w.yaml", """
-            name: w
-            params: {nets: [a, b], widths: [8, 16]}
-            steps:
-              t:
-                matrix: {net: "${{ params.nets }}", width: "${{ params.widths }}", seed: [1, 2], zip: [net, width]}
-                run: 'true'
-        """)
+        self.write_steps("""
+            t:
+              matrix: {net: "${{ params.nets }}", width: "${{ params.widths }}", seed: [1, 2], zip: [net, width]}
+              run: 'true'
+        """, "params: {nets: [a, b], widths: [8, 16]}")
         run = self.run_json("w.yaml")["run"]
         self.assertEqual(list(self.states(run)),
                          ["t[net=a,seed=1,width=8]", "t[net=a,seed=2,width=8]",
@@ -128,21 +125,18 @@ class Axes(Case):
         self.assertEqual(self.status(run)["state"], "succeeded")
 
     def test_a_result_of_fewer_parents_is_not_one_of_all(self):
-        self.write("w.yaml", """
-            name: w
-            params: {bad: 1}
-            steps:
-              train:
-                matrix: {n: [0, 1]}
-                allow_failure: true
-                run: '[ $DLFLOW_MATRIX_N != $BAD ]; echo $DLFLOW_MATRIX_N > $DLFLOW_OUTPUTS/o'
-                env: {BAD: "${{ params.bad }}"}
-                outputs: {o: o}
-              best:
-                run: echo $FROM | wc -w > $DLFLOW_OUTPUTS/o
-                env: {FROM: "${{ join(steps.train.outputs.o, ' ') }}"}
-                outputs: {o: o}
-        """)
+        self.write_steps("""
+            train:
+              matrix: {n: [0, 1]}
+              allow_failure: true
+              run: '[ $DLFLOW_MATRIX_N != $BAD ]; echo $DLFLOW_MATRIX_N > $DLFLOW_OUTPUTS/o'
+              env: {BAD: "${{ params.bad }}"}
+              outputs: {o: o}
+            best:
+              run: echo $FROM | wc -w > $DLFLOW_OUTPUTS/o
+              env: {FROM: "${{ join(steps.train.outputs.o, ' ') }}"}
+              outputs: {o: o}
+        """, "params: {bad: 1}")
         self.assertEqual(self.output(self.run_json("w.yaml")["run"], "best"), ["1"])
         self.assertEqual(self.output(self.run_json("w.yaml", "--set", "bad=7")["run"], "best"), ["2"])
         third = self.status(self.run_json("w.yaml")["run"])["steps"][-1]  # train[n=1] fails again
@@ -161,12 +155,9 @@ class Axes(Case):
             self.assertEqual(len((self.folder / "trace").read_text().split()), count)
 
     def test_a_number_that_is_no_integer_is_refused_where_one_is_wanted(self):
-        self.write("w.yaml", """
-            name: w
-            params: {n: 6}
-            steps:
-              t: {run: 'true', resources: {ranks: "${{ params.n / 2 }}"}}
-        """)
+        self.write_steps("""
+            t: {run: 'true', resources: {ranks: "${{ params.n / 2 }}"}}
+        """, "params: {n: 6}")
         _, err = self.dlflow("validate", "w.yaml", status=2)
         self.assertIn("resources.ranks of step 't' must be a positive integer, not 3.0", err)
 

@@ -163,14 +163,11 @@ class Crash(Case):
 
     def test_what_a_killed_run_did_elsewhere_counts_before_a_result_is_reused(self):
         there = self.folder / "there"
-        self.write("w.yaml", f"""
-            name: w
-            params: {{k: 1, c: old}}
-            steps:
-              a: {{run: 'echo $DLFLOW_PARAM_K > {there}'}}
-              b: {{run: 'touch {self.folder}/began; while [ -e {self.folder}/wait ]; do sleep 0.02; done', needs: [a]}}
-              c: {{run: 'cat {there} > o; echo $DLFLOW_PARAM_C >> o', needs: [a], outputs: {{o: o}}}}
-        """)
+        self.write_steps(f"""
+            a: {{run: 'echo $DLFLOW_PARAM_K > {there}'}}
+            b: {{run: 'touch {self.folder}/began; while [ -e {self.folder}/wait ]; do sleep 0.02; done', needs: [a]}}
+            c: {{run: 'cat {there} > o; echo $DLFLOW_PARAM_C >> o', needs: [a], outputs: {{o: o}}}}
+        """, "params: {k: 1, c: old}")
         self.dlflow("run", "w.yaml")
         (self.folder / "began").unlink()
         wait = self.write("wait", "")

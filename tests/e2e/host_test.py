@@ -69,12 +69,9 @@ class Host(Case):
         self.wait_for(lambda: subprocess.run(["ssh", "-F", self.folder / "ssh_config", "login", "true"],
                                              stdin=subprocess.DEVNULL, capture_output=True).returncode == 0, what="sshd")
         self.write("say.sh", "echo here is $WHERE $(pwd)\n")
-        self.write("w.yaml", """
-            name: w
-            params: {code: 0}
-            steps:
-              a: {run: 'sh say.sh; exit $DLFLOW_PARAM_CODE', inputs: [say.sh]}
-        """)
+        self.write_steps("""
+            a: {run: 'sh say.sh; exit $DLFLOW_PARAM_CODE', inputs: [say.sh]}
+        """, "params: {code: 0}")
 
     def sent(self):
         return sorted(file.name.split("-")[0] for file in (self.there / ".cache/dlflow/host").iterdir())

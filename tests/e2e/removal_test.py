@@ -229,12 +229,9 @@ class Removal(Case):
 
     def test_what_a_removed_run_did_elsewhere_counts_after_a_rebuild(self):
         there = self.folder / "there"
-        self.write("w.yaml", f"""
-            name: w
-            params: {{v: one}}
-            steps:
-              put: {{run: 'echo $DLFLOW_PARAM_V > {there}'}}
-        """)
+        self.write_steps(f"""
+            put: {{run: 'echo $DLFLOW_PARAM_V > {there}'}}
+        """, "params: {v: one}")
         first = self.run_json("w.yaml")["run"]
         self.dlflow("rm", self.run_json("w.yaml", "--set", "v=two")["run"])
         shutil.rmtree(self.folder / "state")

@@ -276,13 +276,10 @@ class Run(Case):
 
     def test_what_a_step_left_at_an_address_is_what_another_form_of_it_has_left_there_since(self):
         there = self.folder / "bucket"
-        self.write("w.yaml", f"""
-            name: w
-            params: {{v: one}}
-            steps:
-              put:
-                run: 'echo $DLFLOW_PARAM_V > {there}; echo ''{{"data": "s3://bucket/data"}}'' > $DLFLOW_OUTPUTS/outputs.json'
-        """)
+        self.write_steps(f"""
+            put:
+              run: 'echo $DLFLOW_PARAM_V > {there}; echo ''{{"data": "s3://bucket/data"}}'' > $DLFLOW_OUTPUTS/outputs.json'
+        """, "params: {v: one}")
         for value, put in (("one", "succeeded"), ("one", "cached"), ("two", "succeeded"), ("one", "succeeded")):
             run = self.run_json("w.yaml", "--set", f"v={value}")["run"]
             self.assertEqual((self.states(run)["put"], there.read_text()), (put, value + "\n"))
@@ -309,16 +306,13 @@ class Run(Case):
 
     def test_what_a_step_read_while_another_run_did_something_else_there_is_not_reused(self):
         there = self.folder / "there"
-        self.write("w.yaml", f"""
-            name: w
-            params: {{v: one}}
-            steps:
-              put: {{run: 'echo $DLFLOW_PARAM_V > {there}'}}
-              use:
-                needs: [put]
-                run: 'if [ -e {self.folder}/wait ]; then touch {self.folder}/waits; while [ -e {self.folder}/wait ]; do sleep 0.02; done; fi; cp {there} x'
-                outputs: {{x: x}}
-        """)
+        self.write_steps(f"""
+            put: {{run: 'echo $DLFLOW_PARAM_V > {there}'}}
+            use:
+              needs: [put]
+              run: 'if [ -e {self.folder}/wait ]; then touch {self.folder}/waits; while [ -e {self.folder}/wait ]; do sleep 0.02; done; fi; cp {there} x'
+              outputs: {{x: x}}
+        """, "params: {v: one}")
         wait = self.write("wait", "")
         first = self.start("run", "w.yaml", "--json")
         self.wait_for((self.folder / "waits").exists, what="the first run")
@@ -362,16 +356,13 @@ class Run(Case):
             self.assertEqual((states["get"], states["use"]), ("succeeded", use))
 
     def test_an_expression_may_mention_parameters_beside_what_parents_left(self):
-        self.write("w.yaml", """
-            name: w
-            params: {p: hello, none: }
-            steps:
-              a: {run: 'echo 1 > $DLFLOW_OUTPUTS/x', outputs: {x: x}}
-              b:
-                if: "${{ params.p == 'hello' && basename(steps.a.outputs.x) == 'x' }}"
-                matrix: {fold: [0, 1]}
-                run: [echo, "${{ format('{0} {1} {2}', params.p, matrix.fold, steps.a.outputs.x) }}"]
-        """)
+        self.write_steps("""
+            a: {run: 'echo 1 > $DLFLOW_OUTPUTS/x', outputs: {x: x}}
+            b:
+              if: "${{ params.p == 'hello' && basename(steps.a.outputs.x) == 'x' }}"
+              matrix: {fold: [0, 1]}
+              run: [echo, "${{ format('{0} {1} {2}', params.p, matrix.fold, steps.a.outputs.x) }}"]
+        """, "params: {p: hello, none: }")
         run = self.run_json("w.yaml")["run"]
         self.assertEqual(set(self.states(run).values()), {"succeeded"})
         self.assertIn("hello 1 ", self.dlflow("logs", run, "b[fold=1]")[0])
@@ -472,17 +463,14 @@ class Run(Case):
         self.assertEqual(self.trace()[3], "a")
 
     def test_parameters_and_matrix_reach_the_step(self):
-        self.write("w.yaml", f"""
-            name: w
-            params: {{word: old, numbers: [1, 2]}}
-            steps:
-              each:
-                matrix: {{n: '${{{{ params.numbers }}}}'}}
-                run: 'echo "$DLFLOW_PARAM_WORD-$DLFLOW_MATRIX_N" >> {self.folder}/trace'
-              text:
-                run: [sh, -c, 'echo "$1" >> {self.folder}/trace', sh, '${{{{ params.word }}}}; rm -rf /']
-                needs: [each]
-        """)
+        self.write_steps(f"""
+            each:
+              matrix: {{n: '${{{{ params.numbers }}}}'}}
+              run: 'echo "$DLFLOW_PARAM_WORD-$DLFLOW_MATRIX_N" >> {self.folder}/trace'
+            text:
+              run: [sh, -c, 'echo "$1" >> {self.folder}/trace', sh, '${{{{ params.word }}}}; rm -rf /']
+              needs: [each]
+        """, "params: {word: old, numbers: [1, 2]}")
         run = self.run_json("w.yaml", "--set", "word=new")["run"]
         self.assertEqual(sorted(self.trace()[:2]), ["new-1", "new-2"])
         self.assertEqual(self.trace()[2:], ["new;", "rm", "-rf", "/"])  # a value is never a command
@@ -565,16 +553,13 @@ class Run(Case):
         self.assertEqual(len(self.trace()), length)
 
     def test_a_run_says_which_other_is_making_the_same(self):
-        self.write("w.yaml", f"""
-            name: w
-            params: {{lr: 1}}
-            steps:
-              data: {{run: 'until [ -e {self.folder}/go ]; do sleep 0.05; done; echo d > "$DLFLOW_OUTPUTS/d"', outputs: {{d: d}}}}
-              train:
-                run: 'cat "$D"; echo "$DLFLOW_PARAM_LR"'
-                env: {{D: "${{{{ steps.data.outputs.d }}}}", LR: "${{{{ params.lr }}}}"}}
-              always: {{run: 'echo "$DLFLOW_RUN"'}}
-        """)
+        self.write_steps(f"""
+            data: {{run: 'until [ -e {self.folder}/go ]; do sleep 0.05; done; echo d > "$DLFLOW_OUTPUTS/d"', outputs: {{d: d}}}}
+            train:
+              run: 'cat "$D"; echo "$DLFLOW_PARAM_LR"'
+              env: {{D: "${{{{ steps.data.outputs.d }}}}", LR: "${{{{ params.lr }}}}"}}
+            always: {{run: 'echo "$DLFLOW_RUN"'}}
+        """, "params: {lr: 1}")
         first = self.run_json("w.yaml", "--detach")["run"]
         out, err = self.dlflow("run", "w.yaml", "--detach")
         self.assertIn(f"note: {first} is making 2 jobs of this run, too.", err)
@@ -626,14 +611,11 @@ class Run(Case):
         self.assertEqual(self.trace(), ["after"])
 
     def test_a_condition_skips_a_step_and_what_uses_its_outputs_but_not_what_waits_for_these(self):
-        self.write("w.yaml", f"""
-            name: w
-            params: {{plot: false}}
-            steps:
-              plot: {self.step("plot", ", outputs: {o: o}, if: '${{ params.plot }}'")}
-              show: {self.step("show", ", env: {O: '${{ steps.plot.outputs.o }}'}")}
-              frame: {self.step("frame", ", needs: [show]")}
-        """)
+        self.write_steps(f"""
+            plot: {self.step("plot", ", outputs: {o: o}, if: '${{ params.plot }}'")}
+            show: {self.step("show", ", env: {O: '${{ steps.plot.outputs.o }}'}")}
+            frame: {self.step("frame", ", needs: [show]")}
+        """, "params: {plot: false}")
         run = self.run_json("w.yaml")["run"]
         self.assertEqual(self.states(run), {"plot": "skipped", "show": "skipped", "frame": "succeeded"})
         self.assertEqual(self.trace(), ["frame"])
@@ -687,12 +669,9 @@ class Run(Case):
 
     def test_an_input_is_an_output_only_if_the_program_has_changed_it(self):
         self.write("base.pt", "base")
-        self.write("w.yaml", """
-            name: w
-            params: {line: new > last.pt}
-            steps:
-              a: {run: 'eval "echo $DLFLOW_PARAM_LINE"', inputs: [base.pt], outputs: {o: '*.pt'}}
-        """)
+        self.write_steps("""
+            a: {run: 'eval "echo $DLFLOW_PARAM_LINE"', inputs: [base.pt], outputs: {o: '*.pt'}}
+        """, "params: {line: new > last.pt}")
         published = lambda: {p.name for p in (self.folder / "dlflow-runs").glob("*/steps/a/outputs/*")}
         self.dlflow("run", "w.yaml")
         self.assertEqual(published(), {"last.pt"})
@@ -716,17 +695,14 @@ class Run(Case):
         self.assertEqual((self.folder / "dlflow-runs" / named / "steps/a/outputs/o").read_text().split(), [".", "..", ".git", ".nfs0001"])
 
     def test_programs_get_numbers_as_they_are_written(self):
-        self.write("w.yaml", """
-            name: w
-            params: {commit: 9509425349e4, tag: 1.10, lr: 1e-3, sum: "${{ params.lr * 2 }}"}
-            steps:
-              s:
-                run: 'echo $V $W $DLFLOW_PARAM_COMMIT $DLFLOW_PARAM_TAG $DLFLOW_PARAM_LR $DLFLOW_PARAM_SUM > o; cat "$DLFLOW_WITH" >> o'
-                env: {V: 3.10, W: 010}
-                with: {tag: "${{ params.tag }}", lr: 1e-3}
-                outputs: {o: o}
-              list: {run: [sh, -c, 'echo "$@" > o', sh, 1e-3, 010, 3], outputs: {o: o}}
-        """)
+        self.write_steps("""
+            s:
+              run: 'echo $V $W $DLFLOW_PARAM_COMMIT $DLFLOW_PARAM_TAG $DLFLOW_PARAM_LR $DLFLOW_PARAM_SUM > o; cat "$DLFLOW_WITH" >> o'
+              env: {V: 3.10, W: 010}
+              with: {tag: "${{ params.tag }}", lr: 1e-3}
+              outputs: {o: o}
+            list: {run: [sh, -c, 'echo "$@" > o', sh, 1e-3, 010, 3], outputs: {o: o}}
+        """, 'params: {commit: 9509425349e4, tag: 1.10, lr: 1e-3, sum: "${{ params.lr * 2 }}"}')
         run = self.run_json("w.yaml")["run"]
         left = lambda step: (self.folder / "dlflow-runs" / run / "steps" / step / "outputs/o").read_text()
         first, values = left("s").split("\n", 1)
@@ -741,13 +717,10 @@ class Run(Case):
         self.assertEqual(self.states(run), {"s": "cached", "list": "cached"})
 
     def test_an_image_is_refused_where_the_profile_has_no_containers(self):
-        self.write("w.yaml", """
-            name: w
-            images: {busybox: {from: "dir:/nowhere"}}
-            steps:
-              a: {run: 'true', image: busybox}
-        """)
-        self.assertRegex(self.dlflow("run", "w.yaml", status=2)[1], r"w.yaml:3:\d+: error: .* runs no containers")
+        self.write_steps("""
+            a: {run: 'true', image: busybox}
+        """, 'images: {busybox: {from: "dir:/nowhere"}}')
+        self.assertRegex(self.dlflow("run", "w.yaml", status=2)[1], r"w.yaml:2:\d+: error: .* runs no containers")
 
     def test_status_survives_the_loss_of_the_database(self):
         self.chain()

@@ -42,9 +42,9 @@ class Case(unittest.TestCase):
         path.write_text(textwrap.dedent(text))
         return path
 
-    def write_steps(self, steps):
-        """A workflow of these steps, as w.yaml."""
-        return self.write("w.yaml", "name: w\nsteps:" + textwrap.indent(textwrap.dedent(steps), "  "))
+    def write_steps(self, steps, *head):
+        """A workflow of these steps, with the lines `head` above them, as w.yaml."""
+        return self.write("w.yaml", "\n".join(["name: w", *head, "steps:"]) + textwrap.indent(textwrap.dedent(steps), "  "))
 
     def small_disk(self, name, size):
         """A folder on a file system of `size` bytes; skips the test where none can be mounted."""
