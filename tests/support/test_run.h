@@ -27,6 +27,13 @@ using enum JobState;
 using Names = std::vector<std::string>;
 using States = std::map<std::string, JobState>;
 
+/// A list, a step for each of its elements, and one that takes what all of them left.
+inline constexpr const char* kFanOut = R"(
+  split: {run: ./split, outputs: {parts: p.json}}
+  work: {matrix: {part: "${{ steps.split.outputs.parts }}"}, run: ./work, outputs: {o: o}}
+  merge: {run: [./merge, "${{ join(steps.work.outputs.o, ' ') }}"]}
+)";
+
 /// Keeps what it hears.
 class RecordingObserver : public Observer {
  public:

@@ -10,12 +10,7 @@ using namespace dlflow::test;
 
 namespace {
 
-constexpr const char* kFanChain = R"(
-  split: {run: ./split, outputs: {parts: p.json}}
-  work: {matrix: {part: "${{ steps.split.outputs.parts }}"}, run: ./work, outputs: {o: o}}
-  merge: {run: [./merge, "${{ join(steps.work.outputs.o, ' ') }}"]}
-  beside: {run: ./beside}
-)";
+const std::string kFanChain = std::string(kFanOut) + "  beside: {run: ./beside}\n";
 
 void lists(ChainWorld& world, const std::string& step, const std::string& output,
            const Json& list) {

@@ -14,12 +14,6 @@ using namespace dlflow::test;
 
 namespace {
 
-constexpr const char* kFan = R"(
-  split: {run: ./split, outputs: {parts: p.json}}
-  work: {matrix: {part: "${{ steps.split.outputs.parts }}"}, run: ./work, outputs: {o: o}}
-  merge: {run: [./merge, "${{ join(steps.work.outputs.o, ' ') }}"]}
-)";
-
 /// `step` will leave this list.
 void lists(TestRun& run, const std::string& step, const std::string& output, const Json& list) {
   run.backend.outputs[step] = {{output, {{"value", list}, {"sha256", list.dump()}}}};
@@ -28,7 +22,7 @@ void lists(TestRun& run, const std::string& step, const std::string& output, con
 /// A run whose `split` will list a and b.
 struct FanRun : TestRun {
   /// \param before  further steps.
-  explicit FanRun(const std::string& before = "") : TestRun(before + kFan) {
+  explicit FanRun(const std::string& before = "") : TestRun(before + kFanOut) {
     lists(*this, "split", "parts", {"a", "b"});
   }
 };
