@@ -1,5 +1,3 @@
-#include "engine/supervisor/results.h"
-
 #include <fnmatch.h>
 
 #include <algorithm>
@@ -13,6 +11,7 @@
 #include "base/file.h"
 #include "base/local_files.h"
 #include "base/text.h"
+#include "engine/supervisor/results.h"
 
 namespace dlflow {
 namespace {
