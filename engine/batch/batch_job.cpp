@@ -62,7 +62,6 @@ BatchJob* BatchJobs::find(std::string_view id) {
 }
 
 std::string ending_in_words(const BatchJob& job) {
-  if (!is_over(job.state)) return "";
   switch (job.state) {
     case BatchState::Timeout:
       return job.limit ? "walltime of " + format_duration(*job.limit) + " reached"
@@ -78,9 +77,23 @@ std::string ending_in_words(const BatchJob& job) {
       if (job.log_refused) return "the node cannot write to the run's folder";
       if (job.signal != 0) return "killed by signal " + std::to_string(job.signal);
       return job.exit ? "exit " + std::to_string(*job.exit) : "failed";
-    default:
+    case BatchState::OutOfMemory:
+    case BatchState::Preempted:
+    case BatchState::BootFail:
+    case BatchState::Deadline:
+    case BatchState::Revoked:
       return std::string(words(job.state));
+    case BatchState::Pending:
+    case BatchState::Configuring:
+    case BatchState::Running:
+    case BatchState::Suspended:
+    case BatchState::Completing:
+    case BatchState::Requeued:
+    case BatchState::Held:
+    case BatchState::Unknown:
+      break;
   }
+  return "";
 }
 
 std::string_view array_id(std::string_view id) { return id.substr(0, id.find('_')); }
