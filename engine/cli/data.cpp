@@ -118,8 +118,17 @@ Json text_json(const Overview& split) {
 }
 
 const char* name_of(PixelType type) {
-  static constexpr const char* kNames[] = {"byte", "float", "jpeg", "token"};
-  return kNames[size_t(type)];
+  switch (type) {
+    case PixelType::Byte:
+      return "byte";
+    case PixelType::Float:
+      return "float";
+    case PixelType::Token:
+      return "token";
+    case PixelType::Jpeg:
+      break;
+  }
+  return "jpeg";
 }
 
 Json to_json(const Overview& split) {

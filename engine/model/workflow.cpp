@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cctype>
 
+#include "base/error.h"
+
 namespace dlflow {
 
 Location Step::location_of(const std::string& key) const {
@@ -36,8 +38,15 @@ std::vector<std::string> step_names(const Workflow& workflow) {
 }
 
 std::string_view name(Notifications::Event event) {
-  static constexpr std::string_view kNames[] = {"end", "failure", "no-progress"};
-  return kNames[size_t(event)];
+  switch (event) {
+    case Notifications::Event::End:
+      return "end";
+    case Notifications::Event::Failure:
+      return "failure";
+    case Notifications::Event::NoProgress:
+      return "no-progress";
+  }
+  DLFLOW_CHECK(false);
 }
 
 std::string environment_name(std::string_view prefix, std::string_view key) {

@@ -9,8 +9,15 @@ namespace dlflow {
 namespace {
 
 std::string_view word(Action action) {
-  static constexpr std::string_view kWords[] = {"runs", "reused", "decided later"};
-  return kWords[size_t(action)];
+  switch (action) {
+    case Action::Run:
+      return "runs";
+    case Action::Reuse:
+      return "reused";
+    case Action::DecideLater:
+      break;
+  }
+  return "decided later";
 }
 
 Json seconds(const std::optional<std::chrono::milliseconds>& time) {

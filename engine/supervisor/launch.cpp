@@ -30,8 +30,15 @@ namespace {
 namespace fs = std::filesystem;
 
 const char* unit_name(CheckpointPolicy::Unit unit) {
-  static constexpr const char* kNames[] = {"epochs", "steps", "seconds"};
-  return kNames[size_t(unit)];
+  switch (unit) {
+    case CheckpointPolicy::Unit::Epochs:
+      return "epochs";
+    case CheckpointPolicy::Unit::Steps:
+      return "steps";
+    case CheckpointPolicy::Unit::Seconds:
+      break;
+  }
+  return "seconds";
 }
 
 std::vector<std::string> environment(const JobSpec& spec, const ResolvedJob& job,

@@ -25,8 +25,15 @@ std::string idx_prefix(Split split) { return split == Split::Train ? "train" : "
 }  // namespace
 
 const char* split_name(Split split) {
-  static constexpr const char* kNames[] = {"train", "validation", "test"};
-  return kNames[size_t(split)];
+  switch (split) {
+    case Split::Train:
+      return "train";
+    case Split::Validation:
+      return "validation";
+    case Split::Test:
+      break;
+  }
+  return "test";
 }
 
 std::optional<SplitFiles> find_split(const fs::path& folder, Split split) {
