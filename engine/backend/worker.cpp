@@ -23,8 +23,16 @@ namespace dlflow {
 namespace {
 
 int exit_status(Supervision supervision) {
-  if (supervision == Supervision::NotOurs) return kExitNotOurs;
-  return supervision == Supervision::Unrecorded ? kExitUnrecorded : kExitRecorded;
+  switch (supervision) {
+    case Supervision::Recorded:
+    case Supervision::Kept:
+      return kExitRecorded;
+    case Supervision::NotOurs:
+      return kExitNotOurs;
+    case Supervision::Unrecorded:
+      return kExitUnrecorded;
+  }
+  return kExitUnrecorded;
 }
 
 struct Request {
