@@ -104,17 +104,21 @@ class Asking {
   bool is_in_vain() const { return !options_.has_relay && !request_.has_asked(); }
 
  private:
-  /// Lines of `setup:` run before it, in a shell that would die of the signal.
-  bool is_relay_ready() const {
+  /// Lines of `setup:` run before it, in a shell that would die of the signal. It blocks all
+  /// signals for a moment when it starts a program, so it has to be seen twice that the signal is
+  /// blocked.
+  bool is_relay_ready() {
     if (!process_stat(group_)) return true;  // they are hidden
     const SignalUse use = signal_use(group_, options_.save_signal);
-    return use.is_caught || use.is_blocked;
+    const bool stays_blocked = use.is_blocked && was_blocked_;
+    was_blocked_ = use.is_blocked;
+    return use.is_caught || stays_blocked;
   }
 
   const WatchOptions& options_;
   pid_t group_;
   SaveRequest request_;
-  bool has_begun_ = false;
+  bool has_begun_ = false, was_blocked_ = false;
   steady_clock::time_point next_{};  // at once
 };
 
