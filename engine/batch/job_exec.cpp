@@ -109,7 +109,7 @@ class SharedTask {
     }
   }
 
-  /// Of the next pass, if an element needs more time in it; never less than that of the first.
+  /// The time limit of the next pass, if an element needs more time; never below the first one.
   std::chrono::minutes limit() const {
     std::chrono::seconds more(0);
     for (const Attempt& attempt : again_) {

@@ -70,7 +70,7 @@ void take_known_classes(const fs::path& file, ImportedSplit& split) {
   split.classes = known;
 }
 
-/// Nothing if there are no names.
+/// Writes no file if there are no names.
 void write_names(const fs::path& file, const std::vector<std::string>& names) {
   if (!names.empty()) write_output(file, join(names, "\n") + "\n");
 }
@@ -82,7 +82,7 @@ void print_notes(const std::vector<std::string>& notes) {
   }
 }
 
-/// What makes training on the samples of `file` useless: one sample, or one class.
+/// Says why training on the samples of `file` is useless: there is one sample, or one class.
 std::vector<std::string> notes_on_learning(const fs::path& file, const ImportedSplit& split) {
   const SampleSource& source = split.source;
   if (source.size() == 1) {

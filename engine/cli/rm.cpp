@@ -89,7 +89,7 @@ std::set<fs::path> opened_folders(const Removal& removal) {
   return opened;
 }
 
-/// What goes, none of it inside another.
+/// The paths that go, none inside another.
 std::vector<fs::path> going_paths(const Removal& removal) {
   if (removal.used.empty()) return {removal.directory};
   const std::set<fs::path> opened = opened_folders(removal);
@@ -202,7 +202,7 @@ std::vector<Removal> plan_removals(Session& session, const std::vector<std::stri
   for (const std::string& run : going) {
     removals.push_back({.run = run, .directory = session.store().directory(run), .used = {}});
   }
-  // Of a run that stays in part what it has reused stays, too: its results may have links to that.
+  // A run that stays in part keeps what it has reused: its results may have links to that.
   for (bool is_stable = false; !is_stable;) {
     is_stable = true;
     for (Removal& removal : removals) {

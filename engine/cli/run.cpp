@@ -68,8 +68,8 @@ void renew_secrets(Session& session, const Plan& plan) {
   keep_secrets(plan, find_secrets(plan, may_run, secret_sources(plan.directory)));
 }
 
-/// What dlflow starts from here on, the batch system among it, inherits none of what `workflow`
-/// calls secret.
+/// Programs that dlflow starts from here on, the batch system among them, inherit no variable that
+/// `workflow` calls secret.
 void hide_secrets(const Workflow& workflow) {
   for (const Step& step : workflow.steps) {
     for (const std::string& name : step.secrets) ::unsetenv(name.c_str());
@@ -77,7 +77,7 @@ void hide_secrets(const Workflow& workflow) {
   if (!workflow.notify.webhook.empty()) ::unsetenv(workflow.notify.webhook.c_str());
 }
 
-/// What was done with the scheduler's queue.
+/// Says which jobs were submitted and changed in the scheduler's queue.
 void print_queued(const Plan& plan, const ChainResult& result, const Style& style) {
   if (!result.submitted.empty()) {
     std::fputs(chain_text(plan, result.submitted, style).c_str(), stdout);
@@ -99,7 +99,7 @@ void print_queued(const Plan& plan, const ChainResult& result, const Style& styl
   }
 }
 
-/// What people have to do for the rest of the run, or may.
+/// Tells people what they have to do, or may do, for the rest of the run.
 void print_left_to_do(const Plan& plan, const ChainResult& result) {
   for (const std::string& job : result.too_early) {
     std::printf(
@@ -166,7 +166,7 @@ void report_outcome(Session& session, const Plan& plan, const Outcome& outcome) 
                                                           : kStepFailed;
 }
 
-/// Of a run that goes on in the background.
+/// Reports a run that goes on in the background.
 void report_detached(Session& session, const Plan& plan, const Outcome& outcome) {
   if (outcome.chain) return report_outcome(session, plan, outcome);
   if (session.json) return print_run_json(plan.run, RunState::Running);

@@ -90,7 +90,7 @@ Invocation invoke_podman(const Container& container);
 Invocation invoke_pyxis(const Container& container);
 Invocation invoke_udocker(const Container& container);
 
-/// What those share: "SOURCE:TARGET", and ":ro" behind it where that is meant.
+/// The text that these runtimes share for a bind: "SOURCE:TARGET", with ":ro" if it is read-only.
 std::string bind_text(const Bind& bind);
 void append(std::vector<std::string>& argv, const std::vector<std::string>& words);
 

@@ -19,8 +19,8 @@ struct UsualMetric {
   bool largest;  ///< the larger, the better
 };
 
-/// By which results are told and compared where no gate and no selection says it, the most telling
-/// first.
+/// The metrics that reports show and compare if no gate and no selection names one; the first that
+/// a result has counts.
 inline constexpr std::array<UsualMetric, 3> kUsualMetrics{
     {{"accuracy", true}, {"iou", true}, {"loss", false}}};
 

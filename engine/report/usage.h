@@ -21,9 +21,9 @@ std::optional<double> cpu_efficiency(const JobRow& job);
 /// Memory at its largest over what the job asked for.
 std::optional<double> memory_efficiency(const JobRow& job);
 
-/// What a job could ask for instead, from what it used: sentences with what to write. Empty where
-/// it fits, or nothing is known. A shorter walltime is advised only `in_queue`, where it lets jobs
-/// start sooner; and to long jobs alone.
+/// Sentences that say what a job could ask for instead, judged by what it used. Empty if its
+/// request fits, or nothing is known. A shorter walltime is advised only `in_queue`, where it lets
+/// jobs start sooner; and to long jobs alone.
 std::vector<std::string> advice_for(const JobRow& job, std::span<const JobSpan> spans,
                                     bool in_queue = true);
 
