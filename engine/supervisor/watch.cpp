@@ -104,9 +104,8 @@ class Asking {
   bool is_in_vain() const { return !options_.has_relay && !request_.has_asked(); }
 
  private:
-  /// Lines of `setup:` run before it, in a shell that would die of the signal. It blocks all
-  /// signals for a moment when it starts a program, so it has to be seen twice that the signal is
-  /// blocked.
+  /// Lines of `setup:` run before it, in a shell that would die of the signal. That shell blocks
+  /// signals for moments, too, so the signal has to be seen blocked twice.
   bool is_relay_ready() {
     if (!process_stat(group_)) return true;  // they are hidden
     const SignalUse use = signal_use(group_, options_.save_signal);
