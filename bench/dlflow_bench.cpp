@@ -51,6 +51,12 @@ DataType type_of(const Options& options) {
                                       join(names, ", ") + did_you_mean(options.type, names));
 }
 
+/// Only of what can_sum().
+MPI_Datatype mpi_type(DataType type) {
+  if (type == DataType::Float32) return MPI_FLOAT;
+  return type == DataType::Int32 ? MPI_INT32_T : MPI_INT64_T;
+}
+
 /// "-" for what was not measured.
 void print_number(int width, int digits, double number) {
   if (std::isnan(number)) {

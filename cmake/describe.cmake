@@ -25,7 +25,7 @@ foreach(program dlflow-train dlflow-evaluate dlflow-predict)
 endforeach()
 
 set(text "The shared libraries that each program expects of the system, or in lib/dlflow beside bin/.\n\n")
-foreach(program dlflow dlflow-train dlflow-evaluate dlflow-predict libdlflow_cuda.so)
+foreach(program dlflow dlflow-train dlflow-evaluate dlflow-predict libdlflow_cuda.so libdlflow_mpi_40.so libdlflow_mpi_12.so)
   if(EXISTS ${programs}/${program})
     execute_process(COMMAND ${OBJDUMP} -p ${programs}/${program} OUTPUT_VARIABLE header COMMAND_ERROR_IS_FATAL ANY)
     string(REGEX MATCHALL "NEEDED +[^\n]+" needed "${header}")

@@ -1,4 +1,4 @@
-# What `cmake --install` puts where. The tree may be moved: dlflow finds its other programs and the plug-in beside itself.
+# What `cmake --install` puts where. The tree may be moved: dlflow finds its other programs and the plug-ins beside itself.
 include(GNUInstallDirs)
 set(CMAKE_INSTALL_DEFAULT_COMPONENT_NAME dlflow)
 set(CMAKE_SKIP_INSTALL_ALL_DEPENDENCY ON)  # tests and benches need not be built
@@ -13,6 +13,12 @@ foreach(program dlflow dlflow-train dlflow-evaluate dlflow-predict)
       set_target_properties(${program} PROPERTIES INSTALL_RPATH "$ORIGIN/../lib/dlflow")
     endif()
     install(TARGETS ${program} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+  endif()
+endforeach()
+foreach(plugin dlflow_mpi_40 dlflow_mpi_12)
+  if(TARGET ${plugin} AND TARGET dlflow-train)
+    list(APPEND installed ${plugin})
+    install(TARGETS ${plugin} LIBRARY DESTINATION ${CMAKE_INSTALL_BINDIR})
   endif()
 endforeach()
 if(TARGET dlflow_cuda)

@@ -29,6 +29,6 @@ set(CPACK_DEBIAN_PACKAGE_SECTION science)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)
 set(CPACK_DEBIAN_PACKAGE_DEPENDS "python3:any")  # for the package dlflow.torch; shared libraries are added
-set(CPACK_DEBIAN_PACKAGE_RECOMMENDS "curl, openmpi-bin")
+set(CPACK_DEBIAN_PACKAGE_RECOMMENDS "curl, openmpi-bin | mpich")
 set(CPACK_DEBIAN_PACKAGE_SUGGESTS "dataset-fashion-mnist, git, graphviz, podman, python3-torch, rclone, rsync, slurm-client")
 include(CPack)

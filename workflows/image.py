@@ -4,7 +4,7 @@
     workflows/image.py build/bin/dlflow-train build/bin/dlflow-evaluate -o images/dlflow.tar
     workflows/image.py --package python3-torch --wheel build/dlflow-*.whl -o images/pytorch.tar
 
-The image has busybox and all packages that the programs' libraries come from, Open MPI with its plug-ins if they use it.
+The image has busybox and all packages that the programs' libraries come from, Open MPI with its parts if they open it.
 The programs themselves are not in it: a run brings its own. Packages that are named come with the Python packages that they
 depend on, and with their libraries; a wheel is unpacked where Debian's Python finds it.
 """
@@ -57,8 +57,16 @@ def files_of(packages):
                    if path.startswith("/") and not path.startswith(LEFT_OUT)})
 
 
+def opened_mpi(programs):
+    """Open MPI's library, if a program has the plug-in beside it that opens it at run time."""
+    if not any(os.path.exists(os.path.join(os.path.dirname(program), "libdlflow_mpi_40.so")) for program in programs):
+        return []
+    return [line.split()[-1] for line in lines("/sbin/ldconfig", "--print-cache") if line.split()[0] == "libmpi.so.40"]
+
+
 def needed_packages(programs):
-    packages = owners(libraries(programs))
+    opened = opened_mpi(programs)
+    packages = owners(libraries([*programs, *opened]) | set(opened))
     further = [name for key, names in PLUGINS.items() if key in packages for name in names]
     plugins = shared_objects(further) if further else []
     return packages | set(further) | owners(libraries(plugins) if plugins else []) | set(ALWAYS)

@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/file_lock.h"
+#include "base/mpi.h"
 #include "base/parse_json.h"
 #include "base/remove_tree.h"
 #include "engine/model/parse.h"
@@ -113,7 +114,10 @@ std::map<std::string, std::string> programs_of(const Plan& plan) {
     const Step& step = plan.workflow.steps[i];
     const StepKind* kind = find_step_kind(step.uses);
     if (kind == nullptr) continue;
-    if (!kind->program.empty()) programs[kind->program] = "`./dev build` makes it";
+    if (!kind->program.empty()) {
+      programs[kind->program] = "`./dev build` makes it";
+      for (const char* plugin : {kOpenMpiPlugin, kMpichPlugin}) programs.emplace(plugin, "");
+    }
     for (const Demand& demand : kind->demands) {
       const Json value = value_of(plan, step, demand.key);
       if (value == demand.value) programs[demand.file] = demand.advice;

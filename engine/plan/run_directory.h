@@ -29,7 +29,8 @@ using NameTaken = std::function<bool(const std::string& run)>;
 /// settings, copies of all files that its steps read, and of the programs (share_program). It is
 /// there completely or not at all, also if its name cannot be made to survive a power cut.
 /// \param program  becomes bin/dlflow, and from beside it dlflow-train and its like if a
-///                 step uses them, and libdlflow_cuda.so if one trains on GPUs.
+///                 step uses them, with their plug-ins for MPI, and libdlflow_cuda.so if one trains
+///                 on GPUs.
 /// \param taken    names that are not used. A folder below `runs` takes its name, too.
 /// Throws Error: NotFound if a program is missing, saying how to build it.
 void create_run_directory(Plan& plan, const std::filesystem::path& runs, Time now,

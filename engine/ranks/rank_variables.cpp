@@ -5,6 +5,7 @@
 #include <charconv>
 #include <optional>
 
+#include "base/mpi.h"
 #include "base/process.h"
 
 namespace dlflow {
@@ -14,23 +15,6 @@ constexpr std::array<std::string_view, 14> kNames = {
     "RANK",          "WORLD_SIZE",      "LOCAL_RANK",      "LOCAL_WORLD_SIZE",    "GROUP_RANK",
     "NODE_RANK",     "MASTER_ADDR",     "MASTER_PORT",     "TORCHELASTIC_RUN_ID", "PET_NNODES",
     "PET_NODE_RANK", "PET_MASTER_ADDR", "PET_MASTER_PORT", "PET_NPROC_PER_NODE"};
-
-/// The variables in which a launcher tells each process its rank.
-struct LauncherNames {
-  const char* rank;
-  const char* size;
-  const char* local_rank;
-  const char* local_size;
-};
-
-/// Open MPI, MVAPICH, Hydra (MPICH, Intel MPI). srun comes after them, since a program that mpirun
-/// starts in a SLURM job has variables of the job's script besides.
-constexpr LauncherNames kLaunchers[] = {
-    {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
-     "OMPI_COMM_WORLD_LOCAL_SIZE"},
-    {"MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE", "MV2_COMM_WORLD_LOCAL_RANK",
-     "MV2_COMM_WORLD_LOCAL_SIZE"},
-    {"PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"}};
 
 std::optional<int> number(const ReadVariable& variable, const char* name) {
   const std::string text = variable(name);
@@ -50,7 +34,7 @@ struct Place {
 };
 
 std::optional<Place> place_by_mpi(const RankPlan& plan, const ReadVariable& variable) {
-  for (const LauncherNames& names : kLaunchers) {
+  for (const MpiLauncher& names : kMpiLaunchers) {
     const auto rank = number(variable, names.rank);
     const auto local_rank = number(variable, names.local_rank);
     if (!rank || !local_rank || number(variable, names.size) != plan.num_programs()) continue;

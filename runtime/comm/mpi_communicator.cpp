@@ -25,22 +25,11 @@ constexpr size_t kAlignment = 64;
 /// Held wherever messages are started or looked after: MPI_THREAD_SERIALIZED.
 std::mutex mpi_calls;
 
-void check(int status, const char* call) {
-  if (status == MPI_SUCCESS) return;
-  char text[MPI_MAX_ERROR_STRING];
-  int length = 0;
-  MPI_Error_string(status, text, &length);
-  throw Error(Errc::Unavailable, std::string(call) + ": " + std::string(text, length));
-}
+/// The plug-in of MpiEnvironment: MPI, too, is there once in a process.
+const DlflowMpiPlugin* mpi = nullptr;
 
-/// Some libraries grant less than MPI_Init_thread asks for, and say so only here.
-void require_threads() {
-  int granted = MPI_THREAD_SINGLE;
-  check(MPI_Query_thread(&granted), "MPI_Query_thread");
-  if (granted >= MPI_THREAD_SERIALIZED) return;
-  throw Error(Errc::Unavailable,
-              "this MPI library can be called by one thread only: use one that was built with "
-              "MPI_THREAD_SERIALIZED or MPI_THREAD_MULTIPLE");
+void check(DlflowMpiError error) {
+  if (error) throw Error(Errc::Unavailable, error);
 }
 
 /// Open MPI's switch for whether its waits call sched_yield(), which returns how it was; null in
@@ -52,12 +41,12 @@ YieldSwitch yield_switch() {
 }
 
 /// Room for memory that the processes of a node share is that of a file system.
-void check_shared(int status, uint64_t bytes) {
-  if (status == MPI_SUCCESS) return;
+void check_shared(DlflowMpiError error, uint64_t bytes) {
+  if (!error) return;
   struct statvfs room {};
   const bool known = ::statvfs("/dev/shm", &room) == 0;
   const uint64_t free = known ? uint64_t(room.f_bavail) * room.f_frsize : 0;
-  if (free >= bytes) check(status, "MPI_Win_allocate_shared");
+  if (free >= bytes) check(error);
   throw Error(Errc::Unavailable,
               "the ranks of this node need " + format_size(bytes) +
                   " of shared memory, and /dev/shm has " + format_size(free) +
@@ -68,6 +57,22 @@ void check_shared(int status, uint64_t bytes) {
 std::byte* aligned(void* memory) {
   const auto address = reinterpret_cast<uintptr_t>(memory);
   return static_cast<std::byte*>(memory) + (kAlignment - address % kAlignment) % kAlignment;
+}
+
+/// Nothing for 16-bit floats, which MPI 3 does not know.
+std::optional<DlflowMpiType> mpi_type(DataType type) {
+  switch (type) {
+    case DataType::Float32:
+      return DLFLOW_MPI_FLOAT32;
+    case DataType::Int32:
+      return DLFLOW_MPI_INT32;
+    case DataType::Int64:
+      return DLFLOW_MPI_INT64;
+    case DataType::Float16:
+    case DataType::BFloat16:
+      break;
+  }
+  return std::nullopt;
 }
 
 /// Calls `post(piece)` for consecutive pieces that MPI can count; once if `bytes` is empty.
@@ -82,21 +87,6 @@ void for_each_piece(std::span<Byte> bytes, Post post) {
 
 }  // namespace
 
-MPI_Datatype mpi_type(DataType type) {
-  switch (type) {
-    case DataType::Float32:
-      return MPI_FLOAT;
-    case DataType::Int32:
-      return MPI_INT32_T;
-    case DataType::Int64:
-      return MPI_INT64_T;
-    case DataType::Float16:
-    case DataType::BFloat16:
-      break;
-  }
-  return MPI_DATATYPE_NULL;
-}
-
 PoliteMpi::PoliteMpi() {
   if (const YieldSwitch yields = yield_switch()) before_ = yields(true);
 }
@@ -106,46 +96,31 @@ PoliteMpi::~PoliteMpi() {
 }
 
 MpiEnvironment::MpiEnvironment(int& argc, char**& argv) {
-  int provided = 0;
-  MPI_Init_thread(&argc, &argv, MPI_THREAD_SERIALIZED, &provided);  // a failure ends the process
-  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  mpi = library_.functions();
+  mpi->init(&argc, &argv);
 }
 
-MpiEnvironment::~MpiEnvironment() { MPI_Finalize(); }
+MpiEnvironment::~MpiEnvironment() { mpi->finalize(); }
 
-int MpiEnvironment::rank() const {
-  int rank = 0;
-  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  return rank;
-}
+int MpiEnvironment::rank() const { return mpi->rank(); }
 
 void MpiEnvironment::abort(int exit_status) const {
-  MPI_Abort(MPI_COMM_WORLD, exit_status);
+  mpi->abort(exit_status);
   std::abort();  // MPI_Abort is not declared to stay away
 }
 
 MpiCommunicator::MpiCommunicator(std::chrono::milliseconds timeout)
     : timeout_(timeout), exceptions_at_start_(std::uncaught_exceptions()) {
   const PoliteMpi polite;
-  require_threads();
-  check(MPI_Comm_dup(MPI_COMM_WORLD, &world_), "MPI_Comm_dup");
-  check(MPI_Comm_set_errhandler(world_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
-  check(MPI_Comm_rank(world_, &rank_), "MPI_Comm_rank");
-  check(MPI_Comm_size(world_, &size_), "MPI_Comm_size");
-  check(MPI_Comm_split_type(world_, MPI_COMM_TYPE_SHARED, rank_, MPI_INFO_NULL, &node_),
-        "MPI_Comm_split_type");
-  check(MPI_Comm_rank(node_, &node_rank_), "MPI_Comm_rank");
-  check(MPI_Comm_size(node_, &node_size_), "MPI_Comm_size");
+  check(mpi->open(&ranks_));
   find_nodes();
 }
 
 void MpiCommunicator::find_nodes() {
-  int first = rank_;  // of this node
-  check(MPI_Bcast(&first, 1, MPI_INT, 0, node_), "MPI_Bcast");
-  nodes_.resize(size_t(size_));
-  check(MPI_Allgather(&first, 1, MPI_INT, nodes_.data(), 1, MPI_INT, world_), "MPI_Allgather");
+  nodes_.resize(size_t(size()));
+  check(mpi->gather_nodes(&ranks_, nodes_.data()));
   int next = 0;
-  std::vector<int> numbers(size_t(size_), -1);  // of the node that has this first rank
+  std::vector<int> numbers(size_t(size()), -1);  // of the node that has this first rank
   for (int& node : nodes_) {
     int& number = numbers[size_t(node)];
     if (number < 0) number = next++;
@@ -156,12 +131,8 @@ void MpiCommunicator::find_nodes() {
 MpiCommunicator::~MpiCommunicator() {
   if (std::uncaught_exceptions() > exceptions_at_start_) return;
   const PoliteMpi polite;
-  for (Window& window : windows_) {
-    MPI_Win_unlock_all(window.handle);
-    MPI_Win_free(&window.handle);
-  }
-  MPI_Comm_free(&node_);
-  MPI_Comm_free(&world_);
+  for (const Window& window : windows_) mpi->free_shared(window.handle);
+  mpi->close(&ranks_);
 }
 
 uint64_t MpiCommunicator::new_number() {
@@ -174,13 +145,16 @@ uint64_t MpiCommunicator::new_number() {
   return number;
 }
 
+MpiCommunicator::Piece& MpiCommunicator::new_piece(const Transfer& transfer, size_t bytes) {
+  return under_way_[transfer.number].emplace_back(Piece{0, bytes});
+}
+
 Transfer MpiCommunicator::start_send(std::span<const std::byte> bytes, int to, int channel) {
   const std::lock_guard lock(mpi_calls);
   const Transfer transfer{to, channel, false, {}, new_number()};
   for_each_piece(bytes, [&](std::span<const std::byte> piece) {
-    MPI_Request& request = under_way_[transfer.number].emplace_back(Piece{}).request;
-    check(MPI_Isend(piece.data(), int(piece.size()), MPI_BYTE, to, channel, world_, &request),
-          "MPI_Isend");
+    check(mpi->send(&ranks_, piece.data(), int(piece.size()), to, channel,
+                    &new_piece(transfer, piece.size()).request));
   });
   return transfer;
 }
@@ -189,25 +163,22 @@ Transfer MpiCommunicator::start_receive(std::span<std::byte> bytes, int from, in
   const std::lock_guard lock(mpi_calls);
   const Transfer transfer{from, channel, true, bytes, new_number()};
   for_each_piece(bytes, [&](std::span<std::byte> piece) {
-    MPI_Request& request =
-        under_way_[transfer.number].emplace_back(Piece{MPI_REQUEST_NULL, piece.size()}).request;
-    check(MPI_Irecv(piece.data(), int(piece.size()), MPI_BYTE, from, channel, world_, &request),
-          "MPI_Irecv");
+    check(mpi->receive(&ranks_, piece.data(), int(piece.size()), from, channel,
+                       &new_piece(transfer, piece.size()).request));
   });
   return transfer;
 }
 
-bool MpiCommunicator::can_sum(DataType type) const { return mpi_type(type) != MPI_DATATYPE_NULL; }
+bool MpiCommunicator::can_sum(DataType type) const { return mpi_type(type).has_value(); }
 
 Transfer MpiCommunicator::start_sum(const Values& values) {
-  DLFLOW_CHECK(can_sum(values.type));
+  const auto type = mpi_type(values.type);
+  DLFLOW_CHECK(type);
   const std::lock_guard lock(mpi_calls);
   const Transfer transfer{-1, 0, false, {}, new_number()};
   for_each_piece(values.bytes(), [&](std::span<std::byte> piece) {
-    MPI_Request& request = under_way_[transfer.number].emplace_back(Piece{}).request;
-    check(MPI_Iallreduce(MPI_IN_PLACE, piece.data(), int(piece.size() / size_of(values.type)),
-                         mpi_type(values.type), MPI_SUM, world_, &request),
-          "MPI_Iallreduce");
+    check(mpi->sum(&ranks_, piece.data(), int(piece.size() / size_of(values.type)), *type,
+                   &new_piece(transfer, piece.size()).request));
   });
   return transfer;
 }
@@ -224,20 +195,12 @@ bool MpiCommunicator::done(Transfer& transfer) {
 }
 
 bool MpiCommunicator::done(Piece& piece, const Transfer& transfer) const {
-  int ended = 0;
-  MPI_Status status;
-  const int result = MPI_Test(&piece.request, &ended, &status);
-  int error_class = MPI_SUCCESS;
-  if (result != MPI_SUCCESS) MPI_Error_class(result, &error_class);
-  const bool truncated = error_class == MPI_ERR_TRUNCATE;
-  if (!truncated) check(result, "MPI_Test");
-  if (!truncated && !ended) return false;
-  if (transfer.receives) {
-    int received = 0;
-    MPI_Get_count(&status, MPI_BYTE, &received);
-    if (truncated || size_t(received) != piece.expected_bytes) {
-      throw_size_mismatch(rank_, transfer.peer, piece.expected_bytes, size_t(received));
-    }
+  int32_t progress = DLFLOW_MPI_UNDER_WAY, received = 0;
+  check(mpi->test(&piece.request, &progress, transfer.receives ? &received : nullptr));
+  if (progress == DLFLOW_MPI_UNDER_WAY) return false;
+  const bool truncated = progress == DLFLOW_MPI_TRUNCATED;
+  if (transfer.receives && (truncated || size_t(received) != piece.bytes)) {
+    throw_size_mismatch(rank(), transfer.peer, piece.bytes, size_t(received));
   }
   return true;
 }
@@ -245,45 +208,33 @@ bool MpiCommunicator::done(Piece& piece, const Transfer& transfer) const {
 std::span<std::byte* const> MpiCommunicator::allocate_shared(size_t bytes) {
   wait_for_node();  // watched over, as MPI_Win_allocate_shared is not
   const PoliteMpi polite;
-  uint64_t total = bytes + kAlignment;  // of all ranks of the node
-  check(MPI_Allreduce(MPI_IN_PLACE, &total, 1, MPI_UINT64_T, MPI_SUM, node_), "MPI_Allreduce");
-  MPI_Info info = MPI_INFO_NULL;
-  check(MPI_Info_create(&info), "MPI_Info_create");
-  // Each part on pages of its own, so that it lies in the memory next to its rank's core.
-  check(MPI_Info_set(info, "alloc_shared_noncontig", "true"), "MPI_Info_set");
-  void* memory = nullptr;
-  MPI_Win handle = MPI_WIN_NULL;
-  const int status =
-      MPI_Win_allocate_shared(MPI_Aint(bytes + kAlignment), 1, info, node_, &memory, &handle);
-  MPI_Info_free(&info);
-  check_shared(status, total);
-  // From now on plain loads, stores and atomics reach all parts.
-  check(MPI_Win_lock_all(MPI_MODE_NOCHECK, handle), "MPI_Win_lock_all");
-
-  Window& window = windows_.emplace_back(Window{handle, {}});
-  for (int rank = 0; rank < node_size_; ++rank) {
-    MPI_Aint size = 0;
-    int unit = 0;
+  uint64_t total = 0;  // of all ranks of the node
+  Window& window = windows_.emplace_back();
+  const DlflowMpiError error =
+      mpi->allocate_shared(&ranks_, bytes + kAlignment, &total, &window.handle);
+  if (error) windows_.pop_back();
+  check_shared(error, total);
+  for (int rank = 0; rank < node_size(); ++rank) {
     void* part = nullptr;
-    check(MPI_Win_shared_query(handle, rank, &size, &unit, &part), "MPI_Win_shared_query");
+    check(mpi->shared_part(window.handle, rank, &part));
     // MPI aligns less than 64 bytes, but every process maps the parts at page boundaries: all of
     // them skip the same bytes.
     window.parts.push_back(aligned(part));
   }
-  std::memset(window.parts[node_rank_], 0, bytes);
+  std::memset(window.parts[size_t(node_rank())], 0, bytes);
   wait_for_node();  // before anybody writes to a part that its owner has still to clear
   return window.parts;
 }
 
 void MpiCommunicator::wait_for_node() {
-  MPI_Request request = MPI_REQUEST_NULL;
-  check(MPI_Ibarrier(node_, &request), "MPI_Ibarrier");
+  DlflowMpiHandle request = 0;
+  check(mpi->node_barrier(&ranks_, &request));
   for (Patience patience(*this);;) {
-    int done = 0;
-    check(MPI_Test(&request, &done, MPI_STATUS_IGNORE), "MPI_Test");
-    if (done) return;
+    int32_t progress = DLFLOW_MPI_UNDER_WAY;
+    check(mpi->test(&request, &progress, nullptr));
+    if (progress == DLFLOW_MPI_ENDED) return;
     if (!patience.wait()) {
-      throw Error(Errc::Unavailable, "rank " + std::to_string(rank_) +
+      throw Error(Errc::Unavailable, "rank " + std::to_string(rank()) +
                                          ": a rank of this node did not come to share memory");
     }
   }

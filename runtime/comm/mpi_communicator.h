@@ -1,12 +1,12 @@
 #pragma once
 
-#include <mpi.h>
-
 #include <chrono>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "runtime/comm/communicator.h"
+#include "runtime/comm/mpi_library.h"
 
 namespace dlflow::runtime {
 
@@ -14,6 +14,8 @@ namespace dlflow::runtime {
 /// call MPI, one at a time.
 class MpiEnvironment {
  public:
+  /// Throws Error{NotFound} if no MPI library of the launcher can be opened; a library that cannot
+  /// begin ends the process.
   MpiEnvironment(int& argc, char**& argv);
   MpiEnvironment(const MpiEnvironment&) = delete;
   MpiEnvironment& operator=(const MpiEnvironment&) = delete;
@@ -24,9 +26,15 @@ class MpiEnvironment {
   /// This process's rank, for messages; P ranks were started.
   int rank() const;
 
+  /// "Open MPI v4.1.4"
+  std::string library() const { return library_.name(); }
+
   /// Ends every rank's process. For a rank that cannot go on: if it just left, the others would
   /// wait for it.
   [[noreturn]] void abort(int exit_status) const;
+
+ private:
+  MpiLibrary library_;
 };
 
 /// For its lifetime, calls that block inside MPI yield the core while they wait, so that a rank
@@ -43,11 +51,8 @@ class PoliteMpi {
   std::optional<bool> before_;  // if there is such a switch
 };
 
-/// MPI's name of `type`: MPI_DATATYPE_NULL for 16-bit floats, which MPI 3 does not know.
-MPI_Datatype mpi_type(DataType type);
-
-/// A communicator of all ranks that mpirun or srun started. Several threads may have messages under
-/// way.
+/// A communicator of all ranks that mpirun or srun started, within the lifetime of the process's
+/// MpiEnvironment. Several threads may have messages under way.
 class MpiCommunicator : public Communicator {
  public:
   /// Collective over all ranks. Throws Error if MPI reports one, or lets no second thread call it.
@@ -59,8 +64,8 @@ class MpiCommunicator : public Communicator {
   /// may never come here, and MpiEnvironment::abort is what follows.
   ~MpiCommunicator() override;
 
-  int rank() const override { return rank_; }
-  int size() const override { return size_; }
+  int rank() const override { return ranks_.rank; }
+  int size() const override { return ranks_.size; }
   std::chrono::milliseconds timeout() const override { return timeout_; }
 
   Transfer start_send(std::span<const std::byte> bytes, int to, int channel) override;
@@ -70,30 +75,29 @@ class MpiCommunicator : public Communicator {
   bool can_sum(DataType type) const override;
 
   std::span<const int> nodes() const override { return nodes_; }
-  int node_size() const override { return node_size_; }
-  int node_rank() const override { return node_rank_; }
+  int node_size() const override { return ranks_.node_size; }
+  int node_rank() const override { return ranks_.node_rank; }
   std::span<std::byte* const> allocate_shared(size_t bytes) override;
 
  private:
   /// A message of at most 1 GiB, as MPI counts with int.
   struct Piece {
-    MPI_Request request;
-    size_t expected_bytes;  // of a receive
+    DlflowMpiHandle request;
+    size_t bytes;
   };
   uint64_t new_number();
+  Piece& new_piece(const Transfer& transfer, size_t bytes);
   bool done(Piece& piece, const Transfer& transfer) const;
   void wait_for_node();
   void find_nodes();
 
   struct Window {
-    MPI_Win handle;
+    DlflowMpiHandle handle;
     std::vector<std::byte*> parts;
   };
 
   std::chrono::milliseconds timeout_;
-  MPI_Comm world_ = MPI_COMM_NULL;  // a copy, so that no other library's messages meet ours
-  MPI_Comm node_ = MPI_COMM_NULL;
-  int rank_ = 0, size_ = 0, node_rank_ = 0, node_size_ = 0;
+  DlflowMpiRanks ranks_{};
   std::vector<int> nodes_;
   int exceptions_at_start_;
   std::vector<std::vector<Piece>> under_way_;  // [number of a transfer]: what has not ended of it

@@ -3,7 +3,7 @@
 #include <string>
 
 #include "runtime/gpu/nccl_abi.h"
-#include "runtime/gpu/shared_library.h"
+#include "runtime/comm/shared_library.h"
 
 namespace dlflow::runtime {
 

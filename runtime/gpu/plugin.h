@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "runtime/gpu/plugin_abi.h"
-#include "runtime/gpu/shared_library.h"
+#include "runtime/comm/shared_library.h"
 
 namespace dlflow::runtime {
 

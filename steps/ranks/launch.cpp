@@ -140,7 +140,8 @@ bool is_launched() {
 int run_rank(int argc, char** argv, const std::function<bool()>& can_resume,
              const std::function<int(runtime::Communicator&)>& work, const GuardedRank& guarded) {
   flush_subnormals();
-  return is_launched() ? run_launched(argc, argv, can_resume, work, guarded) : run_alone(work);
+  if (!is_launched()) return run_alone(work);
+  return run_step([&] { return run_launched(argc, argv, can_resume, work, guarded); });
 }
 
 }  // namespace dlflow::steps

@@ -1,4 +1,4 @@
-#include "runtime/gpu/shared_library.h"
+#include "runtime/comm/shared_library.h"
 
 #include "base/error.h"
 
@@ -12,8 +12,8 @@ std::string last_error() {
 
 }  // namespace
 
-SharedLibrary::SharedLibrary(const std::string& name)
-    : name_(name), handle_(::dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL)) {
+SharedLibrary::SharedLibrary(const std::string& name, int flags)
+    : name_(name), handle_(::dlopen(name.c_str(), RTLD_NOW | flags)) {
   if (!handle_) throw Error(Errc::NotFound, last_error());
 }
 

@@ -1,0 +1,28 @@
+#pragma once
+
+/// MPI, as both halves know it: by its launchers, and by the plug-ins of the training programs.
+namespace dlflow {
+
+/// The variables by which a launcher tells each process that it starts its place among all.
+struct MpiLauncher {
+  const char* name;  ///< for people
+  const char* rank;
+  const char* size;
+  const char* local_rank;
+  const char* local_size;
+};
+
+/// The launchers of MPI libraries. srun (SLURM_PROCID, SLURM_STEP_NUM_TASKS) comes after them,
+/// since a program that mpirun starts in a SLURM job has variables of the job's script besides.
+constexpr MpiLauncher kMpiLaunchers[] = {
+    {"Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
+     "OMPI_COMM_WORLD_LOCAL_SIZE"},
+    {"MVAPICH", "MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE", "MV2_COMM_WORLD_LOCAL_RANK",
+     "MV2_COMM_WORLD_LOCAL_SIZE"},
+    {"MPICH or Intel MPI", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"}};
+
+/// The plug-ins for the binary interfaces of MPI libraries, libmpi.so.40 and libmpi.so.12; they lie
+/// beside the programs that open them (runtime/comm/mpi_library.h).
+constexpr const char *kOpenMpiPlugin = "libdlflow_mpi_40.so", *kMpichPlugin = "libdlflow_mpi_12.so";
+
+}  // namespace dlflow

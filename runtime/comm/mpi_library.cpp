@@ -1,0 +1,89 @@
+#include "runtime/comm/mpi_library.h"
+
+#include <filesystem>
+#include <type_traits>
+#include <vector>
+
+#include "base/error.h"
+#include "base/mpi.h"
+#include "base/process.h"
+
+namespace dlflow::runtime {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// MPI libraries with one binary interface.
+struct Family {
+  const char* plugin;
+  std::vector<const char*> libraries;  ///< the names that their files have
+};
+
+/// Those that the launcher may be of, the likely one first. srun starts ranks of both.
+std::vector<Family> families() {
+  const Family open_mpi = {kOpenMpiPlugin, {"libmpi.so.40"}};
+  const Family mpich = {kMpichPlugin, {"libmpi.so.12", "libmpich.so.12", "libmpi_cray.so.12"}};
+  const auto is_set = [](const char* name) { return !environment_variable(name).empty(); };
+  if (is_set("OMPI_COMM_WORLD_SIZE")) return {open_mpi};
+  if (is_set("MPI_LOCALNRANKS") || is_set("MV2_COMM_WORLD_SIZE")) return {mpich};
+  if (is_set("PMI_RANK") && !is_set("PMIX_RANK")) return {mpich, open_mpi};
+  return {open_mpi, mpich};
+}
+
+/// Beside the program, as in a run's folder; tests lie in a folder beside that of the programs.
+fs::path plugin_file(const char* name) {
+  const fs::path here = fs::read_symlink("/proc/self/exe").parent_path();
+  const fs::path file = here / name;
+  return fs::exists(file) ? file : here.parent_path() / "bin" / name;
+}
+
+/// It stays open: threads and exit handlers of MPI libraries outlive MPI_Finalize.
+SharedLibrary open_library(const Family& family) {
+  std::string problems;
+  for (const char* name : family.libraries) {
+    try {
+      // Its parts are libraries that it opens itself and that call it; so does the plug-in.
+      return SharedLibrary(name, RTLD_GLOBAL | RTLD_NODELETE);
+    } catch (const Error& error) {
+      if (problems.empty()) problems = error.what();
+    }
+  }
+  throw Error(Errc::NotFound, problems);
+}
+
+const DlflowMpiPlugin* functions_of(const SharedLibrary& plugin) {
+  std::remove_pointer_t<DlflowMpiPluginFunction>* function = nullptr;
+  plugin.find(DLFLOW_MPI_PLUGIN_SYMBOL, function);
+  const DlflowMpiPlugin* functions = function();
+  if (functions->abi == DLFLOW_MPI_ABI) return functions;
+  throw Error(Errc::NotFound, "the plug-in for MPI has interface " +
+                                  std::to_string(functions->abi) + ", this program knows " +
+                                  std::to_string(DLFLOW_MPI_ABI) +
+                                  "; install both from one build of dlflow");
+}
+
+}  // namespace
+
+MpiLibrary::MpiLibrary() {
+  std::string problems;
+  for (const Family& family : families()) {
+    try {
+      library_ = open_library(family);
+      plugin_ = SharedLibrary(plugin_file(family.plugin), RTLD_NODELETE);
+      functions_ = functions_of(*plugin_);
+      return;
+    } catch (const Error& error) {
+      problems += (problems.empty() ? "" : "; ") + std::string(error.what());
+    }
+  }
+  throw Error(Errc::NotFound, "the MPI library of this launcher cannot be opened (" + problems +
+                                  "); load the module of the launcher's MPI, or set "
+                                  "LD_LIBRARY_PATH to the folder of its libraries");
+}
+
+std::string MpiLibrary::name() const {
+  const std::string text = functions_->library();
+  return text.substr(0, text.find_first_of(",\n"));
+}
+
+}  // namespace dlflow::runtime

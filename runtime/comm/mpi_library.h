@@ -1,0 +1,31 @@
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "runtime/comm/mpi_plugin_abi.h"
+#include "runtime/comm/shared_library.h"
+
+namespace dlflow::runtime {
+
+/// The MPI library of the launcher that started this process, opened at run time: no program links
+/// one. Ranks find each other by the library of their own launcher alone; with another, each would
+/// be rank 0 of 1. So the launcher's variables say which binary interface is opened, and the loader
+/// finds the file, in LD_LIBRARY_PATH and the system's folders. The plug-in for that interface
+/// (mpi_plugin_abi.h) lies beside the program.
+class MpiLibrary {
+ public:
+  /// Throws Error{NotFound} saying which files were looked for and what to do.
+  MpiLibrary();
+
+  /// "Open MPI v4.1.4"; once it is initialized.
+  std::string name() const;
+
+  const DlflowMpiPlugin* functions() const { return functions_; }
+
+ private:
+  std::optional<SharedLibrary> library_, plugin_;
+  const DlflowMpiPlugin* functions_ = nullptr;
+};
+
+}  // namespace dlflow::runtime
