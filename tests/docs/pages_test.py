@@ -107,6 +107,26 @@ class Pages(unittest.TestCase):
         self.complain([f"{page.relative_to(ROOT)}: no link leads here from docs/index.md"
                        for page in PAGES if page not in reached and page.parent != ROOT])
 
+    def test_only_contributors_read_names_of_tests_and_numbers_of_promises(self):
+        name = re.compile(r"\b(tests/[a-z]\S*|[a-z]\w*_test)\b|\(P\d+\)")
+        theirs = re.compile(r"`distributed_test`")  # PyTorch's
+        self.complain([f"{self.where(page, number)}: {found.group()} belongs on a page of docs/contributor"
+                       for page in PAGES if page.name != "CONTRIBUTING.md" and page.parent.name != "contributor"
+                       for number, line in enumerate(page.read_text().splitlines(), 1)
+                       for found in name.finditer(theirs.sub("", line))])
+
+    def test_every_failure_has_its_row_of_tests(self):
+        rows = [[cell.strip() for _, cell in cells(ROOT / "docs" / page)][::2]
+                for page in ("user/failure.md", "contributor/failures.md")]
+        plain = [[re.sub(r"\]\([^)]*\)", "]", cell) for cell in column] for column in rows]
+        self.assertGreater(len(plain[0]), 100)
+        self.assertEqual(*plain)
+
+    def test_a_test_that_a_page_names_is_there(self):
+        page = ROOT / "docs/contributor/failures.md"
+        self.complain([f"{self.where(page, number)}: {name} is not there" for number, cell in cells(page)
+                       for name in re.findall(r"\btests/[\w/]+\.py\b", cell) if not (ROOT / name).exists()])
+
     def test_sources_name_pages_that_are_there(self):
         named = re.compile(r"\bdocs/[\w/-]+\.md\b")
         files = [file for folder in ("base", "engine", "runtime", "steps", "workflows", "cluster-profiles", "tests", "bench")
