@@ -19,7 +19,7 @@ namespace {
 using std::chrono::milliseconds;
 
 struct CacheArguments {
-  std::string profile = "local";
+  std::string profile = default_profile();
   std::string older_than = "30d";
   bool dry_run = false;
 };

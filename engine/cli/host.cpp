@@ -125,15 +125,9 @@ std::string send_workflow(Session& session, const Host& host, const fs::path& fi
 }
 
 /// The profile `name` if it is a file here, with its place there; else the name, which is known
-/// there.
+/// there. It is not read here: what it extends may be there alone.
 std::string send_profile(const Host& host, const std::string& name) {
-  std::string file;
-  try {
-    file = load_profile(name).file;
-  } catch (const Error&) {
-    if (fs::exists(name)) throw;  // it is here, and wrong
-    return name;
-  }
+  const std::string file = profile_file(name);
   if (file.empty()) return name;
   const std::string there = fs::path(file).stem().string() + "-" + short_hash(file) + ".yaml";
   host.send(file, there);

@@ -20,19 +20,33 @@ namespace {
 struct ListedProfile {
   std::string name;
   std::string scheduler;
-  std::string place;  ///< its file, "built in", or what is wrong with it
-  bool usable = false;
+  std::string file;
+  std::vector<std::string> extended_files;
+  std::string mistake;  ///< why it cannot be used; empty: it can
 };
+
+std::string place_of(const std::string& file) { return file.empty() ? "built in" : file; }
 
 ListedProfile listed(const std::string& name) {
   try {
     const Profile profile = load_profile(name);
-    return {name, profile.scheduler, profile.file.empty() ? "built in" : profile.file, true};
+    std::vector<std::string> extended;
+    for (const std::string& file : profile.extended_files) extended.push_back(place_of(file));
+    return {name, profile.scheduler, place_of(profile.file), extended, ""};
   } catch (const Error& error) {
     const std::vector<std::string> lines = split(error.what(), '\n');
-    return {name, "-", lines.size() > 1 ? lines[1] : lines[0], false};
+    return {name, "", "", {}, lines.size() > 1 ? lines[1] : lines[0]};
   }
 }
+
+/// The profile's place: "mine/alpha.yaml, extends /site/alpha.yaml".
+std::string place_of(const ListedProfile& profile) {
+  std::string place = profile.file;
+  for (const std::string& file : profile.extended_files) place += ", extends " + file;
+  return place;
+}
+
+Json text_or_null(const std::string& text) { return text.empty() ? Json() : Json(text); }
 
 void list_profiles(Session& session) {
   std::vector<ListedProfile> profiles;
@@ -41,9 +55,10 @@ void list_profiles(Session& session) {
     Json list = Json::array();
     for (const ListedProfile& profile : profiles) {
       list.push_back({{"name", profile.name},
-                      {"scheduler", profile.usable ? Json(profile.scheduler) : Json()},
-                      {"file", profile.usable ? Json(profile.place) : Json()},
-                      {"error", profile.usable ? Json() : Json(profile.place)}});
+                      {"scheduler", text_or_null(profile.scheduler)},
+                      {"file", text_or_null(profile.file)},
+                      {"extends", profile.extended_files},
+                      {"error", text_or_null(profile.mistake)}});
     }
     print_json(list);
     return;
@@ -51,14 +66,15 @@ void list_profiles(Session& session) {
   std::vector<std::vector<std::string>> rows = {{"PROFILE", "SCHEDULER", "FILE"}};
   for (const ListedProfile& profile : profiles) {
     if (session.quiet) std::printf("%s\n", profile.name.c_str());
-    rows.push_back({profile.name, profile.scheduler, profile.place});
+    const bool usable = profile.mistake.empty();
+    rows.push_back({profile.name, usable ? profile.scheduler : "-",
+                    usable ? place_of(profile) : profile.mistake});
   }
   if (!session.quiet) std::fputs(columns(rows, std::vector(3, Align::Left)).c_str(), stdout);
 }
 
 void add_profile_list(CLI::App& app, Session& session) {
-  CLI::App* command = add_command(
-      app, "list", "List the profiles in ./cluster-profiles and ~/.config/dlflow/profiles.", R"(
+  CLI::App* command = add_command(app, "list", "List the profiles and the file of each.", R"(
   dlflow profile list
   dlflow profile list --quiet        (only the names))");
   add_json_option(*command, session);
@@ -81,8 +97,7 @@ void add_profile_show(CLI::App& app, Session& session) {
   command->callback([&session, name] {
     const Profile profile = load_profile(*name);
     if (session.json) return print_json(to_json(profile));
-    std::printf("# %s\n%s", profile.file.empty() ? "built in" : profile.file.c_str(),
-                profile_as_yaml(profile).c_str());
+    std::printf("# %s\n%s", place_of(profile.file).c_str(), profile_as_yaml(profile).c_str());
   });
 }
 

@@ -14,7 +14,7 @@ void add_validate(CLI::App& app, Session& session) {
   dlflow validate pipeline.yaml --set epochs=30
   dlflow validate pipeline.yaml --profile alpha --json)");
   const auto workflow = add_workflow_argument(*command);
-  const auto profile = std::make_shared<std::string>("local");
+  const auto profile = std::make_shared<std::string>(default_profile());
   add_value(*command, "--profile", "NAME", *profile, "profile that the workflow will run with")
       ->capture_default_str();
   add_json_option(*command, session);

@@ -43,7 +43,7 @@ void check_data(const Workflow& workflow);
 
 /// The options of planning: --profile, --until, --force, --no-cache.
 struct PlanArguments {
-  std::string profile = "local";
+  std::string profile = default_profile();
   PlanOptions options;
   bool no_cache = false;
 

@@ -131,6 +131,7 @@ Profile profile_from(const Json& json) {
   return profile;
 }
 
+constexpr const char* kExtends = "extends";
 constexpr const char* kClassOrder = "class order";
 
 /// The keys of `json` stay sorted, and so their order in the file is kept beside them.
@@ -145,8 +146,10 @@ Json read_profile(const std::string& text, const std::string& file) {
   const YamlPointer root = read_yaml(mistakes, {});
   if (!root) throw_mistakes(mistakes);
   const Names no_expressions;
-  auto json = Checker(mistakes, no_expressions)
-                  .check(*root, profile_shape(), Scope::Nothing, {"", "the profile"});
+  const bool extends = find_entry(*root, kExtends) != nullptr;
+  const Shape& shape = extends ? extending_profile_shape() : profile_shape();
+  auto json =
+      Checker(mistakes, no_expressions).check(*root, shape, Scope::Nothing, {"", "the profile"});
   if (!json || mistakes.count() > 0) throw_mistakes(mistakes);
   note_class_order(*root, *json);
   return *std::move(json);
@@ -165,13 +168,107 @@ std::vector<NodeClass> classes_from(const Json& json) {
   return classes;
 }
 
-Profile parse_profile(const std::string& text, const std::string& file, const std::string& name) {
-  Json json = read_profile(std::string(local_profile()), "local.yaml");
-  json["name"] = name;
-  json.update(read_profile(text, file));
+/// The folders where profiles are looked for, in this order.
+std::vector<std::string> profile_folders() {
+  std::vector<std::string> folders = {"cluster-profiles"};
+  if (const auto config = config_folder()) folders.push_back(*config / "profiles");
+  for (const std::string& folder : split(environment_variable("DLFLOW_PROFILES"), ':')) {
+    if (!folder.empty()) folders.push_back(folder);
+  }
+  const fs::path prefix = fs::read_symlink("/proc/self/exe").parent_path().parent_path();
+  folders.push_back(prefix / "share/dlflow/cluster-profiles");
+  folders.emplace_back("/etc/dlflow/profiles");
+  return folders;
+}
+
+struct ProfileSource {
+  std::string name;
+  std::string text;
+  std::string file;         ///< empty: built in
+  size_t folders_used = 0;  ///< up to its own; 0: it lies in none of them
+};
+
+/// The first profile of this name, without the first `skipped` folders.
+std::optional<ProfileSource> find_profile(const std::string& name, size_t skipped = 0) {
+  const std::vector<std::string> folders = profile_folders();
+  for (size_t i = skipped; i < folders.size(); ++i) {
+    const fs::path file = fs::path(folders[i]) / (name + ".yaml");
+    std::error_code ignored;
+    if (!fs::exists(file, ignored)) continue;
+    const std::string text = read_file(file, kMaxFileBytes);
+    const bool is_built_in = name == "local" && text == local_profile();
+    return ProfileSource{name, text, is_built_in ? "" : file.string(), i + 1};
+  }
+  if (name != "local") return std::nullopt;
+  return ProfileSource{name, std::string(local_profile()), "", folders.size()};
+}
+
+bool is_path(const std::string& profile) {
+  return profile.find('/') != std::string::npos || profile.ends_with(".yaml");
+}
+
+ProfileSource read_source(const std::string& file) {
+  ProfileSource source{fs::path(file).stem(), read_file(file, kMaxFileBytes), file};
+  const std::vector<std::string> folders = profile_folders();
+  const fs::path parent = fs::absolute(file).parent_path();
+  const auto own = std::ranges::find_if(folders, [&parent](const std::string& folder) {
+    std::error_code ignored;
+    return fs::equivalent(folder, parent, ignored);
+  });
+  if (own != folders.end()) source.folders_used = size_t(own - folders.begin()) + 1;
+  return source;
+}
+
+/// The profile `name` that `source` extends: from the folder of `source` on, and after it for
+/// another profile of the same name.
+ProfileSource base_of(const ProfileSource& source, const std::string& name) {
+  const size_t skipped = name == source.name || source.folders_used == 0 ? source.folders_used
+                                                                         : source.folders_used - 1;
+  if (auto base = find_profile(name, skipped)) return *std::move(base);
+  std::vector<std::string> folders = profile_folders();
+  folders.erase(folders.begin(), folders.begin() + std::ptrdiff_t(skipped));
+  throw Error(Errc::NotFound, source.file + " extends '" + name +
+                                  "', but there is no such profile in " +
+                                  (folders.empty() ? "a later folder" : join(folders, ", ")) +
+                                  "; name its folder in DLFLOW_PROFILES, or correct `extends:`");
+}
+
+/// `base` with the keys of `changes`; new classes come last.
+Json extended(Json base, const Json& changes) {
+  Json order = base.value(kClassOrder, Json::array());
+  for (const Json& name : changes.value(kClassOrder, Json::array())) {
+    if (std::ranges::find(order, name) == order.end()) order.push_back(name);
+  }
+  base.merge_patch(changes);
+  base[kClassOrder] = order;
+  return base;
+}
+
+/// All keys of a profile. `files` gets its file, and those of the profiles that it extends.
+Json all_keys(const ProfileSource& source, std::vector<std::string>& files) {
+  const bool is_cycle = std::ranges::find(files, source.file) != files.end();
+  files.push_back(source.file);
+  if (is_cycle) {
+    throw Error(Errc::InvalidInput, "profiles extend each other: " + join(files, ", ") +
+                                        "; remove `extends:` from one of them");
+  }
+  const Json keys = read_profile(source.text, source.file);
+  const auto base = keys.find(kExtends);
+  Json all = base == keys.end() ? read_profile(std::string(local_profile()), "local.yaml")
+                                : all_keys(base_of(source, *base), files);
+  all["name"] = source.name;
+  if (base != keys.end()) return extended(std::move(all), keys);
+  all.update(keys);
+  return all;
+}
+
+Profile parse_profile(const ProfileSource& source) {
+  std::vector<std::string> files;
+  const Json json = all_keys(source, files);
   Profile profile = profile_from(json);
   profile.classes = classes_from(json);
-  profile.file = file;
+  profile.file = source.file;
+  profile.extended_files.assign(files.begin() + 1, files.end());
   return profile;
 }
 
@@ -194,12 +291,6 @@ const PartitionKey* find_partition_key(const Profile& profile) {
     if (row.scheduler == profile.scheduler) return &row;
   }
   return nullptr;
-}
-
-std::vector<fs::path> profile_folders() {
-  std::vector<fs::path> folders = {"cluster-profiles"};
-  if (const auto config = config_folder()) folders.push_back(*config / "profiles");
-  return folders;
 }
 
 }  // namespace
@@ -242,26 +333,31 @@ std::string partition_key(const Profile& profile) {
 }
 
 Profile load_profile(const std::string& name) {
-  if (name.find('/') != std::string::npos || name.ends_with(".yaml")) {
-    return parse_profile(read_file(name, kMaxFileBytes), name, fs::path(name).stem().string());
-  }
-  for (const fs::path& folder : profile_folders()) {
-    const fs::path file = folder / (name + ".yaml");
-    std::error_code ignored;
-    if (!fs::exists(file, ignored)) continue;
-    return parse_profile(read_file(file, kMaxFileBytes), file.string(), name);
-  }
-  if (name == "local") return parse_profile(std::string(local_profile()), "", name);
+  if (is_path(name)) return parse_profile(read_source(name));
+  if (const auto source = find_profile(name)) return parse_profile(*source);
   const std::vector<std::string> known = known_profiles();
-  throw Error(Errc::NotFound, "there is no profile '" + name + "' among " + join(known, ", ") +
-                                  ", from ./cluster-profiles and " +
-                                  profile_folders().back().string() + did_you_mean(name, known) +
+  const bool is_default = name == environment_variable("DLFLOW_PROFILE");
+  throw Error(Errc::NotFound, "there is no profile '" + name + "'" +
+                                  (is_default ? ", which $DLFLOW_PROFILE names," : "") + " among " +
+                                  join(known, ", ") + ", from " + join(profile_folders(), ", ") +
+                                  did_you_mean(name, known) +
                                   "; `dlflow profile detect` on a cluster writes one");
+}
+
+std::string profile_file(const std::string& name) {
+  if (is_path(name)) return fs::exists(name) ? name : "";
+  const auto source = find_profile(name);
+  return source ? source->file : "";
+}
+
+std::string default_profile() {
+  const std::string name = environment_variable("DLFLOW_PROFILE");
+  return name.empty() ? "local" : name;
 }
 
 std::vector<std::string> known_profiles() {
   std::vector<std::string> names = {"local"};
-  for (const fs::path& folder : profile_folders()) {
+  for (const std::string& folder : profile_folders()) {
     std::error_code ignored;
     for (const auto& entry : fs::directory_iterator(folder, ignored)) {
       if (entry.path().extension() == ".yaml") names.push_back(entry.path().stem().string());

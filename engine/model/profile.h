@@ -102,10 +102,11 @@ struct NodeClass {
 
 struct Profile {
   std::string name = "local";
-  std::string file;                 ///< where it was read from; empty: built in
-  std::string scheduler = "local";  ///< who starts jobs: local, slurm, gridengine
-  int cores = 0;                    ///< local: 0 means all that this process may use
-  uint64_t memory_bytes = 0;        ///< local: 0 means all
+  std::string file;                         ///< where it was read from; empty: built in
+  std::vector<std::string> extended_files;  ///< the nearest first; a run does not record them
+  std::string scheduler = "local";          ///< who starts jobs: local, slurm, gridengine
+  int cores = 0;                            ///< local: 0 means all that this process may use
+  uint64_t memory_bytes = 0;                ///< local: 0 means all
   int gpus = 0;
   SlurmOptions slurm;
   GridEngineOptions gridengine;
@@ -144,13 +145,20 @@ const std::string& partition_of(const Profile& profile);
 std::string partition_key(const Profile& profile);
 
 /// Finds and reads the profile `name`: a path to a YAML file, or a name looked up in
-/// ./cluster-profiles, ~/.config/dlflow/profiles ($XDG_CONFIG_HOME), and for "local" the built-in
-/// one. Throws Error{NotFound} listing the names there are, or Error{InvalidInput} with all
-/// diagnostics.
+/// ./cluster-profiles, ~/.config/dlflow/profiles ($XDG_CONFIG_HOME), the folders of
+/// $DLFLOW_PROFILES, PREFIX/share/dlflow/cluster-profiles and /etc/dlflow/profiles; "local" is also
+/// built in. Throws Error{NotFound} listing the names and the folders there are, or
+/// Error{InvalidInput} with all diagnostics.
 Profile load_profile(const std::string& name);
 
 /// The text of cluster-profiles/local.yaml, the profile that needs no file.
 std::string_view local_profile();
+
+/// The file that load_profile(name) reads first; empty: it is built in, or there is none.
+std::string profile_file(const std::string& name);
+
+/// The profile that is used if none is named: $DLFLOW_PROFILE, else "local".
+std::string default_profile();
 
 /// The names of all profiles that load_profile finds, sorted.
 std::vector<std::string> known_profiles();

@@ -203,6 +203,7 @@ const Shape& profile_shape() {
   });
   static const Shape shape = object({
       {"name", formed(kNameForm), "Name of the profile"},
+      {"extends", formed(kNameForm), "Profile that has the keys which are missing here"},
       {"scheduler", choice({"local", "slurm", "gridengine"}),
        "Batch system that starts jobs; local: dlflow itself"},
       {"cores", integer(0), "Cores that jobs may use together"},
@@ -227,6 +228,18 @@ const Shape& profile_shape() {
        "Whether a job may submit, from its node, the jobs of a list that it has left"},
       {"classes", map_of(kNameForm, class_shape()), "Classes of nodes that steps are placed in"},
   });
+  return shape;
+}
+
+const Shape& extending_profile_shape() {
+  static const Shape shape = [] {
+    Shape partial = profile_shape();
+    for (Field& field : partial.fields) {
+      // A launcher has its own arguments, or none.
+      if (field.name != "launcher") field.shape = partly(field.shape);
+    }
+    return partial;
+  }();
   return shape;
 }
 

@@ -8,4 +8,7 @@ namespace dlflow {
 /// cluster-profiles/local.yaml, and only there.
 const Shape& profile_shape();
 
+/// The same of a profile that extends another: no missing key has a value by itself.
+const Shape& extending_profile_shape();
+
 }  // namespace dlflow

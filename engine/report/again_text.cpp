@@ -78,9 +78,9 @@ std::string workflow_of(const Plan& plan) {
   return is_there ? typed(file) : "WORKFLOW";
 }
 
-/// " --profile alpha"; nothing for this machine.
+/// " --profile alpha"; nothing for this machine, unless $DLFLOW_PROFILE names another.
 std::string profile_of_run(const Plan& plan) {
-  if (plan.profile.name == "local") return "";
+  if (plan.profile.name == "local" && default_profile() == "local") return "";
   const std::vector<std::string> known = known_profiles();
   const bool by_name = plan.profile.file.find('/') == std::string::npos ||
                        std::ranges::find(known, plan.profile.name) != known.end();

@@ -132,6 +132,14 @@ class Host(Case):
         run = self.run_there("--profile", "mine")
         self.assertIn("here is there", self.dlflow("logs", run, "a", "--host", "login")[0])
 
+    def test_what_a_profile_of_here_extends_may_be_there_alone(self):
+        there = self.there / ".config/dlflow/profiles"
+        there.mkdir(parents=True)
+        (there / "site.yaml").write_text("environment: {WHERE: at the site}\n")
+        self.write("cluster-profiles/mine.yaml", "extends: site\ncores: 1\n")
+        run = self.run_there("--profile", "mine")
+        self.assertIn("here is at the site", self.dlflow("logs", run, "a", "--host", "login")[0])
+
     def test_no_value_is_something_else_to_another_login_shell(self):
         ssh = self.folder / "bin/ssh"
         ssh.write_text(ssh.read_text().replace("ssh() {", f'for last; do :; done; printf "%s\\n--\\n" "$last" >> {self.folder}/sent\nssh() {{', 1))

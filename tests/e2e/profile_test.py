@@ -49,6 +49,37 @@ class ProfileTest(support.Case):
         self.assertEqual(names["alpha"]["scheduler"], "slurm")
         self.assertIsNone(names["bad"]["file"])
 
+    def test_profiles_of_a_site_are_found_and_extended(self):
+        site = self.folder / "site"
+        self.env.update(DLFLOW_PROFILES=f"/nowhere:{site}", DLFLOW_PROFILE="alpha")
+        self.write("site/alpha.yaml", PROFILE)
+        own = self.write("home/.config/dlflow/profiles/alpha.yaml", "extends: alpha\nslurm: {account: mine}\n")
+        self.assertRegex(self.dlflow("profile", "list")[0], rf"alpha +slurm +{own}, extends {site}/alpha.yaml\n")
+        alpha, local = self.json("list")
+        self.assertEqual((alpha["file"], alpha["extends"], local["extends"]), (str(own), [f"{site}/alpha.yaml"], []))
+        slurm = self.json("show", "alpha")["slurm"]
+        self.assertEqual((slurm["partition"], slurm["account"]), ("batch", "mine"))
+        self.write_steps("\na: {run: 'true'}\n")
+        self.assertIn(" to alpha, ", self.dlflow("run", "w.yaml", "--dry-run")[0])
+        self.assertNotIn("alpha", self.dlflow("run", "w.yaml", "--dry-run", "--profile", "local")[0])
+        (site / "alpha.yaml").unlink()
+        _, err = self.dlflow("explain", "w.yaml", status=2)
+        self.assertIn(f"{own} extends 'alpha', but there is no such profile in /nowhere, {site}, ", err)
+        own.unlink()
+        _, err = self.dlflow("explain", "w.yaml", status=2)
+        self.assertIn("there is no profile 'alpha', which $DLFLOW_PROFILE names, among local, from cluster-profiles, ", err)
+
+    def test_a_run_keeps_the_profile_that_it_began_with(self):
+        self.write("cluster-profiles/base.yaml", "environment: {WHERE: before}\n")
+        self.write("cluster-profiles/here.yaml", "extends: base\n")
+        self.write_steps(f"\na: {{run: 'echo $WHERE; test -e {self.folder}/go'}}\n")
+        run = self.run_json("w.yaml", "--profile", "here", status=1)["run"]
+        for name in ("base", "here"):
+            (self.folder / f"cluster-profiles/{name}.yaml").unlink()
+        self.write("go", "")
+        self.dlflow("resubmit", run)
+        self.assertIn("before", self.dlflow("logs", run, "a")[0])
+
     def test_what_is_shown_is_a_profile(self):
         self.write("cluster-profiles/alpha.yaml", PROFILE)
         self.write("again.yaml", self.dlflow("profile", "show", "alpha")[0])

@@ -30,6 +30,9 @@ class Elsewhere {
  private:
   test::TempDir folder_;
   test::Variable config_{"XDG_CONFIG_HOME", folder_.path() / "config"};
+  test::Variable site_{"DLFLOW_PROFILES",
+                       folder_.path().string() + "/lab:" + folder_.path().string() + "/site"};
+  test::Variable default_{"DLFLOW_PROFILE", {}};
   std::filesystem::path before_;
 };
 
@@ -83,13 +86,112 @@ scratch_budget: 2GiB
   CHECK(profile.scratch_budget_bytes == uint64_t{2} << 30);
 }
 
-TEST_CASE("a profile beside the workflow comes before the user's, and that before the built-in one",
-          "[profile]") {
+TEST_CASE("the first folder that has a profile counts: here, the user's, the site's", "[profile]") {
   const Elsewhere elsewhere;
-  elsewhere.write("config/dlflow/profiles/local.yaml", "cores: 1");
-  CHECK(load_profile("local").cores == 1);
-  elsewhere.write("cluster-profiles/local.yaml", "cores: 2");
-  CHECK(load_profile("local").cores == 2);
+  const auto cores_with = [&elsewhere](const std::string& folder, int cores) {
+    elsewhere.write(folder + "/local.yaml", "cores: " + std::to_string(cores));
+    return load_profile("local").cores;
+  };
+  CHECK(cores_with("site", 1) == 1);
+  CHECK(cores_with("lab", 2) == 2);
+  CHECK(cores_with("config/dlflow/profiles", 3) == 3);
+  CHECK(cores_with("cluster-profiles", 4) == 4);
+}
+
+TEST_CASE("a copy of the built-in profile is the built-in one", "[profile]") {
+  const Elsewhere elsewhere;
+  elsewhere.write("site/local.yaml", std::string(local_profile()));
+  CHECK(load_profile("local").file.empty());
+}
+
+TEST_CASE("DLFLOW_PROFILE names the profile that is used if none is named", "[profile]") {
+  const Elsewhere elsewhere;
+  CHECK(default_profile() == "local");
+  const test::Variable variable("DLFLOW_PROFILE", "alpha");
+  CHECK(default_profile() == "alpha");
+  CHECK_THROWS_WITH(load_profile("alpha"), Catch::StartsWith("there is no profile 'alpha', which "
+                                                             "$DLFLOW_PROFILE names, among local"));
+}
+
+TEST_CASE("a profile that extends another holds the keys that differ", "[profile]") {
+  const Elsewhere elsewhere;
+  elsewhere.write("site/alpha.yaml", R"(
+name: site
+scheduler: slurm
+slurm: {partition: batch, account: none, options: [--hint=nomultithread]}
+launcher: {program: mpirun, arguments: [--oversubscribe]}
+environment: {A: 1, B: 2}
+paths: {cache: /site/cache}
+classes:
+  gpu: {slurm: {partition: gpu}, node: {gpus: 4}}
+  cpu: {node: {cores: 8}}
+)");
+  elsewhere.write("config/dlflow/profiles/alpha.yaml", R"(
+extends: alpha
+slurm: {account: mine, options: [--nice=5]}
+launcher: {program: srun}
+environment: {B: 3}
+classes:
+  big: {node: {cores: 99}}
+  cpu: {node: {memory: 1GiB}}
+)");
+  const Profile profile = load_profile("alpha");
+  CHECK(profile.name == "alpha");
+  CHECK(profile.file.ends_with("config/dlflow/profiles/alpha.yaml"));
+  REQUIRE(profile.extended_files.size() == 1);
+  CHECK(profile.extended_files[0].ends_with("site/alpha.yaml"));
+  CHECK(profile.scheduler == "slurm");
+  CHECK(profile.slurm.partition == "batch");
+  CHECK(profile.slurm.account == "mine");
+  CHECK(profile.slurm.options == std::vector<std::string>{"--nice=5"});
+  CHECK(profile.launcher == Launcher{"srun", {}});
+  CHECK(profile.environment == std::map<std::string, std::string>{{"A", "1"}, {"B", "3"}});
+  CHECK(profile.cache == "/site/cache");
+  CHECK(profile.runs == "dlflow-runs");
+  REQUIRE(profile.classes.size() == 3);
+  CHECK(profile.classes[0].name == "gpu");
+  CHECK(profile.classes[0].slurm.account == "mine");
+  CHECK(profile.classes[1].name == "cpu");
+  CHECK(profile.classes[1].node == NodeShape{8, uint64_t{1} << 30, 0});
+  CHECK(profile.classes[2].name == "big");
+}
+
+TEST_CASE("what is extended is looked for where the profile lies and after that", "[profile]") {
+  const Elsewhere elsewhere;
+  elsewhere.write("site/alpha.yaml", "extends: base");
+  elsewhere.write("site/base.yaml", "cores: 1");
+  elsewhere.write("lab/alpha.yaml", "extends: alpha\ngpus: 2");
+  elsewhere.write("cluster-profiles/base.yaml", "cores: 7");
+  elsewhere.write("cluster-profiles/alpha.yaml", "extends: alpha\nmemory: 1GiB");
+  for (const char* name : {"alpha", "./cluster-profiles/alpha.yaml"}) {
+    const Profile profile = load_profile(name);
+    CHECK(profile.cores == 1);
+    CHECK(profile.gpus == 2);
+    CHECK(profile.memory_bytes == uint64_t{1} << 30);
+    CHECK(profile.extended_files.size() == 3);
+  }
+  CHECK(load_profile(elsewhere.write("mine.yaml", "extends: base")).cores == 7);
+  CHECK(load_profile(elsewhere.write("here.yaml", "extends: local\ncores: 3")).cores == 3);
+}
+
+TEST_CASE("a profile cannot extend what is not there, nor itself", "[profile]") {
+  const Elsewhere elsewhere;
+  elsewhere.write("cluster-profiles/base.yaml", "cores: 1");
+  elsewhere.write("config/dlflow/profiles/alpha.yaml", "extends: base");
+  CHECK_THROWS_WITH(
+      load_profile("alpha"),
+      Catch::Contains("alpha.yaml extends 'base', but there is no such profile in ") &&
+          Catch::Contains("/config/dlflow/profiles, ") && !Catch::Contains(" cluster-profiles, ") &&
+          Catch::EndsWith(", /etc/dlflow/profiles; name its folder in "
+                          "DLFLOW_PROFILES, or correct `extends:`"));
+  elsewhere.write("cluster-profiles/a.yaml", "extends: b");
+  elsewhere.write("cluster-profiles/b.yaml", "extends: a");
+  CHECK_THROWS_WITH(load_profile("a"),
+                    "profiles extend each other: cluster-profiles/a.yaml, cluster-profiles/b.yaml, "
+                    "cluster-profiles/a.yaml; remove `extends:` from one of them");
+  elsewhere.write("cluster-profiles/c.yaml", "extends: [a]");
+  CHECK_THROWS_WITH(load_profile("c"), Catch::Contains("cluster-profiles/c.yaml:1:10: error: "
+                                                       "extends of the profile must be"));
 }
 
 TEST_CASE("an unknown profile is answered with those there are", "[profile]") {
@@ -98,7 +200,9 @@ TEST_CASE("an unknown profile is answered with those there are", "[profile]") {
   CHECK_THROWS_WITH(
       load_profile("alpa"),
       Catch::StartsWith(
-          "there is no profile 'alpa' among alpha, local, from ./cluster-profiles and /") &&
+          "there is no profile 'alpa' among alpha, local, from cluster-profiles, /") &&
+          Catch::Contains("/lab, /") && Catch::Contains("/site, /") &&
+          Catch::Contains("/share/dlflow/cluster-profiles, /etc/dlflow/profiles; did you") &&
           Catch::EndsWith(
               "; did you mean 'alpha'?; `dlflow profile detect` on a cluster writes one"));
   CHECK_THROWS_WITH(load_profile("none.yaml"), "cannot open none.yaml: No such file or directory");

@@ -14,6 +14,7 @@
 #include "tests/support/pseudo_terminal.h"
 #include "tests/support/report_values.h"
 #include "tests/support/temp_dir.h"
+#include "tests/support/variable.h"
 
 using namespace dlflow;
 using namespace dlflow::test;
@@ -309,6 +310,10 @@ TEST_CASE("the plan says what a run is made of, and whether a job has sources", 
   plan.jobs[1].step = 1;
   add_plan(status, plan);
   CHECK(status.run_anew == "dlflow run " + (folder.path() / "w.yaml").string());
+  {
+    const test::Variable other_default("DLFLOW_PROFILE", "beta");
+    CHECK(run_anew(plan).ends_with("w.yaml --profile local"));
+  }
   CHECK(status.jobs[0].correction == Correction::Workflow);
   CHECK(status.jobs[1].correction == Correction::Sources);
   CHECK(status.jobs[1].asked);
