@@ -41,7 +41,9 @@ install(FILES ${described}/completions/dlflow.fish DESTINATION ${CMAKE_INSTALL_D
 install(DIRECTORY ${described}/schemas DESTINATION ${own_data})
 
 install(DIRECTORY workflows DESTINATION ${own_data} FILES_MATCHING PATTERN "*.yaml" PATTERN "*.py" PATTERN images EXCLUDE PATTERN __pycache__ EXCLUDE)
-install(DIRECTORY cluster-profiles DESTINATION ${own_data} FILES_MATCHING PATTERN "*.yaml")
+install(DIRECTORY cluster-profiles DESTINATION ${own_data} FILES_MATCHING PATTERN "*.yaml" REGEX "(alpha|beta)\\.yaml" EXCLUDE)
+install(FILES cmake/modulefile DESTINATION ${own_data}/modulefiles/dlflow RENAME ${PROJECT_VERSION})
+install(FILES cmake/modulefile.lua DESTINATION ${own_data}/modulefiles/dlflow RENAME ${PROJECT_VERSION}.lua)
 # The licences of the libraries that are part of dlflow, as Debian has them.
 foreach(library libcli11-dev libfmt-dev libjpeg62-turbo-dev libjs-chart.js libminizip-dev libpng-dev libspdlog-dev libsqlite3-dev libssl-dev libyaml-cpp-dev nlohmann-json3-dev zlib1g-dev)
   install(FILES /usr/share/doc/${library}/copyright DESTINATION ${documents}/libraries RENAME ${library} OPTIONAL)

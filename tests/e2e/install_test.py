@@ -108,6 +108,14 @@ class Installed(Case):
         for example in examples:
             self.installed("validate", example)
 
+    def test_profiles_of_the_installation_are_found(self):
+        share = self.tree / "share/dlflow/cluster-profiles"
+        (share / "ours.yaml").write_text("extends: local\ncores: 1\n")
+        listed = self.installed("profile", "list")
+        self.assertRegex(listed, rf"\nours +local +{share}/ours.yaml, extends built in\n")
+        self.assertRegex(listed, r"\nlocal +local +built in\n")  # though a copy is there
+        self.assertNotIn("alpha", listed)  # a cluster of the tests
+
     def test_shells_complete_verbs_with_the_installed_files(self):
         share = self.tree / "share"
         script = (f"source {share}/bash-completion/completions/dlflow\n"
@@ -120,6 +128,32 @@ class Installed(Case):
             script = (f"fpath=({zsh.parent} $fpath); autoload -U _dlflow; compadd() {{ echo ${{(P)@[-1]}}; }}\n"
                       "CURRENT=2; words=(dlflow resu); _dlflow")
             self.assertEqual(call("zsh", "-f", "-c", script, env=environment).split(), ["resubmit", "results"])
+
+    def load_module(self, init):
+        """A module file works in its tree and through a link, and leaves nothing when it is unloaded."""
+        if not os.path.exists(init):
+            self.skipTest(f"there is no {init}")
+        files = self.tree / "share/dlflow/modulefiles"
+        (self.folder / "linked").symlink_to(files)
+        (self.folder / "links/dlflow").mkdir(parents=True)
+        for file in (files / "dlflow").iterdir():
+            (self.folder / "links/dlflow" / file.name).symlink_to(file)
+        for folder in (files, self.folder / "linked", self.folder / "links"):
+            script = (f". {init}; module use {folder}; module load dlflow; command -v dlflow; dlflow --version; "
+                      "echo $MANPATH; echo $XDG_DATA_DIRS; module unload dlflow; command -v dlflow; echo .$MANPATH$XDG_DATA_DIRS")
+            program, version, manuals, data, left = call("sh", "-c", script, env={**self.env, "PATH": "/usr/bin:/bin"}).splitlines()
+            self.assertEqual(program, f"{self.tree}/bin/dlflow")
+            number = version.split()[-1]
+            self.assertEqual(sorted(file.name for file in (files / "dlflow").iterdir()), [number, f"{number}.lua"])
+            self.assertRegex(manuals, rf"^{self.tree}/share/man::?$")  # and those of the system
+            self.assertEqual(data, f"{self.tree}/share:/usr/local/share:/usr/share")
+            self.assertEqual(left, ".")
+
+    def test_the_module_file_for_environment_modules_loads_and_unloads(self):
+        self.load_module("/usr/share/modules/init/sh")
+
+    def test_the_module_file_for_lmod_loads_and_unloads(self):
+        self.load_module("/usr/share/lmod/lmod/init/sh")
 
     def test_the_tarball_unpacks_to_the_same_tree(self):
         package = self.packed("TGZ")
