@@ -3,10 +3,14 @@
 import filecmp
 import os
 import re
+import runpy
 import shutil
 import subprocess
 import sys
 import tarfile
+import types
+import unittest
+from unittest import mock
 
 from support import BIN, ROOT, Case, main
 
@@ -16,6 +20,8 @@ import pictures  # noqa: E402
 BUILD = BIN.parent
 HAS_TRAINING = (BIN / "dlflow-train").exists()
 MPI_PLUGINS = [f"bin/{file.name}" for file in BIN.glob("libdlflow_mpi_*.so")]
+EB = BUILD / "tests/uv/bin/eb"
+RECIPES = ROOT / "packaging"
 PLUGIN = "bin/libdlflow_cuda.so"
 PROGRAMS = ["bin/dlflow", *(["bin/dlflow-train", "bin/dlflow-evaluate", "bin/dlflow-predict"] if HAS_TRAINING else [])]
 WANTED = [*PROGRAMS, *MPI_PLUGINS, *[f"share/man/man1/{name.removeprefix('bin/')}.1" for name in PROGRAMS],
@@ -166,6 +172,18 @@ class Installed(Case):
             self.assertTrue(filecmp.cmp(unpacked / name, self.tree / name, shallow=False), name)
         self.assertTrue(os.access(unpacked / "bin/dlflow", os.X_OK))
 
+    @unittest.skipUnless(EB.exists(), "PyPI's easybuild is not in build/tests/uv")
+    def test_easybuild_installs_the_tarball(self):
+        recipe, = (RECIPES / "easybuild").glob("*.eb")
+        prefix = self.folder / "easybuild"
+        env = {**self.env, "PATH": f"{EB.parent}:/usr/lib/x86_64-linux-gnu:/usr/bin:/bin"}  # Debian's modulecmd.tcl is there
+        as_root = ["--allow-use-as-root-and-accept-consequences"] if os.geteuid() == 0 else []
+        call("sh", "-c", '. /usr/share/modules/init/sh; exec "$@"', "sh", EB, *as_root, "--modules-tool", "EnvironmentModules",
+             "--module-syntax", "Tcl", "--prefix", prefix, "--sourcepath", self.packed("TGZ").parent, recipe, env=env)
+        script = f". /usr/share/modules/init/sh; module use {prefix}/modules/all; module load dlflow; command -v dlflow; dlflow --version"
+        program, version = call("sh", "-c", script, env=env).splitlines()
+        self.assertEqual(program, f"{prefix}/software/dlflow/{version.split()[-1]}/bin/dlflow")
+
     def test_a_cluster_user_reads_which_libraries_the_tarball_expects(self):
         expected = (self.tree / "share/doc/dlflow/LIBRARIES").read_text()
         self.assertIn("bin/dlflow: none", expected)
@@ -203,6 +221,49 @@ class Installed(Case):
         if not shutil.which("dpkg-shlibdeps") or not shutil.which("file") or not shutil.which("lintian"):
             self.skipTest("needs Debian's dpkg-dev, file and lintian")
         self.assertEqual(call("lintian", "--allow-root", "--fail-on", "error,warning", self.packed("DEB")), "")
+
+
+class SpackRecipe(Case):
+    """Spack is neither in Debian nor on PyPI: these tests have a stand-in for its names, and no package was built with it."""
+
+    # What CMake looks for, as Spack calls it; None: it is in Spack's compiler or CMake, or no package of Spack has it.
+    PACKAGES = {"nlohmann_json": "nlohmann-json", "libcrypto.a": "openssl", "libz.a": "zlib", "libyaml-cpp.a": "yaml-cpp",
+                "libminizip.a": "minizip", "libsqlite3.a": "sqlite", "libpng.a": "libpng", "png.h": "libpng",
+                "libjpeg.a": "libjpeg-turbo", "jpeglib.h": "libjpeg-turbo", "CLI/CLI.hpp": "cli11", "MPI": "mpi",
+                "dnnl": "onednn", "dnnl.hpp": "onednn", "CUDAToolkit": "cuda", "cudnn": "cudnn", "cudnn.h": "cudnn",
+                "OpenMP": None, "Threads": None, "chart.min.js": None, "copyright": None}
+    INCLUDED = {"c", "cxx", "cmake", "python", "fmt", "spdlog"}  # needed without being looked for
+
+    def read(self):
+        """The versions and dependencies that the recipe names."""
+        found = {"version": [], "depends_on": []}
+        words = {name: mock.MagicMock() for name in ("license", "variant", "generator", "when")}
+        words.update({name: (lambda value, name=name, **_: found[name].append(value)) for name in found})
+        modules = ["spack", "spack_repo", "spack_repo.builtin", "spack_repo.builtin.build_systems"]
+        stand_in = {name: types.ModuleType(name) for name in [*modules, f"{modules[-1]}.cmake", "spack.package"]}
+        stand_in[f"{modules[-1]}.cmake"].CMakePackage = type("CMakePackage", (), {})
+        vars(stand_in["spack.package"]).update(words)
+        with mock.patch.dict(sys.modules, stand_in):
+            runpy.run_path(str(RECIPES / "spack_repo/dlflow/packages/dlflow/package.py"))
+        return found["version"], {re.split("[@+~]", word)[0] for word in found["depends_on"]}
+
+    def test_it_names_all_that_cmake_looks_for(self):
+        looked_for = set()
+        for folder in ("base", "engine", "runtime", "steps", "cmake"):
+            for file in (ROOT / folder).rglob("*"):
+                if file.name == "CMakeLists.txt" or file.suffix == ".cmake":
+                    text = file.read_text()
+                    looked_for.update(re.findall(r"find_package\((\w+)", text))
+                    looked_for.update(re.findall(r"find_(?:library|path|file)\(\w+ (?:NAMES )?([\w./+-]+)", text))
+        self.assertEqual(sorted(looked_for - set(self.PACKAGES)), [])
+        wanted = {self.PACKAGES[name] for name in looked_for} - {None} | self.INCLUDED
+        self.assertEqual(self.read()[1], wanted)
+
+    def test_the_recipes_are_of_this_version(self):
+        version = call(BIN / "dlflow", "--version").split()[-1]
+        self.assertEqual(self.read()[0], [version])
+        self.assertEqual([file.name for file in (RECIPES / "easybuild").iterdir()], [f"dlflow-{version}.eb"])
+        self.assertIn(f"version = '{version}'\n", (RECIPES / f"easybuild/dlflow-{version}.eb").read_text())
 
 
 if __name__ == "__main__":
