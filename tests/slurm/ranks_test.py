@@ -15,6 +15,7 @@ from pypi import DEBIAN, HOROVOD, NEWEST, needs  # noqa: E402
 
 PYTHON = DEBIAN  # which has Debian's PyTorch
 SCRIPTS = pathlib.Path(__file__).resolve().parents[1] / "support/scripts"
+EXTENSIONS = cluster.ROOT / "deepspeed"  # what DeepSpeed compiles at its first use, which takes a minute or more: once for both classes
 
 
 TELL = """
@@ -139,9 +140,12 @@ class Ranks:
 
     @needs("deepspeed")
     def test_deepspeed_finds_its_ranks_whoever_starts_them(self):
-        # Its first use compiles a part of it, which takes a minute or more: once for all ranks of both nodes, which share this folder.
         self.limit = 900
-        extensions = f'env: {{TORCH_EXTENSIONS_DIR: "{self.folder}/extensions", PATH: "{NEWEST.parent}:/usr/bin:/bin"}}'
+        EXTENSIONS.mkdir(exist_ok=True)
+        EXTENSIONS.chmod(0o777)
+        for lock in EXTENSIONS.glob("*/lock"):  # of a test that was ended while it compiled: ranks would wait for ever
+            lock.unlink()
+        extensions = f'env: {{TORCH_EXTENSIONS_DIR: "{EXTENSIONS}", PATH: "{NEWEST.parent}:/usr/bin:/bin"}}'
         self.check_sums(f"[{NEWEST}, {self.folder}/sum_deepspeed.py]", 4, extensions)
         node = f"{extensions}\n                launch: node"
         self.check_sums(f"[{NEWEST}, -m, torch.distributed.run, {self.folder}/sum_deepspeed.py]", 4, node)
