@@ -10,10 +10,12 @@
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
+#include <map>
 #include <string>
 
 #include "base/error.h"
 #include "base/exit_status.h"
+#include "base/mpi.h"
 #include "base/process.h"
 #include "base/text.h"
 #include "runtime/comm/mpi_communicator.h"
@@ -44,6 +46,36 @@ void require_all_ranks(int ranks) {
   throw Error(Errc::InvalidInput, "$DLFLOW_RANKS is " + std::to_string(wanted) + ", but there " +
                                       (ranks == 1 ? "is " : "are ") + std::to_string(ranks) +
                                       "; start with mpirun -np " + std::to_string(wanted));
+}
+
+/// "mpirun of Open MPI" -> the number of ranks that it says it has started.
+std::map<std::string, int> launched_ranks() {
+  std::map<std::string, int> ranks;
+  const auto add = [&](const std::string& launcher, const char* variable) {
+    if (const auto number = number_from<int>(environment_variable(variable))) {
+      ranks[launcher] = *number;
+    }
+  };
+  for (const MpiLauncher& mpi : kMpiLaunchers) {
+    add("the launcher of " + std::string(mpi.name), mpi.size);
+  }
+  add("srun", "SLURM_STEP_NUM_TASKS");
+  return ranks;
+}
+
+/// A rank that another library's launcher has started is rank 0 of 1, and so are the others: each
+/// would do all of the work, in the same folder. Launchers may be nested, so one that agrees will
+/// do.
+void require_launchers_world(int ranks, const std::string& library) {
+  const auto launched = launched_ranks();
+  const auto agrees = [&](const auto& launcher) { return launcher.second == ranks; };
+  if (launched.empty() || std::any_of(launched.begin(), launched.end(), agrees)) return;
+  const auto& [launcher, started] = *launched.begin();
+  throw Error(Errc::InvalidInput,
+              launcher + " has started " + std::to_string(started) + " ranks, and " + library +
+                  " counts " + std::to_string(ranks) +
+                  ": it is not that launcher's MPI; start the ranks with its own mpirun (of SLURM: "
+                  "srun --mpi=pmix), or load the module of the launcher's MPI");
 }
 
 int run_alone(const std::function<int(runtime::Communicator&)>& work) {
@@ -97,6 +129,7 @@ int run_launched(int argc, char** argv, const std::function<bool()>& can_resume,
   try {
     omp_set_num_threads(threads_per_rank());
     runtime::MpiCommunicator comm(kTimeout);
+    require_launchers_world(comm.size(), mpi.library());
     require_all_ranks(comm.size());
     int status = 0;
     under_watch(comm, watch_options(can_resume, guarded), [&] { status = work(comm); });
@@ -128,13 +161,15 @@ std::chrono::seconds stall_timeout() {
   return std::chrono::seconds(positive_variable("DLFLOW_STALL_TIMEOUT", 60));
 }
 
-/// What the launchers set: Open MPI and PMIx, PMI (MPICH, Intel MPI, srun --mpi=pmi2), MVAPICH.
+/// What the launchers set: Open MPI and PMIx, PMI (MPICH, Intel MPI, srun --mpi=pmi2), MVAPICH;
+/// srun without any of these by its number of tasks, unless $DLFLOW_RANKS says that each is alone.
 bool is_launched() {
   for (const char* name :
        {"OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_RANK", "PMI_SIZE", "MV2_COMM_WORLD_SIZE"}) {
     if (!environment_variable(name).empty()) return true;
   }
-  return false;
+  const int tasks = number_from<int>(environment_variable("SLURM_STEP_NUM_TASKS")).value_or(1);
+  return tasks > 1 && environment_variable("DLFLOW_RANKS") != "1";
 }
 
 int run_rank(int argc, char** argv, const std::function<bool()>& can_resume,

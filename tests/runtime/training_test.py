@@ -3,6 +3,7 @@
 import collections
 import csv
 import json
+import os
 import signal
 import subprocess
 import time
@@ -223,6 +224,23 @@ class Training(TrainingCase):
         self.assertRegex(errors, r"error: rank \d \(node .*nowhere")
         status, _, errors = self.run_to_end(self.folder("alone"), 1, DLFLOW_RANKS="2")
         self.assertEqual((status, errors), (1, "error: $DLFLOW_RANKS is 2, but there is 1; start with mpirun -np 2\n"))
+
+    def test_ranks_that_would_each_train_alone_do_not_begin(self):
+        """What a launcher of another MPI, and srun without one, leave each rank with."""
+        refused = r"(?m)^error: rank 0: {} has started {} ranks, and .* counts {}: it is not that launcher's MPI; start "
+        for ranks, launcher, variables in (
+                (1, "srun", {"SLURM_PROCID": "0", "SLURM_STEP_NUM_TASKS": "2"}),
+                (1, "the launcher of Open MPI", {"OMPI_COMM_WORLD_RANK": "0", "OMPI_COMM_WORLD_SIZE": "2"}),
+                (2, "the launcher of MPICH or Intel MPI", {"PMI_SIZE": "3"})):
+            with self.subTest(launcher):
+                folder = self.folder("apart")
+                command = ["mpirun", "-np", "2", "env", "-u", "OMPI_COMM_WORLD_SIZE"] if ranks == 2 else []
+                ended = subprocess.run([*command, BIN / "dlflow-train", "with.json"], cwd=folder, env=os.environ | variables,
+                                       capture_output=True, text=True, timeout=120)
+                self.assertEqual(ended.returncode, 1, ended.stderr)
+                self.assertRegex(ended.stderr, refused.format(launcher, ranks + 1, ranks))
+                self.assertFalse((folder / "outputs").exists())
+        self.train(self.folder("alone"), 1, SLURM_PROCID="0", SLURM_STEP_NUM_TASKS="2", DLFLOW_RANKS="1")  # a task of its own
 
     def test_a_model_is_checked_without_training(self):
         folder = self.folder("check")
