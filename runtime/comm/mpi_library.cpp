@@ -1,6 +1,7 @@
 #include "runtime/comm/mpi_library.h"
 
 #include <filesystem>
+#include <sstream>
 #include <type_traits>
 #include <vector>
 
@@ -83,7 +84,10 @@ MpiLibrary::MpiLibrary() {
 
 std::string MpiLibrary::name() const {
   const std::string text = functions_->library();
-  return text.substr(0, text.find_first_of(",\n"));
+  std::istringstream words(text.substr(0, text.find_first_of(",\n")));
+  std::string name;
+  for (std::string word; words >> word;) name += (name.empty() ? "" : " ") + word;
+  return name;
 }
 
 }  // namespace dlflow::runtime

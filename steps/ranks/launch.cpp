@@ -131,6 +131,9 @@ int run_launched(int argc, char** argv, const std::function<bool()>& can_resume,
     runtime::MpiCommunicator comm(kTimeout);
     require_launchers_world(comm.size(), mpi.library());
     require_all_ranks(comm.size());
+    if (comm.rank() == 0) {
+      std::fprintf(stderr, "%d ranks by %s\n", comm.size(), mpi.library().c_str());
+    }
     int status = 0;
     under_watch(comm, watch_options(can_resume, guarded), [&] { status = work(comm); });
     return status;

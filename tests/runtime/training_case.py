@@ -20,6 +20,8 @@ BIN = pathlib.Path(os.environ.get("DLFLOW_BIN", ROOT / "build/bin"))
 
 
 class TrainingCase(unittest.TestCase):
+    launcher = "mpirun"
+
     @classmethod
     def setUpClass(cls):
         cls.temporary = tempfile.TemporaryDirectory(prefix="dlflow-training.")
@@ -47,7 +49,7 @@ class TrainingCase(unittest.TestCase):
     def start(self, folder, ranks, program="dlflow-train", **environment):
         command = [BIN / program, "with.json"]
         if ranks > 1:
-            command = ["mpirun", "-np", str(ranks)] + command
+            command = [self.launcher, "-np", str(ranks)] + command
         return subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                                 start_new_session=True, env=os.environ | environment)
 
