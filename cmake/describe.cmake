@@ -9,7 +9,7 @@ endfunction()
 
 file(REMOVE_RECURSE ${FOLDER})
 file(MAKE_DIRECTORY ${FOLDER}/completions ${FOLDER}/schemas)
-execute_process(COMMAND ${DLFLOW} man-pages ${FOLDER}/man COMMAND_ERROR_IS_FATAL ANY)
+execute_process(COMMAND ${DLFLOW} man-pages ${FOLDER}/man ${CMAKE_CURRENT_LIST_DIR}/../docs/user/environment.md COMMAND_ERROR_IS_FATAL ANY)
 says(completions/dlflow completion bash)
 says(completions/_dlflow completion zsh)
 says(completions/dlflow.fish completion fish)

@@ -29,7 +29,7 @@ if(TARGET dlflow_cuda)
 endif()
 
 set(described ${CMAKE_BINARY_DIR}/described)
-add_custom_command(OUTPUT ${described}/done VERBATIM DEPENDS ${installed} ${CMAKE_CURRENT_LIST_DIR}/describe.cmake
+add_custom_command(OUTPUT ${described}/done VERBATIM DEPENDS ${installed} ${CMAKE_CURRENT_LIST_DIR}/describe.cmake ${CMAKE_SOURCE_DIR}/docs/user/environment.md
   COMMAND ${CMAKE_COMMAND} -DDLFLOW=$<TARGET_FILE:dlflow> -DFOLDER=${described} -DOBJDUMP=${CMAKE_OBJDUMP}
           -P ${CMAKE_CURRENT_LIST_DIR}/describe.cmake)
 add_custom_target(described ALL DEPENDS ${described}/done)

@@ -1,3 +1,4 @@
+#include "base/file.h"
 #include "base/output_file.h"
 #include "base/roff.h"
 #include "base/text.h"
@@ -57,7 +58,31 @@ constexpr const char* kExitStatus =
     ".TP\n0\nDone.\n.TP\n1\nA step failed.\n.TP\n2\nThe input is wrong.\n"
     ".TP\n3\nThe back end refused or did not answer.\n.TP\n130\nInterrupted.\n";
 
-std::string man_page(const CLI::App& command, const std::string& name) {
+std::string without_ticks(const std::string& cell) {
+  std::string text(trim(cell));
+  std::erase(text, '`');
+  return text;
+}
+
+/// The tables of environment.md as roff: those below its heading "Files", or all others.
+std::string tables_of(const std::string& page, bool files) {
+  std::string items;
+  bool is_wanted = false;
+  for (const std::string& line : split(page, '\n')) {
+    if (line.starts_with("## ")) {
+      is_wanted = (line == "## Files") == files;
+      if (is_wanted && !files) items += ".SS " + plain(without_ticks(line.substr(3))) + "\n";
+    } else if (is_wanted && line.starts_with("| `")) {
+      const std::vector<std::string> cells = split(line, '|');
+      items += roff::item(bold(without_ticks(cells.at(1))), without_ticks(cells.at(2)));
+    }
+  }
+  return items;
+}
+
+/// `surroundings` is what goes before the exit status.
+std::string man_page(const CLI::App& command, const std::string& name,
+                     const std::string& surroundings) {
   std::string verbs, see_also;
   for (const CLI::App* verb : shown_verbs(command)) {
     verbs += roff::item(bold(verb->get_name()), verb->get_description());
@@ -72,15 +97,16 @@ std::string man_page(const CLI::App& command, const std::string& name) {
          roff::section("ARGUMENTS", list_of_options(command, true)) +
          roff::section("OPTIONS", list_of_options(command, false)) +
          roff::section("EXAMPLES", roff::literal(examples.substr(examples.find('\n') + 1))) +
-         roff::section("EXIT STATUS", kExitStatus) + roff::section("SEE ALSO", see_also + "\n");
+         surroundings + roff::section("EXIT STATUS", kExitStatus) +
+         roff::section("SEE ALSO", see_also + "\n");
 }
 
 /// The page of `command` and those of its verbs, as files of `folder`.
 void write_pages(const CLI::App& command, const std::string& name,
-                 const std::filesystem::path& folder) {
-  write_output(folder / (page_name(name) + ".1"), man_page(command, name));
+                 const std::filesystem::path& folder, const std::string& surroundings) {
+  write_output(folder / (page_name(name) + ".1"), man_page(command, name, surroundings));
   for (const CLI::App* verb : shown_verbs(command)) {
-    write_pages(*verb, name + " " + verb->get_name(), folder);
+    write_pages(*verb, name + " " + verb->get_name(), folder, "");
   }
 }
 
@@ -90,10 +116,15 @@ void add_man(CLI::App& app, Session&) {
   CLI::App* command = app.add_subcommand("man-pages", "Write the man pages into a folder.");
   command->group("");  // for the build
   const auto folder = std::make_shared<std::string>();
+  const auto environment = std::make_shared<std::string>();
   command->add_option("folder", *folder)->required();
-  command->callback([folder, &app] {
+  command->add_option("environment", *environment, "docs/user/environment.md")->required();
+  command->callback([folder, environment, &app] {
     std::filesystem::create_directories(*folder);
-    write_pages(app, "dlflow", *folder);
+    const std::string page = read_file(*environment);
+    write_pages(app, "dlflow", *folder,
+                roff::section("ENVIRONMENT", tables_of(page, false)) +
+                    roff::section("FILES", tables_of(page, true)));
   });
 }
 

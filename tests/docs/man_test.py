@@ -1,4 +1,5 @@
-"""Man pages as the programs write them: one for each verb with every option of its help, those of the step programs, all valid roff."""
+"""Man pages as the programs write them: one for each verb with every option of its help, those of the step programs, all valid roff; and the
+pages of docs/ with all verbs, variables and files."""
 
 import re
 import shutil
@@ -14,6 +15,12 @@ import support  # noqa: E402
 STEP_PROGRAMS = [name for name in ("dlflow-train", "dlflow-evaluate", "dlflow-predict") if (support.BIN / name).exists()]
 # Where a step program reads its environment: folders of both, and its own.
 READERS = ["steps/environment", "steps/ranks", "steps/scratch"]
+ENVIRONMENT = support.ROOT / "docs/user/environment.md"
+VERBS = support.ROOT / "docs/user/verbs.md"
+SOURCES = [file for folder in ("base", "engine", "python", "runtime", "steps") for file in (support.ROOT / folder).rglob("*")
+           if file.suffix in (".cpp", ".cu", ".h", ".py")]
+# Between two processes of dlflow, and for tests of kills.
+INTERNAL = {"DLFLOW_NOTIFY_ADDRESS", "DLFLOW_CRASH_AT", "DLFLOW_CRASH_MARK"}
 
 
 def output_of(*command):
@@ -28,7 +35,7 @@ def variables_in(text):
 class ManPages(support.Case):
     def setUp(self):
         super().setUp()
-        self.dlflow("man-pages", "man")
+        self.dlflow("man-pages", "man", ENVIRONMENT)
         for name in STEP_PROGRAMS:
             (self.folder / "man" / f"{name}.1").write_text(output_of(support.BIN / name, "--man-page"))
         self.pages = {page.stem: page for page in (self.folder / "man").glob("*.1")}
@@ -84,8 +91,38 @@ class ManPages(support.Case):
             self.assertGreater(len(read), 6, name)
             self.assertLessEqual(read, variables_in(page.read_text()), name)
 
+    def test_the_page_of_variables_has_each_that_a_source_names(self):
+        named = {name for file in SOURCES for name in re.findall(r'"(DLFLOW_[A-Z_]*[A-Z])[="]', file.read_text(errors="replace"))}
+        read = {name for file in SOURCES for name in re.findall(r'\b(?:getenv|environment_variable|variable_or)\("([A-Z_]+)"', file.read_text(errors="replace"))}
+        self.assertGreater(len(named), 30)
+        theirs = re.compile("SLURMD?_|(SGE|PMI|OMPI|DLFLOW_PARAM|DLFLOW_MATRIX)_|(HOME|PATH|USER|JOB_ID|PE_HOSTFILE|XDG_RUNTIME_DIR|NCCL_MULTI_RANK_GPU_ENABLE)$")
+        told = set(re.findall(r"[A-Z_]{2,}", ENVIRONMENT.read_text()))
+        self.assertEqual(set(), {name for name in named | read if not theirs.match(name)} - INTERNAL - told)
+
+    def test_the_page_of_variables_has_none_that_no_source_names(self):
+        made = {"DLFLOW_PARAM_NAME", "DLFLOW_MATRIX_AXIS", "DLFLOW_EVENT", "DLFLOW_STATE", "DLFLOW_REASON"}  # of prefix and name
+        text = "".join(file.read_text(errors="replace") for file in SOURCES)
+        names = set(re.findall(r"`([A-Z_]{4,})`", ENVIRONMENT.read_text()))
+        self.assertGreater(len(names), 60)
+        self.assertEqual(set(), {name for name in names - made if f'"{name}' not in text} - {"CACHE"})
+
+    def test_man_dlflow_has_every_row_of_the_page_of_variables_and_files(self):
+        page = self.pages["dlflow"].read_text().replace("\\-", "-")
+        variables, files = page.partition(".SH FILES\n")[::2]
+        rows = re.findall(r"^\| (`.*`) \| (.*) \|$", ENVIRONMENT.read_text(), re.MULTILINE)
+        self.assertGreater(len(rows), 50)
+        for term, meaning in rows:
+            place = variables if term[1:2].isupper() and "/" not in term else files
+            self.assertIn(f".TP\n\\fB{term}\\fR\n{meaning}\n".replace("`", ""), place)
+
+    def test_the_page_of_verbs_is_what_the_programs_say(self):
+        if len(STEP_PROGRAMS) < 3:
+            self.skipTest("needs dlflow-train, dlflow-evaluate and dlflow-predict")
+        made = output_of(sys.executable, "-B", support.ROOT / "site/verbs.py", support.BIN)
+        self.assertEqual(VERBS.read_text(), made, "site/verbs.py BIN >docs/user/verbs.md writes it")
+
     def test_nothing_in_a_page_is_taken_for_a_request(self):
-        known = (".TH ", ".SH ", ".TP", ".nf", ".fi")
+        known = (".TH ", ".SH ", ".SS ", ".TP", ".nf", ".fi")
         for name, page in self.pages.items():
             for line in page.read_text().splitlines():
                 if line.startswith((".", "'")):

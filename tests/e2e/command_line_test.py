@@ -232,7 +232,7 @@ class CommandLine(Case):
             self.assertNotRegex(line, r"^ .*--\S+ (TEXT|INT|UINT)\b")  # these are words of CLI11
 
     def test_man_pages_are_there_for_every_verb_and_fit_into_80_columns(self):
-        self.dlflow("man-pages", "man")
+        self.dlflow("man-pages", "man", ROOT / "docs/user/environment.md")
         pages = {page.name for page in (self.folder / "man").iterdir()}
         self.assertEqual(pages, {"dlflow.1", *("dlflow-" + "-".join(words) + ".1" for words in self.leaves()),
                                  *(f"dlflow-{verb}.1" for verb in self.verbs())})
