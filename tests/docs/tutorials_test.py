@@ -52,10 +52,11 @@ class Tutorials(support.Case):
         self.desk = self.folder / "desk"
         self.desk.mkdir()
 
-    def follow(self, page, replaced=None, until=None):
-        """Saves the files of docs/user/`page` and runs its commands, up to the line `until`; `replaced`: file -> another text."""
+    def follow(self, page, replaced=None, until=None, since=""):
+        """Saves the files of docs/user/`page` and runs its commands, from the line `since` up to `until`; `replaced`: file -> another text."""
         names = tutorial.Names()
         text = (support.ROOT / "docs/user" / page).read_text()
+        text = text[text.index(since):]
         for step in tutorial.parse(text.partition(until)[0] if until else text):
             if isinstance(step, tutorial.File):
                 text = (replaced or {}).get(step.name, step.text)
@@ -160,6 +161,9 @@ class Tutorials(support.Case):
         self.need_mpirun()
         self.use_python_with_the_package()
         self.follow("porting-from-horovod.md", until="## What is covered")
+
+    def test_the_first_workflow(self):
+        self.follow("../index.md", since="## A first workflow\n", until="## Where to begin\n")
 
     def test_ones_own_network(self):
         self.need_module("numpy")
