@@ -24,7 +24,7 @@ foreach(program dlflow-train dlflow-evaluate dlflow-predict)
   endif()
 endforeach()
 
-set(text "The shared libraries that each program expects of the system, or in lib/dlflow beside bin/.\n\n")
+set(text "The shared libraries that each program needs. In the tarball, lib/dlflow has all but those of glibc and MPI.\n\n")
 foreach(program dlflow dlflow-train dlflow-evaluate dlflow-predict libdlflow_cuda.so libdlflow_mpi_40.so libdlflow_mpi_12.so)
   if(EXISTS ${programs}/${program})
     execute_process(COMMAND ${OBJDUMP} -p ${programs}/${program} OUTPUT_VARIABLE header COMMAND_ERROR_IS_FATAL ANY)

@@ -6,11 +6,19 @@ set(documents ${CMAKE_INSTALL_DATAROOTDIR}/doc/dlflow)
 set(own_data ${CMAKE_INSTALL_DATAROOTDIR}/dlflow)
 
 set(installed)
+set(with_libraries)
 foreach(program dlflow dlflow-train dlflow-evaluate dlflow-predict)
   if(TARGET ${program})
     list(APPEND installed ${program})
-    if(NOT program STREQUAL dlflow)  # which is static; where a cluster lacks a library of the others, it can be put there
+    if(NOT program STREQUAL dlflow)  # which is static
+      # RPATH, and not RUNPATH: it is where libraries look for what they need, too. Nobody sees the archives' symbols: a library that
+      # has a libstdc++ of its own would take half of this one.
       set_target_properties(${program} PROPERTIES INSTALL_RPATH "$ORIGIN/../lib/dlflow")
+      target_link_options(${program} PRIVATE LINKER:--disable-new-dtags)
+      if(NOT DLFLOW_SANITIZE)
+        target_link_options(${program} PRIVATE -static-libstdc++ -static-libgcc LINKER:--exclude-libs,ALL)
+      endif()
+      list(APPEND with_libraries $<TARGET_FILE:${program}>)
     endif()
     install(TARGETS ${program} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
   endif()
@@ -21,6 +29,12 @@ foreach(plugin dlflow_mpi_40 dlflow_mpi_12)
     install(TARGETS ${plugin} LIBRARY DESTINATION ${CMAKE_INSTALL_BINDIR})
   endif()
 endforeach()
+# What clusters lack of the libraries that these programs need: all but those of glibc and of MPI, which is the site's own. A
+# component of its own: Debian has packages of them.
+if(with_libraries)
+  install(CODE "set(programs \"${with_libraries}\")" COMPONENT libraries)
+  install(SCRIPT cmake/shared_libraries.cmake COMPONENT libraries)
+endif()
 if(TARGET dlflow_cuda)
   list(APPEND installed dlflow_cuda)
   # A component of its own: what it needs is in no Debian package.
@@ -45,7 +59,7 @@ install(DIRECTORY cluster-profiles DESTINATION ${own_data} FILES_MATCHING PATTER
 install(FILES cmake/modulefile DESTINATION ${own_data}/modulefiles/dlflow RENAME ${PROJECT_VERSION})
 install(FILES cmake/modulefile.lua DESTINATION ${own_data}/modulefiles/dlflow RENAME ${PROJECT_VERSION}.lua)
 # The licences of the libraries that are part of dlflow, as Debian has them.
-foreach(library libcli11-dev libfmt-dev libjpeg62-turbo-dev libjs-chart.js libminizip-dev libpng-dev libspdlog-dev libsqlite3-dev libssl-dev libyaml-cpp-dev nlohmann-json3-dev zlib1g-dev)
+foreach(library libcli11-dev libdnnl2 libfmt-dev libgomp1 libjpeg62-turbo-dev libjs-chart.js libminizip-dev libpng-dev libspdlog-dev libsqlite3-dev libssl-dev libstdc++6 libyaml-cpp-dev nlohmann-json3-dev ocl-icd-libopencl1 zlib1g-dev)
   install(FILES /usr/share/doc/${library}/copyright DESTINATION ${documents}/libraries RENAME ${library} OPTIONAL)
 endforeach()
 install(FILES README.md CHANGELOG.md LICENSE ${described}/LIBRARIES DESTINATION ${documents})

@@ -82,6 +82,16 @@ void share_program(const fs::path& program, const fs::path& runs, const fs::path
   if (!link_to(copy, place, fs::file_size(copy))) copy_content(program, place);
 }
 
+std::vector<fs::path> release_libraries(const fs::path& prefix) {
+  std::vector<fs::path> libraries;
+  std::error_code none;
+  for (const auto& file : fs::directory_iterator(prefix / kLibraries, none)) {
+    const bool is_for_programs = file.path().filename().string().find(".so.") != std::string::npos;
+    if (is_for_programs) libraries.push_back(file.path());
+  }
+  return libraries;
+}
+
 void remove_unused_programs(const fs::path& runs) {
   std::error_code none;
   const auto shared = shared_programs(runs);

@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include "engine/plan/fingerprint.h"
 
@@ -13,6 +14,13 @@ namespace dlflow {
 /// it is a copy of its own. Users who share `runs` have a folder each: RUNS/.programs-UID.
 void share_program(const std::filesystem::path& program, const std::filesystem::path& runs,
                    const std::filesystem::path& place);
+
+/// Where programs in PREFIX/bin look for shared libraries first.
+inline constexpr const char* kLibraries = "lib/dlflow";
+
+/// The shared libraries that a release brings for its programs (cmake/install.cmake), in
+/// PREFIX/lib/dlflow. They are called LIBRARY.so.N, and what is there for Python is not.
+std::vector<std::filesystem::path> release_libraries(const std::filesystem::path& prefix);
 
 /// Removes the programs in RUNS/.programs that no run has any more.
 void remove_unused_programs(const std::filesystem::path& runs);

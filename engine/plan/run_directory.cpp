@@ -128,12 +128,18 @@ std::map<std::string, std::string> programs_of(const Plan& plan) {
 }
 
 void copy_programs(const Plan& plan, const fs::path& program, const fs::path& runs,
-                   const fs::path& bin) {
+                   const fs::path& run) {
+  const fs::path bin = run / "bin";
   share_program(program, runs, bin / "dlflow");
   std::error_code no_link;
   const fs::path target = fs::read_symlink(program, no_link);
   const fs::path beside = (no_link ? program : target).parent_path();
-  for (const auto& [name, advice] : programs_of(plan)) {
+  const auto programs = programs_of(plan);
+  if (programs.empty()) return;
+  for (const fs::path& library : release_libraries(beside.parent_path())) {
+    share_program(library, runs, run / kLibraries / library.filename());
+  }
+  for (const auto& [name, advice] : programs) {
     std::error_code ignored;
     if (fs::exists(beside / name, ignored)) {
       share_program(beside / name, runs, bin / name);
@@ -253,7 +259,7 @@ void create_run_directory(Plan& plan, const fs::path& runs, Time now, const fs::
   plan.run = directory.run();
   plan.directory = folder / directory.run();
   plan.created = now;
-  copy_programs(plan, program, folder, temporary / "bin");
+  copy_programs(plan, program, folder, temporary);
   copy_sources(plan, temporary / plan.sources);
   write_file_atomic(temporary / "lock", "");
   Variables variables =

@@ -117,6 +117,26 @@ TEST_CASE("runs of one version share its programs, and none breaks another", "[r
   CHECK(std::distance(begin(versions), end(versions)) == 1);
 }
 
+TEST_CASE("a run has the libraries of its programs where these look, and shares them",
+          "[run_directory]") {
+  const Place place;
+  place.folder.write("bin/dlflow-train", "the trainer");
+  place.folder.write("mlp.yaml", "the model");
+  place.folder.write("lib/dlflow/libdnnl.so.2", "the library");
+  place.folder.write("lib/dlflow/libdlflow_runtime.so", "for Python");
+  const std::string text = R"(
+name: w
+steps: {a: {uses: train, with: {model: mlp.yaml, data: data, epochs: 1, lr: 0.1}}}
+)";
+  const auto folder = [](const Plan& plan) { return plan.directory / "lib/dlflow"; };
+  const Plan one = place.created(text);
+  const Plan two = place.created(text);
+  CHECK(read_file(folder(one) / "libdnnl.so.2") == "the library");
+  CHECK(fs::equivalent(folder(one) / "libdnnl.so.2", folder(two) / "libdnnl.so.2"));
+  CHECK(!fs::exists(folder(one) / "libdlflow_runtime.so"));
+  CHECK(!fs::exists(folder(place.created())));  // it needs dlflow alone
+}
+
 TEST_CASE("a torn copy of a program is not given to a run", "[run_directory]") {
   const Place place;
   const Plan one = place.created();
