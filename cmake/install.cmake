@@ -11,13 +11,10 @@ foreach(program dlflow dlflow-train dlflow-evaluate dlflow-predict)
   if(TARGET ${program})
     list(APPEND installed ${program})
     if(NOT program STREQUAL dlflow)  # which is static
-      # RPATH, and not RUNPATH: it is where libraries look for what they need, too. Nobody sees the archives' symbols: a library that
-      # has a libstdc++ of its own would take half of this one.
+      # RPATH, and not RUNPATH: it is where libraries look for what they need, too.
       set_target_properties(${program} PROPERTIES INSTALL_RPATH "$ORIGIN/../lib/dlflow")
       target_link_options(${program} PRIVATE LINKER:--disable-new-dtags)
-      if(NOT DLFLOW_SANITIZE)
-        target_link_options(${program} PRIVATE -static-libstdc++ -static-libgcc LINKER:--exclude-libs,ALL)
-      endif()
+      dlflow_for_other_systems(${program})
       list(APPEND with_libraries $<TARGET_FILE:${program}>)
     endif()
     install(TARGETS ${program} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
@@ -32,7 +29,7 @@ endforeach()
 # What clusters lack of the libraries that these programs need: all but those of glibc and of MPI, which is the site's own. A
 # component of its own: Debian has packages of them.
 if(with_libraries)
-  install(CODE "set(programs \"${with_libraries}\")" COMPONENT libraries)
+  install(CODE "set(programs \"${with_libraries}\")\nset(old_system \"${DLFLOW_OLD_SYSTEM}\")" COMPONENT libraries)
   install(SCRIPT cmake/shared_libraries.cmake COMPONENT libraries)
 endif()
 if(TARGET dlflow_cuda)
@@ -65,6 +62,7 @@ endforeach()
 install(FILES README.md CHANGELOG.md LICENSE ${described}/LIBRARIES DESTINATION ${documents})
 install(DIRECTORY docs DESTINATION ${documents} FILES_MATCHING PATTERN "*.md" PATTERN "*.svg" PATTERN "*.png")
 
+dlflow_for_other_systems(dlflow_runtime)
 # For programs in other languages. Python finds the library from its package, so they keep their places to each other.
 install(TARGETS dlflow_runtime LIBRARY DESTINATION lib/dlflow)
 install(FILES runtime/c_api/dlflow_runtime.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})

@@ -1,8 +1,16 @@
 # Part of `cmake --install`: copies of the libraries that `programs` need lie in lib/dlflow, under the names that the loader looks for.
+# With `old_system` (old_system.cmake) they are those that it has. These need no newer libstdc++ than that of GCC 4.8, which is the system's:
+# a second one would come first for what else is loaded, such as an MPI in C++.
 set(excluded "^ld-linux" "^lib(c|m|dl|rt|pthread)\\.so" "^libmpi\\.so")
+if(old_system)
+  list(APPEND excluded "^libstdc\\+\\+" "^libgcc_s" "^libOpenCL")
+endif()
 file(GET_RUNTIME_DEPENDENCIES EXECUTABLES ${programs} RESOLVED_DEPENDENCIES_VAR libraries PRE_EXCLUDE_REGEXES ${excluded})
 foreach(library ${libraries})
   cmake_path(GET library FILENAME name)
+  if(old_system)
+    set(library ${old_system}/usr/lib/x86_64-linux-gnu/${name})
+  endif()
   file(REAL_PATH ${library} content)
   file(INSTALL DESTINATION ${CMAKE_INSTALL_PREFIX}/lib/dlflow TYPE FILE FILES ${content} RENAME ${name})
 endforeach()

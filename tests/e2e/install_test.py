@@ -206,6 +206,16 @@ class Installed(Case):
                 self.assertRegex(header, r" RPATH +\$ORIGIN/\.\./lib/dlflow\n")  # libraries find what they need there, too
                 self.assertNotRegex(header, r"libstdc\+\+|libgcc_s")
 
+    def test_a_release_needs_no_glibc_that_is_newer_than_2_28(self):
+        if not re.search(r"^DLFLOW_OLD_SYSTEM:PATH=.", (BUILD / "CMakeCache.txt").read_text(), re.MULTILINE):
+            self.skipTest("built for this machine's glibc; `./dev package` builds for older ones")
+        files = [*(self.tree / name for name in PROGRAMS[1:]), *(self.tree / "lib/dlflow").iterdir()]
+        for file in files:
+            symbols = call("objdump", "-T", file)
+            newer = re.findall(r"GLIBC_2\.(?:29|[3-9]\d)|GLIBCXX_3\.4\.(?:19|[2-9]\d)", symbols)  # the latter of GCC 4.8
+            seen = re.findall(r"^\S+ g .* (?:exp|log|pow|arc4random|gettid)$", symbols, re.MULTILINE)  # of base/old_glibc.cpp
+            self.assertEqual((newer, seen), ([], []), file)
+
     def test_the_debian_package_holds_the_same_files_and_names_its_dependencies(self):
         if not shutil.which("dpkg-shlibdeps") or not shutil.which("file"):
             self.skipTest("needs Debian's dpkg-dev and file")
