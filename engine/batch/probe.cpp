@@ -10,7 +10,9 @@
 #include "base/units.h"
 #include "engine/container/container_job.h"
 #include "engine/container/tree.h"
+#include "engine/model/step_kinds.h"
 #include "engine/model/tools.h"
+#include "engine/plan/programs.h"
 
 namespace dlflow {
 namespace {
@@ -46,6 +48,11 @@ else
   $shell lines.sh 3>&1 > /dev/null 2> said
   sed -n '/./s/^/setup-error=/p' said | tail -n 1
 fi
+for program in bin/*; do
+  [ -e "$program" ] || continue
+  problem=$($shell -c '. ./setup.sh > /dev/null; exec "$0" load-check "$1"' "$dlflow" "$program")
+  echo "program=${program#bin/} $problem"
+done
 n=0
 while [ -e environment-$n.sh ]; do
   $shell environment-$n.sh
@@ -233,6 +240,17 @@ class Findings {
     }
   }
 
+  void add_step_programs() {
+    for (const std::string& line : values_["program"]) {
+      const size_t space = line.find(' ');
+      const std::string name = line.substr(0, space), problem = line.substr(space + 1);
+      const size_t advice = std::min(problem.rfind("; "), problem.size());
+      add(problem.empty(), name + " can be loaded there",
+          name + " cannot be loaded there: " + problem.substr(0, advice),
+          problem.substr(std::min(advice + 2, problem.size())));
+    }
+  }
+
   void add_environments(const std::vector<ProbedEnvironment>& environments) {
     for (size_t i = 0; i < environments.size(); ++i) add_environment(environments[i], i);
   }
@@ -350,6 +368,24 @@ std::vector<Finding> without_result(const Probe& probe, const Profile& profile,
            "Look at " + (probe.folder / "log").string() + "."}};
 }
 
+/// The programs of steps that lie beside `program`, and their libraries.
+void copy_step_programs(const fs::path& program, const fs::path& folder) {
+  std::error_code no_link;
+  const fs::path target = fs::read_symlink(program, no_link);
+  const fs::path beside = (no_link ? program : target).parent_path();
+  std::vector<fs::path> libraries = release_libraries(beside.parent_path());
+  for (const StepKind& kind : step_kinds()) {
+    if (kind.program.empty() || !fs::exists(beside / kind.program)) continue;
+    make_directories(folder / "bin");
+    copy_content(beside / kind.program, folder / "bin" / kind.program);
+    for (const fs::path& library : libraries) {
+      make_directories(folder / kLibraries);
+      copy_content(library, folder / kLibraries / library.filename());
+    }
+    libraries.clear();
+  }
+}
+
 }  // namespace
 
 void prepare_probe(const Probe& probe, const Profile& profile, const fs::path& program) {
@@ -367,6 +403,7 @@ void prepare_probe(const Probe& probe, const Profile& profile, const fs::path& p
                       script_of(probe.environments[i], i));
   }
   copy_content(program, probe.folder / "dlflow");
+  copy_step_programs(program, probe.folder);
   if (can_probe(profile)) prepare_container(probe, profile.container);
   if (!probe.self_query.empty()) {
     write_file_atomic(probe.folder / "self-query.sh", probe.self_query + "\n");
@@ -415,6 +452,7 @@ std::vector<Finding> read_probe(const std::optional<std::string>& text, const Pr
   findings.add_clock(probe.made, now);
   findings.add_self_query(probe.self_query);
   findings.add_programs();
+  findings.add_step_programs();
   findings.add_environments(probe.environments);
   findings.add_container();
   findings.add_launcher(probe.ranks);

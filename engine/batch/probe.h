@@ -43,7 +43,8 @@ struct Probe {
 };
 
 /// Makes the folder with what the job looks at: the token, the profile's environment and setup
-/// lines, those that load the environments of steps, and a copy of `program`.
+/// lines, those that load the environments of steps, a copy of `program` and of the programs of
+/// steps beside it.
 void prepare_probe(const Probe& probe, const Profile& profile,
                    const std::filesystem::path& program = "/proc/self/exe");
 

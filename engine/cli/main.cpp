@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/parse_json.h"
+#include "base/process.h"
 #include "base/text.h"
 #include "engine/backend/local_launcher.h"
 #include "engine/batch/job_exec.h"
@@ -25,6 +26,7 @@
 #include "engine/cli/workflow_argument.h"
 #include "engine/container/container_run.h"
 #include "engine/plan/layout.h"
+#include "engine/plan/loading.h"
 #include "engine/ranks/rank_exec.h"
 #include "engine/run/batch_systems.h"
 #include "engine/run/chain/from_job.h"
@@ -183,6 +185,9 @@ int run_internal(int argc, char** argv, bool& found) {
   if (is(1, "container-run") && argc == 3) return container_run(argv[2]);
   if (is(1, "container-exec") && argc == 3) return container_exec(argv[2]);
   if (is(1, "terminal") && argc == 4) return serve_terminal(argv[2], argv[3]);
+  if (is(1, "load-check") && argc == 3) {
+    return std::puts(loading_problem_of(argv[2], current_environment()).c_str()) < 0 ? 1 : 0;
+  }
   if (is(1, "rank-exec") && argc > 3) return rank_exec(argv[2], argv + 3);
   if (is(1, "step") && argc == 3) {
     for (const auto& [kind, run_step] : kStepPrograms) {

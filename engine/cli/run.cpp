@@ -2,6 +2,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -279,6 +280,21 @@ void tell_of_twin(Session& session, const Plan& plan) {
                twin->run.c_str(), plural(twin->jobs, "job").c_str(), plan.run.c_str());
 }
 
+/// Asks whether the programs of the steps that may run can be loaded, before anything is started.
+/// Throws Error{NotFound} if this machine is to run them; else it warns: the nodes may differ.
+void check_programs(const Session& session, const Plan& plan) {
+  std::set<uint32_t> steps;
+  for (const PlannedJob& job : plan.jobs) {
+    if (job.action != Action::Reuse) steps.insert(job.step);
+  }
+  for (const uint32_t step : steps) {
+    const std::string problem = loading_problem_of(plan.workflow.steps[step], plan.profile);
+    if (problem.empty()) continue;
+    if (!is_batch_system(plan.profile.scheduler)) throw Error(Errc::NotFound, problem);
+    if (!session.quiet) std::fprintf(stderr, "warning: %s\n", escaped(problem).c_str());
+  }
+}
+
 void cancel_lost(Session& session, const std::string& run) {
   const size_t cancelled = cancel_lost_run(run, session.store(), SystemClock());
   if (session.json) {
@@ -301,9 +317,11 @@ void start(Session& session, const RunArguments& arguments) {
   if (arguments.dry_run) {
     const Plan plan =
         make_plan(std::move(workflow), profile, options, session.store(), session.store());
+    check_programs(session, plan);
     return show_plan(session, plan, session.verbs(profile.scheduler)->preview(plan));
   }
   Plan plan = make_plan(std::move(workflow), profile, options, session.store(), session.store());
+  check_programs(session, plan);
   const Secrets secrets = secrets_of_new_run(plan);  // one that is missing is told at once
   fetch_images(plan);
   use_packed_data(plan.workflow, plan.profile);

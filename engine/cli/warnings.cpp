@@ -6,6 +6,7 @@
 #include <set>
 #include <tuple>
 
+#include "base/process.h"
 #include "base/text.h"
 #include "base/url.h"
 #include "engine/model/script_variables.h"
@@ -14,6 +15,7 @@
 #include "engine/model/wasted_ranks.h"
 #include "engine/plan/inherited.h"
 #include "engine/plan/layout.h"
+#include "engine/plan/loading.h"
 #include "engine/plan/surroundings.h"
 #include "engine/ranks/rank_variables.h"
 #include "engine/run/batch_systems.h"
@@ -142,7 +144,29 @@ void add_missing_data(const Workflow& workflow, Diagnostics& warnings) {
   }
 }
 
+void add_programs(const Workflow& workflow, const Profile& profile, Diagnostics& warnings) {
+  for (const Step& step : workflow.steps) {
+    const std::string problem = loading_problem_of(step, profile);
+    if (!problem.empty()) warnings.push_back({workflow.file, step.location_of("uses"), problem});
+  }
+}
+
 }  // namespace
+
+std::string loading_problem_of(const Step& step, const Profile& profile) {
+  const StepKind* kind = find_step_kind(step.uses);
+  if (kind == nullptr || kind->program.empty() || !step.image.empty()) return "";
+  if (!profile.setup.empty() || !profile.classes.empty() || !step.tools.empty()) return "";
+  if (step.environment.source().contains("LD_LIBRARY_PATH")) return "";
+  std::vector<std::string> environment;
+  for (const auto& [name, value] : profile.environment) environment.push_back(name + "=" + value);
+  for (std::string& variable : current_environment()) environment.push_back(std::move(variable));
+  const auto own = std::filesystem::read_symlink("/proc/self/exe");
+  const std::string problem = loading_problem_of(own.parent_path() / kind->program, environment);
+  if (problem.empty()) return "";
+  return kind->program + " of step '" + step.name +
+         "' cannot be loaded on this machine: " + problem;
+}
 
 Diagnostics warnings_of_files(const Workflow& workflow) {
   Diagnostics warnings;
@@ -168,6 +192,7 @@ Diagnostics warnings_of(const Workflow& workflow, const Profile& profile) {
   add_variables(workflow, profile, warnings);
   add_walltimes(workflow, profile, warnings);
   add_missing_data(workflow, warnings);
+  add_programs(workflow, profile, warnings);
   std::ranges::stable_sort(warnings, [](const Diagnostic& a, const Diagnostic& b) {
     return std::tie(a.location.line, a.location.column) <
            std::tie(b.location.line, b.location.column);

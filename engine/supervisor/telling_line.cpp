@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/text.h"
+#include "engine/plan/loading.h"
 
 namespace dlflow {
 namespace {
@@ -228,7 +229,10 @@ bool is_traceback(std::string_view line) {
 
 /// The program's own errors, in their order.
 std::vector<Found> errors_in(const Lines& lines) {
+  constexpr std::array<std::string_view, 2> kOfLoader = {" while loading shared libraries: ",
+                                                         "' not found (required by "};
   std::vector<Found> errors;
+  std::string of_loader;
   for (size_t i = 0; i < lines.size(); ++i) {
     const std::string& line = lines[i];
     if (is_traceback(line)) {
@@ -236,6 +240,8 @@ std::vector<Found> errors_in(const Lines& lines) {
     } else if (is_error_line(trim(line))) {
       const bool follows = contains_any(line, kConsequences);
       errors.push_back({std::string(trim(line)), follows, Found::Kind::Line});
+    } else if (contains_any(line, kOfLoader)) {
+      of_loader += line + "\n";
     } else if (line.starts_with("Error")) {
       errors.push_back({line});
     } else if (trim(line).starts_with("what():")) {
@@ -243,6 +249,9 @@ std::vector<Found> errors_in(const Lines& lines) {
     } else if (const size_t mpi = line.find("*** MPI_ERR_"); mpi != std::string::npos) {
       errors.push_back({line.substr(mpi + 4)});
     }
+  }
+  if (std::string problem = loading_problem(of_loader); !problem.empty()) {
+    errors.push_back({std::move(problem)});
   }
   return errors;
 }

@@ -10,6 +10,7 @@ namespace dlflow {
 
 /// At most 300 bytes; empty if there is none. In this order:
 /// - the last line that begins with "error", which is how dlflow's own programs say it;
+/// - what its loader says of missing libraries, with what to do;
 /// - the program's own last error: the last line of a Python traceback with the place in the user's
 ///   file ("KeyError: 'lr' (train.py:5)"), a line "Error…", what() of a C++ exception, an error
 ///   of MPI. An error that only follows from the end of another rank ("Connection reset by peer")

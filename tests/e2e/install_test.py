@@ -68,6 +68,13 @@ class Installed(Case):
         env = {**self.env, "PATH": f"{self.tree}/bin:/usr/bin:/bin"}
         return call("dlflow", *args, cwd=self.folder, env=env)
 
+    def output_of(self, *args):
+        """What it prints that fails."""
+        done = subprocess.run(["dlflow", *args], cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                              env={**self.env, "PATH": f"{self.tree}/bin:/usr/bin:/bin"})
+        self.assertNotEqual(done.returncode, 0, done.stdout)
+        return done.stdout
+
     def test_all_that_people_use_is_there_and_nothing_else(self):
         found = files_of(self.tree)
         for name in [*WANTED, *LIBRARIES]:
@@ -118,6 +125,27 @@ class Installed(Case):
         found = list(folder.glob(pattern))
         self.assertEqual(len(found), 1, found)
         return found[0]
+
+    def test_a_program_that_cannot_be_loaded_is_told_before_anything_runs_and_by_its_step(self):
+        if not HAS_TRAINING:
+            self.skipTest("dlflow-train was not built: CMake found no MPI or oneDNN")
+        program = self.tree / "bin/dlflow-train"
+        program.write_bytes(program.read_bytes().replace(b"libgomp.so.1\0", b"libgone.so.1\0"))
+        pictures.for_training(self.folder, self.tree / "share/dlflow/workflows", 200, 50)
+        self.write_steps("""
+            first: {run: "true"}
+            train: {uses: train, with: {model: models/mlp.yaml, data: data, epochs: 1, lr: 0.05}}
+        """)
+        problem = "libgone.so.1 is not found; load its module in `setup:` of the profile, or install it"
+        told = f"dlflow-train of step 'train' cannot be loaded on this machine: {problem}"
+        self.assertEqual(self.output_of("run", "w.yaml"), f"error: {told}\n")
+        self.assertFalse((self.folder / "dlflow-runs").exists())
+        self.assertIn(f"w.yaml:4:17: warning: {told}", self.installed("validate", "w.yaml"))
+        self.assertIn("dlflow-train cannot be loaded there: libgone.so.1 is not found", self.output_of("profile", "check", "local"))
+
+        self.write("cluster-profiles/mine.yaml", "scheduler: local\nsetup: ['true']\n")  # it may bring the library
+        self.assertIn("exit 127: libgone.so.1, which dlflow-train needs, is not found; load its module",
+                      self.output_of("run", "w.yaml", "--profile", "mine"))
 
     def test_every_example_is_valid_where_it_is_installed(self):
         examples = sorted((self.tree / "share/dlflow/workflows").glob("*.yaml"))

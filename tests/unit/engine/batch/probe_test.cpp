@@ -111,6 +111,24 @@ TEST_CASE("a launcher that is missing or fails is told with what it said", "[slu
         "the launcher, launch --fast, started 1 of 2 ranks: launch: no PMIx");
 }
 
+TEST_CASE("programs of steps are looked at with their libraries, behind the setup lines",
+          "[slurm]") {
+  LocalProbe local;
+  local.tool("bin/launch", "echo n1; echo n1");
+  local.tool("dlflow-train", "");
+  local.tool("dlflow-predict", "");
+  local.tool("program",
+             "[ \"$1\" = load-check ] || exit 0\n"
+             "[ $2 = bin/dlflow-predict ] && echo || echo 'libmpi.so.40 is not found; load it'");
+  local.prepare();
+  CHECK(local.run_job() == 0);
+  CHECK(local.problem().text == "dlflow-train cannot be loaded there: libmpi.so.40 is not found");
+  CHECK(local.problem().advice == "load it");
+  CHECK(std::ranges::any_of(local.findings(), [](const Finding& finding) {
+    return finding.text == "dlflow-predict can be loaded there";
+  }));
+}
+
 TEST_CASE("a dlflow and setup lines that fail on the node are told", "[slurm]") {
   LocalProbe local;
   local.tool("bin/launch", "echo n1; echo n1");

@@ -153,6 +153,16 @@ TEST_CASE("what a launcher itself complains of is told", "[telling]") {
         "MPI_ERR_RANK: invalid rank");
 }
 
+TEST_CASE("a program that could not be loaded is told with what it lacks", "[telling]") {
+  const std::string line =
+      "/runs/w-1/bin/dlflow-train: error while loading shared libraries: libmpi.so.40: cannot open "
+      "shared object file: No such file or directory\n";
+  const std::string told = "libmpi.so.40, which dlflow-train needs, is not found; load its module";
+  CHECK(telling_line_of(line + line + kPageOfMpirun).starts_with(told));
+  CHECK(telling_line_of(line + traceback("CalledProcessError: exit 127")).starts_with(told));
+  CHECK(telling_line_of(line + "error: no tool works\n") == "error: no tool works");
+}
+
 TEST_CASE("torchrun's own traceback hides no rank's", "[telling]") {
   CHECK(
       telling_line_of(

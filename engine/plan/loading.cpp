@@ -1,0 +1,104 @@
+#include "engine/plan/loading.h"
+
+#include <cstring>
+#include <map>
+#include <optional>
+#include <regex>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/process.h"
+#include "base/text.h"
+
+namespace dlflow {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kTooOld =
+    "this system is older than the one that it was built for: build it here, or run the step in an "
+    "`image:`";
+constexpr std::string_view kAbsent = "load its module in `setup:` of the profile, or install it";
+
+/// A library that is not there, or that has no such version.
+struct Missing {
+  fs::path library;
+  std::string version;    ///< "GLIBC_2.34"; empty: the library is not there
+  std::string needed_by;  ///< "dlflow-train", if it is known
+};
+
+/// What a line of glibc's loader says, of a program that is started or only traced.
+std::optional<Missing> missing_in(const std::string& line) {
+  static const std::regex kNotOpened(
+      "(?:.*/)?(.*): error while loading shared libraries: (.*): cannot open shared object file.*");
+  static const std::regex kNotTraced("\\s*(\\S+) => not found");
+  static const std::regex kOldVersion(
+      ".*: (/.*): version `(.*)' not found \\(required by (?:.*/)?(.*)\\)");
+  constexpr size_t kLongest = 10'000;  // std::regex needs stack for each character
+  std::smatch part;
+  if (line.size() > kLongest) return std::nullopt;
+  if (std::regex_match(line, part, kOldVersion)) return Missing{part.str(1), part[2], part[3]};
+  if (std::regex_match(line, part, kNotOpened)) return Missing{part.str(2), "", part[1]};
+  if (std::regex_match(line, part, kNotTraced)) return Missing{part.str(1), "", ""};
+  return std::nullopt;
+}
+
+/// "GLIBC_2.31": the newest version of this kind, "GLIBC_", that the library has.
+std::string newest_version(const fs::path& library, const std::string& kind) {
+  const std::string content = read_file_if_exists(library).value_or("");
+  std::string newest;
+  for (size_t at = 0; (at = content.find(kind, at)) != content.npos; at += kind.size()) {
+    const size_t end = content.find_first_not_of("0123456789.", at + kind.size());
+    const std::string version = content.substr(at, end - at);
+    if (::strverscmp(version.c_str(), newest.c_str()) > 0) newest = version;
+  }
+  return newest == kind ? "" : newest;
+}
+
+std::string in_words(const Missing& missing) {
+  const std::string name = missing.library.filename();
+  if (missing.version.empty()) {
+    return name + (missing.needed_by.empty() ? "" : ", which " + missing.needed_by + " needs,") +
+           " is not found";
+  }
+  const std::string kind = missing.version.substr(0, missing.version.find('_') + 1);
+  const std::string newest = newest_version(missing.library, kind);
+  return missing.needed_by + " needs version " + missing.version + " of " + name +
+         (newest.empty() ? "" : ", whose newest is " + newest);
+}
+
+}  // namespace
+
+std::string loading_problem(std::string_view text) {
+  std::map<fs::path, Missing> libraries;
+  std::string_view advice = kTooOld;
+  for (const std::string& line : split(text, '\n')) {
+    const auto missing = missing_in(line);
+    if (!missing) continue;
+    if (missing->version.empty()) advice = kAbsent;
+    Missing& known = libraries.try_emplace(missing->library.filename(), *missing).first->second;
+    if (::strverscmp(missing->version.c_str(), known.version.c_str()) > 0) known = *missing;
+  }
+  if (libraries.empty()) return "";
+  std::vector<std::string> words;
+  for (const auto& [name, missing] : libraries) words.push_back(in_words(missing));
+  return join(words, ", and ") + "; " + std::string(advice);
+}
+
+std::string loading_problem_of(const fs::path& program,
+                               const std::vector<std::string>& environment) {
+  Command command;
+  command.argv = {program};
+  command.environment = environment;
+  command.environment.emplace_back("LD_TRACE_LOADED_OBJECTS=1");
+  const OutputOptions options{.collect_errors = true};
+  try {
+    const Output output = run(std::move(command), options);
+    return loading_problem(output.text + output.errors);
+  } catch (const Error& error) {
+    if (error.code() != Errc::NotFound) return "";
+    return "this system has no loader for it, as those without glibc; run the step in an `image:`";
+  }
+}
+
+}  // namespace dlflow
