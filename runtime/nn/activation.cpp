@@ -23,9 +23,8 @@ class Activation : public UnaryOperation {
         function_(function) {
     from_ = as_list(builder, x_.data);
     to_ = as_list(builder, y_.data);
-    const dnnl::eltwise_forward::desc desc(dnnl::prop_kind::forward_training, function.what,
-                                           from_.get_desc(), function.alpha, function.beta);
-    descriptor_ = {desc, builder.engine()};
+    descriptor_ = elementwise(builder.engine(), function.what, from_.get_desc(), function.alpha,
+                              function.beta);
     require_optimised(descriptor_.impl_info_str(), layer);
     forward_ = dnnl::eltwise_forward(descriptor_);
   }
@@ -42,9 +41,9 @@ class Activation : public UnaryOperation {
     builder.read(x_.data);
     dy_list_ = as_list(builder, dy());
     dx_list_ = as_list(builder, dx());
-    const dnnl::eltwise_backward::desc desc(function_.what, to_.get_desc(), from_.get_desc(),
-                                            function_.alpha, function_.beta);
-    const dnnl::eltwise_backward::primitive_desc backward(desc, builder.engine(), descriptor_);
+    const auto backward =
+        elementwise_back(builder.engine(), descriptor_, function_.what, to_.get_desc(),
+                         from_.get_desc(), function_.alpha, function_.beta);
     require_optimised(backward.impl_info_str(), layer_);
     backward_ = dnnl::eltwise_backward(backward);
   }
@@ -60,8 +59,8 @@ class Activation : public UnaryOperation {
   static memory as_list(const Builder& builder, const memory& numbers) {
     const memory::desc desc = numbers.get_desc();
     if (!is_padded(desc)) return numbers;
-    const auto size = memory::dim(desc.get_size() / memory::data_type_size(desc.data_type()));
-    return builder.arena.view(numbers, {{size}, desc.data_type(), memory::format_tag::a});
+    const auto size = memory::dim(desc.get_size() / memory::data_type_size(type_of(desc)));
+    return builder.arena.view(numbers, {{size}, type_of(desc), memory::format_tag::a});
   }
 
   const Layer& layer_;

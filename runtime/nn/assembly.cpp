@@ -113,8 +113,8 @@ bool Assembly::read_by_linear_only(const Place& place) const {
 }
 
 Value& Assembly::rows(Value& x, dnnl::memory::data_type type) {
-  if (x.desc().data_type() == type) return x;
-  return reordered(x, {x.desc().dims(), type, dnnl::memory::format_tag::nc});
+  if (type_of(x.desc()) == type) return x;
+  return reordered(x, {dimensions(x.desc()), type, dnnl::memory::format_tag::nc});
 }
 
 /// In fp32 and plain order.

@@ -31,7 +31,7 @@ class BatchNorm : public Operation {
     }
     if (frozen_) sums_of_frozen_.resize(2 * mean_.size());
     const auto index = [&](const char* what) {
-      return parameters_.plain(place.layer.name + what, {input.desc().dims()[1]});
+      return parameters_.plain(place.layer.name + what, {dimensions(input.desc())[1]});
     };
     weight_index_ = index(".weight");
     bias_index_ = index(".bias");

@@ -55,7 +55,7 @@ class Concat : public Operation {
   }
 
  private:
-  static int64_t channels_of(const Value& value) { return value.desc().dims()[1]; }
+  static int64_t channels_of(const Value& value) { return dimensions(value.desc())[1]; }
 
   std::vector<Value*> inputs_;
   Value& y_;

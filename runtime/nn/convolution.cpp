@@ -112,9 +112,9 @@ class Convolution : public WeightedOperation {
         const auto like = how == for_weights ? f : forward_with(builder, for_weights, y);
         const auto w = weights_with(builder, for_weights, y, like);
         if (x_.needs_gradient) {
-          const dnnl::convolution_backward_data::desc data(how, x_.desc(), weight_, y, stride(),
-                                                           between(), padding(), padding());
-          data_descriptor_.emplace(data, builder.engine(), f);
+          data_descriptor_ = backward_primitive<dnnl::convolution_backward_data>(
+              builder.engine(), f, how, x_.desc(), weight_, y, stride(), between(), padding(),
+              padding());
           require_optimised(data_descriptor_->impl_info_str(), layer_);
         }
         weights_descriptor_ = w;
@@ -132,18 +132,18 @@ class Convolution : public WeightedOperation {
                                                          const memory::desc& y) const {
     // For inference, too: Winograd's inference has a weight format that nothing converts to.
     const auto kind = dnnl::prop_kind::forward_training;
-    const dnnl::convolution_forward::desc desc(kind, how, x_.desc(), weight_, bias_format_, y,
-                                               stride(), between(), padding(), padding());
-    return {desc, relu_behind(relu_), builder.engine()};
+    return forward_primitive<dnnl::convolution_forward>(builder.engine(), relu_behind(relu_), kind,
+                                                        how, x_.desc(), weight_, bias_format_, y,
+                                                        stride(), between(), padding(), padding());
   }
 
   /// `like`: of the same algorithm.
   dnnl::convolution_backward_weights::primitive_desc weights_with(
       const Builder& builder, algorithm how, const memory::desc& y,
       const dnnl::convolution_forward::primitive_desc& like) const {
-    const dnnl::convolution_backward_weights::desc desc(how, x_.desc(), gradient_, bias_format_, y,
-                                                        stride(), between(), padding(), padding());
-    return {desc, builder.engine(), like};
+    return backward_primitive<dnnl::convolution_backward_weights>(
+        builder.engine(), like, how, x_.desc(), gradient_, bias_format_, y, stride(), between(),
+        padding(), padding());
   }
 
   memory::dims stride() const { return dims_of(layer_.stride); }

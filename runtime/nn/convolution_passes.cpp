@@ -20,13 +20,14 @@ bool has_fast_passes(const Builder& builder, const Layer& layer, const dnnl::mem
     return name.find("ref") == std::string::npos;
   };
   try {
-    const dnnl::convolution_forward::primitive_desc forward(
-        {dnnl::prop_kind::forward_training, how, x, read, y, stride, between, padding, padding},
-        builder.engine());
-    const dnnl::convolution_backward_weights::primitive_desc weights(
-        {how, x, gradient, y, stride, between, padding, padding}, builder.engine(), forward);
-    const dnnl::convolution_backward_data::primitive_desc data(
-        {how, x, read, y, stride, between, padding, padding}, builder.engine(), forward);
+    const dnnl::engine& engine = builder.engine();
+    const auto forward = forward_primitive<dnnl::convolution_forward>(
+        engine, {}, dnnl::prop_kind::forward_training, how, x, read, y, stride, between, padding,
+        padding);
+    const auto weights = backward_primitive<dnnl::convolution_backward_weights>(
+        engine, forward, how, x, gradient, y, stride, between, padding, padding);
+    const auto data = backward_primitive<dnnl::convolution_backward_data>(
+        engine, forward, how, x, read, y, stride, between, padding, padding);
     return is_fast(forward) && is_fast(weights) && is_fast(data);
   } catch (const dnnl::error&) {
     return false;

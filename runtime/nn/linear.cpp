@@ -1,12 +1,11 @@
 #include <omp.h>
 
 #include <algorithm>
-#include <dnnl.hpp>
+#include <functional>
 #include <memory>
+#include <numeric>
 #include <optional>
 #include <string>
-#include <utility>
-#include <vector>
 
 #include "base/error.h"
 #include "runtime/nn/assembly.h"
@@ -37,7 +36,8 @@ class Product {
   Product(const dnnl::engine& engine, const Layer& layer, const memory::desc& a,
           const memory::desc& b, const memory::desc& bias, const memory::desc& result, bool relu)
       : a_(a, engine, DNNL_MEMORY_NONE), b_(b, engine, DNNL_MEMORY_NONE) {
-    const dnnl::matmul::primitive_desc descriptor({a, b, bias, result}, relu_behind(relu), engine);
+    const auto descriptor =
+        forward_primitive<dnnl::matmul>(engine, relu_behind(relu), a, b, bias, result);
     require_optimised(descriptor.impl_info_str(), layer);
     product_ = dnnl::matmul(descriptor);
     if (!bias.is_zero()) bias_ = memory(bias, engine, DNNL_MEMORY_NONE);
@@ -71,8 +71,8 @@ class LinearRows : public WeightedOperation {
              Value& input, Value& result)
       : WeightedOperation(builder, layer, weight, relu, layer.bias ? layer.units : 0, input,
                           result),
-        rows_(input.desc().dims()[0]),
-        inputs_(input.desc().dims()[1]) {
+        rows_(dimensions(input.desc())[0]),
+        inputs_(dimensions(input.desc())[1]) {
     y_.data = builder.make(builder.plain_format(layer.shape));
     const memory::desc format = rows_of(layer.units, inputs_);
     parameters_.prefer(weight_index_, format);
@@ -129,38 +129,28 @@ bool is_linear_over_rows(const Builder& builder, const Layer& layer, const Value
 
 constexpr int64_t kBlock = OuterProducts::kRows;
 
-const dnnl_blocking_desc_t& blocking(const memory::desc& desc) {
-  return desc.data.format_desc.blocking;
-}
-
 /// In blocks, without padding.
 bool is_dense(const memory::desc& desc) {
-  const auto& d = desc.data;
-  return d.format_kind == dnnl_blocked && d.data_type == dnnl_f32 &&
-         std::equal(d.dims, d.dims + d.ndims, d.padded_dims);
+  const MemoryFormat format = format_of(desc);
+  return format.kind == dnnl_blocked && type_of(desc) == kFloat &&
+         format.padded == dimensions(desc);
 }
 
-/// Whether the innermost blocks are these, of dimension and size.
-bool has_blocks(const memory::desc& desc,
-                const std::vector<std::pair<int64_t, int64_t>>& expected) {
-  const dnnl_blocking_desc_t& b = blocking(desc);
-  std::vector<std::pair<int64_t, int64_t>> blocks;
-  for (int i = 0; i < b.inner_nblks; ++i) blocks.emplace_back(b.inner_idxs[i], b.inner_blks[i]);
-  return blocks == expected;
+/// Whether the innermost blocks are of these dimensions and sizes.
+bool has_blocks(const MemoryFormat& format, const memory::dims& dimensions,
+                const memory::dims& sizes) {
+  return format.block_dimensions == dimensions && format.block_sizes == sizes;
 }
 
 /// Whether one step along each dimension but the first is `factor` times as far in `a` as in `b`.
-bool has_strides(const memory::desc& a, const memory::desc& b, int64_t factor) {
-  const auto& of_a = blocking(a).strides;
-  const auto& of_b = blocking(b).strides;
-  return std::equal(of_a + 1, of_a + a.data.ndims, of_b + 1,
+bool has_strides(const MemoryFormat& a, const MemoryFormat& b, int64_t factor) {
+  return std::equal(a.strides.begin() + 1, a.strides.end(), b.strides.begin() + 1,
                     [&](int64_t x, int64_t y) { return x == y * factor; });
 }
 
 int64_t inputs_of(const memory::desc& x) {
-  int64_t inputs = 1;
-  for (int d = 1; d < x.data.ndims; ++d) inputs *= x.data.dims[d];
-  return inputs;
+  const memory::dims dims = dimensions(x);
+  return std::accumulate(dims.begin() + 1, dims.end(), int64_t{1}, std::multiplies<>());
 }
 
 /// Of the weight `parameter` (O,...) of a linear layer with the input `x` (B,...), both fp32, where
@@ -169,16 +159,16 @@ int64_t inputs_of(const memory::desc& x) {
 std::optional<ProductShape> product_shape(size_t parameter, const memory::desc& weight,
                                           const memory::desc& x) {
   if (!is_dense(weight) || !is_dense(x)) return {};
-  const bool blocks = has_blocks(x, {{1, kBlock}});
-  const bool plain = has_blocks(x, {}) && x.data.ndims == 2 && blocking(x).strides[1] == 1;
+  const MemoryFormat from = format_of(x), to = format_of(weight);
+  const bool blocks = has_blocks(from, {1}, {kBlock});
+  const bool plain = has_blocks(from, {}, {}) && from.strides.size() == 2 && from.strides[1] == 1;
   if (!blocks && !plain) return {};
 
-  const int64_t inputs = inputs_of(x), outputs = weight.data.dims[0];
-  const dnnl_blocking_desc_t& b = blocking(weight);
-  const int64_t group = b.inner_nblks == 2 ? b.inner_blks[1] : 0;
-  const bool fits = group > 0 && has_blocks(weight, {{1, kBlock}, {0, group}}) &&
-                    has_strides(weight, x, blocks ? group : group * kBlock) &&
-                    (outputs == group || b.strides[0] == inputs * group) &&
+  const int64_t inputs = inputs_of(x), outputs = dimensions(weight)[0];
+  const int64_t group = to.block_sizes.size() == 2 ? to.block_sizes[1] : 0;
+  const bool fits = group > 0 && has_blocks(to, {1, 0}, {kBlock, group}) &&
+                    has_strides(to, from, blocks ? group : group * kBlock) &&
+                    (outputs == group || to.strides[0] == inputs * group) &&
                     group % OuterProducts::kColumns == 0 && inputs % kBlock == 0;
   return fits ? std::optional(ProductShape{parameter, inputs, outputs, group}) : std::nullopt;
 }
@@ -192,7 +182,7 @@ class Linear : public WeightedOperation {
          Value& input, Value& result)
       : WeightedOperation(builder, layer, weight, relu, layer.bias ? layer.units : 0, input,
                           result) {
-    memory::dims weight_dims = input.desc().dims();
+    memory::dims weight_dims = dimensions(input.desc());
     weight_dims[0] = layer.units;
     weight_ = memory::desc(weight_dims, builder.type(), memory::format_tag::any);
     gradient_ = memory::desc(weight_dims, memory::data_type::f32, memory::format_tag::any);
@@ -251,7 +241,7 @@ class Linear : public WeightedOperation {
     if (layer_.bias) sum_rows(dy, num_samples(), layer_.units, bias_gradient());
   }
 
-  int64_t num_samples() const { return y_.desc().dims()[0]; }
+  int64_t num_samples() const { return dimensions(y_.desc())[0]; }
 
   void prepare_data_backward(const Builder& builder) {
     dx_ = make_dx(builder);
@@ -273,14 +263,14 @@ class Linear : public WeightedOperation {
   void build_forward(const Builder& builder, const memory::desc& y) {
     const auto kind =
         builder.training ? dnnl::prop_kind::forward_training : dnnl::prop_kind::forward_inference;
-    const dnnl::inner_product_forward::desc desc(kind, x_.desc(), weight_, bias_format_, y);
-    forward_descriptor_ = {desc, relu_behind(relu_), builder.engine()};
+    forward_descriptor_ = forward_primitive<dnnl::inner_product_forward>(
+        builder.engine(), relu_behind(relu_), kind, x_.desc(), weight_, bias_format_, y);
     require_optimised(forward_descriptor_.impl_info_str(), layer_);
   }
 
   void build_weights_backward(const Builder& builder, const memory::desc& y) {
-    const dnnl::inner_product_backward_weights::desc desc(x_.desc(), gradient_, bias_format_, y);
-    weights_descriptor_ = {desc, builder.engine(), forward_descriptor_};
+    weights_descriptor_ = backward_primitive<dnnl::inner_product_backward_weights>(
+        builder.engine(), forward_descriptor_, x_.desc(), gradient_, bias_format_, y);
     require_optimised(weights_descriptor_.impl_info_str(), layer_);
     parameters_.prefer(weight_index_, weights_descriptor_.diff_weights_desc());
   }
@@ -289,9 +279,8 @@ class Linear : public WeightedOperation {
   dnnl::inner_product_backward_data::primitive_desc build_data_backward(
       const Builder& builder) const {
     const auto build = [&](const memory::desc& weight) {
-      const dnnl::inner_product_backward_data::desc desc(x_.desc(), weight, y_.desc());
-      return dnnl::inner_product_backward_data::primitive_desc(desc, builder.engine(),
-                                                               forward_descriptor_);
+      return backward_primitive<dnnl::inner_product_backward_data>(
+          builder.engine(), forward_descriptor_, x_.desc(), weight, y_.desc());
     };
     auto preferred = build(weight_);
     require_optimised(preferred.impl_info_str(), layer_);

@@ -8,7 +8,7 @@ namespace {
 /// Layer normalisation or root-mean-square normalisation.
 struct OfRows {
   static RowNorm norm(const Layer& layer, const Value& x, const float* weight, const float* bias) {
-    const dnnl::memory::dims dims = x.desc().dims();
+    const dnnl::memory::dims dims = dimensions(x.desc());
     return {{dims[0], dims[1]}, layer.kind == LayerKind::LayerNorm, weight, bias};
   }
   static constexpr auto forward = row_norm_forward;
@@ -70,7 +70,7 @@ Value& add_row_norm(Assembly& assembly, const Place& place) {
   const int64_t features = layer.shape.back();
   const bool has_biases = layer.kind == LayerKind::LayerNorm && layer.bias;
   return assembly.add<Normalisation<OfRows>>(layer, features, has_biases ? features : 0,
-                                             x.desc().dims()[0], x);
+                                             dimensions(x.desc())[0], x);
 }
 
 }  // namespace

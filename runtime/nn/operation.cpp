@@ -25,9 +25,7 @@ memory::format_tag plain_tag(const TensorShape& shape) {
 
 }  // namespace
 
-size_t Value::count() const {
-  return desc().get_size() / memory::data_type_size(desc().data_type());
-}
+size_t Value::count() const { return desc().get_size() / memory::data_type_size(type_of(desc())); }
 
 Numbers Value::numbers() const { return runtime::numbers(data); }
 
@@ -52,18 +50,18 @@ memory::desc plain_floats(int64_t batch, const TensorShape& shape) {
 
 Numbers numbers(const memory& memory) {
   if (!memory) return {};
-  return {memory.get_data_handle(), memory.get_desc().data_type() == memory::data_type::bf16};
+  return {memory.get_data_handle(), type_of(memory.get_desc()) == memory::data_type::bf16};
 }
 
 MapGeometry map_geometry(const Value& value) {
-  const memory::dims dims = value.desc().dims();
+  const memory::dims dims = dimensions(value.desc());
   const int64_t channels = dims[1];
   MapGeometry g;
   g.images = dims[0];
   g.height = dims.size() == 4 ? dims[2] : 1;
   g.width = dims.size() == 4 ? dims[3] : 1;
   g.groups = (channels + 15) / 16;
-  const bool blocked = value.desc().data.format_desc.blocking.inner_nblks > 0;
+  const bool blocked = !format_of(value.desc()).block_sizes.empty();
   g.last_group = blocked ? 16 : channels - (g.groups - 1) * 16;
   g.pixel_stride = blocked ? 16 : channels;
   g.group_stride = blocked ? g.pixels() * 16 : 16;
@@ -72,7 +70,8 @@ MapGeometry map_geometry(const Value& value) {
 }
 
 bool is_padded(const memory::desc& desc) {
-  return desc.data.ndims > 1 && desc.data.padded_dims[1] != desc.data.dims[1];
+  const memory::dims dims = dimensions(desc);
+  return dims.size() > 1 && format_of(desc).padded[1] != dims[1];
 }
 
 void clear_padding(const MapGeometry& g, int64_t channels, Numbers map) {
@@ -221,7 +220,7 @@ dnnl::primitive_attr relu_behind(bool relu) {
   dnnl::primitive_attr attributes;
   if (!relu) return attributes;
   dnnl::post_ops then;
-  then.append_eltwise(1.0f, dnnl::algorithm::eltwise_relu, 0.0f, 0.0f);
+  append_relu(then);
   attributes.set_post_ops(then);
   return attributes;
 }

@@ -69,7 +69,7 @@ size_t ParameterMemory::plain(const std::string& name, const dnnl::memory::dims&
 
 size_t ParameterMemory::num_dims(size_t index) const {
   const Slot& slot = slots_[index];
-  return slot.has_format ? slot.format.dims().size() : 0;
+  return slot.has_format ? dimensions(slot.format).size() : 0;
 }
 
 std::unique_ptr<ParameterMemory::Copy> ParameterMemory::make_copy(

@@ -44,15 +44,12 @@ class AveragePool : public UnaryOperation {
     kernel_ = global ? memory::dims{x_.shape[1], x_.shape[2]} : dims_of(layer.kernel);
     stride_ = global ? memory::dims{1, 1} : dims_of(layer.stride);
     padding_ = dims_of(layer.padding);
-    const dnnl::pooling_forward::desc desc(dnnl::prop_kind::forward_training, kHow, x_.desc(),
-                                           y_.desc(), stride_, kernel_, padding_, padding_);
-    descriptor_ = {desc, builder.engine()};
+    descriptor_ = pooling(builder.engine(), kHow, x_.desc(), y_.desc(), stride_, kernel_, padding_);
     require_optimised(descriptor_.impl_info_str(), layer);
     forward_ = dnnl::pooling_forward(descriptor_);
     if (!builder.training || !x_.needs_gradient) return;
-    const dnnl::pooling_backward::desc back(kHow, x_.desc(), y_.desc(), stride_, kernel_, padding_,
-                                            padding_);
-    const dnnl::pooling_backward::primitive_desc backward(back, builder.engine(), descriptor_);
+    const auto backward = pooling_back(builder.engine(), descriptor_, kHow, x_.desc(), y_.desc(),
+                                       stride_, kernel_, padding_);
     require_optimised(backward.impl_info_str(), layer);
     backward_ = dnnl::pooling_backward(backward);
   }

@@ -10,7 +10,7 @@ namespace {
 using dnnl::memory;
 
 RowShape row_shape(const Value& value) {
-  const memory::dims dims = value.desc().dims();
+  const memory::dims dims = dimensions(value.desc());
   return {dims[0], dims[1]};
 }
 

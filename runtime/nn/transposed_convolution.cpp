@@ -91,18 +91,16 @@ class TransposedConvolution : public WeightedOperation {
     const memory::desc weight(dims, builder.type(), memory::format_tag::any);
     const memory::desc gradient(dims, memory::data_type::f32, memory::format_tag::any);
     const memory::dims stride = dims_of(layer_.stride), padding = dims_of(layer_.padding);
-    onward_.emplace(dnnl::convolution_forward::desc(dnnl::prop_kind::forward_training, how, from,
-                                                    weight, to, stride, padding, padding),
-                    builder.engine());
+    onward_ = forward_primitive<dnnl::convolution_forward>(
+        builder.engine(), {}, dnnl::prop_kind::forward_training, how, from, weight, to, stride,
+        padding, padding);
     require_optimised(onward_->impl_info_str(), layer_);
-    back_.emplace(
-        dnnl::convolution_backward_data::desc(how, from, weight, to, stride, padding, padding),
-        builder.engine(), *onward_);
+    back_ = backward_primitive<dnnl::convolution_backward_data>(
+        builder.engine(), *onward_, how, from, weight, to, stride, padding, padding);
     require_optimised(back_->impl_info_str(), layer_);
     if (!builder.training) return;
-    weights_.emplace(
-        dnnl::convolution_backward_weights::desc(how, from, gradient, to, stride, padding, padding),
-        builder.engine(), *onward_);
+    weights_ = backward_primitive<dnnl::convolution_backward_weights>(
+        builder.engine(), *onward_, how, from, gradient, to, stride, padding, padding);
     require_optimised(weights_->impl_info_str(), layer_);
   }
 

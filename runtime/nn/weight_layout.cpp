@@ -16,16 +16,13 @@ size_t num_values(const Parameter& parameter) { return size_t(num_numbers(parame
 /// oneDNN's blocked formats: dimensions with padding, their strides, and the blocks inside, from
 /// the outermost. Other kinds (none is used for weights that train) are told apart by their size.
 std::string describe(const dnnl::memory::desc& format) {
-  const dnnl_memory_desc_t& data = format.data;
-  const auto& blocks = data.format_desc.blocking;
-  std::string text =
-      std::to_string(int(data.format_kind)) + " " + std::to_string(format.get_size());
-  if (data.format_kind != dnnl_blocked) return text;
-  for (int i = 0; i < data.ndims; ++i) {
-    text += " " + std::to_string(data.padded_dims[i]) + ":" + std::to_string(blocks.strides[i]);
+  const MemoryFormat f = format_of(format);
+  std::string text = std::to_string(f.kind) + " " + std::to_string(format.get_size());
+  for (size_t i = 0; i < f.strides.size(); ++i) {
+    text += " " + std::to_string(f.padded[i]) + ":" + std::to_string(f.strides[i]);
   }
-  for (int i = 0; i < blocks.inner_nblks; ++i) {
-    text += " " + std::to_string(blocks.inner_blks[i]) + "x" + std::to_string(blocks.inner_idxs[i]);
+  for (size_t i = 0; i < f.block_sizes.size(); ++i) {
+    text += " " + std::to_string(f.block_sizes[i]) + "x" + std::to_string(f.block_dimensions[i]);
   }
   return text;
 }
@@ -58,7 +55,7 @@ std::vector<float> WeightLayout::to_plain(std::span<const float> buffer, size_t 
   float* slot = const_cast<float*>(buffer.data() + parameters_[index].offset);
   dnnl::memory from(formats_[index], engine_, DNNL_MEMORY_NONE);
   from.set_data_handle(slot);
-  dnnl::memory to(plain_order(formats_[index].dims()), engine_, values.data());
+  dnnl::memory to(plain_order(dimensions(formats_[index])), engine_, values.data());
   dnnl::stream stream(engine_);
   dnnl::reorder(from, to).execute(stream, from, to);
   stream.wait();
@@ -68,7 +65,7 @@ std::vector<float> WeightLayout::to_plain(std::span<const float> buffer, size_t 
 std::span<float> WeightLayout::make_plain(std::span<float> buffer, size_t index) const {
   const Parameter& parameter = parameters_[index];
   const std::span<float> slot = buffer.subspan(parameter.offset, num_values(parameter));
-  if (formats_[index] != plain_order(formats_[index].dims())) {
+  if (formats_[index] != plain_order(dimensions(formats_[index]))) {
     std::ranges::copy(to_plain(buffer, index), slot.begin());
   }
   return slot;
@@ -84,7 +81,7 @@ void WeightLayout::from_plain(std::span<const float> values, std::span<float> bu
   }
   float* slot = buffer.data() + parameter.offset;
   std::memset(slot, 0, parameter.size * sizeof(float));
-  dnnl::memory from(plain_order(formats_[index].dims()), engine_,
+  dnnl::memory from(plain_order(dimensions(formats_[index])), engine_,
                     const_cast<float*>(values.data()));
   dnnl::memory to(formats_[index], engine_, slot);
   dnnl::stream stream(engine_);

@@ -1,12 +1,12 @@
 #pragma once
 
-#include <dnnl.hpp>
 #include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "runtime/nn/model.h"
+#include "runtime/nn/onednn.h"
 
 /// Where each tensor of a network lies in the flat buffers that are exchanged and updated.
 namespace dlflow::runtime {
