@@ -1,4 +1,4 @@
-"""What hosts of repositories read: the workflows and forms of .github and CITATION.cff are valid, say nothing twice, and give no address that is not in ADDRESS."""
+"""The workflows and forms of .github and CITATION.cff are valid, call ./dev alone, and give no address that is not in ADDRESS."""
 
 import os
 import pathlib
