@@ -118,8 +118,8 @@ class ManPages(support.Case):
     def test_the_page_of_verbs_is_what_the_programs_say(self):
         if len(STEP_PROGRAMS) < 3:
             self.skipTest("needs dlflow-train, dlflow-evaluate and dlflow-predict")
-        made = output_of(sys.executable, "-B", support.ROOT / "site/verbs.py", support.BIN)
-        self.assertEqual(VERBS.read_text(), made, "site/verbs.py BIN >docs/user/verbs.md writes it")
+        made = output_of(sys.executable, "-B", support.ROOT / "tests/docs/verbs.py", support.BIN)
+        self.assertEqual(VERBS.read_text(), made, "tests/docs/verbs.py BIN >docs/user/verbs.md writes it")
 
     def test_nothing_in_a_page_is_taken_for_a_request(self):
         known = (".TH ", ".SH ", ".SS ", ".TP", ".nf", ".fi")

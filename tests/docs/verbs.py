@@ -1,4 +1,4 @@
-"""Prints docs/user/verbs.md, the help of every verb and program: `python3 site/verbs.py build/bin >docs/user/verbs.md`."""
+"""Prints docs/user/verbs.md, the help of every verb and program: `python3 tests/docs/verbs.py build/bin >docs/user/verbs.md`."""
 
 import pathlib
 import re
