@@ -22,9 +22,9 @@ namespace {
 
 /// Does not compile when Profile has a field more: then whole_profile() lacks it, too.
 [[maybe_unused]] void know_every_field(const Profile& profile) {
-  [[maybe_unused]] const auto& [name, file, scheduler, cores, memory, gpus, slurm, gridengine,
-                                ranks_per_node, node, limits, launcher, container, setup,
-                                environment, inherit, runs, cache, cache_budget, scratch,
+  [[maybe_unused]] const auto& [name, file, extended_files, scheduler, cores, memory, gpus, slurm,
+                                gridengine, ranks_per_node, node, limits, launcher, container,
+                                setup, environment, inherit, runs, cache, cache_budget, scratch,
                                 scratch_budget, exclude_nodes, submit_from_jobs, classes] = profile;
 }
 
