@@ -34,9 +34,22 @@
 
 namespace dlflow {
 
+/// Clang 14 does not accept "x86-64-v3" here.
+inline bool has_avx2() {
+#if defined(__x86_64__)
+  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+         __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2");
+#else
+  return false;
+#endif
+}
+
+/// All of x86-64-v4: Knights Landing has avx512f and avx512cd alone.
 inline bool has_avx512() {
 #if defined(__x86_64__) && !defined(DLFLOW_NO_AVX512)
-  return __builtin_cpu_supports("avx512f") != 0;
+  return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+         __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
+         __builtin_cpu_supports("avx512vl");
 #else
   return false;
 #endif

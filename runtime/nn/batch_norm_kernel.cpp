@@ -196,64 +196,46 @@ DLFLOW_INLINE Lanes inverse_deviation(const float* variance) {
   return 1 / square_root(load<true>(variance, kLanes) + kBatchNormEpsilon);
 }
 
+/// The sums of dy and of dy * (x - mean); finishes dy, and writes what these images add to the
+/// gradients of weight and bias.
+template <typename R, bool Whole, typename T>
+DLFLOW_INLINE GroupSums finish(const Group& group, const BackwardArguments<T>& a,
+                               const BatchNormBackward& pass, BatchNormGradients gradients) {
+  const int64_t first = group.index * kLanes;
+  const GroupSums sums = reduce<R, Whole>(group, a, load<true>(pass.mean + first, kLanes));
+  const Lanes inverse = inverse_deviation(pass.variance + first);
+  store<true>(gradients.weight + first, to_single(sums.second) * inverse, kLanes);
+  store<true>(gradients.bias + first, to_single(sums.first), kLanes);
+  return sums;
+}
+
 /// dx = weight / deviation * (dy - mean(dy) - normalised x * mean(dy * normalised x)), from sums
 /// over `count` values.
-template <bool Whole, typename T>
+template <typename R, bool Whole, typename T>
 DLFLOW_INLINE void apply_backward(const Group& group, const BackwardArguments<T>& a,
-                                  const Lanes& weight, const Lanes& mean, const Lanes& inverse,
-                                  const GroupSums& sums, float count) {
+                                  const BatchNormBackward& pass, const GroupSums& sums,
+                                  int64_t count) {
   const MapGeometry& g = group.geometry;
-  const float share = 1.0f / count;
-  const Lanes factor = weight * inverse;
+  const int64_t first = group.index * kLanes;
+  const Lanes mean = load<true>(pass.mean + first, kLanes);
+  const Lanes inverse = inverse_deviation(pass.variance + first);
+  const float share = 1.0f / float(count);
   const Lanes slope = to_single(sums.second) * inverse * share * inverse;
-  const Lanes constant = mean * slope - to_single(sums.first) * share;
+  const Parts<R> factors(load<true>(pass.weight + first, kLanes) * inverse), slopes(slope);
+  const Parts<R> constants(mean * slope - to_single(sums.first) * share);
   for (int64_t image = g.images; image-- > 0;) {  // the last is still in the cache
     const int64_t start = group.start(image);
     for (int64_t pixel = 0; pixel < g.pixels(); ++pixel) {
-      const int64_t at = start + pixel * g.pixel_stride;
-      const Lanes d = load<Whole>(a.dy + at, group.width);
-      const Lanes x = load<Whole>(a.x + at, group.width);
-      store<Whole>(a.dx + at, factor * ((d - x * slope) + constant), group.width);
+      for (int part = 0; part < kParts<R>; ++part) {
+        const int64_t at = start + pixel * g.pixel_stride + part * kWidth<R>;
+        const int64_t width = group.width_of<R>(part);
+        const R d = load<Whole, R>(a.dy + at, width);
+        const R x = load<Whole, R>(a.x + at, width);
+        const R inner = (d - x * slopes.at[part]) + constants.at[part];
+        store<Whole>(a.dx + at, factors.at[part] * inner, width);
+      }
     }
   }
-}
-
-template <typename R, bool Whole, typename T>
-DLFLOW_INLINE void backward_group(const Group& group, const BackwardArguments<T>& a,
-                                  const BatchNormBackward& pass, BatchNormGradients gradients) {
-  const int64_t first = group.index * kLanes;
-  const Lanes center = load<true>(pass.mean + first, kLanes);
-  const Lanes inverse = inverse_deviation(pass.variance + first);
-  const GroupSums sums = reduce<R, Whole>(group, a, center);
-  store<true>(gradients.weight + first, to_single(sums.second) * inverse, kLanes);
-  store<true>(gradients.bias + first, to_single(sums.first), kLanes);
-  apply_backward<Whole>(group, a, load<true>(pass.weight + first, kLanes), center, inverse, sums,
-                        float(group.geometry.images * group.geometry.pixels()));
-}
-
-template <typename R, bool Whole, typename T>
-DLFLOW_INLINE void backward_sums_of_group(const Group& group, const BackwardArguments<T>& a,
-                                          const BatchNormBackward& pass,
-                                          BatchNormGradients gradients, double* sums,
-                                          double* products) {
-  const int64_t first = group.index * kLanes;
-  const GroupSums s = reduce<R, Whole>(group, a, load<true>(pass.mean + first, kLanes));
-  store<true>(gradients.weight + first,
-              to_single(s.second) * inverse_deviation(pass.variance + first), kLanes);
-  store<true>(gradients.bias + first, to_single(s.first), kLanes);
-  store(sums + first, s.first);
-  store(products + first, s.second);
-}
-
-template <bool Whole, typename T>
-DLFLOW_INLINE void apply_backward_to_group(const Group& group, const BackwardArguments<T>& a,
-                                           const BatchNormBackward& pass, const double* sums,
-                                           const double* products, float count) {
-  const int64_t first = group.index * kLanes;
-  apply_backward<Whole>(group, a, load<true>(pass.weight + first, kLanes),
-                        load<true>(pass.mean + first, kLanes),
-                        inverse_deviation(pass.variance + first),
-                        {load(sums + first), load(products + first)}, count);
 }
 
 DLFLOW_INLINE Group group_of(const MapGeometry& geometry, int64_t index) {
@@ -276,22 +258,21 @@ DLFLOW_INLINE void visit_as(const Group& group, bool halves, Visit visit) {
 
 /// Calls visit(group, Kind) for each group of channels.
 template <typename Visit>
-DLFLOW_INLINE void for_each_group(const MapGeometry& geometry, Numbers x, Visit visit) {
-  for (int64_t i = 0; i < geometry.groups; ++i) {
-    const Group group = group_of(geometry, i);
-    has_avx512() ? visit_as<Lanes>(group, x.halves, visit)
-                 : visit_as<HalfLanes>(group, x.halves, visit);
-  }
+void for_each_group(const MapGeometry& geometry, Numbers x, Visit visit) {
+  run_for_this_cpu([=]<typename R>(R) __attribute__((always_inline)) {
+    for (int64_t i = 0; i < geometry.groups; ++i) {
+      visit_as<R>(group_of(geometry, i), x.halves, visit);
+    }
+  });
 }
 
 }  // namespace
 
-DLFLOW_VECTOR_CLONES
 void batch_norm_forward(const MapGeometry& geometry, Numbers x, BatchNormParameters parameters,
                         BatchNormOutput output, float* mean, float* variance) {
   for_each_group(
       geometry, x,
-      [&]<typename R, bool Whole, typename T>(const Group& group, Kind<R, Whole, T>)
+      [=]<typename R, bool Whole, typename T>(const Group& group, Kind<R, Whole, T>)
           __attribute__((always_inline)) {
             const int64_t first = group.index * kLanes;
             const GroupMoments m = moments<R, Whole>(group, x.as<T>());
@@ -301,12 +282,11 @@ void batch_norm_forward(const MapGeometry& geometry, Numbers x, BatchNormParamet
           });
 }
 
-DLFLOW_VECTOR_CLONES
 void batch_norm_infer(const MapGeometry& geometry, Numbers x, BatchNormParameters parameters,
                       BatchNormOutput output, const float* mean, const float* variance) {
   for_each_group(
       geometry, x,
-      [&]<typename R, bool Whole, typename T>(const Group& group, Kind<R, Whole, T>)
+      [=]<typename R, bool Whole, typename T>(const Group& group, Kind<R, Whole, T>)
           __attribute__((always_inline)) {
             const int64_t first = group.index * kLanes;
             const GroupMoments m = {load<true>(mean + first, kLanes),
@@ -315,24 +295,23 @@ void batch_norm_infer(const MapGeometry& geometry, Numbers x, BatchNormParameter
           });
 }
 
-DLFLOW_VECTOR_CLONES
 void batch_norm_backward(const MapGeometry& geometry, BatchNormBackward pass,
                          BatchNormGradients gradients) {
   for_each_group(
       geometry, pass.x,
-      [&]<typename R, bool Whole, typename T>(const Group& group, Kind<R, Whole, T>)
+      [=]<typename R, bool Whole, typename T>(const Group& group, Kind<R, Whole, T>)
           __attribute__((always_inline)) {
             const BackwardArguments<T> a = {pass.x.as<T>(),  pass.y.as<T>(),       pass.capped,
                                             pass.dy.as<T>(), pass.more_dy.as<T>(), pass.dx.as<T>()};
-            backward_group<R, Whole>(group, a, pass, gradients);
+            apply_backward<R, Whole>(group, a, pass, finish<R, Whole>(group, a, pass, gradients),
+                                     geometry.images * geometry.pixels());
           });
 }
 
-DLFLOW_VECTOR_CLONES
 void batch_norm_sums(const MapGeometry& geometry, Numbers x, double* sums, double* squares) {
   for_each_group(
       geometry, x,
-      [&]<typename R, bool Whole, typename T>(const Group& group, Kind<R, Whole, T>)
+      [=]<typename R, bool Whole, typename T>(const Group& group, Kind<R, Whole, T>)
           __attribute__((always_inline)) {
             const GroupSums s = plain_sums<R, Whole>(group, x.as<T>());
             store(sums + group.index * kLanes, s.first);
@@ -340,29 +319,31 @@ void batch_norm_sums(const MapGeometry& geometry, Numbers x, double* sums, doubl
           });
 }
 
-DLFLOW_VECTOR_CLONES
 void batch_norm_backward_sums(const MapGeometry& geometry, BatchNormBackward pass,
                               BatchNormGradients gradients, double* sums, double* products) {
   for_each_group(
       geometry, pass.x,
-      [&]<typename R, bool Whole, typename T>(const Group& group, Kind<R, Whole, T>)
+      [=]<typename R, bool Whole, typename T>(const Group& group, Kind<R, Whole, T>)
           __attribute__((always_inline)) {
             const BackwardArguments<T> a = {pass.x.as<T>(),  pass.y.as<T>(),       pass.capped,
                                             pass.dy.as<T>(), pass.more_dy.as<T>(), nullptr};
-            backward_sums_of_group<R, Whole>(group, a, pass, gradients, sums, products);
+            const GroupSums s = finish<R, Whole>(group, a, pass, gradients);
+            store(sums + group.index * kLanes, s.first);
+            store(products + group.index * kLanes, s.second);
           });
 }
 
-DLFLOW_VECTOR_CLONES
 void batch_norm_backward_apply(const MapGeometry& geometry, BatchNormBackward pass,
                                const double* sums, const double* products, int64_t count) {
   for_each_group(
       geometry, pass.x,
-      [&]<typename R, bool Whole, typename T>(const Group& group, Kind<R, Whole, T>)
+      [=]<typename R, bool Whole, typename T>(const Group& group, Kind<R, Whole, T>)
           __attribute__((always_inline)) {
             const BackwardArguments<T> a = {pass.x.as<T>(),  nullptr, false,
                                             pass.dy.as<T>(), nullptr, pass.dx.as<T>()};
-            apply_backward_to_group<Whole>(group, a, pass, sums, products, float(count));
+            const int64_t first = group.index * kLanes;
+            const GroupSums s = {load(sums + first), load(products + first)};
+            apply_backward<R, Whole>(group, a, pass, s, count);
           });
 }
 

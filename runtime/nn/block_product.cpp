@@ -53,20 +53,18 @@ DLFLOW_INLINE void multiply_column(const ProductExtent& extent, ConstRows a, Con
   }
 }
 
-template <bool Transposed>
+template <typename R, bool Transposed>
 DLFLOW_INLINE void multiply(const ProductExtent& extent, ConstRows a, ConstRows b, Into into,
                             Rows c) {
   constexpr int64_t kColumns = kWide * kLanes;
-  const bool is_wide = has_avx512();
   int64_t column = 0;
-  for (; is_wide && column + kColumns <= extent.columns; column += kColumns) {
-    multiply_column<Lanes, kWide, Transposed>(extent, a, b, into, c, column);
-  }
-  for (; is_wide && column < extent.columns; column += kLanes) {
-    multiply_column<Lanes, 1, Transposed>(extent, a, b, into, c, column);
+  if constexpr (kParts<R> == 1) {
+    for (; column + kColumns <= extent.columns; column += kColumns) {
+      multiply_column<R, kWide, Transposed>(extent, a, b, into, c, column);
+    }
   }
   for (; column < extent.columns; column += kLanes) {
-    multiply_column<HalfLanes, 2, Transposed>(extent, a, b, into, c, column);
+    multiply_column<R, kParts<R>, Transposed>(extent, a, b, into, c, column);
   }
 }
 
@@ -92,15 +90,17 @@ DLFLOW_INLINE void exchange(Square& square) {
 
 }  // namespace
 
-DLFLOW_VECTOR_CLONES
 void multiply_block(const ProductExtent& extent, ConstRows a, ConstRows b, Into into, Rows c) {
-  multiply<false>(extent, a, b, into, c);
+  run_for_this_cpu([=]<typename R>(R) __attribute__((always_inline)) {
+    multiply<R, false>(extent, a, b, into, c);
+  });
 }
 
-DLFLOW_VECTOR_CLONES
 void multiply_transposed_block(const ProductExtent& extent, ConstRows a, ConstRows b, Into into,
                                Rows c) {
-  multiply<true>(extent, a, b, into, c);
+  run_for_this_cpu([=]<typename R>(R) __attribute__((always_inline)) {
+    multiply<R, true>(extent, a, b, into, c);
+  });
 }
 
 DLFLOW_VECTOR_CLONES

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "base/bfloat16.h"
+#include "base/vector_clones.h"
 
 /// 16 numbers at once, in GCC's and Clang's vector extension: one AVX-512 register, two of AVX2.
 /// For functions with DLFLOW_VECTOR_CLONES; what those call must be inlined to be compiled with
@@ -45,6 +46,24 @@ struct BitsOf<HalfLanes> {
   using Words = HalfWordLanes;
   using Shorts = HalfShortLanes;
 };
+
+template <typename Body>
+DLFLOW_FOR_AVX512 void run_for_avx512(Body body) {
+  body(Lanes());
+}
+template <typename Body>
+DLFLOW_FOR_AVX2 void run_for_avx2(Body body) {
+  body(HalfLanes());
+}
+
+/// Calls body(R()), which must be inlined, in code for this CPU. Unlike DLFLOW_VECTOR_CLONES, it
+/// compiles only the R that each generation is fast with. The body holds values, not references,
+/// so that stores cannot change them.
+template <typename Body>
+void run_for_this_cpu(Body body) {
+  if (has_avx512()) return run_for_avx512(body);
+  has_avx2() ? run_for_avx2(body) : body(HalfLanes());
+}
 
 /// All of R's numbers are there, or the first `width`.
 template <bool Whole, typename R = Lanes>

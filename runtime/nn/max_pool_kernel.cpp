@@ -206,18 +206,18 @@ DLFLOW_INLINE void backward(const Pool& pool, Numbers dy, const uint16_t* chosen
 
 }  // namespace
 
-DLFLOW_VECTOR_CLONES
 void max_pool_forward(const MapGeometry& geometry, const PoolWindow& window, bool relu, Numbers x,
                       Numbers y, uint16_t* chosen) {
   const Pool pool = {geometry, window, relu};
-  has_avx512() ? forward<Lanes>(pool, x, y, chosen) : forward<HalfLanes>(pool, x, y, chosen);
+  run_for_this_cpu([=]<typename R>(R)
+                       __attribute__((always_inline)) { forward<R>(pool, x, y, chosen); });
 }
 
-DLFLOW_VECTOR_CLONES
 void max_pool_backward(const MapGeometry& geometry, const PoolWindow& window, Numbers dy,
                        const uint16_t* chosen, Numbers dx) {
   const Pool pool = {geometry, window, false};
-  has_avx512() ? backward<Lanes>(pool, dy, chosen, dx) : backward<HalfLanes>(pool, dy, chosen, dx);
+  run_for_this_cpu([=]<typename R>(R)
+                       __attribute__((always_inline)) { backward<R>(pool, dy, chosen, dx); });
 }
 
 }  // namespace dlflow::runtime

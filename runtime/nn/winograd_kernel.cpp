@@ -411,20 +411,7 @@ DLFLOW_FOR_AVX2 void backward_weights_narrow(const Work& w, const float* x, cons
 
 }  // namespace
 
-/// Clang 14 does not know "x86-64-v3" here.
-bool has(Registers registers) {
-#if defined(__x86_64__)
-  const bool has_avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-                        __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2");
-  if (registers == Registers::Avx2) return has_avx2;
-  return has_avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-         __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
-         __builtin_cpu_supports("avx512vl");
-#else
-  (void)registers;
-  return false;
-#endif
-}
+bool has(Registers registers) { return registers == Registers::Avx2 ? has_avx2() : has_avx512(); }
 
 void winograd_forward(const WinogradShape& s, const float* x, const float* weight,
                       const float* bias, bool relu, float* y) {
