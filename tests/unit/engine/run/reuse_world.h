@@ -55,7 +55,7 @@ inline std::unique_ptr<AsUser> as_user(const std::string& name) {
   return std::make_unique<AsUser>(number, kGroup);
 }
 
-/// Runs each job in a child process, one after the other, as the local back end would.
+/// Supervises one job after the other in this process, as a worker of the local back end does.
 class OneByOne : public Backend {
  public:
   void check(const Plan&) const override {}
@@ -74,7 +74,7 @@ class OneByOne : public Backend {
     const Submission job = waiting_.front();
     waiting_.pop_front();
     const fs::path attempt = attempt_directory(job.job_directory, job.attempt);
-    in_child([&] { return supervise(attempt, job.pass); });
+    supervise(attempt, job.pass);
     if (job.name == killed_after) ::_exit(1);
     for (JobEvent& event : attempt_events(job.job_directory, job.name, job.attempt)) {
       updates.push_back({job.job, std::move(event), true});
