@@ -11,6 +11,7 @@
 #include "engine/run/local/local_run.h"
 #include "tests/support/catch.h"
 #include "tests/support/fake_backend.h"
+#include "tests/support/new_store.h"
 #include "tests/support/temp_dir.h"
 
 namespace dlflow {
@@ -69,7 +70,7 @@ class RunFolder {
   explicit RunFolder(const std::string& steps)
       : file_(folder_.write("test.yaml", "name: test\nsteps:\n" + steps)),
         program_(folder_.write("dlflow", "")),
-        store(folder_.path() / "state") {}
+        store(with_tables(folder_.path() / "state")) {}
 
   /// Plans the workflow as it is in the file now.
   Plan plan(const Profile& profile = {}) {
@@ -98,12 +99,12 @@ class RunFolder {
 
   States states() {
     States result;
-    for (const JobRow& job : store.status(run_name(directory)).jobs) result[job.job] = job.state;
+    for (const JobRow& job : store.status(directory.string()).jobs) result[job.job] = job.state;
     return result;
   }
 
   int attempt(const std::string& job) {
-    for (const JobRow& row : store.status(run_name(directory)).jobs) {
+    for (const JobRow& row : store.status(directory.string()).jobs) {
       if (row.job == job) return row.attempt;
     }
     return -1;
@@ -111,13 +112,13 @@ class RunFolder {
 
   /// Why a job is in its state.
   std::string reason(const std::string& job) {
-    for (const JobRow& row : store.status(run_name(directory)).jobs) {
+    for (const JobRow& row : store.status(directory.string()).jobs) {
       if (row.job == job) return row.reason;
     }
     return "";
   }
 
-  RunState state() { return store.status(run_name(directory)).state; }
+  RunState state() { return store.status(directory.string()).state; }
   const std::filesystem::path& path() const { return folder_.path(); }
   /// What is frozen as the run's program.
   const std::filesystem::path& program() const { return program_; }

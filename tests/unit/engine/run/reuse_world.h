@@ -24,6 +24,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/fake_clock.h"
 #include "tests/support/in_child.h"
+#include "tests/support/new_store.h"
 #include "tests/support/silent_observer.h"
 #include "tests/support/temp_dir.h"
 #include "tests/unit/engine/run/random_workflow.h"
@@ -107,7 +108,7 @@ class World {
         give(folder, number, 0755);
       }
       const auto user = as_user(name);
-      stores_.emplace(name, std::make_unique<Store>(path(name)));
+      stores_.emplace(name, std::make_unique<Store>(with_tables(path(name))));
     }
   }
 
