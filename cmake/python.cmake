@@ -8,12 +8,12 @@ configure_file(python/entry_points.txt ${python_about}/entry_points.txt COPYONLY
 
 # A wheel, for `pip install` on a machine without dlflow: build/dlflow-VERSION-py3-none-manylinux_X_Y_MACHINE.whl. Its name says which glibc it needs.
 find_program(DLFLOW_PYTHON python3 PATHS /usr/bin NO_DEFAULT_PATH)
-if(DLFLOW_PYTHON AND TARGET dlflow_runtime)
+if(DLFLOW_PYTHON AND TARGET dlflow_runtime AND TARGET dlflow)
   file(GLOB_RECURSE python_sources CONFIGURE_DEPENDS python/dlflow/*.py)
   add_custom_command(OUTPUT ${CMAKE_BINARY_DIR}/wheel.stamp VERBATIM
-    DEPENDS dlflow_runtime ${python_sources} python/make_wheel.py ${python_about}/METADATA ${python_about}/entry_points.txt
-    COMMAND ${DLFLOW_PYTHON} -B ${CMAKE_SOURCE_DIR}/python/make_wheel.py ${CMAKE_BINARY_DIR} ${python_about} $<TARGET_FILE:dlflow_runtime>
-            ${CMAKE_SOURCE_DIR}/LICENSE
+    DEPENDS dlflow dlflow_runtime ${python_sources} python/make_wheel.py ${python_about}/METADATA ${python_about}/entry_points.txt
+    COMMAND ${DLFLOW_PYTHON} -B ${CMAKE_SOURCE_DIR}/python/make_wheel.py ${CMAKE_BINARY_DIR} ${python_about} ${CMAKE_SOURCE_DIR}/LICENSE
+            $<TARGET_FILE:dlflow_runtime> $<TARGET_FILE:dlflow>
     COMMAND ${CMAKE_COMMAND} -E touch ${CMAKE_BINARY_DIR}/wheel.stamp)
   add_custom_target(wheel ALL DEPENDS ${CMAKE_BINARY_DIR}/wheel.stamp)
 endif()

@@ -1,7 +1,7 @@
-"""usage: make_wheel.py FOLDER ABOUT LIBRARY LICENSE
+"""usage: make_wheel.py FOLDER ABOUT LICENSE LIBRARY PROGRAM
 
 Makes FOLDER/dlflow-VERSION-py3-none-manylinux_X_Y_MACHINE.whl of the package beside this file, the metadata in ABOUT (METADATA,
-entry_points.txt) and libdlflow_runtime.so, and prints its path. A wheel is a zip file with a list of its files.
+entry_points.txt), libdlflow_runtime.so and the program dlflow, and prints its path. A wheel is a zip file with a list of its files.
 """
 
 import base64
@@ -20,30 +20,41 @@ import zipfile
 PACKAGE = pathlib.Path(__file__).resolve().parent / "dlflow"
 
 
-def glibc_of(library):
-    """The oldest version of glibc that has all that `library` needs: the wheel's name says it."""
-    symbols = subprocess.run(["objdump", "-T", library], text=True, capture_output=True, check=True).stdout
-    versions = [tuple(map(int, version.split("."))) for version in re.findall(r"GLIBC_(\d+\.\d+)", symbols)]
-    return max(versions)
+# From these versions on, symbols are only in systems with this glibc 2.X or newer: PEP 600, and auditwheel's table of it.
+NEWER_GLIBC = {"GLIBCXX_3.4": {0: 17, 20: 24, 23: 27, 25: 31, 29: 34, 30: 35, 31: 39}, "CXXABI_1.3": {0: 17, 8: 24, 11: 27, 12: 31, 13: 34, 14: 39}}
+NEWEST = {"GLIBCXX_3.4": 33, "CXXABI_1.3": 15}
 
 
-def stripped(library):
+def glibc_of(*binaries):
+    """X of the oldest glibc 2.X whose systems have all that `binaries` need: the wheel's name says it."""
+    symbols = subprocess.run(["objdump", "-T", *binaries], text=True, capture_output=True, check=True).stdout
+    found = [17, *map(int, re.findall(r"\(GLIBC_2\.(\d+)", symbols))]
+    for prefix, table in NEWER_GLIBC.items():
+        for version in map(int, re.findall(rf"\({re.escape(prefix)}\.(\d+)", symbols)):
+            if version > NEWEST[prefix]:
+                sys.exit(f"error: make_wheel.py has no glibc for {prefix}.{version}: add it to NEWER_GLIBC, as auditwheel has it")
+            found.append(max(glibc for first, glibc in table.items() if version >= first))
+    return max(found)
+
+
+def stripped(binary):
     """Its bytes without what only a debugger reads."""
     with tempfile.TemporaryDirectory() as folder:
-        copy = pathlib.Path(folder) / library.name
-        shutil.copy(library, copy)
+        copy = pathlib.Path(folder) / binary.name
+        shutil.copy(binary, copy)
         if shutil.which("strip"):
             subprocess.run(["strip", "--strip-unneeded", copy], check=True)
         return copy.read_bytes()
 
 
-def contents(about, library, license_file, tag):
+def contents(about, license_file, library, program, tag):
     """Name in the wheel -> bytes."""
     version = re.search(r"^Version: (.*)$", (about / "METADATA").read_text(), re.MULTILINE)[1]
     info = f"dlflow-{version}.dist-info"
     files = {f"dlflow/{path.relative_to(PACKAGE)}": path.read_bytes() for path in sorted(PACKAGE.rglob("*"))
              if path.suffix == ".py" or path.name == "py.typed"}
     files[f"dlflow/{library.name}"] = stripped(library)
+    files[f"dlflow-{version}.data/scripts/{program.name}"] = stripped(program)  # which installers put into bin
     for name in ("METADATA", "entry_points.txt"):
         files[f"{info}/{name}"] = (about / name).read_bytes()
     files[f"{info}/LICENSE"] = license_file.read_bytes()
@@ -61,16 +72,15 @@ def write(path, files):
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as wheel:
         for name, data in files.items():
             entry = zipfile.ZipInfo(name, when)
-            entry.external_attr = (0o755 if name.endswith(".so") else 0o644) << 16
+            entry.external_attr = (0o100755 if name.endswith(".so") or "/scripts/" in name else 0o100644) << 16
             entry.compress_type = zipfile.ZIP_DEFLATED
             wheel.writestr(entry, data)
 
 
-def main(folder, about, library, license_file):
-    folder, about, library = pathlib.Path(folder), pathlib.Path(about), pathlib.Path(library)
-    major, minor = glibc_of(library)
-    tag = f"py3-none-manylinux_{major}_{minor}_{platform.machine()}"
-    version, files = contents(about, library, pathlib.Path(license_file), tag)
+def main(folder, about, license_file, library, program):
+    folder = folder.resolve()
+    tag = f"py3-none-manylinux_2_{glibc_of(library, program)}_{platform.machine()}"
+    version, files = contents(about, license_file, library, program, tag)
     for earlier in folder.glob("dlflow-*.whl"):
         earlier.unlink()
     path = folder / f"dlflow-{version}-{tag}.whl"
@@ -81,6 +91,6 @@ def main(folder, about, library, license_file):
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 5:
+    if len(sys.argv) != 6:
         sys.exit(__doc__)
-    main(*sys.argv[1:])
+    main(*map(pathlib.Path, sys.argv[1:]))

@@ -3,9 +3,21 @@
 `dlflow.runtime` has collectives between processes, `dlflow.torch` is a backend of torch.distributed.
 """
 
+from typing import TYPE_CHECKING
+
 from dlflow._report import report
 from dlflow._parameters import Parameters, params
 from dlflow._per_rank import PerRank
 from dlflow._step import Saved, checkpoint, load, resume, should_save, should_stop, stop
+
+__version__: str
+
+if not TYPE_CHECKING:  # to which every name would be one of this module
+    def __getattr__(name):
+        """`__version__`, that of the installed package, is looked up when it is asked for: most scripts never do."""
+        if name != "__version__":
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from importlib import metadata
+        return metadata.version("dlflow")
 
 __all__ = ["Parameters", "PerRank", "Saved", "checkpoint", "load", "params", "report", "resume", "should_save", "should_stop", "stop"]

@@ -3,17 +3,21 @@
 import hashlib
 import os
 import pathlib
+import runpy
 import subprocess
 import sys
 import tempfile
 import unittest
 import zipfile
+from unittest import mock
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 
 from cases import main  # noqa: E402
 
 BUILD = pathlib.Path(os.environ["DLFLOW_BIN"]).parent
+TOOLS = BUILD / "tests/uv/bin"  # tests/e2e/tools-requirements.txt
+TORCH = BUILD / "torch-venv/bin/python"
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 WATCHDOG = 60  # seconds after which ranks that hang fail by their name
 
@@ -62,7 +66,10 @@ class Wheel(unittest.TestCase):
         self.assertRegex(out, r"ok +package: .*/venv/.*\nok +runtime library: .*/venv/.*/dlflow/libdlflow_runtime.so")
         self.assertTrue(out.endswith("all is well\n"), out)
         self.two_ranks(python)
-        # Whoever asks has the types, too, and PyTorch finds the backend.
+        version = "dlflow " + self.run_well(python, "-c", "import dlflow; print(dlflow.__version__)")
+        for command in ([self.folder / "venv/bin/dlflow"], [python, "-m", "dlflow"]):
+            self.assertEqual(self.run_well(*command, "--version"), version)
+        # The types are there, too, and PyTorch finds the backend.
         self.assertEqual(len(list(self.folder.glob("venv/lib/python3*/site-packages/dlflow/py.typed"))), 1)
         points = next(self.folder.glob("venv/lib/python3*/site-packages/dlflow-*/entry_points.txt"))
         self.assertIn("dlflow._torch_autoload:autoload", points.read_text())
@@ -84,10 +91,40 @@ class Wheel(unittest.TestCase):
         for name in ("a", "b"):
             (self.folder / name).mkdir()
             about = next((BUILD / "python").glob("dlflow-*.dist-info"))
-            path = self.run_well(sys.executable, "-B", ROOT / "python/make_wheel.py", self.folder / name, about,
-                                 BUILD / "lib/libdlflow_runtime.so", ROOT / "LICENSE").strip()
+            path = self.run_well(sys.executable, "-B", ROOT / "python/make_wheel.py", self.folder / name, about, ROOT / "LICENSE",
+                                 BUILD / "lib/libdlflow_runtime.so", BUILD / "bin/dlflow").strip()
             made.append(hashlib.sha256(pathlib.Path(path).read_bytes()).hexdigest())
         self.assertEqual(*made)
+
+    @unittest.skipUnless((TOOLS / "auditwheel").exists(), "PyPI's auditwheel is not in build/tests/uv")
+    def test_auditwheel_finds_the_same_platform(self):
+        told = " ".join(self.run_well(TOOLS / "auditwheel", "show", wheel()).split())
+        platform = wheel().stem.split("-")[-1]
+        self.assertIn(f'is consistent with the following platform tag: "{platform}"', told)
+
+    def test_a_symbol_of_libstdcpp_says_which_glibc_is_needed(self):
+        make_wheel = runpy.run_path(str(ROOT / "python/make_wheel.py"))
+        for symbols, glibc in (("(GLIBC_2.2.5) f", 17), ("(GLIBC_2.34) f\n(GLIBCXX_3.4.30) g", 35), ("(GLIBC_2.36) f\n(GLIBCXX_3.4.30) g", 36),
+                               ("(CXXABI_1.3.13) f", 34), ("(GLIBCXX_3.4.19) f\n(GLIBCXX_3.4) g", 17)):
+            with mock.patch("subprocess.run", return_value=mock.Mock(stdout=symbols)):
+                self.assertEqual(make_wheel["glibc_of"]("library"), glibc, symbols)
+        with mock.patch("subprocess.run", return_value=mock.Mock(stdout="(GLIBCXX_3.4.99) f")), self.assertRaisesRegex(SystemExit, "3.4.99"):
+            make_wheel["glibc_of"]("library")
+
+    @unittest.skipUnless((TOOLS / "uv").exists(), "PyPI's uv is not in build/tests/uv")
+    def test_uv_installs_the_command(self):
+        self.run_well(TOOLS / "uv", "tool", "install", "--quiet", "--offline", "--python", "/usr/bin/python3", wheel())
+        self.assertRegex(self.run_well(self.folder / ".local/bin/dlflow", "--version"), r"^dlflow [0-9.]+\n$")
+
+    @unittest.skipUnless(TORCH.exists(), "PyPI's PyTorch is not in build/torch-venv")
+    def test_pytorch_is_imported_where_the_library_cannot_be_loaded(self):
+        with zipfile.ZipFile(wheel()) as file:
+            file.extractall(self.folder / "site")
+        (self.folder / "site/dlflow/libdlflow_runtime.so").write_text("for another machine")
+        self.env["PYTHONPATH"] = str(self.folder / "site")
+        done = subprocess.run([TORCH, "-c", "import torch; print(torch.ones(1).item())"], env=self.env, text=True, capture_output=True)
+        self.assertEqual((done.returncode, done.stdout), (0, "1.0\n"), done.stderr)
+        self.assertIn('warning: there is no backend "dlflow" for PyTorch here: ', done.stderr)
 
     def test_every_module_is_in_it(self):
         names = set(zipfile.ZipFile(wheel()).namelist())
