@@ -1,12 +1,8 @@
 # `./dev package`: a tarball that runs wherever it is unpacked, and a Debian package where dpkg is there.
 set(CPACK_PACKAGE_NAME dlflow)
 set(CPACK_PACKAGE_VENDOR "The dlflow authors")
-set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/ADDRESS)
-file(READ ${CMAKE_SOURCE_DIR}/ADDRESS address)
-string(REGEX MATCH "\ncontact: *([^\n]*)" contact "${address}")
-set(CPACK_PACKAGE_CONTACT "The dlflow authors <${CMAKE_MATCH_1}>")
-string(REGEX MATCH "\nrepository: *([^\n]*)" repository "${address}")
-set(CPACK_DEBIAN_PACKAGE_HOMEPAGE "${CMAKE_MATCH_1}")
+set(CPACK_PACKAGE_CONTACT "The dlflow authors <${contact}>")
+set(CPACK_DEBIAN_PACKAGE_HOMEPAGE "${repository}")
 set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "workflow engine for deep-learning pipelines on HPC clusters")
 set(CPACK_PACKAGE_DESCRIPTION
 "One YAML file describes staging, training, checkpointing and evaluation.

@@ -3,6 +3,12 @@ set(python ${CMAKE_BINARY_DIR}/python)
 set(python_about ${python}/dlflow-${PROJECT_VERSION}.dist-info)  # PyTorch looks for the backend there
 file(MAKE_DIRECTORY ${python})
 file(CREATE_LINK ${CMAKE_SOURCE_DIR}/python/dlflow ${python}/dlflow SYMBOLIC)
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/README.md)
+file(READ README.md readme)
+set(project_urls)
+if(repository)
+  set(project_urls "Project-URL: Repository, ${repository}\n")
+endif()
 configure_file(python/METADATA.in ${python_about}/METADATA @ONLY)
 configure_file(python/entry_points.txt ${python_about}/entry_points.txt COPYONLY)
 

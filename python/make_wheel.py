@@ -57,7 +57,7 @@ def contents(about, license_file, library, program, tag):
     files[f"dlflow-{version}.data/scripts/{program.name}"] = stripped(program)  # which installers put into bin
     for name in ("METADATA", "entry_points.txt"):
         files[f"{info}/{name}"] = (about / name).read_bytes()
-    files[f"{info}/LICENSE"] = license_file.read_bytes()
+    files[f"{info}/licenses/LICENSE"] = license_file.read_bytes()
     files[f"{info}/WHEEL"] = f"Wheel-Version: 1.0\nGenerator: dlflow\nRoot-Is-Purelib: false\nTag: {tag}\n".encode()
     lines = [f"{name},sha256={base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b'=').decode()},{len(data)}"
              for name, data in files.items()]

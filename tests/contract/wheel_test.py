@@ -69,6 +69,10 @@ class Wheel(unittest.TestCase):
         version = "dlflow " + self.run_well(python, "-c", "import dlflow; print(dlflow.__version__)")
         for command in ([self.folder / "venv/bin/dlflow"], [python, "-m", "dlflow"]):
             self.assertEqual(self.run_well(*command, "--version"), version)
+        done = subprocess.run([python, "-c", "import dlflow.torch"], env=self.env, text=True, capture_output=True)
+        self.assertIn(f"ModuleNotFoundError: dlflow.torch needs PyTorch, which is not installed: {python} -m pip install torch", done.stderr)
+        extras = "from importlib import metadata; print(*metadata.metadata('dlflow').get_all('Provides-Extra'))"
+        self.assertEqual(self.run_well(python, "-c", extras), "torch data track\n")
         # The types are there, too, and PyTorch finds the backend.
         self.assertEqual(len(list(self.folder.glob("venv/lib/python3*/site-packages/dlflow/py.typed"))), 1)
         points = next(self.folder.glob("venv/lib/python3*/site-packages/dlflow-*/entry_points.txt"))
@@ -101,6 +105,10 @@ class Wheel(unittest.TestCase):
         told = " ".join(self.run_well(TOOLS / "auditwheel", "show", wheel()).split())
         platform = wheel().stem.split("-")[-1]
         self.assertIn(f'is consistent with the following platform tag: "{platform}"', told)
+
+    @unittest.skipUnless((TOOLS / "twine").exists(), "PyPI's twine is not in build/tests/uv")
+    def test_twine_takes_its_metadata(self):
+        self.assertIn("PASSED", self.run_well(TOOLS / "twine", "check", "--strict", wheel()))
 
     def test_a_symbol_of_libstdcpp_says_which_glibc_is_needed(self):
         make_wheel = runpy.run_path(str(ROOT / "python/make_wheel.py"))

@@ -1,6 +1,12 @@
 """The backend "dlflow" of torch.distributed: `import dlflow.torch`, then `init_process_group("dlflow")`. docs/user/pytorch.md.
 `exact(model, loader)` trains with the same bits on any number of ranks. docs/user/pytorch-exact.md."""
 
+import sys
+from importlib import util
+
+if util.find_spec("torch") is None:
+    raise ModuleNotFoundError(f"dlflow.torch needs PyTorch, which is not installed: {sys.executable} -m pip install torch", name="torch")
+
 from dlflow.torch.backend import ProcessGroup, monitored_barrier, register
 from dlflow.torch.in_place_of_gloo import replace_gloo
 from dlflow.torch.same_bits.training import exact, sha256

@@ -1,0 +1,7 @@
+# Sets `repository` and `contact`, as the file ADDRESS gives them: empty until somebody publishes this.
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/ADDRESS)
+file(READ ${CMAKE_SOURCE_DIR}/ADDRESS address)
+string(REGEX MATCH "\ncontact: *([^\n]*)" contact "${address}")
+set(contact "${CMAKE_MATCH_1}")
+string(REGEX MATCH "\nrepository: *([^\n]*)" repository "${address}")
+set(repository "${CMAKE_MATCH_1}")
