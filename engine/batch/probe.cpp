@@ -373,16 +373,9 @@ void copy_step_programs(const fs::path& program, const fs::path& folder) {
   std::error_code no_link;
   const fs::path target = fs::read_symlink(program, no_link);
   const fs::path beside = (no_link ? program : target).parent_path();
-  std::vector<fs::path> libraries = release_libraries(beside.parent_path());
   for (const StepKind& kind : step_kinds()) {
     if (kind.program.empty() || !fs::exists(beside / kind.program)) continue;
-    make_directories(folder / "bin");
-    copy_content(beside / kind.program, folder / "bin" / kind.program);
-    for (const fs::path& library : libraries) {
-      make_directories(folder / kLibraries);
-      copy_content(library, folder / kLibraries / library.filename());
-    }
-    libraries.clear();
+    share_with_libraries(beside / kind.program, folder, folder);
   }
 }
 

@@ -71,11 +71,11 @@ std::string in_words(const Missing& missing) {
 
 std::string loading_problem(std::string_view text) {
   std::map<fs::path, Missing> libraries;
-  std::string_view advice = kTooOld;
+  std::string_view advice = kAbsent;
   for (const std::string& line : split(text, '\n')) {
     const auto missing = missing_in(line);
     if (!missing) continue;
-    if (missing->version.empty()) advice = kAbsent;
+    if (!missing->version.empty()) advice = kTooOld;
     Missing& known = libraries.try_emplace(missing->library.filename(), *missing).first->second;
     if (::strverscmp(missing->version.c_str(), known.version.c_str()) > 0) known = *missing;
   }

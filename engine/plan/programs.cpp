@@ -82,14 +82,16 @@ void share_program(const fs::path& program, const fs::path& runs, const fs::path
   if (!link_to(copy, place, fs::file_size(copy))) copy_content(program, place);
 }
 
-std::vector<fs::path> release_libraries(const fs::path& prefix) {
-  std::vector<fs::path> libraries;
+void share_with_libraries(const fs::path& program, const fs::path& runs, const fs::path& folder) {
+  share_program(program, runs, folder / "bin" / program.filename());
+  const fs::path libraries = program.parent_path().parent_path() / "lib/dlflow";
   std::error_code none;
-  for (const auto& file : fs::directory_iterator(prefix / kLibraries, none)) {
-    const bool is_for_programs = file.path().filename().string().find(".so.") != std::string::npos;
-    if (is_for_programs) libraries.push_back(file.path());
+  for (const auto& library : fs::directory_iterator(libraries, none)) {
+    const std::string name = library.path().filename();
+    const fs::path place = folder / "lib/dlflow" / name;
+    const bool is_for_python = name.find(".so.") == std::string::npos;  // libdlflow_runtime.so
+    if (!is_for_python && !fs::exists(place)) share_program(library.path(), runs, place);
   }
-  return libraries;
 }
 
 void remove_unused_programs(const fs::path& runs) {

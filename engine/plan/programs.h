@@ -2,7 +2,6 @@
 
 #include <filesystem>
 #include <string>
-#include <vector>
 
 #include "engine/plan/fingerprint.h"
 
@@ -15,12 +14,10 @@ namespace dlflow {
 void share_program(const std::filesystem::path& program, const std::filesystem::path& runs,
                    const std::filesystem::path& place);
 
-/// Where programs in PREFIX/bin look for shared libraries first.
-inline constexpr const char* kLibraries = "lib/dlflow";
-
-/// The shared libraries that a release brings for its programs (cmake/install.cmake), in
-/// PREFIX/lib/dlflow. They are called LIBRARY.so.N, and what is there for Python is not.
-std::vector<std::filesystem::path> release_libraries(const std::filesystem::path& prefix);
+/// The same of PREFIX/bin/PROGRAM in FOLDER/bin, and of the libraries that a release brings for it
+/// (cmake/install.cmake), in FOLDER/lib/dlflow, where it looks for them first.
+void share_with_libraries(const std::filesystem::path& program, const std::filesystem::path& runs,
+                          const std::filesystem::path& folder);
 
 /// Removes the programs in RUNS/.programs that no run has any more.
 void remove_unused_programs(const std::filesystem::path& runs);

@@ -129,20 +129,14 @@ std::map<std::string, std::string> programs_of(const Plan& plan) {
 
 void copy_programs(const Plan& plan, const fs::path& program, const fs::path& runs,
                    const fs::path& run) {
-  const fs::path bin = run / "bin";
-  share_program(program, runs, bin / "dlflow");
+  share_program(program, runs, run / "bin/dlflow");
   std::error_code no_link;
   const fs::path target = fs::read_symlink(program, no_link);
   const fs::path beside = (no_link ? program : target).parent_path();
-  const auto programs = programs_of(plan);
-  if (programs.empty()) return;
-  for (const fs::path& library : release_libraries(beside.parent_path())) {
-    share_program(library, runs, run / kLibraries / library.filename());
-  }
-  for (const auto& [name, advice] : programs) {
+  for (const auto& [name, advice] : programs_of(plan)) {
     std::error_code ignored;
     if (fs::exists(beside / name, ignored)) {
-      share_program(beside / name, runs, bin / name);
+      share_with_libraries(beside / name, runs, run);
     } else if (!advice.empty()) {
       throw Error(Errc::NotFound,
                   "a step needs " + (beside / name).string() + ", which is not there; " + advice);

@@ -38,6 +38,11 @@ TEST_CASE("a library that is too old is told with the version found and the one 
   };
   CHECK(loading_problem(line("GLIBC_2.33") + line("GLIBC_2.34") + line("GLIBC_2.32")) ==
         "dlflow-train needs version GLIBC_2.34 of libc.so.6, whose newest is GLIBC_2.31" + kTooOld);
+  CHECK(
+      loading_problem("\tliba.so => not found\n" + line("GLIBC_2.33")) ==
+      "liba.so is not found, and dlflow-train needs version GLIBC_2.33 of libc.so.6, whose newest "
+      "is GLIBC_2.31" +
+          kTooOld);
   CHECK(loading_problem(line("GLIBCXX_3.4.30")) ==
         "dlflow-train needs version GLIBCXX_3.4.30 of libc.so.6" + kTooOld);
 }
