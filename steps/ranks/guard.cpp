@@ -41,7 +41,8 @@ constexpr auto kTimeToEndTogether = 250ms;
 std::chrono::seconds most_time_stopped() { return stall_timeout() + 5s; }
 
 std::string rank_of_this_process() {
-  for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"}) {
+  for (const char* name :
+       {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID", "DLFLOW_RANK"}) {
     const std::string rank = environment_variable(name);
     if (!rank.empty()) return rank;
   }

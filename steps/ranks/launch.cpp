@@ -1,24 +1,36 @@
 #include "steps/ranks/launch.h"
 
 #include <omp.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 #ifdef __SSE2__
 #include <immintrin.h>
 #endif
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
+#include <csignal>
 #include <cstdint>
 #include <cstdio>
-#include <map>
+#include <cstdlib>
+#include <ctime>
+#include <iterator>
+#include <optional>
+#include <set>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "base/error.h"
 #include "base/exit_status.h"
 #include "base/mpi.h"
 #include "base/process.h"
 #include "base/text.h"
+#include "runtime/comm/meeting.h"
 #include "runtime/comm/mpi_communicator.h"
+#include "runtime/comm/socket_communicator.h"
 #include "runtime/comm/thread_communicator.h"
 #include "runtime/watch/watch.h"
 #include "steps/environment/step_environment.h"
@@ -26,10 +38,28 @@
 namespace dlflow::steps {
 namespace {
 
+using Clock = std::chrono::steady_clock;
+
 /// What waits longer is in vain, although no watch has found out: a rank computes for ever.
 constexpr std::chrono::minutes kTimeout(30);
 
 constexpr std::chrono::seconds kStallWarning(10);
+
+/// Until all ranks have been started and have found each other without MPI: nodes may see a new
+/// file late.
+constexpr std::chrono::minutes kTimeToMeet(5);
+
+/// In the current folder, which ranks share.
+constexpr const char* kMeetingFile = ".dlflow-ranks";
+
+constexpr const char* kMpiVariables[] = {"OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_RANK",
+                                         "PMI_SIZE", "MV2_COMM_WORLD_SIZE"};
+
+/// What start_ranks() tells each rank, and `dlflow rank-exec` a command's.
+constexpr const char *kOwnRank = "DLFLOW_RANK", *kOwnRanks = "DLFLOW_RANKS";
+
+/// Once a rank has failed, the others end by themselves, as their watch tells them to.
+constexpr std::chrono::seconds kTimeOfOthers(15);
 
 int positive_variable(const char* name, int otherwise) {
   const std::string text = environment_variable(name);
@@ -48,32 +78,46 @@ void require_all_ranks(int ranks) {
                                       "; start with mpirun -np " + std::to_string(wanted));
 }
 
-/// "mpirun of Open MPI" -> the number of ranks that it says it has started.
-std::map<std::string, int> launched_ranks() {
-  std::map<std::string, int> ranks;
-  const auto add = [&](const std::string& launcher, const char* variable) {
-    if (const auto number = number_from<int>(environment_variable(variable))) {
-      ranks[launcher] = *number;
-    }
+/// The place of this process among all that a launcher has started.
+struct Place {
+  std::string launcher;  ///< "the launcher of Open MPI"
+  int rank, ranks;
+};
+
+/// As launchers tell it, the innermost first.
+std::vector<Place> places() {
+  std::vector<Place> places;
+  const auto add = [&](const std::string& launcher, const char* rank, const char* ranks) {
+    const auto own = number_from<int>(environment_variable(rank));
+    const auto all = number_from<int>(environment_variable(ranks));
+    if (own && all && *own >= 0 && *own < *all) places.push_back({launcher, *own, *all});
   };
   for (const MpiLauncher& mpi : kMpiLaunchers) {
-    add("the launcher of " + std::string(mpi.name), mpi.size);
+    add("the launcher of " + std::string(mpi.name), mpi.rank, mpi.size);
   }
-  add("srun", "SLURM_STEP_NUM_TASKS");
-  return ranks;
+  add("srun", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS");
+  add("dlflow", kOwnRank, kOwnRanks);
+  return places;
+}
+
+/// What the launchers of MPI set: Open MPI and PMIx, PMI (MPICH, Intel MPI, srun --mpi=pmi2),
+/// MVAPICH.
+bool has_mpi_launcher() {
+  const auto is_set = [](const char* name) { return !environment_variable(name).empty(); };
+  return std::any_of(std::begin(kMpiVariables), std::end(kMpiVariables), is_set);
 }
 
 /// A rank that another library's launcher has started is rank 0 of 1, and so are the others: each
 /// would do all of the work, in the same folder. Launchers may be nested, so one that agrees will
 /// do.
 void require_launchers_world(int ranks, const std::string& library) {
-  const auto launched = launched_ranks();
-  const auto agrees = [&](const auto& launcher) { return launcher.second == ranks; };
+  const auto launched = places();
+  const auto agrees = [&](const Place& place) { return place.ranks == ranks; };
   if (launched.empty() || std::any_of(launched.begin(), launched.end(), agrees)) return;
-  const auto& [launcher, started] = *launched.begin();
+  const Place& place = launched.front();
   throw Error(Errc::InvalidInput,
-              launcher + " has started " + std::to_string(started) + " ranks, and " + library +
-                  " counts " + std::to_string(ranks) +
+              place.launcher + " has started " + std::to_string(place.ranks) + " ranks, and " +
+                  library + " counts " + std::to_string(ranks) +
                   ": it is not that launcher's MPI; start the ranks with its own mpirun (of SLURM: "
                   "srun --mpi=pmix), or load the module of the launcher's MPI");
 }
@@ -122,28 +166,93 @@ runtime::WatchOptions watch_options(const std::function<bool()>& can_resume,
   return options;
 }
 
-int run_launched(int argc, char** argv, const std::function<bool()>& can_resume,
-                 const std::function<int(runtime::Communicator&)>& work,
-                 const GuardedRank& guarded) {
-  runtime::MpiEnvironment mpi(argc, argv);
+/// Waits for all ranks and passes signals on to them; ends with the status of the first that fails.
+[[noreturn]] void watch_over(std::set<pid_t> running, const sigset_t& signals) {
+  int status = 0;
+  std::optional<Clock::time_point> failed;
+  while (!running.empty()) {
+    const timespec second{1, 0};
+    const int signal = ::sigtimedwait(&signals, nullptr, &second);
+    int ended = 0;
+    for (pid_t child = 0; (child = ::waitpid(-1, &ended, WNOHANG)) > 0;) {
+      running.erase(child);
+      const int its = WIFEXITED(ended) ? WEXITSTATUS(ended) : 128 + WTERMSIG(ended);
+      if (its == 0 || failed) continue;
+      status = its;
+      failed = Clock::now();
+    }
+    const bool late = failed && Clock::now() - *failed > kTimeOfOthers;
+    const int passed_on = late ? SIGKILL : signal;
+    if (passed_on <= 0 || passed_on == SIGCHLD) continue;
+    for (const pid_t child : running) ::kill(child, passed_on);
+  }
+  ::_exit(status);
+}
+
+/// What run_rank() is given.
+struct Job {
+  const std::function<bool()>& can_resume;
+  const std::function<int(runtime::Communicator&)>& work;
+  const GuardedRank& guarded;
+};
+
+/// \param way  by which ranks meet, for people
+int run_watched(runtime::Communicator& comm, const std::string& way, const Job& job) {
+  require_launchers_world(comm.size(), way);
+  require_all_ranks(comm.size());
+  if (comm.rank() == 0) {
+    const std::string line = std::to_string(comm.size()) + " ranks by " + way;
+    std::fprintf(stderr, "%s\n", escaped_lines(line).c_str());
+  }
+  int status = 0;
+  under_watch(comm, watch_options(job.can_resume, job.guarded), [&] { status = job.work(comm); });
+  return status;
+}
+
+/// Calls `run`; what it throws ends all ranks, by `abort` where they may not know of each other.
+int run_or_end_all(int rank, const Job& job, const std::function<int()>& run,
+                   const std::function<void()>& abort) {
   try {
     omp_set_num_threads(threads_per_rank());
-    runtime::MpiCommunicator comm(kTimeout);
-    require_launchers_world(comm.size(), mpi.library());
-    require_all_ranks(comm.size());
-    if (comm.rank() == 0) {
-      std::fprintf(stderr, "%d ranks by %s\n", comm.size(), mpi.library().c_str());
-    }
-    int status = 0;
-    under_watch(comm, watch_options(can_resume, guarded), [&] { status = work(comm); });
-    return status;
+    return run();
   } catch (const runtime::WatchError& e) {  // one rank has said why
-    leave(exit_status(e, can_resume));
+    leave(exit_status(e, job.can_resume));
   } catch (const std::exception& e) {
-    std::fprintf(stderr, "error: rank %d: %s\n", mpi.rank(), escaped_lines(e.what()).c_str());
-    guarded.end_is_known(GuardedRank::End::Mistake);
-    mpi.abort(1);
+    std::fprintf(stderr, "error: rank %d: %s\n", rank, escaped_lines(e.what()).c_str());
+    job.guarded.end_is_known(GuardedRank::End::Mistake);
+    abort();
+    leave(1);
   }
+}
+
+/// \param no_mpi  why; empty: the launcher is of none.
+int run_over_sockets(const std::string& no_mpi, const Job& job) {
+  const auto launched = places();
+  if (launched.empty()) throw Error(Errc::NotFound, no_mpi);  // PMIx alone: the number is unknown
+  const Place& place = launched.front();
+  const auto run = [&] {
+    runtime::SocketEndpoint own;
+    const auto all = runtime::meet(kMeetingFile, place.rank, place.ranks, own.text(), kTimeToMeet);
+    runtime::SocketCommunicator comm(std::move(own), place.rank, all, kTimeout);
+    return run_watched(comm, "TCP and shared memory" + (no_mpi.empty() ? "" : ": " + no_mpi), job);
+  };
+  return run_or_end_all(place.rank, job, run, [] {});
+}
+
+int run_launched(int argc, char** argv, const Job& job) {
+  std::optional<runtime::MpiEnvironment> mpi;
+  std::string no_mpi;
+  try {
+    if (has_mpi_launcher()) mpi.emplace(argc, argv);
+  } catch (const Error& e) {
+    no_mpi = e.what();
+  }
+  if (!mpi) return run_over_sockets(no_mpi, job);
+  const auto run = [&] {
+    runtime::MpiCommunicator comm(kTimeout);
+    return run_watched(comm, mpi->library(), job);
+  };
+  return run_or_end_all(mpi->rank(), job, run, [&] { mpi->abort(1); });
 }
 
 }  // namespace
@@ -164,22 +273,46 @@ std::chrono::seconds stall_timeout() {
   return std::chrono::seconds(positive_variable("DLFLOW_STALL_TIMEOUT", 60));
 }
 
-/// What the launchers set: Open MPI and PMIx, PMI (MPICH, Intel MPI, srun --mpi=pmi2), MVAPICH;
-/// srun without any of these by its number of tasks, unless $DLFLOW_RANKS says that each is alone.
 bool is_launched() {
-  for (const char* name :
-       {"OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_RANK", "PMI_SIZE", "MV2_COMM_WORLD_SIZE"}) {
-    if (!environment_variable(name).empty()) return true;
+  const auto is_one_of_several = [](const Place& place) { return place.ranks > 1; };
+  const auto launched = places();
+  return has_mpi_launcher() || (environment_variable("DLFLOW_RANKS") != "1" &&
+                                std::any_of(launched.begin(), launched.end(), is_one_of_several));
+}
+
+void start_ranks(int ranks) {
+  for (const char* name : kMpiVariables) ::unsetenv(name);
+  ::unsetenv("SLURM_STEP_NUM_TASKS");
+  ::setenv(kOwnRanks, std::to_string(ranks).c_str(), 1);
+  sigset_t signals, before;
+  ::sigemptyset(&signals);
+  for (const int signal : {SIGCHLD, SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2}) {
+    ::sigaddset(&signals, signal);
   }
-  const int tasks = number_from<int>(environment_variable("SLURM_STEP_NUM_TASKS")).value_or(1);
-  return tasks > 1 && environment_variable("DLFLOW_RANKS") != "1";
+  ::pthread_sigmask(SIG_BLOCK, &signals, &before);
+  const pid_t launcher = ::getpid();
+  std::set<pid_t> running;
+  for (int rank = 0; rank < ranks; ++rank) {
+    const pid_t child = ::fork();
+    if (child < 0) throw_errno("a process for a rank", errno);
+    if (child > 0) {
+      running.insert(child);
+      continue;
+    }
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (::getppid() != launcher) ::_exit(1);  // it died before that
+    ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    ::setenv(kOwnRank, std::to_string(rank).c_str(), 1);
+    return;
+  }
+  watch_over(std::move(running), signals);
 }
 
 int run_rank(int argc, char** argv, const std::function<bool()>& can_resume,
              const std::function<int(runtime::Communicator&)>& work, const GuardedRank& guarded) {
   flush_subnormals();
   if (!is_launched()) return run_alone(work);
-  return run_step([&] { return run_launched(argc, argv, can_resume, work, guarded); });
+  return run_step([&] { return run_launched(argc, argv, Job{can_resume, work, guarded}); });
 }
 
 }  // namespace dlflow::steps

@@ -8,9 +8,11 @@
 
 namespace dlflow::steps {
 
-/// Runs `work` as one rank and returns what it returned: under mpirun or srun as one of theirs,
-/// else alone and without MPI. One thread per rank computes, or as many as DLFLOW_CPUS_PER_RANK
-/// says. Subnormal numbers are zero in all of its threads (flush_subnormals).
+/// Runs `work` as one rank and returns what it returned: under mpirun, srun or start_ranks() as one
+/// of theirs, else alone. Ranks meet by the launcher's MPI library; where there is none that can be
+/// opened, by TCP and the memory of a node, through a file in the current folder. One thread per
+/// rank computes, or as many as DLFLOW_CPUS_PER_RANK says. Subnormal numbers are zero in all of its
+/// threads (flush_subnormals).
 ///
 /// If `work` throws on any rank, or a rank dies or hangs (runtime/watch/watch.h), all ranks end,
 /// and one prints "error: …" with rank and node. The status is 1; 75 if the cause is a rank that
@@ -21,8 +23,14 @@ int run_rank(int argc, char** argv, const std::function<bool()>& can_resume,
              const std::function<int(runtime::Communicator&)>& work,
              const GuardedRank& guarded = {});
 
-/// Whether a launcher started this process as one of several ranks.
+/// Whether a launcher started this process as one of several ranks. A task of srun is one, unless
+/// DLFLOW_RANKS is 1.
 bool is_launched();
+
+/// Returns in as many child processes, each of which is_launched(), and no MPI joins them. This
+/// process passes signals on to them and ends once they have, with the status of the first that
+/// failed. They die with it. For main, before there are threads.
+void start_ranks(int ranks);
 
 /// In this thread and in those that it starts, fp32 numbers of magnitude below 1.2e-38 are zero,
 /// as on TensorFlow's threads. The gradients of a network that has learned its samples are full of

@@ -4,6 +4,7 @@
 #include <cstdlib>
 
 #include "base/process.h"
+#include "base/text.h"
 #include "steps/environment/step_environment.h"
 #include "steps/ranks/guard.h"
 #include "steps/ranks/launch.h"
@@ -40,6 +41,16 @@ int run_program(const RankProgram& program, int argc, char** argv) {
     std::fputs(help->c_str(), stdout);
     return 0;
   }
+  const bool starts = argc > 2 && std::string(argv[1]) == "--ranks";
+  const int ranks = starts ? number_from<int>(argv[2]).value_or(0) : 1;
+  if (ranks < 1) {
+    std::fprintf(stderr, "error: --ranks: '%s' is not a whole number of at least 1\n", argv[2]);
+    return 1;
+  }
+  if (starts) {
+    argc -= 2;
+    argv += 2;
+  }
   if (argc > 2 || (argc == 2 && argv[1][0] == '-') ||
       (argc == 1 && environment_variable("DLFLOW_WITH").empty())) {
     const char* const name = program.help.name.c_str();
@@ -48,6 +59,7 @@ int run_program(const RankProgram& program, int argc, char** argv) {
     return 1;
   }
   if (argc == 2) set_defaults(program, argv[1]);
+  if (starts) start_ranks(ranks);
   const GuardedRank guarded = guard_rank(program.can_resume);
   program.before_ranks();
   return run_rank(argc, argv, program.can_resume, program.work, guarded);

@@ -24,8 +24,8 @@ struct RankProgram {
 /// Of its help: the variables that every such program reads, and `further` ones.
 std::vector<HelpEntry> variables_of_ranks(const std::vector<HelpEntry>& further = {});
 
-/// main() of such a program: `PROGRAM with.json`, or without an argument if `dlflow run` started
-/// it; --help and --man-page.
+/// main() of such a program: `PROGRAM [--ranks N] with.json`, or without an argument if `dlflow
+/// run` started it; --help and --man-page.
 int run_program(const RankProgram& program, int argc, char** argv);
 
 }  // namespace dlflow::steps

@@ -93,6 +93,7 @@ ProgramHelp program_help() {
       .summary = "Train a network on all ranks that it is started with.",
       .commands = {{"dlflow-train with.json", "one rank, results in the current folder"},
                    {"mpirun -np 2 dlflow-train with.json", "two ranks"},
+                   {"dlflow-train --ranks 2 with.json", "the same on one machine, without MPI"},
                    {"dlflow-train --check model.yaml",
                     "prints the layers, shapes and sizes of a model, or its mistakes"},
                    {"mpirun -np 4 dlflow-train --tune [64MiB]",

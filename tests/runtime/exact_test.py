@@ -1,6 +1,10 @@
 """P8: trained weights have the same bits on any number of ranks, and after a kill and a resume with another number."""
 
+import os
+import pathlib
 import shutil
+import signal
+import subprocess
 import unittest
 
 from training_case import BIN, HAS_AMX, ROOT, TrainingCase, main
@@ -79,6 +83,55 @@ class Exact(TrainingCase):
             self.kill_at(killed, ranks, step)
         self.train(killed, 4, DLFLOW_CHECKPOINT_EVERY="3 steps")
         self.assertEqual(self.bits(killed), self.bits(alone))
+
+    def test_ranks_without_mpi_train_the_same_weights(self):
+        """Started by the program itself, by mpirun where no plug-in is, and as tasks of srun --mpi=none."""
+        settings = {"precision": {"leaves": 8}}
+        alone, by_itself, by_mpirun, tasks = (self.folder(name, **settings) for name in ("alone", "itself", "mpirun", "tasks"))
+        self.train(alone, 1)
+        without_plugins = pathlib.Path(self.temporary.name) / "programs/dlflow-train"
+        without_plugins.parent.mkdir(exist_ok=True)
+        shutil.copy(BIN / "dlflow-train", without_plugins)
+        for folder, command in ((by_itself, [BIN / "dlflow-train", "--ranks", "4", "with.json"]),
+                                (by_mpirun, ["mpirun", "-np", "3", without_plugins, "with.json"])):
+            ended = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120)
+            self.assertEqual(ended.returncode, 0, ended.stderr)
+            self.assertRegex(ended.stderr, r"(?m)^[34] ranks by TCP and shared memory")
+            self.assertEqual(self.bits(folder), self.bits(alone))
+        self.assertIn("libdlflow_mpi_40.so: cannot open", ended.stderr)  # why not by MPI
+        started = [self.start(tasks, 1, SLURM_PROCID=str(rank), SLURM_STEP_NUM_TASKS="2") for rank in range(2)]
+        for process in started:
+            self.assertEqual((process.wait(120), process.communicate()[0]), (0, ""))
+        self.assertEqual(self.bits(tasks), self.bits(alone))
+        self.assertEqual([folder for folder in (by_itself, by_mpirun, tasks) if (folder / ".dlflow-ranks").exists()], [])
+
+    def test_ranks_that_the_program_started_end_together_and_go_on(self):
+        settings = {"precision": {"leaves": 8}}
+        whole, killed = self.folder("whole", **settings), self.folder("killed", **settings)
+        self.train(whole, 1)
+        command = [BIN / "dlflow-train", "--ranks", "3", "with.json"]
+        for number, status in ((signal.SIGKILL, 75), (signal.SIGTERM, 75)):  # of a rank, of all
+            before = len(list(killed.glob("checkpoints/step-*")))
+            started = subprocess.Popen(command, cwd=killed, stderr=subprocess.PIPE, text=True,
+                                       env=os.environ | {"DLFLOW_CHECKPOINT_EVERY": "3 steps", "DLFLOW_CHECKPOINT_KEEP": "99"})
+            self.wait_for_step(killed, started, 3 * (before + 1))
+            if number == signal.SIGKILL:
+                os.kill(self.ranks_of(started.pid)[1], number)
+            else:
+                started.send_signal(number)
+            errors = started.communicate(timeout=60)[1]
+            self.assertEqual(started.returncode, status, errors)
+            if number == signal.SIGKILL:
+                self.assertRegex(errors, r"(?m)^error: rank 1 \(node \S+\): killed by signal 9")
+        ended = subprocess.run(command, cwd=killed, capture_output=True, text=True, timeout=120)
+        self.assertEqual(ended.returncode, 0, ended.stderr)
+        self.assertEqual(self.bits(killed), self.bits(whole))
+
+    def ranks_of(self, launcher):
+        """The processes that train, each below its guard, in the order in which they were started."""
+        def children(pid):
+            return [int(child) for child in pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+        return [rank for guard in sorted(children(launcher)) for rank in children(guard)]
 
     def test_a_killed_fine_tuning_goes_on_with_other_ranks_and_the_same_weights(self):
         before = self.folder("before", model=str(ROOT / "workflows/models/lenet.yaml"), epochs=1)

@@ -226,12 +226,11 @@ class Training(TrainingCase):
         self.assertEqual((status, errors), (1, "error: $DLFLOW_RANKS is 2, but there is 1; start with mpirun -np 2\n"))
 
     def test_ranks_that_would_each_train_alone_do_not_begin(self):
-        """What a launcher of another MPI, and srun without one, leave each rank with."""
+        """What a launcher of another MPI leaves each rank with."""
         refused = r"(?m)^error: rank 0: {} has started {} ranks, and .* counts {}: it is not that launcher's MPI; start "
         for ranks, launcher, variables in (
-                (1, "srun", {"SLURM_PROCID": "0", "SLURM_STEP_NUM_TASKS": "2"}),
                 (1, "the launcher of Open MPI", {"OMPI_COMM_WORLD_RANK": "0", "OMPI_COMM_WORLD_SIZE": "2"}),
-                (2, "the launcher of MPICH or Intel MPI", {"PMI_SIZE": "3"})):
+                (2, "the launcher of MPICH or Intel MPI", {"PMI_RANK": "0", "PMI_SIZE": "3"})):
             with self.subTest(launcher):
                 folder = self.folder("apart")
                 command = ["mpirun", "-np", "2", "env", "-u", "OMPI_COMM_WORLD_SIZE"] if ranks == 2 else []
