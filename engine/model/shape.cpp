@@ -167,7 +167,8 @@ bool fits(const Json& value, const Shape& shape) {
     case Shape::Type::Boolean:
       return value.is_boolean();
     case Shape::Type::Choice:
-      return std::find(shape.choices.begin(), shape.choices.end(), value) != shape.choices.end();
+      return value.is_string() &&
+             std::ranges::count(shape.choices, value.get_ref<const std::string&>()) > 0;
     case Shape::Type::Formed:
       if (shape.form->or_integer && value.is_number_integer()) {
         return shape.form->accepts(value.dump());

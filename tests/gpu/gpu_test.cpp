@@ -313,5 +313,5 @@ TEST_CASE("on one GPU, two ranks are refused before NCCL is asked") {
     return 0;
   };
   CHECK_THROWS_WITH(test::on_ranks(2, open),
-                    Catch::Matchers::Contains("ranks 0 and 1 share the GPU"));
+                    Catch::Contains("ranks 0 and 1 share the GPU"));
 }

@@ -21,7 +21,7 @@ try:
     import mutate
 except ImportError:
     mutants = None
-NO_CLANG = "needs clang for Python: apt-get install python3-clang-14"
+NO_CLANG = "needs clang for Python: apt-get install python3-clang"
 
 
 class Folder(unittest.TestCase):

@@ -34,11 +34,11 @@ TEST_CASE("expressions may use an axis before its values are known", "[matrix]")
                         "    resources: {cpus_per_rank: \"${{ matrix.part.cores + 1 }}\"}")) == "");
   CHECK_THAT(mistakes_of(fan(R"({part: "${{ steps.split.outputs.parts }}"})", "outputs: {parts: p}",
                              "run: [./w, \"${{ matrix.prat }}\"]")),
-             Catch::Matchers::Contains("the matrix has no axis 'prat'"));
+             Catch::Contains("the matrix has no axis 'prat'"));
 }
 
 TEST_CASE("what cannot be the list of an axis is refused where it stands", "[matrix]") {
-  using Catch::Matchers::Contains;
+  using Catch::Contains;
   const std::string plain = R"({part: "${{ steps.split.outputs.parts }}"})";
   CHECK_THAT(mistakes_of(fan(R"({part: "${{ steps.split.outputs.prats }}"})")),
              Contains("w.yaml:4:") && Contains("has no output 'prats'; did you mean 'parts'?"));
@@ -66,6 +66,6 @@ TEST_CASE("what chooses among elements cannot stand beside an unknown axis", "[m
     CHECK_THAT(
         mistakes_of(
             fan(R"({lr: [1, 2], part: "${{ steps.split.outputs.parts }}", )" + choice + "}")),
-        Catch::Matchers::Contains("cannot stand beside axis 'part', whose values a step decides"));
+        Catch::Contains("cannot stand beside axis 'part', whose values a step decides"));
   }
 }

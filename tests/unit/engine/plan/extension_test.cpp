@@ -11,7 +11,7 @@
 #include "tests/unit/engine/plan/plan_of.h"
 
 using namespace dlflow;
-using Catch::Matchers::Contains;
+using Catch::Contains;
 using test::parsed;
 using test::plan_of;
 

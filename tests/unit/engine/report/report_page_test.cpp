@@ -8,7 +8,7 @@ using namespace dlflow;
 
 TEST_CASE("no text of a run can end the element that its data stands in", "[report]") {
   if (page_parts().chart_library.empty()) {
-    CHECK_THROWS_WITH(report_page(Json::object()), Catch::Matchers::Contains("libjs-chart.js"));
+    CHECK_THROWS_WITH(report_page(Json::object()), Catch::Contains("libjs-chart.js"));
     return;
   }
   const std::string evil = "</script><script>alert(1)</script><!-- \xff";

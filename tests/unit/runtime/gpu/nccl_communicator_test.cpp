@@ -11,7 +11,7 @@
 
 using namespace dlflow;
 using namespace dlflow::runtime;
-using Catch::Matchers::Contains;
+using Catch::Contains;
 using test::fake_gpu;
 using test::NcclFault;
 

@@ -13,7 +13,7 @@
 
 using namespace dlflow;
 using namespace dlflow::runtime;
-using Catch::Matchers::Contains;
+using Catch::Contains;
 using test::fake_gpu;
 
 namespace {

@@ -10,7 +10,7 @@
 #endif
 
 using namespace dlflow;
-using Catch::Matchers::Contains;
+using Catch::Contains;
 
 TEST_CASE("a driver that is older than the plug-in's CUDA is told with both versions") {
   CHECK_NOTHROW(cuda::require_driver(13000, 13000));

@@ -12,7 +12,7 @@
 
 using namespace dlflow;
 using namespace dlflow::runtime;
-using Catch::Matchers::Contains;
+using Catch::Contains;
 
 namespace {
 
