@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <iterator>
 #include <random>
 
@@ -21,5 +22,18 @@ class Dice {
  private:
   std::mt19937_64 generator_;
 };
+
+struct Seeds {
+  uint64_t first = 0, count = 0;
+};
+
+/// Those that the environment variable `name` gives as FIRST:COUNT, or FIRST alone; else `usual`.
+inline Seeds seeds_from(const char* name, Seeds usual) {
+  const char* const text = std::getenv(name);
+  if (text == nullptr) return usual;
+  char* end = nullptr;
+  const uint64_t first = std::strtoull(text, &end, 10);
+  return {first, *end == ':' ? std::strtoull(end + 1, nullptr, 10) : 1};
+}
 
 }  // namespace dlflow::test

@@ -2,7 +2,6 @@
 
 #include <stdlib.h>
 
-#include <cstdlib>
 #include <filesystem>
 #include <functional>
 #include <string>
@@ -121,29 +120,15 @@ class SimulatedShell {
   bool is_calm_ = false;
 };
 
-/// Which seeds a simulation runs: DLFLOW_SIMULATION_SEEDS=FIRST:COUNT, else some.
-struct Seeds {
-  uint32_t first = 1;
-  uint32_t count = 0;
-};
-
-inline Seeds simulation_seeds(uint32_t count) {
-  const char* const text = std::getenv("DLFLOW_SIMULATION_SEEDS");
-  if (text == nullptr) return {1, count};
-  char* end = nullptr;
-  const auto first = uint32_t(std::strtoul(text, &end, 10));
-  return {first, *end == ':' ? uint32_t(std::strtoul(end + 1, nullptr, 10)) : 1};
-}
-
-/// Plays a `Simulation` of `count` seeds. Its run() says what is wrong, or nothing; num_jobs() how
-/// many jobs were begun or submitted.
+/// Plays a `Simulation` of `count` seeds, or of those that DLFLOW_SIMULATION_SEEDS gives. Its run()
+/// says what is wrong, or nothing; num_jobs() how many jobs were begun or submitted.
 template <typename Simulation>
 void simulate(uint32_t count) {
   if (std::filesystem::exists("/dev/shm")) ::setenv("TMPDIR", "/dev/shm", 0);  // many small files
-  const Seeds seeds = simulation_seeds(count);
+  const Seeds seeds = seeds_from("DLFLOW_SIMULATION_SEEDS", {1, count});
   int kills = 0, torn = 0, full = 0, jobs = 0;
-  for (uint32_t seed = seeds.first; seed < seeds.first + seeds.count; ++seed) {
-    Simulation simulation(seed);
+  for (uint64_t seed = seeds.first; seed < seeds.first + seeds.count; ++seed) {
+    Simulation simulation{uint32_t(seed)};
     const std::string problem = simulation.run();
     INFO("seed " << seed << "\n" << simulation.shell().history());
     CHECK(problem == "");

@@ -88,26 +88,11 @@ void try_seed(uint64_t seed, Count& count) {
   count.reused += reusing.num_reused();
 }
 
-struct Seeds {
-  uint64_t first = 0, count = 2000;
-};
-
-Seeds seeds() {
-  const char* const given = std::getenv("DLFLOW_ORACLE_SEEDS");
-  Seeds result;
-  if (given == nullptr) return result;
-  char* colon = nullptr;
-  result.first = std::strtoull(given, &colon, 10);
-  REQUIRE(*colon == ':');
-  result.count = std::strtoull(colon + 1, nullptr, 10);
-  return result;
-}
-
 /// Every fourth seed, from the `quarter`-th on.
 void try_seeds(uint64_t quarter) {
   if (::access("/dev/shm", W_OK) == 0) ::setenv("TMPDIR", "/dev/shm", 1);  // no disk is waited for
   Count count;
-  const auto [first, number] = seeds();
+  const auto [first, number] = seeds_from("DLFLOW_ORACLE_SEEDS", {.first = 0, .count = 2000});
   for (uint64_t seed = first + quarter; seed < first + number; seed += 4) try_seed(seed, count);
   std::printf("%zu seeds, %zu jobs, %zu of them reused\n", count.seeds, count.jobs, count.reused);
   CHECK(count.reused * 10 > count.jobs);  // who never reuses anything proves nothing
