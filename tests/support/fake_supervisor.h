@@ -20,8 +20,9 @@ inline void publish(const std::filesystem::path& attempt, const Json& outputs, J
   event.outputs = outputs;
   event.fingerprint = fingerprint(spec.fingerprint_base, spec.element, read_parents(spec));
   make_directories(attempt / "pass-1" / "outputs");
-  write_publication(attempt / "pass-1",
-                    {{"outputs"}, list_published(attempt / "pass-1/outputs", "outputs"), {}});
+  const Publication left{{"outputs"}, list_published(attempt / "pass-1/outputs", "outputs"), {}};
+  event.published_nothing = is_empty(left);
+  if (!event.published_nothing) write_publication(attempt / "pass-1", left);
   std::filesystem::remove(spec.job_directory / "outputs");
   std::filesystem::create_directory_symlink(attempt.filename() / "pass-1/outputs",
                                             spec.job_directory / "outputs");
