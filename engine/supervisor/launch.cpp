@@ -85,11 +85,23 @@ std::vector<std::string> srun_per_node(const Resources& each, const RankPlan& ra
   return words;
 }
 
+/// dlflow's own programs start their ranks themselves, all on this machine, where there is no
+/// mpirun. Behind `setup:` lines there may be one.
+bool starts_own_ranks(const JobSpec& spec) {
+  const StepKind* const kind = find_step_kind(spec.uses);
+  const Resources& each = spec.resources;
+  return kind != nullptr && !kind->program.empty() && each.ranks > 1 && !spec.container &&
+         spec.setup.empty() && !spec.launcher.empty() && spec.launcher.front() == "mpirun" &&
+         !find_program("mpirun", environment_variable("PATH")) &&
+         rank_nodes(each.ranks, each.cpus_per_rank, environment_variable).size() == 1;
+}
+
 /// The profile's launcher with what depends on this machine: Open MPI refuses root and more ranks
 /// than cores unless told, and would bind ranks of several jobs to the same cores.
 std::vector<std::string> launcher(const JobSpec& spec, const RankPlan& ranks) {
   if (spec.resources.ranks <= 1 || spec.launcher.empty()) return {};
   if (spec.launch == Launch::Node && ranks.num_programs() == 1) return {};
+  if (starts_own_ranks(spec)) return {};
   std::vector<std::string> argv = rank_launcher(spec, ranks);
   if (fs::path(argv.front()).filename() != "mpirun") return argv;
   const auto has = [&](const char* word) {
@@ -311,7 +323,8 @@ std::vector<std::string> rank_program(const JobSpec& spec, const ResolvedJob& jo
   const fs::path bin = spec.run_directory / "bin";
   if (const StepKind* kind = find_step_kind(spec.uses)) {
     if (kind->program.empty()) return {bin / "dlflow", "step", kind->name};
-    return {bin / kind->program, files.with()};
+    if (!starts_own_ranks(spec)) return {bin / kind->program, files.with()};
+    return {bin / kind->program, "--ranks", std::to_string(spec.resources.ranks), files.with()};
   }
   if (job.run_command.is_string()) {
     std::vector<std::string> script = shell_command(shell);

@@ -10,6 +10,7 @@
 #include "engine/supervisor/container.h"
 #include "tests/support/catch.h"
 #include "tests/support/temp_dir.h"
+#include "tests/support/variable.h"
 
 using namespace dlflow;
 
@@ -81,6 +82,23 @@ TEST_CASE("each rank of a command is started with what it is to be told", "[laun
   two.spec.uses = "train";  // knows itself which rank it is
   CHECK(argv({"srun", "-n", "2"}) == Words{"srun", "-n", "2", "/runs/demo-1/bin/dlflow-train",
                                            "/runs/demo-1/steps/a/attempt-1/with.json"});
+}
+
+TEST_CASE("without mpirun, dlflow's own programs start their ranks on this machine", "[launch]") {
+  TwoRanks two;
+  two.spec.uses = "train";
+  const Words alone = {"/runs/demo-1/bin/dlflow-train",
+                       "/runs/demo-1/steps/a/attempt-1/with-1.json"};
+  const Words launched = two.words({"mpirun", "-np", "2"});
+  CHECK(launched.front() == "mpirun");
+  CHECK(Words(launched.end() - 2, launched.end()) == alone);
+  const test::Variable path("PATH", "/nowhere");
+  CHECK(two.words({"mpirun", "-np", "2"}) == Words{alone[0], "--ranks", "2", alone[1]});
+  CHECK(two.words({"srun", "-n", "2"}).front() == "srun");
+  two.spec.resources.cpus_per_rank = 1;
+  const test::TempDir folder;
+  const test::Variable nodes("PE_HOSTFILE", folder.write("hosts", "a 1 q -\nb 1 q -\n").string());
+  CHECK(two.words({"mpirun", "-np", "2"}).front() == "mpirun");
 }
 
 TEST_CASE("a command of one rank is told without a launcher, unless the step says it itself",
