@@ -23,6 +23,14 @@ endif()
 # Of folders where no loop is hot: -O1 takes two thirds of the time of -O2. There GCC takes an empty std::optional for one that is used.
 set(DLFLOW_QUICK_BUILD $<$<CONFIG:Release>:-O1> $<$<AND:$<CONFIG:Release>,$<CXX_COMPILER_ID:GNU>>:-Wno-maybe-uninitialized>)
 
+# dlflow_find_library(VARIABLE NAME [REQUIRED]): the file of a third-party library that becomes part of dlflow.
+function(dlflow_find_library variable name)
+  if(DLFLOW_STATIC)
+    set(name lib${name}.a)
+  endif()
+  find_library(${variable} NAMES ${name} ${ARGN})
+endfunction()
+
 # dlflow_library(NAME SOURCES a.cpp ... LINKS other ...): a static library of one folder.
 # LINKS are the folders to its right in docs/contributor/architecture.md, and third-party libraries.
 function(dlflow_library name)

@@ -1,0 +1,52 @@
+"""What a system lacks is left out: dlflow is configured without it, and has its targets as far as they can be."""
+
+import pathlib
+import subprocess
+import tempfile
+import unittest
+
+SOURCE = pathlib.Path(__file__).resolve().parents[2]
+
+# What is missing -> settings that hide it from CMake.
+MISSING = {
+    "oneDNN": ["-DDNNL_LIBRARY="],
+    "OpenMP": ["-DCMAKE_DISABLE_FIND_PACKAGE_OpenMP=ON"],
+    "MPI": ["-DCMAKE_DISABLE_FIND_PACKAGE_MPI=ON", "-DDLFLOW_MPICH_INCLUDE="],
+    "CUDA": ["-DCMAKE_CUDA_COMPILER=NOTFOUND"],
+    "Python": ["-DDLFLOW_PYTHON="],
+    "JPEG": ["-DJPEG_LIBRARY="],
+    "Catch2": ["-DCMAKE_DISABLE_FIND_PACKAGE_Catch2=ON"],
+}
+
+
+class ConfigureTest(unittest.TestCase):
+    def targets(self, settings):
+        """The targets of a build that was configured with `settings`."""
+        with tempfile.TemporaryDirectory() as folder:
+            run = subprocess.run(["cmake", "-S", SOURCE, "-B", folder, "-G", "Ninja", *settings],
+                                 stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+            self.assertEqual(run.returncode, 0, run.stdout)
+            listed = subprocess.run(["ninja", "-C", folder, "-t", "targets", "all"], stdout=subprocess.PIPE,
+                                    text=True, check=True).stdout
+        return {line.split(":")[0] for line in listed.splitlines()}
+
+    def test_nothing_but_dlflow_is_left_where_all_is_missing(self):
+        targets = self.targets(sum(MISSING.values(), []))
+        self.assertIn("dlflow", targets)
+        self.assertFalse({"dlflow-train", "dlflow-evaluate", "nn_test"} & targets)
+
+    def test_each_is_left_out_by_itself(self):
+        for what, settings in MISSING.items():
+            with self.subTest(what):
+                targets = self.targets(settings)
+                self.assertIn("dlflow", targets)
+                self.assertEqual("dlflow-train" in targets, what not in ("oneDNN", "OpenMP"))
+                self.assertEqual("dlflow_mpi_40" in targets, what != "MPI")
+                self.assertEqual("base_test" in targets, what != "Catch2")
+
+    def test_shared_libraries_take_the_place_of_static_ones(self):
+        self.assertIn("dlflow", self.targets(["-DDLFLOW_STATIC=OFF"]))
+
+
+if __name__ == "__main__":
+    unittest.main()
