@@ -278,9 +278,9 @@ class SpackRecipe(Case):
     """Spack is neither in Debian nor on PyPI: these tests have a stand-in for its names, and no package was built with it."""
 
     # What CMake looks for, as Spack calls it; None: it is in Spack's compiler or CMake, or no package of Spack has it.
-    PACKAGES = {"nlohmann_json": "nlohmann-json", "libcrypto.a": "openssl", "libz.a": "zlib", "libyaml-cpp.a": "yaml-cpp",
-                "libminizip.a": "minizip", "libsqlite3.a": "sqlite", "libpng.a": "libpng", "png.h": "libpng",
-                "libjpeg.a": "libjpeg-turbo", "jpeglib.h": "libjpeg-turbo", "CLI/CLI.hpp": "cli11", "MPI": "mpi",
+    PACKAGES = {"nlohmann_json": "nlohmann-json", "crypto": "openssl", "z": "zlib", "yaml-cpp": "yaml-cpp",
+                "minizip": "minizip", "sqlite3": "sqlite", "png": "libpng", "png.h": "libpng",
+                "jpeg": "libjpeg-turbo", "jpeglib.h": "libjpeg-turbo", "CLI/CLI.hpp": "cli11", "MPI": "mpi",
                 "dnnl": "onednn", "dnnl.hpp": "onednn", "CUDAToolkit": "cuda", "cudnn": "cudnn", "cudnn.h": "cudnn",
                 "OpenMP": None, "Threads": None, "chart.min.js": None, "copyright": None}
     INCLUDED = {"c", "cxx", "cmake", "python", "fmt", "spdlog"}  # needed without being looked for

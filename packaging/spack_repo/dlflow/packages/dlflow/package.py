@@ -27,10 +27,9 @@ class Dlflow(CMakePackage):
     depends_on("python@3.8:", type=("build", "run"))
     depends_on("cli11", type="build")
     depends_on("nlohmann-json", type="build")
-    depends_on("fmt@9")
+    depends_on("fmt@9:")
     depends_on("spdlog")
-    # Each of them as a static library, too: dlflow is one static program.
-    depends_on("yaml-cpp~shared")
+    depends_on("yaml-cpp")
     depends_on("sqlite")
     depends_on("openssl")
     depends_on("minizip")
@@ -39,7 +38,10 @@ class Dlflow(CMakePackage):
     depends_on("libjpeg-turbo")
     with when("+train"):
         depends_on("mpi")
-        depends_on("onednn@2.6:2.7")
+        depends_on("onednn@2.6:")
     with when("+cuda"):
         depends_on("cuda")
         depends_on("cudnn")
+
+    def cmake_args(self):
+        return [self.define("DLFLOW_STATIC", False)]  # Spack has shared libraries
