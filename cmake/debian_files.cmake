@@ -36,6 +36,8 @@ file(REMOVE_RECURSE ${share}/zsh/site-functions)
 file(WRITE ${share}/lintian/overrides/dlflow
 "# It is linked statically (static-pie): it runs on any Linux and in any container.
 dlflow: shared-library-lacks-prerequisites [usr/bin/dlflow]
+# Plug-ins, which the programs look for beside themselves.
+dlflow: no-manual-page [usr/bin/libdlflow_mpi_*.so]
 # All are to run where these libraries are missing or have other versions.
 dlflow: embedded-library libjpeg [usr/bin/dlflow*]
 dlflow: embedded-library libpng [usr/bin/dlflow]

@@ -280,7 +280,7 @@ class SpackRecipe(Case):
     # What CMake looks for, as Spack calls it; None: it is in Spack's compiler or CMake, or no package of Spack has it.
     PACKAGES = {"nlohmann_json": "nlohmann-json", "crypto": "openssl", "z": "zlib", "yaml-cpp": "yaml-cpp",
                 "minizip": "minizip", "sqlite3": "sqlite", "png": "libpng", "png.h": "libpng",
-                "jpeg": "libjpeg-turbo", "jpeglib.h": "libjpeg-turbo", "CLI/CLI.hpp": "cli11", "MPI": "mpi",
+                "jpeg": "libjpeg-turbo", "jpeglib.h": "libjpeg-turbo", "CLI/CLI.hpp": "cli11", "MPI": "mpi", "mpi.h": "mpi",
                 "dnnl": "onednn", "dnnl.hpp": "onednn", "CUDAToolkit": "cuda", "cudnn": "cudnn", "cudnn.h": "cudnn",
                 "OpenMP": None, "Threads": None, "chart.min.js": None, "copyright": None}
     INCLUDED = {"c", "cxx", "cmake", "python", "fmt", "spdlog"}  # needed without being looked for

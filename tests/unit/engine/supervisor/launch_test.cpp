@@ -88,7 +88,7 @@ TEST_CASE("without mpirun, dlflow's own programs start their ranks on this machi
   TwoRanks two;
   two.spec.uses = "train";
   const Words alone = {"/runs/demo-1/bin/dlflow-train",
-                       "/runs/demo-1/steps/a/attempt-1/with-1.json"};
+                       "/runs/demo-1/steps/a/attempt-1/with.json"};
   const Words launched = two.words({"mpirun", "-np", "2"});
   CHECK(launched.front() == "mpirun");
   CHECK(Words(launched.end() - 2, launched.end()) == alone);
