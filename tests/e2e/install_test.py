@@ -303,7 +303,7 @@ class SpackRecipe(Case):
         for folder in ("base", "engine", "runtime", "steps", "cmake"):
             for file in (ROOT / folder).rglob("*"):
                 if file.name == "CMakeLists.txt" or file.suffix == ".cmake":
-                    text = file.read_text()
+                    text = re.sub("#.*", "", file.read_text())
                     looked_for.update(re.findall(r"find_package\((\w+)", text))
                     looked_for.update(re.findall(r"find_(?:library|path|file)\(\w+ (?:NAMES )?([\w./+-]+)", text))
         self.assertEqual(sorted(looked_for - set(self.PACKAGES)), [])
