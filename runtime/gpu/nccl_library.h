@@ -2,8 +2,8 @@
 
 #include <string>
 
-#include "runtime/gpu/nccl_abi.h"
 #include "runtime/comm/shared_library.h"
+#include "runtime/gpu/nccl_abi.h"
 
 namespace dlflow::runtime {
 

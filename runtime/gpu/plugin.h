@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "runtime/gpu/plugin_abi.h"
 #include "runtime/comm/shared_library.h"
+#include "runtime/gpu/plugin_abi.h"
 
 namespace dlflow::runtime {
 

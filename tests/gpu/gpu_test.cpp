@@ -312,6 +312,5 @@ TEST_CASE("on one GPU, two ranks are refused before NCCL is asked") {
     GpuReplica replica(comm, *gpu, problem.model, 2, kReport);
     return 0;
   };
-  CHECK_THROWS_WITH(test::on_ranks(2, open),
-                    Catch::Contains("ranks 0 and 1 share the GPU"));
+  CHECK_THROWS_WITH(test::on_ranks(2, open), Catch::Contains("ranks 0 and 1 share the GPU"));
 }

@@ -63,9 +63,8 @@ TEST_CASE("what cannot be the list of an axis is refused where it stands", "[mat
 TEST_CASE("what chooses among elements cannot stand beside an unknown axis", "[matrix]") {
   for (const std::string choice :
        {"zip: [part, lr]", "include: [{part: 1, lr: 1}]", "exclude: [{lr: 1}]"}) {
-    CHECK_THAT(
-        mistakes_of(
-            fan(R"({lr: [1, 2], part: "${{ steps.split.outputs.parts }}", )" + choice + "}")),
-        Catch::Contains("cannot stand beside axis 'part', whose values a step decides"));
+    CHECK_THAT(mistakes_of(fan(R"({lr: [1, 2], part: "${{ steps.split.outputs.parts }}", )" +
+                               choice + "}")),
+               Catch::Contains("cannot stand beside axis 'part', whose values a step decides"));
   }
 }

@@ -87,8 +87,7 @@ TEST_CASE("each rank of a command is started with what it is to be told", "[laun
 TEST_CASE("without mpirun, dlflow's own programs start their ranks on this machine", "[launch]") {
   TwoRanks two;
   two.spec.uses = "train";
-  const Words alone = {"/runs/demo-1/bin/dlflow-train",
-                       "/runs/demo-1/steps/a/attempt-1/with.json"};
+  const Words alone = {"/runs/demo-1/bin/dlflow-train", "/runs/demo-1/steps/a/attempt-1/with.json"};
   const Words launched = two.words({"mpirun", "-np", "2"});
   CHECK(launched.front() == "mpirun");
   CHECK(Words(launched.end() - 2, launched.end()) == alone);
