@@ -1,5 +1,5 @@
-/// What the compiler's static libraries take from a newer glibc than a release is linked with
-/// (cmake/old_system.cmake). Nobody outside of the program or library sees these.
+/// Functions that the compiler's static libraries take from a newer glibc than a release is linked
+/// with (cmake/old_system.cmake). They are hidden outside of the program or library.
 #include <pthread.h>
 #include <sys/random.h>
 #include <sys/syscall.h>
@@ -48,8 +48,8 @@ uint32_t arc4random() noexcept {
 
 pid_t gettid() noexcept { return pid_t(::syscall(SYS_gettid)); }
 
-/// By the clock of the wall, which may be set meanwhile: it wakes up once a second at least, for
-/// the caller to look at its own clock.
+/// Waits by the wall clock, which may be set meanwhile: it wakes up at least once a second, so that
+/// the caller looks at its own clock.
 int pthread_cond_clockwait(pthread_cond_t* condition, pthread_mutex_t* mutex, clockid_t clock,
                            const timespec* until) {
   const int64_t left = nanoseconds(*until) - now(clock);

@@ -27,7 +27,7 @@ struct Missing {
   std::string needed_by;  ///< "dlflow-train", if it is known
 };
 
-/// What a line of glibc's loader says, of a program that is started or only traced.
+/// Reads a line of glibc's loader, about a program that is started or only traced.
 std::optional<Missing> missing_in(const std::string& line) {
   static const std::regex kNotOpened(
       "(?:.*/)?(.*): error while loading shared libraries: (.*): cannot open shared object file.*");

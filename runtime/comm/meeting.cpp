@@ -39,7 +39,8 @@ bool send_text(const FileDescriptor& socket, const std::string& text, Deadline u
          send_all(socket, std::as_bytes(std::span(text)), until);
 }
 
-/// Nothing if the other side ended the connection, has more than `most` bytes, or the time is over.
+/// Returns nothing if the other side closes the connection or sends more than `most` bytes, or if
+/// the time is over.
 std::optional<std::string> receive_text(const FileDescriptor& socket, size_t most, Deadline until) {
   uint64_t size = 0;
   if (!receive_all(socket, std::as_writable_bytes(std::span(&size, 1)), until) || size > most) {
@@ -121,7 +122,7 @@ FileDescriptor connect_to_host(const Endpoint& host) {
   return FileDescriptor();
 }
 
-/// What rank 0 tells; nothing if it does not.
+/// Returns the answer of rank 0; nothing if there is none.
 std::vector<std::string> visit(const Endpoint& host, int rank, int size, const std::string& own,
                                Deadline deadline) {
   const FileDescriptor socket = connect_to_host(host);

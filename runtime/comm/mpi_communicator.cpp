@@ -59,7 +59,7 @@ std::byte* aligned(void* memory) {
   return static_cast<std::byte*>(memory) + (kAlignment - address % kAlignment) % kAlignment;
 }
 
-/// Nothing for 16-bit floats, which MPI 3 does not know.
+/// MPI 3 has no 16-bit floats: there is no type for them.
 std::optional<DlflowMpiType> mpi_type(DataType type) {
   switch (type) {
     case DataType::Float32:

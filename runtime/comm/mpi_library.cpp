@@ -2,7 +2,6 @@
 
 #include <filesystem>
 #include <sstream>
-#include <type_traits>
 #include <vector>
 
 #include "base/error.h"
@@ -52,17 +51,6 @@ SharedLibrary open_library(const Family& family) {
   throw Error(Errc::NotFound, problems);
 }
 
-const DlflowMpiPlugin* functions_of(const SharedLibrary& plugin) {
-  std::remove_pointer_t<DlflowMpiPluginFunction>* function = nullptr;
-  plugin.find(DLFLOW_MPI_PLUGIN_SYMBOL, function);
-  const DlflowMpiPlugin* functions = function();
-  if (functions->abi == DLFLOW_MPI_ABI) return functions;
-  throw Error(Errc::NotFound, "the plug-in for MPI has interface " +
-                                  std::to_string(functions->abi) + ", this program knows " +
-                                  std::to_string(DLFLOW_MPI_ABI) +
-                                  "; install both from one build of dlflow");
-}
-
 }  // namespace
 
 MpiLibrary::MpiLibrary() {
@@ -71,7 +59,8 @@ MpiLibrary::MpiLibrary() {
     try {
       library_ = open_library(family);
       plugin_ = SharedLibrary(plugin_file(family.plugin), RTLD_NODELETE);
-      functions_ = functions_of(*plugin_);
+      functions_ =
+          plugin_->functions<DlflowMpiPluginFunction>(DLFLOW_MPI_PLUGIN_SYMBOL, DLFLOW_MPI_ABI);
       return;
     } catch (const Error& error) {
       problems += (problems.empty() ? "" : "; ") + std::string(error.what());

@@ -2,8 +2,8 @@
 
 #include <stdint.h>
 
-/// What a program and libdlflow-mpi-N.so, which it opens at run time, know of each other: plain C,
-/// in which no type of an MPI library occurs. The families of MPI libraries have binary interfaces
+/// The interface between a program and libdlflow_mpi_N.so, which it opens at run time: plain C, in
+/// which no type of an MPI library occurs. The families of MPI libraries have binary interfaces
 /// of their own, so there is one plug-in for each, of the same source (mpi_plugin.cpp).
 ///
 /// Calls that may fail return null, or what went wrong as text that stays until this thread's next

@@ -2,7 +2,9 @@
 
 #include <dlfcn.h>
 
+#include <cstdint>
 #include <string>
+#include <type_traits>
 
 #include "base/handle.h"
 
@@ -23,8 +25,20 @@ class SharedLibrary {
     function = reinterpret_cast<Function*>(address(symbol));
   }
 
+  /// The table of functions that `symbol` of a plug-in of ours returns; `Plugin` is its type.
+  /// Throws Error{InvalidInput} if its interface is another one than `abi`.
+  template <typename Plugin>
+  auto functions(const char* symbol, uint32_t abi) const {
+    std::remove_pointer_t<Plugin>* plugin = nullptr;
+    find(symbol, plugin);
+    const auto* functions = plugin();
+    check_abi(functions->abi, abi);
+    return functions;
+  }
+
  private:
   void* address(const char* symbol) const;
+  void check_abi(uint32_t found, uint32_t known) const;
 
   std::string name_;
   Handle<void, ::dlclose> handle_;

@@ -24,22 +24,12 @@ SharedLibrary open(const std::filesystem::path& file) {
   }
 }
 
-const DlflowGpuPlugin* functions_of(const SharedLibrary& library,
-                                    const std::filesystem::path& file) {
-  std::remove_pointer_t<DlflowGpuPluginFunction>* plugin = nullptr;
-  library.find(DLFLOW_GPU_PLUGIN_SYMBOL, plugin);
-  const DlflowGpuPlugin* functions = plugin();
-  if (functions->abi == DLFLOW_GPU_ABI) return functions;
-  throw Error(Errc::InvalidInput, file.string() + " has interface " +
-                                      std::to_string(functions->abi) + ", this program knows " +
-                                      std::to_string(DLFLOW_GPU_ABI) +
-                                      "; install both from one build of dlflow");
-}
-
 }  // namespace
 
 GpuPlugin::GpuPlugin(const std::filesystem::path& file)
-    : library_(open(file)), functions_(functions_of(library_, file)) {}
+    : library_(open(file)),
+      functions_(
+          library_.functions<DlflowGpuPluginFunction>(DLFLOW_GPU_PLUGIN_SYMBOL, DLFLOW_GPU_ABI)) {}
 
 std::filesystem::path GpuPlugin::usual_file() {
   std::error_code no_proc;

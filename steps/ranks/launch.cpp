@@ -55,7 +55,7 @@ constexpr const char* kMeetingFile = ".dlflow-ranks";
 constexpr const char* kMpiVariables[] = {"OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_RANK",
                                          "PMI_SIZE", "MV2_COMM_WORLD_SIZE"};
 
-/// What start_ranks() tells each rank, and `dlflow rank-exec` a command's.
+/// Variables that start_ranks() sets for each rank, and `dlflow rank-exec` for a command's.
 constexpr const char *kOwnRank = "DLFLOW_RANK", *kOwnRanks = "DLFLOW_RANKS";
 
 /// Once a rank has failed, the others end by themselves, as their watch tells them to.
@@ -100,8 +100,8 @@ std::vector<Place> places() {
   return places;
 }
 
-/// What the launchers of MPI set: Open MPI and PMIx, PMI (MPICH, Intel MPI, srun --mpi=pmi2),
-/// MVAPICH.
+/// Whether a launcher of MPI has started this process: Open MPI and PMIx, PMI (MPICH, Intel MPI,
+/// srun --mpi=pmi2), MVAPICH.
 bool has_mpi_launcher() {
   const auto is_set = [](const char* name) { return !environment_variable(name).empty(); };
   return std::any_of(std::begin(kMpiVariables), std::end(kMpiVariables), is_set);
@@ -189,7 +189,7 @@ runtime::WatchOptions watch_options(const std::function<bool()>& can_resume,
   ::_exit(status);
 }
 
-/// What run_rank() is given.
+/// The arguments of run_rank().
 struct Job {
   const std::function<bool()>& can_resume;
   const std::function<int(runtime::Communicator&)>& work;

@@ -7,7 +7,7 @@ import unittest
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
 
-# What is missing -> settings that hide it from CMake.
+# A library or tool -> settings that hide it from CMake.
 MISSING = {
     "oneDNN": ["-DDNNL_LIBRARY="],
     "OpenMP": ["-DCMAKE_DISABLE_FIND_PACKAGE_OpenMP=ON"],

@@ -21,7 +21,7 @@ using dlflow::test::error_of;
 
 namespace {
 
-/// What each rank is told, or throws.
+/// Returns what each rank receives, or throws.
 std::vector<std::string> told(const std::filesystem::path& file, int ranks) {
   std::vector<std::string> lists{size_t(ranks)};
   {
