@@ -12,6 +12,8 @@ endif()
 # What is file-local in one of several sources that are compiled as one looks to GCC as if a header had it.
 target_compile_options(dlflow_options INTERFACE
   $<$<AND:$<CXX_COMPILER_ID:GNU>,$<BOOL:$<TARGET_PROPERTY:UNITY_BUILD>>>:-Wno-subobject-linkage>)
+# GCC's garbage collector takes 3 to 11 % of its time; without it, the largest source needs 1.1 GB instead of 0.9.
+target_compile_options(dlflow_options INTERFACE $<$<AND:$<CONFIG:Release>,$<CXX_COMPILER_ID:GNU>>:--param=ggc-min-heapsize=2000000>)
 target_compile_definitions(dlflow_options INTERFACE DLFLOW_VERSION="${PROJECT_VERSION}")
 if(DLFLOW_SANITIZE)
   # With sanitizers, GCC takes members of the standard library's std::function for uninitialized.
