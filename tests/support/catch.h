@@ -12,4 +12,5 @@ using Matchers::EndsWith, Matchers::Equals, Matchers::Matches, Matchers::Message
 inline auto Contains(const std::string& text) { return Matchers::ContainsSubstring(text); }
 using TestEventListenerBase = EventListenerBase;
 }  // namespace Catch
+using Catch::Approx;
 #endif
