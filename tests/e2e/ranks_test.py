@@ -43,7 +43,7 @@ class Ranks(Case):
               work:
                 run: {command}
                 resources: {{ranks: {ranks}}}
-                env: {{FOLDER: {self.folder}}}
+                env: {{FOLDER: {self.folder}, USE_LIBUV: "0"}}  # Debian 13's PyTorch has none
                 {extra}
         """)
         return self.run_json("w.yaml", timeout=120)["run"]

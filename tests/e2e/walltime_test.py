@@ -334,7 +334,7 @@ class Walltime(Case):
                 inputs: [train.py]
                 checkpoint: {{lead: 20s, {checkpoint}}}
                 resources: {{walltime: 60s, ranks: 2}}
-                env: {{PYTHONPATH: {PACKAGE}, PET_REDIRECTS: 1, PET_TEE: 1, PET_MONITOR_INTERVAL: 0.1}}
+                env: {{PYTHONPATH: {PACKAGE}, PET_REDIRECTS: 1, PET_TEE: 1, PET_MONITOR_INTERVAL: 0.1, USE_LIBUV: 0}}  # Debian 13's PyTorch has none
                 {more}
         """)
         run = self.run_json("w.yaml", timeout=240)["run"]

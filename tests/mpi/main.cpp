@@ -9,7 +9,7 @@ namespace {
 
 /// A case takes seconds, on a busy machine too.
 struct Watchdog : Catch::TestEventListenerBase {
-  using TestEventListenerBase::TestEventListenerBase;
+  using Catch::TestEventListenerBase::TestEventListenerBase;
   void testCaseStarting(const Catch::TestCaseInfo& info) override { watchdog.begin(info.name); }
   void testCaseEnded(const Catch::TestCaseStats&) override { watchdog.end(); }
 
