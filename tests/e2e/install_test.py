@@ -35,7 +35,7 @@ WANTED = [*PROGRAMS, *MPI_PLUGINS, *[f"share/man/man1/{name.removeprefix('bin/')
           "lib/dlflow/libdlflow_runtime.so", "include/dlflow_runtime.h",
           "lib/python3/dist-packages/dlflow/torch/backend.py", "lib/python3/dist-packages/dlflow/py.typed",
           "share/doc/dlflow/README.md", "share/doc/dlflow/LICENSE", "share/doc/dlflow/docs/index.md"]
-LIBRARIES = ["lib/dlflow/libdnnl.so.2", "lib/dlflow/libgomp.so.1"] if HAS_TRAINING else []  # in the tarball alone
+LIBRARIES = [r"lib/dlflow/libdnnl\.so\.[23]", r"lib/dlflow/libgomp\.so\.1"] if HAS_TRAINING else []  # in the tarball alone
 
 
 def call(*command, **options):
@@ -77,8 +77,10 @@ class Installed(Case):
 
     def test_all_that_people_use_is_there_and_nothing_else(self):
         found = files_of(self.tree)
-        for name in [*WANTED, *LIBRARIES]:
+        for name in WANTED:
             self.assertIn(name, found)
+        for library in LIBRARIES:
+            self.assertEqual(len([name for name in found if re.fullmatch(library, name)]), 1, library)
         self.assertEqual(PLUGIN in found, (BIN / "libdlflow_cuda.so").exists())
         self.assertEqual({name.split("/")[0] for name in found}, {"bin", "include", "lib", "share"})
         self.assertEqual([name for name in found if name.startswith("bin/") and name not in [*PROGRAMS, *MPI_PLUGINS, PLUGIN]], [])
@@ -253,8 +255,8 @@ class Installed(Case):
         self.assertEqual((fields["Package"], fields["Section"], fields["Priority"]), ("dlflow", "science", "optional"))
         self.assertRegex(fields["Version"], r"^[0-9.]+$")
         if HAS_TRAINING:
-            for library in ("libc6", "libdnnl2", "libgomp1"):
-                self.assertRegex(fields["Depends"], rf"(^|, ){re.escape(library)}($|,| )")
+            for library in ("libc6", r"libdnnl[23](\.\d+)?", "libgomp1"):
+                self.assertRegex(fields["Depends"], rf"(^|, ){library}($|,| )")
             self.assertNotRegex(fields["Depends"], "mpi")  # any will do
             self.assertIn("openmpi-bin | mpich", fields["Recommends"])
         contents = call("dpkg-deb", "--contents", package)
@@ -271,7 +273,8 @@ class Installed(Case):
     def test_lintian_finds_no_error_in_the_debian_package(self):
         if not shutil.which("dpkg-shlibdeps") or not shutil.which("file") or not shutil.which("lintian"):
             self.skipTest("needs Debian's dpkg-dev, file and lintian")
-        self.assertEqual(call("lintian", "--allow-root", "--fail-on", "error,warning", self.packed("DEB")), "")
+        unused = ["--suppress-tags", "mismatched-override"]  # Debian 13's does not see libpng, which 12's does
+        self.assertEqual(call("lintian", "--allow-root", "--fail-on", "error,warning", *unused, self.packed("DEB")), "")
 
 
 class SpackRecipe(Case):

@@ -6,7 +6,7 @@ import shutil
 import unittest
 
 from support import BIN, ROOT, Case, main
-from pypi import DEBIAN, NEWEST, needs  # support.py has put its folder on sys.path
+from pypi import DEBIAN, NEWEST, need_torchrun, needs  # support.py has put its folder on sys.path
 
 PYTHON = DEBIAN  # which has Debian's PyTorch
 SCRIPTS = ROOT / "tests/support/scripts"
@@ -154,6 +154,7 @@ class Ranks(Case):
 
     @needs("torch", DEBIAN)
     def test_torchrun_needs_no_argument(self):
+        need_torchrun(self)
         # Debian 12's does not start with Python 3.11 unless it is told to redirect something.
         run = self.script(f"[{PYTHON}, -m, torch.distributed.run, -r, '1', -t, '1', {SCRIPTS}/sum_ranks.py]", 3, "launch: node")
         self.assertEqual(self.output_of(run, "work"), [f"[default{rank}]:rank {rank} of 3: 6" for rank in range(3)])

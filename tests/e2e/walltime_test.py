@@ -9,6 +9,7 @@ import sys
 import unittest
 
 from support import BIN, Case, main
+from pypi import need_torchrun  # support.py has put its folder on sys.path
 
 PYTHON = sys.executable
 PACKAGE = BIN.parent / "python"
@@ -349,6 +350,7 @@ class Walltime(Case):
 
     @needs_torch
     def test_ranks_that_torchrun_starts_save_and_go_on(self):
+        need_torchrun(self)
         self.train_on_two_ranks("-m, torch.distributed.run, train.py", 'signal: SIGTERM, newer: "step-*[0-9]/manifest.json"', "launch: node")
 
     def test_a_run_whose_job_timed_out_ends_with_what_to_type(self):

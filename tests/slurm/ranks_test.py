@@ -11,7 +11,7 @@ from chains import Chain
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "container"))
 import images  # noqa: E402
-from pypi import DEBIAN, HOROVOD, NEWEST, needs  # noqa: E402
+from pypi import DEBIAN, HOROVOD, NEWEST, need_torchrun, needs  # noqa: E402
 
 PYTHON = DEBIAN  # which has Debian's PyTorch
 SCRIPTS = pathlib.Path(__file__).resolve().parents[1] / "support/scripts"
@@ -112,6 +112,7 @@ class Ranks:
 
     @needs("torch", DEBIAN)
     def test_torchrun_runs_on_two_nodes_without_an_option_for_them(self):
+        need_torchrun(self)
         # Debian 12's does not start with Python 3.11 unless it is told to redirect something.
         printed = self.printed(f"[{PYTHON}, -m, torch.distributed.run, -r, '1', -t, '1', {self.folder}/sum_ranks.py]", 4,
                                f"launch: node\n                {NO_LIBUV}")

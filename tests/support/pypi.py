@@ -36,3 +36,10 @@ def missing(module, python):
 def needs(module, python=NEWEST):
     reason = missing(module, python)
     return unittest.skipIf(reason, reason)
+
+
+def need_torchrun(case):
+    """Skips `case` where Debian's PyTorch is built without libuv, which its torchrun takes without asking."""
+    store = "import torch.distributed as dist; dist.TCPStore('127.0.0.1', 0, 1, True)"
+    if b"libuv" in subprocess.run([DEBIAN, "-c", store], capture_output=True).stderr:
+        case.skipTest("torchrun of Debian's PyTorch needs libuv, which this release builds it without")
