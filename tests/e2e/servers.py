@@ -110,16 +110,8 @@ class Sshd:
         return f"ssh://127.0.0.1:{self.port}{path}"
 
     def sessions(self):
-        """Process ids of the connections that are open: the children of the server."""
-        found = []
-        for stat in pathlib.Path("/proc").glob("[0-9]*/stat"):
-            try:
-                parent = stat.read_text().rpartition(")")[2].split()[1]
-            except OSError:
-                continue
-            if int(parent) == self.process.pid:
-                found.append(int(stat.parent.name))
-        return found
+        """Process ids of the connections that are open: one or two sshd for each, without what these started."""
+        return [pid for pid in children(self.process.pid) if name_of(pid).startswith("sshd")]
 
     def break_off(self):
         """Ends every connection as a lost network would, without a word."""
@@ -155,6 +147,13 @@ def children(pid):
     except OSError:
         return []
     return [found for child in map(int, own) for found in [*children(child), child]]
+
+
+def name_of(pid):
+    try:
+        return (pathlib.Path("/proc") / str(pid) / "comm").read_text()
+    except OSError:
+        return ""
 
 
 def command_lines():
