@@ -29,6 +29,7 @@ set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)  # dlflow_0.1.0_amd64.deb
 set(CPACK_DEBIAN_PACKAGE_SECTION science)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)
+set(CPACK_DEBIAN_PACKAGE_CONTROL_EXTRA ${CMAKE_CURRENT_LIST_DIR}/debian/postinst ${CMAKE_CURRENT_LIST_DIR}/debian/prerm)
 set(CPACK_DEBIAN_PACKAGE_DEPENDS "python3:any")  # for the package dlflow.torch; shared libraries are added
 set(CPACK_DEBIAN_PACKAGE_RECOMMENDS "curl, openmpi-bin | mpich")
 set(CPACK_DEBIAN_PACKAGE_SUGGESTS "dataset-fashion-mnist, git, graphviz, podman, python3-torch, rclone, rsync, slurm-client")

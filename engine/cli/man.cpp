@@ -80,6 +80,17 @@ std::string tables_of(const std::string& page, bool files) {
   return items;
 }
 
+/// ", dlflow-train(1), ..." for the man page of dlflow: the programs that the build put beside it.
+std::string other_programs() {
+  const std::filesystem::path folder =
+      std::filesystem::read_symlink("/proc/self/exe").parent_path();
+  std::string pages;
+  for (const char* name : {"dlflow-train", "dlflow-evaluate", "dlflow-predict"}) {
+    if (std::filesystem::exists(folder / name)) pages += ",\n" + bold(name) + "(1)";
+  }
+  return pages;
+}
+
 /// `surroundings` is what goes before the exit status.
 std::string man_page(const CLI::App& command, const std::string& name,
                      const std::string& surroundings) {
@@ -90,6 +101,7 @@ std::string man_page(const CLI::App& command, const std::string& name,
         (see_also.empty() ? "" : ",\n") + bold(page_name(name + " " + verb->get_name())) + "(1)";
   }
   if (see_also.empty()) see_also = bold("dlflow") + "(1)";
+  if (command.get_parent() == nullptr) see_also += other_programs();
   const std::string footer = command.get_footer();  // "Examples:", then what every page has
   const std::string examples = footer.substr(0, footer.find("\n\n"));
   return roff::heading(page_name(name), command.get_description()) +

@@ -121,6 +121,11 @@ class ManPages(support.Case):
         made = output_of(sys.executable, "-B", support.ROOT / "tests/docs/verbs.py", support.BIN)
         self.assertEqual(VERBS.read_text(), made, "tests/docs/verbs.py BIN >docs/user/verbs.md writes it")
 
+    def test_man_dlflow_names_the_other_programs(self):
+        see_also = self.pages["dlflow"].read_text().partition(".SH SEE ALSO\n")[2].replace("\\-", "-")
+        for name in STEP_PROGRAMS:
+            self.assertIn(f"\\fB{name}\\fR(1)", see_also)
+
     def test_nothing_in_a_page_is_taken_for_a_request(self):
         known = (".TH ", ".SH ", ".SS ", ".TP", ".nf", ".fi")
         for name, page in self.pages.items():

@@ -259,6 +259,13 @@ class Installed(Case):
                 self.assertRegex(fields["Depends"], rf"(^|, ){library}($|,| )")
             self.assertNotRegex(fields["Depends"], "mpi")  # any will do
             self.assertIn("openmpi-bin | mpich", fields["Recommends"])
+        call("dpkg-deb", "--control", package, self.folder / "control")
+        for script, action in (("postinst", "py3compile"), ("prerm", "py3clean")):
+            self.assertIn(f"  {action} -p dlflow\n", (self.folder / "control" / script).read_text())
+            self.write(f"fake/{action}", f"#!/bin/sh\necho {action} $*\n").chmod(0o755)
+            told = call(self.folder / "control" / script, "configure", env={"PATH": f"{self.folder}/fake:/usr/bin:/bin"})
+            self.assertEqual(told, f"{action} -p dlflow\n")
+            call(self.folder / "control" / script, "configure", env={"PATH": "/nowhere"})  # where Python is no more
         contents = call("dpkg-deb", "--contents", package)
         self.assertNotIn("libdlflow_cuda", contents)  # what it needs is in no Debian package
         names = [line.split()[5].removeprefix("./") for line in contents.splitlines() if not line.startswith("d")]
