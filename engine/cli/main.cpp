@@ -23,6 +23,7 @@
 #include "engine/cli/help.h"
 #include "engine/cli/host.h"
 #include "engine/cli/usage.h"
+#include "engine/cli/version.h"
 #include "engine/cli/workflow_argument.h"
 #include "engine/container/container_run.h"
 #include "engine/plan/layout.h"
@@ -72,7 +73,7 @@ void add_verbs(CLI::App& app, Session& session) {
   }
 }
 
-void add_common_options(CLI::App& app, Session& session) {
+void add_common_options(CLI::App& app, Session& session, bool as_json) {
   app.add_option_function<std::string>(
          "--color",
          [&session](const std::string& word) {
@@ -90,7 +91,7 @@ void add_common_options(CLI::App& app, Session& session) {
         show_log(times > 1 ? LogLevel::Debug : LogLevel::Info);
       },
       "show the commands that are run; -vv: how each ended, and every change");
-  app.set_version_flag("--version", "dlflow " DLFLOW_VERSION, "print the version");
+  app.set_version_flag("--version", version_text(as_json), "print the version; with --json, more");
   app.fallthrough();  // common options may follow the verb
 }
 
@@ -110,14 +111,14 @@ int run_cli(int argc, char** argv) {
   app.footer(kFooter);
   app.require_subcommand(1);
   Session session;
-  add_common_options(app, session);
+  const std::vector<std::string> words = with_new_verb({argv + 1, argv + argc});
+  const bool as_json = std::ranges::find(words, "--json") != words.end();
+  add_common_options(app, session, as_json);
   add_verbs(app, session);
   refuse_options_as_values(app);
-  const std::vector<std::string> words = with_new_verb({argv + 1, argv + argc});
   if (!words.empty() && words.front() == "complete") {
     return complete(app, session, std::span(words).subspan(1));
   }
-  const bool as_json = std::ranges::find(words, "--json") != words.end();
   const auto refuse = [as_json](const std::string& text, const std::string& hint, int status) {
     if (as_json) print_json(error_json(text, status));
     std::fprintf(stderr, "%s\n%s", escaped_lines(text).c_str(), hint.c_str());

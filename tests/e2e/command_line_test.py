@@ -21,7 +21,17 @@ GOOD = """
 
 class CommandLine(Case):
     def test_version(self):
-        self.assertRegex(self.dlflow("--version")[0], r"^dlflow \d+\.\d+\.\d+\n$")
+        text = self.dlflow("--version")[0]
+        self.assertRegex(text, r"^dlflow \d+\.\d+\.\d+\n$")
+        known = json.loads(self.dlflow("version", "--json")[0])
+        self.assertEqual(known["dlflow"], text.split()[1])
+        self.assertEqual(set(known), {"dlflow", "build", "libraries", "interfaces"})
+        self.assertRegex(known["build"]["compiler"], r"^\d+\.")
+        for name, version in known["libraries"].items():
+            self.assertRegex(version, r"^\d+\.\d+", name)
+        for name, header in (("runtime", "c_api/dlflow_runtime.h"), ("mpi", "comm/mpi_plugin_abi.h"), ("gpu", "gpu/plugin_abi.h")):
+            number = re.search(r"^#define DLFLOW_(?:\w+_)?ABI (\d+)", (ROOT / "runtime" / header).read_text(), re.MULTILINE)[1]
+            self.assertEqual(known["interfaces"][name], int(number), header)
 
     def verbs(self, *parents):
         """The verbs that `dlflow --help`, or that of a verb, lists."""
