@@ -1,11 +1,13 @@
-"""usage: bill_of_materials.py FILE VERSION PACKAGE...
+"""usage: bill_of_materials.py FILE VERSION PART...
 
-Writes FILE, an SPDX 2.3 document of dlflow and of the libraries that are part of it, which are those of Debian's PACKAGEs.
-The same packages make the same bytes, whenever that is.
+Writes FILE, an SPDX 2.3 document of dlflow and of the libraries that are part of it. A PART is a package of Debian, whose archives or headers
+are, or a shared library that lies beside the programs. The same parts make the same bytes, whenever that is.
 """
 
+import hashlib
 import json
 import os
+import pathlib
 import re
 import subprocess
 import sys
@@ -26,13 +28,20 @@ def entry(name, version, licence):
     return {**about, "versionInfo": version} if version else about
 
 
-def document(version, packages):
+def part_of(word):
+    path = pathlib.Path(word)
+    part = {**entry(path.name, "" if path.is_absolute() else version_of(word), "NOASSERTION"), "comment": f"Its licence is in libraries/{path.name}."}
+    if path.is_absolute():
+        part["checksums"] = [{"algorithm": "SHA256", "checksumValue": hashlib.sha256(path.read_bytes()).hexdigest()}]
+    return part
+
+
+def document(version, words):
     own = entry("dlflow", version, "Apache-2.0")
-    parts = [{**entry(name, version_of(name), "NOASSERTION"), "comment": f"Its licence is in libraries/{name}."} for name in packages]
+    parts = [part_of(word) for word in words]
     created = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(int(os.environ.get("SOURCE_DATE_EPOCH", 0))))
     parents = [("SPDXRef-DOCUMENT", "DESCRIBES", own)] + [("SPDXRef-dlflow", "CONTAINS", part) for part in parts]
     return {"spdxVersion": "SPDX-2.3", "dataLicense": "CC0-1.0", "SPDXID": "SPDXRef-DOCUMENT", "name": f"dlflow-{version}",
-            "comment": "The shared libraries in lib/dlflow of the tarball are not listed.",
             "documentNamespace": f"https://spdx.org/spdxdocs/dlflow-{version}",
             "creationInfo": {"created": created, "creators": ["Organization: The dlflow authors"]}, "packages": [own, *parts],
             "relationships": [{"spdxElementId": parent, "relationshipType": kind, "relatedSpdxElement": part["SPDXID"]}
@@ -42,5 +51,4 @@ def document(version, packages):
 if __name__ == "__main__":
     if len(sys.argv) < 4:
         sys.exit(__doc__)
-    with open(sys.argv[1], "w", encoding="utf-8") as bill:
-        json.dump(document(sys.argv[2], sys.argv[3:]), bill, indent=1)
+    pathlib.Path(sys.argv[1]).write_text(json.dumps(document(sys.argv[2], sys.argv[3:]), indent=1) + "\n", encoding="utf-8")

@@ -17,8 +17,9 @@ execute_process(COMMAND gzip -9n ${pages} ${share}/doc/dlflow/changelog COMMAND_
 find_program(STRIP strip REQUIRED)  # CPack has stripped the programs, but not of this
 file(GLOB binaries ${CPACK_TEMPORARY_DIRECTORY}/usr/bin/* ${CPACK_TEMPORARY_DIRECTORY}/usr/lib/dlflow/*.so)
 execute_process(COMMAND ${STRIP} --remove-section=.comment ${binaries} COMMAND_ERROR_IS_FATAL ANY)
-set(licences ${share}/doc/dlflow/libraries)  # Debian has the common ones
-file(REMOVE ${share}/doc/dlflow/LICENSE ${licences}/GPL-2 ${licences}/GPL-3 ${licences}/LGPL-2.1 ${licences}/Apache-2.0)
+file(GLOB common RELATIVE /usr/share/common-licenses /usr/share/common-licenses/*)  # Debian has these
+list(TRANSFORM common PREPEND ${share}/doc/dlflow/libraries/)
+file(REMOVE ${share}/doc/dlflow/LICENSE ${common})
 file(WRITE ${share}/doc/dlflow/copyright
 "Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/
 Upstream-Name: dlflow

@@ -40,18 +40,10 @@ if(TARGET dlflow_cuda)
   install(TARGETS dlflow_cuda LIBRARY DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT cuda)
 endif()
 
-# Debian's packages with the archives and headers that are part of the programs.
-set(linked_libraries libc6-dev libcli11-dev libfmt-dev libjpeg62-turbo-dev libjs-chart.js libminizip-dev libpng-dev libspdlog-dev libsqlite3-dev libssl-dev
-                     libstdc++6 libyaml-cpp-dev nlohmann-json3-dev zlib1g-dev)
 set(described ${CMAKE_BINARY_DIR}/described)
-set(bill_of_materials)
-if(DLFLOW_PYTHON)
-  set(bill_of_materials COMMAND ${DLFLOW_PYTHON} -B ${CMAKE_CURRENT_LIST_DIR}/bill_of_materials.py ${described}/dlflow.spdx.json ${PROJECT_VERSION} ${linked_libraries})
-endif()
-add_custom_command(OUTPUT ${described}/done VERBATIM DEPENDS ${installed} ${CMAKE_CURRENT_LIST_DIR}/describe.cmake ${CMAKE_CURRENT_LIST_DIR}/bill_of_materials.py ${CMAKE_SOURCE_DIR}/docs/user/environment.md
+add_custom_command(OUTPUT ${described}/done VERBATIM DEPENDS ${installed} ${CMAKE_CURRENT_LIST_DIR}/describe.cmake ${CMAKE_SOURCE_DIR}/docs/user/environment.md
   COMMAND ${CMAKE_COMMAND} -DDLFLOW=$<TARGET_FILE:dlflow> -DFOLDER=${described} -DOBJDUMP=${CMAKE_OBJDUMP}
-          -P ${CMAKE_CURRENT_LIST_DIR}/describe.cmake
-  ${bill_of_materials})
+          -P ${CMAKE_CURRENT_LIST_DIR}/describe.cmake)
 add_custom_target(described ALL DEPENDS ${described}/done)
 add_dependencies(programs described)
 install(DIRECTORY ${described}/man/ DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 FILES_MATCHING PATTERN "*.1")
@@ -64,14 +56,6 @@ install(DIRECTORY workflows DESTINATION ${own_data} FILES_MATCHING PATTERN "*.ya
 install(DIRECTORY cluster-profiles DESTINATION ${own_data} FILES_MATCHING PATTERN "*.yaml" REGEX "(alpha|beta)\\.yaml" EXCLUDE)
 install(FILES cmake/modulefile DESTINATION ${own_data}/modulefiles/dlflow RENAME ${PROJECT_VERSION})
 install(FILES cmake/modulefile.lua DESTINATION ${own_data}/modulefiles/dlflow RENAME ${PROJECT_VERSION}.lua)
-# The licences of the libraries that are part of dlflow, as Debian has them, and the common ones that these only name. Without one of
-# them, or without the bill of materials, nothing is packed (package_is_whole.cmake).
-foreach(library ${linked_libraries} libdnnl2 libgomp1 ocl-icd-libopencl1)
-  install(FILES /usr/share/doc/${library}/copyright DESTINATION ${documents}/libraries RENAME ${library} OPTIONAL)
-endforeach()
-install(FILES /usr/share/common-licenses/GPL-2 /usr/share/common-licenses/GPL-3 /usr/share/common-licenses/LGPL-2.1 /usr/share/common-licenses/Apache-2.0
-        DESTINATION ${documents}/libraries OPTIONAL)
-install(FILES ${described}/dlflow.spdx.json DESTINATION ${documents} OPTIONAL)
 install(FILES README.md CHANGELOG.md LICENSE ${described}/LIBRARIES DESTINATION ${documents})
 install(DIRECTORY docs DESTINATION ${documents} FILES_MATCHING PATTERN "*.md" PATTERN "*.svg" PATTERN "*.png")
 
@@ -81,3 +65,11 @@ install(TARGETS dlflow_runtime LIBRARY DESTINATION lib/dlflow)
 install(FILES runtime/c_api/dlflow_runtime.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(DIRECTORY python/dlflow DESTINATION lib/python3/dist-packages FILES_MATCHING PATTERN "*.py" PATTERN "py.typed" PATTERN "__pycache__" EXCLUDE)
 install(DIRECTORY ${python_about} DESTINATION lib/python3/dist-packages)
+
+# Last, when all libraries are there. The licences of the libraries that are part of dlflow, as Debian has them.
+foreach(library ${linked_libraries})
+  install(FILES /usr/share/doc/${library}/copyright DESTINATION ${documents}/libraries RENAME ${library} OPTIONAL)
+endforeach()
+install(CODE "set(documents ${documents})\nset(linked_libraries ${linked_libraries})\nset(bill \"${DLFLOW_PYTHON};-B;${CMAKE_CURRENT_LIST_DIR}/bill_of_materials.py\")
+              set(version ${PROJECT_VERSION})")
+install(SCRIPT cmake/licences.cmake)

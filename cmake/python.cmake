@@ -19,7 +19,7 @@ if(DLFLOW_PYTHON AND TARGET dlflow_runtime AND TARGET dlflow)
   add_custom_command(OUTPUT ${CMAKE_BINARY_DIR}/wheel.stamp VERBATIM
     DEPENDS dlflow dlflow_runtime ${python_sources} python/make_wheel.py ${python_about}/METADATA ${python_about}/entry_points.txt
     COMMAND ${DLFLOW_PYTHON} -B ${CMAKE_SOURCE_DIR}/python/make_wheel.py ${CMAKE_BINARY_DIR} ${python_about} ${CMAKE_SOURCE_DIR}/LICENSE
-            $<TARGET_FILE:dlflow_runtime> $<TARGET_FILE:dlflow>
+            $<TARGET_FILE:dlflow_runtime> $<TARGET_FILE:dlflow> ${linked_libraries}
     COMMAND ${CMAKE_COMMAND} -E touch ${CMAKE_BINARY_DIR}/wheel.stamp)
   add_custom_target(wheel ALL DEPENDS ${CMAKE_BINARY_DIR}/wheel.stamp)
 endif()

@@ -1,7 +1,8 @@
-"""usage: make_wheel.py FOLDER ABOUT LICENSE LIBRARY PROGRAM
+"""usage: make_wheel.py FOLDER ABOUT LICENSE LIBRARY PROGRAM [PACKAGE...]
 
 Makes FOLDER/dlflow-VERSION-py3-none-manylinux_X_Y_MACHINE.whl of the package beside this file, the metadata in ABOUT (METADATA,
-entry_points.txt), libdlflow_runtime.so and the program dlflow, and prints its path. A wheel is a zip file with a list of its files.
+entry_points.txt), libdlflow_runtime.so and the program dlflow, and prints its path. PACKAGEs of Debian hold the libraries that these two are linked with:
+their licences are in it, too, where dpkg has them. A wheel is a zip file with a list of its files.
 """
 
 import base64
@@ -47,7 +48,14 @@ def stripped(binary):
         return copy.read_bytes()
 
 
-def contents(about, license_file, library, program, tag):
+def licences_of(packages):
+    """Name -> the text that Debian has of it, and of the common ones that these name."""
+    texts = {name: file.read_bytes() for name in packages if (file := pathlib.Path("/usr/share/doc", name, "copyright")).exists()}
+    common = {name.decode() for text in texts.values() for name in re.findall(rb"/usr/share/common-licenses/([\w.-]*\w)", text)}
+    return {**texts, **{name: pathlib.Path("/usr/share/common-licenses", name).read_bytes() for name in sorted(common)}}
+
+
+def contents(about, license_file, library, program, tag, packages):
     """Name in the wheel -> bytes."""
     version = re.search(r"^Version: (.*)$", (about / "METADATA").read_text(), re.MULTILINE)[1]
     info = f"dlflow-{version}.dist-info"
@@ -58,6 +66,7 @@ def contents(about, license_file, library, program, tag):
     for name in ("METADATA", "entry_points.txt"):
         files[f"{info}/{name}"] = (about / name).read_bytes()
     files[f"{info}/licenses/LICENSE"] = license_file.read_bytes()
+    files.update((f"{info}/licenses/libraries/{name}", text) for name, text in licences_of(packages).items())
     files[f"{info}/WHEEL"] = f"Wheel-Version: 1.0\nGenerator: dlflow\nRoot-Is-Purelib: false\nTag: {tag}\n".encode()
     lines = [f"{name},sha256={base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b'=').decode()},{len(data)}"
              for name, data in files.items()]
@@ -77,10 +86,10 @@ def write(path, files):
             wheel.writestr(entry, data)
 
 
-def main(folder, about, license_file, library, program):
+def main(folder, about, license_file, library, program, *packages):
     folder = folder.resolve()
     tag = f"py3-none-manylinux_2_{glibc_of(library, program)}_{platform.machine()}"
-    version, files = contents(about, license_file, library, program, tag)
+    version, files = contents(about, license_file, library, program, tag, map(str, packages))
     for earlier in folder.glob("dlflow-*.whl"):
         earlier.unlink()
     path = folder / f"dlflow-{version}-{tag}.whl"
@@ -91,6 +100,6 @@ def main(folder, about, license_file, library, program):
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 6:
+    if len(sys.argv) < 6:
         sys.exit(__doc__)
     main(*map(pathlib.Path, sys.argv[1:]))

@@ -1,6 +1,8 @@
 """`cmake --install` and `./dev package`: a tree that works wherever it is moved, and packages that hold the same tree."""
 
 import filecmp
+import hashlib
+import json
 import os
 import re
 import runpy
@@ -8,6 +10,7 @@ import shutil
 import subprocess
 import sys
 import tarfile
+import time
 import types
 import unittest
 from unittest import mock
@@ -21,6 +24,7 @@ BUILD = BIN.parent
 HAS_TRAINING = (BIN / "dlflow-train").exists()
 MPI_PLUGINS = [f"bin/{file.name}" for file in BIN.glob("libdlflow_mpi_*.so")]
 EB = BUILD / "tests/uv/bin/eb"
+PYSPDX = BUILD / "tests/uv/bin/pyspdxtools"
 RECIPES = ROOT / "packaging"
 PLUGIN = "bin/libdlflow_cuda.so"
 PROGRAMS = ["bin/dlflow", *(["bin/dlflow-train", "bin/dlflow-evaluate", "bin/dlflow-predict"] if HAS_TRAINING else [])]
@@ -34,7 +38,8 @@ WANTED = [*PROGRAMS, *MPI_PLUGINS, *[f"share/man/man1/{name.removeprefix('bin/')
           "share/dlflow/cluster-profiles/local.yaml",
           "lib/dlflow/libdlflow_runtime.so", "include/dlflow_runtime.h",
           "lib/python3/dist-packages/dlflow/torch/backend.py", "lib/python3/dist-packages/dlflow/py.typed",
-          "share/doc/dlflow/README.md", "share/doc/dlflow/LICENSE", "share/doc/dlflow/docs/index.md"]
+          "share/doc/dlflow/README.md", "share/doc/dlflow/LICENSE", "share/doc/dlflow/dlflow.spdx.json",
+          "share/doc/dlflow/libraries/libc6-dev", "share/doc/dlflow/libraries/libstdc++6", "share/doc/dlflow/docs/index.md"]
 LIBRARIES = [r"lib/dlflow/libdnnl\.so\.[23]", r"lib/dlflow/libgomp\.so\.1"] if HAS_TRAINING else []  # in the tarball alone
 
 
@@ -56,10 +61,10 @@ class Installed(Case):
         call("cmake", "--install", BUILD, "--prefix", self.folder / "first", "--strip")
         self.tree = (self.folder / "first").rename(self.folder / "moved")
 
-    def packed(self, kind):
+    def packed(self, kind, *options, folder="packages"):
         """The one package that cpack makes of this kind."""
-        call("cpack", "--config", BUILD / "CPackConfig.cmake", "-G", kind, "-B", self.folder / "packages")
-        packages = list((self.folder / "packages").glob("*.tar.gz" if kind == "TGZ" else "*.deb"))
+        call("cpack", "--config", BUILD / "CPackConfig.cmake", "-G", kind, "-B", self.folder / folder, *options)
+        packages = list((self.folder / folder).glob("*.tar.gz" if kind == "TGZ" else "*.deb"))
         self.assertEqual(len(packages), 1, packages)
         return packages[0]
 
@@ -212,6 +217,39 @@ class Installed(Case):
         for name in files_of(unpacked):
             self.assertTrue(filecmp.cmp(unpacked / name, self.tree / name, shallow=False), name)
         self.assertTrue(os.access(unpacked / "bin/dlflow", os.X_OK))
+
+    def test_the_bill_of_materials_names_all_that_is_linked_and_each_has_its_licence(self):
+        documents = self.tree / "share/doc/dlflow"
+        bill = json.loads((documents / "dlflow.spdx.json").read_text())
+        parts = {part["name"]: part for part in bill["packages"]}
+        shared = {file.name: file for file in (self.tree / "lib/dlflow").glob("*.so.*")}
+        for name, file in shared.items():
+            self.assertEqual(parts[name]["checksums"][0]["checksumValue"], hashlib.sha256(file.read_bytes()).hexdigest())
+        for name in set(parts) - {"dlflow"}:
+            self.assertTrue((documents / "libraries" / name).exists(), name)
+            self.assertEqual("versionInfo" in parts[name], name not in shared, name)
+        for text in (documents / "libraries").iterdir():
+            for common in re.findall(r"/usr/share/common-licenses/([\w.-]*\w)", text.read_text(errors="replace")):
+                self.assertTrue((documents / "libraries" / common).exists(), f"{text.name} names {common}")
+        if PYSPDX.exists():
+            self.assertNotIn("error", call(PYSPDX, "--infile", documents / "dlflow.spdx.json").lower())
+        linked = {word for line in call("ninja", "-C", BUILD, "-t", "commands", *PROGRAMS).splitlines() for word in line.split()
+                  if re.fullmatch(r"/usr/lib/.*\.a", word)}
+        self.assertIn("libsqlite3.a", {os.path.basename(word) for word in linked})
+        for archive in linked:
+            owner = call("dpkg-query", "--search", f"*/{os.path.basename(archive)}").split(":")[0]
+            self.assertIn(owner, parts, archive)
+
+    def test_nothing_is_packed_without_a_licence(self):
+        with self.assertRaisesRegex(AssertionError, "would lack\\s+share/doc/dlflow/libraries/libgone-dev"):
+            self.packed("TGZ", "-D", "CPACK_DLFLOW_LIBRARIES=libc6-dev;libgone-dev")
+
+    @mock.patch.dict(os.environ, SOURCE_DATE_EPOCH="1000000000")  # `./dev package` sets it
+    def test_packages_have_the_same_bytes_when_they_are_made_again(self):
+        for kind in ("TGZ", *(["DEB"] if shutil.which("dpkg-shlibdeps") else [])):
+            first = self.packed(kind)
+            time.sleep(1.1)
+            self.assertTrue(filecmp.cmp(first, self.packed(kind, folder="again"), shallow=False), kind)
 
     @unittest.skipUnless(EB.exists(), "PyPI's easybuild is not in build/tests/uv")
     def test_easybuild_installs_the_tarball(self):

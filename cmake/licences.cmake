@@ -1,0 +1,15 @@
+# Part of `cmake --install`, after all libraries: the common licences that the texts in share/doc/dlflow/libraries only name, and the
+# bill of materials. Nothing is packed without them (package_is_whole.cmake).
+set(folder $ENV{DESTDIR}${CMAKE_INSTALL_PREFIX}/${documents})
+file(GLOB texts ${folder}/libraries/*)
+foreach(text ${texts})
+  file(READ ${text} content)
+  string(REGEX MATCHALL "/usr/share/common-licenses/[A-Za-z0-9.-]*[A-Za-z0-9]" named "${content}")
+  foreach(licence ${named})
+    cmake_path(GET licence FILENAME name)
+    file(REAL_PATH ${licence} content)
+    file(INSTALL DESTINATION ${CMAKE_INSTALL_PREFIX}/${documents}/libraries TYPE FILE FILES ${content} RENAME ${name} OPTIONAL)
+  endforeach()
+endforeach()
+file(GLOB shared $ENV{DESTDIR}${CMAKE_INSTALL_PREFIX}/lib/dlflow/*.so.*)
+execute_process(COMMAND ${bill} ${folder}/dlflow.spdx.json ${version} ${linked_libraries} ${shared})
