@@ -240,11 +240,19 @@ class Findings {
     }
   }
 
-  void add_step_programs() {
+  /// \param runtime  Probe::release_runtime
+  void add_step_programs(const std::string& runtime) {
     for (const std::string& line : values_["program"]) {
       const size_t space = line.find(' ');
       const std::string name = line.substr(0, space), problem = line.substr(space + 1);
       const size_t advice = std::min(problem.rfind("; "), problem.size());
+      if (!problem.empty() && !runtime.empty()) {
+        add(true,
+            name + " runs in the release's image with " + runtime + ", since " +
+                problem.substr(0, advice),
+            "", "");
+        continue;
+      }
       add(problem.empty(), name + " can be loaded there",
           name + " cannot be loaded there: " + problem.substr(0, advice),
           problem.substr(std::min(advice + 2, problem.size())));
@@ -445,7 +453,7 @@ std::vector<Finding> read_probe(const std::optional<std::string>& text, const Pr
   findings.add_clock(probe.made, now);
   findings.add_self_query(probe.self_query);
   findings.add_programs();
-  findings.add_step_programs();
+  findings.add_step_programs(probe.release_runtime);
   findings.add_environments(probe.environments);
   findings.add_container();
   findings.add_launcher(probe.ranks);

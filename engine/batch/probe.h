@@ -36,8 +36,9 @@ struct Probe {
   std::string token;             ///< what is in its file `token`, written by the login node
   int ranks = 2;                 ///< that the launcher is tried with
   std::vector<ProbedEnvironment> environments = {};
-  std::string self_query = {};  ///< BatchSystem::self_query()
-  Time made{};                  ///< the login node's time, for the node's clock
+  std::string self_query = {};       ///< BatchSystem::self_query()
+  Time made{};                       ///< the login node's time, for the node's clock
+  std::string release_runtime = {};  ///< that runs programs in the release's image; may be empty
 
   std::filesystem::path result() const { return folder / "result"; }
 };

@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "engine/cli/commands.h"
 #include "engine/cli/images.h"
+#include "engine/cli/release_image.h"
 #include "engine/cli/workflow_argument.h"
 #include "engine/plan/run_directory.h"
 #include "engine/report/explain_table.h"
@@ -18,7 +19,8 @@ namespace {
 Plan plan_of(const WorkflowArgument& what, const PlanArguments& arguments, Session& session) {
   if (std::filesystem::is_regular_file(what.file)) {
     Workflow workflow = what.read();
-    const Profile profile = load_profile(arguments.profile);
+    Profile profile = load_profile(arguments.profile);
+    use_release_image(workflow, profile);
     pin_images(workflow, profile, session.store());
     const PlanOptions options = arguments.options_of(workflow);
     return make_plan(std::move(workflow), profile, options, session.store(), session.store());

@@ -18,6 +18,7 @@
 #include "base/units.h"
 #include "engine/batch/limits.h"
 #include "engine/batch/probe.h"
+#include "engine/cli/release_image.h"
 #include "engine/run/batch_systems.h"
 #include "engine/run/interrupts.h"
 
@@ -46,7 +47,8 @@ class Prepared {
              ranks,
              std::move(environments),
              std::move(self_query),
-             SystemClock().now()};
+             SystemClock().now(),
+             release_runtime(profile)};
     prepare_probe(probe, profile);
   }
   Prepared(const Prepared&) = delete;
@@ -353,7 +355,12 @@ bool wants_containers(const Plan* plan) {
 
 void check_profile(Session& session, const Profile& given, seconds patience, const Plan* plan) {
   Profile profile = given;
-  if (!wants_containers(plan)) profile.container.runtime.clear();
+  if (const std::string runtime = release_runtime(given);
+      !runtime.empty() && !loads_programs(given)) {
+    profile.container.runtime = runtime;
+  } else if (!wants_containers(plan)) {
+    profile.container.runtime = "none";
+  }
   Json findings = Json::array();
   if (!is_batch_system(profile.scheduler)) {
     check_local(session, profile, 2, "", environments_of(plan, {}), findings);

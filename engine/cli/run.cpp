@@ -15,6 +15,7 @@
 #include "engine/cli/commands.h"
 #include "engine/cli/host.h"
 #include "engine/cli/images.h"
+#include "engine/cli/release_image.h"
 #include "engine/cli/session.h"
 #include "engine/cli/tracking.h"
 #include "engine/cli/usage.h"
@@ -307,7 +308,10 @@ void cancel_lost(Session& session, const std::string& run) {
 
 void start(Session& session, const RunArguments& arguments) {
   Workflow workflow = arguments.workflow->read();
-  const Profile profile = load_profile(arguments.plan->profile);
+  Profile profile = load_profile(arguments.plan->profile);
+  for (const std::string& line : use_release_image(workflow, profile)) {
+    if (!session.quiet) std::fprintf(stderr, "note: %s\n", escaped(line).c_str());
+  }
   pin_images(workflow, profile, session.store());
   check_steps(workflow);
   check_data(workflow);

@@ -9,13 +9,13 @@
 #include "base/process.h"
 #include "base/text.h"
 #include "base/url.h"
+#include "engine/cli/release_image.h"
 #include "engine/model/script_variables.h"
 #include "engine/model/step_kinds.h"
 #include "engine/model/unlisted_files.h"
 #include "engine/model/wasted_ranks.h"
 #include "engine/plan/inherited.h"
 #include "engine/plan/layout.h"
-#include "engine/plan/loading.h"
 #include "engine/plan/surroundings.h"
 #include "engine/ranks/rank_variables.h"
 #include "engine/run/batch_systems.h"
@@ -152,21 +152,6 @@ void add_programs(const Workflow& workflow, const Profile& profile, Diagnostics&
 }
 
 }  // namespace
-
-std::string loading_problem_of(const Step& step, const Profile& profile) {
-  const StepKind* kind = find_step_kind(step.uses);
-  if (kind == nullptr || kind->program.empty() || !step.image.empty()) return "";
-  if (!profile.setup.empty() || !profile.classes.empty() || !step.tools.empty()) return "";
-  if (step.environment.source().contains("LD_LIBRARY_PATH")) return "";
-  std::vector<std::string> environment;
-  for (const auto& [name, value] : profile.environment) environment.push_back(name + "=" + value);
-  for (std::string& variable : current_environment()) environment.push_back(std::move(variable));
-  const auto own = std::filesystem::read_symlink("/proc/self/exe");
-  const std::string problem = loading_problem_of(own.parent_path() / kind->program, environment);
-  if (problem.empty()) return "";
-  return kind->program + " of step '" + step.name +
-         "' cannot be loaded on this machine: " + problem;
-}
 
 Diagnostics warnings_of_files(const Workflow& workflow) {
   Diagnostics warnings;

@@ -10,10 +10,6 @@ namespace dlflow {
 /// Scripts that a step names without having them in its inputs: it would not find them.
 Diagnostics warnings_of_files(const Workflow& workflow);
 
-/// Why this machine cannot load the program of `step`; empty if it can, or if only the step's job
-/// can tell: behind `setup:` lines, with the step's own environment, in an image.
-std::string loading_problem_of(const Step& step, const Profile& profile);
-
 /// All that `validate` warns of, in the order of the file: the files and programs above; ranks that
 /// would only wait; variables that are set here and that a script would find empty; steps without a
 /// walltime where a batch system decides one; data that is not there.

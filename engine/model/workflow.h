@@ -173,6 +173,9 @@ struct ReuseConditions {
   bool program = false;  ///< the first word of `run: [..]`, as PATH finds it, counts
 };
 
+/// The name that the release's own image has among those of a workflow, which never have a space.
+inline constexpr const char* kReleaseImage = "dlflow release";
+
 struct Image {
   std::string name;
   std::string from;  ///< docker-archive:FILE, oci:…, docker://…, dir:…

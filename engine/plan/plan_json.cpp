@@ -1,5 +1,7 @@
 #include "engine/plan/plan_json.h"
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "base/json_fields.h"
 #include "base/parse_json.h"
@@ -71,6 +73,10 @@ FrozenSettings read(const Json& json) {
   settings.options.set = json.value("set", std::vector<std::string>());
   settings.options.common_axes = json.value("common_axes", false);  // an older dlflow: absent
   if (json.contains("images")) json.at("images").get_to(settings.images);
+  if (const Json image = json.value("release_image", Json()); !image.is_null()) {
+    image.at("from").get_to(settings.release_image);
+    image.at("steps").get_to(settings.in_release_image);
+  }
   read_from(json.at("profile"), settings.profile);
   settings.sources = json.value("sources", settings.sources);
   json.at("files").get_to(settings.files);
@@ -88,6 +94,21 @@ FrozenSettings read(const Json& json) {
     settings.reused.emplace(job, from_fields<KnownResult>(result));
   }
   return settings;
+}
+
+}  // namespace
+
+namespace {
+
+/// The workflow's text says nothing of it. Null: no step runs in it.
+Json release_image_of(const Workflow& workflow) {
+  const auto image = std::ranges::find(workflow.images, kReleaseImage, &Image::name);
+  if (image == workflow.images.end()) return {};
+  Json steps = Json::array();
+  for (const Step& step : workflow.steps) {
+    if (step.image == kReleaseImage) steps.push_back(step.name);
+  }
+  return {{"from", image->from}, {"steps", std::move(steps)}};
 }
 
 }  // namespace
@@ -118,6 +139,7 @@ Json frozen_settings(const Plan& plan) {
           {"params", plan.workflow.params},
           {"written", plan.workflow.written},
           {"images", images},
+          {"release_image", release_image_of(plan.workflow)},
           {"until", plan.options.until},
           {"force", plan.options.force},
           {"set", plan.options.set},

@@ -28,6 +28,8 @@ struct FrozenSettings {
   PlanOptions options;
   Profile profile;
   std::map<std::string, std::string> images;  ///< name -> digest
+  std::string release_image;                  ///< its `from`; empty: no step runs in it
+  std::set<std::string> in_release_image;     ///< steps
   std::string sources = "sources";
   ContentHashes files;
   ContentHashes outside;

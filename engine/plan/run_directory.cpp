@@ -113,7 +113,7 @@ std::map<std::string, std::string> programs_of(const Plan& plan) {
     if (!plan.steps[i].planned) continue;
     const Step& step = plan.workflow.steps[i];
     const StepKind* kind = find_step_kind(step.uses);
-    if (kind == nullptr) continue;
+    if (kind == nullptr || step.image == kReleaseImage) continue;  // which has them
     if (!kind->program.empty()) {
       programs[kind->program] = "`./dev build` makes it";
       for (const char* plugin : {kOpenMpiPlugin, kMpichPlugin}) programs.emplace(plugin, "");
@@ -208,6 +208,14 @@ Workflow parse_frozen(const fs::path& directory, const FrozenSettings& settings)
   return std::get<Workflow>(std::move(parsed));
 }
 
+void take_release_image(Workflow& workflow, const FrozenSettings& settings) {
+  if (settings.release_image.empty()) return;
+  workflow.images.push_back({kReleaseImage, settings.release_image, "", {}, Json()});
+  for (Step& step : workflow.steps) {
+    if (settings.in_release_image.contains(step.name)) step.image = kReleaseImage;
+  }
+}
+
 void take_file_settings(Plan& plan, const FrozenSettings& settings) {
   plan.sources = settings.sources;
   plan.files = settings.files;
@@ -275,6 +283,7 @@ Plan load_run(const fs::path& directory) {
   plan.created = settings.created;
   plan.base = settings.folder;
   plan.workflow = parse_frozen(plan.directory, settings);
+  take_release_image(plan.workflow, settings);
   for (Image& image : plan.workflow.images) {
     const auto pinned = settings.images.find(image.name);
     if (pinned != settings.images.end()) image.digest = pinned->second;

@@ -144,6 +144,7 @@ class Collector {
   }
 
   bool is_used(const Image& image) const {
+    if (image.name == kReleaseImage) return false;  // of this machine
     return std::any_of(workflow_.steps.begin(), workflow_.steps.end(),
                        [&](const Step& step) { return step.image == image.name; });
   }

@@ -90,7 +90,8 @@ std::vector<std::string> srun_per_node(const Resources& each, const RankPlan& ra
 bool starts_own_ranks(const JobSpec& spec) {
   const StepKind* const kind = find_step_kind(spec.uses);
   const Resources& each = spec.resources;
-  return kind != nullptr && !kind->program.empty() && each.ranks > 1 && !spec.container &&
+  const bool others_start = spec.container && container_starts_ranks(*spec.container);
+  return kind != nullptr && !kind->program.empty() && each.ranks > 1 && !others_start &&
          spec.setup.empty() && !spec.launcher.empty() && spec.launcher.front() == "mpirun" &&
          !find_program("mpirun", environment_variable("PATH")) &&
          rank_nodes(each.ranks, each.cpus_per_rank, environment_variable).size() == 1;
@@ -320,7 +321,8 @@ std::vector<std::string> rank_launcher(const JobSpec& spec, const RankPlan& rank
 
 std::vector<std::string> rank_program(const JobSpec& spec, const ResolvedJob& job,
                                       const AttemptFiles& files, const std::string& shell) {
-  const fs::path bin = spec.run_directory / "bin";
+  const bool is_release = spec.container && spec.container->image == kReleaseImage;
+  const fs::path bin = is_release ? fs::path("/usr/bin") : spec.run_directory / "bin";
   if (const StepKind* kind = find_step_kind(spec.uses)) {
     if (kind->program.empty()) return {bin / "dlflow", "step", kind->name};
     if (!starts_own_ranks(spec)) return {bin / kind->program, files.with()};

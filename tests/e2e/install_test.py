@@ -2,6 +2,7 @@
 
 import filecmp
 import hashlib
+import io
 import json
 import os
 import re
@@ -25,6 +26,9 @@ HAS_TRAINING = (BIN / "dlflow-train").exists()
 MPI_PLUGINS = [f"bin/{file.name}" for file in BIN.glob("libdlflow_mpi_*.so")]
 EB = BUILD / "tests/uv/bin/eb"
 PYSPDX = BUILD / "tests/uv/bin/pyspdxtools"
+RUNTIMES = {"apptainer": "apptainer", "singularity": "singularity", "podman": "podman", "ch-run": "charliecloud", "udocker": "udocker",
+            "bwrap": "bubblewrap"}
+HAS_BUBBLEWRAP = bool(shutil.which("bwrap")) and subprocess.run(["bwrap", "--ro-bind", "/", "/", "true"], capture_output=True).returncode == 0
 RECIPES = ROOT / "packaging"
 PLUGIN = "bin/libdlflow_cuda.so"
 PROGRAMS = ["bin/dlflow", *(["bin/dlflow-train", "bin/dlflow-evaluate", "bin/dlflow-predict"] if HAS_TRAINING else [])]
@@ -144,7 +148,10 @@ class Installed(Case):
             train: {uses: train, with: {model: models/mlp.yaml, data: data, epochs: 1, lr: 0.05}}
         """)
         problem = "libgone.so.1 is not found; load its module in `setup:` of the profile, or install it"
-        told = f"dlflow-train of step 'train' cannot be loaded on this machine: {problem}"
+        told = (f"dlflow-train of step 'train' cannot be loaded on this machine: {problem}; or, to run it in the release's image, "
+                f"put the release's {self.image_name()} into {self.tree}/share/dlflow")
+        if not any(map(shutil.which, RUNTIMES)):
+            told += f" and install one of {', '.join(RUNTIMES.values())}"
         self.assertEqual(self.output_of("run", "w.yaml"), f"error: {told}\n")
         self.assertFalse((self.folder / "dlflow-runs").exists())
         self.assertIn(f"w.yaml:4:17: warning: {told}", self.installed("validate", "w.yaml"))
@@ -153,6 +160,82 @@ class Installed(Case):
         self.write("cluster-profiles/mine.yaml", "scheduler: local\nsetup: ['true']\n")  # it may bring the library
         self.assertIn("exit 127: libgone.so.1, which dlflow-train needs, is not found; load its module",
                       self.output_of("run", "w.yaml", "--profile", "mine"))
+
+    def image_name(self):
+        return f"dlflow-{self.installed('--version').split()[1]}-linux-{os.uname().machine}.oci.tar"
+
+    def make_image(self):
+        """The release's image, where dlflow looks for it."""
+        tarball = self.packed("TGZ")
+        image = self.tree / "share/dlflow" / self.image_name()
+        call(sys.executable, "-B", ROOT / "cmake/make_image.py", tarball, image)
+        self.assertLess(image.stat().st_size, 80 << 20)
+        self.assertEqual(tarball.name.removesuffix(".tar.gz"), image.name.removesuffix(".oci.tar"))
+        return image
+
+    def break_program(self):
+        program = self.tree / "bin/dlflow-train"
+        program.write_bytes(program.read_bytes().replace(b"libgomp.so.1\0", b"libgone.so.1\0"))
+
+    def trained(self):
+        """The SHA-256 of what the newest run trained, and what `dlflow run` said."""
+        said = self.installed("run", "w.yaml")
+        run = self.installed("status", "--quick", "--quiet").split()[0]
+        weights = self.only(self.folder / "dlflow-runs" / run, "steps/train/checkpoints/latest/model.safetensors")
+        return hashlib.sha256(weights.read_bytes()).hexdigest(), said
+
+    @unittest.skipUnless(HAS_TRAINING, "dlflow-train was not built: CMake found no MPI or oneDNN")
+    @unittest.skipUnless(HAS_BUBBLEWRAP, "bubblewrap starts no container here")
+    def test_a_program_that_cannot_be_loaded_runs_in_the_releases_image(self):
+        pictures.for_training(self.folder, self.tree / "share/dlflow/workflows", 200, 50)
+        self.write("cluster-profiles/mine.yaml", "scheduler: local\ncontainer: {runtime: bubblewrap}\n")
+        self.env["DLFLOW_PROFILE"] = "mine"
+        self.write_steps("""
+            train:
+              uses: train
+              with: {model: models/mlp.yaml, data: data, epochs: 1, lr: 0.05, batch: 32, validation: 20}
+              resources: {ranks: 2}
+        """)
+        outside, said = self.trained()
+        self.assertNotIn("image", said)
+        self.make_image()
+        self.assertIn("1 reused", self.installed("run", "w.yaml", "--dry-run"))  # an image that is not needed changes nothing
+        intact = (self.tree / "bin/dlflow-train").read_bytes()
+        self.break_program()
+        self.assertNotIn("cannot be loaded", self.installed("validate", "w.yaml"))
+        self.assertIn("0 reused", self.installed("run", "w.yaml", "--dry-run"))
+        inside, said = self.trained()
+        self.assertIn("note: train runs in the release's image with bubblewrap: dlflow-train of step 'train' cannot be loaded on this machine: "
+                      "libgone.so.1 is not found", said)
+        self.assertEqual(inside, outside)
+        run = self.installed("status", "--quick", "--quiet").split()[0]
+        self.assertFalse((self.folder / "dlflow-runs" / run / "bin/dlflow-train").exists())
+        self.assertIn("1 reused", self.installed("run", "w.yaml", "--dry-run"))
+        checked = self.installed("profile", "check", "mine")
+        self.assertIn("dlflow-train runs in the release's image with bubblewrap, since libgone.so.1 is not found", checked)
+        self.assertIn("containers run with bubblewrap", checked)
+        (self.tree / "bin/dlflow-train").write_bytes(intact)
+        self.assertIn("1 reused", self.installed("run", "w.yaml", "--dry-run"))  # of the first run
+
+    @unittest.skipUnless(HAS_TRAINING, "dlflow-train was not built: CMake found no MPI or oneDNN")
+    def test_the_image_is_a_layout_that_holds_what_the_programs_need(self):
+        image = self.make_image()
+        call(sys.executable, "-B", ROOT / "cmake/make_image.py", self.only(self.folder / "packages", "*.tar.gz"), self.folder / "again")
+        self.assertTrue(filecmp.cmp(image, self.folder / "again", shallow=False))
+        with tarfile.open(image) as archive:
+            read = {entry.name: archive.extractfile(entry).read() for entry in archive if entry.isfile()}
+        for name, data in read.items():
+            if name.startswith("blobs/"):
+                self.assertEqual(name, f"blobs/sha256/{hashlib.sha256(data).hexdigest()}")
+        blob = lambda part: read["blobs/sha256/" + part["digest"].removeprefix("sha256:")]  # noqa: E731
+        manifest = json.loads(blob(json.loads(read["index.json"])["manifests"][0]))
+        layer, = manifest["layers"]
+        self.assertEqual(len(blob(layer)), layer["size"])
+        with tarfile.open(fileobj=io.BytesIO(blob(layer))) as root:
+            names = root.getnames()
+        self.assertEqual([name for name in names if name.startswith("usr/bin/dlflow")], sorted("usr/" + name for name in PROGRAMS))
+        for name in ("lib64/ld-linux-x86-64.so.2", "usr/share/doc/dlflow/libraries/libc6-dev"):
+            self.assertIn(name, names)
 
     def test_every_example_is_valid_where_it_is_installed(self):
         examples = sorted((self.tree / "share/dlflow/workflows").glob("*.yaml"))

@@ -57,8 +57,13 @@ class LocalProbe {
   }
 
   Probe probe() const {
-    return {folder_.path() / "runs/probe",         "1234",       2, environments,
-            "scontrol show job \"$SLURM_JOB_ID\"", kReadAt - 60s};
+    return {folder_.path() / "runs/probe",
+            "1234",
+            2,
+            environments,
+            "scontrol show job \"$SLURM_JOB_ID\"",
+            kReadAt - 60s,
+            release_runtime};
   }
   const std::filesystem::path& folder() const { return folder_.path(); }
 
@@ -66,6 +71,7 @@ class LocalProbe {
   void prepare() const { prepare_probe(probe(), profile, folder_.path() / "program"); }
 
   std::vector<ProbedEnvironment> environments;
+  std::string release_runtime;
   std::vector<std::string> further;  // "NAME=value" for the job
   Profile profile;
   BatchJob job;
@@ -126,6 +132,12 @@ TEST_CASE("programs of steps are looked at with their libraries, behind the setu
   CHECK(local.problem().advice == "load it");
   CHECK(std::ranges::any_of(local.findings(), [](const Finding& finding) {
     return finding.text == "dlflow-predict can be loaded there";
+  }));
+  local.release_runtime = "podman";
+  CHECK(local.problem() == Finding());
+  CHECK(std::ranges::any_of(local.findings(), [](const Finding& finding) {
+    return finding.text ==
+           "dlflow-train runs in the release's image with podman, since libmpi.so.40 is not found";
   }));
 }
 

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "engine/plan/fingerprint_base.h"
 #include "engine/plan/programs.h"
 #include "engine/plan/sources.h"
 #include "tests/support/catch.h"
@@ -231,6 +232,41 @@ TEST_CASE("a frozen plan has the whole profile, also one from before there was S
   }
   write_file_atomic(settings, json.dump());
   CHECK(load_run(plan.directory).profile == Profile());
+}
+
+TEST_CASE("a step that was given the release's image keeps it, and counts as other work",
+          "[run_directory]") {
+  const Place place;
+  const auto planned = [&](const std::string& digest) {
+    const std::string with = "{checkpoint: x, data: x}";
+    Workflow workflow =
+        parsed("name: w\nsteps:\n  a: {uses: evaluate, with: " + with + "}\n  b: {run: \"true\"}\n",
+               place.folder.path());
+    if (!digest.empty()) {
+      workflow.images.push_back({kReleaseImage, "oci:/opt/r.tar", digest, {}, Json()});
+      workflow.steps[0].image = kReleaseImage;
+    }
+    NothingKnown nothing;
+    FreshFileHashes hashes;
+    return make_plan(std::move(workflow), Profile(), PlanOptions(), nothing, hashes);
+  };
+  const std::string digest = "sha256:" + std::string(64, 'a');
+  Plan plan = planned(digest);
+  create_run_directory(plan, place.runs, kNow, place.program);  // without dlflow-evaluate
+  const Plan loaded = load_run(plan.directory);
+  CHECK(specs(loaded) == specs(plan));
+  const auto container = job_spec(loaded, 0).container;
+  REQUIRE(container);
+  CHECK(container->image == kReleaseImage);
+  CHECK(container->from == "oci:/opt/r.tar");
+  CHECK(container->digest == digest);
+  CHECK_FALSE(job_spec(loaded, 1).container);
+
+  const Plan outside = planned("");
+  CHECK(fingerprint_base(plan, 0) != fingerprint_base(outside, 0));
+  CHECK(fingerprint_base(plan, 1) == fingerprint_base(outside, 1));
+  const Plan other = planned("sha256:" + std::string(64, 'b'));
+  CHECK(fingerprint_base(plan, 0) != fingerprint_base(other, 0));
 }
 
 TEST_CASE("a frozen plan keeps what it reuses", "[run_directory]") {

@@ -100,6 +100,26 @@ TEST_CASE("without mpirun, dlflow's own programs start their ranks on this machi
   CHECK(two.words({"mpirun", "-np", "2"}).front() == "mpirun");
 }
 
+TEST_CASE("in the release's image its own programs run, and start their ranks themselves",
+          "[launch]") {
+  TwoRanks two;
+  two.spec.uses = "train";
+  two.spec.launcher = {"mpirun", "-np", "2"};
+  two.spec.container = ContainerSpec{kReleaseImage, "oci:/r.tar", "sha256:0", Json(), {}};
+  two.spec.container->settings.runtime = "podman";
+  const std::string with = "/runs/demo-1/steps/a/attempt-1/with.json";
+  const auto inside = [&] { return container_job(two.spec, two.job, two.files).commands.front(); };
+  CHECK(inside() == Words{"/usr/bin/dlflow-train", with});  // each in a container of its own
+  const test::Variable path("PATH", "/nowhere");
+  CHECK(inside() == Words{"/usr/bin/dlflow-train", "--ranks", "2", with});
+  CHECK(two.words(two.spec.launcher) == Words{"/runs/demo-1/bin/dlflow", "container-run",
+                                              "/runs/demo-1/steps/a/attempt-1/container.json"});
+  two.spec.container->image = "box";
+  CHECK(inside().front() == "/runs/demo-1/bin/dlflow-train");
+  two.spec.container->settings.runtime = "pyxis";  // srun starts them
+  CHECK(inside() == Words{"/runs/demo-1/bin/dlflow-train", with});
+}
+
 TEST_CASE("a command of one rank is told without a launcher, unless the step says it itself",
           "[launch]") {
   TwoRanks one;

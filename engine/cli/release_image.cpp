@@ -1,0 +1,134 @@
+#include "engine/cli/release_image.h"
+
+#include <sys/utsname.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "base/process.h"
+#include "base/text.h"
+#include "engine/container/runtime.h"
+#include "engine/model/step_kinds.h"
+#include "engine/plan/loading.h"
+
+namespace dlflow {
+namespace {
+
+namespace fs = std::filesystem;
+
+fs::path own_folder() { return fs::read_symlink("/proc/self/exe").parent_path(); }
+
+fs::path image_file() {
+  utsname system{};
+  ::uname(&system);
+  return own_folder().parent_path() / "share/dlflow" /
+         ("dlflow-" DLFLOW_VERSION "-linux-" + std::string(system.machine) + ".oci.tar");
+}
+
+bool has_image() {
+  std::error_code none;
+  return fs::is_regular_file(image_file(), none);
+}
+
+/// pyxis and docker need an administrator's help.
+bool is_rootless(const ContainerRuntime& runtime) {
+  return runtime.name != "docker" && !runtime.starts_ranks;
+}
+
+/// The profile's; without one the first in PATH. Empty: none.
+std::string runtime_for(const Profile& profile) {
+  if (profile.container.runtime != "none") return profile.container.runtime;
+  for (const ContainerRuntime& runtime : runtimes()) {
+    const bool there = is_rootless(runtime) &&
+                       find_program(std::string(runtime.program), environment_variable("PATH"));
+    if (there) return std::string(runtime.name);
+  }
+  return "";
+}
+
+/// What keeps programs from running in the image, as advice.
+std::string remedy(const Profile& profile) {
+  std::vector<std::string> missing;
+  if (!has_image()) {
+    missing.push_back("put the release's " + image_file().filename().string() + " into " +
+                      image_file().parent_path().string());
+  }
+  if (runtime_for(profile).empty()) {
+    std::vector<std::string> names;
+    for (const ContainerRuntime& runtime : runtimes()) {
+      if (is_rootless(runtime)) names.emplace_back(runtime.name);
+    }
+    missing.push_back("install one of " + join(names, ", "));
+  }
+  return join(missing, " and ");
+}
+
+/// The image has no library of CUDA.
+bool needs_gpu(const Step& step, const StepKind& kind) {
+  return std::ranges::any_of(kind.demands, [&](const Demand& demand) {
+    return step.with.source().value(demand.key, Json()) == demand.value;
+  });
+}
+
+/// The words of loading.h on the program of `step`; empty as for loading_problem_of.
+std::string problem_outside(const Step& step, const Profile& profile) {
+  const StepKind* kind = find_step_kind(step.uses);
+  if (kind == nullptr || kind->program.empty() || !step.image.empty()) return "";
+  if (!profile.setup.empty() || !profile.classes.empty() || !step.tools.empty()) return "";
+  if (step.environment.source().contains("LD_LIBRARY_PATH")) return "";
+  std::vector<std::string> environment;
+  for (const auto& [name, value] : profile.environment) environment.push_back(name + "=" + value);
+  for (std::string& variable : current_environment()) environment.push_back(std::move(variable));
+  const fs::path program = own_folder() / kind->program;
+  std::error_code none;
+  const std::string problem = fs::exists(program, none)
+                                  ? loading_problem_of(program, environment)
+                                  : program.string() + " is not there; `./dev build` makes it";
+  if (problem.empty()) return "";
+  return kind->program + " of step '" + step.name +
+         "' cannot be loaded on this machine: " + problem;
+}
+
+}  // namespace
+
+std::string loading_problem_of(const Step& step, const Profile& profile) {
+  const std::string problem = problem_outside(step, profile);
+  if (problem.empty() || needs_gpu(step, *find_step_kind(step.uses))) return problem;
+  const std::string missing = remedy(profile);
+  return missing.empty() ? "" : problem + "; or, to run it in the release's image, " + missing;
+}
+
+std::vector<std::string> use_release_image(Workflow& workflow, Profile& profile) {
+  const std::string runtime = release_runtime(profile);
+  const bool has_images =
+      std::ranges::any_of(workflow.steps, [](const Step& step) { return !step.image.empty(); });
+  // A profile without containers goes on to refuse the images of steps.
+  if (runtime.empty() || (has_images && profile.container.runtime == "none")) return {};
+  std::vector<std::string> lines;
+  for (Step& step : workflow.steps) {
+    const std::string problem = problem_outside(step, profile);
+    if (problem.empty() || needs_gpu(step, *find_step_kind(step.uses))) continue;
+    if (lines.empty()) {
+      workflow.images.push_back(
+          {kReleaseImage, "oci:" + image_file().string(), "", step.location_of("uses"), Json()});
+    }
+    step.image = kReleaseImage;
+    lines.push_back(step.name + " runs in the release's image with " + runtime + ": " + problem);
+  }
+  if (!lines.empty()) profile.container.runtime = runtime;
+  return lines;
+}
+
+std::string release_runtime(const Profile& profile) {
+  return has_image() ? runtime_for(profile) : "";
+}
+
+bool loads_programs(const Profile& profile) {
+  return std::ranges::all_of(step_kinds(), [&](const StepKind& kind) {
+    Step step;
+    step.uses = kind.name;
+    return problem_outside(step, profile).empty();
+  });
+}
+
+}  // namespace dlflow
