@@ -39,7 +39,7 @@ class LinkLock {
 /// and "local_lock=flock" of NFS.
 bool keeps_locks_local(std::string_view mount_options);
 
-/// The same of the file system that `path` is on.
+/// The same of the file system that `path` is on, as it was mounted when first asked.
 bool has_local_flock(const std::filesystem::path& path);
 
 }  // namespace dlflow
