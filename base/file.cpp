@@ -28,9 +28,9 @@ FileDescriptor open_or_throw(const fs::path& path, int flags, mode_t mode = 0600
   return file;
 }
 
-std::string read_all(int descriptor, const fs::path& path, uint64_t max_bytes) {
-  struct stat info {};
-  if (::fstat(descriptor, &info) != 0) throw_errno("cannot read " + path.string(), errno);
+/// \param info  of the open file
+std::string read_all(int descriptor, const struct stat& info, const fs::path& path,
+                     uint64_t max_bytes) {
   if (S_ISDIR(info.st_mode)) {
     throw Error(Errc::InvalidInput, "cannot read " + path.string() + ": it is a folder");
   }
@@ -39,17 +39,18 @@ std::string read_all(int descriptor, const fs::path& path, uint64_t max_bytes) {
                                          std::to_string(max_bytes) + " bytes are allowed");
   };
   if (uint64_t(info.st_size) > max_bytes) throw too_large();
-  // One more, and the end of the file shows at once. Files of /proc have size 0.
-  std::string content(info.st_size == 0 ? size_t{4096} : size_t(info.st_size) + 1, '\0');
+  // Files of /proc have size 0.
+  const auto size = size_t(info.st_size);
+  std::string content(size == 0 ? size_t{4096} : size, '\0');
   size_t used = 0;
-  while (true) {
+  while (size == 0 || used < size) {
     const ssize_t got = ::read(descriptor, content.data() + used, content.size() - used);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) throw_errno("cannot read " + path.string(), errno);
     if (got == 0) break;
     used += size_t(got);
     if (used > max_bytes) throw too_large();
-    if (used == content.size()) content.resize(content.size() * 2);
+    if (size == 0 && used == content.size()) content.resize(used * 2);
   }
   content.resize(used);
   return content;
@@ -65,7 +66,7 @@ std::string read_plain(int descriptor, const fs::path& path, uint64_t max_bytes)
     throw Error(Errc::InvalidInput,
                 "cannot read " + path.string() + ": it is a pipe or a device, and no file");
   }
-  return read_all(descriptor, path, max_bytes);
+  return read_all(descriptor, info, path, max_bytes);
 }
 
 /// `info` is of `directory`. Throws unless nobody but the own user may enter or change it.
@@ -114,7 +115,7 @@ std::optional<std::string> read_private_file(const fs::path& path) {
     throw Error(Errc::InvalidInput, path.string() + " is open to other users; type `chmod 600 " +
                                         shell_quote(path.string()) + "`");
   }
-  return read_all(file.get(), path, UINT64_MAX);
+  return read_all(file.get(), info, path, UINT64_MAX);
 }
 
 void write_all(int descriptor, std::string_view bytes, const fs::path& path) {

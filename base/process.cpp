@@ -137,8 +137,8 @@ void fix_limits() {
   for (const auto& [resource, most] : kLimits) {
     rlimit limit{};
     ::getrlimit(resource, &limit);
-    limit.rlim_cur = std::min(most, limit.rlim_max);
-    ::setrlimit(resource, &limit);
+    const rlim_t wanted = std::min(most, limit.rlim_max);
+    if (std::exchange(limit.rlim_cur, wanted) != wanted) ::setrlimit(resource, &limit);
   }
   ::umask(S_IWGRP | S_IWOTH);
   ::setpriority(PRIO_PROCESS, 0, 0);

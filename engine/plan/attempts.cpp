@@ -29,7 +29,7 @@ std::optional<int> attempt_number(std::string_view folder) {
   return number;
 }
 
-/// Everything behind `offset`; nothing if there is no such file.
+/// Everything behind `offset`, as the file is when it is opened; nothing if there is no such file.
 std::string read_from(const fs::path& file, uint64_t offset) {
   constexpr uint64_t kMostBytes = uint64_t{1} << 30;
   const FileDescriptor descriptor(::open(file.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
@@ -47,16 +47,18 @@ std::string read_from(const fs::path& file, uint64_t offset) {
     throw Error(Errc::Corrupt, file.string() + " is larger than any record: " +
                                    format_size(uint64_t(info.st_size)));
   }
-  std::string content;
-  char buffer[1 << 16];
-  while (true) {
-    const ssize_t got = ::pread(descriptor.get(), buffer, sizeof buffer, off_t(offset));
+  std::string content(uint64_t(info.st_size) - std::min(uint64_t(info.st_size), offset), '\0');
+  size_t used = 0;
+  while (used < content.size()) {
+    const ssize_t got = ::pread(descriptor.get(), content.data() + used, content.size() - used,
+                                off_t(offset + used));
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) throw_errno("cannot read " + file.string(), errno);
-    if (got == 0) return content;
-    content.append(buffer, size_t(got));
-    offset += uint64_t(got);
+    if (got == 0) break;
+    used += size_t(got);
   }
+  content.resize(used);
+  return content;
 }
 
 /// After an attempt that timed out, as `retry:` says.

@@ -163,13 +163,19 @@ bool is_recorded(const fs::path& link, const std::vector<std::string>& trees,
   });
 }
 
+/// The outputs of the pass that was published: "outputs" itself is a link to them.
+fs::path published_folder(const fs::path& job_directory) {
+  std::error_code no_link;
+  return job_directory / fs::read_symlink(job_directory / "outputs", no_link);
+}
+
+/// \param outputs  the published_folder()
 std::optional<std::string> compare(const Publication& then, const fs::path& job_directory,
-                                   FileHashes& hashes) {
+                                   const fs::path& outputs, FileHashes& hashes) {
   std::map<std::string, PublishedEntry> now;
   for (const std::string& tree : then.trees) {
-    const fs::path place = job_directory / tree;
+    const fs::path place = tree == "outputs" ? outputs : job_directory / tree;
     if (!fs::exists(place)) return tree + " is gone";
-    // "outputs" itself is a link to the pass that was published.
     const bool is_link = fs::is_symlink(place);
     for (PublishedEntry& entry : list_published(is_link ? fs::canonical(place) : place, tree)) {
       now.emplace(entry.name, std::move(entry));
@@ -237,14 +243,13 @@ void link_outputs(const fs::path& job_directory, const fs::path& outputs) {
 
 std::optional<std::string> find_change(const fs::path& job_directory, FileHashes& hashes) {
   try {
-    const fs::path outputs = job_directory / "outputs";
-    if (!fs::exists(outputs)) return "outputs is gone";
-    const fs::path folder = fs::canonical(outputs);
-    if (const auto publication = read_publication(folder.parent_path())) {
-      return compare(*publication, job_directory, hashes);
+    if (!fs::exists(job_directory / "outputs")) return "outputs is gone";
+    const fs::path outputs = published_folder(job_directory);
+    if (const auto publication = read_publication(outputs.parent_path())) {
+      return compare(*publication, job_directory, outputs, hashes);
     }
-    if (says_nothing_published(folder.parent_path().parent_path())) {
-      return compare(nothing_published(), job_directory, hashes);
+    if (says_nothing_published(outputs.parent_path().parent_path())) {
+      return compare(nothing_published(), job_directory, outputs, hashes);
     }
     return "the record of what was published is gone";
   } catch (const std::exception& error) {
@@ -272,8 +277,8 @@ bool has_result(const fs::path& job_directory) {
   // Opening a folder makes a network file system look at what is there now.
   const fs::directory_iterator looked_anew(job_directory, none);
   const auto result = published_result(job_directory);
-  const fs::path outputs = fs::canonical(job_directory / "outputs", none);
-  if (!result || outputs.empty()) return false;
+  const fs::path outputs = published_folder(job_directory);
+  if (!result || !fs::exists(outputs, none)) return false;
   for (const Json& output : result->outputs) {
     const Json value = output.value("value", Json());
     if (!value.is_string()) continue;

@@ -102,25 +102,6 @@ std::optional<std::string> find_change_of_conditions(const JobSpec& spec) {
   return std::nullopt;
 }
 
-std::optional<std::string> find_change_of_parents(const JobSpec& spec) {
-  FreshFileHashes hashes;
-  for (const ParentRef& parent : spec.parents) {
-    if (!published_result(parent.directory)) continue;  // it was skipped
-    if (const auto change = find_change(parent.directory, hashes)) {
-      return "of step " + parent.step + ", " + *change + " after it was published";
-    }
-  }
-  return std::nullopt;
-}
-
-/// Of all that is neither a frozen copy nor data outside of the run. \param image  of the same job
-std::optional<std::string> find_change_beside_files(const JobSpec& spec, const ImageProof& image) {
-  if (auto change = find_change_of_packages(spec)) return change;
-  if (auto change = find_change_of_conditions(spec)) return change;
-  if (auto change = image.find_change()) return change;
-  return find_change_of_parents(spec);
-}
-
 /// The longest tick of a file system's clock, within which two changes look like one.
 constexpr std::chrono::seconds kLongestTick(2);
 
@@ -167,10 +148,26 @@ std::optional<std::string> InputProof::find_change_at_start() {
       ways_.emplace(place, way_identity(place));
     }
     if (auto change = find_change_outside(spec_, settled_identity)) return change;
-    return find_change_beside_files(spec_, image_);
+    for (const ParentRef& parent : spec_.parents) {
+      if (published_result(parent.directory)) published_.push_back(&parent);
+    }
+    return find_change_beside_files();
   } catch (const std::exception& error) {
     return reason_of(error);
   }
+}
+
+std::optional<std::string> InputProof::find_change_beside_files() const {
+  if (auto change = find_change_of_packages(spec_)) return change;
+  if (auto change = find_change_of_conditions(spec_)) return change;
+  if (auto change = image_.find_change()) return change;
+  FreshFileHashes hashes;
+  for (const ParentRef* parent : published_) {
+    if (const auto change = dlflow::find_change(parent->directory, hashes)) {
+      return "of step " + parent->step + ", " + *change + " after it was published";
+    }
+  }
+  return std::nullopt;
 }
 
 std::optional<std::string> InputProof::find_change_of_frozen() const {
@@ -209,7 +206,7 @@ std::optional<std::string> InputProof::find_change_that_may_be_undone() const {
   try {
     if (auto change = find_change_of_frozen()) return change;
     if (auto change = find_exchange()) return change;
-    return find_change_beside_files(spec_, image_);
+    return find_change_beside_files();
   } catch (const std::exception& error) {
     return reason_of(error);
   }

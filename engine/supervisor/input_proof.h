@@ -7,6 +7,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "base/file_identity.h"
 #include "base/json.h"
@@ -70,11 +71,14 @@ class InputProof {
   std::optional<std::string> find_change_at_start();
   std::optional<std::string> find_change_of_frozen() const;
   std::optional<std::string> find_exchange() const;
+  /// Of all that is neither a frozen copy nor data outside of the run.
+  std::optional<std::string> find_change_beside_files() const;
 
   const JobSpec& spec_;
   ImageProof image_;
   std::map<std::filesystem::path, FileIdentity> frozen_;
   std::map<std::string, std::string> ways_;  // to data outside of the run, at the start
+  std::vector<const ParentRef*> published_;  // parents that had left a result at the start
   std::optional<std::string> change_;        // at the start
 };
 
