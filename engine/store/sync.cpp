@@ -195,20 +195,28 @@ void add_active_jobs(Database& database, int64_t run, EventsByJob& news) {
 
 std::string Store::sync_run(const fs::path& run_directory) {
   const std::string folder = absolute_folder(run_directory);
-  std::string run = has_run(folder) ? name_of(folder) : create_run(load_run(folder));
+  return sync_run(folder, [&folder] { return load_run(folder); });
+}
+
+std::string Store::sync_run(const Plan& plan) {
+  return sync_run(plan.directory.string(), [&plan] { return plan; });
+}
+
+std::string Store::sync_run(const std::string& folder, const std::function<Plan()>& load) {
+  std::string run = has_run(folder) ? name_of(folder) : create_run(load());
   const int64_t id = run_id(folder);
-  const bool has_lists = take_newest_jobs(id, folder);
+  const bool has_lists = take_newest_jobs(id, folder, load);
   const auto knows = [&](const std::string& job) { return has_job(database_, id, job); };
   restore_ends(folder, knows);
 
   const RecordedRun recorded = recorded_run(database_, id);
-  EventTail tail(engine_events_file(run_directory), recorded.engine_read);
-  EventsByJob by_job = read_engine(tail, engine_events_file(run_directory), recorded.num_jobs);
+  EventTail tail(engine_events_file(folder), recorded.engine_read);
+  EventsByJob by_job = read_engine(tail, engine_events_file(folder), recorded.num_jobs);
   add_active_jobs(database_, id, by_job);
   // Elements of an earlier list, and what stood for them before any was known.
   if (has_lists) std::erase_if(by_job, [&](const auto& job) { return !knows(job.first); });
 
-  News news(run_directory, std::move(by_job));
+  News news(folder, std::move(by_job));
   bool any_new = false;
   do {
     const std::vector<JobEvent> portion = news.portion();
@@ -224,12 +232,13 @@ std::string Store::sync_run(const fs::path& run_directory) {
   return run;
 }
 
-bool Store::take_newest_jobs(int64_t run, const fs::path& run_directory) {
+bool Store::take_newest_jobs(int64_t run, const fs::path& run_directory,
+                             const std::function<Plan()>& load) {
   const int extension = newest_extension(run_directory);
   const bool is_known =
       database_.query("SELECT 1 FROM runs WHERE id = ? AND extension = ?", run, int64_t(extension))
           ->next();
-  if (!is_known) take_jobs(run, load_run(run_directory));
+  if (!is_known) take_jobs(run, load());
   return extension > 0;
 }
 

@@ -185,12 +185,8 @@ class FakeNodes {
       return false;
     }
     if (!have_ended(task.spec.parents)) show_records();  // a job waits for them
-    if (!parents_succeeded(task.spec)) {
-      ended(JobState::Blocked);
-      return false;
-    }
-    if (is_skipped(task.spec)) {
-      ended(JobState::Skipped);
+    if (const JobState end = end_by_parents(task.spec); end != JobState::Running) {
+      ended(end);
       return false;
     }
     if (is_running(task.spec.job)) overlaps.push_back(task.spec.job);
@@ -218,18 +214,15 @@ class FakeNodes {
     return known != batch_.jobs().end() && known->second.shown.state == BatchState::Running;
   }
 
-  static bool parents_succeeded(const JobSpec& spec) {
-    try {
-      read_parents(spec);
-      return true;
-    } catch (const Error&) {
-      return false;
-    }
-  }
-
-  static bool is_skipped(const JobSpec& spec) {
+  /// How a job ends for what its parents left; Running: it does not.
+  static JobState end_by_parents(const JobSpec& spec) {
     const Template command(spec.run_command.is_string() ? Json() : spec.run_command);
-    return judge(command.references(), spec, read_parents(spec)).kind == Inputs::Kind::Skip;
+    try {
+      const Inputs inputs = judge(command.references(), spec, read_parents(spec));
+      return inputs.kind == Inputs::Kind::Skip ? JobState::Skipped : JobState::Running;
+    } catch (const Error&) {
+      return JobState::Blocked;
+    }
   }
 
   static std::optional<JobState> last_state(const BatchTask& task) {

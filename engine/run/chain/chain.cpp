@@ -106,12 +106,6 @@ std::vector<Standing> standings_of(const Plan& plan) {
   return standings;
 }
 
-ChainResult submit_once(const fs::path& run_directory, const PlanAgain& again,
-                        const FoundLists& lists, const ChainServices& services) {
-  ChainRun run(run_directory, services);
-  return submit_missing_jobs(run, again, lists);
-}
-
 /// Adds what a further round of the same call did.
 void add(ChainResult& result, ChainResult&& more) {
   const auto append = [](auto& to, auto& from) {
@@ -130,16 +124,14 @@ void add(ChainResult& result, ChainResult&& more) {
 
 ChainResult submit_all(const fs::path& run_directory, const PlanAgain& again,
                        const ChainServices& services) {
-  if (ChainRun run(run_directory, services); !fans_out(run.plan())) {
-    return submit_missing_jobs(run, again, {});
-  }
-  FoundLists lists = lay_out_lists(run_directory, services, again.none);
-  ChainResult result = submit_once(run_directory, again, lists, services);
+  std::optional<ChainRun> run(std::in_place, run_directory, services);
+  FoundLists lists = lay_out_lists(run, again.none);
+  ChainResult result = submit_missing_jobs(*run, again, lists);
   // A result that was reused, or made on the login node, may list what is to be submitted, too.
   while (!result.interrupted) {
-    lists = lay_out_lists(run_directory, services, again.none);
+    lists = lay_out_lists(run, again.none);
     if (!lists.any) break;
-    add(result, submit_once(run_directory, {.none = again.none}, lists, services));
+    add(result, submit_missing_jobs(*run, {.none = again.none}, lists));
   }
   return result;
 }

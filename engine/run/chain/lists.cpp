@@ -45,8 +45,10 @@ struct NextList {
 };
 
 /// The next list that is not laid out; nothing if there is none.
-std::optional<NextList> next_list(const Plan& plan, const Jobs& jobs, const ChainServices& services,
-                                  bool from_job, FoundLists& found) {
+std::optional<NextList> next_list(const ChainRun& run, bool from_job, FoundLists& found) {
+  const Plan& plan = run.plan();
+  const Jobs& jobs = run.jobs();
+  const ChainServices& services = run.services();
   const ParentResults results(plan, jobs);
   for (uint32_t job = 0; job < jobs.size(); ++job) {
     const uint32_t step = plan.jobs[job].step;
@@ -84,34 +86,27 @@ bool waits_for_list(const ChainRun& run, uint32_t job) {
   return waits;
 }
 
-FoundLists lay_out_lists(const std::filesystem::path& run_directory, const ChainServices& services,
-                         bool from_job) {
+FoundLists lay_out_lists(std::optional<ChainRun>& run, bool from_job) {
   FoundLists found;
-  while (true) {
-    Plan plan = load_run(run_directory);
-    if (!fans_out(plan)) return found;
-    services.store.sync_run(plan.directory);
-    const RunStatus status = services.store.status(plan.directory.string());
-    take_reused(plan, status);
-    RunRecord record(plan, progress_of(plan, services.store, status), services.store,
-                     services.clock);
-    const auto next = next_list(plan, record.jobs(), services, from_job, found);
-    if (!next) return found;
-    if (has_list_of(plan, next->extension.step)) {
-      check_idle(plan, record.jobs(), next->source);
-      plan_listed_again(plan, record.jobs(), next->source,
-                        [&record](uint32_t job, int tries, const std::string& reason) {
-                          record.plan_again(job, tries, reason);
+  if (!fans_out(run->plan())) return found;
+  while (const auto next = next_list(*run, from_job, found)) {
+    if (has_list_of(run->plan(), next->extension.step)) {
+      check_idle(run->plan(), run->jobs(), next->source);
+      plan_listed_again(run->plan(), run->jobs(), next->source,
+                        [&run](uint32_t job, int tries, const std::string& reason) {
+                          run->record().plan_again(job, tries, reason);
                         });
-      record.sync();
-      record.save();
+      run->save();
       crash_point("listed again");
     }
     crash_point("list");
-    write_extension(plan.directory, next->extension);
+    const std::filesystem::path directory = run->plan().directory;
+    write_extension(directory, next->extension);
     crash_point("extension");
     found.any = true;
+    run.emplace(directory, run->services());
   }
+  return found;
 }
 
 void block_refused(ChainRun& run, const FoundLists& found) {

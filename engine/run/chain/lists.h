@@ -1,7 +1,7 @@
 #pragma once
 
-#include <filesystem>
 #include <map>
+#include <optional>
 #include <string>
 
 #include "engine/run/chain/chain_run.h"
@@ -25,11 +25,11 @@ struct FoundLists {
   std::map<std::string, std::string> refused = {};  ///< step -> why its list makes no jobs
 };
 
-/// Lays out what steps have listed since. For whoever holds RunLock. Throws Error{InvalidInput} if
-/// a list replaces an earlier one that jobs wait or run with.
+/// Lays out what steps have listed since; `run` is loaded again with that. For whoever holds
+/// RunLock. Throws Error{InvalidInput} if a list replaces an earlier one that jobs wait or run
+/// with.
 /// \param from_job  a job asks, and nobody else: what people have cancelled stays so.
-FoundLists lay_out_lists(const std::filesystem::path& run_directory, const ChainServices& services,
-                         bool from_job = false);
+FoundLists lay_out_lists(std::optional<ChainRun>& run, bool from_job);
 
 /// Blocks what a refused list would make.
 void block_refused(ChainRun& run, const FoundLists& found);
