@@ -28,7 +28,6 @@ FileDescriptor open_or_throw(const fs::path& path, int flags, mode_t mode = 0600
   return file;
 }
 
-/// \param info  of the open file
 std::string read_all(int descriptor, const struct stat& info, const fs::path& path,
                      uint64_t max_bytes) {
   if (S_ISDIR(info.st_mode)) {

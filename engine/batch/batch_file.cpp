@@ -167,8 +167,8 @@ std::vector<BatchTask> attempts_of_task(const fs::path& file, uint32_t batch, ui
   };
   std::vector<BatchTask> attempts;
   for (const std::string& line : lines.find({batch, task})) {
-    const Json json = parse_line(file, line);
-    Json spec = json[4];
+    Json json = parse_line(file, line);
+    Json& spec = json[4];
     if (spec.is_object() && spec.contains("parents") && spec["parents"].is_number_unsigned())
       spec["parents"] = parents_of(spec["parents"].get<uint32_t>());
     attempts.push_back({batch, task, json[2].get<int>(), job_spec_from_json(spec)});

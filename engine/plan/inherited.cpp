@@ -112,11 +112,11 @@ bool is_inherited(std::string_view name, const std::vector<std::string>& further
 }
 
 Variables variables_from(Provider provider, const std::vector<std::string>& further) {
-  Variables variables = variables_in(current_environment());
-  std::erase_if(variables, [&](const auto& variable) {
-    return provider_of(variable.first, further) != provider;
+  std::vector<std::string> entries = current_environment();
+  std::erase_if(entries, [&](std::string_view entry) {
+    return provider_of(entry.substr(0, entry.find('=')), further) != provider;
   });
-  return variables;
+  return variables_in(entries);
 }
 
 Variables added_by(const Variables& variables, const std::vector<std::string>& further) {

@@ -169,7 +169,6 @@ fs::path published_folder(const fs::path& job_directory) {
   return job_directory / fs::read_symlink(job_directory / "outputs", no_link);
 }
 
-/// \param outputs  the published_folder()
 std::optional<std::string> compare(const Publication& then, const fs::path& job_directory,
                                    const fs::path& outputs, FileHashes& hashes) {
   std::map<std::string, PublishedEntry> now;

@@ -3,7 +3,6 @@
 #include <chrono>
 #include <cstddef>
 #include <filesystem>
-#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -111,9 +110,8 @@ class Store : public KnownResults, public History, public FileHashes {
   /// its state if that may have changed; returns its name here. What a killed dlflow left
   /// unrecorded is so found. For whoever holds the run's RunLock: an engine that goes on with it,
   /// or `status` when there is none.
-  std::string sync_run(const std::filesystem::path& run_directory);
-  /// The same of a run that was loaded under the same RunLock.
-  std::string sync_run(const Plan& plan);
+  /// \param loaded  the run as it was loaded under this lock, if it was
+  std::string sync_run(const std::filesystem::path& run_directory, const Plan* loaded = nullptr);
 
   /// As sync_run, after forgetting what was here: of this folder, and of a run of its name whose
   /// folder is gone, since that is this one, moved.
@@ -167,11 +165,9 @@ class Store : public KnownResults, public History, public FileHashes {
   /// Gives the run the jobs of `plan`; those that it has already keep their events. What
   /// RUN/events.jsonl says is then read again, for those that it had once.
   void take_jobs(int64_t run, const Plan& plan);
-  /// \param load  called if the plan is needed
-  std::string sync_run(const std::string& folder, const std::function<Plan()>& load);
   /// take_jobs() of a list that is newer than what is here. Whether there is any list.
   bool take_newest_jobs(int64_t run, const std::filesystem::path& run_directory,
-                        const std::function<Plan()>& load);
+                        const Plan* loaded);
   /// The folder of a run of that name which is not entered here: in ./dlflow-runs, or beside one
   /// that is.
   std::optional<std::filesystem::path> unrecorded_run(const std::string& name);

@@ -193,30 +193,22 @@ void add_active_jobs(Database& database, int64_t run, EventsByJob& news) {
 
 }  // namespace
 
-std::string Store::sync_run(const fs::path& run_directory) {
+std::string Store::sync_run(const fs::path& run_directory, const Plan* loaded) {
   const std::string folder = absolute_folder(run_directory);
-  return sync_run(folder, [&folder] { return load_run(folder); });
-}
-
-std::string Store::sync_run(const Plan& plan) {
-  return sync_run(plan.directory.string(), [&plan] { return plan; });
-}
-
-std::string Store::sync_run(const std::string& folder, const std::function<Plan()>& load) {
-  std::string run = has_run(folder) ? name_of(folder) : create_run(load());
+  if (!has_run(folder)) create_run(loaded != nullptr ? *loaded : load_run(folder));
   const int64_t id = run_id(folder);
-  const bool has_lists = take_newest_jobs(id, folder, load);
+  const bool has_lists = take_newest_jobs(id, folder, loaded);
   const auto knows = [&](const std::string& job) { return has_job(database_, id, job); };
   restore_ends(folder, knows);
 
   const RecordedRun recorded = recorded_run(database_, id);
-  EventTail tail(engine_events_file(folder), recorded.engine_read);
-  EventsByJob by_job = read_engine(tail, engine_events_file(folder), recorded.num_jobs);
+  EventTail tail(engine_events_file(run_directory), recorded.engine_read);
+  EventsByJob by_job = read_engine(tail, engine_events_file(run_directory), recorded.num_jobs);
   add_active_jobs(database_, id, by_job);
   // Elements of an earlier list, and what stood for them before any was known.
   if (has_lists) std::erase_if(by_job, [&](const auto& job) { return !knows(job.first); });
 
-  News news(folder, std::move(by_job));
+  News news(run_directory, std::move(by_job));
   bool any_new = false;
   do {
     const std::vector<JobEvent> portion = news.portion();
@@ -228,17 +220,16 @@ std::string Store::sync_run(const std::string& folder, const std::function<Plan(
     }
     transaction.commit();
   } while (!news.at_end());
-  if (any_new || !recorded.has_ended) settle_run_state(run);
-  return run;
+  if (any_new || !recorded.has_ended) settle_run_state(folder);
+  return name_of(folder);
 }
 
-bool Store::take_newest_jobs(int64_t run, const fs::path& run_directory,
-                             const std::function<Plan()>& load) {
+bool Store::take_newest_jobs(int64_t run, const fs::path& run_directory, const Plan* loaded) {
   const int extension = newest_extension(run_directory);
   const bool is_known =
       database_.query("SELECT 1 FROM runs WHERE id = ? AND extension = ?", run, int64_t(extension))
           ->next();
-  if (!is_known) take_jobs(run, load());
+  if (!is_known) take_jobs(run, loaded != nullptr ? *loaded : load_run(run_directory));
   return extension > 0;
 }
 

@@ -12,7 +12,7 @@
 namespace dlflow {
 ChainRun::Loaded ChainRun::load(const std::filesystem::path& run_directory, Store& store) {
   Loaded loaded{.plan = load_run(run_directory), .status = {}};
-  store.sync_run(loaded.plan);
+  store.sync_run(loaded.plan.directory, &loaded.plan);
   loaded.status = store.status(loaded.plan.directory.string());
   take_reused(loaded.plan, loaded.status);
   return loaded;

@@ -10,10 +10,8 @@
 #include "base/text.h"
 #include "engine/batch/limits.h"
 #include "engine/plan/extension.h"
-#include "engine/plan/run_directory.h"
 #include "engine/run/again.h"
 #include "engine/run/local/parent_results.h"
-#include "engine/run/restore.h"
 
 namespace dlflow {
 namespace {

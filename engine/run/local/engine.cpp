@@ -71,7 +71,7 @@ void keep_extension(const Plan& next, RunRecord& record, const Services& service
   crash_point("list");
   write_extension(next.directory, next.extensions.back());
   crash_point("extension");
-  services.store.sync_run(next);
+  services.store.sync_run(next.directory, &next);
   crash_point("extended");
   services.store.set_run_state(next.directory.string(), RunState::Running, services.clock.now());
 }

@@ -30,7 +30,7 @@ std::unique_ptr<Engine> restored_engine(const std::filesystem::path& run_directo
   Plan plan = load_run(run_directory);
   services.backend.check(plan);
   services.backend.begin(plan.directory);
-  services.store.sync_run(plan);
+  services.store.sync_run(plan.directory, &plan);
   const RunStatus status = services.store.status(plan.directory.string());
   take_reused(plan, status);
   std::vector<JobProgress> known = progress_of(plan, services.store, status);
