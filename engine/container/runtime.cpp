@@ -119,9 +119,11 @@ Invocation invoke_apptainer(const Container& container) {
 
 /// Rootless podman straight on the root file system: its own store of images would copy it, and is
 /// not made for network file systems. What it keeps about containers is for this one alone, so that
-/// nothing is left of one that was killed. The caller's user id needs entries in /etc/subuid.
+/// nothing is left of one that was killed: podman 5 starts no other container where the process
+/// that it leaves behind for all of them is gone. The caller's user id needs entries in
+/// /etc/subuid.
 Invocation invoke_podman(const Container& container) {
-  Invocation call{container.command, {}};
+  Invocation call{container.command, {"XDG_RUNTIME_DIR=" + container.scratch.string()}};
   append(call.argv, {"--root=" + (container.scratch / "root").string(),
                      "--runroot=" + (container.scratch / "run").string(),
                      "--tmpdir=" + (container.scratch / "tmp").string(), "--storage-driver=vfs"});

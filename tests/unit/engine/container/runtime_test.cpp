@@ -134,6 +134,7 @@ TEST_CASE("podman runs on the root folder as the caller", "[container]") {
               "/runs/w-1/bin/dlflow",
               "container-exec",
               "/runs/w-1/rank"});
+  CHECK(invoke_podman(container("podman")).environment == Words{"XDG_RUNTIME_DIR=/tmp/s"});
 }
 
 TEST_CASE("podman maps no user ids for root, for whom it knows no such way", "[container]") {
