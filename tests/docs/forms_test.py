@@ -57,6 +57,13 @@ class Forms(unittest.TestCase):
             self.assertIn("Not yet run there", file.read_text())
         self.assertEqual(runs, {"test": ["./dev test"], "release": ["./dev test", "./dev package"]})
 
+    def test_each_system_that_install_md_says_is_tested_is_tested(self):
+        rows = re.findall(r"^\| Debian \d+ \((\w+)\) \|.*\| `\./dev test`", (ROOT / "docs/operator/install.md").read_text(), re.M)
+        job = read(ROOT / ".github/workflows/test.yml")["jobs"]["test"]
+        self.assertEqual(job["strategy"]["matrix"], {"debian": rows})
+        self.assertEqual(job["container"]["image"], "buildpack-deps:${{ matrix.debian }}-scm")
+        self.assertIn(re.search(r"buildpack-deps:(\w+)-scm", (ROOT / ".github/workflows/release.yml").read_text())[1], rows)
+
     def test_the_citation_has_the_version_of_the_project(self):
         version = re.search(r"project\(dlflow VERSION (\S+)", (ROOT / "CMakeLists.txt").read_text()).group(1)
         self.assertEqual(read(CITATION)["version"], version)
