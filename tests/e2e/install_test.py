@@ -401,8 +401,9 @@ class Installed(Case):
     def test_lintian_finds_no_error_in_the_debian_package(self):
         if not shutil.which("dpkg-shlibdeps") or not shutil.which("file") or not shutil.which("lintian"):
             self.skipTest("needs Debian's dpkg-dev, file and lintian")
-        unused = ["--suppress-tags", "mismatched-override"]  # Debian 13's does not see libpng, which 12's does
-        self.assertEqual(call("lintian", "--allow-root", "--fail-on", "error,warning", *unused, self.packed("DEB")), "")
+        found = call("lintian", "--allow-root", "--fail-on", "none", self.packed("DEB")).splitlines()
+        unused = "mismatched-override embedded-library libpng"  # Debian 13's does not see it, 12's does
+        self.assertEqual([line for line in found if line.startswith(("E:", "W:")) and unused not in line], [])
 
 
 class SpackRecipe(Case):
