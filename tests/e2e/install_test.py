@@ -44,7 +44,7 @@ WANTED = [*PROGRAMS, *MPI_PLUGINS, *[f"share/man/man1/{name.removeprefix('bin/')
           "lib/python3/dist-packages/dlflow/torch/backend.py", "lib/python3/dist-packages/dlflow/py.typed",
           "share/doc/dlflow/README.md", "share/doc/dlflow/LICENSE", "share/doc/dlflow/dlflow.spdx.json",
           "share/doc/dlflow/libraries/libc6-dev", "share/doc/dlflow/libraries/libstdc++6", "share/doc/dlflow/docs/index.md"]
-LIBRARIES = [r"lib/dlflow/libdnnl\.so\.[23]", r"lib/dlflow/libgomp\.so\.1"] if HAS_TRAINING else []  # in the tarball alone
+LIBRARIES = [r"lib/dlflow/libdnnl\.so\.[0-9.]+", r"lib/dlflow/libgomp\.so\.1"] if HAS_TRAINING else []  # in the tarball alone
 
 
 def call(*command, **options):
