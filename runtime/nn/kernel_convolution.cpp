@@ -71,8 +71,8 @@ class KernelConvolution final : public WeightedOperation {
 
   void forward(dnnl::stream& stream) override {
     stream.wait();
-    Kernels::forward(shape_, x_.numbers().as<float>(), numbers(weight_).as<float>(), bias(), relu_,
-                     y_.numbers().as<float>());
+    Kernels::forward(shape_, x_.numbers().template as<float>(), numbers(weight_).as<float>(),
+                     bias(), relu_, y_.numbers().template as<float>());
   }
 
   void prepare_backward(const Builder& builder) override {
@@ -87,10 +87,10 @@ class KernelConvolution final : public WeightedOperation {
   void backward(dnnl::stream& stream) override {
     stream.wait();
     dy_.run();
-    const float* const dy = numbers(dy_.sum()).as<float>();
+    const float* const dy = numbers(dy_.sum()).template as<float>();
     if (trains(parameters_)) {
-      Kernels::backward_weights(shape_, x_.numbers().as<float>(), dy, numbers(dweight_).as<float>(),
-                                bias_gradient());
+      Kernels::backward_weights(shape_, x_.numbers().template as<float>(), dy,
+                                numbers(dweight_).as<float>(), bias_gradient());
       parameters_.finish_gradient(stream, weight_index_);
     }
     if (!x_.needs_gradient) return;
