@@ -207,10 +207,9 @@ bool sees_run(const Step& step, std::span<const std::string> texts) {
   if (mentions_run(step)) return true;
   if (!step.uses.empty()) return false;
   const Mentions mentions = mentions_of(step, texts);
-  constexpr std::array<std::string_view, 4> kNames = {"DLFLOW_RUN", "DLFLOW_ATTEMPT", "DLFLOW_PASS",
-                                                      kPrefix};
-  return std::ranges::any_of(kNames,
-                             [&](std::string_view name) { return mentions.contains(name); });
+  constexpr std::array<std::string_view, 4> kTold = {"DLFLOW_RUN", "DLFLOW_ATTEMPT", "DLFLOW_PASS",
+                                                     kPrefix};
+  return std::ranges::any_of(kTold, [&](std::string_view name) { return mentions.contains(name); });
 }
 
 Json late_params(const Step& step, const Context& known) {

@@ -179,8 +179,8 @@ class Settler {
     std::vector<FoundOutput> brought;
     for (const auto& [name, one] : order) {
       const bool came_along =
-          std::any_of(brought.begin(), brought.end(), [&one = one](const FoundOutput& other) {
-            return other.where == one.where && is_below(one.path, other.path);
+          std::any_of(brought.begin(), brought.end(), [&found = one](const FoundOutput& other) {
+            return other.where == found.where && is_below(found.path, other.path);
           });
       if (came_along) continue;
       bring(name, one);
