@@ -1,6 +1,8 @@
 #pragma once
 
-/// MPI, as both halves know it: by its launchers, and by the plug-ins of the training programs.
+#include <span>
+
+/// MPI, as both halves know it: by its launchers, and by the binary interfaces of its libraries.
 namespace dlflow {
 
 /// The variables by which a launcher tells each process that it starts its place among all.
@@ -21,8 +23,16 @@ constexpr MpiLauncher kMpiLaunchers[] = {
      "MV2_COMM_WORLD_LOCAL_SIZE"},
     {"MPICH or Intel MPI", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"}};
 
-/// The plug-ins for the binary interfaces of MPI libraries, libmpi.so.40 and libmpi.so.12; they lie
-/// beside the programs that open them (runtime/comm/mpi_library.h).
-constexpr const char *kOpenMpiPlugin = "libdlflow_mpi_40.so", *kMpichPlugin = "libdlflow_mpi_12.so";
+/// MPI libraries with one binary interface, for which there is one plug-in
+/// (runtime/comm/mpi_library.h).
+struct MpiInterface {
+  const char* plugin;
+  std::span<const char* const> libraries;  ///< the names that their files have
+};
+
+constexpr const char* kOpenMpiLibraries[] = {"libmpi.so.40"};
+constexpr const char* kMpichLibraries[] = {"libmpi.so.12", "libmpich.so.12", "libmpi_cray.so.12"};
+constexpr MpiInterface kOpenMpi = {"libdlflow_mpi_40.so", kOpenMpiLibraries};
+constexpr MpiInterface kMpich = {"libdlflow_mpi_12.so", kMpichLibraries};
 
 }  // namespace dlflow

@@ -38,13 +38,11 @@ file(REMOVE_RECURSE ${share}/zsh/site-functions)
 file(WRITE ${share}/lintian/overrides/dlflow
 "# It is linked statically (static-pie): it runs on any Linux and in any container.
 dlflow: shared-library-lacks-prerequisites [usr/bin/dlflow]
-# Plug-ins, which the programs look for beside themselves.
-dlflow: no-manual-page [usr/bin/libdlflow_mpi_*.so]
 # All are to run where these libraries are missing or have other versions.
 dlflow: embedded-library libjpeg [usr/bin/dlflow*]
 dlflow: embedded-library libpng [usr/bin/dlflow]
 dlflow: embedded-library zlib [usr/bin/dlflow*]
-# CPack calls it for each library below /usr/lib. This one is in a folder that the linker does not search.
+# CPack calls it for each library below /usr/lib. These are in a folder that the linker does not search.
 dlflow: maintscript-calls-ldconfig [post*]
 ")
 if(CPACK_PACKAGE_CONTACT MATCHES "<>")

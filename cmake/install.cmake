@@ -1,4 +1,4 @@
-# What `cmake --install` puts where. The tree may be moved: dlflow finds its other programs and the plug-ins beside itself.
+# What `cmake --install` puts where. The tree may be moved: dlflow finds its other programs beside itself, and these their libraries and plug-ins in ../lib/dlflow.
 include(GNUInstallDirs)
 set(CMAKE_INSTALL_DEFAULT_COMPONENT_NAME dlflow)
 set(CMAKE_SKIP_INSTALL_ALL_DEPENDENCY ON)  # tests and benches need not be built
@@ -24,7 +24,7 @@ foreach(plugin dlflow_mpi_40 dlflow_mpi_12)
   if(TARGET ${plugin} AND TARGET dlflow-train)
     list(APPEND installed ${plugin})
     dlflow_for_other_systems(${plugin})
-    install(TARGETS ${plugin} LIBRARY DESTINATION ${CMAKE_INSTALL_BINDIR})
+    install(TARGETS ${plugin} LIBRARY DESTINATION lib/dlflow)
   endif()
 endforeach()
 # What clusters lack of the libraries that these programs need: all but those of glibc and of MPI, which is the site's own. A

@@ -21,7 +21,7 @@ import tempfile
 
 # What glibc opens itself to find hosts by name.
 OPENED = ("libresolv.so.2", "libnss_files.so.2", "libnss_dns.so.2")
-WANTED = re.compile(r"[^/]+/((bin/dlflow|bin/libdlflow_mpi|lib/dlflow/.*\.so\.|share/doc/dlflow/(LICENSE$|libraries/|dlflow\.spdx)).*)")
+WANTED = re.compile(r"[^/]+/((bin/dlflow|lib/dlflow/(libdlflow_mpi|.*\.so\.)|share/doc/dlflow/(LICENSE$|libraries/|dlflow\.spdx)).*)")
 
 
 def add(archive, name, data, mode=0o644):

@@ -58,8 +58,8 @@ def files_of(packages):
 
 
 def opened_mpi(programs):
-    """Open MPI's library, if a program has the plug-in beside it that opens it at run time."""
-    if not any(os.path.exists(os.path.join(os.path.dirname(program), "libdlflow_mpi_40.so")) for program in programs):
+    """Open MPI's library, if a program has the plug-in that opens it at run time."""
+    if not any(os.path.exists(os.path.join(os.path.dirname(program), "../lib/dlflow/libdlflow_mpi_40.so")) for program in programs):
         return []
     return [line.split()[-1] for line in lines("/sbin/ldconfig", "--print-cache") if line.split()[0] == "libmpi.so.40"]
 

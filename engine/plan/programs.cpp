@@ -89,7 +89,7 @@ void share_with_libraries(const fs::path& program, const fs::path& runs, const f
   for (const auto& library : fs::directory_iterator(libraries, none)) {
     const std::string name = library.path().filename();
     const fs::path place = folder / "lib/dlflow" / name;
-    const bool is_for_python = name.find(".so.") == std::string::npos;  // libdlflow_runtime.so
+    const bool is_for_python = name == "libdlflow_runtime.so";
     if (!is_for_python && !fs::exists(place)) share_program(library.path(), runs, place);
   }
 }

@@ -14,8 +14,9 @@ namespace dlflow {
 void share_program(const std::filesystem::path& program, const std::filesystem::path& runs,
                    const std::filesystem::path& place);
 
-/// The same of PREFIX/bin/PROGRAM in FOLDER/bin, and of the libraries that a release brings for it
-/// (cmake/install.cmake), in FOLDER/lib/dlflow, where it looks for them first.
+/// The same of PREFIX/bin/PROGRAM in FOLDER/bin, of its plug-ins for MPI and of the libraries that
+/// a release brings for it (cmake/install.cmake), in FOLDER/lib/dlflow, where it looks for them
+/// first.
 void share_with_libraries(const std::filesystem::path& program, const std::filesystem::path& runs,
                           const std::filesystem::path& folder);
 

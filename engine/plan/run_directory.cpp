@@ -13,7 +13,6 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/file_lock.h"
-#include "base/mpi.h"
 #include "base/parse_json.h"
 #include "base/remove_tree.h"
 #include "engine/model/parse.h"
@@ -105,7 +104,7 @@ bool is_expression(const Json& value) {
   return value.is_string() && value.get_ref<const std::string&>().find("${{") != std::string::npos;
 }
 
-/// The programs beside dlflow that steps use, and the plug-ins that these open:
+/// The programs beside dlflow that steps use, and the plug-ins beside them:
 /// name -> what to do where it is missing; "" if it may turn out that nobody needs it.
 std::map<std::string, std::string> programs_of(const Plan& plan) {
   std::map<std::string, std::string> programs;
@@ -114,10 +113,7 @@ std::map<std::string, std::string> programs_of(const Plan& plan) {
     const Step& step = plan.workflow.steps[i];
     const StepKind* kind = find_step_kind(step.uses);
     if (kind == nullptr || step.image == kReleaseImage) continue;  // which has them
-    if (!kind->program.empty()) {
-      programs[kind->program] = "`./dev build` makes it";
-      for (const char* plugin : {kOpenMpiPlugin, kMpichPlugin}) programs.emplace(plugin, "");
-    }
+    if (!kind->program.empty()) programs[kind->program] = "`./dev build` makes it";
     for (const Demand& demand : kind->demands) {
       const Json value = value_of(plan, step, demand.key);
       if (value == demand.value) programs[demand.file] = demand.advice;

@@ -13,34 +13,24 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// MPI libraries with one binary interface.
-struct Family {
-  const char* plugin;
-  std::vector<const char*> libraries;  ///< the names that their files have
-};
-
 /// Those that the launcher may be of, the likely one first. srun starts ranks of both.
-std::vector<Family> families() {
-  const Family open_mpi = {kOpenMpiPlugin, {"libmpi.so.40"}};
-  const Family mpich = {kMpichPlugin, {"libmpi.so.12", "libmpich.so.12", "libmpi_cray.so.12"}};
+std::vector<MpiInterface> interfaces() {
   const auto is_set = [](const char* name) { return !environment_variable(name).empty(); };
-  if (is_set("OMPI_COMM_WORLD_SIZE")) return {open_mpi};
-  if (is_set("MPI_LOCALNRANKS") || is_set("MV2_COMM_WORLD_SIZE")) return {mpich};
-  if (is_set("PMI_RANK") && !is_set("PMIX_RANK")) return {mpich, open_mpi};
-  return {open_mpi, mpich};
+  if (is_set("OMPI_COMM_WORLD_SIZE")) return {kOpenMpi};
+  if (is_set("MPI_LOCALNRANKS") || is_set("MV2_COMM_WORLD_SIZE")) return {kMpich};
+  if (is_set("PMI_RANK") && !is_set("PMIX_RANK")) return {kMpich, kOpenMpi};
+  return {kOpenMpi, kMpich};
 }
 
-/// Beside the program, as in a run's folder; tests lie in a folder beside that of the programs.
 fs::path plugin_file(const char* name) {
   const fs::path here = fs::read_symlink("/proc/self/exe").parent_path();
-  const fs::path file = here / name;
-  return fs::exists(file) ? file : here.parent_path() / "bin" / name;
+  return here.parent_path() / "lib/dlflow" / name;
 }
 
 /// It stays open: threads and exit handlers of MPI libraries outlive MPI_Finalize.
-SharedLibrary open_library(const Family& family) {
+SharedLibrary open_library(const MpiInterface& interface) {
   std::string problems;
-  for (const char* name : family.libraries) {
+  for (const char* name : interface.libraries) {
     try {
       // Its parts are libraries that it opens itself and that call it; so does the plug-in.
       return SharedLibrary(name, RTLD_GLOBAL | RTLD_NODELETE);
@@ -55,10 +45,11 @@ SharedLibrary open_library(const Family& family) {
 
 MpiLibrary::MpiLibrary() {
   std::string problems;
-  for (const Family& family : families()) {
+  for (const MpiInterface& interface : interfaces()) {
     try {
-      library_ = open_library(family);
-      plugin_ = SharedLibrary(plugin_file(family.plugin), RTLD_NODELETE);
+      library_ = open_library(interface);
+      plugin_ = SharedLibrary(plugin_file(interface.plugin), RTLD_NODELETE);
+      plugin_name_ = interface.plugin;
       functions_ =
           plugin_->functions<DlflowMpiPluginFunction>(DLFLOW_MPI_PLUGIN_SYMBOL, DLFLOW_MPI_ABI);
       return;
@@ -76,7 +67,7 @@ std::string MpiLibrary::name() const {
   std::istringstream words(text.substr(0, text.find_first_of(",\n")));
   std::string name;
   for (std::string word; words >> word;) name += (name.empty() ? "" : " ") + word;
-  return name;
+  return name + ", plug-in " + plugin_name_;
 }
 
 }  // namespace dlflow::runtime

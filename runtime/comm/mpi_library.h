@@ -12,19 +12,20 @@ namespace dlflow::runtime {
 /// one. Ranks find each other by the library of their own launcher alone; with another, each would
 /// be rank 0 of 1. So the launcher's variables say which binary interface is opened, and the loader
 /// finds the file, in LD_LIBRARY_PATH and the system's folders. The plug-in for that interface
-/// (mpi_plugin_abi.h) lies beside the program.
+/// (mpi_plugin_abi.h) lies in ../lib/dlflow of the program's folder, as in a run's.
 class MpiLibrary {
  public:
   /// Throws Error{NotFound} saying which files were looked for and what to do.
   MpiLibrary();
 
-  /// "Open MPI v4.1.4"; once it is initialized.
+  /// "Open MPI v4.1.4, plug-in libdlflow_mpi_40.so"; once it is initialized.
   std::string name() const;
 
   const DlflowMpiPlugin* functions() const { return functions_; }
 
  private:
   std::optional<SharedLibrary> library_, plugin_;
+  std::string plugin_name_;
   const DlflowMpiPlugin* functions_ = nullptr;
 };
 

@@ -66,7 +66,7 @@ class Exact(TrainingCase):
         """On Debian each MPI has an mpirun of its own name."""
         library = {"mpirun.openmpi": "Open MPI v", "mpirun.mpich": "MPICH Version: "}
         missing = [name for name in library if not shutil.which(name)] or [
-            name for name in ("libdlflow_mpi_40.so", "libdlflow_mpi_12.so") if not (BIN / name).exists()]
+            name for name in ("libdlflow_mpi_40.so", "libdlflow_mpi_12.so") if not (BIN.parent / "lib/dlflow" / name).exists()]
         if missing:
             self.skipTest(f"there is no {' and no '.join(missing)}")
         settings = {"precision": {"leaves": 8}}

@@ -322,16 +322,16 @@ steps:
   CHECK(place.num_entries() == 0);
 }
 
-TEST_CASE("the plug-ins for MPI are frozen beside the program that opens them", "[run_directory]") {
+TEST_CASE("the plug-ins for MPI are frozen with the program that opens them", "[run_directory]") {
   const Place place;
   place.folder.write("bin/dlflow-evaluate", "the program");
-  place.folder.write("bin/libdlflow_mpi_12.so", "the plug-in");  // of one MPI alone
+  place.folder.write("lib/dlflow/libdlflow_mpi_12.so", "the plug-in");  // of one MPI alone
   const Plan evaluates = place.created(
       "name: w\nsteps:\n  check: {uses: evaluate, with: {checkpoint: x, data: data}}\n");
-  CHECK(read_file(frozen_program(evaluates.directory, "libdlflow_mpi_12.so")) == "the plug-in");
-  CHECK(!fs::exists(frozen_program(evaluates.directory, "libdlflow_mpi_40.so")));
+  CHECK(read_file(evaluates.directory / "lib/dlflow/libdlflow_mpi_12.so") == "the plug-in");
+  CHECK(!fs::exists(evaluates.directory / "lib/dlflow/libdlflow_mpi_40.so"));
   const Plan commands = place.created("name: w\nsteps:\n  check: {run: echo}\n");
-  CHECK(!fs::exists(frozen_program(commands.directory, "libdlflow_mpi_12.so")));
+  CHECK(!fs::exists(commands.directory / "lib"));
 }
 
 TEST_CASE("the plug-in for GPUs is frozen beside the program that opens it", "[run_directory]") {
