@@ -19,12 +19,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// $1 folder of the probe, $2 token, $3 cache or "", $4 scratch or "", $5 dlflow, then the command
-/// that starts ranks. Each line of `result` is KEY=VALUE; what is missing did not work.
+/// $1 folder of the probe, $2 token, $3 cache or "", $4 scratch or "", $5 dlflow, $6 number of
+/// ranks, then the launcher with its arguments. Each line of `result` is KEY=VALUE; what is missing
+/// did not work.
 constexpr const char* kScript = R"sh(
 cd "$1" 2>/dev/null && [ "$(cat token 2>/dev/null)" = "$2" ] && : > part || exit 3
-cache=$3 scratch=${4:-${TMPDIR:-/tmp}} dlflow=$5
-shift 5
+cache=$3 scratch=${4:-${TMPDIR:-/tmp}} dlflow=$5 ranks=$6
+shift 6
 exec >> part 2> errors
 shell=/bin/bash
 [ -x $shell ] || shell=/bin/sh
@@ -68,8 +69,13 @@ if [ -e container.json ]; then
   sed -n '1,5s/^/container-error=/p' container
 fi
 : > errors
-$shell -c '. ./setup.sh > /dev/null; exec "$@"' probe "$@" | sed 's/^/rank=/'
+$shell -c '. ./setup.sh > /dev/null; exec "$@"' probe "$@" uname -n | sed 's/^/rank=/'
 sed -n '1,5s/^/error=/p' errors
+if [ -e bin/dlflow-train ]; then
+  $shell -c '. ./setup.sh > /dev/null; ranks=$1; shift; command -v "$1" > /dev/null && exec "$@" bin/dlflow-train --meet
+    exec bin/dlflow-train --ranks "$ranks" --meet' probe "$ranks" "$@" > meeting 2>&1
+  sed -n 's/^[0-9]* ranks* by /meeting=/p; s/^error: /meeting-error=/p' meeting
+fi
 echo end=
 mv part result
 )sh";
@@ -302,6 +308,15 @@ class Findings {
     }
   }
 
+  /// As they say themselves, each beside the others: their launcher's MPI is known there alone.
+  void add_meeting() {
+    if (!has("meeting") && !has("meeting-error")) return;
+    add(has("meeting"), "ranks of dlflow's programs meet by " + first("meeting"),
+        "ranks of dlflow's programs do not meet: " + first("meeting-error"),
+        "Change " + setting(profile_, "launcher") + ", or load its MPI in " +
+            setting(profile_, "setup") + ".");
+  }
+
   std::vector<Finding> take() { return std::move(findings_); }
 
  private:
@@ -433,12 +448,12 @@ Batch probe_batch(const Probe& probe, const Profile& profile) {
                    std::move(cache),
                    profile.scratch,
                    (probe.folder / "dlflow").string(),
+                   std::to_string(probe.ranks),
                    profile.launcher.program};
   const auto& arguments = profile.launcher.arguments;
   batch.command.insert(batch.command.end(), arguments.begin(), arguments.end());
   const bool srun = fs::path(profile.launcher.program).filename() == "srun";
-  const std::string ranks = std::to_string(probe.ranks);
-  batch.command.insert(batch.command.end(), {srun ? "-n" : "-np", ranks, "uname", "-n"});
+  batch.command.insert(batch.command.end(), {srun ? "-n" : "-np", std::to_string(probe.ranks)});
   return batch;
 }
 
@@ -457,6 +472,7 @@ std::vector<Finding> read_probe(const std::optional<std::string>& text, const Pr
   findings.add_environments(probe.environments);
   findings.add_container();
   findings.add_launcher(probe.ranks);
+  findings.add_meeting();
   return findings.take();
 }
 

@@ -72,20 +72,14 @@ bool needs_gpu(const Step& step, const StepKind& kind) {
 
 /// The words of loading.h on the program of `step`; empty as for loading_problem_of.
 std::string problem_outside(const Step& step, const Profile& profile) {
-  const StepKind* kind = find_step_kind(step.uses);
-  if (kind == nullptr || kind->program.empty() || !step.image.empty()) return "";
-  if (!profile.setup.empty() || !profile.classes.empty() || !step.tools.empty()) return "";
-  if (step.environment.source().contains("LD_LIBRARY_PATH")) return "";
-  std::vector<std::string> environment;
-  for (const auto& [name, value] : profile.environment) environment.push_back(name + "=" + value);
-  for (std::string& variable : current_environment()) environment.push_back(std::move(variable));
-  const fs::path program = own_folder() / kind->program;
+  const auto here = program_here(step, profile);
+  if (!here) return "";
   std::error_code none;
-  const std::string problem = fs::exists(program, none)
-                                  ? loading_problem_of(program, environment)
-                                  : program.string() + " is not there; `./dev build` makes it";
+  const std::string problem = fs::exists(here->file, none)
+                                  ? loading_problem_of(here->file, here->environment)
+                                  : here->file.string() + " is not there; `./dev build` makes it";
   if (problem.empty()) return "";
-  return kind->program + " of step '" + step.name +
+  return here->file.filename().string() + " of step '" + step.name +
          "' cannot be loaded on this machine: " + problem;
 }
 

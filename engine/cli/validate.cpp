@@ -22,12 +22,22 @@ void add_validate(CLI::App& app, Session& session) {
     const Workflow read = workflow->read();
     check_steps(read);
     check_data(read);
-    const std::string warnings = warning_lines(warnings_of(read, load_profile(*profile)));
+    const Profile loaded = load_profile(*profile);
+    const std::string warnings = warning_lines(warnings_of(read, loaded));
     std::fputs(warnings.c_str(), stderr);
+    Json meetings = Json::object();
+    for (const Step& step : read.steps) {
+      const std::string meeting = meeting_of(read, step, loaded);
+      if (meeting.empty()) continue;
+      meetings[step.name] = meeting;
+      if (session.json || session.quiet) continue;
+      std::printf("step '%s': its ranks will meet by %s\n", step.name.c_str(), meeting.c_str());
+    }
     if (!session.json) return;
     print_json({{"workflow", read.name},
                 {"file", read.file},
                 {"steps", read.steps.size()},
+                {"ranks_meet_by", std::move(meetings)},
                 {"diagnostics", diagnostics_json(warnings)}});
   });
 }

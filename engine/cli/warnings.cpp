@@ -3,25 +3,32 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <optional>
 #include <set>
 #include <tuple>
 
+#include "base/mpi.h"
 #include "base/process.h"
 #include "base/text.h"
 #include "base/url.h"
 #include "engine/cli/release_image.h"
+#include "engine/container/image_mpi.h"
+#include "engine/container/tool.h"
 #include "engine/model/script_variables.h"
 #include "engine/model/step_kinds.h"
 #include "engine/model/unlisted_files.h"
 #include "engine/model/wasted_ranks.h"
 #include "engine/plan/inherited.h"
 #include "engine/plan/layout.h"
+#include "engine/plan/loading.h"
 #include "engine/plan/surroundings.h"
 #include "engine/ranks/rank_variables.h"
 #include "engine/run/batch_systems.h"
 
 namespace dlflow {
 namespace {
+
+namespace fs = std::filesystem;
 
 bool tells_rank(std::string_view name) {
   const auto of_rank = rank_variable_names();
@@ -112,14 +119,14 @@ void add_walltimes(const Workflow& workflow, const Profile& profile, Diagnostics
 }
 
 /// Where data lies that a step reads in place; empty for what is no place on this machine.
-std::filesystem::path local_place(const std::filesystem::path& base, const std::string& name) {
+fs::path local_place(const fs::path& base, const std::string& name) {
   if (parse_file_url(name) || name.find("://") != std::string::npos) return {};
   return (base / name).lexically_normal();
 }
 
 /// Data that a step reads where it lies, and that is not there (yet).
 void add_missing_data(const Workflow& workflow, Diagnostics& warnings) {
-  const auto base = std::filesystem::absolute(workflow.file).parent_path();
+  const auto base = fs::absolute(workflow.file).parent_path();
   for (const Step& step : workflow.steps) {
     if (step.uses.empty() || has_open_axis(step.matrix)) continue;
     Context known;
@@ -129,9 +136,9 @@ void add_missing_data(const Workflow& workflow, Diagnostics& warnings) {
       Json with = step.with.evaluate_known(known);
       visit_paths(step.uses, with, [&](const std::string& key, PathRole role, Json& path) {
         const auto name = path.get<std::string>();
-        const std::filesystem::path place = local_place(base, name);
+        const fs::path place = local_place(base, name);
         std::error_code none;
-        if (role != PathRole::Outside || place.empty() || std::filesystem::exists(place, none)) {
+        if (role != PathRole::Outside || place.empty() || fs::exists(place, none)) {
           return;
         }
         warnings.push_back({workflow.file, step.location_of("with." + key),
@@ -151,11 +158,44 @@ void add_programs(const Workflow& workflow, const Profile& profile, Diagnostics&
   }
 }
 
+/// 0: it depends on another step.
+int num_ranks(const Workflow& workflow, const Step& step) {
+  Context known;
+  known.params = &workflow.params;
+  const Json asked = step.resources.evaluate_known(known);
+  const auto ranks = asked.is_object() ? asked.find("ranks") : asked.end();
+  return ranks != asked.end() && ranks->is_number_integer() ? ranks->get<int>() : 0;
+}
+
+constexpr const char* kWithoutMpi = "TCP and shared memory";
+
 }  // namespace
+
+std::string meeting_of(const Workflow& workflow, const Step& step, const Profile& profile) {
+  const auto here = program_here(step, profile);
+  if (!here || is_batch_system(profile.scheduler) || num_ranks(workflow, step) < 2) return "";
+  const std::string& launcher = profile.launcher.program;
+  if (!find_program(launcher, environment_variable("PATH"))) {
+    if (launcher != "mpirun") return "";
+    return std::string(kWithoutMpi) + ": there is no mpirun in PATH";
+  }
+  const MpiName mpi = mpi_of_launcher(output_of_tool({launcher, "--version"}));
+  if (mpi.empty()) return "";
+  const MpiInterface& interface = mpi.starts_with("Open MPI") ? kOpenMpi : kMpich;
+  const std::string library = first_found(interface.libraries, here->file, here->environment);
+  if (library.empty()) {
+    return std::string(kWithoutMpi) + ": no " + interface.libraries.front() + " of " + mpi +
+           " is found";
+  }
+  if (!fs::exists(here->file.parent_path().parent_path() / "lib/dlflow" / interface.plugin)) {
+    return std::string(kWithoutMpi) + ": there is no plug-in " + interface.plugin + " for " + mpi;
+  }
+  return mpi + " (" + library + "), plug-in " + interface.plugin;
+}
 
 Diagnostics warnings_of_files(const Workflow& workflow) {
   Diagnostics warnings;
-  const auto base = std::filesystem::absolute(workflow.file).parent_path();
+  const auto base = fs::absolute(workflow.file).parent_path();
   for (const Step& step : workflow.steps) {
     for (const auto& [file, reader] : unlisted_files(step, base)) {
       warnings.push_back({workflow.file, step.location_of("run"),

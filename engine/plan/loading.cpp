@@ -2,13 +2,13 @@
 
 #include <cstring>
 #include <map>
-#include <optional>
 #include <regex>
 
 #include "base/error.h"
 #include "base/file.h"
 #include "base/process.h"
 #include "base/text.h"
+#include "engine/model/step_kinds.h"
 
 namespace dlflow {
 namespace {
@@ -67,6 +67,17 @@ std::string in_words(const Missing& missing) {
          (newest.empty() ? "" : ", whose newest is " + newest);
 }
 
+/// The loader's words on what it would load; nothing of `program` runs.
+std::string trace_of(const fs::path& program, const std::vector<std::string>& environment) {
+  Command command;
+  command.argv = {program};
+  command.environment = environment;
+  command.environment.emplace_back("LD_TRACE_LOADED_OBJECTS=1");
+  const OutputOptions options{.collect_errors = true};
+  const Output output = run(std::move(command), options);
+  return output.text + output.errors;
+}
+
 }  // namespace
 
 std::string loading_problem(std::string_view text) {
@@ -87,18 +98,34 @@ std::string loading_problem(std::string_view text) {
 
 std::string loading_problem_of(const fs::path& program,
                                const std::vector<std::string>& environment) {
-  Command command;
-  command.argv = {program};
-  command.environment = environment;
-  command.environment.emplace_back("LD_TRACE_LOADED_OBJECTS=1");
-  const OutputOptions options{.collect_errors = true};
   try {
-    const Output output = run(std::move(command), options);
-    return loading_problem(output.text + output.errors);
+    return loading_problem(trace_of(program, environment));
   } catch (const Error& error) {
     if (error.code() != Errc::NotFound) return "";
     return "this system has no loader for it, as those without glibc; run the step in an `image:`";
   }
+}
+
+std::optional<ProgramHere> program_here(const Step& step, const Profile& profile) {
+  const StepKind* kind = find_step_kind(step.uses);
+  if (kind == nullptr || kind->program.empty() || !step.image.empty()) return std::nullopt;
+  const bool sets_up = !profile.setup.empty() || !profile.classes.empty() || !step.tools.empty();
+  if (sets_up || step.environment.source().contains("LD_LIBRARY_PATH")) return std::nullopt;
+  std::vector<std::string> environment;
+  for (const auto& [name, value] : profile.environment) environment.push_back(name + "=" + value);
+  for (std::string& variable : current_environment()) environment.push_back(std::move(variable));
+  return ProgramHere{fs::read_symlink("/proc/self/exe").parent_path() / kind->program,
+                     std::move(environment)};
+}
+
+std::string first_found(std::span<const char* const> libraries, const fs::path& program,
+                        const std::vector<std::string>& environment) {
+  for (const std::string name : libraries) {
+    std::vector<std::string> loads_it = environment;
+    loads_it.push_back("LD_PRELOAD=" + name);
+    if (trace_of(program, loads_it).find(name + " => /") != std::string::npos) return name;
+  }
+  return "";
 }
 
 }  // namespace dlflow

@@ -1,9 +1,14 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "engine/model/profile.h"
+#include "engine/model/workflow.h"
 
 /// Programs whose shared libraries are missing or too old.
 namespace dlflow {
@@ -17,5 +22,21 @@ std::string loading_problem(std::string_view text);
 /// is neither a program nor a script. \param environment  that it would be started with.
 std::string loading_problem_of(const std::filesystem::path& program,
                                const std::vector<std::string>& environment);
+
+/// The program of a step as it would be started on this machine.
+struct ProgramHere {
+  std::filesystem::path file;
+  std::vector<std::string> environment;
+};
+
+/// Absent if only the step's job can tell: behind `setup:` lines, with the step's own environment,
+/// in an image.
+std::optional<ProgramHere> program_here(const Step& step, const Profile& profile);
+
+/// The first of `libraries` that the loader would find for `program`, such as "libmpi.so.12";
+/// empty if there is none.
+std::string first_found(std::span<const char* const> libraries,
+                        const std::filesystem::path& program,
+                        const std::vector<std::string>& environment);
 
 }  // namespace dlflow

@@ -42,6 +42,7 @@ int run_program(const RankProgram& program, int argc, char** argv) {
     std::fputs(help->c_str(), stdout);
     return 0;
   }
+  const bool only_meets = argc > 1 && std::string(argv[argc - 1]) == "--meet";
   const bool starts = argc > 2 && std::string(argv[1]) == "--ranks";
   const int ranks = starts ? number_from<int>(argv[2]).value_or(0) : 1;
   if (ranks < 1) {
@@ -51,6 +52,10 @@ int run_program(const RankProgram& program, int argc, char** argv) {
   if (starts) {
     argc -= 2;
     argv += 2;
+  }
+  if (only_meets) {
+    if (starts) start_ranks(ranks);
+    return run_rank(argc, argv, program.can_resume, [](runtime::Communicator&) { return 0; });
   }
   if (argc > 2 || (argc == 2 && argv[1][0] == '-') ||
       (argc == 1 && environment_variable("DLFLOW_WITH").empty())) {

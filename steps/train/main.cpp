@@ -94,6 +94,7 @@ ProgramHelp program_help() {
       .commands = {{"dlflow-train with.json", "one rank, results in the current folder"},
                    {"mpirun -np 2 dlflow-train with.json", "two ranks"},
                    {"dlflow-train --ranks 2 with.json", "the same on one machine, without MPI"},
+                   {"mpirun -np 2 dlflow-train --meet", "tells how these ranks meet, and ends"},
                    {"dlflow-train --check model.yaml",
                     "prints the layers, shapes and sizes of a model, or its mistakes"},
                    {"mpirun -np 4 dlflow-train --tune [64MiB]",

@@ -8,6 +8,7 @@ import subprocess
 import unittest
 
 from support import BIN, ROOT, Case, main
+import pictures  # support.py has put its folder on sys.path
 
 MODEL = "name: m\ninput: [4]\nlayers:\n  - linear: {features: 1}\nloss: mse\n"
 
@@ -279,7 +280,7 @@ class CommandLine(Case):
         self.write("good.yaml", GOOD)
         run = self.run_json("good.yaml")["run"]
         show = lambda *words, status=0: json.loads(self.dlflow(*words, "--json", status=status)[0])  # noqa: E731
-        self.assertEqual(show("validate", "good.yaml"), {"workflow": "demo", "file": "good.yaml", "steps": 2, "diagnostics": []})
+        self.assertEqual(show("validate", "good.yaml"), {"workflow": "demo", "file": "good.yaml", "steps": 2, "ranks_meet_by": {}, "diagnostics": []})
         self.assertEqual([entry["job"] for entry in show("logs", run, "use")], ["use"])
         self.assertEqual(show("logs", run, "use")[0]["stdout"]["text"], "again\n")
         self.assertEqual(show("pack", "good.yaml")["file"], "demo.dlflow")
@@ -294,7 +295,29 @@ class CommandLine(Case):
 
     def test_workflows_of_this_repository_are_valid(self):
         for workflow in (ROOT / "workflows").glob("*.yaml"):
-            self.assertEqual(self.dlflow("validate", workflow), ("", ""))
+            out, err = self.dlflow("validate", workflow)
+            self.assertEqual(err, "")
+            self.assertRegex(out, r"^(step '\w+': its ranks will meet by .*\n)*$")
+
+    @unittest.skipUnless((BIN / "dlflow-train").exists(), "built without dlflow-train")
+    def test_validate_tells_how_ranks_will_meet(self):
+        pictures.for_training(self.folder, ROOT / "workflows", 200, 50)
+        self.write_steps("""
+            train:
+              uses: train
+              with: {model: models/mlp.yaml, data: data, epochs: 1, lr: 0.05, batch: 320, validation: 20}
+              resources: {ranks: 2}
+        """)
+        place = self.write("bin/mpirun", "#!/bin/sh\necho 'HYDRA build details:'\n").parent
+        self.assertIn("step 'train': its ranks will meet by TCP and shared memory: there is no mpirun in PATH\n",
+                      self.dlflow("validate", "w.yaml", env={"PATH": str(place)})[0])
+        (place / "mpirun").chmod(0o755)
+        nothing_found = {"PATH": f"{place}:/bin", "LD_LIBRARY_PATH": "/none"}
+        plugin = "libdlflow_mpi_12.so"
+        way = json.loads(self.dlflow("validate", "w.yaml", "--json", env=nothing_found)[0])["ranks_meet_by"]["train"]
+        if (BIN.parent / "lib/dlflow" / plugin).exists():
+            self.assertRegex(way, rf"^MPICH \(libm\w+.so.12\), plug-in {plugin}$|^TCP and shared memory: no libmpi.so.12 of MPICH is found$")
+        self.assertEqual(self.dlflow("validate", "w.yaml", "--profile", str(self.write("setup.yaml", "setup: ['true']\n")))[0], "")
 
     def test_graph_in_every_format(self):
         self.write("good.yaml", GOOD)

@@ -141,6 +141,32 @@ TEST_CASE("programs of steps are looked at with their libraries, behind the setu
   }));
 }
 
+TEST_CASE("ranks of dlflow's programs meet on the node, and how is told", "[slurm]") {
+  LocalProbe local;
+  const auto has = [&](Finding::Kind kind, const std::string& text) {
+    return std::ranges::any_of(local.findings(), [&](const Finding& finding) {
+      return finding.kind == kind && finding.text == text;
+    });
+  };
+  local.tool("bin/launch", "shift 3; [ $1 = uname ] && printf 'n1\\nn1\\n' || exec \"$@\"");
+  local.tool("dlflow-train", "[ $1 = --meet ] && echo '2 ranks by MPICH 4, plug-in x' >&2");
+  local.prepare();
+  CHECK(local.run_job() == 0);
+  CHECK(has(Finding::Kind::Works, "ranks of dlflow's programs meet by MPICH 4, plug-in x"));
+
+  local.tool("dlflow-train", "echo 'error: rank 0: another MPI; take its mpirun' >&2; exit 1");
+  local.prepare();
+  CHECK(local.run_job() == 0);
+  CHECK(has(Finding::Kind::Fails,
+            "ranks of dlflow's programs do not meet: rank 0: another MPI; take its mpirun"));
+
+  std::filesystem::remove(local.folder() / "bin/launch");
+  local.tool("dlflow-train", "[ \"$*\" = '--ranks 2 --meet' ] && echo '2 ranks by TCP' >&2");
+  local.prepare();
+  CHECK(local.run_job() == 0);
+  CHECK(has(Finding::Kind::Works, "ranks of dlflow's programs meet by TCP"));
+}
+
 TEST_CASE("a dlflow and setup lines that fail on the node are told", "[slurm]") {
   LocalProbe local;
   local.tool("bin/launch", "echo n1; echo n1");

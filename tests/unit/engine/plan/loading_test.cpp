@@ -52,3 +52,10 @@ TEST_CASE("a program that can be loaded has no problem, and runs nothing", "[loa
   CHECK(loading_problem_of("/bin/sh", current_environment()).empty());
   CHECK(loading_problem_of(folder.write("text", "no program"), current_environment()).empty());
 }
+
+TEST_CASE("the first library that the loader finds is named", "[loading]") {
+  const char* const known[] = {"libnone.so.7", "libc.so.6"};
+  const char* const unknown[] = {"libnone.so.7"};
+  CHECK(first_found(known, "/bin/sh", current_environment()) == "libc.so.6");
+  CHECK(first_found(unknown, "/bin/sh", current_environment()).empty());
+}
