@@ -6,7 +6,8 @@ import shutil
 import unittest
 
 from support import BIN, ROOT, Case, main
-from pypi import DEBIAN, NEWEST, need_torchrun, needs  # support.py has put its folder on sys.path
+import pictures  # support.py has put its folder on sys.path
+from pypi import DEBIAN, NEWEST, need_torchrun, needs
 
 PYTHON = DEBIAN  # which has Debian's PyTorch
 SCRIPTS = ROOT / "tests/support/scripts"
@@ -146,6 +147,23 @@ class Ranks(Case):
         self.write("w.yaml", "steps: {work: {run: 'echo $RANK'}}")
         _, err = self.dlflow("validate", "w.yaml")
         self.assertIn("step 'work' reads $RANK, which only steps with a number of ranks get; write resources: {ranks: 1}", err)
+
+    @unittest.skipUnless(shutil.which("mpirun.mpich") and (BIN.parent / "lib/dlflow/libdlflow_mpi_12.so").exists(), "there is no MPICH")
+    def test_ranks_of_a_command_that_another_mpi_makes_worlds_of_one_do_not_begin(self):
+        """A variable of Open MPI makes the program open that library, as one that is linked to it does."""
+        self.write("mpich.yaml", "launcher: {program: mpirun.mpich}\n")
+        pictures.for_training(self.folder, ROOT / "workflows", 200, 50)
+        self.write("with.json", json.dumps({"model": f"{self.folder}/models/mlp.yaml", "data": f"{self.folder}/data", "epochs": 1,
+                                            "lr": 0.05, "batch": 320, "validation": 20}))
+        for variables, status in (("A=1", 0), ("OMPI_COMM_WORLD_SIZE=1", 1)):
+            command = f"[env, {variables}, {BIN}/dlflow-train, {self.folder}/with.json]"
+            self.write("w.yaml", f"steps: {{work: {{run: {command}, resources: {{ranks: 2}}}}}}")
+            run = self.run_json("w.yaml", "--profile", "mpich.yaml", status=status, timeout=120)["run"]
+            directory = pathlib.Path(self.status(run)["directory"])
+            errors = (directory / "steps/work/attempt-1/stderr").read_text()
+            self.assertRegex(errors, "2 ranks by MPICH" if status == 0 else
+                             "error: rank 0: the launcher of MPICH or Intel MPI has started 2 ranks, and Open MPI .* counts 1: it is "
+                             "not that launcher's MPI; start the ranks with its own mpirun ")
 
     @needs("torch", DEBIAN)
     def test_a_script_of_pytorch_runs_on_its_ranks(self):
