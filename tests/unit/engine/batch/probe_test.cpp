@@ -254,7 +254,7 @@ TEST_CASE("a probe asks for two ranks and no requeue", "[slurm]") {
       sbatch_script(probe_batch({"/runs/probe", "1234", 2}, profile), profile);
   CHECK_THAT(script, Catch::Contains("#SBATCH --nodes=2\n") &&
                          Catch::Contains("#SBATCH --no-requeue\n") &&
-                         Catch::EndsWith(" srun --mpi=pmix -n 2 uname -n\n"));
+                         Catch::EndsWith(" srun --mpi=pmix -n 2\n"));
 }
 
 TEST_CASE("the setup line that fails is named, with what it says", "[slurm]") {
