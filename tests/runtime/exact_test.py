@@ -62,28 +62,6 @@ class Exact(TrainingCase):
                 self.train(killed, 4, DLFLOW_CHECKPOINT_EVERY="3 steps")
                 self.assertEqual(self.bits(killed), self.bits(whole))
 
-    def test_a_killed_run_goes_on_under_the_launcher_of_another_mpi(self):
-        """On Debian each MPI has an mpirun of its own name."""
-        library = {"mpirun.openmpi": "Open MPI v", "mpirun.mpich": "MPICH Version: "}
-        missing = [name for name in library if not shutil.which(name)] or [
-            name for name in ("libdlflow_mpi_40.so", "libdlflow_mpi_12.so") if not (BIN.parent / "lib/dlflow" / name).exists()]
-        if missing:
-            self.skipTest(f"there is no {' and no '.join(missing)}")
-        settings = {"precision": {"leaves": 8}}
-        alone, killed = self.folder("alone", **settings), self.folder("killed", **settings)
-        self.train(alone, 1)
-        for self.launcher in library:
-            for ranks in (2, 4):
-                folder = self.folder("shared", **settings)
-                status, _, errors = self.run_to_end(folder, ranks)
-                self.assertEqual(status, 0, errors)
-                self.assertIn(f"{ranks} ranks by {library[self.launcher]}", errors)
-                self.assertEqual(self.bits(folder), self.bits(alone))
-        for self.launcher, ranks, step in (("mpirun.openmpi", 3, 3), ("mpirun.mpich", 2, 9)):
-            self.kill_at(killed, ranks, step)
-        self.train(killed, 4, DLFLOW_CHECKPOINT_EVERY="3 steps")
-        self.assertEqual(self.bits(killed), self.bits(alone))
-
     def test_ranks_without_mpi_train_the_same_weights(self):
         """Started by the program itself, by mpirun where no plug-in is, and as tasks of srun --mpi=none."""
         settings = {"precision": {"leaves": 8}}
