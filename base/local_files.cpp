@@ -13,6 +13,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
+/// "; Debian's package dataset-fashion-mnist has it", of what lies where such packages put it.
+std::string package_with(const fs::path& file) {
+  const fs::path name = file.lexically_relative("/usr/share/datasets");
+  if (name.empty() || *name.begin() == "..") return "";
+  return "; Debian's package dataset-" + name.begin()->string() + " has it";
+}
+
 void require_file(const fs::path& path) {
   std::error_code error;
   if (fs::is_regular_file(path, error)) return;
@@ -21,7 +28,7 @@ void require_file(const fs::path& path) {
                 path.string() + " is a folder; write a / at the end for all files in it");
   }
   if (!fs::exists(fs::symlink_status(path, error))) {
-    throw Error(Errc::NotFound, path.string() + ": there is no such file");
+    throw Error(Errc::NotFound, path.string() + ": there is no such file" + package_with(path));
   }
   throw Error(Errc::InvalidInput, path.string() + " is neither a file nor a folder");
 }

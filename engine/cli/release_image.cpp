@@ -107,7 +107,8 @@ std::vector<std::string> use_release_image(Workflow& workflow, Profile& profile)
           {kReleaseImage, "oci:" + image_file().string(), "", step.location_of("uses"), Json()});
     }
     step.image = kReleaseImage;
-    lines.push_back(step.name + " runs in the release's image with " + runtime + ": " + problem);
+    lines.push_back(step.name + " runs in the release's image with " + runtime + ": " +
+                    problem.substr(0, problem.rfind("; ")));
   }
   if (!lines.empty()) profile.container.runtime = runtime;
   return lines;

@@ -180,6 +180,17 @@ std::string mistakes_of_models(const Workflow& workflow, const Step& step, const
   throw Error(Errc::NotFound, "there is no file " + file.string() + advice);
 }
 
+/// The examples of an installation are found under the names that `dlflow --help` has.
+std::filesystem::path of_installation(const std::filesystem::path& file) {
+  const auto program = std::filesystem::read_symlink("/proc/self/exe");
+  const auto example = program.parent_path().parent_path() / "share/dlflow" / file;
+  std::error_code none;
+  const bool is_here = std::filesystem::exists(file, none);
+  return !is_here && file.string().starts_with("workflows/") && std::filesystem::exists(example)
+             ? example
+             : file;
+}
+
 /// A program that was given for a workflow.
 void refuse_programs(const std::filesystem::path& file) {
   const std::string ending = file.extension().string();
@@ -202,10 +213,11 @@ std::shared_ptr<WorkflowArgument> add_argument(CLI::App& command, bool required)
 }  // namespace
 
 Workflow WorkflowArgument::read() const {
-  if (!std::filesystem::exists(file)) throw_no_workflow(file);
-  refuse_programs(file);
-  BundledWorkflow opened{file, {}};
-  if (is_bundle(file)) opened = open_bundled_workflow(file);
+  const std::filesystem::path place = of_installation(file);
+  if (!std::filesystem::exists(place)) throw_no_workflow(place);
+  refuse_programs(place);
+  BundledWorkflow opened{place, {}};
+  if (is_bundle(place)) opened = open_bundled_workflow(place);
   opened.set.insert(opened.set.end(), set.begin(), set.end());
   auto result = parse_workflow(opened.file, opened.set);
   if (auto* workflow = std::get_if<Workflow>(&result)) return std::move(*workflow);

@@ -69,3 +69,10 @@ TEST_CASE("a folder has all files below it, a pattern those of one folder", "[lo
   std::filesystem::create_symlink("nothing", folder.path() / "dangling");
   CHECK_THROWS_WITH(names(url + "/"), Contains("dangling is neither a file nor a folder"));
 }
+
+TEST_CASE("the missing data of a Debian package is told with the package", "[url]") {
+  CHECK_THROWS_WITH(
+      names("file:///usr/share/datasets/gone-set/x.gz"),
+      Catch::EndsWith("there is no such file; Debian's package dataset-gone-set has it"));
+  CHECK_THROWS_WITH(names("file:///usr/share/gone/x.gz"), Catch::EndsWith("there is no such file"));
+}
