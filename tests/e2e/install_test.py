@@ -380,8 +380,7 @@ class Installed(Case):
         self.assertEqual((fields["Package"], fields["Section"], fields["Priority"]), ("dlflow", "science", "optional"))
         self.assertRegex(fields["Version"], r"^[0-9.]+$")
         if HAS_TRAINING:
-            for library in ("libc6", "libgomp1"):
-                self.assertRegex(fields["Depends"], rf"(^|, ){library}($|,| )")
+            self.assertRegex(fields["Depends"], r"(^|, )libc6($|,| )")
             self.assertNotRegex(fields["Depends"], "libdnnl")  # Debian 12 and 13 have others: it is in the package
             self.assertNotRegex(fields["Depends"], "mpi")  # any will do
             self.assertIn("openmpi-bin | mpich", fields["Recommends"])
