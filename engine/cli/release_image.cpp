@@ -16,12 +16,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-fs::path own_folder() { return fs::read_symlink("/proc/self/exe").parent_path(); }
-
 fs::path image_file() {
   utsname system{};
   ::uname(&system);
-  return own_folder().parent_path() / "share/dlflow" /
+  std::error_code none;  // as where no /proc is mounted
+  return fs::read_symlink("/proc/self/exe", none).parent_path().parent_path() / "share/dlflow" /
          ("dlflow-" DLFLOW_VERSION "-linux-" + std::string(system.machine) + ".oci.tar");
 }
 

@@ -182,13 +182,11 @@ std::string mistakes_of_models(const Workflow& workflow, const Step& step, const
 
 /// The examples of an installation are found under the names that `dlflow --help` has.
 std::filesystem::path of_installation(const std::filesystem::path& file) {
-  const auto program = std::filesystem::read_symlink("/proc/self/exe");
+  std::error_code none;  // as where no /proc is mounted
+  if (!file.string().starts_with("workflows/") || std::filesystem::exists(file, none)) return file;
+  const auto program = std::filesystem::read_symlink("/proc/self/exe", none);
   const auto example = program.parent_path().parent_path() / "share/dlflow" / file;
-  std::error_code none;
-  const bool is_here = std::filesystem::exists(file, none);
-  return !is_here && file.string().starts_with("workflows/") && std::filesystem::exists(example)
-             ? example
-             : file;
+  return std::filesystem::exists(example, none) ? example : file;
 }
 
 /// A program that was given for a workflow.
