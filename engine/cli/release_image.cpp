@@ -85,7 +85,7 @@ std::string problem_outside(const Step& step, const Profile& profile) {
 }  // namespace
 
 std::string loading_problem_of(const Step& step, const Profile& profile) {
-  const std::string problem = problem_outside(step, profile);
+  std::string problem = problem_outside(step, profile);
   if (problem.empty() || needs_gpu(step, *find_step_kind(step.uses))) return problem;
   const std::string missing = remedy(profile);
   return missing.empty() ? "" : problem + "; or, to run it in the release's image, " + missing;

@@ -120,10 +120,12 @@ std::optional<ProgramHere> program_here(const Step& step, const Profile& profile
 
 std::string first_found(std::span<const char* const> libraries, const fs::path& program,
                         const std::vector<std::string>& environment) {
-  for (const std::string name : libraries) {
+  for (const char* name : libraries) {
     std::vector<std::string> loads_it = environment;
-    loads_it.push_back("LD_PRELOAD=" + name);
-    if (trace_of(program, loads_it).find(name + " => /") != std::string::npos) return name;
+    loads_it.push_back(std::string("LD_PRELOAD=") + name);
+    const bool found =
+        trace_of(program, loads_it).find(std::string(name) + " => /") != std::string::npos;
+    if (found) return name;
   }
   return "";
 }
