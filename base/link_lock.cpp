@@ -145,18 +145,18 @@ bool has_local_flock(const fs::path& path) {
   struct stat info {};
   if (::stat(path.c_str(), &info) != 0) return false;
   const std::lock_guard guard(mutex);
-  const auto [mount, is_new] = known.try_emplace(info.st_dev, false);
-  if (!is_new) return mount->second;
+  if (const auto mount = known.find(info.st_dev); mount != known.end()) return mount->second;
   const std::string device =
       std::to_string(major(info.st_dev)) + ":" + std::to_string(minor(info.st_dev));
   // "36 35 98:0 /mnt1 /mnt2 rw,noatime master:1 - nfs4 server:/export rw,local_lock=none"
   const std::string mounts = read_file_if_exists("/proc/self/mountinfo").value_or("");
+  bool is_local = false;
   for (const std::string& line : split(mounts, '\n')) {
     const std::vector<std::string> words = split(line, ' ');
     if (words.size() < 6 || words[2] != device) continue;
-    mount->second |= keeps_locks_local(words[5]) || keeps_locks_local(words.back());
+    is_local |= keeps_locks_local(words[5]) || keeps_locks_local(words.back());
   }
-  return mount->second;
+  return known[info.st_dev] = is_local;
 }
 
 }  // namespace dlflow

@@ -19,7 +19,7 @@ import sys
 import tarfile
 import tempfile
 
-# What glibc opens itself to find hosts by name.
+# glibc opens these itself, to find hosts by name.
 OPENED = ("libresolv.so.2", "libnss_files.so.2", "libnss_dns.so.2")
 WANTED = re.compile(r"[^/]+/((bin/dlflow|lib/dlflow/(libdlflow_mpi|.*\.so\.)|share/doc/dlflow/(LICENSE$|libraries/|dlflow\.spdx)).*)")
 

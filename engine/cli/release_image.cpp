@@ -45,7 +45,7 @@ std::string runtime_for(const Profile& profile) {
   return "";
 }
 
-/// What keeps programs from running in the image, as advice.
+/// The advice where programs cannot run in the image: a file to fetch, a runtime to install.
 std::string remedy(const Profile& profile) {
   std::vector<std::string> missing;
   if (!has_image()) {

@@ -12,7 +12,7 @@ Diagnostics warnings_of_files(const Workflow& workflow);
 
 /// How the ranks of `step` will meet, and why: "Open MPI 4 (libmpi.so.40), plug-in
 /// libdlflow_mpi_40.so", or "TCP and shared memory: there is no mpirun in PATH". Empty for one
-/// rank, and where only the step's job can tell, as above and on a cluster.
+/// rank, on a cluster, and where only the step's job can tell (program_here).
 std::string meeting_of(const Workflow& workflow, const Step& step, const Profile& profile);
 
 /// All that `validate` warns of, in the order of the file: the files and programs above; ranks that

@@ -71,7 +71,7 @@ class InputProof {
   std::optional<std::string> find_change_at_start();
   std::optional<std::string> find_change_of_frozen() const;
   std::optional<std::string> find_exchange() const;
-  /// Of all that is neither a frozen copy nor data outside of the run.
+  /// Looks at all inputs but the frozen copies and data outside of the run.
   std::optional<std::string> find_change_beside_files() const;
 
   const JobSpec& spec_;
