@@ -3,6 +3,8 @@
     forked.py: reads jobs, a line of JSON each, from stdin; answers with the exit statuses of the ranks when all have ended.
 """
 
+import contextlib
+import gc
 import json
 import os
 import pathlib
@@ -15,15 +17,16 @@ import time
 
 from ports import free_port
 
-WATCHDOG = 120  # seconds after which ranks that hang are killed
+WATCHDOG = 240  # seconds after which ranks that hang are killed
 
 
 class Server:
     """Where a test has its ranks started."""
 
-    def __init__(self):
-        self._process = subprocess.Popen([sys.executable, "-B", __file__], text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                         env=os.environ | {"OMP_NUM_THREADS": "1"})
+    def __init__(self, python=sys.executable, **environment):
+        environment = os.environ | {"OMP_NUM_THREADS": "1"} | environment
+        self._process = subprocess.Popen([python, "-B", __file__], text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                         env={name: value for name, value in environment.items() if value is not None})
 
     def run(self, program, arguments, environments):
         """(status, stdout, stderr) of the rank of each environment; the status is None if it had to be killed."""
@@ -41,11 +44,11 @@ class Server:
         port = free_port()
         environments = []
         for rank in range(ranks):
-            names = {"RANK": str(rank), "WORLD_SIZE": str(ranks), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+            names = {"RANK": str(rank), "WORLD_SIZE": str(ranks), "LOCAL_RANK": str(rank), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
             if memories:
                 names["DLFLOW_MEMORY"] = memories[rank]
             environments.append(names | environment)
-        results = self.run(program, [scenario], environments)
+        results = self.run(program, scenario.split(), environments)
         if any(status is None for status, _, _ in results):
             test.fail(f"{scenario} with {ranks} ranks hangs: {results}")
         for rank, (status, out, err) in enumerate(results):
@@ -99,6 +102,9 @@ def serve():
 
 if __name__ == "__main__":
     import torch.distributed  # noqa: F401
+    with contextlib.suppress(ImportError):
+        import torch._dynamo  # noqa: F401  PyTorch 2 would import it in each rank that trains, which takes as long again
+    gc.freeze()  # nor does each rank look through all of PyTorch at its end
     started = serve()
     if started:
         runpy.run_path(started, run_name="__main__")

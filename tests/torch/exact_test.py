@@ -12,6 +12,7 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 
+import forked  # noqa: E402
 import python_ranks  # noqa: E402
 from cases import main  # noqa: E402
 
@@ -23,18 +24,26 @@ RANKS = [int(number) for number in os.environ.get("DLFLOW_TEST_RANKS", "2,3,4").
 
 @unittest.skipUnless(importlib.util.find_spec("torch"), "python3-torch is not installed")
 class Exact(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.server = forked.Server(OPENBLAS_CORETYPE=None)
+        cls.addClassCleanup(cls.server.close)
+
     def start(self, scenario, ranks, **environment):
         return python_ranks.start_ranks(sys.executable, [RANK, scenario], ranks, **THREADS | environment)
 
     def run_ranks(self, scenario, ranks, statuses=None, **environment):
-        """The lines that rank 0 printed; the statuses of ranks are 0 unless `statuses` says others."""
-        outputs = python_ranks.run_ranks(self, sys.executable, [RANK, scenario], ranks, statuses, WATCHDOG, **THREADS | environment)
+        """The lines that rank 0 printed; the statuses of ranks are 0 unless `statuses` says others. One rank has the threads that the machine
+        gives, several have one each."""
+        if ranks > 1:
+            outputs = self.server.run_ranks(self, RANK, scenario, ranks, statuses, **environment)
+        else:
+            outputs = python_ranks.run_ranks(self, sys.executable, [RANK, scenario], ranks, statuses, WATCHDOG, **THREADS | environment)
         return outputs[0][0].splitlines()
 
     _on_one_rank = None
 
     def on_one_rank(self):
-        """What one rank prints, with the threads that the machine gives; others have those of a launcher."""
         if Exact._on_one_rank is None:
             Exact._on_one_rank = self.run_ranks("models", 1)
         return Exact._on_one_rank
@@ -44,13 +53,13 @@ class Exact(unittest.TestCase):
         self.assertEqual([line.split()[0] for line in expected], ["mlp", "resnet", "transformer", "language", "half"])
         for ranks in RANKS:
             with self.subTest(ranks=ranks):
-                self.assertEqual(self.run_ranks("models", ranks, OMP_NUM_THREADS="1"), expected)
+                self.assertEqual(self.run_ranks("models", ranks), expected)
 
     def test_augmentation_has_the_same_bits_in_any_number_of_loader_processes(self):
         expected = self.run_ranks("augmented", 1, WORKERS="0")
         for ranks, workers in ((2, "1"), (3, "2")):
             with self.subTest(ranks=ranks, workers=workers):
-                self.assertEqual(self.run_ranks("augmented", ranks, WORKERS=workers, OMP_NUM_THREADS="1"), expected)
+                self.assertEqual(self.run_ranks("augmented", ranks, WORKERS=workers), expected)
 
     def test_training_that_is_killed_goes_on_with_other_numbers_of_ranks_to_the_same_bits(self):
         """At any moment, also while it saves."""
@@ -94,7 +103,7 @@ class Exact(unittest.TestCase):
         self.run_ranks("overlaps", 2)
 
     def test_hooks_of_the_user_change_the_gradients_of_all_virtual_ranks(self):
-        self.assertEqual(self.run_ranks("hooked", 2, OMP_NUM_THREADS="1"), self.run_ranks("hooked", 1))
+        self.assertEqual(self.run_ranks("hooked", 2), self.run_ranks("hooked", 1))
 
     def test_the_example_of_the_page_may_be_started_again_once_it_is_done(self):
         page = (RANK.parents[2] / "docs/user/pytorch-exact.md").read_text()

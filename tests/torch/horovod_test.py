@@ -14,6 +14,7 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 
+import forked  # noqa: E402
 import python_ranks  # noqa: E402
 from cases import main  # noqa: E402
 
@@ -31,13 +32,16 @@ except ImportError:
     torch = None
 
 
-def run(test, scenarios, ranks, statuses=None, python=sys.executable, **environment):
-    """With nothing but the folder of the interface on PYTHONPATH."""
-    return python_ranks.run_ranks(test, python, [RANK, *scenarios.split()], ranks, statuses, PYTHONPATH=str(INTERFACE), **environment)
-
-
 @unittest.skipUnless(torch, "python3-torch is not installed")
 class Horovod(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.server = forked.Server(PYTHONPATH=str(INTERFACE))  # and nothing else on it
+        cls.addClassCleanup(cls.server.close)
+
+    def run_ranks(self, scenario, ranks, statuses=None, **environment):
+        return self.server.run_ranks(self, RANK, scenario, ranks, statuses, **environment)
+
     def setUp(self):
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="dlflow-horovod."))
         self.addCleanup(shutil.rmtree, self.folder)
@@ -45,27 +49,27 @@ class Horovod(unittest.TestCase):
     def test_tensors_that_each_rank_submits_in_an_order_of_its_own_are_reduced_rightly(self):
         for environment in ({}, {"HOROVOD_FUSION_THRESHOLD": "1000", "HOROVOD_CACHE_CAPACITY": "20", "HOROVOD_CYCLE_TIME": "0.1"}):
             with self.subTest(**environment):
-                run(self, "random_order", 3, **environment)
+                self.run_ranks("random_order", 3, **environment)
 
     def test_every_option_of_the_optimizer_trains_to_what_one_process_does(self):
-        run(self, "optimizers", 3)
+        self.run_ranks("optimizers", 3)
 
     def test_parameters_and_optimizers_become_those_of_one_rank(self):
-        run(self, "states", 3)
+        self.run_ranks("states", 3)
 
     def test_what_ranks_disagree_about_is_refused_on_all_with_names_and_ranks(self):
-        run(self, "refusals", 3)
+        self.run_ranks("refusals", 3)
 
     def test_adasum_is_the_published_formula(self):
-        run(self, "adasum", 4)
+        self.run_ranks("adasum", 4)
 
     def test_one_process_alone_needs_no_launcher(self):
         environment = {"RANK": "", "WORLD_SIZE": "", "MASTER_ADDR": "", "MASTER_PORT": ""}
-        run(self, "states_alone", 1, **environment)
+        self.run_ranks("states_alone", 1, **environment)
 
     def test_a_tensor_that_a_rank_does_not_submit_is_named(self):
         limits = {"HOROVOD_STALL_CHECK_TIME_SECONDS": "1", "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS": "4"}
-        outputs = run(self, "stall", 3, **limits)
+        outputs = self.run_ranks("stall", 3, **limits)
         self.assertRegex(outputs[0][1], r"warning: allreduce.late waits for \d s: rank 1 did not submit it, ranks 0, 2 did")
         for rank in (0, 2):
             self.assertRegex(outputs[rank][0], r"allreduce.never waits for \d+ s: rank 1 did not submit it, ranks 0, 2 did; all ranks end")
@@ -73,57 +77,56 @@ class Horovod(unittest.TestCase):
     def test_a_rank_that_dies_is_named_on_all_others_within_5_s(self):
         for who in (0, 1):
             with self.subTest(rank=who):
-                outputs = run(self, "die", 3, {who: -9}, WHO=str(who), READY=str(self.folder / f"without-{who}"))
+                outputs = self.run_ranks("die", 3, {who: -9}, WHO=str(who), READY=str(self.folder / f"without-{who}"))
                 for rank in {0, 1, 2} - {who}:
                     seconds, text = outputs[rank][0].split(" ", 1)
                     self.assertRegex(text, rf"rank {who} .*died")
                     self.assertLess(float(seconds), 5)
 
     def test_a_rank_that_ends_is_named_to_who_still_needs_it(self):
-        run(self, "leaves", 3)
+        self.run_ranks("leaves", 3)
 
     def test_a_pass_goes_on_from_the_last_commit_of_one_that_lost_a_rank(self):
         checkpoints = {"DLFLOW_CHECKPOINTS": str(self.folder)}
-        outputs = run(self, "elastic", 3, {0: 75, 1: -9, 2: 75}, END="kill", **checkpoints)
+        outputs = self.run_ranks("elastic", 3, {0: 75, 1: -9, 2: 75}, END="kill", **checkpoints)
         self.assertRegex(outputs[0][1], r"rank 1 .*died.* the next one goes on from the last commit")
-        run(self, "elastic", 2, END="go on", **checkpoints)  # every sample of the epoch once, says the rank
+        self.run_ranks("elastic", 2, END="go on", **checkpoints)  # every sample of the epoch once, says the rank
 
     def test_a_pass_ends_after_the_commit_that_the_engine_asked_for(self):
         checkpoints = {"DLFLOW_CHECKPOINTS": str(self.folder)}
-        run(self, "elastic", 2, {0: 75, 1: 75}, END="warn", **checkpoints)
-        run(self, "elastic", 3, END="go on", **checkpoints)
+        self.run_ranks("elastic", 2, {0: 75, 1: 75}, END="warn", **checkpoints)
+        self.run_ranks("elastic", 3, END="go on", **checkpoints)
         self.assertEqual([file.name for file in self.folder.iterdir()], ["horovod-state-0"])
 
     def test_without_a_folder_for_checkpoints_a_lost_rank_is_an_error(self):
-        outputs = run(self, "elastic", 3, {0: 1, 1: -9, 2: 1}, END="kill", DLFLOW_CHECKPOINTS="")
+        outputs = self.run_ranks("elastic", 3, {0: 1, 1: -9, 2: 1}, END="kill", DLFLOW_CHECKPOINTS="")
         self.assertRegex(outputs[0][1], r"HorovodInternalError: rank 1 .*died")
 
     def test_ranks_that_differ_are_not_run_again(self):
-        outputs = run(self, "elastic", 2, {0: 1, 1: 1}, END="differ", DLFLOW_CHECKPOINTS=str(self.folder))
+        outputs = self.run_ranks("elastic", 2, {0: 1, 1: 1}, END="differ", DLFLOW_CHECKPOINTS=str(self.folder))
         self.assertIn("HorovodInternalError: allreduce.differ is not the same on all ranks", outputs[0][1])
 
     def test_the_launcher_must_say_who_the_ranks_are(self):
-        command = [sys.executable, "-B", "-c", "import horovod.torch as hvd; hvd.init()"]
-        for environment, text in (({"OMPI_COMM_WORLD_SIZE": "4"}, "OMPI_COMM_WORLD_SIZE is 4, but WORLD_SIZE"),
-                                  ({"WORLD_SIZE": "2", "RANK": "0"}, "MASTER_ADDR, MASTER_PORT not set"),
-                                  ({"HOROVOD_CYCLE_TIME": "fast"}, "HOROVOD_CYCLE_TIME is 'fast'; it must be a number"),
-                                  ({"HOROVOD_TIMELINE": "file"}, "HOROVOD_TIMELINE is set, but")):
-            own = {"PYTHONPATH": str(INTERFACE), "PATH": "/usr/bin:/bin", **environment}
-            ended = subprocess.run(command, env=own, text=True, capture_output=True)
-            self.assertIn(text, ended.stderr)
+        refused = (({"OMPI_COMM_WORLD_SIZE": "4"}, "OMPI_COMM_WORLD_SIZE is 4, but WORLD_SIZE"),
+                   ({"WORLD_SIZE": "2", "RANK": "0"}, "MASTER_ADDR, MASTER_PORT not set"),
+                   ({"HOROVOD_CYCLE_TIME": "fast"}, "HOROVOD_CYCLE_TIME is 'fast'; it must be a number"),
+                   ({"HOROVOD_TIMELINE": "file"}, "HOROVOD_TIMELINE is set, but"))
+        for (_, text), (_, _, errors) in zip(refused, self.server.run(RANK, ["adasum"], [environment for environment, _ in refused])):
+            self.assertIn(text, errors)
 
     @needs("torch")
     def test_the_same_with_pytorch_of_pypi(self):
-        libraries = {"LD_LIBRARY_PATH": python_ranks.libraries_of(PYPI), "python": str(PYPI)}
-        run(self, "optimizers states random_order refusals", 2, **libraries)
+        server = forked.Server(PYPI, PYTHONPATH=str(INTERFACE), LD_LIBRARY_PATH=python_ranks.libraries_of(PYPI))
+        self.addCleanup(server.close)
+        server.run_ranks(self, RANK, "optimizers states random_order refusals", 2)
         checkpoints = {"DLFLOW_CHECKPOINTS": str(self.folder)}
-        run(self, "elastic", 2, {0: 75, 1: -9}, END="kill", **checkpoints, **libraries)
-        run(self, "elastic", 2, END="go on", **checkpoints, **libraries)
+        server.run_ranks(self, RANK, "elastic", 2, {0: 75, 1: -9}, END="kill", **checkpoints)
+        server.run_ranks(self, RANK, "elastic", 2, END="go on", **checkpoints)
 
     @needs("horovod", REAL)
     @unittest.skipUnless(shutil.which("mpirun"), "Open MPI is not installed")
     def test_the_real_horovod_gives_the_same(self):
-        run(self, "collectives", 2, RESULTS=str(self.folder / "ours"))
+        self.run_ranks("collectives", 2, RESULTS=str(self.folder / "ours"))
         environment = {"RESULTS": str(self.folder / "real"), "OMP_NUM_THREADS": "1", "PATH": "/usr/bin:/bin", "HOME": str(self.folder),
                        "OMPI_MCA_btl_vader_single_copy_mechanism": "none"}
         real = subprocess.run(["mpirun", "--allow-run-as-root", "--oversubscribe", "-np", "2", str(REAL), "-B", str(RANK), "collectives"],
