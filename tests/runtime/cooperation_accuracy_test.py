@@ -24,17 +24,23 @@ WAYS = [
 
 
 class Accuracy(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        data = tempfile.TemporaryDirectory(prefix="dlflow-accuracy.")
+        cls.addClassCleanup(data.cleanup)
+        cls.data = data.name
+        for file in PICTURES.glob("*.gz"):
+            pathlib.Path(cls.data, file.stem).write_bytes(gzip.open(file).read())
+
     def train(self, cooperation):
         """Three epochs of mlp on the whole training set; the accuracy on the 10,000 pictures that no rank has seen."""
         with tempfile.TemporaryDirectory(prefix="dlflow-accuracy.") as name:
             folder = pathlib.Path(name)
-            for file in PICTURES.glob("*.gz"):
-                (folder / file.stem).write_bytes(gzip.open(file).read())
-            train = {"model": str(ROOT / "workflows/models/mlp.yaml"), "data": ".", "epochs": 3, "lr": 0.05, "batch": 128,
+            train = {"model": str(ROOT / "workflows/models/mlp.yaml"), "data": self.data, "epochs": 3, "lr": 0.05, "batch": 128,
                      "warmup_epochs": 0.5, "validation": 0, "cooperation": cooperation}
             (folder / "with.json").write_text(json.dumps(train))
             self.run_ranks(folder, "dlflow-train")
-            evaluate = {"checkpoint": "checkpoints/latest", "data": "."}
+            evaluate = {"checkpoint": "checkpoints/latest", "data": self.data}
             (folder / "with.json").write_text(json.dumps(evaluate))
             self.run_ranks(folder, "dlflow-evaluate")
             return json.loads((folder / "metrics.json").read_text())["accuracy"]

@@ -14,7 +14,7 @@ class Exact(TrainingCase):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
-        cls.many, cls.few = cls.new_data(1600), cls.new_data(640)
+        cls.many, cls.few = cls.new_data(800), cls.new_data(448)
 
     def test_any_number_of_ranks_trains_the_same_weights(self):
         few = {"data": str(self.few), "validation": 128}
@@ -42,7 +42,7 @@ class Exact(TrainingCase):
     def test_any_number_of_ranks_trains_the_same_weights_with_other_optimizers(self):
         for optimizer, more in (("adamw", {}), ("lamb", {"clip_norm": 1, "accumulate": 2})):
             settings = more | {"optimizer": {"kind": optimizer}, "lr": 0.005, "weight_decay": 0.01, "epochs": 1, "batch": 64,
-                               "precision": {"leaves": 8}}
+                               "data": str(self.many), "precision": {"leaves": 8}}
             alone = self.folder("alone", **settings)
             self.train(alone, 1)
             for ranks in (2, 3, 4, 8):
