@@ -5,12 +5,14 @@ import hashlib
 import io
 import json
 import os
+import pathlib
 import re
 import runpy
 import shutil
 import subprocess
 import sys
 import tarfile
+import tempfile
 import time
 import types
 import unittest
@@ -44,6 +46,8 @@ WANTED = [*PROGRAMS, *MPI_PLUGINS, *[f"share/man/man1/{name.removeprefix('bin/')
           "lib/python3/dist-packages/dlflow/torch/backend.py", "lib/python3/dist-packages/dlflow/py.typed",
           "share/doc/dlflow/README.md", "share/doc/dlflow/LICENSE", "share/doc/dlflow/dlflow.spdx.json",
           "share/doc/dlflow/libraries/libc6-dev", "share/doc/dlflow/libraries/libstdc++6", "share/doc/dlflow/docs/index.md"]
+DATED = {**os.environ, "SOURCE_DATE_EPOCH": "1000000000"}  # `./dev package` sets it
+KINDS = {"TGZ": "*.tar.gz", "DEB": "*.deb"}
 LIBRARIES = [r"lib/dlflow/libdnnl\.so\.[0-9.]+", r"lib/dlflow/libgomp\.so\.1"] if HAS_TRAINING else []
 
 
@@ -60,17 +64,27 @@ def files_of(tree):
 
 
 class Installed(Case):
+    @classmethod
+    def setUpClass(cls):
+        shared = tempfile.TemporaryDirectory(prefix="dlflow-e2e.")
+        cls.addClassCleanup(shared.cleanup)
+        cls.packages = pathlib.Path(shared.name)
+        call("cmake", "--install", BUILD, "--prefix", cls.packages / "first", "--strip", env=DATED)
+        cls.moved = (cls.packages / "first").rename(cls.packages / "moved")
+
     def setUp(self):
         super().setUp()
-        call("cmake", "--install", BUILD, "--prefix", self.folder / "first", "--strip")
-        self.tree = (self.folder / "first").rename(self.folder / "moved")
+        self.tree = shutil.copytree(self.moved, self.folder / "moved", symlinks=True)
 
-    def packed(self, kind, *options, folder="packages"):
+    def made(self, kind, folder, *options):
         """The one package that cpack makes of this kind."""
-        call("cpack", "--config", BUILD / "CPackConfig.cmake", "-G", kind, "-B", self.folder / folder, *options)
-        packages = list((self.folder / folder).glob("*.tar.gz" if kind == "TGZ" else "*.deb"))
-        self.assertEqual(len(packages), 1, packages)
-        return packages[0]
+        call("cpack", "--config", BUILD / "CPackConfig.cmake", "-G", kind, "-B", folder, *options, env=DATED)
+        return self.only(folder, KINDS[kind])
+
+    def packed(self, kind):
+        """The package of this kind that the tests share."""
+        there = list(self.packages.glob(KINDS[kind]))
+        return there[0] if there else self.made(kind, self.packages)
 
     def installed(self, *args):
         """The installed dlflow, found through PATH alone."""
@@ -140,8 +154,7 @@ class Installed(Case):
     def test_a_program_that_cannot_be_loaded_is_told_before_anything_runs_and_by_its_step(self):
         if not HAS_TRAINING:
             self.skipTest("dlflow-train was not built: CMake found no MPI or oneDNN")
-        program = self.tree / "bin/dlflow-train"
-        program.write_bytes(program.read_bytes().replace(b"libgomp.so.1\0", b"libgone.so.1\0"))
+        self.break_program()
         pictures.for_training(self.folder, self.tree / "share/dlflow/workflows", 200, 50)
         self.write_steps("""
             first: {run: "true"}
@@ -166,12 +179,12 @@ class Installed(Case):
 
     def make_image(self):
         """The release's image, where dlflow looks for it."""
-        tarball = self.packed("TGZ")
-        image = self.tree / "share/dlflow" / self.image_name()
-        call(sys.executable, "-B", ROOT / "cmake/make_image.py", tarball, image)
+        tarball, image = self.packed("TGZ"), self.packages / self.image_name()
+        if not image.exists():
+            call(sys.executable, "-B", ROOT / "cmake/make_image.py", tarball, image)
         self.assertLess(image.stat().st_size, 80 << 20)
         self.assertEqual(tarball.name.removesuffix(".tar.gz"), image.name.removesuffix(".oci.tar"))
-        return image
+        return shutil.copy(image, self.tree / "share/dlflow")
 
     def break_program(self):
         program = self.tree / "bin/dlflow-train"
@@ -220,7 +233,7 @@ class Installed(Case):
     @unittest.skipUnless(HAS_TRAINING, "dlflow-train was not built: CMake found no MPI or oneDNN")
     def test_the_image_is_a_layout_that_holds_what_the_programs_need(self):
         image = self.make_image()
-        call(sys.executable, "-B", ROOT / "cmake/make_image.py", self.only(self.folder / "packages", "*.tar.gz"), self.folder / "again")
+        call(sys.executable, "-B", ROOT / "cmake/make_image.py", self.packed("TGZ"), self.folder / "again")
         self.assertTrue(filecmp.cmp(image, self.folder / "again", shallow=False))
         with tarfile.open(image) as archive:
             read = {entry.name: archive.extractfile(entry).read() for entry in archive if entry.isfile()}
@@ -329,14 +342,13 @@ class Installed(Case):
 
     def test_nothing_is_packed_without_a_licence(self):
         with self.assertRaisesRegex(AssertionError, "would lack\\s+share/doc/dlflow/libraries/libgone-dev"):
-            self.packed("TGZ", "-D", "CPACK_DLFLOW_LIBRARIES=libc6-dev;libgone-dev")
+            self.made("TGZ", self.folder, "-D", "CPACK_DLFLOW_LIBRARIES=libc6-dev;libgone-dev")
 
-    @mock.patch.dict(os.environ, SOURCE_DATE_EPOCH="1000000000")  # `./dev package` sets it
     def test_packages_have_the_same_bytes_when_they_are_made_again(self):
         for kind in ("TGZ", *(["DEB"] if shutil.which("dpkg-shlibdeps") else [])):
             first = self.packed(kind)
             time.sleep(1.1)
-            self.assertTrue(filecmp.cmp(first, self.packed(kind, folder="again"), shallow=False), kind)
+            self.assertTrue(filecmp.cmp(first, self.made(kind, self.folder), shallow=False), kind)
 
     @unittest.skipUnless(EB.exists(), "PyPI's easybuild is not in build/tests/uv")
     def test_easybuild_installs_the_tarball(self):

@@ -102,9 +102,9 @@ def serve():
 
 if __name__ == "__main__":
     import torch.distributed  # noqa: F401
+    gc.freeze()  # so that a rank does not look through all of PyTorch at its end
     with contextlib.suppress(ImportError):
         import torch._dynamo  # noqa: F401  PyTorch 2 would import it in each rank that trains, which takes as long again
-    gc.freeze()  # nor does each rank look through all of PyTorch at its end
     started = serve()
     if started:
         runpy.run_path(started, run_name="__main__")
