@@ -424,6 +424,28 @@ class Installed(Case):
         self.assertEqual([line for line in found if line.startswith(("E:", "W:")) and unused not in line], [])
 
 
+class OldSystem(Case):
+    """What `./dev package` links with."""
+
+    def made(self):
+        """Whether cmake/make_old_system begins to make the folder; mmdebstrap is a stand-in that fails."""
+        self.write("bin/mmdebstrap", "#!/bin/sh\necho begins\nexit 3\n")
+        (self.folder / "bin/mmdebstrap").chmod(0o755)
+        run = subprocess.run([ROOT / "cmake/make_old_system", self.folder / "old"], stdout=subprocess.PIPE, text=True,
+                             env={"PATH": f"{self.folder}/bin:/usr/bin:/bin"})
+        self.assertEqual(run.returncode, 3 if run.stdout else 0)
+        return run.stdout == "begins\n"
+
+    def test_it_is_made_again_when_what_makes_it_has_changed(self):
+        self.assertTrue(self.made())
+        sources = [(ROOT / "cmake" / name).read_bytes() for name in ("make_old_system", "onednn.txt")]
+        self.write("old/made-by", hashlib.sha256(b"".join(sources)).hexdigest() + "  -\n")
+        self.assertFalse(self.made())
+        self.write("old/made-by", hashlib.sha256(b"of an older version").hexdigest() + "  -\n")
+        self.assertTrue(self.made())
+        self.assertTrue((self.folder / "old/made-by").exists(), "gone before there is another")
+
+
 class SpackRecipe(Case):
     """Spack is neither in Debian nor on PyPI: these tests have a stand-in for its names, and no package was built with it."""
 
