@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -350,6 +351,13 @@ std::optional<fs::path> find_program(const std::string& name, const std::string&
     if (::access(candidate.c_str(), X_OK) == 0 && fs::is_regular_file(candidate)) return candidate;
   }
   return std::nullopt;
+}
+
+fs::path this_program() {
+  std::error_code no_proc;
+  const fs::path file = fs::read_symlink("/proc/self/exe", no_proc);
+  if (!no_proc) return file;
+  return fs::weakly_canonical(reinterpret_cast<const char*>(::getauxval(AT_EXECFN)));
 }
 
 std::string boot_id() { return std::string(trim(read_file("/proc/sys/kernel/random/boot_id"))); }

@@ -88,6 +88,9 @@ std::string environment_variable(const char* name);
 /// The path of the program `name` in the folders of `path` (as in $PATH), or nothing.
 std::optional<std::filesystem::path> find_program(const std::string& name, const std::string& path);
 
+/// The file of this program, whether or not /proc is mounted.
+std::filesystem::path this_program();
+
 /// The kernel's name for the time since it was started: 36 characters, another after each boot.
 std::string boot_id();
 

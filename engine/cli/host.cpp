@@ -214,7 +214,7 @@ int run_on_host(const CLI::App& app, Session& session, const HostRequest& reques
   std::rotate(words.begin(), verb, verb + 1);
   const Host host(request.host);
   send_what_is_named(app, session, host, words);
-  const fs::path own = fs::read_symlink("/proc/self/exe");
+  const fs::path own = this_program();
   const std::string program = "dlflow-" + short_hash(own);
   std::string script = "cd; p=./" + std::string(kRemoteFolder) + "/" + program +
                        "; [ -x \"$p\" ] && [ \"$(wc -c < \"$p\")\" -eq " +

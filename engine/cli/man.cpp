@@ -1,5 +1,6 @@
 #include "base/file.h"
 #include "base/output_file.h"
+#include "base/process.h"
 #include "base/roff.h"
 #include "base/text.h"
 #include "engine/cli/commands.h"
@@ -82,8 +83,7 @@ std::string tables_of(const std::string& page, bool files) {
 
 /// ", dlflow-train(1), ..." for the man page of dlflow: the programs that the build put beside it.
 std::string other_programs() {
-  const std::filesystem::path folder =
-      std::filesystem::read_symlink("/proc/self/exe").parent_path();
+  const std::filesystem::path folder = this_program().parent_path();
   std::string pages;
   for (const char* name : {"dlflow-train", "dlflow-evaluate", "dlflow-predict"}) {
     if (std::filesystem::exists(folder / name)) pages += ",\n" + bold(name) + "(1)";

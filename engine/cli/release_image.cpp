@@ -19,8 +19,7 @@ namespace fs = std::filesystem;
 fs::path image_file() {
   utsname system{};
   ::uname(&system);
-  std::error_code none;  // as where no /proc is mounted
-  return fs::read_symlink("/proc/self/exe", none).parent_path().parent_path() / "share/dlflow" /
+  return this_program().parent_path().parent_path() / "share/dlflow" /
          ("dlflow-" DLFLOW_VERSION "-linux-" + std::string(system.machine) + ".oci.tar");
 }
 

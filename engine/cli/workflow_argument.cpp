@@ -12,6 +12,7 @@
 
 #include "base/file.h"
 #include "base/json.h"
+#include "base/process.h"
 #include "base/text.h"
 #include "engine/cli/bundled_workflow.h"
 #include "engine/cli/data_check.h"
@@ -182,10 +183,9 @@ std::string mistakes_of_models(const Workflow& workflow, const Step& step, const
 
 /// The examples of an installation are found under the names that `dlflow --help` has.
 std::filesystem::path of_installation(const std::filesystem::path& file) {
-  std::error_code none;  // as where no /proc is mounted
+  std::error_code none;
   if (!file.string().starts_with("workflows/") || std::filesystem::exists(file, none)) return file;
-  const auto program = std::filesystem::read_symlink("/proc/self/exe", none);
-  const auto example = program.parent_path().parent_path() / "share/dlflow" / file;
+  const auto example = this_program().parent_path().parent_path() / "share/dlflow" / file;
   return std::filesystem::exists(example, none) ? example : file;
 }
 

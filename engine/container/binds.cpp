@@ -58,7 +58,7 @@ void check(const Bind& bind) {
 
 std::vector<Bind> container_binds(const ContainerJob& job) {
   std::vector<Bind> wanted = node_folders(job);
-  const fs::path self = fs::read_symlink("/proc/self/exe");
+  const fs::path self = this_program();
   wanted.push_back({self, self});
   wanted.insert(wanted.end(), job.binds.begin(), job.binds.end());
   std::stable_sort(wanted.begin(), wanted.end(), [](const Bind& a, const Bind& b) {

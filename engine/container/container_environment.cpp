@@ -48,8 +48,7 @@ std::map<std::string, std::string> container_environment(
   environment.emplace("TMPDIR", temporary.empty() ? "/tmp" : temporary);
   environment.insert(image.begin(), image.end());
   environment.emplace("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
-  environment["PATH"] +=
-      ":" + std::filesystem::read_symlink("/proc/self/exe").parent_path().string();
+  environment["PATH"] += ":" + this_program().parent_path().string();
   return environment;
 }
 

@@ -82,7 +82,7 @@ Container container_for(const ContainerJob& job, const std::string& user,
                         std::vector<std::string> command, std::vector<Bind> binds, fs::path image,
                         const fs::path& folder, const fs::path& scratch) {
   // Not /proc/self/exe: inside, the program has the path that it has here.
-  const fs::path self = fs::read_symlink("/proc/self/exe");
+  const fs::path self = this_program();
   Container container;
   container.command = std::move(command);
   container.mode = job.mode;

@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/process.h"
 #include "base/sha256.h"
 #include "engine/container/tool.h"
 #include "engine/container/tree.h"
@@ -72,7 +73,7 @@ StoredImage built_image(
     }
     // The mount point of dlflow itself, in folders that have nothing else.
     std::error_code rest;
-    fs::path place = rootfs / fs::read_symlink("/proc/self/exe").relative_path();
+    fs::path place = rootfs / this_program().relative_path();
     while (place != rootfs && fs::remove(place, rest)) place = place.parent_path();
     run_tool({"chmod", "-R", "u+rX,a-w,ug-s", rootfs});
   };

@@ -175,10 +175,7 @@ std::vector<std::string> profile_folders() {
   for (const std::string& folder : split(environment_variable("DLFLOW_PROFILES"), ':')) {
     if (!folder.empty()) folders.push_back(folder);
   }
-  std::error_code no_proc;
-  const fs::path program = fs::read_symlink("/proc/self/exe", no_proc);
-  const fs::path prefix = program.parent_path().parent_path();
-  if (!prefix.empty()) folders.push_back(prefix / "share/dlflow/cluster-profiles");
+  folders.push_back(this_program().parent_path().parent_path() / "share/dlflow/cluster-profiles");
   folders.emplace_back("/etc/dlflow/profiles");
   return folders;
 }

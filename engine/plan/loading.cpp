@@ -114,8 +114,7 @@ std::optional<ProgramHere> program_here(const Step& step, const Profile& profile
   std::vector<std::string> environment;
   for (const auto& [name, value] : profile.environment) environment.push_back(name + "=" + value);
   for (std::string& variable : current_environment()) environment.push_back(std::move(variable));
-  return ProgramHere{fs::read_symlink("/proc/self/exe").parent_path() / kind->program,
-                     std::move(environment)};
+  return ProgramHere{this_program().parent_path() / kind->program, std::move(environment)};
 }
 
 std::string first_found(std::span<const char* const> libraries, const fs::path& program,

@@ -23,8 +23,7 @@ std::vector<MpiInterface> interfaces() {
 }
 
 fs::path plugin_file(const char* name) {
-  const fs::path here = fs::read_symlink("/proc/self/exe").parent_path();
-  return here.parent_path() / "lib/dlflow" / name;
+  return this_program().parent_path().parent_path() / "lib/dlflow" / name;
 }
 
 /// It stays open: threads and exit handlers of MPI libraries outlive MPI_Finalize.

@@ -3,6 +3,7 @@
 #include <cstdlib>
 
 #include "base/error.h"
+#include "base/process.h"
 
 namespace dlflow::runtime {
 namespace {
@@ -32,9 +33,7 @@ GpuPlugin::GpuPlugin(const std::filesystem::path& file)
           library_.functions<DlflowGpuPluginFunction>(DLFLOW_GPU_PLUGIN_SYMBOL, DLFLOW_GPU_ABI)) {}
 
 std::filesystem::path GpuPlugin::usual_file() {
-  std::error_code no_proc;
-  return std::filesystem::read_symlink("/proc/self/exe", no_proc).parent_path() /
-         "libdlflow_cuda.so";
+  return this_program().parent_path() / "libdlflow_cuda.so";
 }
 
 std::vector<DlflowGpuDevice> GpuPlugin::devices() const {

@@ -432,13 +432,14 @@ class CommandLine(Case):
 
     @unittest.skipUnless(os.geteuid() == 0, "chroot needs root")
     def test_the_executable_is_static(self):
-        """It runs in a folder that holds nothing else."""
+        """It runs in a folder that holds nothing else, no /proc either, and finds what was installed with it."""
         jail = self.folder / "jail"
-        jail.mkdir()
-        shutil.copy(BIN / "dlflow", jail / "dlflow")
+        (jail / "opt/bin").mkdir(parents=True)
+        shutil.copy(BIN / "dlflow", jail / "opt/bin/dlflow")
         self.write("jail/good.yaml", GOOD)
-        for arguments in [["--version"], ["validate", "/good.yaml"]]:
-            result = subprocess.run([shutil.which("chroot"), str(jail), "/dlflow", *arguments], capture_output=True, text=True,
+        self.write("jail/opt/share/dlflow/workflows/example.yaml", GOOD)
+        for arguments in [["--version"], ["validate", "/good.yaml"], ["validate", "workflows/example.yaml"]]:
+            result = subprocess.run([shutil.which("chroot"), str(jail), "/opt/bin/dlflow", *arguments], capture_output=True, text=True,
                                     env={})
             self.assertEqual((result.returncode, result.stderr), (0, ""))
 
