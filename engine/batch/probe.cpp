@@ -295,6 +295,10 @@ class Findings {
           what + " started " + std::to_string(num_ranks) +
               (num_ranks == 1 ? " rank on " : " ranks on ") + join(places, ", "),
           "", "");
+    } else if (!has("launcher") && only_commands_need_launcher()) {
+      findings_.push_back({Finding::Kind::Works,
+                           "there is no mpirun: dlflow's own programs start their ranks themselves",
+                           "A `run:` step on several ranks needs one."});
     } else if (!has("launcher")) {
       add(false, "", what + " is not on the node",
           "Load its module in " + setting(profile_, "setup") + ", or give its path as " +
@@ -323,6 +327,12 @@ class Findings {
   /// Docker's 64 MiB are too little for any training.
   static constexpr uint64_t kRoomToShare = uint64_t{256} << 20;
   static constexpr std::chrono::seconds kClockTolerance{5};
+
+  /// As starts_own_ranks() of the supervisor.
+  bool only_commands_need_launcher() const {
+    return profile_.scheduler == "local" && profile_.launcher.program == "mpirun" &&
+           profile_.setup.empty();
+  }
 
   std::string first(const std::string& key) {
     return has(key) ? values_[key].front() : std::string();

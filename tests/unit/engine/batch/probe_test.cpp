@@ -117,6 +117,26 @@ TEST_CASE("a launcher that is missing or fails is told with what it said", "[slu
         "the launcher, launch --fast, started 1 of 2 ranks: launch: no PMIx");
 }
 
+TEST_CASE("this machine may lack mpirun where no setup line brings one", "[slurm]") {
+  LocalProbe local;
+  for (const std::string name : {"cat", "grep", "mkdir", "mv", "rm", "sed", "uname"}) {
+    local.tool("few/" + name, "exec /bin/" + name + " \"$@\"");
+  }
+  const std::string folder = local.folder();
+  local.further = {"PATH=" + folder + "/tools:" + folder + "/few"};
+  local.profile.launcher = Launcher();
+  local.profile.setup.clear();
+  local.prepare();
+  CHECK(local.run_job() == 0);
+  CHECK(local.problem() == Finding());
+  CHECK_THAT(local.findings().back().text, Catch::StartsWith("there is no mpirun: "));
+  local.profile.scheduler = "slurm";
+  CHECK(local.problem().text == "the launcher, mpirun, is not on the node");
+  local.profile.scheduler = "local";
+  local.profile.setup = {"module load openmpi"};
+  CHECK(local.problem().text == "the launcher, mpirun, is not on the node");
+}
+
 TEST_CASE("programs of steps are looked at with their libraries, behind the setup lines",
           "[slurm]") {
   LocalProbe local;
