@@ -15,7 +15,7 @@ configure_file(python/entry_points.txt ${python_about}/entry_points.txt COPYONLY
 # A wheel, for `pip install` on a machine without dlflow: build/dlflow-VERSION-py3-none-manylinux_X_Y_MACHINE.whl. Its name says which glibc it needs.
 find_program(DLFLOW_PYTHON python3 PATHS /usr/bin NO_DEFAULT_PATH)
 if(DLFLOW_PYTHON AND TARGET dlflow_runtime AND TARGET dlflow)
-  file(GLOB_RECURSE python_sources CONFIGURE_DEPENDS python/dlflow/*.py)
+  file(GLOB_RECURSE python_sources CONFIGURE_DEPENDS python/dlflow/*.py workflows/*.yaml workflows/*.py)
   add_custom_command(OUTPUT ${CMAKE_BINARY_DIR}/wheel.stamp VERBATIM
     DEPENDS dlflow dlflow_runtime ${python_sources} python/make_wheel.py ${python_about}/METADATA ${python_about}/entry_points.txt
     COMMAND ${DLFLOW_PYTHON} -B ${CMAKE_SOURCE_DIR}/python/make_wheel.py ${CMAKE_BINARY_DIR} ${python_about} ${CMAKE_SOURCE_DIR}/LICENSE

@@ -1,7 +1,7 @@
 """usage: make_wheel.py FOLDER ABOUT LICENSE LIBRARY PROGRAM [PACKAGE...]
 
 Makes FOLDER/dlflow-VERSION-py3-none-manylinux_X_Y_MACHINE.whl of the package beside this file, the metadata in ABOUT (METADATA,
-entry_points.txt), libdlflow_runtime.so and the program dlflow, and prints its path. PACKAGEs of Debian hold the libraries that these two are linked with:
+entry_points.txt), libdlflow_runtime.so, the program dlflow and the examples, and prints its path. PACKAGEs of Debian hold the libraries that these two are linked with:
 their licences are in it, too, where dpkg has them. A wheel is a zip file with a list of its files.
 """
 
@@ -19,6 +19,7 @@ import time
 import zipfile
 
 PACKAGE = pathlib.Path(__file__).resolve().parent / "dlflow"
+EXAMPLES = PACKAGE.parents[1] / "workflows"
 
 
 # From these versions on, symbols are only in systems with this glibc 2.X or newer: PEP 600, and auditwheel's table of it.
@@ -63,6 +64,8 @@ def contents(about, license_file, library, program, tag, packages):
              if path.suffix == ".py" or path.name == "py.typed"}
     files[f"dlflow/{library.name}"] = stripped(library)
     files[f"dlflow-{version}.data/scripts/{program.name}"] = stripped(program)  # which installers put into bin
+    files.update((f"dlflow-{version}.data/data/share/dlflow/workflows/{path.relative_to(EXAMPLES)}", path.read_bytes())
+                 for path in sorted(EXAMPLES.rglob("*")) if path.suffix in (".yaml", ".py"))
     for name in ("METADATA", "entry_points.txt"):
         files[f"{info}/{name}"] = (about / name).read_bytes()
     files[f"{info}/licenses/LICENSE"] = license_file.read_bytes()

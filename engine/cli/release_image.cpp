@@ -75,7 +75,9 @@ std::string problem_outside(const Step& step, const Profile& profile) {
   std::error_code none;
   const std::string problem = fs::exists(here->file, none)
                                   ? loading_problem_of(here->file, here->environment)
-                                  : here->file.string() + " is not there; `./dev build` makes it";
+                                  : here->file.string() +
+                                        " is not there; the release's tarball has it, and "
+                                        "`./dev build` makes it";
   if (problem.empty()) return "";
   return here->file.filename().string() + " of step '" + step.name +
          "' cannot be loaded on this machine: " + problem;

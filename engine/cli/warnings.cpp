@@ -174,6 +174,7 @@ constexpr const char* kWithoutMpi = "TCP and shared memory";
 std::string meeting_of(const Workflow& workflow, const Step& step, const Profile& profile) {
   const auto here = program_here(step, profile);
   if (!here || is_batch_system(profile.scheduler) || num_ranks(workflow, step) < 2) return "";
+  if (!loading_problem_of(here->file, here->environment).empty()) return "";
   const std::string& launcher = profile.launcher.program;
   if (!find_program(launcher, environment_variable("PATH"))) {
     if (launcher != "mpirun") return "";
