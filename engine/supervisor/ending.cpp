@@ -201,12 +201,20 @@ class Ending {
       return bad_end_of_task(said_).value_or(128 + SIGKILL);
     }
     if (watched_.exit.code == 0) return ran_out_of_memory(options_, before_) ? 128 + SIGKILL : 0;
+    const int code = asked_first() ? kExitAgain : watched_.exit.code;
     JobEvent killed;
     killed.state = JobState::Failed;
     killed.exit = 128 + SIGKILL;
-    const bool counts = watched_.exit.code == kExitAgain && watched_.cause == StopCause::None &&
-                        out_of_memory_ && wants_more_memory(spec_.retry, killed);
-    return counts ? *killed.exit : watched_.exit.code;
+    const bool counts = code == kExitAgain && watched_.cause == StopCause::None && out_of_memory_ &&
+                        wants_more_memory(spec_.retry, killed);
+    return counts ? *killed.exit : code;
+  }
+
+  /// Whether the first rank that ended badly asked to be run again. SLURM 24.11 kills the others a
+  /// second later, and the status of srun is theirs.
+  bool asked_first() const {
+    return watched_.cause == StopCause::None && is_by_srun(spec_) &&
+           bad_end_of_task(said_) == kExitAgain;
   }
 
   /// "; error: rank 1 (node b2): killed by signal 9 (Killed)", if the program said such a thing.

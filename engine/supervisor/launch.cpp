@@ -319,6 +319,11 @@ std::vector<std::string> rank_launcher(const JobSpec& spec, const RankPlan& rank
   return argv;
 }
 
+bool is_by_srun(const JobSpec& spec) {
+  return spec.resources.ranks > 1 && !spec.launcher.empty() &&
+         fs::path(spec.launcher.front()).filename() == "srun";
+}
+
 std::vector<std::string> rank_program(const JobSpec& spec, const ResolvedJob& job,
                                       const AttemptFiles& files, const std::string& shell) {
   const bool is_release = spec.container && spec.container->image == kReleaseImage;

@@ -99,6 +99,9 @@ std::map<std::string, std::string> declared_environment(const JobSpec& spec, con
 /// The job's launcher with what depends on the nodes that the job has got.
 std::vector<std::string> rank_launcher(const JobSpec& spec, const RankPlan& ranks);
 
+/// Whether srun starts several ranks of the job.
+bool is_by_srun(const JobSpec& spec);
+
 /// What runs as one rank, without a launcher. A script is for the shell `shell`, bash or sh.
 std::vector<std::string> rank_program(const JobSpec& spec, const ResolvedJob& job,
                                       const AttemptFiles& files, const std::string& shell);

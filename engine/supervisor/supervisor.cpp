@@ -62,11 +62,6 @@ int failed_tries(const AttemptFiles& files) {
   return failed;
 }
 
-bool is_by_srun(const JobSpec& spec) {
-  return spec.resources.ranks > 1 && !spec.launcher.empty() &&
-         fs::path(spec.launcher.front()).filename() == "srun";
-}
-
 JobEvent event(JobState state, std::string reason = "") {
   JobEvent result;
   result.state = state;

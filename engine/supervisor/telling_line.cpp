@@ -84,7 +84,7 @@ constexpr std::array<std::string_view, 7> kPages = {
 };
 
 /// What srun, mpirun and torchrun say in single lines of a rank's end.
-constexpr std::array<std::string_view, 16> kNotes = {
+constexpr std::array<std::string_view, 18> kNotes = {
     ": Exited with exit code",
     "srun: Terminating",
     "srun: Force Terminated",
@@ -93,8 +93,10 @@ constexpr std::array<std::string_view, 16> kNotes = {
     "srun: error: Timed out waiting for job step",
     "srun: job abort",
     "srun: launch/slurm",
-    "slurmstepd: error: *** STEP",
-    "slurmstepd: error: *** JOB",
+    ": error: *** STEP ",  // of slurmstepd, or slurmstepd-NODE
+    ": error: *** JOB ",
+    " _errhandler: ",  // of its plug-in for PMIx
+    " seconds before aborting",
     "Set MCA parameter \"orte_base_help_aggregate\"",
     "processes have sent help message",
     "process has sent help message",

@@ -322,3 +322,62 @@ TEST_CASE("a launcher that was ended because of a rank leaves that rank's status
   CHECK(end.exit == 3);
   CHECK(end.failed_node.empty());
 }
+
+namespace {
+
+/// A pass of two ranks by srun 24.11, one of which SLURM has killed because of the other.
+struct CutShort : Ended {
+  explicit CutShort(StopCause cause = StopCause::None) : Ended(128 + SIGKILL, cause) {
+    spec.resources.ranks = 2;
+    spec.launcher = {"srun", "--mpi=pmix", "-n", "2"};
+    save_checkpoint();
+  }
+  JobEvent end_of(const std::string& first, const std::string& checkpoints = "as it was") {
+    return Ended::end_of(
+        first +
+            "slurmstepd-b1: error: *** STEP 4.0 ON b1 CANCELLED AT 2026-11-29T23:00:49 ***\n"
+            "srun: error: b1: task 0: Killed\n",
+        checkpoints);
+  }
+};
+
+constexpr const char* kAsked =
+    "error: rank 1 (node b2): killed by signal 9 (Killed)\n"
+    "srun: error: b2: task 1: Exited with exit code 75\n";
+
+}  // namespace
+
+TEST_CASE("a rank that asked to be run again counts, not those that SLURM killed then",
+          "[ending]") {
+  using enum JobState;
+  const JobEvent end = CutShort().end_of(kAsked);
+  CHECK(kinds(end) == Kinds{Queued,
+                            "saved a checkpoint and asked to be run again; error: rank 1 (node "
+                            "b2): killed by signal 9 (Killed)"});
+  CHECK(end.exit == kExitAgain);
+  CHECK(CutShort().end_of(kAsked, "").state == Failed);  // no progress
+}
+
+TEST_CASE("what looks like a rank that asked to be run again, and is none", "[ending]") {
+  using enum JobState;
+  const auto state = [](CutShort ended, const std::string& first = kAsked) {
+    return ended.end_of(first).state;
+  };
+  CHECK(state(CutShort(StopCause::Requested)) == Cancelled);  // scancel, dlflow cancel
+  CHECK(state(CutShort(StopCause::Terminated)) == Cancelled);
+  CHECK(state(CutShort(StopCause::Walltime)) == TimedOut);
+  CHECK(state(CutShort(), "srun: error: b2: task 1: Exited with exit code 1\n") == Failed);
+  CHECK(state(CutShort(), "srun: error: b2: task 1: Killed\n") == Failed);
+  CHECK(state(CutShort(), "") == Failed);  // scancel of the step alone
+  CutShort own;                            // its script calls srun
+  own.spec.launcher = {"mpirun", "-np", "2"};
+  CHECK(own.end_of(kAsked).state == Failed);
+  CutShort no_memory;  // the kernel killed that rank, and more memory may follow
+  no_memory.spec.retry.on = {RetryCause::OutOfMemory};
+  no_memory.before = look_before_pass(no_memory.spec, no_memory.files, no_memory.options);
+  no_memory.options.memory_kills = [] { return uint64_t{1}; };
+  no_memory.print(kAsked);
+  CHECK(ending_of(no_memory.spec, no_memory.files, no_memory.options, no_memory.before,
+                  no_memory.watched)
+            .exit == 128 + SIGKILL);
+}

@@ -29,6 +29,13 @@ const std::string kNotesOfSrun =
     "srun: error: alpha-n2: task 1: Terminated\n"
     "srun: Force Terminated StepId=12.0\n";
 
+/// What SLURM 24.11 and Open MPI 5 add.
+const std::string kNotesOfPmix =
+    "[alpha-n1:00297] Delaying for 2 seconds before aborting\n"
+    "slurmstepd-alpha-n2: error:  mpi/pmix_v5: _errhandler: alpha-n2 [1]: pmixp_client_v2.c:211: "
+    "Error handler invoked: status = -61, source = [slurm.pmix.7.0:1]\n"
+    "slurmstepd-alpha-n1: error: *** STEP 7.0 ON alpha-n1 CANCELLED AT 2026-11-29T23:00:46 ***\n";
+
 std::string traceback(const std::string& last, const std::string& file = "train.py") {
   return "Traceback (most recent call last):\n"
          "  File \"/runs/w-1/steps/a/attempt-1/pass-1/work/" +
@@ -139,6 +146,7 @@ TEST_CASE("the notes of srun are not the reason of a program that failed", "[tel
   CHECK(telling_line_of(traceback("KeyError: 'lr'") + kNotesOfSrun) ==
         "KeyError: 'lr' (train.py:5)");
   CHECK(telling_line_of(kNotesOfSrun + "no data in /x\n") == "no data in /x");
+  CHECK(telling_line_of("no data in /x\n" + kNotesOfPmix) == "no data in /x");
 }
 
 TEST_CASE("what a launcher itself complains of is told", "[telling]") {
