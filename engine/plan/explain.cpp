@@ -185,6 +185,19 @@ std::optional<Nearest> nearest(const Plan& plan, uint32_t number, History& histo
   return best;
 }
 
+/// Of a job whose parents are all reused, as one that is yet to run; else empty.
+std::string known_fingerprint(const Plan& plan, uint32_t number) {
+  bool known = true;
+  plan.graph.each_parent(number, [&](uint32_t p) { known = known && plan.reused.contains(p); });
+  if (!known) return "";
+  const PlannedJob& job = plan.jobs[number];
+  const auto left = [&](uint32_t parent) {
+    return as_parent(plan, parent, plan.reused.at(parent));
+  };
+  return fingerprint(fingerprint_base(plan, number), (*plan.steps[job.step].elements)[job.element],
+                     parents_as_seen(plan, number, left));
+}
+
 Explanation explain_job(const Plan& plan, uint32_t number, History& history) {
   const PlannedJob& job = plan.jobs[number];
   Explanation result{.job = job.name,
@@ -224,9 +237,10 @@ Explanation explain_job(const Plan& plan, uint32_t number, History& history) {
   } else if (job.cause == Cause::WaitsForParents) {
     result.reason = waits_in_words(plan, number);
   } else {
-    result.reason = "what it left in " + earlier->run +
-                    " is gone, was changed or is not to be reused, or its parents left something "
-                    "else";
+    result.reason = history.refusal(known_fingerprint(plan, number), plan.run, job.name);
+    if (result.reason.empty()) {
+      result.reason = "its parents left something else than in " + earlier->run;
+    }
   }
   return result;
 }

@@ -26,6 +26,11 @@ class History {
 
   /// The run that computed the result of `job` of `run`: another one if that took it.
   virtual std::string maker(const std::string& run, const std::string& job) = 0;
+
+  /// Why the newest earlier result with this fingerprint is not reused; nothing if there is none.
+  /// \param fingerprint  empty: what `job` of `run` has
+  virtual std::string refusal(const std::string& fingerprint, const std::string& run,
+                              const std::string& job) = 0;
 };
 
 /// "parameter epochs": 3 -> 30. A value that is not there is empty.

@@ -111,10 +111,6 @@ void decide_from(Plan& plan, KnownResults& known) {
 
 }  // namespace
 
-bool KnownResults::is_undisturbed(const KnownResult&, std::span<const std::string>) { return true; }
-
-std::optional<KnownResult> NothingKnown::find(const std::string&) { return std::nullopt; }
-
 std::string_view words(Cause cause) {
   constexpr std::array<std::string_view, 7> kWords = {"there is no earlier result",
                                                       "forced",
@@ -187,11 +183,8 @@ std::optional<KnownResult> reusable_result(const Plan& plan, uint32_t number, st
   const Json& element = (*plan.steps[job.step].elements)[job.element];
   const std::string wanted = fingerprint(base, element, parents);
   if (wanted.empty()) return std::nullopt;
-  auto result = known.find(wanted);
-  if (!result || !known.is_undisturbed(*result, acting_parents(plan, number, parents))) {
-    return std::nullopt;
-  }
-  result->fingerprint = wanted;
+  auto result = known.find(wanted, acting_parents(plan, number, parents));
+  if (result) result->fingerprint = wanted;
   return result;
 }
 

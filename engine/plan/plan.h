@@ -39,17 +39,17 @@ class KnownResults {
   virtual ~KnownResults() = default;
 
   /// The newest result with this fingerprint of which all that was published is still there,
-  /// unchanged.
-  virtual std::optional<KnownResult> find(const std::string& fingerprint) = 0;
-
-  /// Whether `result` was made from what `parents` did elsewhere, jobs of its run, and not from
-  /// what other runs did in the same place meanwhile.
-  virtual bool is_undisturbed(const KnownResult& result, std::span<const std::string> parents);
+  /// unchanged, and which was made from what `acting` did elsewhere, jobs of its run, not from what
+  /// other runs did in the same place meanwhile.
+  virtual std::optional<KnownResult> find(const std::string& fingerprint,
+                                          std::span<const std::string> acting) = 0;
 };
 
 class NothingKnown : public KnownResults {
  public:
-  std::optional<KnownResult> find(const std::string& fingerprint) override;
+  std::optional<KnownResult> find(const std::string&, std::span<const std::string>) override {
+    return std::nullopt;
+  }
 };
 
 struct PlanOptions {

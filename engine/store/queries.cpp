@@ -219,33 +219,36 @@ fs::path Store::directory(std::string_view run) {
   return rows->text(0);
 }
 
-/// Whether the job that left `result` has done other work since, or at the same time. A later run
-/// counts whatever its time says: clocks are set back, and those of two nodes differ.
-bool Store::was_overtaken(const std::string& workflow, const KnownResult& result,
-                          int64_t started_ms) {
-  const int64_t run = run_id(result.run);
+/// A result that may be reused, and what that depends on.
+struct Store::Candidate {
+  KnownResult result;
+  int64_t run = 0;
+  std::string workflow;
+  int64_t started_ms = 0;
+  bool is_command = false;
+  std::string reason;
+};
+
+/// The run in which the job that left this result has done other work since, or at the same time;
+/// empty if it was removed. A later run counts whatever its time says: clocks are set back, and
+/// those of two nodes differ.
+std::optional<std::string> Store::overtaker(const Candidate& candidate) {
   const Rows later = database_.query(
-      "SELECT 1 FROM jobs JOIN runs ON runs.id = jobs.run WHERE runs.workflow = ?1 "
+      "SELECT runs.name FROM jobs JOIN runs ON runs.id = jobs.run WHERE runs.workflow = ?1 "
       "AND jobs.name = ?2 AND " +
           std::string(kMayHaveBegun) +
           "AND (coalesce(jobs.ended_ms, ?3) >= ?3 OR jobs.run > ?4) AND jobs.fingerprint IS NOT ?5 "
-          "UNION ALL SELECT 1 FROM overtaken WHERE workflow = ?1 AND job = ?2 "
+          "UNION ALL SELECT '' FROM overtaken WHERE workflow = ?1 AND job = ?2 "
           "AND (ended_ms >= ?3 OR run > ?4) AND fingerprint <> ?5 LIMIT 1",
-      workflow, result.job, started_ms, run, result.fingerprint);
-  return later->next();
+      candidate.workflow, candidate.result.job, candidate.started_ms, candidate.run,
+      candidate.result.fingerprint);
+  if (!later->next()) return std::nullopt;
+  return later->text(0);
 }
 
-bool Store::is_undisturbed(const KnownResult& result, std::span<const std::string> parents) {
-  if (parents.empty() || !has_run(result.run)) return true;
-  read_open_runs();
-  const int64_t run = run_id(result.run);
-  return std::ranges::none_of(
-      parents, [&](const std::string& parent) { return was_disturbed(run, result.job, parent); });
-}
-
-/// Whether, from when `parent` was at work until `child` of its run had ended, another run did
-/// other work as `parent`.
-bool Store::was_disturbed(int64_t run, const std::string& child, const std::string& parent) {
+/// Whether, from when `parent` of the same run was at work until this job had ended, another run
+/// did other work as `parent`.
+bool Store::was_disturbed(const Candidate& candidate, const std::string& parent) {
   const Rows others = database_.query(
       "WITH own AS (SELECT runs.workflow, made.name, made.fingerprint, "
       "coalesce(made.started_ms, made.ended_ms) AS began, reader.ended_ms AS ended "
@@ -260,7 +263,7 @@ bool Store::was_disturbed(int64_t run, const std::string& child, const std::stri
           "UNION ALL SELECT 1 FROM own JOIN overtaken ON overtaken.workflow = own.workflow "
           "AND overtaken.job = own.name WHERE overtaken.fingerprint <> own.fingerprint "
           "AND overtaken.began_ms <= own.ended AND overtaken.ended_ms >= own.began LIMIT 1",
-      run, child, parent);
+      candidate.run, candidate.result.job, parent);
   return others->next();
 }
 
@@ -286,31 +289,75 @@ std::map<std::string, std::set<uint32_t>> Store::shared_with_open_runs(std::stri
   return shared;
 }
 
-std::optional<KnownResult> Store::find(const std::string& fingerprint) {
-  if (fingerprint.empty()) return std::nullopt;
+std::vector<Store::Candidate> Store::candidates(const std::string& fingerprint) {
   read_open_runs();
+  std::vector<Candidate> found;
   const Rows rows = database_.query(
       "SELECT runs.name, runs.directory, jobs.name, jobs.outputs, jobs.metrics, runs.workflow, "
-      "coalesce(jobs.started_ms, jobs.ended_ms), instr(bases.text, '\"kind\":\"run\"') FROM jobs "
+      "coalesce(jobs.started_ms, jobs.ended_ms), instr(bases.text, '\"kind\":\"run\"'), runs.id, "
+      "coalesce(jobs.reason, '') FROM jobs "
       "JOIN runs ON runs.id = jobs.run JOIN bases ON bases.id = jobs.base "
-      "WHERE jobs.fingerprint = ?1 AND jobs.state = ?2 "
-      // This user did not compute what earlier versions took from a bundle.
-      "AND coalesce(jobs.reason, '') NOT LIKE 'taken from bundle %' ORDER BY jobs.ended_ms DESC",
+      "WHERE jobs.fingerprint = ?1 AND jobs.state = ?2 ORDER BY jobs.ended_ms DESC",
       fingerprint, name(JobState::Succeeded));
   while (rows->next()) {
-    KnownResult result;
-    result.run = rows->text(0);
-    result.job = rows->text(2);
-    result.directory = job_directory(rows->text(1), result.job);
-    if (!rows->is_null(3)) result.outputs = json_at(*rows, 3);
-    if (!rows->is_null(4)) result.metrics = json_at(*rows, 4);
-    result.fingerprint = fingerprint;
-    // What a command did elsewhere, later work may have undone.
-    const bool acts = rows->integer(7) > 0 && act_elsewhere(result.outputs);
-    if (acts && was_overtaken(rows->text(5), result, rows->integer(6))) continue;
-    if (!find_change(result.directory, *this)) return result;
+    Candidate& next = found.emplace_back();
+    next.result.run = rows->text(0);
+    next.result.job = rows->text(2);
+    next.result.directory = job_directory(rows->text(1), next.result.job);
+    if (!rows->is_null(3)) next.result.outputs = json_at(*rows, 3);
+    if (!rows->is_null(4)) next.result.metrics = json_at(*rows, 4);
+    next.result.fingerprint = fingerprint;
+    next.workflow = rows->text(5);
+    next.started_ms = rows->integer(6);
+    next.is_command = rows->integer(7) > 0;
+    next.run = rows->integer(8);
+    next.reason = rows->text(9);
+  }
+  return found;
+}
+
+std::string Store::obstacle(const Candidate& candidate, std::span<const std::string> acting) {
+  const KnownResult& result = candidate.result;
+  // This user did not compute what earlier versions took from a bundle.
+  if (candidate.reason.starts_with("taken from bundle ")) {
+    return result.run + " took it from a bundle";
+  }
+  // What a command did elsewhere, later work may have undone.
+  if (candidate.is_command && act_elsewhere(result.outputs)) {
+    if (const auto other = overtaker(candidate)) {
+      return (other->empty() ? "a run that was removed" : *other) +
+             " ran it in another form since " + result.run +
+             ", and may have undone what that did elsewhere; `outputs` would be reused";
+    }
+  }
+  for (const std::string& parent : acting) {
+    if (!was_disturbed(candidate, parent)) continue;
+    return "another run did what " + parent + " does in another form, while " + result.run +
+           " was at work";
+  }
+  const auto change = find_change(result.directory, *this);
+  return change ? "what it left in " + result.run + " is not as it was: " + *change : "";
+}
+
+std::optional<KnownResult> Store::find(const std::string& fingerprint,
+                                       std::span<const std::string> acting) {
+  if (fingerprint.empty()) return std::nullopt;
+  for (Candidate& candidate : candidates(fingerprint)) {
+    if (obstacle(candidate, acting).empty()) return std::move(candidate.result);
   }
   return std::nullopt;
+}
+
+std::string Store::refusal(const std::string& fingerprint, const std::string& run,
+                           const std::string& job) {
+  const bool is_new = !has_run(run);
+  const int64_t own = is_new ? 0 : run_id(run);
+  const std::string wanted =
+      is_new ? fingerprint : load_job(database_, own, job).record.fingerprint;
+  for (const Candidate& candidate : candidates(wanted)) {
+    if (is_new || candidate.run < own) return obstacle(candidate, {});
+  }
+  return "";
 }
 
 std::vector<EarlierBase> Store::earlier(const std::string& workflow, const std::string& step,

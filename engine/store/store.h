@@ -142,11 +142,13 @@ class Store : public KnownResults, public History, public FileHashes {
   void forget(std::string_view run);
 
   /// Reads first what killed runs left unrecorded, each once a second at most.
-  std::optional<KnownResult> find(const std::string& fingerprint) override;
-  bool is_undisturbed(const KnownResult& result, std::span<const std::string> parents) override;
+  std::optional<KnownResult> find(const std::string& fingerprint,
+                                  std::span<const std::string> acting) override;
   std::vector<EarlierBase> earlier(const std::string& workflow, const std::string& step,
                                    const std::string& job, const std::string& run) override;
   std::string maker(const std::string& run, const std::string& job) override;
+  std::string refusal(const std::string& fingerprint, const std::string& run,
+                      const std::string& job) override;
 
   /// As remembered for this path, size, time of change and inode; else reads the file.
   std::string sha256(const std::filesystem::path& file) override;
@@ -159,8 +161,13 @@ class Store : public KnownResults, public History, public FileHashes {
   std::string maker(const Origin& taker);
   /// Records what runs without an end have done by now, where no dlflow does that itself.
   void read_open_runs();
-  bool was_overtaken(const std::string& workflow, const KnownResult& result, int64_t started_ms);
-  bool was_disturbed(int64_t run, const std::string& child, const std::string& parent);
+  struct Candidate;
+  /// The results with this fingerprint, the newest first.
+  std::vector<Candidate> candidates(const std::string& fingerprint);
+  /// Why this one is not reused, in words; empty if it is.
+  std::string obstacle(const Candidate& candidate, std::span<const std::string> acting);
+  std::optional<std::string> overtaker(const Candidate& candidate);
+  bool was_disturbed(const Candidate& candidate, const std::string& parent);
   int64_t run_id(std::string_view run);
   /// Gives the run the jobs of `plan`; those that it has already keep their events. What
   /// RUN/events.jsonl says is then read again, for those that it had once.

@@ -31,7 +31,8 @@ class KnownByFingerprint : public KnownResults {
     }
   }
 
-  std::optional<KnownResult> find(const std::string& fingerprint) override {
+  std::optional<KnownResult> find(const std::string& fingerprint,
+                                  std::span<const std::string>) override {
     const auto found = known_.find(fingerprint);
     if (found == known_.end()) return std::nullopt;
     return found->second;

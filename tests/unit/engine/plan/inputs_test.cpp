@@ -93,7 +93,9 @@ TEST_CASE("a program that lines before it may choose is of no fingerprint, unles
   profile.environment = {{"PATH", folder.path().string() + "/bin"}};
   profile.setup = {"module load tool"};
   struct Everything : KnownResults {
-    std::optional<KnownResult> find(const std::string&) override { return KnownResult{}; }
+    std::optional<KnownResult> find(const std::string&, std::span<const std::string>) override {
+      return KnownResult{};
+    }
   } everything;
   FreshFileHashes hashes;
   const auto plan = [&](const std::string& program) {
@@ -517,20 +519,22 @@ namespace {
 /// Knows every result.
 class AllKnown : public KnownResults {
  public:
-  std::optional<KnownResult> find(const std::string&) override { return KnownResult(); }
+  std::optional<KnownResult> find(const std::string&, std::span<const std::string>) override {
+    return KnownResult();
+  }
 };
 
 /// Everything is known, and was made from what others have disturbed.
 class Disturbed : public AllKnown {
  public:
   explicit Disturbed(Json outputs) : outputs_(std::move(outputs)) {}
-  std::optional<KnownResult> find(const std::string&) override {
-    return KnownResult{.run = "w-1", .job = "a", .directory = "/r/a", .outputs = outputs_};
-  }
-  bool is_undisturbed(const KnownResult&, std::span<const std::string> parents) override {
-    if (parents.empty()) return true;
-    asked.assign(parents.begin(), parents.end());
-    return false;
+  std::optional<KnownResult> find(const std::string&,
+                                  std::span<const std::string> acting) override {
+    if (acting.empty()) {
+      return KnownResult{.run = "w-1", .job = "a", .directory = "/r/a", .outputs = outputs_};
+    }
+    asked.assign(acting.begin(), acting.end());
+    return std::nullopt;
   }
   std::vector<std::string> asked;
 

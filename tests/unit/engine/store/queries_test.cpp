@@ -27,23 +27,23 @@ TEST_CASE("a result is found by its fingerprint while its outputs are on disk", 
   const std::vector<JobEvent> events = {event("data", 1, Submitting), event("data", 1, Running),
                                         succeeded("data", "f1", output.string())};
   fixture.store.record(plan.run, events);
-  CHECK_FALSE(fixture.store.find("f1").has_value());  // nothing is published
+  CHECK_FALSE(fixture.store.find("f1", {}).has_value());  // nothing is published
 
   finish_on_disk(plan, 0, events);
   write_file_atomic(output, "x");
-  CHECK_FALSE(fixture.store.find("f1").has_value());  // not as it was published
+  CHECK_FALSE(fixture.store.find("f1", {}).has_value());  // not as it was published
   record_publication(job_directory(plan, 0));
-  const auto result = fixture.store.find("f1");
+  const auto result = fixture.store.find("f1", {});
   REQUIRE(result.has_value());
   CHECK(result->run == plan.run);
   CHECK(result->job == "data");
   CHECK(result->directory == job_directory(plan, 0));
   CHECK(result->outputs == events[2].outputs);
   CHECK(result->metrics == events[2].metrics);
-  CHECK_FALSE(fixture.store.find("f2").has_value());
+  CHECK_FALSE(fixture.store.find("f2", {}).has_value());
 
   fs::remove(output);
-  CHECK_FALSE(fixture.store.find("f1").has_value());
+  CHECK_FALSE(fixture.store.find("f1", {}).has_value());
 }
 
 TEST_CASE("of several results with one fingerprint the newest is reused", "[store]") {
@@ -57,7 +57,7 @@ TEST_CASE("of several results with one fingerprint the newest is reused", "[stor
     fixture.store.record(plan.run, events);
     finish_on_disk(plan, 0, events);
   }
-  const auto result = fixture.store.find("f1");
+  const auto result = fixture.store.find("f1", {});
   REQUIRE(result.has_value());
   CHECK(result->outputs["path"]["value"].get<std::string>().ends_with("made/30"));
 }
@@ -71,7 +71,7 @@ TEST_CASE("what an earlier version took from a bundle is not reused", "[store]")
   events.back().reason = "taken from bundle b.dlflow";
   fixture.store.record(plan.run, events);
   finish_on_disk(plan, 0, events);
-  CHECK_FALSE(fixture.store.find("f1").has_value());
+  CHECK_FALSE(fixture.store.find("f1", {}).has_value());
 }
 
 namespace {
@@ -100,7 +100,9 @@ struct ActsElsewhere {
     fixture.store.record(plan.run, events);
     finish_on_disk(plan, 0, events);
   }
-  bool knows(const std::string& fingerprint) { return fixture.store.find(fingerprint).has_value(); }
+  bool knows(const std::string& fingerprint) {
+    return fixture.store.find(fingerprint, {}).has_value();
+  }
 
   StoreFixture fixture;
 };
@@ -112,13 +114,16 @@ TEST_CASE("what a command without outputs did is known until the step did someth
   ActsElsewhere command;
   command.run("one", 0);
   REQUIRE(command.knows("one"));
-  CHECK(command.fixture.store.find("one")->outputs == Json::object());
-  CHECK(command.fixture.store.find("one")->metrics == Json::object());
+  CHECK(command.fixture.store.find("one", {})->outputs == Json::object());
+  CHECK(command.fixture.store.find("one", {})->metrics == Json::object());
   command.run("one", 100);
   CHECK(command.knows("one"));
-  command.run("two", 200);
+  const std::string two = command.run("two", 200);
   CHECK_FALSE(command.knows("one"));
   CHECK(command.knows("two"));
+  CHECK(command.fixture.store.refusal("one", "", "a").starts_with(two + " ran it in another form"));
+  const std::string third = command.run("one", 300);
+  CHECK(command.fixture.store.refusal("", third, "a").starts_with(two + " ran it in another form"));
 }
 
 TEST_CASE("what a command did elsewhere is done, though its run is removed", "[store]") {
@@ -234,6 +239,7 @@ struct ReadsElsewhere {
                                     event(job, 1, Succeeded, end)};
     events.back().fingerprint = fingerprint;
     fixture.store.record(plan.run, events);
+    finish_on_disk(plan, *find_job(plan, job), events);
   }
   void reuse(const Plan& plan, const std::string& job, const std::string& fingerprint,
              int seconds) {
@@ -241,9 +247,11 @@ struct ReadsElsewhere {
     cached.fingerprint = fingerprint;
     fixture.store.record(plan.run, std::vector{cached});
   }
-  bool is_undisturbed(const Plan& plan) {
-    const std::vector<std::string> parents = {"a"};
-    return fixture.store.is_undisturbed({.run = plan.run, .job = "b", .directory = {}}, parents);
+  /// The run whose result of b counts, or "".
+  std::string found(const std::string& fingerprint) {
+    const std::vector<std::string> acting = {"a"};
+    const auto result = fixture.store.find(fingerprint, acting);
+    return result ? result->run : "";
   }
 
   StoreFixture fixture;
@@ -258,40 +266,53 @@ TEST_CASE("what a job read elsewhere is not what its parent did if another run d
   const bool was_reused = GENERATE(false, true);
   was_reused ? jobs.reuse(one, "a", "one", 10) : jobs.work(one, "a", "one", 10, 20);
   jobs.work(one, "b", "b of one", 20, 30);
-  CHECK(jobs.is_undisturbed(one));
+  CHECK(jobs.found("b of one") == one.run);
   const Plan other = jobs.run(0);
   SECTION("before") {
     jobs.work(other, "a", "two", 1, 9);
-    CHECK(jobs.is_undisturbed(one));
+    CHECK(jobs.found("b of one") == one.run);
   }
   SECTION("after") {
     jobs.work(other, "a", "two", 31, 40);
-    CHECK(jobs.is_undisturbed(one));
+    CHECK(jobs.found("b of one") == one.run);
     jobs.fixture.store.forget(other.run);
-    CHECK(jobs.is_undisturbed(one));
+    CHECK(jobs.found("b of one") == one.run);
   }
   SECTION("the same") {
     jobs.work(other, "a", "one", 15, 25);
-    CHECK(jobs.is_undisturbed(one));
+    CHECK(jobs.found("b of one") == one.run);
   }
   SECTION("meanwhile") {
     const auto [begin, end] = GENERATE(std::pair(5, 15), std::pair(25, 28), std::pair(29, 50));
     jobs.work(other, "a", "two", begin, end);
-    CHECK_FALSE(jobs.is_undisturbed(one));
+    CHECK(jobs.found("b of one").empty());
     jobs.fixture.store.forget(other.run);
-    CHECK_FALSE(jobs.is_undisturbed(one));
+    CHECK(jobs.found("b of one").empty());
   }
   SECTION("still at work") {
     jobs.fixture.store.record(other.run,
                               std::vector{event("a", 1, Submitting, 5), event("a", 1, Running, 6)});
-    CHECK_FALSE(jobs.is_undisturbed(one));
+    CHECK(jobs.found("b of one").empty());
   }
   SECTION("nobody knows when, since it was tried again") {
     jobs.fixture.store.record(
         other.run, std::vector{event("a", 1, Submitting, 5), event("a", 2, Submitting, 40),
                                event("a", 2, Running, 41), event("a", 2, Failed, 42)});
-    CHECK_FALSE(jobs.is_undisturbed(one));
+    CHECK(jobs.found("b of one").empty());
   }
+}
+
+TEST_CASE("an older result counts where others disturbed the newer one", "[store]") {
+  ReadsElsewhere jobs;
+  const Plan one = jobs.run(0);
+  jobs.work(one, "a", "one", 10, 20);
+  jobs.work(one, "b", "b of one", 20, 30);
+  const Plan other = jobs.run(100);
+  jobs.work(other, "a", "two", 105, 115);
+  const Plan again = jobs.run(100);
+  jobs.work(again, "a", "one", 110, 120);
+  jobs.work(again, "b", "b of one", 120, 130);
+  CHECK(jobs.found("b of one") == one.run);
 }
 
 TEST_CASE("a cached job is not a result of its own, and shows where its outputs are", "[store]") {
@@ -302,7 +323,7 @@ TEST_CASE("a cached job is not a result of its own, and shows where its outputs 
   cached.attempt = 0;
   cached.reused_from = "/runs/earlier/steps/data";
   fixture.store.record(plan.run, std::vector{cached});
-  CHECK_FALSE(fixture.store.find("f1").has_value());
+  CHECK_FALSE(fixture.store.find("f1", {}).has_value());
   const JobRow row = fixture.store.status(plan.run).jobs[0];
   CHECK(row.state == Cached);
   CHECK(row.directory == "/runs/earlier/steps/data");
