@@ -35,8 +35,8 @@
 #include "engine/supervisor/launch.h"
 #include "engine/supervisor/lost_node.h"
 #include "engine/supervisor/parents.h"
+#include "engine/supervisor/program_output.h"
 #include "engine/supervisor/redact.h"
-#include "engine/supervisor/redacted_output.h"
 #include "engine/supervisor/resolve.h"
 #include "engine/supervisor/results.h"
 #include "engine/supervisor/saved_state.h"
@@ -227,7 +227,7 @@ class Pass {
       if (taken.result) return reused(std::move(*taken.result), fingerprint);
       if (taken.was_damaged) shared_before_ = Existing::IsDamaged;
     }
-    Watched watched = run_program(command, job.ranks, before);
+    Watched watched = run_program(command, secrets, job.ranks, before);
     // What PMIx left of a step on a node that came back is in the way of a step of the same number,
     // which mpirun's daemons are, too: a requeued job counts from 0 again. The next one has
     // another.
@@ -238,7 +238,7 @@ class Pass {
          may_have_failed() && was_not_launched(said_by_launcher(before));
          ++steps) {
       before.standard_error_bytes = fs::file_size(files_.standard_error());
-      watched = run_program(command, job.ranks, before);
+      watched = run_program(command, secrets, job.ranks, before);
     }
     before.at_request = saved_at_request_;
     before.torn = torn_;
@@ -300,9 +300,11 @@ class Pass {
 
   /// From its start until nothing of it is left, and what it printed and reported is free of
   /// secrets.
-  Watched run_program(Command command, const RankPlan& ranks, const BeforePass& before) {
-    std::optional<RedactedOutput> output;
-    if (!spec_.secrets.empty()) output.emplace(command, files_, redactor_);
+  Watched run_program(Command command, const Secrets& secrets, const RankPlan& ranks,
+                      const BeforePass& before) {
+    std::optional<ProgramOutput> output;
+    const bool opens_streams_again = spec_.uses.empty();  // it may, and dlflow's own steps do not
+    if (opens_streams_again || !secrets.empty()) output.emplace(command, files_, secrets);
     command.blocked_signals.insert(command.blocked_signals.end(), options_.own_signals.begin(),
                                    options_.own_signals.end());
     const pid_t program = start(command);
@@ -313,6 +315,10 @@ class Pass {
       notify(Notice::Recorded);
     }
     WatchOptions how = watch_options(ranks, before);
+    if (output) {
+      how.output = output->descriptor();
+      how.take_output = [&output] { output->take(); };
+    }
     if (options_.requeues) {
       how.on_terminate = [this] { note_termination(); };
       how.is_wanted = [this] {
@@ -323,10 +329,8 @@ class Pass {
     }
     const Watched watched = watcher_.watch(program, how);
     notify(Notice::ProgramEnded);
-    if (output) {
-      output->finish();
-      redact_reports(files_, redactor_);
-    }
+    if (output) output->finish();
+    if (!secrets.empty()) redact_reports(files_, redactor_);
     return watched;
   }
 

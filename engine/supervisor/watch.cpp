@@ -231,7 +231,8 @@ class Deadlines {
 ///  4. act: the request to save, SIGTERM, SIGKILL, whatever is due. The walltime, a warning and a
 ///     request are one sequence that begins at different times: deadlines only move closer, so
 ///     that any number of them in any order gives the earliest. A second request kills at once.
-///  5. sleep. If it ends much later than it should, the job was suspended, and its deadlines move.
+///  5. sleep, and pass on what the program printed. If the sleep ends much later than it should,
+///  the job was suspended, and its deadlines move.
 /// The ranks of a program may outlive it. They come to this process, a subreaper, and are killed
 /// before anybody calls the program over.
 class Watching {
@@ -301,7 +302,8 @@ class Watching {
     const auto next =
         std::min({deadlines_.next(), look_, loss_look_, now + std::chrono::minutes(1)});
     const auto wait = std::max(std::chrono::ceil<milliseconds>(next - now), milliseconds(0));
-    const StopRequests news = signals_.read(wait);
+    const StopRequests news = signals_.read(wait, options_.output);
+    if (options_.take_output) options_.take_output();
     const auto late = options_.now() - (now + wait);
     if (late > kSuspended) deadlines_.postpone(late);
     return news;
@@ -366,9 +368,9 @@ StopSignals::StopSignals(uint64_t token, SharedSignals shared)
     read(milliseconds(0));  // for an earlier one
 }
 
-StopRequests StopSignals::read(milliseconds timeout) {
-  pollfd descriptor{signals_.get(), POLLIN, 0};
-  ::poll(&descriptor, 1, int(timeout.count()));
+StopRequests StopSignals::read(milliseconds timeout, int other) {
+  pollfd descriptors[] = {{signals_.get(), POLLIN, 0}, {other, POLLIN, 0}};
+  ::poll(descriptors, 2, int(timeout.count()));
   StopRequests requests;
   signalfd_siginfo info{};
   while (::read(signals_.get(), &info, sizeof info) == ssize_t(sizeof info)) {

@@ -39,6 +39,9 @@ struct WatchOptions {
   /// Asked every few seconds: whether a rank has ended badly. A launcher that still runs some
   /// seconds later waits for a node that does not answer, and gets SIGTERM.
   std::function<bool()> has_lost_rank;
+  /// What the program has written is taken when this descriptor is readable.
+  int output = -1;
+  std::function<void()> take_output;
   /// Tests turn it.
   std::function<std::chrono::steady_clock::time_point()> now = std::chrono::steady_clock::now;
 };
@@ -86,8 +89,9 @@ class StopSignals {
   /// `token`: as in request_stop().
   explicit StopSignals(uint64_t token, SharedSignals shared = {});
 
-  /// Waits for a signal, at most for `timeout`; a child's end is one, too.
-  StopRequests read(std::chrono::milliseconds timeout);
+  /// Waits for a signal, at most for `timeout`; a child's end is one, too. Or until the descriptor
+  /// `other` is readable.
+  StopRequests read(std::chrono::milliseconds timeout, int other = -1);
 
   /// Waits for a signal that asks for something.
   StopRequests wait_for_request(std::chrono::milliseconds time);

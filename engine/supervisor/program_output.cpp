@@ -1,8 +1,8 @@
-#include "engine/supervisor/redacted_output.h"
+#include "engine/supervisor/program_output.h"
 
 #include <fcntl.h>
-#include <poll.h>
-#include <sys/eventfd.h>
+#include <sys/epoll.h>
+#include <sys/timerfd.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -52,21 +52,22 @@ void append_to(const fs::path& file, const std::string& text) {
 
 }  // namespace
 
-RedactedOutput::RedactedOutput(Command& command, const AttemptFiles& files,
-                               const Redactor& redactor)
-    : metrics_(files, redactor) {
-  stop_.reset(::eventfd(0, EFD_CLOEXEC));
-  if (!stop_) throw_errno("cannot watch a program's output", errno);
-  for (Stream& stream : streams_) stream.redactor = redactor;
+ProgramOutput::ProgramOutput(Command& command, const AttemptFiles& files, const Secrets& secrets)
+    : ready_(::epoll_create1(EPOLL_CLOEXEC)) {
   open(streams_[0], command.standard_output);
   open(streams_[1], command.standard_error);
-  thread_ = std::thread([this] { copy(); });
+  if (secrets.empty()) return;
+  const Redactor redactor(secrets);
+  for (Stream& stream : streams_) stream.redactor = redactor;
+  metrics_.emplace(files, redactor);
+  timer_.reset(::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
+  constexpr itimerspec kEachSecond{{1, 0}, {1, 0}};
+  ::timerfd_settime(timer_.get(), 0, &kEachSecond, nullptr);
+  wake_for(timer_.get());
 }
 
-RedactedOutput::~RedactedOutput() { stop(); }
-
 /// The program opens the pipe by its path: it blocks where our end does not.
-void RedactedOutput::open(Stream& stream, std::filesystem::path& destination) {
+void ProgramOutput::open(Stream& stream, std::filesystem::path& destination) {
   stream.path = destination;
   stream.file.reset(::open(destination.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
   if (!stream.file) throw_errno("cannot open " + destination.string(), errno);
@@ -74,36 +75,20 @@ void RedactedOutput::open(Stream& stream, std::filesystem::path& destination) {
   if (::pipe2(ends.data(), O_CLOEXEC | O_NONBLOCK) != 0) throw_errno("cannot make a pipe", errno);
   stream.reader.reset(ends[0]);
   stream.writer.reset(ends[1]);
+  wake_for(stream.reader.get());
   destination = "/proc/self/fd/" + std::to_string(stream.writer.get());
 }
 
-/// The thread. A program that cannot be listened to any more is not left waiting for that.
-void RedactedOutput::copy() {
-  try {
-    bool is_last = false;
-    while (!is_last) {
-      pollfd sources[] = {{streams_[0].reader.get(), POLLIN, 0},
-                          {streams_[1].reader.get(), POLLIN, 0},
-                          {stop_.get(), POLLIN, 0}};
-      constexpr int kMetricsPause = 1000;  // milliseconds
-      if (::poll(sources, 3, kMetricsPause) < 0) continue;
-      metrics_.look();
-      is_last = sources[2].revents != 0;
-      for (Stream& stream : streams_) {
-        while (pass_on(stream) && is_last) {
-        }
-      }
-    }
-    for (Stream& stream : streams_)
-      write_all(stream.file.get(), stream.redactor.rest(), stream.path);
-  } catch (...) {
-    failure_ = std::current_exception();
-    for (Stream& stream : streams_) stream.reader.reset();
+void ProgramOutput::wake_for(int descriptor) {
+  epoll_event event{};
+  event.events = EPOLLIN;
+  if (::epoll_ctl(ready_.get(), EPOLL_CTL_ADD, descriptor, &event) != 0) {
+    throw_errno("cannot watch a program's output", errno);
   }
 }
 
 /// Some of what is in the pipe; whether there was anything.
-bool RedactedOutput::pass_on(Stream& stream) {
+bool ProgramOutput::pass_on(Stream& stream) {
   std::array<char, 65536> buffer;
   const ssize_t got = ::read(stream.reader.get(), buffer.data(), buffer.size());
   if (got < 0 && errno == EAGAIN) return false;
@@ -112,16 +97,26 @@ bool RedactedOutput::pass_on(Stream& stream) {
   return true;
 }
 
-void RedactedOutput::stop() {
-  if (!thread_.joinable()) return;
-  ::eventfd_write(stop_.get(), 1);
-  thread_.join();
+void ProgramOutput::take() {
+  if (failure_) return;
+  try {
+    for (Stream& stream : streams_) pass_on(stream);
+    uint64_t ticks = 0;
+    if (metrics_ && ::read(timer_.get(), &ticks, sizeof ticks) > 0) metrics_->look();
+  } catch (...) {
+    failure_ = std::current_exception();
+    for (Stream& stream : streams_) stream.reader.reset();
+  }
 }
 
-void RedactedOutput::finish() {
-  stop();
-  metrics_.finish();
+void ProgramOutput::finish() {
   if (failure_) std::rethrow_exception(std::exchange(failure_, nullptr));
+  for (Stream& stream : streams_) {
+    while (pass_on(stream)) {
+    }
+    write_all(stream.file.get(), stream.redactor.rest(), stream.path);
+  }
+  if (metrics_) metrics_->finish();
 }
 
 RedactedMetrics::RedactedMetrics(const AttemptFiles& files, Redactor redactor)
@@ -142,10 +137,6 @@ void RedactedMetrics::pass_on(const std::string& text) {
 }
 
 void RedactedMetrics::look() {
-  constexpr std::chrono::seconds kPause{1};
-  const auto now = std::chrono::steady_clock::now();
-  if (now < last_look_ + kPause) return;
-  last_look_ = now;
   try {
     const std::string text = read_file_if_exists(given_).value_or(passed_on_);
     pass_on(text.substr(0, text.rfind('\n') + 1));
