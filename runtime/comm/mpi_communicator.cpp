@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <exception>
@@ -40,17 +41,11 @@ YieldSwitch yield_switch() {
   return reinterpret_cast<YieldSwitch>(::dlsym(RTLD_DEFAULT, "opal_progress_set_yield_when_idle"));
 }
 
-/// Room for memory that the processes of a node share is that of a file system.
-void check_shared(DlflowMpiError error, uint64_t bytes) {
-  if (!error) return;
+/// Of memory that MPI lets the processes of a node share: room in a file system.
+uint64_t free_shared_bytes() {
   struct statvfs room {};
-  const bool known = ::statvfs("/dev/shm", &room) == 0;
-  const uint64_t free = known ? uint64_t(room.f_bavail) * room.f_frsize : 0;
-  if (free >= bytes) check(error);
-  throw Error(Errc::Unavailable,
-              "the ranks of this node need " + format_size(bytes) +
-                  " of shared memory, and /dev/shm has " + format_size(free) +
-                  " free; ask the site for more (a container: docker's --shm-size)");
+  if (::statvfs("/dev/shm", &room) != 0) return UINT64_MAX;
+  return uint64_t(room.f_bavail) * room.f_frsize;
 }
 
 /// The first address at or after `memory` that is a multiple of 64 bytes.
@@ -205,15 +200,35 @@ bool MpiCommunicator::done(Piece& piece, const Transfer& transfer) const {
   return true;
 }
 
+bool MpiCommunicator::has_room_for(size_t bytes) {
+  struct Wanted {
+    uint64_t bytes, free;
+  };
+  uint64_t wanted = 0, free = UINT64_MAX;
+  for (const Wanted& one : gather_in_node(*this, Wanted{bytes, free_shared_bytes()})) {
+    wanted += one.bytes;
+    free = std::min(free, one.free);
+  }
+  if (wanted <= free) return true;
+  if (node_rank() == 0 && memories_.empty()) {
+    std::fprintf(stderr,
+                 "note: the ranks of this node share %s of memory without /dev/shm, which has %s "
+                 "free\n",
+                 format_size(wanted).c_str(), format_size(free).c_str());
+  }
+  return false;
+}
+
 std::span<std::byte* const> MpiCommunicator::allocate_shared(size_t bytes) {
   wait_for_node();  // watched over, as MPI_Win_allocate_shared is not
+  if (!has_room_for(bytes + kAlignment)) return memories_.emplace_back(*this, bytes).parts();
   const PoliteMpi polite;
   uint64_t total = 0;  // of all ranks of the node
   Window& window = windows_.emplace_back();
   const DlflowMpiError error =
       mpi->allocate_shared(&ranks_, bytes + kAlignment, &total, &window.handle);
   if (error) windows_.pop_back();
-  check_shared(error, total);
+  check(error);
   for (int rank = 0; rank < node_size(); ++rank) {
     void* part = nullptr;
     check(mpi->shared_part(window.handle, rank, &part));

@@ -1,11 +1,13 @@
 #pragma once
 
 #include <chrono>
+#include <deque>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "runtime/comm/communicator.h"
+#include "runtime/comm/descriptor_memory.h"
 #include "runtime/comm/mpi_library.h"
 
 namespace dlflow::runtime {
@@ -89,6 +91,8 @@ class MpiCommunicator : public Communicator {
   Piece& new_piece(const Transfer& transfer, size_t bytes);
   bool done(Piece& piece, const Transfer& transfer) const;
   void wait_for_node();
+  /// Whether MPI can give the ranks of this node the memory that they come here for.
+  bool has_room_for(size_t bytes);
   void find_nodes();
 
   struct Window {
@@ -103,6 +107,7 @@ class MpiCommunicator : public Communicator {
   std::vector<std::vector<Piece>> under_way_;  // [number of a transfer]: what has not ended of it
   std::vector<uint64_t> free_numbers_;
   std::vector<Window> windows_;  // the elements of their parts never move
+  std::deque<DescriptorMemory> memories_;
 };
 
 }  // namespace dlflow::runtime

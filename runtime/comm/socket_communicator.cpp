@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <poll.h>
-#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -18,7 +17,6 @@
 
 #include "base/error.h"
 #include "base/process.h"
-#include "runtime/comm/descriptor_mailbox.h"
 #include "runtime/comm/messages.h"
 
 namespace dlflow::runtime {
@@ -61,14 +59,6 @@ std::string memory_of_this_machine() {
 }
 
 std::span<std::byte> bytes_of(auto& value) { return std::as_writable_bytes(std::span(&value, 1)); }
-
-/// Memory that other processes of this machine map by the number of its descriptor.
-std::byte* map(int descriptor, size_t bytes) {
-  void* const memory =
-      ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, descriptor, 0);
-  if (memory == MAP_FAILED) throw_errno("memory for the ranks of a node", errno);
-  return static_cast<std::byte*>(memory);
-}
 
 }  // namespace
 
@@ -172,12 +162,6 @@ bool SocketCommunicator::accept(const Listener& listener, const std::string& own
   if (!send_all(socket, bytes_of(answer), deadline)) return false;
   peers_[size_t(hello.rank)].socket = std::move(socket);
   return true;
-}
-
-SocketCommunicator::~SocketCommunicator() {
-  for (const Memory& memory : memories_) {
-    for (size_t i = 0; i < memory.parts.size(); ++i) ::munmap(memory.parts[i], memory.bytes[i]);
-  }
 }
 
 void SocketCommunicator::close_in_child() {
@@ -405,55 +389,8 @@ void SocketCommunicator::end_message(Peer& peer) {
   drop_if_empty(peer, peer.header.channel);
 }
 
-template <typename Send, typename Receive>
-void SocketCommunicator::exchange_in_node(Send send, Receive receive) {
-  const int ranks = node_size();
-  for (int distance = 1; distance < ranks; ++distance) {
-    const int to = (node_rank_ + distance) % ranks;
-    const int from = (node_rank_ - distance + ranks) % ranks;
-    send_receive(send(), node_ranks_[size_t(to)], receive(from), node_ranks_[size_t(from)]);
-  }
-}
-
 std::span<std::byte* const> SocketCommunicator::allocate_shared(size_t bytes) {
-  struct Part {
-    DescriptorMailbox::Address address;
-    uint64_t bytes;
-  };
-  bytes = std::max<size_t>(bytes, 1);
-  const FileDescriptor memory(::memfd_create("dlflow", MFD_CLOEXEC));
-  if (!memory || ::ftruncate(memory.get(), off_t(bytes)) != 0) {
-    throw_errno("memory for the ranks of a node", errno);
-  }
-  const auto ranks = size_t(node_size()), own = size_t(node_rank_);
-  DescriptorMailbox mailbox(node_size());
-  std::vector<Part> parts(ranks);
-  parts[own] = {mailbox.address(), bytes};
-  exchange_in_node([&] { return bytes_of(parts[own]); },
-                   [&](int from) { return bytes_of(parts[size_t(from)]); });
-  for (size_t rank = 0; rank < ranks; ++rank) {
-    if (rank != own) DescriptorMailbox::send(parts[rank].address, node_rank_, memory.get());
-  }
-  // Everybody has sent before anybody looks.
-  exchange_in_node([] { return std::span<std::byte>(); },
-                   [](int) { return std::span<std::byte>(); });
-  Memory& all = memories_.emplace_back();
-  all.parts.resize(ranks);
-  all.bytes.resize(ranks);
-  const auto add = [&](size_t rank, int descriptor) {
-    all.parts[rank] = map(descriptor, parts[rank].bytes);
-    all.bytes[rank] = parts[rank].bytes;
-  };
-  add(own, memory.get());
-  for (size_t others = 1; others < ranks; ++others) {
-    const DescriptorMailbox::Letter letter = mailbox.receive();
-    const auto sender = size_t(letter.sender);
-    if (sender >= ranks || all.parts[sender] != nullptr) {
-      throw Error(Errc::Corrupt, "memory for the ranks of a node: a letter of no rank");
-    }
-    add(sender, letter.descriptor.get());
-  }
-  return all.parts;
+  return memories_.emplace_back(*this, bytes).parts();
 }
 
 }  // namespace dlflow::runtime

@@ -15,6 +15,7 @@
 #include "base/handle.h"
 #include "base/socket.h"
 #include "runtime/comm/communicator.h"
+#include "runtime/comm/descriptor_memory.h"
 
 namespace dlflow::runtime {
 
@@ -48,7 +49,6 @@ class SocketCommunicator : public Communicator {
   /// Throws Error{Unavailable} naming the rank that did not come within `timeout`.
   SocketCommunicator(SocketEndpoint own, int rank, const std::vector<std::string>& endpoints,
                      std::chrono::milliseconds timeout);
-  ~SocketCommunicator() override;
 
   int rank() const override { return rank_; }
   int size() const override { return int(peers_.size()); }
@@ -115,14 +115,6 @@ class SocketCommunicator : public Communicator {
     bool done = false;
     size_t mismatch = SIZE_MAX;  // the size that arrived instead
   };
-  struct Memory {
-    std::vector<std::byte*> parts;
-    std::vector<size_t> bytes;
-  };
-
-  /// Sends send() to each rank of the node, and receives at receive(place in the node) of each.
-  template <typename Send, typename Receive>
-  void exchange_in_node(Send send, Receive receive);
   void connect_all(const Listener& listener, const std::string& own_token,
                    const std::vector<Endpoint>& endpoints);
   void connect(int peer, const Endpoint& endpoint, std::chrono::steady_clock::time_point deadline);
@@ -147,7 +139,7 @@ class SocketCommunicator : public Communicator {
   std::vector<Peer> peers_;  // by rank; this rank's has no socket
   std::vector<State> states_;
   std::vector<uint64_t> free_numbers_;
-  std::deque<Memory> memories_;  // the elements of their parts never move
+  std::deque<DescriptorMemory> memories_;
 };
 
 }  // namespace dlflow::runtime
