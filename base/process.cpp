@@ -18,6 +18,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 
 #include "base/error.h"
 #include "base/file.h"
@@ -167,12 +168,26 @@ int become(const Command& command, const Prepared& prepared, pid_t parent) {
   return errno;
 }
 
+/// Whether the first line of a script ends as on Windows: its interpreter's name would.
+bool has_crlf(const fs::path& script) {
+  std::string line;
+  std::getline(std::ifstream(script), line);
+  return line.starts_with("#!") && line.ends_with('\r');
+}
+
 [[noreturn]] void throw_start_error(const Command& command, const std::string& program,
                                     int error_number) {
   if (!command.directory.empty() && !fs::is_directory(command.directory)) {
     throw_errno("cannot start " + program + " in " + command.directory.string(), error_number);
   }
-  if (error_number == ENOENT && fs::exists(program)) {
+  const fs::path file = command.directory / program;
+  if (error_number == ENOENT && fs::exists(file) && has_crlf(file)) {
+    throw Error(Errc::InvalidInput, "cannot start " + program +
+                                        ": its lines end in CR LF, as on Windows; `sed -i "
+                                        "'s/\\r$//' " +
+                                        program + "` mends it");
+  }
+  if (error_number == ENOENT && fs::exists(file)) {
     throw Error(Errc::NotFound,
                 "cannot start " + program +
                     ": the interpreter in its first line, or its loader, is missing");
@@ -182,7 +197,6 @@ int become(const Command& command, const Prepared& prepared, pid_t parent) {
                                         ": it is neither a program for this machine nor a script "
                                         "that begins with #!");
   }
-  const fs::path file = command.directory / program;
   if (error_number == EACCES && fs::is_directory(file)) {
     throw Error(Errc::InvalidInput, "cannot start " + program + ": it is a folder");
   }

@@ -1,6 +1,8 @@
 #include "base/units.h"
 
+#include <algorithm>
 #include <array>
+#include <cctype>
 #include <cmath>
 #include <cstdio>
 #include <optional>
@@ -16,6 +18,7 @@ namespace {
 using std::chrono::seconds;
 
 constexpr int64_t kMaxSeconds = int64_t{1000} * 365 * 86400;
+constexpr int64_t kTooLong = kMaxSeconds + 1;
 
 std::optional<int64_t> parse_integer(std::string_view digits) {
   const auto value = number_from<int64_t>(digits);
@@ -28,14 +31,16 @@ std::optional<int64_t> parse_clock(std::string_view text) {
   const size_t dash = text.find('-');
   if (dash != std::string_view::npos) {
     const auto value = parse_integer(text.substr(0, dash));
-    if (!value || *value > kMaxSeconds / 86400) return std::nullopt;
+    if (!value) return std::nullopt;
+    if (*value > kMaxSeconds / 86400) return kTooLong;
     days = *value;
     text.remove_prefix(dash + 1);
   }
   std::vector<int64_t> fields;
   for (const std::string& field : split(text, ':')) {
     const auto value = parse_integer(field);
-    if (!value || *value > kMaxSeconds) return std::nullopt;
+    if (!value) return std::nullopt;
+    if (*value > kMaxSeconds) return kTooLong;
     fields.push_back(*value);
   }
   if (fields.size() > 3) return std::nullopt;
@@ -43,24 +48,39 @@ std::optional<int64_t> parse_clock(std::string_view text) {
   return days * 86400 + fields[0] * 3600 + fields[1] * 60 + fields[2];
 }
 
-/// 1h30m, 90s
+/// 1h30m, 90s, 1.5h
 std::optional<int64_t> parse_units(std::string_view text) {
   constexpr std::array<std::pair<char, int64_t>, 4> kUnits = {
       {{'d', 86400}, {'h', 3600}, {'m', 60}, {'s', 1}}};
-  int64_t total = 0;
+  double total = 0;
   size_t next_unit = 0;  // each unit once, larger ones first
   while (!text.empty()) {
-    const size_t digits = text.find_first_not_of("0123456789");
+    const size_t digits = text.find_first_not_of("0123456789.");
     if (digits == 0 || digits == std::string_view::npos) return std::nullopt;
-    const auto value = parse_integer(text.substr(0, digits));
+    const auto value = number_from<double>(text.substr(0, digits));
     while (next_unit < kUnits.size() && kUnits[next_unit].first != text[digits]) ++next_unit;
     if (!value || next_unit == kUnits.size()) return std::nullopt;
-    if (*value > kMaxSeconds / kUnits[next_unit].second) return std::nullopt;
-    total += *value * kUnits[next_unit].second;
+    total += *value * double(kUnits[next_unit].second);
     ++next_unit;
     text.remove_prefix(digits + 1);
   }
-  return total;
+  return total <= double(kMaxSeconds) ? std::llround(total) : kTooLong;
+}
+
+std::optional<int64_t> value_of(std::string_view word) {
+  if (word.empty()) return std::nullopt;
+  return word.find_first_of(":-") == word.npos ? parse_units(word) : parse_clock(word);
+}
+
+/// How many bytes a unit stands for: 0 if it is none. Letters may be small: SLURM's -- 16g, 16G --
+/// count in 1024, as GiB does; GB counts in 1000.
+double bytes_of_unit(std::string unit) {
+  std::ranges::transform(unit, unit.begin(), [](unsigned char c) { return std::tolower(c); });
+  if (unit.empty() || unit == "b") return 1;
+  const size_t power = std::string_view("kmgt").find(unit[0]) + 1;
+  const std::string_view rest = std::string_view(unit).substr(1);
+  if (power == 0 || (!rest.empty() && rest != "b" && rest != "i" && rest != "ib")) return 0;
+  return std::pow(rest == "b" ? 1000 : 1024, double(power));
 }
 
 template <typename... Args>
@@ -80,42 +100,32 @@ std::string ambiguous_duration(std::string_view text) {
          fields[0] + "h" + fields[1] + "m";
 }
 
+std::string long_duration(std::string_view text) {
+  return value_of(trim(text)) >= kTooLong ? "is too long: 1000 years are the most" : "";
+}
+
 seconds parse_duration(std::string_view text) {
   const std::string_view word = trim(text);
+  const std::string quoted = "'" + std::string(text) + "' ";
   if (const std::string advice = ambiguous_duration(word); !advice.empty()) {
-    throw Error(Errc::InvalidInput, "'" + std::string(text) + "' is ambiguous: " + advice);
+    throw Error(Errc::InvalidInput, quoted + "is ambiguous: " + advice);
   }
-  std::optional<int64_t> value;
-  if (!word.empty())
-    value = word.find_first_of(":-") == word.npos ? parse_units(word) : parse_clock(word);
+  if (const std::string mistake = long_duration(word); !mistake.empty()) {
+    throw Error(Errc::InvalidInput, quoted + mistake);
+  }
+  const auto value = value_of(word);
   if (!value) {
-    throw Error(Errc::InvalidInput,
-                "'" + std::string(text) + "' is not a duration; write 90s, 20m, 4h or 1-12:00:00");
+    throw Error(Errc::InvalidInput, quoted + "is not a duration; write 90s, 20m, 4h or 1-12:00:00");
   }
   return seconds(*value);
 }
 
 uint64_t parse_size(std::string_view text) {
-  constexpr std::array<std::pair<std::string_view, double>, 13> kUnits = {{{"", 1},
-                                                                           {"B", 1},
-                                                                           {"kB", 1e3},
-                                                                           {"KB", 1e3},
-                                                                           {"MB", 1e6},
-                                                                           {"GB", 1e9},
-                                                                           {"TB", 1e12},
-                                                                           {"KiB", 0x1p10},
-                                                                           {"MiB", 0x1p20},
-                                                                           {"GiB", 0x1p30},
-                                                                           {"TiB", 0x1p40},
-                                                                           {"M", 0x1p20},
-                                                                           {"G", 0x1p30}}};
   const std::string_view word = trim(text);
   const size_t number_end = std::min(word.find_first_not_of("0123456789."), word.size());
-  const std::string_view unit = trim(word.substr(number_end));
   const auto value = number_from<double>(word.substr(0, number_end));
-  for (const auto& [name, factor] : kUnits) {
-    if (value && unit == name && *value * factor < 0x1p63) return uint64_t(*value * factor);
-  }
+  const double factor = bytes_of_unit(std::string(trim(word.substr(number_end))));
+  if (value && factor > 0 && *value * factor < 0x1p63) return uint64_t(*value * factor);
   throw Error(Errc::InvalidInput,
               "'" + std::string(text) + "' is not a size; write 512MiB, 2GiB or 1.5GB");
 }

@@ -8,7 +8,7 @@
 /// Durations and sizes as people write and read them.
 namespace dlflow {
 
-/// "90s", "20m", "4h", "2d", "1h30m", "04:00:00" or "1-12:00:00" (SLURM's spelling).
+/// "90s", "20m", "4h", "1.5h", "2d", "1h30m", "04:00:00" or "1-12:00:00" (SLURM's spelling).
 /// Throws Error{InvalidInput}: "'20 parsecs' is not a duration; write 90s, 20m, 4h or 1-12:00:00".
 /// "1:30" is refused as ambiguous.
 std::chrono::seconds parse_duration(std::string_view text);
@@ -17,7 +17,10 @@ std::chrono::seconds parse_duration(std::string_view text);
 /// most people; empty for anything else.
 std::string ambiguous_duration(std::string_view text);
 
-/// "512MiB", "2GiB", "1.5 GB", "4096"; a number without a unit is bytes. Throws
+/// What is wrong with a duration that is too long to be one; empty for anything else.
+std::string long_duration(std::string_view text);
+
+/// "512MiB", "2GiB", "1.5 GB", "16g", "4096"; a number without a unit is bytes. Throws
 /// Error{InvalidInput}.
 uint64_t parse_size(std::string_view text);
 

@@ -277,8 +277,10 @@ bool Checker::refuse(const YamlNode& node, const Wanted& wanted) {
   }
   const bool is_word = shape.type == Shape::Type::Choice || shape.type == Shape::Type::Formed;
   if (is_word && value.is_string()) {
+    const bool says_it = advice.starts_with("; is ");
     mistakes_.add(node.location,
-                  subject.name() + ": " + quoted(value) + " is not " + describe(shape) + advice);
+                  subject.name() + ": " + quoted(value) +
+                      (says_it ? advice.substr(1) : " is not " + describe(shape) + advice));
     return false;
   }
   const std::string given = value.is_null() ? ", but it has no value"

@@ -27,8 +27,9 @@ bool is_word(std::string_view text, std::string_view further) {
          std::all_of(text.begin(), text.end(), ordinary);
 }
 
-/// Names become folders, jobs of SLURM and columns of tables.
-constexpr size_t kLongestName = 64;
+/// Names become folders, parts of the names of files and of SLURM's jobs, which have at most 255
+/// bytes, and columns of tables.
+constexpr size_t kLongestName = 128;
 
 bool is_name(std::string_view text) { return text.size() <= kLongestName && is_word(text, "-_"); }
 bool is_variable(std::string_view text) { return is_word(text, "_"); }
@@ -113,7 +114,10 @@ std::string advice_on_memory(std::string_view text) {
                   : "; write 512MiB or 2GiB");
 }
 
-std::string advice_on_duration(std::string_view text) { return ambiguous_duration(text); }
+std::string advice_on_duration(std::string_view text) {
+  const std::string mistake = long_duration(text);
+  return mistake.empty() ? ambiguous_duration(text) : mistake;
+}
 
 bool is_path(std::string_view text) { return !text.empty(); }
 
@@ -195,7 +199,7 @@ std::optional<int64_t> parse_count(std::string_view text, std::string_view unit)
 
 const Form kNameForm = {.what = "a name",
                         .examples = "letters, digits, - and _, with a letter or _ first",
-                        .pattern = "^[A-Za-z_][A-Za-z0-9_-]{0,63}$",
+                        .pattern = "^[A-Za-z_][A-Za-z0-9_-]{0,127}$",
                         .accepts = is_name,
                         .advice = advice_on_name};
 
@@ -255,14 +259,14 @@ const Form kLicenceForm = {.what = "the name of a licence",
 const Form kDurationForm = {.what = "a duration",
                             .examples = "90s, 20m, 4h or 1-12:00:00",
                             .pattern =
-                                "^ *([0-9]+[dhms])+ *$|^ *[0-9]+-[0-9]+(:[0-9]+){0,2} *$"
+                                "^ *([0-9.]+[dhms])+ *$|^ *[0-9]+-[0-9]+(:[0-9]+){0,2} *$"
                                 "|^ *[0-9]+(:[0-9]+){2} *$",
                             .accepts = is_duration,
                             .advice = advice_on_duration};
 
 const Form kSizeForm = {.what = "a size",
                         .examples = "512MiB, 2GiB or 1.5GB",
-                        .pattern = "^ *[0-9.]+ *([kKMGT]?B|[KMGT]iB|[MG])? *$",
+                        .pattern = "^ *[0-9.]+ *[kKmMgGtT]?[iI]?[bB]? *$",
                         .accepts = is_size,
                         .or_integer = true};
 
@@ -355,7 +359,7 @@ const Form kIntervalForm = {
     .what = "an interval between checkpoints",
     .examples = "1 epoch, 200 steps or 30m",
     .pattern =
-        "^[0-9]+ *(epochs?|steps?)$|^([0-9]+[dhms])+$|^[0-9]+-[0-9]+(:[0-9]+){0,2}$"
+        "^[0-9]+ *(epochs?|steps?)$|^([0-9.]+[dhms])+$|^[0-9]+-[0-9]+(:[0-9]+){0,2}$"
         "|^[0-9]+(:[0-9]+){2}$",
     .accepts = is_interval,
     .advice = advice_on_duration};

@@ -52,6 +52,8 @@ class Linker {
     } else if (found->second == step) {
       mistakes_.add(need.location, title(step) + " needs itself");
     } else {
+      const bool is_repeated = parents_.contains(found->second);
+      if (is_repeated) steps_[step].step.needed_twice.push_back(need.step);
       add_edge(step, {found->second, need.location});
     }
   }

@@ -22,7 +22,7 @@ struct Form {
   enum class Exists { Unchecked, File, FileOrFolder };
   Exists exists = Exists::Unchecked;  ///< what a path must lead to when the file is read
   /// What to do about a text that is not accepted, where that is plain; else empty, and the
-  /// examples are shown.
+  /// examples are shown. One that begins with "is " says what is wrong, too.
   std::string (*advice)(std::string_view text) = nullptr;
 };
 

@@ -191,7 +191,8 @@ struct Step {
   std::string uses;  ///< empty for run:
   Template run;      ///< a string: shell script; a list: argv; else null
   Template with;     ///< object, checked against the step kind's keys, defaults filled in
-  std::vector<std::string> needs;  ///< given and implied by references, each once
+  std::vector<std::string> needs;              ///< given and implied by references, each once
+  std::vector<std::string> needed_twice = {};  ///< those that `needs:` names more than once
   Matrix matrix;
   std::string image;              ///< name in Workflow::images, or empty
   std::string on;                 ///< the class of nodes that it names; empty: the first that fits

@@ -1,6 +1,7 @@
 #include "engine/plan/run_directory.h"
 
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -49,8 +50,9 @@ class NewDirectory {
   NewDirectory(const fs::path& runs, const std::string& workflow, const NameTaken& taken)
       : runs_(runs) {
     constexpr int kMaxTries = 10'000;
+    constexpr size_t kMostOfWorkflow = 64;  // a batch is named after its run and its step
     for (int tries = 0; tries < kMaxTries; ++tries) {
-      run_ = workflow + "-" + random_digits();
+      run_ = workflow.substr(0, kMostOfWorkflow) + "-" + random_digits();
       std::error_code ignored;
       if (fs::exists(final(), ignored) || (taken && taken(run_))) continue;
       if (::mkdir(temporary().c_str(), 0700) == 0) return;
@@ -240,6 +242,13 @@ std::string how_to_choose_runs(const Profile& profile) {
 NewDirectory new_directory(const Plan& plan, const fs::path& folder, const NameTaken& taken) {
   try {
     make_directories(folder);
+    struct statvfs place {};
+    const bool is_here = plan.profile.scheduler == "local";
+    if (is_here && ::statvfs(folder.c_str(), &place) == 0 && (place.f_flag & ST_NOEXEC) != 0) {
+      throw Error(Errc::InvalidInput, folder.string() +
+                                          " is on a file system that runs no programs (noexec), "
+                                          "and a run has its own copy of dlflow");
+    }
     return NewDirectory(folder, plan.workflow.name, taken);
   } catch (const Error& error) {
     if (error.code() != Errc::InvalidInput) throw;

@@ -118,7 +118,10 @@ std::string slurm_pending_in_words(const BatchJob& job, Time now,
     return (is_limit ? "waits for a limit of its QOS: " : "waits: ") + job.reason;
   }
   std::string text = with_id(reason->words, job.id);
-  if (reason->kind == Reason::Kind::HasPlace && job.start && *job.start > now) {
+  // Where jobs have no limit, SLURM counts with a year for each.
+  constexpr std::chrono::hours kNoForecast(24 * 300);
+  const bool is_known = job.start && *job.start > now && *job.start - now < kNoForecast;
+  if (reason->kind == Reason::Kind::HasPlace && is_known) {
     text += ", starts in about " +
             format_duration(std::chrono::floor<std::chrono::seconds>(*job.start - now));
   }

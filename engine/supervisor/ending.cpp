@@ -239,6 +239,13 @@ class Ending {
       rest +=
           "; what steps publish is read-only, and so are its copies: `cp -r --no-preserve=mode`";
     }
+    if (line.find("cannot execute: required file not found") != line.npos ||
+        line.find("bad interpreter") != line.npos) {
+      rest += "; if its lines end in CR LF, as on Windows, `sed -i 's/\\r$//' FILE` mends it";
+    }
+    if (line.find("No module named 'dlflow'") != line.npos) {
+      rest += "; `pip install dlflow-*.whl` by the step's Python, see docs/user/python.md";
+    }
     std::error_code unknown;
     if (fs::space(files_.attempt, unknown).available == 0) {  // the maximum if it is unknown
       rest += "; No space left on device in " + files_.attempt.string();

@@ -21,6 +21,10 @@ TEST_CASE("durations are read in every spelling people use", "[units]") {
   CHECK(parse_duration("1-1:30") == 25h + 30min);
   CHECK(parse_duration("1-12:00:00") == 36h);
   CHECK(parse_duration("1-12") == 36h);
+  CHECK(parse_duration("0.5h") == 30min);
+  CHECK(parse_duration("1.5d") == 36h);
+  CHECK_THROWS_WITH(parse_duration("99999999h"),
+                    "'99999999h' is too long: 1000 years are the most");
   for (const char* bad :
        {"", "20 parsecs", "20", "m", "1m1h", "-5s", "99999999999999999999s", "1:2:3:4"}) {
     CAPTURE(bad);
@@ -54,6 +58,11 @@ TEST_CASE("sizes are read with decimal and binary units", "[units]") {
   CHECK(parse_size("512MiB") == 512u << 20);
   CHECK(parse_size("1.5 GB") == 1'500'000'000u);
   CHECK(parse_size("4096") == 4096u);
+  for (const char* sixteen : {"16g", "16G", "16Gi", "16gib", "16 GiB"}) {
+    CHECK(parse_size(sixteen) == uint64_t{16} << 30);
+  }
+  CHECK(parse_size("1T") == uint64_t{1} << 40);
+  CHECK(parse_size("2gb") == 2'000'000'000u);
   for (const char* bad : {"", "GiB", "12 furlongs", "-1", "1.2.3", "1e99TiB"}) {
     CAPTURE(bad);
     CHECK_THROWS_AS(parse_size(bad), Error);

@@ -38,9 +38,9 @@ using Texts = std::vector<std::string>;
 
 }  // namespace
 
-TEST_CASE("a name has letters, digits, - and _, begins with no digit, and ends at 64 characters",
+TEST_CASE("a name has letters, digits, - and _, begins with no digit, and ends at 128 characters",
           "[forms]") {
-  const std::string longest(64, 'x');
+  const std::string longest(128, 'x');
   CHECK(accepted(kNameForm, {"a", "lr_2-b", "_a", longest, longest + "x", "", "2a", "-a", "a.b",
                              "a b"}) == Texts{"a", "lr_2-b", "_a", longest});
   CHECK(accepted(kVariableForm, {"A_1", "a", "A-B", "1A", ""}) == Texts{"A_1", "a"});

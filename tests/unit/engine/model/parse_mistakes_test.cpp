@@ -100,10 +100,10 @@ TEST_CASE("missing keys are named where they belong", "[mistakes]") {
                    "1:28: missing key 'attempts' in retry of step 'a'; it is a positive integer"}});
 }
 
-TEST_CASE("a name may have 64 characters, and is refused where it comes from", "[mistakes]") {
-  const std::string longest(64, 'n');
+TEST_CASE("a name may have 128 characters, and is refused where it comes from", "[mistakes]") {
+  const std::string longest(128, 'n');
   CHECK(answer_to("name: " + longest + "\nsteps: {" + longest + ": {run: x}}") == "");
-  const std::string end = "; it has 65 characters, a name may have 64";
+  const std::string end = "; it has 129 characters, a name may have 128";
   CHECK(answer_to("name: x" + longest + "\nsteps: {a: {run: x}}") ==
         "1:7: name: 'x" + longest.substr(0, 39) + "…' is not a name" + end);
   CHECK(answer_to("steps: {x" + longest + ": {run: x}}") ==
@@ -111,9 +111,10 @@ TEST_CASE("a name may have 64 characters, and is refused where it comes from", "
   const auto result = parse_workflow_text("steps: {a: {run: x}}", "x" + longest + ".yaml");
   const auto* diagnostics = std::get_if<Diagnostics>(&result);
   REQUIRE(diagnostics != nullptr);
-  CHECK(diagnostics->front().message ==
-        "the file's name is too long for the workflow's: it has 65 characters, a name may have 64; "
-        "give it a `name:`");
+  CHECK(
+      diagnostics->front().message ==
+      "the file's name is too long for the workflow's: it has 129 characters, a name may have 128; "
+      "give it a `name:`");
 }
 
 TEST_CASE("a step uses a kind or runs a command", "[mistakes]") {
