@@ -26,7 +26,7 @@ constexpr const char *kSelect = "select", *kRequire = "require";
 constexpr const char *kFreeze = "freeze", *kGroups = "groups";
 constexpr const char *kKeepBest = "keep_best", *kStopEarly = "stop_early", *kMetric = "metric";
 constexpr const char *kClassWeights = "class_weights", *kSampling = "sampling";
-constexpr const char* kLabelSmoothing = "label_smoothing";
+constexpr const char *kLabelSmoothing = "label_smoothing", *kBatch = "batch";
 
 /// A value that is known before a run.
 std::optional<std::string> known_text(const Json& with, const std::string& key) {
@@ -305,6 +305,35 @@ std::optional<DataMistake> mistake_in_data(const Workflow& workflow, const Step&
   if (fs::path(*place).is_absolute()) return std::nullopt;
   return DataMistake{"with." + kind.data,
                      "there is no folder " + folder.string() + advice_for(folder, *place)};
+}
+
+std::vector<DataMistake> doubts_about_data(const Workflow& workflow, const StepKind& kind,
+                                           const Json& with) {
+  std::vector<DataMistake> doubts;
+  const auto place = known_text(with, kind.data);
+  runtime::Dataset data;
+  const auto read = [&] {
+    data = open(fs::path(workflow.file).parent_path() / place.value(), runtime::Split::Train);
+  };
+  if (!place || mistake_of(kind.data, read)) return doubts;
+  const auto model = model_of(workflow, kind, with);
+  const bool has_classes = model && model->loss == runtime::LossKind::SoftmaxCrossEntropy &&
+                           data.num_classes > 0 && data.num_targets == 0;
+  if (has_classes && model->num_classes() > int64_t(data.num_classes)) {
+    const std::string classes = std::to_string(data.num_classes);
+    doubts.push_back({"with." + kind.data, "model '" + model->name + "' gives " +
+                                               std::to_string(model->num_classes()) +
+                                               " scores, and " + *place + " has " + classes +
+                                               " classes; give its last layer " + classes});
+  }
+  const Json batch = with.value(kBatch, Json());
+  if (batch.is_number_integer() && batch.get<size_t>() > data.size()) {
+    doubts.push_back(
+        {std::string("with.") + kBatch, "batch: " + batch.dump() + " is more than the " +
+                                            std::to_string(data.size()) + " samples of " + *place +
+                                            ", so that an epoch is one step; 128 is usual"});
+  }
+  return doubts;
 }
 
 }  // namespace dlflow

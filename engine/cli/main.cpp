@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <span>
 #include <string>
 #include <utility>
@@ -119,7 +120,10 @@ int run_cli(int argc, char** argv) {
   if (!words.empty() && words.front() == "complete") {
     return complete(app, session, std::span(words).subspan(1));
   }
-  const auto refuse = [as_json](const std::string& text, const std::string& hint, int status) {
+  const auto refuse = [as_json](std::string text, const std::string& hint, int status) {
+    std::error_code gone;
+    std::filesystem::current_path(gone);
+    if (gone) text += "; the current folder was removed, `cd` to another";
     if (as_json) print_json(error_json(text, status));
     std::fprintf(stderr, "%s\n%s", escaped_lines(text).c_str(), hint.c_str());
     return status;
@@ -129,8 +133,9 @@ int run_cli(int argc, char** argv) {
     app.parse(std::vector<std::string>(words.rbegin(), words.rend()));
     return is_written(stdout) ? session.status : kBadInput;
   } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
     const CLI::App& command = chosen_command(app);
+    const bool is_no_verb = !app.remaining(true).empty() && !shown_verbs(command).empty();
+    if (error.get_exit_code() == 0 && !is_no_verb) return app.exit(error);  // --help, --version
     const std::string mistake = mistake_in(app, error);
     if (mistake.empty()) {  // a verb, alone
       std::fputs(command.help().c_str(), stdout);

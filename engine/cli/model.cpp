@@ -67,11 +67,11 @@ void import_model(const ImportArguments& arguments, Session& session) {
   const fs::path model = arguments.model.empty() ? fs::path(file.stem().string() + ".yaml")
                                                  : fs::path(arguments.model);
   const fs::path weights = fs::path(model).replace_extension(".safetensors");
-  require_absent(model);
-  require_absent(weights);
   std::optional<TensorShape> input;
   if (!arguments.input.empty()) input = arguments.input;
   ImportedNetwork network = import_onnx(read_onnx_file(file), model.stem(), input);
+  require_absent(model);  // now that `file` is known to be no model file itself
+  require_absent(weights);
   if (network.normalization) network.notes.push_back(normalization_note(*network.normalization));
   size_t parameters = 0;
   for (const auto& [name, tensor] : network.weights) parameters += tensor.numbers.size();

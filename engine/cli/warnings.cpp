@@ -11,6 +11,7 @@
 #include "base/process.h"
 #include "base/text.h"
 #include "base/url.h"
+#include "engine/cli/data_check.h"
 #include "engine/cli/release_image.h"
 #include "engine/container/image_mpi.h"
 #include "engine/container/tool.h"
@@ -151,6 +152,25 @@ void add_missing_data(const Workflow& workflow, Diagnostics& warnings) {
   }
 }
 
+/// Of data that is there: scores for classes that it does not have, a batch of more samples.
+void add_doubts_about_data(const Workflow& workflow, Diagnostics& warnings) {
+  for (const Step& step : workflow.steps) {
+    const StepKind* kind = find_step_kind(step.uses);
+    if (kind == nullptr || kind->data.empty() || has_open_axis(step.matrix)) continue;
+    Context known;
+    known.params = &workflow.params;
+    for (const Json& element : matrix_elements(step.matrix)) {
+      known.matrix = &element;
+      const Json with = step.with.evaluate_known(known);
+      for (const DataMistake& doubt : doubts_about_data(workflow, *kind, with)) {
+        warnings.push_back({workflow.file, step.location_of(doubt.key),
+                            "step '" + step.name + "': " + doubt.text});
+      }
+      if (!step.with.has_references()) break;
+    }
+  }
+}
+
 void add_programs(const Workflow& workflow, const Profile& profile, Diagnostics& warnings) {
   for (const Step& step : workflow.steps) {
     const std::string problem = loading_problem_of(step, profile);
@@ -213,6 +233,8 @@ Diagnostics warnings_of_files(const Workflow& workflow) {
 
 Diagnostics warnings_of(const Workflow& workflow, const Profile& profile) {
   Diagnostics warnings = warnings_of_files(workflow);
+  for (Diagnostic& doubt : warnings_of_commands(workflow)) warnings.push_back(std::move(doubt));
+  add_doubts_about_data(workflow, warnings);
   add_ranks(workflow, warnings);
   add_pruned(workflow, warnings);
   add_variables(workflow, profile, warnings);

@@ -10,14 +10,19 @@ namespace dlflow {
 /// Scripts that a step names without having them in its inputs: it would not find them.
 Diagnostics warnings_of_files(const Workflow& workflow);
 
+/// What commands hold that nothing will replace or find -- {{ x }}, $x in a list, a program that is
+/// not there --, and parameters that nothing reads.
+Diagnostics warnings_of_commands(const Workflow& workflow);
+
 /// How the ranks of `step` will meet, and why: "Open MPI 4 (libmpi.so.40), plug-in
 /// libdlflow_mpi_40.so", or "TCP and shared memory: there is no mpirun in PATH". Empty for one
 /// rank, on a cluster, and where only the step's job can tell (program_here).
 std::string meeting_of(const Workflow& workflow, const Step& step, const Profile& profile);
 
-/// All that `validate` warns of, in the order of the file: the files and programs above; ranks that
-/// would only wait; variables that are set here and that a script would find empty; steps without a
-/// walltime where a batch system decides one; data that is not there.
+/// All that `validate` warns of, in the order of the file: the files and commands above; what of a
+/// network and a batch does not go with the data that is there; ranks that would only wait;
+/// variables that are set here and that a script would find empty; steps without a walltime where a
+/// batch system decides one; data that is not there.
 Diagnostics warnings_of(const Workflow& workflow, const Profile& profile);
 
 /// "w.yaml:3:5: warning: …\n" for each.

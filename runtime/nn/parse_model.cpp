@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cctype>
 #include <map>
 #include <optional>
 #include <set>
@@ -18,6 +19,25 @@ constexpr size_t kMaxLayers = 10'000;
 constexpr int64_t kMaxValue = 1 << 28;             // numbers in one sample's value
 constexpr int64_t kMaxValues = int64_t(1) << 30;   // numbers in all values of one sample
 constexpr int64_t kMaxWeights = int64_t(1) << 31;  // numbers in one layer
+
+/// The layer that other libraries call `word`; empty if none does, or spelling alone tells.
+std::string layer_called(const std::string& word) {
+  static const std::map<std::string, std::string> words = {{"dense", "linear"},
+                                                           {"fc", "linear"},
+                                                           {"fully_connected", "linear"},
+                                                           {"conv", "conv2d"},
+                                                           {"convolution", "conv2d"},
+                                                           {"maxpool2d", "max_pool"},
+                                                           {"avgpool2d", "avg_pool"},
+                                                           {"batchnorm2d", "batch_norm"},
+                                                           {"layernorm", "layer_norm"},
+                                                           {"swish", "silu"},
+                                                           {"multihead_attention", "attention"}};
+  std::string small = word;
+  std::ranges::transform(small, small.begin(), [](unsigned char c) { return std::tolower(c); });
+  const auto found = words.find(small);
+  return found == words.end() ? "" : found->second;
+}
 
 /// More numbers than `limit`; no product overflows.
 bool exceeds(const TensorShape& shape, int64_t limit) {
@@ -146,19 +166,22 @@ class Parser {
           node, "a layer is a word, or a word and its attributes: `conv2d: {channels: 8, ...}`");
       return {};
     }
-    if (!entry.attributes.IsNull() && !entry.attributes.IsMap()) {
-      values_.report(entry.attributes,
-                     "the attributes of '" + entry.word + "' are a map: {key: value}");
-      return {};
-    }
     std::vector<std::string> known;
     for (const auto& [word, syntax] : layer_syntax()) known.push_back(word);
     if (scope.prefix.empty()) {
       for (const auto& [word, layers] : blocks_) known.push_back(word);
     }
     if (std::find(known.begin(), known.end(), entry.word) == known.end()) {
+      const std::string meant = layer_called(entry.word);
       values_.report(entry.at, "unknown layer '" + entry.word + "'" +
-                                   did_you_mean(entry.word, known) + scope.use);
+                                   (meant.empty() ? did_you_mean(entry.word, known)
+                                                  : "; did you mean '" + meant + "'?") +
+                                   scope.use);
+      return {};
+    }
+    if (!entry.attributes.IsNull() && !entry.attributes.IsMap()) {
+      values_.report(entry.attributes,
+                     "the attributes of '" + entry.word + "' are a map: {key: value}");
       return {};
     }
     return entry;

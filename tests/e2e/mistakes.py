@@ -29,6 +29,11 @@ def fails(name, text, cause, cure, more=None, place="a failed"):
     return Mistake(name, ("run", "w.yaml"), place, cause, cure, {**steps(text), **(more or {})}, 1)
 
 
+def doubted(name, text, place, cause, cure, head="", more=None):
+    """Probably a mistake: `validate` warns of it."""
+    return Mistake(name, ("validate", "w.yaml"), place, cause, cure, {**steps(text, head), **(more or {})}, 0)
+
+
 def typed(name, argv, place, cause, cure, files=None):
     """A mistake in the command line."""
     return Mistake(name, tuple(argv), place, cause, cure, files or {})
@@ -47,6 +52,9 @@ MISTAKES = [
     typed("a verb of another tool", ["submit", "w.yaml"], "'dlflow submit'", "there is no command", "did you mean 'run'?"),
     typed("a verb that nobody knows", ["frobnicate"], "'dlflow frobnicate'", "there is no command", "Try `dlflow --help`."),
     typed("a verb of a verb with a typo", ["cache", "lst"], "'cache lst'", "there is no command", "did you mean 'list'?"),
+    typed("help of a verb with a typo", ["statsu", "--help"], "'dlflow statsu'", "there is no command", "did you mean 'status'?"),
+    typed("help of a verb of a verb with a typo", ["cache", "lst", "--help"], "'cache lst'", "there is no command", "did you mean 'list'?"),
+    typed("an import of a workflow", ["model", "import", "w.yaml"], "w.yaml", "is no ONNX file", "", ONE),
     typed("no workflow", ["validate"], "`dlflow validate`", "needs WORKFLOW", "dlflow validate WORKFLOW"),
     typed("a word too many", ["status", "a", "b"], "`dlflow status`", "'b' is one word too many", "takes RUN"),
     typed("an option without its value", ["run", "w.yaml", "--set"], "--set", "needs KEY=VALUE", "Try `dlflow run --help`."),
@@ -99,6 +107,7 @@ MISTAKES = [
     invalid("a cycle", "a: {run: [echo], needs: [b]}\nb: {run: [echo], needs: [a]}", "w.yaml:4:28", "steps form a cycle", "a → b → a"),
     invalid("a walltime", "a: {run: [echo], resources: {walltime: 20 parsecs}}", "w.yaml:3:42", "'20 parsecs' is not a duration",
             "write 90s, 20m, 4h"),
+    invalid("a walltime of ages", "a: {run: [echo], resources: {walltime: 99999999h}}", "w.yaml:3:42", "'99999999h' is too long", "1000 years are the most"),
     invalid("a size", "a: {run: [echo], resources: {memory: 2 gigs}}", "w.yaml:3:40", "'2 gigs' is not a size", "write 512MiB, 2GiB"),
     invalid("ranks in words", "a: {run: [echo], resources: {ranks: two}}", "w.yaml:3:39", "not the string 'two'", "a positive integer"),
     invalid("a key cut short", "a: {run: [echo], resources: {gpus: 2}}", "w.yaml:3:32", "unknown key 'gpus'", "gpus_per_rank"),
@@ -115,6 +124,7 @@ MISTAKES = [
             "did you mean 'data.csv'?", more={"data.csv": "x"}),
     invalid("a layer with other capitals", TRAIN, "m.yaml:3:5", "unknown layer 'ReLU'", "did you mean 'relu'?",
             more={"m.yaml": MODEL + "  - ReLU\n"}),
+    invalid("a layer of another library", TRAIN, "m.yaml:3:5", "unknown layer 'dense'", "did you mean 'linear'?", more={"m.yaml": MODEL + "  - dense: 3\n"}),
     invalid("a layer cut short", TRAIN, "m.yaml:3:5", "unknown layer 'conv'", "did you mean 'conv2d'?",
             more={"m.yaml": MODEL + "  - conv: {channels: 8, kernel: 3}\n"}),
     invalid("an optimizer as a word", "a: {uses: train, with: {model: m.yaml, data: d, epochs: 1, lr: 0.1, optimizer: Adam}}", "w.yaml:3:82",
@@ -133,6 +143,18 @@ MISTAKES = [
     Mistake("more memory than there is", ("run", "w.yaml"), "w.yaml:3:31", "asks for 4.0 TiB", "ask for less `memory`",
             steps("a: {run: [echo], resources: {memory: 4TiB}}")),
 
+    doubted("braces without a dollar", "a: {run: [echo, '{{ params.x }}']}", "w.yaml:4:", "has {{ params.x }}, which stays as it is", "write ${{ params.x }}",
+            "params: {x: 1}\n"),
+    doubted("braces in a script", "a: {run: 'echo {{ x }}'}", "w.yaml:4:", "has {{ x }}, which stays as it is", 'write "$DLFLOW_PARAM_X"', "params: {x: 1}\n"),
+    doubted("a variable in a list", "a: {run: [echo, $lr]}", "w.yaml:4:", "has $lr in a list, which no shell reads", 'write "${{ params.lr }}"', "params: {lr: 1}\n"),
+    doubted("a parameter's variable with a typo", "a: {run: 'echo $DLFLOW_PARAM_LRR $DLFLOW_PARAM_LR'}", "w.yaml:4:",
+            "reads $DLFLOW_PARAM_LRR, but there is no such parameter", "did you mean 'DLFLOW_PARAM_LR'?", "params: {lr: 1}\n"),
+    doubted("a program that is not there", "a: {run: [python3, fti.py]}", "w.yaml:3:", "runs fti.py, and there is no such file", "did you mean 'fit.py'?",
+            more={"fit.py": ""}),
+    doubted("a step that is needed twice", "a: {run: [echo]}\nb: {run: [echo], needs: [a, a]}", "w.yaml:4:", "names a twice in `needs`", "leave one out"),
+    doubted("a parameter that nothing reads", "a: {run: [echo]}", "w.yaml:2:10", "no step reads parameter 'x'", "${{ params.x }}", "params: {x: 1}\n"),
+
+    fails("a package that the step's Python has not", "a: {run: [python3, -c, 'import dlflow']}", "No module named 'dlflow'", "`pip install dlflow-*.whl`"),
     fails("a script that is no input", "a: {run: 'python3 k.py'}", "names k.py, which is not in its inputs", "write inputs: [k.py]",
           {"k.py": "print(1)\n"}, "w.yaml:3:"),
     fails("a module that is no input", "a: {run: [python3, k.py], inputs: [k.py]}", "runs k.py, which reads model.py, which is not in its inputs",

@@ -5,9 +5,10 @@ import json
 import os
 import pathlib
 import signal
+import subprocess
 import time
 
-from support import Case, main
+from support import BIN, Case, main
 
 
 class Run(Case):
@@ -401,6 +402,70 @@ class Run(Case):
         self.assertIn("data.txt", out)
         self.dlflow("run", "two/w.yaml")
         self.assertEqual(self.trace()[3:], ["reads", "uses"])
+
+    def test_a_result_is_reused_though_a_newer_one_is_of_other_work(self):
+        self.write_steps("""
+            fit:
+              run: 'echo "{\\"rmse\\": $DLFLOW_MATRIX_X}" > $DLFLOW_SUMMARY'
+              matrix: {x: "${{ params.xs }}"}
+            summary: {run: [cp, /etc/hostname, best], outputs: {b: best}, env: {ALL: "${{ steps.fit.metrics.rmse }}"}}
+            prints: {run: [echo, "${{ steps.fit.metrics.rmse }}"]}
+        """, "params: {xs: [1, 2]}")
+        first, second, third = [self.run_json("w.yaml", "--set", f"xs={xs}")["run"] for xs in ("[1, 2]", "[1, 2, 3]", "[1, 2]")]
+        states = self.states(third)
+        self.assertEqual((states["summary"], states["prints"]), ("cached", "succeeded"))
+        reason, = [each["reason"] for each in json.loads(self.dlflow("explain", third, "prints", "--json")[0])]
+        self.assertRegex(reason, f"^{second} ran it in another form since {first}, and may have undone")
+
+    def test_the_log_keeps_what_was_printed_before_a_program_opens_its_streams_again(self):
+        self.write_steps("""
+            s: {run: "echo first; echo second > /dev/stdout; echo third >&2; echo fourth | tee /dev/stderr; echo fifth"}
+        """)
+        attempt = self.folder / "dlflow-runs" / self.run_json("w.yaml")["run"] / "steps/s/attempt-1"
+        self.assertEqual((attempt / "stdout").read_text().split(), ["first", "second", "fourth", "fifth"])
+        self.assertEqual((attempt / "stderr").read_text().split(), ["third", "fourth"])
+
+    def test_all_that_a_program_prints_arrives_and_it_does_not_wait_for_that(self):
+        self.write_steps("s: {run: 'seq 1000000; seq 300000 >&2'}")
+        attempt = self.folder / "dlflow-runs" / self.run_json("w.yaml")["run"] / "steps/s/attempt-1"
+        self.assertEqual((attempt / "stdout").read_text().split()[-1], "1000000")
+        self.assertEqual(len((attempt / "stdout").read_text().split()), 1000000)
+        self.assertEqual(len((attempt / "stderr").read_text().split()), 300000)
+
+    def test_a_script_of_windows_is_told_what_mends_it(self):
+        self.write("s.sh", "#!/bin/sh\r\necho\r\n").chmod(0o755)
+        self.write_steps("a: {run: [./s.sh], inputs: [s.sh]}")
+        self.assertIn("its lines end in CR LF, as on Windows; `sed -i 's/\\r$//' ./s.sh`", self.dlflow("run", "w.yaml", status=1)[0])
+        self.write_steps("a: {run: './s.sh', inputs: [s.sh]}")
+        self.assertIn("if its lines end in CR LF, as on Windows, `sed", self.dlflow("run", "w.yaml", status=1)[0])
+
+    def test_a_folder_that_runs_no_programs_is_refused_before_there_is_a_run(self):
+        disk = self.small_disk("noexec", "64m")
+        subprocess.run(["mount", "-o", "remount,noexec", disk], check=True)
+        (disk / "w.yaml").write_text("name: w\nsteps: {a: {run: [echo]}}\n")
+        self.folder = disk
+        err = self.dlflow("run", "w.yaml", status=2)[1]
+        self.assertIn("noexec/dlflow-runs is on a file system that runs no programs (noexec)", err)
+        self.assertIn("`paths: {runs: FOLDER}`", err)
+        self.assertEqual(list((disk / "dlflow-runs").iterdir()), [])
+
+    def test_a_working_directory_that_is_gone_is_told(self):
+        self.write("w.yaml", "name: w\nsteps: {a: {run: [echo]}}\n")
+        gone = self.folder / "gone"
+        gone.mkdir()
+        command = f"cd {gone} && rmdir {gone} && exec {BIN}/dlflow run {self.folder}/w.yaml"
+        done = subprocess.run(["sh", "-c", command], env=self.env, capture_output=True, text=True, timeout=60)
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertIn("the current folder was removed, `cd` to another", done.stderr)
+
+    def test_minus_one_is_no_gpu(self):
+        self.write_steps("a: {run: [echo], resources: {gpus_per_rank: 1}}")
+        self.assertIn("has 0 GPUs here", self.dlflow("run", "w.yaml", status=2, env={"CUDA_VISIBLE_DEVICES": "-1"})[1])
+
+    def test_names_have_room_for_128_characters(self):
+        name = "n" * 128
+        self.write("w.yaml", f"name: {name}\nsteps: {{{name}: {{run: [echo], outputs: {{}}}}}}\n")
+        self.assertEqual(self.run_json("w.yaml")["state"], "succeeded")
 
     def test_no_cache_runs_every_step(self):
         self.chain()

@@ -253,6 +253,11 @@ TEST_CASE("all mistakes of a file are reported at once", "[model]") {
               "7:33: no layer 'nowhere' before this one"});
 }
 
+TEST_CASE("a layer by the word of another library is told by ours", "[model]") {
+  CHECK(layer_mistakes("- dense: 3\n") ==
+        Lines{"4:3: unknown layer 'dense'; did you mean 'linear'?"});
+}
+
 TEST_CASE("the ends of a network are checked", "[model]") {
   CHECK(layer_mistakes("- relu\n") ==
         Lines{"4:3: the last layer must give one score per class, (B,F) with F of at least 2; "
