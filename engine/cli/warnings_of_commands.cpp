@@ -191,23 +191,19 @@ class Looking {
              did_you_mean(program, there));
   }
 
+  /// The content of the inputs, of folders the files in them.
   std::vector<std::string> texts_of(const Step& step) const {
     constexpr uintmax_t kMostBytes = uintmax_t{1} << 20;  // of a script
     std::vector<std::string> texts;
-    const auto add = [&](const fs::path& file) {
-      std::error_code none;
-      if (fs::file_size(file, none) <= kMostBytes) {
-        texts.push_back(read_file_if_exists(file).value_or(""));
-      }
-    };
+    std::error_code none;
     for (const std::string& input : step.inputs) {
-      std::error_code none;
-      if (!fs::is_directory(base_ / input, none)) {
-        add(base_ / input);
-        continue;
+      std::vector<fs::path> files = {base_ / input};
+      if (fs::is_directory(files.front(), none)) {
+        for (const auto& entry : entries_below(files.front())) files.push_back(entry.path());
       }
-      for (const auto& entry : entries_below(base_ / input)) {
-        if (entry.is_regular_file(none)) add(entry.path());
+      for (const fs::path& file : files) {
+        const bool is_script = fs::is_regular_file(file, none) && fs::file_size(file) <= kMostBytes;
+        if (is_script) texts.push_back(read_file_if_exists(file).value_or(""));
       }
     }
     return texts;

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <cctype>
 #include <map>
 #include <optional>
 #include <set>
@@ -22,20 +21,9 @@ constexpr int64_t kMaxWeights = int64_t(1) << 31;  // numbers in one layer
 
 /// The layer that other libraries call `word`; empty if none does, or spelling alone tells.
 std::string layer_called(const std::string& word) {
-  static const std::map<std::string, std::string> words = {{"dense", "linear"},
-                                                           {"fc", "linear"},
-                                                           {"fully_connected", "linear"},
-                                                           {"conv", "conv2d"},
-                                                           {"convolution", "conv2d"},
-                                                           {"maxpool2d", "max_pool"},
-                                                           {"avgpool2d", "avg_pool"},
-                                                           {"batchnorm2d", "batch_norm"},
-                                                           {"layernorm", "layer_norm"},
-                                                           {"swish", "silu"},
-                                                           {"multihead_attention", "attention"}};
-  std::string small = word;
-  std::ranges::transform(small, small.begin(), [](unsigned char c) { return std::tolower(c); });
-  const auto found = words.find(small);
+  static const std::map<std::string, std::string> words = {
+      {"dense", "linear"}, {"Dense", "linear"}, {"fc", "linear"}, {"swish", "silu"}};
+  const auto found = words.find(word);
   return found == words.end() ? "" : found->second;
 }
 
