@@ -222,7 +222,10 @@ class Looking {
   /// Of its key below `params:`.
   Location place_of(const std::string& name) const {
     const std::string& text = workflow_.text;
-    size_t at = text.find(name + ":", std::min(text.find("params:"), text.size()));
+    size_t at = text.find("params:");
+    do {
+      at = text.find(name + ":", at + 1);
+    } while (at != text.npos && is_word(text[at - 1]));
     if (at == text.npos) at = 0;
     const std::string before = text.substr(0, at);
     return {int(std::ranges::count(before, '\n')) + 1, int(at - (before.rfind('\n') + 1)) + 1};
