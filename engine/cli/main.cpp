@@ -121,9 +121,9 @@ int run_cli(int argc, char** argv) {
     return complete(app, session, std::span(words).subspan(1));
   }
   const auto refuse = [as_json](std::string text, const std::string& hint, int status) {
-    std::error_code gone;
-    std::filesystem::current_path(gone);
-    if (gone) text += "; the current folder was removed, `cd` to another";
+    if (std::error_code none; std::filesystem::current_path(none).empty()) {
+      text += "; the current folder was removed, `cd` to another";
+    }
     if (as_json) print_json(error_json(text, status));
     std::fprintf(stderr, "%s\n%s", escaped_lines(text).c_str(), hint.c_str());
     return status;
