@@ -17,7 +17,7 @@ std::chrono::seconds parse_duration(std::string_view text);
 /// most people; empty for anything else.
 std::string ambiguous_duration(std::string_view text);
 
-/// What is wrong with a duration that is too long to be one; empty for anything else.
+/// The mistake of a duration that is too long to be one; empty for anything else.
 std::string long_duration(std::string_view text);
 
 /// "512MiB", "2GiB", "1.5 GB", "16g", "4096"; a number without a unit is bytes. Throws

@@ -47,8 +47,8 @@ Json what_is_read(const StepKind& kind, const Json& with);
 std::optional<DataMistake> mistake_in_data(const Workflow& workflow, const Step& step,
                                            const StepKind& kind, const Json& with);
 
-/// What of a network and of `batch` probably is not meant for the data, if it is there: scores for
-/// classes that the data does not have, and batches of more samples.
+/// Doubts whether a network and `batch` are meant for the data, if it is there: scores for classes
+/// that the data does not have, and batches of more samples.
 std::vector<DataMistake> doubts_about_data(const Workflow& workflow, const StepKind& kind,
                                            const Json& with);
 

@@ -152,7 +152,7 @@ void add_missing_data(const Workflow& workflow, Diagnostics& warnings) {
   }
 }
 
-/// Of data that is there: scores for classes that it does not have, a batch of more samples.
+/// Scores for classes that the data does not have, and batches of more samples than it has.
 void add_doubts_about_data(const Workflow& workflow, Diagnostics& warnings) {
   for (const Step& step : workflow.steps) {
     const StepKind* kind = find_step_kind(step.uses);

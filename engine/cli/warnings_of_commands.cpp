@@ -14,7 +14,7 @@
 #include "engine/model/script_variables.h"
 #include "engine/plan/fingerprint.h"
 
-/// What a command holds that neither dlflow nor a shell will replace or find.
+/// Words of commands that neither dlflow nor a shell will replace or find.
 namespace dlflow {
 namespace {
 
@@ -35,8 +35,8 @@ void visit_texts(const Json& value, const Look& look) {
   for (const Json& part : value) visit_texts(part, look);
 }
 
-/// "params.lr" of "{{ params.lr }}" without a $ before it, the first in `text` from `at` on, which
-/// is moved behind it. Nothing if there is none.
+/// "params.lr" of the first "{{ params.lr }}" without a $ before it in `text`, from `at` on, which
+/// is moved behind it; nothing if there is none.
 std::optional<std::string> next_braces(const std::string& text, size_t& at) {
   while ((at = text.find("{{", at)) != text.npos) {
     const size_t begin = std::exchange(at, at + 2);
@@ -219,7 +219,7 @@ class Looking {
     return false;
   }
 
-  /// Of its key below `params:`.
+  /// Where its key stands below `params:`.
   Location place_of(const std::string& name) const {
     const std::string& text = workflow_.text;
     size_t at = text.find("params:");

@@ -322,7 +322,7 @@ std::string Store::obstacle(const Candidate& candidate, std::span<const std::str
   if (candidate.reason.starts_with("taken from bundle ")) {
     return result.run + " took it from a bundle";
   }
-  // What a command did elsewhere, later work may have undone.
+  // Later work may have undone what a command did elsewhere.
   if (candidate.is_command && act_elsewhere(result.outputs)) {
     if (const auto other = overtaker(candidate)) {
       return (other->empty() ? "a run that was removed" : *other) +

@@ -21,7 +21,7 @@ class RedactedMetrics {
   /// The program finds the lines of earlier passes. Throws Error.
   RedactedMetrics(const AttemptFiles& files, Redactor redactor);
 
-  /// Passes on whole lines. What cannot be read now is left for the next look.
+  /// Passes on whole lines, and leaves for the next look those that it cannot read now.
   void look();
 
   /// Passes on all that is there; the program's own file is gone then. Throws Error.

@@ -39,7 +39,7 @@ struct WatchOptions {
   /// Asked every few seconds: whether a rank has ended badly. A launcher that still runs some
   /// seconds later waits for a node that does not answer, and gets SIGTERM.
   std::function<bool()> has_lost_rank;
-  /// What the program has written is taken when this descriptor is readable.
+  /// This descriptor is readable when there is output of the program to take.
   int output = -1;
   std::function<void()> take_output;
   /// Tests turn it.

@@ -36,7 +36,7 @@ class DescriptorMemory {
   DescriptorMemory& operator=(const DescriptorMemory&) = delete;
   ~DescriptorMemory();
 
-  /// By the place of their ranks in the node.
+  /// In the order of the ranks in the node.
   std::span<std::byte* const> parts() const { return parts_; }
 
  private:

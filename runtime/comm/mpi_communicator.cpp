@@ -41,7 +41,7 @@ YieldSwitch yield_switch() {
   return reinterpret_cast<YieldSwitch>(::dlsym(RTLD_DEFAULT, "opal_progress_set_yield_when_idle"));
 }
 
-/// Of memory that MPI lets the processes of a node share: room in a file system.
+/// Room in the file system whose memory MPI lets the processes of a node share.
 uint64_t free_shared_bytes() {
   struct statvfs room {};
   if (::statvfs("/dev/shm", &room) != 0) return UINT64_MAX;
