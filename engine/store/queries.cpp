@@ -354,6 +354,7 @@ std::string Store::refusal(const std::string& fingerprint, const std::string& ru
   const int64_t own = is_new ? 0 : run_id(run);
   const std::string wanted =
       is_new ? fingerprint : load_job(database_, own, job).record.fingerprint;
+  if (wanted.empty()) return "";
   for (const Candidate& candidate : candidates(wanted)) {
     if (is_new || candidate.run < own) return obstacle(candidate, {});
   }

@@ -110,13 +110,14 @@ void ProgramOutput::take() {
 }
 
 void ProgramOutput::finish() {
-  if (failure_) std::rethrow_exception(std::exchange(failure_, nullptr));
   for (Stream& stream : streams_) {
+    if (failure_) break;
     while (pass_on(stream)) {
     }
     write_all(stream.file.get(), stream.redactor.rest(), stream.path);
   }
   if (metrics_) metrics_->finish();
+  if (failure_) std::rethrow_exception(std::exchange(failure_, nullptr));
 }
 
 RedactedMetrics::RedactedMetrics(const AttemptFiles& files, Redactor redactor)

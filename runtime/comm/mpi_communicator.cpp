@@ -44,7 +44,8 @@ YieldSwitch yield_switch() {
 /// Room in the file system whose memory MPI lets the processes of a node share.
 uint64_t free_shared_bytes() {
   struct statvfs room {};
-  if (::statvfs("/dev/shm", &room) != 0) return UINT64_MAX;
+  const bool has_limit = ::statvfs("/dev/shm", &room) == 0 && room.f_blocks > 0;
+  if (!has_limit) return UINT64_MAX;
   return uint64_t(room.f_bavail) * room.f_frsize;
 }
 
@@ -204,7 +205,8 @@ bool MpiCommunicator::has_room_for(size_t bytes) {
   struct Wanted {
     uint64_t bytes, free;
   };
-  uint64_t wanted = 0, free = UINT64_MAX;
+  constexpr uint64_t kOfMpi = 1 << 20;  // beside what it is asked for
+  uint64_t wanted = kOfMpi, free = UINT64_MAX;
   for (const Wanted& one : gather_in_node(*this, Wanted{bytes, free_shared_bytes()})) {
     wanted += one.bytes;
     free = std::min(free, one.free);
