@@ -41,6 +41,15 @@ class Data(Case):
         newest = folder / "checkpoints/latest"
         return [(newest / f"{name}.safetensors").read_bytes() for name in ("model", "optimizer")]
 
+    def test_validate_doubts_scores_and_batches_that_the_data_has_not(self):
+        self.write("t.csv", "a,b,y\n" + "".join(f"{i},{2 * i},{'xyz'[i % 3]}\n" for i in range(60)))
+        self.dlflow("data", "pack", "t.csv", "-o", "d", "--class", "y")
+        self.write("m.yaml", "name: m\ninput: [2]\nlayers:\n  - linear: {features: 30}\n")
+        self.write_steps("\na: {uses: train, with: {model: m.yaml, data: d, epochs: 1, lr: 0.1, batch: 100000}}")
+        err = self.dlflow("validate", "w.yaml")[1]
+        self.assertIn("warning: step 'a': model 'm' gives 30 scores, and d has 3 classes; give its last layer 3\n", err)
+        self.assertIn("warning: step 'a': batch: 100000 is more than the 60 samples of d, so that an epoch is one step", err)
+
     def test_a_data_set_in_shards_trains_to_the_bits_of_the_one_that_it_was(self):
         if not TRAIN.exists():
             self.skipTest("built without dlflow-train")

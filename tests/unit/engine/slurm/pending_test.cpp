@@ -49,6 +49,7 @@ TEST_CASE("why a job waits is told in words", "[slurm]") {
 TEST_CASE("when a job is expected to start is said while that lies ahead", "[slurm]") {
   CHECK(words_for("Priority", kNow + 130min) == "waits in the queue, starts in about 2:10:00");
   CHECK(words_for("Priority", kNow - 1min) == "waits in the queue");
+  CHECK(words_for("Priority", kNow + 364 * 24h) == "waits in the queue");  // SLURM's bound
   CHECK(words_for("JobArrayTaskLimit", kNow + 1min) == "waits for other tasks of its array");
 }
 
