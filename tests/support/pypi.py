@@ -3,12 +3,14 @@
 import os
 import pathlib
 import subprocess
+import sys
 import unittest
 
 BUILD = pathlib.Path(os.environ["DLFLOW_BUILD"]) if "DLFLOW_BUILD" in os.environ else pathlib.Path(os.environ["DLFLOW_BIN"]).parent
 DEBIAN = pathlib.Path("/usr/bin/python3")
 NEWEST = BUILD / "torch-venv/bin/python"  # with what tests/torch/requirements.txt names
 HOROVOD = BUILD / "horovod-venv/bin/python"  # made by bench/horovod_venv
+TENSORFLOW = BUILD / "tests/tensorflow/bin/python"  # with what tests/torch/tensorflow-requirements.txt names
 
 
 def has(module, python):
@@ -27,6 +29,8 @@ def missing(module, python):
         return "other users may not enter the folder of this checkout" if is_closed_to_others(python) else ""
     if python == DEBIAN:
         return f"Debian's python3-{module} is not installed"
+    if python == TENSORFLOW and sys.version_info >= (3, 12):
+        return "TensorFlow 2.15 has no wheel for this Python"
     left_out = BUILD / "horovod-venv/left-out"
     if python == HOROVOD and left_out.exists():
         return left_out.read_text().strip()

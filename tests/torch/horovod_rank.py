@@ -273,7 +273,7 @@ def refusals():
     raises(AttributeError, "has no attribute 'alreduce'", lambda: hvd.alreduce)
     if size == 3:
         raises(NotImplementedError, "Adasum is for 2, 4, 8", lambda: hvd.allreduce(torch.ones(3), op=hvd.Adasum))
-    for module, text in {"horovod.tensorflow": "is for PyTorch", "horovod.spark.torch": "is for PyTorch"}.items():
+    for module, text in {"horovod.mxnet": "is for PyTorch, TensorFlow", "horovod.spark.torch": "is for PyTorch"}.items():
         raises(ImportError, text, lambda: __import__(module))
     import horovod
     raises(NotImplementedError, "resources: {ranks: N}", lambda: horovod.run(refusals, np=2))

@@ -12,6 +12,13 @@ _LENGTH = struct.Struct("!I")
 _LARGEST = 1 << 28  # longer ones are not from a rank
 
 
+def listen(port: int, backlog: int) -> socket.socket:
+    """On all addresses of this machine; port 0: a free one."""
+    if socket.has_dualstack_ipv6():
+        return socket.create_server(("", port), family=socket.AF_INET6, dualstack_ipv6=True, backlog=backlog)
+    return socket.create_server(("", port), backlog=backlog)
+
+
 class Connection:
     """One end. Any thread may send; one receives."""
 

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import secrets
 import selectors
-import socket
 import sys
 import threading
 import time
 from typing import Any, Dict, List, Optional, Set
 
 from dlflow.horovod.agreement import Agreement, Request
-from dlflow.horovod.connection import Connection
+from dlflow.horovod.connection import Connection, listen
 from dlflow.horovod.settings import Settings
 
 _LINGER = 10.0  # seconds that the coordinator waits for ranks to take what it has sent
@@ -39,8 +38,7 @@ class Coordinator:
     def __init__(self, size: int, settings: Settings):
         self._size, self._settings = size, settings
         self._agreement = Agreement(size, settings.fusion_threshold, settings.cache_capacity)
-        self._server = socket.create_server(("", 0), family=socket.AF_INET6, dualstack_ipv6=True, backlog=size) \
-            if socket.has_dualstack_ipv6() else socket.create_server(("", 0), backlog=size)
+        self._server = listen(0, size)
         self.port = self._server.getsockname()[1]
         self.token = secrets.token_hex(16)  # strangers do not know it
         self._selector = selectors.DefaultSelector()

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import socket
+import sys
+import time
 from typing import Any, Dict, List, NamedTuple, Optional
+
+from dlflow.horovod.agreement import ranks_text
+from dlflow.horovod.connection import Connection, listen
 
 # Launchers that start several ranks without telling them what is needed.
 _SILENT_LAUNCHERS = ["OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "HOROVOD_SIZE"]
@@ -34,14 +41,93 @@ def _integer(name: str) -> Optional[int]:
         raise ValueError(f"{name} is {text!r}; the launcher must set it to a number") from None
 
 
-class Meeting:
-    """Where the ranks leave messages for each other before they are connected: PyTorch's store at MASTER_ADDR:MASTER_PORT."""
+def _is_with_torch() -> bool:
+    """Whether PyTorch's store is at the port: torchrun opens it, and a script that uses PyTorch may."""
+    return "torch" in sys.modules or os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
+
+
+class _Store:
+    """PyTorch's store."""
 
     _store: Any = None  # one for the process: it may be used by later meetings
 
+    def __init__(self, size: int) -> None:
+        if _Store._store is None:
+            from torch.distributed.rendezvous import rendezvous
+            _Store._store = next(iter(rendezvous("env://")))[0]
+        # Ranks that call init() again meet again.
+        self._prefix = f"dlflow/horovod/{(self._store.add('dlflow/horovod/joined', 1) - 1) // size}/"
+
+    def tell_all(self, rank: int, size: int, value: Any) -> List[Any]:
+        self._store.set(f"{self._prefix}rank/{rank}", json.dumps(value))
+        return [json.loads(self._store.get(f"{self._prefix}rank/{other}")) for other in range(size)]
+
+
+class _Sockets:
+    """Without PyTorch: rank 0 listens, the others tell it what they have, and hear what all have."""
+
+    PATIENCE = 300.0  # seconds
+
+    def __init__(self, host: str, port: int) -> None:
+        self._host, self._port = host, port
+        self._end = time.monotonic() + self.PATIENCE
+
+    def tell_all(self, rank: int, size: int, value: Any) -> List[Any]:
+        return self._gather(size, value) if rank == 0 else self._ask(rank, value)
+
+    def _gather(self, size: int, value: Any) -> List[Any]:
+        told, connections = {0: value}, {}
+        with listen(self._port, size) as server, contextlib.ExitStack() as ends:
+            while len(told) < size:
+                server.settimeout(max(0.001, self._end - time.monotonic()))
+                try:
+                    connection = Connection(server.accept()[0])
+                except socket.timeout:
+                    missing = ranks_text(rank for rank in range(size) if rank not in told)
+                    raise ValueError(f"{missing} did not come to {self._host}:{self._port} within {self.PATIENCE:g} s") from None
+                ends.callback(connection.close)
+                connection.socket.settimeout(5)
+                with contextlib.suppress(OSError, ValueError, TypeError):  # a rank that comes again, or a stranger
+                    rank, about = self._message(connection)
+                    if rank in range(1, size):
+                        told[rank], connections[rank] = about, connection
+            everything = [told[rank] for rank in range(size)]
+            for connection in connections.values():
+                with contextlib.suppress(OSError):  # it is missed when the group is made
+                    connection.send(everything)
+        return everything
+
+    def _ask(self, rank: int, value: Any) -> List[Any]:
+        """Asks again where rank 0 does not listen yet, or ends its last meeting."""
+        while True:
+            try:
+                with socket.create_connection((self._host, self._port), timeout=10) as end:
+                    connection = Connection(end)
+                    connection.send([rank, value])
+                    end.settimeout(max(0.001, self._end - time.monotonic()))
+                    everything: List[Any] = self._message(connection)
+                    return everything
+            except OSError as error:
+                if time.monotonic() > self._end:
+                    raise ValueError(f"rank {rank} does not reach rank 0 at {self._host}:{self._port} (MASTER_ADDR, MASTER_PORT): {error}") from None
+                time.sleep(0.05)
+
+    @staticmethod
+    def _message(connection: Connection) -> Any:
+        messages, alive = connection.receive()
+        while alive and not messages:
+            messages, alive = connection.receive()
+        if not messages:
+            raise OSError("it has ended the connection")
+        return messages[0]
+
+
+class Meeting:
+    """Where the ranks learn of each other before they are connected: MASTER_ADDR:MASTER_PORT."""
+
     def __init__(self) -> None:
         self.rank, self.size = _integer("RANK") or 0, _integer("WORLD_SIZE") or 1
-        self.local_rank, self._own = _integer("LOCAL_RANK"), {}  # type: Dict[str, bytes]
+        self.local_rank = _integer("LOCAL_RANK")
         if "WORLD_SIZE" not in os.environ:
             for name in _SILENT_LAUNCHERS:
                 if (_integer(name) or 1) > 1:
@@ -53,30 +139,10 @@ class Meeting:
         if not 0 <= self.rank < self.size:
             raise ValueError(f"RANK is {self.rank} and WORLD_SIZE is {self.size}: ranks are counted from 0")
         self.host = os.environ["MASTER_ADDR"] if self.size > 1 else "127.0.0.1"
-        self._prefix = "dlflow/horovod/"
-        if self.size > 1:
-            store = self._open()
-            # Ranks that call init() again meet again.
-            self._prefix += f"{(store.add(self._prefix + 'joined', 1) - 1) // self.size}/"
-
-    def _open(self) -> Any:
-        if Meeting._store is None:
-            from torch.distributed.rendezvous import rendezvous
-            Meeting._store = next(iter(rendezvous("env://")))[0]
-        return Meeting._store
-
-    def tell(self, key: str, value: Any) -> None:
-        text = json.dumps(value)
-        if self.size > 1:
-            self._store.set(self._prefix + key, text)
-        else:
-            self._own[key] = text.encode()
-
-    def learn(self, key: str) -> Any:
-        """Waits until somebody has told it."""
-        return json.loads(self._store.get(self._prefix + key) if self.size > 1 else self._own[key])
 
     def tell_all(self, value: Any) -> List[Any]:
-        """What each rank tells, in the order of ranks."""
-        self.tell(f"rank/{self.rank}", value)
-        return [self.learn(f"rank/{rank}") for rank in range(self.size)]
+        """What each rank tells, in the order of ranks. Collective."""
+        if self.size == 1:
+            return [value]
+        place = _Store(self.size) if _is_with_torch() else _Sockets(self.host, _integer("MASTER_PORT") or 0)
+        return place.tell_all(self.rank, self.size, value)

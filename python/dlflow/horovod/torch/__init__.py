@@ -1,8 +1,8 @@
 """`import horovod.torch as hvd`: Horovod's interface for PyTorch, on dlflow's runtime. docs/user/porting-from-horovod.md."""
 
-import re
 from typing import NoReturn
 
+from dlflow.horovod.basics import refuse
 from dlflow.horovod.common.exceptions import HorovodInternalError
 from dlflow.horovod.torch import elastic
 from dlflow.horovod.torch.compression import Compression
@@ -35,7 +35,4 @@ _INSTEAD = {r"(grouped_)?allgather(_async)?": "torch.distributed.all_gather()",
 
 
 def __getattr__(name: str) -> NoReturn:
-    for names, instead in _INSTEAD.items():
-        if re.fullmatch(names, name):
-            raise AttributeError(f"hvd.{name} is beyond Horovod's published examples, which dlflow covers; use {instead} instead")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    refuse(__name__, name, _INSTEAD)

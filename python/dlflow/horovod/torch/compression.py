@@ -6,28 +6,7 @@ from typing import Any, Tuple, Type
 
 import torch
 
-
-class Compressor:
-    """What DistributedOptimizer and collectives take as `compression`; scripts may have their own."""
-
-    @staticmethod
-    def compress(tensor: torch.Tensor) -> Tuple[torch.Tensor, Any]:
-        """What is sent, and what decompress() has to know."""
-        raise NotImplementedError
-
-    @staticmethod
-    def decompress(tensor: torch.Tensor, ctx: Any) -> torch.Tensor:
-        raise NotImplementedError
-
-
-class NoneCompressor(Compressor):
-    @staticmethod
-    def compress(tensor: torch.Tensor) -> Tuple[torch.Tensor, Any]:
-        return tensor, None
-
-    @staticmethod
-    def decompress(tensor: torch.Tensor, ctx: Any) -> torch.Tensor:
-        return tensor
+from dlflow.horovod.common.compression import Compressor, NoneCompressor
 
 
 class FP16Compressor(Compressor):

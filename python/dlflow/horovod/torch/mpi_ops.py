@@ -6,39 +6,27 @@ without a name gets one from a counter, so ranks must submit such tensors in the
 
 from __future__ import annotations
 
-import enum
-import warnings
+import functools
 from typing import Any, Optional, Type
 
 import torch
 
 from dlflow import runtime
+from dlflow.horovod import basics
 from dlflow.horovod.agreement import Request
+from dlflow.horovod.basics import (Adasum, Average, Sum, context, is_initialized, local_rank, local_size, nccl_built, op_of, rank, shutdown,
+                                   size)
 from dlflow.horovod.session import Entry
-from dlflow.horovod.torch.basics import context, init, is_initialized, local_rank, local_size, nccl_built, rank, shutdown, size
 from dlflow.horovod.torch.compression import Compression, Compressor
+from dlflow.horovod.torch.execution import Execution
 
-__all__ = ["init", "is_initialized", "local_rank", "local_size", "nccl_built", "rank", "shutdown", "size"]
+__all__ = ["Adasum", "Average", "Sum", "is_initialized", "local_rank", "local_size", "nccl_built", "rank", "shutdown", "size"]
 
-
-class ReduceOp(enum.IntEnum):
-    Average, Sum, Adasum = range(3)
-
-
-Average, Sum, Adasum = ReduceOp
+init = functools.partial(basics.init, Execution)
 
 
 def _is_power_of_two(number: int) -> bool:
     return number > 0 and number & (number - 1) == 0
-
-
-def _op_of(op: Optional[int], average: Optional[bool]) -> ReduceOp:
-    if op is not None and average is not None:
-        raise ValueError("The op parameter supersedes average. Please provide only one of them.")
-    if average is not None:
-        warnings.warn("Parameter `average` has been replaced with `op` and will be removed in v1.0", DeprecationWarning, stacklevel=3)
-        return Average if average else Sum
-    return Average if op is None else ReduceOp(op)
 
 
 def _type_name(tensor: torch.Tensor) -> str:
@@ -65,7 +53,7 @@ def synchronize(handle: Entry) -> torch.Tensor:
 
 def _allreduce(tensor: torch.Tensor, in_place: bool, average: Optional[bool], name: Optional[str], op: Optional[int],
                prescale_factor: float, postscale_factor: float) -> Entry:
-    operation = _op_of(op, average)
+    operation = op_of(op, average)
     if _type_name(tensor) not in runtime.TYPES:
         raise ValueError(f"allreduce of {name or 'a tensor'}: {tensor.dtype} cannot be reduced; {', '.join(runtime.TYPES)} can")
     if operation == Adasum and not _is_power_of_two(size()):
@@ -106,7 +94,7 @@ def allreduce(tensor: torch.Tensor, average: Optional[bool] = None, name: Option
               postscale_factor: float = 1.0) -> torch.Tensor:
     """Gradients flow back through it."""
     sent, ctx = compression.compress(tensor)
-    return compression.decompress(_Allreduce.apply(sent, name, _op_of(op, average), prescale_factor, postscale_factor), ctx)
+    return compression.decompress(_Allreduce.apply(sent, name, op_of(op, average), prescale_factor, postscale_factor), ctx)
 
 
 def _broadcast(tensor: torch.Tensor, in_place: bool, root_rank: int, name: Optional[str]) -> Entry:

@@ -9,7 +9,7 @@ import types
 from typing import Any, Optional, Sequence
 
 _REAL = "dlflow.horovod"
-_NOT_COVERED = ("tensorflow", "keras", "mxnet", "spark", "ray", "runner", "data")
+_NOT_COVERED = ("mxnet", "spark", "ray", "runner", "data")
 
 
 class _Loader(importlib.abc.Loader):
@@ -31,8 +31,8 @@ class _Finder(importlib.abc.MetaPathFinder):
         if package != "horovod" or not rest:
             return None
         if rest.split(".")[0] in _NOT_COVERED:
-            raise ImportError(f"dlflow's Horovod interface has no {name}: it is for PyTorch (horovod.torch), and dlflow itself starts the "
-                              "ranks", name=name)
+            raise ImportError(f"dlflow's Horovod interface has no {name}: it is for PyTorch, TensorFlow and Keras (horovod.torch, "
+                              "horovod.tensorflow, horovod.keras), and dlflow itself starts the ranks", name=name)
         if importlib.util.find_spec(f"{_REAL}.{rest}") is None:
             return None
         return importlib.machinery.ModuleSpec(name, _Loader(importlib.import_module(f"{_REAL}.{rest}")))

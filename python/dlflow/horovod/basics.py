@@ -1,38 +1,68 @@
-"""The session of this process: init() to shutdown(), and its place among the ranks."""
+"""The session of this process: init() to shutdown(), and its place among the ranks. Frameworks share it."""
 
 from __future__ import annotations
 
 import atexit
 import collections
+import enum
 import os
+import re
 import threading
-from typing import Any, Counter, Optional
+import warnings
+from typing import Any, Callable, Counter, Dict, NoReturn, Optional
 
 from dlflow import runtime
 from dlflow.horovod.coordinator import Coordinator
-from dlflow.horovod.session import Session
+from dlflow.horovod.session import Executor, Session
 from dlflow.horovod.settings import Settings
-from dlflow.horovod.torch.execution import Execution
 from dlflow.horovod.world import Meeting, World, place
+
+# Makes what executes collectives on the tensors of a framework.
+MakeExecutor = Callable[[runtime.Group], Executor]
+
+
+class ReduceOp(enum.IntEnum):
+    Average, Sum, Adasum = range(3)
+
+
+Average, Sum, Adasum = ReduceOp
+
+
+def op_of(op: Optional[int], average: Optional[bool]) -> ReduceOp:
+    if op is not None and average is not None:
+        raise ValueError("The op parameter supersedes average. Please provide only one of them.")
+    if average is not None:
+        warnings.warn("Parameter `average` has been replaced with `op` and will be removed in v1.0", DeprecationWarning, stacklevel=4)
+        return Average if average else Sum
+    return Average if op is None else ReduceOp(op)
+
+
+def refuse(module: str, name: str, instead_of: Dict[str, str]) -> NoReturn:
+    """For a name that `module` does not have: `instead_of` has patterns of Horovod's other names, and what to use instead."""
+    for names, instead in instead_of.items():
+        if re.fullmatch(names, name):
+            raise AttributeError(f"hvd.{name} is beyond Horovod's published examples, which dlflow covers; use {instead} instead")
+    raise AttributeError(f"module {module!r} has no attribute {name!r}")
 
 
 class Context:
     """All that init() makes. Alive until shutdown()."""
 
-    def __init__(self) -> None:
+    def __init__(self, make_executor: MakeExecutor) -> None:
+        self.make_executor = make_executor
         meeting = Meeting()
         settings = Settings.from_environment()
         self.coordinator = Coordinator(meeting.size, settings) if meeting.rank == 0 else None
         endpoint = runtime.Endpoint(os.environ.get("DLFLOW_MEMORY"))
         if self.coordinator:
             self.coordinator.start()
-            meeting.tell("coordinator", [meeting.host, self.coordinator.port, self.coordinator.token])
-        about = meeting.tell_all({"address": endpoint.address, "node": _node(), "local_rank": meeting.local_rank})
-        host, port, token = meeting.learn("coordinator")
+        own = {"address": endpoint.address, "node": _node(), "local_rank": meeting.local_rank}
+        about = meeting.tell_all({**own, "coordinator": self.coordinator and [self.coordinator.port, self.coordinator.token]})
+        port, token = about[0]["coordinator"]
         self.world: World = place(meeting.rank, about)
         group = runtime.Group(endpoint, meeting.rank, [one["address"] for one in about],
                               stall_timeout=float(os.environ.get("DLFLOW_STALL_TIMEOUT", 60)))
-        self.session = Session(meeting.rank, (host, port), token, settings.cycle_time, Execution(group))
+        self.session = Session(meeting.rank, (meeting.host, port), token, settings.cycle_time, make_executor(group))
         self._counters: Counter[str] = collections.Counter()  # of requests without a name
         self._process = os.getpid()
 
@@ -69,15 +99,17 @@ def context() -> Context:
     return _context
 
 
-def init(comm: Any = None, process_sets: Any = None) -> None:
-    """Collective: waits for all ranks. Does nothing if it was called before."""
+def init(make_executor: MakeExecutor, comm: Any = None, process_sets: Any = None) -> None:
+    """Collective: waits for all ranks. Does nothing if it was called before for the same framework."""
     global _context
     if comm is not None or process_sets is not None:
         raise NotImplementedError("hvd.init() takes no `comm` and no `process_sets` here: a session has all ranks that dlflow has started; "
                                   "torch.distributed.new_group() makes groups of some")
     with _lock:
         if _context is None:
-            _context = Context()
+            _context = Context(make_executor)
+        elif _context.make_executor is not make_executor:
+            raise ValueError("hvd.init() was called for another framework before: call hvd.shutdown() of that one first")
 
 
 def shutdown() -> None:
