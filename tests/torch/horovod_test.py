@@ -229,6 +229,59 @@ class Waits(unittest.TestCase):
             self.assertEqual(raised.exception.session_ended, ended)
 
 
+@unittest.skipUnless(torch, "python3-torch is not installed")
+class Devices(unittest.TestCase):
+    """Tensors on a stand-in for a GPU: others must not read their memory, nor their values before the stream has written them."""
+
+    def setUp(self):
+        from dlflow.horovod.torch import device
+        import dlflow.horovod.torch as hvd
+        self.hvd, self.pinned = hvd, []
+        standins = {"is_on_device": lambda tensor: isinstance(tensor, OnDevice), "when_ready": Stream,
+                    "pinned": lambda count, dtype: self.pinned.append(count) or torch.empty(count, dtype=dtype)}
+        for name, standin in standins.items():
+            self.addCleanup(setattr, device, name, getattr(device, name))
+            setattr(device, name, standin)
+        hvd.init()
+        self.addCleanup(hvd.shutdown)
+
+    def test_they_travel_through_pinned_memory_once_they_are_written(self):
+        hvd = self.hvd
+        for in_place, call in ((False, hvd.allreduce_async), (True, hvd.allreduce_async_)):
+            tensor = torch.zeros(2, 3).as_subclass(OnDevice)
+            result = hvd.synchronize(call(tensor, name="x", op=hvd.Sum, prescale_factor=3.0))
+            self.assertIsInstance(result, OnDevice)
+            self.assertEqual(result is tensor, in_place)
+            self.assertEqual(result.tolist(), 2 * [3 * [21.0]])
+        self.assertEqual(self.pinned, [6])  # one buffer, again and again
+
+    def test_they_travel_with_those_of_the_host(self):
+        hvd = self.hvd
+        away, here = torch.zeros(4).as_subclass(OnDevice), torch.ones(5)
+        handles = [hvd.broadcast_async_(away, 0, "away"), hvd.broadcast_async_(here, 0, "here"), hvd.allreduce_async(here, name="sum")]
+        results = [hvd.synchronize(handle).tolist() for handle in handles]
+        self.assertEqual(results, [[7.0] * 4, [1.0] * 5, [1.0] * 5])
+
+    def test_other_devices_are_refused(self):
+        with self.assertRaisesRegex(ValueError, "the tensor is on meta; dlflow's Horovod interface is for tensors on CPUs and CUDA devices"):
+            self.hvd.allreduce(torch.ones(2, device="meta"))
+
+
+if torch:
+    class OnDevice(torch.Tensor):
+        def data_ptr(self):
+            raise AssertionError("memory of a device is no memory of this process")
+
+    class Stream:
+        """Writes the values of a tensor when somebody waits for it."""
+
+        def __init__(self, tensor):
+            self.tensor = tensor
+
+        def synchronize(self):
+            self.tensor.fill_(7)
+
+
 class Places(unittest.TestCase):
     def places(self, *ranks):
         from dlflow.horovod.world import place

@@ -18,12 +18,12 @@ from dlflow.horovod.connection import Connection
 
 
 class Entry:
-    """A request of this rank that is under way, and what becomes of it."""
+    """A request of this rank that is under way, and what becomes of it. `ready.synchronize()` returns once the source is there."""
 
-    __slots__ = ("request", "source", "target", "error", "session_ended", "done")
+    __slots__ = ("request", "source", "target", "ready", "error", "session_ended", "done")
 
-    def __init__(self, request: Request, source: Any = None, target: Any = None):
-        self.request, self.source, self.target = request, source, target
+    def __init__(self, request: Request, source: Any = None, target: Any = None, ready: Any = None):
+        self.request, self.source, self.target, self.ready = request, source, target, ready
         self.error, self.session_ended = "", False
         self.done = threading.Event()
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Dict, List
+from typing import Dict, List, Tuple
 
 import torch
 
 from dlflow import runtime
 from dlflow.horovod.agreement import Request
 from dlflow.horovod.session import Entry
+from dlflow.horovod.torch import device
 from dlflow.horovod.torch.adasum import adasum
 
 
@@ -32,9 +33,12 @@ class Execution:
 
     def __init__(self, group: runtime.Group):
         self._group = group
-        self._buffers: Dict[torch.dtype, torch.Tensor] = {}
+        self._buffers: Dict[Tuple[torch.dtype, bool], torch.Tensor] = {}
 
     def execute(self, entries: List[Entry]) -> None:
+        for entry in entries:
+            if entry.ready is not None:
+                entry.ready.synchronize()
         with torch.no_grad():
             if entries[0].request.kind == "broadcast":
                 return self._broadcast(entries)
@@ -47,21 +51,23 @@ class Execution:
     def leave(self, linger: float) -> None:
         self._group.leave(linger)
 
-    def _buffer(self, dtype: torch.dtype, count: int) -> torch.Tensor:
-        known = self._buffers.get(dtype)
+    def _buffer(self, entries: List[Entry], dtype: torch.dtype, count: int) -> torch.Tensor:
+        """Pinned if one of the entries is on a device: on other ranks none may be."""
+        is_pinned = any(device.is_on_device(entry.target) for entry in entries)
+        known = self._buffers.get((dtype, is_pinned))
         if known is None or known.numel() < count:
-            known = self._buffers[dtype] = torch.empty(count, dtype=dtype)
+            known = self._buffers[dtype, is_pinned] = device.pinned(count, dtype) if is_pinned else torch.empty(count, dtype=dtype)
         return known[:count]
 
     def _allreduce(self, entries: List[Entry]) -> None:
         """All are of one type."""
         target, request = entries[0].target, entries[0].request
-        if len(entries) == 1 and target.is_contiguous():
+        if _is_in_place(entries):
             _copy(entries[0].source, target)
             self._reduce(request, target.view(-1), [target.numel()])
             return
         counts = [entry.target.numel() for entry in entries]
-        buffer = self._buffer(target.dtype, sum(counts))
+        buffer = self._buffer(entries, target.dtype, sum(counts))
         pieces = buffer.split(counts)
         for entry, piece in zip(entries, pieces):
             piece.copy_(entry.source.reshape(-1))
@@ -87,14 +93,14 @@ class Execution:
     def _broadcast(self, entries: List[Entry]) -> None:
         root = entries[0].request.root
         is_root = self._group.rank == root
-        if len(entries) == 1 and entries[0].target.is_contiguous():
+        if _is_in_place(entries):
             target = entries[0].target
             if is_root:
                 _copy(entries[0].source, target)
             self._group.broadcast(target.data_ptr(), _bytes(target), root).wait()
             return
         sizes = [_bytes(entry.target) for entry in entries]
-        buffer = self._buffer(torch.uint8, sum(sizes))
+        buffer = self._buffer(entries, torch.uint8, sum(sizes))
         pieces = buffer.split(sizes)
         for entry, piece in zip(entries, pieces):
             if is_root:
@@ -104,6 +110,12 @@ class Execution:
             values = torch.empty(entry.target.shape, dtype=entry.target.dtype)
             _as_bytes(values).copy_(piece)
             entry.target.copy_(values)
+
+
+def _is_in_place(entries: List[Entry]) -> bool:
+    """Whether the one target itself travels."""
+    target = entries[0].target
+    return len(entries) == 1 and target.is_contiguous() and not device.is_on_device(target)
 
 
 def _copy(source: torch.Tensor, target: torch.Tensor) -> None:
