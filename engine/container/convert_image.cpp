@@ -38,6 +38,13 @@ std::string driver_part(const ContainerJob& job) {
 /// A repository with one container, set up as its mode wants it.
 void make_udocker_container(const ContainerJob& job, const std::vector<std::string>& command,
                             const fs::path& rootfs, const fs::path& target) {
+  if (job.gpus && !has_folder_for_driver(rootfs)) {
+    throw Error(
+        Errc::InvalidInput,
+        "image '" + job.image +
+            "' has neither /usr/lib/x86_64-linux-gnu nor /usr/lib64, the only folders into "
+            "which udocker copies the libraries of the NVIDIA driver; add one to the image");
+  }
   const std::vector<std::string> variables = {"UDOCKER_DIR=" + target.string(),
                                               "UDOCKER_TARBALL=", "UDOCKER_LOGLEVEL=2"};
   const auto udocker = [&](const std::vector<std::string>& words) {

@@ -3,6 +3,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
+
 #include "base/file.h"
 #include "base/process.h"
 #include "base/text.h"
@@ -11,6 +14,8 @@ namespace dlflow {
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr std::array kFoldersForDriver = {"usr/lib/x86_64-linux-gnu", "usr/lib64"};
 
 /// udocker tells proot to pretend to be the kernel that it runs on; Debian's proot 5.1 then starts
 /// no program that needs glibc 2.34 or newer. So a script takes that option away.
@@ -50,20 +55,32 @@ fs::path write_runc_wrapper(const fs::path& folder, const fs::path& runc) {
   return script;
 }
 
+/// `udocker install` puts proot and runc below the user's UDOCKER_DIR. udocker does not find them
+/// where a container has another one, unless it is told.
+std::vector<std::string> installed_engine() {
+  if (!environment_variable("UDOCKER_BIN").empty()) return {};
+  const std::string own = environment_variable("UDOCKER_DIR");
+  const fs::path home = environment_variable("HOME");
+  const fs::path programs = (own.empty() ? home / ".udocker" : fs::path(own)) / "bin";
+  if (!fs::is_directory(programs)) return {};
+  return {"UDOCKER_BIN=" + programs.string()};
+}
+
 }  // namespace
 
 std::vector<std::string> udocker_engine(const std::string& mode, const fs::path& cache,
                                         const fs::path& folder) {
   if (!mode.starts_with('P')) {
     const auto runc = find_program("runc", environment_variable("PATH"));
-    if (!runc || !environment_variable("UDOCKER_USE_RUNC_EXECUTABLE").empty()) return {};
+    if (!environment_variable("UDOCKER_USE_RUNC_EXECUTABLE").empty()) return {};
+    if (!runc) return installed_engine();
     const bool direct = can_be_opened(STDOUT_FILENO) && can_be_opened(STDERR_FILENO);
     return {"UDOCKER_USE_RUNC_EXECUTABLE=" +
             (direct ? write_runc_wrapper(folder, *runc) : *runc).string()};
   }
   if (!environment_variable("UDOCKER_USE_PROOT_EXECUTABLE").empty()) return {};
   const auto proot = find_program("proot", environment_variable("PATH"));
-  if (!proot) return {};
+  if (!proot) return installed_engine();
   return {"UDOCKER_USE_PROOT_EXECUTABLE=" + write_proot_wrapper(folder, *proot).string(),
           "UDOCKER_DIR=" + (cache / "images/udocker").string()};
 }
@@ -81,10 +98,15 @@ std::string nvidia_driver(const fs::path& root) {
   return is_version ? version : "";
 }
 
+bool has_folder_for_driver(const fs::path& rootfs) {
+  std::error_code none;
+  return std::any_of(kFoldersForDriver.begin(), kFoldersForDriver.end(),
+                     [&](const char* folder) { return fs::is_directory(rootfs / folder, none); });
+}
+
 bool has_cuda_library(const fs::path& rootfs) {
   std::error_code none;
-  for (const char* const folder : {"usr/lib/x86_64-linux-gnu", "usr/lib/aarch64-linux-gnu",
-                                   "usr/lib64", "usr/lib", "lib64", "lib"}) {
+  for (const char* const folder : kFoldersForDriver) {
     for (const auto& entry : fs::directory_iterator(rootfs / folder, none)) {
       const bool is_cuda = entry.path().filename().string().starts_with("libcuda.so");
       if (is_cuda && entry.is_regular_file(none) && entry.file_size(none) > 0) return true;

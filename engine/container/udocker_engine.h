@@ -10,8 +10,8 @@
 namespace dlflow {
 
 /// Variables ("NAME=value") that tell udocker which proot or runc to use: that from PATH if there
-/// is one, proot through a script in `folder` that mends a trap of Debian's. None otherwise: then
-/// it is the one that `udocker install` has put into the user's UDOCKER_DIR.
+/// is one, proot through a script in `folder` that mends a trap of Debian's. Otherwise the folder
+/// in which `udocker install` has put them, if there is one.
 std::vector<std::string> udocker_engine(const std::string& mode, const std::filesystem::path& cache,
                                         const std::filesystem::path& folder);
 
@@ -22,6 +22,9 @@ void add_udocker_engine(Invocation& call, const std::string& mode,
 /// The version of the NVIDIA driver that this machine has loaded, "535.104.05"; empty: none.
 /// \param root  where /sys and /proc are.
 std::string nvidia_driver(const std::filesystem::path& root = "/");
+
+/// Whether an image has one of the folders into which `udocker setup --nvidia` copies libraries.
+bool has_folder_for_driver(const std::filesystem::path& rootfs);
 
 /// Whether the driver's CUDA library is in an image where `udocker setup --nvidia` puts it.
 bool has_cuda_library(const std::filesystem::path& rootfs);

@@ -79,6 +79,7 @@ class Case(unittest.TestCase):
     sees anyway."""
 
     profile = "container: {runtime: bubblewrap}"
+    mounts = ""  # shell, by root in the mount namespace of dlflow before it starts; $0 is the folder etc of the site
 
     @classmethod
     def setUpClass(cls):
@@ -147,7 +148,7 @@ class Case(unittest.TestCase):
         variables = [f"{key}={value}" for key, value in {**self.env, **(env or {})}.items() if value != ""]
         command = ["env", "-i", *variables, self.site / "dlflow", *arguments]
         if os.geteuid() == 0:
-            command = ["unshare", "--mount", "bash", "-ec", AS_USER, self.site / "etc", str(self.user), *command]
+            command = ["unshare", "--mount", "bash", "-ec", self.mounts + AS_USER, self.site / "etc", str(self.user), *command]
         return subprocess.Popen([str(word) for word in command], cwd=self.folder, text=True, stdin=stdin,
                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
 

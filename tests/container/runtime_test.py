@@ -4,11 +4,14 @@ import os
 import pathlib
 import shutil
 import signal
+import subprocess
 import sys
+import tarfile
 import textwrap
 import unittest
 
 import containers
+import images
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from leaks import TOKEN, files_with, processes_with  # noqa: E402
@@ -281,6 +284,95 @@ class Runtime(containers.Case):
         warnings = [line for line in self.output("ranks", "stderr").splitlines() if line.startswith("warning")]
         self.assertEqual(len(warnings), 1)
         self.assertRegex(warnings[0], "image 'box' has MPICH, and the launcher here is of Open MPI [0-9]:")
+
+
+# In the place of udocker's own proot, which takes -k: Debian's, without it.
+UDOCKERS_PROOT = """#!/bin/sh
+for word do
+  shift
+  [ "$last" = -k ] || [ "$word" = -k ] || set -- "$@" "$word"
+  last=$word
+done
+exec {}/debian-proot "$@"
+"""
+
+
+@unittest.skipUnless(RUNTIME == "udocker", "other runtimes bring the driver's libraries by themselves")
+@unittest.skipUnless(os.geteuid() == 0, "only root can put a stand-in in the place of the NVIDIA driver")
+class GpusOfUdocker(containers.Case):
+    """Without a driver: the version of one and its libraries are stand-ins."""
+
+    mounts = "mount --bind ${0%/etc}/module /sys/module; [ ! -e ${0%/etc}/hide-proot ] || mount --bind /dev/null /usr/bin/proot\n"
+    PRINT = "{name}: {{image: box, resources: {{gpus_per_rank: 1, ranks: {ranks}}}, run: 'cat /usr/lib64/libcuda.so.1'}}"
+
+    @classmethod
+    def prepare(cls):
+        cls.udocker = containers.udocker_program(cls.site)
+        cls.profile = f"gpus: 2\ncontainer: {{runtime: udocker, command: [{cls.udocker}]}}"
+        layers = [images.busybox_layer(images.folder("usr"), images.folder("usr/lib64"))]
+        cls.with_folder = f"docker-archive:{images.docker_archive(cls.site / 'with-folder.tar', layers)}"
+
+    def setUp(self):
+        super().setUp()
+        shutil.rmtree(self.site / "module", ignore_errors=True)
+        (self.site / "module").mkdir()
+        self.env["LD_LIBRARY_PATH"] = str(self.site / "driver")  # udocker looks there, too
+
+    def load_driver(self, version, libraries=True):
+        shutil.rmtree(self.site / "driver", ignore_errors=True)
+        (self.site / "module/nvidia").mkdir(exist_ok=True)
+        (self.site / "module/nvidia/version").write_text(f"{version}\n")
+        (self.site / "driver").mkdir()
+        if libraries:
+            (self.site / f"driver/libcuda.so.{version}").write_text(f"stand-in of {version}\n")
+            (self.site / "driver/libcuda.so.1").symlink_to(f"libcuda.so.{version}")
+
+    def printing(self, image, name="print", ranks=1):
+        self.workflow(self.PRINT.format(name=name, ranks=ranks), image)
+
+    def reason(self, image):
+        self.printing(image)
+        return self.run_workflow(status=1)["print"]["reason"]
+
+    def test_each_version_of_the_driver_has_a_container_with_its_libraries(self):
+        for version in ("535.104.05", "550.54.14"):
+            self.load_driver(version)
+            self.printing(self.with_folder, f"with-{version[:3]}")
+            self.run_workflow()
+            self.assertEqual(self.lines(f"with-{version[:3]}"), [f"stand-in of {version}"])
+        made = {folder.name for folder in (self.folder / "cache").glob("**/images/*/udocker-*") if folder.is_dir()}
+        self.assertEqual(made, {"udocker-P1-nvidia-535.104.05", "udocker-P1-nvidia-550.54.14"})
+
+    @unittest.skipUnless(HAS_RANKS, "no mpirun")
+    def test_ranks_share_the_container(self):
+        self.load_driver("535.104.05")
+        self.printing(self.with_folder, ranks=2)
+        self.run_workflow()
+        self.assertEqual(self.lines("print"), 2 * ["stand-in of 535.104.05"])
+
+    def test_proot_of_udocker_install_serves_where_path_has_none(self):
+        self.load_driver("535.104.05")
+        tarball = self.site / "tools.tar.gz"
+        shutil.copy("/usr/bin/proot", self.site / "debian-proot")
+        with tarfile.open(tarball, "w:gz") as tar:
+            tar.addfile(*images.file(f"udocker_dir/bin/proot-{os.uname().machine}", UDOCKERS_PROOT.format(self.site).encode(), 0o755))
+            tar.addfile(*images.file("udocker_dir/lib/VERSION", b"1.2.11"))
+        (self.site / "hide-proot").touch()
+        self.addCleanup((self.site / "hide-proot").unlink)
+        self.assertIn("udocker did not run the program", self.reason(self.with_folder))
+        self.write("install", f"UDOCKER_TARBALL={tarball} exec {self.udocker} install\n")
+        install = [self.site / "etc", str(self.user), "env", "-i", f"HOME={self.env['HOME']}", f"PATH={self.env['PATH']}", "sh", self.folder / "install"]
+        subprocess.run(["unshare", "--mount", "bash", "-ec", containers.AS_USER, *install], check=True, capture_output=True)
+        self.run_workflow()
+        self.assertEqual(self.lines("print"), ["stand-in of 535.104.05"])
+
+    def test_what_is_missing_is_named_whatever_udocker_returns(self):
+        self.assertIn("has no NVIDIA driver loaded, and the step asks for GPUs; choose nodes that have GPUs", self.reason(self.with_folder))
+        self.load_driver("535.104.05", libraries=False)
+        self.assertRegex(self.reason(self.with_folder), r"udocker found no libraries of the NVIDIA driver on .* \(libcuda.so\); ask the site")
+        self.load_driver("535.104.05")
+        self.assertRegex(self.reason(f"docker-archive:{self.image}"), "image 'box' has neither /usr/lib/x86_64-linux-gnu nor /usr/lib64")
+        self.assertEqual(list(self.folder.glob("cache/**/udocker-*nvidia*.ready")), [])
 
 
 if __name__ == "__main__":

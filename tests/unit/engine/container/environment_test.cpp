@@ -166,4 +166,26 @@ TEST_CASE("a GPU step under udocker runs in the container that has the driver", 
   CHECK(call.environment.back() == "UDOCKER_DIR=/cache/images/aa/udocker-P1-nvidia-535");
 }
 
+TEST_CASE("without proot in PATH udocker is told where `udocker install` has put it",
+          "[container]") {
+  const test::TempDir folder;
+  const test::Variable path("PATH", folder.path());
+  const test::Variable home("HOME", folder.path() / "home");
+  const test::Variable own("UDOCKER_DIR", {});
+  for (const char* const mode : {"P1", "R1"}) {
+    CHECK(udocker_engine(mode, folder.path(), folder.path()).empty());
+  }
+  folder.write("home/.udocker/bin/proot-x86_64", "ELF");
+  folder.write("other/bin/proot-x86_64", "ELF");
+  const std::string at_home = "UDOCKER_BIN=" + (folder.path() / "home/.udocker/bin").string();
+  for (const char* const mode : {"P1", "R1"}) {
+    CHECK(udocker_engine(mode, folder.path(), folder.path()) == std::vector{at_home});
+  }
+  own.set(folder.path() / "other");
+  CHECK(udocker_engine("P1", folder.path(), folder.path()) ==
+        std::vector{"UDOCKER_BIN=" + (folder.path() / "other/bin").string()});
+  const test::Variable programs("UDOCKER_BIN", "/elsewhere");
+  CHECK(udocker_engine("P1", folder.path(), folder.path()).empty());
+}
+
 }  // namespace dlflow
