@@ -131,7 +131,7 @@ class Training(TrainingCase):
             status, output, errors = self.run_to_end(folder, 1, DNNL_VERBOSE="1")
             self.assertEqual(status, 0, errors)
             lines = [line.split(",") for line in output.splitlines() if ",exec," in line]
-            passes[len(freeze)] = collections.Counter(next(word for word in line if word.startswith("backward")) + " " + line[3]
+            passes[len(freeze)] = collections.Counter(next(word for word in line if word.startswith("backward")) + " " + line[line.index("exec") + 2]
                                                       for line in lines if any(word.startswith("backward") for word in line))
         self.assertEqual(passes[0]["backward_weights convolution"], 2 * 3, passes)  # of a, b and c in each of two steps; oneDNN's, so b is not 3x3
         self.assertEqual(passes[3]["backward_weights convolution"], 2 * 1, passes)
@@ -148,22 +148,23 @@ class Training(TrainingCase):
         accuracy = [json.loads((folder / "metrics.json").read_text())["accuracy"] for folder in (usual, rough)]
         self.assertAlmostEqual(*accuracy, delta=0.03)
 
+    def run_with_odd_rank(self, folder, variable):
+        """The end of two ranks, of which rank 1 has a variable of its own: mpirun of Open MPI 5.0.7 crashes at a second program."""
+        script = f'[ $OMPI_COMM_WORLD_RANK = 0 ] || export {variable}; exec "{BIN}/dlflow-train" with.json'
+        return subprocess.run(["mpirun", "-np", "2", "sh", "-c", script], cwd=folder, capture_output=True, text=True, timeout=60)
+
     def test_ranks_on_other_processors_do_not_begin(self):
         for reduction in ("exact", "fast"):
             with self.subTest(reduction=reduction):
                 folder = self.folder("mixed", precision={"reduction": reduction})
-                program = [BIN / "dlflow-train", "with.json"]
-                result = subprocess.run(["mpirun", "-np", "1", *program, ":", "-np", "1", "-x", "ONEDNN_MAX_CPU_ISA=SSE41", *program],
-                                        cwd=folder, capture_output=True, text=True, timeout=60)
+                result = self.run_with_odd_rank(folder, "ONEDNN_MAX_CPU_ISA=SSE41")
                 self.assertEqual(result.returncode, 1, result.stderr)
                 self.assertRegex(result.stderr, r"of rank 1 differs from that of rank 0 \(.*sse41.*; rank 0: .*\); start all ranks on")
                 self.assertFalse((folder / "checkpoints").exists())
 
     def test_a_rank_whose_factors_may_be_rounded_does_not_begin(self):
         folder = self.folder("rounded")
-        program = [BIN / "dlflow-train", "with.json"]
-        result = subprocess.run(["mpirun", "-np", "1", *program, ":", "-np", "1", "-x", "ONEDNN_DEFAULT_FPMATH_MODE=BF16", *program],
-                                cwd=folder, capture_output=True, text=True, timeout=60)
+        result = self.run_with_odd_rank(folder, "ONEDNN_DEFAULT_FPMATH_MODE=BF16")
         self.assertEqual(result.returncode, 1, result.stderr)
         self.assertRegex(result.stderr, r"the arithmetic of rank 1 differs from that of rank 0 \(.*rounded to bf16.*; rank 0: ")
 
