@@ -24,12 +24,15 @@ MISSING = {
 
 
 # In a namespace where an empty folder is the build folder: the compilers' command lines are those of the build that made this
-# test, so that ccache has what they make.
+# test, so that ccache has what they make. CMake takes from there what it knows of the compilers; all else it looks for anew.
 BUILD = """
+mkdir "$0/CMakeFiles"
+cp -r "$1"/build/CMakeFiles/[0-9]* "$0/CMakeFiles"
+known=$(sed -nE 's/^CMAKE_(CUDA_COMPILER|EXECUTABLE_FORMAT|PLATFORM_INFO_INITIALIZED):/-D&/p' "$1/build/CMakeCache.txt")
 mount --bind "$0" "$1/build"
 cd "$1"
 shift
-cmake --preset release "$@"
+cmake --preset release $known "$@"
 cmake --build build --target dlflow
 build/bin/dlflow --version
 """
