@@ -134,7 +134,10 @@ int run_cli(int argc, char** argv) {
     return is_written(stdout) ? session.status : kBadInput;
   } catch (const CLI::ParseError& error) {
     const CLI::App& command = chosen_command(app);
-    const bool is_no_verb = !app.remaining(true).empty() && !shown_verbs(command).empty();
+    const std::vector<std::string> left = app.remaining(true);
+    const bool has_word =
+        std::ranges::any_of(left, [](const std::string& word) { return !word.starts_with("-"); });
+    const bool is_no_verb = has_word && !shown_verbs(command).empty();
     if (error.get_exit_code() == 0 && !is_no_verb) return app.exit(error);  // --help, --version
     const std::string mistake = mistake_in(app, error);
     if (mistake.empty()) {  // a verb, alone

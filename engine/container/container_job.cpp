@@ -24,7 +24,7 @@ DLFLOW_DEFINE_FIELDS(Bind, source, target, read_only)
 
 DLFLOW_DEFINE_FIELDS(ContainerJob, image, from, digest, build, cache, cache_budget_bytes, runtime,
                      command, mode, arguments, launcher, mpirun, ranks, binds, directory, gpus,
-                     commands, environment, rank_plan, secrets, secrets_file)
+                     commands, environment, rank_plan, secrets, secrets_file, log)
 
 DLFLOW_DEFINE_FIELDS(ContainerRequest, image, commands, directory, environment, adds_ranks,
                      rank_plan, asks_by, asked_by, secrets, secrets_file)

@@ -42,6 +42,7 @@ struct ContainerJob {
   std::optional<RankPlan> rank_plan;               ///< of a command, that is told of its rank
   std::set<std::string> secrets;                   ///< names of more, and the file (secret_file.h)
   std::filesystem::path secrets_file;              ///< with their values
+  std::filesystem::path log;  ///< gets what container-run prints on standard error; or empty
 };
 
 Json to_json(const ContainerJob& job);

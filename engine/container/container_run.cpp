@@ -1,12 +1,15 @@
 #include "engine/container/container_run.h"
 
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <optional>
+#include <thread>
 
 #include "base/error.h"
 #include "base/file.h"
@@ -124,15 +127,26 @@ void write_request(const ContainerJob& job, const std::string& user,
   write_file_atomic(meeting.request(), to_json(request).dump() + "\n");
 }
 
-/// The last line on standard error, if that is a file: what the runtime has said.
-std::string last_words() {
+/// Waits, for a second at most, until the supervisor has read the pipe on standard error empty, and
+/// a little longer, for what it has read to be in the log.
+void wait_for_log() {
+  constexpr auto kPause = std::chrono::milliseconds(20);
+  for (int left = 50, pauses = 0; left > 0 && pauses < 3; --left) {
+    int unread = 0;
+    pauses = ::ioctl(STDERR_FILENO, FIONREAD, &unread) == 0 && unread > 0 ? 0 : pauses + 1;
+    std::this_thread::sleep_for(kPause);
+  }
+}
+
+/// The last line of `log`: what the runtime printed.
+std::string last_words(const fs::path& log) {
   constexpr uint64_t kTooMuch = uint64_t{1} << 20;
+  wait_for_log();
   std::error_code ignored;
-  const fs::path file = fs::read_symlink("/proc/self/fd/2", ignored);
-  if (!fs::is_regular_file(file, ignored) || fs::file_size(file, ignored) > kTooMuch) {
+  if (!fs::is_regular_file(log, ignored) || fs::file_size(log, ignored) > kTooMuch) {
     return "it said why on standard error";
   }
-  const std::string text = read_file(file);
+  const std::string text = read_file(log);
   const std::string_view said = trim(text);
   return said.empty() ? "it said nothing" : std::string(said.substr(said.rfind('\n') + 1));
 }
@@ -217,7 +231,8 @@ int run_in(const Starter& starter, const ContainerJob& job, const StoredImage& i
     return *status;
   }
   throw Error(Errc::Unavailable, job.runtime + " did not run the program in image '" + job.image +
-                                     "' (" + std::to_string(ended.code) + "): " + last_words() +
+                                     "' (" + std::to_string(ended.code) +
+                                     "): " + last_words(job.log) +
                                      "; its command was: " + join_quoted(call.argv));
 }
 

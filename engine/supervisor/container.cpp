@@ -89,6 +89,9 @@ ContainerJob container_job(const JobSpec& spec, const ResolvedJob& job, const At
   if (spec.uses.empty()) result.rank_plan = job.ranks;
   result.secrets = spec.secrets;
   result.secrets_file = secrets_file(spec.run_directory);
+  if (container_starts_ranks(container) || spec.resources.ranks == 1) {
+    result.log = files.standard_error();
+  }
   return result;
 }
 
