@@ -19,7 +19,7 @@ const Json kJob = Json::parse(R"({
   "rank_plan": {"ranks": 3, "told": true, "one_per_node": false, "nodes": [["n1", 3]], "master_address": "n1",
                 "master_port": 2, "asks_by": 15, "asked_by": 10, "lost_rank": "/lost",
                 "given": ["X"]},
-  "secrets": ["TOKEN"], "secrets_file": "/run/secrets"})");
+  "secrets": ["TOKEN"], "secrets_file": "/run/secrets", "log": "/run/stderr"})");
 
 const Json kRequest = Json::parse(R"({
   "image": "box", "commands": [["bash", "-c"], ["sh"]], "directory": "/run/work",
