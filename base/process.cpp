@@ -369,9 +369,11 @@ std::optional<fs::path> find_program(const std::string& name, const std::string&
 
 fs::path this_program() {
   std::error_code no_proc;
-  const fs::path file = fs::read_symlink("/proc/self/exe", no_proc);
+  fs::path file = fs::read_symlink("/proc/self/exe", no_proc);
   if (!no_proc) return file;
-  return fs::weakly_canonical(reinterpret_cast<const char*>(::getauxval(AT_EXECFN)));
+  const unsigned long name = ::getauxval(AT_EXECFN);
+  // NOLINTNEXTLINE(performance-no-int-to-ptr): the kernel passes the address of a text as a number
+  return fs::weakly_canonical(reinterpret_cast<const char*>(name));
 }
 
 std::string boot_id() { return std::string(trim(read_file("/proc/sys/kernel/random/boot_id"))); }
