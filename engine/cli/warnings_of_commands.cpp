@@ -93,7 +93,7 @@ class Looking {
     for (const auto& [key, part] : {std::pair("run", &step.run), std::pair("with", &step.with),
                                     std::pair("env", &step.environment)}) {
       visit_texts(part->source(),
-                  [&](const std::string& text) { look_for_braces(step, key, text); });
+                  [&, key = key](const std::string& text) { look_for_braces(step, key, text); });
     }
     const Json& command = step.run.source();
     if (command.is_string()) look_for_names(step, command.get_ref<const std::string&>());
