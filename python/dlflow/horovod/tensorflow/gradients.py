@@ -42,7 +42,7 @@ class _Reduction:
 
 
 class DistributedGradientTape(tf.GradientTape):
-    """`gradtape`, whose gradient() is reduced over all ranks by `op`. Sparse gradients get dense.
+    """`gradtape`, whose gradient() is reduced over all ranks by `op`. Sparse gradients become dense.
 
     gradient_predivide_factor: a mean is divided by it before the sum, and by the rest after it.
     """
@@ -80,7 +80,7 @@ def DistributedOptimizer(optimizer: Any, name: Optional[str] = None, device_dens
                          gradient_predivide_factor: float = 1.0, op: int = Average, backward_passes_per_step: int = 1,
                          average_aggregated_gradients: bool = False, num_groups: int = 0, groups: Any = None,
                          process_set: Any = None) -> Any:
-    """A Keras optimizer like `optimizer`, which takes gradients that are reduced over all ranks by `op`. Sparse gradients get dense."""
+    """A Keras optimizer like `optimizer`, which takes gradients that are reduced over all ranks by `op`. Sparse gradients become dense."""
     if not hasattr(optimizer, "get_config") or not hasattr(optimizer, "apply_gradients"):
         raise TypeError(f"hvd.DistributedOptimizer takes an optimizer of Keras (tf.keras.optimizers), not a {type(optimizer).__name__}")
     reduction = _Reduction(compression, op, gradient_predivide_factor, num_groups=num_groups, groups=groups, process_set=process_set,

@@ -61,7 +61,7 @@ def run(kind: str, tensors: Sequence[Any], names: Sequence[Optional[str]], **det
 
 def reduced(tensors: Sequence[Any], names: Sequence[Optional[str]], op: Optional[int], compression: Type[Compressor],
             prescale: float = 1.0, postscale: float = 1.0) -> List[Any]:
-    """The tensors, reduced over all ranks. Sparse ones get dense."""
+    """The tensors, reduced over all ranks. Sparse ones become dense."""
     operation = op_of(op, None)
     if operation not in (Average, Sum):
         raise NotImplementedError(f"op={operation.name} is for PyTorch here (horovod.torch); TensorFlow has Average and Sum")
