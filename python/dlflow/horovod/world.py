@@ -46,6 +46,18 @@ def _is_with_torch() -> bool:
     return "torch" in sys.modules or os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
 
 
+def _rendezvous() -> Any:
+    """PyTorch's store. PyTorch takes libuv for it unless told otherwise, also where it was built without, as Debian 13 does."""
+    from torch.distributed.rendezvous import rendezvous
+    try:
+        return next(iter(rendezvous("env://")))[0]
+    except RuntimeError as error:
+        if "without libuv" not in str(error):
+            raise
+    os.environ["USE_LIBUV"] = "0"
+    return next(iter(rendezvous("env://")))[0]
+
+
 class _Store:
     """PyTorch's store."""
 
@@ -53,8 +65,7 @@ class _Store:
 
     def __init__(self, size: int) -> None:
         if _Store._store is None:
-            from torch.distributed.rendezvous import rendezvous
-            _Store._store = next(iter(rendezvous("env://")))[0]
+            _Store._store = _rendezvous()
         # Ranks that call init() again meet again.
         self._prefix = f"dlflow/horovod/{(self._store.add('dlflow/horovod/joined', 1) - 1) // size}/"
 
