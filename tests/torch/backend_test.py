@@ -60,7 +60,8 @@ class Backend(unittest.TestCase):
                 left.append(linger)
 
         with mock.patch.dict(backend._groups, {1: Group(), 2: Group()}, clear=True):
-            with mock.patch("threading._start_new_thread", side_effect=RuntimeError("can't create new thread at interpreter shutdown")):
+            starts = "_start_joinable_thread" if sys.version_info >= (3, 13) else "_start_new_thread"
+            with mock.patch(f"threading.{starts}", side_effect=RuntimeError("can't create new thread at interpreter shutdown")):
                 backend._leave_all()
         self.assertEqual(left, [backend.LINGER] * 2)
 
