@@ -53,7 +53,7 @@ bool step(Optimizer& optimizer, Trained& trained, const LayerSlot& slot,
 OptimizerOptions options_of(const Json& json) {
   OptimizerOptions options;
   for (const Kind kind : kKinds) {
-    if (name(kind) == json.at("kind")) options.kind = kind;
+    if (json.at("kind") == name(kind)) options.kind = kind;
   }
   options.momentum = json.value("momentum", options.momentum);
   options.nesterov = json.value("nesterov", options.nesterov);
