@@ -23,8 +23,8 @@ class PerRank:
 
 
 def is_one(part: Any) -> bool:
-    """Things that know of themselves that they are such a part have `merge_ranks`, too."""
-    return hasattr(part, "merge_ranks")
+    """Things that know of themselves that they are such a part have `merge_ranks`, too, or `load_shards`."""
+    return hasattr(part, "merge_ranks") or hasattr(part, "load_shards")
 
 
 def save(place: pathlib.Path, rank: int, states: Mapping[str, Any]) -> Dict[str, Any]:
@@ -51,6 +51,11 @@ def load(path: pathlib.Path, name: str, trees: Sequence[Any], place: Tuple[int, 
         raise RuntimeError(f"{held}: go on with {len(trees)}, or give PerRank a function `merge`")
     _environment.say(f"{held}: they are merged")
     return merge([_decoded(path, name, other, tree) for other, tree in enumerate(trees)])
+
+
+def load_shards(path: pathlib.Path, name: str, ranks: int, part: Any) -> None:
+    """For parts that are too large to be copied: they get the mapped tensors of all ranks, by the names that state_dict() gave them."""
+    part.load_shards([_folder.read_tensors(path, _file(name, rank)) for rank in range(ranks)])
 
 
 def _decoded(path: pathlib.Path, name: str, rank: int, tree: Any) -> Any:

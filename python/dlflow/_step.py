@@ -363,6 +363,8 @@ def _restore(path: pathlib.Path, name: str, part: Any, state: Any, parts: Mappin
     if name in state[_SHARDED]:
         from dlflow.torch import sharded
         return sharded.load(path, name, part, parts)
+    if name in state.get(_PER_RANK, {}) and hasattr(part, "load_shards"):
+        return _per_rank.load_shards(path, name, len(state[_PER_RANK][name]), part)
     loaded = _load_part(path, name, state, getattr(part, "merge_ranks", None))
     part = _unwrapped(part)
     load = getattr(part, "load_state_dict", None)
