@@ -1,14 +1,18 @@
-"""The workflows with parallelism beyond data run on this machine, and each says that it computes what one process computes."""
+"""The workflows with parallelism beyond data run on this machine, and each says that it computes what one process computes. So does the
+recommendation model whose tables are divided; what it is made of is tested here, too."""
 
+import errno
+import json
 import os
 import pathlib
 import shutil
+import subprocess
 import sys
 import unittest
 
 BUILD = pathlib.Path(os.environ["DLFLOW_BUILD"])
 os.environ["DLFLOW_BIN"] = str(BUILD / "bin")
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "e2e"))
+sys.path[:0] = [str(pathlib.Path(__file__).resolve().parents[1] / name) for name in ("e2e", "support")]
 
 from support import ROOT, Case, main  # noqa: E402
 
@@ -27,14 +31,14 @@ class Workflows(Case):
         """The folder of its run."""
         settings = {"python": sys.executable, "package": BUILD / "python", **parameters}
         options = [option for key, value in settings.items() for option in ("--set", f"{key}={value}")]
-        run = self.run_json(ROOT / f"workflows/pytorch-{name}.yaml", *options, timeout=240)["run"]
+        run = self.run_json(ROOT / f"workflows/{name}.yaml", *options, timeout=240)["run"]
         return pathlib.Path(self.status(run)["directory"])
 
     def output_of(self, folder, step):
         return (folder / f"steps/{step}/attempt-1/stdout").read_text()
 
     def check_same(self, name, ranks):
-        self.assertRegex(self.output_of(self.run_workflow(name, ranks=ranks), "train"), SAME.format(ranks, ""))
+        self.assertRegex(self.output_of(self.run_workflow(f"pytorch-{name}", ranks=ranks), "train"), SAME.format(ranks, ""))
 
     def test_distributed_data_parallel(self):
         self.check_same("ddp", 3)
@@ -56,9 +60,117 @@ class Workflows(Case):
 
     @unittest.skipUnless(NEW, "PyTorch 1.13 has no torch.distributed.checkpoint of optimizers")
     def test_checkpoint_of_3_ranks_is_read_on_2(self):
-        folder = self.run_workflow("checkpoint")
+        folder = self.run_workflow("pytorch-checkpoint")
         self.assertEqual(self.output_of(folder, "save"), "3 ranks saved after step 5\n")
         self.assertRegex(self.output_of(folder, "load"), SAME.format(2, " went on"))
+
+    def recommend(self, way, ranks):
+        """The loss of its last step, and the AUC of its test."""
+        folder = self.run_workflow("recommendation", way=way, ranks=ranks, samples=4096, rows=500, auc=0.5)
+        metrics = json.loads((folder / "steps/evaluate/attempt-1/metrics.json").read_text())
+        return self.output_of(folder, "train").splitlines()[-1], metrics["auc"]
+
+    def test_recommendation_has_the_same_bits_on_1_and_2_ranks(self):
+        loss, auc = self.recommend("--exact", 1)
+        self.assertRegex(loss, r"^1 ranks: loss 0\.\d{9}$")
+        self.assertEqual(self.recommend("--exact", 2), (loss.replace("1 ranks", "2 ranks"), auc))
+
+    def test_divided_tables_learn_what_replicated_ones_learn(self):
+        (divided, auc), (replicated, other_auc) = self.recommend("", 2), self.recommend("--replicated", 2)
+        self.assertAlmostEqual(float(divided.split()[-1]), float(replicated.split()[-1]), places=3)
+        self.assertAlmostEqual(auc, other_auc, places=3)
+
+
+# Trains with divided tables, and says a SHA-256 of what all ranks have of them. It is asked to stop after the step that its argument names.
+RANK = """
+import sys, torch, torch.distributed as dist
+import dlflow, dlflow.torch
+from dlflow.torch.tables import ShardedTables
+dist.init_process_group("dlflow")
+rank, ranks, stop = dist.get_rank(), dist.get_world_size(), int(sys.argv[1])
+tables = ShardedTables([70, 31], 4, lr=0.1, folder=sys.argv[2] if len(sys.argv) > 2 else None)
+model = torch.nn.Linear(1, 1)
+saved = dlflow.resume(folder="checkpoints", model=model, tables=tables)
+for step in range(saved.step, 6):
+    generator = torch.Generator().manual_seed(step)
+    ids, wanted = torch.randint(31, (12, 4), generator=generator), torch.randn(12, 2, 4, generator=generator)
+    parts = [slice(3 * part, 3 * part + 3) for part in range(4)][rank * 4 // ranks:(rank + 1) * 4 // ranks]
+    embedded = tables.look_up(tables.request(*(ids[part] for part in parts)))
+    for part, rows in zip(parts, embedded):
+        (rows - wanted[part]).square().mean().backward()
+    tables.step()
+    if step + 1 == stop:
+        dlflow.checkpoint(stop, model=model, tables=tables)
+        sys.exit()
+if rank == 0:
+    print(saved.step, flush=True)
+print(f"{rank}: " + dlflow.torch.sha256(type("All", (), {"state_dict": lambda self: {"all": tables.embed(torch.arange(62).view(31, 2))}})()), flush=True)
+"""
+
+
+@unittest.skipUnless(torch, "python3-torch is not installed")
+class Tables(Case):
+    def tables(self, *rows, **options):
+        from dlflow.torch.tables import ShardedTables
+        return ShardedTables(rows, 4, lr=0.1, **options)
+
+    def ranks(self, number, *arguments):
+        """What rank 0 prints."""
+        from ports import free_port
+        names = {"WORLD_SIZE": str(number), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "OMP_NUM_THREADS": "1"}
+        running = [subprocess.Popen([sys.executable, "-B", "-c", RANK, *map(str, arguments)], env=os.environ | names | {"RANK": str(rank)},
+                                    cwd=self.folder, stdout=subprocess.PIPE, text=True) for rank in range(number)]
+        outputs = [process.communicate(timeout=120)[0] for process in running]
+        self.assertEqual([process.returncode for process in running], [0] * number)
+        return outputs[0]
+
+    def test_rows_are_those_of_embedding_bags_and_gradients_reach_those_that_were_asked_for(self):
+        tables = self.tables(5, 3)
+        weight, squares = (tensor.clone() for tensor in (tables._weight, tables._squares))
+        embedded = tables.embed(torch.tensor([[4, 4, 0, 1], [0, 1, 2, 2]]))  # two ids for each of two tables
+        self.assertTrue(torch.equal(embedded[0], torch.stack([2 * weight[4], weight[5] + weight[6]])))
+        embedded.sum().backward()
+        tables.step()
+        changed = (tables._weight != weight).any(1).tolist()
+        self.assertEqual(changed, [True, True, False, False, True, True, True, True])
+        self.assertEqual(tables._squares.tolist(), [1, 1, 0, 0, 4, 1, 1, 4])  # 4: twice the gradient
+        self.assertTrue(torch.allclose(tables._weight[4], weight[4] - 0.1 * 2 / 2))
+
+    def test_a_checkpoint_of_any_number_of_ranks_goes_on_with_any_number_to_the_same_bits(self):
+        told = {ranks: self.ranks(ranks, 9).splitlines() for ranks in (1, 2)}
+        self.assertEqual(told[1], told[2])
+        self.assertEqual(told[1][0], "0")
+        self.ranks(4, 3)
+        self.assertEqual(self.ranks(1, 9, self.folder).splitlines(), ["3", told[1][1]])  # and with mapped files
+
+    def test_files_hold_what_memory_holds_and_leave_nothing(self):
+        (self.folder / "tables").mkdir()
+        mapped, plain = self.tables(3000, folder=self.folder / "tables"), self.tables(3000)
+        for tables in (mapped, plain):
+            tables.embed(torch.tensor([[0], [2999], [1]])).sum().backward()
+            tables.step()
+        self.assertTrue(torch.equal(mapped._weight, plain._weight))
+        self.assertEqual(list((self.folder / "tables").iterdir()), [])
+
+    def test_bad_input_is_named(self):
+        tables = self.tables(5, 3)
+        with self.assertRaisesRegex(IndexError, "sample 1 has the id 3 for table 1, which has 3 rows: give"):
+            tables.request(torch.tensor([[4, 2], [4, 3]]))
+        with self.assertRaisesRegex(ValueError, r"the ids have the shape \(1, 3\): .* 2 tables get equally many"):
+            tables.request(torch.tensor([[0, 1, 2]]))
+        with self.assertRaisesRegex(RuntimeError, "needs look_up"):
+            tables.step()
+        with self.assertRaisesRegex(MemoryError, "need .* GiB of memory, and .* are free for it: start more ranks"):
+            self.tables(1 << 40)
+        with self.assertRaisesRegex(ValueError, "the checkpoint has tables of 8 rows of 4 numbers, not 9 of 4"):
+            import dlflow
+            dlflow.checkpoint(1, folder=self.folder / "saved", tables=tables)
+            dlflow.resume(folder=self.folder / "saved", tables=self.tables(9))
+
+    def test_tables_that_do_not_fit_on_the_disk_are_named(self):
+        with self.assertRaisesRegex(OSError, "need 2048.00 GiB in .*, where .* GiB are free: give") as told:
+            self.tables(1 << 37, folder=self.folder)
+        self.assertIn(told.exception.errno, (errno.ENOSPC, errno.EFBIG))
 
 
 if __name__ == "__main__":

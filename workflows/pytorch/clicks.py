@@ -14,7 +14,7 @@ import sys
 import numpy
 import torch
 
-COUNTS, CATEGORIES, KINDS = 13, 26, 200_000
+COUNTS, CATEGORIES, KINDS = 13, 26, 20_000
 PLANTED, SIZE = 512, 4  # vectors per field that decide about clicks, and numbers in each
 
 
@@ -23,11 +23,11 @@ def write(samples, seed, path):
     weights = torch.randn(COUNTS, generator=structure)
     vectors = torch.randn(CATEGORIES, PLANTED, SIZE + 1, generator=structure)
     dense = torch.randn(int(samples), COUNTS, generator=chance)
-    kinds = (torch.rand(int(samples), CATEGORIES, generator=chance) ** 4 * KINDS).long()  # some are frequent, most are rare
+    kinds = (torch.rand(int(samples), CATEGORIES, generator=chance) ** 8 * KINDS).long()  # some are frequent, most are rare
     of_kinds = vectors[torch.arange(CATEGORIES), kinds % PLANTED]
     sums = of_kinds.sum(1)
     pairs = (sums[:, :SIZE].square() - of_kinds[..., :SIZE].square().sum(1)).sum(1) / 2
-    logits = -1 + 0.2 * dense @ weights + 0.25 * sums[:, SIZE] + 0.03 * pairs
+    logits = -1 + 0.15 * dense @ weights + 0.5 * sums[:, SIZE] + 0.03 * pairs
     labels = torch.rand(int(samples), generator=chance) < torch.sigmoid(logits)
     counts = torch.expm1(dense + 2).clamp(min=0).long()
     hashes = (kinds + KINDS * torch.arange(CATEGORIES)) * 2654435761 % (1 << 32)

@@ -1,7 +1,7 @@
 """A recommendation model of the kind of DLRM (Naumov et al., arXiv:1906.00091) on click logs that clicks.py has prepared:
 
     dlrm.py train DATA [--exact | --replicated]
-    dlrm.py evaluate DATA CHECKPOINTS
+    dlrm.py evaluate DATA CHECKPOINTS [--exact | --replicated]
 
 Rows of the embedding tables are divided among the ranks, and all ranks have the MLPs (DistributedDataParallel). --exact: the same bits on any number of ranks that divides
 VIRTUAL_RANKS. --replicated: all ranks have the tables, too, with sparse gradients, to compare. With GPUs the MLPs are there, and the tables in the memory of the host.
@@ -26,7 +26,7 @@ DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 
 
 def settings():
-    return dlflow.params(rows=20_000, width=16, batch=1024, lr=0.05, seed=0, folder="")
+    return dlflow.params(rows=20_000, width=16, batch=512, lr=0.02, seed=0, folder="")
 
 
 class Clicks:
@@ -74,6 +74,7 @@ class Sharded:
         self.model = Interaction(given.width).to(DEVICE)
         self.optimizer = torch.optim.Adagrad(self.model.parameters(), lr=given.lr)
         self.tables = ShardedTables([given.rows] * CATEGORIES, given.width, lr=given.lr, seed=given.seed, folder=given.folder or None)
+        self.embed = self.tables.embed
         self.parts = {"model": self.model, "optimizer": self.optimizer, "tables": self.tables}
         self.training = None
         if exact:
@@ -81,10 +82,11 @@ class Sharded:
             self.training = self.parts["training"] = dlflow.torch.exact(self.model, loader, VIRTUAL_RANKS)
         else:
             self.network = nn.parallel.DistributedDataParallel(self.model)
-        size = (VIRTUAL_RANKS if exact else dist.get_world_size())
-        if given.batch % size or size % dist.get_world_size():
-            raise SystemExit(f"error: {dist.get_world_size()} ranks cannot share {given.batch} samples a step evenly: {size} parts of a batch have as many each, and each rank as many parts")
-        self.part, self.own = given.batch // size, size // dist.get_world_size()
+        parts = VIRTUAL_RANKS if exact else dist.get_world_size()
+        if given.batch % parts or parts % dist.get_world_size():
+            raise SystemExit(f"error: {dist.get_world_size()} ranks cannot share {parts} equal parts of {given.batch} samples evenly: give a batch that is a multiple of {parts}, "
+                             f"and with --exact a number of ranks that divides {VIRTUAL_RANKS}")
+        self.part, self.own = given.batch // parts, parts // dist.get_world_size()
 
     def places(self, number):
         """The parts of this rank in a step: slices of the samples."""
@@ -118,23 +120,21 @@ class Sharded:
             step.backward(loss_of(self.model(self.clicks.dense[place], rows), self.clicks.labels[place]))
         return step.loss
 
-    def embed(self, ids):
-        return self.tables.look_up(self.tables.request(ids))[0]
 
-
-class WithTables(nn.Module):
-    """A DLRM as one process has it."""
+class Whole(nn.Module):
+    """A DLRM with its tables."""
 
     def __init__(self, given):
         super().__init__()
-        self.width = given.width
-        self.bags = nn.EmbeddingBag(CATEGORIES * given.rows, given.width, mode="sum", sparse=True)
+        torch.manual_seed(given.seed)
         self.interaction = Interaction(given.width)
-        self.first = given.rows * torch.arange(CATEGORIES)
+        self.bags = nn.EmbeddingBag.from_pretrained(torch.empty(CATEGORIES * given.rows, given.width), freeze=False, mode="sum", sparse=True)
         fill(self.bags.weight, [given.rows] * CATEGORIES, given.seed)
+        self.register_buffer("squares", torch.zeros(CATEGORIES * given.rows))
+        self.first = given.rows * torch.arange(CATEGORIES)
 
     def embed(self, ids):
-        return self.bags((ids + self.first).view(-1, 1)).view(len(ids), CATEGORIES, self.width)
+        return self.bags((ids + self.first).view(-1, 1)).view(len(ids), CATEGORIES, -1)
 
     def forward(self, dense, ids):
         return self.interaction(dense, self.embed(ids))
@@ -144,16 +144,12 @@ class Replicated:
     """Training with tables on each rank: DistributedDataParallel, and the optimizers of Sharded."""
 
     def __init__(self, given, clicks):
-        torch.manual_seed(given.seed)
-        whole = WithTables(given)
-        torch.manual_seed(given.seed)
-        whole.interaction = Interaction(given.width)  # as Sharded begins
         self.clicks, self.batch, self.lr = clicks, given.batch // dist.get_world_size(), given.lr
-        self.model, self.weight, self.embed = whole.interaction, whole.bags.weight, whole.embed
-        self.squares = torch.zeros(len(self.weight))
+        self.whole = Whole(given)
+        self.model, self.embed = self.whole.interaction, self.whole.embed
         self.optimizer = torch.optim.Adagrad(self.model.parameters(), lr=given.lr)
-        self.network = nn.parallel.DistributedDataParallel(whole)
-        self.parts = {"model": whole, "optimizer": self.optimizer, "squares": {"squares": self.squares}}
+        self.network = nn.parallel.DistributedDataParallel(self.whole, broadcast_buffers=False)
+        self.parts = {"model": self.whole, "optimizer": self.optimizer}
 
     def steps(self, first, last):
         for number in range(first, last):
@@ -163,8 +159,8 @@ class Replicated:
             loss = loss_of(self.network(self.clicks.dense[place], self.clicks.ids[place]), self.clicks.labels[place])
             loss.backward()
             self.optimizer.step()
-            gradient = self.weight.grad.coalesce()
-            row_wise_adagrad(self.weight, self.squares, gradient.indices()[0], gradient.values(), self.lr)
+            gradient = self.whole.bags.weight.grad.coalesce()
+            row_wise_adagrad(self.whole.bags.weight, self.whole.squares, gradient.indices()[0], gradient.values(), self.lr)
             yield number + 1, loss.item()
 
 
@@ -194,11 +190,17 @@ def train(folder, way=""):
         print(f"{dist.get_world_size()} ranks: loss {loss:.9f}")
 
 
-def evaluate(folder, checkpoints):
+def evaluate(folder, checkpoints, way=""):
     given, clicks = settings(), Clicks(folder)
-    model, tables = Interaction(given.width).to(DEVICE), ShardedTables([given.rows] * CATEGORIES, given.width, lr=0)
-    dlflow.load(checkpoints, model=model, tables=tables)
-    dlflow.report(auc=auc(model, lambda ids: tables.look_up(tables.request(ids))[0], clicks))
+    if way == "--replicated":
+        whole = Whole(given)
+        dlflow.load(checkpoints, model=whole)
+        model, embed = whole.interaction, whole.embed
+    else:
+        model, tables = Interaction(given.width), ShardedTables([given.rows] * CATEGORIES, given.width, lr=0)
+        dlflow.load(checkpoints, model=model, tables=tables)
+        embed = tables.embed
+    dlflow.report(auc=auc(model.to(DEVICE), embed, clicks))
 
 
 if __name__ == "__main__":

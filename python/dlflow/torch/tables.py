@@ -89,6 +89,10 @@ class ShardedTables:
         self._request, self._fetched = request, self._exchange(rows, request.given, request.wanted).requires_grad_()
         return [functional.embedding(places, self._fetched).sum(2) for places in request.places]
 
+    def embed(self, ids: torch.Tensor) -> torch.Tensor:
+        """request() and look_up() of one part, where nothing is read ahead."""
+        return self.look_up(self.request(ids))[0]
+
     def step(self) -> None:
         """Updates the rows of the last look_up(), with the gradient of the mean over parts and ranks."""
         if self._request is None or self._fetched.grad is None:
