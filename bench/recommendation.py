@@ -45,14 +45,16 @@ def rank(way, folder, rows, seed):
     train, test = dlrm.Clicks(f"{folder}/train"), dlrm.Clicks(f"{folder}/test")
     before = memory("VmRSS")
     training = dlrm.Replicated(given, train) if way in ("gloo", "replicated") else dlrm.Sharded(given, train, exact=way == "exact")
-    times = [time.perf_counter()]
-    for _ in training.steps(0, len(train) // given.batch):
+    times, cpu = [time.perf_counter()], 0.0
+    for done, _ in training.steps(0, len(train) // given.batch):
         times.append(time.perf_counter())
+        cpu = time.process_time() if done == WARM_UP else cpu
+    cpu = time.process_time() - cpu
     steps = [end - begin for begin, end in zip(times[WARM_UP:], times[WARM_UP + 1:])]
     peak = memory("VmHWM") - before
     quality = dlrm.auc(training.model, training.embed, test)
     if dist.get_rank() == 0:
-        print(json.dumps({"ms": 1000 * statistics.median(steps), "mib": peak, "auc": quality}), flush=True)
+        print(json.dumps({"ms": 1000 * statistics.median(steps), "cpu_ms": 1000 * cpu / len(steps), "mib": peak, "auc": quality}), flush=True)
     dist.barrier()
 
 
@@ -65,9 +67,10 @@ def measured(args, way, folder, seed):
 
 def print_figures(found, base):
     for way, figures in found.items():
-        ms, mib = (statistics.median(each[name] for each in figures) for name in ("ms", "mib"))
-        base_ms, base_mib = (statistics.median(each[name] for each in found[base]) for name in ("ms", "mib"))
-        print(f"{way}: {ms:.1f} ms ({min(each['ms'] for each in figures):.1f} to {max(each['ms'] for each in figures):.1f}), {ms / base_ms:.2f}; {mib:.0f} MiB, {mib / base_mib:.2f}")
+        ms, cpu, mib = ([each[name] for each in figures] for name in ("ms", "cpu_ms", "mib"))
+        ratios = [statistics.median(each[name] for each in figures) / statistics.median(each[name] for each in found[base]) for name in ("ms", "cpu_ms", "mib")]
+        print(f"{way}: {statistics.median(ms):.1f} ms ({min(ms):.1f} to {max(ms):.1f}), {ratios[0]:.2f}; {statistics.median(cpu):.1f} ms of its processor, {ratios[1]:.2f}; "
+              f"{statistics.median(mib):.0f} MiB, {ratios[2]:.2f}")
 
 
 def print_quality(found, base):
@@ -100,7 +103,7 @@ def main():
                 figures.append(measured(args, way, folder, seed))
                 print(f"# seed {seed}, {way}: {figures[-1]}, load {os.getloadavg()[0]:.1f}", flush=True)
     base = "replicated" if "replicated" in found else next(iter(found))
-    print(f"# PyTorch {torch.__version__}, {args.ranks} ranks\n# way: time of a step (seeds from to), to {base}; memory of a rank, to {base}")
+    print(f"# PyTorch {torch.__version__}, {args.ranks} ranks\n# way: time of a step (of the seeds), to {base}; processor time of rank 0 in it; memory of a rank")
     print_figures(found, base)
     if args.seeds > 1:
         print_quality(found, base)

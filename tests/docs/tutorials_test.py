@@ -196,6 +196,12 @@ class Tutorials(support.Case):
         self.need_training()
         self.follow("tutorial-tables.md")
 
+    def test_recommendation(self):
+        self.need_module("torch")
+        self.need_mpirun()
+        self.use_python_with_the_package()
+        self.follow("tutorial-recommendation.md")
+
 
 if __name__ == "__main__":
     support.main()

@@ -104,7 +104,7 @@ for step in range(saved.step, 6):
         sys.exit()
 if rank == 0:
     print(saved.step, flush=True)
-print(f"{rank}: " + dlflow.torch.sha256(type("All", (), {"state_dict": lambda self: {"all": tables.embed(torch.arange(62).view(31, 2))}})()), flush=True)
+print(f"{rank}: " + dlflow.torch.sha256(type("All", (), {"state_dict": lambda self: {"all": tables.embed(torch.arange(31).view(31, 1).repeat(1, 2))}})()), flush=True)
 """
 
 
@@ -137,11 +137,11 @@ class Tables(Case):
         self.assertTrue(torch.allclose(tables._weight[4], weight[4] - 0.1 * 2 / 2))
 
     def test_a_checkpoint_of_any_number_of_ranks_goes_on_with_any_number_to_the_same_bits(self):
-        told = {ranks: self.ranks(ranks, 9).splitlines() for ranks in (1, 2)}
-        self.assertEqual(told[1], told[2])
-        self.assertEqual(told[1][0], "0")
+        uninterrupted = self.ranks(2, 9).splitlines()
+        self.assertEqual(uninterrupted[0], "0")
         self.ranks(4, 3)
-        self.assertEqual(self.ranks(1, 9, self.folder).splitlines(), ["3", told[1][1]])  # and with mapped files
+        self.ranks(1, 6, self.folder)  # with mapped files
+        self.assertEqual(self.ranks(3, 9).splitlines(), ["6", uninterrupted[1]])
 
     def test_files_hold_what_memory_holds_and_leave_nothing(self):
         (self.folder / "tables").mkdir()
