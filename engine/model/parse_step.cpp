@@ -479,6 +479,7 @@ class StepReader {
       parsed_.step.image = name;
       return;
     }
+    if (name == "none") return;  // so that a parameter decides
     mistakes_.add(parsed_.step.locations.at("image"),
                   subject_.name() + ": unknown image '" + name + "'" +
                       (known.empty() ? "; declare it: images: {" + name + ": {from: …}}"

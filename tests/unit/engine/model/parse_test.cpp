@@ -125,6 +125,20 @@ TEST_CASE("what the workflow has as a text stays one, as it was typed", "[parse]
   CHECK(tag("[1.10]") == Json({1.10}));
 }
 
+TEST_CASE("a parameter decides whether a step runs in an image", "[parse]") {
+  const auto image = [](const std::string& name) {
+    return workflow_of("params: {image: " + name + "}\nimages: {torch: {from: 'dir:x'}}\n" +
+                       "steps: {a: {run: x, image: \"${{ params.image }}\"}}")
+        .steps[0]
+        .image;
+  };
+  CHECK(image("torch") == "torch");
+  CHECK(image("none").empty());
+  CHECK(workflow_of("images: {none: {from: 'dir:x'}}\nsteps: {a: {run: x, image: none}}")
+            .steps[0]
+            .image == "none");
+}
+
 TEST_CASE("a run step may be given values, too", "[parse]") {
   const Workflow workflow = workflow_of(
       "params: {n: 3}\nsteps: {a: {run: x, outputs: {o: o}}, s: {run: y, with: {n: "
