@@ -202,6 +202,21 @@ class Tutorials(support.Case):
         self.use_python_with_the_package()
         self.follow("tutorial-recommendation.md")
 
+    def test_climate_downscaling(self):
+        self.need_training()
+        self.need_module("torch")
+        self.need_mpirun()
+        self.use_python_with_the_package()
+        torch = self.folder / "torch/bin"
+        torch.mkdir(parents=True)
+        (self.folder / "tools/python3").rename(torch / "python")
+        venv = support.BIN.parent / "venv/bin"  # made by tests/python/make_venv
+        if not venv.exists():
+            self.skipTest("needs netCDF4 and matplotlib of PyPI")
+        self.env.update(PATH=f"{venv}:{self.env['PATH']}", TORCH=str(torch.parent))
+        (self.desk / "workflows").symlink_to(support.ROOT / "workflows")
+        self.follow("tutorial-climate.md")
+
 
 if __name__ == "__main__":
     support.main()

@@ -40,9 +40,8 @@ def main():
     sampler = torch.utils.data.distributed.DistributedSampler(data, num_replicas=hvd.size(), rank=hvd.rank())
     loader = torch.utils.data.DataLoader(data, batch_size=BATCH // hvd.size(), sampler=sampler)
     model = UNet()
-    optimizer = torch.optim.Adam(model.parameters(), lr=RATE)
+    optimizer = hvd.DistributedOptimizer(torch.optim.Adam(model.parameters(), lr=RATE), named_parameters=model.named_parameters())
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, epochs * len(loader))
-    optimizer = hvd.DistributedOptimizer(optimizer, named_parameters=model.named_parameters())
     hvd.broadcast_parameters(model.state_dict(), root_rank=0)
     for epoch in range(epochs):
         sampler.set_epoch(epoch)

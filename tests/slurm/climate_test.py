@@ -1,0 +1,75 @@
+"""The climate workflow, small, on two clusters: on one in containers, on the other natively and on another number of ranks. Its predictions are the same bits."""
+
+import json
+import os
+import pathlib
+import subprocess
+
+import cluster
+import contained
+from pypi import BUILD, DEBIAN, TENSORFLOW, missing
+
+PYTHON = BUILD / "venv/bin/python"  # with what tests/python/requirements.txt names
+SMALL = {"days": 200, "test_days": 40, "epochs": 3, "skill": 0.3, "python": PYTHON, "package": cluster.STAGED / "python"}
+SCORES = ("bilinear", "lapse-rate", "ours", "pytorch", "keras")
+READ = """
+import json, sys, netCDF4
+with netCDF4.Dataset(sys.argv[1]) as file:
+    about = {name: [list(variable.dimensions), variable.units, variable.standard_name] for name, variable in file.variables.items()}
+    json.dump([file.Conventions, about, [float(file[axis][-1]) for axis in ("lat", "lon")], file["tas"][...].tobytes().hex()], sys.stdout)
+"""
+
+
+class Climate(contained.Case):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        os.environ["PATH"] = f"{cluster.STAGED}/bin:{os.environ['PATH']}"
+        wheel, = BUILD.glob("dlflow-*.whl")
+        programs = (BUILD / f"bin/dlflow-{name}" for name in ("train", "predict"))
+        subprocess.run([contained.SOURCE / "workflows/image.py", *programs, "--package", "python3-torch", "--wheel", wheel, "-o",
+                        cls.flows / "images/climate.tar"], check=True)
+
+    def setUp(self):
+        super().setUp()
+        for module, python in (("netCDF4", PYTHON), ("matplotlib", PYTHON), ("torch", DEBIAN)):
+            if reason := missing(module, python):
+                self.skipTest(reason)
+
+    def start(self, on, **settings):
+        self.needs(on)
+        return self.submit(on, self.flows / "climate.yaml", *(word for name, value in {**SMALL, **settings}.items() for word in ("--set", f"{name}={value}")))
+
+    def end(self, on, run, contained_steps):
+        """State and metrics by step; the folder of the run."""
+        ended = self.wait_for_success(on, run, steps=contained_steps)
+        return {step["name"]: step for step in ended["steps"]}, pathlib.Path(ended["directory"])
+
+    def temperatures(self, directory):
+        done = subprocess.run([PYTHON, "-c", READ, directory / "steps/ours/outputs/tas.nc"], capture_output=True, text=True, check=True)
+        conventions, variables, corner, values = json.loads(done.stdout)
+        self.assertEqual(conventions, "CF-1.8")
+        self.assertEqual(variables, {"time": [["time"], "days since 2001-01-01", "time"], "lat": [["lat"], "degrees_north", "latitude"],
+                                     "lon": [["lon"], "degrees_east", "longitude"], "tas": [["time", "lat", "lon"], "K", "air_temperature"]})
+        self.assertEqual(corner, [47.75, 11.75])
+        return values
+
+    def test_two_clusters_predict_the_same_bits_in_containers_and_natively(self):
+        keras = "" if missing("tensorflow", TENSORFLOW) else TENSORFLOW
+        runs = {self.alpha: self.start(self.alpha, ranks=2, images="{ours: debian, pytorch: debian, keras: none}"),
+                self.beta: self.start(self.beta, ranks=3, keras=keras)}
+        steps, on_alpha = self.end(self.alpha, runs[self.alpha], ("train", "predict", "train-pytorch"))
+        self.assertEqual([steps[name]["state"] for name in ("train-keras", "keras")], ["skipped"] * 2)
+        again, on_beta = self.end(self.beta, runs[self.beta], ())
+        self.assertEqual(self.temperatures(on_alpha), self.temperatures(on_beta))
+        self.assertEqual(again["ours"]["metrics"], steps["ours"]["metrics"])
+        scores = {name: again[name]["metrics"] for name in SCORES if again[name]["state"] == "succeeded"}
+        self.assertEqual(set(scores), set(SCORES) - (set() if keras else {"keras"}))
+        self.assertEqual(scores.pop("bilinear")["skill"], 0)
+        for name, score in scores.items():
+            self.assertGreater(score["skill"], 0.3, name)
+        self.assertEqual((on_beta / "steps/picture/outputs/picture.png").read_bytes()[:4], b"\x89PNG")
+
+
+if __name__ == "__main__":
+    contained.main()
