@@ -1,5 +1,7 @@
 #include "base/text.h"
 
+#include <openssl/evp.h>
+
 #include <algorithm>
 #include <array>
 #include <cctype>
@@ -229,6 +231,14 @@ std::string csv_field(std::string_view text) {
   std::string quoted = "\"";
   for (const char c : text) quoted += c == '"' ? std::string("\"\"") : std::string(1, c);
   return quoted + "\"";
+}
+
+std::string base64(std::string_view bytes) {
+  std::string text((bytes.size() + 2) / 3 * 4 + 1, '\0');  // with the end that OpenSSL writes
+  text.resize(size_t(EVP_EncodeBlock(reinterpret_cast<unsigned char*>(text.data()),
+                                     reinterpret_cast<const unsigned char*>(bytes.data()),
+                                     int(bytes.size()))));
+  return text;
 }
 
 std::string shell_quote(std::string_view word) {

@@ -35,6 +35,9 @@ std::optional<Number> number_from(std::string_view text) {
   return error == std::errc() && rest == end ? std::optional(number) : std::nullopt;
 }
 
+/// `bytes` in base 64, with padding.
+std::string base64(std::string_view bytes);
+
 /// How many terminal columns `text` (UTF-8, no control characters) takes.
 size_t display_width(std::string_view text);
 

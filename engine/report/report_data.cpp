@@ -5,8 +5,10 @@
 #include <cstdlib>
 #include <set>
 
+#include "base/file.h"
 #include "base/json_fields.h"
 #include "base/sha256.h"
+#include "base/text.h"
 #include "base/units.h"
 #include "engine/plan/plan_json.h"
 #include "engine/report/curves.h"
@@ -25,6 +27,7 @@ constexpr size_t kMostPoints = 150'000;
 constexpr size_t kMostPointsOfCurve = 600;
 constexpr size_t kFewestPointsOfCurve = 6;
 constexpr size_t kMostFiles = 500;
+constexpr uintmax_t kMostPictureBytes = 8 << 20;  // of a run
 
 /// With six digits: more is not seen, and 0.1 + 0.2 would take 19 characters.
 double rounded(double value) { return std::strtod(print_number("%.6g", value).c_str(), nullptr); }
@@ -198,10 +201,26 @@ class RunJson {
          {"reason", or_null(job.reason)},
          {"metrics", filled_or_null(job.metrics)},
          {"curves", filled_or_null(std::move(curves))},
+         {"pictures", filled_or_null(pictures_json(job))},
          {"advice", filled_or_null(advice_for(job, spans, plan_.profile.scheduler != "local"))},
          {"asked", job.asked ? asked_json(*job.asked) : Json()},
          {"used", job.usage ? used_json(job) : Json()},
          {"training", has_trained ? to_json(*training) : Json()}});
+  }
+
+  /// The PNG files among the outputs of a job, as a page has them in itself.
+  Json pictures_json(const JobRow& job) {
+    Json pictures = Json::array();
+    for (const auto& [name, value] : job.outputs.items()) {
+      const std::filesystem::path file = value.is_string() ? value.get<std::string>() : "";
+      std::error_code missing;
+      const uintmax_t bytes = std::filesystem::file_size(file, missing);
+      if (file.extension() != ".png" || missing || bytes > picture_bytes_left_) continue;
+      picture_bytes_left_ -= bytes;
+      pictures.push_back(
+          {{"name", name}, {"src", "data:image/png;base64," + base64(read_file(file, bytes))}});
+    }
+    return pictures;
   }
 
   Json steps_json() const {
@@ -265,6 +284,7 @@ class RunJson {
   size_t max_points_;
   Time now_;
   Time last_{};
+  uintmax_t picture_bytes_left_ = kMostPictureBytes;
   std::set<std::string> nodes_;
 };
 

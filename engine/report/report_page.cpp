@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/sha256.h"
+#include "base/text.h"
 #include "engine/report/page/parts.h"
 
 namespace dlflow {
@@ -14,22 +15,10 @@ int digit(char hex) { return hex <= '9' ? hex - '0' : hex - 'a' + 10; }
 
 /// The hash of a script or style sheet as a content security policy has it: in base 64.
 std::string policy_hash(std::string_view text) {
-  constexpr std::string_view kDigits =
-      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
   const std::string hex = sha256_hex(text);
-  std::string base64;
-  uint32_t bits = 0;
-  int count = 0;
-  for (const char c : hex) {
-    bits = bits << 4 | uint32_t(digit(c));
-    count += 4;
-    if (count < 6) continue;
-    count -= 6;
-    base64 += kDigits[bits >> count & 63];
-    bits &= (1U << count) - 1;
-  }
-  base64 += kDigits[bits << (6 - count) & 63];  // 256 bits: four are left
-  return "'sha256-" + base64 + "='";
+  std::string bytes;
+  for (size_t i = 0; i < hex.size(); i += 2) bytes += char(digit(hex[i]) << 4 | digit(hex[i + 1]));
+  return "'sha256-" + base64(bytes) + "'";
 }
 
 /// JSON that may stand in a script element: no tag can begin in it.

@@ -34,6 +34,8 @@ PIPELINE = """
       after: {run: ['true'], needs: [bad]}
 """
 
+PICTURE = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGOoBwAAgQCA05RTSgAAAABJRU5ErkJggg=="  # a PNG file of one grey pixel
+
 
 class Report(support.Case):
     shared_page = None
@@ -87,6 +89,21 @@ class Report(support.Case):
         self.assertLess(len(text), 400_000)
         self.assertNotIn("<img", text)
         self.assertNotIn("https://", re.sub(r"https://(www\.chartjs\.org|www\.w3\.org|github\.com)\S*", "", text.replace("www.debian.org", "www.w3.org")))
+
+    def test_pictures_among_the_outputs_of_jobs_are_on_the_page(self):
+        self.write("w.yaml", f"""
+            name: w
+            steps:
+              draw:
+                run: 'echo {PICTURE} | base64 -d > plot.png; head -c 9000000 /dev/zero > large.png; cp plot.png table.csv'
+                outputs: {{plot: plot.png, large: large.png, table: table.csv}}
+        """)
+        run = self.run_json("w.yaml")["run"]
+        job, = json.loads(self.dlflow("report", run, "--json")[0])["runs"][0]["jobs"]
+        self.assertEqual(job["pictures"], [{"name": "plot", "src": f"data:image/png;base64,{PICTURE}"}])
+        if find():
+            browser = self.opened(self.report(run))
+            self.assertEqual(browser.run("[...document.querySelectorAll('#pictures img')].map((image) => [image.alt, image.naturalWidth])"), [["plot of draw", 1]])
 
     @unittest.skipUnless(find(), "there is no Chromium (Debian's package chromium)")
     def test_text_of_a_run_is_never_markup(self):

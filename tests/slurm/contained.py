@@ -21,12 +21,18 @@ WORKFLOW = "fashion-mnist-container.yaml"
 class Case(cluster.Case):
     """dlflow in a folder of the user of alpha, that both clusters see."""
 
+    image = "dlflow"
+
+    @classmethod
+    def contents(cls):
+        """Arguments of workflows/image.py."""
+        return [BUILD / "bin/dlflow-train", BUILD / "bin/dlflow-evaluate"]
+
     @classmethod
     def setUpClass(cls):
         """The staged workflows with the image beside them, and udocker where both users find it."""
         cls.flows = STAGED / "workflows"
-        subprocess.run([SOURCE / "workflows/image.py", BUILD / "bin/dlflow-train", BUILD / "bin/dlflow-evaluate", "-o",
-                        cls.flows / "images/dlflow.tar"], check=True)
+        subprocess.run([SOURCE / "workflows/image.py", *cls.contents(), "-o", cls.flows / f"images/{cls.image}.tar"], check=True)
         packages = next(UDOCKER.glob("lib/python3*/site-packages"), None)
         cls.tools = STAGED / "tools"
         cls.tools.mkdir(exist_ok=True)

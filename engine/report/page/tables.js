@@ -1,4 +1,4 @@
-// Tables: where training waited, asked and used, attempts, energy, comparison, provenance.
+// Tables: pictures, where training waited, asked and used, attempts, energy, comparison, provenance.
 const FEW_ROWS = 50;
 
 /** A column: name, text or node of a row, and what rows are sorted by, a number for those on the right. */
@@ -47,6 +47,12 @@ function fill(id, columns, rows, ...before) {
 }
 
 const jobColumn = column("Job", (row) => row.job.name, (row) => row.job.name);
+
+function drawPictures() {
+  const rows = view.jobs.flatMap((job) => (job.pictures ?? []).map((picture) => ({ job, picture })));
+  const image = ({ job, picture }) => make("img", { src: picture.src, alt: `${picture.name} of ${job.name}` });
+  fill("pictures", [jobColumn, column("Output", (row) => row.picture.name, (row) => row.picture.name), column("", image)], rows);
+}
 
 function drawWaiting() {
   const rows = view.jobs.filter((job) => job.training).map((job) => {
@@ -149,6 +155,6 @@ function drawProvenance() {
 
 view.onChange((what) => {
   if (what === "time" || what === "job") return;
-  drawWaiting(); drawUsage(); drawAttempts(); drawEnergy();
+  drawPictures(); drawWaiting(); drawUsage(); drawAttempts(); drawEnergy();
   if (what === "run") { drawComparison(); drawProvenance(); }
 });

@@ -53,6 +53,11 @@ TEST_CASE("a shell reads a quoted word back as it was", "[text]") {
   check_answers(shell_quote, {{"a/b=1", "a/b=1"}, {"it's; rm", "'it'\\''s; rm'"}, {"", "''"}});
 }
 
+TEST_CASE("bytes in base 64 are those of RFC 4648", "[text]") {
+  check_answers(
+      base64, {{"", ""}, {"a", "YQ=="}, {"ab", "YWI="}, {"abc", "YWJj"}, {"\xff\xfe\xfd", "//79"}});
+}
+
 TEST_CASE("a field of comma-separated values is in quotes where it has to be", "[text]") {
   check_answers(csv_field, {{"T-shirt/top", "T-shirt/top"},
                             {"a,b", "\"a,b\""},
