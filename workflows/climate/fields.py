@@ -18,7 +18,6 @@ import netCDF4
 import numpy as np
 
 SIDE, FACTOR = 32, 4  # points of the fine grid in each direction; fine points of a coarse one
-GRID = ("time", "lat", "lon")
 AXES = {"lat": 40 + 0.25 * np.arange(SIDE), "lon": 4 + 0.25 * np.arange(SIDE)}
 LON, LAT = np.meshgrid(AXES["lon"], AXES["lat"])
 
@@ -82,7 +81,7 @@ def make(days, path):
     tas = temperatures(rng, times, orography)
     write(path, times, tas=tas, tas_coarse=coarse(tas))
     with netCDF4.Dataset(path, "a") as file:
-        add(file, "orog", orography[0].astype(np.float32), GRID[1:], "m", "surface_altitude")
+        add(file, "orog", orography[0].astype(np.float32), ["lat", "lon"], "m", "surface_altitude")
 
 
 def read(path):
@@ -104,7 +103,7 @@ def prepare(path, test_days, folder):
 
 def score(path, test_days, target, predictions=None):
     """Also tells the root mean squared error, and the skill: the share of the mean squared error of interpolation that is gone."""
-    fields = {name: values[-int(test_days):] for name, values in read(path).items() if name.startswith(("t"))}
+    fields = {name: values[-int(test_days):] for name, values in read(path).items() if name.startswith("t")}
     base, truth = interpolated(fields["tas_coarse"]), fields["tas"]
     tas = base if predictions is None else base + np.load(predictions).reshape(base.shape)
     write(target, fields["time"], tas=tas)
