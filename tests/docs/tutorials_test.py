@@ -217,6 +217,13 @@ class Tutorials(support.Case):
         (self.desk / "workflows").symlink_to(support.ROOT / "workflows")
         self.follow("tutorial-climate.md")
 
+    def test_volumes(self):
+        self.need_module("torch")
+        self.need_mpirun()
+        self.use_python_with_the_package()
+        (self.desk / "workflows").symlink_to(support.ROOT / "workflows")
+        self.follow("tutorial-volumes.md")
+
 
 if __name__ == "__main__":
     support.main()

@@ -1,11 +1,12 @@
-"""The workflows with parallelism beyond data run on this machine, and each says that it computes what one process computes. So does the
-recommendation model whose tables are divided; what it is made of is tested here, too."""
+"""The workflows of PyTorch run on this machine. Those with parallelism beyond data, and the recommendation model whose tables are divided, compute
+what one process computes; a flood-filling network learns to segment a volume. The parts of divided tables are tested here, too."""
 
 import errno
 import json
 import os
 import pathlib
 import shutil
+import signal
 import subprocess
 import sys
 import unittest
@@ -21,6 +22,11 @@ try:
     NEW = int(torch.__version__.split(".")[0]) >= 2
 except ImportError:
     torch, NEW = None, False
+try:
+    import numpy
+except ImportError:
+    numpy = None
+VOLUMES = "steps/volumes/outputs/volumes"
 SAME = r"^{} ranks{}: at most [0-9.]+e-\d+ from one process\n$"
 
 
@@ -63,6 +69,42 @@ class Workflows(Case):
         folder = self.run_workflow("pytorch-checkpoint")
         self.assertEqual(self.output_of(folder, "save"), "3 ranks saved after step 5\n")
         self.assertRegex(self.output_of(folder, "load"), SAME.format(2, " went on"))
+
+    @unittest.skipUnless(numpy, "python3-numpy is not installed")
+    def test_flood_filling(self):
+        folder = self.run_workflow("flood-filling", side=48, batches="[4]", rules="[sqrt]", late="[0, 2]", cubes=320, lr=0.002, base_batch=4,
+                                   ranks=1, real="{ranks: 3, batch: 4, rule: sqrt, late: 0}", rand=0)
+        steps = {step["name"] + (step["element"] or ""): step for step in self.status(folder.name)["steps"]}
+        on_one, late, on_three = (f"batch=4,late={late},ranks={ranks},rule=sqrt" for late, ranks in ((0, 1), (2, 1), (0, 3)))
+        self.assertGreater(steps["train" + on_one]["metrics"]["f1"], 0.7)
+        self.assertEqual(steps["segment"]["metrics"]["neurites"], len(numpy.unique(numpy.load(folder / VOLUMES / "test-labels.npy"))) - 1)
+        bits = {element: self.dlflow("logs", folder.name, f"train[{element}]")[0].split()[-1] for element in (on_one, late, on_three)}
+        self.assertEqual(bits[on_three], bits[on_one])
+        self.assertNotEqual(bits[late], bits[on_one])
+        self.assertEqual(self.train_late_in_two_passes(folder / VOLUMES), bits[late])
+
+    def train_late_in_two_passes(self, volumes):
+        """The bits of the training whose gradients come late, asked to stop after its first steps."""
+        settings = {"batch": 4, "rule": "sqrt", "late": 2, "cubes": 320, "lr": 0.002, "base_batch": 4}
+        step = {"PYTHONPATH": BUILD / "python", "DLFLOW_STEP": "train", "DLFLOW_OUTPUTS": self.folder, "DLFLOW_SUMMARY": self.folder / "summary",
+                "DLFLOW_WITH": self.write("with.json", json.dumps(settings)), "DLFLOW_METRICS": self.folder / "metrics",
+                "DLFLOW_CHECKPOINTS": self.folder / "checkpoints"}
+        command = [sys.executable, "-B", ROOT / "workflows/pytorch/flood_filling.py", "train", volumes]
+        options = {"env": {**self.env, **{name: str(value) for name, value in step.items()}}, "stdout": subprocess.PIPE, "text": True}
+        first = subprocess.Popen(command, **options)
+        self.wait_for(step["DLFLOW_METRICS"].exists, 120, "the first step")
+        first.send_signal(signal.SIGUSR1)
+        first.communicate(timeout=120)
+        self.assertEqual(first.returncode, 75)
+        return subprocess.run(command, timeout=240, check=True, **options).stdout.split()[-1]
+
+    def test_a_number_of_cubes_that_is_no_multiple_of_the_step_is_refused(self):
+        settings = {"batch": 4, "rule": "sqrt", "late": 0, "cubes": 12, "lr": 0.002, "base_batch": 4}
+        environment = {**self.env, "PYTHONPATH": str(BUILD / "python"), "DLFLOW_WITH": str(self.write("with.json", json.dumps(settings)))}
+        done = subprocess.run([sys.executable, "-B", ROOT / "workflows/pytorch/flood_filling.py", "train", "volumes"], env=environment,
+                              stderr=subprocess.PIPE, text=True, timeout=120)
+        self.assertEqual((done.returncode, done.stderr.splitlines()[-1]),
+                         (1, "error: 'cubes' is 12, no multiple of 8: a step takes 2 for each of 4 virtual ranks"))
 
     def recommend(self, way, ranks):
         """The loss of its last step, and the AUC of its test."""
