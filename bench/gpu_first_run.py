@@ -2,8 +2,8 @@
 
     python3 bench/gpu_first_run.py [--build build] [--report build/gpu_first_run.md]
 
-Runs the tests that need a GPU, a small training under compute-sanitizer, trainings beside the CPU and beside themselves, and
-bench/gpu_training.py. Ends with 1 if one of them failed. Each part is ended at its limit; together these are less than 10 minutes.
+Runs the tests that need a GPU, a small training under compute-sanitizer, trainings beside the CPU and beside themselves,
+bench/gpu_training.py and, from the folder that HOROVOD_EXAMPLES names, Horovod's pytorch_synthetic_benchmark.py. Ends with 1 if one of them failed. Each part is ended at its limit; together these are less than 10 minutes.
 """
 
 import argparse
@@ -16,6 +16,7 @@ import pathlib
 import platform
 import random
 import re
+import shlex
 import shutil
 import signal
 import struct
@@ -29,7 +30,7 @@ sys.path.insert(0, str(ROOT / "tests/support"))
 import pictures  # noqa: E402
 
 # Seconds that each part may take.
-MACHINE, TESTS, SANITIZER, AGREEMENT, LOOK_FOR_TORCH, BENCH = 30, 150, 50, 120, 30, 150
+MACHINE, TESTS, SANITIZER, AGREEMENT, LOOK_FOR_TORCH, BENCH, HOROVOD = 30, 120, 50, 100, 30, 110, 40
 MODELS = ["mlp", "lenet", "resnet20"]
 # With the last line of what it prints. cuDNN asks for kernels that are not there, and its own are not looked at for races.
 SANITIZERS = {"memcheck": (["--report-api-errors", "no"], "ERROR SUMMARY: 0 errors"),
@@ -173,11 +174,67 @@ def agreement(build):
     return Part("agreement with the CPU", "failed" if failed else "passed", "\n".join(lines))
 
 
-def bench():
+# DDP over NCCL as Horovod's script trains: the same network, optimizer, batch and numbers of batches.
+DDP = """\
+import os, time, torch, torch.distributed as dist, torchvision
+rank = int(os.environ["RANK"])
+torch.cuda.set_device(rank % torch.cuda.device_count())
+torch.backends.cudnn.benchmark = True
+dist.init_process_group("nccl")
+model = torchvision.models.resnet50().cuda()
+model = torch.nn.parallel.DistributedDataParallel(model)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+data, target = torch.randn(32, 3, 224, 224).cuda(), torch.randint(1000, (32,)).cuda()
+def train(batches):
+    torch.cuda.synchronize()
+    begin = time.monotonic()
+    for _ in range(batches):
+        optimizer.zero_grad()
+        torch.nn.functional.cross_entropy(model(data), target).backward()
+        optimizer.step()
+    torch.cuda.synchronize()
+    return batches * 32 * dist.get_world_size() / (time.monotonic() - begin)
+train(10)
+print(f"Total img/sec on {dist.get_world_size()} GPU(s): {train(30):.1f}" if rank == 0 else "")
+"""
+
+
+def torch_lacks():
+    """Why no Python can be had whose PyTorch has CUDA; empty if there is one."""
     python = os.environ.get("PYTHON", "python3")
     status, _ = run([python, "-c", "import torch, sys; sys.exit(not torch.cuda.is_available())"], LOOK_FOR_TORCH)
-    if status != 0:
-        return Part("bench", "skipped", f"{python} has no PyTorch with CUDA; PYTHON names another")
+    return "" if status == 0 else f"{python} has no PyTorch with CUDA; PYTHON names another"
+
+
+def images_per_second(command, ranks, build, seconds):
+    """Of `command` as `ranks` processes on this machine; or its output, where it fails."""
+    environment = os.environ | {"WORLD_SIZE": str(ranks), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(random.randrange(20000, 30000)),
+                                "PYTHONPATH": f"{build}/python:{ROOT}/python/dlflow/horovod/path"}
+    shell = "; ".join(f"RANK={rank} LOCAL_RANK={rank} {shlex.join(command)} &" for rank in range(ranks)).replace("&;", "&") + " wait"
+    _, output = run(["sh", "-c", shell], seconds, env=environment)
+    found = re.search(r"Total img/sec on \d+ \w+\(s\): ([\d.]+)", output)
+    return (float(found[1]), output) if found else (None, output)
+
+
+def horovod(build):
+    """Horovod's published benchmark over dlflow's interface, beside DDP over NCCL."""
+    script = pathlib.Path(os.environ.get("HOROVOD_EXAMPLES", ""), "pytorch_synthetic_benchmark.py")
+    if not script.is_file() or torch_lacks():
+        return Part("horovod", "skipped", torch_lacks() or "HOROVOD_EXAMPLES must name the folder of Horovod's pytorch_synthetic_benchmark.py")
+    python, lines, passed = os.environ.get("PYTHON", "python3"), [], True
+    for ranks in (1, 2):
+        ours, output = images_per_second([python, str(script), "--num-iters", "3"], ranks, build, HOROVOD / 4)
+        peer, _ = images_per_second([python, "-c", DDP], ranks, build, HOROVOD / 4)
+        passed = passed and ours is not None
+        ratio = f"{ours / peer:.2f}" if ours and peer else "none"
+        lines.append(f"{ranks} processes: dlflow {ours or output} images/s, DDP over NCCL {peer or 'failed: NCCL wants a GPU for each rank'}, ratio {ratio}")
+    return Part("horovod", "passed" if passed else "failed", "\n".join(lines))
+
+
+def bench():
+    if torch_lacks():
+        return Part("bench", "skipped", torch_lacks())
+    python = os.environ.get("PYTHON", "python3")
     status, output = run([python, "-B", str(ROOT / "bench/gpu_training.py"), "--rounds", "1"], BENCH, cwd=ROOT)
     return Part("bench", "passed" if status == 0 else "failed", output)
 
@@ -199,7 +256,7 @@ def main():
     build = args.build.resolve()
     parts = []
     for part_of in (machine, lambda: tests(build), lambda: sanitizer(build, "memcheck"), lambda: sanitizer(build, "racecheck"),
-                    lambda: agreement(build), bench):
+                    lambda: agreement(build), bench, lambda: horovod(build)):
         begin = time.monotonic()
         part = part_of()
         part.seconds = time.monotonic() - begin

@@ -53,7 +53,7 @@ class FirstRun(unittest.TestCase):
 
     def first_run(self, status=0, **environment):
         """The report, and its table as part -> result."""
-        env = os.environ | environment | {"PATH": f"{self.folder}/tools:{os.environ['PATH']}", "PYTHON": "python-without-torch"}
+        env = os.environ | {"PYTHON": "python-without-torch"} | environment | {"PATH": f"{self.folder}/tools:{os.environ['PATH']}"}
         report = self.folder / "report.md"
         command = [sys.executable, "-B", ROOT / "bench/gpu_first_run.py", "--build", self.folder / "build", "--report", report]
         ended = subprocess.run(command, env=env, capture_output=True, text=True, timeout=120)
@@ -66,7 +66,7 @@ class FirstRun(unittest.TestCase):
     def test_the_report_has_what_each_part_found(self):
         text, results = self.first_run()
         self.assertEqual(results, {"machine": "passed", "tests": "passed", "memcheck": "passed", "racecheck": "passed",
-                                   "agreement with the CPU": "passed", "bench": "skipped"})
+                                   "agreement with the CPU": "passed", "bench": "skipped", "horovod": "skipped"})
         for said in ("Stand-in GPU, 580.1", PASSED, SKIPPED, "ERROR SUMMARY: 0 errors", "python-without-torch has no PyTorch with CUDA",
                      "lenet: loss 0.500000 on the CPU, 0.500100 on the GPU (difference 2.0e-04", "a second run has the same bits"):
             self.assertIn(said, text)
@@ -91,6 +91,22 @@ class FirstRun(unittest.TestCase):
             gpu_first_run.write_sanitized(folder)
             ended = subprocess.run([trainer, "with.json"], cwd=folder, capture_output=True, text=True, timeout=120)
             self.assertEqual(ended.returncode, 0, ended.stderr)
+
+    def test_horovods_benchmark_is_compared_with_ddp(self):
+        self.program("python-with-torch", """
+            case "$2" in
+              *--num-iters*) ;;
+              "import torch, sys"*) exit 0 ;;
+            esac
+            [ "$RANK" != 0 ] || case "$1" in
+              -c) [ "$WORLD_SIZE" = 1 ] && echo "Total img/sec on 1 GPU(s): 200.0" ;;
+              */pytorch_synthetic_benchmark.py) echo "Total img/sec on $WORLD_SIZE GPU(s): $((WORLD_SIZE * 100)).0 +-1.0" ;;
+            esac""")
+        self.write("examples/pytorch_synthetic_benchmark.py", "")
+        text, results = self.first_run(PYTHON="python-with-torch", HOROVOD_EXAMPLES=str(self.folder / "examples"))
+        self.assertEqual(results["horovod"], "passed")
+        self.assertIn("1 processes: dlflow 100.0 images/s, DDP over NCCL 200.0, ratio 0.50", text)
+        self.assertIn("2 processes: dlflow 200.0 images/s, DDP over NCCL failed: NCCL wants a GPU for each rank, ratio none", text)
 
     def test_a_loss_far_from_the_cpus_fails(self):
         text, results = self.first_run(status=1, GPU_LOSS="0.6")
@@ -125,7 +141,8 @@ class FirstRun(unittest.TestCase):
 
     def test_its_parts_take_less_than_ten_minutes(self):
         limits = gpu_first_run
-        self.assertLess(limits.MACHINE + limits.TESTS + 2 * limits.SANITIZER + limits.AGREEMENT + limits.LOOK_FOR_TORCH + limits.BENCH, 600)
+        self.assertLess(limits.MACHINE + limits.TESTS + 2 * limits.SANITIZER + limits.AGREEMENT + 3 * limits.LOOK_FOR_TORCH + limits.BENCH
+                        + limits.HOROVOD, 600)
 
     def test_without_a_gpu_it_says_that_it_is_skipped(self):
         self.program("nvidia-smi", "exit 9")

@@ -50,6 +50,13 @@ class Backend(unittest.TestCase):
     def test_what_gloo_does_not_have_is_as_defined(self):
         self.run_all("others", 1, 3)
 
+    def test_tensors_on_a_gpu_that_ranks_share_travel_through_pinned_memory(self):
+        self.run_all("gpus_shared", 2)
+        self.run_all("gpus_shared_others", 2)
+
+    def test_nccl_makes_collectives_where_each_rank_has_a_gpu(self):
+        self.run_all("gpus_apart", 1, 2)
+
     def test_groups_are_left_where_no_thread_can_start_any_more(self):
         from dlflow.torch import backend
 
@@ -146,11 +153,8 @@ class Backend(unittest.TestCase):
     def test_of_what_is_asked_for_gloo_alone_is_replaced(self):
         from dlflow.torch.in_place_of_gloo import backend_for
 
-        with mock.patch("torch.cuda.is_available", return_value=False):
-            self.assertEqual([backend_for(name) for name in ("gloo", "GLOO", None, "nccl", "cpu:gloo,cuda:nccl")],
-                             ["dlflow", "dlflow", "dlflow", "nccl", "cpu:dlflow,cuda:nccl"])
-        with mock.patch("torch.cuda.is_available", return_value=True):
-            self.assertEqual(backend_for(None), "cpu:dlflow,cuda:nccl")
+        self.assertEqual([backend_for(name) for name in ("gloo", "GLOO", None, "nccl", "cpu:gloo,cuda:nccl")],
+                         ["dlflow", "dlflow", "dlflow", "nccl", "cpu:dlflow,cuda:nccl"])
 
     def test_ranks_may_end_without_a_word(self):
         for scenario in ("ends", "ends_late"):

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+from unittest import mock
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 
@@ -234,14 +235,15 @@ class Devices(unittest.TestCase):
     """Tensors on a stand-in for a GPU: others must not read their memory, nor their values before the stream has written them."""
 
     def setUp(self):
-        from dlflow.horovod.torch import device
+        from dlflow import _cuda
         import dlflow.horovod.torch as hvd
         self.hvd, self.pinned = hvd, []
         standins = {"is_on_device": lambda tensor: isinstance(tensor, OnDevice), "when_ready": Stream,
-                    "pinned": lambda count, dtype: self.pinned.append(count) or torch.empty(count, dtype=dtype)}
+                    "pinned": lambda count, dtype: self.pinned.append(count) or torch.empty(count, dtype=dtype),
+                    "identity": lambda device: bytes(16)}
         for name, standin in standins.items():
-            self.addCleanup(setattr, device, name, getattr(device, name))
-            setattr(device, name, standin)
+            self.addCleanup(setattr, _cuda, name, getattr(_cuda, name))
+            setattr(_cuda, name, standin)
         hvd.init()
         self.addCleanup(hvd.shutdown)
 
@@ -254,6 +256,21 @@ class Devices(unittest.TestCase):
             self.assertEqual(result is tensor, in_place)
             self.assertEqual(result.tolist(), 2 * [3 * [21.0]])
         self.assertEqual(self.pinned, [6])  # one buffer, again and again
+
+    def test_nccl_sums_them_where_each_rank_has_a_gpu(self):
+        sums = []
+
+        def communicator(group, device):
+            made = mock.MagicMock()
+            made.sum = lambda values: sums.append(values.tolist())
+            return made
+
+        with mock.patch("dlflow._cuda.identity", lambda device: b"the rank's own 1"), mock.patch("dlflow._cuda.Communicator", communicator):
+            for op, dtype in ((self.hvd.Sum, torch.float32), (self.hvd.Average, torch.float16)):
+                tensor = torch.zeros(2, 3, dtype=dtype).as_subclass(OnDevice)
+                result = self.hvd.allreduce(tensor, name=str(dtype), op=op, prescale_factor=3.0, postscale_factor=2.0)
+                self.assertEqual(result.tolist(), 2 * [3 * [42.0]])
+        self.assertEqual((sums, self.pinned), ([6 * [21.0]] * 2, []))
 
     def test_they_travel_with_those_of_the_host(self):
         hvd = self.hvd

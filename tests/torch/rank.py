@@ -12,6 +12,7 @@ import torch
 import torch.distributed as dist
 
 import dlflow.torch
+from dlflow import _cuda
 from dlflow.torch import compression
 
 TYPES = [torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int8, torch.uint8, torch.int16, torch.int32, torch.int64]
@@ -211,6 +212,59 @@ def others():
             assert senders == set(range(1, SIZE)), senders
         else:
             dist.send(torch.full((3,), float(RANK)), 0)
+
+
+class Ready:
+    """Stands in for an event of a stream."""
+
+    waits = 0
+
+    def __init__(self, tensor):
+        pass
+
+    def synchronize(self):
+        Ready.waits += 1
+
+
+def pass_for_gpus(identity):
+    """Each tensor passes for one on a GPU, which `identity` names. Gives how much memory was pinned."""
+    pinned = []
+    _cuda.is_on_device, _cuda.when_ready, _cuda.identity = lambda tensor: True, Ready, lambda device: identity
+    _cuda.pinned = lambda count, dtype: pinned.append(count) or torch.empty(count, dtype=dtype)
+    return pinned
+
+
+def gpus_shared(calls=against_gloo):
+    """All ranks have one GPU, which NCCL refuses."""
+    pinned = pass_for_gpus(b"one GPU for all!")
+    calls()
+    assert len(pinned) > 20 and Ready.waits > 20, (len(pinned), Ready.waits)
+
+
+def gpus_shared_others():
+    gpus_shared(others)
+
+
+def gpus_apart():
+    """Each rank has a GPU; gloo stands in for NCCL. Only messages between two ranks are staged."""
+    pinned, made = pass_for_gpus(bytes([RANK + 1] * 16)), []
+    _cuda.nccl = lambda store, *arguments: made.append(dist.ProcessGroupGloo(store, *arguments)) or made[-1]
+    against_gloo()
+    assert len(made) == 1
+    assert pinned[2:] == ([11, 11] if SIZE > 1 else []), pinned  # the first two asked who has which GPU
+
+    class Newer:
+        def __getattr__(self, name):
+            if name in ("allgather_into_tensor_coalesced", "reduce_scatter_tensor_coalesced"):
+                raise AttributeError(name)
+            return lambda *arguments: name
+
+    group = dist.new_group(backend="dlflow")
+    _cuda.nccl = lambda *arguments: Newer()
+    tensor = torch.ones(3)
+    asked = [group.start_coalescing(torch.device("cuda")), group.allgather_into_tensor_coalesced([tensor], [tensor]),
+             group.reduce_scatter_tensor_coalesced([tensor], [tensor]), group.end_coalescing(torch.device("cuda"))]
+    assert asked == [None, "all_gather_single_coalesced", "reduce_scatter_single_coalesced", "_end_coalescing"], asked
 
 
 def unused_work():

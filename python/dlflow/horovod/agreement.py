@@ -28,6 +28,7 @@ class Request(NamedTuple):
     prescale: float = 1.0
     postscale: float = 1.0
     root: int = -1
+    device: str = "cpu"  # or cuda
 
     @classmethod
     def from_json(cls, values: List[Any]) -> "Request":
@@ -43,7 +44,8 @@ class Request(NamedTuple):
         return _BYTES.get(self.dtype, 1) * math.prod(self.shape)
 
     def describe(self) -> str:
-        words = [f"{self.dtype} of shape {list(self.shape)}", self.op, f"root {self.root}" if self.root >= 0 else ""]
+        words = [f"{self.dtype} of shape {list(self.shape)}", self.op, f"root {self.root}" if self.root >= 0 else "",
+                 f"on {self.device}" if self.device != "cpu" else ""]
         if (self.prescale, self.postscale) != (1.0, 1.0):
             words.append(f"scaled by {self.prescale:g} and {self.postscale:g}")
         return ", ".join(word for word in words if word)
@@ -105,7 +107,7 @@ class Agreement:
             if error:
                 responses.append(Response([], error, name))
                 continue
-            alike = (request.kind, request.op, request.prescale, request.postscale, request.root)
+            alike = (request.kind, request.op, request.prescale, request.postscale, request.root, request.device)
             size = request.num_bytes()
             group, total = open_groups.get(alike, (None, 0))
             if group is None or total + size > self._fusion_threshold:

@@ -1,7 +1,8 @@
-"""torch.distributed's process group over dlflow's collectives, for CPU tensors.
+"""torch.distributed's process group over dlflow's collectives.
 
 Nothing here is compiled against PyTorch. A method of ProcessGroup starts an operation of `dlflow.runtime` on the memory of
-tensors and returns a Work. Tensors that are not contiguous go through a copy, which is copied back once the work is done.
+tensors and returns a Work. Tensors that are not contiguous go through a copy, which is copied back once the work is done. So
+do tensors on GPUs, unless each rank has a GPU of its own: then NCCL makes the collective.
 """
 
 from __future__ import annotations
@@ -9,16 +10,17 @@ from __future__ import annotations
 import atexit
 import collections
 import datetime
+import functools
 import inspect
 import os
 import threading
-from typing import Any, Callable, List, Optional, Sequence
+from typing import Any, Callable, List, Optional, Sequence, Tuple
 
 import torch
 import torch.distributed as dist
 from torch._C._distributed_c10d import Work as TorchWork
 
-from dlflow import runtime
+from dlflow import _cuda, runtime
 
 NAME = "dlflow"
 LINGER = 10.0  # seconds that a rank which leaves waits for the others
@@ -121,7 +123,7 @@ class Work(TorchWork):
         with self._lock:
             if self._future is not None:
                 return self._future
-            self._done = torch.futures.Future()
+            self._done = torch.futures.Future(devices=list({tensor.device for tensor in self._result if tensor.device.type == "cuda"}))
             # An error that a callback raises is one for C++, too. It reads the value of set_exception(), where DDP expects tensors.
             self._future = self._done.then(self._outcome)
         if self._poll():
@@ -154,8 +156,8 @@ class _Places:
         return runtime.InvalidInput(f"rank {self.rank}: {self.what}: {text}")
 
     def _checked(self, tensor: torch.Tensor) -> torch.Tensor:
-        if tensor.device.type != "cpu":
-            raise self.error(f"a tensor is on {tensor.device}; the backend dlflow is for CPU tensors, use nccl beside it: 'cpu:dlflow,cuda:nccl'")
+        if tensor.device.type != "cpu" and not _cuda.is_on_device(tensor):
+            raise self.error(f"a tensor is on {tensor.device}; the backend dlflow takes tensors on CPUs and CUDA devices")
         if tensor.layout != torch.strided:
             raise self.error("a tensor is sparse; the backend dlflow takes dense ones, and sums sparse ones of the COO layout")
         return tensor.detach()
@@ -164,39 +166,56 @@ class _Places:
         self.kept.append(tensor)
         return tensor
 
+    def _memory(self, count: int, like: torch.Tensor) -> torch.Tensor:
+        return self._keep(_cuda.pinned(count, like.dtype) if _cuda.is_on_device(like) else torch.empty(count, dtype=like.dtype))
+
     def read(self, tensor: torch.Tensor) -> torch.Tensor:
-        return self._keep(self._checked(tensor).contiguous())
+        tensor = self._checked(tensor)
+        if not _cuda.is_on_device(tensor):
+            return self._keep(tensor.contiguous())
+        return self._memory(tensor.numel(), tensor).view(tensor.shape).copy_(tensor)  # waits for the caller's stream
 
     def written(self, tensor: torch.Tensor) -> torch.Tensor:
-        tensor = self._checked(tensor)
-        if tensor.is_contiguous():
-            return self._keep(tensor)
-        place = self._keep(torch.empty(tensor.shape, dtype=tensor.dtype))
-        self.finish.append(lambda: tensor.copy_(place))
-        return place
+        return self._place(tensor)[0]
 
     def changed(self, tensor: torch.Tensor) -> torch.Tensor:
-        place = self.written(tensor)
-        if not tensor.is_contiguous():
+        place, is_copy = self._place(tensor)
+        if is_copy:
             place.copy_(tensor.detach())
         return place
+
+    def _place(self, tensor: torch.Tensor) -> Tuple[torch.Tensor, bool]:
+        """Memory for what the tensor will have, and whether it is other memory than the tensor's."""
+        tensor = self._checked(tensor)
+        if tensor.is_contiguous() and not _cuda.is_on_device(tensor):
+            return self._keep(tensor), False
+        place = self._memory(tensor.numel(), tensor)
+        self.copied_to([tensor], place)
+        return place.view(tensor.shape), True
+
+    def copied_to(self, tensors: Sequence[torch.Tensor], place: torch.Tensor) -> None:
+        """At the end, `place` is copied to the tensors, one after the other. A GPU first ends what the caller has asked of it by now."""
+        ready = [_cuda.when_ready(tensor) for tensor in tensors if _cuda.is_on_device(tensor)]
+
+        def copy() -> None:
+            for event in ready:
+                event.synchronize()
+            for tensor, part in zip(tensors, place.split([tensor.numel() for tensor in tensors])):
+                tensor.copy_(part.view(tensor.shape))
+
+        self.finish.append(copy)
 
     def joined(self, tensors: Sequence[torch.Tensor]) -> torch.Tensor:
         """A copy of all, one after the other."""
         self._same_type(tensors)
-        return self._keep(torch.cat([self._checked(tensor).reshape(-1) for tensor in tensors]))
+        return self.read(torch.cat([self._checked(tensor).reshape(-1) for tensor in tensors]))
 
     def split(self, tensors: Sequence[torch.Tensor]) -> torch.Tensor:
         """Memory that is copied to all, one after the other, at the end."""
         self._same_type(tensors)
         checked = [self._checked(tensor) for tensor in tensors]
-        place = self._keep(torch.empty(sum(tensor.numel() for tensor in checked), dtype=checked[0].dtype))
-
-        def copy() -> None:
-            for tensor, part in zip(checked, place.split([tensor.numel() for tensor in checked])):
-                tensor.copy_(part.view(tensor.shape))
-
-        self.finish.append(copy)
+        place = self._memory(sum(tensor.numel() for tensor in checked), checked[0])
+        self.copied_to(checked, place)
         return place
 
     def _same_type(self, tensors: Sequence[torch.Tensor]) -> None:
@@ -217,6 +236,35 @@ def _one(tensors: Any, places: _Places) -> torch.Tensor:
     if len(tensors) != 1:
         raise places.error(f"{len(tensors)} tensors were given; the backend dlflow takes one for each process")
     return tensors[0]
+
+
+def _device_of(value: Any) -> Optional[torch.device]:
+    """The GPU on which the first tensor in `value` is, which may have lists; None where it is on none, or sparse."""
+    while isinstance(value, (list, tuple)):
+        if not value:
+            return None
+        value = value[0]
+    is_on_device = isinstance(value, torch.Tensor) and value.layout == torch.strided and _cuda.is_on_device(value)
+    return value.device if is_on_device else None
+
+
+def _or_nccl(method: Callable[..., Any]) -> Callable[..., Any]:
+    """A collective of tensors on GPUs is NCCL's, where each rank has a GPU of its own."""
+    @functools.wraps(method)
+    def collective(self: "ProcessGroup", tensors: Any, *arguments: Any, **options: Any) -> Any:
+        device = _device_of(tensors) or (_device_of(arguments[0]) if arguments else None)  # gather has outputs on its root alone
+        nccl = self._nccl(device) if device is not None else None
+        if nccl is None:
+            return method(self, tensors, *arguments, **options)
+        name = method.__name__ if hasattr(nccl, method.__name__) else _NEW_NAMES[method.__name__]
+        return getattr(nccl, name)(tensors, *arguments, **options)
+
+    return collective
+
+
+# Names of newer versions of PyTorch.
+_NEW_NAMES = {"allgather_into_tensor_coalesced": "all_gather_single_coalesced",
+              "reduce_scatter_tensor_coalesced": "reduce_scatter_single_coalesced"}
 
 
 def _seconds(opts: Any) -> Optional[float]:
@@ -260,13 +308,23 @@ class ProcessGroup(_Base):
 
     def __init__(self, store: Any, rank: int, size: int, timeout: datetime.timedelta):
         super().__init__(rank, size)
-        self._rank, self._size, self._timeout = rank, size, timeout
+        self._store, self._rank, self._size, self._timeout = store, rank, size, timeout
         self._limit: Optional[float] = None  # of a work, in seconds
         self._group_name, self._group_desc = "", ""
         self._group = _meet(store, rank, size, timeout, "")
         self._works: "collections.deque[Work]" = collections.deque()
         self._coalesced: Optional[List[Work]] = None  # between start_coalescing and end_coalescing
+        self._with_nccl: Any = None  # PyTorch's group, once it is asked for
+        self._has_asked_for_nccl = False
         _groups[id(self)] = self._group
+
+    def _nccl(self, device: torch.device) -> Any:
+        """PyTorch's group over NCCL, None unless each rank has a GPU of its own. All ranks ask in the same call, their first collective on a GPU."""
+        if not self._has_asked_for_nccl:
+            self._has_asked_for_nccl = True
+            if _cuda.each_rank_has_one(self._group, device):
+                self._with_nccl = _cuda.nccl(self._store, self._rank, self._size, self._timeout)
+        return self._with_nccl
 
     def __del__(self) -> None:
         self.shutdown()
@@ -275,10 +333,14 @@ class ProcessGroup(_Base):
         group = getattr(self, "_group", None)
         if group is not None and _groups is not None:  # else the process ends: _leave_all has left it
             _groups.pop(id(self), None)
+            if self._with_nccl is not None:
+                self._with_nccl.shutdown()
             group.leave(LINGER)
 
     def abort(self) -> None:
         _groups.pop(id(self), None)
+        if self._with_nccl is not None:
+            self._with_nccl.abort()
         self._group.leave(0)
 
     # What torch asks every group.
@@ -290,8 +352,8 @@ class ProcessGroup(_Base):
 
     def _get_backend(self, device: Any) -> "ProcessGroup":
         """PyTorch 2 divides a group into one backend for each kind of device; this group is its own."""
-        if torch.device(device).type != "cpu":
-            raise RuntimeError(f"no backend for {device} in this group: dlflow is for CPU tensors, use 'cpu:dlflow,cuda:nccl'")
+        if torch.device(device).type not in ("cpu", "cuda"):
+            raise RuntimeError(f"no backend for {device} in this group: dlflow is for tensors on CPUs and CUDA devices")
         return self
 
     get_backend = _get_backend
@@ -299,7 +361,8 @@ class ProcessGroup(_Base):
     @property
     def _device_types(self) -> List[torch.device]:
         """None before torch knows the group: until then its flight recorder asks, which cannot record a group that Python made."""
-        return [torch.device("cpu")] if self in dist.distributed_c10d._world.pg_map else []
+        devices = ["cpu", "cuda"] if torch.cuda.is_available() else ["cpu"]
+        return [torch.device(device) for device in devices] if self in dist.distributed_c10d._world.pg_map else []
 
     @property
     def options(self) -> Any:
@@ -358,6 +421,7 @@ class ProcessGroup(_Base):
     def _places(self, what: str) -> _Places:
         return _Places(self._rank, what)
 
+    @_or_nccl
     def allreduce(self, tensors: Any, opts: Any = None) -> Work:
         places = self._places("all_reduce")
         tensor = _one(tensors, places)
@@ -372,7 +436,7 @@ class ProcessGroup(_Base):
         places = self._places("all_reduce of sparse tensors")
         if _op(getattr(opts, "reduceOp", dist.ReduceOp.SUM)) != runtime.Op.SUM:
             raise places.error("sparse tensors can be summed alone")
-        mine = tensor.detach().coalesce()
+        mine = tensor.detach().cpu().coalesce()
         shape = [*mine.shape, mine.sparse_dim()]
         facts = torch.tensor([mine._nnz(), *shape])
         everywhere = [torch.empty_like(facts) for _ in range(self._size)]
@@ -389,18 +453,19 @@ class ProcessGroup(_Base):
 
         def add() -> None:
             total = torch.sparse_coo_tensor(torch.cat(indices, 1), torch.cat(values), tensor.shape, **_UNCHECKED).coalesce()
-            tensor.copy_(total)  # detach() would leave the indices of `tensor`
+            tensor.copy_(total.to(tensor.device))  # detach() would leave the indices of `tensor`
 
         gathered._finish.append(add)
         gathered._result = [tensor]
         return gathered
 
+    @_or_nccl
     def allreduce_coalesced(self, tensors: Sequence[torch.Tensor], opts: Any = None) -> Work:
         """One sum of all, which may be parts of one another."""
         places = self._places("all_reduce_coalesced")
         op = _op(getattr(opts, "reduceOp", dist.ReduceOp.SUM))
-        place = places.split(tensors)
-        torch.cat([tensor.detach().reshape(-1) for tensor in tensors], out=place)
+        place = places.joined(tensors)
+        places.copied_to([tensor.detach() for tensor in tensors], place)
         work = self._group.all_reduce(place.data_ptr(), place.numel(), _type(place), op)
         return self._collective(places, work, list(tensors), _seconds(opts))
 
@@ -411,6 +476,7 @@ class ProcessGroup(_Base):
         places.finish.append(lambda: place.div_(self._size))
         return self._collective(places, self._group.compressed_all_reduce(compressor, place.data_ptr(), step, epoch), [tensor])
 
+    @_or_nccl
     def broadcast(self, tensors: Any, opts: Any = None, root: int = 0) -> Work:
         places = self._places("broadcast")
         tensor = _one(tensors, places)
@@ -418,6 +484,7 @@ class ProcessGroup(_Base):
         place = places.changed(tensor)
         return self._collective(places, self._group.broadcast(place.data_ptr(), _bytes(place), root), [tensor], _seconds(opts))
 
+    @_or_nccl
     def reduce(self, tensors: Any, opts: Any = None) -> Work:
         places = self._places("reduce")
         tensor = _one(tensors, places)
@@ -425,6 +492,7 @@ class ProcessGroup(_Base):
         place = places.changed(tensor)
         return self._collective(places, self._group.reduce(place.data_ptr(), place.numel(), _type(place), op, root), [tensor], _seconds(opts))
 
+    @_or_nccl
     def allgather(self, output_tensors: Any, input_tensors: Any, opts: Any = None) -> Work:
         places = self._places("all_gather")
         source = places.read(_one(input_tensors, places))
@@ -437,6 +505,7 @@ class ProcessGroup(_Base):
         sizes = [_bytes(tensor) for tensor in outputs]
         return self._collective(places, self._group.all_gather(source.data_ptr(), target.data_ptr(), sizes), list(outputs), _seconds(opts))
 
+    @_or_nccl
     def _allgather_base(self, output: torch.Tensor, input: torch.Tensor, opts: Any = None) -> Work:
         places = self._places("all_gather_into_tensor")
         source, target = places.read(input), places.written(output)
@@ -447,14 +516,17 @@ class ProcessGroup(_Base):
         work = self._group.all_gather(source.data_ptr(), target.data_ptr(), [_bytes(source)] * self._size)
         return self._collective(places, work, [output], _seconds(opts))
 
+    @_or_nccl
     def allgather_coalesced(self, output_lists: Any, input_list: Any, opts: Any = None) -> Work:
         works = [self.allgather([[outputs[i] for outputs in output_lists]], [tensor], opts) for i, tensor in enumerate(input_list)]
         return self._together("all_gather_coalesced", works)
 
+    @_or_nccl
     def allgather_into_tensor_coalesced(self, outputs: Any, inputs: Any, opts: Any = None) -> Work:
         works = [self._allgather_base(output, tensor, opts) for output, tensor in zip(outputs, inputs)]
         return self._together("all_gather_into_tensor_coalesced", works)
 
+    @_or_nccl
     def reduce_scatter(self, output_tensors: Any, input_tensors: Any, opts: Any = None) -> Work:
         places = self._places("reduce_scatter")
         output = _one(output_tensors, places)
@@ -463,6 +535,7 @@ class ProcessGroup(_Base):
         source, target = places.joined(inputs), places.written(output)
         return self._reduce_scatter(places, source, target, [tensor.numel() for tensor in inputs], output, opts)
 
+    @_or_nccl
     def _reduce_scatter_base(self, output: torch.Tensor, input: torch.Tensor, opts: Any = None) -> Work:
         places = self._places("reduce_scatter_tensor")
         source, target = places.read(input), places.written(output)
@@ -477,10 +550,12 @@ class ProcessGroup(_Base):
         work = self._group.reduce_scatter(source.data_ptr(), target.data_ptr(), counts, _type(source), op)
         return self._collective(places, work, [output], _seconds(opts))
 
+    @_or_nccl
     def reduce_scatter_tensor_coalesced(self, outputs: Any, inputs: Any, opts: Any = None) -> Work:
         works = [self._reduce_scatter_base(output, tensor, opts) for output, tensor in zip(outputs, inputs)]
         return self._together("reduce_scatter_tensor_coalesced", works)
 
+    @_or_nccl
     def alltoall_base(self, output: torch.Tensor, input: torch.Tensor, output_split_sizes: Sequence[int],
                       input_split_sizes: Sequence[int], opts: Any = None) -> Work:
         places = self._places("all_to_all_single")
@@ -502,6 +577,7 @@ class ProcessGroup(_Base):
         row = _bytes(tensor) // rows if rows else 0
         return [size * row for size in sizes]
 
+    @_or_nccl
     def alltoall(self, output_tensors: Any, input_tensors: Any, opts: Any = None) -> Work:
         places = self._places("all_to_all")
         self._require_one_each(places, output_tensors, "output")
@@ -512,6 +588,7 @@ class ProcessGroup(_Base):
                                       [_bytes(tensor) for tensor in output_tensors])
         return self._collective(places, work, list(output_tensors), _seconds(opts))
 
+    @_or_nccl
     def gather(self, output_tensors: Any, input_tensors: Any, opts: Any = None) -> Work:
         places = self._places("gather")
         source, root = places.read(_one(input_tensors, places)), getattr(opts, "rootRank", 0)
@@ -526,6 +603,7 @@ class ProcessGroup(_Base):
         work = self._group.gather(source.data_ptr(), _bytes(source), target.data_ptr() if target is not None else 0, root)
         return self._collective(places, work, outputs, _seconds(opts))
 
+    @_or_nccl
     def scatter(self, output_tensors: Any, input_tensors: Any, opts: Any = None) -> Work:
         places = self._places("scatter")
         output, root = _one(output_tensors, places), getattr(opts, "rootRank", 0)
@@ -586,11 +664,16 @@ class ProcessGroup(_Base):
                 raise places.error(f"the tensor for rank {other} has {tensor.numel()} elements, this rank's has {like.numel()}")
 
     def start_coalescing(self, device: Any = None) -> None:
-        """What follows has one work in the end. Nothing is held back."""
+        """What follows has one work in the end. Nothing but NCCL holds it back."""
+        nccl = self._nccl(device) if device is not None and torch.device(device).type == "cuda" else None
+        if nccl is not None:
+            nccl._start_coalescing()
         self._coalesced = []
 
     def end_coalescing(self, device: Any = None) -> Work:
         works, self._coalesced = self._coalesced, None
+        if self._with_nccl is not None and device is not None and torch.device(device).type == "cuda":
+            return self._with_nccl._end_coalescing()
         return self._together("coalesced operations", works or [])
 
     # What newer versions of PyTorch call the same.
@@ -627,6 +710,6 @@ def register() -> None:
     """Once per process."""
     if hasattr(dist.Backend, NAME.upper()):
         return
-    options = {"devices": ["cpu"]} if "devices" in inspect.signature(dist.Backend.register_backend).parameters else {}
+    options = {"devices": ["cpu", "cuda"]} if "devices" in inspect.signature(dist.Backend.register_backend).parameters else {}
     dist.Backend.register_backend(NAME, _create, **options)
     atexit.register(_leave_all)

@@ -14,9 +14,9 @@ VARIABLE = "DLFLOW_REPLACE_GLOO"
 
 
 def backend_for(asked: Optional[str]) -> Optional[str]:
-    """`asked`: "gloo", "cpu:gloo,cuda:nccl", or nothing, which is gloo for CPUs."""
+    """`asked`: "gloo", "cpu:gloo,cuda:nccl", or nothing, which is both."""
     if asked is None:
-        return "cpu:dlflow,cuda:nccl" if torch.cuda.is_available() else "dlflow"
+        return "dlflow"
     parts = [part.rpartition(":") for part in asked.split(",")]
     return ",".join(device + colon + ("dlflow" if name.lower() == "gloo" else name) for device, colon, name in parts)
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Dict, List, Tuple
+from typing import Any, Dict, List, Tuple
 
 import torch
 
-from dlflow import runtime
+from dlflow import _cuda, runtime
 from dlflow.horovod.agreement import Request
 from dlflow.horovod.session import Entry
-from dlflow.horovod.torch import device
 from dlflow.horovod.torch.adasum import adasum
 
 
@@ -34,6 +33,8 @@ class Execution:
     def __init__(self, group: runtime.Group):
         self._group = group
         self._buffers: Dict[Tuple[torch.dtype, bool], torch.Tensor] = {}
+        self._nccl: Any = None
+        self._has_asked_for_nccl = False
 
     def execute(self, entries: List[Entry]) -> None:
         for entry in entries:
@@ -46,17 +47,41 @@ class Execution:
             for entry in entries:
                 by_type.setdefault(entry.target.dtype, []).append(entry)
             for of_type in by_type.values():
-                self._allreduce(of_type)
+                if _cuda.is_on_device(of_type[0].target) and of_type[0].request.op != "adasum" and self._has_nccl(of_type[0].target.device):
+                    self._allreduce_on_gpus(of_type)
+                else:
+                    self._allreduce(of_type)
 
     def leave(self, linger: float) -> None:
         self._group.leave(linger)
 
+    def _has_nccl(self, device: torch.device) -> bool:
+        """All ranks ask in the same call, their first allreduce on a GPU."""
+        if not self._has_asked_for_nccl:
+            self._has_asked_for_nccl = True
+            if _cuda.each_rank_has_one(self._group, device):
+                self._nccl = _cuda.Communicator(self._group, device)
+        return self._nccl is not None
+
+    def _allreduce_on_gpus(self, entries: List[Entry]) -> None:
+        request, counts = entries[0].request, [entry.target.numel() for entry in entries]
+        with self._nccl:
+            values = torch.cat([entry.source.reshape(-1) for entry in entries])
+            # The sum of fp16 may be infinite where the mean is not.
+            is_divided_before = request.op == "average" and values.dtype == torch.float16
+            _scale(values, request.prescale / self._group.size if is_divided_before else request.prescale)
+            self._nccl.sum(values)
+            is_divided_after = request.op == "average" and not is_divided_before
+            _scale(values, request.postscale / self._group.size if is_divided_after else request.postscale)
+            for entry, piece in zip(entries, values.split(counts)):
+                entry.target.copy_(piece.view(entry.target.shape))
+
     def _buffer(self, entries: List[Entry], dtype: torch.dtype, count: int) -> torch.Tensor:
-        """Pinned if one of the entries is on a device: on other ranks none may be."""
-        is_pinned = any(device.is_on_device(entry.target) for entry in entries)
+        """Pinned if the entries are on a device."""
+        is_pinned = _cuda.is_on_device(entries[0].target)
         known = self._buffers.get((dtype, is_pinned))
         if known is None or known.numel() < count:
-            known = self._buffers[dtype, is_pinned] = device.pinned(count, dtype) if is_pinned else torch.empty(count, dtype=dtype)
+            known = self._buffers[dtype, is_pinned] = _cuda.pinned(count, dtype) if is_pinned else torch.empty(count, dtype=dtype)
         return known[:count]
 
     def _allreduce(self, entries: List[Entry]) -> None:
@@ -115,7 +140,7 @@ class Execution:
 def _is_in_place(entries: List[Entry]) -> bool:
     """Whether the one target itself travels."""
     target = entries[0].target
-    return len(entries) == 1 and target.is_contiguous() and not device.is_on_device(target)
+    return len(entries) == 1 and target.is_contiguous() and not _cuda.is_on_device(target)
 
 
 def _copy(source: torch.Tensor, target: torch.Tensor) -> None:

@@ -11,13 +11,12 @@ from typing import Any, Optional, Type
 
 import torch
 
-from dlflow import runtime
+from dlflow import _cuda, runtime
 from dlflow.horovod import basics
 from dlflow.horovod.agreement import Request
 from dlflow.horovod.basics import (Adasum, Average, Sum, context, is_initialized, local_rank, local_size, nccl_built, op_of, rank, shutdown,
                                    size)
 from dlflow.horovod.session import Entry
-from dlflow.horovod.torch import device
 from dlflow.horovod.torch.compression import Compression, Compressor
 from dlflow.horovod.torch.execution import Execution
 
@@ -37,14 +36,15 @@ def _type_name(tensor: torch.Tensor) -> str:
 def _submit(kind: str, tensor: torch.Tensor, in_place: bool, name: Optional[str], **details: Any) -> Entry:
     """Starts the operation, which `details` describe like Request; its handle."""
     what = f"{kind} of {name or 'a tensor'}"
-    is_on_device = device.is_on_device(tensor)
+    is_on_device = _cuda.is_on_device(tensor)
     if tensor.device.type != "cpu" and not is_on_device:
         raise ValueError(f"{what}: the tensor is on {tensor.device}; dlflow's Horovod interface is for tensors on CPUs and CUDA devices")
     if tensor.layout != torch.strided:
         raise NotImplementedError(f"{what}: the tensor is sparse; make it dense by to_dense(), and an embedding by sparse=False")
-    request = Request(kind, f"{kind}.{name or context().made_up_name(kind)}", _type_name(tensor), tuple(tensor.shape), **details)
+    request = Request(kind, f"{kind}.{name or context().made_up_name(kind)}", _type_name(tensor), tuple(tensor.shape),
+                      device="cuda" if is_on_device else "cpu", **details)
     target = tensor if in_place else torch.empty_like(tensor, memory_format=torch.contiguous_format)
-    entry = Entry(request, tensor, target, device.when_ready(tensor) if is_on_device else None)
+    entry = Entry(request, tensor, target, _cuda.when_ready(tensor) if is_on_device else None)
     context().session.submit(entry)
     return entry
 
