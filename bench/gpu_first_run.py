@@ -3,7 +3,8 @@
     python3 bench/gpu_first_run.py [--build build] [--report build/gpu_first_run.md]
 
 Runs the tests that need a GPU, a small training under compute-sanitizer, trainings beside the CPU and beside themselves,
-bench/gpu_training.py and, from the folder that HOROVOD_EXAMPLES names, Horovod's pytorch_synthetic_benchmark.py. Ends with 1 if one of them failed. Each part is ended at its limit; together these are less than 10 minutes.
+bench/gpu_training.py and, from the folder that HOROVOD_EXAMPLES names, Horovod's pytorch_synthetic_benchmark.py. Ends with 1 if
+one of them failed. Each part is ended at its limit; together these are less than 10 minutes.
 """
 
 import argparse
