@@ -13,7 +13,7 @@ from dlflow import runtime
 
 
 def is_on_device(tensor: torch.Tensor) -> bool:
-    return tensor.device.type == "cuda"
+    return bool(tensor.device.type == "cuda")
 
 
 def when_ready(tensor: torch.Tensor) -> Any:
