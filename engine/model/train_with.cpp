@@ -107,8 +107,10 @@ std::vector<std::string> metric_names() {
 Shape stop_early_shape() {
   return object({
       {"metric", choice(metric_names()), "Metric of the held-out samples", kRequired},
-      {"patience", integer(1), "Number of epochs in a row that are not better", kRequired},
+      {"patience", integer(1),
+       "Number of epochs in a row that are not better; this, 'reach' or both are needed"},
       {"min_change", number(0), "Change that counts as better must be more; 0 unless given"},
+      {"reach", number(0), "Value of the metric that ends the training once an epoch has it"},
   });
 }
 

@@ -61,8 +61,12 @@ std::optional<EarlyStop> read_early_stop(const Json* json) {
   WithReader reader(*json, "stop_early");
   EarlyStop stop;
   stop.metric = read_metric(reader.find("metric"), "stop_early.metric");
-  stop.patience = reader.count("patience", 1, {});
+  if (reader.find("patience") != nullptr) stop.patience = reader.count("patience", 1, {});
   stop.min_change = reader.number("min_change", 0, stop.min_change);
+  if (reader.find("reach") != nullptr) stop.reach = reader.number("reach", 0, {});
+  if (!stop.patience && !stop.reach) {
+    WithReader::fail("stop_early", "a mapping with 'patience', 'reach' or both");
+  }
   reader.finish();
   return stop;
 }

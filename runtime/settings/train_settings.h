@@ -53,8 +53,9 @@ struct GradientTravel {
 /// When training ends before its last epoch.
 struct EarlyStop {
   std::string metric;
-  uint64_t patience = 1;  ///< epochs in a row that are not better
-  double min_change = 0;  ///< what is not better by more does not count as better
+  std::optional<uint64_t> patience;  ///< epochs in a row that are not better
+  double min_change = 0;             ///< what is not better by more does not count as better
+  std::optional<double> reach;       ///< a value as good as this ends the training
 
   bool operator==(const EarlyStop&) const = default;
 };

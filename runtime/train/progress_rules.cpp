@@ -1,5 +1,7 @@
 #include "runtime/train/progress_rules.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cmath>
 #include <utility>
@@ -43,6 +45,11 @@ double value_of(const std::map<std::string, double>& metrics, const std::string&
 
 }  // namespace
 
+/// Of a `value` that is no number never.
+bool is_as_good(const std::string& metric, double value, double wanted) {
+  return less_is_better(metric) ? value <= wanted : value >= wanted;
+}
+
 bool less_is_better(const std::string& metric) {
   return metric == "loss" || metric == "rmse" || metric == "mae" || metric == "perplexity";
 }
@@ -67,8 +74,12 @@ EpochRules::EpochRules(const TrainSettings& settings, const Model& model, size_t
 bool EpochRules::end_epoch(uint64_t epoch, uint64_t step,
                            const std::map<std::string, double>& metrics) {
   if (stop_early_) {
-    stop_.take(stop_early_->metric, value_of(metrics, stop_early_->metric), epoch,
-               stop_early_->min_change);
+    const double value = value_of(metrics, stop_early_->metric);
+    stop_.take(stop_early_->metric, value, epoch, stop_early_->min_change);
+    if (stop_early_->reach && !reached_ &&
+        is_as_good(stop_early_->metric, value, *stop_early_->reach)) {
+      reached_ = epoch;
+    }
   }
   if (keep_best_.empty() || !best_.take(keep_best_, value_of(metrics, keep_best_), epoch, 0))
     return false;
@@ -78,7 +89,9 @@ bool EpochRules::end_epoch(uint64_t epoch, uint64_t step,
 }
 
 bool EpochRules::stops_after(uint64_t epoch) const {
-  return stop_early_ && stop_.value && epoch >= stop_.epoch + stop_early_->patience;
+  if (reached_) return true;
+  return stop_early_ && stop_early_->patience && stop_.value &&
+         epoch >= stop_.epoch + *stop_early_->patience;
 }
 
 std::string EpochRules::unmeasured(const std::map<std::string, double>& metrics) const {
@@ -98,13 +111,27 @@ std::string EpochRules::unmeasured(const std::map<std::string, double>& metrics)
 }
 
 std::string EpochRules::reason() const {
+  if (reached_) {
+    return stop_early_->metric + " reached " + fmt::format("{:g}", *stop_early_->reach) +
+           " after epoch " + std::to_string(*reached_);
+  }
   return stop_early_->metric + " was best after epoch " + std::to_string(stop_.epoch) + ", and " +
-         std::to_string(stop_early_->patience) + " more did not improve it";
+         std::to_string(*stop_early_->patience) + " more did not improve it";
+}
+
+std::string EpochRules::missed() const {
+  if (!stop_early_ || !stop_early_->reach || reached_) return "";
+  const std::string text =
+      stop_early_->metric + " did not reach " + fmt::format("{:g}", *stop_early_->reach);
+  if (!stop_.value) return text;
+  return text + "; " + fmt::format("{:g}", *stop_.value) + " after epoch " +
+         std::to_string(stop_.epoch) + " was the best";
 }
 
 Json EpochRules::state() const {
   Json json = Json::object();
   if (stop_early_) json["stop_early"] = to_json(stop_);
+  if (reached_) json["reached"] = {{"epoch", *reached_}, {"reach", *stop_early_->reach}};
   if (!best_step_) return json;
   json["keep_best"] = to_json(best_);
   json["keep_best"]["step"] = *best_step_;
@@ -113,7 +140,12 @@ Json EpochRules::state() const {
 }
 
 void EpochRules::restore(const Json& state) {
-  if (stop_early_) stop_ = best_in(state.value("stop_early", Json::object()));
+  if (stop_early_) {
+    stop_ = best_in(state.value("stop_early", Json::object()));
+    const Json reached = state.value("reached", Json::object());
+    if (reached.value("reach", Json()) == Json(*stop_early_->reach))
+      reached_ = reached.at("epoch").get<uint64_t>();
+  }
   const Json best = state.value("keep_best", Json::object());
   if (keep_best_.empty() || best.empty()) return;
   best_ = best_in(best);

@@ -42,8 +42,8 @@ class EpochRules {
   /// all are there.
   std::string unmeasured(const std::map<std::string, double>& metrics) const;
 
-  /// `patience` epochs went by without a better value, the last of them `epoch`; never before there
-  /// is a value.
+  /// Epoch `epoch` had the value to `reach`, or `patience` epochs went by without a better one, the
+  /// last of them `epoch`; never before there is a value.
   bool stops_after(uint64_t epoch) const;
 
   /// The step of the best epoch of `keep_best`, and what it measured; nothing before the first.
@@ -51,8 +51,15 @@ class EpochRules {
   uint64_t best_epoch() const { return best_.epoch; }
   const std::map<std::string, double>& best_metrics() const { return best_metrics_; }
 
+  /// The epoch that had the value to `reach`; nothing before.
+  std::optional<uint64_t> reached() const { return reached_; }
+
   /// "loss was best after epoch 4, and 3 more did not improve it", for people.
   std::string reason() const;
+
+  /// "accuracy did not reach 0.9; 0.87 after epoch 4 was the best"; empty if nothing was to be
+  /// reached, or was.
+  std::string missed() const;
 
   Json state() const;
   void restore(const Json& state);
@@ -61,6 +68,7 @@ class EpochRules {
   std::string keep_best_;
   std::optional<EarlyStop> stop_early_;
   BestValue best_, stop_;
+  std::optional<uint64_t> reached_;
   std::optional<uint64_t> best_step_;
   std::map<std::string, double> best_metrics_;
 };

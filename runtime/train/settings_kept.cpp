@@ -18,7 +18,11 @@ Json in_json(const std::vector<ParameterGroup>& groups) {
 }
 
 Json in_json(const std::optional<EarlyStop>& stop) {
-  return stop ? Json{stop->metric, stop->patience, stop->min_change} : Json("never");
+  if (!stop) return "never";
+  Json list = {stop->metric, stop->patience ? Json(*stop->patience) : Json("never"),
+               stop->min_change};
+  if (stop->reach) list.push_back(*stop->reach);
+  return list;
 }
 
 Json in_json(const std::optional<std::vector<float>>& class_shares) {

@@ -114,7 +114,12 @@ class Trainer {
   }
 
   void tell_early_stop() const {
-    if (comm_.rank() != 0 || position_.epoch == settings().epochs) return;
+    if (comm_.rank() != 0) return;
+    const std::string missed = rules_.missed();
+    if (position_.epoch == settings().epochs) {
+      if (!missed.empty()) std::fprintf(stderr, "%s\n", missed.c_str());
+      return;
+    }
     std::fprintf(stderr, "stopped after epoch %llu of %llu: %s\n",
                  (unsigned long long)position_.epoch, (unsigned long long)settings().epochs,
                  rules_.reason().c_str());
@@ -365,6 +370,7 @@ class Trainer {
     if (log_ && log_->noise_scale()) numbers["noise_scale"] = *log_->noise_scale();
     const bool has_best = rules_.best_step().has_value();
     if (has_best) numbers["best_epoch"] = rules_.best_epoch();
+    if (rules_.reached()) numbers["reached_epoch"] = *rules_.reached();
     const auto& metrics = has_best ? rules_.best_metrics() : last_metrics_;
     for (const auto& [name, value] : metrics) numbers[name] = value;
     return numbers;

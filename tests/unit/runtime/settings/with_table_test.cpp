@@ -104,7 +104,10 @@ std::vector<Json> contexts_of(const Path& path) {
       {"cooperation.synchronous_epochs", {cooperation("local_sgd")}},
       {"cooperation.servers", {cooperation("parameter_server")}},
       {"cooperation.staleness", {cooperation("parameter_server")}},
+      {"stop_early.metric", {{{"stop_early", {{"patience", 1}}}}}},
+      {"stop_early.patience", {{{"stop_early", {{"metric", "loss"}}}}}},
       {"stop_early.min_change", {{{"stop_early", {{"metric", "loss"}, {"patience", 1}}}}}},
+      {"stop_early.reach", {{{"stop_early", {{"metric", "loss"}}}}}},
       {"precision.leaves", {Json::object()}},
   };
   const auto found = contexts.find(join(path, "."));

@@ -410,6 +410,39 @@ TEST_CASE("a training without patience left ends early, after the same epoch how
   CHECK(train_on(1, job)[0].summary.at("epochs") == epochs);  // there is nothing left to do
 }
 
+TEST_CASE("a training ends after the epoch that reaches what it is to reach, however it runs",
+          "[recipes][exact]") {
+  const auto job_in = [](const std::filesystem::path& folder, double reach) {
+    TrainingJob job = tiny_job(folder, 8);
+    job.settings.stop_early = {.metric = "accuracy", .reach = reach};
+    return job;
+  };
+  const test::TempDir all, whole;
+  const TrainingEnd full = train_on(1, job_in(all.path(), 1.5))[0];
+  CHECK(full.summary.at("epochs") == 8);
+  CHECK_FALSE(full.summary.contains("reached_epoch"));
+  std::vector<double> accuracies;
+  for (const Json& line : lines_of(all.path() / "metrics.jsonl")) {
+    if (line.contains("accuracy")) accuracies.push_back(line.at("accuracy"));
+  }
+  const double wanted = *std::ranges::max_element(accuracies);
+  const uint64_t first = uint64_t(std::ranges::find(accuracies, wanted) - accuracies.begin()) + 1;
+  const TrainingEnd end = train_on(1, job_in(whole.path(), wanted))[0];
+  CHECK(end.summary.at("epochs") == first);
+  CHECK(end.summary.at("reached_epoch") == first);
+  CHECK(end.summary.at("accuracy") == wanted);
+
+  const test::TempDir parts;
+  const std::atomic<bool> stop = true;  // each run does one step and saves
+  for (uint64_t step = 1; step < 7 * first; ++step) {
+    REQUIRE_FALSE(train_on(1 + int(step % 2), job_in(parts.path(), wanted), stop)[0].finished);
+  }
+  CHECK(train_on(2, job_in(parts.path(), wanted), stop)[0].summary.at("reached_epoch") == first);
+  CHECK(newest_bits(parts.path()) == newest_bits(whole.path()));
+  CHECK(train_on(1, job_in(parts.path(), wanted))[0].summary.at("epochs") == first);
+  CHECK(train_on(1, job_in(parts.path(), 1.5))[0].summary.at("epochs") == 8);  // another aim
+}
+
 TEST_CASE(
     "mixed images train the same bits on any number of ranks, and are refused where labels "
     "cannot be mixed",
