@@ -17,6 +17,7 @@ from training import DATA, ROOT, launch
 WAYS = {
     "synchronous": {"kind": "synchronous"},
     "local SGD, every 8": {"kind": "local_sgd", "every": 8},
+    "elastic averaging, every 8": {"kind": "elastic"},
     "gossip": {"kind": "gossip"},
     "one server, staleness 0": {"kind": "parameter_server", "servers": 1, "staleness": 0},
     "one server, staleness 4": {"kind": "parameter_server", "servers": 1, "staleness": 4},

@@ -117,11 +117,15 @@ Shape stop_early_shape() {
 /// Which of its keys goes with which kind is for the training to say.
 Shape cooperation_shape() {
   return object({
-      {"kind", choice({"synchronous", "local_sgd", "parameter_server", "gossip"}),
+      {"kind", choice({"synchronous", "local_sgd", "elastic", "parameter_server", "gossip"}),
        "Way to cooperate (docs/user/taxonomy.md)", kRequired},
       {"every", integer(1),
-       "local_sgd: number of steps between averagings, 8 unless given; gossip: number of steps "
-       "between exchanges, 1 unless given"},
+       "local_sgd: number of steps between averagings, elastic: between exchanges, 8 unless given; "
+       "gossip: between exchanges, 1 unless given"},
+      {"rate", number_above(0, 1),
+       "elastic: share of the way to the mean of the ranks that the center goes in an exchange; "
+       "0.9 "
+       "unless given"},
       {"synchronous_epochs", integer(0),
        "local_sgd: number of first epochs in which weights are averaged after every step"},
       {"servers", integer(1),

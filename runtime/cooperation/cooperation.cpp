@@ -4,6 +4,7 @@
 #include <string>
 
 #include "base/error.h"
+#include "runtime/cooperation/elastic.h"
 #include "runtime/cooperation/gossip.h"
 #include "runtime/cooperation/local_sgd.h"
 #include "runtime/cooperation/parameter_servers.h"
@@ -30,6 +31,8 @@ std::unique_ptr<Cooperation> make_cooperation(const CooperationOptions& options,
   switch (options.kind) {
     case Kind::LocalSgd:
       return std::make_unique<LocalSgd>(options, comm, rules, timeline);
+    case Kind::Elastic:
+      return std::make_unique<Elastic>(options, comm, rules, timeline);
     case Kind::ParameterServer:
       return std::make_unique<ParameterServers>(options, comm, timeline);
     case Kind::Gossip:

@@ -72,7 +72,7 @@ struct Stretch {
   uint64_t limit = 0;
 };
 
-/// A way to cooperate. Implementations: LocalSgd, ParameterServers, Gossip.
+/// A way to cooperate. Implementations: LocalSgd, Elastic, ParameterServers, Gossip.
 class Cooperation {
  public:
   virtual ~Cooperation() = default;

@@ -8,15 +8,19 @@ namespace dlflow::runtime {
 /// Which way the ranks of a training cooperate (docs/user/taxonomy.md), and its figures; those of
 /// other kinds are of no meaning.
 struct CooperationOptions {
-  enum class Kind { Synchronous, LocalSgd, ParameterServer, Gossip };
+  enum class Kind { Synchronous, LocalSgd, Elastic, ParameterServer, Gossip };
 
   Kind kind = Kind::Synchronous;
 
-  /// Local SGD: steps from one averaging to the next. Gossip: steps from one exchange to the next.
+  /// Local SGD: steps from one averaging to the next. Elastic, gossip: steps from one exchange to
+  /// the next.
   uint64_t every = 1;
 
   /// Local SGD: the first epochs, in which ranks average after every step.
   uint64_t synchronous_epochs = 0;
+
+  /// Elastic: the share of the way to the mean of the ranks that the center goes in an exchange.
+  double rate = 0.9;
 
   /// Parameter server: how many of the ranks, the last, are servers.
   int servers = 1;

@@ -1,3 +1,5 @@
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <array>
 #include <limits>
@@ -18,10 +20,11 @@ struct KindKeys {
   std::vector<std::string> keys;  // beside `kind`
 };
 
-const std::array<KindKeys, 4>& kinds() {
-  static const std::array<KindKeys, 4> all = {{
+const std::array<KindKeys, 5>& kinds() {
+  static const std::array<KindKeys, 5> all = {{
       {Kind::Synchronous, "synchronous", {}},
       {Kind::LocalSgd, "local_sgd", {"every", "synchronous_epochs"}},
+      {Kind::Elastic, "elastic", {"every", "rate"}},
       {Kind::ParameterServer, "parameter_server", {"servers", "staleness"}},
       {Kind::Gossip, "gossip", {"every"}},
   }};
@@ -109,8 +112,12 @@ CooperationOptions read_cooperation(const Json& with) {
   WithReader reader(json, "cooperation");
   options.kind = read_kind(reader);
   require_keys_of(options.kind, json);
-  options.every = reader.count("every", 1, options.kind == Kind::LocalSgd ? kUsualLocalSteps : 1);
+  options.every = reader.count("every", 1, options.kind == Kind::Gossip ? 1 : kUsualLocalSteps);
   options.synchronous_epochs = reader.count("synchronous_epochs", 0, options.synchronous_epochs);
+  options.rate = reader.number("rate", 0, options.rate);
+  if (options.rate == 0 || options.rate > 1) {
+    WithReader::fail("cooperation.rate", "a number above 0, at most 1");
+  }
   options.servers = int(std::min(reader.count("servers", 1, 1), kMostServers));
   options.staleness = read_staleness(reader);
   reader.finish();
@@ -130,6 +137,9 @@ std::string describe(const CooperationOptions& options, int num_ranks) {
       if (options.synchronous_epochs > 0) {
         text += " from epoch " + number(options.synchronous_epochs + 1) + " on";
       }
+      break;
+    case Kind::Elastic:
+      text += " every " + number(options.every) + ", rate: " + fmt::format("{:g}", options.rate);
       break;
     case Kind::ParameterServer:
       text += ", servers: " + std::to_string(options.servers) +

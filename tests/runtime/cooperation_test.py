@@ -14,6 +14,7 @@ import ranks as rank_processes  # where training_case looks
 
 WAYS = {
     "local_sgd": {"kind": "local_sgd"},
+    "elastic": {"kind": "elastic", "every": 2},
     "gossip": {"kind": "gossip"},
     "two servers": {"kind": "parameter_server", "servers": 2},
     "asynchronous": {"kind": "parameter_server", "staleness": "unbounded"},
@@ -42,7 +43,7 @@ class Cooperation(TrainingCase):
         self.wait_for(lambda: list(folder.glob("checkpoints/step-*/manifest.json")), process)
 
     def test_each_way_learns_on_processes_and_its_metrics_and_timeline_are_there(self):
-        spans = {"local_sgd": "average", "gossip": "exchange", "two servers": "push and pull", "asynchronous": "push and pull"}
+        spans = {"local_sgd": "average", "elastic": "exchange", "gossip": "exchange", "two servers": "push and pull", "asynchronous": "push and pull"}
         for name, way in WAYS.items():
             with self.subTest(name):
                 process, folder = self.begin(4, way, epochs=3, timeline=4)

@@ -154,6 +154,7 @@ TEST_CASE("numbers of training have the bounds that they are documented with", "
       {"cooperation", "{kind: local_sgd, every: 1}", "{kind: local_sgd, every: 0}"},
       {"cooperation", "{kind: local_sgd, synchronous_epochs: 0}",
        "{kind: local_sgd, synchronous_epochs: -1}"},
+      {"cooperation", "{kind: elastic, rate: 1}", "{kind: elastic, rate: 1.1}"},
       {"cooperation", "{kind: parameter_server, servers: 1}",
        "{kind: parameter_server, servers: 0}"},
       {"cooperation", "{kind: parameter_server, staleness: 0}",

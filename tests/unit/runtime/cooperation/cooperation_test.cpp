@@ -19,6 +19,7 @@ using Kind = CooperationOptions::Kind;
 
 const CooperationOptions kLocal{.kind = Kind::LocalSgd, .every = 2};
 const CooperationOptions kGossip{.kind = Kind::Gossip, .every = 2};
+const CooperationOptions kElastic{.kind = Kind::Elastic, .every = 2};
 const CooperationOptions kServer{.kind = Kind::ParameterServer, .servers = 1};
 
 std::vector<float> no_gradient(std::span<const float> weights) {
@@ -45,7 +46,7 @@ TEST_CASE("a report calls for a meeting if somebody stops, saves or has diverged
 
 TEST_CASE("ranks meet with what the last step wishes, and the loss of all their steps",
           "[cooperation]") {
-  const auto options = GENERATE(kLocal, kGossip, kServer);
+  const auto options = GENERATE(kLocal, kElastic, kGossip, kServer);
   const auto meetings = test::on_ranks(3, [&](Communicator& comm) {
     Timeline timeline;
     const auto way = make_cooperation(options, comm, {}, timeline);
@@ -83,7 +84,7 @@ TEST_CASE("a watch is told which sums of weights a rank comes to", "[cooperation
 }
 
 TEST_CASE("a rank that steps alone ends where the watch says so", "[cooperation]") {
-  const Kind kind = GENERATE(Kind::LocalSgd, Kind::Gossip);
+  const Kind kind = GENERATE(Kind::LocalSgd, Kind::Elastic, Kind::Gossip);
   const auto steps = test::on_ranks(2, [&](Communicator& comm) -> uint64_t {
     Lifeline lifeline;
     Timeline timeline;
@@ -109,6 +110,7 @@ TEST_CASE("a rank that steps alone ends where the watch says so", "[cooperation]
 TEST_CASE("what ranks wait for each other is on the timeline", "[cooperation]") {
   const auto [options, expected] = GENERATE(table<CooperationOptions, std::vector<std::string>>(
       {{kLocal, {"average"}},
+       {kElastic, {"exchange", "exchange", "average"}},
        {kGossip, {"exchange", "average"}},
        {kServer, {"push and pull", "push and pull", "push and pull", "gather weights"}}}));
   const auto names = test::on_ranks(2, [&, &way_options = options](Communicator& comm) {

@@ -264,6 +264,12 @@ TEST_CASE("ways to cooperate have their own keys and defaults", "[settings]") {
   CHECK_FALSE(local.precision.exact);
   CHECK(read({{"kind", "local_sgd"}, {"every", 3}}).cooperation.every == 3);
 
+  const CooperationOptions elastic = read({{"kind", "elastic"}, {"rate", 0.5}}).cooperation;
+  CHECK(elastic.kind == Way::Elastic);
+  CHECK(elastic.every == 8);
+  CHECK(elastic.rate == 0.5);
+  CHECK(read({{"kind", "elastic"}}).cooperation.rate == 0.9);
+
   const CooperationOptions servers = read({{"kind", "parameter_server"}}).cooperation;
   CHECK(servers.kind == Way::ParameterServer);
   CHECK(servers.servers == 1);
@@ -284,6 +290,7 @@ TEST_CASE("what decides the bits of a result is said in a few words", "[settings
   CHECK(words({{"kind", "local_sgd"}}) == "local_sgd every 8, ranks: 4");
   CHECK(words({{"kind", "local_sgd"}, {"synchronous_epochs", 2}}) ==
         "local_sgd every 8 from epoch 3 on, ranks: 4");
+  CHECK(words({{"kind", "elastic"}}) == "elastic every 8, rate: 0.9, ranks: 4");
   CHECK(words({{"kind", "parameter_server"}, {"servers", 2}}) ==
         "parameter_server, servers: 2, staleness: 4, ranks: 4");
   CHECK(words({{"kind", "parameter_server"}, {"staleness", "unbounded"}}) ==
@@ -314,8 +321,12 @@ TEST_CASE("keys that do not go with a way to cooperate are refused", "[settings]
     return mistake(json);
   };
   CHECK(refusal("gossip") == "with: 'cooperation' is not a JSON object");
-  CHECK(refusal({{"kind", "gosip"}}) ==
-        "with: 'cooperation.kind' must be one of synchronous, local_sgd, parameter_server, gossip");
+  CHECK(
+      refusal({{"kind", "gosip"}}) ==
+      "with: 'cooperation.kind' must be one of synchronous, local_sgd, elastic, parameter_server, "
+      "gossip");
+  CHECK(refusal({{"kind", "elastic"}, {"rate", 1.5}}) ==
+        "with: 'cooperation.rate' must be a number above 0, at most 1");
   CHECK(refusal({{"kind", "gossip"}, {"evry", 1}}) ==
         "with: unknown key 'cooperation.evry'; did you mean 'every'?");
   CHECK(refusal({{"kind", "gossip"}, {"staleness", 1}}) ==

@@ -101,6 +101,7 @@ std::vector<Json> contexts_of(const Path& path) {
       {"gradients.rank", {compressed("powersgd")}},
       {"gradients.clip", {compressed("dgc")}},
       {"cooperation.every", {cooperation("local_sgd"), cooperation("gossip")}},
+      {"cooperation.rate", {cooperation("elastic")}},
       {"cooperation.synchronous_epochs", {cooperation("local_sgd")}},
       {"cooperation.servers", {cooperation("parameter_server")}},
       {"cooperation.staleness", {cooperation("parameter_server")}},

@@ -19,6 +19,7 @@ namespace {
 using Kind = CooperationOptions::Kind;
 
 const CooperationOptions kLocal{.kind = Kind::LocalSgd, .every = 3};
+const CooperationOptions kElastic{.kind = Kind::Elastic, .every = 2};
 const CooperationOptions kGossip{.kind = Kind::Gossip, .every = 1};
 const CooperationOptions kServer{.kind = Kind::ParameterServer, .servers = 1, .staleness = 2};
 const CooperationOptions kSynchronousServers{
@@ -64,7 +65,8 @@ bool fits(const CooperationOptions& cooperation, int ranks) {
 }  // namespace
 
 TEST_CASE("every way to cooperate learns, and reports what it reached", "[cooperation]") {
-  const auto cooperation = GENERATE(kLocal, kGossip, kServer, kSynchronousServers, kFreeServer);
+  const auto cooperation =
+      GENERATE(kLocal, kElastic, kGossip, kServer, kSynchronousServers, kFreeServer);
   const int ranks = GENERATE(1, 2, 3, 4, 5);
   if (!fits(cooperation, ranks)) return;
   const test::TempDir dir;
