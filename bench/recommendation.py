@@ -1,18 +1,15 @@
 """workflows/pytorch/dlrm.py with divided and with replicated tables, in one run: time of a step, memory of a rank, AUC of the test.
 
-    PYTHON bench/recommendation.py [--ranks 2] [--seeds 5] [--rows 100000] [--samples 120000] [--ways gloo,replicated,sharded,exact,files]
+    PYTHON bench/recommendation.py [--ranks 2] [--seeds 5] [--rows 100000] [--samples 100000] [--ways replicated,sharded,files]
 
-Starts the ranks itself, one thread each; the ways take turns, each with processes of its own. A seed decides about the first weights. gloo: replicated tables over gloo; replicated: over
-dlflow; files: divided tables in memory-mapped files. Memory is the peak of rank 0 beyond what it had before it made its model, with mapped files. Of time and memory the median of
-the seeds.
+Starts the ranks itself, one thread each. The ways take turns, step by step, in the same processes; exact is a way, too. A seed decides about the first weights.
+files: divided tables in memory-mapped files. Memory is what rank 0 has more after a way's first step than before it made its model, with mapped files.
 """
 
 import argparse
-import json
 import os
 import pathlib
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -26,59 +23,69 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "workflows/
 import clicks  # noqa: E402
 import dlrm  # noqa: E402
 
-WARM_UP = 10  # steps
-WAYS = ("gloo", "replicated", "sharded", "exact", "files")
+WARM_UP = 5  # steps
 
 
-def memory(field):
+def memory():
     """MiB."""
     lines = dict(line.split(":", 1) for line in pathlib.Path("/proc/self/status").read_text().splitlines())
-    return int(lines[field].split()[0]) / 1024
+    return int(lines["VmRSS"].split()[0]) / 1024
 
 
-def rank(way, folder, rows, seed):
-    """A line of JSON."""
-    torch.set_num_threads(1)
-    dist.init_process_group("gloo" if way == "gloo" else "dlflow")
+def make(way, given, folder, data):
+    given.update(folder=folder if way == "files" else "")
+    return dlrm.Replicated(given, data) if way == "replicated" else dlrm.Sharded(given, data, exact=way == "exact")
+
+
+def train(args, seed, data, found):
+    """Adds the figures of this seed. Returns the trained ones."""
     given = dlrm.settings()
-    given.update(rows=rows, seed=seed, folder=folder if way == "files" else "")
-    train, test = dlrm.Clicks(f"{folder}/train"), dlrm.Clicks(f"{folder}/test")
-    before = memory("VmRSS")
-    training = dlrm.Replicated(given, train) if way in ("gloo", "replicated") else dlrm.Sharded(given, train, exact=way == "exact")
-    times, cpu = [time.perf_counter()], 0.0
-    for done, _ in training.steps(0, len(train) // given.batch):
-        times.append(time.perf_counter())
-        cpu = time.process_time() if done == WARM_UP else cpu
-    cpu = time.process_time() - cpu
-    steps = [end - begin for begin, end in zip(times[WARM_UP:], times[WARM_UP + 1:])]
-    peak = memory("VmHWM") - before
-    quality = dlrm.auc(training.model, training.embed, test)
-    if dist.get_rank() == 0:
-        print(json.dumps({"ms": 1000 * statistics.median(steps), "cpu_ms": 1000 * cpu / len(steps), "mib": peak, "auc": quality}), flush=True)
+    given.update(rows=args.rows, seed=seed)
+    last, trained, steps = len(data) // given.batch, {}, {}
+    for way in found:
+        before = memory()
+        trained[way] = make(way, given, args.folder, data)
+        steps[way] = trained[way].steps(0, last)
+        next(steps[way])
+        found[way]["MiB"].append(memory() - before)
+    for step in range(1, last):
+        for way, each in steps.items():
+            torch.use_deterministic_algorithms(way == "exact")
+            dist.barrier()
+            start, cpu = time.perf_counter(), time.process_time()
+            next(each)
+            if step >= WARM_UP:
+                found[way]["ms"].append(1000 * (time.perf_counter() - start))
+                found[way]["processor ms"].append(1000 * (time.process_time() - cpu))
+    torch.use_deterministic_algorithms(False)
+    return trained
+
+
+def rank(args):
+    torch.set_num_threads(1)
+    dist.init_process_group("dlflow")
+    data, test = dlrm.Clicks(f"{args.folder}/train"), dlrm.Clicks(f"{args.folder}/test")
+    found = {way: {"ms": [], "processor ms": [], "MiB": [], "AUC": []} for way in args.ways.split(",")}
+    for seed in range(args.seeds):
+        for way, trained in train(args, seed, data, found).items():
+            found[way]["AUC"].append(dlrm.auc(trained.model, trained.embed, test))
+        if dist.get_rank() == 0:
+            print_figures(found, seed + 1)
     dist.barrier()
 
 
-def measured(args, way, folder, seed):
-    ended = torch_ranks.start(args.ranks, ["--way", way, "--folder", folder, "--rows", str(args.rows), "--seed", str(seed)], stdout=subprocess.PIPE, text=True)
-    if ended.returncode != 0:
-        sys.exit(f"error: the ranks of {way} failed")
-    return json.loads(ended.stdout.splitlines()[-1])
-
-
-def print_figures(found, base):
+def print_figures(found, seeds):
+    base, *_ = found.values()
+    print(f"# PyTorch {torch.__version__}, {dist.get_world_size()} ranks, {seeds} seeds, load {os.getloadavg()[0]:.1f}; medians, and to {next(iter(found))}")
     for way, figures in found.items():
-        ms, cpu, mib = ([each[name] for each in figures] for name in ("ms", "cpu_ms", "mib"))
-        ratios = [statistics.median(each[name] for each in figures) / statistics.median(each[name] for each in found[base]) for name in ("ms", "cpu_ms", "mib")]
-        print(f"{way}: {statistics.median(ms):.1f} ms ({min(ms):.1f} to {max(ms):.1f}), {ratios[0]:.2f}; {statistics.median(cpu):.1f} ms of its processor, {ratios[1]:.2f}; "
-              f"{statistics.median(mib):.0f} MiB, {ratios[2]:.2f}")
-
-
-def print_quality(found, base):
-    for way, figures in found.items():
-        values, others = ([each["auc"] for each in found[name]] for name in (way, base))
-        difference = statistics.mean(values) - statistics.mean(others)
-        error = ((statistics.variance(values) + statistics.variance(others)) / len(values)) ** 0.5
-        print(f"{way}: AUC {statistics.mean(values):.4f} ({', '.join(f'{value:.4f}' for value in values)}), {difference / error if error else 0:+.2f} standard errors")
+        medians = [(name, statistics.median(figures[name]), statistics.median(base[name])) for name in ("ms", "processor ms", "MiB")]
+        print(f"{way}: " + ", ".join(f"{value:.1f} {name} ({value / other:.2f})" for name, value, other in medians), flush=True)
+        values, others = figures["AUC"], base["AUC"]
+        text = f"{way}: AUC {statistics.mean(values):.4f} ({', '.join(f'{value:.4f}' for value in values)})"
+        if seeds > 1 and figures is not base:
+            error = ((statistics.variance(values) + statistics.variance(others)) / seeds) ** 0.5
+            text += f", {(statistics.mean(values) - statistics.mean(others)) / error:+.2f} standard errors"
+        print(text, flush=True)
 
 
 def main():
@@ -86,27 +93,18 @@ def main():
     parser.add_argument("--ranks", type=int, default=2)
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--rows", type=int, default=100_000)
-    parser.add_argument("--samples", type=int, default=120_000)
-    parser.add_argument("--ways", default=",".join(WAYS))
-    for hidden in ("--way", "--folder", "--seed"):
-        parser.add_argument(hidden, help=argparse.SUPPRESS)
+    parser.add_argument("--samples", type=int, default=100_000)
+    parser.add_argument("--ways", default="replicated,sharded,files")
+    parser.add_argument("--folder", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if torch_ranks.is_rank():
-        return rank(args.way, args.folder, args.rows, int(args.seed))
-    found = {way: [] for way in args.ways.split(",")}
-    with tempfile.TemporaryDirectory(dir=".") as folder:
-        for name, samples, seed in (("train", args.samples, 1), ("test", 20_000, 2)):
+        return rank(args)
+    with tempfile.TemporaryDirectory() as folder:
+        for name, samples, seed in (("train", args.samples, 1), ("test", 10_000, 2)):
             clicks.write(samples, seed, f"{folder}/{name}.tsv")
             clicks.prepare(f"{folder}/{name}.tsv", args.rows, f"{folder}/{name}")
-        for seed in range(args.seeds):
-            for way, figures in found.items():
-                figures.append(measured(args, way, folder, seed))
-                print(f"# seed {seed}, {way}: {figures[-1]}, load {os.getloadavg()[0]:.1f}", flush=True)
-    base = "replicated" if "replicated" in found else next(iter(found))
-    print(f"# PyTorch {torch.__version__}, {args.ranks} ranks\n# way: time of a step (of the seeds), to {base}; processor time of rank 0 in it; memory of a rank")
-    print_figures(found, base)
-    if args.seeds > 1:
-        print_quality(found, base)
+        status = torch_ranks.start(args.ranks, [*sys.argv[1:], "--folder", folder]).returncode
+    sys.exit(status)
 
 
 if __name__ == "__main__":

@@ -3,9 +3,9 @@
     clicks.py write SAMPLES SEED FILE
     clicks.py prepare FILE ROWS FOLDER
 
-A line is a click (0 or 1), 13 counts and 26 categories in hexadecimal, with a tab between two; each but the first may be empty. The written ones have planted structure:
-whether there is a click depends on the counts, on each category, and on pairs of categories. FOLDER gets dense.npy (logarithms of counts), ids.npy
-(categories modulo ROWS) and labels.npy.
+A line is a click (0 or 1), 13 counts and 26 categories in hexadecimal, with a tab between two; each but the first may be empty. The written ones
+have planted structure: a click depends on the counts, on each category, and on pairs of categories. FOLDER gets dense.npy (logarithms of counts),
+ids.npy (categories modulo ROWS) and labels.npy.
 """
 
 import pathlib

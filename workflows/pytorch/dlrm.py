@@ -3,8 +3,9 @@
     dlrm.py train DATA [--exact | --replicated]
     dlrm.py evaluate DATA CHECKPOINTS [--exact | --replicated]
 
-Rows of the embedding tables are divided among the ranks, and all ranks have the MLPs (DistributedDataParallel). --exact: the same bits on any number of ranks that divides
-VIRTUAL_RANKS. --replicated: all ranks have the tables, too, with sparse gradients, to compare. With GPUs the MLPs are there, and the tables in the memory of the host.
+Rows of the embedding tables are divided among the ranks, and all ranks have the MLPs (DistributedDataParallel). --exact: the same bits on any
+number of ranks that divides VIRTUAL_RANKS. --replicated: all ranks have the tables, too, with sparse gradients, to compare. With GPUs the MLPs
+are there, and the tables in the memory of the host.
 """
 
 import pathlib
@@ -84,8 +85,8 @@ class Sharded:
             self.network = nn.parallel.DistributedDataParallel(self.model)
         parts = VIRTUAL_RANKS if exact else dist.get_world_size()
         if given.batch % parts or parts % dist.get_world_size():
-            raise SystemExit(f"error: {dist.get_world_size()} ranks cannot share {parts} equal parts of {given.batch} samples evenly: give a batch that is a multiple of {parts}, "
-                             f"and with --exact a number of ranks that divides {VIRTUAL_RANKS}")
+            raise SystemExit(f"error: {dist.get_world_size()} ranks cannot share {parts} equal parts of {given.batch} samples evenly: give a batch that "
+                             f"is a multiple of {parts}, and with --exact a number of ranks that divides {VIRTUAL_RANKS}")
         self.part, self.own = given.batch // parts, parts // dist.get_world_size()
 
     def places(self, number):

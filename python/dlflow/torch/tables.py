@@ -65,8 +65,8 @@ class ShardedTables:
         fill(self._weight, rows, seed, self._rank, self._ranks)
 
     def request(self, *parts: torch.Tensor) -> Request:
-        """Tells the owners which rows `parts` need, which are batches of this rank with as many samples each. An id is the number of a row in its table. Of each
-        sample there are one or more ids for each table, side by side. Rows in files are read ahead, so call this before the step in front of look_up()."""
+        """Asks the owners for the rows that `parts` need: batches of this rank with as many samples each. An id is the number of a row in its table.
+        A sample has one or more ids for each table, side by side. Rows in files are read ahead if this is called a step before look_up()."""
         keys = [self._keys(ids, part, len(parts)) for part, ids in enumerate(parts)]
         wanted, places = torch.unique(torch.cat(keys), return_inverse=True)
         block = self._block()
@@ -197,7 +197,7 @@ def _in_file(shape: Sequence[int], folder: pathlib.Path) -> torch.Tensor:
         mapped = mmap.mmap(file.fileno(), size)
     mapped.madvise(mmap.MADV_RANDOM)
     tensor = torch.frombuffer(mapped, dtype=torch.float32).view(*shape)
-    tensor.mapped = mapped  # type: ignore[attr-defined]
+    tensor.mapped = mapped
     return tensor
 
 
@@ -206,7 +206,7 @@ def _read_ahead(tensor: torch.Tensor, rows: torch.Tensor) -> None:
     row = tensor[0].numel() * 4
     pages = torch.cat([rows * row // mmap.PAGESIZE, ((rows + 1) * row - 1) // mmap.PAGESIZE]).unique()
     for page in pages.tolist():
-        tensor.mapped.madvise(mmap.MADV_WILLNEED, page * mmap.PAGESIZE, mmap.PAGESIZE)  # type: ignore[attr-defined]
+        tensor.mapped.madvise(mmap.MADV_WILLNEED, page * mmap.PAGESIZE, mmap.PAGESIZE)
 
 
 def _free_memory() -> int:
