@@ -5,6 +5,7 @@ import errno
 import json
 import os
 import pathlib
+import re
 import shutil
 import signal
 import subprocess
@@ -78,10 +79,13 @@ class Workflows(Case):
         on_one, late, on_three = (f"batch=4,late={late},ranks={ranks},rule=sqrt" for late, ranks in ((0, 1), (2, 1), (0, 3)))
         self.assertGreater(steps["train" + on_one]["metrics"]["f1"], 0.7)
         self.assertEqual(steps["segment"]["metrics"]["neurites"], len(numpy.unique(numpy.load(folder / VOLUMES / "test-labels.npy"))) - 1)
-        bits = {element: self.dlflow("logs", folder.name, f"train[{element}]")[0].split()[-1] for element in (on_one, late, on_three)}
+        bits = {element: self.bits_in(self.dlflow("logs", folder.name, f"train[{element}]")[0]) for element in (on_one, late, on_three)}
         self.assertEqual(bits[on_three], bits[on_one])
         self.assertNotEqual(bits[late], bits[on_one])
         self.assertEqual(self.train_late_in_two_passes(folder / VOLUMES), bits[late])
+
+    def bits_in(self, text):
+        return re.search(r" ranks: ([0-9a-f]{64})$", text, re.M)[1]
 
     def train_late_in_two_passes(self, volumes):
         """The bits of the training whose gradients come late, asked to stop after its first steps."""
@@ -96,7 +100,7 @@ class Workflows(Case):
         first.send_signal(signal.SIGUSR1)
         first.communicate(timeout=120)
         self.assertEqual(first.returncode, 75)
-        return subprocess.run(command, timeout=240, check=True, **options).stdout.split()[-1]
+        return self.bits_in(subprocess.run(command, timeout=240, check=True, **options).stdout)
 
     def test_a_number_of_cubes_that_is_no_multiple_of_the_step_is_refused(self):
         settings = {"batch": 4, "rule": "sqrt", "late": 0, "cubes": 12, "lr": 0.002, "base_batch": 4}
