@@ -53,9 +53,9 @@ struct GradientTravel {
 /// When training ends before its last epoch.
 struct EarlyStop {
   std::string metric;
-  std::optional<uint64_t> patience;  ///< epochs in a row that are not better
-  double min_change = 0;             ///< what is not better by more does not count as better
-  std::optional<double> reach;       ///< a value as good as this ends the training
+  std::optional<uint64_t> patience = std::nullopt;  ///< epochs in a row that are not better
+  double min_change = 0;  ///< what is not better by more does not count as better
+  std::optional<double> reach = std::nullopt;  ///< a value as good as this ends the training
 
   bool operator==(const EarlyStop&) const = default;
 };
