@@ -131,7 +131,7 @@ std::string EpochRules::missed() const {
 Json EpochRules::state() const {
   Json json = Json::object();
   if (stop_early_) json["stop_early"] = to_json(stop_);
-  if (reached_) json["reached"] = {{"epoch", *reached_}, {"reach", *stop_early_->reach}};
+  if (reached_) json["reached"] = *reached_;
   if (!best_step_) return json;
   json["keep_best"] = to_json(best_);
   json["keep_best"]["step"] = *best_step_;
@@ -142,9 +142,7 @@ Json EpochRules::state() const {
 void EpochRules::restore(const Json& state) {
   if (stop_early_) {
     stop_ = best_in(state.value("stop_early", Json::object()));
-    const Json reached = state.value("reached", Json::object());
-    if (reached.value("reach", Json()) == Json(*stop_early_->reach))
-      reached_ = reached.at("epoch").get<uint64_t>();
+    if (state.contains("reached")) reached_ = state.at("reached").get<uint64_t>();
   }
   const Json best = state.value("keep_best", Json::object());
   if (keep_best_.empty() || best.empty()) return;
