@@ -16,7 +16,7 @@ RANKS = 4
 WAYS = [
     {"kind": "local_sgd"},
     {"kind": "local_sgd", "every": 32, "synchronous_epochs": 1},
-    {"kind": "elastic"},
+    {"kind": "elastic", "every": 2},
     {"kind": "gossip"},
     {"kind": "parameter_server", "servers": 1, "staleness": 0},
     {"kind": "parameter_server", "servers": 2, "staleness": 4},
