@@ -13,6 +13,7 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "base/open_files.h"
 
 namespace dlflow {
 namespace {
@@ -35,6 +36,12 @@ Addresses resolve(const std::string& address, uint16_t port) {
   addrinfo* found = nullptr;
   const int failure = ::getaddrinfo(address.c_str(), std::to_string(port).c_str(), &hints, &found);
   return Addresses(failure == 0 ? found : nullptr);
+}
+
+/// What a call returned that opens a socket.
+FileDescriptor opened(int descriptor) {
+  if (descriptor < 0 && (errno == EMFILE || errno == ENFILE)) throw_too_many_open_files();
+  return FileDescriptor(descriptor);
 }
 
 bool is_for_now(int error) { return error == EAGAIN || error == EWOULDBLOCK || error == EINTR; }
@@ -62,7 +69,7 @@ bool is_connected(const FileDescriptor& socket, std::chrono::milliseconds limit)
 
 /// Also of nodes that have one of the two internet protocols only.
 FileDescriptor bind_anywhere() {
-  FileDescriptor both(::socket(AF_INET6, kKind, 0));
+  FileDescriptor both = opened(::socket(AF_INET6, kKind, 0));
   const int off = 0;
   sockaddr_in6 any6{};
   any6.sin6_family = AF_INET6;
@@ -96,8 +103,8 @@ Listener listen_anywhere() {
 }
 
 FileDescriptor accept_from(const Listener& listener) {
-  FileDescriptor socket(
-      ::accept4(listener.socket.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+  FileDescriptor socket =
+      opened(::accept4(listener.socket.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
   if (socket) send_at_once(socket);
   return socket;
 }
@@ -129,7 +136,7 @@ FileDescriptor connect_to(const std::string& address, uint16_t port,
                           std::chrono::milliseconds limit) {
   const Addresses target = resolve(address, port);
   if (!target) return {};
-  FileDescriptor socket(::socket(target->ai_family, kKind, 0));
+  FileDescriptor socket = opened(::socket(target->ai_family, kKind, 0));
   if (!socket) return {};
   const int status = ::connect(socket.get(), target->ai_addr, target->ai_addrlen);
   if ((status != 0 && errno != EINPROGRESS) || !is_connected(socket, limit)) return {};

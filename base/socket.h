@@ -20,14 +20,15 @@ struct Listener {
 /// On every address of this machine, at a port that the kernel chooses. Throws Error.
 Listener listen_anywhere();
 
-/// The next connection that waits, or none.
+/// The next connection that waits, or none. Throws Error if too many files are open.
 FileDescriptor accept_from(const Listener& listener);
 
 /// Where other machines may reach this one, as numbers: all addresses of interfaces that are up,
 /// but for loopback and what is valid on one link only.
 std::vector<std::string> own_addresses();
 
-/// A connection to a numeric address, or none within `limit`.
+/// A connection to a numeric address, or none within `limit`. Throws Error if too many files are
+/// open.
 FileDescriptor connect_to(const std::string& address, uint16_t port,
                           std::chrono::milliseconds limit);
 
