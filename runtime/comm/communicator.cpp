@@ -33,7 +33,7 @@ int Communicator::open_channel() {
 }
 
 void Communicator::wait(Transfer& transfer) {
-  for (Patience patience(*this); !done(transfer);) {
+  for (Patience patience(*this, this_core(), this); !done(transfer);) {
     if (!patience.wait()) throw_no_answer(rank(), transfer.peer, timeout());
   }
 }

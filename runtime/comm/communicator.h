@@ -65,6 +65,9 @@ class Communicator {
   /// Whether `transfer` has ended; never waits. Progress is made in here alone.
   virtual bool done(Transfer& transfer) = 0;
 
+  /// Sleeps until something moves, for up to `time`. False if this communicator cannot.
+  virtual bool sleep_until_it_moves(std::chrono::nanoseconds) { return false; }
+
   /// Begins to replace `values` by their sum over all ranks with what the message library has for
   /// it; all ranks begin such sums in the same order. Only if it can_sum() their type.
   virtual Transfer start_sum(const Values& values) = 0;

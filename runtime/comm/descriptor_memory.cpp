@@ -5,6 +5,8 @@
 
 #include <cerrno>
 #include <cstdint>
+#include <string>
+#include <utility>
 
 #include "base/error.h"
 #include "base/handle.h"
@@ -15,49 +17,69 @@ namespace {
 
 constexpr const char* kPurpose = "memory for the ranks of a node";
 
+/// Parts begin at pages, which the kernel places next to the core that first writes to them.
+constexpr size_t kPage = 4096;
+
 struct Part {
   DescriptorMailbox::Address address;
   uint64_t bytes;
 };
 
+FileDescriptor new_memory(size_t bytes) {
+  FileDescriptor memory(::memfd_create("dlflow", MFD_CLOEXEC));
+  if (!memory || ::ftruncate(memory.get(), off_t(bytes)) != 0) throw_errno(kPurpose, errno);
+  return memory;
+}
+
+/// The memory that the first rank of the node made, on all of its ranks.
+FileDescriptor share_memory(Communicator& comm, DescriptorMailbox& mailbox,
+                            std::span<const Part> parts, size_t bytes) {
+  const std::vector<int> ranks = ranks_of_node(comm);
+  const size_t own = size_t(comm.node_rank());
+  FileDescriptor memory;
+  if (own == 0) memory = new_memory(bytes);
+  for (size_t reached = 1; reached < ranks.size(); reached *= 2) {
+    if (own < reached && own + reached < ranks.size()) {
+      DescriptorMailbox::send(parts[own + reached].address, int32_t(own), memory.get());
+      comm.send({}, ranks[own + reached]);
+    } else if (own >= reached && own < 2 * reached) {
+      comm.receive({}, ranks[own - reached]);
+      DescriptorMailbox::Letter letter = mailbox.receive();
+      if (size_t(letter.sender) != own - reached) {
+        throw Error(Errc::Corrupt, std::string(kPurpose) + ": a letter of another rank");
+      }
+      memory = std::move(letter.descriptor);
+    }
+  }
+  return memory;
+}
+
 }  // namespace
 
+std::vector<int> ranks_of_node(const Communicator& comm) {
+  const std::span<const int> nodes = comm.nodes();
+  std::vector<int> ranks;
+  for (int rank = 0; rank < comm.size(); ++rank) {
+    if (nodes[size_t(rank)] == nodes[size_t(comm.rank())]) ranks.push_back(rank);
+  }
+  return ranks;
+}
+
 DescriptorMemory::DescriptorMemory(Communicator& comm, size_t bytes) {
-  bytes = std::max<size_t>(bytes, 1);
-  const FileDescriptor memory(::memfd_create("dlflow", MFD_CLOEXEC));
-  if (!memory || ::ftruncate(memory.get(), off_t(bytes)) != 0) throw_errno(kPurpose, errno);
   DescriptorMailbox mailbox(comm.node_size());
   const auto parts = gather_in_node(comm, Part{mailbox.address(), bytes});
-  const size_t ranks = parts.size(), own = size_t(comm.node_rank());
-  for (size_t rank = 0; rank < ranks; ++rank) {
-    if (rank != own) DescriptorMailbox::send(parts[rank].address, int32_t(own), memory.get());
+  std::vector<size_t> begins;
+  for (const Part& part : parts) {
+    begins.push_back(bytes_);
+    bytes_ += (std::max<size_t>(part.bytes, 1) + kPage - 1) / kPage * kPage;
   }
-  gather_in_node(comm, char{});  // everybody has sent before anybody looks
-  parts_.resize(ranks);
-  bytes_.resize(ranks);
-  map(own, memory.get(), bytes);
-  for (size_t others = 1; others < ranks; ++others) {
-    const DescriptorMailbox::Letter letter = mailbox.receive();
-    const auto sender = size_t(letter.sender);
-    if (sender >= ranks || parts_[sender] != nullptr) {
-      throw Error(Errc::Corrupt, std::string(kPurpose) + ": a letter of no rank");
-    }
-    map(sender, letter.descriptor.get(), parts[sender].bytes);
-  }
+  const FileDescriptor memory = share_memory(comm, mailbox, parts, bytes_);
+  memory_ =
+      ::mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, memory.get(), 0);
+  if (memory_ == MAP_FAILED) throw_errno(kPurpose, errno);
+  for (const size_t begin : begins) parts_.push_back(static_cast<std::byte*>(memory_) + begin);
 }
 
-DescriptorMemory::~DescriptorMemory() {
-  for (size_t i = 0; i < parts_.size(); ++i) {
-    if (parts_[i] != nullptr) ::munmap(parts_[i], bytes_[i]);
-  }
-}
-
-void DescriptorMemory::map(size_t rank, int descriptor, size_t bytes) {
-  void* const memory =
-      ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, descriptor, 0);
-  if (memory == MAP_FAILED) throw_errno(kPurpose, errno);
-  parts_[rank] = static_cast<std::byte*>(memory);
-  bytes_[rank] = bytes;
-}
+DescriptorMemory::~DescriptorMemory() { ::munmap(memory_, bytes_); }
 
 }  // namespace dlflow::runtime

@@ -9,25 +9,30 @@
 
 namespace dlflow::runtime {
 
-/// The `own` of each rank of this node, by its place in the node. Collective over the node.
+/// The ranks of this node, ascending.
+std::vector<int> ranks_of_node(const Communicator& comm);
+
+/// The `own` of each rank of this node, by its place in the node. Collective over the node; with P
+/// ranks there, lg P messages a rank.
+/// Source: Bruck, Ho, Kipnis, Upfal and Weathersby, IEEE Trans. Parallel Distrib. Syst. 8 (1997).
 template <typename T>
 std::vector<T> gather_in_node(Communicator& comm, T own) {
-  std::vector<int> ranks;
-  for (int rank = 0; rank < comm.size(); ++rank) {
-    if (comm.nodes()[size_t(rank)] == comm.nodes()[size_t(comm.rank())]) ranks.push_back(rank);
-  }
+  const std::vector<int> ranks = ranks_of_node(comm);
   const size_t count = ranks.size(), place = size_t(comm.node_rank());
-  std::vector<T> values(count, own);
-  for (size_t distance = 1; distance < count; ++distance) {
-    const size_t to = (place + distance) % count, from = (place + count - distance) % count;
-    comm.send_receive(std::as_bytes(std::span(&own, 1)), ranks[to],
-                      std::as_writable_bytes(std::span(&values[from], 1)), ranks[from]);
+  std::vector<T> values(count, own);  // [i]: of the rank i places behind this one, around the node
+  for (size_t have = 1; have < count; have *= 2) {
+    const size_t more = std::min(have, count - have);
+    const size_t to = (place + count - have) % count, from = (place + have) % count;
+    comm.send_receive(std::as_bytes(std::span(values).first(more)), ranks[to],
+                      std::as_writable_bytes(std::span(values).subspan(have, more)), ranks[from]);
   }
+  std::ranges::rotate(values, values.begin() + long((count - place) % count));
   return values;
 }
 
-/// Memory for the ranks of a node in files that have no names, of which a kill leaves nothing. Its
-/// descriptors travel by mailbox: no file system needs to have room for it, as /dev/shm would.
+/// Memory for the ranks of a node in one file that has no name, of which a kill leaves nothing. Its
+/// descriptor travels by mailboxes, along a binomial tree: no file system needs to have room for
+/// it, as /dev/shm would, and a rank needs one mapping however many ranks there are.
 class DescriptorMemory {
  public:
   /// Collective over the node of `comm`. \param bytes  of this rank's part, which is zeroed
@@ -40,10 +45,9 @@ class DescriptorMemory {
   std::span<std::byte* const> parts() const { return parts_; }
 
  private:
-  void map(size_t rank, int descriptor, size_t bytes);
-
+  void* memory_ = nullptr;
+  size_t bytes_ = 0;  // of all ranks
   std::vector<std::byte*> parts_;
-  std::vector<size_t> bytes_;
 };
 
 }  // namespace dlflow::runtime

@@ -3,9 +3,11 @@
 #include <poll.h>
 
 #include <algorithm>
-#include <array>
+#include <bit>
+#include <cstring>
 #include <optional>
 #include <span>
+#include <string_view>
 #include <thread>
 #include <utility>
 
@@ -23,7 +25,8 @@ using Clock = std::chrono::steady_clock;
 using namespace std::chrono_literals;
 
 constexpr auto kTimeToReachHost = 2s;  // to each address
-constexpr auto kTimeBetweenLooks = 20ms;
+constexpr auto kTimeBetweenLooks = 20ms, kMostTimeBetweenLooks = 320ms;
+constexpr auto kTimeToAnswer = 30s;         // of rank 0, to which all come at once
 constexpr size_t kMaxTextBytes = 64 << 20;  // of all ranks
 
 /// Each side shows the other one half of the secret: a stranger who has the port of an earlier
@@ -33,10 +36,27 @@ std::string half_of_guest(const Endpoint& host) {
 }
 std::string half_of_host(const Endpoint& host) { return host.token.substr(host.token.size() / 2); }
 
-bool send_text(const FileDescriptor& socket, const std::string& text, Deadline until) {
+/// A text behind its size.
+std::string framed(const std::string& text) {
   const uint64_t size = text.size();
-  return send_all(socket, std::as_bytes(std::span(&size, 1)), until) &&
-         send_all(socket, std::as_bytes(std::span(text)), until);
+  return std::string(reinterpret_cast<const char*>(&size), sizeof size) + text;
+}
+
+/// The texts that are framed in `all`, one behind the other.
+std::vector<std::string> unframed(std::string_view all) {
+  std::vector<std::string> texts;
+  uint64_t size = 0;
+  while (all.size() >= sizeof size) {
+    std::memcpy(&size, all.data(), sizeof size);
+    all.remove_prefix(sizeof size);
+    texts.emplace_back(all.substr(0, size));
+    all.remove_prefix(std::min(size, all.size()));
+  }
+  return texts;
+}
+
+bool send(const FileDescriptor& socket, const std::string& framed_texts, Deadline until) {
+  return send_all(socket, std::as_bytes(std::span(framed_texts)), until);
 }
 
 /// Returns nothing if the other side closes the connection or sends more than `most` bytes, or if
@@ -51,108 +71,117 @@ std::optional<std::string> receive_text(const FileDescriptor& socket, size_t mos
   return text;
 }
 
-/// Rank 0 and those that have come to it.
-class Host {
- public:
-  Host(int size, const std::string& own) : guests_(size_t(size)), texts_(size_t(size)) {
-    texts_[0] = own;
-  }
-
-  std::string place() const { return to_string(endpoint_); }
-
-  /// Lets the next one in that waits. Whoever does not know the secret costs kTimeForToken.
-  void let_in(Deadline deadline) {
-    pollfd waiting{listener_.socket.get(), POLLIN, 0};
-    ::poll(&waiting, 1, 100);
-    FileDescriptor socket = accept_from(listener_);
-    if (!socket) return;
-    const Deadline until = std::min(deadline, Clock::now() + kTimeForToken);
-    const Endpoint expected{half_of_guest(endpoint_), "", 0, {}};
-    const auto secret = receive_text(socket, expected.token.size(), until);
-    if (!secret || !knows_token(expected, *secret)) return;
-    const auto rank = receive_text(socket, 16, until);
-    const auto text = receive_text(socket, kMaxTextBytes, until);
-    const auto number = rank ? number_from<size_t>(*rank) : std::nullopt;
-    if (!text || !number || *number == 0 || *number >= guests_.size()) return;
-    guests_[*number] = std::move(socket);  // one that comes again has lost its connection
-    texts_[*number] = *text;
-  }
-
-  /// The first rank that is not there; 0: all are.
-  int missing() const {
-    for (size_t rank = 1; rank < guests_.size(); ++rank) {
-      if (!guests_[rank]) return int(rank);
+/// A connection to somebody who listens at `place` and knows its secret, or none.
+FileDescriptor reach(const Endpoint& place, Deadline deadline) {
+  for (const std::string& address : addresses_to_try(place)) {
+    FileDescriptor socket = connect_to(address, place.port, kTimeToReachHost);
+    const Deadline until = std::min<Deadline>(deadline, Clock::now() + kTimeToAnswer);
+    if (socket && send(socket, framed(half_of_guest(place)), until) &&
+        receive_text(socket, place.token.size(), until) == half_of_host(place)) {
+      return socket;
     }
-    return 0;
-  }
-
-  std::vector<std::string> tell_all(Deadline deadline) {
-    for (size_t rank = 1; rank < guests_.size(); ++rank) {
-      send_text(guests_[rank], half_of_host(endpoint_), deadline);
-      for (const std::string& text : texts_) send_text(guests_[rank], text, deadline);
-    }
-    return texts_;
-  }
-
- private:
-  Listener listener_ = listen_anywhere();
-  Endpoint endpoint_ = endpoint_of(listener_);
-  std::vector<FileDescriptor> guests_;  // by rank
-  std::vector<std::string> texts_;
-};
-
-std::vector<std::string> receive_guests(const std::filesystem::path& file, int size,
-                                        const std::string& own, std::chrono::milliseconds timeout) {
-  const Deadline deadline = Clock::now() + timeout;
-  Host host(size, own);
-  write_file_atomic(file, host.place());
-  while (host.missing() != 0) {
-    if (Clock::now() > deadline) throw_no_answer(0, host.missing(), timeout);
-    host.let_in(deadline);
-  }
-  std::filesystem::remove(file);
-  return host.tell_all(deadline);
-}
-
-/// A connection to rank 0, or none: it is not there yet, or the file is of an earlier start.
-FileDescriptor connect_to_host(const Endpoint& host) {
-  for (const std::string& address : addresses_to_try(host)) {
-    if (FileDescriptor socket = connect_to(address, host.port, kTimeToReachHost)) return socket;
   }
   return FileDescriptor();
 }
 
-/// Returns the answer of rank 0; nothing if there is none.
-std::vector<std::string> visit(const Endpoint& host, int rank, int size, const std::string& own,
-                               Deadline deadline) {
-  const FileDescriptor socket = connect_to_host(host);
-  if (!socket || !send_text(socket, half_of_guest(host), deadline) ||
-      !send_text(socket, std::to_string(rank), deadline) || !send_text(socket, own, deadline) ||
-      receive_text(socket, host.token.size(), deadline) != half_of_host(host)) {
-    return {};
+/// The next connection of somebody who knows the secret of `place`, if one comes within a moment.
+/// Whoever does not costs kTimeForToken.
+FileDescriptor let_in(const Listener& listener, const Endpoint& place, Deadline deadline) {
+  pollfd waiting{listener.socket.get(), POLLIN, 0};
+  ::poll(&waiting, 1, 100);
+  FileDescriptor socket = accept_from(listener);
+  if (!socket) return socket;
+  const Deadline until = std::min<Deadline>(deadline, Clock::now() + kTimeForToken);
+  const Endpoint expected{half_of_guest(place), "", 0, {}};
+  const auto secret = receive_text(socket, expected.token.size(), until);
+  const bool is_guest =
+      secret && knows_token(expected, *secret) && send(socket, framed(half_of_host(place)), until);
+  return is_guest ? std::move(socket) : FileDescriptor();
+}
+
+/// All ranks, by number: for each the place where it listens and its own text, framed.
+using Guests = std::vector<std::string>;
+
+Endpoint place_of(const std::string& guest) { return endpoint_from(unframed(guest).at(0)); }
+
+/// The list goes from rank 0 along a binomial tree: `rank` passes it on to rank + 2^k, for each 2^k
+/// above its number.
+void pass_on(const Guests& guests, int rank, std::chrono::milliseconds timeout, Deadline deadline) {
+  std::string list;
+  for (const std::string& guest : guests) list += framed(guest);
+  for (size_t step = std::bit_ceil(size_t(rank) + 1); rank + step < guests.size(); step *= 2) {
+    const FileDescriptor socket = reach(place_of(guests[rank + step]), deadline);
+    if (socket && send(socket, framed(list), deadline)) continue;
+    throw_no_answer(rank, int(rank + step), timeout);
   }
-  std::vector<std::string> texts;
-  while (texts.size() < size_t(size)) {
-    auto text = receive_text(socket, kMaxTextBytes, deadline);
-    if (!text) return {};
-    texts.push_back(std::move(*text));
+}
+
+/// Takes down who has come, by its number.
+void take_down(const FileDescriptor& socket, Guests& guests, Deadline until) {
+  const auto rank = receive_text(socket, 16, until);
+  const auto guest = receive_text(socket, kMaxTextBytes, until);
+  const size_t number = number_from<size_t>(rank.value_or("")).value_or(0);
+  if (!guest || unframed(*guest).size() != 2 || number == 0 || number >= guests.size()) return;
+  if (send(socket, framed(""), until)) guests[number] = *guest;
+}
+
+/// Rank 0: lets all others in, each for as long as it takes to say who it is.
+Guests receive_guests(const std::filesystem::path& file, int size, const std::string& own,
+                      std::chrono::milliseconds timeout, Deadline deadline) {
+  const Listener listener = listen_anywhere();
+  const Endpoint host = endpoint_of(listener);
+  Guests guests(static_cast<size_t>(size));
+  guests[0] = framed(to_string(host)) + framed(own);
+  write_file_atomic(file, to_string(host));
+  const auto missing = [&] { return std::ranges::find(guests, "") - guests.begin(); };
+  while (missing() < size) {
+    if (Clock::now() > deadline) throw_no_answer(0, int(missing()), timeout);
+    const FileDescriptor socket = let_in(listener, host, deadline);
+    if (socket)
+      take_down(socket, guests, std::min<Deadline>(deadline, Clock::now() + kTimeForToken));
   }
-  return texts;
+  std::filesystem::remove(file);
+  return guests;
+}
+
+/// Whether rank 0 has taken down this guest.
+bool visit(const Endpoint& host, int rank, const std::string& guest, Deadline deadline) {
+  const FileDescriptor socket = reach(host, deadline);
+  return socket && send(socket, framed(std::to_string(rank)) + framed(guest), deadline) &&
+         receive_text(socket, 0, deadline);
+}
+
+/// Any other rank: says who it is to rank 0, then waits for the list.
+Guests receive_list(const std::filesystem::path& file, int rank, const std::string& own,
+                    std::chrono::milliseconds timeout, Deadline deadline) {
+  const Listener listener = listen_anywhere();
+  const Endpoint place = endpoint_of(listener);
+  const std::string guest = framed(to_string(place)) + framed(own);
+  for (auto pause = kTimeBetweenLooks;; pause = std::min(2 * pause, kMostTimeBetweenLooks)) {
+    const auto host = read_private_file(file);
+    if (host && visit(endpoint_from(*host), rank, guest, deadline)) break;
+    if (Clock::now() > deadline) throw_no_answer(rank, 0, timeout);
+    std::this_thread::sleep_for(pause);
+  }
+  while (Clock::now() < deadline) {
+    const FileDescriptor socket = let_in(listener, place, deadline);
+    const auto list = socket ? receive_text(socket, kMaxTextBytes, deadline) : std::nullopt;
+    if (list) return unframed(*list);
+  }
+  throw_no_answer(rank, rank - int(std::bit_floor(unsigned(rank))), timeout);
 }
 
 }  // namespace
 
 std::vector<std::string> meet(const std::filesystem::path& file, int rank, int size,
                               const std::string& own, std::chrono::milliseconds timeout) {
-  if (rank == 0) return receive_guests(file, size, own, timeout);
-  for (const Deadline deadline = Clock::now() + timeout; Clock::now() < deadline;
-       std::this_thread::sleep_for(kTimeBetweenLooks)) {
-    const auto place = read_private_file(file);
-    if (!place) continue;
-    auto texts = visit(endpoint_from(*place), rank, size, own, deadline);
-    if (!texts.empty()) return texts;
-  }
-  throw_no_answer(rank, 0, timeout);
+  const Deadline deadline = Clock::now() + timeout;
+  const Guests guests = rank == 0 ? receive_guests(file, size, own, timeout, deadline)
+                                  : receive_list(file, rank, own, timeout, deadline);
+  pass_on(guests, rank, timeout, deadline);
+  std::vector<std::string> texts;
+  for (const std::string& guest : guests) texts.push_back(unframed(guest).at(1));
+  return texts;
 }
 
 }  // namespace dlflow::runtime

@@ -17,6 +17,15 @@ constexpr uint64_t kYieldsBeforeSleep = 20;
 /// From then on the core may be of more use to the peer, which may share one with another program.
 constexpr Core::Duration kLongWait = 1ms;
 
+/// The longest sleep: 1 ms, or a 128th of the time waited, up to 50 ms. Hundreds of ranks that wait
+/// on a few cores for one that is late would else look so often that it gets none.
+constexpr Core::Duration kSleep = 1ms, kLongSleep = 50ms;
+constexpr int kPartOfWait = 128;
+
+/// Where a message ends the sleep, it is an eighth of the time waited, up to this: so long an error
+/// of the watch may go unnoticed.
+constexpr Core::Duration kTimeToLook = 250ms;
+
 }  // namespace
 
 bool Patience::wait_longer() {
@@ -29,9 +38,9 @@ bool Patience::wait_longer() {
   if (lifeline_) lifeline_->check();
   const Core::Duration waited = now - start_;
   if (contended && yields_ >= kYieldsBeforeSleep) {
-    sleep(now, waited / 8);
+    sleep(now, waited / 8, waited);
   } else if (waited >= kLongWait) {
-    sleep(now, waited / 32);
+    sleep(now, waited / 32, waited);
   } else {
     yield(now);
   }
@@ -58,8 +67,12 @@ void Patience::start(Core::Time now) {
   if (lifeline_) lifeline_->begin_wait();
 }
 
-void Patience::sleep(Core::Time now, Core::Duration duration) {
-  core_.sleep(std::clamp<Core::Duration>(duration, 5us, 1ms));
+void Patience::sleep(Core::Time now, Core::Duration duration, Core::Duration waited) {
+  const auto most = std::clamp<Core::Duration>(waited / kPartOfWait, kSleep, kLongSleep);
+  const auto limit = std::clamp<Core::Duration>(waited / 8, kSleep, kTimeToLook);
+  if (waited < kLongWait || !messages_ || !messages_->sleep_until_it_moves(limit)) {
+    core_.sleep(std::clamp<Core::Duration>(duration, 5us, most));
+  }
   looked_ = core_.now();
   given_away_ += looked_ - now;
 }

@@ -28,8 +28,11 @@ namespace dlflow::runtime {
 class Patience {
  public:
   /// Of the rank that waits, which outlives this; it may be watched over (runtime/watch/watch.h).
-  explicit Patience(const Communicator& comm, Core& core = this_core())
+  /// `messages`: what it waits for is a message of that communicator, and nothing else.
+  explicit Patience(const Communicator& comm, Core& core = this_core(),
+                    Communicator* messages = nullptr)
       : core_(core),
+        messages_(messages),
         timeout_(comm.timeout()),
         lifeline_(comm.lifeline()),
         contention_(comm.contention()),
@@ -66,10 +69,11 @@ class Patience {
   bool wait_longer();
   void measure(Core::Time now);
   void start(Core::Time now);
-  void sleep(Core::Time now, Core::Duration duration);
+  void sleep(Core::Time now, Core::Duration duration, Core::Duration waited);
   void yield(Core::Time now);
 
   Core& core_;
+  Communicator* messages_;
   std::chrono::milliseconds timeout_;
   Lifeline* lifeline_;
   Contention& contention_;

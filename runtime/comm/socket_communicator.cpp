@@ -7,15 +7,16 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <sstream>
 #include <tuple>
 
 #include "base/error.h"
+#include "base/open_files.h"
 #include "base/process.h"
 #include "runtime/comm/messages.h"
 
@@ -24,16 +25,14 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr uint32_t kMagic = 0x646c666c;  // "dlfl"
-constexpr size_t kTokenBytes = 32;
+constexpr uint32_t kMagic = 0x646c666c;                   // "dlfl"
 constexpr auto kTimeToConnect = std::chrono::seconds(2);  // to each address
 
-/// The first that a rank says to the one that it connects to; the answer is its magic.
-struct Hello {
-  uint32_t magic;
-  int32_t rank;
-  std::array<char, kTokenBytes> token;
-};
+/// A receive waits that long for its peer to connect, before this rank does.
+constexpr auto kTimeToBeLinked = std::chrono::milliseconds(100);
+
+/// Open files of a rank beside connections to its peers: those of the program and of the watch.
+constexpr size_t kOtherFiles = 512;
 
 std::string first_line(const char* path) {
   std::string line;
@@ -75,97 +74,137 @@ std::string SocketEndpoint::text() const { return memory_ + ' ' + to_string(endp
 SocketCommunicator::SocketCommunicator(SocketEndpoint own, int rank,
                                        const std::vector<std::string>& endpoints,
                                        std::chrono::milliseconds timeout)
-    : rank_(rank), timeout_(timeout), peers_(endpoints.size()) {
+    : rank_(rank),
+      timeout_(timeout),
+      listener_(std::move(own.listener_)),
+      token_(own.endpoint_.token),
+      peers_(endpoints.size()) {
   DLFLOW_CHECK(rank >= 0 && size_t(rank) < endpoints.size());
+  allow_open_files(kOtherFiles + 2 * endpoints.size());
   std::vector<std::string> memories;
-  std::vector<Endpoint> all;
   for (const std::string& text : endpoints) {
     const size_t blank = text.find(' ');
     memories.push_back(text.substr(0, blank));
-    all.push_back(endpoint_from(blank == std::string::npos ? "" : text.substr(blank + 1)));
-    peers_[all.size() - 1].node = all.back().node;
-    if (all.back().token.size() == kTokenBytes && all.back().port != 0) continue;
-    throw Error(Errc::InvalidInput, "rank " + std::to_string(all.size() - 1) +
+    endpoints_.push_back(blank == std::string::npos ? "" : text.substr(blank + 1));
+    const Endpoint endpoint = endpoint_from(endpoints_.back());
+    if (endpoint.token.size() == kTokenBytes && endpoint.port != 0) continue;
+    throw Error(Errc::InvalidInput, "rank " + std::to_string(endpoints_.size() - 1) +
                                         ": its address is not one that this version wrote: '" +
                                         text + "'; start all ranks with one version");
   }
   share_out_nodes(memories);
-  connect_all(own.listener_, own.endpoint_.token, all);
+  barrier();
+}
+
+Endpoint SocketCommunicator::endpoint_of_rank(int rank) const {
+  return endpoint_from(endpoints_[size_t(rank)]);
 }
 
 void SocketCommunicator::share_out_nodes(const std::vector<std::string>& memories) {
-  std::vector<std::string> known;
+  std::map<std::string, int> known;
   for (size_t rank = 0; rank < memories.size(); ++rank) {
-    const auto node = std::ranges::find(known, memories[rank]);
-    nodes_.push_back(int(node - known.begin()));
-    if (node == known.end()) known.push_back(memories[rank]);
+    nodes_.push_back(known.try_emplace(memories[rank], int(known.size())).first->second);
     if (memories[rank] != memories[size_t(rank_)]) continue;
     if (int(rank) == rank_) node_rank_ = int(node_ranks_.size());
     node_ranks_.push_back(int(rank));
   }
 }
 
-/// A rank connects to all before it, then is there for all behind it. Rank 0 is there at once, so
-/// that nobody waits for ever.
-void SocketCommunicator::connect_all(const Listener& listener, const std::string& own_token,
-                                     const std::vector<Endpoint>& endpoints) {
-  const auto deadline = Clock::now() + timeout_;
-  for (int peer = 0; peer < rank_; ++peer) connect(peer, endpoints[size_t(peer)], deadline);
-  for (int missing = size() - 1 - rank_; missing > 0;) {
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now());
-    if (left.count() <= 0) {
-      int absent = rank_ + 1;
-      while (peers_[size_t(absent)].socket) ++absent;
-      throw_no_answer(rank_, absent, timeout_);
-    }
-    pollfd waiting{listener.socket.get(), POLLIN, 0};
-    ::poll(&waiting, 1, int(std::min<int64_t>(left.count(), 1000)));
-    if (accept(listener, own_token, deadline)) --missing;
-  }
+void SocketCommunicator::open_link(int rank) {
+  peers_[size_t(rank)].opened = std::make_unique<Link>();
+  linked_.push_back(rank);
+  try_next_address(rank);
 }
 
-/// To one of a lower rank, by the first of its addresses that answers.
-void SocketCommunicator::connect(int peer, const Endpoint& endpoint, Clock::time_point deadline) {
-  for (const std::string& address : addresses_to_try(endpoint)) {
-    FileDescriptor socket = connect_to(address, endpoint.port, kTimeToConnect);
-    if (!socket) continue;
-    Hello hello{kMagic, rank_, {}};
-    std::ranges::copy(endpoint.token, hello.token.begin());
-    uint32_t answer = 0;
-    if (!send_all(socket, bytes_of(hello), deadline) ||
-        !receive_all(socket, bytes_of(answer), deadline) || answer != kMagic) {
-      continue;
-    }
-    peers_[size_t(peer)].socket = std::move(socket);
-    return;
+/// Shows the token at the first of the peer's addresses where somebody listens. Whether that is the
+/// peer shows its answer.
+void SocketCommunicator::try_next_address(int rank) {
+  Peer& peer = peers_[size_t(rank)];
+  Link& link = *peer.opened;
+  const Endpoint endpoint = endpoint_of_rank(rank);
+  const std::vector<std::string> addresses = addresses_to_try(endpoint);
+  Hello hello{kMagic, rank_, {}};
+  std::ranges::copy(endpoint.token, hello.token.begin());
+  while (link.tried < addresses.size()) {
+    link.socket = connect_to(addresses[link.tried++], endpoint.port, kTimeToConnect);
+    if (link.socket && send_all(link.socket, bytes_of(hello), Clock::now() + kTimeToConnect))
+      return;
   }
-  throw Error(Errc::Unavailable, "rank " + std::to_string(rank_) + ": cannot connect to rank " +
-                                     std::to_string(peer) + " (node " + endpoint.node +
-                                     "): it has ended, or a firewall is between the nodes");
+  close(rank, link);
 }
 
-/// Whether who waits at `listener` is a rank that was missing: of a higher number, and it knows the
-/// token. A stranger who says nothing costs kTimeForToken.
-bool SocketCommunicator::accept(const Listener& listener, const std::string& own_token,
-                                Clock::time_point deadline) {
-  FileDescriptor socket = accept_from(listener);
-  Hello hello{};
-  const auto until = std::min(deadline, Clock::now() + kTimeForToken);
-  if (!socket || !receive_all(socket, bytes_of(hello), until)) return false;
-  const Endpoint self{own_token, "", 0, {}};
-  if (hello.magic != kMagic || hello.rank <= rank_ || hello.rank >= size() ||
-      peers_[size_t(hello.rank)].socket ||
-      !knows_token(self, {hello.token.data(), hello.token.size()})) {
+/// What has arrived by other links is complete.
+void SocketCommunicator::close(int rank, Link& link) {
+  link.socket.reset();
+  Peer& peer = peers_[size_t(rank)];
+  const auto is_open = [](const std::unique_ptr<Link>& one) { return one && one->socket; };
+  peer.ended = !is_open(peer.opened) && !is_open(peer.accepted);
+}
+
+/// False if it has not come yet, or is none.
+bool SocketCommunicator::read_answer(int rank, Link& link) {
+  uint32_t answer = 0;
+  std::byte* const to = reinterpret_cast<std::byte*>(&link.header) + link.header_got;
+  const ssize_t got = ::recv(link.socket.get(), to, sizeof answer - link.header_got, MSG_DONTWAIT);
+  if (got < 0 && (errno == EINTR || errno == EAGAIN || errno == EWOULDBLOCK)) return false;
+  if (got > 0) link.header_got += size_t(got);
+  if (got > 0 && link.header_got < sizeof answer) return false;
+  link.header_got = 0;
+  std::memcpy(&answer, &link.header, sizeof answer);
+  if (got <= 0 || answer != kMagic) {
+    try_next_address(rank);
     return false;
   }
-  uint32_t answer = kMagic;
-  if (!send_all(socket, bytes_of(answer), deadline)) return false;
-  peers_[size_t(hello.rank)].socket = std::move(socket);
+  link.ready = peers_[size_t(rank)].came = true;
+  flush(peers_[size_t(rank)]);
   return true;
 }
 
+/// Takes the connections that wait. A rank shows its token at once; a stranger who does not is sent
+/// away, the oldest of too many first.
+void SocketCommunicator::let_in() {
+  const auto now = Clock::now();
+  while (FileDescriptor socket = accept_from(listener_)) {
+    if (strangers_.size() == peers_.size() + kMaxStrangers) strangers_.pop_front();
+    strangers_.push_back({std::move(socket), now});
+  }
+  std::erase_if(strangers_, [&](Stranger& stranger) {
+    const auto rest = bytes_of(stranger.hello).subspan(stranger.got);
+    const ssize_t got = ::recv(stranger.socket.get(), rest.data(), rest.size(), MSG_DONTWAIT);
+    if (got > 0) stranger.got += size_t(got);
+    if (stranger.got == sizeof stranger.hello) join(stranger);
+    const bool waits = got > 0 || (got < 0 && (errno == EAGAIN || errno == EINTR));
+    return !waits || stranger.got == sizeof stranger.hello || now - stranger.since > kTimeForToken;
+  });
+}
+
+/// Takes over the connection of a rank that knows the token and has none here yet.
+void SocketCommunicator::join(Stranger& stranger) {
+  const Hello& hello = stranger.hello;
+  const Endpoint self{token_, "", 0, {}};
+  if (hello.magic != kMagic || hello.rank < 0 || hello.rank >= size() || hello.rank == rank_ ||
+      peers_[size_t(hello.rank)].accepted ||
+      !knows_token(self, {hello.token.data(), hello.token.size()})) {
+    return;
+  }
+  uint32_t answer = kMagic;
+  if (!send_all(stranger.socket, bytes_of(answer), Clock::now() + kTimeForToken)) return;
+  Peer& peer = peers_[size_t(hello.rank)];
+  if (!peer.opened) linked_.push_back(hello.rank);
+  peer.accepted = std::make_unique<Link>();
+  peer.accepted->socket = std::move(stranger.socket);
+  peer.accepted->ready = peer.came = true;
+  peer.ended = false;
+  flush(peer);
+}
+
 void SocketCommunicator::close_in_child() {
-  for (Peer& peer : peers_) peer.socket.reset();
+  listener_.socket.reset();
+  strangers_.clear();
+  for (Peer& peer : peers_) {
+    peer.opened.reset();
+    peer.accepted.reset();
+  }
 }
 
 uint64_t SocketCommunicator::new_number() {
@@ -198,6 +237,7 @@ Transfer SocketCommunicator::start_send(std::span<const std::byte> bytes, int to
     return transfer;
   }
   peer.out.push_back({{bytes.size(), channel, kMagic}, bytes, 0, transfer.number});
+  if (!peer.has_link()) open_link(to);
   flush(peer);
   return transfer;
 }
@@ -206,6 +246,7 @@ Transfer SocketCommunicator::start_receive(std::span<std::byte> bytes, int from,
   const std::lock_guard lock(mutex_);
   Peer& peer = peers_.at(size_t(from));
   const Transfer transfer{from, channel, true, bytes, new_number()};
+  if (!peer.has_link()) states_[transfer.number].since = Clock::now();
   Mailbox& mailbox = peer.mailboxes[channel];
   const auto unclaimed = std::ranges::find(mailbox.arrived, Transfer::kDone, &Incoming::number);
   if (unclaimed == mailbox.arrived.end()) {
@@ -246,7 +287,12 @@ bool SocketCommunicator::done(Transfer& transfer) {
   if (!states_[transfer.number].done) move();
   const State state = states_[transfer.number];
   if (!state.done) {
-    if (peers_[size_t(transfer.peer)].ended) throw_ended(transfer.peer);
+    const Peer& peer = peers_[size_t(transfer.peer)];
+    if (peer.ended) throw_ended(transfer.peer);
+    if (transfer.peer != rank_ && !peer.has_link() &&
+        Clock::now() - state.since > kTimeToBeLinked) {
+      open_link(transfer.peer);
+    }
     return false;
   }
   free_numbers_.push_back(transfer.number);
@@ -271,32 +317,66 @@ int SocketCommunicator::sender_on(int channel) {
 }
 
 void SocketCommunicator::throw_ended(int peer) const {
-  throw Error(Errc::Unavailable, "rank " + std::to_string(peer) + " (node " +
-                                     peers_[size_t(peer)].node + ") died, or has left while rank " +
-                                     std::to_string(rank_) +
+  const std::string self = "rank " + std::to_string(rank_), other = "rank " + std::to_string(peer),
+                    node = " (node " + endpoint_of_rank(peer).node + ")";
+  if (!peers_[size_t(peer)].came) {
+    throw Error(Errc::Unavailable, self + ": cannot connect to " + other + node +
+                                       ": it has ended, or a firewall is between the nodes");
+  }
+  throw Error(Errc::Unavailable, other + node + " died, or has left while " + self +
                                      " still waits for it: its connection is closed");
+}
+
+/// The listener, then all links with their ranks.
+void SocketCommunicator::list_waiting(std::vector<pollfd>& waiting, Links& links) const {
+  waiting.assign(1, {listener_.socket.get(), POLLIN, 0});
+  links.clear();
+  for (const int rank : linked_) {
+    const Peer& peer = peers_[size_t(rank)];
+    for (Link* const link : {peer.opened.get(), peer.accepted.get()}) {
+      if (link == nullptr || !link->socket) continue;
+      const bool sends = link == peer.by && !peer.out.empty();
+      waiting.push_back({link->socket.get(), short(POLLIN | (sends ? POLLOUT : 0)), 0});
+      links.emplace_back(rank, link);
+    }
+  }
+}
+
+bool SocketCommunicator::sleep_until_it_moves(std::chrono::nanoseconds time) {
+  std::vector<pollfd> waiting;
+  {
+    const std::lock_guard lock(mutex_);
+    if (!strangers_.empty()) return false;
+    Links links;
+    list_waiting(waiting, links);
+  }
+  const auto rounded = std::chrono::ceil<std::chrono::milliseconds>(time);
+  ::poll(waiting.data(), waiting.size(), int(rounded.count()));
+  return true;
 }
 
 /// Sends and receives what the sockets take and have.
 void SocketCommunicator::move() {
   static thread_local std::vector<pollfd> waiting;
-  static thread_local std::vector<Peer*> peers;
-  waiting.clear();
-  peers.clear();
-  for (Peer& peer : peers_) {
-    if (!peer.socket || peer.ended) continue;
-    waiting.push_back({peer.socket.get(), short(POLLIN | (peer.out.empty() ? 0 : POLLOUT)), 0});
-    peers.push_back(&peer);
-  }
-  if (::poll(waiting.data(), waiting.size(), 0) <= 0) return;
-  for (size_t i = 0; i < waiting.size(); ++i) {
-    if (waiting[i].revents & (POLLOUT | POLLERR)) flush(*peers[i]);
-    if (waiting[i].revents & (POLLIN | POLLHUP | POLLERR)) read(*peers[i]);
+  static thread_local Links links;
+  list_waiting(waiting, links);
+  const bool moves = ::poll(waiting.data(), waiting.size(), 0) > 0;
+  if (!strangers_.empty() || (moves && waiting[0].revents != 0)) let_in();
+  for (size_t i = 0; moves && i < links.size(); ++i) {
+    const auto [rank, link] = links[i];
+    const short events = waiting[i + 1].revents;
+    if (events & (POLLOUT | POLLERR)) flush(peers_[size_t(rank)]);
+    if (events & (POLLIN | POLLHUP | POLLERR)) read(rank, *link);
   }
 }
 
+/// By the first link that is ready, and by no other one after that, so that messages stay in their
+/// order.
 void SocketCommunicator::flush(Peer& peer) {
-  while (!peer.out.empty() && !peer.ended) {
+  for (Link* const link : {peer.opened.get(), peer.accepted.get()}) {
+    if (peer.by == nullptr && link != nullptr && link->ready) peer.by = link;
+  }
+  while (peer.by != nullptr && peer.by->socket && !peer.out.empty()) {
     Outgoing& message = peer.out.front();
     std::array<iovec, 2> parts{};
     msghdr all{};
@@ -310,7 +390,7 @@ void SocketCommunicator::flush(Peer& peer) {
     const size_t header = sizeof message.header;
     add(&message.header, header, message.sent);
     add(message.bytes.data(), message.bytes.size(), message.sent - std::min(message.sent, header));
-    const ssize_t sent = ::sendmsg(peer.socket.get(), &all, MSG_NOSIGNAL | MSG_DONTWAIT);
+    const ssize_t sent = ::sendmsg(peer.by->socket.get(), &all, MSG_NOSIGNAL | MSG_DONTWAIT);
     if (sent < 0 && errno == EINTR) continue;
     if (sent < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
     if (sent < 0) {
@@ -325,50 +405,48 @@ void SocketCommunicator::flush(Peer& peer) {
   }
 }
 
-void SocketCommunicator::read(Peer& peer) {
-  for (;;) {
-    const bool in_header = peer.arriving == nullptr;
-    std::byte* to = reinterpret_cast<std::byte*>(&peer.header) + peer.header_got;
-    size_t room = sizeof peer.header - peer.header_got;
+void SocketCommunicator::read(int rank, Link& link) {
+  if (!link.ready && !read_answer(rank, link)) return;
+  Peer& peer = peers_[size_t(rank)];
+  while (link.socket) {
+    const bool in_header = link.arriving == nullptr;
+    std::byte* to = reinterpret_cast<std::byte*>(&link.header) + link.header_got;
+    size_t room = sizeof link.header - link.header_got;
     if (!in_header) {
-      Incoming& message = *peer.arriving;
+      Incoming& message = *link.arriving;
       std::byte* const begin = message.own.empty() ? message.into.data() : message.own.data();
       to = begin + message.got;
       room = message.size - message.got;
     }
-    const ssize_t got = ::recv(peer.socket.get(), to, room, MSG_DONTWAIT);
+    const ssize_t got = ::recv(link.socket.get(), to, room, MSG_DONTWAIT);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
-    if (got <= 0) {
-      peer.ended = true;
-      return;
-    }
+    if (got <= 0) return close(rank, link);
     if (in_header) {
-      peer.header_got += size_t(got);
-      if (peer.header_got == sizeof peer.header && !begin_message(peer)) return;
+      link.header_got += size_t(got);
+      if (link.header_got == sizeof link.header && !begin_message(peer, link)) {
+        return close(rank, link);
+      }
     } else {
-      peer.arriving->got += size_t(got);
+      link.arriving->got += size_t(got);
     }
-    if (peer.arriving != nullptr && peer.arriving->complete()) end_message(peer);
+    if (link.arriving != nullptr && link.arriving->complete()) end_message(peer, link);
     if (size_t(got) < room) return;  // the socket is empty
   }
 }
 
 /// The header is there. False if it is none.
-bool SocketCommunicator::begin_message(Peer& peer) {
-  peer.header_got = 0;
-  if (peer.header.magic != kMagic) {
-    peer.ended = true;
-    return false;
-  }
-  const size_t size = peer.header.bytes;
-  Mailbox& mailbox = peer.mailboxes[peer.header.channel];
+bool SocketCommunicator::begin_message(Peer& peer, Link& link) {
+  link.header_got = 0;
+  if (link.header.magic != kMagic) return false;
+  const size_t size = link.header.bytes;
+  Mailbox& mailbox = peer.mailboxes[link.header.channel];
   if (!mailbox.awaited.empty() && mailbox.awaited.front().second.size() == size) {
     const auto [number, into] = mailbox.awaited.front();
     mailbox.awaited.pop_front();
-    peer.direct = {{}, into, size, 0, number};
-    peer.arriving = &peer.direct;
-    drop_if_empty(peer, peer.header.channel);
+    link.direct = {{}, into, size, 0, number};
+    link.arriving = &link.direct;
+    drop_if_empty(peer, link.header.channel);
     return true;
   }
   Incoming message{std::vector<std::byte>(size), {}, size, 0, Transfer::kDone};
@@ -376,17 +454,17 @@ bool SocketCommunicator::begin_message(Peer& peer) {
     std::tie(message.number, message.into) = mailbox.awaited.front();
     mailbox.awaited.pop_front();
   }
-  peer.arriving = &mailbox.arrived.emplace_back(std::move(message));
+  link.arriving = &mailbox.arrived.emplace_back(std::move(message));
   return true;
 }
 
-void SocketCommunicator::end_message(Peer& peer) {
-  Incoming& message = *std::exchange(peer.arriving, nullptr);
+void SocketCommunicator::end_message(Peer& peer, Link& link) {
+  Incoming& message = *std::exchange(link.arriving, nullptr);
   if (message.number == Transfer::kDone) return;  // waits for its receive
   finish(message.number, message.into, message);
-  if (&message == &peer.direct) return;
-  peer.mailboxes[peer.header.channel].arrived.pop_back();
-  drop_if_empty(peer, peer.header.channel);
+  if (&message == &link.direct) return;
+  peer.mailboxes[link.header.channel].arrived.pop_back();
+  drop_if_empty(peer, link.header.channel);
 }
 
 std::span<std::byte* const> SocketCommunicator::allocate_shared(size_t bytes) {

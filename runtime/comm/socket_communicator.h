@@ -1,10 +1,14 @@
 #pragma once
 
+#include <poll.h>
+
+#include <array>
 #include <chrono>
 #include <cstdint>
 #include <deque>
 #include <list>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <span>
 #include <string>
@@ -42,11 +46,19 @@ class SocketEndpoint {
 /// no launcher that would know of it. Ranks of one machine share memory by memfd, of which a kill
 /// leaves nothing.
 ///
-/// Each pair of ranks has one connection. A message that nobody waits for yet is kept in memory.
-class SocketCommunicator : public Communicator {
+/// Two ranks connect when the first of them sends to the other: with P ranks, the collectives whose
+/// messages go lg P ways need lg P connections. Each end sends by the first connection that it has.
+/// Both ends may open one at the same time: then each sends by its own, and both read from both. A
+/// rank that waits for another one without a connection opens one after a while, because a
+/// connection that is refused or closed shows that the other is gone. Ranks are let in, and
+/// messages move, while a rank asks whether a transfer is done().
+///
+/// A message that nobody waits for yet is kept in memory.
+class SocketCommunicator final : public Communicator {
  public:
-  /// Collective over the ranks with these `endpoints`, in the order of ranks, `own` among them.
-  /// Throws Error{Unavailable} naming the rank that did not come within `timeout`.
+  /// Collective over the ranks with these `endpoints`, in the order of ranks, `own` among them; lg
+  /// P rounds, those of a barrier. Throws Error{Unavailable} naming the rank that did not come
+  /// within `timeout`.
   SocketCommunicator(SocketEndpoint own, int rank, const std::vector<std::string>& endpoints,
                      std::chrono::milliseconds timeout);
 
@@ -57,6 +69,7 @@ class SocketCommunicator : public Communicator {
   Transfer start_send(std::span<const std::byte> bytes, int to, int channel) override;
   Transfer start_receive(std::span<std::byte> bytes, int from, int channel) override;
   bool done(Transfer& transfer) override;
+  bool sleep_until_it_moves(std::chrono::nanoseconds time) override;
   bool can_sum(DataType) const override { return false; }
   Transfer start_sum(const Values& values) override;
 
@@ -100,43 +113,75 @@ class SocketCommunicator : public Communicator {
     std::list<std::pair<uint64_t, std::span<std::byte>>> awaited;
     bool empty() const { return arrived.empty() && awaited.empty(); }
   };
-  struct Peer {
+  static constexpr size_t kTokenBytes = 32;
+  /// The first that a rank says to the one that it connects to; the answer is its magic.
+  struct Hello {
+    uint32_t magic;
+    int32_t rank;
+    std::array<char, kTokenBytes> token;
+  };
+  /// A connection to a peer, and the message that arrives by it.
+  struct Link {
     FileDescriptor socket;
-    std::string node;
-    bool ended = false;
-    std::deque<Outgoing> out;
-    std::map<int, Mailbox> mailboxes;  // by channel
+    size_t tried = 0;    // of the peer's addresses; of a link that this rank opens
+    bool ready = false;  // the other end has said that it is the peer
     Header header{};
     size_t header_got = 0;
     Incoming* arriving = nullptr;  // in `direct`, or in a mailbox
     Incoming direct;
   };
+  struct Peer {
+    std::unique_ptr<Link> opened, accepted;  // by this rank, from the other
+    Link* by = nullptr;                      // by which this rank sends
+    bool ended = false;
+    bool came = false;  // some link was ready
+    std::list<Outgoing> out;
+    std::map<int, Mailbox> mailboxes;  // by channel
+    bool has_link() const { return opened || accepted; }
+  };
+  /// A connection that has not shown the token yet.
+  struct Stranger {
+    FileDescriptor socket;
+    std::chrono::steady_clock::time_point since;
+    Hello hello{};
+    size_t got = 0;
+  };
   struct State {
     bool done = false;
-    size_t mismatch = SIZE_MAX;  // the size that arrived instead
+    size_t mismatch = SIZE_MAX;                     // the size that arrived instead
+    std::chrono::steady_clock::time_point since{};  // of a receive
   };
-  void connect_all(const Listener& listener, const std::string& own_token,
-                   const std::vector<Endpoint>& endpoints);
-  void connect(int peer, const Endpoint& endpoint, std::chrono::steady_clock::time_point deadline);
-  bool accept(const Listener& listener, const std::string& own_token,
-              std::chrono::steady_clock::time_point deadline);
+  void open_link(int rank);
+  void try_next_address(int rank);
+  void close(int rank, Link& link);
+  bool read_answer(int rank, Link& link);
+  void let_in();
+  void join(Stranger& stranger);
   void share_out_nodes(const std::vector<std::string>& memories);
+  using Links = std::vector<std::pair<int, Link*>>;
+  void list_waiting(std::vector<pollfd>& waiting, Links& links) const;
   void move();
   void flush(Peer& peer);
-  void read(Peer& peer);
-  bool begin_message(Peer& peer);
-  void end_message(Peer& peer);
+  void read(int rank, Link& link);
+  bool begin_message(Peer& peer, Link& link);
+  void end_message(Peer& peer, Link& link);
   static void drop_if_empty(Peer& peer, int channel);
   void finish(uint64_t number, std::span<std::byte> into, Incoming& message);
   uint64_t new_number();
+  Endpoint endpoint_of_rank(int rank) const;
   [[noreturn]] void throw_ended(int peer) const;
 
   int rank_;
   std::chrono::milliseconds timeout_;
   std::vector<int> nodes_, node_ranks_;
   int node_rank_ = 0;
-  std::mutex mutex_;         // guards what follows
-  std::vector<Peer> peers_;  // by rank; this rank's has no socket
+  std::vector<std::string> endpoints_;  // by rank
+  std::mutex mutex_;                    // guards what follows
+  Listener listener_;
+  std::string token_;
+  std::list<Stranger> strangers_;  // the oldest first
+  std::vector<Peer> peers_;        // by rank; this rank's has no link
+  std::vector<int> linked_;        // ranks that have or had one
   std::vector<State> states_;
   std::vector<uint64_t> free_numbers_;
   std::deque<DescriptorMemory> memories_;

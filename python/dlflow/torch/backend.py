@@ -275,12 +275,14 @@ def _seconds(opts: Any) -> Optional[float]:
 
 
 def _meet(store: Any, rank: int, size: int, timeout: datetime.timedelta, name: str) -> runtime.Group:
-    """The ranks tell each other their addresses through the store. A store may be used again for a group of the same name: the
-    ranks of each generation count themselves."""
+    """The ranks tell each other their addresses through the store: rank 0 reads each and writes the list, so that P ranks make 3 P
+    requests. A store may be used again for a group of the same name: the ranks of each generation count themselves."""
     endpoint = runtime.Endpoint(os.environ.get("DLFLOW_MEMORY"))
     generation = (store.add("dlflow/joined", 1) - 1) // size
     store.set(f"dlflow/{generation}/{rank}", endpoint.address)
-    addresses = [store.get(f"dlflow/{generation}/{other}").decode() for other in range(size)]
+    if rank == 0:
+        store.set(f"dlflow/{generation}", "\n".join(store.get(f"dlflow/{generation}/{other}").decode() for other in range(size)))
+    addresses = store.get(f"dlflow/{generation}").decode().split("\n")
     stall = float(os.environ.get("DLFLOW_STALL_TIMEOUT", 60))
     return runtime.Group(endpoint, rank, addresses, timeout.total_seconds(), stall, name)
 

@@ -1,6 +1,7 @@
 #include <cstdint>
 
 #include "base/error.h"
+#include "runtime/comm/descriptor_memory.h"
 #include "tests/support/catch.h"
 #include "tests/support/error_of.h"
 #include "tests/support/on_ranks.h"
@@ -93,6 +94,21 @@ TEST_CASE("ranks of a node see each other's shared memory, aligned and zeroed", 
     return sum;
   });
   CHECK(sums == std::vector{21, 21, 25, 25, 14});
+}
+
+TEST_CASE("ranks of a node gather a value of each, in the order of ranks", "[comm]") {
+  const int ranks = GENERATE(1, 2, 3, 5, 8), per_node = GENERATE(1, 3, 8);
+  ThreadGroup group(ranks, 20s, per_node);
+  const auto gathered = on_ranks(
+      group, ranks, [](Communicator& comm) { return gather_in_node(comm, 100 + comm.rank()); });
+  for (int rank = 0; rank < ranks; ++rank) {
+    std::vector<int> expected;
+    for (int other = rank / per_node * per_node; other < ranks && int(expected.size()) < per_node;
+         ++other) {
+      expected.push_back(100 + other);
+    }
+    CHECK(gathered[size_t(rank)] == expected);
+  }
 }
 
 TEST_CASE("a rank that is missing is named after the timeout", "[comm]") {

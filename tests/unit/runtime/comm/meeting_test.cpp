@@ -48,6 +48,7 @@ TEST_CASE("ranks that meet are told where all of them are", "[comm]") {
   const std::filesystem::path file = folder.path() / "ranks";
   CHECK(told(file, 1) == std::vector<std::string>(1, "at 0;"));
   CHECK(told(file, 3) == std::vector<std::string>(3, "at 0;at 1;at 2;"));
+  CHECK(told(file, 6) == std::vector<std::string>(6, "at 0;at 1;at 2;at 3;at 4;at 5;"));
   CHECK(!std::filesystem::exists(file));
 }
 

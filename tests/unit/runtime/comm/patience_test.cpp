@@ -104,6 +104,16 @@ TEST_CASE("who waits longer sleeps for a 32nd of the time, for the peer may need
   CHECK(waiter.core.sleeps.back() == 1ms);
 }
 
+TEST_CASE("who waits for seconds sleeps for a 128th of the time, for many may wait with it",
+          "[patience]") {
+  Waiter waiter;
+  waiter.wait_for(1s);
+  CHECK(waiter.core.sleeps.back() > 7ms);
+  CHECK(waiter.core.sleeps.back() < 8ms);
+  waiter.wait_for(10s);
+  CHECK(waiter.core.sleeps.back() == 50ms);
+}
+
 TEST_CASE("a rank whose core was taken yields early and then sleeps, an eighth of the wait at most",
           "[patience]") {
   Waiter waiter;

@@ -1,8 +1,10 @@
 #include "runtime/comm/socket_communicator.h"
 
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <exception>
@@ -16,6 +18,7 @@
 #include "base/error.h"
 #include "tests/support/catch.h"
 #include "tests/support/error_of.h"
+#include "tests/support/in_child.h"
 
 using namespace dlflow;
 using namespace dlflow::runtime;
@@ -133,6 +136,66 @@ TEST_CASE("what a rank sent before it ended arrives, and who waits for more is t
   CHECK_THAT(errors[0],
              Catch::Matches("rank 1 \\(node \\S+\\) died, or has left while rank 0 still "
                             "waits for it: its connection is closed"));
+}
+
+TEST_CASE("a rank that ended before anybody was connected to it is named", "[comm]") {
+  // Of 8 ranks a barrier connects 0 to 1, 2, 4, 6 and 7.
+  const auto errors = errors_of(std::vector<std::string>(8, ""), [](Communicator& comm) {
+    if (comm.rank() == 0) comm.receive({}, 3);
+  });
+  CHECK_THAT(errors[0],
+             Catch::Matches("rank 0: cannot connect to rank 3 \\(node \\S+\\): it has ended, or a "
+                            "firewall is between the nodes"));
+}
+
+TEST_CASE("messages of two ranks that begin at the same time keep their order", "[comm]") {
+  constexpr int kMessages = 50;
+  CHECK(errors_of(std::vector<std::string>(12, ""), [](Communicator& comm) {
+          std::vector<int> sent(kMessages * size_t(comm.size())), received(sent.size());
+          std::vector<Transfer> transfers;
+          for (size_t i = 0; i < sent.size(); ++i) {
+            const int peer = int(i) / kMessages;
+            sent[i] = comm.rank() * kMessages + int(i) % kMessages;
+            transfers.push_back(
+                comm.start_send(bytes_of(sent).subspan(i * sizeof(int), 4), peer, 5));
+            transfers.push_back(
+                comm.start_receive(bytes_of(received).subspan(i * sizeof(int), 4), peer, 5));
+          }
+          for (Transfer& transfer : transfers) {
+            while (!comm.done(transfer)) std::this_thread::yield();
+          }
+          for (size_t i = 0; i < sent.size(); ++i)
+            require(received[i] == int(i), "another message");
+          comm.barrier();
+        }) == no_errors(12));
+}
+
+TEST_CASE("a group raises the limit of open files, and names the hard one if it is too low",
+          "[comm]") {
+  CHECK(test::in_child([] {
+          const rlimit low{64, 4096};
+          ::setrlimit(RLIMIT_NOFILE, &low);
+          if (errors_of({"", "", ""}, [](Communicator& comm) { comm.barrier(); }) != no_errors(3)) {
+            return 1;
+          }
+          rlimit now{};
+          ::getrlimit(RLIMIT_NOFILE, &now);
+          return now.rlim_cur > 500 && now.rlim_cur <= 4096 ? 0 : 2;
+        }) == 0);
+  CHECK(test::in_child([] {
+          const rlimit low{30, 30};
+          ::setrlimit(RLIMIT_NOFILE, &low);
+          const auto errors = errors_of(
+              std::vector<std::string>(8, ""), [](Communicator&) {}, 2s);
+          return std::ranges::any_of(errors,
+                                     [](const std::string& error) {
+                                       return error.find(
+                                                  "no more than 30 files and connections open (its "
+                                                  "hard limit is 30)") != error.npos;
+                                     })
+                     ? 0
+                     : 1;
+        }) == 0);
 }
 
 TEST_CASE("ranks of one memory share it, others do not", "[comm]") {
