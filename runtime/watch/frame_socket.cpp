@@ -12,6 +12,7 @@ namespace {
 /// Before each body. All ranks run the same program on the same kind of machine.
 struct Header {
   uint32_t bytes = 0;
+  int32_t rank = 0;
   FrameKind kind{};
 };
 
@@ -19,11 +20,12 @@ bool is_for_now(int error) { return error == EAGAIN || error == EWOULDBLOCK || e
 
 }  // namespace
 
-void FrameSocket::send(FrameKind kind, std::string_view body) {
+void FrameSocket::send(FrameKind kind, std::string_view body, int32_t rank) {
   if (!is_open()) return;
   Header header;  // its padding goes over the wire
   std::array<char, sizeof header> bytes{};
   header.bytes = uint32_t(body.size());
+  header.rank = rank;
   header.kind = kind;
   std::memcpy(bytes.data(), &header, sizeof header);
   out_.append(bytes.data(), bytes.size());
@@ -63,7 +65,7 @@ std::optional<Frame> FrameSocket::receive(size_t max_bytes) {
       return std::nullopt;
     }
     if (in_.size() >= sizeof header + header.bytes) {
-      Frame frame{header.kind, in_.substr(sizeof header, header.bytes)};
+      Frame frame{header.kind, in_.substr(sizeof header, header.bytes), header.rank};
       in_.erase(0, sizeof header + header.bytes);
       return frame;
     }

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/text.h"
+#include "runtime/watch/tree.h"
 
 namespace dlflow::runtime {
 namespace {
@@ -21,6 +22,9 @@ constexpr auto kMostTimeToAnswer = 5s;
 
 /// A rank that threw may have done so because another made a different call, and pulses say so.
 constexpr auto kTimeToDiffer = 300ms;
+
+/// Pulses come that late at most, by several ranks.
+constexpr auto kTimeToPassOn = 1s;
 
 /// Ranks that die together are named together.
 constexpr auto kTimeToDie = 50ms;
@@ -72,6 +76,11 @@ void Judge::lost(int rank, Time now) {
   Member& member = members_.at(size_t(rank));
   member.state = member.done ? State::Left : State::Lost;
   if (!member.done && !first_loss_) first_loss_ = now;
+  // Behind a rank that left, nothing is heard any more. Behind one that died, all are told soon.
+  for (size_t behind = size_t(rank) + 1; member.done && behind < members_.size(); ++behind) {
+    const auto parent = size_t(parent_of(int(behind)));
+    if (parent > 0 && members_[parent].state == State::Left) members_[behind].state = State::Left;
+  }
 }
 
 void Judge::done(int rank) { members_.at(size_t(rank)).done = true; }
@@ -137,6 +146,15 @@ std::optional<WatchError> Judge::ended(Time now) const {
   return std::nullopt;
 }
 
+/// Of a rank whose parent is silent nothing can be heard, a little earlier than of the parent.
+bool Judge::is_behind_silence(int rank, std::chrono::milliseconds time, Time now) const {
+  for (int parent = parent_of(rank); parent > 0; parent = parent_of(parent)) {
+    const auto silent = now - members_[size_t(parent)].heard;
+    if (silent >= std::min<Time::duration>(time / 2, kTimeToPassOn)) return true;
+  }
+  return false;
+}
+
 Judge::Scene Judge::scene(std::chrono::milliseconds time, Time now) const {
   Scene scene;
   for (size_t rank = 0; rank < members_.size(); ++rank) {
@@ -144,7 +162,7 @@ Judge::Scene Judge::scene(std::chrono::milliseconds time, Time now) const {
     if (state != State::Present) continue;
     const bool moves = now - moved < time;
     if (now - heard >= time) {
-      scene.silent.push_back(int(rank));
+      if (!is_behind_silence(int(rank), time, now)) scene.silent.push_back(int(rank));
     } else if (pulse.waits) {
       scene.waiting.push_back(int(rank));
       (moves ? scene.flows : scene.in_vain) = true;

@@ -33,8 +33,9 @@ class Judge {
   void sent(RankCalls calls);
   void failed(int rank, Errc code, const std::string& message, Time now);
   void done(int rank);            ///< with its work: it only waits for the others to be
-  void lost(int rank, Time now);  ///< its connection is closed
+  void lost(int rank, Time now);  ///< its connection is closed, and with it those behind it
 
+  bool knows(int rank) const { return rank >= 0 && size_t(rank) < members_.size(); }
   bool all_done() const;
 
   struct Opinion {
@@ -64,6 +65,7 @@ class Judge {
     bool flows = false;        ///< something has come to one of those
   };
 
+  bool is_behind_silence(int rank, std::chrono::milliseconds time, Time now) const;
   Scene scene(std::chrono::milliseconds time, Time now) const;
   std::string name(const std::vector<int>& ranks) const { return name_of(ranks, nodes_); }
   std::string place(const std::vector<int>& waiting) const;

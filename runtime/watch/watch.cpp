@@ -6,14 +6,22 @@
 #include <condition_variable>
 #include <memory>
 #include <mutex>
+#include <numeric>
 #include <optional>
+#include <span>
+#include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "base/handle.h"
+#include "base/process.h"
 #include "runtime/comm/communicator.h"
+#include "runtime/comm/messages.h"
+#include "runtime/comm/patience.h"
+#include "runtime/watch/tree.h"
 #include "runtime/watch/watch_center.h"
-#include "runtime/watch/watch_leaf.h"
+#include "runtime/watch/watch_member.h"
 
 namespace dlflow::runtime {
 namespace {
@@ -32,11 +40,12 @@ constexpr auto kTimeToAgree = 10s;
 constexpr auto kTimeToLeave = 500ms;
 
 /// The clock, less the time in which this process stood still: a job that was suspended and goes on
-/// has missed nothing.
+/// has missed nothing. It goes on by a beat at least, so that a thread which seldom gets a core
+/// decides in the end, too.
 class LivedTime {
  public:
   Clock::time_point at(Clock::time_point now) {
-    if (now - last_ >= kStandstill) lost_ += now - last_;
+    if (now - last_ >= kStandstill) lost_ += now - last_ - kBeat;
     last_ = now;
     return now - lost_;
   }
@@ -197,37 +206,81 @@ void Watch::insist(Clock::time_point now) {
   }
 }
 
+/// `end` lets children in meanwhile.
+void wait(Communicator& comm, Transfer& transfer, WatchEnd* end = nullptr) {
+  for (Patience patience(comm); !comm.done(transfer);) {
+    if (end) end->gather(Clock::now());
+    if (!patience.wait()) throw_no_answer(comm.rank(), transfer.peer, comm.timeout());
+  }
+}
+
+void receive(Communicator& comm, std::span<std::byte> bytes, int from, int channel) {
+  Transfer transfer = comm.start_receive(bytes, from, channel);
+  wait(comm, transfer);
+}
+
+/// The place of this rank in the tree of the watch: its parent tells it where it listens.
+WatchMember::Place take_place(Communicator& comm, int channel) {
+  const int parent = parent_of(comm.rank());
+  uint64_t size = 0;
+  receive(comm, std::as_writable_bytes(std::span(&size, 1)), parent, channel);
+  std::string endpoint(size, ' ');
+  receive(comm, std::as_writable_bytes(std::span(endpoint)), parent, channel);
+  const bool tells = parent == 0 && (comm.node_rank() == 0 || comm.rank() == 1);
+  return {comm.rank(), comm.size(), endpoint_from(endpoint), tells};
+}
+
+/// Lets the children in. Returns the number of ranks behind this one that are connected, which each
+/// child says of itself once it has tried.
+int gather(Communicator& comm, WatchEnd& end, int channel) {
+  const WatchChildren& children = end.children();
+  const std::string endpoint = to_string(children.endpoint());
+  const uint64_t size = endpoint.size();
+  std::vector<int> connected(size_t(children.size()));
+  std::vector<Transfer> transfers;
+  for (int i = 0; i < children.size(); ++i) {
+    const int child = children.first() + i;
+    const std::span count(&connected[size_t(i)], 1);
+    transfers.push_back(comm.start_send(std::as_bytes(std::span(&size, 1)), child, channel));
+    transfers.push_back(comm.start_send(std::as_bytes(std::span(endpoint)), child, channel));
+    transfers.push_back(comm.start_receive(std::as_writable_bytes(count), child, channel));
+  }
+  for (Transfer& transfer : transfers) wait(comm, transfer, &end);
+  return std::accumulate(connected.begin(), connected.end(), 0);
+}
+
+/// Tells the parent how many ranks are connected, from this one on.
+void tell_parent(Communicator& comm, int connected, int channel) {
+  Transfer count =
+      comm.start_send(std::as_bytes(std::span(&connected, 1)), parent_of(comm.rank()), channel);
+  wait(comm, count);
+}
+
 /// A Watch on every rank, or on none.
 std::unique_ptr<Watch> start_watch(Communicator& comm, Lifeline& lifeline,
                                    const WatchOptions& options) {
-  std::unique_ptr<Watch> watch;
-  WatchCenter* center = nullptr;
-  std::unique_ptr<WatchLeaf> leaf;
-  std::string endpoint;
+  const int channel = comm.open_channel();
+  std::unique_ptr<WatchEnd> end;
+  int connected = 0;  // ranks, from this one on
   if (comm.rank() == 0) {
-    auto end = std::make_unique<WatchCenter>(comm.size(), lifeline.calls(), options.limits);
-    center = end.get();
-    endpoint = to_string(end->endpoint());
-    watch = std::make_unique<Watch>(lifeline, std::move(end), options);
+    end = std::make_unique<WatchCenter>(comm.size(), lifeline.calls(), options.limits);
+    connected = 1 + gather(comm, *end, channel);
+  } else {
+    auto member =
+        std::make_unique<WatchMember>(take_place(comm, channel), lifeline.calls(), options.limits);
+    connected = gather(comm, *member, channel) + (member->is_connected() ? 1 : 0);
+    tell_parent(comm, connected, channel);
+    end = std::move(member);
   }
-  endpoint = broadcast_text(comm, endpoint);
-  if (comm.rank() > 0) {
-    const bool tells = comm.node_rank() == 0 || comm.rank() == 1;
-    leaf = std::make_unique<WatchLeaf>(comm.rank(), endpoint_from(endpoint), lifeline.calls(),
-                                       options.limits, tells);
-  }
-  comm.barrier();
-  int joined = center ? center->num_joined() : 0;
-  if (joined + 1 < comm.size()) watch.reset();  // before the others leave, which it would call dead
-  comm.broadcast(std::as_writable_bytes(std::span(&joined, 1)), 0);
-  if (joined + 1 == comm.size()) {
-    return leaf ? std::make_unique<Watch>(lifeline, std::move(leaf), options) : std::move(watch);
+  comm.broadcast(std::as_writable_bytes(std::span(&connected, 1)), 0);
+  if (connected == comm.size()) {
+    return std::make_unique<Watch>(lifeline, std::move(end), options);
   }
   if (comm.rank() == 0) {
-    const int missing = comm.size() - 1 - joined;
+    const int missing = comm.size() - connected;
     options.tell("warning: " + std::to_string(missing) + (missing == 1 ? " rank" : " ranks") +
-                 " cannot connect to rank 0 by TCP (node " + endpoint_from(endpoint).node +
-                 "): a dead rank will be noticed late");
+                 " cannot connect by TCP to the ranks that watch over them (rank 0 is on node " +
+                 host_name() + "): a dead rank will be noticed late");
   }
   return nullptr;
 }

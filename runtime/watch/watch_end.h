@@ -12,13 +12,20 @@
 
 namespace dlflow::runtime {
 
+class WatchChildren;
+
 /// One rank's end of the side channel, for its watch thread. Implementations: WatchCenter (rank 0),
-/// WatchLeaf (the others). No call waits.
+/// WatchMember (the others). No call waits.
 class WatchEnd {
  public:
   using Time = std::chrono::steady_clock::time_point;
 
   virtual ~WatchEnd() = default;
+
+  virtual const WatchChildren& children() const = 0;
+
+  /// Lets in the children that have come, before the watch begins.
+  virtual void gather(Time now) = 0;
 
   /// Adds the descriptors to poll.
   virtual void add_to(std::vector<pollfd>& descriptors) const = 0;

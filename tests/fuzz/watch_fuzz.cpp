@@ -43,8 +43,8 @@ void send(const FileDescriptor& socket, std::string_view bytes) {
 void greet_rank_0(FrameKind kind, const std::string& input) {
   const CallLog calls;
   WatchCenter center(2, calls, {});
-  const std::string body = with_token(input, center.endpoint());
-  FrameSocket stranger(connect_here(center.endpoint().port));
+  const std::string body = with_token(input, center.children().endpoint());
+  FrameSocket stranger(connect_here(center.children().endpoint().port));
   stranger.send(kind, body);
   std::vector<pollfd> waiting;
   do {  // until it has joined, or only the listener is left
@@ -54,13 +54,13 @@ void greet_rank_0(FrameKind kind, const std::string& input) {
     center.turn({}, false, std::chrono::steady_clock::now());
     waiting.clear();
     center.add_to(waiting);
-  } while (center.num_joined() == 0 && waiting.size() > 1);
+  } while (center.children().num_joined() == 0 && waiting.size() > 1);
   std::string_view rest;
   const auto head = from_body<HelloHead>(body, &rest);
   const bool is_rank = kind == FrameKind::Hello && head && head->rank == 1 &&
-                       head->token_bytes == center.endpoint().token.size() &&
-                       rest.starts_with(center.endpoint().token);
-  DLFLOW_CHECK(center.num_joined() == (is_rank && body.size() <= 512 ? 1 : 0));
+                       head->token_bytes == center.children().endpoint().token.size() &&
+                       rest.starts_with(center.children().endpoint().token);
+  DLFLOW_CHECK(center.children().num_joined() == (is_rank && body.size() <= 512 ? 1 : 0));
 }
 
 /// The bytes of a connection of the side channel, cut into frames and read.

@@ -37,7 +37,9 @@ struct Court {
   Judge::Opinion pass(std::chrono::seconds time) {
     for (Judge::Opinion opinion;; time -= 1s) {
       for (size_t rank = 0; rank < pulses.size(); ++rank) {
-        if (int(rank) == silent) continue;
+        if (int(rank) == silent ||
+            (behind_silent.first <= int(rank) && int(rank) <= behind_silent.second))
+          continue;
         const CallLog::Head head = logs[rank].head();
         pulses[rank].calls = head.count;
         pulses[rank].hash = head.hash;
@@ -61,6 +63,7 @@ struct Court {
   std::vector<CallLog> logs;
   std::vector<Pulse> pulses;
   int silent = -1, computing = -1;
+  std::pair<int, int> behind_silent{1, 0};  // from one rank to another
   Judge::Time now{};
 
  private:
@@ -87,6 +90,28 @@ TEST_CASE("a rank that ended well and is gone is nobody's fault, another that is
   court.judge().lost(2, court.now);
   court.silent = 2;
   CHECK_THAT(text(court.pass(1s)), Catch::Contains("rank 2") && !Catch::Contains("rank 1"));
+}
+
+TEST_CASE("a silent rank is named alone, though nothing is heard of those behind it", "[watch]") {
+  Court court(40);
+  court.silent = 1;
+  court.behind_silent = {33, 39};
+  court.wait({0, 2, 3, 32});
+  const Judge::Opinion opinion = court.pass(300s);
+  CHECK_THAT(opinion.warning, Catch::StartsWith("rank 1 (node n0): silent for 10 s"));
+  CHECK_THAT(text(court.pass(300s)), Catch::StartsWith("rank 1 (node n0): silent for 60 s"));
+}
+
+TEST_CASE("ranks behind one that has left well are not judged any more", "[watch]") {
+  Court court(40);
+  court.judge().done(1);
+  court.judge().lost(1, court.now);
+  court.silent = 1;
+  court.behind_silent = {33, 39};
+  court.wait({0, 2, 3, 32});
+  court.computing = 4;
+  CHECK_THAT(court.pass(300s).warning, Catch::StartsWith("ranks 5-31: nothing done for 10 s"));
+  CHECK_THAT(text(court.pass(300s)), Catch::StartsWith("ranks 5-31: nothing done for 60 s"));
 }
 
 TEST_CASE("ranks that agree are left alone, whoever is ahead", "[watch]") {

@@ -19,7 +19,9 @@ constexpr size_t kMost = 1 + kRanks + kMaxStrangers;  // the listener, strangers
 
 class Center {
  public:
-  FileDescriptor connect() const { return connect_to("127.0.0.1", center.endpoint().port, 2000ms); }
+  FileDescriptor connect() const {
+    return connect_to("127.0.0.1", center.children().endpoint().port, 2000ms);
+  }
 
   size_t descriptors() const {
     std::vector<pollfd> all;
@@ -58,9 +60,9 @@ TEST_CASE("strangers without a word take a bounded number of descriptors, and ra
     REQUIRE(rank0.descriptors() <= kMost);
   }
   FrameSocket rank(rank0.connect());
-  rank.send(FrameKind::Hello, Center::hello(1, rank0.center.endpoint().token));
+  rank.send(FrameKind::Hello, Center::hello(1, rank0.center.children().endpoint().token));
   rank0.turn();
-  CHECK(rank0.center.num_joined() == 1);
+  CHECK(rank0.center.children().num_joined() == 1);
 }
 
 TEST_CASE("strangers who all come at once take a bounded number of descriptors, too",
@@ -69,8 +71,8 @@ TEST_CASE("strangers who all come at once take a bounded number of descriptors, 
   std::vector<FileDescriptor> strangers;
   for (size_t i = 0; i < 2 * kMost; ++i) strangers.push_back(rank0.connect());
   FrameSocket rank(rank0.connect());
-  rank.send(FrameKind::Hello, Center::hello(1, rank0.center.endpoint().token));
-  for (size_t turns = 0; rank0.center.num_joined() == 0; ++turns) {
+  rank.send(FrameKind::Hello, Center::hello(1, rank0.center.children().endpoint().token));
+  for (size_t turns = 0; rank0.center.children().num_joined() == 0; ++turns) {
     REQUIRE(turns < 3 * kMost);
     rank0.turn();
     REQUIRE(rank0.descriptors() <= kMost);
@@ -94,18 +96,18 @@ TEST_CASE("strangers are sent away once all ranks are there", "[watch][attack]")
   rank0.turn();
   REQUIRE(rank0.descriptors() == 2);
   FrameSocket rank(rank0.connect());
-  rank.send(FrameKind::Hello, Center::hello(1, rank0.center.endpoint().token));
+  rank.send(FrameKind::Hello, Center::hello(1, rank0.center.children().endpoint().token));
   rank0.turn();
-  CHECK(rank0.center.num_joined() == 1);
+  CHECK(rank0.center.children().num_joined() == 1);
   CHECK(rank0.descriptors() == 1);  // that of the rank
 }
 
 TEST_CASE("a rank is asked for its calls if they differ, and never else", "[watch]") {
   Center rank0;
   FrameSocket rank(rank0.connect());
-  rank.send(FrameKind::Hello, Center::hello(1, rank0.center.endpoint().token));
+  rank.send(FrameKind::Hello, Center::hello(1, rank0.center.children().endpoint().token));
   for (int i = 0; i < 3; ++i) rank0.turn(std::chrono::seconds(i));
-  CHECK(rank0.center.num_joined() == 1);
+  CHECK(rank0.center.children().num_joined() == 1);
   CHECK(rank0.descriptors() == 1);  // nobody else is listened to
   CHECK(kinds_heard(rank) == std::vector{FrameKind::Welcome});
   rank.send(FrameKind::Differs);
@@ -117,7 +119,7 @@ TEST_CASE("what a rank's connection does not take at once follows, without a fur
           "[watch]") {
   Center rank0;
   FrameSocket rank(rank0.connect());
-  rank.send(FrameKind::Hello, Center::hello(1, rank0.center.endpoint().token));
+  rank.send(FrameKind::Hello, Center::hello(1, rank0.center.children().endpoint().token));
   rank0.turn();
   const auto has_to_send = [&] {
     std::vector<pollfd> descriptors;
@@ -136,7 +138,7 @@ TEST_CASE("what a rank's connection does not take at once follows, without a fur
 TEST_CASE("rank 0 says goodbye once all ranks have done their work", "[watch]") {
   Center rank0;
   FrameSocket rank(rank0.connect());
-  rank.send(FrameKind::Hello, Center::hello(1, rank0.center.endpoint().token));
+  rank.send(FrameKind::Hello, Center::hello(1, rank0.center.children().endpoint().token));
   rank0.turn();
   CHECK_FALSE(rank0.center.leave());
   CHECK(kinds_heard(rank) == std::vector{FrameKind::Welcome});
@@ -150,13 +152,13 @@ TEST_CASE("rank 0 says goodbye once all ranks have done their work", "[watch]") 
 TEST_CASE("who has the token, and says what no rank that is to come says, is not let in",
           "[watch][attack]") {
   Center rank0;
-  const std::string token = rank0.center.endpoint().token;
+  const std::string token = rank0.center.children().endpoint().token;
   const std::string good = Center::hello(1, token);
   const auto come = [&](FrameKind kind, const std::string& body) {
     FrameSocket stranger(rank0.connect());
     stranger.send(kind, body);
     rank0.turn();
-    return rank0.center.num_joined();
+    return rank0.center.children().num_joined();
   };
   for (const int rank : {-1, 0, kRanks, 1 << 30}) {
     CAPTURE(rank);
@@ -173,13 +175,13 @@ TEST_CASE("who has the token, and says what no rank that is to come says, is not
 
 TEST_CASE("a wrong token lets nobody in", "[watch][attack]") {
   Center rank0;
-  const std::string right = rank0.center.endpoint().token;
+  const std::string right = rank0.center.children().endpoint().token;
   for (const std::string& wrong :
        {std::string(), right.substr(1), right + "0", std::string(right.size(), '0')}) {
     FrameSocket stranger(rank0.connect());
     stranger.send(FrameKind::Hello, Center::hello(1, wrong));
     rank0.turn();
-    CHECK(rank0.center.num_joined() == 0);
+    CHECK(rank0.center.children().num_joined() == 0);
     CHECK(rank0.descriptors() == 1);
   }
 }

@@ -88,6 +88,29 @@ TEST_CASE("ranks that agree do their work and leave", "[watch]") {
   CHECK(worked == num_ranks);
 }
 
+TEST_CASE("ranks that are connected to rank 0 by another one are watched, too", "[watch]") {
+  constexpr int kRanks = 36, kBehind = 35;  // rank 1 is its parent
+  const Told agreed = watched(kRanks, [](Communicator& comm) { comm.barrier(); });
+  CHECK(agreed.errors == std::vector<std::string>(kRanks));
+  CHECK(agreed.lines.empty());
+
+  const Told thrown = watched(kRanks, [](Communicator& comm) {
+    if (comm.rank() == kBehind) throw Error(Errc::NotFound, "no such file");
+    comm.barrier();
+  });
+  const Told differs = watched(kRanks, [](Communicator& comm) {
+    comm.submit({"all-reduce", comm.rank() == kBehind ? "b" : "a", 10, "fp32"});
+    go_on(comm);
+  });
+  for (int rank = 0; rank < kRanks; ++rank) {
+    CHECK_THAT(thrown.errors[size_t(rank)],
+               Catch::StartsWith("rank 35 (node ") && Catch::EndsWith("): no such file"));
+    CHECK_THAT(differs.errors[size_t(rank)],
+               Catch::StartsWith("call 1 is not the same on all ranks: rank 35 (node "));
+  }
+  CHECK(thrown.lines.size() == 1);
+}
+
 TEST_CASE("a rank that left is not watched any more", "[watch]") {
   const auto watched_after = on_ranks(2, [](Communicator& comm) {
     bool watched = false;
@@ -125,7 +148,8 @@ TEST_CASE("if one rank cannot connect, all work without a watch, and none is cal
   });
   CHECK(watched_over == std::vector(3, false));
   REQUIRE(lines.size() == 1);
-  CHECK(lines[0].starts_with("warning: 1 rank cannot connect to rank 0 by TCP"));
+  CHECK(lines[0].starts_with(
+      "warning: 1 rank cannot connect by TCP to the ranks that watch over them"));
 }
 
 TEST_CASE("whatever differs in a call is told on every rank, with both versions", "[watch]") {

@@ -1,9 +1,10 @@
-#include "runtime/watch/watch_leaf.h"
+#include "runtime/watch/watch_member.h"
 
 #include <utility>
 
 #include "base/process.h"
 #include "runtime/watch/frames.h"
+#include "runtime/watch/tree.h"
 
 namespace dlflow::runtime {
 namespace {
@@ -41,29 +42,65 @@ FrameSocket connect(int rank, const Endpoint& center, std::chrono::milliseconds 
 
 }  // namespace
 
-WatchLeaf::WatchLeaf(int rank, const Endpoint& center, const CallLog& own, WatchLimits limits,
-                     bool tells, std::chrono::milliseconds time_to_welcome)
+WatchMember::WatchMember(const Place& place, const CallLog& own, WatchLimits limits,
+                         std::chrono::milliseconds time_to_welcome)
     : own_(own),
       limits_(limits),
-      tells_(tells),
-      center_("rank 0 (node " + center.node + ")"),
-      link_(connect(rank, center, time_to_welcome)),
+      tells_(place.tells),
+      parent_("rank " + std::to_string(parent_of(place.rank)) + " (node " + place.parent.node +
+              ")"),
+      children_(place.rank, place.num_ranks),
+      link_(connect(place.rank, place.parent, time_to_welcome)),
       heard_(std::chrono::steady_clock::now()),
       moved_(heard_) {}
 
-void WatchLeaf::add_to(std::vector<pollfd>& descriptors) const {
+/// A rank that leaves early cannot pass on anything: its children go on without a watch.
+WatchMember::~WatchMember() {
+  if (says_goodbye_) children_.send_all(FrameKind::Goodbye);
+}
+
+void WatchMember::gather(Time now) {
+  children_.hear(now, [&](const Frame& frame) { pass_up(frame); });
+}
+
+void WatchMember::add_to(std::vector<pollfd>& descriptors) const {
+  children_.add_to(descriptors);
   if (!link_.is_open()) return;
   descriptors.push_back(
       {link_.descriptor(), short(POLLIN | (link_.has_to_send() ? POLLOUT : 0)), 0});
 }
 
-WatchEnd::Outcome WatchLeaf::turn(const Pulse& pulse, bool beats, Time now) {
-  if (beats) link_.send(FrameKind::Pulse, to_body(pulse));
+/// Pulses wait for the next beat, so that rank 0 is woken by few ranks; other frames do not, and
+/// what had come before goes first.
+void WatchMember::pass_up(const Frame& frame) {
+  if (frame.kind == FrameKind::Pulse) {
+    pulses_.push_back(frame);
+    return;
+  }
+  pass_pulses_up();
+  link_.send(frame.kind, frame.body, frame.rank);
+}
+
+void WatchMember::pass_pulses_up() {
+  for (const Frame& frame : pulses_) link_.send(frame.kind, frame.body, frame.rank);
+  pulses_.clear();
+}
+
+/// Children hear a beat even if rank 0 is silent, for they judge this rank by it.
+void WatchMember::beat(const Pulse& pulse) {
+  link_.send(FrameKind::Pulse, to_body(pulse));
+  pass_pulses_up();
+  if (of_center_) children_.send_all(of_center_->kind, of_center_->body);
+}
+
+WatchEnd::Outcome WatchMember::turn(const Pulse& pulse, bool beats, Time now) {
+  gather(now);
+  if (beats) beat(pulse);
   link_.flush();
   if (auto verdict = hear(now)) return {"", std::move(verdict), false};
   if (is_free_) return {};
   if (!link_.is_open()) {
-    return {"", WatchError(Fault::Lost, Errc::Unavailable, describe_loss(center_)), tells_};
+    return {"", WatchError(Fault::Lost, Errc::Unavailable, describe_loss(parent_)), tells_};
   }
   if (pulse.progress != progress_ || !pulse.waits) moved_ = now;
   progress_ = pulse.progress;
@@ -72,15 +109,15 @@ WatchEnd::Outcome WatchLeaf::turn(const Pulse& pulse, bool beats, Time now) {
   if (silent >= limits_.stall) {
     return {"",
             WatchError(Fault::Stalled, Errc::Unavailable,
-                       describe_silence(center_, limits_.stall) + place),
+                       describe_silence(parent_, limits_.stall) + place),
             tells_};
   }
   if (silent < limits_.warning || std::exchange(warned_, true) || !tells_) return {};
-  return {describe_silence(center_, limits_.warning) + place, std::nullopt, true};
+  return {describe_silence(parent_, limits_.warning) + place, std::nullopt, true};
 }
 
 /// What rank 0 has decided, if anything.
-std::optional<WatchError> WatchLeaf::hear(Time now) {
+std::optional<WatchError> WatchMember::hear(Time now) {
   while (const auto frame = link_.receive()) {
     heard_ = now;
     if (auto verdict = answer(*frame)) return verdict;
@@ -88,34 +125,43 @@ std::optional<WatchError> WatchLeaf::hear(Time now) {
   return std::nullopt;
 }
 
-std::optional<WatchError> WatchLeaf::answer(const Frame& frame) {
+std::optional<WatchError> WatchMember::answer(const Frame& frame) {
   if (frame.kind == FrameKind::Verdict) return error_from(frame.body);
   if (frame.kind == FrameKind::Goodbye) {
     is_free_ = true;
+    children_.send_all(FrameKind::Goodbye);
     link_.close();
   }
-  if (frame.kind == FrameKind::Ask) link_.send(FrameKind::Calls, to_body(own_.recent()));
+  if (frame.kind == FrameKind::Ask) {
+    link_.send(FrameKind::Calls, to_body(own_.recent()));
+    children_.send_all(FrameKind::Ask);
+  }
   if (frame.kind == FrameKind::Pulse) {
+    of_center_ = frame;
     if (const auto pulse = from_body<Pulse>(frame.body)) compare(*pulse);
   }
   return std::nullopt;
 }
 
 /// Rank 0 does the same with this rank's pulses; whoever has made more calls can tell.
-void WatchLeaf::compare(const Pulse& center) {
+void WatchMember::compare(const Pulse& center) {
   const auto hash = own_.hash_after(center.calls);
   if (differs_ || !hash || *hash == center.hash) return;
   differs_ = true;
   link_.send(FrameKind::Differs);
 }
 
-void WatchLeaf::fail(Errc code, const std::string& message, Time) {
+void WatchMember::pass_on(const WatchError& error) {
+  children_.send_all(FrameKind::Verdict, to_body(error));
+}
+
+void WatchMember::fail(Errc code, const std::string& message, Time) {
   link_.send(FrameKind::Failed, to_body(WatchError(Fault::Failed, code, message)));
 }
 
-bool WatchLeaf::leave() {
+bool WatchMember::leave() {
   if (!std::exchange(says_goodbye_, true)) link_.send(FrameKind::Goodbye);
-  return !link_.is_open();
+  return !link_.is_open() && children_.are_gone();
 }
 
 }  // namespace dlflow::runtime

@@ -1,4 +1,4 @@
-#include "runtime/watch/watch_leaf.h"
+#include "runtime/watch/watch_member.h"
 
 #include <poll.h>
 
@@ -45,7 +45,7 @@ struct PlayedCenter {
 struct Leaf {
   explicit Leaf(bool tells = true) {
     std::jthread thread([this] { center.welcome(FrameKind::Welcome); });
-    leaf.emplace(1, center.endpoint, calls, WatchLimits{10s, 60s}, tells);
+    leaf.emplace(WatchMember::Place{1, 2, center.endpoint, tells}, calls, WatchLimits{10s, 60s});
     now = std::chrono::steady_clock::now();
   }
 
@@ -67,7 +67,7 @@ struct Leaf {
   PlayedCenter center;
   CallLog calls;
   Pulse pulse;
-  std::optional<WatchLeaf> leaf;
+  std::optional<WatchMember> leaf;
   WatchEnd::Time now;
 };
 
@@ -105,10 +105,10 @@ TEST_CASE("who does not answer with a welcome is not rank 0", "[watch]") {
   const auto answer = GENERATE(std::optional<FrameKind>(), std::optional(FrameKind::Pulse));
   PlayedCenter center;
   const CallLog calls;
-  std::optional<WatchLeaf> leaf;
+  std::optional<WatchMember> leaf;
   {
     std::jthread thread([&] { center.welcome(answer); });
-    leaf.emplace(1, center.endpoint, calls, WatchLimits{}, true);
+    leaf.emplace(WatchMember::Place{1, 2, center.endpoint, true}, calls, WatchLimits{});
   }
   CHECK_FALSE(leaf->is_connected());
 }
@@ -116,7 +116,7 @@ TEST_CASE("who does not answer with a welcome is not rank 0", "[watch]") {
 TEST_CASE("who takes the connection and says nothing is not waited for without end", "[watch]") {
   const PlayedCenter center;  // the system takes connections for it
   const CallLog calls;
-  const WatchLeaf leaf(1, center.endpoint, calls, WatchLimits{}, true, 0ms);
+  const WatchMember leaf({1, 2, center.endpoint, true}, calls, WatchLimits{}, 0ms);
   CHECK_FALSE(leaf.is_connected());
 }
 

@@ -1,0 +1,58 @@
+#pragma once
+
+#include <poll.h>
+
+#include <functional>
+#include <list>
+#include <string_view>
+#include <vector>
+
+#include "base/endpoint.h"
+#include "runtime/watch/frame_socket.h"
+#include "runtime/watch/watch_end.h"
+
+namespace dlflow::runtime {
+
+/// The connections of a rank to its children in the tree of the side channel.
+class WatchChildren {
+ public:
+  WatchChildren(int rank, int num_ranks);
+
+  const Endpoint& endpoint() const { return endpoint_; }
+  int first() const { return first_; }  ///< the lowest child
+  int size() const { return int(links_.size()); }
+  int num_joined() const { return num_joined_; }
+
+  void add_to(std::vector<pollfd>& descriptors) const;
+
+  /// Lets in the children that know the token, and hands over the frames that have come, Joined and
+  /// Lost among them: each names the rank that it is about.
+  using Take = std::function<void(const Frame& frame)>;
+  void hear(WatchEnd::Time now, const Take& take);
+
+  void send_all(FrameKind kind, std::string_view body = {});
+
+  /// No child is connected.
+  bool are_gone() const;
+
+ private:
+  struct Stranger {
+    FrameSocket link;
+    WatchEnd::Time since;
+  };
+
+  void welcome_strangers(WatchEnd::Time now, const Take& take);
+  void send_strangers_away(WatchEnd::Time now);
+  size_t max_strangers() const;
+  void join(FrameSocket& stranger, const Frame& hello, const Take& take);
+  void hear(int rank, FrameSocket& link, const Take& take);
+
+  int first_;
+  Listener listener_;
+  Endpoint endpoint_;
+  std::list<Stranger> strangers_;   // have not said the token yet; the oldest first
+  std::vector<FrameSocket> links_;  // by place behind the first
+  int num_joined_ = 0;
+};
+
+}  // namespace dlflow::runtime

@@ -1,0 +1,65 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/endpoint.h"
+#include "runtime/watch/frame_socket.h"
+#include "runtime/watch/judge.h"
+#include "runtime/watch/watch_children.h"
+#include "runtime/watch/watch_end.h"
+
+namespace dlflow::runtime {
+
+/// The end of any rank but 0: tells its parent what rank 0 is to know, looks whether the parent
+/// lives, and passes on what its children and rank 0 say to each other.
+class WatchMember : public WatchEnd {
+ public:
+  /// The place of a rank in the tree.
+  struct Place {
+    int rank = 0, num_ranks = 0;
+    Endpoint parent{};
+    bool tells = false;  ///< it is for this rank to say that its parent is gone
+  };
+
+  /// Connects to its parent; is_connected() says whether that worked, within seconds. `own` are the
+  /// calls of this rank; must outlive this. `time_to_welcome`: the longest time that an address
+  /// where the connection was taken may be silent.
+  WatchMember(const Place& place, const CallLog& own, WatchLimits limits,
+              std::chrono::milliseconds time_to_welcome = std::chrono::seconds(10));
+  ~WatchMember() override;
+
+  bool is_connected() const { return link_.is_open(); }
+
+  const WatchChildren& children() const override { return children_; }
+  void gather(Time now) override;
+  void add_to(std::vector<pollfd>& descriptors) const override;
+  Outcome turn(const Pulse& pulse, bool beats, Time now) override;
+  void pass_on(const WatchError& error) override;
+  void fail(Errc code, const std::string& message, Time now) override;
+  bool leave() override;
+
+ private:
+  void pass_up(const Frame& frame);
+  void pass_pulses_up();
+  void beat(const Pulse& pulse);
+  std::optional<WatchError> hear(Time now);
+  std::optional<WatchError> answer(const Frame& frame);
+  void compare(const Pulse& center);
+
+  const CallLog& own_;
+  WatchLimits limits_;
+  bool tells_;
+  std::string parent_;  // "rank 0 (node b1)"
+  WatchChildren children_;
+  FrameSocket link_;
+  Time heard_, moved_;  // the last pulse of the parent; the last progress of this rank
+  uint64_t progress_ = 0;
+  std::vector<Frame> pulses_;       // of ranks behind this one, for its next beat
+  std::optional<Frame> of_center_;  // the last pulse of rank 0
+  bool differs_ = false, warned_ = false, says_goodbye_ = false;
+  bool is_free_ = false;  // all ranks are done, or the parent has left
+};
+
+}  // namespace dlflow::runtime
