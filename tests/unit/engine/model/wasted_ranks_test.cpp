@@ -32,6 +32,11 @@ TEST_CASE("a training with more ranks than leaves wastes some", "[wasted_ranks]"
   CHECK(wasted_by("8", "") == four);
   CHECK(wasted_by("'${{ params.r }}'", "") == four);
   CHECK(wasted_by("'${{ matrix.n }}'", "", "    matrix: {n: [2, 4, 8]}\n") == four);
+  CHECK(
+      wasted_by("1024", ", batch: 4096") ==
+      std::set<std::string>{"1016 of 1024 ranks have nothing to do: a step has 8 leaves. All have "
+                            "work with 'precision: {leaves: 1024}'"});
+  CHECK(wasted_by("1024", ", batch: 4096, precision: {leaves: 1024}").empty());
   CHECK(wasted_by("4", "").empty());
   CHECK(wasted_by("8", ", batch: 256").empty());
   CHECK(wasted_by("8", ", batch_per_rank: 32").empty());
