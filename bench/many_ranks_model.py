@@ -90,7 +90,7 @@ def main():
         start, first, summed, seconds = (statistics.median(column) for column in zip(*results))
         own = 2 * (ranks - 1).bit_length() + CHILDREN + 1
         print(f"{ranks:5}  {start:6.2f}  {first:10.2f}  {summed:8.2f}  {seconds:7.2f}  {ranks * (ranks - 1) // 2:16}  {own:11}"
-              f"  {10 * ranks * 92 / 1e6:.2f}")
+              f"  {10 * min(ranks, 128) * 92 / 1e6:.2f}")
 
 
 if __name__ == "__main__":

@@ -21,6 +21,11 @@ bool is_for_now(int error) { return error == EAGAIN || error == EWOULDBLOCK || e
 }  // namespace
 
 void FrameSocket::send(FrameKind kind, std::string_view body, int32_t rank) {
+  add(kind, body, rank);
+  flush();
+}
+
+void FrameSocket::add(FrameKind kind, std::string_view body, int32_t rank) {
   if (!is_open()) return;
   Header header;  // its padding goes over the wire
   std::array<char, sizeof header> bytes{};
@@ -30,7 +35,6 @@ void FrameSocket::send(FrameKind kind, std::string_view body, int32_t rank) {
   std::memcpy(bytes.data(), &header, sizeof header);
   out_.append(bytes.data(), bytes.size());
   out_.append(body);
-  flush();
 }
 
 void FrameSocket::flush() {

@@ -42,6 +42,9 @@ class FrameSocket {
 
   /// Sends what the connection takes now, and the rest with later calls.
   void send(FrameKind kind, std::string_view body = {}, int32_t rank = Frame::kSender);
+
+  /// For flush() to send: many frames wake the other end once.
+  void add(FrameKind kind, std::string_view body = {}, int32_t rank = Frame::kSender);
   void flush();
 
   /// The next frame that has arrived as a whole, if any. A frame longer than `max_bytes` closes the

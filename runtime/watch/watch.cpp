@@ -29,7 +29,10 @@ namespace {
 using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 
+/// Rank 0 judges at each beat, and up to so many ranks tell it how they are; with more it gets no
+/// more pulses a second, so that their beats are longer.
 constexpr auto kBeat = 100ms;
+constexpr int kRanksOfBeat = 128;
 
 /// For all ranks to agree on why they end, and to hear of it. They need less than 1 s, unless
 /// processors are busy: who does not wait for the others says the same a second time.
@@ -44,14 +47,16 @@ constexpr auto kTimeToLeave = 500ms;
 /// decides in the end, too.
 class LivedTime {
  public:
+  explicit LivedTime(Clock::duration beat) : beat_(beat) {}
+
   Clock::time_point at(Clock::time_point now) {
-    if (now - last_ >= kStandstill) lost_ += now - last_ - kBeat;
+    if (now - last_ >= 10 * beat_) lost_ += now - last_ - beat_;
     last_ = now;
     return now - lost_;
   }
 
  private:
-  static constexpr auto kStandstill = 10 * kBeat;
+  Clock::duration beat_;
   Clock::time_point last_ = Clock::now();
   Clock::duration lost_{0};
 };
@@ -60,9 +65,11 @@ class LivedTime {
 class Watch {
  public:
   /// On the rank's thread. `lifeline` must outlive this.
-  Watch(Lifeline& lifeline, std::unique_ptr<WatchEnd> end, const WatchOptions& options)
+  Watch(Lifeline& lifeline, std::unique_ptr<WatchEnd> end, const WatchOptions& options,
+        Clock::duration beat)
       : lifeline_(lifeline),
         options_(options),
+        beat_(beat),
         taker_(lifeline),
         end_(std::move(end)),
         wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
@@ -92,6 +99,7 @@ class Watch {
 
   Lifeline& lifeline_;
   const WatchOptions& options_;
+  Clock::duration beat_;
   PulseTaker taker_;
   std::unique_ptr<WatchEnd> end_;  // the thread's
   FileDescriptor wake_;
@@ -145,7 +153,7 @@ void Watch::finish() {
 }
 
 void Watch::run() {
-  LivedTime lived;
+  LivedTime lived(beat_);
   for (auto next_beat = Clock::now(); !is_over();) {
     wait(next_beat);
     const auto now = Clock::now(), felt = lived.at(now);
@@ -155,7 +163,7 @@ void Watch::run() {
       failure = std::exchange(failure_, std::nullopt);
     }
     const bool beats = now >= next_beat || failure;  // what led to it must be known first
-    if (beats) next_beat = now + kBeat;
+    if (beats) next_beat = now + beat_;
     act(end_->turn(taker_.take(felt), beats, felt));
     if (failure) end_->fail(failure->code, failure->message, felt);
     insist(now);
@@ -274,7 +282,8 @@ std::unique_ptr<Watch> start_watch(Communicator& comm, Lifeline& lifeline,
   }
   comm.broadcast(std::as_writable_bytes(std::span(&connected, 1)), 0);
   if (connected == comm.size()) {
-    return std::make_unique<Watch>(lifeline, std::move(end), options);
+    const int beats = comm.rank() == 0 ? 1 : std::max(1, comm.size() / kRanksOfBeat);
+    return std::make_unique<Watch>(lifeline, std::move(end), options, beats * kBeat);
   }
   if (comm.rank() == 0) {
     const int missing = comm.size() - connected;

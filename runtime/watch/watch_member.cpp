@@ -82,14 +82,15 @@ void WatchMember::pass_up(const Frame& frame) {
 }
 
 void WatchMember::pass_pulses_up() {
-  for (const Frame& frame : pulses_) link_.send(frame.kind, frame.body, frame.rank);
+  for (const Frame& frame : pulses_) link_.add(frame.kind, frame.body, frame.rank);
   pulses_.clear();
 }
 
 /// Children hear a beat even if rank 0 is silent, for they judge this rank by it.
 void WatchMember::beat(const Pulse& pulse) {
-  link_.send(FrameKind::Pulse, to_body(pulse));
+  link_.add(FrameKind::Pulse, to_body(pulse));
   pass_pulses_up();
+  link_.flush();
   if (of_center_) children_.send_all(of_center_->kind, of_center_->body);
 }
 
