@@ -11,7 +11,10 @@ namespace {
 /// cases of 16 ranks took longer than the limit beside other work.
 struct Watchdog : Catch::TestEventListenerBase {
   using Catch::TestEventListenerBase::TestEventListenerBase;
-  void sectionStarting(const Catch::SectionInfo& info) override { watchdog.begin(info.name); }
+  void sectionStarting(const Catch::SectionInfo& info) override {
+    Catch::TestEventListenerBase::sectionStarting(info);
+    watchdog.begin(info.name);
+  }
   void testCaseEnded(const Catch::TestCaseStats&) override { watchdog.end(); }
 
   dlflow::test::HangWatchdog watchdog{std::chrono::seconds(90)};
