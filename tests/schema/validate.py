@@ -20,11 +20,12 @@ except ImportError as missing:
 
 
 class Yaml12Loader(yaml.SafeLoader):
-    """YAML 1.2's core schema, as editors and dlflow read it: `on` is a word, 1e-3 a number."""
+    """YAML 1.2's core schema with merge keys, as editors and dlflow read it: `on` is a word, 1e-3 a number."""
 
 
 Yaml12Loader.yaml_implicit_resolvers = {}
 for tag, pattern, first in [
+    ("merge", r"^<<$", ["<"]),
     ("null", r"^(~|null|Null|NULL|)$", ["~", "n", "N", ""]),
     ("bool", r"^(true|True|TRUE|false|False|FALSE)$", list("tTfF")),
     ("int", r"^([-+]?[0-9]+)$", list("-+0123456789")),
