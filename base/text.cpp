@@ -1,7 +1,5 @@
 #include "base/text.h"
 
-#include <openssl/evp.h>
-
 #include <algorithm>
 #include <array>
 #include <cctype>
@@ -233,11 +231,19 @@ std::string csv_field(std::string_view text) {
   return quoted + "\"";
 }
 
+/// By hand: OpenSSL's would bring zlib and zstd into every static program on Debian 13.
 std::string base64(std::string_view bytes) {
-  std::string text((bytes.size() + 2) / 3 * 4 + 1, '\0');  // with the end that OpenSSL writes
-  text.resize(size_t(EVP_EncodeBlock(reinterpret_cast<unsigned char*>(text.data()),
-                                     reinterpret_cast<const unsigned char*>(bytes.data()),
-                                     int(bytes.size()))));
+  constexpr std::string_view kDigits =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::string text;
+  for (size_t begin = 0; begin < bytes.size(); begin += 3) {
+    const std::string_view group = bytes.substr(begin, 3);
+    uint32_t bits = 0;
+    for (size_t i = 0; i < 3; ++i) bits = bits << 8 | (i < group.size() ? uint8_t(group[i]) : 0U);
+    for (size_t i = 0; i < 4; ++i) {
+      text += i <= group.size() ? kDigits[bits >> (18 - 6 * i) & 63] : '=';
+    }
+  }
   return text;
 }
 
