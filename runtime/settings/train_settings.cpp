@@ -64,10 +64,10 @@ std::optional<EarlyStop> read_early_stop(const Json* json) {
   if (reader.find("patience") != nullptr) stop.patience = reader.count("patience", 1, {});
   stop.min_change = reader.number("min_change", 0, stop.min_change);
   if (reader.find("reach") != nullptr) stop.reach = reader.number("reach", 0, {});
+  reader.finish();
   if (!stop.patience && !stop.reach) {
     WithReader::fail("stop_early", "a mapping with 'patience', 'reach' or both");
   }
-  reader.finish();
   return stop;
 }
 
