@@ -26,7 +26,7 @@ std::vector<T> gather_in_node(Communicator& comm, T own) {
     comm.send_receive(std::as_bytes(std::span(values).first(more)), ranks[to],
                       std::as_writable_bytes(std::span(values).subspan(have, more)), ranks[from]);
   }
-  std::ranges::rotate(values, values.begin() + long((count - place) % count));
+  std::rotate(values.begin(), values.begin() + long((count - place) % count), values.end());
   return values;
 }
 

@@ -121,7 +121,7 @@ std::string EpochRules::reason() const {
 
 std::string EpochRules::missed() const {
   if (!stop_early_ || !stop_early_->reach || reached_) return "";
-  const std::string text =
+  std::string text =
       stop_early_->metric + " did not reach " + fmt::format("{:g}", *stop_early_->reach);
   if (!stop_.value) return text;
   return text + "; " + fmt::format("{:g}", *stop_.value) + " after epoch " +
