@@ -38,7 +38,7 @@ Addresses resolve(const std::string& address, uint16_t port) {
   return Addresses(failure == 0 ? found : nullptr);
 }
 
-/// What a call returned that opens a socket.
+/// Takes the result of a call that opens a socket. Throws Error if too many files are open.
 FileDescriptor opened(int descriptor) {
   if (descriptor < 0 && (errno == EMFILE || errno == ENFILE)) throw_too_many_open_files();
   return FileDescriptor(descriptor);

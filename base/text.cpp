@@ -231,7 +231,7 @@ std::string csv_field(std::string_view text) {
   return quoted + "\"";
 }
 
-/// By hand: OpenSSL's would bring zlib and zstd into every static program on Debian 13.
+/// OpenSSL's function would bring zlib and zstd into every static program on Debian 13.
 std::string base64(std::string_view bytes) {
   constexpr std::string_view kDigits =
       "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";

@@ -42,7 +42,7 @@ constexpr int kSums = 5;
 constexpr auto kTimeToWait = 2s;  // of the others for the rank that is killed then
 constexpr int kKilled = 1;        // others are behind it in the tree of the watch, from 34 ranks on
 
-/// What a rank says to the process that started it, in memory that they share.
+/// A rank's results, in memory that it shares with the process that started it.
 struct Report {
   std::atomic<bool> ready{false};
   bool right = false;
@@ -52,7 +52,7 @@ struct Report {
   std::array<char, 256> error{};
 };
 
-/// What belongs to this process alone, "Private_Dirty:  1234 kB" and others.
+/// Sums the memory of this process alone: "Private_Dirty:  1234 kB" and others.
 size_t own_memory_kb() {
   std::ifstream file("/proc/self/smaps_rollup");
   size_t sum = 0, number = 0;

@@ -124,8 +124,7 @@ Shape cooperation_shape() {
        "gossip: between exchanges, 1 unless given"},
       {"rate", number_above(0, 1),
        "elastic: share of the way to the mean of the ranks that the center goes in an exchange; "
-       "0.9 "
-       "unless given"},
+       "0.9 unless given"},
       {"synchronous_epochs", integer(0),
        "local_sgd: number of first epochs in which weights are averaged after every step"},
       {"servers", integer(1),

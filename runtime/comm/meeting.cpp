@@ -85,7 +85,7 @@ FileDescriptor reach(const Endpoint& place, Deadline deadline) {
 }
 
 /// The next connection of somebody who knows the secret of `place`, if one comes within a moment.
-/// Whoever does not costs kTimeForToken.
+/// A stranger costs kTimeForToken.
 FileDescriptor let_in(const Listener& listener, const Endpoint& place, Deadline deadline) {
   pollfd waiting{listener.socket.get(), POLLIN, 0};
   ::poll(&waiting, 1, 100);

@@ -133,7 +133,7 @@ void SocketCommunicator::try_next_address(int rank) {
   close(rank, link);
 }
 
-/// What has arrived by other links is complete.
+/// Messages that arrived by other links are complete.
 void SocketCommunicator::close(int rank, Link& link) {
   link.socket.reset();
   Peer& peer = peers_[size_t(rank)];
@@ -370,7 +370,7 @@ void SocketCommunicator::move() {
   }
 }
 
-/// By the first link that is ready, and by no other one after that, so that messages stay in their
+/// Sends by the first link that is ready, and by no other one after that: messages stay in their
 /// order.
 void SocketCommunicator::flush(Peer& peer) {
   for (Link* const link : {peer.opened.get(), peer.accepted.get()}) {

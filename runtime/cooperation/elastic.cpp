@@ -15,12 +15,7 @@ Elastic::Elastic(const CooperationOptions& options, Communicator& comm, const Ru
       exchanges_(comm, rules),
       meetings_(comm, rules) {}
 
-Role Elastic::role() {
-  return {.team = &alone_.communicator(0),
-          .num_teams = size_t(comm_.size()),
-          .index = size_t(comm_.rank()),
-          .own_mean = true};
-}
+Role Elastic::role() { return role_of_own_model(alone_.communicator(0), comm_); }
 
 Meeting Elastic::advance(const Learner& learner, const Stretch& stretch) {
   const std::vector<std::span<float>> state = learner.own.state();

@@ -15,12 +15,7 @@ Gossip::Gossip(const CooperationOptions& options, Communicator& comm, const Rule
       timeline_(timeline),
       averaging_(comm, rules) {}
 
-Role Gossip::role() {
-  return {.team = &alone_.communicator(0),
-          .num_teams = size_t(comm_.size()),
-          .index = size_t(comm_.rank()),
-          .own_mean = true};
-}
+Role Gossip::role() { return role_of_own_model(alone_.communicator(0), comm_); }
 
 Meeting Gossip::advance(const Learner& learner, const Stretch& stretch) {
   OwnSteps steps(comm_, learner.stepper);

@@ -12,12 +12,7 @@ LocalSgd::LocalSgd(const CooperationOptions& options, Communicator& comm, const 
       timeline_(timeline),
       averaging_(comm, rules) {}
 
-Role LocalSgd::role() {
-  return {.team = &alone_.communicator(0),
-          .num_teams = size_t(comm_.size()),
-          .index = size_t(comm_.rank()),
-          .own_mean = true};
-}
+Role LocalSgd::role() { return role_of_own_model(alone_.communicator(0), comm_); }
 
 Meeting LocalSgd::advance(const Learner& learner, const Stretch& stretch) {
   const uint64_t every = stretch.epoch < synchronous_epochs_ ? 1 : every_;

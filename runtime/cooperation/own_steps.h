@@ -5,6 +5,14 @@
 
 namespace dlflow::runtime {
 
+/// The role of a rank of `comm` that trains a model of its own; `alone` has this rank alone.
+inline Role role_of_own_model(Communicator& alone, const Communicator& comm) {
+  return {.team = &alone,
+          .num_teams = size_t(comm.size()),
+          .index = size_t(comm.rank()),
+          .own_mean = true};
+}
+
 /// Steps that a rank makes by itself from one meeting to the next.
 class OwnSteps {
  public:

@@ -45,7 +45,7 @@ double value_of(const std::map<std::string, double>& metrics, const std::string&
 
 }  // namespace
 
-/// Of a `value` that is no number never.
+/// Whether `value` is at least as good as `wanted`; false if it is no number.
 bool is_as_good(const std::string& metric, double value, double wanted) {
   return less_is_better(metric) ? value <= wanted : value >= wanted;
 }

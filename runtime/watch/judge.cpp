@@ -146,7 +146,8 @@ std::optional<WatchError> Judge::ended(Time now) const {
   return std::nullopt;
 }
 
-/// Of a rank whose parent is silent nothing can be heard, a little earlier than of the parent.
+/// A rank whose parent is silent cannot be heard, and falls silent a little earlier than the
+/// parent.
 bool Judge::is_behind_silence(int rank, std::chrono::milliseconds time, Time now) const {
   for (int parent = parent_of(rank); parent > 0; parent = parent_of(parent)) {
     const auto silent = now - members_[size_t(parent)].heard;
