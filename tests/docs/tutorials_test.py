@@ -40,6 +40,17 @@ for epoch in range(saved.epoch + 1, 6):
 print(rank, "ends at", step, "loss", loss.item(), flush=True)
 """
 
+# A script to sweep, before the line by which it reports.
+SWEPT = """
+import argparse, json, os
+parser = argparse.ArgumentParser()
+parser.add_argument("--lr", type=float)
+parser.add_argument("--out")
+args = parser.parse_args()
+open(args.out, "w").write("weights")
+accuracy = 1 - args.lr
+"""
+
 
 class Tutorials(support.Case):
     def setUp(self):
@@ -123,7 +134,7 @@ class Tutorials(support.Case):
 
     def lines_of_the_readme(self):
         """Those that come before the training loop, and those in it."""
-        section = (support.ROOT / "README.md").read_text().partition("## Your PyTorch script\n")[2]
+        section = (support.ROOT / "README.md").read_text().partition("## I have a PyTorch script\n")[2]
         lines = section.partition("```python\n")[2].partition("```\n")[0]
         begin, _, in_loop = lines.partition("...\n")
         self.assertEqual(len((begin + in_loop).splitlines()), 5, lines)
@@ -161,6 +172,12 @@ class Tutorials(support.Case):
         self.need_mpirun()
         self.use_python_with_the_package()
         self.follow("porting-from-horovod.md", until="## What is covered")
+
+    def test_the_first_workflow_of_the_readme(self):
+        self.follow("../../README.md", since="A first workflow tries", until="Let the script report")
+        line = (support.ROOT / "README.md").read_text().partition("Let the script report")[2].partition("```python\n")[2].partition("```")[0]
+        (self.desk / "train.py").write_text(SWEPT + line)
+        self.follow("../../README.md", since="```console\n$ dlflow run sweep.yaml", until="A second `run`")
 
     def test_the_first_workflow(self):
         self.follow("../index.md", since="## A first workflow\n", until="## Where to begin\n")

@@ -82,10 +82,9 @@ class CommandLine(Case):
             self.assertIn("Examples:", text, verb)
             self.assertIn(f"dlflow {verb}", text, verb)
 
-    def test_documents_know_every_verb(self):
-        readme, pages = (ROOT / "README.md").read_text(), (ROOT / "docs/user/json.md").read_text()
+    def test_the_page_on_json_has_every_verb_that_prints_it(self):
+        pages = (ROOT / "docs/user/json.md").read_text()
         for verb in self.verbs():
-            self.assertRegex(readme, rf"`(dlflow )?{verb}\b", f"README.md does not mention {verb}")
             for words in [(verb,), *((verb, inner) for inner in self.verbs(verb))]:
                 if "--json" in self.dlflow(*words, "--help")[0]:
                     self.assertRegex(pages, rf"`dlflow {verb}\b[^`]*--json`", f"json.md does not mention {words}")
