@@ -3,6 +3,8 @@
 #include <cctype>
 #include <cstdint>
 
+#include "base/version.h"
+
 namespace dlflow::roff {
 namespace {
 

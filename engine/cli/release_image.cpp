@@ -7,6 +7,7 @@
 
 #include "base/process.h"
 #include "base/text.h"
+#include "base/version.h"
 #include "engine/container/runtime.h"
 #include "engine/model/step_kinds.h"
 #include "engine/plan/loading.h"

@@ -9,6 +9,7 @@
 #include <CLI/Version.hpp>
 
 #include "base/json.h"
+#include "base/version.h"
 
 namespace dlflow {
 namespace {

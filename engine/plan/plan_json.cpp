@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/json_fields.h"
 #include "base/parse_json.h"
+#include "base/version.h"
 
 namespace dlflow {
 namespace {

@@ -10,6 +10,7 @@
 #include "base/sha256.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "base/version.h"
 #include "engine/plan/plan_json.h"
 #include "engine/report/curves.h"
 #include "engine/report/headline.h"

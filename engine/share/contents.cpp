@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/url.h"
+#include "base/version.h"
 #include "engine/container/image_source.h"
 #include "engine/model/mistakes.h"
 #include "engine/model/parse.h"

@@ -7,6 +7,7 @@
 #include "base/parse_json.h"
 #include "base/sha256.h"
 #include "base/text.h"
+#include "base/version.h"
 
 namespace dlflow::runtime {
 namespace {

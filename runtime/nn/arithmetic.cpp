@@ -4,6 +4,8 @@
 
 #include <dnnl.hpp>
 
+#include "base/version.h"
+
 namespace dlflow::runtime {
 namespace {
 

@@ -15,7 +15,7 @@ bool has_fast_bf16();
 
 /// What decides the bits that a network computes, besides its weights and its input: the build of
 /// dlflow and of oneDNN, the instruction set that oneDNN found, whether our own loops have FMA, as
-/// what oneDNN multiplies, and the threads that share a network. "dlflow 0.1.0 (12.2.0), oneDNN
+/// what oneDNN multiplies, and the threads that share a network. "dlflow 0.9.0 (12.2.0), oneDNN
 /// 2.6.3, avx512_core_amx, bf16, 1 thread"; FMA and fp32 go without saying.
 std::string arithmetic(Compute compute);
 

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/version.h"
 #include "runtime/gpu/replica.h"
 #include "runtime/nn/kernels.h"
 #include "runtime/train/batches.h"

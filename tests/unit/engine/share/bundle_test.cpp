@@ -1,6 +1,7 @@
 #include "engine/share/bundle.h"
 
 #include "base/sha256.h"
+#include "base/version.h"
 #include "engine/share/bundle_reader.h"
 #include "engine/share/contents.h"
 #include "engine/share/private_words.h"

@@ -13,7 +13,7 @@ class Dlflow(CMakePackage):
 
     license("Apache-2.0")
 
-    version("0.1.0")
+    version("0.9.0")
 
     variant("train", default=True, description="Programs that train and evaluate networks")
     variant("cuda", default=False, description="Training on GPUs", when="+train")
