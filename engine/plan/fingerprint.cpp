@@ -159,6 +159,21 @@ std::array<const Template*, 4> templates_of(const Step& step) {
   return {&step.run, &step.with, &step.environment, &step.condition};
 }
 
+std::map<std::string, std::string> metrics_read_by_others(const Workflow& workflow,
+                                                          const Step& step) {
+  std::map<std::string, std::string> readers;
+  if (!step.uses.empty()) return readers;
+  for (const Step& other : workflow.steps) {
+    for (const Template* text : templates_of(other)) {
+      for (const auto& [path, place] : text->references()) {
+        const bool reads = path.size() >= 4 && path[0] == "steps" && path[1] == step.name;
+        if (reads && path[2] == "metrics") readers.emplace(path[3], other.name);
+      }
+    }
+  }
+  return readers;
+}
+
 int work_version(const std::string& uses) {
   if (uses.empty()) return kRunVersion;
   const StepKind* kind = find_step_kind(uses);

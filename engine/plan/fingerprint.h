@@ -38,6 +38,11 @@ using ContentHashes = std::map<std::string, std::string>;
 /// Where expressions may stand in a step.
 std::array<const Template*, 4> templates_of(const Step& step);
 
+/// The metrics of the command `step` that other steps read, each with the first that does. The
+/// metrics of other step kinds follow from their `with`, and whoever reads them is told.
+std::map<std::string, std::string> metrics_read_by_others(const Workflow& workflow,
+                                                          const Step& step);
+
 /// The version of what a step's kind computes, or of how commands are run. \param uses  see Step.
 int work_version(const std::string& uses);
 

@@ -117,6 +117,7 @@ struct JobSpec {
   std::vector<Requirement> require;
   std::map<std::string, std::string> outputs;
   std::set<std::string> lists;  ///< the outputs that hold the values of an axis
+  std::map<std::string, std::string> needed_metrics;  ///< metrics_read_by_others()
   std::vector<ParentRef> parents;
   std::map<std::string, std::string>
       inputs;                     ///< path as the workflow names it -> frozen copy (absolute)

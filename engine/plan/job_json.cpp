@@ -98,6 +98,7 @@ void list_fields(Archive& archive, JobSpec& value) {
                 scratch_budget_bytes, node_memory_bytes, launcher, setup, fingerprint_base, reuse);
   archive.unless_default("container", value.container);
   DLFLOW_FIELDS_IF_THERE(lists, base);
+  archive.unless_default("needed_metrics", value.needed_metrics);
   archive("walltime_limit_s", value.walltime_limit);
 }
 

@@ -184,7 +184,13 @@ std::optional<KnownResult> reusable_result(const Plan& plan, uint32_t number, st
   const std::string wanted = fingerprint(base, element, parents);
   if (wanted.empty()) return std::nullopt;
   auto result = known.find(wanted, acting_parents(plan, number, parents));
-  if (result) result->fingerprint = wanted;
+  if (!result) return std::nullopt;
+  result->fingerprint = wanted;
+  // What nobody read when it was made may not be there.
+  const Step& step = plan.workflow.steps[job.step];
+  for (const auto& [metric, reader] : metrics_read_by_others(plan.workflow, step)) {
+    if (!result->metrics.contains(metric)) return std::nullopt;
+  }
   return result;
 }
 
@@ -222,6 +228,7 @@ JobSpec job_spec(const Plan& plan, uint32_t number) {
   spec.require = step.require;
   spec.outputs = step.outputs;
   spec.lists = listed_outputs(plan.workflow, step.name);
+  spec.needed_metrics = metrics_read_by_others(plan.workflow, step);
   spec.parents = parents_of(plan, number);
   for (const std::string& name : plan.steps[job.step].inputs) {
     spec.inputs.emplace(name, frozen_file(plan, name).string());

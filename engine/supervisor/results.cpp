@@ -262,6 +262,23 @@ void check_list(const JobSpec& spec, const AttemptFiles& files, const std::strin
   values_in_text(read_list(is_here ? place_of(spec, files, inner) : published, what), what);
 }
 
+/// \param need  why it has to be there: "required > 0.8"
+[[noreturn]] void refuse_missing(const std::string& metric, const std::string& need,
+                                 const Json& metrics, const AttemptFiles& files) {
+  const Json written = read_object(files.summary(), "$DLFLOW_SUMMARY", kSummaryExample);
+  if (const auto other = written.find(metric); other != written.end()) {
+    throw Error(Errc::InvalidInput, "metric '" + metric + "' is no number but " + kind_of(*other) +
+                                        ", " + need + "; write a number into $DLFLOW_SUMMARY: " +
+                                        Json{{metric, number_in(*other)}}.dump());
+  }
+  std::vector<std::string> names;
+  for (const auto& [name, value] : metrics.items()) names.push_back(name);
+  throw Error(Errc::InvalidInput,
+              "no metric '" + metric + "', " + need + "; the step reported " +
+                  (names.empty() ? "none" : join(names, ", ")) +
+                  "; write it into the file $DLFLOW_SUMMARY: " + Json{{metric, 0.9}}.dump());
+}
+
 }  // namespace
 
 void name_elements(Json& outputs, const std::vector<ParentResult>& parents) {
@@ -309,23 +326,25 @@ Publication publication_of(const JobSpec& spec, const AttemptFiles& files, const
   return collector.take().publication;
 }
 
+bool has_needed_metrics(const JobSpec& spec, const Json& metrics) {
+  return std::ranges::all_of(spec.needed_metrics,
+                             [&](const auto& needed) { return metrics.contains(needed.first); });
+}
+
+void check_needed_metrics(const JobSpec& spec, const Json& metrics, const AttemptFiles& files) {
+  for (const auto& [metric, reader] : spec.needed_metrics) {
+    if (!metrics.contains(metric)) {
+      refuse_missing(metric, "which step '" + reader + "' reads", metrics, files);
+    }
+  }
+}
+
 void check_requirements(const JobSpec& spec, const Json& metrics, const AttemptFiles& files) {
   for (const Requirement& requirement : spec.require) {
     const std::string asked = requirement.comparison + " " + print(requirement.bound);
     const auto found = metrics.find(requirement.metric);
     if (found == metrics.end()) {
-      const Json written = read_object(files.summary(), "$DLFLOW_SUMMARY", kSummaryExample);
-      if (const auto other = written.find(requirement.metric); other != written.end()) {
-        throw Error(Errc::InvalidInput, "metric '" + requirement.metric + "' is no number but " +
-                                            kind_of(*other) + ", required " + asked +
-                                            "; write a number into $DLFLOW_SUMMARY: " +
-                                            Json{{requirement.metric, number_in(*other)}}.dump());
-      }
-      std::vector<std::string> names;
-      for (const auto& [name, value] : metrics.items()) names.push_back(name);
-      throw Error(Errc::InvalidInput, "no metric '" + requirement.metric + "', required " + asked +
-                                          "; the step reported " +
-                                          (names.empty() ? "none" : join(names, ", ")));
+      refuse_missing(requirement.metric, "required " + asked, metrics, files);
     }
     const double value = number_of(*found).value_or(NAN);
     if (std::isnan(value)) {

@@ -224,7 +224,9 @@ class Pass {
       doubt_checkpoints(spec_, *doubt);
     } else if (!fingerprint.empty() && !has_acting_parents_) {
       TakenResult taken = take_shared_result(spec_, files_, fingerprint);
-      if (taken.result) return reused(std::move(*taken.result), fingerprint);
+      if (taken.result && has_needed_metrics(spec_, taken.result->metrics)) {
+        return reused(std::move(*taken.result), fingerprint);
+      }
       if (taken.was_damaged) shared_before_ = Existing::IsDamaged;
     }
     Watched watched = run_program(command, secrets, job.ranks, before);
@@ -339,6 +341,7 @@ class Pass {
     end.exit = 0;
     try {
       end.metrics = read_metrics(files_);
+      check_needed_metrics(spec_, end.metrics, files_);
       check_requirements(spec_, end.metrics, files_);
       Outputs outputs = collect_outputs(spec_, files_);
       end.outputs = std::move(outputs.values);

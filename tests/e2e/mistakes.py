@@ -163,6 +163,8 @@ MISTAKES = [
           "is no number but the string '0.9'", '{"accuracy":0.9}'),
     fails("a metric of another name", """a: {run: 'echo "{\\"acc\\": 0.9}" > $DLFLOW_SUMMARY', require: {accuracy: ">= 0.8"}}""",
           "no metric 'accuracy'", "the step reported acc"),
+    fails("a metric that another step reads", """a: {run: echo}\nb: {run: [echo, '${{ steps.a.metrics.loss }}']}""",
+          "no metric 'loss', which step 'b' reads", 'write it into the file $DLFLOW_SUMMARY: {"loss":0.9}'),
     fails("a summary that is no JSON", """a: {run: 'echo "accuracy 0.9" > $DLFLOW_SUMMARY', require: {accuracy: ">= 0.8"}}""",
           "is no JSON object, it begins 'accuracy 0.9'", 'write one like {"accuracy": 0.9}'),
     fails("a script that is not executable", "a: {run: [./go.sh], inputs: [go.sh]}", "it is not executable", "`chmod +x ./go.sh`",

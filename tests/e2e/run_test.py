@@ -564,6 +564,22 @@ class Run(Case):
         self.assertIn("0.5", reason)
         self.assertIn(">= 0.88", reason)
 
+    def test_a_metric_that_another_step_reads_is_missed_where_it_should_be_written(self):
+        script = self.write("measure.sh", f"echo ran >> {self.folder}/trace; touch out\n")
+        measure = "measure: {run: [sh, measure.sh], inputs: [measure.sh], outputs: {file: out}}"
+        self.write_steps(measure)
+        self.run_json("w.yaml")
+        # Nobody read a metric of that result, so it cannot stand for one that has it.
+        self.write_steps(measure + '\nuse: {run: [echo, "${{ steps.measure.metrics.score }}"]}')
+        run = self.run_json("w.yaml", status=1)["run"]
+        self.assertEqual(self.trace(), ["ran", "ran"])
+        self.assertEqual(self.states(run), {"measure": "failed", "use": "blocked"})
+        self.assertIn("no metric 'score', which step 'use' reads", self.status(run)["steps"][0]["reason"])
+        script.write_text(script.read_text() + "echo '{\"score\": 0.5}' > $DLFLOW_SUMMARY\n")
+        self.dlflow("resubmit", run, "--with-new-sources")
+        self.assertEqual(set(self.states(run).values()), {"succeeded"})
+        self.assertEqual(set(self.states(self.run_json("w.yaml")["run"]).values()), {"cached"})
+
     def test_walltime_ends_a_step(self):
         self.write_steps("""
             slow: {run: 'sleep 60', resources: {walltime: 1s}}

@@ -129,7 +129,9 @@ TEST_CASE("a missing program, output or metric fails the job and is named", "[su
 
   Job metric("echo '{\"loss\": 1}' > $DLFLOW_SUMMARY");
   metric.spec.require = {{"accuracy", ">=", 0.5}};
-  CHECK(metric.execute().reason == "no metric 'accuracy', required >= 0.5; the step reported loss");
+  CHECK(metric.execute().reason ==
+        "no metric 'accuracy', required >= 0.5; the step reported loss; write it into "
+        "the file $DLFLOW_SUMMARY: {\"accuracy\":0.9}");
 }
 
 TEST_CASE("a supervisor that cannot record an end says why in the job's stderr", "[supervisor]") {
