@@ -14,7 +14,7 @@ namespace dlflow {
 namespace {
 
 /// Raised when dlflow runs commands in a way that gives other results.
-constexpr int kRunVersion = 8;
+constexpr int kRunVersion = 9;
 
 bool is_name_character(char c) {
   return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_';

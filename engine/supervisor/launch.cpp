@@ -225,6 +225,19 @@ std::vector<std::string> shell_command(const std::string& shell) {
   return {shell, "-e"};
 }
 
+/// A list among the words of a command stands for as many of them.
+std::vector<std::string> arguments_of(const Json& words) {
+  std::vector<std::string> argv;
+  for (const Json& word : words) {
+    const Json one = Json::array({word});
+    for (const Json& argument : word.is_array() ? word : one) {
+      argv.push_back(text_or_dump(argument));
+    }
+  }
+  if (argv.empty()) throw Error(Errc::InvalidInput, "`run:` has no word: its lists are empty");
+  return argv;
+}
+
 }  // namespace
 
 bool is_untouched_input(const JobSpec& spec, const fs::path& work, const fs::path& place) {
@@ -339,9 +352,7 @@ std::vector<std::string> rank_program(const JobSpec& spec, const ResolvedJob& jo
     script.push_back(files.script());
     return script;
   }
-  std::vector<std::string> argv;
-  for (const Json& word : job.run_command) argv.push_back(text_or_dump(word));
-  return argv;
+  return arguments_of(job.run_command);
 }
 
 fs::path checkpoints_directory(const JobSpec& spec) { return spec.job_directory / "checkpoints"; }

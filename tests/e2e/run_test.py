@@ -537,6 +537,21 @@ class Run(Case):
         self.assertEqual(self.trace()[2:], ["new;", "rm", "-rf", "/"])  # a value is never a command
         self.assertEqual(set(self.states(run)), {"each[n=1]", "each[n=2]", "text"})
 
+    def test_a_list_among_the_words_of_a_command_is_as_many_arguments(self):
+        self.write("w.yaml", """
+            name: w
+            params: {files: [a b, c], none: []}
+            steps:
+              part: {run: 'echo $DLFLOW_MATRIX_N > n', matrix: {n: [1, 2]}, outputs: {n: n}}
+              all:
+                run: [sh, -c, 'for word; do printf "<%s>" "${word##*/}"; done', sh, "${{ params.files }}", "${{ params.none }}",
+                      "${{ toJSON(params.files) }}", "${{ steps.part.outputs.n }}"]
+              nothing: {run: ["${{ params.none }}"]}
+        """)
+        run = self.run_json("w.yaml", "--keep-going", status=1)["run"]
+        self.assertEqual(self.dlflow("logs", run, "all")[0].strip(), '<a b><c><["a b","c"]><n><n>')
+        self.assertEqual(self.states(run)["nothing"], "failed")
+
     def test_outputs_travel_to_the_next_step(self):
         self.write_steps(f"""
             make:
