@@ -8,8 +8,8 @@
 #include "base/file.h"
 #include "base/text.h"
 #include "base/units.h"
-#include "engine/container/container_job.h"
-#include "engine/container/tree.h"
+#include "engine/batch/container_probe.h"
+#include "engine/container/runtime.h"
 #include "engine/model/step_kinds.h"
 #include "engine/model/tools.h"
 #include "engine/plan/programs.h"
@@ -143,40 +143,12 @@ std::string numbered_lines(const Profile& profile, const std::string& exports) {
   return script;
 }
 
-/// Other runtimes need an image of their own making, and the first job shows whether that works.
-bool can_probe(const Profile& profile) {
-  const ContainerSettings& container = profile.container;
-  const ContainerRuntime* const runtime = find_runtime(container.runtime);
-  return runtime != nullptr && runtime->form(container.mode, false) == ImageForm::RootFolder;
-}
-
 /// The program of a runtime that the probe starts no container with; empty: none.
 std::string container_tool(const Profile& profile) {
   const ContainerSettings& container = profile.container;
   const ContainerRuntime* const runtime = find_runtime(container.runtime);
-  if (runtime == nullptr || can_probe(profile)) return "";
+  if (runtime == nullptr || can_probe(profile.container)) return "";
   return container.command.empty() ? std::string(runtime->sign()) : container.command.front();
-}
-
-/// A container whose image holds nothing, and which runs the dlflow that is bound into it.
-void prepare_container(const Probe& probe, const ContainerSettings& settings) {
-  const fs::path rootfs = probe.folder / "rootfs";
-  make_directories(probe.folder / "work");
-  make_directories(rootfs);
-  add_mount_points(rootfs);
-  ContainerJob job;
-  job.image = "probe";
-  job.from = "dir:" + rootfs.string();
-  job.cache = probe.folder / "cache";
-  job.runtime = settings.runtime;
-  job.command = settings.command;
-  job.mode = settings.mode;
-  job.arguments = settings.arguments;
-  job.binds = {{probe.folder, probe.folder}};
-  for (const std::string& bind : settings.binds) job.binds.push_back(parse_bind(bind));
-  job.directory = probe.folder / "work";
-  job.commands = {{probe.folder / "dlflow", "version"}};
-  write_file_atomic(probe.folder / "container.json", to_json(job).dump() + "\n");
 }
 
 class Findings {
@@ -278,7 +250,7 @@ class Findings {
           "Load it in " + setting(profile_, "setup") + ", or change " +
               setting(profile_, "container") + ".");
     }
-    if (!can_probe(profile_)) return;
+    if (!can_probe(profile_.container)) return;
     add(has("container"), "containers run with " + runtime,
         "no container runs with " + runtime + ": " + join(values_["container-error"], "; "),
         "Change " + setting(profile_, "container") +
@@ -430,7 +402,7 @@ void prepare_probe(const Probe& probe, const Profile& profile, const fs::path& p
   }
   copy_content(program, probe.folder / "dlflow");
   copy_step_programs(program, probe.folder);
-  if (can_probe(profile)) prepare_container(probe, profile.container);
+  if (can_probe(profile.container)) prepare_container(probe.folder, profile.container);
   if (!probe.self_query.empty()) {
     write_file_atomic(probe.folder / "self-query.sh", probe.self_query + "\n");
   }

@@ -2,14 +2,21 @@
 #include <filesystem>
 
 #include "base/error.h"
+#include "base/process.h"
 #include "base/text.h"
+#include "base/version.h"
+#include "engine/batch/container_probe.h"
 #include "engine/cli/commands.h"
+#include "engine/cli/findings_printer.h"
+#include "engine/cli/profile_check.h"
+#include "engine/container/runtime.h"
 #include "engine/plan/run_directory.h"
 
 namespace dlflow {
 namespace {
 
 namespace fs = std::filesystem;
+using Kind = Finding::Kind;
 
 /// The run directories in `folder`: itself, or those right below it. What begins with a dot is
 /// being made or removed.
@@ -43,19 +50,82 @@ void read_again(Session& session, const fs::path& directory, Json& found) {
   }
 }
 
+/// The first container tool that works serves steps with `image:`; others may fail.
+void check_container_tools(const FindingsPrinter& printer) {
+  std::vector<std::string> names, works, fails;
+  for (const ContainerRuntime& runtime : runtimes()) {
+    names.emplace_back(runtime.name);
+    if (!find_program(std::string(runtime.sign()), environment_variable("PATH"))) continue;
+    ContainerSettings settings;
+    settings.runtime = runtime.name;
+    const std::string problem = container_problem(settings);
+    if (problem.empty()) works.emplace_back(runtime.name);
+    if (!problem.empty()) fails.push_back(names.back() + ": " + problem);
+  }
+  const std::string others = fails.empty() ? "" : "; not with " + join(fails, "; ");
+  if (!works.empty()) {
+    printer.add(
+        Kind::Works, "containers run with " + join(works, ", ") + others,
+        "Steps with `image:` need a profile with `container: {runtime: " + works.front() + "}`.");
+  } else if (!fails.empty()) {
+    printer.add(Kind::Fails, "no container runs" + others,
+                "docs/user/containers.md says what each tool needs.");
+  } else {
+    printer.add(Kind::Works, "there is no container tool in PATH",
+                "Steps with `image:` need one of " + join(names, ", ") + ".");
+  }
+}
+
+/// Scripts may do without the package, but not with one of another version.
+void check_python_package(const FindingsPrinter& printer) {
+  Command command;
+  command.argv = {"python3", "-c", "import dlflow; print(dlflow.__version__)"};
+  command.environment = current_environment();
+  if (!find_program("python3", environment_variable("PATH"))) {
+    return printer.add(Kind::Works, "there is no python3 in PATH");
+  }
+  const Output output =
+      run(std::move(command), {.time_limit = std::chrono::seconds(30), .collect_errors = true});
+  const std::string version(trim(output.text));
+  const std::string wheel = "`pip install dlflow-" DLFLOW_VERSION "-*.whl`";
+  if (output.status.code != 0) {
+    printer.add(Kind::Works, "python3 has no package dlflow",
+                "Scripts that import it need " + wheel + ".");
+  } else {
+    printer.add(version == DLFLOW_VERSION ? Kind::Works : Kind::Fails,
+                "python3 has the package dlflow " + version,
+                version == DLFLOW_VERSION ? "" : "This is dlflow " DLFLOW_VERSION ": " + wheel);
+  }
+}
+
+/// The probe of `profile check`, here, and what else steps may need.
+void check_machine(Session& session) {
+  const Profile profile = load_profile("local");
+  Json findings = Json::array();
+  check_local(session, profile, 2, "", {}, findings);
+  const FindingsPrinter printer(session, findings);
+  check_container_tools(printer);
+  check_python_package(printer);
+  if (session.json) print_json({{"profile", profile.name}, {"findings", std::move(findings)}});
+}
+
 }  // namespace
 
 void add_doctor(CLI::App& app, Session& session) {
-  CLI::App* command =
-      add_command(app, "doctor", "Rebuild the index of runs from their directories.", R"(
-  dlflow doctor --rebuild                    (./dlflow-runs)
+  CLI::App* command = add_command(app, "doctor", "Check this machine, or rebuild the index.", R"(
+  dlflow doctor                              (programs, ranks, containers, folders)
+  dlflow doctor --rebuild                    (the index of the runs in ./dlflow-runs)
   dlflow doctor --rebuild /scratch/me/runs)");
   const auto rebuild = std::make_shared<bool>(false);
   const auto folders = std::make_shared<std::vector<std::string>>();
-  command->add_flag("--rebuild", *rebuild, "read every run directory again")->required();
-  add_value(*command, "folders", "FOLDER", *folders, "run directories, or folders that hold some");
+  CLI::Option* const flag =
+      command->add_flag("--rebuild", *rebuild, "read every run directory again");
+  add_value(*command, "folders", "FOLDER", *folders,
+            "with --rebuild: run directories, or folders that hold some")
+      ->needs(flag);
   add_json_option(*command, session);
   command->callback([=, &session] {
+    if (!*rebuild) return check_machine(session);
     Json found = Json::array();
     if (folders->empty()) folders->push_back("dlflow-runs");
     for (const std::string& folder : *folders) {

@@ -18,6 +18,7 @@
 #include "base/units.h"
 #include "engine/batch/limits.h"
 #include "engine/batch/probe.h"
+#include "engine/cli/findings_printer.h"
 #include "engine/cli/release_image.h"
 #include "engine/run/batch_systems.h"
 #include "engine/run/interrupts.h"
@@ -83,61 +84,6 @@ Environments environments_of(const Plan* plan, std::optional<uint32_t> place) {
   }
   return environments;
 }
-
-class FindingsPrinter {
- public:
-  /// \param list  gets every finding, for `--json`. \param node_class  of the profile; may be empty
-  FindingsPrinter(Session& session, Json& list, std::string node_class)
-      : session_(session),
-        list_(list),
-        node_class_(std::move(node_class)),
-        style_(session.style()) {}
-
-  /// The line above the findings.
-  void head(const std::string& profile, const std::string& place) const {
-    if (session_.json) return;
-    const std::string of_class = node_class_.empty() ? "" : ", class " + node_class_;
-    std::printf("%s%s: %s\n", profile.c_str(), of_class.c_str(), place.c_str());
-  }
-
-  void add(const Finding& finding) const {
-    const JobState state = finding.kind == Kind::Works   ? JobState::Succeeded
-                           : finding.kind == Kind::Fails ? JobState::Failed
-                                                         : JobState::Planned;
-    if (finding.kind != Kind::Works) session_.status = kStepFailed;
-    const char* word = finding.kind == Kind::Works   ? "works"
-                       : finding.kind == Kind::Fails ? "fails"
-                                                     : "unknown";
-    list_.push_back({{"class", node_class_.empty() ? Json() : Json(node_class_)},
-                     {"finding", word},
-                     {"text", finding.text},
-                     {"advice", finding.advice.empty() ? Json() : Json(finding.advice)}});
-    if (session_.json) return;
-    if (finding.kind == Kind::Works && session_.quiet) return;
-    const std::string mark(symbol(state, style_));
-    std::printf("  %s %s\n", paint(state, mark, style_).c_str(), finding.text.c_str());
-    if (!finding.advice.empty()) std::printf("      %s\n", finding.advice.c_str());
-  }
-  void add(Kind kind, const std::string& text, const std::string& advice = "") const {
-    add(Finding{kind, text, advice});
-  }
-  void add_all(const std::vector<Finding>& findings) const {
-    for (const Finding& finding : findings) add(finding);
-  }
-  void interrupted(const std::string& line) const {
-    std::fprintf(stderr, "  %s\n", line.c_str());
-    session_.status = kInterrupted;
-  }
-  void progress(const std::string& line) const {
-    if (!session_.quiet) std::fprintf(stderr, "  %s\n", line.c_str());
-  }
-
- private:
-  Session& session_;
-  Json& list_;
-  std::string node_class_;
-  Style style_;
-};
 
 /// The text of `file`, which another host has written: NFS may show it some seconds late.
 std::optional<std::string> read_when_there(const fs::path& file, seconds patience) {
@@ -309,25 +255,6 @@ class ClusterCheck {
   Time since_{};
 };
 
-void check_local(Session& session, const Profile& profile, int ranks, const std::string& node_class,
-                 Environments environments, Json& findings) {
-  const FindingsPrinter printer(session, findings, node_class);
-  const Prepared prepared(profile, ranks, std::move(environments));
-  Command command;
-  command.argv = probe_batch(prepared.probe, profile).command;
-  command.environment = current_environment();
-  printer.head(profile.name, node_class.empty() ? "this machine" : "the login node");
-  const OutputOptions options{.time_limit = seconds(60), .collect_errors = true};
-  const Output output = run(std::move(command), options);
-  if (output.timed_out) {
-    printer.add(Kind::Fails, "the probe did not end within 60 s",
-                "Try the launcher of the profile by hand; -v shows the command.");
-    return;
-  }
-  printer.add_all(read_probe(read_file_if_exists(prepared.probe.result()), prepared.probe, profile,
-                             BatchJob(), SystemClock().now()));
-}
-
 /// Each class by a job of its own; one that runs on the login node, there.
 void check_classes(Session& session, const Profile& profile, seconds patience, const Plan* plan,
                    Json& findings) {
@@ -352,6 +279,25 @@ bool wants_containers(const Plan* plan) {
 }
 
 }  // namespace
+
+void check_local(Session& session, const Profile& profile, int ranks, const std::string& node_class,
+                 std::vector<ProbedEnvironment> environments, Json& findings) {
+  const FindingsPrinter printer(session, findings, node_class);
+  const Prepared prepared(profile, ranks, std::move(environments));
+  Command command;
+  command.argv = probe_batch(prepared.probe, profile).command;
+  command.environment = current_environment();
+  printer.head(profile.name, node_class.empty() ? "this machine" : "the login node");
+  const OutputOptions options{.time_limit = seconds(60), .collect_errors = true};
+  const Output output = run(std::move(command), options);
+  if (output.timed_out) {
+    printer.add(Kind::Fails, "the probe did not end within 60 s",
+                "Try the launcher of the profile by hand; -v shows the command.");
+    return;
+  }
+  printer.add_all(read_probe(read_file_if_exists(prepared.probe.result()), prepared.probe, profile,
+                             BatchJob(), SystemClock().now()));
+}
 
 void check_profile(Session& session, const Profile& given, seconds patience, const Plan* plan) {
   Profile profile = given;

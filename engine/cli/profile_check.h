@@ -1,7 +1,10 @@
 #pragma once
 
 #include <chrono>
+#include <string>
+#include <vector>
 
+#include "engine/batch/probe.h"
 #include "engine/cli/session.h"
 #include "engine/model/profile.h"
 #include "engine/plan/plan.h"
@@ -14,5 +17,10 @@ namespace dlflow {
 /// load where they run; may be null. Sets `session.status`.
 void check_profile(Session& session, const Profile& profile, std::chrono::seconds patience,
                    const Plan* plan);
+
+/// Runs the probe here and adds what it finds to `findings`. \param ranks  that the launcher
+/// starts. \param node_class  of a cluster's login node, as a class of the profile; else empty.
+void check_local(Session& session, const Profile& profile, int ranks, const std::string& node_class,
+                 std::vector<ProbedEnvironment> environments, Json& findings);
 
 }  // namespace dlflow

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "engine/batch/container_probe.h"
 #include "engine/container/runtime.h"
 #include "engine/model/profile_text.h"
 #include "engine/slurm/output.h"
@@ -72,9 +73,8 @@ std::string limit_lines(const ClusterLimits& limits, const PartitionInfo& partit
   return text + "  jobs: " + std::to_string(submit_limit) + "\n";
 }
 
-std::string container_lines(const std::map<std::string, std::string>& found) {
+std::string container_lines(const std::map<std::string, std::string>& found, std::string runtime) {
   std::vector<std::string> tools;
-  std::string runtime;
   for (const ContainerRuntime& known : runtimes()) {
     const auto tool = found.find(std::string(known.sign()));
     if (tool == found.end()) continue;
@@ -181,6 +181,12 @@ DetectedCluster detect_cluster(SlurmTools& tools, const std::string& path) {
   for (const std::string& program : programs) {
     if (const auto place = find_program(program, path)) cluster.found[program] = place->string();
   }
+  for (const ContainerRuntime& runtime : runtimes()) {
+    if (!cluster.runtime.empty() || !cluster.found.contains(std::string(runtime.sign()))) continue;
+    ContainerSettings settings;
+    settings.runtime = runtime.name;
+    if (container_problem(settings).empty()) cluster.runtime = runtime.name;
+  }
   return cluster;
 }
 
@@ -192,7 +198,7 @@ std::string detected_profile(const DetectedCluster& cluster, const std::string& 
   text += "# What each key means: `dlflow profile show local`, cluster-profiles/local.yaml.\n#\n";
   text += "# Partitions:\n";
   for (const PartitionInfo& other : limits.partitions) text += "#   " + summary(other) + "\n";
-  text += container_lines(cluster.found);
+  text += container_lines(cluster.found, cluster.runtime);
   text += "scheduler: slurm\nslurm:\n  partition: " + yaml_text(partition.name) + "\n";
   text += account_lines(cluster.accounts);
   if (partition.node.gpus > 0) {

@@ -17,7 +17,8 @@ struct DetectedCluster {
   std::vector<std::string> accounts;         ///< that this user may charge
   std::vector<std::string> mpi_types;        ///< of `srun --mpi`
   std::map<std::string, std::string> found;  ///< program -> its path: mpirun, apptainer, …
-  int submit_limit = 0;                      ///< jobs at a time, by accounting; 0: not known
+  std::string runtime;  ///< the first container runtime there that starts a container; may be empty
+  int submit_limit = 0;  ///< jobs at a time, by accounting; 0: not known
 };
 
 /// Asks SLURM, and looks for launchers and container tools in `path` (as $PATH).

@@ -1,6 +1,7 @@
 """dlflow profile: list and show what there is, describe a cluster, try a profile out."""
 
 import json
+import shutil
 import signal
 import sys
 
@@ -68,6 +69,32 @@ class ProfileTest(support.Case):
         own.unlink()
         _, err = self.dlflow("explain", "w.yaml", status=2)
         self.assertIn("there is no profile 'alpha', which $DLFLOW_PROFILE names, among local, from cluster-profiles, ", err)
+
+    def doctor(self, status=0):
+        return self.dlflow("doctor", status=status)[0]
+
+    def test_doctor_checks_this_machine(self):
+        tools = self.folder / "tools"
+        tools.mkdir()
+        for name in "sh bash cat date uname mkdir rm df sed mv tail head grep".split():
+            (tools / name).symlink_to(shutil.which(name))
+        self.env["PATH"] = str(tools)
+        out = self.doctor()
+        self.assertRegex(out, r"✔ the folder of runs, \S+, is shared and writable\n")
+        for words in ("there is no container tool in PATH", "Steps with `image:` need one of ", "there is no python3 in PATH", "there is no mpirun"):
+            self.assertIn(words, out)
+        for name, text in (("podman", "echo cannot set up namespaces >&2; exit 125"), ("python3", "echo 0.1.0")):
+            self.write(f"tools/{name}", f"#!/bin/sh\n{text}\n").chmod(0o755)
+        out = self.doctor(status=1)
+        self.assertIn("✘ no container runs; not with podman: ", out)
+        self.assertIn("cannot set up namespaces", out)
+        self.assertRegex(out, r"✘ python3 has the package dlflow 0.1.0\n +This is dlflow \S+: `pip install")
+        (tools / "podman").unlink()
+        if tool := shutil.which("bwrap"):
+            (tools / "bwrap").symlink_to(tool)
+            self.assertIn("✔ containers run with bubblewrap\n", self.doctor(status=1))
+        findings = json.loads(self.dlflow("doctor", "--json", status=1)[0])["findings"]
+        self.assertIn("fails", {finding["finding"] for finding in findings})
 
     def test_a_run_keeps_the_profile_that_it_began_with(self):
         self.write("cluster-profiles/base.yaml", "environment: {WHERE: before}\n")
