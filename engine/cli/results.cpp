@@ -67,8 +67,7 @@ std::set<std::pair<std::string, std::string>> best_jobs(std::span<const Result> 
 void show_results(Session& session, const ResultsArguments& arguments) {
   std::vector<Result> results = read_results(session, arguments);
   if (!arguments.sort.empty()) {
-    sort_results(results, arguments.sort,
-                 arguments.reverse ? Order::SmallestFirst : Order::LargestFirst);
+    sort_results(results, arguments.sort, arguments.reverse ? Order::WorstFirst : Order::BestFirst);
   }
   if (session.json) {
     Json list = Json::array();
@@ -94,16 +93,16 @@ void add_results(CLI::App& app, Session& session) {
   CLI::App* command =
       add_command(app, "results", "Show the parameters and the metrics of jobs.", R"(
   dlflow results sweep-7f3a91c0 --sort accuracy
-  dlflow results sweep --sort loss --reverse      (all runs of a workflow)
+  dlflow results sweep --sort loss                (all runs of a workflow)
   dlflow results sweep-7f3a91c0 sweep-91c0e5d2 --csv > sweep.csv)");
   const auto arguments = std::make_shared<ResultsArguments>();
   add_value(*command, "runs", "RUN", arguments->runs,
             "runs or workflows; the newest run if left out");
   add_value(*command, "--step", "STEP", arguments->step, "only this step");
   const auto sort =
-      command->add_option("--sort", arguments->sort, "sort by this metric, largest first");
+      command->add_option("--sort", arguments->sort, "sort by this metric, the best first");
   sort->type_name("METRIC");
-  command->add_flag("--reverse", arguments->reverse, "smallest first")->needs(sort);
+  command->add_flag("--reverse", arguments->reverse, "the worst first")->needs(sort);
   const auto csv = command->add_flag("--csv", arguments->csv, "print comma-separated values");
   add_json_option(*command, session);
   command->get_option("--json")->excludes(csv);

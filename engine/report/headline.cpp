@@ -168,6 +168,13 @@ std::pair<Kind, size_t> place_of(std::string_view name, std::span<const std::str
 
 }  // namespace
 
+bool largest_is_best(std::string_view metric) {
+  constexpr std::array<std::string_view, 9> kCosts = {
+      "loss", "error", "rmse", "mae", "mse", "perplexity", "bits_per_", "bytes", "energy"};
+  const bool is_time = metric.ends_with("_s") && !metric.ends_with("per_s");
+  return !is_time && !has_any(metric, kCosts);
+}
+
 NumbersByStep numbers_of(const Workflow& workflow) {
   NumbersByStep numbers;
   for (const Step& step : workflow.steps) {

@@ -54,6 +54,10 @@ struct Goal {
   bool operator==(const Goal&) const = default;
 };
 
+/// Whether the largest value of a metric is the best, as its name says: not of losses, errors,
+/// times and amounts of memory or energy.
+bool largest_is_best(std::string_view metric);
+
 /// The metrics of `step` by which others select, and those of its own gate.
 std::vector<std::string> named_metrics(const Workflow& workflow, const std::string& step);
 

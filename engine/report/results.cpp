@@ -259,11 +259,16 @@ void sort_results(std::vector<Result>& results, const std::string& metric, Order
                                         did_you_mean(metric, known) +
                                         (known.empty() ? "" : "; there are " + join(known, ", ")));
   }
+  bool largest_first = largest_is_best(metric);
+  for (const Result& result : results) {
+    if (result.goal && result.goal->metric == metric) largest_first = result.goal->largest;
+  }
+  if (order == Order::WorstFirst) largest_first = !largest_first;
   std::stable_sort(results.begin(), results.end(), [&](const Result& a, const Result& b) {
     const auto first = comparable(a.metrics.value(metric, Json()));
     const auto second = comparable(b.metrics.value(metric, Json()));
     if (!first || !second) return first.has_value() && !second;
-    return order == Order::LargestFirst ? *first > *second : *first < *second;
+    return largest_first ? *first > *second : *first < *second;
   });
 }
 

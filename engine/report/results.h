@@ -36,10 +36,11 @@ const Result* best_of(std::span<const Result> results);
 /// were staged are no result. `status` is that of the run whose plan is given.
 std::vector<Result> results_of(const Plan& plan, const RunStatus& status, const std::string& step);
 
-enum class Order { LargestFirst, SmallestFirst };
+enum class Order { BestFirst, WorstFirst };
 
-/// By a metric; jobs without it come last, and equal ones stay in their order. Throws
-/// Error{InvalidInput} with a suggestion if no result has that metric.
+/// By a metric, whose best end the goal of a result tells, or else largest_is_best(); jobs without
+/// it come last, and equal ones stay in their order. Throws Error{InvalidInput} with a suggestion
+/// if no result has that metric.
 void sort_results(std::vector<Result>& results, const std::string& metric, Order order);
 
 /// A table per step. Of parameters it shows those that differ between the runs; of metrics as many

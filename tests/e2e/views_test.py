@@ -108,8 +108,8 @@ class Views(Case):
         all_of_them = [(first, 1), (first, 2), (first, 3), (second, 10), (second, 20), (second, 30)]
         self.assertEqual(losses("sweep"), all_of_them)  # the oldest first
         self.assertEqual(losses(second, first), all_of_them[3:] + all_of_them[:3])
-        self.assertEqual([loss for _, loss in losses("sweep", "--sort", "loss")], [30, 20, 10, 3, 2, 1])
-        self.assertEqual([loss for _, loss in losses("sweep", "--sort", "loss", "--reverse")], [1, 2, 3, 10, 20, 30])
+        self.assertEqual([loss for _, loss in losses("sweep", "--sort", "loss")], [1, 2, 3, 10, 20, 30])
+        self.assertEqual([loss for _, loss in losses("sweep", "--sort", "loss", "--reverse")], [30, 20, 10, 3, 2, 1])
         self.assertEqual(len(losses(first, "--step", "fit")), 3)
         without = self.run_of(FAILS, status=1)
         self.assertIn("No step has written metrics yet", self.dlflow("results", without)[0])

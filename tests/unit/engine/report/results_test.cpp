@@ -57,7 +57,7 @@ TEST_CASE("a value with line breaks or colours breaks no table", "[results]") {
 
 TEST_CASE("the metric that they are sorted by comes first", "[results]") {
   std::vector<Result> results = sweep();
-  sort_results(results, "loss", Order::SmallestFirst);
+  sort_results(results, "loss", Order::BestFirst);
   CHECK(results_table(results, "loss", kPlain) ==
         "train\n"
         "lr      loss  accuracy\n"
@@ -78,7 +78,7 @@ TEST_CASE("jobs without a metric come last, whatever the order", "[results]") {
   std::vector<Result> results = sweep();
   results.insert(results.begin(), result_of("sweep-1", {{"lr", 9}}, Json::object()));
   results.front().state = JobState::Failed;
-  for (const Order order : {Order::LargestFirst, Order::SmallestFirst}) {
+  for (const Order order : {Order::BestFirst, Order::WorstFirst}) {
     sort_results(results, "accuracy", order);
     CHECK(results.back().state == JobState::Failed);
   }
@@ -90,7 +90,7 @@ TEST_CASE("jobs without a metric come last, whatever the order", "[results]") {
 TEST_CASE("an unknown metric is refused with the ones there are", "[results]") {
   std::vector<Result> results = sweep();
   const std::vector<std::string> before = jobs(results);
-  CHECK_THROWS_WITH(sort_results(results, "accurracy", Order::LargestFirst),
+  CHECK_THROWS_WITH(sort_results(results, "accurracy", Order::BestFirst),
                     Catch::Contains("did you mean 'accuracy'?") && Catch::Contains("loss"));
   CHECK(jobs(results) == before);
 }
@@ -282,8 +282,22 @@ TEST_CASE("each step has its table, and a state where not all succeeded", "[resu
         "       2\n");
 }
 
+TEST_CASE("the best end of a metric is that of the goal, else that of its name", "[results]") {
+  std::vector<Result> results = {result_of("a-1", Json::object(), {{"score", 1}, {"epoch_s", 1}}),
+                                 result_of("a-2", Json::object(), {{"score", 2}, {"epoch_s", 2}})};
+  sort_results(results, "score", Order::BestFirst);
+  CHECK(results[0].run == "a-2");
+  sort_results(results, "epoch_s", Order::BestFirst);
+  CHECK(results[0].run == "a-1");
+  results[0].goal = Goal{"score", false};
+  sort_results(results, "score", Order::WorstFirst);
+  CHECK(results[0].run == "a-2");
+  CHECK(largest_is_best("images_per_s"));
+  CHECK(!largest_is_best("validation_loss"));
+}
+
 TEST_CASE("equal results stay in their order", "[results]") {
-  for (const Order order : {Order::LargestFirst, Order::SmallestFirst}) {
+  for (const Order order : {Order::BestFirst, Order::WorstFirst}) {
     std::vector<Result> results;
     for (int i = 0; i < 40; ++i) {
       results.push_back(result_of("a-" + std::to_string(i), Json::object(), {{"loss", 1}}));
@@ -292,7 +306,7 @@ TEST_CASE("equal results stay in their order", "[results]") {
     for (int i = 0; i < 40; ++i) CHECK(results[size_t(i)].run == "a-" + std::to_string(i));
   }
   std::vector<Result> none = {result_of("a-1", Json::object(), Json::object())};
-  CHECK_THROWS_WITH(sort_results(none, "loss", Order::LargestFirst),
+  CHECK_THROWS_WITH(sort_results(none, "loss", Order::BestFirst),
                     "no result has the metric 'loss'");
 }
 
@@ -300,7 +314,7 @@ TEST_CASE("metrics that are no numbers are not sorted", "[results]") {
   std::vector<Result> results = {result_of("a-1", Json::object(), {{"loss", "NaN"}}),
                                  result_of("a-2", Json::object(), {{"loss", "NaN"}}),
                                  result_of("a-3", Json::object(), {{"loss", 1}})};
-  sort_results(results, "loss", Order::LargestFirst);
+  sort_results(results, "loss", Order::BestFirst);
   CHECK(results[0].run == "a-3");
   CHECK(results[1].run == "a-1");
 }
