@@ -50,19 +50,29 @@ void read_again(Session& session, const fs::path& directory, Json& found) {
   }
 }
 
-/// The first container tool that works serves steps with `image:`; others may fail.
+/// The tools in PATH that start a container, those that do not, with the reason, and those that
+/// only a job can try.
 void check_container_tools(const FindingsPrinter& printer) {
-  std::vector<std::string> names, works, fails;
+  constexpr size_t kLongestReason = 60;
+  std::vector<std::string> names, works, fails, untried;
   for (const ContainerRuntime& runtime : runtimes()) {
     names.emplace_back(runtime.name);
     if (!find_program(std::string(runtime.sign()), environment_variable("PATH"))) continue;
     ContainerSettings settings;
     settings.runtime = runtime.name;
     const std::string problem = container_problem(settings);
-    if (problem.empty()) works.emplace_back(runtime.name);
-    if (!problem.empty()) fails.push_back(names.back() + ": " + problem);
+    if (!can_probe(settings)) {
+      untried.push_back(names.back());
+    } else if (problem.empty()) {
+      works.push_back(names.back());
+    } else {
+      const bool is_long = problem.size() > kLongestReason;
+      fails.push_back(names.back() + ": " + problem.substr(0, kLongestReason) +
+                      (is_long ? "…" : ""));
+    }
   }
-  const std::string others = fails.empty() ? "" : "; not with " + join(fails, "; ");
+  const std::string others = (untried.empty() ? "" : "; not tried: " + join(untried, ", ")) +
+                             (fails.empty() ? "" : "; not with " + join(fails, "; "));
   if (!works.empty()) {
     printer.add(
         Kind::Works, "containers run with " + join(works, ", ") + others,
@@ -71,7 +81,7 @@ void check_container_tools(const FindingsPrinter& printer) {
     printer.add(Kind::Fails, "no container runs" + others,
                 "docs/user/containers.md says what each tool needs.");
   } else {
-    printer.add(Kind::Works, "there is no container tool in PATH",
+    printer.add(Kind::Works, "no container tool was found that can be tried" + others,
                 "Steps with `image:` need one of " + join(names, ", ") + ".");
   }
 }

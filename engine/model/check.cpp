@@ -446,8 +446,10 @@ bool Checker::check_result(const Template& text, const Json* element, const Yaml
   Names data;
   data.base = names_.base;
   Checker checker(found, data);
+  Shape shape = wanted.shape;
+  if (shape.takes_lists && result.is_array()) shape = list_of(std::move(shape));
   const auto checked =
-      checker.check(*to_yaml(result, node.location), wanted.shape, wanted.scope, wanted.subject);
+      checker.check(*to_yaml(result, node.location), shape, wanted.scope, wanted.subject);
   if (checked) {
     if (wanted.scope == Scope::Params) value = *checked;
     return true;

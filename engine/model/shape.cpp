@@ -149,6 +149,12 @@ Shape scalar() {
   return either({text(), std::move(written), boolean()});
 }
 
+Shape argument() {
+  Shape one = scalar();
+  one.takes_lists = true;
+  return one;
+}
+
 const Field* find_field(const Shape& object, std::string_view name) {
   for (const Field& field : object.fields) {
     if (field.name == name) return &field;

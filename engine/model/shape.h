@@ -56,6 +56,7 @@ struct Shape {
   std::optional<double> maximum;  ///< List: most elements
   bool above_minimum = false;     ///< the minimum itself is too small
   bool below_maximum = false;     ///< the maximum itself is too large
+  bool takes_lists = false;       ///< an expression may give a list of such values
   bool as_written = false;        ///< Number: a text where JSON would write another one
   std::vector<std::string> choices;
   std::map<std::string, std::string> former;  ///< Choice: words of earlier versions, and advice;
@@ -99,6 +100,9 @@ Shape either(std::vector<Shape> alternatives);
 /// What an environment variable or an argument can hold: a string, a number or a boolean. Programs
 /// get a number as it is written: 3.10, 1e-3.
 Shape scalar();
+
+/// A scalar among the arguments of a program: an expression that gives a list stands for as many.
+Shape argument();
 
 /// The field of an object shape with that name, or null.
 const Field* find_field(const Shape& object, std::string_view name);

@@ -124,7 +124,7 @@ Field scoped(Scope scope, Field field) {
 
 Shape make_step_shape() {
   const Shape names = either({formed(kNameForm), list_of(formed(kNameForm))});
-  const Shape command = either({text(), list_of(scalar(), 1)});
+  const Shape command = either({text(), list_of(argument(), 1)});
   return object({
       scoped(Scope::Nothing,
              {"uses",

@@ -76,12 +76,12 @@ class ProfileTest(support.Case):
     def test_doctor_checks_this_machine(self):
         tools = self.folder / "tools"
         tools.mkdir()
-        for name in "sh bash cat date uname mkdir rm df sed mv tail head grep".split():
+        for name in "sh bash cat date uname mkdir rm df sed mv tail head grep id".split():
             (tools / name).symlink_to(shutil.which(name))
         self.env["PATH"] = str(tools)
         out = self.doctor()
         self.assertRegex(out, r"✔ the folder of runs, \S+, is shared and writable\n")
-        for words in ("there is no container tool in PATH", "Steps with `image:` need one of ", "there is no python3 in PATH", "there is no mpirun"):
+        for words in ("no container tool was found that can be tried", "Steps with `image:` need one of ", "there is no python3 in PATH", "there is no mpirun"):
             self.assertIn(words, out)
         for name, text in (("podman", "echo cannot set up namespaces >&2; exit 125"), ("python3", "echo 0.1.0")):
             self.write(f"tools/{name}", f"#!/bin/sh\n{text}\n").chmod(0o755)

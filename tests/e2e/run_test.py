@@ -581,7 +581,7 @@ class Run(Case):
 
     def test_a_metric_that_another_step_reads_is_missed_where_it_should_be_written(self):
         script = self.write("measure.sh", f"echo ran >> {self.folder}/trace; touch out\n")
-        measure = "measure: {run: [sh, measure.sh], inputs: [measure.sh], outputs: {file: out}}"
+        measure = "\nmeasure: {run: [sh, measure.sh], inputs: [measure.sh], outputs: {file: out}}"
         self.write_steps(measure)
         self.run_json("w.yaml")
         # Nobody read a metric of that result, so it cannot stand for one that has it.

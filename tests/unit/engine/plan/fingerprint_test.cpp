@@ -151,7 +151,7 @@ TEST_CASE("the same text gives the same fingerprint on every day", "[fingerprint
   // Pins the canonical form: a change here makes all earlier results unknown.
   CHECK(
       base_of(kReference).dump() ==
-      R"({"command":["./train","--epochs",3],"environment":{"SEED":7},"job":"a","kind":"run","resources":{"alone":true,"cpus_per_rank":1,"gpus_per_rank":0,"ranks":1},"version":8})");
+      R"({"command":["./train","--epochs",3],"environment":{"SEED":7},"job":"a","kind":"run","resources":{"alone":true,"cpus_per_rank":1,"gpus_per_rank":0,"ranks":1},"version":9})");
   CHECK(fingerprint(R"({"kind":"run"})", Json::object(), {}) ==
         "78eec4426114b612c414c0602dfefe269663c92230da2bbdb6cb7e1473edb0e0");
 }
