@@ -11,7 +11,7 @@
 #include "engine/model/diagnostic.h"
 
 /// `${{ … }}`: typed references and a few pure functions, never shell text. The language is
-/// described in docs/user/workflow-format.md, its grammar in expression_syntax.h.
+/// described in docs/user/format/expressions.md, its grammar in expression_syntax.h.
 namespace dlflow {
 
 /// One reference inside an expression: params.epochs, matrix.lr, steps.data.outputs.path,

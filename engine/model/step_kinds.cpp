@@ -24,16 +24,18 @@ StepKind stage_kind() {
   });
   const Shape source = object({
       {"url", formed(kUrlForm),
-       "Address of a file; of a folder, with a / at the end; or a pattern: /data/*.gz", kRequired},
+       "Address of a file; of a folder, with a / at the end; or a pattern: `/data/*.gz`",
+       kRequired},
       {"sha256", formed(kSha256Form), "SHA-256 of the file before unpacking"},
       {"manifest", either({formed(kModelFileForm), address}),
        "List of all files of a folder, pattern or archive, as sha256sum prints it"},
-      {"commit", formed(kCommitForm), "Commit of a git URL"},
+      {"commit", formed(kCommitForm), "Commit of a git URL, which requires it"},
       {"unpack", choice({"none", "gzip", "zip", "tar"}),
-       "Format to unpack each file from; a tar may be compressed", Presence::Optional, "none"},
+       "Format to unpack each file from; a tar may be compressed by gzip, xz, bzip2 or zstd",
+       Presence::Optional, "none"},
       {"name", formed(kFileNameForm),
-       "Name in the step's folder; unless given, the last part of the URL without the ending that "
-       "unpacking removes"},
+       "Name in the step's folder; of a pattern, the folder of its files. Unless given, from the "
+       "URL, without the ending that unpacking removes"},
   });
   return {
       .name = "stage",
@@ -51,11 +53,13 @@ StepKind stage_out_kind() {
   return {
       .name = "stage-out",
       .description = "Copies results of the run to another place, unless they are there already",
-      .with = object({{"from", either({formed(kPathForm), list_of(formed(kPathForm), 1)}),
-                       "Files and folders to copy", kRequired},
-                      {"to", formed(kDestinationForm), "Folder to copy them into", kRequired},
-                      parallel_field(),
-                      bandwidth_field()}),
+      .with = object(
+          {{"from", either({formed(kPathForm), list_of(formed(kPathForm), 1)}),
+            "Files and folders to copy", kRequired},
+           {"to", formed(kDestinationForm),
+            "Folder to copy them into: file://…, ssh://…, rclone://…, s3://… or gs://…", kRequired},
+           parallel_field(),
+           bandwidth_field()}),
       .outputs = {{"manifest", text(), "List of the files sent, as sha256sum prints it"}},
       .reuse = StepKind::Reuse::Never,
   };
@@ -112,7 +116,7 @@ StepKind checkpoint_kind() {
            "Number of newest checkpoints that stay in each folder, beside the selected one; all "
            "unless given"},
           {"export", choice({"safetensors", "onnx"}),
-           "Format of a further file with the network alone"},
+           "Format of a further file with the network alone (docs/user/model-format.md)"},
       }),
       .outputs = {{"checkpoint", text(), "The folder of the selected checkpoint"},
                   {"export", text(), "The exported file; only with the key export"}},
@@ -159,7 +163,7 @@ const Form& prediction_format_form() {
 StepKind predict_kind() {
   return {
       .name = "predict",
-      .description = "Writes what a trained network says of each sample of a data set",
+      .description = "Writes the output of a trained network for each sample of a data set",
       .program = "dlflow-predict",
       .version = 7,
       .with = object({
@@ -167,15 +171,13 @@ StepKind predict_kind() {
           {"data", formed(kPathForm), "Folder of the data", kRequired},
           {"split", choice({"test", "train"}), "Part of the data", Presence::Optional, "test"},
           {"format", formed(prediction_format_form()),
-           "csv: number, label, prediction and probability of each sample; npy: all scores, or the "
-           "class of each pixel",
+           "csv: sample,label,prediction,probability; npy: all scores, or the class of each pixel",
            Presence::Optional, "csv"},
           loader_threads_field(),
           {"batch", integer(1), "Samples per forward pass", Presence::Optional, 256},
           {"shard", integer(0), "Number of the part of the samples that this job takes, from 0",
            Presence::Optional, 0},
-          {"shards", integer(1), "Number of such parts; steps with a matrix divide the samples",
-           Presence::Optional, 1},
+          {"shards", integer(1), "Number of such parts", Presence::Optional, 1},
       }),
       .outputs = {{"predictions", text(), "The file"}},
       .neutral = {"loader_threads"},

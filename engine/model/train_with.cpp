@@ -25,11 +25,11 @@ Shape precision_shape() {
       {"reduction", choice({"exact", "fast"}),
        "exact: the same weights, bit for bit, on any number of ranks", Presence::Optional, "exact"},
       {"leaves", integer(1),
-       "Number of parts that a step is divided into in exact mode, which limits the ranks that "
-       "have work. Unless given up to 8, of at least 32 samples"},
+       "Exact mode: number of parts of a step, which limits the ranks that have work. Unless "
+       "given, up to 8 parts of at least 32 samples"},
       {"compute", choice({"fp32", "bf16", "tf32"}),
-       "Precision of the products in convolutions and linear layers: bf16 on processors with AMX, "
-       "tf32 with 'device: cuda'. All else is fp32",
+       "Precision of products in convolutions and linear layers and of values between layers; bf16 "
+       "needs AMX, tf32 `device: cuda`. The rest is fp32",
        Presence::Optional, "fp32"},
   });
 }
@@ -38,22 +38,28 @@ Shape gradients_shape() {
   return object({
       {"wire", choice({"fp32", "fp16", "bf16"}),
        "Precision of gradients between nodes; they are added in fp32. fp16 and bf16 need "
-       "precision: {reduction: fast}",
+       "`reduction: fast`",
        Presence::Optional, "fp32"},
-      {"priority", boolean(), "Send gradients of the first layers before the others",
+      {"priority", boolean(),
+       "Send gradients of the first layers, which the next step needs first, before the others; "
+       "changes no bit",
        Presence::Optional, true},
       {"compression",
        choice({"fp16", "bf16", "int8", "topk", "mstopk", "randomk", "dgc", "powersgd"}),
-       "Method that compresses gradients (docs/user/compression.md). Needs precision: {reduction: "
-       "fast}"},
+       "Method that compresses gradients (docs/user/compression.md). Needs `reduction: fast`; not "
+       "with wire"},
       {"density", number_above(0, 1),
        "Of topk, mstopk, randomk, dgc: share of the gradient that is sent; 0.01 unless given"},
-      {"warmup_epochs", integer(0), "Of the same: epochs in which more is sent; 0 unless given"},
+      {"warmup_epochs", integer(0),
+       "Of topk, mstopk, randomk, dgc: first epochs, in which more is sent; 0 unless given"},
       {"aggregation", choice({"all-gather", "gtopk", "hierarchical"}),
-       "How compressed gradients are summed; unless given hierarchical, of powersgd all-gather"},
+       "How compressed gradients are summed; hierarchical unless given. powersgd has all-gather "
+       "only"},
       {"rank", integer(1),
        "Of powersgd: rank of the two factors of each gradient matrix; 2 unless given"},
-      {"clip", number(0), "Of dgc: maximum norm of a gradient; 0, no limit, unless given"},
+      {"clip", number(0),
+       "Of dgc: each rank scales a bucket of gradients down to the norm clip / √ranks; 0, no "
+       "limit, unless given"},
   });
 }
 
@@ -76,9 +82,10 @@ Shape optimizer_shape() {
 
 Shape group_shape() {
   return object({
-      {"match", text(), "Pattern of parameters' names: head.*, *.bias", kRequired},
+      {"match", text(), "Pattern of parameters' names: `fc.*`, `*.bias`", kRequired},
       {"lr_multiplier", number_above(0), "Factor of the learning rate; 1 unless given"},
-      {"weight_decay", number(0), "Weight decay instead of that of the other parameters"},
+      {"weight_decay", number(0),
+       "Weight decay of the group, whatever decay is; that of all parameters unless given"},
   });
 }
 
@@ -86,16 +93,19 @@ Shape group_shape() {
 Shape change_shape() {
   return object({
       {"resized_crop", number_above(0, 1),
-       "Cut out at least this share of the picture, and enlarge it"},
+       "Cut out at least this share of the picture, with sides from 3:4 to 4:3, and enlarge it"},
       {"rotate", number_above(0, 180), "Rotate by up to this many degrees either way"},
-      {"brightness", number_above(0, 1), "Multiply the pixels by 1 - x to 1 + x"},
-      {"contrast", number_above(0, 1), "The same of the distance to the picture's mean grey"},
-      {"saturation", number_above(0, 1), "The same of the distance to the pixel's grey"},
-      {"cutout", integer(1), "Side of a square that becomes the mean colour"},
+      {"brightness", number_above(0, 1), "Multiply the pixels by a factor from 1 - x to 1 + x"},
+      {"contrast", number_above(0, 1),
+       "Multiply the distance to the picture's mean grey by such a factor"},
+      {"saturation", number_above(0, 1),
+       "Multiply the distance to the pixel's grey by such a factor"},
+      {"cutout", integer(1), "Side in pixels of a square that gets the mean colour"},
       {"mixup", number_between(0.05, 1),
-       "Mix each picture, and its label, with another one; the share is of Beta(x, x)"},
+       "Mix each picture and its label with another one; the share is drawn from Beta(x, x)"},
       {"cutmix", number_between(0.05, 1),
-       "The same by a box of the other picture, whose area has that share"},
+       "Replace a box of each picture by the other one's, whose area has such a share; labels are "
+       "mixed"},
   });
 }
 
@@ -106,11 +116,16 @@ std::vector<std::string> metric_names() {
 
 Shape stop_early_shape() {
   return object({
-      {"metric", choice(metric_names()), "Metric of the held-out samples", kRequired},
+      {"metric", choice(metric_names()),
+       "Metric of the held-out samples; less is better of loss, rmse, mae and perplexity",
+       kRequired},
       {"patience", integer(1),
-       "Number of epochs in a row that are not better; this, 'reach' or both are needed"},
-      {"min_change", number(0), "Change that counts as better must be more; 0 unless given"},
-      {"reach", number(0), "Value of the metric that ends the training once an epoch has it"},
+       "Number of epochs in a row without improvement after which the training ends. patience, "
+       "reach or both are required"},
+      {"min_change", number(0), "A larger change counts as an improvement; 0 unless given"},
+      {"reach", number(0),
+       "Value of the metric; the first epoch that reaches it is the last, and reached_epoch in "
+       "metrics.json"},
   });
 }
 
@@ -144,9 +159,12 @@ std::vector<Field> data_and_steps() {
       scratch_field(),
       loader_threads_field(),
       {"device", choice({"cpu", "cuda"}),
-       "Device to train on. cuda: one GPU per rank; needs precision: {reduction: fast}",
+       "Device to train on. cuda: one GPU per rank (gpus_per_rank: 1); needs `reduction: fast` "
+       "(docs/user/gpu.md)",
        Presence::Optional, "cpu"},
-      {"epochs", integer(1), "Number of passes over the training data", kRequired},
+      {"epochs", integer(1),
+       "Number of passes over the training data; not fewer than a checkpoint already has",
+       kRequired},
       {"batch", integer(1), "Samples per step, over all ranks; 128 unless given"},
       {"batch_per_rank", integer(1),
        "Instead of batch: samples per step on each rank, so that more ranks take larger steps"},
@@ -161,48 +179,57 @@ std::vector<Field> updates() {
       {"lr", number_above(0), "Learning rate after warm-up", kRequired},
       {"optimizer", optimizer_shape(), "Optimizer and its constants; sgd unless given"},
       {"momentum", number_below(0, 1), "Of sgd and lars: momentum factor", Presence::Optional, 0.9},
-      {"weight_decay", number(0), "Weight decay", Presence::Optional, 0.0},
+      {"weight_decay", number(0),
+       "Weight decay: decoupled for adamw, an L2 penalty in the gradient for sgd, adam, rmsprop "
+       "and adagrad",
+       Presence::Optional, 0.0},
       {"decay", choice({"weights", "all"}),
-       "Parameters that weight_decay applies to. all: biases and batch normalisation, too. Unless "
-       "given all, of lars and lamb weights"},
-      {"clip_norm", number_above(0), "Maximum norm of the whole gradient"},
+       "Parameters that weight_decay applies to. all: also biases and batch normalisation. Unless "
+       "given all; weights for lars and lamb"},
+      {"clip_norm", number_above(0),
+       "Maximum norm of the whole gradient; a larger gradient is scaled down to it"},
       {"shard_optimizer", boolean(),
-       "Between nodes, each rank stores the optimizer state of its share of the weights only",
+       "Between nodes, each rank stores the optimizer state of its share of the weights only "
+       "(ZeRO-1); changes no bit",
        Presence::Optional, false},
       {"accumulate", integer(1),
        "Number of batches whose gradients make one step, in the memory of one batch",
        Presence::Optional, 1},
       {"activation_memory", formed(kSizeForm),
-       "Most memory of a rank for results of layers and their gradients; what does not fit is "
-       "computed again in the backward pass, to the same bits"},
+       "Maximum memory of a rank for results of layers and their gradients; what does not fit is "
+       "computed again, to the same bits"},
       {"lr_scaling", choice({"linear", "sqrt"}),
        "Multiply lr by (samples per step / base_batch), or by the square root of that"},
       {"base_batch", integer(1), "Samples per step for which lr is given; only with lr_scaling"},
       {"groups", list_of(group_shape(), 1),
-       "Parameters with a learning rate or weight decay of their own; the first that fits counts"},
+       "Parameters with a learning rate or weight decay of their own; the first group whose "
+       "pattern fits counts"},
   };
 }
 
 std::vector<Field> beginning_and_end() {
   return {
       {"start_from", formed(kPathForm),
-       "Safetensors file or checkpoint with the first weights, for layers of the same names"},
+       "Safetensors file or checkpoint with the first weights, for layers of the same names; "
+       "random numbers unless given"},
       {"freeze", list_of(text(), 1),
-       "Patterns of layers that stay as they are; their batch normalisation goes by its running "
+       "Patterns of layers whose weights do not change; their batch normalisation uses its running "
        "statistics"},
       {"ema", number_below(0, 1),
-       "Decay of a running mean of the weights, which is evaluated and saved as the result; 0: "
-       "none",
+       "Decay of a running mean of weights and statistics over the steps, as 0.999. The mean is "
+       "evaluated, saved and exported; 0: none",
        Presence::Optional, 0.0},
       {"keep_best", choice(metric_names()),
-       "Metric of the held-out samples by which the best epoch's checkpoint is kept, and is the "
-       "result instead of the last"},
+       "Metric of the held-out samples; the best epoch's checkpoint is kept, too, and is the "
+       "output model"},
       {"stop_early", stop_early_shape(),
-       "End before the last epoch if a metric no longer improves"},
+       "End before the last epoch if a metric no longer improves, or is good enough"},
       {"label_smoothing", number_below(0, 1),
-       "Share of each target that is spread evenly over all classes", Presence::Optional, 0.0},
+       "Share of each target that is spread evenly over all classes; for losses with cross-entropy",
+       Presence::Optional, 0.0},
       {"class_weights", list_of(number_above(0), 1),
-       "Factors of each class's part of the loss in training; without, all count alike"},
+       "Factors of each class's part of the training loss, one per class: PyTorch's weight with "
+       "the sum divided by samples"},
   };
 }
 
@@ -213,11 +240,13 @@ std::vector<Field> schedule() {
       {"schedule",
        choice({"cosine", "constant", "polynomial", "steps", "one_cycle", "inverse_sqrt"}),
        "Course of the learning rate after warm-up", Presence::Optional, "cosine"},
-      {"min_lr", number(0), "Minimum of the learning rate after warm-up; 0 unless given"},
-      {"lr_power", number(0), "Of polynomial: the power; 1 unless given"},
+      {"min_lr", number(0),
+       "Minimum of the learning rate after warm-up, where cosine, polynomial and one_cycle end; 0 "
+       "unless given"},
+      {"lr_power", number(0), "Of polynomial: the power; 1, a straight line, unless given"},
       {"lr_steps", list_of(integer(1), 1),
        "Of steps: epochs at whose end the learning rate is multiplied by lr_factor; half and three "
-       "quarters of all are the default"},
+       "quarters of epochs unless given"},
       {"lr_factor", number_below(0, 1), "Of steps: the factor; 0.1 unless given"},
   };
 }
@@ -227,15 +256,15 @@ std::vector<Field> samples() {
       {"seed", integer(0), "Seed of initial weights, order of samples and augmentation",
        Presence::Optional, 0},
       {"validation", integer(0),
-       "Number of training samples held out to measure the accuracy; a tenth of the data, at most "
-       "5000, unless given"},
+       "Number of training samples held out for metrics; a tenth, at most 5000, unless given. Not "
+       "with a validation split"},
       {"sampling", either({choice({"shuffle", "balanced"}), list_of(number_above(0), 1)}),
-       "Samples of an epoch: each once, or drawn so that classes are equally frequent or have "
+       "Samples of an epoch: each once, or drawn so that all classes are equally frequent or have "
        "these shares",
        Presence::Optional, "shuffle"},
       {"augment", list_of(either({choice({"crop", "flip"}), change_shape()})),
        "Random changes of the training images: crop shifts by up to 4 pixels, flip mirrors "
-       "left-right, and the keys below",
+       "left-right, and the keys of the mapping",
        Presence::Optional, Json::array()},
   };
 }
@@ -246,10 +275,11 @@ std::vector<Field> ranks() {
       {"gradients", gradients_shape(), "How gradients travel between ranks"},
       {"cooperation", cooperation_shape(), "How ranks train one model together"},
       {"batch_norm", choice({"leaf", "global"}),
-       "Batch normalisation over the samples of a leaf or of the whole step", Presence::Optional,
-       "leaf"},
+       "Batch normalisation over the samples of a leaf, or over those of the whole step",
+       Presence::Optional, "leaf"},
       {"normalize", normalize_shape(),
-       "Normalisation of the images; unless given by mean and variance of the data"},
+       "Normalisation of the images, a number or one per channel; measured from the data unless "
+       "given"},
       {"timeline", integer(0),
        "Number of steps, after the first 10, that are recorded in timeline.json",
        Presence::Optional, 0},
@@ -267,7 +297,8 @@ Shape train_with() {
 }
 
 Field scratch_field() {
-  return {"scratch", boolean(), "Each node reads the data from a copy on its own disk",
+  return {"scratch", boolean(),
+          "Each node reads the data from a copy on its own disk; changes no result",
           Presence::Optional, false};
 }
 
@@ -282,8 +313,8 @@ Shape data_step(std::vector<Field> fields) {
 
 Field loader_threads_field() {
   return {"loader_threads", integer(1),
-          "Threads of each rank that prepare samples; of data kept as JPEG as many as it has "
-          "cores, else 1, unless given"};
+          "Threads of each rank that prepare samples, up to 256; unless given cpus_per_rank for "
+          "JPEG, else 1. Changes no result"};
 }
 
 bool trains_exactly(const Json& with) {

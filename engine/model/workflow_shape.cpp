@@ -8,15 +8,18 @@ namespace {
 
 Shape build_shape() {
   return object({
-      {"run", either({text(), list_of(text(), 1)}), "Script, or program and arguments", kRequired,
-       nullptr, Scope::Nothing},
-      {"env", map_of(kEnvForm, scalar()), "Environment variables"},
+      {"run", either({text(), list_of(text(), 1)}),
+       "A script for the image's bash or sh, which ends with the first command that fails; or a "
+       "program and its arguments",
+       kRequired, nullptr, Scope::Nothing},
+      {"env", map_of(kEnvForm, scalar()), "Environment variables of the command"},
   });
 }
 
 Shape image_shape() {
   return object({
-      {"from", formed(kImageSourceForm), "Where the image comes from", kRequired},
+      {"from", formed(kImageSourceForm),
+       "Where the image comes from; paths are relative to the workflow file", kRequired},
       {"digest", formed(kDigestForm), "Digest that the image must have, wherever its name points"},
       {"build", build_shape(),
        "A command that changes a copy of the image once on each cluster, before its first use"},
@@ -30,32 +33,36 @@ Shape matrix_shape() {
   Shape matrix = map_of(kNameForm, list_of(value, 1));
   const Shape element = map_of(kNameForm, value);
   matrix.fields = {
-      {"include", list_of(element), "Further elements, each with a value for every axis"},
+      {"include", list_of(element),
+       "Further elements, each new and with a value for every axis. Without axes they are the "
+       "matrix"},
       {"exclude", list_of(element),
-       "Elements of the product that are left out: those with all "
-       "of these values"},
+       "Elements to leave out: all that have these values. Some keys of a mapping are enough. "
+       "include is not affected"},
       {"zip", list_of(formed(kNameForm), 2),
-       "Axes of equal length that go together: the first values of all, the second ones, …"},
+       "Axes of equal length that go together: their first values, their second values, …"},
       {"max_parallel", integer(1),
-       "Maximum number of elements that run at a time; unless given, as many as have room"},
-      {"pack", pack, "Number of elements that share a job of a batch system, one after the other",
-       kOptional, 1},
+       "Maximum number of elements that run at a time (%N of a SLURM array); no limit unless "
+       "given"},
+      {"pack", pack, "Number of elements that share a job on SLURM, one after the other", kOptional,
+       1},
   };
   return matrix;
 }
 
 Shape checkpoint_shape() {
   return object({
-      {"every", formed(kIntervalForm), "Interval between two checkpoints", kOptional, "1 epoch"},
+      {"every", formed(kIntervalForm), "Interval between checkpoints: 1 epoch, 200 steps or 30m",
+       kOptional, "1 epoch"},
       {"keep", integer(1), "Number of newest checkpoints to keep", kOptional, 2},
       {"signal", choice({"SIGUSR1", "SIGTERM"}),
-       "Of run steps: signal that asks the program to save", kOptional, "SIGUSR1"},
+       "Of run steps: signal that asks each process with a handler to save", kOptional, "SIGUSR1"},
       {"lead", formed(kDurationForm),
-       "Of run steps: time before the walltime at which it is asked; a minute unless given"},
+       "Of run steps: time before the walltime at which the signal is sent, at most half of the "
+       "walltime; 1 minute unless given"},
       {"newer", formed(kPatternForm),
-       "Of run steps: pattern of files below $DLFLOW_CHECKPOINTS; a new one means that the pass "
-       "has "
-       "saved. Unless given, exit status 75 means it"},
+       "Of run steps: pattern of files below $DLFLOW_CHECKPOINTS, as `ckpt/*.pt`. A new file shows "
+       "that a pass has saved"},
   });
 }
 
@@ -65,15 +72,17 @@ Shape retry_shape() {
   const Shape cause = either(
       {choice({"failure", "node-failure", "preempted", "timeout", "out-of-memory"}), status});
   return object({
-      {"attempts", integer(1), "Number of tries, including the first", kRequired},
+      {"attempts", integer(1), "Maximum number of tries, including the first", kRequired},
       {"on",
        list_of(cause),
-       "Causes of failure after which the job is tried again",
+       "Causes after which the job is tried again; an exit status is from 1 to 255, but not 75",
        kOptional,
        {"node-failure", "preempted", "timeout"}},
-      {"memory_factor", number(1), "Factor by which memory grows after out-of-memory", kOptional,
-       2},
-      {"walltime_factor", number(1), "Factor by which the walltime grows after a timeout",
+      {"memory_factor", number(1),
+       "On SLURM: factor by which a try after out-of-memory has more memory, up to that of a node",
+       kOptional, 2},
+      {"walltime_factor", number(1),
+       "Factor by which a try after a timeout has more walltime, up to the profile's limit",
        kOptional, 1},
   });
 }
@@ -81,10 +90,11 @@ Shape retry_shape() {
 /// Of `inputs`: what lies elsewhere, and is read where it lies.
 Shape data_shape() {
   return object({
-      {"path", formed(kAbsolutePathForm), "A file or folder of this machine", kRequired},
+      {"path", formed(kAbsolutePathForm),
+       "A file or folder of this machine, read at this place, in a container too", kRequired},
       {"hash", choice({"content", "none"}),
-       "content: the step runs again if the content has changed. none: changes are ignored",
-       kOptional, "content"},
+       "content: the step runs again if the content changes. none: changes are ignored", kOptional,
+       "content"},
   });
 }
 
@@ -93,10 +103,10 @@ Shape environment_shape() {
       {"modules", list_of(formed(kModuleForm), 1), "Environment modules to load, in order"},
       {"venv", formed(kPathForm), "Folder of a Python virtual environment"},
       {"conda", formed(kPathForm), "Name or folder of a conda environment"},
-      {"uv", formed(kPathForm), "Folder of a uv project, whose .venv is used"},
+      {"uv", formed(kPathForm), "Folder of a uv project; its .venv is used"},
       {"pixi", formed(kPathForm), "Folder of a pixi project"},
       {"spack", formed(kPathForm), "Name or folder of a Spack environment"},
-      {"lock", formed(kPathForm), "File that lists the installed packages"},
+      {"lock", formed(kPathForm), "File that lists the installed packages, as requirements.lock"},
   });
   shape.about_others = "; variables of the program are set by 'env'";
   return shape;
@@ -105,8 +115,11 @@ Shape environment_shape() {
 Shape reuse_shape() {
   return object({
       {"environment", list_of(formed(kVariableForm), 1),
-       "Variables, of the profile or else of the shell that plans the run"},
-      {"program", boolean(), "The first word of `run: [..]`: where PATH finds it, and its content",
+       "Variables whose values count, from the profile or else from the shell that plans the run; "
+       "LOADEDMODULES: the loaded modules"},
+      {"program", boolean(),
+       "Whether path and content of the program count that `run: [..]` names first, found in the "
+       "step's PATH",
        kOptional, false},
   });
 }
@@ -131,57 +144,66 @@ Shape make_step_shape() {
               choice(kind_names(), {{"generate",
                                      "export the network with a step 'uses: checkpoint' and "
                                      "generate text in Python, as docs/user/generate.md shows"}}),
-              "Kind of the step, unless it has run"}),
-      scoped(Scope::Steps,
-             {"run", command, "A shell script, or a program and its arguments as a list"}),
-      scoped(Scope::Steps, {"with", anything(), "Options of the step, in the file $DLFLOW_WITH"}),
+              "Kind of the step; instead of run"}),
+      scoped(
+          Scope::Steps,
+          {"run", command,
+           "A shell script; or a list of a program and its arguments, which may hold expressions"}),
+      scoped(Scope::Steps, {"with", anything(),
+                            "Options of the kind; of a run step any keys and values. The program "
+                            "reads them, evaluated, from the JSON file $DLFLOW_WITH"}),
       scoped(Scope::Nothing, {"needs", names,
-                              "Steps that must succeed first; those whose outputs "
-                              "are referred to need not be named"}),
+                              "Steps that must succeed first. Steps whose outputs or metrics are "
+                              "referred to need not be named"}),
+      scoped(Scope::Params, {"matrix", matrix_shape(),
+                             "Axes of values; the step runs once for each combination, as a job"}),
+      scoped(Scope::Params, {"repeat", integer(1),
+                             "Number of repetitions with $DLFLOW_SEED 1, 2, …, a further axis of "
+                             "the matrix. A train step without seed takes it as seed"}),
       scoped(Scope::Params,
-             {"matrix", matrix_shape(), "Axes of values; the step runs once for each combination"}),
-      scoped(Scope::Params,
-             {"repeat", integer(1),
-              "Number of times that the step runs, each with another $DLFLOW_SEED: 1, 2, …"}),
-      scoped(Scope::Params,
-             {"image", formed(kNameForm), "Container image that it runs in, one of images"}),
-      scoped(Scope::Steps, {"env", map_of(kEnvForm, scalar()), "Environment variables"}),
+             {"image", formed(kNameForm),
+              "Container image of images that the step runs in; none: no container"}),
+      scoped(Scope::Steps, {"env", map_of(kEnvForm, scalar()),
+                            "Environment variables of the program; not DLFLOW_…"}),
       scoped(Scope::Params, {"environment", environment_shape(),
                              "Of run steps: modules and an environment of packages that the "
                              "program finds loaded"}),
-      scoped(Scope::Nothing, {"secrets", list_of(formed(kSecretForm)),
-                              "Environment variables whose values are taken when the run "
-                              "is submitted, and are shown nowhere"}),
-      scoped(Scope::Nothing, {"inherit", list_of(formed(kInheritedForm)),
-                              "Of run steps: further variables that the step gets from the "
-                              "caller, with those of the profile's inherit"}),
-      scoped(Scope::Matrix, {"resources", resources_shape(), "Resources that the job requests"}),
-      scoped(Scope::Params, {"on", formed(kNameForm),
-                             "Class of nodes that it runs on, one of the profile's; unless given, "
-                             "the first that fits"}),
       scoped(Scope::Nothing,
-             {"launch", choice({"ranks", "node"}),
-              "Of run steps: whether each rank is started, or one program per node, which starts "
-              "the ranks there",
-              kOptional, "ranks"}),
-      scoped(Scope::Params, {"checkpoint", checkpoint_shape(), "When the program saves its state"}),
-      scoped(Scope::Params, {"retry", retry_shape(), "When the job is tried again"}),
+             {"secrets", list_of(formed(kSecretForm)),
+              "Environment variables whose values are read when the run is submitted and are shown "
+              "nowhere. Not PATH, DLFLOW_…, LD_…, nor a name of env"}),
+      scoped(Scope::Nothing, {"inherit", list_of(formed(kInheritedForm)),
+                              "Of run steps: further variables of the caller that the step gets, "
+                              "beside those of the profile's inherit"}),
+      scoped(Scope::Matrix, {"resources", resources_shape(), "Resources that each job requests"}),
+      scoped(Scope::Params, {"on", formed(kNameForm),
+                             "Class of the profile's nodes that the step runs on; unless given, "
+                             "the first that fits resources"}),
+      scoped(Scope::Nothing, {"launch", choice({"ranks", "node"}),
+                              "Of run steps. ranks: start each rank; node: start one program per "
+                              "node, which starts the ranks itself",
+                              kOptional, "ranks"}),
+      scoped(Scope::Params, {"checkpoint", checkpoint_shape(),
+                             "When the program saves its state; of train and run steps"}),
+      scoped(Scope::Params, {"retry", retry_shape(), "When a failed job is tried again"}),
       scoped(Scope::Params, {"require", map_of(kNameForm, formed(kRequirementForm)),
-                             "Conditions on metrics; the step fails if one is not met"}),
-      scoped(Scope::Steps, {"if", boolean(),
-                            "Condition under which the step runs; else it is skipped. With "
-                            "always() it runs however the steps end that it needs"}),
-      scoped(Scope::Params,
-             {"allow_failure", boolean(),
-              "Whether the run goes on and succeeds although the step failed", kOptional, false}),
+                             "Conditions on metrics: {accuracy: \">= 0.88\"}. The step fails "
+                             "unless all hold; NaN meets none"}),
+      scoped(
+          Scope::Steps,
+          {"if", boolean(),
+           "Condition. If it is false, the step and all steps that use its outputs are skipped"}),
+      scoped(Scope::Params, {"allow_failure", boolean(),
+                             "If the step fails, the run goes on and succeeds", kOptional, false}),
       scoped(Scope::Params, {"inputs", list_of(either({formed(kInputForm), data_shape()})),
-                             "Files and folders beside the workflow that the step reads, and "
-                             "data elsewhere"}),
-      scoped(Scope::Params, {"reuse", reuse_shape(),
-                             "Of run steps: what else must be unchanged for a result to be "
-                             "reused"}),
+                             "Files and folders that the step reads, relative to the workflow "
+                             "file; or data elsewhere, as a mapping"}),
+      scoped(Scope::Params,
+             {"reuse", reuse_shape(),
+              "Of run steps: further things that must be unchanged for a result to be reused"}),
       scoped(Scope::Params, {"outputs", map_of(kNameForm, formed(kInnerPathForm)),
-                             "Of run steps: their results, as paths below $DLFLOW_OUTPUTS"}),
+                             "Of run steps: files and folders that the step leaves, by name, as "
+                             "paths below $DLFLOW_OUTPUTS"}),
   });
 }
 
@@ -200,13 +222,14 @@ const Form& mlflow_form() {
 
 Shape track_shape() {
   return object({
-      {"tensorboard", boolean(), "Write event files to RUN/tensorboard", kOptional, false},
-      {"mlflow", formed(mlflow_form()), "The store that `mlflow ui` shows"},
-      {"wandb", choice({"offline"}), "A folder RUN/wandb, which `wandb sync` sends"},
+      {"tensorboard", boolean(), "Whether to write event files into RUN/tensorboard", kOptional,
+       false},
+      {"mlflow", formed(mlflow_form()),
+       "The store that `mlflow ui` shows: https://HOST or sqlite:////FILE"},
+      {"wandb", choice({"offline"}), "Folders in RUN/wandb, for `wandb sync`"},
       {"aim", formed(kAbsolutePathForm), "The folder of Aim's repository"},
-      {"comet_ml", choice({"offline"}), "Files in RUN/comet, which `comet upload` sends"},
-      {"openmetrics", formed(kAbsolutePathForm),
-       "A file in OpenMetrics' text format, as Prometheus' node exporter reads it"},
+      {"comet_ml", choice({"offline"}), "Files in RUN/comet, for `comet upload`"},
+      {"openmetrics", formed(kAbsolutePathForm), "A text file for Prometheus' node exporter"},
   });
 }
 
@@ -214,11 +237,13 @@ Shape notify_shape() {
   return object({
       {"on", list_of(choice({"end", "failure", "no-progress"}), 1),
        "end: the run has succeeded or failed; failure: a job has failed for good; no-progress: a "
-       "job is not requeued again, since it has saved nothing new",
+       "job that saved nothing new is not requeued",
        kOptional, Json::array({"end"})},
-      {"command", list_of(text(), 1), "Program and arguments; it has the message in its variables"},
+      {"command", list_of(text(), 1),
+       "Program and arguments; it reads the message as JSON on standard input, and has it in its "
+       "variables"},
       {"mail", either({formed(kMailForm), list_of(formed(kMailForm), 1)}),
-       "Addresses; the program `mail` or `sendmail` sends"},
+       "Addresses; sendmail, mail or mailx sends, whichever the machine has"},
       {"webhook", formed(kSecretForm),
        "Secret that holds the address to which curl posts the message as JSON"},
   });
@@ -229,18 +254,23 @@ Shape notify_shape() {
 const Shape& resources_shape() {
   static const Shape shape = object({
       {"ranks", integer(1),
-       "Processes that work together; unless given, as many as nodes and "
-       "ranks_per_node make, or 1"},
-      {"cpus_per_rank", integer(1), "Processor cores of each rank", kOptional, 1},
-      {"gpus_per_rank", integer(0), "GPUs of each rank", kOptional, 0},
-      {"memory", formed(kMemoryForm), "Memory of the whole job"},
-      {"walltime", formed(kDurationForm), "Time after which the job is ended"},
-      {"nodes", integer(1), "Number of nodes that the ranks are spread over"},
-      {"ranks_per_node", integer(1), "Ranks that share a node; those of the profile unless given"},
-      {"exclusive", boolean(), "Whether the job has its nodes to itself"},
-      {"memory_per_rank", formed(kMemoryForm), "Memory of each rank, instead of memory"},
-      {"memory_per_gpu", formed(kMemoryForm), "Memory for each GPU, instead of memory"},
-      {"licences", map_of(kLicenceForm, integer(1)), "Licences that the job needs, by name"},
+       "Number of processes that work together; unless given, nodes x ranks_per_node, or 1"},
+      {"cpus_per_rank", integer(1), "Processor cores per rank", kOptional, 1},
+      {"gpus_per_rank", integer(0), "GPUs per rank", kOptional, 0},
+      {"memory", formed(kMemoryForm),
+       "Memory of the whole job: 512MiB, 2GiB, 16g (GiB, as in SLURM), 1.5GB or a number of bytes"},
+      {"walltime", formed(kDurationForm),
+       "Time limit of the job: 90s, 20m, 4h, 1h30m, 04:00:00 or 1-12:00:00; 1:30 is refused as "
+       "ambiguous"},
+      {"nodes", integer(1),
+       "Number of nodes that the ranks are spread over; without another key, one rank on each"},
+      {"ranks_per_node", integer(1), "Ranks that share a node; the profile's unless given"},
+      {"exclusive", boolean(),
+       "Whether no other job shares the nodes; on this machine, whether the job runs alone"},
+      {"memory_per_rank", formed(kMemoryForm), "Instead of memory: of each rank"},
+      {"memory_per_gpu", formed(kMemoryForm), "Instead of memory: for each GPU"},
+      {"licences", map_of(kLicenceForm, integer(1)),
+       "Licences that the batch system counts: {matlab: 2}; ignored on this machine"},
   });
   return shape;
 }
@@ -252,15 +282,17 @@ const Shape& step_shape() {
 
 const Shape& workflow_shape() {
   static const Shape shape = object({
-      scoped(Scope::Nothing,
-             {"name", formed(kNameForm), "Name of the runs; the file's name unless given"}),
+      scoped(Scope::Nothing, {"name", formed(kNameForm),
+                              "Name of the workflow; its runs are called digits-7f3a91c0. The "
+                              "file's name unless given"}),
       scoped(Scope::Params, {"params", map_of(kNameForm, anything()),
-                             "Values that --set can change, for expressions"}),
+                             "Values for expressions. A parameter may refer to those above it; "
+                             "--set NAME=VALUE replaces one"}),
       scoped(Scope::Params,
              {"images", map_of(kNameForm, image_shape()), "Container images, by name"}),
       scoped(Scope::Steps,
              {"steps", map_of(kNameForm, anything()), "The steps, by name", kRequired}),
-      scoped(Scope::Params, {"track", track_shape(), "Programs that show the metrics of runs"}),
+      scoped(Scope::Params, {"track", track_shape(), "Programs that show what runs report"}),
       scoped(Scope::Params,
              {"notify", notify_shape(), "Messages about the end of a run and its failures"}),
   });

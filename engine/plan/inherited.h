@@ -10,7 +10,7 @@
 
 /// Which variables of others a job gets, and who gives them. Nothing else, so that the same job
 /// does not differ from one shell or back end to the next: so it has no language and no time zone.
-/// The list is in docs/user/workflow-format.md.
+/// The list is in docs/user/format/environment.md.
 namespace dlflow {
 
 using Variables = std::map<std::string, std::string>;

@@ -14,7 +14,7 @@ namespace dlflow {
 /// The names of the variables that tell a command of its rank, but for DLFLOW_*.
 std::span<const std::string_view> rank_variable_names();
 
-/// RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and the others of docs/user/workflow-format.md for the
+/// RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and the others of docs/user/format/environment.md for the
 /// process whose environment `variable` reads, without those that the step sets itself. The rank is
 /// what the launcher has told the process: Open MPI, MPICH and Intel MPI, MVAPICH, srun, or PMIx.
 /// What it has not told is left out.

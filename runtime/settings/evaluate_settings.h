@@ -18,7 +18,7 @@ struct EvaluateSettings {
 
   bool operator==(const EvaluateSettings&) const = default;
 };
-/// Reads the `with:` of an evaluate step (docs/user/workflow-format.md has the keys).
+/// Reads the `with:` of an evaluate step (docs/user/format/kinds.md has the keys).
 /// Throws SettingError.
 EvaluateSettings parse_evaluate_settings(const Json& with);
 

@@ -112,7 +112,7 @@ Schedule schedule_of(const TrainSettings& settings, size_t global_batch, uint64_
 /// fp16", "local_sgd every 8, ranks: 4". Equal words, equal bits (but for `batch`).
 std::string how_gradients_are_added(const TrainSettings& settings, int num_ranks);
 
-/// Reads the `with:` of a train step (docs/user/workflow-format.md has the keys).
+/// Reads the `with:` of a train step (docs/user/format/train.md has the keys).
 /// Throws Error{InvalidInput} naming the key.
 TrainSettings parse_train_settings(const Json& with);
 

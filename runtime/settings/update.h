@@ -39,7 +39,7 @@ struct UpdateSettings {
 };
 
 /// Reads the keys of a train step from `optimizer` to `base_batch`, and `groups`
-/// (docs/user/workflow-format.md).
+/// (docs/user/format/train.md).
 UpdateSettings read_update(WithReader& with);
 
 }  // namespace dlflow::runtime

@@ -43,7 +43,7 @@ ProgramHelp program_help() {
                     "the same results, in half the time"}},
       .settings =
           "with.json has the keys of an `evaluate` step, documented in "
-          "docs/user/workflow-format.md. The checkpoint\nis a folder and carries the model, "
+          "docs/user/format/kinds.md. The checkpoint\nis a folder and carries the model, "
           "the data is a folder with the test split:",
       .example = R"({"checkpoint": "checkpoints/step-001720", "data": "data", "batch": 256})",
       .variables = variables_of_ranks(

@@ -35,7 +35,7 @@ ProgramHelp program_help() {
       .commands = {{"dlflow-predict with.json", "one rank, results in the current folder"},
                    {"mpirun -np 2 dlflow-predict with.json", "the same file, in half the time"}},
       .settings =
-          "with.json has the keys of a `predict` step, documented in docs/user/workflow-format.md. "
+          "with.json has the keys of a `predict` step, documented in docs/user/format/kinds.md. "
           "The checkpoint\nis a folder and carries the model:",
       .example = R"({"checkpoint": "checkpoints/step-001720", "data": "data", "format": "csv"})",
       .variables = variables_of_ranks(),

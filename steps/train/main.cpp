@@ -100,7 +100,7 @@ ProgramHelp program_help() {
                    {"mpirun -np 4 dlflow-train --tune [64MiB]",
                     "measures how these ranks add fastest, up to that size"}},
       .settings =
-          "with.json has the keys of a `train` step, documented in docs/user/workflow-format.md:",
+          "with.json has the keys of a `train` step, documented in docs/user/format/train.md:",
       .example =
           R"({"model": "workflows/models/lenet.yaml", "data": "data", "epochs": 4, "lr": 0.05})",
       .variables = variables_of_ranks(

@@ -73,7 +73,7 @@ class ManPages(support.Case):
             text, told = page.read_text().replace("\\-", "-"), self.help_of(name)
             for section in ("NAME", "SYNOPSIS", "DESCRIPTION", "SETTINGS", "ENVIRONMENT", "EXIT STATUS", "SEE ALSO"):
                 self.assertIn(f"\n.SH {section}\n", text, name)
-            self.assertIn("docs/user/workflow-format.md", text)
+            self.assertIn("docs/user/format/", text)
             self.assertEqual(variables_in(text), variables_in(told), name)
             codes = re.findall(r"^  ([0-9]+) +(.*)$", told.partition("Exit status:\n")[2], re.MULTILINE)
             self.assertGreater(len(codes), 1, name)

@@ -125,12 +125,12 @@ class Site(unittest.TestCase):
 
     def test_nothing_is_wider_than_a_narrow_screen(self):
         window = self.opened("index.html", width=400)
-        for page in ("index", "readme", "user/failure", "user/workflow-format", "operator/security", "contributor/architecture", "contributor/features"):
+        for page in ("index", "readme", "user/failure", "user/format/steps", "user/format/train", "operator/security", "contributor/architecture", "contributor/features"):
             window.open(self.site / f"{page}.html")
             self.assertEqual(400, window.run("document.documentElement.scrollWidth"), page)
             wide = "[...document.querySelectorAll('.md-typeset__table')].filter((t) => t.getBoundingClientRect().right > 400).length"
             self.assertEqual(0, window.run(wide), page)
-        window.open(self.site / "user/workflow-format.html")
+        window.open(self.site / "user/format/steps.html")
         self.assertEqual('"meaning"', window.run("getComputedStyle(document.querySelector('td:last-child'), '::before').content")[:8] + '"')
 
     def test_headings_can_be_read_on_light_and_dark_pages(self):

@@ -1,3 +1,7 @@
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <map>
 #include <set>
 
 #include "base/file.h"
@@ -11,19 +15,111 @@ using namespace dlflow;
 
 namespace {
 
-using Names = std::set<std::string>;
+constexpr std::string_view kMarker = "<!-- keys of ";  // the table of an object's keys follows
 
-void collect_keys(const Shape& shape, Names& keys) {
+/// Objects of the format by their place: "step", "step.checkpoint", "train.optimizer".
+using Objects = std::map<std::string, const Shape*>;
+
+void collect_objects(const std::string& place, const Shape& shape, Objects& objects) {
+  if (!shape.fields.empty()) objects.emplace(place, &shape);
   for (const Field& field : shape.fields) {
-    keys.insert(field.name);
-    collect_keys(field.shape, keys);
+    collect_objects(place + "." + field.name, field.shape, objects);
   }
-  for (const Shape& part : shape.parts) collect_keys(part, keys);
+  for (const Shape& part : shape.parts) collect_objects(place, part, objects);
+}
+
+Objects all_objects() {
+  Objects objects;
+  collect_objects("workflow", workflow_shape(), objects);
+  collect_objects("step", step_shape(), objects);
+  for (const StepKind& kind : step_kinds()) collect_objects(kind.name, kind.with, objects);
+  return objects;
+}
+
+std::string type_of(const Shape& shape) {
+  if (shape.type == Shape::Type::Choice) return "`" + join(shape.choices, "`, `") + "`";
+  if (shape.type == Shape::Type::Either) {
+    std::vector<std::string> alternatives;
+    for (const Shape& part : shape.parts) alternatives.push_back(type_of(part));
+    return join(alternatives, " or ");
+  }
+  std::string type = describe(shape);
+  for (const std::string article : {"a ", "an "}) {
+    if (type.starts_with(article)) type.erase(0, article.size());
+  }
+  const bool of_choices =
+      shape.type == Shape::Type::List && type_of(shape.parts[0]).find('`') != std::string::npos;
+  return of_choices ? type + " of " + type_of(shape.parts[0]) : type;
+}
+
+std::string default_of(const Field& field) {
+  if (field.presence == Presence::Required) return "required";
+  if (field.fallback.is_null()) return "";
+  return "`" +
+         (field.fallback.is_string() ? field.fallback.get<std::string>() : field.fallback.dump()) +
+         "`";
+}
+
+std::string expressions_of(const Field& field) {
+  static const std::vector<std::string> names = {"none", "params", "matrix", "all"};
+  return names.at(size_t(field.scope.value_or(Scope::Nothing)));
+}
+
+std::string row(const std::vector<std::string>& cells) {
+  std::string line = "|";
+  for (const std::string& cell : cells) line += cell.empty() ? " |" : " " + cell + " |";
+  return line + "\n";
+}
+
+/// The keys of `object` as a table in Markdown; with what expressions may refer to, where that
+/// differs from key to key.
+std::string table_of(const Shape& object) {
+  const bool scoped = std::ranges::any_of(
+      object.fields, [](const Field& field) { return field.scope.has_value(); });
+  std::string table =
+      scoped ? "| key | type | expressions | default | meaning |\n|---|---|---|---|---|\n"
+             : "| key | type | default | meaning |\n|---|---|---|---|\n";
+  for (const Field& field : object.fields) {
+    std::vector<std::string> cells = {"`" + field.name + "`", type_of(field.shape)};
+    if (scoped) cells.push_back(expressions_of(field));
+    cells.push_back(default_of(field));
+    cells.push_back(field.description);
+    table += row(cells);
+  }
+  return table;
+}
+
+/// `page` with the table of each object whose marker it has; `found` gets their places.
+std::string with_tables(const std::string& page, const Objects& objects,
+                        std::multiset<std::string>& found) {
+  std::string result;
+  bool in_table = false;
+  for (std::string line : split(page, '\n')) {
+    if (in_table && line.starts_with("|")) continue;
+    in_table = line.starts_with(kMarker);
+    result += line + "\n";
+    if (!in_table) continue;
+    const std::string place = line.substr(kMarker.size(), line.find(" -->") - kMarker.size());
+    INFO(place);
+    REQUIRE(objects.contains(place));
+    found.insert(place);
+    result += table_of(*objects.at(place));
+  }
+  result.pop_back();  // the last line has no newline after it
+  return result;
+}
+
+std::vector<std::filesystem::path> user_pages() {
+  std::vector<std::filesystem::path> pages;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(USER_PAGES)) {
+    if (entry.path().extension() == ".md") pages.push_back(entry.path());
+  }
+  return pages;
 }
 
 /// The names in backquotes that begin a row of a table.
-Names documented_names(const std::string& document) {
-  Names names;
+std::set<std::string> documented_names(const std::string& document) {
+  std::set<std::string> names;
   for (const std::string& line : split(document, '\n')) {
     if (!line.starts_with("| `")) continue;
     const std::string word = line.substr(3, line.find('`', 3) - 3);
@@ -34,25 +130,45 @@ Names documented_names(const std::string& document) {
 
 }  // namespace
 
-TEST_CASE("docs/user/workflow-format.md has every key and function, and no other", "[documents]") {
-  Names known = {"params", "matrix", "run", "steps"};  // references have a table, too
-  collect_keys(workflow_shape(), known);
-  collect_keys(step_shape(), known);
-  for (const StepKind& kind : step_kinds()) collect_keys(kind.with, known);
+/// With DLFLOW_UPDATE in the environment it writes the tables instead.
+TEST_CASE("the pages for users have a table of every object's keys, as the parser checks them",
+          "[documents]") {
+  const Objects objects = all_objects();
+  std::multiset<std::string> found;
+  for (const std::filesystem::path& page : user_pages()) {
+    const std::string text = read_file(page);
+    const std::string wanted = with_tables(text, objects, found);
+    INFO(page << "; write its tables by: DLFLOW_UPDATE=1 build/bin/tests/model_test [documents]");
+    if (std::getenv("DLFLOW_UPDATE") == nullptr) {
+      CHECK(text == wanted);
+    } else if (text != wanted) {
+      write_file(page, wanted);
+    }
+  }
+  std::multiset<std::string> places;
+  for (const auto& [place, shape] : objects) places.insert(place);
+  CHECK(found == places);
+}
+
+TEST_CASE("docs/user/format/expressions.md has every function, and no other", "[documents]") {
+  std::set<std::string> known = {"params", "matrix", "run",
+                                 "steps"};  // references have a table, too
   for (const Function& function : expression_functions()) known.insert(std::string(function.name));
   known.erase("max");  // in the row of min
 
-  CHECK(documented_names(read_file(WORKFLOW_FORMAT)) == known);
+  CHECK(documented_names(read_file(USER_PAGES "/format/expressions.md")) == known);
 }
 
-TEST_CASE("docs/user/workflow-format.md tells the outputs of every kind", "[documents]") {
-  const std::string document = read_file(WORKFLOW_FORMAT);
+TEST_CASE("the pages of the kinds have the outputs of every kind", "[documents]") {
+  const std::string pages =
+      read_file(USER_PAGES "/format/kinds.md") + read_file(USER_PAGES "/format/train.md");
   for (const StepKind& kind : step_kinds()) {
-    const size_t begin = document.find("### `uses: " + kind.name + "`");
+    const size_t begin = pages.find("# `uses: " + kind.name + "`");
+    INFO(kind.name);
     REQUIRE(begin != std::string::npos);
-    const std::string paragraph = document.substr(begin, document.find("\n\n", begin) - begin);
+    const std::string section = pages.substr(begin, pages.find("\n<!-- keys", begin) - begin);
     for (const Field& output : kind.outputs) {
-      CHECK_THAT(paragraph, Catch::Contains("`" + output.name + "`"));
+      CHECK_THAT(section, Catch::Contains("`" + output.name + "`"));
     }
   }
 }
