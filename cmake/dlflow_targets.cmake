@@ -38,7 +38,7 @@ function(dlflow_find_library variable name)
 endfunction()
 
 # dlflow_library(NAME SOURCES a.cpp ... LINKS other ...): a static library of one folder.
-# LINKS are the folders to its right in docs/contributor/architecture.md, and third-party libraries.
+# LINKS are the folders to its right in docs/contributor/reference.md, and third-party libraries.
 function(dlflow_library name)
   cmake_parse_arguments(ARG "" "" "SOURCES;LINKS" ${ARGN})
   add_library(${name} STATIC ${ARG_SOURCES})

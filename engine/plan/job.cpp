@@ -25,7 +25,7 @@ constexpr States set_of(std::initializer_list<JobState> states) {
 }
 
 /// What each state may become, in the order of the enumeration. The same table is in
-/// docs/contributor/architecture.md.
+/// docs/contributor/reference.md.
 constexpr std::array<States, kNames.size()> kNext = [] {
   using enum JobState;
   std::array<States, kNames.size()> next{};

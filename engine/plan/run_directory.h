@@ -18,7 +18,7 @@
 #include "engine/plan/plan.h"
 
 /// The folder of a run: the frozen plan (P6), and one folder per job with its attempts. What is in
-/// it is in docs/contributor/store-format.md and docs/contributor/architecture.md.
+/// it is in docs/contributor/store-format.md and docs/contributor/reference.md.
 namespace dlflow {
 
 /// Whether a run has this name already, wherever its folder is.
@@ -59,7 +59,7 @@ Profile run_profile(const std::filesystem::path& directory);
 /// they run on one machine.
 std::optional<std::string> cluster_of(const std::filesystem::path& run_directory);
 
-/// The files of a run, as docs/contributor/architecture.md lists them.
+/// The files of a run, as docs/contributor/reference.md lists them.
 std::filesystem::path cluster_file(const std::filesystem::path& run_directory);
 std::filesystem::path engine_events_file(const std::filesystem::path& run_directory);
 std::filesystem::path frozen_program(const std::filesystem::path& run_directory,

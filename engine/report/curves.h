@@ -58,7 +58,7 @@ Reported read_reported_job(const std::filesystem::path& job_directory);
 /// Source: Steinarsson, Downsampling Time Series for Visual Representation, 2013.
 Curve thinned(const Curve& curve, size_t max_points);
 
-/// Job name -> its last metrics line; the keys are in docs/contributor/architecture.md.
+/// Job name -> its last metrics line; the keys are in docs/contributor/reference.md.
 using ProgressByJob = std::map<std::string, Json>;
 
 /// The last whole line of `file` as an object; nothing if there is none.

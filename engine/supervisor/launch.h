@@ -22,7 +22,7 @@ inline constexpr const char* kSh = "/bin/sh";
 /// The shell for lines that people write: bash where there is one, for `module load` and `source`.
 std::string host_shell();
 
-/// An attempt's files, by the names of docs/contributor/architecture.md.
+/// An attempt's files, by the names of docs/contributor/reference.md.
 struct AttemptFiles {
   std::filesystem::path attempt;  ///< RUN/steps/STEP[/ELEMENT]/attempt-N
   int number = 1;
@@ -92,7 +92,7 @@ std::map<std::string, std::string> passed_on(std::map<std::string, std::string> 
                                              const JobSpec& spec);
 
 /// What the job itself declares of its environment: the DLFLOW_* variables of
-/// docs/contributor/architecture.md, and `env:` on top.
+/// docs/contributor/reference.md, and `env:` on top.
 std::map<std::string, std::string> declared_environment(const JobSpec& spec, const ResolvedJob& job,
                                                         const AttemptFiles& files);
 
@@ -107,7 +107,7 @@ std::vector<std::string> rank_program(const JobSpec& spec, const ResolvedJob& jo
                                       const AttemptFiles& files, const std::string& shell);
 
 /// The program of the job with its launcher and setup lines, and its environment: what is named in
-/// docs/contributor/architecture.md, `env:` on top, nothing else of the caller's but
+/// docs/contributor/reference.md, `env:` on top, nothing else of the caller's but
 /// caller_variables(). Throws Error{InvalidInput}, saying where long lists go, if that is more
 /// than a program can get. \param gpus     CUDA_VISIBLE_DEVICES; nothing: the caller's. \param
 /// secrets  of the job; a program in a container gets them there (container.h).

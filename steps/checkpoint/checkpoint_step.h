@@ -4,7 +4,7 @@
 namespace dlflow::steps {
 
 /// Runs as `dlflow step checkpoint`, on the DLFLOW_* environment of
-/// docs/contributor/architecture.md. Returns the exit status: 0, or 1 after "error: ..." on
+/// docs/contributor/reference.md. Returns the exit status: 0, or 1 after "error: ..." on
 /// standard error.
 int checkpoint_main();
 

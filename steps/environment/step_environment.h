@@ -7,7 +7,7 @@
 #include "base/json.h"
 
 /// The inputs of a step program and the places for its results: the DLFLOW_* variables of
-/// docs/contributor/architecture.md.
+/// docs/contributor/reference.md.
 namespace dlflow::steps {
 
 struct StepEnvironment {

@@ -4,7 +4,7 @@
 namespace dlflow::steps {
 
 /// Runs as `dlflow step stage-out`, on the DLFLOW_* environment of
-/// docs/contributor/architecture.md. Returns the exit status: 0; 1 after "error: ..." on standard
+/// docs/contributor/reference.md. Returns the exit status: 0; 1 after "error: ..." on standard
 /// error; 75 if SIGTERM or SIGUSR1 asked it to stop, and then the next pass sends what is not there
 /// yet.
 int stage_out_main();

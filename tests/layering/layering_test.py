@@ -1,4 +1,4 @@
-"""Prints which folder includes which, and fails where the table of docs/contributor/architecture.md does not allow it."""
+"""Prints which folder includes which, and fails where the table of docs/contributor/reference.md does not allow it."""
 
 import pathlib
 import re
@@ -11,7 +11,7 @@ INCLUDE = re.compile(r'^#include "([^"]+)"', re.MULTILINE)
 def allowed():
     """folder -> folders that it may include, from the table."""
     rows = re.findall(r"^\| ((?:base|engine|runtime|steps)[\w/]*) \|[^|]*\|([^|]*)\|$",
-                      (ROOT / "docs/contributor/architecture.md").read_text(), re.MULTILINE)
+                      (ROOT / "docs/contributor/reference.md").read_text(), re.MULTILINE)
     return {folder: set(others.split()) | {folder} for folder, others in rows}
 
 
@@ -47,13 +47,13 @@ def main():
     table = allowed()
     wrong = [f"{file} names what runtime/cooperation and lone_worker alone are to see" for file in seen_by_all_ranks()]
     if len(table) < 10:
-        sys.exit("docs/contributor/architecture.md: the table of folders was not found")
+        sys.exit("docs/contributor/reference.md: the table of folders was not found")
     for folder, others in includes().items():
         own = covered(folder, table)
         print(f"{folder:20} -> {' '.join(sorted(set(others) - {folder}))}")
         for other, file in others.items():
             if own is None or covered(other, table[own]) is None:
-                wrong.append(f"{file} includes {other}, which docs/contributor/architecture.md does not allow to {folder}")
+                wrong.append(f"{file} includes {other}, which docs/contributor/reference.md does not allow to {folder}")
     for line in wrong:
         print("error:", line)
     sys.exit(bool(wrong))

@@ -21,7 +21,7 @@ std::vector<JobState> all_states() {
 
 /// The table below "## States of a job": state -> what it may become.
 std::map<std::string, std::set<std::string>> documented_table() {
-  std::istringstream document(read_file(DLFLOW_SOURCE_DIR "/docs/contributor/architecture.md"));
+  std::istringstream document(read_file(DLFLOW_SOURCE_DIR "/docs/contributor/reference.md"));
   std::map<std::string, std::set<std::string>> table;
   bool inside = false;
   for (std::string line; std::getline(document, line);) {
