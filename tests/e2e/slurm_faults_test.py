@@ -1,4 +1,4 @@
-"""What goes wrong around a chain of SLURM jobs, on the fake tools: docs/user/failure.md says what happens then."""
+"""What goes wrong around a chain of SLURM jobs, on the fake tools: docs/contributor/failures.md has the answers."""
 
 import json
 
