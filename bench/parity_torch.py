@@ -15,7 +15,7 @@ from parity_pictures import DATA, GIVEN, pictures
 def text(split):
     content = (DATA / f"{split}.dlset").read_bytes()
     count, length = int.from_bytes(content[16:24], "little"), GIVEN["length"]
-    start = 128 + 4 * count  # docs/user/data-format.md
+    start = 128 + 4 * count  # docs/user/dlset.md
     return torch.tensor(numpy.frombuffer(content[start:start + count * length], numpy.uint8).reshape(count, length).astype("i8"))
 
 

@@ -11,7 +11,7 @@
 #include "runtime/data/dataset.h"
 
 /// The project's own format for a split, one file NAME.dlset: its header, and what lies where.
-/// docs/user/data-format.md has every byte.
+/// docs/user/dlset.md has every byte.
 namespace dlflow::runtime {
 
 enum class PixelType : uint32_t { Byte = 0, Float = 1, Jpeg = 2, Token = 3 };

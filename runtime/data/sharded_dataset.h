@@ -11,7 +11,7 @@
 #include "runtime/data/dataset.h"
 
 /// A split in several files: shards NAME-00000-of-00008.dlset …, each a dataset of its own, and an
-/// index NAME.shards.json that has their order and hashes. docs/user/data-format.md describes both.
+/// index NAME.shards.json that has their order and hashes. docs/user/dlset.md describes both.
 namespace dlflow::runtime {
 
 struct Shard {

@@ -1,4 +1,4 @@
-"""Writes .dlset files, as docs/user/data-format.md describes them."""
+"""Writes .dlset files, as docs/user/dlset.md describes them."""
 
 import hashlib
 import struct

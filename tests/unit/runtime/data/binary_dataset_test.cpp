@@ -104,7 +104,7 @@ TEST_CASE("a packed file is on disk before it has its name", "[data]") {
   CHECK(*order == "sync rename");
 }
 
-TEST_CASE("the file has the bytes that docs/user/data-format.md says", "[data]") {
+TEST_CASE("the file has the bytes that docs/user/dlset.md says", "[data]") {
   const std::string front =
       "DLFDATA\n\x02\0\0\0\0\0\0\0\x02\0\0\0\0\0\0\0\x01\0\0\0\x01\0\0\0\x02\0\0\0\x04\0\0\0"s;
   const std::string labels = "\x01\0\0\0"s + std::string(20, '\0') + "\x03\0\0\0\0\0\0\0"s;

@@ -94,7 +94,7 @@ TEST_CASE("no shard is larger than was asked for", "[shards]") {
   CHECK_THROWS_WITH(shards_of_at_most(one - 1, source), Catch::Contains("one sample takes 324 B"));
 }
 
-TEST_CASE("the index has the text that docs/user/data-format.md shows", "[shards]") {
+TEST_CASE("the index has the text that docs/user/dlset.md shows", "[shards]") {
   const ShardIndex index = {{"train-00000-of-00001.dlset", 7, std::string(64, 'a')}};
   const std::string text = format_shard_index(index);
   CHECK(text ==
