@@ -34,8 +34,8 @@ StepKind stage_kind() {
        "Format to unpack each file from; a tar may be compressed by gzip, xz, bzip2 or zstd",
        Presence::Optional, "none"},
       {"name", formed(kFileNameForm),
-       "Name in the step's folder; of a pattern, the folder of its files. Unless given, from the "
-       "URL, without the ending that unpacking removes"},
+       "Name in the step's folder; of a pattern, the folder of its files; from the URL, without "
+       "the ending that unpacking removes, unless given"},
   });
   return {
       .name = "stage",
@@ -170,8 +170,7 @@ StepKind predict_kind() {
           {"checkpoint", formed(kPathForm), "Folder of the checkpoint", kRequired},
           {"data", formed(kPathForm), "Folder of the data", kRequired},
           {"split", choice({"test", "train"}), "Part of the data", Presence::Optional, "test"},
-          {"format", formed(prediction_format_form()),
-           "csv: sample,label,prediction,probability; npy: all scores, or the class of each pixel",
+          {"format", formed(prediction_format_form()), "File format of the predictions",
            Presence::Optional, "csv"},
           loader_threads_field(),
           {"batch", integer(1), "Samples per forward pass", Presence::Optional, 256},

@@ -25,8 +25,8 @@ Shape precision_shape() {
       {"reduction", choice({"exact", "fast"}),
        "exact: the same weights, bit for bit, on any number of ranks", Presence::Optional, "exact"},
       {"leaves", integer(1),
-       "Exact mode: number of parts of a step, which limits the ranks that have work. Unless "
-       "given, up to 8 parts of at least 32 samples"},
+       "Exact mode: number of parts of a step, which limits the ranks that have work; up to 8, of "
+       "at least 32 samples, unless given"},
       {"compute", choice({"fp32", "bf16", "tf32"}),
        "Precision of products in convolutions and linear layers and of values between layers; bf16 "
        "needs AMX, tf32 `device: cuda`. The rest is fp32",
@@ -53,8 +53,8 @@ Shape gradients_shape() {
       {"warmup_epochs", integer(0),
        "Of topk, mstopk, randomk, dgc: first epochs, in which more is sent; 0 unless given"},
       {"aggregation", choice({"all-gather", "gtopk", "hierarchical"}),
-       "How compressed gradients are summed; hierarchical unless given. powersgd has all-gather "
-       "only"},
+       "How compressed gradients are summed. powersgd has all-gather only; hierarchical unless "
+       "given"},
       {"rank", integer(1),
        "Of powersgd: rank of the two factors of each gradient matrix; 2 unless given"},
       {"clip", number(0),
@@ -72,8 +72,8 @@ Shape optimizer_shape() {
        "Of adam, adamw and lamb: decay rates of the running means of the gradient and of its "
        "square; [0.9, 0.999] unless given"},
       {"eps", number(0),
-       "Of all but sgd and lars: added to the denominator for numerical stability; 1e-8 unless "
-       "given, of lamb 1e-6, of adagrad 1e-10"},
+       "Of all but sgd and lars: added to the denominator for numerical stability; 1e-8, of lamb "
+       "1e-6, of adagrad 1e-10, unless given"},
       {"alpha", number_below(0, 1),
        "Of rmsprop: decay rate of the running mean of the gradient's square; 0.99 unless given"},
       {"trust", number(0), "Of lars: trust coefficient; 0.001 unless given"},
@@ -135,8 +135,8 @@ Shape cooperation_shape() {
       {"kind", choice({"synchronous", "local_sgd", "elastic", "parameter_server", "gossip"}),
        "Way to cooperate (docs/user/taxonomy.md)", kRequired},
       {"every", integer(1),
-       "local_sgd: number of steps between averagings, elastic: between exchanges, 8 unless given; "
-       "gossip: between exchanges, 1 unless given"},
+       "local_sgd: number of steps between averagings; elastic, gossip: between exchanges; 8, of "
+       "gossip 1, unless given"},
       {"rate", number_above(0, 1),
        "elastic: share of the way to the mean of the ranks that the center goes in an exchange; "
        "0.9 unless given"},
@@ -147,7 +147,7 @@ Shape cooperation_shape() {
        "given"},
       {"staleness", either({integer(0), choice({"unbounded"})}),
        "parameter_server: maximum number of steps between the fastest worker and the slowest; 0: "
-       "synchronous, 'unbounded': asynchronous, 4 unless given"},
+       "synchronous, 'unbounded': asynchronous; 4 unless given"},
   });
 }
 
@@ -184,8 +184,8 @@ std::vector<Field> updates() {
        "and adagrad",
        Presence::Optional, 0.0},
       {"decay", choice({"weights", "all"}),
-       "Parameters that weight_decay applies to. all: also biases and batch normalisation. Unless "
-       "given all; weights for lars and lamb"},
+       "Parameters that weight_decay applies to. all: also biases and batch normalisation; all, of "
+       "lars and lamb weights, unless given"},
       {"clip_norm", number_above(0),
        "Maximum norm of the whole gradient; a larger gradient is scaled down to it"},
       {"shard_optimizer", boolean(),
@@ -210,11 +210,8 @@ std::vector<Field> updates() {
 std::vector<Field> beginning_and_end() {
   return {
       {"start_from", formed(kPathForm),
-       "Safetensors file or checkpoint with the first weights, for layers of the same names; "
-       "random numbers unless given"},
-      {"freeze", list_of(text(), 1),
-       "Patterns of layers whose weights do not change; their batch normalisation uses its running "
-       "statistics"},
+       "Safetensors file or checkpoint with the first weights; random numbers unless given"},
+      {"freeze", list_of(text(), 1), "Patterns of layers whose weights do not change"},
       {"ema", number_below(0, 1),
        "Decay of a running mean of weights and statistics over the steps, as 0.999. The mean is "
        "evaluated, saved and exported; 0: none",
@@ -243,7 +240,7 @@ std::vector<Field> schedule() {
       {"min_lr", number(0),
        "Minimum of the learning rate after warm-up, where cosine, polynomial and one_cycle end; 0 "
        "unless given"},
-      {"lr_power", number(0), "Of polynomial: the power; 1, a straight line, unless given"},
+      {"lr_power", number(0), "Of polynomial: the power. 1 is a straight line; 1 unless given"},
       {"lr_steps", list_of(integer(1), 1),
        "Of steps: epochs at whose end the learning rate is multiplied by lr_factor; half and three "
        "quarters of epochs unless given"},
@@ -256,15 +253,15 @@ std::vector<Field> samples() {
       {"seed", integer(0), "Seed of initial weights, order of samples and augmentation",
        Presence::Optional, 0},
       {"validation", integer(0),
-       "Number of training samples held out for metrics; a tenth, at most 5000, unless given. Not "
-       "with a validation split"},
+       "Number of training samples held out for metrics. Not with a validation split; a tenth, at "
+       "most 5000, unless given"},
       {"sampling", either({choice({"shuffle", "balanced"}), list_of(number_above(0), 1)}),
        "Samples of an epoch: each once, or drawn so that all classes are equally frequent or have "
        "these shares",
        Presence::Optional, "shuffle"},
       {"augment", list_of(either({choice({"crop", "flip"}), change_shape()})),
-       "Random changes of the training images: crop shifts by up to 4 pixels, flip mirrors "
-       "left-right, and the keys of the mapping",
+       "Random changes of the training images: crop (by up to 4 pixels), flip (left-right), or a "
+       "mapping",
        Presence::Optional, Json::array()},
   };
 }
@@ -313,8 +310,8 @@ Shape data_step(std::vector<Field> fields) {
 
 Field loader_threads_field() {
   return {"loader_threads", integer(1),
-          "Threads of each rank that prepare samples, up to 256; unless given cpus_per_rank for "
-          "JPEG, else 1. Changes no result"};
+          "Threads of each rank that prepare samples, up to 256. Changes no result; cpus_per_rank "
+          "for JPEG, else 1, unless given"};
 }
 
 bool trains_exactly(const Json& with) {

@@ -150,8 +150,8 @@ Shape make_step_shape() {
           {"run", command,
            "A shell script; or a list of a program and its arguments, which may hold expressions"}),
       scoped(Scope::Steps, {"with", anything(),
-                            "Options of the kind; of a run step any keys and values. The program "
-                            "reads them, evaluated, from the JSON file $DLFLOW_WITH"}),
+                            "Options of the kind; of a run step any values, which the program "
+                            "reads from the JSON file $DLFLOW_WITH"}),
       scoped(Scope::Nothing, {"needs", names,
                               "Steps that must succeed first. Steps whose outputs or metrics are "
                               "referred to need not be named"}),
@@ -165,20 +165,18 @@ Shape make_step_shape() {
               "Container image of images that the step runs in; none: no container"}),
       scoped(Scope::Steps, {"env", map_of(kEnvForm, scalar()),
                             "Environment variables of the program; not DLFLOW_…"}),
-      scoped(Scope::Params, {"environment", environment_shape(),
-                             "Of run steps: modules and an environment of packages that the "
-                             "program finds loaded"}),
+      scoped(Scope::Params,
+             {"environment", environment_shape(),
+              "Of run steps: modules and packages that are loaded before the program starts"}),
       scoped(Scope::Nothing,
              {"secrets", list_of(formed(kSecretForm)),
-              "Environment variables whose values are read when the run is submitted and are shown "
-              "nowhere. Not PATH, DLFLOW_…, LD_…, nor a name of env"}),
+              "Secret environment variables; not PATH, DLFLOW_…, LD_…, nor a name of env"}),
       scoped(Scope::Nothing, {"inherit", list_of(formed(kInheritedForm)),
-                              "Of run steps: further variables of the caller that the step gets, "
-                              "beside those of the profile's inherit"}),
+                              "Of run steps: further variables of the caller's shell"}),
       scoped(Scope::Matrix, {"resources", resources_shape(), "Resources that each job requests"}),
       scoped(Scope::Params, {"on", formed(kNameForm),
-                             "Class of the profile's nodes that the step runs on; unless given, "
-                             "the first that fits resources"}),
+                             "Class of the profile's nodes that the step runs on; the first that "
+                             "fits resources unless given"}),
       scoped(Scope::Nothing, {"launch", choice({"ranks", "node"}),
                               "Of run steps. ranks: start each rank; node: start one program per "
                               "node, which starts the ranks itself",
@@ -198,12 +196,9 @@ Shape make_step_shape() {
       scoped(Scope::Params, {"inputs", list_of(either({formed(kInputForm), data_shape()})),
                              "Files and folders that the step reads, relative to the workflow "
                              "file; or data elsewhere, as a mapping"}),
-      scoped(Scope::Params,
-             {"reuse", reuse_shape(),
-              "Of run steps: further things that must be unchanged for a result to be reused"}),
+      scoped(Scope::Params, {"reuse", reuse_shape(), "Of run steps: further conditions of reuse"}),
       scoped(Scope::Params, {"outputs", map_of(kNameForm, formed(kInnerPathForm)),
-                             "Of run steps: files and folders that the step leaves, by name, as "
-                             "paths below $DLFLOW_OUTPUTS"}),
+                             "Of run steps: files and folders that the step leaves, by name"}),
   });
 }
 
@@ -235,17 +230,12 @@ Shape track_shape() {
 
 Shape notify_shape() {
   return object({
-      {"on", list_of(choice({"end", "failure", "no-progress"}), 1),
-       "end: the run has succeeded or failed; failure: a job has failed for good; no-progress: a "
-       "job that saved nothing new is not requeued",
-       kOptional, Json::array({"end"})},
-      {"command", list_of(text(), 1),
-       "Program and arguments; it reads the message as JSON on standard input, and has it in its "
-       "variables"},
+      {"on", list_of(choice({"end", "failure", "no-progress"}), 1), "Events to report", kOptional,
+       Json::array({"end"})},
+      {"command", list_of(text(), 1), "Program and its arguments"},
       {"mail", either({formed(kMailForm), list_of(formed(kMailForm), 1)}),
        "Addresses; sendmail, mail or mailx sends, whichever the machine has"},
-      {"webhook", formed(kSecretForm),
-       "Secret that holds the address to which curl posts the message as JSON"},
+      {"webhook", formed(kSecretForm), "Secret that holds the address to which curl posts JSON"},
   });
 }
 
@@ -254,7 +244,7 @@ Shape notify_shape() {
 const Shape& resources_shape() {
   static const Shape shape = object({
       {"ranks", integer(1),
-       "Number of processes that work together; unless given, nodes x ranks_per_node, or 1"},
+       "Number of processes that work together; nodes x ranks_per_node, or 1, unless given"},
       {"cpus_per_rank", integer(1), "Processor cores per rank", kOptional, 1},
       {"gpus_per_rank", integer(0), "GPUs per rank", kOptional, 0},
       {"memory", formed(kMemoryForm),
@@ -283,7 +273,7 @@ const Shape& step_shape() {
 const Shape& workflow_shape() {
   static const Shape shape = object({
       scoped(Scope::Nothing, {"name", formed(kNameForm),
-                              "Name of the workflow; its runs are called digits-7f3a91c0. The "
+                              "Name of the workflow; its runs are called digits-7f3a91c0; the "
                               "file's name unless given"}),
       scoped(Scope::Params, {"params", map_of(kNameForm, anything()),
                              "Values for expressions. A parameter may refer to those above it; "

@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <map>
 #include <set>
+#include <utility>
 
 #include "base/file.h"
 #include "base/text.h"
@@ -43,8 +44,9 @@ std::string type_of(const Shape& shape) {
     for (const Shape& part : shape.parts) alternatives.push_back(type_of(part));
     return join(alternatives, " or ");
   }
+  if (shape.type == Shape::Type::Boolean) return "boolean";
   std::string type = describe(shape);
-  for (const std::string article : {"a ", "an "}) {
+  for (const std::string article : {"a ", "an ", "non-empty "}) {
     if (type.starts_with(article)) type.erase(0, article.size());
   }
   const bool of_choices =
@@ -52,12 +54,22 @@ std::string type_of(const Shape& shape) {
   return of_choices ? type + " of " + type_of(shape.parts[0]) : type;
 }
 
+/// A description and the default that ends it, as in "Samples per step; 128 unless given".
+std::pair<std::string, std::string> without_default(std::string description) {
+  for (const std::string_view end : {", unless given", " unless given"}) {
+    const size_t begin = description.rfind("; ");
+    if (!description.ends_with(end) || begin == std::string::npos) continue;
+    const size_t size = description.size() - end.size() - begin - 2;
+    return {description.substr(0, begin), description.substr(begin + 2, size)};
+  }
+  return {std::move(description), ""};
+}
+
 std::string default_of(const Field& field) {
   if (field.presence == Presence::Required) return "required";
-  if (field.fallback.is_null()) return "";
-  return "`" +
-         (field.fallback.is_string() ? field.fallback.get<std::string>() : field.fallback.dump()) +
-         "`";
+  if (field.fallback.is_string()) return "`" + field.fallback.get<std::string>() + "`";
+  return field.fallback.is_null() ? without_default(field.description).second
+                                  : "`" + field.fallback.dump() + "`";
 }
 
 std::string expressions_of(const Field& field) {
@@ -83,7 +95,7 @@ std::string table_of(const Shape& object) {
     std::vector<std::string> cells = {"`" + field.name + "`", type_of(field.shape)};
     if (scoped) cells.push_back(expressions_of(field));
     cells.push_back(default_of(field));
-    cells.push_back(field.description);
+    cells.push_back(without_default(field.description).first);
     table += row(cells);
   }
   return table;
@@ -138,7 +150,7 @@ TEST_CASE("the pages for users have a table of every object's keys, as the parse
   for (const std::filesystem::path& page : user_pages()) {
     const std::string text = read_file(page);
     const std::string wanted = with_tables(text, objects, found);
-    INFO(page << "; write its tables by: DLFLOW_UPDATE=1 build/bin/tests/model_test [documents]");
+    INFO(page << "; write its tables by: DLFLOW_UPDATE=1 build/tests/model_test [documents]");
     if (std::getenv("DLFLOW_UPDATE") == nullptr) {
       CHECK(text == wanted);
     } else if (text != wanted) {
