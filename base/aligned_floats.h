@@ -9,7 +9,7 @@ namespace dlflow {
 constexpr size_t kCacheLineBytes = 64;
 constexpr size_t kLineElements = kCacheLineBytes / sizeof(float);
 
-/// `num_elements` rounded up to whole cache lines: where what follows them starts at one, too.
+/// `num_elements` rounded up to whole cache lines, so that data after them also starts at one.
 constexpr size_t whole_lines(size_t num_elements) {
   return (num_elements + kLineElements - 1) / kLineElements * kLineElements;
 }

@@ -5,7 +5,7 @@
 
 #include "base/vector_clones.h"
 
-/// bf16: the upper half of an fp32, for memory and the wire. One computes in fp32.
+/// bf16: the upper half of an fp32, for memory and the wire. Computations are in fp32.
 namespace dlflow {
 
 struct BFloat16 {

@@ -4,12 +4,12 @@
 #include <string_view>
 
 /// Digests of images and of their parts: "sha256:" and 64 lower-case hexadecimal digits. They
-/// become names of files, so nothing else may pass for one, wherever it comes from.
+/// become names of files, so any other text is refused, whatever its source.
 namespace dlflow {
 
 bool is_digest(std::string_view text);
 
-/// `digest`. Throws Error{Corrupt}, which names `source`, if it is none.
+/// `digest`. Throws Error{Corrupt} with the name of `source` if it is not a digest.
 std::string checked_digest(std::string digest, const std::string& source);
 
 /// The 64 digits of a digest; checked again, since a path is made of them.

@@ -3,15 +3,15 @@
 #include <stdexcept>
 #include <string>
 
-/// Errors: one exception type, and a check for what can only be a bug.
+/// Errors: one exception type, and a check that finds bugs.
 namespace dlflow {
 
 /// The kind of an error; decides the exit status and whether a retry may help.
 enum class Errc {
-  InvalidInput,  ///< what the user gave cannot be used as it is
-  NotFound,      ///< a file, a run, a program is not there
+  InvalidInput,  ///< input of the user that cannot be used
+  NotFound,      ///< a file, a run or a program does not exist
   Unavailable,   ///< the same call may succeed later: a busy database, a scheduler that restarts
-  Corrupt,       ///< data on disk is not what was written
+  Corrupt,       ///< data on disk differs from the data that was written
 };
 
 /// The one exception dlflow throws. `what()` is a sentence the user can act on: where (file:line,

@@ -2,7 +2,8 @@
 
 namespace dlflow {
 
-/// Of a step's program: "I have saved what I have; run me again" (EX_TEMPFAIL of sysexits.h).
+/// The exit status by which a step's program reports "saved, run me again" (EX_TEMPFAIL of
+/// sysexits.h).
 constexpr int kExitAgain = 75;
 
 }  // namespace dlflow

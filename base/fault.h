@@ -7,21 +7,21 @@
 
 namespace dlflow {
 
-/// For tests of what a crash leaves: kills this process with -9 if the environment says
+/// Crash points for tests: kills this process with -9 if the environment has
 /// DLFLOW_CRASH_AT=point:n and this is the n-th call with that point. The file that
-/// DLFLOW_CRASH_MARK names, if any, says afterwards that it was. Costs one look at a flag.
+/// DLFLOW_CRASH_MARK names, if any, then records it. Otherwise it costs one look at a flag.
 void crash_point(std::string_view point);
 
-/// For tests within one process: `act` is called at each point from now on, and may throw what
-/// nothing but the test catches, as if this process ended there. Empty: no more.
+/// For tests within one process: `act` is called at each point from now on. It may throw an
+/// exception that only the test catches, as if this process ended there. Empty: switches this off.
 void on_crash_point(std::function<void(std::string_view point)> act);
 
-/// For tests of a full disk and of a torn write: how many of `bytes`, which are to be written to
-/// `path`, reach it. All of them, unless on_write() says otherwise.
+/// For tests of a full disk and of a torn write: how many of the `bytes` that are to be written to
+/// `path` reach it. All of them, unless on_write() is set.
 size_t bytes_that_fit(const std::filesystem::path& path, size_t bytes);
 
-/// Answers for bytes_that_fit() from now on. What does not fit is refused as by a full disk, after
-/// a crash point "torn write". Empty: no more.
+/// Sets the answers of bytes_that_fit(). The rest of a write is refused as by a full disk, after a
+/// crash point "torn write". Empty: switches this off.
 void on_write(std::function<size_t(const std::filesystem::path& path, size_t bytes)> answer);
 
 }  // namespace dlflow

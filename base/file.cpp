@@ -55,7 +55,8 @@ std::string read_all(int descriptor, const struct stat& info, const fs::path& pa
   return content;
 }
 
-/// Waits for no writer of a pipe: whoever reads a record that others may write must not hang.
+/// Opening does not wait for the writer of a pipe: a reader of a record that others may write must
+/// not hang.
 constexpr int kReadAtOnce = O_RDONLY | O_NONBLOCK | O_CLOEXEC;
 
 std::string read_plain(int descriptor, const fs::path& path, uint64_t max_bytes) {
@@ -68,7 +69,7 @@ std::string read_plain(int descriptor, const fs::path& path, uint64_t max_bytes)
   return read_all(descriptor, info, path, max_bytes);
 }
 
-/// `info` is of `directory`. Throws unless nobody but the own user may enter or change it.
+/// `info` is of `directory`. Throws if any other user may enter or change it.
 void check_private(const fs::path& directory, const struct stat& info) {
   std::string reason;
   if (!S_ISDIR(info.st_mode)) {
@@ -216,7 +217,7 @@ bool sync_tree(const fs::path& folder) {
   paths.push_back(folder);
   for (const fs::path& path : paths) {
     const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-    if (!file && (errno == EACCES || errno == ENOENT)) continue;  // ENOENT: taken away meanwhile
+    if (!file && (errno == EACCES || errno == ENOENT)) continue;  // ENOENT: removed meanwhile
     if (!file) throw_errno("cannot open " + path.string(), errno);
     if ((all ? ::syncfs(file.get()) : ::fsync(file.get())) != 0 && errno != EINVAL) {
       throw_errno("cannot write " + path.string(), errno);

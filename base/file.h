@@ -18,8 +18,8 @@ std::string read_file(const std::filesystem::path& path, uint64_t max_bytes = UI
 /// As read_file, or nothing if there is no such file.
 std::optional<std::string> read_file_if_exists(const std::filesystem::path& path);
 
-/// As read_file_if_exists, of a file that nobody but its owner, who is the caller, may read or
-/// write. Throws Error{InvalidInput} with what to type if others may.
+/// As read_file_if_exists, of a file that only its owner, the caller, may read or write. Throws
+/// Error{InvalidInput} with the command to type if others may.
 std::optional<std::string> read_private_file(const std::filesystem::path& path);
 
 enum class Durability { Fast, Synced };
@@ -30,32 +30,32 @@ void write_file_atomic(const std::filesystem::path& path, std::string_view conte
                        Durability durability = Durability::Fast);
 
 /// As write_file_atomic, without a rename and at less cost: for a file that nobody reads before
-/// something else says that it is there. What was there is removed first: a link is not followed,
-/// and who has it open keeps it.
+/// another file refers to it. An existing file is removed first: a link is not followed, and a
+/// process that has it open keeps it.
 void write_file(const std::filesystem::path& path, std::string_view content);
 
-/// Closes what was written: network file systems tell only now that a disk is full. Throws Error
+/// Closes a written file: network file systems report a full disk only at this point. Throws Error
 /// naming `path`.
 void close_or_throw(FileDescriptor file, const std::filesystem::path& path);
 
 /// Makes a rename or a new file in `directory` survive a power cut.
 void sync_directory(const std::filesystem::path& directory);
 
-/// Makes `folder` and all that is in it survive a power cut, but for what links lead to and what
-/// the caller may not read. One that is empty or not there costs nothing, a large one no more than
-/// what its whole file system has yet to write. False if nothing is in it.
+/// Makes `folder` and its content survive a power cut, except targets of links and files that the
+/// caller may not read. An empty or missing folder costs nothing, a large one at most the unwritten
+/// data of its file system. False if nothing is in it.
 bool sync_tree(const std::filesystem::path& folder);
 
 /// Creates `directory` and its parents, mode 0700. An existing directory is fine.
 void make_directories(const std::filesystem::path& directory);
 
-/// What only this user may change of a folder that users share: user-UID below it; of any other,
-/// and where there is none, the folder itself. Makes nothing. Throws Error{InvalidInput} if
-/// somebody else made user-UID, or may enter it.
+/// The part of a shared folder that only this user may change: user-UID below it; the folder itself
+/// if it is not shared or does not exist. Creates nothing. Throws Error{InvalidInput} if another
+/// user made user-UID, or may enter it.
 std::filesystem::path private_part(const std::filesystem::path& folder);
 
-/// Throws Error{InvalidInput} unless `directory` is a folder, and no link to one, of this user that
-/// nobody else may enter.
+/// Throws Error{InvalidInput} unless `directory` is a folder (not a link) of this user that nobody
+/// else may enter.
 void require_private(const std::filesystem::path& directory);
 
 /// Creates `directory`, mode 0700, unless it is there. Throws as require_private.
@@ -69,10 +69,10 @@ void copy_content(const std::filesystem::path& from, const std::filesystem::path
 /// Writes all of `bytes` to a descriptor; `path` is for the error message only.
 void write_all(int descriptor, std::string_view bytes, const std::filesystem::path& path);
 
-/// A file that only grows, a line at a time: each append is one write(), so that a reader sees
-/// whole lines but for the last one after a crash. A line without its newline was never written:
-/// the next append marks it, so that it is no JSON even if nothing but the newline was missing. One
-/// writer at a time.
+/// A file that only grows, a line at a time. Each append is one write(), so that a reader sees
+/// whole lines, except perhaps the last one after a crash. A line without its newline was never
+/// written: the next append marks it, so that it is not JSON even if only the newline was missing.
+/// One writer at a time.
 class AppendFile {
  public:
   explicit AppendFile(const std::filesystem::path& path);
@@ -81,7 +81,7 @@ class AppendFile {
   /// and ended first.
   void append(std::string_view line);
 
-  /// Returns when everything appended would survive a power cut.
+  /// Returns once everything appended would survive a power cut.
   void sync();
 
  private:

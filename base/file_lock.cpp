@@ -22,7 +22,7 @@ namespace {
 namespace fs = std::filesystem;
 using namespace std::chrono_literals;
 
-/// `file` is still what `path` names; somebody who empties the cache may have removed it meanwhile.
+/// Whether `file` is still the one at `path`: cleaning of the cache may have removed it meanwhile.
 bool is_at(int file, const fs::path& path) {
   struct stat opened {};
   struct stat named {};
@@ -30,11 +30,11 @@ bool is_at(int file, const fs::path& path) {
          opened.st_dev == named.st_dev && opened.st_ino == named.st_ino;
 }
 
-/// Between the owner's name and what it does with the lock.
+/// Separates the owner's name from the purpose of the lock.
 constexpr std::string_view kWhich = ", which ";
 
-/// Throws unless `file` is empty or says what a lock file says, so that no path, however it came
-/// about, makes a lock of a file that is something else.
+/// Throws unless `file` is empty or a lock file, so that no wrong path turns another file into a
+/// lock.
 void require_lock_file(int file, const fs::path& path) {
   struct stat info {};
   if (::fstat(file, &info) != 0) throw_errno("cannot read " + path.string(), errno);

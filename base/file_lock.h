@@ -24,19 +24,18 @@ Flock try_flock(int file);
 
 class FileLock {
  public:
-  /// Takes the lock unless another process has it. `purpose` is what others are told meanwhile:
-  /// "downloads http://…"; without one nothing is written, and so a full disk does no harm. Throws
-  /// Error if the file cannot be made, and if what is there is a link or no lock file: it stays as
-  /// it is.
+  /// Takes the lock unless another process has it. Others see `purpose` meanwhile ("downloads
+  /// http://…"); without one nothing is written, and so a full disk does no harm. Throws Error if
+  /// the file cannot be made, and if a link or another file is at its place, which stays as it is.
   static std::optional<FileLock> try_acquire(const std::filesystem::path& path,
                                              const std::string& purpose);
 
-  /// Waits for the lock, and says on standard output for whom. `while_waiting` is called now and
-  /// then; what it throws ends the wait.
+  /// Waits for the lock, and prints its owner on standard output. `while_waiting` is called now and
+  /// then; an exception of it ends the wait.
   static FileLock acquire(const std::filesystem::path& path, const std::string& purpose,
                           const std::function<void()>& while_waiting = {});
 
-  /// Takes the lock together with others who share it; waits for one who has it alone.
+  /// Takes the lock together with others who share it; waits for an exclusive owner.
   static FileLock share(const std::filesystem::path& path);
 
   /// As share, or nothing if another process has it alone.
@@ -52,7 +51,7 @@ class FileLock {
   bool exclusive_;
 };
 
-/// What files and locks of this process are named after: "HOST.PID".
+/// The name of this process in files and locks: "HOST.PID".
 std::string process_name();
 
 }  // namespace dlflow

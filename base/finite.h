@@ -7,7 +7,8 @@
 
 #include "base/vector_clones.h"
 
-/// Whether all of many floats are finite: a maximum over their bits, which vectors have.
+/// Whether all of many floats are finite: computed as a maximum over their bits, since CPUs have
+/// vectors of that operation.
 namespace dlflow {
 
 /// The greater of `greatest` and the bits of `x` without its sign.

@@ -6,8 +6,8 @@
 
 #include "base/vector_clones.h"
 
-/// fp16 (IEEE 754 binary16), for memory and the wire. One computes in fp32. In integers, because
-/// the compiler makes no vectors of _Float16's conversions.
+/// fp16 (IEEE 754 binary16), for memory and the wire. Computations are in fp32. The conversion uses
+/// integers, because the compiler does not vectorize _Float16's conversions.
 namespace dlflow {
 
 struct Float16 {
@@ -25,7 +25,7 @@ DLFLOW_INLINE float widen(Float16 value) {
   return std::bit_cast<float>(sign | std::bit_cast<uint32_t>(number));
 }
 
-/// To the nearest, ties to even; what is too large becomes infinite; NaN stays NaN.
+/// To the nearest, ties to even; a number that is too large becomes infinite; NaN stays NaN.
 DLFLOW_INLINE Float16 narrow_to_float16(float value) {
   const uint32_t bits = std::bit_cast<uint32_t>(value);
   const uint32_t sign = bits >> 16 & 0x8000, magnitude = bits & 0x7fffffff;

@@ -5,7 +5,7 @@
 #include <memory>
 #include <utility>
 
-/// RAII for what C libraries hand out.
+/// RAII for handles of C libraries.
 namespace dlflow {
 
 template <auto Free>

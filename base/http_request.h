@@ -3,21 +3,22 @@
 #include <string>
 #include <vector>
 
-/// Requests over HTTP, made by the program curl: it knows the proxies and certificates of a
-/// cluster, and a static program cannot look up host names itself.
+/// Requests over HTTP, made by the program curl: it uses the proxies and certificates of a cluster,
+/// and a static program cannot look up host names itself.
 namespace dlflow {
 
 struct HttpRequest {
   std::string url;
   std::vector<std::string> headers = {};  ///< "Accept: text/plain"; none goes to another host
-  std::vector<std::string> options = {};  ///< further arguments of curl; the last of two counts
-  bool follows = false;                   ///< redirects, of which ten
-  bool needs_encryption = false;          ///< http:// is neither asked nor followed
-  std::string config = "-";               ///< the file from which curl reads `settings`
+  std::vector<std::string> options =
+      {};                ///< further arguments of curl; of two equal options the last counts
+  bool follows = false;  ///< follow redirects, at most ten
+  bool needs_encryption = false;  ///< neither requests nor follows http://
+  std::string config = "-";       ///< the file from which curl reads `settings`
 };
 
-/// How curl is called. Address and headers are in `settings`, since other users of the node can
-/// read the arguments of a program.
+/// The command line of curl. Address and headers are in `settings`, since other users of the node
+/// can read the arguments of a program.
 struct HttpCall {
   std::vector<std::string> argv;
   std::string settings;  ///< for standard input, or HttpRequest::config
@@ -25,7 +26,7 @@ struct HttpCall {
 HttpCall http_call(const HttpRequest& request);
 
 /// Whether `host` ("localhost:5000", "127.0.0.1", "[::1]:80") is an address of this machine, or the
-/// name that RFC 6761 keeps for it. A name that only begins like one is not.
+/// name that RFC 6761 reserves for it. A name that only begins like one is not.
 bool is_loopback(const std::string& host);
 
 /// Options that keep a request to a loopback `host` on this machine, whatever the resolver and the

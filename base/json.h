@@ -12,8 +12,8 @@ using Json = nlohmann::json;
 /// The text of a string, the dump of anything else.
 std::string text_or_dump(const Json& json);
 
-/// Appends json.dump(), several times as fast for what plans are full of: whole numbers and plain
-/// text.
+/// Appends json.dump(), several times as fast for the usual content of plans: whole numbers and
+/// plain text.
 void append_dump(std::string& text, const Json& json);
 
 }  // namespace dlflow

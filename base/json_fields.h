@@ -80,7 +80,7 @@ class FieldWriter {
   void if_there(const char* key, const T& value, const T&) {
     (*this)(key, value);
   }
-  /// A field that is left out where it is `normal`.
+  /// A field that is not written if it equals `normal`.
   template <class T>
   void unless_default(const char* key, const T& value, const T& normal = {}) {
     if (value != normal) (*this)(key, value);
@@ -98,7 +98,7 @@ class FieldReader {
   void operator()(const char* key, T& value) {
     read_from(json_.at(key), value);
   }
-  /// A field that older versions did not write: without it, `value` stays as it is.
+  /// A field that older versions did not write: if it is missing, `value` stays as it is.
   template <class T>
   void if_there(const char* key, T& value) {
     if (has(key)) (*this)(key, value);
@@ -108,7 +108,7 @@ class FieldReader {
     value = normal;
     if_there(key, value);
   }
-  /// The same with the value that its absence means, where new structs have another one.
+  /// The same with the meaning of its absence, for structs whose default is another.
   template <class T>
   void if_there(const char* key, T& value, const T& absent) {
     if (!has(key)) value = absent;

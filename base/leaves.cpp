@@ -13,8 +13,8 @@ size_t leaves_of_batch(const LeafSettings& settings) {
   return settings.leaves > 0 ? settings.leaves : default_leaves(settings.batch, settings.ranks);
 }
 
-/// Ranks have consecutive leaves, and leaves consecutive samples: of fewer samples than leaves some
-/// have none.
+/// Ranks have consecutive leaves, and leaves consecutive samples; with fewer samples than leaves,
+/// some leaves are empty.
 size_t count_idle(const LeafSettings& settings, size_t ranks) {
   const size_t leaves = num_leaves(settings), workers = std::min(leaves, ranks);
   size_t idle = ranks - workers;
@@ -32,7 +32,7 @@ std::string counted(size_t number, const std::string& one, const std::string& mo
   return std::to_string(number) + " " + (number == 1 ? one : more);
 }
 
-/// What there is too little of.
+/// The resource that is too scarce.
 std::string size_of_step(const LeafSettings& settings, size_t ranks) {
   const size_t leaves = num_leaves(settings);
   std::string all_leaves = counted(leaves, "leaf", "leaves");

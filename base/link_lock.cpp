@@ -29,7 +29,7 @@ using namespace std::chrono_literals;
 
 constexpr auto kBeat = 10s;
 
-/// Beside `path`, and nobody else's.
+/// A path beside `path` that only this process uses.
 fs::path beside(const fs::path& path, const char* what) {
   static std::atomic<unsigned> counter{0};
   return path.string() + "." + what + "." + process_name() + "." + std::to_string(counter++);
@@ -51,8 +51,8 @@ bool is_dead(const std::string& owner) {
   }
 }
 
-/// Takes the file away that `owner` left behind. Should somebody else have done so meanwhile and
-/// own the lock now, his comes back.
+/// Removes the file that `owner` left behind. If another process did so meanwhile and owns the lock
+/// now, its file is restored.
 void take_away(const fs::path& path, const std::string& owner) {
   const fs::path aside = beside(path, "stale");
   if (::rename(path.c_str(), aside.c_str()) != 0) return;
@@ -60,7 +60,7 @@ void take_away(const fs::path& path, const std::string& owner) {
   ::unlink(aside.c_str());
 }
 
-/// \param draft  a file of ours that was written just now: the file system's clock.
+/// \param draft  a file that this process has just written: its time is the file system's clock.
 void take_away_if_left_behind(const fs::path& path, const fs::path& draft) {
   const auto owner = read_file_if_exists(path);
   const auto touched = changed(path);
@@ -78,7 +78,7 @@ class LinkLock::Hold {
     sigset_t all;
     sigset_t before;
     ::sigfillset(&all);
-    ::pthread_sigmask(SIG_SETMASK, &all, &before);  // signals are for the others
+    ::pthread_sigmask(SIG_SETMASK, &all, &before);  // other threads handle signals
     beat_ = std::thread([this] { beat(); });
     ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
   }

@@ -19,7 +19,8 @@ inline constexpr std::chrono::seconds kLockLease{120};
 
 class LinkLock {
  public:
-  /// Takes the lock unless somebody has it. Throws Error if files cannot be made beside `path`.
+  /// Takes the lock unless another process has it. Throws Error if files cannot be made beside
+  /// `path`.
   static std::optional<LinkLock> try_acquire(const std::filesystem::path& path);
 
  private:
@@ -35,11 +36,11 @@ class LinkLock {
   std::unique_ptr<Hold> hold_;
 };
 
-/// Whether mount options say that flock holds on this node only: "localflock" of Lustre, "nolock"
-/// and "local_lock=flock" of NFS.
+/// Whether mount options show that flock works only within this node: "localflock" of Lustre,
+/// "nolock" and "local_lock=flock" of NFS.
 bool keeps_locks_local(std::string_view mount_options);
 
-/// The same of the file system that `path` is on, as it was mounted when first asked.
+/// The same for the file system of `path`, as it was mounted at the first call.
 bool has_local_flock(const std::filesystem::path& path);
 
 }  // namespace dlflow

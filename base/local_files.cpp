@@ -13,7 +13,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// "; Debian's package dataset-fashion-mnist has it", of what lies where such packages put it.
+/// "; Debian's package dataset-fashion-mnist has it", for files in the place of such a package.
 std::string package_with(const fs::path& file) {
   const fs::path name = file.lexically_relative("/usr/share/datasets");
   if (name.empty() || *name.begin() == "..") return "";
@@ -33,7 +33,7 @@ void require_file(const fs::path& path) {
   throw Error(Errc::InvalidInput, path.string() + " is neither a file nor a folder");
 }
 
-/// Which folder it is, whatever it is called; nothing if there is none.
+/// The identity of a folder, whatever its name; nothing if there is none.
 std::optional<std::pair<dev_t, ino_t>> identity(const fs::path& folder) {
   struct stat info {};
   if (::stat(folder.c_str(), &info) != 0) return std::nullopt;
@@ -76,7 +76,7 @@ class Walk {
 
   Identity left_out_;
   OfTools of_tools_;
-  std::vector<Identity> entered_;  // the folders that we are in
+  std::vector<Identity> entered_;  // the folders above the current one
 };
 
 std::vector<LocalFile> files_below(const fs::path& folder) {

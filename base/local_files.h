@@ -9,20 +9,20 @@
 /// The files of this machine that a folder or an address names.
 namespace dlflow {
 
-/// Whether tools keep something of theirs under this name beside people's files: __pycache__,
+/// Whether tools keep their own files under this name beside people's files: __pycache__,
 /// .ipynb_checkpoints, .git, .nfs*.
 bool is_of_a_tool(const std::string& name);
 
 enum class OfTools { Count, LeftOut };
 
-/// All that is below `folder` and is no folder, in no order; links are followed. Nothing of
+/// All files below `folder`, without folders, in no order; links are followed. Leaves out
 /// `left_out` if that is a folder below it. Throws filesystem_error naming a folder that cannot be
-/// read, or a link to a folder that it lies in.
+/// read, or a link to a folder that contains it.
 std::vector<std::filesystem::directory_entry> entries_below(
     const std::filesystem::path& folder, const std::filesystem::path& left_out = {},
     OfTools of_tools = OfTools::Count);
 
-/// The same in one walk with the folders that hold nothing, `folder` itself excepted.
+/// The same in one walk together with the empty folders, `folder` itself excepted.
 struct FolderContent {
   std::vector<std::filesystem::directory_entry> entries;
   std::vector<std::filesystem::path> empty_folders;
@@ -37,9 +37,9 @@ struct LocalFile {
   std::filesystem::path path;
 };
 
-/// What `place` names, in the order of names; links are followed. Throws Error{NotFound} if there
-/// is nothing, Error{InvalidInput} if it names a file and is a folder, or if a folder holds what is
-/// neither file nor folder.
+/// The files at `place`, in the order of names; links are followed. Throws Error{NotFound} if there
+/// is nothing, Error{InvalidInput} if it names a file and is a folder, or if a folder holds
+/// something that is neither file nor folder.
 std::vector<LocalFile> list_local_files(const UrlPath& place);
 
 }  // namespace dlflow

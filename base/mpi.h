@@ -2,10 +2,10 @@
 
 #include <span>
 
-/// MPI, as both halves know it: by its launchers, and by the binary interfaces of its libraries.
+/// MPI as both halves use it: its launchers, and the binary interfaces of its libraries.
 namespace dlflow {
 
-/// The variables by which a launcher tells each process that it starts its place among all.
+/// The variables in which a launcher gives each process its rank and the number of ranks.
 struct MpiLauncher {
   const char* name;  ///< for people
   const char* rank;
@@ -23,8 +23,7 @@ constexpr MpiLauncher kMpiLaunchers[] = {
      "MV2_COMM_WORLD_LOCAL_SIZE"},
     {"MPICH or Intel MPI", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"}};
 
-/// MPI libraries with one binary interface, for which there is one plug-in
-/// (runtime/comm/mpi_library.h).
+/// MPI libraries with one binary interface; one plug-in serves them (runtime/comm/mpi_library.h).
 struct MpiInterface {
   const char* plugin;
   std::span<const char* const> libraries;  ///< the names that their files have

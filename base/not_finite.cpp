@@ -13,7 +13,7 @@ constexpr std::array<std::pair<std::string_view, double>, 3> kWords = {
      {"Infinity", std::numeric_limits<double>::infinity()},
      {"-Infinity", -std::numeric_limits<double>::infinity()}}};
 
-/// The end of the string that begins at `begin`, behind its closing quote.
+/// The end of the string that begins at `begin`, after its closing quote.
 size_t end_of_string(std::string_view json, size_t begin) {
   for (size_t i = begin + 1; i < json.size(); ++i) {
     if (json[i] == '\\') {
@@ -25,7 +25,7 @@ size_t end_of_string(std::string_view json, size_t begin) {
   return json.size();
 }
 
-/// Which of the words begins here; empty: none.
+/// The word that begins here; empty: none.
 std::string_view word_at(std::string_view json) {
   for (const auto& [word, value] : kWords) {
     if (json.starts_with(word)) return word;

@@ -6,11 +6,11 @@
 
 #include "base/json.h"
 
-/// Numbers that JSON does not have, and that programs write all the same: Python's json makes NaN,
-/// Infinity and -Infinity of them. Here they are texts of that name.
+/// Numbers that JSON does not have but programs write: Python's json writes NaN, Infinity and
+/// -Infinity. Here they are texts of that name.
 namespace dlflow {
 
-/// `json` with quotes around these words, where they stand for values.
+/// `json` with quotes around these words, where they are values.
 std::string quote_not_finite(std::string_view json);
 
 /// The value of a number, or of one of these texts; nothing for anything else.
@@ -19,11 +19,11 @@ std::optional<double> number_of(const Json& value);
 /// The finite number that `object` has under `key`; nothing for all else.
 std::optional<double> number_at(const Json& object, const std::string& key);
 
-/// Whether a number may be the best of several: NaN and infinite ones never are. All that choose a
-/// best value call this.
+/// Whether a number may be the best of several: NaN and infinite ones never are. All code that
+/// chooses a best value calls this.
 bool can_be_best(double value);
 
-/// The number that `value` is, if it can be the best of several.
+/// The number in `value`, if it can be the best of several.
 std::optional<double> comparable(const Json& value);
 
 }  // namespace dlflow

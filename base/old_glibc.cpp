@@ -11,7 +11,7 @@
 #include <cstdlib>
 #include <ctime>
 
-// Since glibc 2.28 these differ from the newer ones in errors alone, which nobody here looks at.
+// Since glibc 2.28 these differ from the newer ones only in errors, which no caller here checks.
 __asm__(".symver dlflow_exp, exp@GLIBC_2.2.5");
 __asm__(".symver dlflow_log, log@GLIBC_2.2.5");
 __asm__(".symver dlflow_pow, pow@GLIBC_2.2.5");
@@ -36,7 +36,7 @@ int64_t now(clockid_t clock) {
 
 extern "C" {
 
-/// As if there were always threads.
+/// Answers as if there were always several threads.
 char __libc_single_threaded = 0;
 
 /// For std::random_device.

@@ -5,8 +5,8 @@
 /// The limit of files, and so of connections, that this process may have open at a time.
 namespace dlflow {
 
-/// Raises the limit to `wanted`, or to what the user may have at most (the hard limit) if that is
-/// less. Never lowers it.
+/// Raises the limit to `wanted`, or to the user's maximum (the hard limit) if that is less. Never
+/// lowers it.
 void allow_open_files(size_t wanted);
 
 /// Throws the Error of a call that failed with EMFILE or ENFILE: it names the limit.

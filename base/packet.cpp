@@ -13,7 +13,7 @@
 namespace dlflow {
 namespace {
 
-/// The kernel sends no more at a time.
+/// The maximum that the kernel sends at a time.
 constexpr size_t kMostDescriptors = 253;
 
 struct alignas(cmsghdr) Control {

@@ -9,7 +9,7 @@
 namespace dlflow {
 namespace {
 
-/// The deepest nesting of brackets outside of strings. Text that is no JSON has some depth, too.
+/// The deepest nesting of brackets outside of strings; also defined for text that is not JSON.
 size_t depth_of(std::string_view text) {
   size_t depth = 0;
   size_t deepest = 0;
@@ -30,7 +30,7 @@ size_t depth_of(std::string_view text) {
   return deepest;
 }
 
-/// Why the text is refused before it is read.
+/// The reason to refuse the text before it is parsed.
 std::optional<std::string> excess(std::string_view text, const JsonLimits& limits) {
   if (text.size() > limits.max_bytes) {
     return "is larger than the " + format_size(limits.max_bytes) + " that are read of it";
@@ -65,7 +65,7 @@ Json read_json_file(const std::filesystem::path& file, const JsonLimits& limits)
 
 namespace {
 
-/// As much of a path as a line has room for: a folder may be thousands of folders deep.
+/// The part of a path for which a line has room: it may have thousands of folders.
 std::string short_path(const std::string& path) {
   constexpr size_t kEnd = 150;
   return path.size() <= 2 * kEnd ? path

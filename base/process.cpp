@@ -50,7 +50,7 @@ std::string variable(const std::vector<std::string>& environment, const std::str
   return "";
 }
 
-/// What the child needs, made before vfork(): afterwards only system calls are allowed.
+/// Data for the child, made before vfork(): afterwards only system calls are allowed.
 struct Prepared {
   std::string program;
   std::vector<char*> argv;
@@ -123,7 +123,8 @@ void close_descriptors(int kept) {
   mark(unsigned(kept) + 1, ~0U);
 }
 
-/// What a shell or a batch system lowered must not change what a program does.
+/// Restores limits: values that a shell or a batch system lowered must not change the behaviour of
+/// a program.
 void fix_limits() {
   struct Limit {
     int resource;
@@ -146,7 +147,8 @@ void fix_limits() {
   ::setpriority(PRIO_PROCESS, 0, 0);
 }
 
-/// Becomes the program, or returns the errno of what failed. Runs between vfork() and exec().
+/// Becomes the program, or returns the errno of the call that failed. Runs between vfork() and
+/// exec().
 int become(const Command& command, const Prepared& prepared, pid_t parent) {
   reset_signals(command);
   if (command.own_group) ::setpgid(0, 0);
@@ -168,7 +170,8 @@ int become(const Command& command, const Prepared& prepared, pid_t parent) {
   return errno;
 }
 
-/// Whether the first line of a script ends as on Windows: its interpreter's name would.
+/// Whether the first line of a script has a line end of Windows, which would become part of its
+/// interpreter's name.
 bool has_crlf(const fs::path& script) {
   std::string line;
   std::getline(std::ifstream(script), line);
@@ -208,7 +211,7 @@ bool has_crlf(const fs::path& script) {
   throw_errno("cannot start " + program, error_number);
 }
 
-/// A file without a place on disk. Its path opens it again, with a position of its own.
+/// A file without a name on disk. Its path opens it again, with a separate position.
 class MemoryFile {
  public:
   MemoryFile() : file_(::memfd_create("dlflow", MFD_CLOEXEC)) {
@@ -226,8 +229,8 @@ ExitStatus decode(int status) {
   return {WEXITSTATUS(status), 0};
 }
 
-/// The child of a vfork() has its parent's memory until it is another program: no handler of the
-/// parent's may run in it.
+/// The child of vfork() uses its parent's memory until exec(): no handler of the parent may run in
+/// it.
 class SignalsBlocked {
  public:
   SignalsBlocked() {
@@ -243,7 +246,7 @@ class SignalsBlocked {
   sigset_t before_{};
 };
 
-/// vfork() and exec. What goes wrong in the child is written to `errors` as its errno.
+/// vfork() and exec. The child writes the errno of a failure to `errors`.
 pid_t spawn(const Command& command, const Prepared& prepared, int errors) {
   const SignalsBlocked blocked;
   const pid_t parent = ::getpid();
@@ -315,8 +318,8 @@ std::optional<ExitStatus> wait_for(pid_t pid, std::chrono::milliseconds limit) {
 }
 
 Output run(Command command, const OutputOptions& options) {
-  // Files take what pipes would make us wait for: no deadlock between input and output. They are
-  // in memory, so that a full disk does not matter.
+  // Files collect the output, not pipes, so input and output cannot deadlock. They are in memory,
+  // so that a full disk does not matter.
   DLFLOW_CHECK(command.standard_output.empty() && command.standard_input.empty());
   const MemoryFile input;
   const MemoryFile output;

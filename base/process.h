@@ -12,11 +12,11 @@
 
 #include "base/json.h"
 
-/// Child processes, and telling one process from another that has its number now.
+/// Child processes, and a process as distinct from another that has its number now.
 namespace dlflow {
 
-/// A program to start, and its surroundings. A program without a slash is looked up in the PATH of
-/// `environment`.
+/// A program to start, with its environment and files. A program without a slash is looked up in
+/// the PATH of `environment`.
 struct Command {
   std::vector<std::string> argv;
   std::vector<std::string> environment;       ///< "NAME=value", all of it
@@ -46,7 +46,7 @@ struct Command {
 /// it runs (a missing interpreter, a folder that is gone).
 pid_t start(const Command& command);
 
-/// How a process ended.
+/// The end of a process.
 struct ExitStatus {
   int code = 0;    ///< exit status; 128 + n if signal n ended it
   int signal = 0;  ///< 0: it exited by itself
@@ -56,7 +56,8 @@ struct ExitStatus {
 /// Waits for the child `pid`.
 ExitStatus wait_for(pid_t pid);
 
-/// As wait_for, if it has ended. `used`, if given, is what it took, with all it waited for itself.
+/// As wait_for, if it has ended. `used`, if given, gets the resources that it used, with those of
+/// the children that it waited for.
 std::optional<ExitStatus> poll_exit(pid_t pid, struct rusage* used = nullptr);
 
 /// As wait_for, if it ends within `limit`.
@@ -75,8 +76,8 @@ struct OutputOptions {
   bool collect_errors = false;              ///< else they go where the command says
 };
 
-/// Runs `command` to its end. What is collected must not have a place in `command` too: its
-/// `standard_output` and `standard_input` are empty. Throws as start().
+/// Runs `command` to its end. Collected streams must not be set in `command`: its `standard_output`
+/// and `standard_input` are empty. Throws as start().
 Output run(Command command, const OutputOptions& options);
 Output run(Command command, const std::string& input = "");
 
@@ -88,13 +89,13 @@ std::string environment_variable(const char* name);
 /// The path of the program `name` in the folders of `path` (as in $PATH), or nothing.
 std::optional<std::filesystem::path> find_program(const std::string& name, const std::string& path);
 
-/// The file of this program, whether or not /proc is mounted.
+/// The file of this program, also where /proc is not mounted.
 std::filesystem::path this_program();
 
-/// The kernel's name for the time since it was started: 36 characters, another after each boot.
+/// The kernel's id of this boot: 36 characters.
 std::string boot_id();
 
-/// One process on one host since one boot; its number alone would be given to another.
+/// One process on one host since one boot; its number alone may be used again.
 struct ProcessIdentity {
   pid_t pid = 0;
   uint64_t start_ticks = 0;  ///< field 22 of /proc/PID/stat

@@ -23,7 +23,7 @@ namespace fs = std::filesystem;
 std::optional<std::string> read_of(pid_t pid, const char* file, const fs::path& proc) {
   try {
     return read_file_if_exists(proc / std::to_string(pid) / file);
-  } catch (const std::exception&) {  // it ended while it was read, or is another user's
+  } catch (const std::exception&) {  // it ended while it was read, or belongs to another user
     return std::nullopt;
   }
 }
@@ -80,7 +80,7 @@ std::vector<ProcessStat> processes_below(pid_t root, const fs::path& proc) {
   const auto add_children_of = [&](pid_t parent) {
     const auto [begin, end] = children.equal_range(parent);
     for (auto child = begin; child != end; ++child) below.push_back(child->second);
-    children.erase(begin, end);  // what changed while it was read may seem to be a circle
+    children.erase(begin, end);  // entries that changed while they were read may form a circle
   };
   add_children_of(root);
   for (size_t i = 0; i < below.size(); ++i) add_children_of(below[i].pid);

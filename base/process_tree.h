@@ -8,7 +8,8 @@
 #include <string>
 #include <vector>
 
-/// The processes of this machine as /proc shows them, and signals that can hit no stranger.
+/// The processes of this machine as /proc shows them, and signals that cannot reach another process
+/// with the same number.
 namespace dlflow {
 
 /// The fields of /proc/PID/stat that dlflow reads.
@@ -26,10 +27,10 @@ struct ProcessStat {
 /// Nothing if there is no such process, or `proc` does not show it.
 std::optional<ProcessStat> process_stat(pid_t pid, const std::filesystem::path& proc = "/proc");
 
-/// All that `proc` shows.
+/// All processes that `proc` shows.
 std::vector<ProcessStat> all_processes(const std::filesystem::path& proc = "/proc");
 
-/// The children of `root`, theirs, and so on; each behind its parent.
+/// The descendants of `root`, each after its parent.
 std::vector<ProcessStat> processes_below(pid_t root, const std::filesystem::path& proc = "/proc");
 
 /// The treatment of one signal by a process.
@@ -40,16 +41,16 @@ struct SignalUse {
 
 SignalUse signal_use(pid_t pid, int signal, const std::filesystem::path& proc = "/proc");
 
-/// The words by which a process was started; none if that cannot be read.
+/// The command line of a process; empty if it cannot be read.
 std::vector<std::string> command_line(pid_t pid, const std::filesystem::path& proc = "/proc");
 
-/// Its variables when it was started, "NAME=value"; none if that cannot be read.
+/// The environment with which a process was started, "NAME=value"; empty if it cannot be read.
 std::vector<std::string> environment_of(pid_t pid);
 
-/// Sends `signal` to that process, and to no other that has its number by now.
+/// Sends `signal` to that process, not to another one that has its number by now.
 void send_signal(const ProcessStat& process, int signal);
 
-/// Kills all processes below this one, a subreaper that has no children but those, and waits for
+/// Kills all processes below this one, which is a subreaper without other children, and waits for
 /// their ends, at most for about a second.
 void kill_all_below();
 

@@ -3,8 +3,8 @@
 #include <array>
 #include <cstdint>
 
-/// Random numbers that are a function of what they are for, not of who draws them or when: any
-/// number of ranks and threads agrees on them, and a resumed run draws what the first would have.
+/// Random numbers that depend on their use, not on the thread or the time of the draw: any number
+/// of ranks and threads agrees on them, and a resumed run draws the same numbers.
 namespace dlflow {
 
 /// Philox4x32-10: 128 random bits for each (counter, key).

@@ -25,13 +25,12 @@ using Folder = Handle<DIR, ::closedir>;
   throw std::system_error(errno, std::generic_category(), what);
 }
 
-/// The folder `name` in `above`, which is made writable; none if there is no such folder (any
-/// more).
+/// The folder `name` in `above`, which is made writable; none if it does not exist.
 Folder open_folder(int above, const std::string& name) {
   constexpr int kFlags = O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
   FileDescriptor file(::openat(above, name.c_str(), O_RDONLY | kFlags));
   if (!file && errno == EACCES) {
-    // By a descriptor: somebody may put a link to another folder at its place.
+    // By a descriptor: another process may put a link to another folder in its place.
     const FileDescriptor closed(::openat(above, name.c_str(), O_PATH | kFlags));
     const std::string path = "/proc/self/fd/" + std::to_string(closed.get());
     if (closed && ::chmod(path.c_str(), 0700) == 0)
@@ -59,8 +58,8 @@ std::vector<std::string> names_in(DIR* folder) {
   }
 }
 
-/// Empties a folder level by level: what is deeper than its own folders is moved up into it before
-/// they are removed.
+/// Empties a folder level by level: folders in its folders are moved up into it before those are
+/// removed.
 class Emptying {
  public:
   explicit Emptying(int root) : root_(root) {}

@@ -7,7 +7,7 @@
 
 namespace dlflow {
 
-/// Bytes that stay where they are for as long as anybody has their owner.
+/// Bytes that stay in place while an owner of them exists.
 struct SharedBytes {
   std::shared_ptr<const void> owner;
   std::string_view view;
@@ -15,9 +15,9 @@ struct SharedBytes {
 
 SharedBytes shared_bytes(std::string text);
 
-/// A file as memory, at least 4096-byte aligned. It is read where and when it is looked at, and
-/// processes of a machine share what was read. Whoever shortens the file meanwhile ends us with
-/// SIGBUS; replacing or removing it does no harm. Throws Error.
+/// A file as memory, at least 4096-byte aligned. Pages are read when they are accessed, and
+/// processes of a machine share them. If another process shortens the file meanwhile, SIGBUS ends
+/// this one; replacing or removing it does no harm. Throws Error.
 SharedBytes map_file(const std::filesystem::path& path);
 
 }  // namespace dlflow

@@ -23,7 +23,7 @@ constexpr int kKind = SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC;
 using Addresses = Handle<addrinfo, freeaddrinfo>;
 using Interfaces = Handle<ifaddrs, freeifaddrs>;
 
-/// What is sent is short or waited for, and should not wait for more.
+/// Messages are short, or a receiver waits for them; they should not wait for more data.
 void send_at_once(const FileDescriptor& socket) {
   const int on = 1;
   ::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
@@ -46,7 +46,7 @@ FileDescriptor opened(int descriptor) {
 
 bool is_for_now(int error) { return error == EAGAIN || error == EWOULDBLOCK || error == EINTR; }
 
-/// Whether anything may have changed before the deadline.
+/// Waits for an event; false after the deadline.
 bool wait_until(const FileDescriptor& socket, short events, Deadline until) {
   const auto left =
       std::chrono::ceil<std::chrono::milliseconds>(until - std::chrono::steady_clock::now());
@@ -67,7 +67,7 @@ bool is_connected(const FileDescriptor& socket, std::chrono::milliseconds limit)
   return ::getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &error, &size) == 0 && error == 0;
 }
 
-/// Also of nodes that have one of the two internet protocols only.
+/// Also for nodes that have only one of the two internet protocols.
 FileDescriptor bind_anywhere() {
   FileDescriptor both = opened(::socket(AF_INET6, kKind, 0));
   const int off = 0;

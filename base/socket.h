@@ -23,8 +23,8 @@ Listener listen_anywhere();
 /// The next connection that waits, or none. Throws Error if too many files are open.
 FileDescriptor accept_from(const Listener& listener);
 
-/// Where other machines may reach this one, as numbers: all addresses of interfaces that are up,
-/// but for loopback and what is valid on one link only.
+/// Addresses at which other machines may reach this one, as numbers: those of all interfaces that
+/// are up, except loopback and addresses that are valid on one link only.
 std::vector<std::string> own_addresses();
 
 /// A connection to a numeric address, or none within `limit`. Throws Error if too many files are
@@ -34,7 +34,7 @@ FileDescriptor connect_to(const std::string& address, uint16_t port,
 
 using Deadline = std::chrono::steady_clock::time_point;
 
-/// Sends all of `bytes`. False if the other side ended the connection, or the time is over.
+/// Sends all of `bytes`. False if the other side closed the connection, or the time is over.
 bool send_all(const FileDescriptor& socket, std::span<const std::byte> bytes, Deadline until);
 
 /// Fills `bytes`. False as of send_all.

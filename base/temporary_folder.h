@@ -4,7 +4,7 @@
 
 namespace dlflow {
 
-/// A new folder of this user alone, which is removed with all that is in it when this is.
+/// A new folder that only this user can enter, removed with its content by the destructor.
 class TemporaryFolder {
  public:
   /// Its path is `beginning`, a dot and six further characters. Throws Error.

@@ -66,8 +66,8 @@ bool is_same_letter(char a, char b) {
   return std::tolower(static_cast<unsigned char>(a)) == std::tolower(static_cast<unsigned char>(b));
 }
 
-/// The one of `candidates` that `word` is the beginning of, the shortest of several: "conv2d" for
-/// "conv", not "conv_transpose2d". None of those that are as long.
+/// The shortest of the `candidates` that begin with `word` and are longer: "conv2d" for "conv", not
+/// "conv_transpose2d".
 std::string completed(std::string_view word, std::span<const std::string> candidates) {
   constexpr size_t kLeast = 3;  // letters that mean something
   if (word.size() < kLeast) return "";
@@ -160,7 +160,8 @@ size_t display_width(std::string_view text) {
 
 namespace {
 
-/// Steers a terminal, or changes the direction or the line of the text around it.
+/// Whether the character controls a terminal, or changes the direction or the line of the text
+/// around it.
 bool is_control(uint32_t code_point) {
   const auto within = [code_point](uint32_t first, uint32_t last) {
     return code_point >= first && code_point <= last;

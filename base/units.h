@@ -13,18 +13,18 @@ namespace dlflow {
 /// "1:30" is refused as ambiguous.
 std::chrono::seconds parse_duration(std::string_view text);
 
-/// What to write instead of "1:30", which is minutes and seconds to SLURM and hours and minutes to
-/// most people; empty for anything else.
+/// The text to write instead of "1:30", which means minutes and seconds to SLURM and hours and
+/// minutes to most people; empty for anything else.
 std::string ambiguous_duration(std::string_view text);
 
-/// The mistake of a duration that is too long to be one; empty for anything else.
+/// The message about a duration that is out of range; empty for anything else.
 std::string long_duration(std::string_view text);
 
 /// "512MiB", "2GiB", "1.5 GB", "16g", "4096"; a number without a unit is bytes. Throws
 /// Error{InvalidInput}.
 uint64_t parse_size(std::string_view text);
 
-/// As on a stop watch: 0:02, 12:05, 1:02:10, 2-03:00:00.
+/// In the form of a stop watch: 0:02, 12:05, 1:02:10, 2-03:00:00.
 std::string format_duration(std::chrono::milliseconds duration);
 
 /// For reading, how long ago something was: 34 s, 4 min, 2 h, 1 d.

@@ -23,7 +23,7 @@ char letter_of(std::string_view escape) {
   return char(hex_digit(escape[1]) * 16 + hex_digit(escape[2]));
 }
 
-/// The pattern that an encoded name stands for: what was escaped stands for itself.
+/// The pattern of an encoded name; escaped characters match only themselves.
 std::string pattern_of(std::string_view encoded) {
   std::string pattern;
   for (size_t i = 0; i < encoded.size(); ++i) {

@@ -20,7 +20,7 @@
 #define DLFLOW_VECTOR_CLONES
 #endif
 
-/// Before a function that is for such CPUs alone.
+/// Before a function that is only for such CPUs.
 #if defined(__x86_64__)
 #define DLFLOW_FOR_AVX2 __attribute__((target("arch=x86-64-v3")))
 #define DLFLOW_FOR_AVX512 __attribute__((target("arch=x86-64-v4")))
@@ -29,7 +29,8 @@
 #define DLFLOW_FOR_AVX512
 #endif
 
-/// Before what such functions call: only what is inlined is compiled once per generation, too.
+/// Before functions that such functions call: only inlined code is compiled once per generation,
+/// too.
 #define DLFLOW_INLINE __attribute__((always_inline)) inline
 
 namespace dlflow {
@@ -44,7 +45,7 @@ inline bool has_avx2() {
 #endif
 }
 
-/// All of x86-64-v4: Knights Landing has avx512f and avx512cd alone.
+/// All of x86-64-v4: Knights Landing has only avx512f and avx512cd.
 inline bool has_avx512() {
 #if defined(__x86_64__) && !defined(DLFLOW_NO_AVX512)
   return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&

@@ -76,7 +76,7 @@ class GzipSource : public ByteSource {
     }
   }
 
-  /// Another member, or the zeros with which a tape or a disk image fills up its last block.
+  /// Another member, or the zeros that fill the last block of a tape or a disk image.
   void begin_member() {
     while (num_members_ > 0 && stream_.avail_in > 0 && *stream_.next_in == 0) {
       ++stream_.next_in;

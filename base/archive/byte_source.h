@@ -22,34 +22,34 @@ class ByteSource {
 /// A file as it is.
 std::unique_ptr<ByteSource> open_file(const std::filesystem::path& path);
 
-/// What a gzip file holds, all its members one after the other. Throws Error{Corrupt} from read()
-/// where `path` is damaged, ends too early, or goes on with something else.
+/// The content of a gzip file, with all its members. read() throws Error{Corrupt} if `path` is
+/// damaged, ends too early, or continues with other data.
 std::unique_ptr<ByteSource> open_gzip(const std::filesystem::path& path);
 
-/// `path` begins as a gzip file does.
+/// Whether `path` begins as a gzip file does.
 bool is_gzip(const std::filesystem::path& path);
 
-/// A few kilobytes can hold petabytes: what is packed may become so many times its size, and more
-/// only as long as it is less than kFreeExpansion.
+/// A few kilobytes can expand to petabytes. So unpacked data may have at most this many times the
+/// packed size, or kFreeExpansion if that is more.
 constexpr uint64_t kMaxExpansion = 200;
 constexpr uint64_t kFreeExpansion = uint64_t{1} << 30;
 uint64_t max_unpacked_bytes(uint64_t packed_bytes);
 
-/// So can they hold millions of empty files: each takes an inode, and its header less than ten
-/// bytes once it is packed, where those of different names take forty. An entry far down in folders
-/// stands for those, too, and counts as several.
+/// A few kilobytes can also hold millions of empty files: each takes an inode, while its packed
+/// header may have less than ten bytes, or forty for different names. An entry deep down in folders
+/// creates those folders, too, and counts as several.
 constexpr uint64_t kFreeEntries = 100'000;
 constexpr uint64_t kBytesPerEntry = 16;
 uint64_t max_unpacked_entries(uint64_t packed_bytes);
 
-/// How much may be read of several sources together.
+/// The number of bytes that may be read from several sources together.
 struct ByteBudget {
   uint64_t max_bytes = 0;
   uint64_t used_bytes = 0;
 };
 
-/// `source`, which counts what is read in `budget`, and throws Error{InvalidInput} from read() when
-/// that is too much; `name` is for people. `budget` outlives it.
+/// `source`, with its bytes counted in `budget`: read() throws Error{InvalidInput} beyond the
+/// budget. `name` is for people. `budget` outlives it.
 std::unique_ptr<ByteSource> limit_bytes(std::unique_ptr<ByteSource> source, ByteBudget& budget,
                                         std::string name);
 

@@ -18,7 +18,7 @@ namespace {
 
 constexpr size_t kBlockBytes = 512;
 
-/// Longer names and pax headers are not names but noise.
+/// Longer names and pax headers are refused as damage.
 constexpr uint64_t kMaxTextBytes = uint64_t{1} << 20;
 
 using Block = std::array<char, kBlockBytes>;
@@ -110,7 +110,7 @@ class TarReader {
         case 'x':
           pax_ = parse_pax(read_text(entry.bytes));
           break;
-        case 'g':  // for all later entries: comments, and nothing of what is used here
+        case 'g':  // a header for all later entries; holds comments and nothing that is used here
           read_text(entry.bytes);
           break;
         case 'L':
@@ -138,7 +138,7 @@ class TarReader {
                                         "made to fill disks");
   }
 
-  /// False at the end of the archive: two zero blocks, one, or (of some programs) none.
+  /// False at the end of the archive: two zero blocks, or one, or (from some programs) none.
   bool next_header(Block& block) {
     const size_t got = archive_.read(block);
     if (got == 0) {
@@ -155,7 +155,7 @@ class TarReader {
     return true;
   }
 
-  /// Reads what follows, so that a damaged end of a compressed archive is noticed.
+  /// Reads the rest, so that a damaged end of a compressed archive is noticed.
   void drain() {
     while (archive_.read(buffer_) > 0) {
     }
@@ -235,7 +235,7 @@ class TarReader {
     read_content(bytes, [](std::string_view) {});
   }
 
-  /// Reads `bytes` and what fills up their last block.
+  /// Reads `bytes` and the padding of their last block.
   template <typename Use>
   void read_content(uint64_t bytes, const Use& use) {
     const uint64_t padding = (kBlockBytes - bytes % kBlockBytes) % kBlockBytes;

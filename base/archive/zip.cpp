@@ -82,8 +82,7 @@ std::string ZipArchive::bytes_at(uint64_t offset, size_t count) const {
   return bytes;
 }
 
-/// Where the last record is: "PK\5\6", 18 bytes with the length of a comment at their end, the
-/// comment.
+/// Finds the last record: "PK\5\6", 18 bytes that end with the length of a comment, the comment.
 uint64_t ZipArchive::end_record() const {
   constexpr size_t kMaxCommentBytes = 65535;
   const auto count = size_t(std::min<uint64_t>(file_bytes_, kEndBytes + kMaxCommentBytes));
@@ -108,7 +107,7 @@ void ZipArchive::each_entry(const std::function<void(ZipEntry)>& use) const {
   }
 }
 
-/// The entry of the line at `place`, which moves behind the line.
+/// The entry at `place` of the directory; `place` moves to the next line.
 ZipEntry ZipArchive::read_line(uint64_t& place) const {
   const std::string line = bytes_at(place, kLineBytes);
   if (!line.starts_with(kLine)) throw corrupt("its directory");

@@ -12,8 +12,8 @@
 #include "base/error.h"
 #include "base/handle.h"
 
-/// ZIP archives of any size. (minizip, which writes bundles, reads none whose sizes or places need
-/// more than 32 bits.)
+/// ZIP archives of any size. (minizip, which writes bundles, cannot read archives whose sizes or
+/// offsets need more than 32 bits.)
 namespace dlflow {
 
 /// An entry as the archive's directory describes it.
@@ -44,7 +44,7 @@ class ZipArchive {
   /// damaged.
   void each_entry(const std::function<void(ZipEntry)>& use) const;
 
-  /// Where the content of `entry` begins: behind a local header for the same entry.
+  /// The offset of the content of `entry`, after a local header for the same entry.
   uint64_t content_of(const ZipEntry& entry) const;
 
   /// Hands the content of `entry` to `use`, piece by piece. Throws Error{Corrupt} unless it has the
@@ -65,11 +65,11 @@ class ZipArchive {
   uint64_t directory_begin_ = 0;
   uint64_t directory_end_ = 0;
   uint64_t num_entries_ = 0;
-  uint64_t shift_ = 0;  ///< what stands before the archive: places in it are less by so much
+  uint64_t shift_ = 0;  ///< number of bytes before the archive; offsets in it are smaller by that
 };
 
 /// Hands every entry of the archive `file` to `entries`. Throws as ZipArchive, and
-/// Error{InvalidInput} for what is neither a file, a folder nor a link.
+/// Error{InvalidInput} for an entry that is neither a file, a folder nor a link.
 void read_zip(const std::filesystem::path& file, ArchiveEntries& entries);
 
 }  // namespace dlflow

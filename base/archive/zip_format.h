@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string_view>
 
-/// The records of a ZIP archive, without what varies: APPNOTE.TXT 6.3, "General Format of a .ZIP
+/// The constant parts of the records of a ZIP archive: APPNOTE.TXT 6.3, "General Format of a .ZIP
 /// file".
 namespace dlflow::zip {
 
@@ -19,7 +19,7 @@ constexpr size_t kEndBytes = 22;
 constexpr size_t kLocator64Bytes = 20;
 constexpr size_t kEnd64Bytes = 56;
 
-/// A number that has no room in 32 bits stands in a ZIP64 field or record, and this in its place.
+/// Replaces a number that needs more than 32 bits and is in a ZIP64 field or record instead.
 constexpr uint64_t kNoRoom32 = 0xffffffff;
 
 constexpr uint64_t kZip64Field = 1;

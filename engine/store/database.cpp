@@ -113,7 +113,7 @@ Database::Database(const std::filesystem::path& file, std::chrono::milliseconds 
   script("PRAGMA synchronous = NORMAL;");
 }
 
-/// Changing the mode needs the file for itself, and SQLite does not wait for that.
+/// Changing the mode needs exclusive access to the file, and SQLite does not wait for that.
 void Database::set_journal_mode(std::string_view mode, std::chrono::milliseconds patience) {
   using namespace std::chrono_literals;
   const auto deadline = std::chrono::steady_clock::now() + patience;

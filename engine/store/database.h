@@ -14,7 +14,7 @@
 #include "base/error.h"
 #include "base/handle.h"
 
-/// SQLite with C++ manners: values in, values out, errors as Error.
+/// SQLite with the manners of C++: values as arguments and results, errors as Error.
 namespace dlflow {
 
 /// A prepared statement.
@@ -57,12 +57,12 @@ class Statement {
 
 inline void reset(Statement* statement) noexcept { statement->reset(); }
 
-/// A running statement, from its first row to the end of the scope: a read lock is never kept
-/// longer than its reader.
+/// A running statement, from its first row to the end of the scope: a read lock never lives longer
+/// than its reader.
 using Rows = Handle<Statement, reset>;
 
-/// An open database: on a local file system it uses a write-ahead log, on a network
-/// one (whose locks and shared memory are not to be trusted) a rollback journal.
+/// An open database: on a local file system it uses a write-ahead log, on a network file system,
+/// whose locks and shared memory are unreliable, a rollback journal.
 class Database {
  public:
   /// Opens `file`, and makes it if it is not there. A call that meets another writer waits for
@@ -70,7 +70,7 @@ class Database {
   explicit Database(const std::filesystem::path& file,
                     std::chrono::milliseconds busy_timeout = std::chrono::seconds(10));
 
-  /// Starts `sql`, prepared once however often it is called. `while (rows->next())` reads.
+  /// Starts `sql`, which is prepared at its first call. `while (rows->next())` reads.
   template <typename... Values>
   Rows query(std::string_view sql, const Values&... values) {
     Statement& prepared = statement(sql);
@@ -100,8 +100,8 @@ class Database {
   std::map<std::string, Statement, std::less<>> statements_;  // finalized before the database
 };
 
-/// All that is executed until commit() is there together or not at all. Takes the write lock at
-/// once, so that what is read inside stays true until the commit.
+/// The statements up to commit() take effect together or not at all. Takes the write lock at once,
+/// so that values read inside stay true until the commit.
 class Transaction {
  public:
   explicit Transaction(Database& database);

@@ -9,8 +9,8 @@
 #include "engine/store/job_table.h"
 #include "engine/store/store.h"
 
-/// What commands of runs that were removed did elsewhere: the table `overtaken`, and a hidden file
-/// beside the other runs, for `doctor --rebuild`.
+/// Effects outside of their outputs of commands whose runs were removed: the table `overtaken`, and
+/// a hidden file beside the other runs, for `doctor --rebuild`.
 namespace dlflow {
 namespace {
 
@@ -18,11 +18,11 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kEffects = ".effects.json";
 
-/// What a job of a run did where others of its name had done something else.
+/// The effect of a job in a place where jobs of its name in other runs had other effects.
 struct Undoing {
   std::string workflow, job, fingerprint;
   int64_t began_ms = 0;
-  int64_t ended_ms = 0;  ///< 0: nobody knows
+  int64_t ended_ms = 0;  ///< 0: unknown
 };
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Undoing, workflow, job, fingerprint, began_ms, ended_ms)
@@ -78,7 +78,7 @@ void Store::take_effects(const fs::path& runs) {
   for (const auto& entry : fs::directory_iterator(runs, none)) {
     if (!entry.path().filename().string().ends_with(kEffects)) continue;
     for (const Json& effect : read_json_file(entry.path())) {
-      add(database_, effect.get<Undoing>(), 0);  // its times alone say whether it was later
+      add(database_, effect.get<Undoing>(), 0);  // its times alone show whether it was later
     }
   }
 }

@@ -34,11 +34,11 @@ struct JobRecord {
   bool operator==(const JobRecord&) const = default;
 };
 
-/// Moves `record` on by `event`. What came too late (of an earlier attempt, or no legal transition)
-/// changes nothing; the first event of a new attempt is always legal.
+/// Applies `event` to `record`. An event that came too late (of an earlier attempt, or no legal
+/// transition) changes nothing; the first event of a new attempt is always legal.
 void apply(JobRecord& record, const JobEvent& event);
 
-/// The same with what its plan says.
+/// The same with the data of its plan.
 struct StoredJob {
   uint32_t number = 0;
   std::string name;
@@ -52,8 +52,8 @@ struct StoredJob {
 Json json_at(const Statement& row, int column);
 std::optional<Time> time_at(const Statement& row, int column);
 
-/// What load_job() asks: of a run, then of a job's name. It is asked for each job that has news, so
-/// it reads no table to its end.
+/// The query of load_job(): first a run, then a job's name. It runs for each job with news, so it
+/// must not read a table to its end.
 std::string select_job();
 
 /// Throws Error{NotFound}.
@@ -62,12 +62,12 @@ StoredJob load_job(Database& database, int64_t run, std::string_view name);
 std::vector<StoredJob> load_jobs(Database& database, int64_t run);
 void save_job(Database& database, int64_t run, const StoredJob& job);
 
-/// SQL of a row of `jobs`: whether its program may have been at work, also where nobody has read
-/// the record of the job since it was handed over.
+/// SQL on a row of `jobs`: whether its program may have been at work, also if the job's record was
+/// not read since it was handed over.
 inline constexpr std::string_view kMayHaveBegun =
     "jobs.attempt > 0 AND (jobs.started_ms IS NOT NULL OR jobs.attempt > 1 "
     "OR jobs.state IN ('submitting', 'queued', 'lost')) ";
-/// The same, with its row of `runs`: since when at the earliest.
+/// SQL on the same row with its row of `runs`: the earliest time of that.
 inline constexpr std::string_view kBegan =
     "coalesce(CASE WHEN jobs.attempt = 1 THEN jobs.started_ms END, runs.started_ms) ";
 
@@ -76,7 +76,7 @@ struct StoredEvent {
   int attempt = 0;
   std::string state;  ///< empty: a note
   int64_t at_ms = 0;
-  std::string detail;  ///< JSON of all else; empty if there is nothing else
+  std::string detail;  ///< JSON of all other members; empty if there are none
   auto operator<=>(const StoredEvent&) const = default;
 };
 
@@ -88,7 +88,7 @@ std::vector<StoredEvent> load_events(Database& database, int64_t run, uint32_t j
 void append_event(Database& database, int64_t run, uint32_t job, int64_t number,
                   const StoredEvent& row);
 
-/// How many jobs of a run are in each state.
+/// The number of jobs of a run in each state.
 using Counts = std::map<JobState, size_t>;
 Counts load_counts(Database& database, int64_t run);
 /// The same without failures that the workflow allows.

@@ -58,7 +58,7 @@ struct NamedRun {
   Time started{};
 };
 
-/// Whether `word` is how the digits at the end of a run's name begin.
+/// Whether the digits at the end of a run's name begin with `word`.
 bool begins_digits(const NamedRun& run, std::string_view word) {
   constexpr size_t kEnough = 4;
   const size_t dash = run.name.rfind('-');
@@ -75,8 +75,8 @@ std::vector<NamedRun> runs_meant(const std::vector<NamedRun>& all, std::string_v
   return meant;
 }
 
-/// Refuses rather than guesses, as git does: what is meant may be cancelled or removed.
-/// \param runs  newest first
+/// Refuses an ambiguous word, as git does: the run may be cancelled or removed. \param runs  newest
+/// first
 [[noreturn]] void ambiguous(std::string_view word, const std::vector<NamedRun>& runs, Time now) {
   constexpr size_t kMaxShown = 8;
   const auto shown = std::span(runs).first(std::min(runs.size(), kMaxShown));
@@ -219,7 +219,7 @@ fs::path Store::directory(std::string_view run) {
   return rows->text(0);
 }
 
-/// A result that may be reused, and what that depends on.
+/// A result that may be reused, with its conditions.
 struct Store::Candidate {
   KnownResult result;
   int64_t run = 0;
@@ -230,8 +230,8 @@ struct Store::Candidate {
 };
 
 /// The run in which the job that left this result has done other work since, or at the same time;
-/// empty if it was removed. A later run counts whatever its time says: clocks are set back, and
-/// those of two nodes differ.
+/// empty if that run was removed. A later run counts whatever its time is: clocks are set back, and
+/// clocks of two nodes differ.
 std::optional<std::string> Store::overtaker(const Candidate& candidate) {
   const Rows later = database_.query(
       "SELECT runs.name FROM jobs JOIN runs ON runs.id = jobs.run WHERE runs.workflow = ?1 "
@@ -246,8 +246,8 @@ std::optional<std::string> Store::overtaker(const Candidate& candidate) {
   return later->text(0);
 }
 
-/// Whether, from when `parent` of the same run was at work until this job had ended, another run
-/// did other work as `parent`.
+/// Whether another run did other work as `parent` between the time when `parent` of the same run
+/// was at work and the end of this job.
 bool Store::was_disturbed(const Candidate& candidate, const std::string& parent) {
   const Rows others = database_.query(
       "WITH own AS (SELECT runs.workflow, made.name, made.fingerprint, "
@@ -318,11 +318,11 @@ std::vector<Store::Candidate> Store::candidates(const std::string& fingerprint) 
 
 std::string Store::obstacle(const Candidate& candidate, std::span<const std::string> acting) {
   const KnownResult& result = candidate.result;
-  // This user did not compute what earlier versions took from a bundle.
+  // Results that earlier versions took from a bundle were not computed by this user.
   if (candidate.reason.starts_with("taken from bundle ")) {
     return result.run + " took it from a bundle";
   }
-  // Later work may have undone what a command did elsewhere.
+  // Later work may have undone the effects of a command elsewhere.
   if (candidate.is_command && act_elsewhere(result.outputs)) {
     if (const auto other = overtaker(candidate)) {
       return (other->empty() ? "a run that was removed" : *other) +
@@ -363,7 +363,7 @@ std::string Store::refusal(const std::string& fingerprint, const std::string& ru
 
 std::vector<EarlierBase> Store::earlier(const std::string& workflow, const std::string& step,
                                         const std::string& job, const std::string& run) {
-  // The last term of each query's WHERE names the jobs of a step: its own name, or name[element].
+  // The last term of each query's WHERE matches the jobs of a step: its own name, or name[element].
   std::vector<EarlierBase> same_job;
   std::vector<EarlierBase> same_step;
   const Rows runs = database_.query(
@@ -397,8 +397,8 @@ std::string Store::maker(const std::string& run, const std::string& job) {
   return rows->next() ? maker({run, rows->text(0), rows->text(1), rows->text(2)}) : run;
 }
 
-/// A cached job names the folder of one that has the result itself, and that may have taken it from
-/// a shared cache.
+/// A cached job names the folder of the job that has the result, which may itself have taken it
+/// from a shared cache.
 std::string Store::maker(const Origin& taker) {
   if (const auto shared = run_in_shared_reason(taker.reason)) return *shared;
   if (taker.reused_from.empty()) return taker.run;
@@ -407,7 +407,7 @@ std::string Store::maker(const Origin& taker) {
       "WHERE jobs.fingerprint = ? AND jobs.reused_from IS NULL "
       "AND substr(?, 1, length(runs.directory) + 1) = runs.directory || '/'",
       taker.fingerprint, taker.reused_from);
-  if (!rows->next()) return taker.run;  // the run that it came from is gone
+  if (!rows->next()) return taker.run;  // the run that has the original is gone
   return run_in_shared_reason(rows->text(1)).value_or(rows->text(0));
 }
 

@@ -15,7 +15,8 @@
 /// The state of a run and of each of its jobs, as `status` shows it and `status --json` prints it.
 namespace dlflow {
 
-/// The resource usage of a job: on SLURM its last pass, here all passes of its last attempt.
+/// The resource usage of a job: on SLURM that of its last pass, here that of all passes of its last
+/// attempt.
 struct JobUsage {
   std::optional<std::chrono::milliseconds> elapsed;
   std::optional<std::chrono::milliseconds> cpu_time;  ///< of all its processes
@@ -24,9 +25,9 @@ struct JobUsage {
   std::optional<double> energy_joules = {};           ///< of its nodes, as the cluster counts it
 };
 
-/// Where the mistake of a program that fails is corrected.
+/// The place in which to correct the mistake of a program that fails.
 enum class Correction {
-  Workflow,  ///< it reads no files but what its parents left
+  Workflow,  ///< it reads only files of its parents
   Sources,   ///< in files that the run has copies of, or in the workflow
   Outside,   ///< it copies data: what that is, and who serves it
 };
@@ -44,13 +45,13 @@ struct JobRow {
   std::optional<int> exit;
   std::string reason;
   bool may_fail = false;  ///< its step has `allow_failure: true`
-  bool is_open = false;   ///< no job: it stands for elements that another step has not listed yet
+  bool is_open = false;  ///< not a job: it represents elements that another step has not listed yet
   Json outputs = Json::object();  ///< name -> value
   Json metrics = Json::object();
   std::string directory;  ///< the job's folder
   std::optional<std::chrono::seconds>
-      limit;                             ///< of its time: its walltime, or what the cluster has
-  std::optional<Time> limit_since;       ///< when the pass that `limit` is for began
+      limit;                             ///< of its time: its walltime, or the limit of the cluster
+  std::optional<Time> limit_since;       ///< start of the pass that `limit` is for
   std::optional<Resources> asked;        ///< if the plan was read
   std::optional<Correction> correction;  ///< likewise
   std::optional<JobUsage> usage;         ///< if that was asked for and is known

@@ -92,12 +92,11 @@ CREATE TABLE files(
   sha256   TEXT NOT NULL
 ) WITHOUT ROWID;
 )sql",
-      // Two runs may have drawn one name in two folders: a run is known by its folder.
+      // Two runs may have drawn one name in two folders: a run is identified by its folder.
       R"sql(
 CREATE INDEX runs_by_directory ON runs(directory);
 )sql",
-      // The remembered hashes are forgotten: they were kept without the time that no tool can set
-      // back.
+      // Deletes the remembered hashes: they lack the time that no tool can set back.
       R"sql(
 DROP TABLE files;
 CREATE TABLE files(
@@ -109,7 +108,7 @@ CREATE TABLE files(
   sha256   TEXT NOT NULL
 ) WITHOUT ROWID;
 )sql",
-      // They stay when their run is removed: a bad node outlives it.
+      // These rows stay when their run is removed: a bad node exists longer than the run.
       R"sql(
 CREATE TABLE node_failures(
   cluster TEXT NOT NULL,     -- what it calls itself
@@ -127,7 +126,7 @@ CREATE TABLE forgiven_nodes(
   PRIMARY KEY(cluster, node)
 ) WITHOUT ROWID;
 )sql",
-      // Failures that a workflow allows are not the run's.
+      // Failures that a workflow allows do not count as failures of the run.
       R"sql(
 ALTER TABLE jobs ADD COLUMN may_fail INTEGER NOT NULL DEFAULT 0;  -- its step has `allow_failure: true`
 )sql",
@@ -135,7 +134,7 @@ ALTER TABLE jobs ADD COLUMN may_fail INTEGER NOT NULL DEFAULT 0;  -- its step ha
       R"sql(
 ALTER TABLE runs ADD COLUMN extension INTEGER NOT NULL DEFAULT 0;  -- the newest of RUN/extensions that `jobs` is laid out with
 )sql",
-      // They stay when their run is removed: what it did elsewhere is still done.
+      // These rows stay when their run is removed, because its effects elsewhere remain.
       R"sql(
 CREATE TABLE overtaken(      -- what commands did that older results without outputs may not outlive
   workflow    TEXT NOT NULL,
@@ -146,8 +145,8 @@ CREATE TABLE overtaken(      -- what commands did that older results without out
   PRIMARY KEY(workflow, job, fingerprint)
 ) WITHOUT ROWID;
 )sql",
-      // The remembered hashes are forgotten: images of disks that are mounted at one place one
-      // after the other may have files with the same numbers and times.
+      // Deletes the remembered hashes: images of disks that are mounted in one place one after the
+      // other may have files with the same numbers and times.
       R"sql(
 DROP TABLE files;
 CREATE TABLE files(
@@ -161,11 +160,11 @@ CREATE TABLE files(
   PRIMARY KEY(path, device)
 ) WITHOUT ROWID;
 )sql",
-      // Of what is at work at the same time, the one that ends last counts.
+      // Of commands that run at the same time, the one that ends last counts.
       R"sql(
 ALTER TABLE overtaken RENAME COLUMN started_ms TO ended_ms;
 )sql",
-      // What others made meanwhile does not count either.
+      // Results that were made while such a command ran do not count either.
       R"sql(
 ALTER TABLE overtaken ADD COLUMN began_ms INTEGER NOT NULL DEFAULT 0;  -- the first time
 )sql",
@@ -177,7 +176,7 @@ void migrate(Database& database, std::span<const Migration> steps) {
   const auto newest = int64_t(steps.size());
   if (version_of(database) == newest) return;
   Transaction transaction(database);
-  const int64_t version = version_of(database);  // another process may have been faster
+  const int64_t version = version_of(database);  // another process may have done it meanwhile
   if (version > newest) {
     throw Error(Errc::InvalidInput,
                 database.file().string() + " was written by a newer dlflow (version " +

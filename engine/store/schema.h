@@ -15,9 +15,9 @@ using Migration = std::string;
 /// Migration i leads from version i to i + 1; none is ever changed once it was released.
 std::span<const Migration> migrations();
 
-/// Brings `database` to version `steps.size()`. Each step is there completely or not at all, so
-/// that an interrupted one is done again by whoever opens the file next; two processes that open it
-/// at once take turns. Throws Error{InvalidInput} for a database from a newer dlflow.
+/// Brings `database` to version `steps.size()`. Each step is applied completely or not at all: the
+/// next process that opens the file repeats an interrupted one, and two processes that open it at
+/// once take turns. Throws Error{InvalidInput} for a database from a newer dlflow.
 void migrate(Database& database, std::span<const Migration> steps = migrations());
 
 }  // namespace dlflow

@@ -157,7 +157,7 @@ void Store::take_jobs(int64_t run, const Plan& plan) {
   Transaction transaction(database_);
   std::map<std::string, uint32_t> numbers;
   for (const StoredJob& job : load_jobs(database_, run)) numbers[job.name] = job.number;
-  // Out of the way first: numbers are exchanged.
+  // Moves old numbers out of the way first, since numbers may be exchanged.
   database_.execute("UPDATE jobs SET number = -1 - number WHERE run = ?", run);
   database_.execute("UPDATE events SET job = -1 - job WHERE run = ?", run);
   BaseIds ids(database_);
@@ -200,7 +200,7 @@ bool Store::record_in_transaction(int64_t run, std::span<const JobEvent> events)
     StoredJob stored = load_job(database_, run, job);
     const JobState before = stored.record.state;
     std::multiset<StoredEvent>
-        known;  // each stands for one of the news: two that are equal are two
+        known;  // each row represents one of the events, so equal events stay two
     if (stored.num_events > 0) {
       const auto earlier = load_events(database_, run, stored.number);
       known.insert(earlier.begin(), earlier.end());

@@ -19,8 +19,8 @@
 #include "engine/store/database.h"
 #include "engine/store/run_status.h"
 
-/// The store of this user's runs: an index over run directories, which remain the truth. The tables
-/// are described in schema.h.
+/// The store of this user's runs: an index over run directories, which are the truth. schema.h
+/// describes the tables.
 namespace dlflow {
 
 /// $DLFLOW_HOME, else $XDG_STATE_HOME/dlflow, else ~/.local/state/dlflow. Throws
@@ -36,17 +36,18 @@ struct RunSummary {
   Time started{};
   std::optional<Time> ended;
   std::string directory;
-  std::map<JobState, size_t> jobs;  ///< how many are in each state; none: not there
+  std::map<JobState, size_t>
+      jobs;  ///< number of jobs in each state; none: its folder does not exist
 };
 
-/// A job that takes the result of another run's.
+/// A job that takes its result from another run.
 struct Reuse {
   std::string run;
   std::string run_directory;
   std::string from;  ///< the folder of the job that left the result
 };
 
-/// A node that a job was lost with.
+/// A node on which a job was lost.
 struct NodeFailure {
   std::string cluster;
   std::string node;
@@ -67,8 +68,8 @@ class Store : public KnownResults, public History, public FileHashes {
   /// Opens `home`/dlflow.db, created if it is not there.
   explicit Store(const std::filesystem::path& home);
 
-  /// Adds a run and its jobs, all planned; returns its name here. A run whose folder is there
-  /// already stays as it is.
+  /// Adds a run and its jobs, all planned; returns its name here. A run whose folder is already
+  /// known stays as it is.
   std::string create_run(const Plan& plan);
 
   /// Appends `events` and moves their jobs, all or nothing. An event that is there already is
@@ -79,7 +80,7 @@ class Store : public KnownResults, public History, public FileHashes {
   /// attempt is always legal.
   void record(std::string_view run, std::span<const JobEvent> events);
 
-  /// What the engine says at the end, or (Running) when it goes on with a run.
+  /// The state that the engine reports at the end, or (Running) when it resumes a run.
   void set_run_state(std::string_view run, RunState state, Time at);
 
   /// The state that follows from the jobs when no engine is at work: Running if some are queued or
@@ -113,35 +114,35 @@ class Store : public KnownResults, public History, public FileHashes {
   /// \param loaded  the run as it was loaded under this lock, if it was
   std::string sync_run(const std::filesystem::path& run_directory, const Plan* loaded = nullptr);
 
-  /// As sync_run, after forgetting what was here: of this folder, and of a run of its name whose
-  /// folder is gone, since that is this one, moved.
+  /// As sync_run, after deleting the rows of this folder, and of a run of its name whose folder is
+  /// gone: that is the same run, moved.
   std::string rebuild_run(const std::filesystem::path& run_directory);
 
-  /// Of all runs: who uses which result of another.
+  /// Of all runs: the runs that use results of each.
   std::vector<Reuse> reuses();
 
-  /// Of each other run that has not ended: the jobs of `run` which both have yet to make, from the
-  /// same text, parameters and files (fingerprint_base). By run, the numbers in `run`'s plan.
+  /// For each other run that has not ended: the jobs of `run` that both still have to make from the
+  /// same text, parameters and files (fingerprint_base), as numbers in `run`'s plan.
   std::map<std::string, std::set<uint32_t>> shared_with_open_runs(std::string_view run);
 
-  /// Of all clusters, by cluster and node, the oldest first; also of runs that were removed. Those
-  /// that were forgiven are left out.
+  /// Of all clusters, by cluster and node, the oldest first; also of removed runs. Forgiven nodes
+  /// are left out.
   std::vector<NodeFailure> node_failures();
 
-  /// What a node did up to `at` no longer counts. Whether anything did.
+  /// Forgives the failures of a node up to `at`. Whether there were any.
   bool forgive_node(const std::string& cluster, const std::string& node, Time at);
 
-  /// Notes in the folder of runs what the commands of a run undid elsewhere, before its own folder
-  /// goes. Throws Error.
+  /// Notes in the folder of runs which effects elsewhere the commands of a run have undone, before
+  /// its own folder is removed. Throws Error.
   void keep_effects(std::string_view run);
 
-  /// Takes in what keep_effects() noted in the folder `runs`. Throws Error.
+  /// Reads the notes of keep_effects() in the folder `runs`. Throws Error.
   void take_effects(const std::filesystem::path& runs);
 
   /// Forgets a run; its directory stays.
   void forget(std::string_view run);
 
-  /// Reads first what killed runs left unrecorded, each once a second at most.
+  /// First reads the records that killed runs left, of each run once a second at most.
   std::optional<KnownResult> find(const std::string& fingerprint,
                                   std::span<const std::string> acting) override;
   std::vector<EarlierBase> earlier(const std::string& workflow, const std::string& step,
@@ -150,33 +151,33 @@ class Store : public KnownResults, public History, public FileHashes {
   std::string refusal(const std::string& fingerprint, const std::string& run,
                       const std::string& job) override;
 
-  /// As remembered for this path, size, time of change and inode; else reads the file.
+  /// The hash remembered for this path, size, time of change and inode; else reads the file.
   std::string sha256(const std::filesystem::path& file) override;
 
  private:
-  /// The columns of a job that say where it has its result from.
+  /// The columns of a job that name the source of its result.
   struct Origin {
     std::string run, reason, reused_from, fingerprint;
   };
   std::string maker(const Origin& taker);
-  /// Records what runs without an end have done by now, where no dlflow does that itself.
+  /// Records the progress of runs without an end, unless a dlflow is at work on them.
   void read_open_runs();
   struct Candidate;
   /// The results with this fingerprint, the newest first.
   std::vector<Candidate> candidates(const std::string& fingerprint);
-  /// Why this one is not reused, in words; empty if it is.
+  /// The reason why this result is not reused; empty if it is.
   std::string obstacle(const Candidate& candidate, std::span<const std::string> acting);
   std::optional<std::string> overtaker(const Candidate& candidate);
   bool was_disturbed(const Candidate& candidate, const std::string& parent);
   int64_t run_id(std::string_view run);
-  /// Gives the run the jobs of `plan`; those that it has already keep their events. What
-  /// RUN/events.jsonl says is then read again, for those that it had once.
+  /// Gives the run the jobs of `plan`; jobs that it has already keep their events. RUN/events.jsonl
+  /// is then read again, for jobs that were removed and return.
   void take_jobs(int64_t run, const Plan& plan);
-  /// take_jobs() of a list that is newer than what is here. Whether there is any list.
+  /// take_jobs() with a list that is newer than the known one. Whether there is any list.
   bool take_newest_jobs(int64_t run, const std::filesystem::path& run_directory,
                         const Plan* loaded);
-  /// The folder of a run of that name which is not entered here: in ./dlflow-runs, or beside one
-  /// that is.
+  /// The folder of a run of that name that has no row here: in ./dlflow-runs, or beside a known
+  /// run.
   std::optional<std::filesystem::path> unrecorded_run(const std::string& name);
   std::string name_of(std::string_view run);
   std::string free_name(const std::string& wanted);

@@ -23,10 +23,10 @@ constexpr int kRankOfSubmission = 0;
 constexpr int kRankOfSupervisor = 1;
 constexpr int kRankOfVerdict = 2;
 
-/// Jobs write a few lines for each pass, and their outputs. What has more is damaged, or somebody
-/// else's: it may be as large as the disk, and is not read.
+/// The maximum size of a job's record: jobs write a few lines for each pass, and their outputs. A
+/// larger file is damaged or foreign; it may fill the disk, and is not read.
 constexpr uint64_t kMaxJobRecord = uint64_t{64} << 20;
-/// What the engine writes of each job, by far.
+/// The maximum size of the engine's record per job, with a wide margin.
 constexpr uint64_t kMaxEngineRecord = uint64_t{16} << 10;
 
 struct RankedEvent {
@@ -42,7 +42,7 @@ std::string absolute_folder(const fs::path& folder) {
 
 using EventsByJob = std::map<std::string, std::vector<RankedEvent>>;
 
-/// `list` are the engine's events of one job, as they stand in its file.
+/// `list` has the engine's events of one job, in the order of its file.
 void rank_engine_events(std::vector<RankedEvent>& list) {
   std::map<int, size_t> submission;  // by attempt: the place of the last one
   for (size_t i = 0; i < list.size(); ++i) {
@@ -71,7 +71,8 @@ uint64_t size_of(const fs::path& file) {
   return none ? 0 : bytes;
 }
 
-/// Throws Error{Corrupt} if `bytes`, those of `file` and of what belongs to it, are too many.
+/// Throws Error{Corrupt} if `bytes`, the sizes of `file` and of the files that belong to it, are
+/// too many.
 void check_record(const fs::path& file, uint64_t bytes, uint64_t max_bytes) {
   if (bytes <= max_bytes) return;
   throw Error(Errc::Corrupt, file.string() + " is damaged: there are " + format_size(bytes) +
@@ -80,7 +81,7 @@ void check_record(const fs::path& file, uint64_t bytes, uint64_t max_bytes) {
                                  "; move it away, and the rest of the run is shown");
 }
 
-/// What is new in the engine's `file`, of which `tail` is.
+/// The new part of the engine's `file`, whose known end is `tail`.
 EventsByJob read_engine(EventTail& tail, const fs::path& file, uint64_t num_jobs) {
   const uint64_t bytes = size_of(file);
   check_record(file, bytes - std::min(bytes, tail.offset()),
@@ -93,7 +94,7 @@ EventsByJob read_engine(EventTail& tail, const fs::path& file, uint64_t num_jobs
   return news;
 }
 
-/// Adds what the supervisors of a job say to `list`; how many bytes that took.
+/// Adds the events of a job's supervisors to `list`; returns their number of bytes.
 uint64_t add_attempts(const fs::path& directory, const std::string& job,
                       std::vector<RankedEvent>& list) {
   uint64_t bytes = 0;
@@ -108,8 +109,8 @@ uint64_t add_attempts(const fs::path& directory, const std::string& job,
   return bytes;
 }
 
-/// Which folders are there, asked once for each parent: most of 10,000 queued jobs have none yet,
-/// and a network file system answers for each of them alone.
+/// The existing folders, listed once for each parent: most of 10,000 queued jobs have none yet, and
+/// a network file system answers for each of them separately.
 class ExistingFolders {
  public:
   bool contains(const fs::path& folder) {
@@ -127,10 +128,10 @@ class ExistingFolders {
   std::map<fs::path, std::unordered_set<std::string>> listings_;
 };
 
-/// What is new of the jobs of a run, in portions that fit into memory.
+/// The news of a run's jobs, in portions that fit into memory.
 class News {
  public:
-  /// \param by_job  what the engine wrote of each job that may have news
+  /// \param by_job  the engine's events of each job that may have news
   News(fs::path run_directory, EventsByJob by_job)
       : run_directory_(std::move(run_directory)),
         by_job_(std::move(by_job)),
@@ -138,7 +139,7 @@ class News {
 
   bool at_end() const { return next_ == by_job_.end(); }
 
-  /// Of the next jobs, the events of each in their order.
+  /// The next jobs, with the events of each in their order.
   std::vector<JobEvent> portion() {
     std::vector<JobEvent> found;
     uint64_t bytes = 0;
@@ -181,8 +182,8 @@ bool has_job(Database& database, int64_t run, const std::string& job) {
   return database.query("SELECT 1 FROM jobs WHERE run = ? AND name = ?", run, job)->next();
 }
 
-/// Adds those of which their supervisors may have written; of the last two states, which may be
-/// wrong, records may show late.
+/// Adds the jobs whose supervisors may have written; for jobs in one of the last two states, which
+/// may be wrong, records may show late.
 void add_active_jobs(Database& database, int64_t run, EventsByJob& news) {
   const Rows active = database.query(
       "SELECT name FROM jobs WHERE run = ? AND state IN ('submitting', 'queued', 'running', "
@@ -205,7 +206,7 @@ std::string Store::sync_run(const fs::path& run_directory, const Plan* loaded) {
   EventTail tail(engine_events_file(run_directory), recorded.engine_read);
   EventsByJob by_job = read_engine(tail, engine_events_file(run_directory), recorded.num_jobs);
   add_active_jobs(database_, id, by_job);
-  // Elements of an earlier list, and what stood for them before any was known.
+  // Elements of an earlier list, and the job that represented them before any was known.
   if (has_lists) std::erase_if(by_job, [&](const auto& job) { return !knows(job.first); });
 
   News news(run_directory, std::move(by_job));
@@ -214,7 +215,7 @@ std::string Store::sync_run(const fs::path& run_directory, const Plan* loaded) {
     const std::vector<JobEvent> portion = news.portion();
     Transaction transaction(database_);
     any_new |= record_in_transaction(id, portion);
-    // What is recorded twice, after a kill before this is written, is recorded once.
+    // Events that are read twice, after a kill before this is written, are stored once.
     if (news.at_end()) {
       database_.execute("UPDATE runs SET engine_read = ? WHERE id = ?", tail.offset(), id);
     }
@@ -247,7 +248,7 @@ void Store::read_open_runs() {
       const auto lock = RunLock::try_acquire(run);
       if (!lock) continue;
       sync_run(run);
-      next = now + std::chrono::seconds(1);  // what has yet to begin is queued by then
+      next = now + std::chrono::seconds(1);  // a job that has yet to begin is queued by then
     } catch (const Error& error) {
       if (error.code() == Errc::Unavailable) throw;
       continue;  // damaged, which `status` says
