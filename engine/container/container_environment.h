@@ -9,19 +9,20 @@
 /// The environment of a program in a container: the same under every runtime.
 namespace dlflow {
 
-/// The caller's name, by `id`: a static program cannot ask LDAP and its like itself. $USER, or the
-/// user's number, where that fails.
+/// The caller's name, by `id`, since a static program cannot ask LDAP and the like itself. $USER,
+/// or the user's number, if that fails.
 std::string user_name();
 
-/// Adds what of `callers` ("NAME=value") tells a rank about itself, but for names that are there.
+/// Adds those of `callers` ("NAME=value") that tell a rank its place, except names that exist
+/// already.
 void add_passed_on(std::map<std::string, std::string>& environment,
                    const std::vector<std::string>& callers);
 
-/// Adds what a rank of `plan` is told, and removes what would mislead it.
+/// Adds the variables of a rank of `plan`, and removes those that would mislead it.
 void add_rank(std::map<std::string, std::string>& environment, const RankPlan& plan);
 
-/// What the image says, then who `user` is, what of `callers` ("NAME=value") tells a rank about
-/// itself, and on top what the step declares.
+/// The image's variables, then the identity of `user`, those of `callers` ("NAME=value") that tell
+/// a rank its place, and on top the step's own.
 std::map<std::string, std::string> container_environment(
     const ContainerJob& job, const std::map<std::string, std::string>& image,
     const std::vector<std::string>& callers, const std::string& user);

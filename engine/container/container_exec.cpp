@@ -27,7 +27,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kNoProgram = 127;  // as shells have it
+constexpr int kNoProgram = 127;  // as in shells
 
 bool has_program(const std::string& name, const std::string& path) {
   if (name.find('/') == name.npos) return find_program(name, path).has_value();
@@ -63,7 +63,8 @@ Command command_of(const ContainerRequest& request) {
   return command;
 }
 
-/// What the process outside says, if there is one: a runtime that starts the ranks itself has none.
+/// Messages of the process outside, if there is one: a runtime that starts the ranks itself has
+/// none.
 class Control {
  public:
   /// Throws Error if that process is gone already.
@@ -78,10 +79,10 @@ class Control {
 
   int descriptor() const { return pipe_.get(); }
 
-  /// Whether signals come this way; those that come to this process itself are the same ones then.
+  /// Whether signals come this way; those that this process itself receives are copies of them.
   bool is_open() const { return bool(pipe_); }
 
-  /// The next signal for the program; SIGKILL if nobody is left to send one.
+  /// The next signal for the program; SIGKILL if the sender no longer exists.
   std::optional<int> next() {
     char number = 0;
     const ssize_t got = ::read(pipe_.get(), &number, 1);
@@ -103,7 +104,7 @@ int run_program(const Command& command, const ContainerRequest& wanted, Control&
   std::optional<SaveRequest> request;
   const auto pass_on = [&](int number) {
     const bool asks = wanted.asks_by != 0 && number == wanted.asked_by;
-    if (!asks || (request && number == SIGTERM)) {  // the second SIGTERM is for the end
+    if (!asks || (request && number == SIGTERM)) {  // the second SIGTERM requests the end
       ::kill(-program, number);
       return;
     }
@@ -123,7 +124,7 @@ int run_program(const Command& command, const ContainerRequest& wanted, Control&
     if (sources[1].revents == 0) continue;
     if (const auto number = control.next()) pass_on(*number);
   }
-  ::kill(-program, SIGKILL);  // what it left behind
+  ::kill(-program, SIGKILL);  // processes that it left behind
   return exit->code;
 }
 

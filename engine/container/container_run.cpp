@@ -35,7 +35,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kNotStarted = 125;  // as podman and docker have it
+constexpr int kNotStarted = 125;  // as in podman and docker
 
 const ContainerRuntime& runtime_of(const ContainerJob& job) {
   const ContainerRuntime* const runtime = find_runtime(job.runtime);
@@ -45,7 +45,7 @@ const ContainerRuntime& runtime_of(const ContainerJob& job) {
   return *runtime;
 }
 
-/// How the runtime is called on this node.
+/// The command of the runtime on this node.
 std::vector<std::string> command_of(const ContainerRuntime& runtime, const ContainerJob& job) {
   std::vector<std::string> command = job.command;
   if (command.empty()) command = runtime.starts_ranks ? job.launcher : std::vector<std::string>();
@@ -70,7 +70,7 @@ std::string join_quoted(const std::vector<std::string>& words) {
   return text;
 }
 
-/// How all ranks of this container ended: 0, or the worst; nothing if one left no record.
+/// The end of all ranks of this container: 0, or the worst status; nothing if one left no record.
 std::optional<int> recorded_status(const Rendezvous& meeting, int ranks) {
   int worst = 0;
   for (int rank = 0; rank < ranks; ++rank) {
@@ -84,7 +84,7 @@ std::optional<int> recorded_status(const Rendezvous& meeting, int ranks) {
 Container container_for(const ContainerJob& job, const std::string& user,
                         std::vector<std::string> command, std::vector<Bind> binds, fs::path image,
                         const fs::path& folder, const fs::path& scratch) {
-  // Not /proc/self/exe: inside, the program has the path that it has here.
+  // Not /proc/self/exe: inside, the program has the same path as here.
   const fs::path self = this_program();
   Container container;
   container.command = std::move(command);
@@ -127,8 +127,8 @@ void write_request(const ContainerJob& job, const std::string& user,
   write_file_atomic(meeting.request(), to_json(request).dump() + "\n");
 }
 
-/// Waits, for a second at most, until the supervisor has read the pipe on standard error empty, and
-/// a little longer, for what it has read to be in the log.
+/// Waits, for a second at most, until the supervisor has emptied the pipe on standard error, and a
+/// little longer, until that is in the log.
 void wait_for_log() {
   constexpr auto kPause = std::chrono::milliseconds(20);
   for (int left = 50, pauses = 0; left > 0 && pauses < 3; --left) {
@@ -138,7 +138,7 @@ void wait_for_log() {
   }
 }
 
-/// The last line of `log`: what the runtime printed.
+/// The last line of `log`, which the runtime printed.
 std::string last_words(const fs::path& log) {
   constexpr uint64_t kTooMuch = uint64_t{1} << 20;
   wait_for_log();
@@ -151,7 +151,7 @@ std::string last_words(const fs::path& log) {
   return said.empty() ? "it said nothing" : std::string(said.substr(said.rfind('\n') + 1));
 }
 
-/// `dir:` images are used where they lie; what is missing to mount on is made if we may.
+/// `dir:` images are used in their place; missing mount points are made if permitted.
 StoredImage provided(const ContainerJob& job, ImageStore& store) {
   const ImageSource source = image_source(job.from, "/");
   if (source.kind != ImageSource::Kind::Folder) return store.provide(source, job.digest);
@@ -165,7 +165,7 @@ StoredImage provided(const ContainerJob& job, ImageStore& store) {
   try {
     add_mount_points(image.rootfs);
   } catch (const Error&) {
-    return image;  // somebody else's: a runtime that needs what is missing says so
+    return image;  // another user's: a runtime that needs a missing one reports it
   }
   return image;
 }
@@ -174,7 +174,7 @@ Command runtime_command(const Invocation& call, bool starts_ranks) {
   Command command;
   command.argv = call.argv;
   command.environment = changed_environment(call.environment);
-  // What is sent to our group reaches the program inside through the pipe alone. SLURM signals all
+  // Signals to this process group reach the program inside only through the pipe. SLURM signals all
   // processes of a step, whatever their group: udocker would die of it, and proot print its state.
   command.own_group = true;
   if (!starts_ranks) command.blocked_signals = {kPassedIn.begin(), kPassedIn.end()};
@@ -182,7 +182,7 @@ Command runtime_command(const Invocation& call, bool starts_ranks) {
   return command;
 }
 
-/// Waits until nobody else runs in a container that is for one at a time.
+/// Waits for its turn in a container that is for one at a time.
 std::optional<FileLock> wait_for_turn(const ContainerJob& job, const StoredImage& image) {
   if (job.runtime != "udocker" || !udocker_runs_alone(job.mode)) return std::nullopt;
   const auto ranks = job.environment.find("DLFLOW_RANKS");
@@ -193,7 +193,7 @@ std::optional<FileLock> wait_for_turn(const ContainerJob& job, const StoredImage
   return FileLock::acquire(image.folder / ("udocker-" + job.mode + ".lock"), "runs in it");
 }
 
-/// How a job's containers are started on this node.
+/// The start of a job's containers on this node.
 struct Starter {
   const ContainerRuntime& runtime;
   std::vector<std::string> command;
@@ -201,7 +201,7 @@ struct Starter {
   const Signals& signals;
 };
 
-/// Runs the program of `job` in `image`, which is written to if it is being built.
+/// Runs the program of `job` in `image`, which is writable during a build.
 int run_in(const Starter& starter, const ContainerJob& job, const StoredImage& image,
            bool building) {
   const ContainerRuntime& runtime = starter.runtime;
@@ -236,7 +236,7 @@ int run_in(const Starter& starter, const ContainerJob& job, const StoredImage& i
                                      "; its command was: " + join_quoted(call.argv));
 }
 
-/// `base` as `build:` changes it.
+/// `base` with the changes of `build:`.
 StoredImage built(const Starter& starter, const ContainerJob& job, const StoredImage& base) {
   if (starter.runtime.form(job.mode, false) != ImageForm::RootFolder) {
     throw Error(Errc::InvalidInput,
@@ -252,7 +252,7 @@ StoredImage built(const Starter& starter, const ContainerJob& job, const StoredI
                      });
 }
 
-/// By the first rank, before any of them starts its program.
+/// The first rank does this, before any of them starts its program.
 void warn_of_other_mpi(const ContainerJob& job, const StoredImage& image) {
   if (job.mpirun.empty() || !job.rank_plan) return;
   const auto variables = rank_variables(*job.rank_plan);
@@ -263,7 +263,7 @@ void warn_of_other_mpi(const ContainerJob& job, const StoredImage& image) {
     const std::string problem =
         mpi_mismatch(launcher, mpis_of_image(image.rootfs, image.environment), job.image);
     if (!problem.empty()) std::fprintf(stderr, "warning: %s\n", problem.c_str());
-  } catch (const Error&) {  // links of the image that lead in a circle: the program may run
+  } catch (const Error&) {  // links of the image form a circle: the program may still run
   }
 }
 

@@ -12,8 +12,8 @@
 namespace dlflow {
 
 /// The image of `job` in the form that `runtime` starts from, made from the unpacked one once for
-/// the cluster (by the docker daemon: once per node). `command` is how the runtime is called.
-/// Throws Error with what the tool says that could not do it.
+/// the cluster (by the docker daemon: once per node). `command` is the command of the runtime.
+/// Throws Error with the message of the tool that failed.
 std::filesystem::path image_for(const ContainerRuntime& runtime, const ContainerJob& job,
                                 const std::vector<std::string>& command, ImageStore& store,
                                 const StoredImage& image);

@@ -27,7 +27,7 @@ std::map<std::string, std::string> variables_of(const Json& build) {
   return environment;
 }
 
-/// Nothing of the job that happens to come first reaches the image.
+/// The image must not depend on the job that happens to build it.
 ContainerJob job_of_build(const ContainerJob& job, const fs::path& directory) {
   ContainerJob build;
   build.image = job.image;
@@ -43,7 +43,7 @@ ContainerJob job_of_build(const ContainerJob& job, const fs::path& directory) {
   return build;
 }
 
-/// A `dir:` image lies where it may change: what counts is what it is now.
+/// A `dir:` image may change in its place: its present content counts.
 std::string digest_of(const ContainerJob& job, const StoredImage& base) {
   if (!base.folder.empty()) return job.digest;
   return folder_digest(base.rootfs, [](const fs::path& file) { return sha256_file(file); });
@@ -62,7 +62,7 @@ StoredImage built_image(
     run_tool({"cp", "-a", base.rootfs.string() + "/.", rootfs});
     run_tool({"chmod", "-R", "u+w", rootfs});
     StoredImage copy = base;
-    copy.folder.clear();  // nobody else knows it: no locks are needed
+    copy.folder.clear();  // it is private, so no locks are needed
     copy.rootfs = rootfs;
     make_directories(directory);
     const int status = run(job_of_build(job, directory), copy);
@@ -71,7 +71,7 @@ StoredImage built_image(
                   "the `build:` of image '" + job.image + "' ends with " + std::to_string(status) +
                       "; its output is in the job's; correct it and start a new run");
     }
-    // The mount point of dlflow itself, in folders that have nothing else.
+    // The mount point of dlflow itself, in folders without other content.
     std::error_code rest;
     fs::path place = rootfs / this_program().relative_path();
     while (place != rootfs && fs::remove(place, rest)) place = place.parent_path();

@@ -8,17 +8,17 @@
 #include "engine/container/image_store.h"
 
 /// `images.NAME.build`: a command that changes a copy of the image once, before its first use. It
-/// compiles what must fit the cluster, as its MPI.
+/// compiles software that must fit the cluster, such as its MPI.
 namespace dlflow {
 
-/// The identity of the image that `build`, as the workflow has it, makes of the one with digest
-/// `base`. It is that of the recipe: what the recipe makes is not known before it ran.
+/// The identity of the image that `build` makes of the one with digest `base`. It is that of the
+/// recipe, since the result is unknown before it runs.
 std::string built_digest(const std::string& base, const Json& build);
 
 /// The image of `job.build`, made of `base` unless the store has it. Of many callers at once one
-/// builds, in `directory` of the node, which a container sees. `run` executes a job in the root
-/// file system of an image that it may write to, and returns the exit status. Throws
-/// Error{InvalidInput} if the command fails; then the store is as before.
+/// builds, in `directory` of the node, which a container sees. `run` executes a job in a writable
+/// root file system and returns the exit status. Throws Error{InvalidInput} if the command fails;
+/// then the store is as before.
 StoredImage built_image(
     const ContainerJob& job, ImageStore& store, const StoredImage& base,
     const std::filesystem::path& directory,

@@ -19,7 +19,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Of a manifest or of a configuration; registries take no larger ones either.
+/// The maximum size of a manifest or a configuration; registries have the same limit.
 constexpr uint64_t kMaxTextBytes = uint64_t{4} << 20;
 
 Error corrupt(const std::string& what) { return Error(Errc::Corrupt, what); }
@@ -28,7 +28,7 @@ Json parse(const std::string& text, const std::string& what) {
   return parse_json_or_throw(text, what, {.max_depth = 64, .max_bytes = kMaxTextBytes});
 }
 
-/// Runs `read` over JSON that others have written.
+/// Runs `read` over JSON of foreign origin.
 template <typename Read>
 auto reading(const std::string& what, const Read& read) {
   try {
@@ -38,7 +38,7 @@ auto reading(const std::string& what, const Read& read) {
   }
 }
 
-/// An archive that holds an image: its files under numbers, so that no name reaches the disk.
+/// An archive that holds an image: its files get numbers, so that no name reaches the disk.
 class PackedFiles : public ArchiveEntries {
  public:
   explicit PackedFiles(const fs::path& folder) : folder_(folder) {}
@@ -139,7 +139,7 @@ ImageContents docker_archive(const fs::path& archive, const fs::path& work) {
   });
 }
 
-/// An OCI layout that was packed into one file becomes a folder again.
+/// Unpacks an OCI layout from one file into a folder.
 fs::path unpack_layout(const fs::path& archive, const fs::path& work) {
   const PackedFiles files = unpack(archive, work);
   fs::path layout = work / "layout";
@@ -167,7 +167,7 @@ fs::path unpack_layout(const fs::path& archive, const fs::path& work) {
   return layout;
 }
 
-/// The blob's path once its content is known to be right.
+/// The blob's path once its content is verified.
 fs::path checked_blob(const fs::path& layout, const std::string& digest) {
   fs::path path = blob_path(layout, digest);
   std::error_code ignored;

@@ -7,17 +7,17 @@
 
 #include "engine/container/image_source.h"
 
-/// The contents of an image, whatever format it came in: layers and a few settings.
+/// The contents of an image of any format: layers and a few settings.
 namespace dlflow {
 
 struct ImageContents {
-  std::vector<std::filesystem::path> layers;       ///< from the lowest on; tars, perhaps gzipped
+  std::vector<std::filesystem::path> layers;       ///< from the lowest up; tars, perhaps gzipped
   std::map<std::string, std::string> environment;  ///< `ENV` of its Dockerfile
 };
 
-/// Reads an image that lies in files. What is packed in one file is unpacked below `work`.
-/// Everything that has a digest is checked against it. Throws Error: Corrupt naming what is
-/// damaged, InvalidInput if it is no such image or none for this kind of machine.
+/// Reads an image from files. One in a single file is unpacked below `work`. Everything that has a
+/// digest is checked against it. Throws Error: Corrupt naming the damaged part, InvalidInput if it
+/// is no such image or none for this kind of machine.
 ImageContents image_contents(const ImageSource& source, const std::filesystem::path& work);
 
 /// The contents of an OCI layout (blobs/ and index.json) whose manifest, or list of
@@ -40,7 +40,7 @@ struct Blob {
   uint64_t bytes = 0;  ///< as its manifest says
 };
 
-/// What a manifest names: configuration first, then the layers.
+/// The parts in a manifest: configuration first, then the layers.
 std::vector<Blob> blobs_of(const std::string& manifest);
 
 /// layout/blobs/sha256/HEX

@@ -17,8 +17,9 @@ int number_at(std::string_view text) {
   return number;
 }
 
-/// Of a library's file: libmpi.so.40.30.4 is of Open MPI 4.1, libmpi.so.12 the common interface of
-/// MPICH's relatives. Open MPI's second number grows by 10 with each series: 3.0, 3.1, 4.0, 4.1, 5.
+/// The MPI of a library's file: libmpi.so.40.30.4 is Open MPI 4.1, libmpi.so.12 the common
+/// interface of MPICH's relatives. Open MPI's second number grows by 10 with each series: 3.0, 3.1,
+/// 4.0, 4.1, 5.
 MpiName mpi_of_library(std::string_view file) {
   if (file.starts_with("libmpich.so.")) return "MPICH";
   constexpr std::string_view kMpi = "libmpi.so.";

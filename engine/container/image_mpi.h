@@ -6,23 +6,24 @@
 #include <string>
 #include <string_view>
 
-/// Whether an image's MPI and the launcher of its ranks belong together. If they do not, each rank
-/// is usually rank 0 of 1, and all of them compute the same without a word.
+/// Whether an image's MPI and the launcher of its ranks belong together. If not, each rank is
+/// usually rank 0 of 1, and all of them silently compute the same.
 namespace dlflow {
 
 /// "Open MPI 4" or "MPICH", as far as versions matter to a launcher; Intel MPI and MVAPICH count as
-/// MPICH, whose interface they have.
+/// MPICH, since they have its interface.
 using MpiName = std::string;
 
-/// What `mpirun --version` says that it is; empty if unknown.
+/// The MPI according to `mpirun --version`; empty if unknown.
 MpiName mpi_of_launcher(std::string_view version);
 
-/// By the names of libraries, in the usual folders and beside the programs of PATH.
+/// The MPI according to the names of libraries, in the usual folders and beside the programs of
+/// PATH.
 std::set<MpiName> mpis_of_image(const std::filesystem::path& rootfs,
                                 const std::map<std::string, std::string>& environment);
 
-/// What is wrong with starting ranks in image `name`, and what to do; empty if they match, if the
-/// image has no MPI, or if that of the launcher is unknown.
+/// The problem of starting ranks in image `name`, and the advice; empty if they match, if the image
+/// has no MPI, or if that of the launcher is unknown.
 std::string mpi_mismatch(const MpiName& launcher, const std::set<MpiName>& image,
                          const std::string& name);
 

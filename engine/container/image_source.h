@@ -4,10 +4,10 @@
 #include <functional>
 #include <string>
 
-/// Where an image comes from, and what it is there now.
+/// The source of an image, and its present state.
 namespace dlflow {
 
-/// `images.NAME.from`, taken apart.
+/// The parts of `images.NAME.from`.
 struct ImageSource {
   enum class Kind {
     DockerArchive,  ///< docker-archive:FILE, what `docker save` and `podman save` write
@@ -18,12 +18,12 @@ struct ImageSource {
   Kind kind = Kind::Folder;
   std::filesystem::path path;  ///< absolute; empty for a registry
   std::string name;            ///< "host/repository:tag" of a registry, without the digest
-  std::string digest;          ///< what docker://NAME@sha256:… says, or empty
+  std::string digest;          ///< the digest of docker://NAME@sha256:…, or empty
 
   bool operator==(const ImageSource&) const = default;
 };
 
-/// `from` as the workflow's form allows it; relative paths are relative to `base`.
+/// The parts of `from`, which has the form of the workflow; relative paths are relative to `base`.
 ImageSource image_source(const std::string& from, const std::filesystem::path& base);
 
 /// "sha256:…", the identity of an image: of an archive the hash of the file, of an OCI folder the

@@ -48,7 +48,8 @@ std::string name_of(const ImageSource& source) {
 
 constexpr const char* kRemoved = "removed.";
 
-/// The contents of an image on this machine, which is `digest` from the first look to the last.
+/// The contents of an image on this machine, whose digest must be `digest` before and after
+/// reading.
 ImageContents checked_contents(const ImageSource& source, const std::string& digest,
                                const fs::path& work) {
   const bool is_file = fs::is_regular_file(source.path);
@@ -59,7 +60,7 @@ ImageContents checked_contents(const ImageSource& source, const std::string& dig
     throw Error(Errc::InvalidInput, name_of(source) + " is " + now + " now, and should be " +
                                         digest + "; restore it, or start a new run");
   }
-  if (!is_file) return oci_contents(source.path, digest);  // all parts are known by their hashes
+  if (!is_file) return oci_contents(source.path, digest);  // hashes identify all parts
   ImageContents contents = image_contents(source, work);
   if (identity_of(source.path) != before) {
     throw Error(Errc::InvalidInput,
@@ -68,7 +69,7 @@ ImageContents checked_contents(const ImageSource& source, const std::string& dig
   return contents;
 }
 
-/// A folder for an image that is being made; gone afterwards. Its lock tells others that its owner
+/// A folder for an image that is being made, removed afterwards. Its lock shows that its owner
 /// lives.
 class WorkFolder {
  public:
@@ -76,7 +77,8 @@ class WorkFolder {
       : path_(all / (process_name() + "." + std::to_string(std::random_device{}()))),
         lease_(path_.string() + ".lease") {
     make_directories(all);
-    lock_ = FileLock::acquire(lease_, "unpacks an image");  // first: a sweep leaves what is locked
+    lock_ = FileLock::acquire(lease_,
+                              "unpacks an image");  // first, since a sweep leaves locked folders
     make_directories(path_);
   }
   ~WorkFolder() { remove(path_); }
@@ -117,17 +119,17 @@ bool is_zstd(const fs::path& path) {
   return open_file(path)->read(magic) == 4 && std::string_view(magic, 4) == "\x28\xb5\x2f\xfd";
 }
 
-/// What all layers together may unpack to.
+/// The limit of unpacked data of all layers together.
 struct Budget {
   ByteBudget bytes;
   uint64_t entries = 0;  ///< left
 };
 
-/// What the size of the image lets expect.
+/// The number of entries to expect from the size of the image.
 Budget budget_of(const ImageSource& source, const std::vector<fs::path>& layers) {
   uint64_t packed_bytes = 0;
   for (const fs::path& layer : layers) packed_bytes += fs::file_size(layer);
-  // The layers of a packed archive were unpacked once already.
+  // The layers of a packed archive have been decompressed already.
   if (fs::is_regular_file(source.path)) packed_bytes = fs::file_size(source.path);
   return {{max_unpacked_bytes(packed_bytes)}, max_unpacked_entries(packed_bytes)};
 }
@@ -163,7 +165,7 @@ std::optional<StoredImage> read_image(const fs::path& folder) {
   }
 }
 
-/// Fails silently: a cache may be read-only.
+/// Ignores failures: a cache may be read-only.
 void mark_used(const StoredImage& image) {
   ::utimensat(AT_FDCWD, (image.folder / "image.json").c_str(), nullptr, 0);
 }
@@ -215,7 +217,7 @@ StoredImage ImageStore::unpack(const ImageSource& source, const std::string& dig
   return publish(std::move(image));
 }
 
-/// `image`, in a work folder, gets its name.
+/// Gives `image`, in a work folder, its name.
 StoredImage ImageStore::publish(StoredImage image) {
   const TreeHash tree =
       hash_tree(image.rootfs, [](const fs::path& file) { return sha256_file(file); });
@@ -223,7 +225,7 @@ StoredImage ImageStore::publish(StoredImage image) {
   image.tree_sha256 = tree.sha256;
   make_read_only(image.rootfs);
   write_file_atomic(image.folder / "image.json", Json(image).dump(2) + "\n", Durability::Synced);
-  // Where a file system has no locks, another may have been faster: it has made the same.
+  // On a file system without locks, another process may have been faster with the same result.
   const fs::path target = folder(image.digest);
   if (::rename(image.folder.c_str(), target.c_str()) != 0 && errno != ENOTEMPTY &&
       errno != EEXIST) {
@@ -277,7 +279,7 @@ fs::path ImageStore::converted(const StoredImage& image, const std::string& name
   if (fs::exists(ready, ignored)) return path;
   const FileLock converting = lock(image.digest, "converts " + image.from);
   if (fs::exists(ready, ignored)) return path;
-  remove_tree(path);  // what a kill has left
+  remove_tree(path);  // left behind by a kill
   make(path);
   write_file_atomic(ready, "");
   return path;
@@ -308,8 +310,8 @@ std::vector<StoredImage> ImageStore::list() const {
 bool ImageStore::remove(const StoredImage& image) {
   const FileLock removing = lock(image.digest, "removes " + image.from);
   const auto unused = FileLock::try_acquire(use_lock(image.digest), "removes it");
-  if (!unused || !unused->exclusive()) return false;  // no locks there: nobody knows who uses it
-  // First its name goes: a kill leaves no image that is there in part.
+  if (!unused || !unused->exclusive()) return false;  // no locks there: it may be in use
+  // First removes its name, so that a kill leaves no partial image.
   make_directories(root_ / "work");
   const fs::path gone = root_ / "work" / (kRemoved + digest_hex(image.digest));
   remove_tree(gone);

@@ -82,7 +82,7 @@ class Layer : public ArchiveEntries {
   }
 
  private:
-  /// Where `name` goes, the folders above it made.
+  /// The path of `name`, whose parent folders are made.
   fs::path place(const std::string& name) {
     fs::path path = resolve_in(root_, name);
     const fs::path above = path.parent_path();
@@ -94,12 +94,12 @@ class Layer : public ArchiveEntries {
     return path;
   }
 
-  /// Notes that `path` is of this layer, and so the folders above it.
+  /// Notes that `path` and the folders above it belong to this layer.
   void keep(fs::path path) {
     while (path != root_ && made_.insert(path).second) path = path.parent_path();
   }
 
-  /// As place(); what was there is gone.
+  /// As place(); removes anything that was there.
   fs::path new_place(const std::string& name) {
     fs::path path = place(name);
     if (path == root_) throw Error(Errc::Corrupt, "a layer replaces the root of the image");
@@ -118,7 +118,7 @@ class Layer : public ArchiveEntries {
     remove_tree(folder / name);
   }
 
-  /// Removes what lower layers have in `folder`, not what this one has brought already.
+  /// Removes the content that lower layers have in `folder`, but not that of this layer.
   void hide(const fs::path& folder) {
     std::vector<fs::path> entries;
     for (const auto& entry : fs::directory_iterator(folder)) entries.push_back(entry.path());

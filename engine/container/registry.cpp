@@ -27,7 +27,7 @@ constexpr const char* kManifests =
     "application/vnd.docker.distribution.manifest.list.v2+json, "
     "application/vnd.docker.distribution.manifest.v2+json";
 
-/// Registries take no larger manifests; a token is a few hundred bytes.
+/// The maximum size of a manifest, as in registries; a token has a few hundred bytes.
 constexpr uint64_t kMaxManifestBytes = uint64_t{4} << 20;
 
 struct Answer {
@@ -46,7 +46,7 @@ class Registry {
   Registry(const std::string& name, const fs::path& scratch)
       : name_(registry_name(name)), shown_("docker://" + name), scratch_(scratch) {}
 
-  /// The body at `path` of the repository ("manifests/latest") goes to `file`, unless it has more
+  /// Writes the body at `path` of the repository ("manifests/latest") to `file`, unless it has more
   /// than `max_bytes`.
   void get(const std::string& path, const fs::path& file, uint64_t max_bytes) {
     const std::string url = name_.server + "/v2/" + name_.repository + "/" + path;
@@ -90,7 +90,7 @@ class Registry {
     Command command;
     command.argv = std::move(call.argv);
     command.environment = current_environment();
-    // Headers are written to a file, too, and a server may send as many as it likes.
+    // Headers are written to a file, too, and a server may send any number of them.
     command.max_file_bytes = std::max(max_bytes, kMaxManifestBytes);
     const Output output =
         run(command, OutputOptions{.input = call.settings, .collect_errors = true});
@@ -103,7 +103,7 @@ class Registry {
             challenge_in(fs::exists(headers) ? read_file(headers, kMaxManifestBytes) : "")};
   }
 
-  /// A token that the registry has fetched, by the user if there is a login, or the login itself.
+  /// A token from the registry, for the user's login if there is one, or the login itself.
   std::string authorization_for(const std::string& challenge) const {
     const std::string basic = login_.empty() ? "" : "Basic " + login_;
     if (asks_for_password(challenge)) return basic;
@@ -120,7 +120,7 @@ class Registry {
     return token.empty() ? "" : "Bearer " + token;
   }
 
-  /// request() lets through what headers may have: a small part may still be too large.
+  /// request() allows for headers, so a small part may still be too large.
   void check_size(const std::string& url, const fs::path& file, uint64_t max_bytes) const {
     std::error_code none;
     if (fs::exists(file, none) && fs::file_size(file) > max_bytes) throw_too_much(url, max_bytes);
@@ -143,7 +143,7 @@ void check_content(const fs::path& file, const std::string& digest) {
   throw Error(Errc::Corrupt, "what the registry sent is not " + digest + "; try again");
 }
 
-/// A manifest may say anything: its parts must fit before the first of them comes.
+/// A manifest may be wrong: its parts must fit before the first of them is transferred.
 void check_room(const std::vector<Blob>& blobs, const std::string& name, const fs::path& layout,
                 uint64_t budget_bytes) {
   uint64_t bytes = 0;
@@ -174,7 +174,7 @@ RegistryName registry_name(const std::string& name) {
   const bool has_host =
       slash != name.npos && (host.find_first_of(".:") != host.npos || host == "localhost");
   if (has_host) {
-    // As docker has it: a registry on this machine speaks plain HTTP.
+    // As in docker: a registry on this machine uses plain HTTP.
     result.server = (is_loopback(host) ? "http://" : "https://") +
                     (host == "docker.io" ? "registry-1.docker.io" : host);
     result.repository = name.substr(slash + 1);

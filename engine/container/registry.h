@@ -4,18 +4,18 @@
 #include <filesystem>
 #include <string>
 
-/// Images from registries, through the program curl, with the login that registry_login.h finds.
-/// Source: OCI distribution specification 1.1; the Docker registry's token authentication.
+/// Images from registries, through the program curl, with the login of registry_login.h. Source:
+/// OCI distribution specification 1.1; the Docker registry's token authentication.
 namespace dlflow {
 
-/// Brings the image `name` ("python:3.12", "ghcr.io/owner/name:tag") with this digest into an OCI
-/// layout. Throws Error: NotFound if the registry has no such image, Unavailable if it cannot be
-/// reached, InvalidInput before any part comes if the parts have more than `budget_bytes` together
-/// (0: no limit), or more than the disk has room for.
+/// Downloads the image `name` ("python:3.12", "ghcr.io/owner/name:tag") with this digest into an
+/// OCI layout. Throws Error: NotFound if the registry has no such image, Unavailable if it cannot
+/// be reached, InvalidInput before the first part if all parts together exceed `budget_bytes` (0:
+/// no limit) or the room on the disk.
 void fetch_image(const std::string& name, const std::string& digest,
                  const std::filesystem::path& layout, uint64_t budget_bytes);
 
-/// What `name` means now, on this kind of machine. Throws as fetch_image.
+/// The digest of `name` at present, for this kind of machine. Throws as fetch_image.
 std::string registry_digest(const std::string& name);
 
 /// "python:3.12" is "https://registry-1.docker.io", "library/python", "3.12".

@@ -14,7 +14,7 @@ ImageForm root_folder(const std::string&, bool) { return ImageForm::RootFolder; 
 ImageForm squashfs(const std::string&, bool) { return ImageForm::Squashfs; }
 ImageForm daemon_image(const std::string&, bool) { return ImageForm::DaemonImage; }
 
-/// P modes run on the root folder as it is. R modes want a container, and so does --nvidia.
+/// P modes run on the root folder itself. R modes need a container, and so does --nvidia.
 ImageForm udocker_form(const std::string& mode, bool gpus) {
   const bool as_it_is = mode.starts_with('P') && !gpus;
   return as_it_is ? ImageForm::RootFolder : ImageForm::UdockerContainer;
@@ -152,9 +152,9 @@ Invocation invoke_charliecloud(const Container& container) {
   return complete(call, container, {container.image, "--"});
 }
 
-/// udocker never creates a container here: parallel creations leave copies behind. As root it must
-/// be told that this is meant. An empty UDOCKER_TARBALL keeps it from downloading its engine on a
-/// compute node.
+/// udocker never creates a container here: parallel creations leave copies behind. As root it needs
+/// an explicit option. An empty UDOCKER_TARBALL keeps it from downloading its engine on a compute
+/// node.
 Invocation invoke_udocker(const Container& container) {
   Invocation call{container.command, {"UDOCKER_LOGLEVEL=2", "UDOCKER_TARBALL="}};
   if (container.uid == 0) append(call.argv, {"--allow-root"});
@@ -164,7 +164,7 @@ Invocation invoke_udocker(const Container& container) {
   } else if (!udocker_runs_alone(container.mode)) {
     append(call.argv, {"--user=" + container.user, "--hostauth"});
   }
-  append(call.argv, {"--volume=/etc/hosts:/etc/hosts"});  // names of nodes, as others show them
+  append(call.argv, {"--volume=/etc/hosts:/etc/hosts"});  // names of nodes
   for (const Bind& bind : container.binds) {
     append(call.argv, {"--volume=" + bind.source.string() + ":" + bind.target.string()});
   }
@@ -181,8 +181,8 @@ Invocation invoke_udocker(const Container& container) {
   return call;
 }
 
-/// bwrap has no notion of an image: a root file system, and what is mounted over it. The host's
-/// /dev brings shared memory and the devices of GPUs and interconnects, not the drivers' libraries.
+/// bwrap has no images: it uses a root file system, with further mounts over it. The host's /dev
+/// brings shared memory and the devices of GPUs and interconnects, not the drivers' libraries.
 Invocation invoke_bubblewrap(const Container& container) {
   Invocation call{container.command, {}};
   const bool building = container.building;

@@ -8,8 +8,8 @@
 #include <string_view>
 #include <vector>
 
-/// The container runtimes, each as one pure function from what a container is to be to the command
-/// that starts it. What was tried of each, and what it cannot do, is in docs/user/containers.md.
+/// The container runtimes, each a pure function from the description of a container to the command
+/// that starts it. docs/user/containers.md has their tests and limits.
 namespace dlflow {
 
 /// A folder or file of the host that a container sees at `target`.
@@ -31,23 +31,23 @@ enum class ImageForm {
   DaemonImage,       ///< known to the docker daemon of the node by its digest
 };
 
-/// One container that is to run. The runtime is told nothing of the environment inside:
-/// container-exec makes that, in the same way under all of them.
+/// One container to run. The runtime gets nothing of the environment inside: container-exec makes
+/// that, in the same way under all of them.
 struct Container {
   std::vector<std::string> command;  ///< the runtime's program, with options of the site
   std::string mode;                  ///< udocker: P1, P2, R1, R2, R3
-  std::filesystem::path image;       ///< in the form that the runtime asks for
+  std::filesystem::path image;       ///< in the form that the runtime needs
   std::vector<Bind> binds;
   std::filesystem::path scratch;    ///< a folder on the node for the files of the runtime
   std::filesystem::path directory;  ///< working directory inside
-  /// The image may be written to, by a user who looks like root inside: RootFolder alone.
+  /// The image is writable, for a user who looks like root inside: RootFolder only.
   bool building = false;
-  bool gpus = false;                   ///< the caller's GPUs are to be seen inside
-  uid_t uid = 0;                       ///< the caller, who it runs as
+  bool gpus = false;                   ///< whether the caller's GPUs are visible inside
+  uid_t uid = 0;                       ///< the caller, as whom it runs
   gid_t gid = 0;                       ///
   std::string user;                    ///< the caller's name
   std::vector<std::string> arguments;  ///< further ones of the site, for the start of a container
-  std::vector<std::string> program;    ///< what runs inside, and its arguments
+  std::vector<std::string> program;    ///< the program inside, and its arguments
 };
 
 struct Invocation {
@@ -57,16 +57,15 @@ struct Invocation {
 
 struct ContainerRuntime {
   std::string_view name;     ///< in profiles
-  std::string_view program;  ///< what is looked for in PATH
-  std::string_view package;  ///< where to get it
+  std::string_view program;  ///< looked for in PATH
+  std::string_view package;  ///< source of the program
   ImageForm (*form)(const std::string& mode, bool gpus);
   Invocation (*invoke)(const Container& container);
-  /// It starts all ranks itself: its arguments belong to srun.
+  /// The runtime starts all ranks itself: its arguments belong to srun.
   bool starts_ranks = false;
-  /// Where it puts the driver's libraries of GPUs, which programs must be told; empty: they are
-  /// found.
+  /// The folder of the driver's GPU libraries, if programs must be told; empty: they are found.
   std::string_view gpu_libraries = {};
-  /// The program in PATH that shows that a cluster has it; empty: `program`.
+  /// The program in PATH that shows that a cluster has the runtime; empty: `program`.
   std::string_view shown_by = {};
 
   std::string_view sign() const { return shown_by.empty() ? program : shown_by; }
@@ -78,8 +77,8 @@ std::span<const ContainerRuntime> runtimes();
 /// Nothing if there is no such runtime.
 const ContainerRuntime* find_runtime(std::string_view name);
 
-/// In R modes udocker writes down what runs in a container inside of it: one runs at a time, as
-/// root, which the caller is outside.
+/// In R modes udocker records inside the container what runs in it: one program runs at a time, as
+/// root, which is the caller outside.
 bool udocker_runs_alone(const std::string& mode);
 
 Invocation invoke_apptainer(const Container& container);
@@ -90,7 +89,7 @@ Invocation invoke_podman(const Container& container);
 Invocation invoke_pyxis(const Container& container);
 Invocation invoke_udocker(const Container& container);
 
-/// The text that these runtimes share for a bind: "SOURCE:TARGET", with ":ro" if it is read-only.
+/// The text of a bind for these runtimes: "SOURCE:TARGET", with ":ro" if it is read-only.
 std::string bind_text(const Bind& bind);
 void append(std::vector<std::string>& argv, const std::vector<std::string>& words);
 

@@ -5,17 +5,17 @@
 
 namespace dlflow {
 
-/// Runs a program of the host that works on an image; `variables` ("NAME=value") come on top of the
-/// caller's. Throws Error{InvalidInput} with what it says if it fails.
+/// Runs a program of the host that works on an image; `variables` ("NAME=value") are added to the
+/// caller's. Throws Error{InvalidInput} with its message if it fails.
 void run_tool(const std::vector<std::string>& argv, const std::vector<std::string>& variables = {});
 
 /// Whether it succeeds.
 bool try_tool(const std::vector<std::string>& argv);
 
-/// What it prints; empty if it fails.
+/// Its output; empty if it fails.
 std::string output_of_tool(const std::vector<std::string>& argv);
 
-/// This process's environment, with "NAME=value" of `changes` in place of what it has.
+/// This process's environment, with the values "NAME=value" of `changes`.
 std::vector<std::string> changed_environment(const std::vector<std::string>& changes);
 
 }  // namespace dlflow

@@ -25,10 +25,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kMostLinks = 40;  // as the kernel has it
+constexpr int kMostLinks = 40;  // as in the kernel
 
-/// A folder that dlflow made to mount on: the sticky bit is the sign, and does nothing else where
-/// nobody but the owner may write.
+/// A folder that dlflow made to mount on is marked by the sticky bit, which has no other effect
+/// where only the owner may write.
 constexpr mode_t kMountPointMode = 01755;
 
 bool is_mount_point(const fs::file_status& status) {
@@ -50,7 +50,7 @@ bool is_file_or_link(const fs::file_status& status) {
 
 bool is_anything(const fs::file_status&) { return true; }
 
-/// What is meant below `root` in the order of names.
+/// The entries below `root` in the order of names.
 std::vector<Entry> entries_of(const fs::path& root, IsMeant is_meant = is_file_or_link) {
   std::vector<Entry> entries;
   std::error_code error;
@@ -88,7 +88,7 @@ void change_mode(const fs::path& folder, mode_t keep, mode_t add) {
   }
 }
 
-/// The folder may be written to while this lives.
+/// Makes the folder writable while this lives.
 class Writable {
  public:
   explicit Writable(const fs::path& folder) : folder_(folder) {
@@ -130,7 +130,7 @@ constexpr std::array kMountedFiles = {"/etc/hosts",  "/etc/resolv.conf", "/etc/h
 constexpr const char* kMtab = "/etc/mtab";
 constexpr const char* kMounts = "/proc/mounts";
 
-/// Whether no program sees what is there: add_mount_points() may have made it, or something is
+/// Whether programs cannot see what is there: add_mount_points() may have made it, or something is
 /// mounted above it.
 bool is_covered(const fs::path& root, const Entry& entry) {
   const std::string name = "/" + entry.name;
@@ -145,7 +145,7 @@ bool is_covered(const fs::path& root, const Entry& entry) {
          std::ranges::find(kMountedFiles, name) != kMountedFiles.end();
 }
 
-/// All but the folders that hold something, or that dlflow made to mount on.
+/// All entries except folders that are not empty, or that dlflow made to mount on.
 std::vector<Entry> without_needless_folders(std::vector<Entry> entries) {
   std::set<fs::path> holding;
   const auto hold = [&](const fs::path& name) {

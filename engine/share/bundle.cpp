@@ -28,7 +28,7 @@ PackedFile describe(const BundleFile& file) {
           (mode & fs::perms::owner_exec) != fs::perms::none};
 }
 
-/// The files by their names, each once.
+/// The files by name, each once.
 std::vector<BundleFile> sorted(std::vector<BundleFile> files) {
   std::stable_sort(files.begin(), files.end(),
                    [](const BundleFile& a, const BundleFile& b) { return a.name < b.name; });
@@ -36,7 +36,7 @@ std::vector<BundleFile> sorted(std::vector<BundleFile> files) {
       std::unique(files.begin(), files.end(),
                   [](const BundleFile& a, const BundleFile& b) { return a.name == b.name; });
   files.erase(twice, files.end());
-  if (files.size() >= kMaxZipEntries) {  // with the manifest one more
+  if (files.size() >= kMaxZipEntries) {  // one more for the manifest
     throw Error(Errc::InvalidInput, format_count(files.size()) +
                                         " files are too many for a bundle; put those that belong "
                                         "together into archives");

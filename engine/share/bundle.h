@@ -12,22 +12,22 @@ namespace dlflow {
 
 struct BundleFile {
   std::string name;              ///< in the bundle
-  std::filesystem::path source;  ///< where its content is; empty: `text`
+  std::filesystem::path source;  ///< the file with its content; empty: `text` is the content
   std::string text = {};
 };
 
 struct Bundle {
-  Manifest manifest;  ///< without its `files`: writing fills them in
+  Manifest manifest;  ///< without its `files`, which writing fills in
   Workflow workflow;
   std::vector<BundleFile> files;
   size_t num_results = 0;  ///< of its run's jobs, that are in it as they were published
-  /// Data that steps read where it lies, and that is not in the bundle, as the workflow names it.
+  /// Data that steps read in its place and that is not in the bundle, in the words of the workflow.
   std::vector<std::string> left_out = {};
 };
 
-/// Writes `bundle` to `file`: the same bytes for the same content, whoever packs it, when and
-/// where. It is there completely or not at all. Returns the manifest as it was written. Throws
-/// Error, also if a file changes meanwhile.
+/// Writes `bundle` to `file`, completely or not at all: the same content gives the same bytes, on
+/// any machine, for any user and at any time. Returns the manifest as written. Throws Error, also
+/// if a file changes meanwhile.
 Manifest write_bundle(const Bundle& bundle, const std::filesystem::path& file);
 
 }  // namespace dlflow

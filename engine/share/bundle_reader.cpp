@@ -38,7 +38,7 @@ Manifest first_entry(ZipReader& zip) {
   return parse_manifest(zip.read_text(entry, kMaxManifestBytes));
 }
 
-/// A new folder beside `target`, gone with this object unless it became the target.
+/// A new folder beside `target`, removed by the destructor unless it became the target.
 class NewFolder {
  public:
   explicit NewFolder(const fs::path& target) : target_(fs::absolute(target).lexically_normal()) {
@@ -82,7 +82,8 @@ void write_entry(ZipReader& zip, const ZipEntry& entry, const std::string& sha25
                  const fs::path& path) {
   const FileDescriptor file(::open(
       path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, entry.mode & 0777));
-  // Also where a file system takes two names for one: letters of either case, forms of Unicode.
+  // Two names may also mean the same file to a file system: letters of either case, forms of
+  // Unicode.
   if (!file) throw_errno("cannot write " + path.string(), errno);
   Sha256 hash;
   zip.read(entry, [&](std::string_view bytes) {
@@ -196,7 +197,7 @@ std::optional<fs::path> unpacked_bundle(const fs::path& workflow) {
   const uid_t owner = info.st_uid;
   for (fs::path folder = file.parent_path(); folder.has_relative_path();
        folder = folder.parent_path()) {
-    // Others may put files of that name into folders above, /tmp for one: the tree ends there.
+    // Others may put files of that name into folders above, such as /tmp: the search ends there.
     if (::lstat(folder.c_str(), &info) != 0 || info.st_uid != owner) return std::nullopt;
     const fs::path manifest = folder / kManifestName;
     if (::lstat(manifest.c_str(), &info) != 0 || !S_ISREG(info.st_mode) || info.st_uid != owner) {

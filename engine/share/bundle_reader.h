@@ -7,18 +7,18 @@
 #include "engine/share/manifest.h"
 #include "engine/share/zip_reader.h"
 
-/// A bundle that somebody else made.
+/// A bundle from an untrusted source.
 namespace dlflow {
 
-/// Whether `file` begins as a ZIP archive does, which no YAML text does.
+/// Whether `file` begins as a ZIP archive, which no YAML text does.
 bool is_bundle(const std::filesystem::path& file);
 
 class BundleReader {
  public:
-  /// Opens the bundle and compares its directory with its manifest; contents are not read yet.
-  /// Throws Error, with the name of `file`, for everything that a bundle must not be: see
-  /// ZipReader; a file that the manifest does not list, or lists with another size or mode, or that
-  /// is missing; and more than a reasonable archive of this size can hold.
+  /// Opens the bundle and compares its directory with its manifest, without reading contents.
+  /// Throws Error with the name of `file` for everything that a bundle must not be: see ZipReader;
+  /// a file that is missing, or that the manifest does not list or lists with another size or mode;
+  /// and more than a reasonable archive of this size can hold.
   explicit BundleReader(const std::filesystem::path& file);
 
   const Manifest& manifest() const { return manifest_; }
@@ -27,8 +27,8 @@ class BundleReader {
   /// The content of a file of the manifest, whose checksum must fit. Throws Error.
   std::string read_text(const std::string& name);
 
-  /// Makes the folder `folder`, which must not be there or be empty, with all files of the bundle:
-  /// completely or not at all. Every checksum is compared. Throws Error.
+  /// Makes the folder `folder`, which must be empty or must not exist, with all files of the
+  /// bundle: completely or not at all. Every checksum is compared. Throws Error.
   void unpack(const std::filesystem::path& folder);
 
  private:
@@ -41,7 +41,7 @@ class BundleReader {
   Manifest manifest_;
 };
 
-/// The folder of the unpacked bundle that `workflow` is the workflow of, if it is one's.
+/// The folder of the unpacked bundle to which `workflow` belongs, if there is one.
 std::optional<std::filesystem::path> unpacked_bundle(const std::filesystem::path& workflow);
 
 /// The manifest of an unpacked bundle. Throws Error.

@@ -29,7 +29,7 @@ std::string padded(const std::string& text, size_t width) {
   return used < width ? text + std::string(width - used, ' ') : text;
 }
 
-/// "params    epochs=3, ranks=2"; nothing if there is nothing to say.
+/// "params    epochs=3, ranks=2"; nothing without parameters.
 std::string line(const std::string& what, const std::vector<std::string>& items,
                  const std::string& separator = ", ") {
   return items.empty() ? "" : padded(what, 10) + join(items, separator) + "\n";
@@ -131,7 +131,7 @@ std::string plain_text(const BundleSummary& summary) {
 
 std::string to_text(const BundleSummary& summary) {
   try {
-    return escaped_lines(plain_text(summary));  // a stranger's
+    return escaped_lines(plain_text(summary));  // foreign text
   } catch (const Json::exception& error) {
     throw Error(Errc::Corrupt, std::string("run/run.json is damaged: ") + reason_of(error));
   }

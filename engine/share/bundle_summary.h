@@ -6,7 +6,7 @@
 #include "engine/model/workflow.h"
 #include "engine/share/bundle_reader.h"
 
-/// A summary of a bundle, for those who think about running it.
+/// A summary of a bundle, for people who decide whether to run it.
 namespace dlflow {
 
 struct BundleSummary {
@@ -16,10 +16,10 @@ struct BundleSummary {
   Json run;           ///< run/run.json; null: it is of no run
 };
 
-/// Reads the workflow's text and the run's record, nothing else. Throws as BundleReader.
+/// Reads only the workflow's text and the run's record. Throws as BundleReader.
 BundleSummary summarize(const std::filesystem::path& bundle);
 
-/// What `unpack --list --json` prints, see docs/user/json.md.
+/// The output of `unpack --list --json`, see docs/user/json.md.
 Json to_json(const BundleSummary& summary);
 
 /// The same for people, in lines of 80 columns where names are short enough.

@@ -26,23 +26,23 @@ namespace fs = std::filesystem;
 constexpr const char* kFolder = "workflow";
 constexpr std::string_view kFileScheme = "file://";
 
-/// Where `word` stands in the workflow's text first.
+/// The first place of `word` in the workflow's text.
 Location place_of(const Workflow& workflow, const std::string& word) {
   const size_t offset = workflow.text.find(word);
   if (word.empty() || offset == workflow.text.npos) return {};
   return Mistakes(workflow.file, workflow.text).location_of(offset);
 }
 
-/// The part of `images.NAME.from` behind the transport.
+/// The part of `images.NAME.from` after the transport.
 std::string path_of(const Image& image) { return image.from.substr(image.from.find(':') + 1); }
 
-/// Of a number that JSON would write otherwise; else empty.
+/// The text of a number that JSON would write in another form; else empty.
 std::string written_text(const Workflow& workflow, const std::string& param) {
   const auto found = workflow.written.find(param);
   return found == workflow.written.end() ? "" : found->second;
 }
 
-/// The parameters whose values are not those of the text.
+/// The parameters whose values differ from those of the text.
 Json set_params_of(const Workflow& workflow) {
   ParseLimits limits;
   limits.check_files = false;
@@ -86,7 +86,7 @@ class Collector {
   }
 
  private:
-  /// Of all files that keep their place beside the workflow.
+  /// All files that keep their place beside the workflow.
   ContentHashes names() const {
     ContentHashes all = plan_.files;
     for (const Image& image : workflow_.images) {
@@ -98,7 +98,7 @@ class Collector {
     return all;
   }
 
-  /// Files and folders that steps read where they lie: `with: {data: …}`, `inputs: [{path: …}]`.
+  /// Files and folders that steps read in their place: `with: {data: …}`, `inputs: [{path: …}]`.
   std::vector<std::string> data_places() const {
     std::vector<std::string> places;
     for (const auto& [name, identity] : plan_.outside) {
@@ -154,7 +154,7 @@ class Collector {
     return options_.with_images && is_used(image) && !image.from.starts_with("docker://");
   }
 
-  /// What the image is now; what a run or the workflow says that it is need not be looked up.
+  /// The current state of the image; the digest in a run or in the workflow is not computed again.
   std::string digest_of(const Image& image) {
     if (!is_packed(image) && !image.digest.empty()) return image.digest;
     try {
@@ -208,7 +208,7 @@ class Collector {
     bundle_.manifest.data.push_back(std::move(data));
   }
 
-  /// What `url` names, which must be one file.
+  /// The one file that `url` names.
   fs::path local_file(const std::string& url, Location location) const {
     const auto place = parse_file_url(url);
     if (place && place->is_file()) return place->path;
@@ -239,12 +239,12 @@ class Collector {
   PackOptions options_;
   FileHashes& hashes_;
   Bundle bundle_;
-  fs::path base_;  // what stands for the workflow's folder
+  fs::path base_;  // replacement for the workflow's folder
 };
 
 constexpr std::string_view kEndsPath = " \t\r\n\"'`,;:()[]{}<>|&$#";
 
-/// Every machine has these, or makes them.
+/// Every machine has these, or creates them.
 bool is_everywhere(std::string_view path) {
   constexpr std::array<std::string_view, 8> kFolders = {"/bin/", "/usr/bin/", "/usr/lib/", "/lib/",
                                                         "/etc/", "/dev/",     "/proc/",    "/sys/"};
@@ -252,7 +252,7 @@ bool is_everywhere(std::string_view path) {
                      [path](std::string_view folder) { return path.starts_with(folder); });
 }
 
-/// Whether a path may begin at `offset`: nothing of a word, a URL or another path stands before it.
+/// Whether a path may begin at `offset`: no part of a word, a URL or another path comes before it.
 bool begins_path(std::string_view text, size_t offset) {
   if (offset + 1 >= text.size() || kEndsPath.find(text[offset + 1]) != kEndsPath.npos ||
       text[offset + 1] == '/') {
@@ -293,7 +293,8 @@ std::vector<StageSource> stage_sources(const Workflow& workflow) {
     Context known;
     known.params = &workflow.params;
     for (const Json& element : matrix_elements(step.matrix)) {
-      if (!has_open_axis(step.matrix)) known.matrix = &element;  // else a source may be open, too
+      if (!has_open_axis(step.matrix))
+        known.matrix = &element;  // else a source may still be unknown
       const Json with = step.with.evaluate_known(known);
       for (const Json& source : with.value(key, Json::array())) {
         if (source.is_object() && seen.insert(source.dump()).second) {

@@ -14,16 +14,15 @@ namespace dlflow {
 
 class PrivateWords {
  public:
-  /// Of a run: the folders of the run, of the workflow, of the profile and of the user; `nodes`
-  /// that its jobs were on, with others of the same name but for its number; this host; the user's
-  /// name.
+  /// Of a run: the folders of the run, the workflow, the profile and the user; `nodes` of its jobs,
+  /// and others of the same name with another number; this host; the user's name.
   PrivateWords(const Plan& plan, const std::vector<std::string>& nodes);
 
   /// The first of these words in `text`, or nothing.
   std::optional<std::string> find_in(std::string_view text) const;
 
-  /// The same of a file's content. In what is not text, words of a few letters stand by chance, and
-  /// are not looked for.
+  /// The same for a file's content. In files that are not text, words of a few letters occur by
+  /// chance and are not looked for.
   std::optional<std::string> find_in_file(const std::filesystem::path& file) const;
 
  private:

@@ -22,7 +22,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Where a job's files lie in the bundle: run/steps/STEP[/ELEMENT].
+/// The folder of a job's files in the bundle: run/steps/STEP[/ELEMENT].
 std::string folder_of(const JobRow& job) { return job_directory("run", job.job).string(); }
 
 /// The nodes in the order in which they appear.
@@ -41,7 +41,7 @@ std::vector<std::string> nodes_of(const RecordedRun& run) {
   return nodes;
 }
 
-/// The numbers of each line of metrics.jsonl; messages are the program's own, and stay behind.
+/// The numbers of each line of metrics.jsonl; messages, which programs wrote, are not packed.
 std::string numbers_of(const std::string& metrics) {
   std::string lines;
   for (const std::string& line : split(metrics, '\n')) {
@@ -56,15 +56,15 @@ std::string numbers_of(const std::string& metrics) {
   return lines;
 }
 
-/// Whether a job did something that no bundle holds: a command without outputs, `stage-out`.
+/// Whether a job had an effect that no bundle contains: a command without outputs, `stage-out`.
 bool acts_elsewhere(const Step& step, const Json& outputs) {
   const StepKind* kind = find_step_kind(step.uses);
   return kind == nullptr ? act_elsewhere(outputs) : kind->reuse == StepKind::Reuse::Never;
 }
 
-/// The hash of all that is in `place`, which is called `tree` below its job's folder, but for the
-/// entry `without`: names, kinds, contents, and which files may be run. A link that stays in it
-/// counts as such, another one as what it leads to. Throws Error.
+/// The hash of everything in `place`, which is called `tree` below its job's folder, except the
+/// entry `without`: names, kinds, contents, and execute permissions. A link that stays in it counts
+/// as a link, another one as its target. Throws Error.
 std::string hash_of_tree(const fs::path& place, const std::string& tree,
                          const std::string& without) {
   const fs::path root = fs::canonical(place);
@@ -118,7 +118,7 @@ class Recorder {
     throw Error(Errc::Corrupt, "'" + job.job + "' is of no step of the run");
   }
 
-  /// Whether what a job left goes into the bundle.
+  /// Whether the outputs of a job go into the bundle.
   bool travels(const JobRow& job) const {
     return steps_.empty() ? !holds_copies(job) : steps_.contains(job.step);
   }
@@ -126,7 +126,7 @@ class Recorder {
   /// Whether the job's outputs are copies of files that lie elsewhere.
   bool holds_copies(const JobRow& job) const { return copies_sources(step_of(job).uses); }
 
-  /// Packs what a job left, and describes it; null if the bundle lacks a part of it.
+  /// Packs the outputs of a job, and describes them; null if the bundle lacks a part of them.
   Json add_result(const JobRow& job, const Json& record) {
     lacks_.clear();
     without_.clear();
@@ -158,7 +158,7 @@ class Recorder {
     return {{"trees", hashes_of_trees(job, without_)}, {"links", links_}, {"folders", folders_}};
   }
 
-  /// "outputs", "checkpoints" -> hash of all that is in each.
+  /// "outputs", "checkpoints" -> hash of all files in each.
   static Json hashes_of_trees(const JobRow& job, const std::string& without) {
     Json hashes = Json::object();
     for (const char* tree : {"outputs", "checkpoints"}) {
@@ -168,7 +168,7 @@ class Recorder {
     return hashes;
   }
 
-  /// Of data that steps read where it lies, and that is packed: how the run knew it, and its
+  /// Data that steps read in its place, and that is packed: its identity in the run, and its
   /// content.
   Json packed_data() const {
     Json data = Json::object();
@@ -241,7 +241,7 @@ class Recorder {
             {"events", std::move(events)}};
   }
 
-  /// Paths as they are in the bundle; what else names this machine has no value, but its hash.
+  /// Paths as in the bundle; other values that name this machine are replaced by their hash.
   Json outputs_of(const JobRow& job, const Json& recorded) const {
     Json outputs = Json::object();
     for (const auto& [name, output] : recorded.items()) {
@@ -253,7 +253,7 @@ class Recorder {
                             (*inner.begin() == "outputs" || *inner.begin() == "checkpoints");
         if (is_own && path.string().starts_with(job.directory + "/")) {
           outputs[name]["path"] =
-              path.string().substr(job.directory.size() + 1);  // as children see it
+              path.string().substr(job.directory.size() + 1);  // in the form that children use
         }
         if (is_own && travels(job)) {
           value = (fs::path(folder_of(job)) / inner).lexically_normal().string();
@@ -326,7 +326,7 @@ class Recorder {
     const bool is_report = fs::path(name).filename() == "outputs.json" &&
                            fs::path(name).parent_path().filename() == "outputs";
     if (word && is_report) {
-      without_ = "outputs/outputs.json";  // for dlflow, which has read it
+      without_ = "outputs/outputs.json";  // for dlflow, which has already read it
     } else if (word) {
       left_out_.push_back(name + " is left out: it names " + *word);
       lacks_ = "a file of it is left out";
@@ -342,11 +342,11 @@ class Recorder {
   PrivateWords private_;
   std::vector<std::string> left_out_;
 
-  // Of the job at hand:
-  std::string lacks_;    // why its result is not in the bundle as it was published; empty: it is
+  // About the current job:
+  std::string lacks_;    // reason why its result is not in the bundle as published; empty: it is
   std::string without_;  // a file that is left out, and is no part of the result
   Json links_;           // those that stay in their tree, below the job's folder -> target
-  Json folders_;         // the empty ones
+  Json folders_;         // the empty folders
 };
 
 }  // namespace

@@ -14,7 +14,7 @@ namespace {
 
 using namespace zip;
 
-constexpr unsigned kMadeByMinizip = 45;  // all that it says of who made an entry of 4 GiB or more
+constexpr unsigned kMadeByMinizip = 45;  // all bits about the origin of an entry of 4 GiB or more
 constexpr unsigned kEncrypted = 1 | 1 << 6 | 1 << 13;
 constexpr unsigned kSizesFollow = 1 << 3;
 
@@ -34,7 +34,7 @@ std::string zip64_field(const std::string& numbers) {
 }
 
 /// Whether a header has each of `numbers`, which are pairs of the 32 bits there and the true value,
-/// either there or in the ZIP64 field, which has to be all of `extra` and to hold nothing else.
+/// either there or in the ZIP64 field. That field must be all of `extra` and contain nothing else.
 bool has_numbers(std::string_view extra,
                  std::initializer_list<std::pair<uint64_t, uint64_t>> numbers) {
   std::string large;
@@ -48,7 +48,7 @@ bool has_numbers(std::string_view extra,
   return extra == (large.empty() ? "" : zip64_field(large));
 }
 
-/// The mode must be one that ZipWriter gives: links, folders, devices and set-user-id files have
+/// The mode must be one that ZipWriter sets: links, folders, devices and set-user-id files have
 /// others.
 mode_t checked_mode(const ZipEntry& entry) {
   const auto made_by = unsigned(little_endian(entry.line, 4, 2));
@@ -63,7 +63,7 @@ mode_t checked_mode(const ZipEntry& entry) {
 }  // namespace
 
 bool path_is_safe(std::string_view path) {
-  constexpr size_t kMaxPathBytes = 3072;  // PATH_MAX, less the folder that it is unpacked to
+  constexpr size_t kMaxPathBytes = 3072;  // PATH_MAX, less the folder that it is unpacked into
   constexpr size_t kMaxPartBytes = 255;   // NAME_MAX
   if (path.empty() || path.size() > kMaxPathBytes || find_invalid_utf8(path) != path.npos) {
     return false;
@@ -80,7 +80,7 @@ bool path_is_safe(std::string_view path) {
 ZipReader::ZipReader(const std::filesystem::path& file)
     : archive_(file, "the bundle is damaged, or was not written by `dlflow pack`: ") {
   std::unordered_set<std::string> names;
-  uint64_t next = 0;  // where the next entry has to begin
+  uint64_t next = 0;  // offset at which the next entry must begin
   archive_.each_entry([&](ZipEntry entry) {
     if (entries_.size() == kMaxZipEntries) throw archive_.corrupt("it has too many files");
     if (!path_is_safe(entry.name)) throw refusal(entry.name, "has a name that leads elsewhere");
@@ -100,8 +100,8 @@ ZipReader::ZipReader(const std::filesystem::path& file)
   check_end();
 }
 
-/// Where `entry` ends, which has to begin at `offset` with a local header that says what its line
-/// in the directory says.
+/// The end of `entry`, which must begin at `offset` with a local header that agrees with its line
+/// in the directory.
 uint64_t ZipReader::checked_end(const ZipEntry& entry, uint64_t offset) const {
   const std::string_view line = entry.line;
   const std::string header = archive_.bytes_at(offset, kLocalHeaderBytes);
@@ -113,7 +113,7 @@ uint64_t ZipReader::checked_end(const ZipEntry& entry, uint64_t offset) const {
   };
   constexpr size_t kCommonBytes = 12;  // flags, method, time and checksum
   constexpr size_t kCommentAndDiskBytes = 4;
-  // ZipWriter leaves room for sizes that turn out to be small.
+  // ZipWriter reserves room for sizes that may turn out to be small.
   const bool has_sizes =
       in_header(extra) || (in_header("") && extra == zip64_field(bytes_of(0, 16)));
   if (entry.place != offset || !has_sizes ||
@@ -133,8 +133,8 @@ uint64_t ZipReader::checked_end(const ZipEntry& entry, uint64_t offset) const {
   return content + entry.packed_bytes;
 }
 
-/// Behind the directory stand only the records that say where it is: the file's last 22 bytes, and
-/// of a large archive two more before them. Each is compared with what it has to be.
+/// After the directory come only the records with its place: the file's last 22 bytes, and in a
+/// large archive two more before them. Each is compared with its expected value.
 void ZipReader::check_end() const {
   const uint64_t place = archive_.directory_begin();
   const uint64_t end = archive_.directory_end();

@@ -12,18 +12,17 @@
 /// ZIP archives as ZipWriter makes them, read without trust.
 namespace dlflow {
 
-/// minizip, which writes bundles, writes no ZIP64 directory for more; 65,535 stands for "more" in a
-/// plain one.
+/// The maximum number of entries: minizip, which writes bundles, writes no ZIP64 directory for
+/// more; in a plain one 65,535 means "more".
 inline constexpr uint64_t kMaxZipEntries = 65'534;
 
 class ZipReader {
  public:
-  /// Opens `file` and looks at every entry. Throws Error{Corrupt} unless the archive is nothing but
+  /// Opens `file` and looks at every entry. Throws Error{Corrupt} unless the archive consists of
   /// entries one after the other, the directory that lists exactly these, and its end: no byte
-  /// before, between or behind, no header that says something else than the directory. Throws
+  /// before, between or after them, and no header that differs from the directory. Throws
   /// Error{InvalidInput} for an entry that is no plain file of mode 0644 or 0755, is encrypted,
-  /// packed by another method than deflate, or whose name is not one of path_is_safe() or is there
-  /// twice.
+  /// packed by another method than deflate, or whose name fails path_is_safe() or occurs twice.
   explicit ZipReader(const std::filesystem::path& file);
 
   const std::vector<ZipEntry>& entries() const { return entries_; }
@@ -45,9 +44,9 @@ class ZipReader {
   std::vector<ZipEntry> entries_;
 };
 
-/// A relative path that means the same file on every machine and leads nowhere else: UTF-8 without
-/// control characters and backslashes, no empty part, no "." and "..", no longer than file systems
-/// allow.
+/// Whether a relative path means the same file on every machine and leads nowhere else: UTF-8
+/// without control characters and backslashes, no empty part, no "." and "..", no longer than file
+/// systems allow.
 bool path_is_safe(std::string_view path);
 
 }  // namespace dlflow

@@ -15,7 +15,7 @@ namespace {
 
 constexpr uLong kFirstOfJanuary1980 = 1 << 21 | 1 << 16;  // as MS-DOS counts
 
-/// From here on sizes may not fit into 32 bits any more: what cannot be packed grows a little.
+/// From this size on, a file may need more than 32 bits: data that cannot be packed grows a little.
 constexpr uint64_t kLarge = 0xf0000000;
 
 /// Weights and pictures pack badly at any level, text well at each.

@@ -7,11 +7,11 @@
 #include "base/archive/byte_source.h"
 #include "base/handle.h"
 
-/// ZIP archives whose bytes follow from what is in them.
+/// ZIP archives whose bytes depend only on their content.
 namespace dlflow {
 
 /// Writes entries in the order they are added: one fixed time, Unix modes 0644 and 0755, deflate,
-/// ZIP64 for what is large. The same entries give the same bytes.
+/// ZIP64 for large ones. The same entries give the same bytes.
 class ZipWriter {
  public:
   /// Creates `file`, or replaces it. Throws Error.
