@@ -37,10 +37,11 @@ std::string short_boot_id(const std::string& boot_id) {
   return boot_id.substr(boot_id.size() - std::min(boot_id.size(), kBootDigits));
 }
 
-/// This process, which reads of itself once.
+/// This process, determined once.
 const ProcessIdentity& self() {
   static ProcessIdentity identity;
-  if (identity.pid == ::getpid()) return identity;  // else it is a copy of the one that looked
+  if (identity.pid == ::getpid())
+    return identity;  // otherwise this is a fork of the process that read it
   const auto found = identify(::getpid());
   DLFLOW_CHECK(found.has_value());
   return identity = *found;
@@ -101,7 +102,8 @@ bool claim_pass(const fs::path& attempt_directory, int pass, const std::string& 
       to_text({.pass = pass, .supervisor = self(), .token = token, .backend_id = backend_id});
   if (::symlink(owner.c_str(), file.c_str()) == 0) return true;
   if (errno != EEXIST) throw_errno("cannot create " + file.string(), errno);
-  // A network file system may repeat a request whose answer was lost, and refuse the second.
+  // A network file system may repeat a request whose answer was lost, and then refuse the second
+  // one.
   return fs::read_symlink(file) == owner;
 }
 

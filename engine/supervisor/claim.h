@@ -21,25 +21,26 @@ namespace dlflow {
 struct Claim {
   int pass = 0;
   ProcessIdentity supervisor;
-  uint64_t token = 0;      ///< which of its supervisor's passes it is: what request_stop() names
+  uint64_t token =
+      0;  ///< number of the pass among those of its supervisor, which request_stop() names
   std::string backend_id;  ///< the SLURM job it runs in; empty: local
 };
 
 std::filesystem::path claim_file(const std::filesystem::path& attempt_directory, int pass);
 
-/// Makes this process the owner of the pass; false if it has another one already, or this one
-/// under another token.
+/// Makes this process the owner of the pass; false if it has another owner, or is claimed by this
+/// one under another token.
 bool claim_pass(const std::filesystem::path& attempt_directory, int pass,
                 const std::string& backend_id = "", uint64_t token = 0);
 
 /// The newest claim of an attempt; nothing if no supervisor has started.
 std::optional<Claim> newest_claim(const std::filesystem::path& attempt_directory);
 
-/// Notes that the owner of the pass is alive, in the time of the claim. What fails is left: a claim
-/// that looks old makes nobody wait.
+/// Notes that the owner of the pass is alive, in the time of the claim. Failures are ignored: a
+/// claim that looks old makes nobody wait.
 void renew_claim(const std::filesystem::path& attempt_directory, int pass);
 
-/// When the claim was made or last renewed; nothing if it cannot be told.
+/// The time when the claim was made or last renewed; nothing if it is unknown.
 std::optional<Time> last_renewal(const std::filesystem::path& attempt_directory, int pass);
 
 }  // namespace dlflow

@@ -12,7 +12,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Files and folders of the host that `with` names, wherever in it.
+/// Files and folders of the host that `with` names, at any depth.
 void collect_paths(const Json& value, std::vector<Bind>& binds) {
   if (value.is_structured()) {
     for (const Json& part : value) collect_paths(part, binds);
@@ -26,7 +26,8 @@ void collect_paths(const Json& value, std::vector<Bind>& binds) {
 }
 
 std::vector<Bind> binds_of(const JobSpec& spec, const ResolvedJob& job) {
-  // All runs, not this one alone: images get one folder to mount them on, not one per run.
+  // The folder of all runs, not only of this one: images get one folder to mount them on, not one
+  // per run.
   const fs::path runs = spec.run_directory.parent_path();
   std::vector<Bind> binds = {{runs, runs}, {spec.cache, spec.cache}};
   for (const ParentRef& parent : spec.parents) {
@@ -41,7 +42,7 @@ std::vector<Bind> binds_of(const JobSpec& spec, const ResolvedJob& job) {
   return binds;
 }
 
-/// The launcher's program, if it is one of an MPI; srun is of SLURM.
+/// The launcher's program, if it belongs to an MPI; srun belongs to SLURM.
 std::string mpirun_of(const JobSpec& spec) {
   if (spec.resources.ranks <= 1 || spec.launcher.empty()) return "";
   const std::string& program = spec.launcher.front();

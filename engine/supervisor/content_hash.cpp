@@ -15,8 +15,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// SHA-256 of the names and contents of all that is below a folder. A link that stays in it counts
-/// as the link that it is, another one as what it leads to.
+/// SHA-256 of the names and contents of everything below a folder. A link that stays in it counts
+/// as a link, another one as its target.
 class FolderHash {
  public:
   FolderHash(const fs::path& root, const HashOfFile& hash_of)
@@ -58,7 +58,7 @@ class FolderHash {
   fs::path root_;
   const HashOfFile& hash_of_;
   Sha256 hash_;
-  std::vector<fs::path> entered_;  // the folders that we are in
+  std::vector<fs::path> entered_;  // the folders above the current one
 };
 
 }  // namespace

@@ -10,14 +10,13 @@ namespace dlflow {
 /// The hash of one file's content.
 using HashOfFile = std::function<std::string(const std::filesystem::path&)>;
 
-/// Of a file its content; of a folder the names and contents of all that is below it, empty folders
-/// and the right to run a file among them. A link that stays in the folder counts as the link that
-/// it is, another one as what it leads to. Throws Error, also of a link to a folder that it lies
-/// in.
+/// Of a file its content; of a folder the names and contents of everything below it, including
+/// empty folders and execute permissions. A link that stays in the folder counts as a link, another
+/// one as its target. Throws Error, also for a link to a folder that contains it.
 std::string content_hash(const std::filesystem::path& path);
 std::string content_hash(const std::filesystem::path& path, const HashOfFile& hash_of);
 
-/// Where a link leads; what is there may be a link, too.
+/// The target of a link, which may itself be a link.
 std::filesystem::path target_of(const std::filesystem::path& link);
 
 }  // namespace dlflow

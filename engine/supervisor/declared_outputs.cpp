@@ -22,22 +22,22 @@ constexpr std::string_view kCheckpoints = "checkpoints";
 
 bool is_pattern(const std::string& path) { return path.find_first_of("*?[") != path.npos; }
 
-/// A tree that outputs may be in, and how people call it.
+/// A tree that outputs may be in, with its name for people.
 struct SearchedTree {
   fs::path folder;
   const char* name;
 };
 
-/// Whether the program has not made what is at a path: a link, or an input.
+/// Whether something other than the program made the file: it is a link, or an input.
 using IsGiven = std::function<bool(const std::filesystem::path&)>;
 
-/// A declared path as it is looked for: "plots/./loss/" is plots/loss.
+/// The normal form of a declared path: "plots/./loss/" is plots/loss.
 std::string normal_path(const std::string& path) {
   const fs::path normal = fs::path(path).lexically_normal();
   return normal.has_filename() ? normal.string() : normal.parent_path().string();
 }
 
-/// What has this path in `folder`, or matches it: relative names, sorted.
+/// The paths in `folder` that match this one: relative names, sorted.
 std::vector<std::string> find_matches(const fs::path& folder, const std::string& normal) {
   std::error_code none;
   if (fs::exists(folder / normal, none)) return {normal};
@@ -58,7 +58,7 @@ bool is_symbolic(const fs::path& path) {
   return fs::is_symlink(path, none);
 }
 
-/// The first link that leads from `folder` to `path` below it, or that `path` itself is.
+/// The first link on the way from `folder` to `path` below it, or `path` itself if it is a link.
 std::optional<fs::path> first_link(const fs::path& folder, const fs::path& path) {
   fs::path place = folder;
   for (const fs::path& part : path) {
@@ -123,7 +123,7 @@ std::string left_instead(const std::vector<SearchedTree>& trees, const IsGiven& 
   return join(left, ", ") + (more == 0 ? "" : " and " + std::to_string(more) + " more");
 }
 
-/// Where an output was found.
+/// The place of an output.
 struct FoundOutput {
   enum class Where {
     Published,  ///< below $DLFLOW_OUTPUTS or $DLFLOW_CHECKPOINTS, where it stays
@@ -148,7 +148,7 @@ class Settler {
     if (!is_linked) saved_.clear();
   }
 
-  /// Moves and copies nothing.
+  /// Finds outputs; moves and copies nothing.
   FoundOutput find(const std::string& name, const std::string& declared) const {
     const std::string path = normal_path(declared);
     if (auto found = find_matches(outputs_, path); !found.empty()) {
@@ -167,7 +167,8 @@ class Settler {
     return found;
   }
 
-  /// Brings what was found to $DLFLOW_OUTPUTS: folders before what lies in them, which comes along.
+  /// Moves the outputs to $DLFLOW_OUTPUTS: folders before the outputs inside them, which move
+  /// along.
   void bring(const std::map<std::string, FoundOutput>& found) const {
     std::vector<std::pair<std::string, FoundOutput>> order;
     for (const auto& [name, one] : found) {
@@ -196,8 +197,8 @@ class Settler {
     return found;
   }
 
-  /// Nothing behind a link is taken: it belongs to someone else, as inputs do. Of the folder of
-  /// checkpoints, which a link made by dlflow leads to, outputs are copies.
+  /// Files behind a link are not taken: they belong to others, as inputs do. From the folder of
+  /// checkpoints, to which dlflow's own link leads, outputs are copied.
   FoundOutput find_in_work(const std::string& name, const std::string& declared,
                            const std::string& path) const {
     std::optional<fs::path> link;
@@ -224,7 +225,7 @@ class Settler {
     return found;
   }
 
-  /// \param[out] link  one in the way of what was left out, if any was
+  /// \param[out] link  a link on the way to an output that was left out, if there was one
   static std::vector<std::string> without_links(const fs::path& folder,
                                                 std::vector<std::string> found,
                                                 std::optional<fs::path>& link) {

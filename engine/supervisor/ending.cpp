@@ -22,7 +22,8 @@ namespace {
 namespace fs = std::filesystem;
 using std::chrono::milliseconds;
 
-/// How many processes the kernel has killed for want of memory, on this machine since it booted.
+/// The number of processes that the kernel has killed for lack of memory, on this machine since it
+/// booted.
 uint64_t out_of_memory_kills() {
   constexpr std::string_view kKey = "\noom_kill ";
   const std::string counters = read_file_if_exists("/proc/vmstat").value_or("");
@@ -35,8 +36,7 @@ std::string pattern_of(const JobSpec& spec) {
   return spec.checkpoint ? spec.checkpoint->newer : "";
 }
 
-/// The files that were saved to their end. Where there are ranks, some may still be at it
-/// elsewhere.
+/// The files that were saved completely. If there are ranks, some may still be saving elsewhere.
 SavedFiles whole_files(const JobSpec& spec, const std::set<fs::path>& torn) {
   constexpr useconds_t kSettles = 100'000;
   SavedFiles files = saved_files(spec, pattern_of(spec));
@@ -52,7 +52,7 @@ SavedFiles whole_files(const JobSpec& spec, const std::set<fs::path>& torn) {
   return files;
 }
 
-/// Whether a copy of what is read-only lies in the working directory, and is read-only, too.
+/// Whether a read-only copy of a read-only file is in the working directory.
 bool has_read_only_copy(const fs::path& work) {
   int looked_at = 0;
   constexpr int kMostEntries = 1000;
@@ -151,13 +151,13 @@ class Ending {
   }
 
  private:
-  /// Whether the pass ended because a node went away, and not because anybody wanted it to end.
+  /// Whether the pass ended because a node was lost, and not because of a request.
   bool has_lost_node() const {
     return lost_node_ &&
            (watched_.cause == StopCause::None || watched_.cause == StopCause::LostRank);
   }
 
-  /// Whether what a command saved is what it began with, or it reported no further step.
+  /// Whether a command saved the content that it began with, or reported no further step.
   bool is_idle() const {
     if (!spec_.uses.empty() || !spec_.checkpoint) return false;
     const std::string step = reported_step(files_, before_.reported_bytes);
@@ -165,8 +165,8 @@ class Ending {
     return !before_.content.empty() && saved_content(spec_, pattern_of(spec_)) == before_.content;
   }
 
-  /// The first rank of a command that saves that was ended by a signal, which is no mistake of the
-  /// program that comes again; but where more memory is to follow, that is what counts.
+  /// The first rank of a saving command that a signal ended. The program will run again, so this is
+  /// not its mistake; but if the next try has more memory, that matters more.
   std::optional<std::string> lost_rank() const {
     if (!spec_.uses.empty() || !spec_.checkpoint) return std::nullopt;
     JobEvent killed;
@@ -176,7 +176,8 @@ class Ending {
     return read_lost_rank(files_.lost_rank());
   }
 
-  /// Whether the program, asked to save, has died of that or by an error, and of no lack of time.
+  /// Whether the program, after the request to save, died of a signal or an error, and not at the
+  /// end of its time.
   bool failed_to_save(int code) const {
     if (watched_.cause != StopCause::Walltime || watched_.was_ended || code == 0) return false;
     if (!can_save(spec_.uses, spec_.checkpoint)) return false;
@@ -193,11 +194,11 @@ class Ending {
   /// "its checkpoint", "ckpt/last.pt"
   std::string goes_on() const { return newer_.value_or("its checkpoint"); }
 
-  /// A rank that the kernel killed for want of memory, and the others asked to be run again: where
-  /// more memory is to follow, that is what counts. And a program does not end well if the kernel
+  /// The kernel killed a rank for lack of memory, and the others asked to run again: if the next
+  /// try has more memory, the lack of memory counts. And a program does not succeed if the kernel
   /// killed a part of it.
   int exit_code() const {
-    if (watched_.cause == StopCause::LostRank) {  // its launcher's own status says nothing
+    if (watched_.cause == StopCause::LostRank) {  // its launcher's own status has no meaning
       return bad_end_of_task(said_).value_or(128 + SIGKILL);
     }
     if (watched_.exit.code == 0) return ran_out_of_memory(options_, before_) ? 128 + SIGKILL : 0;
@@ -210,20 +211,20 @@ class Ending {
     return counts ? *killed.exit : code;
   }
 
-  /// Whether the first rank that ended badly asked to be run again. SLURM 24.11 kills the others a
-  /// second later, and the status of srun is theirs.
+  /// Whether the first rank that failed asked to run again. SLURM 24.11 kills the others a second
+  /// later, and srun returns their status.
   bool asked_first() const {
     return watched_.cause == StopCause::None && is_by_srun(spec_) &&
            bad_end_of_task(said_) == kExitAgain;
   }
 
-  /// "; error: rank 1 (node b2): killed by signal 9 (Killed)", if the program said such a thing.
+  /// "; error: rank 1 (node b2): killed by signal 9 (Killed)", if the program printed such a line.
   std::string why_again() const {
     const std::string line = telling_line(files_.standard_error(), before_.standard_error_bytes);
     return line.starts_with("error") ? "; " + line : "";
   }
 
-  /// ", asked for 1 GiB": of memory, if anybody did.
+  /// ", asked for 1 GiB": the requested memory, if there is one.
   std::string asked_for() const {
     const uint64_t given = options_.memory_bytes;
     const uint64_t bytes = given > 0 ? given : spec_.resources.memory_bytes;
@@ -247,7 +248,7 @@ class Ending {
       rest += "; `pip install dlflow-*.whl` by the step's Python, see docs/user/python.md";
     }
     std::error_code unknown;
-    if (fs::space(files_.attempt, unknown).available == 0) {  // the maximum if it is unknown
+    if (fs::space(files_.attempt, unknown).available == 0) {  // the maximum, if it is unknown
       rest += "; No space left on device in " + files_.attempt.string();
     }
     const int signal = code > 128 ? code - 128 : 0;
@@ -268,7 +269,7 @@ class Ending {
   const BeforePass& before_;
   const Watched& watched_;
   std::string said_;                      ///< on standard error
-  std::optional<std::string> lost_node_;  ///< which may have no name
+  std::optional<std::string> lost_node_;  ///< possibly without a name
   std::optional<std::string> newer_;      ///< of the files that `checkpoint:` names
   bool out_of_memory_;
 };

@@ -30,15 +30,15 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Whether a frozen copy was not touched since the plan was: then it needs not be read.
+/// Whether a frozen copy is untouched since the plan was made, so that it need not be read.
 bool is_older(const FileIdentity& copy, const fs::path& run_directory) {
   std::error_code none;
   const fs::path plan = run_directory / "plan.json";
   return fs::exists(plan, none) && copy.ctime_ns < identity_of(plan).ctime_ns;
 }
 
-/// Else its permissions or its links alone were: root in PRoot gets the right to write to a file
-/// for each open(), and loses it again.
+/// Otherwise only its permissions or its links changed: root in PRoot gets the permission to write
+/// at each open(), and loses it again.
 bool was_written(FileIdentity before, const FileIdentity& after) {
   before.ctime_ns = after.ctime_ns;
   return before != after;
@@ -70,8 +70,8 @@ std::string value_in(const Variables& variables, const std::string& name) {
   return found == variables.end() ? "" : found->second;
 }
 
-/// Of what `reuse:` names, and `inherit:` of the profile. What neither the plan nor the node gives
-/// reaches no program.
+/// Variables of `reuse:` and of the profile's `inherit:`. A variable that neither the plan nor the
+/// node provides reaches no program.
 std::optional<std::string> find_change_of_conditions(const JobSpec& spec) {
   const SourceProofs& then = spec.sources;
   if (then.variables.empty() && then.inherited.empty() && then.programs.empty()) return {};
@@ -105,7 +105,7 @@ std::optional<std::string> find_change_of_conditions(const JobSpec& spec) {
 /// The longest tick of a file system's clock, within which two changes look like one.
 constexpr std::chrono::seconds kLongestTick(2);
 
-/// Where the image lies, if it is one to look at.
+/// The folder of the image, if it must be checked.
 fs::path image_of(const JobSpec& spec) {
   if (!spec.container) return {};
   const ImageSource source = image_source(spec.container->from, "/");
@@ -233,8 +233,8 @@ std::optional<std::string> ImageProof::find_change() const {
   return std::nullopt;
 }
 
-/// For the jobs that come later. What was changed a moment before we looked at first might have
-/// been changed once more in the same tick, and look the same: it is read after that.
+/// For later jobs. A file that changed a moment before the first look might change again in the
+/// same tick, and look the same: it is read after that.
 void ImageProof::note(const std::string& identity) const {
   const bool is_settled = clock_() - first_->at >= kLongestTick;
   if (!is_settled || identity != first_->identity || tree_identity(image_) != identity) return;

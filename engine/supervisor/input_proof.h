@@ -14,10 +14,10 @@
 #include "engine/plan/fingerprint.h"
 #include "engine/plan/job.h"
 
-/// Whether a job's program saw what its fingerprint says: the frozen copies, the data outside of
-/// the run, a `dir:` image and the packages of its `environment:` as they were when the run was
-/// planned, its parents' outputs as they were published, from before the program begins until after
-/// it has ended.
+/// Whether a job's program saw the inputs of its fingerprint: frozen copies, data outside of the
+/// run, a `dir:` image and the packages of its `environment:` as they were when the run was
+/// planned, and its parents' outputs as published, from before the program begins until after it
+/// has ended.
 namespace dlflow {
 
 /// Whether a `dir:` image, which is used where it lies, is as it was when the run was planned.
@@ -31,10 +31,10 @@ class ImageProof {
  public:
   using Clock = std::function<std::chrono::steady_clock::time_point()>;
 
-  /// Before the program begins. `spec` must outlive this.
+  /// The state before the program begins. `spec` must outlive this.
   explicit ImageProof(const JobSpec& spec, Clock clock = std::chrono::steady_clock::now);
 
-  /// What has changed since the run was planned, in words; or nothing. Throws Error.
+  /// Changes since the run was planned, in words; or nothing. Throws Error.
   std::optional<std::string> find_change() const;
 
  private:
@@ -53,25 +53,25 @@ class ImageProof {
 
 class InputProof {
  public:
-  /// Looks at all of it before the program begins. `spec` must outlive this.
+  /// Checks all inputs before the program begins. `spec` must outlive this.
   explicit InputProof(const JobSpec& spec);
 
-  /// What had changed, in words, when this was made; or nothing.
+  /// Changes, in words, that existed when this was made; or nothing.
   const std::optional<std::string>& change_at_start() const { return change_; }
 
-  /// What has changed then or since. Reads only what the kernel does not know to be unchanged.
+  /// Changes then or since. Reads only files that the kernel does not report as unchanged.
   std::optional<std::string> find_change() const;
 
-  /// What of that a look at the next pass might not show any more, since it was put back: all but
-  /// the files of data outside of the run, whose times tell it for good. A pass that is asked to
-  /// save has little time, and these may be many.
+  /// Changes that a check at the next pass might miss, since they may be undone by then. All inputs
+  /// except files of data outside of the run, whose times show a change permanently. A pass that is
+  /// asked to save has little time, and these may be many.
   std::optional<std::string> find_change_that_may_be_undone() const;
 
  private:
   std::optional<std::string> find_change_at_start();
   std::optional<std::string> find_change_of_frozen() const;
   std::optional<std::string> find_exchange() const;
-  /// Looks at all inputs but the frozen copies and data outside of the run.
+  /// Checks all inputs except frozen copies and data outside of the run.
   std::optional<std::string> find_change_beside_files() const;
 
   const JobSpec& spec_;
@@ -82,10 +82,10 @@ class InputProof {
   std::optional<std::string> change_;        // at the start
 };
 
-/// Data that a step names by what its parents left, as in `data: "/data/${{ steps.a.metrics.year
-/// }}"`: the plan could not look at it, and so it is not in the fingerprint. Returns the first such
-/// place, in words: one that neither the plan knew nor an output of a parent holds.
-/// \param with  the evaluated `with:` of the job
+/// Data that a step names by a result of its parents, as in `data: "/data/${{ steps.a.metrics.year
+/// }}"`: the plan could not check it, so it is not in the fingerprint. Returns the first such
+/// place, in words: one that neither the plan nor an output of a parent contains. \param with  the
+/// evaluated `with:` of the job
 std::optional<std::string> find_late_place(const JobSpec& spec, const Json& with,
                                            std::span<const ParentResult> parents);
 

@@ -47,7 +47,7 @@ std::vector<Kept> kept_states(const fs::path& job_directory) {
   return states;
 }
 
-/// With its time of change, so that it does not seem to be new.
+/// Keeps its time of change, so that it does not look new.
 void copy_with_time(const fs::path& from, const fs::path& to) {
   make_directories(to.parent_path());
   copy_content(from, to);
@@ -57,7 +57,7 @@ void copy_with_time(const fs::path& from, const fs::path& to) {
   ::utimensat(AT_FDCWD, to.c_str(), times, 0);
 }
 
-/// Copies the tree, its newest files first, and links what is more than the limit.
+/// Copies the tree, its newest files first, and links the files beyond the limit.
 void copy_state(const fs::path& from, const fs::path& to) {
   struct File {
     fs::path name;
@@ -113,8 +113,8 @@ void add_files_of(pid_t pid, const fs::path& folder, std::set<fs::path>& found) 
   }
 }
 
-/// The fingerprint of the same job whatever it is given to run on. Empty as the fingerprint is: all
-/// that a job does whose work cannot be known counts as one work.
+/// The fingerprint of the same job without its resources. Empty if the fingerprint is: all unknown
+/// work of a job counts as the same work.
 std::string work_of(const JobSpec& spec, std::span<const ParentResult> parents) {
   Json base = Json::parse(spec.fingerprint_base);
   base.erase("resources");
@@ -257,7 +257,7 @@ bool begins_anew(const AttemptFiles& files) { return fs::exists(place_aside(file
 void doubt_checkpoints(const JobSpec& spec, const std::string& reason) {
   if (!can_save(spec.uses, spec.checkpoint)) return;
   const auto noted = read_file_if_exists(note_of(spec));
-  if (!noted || !noted->ends_with('\n')) return;  // nobody knows what they are of, or in doubt
+  if (!noted || !noted->ends_with('\n')) return;  // their work is unknown, or in doubt
   write_file_atomic(note_of(spec), *noted + reason, Durability::Synced);
 }
 

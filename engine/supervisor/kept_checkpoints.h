@@ -25,49 +25,51 @@
 /// not kept: they prove themselves, and the one before is taken if that fails.
 namespace dlflow {
 
-/// Keeps the present state, if there is one and it is other than the last that was kept.
-/// \param content  saved_content() of it.
+/// Keeps the present state, if there is one and it differs from the last that was kept. \param
+/// content  saved_content() of it.
 void keep_checkpoints(const JobSpec& spec, const std::string& content);
 
-/// Puts the state before the last that was kept in the place of the present one, which goes to
+/// Replaces the present state by the one before the last that was kept; the present one moves to
 /// attempt-N/checkpoints-PASS-unread. False if there is none.
 bool put_back_checkpoints(const JobSpec& spec, const AttemptFiles& files);
 
-/// Puts the files of `torn`, names below $DLFLOW_CHECKPOINTS, back as the last state that was kept
-/// has them, or removes them; what they were goes to attempt-N/checkpoints-PASS-torn.
+/// Restores the files of `torn`, names below $DLFLOW_CHECKPOINTS, from the last state that was
+/// kept, or removes them; the incomplete ones move to attempt-N/checkpoints-PASS-torn.
 void put_back_files(const JobSpec& spec, const AttemptFiles& files,
                     const std::set<std::filesystem::path>& torn);
 
-/// What follows on `end`: a command that fails before it has saved anything may have failed on its
-/// checkpoint, so that it goes on from the state before. \param content  saved_content() at the
+/// The consequence of `end`: a command that fails before it has saved anything may have failed on
+/// its checkpoint, so it resumes from the state before. \param content  saved_content() at the
 /// beginning of the pass.
 JobEvent try_state_before(const JobSpec& spec, const AttemptFiles& files,
                           const std::string& content, JobEvent end);
 
-/// Forgets all states: the job has ended well, or begins anew.
+/// Removes all states: the job has succeeded, or begins anew.
 void forget_kept_checkpoints(const std::filesystem::path& job_directory);
 
 /// The files that `checkpoint: {newer: …}` names and that processes below this one have open for
-/// writing. \param all  else of those alone that SIGTERM would end.
+/// writing. \param all  otherwise only processes that SIGTERM would end.
 std::set<std::filesystem::path> files_being_saved(const JobSpec& spec, bool all);
 
-/// Of a step that saves: a pass goes on from checkpoints of the work that it does itself. Those of
-/// other work (a parent ran again and left something else) are put aside into the folder of the
-/// attempt, as checkpoints-PASS. The work is noted beside the new ones, as checkpoints.of;
-/// checkpoints without a note are of an earlier version, and kept. With other resources a job goes
-/// on, since its user asked for that, but its result is neither that of these nor of those: why it
-/// will not be reused is returned. Call it before the pass looks for its checkpoints. Throws Error.
-/// \param fingerprint  of the job; an empty one says nothing.
+/// For a step that saves: a pass resumes only from checkpoints of its own work. Those of other work
+/// (a parent ran again and left something else) are put aside into the folder of the attempt, as
+/// checkpoints-PASS. The work is noted beside the new ones, as checkpoints.of; checkpoints without
+/// a note are of an earlier version, and kept. With other resources a job resumes, since its user
+/// asked for that, but its result belongs to neither: the reason why it will not be reused is
+/// returned. Call it before the pass looks for its checkpoints. Throws Error. \param fingerprint
+/// of the job; an empty one is unknown.
 std::optional<std::string> keep_own_checkpoints(const JobSpec& spec, const AttemptFiles& files,
                                                 const std::string& fingerprint,
                                                 std::span<const ParentResult> parents);
 
-/// Whether this pass has put checkpoints aside. Then it takes no files of an earlier one over.
+/// Whether this pass has put checkpoints aside. Then it does not take over files of an earlier
+/// pass.
 bool begins_anew(const AttemptFiles& files);
 
-/// Notes that what the pass saves from now on is of no fingerprint, and why ("/data changed after
-/// the run was planned"): a later pass that goes on from it has the same doubt, even if all is as
-/// it was by then. Call it after keep_own_checkpoints(). Throws Error.
+/// Notes that the checkpoints that the pass saves from now on belong to no fingerprint, and why
+/// ("/data changed after the run was planned"): a later pass that resumes from them has the same
+/// doubt, even if all inputs are restored by then. Call it after keep_own_checkpoints(). Throws
+/// Error.
 void doubt_checkpoints(const JobSpec& spec, const std::string& reason);
 
 }  // namespace dlflow

@@ -49,7 +49,7 @@ std::vector<std::string> environment(const JobSpec& spec, const ResolvedJob& job
   if (!spec.container) values = secrets;
   values.merge(declared_environment(spec, job, files));
   if (gpus) values.emplace("CUDA_VISIBLE_DEVICES", *gpus);
-  // Others are told by rank-exec, or in their containers.
+  // Other programs get these variables from rank-exec, or in their containers.
   if (spec.uses.empty() && !spec.container && job.ranks.num_programs() == 1) {
     values.merge(rank_variables(job.ranks));
   }
@@ -58,7 +58,7 @@ std::vector<std::string> environment(const JobSpec& spec, const ResolvedJob& job
     for (const std::string& name : misleading_variables(job.ranks)) inherited.erase(name);
   }
   values.merge(inherited);
-  values.emplace("LANG", "C.UTF-8");  // a result depends on nobody's language
+  values.emplace("LANG", "C.UTF-8");  // a result must not depend on a user's language
   if (const auto path = values.find("PATH"); path != values.end() && !spec.container) {
     path->second += ":" + frozen_program(spec.run_directory).parent_path().string();
   }
@@ -74,7 +74,7 @@ std::vector<std::string> srun_per_node(const Resources& each, const RankPlan& ra
   const int on_first = ranks.nodes.front().ranks;
   const bool is_even = std::all_of(ranks.nodes.begin(), ranks.nodes.end(),
                                    [&](const RankNode& node) { return node.ranks == on_first; });
-  if (!is_even) {  // then it has all that the job has there, if it is not told of a number
+  if (!is_even) {  // then it has all GPUs of the job there, unless their number is given
     words.emplace_back("--cpu-bind=none");
     return words;
   }
@@ -85,8 +85,8 @@ std::vector<std::string> srun_per_node(const Resources& each, const RankPlan& ra
   return words;
 }
 
-/// dlflow's own programs start their ranks themselves, all on this machine, where there is no
-/// mpirun. Behind `setup:` lines there may be one.
+/// dlflow's own programs start their ranks themselves, all on this machine, if there is no mpirun.
+/// `setup:` lines may provide one.
 bool starts_own_ranks(const JobSpec& spec) {
   const StepKind* const kind = find_step_kind(spec.uses);
   const Resources& each = spec.resources;
@@ -118,33 +118,33 @@ std::vector<std::string> launcher(const JobSpec& spec, const RankPlan& ranks) {
 }
 
 /// Batch systems signal all processes of a job. A shell without a trap would die at once, and its
-/// program with it. And SLURM signals one process after the other: what the shell waits for may
-/// have died of it, and `-e` end the shell, before the shell gets the signal that its trap is for.
-/// A trap ends `wait`, too, though what it waits for is saving.
+/// program with it. SLURM also signals one process after the other: the program for which the shell
+/// waits may die first, and `-e` end the shell, before the shell gets the signal of its trap. A
+/// trap ends `wait`, too, although the program still saves.
 constexpr const char* kScriptThatSaves =
     "trap : USR1 TERM; trap 'case $? in 138 | 143) sleep 1; wait ;; esac' EXIT; . \"$0\"";
 
-/// Whether a launcher starts the programs of the job, and signals go through it.
+/// Whether a launcher starts the programs of the job, and forwards signals.
 bool has_launcher(const JobSpec& spec, const RankPlan& ranks) {
   if (spec.container && container_starts_ranks(*spec.container)) return true;
   return !launcher(spec, ranks).empty();
 }
 
-/// Launchers pass SIGUSR1 and SIGUSR2 on. What a program is asked by itself must not reach it this
-/// way, too. Grid Engine has SIGUSR2 for a word of its own.
+/// Launchers forward SIGUSR1 and SIGUSR2. A signal that the program handles must not reach it this
+/// way, too. Grid Engine uses SIGUSR2 itself.
 int launchers_signal(int asks_by) {
   const bool is_grid_engine = !environment_variable("PE_HOSTFILE").empty();
   return asks_by == SIGTERM || is_grid_engine ? SIGUSR1 : SIGUSR2;
 }
 
-/// With the time of what it is a copy of: a program that writes to it gives it another.
+/// With the time of the original: a program that writes to the copy changes that.
 void copy_input(const fs::path& frozen, const fs::path& place) {
   copy_content(frozen, place);
   fs::permissions(place, fs::perms::owner_write, fs::perm_options::add);
   fs::last_write_time(place, fs::last_write_time(frozen));
 }
 
-/// What an earlier pass of the attempt has left stays.
+/// Files of an earlier pass of the attempt stay.
 void give_inputs(const JobSpec& spec, const fs::path& work) {
   const std::set<std::string> copied = copied_inputs(spec.inputs);
   for (const auto& [name, frozen] : spec.inputs) {
@@ -159,7 +159,8 @@ void give_inputs(const JobSpec& spec, const fs::path& work) {
   }
 }
 
-/// What a program saves there survives its pass and its attempt, whether it knows of dlflow or not.
+/// Files that a program saves there survive its pass and its attempt, also for a program without
+/// dlflow.
 void link_saved_folder(const JobSpec& spec, const AttemptFiles& files) {
   const std::string name = spec.checkpoint ? folder_of_pattern(spec.checkpoint->newer) : "";
   if (name.empty()) return;
@@ -169,7 +170,7 @@ void link_saved_folder(const JobSpec& spec, const AttemptFiles& files) {
   fs::create_directory_symlink(folder, files.work() / name, exists_from_an_earlier_pass);
 }
 
-/// Whether the pass before has ended, with a checkpoint: what it left is for this one.
+/// Whether the pass before has ended with a checkpoint, so that this one takes over its files.
 bool follows_saved_pass(const AttemptFiles& files) {
   if (files.pass == 1) return false;
   std::optional<JobEvent> last;
@@ -187,7 +188,7 @@ void take_over_folders(AttemptFiles before) {
   }
 }
 
-/// Whether a launcher starts a command that is told of its rank then.
+/// Whether a launcher starts a command, which then gets the variables of its rank.
 bool needs_rank_exec(const JobSpec& spec) {
   return spec.uses.empty() && !spec.container && spec.resources.ranks > 1;
 }
@@ -202,9 +203,10 @@ bool has_values(const JobSpec& spec) { return !spec.uses.empty() || !spec.with.e
                   "the JSON file $DLFLOW_WITH");
 }
 
-/// exec(2) would only say "Argument list too long".
+/// exec(2) would only report "Argument list too long".
 void check_length(const Command& command) {
-  constexpr size_t kLongest = size_t{128} * 1024;  // MAX_ARG_STRLEN, the end of the string included
+  constexpr size_t kLongest =
+      size_t{128} * 1024;  // MAX_ARG_STRLEN, including the end of the string
   const auto most = size_t(::sysconf(_SC_ARG_MAX));
   size_t total = 0;
   for (const auto* list : {&command.argv, &command.environment}) {
@@ -254,7 +256,7 @@ Variables caller_variables(const JobSpec& spec) {
   Variables variables = variables_from(Provider::Job, spec.inherit);
   auto planned = read_variables(spec.run_directory);
   if (!planned) planned = variables_from(Provider::Plan, spec.inherit);
-  std::erase_if(*planned, [&](const auto& variable) {  // what another step alone gets
+  std::erase_if(*planned, [&](const auto& variable) {  // only for some steps
     return !is_inherited(variable.first, spec.inherit);
   });
   variables.merge(*planned);
@@ -275,7 +277,7 @@ std::map<std::string, std::string> declared_environment(const JobSpec& spec, con
   std::map<std::string, std::string> values;
   values["DLFLOW_STEP"] = spec.step;
   values["DLFLOW_JOB"] = spec.job;
-  if (spec.sees_run || !spec.uses.empty()) {  // else its result could not be reused
+  if (spec.sees_run || !spec.uses.empty()) {  // otherwise its result could not be reused
     values["DLFLOW_RUN"] = spec.run;
     values["DLFLOW_ATTEMPT"] = std::to_string(files.number);
     values["DLFLOW_PASS"] = std::to_string(files.pass);

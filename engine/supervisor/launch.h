@@ -12,14 +12,14 @@
 #include "engine/plan/job.h"
 #include "engine/ranks/rank_plan.h"
 
-/// The command of a job, and the environment and files that it finds.
+/// The command of a job, with its environment and files.
 namespace dlflow {
 
-/// The shells that a script of a step may be for.
+/// The shells for which a step's script may be written.
 inline constexpr const char* kBash = "/bin/bash";
 inline constexpr const char* kSh = "/bin/sh";
 
-/// The shell for lines that people write: bash where there is one, for `module load` and `source`.
+/// The shell for lines that people write: bash if there is one, for `module load` and `source`.
 std::string host_shell();
 
 /// An attempt's files, by the names of docs/contributor/reference.md.
@@ -28,7 +28,8 @@ struct AttemptFiles {
   int number = 1;
   int pass = 1;
 
-  /// What only this pass writes: one that was given up may still be at work on its own.
+  /// The folder of files that only this pass writes: a pass that was given up may still write to
+  /// its own.
   std::filesystem::path own() const { return attempt / ("pass-" + std::to_string(pass)); }
   std::filesystem::path work() const { return own() / "work"; }
   std::filesystem::path outputs() const { return own() / "outputs"; }
@@ -49,8 +50,8 @@ struct AttemptFiles {
   std::filesystem::path given_metrics() const { return own() / "metrics-as-given.jsonl"; }
   std::filesystem::path summary() const { return own() / "metrics.json"; }
   std::filesystem::path events() const { return attempt / "events.jsonl"; }
-  /// There once `dlflow cancel` has asked this attempt to save and to end (SLURM): a pass that
-  /// comes after the one that was told so does not begin.
+  /// Exists once `dlflow cancel` has asked this attempt to save and to end (SLURM): a pass after
+  /// the one that got the request does not begin.
   std::filesystem::path cancel_request() const { return attempt / "cancel"; }
 };
 
@@ -67,50 +68,48 @@ struct ResolvedJob {
 RankPlan plan_ranks(const JobSpec& spec, const Json& environment);
 
 /// Whether a request to save goes to the job's program by RankPlan::asked_by, and a launcher,
-/// container-run or a program of dlflow passes it on; else the supervisor asks each process.
+/// container-run or a program of dlflow forwards it; otherwise the supervisor signals each process.
 bool has_relay(const JobSpec& spec, const RankPlan& ranks);
 
-/// Makes the folders and files that the program finds: work/ with copies of the declared inputs
-/// (links to large ones, see copied_inputs()), outputs/,
-/// with.json, the script of a textual `run:`, the link to the folder of checkpoints that
-/// `checkpoint: {newer: …}` names. If the pass before saved and asked to be run again, its folders
-/// are taken over as they are.
+/// Makes the folders and files for the program: work/ with copies of the declared inputs (links to
+/// large ones, see copied_inputs()), outputs/, with.json, the script of a textual `run:`, the link
+/// to the folder of checkpoints of `checkpoint: {newer: …}`. If the pass before saved and asked to
+/// run again, its folders are taken over unchanged.
 void prepare_files(const JobSpec& spec, const ResolvedJob& job, const AttemptFiles& files);
 
-/// Whether `place` below the working directory `work` is the copy of an input, as the program found
-/// it.
+/// Whether `place` below the working directory `work` is the unchanged copy of an input.
 bool is_untouched_input(const JobSpec& spec, const std::filesystem::path& work,
                         const std::filesystem::path& place);
 
-/// The variables that the plan gives to the job, and its node, see inherited.h; all of this process
-/// if an older dlflow made the run.
+/// The variables that the plan and the node give to the job, see inherited.h; all variables of this
+/// process if an older dlflow made the run.
 std::map<std::string, std::string> caller_variables(const JobSpec& spec);
 
-/// Of `variables` of the caller those that the job gets: a program of dlflow none by which numbers
-/// are computed otherwise.
+/// Those of the caller's `variables` that the job gets; without settings of arithmetic for a
+/// program of dlflow.
 std::map<std::string, std::string> passed_on(std::map<std::string, std::string> variables,
                                              const JobSpec& spec);
 
-/// What the job itself declares of its environment: the DLFLOW_* variables of
-/// docs/contributor/reference.md, and `env:` on top.
+/// The job's own part of its environment: the DLFLOW_* variables of docs/contributor/reference.md,
+/// and `env:` on top.
 std::map<std::string, std::string> declared_environment(const JobSpec& spec, const ResolvedJob& job,
                                                         const AttemptFiles& files);
 
-/// The job's launcher with what depends on the nodes that the job has got.
+/// The job's launcher with the settings for the job's nodes.
 std::vector<std::string> rank_launcher(const JobSpec& spec, const RankPlan& ranks);
 
 /// Whether srun starts several ranks of the job.
 bool is_by_srun(const JobSpec& spec);
 
-/// What runs as one rank, without a launcher. A script is for the shell `shell`, bash or sh.
+/// The command of one rank, without a launcher. A script is for the shell `shell`, bash or sh.
 std::vector<std::string> rank_program(const JobSpec& spec, const ResolvedJob& job,
                                       const AttemptFiles& files, const std::string& shell);
 
-/// The program of the job with its launcher and setup lines, and its environment: what is named in
-/// docs/contributor/reference.md, `env:` on top, nothing else of the caller's but
-/// caller_variables(). Throws Error{InvalidInput}, saying where long lists go, if that is more
-/// than a program can get. \param gpus     CUDA_VISIBLE_DEVICES; nothing: the caller's. \param
-/// secrets  of the job; a program in a container gets them there (container.h).
+/// The program of the job with its launcher and setup lines, and its environment: the variables of
+/// docs/contributor/reference.md, `env:` on top, and of the caller only caller_variables(). Throws
+/// Error{InvalidInput}, with advice for long lists, if that exceeds the limits of a program. \param
+/// gpus     CUDA_VISIBLE_DEVICES; nothing: the caller's. \param secrets  of the job; a program in a
+/// container gets them there (container.h).
 Command make_command(const JobSpec& spec, const ResolvedJob& job, const AttemptFiles& files,
                      const std::optional<std::string>& gpus, const Secrets& secrets);
 

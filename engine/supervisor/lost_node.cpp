@@ -13,15 +13,15 @@
 namespace dlflow {
 namespace {
 
-/// The name at the beginning of `text`, without its domain, as batch systems know it. A program may
-/// have printed it, and it goes into commands.
+/// The host name at the beginning of `text`, without its domain, as batch systems use it. A program
+/// may have printed it, and it becomes part of commands.
 std::string short_name(std::string_view text) {
   constexpr std::string_view kLetters =
       "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-";
   return std::string(text.substr(0, text.find_first_not_of(kLetters)));
 }
 
-/// The last node of which ranks said that it died or is silent; empty if they named several.
+/// The last node that ranks reported as dead or silent; empty if they named several.
 std::string node_of_the_dead(std::string_view text) {
   constexpr std::string_view kNode = "(node ";
   size_t died = text.rfind(" died: killed, crashed, or its node went down");
@@ -35,7 +35,7 @@ std::string node_of_the_dead(std::string_view text) {
   return short_name(rest.substr(0, rest.size() - 1));
 }
 
-/// What follows on `before`, on the line that begins with or has `mark`.
+/// The text after `before`, on the line that begins with or contains `mark`.
 std::optional<std::string> named(std::string_view text, std::string_view mark,
                                  std::string_view before) {
   const size_t at = text.find(mark);
@@ -45,12 +45,12 @@ std::optional<std::string> named(std::string_view text, std::string_view mark,
   return short_name(text.substr(node + before.size()));
 }
 
-/// Of accelerate, Lightning, transformers, and scripts that print their world.
+/// Lines of accelerate, Lightning, transformers, and scripts that print their world.
 constexpr std::array<std::string_view, 6> kWorldsOfOne = {
     "Num processes: 1", "MEMBER: 1/1",   "distributed training: False",
     "world size: 1",    "world_size: 1", "world_size=1"};
 
-/// How often `words` are in `output`, and no digit follows.
+/// The number of times that `words` occur in `output` without a digit after them.
 int count(std::string_view output, std::string_view words) {
   int found = 0;
   for (size_t at = output.find(words); at != output.npos; at = output.find(words, at)) {

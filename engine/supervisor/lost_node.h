@@ -7,17 +7,17 @@
 #include "engine/plan/job.h"
 #include "engine/supervisor/launch.h"
 
-/// The words of launchers and frameworks about nodes that went away and ranks that train alone.
+/// Messages of launchers and frameworks about lost nodes and ranks that train alone.
 namespace dlflow {
 
-/// The exit status of the first task that srun saw end badly ("srun: error: b1: task 0: Exited with
-/// exit code 75"); of one that was killed, 128 + SIGKILL.
+/// The exit status of the first task that srun reported as failed ("srun: error: b1: task 0: Exited
+/// with exit code 75"); of one that was killed, 128 + SIGKILL.
 std::optional<int> bad_end_of_task(std::string_view text);
 
-/// The node with which mpirun lost its connection, on which srun could start no task, of which it
-/// was told that it failed, or that did not answer when srun was to end its tasks. If no launcher
-/// names it, it is the one that a rank of dlflow's own programs has named ("rank 1 (node b2) died:
-/// …"), else empty.
+/// The node with which mpirun lost its connection, on which srun could start no task, which srun
+/// reported as failed, or which did not answer when srun ended its tasks. If no launcher names one,
+/// the node that a rank of dlflow's own programs has named ("rank 1 (node b2) died: …"), else
+/// empty.
 std::optional<std::string> lost_node(std::string_view text);
 
 /// Whether srun could not start all of its tasks, or mpirun its daemon on each node.
@@ -27,7 +27,7 @@ bool was_not_launched(std::string_view text);
 /// did not find the other ranks; empty otherwise.
 std::string warning_of_lone_ranks(std::string_view output, int ranks);
 
-/// The same of what a pass has printed at its beginning, where frameworks tell that.
+/// The same for the beginning of a pass's output, where frameworks print that.
 std::string warning_of_lone_ranks(const JobSpec& spec, const AttemptFiles& files);
 
 }  // namespace dlflow

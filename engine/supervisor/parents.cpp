@@ -19,7 +19,7 @@ std::string parent_name(const ParentRef& parent) {
   return label.empty() ? parent.step : parent.step + "[" + label + "]";
 }
 
-/// The state in which the newest attempt of a job is.
+/// The state of the newest attempt of a job.
 std::optional<JobState> newest_state(const fs::path& job_directory) {
   const std::vector<int> numbers = attempts(job_directory);
   if (numbers.empty()) return std::nullopt;
@@ -27,9 +27,8 @@ std::optional<JobState> newest_state(const fs::path& job_directory) {
   return last ? last->state : std::nullopt;
 }
 
-/// Published by the newest attempt of the job: one that ran before another one failed does not
-/// count. Of a result that comes from another run, what that run does with it later is not our
-/// matter.
+/// Published by the newest attempt of the job: an attempt before a failed one does not count. If
+/// the result comes from another run, that run's later state does not matter.
 std::optional<JobEvent> newest_result(const JobSpec& spec, const ParentRef& parent) {
   auto result = published_result(parent.directory);
   const bool is_ours = parent.directory.native().starts_with(spec.run_directory.native() + "/");
@@ -42,7 +41,7 @@ std::optional<JobEvent> newest_result(const JobSpec& spec, const ParentRef& pare
 bool may_lack(const JobSpec& spec, const ParentRef& parent, std::optional<JobState> state) {
   if (spec.always) return true;
   if (!state) return parent.failed;
-  // Nobody wrote the end of one whose node failed.
+  // If a node failed, nobody recorded the end of its job.
   return (parent.may_fail || parent.failed) && (is_failure(*state) || !is_final(*state));
 }
 
@@ -75,7 +74,7 @@ ParentResult read_parent(const JobSpec& spec, const ParentRef& parent) {
                   (state ? "" : "; `dlflow resubmit " + spec.run + "` runs it again"));
 }
 
-/// The first names of a steps reference are no part of the value's own.
+/// The first names of a steps reference are not part of the value's path.
 constexpr size_t kAxis = 3;
 
 Json axis_value(const ParentResult& parent, const Reference& reference) {

@@ -22,7 +22,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// JSON writes some characters in other ways, so that it is read first; what is no JSON is text.
+/// JSON has several forms for some characters, so it is parsed first; other content is treated as
+/// text.
 std::string redacted(const std::string& text, const Redactor& redactor) {
   const Json json = parse_json(text);
   if (json.is_discarded()) return redactor.text(text);
@@ -66,7 +67,7 @@ ProgramOutput::ProgramOutput(Command& command, const AttemptFiles& files, const 
   wake_for(timer_.get());
 }
 
-/// The program opens the pipe by its path: it blocks where our end does not.
+/// The program opens the pipe by its path: its end blocks, this one does not.
 void ProgramOutput::open(Stream& stream, std::filesystem::path& destination) {
   stream.path = destination;
   stream.file.reset(::open(destination.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
@@ -87,7 +88,7 @@ void ProgramOutput::wake_for(int descriptor) {
   }
 }
 
-/// Some of what is in the pipe; whether there was anything.
+/// Reads some of the pipe's content; whether there was any.
 bool ProgramOutput::pass_on(Stream& stream) {
   std::array<char, 65536> buffer;
   const ssize_t got = ::read(stream.reader.get(), buffer.data(), buffer.size());
@@ -126,7 +127,7 @@ RedactedMetrics::RedactedMetrics(const AttemptFiles& files, Redactor redactor)
   write_file(given_, passed_on_);
 }
 
-/// Mostly it has grown; a program may also write it anew.
+/// Usually the file has grown; a program may also rewrite it.
 void RedactedMetrics::pass_on(const std::string& text) {
   if (text == passed_on_) return;
   if (text.starts_with(passed_on_)) {

@@ -14,17 +14,17 @@
 /// The output of a program, and the reports of one with secrets, on their way into files.
 namespace dlflow {
 
-/// Copies what a program writes to AttemptFiles::given_metrics() to metrics(), without the secrets:
-/// others read that while the program runs.
+/// Copies the metrics that a program writes to AttemptFiles::given_metrics() to metrics(), without
+/// the secrets: others read that while the program runs.
 class RedactedMetrics {
  public:
-  /// The program finds the lines of earlier passes. Throws Error.
+  /// Writes the lines of earlier passes into the program's file. Throws Error.
   RedactedMetrics(const AttemptFiles& files, Redactor redactor);
 
-  /// Passes on whole lines, and leaves for the next look those that it cannot read now.
+  /// Copies whole lines; lines that cannot be read now are left for the next call.
   void look();
 
-  /// Passes on all that is there; the program's own file is gone then. Throws Error.
+  /// Copies the rest, and removes the program's own file. Throws Error.
   void finish();
 
  private:
@@ -35,28 +35,27 @@ class RedactedMetrics {
   std::string passed_on_;  // of given_, whole lines
 };
 
-/// Takes secrets out of what dlflow reads at a program's end: $DLFLOW_SUMMARY and outputs.json. One
-/// that holds none is left as it is.
+/// Removes secrets from the files that dlflow reads at a program's end: $DLFLOW_SUMMARY and
+/// outputs.json. A file without secrets stays as it is.
 void redact_reports(const AttemptFiles& files, const Redactor& redactor);
 
-/// Stands between a program's standard output and error and their files: a pipe for each. What
-/// comes is passed on at once and in order, without the secrets. A program may open a pipe again,
-/// as `echo x > /dev/stdout` does; a file would lose what it holds. With secrets, the program's
-/// metrics pass through here, too.
+/// Pipes between a program's standard output and error and their files. Output is passed on at once
+/// and in order, without the secrets. A program may open a pipe again, as `echo x > /dev/stdout`
+/// does; a file would lose its content. With secrets, the program's metrics also pass through here.
 class ProgramOutput {
  public:
-  /// `command`, which is to be started next, gets the pipes in place of its files. Throws Error.
+  /// Gives `command`, which is to be started next, the pipes instead of its files. Throws Error.
   ProgramOutput(Command& command, const AttemptFiles& files, const Secrets& secrets);
 
-  /// Readable when there is something to take().
+  /// Readable when take() has something to do.
   int descriptor() const { return ready_.get(); }
 
-  /// Passes on some of what is there. A program that cannot be listened to any more is not left
-  /// waiting for that: it gets SIGPIPE when it goes on writing.
+  /// Passes on some of the pipes' content. If a pipe cannot be read any more, the program does not
+  /// block: it gets SIGPIPE when it writes.
   void take();
 
-  /// To be called when the program has ended, with all that it started: everything that was
-  /// written is in the files then. Throws what kept it from getting there.
+  /// Call it when the program and all its processes have ended: all output is in the files then.
+  /// Throws the error that prevented this.
   void finish();
 
  private:
@@ -65,7 +64,8 @@ class ProgramOutput {
     Redactor redactor;
     FileDescriptor file;
     FileDescriptor reader;
-    FileDescriptor writer;  // ours, so that the reader never is at its end
+    FileDescriptor
+        writer;  // a writing end of this process, so that the reader never reaches the end
   };
 
   void open(Stream& stream, std::filesystem::path& destination);

@@ -12,14 +12,14 @@ Redactor::Redactor(const Secrets& secrets) {
   }
 }
 
-/// Whether `text`, to be continued, is the beginning of a value.
+/// Whether `text`, with further bytes to come, begins a value.
 bool Redactor::is_cut(std::string_view text) const {
   return std::any_of(values_.begin(), values_.end(), [text](const std::string& value) {
     return value.size() > text.size() && value.starts_with(text);
   });
 }
 
-/// How long the longest value is with which `text` begins; 0 if there is none.
+/// The length of the longest value at the beginning of `text`; 0 if there is none.
 size_t Redactor::longest_at(std::string_view text) const {
   size_t longest = 0;
   for (const std::string& value : values_) {
@@ -28,7 +28,7 @@ size_t Redactor::longest_at(std::string_view text) const {
   return longest;
 }
 
-/// What is known of kept_, which the rest of it stays in.
+/// Passes on the part of kept_ that is decided; the rest stays in it.
 std::string Redactor::take(End end) {
   const auto begins = [this](char c) { return begins_[static_cast<unsigned char>(c)]; };
   std::string known;
@@ -43,7 +43,7 @@ std::string Redactor::take(End end) {
       if (!std::exchange(hiding_, true)) known += "***";
       --hidden_;
       ++at;
-    } else {  // up to where the next value may begin, at once: most of a stream is in none
+    } else {  // bytes up to the possible start of a value, at once: most of a stream is in none
       const auto next = std::find_if(text.begin() + 1, text.end(), begins);
       known.append(text.begin(), next);
       at += size_t(next - text.begin());

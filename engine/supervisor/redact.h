@@ -8,26 +8,26 @@
 #include "base/json.h"
 #include "base/secret_file.h"
 
-/// Keeps secrets out of what is written down.
+/// Keeps secrets out of files.
 namespace dlflow {
 
-/// Puts "***" in the place of the values of secrets: of every byte that belongs to one, wherever
-/// it begins, and whether others overlap it.
+/// Replaces the values of secrets by "***": every byte that belongs to one, also where values
+/// overlap.
 class Redactor {
  public:
   /// One that changes nothing.
   Redactor() = default;
   explicit Redactor(const Secrets& secrets);
 
-  /// What is known of a stream once `bytes` have come, too. Kept back is only what may be the
-  /// beginning of a value: nothing of a line that ends otherwise.
+  /// The output that is decided after `bytes`. Only a possible beginning of a value is held back,
+  /// so a line without one passes at once.
   std::string next(std::string_view bytes);
 
-  /// What was kept back; the stream is at its end. If that is the beginning of a value, and not a
-  /// short one, the program may have been killed while it wrote it: then it is not shown.
+  /// The rest at the end of the stream. If it is the beginning of a value, and not a short one, the
+  /// program may have been killed while it wrote it: then it is not shown.
   std::string rest();
 
-  /// A text of its own, without what was kept back of a stream.
+  /// A separate text, without the rest of a stream.
   std::string text(std::string_view whole) const;
 
   /// The same for all texts and keys of `json`.
@@ -42,7 +42,7 @@ class Redactor {
   std::vector<std::string> values_;
   std::array<bool, 256> begins_{};  // by the first byte of a value
   std::string kept_;
-  size_t hidden_ = 0;    // how many bytes of kept_ belong to values that are complete
+  size_t hidden_ = 0;    // number of bytes of kept_ that belong to complete values
   bool hiding_ = false;  // "***" stands for the byte before kept_
 };
 

@@ -10,8 +10,8 @@
 namespace dlflow {
 namespace {
 
-/// Places of data that a parent named, as the program needs them: those that the plan knew are
-/// absolute already.
+/// Places of data that a parent named, in the form that the program needs: those that the plan knew
+/// are absolute already.
 void make_absolute(const JobSpec& spec, Json& with) {
   visit_paths(spec.uses, with, [&](const std::string&, PathRole role, Json& path) {
     if (role != PathRole::Outside || spec.base.empty()) return;

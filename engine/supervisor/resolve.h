@@ -7,15 +7,15 @@
 #include "engine/supervisor/launch.h"
 #include "engine/supervisor/parents.h"
 
-/// The values of a job, from its plan and from what its parents left.
+/// The values of a job, from its plan and from the results of its parents.
 namespace dlflow {
 
-/// Thrown by resolve(): the job does not run, and neither do those behind it that need it.
+/// Thrown by resolve(): the job does not run, and neither do the jobs that need it.
 struct Skip {
   std::string reason;
 };
 
-/// Thrown by resolve(): what the job refers to is not there.
+/// Thrown by resolve(): a result that the job refers to is missing.
 struct Block {
   std::string reason;
 };

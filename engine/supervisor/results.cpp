@@ -37,15 +37,15 @@ std::string beginning_of(const std::string& text) {
   return line.size() <= kShown ? line : line.substr(0, line.find(' ', kShown)) + " …";
 }
 
-/// \param what     the program knows the file as this.
-/// \param example  of what belongs there.
+/// \param what     the program's name for the file. \param example  of valid content.
 Json read_object(const fs::path& file, const std::string& what, const std::string& example) {
   const auto text = read_file_if_exists(file);
   if (!text) return Json::object();
   const std::string readable = quote_not_finite(*text);
   Json json = parse_json(readable, kForeignJson);
   if (json.is_object()) return json;
-  // What looks like an object is too large, too deep, or wrong at some place, which is told.
+  // Text that looks like an object is too large, too deep, or wrong at a place that the message
+  // names.
   if (trim(readable).starts_with('{')) parse_json_or_throw(readable, what, kForeignJson);
   throw Error(Errc::InvalidInput, what + " is no JSON object, it begins '" + beginning_of(*text) +
                                       "'; write one like " + example);
@@ -56,7 +56,7 @@ struct Place {
   fs::path published;  ///< where it will be
 };
 
-/// Where the output `value` lies, if it is a path in $DLFLOW_OUTPUTS of something that exists.
+/// The place of the output `value`, if it is a path in $DLFLOW_OUTPUTS of something that exists.
 std::optional<Place> find_output(const JobSpec& spec, const AttemptFiles& files,
                                  const Json& value) {
   if (!value.is_string()) return std::nullopt;
@@ -64,7 +64,7 @@ std::optional<Place> find_output(const JobSpec& spec, const AttemptFiles& files,
   if (is_below(normal, files.outputs())) normal = normal.lexically_relative(files.outputs());
   if (normal.empty() || normal.is_absolute() || *normal.begin() == "..") return std::nullopt;
   Place place{files.outputs() / normal, spec.job_directory / "outputs" / normal};
-  std::error_code too_long;  // for a name of a file: then it is a text
+  std::error_code too_long;  // too long for the name of a file: then it is text
   if (*normal.begin() == "checkpoints" && !fs::exists(place.now, too_long)) {
     place.now = place.published = spec.job_directory / normal;
   }
@@ -73,13 +73,13 @@ std::optional<Place> find_output(const JobSpec& spec, const AttemptFiles& files,
   return place;
 }
 
-/// Where an entry of a publication is before it is published.
+/// The place of an entry of a publication before it is published.
 fs::path place_of(const JobSpec& spec, const AttemptFiles& files, const std::string& name) {
   const bool is_output = name == "outputs" || name.starts_with("outputs/");
   return (is_output ? files.own() : spec.job_directory) / name;
 }
 
-/// Looks at the outputs of a pass and hashes them, each file once.
+/// Checks the outputs of a pass and hashes them, each file once.
 class Collector {
  public:
   Collector(const JobSpec& spec, const AttemptFiles& files) : spec_(spec), files_(files) {
@@ -100,7 +100,7 @@ class Collector {
     if (detailed && given.contains("sha256") && !given.at("sha256").is_string()) {
       throw Error(Errc::InvalidInput, "outputs.json gives an output a sha256 that is no text");
     }
-    // A command may be wrong about its files, and about what lies elsewhere anybody may be.
+    // A command may name wrong files, and files elsewhere may belong to anybody.
     const bool is_told =
         detailed && given.contains("sha256") && outside.empty() && !(place && spec_.uses.empty());
     if (is_told) {
@@ -115,7 +115,7 @@ class Collector {
     outputs_.values[name] = std::move(entry);
   }
 
-  /// An output whose value says where it will be.
+  /// An output whose value is its future place.
   void add_placed(const fs::path& published) {
     const fs::path inner = published.lexically_relative(spec_.job_directory);
     if (inner.empty() || *inner.begin() == "..") return;
@@ -143,8 +143,8 @@ class Collector {
     }
   }
 
-  /// The state of the files that a value names outside of the job, which children may read: they
-  /// are no longer the same once it is another. Empty if it names none.
+  /// The state of the files outside of the job that a value names and that children may read;
+  /// another state means another value. Empty if it names none.
   std::string look_outside(const Json& value) {
     std::string states;
     for (const std::string& place : places_in(value)) {
@@ -155,7 +155,7 @@ class Collector {
     return states;
   }
 
-  /// What a link out of the outputs leads to is a part of them, and stays as it is, too.
+  /// The target of a link out of the outputs is a part of them, and must not change either.
   void add_target(const fs::path& link) {
     const fs::path target = fs::canonical(link);
     const bool is_known = std::ranges::any_of(
@@ -163,7 +163,7 @@ class Collector {
     if (!is_known) add_tree(target, target);
   }
 
-  /// Of a link, only what the run has and what its parents published stays as it is.
+  /// Of a link's targets, only files of the run and outputs of parents are sure to stay unchanged.
   void check_link(const fs::path& link) const {
     const fs::path target = target_of(link);
     const std::string what = "the output " + link.string() + " is a link to " + target.string();
@@ -199,7 +199,7 @@ class Collector {
   const JobSpec& spec_;
   const AttemptFiles& files_;
   Outputs outputs_;
-  std::map<fs::path, PublishedEntry> entries_;  // by where they are now
+  std::map<fs::path, PublishedEntry> entries_;  // by their present place
   std::vector<fs::path> places_;                // of the trees
 };
 
@@ -225,7 +225,7 @@ std::string kind_of(const Json& value) {
   return value.dump();
 }
 
-/// The number that a string was meant to be; else an example.
+/// The number for which a string was written by mistake; else an example.
 double number_in(const Json& value) {
   const std::string text = value.is_string() ? value.get<std::string>() : "";
   char* end = nullptr;
@@ -235,8 +235,8 @@ double number_in(const Json& value) {
 
 std::string print(double value) { return print_number("%.6g", value); }
 
-/// Nobody writes to a published file by mistake. One that has another name, too, is left as it is:
-/// it may not be ours alone, and a change shows all the same.
+/// Protects published files against writes by mistake. One with another name, too, is left as it
+/// is: others may use it, and a change is detected all the same.
 void seal(const fs::path& file, PublishedEntry& entry) {
   struct stat info {};
   if (::stat(file.c_str(), &info) != 0) throw_errno("cannot look at " + file.string(), errno);
@@ -247,7 +247,7 @@ void seal(const fs::path& file, PublishedEntry& entry) {
   }
 }
 
-/// The output holds values for an axis.
+/// Requires that the output holds values for an axis.
 void check_list(const JobSpec& spec, const AttemptFiles& files, const std::string& name,
                 const Json& outputs) {
   const std::string what = "output '" + name + "'";

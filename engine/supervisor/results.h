@@ -17,7 +17,7 @@
 /// step's requirements.
 namespace dlflow {
 
-/// The numbers of $DLFLOW_SUMMARY; {} if it wrote none. Throws Error{InvalidInput} if it is no
+/// The numbers of $DLFLOW_SUMMARY; {} if it wrote none. Throws Error{InvalidInput} if it is not an
 /// object.
 Json read_metrics(const AttemptFiles& files);
 
@@ -47,11 +47,11 @@ std::map<std::string, std::string> settle_outputs(const JobSpec& spec, const Att
 /// nowhere, and what is neither file nor folder.
 Outputs collect_outputs(const JobSpec& spec, const AttemptFiles& files);
 
-/// Puts the values of the axes of a parent (`matrix`) in the place of `from` in `outputs`, which
-/// tells which output of a parent was selected. What is of no parent has none.
+/// Puts the values of a parent's axes (`matrix`) instead of `from` into `outputs`, where `from`
+/// shows which output of a parent was selected. An output of no parent has none.
 void name_elements(Json& outputs, const std::vector<ParentResult>& parents);
 
-/// The publication of outputs that were put into the pass's folders; `values` as JobEvent::outputs.
+/// The publication of outputs in the pass's folders; `values` as JobEvent::outputs.
 Publication publication_of(const JobSpec& spec, const AttemptFiles& files, const Json& values);
 
 /// Whether every metric that other steps read is there. \param metrics  read_metrics().
@@ -62,10 +62,9 @@ void check_needed_metrics(const JobSpec& spec, const Json& metrics, const Attemp
 /// Throws Error{InvalidInput}: "accuracy is 0.5, required >= 0.88". \param metrics  read_metrics().
 void check_requirements(const JobSpec& spec, const Json& metrics, const AttemptFiles& files);
 
-/// Takes the right to write from the files of `publication`, records what they are, if there are
-/// any (the event of the end is to say `published_nothing` else), and points
-/// RUN/steps/STEP/outputs at this pass's outputs, by rename. Then they would survive a power cut,
-/// as what is recorded of them will.
+/// Removes the permission to write from the files of `publication`, records them, if there are any
+/// (otherwise the event of the end has `published_nothing`), and points RUN/steps/STEP/outputs at
+/// this pass's outputs, by rename. Afterwards outputs and records survive a power cut.
 void publish(const JobSpec& spec, const AttemptFiles& files, Publication publication);
 
 }  // namespace dlflow

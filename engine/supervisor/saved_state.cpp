@@ -33,7 +33,8 @@ std::vector<fs::path> files_below(const fs::path& folder) {
 constexpr uint64_t kBlockBytes = uint64_t{1} << 20;
 constexpr uint64_t kReadBytes = uint64_t{256} << 20;
 
-/// Of the size, and of each `stride`-th block and the last one: there archives have their index.
+/// A hash of the size, of each `stride`-th block, and of the last one, where archives have their
+/// index.
 std::string digest_of(const fs::path& path, uint64_t stride) {
   const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   struct stat info {};

@@ -9,15 +9,16 @@
 #include "engine/plan/job.h"
 #include "engine/supervisor/launch.h"
 
-/// The state that a program has saved, and whether it is other than before.
+/// The state that a program has saved, and whether it differs from before.
 namespace dlflow {
 
-/// What tells one state of the checkpoints from another: names, sizes and times of change.
+/// A signature of the checkpoints: names, sizes and times of change.
 std::string checkpoint_signature(const JobSpec& spec);
 
 /// A file that a program saved.
 struct SavedFile {
-  std::string match;    ///< what the pattern names: the file itself, or the folder that it is in
+  std::string
+      match;  ///< the path that the pattern matches: the file itself, or the folder that it is in
   int64_t changed = 0;  ///< nanoseconds since 1970
   uint64_t size = 0;
   uint64_t inode = 0;
@@ -28,21 +29,23 @@ struct SavedFile {
 /// By their relative names.
 using SavedFiles = std::map<std::string, SavedFile>;
 
-/// The files with content below $DLFLOW_CHECKPOINTS that match `pattern`, themselves or a folder
-/// above them. `*` stops at a slash.
+/// The files with content below $DLFLOW_CHECKPOINTS that match `pattern`, themselves or by a folder
+/// above them. `*` does not match a slash.
 SavedFiles saved_files(const JobSpec& spec, const std::string& pattern);
 
-/// What `pattern` names: the file, or the folder above it; nothing if it names neither.
+/// The path that `pattern` matches: the file, or the folder above it; nothing if it matches
+/// neither.
 std::optional<std::filesystem::path> match_of(const std::filesystem::path& file,
                                               const std::string& pattern);
 
-/// What the pattern names of the files of `now` that are not as they were in `before`: of that
-/// which was written last. Nothing if there is none.
+/// The path, matched by the pattern, of the files of `now` that differ from `before`: the one that
+/// was written last. Nothing if there is none.
 std::optional<std::string> newer_file(const SavedFiles& before, const SavedFiles& now);
 
-/// The contents of the files that `pattern` names, or of all checkpoints if it is empty, whatever
-/// their names and times are: a program that saves what it began with has made no progress. Empty
-/// if there are none. Of more than 256 MiB in all, blocks over the whole of each file are read.
+/// A hash of the contents of the files that `pattern` names, or of all checkpoints if it is empty,
+/// without their names and times: a program that saves what it began with has made no progress.
+/// Empty if there are none. Of more than 256 MiB in all, blocks over the whole of each file are
+/// read.
 std::string saved_content(const JobSpec& spec, const std::string& pattern);
 
 /// `step` and `epoch` of the last report in $DLFLOW_METRICS, from a byte on; empty if there is

@@ -30,7 +30,7 @@ namespace fs = std::filesystem;
 
 constexpr std::array<const char*, 2> kTrees = {"outputs", "checkpoints"};
 
-/// Who may use a shared cache, as its folder says.
+/// The users of a shared cache, according to its folder.
 struct Sharing {
   gid_t group;
   mode_t mode;
@@ -56,8 +56,8 @@ void set_access(const fs::path& path, const Sharing& sharing) {
   }
 }
 
-/// The folder `name` in `above`, made if need be: all may add to it, and nobody may take away or
-/// replace what another has there (the sticky bit).
+/// The folder `name` in `above`, made if need be: all may add to it, and nobody may remove or
+/// replace entries of others (the sticky bit).
 FileDescriptor shared_folder(const FileDescriptor& above, const std::string& name,
                              const Sharing& sharing) {
   auto made = make_folder(above, name);
@@ -70,7 +70,7 @@ fs::path entry_of(const JobSpec& spec, const std::string& fingerprint) {
   return spec.cache / "results" / fingerprint.substr(0, 2) / fingerprint;
 }
 
-/// The path of an output, relative to the job's folder; nothing if its value is no path there.
+/// The path of an output, relative to the job's folder; nothing if its value is not a path there.
 std::optional<fs::path> path_in_job(const JobSpec& spec, const Json& value) {
   if (!value.is_string()) return std::nullopt;
   const fs::path relative =
@@ -82,10 +82,10 @@ std::optional<fs::path> path_in_job(const JobSpec& spec, const Json& value) {
   return std::nullopt;
 }
 
-/// Whether an output that is not in the job names files of this machine, which others do not have.
+/// Whether an output outside of the job names files of this machine, which others do not have.
 bool lies_elsewhere(const Json& value) { return !places_in(value).empty(); }
 
-/// What others need to know of the outputs; nothing if one of them lies elsewhere.
+/// The data about the outputs for others; nothing if one of them lies elsewhere.
 std::optional<Json> describe_outputs(const JobSpec& spec, const Json& outputs) {
   Json described = Json::object();
   for (const auto& [name, output] : outputs.items()) {
@@ -103,7 +103,7 @@ std::optional<Json> describe_outputs(const JobSpec& spec, const Json& outputs) {
   return described;
 }
 
-/// "outputs" and "checkpoints" -> hash of all that is in each, as far as `place_of_tree` has them.
+/// "outputs" and "checkpoints" -> hash of all files in each, for the trees in `place_of_tree`.
 Json hashes_of_trees(const std::function<fs::path(const std::string&)>& place_of_tree) {
   Json hashes = Json::object();
   for (const char* tree : kTrees) {
@@ -113,8 +113,8 @@ Json hashes_of_trees(const std::function<fs::path(const std::string&)>& place_of
   return hashes;
 }
 
-/// A new entry on its way, gone with this object unless it was published. Until then nobody else
-/// may look into it.
+/// A new entry, removed by the destructor unless it was published. Until then nobody else may look
+/// into it.
 class NewEntry {
  public:
   /// Of `fingerprint`, in the open folder `above`.
@@ -150,8 +150,7 @@ class NewEntry {
   FileDescriptor folder_;
 };
 
-/// First its name goes: a kill leaves no result that is there in part. False if it may not be
-/// removed.
+/// First removes its name, so that a kill leaves no partial result. False if it may not be removed.
 bool remove_entry(const fs::path& entry) {
   const fs::path gone = entry.parent_path() / (".removed." + entry.filename().string() + "." +
                                                host_name() + "." + std::to_string(::getpid()));
@@ -170,7 +169,7 @@ Json read_result(const FileDescriptor& entry) {
   return read_json_file(path_of(open_within(entry, "result.json")), kForeignJson);
 }
 
-/// The name that a result of this user may have; nothing if one is there that stays.
+/// The name for a result of this user; nothing if an entry there must stay.
 std::optional<std::string> free_name(const JobSpec& spec, const std::string& fingerprint,
                                      Existing existing) {
   const fs::path entry = entry_of(spec, fingerprint);
@@ -184,7 +183,7 @@ std::optional<std::string> free_name(const JobSpec& spec, const std::string& fin
 
 void add_entry(const JobSpec& spec, const JobEvent& end, const Sharing& sharing,
                Existing existing) {
-  // What a command did elsewhere is not in a cache.
+  // Effects of a command elsewhere are not in a cache.
   if (spec.uses.empty() && act_elsewhere(end.outputs)) return;
   const auto name = free_name(spec, end.fingerprint, existing);
   if (!name) return;
@@ -217,12 +216,13 @@ bool is_shareable(const JobSpec& spec) {
   return kind == nullptr || kind->reuse == StepKind::Reuse::Shared;
 }
 
-/// Where a tree of the entry belongs in the job's folders.
+/// The place of a tree of the entry in the job's folders.
 fs::path place_of(const std::string& tree, const JobSpec& spec, const AttemptFiles& files) {
   return tree == "outputs" ? files.outputs() : checkpoints_directory(spec);
 }
 
-/// Of what another user says lies below the job's folder. Throws Error{Corrupt} if it does not.
+/// Checks a path that another user claims to be below the job's folder. Throws Error{Corrupt} if it
+/// is not.
 fs::path place_below(const fs::path& folder, const std::string& name) {
   const fs::path path = name;
   const bool is_known = path.is_relative() && path == path.lexically_normal() && !path.empty() &&
@@ -248,7 +248,7 @@ Json outputs_here(const Json& outputs, const JobSpec& spec) {
   return here;
 }
 
-/// Takes away what a result that is no good has left.
+/// Removes the files of a result that cannot be used.
 void clear(const JobSpec& spec, const AttemptFiles& files) {
   for (const char* tree : kTrees) {
     const fs::path place = place_of(tree, spec, files);
@@ -257,7 +257,7 @@ void clear(const JobSpec& spec, const AttemptFiles& files) {
   }
 }
 
-/// The end of the job that takes it has to be readable. Throws Error{Corrupt} if it were not.
+/// The end of the job that takes it must be readable. Throws Error{Corrupt} otherwise.
 void check_record(const SharedResult& shared) {
   JobEvent end;
   end.outputs = shared.outputs;
@@ -284,7 +284,7 @@ SharedResult take_entry(const fs::path& path, const JobSpec& spec, const Attempt
   }
   SharedResult shared = {result.at("run").get<std::string>(), outputs, result.at("metrics")};
   check_record(shared);
-  ::futimens(entry.get(), nullptr);  // used now; a cache may be read-only
+  ::futimens(entry.get(), nullptr);  // marks it as used now; a cache may be read-only
   return shared;
 }
 
@@ -296,7 +296,7 @@ uint64_t bytes_below(const fs::path& folder) {
   return bytes;
 }
 
-/// Nothing if it is no entry, or one that is not for this user.
+/// Nothing if it is not an entry, or not for this user.
 std::optional<StoredResult> read_entry(const fs::path& entry) {
   if (entry.filename().string().starts_with(".")) return std::nullopt;  // being made or removed
   try {
@@ -312,7 +312,7 @@ std::optional<StoredResult> read_entry(const fs::path& entry) {
   }
 }
 
-/// The entry with this fingerprint, and those that were put beside it, as far as they may be read.
+/// The entry with this fingerprint, and those beside it, as far as they may be read.
 std::vector<fs::path> entries_of(const JobSpec& spec, const std::string& fingerprint) {
   const fs::path first = entry_of(spec, fingerprint);
   std::vector<fs::path> entries = {first};
@@ -352,7 +352,7 @@ bool share_result(const JobSpec& spec, const JobEvent& end, Existing existing) {
 TakenResult take_shared_result(const JobSpec& spec, const AttemptFiles& files,
                                const std::string& fingerprint) {
   if (!spec.reuse || !is_shareable(spec) || !sharing_of(spec.cache)) return {};
-  if (has_checkpoints(spec)) return {};  // it has begun, and goes on from there
+  if (has_checkpoints(spec)) return {};  // it has begun, and resumes from there
   TakenResult taken;
   for (const fs::path& entry : entries_of(spec, fingerprint)) {
     try {

@@ -34,22 +34,22 @@ enum class Existing {
   IsDamaged,  ///< it is replaced, or, if it is another user's, the new one is put beside it
 };
 
-/// Adds what a job left: `end` is its succeeded event, and its outputs are published. A failure
+/// Adds the result of a job: `end` is its succeeded event, and its outputs are published. A failure
 /// (full disk, a folder of someone else) is no failure of the job: false is returned.
 bool share_result(const JobSpec& spec, const JobEvent& end, Existing existing = Existing::Stays);
 
 struct TakenResult {
   std::optional<SharedResult> result;
-  bool was_damaged = false;  ///< there is one that cannot be taken
+  bool was_damaged = false;  ///< there is one that cannot be used
 };
 
-/// Puts the result with this fingerprint where the job's program would have left it, after checking
-/// that it is what was shared. Nothing if there is none, it may not be read, or it is damaged; then
-/// the job's folders are as before.
+/// Copies the result with this fingerprint to the place where the job's program would have left it,
+/// after a check that it is the shared one. Nothing if there is none, it may not be read, or it is
+/// damaged; then the job's folders are as before.
 TakenResult take_shared_result(const JobSpec& spec, const AttemptFiles& files,
                                const std::string& fingerprint);
 
-/// A result in the cache, as who looks after the cache sees it.
+/// A result in the cache, for the maintenance of the cache.
 struct StoredResult {
   std::filesystem::path folder;
   std::string fingerprint;
@@ -61,7 +61,7 @@ struct StoredResult {
 /// All that are complete and may be read, the longest unused first.
 std::vector<StoredResult> list_shared_results(const std::filesystem::path& cache);
 
-/// A job that takes it meanwhile computes for itself. False if it may not be removed: it is another
+/// A job that needs it meanwhile computes for itself. False if it may not be removed, as another
 /// user's.
 bool remove_shared_result(const StoredResult& result);
 

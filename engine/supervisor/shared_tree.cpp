@@ -15,8 +15,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Whether a link with this target, `depth` folders below its tree, stays in the tree whatever is
-/// in there: it goes up first, if at all, and no further than to the top.
+/// Whether a link with this target, `depth` folders below its tree, stays in the tree whatever its
+/// content: it goes up first, if at all, and no further than to the top.
 bool is_inner(const fs::path& target, size_t depth) {
   if (target.is_absolute()) return false;
   bool goes_down = false;
@@ -93,7 +93,7 @@ FileDescriptor open_folder(const fs::path& path) {
 }
 
 FileDescriptor open_within(const FileDescriptor& above, const std::string& name) {
-  // O_NONBLOCK: a pipe must not make us wait for who writes to it.
+  // O_NONBLOCK: opening a pipe must not wait for its writer.
   constexpr int kFlags = O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
   FileDescriptor opened(::openat(above.get(), name.c_str(), kFlags));
   if (!opened && errno == ELOOP) throw Error(Errc::Corrupt, "'" + name + "' is a link");

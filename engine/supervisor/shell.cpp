@@ -38,10 +38,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr size_t kBlock = 4096;  // no frame is larger: a FIFO takes that at once
-constexpr int kTick = 200;       // milliseconds between looks at the window and at the program
+constexpr size_t kBlock = 4096;  // no frame is larger: a FIFO accepts that at once
+constexpr int kTick = 200;       // milliseconds between checks of the window and of the program
 
-/// What a frame holds.
+/// The content of a frame.
 enum class Frame : char { Typed = 't', Window = 'w', End = 'e' };
 
 struct FrameHead {
@@ -58,7 +58,7 @@ FileDescriptor open_or_throw(const std::string& path, int flags) {
   return file;
 }
 
-/// What is there to be read; empty at the end and where it cannot be read.
+/// The available bytes; empty at the end and if they cannot be read.
 std::string_view read_some(int descriptor, std::span<char> buffer) {
   ssize_t got = 0;
   do got = ::read(descriptor, buffer.data(), buffer.size());
@@ -68,7 +68,7 @@ std::string_view read_some(int descriptor, std::span<char> buffer) {
 
 // ---- the user's side
 
-/// Standard input without line editing, for as long as this lives.
+/// Standard input without line editing, for the lifetime of the object.
 class RawInput {
  public:
   RawInput() {
@@ -91,11 +91,11 @@ class UserSide {
  public:
   UserSide(const fs::path& folder, bool is_terminal)
       : is_terminal_(is_terminal),
-        input_(open_or_throw(input_of(folder), O_RDWR)),  // a FIFO without a reader is waited for
+        input_(open_or_throw(input_of(folder), O_RDWR)),  // waits for the reader of a FIFO
         output_(open_or_throw(output_of(folder), O_RDONLY | O_NONBLOCK)) {}
 
   ExitStatus run(pid_t program) {
-    // Until the shell is there and gets what is typed: an image may take long to come.
+    // Waits until the shell runs and gets the input: an image may take long to arrive.
     ::signal(SIGINT, [](int) { interrupted = 1; });
     std::optional<ExitStatus> ended;
     while (!ended) {
@@ -112,12 +112,12 @@ class UserSide {
   }
 
  private:
-  /// Something that has come out.
+  /// Whether there is output.
   bool print() {
     std::array<char, kBlock> buffer;
     const std::string_view came = read_some(output_.get(), buffer);
     if (came.empty()) return false;
-    if (is_terminal_ && !raw_) raw_.emplace();  // the program is there
+    if (is_terminal_ && !raw_) raw_.emplace();  // the program runs
     write_all(1, came, "standard output");
     return true;
   }
@@ -153,7 +153,7 @@ class UserSide {
 
 // ---- the program's side
 
-/// The ends of what the shell reads and writes: of one pseudoterminal, or of two pipes.
+/// The ends of the shell's input and output: of one pseudoterminal, or of two pipes.
 struct Ends {
   FileDescriptor ours_in, ours_out;  // we write to it; we read from it
   FileDescriptor theirs_in, theirs_out;
@@ -187,7 +187,7 @@ Ends open_pipes() {
   return ends;
 }
 
-/// In the child: the shell, as the leader of a session with that terminal.
+/// In the child: becomes the shell, as the leader of a session with that terminal.
 [[noreturn]] void become_shell(const Ends& ends, bool on_terminal) {
   ::setsid();
   if (on_terminal) ::ioctl(ends.theirs_in.get(), TIOCSCTTY, 0);
@@ -204,7 +204,7 @@ Ends open_pipes() {
   ::_exit(127);
 }
 
-/// Passes frames on to the shell.
+/// Forwards frames to the shell.
 class FrameReader {
  public:
   FrameReader(FileDescriptor& shell, bool on_terminal) : shell_(shell), on_terminal_(on_terminal) {}
@@ -284,7 +284,7 @@ void require_way_in(const ContainerSpec& container) {
   }
 }
 
-/// The job with the shell in place of its program and its launcher.
+/// The job with the shell instead of its program and its launcher.
 JobSpec with_shell(JobSpec spec, const fs::path& folder, bool is_terminal) {
   spec.uses.clear();
   spec.run_command = {frozen_program(spec.run_directory).string(), "terminal", folder.string(),
@@ -316,7 +316,7 @@ int run_shell(const fs::path& attempt_directory) {
   prepare_files(spec, job, files);
   const Secrets secrets = read_secrets(secrets_file(spec.run_directory), spec.secrets);
   Command command = make_command(spec, job, files, {}, secrets);
-  command.standard_output.clear();  // what a runtime says, until the shell is there
+  command.standard_output.clear();  // messages of a runtime, until the shell runs
   command.standard_error.clear();
   const pid_t program = start(command);
   return UserSide(room.path(), is_terminal).run(program).code;

@@ -3,9 +3,9 @@
 #include <filesystem>
 #include <string>
 
-/// The user's terminal and a shell that runs where no runtime passes standard input on, joined by
-/// two FIFOs in a folder that both see. What is typed goes in as frames, beside the size of the
-/// window; what is printed comes out as it is.
+/// The user's terminal and a shell that runs where no runtime forwards standard input, joined by
+/// two FIFOs in a folder that both see. Input travels as frames, beside the size of the window;
+/// output travels unchanged.
 namespace dlflow {
 
 /// Runs an interactive shell as the program of the job in `attempt_directory` would run, on this
@@ -15,8 +15,8 @@ namespace dlflow {
 /// what it needs, or its image's runtime passes no programs on (pyxis).
 int run_shell(const std::filesystem::path& attempt_directory);
 
-/// `dlflow terminal FOLDER KIND`: a shell, bash or else sh, on a terminal of its own, or for KIND
-/// "pipe" on pipes. Ends with the shell, or when the other side is gone; the shell's exit status.
+/// `dlflow terminal FOLDER KIND`: a shell, bash or else sh, on its own terminal, or for KIND "pipe"
+/// on pipes. Ends with the shell, or when the other side is gone; returns the shell's exit status.
 int serve_terminal(const std::filesystem::path& folder, const std::string& kind);
 
 }  // namespace dlflow
