@@ -18,7 +18,8 @@ using Secrets = std::map<std::string, std::string>;
 inline constexpr size_t kShortestSecret = 4;
 
 /// Throws Error{InvalidInput} if `value` cannot be kept secret: it is too short, or has more than
-/// one line. \param origin  its source, for the message, which does not contain the value.
+/// one line.
+/// \param origin  its source, for the message, which does not contain the value.
 void check_secret(const std::string& name, std::string_view value, const std::string& origin);
 
 /// The content of a file. Throws Error{InvalidInput} with `file` and the number of a wrong line,

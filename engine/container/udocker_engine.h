@@ -20,8 +20,8 @@ std::vector<std::string> udocker_engine(const std::string& mode, const std::file
 void add_udocker_engine(Invocation& call, const std::string& mode,
                         const std::filesystem::path& cache, const std::filesystem::path& folder);
 
-/// The version of the NVIDIA driver that this machine has loaded, "535.104.05"; empty: none. \param
-/// root  the folder that contains /sys and /proc.
+/// The version of the NVIDIA driver that this machine has loaded, "535.104.05"; empty: none.
+/// \param root  the folder that contains /sys and /proc.
 std::string nvidia_driver(const std::filesystem::path& root = "/");
 
 /// Whether an image has one of the folders into which `udocker setup --nvidia` copies libraries.

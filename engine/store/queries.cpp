@@ -75,8 +75,8 @@ std::vector<NamedRun> runs_meant(const std::vector<NamedRun>& all, std::string_v
   return meant;
 }
 
-/// Refuses an ambiguous word, as git does: the run may be cancelled or removed. \param runs  newest
-/// first
+/// Refuses an ambiguous word, as git does: the run may be cancelled or removed.
+/// \param runs  newest first
 [[noreturn]] void ambiguous(std::string_view word, const std::vector<NamedRun>& runs, Time now) {
   constexpr size_t kMaxShown = 8;
   const auto shown = std::span(runs).first(std::min(runs.size(), kMaxShown));

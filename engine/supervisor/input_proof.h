@@ -84,8 +84,8 @@ class InputProof {
 
 /// Data that a step names by a result of its parents, as in `data: "/data/${{ steps.a.metrics.year
 /// }}"`: the plan could not check it, so it is not in the fingerprint. Returns the first such
-/// place, in words: one that neither the plan nor an output of a parent contains. \param with  the
-/// evaluated `with:` of the job
+/// place, in words: one that neither the plan nor an output of a parent contains.
+/// \param with  the evaluated `with:` of the job
 std::optional<std::string> find_late_place(const JobSpec& spec, const Json& with,
                                            std::span<const ParentResult> parents);
 

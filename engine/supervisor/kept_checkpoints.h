@@ -25,8 +25,8 @@
 /// not kept: they prove themselves, and the one before is taken if that fails.
 namespace dlflow {
 
-/// Keeps the present state, if there is one and it differs from the last that was kept. \param
-/// content  saved_content() of it.
+/// Keeps the present state, if there is one and it differs from the last that was kept.
+/// \param content  saved_content() of it.
 void keep_checkpoints(const JobSpec& spec, const std::string& content);
 
 /// Replaces the present state by the one before the last that was kept; the present one moves to
@@ -39,8 +39,8 @@ void put_back_files(const JobSpec& spec, const AttemptFiles& files,
                     const std::set<std::filesystem::path>& torn);
 
 /// The consequence of `end`: a command that fails before it has saved anything may have failed on
-/// its checkpoint, so it resumes from the state before. \param content  saved_content() at the
-/// beginning of the pass.
+/// its checkpoint, so it resumes from the state before.
+/// \param content  saved_content() at the beginning of the pass.
 JobEvent try_state_before(const JobSpec& spec, const AttemptFiles& files,
                           const std::string& content, JobEvent end);
 
@@ -48,7 +48,8 @@ JobEvent try_state_before(const JobSpec& spec, const AttemptFiles& files,
 void forget_kept_checkpoints(const std::filesystem::path& job_directory);
 
 /// The files that `checkpoint: {newer: …}` names and that processes below this one have open for
-/// writing. \param all  otherwise only processes that SIGTERM would end.
+/// writing.
+/// \param all  otherwise only processes that SIGTERM would end.
 std::set<std::filesystem::path> files_being_saved(const JobSpec& spec, bool all);
 
 /// For a step that saves: a pass resumes only from checkpoints of its own work. Those of other work
@@ -56,8 +57,8 @@ std::set<std::filesystem::path> files_being_saved(const JobSpec& spec, bool all)
 /// checkpoints-PASS. The work is noted beside the new ones, as checkpoints.of; checkpoints without
 /// a note are of an earlier version, and kept. With other resources a job resumes, since its user
 /// asked for that, but its result belongs to neither: the reason why it will not be reused is
-/// returned. Call it before the pass looks for its checkpoints. Throws Error. \param fingerprint
-/// of the job; an empty one is unknown.
+/// returned. Call it before the pass looks for its checkpoints. Throws Error.
+/// \param fingerprint of the job; an empty one is unknown.
 std::optional<std::string> keep_own_checkpoints(const JobSpec& spec, const AttemptFiles& files,
                                                 const std::string& fingerprint,
                                                 std::span<const ParentResult> parents);

@@ -64,7 +64,8 @@ struct ResolvedJob {
 };
 
 /// The ranks of a command on the nodes that this process's environment names, with an address and a
-/// free port for them to meet at. \param environment  ResolvedJob::environment. Throws Error.
+/// free port for them to meet at.
+/// \param environment  ResolvedJob::environment. Throws Error.
 RankPlan plan_ranks(const JobSpec& spec, const Json& environment);
 
 /// Whether a request to save goes to the job's program by RankPlan::asked_by, and a launcher,
@@ -107,9 +108,9 @@ std::vector<std::string> rank_program(const JobSpec& spec, const ResolvedJob& jo
 
 /// The program of the job with its launcher and setup lines, and its environment: the variables of
 /// docs/contributor/reference.md, `env:` on top, and of the caller only caller_variables(). Throws
-/// Error{InvalidInput}, with advice for long lists, if that exceeds the limits of a program. \param
-/// gpus     CUDA_VISIBLE_DEVICES; nothing: the caller's. \param secrets  of the job; a program in a
-/// container gets them there (container.h).
+/// Error{InvalidInput}, with advice for long lists, if that exceeds the limits of a program.
+/// \param gpus     CUDA_VISIBLE_DEVICES; nothing: the caller's.
+/// \param secrets  of the job; a program in a container gets them there (container.h).
 Command make_command(const JobSpec& spec, const ResolvedJob& job, const AttemptFiles& files,
                      const std::optional<std::string>& gpus, const Secrets& secrets);
 

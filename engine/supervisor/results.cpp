@@ -37,7 +37,8 @@ std::string beginning_of(const std::string& text) {
   return line.size() <= kShown ? line : line.substr(0, line.find(' ', kShown)) + " …";
 }
 
-/// \param what     the program's name for the file. \param example  of valid content.
+/// \param what     the program's name for the file.
+/// \param example  of valid content.
 Json read_object(const fs::path& file, const std::string& what, const std::string& example) {
   const auto text = read_file_if_exists(file);
   if (!text) return Json::object();

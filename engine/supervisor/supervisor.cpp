@@ -52,7 +52,7 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kBriefly(20);
 
-/// How many passes of this attempt have failed and were followed by another.
+/// The number of passes of this attempt that failed and were followed by another.
 int failed_tries(const AttemptFiles& files) {
   if (files.pass == 1) return 0;
   int failed = 0;
@@ -80,7 +80,7 @@ class Pass {
         failed_tries_(failed_tries(files_)),
         events_(files_.events()) {}
 
-  /// Runs the job and records how it ended. Throws Error only if that could not be recorded.
+  /// Runs the job and records its end. Throws Error only if that could not be recorded.
   Supervision run() {
     JobEvent end;
     try {
@@ -102,7 +102,7 @@ class Pass {
     end = end_or_next_try(spec_, options_, failed_tries_, std::move(end));
     const Supervision how = settle(record(end));
     crash_point("ended");
-    // What others find elsewhere, or found there meanwhile, no fingerprint says.
+    // No fingerprint covers differences that other processes find or cause elsewhere.
     if (end.state == JobState::Succeeded && !end.fingerprint.empty() && !has_acting_parents_) {
       share_result(spec_, end, shared_before_);
     }
@@ -114,7 +114,7 @@ class Pass {
     if (options_.notify) options_.notify(notice);
   }
 
-  /// As it was written.
+  /// The text in its original form.
   JobEvent record(JobEvent event) {
     event.at = SystemClock().now();
     event.reason = redactor_.text(event.reason);
@@ -125,7 +125,7 @@ class Pass {
     return event;
   }
 
-  /// The end is on record now; it gets to the disk from here, or by who keeps it.
+  /// The end is on record now; it is synced from here, or by the keeper of ends.
   Supervision settle(JobEvent end) {
     const bool has_output = end.state == JobState::Succeeded && !end.published_nothing;
     if (!options_.keep_end || files_.pass != 1 || has_output || !end.state ||
@@ -140,7 +140,7 @@ class Pass {
     return Supervision::Kept;
   }
 
-  /// At once: a scheduler that takes the node away kills us too, some seconds later.
+  /// At once: a scheduler that takes the node away kills this process, too, some seconds later.
   void note_termination() {
     if (!is_ours()) return;
     JobEvent note;
@@ -164,7 +164,7 @@ class Pass {
       options.on_save_request = [this] { saved_at_request_ = checkpoint_signature(spec_); };
       options.warn = [this](const std::string& warning) { warn(warning); };
     }
-    // mpirun ends all ranks by itself once one has ended badly.
+    // mpirun ends all ranks by itself once one has failed.
     if (is_by_srun(spec_)) {
       options.has_lost_rank = [this, &before] {
         return bad_end_of_task(said_by_launcher(before)).has_value();
@@ -173,7 +173,7 @@ class Pass {
     return options;
   }
 
-  /// A node that was given up may come back and go on with a pass that another node has taken over.
+  /// A node that was given up may come back and continue a pass that another node has taken over.
   bool is_ours() const {
     if (!options_.requeues) return true;
     const std::vector<int> all = attempts(spec_.job_directory);
@@ -182,7 +182,7 @@ class Pass {
     return !newest || newest->pass == files_.pass;
   }
 
-  /// What cannot be read now is looked at again.
+  /// A file that cannot be read now is checked again later.
   bool may_be_ours() const {
     try {
       return is_ours();
@@ -230,9 +230,9 @@ class Pass {
       if (taken.was_damaged) shared_before_ = Existing::IsDamaged;
     }
     Watched watched = run_program(command, secrets, job.ranks, before);
-    // What PMIx left of a step on a node that came back is in the way of a step of the same number,
-    // which mpirun's daemons are, too: a requeued job counts from 0 again. The next one has
-    // another.
+    // Files of PMIx from a step on a node that came back prevent a step of the same number, which
+    // mpirun's daemons are, too: a requeued job counts from 0 again. The next one has another
+    // number.
     constexpr int kMostSteps = 6;
     const auto may_have_failed = [&] { return watched.exit.code != 0 || is_by_srun(spec_); };
     for (int steps = 1;
@@ -267,7 +267,7 @@ class Pass {
     std::ofstream(files_.standard_error(), std::ios::app) << text << "\n";
   }
 
-  /// What a command begins with; without that it runs as well.
+  /// The state with which a command begins; the command runs without it, too.
   void keep(const std::string& content) const {
     try {
       keep_checkpoints(spec_, content);
@@ -277,7 +277,7 @@ class Pass {
     }
   }
 
-  /// The end of a pass that is not wanted any more.
+  /// The end of a pass that is no longer needed.
   std::optional<JobEvent> end_before_start() {
     if (const StopCause cause = watcher_.stop_requested(); cause != StopCause::None) {
       JobEvent end = event(JobState::Cancelled, "stopped before it began");
@@ -294,13 +294,14 @@ class Pass {
     return std::nullopt;
   }
 
-  /// What an srun that starts the ranks has said by now in this pass; nothing if another one does.
+  /// The output so far of an srun that starts the ranks, in this pass; nothing if another launcher
+  /// does.
   std::string said_by_launcher(const BeforePass& before) const {
     if (spec_.resources.ranks == 1 || spec_.launcher.empty()) return "";
     return end_of_output(files_.standard_error(), before.standard_error_bytes);
   }
 
-  /// From its start until nothing of it is left, and what it printed and reported is free of
+  /// From its start until all its processes have ended, and its output and reports are free of
   /// secrets.
   Watched run_program(Command command, const Secrets& secrets, const RankPlan& ranks,
                       const BeforePass& before) {
@@ -310,8 +311,8 @@ class Pass {
     command.blocked_signals.insert(command.blocked_signals.end(), options_.own_signals.begin(),
                                    options_.own_signals.end());
     const pid_t program = start(command);
-    // While the program runs already: the claim keeps others away whatever is lost. One that ends
-    // at once costs one sync, not two.
+    // Syncs while the program already runs: the claim keeps others away, even if records are lost.
+    // A program that ends at once costs one sync, not two.
     if (watcher_.is_quiet_for(kBriefly)) {
       events_.sync();
       notify(Notice::Recorded);
@@ -357,8 +358,8 @@ class Pass {
     return end;
   }
 
-  /// A result of what changed meanwhile is that of no fingerprint, nor is what comes of checkpoints
-  /// that were saved meanwhile, however the pass ended.
+  /// A result whose inputs changed meanwhile belongs to no fingerprint, and neither does a result
+  /// from checkpoints that were saved meanwhile, however the pass ended.
   void take_back_fingerprint(JobEvent& end, const InputProof& proof) const {
     const bool counts = end.state == JobState::Succeeded && !end.fingerprint.empty();
     if (!counts && !can_save(spec_.uses, spec_.checkpoint)) return;
@@ -390,10 +391,10 @@ class Pass {
   Redactor redactor_;
   Publication publication_;  // of a job that succeeded
   Existing shared_before_ = Existing::Stays;
-  std::optional<std::string> mixed_;  // why its result is not that of the fingerprint
-  std::set<fs::path> torn_;           // files that were being saved when the program was ended
+  std::optional<std::string> mixed_;  // why its result does not belong to the fingerprint
+  std::set<fs::path> torn_;           // files that were incomplete when the program was ended
   std::optional<std::string> saved_at_request_;  // checkpoint_signature(), if it was asked to save
-  bool has_acting_parents_ = false;              // commands that did something elsewhere
+  bool has_acting_parents_ = false;              // commands with effects elsewhere
   AppendFile events_;
 };
 

@@ -14,8 +14,8 @@ namespace {
 
 using Lines = std::vector<std::string>;
 
-/// What a terminal shows of a line: behind the last carriage return, without colours. Spaces at its
-/// beginning stay: they tell the frames of a traceback from its last line.
+/// A line as a terminal shows it: after the last carriage return, without colours. Spaces at its
+/// beginning stay: they distinguish the frames of a traceback from its last line.
 std::string shown_text(std::string_view line) {
   const size_t last = line.find_last_not_of(" \t\r\n");
   if (last == std::string_view::npos) return "";
@@ -35,8 +35,8 @@ std::string shown_text(std::string_view line) {
 
 constexpr std::string_view kDigits = "0123456789";
 
-/// "[rank1]: Traceback …", by PyTorch once its group is there, and "[default1]:Traceback …", by
-/// torchrun: without that. What PyTorch logs has no space: "[rank1]:[W1127 …".
+/// "[rank1]: Traceback …", by PyTorch once its group exists, and "[default1]:Traceback …", by
+/// torchrun: returns the line without that. PyTorch's log has no space: "[rank1]:[W1127 …".
 std::string without_rank(const std::string& line) {
   for (const std::string_view writer : {"[default", "[rank"}) {
     if (!line.starts_with(writer)) continue;
@@ -72,7 +72,7 @@ bool is_frame(const std::string& line) {
   return !line.empty() && line.find_first_not_of('-') == std::string::npos;
 }
 
-/// What a page of mpirun's says only that a process has ended, which is known.
+/// Pages of mpirun that only report that a process has ended, which is known.
 constexpr std::array<std::string_view, 7> kPages = {
     "normally, but 1 process returned",
     "detected that one or more processes exited with non-zero status",
@@ -83,7 +83,7 @@ constexpr std::array<std::string_view, 7> kPages = {
     "has lost communication with a remote daemon",
 };
 
-/// What srun, mpirun and torchrun say in single lines of a rank's end.
+/// Single lines of srun, mpirun and torchrun about a rank's end.
 constexpr std::array<std::string_view, 18> kNotes = {
     ": Exited with exit code",
     "srun: Terminating",
@@ -122,8 +122,8 @@ bool is_note(const std::string& line) {
   return killed || contains_any(line, kNotes) || is_of_signal(line) || is_log(line);
 }
 
-/// Without the pages and notes of launchers. Between two frames of dashes mpirun has a page; one
-/// that says something else ("There are not enough slots available …") is kept from its first line.
+/// The lines without pages and notes of launchers. Between two frames of dashes mpirun has a page;
+/// one with other content ("There are not enough slots available …") is kept from its first line.
 Lines without_launchers(const Lines& lines) {
   Lines kept;
   for (size_t i = 0; i < lines.size(); ++i) {
@@ -141,7 +141,7 @@ Lines without_launchers(const Lines& lines) {
   return kept;
 }
 
-/// torchrun ends with a traceback of its own, and a table below it.
+/// torchrun ends with its own traceback, and a table below it.
 void cut_torchrun(Lines& lines) {
   const auto end = std::ranges::find_if(
       lines, [](const std::string& line) { return contains(line, "ChildFailedError"); });
@@ -151,7 +151,7 @@ void cut_torchrun(Lines& lines) {
   if (begin->starts_with("Traceback (most recent")) lines.erase(begin, lines.end());
 }
 
-/// An error of the program, and whether it only follows from the end of another rank.
+/// An error of the program, and whether it is only a consequence of another rank's end.
 struct Found {
   std::string text;
   bool follows = false;
@@ -168,7 +168,7 @@ constexpr std::array<std::string_view, 11> kConsequences = {
     "Socket Timeout",
     "remote process exited",
     "unhandled system error",
-    // What dlflow's collectives tell the ranks that are left, of one that ended by an exception.
+    // The message of dlflow's collectives to the other ranks after an exception of one.
     " died: killed, crashed, or its node went down",
     " is not the same on all ranks: ",
 };
@@ -201,8 +201,8 @@ bool is_indented(const std::string& line) {
   return line.starts_with(" ") || line.starts_with("\t");
 }
 
-/// The last line of the traceback that begins at `lines[i]`; `i` is moved there. Nothing if it
-/// has none.
+/// The last line of the traceback that begins at `lines[i]`; `i` is moved there. Nothing if it has
+/// none.
 std::optional<Found> end_of_traceback(const Lines& lines, size_t& i) {
   std::string place;
   for (++i; i < lines.size() && (lines[i].empty() || is_indented(lines[i])); ++i) {
@@ -216,14 +216,15 @@ std::optional<Found> end_of_traceback(const Lines& lines, size_t& i) {
   return Found{text + (place.empty() ? "" : " (" + place + ")"), follows, Found::Kind::Traceback};
 }
 
-/// "error: no data" and "error reading x": the program says what is wrong. "error_rate 0.5" and
-/// "error 0.5" are measured.
+/// "error: no data" and "error reading x" are messages about an error; "error_rate 0.5" and "error
+/// 0.5" are measurements.
 bool is_error_line(std::string_view line) {
   if (line.starts_with("error:")) return true;
   return line.starts_with("error ") && line.find_first_of("0123456789=") != 6;
 }
 
-/// PyTorch shows that of a loader's process, which says more, below that of who waited for it.
+/// PyTorch prints the error of a loader's process, which is more precise, below that of the process
+/// that waited for it.
 bool is_traceback(std::string_view line) {
   if (line.starts_with("Original ")) line.remove_prefix(9);
   return line.starts_with("Traceback (most recent call last)");
@@ -301,7 +302,7 @@ std::string telling_line_of(std::string_view text) {
   const std::vector<Found> errors = errors_in(lines);
   const Found* told = nullptr;
   for (const Found& error : errors) {
-    // A line that begins with "error" says more than what follows, but for an exception.
+    // A line that begins with "error" is better than later ones, except an exception.
     const bool stays = told != nullptr && told->kind == Found::Kind::Line;
     if (!error.follows && (!stays || error.kind != Found::Kind::Other)) told = &error;
   }

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-/// The line of a program's standard error that tells people why it failed.
+/// The line of a program's standard error that shows people why it failed.
 namespace dlflow {
 
 /// At most 300 bytes; empty if there is none. In this order:
@@ -19,13 +19,13 @@ namespace dlflow {
 /// What mpirun, srun and torchrun add once a rank has ended is left out before.
 std::string telling_line_of(std::string_view text);
 
-/// The same of a file. What lies before `from` is of earlier passes.
+/// The same for a file. Bytes before `from` belong to earlier passes.
 std::string telling_line(const std::filesystem::path& standard_error, uint64_t from = 0);
 
 /// The end of that file, at most 256 KiB.
 std::string end_of_output(const std::filesystem::path& standard_error, uint64_t from);
 
-/// Whether it tells of an error of the program, and not only of other things.
+/// Whether the line is about an error of the program.
 bool has_error(const std::filesystem::path& standard_error, uint64_t from);
 
 }  // namespace dlflow

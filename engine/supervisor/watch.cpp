@@ -26,22 +26,23 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-/// A scheduler that ends a job signals each of its processes: the program may die of it before we
-/// are told, on a busy node some time before.
+/// A scheduler that ends a job signals each of its processes: the program may die of it before this
+/// process gets the signal, on a busy node some time before.
 constexpr milliseconds kSignalsTogether(500);
 constexpr milliseconds kSuspended(5000);
 constexpr milliseconds kTimeToListen(3000);
 constexpr milliseconds kSaveLook(20);
 constexpr milliseconds kLossLook(2000);
-constexpr milliseconds kTimeToLeave(8000);  ///< of the other ranks, once one has ended badly
-/// srun gives its tasks SLURM's KillWait, which is 30 s, and then says which node does not answer.
+constexpr milliseconds kTimeToLeave(8000);  ///< time for the other ranks, once one has failed
+/// srun gives its tasks SLURM's KillWait, which is 30 s, and then prints which node does not
+/// answer.
 constexpr milliseconds kTimeOfLauncher(60'000);
 constexpr auto kNever = steady_clock::time_point::max();
 
 void signal_group(pid_t group, int signal) { ::kill(-group, signal); }
 
-/// What the children of one pass took. Not RUSAGE_CHILDREN: that has earlier passes of this
-/// process.
+/// The resources that the children of one pass used. Not RUSAGE_CHILDREN: that includes earlier
+/// passes of this process.
 class Usage {
  public:
   void add(const struct rusage& one) {
@@ -61,8 +62,8 @@ class Usage {
   uint64_t memory_bytes_ = 0;
 };
 
-/// Kills what the program left behind: its group, and orphans that came to us because we are a
-/// subreaper (ranks lead groups of their own).
+/// Kills the processes that the program left behind: its group, and orphans that came to this
+/// subreaper (ranks lead their own groups).
 void end_leftovers(pid_t group, Usage& usage) {
   constexpr int kTries = 1000;
   signal_group(group, SIGKILL);
@@ -82,7 +83,7 @@ class Asking {
   Asking(const WatchOptions& options, pid_t group)
       : options_(options), group_(group), request_(options.save_signal, options.warn) {}
 
-  /// Asks who is to be asked by now.
+  /// Signals the processes that should have got the request by now.
   void act() {
     const auto now = options_.now();
     if (now < next_) return;
@@ -100,12 +101,12 @@ class Asking {
 
   steady_clock::time_point next() const { return next_; }
 
-  /// Whether nobody would save if he were given more time.
+  /// Whether more time would let nobody save.
   bool is_in_vain() const { return !options_.has_relay && !request_.has_asked(); }
 
  private:
-  /// Lines of `setup:` run before it, in a shell that would die of the signal. That shell blocks
-  /// signals for moments, too, so the signal has to be seen blocked twice.
+  /// Lines of `setup:` run before it, in a shell that would die of the signal. That shell also
+  /// blocks signals for moments, so the signal must be found blocked twice.
   bool is_relay_ready() {
     if (!process_stat(group_)) return true;  // they are hidden
     const SignalUse use = signal_use(group_, options_.save_signal);
@@ -121,7 +122,8 @@ class Asking {
   steady_clock::time_point next_{};  // at once
 };
 
-/// When a program is asked to save, to end, and is killed; never, if the time is not set.
+/// The times of the request to save, of the request to end, and of the kill; never, if a time is
+/// not set.
 class Deadlines {
  public:
   Deadlines(const WatchOptions& options, pid_t group)
@@ -131,14 +133,14 @@ class Deadlines {
     }
   }
 
-  /// The sequence begins at `start`, or when it would have begun anyway if that is earlier.
+  /// The sequence begins at `start`, or at its planned time if that is earlier.
   void set(steady_clock::time_point start) {
     save_ = std::min(save_, start);
     end_ = std::min(end_, start + options_.time_to_save);
     kill_ = std::min(kill_, start + options_.time_to_save + options_.time_to_end);
   }
 
-  /// Leaves out what comes before SIGTERM.
+  /// Skips the steps before SIGTERM.
   void end_now(milliseconds time_to_end) {
     end_ = options_.now();
     kill_ = std::min(kill_, end_ + time_to_end);
@@ -148,7 +150,7 @@ class Deadlines {
 
   void kill_now() { kill_ = options_.now(); }
 
-  /// Somebody waits for the end: a program in which nothing saves is not given the time for it.
+  /// Somebody waits for the end: a program that cannot save gets no time for it.
   void hurry() { vain_ = std::min(vain_, options_.now() + kTimeToListen); }
 
   void postpone(steady_clock::duration time) {
@@ -192,7 +194,7 @@ class Deadlines {
     signal_group(group_, signal);
   }
 
-  /// Whether a save is under way, which ends soon; it looks again then.
+  /// Whether a save is under way, which ends soon; the caller checks again then.
   bool waits_for_save(steady_clock::time_point now) {
     if (!options_.is_saving || options_.time_to_save.count() == 0) return false;
     if (finish_by_ == kNever) finish_by_ = std::min(end_ + options_.time_to_end / 2, kill_);
@@ -207,34 +209,36 @@ class Deadlines {
   pid_t group_;
   Asking asking_;
   int done_ = 0;          // how many of the three have happened
-  bool is_told_ = false;  // to end, without a request to save
+  bool is_told_ = false;  // requests to end without a request to save
   steady_clock::time_point save_ = kNever;
   steady_clock::time_point end_ = kNever;
   steady_clock::time_point kill_ = kNever;
-  steady_clock::time_point finish_by_ = kNever;  // what is being saved at the end
-  steady_clock::time_point vain_ = kNever;       // when a request that nobody has heard is given up
+  steady_clock::time_point finish_by_ = kNever;  // files that are being saved at the end
+  steady_clock::time_point vain_ = kNever;       // gives up a request that no process has received
 };
 
-/// One program from its start to its end. The problem: its end, its deadlines and signals from
-/// four kinds of senders may come in any order, together or twice; none may be lost, and nothing
-/// may look more often than it must.
+/// One program from its start to its end. The problem: its end, its deadlines and signals from four
+/// kinds of senders may come in any order, together or twice; none may be lost, and nothing should
+/// be checked more often than necessary.
 ///
 /// All signals are blocked and come through a descriptor, so that they interrupt nothing and wait
-/// between two looks. A sleep ends with a signal (also that of a child's end), with the next
-/// deadline, when the program's use is to be looked at, or after a minute. Then each turn goes
-/// through the same list, in this order; no part of it knows why the sleep ended.
-///  1. hear: requests are heard before the end is looked for. A scheduler signals all processes of
+/// between two checks. A sleep ends with a signal (also that of a child's end), with the next
+/// deadline, when the program's use is to be measured, or after a minute. Then each turn goes
+/// through the same list, in this order, whatever ended the sleep.
+///
+///  1. hear: requests are read before the end is looked for. A scheduler signals all processes of
 ///     a job at once, and a program that died of that was stopped; it did not fail.
 ///  2. has_ended: for the same reason a death by a signal waits a moment for a request, and exit
 ///     status 75 takes the one that is there.
-///  3. look: whether the program is still wanted; whether its launcher waits for a lost rank.
-///  4. act: the request to save, SIGTERM, SIGKILL, whatever is due. The walltime, a warning and a
+///  3. look: whether the program is still needed; whether its launcher waits for a lost rank.
+///  4. act: the request to save, SIGTERM, SIGKILL, when they are due. The walltime, a warning and a
 ///     request are one sequence that begins at different times: deadlines only move closer, so
 ///     that any number of them in any order gives the earliest. A second request kills at once.
-///  5. sleep, and pass on what the program printed. If the sleep ends much later than it should,
-///  the job was suspended, and its deadlines move.
+///  5. sleep, and pass on the program's output. If the sleep ends much later than planned, the job
+///     was suspended, and its deadlines move.
+///
 /// The ranks of a program may outlive it. They come to this process, a subreaper, and are killed
-/// before anybody calls the program over.
+/// before the program counts as ended.
 class Watching {
  public:
   Watching(StopSignals& signals, pid_t program, const WatchOptions& options)
@@ -286,7 +290,7 @@ class Watching {
       return;
     }
     loss_look_ = kNever;
-    if (result_.cause != StopCause::None) return;  // it is told to end already
+    if (result_.cause != StopCause::None) return;  // it was already told to end
     result_.cause = StopCause::LostRank;
     log(LogLevel::Info, "the launcher waits for a rank that is lost");
     deadlines_.end_now(kTimeOfLauncher);
@@ -317,16 +321,16 @@ class Watching {
   }
 
  private:
-  /// SLURM warns everybody; what cannot save has until its walltime.
+  /// SLURM warns every process; one that cannot save has time until its walltime.
   bool is_early_warning(const StopRequests& news) const {
     return news.stops == 0 && news.cause == StopCause::Walltime && options_.walltime.count() > 0 &&
            options_.time_to_save.count() == 0;
   }
 
-  /// Of an end that nobody was known to ask for.
+  /// The reason of an end without a known request.
   StopCause cause_of(const ExitStatus& exit) {
     if (exit.code > 128) return signals_.wait_for_request(kSignalsTogether).cause;
-    // What it was told, we were told, too.
+    // The program got the same signals as this process.
     if (exit.code == kExitAgain) return signals_.read(milliseconds(0)).cause;
     return StopCause::None;
   }
@@ -377,7 +381,7 @@ StopRequests StopSignals::read(milliseconds timeout, int other) {
     if (info.ssi_signo == SIGCHLD) continue;
     const bool queued = info.ssi_signo == uint32_t(SIGRTMIN);
     if (queued && info.ssi_ptr != token_) continue;
-    // Grid Engine may send it to the process group, and to each process of the job besides.
+    // Grid Engine may send it to the process group, and also to each process of the job.
     if (info.ssi_signo == SIGUSR2 && std::exchange(is_deleted_, true)) continue;
     const bool requested = queued || info.ssi_signo == SIGINT || info.ssi_signo == SIGUSR2;
     if (requested && shared_.is_requested && !shared_.is_requested()) continue;
@@ -392,7 +396,7 @@ StopRequests StopSignals::read(milliseconds timeout, int other) {
   return requests;
 }
 
-/// Its program's end is no request, but a signal, too.
+/// The end of its program is not a request, but also a signal.
 StopRequests StopSignals::wait_for_request(milliseconds time) {
   const auto end = steady_clock::now() + time;
   StopRequests requests;
