@@ -54,17 +54,12 @@ void name_elements(Json& outputs, const std::vector<ParentResult>& parents);
 /// The publication of outputs in the pass's folders; `values` as JobEvent::outputs.
 Publication publication_of(const JobSpec& spec, const AttemptFiles& files, const Json& values);
 
-<<<<<<< HEAD
 /// Whether every metric that other steps read is there. \param metrics  read_metrics().
 bool has_needed_metrics(const JobSpec& spec, const Json& metrics);
 /// Throws Error{InvalidInput} if not: "no metric 'accuracy', which step 'best' reads".
 void check_needed_metrics(const JobSpec& spec, const Json& metrics, const AttemptFiles& files);
 
 /// Throws Error{InvalidInput}: "accuracy is 0.5, required >= 0.88". \param metrics  read_metrics().
-=======
-/// Throws Error{InvalidInput}: "accuracy is 0.5, required >= 0.88".
-/// \param metrics  read_metrics().
->>>>>>> 00467f7e (supervisor: comments of the supervisor, its watch and the reason of a failure in plain English)
 void check_requirements(const JobSpec& spec, const Json& metrics, const AttemptFiles& files);
 
 /// Removes the permission to write from the files of `publication`, records them, if there are any
