@@ -8,6 +8,7 @@
 /// which throws Error or sets `session.status`.
 namespace dlflow {
 
+void add_plan(CLI::App& app, Session& session);
 void add_run(CLI::App& app, Session& session);
 void add_status(CLI::App& app, Session& session);
 void add_logs(CLI::App& app, Session& session);

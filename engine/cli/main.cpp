@@ -61,7 +61,7 @@ void add_verbs(CLI::App& app, Session& session) {
   using Add = void (*)(CLI::App&, Session&);
   const std::pair<const char*, std::vector<Add>> groups[] = {
       {"Run and repair",
-       {add_init, add_validate, add_run, add_resubmit, add_cancel, add_shell, add_rm}},
+       {add_init, add_validate, add_plan, add_run, add_resubmit, add_cancel, add_shell, add_rm}},
       {"Look", {add_status, add_logs, add_explain, add_graph, add_results, add_report}},
       {"Data and models", {add_data, add_model, add_cache}},
       {"Share and operate",

@@ -1,0 +1,216 @@
+#include "engine/cli/planning.h"
+
+#include <algorithm>
+#include <set>
+
+#include "base/cores.h"
+#include "base/error.h"
+#include "base/file.h"
+#include "base/leaves.h"
+#include "base/parse_json.h"
+#include "base/sha256.h"
+#include "base/text.h"
+#include "engine/model/step_kinds.h"
+#include "engine/model/train_with.h"
+#include "engine/plan/layout.h"
+#include "runtime/data/dataset.h"
+#include "runtime/nn/model.h"
+
+namespace dlflow {
+namespace {
+
+namespace fs = std::filesystem;
+using namespace planner;
+
+/// `with:` and `resources:` of the first element, as far as they are known.
+struct FirstElement {
+  Json with, resources;
+};
+
+FirstElement first_element(const Workflow& workflow, const Step& step) {
+  const std::vector<Json> elements = matrix_elements(step.matrix);
+  Context known;
+  known.params = &workflow.params;
+  if (!has_open_axis(step.matrix) && !elements.empty()) known.matrix = &elements.front();
+  return {step.with.evaluate_known(known), step.resources.evaluate_known(known)};
+}
+
+double number_of(const Json& object, const char* key, double otherwise) {
+  const Json value = object.is_object() ? object.value(key, Json()) : Json();
+  return value.is_number() ? value.get<double>() : otherwise;
+}
+
+std::string word_of(const Json& object, const char* part, const char* key, const char* otherwise) {
+  const Json inner = object.is_object() ? object.value(part, Json()) : Json();
+  const Json value = inner.is_object() ? inner.value(key, Json()) : Json();
+  return value.is_string() ? value.get<std::string>() : otherwise;
+}
+
+/// The file that `key` of `with` names, below the workflow's folder; empty if only a run can tell.
+fs::path known_place(const Workflow& workflow, const Json& with, const std::string& key) {
+  const Json value = with.is_object() && !key.empty() ? with.value(key, Json()) : Json();
+  if (!value.is_string() || value.get_ref<const std::string&>().find("${{") != std::string::npos) {
+    return {};
+  }
+  const fs::path place = fs::absolute(workflow.file).parent_path() / value.get<std::string>();
+  std::error_code none;
+  return fs::exists(place, none) ? place : fs::path();
+}
+
+/// What a measurement of the step may name as its model: SHA-256 of the model's text, or of each
+/// input of a command. Empty: only a run can tell.
+std::set<std::string> models_of(const Workflow& workflow, const Step& step, const Json& with) {
+  std::set<std::string> hashes;
+  if (const StepKind* kind = find_step_kind(step.uses)) {
+    const fs::path file = known_place(workflow, with, kind->model);
+    if (file.empty()) return hashes;
+    const std::string text = read_file(file);
+    return {sha256_hex(text), sha256_hex(runtime::parse_model(text, file.string()).text)};
+  }
+  for (const std::string& input : step.inputs) {
+    const fs::path file = fs::absolute(workflow.file).parent_path() / input;
+    std::error_code none;
+    if (fs::is_regular_file(file, none)) hashes.insert(sha256_hex(read_file(file)));
+  }
+  return hashes;
+}
+
+/// Samples of an epoch; 0 if the data set is made in a run.
+double samples_of(const Workflow& workflow, const Step& step, const Json& with) {
+  const StepKind* kind = find_step_kind(step.uses);
+  const fs::path folder = kind == nullptr ? fs::path() : known_place(workflow, with, kind->data);
+  if (folder.empty()) return 0;
+  try {
+    const auto data =
+        runtime::open_dataset(folder, runtime::Split::Train, runtime::Proof::Structure);
+    return double(data.size()) -
+           std::max(double(data.num_validation), number_of(with, "validation", 0));
+  } catch (const Error&) {  // which `validate` and the job tell
+    return 0;
+  }
+}
+
+Training training_of(const Workflow& workflow, const Step& step, const Json& with,
+                     const Measurement& measurement) {
+  Training training;
+  training.samples =
+      measurement.samples > 0 ? measurement.samples : samples_of(workflow, step, with);
+  if (step.uses.empty()) {  // a script: as its measurement says
+    training.exact = measurement.points.front().mode == "exact";
+    training.per_rank = true;
+    return training;
+  }
+  training.exact = trains_exactly(with);
+  training.per_rank = with.contains("batch_per_rank");
+  training.batch = (training.per_rank ? number_of(with, "batch_per_rank", 0)
+                                      : number_of(with, "batch", LeafSettings{}.batch)) *
+                   number_of(with, "accumulate", 1);
+  training.epochs = number_of(with, "epochs", 0);
+  const std::string wire = word_of(with, "gradients", "wire", "fp32");
+  training.compression =
+      word_of(with, "gradients", "compression", wire == "fp32" ? "none" : wire.c_str());
+  const Json gradients = with.value("gradients", Json::object());
+  training.priority = !gradients.is_object() || gradients.value("priority", Json(true)) == true;
+  training.density = number_of(gradients, "density", training.density);
+  return training;
+}
+
+/// The ranks that a node has room for; 0: not known.
+int ranks_of_node(const Json& resources, const Profile& profile) {
+  const bool is_local = !has_batch_system(profile);
+  const int cpus = int(number_of(resources, "cpus_per_rank", 1));
+  const int gpus = int(number_of(resources, "gpus_per_rank", 0));
+  int ranks = int(number_of(resources, "ranks_per_node", profile.ranks_per_node));
+  if (is_local) ranks = std::max(1, (profile.cores > 0 ? profile.cores : usable_cores()) / cpus);
+  if (ranks == 0) ranks = profile.node.cores / cpus;
+  const int node_gpus = is_local ? profile.gpus : profile.node.gpus;
+  if (gpus > 0 && node_gpus > 0) ranks = std::min(ranks == 0 ? node_gpus : ranks, node_gpus / gpus);
+  return ranks;
+}
+
+void add_candidate(std::vector<Candidate>& all, const Candidate& one) {
+  const auto is_same = [&](const Candidate& other) { return other.layout == one.layout; };
+  if (std::ranges::none_of(all, is_same)) all.push_back(one);
+}
+
+/// Powers of two and what was measured, laid out as the profile does and as was measured, up to
+/// four times the ranks that were measured or to the limit.
+std::vector<Candidate> candidates_of(const Json& resources, const Profile& profile,
+                                     const StepModel& model, const Measurement& measurement) {
+  const bool is_local = !has_batch_system(profile);
+  const int per_node = ranks_of_node(resources, profile);
+  const int limit = is_local ? per_node : profile.limits.nodes * per_node;
+  int measured = 1;
+  for (const MeasuredPoint& point : measurement.points) measured = std::max(measured, point.ranks);
+  constexpr int kBeyond = 4, kMost = 1024;
+  int most = std::min(kMost, std::max(limit, kBeyond * measured));
+  if (model.most_ranks() > 0) most = std::min(most, model.most_ranks());
+  std::set<int> ranks = {most};
+  for (int p = 1; p <= most; p *= 2) ranks.insert(p);
+  std::vector<Candidate> all;
+  for (const int p : ranks) {
+    const int nodes = is_local ? 1 : per_node == 0 ? p : (p + per_node - 1) / per_node;
+    add_candidate(all, {{p, nodes}, limit == 0 || p <= limit});
+    for (const MeasuredPoint& point : measurement.points) {
+      const int together = point.ranks / point.nodes;
+      if (point.nodes == 1 || p % together != 0) continue;
+      add_candidate(all, {{p, p / together}, false});
+    }
+  }
+  return all;
+}
+
+/// A class that the step names.
+Profile place_of(const Step& step, const Profile& profile) {
+  const auto found = std::ranges::find(profile.classes, step.on, &NodeClass::name);
+  return found == profile.classes.end() ? profile : with_class(profile, *found);
+}
+
+[[noreturn]] void throw_unmeasured(const Workflow& workflow, const Step& step,
+                                   const fs::path& cache, bool changed) {
+  throw_at(
+      workflow, step.location,
+      "step '" + step.name + "' " +
+          (changed ? "was measured with another model or precision" : "has not been measured") +
+          " (" + (cache / "measurements").string() + "); measure it with `dlflow plan " +
+          shell_quote(workflow.file) + " " + step.name + " --measure`");
+}
+
+}  // namespace
+
+MeasuredStep measured_step(const Workflow& workflow, const Step& step, const Profile& profile,
+                           const fs::path& file) {
+  const auto [with, resources] = first_element(workflow, step);
+  const Profile place = place_of(step, profile);
+  const fs::path cache = cache_directory(profile);
+  const std::set<std::string> models = models_of(workflow, step, with);
+  const std::string compute = word_of(with, "precision", "compute", "fp32");
+  const std::vector<fs::path> files =
+      file.empty() ? measurement_files(cache, step.name) : std::vector{file};
+  for (const fs::path& candidate : files) {
+    MeasuredStep found;
+    found.measurement = measurement_from_json(read_json_file(candidate), candidate.string());
+    found.is_of_model = (models.empty() || models.contains(found.measurement.model)) &&
+                        (step.uses.empty() || found.measurement.compute == compute);
+    if (file.empty() && !found.is_of_model) continue;
+    found.file = candidate;
+    found.training = training_of(workflow, step, with, found.measurement);
+    found.bounds.cpus_per_rank = int(number_of(resources, "cpus_per_rank", 1));
+    found.bounds.node_memory_bytes =
+        double(has_batch_system(profile) ? place.node.memory_bytes : profile.memory_bytes);
+    const Network network(found.measurement.network);
+    const StepModel model(found.measurement, network, found.training);
+    found.candidates = candidates_of(resources, place, model, found.measurement);
+    return found;
+  }
+  throw_unmeasured(workflow, step, cache, !files.empty());
+}
+
+Advice advice_for(const MeasuredStep& step, double bandwidth, bool only_own_batch) {
+  const Network network = Network(step.measurement.network).with_bandwidth(bandwidth);
+  Bounds bounds = step.bounds;
+  bounds.only_own_batch = only_own_batch;
+  return advise(StepModel(step.measurement, network, step.training), step.candidates, bounds);
+}
+
+}  // namespace dlflow

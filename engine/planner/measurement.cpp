@@ -1,0 +1,109 @@
+#include "engine/planner/measurement.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "base/error.h"
+#include "base/json_fields.h"
+#include "base/parse_json.h"
+
+namespace dlflow::planner {
+
+constexpr const char* kFormat = "dlflow measurement 1";
+
+DLFLOW_DEFINE_FIELDS(MeasuredBucket, bytes, ready_s)
+DLFLOW_DEFINE_FIELDS(NetworkTime, ranks, nodes, algorithm, bytes, seconds)
+
+template <class Archive>
+void list_fields(Archive& archive, MeasuredLayer& value) {
+  DLFLOW_FIELDS(name, gradient_bytes);
+  DLFLOW_FIELDS_IF_THERE(dense_bytes_after_compression);
+}
+
+template <class Archive>
+void list_fields(Archive& archive, MeasuredPoint& value) {
+  DLFLOW_FIELDS(ranks, nodes, mode, at, batch, step_s);
+  DLFLOW_FIELDS_IF_THERE(steps, samples_per_rank, leaf_samples, leaves_per_rank, step_low_s,
+                         step_high_s, forward_s, backward_s, update_s, other_s, data_wait_s,
+                         load_s_per_sample, communication_wait_s, noise_scale, memory_bytes,
+                         buckets);
+}
+
+template <class Archive>
+void list_fields(Archive& archive, Measurement& value) {
+  DLFLOW_FIELDS(model, compute, source, points, network);
+  DLFLOW_FIELDS_IF_THERE(processor, optimizer, cpus_per_rank, parameters_bytes, samples, layers);
+}
+
+namespace {
+
+void require(bool holds, const std::string& what, const std::string& problem) {
+  if (!holds) throw Error(Errc::Corrupt, what + ": " + problem + "; measure the step again");
+}
+
+bool is_time(double seconds) { return std::isfinite(seconds) && seconds >= 0; }
+
+void check_point(const MeasuredPoint& point, size_t num_layers, const std::string& what) {
+  require(point.ranks >= 1 && point.nodes >= 1 && point.nodes <= point.ranks, what,
+          "a point has no ranks, or fewer than nodes");
+  require(is_time(point.step_s) && point.step_s > 0, what, "a point has no step time");
+  require(point.batch >= 1 && point.leaves_per_rank >= 1, what, "a point has no samples");
+  for (const auto* times : {&point.forward_s, &point.backward_s}) {
+    require(times->size() == num_layers, what,
+            "a point has the times of " + std::to_string(times->size()) +
+                " layers, the model has " + std::to_string(num_layers));
+    require(std::ranges::all_of(*times, is_time), what, "a layer's time is no time");
+  }
+}
+
+void check_measurement(const Measurement& measurement, const std::string& what) {
+  require(!measurement.points.empty(), what, "it has no points");
+  for (const MeasuredPoint& point : measurement.points) {
+    check_point(point, measurement.layers.size(), what);
+  }
+  for (const NetworkTime& time : measurement.network) {
+    require(time.ranks >= 2 && time.nodes >= 1 && time.nodes <= time.ranks && time.bytes > 0 &&
+                is_time(time.seconds) && time.seconds > 0,
+            what, "a time of the network has no ranks, bytes or seconds");
+  }
+}
+
+/// What a writer may leave out.
+void fill_in(MeasuredPoint& point) {
+  if (point.samples_per_rank <= 0) point.samples_per_rank = point.batch / point.ranks;
+  if (point.leaf_samples <= 0) point.leaf_samples = point.samples_per_rank / point.leaves_per_rank;
+}
+
+}  // namespace
+
+Measurement measurement_from_json(const Json& json, const std::string& what) {
+  const std::string format = json.is_object() ? text_or_dump(json.value("format", Json())) : "";
+  require(format == kFormat, what, "it is no measurement of this dlflow ('" + format + "')");
+  try {
+    auto measurement = from_fields<Measurement>(json);
+    check_measurement(measurement, what);
+    for (MeasuredPoint& point : measurement.points) fill_in(point);
+    return measurement;
+  } catch (const Json::exception& error) {
+    throw Error(Errc::Corrupt, what + ": " + reason_of(error) + "; measure the step again");
+  }
+}
+
+std::vector<std::filesystem::path> measurement_files(const std::filesystem::path& cache,
+                                                     const std::string& step) {
+  std::vector<std::pair<std::filesystem::file_time_type, std::filesystem::path>> found;
+  std::error_code none;
+  for (const auto& entry : std::filesystem::directory_iterator(cache / "measurements", none)) {
+    const std::string name = entry.path().filename().string();
+    const bool is_of_step = name.starts_with(step + "-") && name.ends_with(".json") &&
+                            name.find('-', step.size() + 1) == name.npos;
+    if (is_of_step) found.emplace_back(entry.last_write_time(none), entry.path());
+  }
+  std::ranges::sort(found, std::greater());
+  std::vector<std::filesystem::path> files;
+  for (auto& [time, path] : found) files.push_back(std::move(path));
+  return files;
+}
+
+}  // namespace dlflow::planner

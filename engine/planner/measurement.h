@@ -1,0 +1,66 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/json.h"
+
+/// A measured training, as `dlflow-train --profile-steps` and the backend of PyTorch write it:
+/// docs/contributor/runtime.md lists the fields. Times are seconds of a step on rank 0.
+namespace dlflow::planner {
+
+struct MeasuredLayer {
+  std::string name;
+  double gradient_bytes = 0;
+  std::optional<double> dense_bytes_after_compression;
+};
+
+/// An all-reduce of a step, in the order of their starts.
+struct MeasuredBucket {
+  double bytes = 0, ready_s = 0;  ///< ready: from the start of the step
+};
+
+/// One group of ranks with one size of leaf.
+struct MeasuredPoint {
+  int ranks = 1, nodes = 1;
+  std::string mode = "exact";
+  int64_t at = 0;  ///< seconds since 1970
+  int steps = 0;   ///< that were measured
+  double batch = 0, samples_per_rank = 0, leaf_samples = 0, leaves_per_rank = 1;
+  double step_s = 0, step_low_s = 0, step_high_s = 0;
+  std::vector<double> forward_s, backward_s;  ///< parallel to Measurement::layers
+  double update_s = 0, other_s = 0, data_wait_s = 0, load_s_per_sample = 0;
+  double communication_wait_s = 0;
+  std::optional<double> noise_scale;
+  double memory_bytes = 0;
+  std::vector<MeasuredBucket> buckets;
+};
+
+/// An all-reduce of so many bytes.
+struct NetworkTime {
+  int ranks = 2, nodes = 1;
+  std::string algorithm;
+  double bytes = 0, seconds = 0;
+};
+
+struct Measurement {
+  std::string model, compute, processor, source, optimizer;
+  int cpus_per_rank = 1;
+  double parameters_bytes = 0;
+  double samples = 0;  ///< of an epoch; 0: not known
+  std::vector<MeasuredLayer> layers;
+  std::vector<MeasuredPoint> points;
+  std::vector<NetworkTime> network;
+};
+
+/// Throws Error{Corrupt} that begins with `what`, the name of the file.
+Measurement measurement_from_json(const Json& json, const std::string& what);
+
+/// The measurements CACHE/measurements/STEP-*.json, the newest file first.
+std::vector<std::filesystem::path> measurement_files(const std::filesystem::path& cache,
+                                                     const std::string& step);
+
+}  // namespace dlflow::planner

@@ -1,0 +1,87 @@
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "engine/planner/measurement.h"
+#include "engine/planner/network.h"
+#include "engine/planner/replay.h"
+
+namespace dlflow::planner {
+
+/// The parts of a workflow's training that decide the time of a step.
+struct Training {
+  double batch = 0;       ///< samples of a step; 0: as measured
+  bool per_rank = false;  ///< `batch` is the share of a rank, so that a step grows with the ranks
+  bool exact = true;      ///< `precision: {reduction: exact}`
+  bool priority = true;
+  std::string compression = "none";
+  double density = 0.01;           ///< of sparse compression
+  double epochs = 0, samples = 0;  ///< 0: not known
+};
+
+struct Layout {
+  int ranks = 1, nodes = 1;
+  bool operator==(const Layout&) const = default;
+};
+
+struct StepTime {
+  double step_s = 0, exposed_s = 0;  ///< exposed: communication that nothing hides
+  double compute_s = 0;
+  double memory_bytes = 0;  ///< of a rank
+};
+
+/// Predicts the time of a step: a line t0 + t1 * samples for each layer, buckets in reverse layer
+/// order, a replay of their sums, and what the nearest measured group took beyond that. A group
+/// that was measured with the same batch is predicted as it was measured.
+class StepModel {
+ public:
+  /// Both must outlive this. `training.batch` of 0 becomes the largest that was measured.
+  StepModel(const Measurement& measurement, const Network& network, Training training);
+
+  const Training& training() const { return training_; }
+  const Network& network() const { return network_; }
+
+  /// Samples of a step on so many ranks, as the workflow has them.
+  double own_batch(int ranks) const { return training_.batch * (training_.per_rank ? ranks : 1); }
+
+  /// Leaves of a step, which limit the ranks that have work; 0: no limit.
+  int most_ranks() const;
+
+  /// The layouts' level of the network must have been measured (Network::knows).
+  StepTime predict(Layout layout, double batch, const std::string& compression) const;
+
+  /// The measured noise scale of the gradient in samples; 0: not measured.
+  double noise_scale() const;
+
+  /// The measured group that is nearest to these ranks and this batch.
+  const MeasuredPoint& nearest(Layout layout, double batch) const;
+
+  double gradient_bytes() const;
+
+ private:
+  /// Leaves of a rank, and the seconds of each by layer.
+  struct Work {
+    double leaves = 1, leaf_samples = 1;
+    std::vector<double> forward_s, backward_s;
+    double total_s() const;
+  };
+
+  Work work(Layout layout, double batch) const;
+  double seconds_of_leaf(Layout layout, double leaf_samples,
+                         const std::vector<double> MeasuredPoint::*times, size_t layer) const;
+  double bucket_seconds(Layout layout, double bytes, const std::string& compression) const;
+  double end_of_layers(Layout layout, const Work& work, const std::string& compression) const;
+  double end_of_buckets(Layout layout, const MeasuredPoint& point, double scale,
+                        const std::string& compression) const;
+  StepTime modelled(Layout layout, double batch, const std::string& compression) const;
+  double memory_of(const MeasuredPoint& near, double leaf_samples) const;
+
+  const Measurement& measurement_;
+  const Network& network_;
+  Training training_;
+  std::vector<MeasuredPoint> points_;  ///< in the training's mode, if it was measured
+};
+
+}  // namespace dlflow::planner

@@ -1,0 +1,96 @@
+#include "engine/planner/step_model.h"
+
+#include "tests/support/catch.h"
+#include "tests/unit/engine/planner/measured.h"
+
+using namespace dlflow::planner;
+using dlflow::test::measured;
+
+namespace {
+
+StepTime predicted(const Measurement& measurement, const Training& training, Layout layout,
+                   double batch = 128) {
+  const Network network(measurement.network);
+  return StepModel(measurement, network, training).predict(layout, batch, training.compression);
+}
+
+}  // namespace
+
+TEST_CASE("what was measured is predicted as it was", "[planner]") {
+  Measurement measurement = measured(1000);
+  CHECK(predicted(measurement, {}, {1, 1}).step_s == Approx(0.073));
+  measurement.points.push_back(dlflow::test::measured_point(2, 2));
+  measurement.points.back().step_s = 0.05;  // others may have come late
+  const StepTime two = predicted(measurement, {}, {2, 2});
+  CHECK(two.step_s == Approx(0.05));
+  CHECK(two.exposed_s == Approx(0.05 - 0.036 - 0.001));
+}
+
+TEST_CASE("ranks share the leaves, and small sums are hidden", "[planner]") {
+  // 4 leaves of 9 ms; the layers share a bucket, which is ready at the end and takes 2 us.
+  const StepTime two = predicted(measured(1000), {}, {2, 2});
+  CHECK(two.compute_s == Approx(0.036));
+  CHECK(two.exposed_s == Approx(2e-6));
+  CHECK(two.step_s == Approx(0.037 + 2e-6));
+}
+
+TEST_CASE("five of eight leaves are not shared by two thirds", "[planner]") {
+  CHECK(predicted(measured(1000), {}, {3, 3}).compute_s == Approx(0.027));  // 3 leaves, not 8/3
+}
+
+TEST_CASE("a sum hides behind the backward pass and the next forward pass", "[planner]") {
+  // 4 MB a layer: 4 ms each. The second is ready at 34 ms of 36, and gives way to the first,
+  // which is ready at 36 and done at 40; then it needs 2 ms more, until 42. The next forward pass
+  // takes 40-41 and 42-44, not 36-39.
+  const StepTime two = predicted(measured(4e6), {}, {2, 2});
+  CHECK(two.exposed_s == Approx(0.005));
+  Training in_turn;
+  in_turn.priority = false;  // 34-38, 38-42: the next pass 42-45
+  CHECK(predicted(measured(4e6), in_turn, {2, 2}).exposed_s == Approx(0.006));
+}
+
+TEST_CASE("the time of a leaf follows the line through two sizes", "[planner]") {
+  Measurement measurement = measured(1000);
+  MeasuredPoint half = dlflow::test::measured_point(1, 1);  // half the leaf, three quarters of the time
+  half.batch = half.samples_per_rank = 64;
+  half.leaf_samples = 8;
+  for (auto* times : {&half.forward_s, &half.backward_s}) {
+    for (double& seconds : *times) seconds *= 0.75;
+  }
+  half.step_s = 0.75 * 0.072 + 0.001;
+  measurement.points.push_back(half);
+  // 16 samples: 9 ms, 8: 6.75 ms, so 32: 13.5 ms
+  CHECK(predicted(measurement, {}, {1, 1}, 256).step_s == Approx(8 * 0.0135 + 0.001));
+}
+
+TEST_CASE("in fast mode the samples of a rank shrink, not their number of leaves", "[planner]") {
+  Training fast;
+  fast.exact = false;
+  // One line through the origin: half the samples in 8 leaves.
+  CHECK(predicted(measured(1000), fast, {2, 2}).compute_s == Approx(0.036));
+}
+
+TEST_CASE("a loader that is too slow is what a step waits for", "[planner]") {
+  Measurement measurement = measured(1000);
+  measurement.points[0].load_s_per_sample = 0.001;
+  measurement.points[0].step_s = 0.128;
+  CHECK(predicted(measurement, {}, {2, 2}).step_s == Approx(0.064));
+}
+
+TEST_CASE("a script waits for its buckets at the end of its backward pass", "[planner]") {
+  Measurement measurement = measured(0);
+  measurement.layers.clear();
+  MeasuredPoint point;
+  point.batch = point.samples_per_rank = point.leaf_samples = 64;
+  point.step_s = 0.1;
+  point.update_s = 0.01;
+  point.buckets = {{4e6, 0.06}, {4e6, 0.08}};
+  measurement.points = {point};
+  Training script;
+  script.exact = false;
+  script.per_rank = true;
+  // 4 ms each; the last one begins at 80 ms.
+  const StepTime two = predicted(measurement, script, {2, 2});
+  CHECK(two.exposed_s == Approx(0.004));
+  CHECK(two.step_s == Approx(0.104));
+}
