@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "engine/cli/commands.h"
 #include "engine/cli/images.h"
+#include "engine/cli/planning.h"
 #include "engine/cli/release_image.h"
 #include "engine/cli/workflow_argument.h"
 #include "engine/plan/run_directory.h"
@@ -22,7 +23,8 @@ Plan plan_of(const WorkflowArgument& what, const PlanArguments& arguments, Sessi
     Profile profile = load_profile(arguments.profile);
     use_release_image(workflow, profile);
     pin_images(workflow, profile, session.store());
-    const PlanOptions options = arguments.options_of(workflow);
+    const PlanOptions options = arguments.options_of(workflow, profile);
+    if (!session.quiet) std::fputs(automatic_lines(options.automatic_ranks).c_str(), stderr);
     return make_plan(std::move(workflow), profile, options, session.store(), session.store());
   }
   return load_run(session.store().directory(find_run(session, what.file)));

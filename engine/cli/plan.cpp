@@ -178,19 +178,6 @@ std::vector<std::string> remarks(const MeasuredStep& step, const Advice& advice,
   return lines;
 }
 
-Json to_json(const Prediction& p) {
-  return {{"ranks", p.layout.ranks},
-          {"nodes", p.layout.nodes},
-          {"batch", p.batch},
-          {"compression", p.compression},
-          {"step_s", p.step_s},
-          {"exposed_s", p.exposed_s},
-          {"efficiency", p.efficiency},
-          {"time_s", p.time_s ? Json(*p.time_s) : Json()},
-          {"core_hours", p.core_hours ? Json(*p.core_hours) : Json()},
-          {"fits", p.fits}};
-}
-
 Json to_json(const std::optional<Prediction>& p) { return p ? to_json(*p) : Json(); }
 
 Json plan_json(const Step& step, const MeasuredStep& measured, const Advice& advice,

@@ -10,8 +10,11 @@
 #include "base/parse_json.h"
 #include "base/sha256.h"
 #include "base/text.h"
+#include "base/units.h"
+#include "engine/model/node_layout.h"
 #include "engine/model/step_kinds.h"
 #include "engine/model/train_with.h"
+#include "engine/plan/graph.h"
 #include "engine/plan/layout.h"
 #include "runtime/data/dataset.h"
 #include "runtime/nn/model.h"
@@ -211,6 +214,76 @@ Advice advice_for(const MeasuredStep& step, double bandwidth, bool only_own_batc
   Bounds bounds = step.bounds;
   bounds.only_own_batch = only_own_batch;
   return advise(StepModel(step.measurement, network, step.training), step.candidates, bounds);
+}
+
+std::map<std::string, int> automatic_ranks(const Workflow& workflow, const Profile& profile,
+                                           const std::string& until) {
+  std::map<std::string, int> ranks;
+  const auto wanted =
+      until.empty() ? std::vector<bool>(workflow.steps.size(), true) : needed_for(workflow, until);
+  for (size_t i = 0; i < workflow.steps.size(); ++i) {
+    const Step& step = workflow.steps[i];
+    const Json asked = first_element(workflow, step).resources;
+    const bool is_automatic = asked.is_object() && asked.value("ranks", Json()) == kAutomaticRanks;
+    if (!wanted[i] || !is_automatic) continue;
+    const Advice advice = advice_for(measured_step(workflow, step, profile), 1, true);
+    if (!advice.recommended) {
+      throw_at(workflow, step.location_of("resources.ranks"),
+               "step '" + step.name + "': no number of ranks fits; `dlflow plan " +
+                   shell_quote(workflow.file) + " " + step.name + "` shows why");
+    }
+    ranks[step.name] = advice.predictions[*advice.recommended].layout.ranks;
+  }
+  return ranks;
+}
+
+std::string automatic_lines(const std::map<std::string, int>& ranks) {
+  std::string text;
+  for (const auto& [step, number] : ranks) {
+    text += "note: step '" + step + "' takes " + plural(uint64_t(number), "rank") +
+            ", as `dlflow plan` recommends\n";
+  }
+  return text;
+}
+
+Json to_json(const Prediction& p) {
+  return {{"ranks", p.layout.ranks},
+          {"nodes", p.layout.nodes},
+          {"batch", p.batch},
+          {"compression", p.compression},
+          {"step_s", p.step_s},
+          {"exposed_s", p.exposed_s},
+          {"efficiency", p.efficiency},
+          {"time_s", p.time_s ? Json(*p.time_s) : Json()},
+          {"core_hours", p.core_hours ? Json(*p.core_hours) : Json()},
+          {"fits", p.fits}};
+}
+
+Json predictions_of(const Workflow& workflow, const Profile& profile,
+                    const std::map<std::string, int>& automatic) {
+  Json predictions = Json::object();
+  for (const Step& step : workflow.steps) {
+    const StepKind* kind = find_step_kind(step.uses);
+    const bool is_training = kind != nullptr && kind->divides_into_leaves;
+    if (!is_training || !step.matrix.empty()) continue;
+    try {
+      MeasuredStep measured = measured_step(workflow, step, profile);
+      Json asked = first_element(workflow, step).resources;
+      if (const auto found = automatic.find(step.name); found != automatic.end()) {
+        asked["ranks"] = found->second;
+      }
+      const Resources resources = resources_from_json(asked);
+      const int nodes =
+          has_batch_system(profile) ? num_nodes(resources, place_of(step, profile)) : 1;
+      measured.candidates = {{{resources.ranks, std::max(1, nodes)}, true}};
+      const Advice advice = advice_for(measured, 1, true);
+      if (!advice.predictions.empty()) {
+        predictions[step.name] = to_json(advice.predictions.front());
+      }
+    } catch (const Error&) {  // not measured, or by a file that `dlflow plan` refuses
+    }
+  }
+  return predictions;
 }
 
 }  // namespace dlflow

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -31,7 +32,19 @@ planner::Advice advice_for(const MeasuredStep& step, double bandwidth = 1,
                            bool only_own_batch = false);
 
 /// The number of ranks of each step with `ranks: auto`, by its name: the recommendation for its own
-/// batch within the limits of `profile`. Throws Error as measured_step(), with the place.
-std::map<std::string, int> automatic_ranks(const Workflow& workflow, const Profile& profile);
+/// batch within the limits of `profile`. Steps that `until` does not need have none. Throws Error
+/// as measured_step(), with the place.
+std::map<std::string, int> automatic_ranks(const Workflow& workflow, const Profile& profile,
+                                           const std::string& until = "");
+
+/// "note: step 'train' takes 4 ranks, …" for each of them.
+std::string automatic_lines(const std::map<std::string, int>& ranks);
+
+Json to_json(const planner::Prediction& prediction);
+
+/// By step the prediction for the ranks that it takes, for trainings that were measured and have no
+/// matrix. \param automatic  automatic_ranks()
+Json predictions_of(const Workflow& workflow, const Profile& profile,
+                    const std::map<std::string, int>& automatic);
 
 }  // namespace dlflow

@@ -15,6 +15,7 @@
 #include "engine/cli/commands.h"
 #include "engine/cli/host.h"
 #include "engine/cli/images.h"
+#include "engine/cli/planning.h"
 #include "engine/cli/release_image.h"
 #include "engine/cli/session.h"
 #include "engine/cli/tracking.h"
@@ -316,8 +317,10 @@ void start(Session& session, const RunArguments& arguments) {
   check_steps(workflow);
   check_data(workflow);
   if (!session.quiet) std::fputs(warning_lines(warnings_of_files(workflow)).c_str(), stderr);
-  PlanOptions options = arguments.plan->options_of(workflow);
+  PlanOptions options = arguments.plan->options_of(workflow, profile);
   options.set = arguments.workflow->set;
+  options.predictions = predictions_of(workflow, profile, options.automatic_ranks);
+  if (!session.quiet) std::fputs(automatic_lines(options.automatic_ranks).c_str(), stderr);
   if (arguments.dry_run) {
     const Plan plan =
         make_plan(std::move(workflow), profile, options, session.store(), session.store());

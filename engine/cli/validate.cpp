@@ -2,6 +2,7 @@
 
 #include "engine/cli/commands.h"
 #include "engine/cli/error_json.h"
+#include "engine/cli/planning.h"
 #include "engine/cli/warnings.h"
 #include "engine/cli/workflow_argument.h"
 #include "engine/model/profile.h"
@@ -23,6 +24,8 @@ void add_validate(CLI::App& app, Session& session) {
     check_steps(read);
     check_data(read);
     const Profile loaded = load_profile(*profile);
+    const std::map<std::string, int> automatic = automatic_ranks(read, loaded);
+    if (!session.quiet) std::fputs(automatic_lines(automatic).c_str(), stderr);
     const std::string warnings = warning_lines(warnings_of(read, loaded));
     std::fputs(warnings.c_str(), stderr);
     Json meetings = Json::object();
@@ -37,6 +40,7 @@ void add_validate(CLI::App& app, Session& session) {
     print_json({{"workflow", read.name},
                 {"file", read.file},
                 {"steps", read.steps.size()},
+                {"automatic_ranks", automatic},
                 {"ranks_meet_by", std::move(meetings)},
                 {"diagnostics", diagnostics_json(warnings)}});
   });

@@ -16,6 +16,7 @@
 #include "base/text.h"
 #include "engine/cli/bundled_workflow.h"
 #include "engine/cli/data_check.h"
+#include "engine/cli/planning.h"
 #include "engine/cli/session.h"
 #include "engine/model/parse.h"
 #include "engine/model/step_kinds.h"
@@ -260,8 +261,9 @@ std::shared_ptr<WorkflowArgument> add_optional_workflow_argument(CLI::App& comma
   return add_argument(command, false);
 }
 
-PlanOptions PlanArguments::options_of(const Workflow& workflow) const {
+PlanOptions PlanArguments::options_of(const Workflow& workflow, const Profile& loaded) const {
   PlanOptions all = options;
+  all.automatic_ranks = automatic_ranks(workflow, loaded, options.until);
   if (no_cache) {
     for (const Step& step : workflow.steps) all.force.push_back(step.name);
   }

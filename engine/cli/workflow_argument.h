@@ -47,8 +47,9 @@ struct PlanArguments {
   PlanOptions options;
   bool no_cache = false;
 
-  /// For this workflow: with --no-cache, every step is forced.
-  PlanOptions options_of(const Workflow& workflow) const;
+  /// For this workflow on the cluster of `profile`: with --no-cache, every step is forced; and what
+  /// `ranks: auto` means. Throws Error as automatic_ranks().
+  PlanOptions options_of(const Workflow& workflow, const Profile& profile) const;
 };
 
 std::shared_ptr<PlanArguments> add_plan_arguments(CLI::App& command);

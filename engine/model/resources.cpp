@@ -97,6 +97,9 @@ Resources resources_from_json(const Json& resources) {
   const auto checked =
       checker.check(*to_yaml(resources, {}), resources_shape(), Scope::Nothing, {"resources", ""});
   if (!checked) throw Error(Errc::InvalidInput, mistakes.take().front().message);
+  if (checked->value("ranks", Json()) == kAutomaticRanks) {
+    throw Error(Errc::InvalidInput, "resources.ranks: auto has no number yet; write one");
+  }
   if (const std::string problem = contradiction_in(*checked); !problem.empty()) {
     throw Error(Errc::InvalidInput, "resources: " + problem);
   }

@@ -38,8 +38,11 @@ enum class Launch {
   Node,   ///< one per node, which starts the ranks there itself
 };
 
+/// `ranks: auto`: as many as the planner recommends when a run is planned.
+inline constexpr const char* kAutomaticRanks = "auto";
+
 /// `resources:` of one element, all expressions evaluated. Throws Error{InvalidInput} in the words
-/// of the bad value ("resources.ranks must be a positive integer, not 0").
+/// of the bad value ("resources.ranks must be a positive integer or auto, not 0").
 Resources resources_from_json(const Json& resources);
 Json to_json(const Resources& resources);
 

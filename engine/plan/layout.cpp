@@ -62,12 +62,18 @@ class Labels {
   std::unordered_set<std::string_view> taken_;
 };
 
-Resources resources_of(const Workflow& workflow, const Step& step, const Json& element) {
+Resources resources_of(const Plan& plan, const Step& step, const Json& element) {
+  const Workflow& workflow = plan.workflow;
   Context known;
   known.params = &workflow.params;
   known.matrix = &element;
   try {
-    return resources_from_json(step.resources.evaluate(known));
+    Json asked = step.resources.evaluate(known);
+    if (asked.is_object() && asked.value("ranks", Json()) == kAutomaticRanks) {
+      const auto found = plan.options.automatic_ranks.find(step.name);
+      asked["ranks"] = found == plan.options.automatic_ranks.end() ? 1 : found->second;
+    }
+    return resources_from_json(asked);
   } catch (const Error& error) {
     const std::string label = element_label(element);
     throw_at(
@@ -95,7 +101,7 @@ void add_jobs(Plan& plan, uint32_t step_number, const PlannedJob* twin) {
   for (uint32_t e = 0; e < elements.size(); ++e) {
     const bool is_new = e == 0 || !same_for_all;
     if (is_new && are_known) {
-      resources = std::make_shared<const Resources>(resources_of(plan.workflow, step, elements[e]));
+      resources = std::make_shared<const Resources>(resources_of(plan, step, elements[e]));
     }
     PlannedJob job;
     job.step = step_number;

@@ -56,7 +56,10 @@ struct PlanOptions {
   std::string until;               ///< plan only this step and what it needs; empty: all
   std::vector<std::string> force;  ///< steps that run even if their results are known
   std::vector<std::string> set;    ///< as it was typed: the workflow has the values
-  bool common_axes = true;         ///< see step_edge(); false for runs of an earlier version
+  /// By step what `ranks: auto` means; 1 where nothing is said, in plans that are never run.
+  std::map<std::string, int> automatic_ranks = {};
+  Json predictions = Json::object();  ///< by step, as `dlflow plan --json` has them
+  bool common_axes = true;            ///< see step_edge(); false for runs of an earlier version
 };
 
 enum class Action {

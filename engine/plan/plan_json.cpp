@@ -72,6 +72,9 @@ FrozenSettings read(const Json& json) {
   json.at("until").get_to(settings.options.until);
   json.at("force").get_to(settings.options.force);
   settings.options.set = json.value("set", std::vector<std::string>());
+  settings.options.automatic_ranks =
+      json.value("automatic_ranks", settings.options.automatic_ranks);
+  settings.options.predictions = json.value("predictions", Json::object());
   settings.options.common_axes = json.value("common_axes", false);  // an older dlflow: absent
   if (json.contains("images")) json.at("images").get_to(settings.images);
   if (const Json image = json.value("release_image", Json()); !image.is_null()) {
@@ -144,6 +147,8 @@ Json frozen_settings(const Plan& plan) {
           {"until", plan.options.until},
           {"force", plan.options.force},
           {"set", plan.options.set},
+          {"automatic_ranks", plan.options.automatic_ranks},
+          {"predictions", plan.options.predictions},
           {"common_axes", plan.options.common_axes},
           {"profile", to_json(plan.profile)},
           {"sources", plan.sources},

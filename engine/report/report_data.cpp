@@ -200,7 +200,7 @@ class RunJson {
          {"node", or_null(job.node)},
          {"exit", json_of(job.exit)},
          {"reason", or_null(job.reason)},
-         {"metrics", filled_or_null(job.metrics)},
+         {"metrics", filled_or_null(metrics_of(plan_, index, job))},
          {"curves", filled_or_null(std::move(curves))},
          {"pictures", filled_or_null(pictures_json(job))},
          {"advice", filled_or_null(advice_for(job, spans, plan_.profile.scheduler != "local"))},

@@ -223,6 +223,26 @@ const Result* best_of(std::span<const Result> results) {
   return counted > 1 ? best : nullptr;
 }
 
+Json metrics_of(const Plan& plan, size_t job, const JobRow& row) {
+  Json metrics = row.metrics.is_object() ? row.metrics : Json::object();
+  if (metrics.empty() || job >= plan.jobs.size()) return metrics;
+  const std::string& step = plan.workflow.steps[plan.jobs[job].step].name;
+  const auto found = plan.options.predictions.find(step);
+  if (found == plan.options.predictions.end()) return metrics;
+  const auto add = [&](const char* name, std::optional<double> value) {
+    if (value) metrics[name] = *value;
+  };
+  add("predicted_step_s", number_at(*found, "step_s"));
+  add("predicted_time_s", number_at(*found, "time_s"));
+  std::optional<double> rate = number_at(metrics, "images_per_s");
+  if (!rate) rate = number_at(metrics, "samples_per_s");
+  if (rate && *rate > 0) add("step_s", number_at(*found, "batch").value_or(0) / *rate);
+  if (row.started && row.ended && row.state == JobState::Succeeded) {
+    add("time_s", std::chrono::duration<double>(*row.ended - *row.started).count());
+  }
+  return metrics;
+}
+
 std::vector<Result> results_of(const Plan& plan, const RunStatus& status, const std::string& step) {
   std::vector<Result> results;
   for (size_t i = 0; i < plan.jobs.size() && i < status.jobs.size(); ++i) {
@@ -230,7 +250,6 @@ std::vector<Result> results_of(const Plan& plan, const RunStatus& status, const 
     const JobRow& row = status.jobs[i];
     if (row.job != job.name) continue;  // the run has just got more jobs
     const Step& of = plan.workflow.steps[job.step];
-    const bool has_metrics = row.metrics.is_object() && !row.metrics.empty();
     if (step.empty() ? copies_sources(of.uses) : of.name != step) continue;
     results.push_back({.run = status.run,
                        .workflow = status.workflow,
@@ -239,7 +258,7 @@ std::vector<Result> results_of(const Plan& plan, const RunStatus& status, const 
                        .state = row.state,
                        .params = plan.workflow.params,
                        .matrix = plan.steps[job.step].elements->at(job.element),
-                       .metrics = has_metrics ? row.metrics : Json::object(),
+                       .metrics = metrics_of(plan, i, row),
                        .goal = goal_of(plan.workflow, of.name, row.metrics),
                        .named = named_metrics(plan.workflow, of.name)});
   }

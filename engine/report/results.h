@@ -32,6 +32,10 @@ struct Result {
 /// The best of those of one step that have the metric of their goal; null if fewer than two have.
 const Result* best_of(std::span<const Result> results);
 
+/// The metrics of a job, and beside them what the planner predicted and what was measured of it:
+/// predicted_step_s and step_s, predicted_time_s and time_s.
+Json metrics_of(const Plan& plan, size_t job, const JobRow& row);
+
 /// In plan order: the jobs of `step`, or of all steps that have metrics if it is empty. Bytes that
 /// were staged are no result. `status` is that of the run whose plan is given.
 std::vector<Result> results_of(const Plan& plan, const RunStatus& status, const std::string& step);

@@ -159,7 +159,7 @@ class Axes(Case):
             t: {run: 'true', resources: {ranks: "${{ params.n / 2 }}"}}
         """, "params: {n: 6}")
         _, err = self.dlflow("validate", "w.yaml", status=2)
-        self.assertIn("resources.ranks of step 't' must be a positive integer, not 3.0", err)
+        self.assertIn("resources.ranks of step 't' must be a positive integer or auto, not 3.0", err)
 
 
 if __name__ == "__main__":

@@ -87,7 +87,8 @@ steps:
     matrix: {lr: "${{ params.rates }}", w: [1]}
     resources: {ranks: "${{ params.n }}"}
     with: {model: m, data: d, epochs: "${{ matrix.w }}", lr: "${{ matrix.lr }}"}
-)") == "6:24: resources.ranks of step 't' must be a positive integer, not the string 'two' (from "
+)") == "6:24: resources.ranks of step 't' must be a positive integer or auto, not the string 'two' "
+       "(from "
        "'${{ params.n }}')\n"
        "7:62: with.lr of step 't' must be a positive number, not 0 (from '${{ matrix.lr }}' with "
        "lr = 0)");

@@ -98,12 +98,12 @@ TEST_CASE("resources survive their JSON", "[resources]") {
 
 TEST_CASE("a wrong resource is told in its words", "[resources]") {
   CHECK_THROWS_WITH(resources_from_json({{"ranks", 0}}),
-                    "resources.ranks must be a positive integer, not 0");
+                    "resources.ranks must be a positive integer or auto, not 0");
   CHECK_THROWS_WITH(
       resources_from_json({{"memory", "lots"}}),
       "resources.memory: 'lots' is not a size of at least 1 MiB; write 512MiB, 2GiB or "
       "1.5GB");
   CHECK_THROWS_WITH(resources_from_json({{"ranks", 3000000000}}),
-                    "resources.ranks must be a positive integer, not 3000000000");
+                    "resources.ranks must be a positive integer or auto, not 3000000000");
   CHECK_THROWS_AS(resources_from_json(3), Error);
 }

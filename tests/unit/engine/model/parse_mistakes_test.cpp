@@ -258,7 +258,8 @@ TEST_CASE("what --set gives is checked against the parameters", "[mistakes]") {
   CHECK(answer_to(text, {"epochs=[1"}) ==
         "--set: error: 'epochs=[1': a key must be a word, or a bracket is never closed");
   CHECK(answer_to(text, {"epochs=many"}) ==
-        "2:40: resources.ranks of step 's' must be a positive integer, not the string 'many' (from "
+        "2:40: resources.ranks of step 's' must be a positive integer or auto, not the string "
+        "'many' (from "
         "'${{ params.epochs }}')");
 }
 
