@@ -13,7 +13,12 @@ namespace dlflow::planner {
 constexpr const char* kFormat = "dlflow measurement 1";
 
 DLFLOW_DEFINE_FIELDS(MeasuredBucket, bytes, ready_s)
-DLFLOW_DEFINE_FIELDS(NetworkTime, ranks, nodes, algorithm, bytes, seconds)
+
+template <class Archive>
+void list_fields(Archive& archive, NetworkTime& value) {
+  DLFLOW_FIELDS(ranks, nodes, bytes, seconds);
+  DLFLOW_FIELDS_IF_THERE(algorithm);
+}
 
 template <class Archive>
 void list_fields(Archive& archive, MeasuredLayer& value) {
@@ -23,11 +28,11 @@ void list_fields(Archive& archive, MeasuredLayer& value) {
 
 template <class Archive>
 void list_fields(Archive& archive, MeasuredPoint& value) {
-  DLFLOW_FIELDS(ranks, nodes, mode, at, batch, step_s);
-  DLFLOW_FIELDS_IF_THERE(steps, samples_per_rank, leaf_samples, leaves_per_rank, step_low_s,
-                         step_high_s, forward_s, backward_s, update_s, other_s, data_wait_s,
-                         load_s_per_sample, communication_wait_s, noise_scale, memory_bytes,
-                         buckets);
+  DLFLOW_FIELDS(ranks, nodes, at, step_s);
+  DLFLOW_FIELDS_IF_THERE(mode, batch, steps, samples_per_rank, leaf_samples, leaves_per_rank,
+                         step_low_s, step_high_s, forward_s, backward_s, update_s, other_s,
+                         data_wait_s, load_s_per_sample, communication_wait_s, noise_scale,
+                         memory_bytes, buckets);
 }
 
 template <class Archive>
@@ -48,7 +53,7 @@ void check_point(const MeasuredPoint& point, size_t num_layers, const std::strin
   require(point.ranks >= 1 && point.nodes >= 1 && point.nodes <= point.ranks, what,
           "a point has no ranks, or fewer than nodes");
   require(is_time(point.step_s) && point.step_s > 0, what, "a point has no step time");
-  require(point.batch >= 1 && point.leaves_per_rank >= 1, what, "a point has no samples");
+  require(point.batch >= 0 && point.leaves_per_rank >= 1, what, "a point has no samples");
   for (const auto* times : {&point.forward_s, &point.backward_s}) {
     require(times->size() == num_layers, what,
             "a point has the times of " + std::to_string(times->size()) +
@@ -69,21 +74,40 @@ void check_measurement(const Measurement& measurement, const std::string& what) 
   }
 }
 
-/// What a writer may leave out.
-void fill_in(MeasuredPoint& point) {
+/// A null is a field that is not there: what a script cannot tell.
+void remove_nulls(Json& json) {
+  if (json.is_object()) {
+    for (auto field = json.begin(); field != json.end();) {
+      field = field->is_null() ? json.erase(field) : std::next(field);
+    }
+  }
+  if (!json.is_structured()) return;
+  for (Json& part : json) remove_nulls(part);
+}
+
+/// Of a script nobody knows the samples: each rank has one share.
+void fill_in(MeasuredPoint& point, bool has_layers) {
+  if (!has_layers) {
+    point.forward_s = {0};
+    point.backward_s = {std::max(
+        0.0, point.step_s - point.update_s - point.data_wait_s - point.communication_wait_s)};
+    point.other_s = 0;
+  }
+  if (point.batch < 1) point.batch = point.ranks;
   if (point.samples_per_rank <= 0) point.samples_per_rank = point.batch / point.ranks;
   if (point.leaf_samples <= 0) point.leaf_samples = point.samples_per_rank / point.leaves_per_rank;
 }
 
 }  // namespace
 
-Measurement measurement_from_json(const Json& json, const std::string& what) {
+Measurement measurement_from_json(Json json, const std::string& what) {
   const std::string format = json.is_object() ? text_or_dump(json.value("format", Json())) : "";
   require(format == kFormat, what, "it is no measurement of this dlflow ('" + format + "')");
+  remove_nulls(json);
   try {
     auto measurement = from_fields<Measurement>(json);
     check_measurement(measurement, what);
-    for (MeasuredPoint& point : measurement.points) fill_in(point);
+    for (MeasuredPoint& point : measurement.points) fill_in(point, !measurement.layers.empty());
     return measurement;
   } catch (const Json::exception& error) {
     throw Error(Errc::Corrupt, what + ": " + reason_of(error) + "; measure the step again");

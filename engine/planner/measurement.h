@@ -57,7 +57,7 @@ struct Measurement {
 };
 
 /// Throws Error{Corrupt} that begins with `what`, the name of the file.
-Measurement measurement_from_json(const Json& json, const std::string& what);
+Measurement measurement_from_json(Json json, const std::string& what);
 
 /// The measurements CACHE/measurements/STEP-*.json, the newest file first.
 std::vector<std::filesystem::path> measurement_files(const std::filesystem::path& cache,

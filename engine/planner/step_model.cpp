@@ -16,12 +16,6 @@ double octaves(double a, double b) { return std::abs(std::log2(a / b)); }
 
 double per_node(double ranks, double nodes) { return ranks / nodes; }
 
-/// PyTorch scripts have no layers: all that is no waiting is one, which their buckets divide.
-std::vector<double> undivided(const MeasuredPoint& point) {
-  return {std::max(0.0, point.step_s - point.update_s - point.other_s - point.data_wait_s -
-                            point.communication_wait_s)};
-}
-
 /// What a compression leaves of a gradient of fp32; sparse ones have formulas of their own.
 double share_of(const std::string& compression) {
   if (compression == "fp16" || compression == "bf16") return 0.5;
@@ -42,11 +36,6 @@ StepModel::StepModel(const Measurement& measurement, const Network& network, Tra
   std::ranges::copy_if(measurement.points, std::back_inserter(points_),
                        [&](const MeasuredPoint& point) { return point.mode == mode; });
   if (points_.empty()) points_ = measurement.points;
-  for (MeasuredPoint& point : points_) {
-    if (!point.forward_s.empty()) continue;
-    point.forward_s = {0};
-    point.backward_s = undivided(point);
-  }
   if (training_.batch > 0) return;
   for (const MeasuredPoint& point : points_) {
     training_.batch =
@@ -146,10 +135,11 @@ double StepModel::bucket_seconds(Layout layout, double bytes,
 
 /// The end of the next forward pass of one leaf, whose layers wait for their sums, less the time of
 /// that pass. Buckets as runtime/reduce makes them: in reverse layer order, up to 8 MiB on one node
-/// and 1 MiB on several.
+/// and 1 MiB on several. On one node the ranks' own threads add, so nothing hides it.
 double StepModel::end_of_layers(Layout layout, const Work& work,
                                 const std::string& compression) const {
-  const double most_bytes = layout.nodes > 1 ? double(1 << 20) : double(8 << 20);
+  const bool is_one_node = layout.nodes == 1;
+  const double most_bytes = is_one_node ? double(8 << 20) : double(1 << 20);
   std::vector<Bucket> buckets;
   std::vector<size_t> bucket_of(work.forward_s.size());
   double ready = work.total_s() - sum_of(work.backward_s), bytes = 0;
@@ -160,6 +150,11 @@ double StepModel::end_of_layers(Layout layout, const Work& work,
     if (bytes < most_bytes && layer > 0) continue;
     buckets.push_back({ready, bucket_seconds(layout, bytes, compression), layer});
     bytes = 0;
+  }
+  if (is_one_node) {
+    double sum = work.total_s();
+    for (const Bucket& bucket : buckets) sum += bucket.seconds;
+    return sum;
   }
   const auto ends = replay(buckets, training_.priority ? SendOrder::Priority : SendOrder::Fifo);
   std::vector<double> free_s;
@@ -180,6 +175,13 @@ double StepModel::end_of_buckets(Layout layout, const MeasuredPoint& point, doub
   return std::max(0.0, late);
 }
 
+/// One rank waits for no other: its communication is the addition of its own leaves.
+double StepModel::addition_s() const {
+  const MeasuredPoint& alone = nearest({1, 1}, own_batch(1));
+  if (alone.ranks > 1 || alone.leaves_per_rank < 2) return 0;
+  return alone.communication_wait_s / (alone.leaves_per_rank - 1);
+}
+
 StepTime StepModel::modelled(Layout layout, double batch, const std::string& compression) const {
   const MeasuredPoint& near = nearest(layout, batch);
   const Work here = work(layout, batch);
@@ -192,7 +194,8 @@ StepTime StepModel::modelled(Layout layout, double batch, const std::string& com
   } else {
     time.exposed_s = end_of_layers(layout, here, compression) - time.compute_s;
   }
-  time.step_s = time.compute_s + time.exposed_s + near.update_s + near.other_s;
+  time.step_s = time.compute_s + time.exposed_s + near.update_s + near.other_s +
+                addition_s() * (here.leaves - 1);
   const double loading = near.load_s_per_sample * batch / layout.ranks;
   time.step_s = std::max(time.step_s, loading);
   time.memory_bytes = memory_of(near, here.leaf_samples);

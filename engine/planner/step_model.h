@@ -75,6 +75,7 @@ class StepModel {
   double end_of_layers(Layout layout, const Work& work, const std::string& compression) const;
   double end_of_buckets(Layout layout, const MeasuredPoint& point, double scale,
                         const std::string& compression) const;
+  double addition_s() const;
   StepTime modelled(Layout layout, double batch, const std::string& compression) const;
   double memory_of(const MeasuredPoint& near, double leaf_samples) const;
 

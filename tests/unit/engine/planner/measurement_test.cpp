@@ -33,6 +33,23 @@ TEST_CASE("a measurement is read with what follows from the rest", "[planner]") 
   CHECK(read.network[0].algorithm == "shm");
 }
 
+TEST_CASE("a script has buckets, one share of samples on each rank, and no layers", "[planner]") {
+  Json json = minimal();
+  json["layers"] = Json::array();
+  json["network"][0]["algorithm"] = nullptr;
+  json["points"][0].update({{"batch", nullptr},
+                            {"forward_s", Json::array()},
+                            {"backward_s", Json::array()},
+                            {"communication_wait_s", 0.011},
+                            {"other_s", 0.02},
+                            {"buckets", {{{"bytes", 1000}, {"ready_s", 0.015}}}}});
+  const Measurement read = measurement_from_json(json, "m.json");
+  CHECK(read.points[0].batch == 2);
+  CHECK(read.points[0].samples_per_rank == 1);
+  CHECK(read.points[0].backward_s == std::vector{0.031 - 0.011});
+  CHECK(read.points[0].other_s == 0);
+}
+
 TEST_CASE("what cannot be a measurement is refused with the reason", "[planner]") {
   const auto refusal = [](const char* place, const Json& value) {
     Json json = minimal();
@@ -46,7 +63,7 @@ TEST_CASE("what cannot be a measurement is refused with the reason", "[planner]"
   CHECK(refusal("/points/0/ranks", 0).find("no ranks") != std::string::npos);
   CHECK(refusal("/points/0/nodes", 3).find("no ranks") != std::string::npos);
   CHECK(refusal("/points/0/step_s", -1).find("no step time") != std::string::npos);
-  CHECK(refusal("/points/0/batch", 0).find("no samples") != std::string::npos);
+  CHECK(refusal("/points/0/batch", -1).find("no samples") != std::string::npos);
   CHECK(refusal("/points/0/forward_s", Json::array({1, 2})).find("2 layers, the model has 1") !=
         std::string::npos);
   CHECK(refusal("/points/0/forward_s", Json::array({-1})).find("no time") != std::string::npos);

@@ -49,9 +49,24 @@ TEST_CASE("a sum hides behind the backward pass and the next forward pass", "[pl
   CHECK(predicted(measured(4e6), in_turn, {2, 2}).exposed_s == Approx(0.006));
 }
 
+TEST_CASE("on one node nothing hides a sum", "[planner]") {
+  Measurement measurement = measured(1e6);
+  for (auto& time : measurement.network) time.nodes = 1;
+  CHECK(predicted(measurement, {}, {2, 1}).exposed_s == Approx(0.002));
+}
+
+TEST_CASE("a rank adds up its own leaves", "[planner]") {
+  Measurement measurement = measured(1000);
+  measurement.points[0].communication_wait_s = 0.014;  // 7 additions of 2 ms
+  measurement.points[0].step_s += 0.014;
+  CHECK(predicted(measurement, {}, {1, 1}).step_s == Approx(0.087));
+  CHECK(predicted(measurement, {}, {2, 2}).step_s == Approx(0.037 + 2e-6 + 3 * 0.002));
+}
+
 TEST_CASE("the time of a leaf follows the line through two sizes", "[planner]") {
   Measurement measurement = measured(1000);
-  MeasuredPoint half = dlflow::test::measured_point(1, 1);  // half the leaf, three quarters of the time
+  MeasuredPoint half =
+      dlflow::test::measured_point(1, 1);  // half the leaf, three quarters of the time
   half.batch = half.samples_per_rank = 64;
   half.leaf_samples = 8;
   for (auto* times : {&half.forward_s, &half.backward_s}) {
@@ -84,6 +99,8 @@ TEST_CASE("a script waits for its buckets at the end of its backward pass", "[pl
   point.batch = point.samples_per_rank = point.leaf_samples = 64;
   point.step_s = 0.1;
   point.update_s = 0.01;
+  point.forward_s = {0};
+  point.backward_s = {0.09};
   point.buckets = {{4e6, 0.06}, {4e6, 0.08}};
   measurement.points = {point};
   Training script;
