@@ -42,7 +42,7 @@ class CommandLine(Case):
     def test_verbs_stand_in_four_groups(self):
         groups = re.findall(r"^(\w[\w ]*):\n  ", self.dlflow("--help")[0], re.MULTILINE)
         self.assertEqual(groups, ["Run and repair", "Look", "Data and models", "Share and operate", "Options", "Examples"])
-        self.assertLessEqual(len(self.verbs()), 24)
+        self.assertLessEqual(len(self.verbs()), 25)
 
     def test_old_verbs_work_and_name_the_new_ones(self):
         self.write("good.yaml", GOOD)
@@ -279,7 +279,7 @@ class CommandLine(Case):
         self.write("good.yaml", GOOD)
         run = self.run_json("good.yaml")["run"]
         show = lambda *words, status=0: json.loads(self.dlflow(*words, "--json", status=status)[0])  # noqa: E731
-        self.assertEqual(show("validate", "good.yaml"), {"workflow": "demo", "file": "good.yaml", "steps": 2, "ranks_meet_by": {}, "diagnostics": []})
+        self.assertEqual(show("validate", "good.yaml"), {"workflow": "demo", "file": "good.yaml", "steps": 2, "automatic_ranks": {}, "ranks_meet_by": {}, "diagnostics": []})
         self.assertEqual([entry["job"] for entry in show("logs", run, "use")], ["use"])
         self.assertEqual(show("logs", run, "use")[0]["stdout"]["text"], "again\n")
         self.assertEqual(show("pack", "good.yaml")["file"], "demo.dlflow")

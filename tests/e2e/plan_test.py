@@ -1,0 +1,154 @@
+"""`dlflow plan`, `ranks: auto`, and predictions beside results, from a measurement that is written here."""
+
+import hashlib
+import json
+
+from support import Case, main
+
+MODEL = """
+    name: tiny
+    input: [1, 4, 4]
+    layers:
+      - flatten
+      - linear: {features: 2}
+    loss: softmax_cross_entropy
+"""
+STEPS = """
+    pack: {run: ./pack, outputs: {data: data}}
+    train:
+      uses: train
+      with: {model: tiny.yaml, data: "${{ steps.pack.outputs.data }}", epochs: 2, lr: 0.1, batch: 256}
+      resources: {ranks: RANKS}
+"""
+
+
+def point(ranks, nodes, computing=0.080, **more):
+    """8 leaves of 32 samples, 10 ms each on one rank."""
+    share = computing / ranks
+    return {"ranks": ranks, "nodes": nodes, "mode": "exact", "steps": 20, "at": 1796000000, "batch": 256, "samples_per_rank": 256 // ranks, "leaf_samples": 32,
+            "leaves_per_rank": 8 // ranks, "step_s": share + 0.002, "forward_s": [0, share / 4], "backward_s": [0, share * 3 / 4], "update_s": 0.002,
+            "noise_scale": None, "memory_bytes": 1 << 28, **more}
+
+
+def measurement(model, points, seconds_per_byte=1e-9, **more):
+    network = [{"ranks": 2, "nodes": 1, "algorithm": "shm", "bytes": 1024 * 4 ** i, "seconds": 1e-5 + 1024 * 4 ** i * seconds_per_byte} for i in range(8)]
+    return {"format": "dlflow measurement 1", "model": model, "compute": "fp32", "processor": "x", "cpus_per_rank": 1, "source": "dlflow-train",
+            "parameters_bytes": 136, "optimizer": "sgd", "samples": 25600, "points": points, "network": network,
+            "layers": [{"name": name, "gradient_bytes": bytes, "dense_bytes_after_compression": None} for name, bytes in (("flatten", 0), ("linear", 1 << 20))], **more}
+
+
+class PlanTest(Case):
+    def setUp(self):
+        super().setUp()
+        self.write("tiny.yaml", MODEL)
+        self.write("four.yaml", "cores: 4\n")
+        self.steps("1")
+
+    def steps(self, ranks):
+        self.write_steps(STEPS.replace("RANKS", ranks))
+
+    def measured(self, name="train-0123456789abcdef.json", **changes):
+        model = hashlib.sha256((self.folder / "tiny.yaml").read_bytes()).hexdigest()
+        arguments = {"model": model, "points": [point(1, 1), point(2, 1)]} | changes
+        return self.write(f"cache/dlflow/measurements/{name}", json.dumps(measurement(**arguments)))
+
+    def plan(self, *words, status=0, profile="four.yaml"):
+        return self.dlflow("plan", "w.yaml", *words, "--profile", profile, status=status)
+
+    def plan_json(self, *words, **options):
+        return json.loads(self.plan(*words, "--json", **options)[0])
+
+    def test_a_table_of_80_columns_marks_what_to_take(self):
+        self.measured()
+        out, err = self.plan()
+        self.assertEqual(err, "")
+        self.assertLessEqual(max(map(len, out.splitlines())), 80, out)
+        rows = [line.split() for line in out.split("\n\n")[0].splitlines()]
+        self.assertEqual([row[:3] for row in rows[1:]], [["1", "1", "256"], ["2", "1", "256"], ["4", "1", "256"], ["8", "1", "256"]])
+        self.assertEqual([row[-1] for row in rows[2:]], ["runner-up", "recommended", "limits"])
+        self.assertIn("Measured 2026-11-30: 1 rank on 1 node, 2 ranks on 1 node", out)
+        self.assertIn("20 % less bandwidth: the same", out)
+        self.assertEqual(self.plan("train", "--quiet")[0], out.split("\n\n")[0] + "\n")
+
+    def test_figures_follow_from_what_was_measured(self):
+        self.measured()
+        found = self.plan_json()
+        one, two, four = found["predictions"][:3]
+        self.assertAlmostEqual(one["step_s"], 0.082)
+        self.assertAlmostEqual(two["step_s"], 0.042)  # as it was measured
+        self.assertAlmostEqual(one["time_s"], 2 * 100 * 0.082)
+        self.assertAlmostEqual(one["core_hours"], 2 * 100 * 0.082 / 3600)
+        self.assertAlmostEqual(two["efficiency"], 0.082 / 2 / 0.042)
+        # 2 leaves of 10 ms, the update, what 4 ranks need more for the sum than 2 do: 1.5 times the bytes
+        self.assertAlmostEqual(four["step_s"], 0.022 + 0.5 * 1e-9 * (1 << 20), delta=2e-5)
+        self.assertEqual(found["recommended"], four)
+        self.assertEqual(found["runner_up"], two)
+        self.assertEqual(found["parameter_servers"], 1)
+
+    def test_other_batches_are_predicted_up_to_the_noise_scale(self):
+        self.measured(points=[point(1, 1, noise_scale=600.0)])
+        self.assertEqual({p["batch"] for p in self.plan_json()["predictions"]}, {256, 512})
+        self.assertIn("Noise scale of the gradient: 600 samples", self.plan()[0])
+
+    def test_without_a_measurement_it_says_what_to_type(self):
+        for words in (["plan", "w.yaml"], ["plan", "w.yaml", "train", "--json"]):
+            err = self.dlflow(*words, status=2)[1]
+            self.assertIn("w.yaml:4:3:", err)
+            self.assertIn("step 'train' has not been measured", err)
+            self.assertIn("dlflow-train --profile-steps 20", err)
+        self.measured(model="0" * 64)
+        self.assertIn("was measured with another model or precision", self.plan(status=2)[1])
+        self.measured("train-2-0123456789abcdef.json")  # of a step 'train-2'
+        self.assertIn("was measured with another model", self.plan(status=2)[1])
+
+    def test_bad_input_is_refused_with_the_place(self):
+        file = self.measured()
+        self.assertIn("no step 'trian'; did you mean 'train'?", self.plan("trian", status=2)[1])
+        file.write_text("{")
+        self.assertIn(str(file), self.plan(status=2)[1])
+        file.write_text(json.dumps({"format": "x"}))
+        self.assertIn("no measurement of this dlflow", self.plan("--measurement", file, status=2)[1])
+        self.assertIn("no.json", self.plan("--measurement", "no.json", status=2)[1])
+        self.measured(points=[point(1, 1, forward_s=[1])])
+        self.assertIn("the times of 1 layers, the model has 2", self.plan(status=2)[1])
+
+    def test_a_file_that_is_named_may_be_of_another_model(self):
+        file = self.measured("other.json", model="0" * 64)
+        self.assertIn("is of another model", self.plan("--measurement", file)[0])
+
+    def test_ranks_auto_is_the_recommendation_within_limits(self):
+        self.steps("auto")
+        for words in (["validate", "w.yaml"], ["explain", "w.yaml"], ["run", "w.yaml", "--dry-run"]):
+            self.assertIn("step 'train' has not been measured", self.dlflow(*words, status=2)[1])
+        self.measured()
+        for cores, ranks in (("4", 4), ("2", 2)):
+            self.write("some.yaml", f"cores: {cores}\n")
+            self.assertIn(f"step 'train' takes {ranks} ranks", self.dlflow("validate", "w.yaml", "--profile", "some.yaml")[1])
+        self.assertEqual(json.loads(self.dlflow("validate", "w.yaml", "--profile", "four.yaml", "--json")[0])["automatic_ranks"], {"train": 4})
+        self.assertIn("takes 4 ranks", self.dlflow("explain", "w.yaml", "--profile", "four.yaml")[1])
+        self.measured(seconds_per_byte=1e-6)  # a second for the sum
+        self.assertIn("takes 1 rank,", self.dlflow("validate", "w.yaml", "--profile", "four.yaml")[1])
+
+    def test_a_step_that_is_not_asked_for_needs_no_measurement(self):
+        self.write_steps(STEPS.replace("./pack", "touch $DLFLOW_OUTPUTS/data").replace("RANKS", "auto"))
+        self.run_json("w.yaml", "--until", "pack")
+
+    def test_the_number_is_frozen_with_the_run(self):
+        self.write_steps("""
+            script: {run: 'echo "{\\"ranks\\": $DLFLOW_RANKS}" >$DLFLOW_SUMMARY', inputs: [s.py], launch: node, resources: {ranks: auto}}
+        """)
+        self.write("s.py", "")
+        model = hashlib.sha256(b"").hexdigest()
+        script = {"ranks": 1, "nodes": 1, "mode": "fast", "at": 1, "batch": None, "step_s": 0.1, "forward_s": [], "backward_s": [], "other_s": 0.1,
+                  "buckets": [{"bytes": 1000, "ready_s": 0.1}]}
+        self.measured("script-0123456789abcdef.json", model=model, points=[script], layers=[], source="dlflow.torch")
+        self.write("two.yaml", "cores: 2\nlauncher: {program: env}\n")
+        run = self.run_json("w.yaml", "--profile", "two.yaml")["run"]
+        frozen = json.loads((self.folder / "dlflow-runs" / run / "plan.json").read_text())
+        self.assertEqual(frozen["automatic_ranks"], {"script": 2})
+        job, = self.status(run)["steps"]
+        self.assertEqual(job["metrics"], {"ranks": 2})
+
+
+if __name__ == "__main__":
+    main()
