@@ -594,6 +594,17 @@ TEST_CASE("where the file system has no flock, one engine at a time works on a r
   CHECK(*ended == 0);
 }
 
+TEST_CASE("a run keeps its automatic ranks and predictions", "[run_directory]") {
+  const Place place;
+  Plan plan = place.plan("name: w\nsteps: {a: {run: x, resources: {ranks: auto}}}\n");
+  plan.options.automatic_ranks = {{"a", 3}};
+  plan.options.predictions = {{"a", {{"step_s", 0.5}}}};
+  create_run_directory(plan, place.runs, kNow, place.program);
+  const Plan loaded = load_run(plan.directory);
+  CHECK(loaded.jobs[0].resources->ranks == 3);
+  CHECK(loaded.options.predictions == plan.options.predictions);
+}
+
 TEST_CASE("a run of an earlier version keeps its dependencies where only some axes are the same",
           "[run_directory]") {
   const Place place;

@@ -230,6 +230,23 @@ TEST_CASE("results are those of the step asked for, else of all with metrics", "
   CHECK(results_of(plan, status, "").size() == 1);
 }
 
+TEST_CASE("a prediction stands beside what was measured", "[results]") {
+  Plan plan;
+  plan.workflow.steps.emplace_back().name = "train";
+  plan.jobs.emplace_back().name = "train";
+  JobRow row;
+  row.state = JobState::Succeeded;
+  row.metrics = {{"images_per_s", 640}};
+  row.started = Time(std::chrono::seconds(100));
+  row.ended = Time(std::chrono::seconds(130));
+  CHECK(metrics_of(plan, 0, row) == row.metrics);
+  plan.options.predictions["train"] = {{"step_s", 0.25}, {"time_s", nullptr}, {"batch", 128}};
+  CHECK(metrics_of(plan, 0, row) ==
+        Json{{"images_per_s", 640}, {"predicted_step_s", 0.25}, {"step_s", 0.2}, {"time_s", 30.0}});
+  row.metrics = Json();  // it has not ended
+  CHECK(metrics_of(plan, 0, row).empty());
+}
+
 TEST_CASE("numbers have as many digits as tell them apart, whole ones all of theirs", "[results]") {
   const std::vector<Result> results = {
       result_of("a-1", {{"lr", Json::array({1, 2})}},
