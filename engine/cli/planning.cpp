@@ -131,15 +131,15 @@ int ranks_of_node(const Json& resources, const Profile& profile) {
   return ranks;
 }
 
-void add_candidate(std::vector<Candidate>& all, const Candidate& one) {
-  const auto is_same = [&](const Candidate& other) { return other.layout == one.layout; };
+void add_candidate(std::vector<PlannedLayout>& all, const PlannedLayout& one) {
+  const auto is_same = [&](const PlannedLayout& other) { return other.layout == one.layout; };
   if (std::ranges::none_of(all, is_same)) all.push_back(one);
 }
 
 /// Powers of two and what was measured, laid out as the profile does and as was measured, up to
 /// four times the ranks that were measured or to the limit.
-std::vector<Candidate> candidates_of(const Json& resources, const Profile& profile,
-                                     const StepModel& model, const Measurement& measurement) {
+std::vector<PlannedLayout> candidates_of(const Json& resources, const Profile& profile,
+                                         const StepModel& model, const Measurement& measurement) {
   const bool is_local = !has_batch_system(profile);
   const int per_node = ranks_of_node(resources, profile);
   const int limit = is_local ? per_node : profile.limits.nodes * per_node;
@@ -150,7 +150,7 @@ std::vector<Candidate> candidates_of(const Json& resources, const Profile& profi
   if (model.most_ranks() > 0) most = std::min(most, model.most_ranks());
   std::set<int> ranks = {most};
   for (int p = 1; p <= most; p *= 2) ranks.insert(p);
-  std::vector<Candidate> all;
+  std::vector<PlannedLayout> all;
   for (const int p : ranks) {
     const int nodes = is_local ? 1 : per_node == 0 ? p : (p + per_node - 1) / per_node;
     add_candidate(all, {{p, nodes}, limit == 0 || p <= limit});

@@ -18,7 +18,7 @@ struct MeasuredStep {
   planner::Measurement measurement;
   planner::Training training;
   planner::Bounds bounds;
-  std::vector<planner::Candidate> candidates;
+  std::vector<planner::PlannedLayout> candidates;
   bool is_of_model = true;  ///< false: of another model, in a file that was named
 };
 

@@ -20,7 +20,7 @@ std::vector<std::string> compressions_of(const Training& training, int ranks) {
   return {training.compression, training.compression == "none" ? "topk" : "none"};
 }
 
-Prediction prediction(const StepModel& model, const Candidate& candidate, double batch,
+Prediction prediction(const StepModel& model, const PlannedLayout& candidate, double batch,
                       const std::string& compression, const Bounds& bounds) {
   const auto [ranks, nodes] = candidate.layout;
   const Training& training = model.training();
@@ -66,9 +66,10 @@ std::optional<size_t> best_of(const std::vector<Prediction>& all, const May& may
 
 }  // namespace
 
-Advice advise(const StepModel& model, std::span<const Candidate> candidates, const Bounds& bounds) {
+Advice advise(const StepModel& model, std::span<const PlannedLayout> candidates,
+              const Bounds& bounds) {
   Advice advice;
-  for (const Candidate& candidate : candidates) {
+  for (const PlannedLayout& candidate : candidates) {
     const auto [ranks, nodes] = candidate.layout;
     if (!model.network().knows(ranks, nodes)) continue;
     for (const double batch : batches_of(model, ranks, bounds)) {

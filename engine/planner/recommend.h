@@ -21,7 +21,7 @@ struct Prediction {
 };
 
 /// A layout to predict, and whether the profile allows it.
-struct Candidate {
+struct PlannedLayout {
   Layout layout;
   bool fits = true;
 };
@@ -45,6 +45,7 @@ inline constexpr double kLeastEfficiency = 0.5;
 /// with top-k. Recommended is the shortest time to the target, S(B) T_step(P, B), among those that
 /// fit, compress as the workflow does, and are kLeastEfficiency efficient; fewer ranks where the
 /// gain is below 2 %. What compression costs in steps is not measured, so it is not recommended.
-Advice advise(const StepModel& model, std::span<const Candidate> candidates, const Bounds& bounds);
+Advice advise(const StepModel& model, std::span<const PlannedLayout> candidates,
+              const Bounds& bounds);
 
 }  // namespace dlflow::planner

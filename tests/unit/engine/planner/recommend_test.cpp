@@ -10,7 +10,7 @@ namespace {
 
 Advice advice(const Measurement& measurement, Training training = {}, Bounds bounds = {}) {
   const Network network(measurement.network);
-  const std::vector<Candidate> candidates = {
+  const std::vector<PlannedLayout> candidates = {
       {{1, 1}, true}, {{2, 2}, true}, {{4, 4}, true}, {{8, 8}, false}};
   return advise(StepModel(measurement, network, training), candidates, bounds);
 }
