@@ -153,8 +153,7 @@ std::string change_text(const std::optional<Prediction>& changed,
 
 std::vector<std::string> remarks(const MeasuredStep& step, const Advice& advice,
                                  const Findings& findings) {
-  std::vector<std::string> lines = {"Measured " + what_was_measured(step.measurement) + " (" +
-                                    step.file.string() + ")."};
+  std::vector<std::string> lines = {"Measured " + what_was_measured(step.measurement) + "."};
   if (!step.is_of_model) lines.push_back("The measurement is of another model or precision.");
   lines.push_back(
       findings.noise_scale > 0
@@ -178,7 +177,7 @@ std::vector<std::string> remarks(const MeasuredStep& step, const Advice& advice,
   return lines;
 }
 
-Json to_json(const std::optional<Prediction>& p) { return p ? to_json(*p) : Json(); }
+Json prediction_json(const std::optional<Prediction>& p) { return p ? to_json(*p) : Json(); }
 
 Json plan_json(const Step& step, const MeasuredStep& measured, const Advice& advice,
                const Findings& findings) {
@@ -199,8 +198,8 @@ Json plan_json(const Step& step, const MeasuredStep& measured, const Advice& adv
           {"half_efficiency_ranks", findings.half_efficiency_ranks},  // infinite: null
           {"parameter_servers", or_none(findings.servers)},
           {"sparse_below", or_none(findings.sparse_below)},
-          {"with_less_bandwidth", to_json(findings.with_less)},
-          {"with_more_bandwidth", to_json(findings.with_more)}};
+          {"with_less_bandwidth", prediction_json(findings.with_less)},
+          {"with_more_bandwidth", prediction_json(findings.with_more)}};
 }
 
 void show_advice(Session& session, const PlanVerb& verb) {
@@ -217,6 +216,7 @@ void show_advice(Session& session, const PlanVerb& verb) {
   for (const std::string& remark : remarks(measured, advice, findings)) {
     for (const std::string& line : wrap(escaped(remark), 80)) std::printf("%s\n", line.c_str());
   }
+  std::printf("Measurement: %s\n", escaped(measured.file.string()).c_str());
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "engine/cli/planning.h"
 
 #include <algorithm>
+#include <climits>
 #include <set>
 
 #include "base/cores.h"
@@ -145,15 +146,15 @@ std::vector<PlannedLayout> candidates_of(const Json& resources, const Profile& p
   const int limit = is_local ? per_node : profile.limits.nodes * per_node;
   int measured = 1;
   for (const MeasuredPoint& point : measurement.points) measured = std::max(measured, point.ranks);
+  const int working = model.most_ranks() > 0 ? model.most_ranks() : INT_MAX;
   constexpr int kBeyond = 4, kMost = 1024;
-  int most = std::min(kMost, std::max(limit, kBeyond * measured));
-  if (model.most_ranks() > 0) most = std::min(most, model.most_ranks());
+  const int most = std::min(kMost, std::max(limit, kBeyond * measured));
   std::set<int> ranks = {most};
   for (int p = 1; p <= most; p *= 2) ranks.insert(p);
   std::vector<PlannedLayout> all;
   for (const int p : ranks) {
     const int nodes = is_local ? 1 : per_node == 0 ? p : (p + per_node - 1) / per_node;
-    add_candidate(all, {{p, nodes}, limit == 0 || p <= limit});
+    add_candidate(all, {{p, nodes}, (limit == 0 || p <= limit) && p <= working});
     for (const MeasuredPoint& point : measurement.points) {
       const int together = point.ranks / point.nodes;
       if (point.nodes == 1 || p % together != 0) continue;
@@ -164,19 +165,25 @@ std::vector<PlannedLayout> candidates_of(const Json& resources, const Profile& p
 }
 
 /// A class that the step names.
-Profile place_of(const Step& step, const Profile& profile) {
+Profile class_of_step(const Step& step, const Profile& profile) {
   const auto found = std::ranges::find(profile.classes, step.on, &NodeClass::name);
   return found == profile.classes.end() ? profile : with_class(profile, *found);
 }
 
 [[noreturn]] void throw_unmeasured(const Workflow& workflow, const Step& step,
                                    const fs::path& cache, bool changed) {
+  const std::string advice =
+      step.uses.empty()
+          ? "run it with DLFLOW_PROFILE_STEPS: \"20\" in its `env:`, over the backend dlflow"
+          : "run it once, then type `DLFLOW_STEP=" + step.name +
+                " DLFLOW_CACHE=" + shell_quote(cache.string()) +
+                " dlflow-train --profile-steps 20 RUN/steps/" + step.name +
+                "/attempt-1/with.json`, and the same behind `mpirun -np 2`";
   throw_at(
       workflow, step.location,
       "step '" + step.name + "' " +
           (changed ? "was measured with another model or precision" : "has not been measured") +
-          " (" + (cache / "measurements").string() + "); measure it with `dlflow plan " +
-          shell_quote(workflow.file) + " " + step.name + " --measure`");
+          ": " + advice);
 }
 
 }  // namespace
@@ -184,7 +191,7 @@ Profile place_of(const Step& step, const Profile& profile) {
 MeasuredStep measured_step(const Workflow& workflow, const Step& step, const Profile& profile,
                            const fs::path& file) {
   const auto [with, resources] = first_element(workflow, step);
-  const Profile place = place_of(step, profile);
+  const Profile place = class_of_step(step, profile);
   const fs::path cache = cache_directory(profile);
   const std::set<std::string> models = models_of(workflow, step, with);
   const std::string compute = word_of(with, "precision", "compute", "fp32");
@@ -274,7 +281,7 @@ Json predictions_of(const Workflow& workflow, const Profile& profile,
       }
       const Resources resources = resources_from_json(asked);
       const int nodes =
-          has_batch_system(profile) ? num_nodes(resources, place_of(step, profile)) : 1;
+          has_batch_system(profile) ? num_nodes(resources, class_of_step(step, profile)) : 1;
       measured.candidates = {{{resources.ranks, std::max(1, nodes)}, true}};
       const Advice advice = advice_for(measured, 1, true);
       if (!advice.predictions.empty()) {

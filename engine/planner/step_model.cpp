@@ -194,10 +194,9 @@ StepTime StepModel::modelled(Layout layout, double batch, const std::string& com
   } else {
     time.exposed_s = end_of_layers(layout, here, compression) - time.compute_s;
   }
+  const double share = batch / layout.ranks / near.samples_per_rank;
   time.step_s = time.compute_s + time.exposed_s + near.update_s + near.other_s +
-                addition_s() * (here.leaves - 1);
-  const double loading = near.load_s_per_sample * batch / layout.ranks;
-  time.step_s = std::max(time.step_s, loading);
+                near.data_wait_s * share + addition_s() * (here.leaves - 1);
   time.memory_bytes = memory_of(near, here.leaf_samples);
   return time;
 }

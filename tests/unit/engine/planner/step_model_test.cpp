@@ -85,11 +85,12 @@ TEST_CASE("in fast mode the samples of a rank shrink, not their number of leaves
   CHECK(predicted(measured(1000), fast, {2, 2}).compute_s == Approx(0.036));
 }
 
-TEST_CASE("a loader that is too slow is what a step waits for", "[planner]") {
+TEST_CASE("a rank with half the samples waits half as long for them", "[planner]") {
   Measurement measurement = measured(1000);
-  measurement.points[0].load_s_per_sample = 0.001;
-  measurement.points[0].step_s = 0.128;
-  CHECK(predicted(measurement, {}, {2, 2}).step_s == Approx(0.064));
+  measurement.points[0].data_wait_s = 0.01;
+  measurement.points[0].step_s += 0.01;
+  CHECK(predicted(measurement, {}, {1, 1}).step_s == Approx(0.083));
+  CHECK(predicted(measurement, {}, {2, 2}).step_s == Approx(0.037 + 2e-6 + 0.005));
 }
 
 TEST_CASE("a script waits for its buckets at the end of its backward pass", "[planner]") {
