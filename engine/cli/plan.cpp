@@ -31,7 +31,7 @@ std::string format_seconds(double seconds) {
   return print_number("%.3g s", seconds);
 }
 
-std::string percent(double share) { return print_number("%.0f %%", share * 100); }
+std::string percent(double share) { return print_number("%.0f%%", share * 100); }
 
 std::string ranks_text(const Prediction& prediction) {
   return plural(uint64_t(prediction.layout.ranks), "rank");
@@ -55,9 +55,9 @@ const Step& chosen_step(const Workflow& workflow, const std::string& name) {
 }
 
 std::string mark_of(const Advice& advice, size_t i) {
-  if (advice.recommended == i) return "<- recommended";
-  if (advice.runner_up == i) return "runner-up";
-  return advice.predictions[i].fits ? "" : "beyond limits";
+  if (advice.recommended == i) return "best";
+  if (advice.runner_up == i) return "next";
+  return advice.predictions[i].fits ? "" : "beyond";
 }
 
 std::string prediction_table(const Advice& advice) {
@@ -70,7 +70,8 @@ std::string prediction_table(const Advice& advice) {
          print_number("%.0f", p.batch), p.compression == "none" ? "-" : p.compression,
          format_seconds(p.step_s), format_seconds(p.exposed_s), percent(p.efficiency),
          p.time_s ? format_duration(std::chrono::milliseconds(int64_t(*p.time_s * 1e3))) : "-",
-         p.core_hours ? print_number("%.3g", *p.core_hours) : "-", mark_of(advice, i)});
+         p.core_hours ? print_number(*p.core_hours < 100 ? "%.2g" : "%.0f", *p.core_hours) : "-",
+         mark_of(advice, i)});
   }
   constexpr Align kRight = Align::Right, kLeft = Align::Left;
   constexpr std::array kAlign = {kRight, kRight, kRight, kLeft,  kRight,
@@ -151,9 +152,22 @@ std::string change_text(const std::optional<Prediction>& changed,
   return ranks_text(*changed) + ", batch " + print_number("%.0f", changed->batch);
 }
 
+std::string recommendation_text(const Advice& advice) {
+  const auto text_of = [&](size_t i) {
+    const Prediction& p = advice.predictions[i];
+    return ranks_text(p) + " on " + plural(uint64_t(p.layout.nodes), "node") + ", batch " +
+           print_number("%.0f", p.batch);
+  };
+  if (!advice.recommended) return "Recommended: none, no row within the limits is half efficient.";
+  return "Recommended: " + text_of(*advice.recommended) + ", " +
+         format_seconds(advice.predictions[*advice.recommended].step_s) + " a step" +
+         (advice.runner_up ? "; runner-up: " + text_of(*advice.runner_up) : "") + ".";
+}
+
 std::vector<std::string> remarks(const MeasuredStep& step, const Advice& advice,
                                  const Findings& findings) {
-  std::vector<std::string> lines = {"Measured " + what_was_measured(step.measurement) + "."};
+  std::vector<std::string> lines = {recommendation_text(advice),
+                                    "Measured " + what_was_measured(step.measurement) + "."};
   if (!step.is_of_model) lines.push_back("The measurement is of another model or precision.");
   lines.push_back(
       findings.noise_scale > 0

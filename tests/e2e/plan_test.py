@@ -65,7 +65,8 @@ class PlanTest(Case):
         self.assertLessEqual(max(len(line) for line in out.splitlines() if not line.startswith("Measurement: /")), 80, out)
         rows = [line.split() for line in out.split("\n\n")[0].splitlines()]
         self.assertEqual([row[:3] for row in rows[1:]], [["1", "1", "256"], ["2", "1", "256"], ["4", "1", "256"], ["8", "1", "256"]])
-        self.assertEqual([row[-1] for row in rows[2:]], ["runner-up", "recommended", "limits"])
+        self.assertEqual([row[-1] for row in rows[2:]], ["next", "best", "beyond"])
+        self.assertIn("Recommended: 4 ranks on 1 node, batch 256, 22.5 ms a step; runner-up: 2 ranks on 1 node, batch 256.", " ".join(out.split()))
         self.assertIn("Measured 2026-11-30: 1 rank on 1 node, 2 ranks on 1 node", out)
         self.assertIn("20 % less bandwidth: the same", out)
         self.assertEqual(self.plan("train", "--quiet")[0], out.split("\n\n")[0] + "\n")
