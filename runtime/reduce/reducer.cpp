@@ -207,6 +207,7 @@ void Reducer::ready(size_t parameter) {
   DLFLOW_CHECK(missing > 0);
   --missing;
   if (holds_) return;
+  const Timed timed(*timeline_, Timeline::Row::Computation, kSumSpan);
   start_complete_buckets();
   poll();
 }
@@ -240,6 +241,12 @@ void Reducer::start_next_bucket() {
     done += count;
   } while (done < bucket.num_elements);
   started_.push_back(std::move(departure));
+}
+
+std::vector<size_t> Reducer::bucket_bytes() const {
+  std::vector<size_t> bytes;
+  for (const Bucket& bucket : buckets_) bytes.push_back(bucket.num_elements * sizeof(float));
+  return bytes;
 }
 
 bool Reducer::done(const Departure& departure) const {

@@ -40,6 +40,10 @@ class Timeline {
   std::vector<Span> spans_;
 };
 
+/// The names of spans of Row::Computation that are not those of layers.
+inline constexpr std::string_view kLoadSpan = "load", kUpdateSpan = "update",
+                                  kSumSpan = "sum of gradients";
+
 /// A span from construction to destruction. `name` must live as long.
 class Timed {
  public:

@@ -45,7 +45,7 @@ LoaderOptions Batches::loader_options(const Dataset& dataset, const Normalizatio
 void Batches::seek(uint64_t epoch, uint64_t step) { loader_.seek(epoch, step); }
 
 LocalBatch Batches::load() {
-  const Timed timed(timeline_, Timeline::Row::Computation, "load");
+  const Timed timed(timeline_, Timeline::Row::Computation, kLoadSpan);
   const auto begin = Timeline::Clock::now();
   const LocalBatch batch = next_batch(comm_, loader_, job_.images.get());
   waited_ = Timeline::Clock::now() - begin;

@@ -37,6 +37,10 @@ class CpuWorker : public Worker {
   std::optional<double> take_noise_scale() override { return computation_.take_noise_scale(); }
   void describe(Json& summary) const override;
 
+  const Division& division() const { return division_; }
+  IndexRange leaves() const { return computation_.leaves(); }
+  std::vector<size_t> bucket_bytes() const { return computation_.bucket_bytes(); }
+
  protected:
   /// The ranks that take each step with this one.
   struct Team {

@@ -12,8 +12,6 @@ namespace {
 
 using Clock = Timeline::Clock;
 
-constexpr uint64_t kStepsBefore = 10;
-
 template <typename T>
 std::span<std::byte> bytes_of(T& value) {
   return std::as_writable_bytes(std::span(&value, 1));

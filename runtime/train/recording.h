@@ -11,6 +11,8 @@ namespace dlflow::runtime {
 /// finish() are collective.
 class Recording {
  public:
+  static constexpr uint64_t kStepsBefore = 10;
+
   /// `num_steps` are recorded after the first ten, in which memory is touched for the first time.
   /// `comm` must outlive this.
   Recording(Communicator& comm, uint64_t num_steps, std::filesystem::path file);

@@ -93,6 +93,7 @@ ReducerOptions StepComputation::reducer_options() {
   options.consume = team_.consume;
   if (!options.consume) {
     options.consume = [this](size_t first, std::span<const float> sums) {
+      const Timed timed(timeline_, Timeline::Row::Computation, kUpdateSpan);
       noise_.add_sums(first, sums);
       state_.take(first, sums);
     };
@@ -139,7 +140,7 @@ void StepComputation::backward(const StepPlan& plan, std::span<const Leaf> leave
 void StepComputation::finish_sums() {
   reducer_.finish();
   if (!state_.waits_for_all()) return;
-  const Timed update(timeline_, Timeline::Row::Computation, "update");
+  const Timed update(timeline_, Timeline::Row::Computation, kUpdateSpan);
   state_.finish_update();
 }
 

@@ -6,8 +6,6 @@
 
 #include "runtime/fit/fit.h"
 #include "runtime/fit/measures.h"
-#include "runtime/nn/patterns.h"
-#include "runtime/settings/parts.h"
 #include "runtime/train/checkpoints.h"
 #include "runtime/train/compression_state.h"
 #include "runtime/train/cpu_worker.h"
@@ -16,51 +14,14 @@
 #include "runtime/train/gpu_worker.h"
 #include "runtime/train/lone_worker.h"
 #include "runtime/train/metrics_log.h"
+#include "runtime/train/preparation.h"
 #include "runtime/train/progress_rules.h"
 #include "runtime/train/recording.h"
-#include "runtime/train/same_job.h"
 #include "runtime/train/settings_kept.h"
-#include "runtime/train/shared_work.h"
-#include "runtime/train/split.h"
 #include "runtime/train/training_state.h"
 
 namespace dlflow::runtime {
 namespace {
-
-TrainingData held_out(Communicator& comm, Dataset data, const TrainSettings& settings) {
-  const Activity activity(comm, "divides the training data");
-  if (data.num_validation > 0 && settings.validation) refuse_validation_key();
-  const bool counts_tokens = data.has_texts() && !data.has_text_classes();
-  if (counts_tokens && settings.cooperation.kind != CooperationOptions::Kind::Synchronous) {
-    throw Error(Errc::InvalidInput,
-                "with: 'cooperation' counts samples, and the training data has texts of unequal "
-                "length, which count by their tokens; leave the key out, or pack the text without "
-                "--per");
-  }
-  const size_t validation = data.num_validation > 0 ? 0 : validation_samples(settings, data.size());
-  return split_off_validation(comm, std::move(data), validation, settings.seed);
-}
-
-std::vector<std::string> patterns_of(std::span<const ParameterGroup> groups) {
-  std::vector<std::string> patterns;
-  for (const ParameterGroup& group : groups) patterns.push_back(group.match);
-  return patterns;
-}
-
-/// The same on all ranks; layers that are not trained are frozen, weights to start from are open.
-TrainingJob prepared(Communicator& comm, TrainingJob job) {
-  job = same_on_all(comm, std::move(job));
-  require_class_weights_fit(job.model, job.settings.class_weights.size());
-  require_smoothing_fits(job.model, job.settings.label_smoothing);
-  const bool has_shares = learns_shares(job.model, job.data);
-  if (job.settings.device == Device::Cuda && has_shares) refuse_shares_on_gpu();
-  freeze_layers(job.model, job.settings.freeze);
-  require_groups_fit(job.model, patterns_of(job.settings.update.groups));
-  if (!job.settings.start_from.empty()) {
-    job.start = open_start_weights(comm, job.settings.start_from, job.model);
-  }
-  return job;
-}
 
 class Trainer {
  public:
@@ -70,7 +31,7 @@ class Trainer {
         stop_(stop),
         data_(held_out(comm, std::move(job_.data), settings())),
         rules_(settings(), job_.model, data_.validation.size()),
-        normalization_(make_normalization()),
+        normalization_(input_normalization(comm_, job_, data_.train)),
         recording_(comm, settings().timeline, job_.timeline),
         cooperation_(
             make_cooperation(settings().cooperation, comm, job_.rules, recording_.timeline())),
@@ -140,47 +101,6 @@ class Trainer {
 
   /// Of the training, over requeues.
   uint64_t step_of_training() const { return uint64_t(int64_t(steps_done()) + steps_before_); }
-
-  void require_pictures() const {
-    if (settings().augmentation == Augmentation{}) return;
-    const std::string begin = "with: 'augment' changes pictures; ";
-    if (job_.model.takes_tokens()) {
-      throw Error(Errc::InvalidInput, begin + "model '" + job_.model.name + "' reads tokens");
-    }
-    if (data_.train.shape.height == 1 && data_.train.shape.width == 1) {
-      throw Error(Errc::InvalidInput, begin + "the training data are rows of a table");
-    }
-    require_colors();
-    if (settings().augmentation.mixes() && job_.model.loss != LossKind::SoftmaxCrossEntropy) {
-      throw Error(Errc::InvalidInput,
-                  "with: 'augment.mixup' and 'augment.cutmix' mix labels; model '" +
-                      job_.model.name + "' has 'loss: " + name(job_.model.loss) + "'");
-    }
-  }
-
-  void require_colors() const {
-    const uint32_t channels = data_.train.shape.channels;
-    const auto refuse = [&](const std::string& key, const std::string& wanted) {
-      throw Error(Errc::InvalidInput, "with: 'augment." + key + "' is for pictures of " + wanted +
-                                          "; the training data have " + std::to_string(channels));
-    };
-    const bool is_grey = channels == 1, is_colored = channels == 3;
-    if (settings().augmentation.saturation > 0 && !is_colored) refuse("saturation", "3 channels");
-    if (settings().augmentation.contrast > 0 && !is_grey && !is_colored) {
-      refuse("contrast", "1 or 3 channels");
-    }
-  }
-
-  /// Numbers of tokens stay what they are.
-  Normalization make_normalization() {
-    require_pictures();
-    const size_t channels = data_.train.shape.channels;
-    if (job_.model.takes_tokens()) {
-      return {std::vector<float>(channels, 1.0f), std::vector<float>(channels, 0.0f)};
-    }
-    if (settings().normalize) return normalization_from(*settings().normalize, data_.train);
-    return shared_normalization(comm_, data_.train, job_.images.get());
-  }
 
   const TrainSettings& settings() const { return job_.settings; }
   const WeightLayout& layout() const { return worker_->layout(); }

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -28,6 +29,7 @@
 #include "steps/ranks/program.h"
 #include "steps/scratch/node_data.h"
 #include "steps/train/cluster_rules.h"
+#include "steps/train/profile.h"
 
 /// dlflow-train: the step kind `train`.
 namespace dlflow::steps {
@@ -98,7 +100,10 @@ ProgramHelp program_help() {
                    {"dlflow-train --check model.yaml",
                     "prints the layers, shapes and sizes of a model, or its mistakes"},
                    {"mpirun -np 4 dlflow-train --tune [64MiB]",
-                    "measures how these ranks add fastest, up to that size"}},
+                    "measures how these ranks add fastest, up to that size"},
+                   {"mpirun -np 2 dlflow-train --profile-steps 20 with.json",
+                    "measures so many steps for `dlflow plan`, and trains nothing; into "
+                    "--measurement FILE, else $DLFLOW_CACHE/measurements"}},
       .settings =
           "with.json has the keys of a `train` step, documented in docs/user/format/train.md:",
       .example =
@@ -109,7 +114,7 @@ ProgramHelp program_help() {
            {"DLFLOW_CHECKPOINT_KEEP", "2"},
            {"DLFLOW_COLLECTIVES",
             "$DLFLOW_CACHE/collectives.txt; --tune writes it, training goes by it"},
-           {"DLFLOW_CACHE", "none; where DLFLOW_COLLECTIVES is by default"},
+           {"DLFLOW_CACHE", "none; where DLFLOW_COLLECTIVES and measurements are by default"},
            {"DLFLOW_SCRATCH", "$TMPDIR, else /tmp; where `scratch` has data"},
            {"DLFLOW_SCRATCH_BUDGET", "no limit; of all such copies together, for example 50GiB"}}),
       .exit_status = {
@@ -158,8 +163,13 @@ void write_results(const StepEnvironment& environment, const runtime::TrainingEn
   write_summary(environment, end.summary);
 }
 
-int train_rank(runtime::Communicator& comm) {
-  const StepEnvironment environment = read_step_environment();
+/// A rank's training, as the environment describes it; its data lies there while this lives.
+struct Training {
+  NodeData data;
+  runtime::TrainingJob job;
+};
+
+Training open_training(runtime::Communicator& comm, const StepEnvironment& environment) {
   runtime::TrainingJob job;
   job.settings = runtime::parse_train_settings(environment.with);
   job.policy = runtime::parse_checkpoint_policy(environment_variable("DLFLOW_CHECKPOINT_EVERY"),
@@ -169,9 +179,9 @@ int train_rank(runtime::Communicator& comm) {
   job.metrics = environment.metrics;
   job.timeline = environment.metrics.parent_path() / "timeline.json";
   job.model = runtime::parse_model(read_file(job.settings.model), job.settings.model);
-  const NodeData data = job.settings.scratch
-                            ? NodeData(comm, job.settings.data, runtime::Split::Train, job.metrics)
-                            : NodeData(job.settings.data);
+  NodeData data = job.settings.scratch
+                      ? NodeData(comm, job.settings.data, runtime::Split::Train, job.metrics)
+                      : NodeData(job.settings.data);
   auto split = runtime::open_shared_split(comm, data.folder(), runtime::Split::Train);
   job.data = std::move(split.dataset);
   job.data_identity = std::move(split.identity);
@@ -185,15 +195,35 @@ int train_rank(runtime::Communicator& comm) {
       runtime::loader_threads(job.settings.loader_threads, job.data, threads_per_rank());
   const bool has_thread = core_is_free || threads_per_rank() > 1 || job.loader_threads > 1;
   job.prefetch = has_thread ? 2 : 0;
+  return {std::move(data), std::move(job)};
+}
+
+/// What `work` returns; every rank comes to its end, also if the training diverges.
+int unless_diverged(const runtime::Communicator& comm, const std::function<int()>& work) {
   try {
-    const runtime::TrainingEnd end = runtime::train(comm, std::move(job), stop_requested);
-    if (!end.finished) return kExitAgain;
-    if (comm.rank() == 0) write_results(environment, end);
-    return 0;
+    return work();
   } catch (const runtime::Diverged& e) {  // every rank comes here
     if (comm.rank() == 0) std::fprintf(stderr, "error: %s\n", escaped_lines(e.what()).c_str());
     return kExitDiverged;
   }
+}
+
+int train_rank(runtime::Communicator& comm) {
+  const StepEnvironment environment = read_step_environment();
+  Training training = open_training(comm, environment);
+  return unless_diverged(comm, [&] {
+    const runtime::TrainingEnd end = runtime::train(comm, std::move(training.job), stop_requested);
+    if (!end.finished) return kExitAgain;
+    if (comm.rank() == 0) write_results(environment, end);
+    return 0;
+  });
+}
+
+int profile_rank(runtime::Communicator& comm, const ProfileOptions& options) {
+  StepEnvironment environment = read_step_environment();
+  environment.metrics = "/dev/null";  // those of a training stay as they are
+  Training training = open_training(comm, environment);
+  return unless_diverged(comm, [&] { return profile_training(comm, training.job, options); });
 }
 
 int check_model(const char* path) {
@@ -222,11 +252,18 @@ int main(int argc, char** argv) {
   if ((argc == 2 || argc == 3) && std::strcmp(argv[1], "--tune") == 0) {
     return tune_rank(argc, argv, argc == 3 ? argv[2] : "64MiB");
   }
-  return run_program({.help = program_help(),
-                      .task = "train",
-                      .work = train_rank,
-                      .can_resume = has_checkpoint,
-                      .further_defaults = {{"DLFLOW_CHECKPOINTS", "checkpoints"}},
-                      .before_ranks = stop_on_signals},
-                     argc, argv);
+  RankProgram program = {.help = program_help(),
+                         .task = "train",
+                         .work = train_rank,
+                         .can_resume = has_checkpoint,
+                         .further_defaults = {{"DLFLOW_CHECKPOINTS", "checkpoints"}},
+                         .before_ranks = stop_on_signals};
+  return run_step([&] {
+    if (const auto options = take_profile_options(argc, argv)) {
+      program.work = [=](auto& comm) { return profile_rank(comm, *options); };
+      program.can_resume = [] { return false; };
+      program.before_ranks = [] {};  // a signal ends it
+    }
+    return run_program(program, argc, argv);
+  });
 }

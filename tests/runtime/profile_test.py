@@ -1,0 +1,120 @@
+"""dlflow-train --profile-steps: the measurements that `dlflow plan` reads."""
+
+import hashlib
+import json
+import os
+import subprocess
+
+from training_case import BIN, ROOT, TrainingCase, main
+
+POINT = {"ranks", "nodes", "mode", "steps", "at", "batch", "samples_per_rank", "leaf_samples", "leaves_per_rank", "step_s", "step_low_s",
+         "step_high_s", "forward_s", "backward_s", "update_s", "other_s", "data_wait_s", "load_s_per_sample", "communication_wait_s",
+         "noise_scale", "memory_bytes", "buckets"}
+
+
+class ProfileTest(TrainingCase):
+    def profile(self, folder, ranks=1, steps="5", file="m.json", **environment):
+        command = [BIN / "dlflow-train", "--profile-steps", steps, *(["--measurement", file] if file else []), "with.json"]
+        if ranks > 1:
+            command = ["mpirun", "-np", str(ranks), *command]
+        return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120, env=os.environ | environment)
+
+    def measured(self, folder, ranks=1, **options):
+        done = self.profile(folder, ranks, **options)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(len(done.stdout.splitlines()), 1, done.stdout)
+        self.assertIn("m.json: a step takes", done.stdout)
+        return json.loads((folder / "m.json").read_text())
+
+    def check_point(self, point, layers):
+        self.assertEqual(set(point), POINT)
+        self.assertEqual(len(point["forward_s"]), len(layers))
+        self.assertEqual(len(point["backward_s"]), len(layers))
+        parts = sum(point["forward_s"]) + sum(point["backward_s"]) + sum(
+            point[name] for name in ("update_s", "other_s", "data_wait_s", "communication_wait_s"))
+        self.assertAlmostEqual(parts, point["step_s"], delta=0.001 * point["step_s"])
+        self.assertLessEqual(point["step_low_s"], point["step_s"])
+        self.assertLessEqual(point["step_s"], point["step_high_s"])
+        for name in ("forward_s", "backward_s"):
+            times = dict(zip((layer["name"] for layer in layers), point[name]))
+            self.assertGreater(times["conv2"], 0)
+            self.assertGreater(times["fc1"], 0)
+        self.assertGreater(point["update_s"], 0)
+        self.assertGreater(point["load_s_per_sample"], 0)
+        self.assertGreater(point["memory_bytes"], 1 << 20)
+        ready = [bucket["ready_s"] for bucket in point["buckets"]]
+        self.assertEqual(ready, sorted(ready))
+        self.assertTrue(all(0 < time < 2 * point["step_high_s"] for time in ready), point)
+
+    def test_steps_of_one_rank_and_of_two_stand_in_one_file(self):
+        folder = self.folder("profile", batch=64, precision={"leaves": 4})
+        one = self.measured(folder)
+        model = (ROOT / "workflows/models/lenet.yaml").read_bytes()
+        self.assertEqual((one["format"], one["source"], one["compute"], one["optimizer"], one["cpus_per_rank"]),
+                         ("dlflow measurement 1", "dlflow-train", "fp32", "sgd", 1))
+        self.assertEqual(one["model"], hashlib.sha256(model).hexdigest())
+        self.assertEqual(one["network"], [])
+        # Slots fill whole cache lines; the buckets have the report of the step beside the gradients.
+        self.assertEqual(sum(layer["gradient_bytes"] for layer in one["layers"]), one["parameters_bytes"])
+        self.assertGreater(sum(bucket["bytes"] for bucket in one["points"][0]["buckets"]), one["parameters_bytes"])
+        self.assertEqual([(p["ranks"], p["nodes"], p["mode"], p["steps"], p["batch"], p["samples_per_rank"], p["leaf_samples"], p["leaves_per_rank"])
+                          for p in one["points"]],
+                         [(1, 1, "exact", 5, 64, 64, 16, 4), (1, 1, "exact", 5, 32, 32, 8, 4)])
+
+        two = self.measured(folder, ranks=2)
+        self.assertEqual([(p["ranks"], p["samples_per_rank"], p["leaves_per_rank"]) for p in two["points"]],
+                         [(1, 64, 4), (1, 32, 4), (2, 32, 2), (2, 16, 2)])
+        for point in two["points"]:
+            self.check_point(point, two["layers"])
+        self.assertEqual([sum_["bytes"] for sum_ in two["network"]], [1024 * 4**i for i in range(8)])
+        for sum_ in two["network"]:
+            self.assertEqual((sum_["ranks"], sum_["nodes"], sum_["algorithm"]), (2, 1, "shm"))
+            self.assertGreater(sum_["seconds"], 0)
+
+        again = self.measured(folder, ranks=2, steps="7")
+        self.assertEqual([(p["ranks"], p["steps"]) for p in again["points"]], [(1, 5), (1, 5), (2, 7), (2, 7)])
+        self.assertEqual(len(again["network"]), 8)
+
+    def test_a_training_in_the_folder_stays_as_it_is(self):
+        folder = self.folder("trained", epochs=1)
+        self.train(folder, 1)
+        before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+        measured = self.measured(folder)
+        self.assertEqual(measured["points"][0]["batch"], 128)
+        after = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+        self.assertEqual(set(after) - set(before), {folder / "m.json"})
+        self.assertEqual(before, {path: after[path] for path in before})
+
+    def test_noise_and_fast_mode(self):
+        folder = self.folder("fast", batch_per_rank=32, precision={"reduction": "fast"})
+        measured = self.measured(folder, ranks=2, steps="20")
+        self.assertEqual([(p["mode"], p["batch"], p["leaf_samples"], p["leaves_per_rank"]) for p in measured["points"]],
+                         [("fast", 64, 32, 1), ("fast", 32, 16, 1)])
+        self.assertTrue(any(p["noise_scale"] is not None for p in measured["points"]), measured["points"])
+
+    def test_the_place_is_the_cache_of_the_cluster(self):
+        folder = self.folder("cache")
+        done = self.profile(folder, file=None, DLFLOW_CACHE=str(folder / "cache"), DLFLOW_STEP="fit")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        [file] = (folder / "cache/measurements").iterdir()
+        self.assertRegex(file.name, r"^fit-[0-9a-f]{16}\.json$")
+        self.assertIn(str(file), done.stdout)
+
+    def test_what_cannot_be_measured_is_refused(self):
+        folder = self.folder("refused")
+        (folder / "m.json").write_text('{"format": "another"}')
+        for options, error in (({"steps": "0"}, "--profile-steps: '0' is not a whole number from 1 to 1000"),
+                               ({"steps": "1001"}, "--profile-steps: '1001' is not a whole number from 1 to 1000"),
+                               ({"steps": "many"}, "--profile-steps: 'many' is not a whole number from 1 to 1000"),
+                               ({"file": None, "DLFLOW_CACHE": ""}, "give --measurement FILE, or a folder in $DLFLOW_CACHE"),
+                               ({}, "m.json is no measurement of this model on this kind of processor; remove it, or give another")):
+            done = self.profile(folder, **options)
+            self.assertEqual(done.returncode, 1, done.stdout)
+            self.assertIn(error, done.stderr)
+        self.assertEqual((folder / "m.json").read_text(), '{"format": "another"}')
+        folder = self.folder("gossip", cooperation={"kind": "gossip"}, batch_per_rank=32)
+        self.assertIn("leave the key 'cooperation' out of with:", self.profile(folder, 2).stderr)
+
+
+if __name__ == "__main__":
+    main()
