@@ -1,5 +1,7 @@
 """The backend "dlflow" of torch.distributed, on ranks that a shell could have started."""
 
+import hashlib
+import json
 import os
 import pathlib
 import subprocess
@@ -125,6 +127,43 @@ class Backend(unittest.TestCase):
         for _ in range(3):
             outputs = self.run_ranks("die_in_backward", 3, {1: -9})
             self.assertEqual([out.splitlines()[-1] for out, _ in outputs[::2]], ["ended"] * 2)
+
+    def profiled(self, ranks, steps, asked=6):
+        """The measurements of a script that makes so many steps; and what the ranks print."""
+        with tempfile.TemporaryDirectory() as cache:
+            printed = self.run_ranks("profiled", ranks, STEPS=str(steps), DLFLOW_PROFILE_STEPS=str(asked), DLFLOW_CACHE=cache)
+            files = list(pathlib.Path(cache).glob("measurements/*"))
+            self.assertLessEqual(len(files), 1)
+            return (json.loads(files[0].read_text()) if files else None), printed
+
+    def test_steps_of_a_script_are_measured(self):
+        # After the sum in the middle of 20 steps the longest run without another is of 14; of 10 steps it is of 4, of which one is the first.
+        for ranks, steps, measured in ((1, 20, 6), (2, 20, 6), (2, 10, 4)):
+            with self.subTest(ranks=ranks, steps=steps):
+                measurement, _ = self.profiled(ranks, steps)
+                self.assertEqual((measurement["format"], measurement["source"], measurement["compute"]), ("dlflow measurement 1", "dlflow.torch", "fp32"))
+                self.assertEqual(measurement["model"], hashlib.sha256(RANK.read_bytes()).hexdigest())
+                self.assertEqual(measurement["parameters_bytes"], 4 * (600 * 500 + 500 * 300))
+                [point] = measurement["points"]
+                self.assertEqual((point["ranks"], point["nodes"], point["batch"]), (ranks, 1, None))
+                self.assertLessEqual(abs(point["steps"] - measured), 1)
+                self.assertEqual([bucket["bytes"] for bucket in point["buckets"]], [4 * 500 * 300, 4 * 600 * 500])
+                first, last = (bucket["ready_s"] for bucket in point["buckets"])
+                self.assertTrue(0.01 < first < last < point["step_s"], point)
+                self.assertTrue(0 < point["communication_wait_s"] < point["step_s"] - 0.01, point)
+                self.assertAlmostEqual(point["other_s"] + point["communication_wait_s"], point["step_s"])
+                self.assertTrue(point["step_low_s"] <= point["step_s"] <= point["step_high_s"], point)
+                self.assertEqual([entry["bytes"] for entry in measurement["network"]], [1024 * 4**i for i in range(8)] if ranks > 1 else [])
+
+    def test_a_script_without_steps_has_no_measurement(self):
+        measurement, printed = self.profiled(1, 0)
+        self.assertIsNone(measurement)
+
+    def test_a_profile_that_makes_no_sense_is_refused(self):
+        for text, reason in (("0", "'0' is not a whole number from 1 to 1000"), ("many", "'many' is not a whole number"), ("5", "give a folder in DLFLOW_CACHE")):
+            with mock.patch.dict(os.environ, DLFLOW_PROFILE_STEPS=text, DLFLOW_CACHE=""), self.assertRaisesRegex(ValueError, reason):
+                from dlflow.torch import profile
+                profile.asked_for(None)
 
     def python(self, *arguments, **environment):
         return subprocess.run([sys.executable, "-B", *arguments], env=os.environ | environment, text=True, capture_output=True)

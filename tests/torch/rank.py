@@ -494,6 +494,23 @@ def ddp():
     train(True)
 
 
+def profiled():
+    """Steps of 10 ms in which two layers have a bucket each, the larger of which is ready last; and sums that are none of gradients, in the middle and behind them."""
+    dist.init_process_group("dlflow")
+    model = torch.nn.parallel.DistributedDataParallel(torch.nn.Sequential(torch.nn.Linear(600, 500, bias=False), torch.nn.Linear(500, 300, bias=False)),
+                                                      bucket_cap_mb=0.1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    for step in range(int(os.environ["STEPS"])):
+        time.sleep(0.01)
+        model(torch.ones(2, 600)).sum().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        if step == 5:
+            dist.all_reduce(torch.ones(3))
+    dist.all_reduce(torch.ones(7))
+    dist.destroy_process_group()
+
+
 def differ():
     dist.init_process_group("dlflow")
     dist.barrier()

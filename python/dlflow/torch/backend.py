@@ -14,6 +14,7 @@ import functools
 import inspect
 import os
 import threading
+import time
 from typing import Any, Callable, List, Optional, Sequence, Tuple
 
 import torch
@@ -21,6 +22,7 @@ import torch.distributed as dist
 from torch._C._distributed_c10d import Work as TorchWork
 
 from dlflow import _cuda, runtime
+from dlflow.torch import profile
 
 NAME = "dlflow"
 LINGER = 10.0  # seconds that a rank which leaves waits for the others
@@ -314,6 +316,7 @@ class ProcessGroup(_Base):
         self._limit: Optional[float] = None  # of a work, in seconds
         self._group_name, self._group_desc = "", ""
         self._group = _meet(store, rank, size, timeout, "")
+        self._profile = profile.asked_for(self._group)
         self._works: "collections.deque[Work]" = collections.deque()
         self._coalesced: Optional[List[Work]] = None  # between start_coalescing and end_coalescing
         self._with_nccl: Any = None  # PyTorch's group, once it is asked for
@@ -420,6 +423,16 @@ class ProcessGroup(_Base):
         part.advance(torch.get_num_threads())
         return work
 
+    def _measured(self, measured: Optional[profile.Sum], places: _Places, part: runtime.Work, tensor: torch.Tensor,
+                  timeout: Optional[float] = None) -> Work:
+        """A sum of one tensor, which the profile of the process sees."""
+        if measured is not None:
+            places.finish.append(measured.done)
+        work = self._collective(places, part, [tensor], timeout)
+        if measured is not None:
+            measured.returned = time.perf_counter()
+        return work
+
     def _places(self, what: str) -> _Places:
         return _Places(self._rank, what)
 
@@ -430,8 +443,10 @@ class ProcessGroup(_Base):
         if tensor.layout == torch.sparse_coo:
             return self._allreduce_sparse(tensor, opts)
         op = _op(getattr(opts, "reduceOp", dist.ReduceOp.SUM if opts is None else opts))
+        measured = self._profile.begin(tensor) if self._profile is not None else None
         place = places.changed(tensor)
-        return self._collective(places, self._group.all_reduce(place.data_ptr(), place.numel(), _type(place), op), [tensor], _seconds(opts))
+        part = self._group.all_reduce(place.data_ptr(), place.numel(), _type(place), op)
+        return self._measured(measured, places, part, tensor, _seconds(opts))
 
     def _allreduce_sparse(self, tensor: torch.Tensor, opts: Any) -> Work:
         """Sums of what all ranks have, by gathering it. Waits for how much that is on each."""
@@ -474,9 +489,10 @@ class ProcessGroup(_Base):
     def compressed_mean(self, compressor: runtime.Compressor, tensor: torch.Tensor, step: int, epoch: int) -> Work:
         """Replaces a contiguous float32 tensor by what passes for its mean over the ranks."""
         places = self._places("compressed all_reduce")
+        measured = self._profile.begin(tensor) if self._profile is not None else None
         place = places.changed(tensor)
         places.finish.append(lambda: place.div_(self._size))
-        return self._collective(places, self._group.compressed_all_reduce(compressor, place.data_ptr(), step, epoch), [tensor])
+        return self._measured(measured, places, self._group.compressed_all_reduce(compressor, place.data_ptr(), step, epoch), tensor)
 
     @_or_nccl
     def broadcast(self, tensors: Any, opts: Any = None, root: int = 0) -> Work:
