@@ -19,6 +19,7 @@ WAYS = {
     "local SGD, every 8": {"kind": "local_sgd", "every": 8},
     "elastic averaging, every 8": {"kind": "elastic"},
     "gossip": {"kind": "gossip"},
+    "pairwise averaging": {"kind": "pairwise"},
     "one server, staleness 0": {"kind": "parameter_server", "servers": 1, "staleness": 0},
     "one server, staleness 4": {"kind": "parameter_server", "servers": 1, "staleness": 4},
     "two servers, staleness 4": {"kind": "parameter_server", "servers": 2, "staleness": 4},

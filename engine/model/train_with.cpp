@@ -132,11 +132,12 @@ Shape stop_early_shape() {
 /// Which of its keys goes with which kind is for the training to say.
 Shape cooperation_shape() {
   return object({
-      {"kind", choice({"synchronous", "local_sgd", "elastic", "parameter_server", "gossip"}),
+      {"kind",
+       choice({"synchronous", "local_sgd", "elastic", "parameter_server", "gossip", "pairwise"}),
        "Way to cooperate (docs/user/taxonomy.md)", kRequired},
       {"every", integer(1),
-       "local_sgd: number of steps between averagings; elastic, gossip: between exchanges; 8, of "
-       "gossip 1, unless given"},
+       "local_sgd: number of steps between averagings; elastic, gossip, pairwise: between exchanges; "
+       "8, of gossip and pairwise 1, unless given"},
       {"rate", number_above(0, 1),
        "elastic: share of the way to the mean of the ranks that the center goes in an exchange; "
        "0.9 unless given"},

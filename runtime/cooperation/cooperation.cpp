@@ -7,6 +7,7 @@
 #include "runtime/cooperation/elastic.h"
 #include "runtime/cooperation/gossip.h"
 #include "runtime/cooperation/local_sgd.h"
+#include "runtime/cooperation/pairwise.h"
 #include "runtime/cooperation/parameter_servers.h"
 
 namespace dlflow::runtime {
@@ -37,6 +38,8 @@ std::unique_ptr<Cooperation> make_cooperation(const CooperationOptions& options,
       return std::make_unique<ParameterServers>(options, comm, timeline);
     case Kind::Gossip:
       return std::make_unique<Gossip>(options, comm, rules, timeline);
+    case Kind::Pairwise:
+      return std::make_unique<Pairwise>(options, comm, rules, timeline);
     case Kind::Synchronous:
       break;
   }

@@ -31,6 +31,9 @@ class OwnUpdates {
   /// number belongs to the i-th weight; there may be fewer than weights.
   virtual std::vector<std::span<float>> state() = 0;
 
+  /// The first weights of state(), which updates change; statistics are behind them.
+  virtual size_t num_trained() = 0;
+
   /// The weights from number `first` on make a step down `gradient`. For those who make updates
   /// with the gradients of others.
   virtual void update(size_t first, std::span<const float> gradient, double rate) = 0;
@@ -72,7 +75,8 @@ struct Stretch {
   uint64_t limit = 0;
 };
 
-/// A way to cooperate. Implementations: LocalSgd, Elastic, ParameterServers, Gossip.
+/// A way to cooperate. Implementations: LocalSgd, Elastic, ParameterServers, Gossip,
+/// Pairwise.
 class Cooperation {
  public:
   virtual ~Cooperation() = default;

@@ -8,12 +8,12 @@ namespace dlflow::runtime {
 /// Which way the ranks of a training cooperate (docs/user/taxonomy.md), and its figures; those of
 /// other kinds are of no meaning.
 struct CooperationOptions {
-  enum class Kind { Synchronous, LocalSgd, Elastic, ParameterServer, Gossip };
+  enum class Kind { Synchronous, LocalSgd, Elastic, ParameterServer, Gossip, Pairwise };
 
   Kind kind = Kind::Synchronous;
 
-  /// Local SGD: steps from one averaging to the next. Elastic, gossip: steps from one exchange to
-  /// the next.
+  /// Local SGD: steps from one averaging to the next. Elastic, gossip, pairwise: steps from one
+  /// exchange to the next.
   uint64_t every = 1;
 
   /// Local SGD: the first epochs, in which ranks average after every step.

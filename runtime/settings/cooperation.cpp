@@ -20,13 +20,14 @@ struct KindKeys {
   std::vector<std::string> keys;  // beside `kind`
 };
 
-const std::array<KindKeys, 5>& kinds() {
-  static const std::array<KindKeys, 5> all = {{
+const std::array<KindKeys, 6>& kinds() {
+  static const std::array<KindKeys, 6> all = {{
       {Kind::Synchronous, "synchronous", {}},
       {Kind::LocalSgd, "local_sgd", {"every", "synchronous_epochs"}},
       {Kind::Elastic, "elastic", {"every", "rate"}},
       {Kind::ParameterServer, "parameter_server", {"servers", "staleness"}},
       {Kind::Gossip, "gossip", {"every"}},
+      {Kind::Pairwise, "pairwise", {"every"}},
   }};
   return all;
 }
@@ -112,7 +113,8 @@ CooperationOptions read_cooperation(const Json& with) {
   WithReader reader(json, "cooperation");
   options.kind = read_kind(reader);
   require_keys_of(options.kind, json);
-  options.every = reader.count("every", 1, options.kind == Kind::Gossip ? 1 : kUsualLocalSteps);
+  const bool exchanges_with_one = options.kind == Kind::Gossip || options.kind == Kind::Pairwise;
+  options.every = reader.count("every", 1, exchanges_with_one ? 1 : kUsualLocalSteps);
   options.synchronous_epochs = reader.count("synchronous_epochs", 0, options.synchronous_epochs);
   options.rate = reader.number("rate", 0, options.rate);
   if (options.rate == 0 || options.rate > 1) {
@@ -146,6 +148,7 @@ std::string describe(const CooperationOptions& options, int num_ranks) {
               ", staleness: " + (options.staleness ? number(*options.staleness) : "unbounded");
       break;
     case Kind::Gossip:
+    case Kind::Pairwise:
       text += " every " + number(options.every);
       break;
   }

@@ -20,6 +20,7 @@ class LoneWorker final : public CpuWorker, public OwnUpdates {
   StepReport wishes() override { return wishes_of_rank(); }
   std::span<const float> gradient() override { return pushed_.floats(); }
   std::vector<std::span<float>> state() override;
+  size_t num_trained() override { return layout().trainable_size(); }
   void update(size_t first, std::span<const float> gradient, double rate) override;
   uint64_t updates() override { return CpuWorker::updates(); }
   void set_updates(uint64_t updates) override { computation().state().set_updates(updates); }

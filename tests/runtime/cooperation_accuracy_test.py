@@ -18,6 +18,7 @@ WAYS = [
     {"kind": "local_sgd", "every": 32, "synchronous_epochs": 1},
     {"kind": "elastic", "every": 2},
     {"kind": "gossip"},
+    {"kind": "pairwise"},
     {"kind": "parameter_server", "servers": 1, "staleness": 0},
     {"kind": "parameter_server", "servers": 2, "staleness": 4},
     {"kind": "parameter_server", "servers": 1, "staleness": "unbounded"},

@@ -16,6 +16,7 @@ WAYS = {
     "local_sgd": {"kind": "local_sgd"},
     "elastic": {"kind": "elastic", "every": 2},
     "gossip": {"kind": "gossip"},
+    "pairwise": {"kind": "pairwise"},
     "two servers": {"kind": "parameter_server", "servers": 2},
     "asynchronous": {"kind": "parameter_server", "staleness": "unbounded"},
 }
@@ -43,7 +44,7 @@ class Cooperation(TrainingCase):
         self.wait_for(lambda: list(folder.glob("checkpoints/step-*/manifest.json")), process)
 
     def test_each_way_learns_on_processes_and_its_metrics_and_timeline_are_there(self):
-        spans = {"local_sgd": "average", "elastic": "exchange", "gossip": "exchange", "two servers": "push and pull", "asynchronous": "push and pull"}
+        spans = {"local_sgd": "average", "elastic": "exchange", "gossip": "exchange", "pairwise": "exchange", "two servers": "push and pull", "asynchronous": "push and pull"}
         for name, way in WAYS.items():
             with self.subTest(name):
                 process, folder = self.begin(4, way, epochs=3, timeline=4)
@@ -60,7 +61,7 @@ class Cooperation(TrainingCase):
                 self.assertIn((3, "update" if way["kind"] == "parameter_server" else spans[name]), seen)
 
     def test_a_signal_saves_and_exits_75_and_the_next_start_goes_on(self):
-        for name in ("local_sgd", "gossip", "two servers"):
+        for name in ("local_sgd", "gossip", "pairwise", "two servers"):
             with self.subTest(name):
                 process, folder = self.begin(4, WAYS[name], epochs=2000)
                 self.wait_for_checkpoint(process, folder)
@@ -77,7 +78,7 @@ class Cooperation(TrainingCase):
                 self.assertIn("not the bits of an uninterrupted run", again.stderr)  # other ranks
 
     def test_a_killed_worker_or_server_ends_all_ranks_and_is_named(self):
-        for name, killed in (("local_sgd", 1), ("gossip", 1), ("two servers", 1), ("two servers", 3), ("asynchronous", 3)):
+        for name, killed in (("local_sgd", 1), ("gossip", 1), ("pairwise", 0), ("pairwise", 1), ("two servers", 1), ("two servers", 3), ("asynchronous", 3)):
             with self.subTest(name, killed=killed):
                 process, folder = self.begin(4, WAYS[name], epochs=2000)
                 self.wait_for_checkpoint(process, folder)

@@ -68,7 +68,7 @@ TEST_CASE("a wrong type is named, and the wanted one", "[mistakes]") {
         "0"},
        {"cooperation: {kind: gosip, every: 0, staleness: some}",
         "2:21: with.cooperation.kind of step 't': 'gosip' is not one of synchronous, local_sgd, "
-        "elastic, parameter_server, gossip; did you mean 'gossip'?\n"
+        "elastic, parameter_server, gossip, pairwise; did you mean 'gossip'?\n"
         "2:35: with.cooperation.every of step 't' must be a positive integer, not 0\n"
         "2:49: with.cooperation.staleness of step 't' must be an integer of at least 0 or "
         "unbounded, not the string 'some'"},

@@ -20,6 +20,7 @@ using Kind = CooperationOptions::Kind;
 const CooperationOptions kLocal{.kind = Kind::LocalSgd, .every = 2};
 const CooperationOptions kGossip{.kind = Kind::Gossip, .every = 2};
 const CooperationOptions kElastic{.kind = Kind::Elastic, .every = 2};
+const CooperationOptions kPairwise{.kind = Kind::Pairwise, .every = 2};
 const CooperationOptions kServer{.kind = Kind::ParameterServer, .servers = 1};
 
 std::vector<float> no_gradient(std::span<const float> weights) {
@@ -67,6 +68,7 @@ TEST_CASE("a watch is told which sums of weights a rank comes to", "[cooperation
   const auto [options, expected] = GENERATE(table<CooperationOptions, std::vector<std::string>>(
       {{kLocal, {"all-reduce 'weights to average' of 115 fp32"}},
        {kGossip, {"all-reduce 'weights to average' of 115 fp32"}},
+       {kPairwise, {"all-reduce 'weights to average' of 115 fp32"}},
        {kServer,
         {"all-gather 'weights of the servers' of 64 fp32",
          "all-gather 'weights of the servers' of 48 fp32", "broadcast of 8 bytes from rank 1"}}}));
@@ -84,7 +86,7 @@ TEST_CASE("a watch is told which sums of weights a rank comes to", "[cooperation
 }
 
 TEST_CASE("a rank that steps alone ends where the watch says so", "[cooperation]") {
-  const Kind kind = GENERATE(Kind::LocalSgd, Kind::Elastic, Kind::Gossip);
+  const Kind kind = GENERATE(Kind::LocalSgd, Kind::Elastic, Kind::Gossip, Kind::Pairwise);
   const auto steps = test::on_ranks(2, [&](Communicator& comm) -> uint64_t {
     Lifeline lifeline;
     Timeline timeline;

@@ -37,6 +37,8 @@ class FakeLearner : public runtime::Stepper, public runtime::OwnUpdates {
 
   std::vector<std::span<float>> state() override { return {weights_, velocity_}; }
 
+  size_t num_trained() override { return velocity_.size(); }
+
   void update(size_t first, std::span<const float> gradient, double by) override {
     for (size_t i = 0; i < gradient.size() && first + i < velocity_.size(); ++i) {
       velocity_[first + i] = 0.5f * velocity_[first + i] + gradient[i];

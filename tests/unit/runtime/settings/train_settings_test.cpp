@@ -279,6 +279,7 @@ TEST_CASE("ways to cooperate have their own keys and defaults", "[settings]") {
       read({{"kind", "parameter_server"}, {"staleness", "unbounded"}}).cooperation.staleness);
 
   CHECK(read({{"kind", "gossip"}}).cooperation.every == 1);
+  CHECK(read({{"kind", "pairwise"}}).cooperation.every == 1);
 }
 
 TEST_CASE("what decides the bits of a result is said in a few words", "[settings]") {
@@ -296,6 +297,7 @@ TEST_CASE("what decides the bits of a result is said in a few words", "[settings
   CHECK(words({{"kind", "parameter_server"}, {"staleness", "unbounded"}}) ==
         "parameter_server, servers: 1, staleness: unbounded, ranks: 4");
   CHECK(words({{"kind", "gossip"}, {"every", 2}}) == "gossip every 2, ranks: 4");
+  CHECK(words({{"kind", "pairwise"}}) == "pairwise every 1, ranks: 4");
 }
 
 TEST_CASE("in fast mode, how gradients travel decides the bits, too", "[settings]") {
@@ -324,7 +326,7 @@ TEST_CASE("keys that do not go with a way to cooperate are refused", "[settings]
   CHECK(
       refusal({{"kind", "gosip"}}) ==
       "with: 'cooperation.kind' must be one of synchronous, local_sgd, elastic, parameter_server, "
-      "gossip");
+      "gossip, pairwise");
   CHECK(refusal({{"kind", "elastic"}, {"rate", 1.5}}) ==
         "with: 'cooperation.rate' must be a number above 0, at most 1");
   CHECK(refusal({{"kind", "gossip"}, {"evry", 1}}) ==

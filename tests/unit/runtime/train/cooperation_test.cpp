@@ -21,6 +21,7 @@ using Kind = CooperationOptions::Kind;
 const CooperationOptions kLocal{.kind = Kind::LocalSgd, .every = 3};
 const CooperationOptions kElastic{.kind = Kind::Elastic, .every = 2};
 const CooperationOptions kGossip{.kind = Kind::Gossip, .every = 1};
+const CooperationOptions kPairwise{.kind = Kind::Pairwise, .every = 1};
 const CooperationOptions kServer{.kind = Kind::ParameterServer, .servers = 1, .staleness = 2};
 const CooperationOptions kSynchronousServers{
     .kind = Kind::ParameterServer, .servers = 2, .staleness = 0};
@@ -66,7 +67,7 @@ bool fits(const CooperationOptions& cooperation, int ranks) {
 
 TEST_CASE("every way to cooperate learns, and reports what it reached", "[cooperation]") {
   const auto cooperation =
-      GENERATE(kLocal, kElastic, kGossip, kServer, kSynchronousServers, kFreeServer);
+      GENERATE(kLocal, kElastic, kGossip, kPairwise, kServer, kSynchronousServers, kFreeServer);
   const int ranks = GENERATE(1, 2, 3, 4, 5);
   if (!fits(cooperation, ranks)) return;
   const test::TempDir dir;
@@ -85,7 +86,8 @@ TEST_CASE("every way to cooperate learns, and reports what it reached", "[cooper
 }
 
 TEST_CASE("ranks without samples in the last step of an epoch keep pace", "[cooperation]") {
-  const auto cooperation = GENERATE(kLocal, kGossip, kServer, kSynchronousServers, kFreeServer);
+  const auto cooperation =
+      GENERATE(kLocal, kGossip, kPairwise, kServer, kSynchronousServers, kFreeServer);
   const test::TempDir dir;
   TrainingJob job = tiny_job(dir.path(), cooperation, 3);
   job.settings.validation = 255 - 6 * 32 - 1;  // the seventh step has one sample
@@ -127,6 +129,7 @@ TEST_CASE("with one worker, every way to cooperate is what it would do alone", "
   const std::string plain = bits_of({}, 1);
   CHECK(bits_of(kLocal, 1) == plain);
   CHECK(bits_of(kGossip, 1) == plain);
+  CHECK(bits_of(kPairwise, 1) == plain);
   CHECK(bits_of(kServer, 2) == plain);
   CHECK(bits_of(kSynchronousServers, 3) == plain);
   CHECK(bits_of(kFreeServer, 2) == plain);
@@ -166,7 +169,7 @@ TEST_CASE("ranks without samples in a step count it as an update", "[cooperation
 
 TEST_CASE("every way to cooperate goes on, also on other ranks and in another way",
           "[cooperation]") {
-  const auto cooperation = GENERATE(kLocal, kGossip, kServer, kFreeServer);
+  const auto cooperation = GENERATE(kLocal, kGossip, kPairwise, kServer, kFreeServer);
   const test::TempDir dir;
   for (const int ranks : {2, 5, 3}) {
     CHECK_FALSE(train_on(ranks, tiny_job(dir.path(), cooperation, 8), kStop)[0].finished);
@@ -190,7 +193,8 @@ TEST_CASE("with servers, the loss that is reported is that of the samples, howev
 }
 
 TEST_CASE("one rank that is asked to stop is enough", "[cooperation]") {
-  const auto cooperation = GENERATE(kLocal, kGossip, kServer, kSynchronousServers, kFreeServer);
+  const auto cooperation =
+      GENERATE(kLocal, kGossip, kPairwise, kServer, kSynchronousServers, kFreeServer);
   const test::TempDir dir;
   const TrainingJob job = tiny_job(dir.path(), cooperation, 1000);
   const int asked = GENERATE(0, 1, 3);  // the last is a server, where there are any
@@ -203,7 +207,7 @@ TEST_CASE("one rank that is asked to stop is enough", "[cooperation]") {
 }
 
 TEST_CASE("checkpoints are saved after as many steps as the policy says", "[cooperation]") {
-  const auto cooperation = GENERATE(kLocal, kGossip, kServer);
+  const auto cooperation = GENERATE(kLocal, kGossip, kPairwise, kServer);
   const test::TempDir dir;
   TrainingJob job = tiny_job(dir.path(), cooperation, 2);
   job.policy = {CheckpointPolicy::Unit::Steps, 5, 100};
@@ -215,7 +219,8 @@ TEST_CASE("checkpoints are saved after as many steps as the policy says", "[coop
 
 TEST_CASE("a loss that is no number stops every rank, whichever way they cooperate",
           "[cooperation]") {
-  const auto cooperation = GENERATE(kLocal, kGossip, kServer, kSynchronousServers, kFreeServer);
+  const auto cooperation =
+      GENERATE(kLocal, kGossip, kPairwise, kServer, kSynchronousServers, kFreeServer);
   const test::TempDir dir;
   TrainingJob job = tiny_job(dir.path(), cooperation, 3);
   job.settings.lr = 1e30;
