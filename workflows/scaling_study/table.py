@@ -1,0 +1,51 @@
+"""The rows of all jobs as tidy CSV, and their means with 95 % confidence intervals: speed-up and efficiency are to the same way's repetition on the fewest ranks.
+Writes rows.csv and summary.csv, and prints the latter.
+"""
+
+import csv
+import json
+import pathlib
+import statistics
+
+import dlflow
+
+MEASURES = ("images_per_s", "speed_up", "efficiency", "accuracy", "exposed")
+T = (12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26)  # Student's, by degrees of freedom
+
+
+def mean_and_half(values):
+    """The mean, and half of its 95 % interval; nothing of one value."""
+    if len(values) < 2:
+        return values[0], ""
+    return statistics.mean(values), T[min(len(values) - 1, len(T)) - 1] * statistics.stdev(values) / len(values) ** 0.5
+
+
+def write(path, rows):
+    with open(path, "w", newline="") as file:
+        writer = csv.DictWriter(file, rows[0])
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+def main():
+    rows = sorted((json.loads(pathlib.Path(path).read_text()) for path in dlflow.params(files=[""]).files), key=lambda row: (row["way"], row["ranks"], row["repeat"]))
+    first = {}
+    for row in rows:
+        fewest = first.setdefault((row["way"], row["repeat"]), row)
+        row["speed_up"] = fewest["ranks"] * row["images_per_s"] / fewest["images_per_s"]
+        row["efficiency"] = row["speed_up"] / row["ranks"]
+    write("rows.csv", rows)
+    summary = []
+    for way, ranks in dict.fromkeys((row["way"], row["ranks"]) for row in rows):
+        line = {"way": way, "ranks": ranks}
+        for name in MEASURES:
+            line[name], line[name + "_half"] = mean_and_half([row[name] for row in rows if (row["way"], row["ranks"]) == (way, ranks)])
+        summary.append(line)
+    write("summary.csv", summary)
+    print(f"{'way':16}{'ranks':>6}" + "".join(f"{name:>22}" for name in MEASURES))
+    for line in summary:
+        cells = (f"{line[name]:.4g}" + (f" ± {line[name + '_half']:.2g}" if line[name + "_half"] != "" else "") for name in MEASURES)
+        print(f"{line['way']:16}{line['ranks']:6}" + "".join(f"{cell:>22}" for cell in cells))
+
+
+main()
