@@ -241,6 +241,14 @@ class Tutorials(support.Case):
         (self.desk / "workflows").symlink_to(support.ROOT / "workflows")
         self.follow("tutorial-volumes.md")
 
+    def test_a_scaling_study(self):
+        self.need_training()
+        self.need_module("torch")
+        self.need_mpirun()
+        self.use_python_with_the_package()
+        (self.desk / "workflows").symlink_to(support.ROOT / "workflows")
+        self.follow("tutorial-scaling.md", until="## 3. The study")
+
 
 if __name__ == "__main__":
     support.main()
