@@ -1,6 +1,6 @@
 """Predicted and measured step times of trainings and of PyTorch scripts, on nodes with slow links and half a core each.
 
-    bench/plan_accuracy.py [--links 1gbit,200mbit,50mbit] [--jobs mlp,lenet,...] [--ranks 1,2,4] [--steps 60] [--keep FOLDER]
+    bench/plan_accuracy.py [--links 1gbit,200mbit,50mbit] [--jobs mlp,lenet,...] [--ranks 1,2,4] [--keep FOLDER]
 
 A node is a network name space of this machine with one rank, whose processes have half a core (a quota of their cgroup), so that four ranks are real
 on two cores. Of each job 20 steps are measured with 1 and 2 ranks (`--profile-steps`, DLFLOW_PROFILE_STEPS); `dlflow plan` predicts the others;
@@ -26,6 +26,8 @@ MEASURED = 1, 2
 TOKENS = 128  # of a text
 # Samples of a step, of all ranks.
 TRAININGS = {"mlp": {"batch": 128}, "lenet": {"batch": 64}, "resnet20": {"batch": 32}, "gpt-bytes": {"batch": 8, "precision": {"leaves": 4}}}
+STEPS = {"mlp": 600, "lenet": 120, "resnet20": 60, "gpt-bytes": 120}
+WARM_UP = 10  # steps that do not count, as none of a long training do
 SCRIPTS = {"torch-mlp": "mlp", "torch-lenet": "lenet"}  # bench/torch_nodes.py, whose ranks have 64 samples each
 QUOTA_US, PERIOD_US = 1000, 2000  # shorter than a step, so that each step has its share of pauses
 IN_GROUP = 'echo $$ > "$GROUPS_OF_RANKS$OMPI_COMM_WORLD_RANK/cgroup.procs"; exec "$@"'
@@ -69,7 +71,8 @@ def packed_text(folder, count):
 class Training:
     """A network of ours."""
 
-    def __init__(self, name, folder, steps):
+    def __init__(self, name, folder):
+        steps = STEPS[name]
         self.name, self.folder, self.batch = name, folder, TRAININGS[name]["batch"]
         data = folder
         if name.startswith("gpt"):
@@ -87,9 +90,11 @@ class Training:
         """Seconds of a step."""
         for old in ("checkpoints", "outputs"):
             shutil.rmtree(self.folder / old, ignore_errors=True)
+        (self.folder / "metrics.jsonl").unlink(missing_ok=True)
         launch([BIN / "dlflow-train", "with.json"], self.folder)
-        metrics = json.loads((self.folder / "metrics.json").read_text())
-        return self.batch / (metrics["images_per_s"] if "images_per_s" in metrics else metrics["tokens_per_s"] / TOKENS)
+        lines = [json.loads(line) for line in (self.folder / "metrics.jsonl").read_text().splitlines()]
+        first, last = next(line for line in lines if line["step"] >= WARM_UP), lines[-1]
+        return (last["at"] - first["at"]) / (last["step"] - first["step"])
 
     def step(self):
         return {"uses": "train", "resources": {"ranks": 2}, "with": self.settings}
@@ -100,7 +105,7 @@ class Script:
 
     batch = None
 
-    def __init__(self, name, folder, _):
+    def __init__(self, name, folder):
         self.name, self.folder = name, folder
         # Ranks in one name space of processes would exchange through its memory.
         self.command = ["unshare", "--pid", "--fork", "--mount-proc", os.environ.get("PYTHON", "/usr/bin/python3"), "-B", ROOT / "bench/torch_nodes.py",
@@ -170,7 +175,6 @@ def main():
     parser.add_argument("--links", default="1gbit,200mbit,50mbit")
     parser.add_argument("--jobs", default=",".join([*TRAININGS, *SCRIPTS]))
     parser.add_argument("--ranks", default="1,2,4", type=lambda text: [int(ranks) for ranks in text.split(",")])
-    parser.add_argument("--steps", type=int, default=60)
     parser.add_argument("--keep", type=pathlib.Path, help="a folder for the measurements")
     parser.add_argument("--only-measure", action="store_true", help="predict nothing")
     args = parser.parse_args()
@@ -180,7 +184,7 @@ def main():
         for name in args.jobs.split(","):
             own = pathlib.Path(folder) / name
             own.mkdir()
-            job = (Training if name in TRAININGS else Script)(name, own, args.steps)
+            job = (Training if name in TRAININGS else Script)(name, own)
             for link in args.links.split(","):
                 errors += compare(job, link, args, groups)
             if args.keep:

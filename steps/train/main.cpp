@@ -101,9 +101,9 @@ ProgramHelp program_help() {
                     "prints the layers, shapes and sizes of a model, or its mistakes"},
                    {"mpirun -np 4 dlflow-train --tune [64MiB]",
                     "measures how these ranks add fastest, up to that size"},
-                   {"mpirun -np 2 dlflow-train --profile-steps 20 with.json",
+                   {"dlflow-train --profile-steps 20 with.json",
                     "measures so many steps for `dlflow plan`, and trains nothing; into "
-                    "--measurement FILE, else $DLFLOW_CACHE/measurements"}},
+                    "$DLFLOW_CACHE/measurements, or --measurement FILE"}},
       .settings =
           "with.json has the keys of a `train` step, documented in docs/user/format/train.md:",
       .example =
@@ -114,6 +114,7 @@ ProgramHelp program_help() {
            {"DLFLOW_CHECKPOINT_KEEP", "2"},
            {"DLFLOW_COLLECTIVES",
             "$DLFLOW_CACHE/collectives.txt; --tune writes it, training goes by it"},
+           {"DLFLOW_STEP", "train; the first part of a measurement's name"},
            {"DLFLOW_CACHE", "none; where DLFLOW_COLLECTIVES and measurements are by default"},
            {"DLFLOW_SCRATCH", "$TMPDIR, else /tmp; where `scratch` has data"},
            {"DLFLOW_SCRATCH_BUDGET", "no limit; of all such copies together, for example 50GiB"}}),

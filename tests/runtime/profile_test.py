@@ -96,9 +96,14 @@ class ProfileTest(TrainingCase):
         folder = self.folder("cache")
         done = self.profile(folder, file=None, DLFLOW_CACHE=str(folder / "cache"), DLFLOW_STEP="fit")
         self.assertEqual(done.returncode, 0, done.stderr)
+        again = subprocess.run([BIN / "dlflow-train", "--ranks", "2", "--profile-steps", "5"], cwd=folder, capture_output=True, text=True, timeout=120,
+                               env=os.environ | {"DLFLOW_CACHE": "cache", "DLFLOW_STEP": "fit", "DLFLOW_WITH": "with.json", "DLFLOW_OUTPUTS": "outputs",
+                                                 "DLFLOW_METRICS": "m", "DLFLOW_SUMMARY": "s", "DLFLOW_CHECKPOINTS": "c"})
+        self.assertEqual(again.returncode, 0, again.stderr)
         [file] = (folder / "cache/measurements").iterdir()
         self.assertRegex(file.name, r"^fit-[0-9a-f]{16}\.json$")
         self.assertIn(str(file), done.stdout)
+        self.assertEqual([point["ranks"] for point in json.loads(file.read_text())["points"]], [1, 1, 2, 2])
 
     def test_what_cannot_be_measured_is_refused(self):
         folder = self.folder("refused")
