@@ -19,6 +19,7 @@
 #include "engine/plan/layout.h"
 #include "runtime/data/dataset.h"
 #include "runtime/nn/model.h"
+#include "runtime/settings/train_settings.h"
 
 namespace dlflow {
 namespace {
@@ -87,9 +88,12 @@ double samples_of(const Workflow& workflow, const Step& step, const Json& with) 
   try {
     const auto data =
         runtime::open_dataset(folder, runtime::Split::Train, runtime::Proof::Structure);
-    return double(data.size()) -
-           std::max(double(data.num_validation), number_of(with, "validation", 0));
-  } catch (const Error&) {  // which `validate` and the job tell
+    const size_t held_out =
+        data.num_validation > 0
+            ? data.num_validation
+            : runtime::validation_samples(runtime::parse_train_settings(with), data.size());
+    return double(data.size() - held_out);
+  } catch (const std::exception&) {  // which `validate` and the job tell
     return 0;
   }
 }

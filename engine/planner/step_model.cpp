@@ -194,9 +194,7 @@ StepTime StepModel::modelled(Layout layout, double batch, const std::string& com
   } else {
     time.exposed_s = end_of_layers(layout, here, compression) - time.compute_s;
   }
-  const double share = batch / layout.ranks / near.samples_per_rank;
-  time.step_s = time.compute_s + time.exposed_s + near.update_s + near.other_s +
-                near.data_wait_s * share + addition_s() * (here.leaves - 1);
+  time.exposed_s += addition_s() * (here.leaves - 1);
   time.memory_bytes = memory_of(near, here.leaf_samples);
   return time;
 }
@@ -213,10 +211,15 @@ double StepModel::memory_of(const MeasuredPoint& near, double leaf_samples) cons
 StepTime StepModel::predict(Layout layout, double batch, const std::string& compression) const {
   StepTime time = modelled(layout, batch, compression);
   const MeasuredPoint& near = nearest(layout, batch);
-  const Layout measured{near.ranks, near.nodes};
-  const double beyond = near.step_s - modelled(measured, near.batch, training_.compression).step_s;
-  time.step_s = std::max(time.compute_s, time.step_s + beyond);
-  if (layout.ranks > 1) time.exposed_s = std::max(0.0, time.exposed_s + beyond);
+  const StepTime there = modelled({near.ranks, near.nodes}, near.batch, training_.compression);
+  if (there.compute_s > 0) {
+    time.compute_s *= (sum_of(near.forward_s) + sum_of(near.backward_s)) / there.compute_s;
+  }
+  time.exposed_s = std::max(0.0, time.exposed_s + near.communication_wait_s - there.exposed_s);
+  const double share = batch / layout.ranks / near.samples_per_rank;
+  time.step_s =
+      time.compute_s + time.exposed_s + near.update_s + near.other_s + near.data_wait_s * share;
+  if (layout.ranks == 1) time.exposed_s = 0;  // it adds up its own leaves
   return time;
 }
 

@@ -33,8 +33,8 @@ struct StepTime {
 };
 
 /// Predicts the time of a step: a line t0 + t1 * samples for each layer, buckets in reverse layer
-/// order, a replay of their sums, and what the nearest measured group took beyond that. A group
-/// that was measured with the same batch is predicted as it was measured.
+/// order, a replay of their sums. Computing is then scaled, and waiting shifted, as the nearest
+/// measured group is to its own prediction, so that a measured group is predicted as it was.
 class StepModel {
  public:
   /// Both must outlive this. `training.batch` of 0 becomes the largest that was measured.

@@ -20,10 +20,24 @@ TEST_CASE("what was measured is predicted as it was", "[planner]") {
   Measurement measurement = measured(1000);
   CHECK(predicted(measurement, {}, {1, 1}).step_s == Approx(0.073));
   measurement.points.push_back(dlflow::test::measured_point(2, 2));
-  measurement.points.back().step_s = 0.05;  // others may have come late
+  measurement.points.back().communication_wait_s = 0.013;  // others may have come late
+  measurement.points.back().step_s += 0.013;
   const StepTime two = predicted(measurement, {}, {2, 2});
   CHECK(two.step_s == Approx(0.05));
-  CHECK(two.exposed_s == Approx(0.05 - 0.036 - 0.001));
+  CHECK(two.exposed_s == Approx(0.013));
+}
+
+TEST_CASE("more ranks compute and wait as those that were measured", "[planner]") {
+  Measurement measurement = measured(1000);
+  MeasuredPoint two = dlflow::test::measured_point(2, 2);
+  for (auto* times : {&two.forward_s, &two.backward_s}) {
+    for (double& seconds : *times) seconds *= 1.2;
+  }
+  two.communication_wait_s = 0.003;
+  measurement.points.push_back(two);
+  const StepTime four = predicted(measurement, {}, {4, 4});
+  CHECK(four.compute_s == Approx(1.2 * 0.018));
+  CHECK(four.exposed_s == Approx(0.003 + 1e-6).epsilon(0.001));  // 1.5 times the bytes
 }
 
 TEST_CASE("ranks share the leaves, and small sums are hidden", "[planner]") {
