@@ -2,7 +2,8 @@
 
 A node is a network name space of this machine, with one rank, so that all nodes share its cores. For each link and
 number of nodes the batch is chosen so that a step computes about as long as the link takes for the dense sum of its gradients.
-Losses are those of longer runs on links that are not shaped: no bit depends on the link.
+Losses are those of longer runs on links that are not shaped: no bit depends on the link. The time to equal loss is that after which the loss is where the
+worst of the dense ways ends, on the shaped link, with the same batch and learning rate.
 """
 
 import argparse
@@ -10,15 +11,18 @@ import json
 import os
 import pathlib
 import statistics
+import subprocess
 import tempfile
 
 import peers
 from nodes import Nodes
-from training import ROOT, take_samples
+from training import ROOT, TOKENS, prepare
 
 # The largest gradient of lenet is ready first and needed last, so that dense sums hide behind computing; that of mlp is ready
 # last and needed first, so that nothing hides it.
-BYTES = {"lenet": 4 * 1_199_882, "mlp": 4 * 669_706}
+BYTES = {"lenet": 4 * 1_199_882, "mlp": 4 * 669_706, "resnet20": 4 * 272_186, "gpt-small": 4 * 4_870_144, "vgg11": 4 * 132_863_336}
+EQUAL_BATCH = {"gpt-small": 4, "vgg11": 8}  # per rank; of others LOSS_BATCH
+RATE = {"gpt-small": 0.1, "vgg11": 0.005}
 RATES = {"10gbit": 1e10, "4gbit": 4e9, "2gbit": 2e9, "1gbit": 1e9, "100mbit": 1e8}
 DENSITY = 0.01
 LOSS_BATCH = 64
@@ -38,7 +42,20 @@ OURS = {
     "powersgd, rank 2": {"compression": "powersgd", "rank": 2},
 }
 TWO_LEVELS = {"dense": {}, "mstopk": OURS["mstopk"]}  # two ranks per node: hierarchical top-k
-HOOKS = {"": [], ", fp16": ["--fp16"]}  # of peers
+HOOKS = {"": [], ", fp16": ["--fp16"], ", powersgd, rank 2": ["--powersgd", 2]}  # of peers; Horovod has the first two
+
+
+TEXT = tempfile.NamedTemporaryFile(prefix="dlflow-text.")  # dlflow's documents, for gpt-small
+
+
+def pack_text(folder, count):
+    """So many texts of it, from the start as often as needed."""
+    content = b"".join(page.read_bytes() for page in sorted((ROOT / "docs/user").glob("*.md")))
+    pathlib.Path(TEXT.name).write_bytes(content)
+    (folder / "text").mkdir()
+    (folder / "text/all.txt").write_bytes((content * (count * TOKENS // len(content) + 2))[:(count + 1) * TOKENS])
+    subprocess.run([ROOT / "build/bin/dlflow", "data", "pack", "text", "-o", "packed", "--tokens", "bytes", "--length", str(TOKENS)], cwd=folder,
+                   check=True, stdout=subprocess.DEVNULL)
 
 
 def ours(nodes, model, gradients, batch, steps, ranks_per_node=1, epochs=1, validation=0):
@@ -46,24 +63,29 @@ def ours(nodes, model, gradients, batch, steps, ranks_per_node=1, epochs=1, vali
     ranks = nodes.count * ranks_per_node
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
-        take_samples(folder, steps * batch * ranks + validation)
-        settings = {"model": str(ROOT / f"workflows/models/{model}.yaml"), "data": ".", "epochs": epochs,
+        file, data = (ROOT / f"workflows/models/{model}.yaml", "packed") if model == "gpt-small" else prepare(model, folder, steps * batch * ranks + validation)
+        if model == "gpt-small":
+            pack_text(folder, steps * batch * ranks)
+        settings = {"model": str(file), "data": data, "epochs": epochs,
                     "batch_per_rank": batch, "precision": {"reduction": "fast"}, "validation": validation,
                     "gradients": gradients}
-        settings |= {"lr": 0.02, "schedule": "constant"} if epochs == 1 else {"lr": 0.05, "warmup_epochs": 0.5}
+        settings |= {"lr": RATE.get(model, 0.02), "schedule": "constant"} if epochs == 1 else {"lr": 0.05, "warmup_epochs": 0.5}
         (folder / "with.json").write_text(json.dumps(settings))
         _, sent = nodes.launch([ROOT / "build/bin/dlflow-train", "with.json"], folder, ranks_per_node)
         metrics = json.loads((folder / "metrics.json").read_text())
-        return {"s": batch * ranks / metrics["images_per_s"], "bytes": sent[0] / (steps * epochs), "loss": metrics["loss"],
+        lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+        curve = [(line["at"] - lines[0]["at"], line["loss"]) for line in lines if "loss" in line]
+        speed = metrics["tokens_per_s"] / TOKENS if "tokens_per_s" in metrics else metrics["images_per_s"]
+        return {"s": batch * ranks / speed, "curve": curve, "bytes": sent[0] / (steps * epochs), "loss": metrics["loss"],
                 "accuracy": metrics.get("accuracy")}
 
 
 def theirs(nodes, peer, model, flags, batch, steps):
     warmup = 3
-    output, sent = nodes.launch([peer.python, ROOT / "bench/torch_peer.py", model, "--batch", batch, "--steps", steps,
+    output, sent = nodes.launch([peer.python, ROOT / "bench/torch_peer.py", model, "--batch", batch, "--steps", steps, "--lr", RATE.get(model, 0.02), "--text", TEXT.name,
                                  "--warmup", warmup, *peer.flags, *flags], ROOT, environment=peer.training_environment)
     line = json.loads(output.splitlines()[-1])
-    return {"s": batch * nodes.count / line["images_per_s"], "bytes": sent[0] / (steps + warmup), "loss": line["loss"]}
+    return {"s": batch * nodes.count / line["images_per_s"], "bytes": sent[0] / (steps + warmup), "loss": line["loss"], "curve": line["curve"]}
 
 
 def dense_seconds(model, ranks, rate):
@@ -81,6 +103,12 @@ def matching_batch(nodes, model, rate):
     return batch, ours(nodes, model, {}, batch, 8)["s"]
 
 
+def peer_ways(nodes, proven, model, batch, steps):
+    return {name + hook: lambda p=peer, f=[*layout, *flags]: theirs(nodes, p, model, f, batch, steps)
+            for name, peer, layout in peers.ways(proven, model) for hook, flags in HOOKS.items()
+            if not ("powersgd" in hook and "--horovod" in peer.flags)}
+
+
 def measure(nodes, proven, model, link, rounds, steps):
     rate = RATES[link]
     batch, computing = matching_batch(nodes, model, rate)
@@ -90,8 +118,7 @@ def measure(nodes, proven, model, link, rounds, steps):
           f" load {os.getloadavg()[0]:.1f}", flush=True)
     nodes.rate(link)
     ways = {name: lambda g=gradients: ours(nodes, model, g, batch, steps) for name, gradients in OURS.items()}
-    ways |= {name + hook: lambda p=peer, f=[*layout, *flags]: theirs(nodes, p, model, f, batch, steps)
-             for name, peer, layout in peers.ways(proven, model) for hook, flags in HOOKS.items()}
+    ways |= peer_ways(nodes, proven, model, batch, steps)
     results = [{name: run() for name, run in ways.items()} for _ in range(rounds)]
     dense = statistics.median(r["dense"]["s"] for r in results)
     print(f"{'':30}{'ms/step':>9}{'MB/step':>9}{'x dense':>9}  (range over {rounds} rounds)")
@@ -103,6 +130,31 @@ def measure(nodes, proven, model, link, rounds, steps):
               flush=True)
     priority = [r["dense, no priority"]["s"] / r["dense"]["s"] for r in results]
     print(f"priority on against off: {statistics.median(priority):.2f} ({min(priority):.2f}-{max(priority):.2f}); dense {1e3 * dense:.0f} ms")
+
+
+def reached(curve, target):
+    """Seconds until the mean of four points is at most `target`; None if it never is."""
+    means = [(seconds, statistics.mean(loss for _, loss in curve[max(0, i - 3):i + 1])) for i, (seconds, _) in enumerate(curve)]
+    return next((seconds for seconds, mean in means if mean <= target), None)
+
+
+def equal_loss(nodes, proven, model, link, steps):
+    batch = EQUAL_BATCH.get(model, LOSS_BATCH)
+    nodes.rate(link)
+    ways = {name: lambda g=gradients: ours(nodes, model, g, batch, steps) for name, gradients in OURS.items() if name != "dense, no priority"}
+    ways |= peer_ways(nodes, proven, model, batch, steps)
+    results = {name: run() for name, run in ways.items()}
+    dense = [name for name in ways if name not in OURS or name == "dense"]
+    dense = [name for name in dense if not any(name.endswith(hook) for hook in HOOKS if hook)]
+    target = max(statistics.mean(loss for _, loss in results[name]["curve"][-4:]) for name in dense)
+    times = {name: reached(result["curve"], target) for name, result in results.items()}
+    print(f"\n{nodes.count} nodes, {link}, {model}, {batch} samples per rank: seconds to the loss {target:.3f}, which all dense ways reach in {steps} steps;"
+          f" load {os.getloadavg()[0]:.1f}")
+    for name, seconds in times.items():
+        print(f"{name:34}" + (f"{seconds:9.1f}" if seconds is not None else f"  not reached: {results[name]['curve'][-1][1]:.3f}"))
+    best = {side: min((times[name] for name in times if (name in OURS) == side and times[name]), default=None) for side in (True, False)}
+    if all(best.values()):
+        print(f"the best of the peers : the best of ours {best[False] / best[True]:.2f}", flush=True)
 
 
 def two_levels(nodes, model, link, rounds, steps):
@@ -161,15 +213,16 @@ def losses(nodes, epochs):
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("models", nargs="*", default=list(BYTES))
+    parser.add_argument("models", nargs="*", default=["lenet", "mlp"], help=", ".join(BYTES))
     parser.add_argument("--nodes", type=int, nargs="*", default=[2, 4])
     parser.add_argument("--links", nargs="*", default=["1gbit", "100mbit"])
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--steps", type=int, default=20, help="of each measurement")
     parser.add_argument("--loss-epochs", type=int, nargs="*", default=[2, 16])
-    parser.add_argument("--only", choices=["time", "loss", "crossover"], nargs="*", default=["time", "loss", "crossover"])
+    parser.add_argument("--equal-steps", type=int, default=300, help="of each training to equal loss")
+    parser.add_argument("--only", choices=["time", "equal", "loss", "crossover"], nargs="*", default=["time", "loss", "crossover"])
     args = parser.parse_args()
-    proven = peers.proven() if "time" in args.only else []
+    proven = peers.proven() if {"time", "equal"} & set(args.only) else []
     for count in args.nodes:
         with Nodes(count) as nodes:
             for model in args.models:
@@ -177,6 +230,9 @@ def main():
                     for link in args.links:
                         measure(nodes, proven, model, link, args.rounds, args.steps)
                         two_levels(nodes, model, link, args.rounds, args.steps)
+                if "equal" in args.only:
+                    for link in args.links:
+                        equal_loss(nodes, proven, model, link, args.equal_steps)
                 if "crossover" in args.only:
                     crossover(nodes, model, args.steps)
             if "loss" in args.only:

@@ -1,4 +1,4 @@
-"""PyTorch and Horovod as a user has them at their best on this machine, and the proof of it: no ratio to them is printed without it.
+"""PyTorch, Horovod and TensorFlow as a user has them at their best on this machine, and the proof of it: no ratio to them is printed without it.
 
 A PyTorch is as fast as the library that multiplies its matrices. Debian's comes with the reference BLAS where no other one is installed
 (5 GFLOP/s), and its OpenBLAS takes a processor that is newer than itself for one of 2004 (32 GFLOP/s instead of 127 on an Intel Xeon of
@@ -30,13 +30,20 @@ WITHOUT_CONVOLUTIONS = {"mlp", "gpt-small"}
 
 @dataclasses.dataclass(frozen=True)
 class Peer:
-    """An installation of PyTorch, and how to train with it."""
+    """An installation of PyTorch or TensorFlow, and how to train with it."""
 
     name: str
     python: pathlib.Path
     flags: tuple = ()  # of torch_peer.py
     environment: dict = dataclasses.field(default_factory=dict)  # beside the caller's
-    compiles: bool = False  # has torch.compile
+    compiles: bool = False  # has torch.compile or XLA
+    framework: str = "PyTorch"
+
+    @property
+    def sgemm(self):
+        if self.framework == "TensorFlow":
+            return [self.python, ROOT / "bench/tensorflow_peer.py", "sgemm"]
+        return [self.python, ROOT / "bench/torch_sgemm.py", *self.flags]
 
     @property
     def training_environment(self):
@@ -48,6 +55,7 @@ INSTALLED = (
     Peer("DDP", ROOT / "build/torch-venv/bin/python"),
     Peer("Horovod", ROOT / "build/horovod-venv/bin/python", ("--horovod",)),
 )
+TENSORFLOW = Peer("TensorFlow", ROOT / "build/torch-venv/bin/python", framework="TensorFlow")  # of bench/tensorflow_peer.py
 
 
 def measure(command, environment=()):
@@ -101,7 +109,7 @@ def judge(peer, measured, onednn):
     settings = "".join(f" with {key}={value}" for key, value in environment.items())
     compiles = int(said["version"].split(".")[0]) >= 2
     return (dataclasses.replace(peer, name=name, environment=environment, compiles=compiles),
-            f"# {peer.name}, PyTorch {said['version']} of {peer.python}: sgemm {said['gflops']:.0f} GFLOP/s{settings}, "
+            f"# {peer.name}, {peer.framework} {said['version']} of {peer.python}: sgemm {said['gflops']:.0f} GFLOP/s{settings}, "
             f"{said['gflops'] / onednn:.0%} of oneDNN's {onednn:.0f}")
 
 
@@ -113,7 +121,7 @@ def proven(core_types=CORE_TYPES, installed=INSTALLED):
         measured = []
         for core_type in core_types:
             environment = {"OPENBLAS_CORETYPE": core_type} if core_type else {}
-            measured.append((environment, measure([peer.python, ROOT / "bench/torch_sgemm.py", *peer.flags], environment)))
+            measured.append((environment, measure(peer.sgemm, environment)))
             onednn = max(onednn, of_onednn())
             if measured[-1][1].get("gflops", 0) >= ENOUGH * onednn:
                 break
@@ -133,9 +141,9 @@ def require_proven(python=sys.executable):
 
 def ways(peers, model):
     """Each way in which their users train `model`: its name, the peer, and the further flags of torch_peer.py."""
-    has_layouts = model not in WITHOUT_CONVOLUTIONS
     found = []
     for peer in peers:
+        has_layouts = peer.framework == "PyTorch" and model not in WITHOUT_CONVOLUTIONS
         found.append((peer.name, peer, ()))
         if "--horovod" in peer.flags:
             continue  # refuses tensors in channels_last

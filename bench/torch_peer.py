@@ -1,6 +1,6 @@
 """Images per second of PyTorch on the networks of workflows/models: what dlflow-train is measured against.
 
-    mpirun -np 2 PYTHON bench/torch_peer.py MODEL [--data FOLDER] [--steps 50] [--channels-last] [--compile] [--horovod] [--fp16] [--bf16]
+    mpirun -np 2 PYTHON bench/torch_peer.py MODEL [--data FOLDER] [--steps 50] [--channels-last] [--compile] [--horovod] [--fp16 | --powersgd RANK] [--bf16]
 
 DistributedDataParallel over gloo, or Horovod over MPI, with one thread per rank, SGD with momentum 0.9, fp32 or bf16 by autocast. Prints one JSON
 line. PYTHON has PyTorch, for --horovod also Horovod: bench/peers.py knows which there are here, and with which settings they are peers.
@@ -16,7 +16,7 @@ import time
 import numpy
 import torch
 from torch import distributed, nn
-from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
+from torch.distributed.algorithms.ddp_comm_hooks import default_hooks, powerSGD_hook
 from torch.nn import functional
 
 import torch_networks
@@ -57,7 +57,7 @@ def mlp():
     return nn.Sequential(nn.Flatten(), nn.Linear(784, 512), nn.ReLU(), nn.Linear(512, 512), nn.ReLU(), nn.Linear(512, 10))
 
 
-FASHION_MNIST, PICTURES, TOKENS = "Fashion-MNIST", "random pictures of 3 x 64 x 64", "random texts of 256 bytes"
+FASHION_MNIST, PICTURES, TOKENS = "Fashion-MNIST", "random pictures of 3 x 64 x 64", "texts of 256 bytes"
 MODELS = {"mlp": mlp, "lenet": lenet, "resnet20": resnet20, "unet": torch_networks.UNet, "resnet50": torch_networks.resnet50,
           "vgg11": torch_networks.vgg11, "mobilenet-v2": torch_networks.mobilenet_v2, "gpt-small": torch_networks.GPT}
 SAMPLES = {"resnet50": PICTURES, "vgg11": PICTURES, "mobilenet-v2": PICTURES, "gpt-small": TOKENS}  # of others FASHION_MNIST
@@ -71,19 +71,22 @@ def load(folder):
     return torch.tensor((images.astype("f4") / 255 - 0.2860) / 0.3530), torch.tensor(labels.astype("i8"))
 
 
-def samples_of(model, folder):
-    """What the network reads, what it should say, and the loss between."""
+def samples_of(model, folder, text=None):
+    """What the network reads, what it should say, and the loss between. `text`: of a file instead of random ones."""
     kind = SAMPLES.get(model, FASHION_MNIST)
     if kind == PICTURES:
         return torch.randn(1024, 3, 64, 64), torch.randint(1000, (1024,)), functional.cross_entropy
     if kind == TOKENS:
         tokens = torch.randint(256, (1024, 256))
+        if text:
+            content = numpy.fromfile(text, numpy.uint8)
+            tokens = torch.tensor(content[:len(content) // 256 * 256].reshape(-1, 256).astype("i8"))
         return tokens, tokens, torch_networks.next_token
     images, labels = load(folder)
     return (images, images, functional.mse_loss) if model == "unet" else (images, labels, functional.cross_entropy)
 
 
-def with_ddp(model, parameters, fp16):
+def with_ddp(model, parameters, fp16, powersgd):
     os.environ.setdefault("MASTER_ADDR", "127.0.0.1")
     os.environ.setdefault("MASTER_PORT", "29511")
     rank, ranks = (int(os.environ.get(f"OMPI_COMM_WORLD_{mpi}") or os.environ[f"SLURM_{slurm}"])  # by mpirun or srun
@@ -92,10 +95,13 @@ def with_ddp(model, parameters, fp16):
     model = nn.parallel.DistributedDataParallel(model, gradient_as_bucket_view=True)  # one copy of all gradients less
     if fp16:
         model.register_comm_hook(None, default_hooks.fp16_compress_hook)
+    if powersgd:
+        state = powerSGD_hook.PowerSGDState(None, matrix_approximation_rank=powersgd, start_powerSGD_iter=2)  # the earliest that it takes
+        model.register_comm_hook(state, powerSGD_hook.powerSGD_hook)
     return model, torch.optim.SGD(model.parameters(), **parameters), rank, ranks
 
 
-def with_horovod(model, parameters, fp16):
+def with_horovod(model, parameters, fp16, _):
     import horovod.torch as horovod
     horovod.init()
     optimizer = torch.optim.SGD(model.parameters(), **parameters)
@@ -116,6 +122,9 @@ def main():
     parser.add_argument("--compile", action="store_true", help="torch.compile, which PyTorch 2 has")
     parser.add_argument("--horovod", action="store_true", help="instead of DistributedDataParallel")
     parser.add_argument("--fp16", action="store_true", help="gradients travel in half precision")
+    parser.add_argument("--powersgd", type=int, metavar="RANK", help="gradients travel as two thin matrices, by PyTorch's hook")
+    parser.add_argument("--lr", type=float, default=0.01)
+    parser.add_argument("--text", help="file that gpt-small reads")
     parser.add_argument("--bf16", action="store_true", help="autocast: products are computed in bf16")
     args = parser.parse_args()
 
@@ -126,15 +135,16 @@ def main():
     model = MODELS[args.model]().to(memory_format=layout)
     if args.compile:
         model = torch.compile(model)  # before it is wrapped, so that it is one graph
-    model, optimizer, rank, ranks = distribute(model, {"lr": 0.01, "momentum": 0.9}, args.fp16)
-    samples, targets, loss_of = samples_of(args.model, args.data)
+    model, optimizer, rank, ranks = distribute(model, {"lr": args.lr, "momentum": 0.9}, args.fp16, args.powersgd)
+    samples, targets, loss_of = samples_of(args.model, args.data, args.text)
     if samples.dim() == 4:
         samples = samples.contiguous(memory_format=layout)
     order = torch.randperm(len(samples), generator=torch.Generator().manual_seed(1 + rank))
 
     for step in range(args.warmup + args.steps):
         if step == args.warmup:
-            start = time.perf_counter()
+            start = last = time.perf_counter()
+            curve, losses = [], []  # of seconds and mean losses since the last point, twice a second, as dlflow-train writes them
         batch = order[step * args.batch % (len(samples) - args.batch):][:args.batch]
         model.zero_grad(set_to_none=True)  # as optimizers do since PyTorch 2.0
         with torch.autocast("cpu", torch.bfloat16, enabled=args.bf16):
@@ -142,9 +152,15 @@ def main():
         loss = loss_of(scores.float(), targets[batch])
         loss.backward()
         optimizer.step()
+        if step >= args.warmup:
+            losses.append(loss.item())
+            if time.perf_counter() - last >= 0.5 or step == args.warmup + args.steps - 1:
+                last = time.perf_counter()
+                curve.append((last - start, sum(losses) / len(losses)))
+                losses = []
     seconds = time.perf_counter() - start
     if rank == 0:
-        print(json.dumps({"images_per_s": round(args.steps * args.batch * ranks / seconds, 1), "loss": loss.item()}), flush=True)
+        print(json.dumps({"images_per_s": round(args.steps * args.batch * ranks / seconds, 1), "loss": loss.item(), "curve": curve}), flush=True)
     if distributed.is_initialized():
         distributed.destroy_process_group()  # else gloo's threads end PyTorch 2.15 with "terminate called" now and then
 

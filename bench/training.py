@@ -1,4 +1,4 @@
-"""Images per second of dlflow-train and of PyTorch DDP and Horovod on the same network, data, batch and ranks, taking turns."""
+"""Images per second of dlflow-train and of PyTorch DDP, Horovod and TensorFlow on the same network, data, batch and ranks, taking turns."""
 
 import argparse
 import dataclasses
@@ -55,7 +55,8 @@ def launch(ranks, command, folder, environment=()):
 
 def theirs(peer, model, ranks, *flags):
     network = NETWORKS[model]
-    command = [peer.python, ROOT / "bench/torch_peer.py", model, "--steps", network.peer_steps, "--batch", network.batch, *peer.flags, *flags]
+    program = "tensorflow_peer.py" if peer.framework == "TensorFlow" else "torch_peer.py"
+    command = [peer.python, ROOT / "bench" / program, model, "--steps", network.peer_steps, "--batch", network.batch, *peer.flags, *flags]
     try:
         printed = launch(ranks, command, ROOT, peer.training_environment)
     except subprocess.CalledProcessError:  # PyTorch 2.15 aborts now and then when it ends
@@ -164,7 +165,8 @@ def measures_of(model, ranks, proven, bf16):
     """What is measured of a network, by name, and the names of the peers' columns."""
     compute = "bf16" if bf16 else "fp32"
     peers_too = {name: lambda peer=peer, flags=flags: theirs(peer, model, ranks, *flags, *(["--bf16"] if bf16 else []))
-                 for name, peer, flags in peers.ways(proven, model)}
+                 for name, peer, flags in peers.ways(proven, model)
+                 if peer.framework == "PyTorch" or (model in SMALL and not bf16)}
     ours_too = {
         "exact": lambda: ours(model, ranks, "exact", compute),
         "fast": lambda: ours(model, ranks, "fast", compute),
@@ -200,7 +202,7 @@ def main():
         return
     if args.avx2:
         os.environ.update(ONEDNN_MAX_CPU_ISA="AVX2", ATEN_CPU_CAPABILITY="avx2", MKL_ENABLE_INSTRUCTIONS="AVX2")
-    proven = peers.proven(peers.AVX2_CORE_TYPES if args.avx2 else peers.CORE_TYPES)
+    proven = peers.proven(peers.AVX2_CORE_TYPES if args.avx2 else peers.CORE_TYPES, (*peers.INSTALLED, *([] if args.avx2 else [peers.TENSORFLOW])))
     print(f"{args.ranks} ranks, one thread each, {'bf16' if args.bf16 else 'fp32'}{', AVX2' if args.avx2 else ''}, "
           f"medians (ranges) of {args.rounds} rounds, images or tokens/s; load {os.getloadavg()[0]:.1f}", flush=True)
     # code that torch.compile kept of an earlier bench, with other settings perhaps, failed to link

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Images or tokens per second of training: PyTorch DDP of Debian and of PyPI, and Horovod (the peers), DDP also with channels_last and torch.compile, and dlflow-train.
+# Images or tokens per second of training: PyTorch DDP of Debian and of PyPI, Horovod and TensorFlow (the peers), DDP also with channels_last and torch.compile, TensorFlow with XLA, and dlflow-train.
 # Networks, batch and ranks are equal; they take turns. A peer is one whose sgemm is as fast as it can be here (bench/peers.py). `bench/training.sh lenet --rounds 5` measures one network.
 set -eu
 cd "$(dirname "$0")/.."

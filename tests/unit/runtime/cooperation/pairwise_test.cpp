@@ -16,9 +16,9 @@ using namespace dlflow::runtime;
 namespace {
 
 const CooperationOptions kEvery{.kind = CooperationOptions::Kind::Pairwise, .every = 1};
-constexpr uint64_t kLong = 1000000;
+constexpr uint64_t kFarAway = 1000000;
 
-struct End {
+struct PairsEnd {
   Meeting meeting;
   uint64_t steps;
   std::vector<float> before;  // the weights before the last step
@@ -27,9 +27,9 @@ struct End {
 
 /// A training on `ranks`; rank r begins with the weights r. `step` is called in each, and
 /// `gradient` is that of every number.
-std::vector<End> train(int ranks, const Stretch& stretch,
-                       const std::function<void(int, test::FakeLearner&)>& step,
-                       const std::function<float(int)>& gradient) {
+std::vector<PairsEnd> train_in_pairs(int ranks, const Stretch& stretch,
+                                     const std::function<void(int, test::FakeLearner&)>& step,
+                                     const std::function<float(int)>& gradient) {
   return test::on_ranks(ranks, [&](Communicator& comm) {
     Timeline timeline;
     Pairwise pairwise(kEvery, comm, {}, timeline);
@@ -42,19 +42,19 @@ std::vector<End> train(int ranks, const Stretch& stretch,
     });
     self = &learner;
     const Meeting meeting = pairwise.advance(learner, stretch);
-    return End{meeting, learner.steps(), before, learner.weights()};
+    return PairsEnd{meeting, learner.steps(), before, learner.weights()};
   });
 }
 
-float none(int) { return 0; }
+float no_gradient_of(int) { return 0; }
 
 }  // namespace
 
 TEST_CASE("pairwise averaging draws ranks to their mean, which stays", "[cooperation]") {
   const int ranks = GENERATE(1, 2, 3, 4, 5);
   std::barrier together(ranks);
-  const auto ends = train(
-      ranks, {0, 0, 80}, [&](int, auto&) { together.arrive_and_wait(); }, none);
+  const auto ends = train_in_pairs(
+      ranks, {0, 0, 80}, [&](int, auto&) { together.arrive_and_wait(); }, no_gradient_of);
   const float mean = float(ranks - 1) / 2;
   for (size_t rank = 0; rank < ends.size(); ++rank) {
     CHECK(ends[rank].meeting.done == 80);
@@ -70,7 +70,7 @@ TEST_CASE("pairwise averaging loses and adds nothing of what ranks learn, at any
   const int ranks = GENERATE(2, 3, 4);
   const int slow = GENERATE(0, 1);
   const auto gradient = [](int rank) { return float(rank + 1); };
-  const auto ends = train(
+  const auto ends = train_in_pairs(
       ranks, {0, 0, 40},
       [&](int rank, auto&) {
         if (rank == slow) std::this_thread::sleep_for(std::chrono::microseconds(300));
@@ -84,7 +84,7 @@ TEST_CASE("pairwise averaging loses and adds nothing of what ranks learn, at any
     for (int step = 0; step < 40; ++step) alone.step();
     mean += alone.weights()[0] / float(ranks);
   }
-  for (const End& end : ends) CHECK(end.weights[0] == Approx(mean).epsilon(1e-4));
+  for (const PairsEnd& end : ends) CHECK(end.weights[0] == Approx(mean).epsilon(1e-4));
 }
 
 TEST_CASE("in pairwise averaging no rank waits for a slow one before the meeting",
@@ -94,7 +94,7 @@ TEST_CASE("in pairwise averaging no rank waits for a slow one before the meeting
   std::atomic<int> others_done = 0;
   bool all_done = false;
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(8);
-  train(
+  train_in_pairs(
       ranks, {0, 0, 50},
       [&](int rank, auto& learner) {
         if (rank != slow && learner.steps() == 49) ++others_done;
@@ -104,7 +104,7 @@ TEST_CASE("in pairwise averaging no rank waits for a slow one before the meeting
         }
         all_done = others_done == ranks - 1;
       },
-      none);
+      no_gradient_of);
   CHECK(all_done);
 }
 
@@ -113,20 +113,20 @@ TEST_CASE("in pairwise averaging a rank that calls for a meeting gets one soon, 
   const int ranks = GENERATE(1, 2, 3, 4, 5);
   const int caller = GENERATE(0, 1, 4);
   if (caller >= ranks) return;
-  const auto ends = train(
-      ranks, {0, 7, kLong},
+  const auto ends = train_in_pairs(
+      ranks, {0, 7, kFarAway},
       [&](int rank, test::FakeLearner& self) {
-        std::this_thread::sleep_for(std::chrono::microseconds(50 * rank));
+        std::this_thread::sleep_for(std::chrono::microseconds(100 + 20 * rank));
         self.report = {.loss = 1, .stops = rank == caller && self.steps() > 20 ? 1.0f : 0.0f};
       },
-      none);
-  for (const End& end : ends) {
+      no_gradient_of);
+  for (const PairsEnd& end : ends) {
     CHECK(end.meeting.done == ends[0].meeting.done);
     CHECK(end.steps == end.meeting.done - 7);
     CHECK(end.meeting.report.stops == 1);
     CHECK(end.meeting.report.loss == float(ranks) * float(end.steps));
   }
-  CHECK(ends[0].meeting.done < kLong);
+  CHECK(ends[0].meeting.done < kFarAway);
 }
 
 TEST_CASE("pairwise averaging goes on after a meeting", "[cooperation]") {
