@@ -23,8 +23,16 @@ namespace fs = std::filesystem;
 
 FileDescriptor open_or_throw(const fs::path& path, int flags, mode_t mode = 0600) {
   FileDescriptor file(::open(path.c_str(), flags | O_CLOEXEC, mode));
-  const char* what = (flags & O_ACCMODE) == O_RDONLY ? "cannot open " : "cannot write ";
-  if (!file) throw_errno(what + path.string(), errno);
+  if (file) return file;
+  const bool reads = (flags & O_ACCMODE) == O_RDONLY;
+  const fs::path folder = path.parent_path();
+  std::error_code none;
+  if (errno == ENOENT && !reads && !folder.empty() && !fs::exists(folder, none)) {
+    throw Error(Errc::NotFound, "cannot write into " + folder.string() +
+                                    ": there is no such folder; `mkdir -p " +
+                                    shell_quote(folder.string()) + "` makes it");
+  }
+  throw_errno((reads ? "cannot open " : "cannot write ") + path.string(), errno);
   return file;
 }
 

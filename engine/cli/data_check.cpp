@@ -206,6 +206,12 @@ std::optional<DataMistake> mistake_in(const Workflow& workflow, const StepKind& 
 /// are for its classes.
 std::optional<DataMistake> mistake_in_measures(const runtime::Model& model, const Json& with) {
   const Json stop = with.value(kStopEarly, Json()), weights = with.value(kClassWeights, Json());
+  for (const char* const key : {kKeepBest, kStopEarly}) {
+    if (!with.contains(key) || with.value("validation", Json()) != 0) continue;
+    return DataMistake{"with.validation", "with: '" + std::string(key) +
+                                              "' needs samples that are held out; give "
+                                              "'validation' a number above 0, or leave it out"};
+  }
   if (auto mistake = mistake_of(
           kKeepBest, [&] { require_metric(model, kKeepBest, with.value(kKeepBest, Json())); })) {
     return mistake;
@@ -310,13 +316,19 @@ std::optional<DataMistake> mistake_in_data(const Workflow& workflow, const Step&
 std::vector<DataMistake> doubts_about_data(const Workflow& workflow, const StepKind& kind,
                                            const Json& with) {
   std::vector<DataMistake> doubts;
+  const auto model = model_of(workflow, kind, with);
+  if (model && model->loss == runtime::LossKind::SoftmaxCrossEntropy &&
+      model->layers.back().kind == runtime::LayerKind::Softmax) {
+    doubts.push_back({"with." + kind.model,
+                      "'" + model->layers.back().name + "', the last layer of model '" +
+                          model->name + "', and its loss both apply softmax; leave the layer out"});
+  }
   const auto place = known_text(with, kind.data);
   runtime::Dataset data;
   const auto read = [&] {
     data = open(fs::path(workflow.file).parent_path() / place.value(), runtime::Split::Train);
   };
   if (!place || mistake_of(kind.data, read)) return doubts;
-  const auto model = model_of(workflow, kind, with);
   const bool has_classes = model && model->loss == runtime::LossKind::SoftmaxCrossEntropy &&
                            data.num_classes > 0 && data.num_targets == 0;
   if (has_classes && model->num_classes() > int64_t(data.num_classes)) {

@@ -97,7 +97,7 @@ std::vector<std::string> notes_on_learning(const fs::path& file, const ImportedS
   const std::string name =
       label < split.classes.size() ? split.classes[label] : std::to_string(label);
   return {file.string() + ": all samples are of the class '" + name +
-          "'; a network of classes wants two or more"};
+          "'; a network of classes needs two or more"};
 }
 
 struct DatasetArguments {

@@ -52,7 +52,7 @@ void add_explain(CLI::App& app, Session& session) {
     }
     if (chosen.empty()) {
       throw Error(Errc::NotFound, plan.workflow.name + " has no step '" + *step + "'" +
-                                      did_you_mean(*step, step_names(plan.workflow)));
+                                      did_you_mean_or_list(*step, step_names(plan.workflow)));
     }
     if (!session.json) {
       std::fputs(explain_table(chosen, session.style()).c_str(), stdout);

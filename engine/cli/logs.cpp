@@ -103,7 +103,7 @@ std::vector<JobRow> chosen_jobs(const RunStatus& status, const std::string& word
   }
   if (jobs.empty()) {
     throw Error(Errc::NotFound,
-                status.run + " has no job '" + word + "'" + did_you_mean(word, names));
+                status.run + " has no job '" + word + "'" + did_you_mean_or_list(word, names));
   }
   return jobs;
 }

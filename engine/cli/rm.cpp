@@ -338,6 +338,7 @@ void add_rm(CLI::App& app, Session& session) {
       add_value(*command, "run", "RUN", arguments->words, "names of runs, or enough of them");
   const auto* keep = add_value(*command, "--keep", "N", arguments->keep,
                                "number of newest runs of each workflow to keep")
+                         ->check(CLI::NonNegativeNumber)
                          ->excludes(named);
   const auto* older = add_value(*command, "--older-than", "TIME", arguments->older_than,
                                 "keep runs that ended more recently than this")

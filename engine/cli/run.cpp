@@ -412,8 +412,8 @@ void add_run(CLI::App& app, Session& session) {
   const auto arguments = std::make_shared<RunArguments>();
   arguments->workflow = add_optional_workflow_argument(*command);
   arguments->plan = add_plan_arguments(*command);
-  add_value(*command, "--resume", "RUN", arguments->resume,
-            "go on with this run, instead of a new one");
+  CLI::Option* const resume_option = add_value(*command, "--resume", "RUN", arguments->resume,
+                                               "go on with this run, instead of a new one");
   command->add_flag(
       "-n,--dry-run", arguments->dry_run,
       "say what would run, and why; for a cluster check its limits, and show what would be "
@@ -424,6 +424,11 @@ void add_run(CLI::App& app, Session& session) {
                     "after a failure, run what does not depend on it");
   add_json_option(*command, session);
   add_host_option(*command);
+  // A run keeps its plan: what would change it counts for new runs alone.
+  for (const char* const name :
+       {"--set", "--profile", "--until", "--force", "--no-cache", "--dry-run"}) {
+    command->get_option(name)->excludes(resume_option);
+  }
   command->callback([arguments, &session] {
     const bool has_file = !arguments->workflow->file.empty();
     if (has_file == !arguments->resume.empty()) {

@@ -30,7 +30,7 @@ const JobRow& chosen_job(const RunStatus& status, const std::string& word) {
                                     "prepared: it is " + std::string(name(first->state)));
   }
   throw Error(Errc::NotFound,
-              status.run + " has no job '" + word + "'" + did_you_mean(word, names));
+              status.run + " has no job '" + word + "'" + did_you_mean_or_list(word, names));
 }
 
 }  // namespace

@@ -88,7 +88,7 @@ void check_names_exist(const RunStatus& status, const std::vector<std::string>& 
     }
     if (known) continue;
     throw Error(Errc::NotFound, "run " + status.run + " has no step or job '" + name + "'" +
-                                    did_you_mean(name, steps));
+                                    did_you_mean_or_list(name, steps));
   }
 }
 

@@ -200,10 +200,10 @@ std::vector<std::string> classes_of(const std::vector<Document>& documents,
   }
   if (is_table) {
     throw Error(Errc::InvalidInput, "all rows are of the class '" + classes[0] +
-                                        "'; a network of classes wants two or more");
+                                        "'; a network of classes needs two or more");
   }
   throw Error(Errc::InvalidInput, "all documents are in the folder '" + *names.begin() +
-                                      "'; --labels folders wants two classes or more, a folder "
+                                      "'; --labels folders needs two classes or more, a folder "
                                       "for each");
 }
 

@@ -1,6 +1,7 @@
 #include "engine/cli/usage.h"
 
 #include <algorithm>
+#include <array>
 #include <cstdio>
 #include <map>
 #include <set>
@@ -110,6 +111,26 @@ std::string forgotten_value(const CLI::App& command) {
   return "";
 }
 
+/// "; did you mean '--set KEY=VALUE'?" for an option of other tools; empty if it is none of those.
+std::string option_elsewhere(const CLI::App& command, const std::string& word) {
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 6> kOptions = {
+      {{"-s", "--set KEY=VALUE"},
+       {"--params", "--set KEY=VALUE"},
+       {"-p", "--profile NAME"},
+       {"--cluster", "--profile NAME"},
+       {"-d", "--detach"},
+       {"--background", "--detach"}}};
+  for (const auto& [theirs, ours] : kOptions) {
+    const std::string name(ours.substr(0, ours.find(' ')));
+    if (word == theirs && has_option(command, name)) {
+      return "; did you mean '" + std::string(ours) + "'?";
+    }
+  }
+  if (word.find('=') == word.npos || !has_option(command, "--set")) return "";
+  const std::string near = nearest(word.substr(0, word.find('=')), option_names(command));
+  return near.empty() ? "; did you mean '--set " + word.substr(2) + "'?" : "";
+}
+
 std::string no_such_option(const CLI::App& command, const std::string& word) {
   const std::string name = word.substr(0, word.find('='));
   std::string text = "`" + command_words(command) + "` has no option " + name;
@@ -119,7 +140,8 @@ std::string no_such_option(const CLI::App& command, const std::string& word) {
            "reuses results through a cache that it shares (`paths: {cache: FOLDER}` in the "
            "profile)";
   }
-  std::string advice = did_you_mean(name, option_names(command));
+  std::string advice = option_elsewhere(command, word);
+  if (advice.empty()) advice = did_you_mean(name, option_names(command));
   if (advice.empty()) {
     const std::string owner = owner_of(root_of(command), name);
     if (!owner.empty()) advice = "; `" + owner + "` has one";
@@ -177,7 +199,13 @@ std::string bad_value(const CLI::Option& option) {
   const std::string value = given.empty() ? "" : given.back();
   const std::vector<std::string> choices = choices_of(option);
   std::string text = option_word(option) + ": '" + value + "' is ";
-  if (choices.empty()) return text + "not a " + (value_word(option) == "N" ? "number" : "value");
+  if (choices.empty()) {
+    const std::string word = value_word(option);
+    if (word == "SHARE") return text + "not a share between 0 and 1; write 0.1 for a tenth";
+    if (word == "FILE") return text + "not a file that is there";
+    if (word != "N") return text + "not a value";
+    return text + (number_from<double>(value) ? "too small or too large" : "not a number");
+  }
   return text + "not one of " + join(choices, ", ") + did_you_mean(value, choices);
 }
 

@@ -152,6 +152,32 @@ void add_missing_data(const Workflow& workflow, Diagnostics& warnings) {
   }
 }
 
+/// Environments of packages, and local files to stage, that are not there (yet).
+void add_missing_files(const Workflow& workflow, Diagnostics& warnings) {
+  const auto base = fs::absolute(workflow.file).parent_path();
+  const auto look = [&](const Step& step, const std::string& key, const fs::path& place,
+                        const std::string& advice) {
+    std::error_code none;
+    if (fs::exists(place, none)) return;
+    warnings.push_back({workflow.file, step.location_of(key),
+                        "step '" + step.name + "': there is no " + place.string() + advice});
+  };
+  for (const Step& step : workflow.steps) {
+    for (const char* const key : {"venv", "uv", "pixi", "lock"}) {
+      if (!step.tools.contains(key)) continue;
+      look(step, "environment", base / step.tools.at(key).get<std::string>(),
+           std::string(" for '") + key + "'; it must be there before the step runs");
+    }
+    const Json with = step.uses == "stage" ? step.with.source() : Json::object();
+    for (const Json& source : with.value("sources", Json::array())) {
+      const auto file = parse_file_url(source.value("url", ""));
+      if (!file || !is_known(source)) continue;
+      look(step, "with.sources", file->path,
+           "; correct the URL, or put it there before the step runs");
+    }
+  }
+}
+
 /// Scores for classes that the data does not have, and batches of more samples than it has.
 void add_doubts_about_data(const Workflow& workflow, Diagnostics& warnings) {
   for (const Step& step : workflow.steps) {
@@ -240,6 +266,7 @@ Diagnostics warnings_of(const Workflow& workflow, const Profile& profile) {
   add_variables(workflow, profile, warnings);
   add_walltimes(workflow, profile, warnings);
   add_missing_data(workflow, warnings);
+  add_missing_files(workflow, warnings);
   add_programs(workflow, profile, warnings);
   std::ranges::stable_sort(warnings, [](const Diagnostic& a, const Diagnostic& b) {
     return std::tie(a.location.line, a.location.column) <

@@ -95,6 +95,7 @@ class Looking {
       visit_texts(part->source(),
                   [&, key = key](const std::string& text) { look_for_braces(step, key, text); });
     }
+    look_at_axes(step);
     const Json& command = step.run.source();
     if (command.is_string()) look_for_names(step, command.get_ref<const std::string&>());
     if (command.is_array()) look_at_list(step, command);
@@ -119,6 +120,23 @@ class Looking {
   }
 
  private:
+  /// Elements of a kind of step that would all do the same.
+  void look_at_axes(const Step& step) {
+    if (step.uses.empty()) return;
+    for (const std::string& axis : axis_names(step.matrix)) {
+      if (workflow_.text.find("matrix." + axis) != std::string::npos) continue;
+      if (axis != "repeat") {
+        warn(step, "matrix",
+             "does the same for each value of axis '" + axis +
+                 "', which nothing reads; write ${{ matrix." + axis + " }} in `with`");
+      } else if (step.locations.contains("with.seed")) {
+        warn(step, "repeat",
+             "has one seed for all repetitions, which compute the same; leave "
+             "with.seed out");
+      }
+    }
+  }
+
   void warn(const Step& step, const std::string& key, const std::string& text) {
     warnings_.push_back(
         {workflow_.file, step.location_of(key), "step '" + step.name + "' " + text});
@@ -168,7 +186,31 @@ class Looking {
     }
   }
 
+  /// Words that only a shell replaces, and a whole command line in the place of a program.
+  void look_for_shell(const Step& step, const Json& command) {
+    constexpr std::array<std::string_view, 9> kOperators = {"|",  "||", "&&", ";",   ">",
+                                                            ">>", "<",  "&",  "2>&1"};
+    for (const Json& part : command) {
+      const std::string word = part.is_string() ? part.get<std::string>() : "";
+      const bool is_line = &part == &command[0] && word.find(' ') != word.npos &&
+                           word.find("${{") == word.npos && !fs::exists(base_ / word);
+      if (is_line) {
+        const std::string words = join(split(word, ' '), ", ");
+        warn(step, "run",
+             "runs a program that is called '" + word + "', with its spaces; write run: [" + words +
+                 "], or commands as one text: run: '…'");
+      } else if (word.starts_with("~/") ||
+                 std::ranges::find(kOperators, word) != kOperators.end()) {
+        warn(step, "run",
+             "has '" + word +
+                 "' in a list, which no shell reads; write the command "
+                 "as one text: run: '…'");
+      }
+    }
+  }
+
   void look_at_list(const Step& step, const Json& command) {
+    look_for_shell(step, command);
     for (const Json& word : command) {
       const std::string name = word.is_string() ? variable_alone(word.get<std::string>()) : "";
       if (name.empty()) continue;

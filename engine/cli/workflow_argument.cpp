@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
+#include <fstream>
 #include <functional>
 #include <optional>
 #include <set>
@@ -161,17 +162,23 @@ std::string mistakes_of_models(const Workflow& workflow, const Step& step, const
   throw AlreadyReported{text};
 }
 
-/// "there is no file trian.yaml; did you mean 'train.yaml'?"
-[[noreturn]] void throw_no_workflow(const std::filesystem::path& file) {
+/// The files in `folder`, empty for here, that may be workflows or bundles, in order.
+std::vector<std::string> workflows_in(const std::filesystem::path& folder) {
   std::vector<std::string> there;
   std::error_code none;
-  const std::filesystem::path folder = file.has_parent_path() ? file.parent_path() : ".";
-  for (const auto& entry : std::filesystem::directory_iterator(folder, none)) {
+  for (const auto& entry :
+       std::filesystem::directory_iterator(folder.empty() ? "." : folder, none)) {
     const std::string ending = entry.path().extension().string();
     if (ending != ".yaml" && ending != ".yml" && ending != ".dlflow") continue;
-    there.push_back((file.parent_path() / entry.path().filename()).string());
+    there.push_back((folder / entry.path().filename()).lexically_normal().string());
   }
   std::ranges::sort(there);
+  return there;
+}
+
+/// "there is no file trian.yaml; did you mean 'train.yaml'?"
+[[noreturn]] void throw_no_workflow(const std::filesystem::path& file) {
+  std::vector<std::string> there = workflows_in(file.parent_path());
   std::string advice = did_you_mean(file.string(), there);
   constexpr size_t kListed = 5;
   if (advice.empty() && !there.empty()) {
@@ -190,10 +197,21 @@ std::filesystem::path of_installation(const std::filesystem::path& file) {
   return std::filesystem::exists(example, none) ? example : file;
 }
 
-/// A program that was given for a workflow.
+bool starts_with_shebang(const std::filesystem::path& file) {
+  std::string begin(2, '\0');
+  std::ifstream(file).read(begin.data(), 2);
+  return begin == "#!";
+}
+
+/// A program, or a folder, that was given for a workflow.
 void refuse_programs(const std::filesystem::path& file) {
+  if (std::filesystem::is_directory(file)) {
+    throw Error(Errc::InvalidInput, file.string() + " is a folder; name the workflow in it" +
+                                        known_words(workflows_in(file)));
+  }
   const std::string ending = file.extension().string();
-  if (ending != ".py" && ending != ".sh" && ending != ".ipynb") return;
+  const bool is_program = ending == ".py" || ending == ".sh" || ending == ".ipynb";
+  if (!is_program && !starts_with_shebang(file)) return;
   throw Error(Errc::InvalidInput, file.string() + " is a program, no workflow; `dlflow init " +
                                       shell_quote(file.string()) +
                                       "` writes a workflow that runs it");

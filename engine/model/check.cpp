@@ -1,7 +1,6 @@
 #include "engine/model/check.h"
 
 #include <algorithm>
-#include <charconv>
 #include <set>
 #include <utility>
 
@@ -10,6 +9,7 @@
 #include "engine/model/expression_functions.h"
 #include "engine/model/expression_syntax.h"
 #include "engine/model/forms.h"
+#include "engine/model/hints.h"
 
 namespace dlflow {
 namespace {
@@ -32,61 +32,6 @@ Location locate(const YamlNode& root, const Mistakes& mistakes, std::span<const 
   const size_t begin = find_expression(mistakes.text().substr(node->offset), index);
   if (begin == std::string_view::npos) return node->location;  // hidden by an escape: "\x24{{"
   return mistakes.location_of(node->offset + begin + offset);
-}
-
-bool is_number(const std::string& text) {
-  double ignored = 0;
-  const char* const end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, ignored);
-  return error == std::errc() && stop == end;
-}
-
-std::string advice_of(const Form& form, const std::string& text, const char* verb = "write") {
-  const std::string advice = form.advice != nullptr ? form.advice(text) : "";
-  return advice.empty() ? std::string(verb) + " " + std::string(form.examples) : advice;
-}
-
-/// "{kind: adam}" for 'Adam' where a mapping with `kind` belongs: what was probably meant.
-std::string example_of(const Json& value, const Shape& shape) {
-  if (shape.type == Shape::Type::Map || shape.fields.empty()) return "{NAME: …}";
-  const Field* first = &shape.fields.front();
-  for (const Field& field : shape.fields) {
-    if (field.presence == Presence::Required) {
-      first = &field;
-      break;
-    }
-  }
-  std::string text = "…";
-  if (first->shape.type == Shape::Type::Choice) {
-    const std::string word = value.is_string() ? value.get<std::string>() : "";
-    const std::string near = nearest(word, first->shape.choices);
-    text = contains(first->shape.choices, word) ? word : near.empty() ? "…" : near;
-  } else if (value.is_primitive() && !value.is_null() && fits(value, first->shape)) {
-    text = value.is_string() ? value.get<std::string>() : value.dump();
-  }
-  return "{" + first->name + ": " + text + "}";
-}
-
-/// What to do about a value of the wrong type, if that is plain.
-std::string hint(const Json& value, const Shape& shape) {
-  if (shape.type == Shape::Type::Formed) {
-    return "; " +
-           advice_of(*shape.form, value.is_string() ? value.get<std::string>() : value.dump());
-  }
-  if (shape.type == Shape::Type::Object || shape.type == Shape::Type::Map) {
-    return "; write " + example_of(value, shape);
-  }
-  if (shape.type == Shape::Type::Text && value.is_primitive() && !value.is_null()) {
-    return "; put it in quotes";
-  }
-  if (!value.is_string()) return "";
-  const auto& text = value.get_ref<const std::string&>();
-  const bool number = shape.type == Shape::Type::Integer || shape.type == Shape::Type::Number;
-  if (number && is_number(text)) return "; remove the quotes";
-  if (shape.type != Shape::Type::Boolean) return "";
-  if (text == "yes" || text == "on") return "; write true";
-  if (text == "no" || text == "off") return "; write false";
-  return "; an expression is written ${{ … }}";
 }
 
 /// Which of an Either's shapes `node` is probably meant to be; null if none.
@@ -196,7 +141,11 @@ bool Checker::check_entry(const YamlEntry& entry, const Wanted& wanted, Json& va
     const Scope inner_scope = field->scope.value_or(scope);
     return check_node(*entry.value, {field->shape, inner_scope, inner}, value[entry.key]);
   }
-  if (shape.type != Shape::Type::Map) {
+  // `max-parallel: 2` is no axis of a matrix.
+  const bool is_typo = entry.value->scalar.is_number() && !shape.parts.empty() &&
+                       shape.parts[0].type == Shape::Type::List &&
+                       !nearest(entry.key, field_names(shape)).empty();
+  if (shape.type != Shape::Type::Map || is_typo) {
     report_unknown_key(entry, shape, subject);
     return false;
   }
@@ -266,7 +215,7 @@ bool Checker::refuse(const YamlNode& node, const Wanted& wanted) {
   const bool has_wrong_length = node.kind == YamlNode::Kind::List &&
                                 shape.type == Shape::Type::List &&
                                 (shape.maximum || *shape.minimum > 1);
-  std::string advice = hint(value, shape);
+  std::string advice = hint_on_value(value, shape);
   const Shape* const words = choice_in(shape);
   if (words != nullptr && value.is_string()) {
     const auto& word = value.get_ref<const std::string&>();
@@ -294,15 +243,13 @@ bool Checker::refuse(const YamlNode& node, const Wanted& wanted) {
 
 void Checker::report_unknown_key(const YamlEntry& entry, const Shape& shape,
                                  const Subject& subject) {
-  std::vector<std::string> names;
-  names.reserve(shape.fields.size());
-  for (const Field& field : shape.fields) names.push_back(field.name);
+  const std::vector<std::string> names = field_names(shape);
   const auto former = shape.former.find(entry.key);
-  mistakes_.add(entry.location,
-                "unknown key '" + entry.key + "' in " + subject.name() +
-                    (former != shape.former.end() ? former->second
-                                                  : mistakes_.advice_or_list(entry.key, names)) +
-                    shape.about_others);
+  std::string advice =
+      former != shape.former.end() ? former->second : hint_on_key(entry.key, shape);
+  if (advice.empty()) advice = mistakes_.advice_or_list(entry.key, names);
+  mistakes_.add(entry.location, "unknown key '" + entry.key + "' in " + subject.name() + advice +
+                                    shape.about_others);
 }
 
 void Checker::report_repeated_key(const YamlEntry& entry, const Subject& subject) {
@@ -403,8 +350,9 @@ bool Checker::check_axis(const Reference& reference) {
   if (names_.matrix_is_wrong) return false;
   const std::string& name = reference.path[1];
   if (names_.matrix == nullptr) {
-    mistakes_.add(reference.location,
-                  to_string(reference) + " has no value, since the step has no matrix");
+    mistakes_.add(reference.location, to_string(reference) +
+                                          " has no value, since the step has no matrix; write " +
+                                          "matrix: {" + name + ": [VALUE, …]}");
     return false;
   }
   const std::vector<std::string> axes = axis_names(*names_.matrix);

@@ -54,11 +54,20 @@ class ExpressionParser {
 
   [[noreturn]] void fail_unexpected() const {
     if (token_.kind == Token::Kind::End) fail_at(0, "'${{' without its '}}'; write ${{ NAME }}");
-    std::string hint;
-    if (token_.source == "=") hint = "; equality is written ==";
-    if (token_.source == "\"") hint = "; text is written in single quotes, 'like this'";
-    if (token_.source == "%") hint = "; the remainder of a / b is a - a // b * b";
-    fail("unexpected '" + std::string(token_.source) + "' in an expression" + hint);
+    constexpr std::array<std::pair<std::string_view, std::string_view>, 8> kHints = {{
+        {"=", "; equality is written =="},
+        {"\"", "; text is written in single quotes, 'like this'"},
+        {"%", "; the remainder of a / b is a - a // b * b"},
+        {"and", "; write &&"},
+        {"or", "; write ||"},
+        {"[", "; an element of a list is at(LIST, 0)"},
+        {"?", "; a choice between two values is lookup() or a step's `if:`"},
+        {"}}", "; a value or a ')' is missing before it"},
+    }};
+    const auto* const hint = std::ranges::find(
+        kHints, token_.source, &std::pair<std::string_view, std::string_view>::first);
+    fail("unexpected '" + std::string(token_.source) + "' in an expression" +
+         (hint == kHints.end() ? "" : std::string(hint->second)));
   }
 
   bool is_symbol(std::string_view symbol) const {
@@ -337,6 +346,10 @@ class ExpressionParser {
     const std::string& scope = path[0];
     if (std::find(scopes.begin(), scopes.end(), scope) == scopes.end()) {
       std::string advice = did_you_mean(scope, scopes);
+      if (scope == "secrets" || scope == "env") {
+        advice = "; the program finds it in its environment, as $" +
+                 (path.size() > 1 ? path[1] : "NAME");
+      }
       if (advice.empty())
         advice = "; names begin with params., matrix., steps. or run., text is quoted: 'text'";
       fail_at(offsets[0], "unknown name '" + scope + "' in an expression" + advice);
@@ -345,8 +358,8 @@ class ExpressionParser {
     const auto require_part = [&](size_t index, const std::vector<std::string>& known) {
       if (path.size() <= index) return;
       if (std::find(known.begin(), known.end(), path[index]) != known.end()) return;
-      fail_at(offsets[index],
-              "unknown name '" + path[index] + "' in " + whole + did_you_mean(path[index], known));
+      fail_at(offsets[index], "unknown name '" + path[index] + "' in " + whole +
+                                  did_you_mean_or_list(path[index], known));
     };
     if (scope == "steps") require_part(2, step_parts);
     if (scope == "run") require_part(1, run_parts);

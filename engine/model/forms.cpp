@@ -64,7 +64,7 @@ const std::string& env_pattern() {
 }
 
 std::string advice_on_env(std::string_view text) {
-  return text.starts_with(kOwn) ? "names with DLFLOW_ are what dlflow itself tells a step" : "";
+  return text.starts_with(kOwn) ? "dlflow itself sets the names with DLFLOW_; use another" : "";
 }
 
 /// What dlflow itself sets, and what decides which programs run, is no secret.
@@ -115,6 +115,10 @@ std::string advice_on_memory(std::string_view text) {
 }
 
 std::string advice_on_duration(std::string_view text) {
+  if (const auto number = number_from<int64_t>(text); number && *number > 0) {
+    return "write a unit: " + std::string(text) + "s, " + std::string(text) + "m or " +
+           std::string(text) + "h";
+  }
   const std::string mistake = long_duration(text);
   return mistake.empty() ? ambiguous_duration(text) : mistake;
 }
@@ -125,6 +129,17 @@ bool is_inner_path(std::string_view text) {
   if (text.empty() || text.front() == '/') return false;
   const std::vector<std::string> parts = split(text, '/');
   return std::find(parts.begin(), parts.end(), "..") == parts.end();
+}
+
+std::string advice_on_input(std::string_view text) {
+  if (text.starts_with("/"))
+    return "write {path: " + std::string(text) + "}, which is read in place";
+  return "write {path: /…} with the absolute path, or put it beside the workflow";
+}
+
+std::string advice_on_output(std::string_view) {
+  return "write where the step leaves it in its working directory or below $DLFLOW_OUTPUTS: "
+         "results/model.pt";
 }
 
 bool is_pattern(std::string_view text) {
@@ -227,7 +242,7 @@ const Form kEnvForm = {.what = "the name of an environment variable that a step 
                        .advice = advice_on_env};
 
 const Form kMailForm = {
-    .what = "an address of mail",
+    .what = "a mail address",
     .examples = "ann@example.org, or ann for a user of this machine",
     .pattern = "^[A-Za-z0-9_.+][A-Za-z0-9_.+@-]*$",
     .accepts = [](std::string_view text) {
@@ -242,9 +257,16 @@ const Form kMailForm = {
 
 const Form kSecretForm = {
     .what = "the name of a secret",
-    .examples = "an environment variable as in WANDB_API_KEY; not PATH, DLFLOW_… or LD_…",
+    .examples = "the name of an environment variable, WANDB_API_KEY; not PATH, DLFLOW_… or LD_…",
     .pattern = "^(?!PATH$|DLFLOW_|LD_)[A-Za-z_][A-Za-z0-9_]*$",
     .accepts = is_secret};
+
+const Form kWebhookForm = [] {
+  Form secret = kSecretForm;
+  secret.examples =
+      "CHAT_HOOK, and `export CHAT_HOOK=https://…` before the run: the address is secret";
+  return secret;
+}();
 
 const Form kModuleForm = {.what = "the name of a module",
                           .examples = "cuda/12.2",
@@ -285,9 +307,17 @@ const Form kPathForm = {.what = "a path",
 
 const Form kAbsolutePathForm = {
     .what = "an absolute path",
-    .examples = "/data/images; what lies beside the workflow is named without path: and hash:",
+    .examples = "/home/me/metrics",
     .pattern = "^/.",
     .accepts = [](std::string_view text) { return text.size() > 1 && text.front() == '/'; }};
+
+const Form kDataPathForm = [] {
+  Form path = kAbsolutePathForm;
+  path.examples =
+      "/data/images; a file beside the workflow is named without path: and hash:, as in "
+      "inputs: [train.py]";
+  return path;
+}();
 
 const Form kInnerPathForm = {.what = "a relative path without '..'",
                              .examples = "scripts/prepare.py",
@@ -304,6 +334,13 @@ const Form kModelFileForm = [] {
 const Form kInputForm = [] {
   Form path = kInnerPathForm;
   path.exists = Form::Exists::FileOrFolder;
+  path.advice = advice_on_input;
+  return path;
+}();
+
+const Form kOutputForm = [] {
+  Form path = kInnerPathForm;
+  path.advice = advice_on_output;
   return path;
 }();
 

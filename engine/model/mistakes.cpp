@@ -46,10 +46,8 @@ std::string Mistakes::advice(std::string_view word, std::span<const std::string>
 
 std::string Mistakes::advice_or_list(std::string_view word,
                                      std::span<const std::string> candidates) {
-  constexpr size_t kMostListed = 24;
-  std::string text = advice(word, candidates);
-  if (!text.empty() || candidates.empty() || candidates.size() > kMostListed) return text;
-  return "; known: " + join(candidates, ", ");
+  const std::string text = advice(word, candidates);
+  return text.empty() ? known_words(candidates) : text;
 }
 
 }  // namespace dlflow

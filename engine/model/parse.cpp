@@ -129,7 +129,10 @@ class WorkflowReader {
     for (const auto& [key, text, value, written] : set_) {
       if (std::find(known.begin(), known.end(), key) != known.end()) continue;
       mistakes_.add_elsewhere(
-          "--set", "unknown parameter '" + key + "'" + mistakes_.advice_or_list(key, known));
+          "--set", "unknown parameter '" + key + "'" +
+                       (known.empty() ? "; the workflow has no params: add params: {" + key +
+                                            ": …}, and ${{ params." + key + " }} where it counts"
+                                      : mistakes_.advice_or_list(key, known)));
     }
   }
 
@@ -156,12 +159,12 @@ class WorkflowReader {
 
   void read_param(const YamlEntry& entry) {
     const Subject subject = {"params", ""};
-    std::erase(names_.later_params, entry.key);
     Checker checker(mistakes_, names_);
     if (entry.first_line > 0) return checker.report_repeated_key(entry, subject);
     if (!kNameForm.accepts(entry.key)) return checker.report_bad_name(entry, kNameForm, subject);
     report_same_variable(entry);
     auto value = checker.check(*entry.value, anything(), Scope::Params, subject.at(entry.key));
+    std::erase(names_.later_params, entry.key);
     std::string written = entry.value->written;
     take_set(entry.key, value, written);
     if (value) {

@@ -145,6 +145,14 @@ Json read_profile(const std::string& text, const std::string& file) {
   Mistakes mistakes(file, text);
   const YamlPointer root = read_yaml(mistakes, {});
   if (!root) throw_mistakes(mistakes);
+  for (const char* const system : {"slurm", "gridengine"}) {
+    const YamlEntry* entry = find_entry(*root, system);
+    if (entry == nullptr || find_entry(*root, "scheduler") || find_entry(*root, kExtends)) continue;
+    mistakes.add(entry->location, "the profile has '" + std::string(system) +
+                                      "', but no scheduler, so that jobs would run on this "
+                                      "machine; write scheduler: " +
+                                      system);
+  }
   const Names no_expressions;
   const bool extends = find_entry(*root, kExtends) != nullptr;
   const Shape& shape = extends ? extending_profile_shape() : profile_shape();

@@ -40,10 +40,13 @@ bool is_sbatch_option(std::string_view text) {
 
 /// YAML has taken "[--gres=gpu:2,nic:1]" for two entries.
 std::string sbatch_option_advice(std::string_view text) {
+  std::string word(text);
+  if (const size_t space = text.find(' '); text.starts_with("--") && space != text.npos) {
+    return "write " + word.replace(space, 1, "=");
+  }
   if (text.starts_with("-") || text.find(' ') != text.npos) return "";
-  return "a comma inside [ ] begins the next entry; put the whole option in quotes, "
-         "'--OPTION=…," +
-         std::string(text) + "'";
+  return "an option begins with --, and a comma inside [ ] begins the next entry; write '--" +
+         word + "', or put the whole option in quotes, '--OPTION=…," + word + "'";
 }
 
 const Form kSbatchOptionForm = {

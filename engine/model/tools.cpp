@@ -20,7 +20,8 @@ struct Tool {
 std::string source_of_venv(const std::string& folder) {
   const std::string script = shell_quote(folder + "/bin/activate");
   return "if [ -r " + script + " ]; then . " + script + "; else echo " +
-         shell_quote("error: there is no virtual environment in " + folder + " on this node") +
+         shell_quote("error: there is no virtual environment in " + folder +
+                     " on this node; `python3 -m venv " + folder + "` makes one") +
          " >&2; exit 1; fi";
 }
 

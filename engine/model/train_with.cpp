@@ -136,7 +136,8 @@ Shape cooperation_shape() {
        choice({"synchronous", "local_sgd", "elastic", "parameter_server", "gossip", "pairwise"}),
        "Way to cooperate (docs/user/taxonomy.md)", kRequired},
       {"every", integer(1),
-       "local_sgd: number of steps between averagings; elastic, gossip, pairwise: between exchanges; "
+       "local_sgd: number of steps between averagings; elastic, gossip, pairwise: between "
+       "exchanges; "
        "8, of gossip and pairwise 1, unless given"},
       {"rate", number_above(0, 1),
        "elastic: share of the way to the mean of the ranks that the center goes in an exchange; "
@@ -159,7 +160,7 @@ std::vector<Field> data_and_steps() {
       {"data", formed(kPathForm), "Folder of the training data", kRequired},
       scratch_field(),
       loader_threads_field(),
-      {"device", choice({"cpu", "cuda"}),
+      {"device", choice({"cpu", "cuda"}, {{"gpu", "write cuda"}}),
        "Device to train on. cuda: one GPU per rank (gpus_per_rank: 1); needs `reduction: fast` "
        "(docs/user/gpu.md)",
        Presence::Optional, "cpu"},
@@ -305,7 +306,8 @@ Shape data_step(std::vector<Field> fields) {
   with.former = {
       {"cache",
        "; a cache of data is no longer kept: leave it out, or write 'scratch: true', which "
-       "copies the data to each node's own disk"}};
+       "copies the data to each node's own disk"},
+  };
   return with;
 }
 

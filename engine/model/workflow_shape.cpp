@@ -90,7 +90,7 @@ Shape retry_shape() {
 /// Of `inputs`: what lies elsewhere, and is read where it lies.
 Shape data_shape() {
   return object({
-      {"path", formed(kAbsolutePathForm),
+      {"path", formed(kDataPathForm),
        "A file or folder of this machine, read at this place, in a container too", kRequired},
       {"hash", choice({"content", "none"}),
        "content: the step runs again if the content changes. none: changes are ignored", kOptional,
@@ -197,7 +197,7 @@ Shape make_step_shape() {
                              "Files and folders that the step reads, relative to the workflow "
                              "file; or data elsewhere, as a mapping"}),
       scoped(Scope::Params, {"reuse", reuse_shape(), "Of run steps: further conditions of reuse"}),
-      scoped(Scope::Params, {"outputs", map_of(kNameForm, formed(kInnerPathForm)),
+      scoped(Scope::Params, {"outputs", map_of(kNameForm, formed(kOutputForm)),
                              "Of run steps: files and folders that the step leaves, by name"}),
   });
 }
@@ -235,7 +235,7 @@ Shape notify_shape() {
       {"command", list_of(text(), 1), "Program and its arguments"},
       {"mail", either({formed(kMailForm), list_of(formed(kMailForm), 1)}),
        "Addresses; sendmail, mail or mailx sends, whichever the machine has"},
-      {"webhook", formed(kSecretForm), "Secret that holds the address to which curl posts JSON"},
+      {"webhook", formed(kWebhookForm), "Secret that holds the address to which curl posts JSON"},
   });
 }
 

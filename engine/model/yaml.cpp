@@ -44,18 +44,23 @@ size_t find_tab_indentation(std::string_view text, size_t offset) {
 }
 
 std::string in_our_words(const std::string& message) {
-  constexpr std::array<std::pair<std::string_view, std::string_view>, 9> kWords = {{
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 10> kWords = {{
       {"illegal map value",
        "unexpected ':'; check the indentation, and quote text that contains ': '"},
-      {"end of map flow not found", "expected ',' or '}' here"},
-      {"end of sequence flow not found", "expected ',' or ']' here"},
+      {"end of map flow not found",
+       "expected ',' or '}' here; check the brackets, and write a space after each ':'"},
+      {"end of sequence flow not found", "expected ',' or ']' here; check the brackets and quotes"},
       {"end of map not found", "expected a key; the keys of one mapping begin in the same column"},
       {"end of sequence not found",
        "expected '- '; the items of one list begin in the same column"},
       {"illegal EOF in scalar", "a quote is never closed"},
       {"unknown token", "text cannot begin with this character; quote it"},
-      {"illegal flow end", "a closing bracket without its opening one"},
-      {"the referenced anchor is not defined", "an alias whose anchor (&name) is not defined"},
+      {"illegal flow end",
+       "this bracket does not close the last one that was opened; close each [ by ] and { by }"},
+      {"unexpected character in block scalar",
+       "text that begins with > or | must be quoted: write '>= 0.9'"},
+      {"the referenced anchor is not defined",
+       "no value above has this name; write &NAME before the value that *NAME repeats"},
   }};
   for (const auto& [theirs, ours] : kWords) {
     if (message.starts_with(theirs)) return std::string(ours);
@@ -418,7 +423,7 @@ YamlPointer read_yaml(Mistakes& mistakes, const YamlLimits& limits) {
   }
   if (!builder.root() ||
       (builder.root()->kind == YamlNode::Kind::Scalar && builder.root()->scalar.is_null())) {
-    mistakes.add({1, 1}, "the file is empty");
+    mistakes.add({1, 1}, "the file is empty, or has nothing but comments");
     return nullptr;
   }
   return builder.root();

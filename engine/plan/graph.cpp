@@ -91,7 +91,7 @@ std::vector<bool> needed_for(const Workflow& workflow, const std::string& until)
   const auto numbers = step_numbers(workflow);
   if (!numbers.contains(until)) {
     throw Error(Errc::InvalidInput, workflow.file + " has no step '" + until + "'" +
-                                        did_you_mean(until, step_names(workflow)));
+                                        did_you_mean_or_list(until, step_names(workflow)));
   }
   std::vector<bool> needed(workflow.steps.size(), false);
   std::vector<uint32_t> open = {numbers.at(until)};

@@ -32,7 +32,7 @@ bool is_called(const Plan& plan, uint32_t job, const std::string& name) {
   std::vector<std::string> candidates;
   for (const Step& step : plan.workflow.steps) candidates.push_back(step.name);
   throw Error(Errc::NotFound, "run " + plan.run + " has no step or job '" + name + "'" +
-                                  did_you_mean(name, candidates));
+                                  did_you_mean_or_list(name, candidates));
 }
 
 /// Every name means a job that can be tried again, or whose sources changed.

@@ -357,7 +357,7 @@ std::vector<std::string> add_run(Bundle& bundle, const RecordedRun& run,
   for (const std::string& step : steps) {
     if (std::find(names.begin(), names.end(), step) != names.end()) continue;
     throw Error(Errc::NotFound,
-                "there is no step '" + step + "' in the run" + did_you_mean(step, names));
+                "there is no step '" + step + "' in the run" + did_you_mean_or_list(step, names));
   }
   return Recorder(bundle, run, steps).record();
 }

@@ -3,8 +3,11 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <array>
 #include <cstdlib>
 #include <cstring>
+#include <string_view>
+#include <utility>
 
 #include "base/exit_status.h"
 #include "base/file.h"
@@ -30,6 +33,24 @@ uint64_t out_of_memory_kills() {
   const size_t found = counters.find(kKey);
   if (found == std::string::npos) return 0;
   return std::strtoull(counters.c_str() + found + kKey.size(), nullptr, 10);
+}
+
+/// "; what to do" about what programs often say in the end; else empty.
+std::string cure_of(std::string_view line) {
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 7> kCures = {{
+      {"No module named 'dlflow'",
+       "; `pip install dlflow-*.whl` by the step's Python, see docs/user/python.md"},
+      {"No module named", "; name its file in `inputs`, or install it in the step's Python"},
+      {"Disk quota exceeded", "; free space there, or write to another file system"},
+      {"CUDA out of memory", "; take a smaller batch, or a GPU with more memory"},
+      {"conda: command not found", "; write environment: {conda: NAME} in the step"},
+      {"module: command not found", "; write environment: {modules: [NAME]} in the step"},
+      {": command not found", "; correct its name, or load it: environment: {modules: [NAME]}"},
+  }};
+  for (const auto& [said, cure] : kCures) {
+    if (line.find(said) != line.npos) return std::string(cure);
+  }
+  return "";
 }
 
 std::string pattern_of(const JobSpec& spec) {
@@ -244,9 +265,7 @@ class Ending {
         line.find("bad interpreter") != line.npos) {
       rest += "; if its lines end in CR LF, as on Windows, `sed -i 's/\\r$//' FILE` mends it";
     }
-    if (line.find("No module named 'dlflow'") != line.npos) {
-      rest += "; `pip install dlflow-*.whl` by the step's Python, see docs/user/python.md";
-    }
+    rest += cure_of(line);
     std::error_code unknown;
     if (fs::space(files_.attempt, unknown).available == 0) {  // the maximum, if it is unknown
       rest += "; No space left on device in " + files_.attempt.string();

@@ -189,7 +189,8 @@ Safetensors Safetensors::parse(std::span<const std::byte> file, const std::strin
     throw Error(Errc::Corrupt, source +
                                    " is not a safetensors file, or only the beginning of one: " +
                                    std::to_string(file.size()) + " bytes, with a header of " +
-                                   std::to_string(header_bytes));
+                                   std::to_string(header_bytes) +
+                                   "; in Python, safetensors.torch.save_file() writes one");
   }
   SafetensorsHeader header =
       parse_header(as_text(file.subspan(kLengthBytes, header_bytes)), source);

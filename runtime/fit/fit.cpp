@@ -28,7 +28,7 @@ void require_masks(const Model& model, const Dataset& dataset, const std::string
                            "'pixel_cross_entropy_and_dice'");
   }
   if (!dataset.has_masks) {
-    refuse_data(model, loss + ", which wants a class per pixel, and " + name + " has " +
+    refuse_data(model, loss + ", which needs a class per pixel, and " + name + " has " +
                            (dataset.num_targets > 0 ? "targets" : "labels") +
                            "; pack it with masks (dlflow data pack --help)");
   }
@@ -44,7 +44,7 @@ void require_shares(const Model& model, const Dataset& dataset, const std::strin
   const std::string loss = "has 'loss: " + runtime::name(model.loss) + "'";
   const std::string others = "; to learn other numbers write 'loss: mse', 'l1', 'huber' or 'bce'";
   if (int64_t(dataset.num_targets) != model.num_classes()) {
-    refuse_data(model, loss + ", which wants labels, and " + name + " has " +
+    refuse_data(model, loss + ", which needs labels, and " + name + " has " +
                            std::to_string(dataset.num_targets) +
                            " targets a sample, not the shares of " +
                            std::to_string(model.num_classes()) + " classes" + others);
@@ -72,7 +72,7 @@ void require_answers(const Model& model, const Dataset& dataset, const std::stri
   if (learns_shares(model, dataset)) return require_shares(model, dataset, name);
   if (!has_targets(model.loss)) return;
   if (targets == 0) {
-    refuse_data(model, loss + ", which wants targets, and " + name +
+    refuse_data(model, loss + ", which needs targets, and " + name +
                            " has labels; pack it with targets (dlflow data pack --help), or leave "
                            "'loss' out");
   }

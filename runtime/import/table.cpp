@@ -220,6 +220,12 @@ void refuse_unreadable(const std::filesystem::path& file) {
                                         program + " -k " + shell_quote(file.string()));
   }
   const std::filesystem::path ending = file.extension();
+  for (const char* const other : {".pt", ".pth", ".pkl", ".pickle", ".mat"}) {
+    if (ending != other) continue;
+    throw Error(Errc::InvalidInput, file.string() +
+                                        " is read by Python alone; write its arrays "
+                                        "there: np.save('images.npy', ARRAY)");
+  }
   const bool is_parquet = ending == ".parquet";
   if (!is_parquet && ending != ".h5" && ending != ".hdf5" && ending != ".nc") return;
   const std::string converted = file.stem().string() + (is_parquet ? ".csv" : ".npy");

@@ -9,9 +9,9 @@ namespace {
 bool is_map(const TensorShape& shape) { return shape.size() == 3; }
 bool is_sequence(const TensorShape& shape) { return shape.size() == 2; }
 
-std::string wants(const Layer& layer, const char* what, const LayerInputs& inputs) {
-  return name(layer.kind) + " wants " + what + ", gets " + to_string(inputs.shapes[0]) + " from '" +
-         inputs.names[0] + "'";
+std::string needs(const Layer& layer, const char* what, const LayerInputs& inputs) {
+  return name(layer.kind) + " needs " + what + ", but gets " + to_string(inputs.shapes[0]) +
+         " from '" + inputs.names[0] + "'";
 }
 
 /// The layer's window along one direction of a map.
@@ -55,7 +55,7 @@ constexpr auto infer_relu = infer_same, infer_gelu = infer_same, infer_sigmoid =
 /// Of a layer that moves a window over maps, and gives maps of `channels`.
 std::string infer_window(Layer& layer, const LayerInputs& inputs, int64_t channels) {
   const TensorShape& in = inputs.shapes[0];
-  if (!is_map(in)) return wants(layer, "(B,C,H,W)", inputs);
+  if (!is_map(in)) return needs(layer, "(B,C,H,W)", inputs);
   const int64_t height = down(layer).count(in[1]);
   const int64_t width = across(layer).count(in[2]);
   if (height == 0 || width == 0) {
@@ -82,7 +82,7 @@ std::string infer_conv2d(Layer& layer, const LayerInputs& inputs) {
 
 std::string infer_conv_transpose2d(Layer& layer, const LayerInputs& inputs) {
   const TensorShape& in = inputs.shapes[0];
-  if (!is_map(in)) return wants(layer, "(B,C,H,W)", inputs);
+  if (!is_map(in)) return needs(layer, "(B,C,H,W)", inputs);
   const int64_t height = down(layer).size(in[1]), width = across(layer).size(in[2]);
   if (height < 1 || width < 1) {
     return "conv_transpose2d with kernel " + to_string(layer.kernel) + " and padding " +
@@ -93,21 +93,21 @@ std::string infer_conv_transpose2d(Layer& layer, const LayerInputs& inputs) {
 }
 
 std::string infer_global_avg_pool(Layer& layer, const LayerInputs& inputs) {
-  if (!is_map(inputs.shapes[0])) return wants(layer, "(B,C,H,W)", inputs);
+  if (!is_map(inputs.shapes[0])) return needs(layer, "(B,C,H,W)", inputs);
   layer.shape = {inputs.shapes[0][0]};
   return {};
 }
 
 /// Of the positions of a sequence.
 std::string infer_mean_pool(Layer& layer, const LayerInputs& inputs) {
-  if (!is_sequence(inputs.shapes[0])) return wants(layer, "(B,T,F)", inputs);
+  if (!is_sequence(inputs.shapes[0])) return needs(layer, "(B,T,F)", inputs);
   layer.shape = {inputs.shapes[0][1]};
   return {};
 }
 
 std::string infer_linear(Layer& layer, const LayerInputs& inputs) {
   if (is_map(inputs.shapes[0])) {
-    return wants(layer, "(B,F)", inputs) + "; put 'flatten' or 'global_avg_pool' before it";
+    return needs(layer, "(B,F)", inputs) + "; put 'flatten' or 'global_avg_pool' before it";
   }
   layer.shape = inputs.shapes[0];
   layer.shape.back() = layer.units;
@@ -115,20 +115,20 @@ std::string infer_linear(Layer& layer, const LayerInputs& inputs) {
 }
 
 std::string infer_embedding(Layer& layer, const LayerInputs& inputs) {
-  if (inputs.shapes[0].size() != 1) return wants(layer, "(B,T) numbers of tokens", inputs);
+  if (inputs.shapes[0].size() != 1) return needs(layer, "(B,T) numbers of tokens", inputs);
   layer.shape = {inputs.shapes[0][0], layer.units};
   return {};
 }
 
 std::string infer_positions(Layer& layer, const LayerInputs& inputs) {
-  if (!is_sequence(inputs.shapes[0])) return wants(layer, "(B,T,F)", inputs);
+  if (!is_sequence(inputs.shapes[0])) return needs(layer, "(B,T,F)", inputs);
   return infer_same(layer, inputs);
 }
 
 /// Queries, keys and values lie one after the other in what it reads.
 std::string infer_attention(Layer& layer, const LayerInputs& inputs) {
   const TensorShape& in = inputs.shapes[0];
-  if (!is_sequence(in)) return wants(layer, "(B,T,F)", inputs);
+  if (!is_sequence(in)) return needs(layer, "(B,T,F)", inputs);
   if (layer.heads % layer.kv_heads != 0) {
     return not_divisible(layer, "kv_heads", layer.kv_heads, layer.heads, "heads");
   }
@@ -140,7 +140,7 @@ std::string infer_attention(Layer& layer, const LayerInputs& inputs) {
   }
   const int64_t head = in[1] / parts;
   if (layer.rotary && head % 2 != 0) {
-    return "attention with rotary positions wants heads of an even size, gets " +
+    return "attention with rotary positions needs heads of an even size, but gets " +
            std::to_string(head);
   }
   layer.shape = {in[0], layer.heads * head};
@@ -149,7 +149,7 @@ std::string infer_attention(Layer& layer, const LayerInputs& inputs) {
 
 std::string infer_group_norm(Layer& layer, const LayerInputs& inputs) {
   const TensorShape& in = inputs.shapes[0];
-  if (!is_map(in)) return wants(layer, "(B,C,H,W)", inputs);
+  if (!is_map(in)) return needs(layer, "(B,C,H,W)", inputs);
   if (in[0] % layer.groups != 0) {
     return not_divisible(layer, "groups", layer.groups, in[0], "channels");
   }
@@ -158,7 +158,7 @@ std::string infer_group_norm(Layer& layer, const LayerInputs& inputs) {
 
 /// Of a layer that computes along the features.
 std::string infer_along_features(Layer& layer, const LayerInputs& inputs) {
-  if (is_map(inputs.shapes[0])) return wants(layer, "(B,F) or (B,T,F)", inputs);
+  if (is_map(inputs.shapes[0])) return needs(layer, "(B,F) or (B,T,F)", inputs);
   return infer_same(layer, inputs);
 }
 
@@ -167,14 +167,14 @@ constexpr auto infer_layer_norm = infer_along_features, infer_rms_norm = infer_a
 
 std::string infer_adaptive_avg_pool(Layer& layer, const LayerInputs& inputs) {
   const TensorShape& in = inputs.shapes[0];
-  if (!is_map(in)) return wants(layer, "(B,C,H,W)", inputs);
+  if (!is_map(in)) return needs(layer, "(B,C,H,W)", inputs);
   layer.shape = {in[0], layer.size.height, layer.size.width};
   return {};
 }
 
 std::string infer_upsample(Layer& layer, const LayerInputs& inputs) {
   const TensorShape& in = inputs.shapes[0];
-  if (!is_map(in)) return wants(layer, "(B,C,H,W)", inputs);
+  if (!is_map(in)) return needs(layer, "(B,C,H,W)", inputs);
   layer.shape = {in[0], in[1] * layer.scale, in[2] * layer.scale};
   return {};
 }
@@ -189,8 +189,8 @@ std::string infer_concat(Layer& layer, const LayerInputs& inputs) {
     const int64_t more = same_rank ? other[joined] : 0;
     if (same_rank) other[joined] = layer.shape[joined];
     if (other != layer.shape) {
-      return "concat wants shapes that differ in " +
-             std::string(joined == 0 ? "channels" : "features") + " alone, gets " +
+      return "concat needs shapes that differ in " +
+             std::string(joined == 0 ? "channels" : "features") + " alone, but gets " +
              to_string(inputs.shapes[0]) + " from '" + inputs.names[0] + "' and " +
              to_string(inputs.shapes[i]) + " from '" + inputs.names[i] + "'";
     }
@@ -205,14 +205,14 @@ std::string infer_flatten(Layer& layer, const LayerInputs& inputs) {
 }
 
 std::string infer_batch_norm(Layer& layer, const LayerInputs& inputs) {
-  if (is_sequence(inputs.shapes[0])) return wants(layer, "(B,C,H,W) or (B,F)", inputs);
+  if (is_sequence(inputs.shapes[0])) return needs(layer, "(B,C,H,W) or (B,F)", inputs);
   return infer_same(layer, inputs);
 }
 
 std::string infer_add(Layer& layer, const LayerInputs& inputs) {
   layer.shape = inputs.shapes[0];
   if (inputs.shapes[0] == inputs.shapes[1]) return {};
-  return "add wants two equal shapes, gets " + to_string(inputs.shapes[0]) + " from '" +
+  return "add needs two equal shapes, but gets " + to_string(inputs.shapes[0]) + " from '" +
          inputs.names[0] + "' and " + to_string(inputs.shapes[1]) + " from '" + inputs.names[1] +
          "'";
 }

@@ -48,7 +48,7 @@ void check_scores(ModelValues& values, const Model& model, const Layer& last) {
   if (tokens && (!model.takes_tokens() || model.input[0] < 2)) {
     values.report(
         last.line, last.column,
-        "'loss: next_token' wants a network that begins with an embedding of its input, of "
+        "'loss: next_token' needs a network that begins with an embedding of its input, of "
         "two tokens or more");
   }
 }

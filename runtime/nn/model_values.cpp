@@ -97,7 +97,8 @@ void ModelValues::report_unknown_keys(const YAML::Node& map, const std::vector<s
     const std::string key = text_of(item.first, "a key");
     if (std::find(known.begin(), known.end(), key) == known.end()) {
       report(item.first,
-             fmt::format("unknown key '{}' in {}{}", key, what, did_you_mean(key, known)));
+             fmt::format("unknown key '{}' in {}{}", key, what,
+                         known.empty() ? ", which has none" : did_you_mean_or_list(key, known)));
     } else if (!seen.insert(key).second) {
       report(item.first, "'" + key + "' is there twice");
     }

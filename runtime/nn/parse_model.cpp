@@ -74,10 +74,13 @@ class Parser {
     try {
       root = YAML::Load(text);
     } catch (const YAML::ParserException& e) {
-      return values_.report(e.mark.line + 1, e.mark.column + 1, "not YAML: " + e.msg);
+      return values_.report(e.mark.line + 1, e.mark.column + 1,
+                            "not valid YAML: " + e.msg + "; check the indentation and brackets");
     }
     if (!root.IsMap())
-      return values_.report(1, 1, "a model is a map with 'name', 'input' and 'layers'");
+      return values_.report(1, 1,
+                            "a model is a YAML mapping with 'name', 'input' and 'layers'; "
+                            "`dlflow model import` writes one from an ONNX file");
     values_.check_keys(root, {"name", "input", "layers"},
                        {"blocks", "loss", "ignored_token", "init"}, "a model");
     read_head(root);
@@ -168,8 +171,9 @@ class Parser {
       return {};
     }
     if (!entry.attributes.IsNull() && !entry.attributes.IsMap()) {
-      values_.report(entry.attributes,
-                     "the attributes of '" + entry.word + "' are a map: {key: value}");
+      values_.report(entry.attributes, "the attributes of '" + entry.word +
+                                           "' must be a mapping; write " + entry.word +
+                                           ": {KEY: VALUE}");
       return {};
     }
     return entry;

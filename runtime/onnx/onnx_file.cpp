@@ -110,7 +110,7 @@ class FileReader {
                     "the file defines functions of its own, which dlflow does not read");
       }
     }
-    if (!has_graph || file_.operator_set == 0) throw Error(Errc::Corrupt, "no ONNX file");
+    if (!has_graph || file_.operator_set == 0) throw Error(Errc::Corrupt, "it has no network");
     read_graph(graph);
     return std::move(file_);
   }
@@ -310,7 +310,8 @@ OnnxFile read_onnx_file(const fs::path& path) {
     const bool is_damaged = error.code() == Errc::Corrupt;
     throw Error(error.code(), path.string() + ": " +
                                   (is_damaged ? "is no ONNX file, or is damaged: " : "") +
-                                  error.what());
+                                  error.what() +
+                                  (is_damaged ? "; in Python, torch.onnx.export() writes one" : ""));
   }
 }
 

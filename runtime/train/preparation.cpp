@@ -38,7 +38,7 @@ void require_pictures(const Augmentation& augmentation, const Model& model,
     throw Error(Errc::InvalidInput, begin + "model '" + model.name + "' reads tokens");
   }
   if (shape.height == 1 && shape.width == 1) {
-    throw Error(Errc::InvalidInput, begin + "the training data are rows of a table");
+    throw Error(Errc::InvalidInput, begin + "the training data are rows of a table; leave it out");
   }
   require_colors(augmentation, shape.channels);
   if (augmentation.mixes() && model.loss != LossKind::SoftmaxCrossEntropy) {

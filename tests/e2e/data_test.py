@@ -162,7 +162,7 @@ class Data(Case):
         self.write("one.csv", "y,x\na,1\n")
         self.assertIn("warning: one.csv: has one sample", self.dlflow("data", "pack", "one.csv", "-o", "one", "--class", "y")[1])
         self.write("same.csv", "y,x\na,1\na,2\n")
-        self.assertIn("warning: same.csv: all samples are of the class 'a'; a network of classes wants two or more",
+        self.assertIn("warning: same.csv: all samples are of the class 'a'; a network of classes needs two or more",
                       self.dlflow("data", "pack", "same.csv", "-o", "same", "--class", "y")[1])
 
     def test_a_class_that_is_not_utf8_is_refused_and_found_in_older_sets(self):
@@ -410,7 +410,7 @@ class Data(Case):
         self.dlflow("validate", "w.yaml")
         self.write("m.yaml", "name: m\ninput: [2]\nlayers:\n  - linear: {features: 2}\n")
         self.workflow()
-        self.assertIn("has 'loss: softmax_cross_entropy', which wants labels, and numbers has 1 targets a sample",
+        self.assertIn("has 'loss: softmax_cross_entropy', which needs labels, and numbers has 1 targets a sample",
                       self.dlflow("validate", "w.yaml", status=2)[1])
         self.write("m.yaml", "name: m\ninput: [2]\nlayers:\n  - linear: {features: 1}\nloss: mse\n")
         self.workflow(more=", validation: 20")

@@ -231,8 +231,8 @@ class Regression(TrainingCase):
                                       "'stop_early' never stops"), 1, errors)
 
     def test_data_that_does_not_go_with_the_loss_is_refused(self):
-        cases = ((("classes", "mse", 1), "has 'loss: mse', which wants targets, and the training data has labels"),
-                 (("one", "softmax_cross_entropy", 2), "which wants labels, and the training data has 1 targets a sample"),
+        cases = ((("classes", "mse", 1), "has 'loss: mse', which needs targets, and the training data has labels"),
+                 (("one", "softmax_cross_entropy", 2), "which needs labels, and the training data has 1 targets a sample"),
                  (("two", "mse", 3), "gives 3 numbers a sample, the training data has 2 targets"),
                  (("one", "bce", 1), "has 'loss: bce', whose targets are 0 or 1; sample "))
         for (data, loss, targets), text in cases:

@@ -248,7 +248,7 @@ class Training(TrainingCase):
         (folder / "m.yaml").write_text("name: m\ninput: [1, 28, 28]\nlayers:\n  - linear: {features: 10}\n")
         result = subprocess.run([BIN / "dlflow-train", "--check", "m.yaml"], cwd=folder, capture_output=True, text=True)
         self.assertEqual(result.returncode, 2)
-        self.assertTrue(result.stderr.startswith("m.yaml:4:5: error: linear wants (B,F)"), result.stderr)
+        self.assertTrue(result.stderr.startswith("m.yaml:4:5: error: linear needs (B,F)"), result.stderr)
 
     def test_the_layers_of_a_model_are_listed_with_their_sizes(self):
         result = subprocess.run([BIN / "dlflow-train", "--check", ROOT / "workflows/models/lenet.yaml"], capture_output=True, text=True, check=True)

@@ -45,10 +45,10 @@ TEST_CASE("what does not go together is told", "[fit]") {
         "model 'm' knows 2 classes, set has the label 2 (sample 0); its last layer must give a "
         "score for each class");
   CHECK_THAT(error_of(model("[2]", 2, "softmax_cross_entropy"), kNumbers),
-             Catch::Contains("which wants labels, and set has 1 targets a sample, not the shares "
+             Catch::Contains("which needs labels, and set has 1 targets a sample, not the shares "
                              "of 2 classes"));
   CHECK_THAT(error_of(model("[2]", 1, "mse"), kClasses),
-             Catch::Contains("which wants targets, and set has labels"));
+             Catch::Contains("which needs targets, and set has labels"));
   CHECK_THAT(error_of(model("[2]", 2, "mse"), kNumbers),
              Catch::Contains("gives 2 numbers a sample, set has 1 targets"));
   CHECK_THAT(error_of(model("[2]", 1, "bce"), kNumbers),
@@ -87,7 +87,7 @@ TEST_CASE("a class per pixel goes with the losses of pixels", "[fit]") {
           "each of them");
     CHECK(error_of(network(loss, 3), labels) ==
           "model 'm' has 'loss: " + loss +
-              "', which wants a class per pixel, and set has labels; pack it with masks (dlflow "
+              "', which needs a class per pixel, and set has labels; pack it with masks (dlflow "
               "data pack --help)");
     CHECK(error_of(network(loss, 3), labels, Purpose::Predict).empty());
     CHECK_FALSE(error_of(network(loss, 2), masks, Purpose::Predict).empty());

@@ -137,7 +137,7 @@ TEST_CASE("mistakes in the attributes of layers are reported", "[model]") {
       layer_mistakes("- conv2d: {name: a, channels: 4, kernel: 1}\n- concat: {from: [a, input]}\n"
                      "- max_pool: {name: m, kernel: 2}\n- concat: {from: [a, m]}\n"
                      "- flatten\n- linear: {features: 2}\n") ==
-      Lines{"7:3: concat wants shapes that differ in channels alone, gets (B,4,28,28) from 'a' and "
+      Lines{"7:3: concat needs shapes that differ in channels alone, but gets (B,4,28,28) from 'a' and "
             "(B,5,14,14) from 'm'"});
 }
 
@@ -220,15 +220,15 @@ TEST_CASE("mistakes of language models are reported", "[model]") {
 TEST_CASE("a shape that does not fit is reported where the layer stands", "[model]") {
   CHECK(layer_mistakes("- flatten\n- linear: {name: fc1, features: 128}\n"
                        "- conv2d: {channels: 8, kernel: 3}\n- linear: {features: 10}\n") ==
-        Lines{"6:3: conv2d wants (B,C,H,W), gets (B,128) from 'fc1'"});
+        Lines{"6:3: conv2d needs (B,C,H,W), but gets (B,128) from 'fc1'"});
   CHECK(layer_mistakes("- linear: {features: 10}\n") ==
-        Lines{"4:3: linear wants (B,F), gets (B,1,28,28) from 'input'; put 'flatten' or "
+        Lines{"4:3: linear needs (B,F), but gets (B,1,28,28) from 'input'; put 'flatten' or "
               "'global_avg_pool' before it"});
   CHECK(layer_mistakes("- max_pool: {kernel: 29}\n- flatten\n- linear: {features: 2}\n") ==
         Lines{"4:3: max_pool with kernel 29 and padding 0 does not fit into (B,1,28,28)"});
   CHECK(layer_mistakes("- conv2d: {name: a, channels: 2, kernel: 3}\n- add: {from: input}\n"
                        "- flatten\n- linear: {features: 2}\n") ==
-        Lines{"5:3: add wants two equal shapes, gets (B,2,26,26) from 'a' and (B,1,28,28) from "
+        Lines{"5:3: add needs two equal shapes, but gets (B,2,26,26) from 'a' and (B,1,28,28) from "
               "'input'"});
 }
 

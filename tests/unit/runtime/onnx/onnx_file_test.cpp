@@ -104,8 +104,8 @@ TEST_CASE("what dlflow does not read of a file is told", "[onnx]") {
   CHECK(parse_onnx(file(Message().add(8, opset("ai.onnx", 18))), ".").operator_set == 18);
   CHECK_THROWS_WITH(parse_onnx(file(Message().add(25, Message())), "."),
                     Contains("functions of its own"));
-  CHECK_THROWS_WITH(parse_onnx(Message().add(7, graph).bytes(), "."), "no ONNX file");
-  CHECK_THROWS_WITH(parse_onnx(Message().add(8, opset("", 17)).bytes(), "."), "no ONNX file");
+  CHECK_THROWS_WITH(parse_onnx(Message().add(7, graph).bytes(), "."), "it has no network");
+  CHECK_THROWS_WITH(parse_onnx(Message().add(8, opset("", 17)).bytes(), "."), "it has no network");
   const Message sparse = Message(graph).add(15, Message());
   CHECK_THROWS_WITH(parse_onnx(Message().add(7, sparse).add(8, opset("", 17)).bytes(), "."),
                     Contains("sparse constants"));

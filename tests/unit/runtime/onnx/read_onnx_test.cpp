@@ -373,7 +373,7 @@ TEST_CASE("a network has one input and one output", "[onnx]") {
 
 TEST_CASE("files that are none, end early or ask for much are refused before memory is taken",
           "[onnx]") {
-  CHECK_THROWS_WITH(parse_onnx("", "."), "no ONNX file");
+  CHECK_THROWS_WITH(parse_onnx("", "."), "it has no network");
   CHECK_THROWS_WITH(parse_onnx("\xff\xff", "."), "not a message of Protocol Buffers");
   const std::string good =
       file_of({node("MatMul", {"x", "w"}, "y")}, {floats("w", {3, 2})}, {-1, 3});

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/json.h"
+#include "engine/model/shape.h"
+
+/// What to write instead of a value or a key that is wrong, as a message about it ends.
+namespace dlflow {
+
+/// "write 90s, 20m, 4h": the advice of `form` about `text`, or its examples after `verb`.
+std::string advice_of(const Form& form, const std::string& text, const char* verb = "write");
+
+/// What to do about a value of the wrong type; empty if that is not plain.
+std::string hint_on_value(const Json& value, const Shape& shape);
+
+/// "; did you mean 'run'?" for a key of other tools, "; write resources: {walltime: …}" for one of
+/// a mapping inside; else empty.
+std::string hint_on_key(const std::string& key, const Shape& shape);
+
+std::vector<std::string> field_names(const Shape& shape);
+
+}  // namespace dlflow
