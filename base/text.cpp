@@ -113,16 +113,6 @@ std::string did_you_mean(std::string_view word, std::span<const std::string> can
   return best.empty() ? "" : "; did you mean '" + best + "'?";
 }
 
-std::string known_words(std::span<const std::string> words) {
-  constexpr size_t kMostListed = 24;
-  return words.empty() || words.size() > kMostListed ? "" : "; known: " + join(words, ", ");
-}
-
-std::string did_you_mean_or_list(std::string_view word, std::span<const std::string> candidates) {
-  const std::string text = did_you_mean(word, candidates);
-  return text.empty() ? known_words(candidates) : text;
-}
-
 std::string join(std::span<const std::string> parts, std::string_view separator) {
   std::string text;
   for (size_t i = 0; i < parts.size(); ++i) {

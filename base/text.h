@@ -18,12 +18,6 @@ std::string nearest(std::string_view word, std::span<const std::string> candidat
 /// "; did you mean 'train'?", or nothing: the end of a message about `word`.
 std::string did_you_mean(std::string_view word, std::span<const std::string> candidates);
 
-/// "; known: a, b", or nothing if there are none or many.
-std::string known_words(std::span<const std::string> words);
-
-/// As did_you_mean; if none is near, known_words.
-std::string did_you_mean_or_list(std::string_view word, std::span<const std::string> candidates);
-
 std::string join(std::span<const std::string> parts, std::string_view separator);
 std::vector<std::string> split(std::string_view text, char separator);
 std::string_view trim(std::string_view text);

@@ -2,6 +2,7 @@
 
 #include <cstdio>
 
+#include "base/advice.h"
 #include "base/error.h"
 #include "base/text.h"
 #include "engine/cli/commands.h"

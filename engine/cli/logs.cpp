@@ -8,6 +8,7 @@
 #include <map>
 #include <thread>
 
+#include "base/advice.h"
 #include "base/error.h"
 #include "base/handle.h"
 #include "base/text.h"

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/advice.h"
 #include "base/error.h"
 #include "base/text.h"
 #include "engine/cli/commands.h"

@@ -4,6 +4,7 @@
 #include <optional>
 #include <thread>
 
+#include "base/advice.h"
 #include "base/error.h"
 #include "base/local_files.h"
 #include "base/text.h"

@@ -1,7 +1,6 @@
 #include "engine/cli/usage.h"
 
 #include <algorithm>
-#include <array>
 #include <cstdio>
 #include <map>
 #include <set>
@@ -111,20 +110,15 @@ std::string forgotten_value(const CLI::App& command) {
   return "";
 }
 
-/// "; did you mean '--set KEY=VALUE'?" for an option of other tools; empty if it is none of those.
+/// "; did you mean '--set'?" for an option of other tools; empty if it is none of those.
 std::string option_elsewhere(const CLI::App& command, const std::string& word) {
-  constexpr std::array<std::pair<std::string_view, std::string_view>, 6> kOptions = {
-      {{"-s", "--set KEY=VALUE"},
-       {"--params", "--set KEY=VALUE"},
-       {"-p", "--profile NAME"},
-       {"--cluster", "--profile NAME"},
-       {"-d", "--detach"},
-       {"--background", "--detach"}}};
-  for (const auto& [theirs, ours] : kOptions) {
-    const std::string name(ours.substr(0, ours.find(' ')));
-    if (word == theirs && has_option(command, name)) {
-      return "; did you mean '" + std::string(ours) + "'?";
-    }
+  static const std::map<std::string, std::string> options = {
+      {"-s", "--set"},     {"--params", "--set"},
+      {"-p", "--profile"}, {"--cluster", "--profile"},
+      {"-d", "--detach"},  {"--background", "--detach"}};
+  const auto ours = options.find(word);
+  if (ours != options.end() && has_option(command, ours->second)) {
+    return "; did you mean '" + ours->second + "'?";
   }
   if (word.find('=') == word.npos || !has_option(command, "--set")) return "";
   const std::string near = nearest(word.substr(0, word.find('=')), option_names(command));

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/advice.h"
 #include "base/file.h"
 #include "base/json.h"
 #include "base/process.h"

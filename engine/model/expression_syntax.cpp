@@ -7,6 +7,7 @@
 #include <span>
 #include <utility>
 
+#include "base/advice.h"
 #include "base/text.h"
 
 namespace dlflow {
@@ -54,14 +55,13 @@ class ExpressionParser {
 
   [[noreturn]] void fail_unexpected() const {
     if (token_.kind == Token::Kind::End) fail_at(0, "'${{' without its '}}'; write ${{ NAME }}");
-    constexpr std::array<std::pair<std::string_view, std::string_view>, 8> kHints = {{
+    constexpr std::array<std::pair<std::string_view, std::string_view>, 7> kHints = {{
         {"=", "; equality is written =="},
         {"\"", "; text is written in single quotes, 'like this'"},
         {"%", "; the remainder of a / b is a - a // b * b"},
         {"and", "; write &&"},
         {"or", "; write ||"},
         {"[", "; an element of a list is at(LIST, 0)"},
-        {"?", "; a choice between two values is lookup() or a step's `if:`"},
         {"}}", "; a value or a ')' is missing before it"},
     }};
     const auto* const hint = std::ranges::find(

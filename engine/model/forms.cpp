@@ -137,11 +137,6 @@ std::string advice_on_input(std::string_view text) {
   return "write {path: /…} with the absolute path, or put it beside the workflow";
 }
 
-std::string advice_on_output(std::string_view) {
-  return "write where the step leaves it in its working directory or below $DLFLOW_OUTPUTS: "
-         "results/model.pt";
-}
-
 bool is_pattern(std::string_view text) {
   const std::vector<std::string> parts = split(text, '/');
   return std::none_of(parts.begin(), parts.end(), [](const std::string& part) {
@@ -257,16 +252,10 @@ const Form kMailForm = {
 
 const Form kSecretForm = {
     .what = "the name of a secret",
-    .examples = "the name of an environment variable, WANDB_API_KEY; not PATH, DLFLOW_… or LD_…",
+    .examples =
+        "the name of a variable that has it, `export API_KEY=…`; not PATH, DLFLOW_… or LD_…",
     .pattern = "^(?!PATH$|DLFLOW_|LD_)[A-Za-z_][A-Za-z0-9_]*$",
     .accepts = is_secret};
-
-const Form kWebhookForm = [] {
-  Form secret = kSecretForm;
-  secret.examples =
-      "CHAT_HOOK, and `export CHAT_HOOK=https://…` before the run: the address is secret";
-  return secret;
-}();
 
 const Form kModuleForm = {.what = "the name of a module",
                           .examples = "cuda/12.2",
@@ -320,7 +309,7 @@ const Form kDataPathForm = [] {
 }();
 
 const Form kInnerPathForm = {.what = "a relative path without '..'",
-                             .examples = "scripts/prepare.py",
+                             .examples = "results/model.pt",
                              .pattern = "^(?!/)(?!(.*/)?[.][.](/|$)).",
                              .accepts = is_inner_path};
 
@@ -335,12 +324,6 @@ const Form kInputForm = [] {
   Form path = kInnerPathForm;
   path.exists = Form::Exists::FileOrFolder;
   path.advice = advice_on_input;
-  return path;
-}();
-
-const Form kOutputForm = [] {
-  Form path = kInnerPathForm;
-  path.advice = advice_on_output;
   return path;
 }();
 

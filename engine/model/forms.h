@@ -16,7 +16,6 @@ extern const Form kInheritedForm;  ///< the same, or how their names begin: X_*
 extern const Form kEnvForm;        ///< of those that a step sets itself: not DLFLOW_…
 extern const Form kMailForm;       ///< of addresses
 extern const Form kSecretForm;     ///< of environment variables that may hold a secret
-extern const Form kWebhookForm;    ///< a secret whose value is an address
 extern const Form kModuleForm;     ///< of an environment module: cuda/12.2
 extern const Form kLicenceForm;  ///< of a licence, as batch systems name it: matlab, matlab@server
 extern const Form kDurationForm;
@@ -28,7 +27,6 @@ extern const Form kDataPathForm;   ///< an absolute path of an input
 extern const Form kInnerPathForm;  ///< relative, and nowhere leading out of its folder
 extern const Form kModelFileForm;  ///< a path to a file that is there
 extern const Form kInputForm;      ///< an inner path to what is there
-extern const Form kOutputForm;     ///< an inner path of what a step leaves
 extern const Form kFileNameForm;
 extern const Form kUrlForm;          ///< where a source is
 extern const Form kDestinationForm;  ///< a URL that can be written to

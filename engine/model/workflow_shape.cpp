@@ -197,7 +197,7 @@ Shape make_step_shape() {
                              "Files and folders that the step reads, relative to the workflow "
                              "file; or data elsewhere, as a mapping"}),
       scoped(Scope::Params, {"reuse", reuse_shape(), "Of run steps: further conditions of reuse"}),
-      scoped(Scope::Params, {"outputs", map_of(kNameForm, formed(kOutputForm)),
+      scoped(Scope::Params, {"outputs", map_of(kNameForm, formed(kInnerPathForm)),
                              "Of run steps: files and folders that the step leaves, by name"}),
   });
 }
@@ -235,7 +235,7 @@ Shape notify_shape() {
       {"command", list_of(text(), 1), "Program and its arguments"},
       {"mail", either({formed(kMailForm), list_of(formed(kMailForm), 1)}),
        "Addresses; sendmail, mail or mailx sends, whichever the machine has"},
-      {"webhook", formed(kWebhookForm), "Secret that holds the address to which curl posts JSON"},
+      {"webhook", formed(kSecretForm), "Secret that holds the address to which curl posts JSON"},
   });
 }
 

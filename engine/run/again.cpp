@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <map>
 
+#include "base/advice.h"
 #include "base/error.h"
 #include "base/file.h"
 #include "base/text.h"

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/advice.h"
 #include "base/error.h"
 #include "base/file.h"
 #include "base/json_fields.h"

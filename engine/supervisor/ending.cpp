@@ -3,7 +3,6 @@
 #include <signal.h>
 #include <unistd.h>
 
-#include <array>
 #include <cstdlib>
 #include <cstring>
 #include <string_view>
@@ -37,16 +36,13 @@ uint64_t out_of_memory_kills() {
 
 /// "; what to do" about what programs often say in the end; else empty.
 std::string cure_of(std::string_view line) {
-  constexpr std::array<std::pair<std::string_view, std::string_view>, 7> kCures = {{
+  constexpr std::pair<std::string_view, std::string_view> kCures[] = {
       {"No module named 'dlflow'",
        "; `pip install dlflow-*.whl` by the step's Python, see docs/user/python.md"},
       {"No module named", "; name its file in `inputs`, or install it in the step's Python"},
       {"Disk quota exceeded", "; free space there, or write to another file system"},
       {"CUDA out of memory", "; take a smaller batch, or a GPU with more memory"},
-      {"conda: command not found", "; write environment: {conda: NAME} in the step"},
-      {"module: command not found", "; write environment: {modules: [NAME]} in the step"},
-      {": command not found", "; correct its name, or load it: environment: {modules: [NAME]}"},
-  }};
+      {": command not found", "; correct it, or load it: environment: {modules: [NAME]}"}};
   for (const auto& [said, cure] : kCures) {
     if (line.find(said) != line.npos) return std::string(cure);
   }

@@ -95,7 +95,8 @@ SplitFiles split_files(const fs::path& folder, Split split) {
               folder.string() + ": no " + (split == Split::Train ? "training" : "test") +
                   " data: neither " + name + ".dlset nor " + shard_index_name(name) + " nor " +
                   idx + "-images-idx3-ubyte and " + idx +
-                  "-labels-idx1-ubyte are there; `dlflow data pack SOURCE -o FOLDER --split " + name + "` makes them");
+                  "-labels-idx1-ubyte are there; `dlflow data pack SOURCE -o FOLDER --split " +
+                  name + "` makes them");
 }
 
 }  // namespace dlflow::runtime

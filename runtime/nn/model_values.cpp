@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/advice.h"
 #include "base/text.h"
 
 namespace dlflow::runtime {

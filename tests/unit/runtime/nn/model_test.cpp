@@ -133,12 +133,12 @@ TEST_CASE("mistakes in the attributes of layers are reported", "[model]") {
               "5:19: 'rate' is a number from 0 to less than 1",
               "7:18: 'from' of 'concat' is a list of two or more layers",
               "8:22: 'kernel' is a whole number from 1 to 1048576"});
-  CHECK(
-      layer_mistakes("- conv2d: {name: a, channels: 4, kernel: 1}\n- concat: {from: [a, input]}\n"
-                     "- max_pool: {name: m, kernel: 2}\n- concat: {from: [a, m]}\n"
-                     "- flatten\n- linear: {features: 2}\n") ==
-      Lines{"7:3: concat needs shapes that differ in channels alone, but gets (B,4,28,28) from 'a' and "
-            "(B,5,14,14) from 'm'"});
+  CHECK(layer_mistakes("- conv2d: {name: a, channels: 4, kernel: 1}\n- concat: {from: [a, input]}\n"
+                       "- max_pool: {name: m, kernel: 2}\n- concat: {from: [a, m]}\n"
+                       "- flatten\n- linear: {features: 2}\n") ==
+        Lines{"7:3: concat needs shapes that differ in channels alone, but gets (B,4,28,28) from "
+              "'a' and "
+              "(B,5,14,14) from 'm'"});
 }
 
 TEST_CASE("groups divide the channels", "[model]") {
