@@ -114,13 +114,15 @@ std::string advice_on_memory(std::string_view text) {
                   : "; write 512MiB or 2GiB");
 }
 
-std::string advice_on_duration(std::string_view text) {
-  if (const auto number = number_from<int64_t>(text); number && *number > 0) {
-    return "write a unit: " + std::string(text) + "s, " + std::string(text) + "m or " +
-           std::string(text) + "h";
-  }
+std::string advice_on_interval(std::string_view text) {
   const std::string mistake = long_duration(text);
   return mistake.empty() ? ambiguous_duration(text) : mistake;
+}
+
+std::string advice_on_duration(std::string_view text) {
+  const std::string number(text);
+  if (number_from<uint32_t>(text).value_or(0) == 0) return advice_on_interval(text);
+  return "write a unit: " + number + "s, " + number + "m or " + number + "h";
 }
 
 bool is_path(std::string_view text) { return !text.empty(); }
@@ -382,7 +384,7 @@ const Form kIntervalForm = {
         "^[0-9]+ *(epochs?|steps?)$|^([0-9.]+[dhms])+$|^[0-9]+-[0-9]+(:[0-9]+){0,2}$"
         "|^[0-9]+(:[0-9]+){2}$",
     .accepts = is_interval,
-    .advice = advice_on_duration};
+    .advice = advice_on_interval};
 
 const Form kPatternForm = {.what = "a pattern of relative file names without '..'",
                            .examples = "'ckpt/*.pt' or 'out/checkpoint-*'",

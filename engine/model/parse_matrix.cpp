@@ -120,7 +120,8 @@ class MatrixReader {
     for (size_t i = 0; i < values.size(); ++i) {
       if (seen.insert(values[i]).second) continue;
       mistakes_.add(location(entry.key, i),
-                    subject_.at(entry.key).name() + " holds " + shown_value(values[i]) + " twice");
+                    subject_.at(entry.key).name() + " holds " + shown_value(values[i]) +
+                        " twice; remove one, or write repeat: N to run each several times");
     }
   }
 
@@ -189,7 +190,7 @@ class MatrixReader {
       } else if (std::find(matrix_.zip.begin(), matrix_.zip.end(), word) != matrix_.zip.end()) {
         mistakes_.add(at, "'" + word + "' is there twice; remove one");
       } else if (first != nullptr && axis->values.size() != first->values.size()) {
-        mistakes_.add(at, "axes that go together have as many values each: '" + first->name +
+        mistakes_.add(at, "axes of zip must have the same number of values: '" + first->name +
                               "' has " + std::to_string(first->values.size()) + ", '" + word +
                               "' has " + std::to_string(axis->values.size()));
       }
@@ -222,7 +223,7 @@ class MatrixReader {
           at, "the matrix has no axis '" + axis + "'" + mistakes_.advice_or_list(axis, names));
     } else {
       mistakes_.add(at, "axis '" + axis + "' does not have the value " + shown_value(value) +
-                            ", so that nothing is left out");
+                            ", so that nothing is left out; remove this entry");
     }
   }
 
@@ -244,7 +245,8 @@ class MatrixReader {
     }
     for (const std::string& axis : axes) {
       if (element.contains(axis)) continue;
-      mistakes_.add(at, "this element has no value for axis '" + axis + "'");
+      mistakes_.add(at,
+                    "this element has no value for axis '" + axis + "'; write " + axis + ": VALUE");
     }
     if (element.empty()) mistakes_.add(at, "this element has no values");
     if (is_there(element)) mistakes_.add(at, "this element is there already; remove one");
@@ -307,7 +309,8 @@ std::optional<Matrix> read_matrix(const YamlNode& node, Mistakes& mistakes, cons
   if (mistakes.count() != before) return std::nullopt;
   if (!check_allowance(matrix, mistakes, subject, node.location, allowance)) return std::nullopt;
   if (has_no_element(matrix)) {
-    mistakes.add(node.location, "exclude leaves no element of " + subject.name());
+    mistakes.add(node.location,
+                 "exclude leaves no element of " + subject.name() + "; remove one of its entries");
     return std::nullopt;
   }
   return matrix;

@@ -254,7 +254,7 @@ class StepReader {
   bool check_script(const YamlNode& node) {
     const auto& script = node.scalar.get_ref<const std::string&>();
     if (trim(script).empty()) {
-      mistakes_.add(node.location, subject_.at("run").name() + " is empty");
+      mistakes_.add(node.location, subject_.at("run").name() + " is empty; write a command");
       return false;
     }
     if (find_expression(script, 0) == std::string::npos) return true;
@@ -346,7 +346,7 @@ class StepReader {
     if (!retry.exit_codes.contains(kExitAgain)) return;
     mistakes_.add(parsed_.step.locations.at("retry"),
                   subject_.at("retry").at("on").name() +
-                      ": 75 is how a program says that it has saved and is to run again, which "
+                      ": exit status 75 means that the program has saved and runs again, which "
                       "needs no retry; leave it out");
   }
 

@@ -68,7 +68,8 @@ class LocalVerbs : public Verbs {
   Cancelled cancel(const std::filesystem::path& run_directory,
                    const std::vector<std::string>& names) override {
     if (!names.empty()) {
-      throw Error(Errc::InvalidInput, "a run on this machine is cancelled as a whole");
+      throw Error(Errc::InvalidInput,
+                  "a run on this machine is cancelled as a whole; leave out --step");
     }
     return with_backend(services_, run_profile(run_directory), [&](const Services& all) {
       return Cancelled{.ended = cancel_run(run_directory, all), .chain = {}};

@@ -251,7 +251,7 @@ class Notify(ChainCase):
         for notify, said in [
                 ("on: [end]", "w.yaml:3:9: error: notify tells nobody; add command:, mail: or webhook:"),
                 ("webhook: HOOK", "w.yaml:3:9: error: notify.webhook is the secret HOOK, which has no value: `export HOOK=https://…` first"),
-                ("mail: '-Xfile'", "is not an address of mail"),
+                ("mail: '-Xfile'", "is not a mail address"),
                 ("webhook: 'https://example.org/x'", "is not the name of a secret"),
                 ("on: [start], mail: ann", "start")]:
             self.steps(notify)

@@ -14,7 +14,9 @@ TEST_CASE("references are checked where they stand", "[mistakes]") {
         expression + " }}\"]" + more);
   };
   CHECK(argv("params.epoch") == "5:19: unknown parameter 'epoch'; did you mean 'epochs'?");
-  CHECK(argv("matrix.lr") == "5:19: matrix.lr has no value, since the step has no matrix");
+  CHECK(
+      argv("matrix.lr") ==
+      "5:19: matrix.lr has no value, since the step has no matrix; write matrix: {lr: [VALUE, …]}");
   CHECK(argv("matrix.rl", "\n    matrix: {lr: [1]}") ==
         "5:19: the matrix has no axis 'rl'; did you mean 'lr'?");
   check_answers(

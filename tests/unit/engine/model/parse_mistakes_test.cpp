@@ -34,6 +34,8 @@ TEST_CASE("unknown keys are answered at every level", "[mistakes]") {
 1:1: missing key 'steps' in the workflow)"},
        {"steps: {a: {run: x, resources: {gpus: 1}}}",
         "1:33: unknown key 'gpus' in resources of step 'a'; did you mean 'gpus_per_rank'?"},
+       {"steps: {a: {run: x, walltime: 1h}}",
+        "1:21: unknown key 'walltime' in step 'a'; write resources: {walltime: …}"},
        {"steps: {a: {uses: stage, with: {sources: [{url: 'file:///x', sha265: y}]}}}",
         "1:62: unknown key 'sha265' in with.sources[0] of step 'a'; did you mean 'sha256'?"}});
 }
@@ -55,7 +57,8 @@ TEST_CASE("a wrong type is named, and the wanted one", "[mistakes]") {
         "'0.5.1'"},
        {"optimizer: {kind: adam, betas: [0.9, 0.99, 0.999]}",
         "2:32: with.optimizer.betas of step 't' must be a list of 2, not a list of 3"},
-       {"augment: crop", "2:10: with.augment of step 't' must be a list, not the string 'crop'"},
+       {"augment: crop",
+        "2:10: with.augment of step 't' must be a list, not the string 'crop'; write [crop]"},
        {"schedule: cosin",
         "2:11: with.schedule of step 't': 'cosin' is not one of cosine, constant, polynomial, "
         "steps, one_cycle, inverse_sqrt; did you mean 'cosine'?"},
@@ -137,7 +140,7 @@ TEST_CASE("a step uses a kind or runs a command", "[mistakes]") {
         "it out, or write 'scratch: true', which copies the data to each node's own disk"},
        {"steps: {a: {run: x, with: [1]}}",
         "1:27: with of step 'a' must be a mapping, not a list; write {NAME: …}"},
-       {"steps: {a: {run: ' '}}", "1:18: run of step 'a' is empty"},
+       {"steps: {a: {run: ' '}}", "1:18: run of step 'a' is empty; write a command"},
        {"steps: {a: run}", "1:12: step 'a' must be a mapping with uses: or run:"}});
 }
 
@@ -180,7 +183,7 @@ TEST_CASE("values of a certain form are checked", "[mistakes]") {
         "out-of-memory or an integer from 1 to 255, not the string 'node-failur'; did you mean "
         "'node-failure'?"},
        {"retry: {attempts: 2, on: [75]}",
-        "2:8: retry.on of step 'a': 75 is how a program says that it has saved and is to run "
+        "2:8: retry.on of step 'a': exit status 75 means that the program has saved and runs "
         "again, which needs no retry; leave it out"},
        {"require: {accuracy: 0.88, loss: '~ 3'}",
         "2:21: require.accuracy of step 'a' must be a comparison with a number, not 0.88; write "
@@ -192,13 +195,13 @@ TEST_CASE("values of a certain form are checked", "[mistakes]") {
         "set; use letters, digits and _, with a letter or _ first"},
        {"env: {DLFLOW_OUTPUTS: /tmp}",
         "2:7: 'DLFLOW_OUTPUTS' in env of step 'a' is not the name of an environment variable that "
-        "a step may set; names with DLFLOW_ are what dlflow itself tells a step"},
+        "a step may set; dlflow itself sets the names with DLFLOW_; use another"},
        {"env: {DLFLOW_STALL_TIMEOUT: 5}", ""},
        {"inputs: [/etc/passwd, a/../../b]",
         "2:10: inputs[0] of step 'a': '/etc/passwd' is not a relative path without '..'; write "
-        "scripts/prepare.py\n"
+        "{path: /etc/passwd}, which is read in place\n"
         "2:23: inputs[1] of step 'a': 'a/../../b' is not a relative path without '..'; write "
-        "scripts/prepare.py"}});
+        "{path: /…} with the absolute path, or put it beside the workflow"}});
   CHECK(answer_to("steps: {a: {uses: stage, with: {sources: [{url: ftp://x, sha256: 12ab}]}}}") ==
         "1:49: with.sources[0].url of step 'a': 'ftp://x' is not a URL; write "
         "file:///…, https://…, ssh://HOST/…, rclone://REMOTE/…, s3://BUCKET/…, gs://BUCKET/…, "
@@ -287,17 +290,22 @@ TEST_CASE("a matrix is checked as a whole", "[mistakes]") {
   check_answers(
       matrix,
       {{"{lr: []}", "3:14: matrix.lr of step 'a' must be a non-empty list, not an empty list"},
-       {"{lr: 0.1}", "3:14: matrix.lr of step 'a' must be a non-empty list, not 0.1"},
+       {"{lr: 0.1}", "3:14: matrix.lr of step 'a' must be a non-empty list, not 0.1; write [0.1]"},
        {"{lr: [[1]]}",
         "3:15: matrix.lr[0] of step 'a' must be a string, a number, true or false or a mapping, "
         "not a list"},
-       {"{lr: [1, 2, 1.0]}", "3:21: matrix.lr of step 'a' holds 1.0 twice"},
-       {"{lr: \"${{ params.n }}\"}", "3:14: matrix.lr of step 'a' holds 1 twice"},
+       {"{lr: [1, 2, 1.0]}",
+        "3:21: matrix.lr of step 'a' holds 1.0 twice; remove one, or write repeat: N to run each "
+        "several times"},
+       {"{lr: \"${{ params.n }}\"}",
+        "3:14: matrix.lr of step 'a' holds 1 twice; remove one, or write repeat: N to run each "
+        "several times"},
        {"{lr: \"${{ params.m }}\"}",
-        "3:14: matrix.lr of step 'a' must be a non-empty list, not 3 (from '${{ params.m }}')"},
+        "3:14: matrix.lr of step 'a' must be a non-empty list, not 3; write [3] (from '${{ "
+        "params.m }}')"},
        {"{}", "3:9: matrix of step 'a' has no axis"},
        {"{lr: [1, 2], w: [3], include: [{lr: 5}, {lr: 1, w: 1, x: 1}]}",
-        "3:40: this element has no value for axis 'w'\n"
+        "3:40: this element has no value for axis 'w'; write w: VALUE\n"
         "3:49: the matrix has no axis 'x'; known: lr, w"},
        {"{lr: [1, 2], include: [{lr: 3}, {lr: 2}, {lr: 3}]}",
         "3:41: this element is there already; remove one\n"
@@ -305,11 +313,12 @@ TEST_CASE("a matrix is checked as a whole", "[mistakes]") {
        {"{lr: [1, 2], exclude: [{lr: 2}], include: [{lr: 2}]}", ""},
        {"{include: [{lr: 3}, {lr: 3}]}", "3:29: this element is there already; remove one"},
        {"{lr: [1, 2], exclude: [{lr: 5}, {rl: 1}, {}]}",
-        "3:32: axis 'lr' does not have the value 5, so that nothing is left out\n"
+        "3:32: axis 'lr' does not have the value 5, so that nothing is left out; remove this "
+        "entry\n"
         "3:41: the matrix has no axis 'rl'; did you mean 'lr'?\n"
         "3:50: this leaves out every element"},
        {"{lr: [1, 2], exclude: [{lr: 1}, {lr: 2}]}",
-        "3:9: exclude leaves no element of matrix of step 'a'"}});
+        "3:9: exclude leaves no element of matrix of step 'a'; remove one of its entries"}});
 }
 
 TEST_CASE("mappings in a matrix have the same keys, and names of their own", "[mistakes]") {
@@ -334,14 +343,16 @@ TEST_CASE("mappings in a matrix have the same keys, and names of their own", "[m
         "3:27: this value of matrix.case of step 'a' has other keys than the first one; give all "
         "the same"},
        {"{case: [{net: a}, {net: a}]}",
-        "3:27: matrix.case of step 'a' holds {\"net\":\"a\"} twice"},
+        "3:27: matrix.case of step 'a' holds {\"net\":\"a\"} twice; remove one, or write repeat: N "
+        "to run each several times"},
        {"{case: [{name: s, n: 1}, {name: s, n: 2}]}",
         "3:34: two values of matrix.case of step 'a' are called 's'; rename one"},
        {"{case: [{net: a}], case_net: [1]}",
         "3:28: axes 'case.net' and 'case_net' would both be $DLFLOW_MATRIX_CASE_NET; rename one"},
        {"{case: [{net: a, b: 1}, {net: c, b: 1}], exclude: [{case: {net: a}}]}", ""},
        {"{case: [{net: a}, {net: c}], exclude: [{case: {net: b}}]}",
-        "3:48: axis 'case' does not have the value {\"net\":\"b\"}, so that nothing is left out"}});
+        "3:48: axis 'case' does not have the value {\"net\":\"b\"}, so that nothing is left out; "
+        "remove this entry"}});
 }
 
 TEST_CASE("axes that go together are axes of equal length", "[mistakes]") {
@@ -349,14 +360,15 @@ TEST_CASE("axes that go together are axes of equal length", "[mistakes]") {
     return answer_to("steps: {a: {run: x,\nmatrix: " + text + "}}");
   };
   check_answers(
-      matrix, {{"{net: [a, b], batch: [1, 2], lr: [1], zip: [net, batch]}", ""},
-               {"{net: [a, b], batch: [1, 2, 3], zip: [net, batch]}",
-                "2:52: axes that go together have as many values each: 'net' has 2, 'batch' has 3"},
-               {"{net: [a, b], batch: [1, 2], zip: [net, bacth]}",
-                "2:49: the matrix has no axis 'bacth'; did you mean 'batch'?"},
-               {"{net: [a, b], zip: [net, net]}", "2:34: 'net' is there twice; remove one"},
-               {"{net: [a, b], zip: [net]}",
-                "2:28: matrix.zip of step 'a' must be a list of at least 2, not a list of 1"}});
+      matrix,
+      {{"{net: [a, b], batch: [1, 2], lr: [1], zip: [net, batch]}", ""},
+       {"{net: [a, b], batch: [1, 2, 3], zip: [net, batch]}",
+        "2:52: axes of zip must have the same number of values: 'net' has 2, 'batch' has 3"},
+       {"{net: [a, b], batch: [1, 2], zip: [net, bacth]}",
+        "2:49: the matrix has no axis 'bacth'; did you mean 'batch'?"},
+       {"{net: [a, b], zip: [net, net]}", "2:34: 'net' is there twice; remove one"},
+       {"{net: [a, b], zip: [net]}",
+        "2:28: matrix.zip of step 'a' must be a list of at least 2, not a list of 1"}});
   // Not of the pairs, so it may be added; the same pair may not.
   CHECK(matrix("{net: [a, b], batch: [1, 2], zip: [net, batch], include: [{net: a, batch: 2}]}") ==
         "");
@@ -444,14 +456,16 @@ TEST_CASE("if is true, false or an expression that gives one", "[mistakes]") {
 TEST_CASE("secrets are names of variables, each once, and not also in env", "[mistakes]") {
   CHECK(answer_to("steps: {a: {run: x, secrets: [WANDB_API_KEY, _T2]}}") == "");
   CHECK(answer_to("steps: {a: {run: x, secrets: WANDB_API_KEY}}") ==
-        "1:30: secrets of step 'a' must be a list, not the string 'WANDB_API_KEY'");
+        "1:30: secrets of step 'a' must be a list, not the string 'WANDB_API_KEY'; write "
+        "[WANDB_API_KEY]");
   CHECK_THAT(answer_to("steps: {a: {run: x, secrets: ['${{ params.x }}']}}"),
              Catch::Contains("expressions cannot be used in secrets[0] of step 'a'"));
   for (const char* name : {"PATH", "DLFLOW_RUN", "LD_PRELOAD", "2ND", "A=b"}) {
     const std::string said =
         answer_to(std::string("steps: {a: {run: x, secrets: [") + name + "]}}");
-    CHECK_THAT(said, Catch::Contains("is not the name of a secret; write an environment variable "
-                                     "as in WANDB_API_KEY; not PATH, DLFLOW_… or LD_…"));
+    CHECK_THAT(said,
+               Catch::Contains("is not the name of a secret; write the name of a variable "
+                               "that has it, `export API_KEY=…`; not PATH, DLFLOW_… or LD_…"));
   }
   CHECK(answer_to("steps: {a: {run: x, secrets: [T, T]}}") ==
         "1:34: secrets of step 'a': T is there twice; remove one");

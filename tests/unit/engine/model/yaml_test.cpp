@@ -7,9 +7,9 @@ using test::answer_to;
 using test::check_mistakes;
 
 TEST_CASE("an empty file says so", "[yaml]") {
-  check_mistakes({{"", "1:1: the file is empty"},
-                  {"# nothing yet\n", "1:1: the file is empty"},
-                  {"---\n", "1:1: the file is empty"}});
+  check_mistakes({{"", "1:1: the file is empty, or has nothing but comments"},
+                  {"# nothing yet\n", "1:1: the file is empty, or has nothing but comments"},
+                  {"---\n", "1:1: the file is empty, or has nothing but comments"}});
 }
 
 TEST_CASE("a file that is not a mapping says what it should be", "[yaml]") {
@@ -43,12 +43,20 @@ TEST_CASE("text that is no YAML says what is expected", "[yaml]") {
       {{"a: b: c",
         "1:5: not valid YAML: unexpected ':'; check the indentation, and quote text that contains "
         "': '"},
-       {"a: {b: 1", "1:9: not valid YAML: expected ',' or '}' here"},
-       {"a: [1", "1:6: not valid YAML: expected ',' or ']' here"},
+       {"a: {b: 1",
+        "1:9: not valid YAML: expected ',' or '}' here; check the brackets, and write a space "
+        "after each ':'"},
+       {"a: [1", "1:6: not valid YAML: expected ',' or ']' here; check the brackets and quotes"},
        {"a: @x", "1:4: not valid YAML: text cannot begin with this character; quote it"},
-       {"a: *x", "1:4: not valid YAML: an alias whose anchor (&name) is not defined"},
+       {"a: *x",
+        "1:4: not valid YAML: no value above has this name; write &NAME before the value that "
+        "*NAME repeats"},
        {"a: 'b", "1:6: not valid YAML: a quote is never closed"},
-       {"}", "1:1: not valid YAML: a closing bracket without its opening one"},
+       {"a: > 0.9",
+        "1:6: not valid YAML: text that begins with > or | must be quoted: write '>= 0.9'"},
+       {"}",
+        "1:1: not valid YAML: this bracket does not close the last one that was opened; close each "
+        "[ by ] and { by }"},
        {"a: 1\n- b\n",
         "2:1: not valid YAML: expected a key; the keys of one mapping begin in the same column"},
        {"a: \"b\n", "1:4: this quote is never closed"},

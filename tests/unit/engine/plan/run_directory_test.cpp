@@ -417,7 +417,7 @@ TEST_CASE("a run whose workflow is refused by now is gone on with by its own pro
   const Place place;
   const Plan plan = place.created();
   const auto [line, reason] = GENERATE(table<std::string, std::string>(
-      {{"    env: {DLFLOW_X: 1}", "what dlflow itself tells a step"},
+      {{"    env: {DLFLOW_X: 1}", "dlflow itself sets the names with DLFLOW_"},
        {"    resources: {memory: 4000}", "4000"}}));
   std::ofstream(plan.directory / "workflow.yaml", std::ios::app) << line << "\n";
   CHECK_THROWS_WITH(

@@ -281,7 +281,8 @@ TEST_CASE("what is wrong in a block names the line of its use", "[model]") {
 }
 
 TEST_CASE("what is not a model at all is refused", "[model]") {
-  CHECK(mistakes("") == Lines{"1:1: a model is a map with 'name', 'input' and 'layers'"});
+  CHECK(mistakes("") == Lines{"1:1: a model is a YAML mapping with 'name', 'input' and 'layers'; "
+                              "`dlflow model import` writes one from an ONNX file"});
   CHECK(mistakes("name: [").size() == 1);
   CHECK(mistakes(std::string(2 << 20, 'x')) ==
         Lines{"0:0: the file is larger than 1 MiB, which no model needs"});
