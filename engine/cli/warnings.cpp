@@ -86,6 +86,24 @@ void add_ranks(const Workflow& workflow, Diagnostics& warnings) {
   }
 }
 
+/// GPUs that a step asks for and does not use.
+void add_idle_gpus(const Workflow& workflow, Diagnostics& warnings) {
+  for (const Step& step : workflow.steps) {
+    const Json& asked = step.resources.source();
+    const bool has_gpus = asked.is_object() && asked.value("gpus_per_rank", Json(0)) != 0;
+    if (step.uses.empty() || !has_gpus || step.with.source().value("device", "cpu") != "cpu") {
+      continue;
+    }
+    const bool may_use = step.uses == "train";
+    warnings.push_back({workflow.file, step.location_of("resources"),
+                        "step '" + step.name + "' asks for GPUs and computes on CPUs; " +
+                            (may_use ? "write device: cuda and precision: {reduction: fast} in "
+                                       "`with`, or leave"
+                                     : "leave") +
+                            " gpus_per_rank out"});
+  }
+}
+
 /// A result of which a part was taken away is none to reuse.
 void add_pruned(const Workflow& workflow, Diagnostics& warnings) {
   for (const Step& step : workflow.steps) {
@@ -262,6 +280,7 @@ Diagnostics warnings_of(const Workflow& workflow, const Profile& profile) {
   for (Diagnostic& doubt : warnings_of_commands(workflow)) warnings.push_back(std::move(doubt));
   add_doubts_about_data(workflow, warnings);
   add_ranks(workflow, warnings);
+  add_idle_gpus(workflow, warnings);
   add_pruned(workflow, warnings);
   add_variables(workflow, profile, warnings);
   add_walltimes(workflow, profile, warnings);

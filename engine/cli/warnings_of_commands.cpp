@@ -97,7 +97,10 @@ class Looking {
     }
     look_at_axes(step);
     const Json& command = step.run.source();
-    if (command.is_string()) look_for_names(step, command.get_ref<const std::string&>());
+    if (command.is_string()) {
+      look_for_names(step, command.get_ref<const std::string&>());
+      look_at_script(step, command.get_ref<const std::string&>());
+    }
     if (command.is_array()) look_at_list(step, command);
     for (const std::string& need : step.needed_twice) {
       warn(step, "needs", "names " + need + " twice in `needs`; leave one out");
@@ -186,6 +189,35 @@ class Looking {
     }
   }
 
+  /// What a job of a batch system or a terminal would do with a script, and a step does not.
+  void look_at_script(const Step& step, const std::string& script) {
+    if (script.find("#SBATCH") != script.npos) {
+      warn(step, "run",
+           "has #SBATCH lines, which nothing reads; write resources: {…} in the step, and the rest "
+           "into the cluster's profile");
+    }
+    if (trim(script).ends_with('&')) {
+      warn(step, "run", "ends with &, so that it does not wait for its program; leave & out");
+    }
+    for (const std::string& line : split(script, '\n')) look_for_launcher(step, line);
+  }
+
+  /// A program that starts ranks, on each rank.
+  void look_for_launcher(const Step& step, const std::string& line) {
+    const Json& asked = step.resources.source();
+    const bool has_ranks = asked.is_object() && asked.value("ranks", Json(1)) != 1;
+    const std::string program(trim(line).substr(0, trim(line).find(' ')));
+    constexpr std::array<std::string_view, 4> kLaunchers = {"mpirun", "mpiexec", "srun",
+                                                            "torchrun"};
+    if (!has_ranks || step.launch != Launch::Ranks ||
+        std::ranges::find(kLaunchers, program) == kLaunchers.end()) {
+      return;
+    }
+    warn(step, "run",
+         "starts " + program + " on each of its ranks, which dlflow starts itself; leave " +
+             program + " out, or write launch: node");
+  }
+
   /// Words that only a shell replaces, and a whole command line in the place of a program.
   void look_for_shell(const Step& step, const Json& command) {
     constexpr std::array<std::string_view, 9> kOperators = {"|",  "||", "&&", ";",   ">",
@@ -211,6 +243,7 @@ class Looking {
 
   void look_at_list(const Step& step, const Json& command) {
     look_for_shell(step, command);
+    if (command[0].is_string()) look_for_launcher(step, command[0].get<std::string>());
     for (const Json& word : command) {
       const std::string name = word.is_string() ? variable_alone(word.get<std::string>()) : "";
       if (name.empty()) continue;

@@ -108,8 +108,12 @@ std::vector<NamedRun> runs_meant(const std::vector<NamedRun>& all, std::string_v
   std::vector<std::string> names;
   names.reserve(runs.size());
   for (const NamedRun& run : runs) names.push_back(run.name);
-  throw Error(Errc::NotFound, "there is no run '" + std::string(word) + "'" +
-                                  did_you_mean(word, names) +
+  std::string advice = did_you_mean(word, names);
+  const std::string workflow(word.substr(0, word.rfind(".y")));  // "digits" of "digits.yaml"
+  if (workflow != word && std::ranges::find(runs, workflow, &NamedRun::workflow) != runs.end()) {
+    advice = "; did you mean '" + workflow + "', a run of it?";
+  }
+  throw Error(Errc::NotFound, "there is no run '" + std::string(word) + "'" + advice +
                                   "; `dlflow status --quick` lists those there are");
 }
 
