@@ -71,7 +71,9 @@ std::string hint_on_value(const Json& value, const Shape& shape) {
   if (shape.type == Shape::Type::List && value.is_primitive() && !value.is_null()) {
     return "; write " + list_of_one(value);
   }
-  if (shape.type == Shape::Type::Boolean && value.is_number()) return "; write true or false";
+  if (shape.type == Shape::Type::Boolean && value.is_number()) {
+    return value == 1 ? "; write true" : value == 0 ? "; write false" : "";
+  }
   if (shape.type == Shape::Type::Formed && value.is_number() && shape.form->accepts(value.dump())) {
     return "; put it in quotes";
   }

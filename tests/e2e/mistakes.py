@@ -269,7 +269,7 @@ MISTAKES = [
     invalid("a list of lists", "a: {run: [[echo, a], [echo, b]]}", "w.yaml:3:13", "run[0] of step 'a'", "must be a string, a number"),
     invalid("a key without a value", "a: {run: [echo], env: {A: }}", "w.yaml:3:29", "but it has no value", "must be a string, a number"),
     invalid("yes for true", "a: {run: [echo], allow_failure: yes}", "w.yaml:3:35", "not the string 'yes'", "write true"),
-    invalid("1 for true", "a: {run: [echo], resources: {exclusive: 1}}", "w.yaml:3:43", "not 1", "write true or false"),
+    invalid("1 for true", "a: {run: [echo], resources: {exclusive: 1}}", "w.yaml:3:43", "not 1", "write true"),
     invalid("one word for a list", "a: {run: [echo], inputs: data/x.csv}", "w.yaml:3:28", "must be a list, not the string", "write [data/x.csv]"),
     invalid("a step that needs itself", "a: {run: [echo], needs: [a]}", "w.yaml:3:28", "step 'a'", "needs itself"),
     invalid("a variable that dlflow sets", "a: {run: [echo], env: {DLFLOW_RANK: 1}}", "w.yaml:3:26", "'DLFLOW_RANK' in env", "use another"),

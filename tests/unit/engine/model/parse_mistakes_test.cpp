@@ -173,8 +173,8 @@ TEST_CASE("values of a certain form are checked", "[mistakes]") {
        {"resources: {walltime: '0:01:30'}", ""},
        {"resources: {walltime: '1-1:30'}", ""},
        {"resources: {walltime: 20}",
-        "2:23: resources.walltime of step 'a' must be a duration, not 20; write 90s, 20m, 4h or "
-        "1-12:00:00"},
+        "2:23: resources.walltime of step 'a' must be a duration, not 20; write a unit: 20s, "
+        "20m or 20h"},
        {"checkpoint: {every: 1 epoc}",
         "2:21: checkpoint.every of step 'a': '1 epoc' is not an interval between checkpoints; "
         "write 1 epoch, 200 steps or 30m"},

@@ -401,6 +401,7 @@ TEST_CASE("mistakes in what is about SLURM are told", "[profile]") {
   options: [-p batch, --array=1-3, --time=5]
 limits: {walltime: 20 parsecs, jobs: -1}
 node: {memory: lots}
+scheduler: slurm
 )");
   CHECK_THROWS_WITH(load_profile("bad"), R"(the profile cannot be used:
 cluster-profiles/bad.yaml:2:3: error: unknown key 'partitions' in slurm of the profile; did you mean 'partition'?

@@ -235,11 +235,13 @@ TEST_CASE("a shape that does not fit is reported where the layer stands", "[mode
 TEST_CASE("an attribute that a layer has not is one mistake, whatever it says", "[model]") {
   const std::string end = "- flatten\n- linear: {name: a, features: 2}\n";
   CHECK(layer_mistakes("- gelu: {slope: 1}\n" + end) ==
-        Lines{"4:10: unknown key 'slope' in 'gelu'"});
+        Lines{"4:10: unknown key 'slope' in 'gelu'; known: name, from"});
   CHECK(layer_mistakes("- relu: {rate: 2, kernel: none, init: all, bias: 3, tied: b}\n" + end) ==
-        Lines{"4:10: unknown key 'rate' in 'relu'", "4:19: unknown key 'kernel' in 'relu'",
-              "4:33: unknown key 'init' in 'relu'", "4:44: unknown key 'bias' in 'relu'",
-              "4:53: unknown key 'tied' in 'relu'"});
+        Lines{"4:10: unknown key 'rate' in 'relu'; known: name, from",
+              "4:19: unknown key 'kernel' in 'relu'; known: name, from",
+              "4:33: unknown key 'init' in 'relu'; known: name, from",
+              "4:44: unknown key 'bias' in 'relu'; known: name, from",
+              "4:53: unknown key 'tied' in 'relu'; known: name, from"});
 }
 
 TEST_CASE("all mistakes of a file are reported at once", "[model]") {
