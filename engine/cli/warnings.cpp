@@ -94,7 +94,7 @@ void add_idle_gpus(const Workflow& workflow, Diagnostics& warnings) {
     if (step.uses.empty() || !has_gpus || step.with.source().value("device", "cpu") != "cpu") {
       continue;
     }
-    const bool may_use = step.uses == "train";
+    const bool may_use = !find_step_kind(step.uses)->demands.empty();
     warnings.push_back({workflow.file, step.location_of("resources"),
                         "step '" + step.name + "' asks for GPUs and computes on CPUs; " +
                             (may_use ? "write device: cuda and precision: {reduction: fast} in "
@@ -186,10 +186,12 @@ void add_missing_files(const Workflow& workflow, Diagnostics& warnings) {
       look(step, "environment", base / step.tools.at(key).get<std::string>(),
            std::string(" for '") + key + "'; it must be there before the step runs");
     }
-    const Json with = step.uses == "stage" ? step.with.source() : Json::object();
-    for (const Json& source : with.value("sources", Json::array())) {
-      const auto file = parse_file_url(source.value("url", ""));
-      if (!file || !is_known(source)) continue;
+    if (!copies_sources(step.uses)) continue;
+    for (const Json& source :
+         step.with.source().value(find_step_kind(step.uses)->sources, Json::array())) {
+      const bool is_given = source.is_object() && is_known(source);
+      const auto file = is_given ? parse_file_url(source.value("url", "")) : std::nullopt;
+      if (!file) continue;
       look(step, "with.sources", file->path,
            "; correct the URL, or put it there before the step runs");
     }

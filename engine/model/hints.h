@@ -6,7 +6,7 @@
 #include "base/json.h"
 #include "engine/model/shape.h"
 
-/// What to write instead of a value or a key that is wrong, as a message about it ends.
+/// The end of a message about a wrong value or key: the text to write instead.
 namespace dlflow {
 
 /// "write 90s, 20m, 4h": the advice of `form` about `text`, or its examples after `verb`.
