@@ -3,8 +3,11 @@
 import re
 import shutil
 
-from mistakes import MISTAKES
+from mistakes_in_files import IN_FILES
+from mistakes_in_use import IN_USE
 from support import Case, main
+
+MISTAKES = IN_FILES + IN_USE
 
 # What belongs to a library, or to this program's insides.
 INTERNALS = re.compile(r"std::|CLI::|json\.exception|type_error|yaml-cpp|bad_|terminate|0x[0-9a-f]{6}|REQUIRED|->\d|FAILED|not expected")
