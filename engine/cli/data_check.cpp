@@ -283,6 +283,29 @@ std::optional<DataMistake> mistake_in_metrics(const Workflow& workflow, const St
   return std::nullopt;
 }
 
+std::optional<DataMistake> mistake_in_checkpoint(const Workflow& workflow, const Step& step,
+                                                 const StepKind& kind, const Json& with) {
+  const Json given = with.value(kind.checkpoint, Json());
+  const auto name = step_named_in(given);
+  if (!name || !kind.selects_from.empty()) return std::nullopt;
+  const auto parent = std::ranges::find(workflow.steps, *name, &Step::name);
+  if (parent == workflow.steps.end() || parent->uses.empty()) return std::nullopt;
+  const std::string one = ", or select one by a step `uses: checkpoint`";
+  if (given.get<std::string>().find(".outputs.checkpoints") != std::string::npos) {
+    return DataMistake{"with." + kind.checkpoint,
+                       "this is the folder of all checkpoints of step '" + *name +
+                           "'; write ${{ steps." + *name + ".outputs.model }}" + one};
+  }
+  const auto axes = axis_names(step.matrix);
+  for (const std::string& axis : axis_names(parent->matrix)) {
+    if (std::ranges::find(axes, axis) != axes.end()) continue;
+    return DataMistake{"with." + kind.checkpoint,
+                       "this is the list of the checkpoints of all elements of step '" + *name +
+                           "'; give step '" + step.name + "' the axis '" + axis + "', too" + one};
+  }
+  return std::nullopt;
+}
+
 std::optional<DataMistake> mistake_for_model(const Workflow& workflow, const StepKind& kind,
                                              const Json& with) {
   const auto file = known_text(with, kind.model);

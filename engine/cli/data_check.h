@@ -27,6 +27,11 @@ Json what_is_for_model(const StepKind& kind, const Json& with);
 std::optional<DataMistake> mistake_for_model(const Workflow& workflow, const StepKind& kind,
                                              const Json& with);
 
+/// The reason for which the output that `with` names as a checkpoint is not one but several, in a
+/// folder or a list; nothing if it is one, or if only a run can tell.
+std::optional<DataMistake> mistake_in_checkpoint(const Workflow& workflow, const Step& step,
+                                                 const StepKind& kind, const Json& with);
+
 /// The values of `with` that mistake_in_metrics() looks at.
 Json what_is_measured(const StepKind& kind, const Json& with);
 

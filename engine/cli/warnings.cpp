@@ -187,8 +187,10 @@ void add_missing_files(const Workflow& workflow, Diagnostics& warnings) {
            std::string(" for '") + key + "'; it must be there before the step runs");
     }
     if (!copies_sources(step.uses)) continue;
-    for (const Json& source :
-         step.with.source().value(find_step_kind(step.uses)->sources, Json::array())) {
+    Context known;
+    known.params = &workflow.params;
+    const Json with = step.with.evaluate_known(known);
+    for (const Json& source : with.value(find_step_kind(step.uses)->sources, Json::array())) {
       const bool is_given = source.is_object() && is_known(source);
       const auto file = is_given ? parse_file_url(source.value("url", "")) : std::nullopt;
       if (!file) continue;

@@ -125,6 +125,7 @@ std::string mistakes_of_elements(const Workflow& workflow, const Step& step,
 std::string mistakes_of_step(const Workflow& workflow, const Step& step, const StepKind& kind) {
   std::vector<ElementCheck> checks = {
       {[&](const Json& with) { return mistake_in_settings(kind, with); }},
+      {[&](const Json& with) { return mistake_in_checkpoint(workflow, step, kind, with); }},
       {[&](const Json& with) { return mistake_in_metrics(workflow, step, kind, with); },
        [&](const Json& with) { return what_is_measured(kind, with); }},
       {[&](const Json& with) { return mistake_for_model(workflow, kind, with); },

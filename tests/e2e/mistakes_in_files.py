@@ -164,8 +164,8 @@ IN_FILES = [
     invalid("a repository without a file", "a: {uses: stage, with: {sources: [{url: 'hf://glue'}]}}", "w.yaml:3:36", "names a repository and a file in it",
             "hf://datasets/OWNER/NAME/FILE"),
     invalid("results sent to a web server", "a: {uses: stage-out, with: {from: x, to: 'https://x'}}", "w.yaml:3:44", "is not a URL to send files to", "write file:///FOLDER/"),
-    doubted("a file to stage that is not there", "a: {uses: stage, with: {sources: [{url: 'file:///nowhere/x'}]}}", "w.yaml:3:36", "there is no /nowhere/x",
-            "correct the URL"),
+    doubted("a file to stage that is not there", "a: {uses: stage, with: {sources: [{url: 'file:///nowhere/${{ params.x }}'}]}}", "w.yaml:4:36", "there is no /nowhere/1",
+            "correct the URL", X),
     doubted("an environment that is not there", "a: {run: [echo], environment: {venv: .venv}}", "w.yaml:3:33", "/.venv for 'venv'", "it must be there before the step runs"),
     invalid("a tracker with three slashes", "a: {run: [echo]}", "w.yaml:2:17", "is not the address of an MLflow store", "write sqlite:////home/me/mlflow.db",
             "track: {mlflow: 'sqlite:///mlflow.db'}\n"),
@@ -222,6 +222,12 @@ IN_FILES = [
     invalid("a longer warm-up than training", TRAIN_SOME % "warmup_epochs: 10", "w.yaml:3:87", "'warmup_epochs' must be at most", "'epochs', 1", more={"m.yaml": CONV}),
     invalid("a selection without a direction", "a: {uses: checkpoint, with: {from: c, select: accuracy}}", "w.yaml:3:49", "'accuracy' is not a selection",
             "write max accuracy, min loss or latest"),
+
+    invalid("all checkpoints for one", TRAINED % "b: {uses: evaluate, with: {checkpoint: '${{ steps.a.outputs.checkpoints }}', data: /d}}", "w.yaml:5:41",
+            "the folder of all checkpoints of step 'a'", "write ${{ steps.a.outputs.model }}", "params: {m: m.yaml}\n", {"m.yaml": CONV}),
+    invalid("the checkpoints of a sweep for one", "a: {uses: train, matrix: {s: [1, 2]}, with: {model: m.yaml, data: /d, epochs: 1, lr: 0.1, seed: '${{ matrix.s }}'}}\n"
+            "b: {uses: evaluate, with: {checkpoint: %s, data: /d}}" % MODEL_OF_A, "w.yaml:4:41", "of all elements of step 'a'", "the axis 's', too",
+            more={"m.yaml": CONV}),
 
     # Models.
     invalid("a layer with other capitals", TRAIN, "m.yaml:3:5", "unknown layer 'ReLU'", "did you mean 'relu'?",
