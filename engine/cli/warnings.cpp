@@ -94,13 +94,9 @@ void add_idle_gpus(const Workflow& workflow, Diagnostics& warnings) {
     if (step.uses.empty() || !has_gpus || step.with.source().value("device", "cpu") != "cpu") {
       continue;
     }
-    const bool may_use = !find_step_kind(step.uses)->demands.empty();
     warnings.push_back({workflow.file, step.location_of("resources"),
-                        "step '" + step.name + "' asks for GPUs and computes on CPUs; " +
-                            (may_use ? "write device: cuda and precision: {reduction: fast} in "
-                                       "`with`, or leave"
-                                     : "leave") +
-                            " gpus_per_rank out"});
+                        "step '" + step.name + "' asks for GPUs and computes on CPUs; leave " +
+                            "gpus_per_rank out, or train with device: cuda"});
   }
 }
 

@@ -222,28 +222,26 @@ class Looking {
   void look_for_shell(const Step& step, const Json& command) {
     constexpr std::array<std::string_view, 9> kOperators = {"|",  "||", "&&", ";",   ">",
                                                             ">>", "<",  "&",  "2>&1"};
-    for (const Json& part : command) {
-      const std::string word = part.is_string() ? part.get<std::string>() : "";
-      const bool is_line = &part == &command[0] && word.find(' ') != word.npos &&
-                           word.find("${{") == word.npos && !fs::exists(base_ / word);
-      if (is_line) {
-        const std::string words = join(split(word, ' '), ", ");
-        warn(step, "run",
-             "runs a program that is called '" + word + "', with its spaces; write run: [" + words +
-                 "], or commands as one text: run: '…'");
-      } else if (word.starts_with("~/") ||
-                 std::ranges::find(kOperators, word) != kOperators.end()) {
-        warn(step, "run",
-             "has '" + word +
-                 "' in a list, which no shell reads; write the command "
-                 "as one text: run: '…'");
-      }
+    const std::string program = command[0].is_string() ? command[0].get<std::string>() : "";
+    const bool is_line = program.find(' ') != program.npos && program.find("${{") == program.npos;
+    if (is_line && !fs::exists(base_ / program)) {
+      warn(step, "run",
+           "runs a program that is called '" + program + "', with its spaces; write run: [" +
+               join(split(program, ' '), ", ") + "], or commands as one text: run: '…'");
+    }
+    look_for_launcher(step, program);
+    for (const Json& word : command) {
+      if (!word.is_string() ||
+          std::ranges::find(kOperators, word.get<std::string>()) == kOperators.end())
+        continue;
+      warn(step, "run",
+           "has '" + word.get<std::string>() +
+               "' in a list, which no shell reads; write the command as one text: run: '…'");
     }
   }
 
   void look_at_list(const Step& step, const Json& command) {
     look_for_shell(step, command);
-    if (command[0].is_string()) look_for_launcher(step, command[0].get<std::string>());
     for (const Json& word : command) {
       const std::string name = word.is_string() ? variable_alone(word.get<std::string>()) : "";
       if (name.empty()) continue;

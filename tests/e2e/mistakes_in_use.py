@@ -91,7 +91,7 @@ IN_USE = [
     doubted("a program in the background", "a: {run: 'python3 -V &'}", "w.yaml:3:12", "does not wait for its program", "leave & out"),
     doubted("a launcher on each rank", "a: {run: 'mpirun -n 4 date', resources: {ranks: 4}}", "w.yaml:3:12", "starts mpirun on each of its ranks", "leave mpirun out"),
     doubted("GPUs for training on CPUs", "a: {uses: train, resources: {gpus_per_rank: 1}, with: {model: m.yaml, data: /d, epochs: 1, lr: 0.1}}", "w.yaml:3:31",
-            "asks for GPUs and computes on CPUs", "write device: cuda", more={"m.yaml": CONV}),
+            "asks for GPUs and computes on CPUs", "train with device: cuda", more={"m.yaml": CONV}),
     fails("an output that is not written", "a: {run: [echo], outputs: {m: model.pt}}", "output 'm' is missing", "$DLFLOW_OUTPUTS nor in the working directory"),
     fails("an output in another folder", "a: {run: 'mkdir o && touch o/model.pt', outputs: {m: model.pt}}", "output 'm' is missing", "o/model.pt"),
     fails("an output that is two files", "a: {run: 'touch a.pt b.pt', outputs: {m: '*.pt'}}", "*.pt matches 2: a.pt, b.pt", "name one of them"),
