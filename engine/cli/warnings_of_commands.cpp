@@ -220,8 +220,8 @@ class Looking {
 
   /// Words that only a shell replaces, and a whole command line in the place of a program.
   void look_for_shell(const Step& step, const Json& command) {
-    constexpr std::array<std::string_view, 9> kOperators = {"|",  "||", "&&", ";",   ">",
-                                                            ">>", "<",  "&",  "2>&1"};
+    constexpr std::array<std::string_view, 7> kOperators = {"|",  "||", "&&",  ">",
+                                                            ">>", "<",  "2>&1"};
     const std::string program = command[0].is_string() ? command[0].get<std::string>() : "";
     const bool is_line = program.find(' ') != program.npos && program.find("${{") == program.npos;
     if (is_line && !fs::exists(base_ / program)) {
