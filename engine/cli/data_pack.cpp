@@ -185,15 +185,20 @@ void require_no_split(const fs::path& folder, Split split) {
 /// The parts that `--test-share` and `--validation-share` ask for.
 NamedParts parts_of(const DatasetArguments& arguments, const ImportedSplit& imported) {
   if (!arguments.has_shares()) return {};
-  if (imported.names.empty()) {
+  std::vector<std::string> names = imported.names;
+  if (is_table(arguments.source())) {
+    for (size_t row = 1; row <= imported.source.size(); ++row) {
+      names.push_back(std::to_string(row));
+    }
+  }
+  if (names.empty()) {
     throw Error(Errc::InvalidInput,
-                "--test-share and --validation-share divide pictures and documents by their names; "
-                "the samples "
-                "of " +
+                "--test-share and --validation-share divide pictures and documents by their names, "
+                "and rows of tables by their numbers; the samples of " +
                     arguments.source().string() +
                     " have none: pack each split of its own, with --split");
   }
-  return split_by_name(imported.names, arguments.shares);
+  return split_by_name(names, arguments.shares);
 }
 
 Json to_json(const WrittenSplit& written, const SampleSource& source) {
@@ -455,10 +460,10 @@ void add_split_options(CLI::App& command, DatasetArguments& arguments) {
   const auto add_share = [&command](const char* name, double& share, const char* help) {
     return add_value(command, name, "SHARE", share, help)->check(CLI::Range(0.0, 1.0));
   };
-  CLI::Option* test_share =
-      add_share("--test-share", arguments.shares.test,
-                "write this share of the pictures or documents, chosen by their names, as the test "
-                "split, and the others for training");
+  CLI::Option* test_share = add_share(
+      "--test-share", arguments.shares.test,
+      "write this share of the pictures, documents or rows, chosen by their names, as the test "
+      "split, and the others for training");
   CLI::Option* validation_share = add_share("--validation-share", arguments.shares.validation,
                                             "the same, as the validation split");
   command

@@ -16,7 +16,7 @@ void require_statistics(const TrainSettings& settings, const Model& model,
   for (const Layer& layer : model.layers) {
     const bool has_pixels = std::any_of(layer.shape.begin() + 1, layer.shape.end(),
                                         [](int64_t size) { return size > 1; });
-    if (layer.kind != LayerKind::BatchNorm || has_pixels) continue;
+    if (layer.kind != LayerKind::BatchNorm || layer.frozen || has_pixels) continue;
     throw Error(Errc::InvalidInput,
                 "batch normalisation '" + layer.name +
                     "' would be over one value: " + std::to_string(division.num_samples) +
