@@ -93,7 +93,7 @@ void init(Session& session, const InitArguments& arguments) {
   const InitRequest request = request_of(session, arguments);
   const std::vector<std::string> written = write_files(init_files(request));
   if (session.json) return print_json({{"workflow", written.front()}, {"written", written}});
-  std::printf("Wrote %s. Next:\n  dlflow run %s\n", join(written, " and ").c_str(),
+  std::printf("Wrote %s. Next:\n  dlflow run %s\n", join(written, ", ").c_str(),
               shell_quote(written.front()).c_str());
 }
 

@@ -2,7 +2,6 @@
 
 #include <filesystem>
 #include <functional>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -27,23 +26,11 @@ struct InitFile {
   std::string content;
 };
 
-struct InitKind {
-  const char* example;  ///< a command
-  const char* meaning;
-  bool (*fits)(const std::filesystem::path& source);
-  /// The workflow first. Throws Error.
-  std::vector<InitFile> (*files)(const InitRequest& request);
-  const char* advice = nullptr;  ///< instead of files: what to type, with $SOURCE and $NAME
-};
-
-/// In the order in which they are tried.
-std::span<const InitKind> init_kinds();
-
 /// The examples, a line each.
 std::string init_examples();
 
-/// What the kind of `request.source` makes of it. Throws Error{InvalidInput} with what to type for
-/// sources that get no workflow.
+/// What the first kind that fits `request.source` makes of it. Throws Error{InvalidInput} with what
+/// to type for sources that get no workflow.
 std::vector<InitFile> init_files(const InitRequest& request);
 
 // The kinds. Each has a file of its own.

@@ -15,6 +15,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
+struct InitKind {
+  const char* example;  ///< a command
+  const char* meaning;
+  bool (*fits)(const fs::path& source);
+  std::vector<InitFile> (*files)(const InitRequest& request);  ///< the workflow first
+  const char* advice = nullptr;  ///< instead of files: what to type, with $SOURCE and $NAME
+};
+
 /// Whether a file in `folder`, or in a folder in it, is of the kind that `fits` tells.
 template <typename Fits>
 bool holds(const fs::path& folder, const Fits& fits) {
@@ -58,26 +66,26 @@ bool is_batch_script(const fs::path& source) {
 
 bool is_file(const fs::path& source) { return fs::is_regular_file(source); }
 
+/// In the order in which they are tried.
 constexpr std::array kKinds = {
     InitKind{"dlflow init houses.csv --target price", "a table: a network learns a column",
              is_table_file, init_table},
     InitKind{"dlflow init digits", "a folder that `dlflow data pack` wrote", is_data_set,
              init_data_set},
-    InitKind{"dlflow init streets", "pictures and masks: says what to type",
-             runtime::has_masked_pictures, nullptr,
+    InitKind{"dlflow init streets", "pictures and masks", runtime::has_masked_pictures, nullptr,
              "dlflow data pack $SOURCE -o $NAME-data --resize 256x256 --test-share 0.1\n"
              "  and a copy of workflows/segmentation.yaml (docs/user/tutorial-segmentation.md)"},
     InitKind{"dlflow init photos", "pictures, a folder for each class", is_picture_folder,
              init_pictures},
-    InitKind{"dlflow init stories", "text: says what to type", is_text, nullptr,
+    InitKind{"dlflow init stories", "text", is_text, nullptr,
              "dlflow data pack $SOURCE -o $NAME-data --tokens bytes --test-share 0.05\n"
              "  and a copy of workflows/language-model.yaml (docs/user/tutorial-text.md)"},
-    InitKind{"dlflow init images.npy", "arrays: says what to type", is_array, nullptr,
+    InitKind{"dlflow init images.npy", "arrays", is_array, nullptr,
              "dlflow data pack $SOURCE LABELS.npy -o $NAME-data\n  dlflow init $NAME-data"},
-    InitKind{"dlflow init net.onnx", "a network: says what to type", is_onnx, nullptr,
+    InitKind{"dlflow init net.onnx", "a network", is_onnx, nullptr,
              "dlflow model import $SOURCE -o $NAME.yaml\n"
              "  and train from it (docs/user/tutorial-fine-tuning.md)"},
-    InitKind{"dlflow init net.safetensors", "weights: says what to type", is_weights, nullptr,
+    InitKind{"dlflow init net.safetensors", "weights", is_weights, nullptr,
              "start_from: $SOURCE\n"
              "  in `with:` of a step that trains (docs/user/tutorial-fine-tuning.md)"},
     InitKind{"dlflow init job.sh", "a script for sbatch", is_batch_script, init_batch_script},
@@ -93,16 +101,14 @@ std::string replaced(std::string text, const std::string& what, const std::strin
 
 }  // namespace
 
-std::span<const InitKind> init_kinds() { return kKinds; }
-
 std::string init_examples() {
-  constexpr size_t kColumn = 40;
-  std::string text;
-  for (auto kind = kKinds.rbegin(); kind != kKinds.rend(); ++kind) {
-    const std::string example = kind->example;
-    text += "  " + example + std::string(kColumn - example.size(), ' ') + kind->meaning + "\n";
+  std::string made, told;
+  for (const InitKind& kind : kKinds) {
+    const std::string example = kind.example;
+    (kind.advice == nullptr ? made : told) +=
+        "  " + example + std::string(40 - example.size(), ' ') + kind.meaning + "\n";
   }
-  return text;
+  return made + "For these it prints what to type:\n" + told;
 }
 
 std::vector<InitFile> init_files(const InitRequest& request) {

@@ -83,28 +83,30 @@ std::string argument(const std::string& call, std::string_view name, size_t inde
 
 std::string path_pattern(std::string_view expression, std::string_view text) {
   std::string pattern;
-  bool is_open = false;  // something unknown stands between the last text and what follows
+  bool is_unknown = false, has_plus = false, is_open = false;  // open: a star is due
   for (size_t at = 0; at < expression.size(); ++at) {
     const char c = expression[at];
+    const size_t begin = at;
     std::string part = c == ',' || c == '/' ? "/" : "";
     if (c == '"' || c == '\'') {
-      const size_t end = end_of_literal(expression, at);
-      part = with_stars(std::string(expression.substr(at + 1, end - at - 2)));
-      at = end - 1;
+      at = end_of_literal(expression, at) - 1;
+      part = with_stars(std::string(expression.substr(begin + 1, at - begin - 1)));
     } else if (is_of_name(c)) {
-      const size_t begin = at;
       while (at + 1 < expression.size() && is_of_name(expression[at + 1])) ++at;
       const char next = at + 1 < expression.size() ? expression[at + 1] : ' ';
-      const bool is_variable = (begin == 0 || expression[begin - 1] != '.') && next != '.' &&
-                               next != '(' && next != '"' && next != '\'';
+      if (next == '"' || next == '\'') continue;  // of f"…"
+      const bool is_variable =
+          (begin == 0 || expression[begin - 1] != '.') && next != '.' && next != '(';
       if (is_variable && !text.empty()) {
         part = path_pattern(value_of(text, expression.substr(begin, at + 1 - begin)), "");
       }
+      is_unknown = part.empty();
     }
-    is_open = is_open || c == '+';
+    is_open = is_open || (is_unknown && (has_plus || c == '+'));
+    has_plus = c == '+' || (has_plus && part.empty());
     if (part.empty()) continue;
     pattern += (is_open ? "*" : "") + part;
-    is_open = false;
+    is_open = is_unknown = false;
   }
   if (is_open || pattern.ends_with('/')) pattern += "*";
   return std::filesystem::path(pattern).lexically_normal().string();

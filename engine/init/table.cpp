@@ -101,16 +101,16 @@ TableChoice choose(const std::vector<ColumnValues>& columns, const ColumnValues&
   if (target.has_classes()) {
     choice.columns.label = target.name;
     choice.options = ", --class, " + quoted;
-    choice.comment = "# Learns the class " + target.name;
+    choice.comment = "  # Learns the class " + target.name;
   } else {
     choice.columns.targets = {target.name};
     choice.options = ", --target, " + quoted;
-    choice.comment = "# Learns the number " + target.name;
+    choice.comment = "  # Learns the number " + target.name;
   }
   choice.comment += " from the columns of numbers, each scaled to mean 0 and deviation 1.\n";
   if (left_out.empty()) return choice;
   choice.options += ", --features, " + yaml_quote(join(choice.columns.features, ","));
-  choice.comment += "# Left out, since they hold no numbers: " + join(left_out, ", ") + "\n";
+  choice.comment += "  # Left out, since they hold no numbers: " + join(left_out, ", ") + "\n";
   return choice;
 }
 

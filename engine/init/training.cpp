@@ -56,8 +56,9 @@ std::string training_step(const TrainingData& data, const std::string& walltime,
          "}\n    with:\n      model: " + yaml_quote(model) + "\n      data: " + place +
          "\n      epochs: ${{ params.epochs }}\n      batch: " +
          std::to_string(pace_of(data.samples).batch) +
-         "\n      lr: ${{ params.lr }}\n      optimizer: {kind: adam}\n      keep_best: loss\n" +
-         scaled + "    checkpoint: {every: 1 epoch, keep: 2}\n";
+         "\n      lr: ${{ params.lr }}\n      optimizer: {kind: adam}\n" +
+         (data.is_table() ? "      keep_best: loss\n" : "") + scaled +
+         "    checkpoint: {every: 1 epoch, keep: 2}\n";
 }
 
 }  // namespace

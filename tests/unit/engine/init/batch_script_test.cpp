@@ -1,0 +1,87 @@
+#include "engine/init/batch_script.h"
+
+#include "tests/support/catch.h"
+
+using namespace dlflow;
+using Catch::Matchers::Contains;
+
+namespace {
+
+std::string step_of(const std::string& text) {
+  return step_of_batch_script(read_batch_script(text), "job", "", {});
+}
+
+}  // namespace
+
+TEST_CASE("lines of sbatch become resources", "[init]") {
+  const std::string step = step_of(R"(#!/bin/bash
+#SBATCH --nodes=2 --ntasks-per-node 4
+#SBATCH -c 3
+#SBATCH --mem=16G
+#SBATCH -t 1-02:30:00  # long
+#SBATCH --gres=gpu:a100:4
+##SBATCH --exclusive
+srun --mpi=pmix -n 8 python train.py
+)");
+  CHECK_THAT(step, Contains("resources: {nodes: 2, ranks_per_node: 4, cpus_per_rank: 3, "
+                            "gpus_per_rank: 1, memory: 32GiB, walltime: 1590m}"));
+  CHECK_THAT(step, Contains("    run: |\n      python train.py\n"));
+  CHECK_THAT(step, !Contains("exclusive"));
+}
+
+TEST_CASE("durations and sizes are those of sbatch", "[init]") {
+  const auto resources = [](const std::string& options) {
+    return step_of("#SBATCH " + options + "\n./a.sh\n");
+  };
+  CHECK_THAT(resources("-t 90"), Contains("walltime: 90m"));
+  CHECK_THAT(resources("-t 1:30"), Contains("walltime: 2m"));
+  CHECK_THAT(resources("-t 02:00:00"), Contains("walltime: 2h"));
+  CHECK_THAT(resources("-t 2-0"), Contains("walltime: 48h"));
+  CHECK_THAT(resources("-t 1-12:30"), Contains("walltime: 2190m"));
+  CHECK_THAT(resources("-n4 --mem-per-cpu=500 -c 2"),
+             Contains("{ranks: 4, cpus_per_rank: 2, memory_per_rank: 1000MiB, walltime: 1h}"));
+}
+
+TEST_CASE("an array becomes a matrix", "[init]") {
+  const std::string step = step_of("#SBATCH -a 0-6:3,9%2\npython fit.py $SLURM_ARRAY_TASK_ID\n");
+  CHECK_THAT(step, Contains("matrix: {task: [0, 3, 6, 9], max_parallel: 2}"));
+  CHECK_THAT(step, Contains("env: {SLURM_ARRAY_TASK_ID: \"${{ matrix.task }}\"}"));
+}
+
+TEST_CASE("modules and environments are loaded by the step", "[init]") {
+  const std::string step = step_of(R"(#SBATCH -n 1
+module purge
+module load cuda/12.2 gcc
+source ~/venvs/gpt/bin/activate
+python train.py --cores ${SLURM_CPUS_PER_TASK:-1} --job $SLURM_JOB_PARTITION
+)");
+  CHECK_THAT(step,
+             Contains("environment: {modules: [\"cuda/12.2\", \"gcc\"], venv: \"~/venvs/gpt\"}"));
+  CHECK_THAT(step, Contains("      python train.py --cores $DLFLOW_CPUS_PER_RANK --job"));
+  CHECK_THAT(step, Contains("# Left out, since dlflow does it: module purge\n"));
+  CHECK_THAT(step, Contains("# Set on a cluster alone: SLURM_JOB_PARTITION\n"));
+  CHECK_THAT(step_of("conda activate gpt\n./a\n"), Contains("environment: {conda: \"gpt\"}"));
+}
+
+TEST_CASE("torchrun starts a rank for each GPU, and needs no options", "[init]") {
+  const std::string step = step_of(R"(#SBATCH --nodes=2
+#SBATCH --gpus-per-node=4
+#SBATCH --cpus-per-task=32
+export MASTER_ADDR=$(scontrol show hostnames | head -n 1)
+srun torchrun --nnodes=$SLURM_NNODES --nproc_per_node 4 \
+    --rdzv_endpoint=$MASTER_ADDR:29500 train.py
+)");
+  CHECK_THAT(step, Contains("    launch: node\n    resources: {nodes: 2, ranks_per_node: 4, "
+                            "cpus_per_rank: 8, gpus_per_rank: 1, "));
+  CHECK_THAT(step, Contains("    run: |\n      torchrun train.py\n"));
+}
+
+TEST_CASE("what becomes nothing is named", "[init]") {
+  const std::string step = step_of(R"(#SBATCH -p gpu -A lab --mail-type=END
+#SBATCH -d afterok:123
+./a.sh
+)");
+  CHECK_THAT(step, Contains("--account=lab, --mail-type=END, --partition=gpu\n"));
+  CHECK_THAT(step,
+             Contains("# --dependency=afterok:123: write that script as a step of this file"));
+}
