@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <filesystem>
 #include <regex>
 #include <set>
@@ -9,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/process.h"
 #include "base/text.h"
 #include "engine/init/init.h"
 #include "engine/init/workflow_text.h"
@@ -49,19 +51,23 @@ const std::array<std::pair<const char*, const char*>, 7> kVariables = {
 constexpr const char* kNeedless =
     R"(^(module +purge.*|cd +"?\$\{?SLURM_SUBMIT_DIR\}?"?/?|set +-.*|(export +)?(MASTER_ADDR|MASTER_PORT|WORLD_SIZE|RANK|LOCAL_RANK)=.*|.*scontrol +show +hostname.*|.*conda\.sh"?|eval .*conda.*)$)";
 constexpr const char* kLauncher =
-    R"(^(srun|mpirun|mpiexec)( +(-(n|np|N|c|t|p|w|G|-[a-z-]+) +[0-9][^ ]*|-[^ ]+))* +)";
+    R"(^(((exec|time|[A-Z_]+=[^ ]*) +)*)(srun|mpirun|mpiexec)( +(-(n|np|N|c|t|p|w|G|x|H|-(mpi|bind-to|map-by|cpu-bind|hostfile)) +[^ ]+|-[a-z-]+ +[0-9][^ ]*|-[^ ]+))* +)";
 constexpr const char* kTorchrunOptions =
     R"( *--(nnodes|nproc[-_]per[-_]node|rdzv[-_]\w+|node[-_]rank|master[-_]\w+)[= ][^ ]+)";
 
+constexpr size_t kLongestLine = 4000;
+
 void read_options(const std::string& line, std::map<std::string, std::string>& options) {
-  const std::regex option(R"(\s-(-[a-z-]+|[a-zA-Z])[= ]?([^ ]*))");
+  const std::regex option(R"(\s-(-[a-z-]+|[a-zA-Z])(?:[= ]*(?!-)([^ ]+))?)");
   const std::string text = std::regex_replace(line, std::regex(R"(\s#.*|\r)"), "").substr(7);
   for (std::sregex_iterator at(text.begin(), text.end(), option), end; at != end; ++at) {
     std::string name = (*at)[1], value = (*at)[2];
-    if (name.starts_with("-"))
-      name = name.substr(1);
-    else if (const auto known = kLongNames.find(name); known != kLongNames.end())
-      name = known->second;
+    const auto known = kLongNames.find(name);
+    if (known != kLongNames.end()) name = known->second;
+    if (name.starts_with("-")) name = name.substr(1);
+    if (name == "gres" && !value.starts_with("gpu")) name = "gres=" + std::exchange(value, "");
+    if (name == "gres" && std::isdigit(static_cast<unsigned char>(value.back())) == 0)
+      value += ":1";
     options[name] = value;
   }
 }
@@ -85,7 +91,9 @@ bool takes_packages(const std::string& line, BatchScript& script) {
     }
   } else if (std::regex_match(line, found,
                               std::regex(R"re((source|\.) +"?(.+)/bin/activate"?)re"))) {
-    script.packages = "venv: " + yaml_quote(found[2]);
+    const std::regex home(R"(^(~|\$HOME|\$\{HOME\})/)");
+    script.packages = "venv: " + yaml_quote(std::regex_replace(found[2].str(), home,
+                                                               environment_variable("HOME") + "/"));
   } else if (std::regex_match(line, found, std::regex(R"((conda|source|mamba) +activate +(.+))"))) {
     script.packages = "conda: " + yaml_quote(found[2]);
   }
@@ -122,13 +130,14 @@ std::string memory_of(const std::string& size, int64_t factor) {
   const size_t digits = std::min(size.find_first_not_of("0123456789"), size.size());
   const int64_t value = number_from<int64_t>(size.substr(0, digits)).value_or(0) * factor;
   const std::string unit = digits == size.size() ? "M" : size.substr(digits, 1);
-  return std::to_string(value) + unit + "iB";
+  return std::to_string(value) + char(std::toupper(static_cast<unsigned char>(unit[0]))) + "iB";
 }
 
 std::string resources_of_batch(const BatchScript& script, const std::string& walltime) {
   const bool has_torchrun = script.body.find("torchrun") != script.body.npos;
-  const int64_t nodes = number(script, "nodes", 1);
+  const int64_t nodes = std::max<int64_t>(number(script, "nodes", 1), 1);
   int64_t per_node = number(script, "ntasks-per-node", number(script, "ntasks", nodes) / nodes);
+  per_node = std::max<int64_t>(per_node, 1);
   int64_t cpus = number(script, "cpus-per-task", 1);
   int64_t gpus = number(script, "gres", number(script, "gpus-per-node", 0));
   gpus = std::max(
@@ -161,23 +170,25 @@ std::string resources_of_batch(const BatchScript& script, const std::string& wal
 
 /// "0-9:3%2" -> one job for each number, two at a time.
 std::string matrix_of(const std::string& array) {
+  constexpr size_t kMost = 10000;
   const size_t percent = array.find('%');
-  std::string values;
+  Words values;
   for (const std::string& part : split(array.substr(0, percent), ',')) {
     std::smatch range;
-    if (!std::regex_match(part, range, std::regex(R"((\d+)-(\d+)(:(\d+))?)"))) {
-      values += (values.empty() ? "" : ", ") + part;
-      continue;
+    std::regex_match(part, range, std::regex(R"((\d{1,9})(-(\d{1,9})(:(\d{1,9}))?)?)"));
+    if (range.empty() || values.size() > kMost) {
+      throw Error(Errc::InvalidInput, "--array=" + array + " is no list of at most " +
+                                          std::to_string(kMost) + " numbers; write 1-8, or 0,2,5");
     }
-    const int64_t step = range[4].matched ? std::stoll(range[4]) : 1;
-    for (int64_t i = std::stoll(range[1]); i <= std::stoll(range[2]);
-         i += std::max<int64_t>(step, 1)) {
-      values += (values.empty() ? "" : ", ") + std::to_string(i);
+    const int64_t last = std::stoll(range[range[3].matched ? 3 : 1]);
+    const int64_t step = range[5].matched ? std::max(std::stoll(range[5]), 1LL) : 1;
+    for (int64_t i = std::stoll(range[1]); i <= last && values.size() <= kMost; i += step) {
+      values.push_back(std::to_string(i));
     }
   }
   const std::string most =
       percent == array.npos ? "" : ", max_parallel: " + array.substr(percent + 1);
-  return "    matrix: {task: [" + values + "]" + most + "}  # --array\n" +
+  return "    matrix: {task: [" + join(values, ", ") + "]" + most + "}  # --array\n" +
          "    env: {SLURM_ARRAY_TASK_ID: \"${{ matrix.task }}\"}\n";
 }
 
@@ -245,23 +256,22 @@ BatchScript read_batch_script(const std::string& text) {
     const std::string line(trim(raw));
     if (line.starts_with("#SBATCH")) read_options(line, script.options);
     if (line.starts_with("#") || (line.empty() && script.body.empty())) continue;
+    if (line.size() > kLongestLine) {  // the standard's regular expressions recurse
+      script.body += raw + "\n";
+      continue;
+    }
     if (takes_packages(line, script)) continue;
     if (std::regex_match(line, std::regex(kNeedless))) {
       script.left_out.push_back(line);
       continue;
     }
-    const std::string command = std::regex_replace(line, std::regex(kLauncher), "");
+    std::string command = std::regex_replace(line, std::regex(kLauncher), "$1");
     script.starts_ranks = script.starts_ranks || command != line;
-    const bool is_torchrun = command.find("torchrun") != command.npos;
-    const std::string indent =
-        script.body.empty() ? "" : raw.substr(0, raw.find_first_not_of(" \t"));
-    script.body +=
-        line.empty()
-            ? "\n"
-            : indent +
-                  (is_torchrun ? std::regex_replace(command, std::regex(kTorchrunOptions), "")
-                               : command) +
-                  "\n";
+    if (command.find("torchrun") != command.npos) {
+      command = std::regex_replace(command, std::regex(kTorchrunOptions), "");
+    }
+    const size_t indent = script.body.empty() || line.empty() ? 0 : raw.find_first_not_of(" \t");
+    script.body += raw.substr(0, indent) + command + "\n";
   }
   script.body = replaced_variables(script.body);
   return script;

@@ -73,7 +73,7 @@ constexpr std::array kKinds = {
     InitKind{"dlflow init digits", "a folder that `dlflow data pack` wrote", is_data_set,
              init_data_set},
     InitKind{"dlflow init streets", "pictures and masks", runtime::has_masked_pictures, nullptr,
-             "dlflow data pack $SOURCE -o $NAME-data --resize 256x256 --test-share 0.1\n"
+             "dlflow data pack $SOURCE -o $NAME-data --resize 256x256\n"
              "  and a copy of workflows/segmentation.yaml (docs/user/tutorial-segmentation.md)"},
     InitKind{"dlflow init photos", "pictures, a folder for each class", is_picture_folder,
              init_pictures},
@@ -120,8 +120,7 @@ std::vector<InitFile> init_files(const InitRequest& request) {
     throw Error(Errc::InvalidInput,
                 source +
                     " holds neither a data set, nor pictures in a folder for each class, nor "
-                    "text; name one of these:\n" +
-                    init_examples());
+                    "text; `dlflow init` lists what it takes");
   }
   if (kind->files != nullptr) return kind->files(request);
   const std::string advice = replaced(kind->advice, "$SOURCE", shell_quote(source));

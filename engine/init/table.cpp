@@ -15,103 +15,46 @@
 namespace dlflow {
 namespace {
 
-using runtime::TableField;
-
-/// A column, by a look at its values.
-struct ColumnValues {
-  std::string name;
-  size_t numbers = 0, whole = 0, others = 0;
-  std::set<std::string> different = {};  // the first few
-
-  static constexpr size_t kFew = 10;
-
-  void add(const std::string& text) {
-    const auto value = number_from<double>(text);
-    numbers += value ? 1 : 0;
-    whole += value && std::floor(*value) == *value ? 1 : 0;
-    others += value ? 0 : 1;
-    if (different.size() <= kFew) different.insert(text);
-  }
-
-  /// Single values that are no numbers are mistakes, which `dlflow data pack` tells.
-  bool has_numbers() const { return numbers > others; }
-
-  /// A class is a word, or one of a few whole numbers.
-  bool has_classes() const {
-    return !has_numbers() || (whole == numbers && different.size() <= kFew);
-  }
+/// The names of the columns, and which of them begin with a number.
+struct TableHead {
+  std::vector<std::string> names;
+  std::set<std::string> numbers;
 };
 
-std::vector<ColumnValues> columns_of(std::string_view content, const std::string& name,
-                                     char separator) {
+TableHead head_of(std::string_view content, const std::string& name, char separator) {
   runtime::TableReader reader(content, name, separator);
-  std::vector<TableField> fields;
-  std::vector<ColumnValues> columns;
-  if (!reader.next(fields)) return columns;
-  for (const TableField& field : fields) columns.push_back({field.text});
-  while (reader.next(fields)) {
-    for (size_t i = 0; i < std::min(fields.size(), columns.size()); ++i) {
-      columns[i].add(fields[i].text);
-    }
+  std::vector<runtime::TableField> header, row;
+  reader.next(header);
+  reader.next(row);
+  TableHead head;
+  for (size_t i = 0; i < header.size(); ++i) {
+    head.names.push_back(header[i].text);
+    if (i < row.size() && number_from<double>(row[i].text)) head.numbers.insert(header[i].text);
   }
-  return columns;
-}
-
-std::vector<std::string> names_of_columns(const std::vector<ColumnValues>& columns) {
-  std::vector<std::string> names;
-  for (const ColumnValues& column : columns) names.push_back(column.name);
-  return names;
+  return head;
 }
 
 /// The column to learn: that of --target, or the answer.
-const ColumnValues& target_of(const InitRequest& request,
-                              const std::vector<ColumnValues>& columns) {
-  const std::vector<std::string> names = names_of_columns(columns);
+std::string target_of(const InitRequest& request, const TableHead& head) {
   const std::string source = request.source.string();
-  const std::string has = source + " has the columns " + join(names, ", ");
+  const std::string has = source + " has the columns " + join(head.names, ", ");
   std::string target = request.target;
-  if (target.empty() && request.ask && !names.empty()) {
-    target = request.ask(has + ". Which one is to be learnt?");
-  }
-  const auto found = std::ranges::find(columns, target, &ColumnValues::name);
-  if (found != columns.end()) return *found;
-  if (!target.empty()) {
-    throw Error(Errc::InvalidInput, source + " has no column '" + target + "'; it has " +
-                                        join(names, ", ") + did_you_mean(target, names));
-  }
+  if (target.empty() && request.ask) target = request.ask(has + ". Which one is to be learnt?");
+  if (!target.empty()) return target;
   throw Error(Errc::InvalidInput, has + "; name the one to learn: dlflow init " +
                                       shell_quote(source) + " --target " +
-                                      shell_quote(names.empty() ? "COLUMN" : names.back()));
+                                      shell_quote(head.names.empty() ? "" : head.names.back()));
 }
 
-/// The options of `dlflow data pack`, and what the workflow says about the choice.
-struct TableChoice {
-  runtime::TableColumns columns;
-  std::string options, comment;
-};
-
-TableChoice choose(const std::vector<ColumnValues>& columns, const ColumnValues& target) {
-  TableChoice choice;
-  std::vector<std::string> left_out;
-  for (const ColumnValues& column : columns) {
-    if (column.name == target.name) continue;
-    (column.has_numbers() ? choice.columns.features : left_out).push_back(column.name);
+/// A few whole numbers are classes, in most tables.
+bool are_classes(const runtime::Dataset& rows) {
+  constexpr size_t kFew = 10;
+  std::set<float> different;
+  for (size_t i = 0; i < rows.size() && different.size() <= kFew; ++i) {
+    if (std::floor(rows.targets[i][0]) != rows.targets[i][0]) return false;
+    different.insert(rows.targets[i][0]);
   }
-  const std::string quoted = yaml_quote(target.name);
-  if (target.has_classes()) {
-    choice.columns.label = target.name;
-    choice.options = ", --class, " + quoted;
-    choice.comment = "  # Learns the class " + target.name;
-  } else {
-    choice.columns.targets = {target.name};
-    choice.options = ", --target, " + quoted;
-    choice.comment = "  # Learns the number " + target.name;
-  }
-  choice.comment += " from the columns of numbers, each scaled to mean 0 and deviation 1.\n";
-  if (left_out.empty()) return choice;
-  choice.options += ", --features, " + yaml_quote(join(choice.columns.features, ","));
-  choice.comment += "  # Left out, since they hold no numbers: " + join(left_out, ", ") + "\n";
-  return choice;
+  return different.size() <= kFew;
 }
 
 }  // namespace
@@ -119,16 +62,40 @@ TableChoice choose(const std::vector<ColumnValues>& columns, const ColumnValues&
 std::vector<InitFile> init_table(const InitRequest& request) {
   const std::string name = request.source.string();
   const char separator = runtime::separator_of(request.source);
-  const auto content = map_file(request.source);
-  const std::vector<ColumnValues> columns = columns_of(content.view, name, separator);
-  const TableChoice choice = choose(columns, target_of(request, columns));
-  const runtime::Table table =
-      runtime::parse_table(content.view, name, choice.columns, separator);  // throws for mistakes
+  const SharedBytes content = map_file(request.source);
+  const TableHead head = head_of(content.view, name, separator);
+  const std::string target = target_of(request, head);
+  runtime::TableColumns columns;
+  std::vector<std::string> left_out;
+  for (const std::string& column : head.names) {
+    if (column == target) continue;
+    (head.numbers.contains(column) ? columns.features : left_out).push_back(column);
+  }
+  const bool is_known = std::ranges::find(head.names, target) != head.names.end();
+  bool has_classes = is_known && !head.numbers.contains(target);
+  runtime::Table table;
+  if (!has_classes) {
+    columns.targets = {target};
+    table = runtime::parse_table(content.view, name, columns, separator);  // tells mistakes
+    has_classes = are_classes(table.dataset);
+  }
+  if (has_classes) {
+    columns.targets.clear();
+    columns.label = target;
+    table = runtime::parse_table(content.view, name, columns, separator);
+  }
   TrainingData data = training_data_of(table.dataset);
-  data.has_test = !test_share_option(data.samples).empty();
-  const std::string step = packing_step(named_by_workflow(request.source, request.workflow),
-                                        choice.options + test_share_option(data.samples));
-  return training_files(request, data, choice.comment + step, kPackedData);
+  const std::string share = test_share_option(data.samples);
+  data.has_test = !share.empty();
+  std::string text = "  # Learns the " + std::string(has_classes ? "class " : "number ") + target +
+                     " from columns of numbers, each scaled to mean 0 and deviation 1\n";
+  std::string options = (has_classes ? ", --class, " : ", --target, ") + yaml_quote(target);
+  if (!left_out.empty()) {
+    text += "  # Left out, since they hold no numbers: " + join(left_out, ", ") + "\n";
+    options += ", --features, " + yaml_quote(join(columns.features, ","));
+  }
+  text += packing_step(named_by_workflow(request.source, request.workflow), options + share);
+  return training_files(request, data, text, kPackedData);
 }
 
 }  // namespace dlflow

@@ -213,6 +213,9 @@ class Tutorials(support.Case):
         self.need_training()
         self.follow("tutorial-tables.md")
 
+    def test_from_sbatch(self):
+        self.follow("from-sbatch.md")
+
     def test_recommendation(self):
         self.need_module("torch")
         self.need_mpirun()

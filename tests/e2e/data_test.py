@@ -238,6 +238,16 @@ class Data(Case):
         for name in ("train.dlset", "columns.txt"):
             self.assertEqual((self.folder / "again" / name).read_bytes(), (self.folder / "prices" / name).read_bytes(), name)
 
+    def test_rows_of_a_table_are_divided_by_their_numbers(self):
+        self.write("t.csv", "a,b\n" + "".join(f"{n},{n}.5\n" for n in range(100)))
+        out, _ = self.dlflow("data", "pack", "t.csv", "-o", "set", "--target", "b", "--test-share", "0.2")
+        train, test = (int(line.split(": ")[1].split(" ")[0]) for line in out.splitlines())
+        self.assertEqual(train + test, 100)
+        self.assertTrue(10 <= test <= 30, test)
+        self.write("t.csv", "a,b\n" + "".join(f"{n},{n}.5\n" for n in range(110)))
+        longer, _ = self.dlflow("data", "pack", "t.csv", "-o", "longer", "--target", "b", "--test-share", "0.2")
+        self.assertTrue(0 <= int(longer.splitlines()[1].split(": ")[1].split(" ")[0]) - test <= 10, longer)
+
     def test_mistakes_in_tables_are_named_with_line_and_column(self):
         (self.folder / "t.csv").write_text("a,b\n1,2\nx,3\n4,\n")
         _, err = self.dlflow("data", "pack", "t.csv", "-o", "set", "--target", "b", status=2)
@@ -295,7 +305,7 @@ class Data(Case):
         (self.folder / "t.csv").write_text("a,b\n1,2\n")
         for argv, text in ((["--crop", "0"], "--crop: '0' is no size; write 224, or WIDTHxHEIGHT"),
                            (["--resize", "8"], "--resize and --crop change pictures in folders"),
-                           (["--test-share", "0.5"], "--test-share and --validation-share divide pictures and documents by their names"),
+                           (["--test-share", "0.5"], "of 1 samples none would be in the"),
                            (["--test-share", "0.5", "--validation-share", "0.5"], "leave no samples for training")):
             self.assertIn(text, self.dlflow("data", "pack", "t.csv", "-o", "set", "--target", "b", *argv, status=2)[1])
         self.assertFalse((self.folder / "set").exists())

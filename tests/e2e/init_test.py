@@ -1,8 +1,37 @@
-"""`dlflow init`: a first workflow, from three answers or from options; what it writes is valid, and runs."""
+"""`dlflow init`: a first workflow for what one has; what it writes is valid, runs as it is, and learns."""
 
+import os
+import pty
+import random
 import subprocess
+import textwrap
 
 from support import BIN, Case, main
+
+# Saves a step a tenth of a second, as PyTorch's scripts do.
+RESUMABLE = """
+import argparse, os, pathlib, time
+import torch
+parser = argparse.ArgumentParser()
+parser.add_argument("--output_dir", default=".")
+parser.add_argument("--resume", help="a file to go on from")
+args = parser.parse_args()
+step = torch.load(args.resume) if args.resume else 0
+print("goes on from", step, flush=True)
+os.makedirs(args.output_dir, exist_ok=True)
+while step < 30:
+    time.sleep(0.1)
+    step += 1
+    torch.save(step, os.path.join(args.output_dir, f"step_{step:02d}.pt"))
+print("done", flush=True)
+"""
+TORCH = """
+import os, pathlib
+def save(value, path):
+    pathlib.Path(path + ".new").write_text(str(value))
+    os.rename(path + ".new", path)
+def load(path): return int(pathlib.Path(path).read_text())
+"""
 
 
 class Init(Case):
@@ -12,26 +41,154 @@ class Init(Case):
                                "json.dump({'accuracy': 0.9}, open(os.environ['DLFLOW_SUMMARY'], 'w'))\n")
         self.write("helper.py", "x = 1\n")
 
-    def answer(self, *lines, status=0):
-        process = subprocess.run([BIN / "dlflow", "init"], cwd=self.folder, env=self.env, input="".join(f"{line}\n" for line in lines),
-                                 capture_output=True, text=True, timeout=60)
-        self.assertEqual(process.returncode, status, process.stderr)
-        return process.stdout, process.stderr
+    def validate(self, workflow):
+        self.assertEqual(self.dlflow("validate", workflow), ("", ""))
 
-    def test_three_answers_make_a_workflow_that_runs(self):
+    def result(self, workflow, step, metric):
+        run = self.run_json(workflow, timeout=100)["run"]
+        return next(one["metrics"][metric] for one in self.status(run)["steps"] if one["name"] == step)
+
+    def test_alone_it_lists_what_it_takes(self):
+        out, _ = self.dlflow("init")
+        for line in ("  dlflow init train.py                    a script\n", "houses.csv --target price", "what to type:\n"):
+            self.assertIn(line, out)
+        self.assertFalse((self.folder / "train.yaml").exists())
+
+    def test_a_script_makes_a_workflow_that_runs(self):
         self.write("pictures/a.txt", "x")
-        out, err = self.answer("train.py", "pictures", "20m")
-        self.assertEqual(err.count("?"), 3)
-        self.assertIn("Scripts here: train.py, helper.py", err)
-        self.assertEqual(out, "Wrote train.yaml. Next:\n  dlflow run train.yaml\n")
-        self.assertEqual(self.dlflow("validate", "train.yaml"), ("", ""))
+        out, err = self.dlflow("init", "train.py", "--data", "pictures", "--walltime", "20m")
+        self.assertEqual((out, err), ("Wrote train.yaml. Next:\n  dlflow run train.yaml\n", ""))
+        self.validate("train.yaml")
         self.assertIn("walltime: 20m", (self.folder / "train.yaml").read_text())
         run = self.run_json("train.yaml")["run"]
         self.assertEqual(self.dlflow("logs", run, "train")[0], f"data: {self.folder}/pictures\n")
 
-    def test_empty_answers_take_what_was_found(self):
-        self.answer("", "", "")
-        self.run_json("train.yaml")
+    def test_a_script_that_resumes_goes_on_after_its_walltime(self):
+        self.write("torch.py", TORCH)
+        self.write("train.py", RESUMABLE)
+        self.dlflow("init", "train.py", "--walltime", "2s")
+        self.validate("train.yaml")
+        self.assertIn("# Saves out/step_*.pt; goes on by --resume\n", (self.folder / "train.yaml").read_text())
+        run = self.run_json("train.yaml")["run"]
+        log = [line for line in self.dlflow("logs", run, "train")[0].splitlines() if line != "Terminated"]
+        self.assertEqual((log[0], log[-1]), ("goes on from 0", "done"))
+        self.assertGreater(int(log[1].split()[-1]), 5, log)
+
+    def test_a_script_of_ranks_gets_them_by_a_parameter(self):
+        self.write("train.py", "import os\ndef main(): dist.init_process_group('gloo')\nprint(os.environ['RANK'], os.environ['WORLD_SIZE'])\n")
+        self.dlflow("init", "train.py")
+        self.validate("train.yaml")
+        text = (self.folder / "train.yaml").read_text()
+        self.assertIn("# Recognised torch.distributed: `dlflow run train.yaml --set ranks=4` starts four ranks", text)
+        run = self.run_json("train.yaml")["run"]
+        self.assertEqual(self.dlflow("logs", run, "train")[0], "0 1\n")
+
+    def test_a_script_for_sbatch_becomes_a_step(self):
+        (self.folder / "job.sh").write_text(textwrap.dedent("""\
+            #!/bin/bash
+            #SBATCH --job-name=fit --array=1-3%2
+            #SBATCH --time=10:00 --partition=short --mem=100M
+            cd $SLURM_SUBMIT_DIR
+            mkdir -p results
+            python3 fit.py "$SLURM_ARRAY_TASK_ID" ${SLURM_CPUS_PER_TASK} >results/log.txt
+            cat results/log.txt
+            """))
+        self.write("fit.py", "import helper, os, sys\nprint(sys.argv[1:], os.environ['SLURM_ARRAY_TASK_ID'])\n")
+        self.dlflow("init", "job.sh")
+        self.validate("job.yaml")
+        text = (self.folder / "job.yaml").read_text()
+        for part in ("--partition=short", '- "fit.py"\n      - "helper.py"', "memory: 100MiB, walltime: 10m"):
+            self.assertIn(part, text)
+        run = self.run_json("job.yaml")["run"]
+        self.assertEqual(self.dlflow("logs", run, "fit[task=2]")[0], "['2', '1'] 2\n")
+
+    def write_table(self, rows, target):
+        """Five features; `target` makes the last column of them."""
+        draw = random.Random(1)
+        table = ["rooms,age,lat,lon,tax,name,price"]
+        for row in range(rows):
+            x = [draw.gauss(0, 1) for _ in range(5)]
+            table.append(",".join(f"{value:.4f}" for value in x) + f",house {row},{target(x)}")
+        self.write("houses.csv", "\n".join(table) + "\n")
+
+    def test_a_table_of_numbers_is_learnt_at_any_scale(self):
+        for scale, mean in ((1, 50), (1e5, 3e6)):
+            self.write_table(640, lambda x: round(mean + scale * (2 * x[0] - 3 * x[1] + x[2] * x[3]), 3))
+            self.dlflow("init", "houses.csv", "--target", "price", "-o", f"w{scale:g}.yaml")
+            self.validate(f"w{scale:g}.yaml")
+            self.assertIn("# Left out, since they hold no numbers: name\n", (self.folder / f"w{scale:g}.yaml").read_text())
+            self.assertLess(self.result(f"w{scale:g}.yaml", "evaluate", "rmse"), 0.25 * 3.7 * scale)
+
+    def test_a_table_of_classes_is_learnt(self):
+        self.write_table(400, lambda x: "high" if x[0] + x[1] > 0 else "low")
+        self.dlflow("init", "houses.csv", "--target", "price")
+        self.validate("houses.yaml")
+        self.assertGreater(self.result("houses.yaml", "evaluate", "accuracy"), 0.9)
+
+    def test_a_small_table_holds_nothing_back(self):
+        self.write_table(36, lambda x: x[0])  # of which 33 are to train with: a step has one sample
+        self.dlflow("init", "houses.csv", "--target", "price")
+        self.validate("houses.yaml")
+        self.assertNotIn("test-share", (self.folder / "houses.yaml").read_text())
+        self.run_json("houses.yaml")
+
+    def test_the_column_to_learn_is_asked_for_at_a_terminal_alone(self):
+        self.write_table(60, lambda x: x[0])
+        _, err = self.dlflow("init", "houses.csv", status=2)
+        self.assertIn("the columns rooms, age, lat, lon, tax, name, price; name the one to learn: dlflow init houses.csv --target price", err)
+        self.assertIn("did you mean 'price'?", self.dlflow("init", "houses.csv", "--target", "prise", status=2)[1])
+        master, terminal = pty.openpty()
+        self.addCleanup(os.close, master)
+        process = subprocess.Popen([BIN / "dlflow", "init", "houses.csv"], cwd=self.folder, env=self.env,
+                                   stdin=terminal, stdout=subprocess.PIPE, stderr=terminal)
+        os.close(terminal)
+        os.write(master, b"price\n")
+        out, _ = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 0)
+        self.assertIn(b"Wrote houses.yaml, houses-model.yaml, houses-scale.safetensors.", out)
+
+    def test_a_mistake_in_a_table_is_told_before_anything_is_written(self):
+        self.write("houses.csv", "a,price\n1,2\nn/a,3\n4,5\n5,7.5\n")
+        _, err = self.dlflow("init", "houses.csv", "--target", "price", status=2)
+        self.assertIn("houses.csv:3:1: 'n/a' is not a number (column 'a')", err)
+        self.assertFalse((self.folder / "houses.yaml").exists())
+
+    def write_shapes(self, side, sizes=(32,)):
+        """Noisy circles, squares and triangles."""
+        draw = random.Random(1)
+        inside = {"circle": lambda x, y, r: x * x + y * y <= r * r, "square": lambda x, y, r: abs(x) <= 0.9 * r and abs(y) <= 0.9 * r,
+                  "triangle": lambda x, y, r: -r <= y <= r and abs(x) <= (y + r) / 2}
+        for name, is_in in inside.items():
+            (self.folder / "shapes" / name).mkdir(parents=True)
+            for n in range(side):
+                size = sizes[n % len(sizes)]
+                r = draw.uniform(5, 9) * size / 32
+                cx, cy = draw.uniform(r, size - r), draw.uniform(r, size - r)
+                grey = draw.sample((40, 90, 140, 200, 240), 2)
+                pixels = bytes(max(0, min(255, int(grey[is_in(x - cx, y - cy, r)] + draw.gauss(0, 15)))) for y in range(size) for x in range(size))
+                (self.folder / "shapes" / name / f"{n}.pgm").write_bytes(f"P5 {size} {size} 255\n".encode() + pixels)
+
+    def test_pictures_by_class_are_packed_and_learnt(self):
+        self.write_shapes(100)
+        self.dlflow("init", "shapes")
+        self.validate("shapes.yaml")
+        self.assertGreater(self.result("shapes.yaml", "evaluate", "accuracy"), 0.8)
+
+    def test_pictures_of_several_sizes_are_resized(self):
+        self.write_shapes(4, sizes=(48, 80))
+        self.dlflow("init", "shapes")
+        self.assertIn('--resize, "64", --crop, "64"', (self.folder / "shapes.yaml").read_text())
+        self.validate("shapes.yaml")
+        self.run_json("shapes.yaml", "--set", "epochs=1")
+
+    def test_for_other_sources_it_prints_what_to_type(self):
+        self.write("stories/a.txt", "x")
+        for name in ("a b.npy", "net.onnx", "net.safetensors", "streets/images/1.png", "streets/masks/1.png", "table.parquet"):
+            self.write(name, "")
+        for source, words in (("stories", "dlflow data pack stories -o stories-data --tokens bytes"), ("a b.npy", "dlflow data pack 'a b.npy' LABELS.npy"),
+                              ("net.onnx", "dlflow model import net.onnx -o net.yaml"), ("net.safetensors", "start_from: net.safetensors"),
+                              ("streets", "dlflow data pack streets -o streets-data"), ("table.parquet", "python -m dlflow.convert table.parquet")):
+            self.assertIn(words, self.dlflow("init", source, status=2)[1])
 
     def test_what_a_script_reads_beside_it_is_among_its_inputs(self):
         self.write("model.py", "import helper\n")
@@ -55,7 +212,7 @@ class Init(Case):
     def test_a_data_set_gets_a_network_that_fits_it(self):
         self.pack_digits()
         out, _ = self.dlflow("init", "digits")
-        self.assertIn("Wrote digits.yaml and digits-model.yaml.", out)
+        self.assertIn("Wrote digits.yaml, digits-model.yaml.", out)
         model = (self.folder / "digits-model.yaml").read_text()
         self.assertIn("input: [1, 4, 4]", model)
         self.assertIn("features: 2}", model)
@@ -126,14 +283,13 @@ class Init(Case):
         self.dlflow("data", "pack", "t.csv", "-o", "numbers", "--target", "y")
         self.dlflow("init", "numbers")
         model = (self.folder / "numbers-model.yaml").read_text()
-        self.assertIn("input: [2, 1, 1]\n", model)
-        self.assertIn("  - linear: {features: 1}\nloss: mse", model)
-        self.dlflow("validate", "numbers.yaml")
+        self.assertIn("input: [2]\n", model)
+        self.assertIn("  - linear: {features: 1}\n  - batch_norm: {name: scale}", model)
+        self.validate("numbers.yaml")
 
-    def test_a_folder_without_a_data_set_is_told_how_to_make_one(self):
-        self.write("pictures/cat/a.txt", "x")
-        _, err = self.dlflow("init", "pictures", status=2)
-        self.assertIn("`dlflow data pack pictures -o data`", err)
+    def test_a_folder_of_nothing_that_it_knows_is_refused(self):
+        self.write("things/cat/a.bin", "x")
+        self.assertIn("things holds neither a data set", self.dlflow("init", "things", status=2)[1])
 
     def test_nothing_that_is_there_is_replaced(self):
         self.write("train.yaml", "mine\n")

@@ -1,5 +1,8 @@
 #include "engine/init/batch_script.h"
 
+#include <map>
+#include <string>
+
 #include "tests/support/catch.h"
 
 using namespace dlflow;
@@ -52,11 +55,11 @@ TEST_CASE("modules and environments are loaded by the step", "[init]") {
   const std::string step = step_of(R"(#SBATCH -n 1
 module purge
 module load cuda/12.2 gcc
-source ~/venvs/gpt/bin/activate
+source /home/me/gpt/bin/activate
 python train.py --cores ${SLURM_CPUS_PER_TASK:-1} --job $SLURM_JOB_PARTITION
 )");
   CHECK_THAT(step,
-             Contains("environment: {modules: [\"cuda/12.2\", \"gcc\"], venv: \"~/venvs/gpt\"}"));
+             Contains("environment: {modules: [\"cuda/12.2\", \"gcc\"], venv: \"/home/me/gpt\"}"));
   CHECK_THAT(step, Contains("      python train.py --cores $DLFLOW_CPUS_PER_RANK --job"));
   CHECK_THAT(step, Contains("# Left out, since dlflow does it: module purge\n"));
   CHECK_THAT(step, Contains("# Set on a cluster alone: SLURM_JOB_PARTITION\n"));
@@ -74,6 +77,31 @@ srun torchrun --nnodes=$SLURM_NNODES --nproc_per_node 4 \
   CHECK_THAT(step, Contains("    launch: node\n    resources: {nodes: 2, ranks_per_node: 4, "
                             "cpus_per_rank: 8, gpus_per_rank: 1, "));
   CHECK_THAT(step, Contains("    run: |\n      torchrun train.py\n"));
+}
+
+TEST_CASE("options are read as sbatch reads them", "[init]") {
+  const auto options = read_batch_script(
+                           "#SBATCH --exclusive --mem=1G -n4 -J a -N 2 --gres=gpu\n"
+                           "#SBATCH --gres=lscratch:200\n")
+                           .options;
+  CHECK(options == std::map<std::string, std::string>{{"exclusive", ""},
+                                                      {"gres", "gpu:1"},
+                                                      {"gres=lscratch:200", ""},
+                                                      {"job-name", "a"},
+                                                      {"mem", "1G"},
+                                                      {"nodes", "2"},
+                                                      {"ntasks", "4"}});
+  CHECK_THROWS_WITH(step_of("#SBATCH -a 0-99999999\n./a\n"), Contains("at most 10000 numbers"));
+  CHECK_THROWS_WITH(step_of("#SBATCH -a $N\n./a\n"), Contains("write 1-8, or 0,2,5"));
+}
+
+TEST_CASE("launchers are taken off with their options", "[init]") {
+  const auto body = [](const std::string& line) { return read_batch_script(line + "\n").body; };
+  CHECK(body("srun -n 4 --exclusive --cpu-bind=cores ./a -n 3") == "./a -n 3\n");
+  CHECK(body("srun ./a") == "./a\n");
+  CHECK(body("OMP_NUM_THREADS=2 mpirun -np 4 --bind-to core -x PATH ./a") ==
+        "OMP_NUM_THREADS=2 ./a\n");
+  CHECK(body("./srun a\n  indented") == "./srun a\n  indented\n");
 }
 
 TEST_CASE("what becomes nothing is named", "[init]") {

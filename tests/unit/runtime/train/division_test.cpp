@@ -116,6 +116,9 @@ TEST_CASE("batch normalisation over one value is refused, and says what to do", 
   CHECK(divide(kPerceptron, 130, settings_of(128, 4)).num_steps() == 2);
   CHECK(divide(test::kTinyModel, 129, settings_of(128, 4)).num_steps() == 2);  // of pixels
   CHECK(divide(kTwoPixels, 129, settings_of(128, 4)).num_steps() == 2);
+  Model frozen = parse_model(kPerceptron, "m.yaml");
+  for (Layer& layer : frozen.layers) layer.frozen = true;  // goes by its running statistics
+  CHECK(division_of(settings_of(128, 4), frozen, 129, {1, 2}).num_steps() == 2);
   TrainSettings settings = settings_of(128, 4);
   SECTION("dropped") { settings.last_batch = LastBatch::Drop; }
   SECTION("over the whole step") {
