@@ -49,7 +49,7 @@ const std::array<std::pair<const char*, const char*>, 7> kVariables = {
 
 /// Lines that dlflow needs no more: it tells ranks their names, and starts in the right folder.
 constexpr const char* kNeedless =
-    R"(^(module +purge.*|cd +"?\$\{?SLURM_SUBMIT_DIR\}?"?/?|set +-.*|(export +)?(MASTER_ADDR|MASTER_PORT|WORLD_SIZE|RANK|LOCAL_RANK)=.*|.*scontrol +show +hostname.*|.*conda\.sh"?|eval .*conda.*)$)";
+    R"(^(module +purge.*|cd +"?\$\{?SLURM_SUBMIT_DIR\}?"?/?|(export +)?(MASTER_ADDR|MASTER_PORT|WORLD_SIZE|RANK|LOCAL_RANK)=.*|.*scontrol +show +hostname.*|.*conda\.sh"?|eval .*conda.*)$)";
 constexpr const char* kLauncher =
     R"(^(((exec|time|[A-Z_]+=[^ ]*) +)*)(srun|mpirun|mpiexec)( +(-(n|np|N|c|t|p|w|G|x|H|-(mpi|bind-to|map-by|cpu-bind|hostfile)) +[^ ]+|-[a-z-]+ +[0-9][^ ]*|-[^ ]+))* +)";
 constexpr const char* kTorchrunOptions =
@@ -111,7 +111,7 @@ int64_t number(const BatchScript& script, const std::string& name, int64_t other
       .value_or(otherwise);
 }
 
-/// "2-00:00:00", "90", "1:30:00" as sbatch reads them, in minutes rounded up.
+/// "2-00:00:00", "90", "1:30:00" as sbatch reads them, in minutes rounded up; "" of UNLIMITED.
 std::string walltime_of(const std::string& time) {
   const size_t dash = time.find('-');
   const Words parts = split(time.substr(dash == time.npos ? 0 : dash + 1), ':');
@@ -122,6 +122,7 @@ std::string walltime_of(const std::string& time) {
     sizes[first + i] = number_from<int64_t>(parts[i]).value_or(0);
   }
   const int64_t minutes = ((sizes[0] * 24 + sizes[1]) * 60) + sizes[2] + (sizes[3] > 0 ? 1 : 0);
+  if (minutes == 0) return "";
   return minutes % 60 == 0 ? std::to_string(minutes / 60) + "h" : std::to_string(minutes) + "m";
 }
 
@@ -163,8 +164,8 @@ std::string resources_of_batch(const BatchScript& script, const std::string& wal
   if (number(script, "mem", 0) > 0) add("memory", memory_of(option("mem"), nodes));
   if (number(script, "mem-per-cpu", 0) > 0)
     add("memory_per_rank", memory_of(option("mem-per-cpu"), cpus));
-  const std::string time = option("time");
-  add("walltime", !walltime.empty() ? walltime : time.empty() ? "1h" : walltime_of(time));
+  const std::string time = script.options.contains("time") ? walltime_of(option("time")) : "1h";
+  if (!walltime.empty() || !time.empty()) add("walltime", walltime.empty() ? time : walltime);
   return std::string(has_torchrun ? "    launch: node\n" : "") + "    resources: {" + text + "}\n";
 }
 

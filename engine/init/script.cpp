@@ -76,7 +76,7 @@ constexpr std::array kSavingCalls = {
     SavingCall{"Lightning", "ModelCheckpoint", "dirpath", 0, "/*.ckpt"},
     SavingCall{"Keras", "BackupAndRestore", "backup_dir", 0, "/*"},
     SavingCall{"Keras", "ModelCheckpoint", "filepath", 0, ""},
-    SavingCall{"accelerate", "save_state", "output_dir", 0, "/*"},
+    SavingCall{"accelerate", "save_state", "output_dir", 0, ""},
     SavingCall{"", "torch.save", "f", 1, ""}};
 
 bool finds(const std::string& text, const std::string& pattern) {
@@ -112,11 +112,13 @@ Words saved_paths(const std::string& text, const std::string& framework) {
 /// Where `path` lies: what is below an unknown folder lies where the option says, if there is one.
 /// Empty if nobody knows, or if a shell would take it for something else.
 std::string placed(const std::string& path, bool has_option) {
-  const size_t slash = path.find('/');
-  const bool is_known = !path.empty() && slash != 0 && path[0] != '*';
-  if (is_known) return path.find_first_of(" '\"$()&;|<>`\\") == path.npos ? path : "";
+  if (path.find_first_of(" '\"$()&;|<>`\\") != path.npos) return "";
+  const std::string first = path.substr(0, path.find('/'));
+  if (!first.empty() && first.find('*') == first.npos) return path;
   if (!has_option) return "";
-  return std::string(kFolder) + "/" + (slash == path.npos ? "*" : path.substr(slash + 1));
+  const bool is_folder = first.empty() || first == "*";  // that of the option
+  const std::string rest = is_folder ? path.substr(std::min(first.size() + 1, path.size())) : path;
+  return std::string(kFolder) + "/" + (rest.empty() ? "*" : rest);
 }
 
 /// Whether the script loads what it saves in `folder` without being told.
@@ -130,29 +132,6 @@ bool goes_on_by_itself(const std::string& text, const fs::path& folder) {
     }
   }
   return false;
-}
-
-/// The text of a Python script and of what it reads beside it.
-std::string python_of(const fs::path& script) {
-  std::string text = read_file(script);
-  for (const PythonModule& module : python_modules(script)) {
-    const fs::path file = script.parent_path() / module.path;
-    if (file.extension() == ".py") text += "\n" + read_file(file);
-  }
-  return text;
-}
-
-/// The script, and what a Python script reads beside it.
-Words inputs_of(const InitRequest& request, const std::string& path) {
-  Words inputs = {path};
-  if (request.source.extension() == ".py") {
-    for (const PythonModule& module : python_modules(request.source)) {
-      inputs.push_back((fs::path(path).parent_path() / module.path).string());
-    }
-  }
-  if (!request.data.empty())
-    inputs.push_back(fs::absolute(request.data).lexically_normal().string());
-  return inputs;
 }
 
 /// `environment:` with the packages of Python that the user has loaded, or that lie beside the
@@ -195,7 +174,7 @@ std::string comments_of(const ScriptTraits& traits, const std::string& workflow)
   }
   if (!traits.newer.empty()) {
     text += "    # Saves " + traits.newer + "; goes on " +
-            (traits.resume_option.empty() ? "by itself" : "by " + traits.resume_option) + "\n";
+            (traits.resume.empty() ? "by itself" : "by " + traits.resume) + "\n";
   } else if (!traits.framework.empty()) {
     text +=
         "    # It does not go on after its walltime; docs/user/python.md says how to add that\n";
@@ -224,16 +203,15 @@ ScriptTraits traits_of_script(const std::string& raw) {
       text, {"output_dir", "out_dir", "checkpoint_dir", "ckpt_dir", "save_dir", "output"});
   Words resumes = {"resume_from_checkpoint", "resume_from", "resume", "ckpt_path"};
   if (finds(text, R"(load\w*\(\s*\w+\.checkpoint\b)")) resumes.emplace_back("checkpoint");
-  traits.resume_option = option_called(text, resumes);
+  std::string resume = option_called(text, resumes);
   if (traits.framework == "the HF Trainer" && finds(text, "HfArgumentParser")) {
     folder = "--output_dir";
-    if (finds(text, "resume_from_checkpoint")) traits.resume_option = "--resume_from_checkpoint";
+    if (finds(text, "resume_from_checkpoint")) resume = "--resume_from_checkpoint";
   }
   for (const std::string& path : saved_paths(text, traits.framework)) {
     const std::string place = placed(path, !folder.empty());
-    const bool goes_on =
-        place.find('/') != place.npos &&
-        (!traits.resume_option.empty() || goes_on_by_itself(text, fs::path(path).parent_path()));
+    const bool goes_on = place.find('/') != place.npos &&
+                         (!resume.empty() || goes_on_by_itself(text, fs::path(path).parent_path()));
     if (goes_on && traits.newer.empty()) traits.newer = place;
     if (!goes_on && place == path && path.find('*') == path.npos) traits.saved.push_back(path);
   }
@@ -242,48 +220,52 @@ ScriptTraits traits_of_script(const std::string& raw) {
         placed(path_pattern(argument(call, "save_directory", 0), text), false);
     if (!place.empty()) traits.saved.push_back(place);
   }
-  if (traits.newer.empty()) traits.resume_option = "";
   if (!folder.empty() && traits.newer.starts_with(std::string(kFolder) + "/")) {
-    traits.place_option = folder + " " + kFolder;
+    traits.options = {folder, kFolder};
   }
-  const std::string flag = "[\"']" + traits.resume_option + R"(["'][^)\n]*(store_true|is_flag))";
-  traits.resume_is_flag = !traits.resume_option.empty() && finds(text, flag);
+  if (traits.newer.empty() || resume.empty()) return traits;
+  const bool is_flag = finds(text, "[\"']" + resume + R"(["'][^)\n]*(store_true|is_flag))");
+  traits.resume = resume + (is_flag ? "" : " \"$last\"");
   return traits;
 }
 
 std::string run_of_script(const ScriptTraits& traits, const Words& command) {
   Words words = command;
-  if (!traits.place_option.empty()) {
-    for (const std::string& word : split(traits.place_option, ' ')) words.push_back(word);
+  words.insert(words.end(), traits.options.begin(), traits.options.end());
+  for (std::string& word : words) {
+    word = traits.resume.empty() ? yaml_word(word) : shell_quote(word);
   }
-  if (traits.resume_option.empty()) {
-    for (std::string& word : words) word = yaml_word(word);
-    return "[" + join(words, ", ") + "]";
-  }
-  for (std::string& word : words) word = shell_quote(word);
+  if (traits.resume.empty()) return "[" + join(words, ", ") + "]";
   return "|\n      last=$(ls -dt " + traits.newer +
          " 2>/dev/null | head -n 1) || true  # none in the first pass\n      " + join(words, " ") +
-         " ${last:+" + traits.resume_option + (traits.resume_is_flag ? "}" : " \"$last\"}");
+         " ${last:+" + traits.resume + "}";
 }
 
 std::vector<InitFile> init_script(const InitRequest& request) {
   const std::string path = script_of_workflow(request);
-  const bool is_python = request.source.extension() == ".py";
-  const ScriptTraits traits = traits_of_script(is_python ? python_of(request.source) : "");
-  Words command = interpreter_of(request.source);
+  Words inputs = {path}, command = interpreter_of(request.source);
   command.push_back(path);
+  std::string python;
+  if (request.source.extension() == ".py") {
+    python = read_file(request.source);
+    for (const PythonModule& module : python_modules(request.source)) {
+      const fs::path file = request.source.parent_path() / module.path;
+      inputs.push_back((fs::path(path).parent_path() / module.path).string());
+      if (file.extension() == ".py") python += "\n" + read_file(file);
+    }
+  }
+  const ScriptTraits traits = traits_of_script(python);
+  std::string data;
+  if (!request.data.empty()) {
+    inputs.push_back(fs::absolute(request.data).lexically_normal().string());
+    data = "    env: {DATA: " + yaml_quote(inputs.back()) + "}\n";
+  }
   std::string text = head_of_workflow(request.name);
   if (traits.takes_ranks) text += "params: {ranks: 1}\n";
   text += "steps:\n  " + as_name(request.source.stem().string()) + ":\n" +
           comments_of(traits, request.workflow.string()) +
-          "    run: " + run_of_script(traits, command) + "\n" +
-          yaml_inputs(inputs_of(request, path));
-  if (!request.data.empty()) {
-    text +=
-        "    env: {DATA: " + yaml_quote(fs::absolute(request.data).lexically_normal().string()) +
-        "}\n";
-  }
-  text += packages_of(request);
+          "    run: " + run_of_script(traits, command) + "\n" + yaml_inputs(inputs) + data +
+          packages_of(request);
   if (!traits.newer.empty()) {
     text += "    checkpoint: {newer: " + yaml_quote(traits.newer) +
             "}\n    outputs: {checkpoints: checkpoints}\n";
@@ -291,12 +273,10 @@ std::vector<InitFile> init_script(const InitRequest& request) {
   text += resources_of(traits, request.walltime_or_hour()) +
           "    # Numbers that it writes to $DLFLOW_SUMMARY, as {\"accuracy\": 0.9}, are in `dlflow "
           "results`.\n";
-  if (traits.newer.empty() && traits.saved.empty()) {
-    text +=
-        "    # Files that it writes to $DLFLOW_OUTPUTS are kept; name them: outputs: {model: "
-        "model.pt}\n";
-  }
-  return {{request.workflow, text}};
+  if (!traits.newer.empty() || !traits.saved.empty()) return {{request.workflow, text}};
+  return {{request.workflow,
+           text + "    # Files that it writes to $DLFLOW_OUTPUTS are kept; name them: outputs: "
+                  "{model: model.pt}\n"}};
 }
 
 }  // namespace dlflow

@@ -41,6 +41,7 @@ TEST_CASE("durations and sizes are those of sbatch", "[init]") {
   CHECK_THAT(resources("-t 02:00:00"), Contains("walltime: 2h"));
   CHECK_THAT(resources("-t 2-0"), Contains("walltime: 48h"));
   CHECK_THAT(resources("-t 1-12:30"), Contains("walltime: 2190m"));
+  CHECK_THAT(resources("-t UNLIMITED"), !Contains("walltime"));
   CHECK_THAT(resources("-n4 --mem-per-cpu=500 -c 2"),
              Contains("{ranks: 4, cpus_per_rank: 2, memory_per_rank: 1000MiB, walltime: 1h}"));
 }
