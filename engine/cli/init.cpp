@@ -87,6 +87,7 @@ std::vector<std::string> write_files(const std::vector<InitFile>& files) {
 
 void init(Session& session, const InitArguments& arguments) {
   if (arguments.source.empty()) {
+    if (session.json) throw UsageError("name a file or folder: dlflow init train.py --json");
     std::printf("Name what you have:\n%s", init_examples().c_str());
     return;
   }

@@ -57,6 +57,36 @@ bool are_classes(const runtime::Dataset& rows) {
   return different.size() <= kFew;
 }
 
+/// A column to learn, and those to learn it from.
+struct LearntTable {
+  runtime::TableColumns columns;
+  runtime::Table table;
+  std::vector<std::string> left_out;
+};
+
+/// Throws Error for mistakes in the table.
+LearntTable read_learnt(std::string_view content, const std::string& name, char separator,
+                        const TableHead& head, const std::string& target) {
+  LearntTable learnt;
+  runtime::TableColumns& columns = learnt.columns;
+  for (const std::string& column : head.names) {
+    if (column == target) continue;
+    (head.numbers.contains(column) ? columns.features : learnt.left_out).push_back(column);
+  }
+  const auto parse = [&] { return runtime::parse_table(content, name, columns, separator); };
+  const bool is_text =
+      std::ranges::count(head.names, target) == 1 && !head.numbers.contains(target);
+  if (!is_text) {
+    columns.targets = {target};
+    learnt.table = parse();
+    if (!are_classes(learnt.table.dataset)) return learnt;
+    columns.targets.clear();
+  }
+  columns.label = target;
+  learnt.table = parse();
+  return learnt;
+}
+
 }  // namespace
 
 std::vector<InitFile> init_table(const InitRequest& request) {
@@ -65,35 +95,18 @@ std::vector<InitFile> init_table(const InitRequest& request) {
   const SharedBytes content = map_file(request.source);
   const TableHead head = head_of(content.view, name, separator);
   const std::string target = target_of(request, head);
-  runtime::TableColumns columns;
-  std::vector<std::string> left_out;
-  for (const std::string& column : head.names) {
-    if (column == target) continue;
-    (head.numbers.contains(column) ? columns.features : left_out).push_back(column);
-  }
-  const bool is_known = std::ranges::find(head.names, target) != head.names.end();
-  bool has_classes = is_known && !head.numbers.contains(target);
-  runtime::Table table;
-  if (!has_classes) {
-    columns.targets = {target};
-    table = runtime::parse_table(content.view, name, columns, separator);  // tells mistakes
-    has_classes = are_classes(table.dataset);
-  }
-  if (has_classes) {
-    columns.targets.clear();
-    columns.label = target;
-    table = runtime::parse_table(content.view, name, columns, separator);
-  }
-  TrainingData data = training_data_of(table.dataset);
-  const std::string share = test_share_option(data.samples);
-  data.has_test = !share.empty();
+  const LearntTable learnt = read_learnt(content.view, name, separator, head, target);
+  const bool has_classes = !learnt.columns.label.empty();
   std::string text = "  # Learns the " + std::string(has_classes ? "class " : "number ") + target +
                      " from columns of numbers, each scaled to mean 0 and deviation 1\n";
   std::string options = (has_classes ? ", --class, " : ", --target, ") + yaml_quote(target);
-  if (!left_out.empty()) {
-    text += "  # Left out, since they hold no numbers: " + join(left_out, ", ") + "\n";
-    options += ", --features, " + yaml_quote(join(columns.features, ","));
+  if (!learnt.left_out.empty()) {
+    text += "  # Left out, since they hold no numbers: " + join(learnt.left_out, ", ") + "\n";
+    options += ", --features, " + yaml_quote(join(learnt.columns.features, ","));
   }
+  TrainingData data = training_data_of(learnt.table.dataset);
+  const std::string share = test_share_option(data.samples);
+  data.has_test = !share.empty();
   text += packing_step(named_by_workflow(request.source, request.workflow), options + share);
   return training_files(request, data, text, kPackedData);
 }
