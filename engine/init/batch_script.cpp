@@ -169,24 +169,28 @@ std::string resources_of_batch(const BatchScript& script, const std::string& wal
   return std::string(has_torchrun ? "    launch: node\n" : "") + "    resources: {" + text + "}\n";
 }
 
+constexpr size_t kMostTasks = 10000;
+
+Error bad_array(const std::string& array) {
+  return {Errc::InvalidInput, "--array=" + array + " is no list of at most " +
+                                  std::to_string(kMostTasks) + " numbers; write 1-8, or 0,2,5"};
+}
+
 /// "0-9:3%2" -> one job for each number, two at a time.
 std::string matrix_of(const std::string& array) {
-  constexpr size_t kMost = 10000;
   const size_t percent = array.find('%');
   Words values;
   for (const std::string& part : split(array.substr(0, percent), ',')) {
     std::smatch range;
     std::regex_match(part, range, std::regex(R"((\d{1,9})(-(\d{1,9})(:(\d{1,9}))?)?)"));
-    if (range.empty() || values.size() > kMost) {
-      throw Error(Errc::InvalidInput, "--array=" + array + " is no list of at most " +
-                                          std::to_string(kMost) + " numbers; write 1-8, or 0,2,5");
-    }
+    if (range.empty()) throw bad_array(array);
     const int64_t last = std::stoll(range[range[3].matched ? 3 : 1]);
     const int64_t step = range[5].matched ? std::max(std::stoll(range[5]), 1LL) : 1;
-    for (int64_t i = std::stoll(range[1]); i <= last && values.size() <= kMost; i += step) {
+    for (int64_t i = std::stoll(range[1]); i <= last && values.size() <= kMostTasks; i += step) {
       values.push_back(std::to_string(i));
     }
   }
+  if (values.size() > kMostTasks) throw bad_array(array);
   const std::string most =
       percent == array.npos ? "" : ", max_parallel: " + array.substr(percent + 1);
   return "    matrix: {task: [" + join(values, ", ") + "]" + most + "}  # --array\n" +
@@ -274,14 +278,14 @@ BatchScript read_batch_script(const std::string& text) {
     const size_t indent = script.body.empty() || line.empty() ? 0 : raw.find_first_not_of(" \t");
     script.body += raw.substr(0, indent) + command + "\n";
   }
-  script.body = replaced_variables(script.body);
+  script.body = replaced_variables(std::string(trim(script.body)));
   return script;
 }
 
 std::string step_of_batch_script(const BatchScript& script, const std::string& name,
                                  const std::string& walltime, const Words& inputs) {
   std::string text = "  " + name + ":\n" + comments_of_batch(script) + "    run: |\n";
-  for (const std::string& line : split(std::string(trim(script.body)), '\n')) {
+  for (const std::string& line : split(script.body, '\n')) {
     text += line.empty() ? "\n" : "      " + line + "\n";
   }
   text += yaml_inputs(inputs);
@@ -299,7 +303,7 @@ std::string step_of_batch_script(const BatchScript& script, const std::string& n
 
 std::vector<InitFile> init_batch_script(const InitRequest& request) {
   const BatchScript script = read_batch_script(read_file(request.source));
-  if (trim(script.body).empty()) {
+  if (script.body.empty()) {
     throw Error(Errc::InvalidInput, request.source.string() + " has no command to run; add one");
   }
   const auto name = script.options.find("job-name");

@@ -41,7 +41,7 @@ struct Pace {
 
 Pace pace_of(size_t samples) {
   constexpr size_t kSteps = 2000;
-  const size_t batch = samples < 5000 ? 32 : 128;
+  const size_t batch = samples < 5000 ? std::clamp<size_t>(samples / 2, 1, 32) : 128;
   return {std::clamp<size_t>(kSteps * batch / std::max<size_t>(samples, 1), 5, 40), batch};
 }
 
