@@ -47,6 +47,8 @@ const std::array<std::pair<const char*, const char*>, 7> kVariables = {
      {"SLURM_(JOB_ID|JOBID|ARRAY_JOB_ID)", "$DLFLOW_RUN"},
      {"SLURM_SUBMIT_DIR", "."}}};
 
+constexpr size_t kLongestCommand = 4000;
+
 /// Lines that dlflow needs no more: it tells ranks their names, and starts in the right folder.
 constexpr const char* kNeedless =
     R"(^(module +purge.*|cd +"?\$\{?SLURM_SUBMIT_DIR\}?"?/?|(export +)?(MASTER_ADDR|MASTER_PORT|WORLD_SIZE|RANK|LOCAL_RANK)=.*|.*scontrol +show +hostname.*|.*conda\.sh"?|eval .*conda.*)$)";
@@ -54,8 +56,6 @@ constexpr const char* kLauncher =
     R"(^(((exec|time|[A-Z_]+=[^ ]*) +)*)(srun|mpirun|mpiexec)( +(-(n|np|N|c|t|p|w|G|x|H|-(mpi|bind-to|map-by|cpu-bind|hostfile)) +[^ ]+|-[a-z-]+ +[0-9][^ ]*|-[^ ]+))* +)";
 constexpr const char* kTorchrunOptions =
     R"( *--(nnodes|nproc[-_]per[-_]node|rdzv[-_]\w+|node[-_]rank|master[-_]\w+)[= ][^ ]+)";
-
-constexpr size_t kLongestLine = 4000;
 
 void read_options(const std::string& line, std::map<std::string, std::string>& options) {
   const std::regex option(R"(\s-(-[a-z-]+|[a-zA-Z])(?:[= ]*(?!-)([^ ]+))?)");
@@ -256,15 +256,16 @@ Words inputs_of_batch(const BatchScript& script, const InitRequest& request) {
 
 BatchScript read_batch_script(const std::string& text) {
   BatchScript script;
+  for (const std::string& line : split(text, '\n')) {
+    if (line.size() <= kLongestCommand) continue;  // regular expressions recurse
+    throw Error(Errc::InvalidInput, "a line has more than " + std::to_string(kLongestCommand) +
+                                        " bytes; put what it holds into a file");
+  }
   const std::string joined = std::regex_replace(text, std::regex(R"([ \t]*\\\r?\n[ \t]*)"), " ");
   for (const std::string& raw : split(joined, '\n')) {
     const std::string line(trim(raw));
     if (line.starts_with("#SBATCH")) read_options(line, script.options);
     if (line.starts_with("#") || (line.empty() && script.body.empty())) continue;
-    if (line.size() > kLongestLine) {  // the standard's regular expressions recurse
-      script.body += raw + "\n";
-      continue;
-    }
     if (takes_packages(line, script)) continue;
     if (std::regex_match(line, std::regex(kNeedless))) {
       script.left_out.push_back(line);

@@ -22,6 +22,10 @@ using Words = std::vector<std::string>;
 
 constexpr size_t kNone = std::string::npos;
 
+/// The standard's regular expressions recurse: longer lines, which are data, could overflow the
+/// stack.
+constexpr size_t kLongestLine = 4000;
+
 /// Where a script writes that has an option for it.
 constexpr const char* kFolder = "out";
 
@@ -185,7 +189,11 @@ std::string comments_of(const ScriptTraits& traits, const std::string& workflow)
 }  // namespace
 
 ScriptTraits traits_of_script(const std::string& raw) {
-  const std::string text = std::regex_replace(raw, std::regex(R"((^|\n)[ \t]*#[^\n]*)"), "$1");
+  std::string text;
+  for (const std::string& line : split(raw, '\n')) {
+    const bool is_comment = trim(line).starts_with("#");
+    if (!is_comment && line.size() <= kLongestLine) text += line + "\n";
+  }
   ScriptTraits traits;
   for (const Framework& framework : kFrameworks) {
     if (!finds(text, framework.sign)) continue;

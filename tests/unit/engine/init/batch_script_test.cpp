@@ -94,6 +94,7 @@ TEST_CASE("options are read as sbatch reads them", "[init]") {
                                                       {"ntasks", "4"}});
   CHECK_THROWS_WITH(step_of("#SBATCH -a 0-99999999\n./a\n"), Contains("at most 10000 numbers"));
   CHECK_THROWS_WITH(step_of("#SBATCH -a $N\n./a\n"), Contains("write 1-8, or 0,2,5"));
+  CHECK_THROWS_WITH(step_of(std::string(300'000, 'a')), Contains("more than 4000 bytes"));
 }
 
 TEST_CASE("launchers are taken off with their options", "[init]") {

@@ -49,6 +49,11 @@ torch.save(state, PATH)
   CHECK(run_of(traits) == "[python3, \"train.py\"]");
 }
 
+TEST_CASE("long lines of data are passed over", "[init]") {
+  const std::string data = "x = '" + std::string(300'000, 'a') + "'\n";
+  CHECK(traits_of_script(data + "#" + data + "import keras\n").framework == "Keras");
+}
+
 TEST_CASE("what a script saves and cannot load is no checkpoint", "[init]") {
   const ScriptTraits traits = traits_of_script(R"(
 # torch.save(old, "old.pt"); parser.add_argument("--resume")
