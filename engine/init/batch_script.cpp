@@ -59,7 +59,7 @@ constexpr const char* kTorchrunOptions =
 
 void read_options(const std::string& line, std::map<std::string, std::string>& options) {
   const std::regex option(R"(\s-(-[a-z-]+|[a-zA-Z])(?:[= ]*(?!-)([^ ]+))?)");
-  const std::string text = std::regex_replace(line, std::regex(R"(\s#.*|\r)"), "").substr(7);
+  const std::string text = std::regex_replace(line, std::regex(R"(\s#.*)"), "").substr(7);
   for (std::sregex_iterator at(text.begin(), text.end(), option), end; at != end; ++at) {
     std::string name = (*at)[1], value = (*at)[2];
     const auto known = kLongNames.find(name);
@@ -256,13 +256,17 @@ Words inputs_of_batch(const BatchScript& script, const InitRequest& request) {
 
 BatchScript read_batch_script(const std::string& text) {
   BatchScript script;
-  for (const std::string& line : split(text, '\n')) {
-    if (line.size() <= kLongestCommand) continue;  // regular expressions recurse
-    throw Error(Errc::InvalidInput, "a line has more than " + std::to_string(kLongestCommand) +
-                                        " bytes; put what it holds into a file");
+  std::string joined = text;
+  std::erase(joined, '\r');
+  for (size_t at = 0; (at = joined.find("\\\n", at)) != joined.npos;) {
+    const size_t next = std::min(joined.find_first_not_of(" \t\n", at + 1), joined.size());
+    joined.replace(at, next - at, at > 0 && joined[at - 1] == ' ' ? "" : " ");
   }
-  const std::string joined = std::regex_replace(text, std::regex(R"([ \t]*\\\r?\n[ \t]*)"), " ");
   for (const std::string& raw : split(joined, '\n')) {
+    if (raw.size() > kLongestCommand) {  // regular expressions recurse
+      throw Error(Errc::InvalidInput, "a command has more than " + std::to_string(kLongestCommand) +
+                                          " bytes; put what it holds into a file");
+    }
     const std::string line(trim(raw));
     if (line.starts_with("#SBATCH")) read_options(line, script.options);
     if (line.starts_with("#") || (line.empty() && script.body.empty())) continue;
