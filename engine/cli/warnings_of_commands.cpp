@@ -193,8 +193,8 @@ class Looking {
   void look_at_script(const Step& step, const std::string& script) {
     if (script.find("#SBATCH") != script.npos) {
       warn(step, "run",
-           "has #SBATCH lines, which nothing reads; write resources: {…} in the step, and the rest "
-           "into the cluster's profile");
+           "has #SBATCH lines, which nothing reads; write resources: {…} in the step (`dlflow init "
+           "SCRIPT` does), and the rest into the cluster's profile");
     }
     if (trim(script).ends_with('&')) {
       warn(step, "run", "ends with &, so that it does not wait for its program; leave & out");

@@ -85,8 +85,9 @@ class Pages(unittest.TestCase):
         return f"{page.relative_to(ROOT)}:{number}"
 
     def test_no_cell_of_a_table_is_long(self):
-        self.complain([f"{self.where(page, number)}: {len(text.split())} words in a cell, more than {CELL_WORDS}"
-                       for page in PAGES for number, text in cells(page) if len(text.split()) > CELL_WORDS])
+        folder = re.compile(r"\b(engine|runtime|steps)/\w+")  # of the table of includes
+        self.complain([f"{self.where(page, number)}: {words} words in a cell, more than {CELL_WORDS}"
+                       for page in PAGES for number, text in cells(page) if (words := len(folder.sub("", text).split())) > CELL_WORDS])
 
     def test_no_paragraph_is_long(self):
         self.complain([f"{self.where(page, number)}: {len(text.split())} words in a paragraph, more than {PARAGRAPH_WORDS}"

@@ -12,6 +12,7 @@ ALLOWED = {
     "engine/run/batch_systems.cpp",   # the table of them
     "engine/run/chain/from_job.cpp",  # takes the variables of a job out of the environment of its submissions
     "engine/cli/usage.cpp",           # the words that people type by mistake
+    "engine/cli/warnings_of_commands.cpp",  # lines that people leave in scripts
     "engine/report/report_data.cpp",  # "energy_source": "slurm", which scripts read
 }
 
