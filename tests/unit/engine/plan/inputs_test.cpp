@@ -247,16 +247,22 @@ TEST_CASE("fast training counts where its ranks are and in which order they add"
   folder.write("data/a.bin", "1");
   Profile profile;
   profile.cache = (folder.path() / "cache").string();
+  PlanOptions options;
   const auto planned = [&](const std::string& reduction, const std::string& resources) {
     const std::string text =
         "name: w\nsteps:\n  a:\n    uses: train\n    with: {model: m.yaml, data: data, epochs: 1, "
         "lr: 0.1, precision: {reduction: " +
         reduction + "}}\n    resources: {" + resources + "}\n";
-    return test::fresh_plan(parsed(text, folder.path()), profile);
+    return test::fresh_plan(parsed(text, folder.path()), profile, options);
   };
   const auto base = [&](const std::string& reduction, const std::string& resources) {
     return fingerprint_base(planned(reduction, resources), 0);
   };
+  options.automatic_ranks = {{"a", 4}};  // as if the number was written
+  CHECK(planned("exact", "ranks: auto").jobs[0].resources->ranks == 4);
+  CHECK(base("fast", "ranks: auto") == base("fast", "ranks: 4"));
+  CHECK(base("fast", "ranks: auto") != base("fast", "ranks: 2"));
+  CHECK(base("exact", "ranks: auto") == base("exact", "ranks: 2"));
   CHECK(base("fast", "ranks: 4, ranks_per_node: 4") != base("fast", "ranks: 4, ranks_per_node: 2"));
   CHECK(base("exact", "ranks: 4, ranks_per_node: 4") == base("exact", "ranks: 8"));
   const std::string fast = base("fast", "ranks: 4");

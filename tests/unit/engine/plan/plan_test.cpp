@@ -57,25 +57,6 @@ TEST_CASE("a step becomes one job per element of its matrix", "[plan]") {
   CHECK_FALSE(find_job(plan, "train").has_value());
 }
 
-TEST_CASE("automatic ranks count for a result as the same number that was written", "[plan]") {
-  const auto base = [](const std::string& ranks, const std::string& reduction, int automatic) {
-    PlanOptions options;
-    options.automatic_ranks = {{"t", automatic}};
-    const Plan plan = plan_of(parsed("name: w\nsteps:\n  t:\n    uses: train\n    resources: "
-                                     "{ranks: " +
-                                     ranks +
-                                     "}\n    with: {model: /dev/null, data: d, epochs: 1, lr: 0.1, "
-                                     "precision: {reduction: " +
-                                     reduction + "}}\n"),
-                              options);
-    return std::pair(plan.jobs[0].resources->ranks, fingerprint_base(plan, 0));
-  };
-  CHECK(base("auto", "fast", 4) == base("4", "fast", 1));
-  CHECK(base("auto", "fast", 4).second != base("auto", "fast", 2).second);
-  CHECK(base("auto", "exact", 4).first == 4);
-  CHECK(base("auto", "exact", 4).second == base("auto", "exact", 2).second);
-}
-
 TEST_CASE("ranks, cores and GPUs are other work where they may change the result", "[plan]") {
   const auto base = [](const std::string& resources, const std::string& step) {
     const Plan plan =
