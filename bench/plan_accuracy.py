@@ -24,9 +24,9 @@ from training import ROOT, take_samples
 BIN = ROOT / "build/bin"
 MEASURED = 1, 2
 TOKENS = 128  # of a text
-# Samples of a step, of all ranks.
-TRAININGS = {"mlp": {"batch": 128}, "lenet": {"batch": 64}, "resnet20": {"batch": 32}, "gpt-bytes": {"batch": 8, "precision": {"leaves": 4}}}
-STEPS = {"mlp": 600, "lenet": 120, "resnet20": 60, "gpt-bytes": 120}
+# Samples of a step, of all ranks, and leaves for four of them.
+TRAININGS = {name: {"batch": batch, "precision": {"leaves": 4}} for name, batch in (("mlp", 128), ("lenet", 64), ("resnet20", 32), ("gpt-bytes", 8))}
+STEPS = {"mlp": 400, "lenet": 120, "resnet20": 60, "gpt-bytes": 120}
 WARM_UP = 10  # steps that do not count, as none of a long training do
 SCRIPTS = {"torch-mlp": "mlp", "torch-lenet": "lenet"}  # bench/torch_nodes.py, whose ranks have 64 samples each
 QUOTA_US, PERIOD_US = 1000, 2000  # shorter than a step, so that each step has its share of pauses
