@@ -124,6 +124,19 @@ size_t add_metrics(ResultTable& table, const Names& metrics, size_t width) {
   return 0;
 }
 
+/// "train: predicted 0.163 s a step and 10.2 s, measured 0.17 s and 10.8 s\n" where both are known.
+std::string prediction_line(const Result& result) {
+  const auto times = [&](const std::string& prefix) {
+    const auto step = number_at(result.metrics, prefix + "step_s");
+    const auto all = number_at(result.metrics, prefix + "time_s");
+    return (step ? print_number("%.3g s a step", *step) : "") +
+           (step && all ? print_number(", %.3g s in all", *all) : "");
+  };
+  const std::string predicted = times("predicted_"), measured = times("");
+  if (predicted.empty() || measured.empty()) return "";
+  return escaped(result.job) + ": predicted " + predicted + "; measured " + measured + "\n";
+}
+
 std::string step_table(std::span<const Result> results, const std::string& first,
                        const Style& style) {
   Names named = results.front().named;
@@ -140,6 +153,7 @@ std::string step_table(std::span<const Result> results, const std::string& first
             metric_text(best->metrics, metric) +
             (best->goal->largest ? " (the largest)" : " (the smallest)") + "\n";
   }
+  for (const Result& result : results) text += prediction_line(result);
   if (left_out > 0) {
     text += dim(std::to_string(left_out) + " more with --csv or --json: " +
                     escaped(join(std::span(metrics).last(left_out), ", ")),

@@ -243,6 +243,10 @@ TEST_CASE("a prediction stands beside what was measured", "[results]") {
   plan.options.predictions["train"] = {{"step_s", 0.25}, {"time_s", nullptr}, {"batch", 128}};
   CHECK(metrics_of(plan, 0, row) ==
         Json{{"images_per_s", 640}, {"predicted_step_s", 0.25}, {"step_s", 0.2}, {"time_s", 30.0}});
+  const std::string table = results_table(
+      std::vector{result_of("a-1", Json::object(), metrics_of(plan, 0, row))}, "", kPlain);
+  CHECK(table.find("\ntrain: predicted 0.25 s a step; measured 0.2 s a step, 30 s in all\n") !=
+        std::string::npos);
   row.metrics = Json();  // it has not ended
   CHECK(metrics_of(plan, 0, row).empty());
 }
