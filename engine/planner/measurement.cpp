@@ -20,25 +20,20 @@ void list_fields(Archive& archive, NetworkTime& value) {
   DLFLOW_FIELDS_IF_THERE(algorithm);
 }
 
-template <class Archive>
-void list_fields(Archive& archive, MeasuredLayer& value) {
-  DLFLOW_FIELDS(name, gradient_bytes);
-  DLFLOW_FIELDS_IF_THERE(dense_bytes_after_compression);
-}
+DLFLOW_DEFINE_FIELDS(MeasuredLayer, name, gradient_bytes)
 
 template <class Archive>
 void list_fields(Archive& archive, MeasuredPoint& value) {
   DLFLOW_FIELDS(ranks, nodes, at, step_s);
-  DLFLOW_FIELDS_IF_THERE(mode, batch, steps, samples_per_rank, leaf_samples, leaves_per_rank,
-                         step_low_s, step_high_s, forward_s, backward_s, update_s, other_s,
-                         data_wait_s, load_s_per_sample, communication_wait_s, noise_scale,
-                         memory_bytes, buckets);
+  DLFLOW_FIELDS_IF_THERE(mode, batch, samples_per_rank, leaf_samples, leaves_per_rank, forward_s,
+                         backward_s, update_s, other_s, data_wait_s, communication_wait_s,
+                         noise_scale, memory_bytes, buckets);
 }
 
 template <class Archive>
 void list_fields(Archive& archive, Measurement& value) {
-  DLFLOW_FIELDS(model, compute, source, points, network);
-  DLFLOW_FIELDS_IF_THERE(processor, optimizer, cpus_per_rank, parameters_bytes, samples, layers);
+  DLFLOW_FIELDS(model, compute, points, network);
+  DLFLOW_FIELDS_IF_THERE(parameters_bytes, samples, layers);
 }
 
 namespace {

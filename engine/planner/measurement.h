@@ -15,7 +15,6 @@ namespace dlflow::planner {
 struct MeasuredLayer {
   std::string name;
   double gradient_bytes = 0;
-  std::optional<double> dense_bytes_after_compression;
 };
 
 /// An all-reduce of a step, in the order of their starts.
@@ -28,11 +27,10 @@ struct MeasuredPoint {
   int ranks = 1, nodes = 1;
   std::string mode = "exact";
   int64_t at = 0;  ///< seconds since 1970
-  int steps = 0;   ///< that were measured
   double batch = 0, samples_per_rank = 0, leaf_samples = 0, leaves_per_rank = 1;
-  double step_s = 0, step_low_s = 0, step_high_s = 0;
+  double step_s = 0;
   std::vector<double> forward_s, backward_s;  ///< parallel to Measurement::layers
-  double update_s = 0, other_s = 0, data_wait_s = 0, load_s_per_sample = 0;
+  double update_s = 0, other_s = 0, data_wait_s = 0;
   double communication_wait_s = 0;
   std::optional<double> noise_scale;
   double memory_bytes = 0;
@@ -47,8 +45,7 @@ struct NetworkTime {
 };
 
 struct Measurement {
-  std::string model, compute, processor, source, optimizer;
-  int cpus_per_rank = 1;
+  std::string model, compute;
   double parameters_bytes = 0;
   double samples = 0;  ///< of an epoch; 0: not known
   std::vector<MeasuredLayer> layers;

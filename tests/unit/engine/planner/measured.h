@@ -25,8 +25,7 @@ inline MeasuredPoint measured_point(int ranks, int nodes) {
 /// Ranks on nodes of their own, over a link of 1 GB/s without latency.
 inline Measurement measured(double gradient_bytes) {
   Measurement measurement;
-  measurement.source = "dlflow-train";
-  measurement.layers = {{"first", gradient_bytes, {}}, {"second", gradient_bytes, {}}};
+  measurement.layers = {{"first", gradient_bytes}, {"second", gradient_bytes}};
   measurement.points = {measured_point(1, 1)};
   for (double bytes = 1024; bytes <= 1 << 24; bytes *= 4) {
     measurement.network.push_back({2, 2, "ring", bytes, bytes * 1e-9});
