@@ -223,10 +223,10 @@ IN_FILES = [
     invalid("a selection without a direction", "a: {uses: checkpoint, with: {from: c, select: accuracy}}", "w.yaml:3:49", "'accuracy' is not a selection",
             "write max accuracy, min loss or latest"),
 
-    invalid("all checkpoints for one", TRAINED % "b: {uses: evaluate, with: {checkpoint: '${{ steps.a.outputs.checkpoints }}', data: /d}}", "w.yaml:5:41",
+    invalid("all checkpoints for one", TRAINED % "b: {uses: evaluate, with: {checkpoint: '${{ steps.a.outputs.checkpoints }}', data: /d}}", "w.yaml:5:42",
             "the folder of all checkpoints of step 'a'", "write ${{ steps.a.outputs.model }}", "params: {m: m.yaml}\n", {"m.yaml": CONV}),
     invalid("the checkpoints of a sweep for one", "a: {uses: train, matrix: {s: [1, 2]}, with: {model: m.yaml, data: /d, epochs: 1, lr: 0.1, seed: '${{ matrix.s }}'}}\n"
-            "b: {uses: evaluate, with: {checkpoint: %s, data: /d}}" % MODEL_OF_A, "w.yaml:4:41", "of all elements of step 'a'", "the axis 's', too",
+            "b: {uses: evaluate, with: {checkpoint: %s, data: /d}}" % MODEL_OF_A, "w.yaml:4:42", "of all elements of step 'a'", "the axis 's', too",
             more={"m.yaml": CONV}),
 
     # Models.
