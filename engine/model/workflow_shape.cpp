@@ -244,8 +244,9 @@ Shape notify_shape() {
 const Shape& resources_shape() {
   static const Shape shape = object({
       {"ranks", either({integer(1), choice({kAutomaticRanks})}),
-       "Number of processes that work together; nodes x ranks_per_node, or 1, unless given; auto: "
-       "the recommendation of `dlflow plan`"},
+       "Number of processes that work together, or auto: the recommendation of `dlflow plan`; "
+       "nodes "
+       "x ranks_per_node, or 1, unless given"},
       {"cpus_per_rank", integer(1), "Processor cores per rank", kOptional, 1},
       {"gpus_per_rank", integer(0), "GPUs per rank", kOptional, 0},
       {"memory", formed(kMemoryForm),
