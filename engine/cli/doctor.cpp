@@ -123,7 +123,7 @@ void check_machine(Session& session) {
 
 void add_doctor(CLI::App& app, Session& session) {
   CLI::App* command = add_command(app, "doctor", "Check this machine, or rebuild the index.", R"(
-  dlflow doctor                              (programs, ranks, containers, folders)
+  dlflow doctor                              (programs, ranks, containers)
   dlflow doctor --rebuild                    (the index of the runs in ./dlflow-runs)
   dlflow doctor --rebuild /scratch/me/runs)");
   const auto rebuild = std::make_shared<bool>(false);
