@@ -124,7 +124,7 @@ void check_machine(Session& session) {
 void add_doctor(CLI::App& app, Session& session) {
   CLI::App* command = add_command(app, "doctor", "Check this machine, or rebuild the index.", R"(
   dlflow doctor                              (programs, ranks, containers)
-  dlflow doctor --rebuild                    (the index of the runs in ./dlflow-runs)
+  dlflow doctor --rebuild                    (of the runs in ./dlflow-runs)
   dlflow doctor --rebuild /scratch/me/runs)");
   const auto rebuild = std::make_shared<bool>(false);
   const auto folders = std::make_shared<std::vector<std::string>>();
