@@ -327,9 +327,10 @@ TEST_CASE("what the environments of steps ask for is loaded on the node", "[slur
           Texts{of + " loads: venv " + venv + ", Python of " + venv + " (Python 3.12.1)"});
   }
   SECTION("one that is not there") {
+    const std::string none = local.folder().string() + "/none";
     CHECK(checked({{"venv", "none"}}).front() ==
-          of + ": venv " + local.folder().string() + "/none does not load: there is no virtual " +
-              "environment in " + local.folder().string() + "/none on this node");
+          of + ": venv " + none + " does not load: there is no virtual environment in " + none +
+              " on this node; `python3 -m venv " + none + "` makes one");
   }
   SECTION("one that was moved") {
     local.tool("venv/bin/python3", "echo Python 3.12.1");
