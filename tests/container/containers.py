@@ -180,7 +180,9 @@ class Case(unittest.TestCase):
         return {step["name"]: step for step in json.loads(out)["steps"]}
 
     def output(self, step, stream="stdout"):
-        return next(self.folder.glob(f"dlflow-runs/*/steps/{step}/attempt-*/{stream}")).read_text()
+        """Of the newest attempt, whatever run it is of."""
+        files = self.folder.glob(f"dlflow-runs/*/steps/{step}/attempt-*/{stream}")
+        return max(files, key=lambda file: file.stat().st_mtime_ns).read_text()
 
     def lines(self, step):
         """What the program of a step has printed, without what dlflow says before it starts."""
