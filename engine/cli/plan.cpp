@@ -94,7 +94,7 @@ std::string what_was_measured(const Measurement& measurement) {
   return to_rfc3339(Time(std::chrono::seconds(at))).substr(0, 10) + ": " + join(texts, ", ");
 }
 
-/// What the planner knows beyond the table.
+/// The results of the planner beside the table.
 struct Findings {
   double noise_scale = 0;
   double half_efficiency_ranks = 0;             ///< by Lemma 1; infinite: no limit
@@ -102,9 +102,12 @@ struct Findings {
   std::optional<Prediction> with_less, with_more;  ///< 20 % of the bandwidth
 };
 
+std::optional<Prediction> prediction_at(const Advice& advice, std::optional<size_t> i) {
+  return i ? std::optional(advice.predictions[*i]) : std::nullopt;
+}
+
 std::optional<Prediction> recommended_of(const Advice& advice) {
-  if (!advice.recommended) return std::nullopt;
-  return advice.predictions[*advice.recommended];
+  return prediction_at(advice, advice.recommended);
 }
 
 /// The group that traffic is judged for: the recommendation, or the smallest with several ranks.
@@ -197,17 +200,14 @@ Json plan_json(const Step& step, const MeasuredStep& measured, const Advice& adv
                const Findings& findings) {
   Json predictions = Json::array();
   for (const Prediction& p : advice.predictions) predictions.push_back(to_json(p));
-  const auto at = [&](const std::optional<size_t>& i) {
-    return i ? to_json(advice.predictions[*i]) : Json();
-  };
   const auto or_none = [](const std::optional<double>& value) {
     return value ? Json(*value) : Json();
   };
   return {{"step", step.name},
           {"measurement", measured.file.string()},
           {"predictions", std::move(predictions)},
-          {"recommended", at(advice.recommended)},
-          {"runner_up", at(advice.runner_up)},
+          {"recommended", prediction_json(recommended_of(advice))},
+          {"runner_up", prediction_json(prediction_at(advice, advice.runner_up))},
           {"noise_scale", findings.noise_scale > 0 ? Json(findings.noise_scale) : Json()},
           {"half_efficiency_ranks", findings.half_efficiency_ranks},  // infinite: null
           {"parameter_servers", or_none(findings.servers)},

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/leaves.h"
+#include "base/not_finite.h"
 #include "base/parse_json.h"
 #include "base/sha256.h"
 #include "base/text.h"
@@ -40,11 +41,6 @@ FirstElement first_element(const Workflow& workflow, const Step& step) {
   return {step.with.evaluate_known(known), step.resources.evaluate_known(known)};
 }
 
-double number_of(const Json& object, const char* key, double otherwise) {
-  const Json value = object.is_object() ? object.value(key, Json()) : Json();
-  return value.is_number() ? value.get<double>() : otherwise;
-}
-
 std::string word_of(const Json& object, const char* part, const char* key, const char* otherwise) {
   const Json inner = object.is_object() ? object.value(part, Json()) : Json();
   const Json value = inner.is_object() ? inner.value(key, Json()) : Json();
@@ -62,8 +58,8 @@ fs::path known_place(const Workflow& workflow, const Json& with, const std::stri
   return fs::exists(place, none) ? place : fs::path();
 }
 
-/// What a measurement of the step may name as its model: SHA-256 of the model's text, or of each
-/// input of a command. Empty: only a run can tell.
+/// The hashes by which a measurement of the step may name its model: SHA-256 of the model's text,
+/// or of each input of a command. Empty: only a run can tell.
 std::set<std::string> models_of(const Workflow& workflow, const Step& step, const Json& with) {
   std::set<std::string> hashes;
   if (const StepKind* kind = find_step_kind(step.uses)) {
@@ -110,25 +106,25 @@ Training training_of(const Workflow& workflow, const Step& step, const Json& wit
   }
   training.exact = trains_exactly(with);
   training.per_rank = with.contains("batch_per_rank");
-  training.batch = (training.per_rank ? number_of(with, "batch_per_rank", 0)
-                                      : number_of(with, "batch", LeafSettings{}.batch)) *
-                   number_of(with, "accumulate", 1);
-  training.epochs = number_of(with, "epochs", 0);
+  training.batch = (training.per_rank ? number_at(with, "batch_per_rank").value_or(0)
+                                      : number_at(with, "batch").value_or(LeafSettings{}.batch)) *
+                   number_at(with, "accumulate").value_or(1);
+  training.epochs = number_at(with, "epochs").value_or(0);
   const std::string wire = word_of(with, "gradients", "wire", "fp32");
   training.compression =
       word_of(with, "gradients", "compression", wire == "fp32" ? "none" : wire.c_str());
   const Json gradients = with.value("gradients", Json::object());
   training.priority = !gradients.is_object() || gradients.value("priority", Json(true)) == true;
-  training.density = number_of(gradients, "density", training.density);
+  training.density = number_at(gradients, "density").value_or(training.density);
   return training;
 }
 
 /// The ranks that a node has room for; 0: not known.
 int ranks_of_node(const Json& resources, const Profile& profile) {
   const bool is_local = !has_batch_system(profile);
-  const int cpus = int(number_of(resources, "cpus_per_rank", 1));
-  const int gpus = int(number_of(resources, "gpus_per_rank", 0));
-  int ranks = int(number_of(resources, "ranks_per_node", profile.ranks_per_node));
+  const int cpus = int(number_at(resources, "cpus_per_rank").value_or(1));
+  const int gpus = int(number_at(resources, "gpus_per_rank").value_or(0));
+  int ranks = int(number_at(resources, "ranks_per_node").value_or(profile.ranks_per_node));
   if (is_local) ranks = std::max(1, (profile.cores > 0 ? profile.cores : usable_cores()) / cpus);
   if (ranks == 0) ranks = profile.node.cores / cpus;
   const int node_gpus = is_local ? profile.gpus : profile.node.gpus;
@@ -197,10 +193,11 @@ MeasuredStep measured_step(const Workflow& workflow, const Step& step, const Pro
   const auto [with, resources] = first_element(workflow, step);
   const Profile place = class_of_step(step, profile);
   const fs::path cache = cache_directory(profile);
-  const std::set<std::string> models = models_of(workflow, step, with);
-  const std::string compute = word_of(with, "precision", "compute", "fp32");
   const std::vector<fs::path> files =
       file.empty() ? measurement_files(cache, step.name) : std::vector{file};
+  if (files.empty()) throw_unmeasured(workflow, step, cache, false);
+  const std::set<std::string> models = models_of(workflow, step, with);
+  const std::string compute = word_of(with, "precision", "compute", "fp32");
   for (const fs::path& candidate : files) {
     MeasuredStep found;
     found.measurement = measurement_from_json(read_json_file(candidate), candidate.string());
@@ -209,7 +206,7 @@ MeasuredStep measured_step(const Workflow& workflow, const Step& step, const Pro
     if (file.empty() && !found.is_of_model) continue;
     found.file = candidate;
     found.training = training_of(workflow, step, with, found.measurement);
-    found.bounds.cpus_per_rank = int(number_of(resources, "cpus_per_rank", 1));
+    found.bounds.cpus_per_rank = int(number_at(resources, "cpus_per_rank").value_or(1));
     found.bounds.node_memory_bytes =
         double(has_batch_system(profile) ? place.node.memory_bytes : profile.memory_bytes);
     const Network network(found.measurement.network);
@@ -217,7 +214,7 @@ MeasuredStep measured_step(const Workflow& workflow, const Step& step, const Pro
     found.candidates = candidates_of(resources, place, model, found.measurement);
     return found;
   }
-  throw_unmeasured(workflow, step, cache, !files.empty());
+  throw_unmeasured(workflow, step, cache, true);
 }
 
 Advice advice_for(const MeasuredStep& step, double bandwidth, bool only_own_batch) {

@@ -23,7 +23,7 @@ struct MeasuredStep {
 };
 
 /// Finds the measurement of `step` in the cache of `profile`, or reads `file` if it is not empty.
-/// Of a matrix the first element counts. Throws Error{NotFound} that says what to type.
+/// The first element of a matrix counts. Throws Error{NotFound} that says what to type.
 MeasuredStep measured_step(const Workflow& workflow, const Step& step, const Profile& profile,
                            const std::filesystem::path& file = {});
 
@@ -42,8 +42,8 @@ std::string automatic_lines(const std::map<std::string, int>& ranks);
 
 Json to_json(const planner::Prediction& prediction);
 
-/// By step the prediction for the ranks that it takes, for trainings that were measured and have no
-/// matrix. \param automatic  automatic_ranks()
+/// The prediction of each step for the ranks that it takes, by name, for trainings that were
+/// measured and have no matrix. \param automatic  automatic_ranks()
 Json predictions_of(const Workflow& workflow, const Profile& profile,
                     const std::map<std::string, int>& automatic);
 

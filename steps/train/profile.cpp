@@ -10,6 +10,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/output_file.h"
+#include "base/parse_json.h"
 #include "base/process.h"
 #include "base/sha256.h"
 #include "base/text.h"
@@ -75,7 +76,7 @@ void keep(Json& list, const Json& old, std::initializer_list<const char*> keys) 
 /// Throws if the file is not of the same model, measured on the same kind of processor.
 void add_to(const std::filesystem::path& file, Json measurement) {
   if (const auto text = read_file_if_exists(file)) {
-    const Json old = Json::parse(*text, nullptr, false);
+    const Json old = parse_json(*text, kForeignJson);
     const bool fits = old.is_object() && is_same(old, measurement,
                                                  {"format", "model", "compute", "processor",
                                                   "cpus_per_rank", "source"});
