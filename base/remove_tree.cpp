@@ -30,7 +30,7 @@ Folder open_folder(int above, const std::string& name) {
   constexpr int kFlags = O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
   FileDescriptor file(::openat(above, name.c_str(), O_RDONLY | kFlags));
   if (!file && errno == EACCES) {
-    // By a descriptor: another process may put a link to another folder in its place.
+    // Through a descriptor, since another process may replace the folder with a link.
     const FileDescriptor closed(::openat(above, name.c_str(), O_PATH | kFlags));
     const std::string path = "/proc/self/fd/" + std::to_string(closed.get());
     if (closed && ::chmod(path.c_str(), 0700) == 0)

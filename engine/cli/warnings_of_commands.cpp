@@ -189,7 +189,7 @@ class Looking {
     }
   }
 
-  /// What a job of a batch system or a terminal would do with a script, and a step does not.
+  /// Warns of lines that a batch system or a terminal follows, and a step does not.
   void look_at_script(const Step& step, const std::string& script) {
     if (script.find("#SBATCH") != script.npos) {
       warn(step, "run",

@@ -37,7 +37,7 @@ const std::set<std::string> kTaken = {"ntasks",        "nodes",         "ntasks-
                                       "dependency",    "output",        "error",
                                       "job-name"};
 
-/// What the step has in the place of the variables of sbatch.
+/// The variables of a step that replace those of sbatch.
 const std::array<std::pair<const char*, const char*>, 7> kVariables = {
     {{"SLURM_CPUS_PER_TASK", "$DLFLOW_CPUS_PER_RANK"},
      {"SLURM_(NTASKS|NPROCS)", "$DLFLOW_RANKS"},

@@ -29,8 +29,8 @@ struct InitFile {
 /// The examples, a line each.
 std::string init_examples();
 
-/// What the first kind that fits `request.source` makes of it. Throws Error{InvalidInput} with what
-/// to type for sources that get no workflow.
+/// Makes the files of the first kind that fits `request.source`. Throws Error{InvalidInput}, with
+/// the commands to type, for sources that get no workflow.
 std::vector<InitFile> init_files(const InitRequest& request);
 
 // The kinds. Each has a file of its own.

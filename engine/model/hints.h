@@ -12,7 +12,8 @@ namespace dlflow {
 /// "write 90s, 20m, 4h": the advice of `form` about `text`, or its examples after `verb`.
 std::string advice_of(const Form& form, const std::string& text, const char* verb = "write");
 
-/// What to do about a value of the wrong type; empty if that is not plain.
+/// "; put it in quotes", "; write true": the remedy for a value of the wrong type; empty if none is
+/// certain.
 std::string hint_on_value(const Json& value, const Shape& shape);
 
 /// "; did you mean 'run'?" for a key of other tools, "; write resources: {walltime: …}" for one of

@@ -186,7 +186,7 @@ std::optional<KnownResult> reusable_result(const Plan& plan, uint32_t number, st
   auto result = known.find(wanted, acting_parents(plan, number, parents));
   if (!result) return std::nullopt;
   result->fingerprint = wanted;
-  // What nobody read when it was made may not be there.
+  // A metric that no step read when the result was made may be missing.
   const Step& step = plan.workflow.steps[job.step];
   for (const auto& [metric, reader] : metrics_read_by_others(plan.workflow, step)) {
     if (!result->metrics.contains(metric)) return std::nullopt;

@@ -56,7 +56,8 @@ struct PlanOptions {
   std::string until;               ///< plan only this step and what it needs; empty: all
   std::vector<std::string> force;  ///< steps that run even if their results are known
   std::vector<std::string> set;    ///< as it was typed: the workflow has the values
-  /// By step what `ranks: auto` means; 1 where nothing is said, in plans that are never run.
+  /// The meaning of `ranks: auto`, by step. A step that is not here, in plans that never run,
+  /// has 1.
   std::map<std::string, int> automatic_ranks = {};
   Json predictions = Json::object();  ///< by step, as `dlflow plan --json` has them
   bool common_axes = true;            ///< see step_edge(); false for runs of an earlier version
