@@ -37,11 +37,11 @@ struct Function {
 
 std::span<const Function> expression_functions();
 
-/// A scalar as it appears inside text: a string as it is, null as nothing, else its JSON. Throws
+/// Returns a scalar as text: a string itself, nothing for null, otherwise its JSON. Throws
 /// Error{InvalidInput} for a list or an object.
 std::string text_of(const Json& value);
 
-/// Any value as a message shows it: a scalar as text_of(), a list or an object as its JSON.
+/// Returns any value for a message: a scalar like text_of(), a list or an object as JSON.
 std::string shown_value(const Json& value);
 
 }  // namespace dlflow
