@@ -506,7 +506,7 @@ void declare_data_pack(CLI::App& data, Session& session) {
                    "masks; "
                    "or files and folders of text")
       ->required();
-  add_table_options(*command, *arguments);  // which the callback below keeps
+  add_table_options(*command, *arguments);  // kept by the callback below
   add_value(*command, "-o,--output", "FOLDER", arguments->output, "the folder of the data set")
       ->required();
   add_picture_options(*command, *arguments);

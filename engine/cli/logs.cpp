@@ -189,7 +189,7 @@ void print_logs(Session& session, const std::string& run, const LogsArguments& a
     }
     logs.emplace_back(job, prefixes.at(job.job));
   }
-  constexpr int kAskCluster = 30;  // in looks: a job may end without writing anything
+  constexpr int kAskCluster = 30;  // in looks: a job may end without recording it
   for (int look = 1;; ++look) {
     const bool ask = look % kAskCluster == 0;
     const RunStatus status = ask ? refresh_run(session, run) : read_run(session, run);

@@ -140,7 +140,7 @@ int run_cli(int argc, char** argv) {
     const bool is_no_verb = has_word && !shown_verbs(command).empty();
     if (error.get_exit_code() == 0 && !is_no_verb) return app.exit(error);  // --help, --version
     const std::string mistake = mistake_in(app, error);
-    if (mistake.empty()) {  // a verb without its verb
+    if (mistake.empty()) {  // only its verb is missing
       std::fputs(command.help().c_str(), stdout);
       return is_written(stdout) ? kDone : kBadInput;
     }

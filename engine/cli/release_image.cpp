@@ -69,7 +69,7 @@ bool needs_gpu(const Step& step, const StepKind& kind) {
   });
 }
 
-/// The message of loading.h about the program of `step`; otherwise empty, as loading_problem_of().
+/// Why this machine cannot load the program of `step`; empty in the cases of loading_problem_of().
 std::string problem_outside(const Step& step, const Profile& profile) {
   const auto here = program_here(step, profile);
   if (!here) return "";

@@ -37,8 +37,7 @@ struct TextSplit {
   uint64_t num_bytes = 0;   ///< of the text in its samples
   uint64_t num_tokens = 0;  ///< in its samples
   size_t left_over = 0;     ///< tokens at the ends of texts that make no sample
-  size_t num_cut = 0;  ///< documents, or lines, that became more than one sample; with classes,
-                       ///< whose end is left out
+  size_t num_cut = 0;       ///< documents or lines in several samples; with classes: cut off
 
   double bytes_per_token() const;
 };
@@ -50,10 +49,9 @@ struct TokenizedText {
   std::vector<std::string> notes;    ///< possible mistakes, a line each
 };
 
-/// All documents of `sources` as tokens of `split`, or divided by their names as `shares` say.
-/// \param output  the folder that the data set is for, whose other splits may have a tokenizer and
-///                classes; they are those of this split, too, which may lack some of them
-/// Throws Error, before anything is written.
+/// Converts all documents of `sources` into tokens of `split`, or of several splits, divided by
+/// name according to `shares`. Throws Error, before anything is written.
+/// \param output  the data set's folder; a tokenizer and classes of its other splits apply, too
 TokenizedText tokenize(const std::vector<std::filesystem::path>& sources,
                        const TextOptions& options, runtime::Split split,
                        const runtime::SplitShares& shares, const std::filesystem::path& output);

@@ -16,7 +16,7 @@ namespace dlflow {
 /// See BatchSystem. Grid Engine differs from SLURM:
 ///
 /// - A job is released when its parents end, successful or not: job-exec reads the parents'
-///   records, as always, and records the job as blocked.
+///   records, as always, and records the job as blocked if one failed.
 /// - qmaster forgets a job as soon as it ends, and accounting has it some seconds later. So a job
 ///   that neither has is looked up again for a while before it counts as gone.
 /// - All tasks of an array wait for the same jobs, or each for its counterpart in an array with the

@@ -479,7 +479,7 @@ class StepReader {
       parsed_.step.image = name;
       return;
     }
-    if (name == "none") return;  // allowed, so that a parameter can decide
+    if (name == "none") return;  // a parameter may choose no image
     mistakes_.add(parsed_.step.locations.at("image"),
                   subject_.name() + ": unknown image '" + name + "'" +
                       (known.empty() ? "; declare it: images: {" + name + ": {from: …}}"

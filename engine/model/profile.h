@@ -72,7 +72,7 @@ struct Limits {
   bool operator==(const Limits&) const = default;
 };
 
-/// How steps with `image:` run.
+/// The settings for steps with `image:`.
 struct ContainerSettings {
   std::string runtime = "none";  ///< none: such steps are refused; otherwise see engine/container
   std::vector<std::string> command;    ///< how to call its program; empty: by its name

@@ -59,8 +59,8 @@ struct Shape {
   bool takes_lists = false;       ///< an expression may give a list of such values
   bool as_written = false;        ///< Number: becomes a text if JSON would write it differently
   std::vector<std::string> choices;
-  std::map<std::string, std::string> former;  ///< Choice: words of earlier versions, and advice;
-                                              ///< Object: keys, likewise
+  std::map<std::string, std::string> former;  ///< Choice: former words -> advice;
+                                              ///< Object: former keys -> advice
   const Form* form = nullptr;
   std::vector<Shape> parts;
   std::vector<Field> fields;

@@ -68,7 +68,7 @@ struct CheckpointPolicy {
   Signal signal = Signal::Usr1;  ///< asks the program to save
   std::chrono::seconds lead{0};  ///< time before the walltime; 0: see lead_of()
   /// Pattern of files below $DLFLOW_CHECKPOINTS; a pass has saved if one of them is new. If empty,
-  /// the exit status tells it.
+  /// the exit status decides.
   std::string newer;
 };
 

@@ -145,7 +145,7 @@ std::map<std::string, std::string> rank_variables(const RankPlan& plan,
   set("LOCAL_WORLD_SIZE", place->local_ranks);
   set("DLFLOW_LOCAL_RANKS", place->local_ranks);
   set("GROUP_RANK", place->node);
-  // If it is set, Lightning knows that it need not start ranks, also in SLURM jobs. The value is
+  // If it is set, Lightning starts no ranks itself, also in SLURM jobs. The value is
   // torchrun's for a run without a name.
   set_text("TORCHELASTIC_RUN_ID", "none");
   return values;

@@ -26,11 +26,12 @@ inline constexpr std::chrono::milliseconds kAskAgain(250);
 /// signal are asked, in any group or session below this process.
 ///  - A process handles it by a handler, or blocks it itself, as before sigwait(). A mask that it
 ///    inherited does not count.
-///  - Between fork() and exec() a process has its parent's handlers, so two looks must find them.
+///  - Between fork() and exec() a process has its parent's handlers, so it counts only if two
+///    looks find them.
 ///  - Programs that forward signals (mpirun, timeout, torchrun) are asked only if no process below
 ///    them is. Otherwise those processes would be asked twice.
-///  - PyTorch's data loaders are not asked: their handler for SIGTERM ends them. A dlflow that the
-///    step itself calls is not asked, nor are processes below it.
+///  - PyTorch's data loaders are not asked: their handler for SIGTERM ends them.
+///  - A dlflow that the step itself calls is not asked, nor are processes below it.
 ///
 /// This process must be a subreaper, so that the orphans of the step become its children.
 class SaveRequest {

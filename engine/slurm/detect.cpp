@@ -108,8 +108,8 @@ std::string class_lines(const PartitionInfo& partition) {
   return text + ", nodes: " + std::to_string(partition.max_nodes.value_or(partition.nodes)) + "}\n";
 }
 
-/// The classes of several partitions, unless the user chose one: the default first, then those with
-/// the fewest resources first, so that no step takes a GPU node that it does not need.
+/// The classes of several partitions, unless the user chose one: the default, then the others by
+/// increasing resources, so that no step takes a GPU node that it does not need.
 std::string classes_text(const ClusterLimits& limits, const PartitionInfo& chosen,
                          const std::string& wanted) {
   std::vector<PartitionInfo> others;

@@ -28,7 +28,7 @@ std::string dependency_text(std::span<const Dependency> dependencies);
 ///
 /// `--export=ALL`: SlurmTools runs sbatch with an environment that holds only what a job needs.
 /// NONE or a list would make the node run the user's login shell for each job (`su -`), which is
-/// slow and may fail, which holds the job. Moreover, every srun in the job would inherit NONE.
+/// slow and, if it fails, holds the job. Moreover, every srun in the job would inherit NONE.
 std::string sbatch_script(const Batch& batch, const Profile& profile);
 
 }  // namespace dlflow
