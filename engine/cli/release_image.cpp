@@ -45,7 +45,7 @@ std::string runtime_for(const Profile& profile) {
   return "";
 }
 
-/// What is missing to run programs in the image: a file to fetch, a runtime to install.
+/// The requirements that are missing to run the image: a file to fetch, a runtime to install.
 std::string remedy(const Profile& profile) {
   std::vector<std::string> missing;
   if (!has_image()) {

@@ -171,8 +171,8 @@ struct DataInput {
 
 /// `reuse: {environment: [LOADEDMODULES], program: true}`
 struct ReuseConditions {
-  std::vector<std::string> environment;  ///< variables whose values count
-  bool program = false;  ///< the first word of `run: [..]`, as PATH finds it, counts
+  std::vector<std::string> environment;  ///< variables whose values count for reuse
+  bool program = false;                  ///< the program in `run: [..]`, as found in PATH, counts
 };
 
 /// The name of the release's own image. Names of a workflow's images never contain a space.
