@@ -125,7 +125,7 @@ std::string send_workflow(Session& session, const Host& host, const fs::path& fi
 }
 
 /// Sends the profile `name` if it is a local file and returns its remote path; otherwise returns
-/// the name, which is known there. Does not parse the file: it may extend profiles of that machine.
+/// the name, which is known there. The file is not parsed: its base may exist only there.
 std::string send_profile(const Host& host, const std::string& name) {
   const std::string file = profile_file(name);
   if (file.empty()) return name;

@@ -147,7 +147,7 @@ std::vector<XmlTag> read_tags(std::string_view xml) {
     if (close == xml.npos) break;
     const std::string_view words = xml.substr(open + 1, close - open - 1);
     const size_t next = xml.find('<', close);
-    if (next == xml.npos && !words.starts_with('/')) break;  // truncated: perhaps half a text
+    if (next == xml.npos && !words.starts_with('/')) break;  // truncated: incomplete text
     tags.push_back({words.substr(0, words.find_first_of(" \t\n")), words,
                     without_entities(trim(xml.substr(close + 1, next - close - 1)))});
   }

@@ -225,7 +225,7 @@ std::optional<Allocation> gridengine_allocation() {
   allocation.requeue = [](const std::string&) {};  // done by the exit status
   allocation.requeue_status = kRescheduled;
   allocation.reserves_statuses = true;
-  allocation.own_signals = {SIGUSR2};  // from qdel; the program gets SIGUSR1 to save
+  allocation.own_signals = {SIGUSR2};  // sent by qdel; SIGUSR1 asks the program to save
   allocation.is_at_work = is_at_work;
   return allocation;
 }

@@ -365,7 +365,7 @@ class StepReader {
     refuse_signals_of_kind();
   }
 
-  /// The way to ask a kind of step to save is fixed.
+  /// Only run steps choose how they are asked to save.
   void refuse_signals_of_kind() {
     if (parsed_.step.uses.empty()) return;
     for (const char* key : {"signal", "lead", "newer"}) {

@@ -14,7 +14,7 @@ namespace dlflow {
 
 struct DetectedCluster {
   ClusterLimits limits;
-  std::vector<std::string> accounts;         ///< that this user may charge
+  std::vector<std::string> accounts;         ///< for this user's jobs
   std::vector<std::string> mpi_types;        ///< from `srun --mpi=list`
   std::map<std::string, std::string> found;  ///< program -> its path: mpirun, apptainer, …
   std::string runtime;   ///< the first container runtime that works there; may be empty
