@@ -35,7 +35,7 @@ struct Update {
 enum class Recovery {
   NotStarted,  ///< submit it, as the same attempt and pass
   Watched,     ///< it runs, and wait() will return its updates
-  Vanished,    ///< it ran and left no record of its end; its remaining processes were killed
+  Vanished,    ///< it ran, left no record of its end, and has no process left
 };
 
 enum class Stop {
