@@ -7,7 +7,8 @@
 #include "engine/model/workflow.h"
 #include "engine/plan/job.h"
 
-/// What a job needs from its parents when some may fail (`allow_failure`) and some steps always run
+/// The rules for running a job after its parents when some may fail (`allow_failure`) and some
+/// steps always run
 /// (`if: always()`). Login node and compute nodes decide with the same functions.
 namespace dlflow {
 
