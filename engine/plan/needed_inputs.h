@@ -8,8 +8,7 @@
 #include "engine/plan/job.h"
 
 /// The rules for running a job after its parents when some may fail (`allow_failure`) and some
-/// steps always run
-/// (`if: always()`). Login node and compute nodes decide with the same functions.
+/// steps always run (`if: always()`), used on login nodes and compute nodes alike.
 namespace dlflow {
 
 /// Whether `allow_failure` covers this state: not a cancelled job, nor one blocked by its parents.
