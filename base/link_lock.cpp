@@ -51,8 +51,8 @@ bool is_dead(const std::string& owner) {
   }
 }
 
-/// Removes the file that `owner` left behind. If another process did so first and now owns the
-/// lock, restores its file.
+/// Removes the file that `owner` left behind. Restores the file if it belongs to another process,
+/// which has taken the lock meanwhile.
 void take_away(const fs::path& path, const std::string& owner) {
   const fs::path aside = beside(path, "stale");
   if (::rename(path.c_str(), aside.c_str()) != 0) return;

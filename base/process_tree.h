@@ -24,7 +24,7 @@ struct ProcessStat {
   bool has_ended() const { return state == 'Z' || state == 'X'; }
 };
 
-/// Nothing if there is no such process, or `proc` does not show it.
+/// Reads one process; returns nothing if it does not exist, or `proc` does not show it.
 std::optional<ProcessStat> process_stat(pid_t pid, const std::filesystem::path& proc = "/proc");
 
 /// All processes that `proc` shows.

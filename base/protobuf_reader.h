@@ -22,8 +22,8 @@ struct MessageField {
   float single() const { return std::bit_cast<float>(uint32_t(value)); }
 };
 
-/// Reads the fields of a message in order, without leaving its bytes. Throws Error{Corrupt} for
-/// bytes that are not a message.
+/// Reads the fields of a message in order, never beyond its bytes. Throws Error{Corrupt} for bytes
+/// that are not a message.
 /// Source: https://protobuf.dev/programming-guides/encoding
 class MessageReader {
  public:

@@ -8,7 +8,7 @@
 ///
 /// Sources in dlflow_same_bits (cmake/) are compiled with -ffp-contract=off, so that all versions
 /// compute the same bits. In others (runtime/nn, for speed) the AVX2 and AVX-512 versions use FMA
-/// and agree with each other, but not with the plain one; runtime/nn's arithmetic() tells which.
+/// and agree with each other, but not with the plain one (see arithmetic() in runtime/nn).
 ///
 /// With DLFLOW_NO_AVX512 the program is as fast as on CPUs without it (bench/training.sh --avx2).
 #if defined(DLFLOW_NO_AVX512)

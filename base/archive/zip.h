@@ -44,7 +44,7 @@ class ZipArchive {
   /// damaged.
   void each_entry(const std::function<void(ZipEntry)>& use) const;
 
-  /// The offset of the content of `entry`, after a local header for the same entry.
+  /// The offset of the content of `entry`. Checks the local header before it.
   uint64_t content_of(const ZipEntry& entry) const;
 
   /// Passes the content of `entry` to `use`, piece by piece. Throws Error{Corrupt} unless its

@@ -43,7 +43,7 @@ struct Container {
   /// Makes the image writable, for a user who looks like root inside; only for RootFolder.
   bool building = false;
   bool gpus = false;  ///< whether the caller's GPUs are visible inside
-  uid_t uid = 0;      ///< of the caller, who owns its processes
+  uid_t uid = 0;      ///< the caller's ids, under which it runs
   gid_t gid = 0;
   std::string user;                    ///< the caller's name
   std::vector<std::string> arguments;  ///< the site's further arguments for starting a container
@@ -74,7 +74,7 @@ struct ContainerRuntime {
 /// All runtimes, in the order of preference of `dlflow profile detect`.
 std::span<const ContainerRuntime> runtimes();
 
-/// Nothing if there is no such runtime.
+/// Returns null if there is no such runtime.
 const ContainerRuntime* find_runtime(std::string_view name);
 
 /// Whether udocker records the running program inside the container, as in R modes: one program

@@ -17,8 +17,8 @@ namespace fs = std::filesystem;
 
 constexpr std::array kFoldersForDriver = {"usr/lib/x86_64-linux-gnu", "usr/lib64"};
 
-/// udocker tells proot to report the present kernel's version; with that, Debian's proot 5.1 starts
-/// no program that needs glibc 2.34 or newer. So a script removes that option.
+/// udocker makes proot report the present kernel's version; with that, Debian's proot 5.1 starts no
+/// program that needs glibc 2.34 or newer. So a script removes that option.
 fs::path write_proot_wrapper(const fs::path& folder, const fs::path& proot) {
   fs::path script = folder / "proot";
   write_file_atomic(script,

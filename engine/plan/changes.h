@@ -15,7 +15,7 @@
 /// changed something; load_run applies them in that order.
 namespace dlflow {
 
-/// "walltime=40m", "memory=2GiB" -> keys of `resources:` as a workflow spells them. Throws
+/// Parses "walltime=40m", "memory=2GiB" to keys of `resources:` as a workflow spells them. Throws
 /// Error{InvalidInput} for a bad value or an unknown key, with a suggestion. Parameters of the
 /// workflow are frozen; the message for one advises \p anew and another `--set`.
 Json resource_settings(const std::vector<std::string>& words, const Workflow& workflow,

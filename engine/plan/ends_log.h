@@ -11,9 +11,9 @@
 
 namespace dlflow {
 
-/// RUN/ends/BOOT-PID.jsonl: how passes without output ended, one a line. One sync makes many of
+/// RUN/ends/BOOT-PID.jsonl: a line for the end of each pass without output. One sync makes many of
 /// them survive a power cut (databases call that group commit). The events.jsonl of such an attempt
-/// is not synced; restore_ends() restores from here what a power cut takes from it.
+/// is not synced; restore_ends() restores lost events from here.
 ///
 /// Several processes may append to one file. Throws Error naming the file.
 class EndsLog {

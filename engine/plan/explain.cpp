@@ -185,7 +185,7 @@ std::optional<Nearest> nearest(const Plan& plan, uint32_t number, History& histo
   return best;
 }
 
-/// The fingerprint of a job that is yet to run, if its parents are all reused; else empty.
+/// The fingerprint of a job that has not run yet, if its parents are all reused; else empty.
 std::string known_fingerprint(const Plan& plan, uint32_t number) {
   bool known = true;
   plan.graph.each_parent(number, [&](uint32_t p) { known = known && plan.reused.contains(p); });

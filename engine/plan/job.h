@@ -59,7 +59,7 @@ struct ParentRef {
   std::filesystem::path directory;  ///< job folder, absolute; in another run if cached
   bool skipped = false;             ///< by the scheduler, so its folder has no record
   bool may_fail = false;            ///< `allow_failure:` of its step
-  bool failed = false;              ///< known to have failed, whatever its folder has
+  bool failed = false;              ///< known to have failed; overrides its record
   bool is_command = true;           ///< a `run:` step, which may have effects elsewhere
   bool operator==(const ParentRef&) const = default;
 };

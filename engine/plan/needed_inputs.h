@@ -50,7 +50,7 @@ struct Inputs {
 /// runs may get an empty list.
 Inputs judge(const std::vector<UsedParents>& used, bool always);
 
-/// In words, for people: "it uses train, which failed".
+/// For people: "it uses train, which failed".
 std::string words(const Inputs& inputs);
 
 }  // namespace dlflow

@@ -12,7 +12,7 @@ namespace dlflow {
 /// Writes the file unless `notify` is empty.
 void write_notifications(const std::filesystem::path& run_directory, const Notifications& notify);
 
-/// Nothing if there is no file. Throws Error{Corrupt}.
+/// Returns nothing if there is no file. Throws Error{Corrupt}.
 std::optional<Notifications> read_notifications(const std::filesystem::path& run_directory);
 
 }  // namespace dlflow

@@ -79,7 +79,7 @@ enum class Cause {
   WaitsForParents,  ///< DecideLater
   WaitsForList,     ///< DecideLater: it stands for as many jobs as a step will list
 };
-/// In words: "nothing that matters changed".
+/// For people: "nothing that matters changed".
 std::string_view words(Cause cause);
 
 /// The resources of a job that requests none.
@@ -129,7 +129,7 @@ struct Plan {
   Time created{};                   ///< when the directory was
   Workflow workflow;
   Profile profile;
-  std::vector<Profile> places;  ///< parallel to profile.classes: the profile with each class
+  std::vector<Profile> places;  ///< the profile for each of profile.classes
   PlanOptions options;
   std::filesystem::path base;      ///< the folder of relative paths in the workflow
   std::vector<PlannedStep> steps;  ///< parallel to workflow.steps

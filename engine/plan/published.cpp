@@ -99,7 +99,7 @@ PublishedEntry entry_from_json(const Json& json) {
   return entry;
 }
 
-/// Nothing if the record is missing or damaged.
+/// Returns nothing if the record is missing or damaged.
 std::optional<Publication> read_publication(const fs::path& pass_folder) {
   const auto text = read_file_if_exists(pass_folder / kRecord);
   if (!text) return std::nullopt;

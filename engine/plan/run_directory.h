@@ -116,7 +116,7 @@ class RunLock {
   explicit RunLock(const std::filesystem::path& run_directory,
                    std::chrono::milliseconds patience = std::chrono::seconds(2));
 
-  /// Nothing if another process holds it.
+  /// Returns nothing if another process holds it.
   static std::optional<RunLock> try_acquire(const std::filesystem::path& run_directory);
 
  private:

@@ -107,10 +107,10 @@ class Store : public KnownResults, public History, public FileHashes {
   /// RUN. Throws Error{NotFound}.
   std::filesystem::path directory(std::string_view run);
 
-  /// Records everything in the run directory that is missing here, adding the run if needed, such
-  /// as what a killed dlflow left unrecorded; settles the run's state if it may have changed;
-  /// returns its name here. The caller must hold the run's RunLock: an engine that resumes it, or
-  /// `status` if there is none.
+  /// Records everything in the run directory that is missing here, such as what a killed dlflow
+  /// left unrecorded, adding the run if needed. Settles the run's state if it may have changed, and
+  /// returns its name here. The caller must hold the run's RunLock (an engine, or `status` if no
+  /// engine is running).
   /// \param loaded  the run if the caller loaded it under this lock
   std::string sync_run(const std::filesystem::path& run_directory, const Plan* loaded = nullptr);
 

@@ -29,8 +29,8 @@ namespace {
 using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 
-/// The other ranks report within this time which rank is missing. Only the guard knows why, and its
-/// message must come after theirs: people are shown the last error.
+/// The other ranks report within this time which rank is missing. Only the guard has the cause, and
+/// its message must come after theirs: people are shown the last error.
 constexpr auto kTimeToBeMissed = 300ms;
 
 /// The time after that in which the other ranks end, too. mpirun, and srun with KillOnBadExit, kill
@@ -120,7 +120,7 @@ class Guard {
   sigset_t signals_;
   std::function<bool()> can_resume_;
   const std::atomic<GuardedRank::End>& end_;  // set by the rank
-  int passed_on_ = 0;                         // last signal; its sender knows why the child ends
+  int passed_on_ = 0;                         // last signal, which explains the child's end
   std::optional<Clock::time_point> stopped_since_;
   bool ended_stopped_ = false;
   unsigned long long memory_kills_ = out_of_memory_kills();

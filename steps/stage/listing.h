@@ -19,8 +19,8 @@ struct ListedFile {
   bool operator==(const ListedFile&) const = default;
 };
 
-/// By relative name, with '/' between folders. A single file is listed under the empty name.
-/// Folders exist only through their files; empty ones are not kept.
+/// The files by relative name, with '/' between folders. A single file is listed under the empty
+/// name. Folders exist only through their files; empty ones are not kept.
 using Listing = std::map<std::string, ListedFile>;
 
 Json to_json(const Listing& listing);

@@ -30,8 +30,8 @@ struct DownloadRequest {
   /// From a listing, if there was one.
   RemoteFile listed = {};
 
-  /// Nothing is downloaded if the server's content still has this version. Over ssh and rclone a
-  /// version is only size and time, which proves nothing, so the content is compared, too.
+  /// The version of known content: if the server still has it, no download is needed. Over ssh and
+  /// rclone a version is only size and time, which proves nothing, so the content is compared, too.
   std::string known_version = {};
 
   /// The content of `known_version`, and its hash; empty if it is not available as one file.
