@@ -44,7 +44,7 @@ std::string to_string(const FileIdentity& identity);
 /// old disks, else some milliseconds. Zero: a change would be visible.
 std::chrono::nanoseconds time_to_settle(const FileIdentity& identity);
 
-/// Whether a further change would be visible whatever the clock: more than two seconds have passed.
+/// Whether a further change would be visible with any clock: more than two seconds have passed.
 bool is_settled(const FileIdentity& identity);
 
 }  // namespace dlflow

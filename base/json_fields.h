@@ -51,8 +51,8 @@ constexpr bool kIsDuration = false;
 template <class Rep, class Period>
 constexpr bool kIsDuration<std::chrono::duration<Rep, Period>> = true;
 
-/// A path becomes its text, a duration its number of ticks, a time RFC 3339, an optional null or
-/// its value.
+/// A path becomes its text, a duration its number of ticks, a time its RFC 3339 text, and an
+/// optional null or its value.
 template <class T>
 Json json_of(const T& value);
 

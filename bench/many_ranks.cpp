@@ -39,7 +39,7 @@ namespace {
 
 constexpr size_t kElements = (1 << 20) / sizeof(float);
 constexpr int kSums = 5;
-constexpr auto kTimeToWait = 2s;  // for the rank that is then killed
+constexpr auto kTimeToWait = 2s;  // how long the others wait for kKilled
 constexpr int kKilled = 1;        // an inner node in the watch's tree, with 34 ranks or more
 
 /// A rank's results, in memory shared with the process that started it.

@@ -69,7 +69,7 @@ void make_udocker_container(const ContainerJob& job, const std::vector<std::stri
                   "profile to another runtime");
 }
 
-/// The file with the state of the container when make_udocker_container() had made it.
+/// The file that records the container's initial state, as made by make_udocker_container().
 fs::path state_file(const fs::path& target) { return target / "as-it-was-made"; }
 
 /// The state of the one container in the repository.

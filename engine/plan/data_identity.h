@@ -18,7 +18,7 @@ struct DataPlace {
 };
 
 /// The files at `place`: a path, or a file:// URL of a file, a folder (with or without a '/' at its
-/// end) or a pattern. A folder's path leaves out what is_of_a_tool(). Throws Error or
+/// end) or a pattern. For a folder's path, leaves out entries that is_of_a_tool(). Throws Error or
 /// filesystem_error if it cannot be listed.
 DataPlace data_at(const std::string& place);
 

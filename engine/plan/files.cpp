@@ -300,8 +300,8 @@ std::vector<std::string> unpinned_sources(const std::string& uses, const Json& w
   return urls;
 }
 
-/// The staged local files with a hash in the workflow that may be run: the hash does not cover the
-/// executable bit.
+/// The executable local files that a step stages with a hash, which does not cover the executable
+/// bit.
 std::vector<std::string> pinned_executables(const std::string& uses, const Json& with) {
   std::vector<std::string> urls;
   if (!copies_sources(uses)) return urls;

@@ -87,9 +87,9 @@ bool is_list(size_t num_parents_of_step, const Json& parent_element, const Json&
 /// that the job only waits for.
 /// \param base     the text of fingerprint_base (JobSpec::fingerprint_base).
 /// \param element  the job's matrix values.
-/// \param parents  in the order of JobSpec::parents. The fingerprint covers their steps, elements,
-/// how each is referred to, and the names (below its folder), values and hashes of its outputs;
-/// metrics, and the axes of a selected result, only if the step refers to them.
+/// \param parents  in the order of JobSpec::parents. The fingerprint covers the step and element of
+/// each, how it is referred to, and the names (below its folder), values and hashes of its outputs;
+/// its metrics, and the axes of a selected result, only if the step refers to them.
 std::string fingerprint(std::string_view base, const Json& element,
                         std::span<const ParentResult> parents);
 

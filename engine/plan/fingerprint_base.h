@@ -27,7 +27,7 @@ class FingerprintBases {
  private:
   struct Piece {
     std::string shared;  // comes first
-    size_t own = 0;      // index into the table of the part after it; the table's size: none
+    size_t own = 0;      // index of the next part in the table; the table's size: none
   };
   void share(uint32_t job);
 

@@ -16,7 +16,7 @@
 namespace dlflow {
 namespace {
 
-/// Above this, the user should put a step between the two that waits for all elements.
+/// Above this, the user is told to put a step that waits for all elements between the two.
 constexpr uint64_t kMaxEdges = 5'000'000;
 
 bool same_matrix(const Matrix& a, const Matrix& b) {

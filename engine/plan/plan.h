@@ -126,7 +126,7 @@ struct PlannedStep {
 struct Plan {
   std::string run;                  ///< "fashion-mnist-7f3a91c0"; empty until it has a directory
   std::filesystem::path directory;  ///< RUN, absolute; empty until then
-  Time created{};                   ///< when the directory was
+  Time created{};                   ///< when the directory was created
   Workflow workflow;
   Profile profile;
   std::vector<Profile> places;  ///< the profile for each of profile.classes

@@ -37,7 +37,7 @@ void require_lock_file(int file, const fs::path& path) {
                                       "at work on the run");
 }
 
-/// Opens read-only if a reader may not write there, which flock(2) does not need.
+/// Falls back to read-only, which is enough for flock(2), if the reader may not write there.
 FileDescriptor open_lock(const fs::path& run_directory) {
   constexpr int kFlags = O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
   const fs::path file = lock_file(run_directory);

@@ -57,7 +57,7 @@ std::string numbers_of(const std::string& metrics) {
   return lines;
 }
 
-/// Whether a job had effects that no bundle contains, as a command without outputs or `stage-out`.
+/// Whether a job had effects that no bundle contains: a command without outputs, or `stage-out`.
 bool acts_elsewhere(const Step& step, const Json& outputs) {
   const StepKind* kind = find_step_kind(step.uses);
   return kind == nullptr ? act_elsewhere(outputs) : kind->reuse == StepKind::Reuse::Never;

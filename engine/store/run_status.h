@@ -15,7 +15,7 @@
 /// The state of a run and of each of its jobs, as `status` shows it and `status --json` prints it.
 namespace dlflow {
 
-/// The resource usage of a job: of its last pass on SLURM, of all passes of its last attempt here.
+/// The resource usage of a job: of its last pass on SLURM, else of all passes of its last attempt.
 struct JobUsage {
   std::optional<std::chrono::milliseconds> elapsed;
   std::optional<std::chrono::milliseconds> cpu_time;  ///< of all its processes

@@ -139,8 +139,8 @@ struct Request {
 
 struct Candidates {
   std::vector<fs::path> folders;
-  std::vector<fs::path> from;         ///< parallel: the entry of `from:` with that folder
-  std::vector<CheckpointInfo> infos;  ///< parallel, too
+  std::vector<fs::path> from;         ///< for each folder, its entry of `from:`
+  std::vector<CheckpointInfo> infos;  ///< for each folder
 };
 
 std::vector<fs::path> paths_from(const Json& from) {

@@ -22,7 +22,7 @@ long seal_of(const std::string& sha256, off_t bytes) {
   return std::stol(sha256.substr(0, 7), nullptr, 16) ^ long(bytes & 0xfffffff);
 }
 
-/// Whether only this user may have written to it, or may write to it later.
+/// Whether only this user can have written to it, and can write to it later.
 bool is_own(const struct stat& info) {
   return S_ISREG(info.st_mode) && info.st_uid == ::geteuid() &&
          (info.st_mode & (S_IWGRP | S_IWOTH)) == 0;
