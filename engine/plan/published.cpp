@@ -285,7 +285,7 @@ bool has_result(const fs::path& job_directory) {
     if (is_below(path, job_directory) && !is_there(path)) return false;
   }
   const auto publication = read_publication(outputs.parent_path());
-  if (!publication) return true;  // from an earlier version, or nothing
+  if (!publication) return true;  // from an older dlflow, or empty
   return std::ranges::all_of(publication->entries, [&](const PublishedEntry& entry) {
     return !entry.name.starts_with("outputs/") || is_there(job_directory / entry.name);
   });

@@ -17,8 +17,8 @@
 #include "engine/plan/job.h"
 #include "engine/plan/plan.h"
 
-/// The folder of a run: the frozen plan (P6), and one folder per job with its attempts. Its content
-/// is in docs/contributor/store-format.md and docs/contributor/reference.md.
+/// The folder of a run: the frozen plan (P6), and one folder per job with its attempts.
+/// docs/contributor/store-format.md and docs/contributor/reference.md describe its content.
 namespace dlflow {
 
 /// Whether a run with this name exists already, in any folder.
