@@ -52,7 +52,7 @@ class Arena {
   struct Block {
     std::vector<dnnl::memory> views;
     size_t bytes = 0;
-    std::set<int> times = {};  // the first writes it
+    std::set<int> times = {};  // the first is that of the write
     std::vector<Span> spans = {};
     size_t offset = 0;
   };

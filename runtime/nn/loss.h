@@ -34,7 +34,7 @@ class Loss {
  public:
   Loss(const Model& model, int64_t batch);
 
-  /// From 0 (none) to less than 1 (runtime/nn/kernels.h).
+  /// A number from 0 (none) to less than 1 (runtime/nn/kernels.h).
   void use_label_smoothing(double smoothing) { smoothing_ = smoothing; }
 
   /// One weight per class (runtime/nn/kernels.h); they must outlive their use. None by default.
@@ -66,7 +66,7 @@ class Loss {
   const LossKind kind_;
   const int64_t batch_;
   const int64_t length_;   ///< positions of a sequence; 1 without any
-  const int64_t classes_;  ///< or tokens
+  const int64_t classes_;  ///< classes or tokens
   const int64_t pixels_;   ///< of a map of scores; else 1
   const std::optional<int64_t> ignored_;
   double smoothing_ = 0;

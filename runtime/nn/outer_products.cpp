@@ -16,7 +16,7 @@ constexpr int64_t kTileColumns = OuterProducts::kColumns;
 constexpr size_t kTileLanes = kTileColumns / kLanes;
 using Tile = std::array<std::array<Lanes, kTileLanes>, kTileRows>;
 
-/// Of n consecutive leaves, at most 2 lg n + 1 are on the stack.
+/// At most 2 lg n + 1 of n consecutive leaves are on the stack at a time.
 constexpr size_t kHighest = 64;
 
 /// Multiplies `of_rows` (samples, first 4 of kRows) by `of_columns` (samples, kColumns).

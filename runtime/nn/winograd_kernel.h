@@ -11,7 +11,7 @@ namespace dlflow::runtime {
 /// The registers that the kernels use; the bits are the same.
 enum class Registers { Avx2, Avx512 };
 
-/// Whether the processor has them.
+/// Whether the processor has these registers.
 bool has(Registers registers);
 
 /// The maps of x and y have whole groups of 16 channels; the padding determines the size of y.
