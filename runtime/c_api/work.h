@@ -51,7 +51,7 @@ class Work {
 
   bool is_done() const { return done_.load(std::memory_order_acquire); }
 
-  /// Returns the group that executes it and now expects the caller in wait_for(); null once done.
+  /// Returns the group that executes it, whose wait_for() must be called next; null once done.
   Group* expecting_group() const;
 
   /// Returns true if it is done within `timeout`; waits forever if that is negative.

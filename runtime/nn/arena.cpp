@@ -80,7 +80,7 @@ bool Arena::live_together(const Block& a, const Block& b) {
   });
 }
 
-/// Places the largest block first, each at the lowest address that is free during its lifetime.
+/// Places blocks largest first, each at the lowest address that is free during its lifetime.
 size_t Arena::measure(const Schedule& schedule) {
   std::vector<Block*> by_size;
   for (Block& block : blocks_) {

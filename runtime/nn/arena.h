@@ -63,7 +63,7 @@ class Arena {
 
   dnnl::engine engine_;
   std::vector<Block> blocks_;
-  std::set<int> given_up_;  // operations
+  std::set<int> given_up_;  // indices of operations
   HugeBuffer buffer_;
 };
 

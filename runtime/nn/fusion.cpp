@@ -36,7 +36,7 @@ class Fusion {
  private:
   struct Node {
     FusedLayer fused;
-    int position;  // of the last layer folded in, where all inputs are ready
+    int position;  // the last layer folded in; all inputs are ready there
     bool alive;
   };
 

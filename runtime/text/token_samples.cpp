@@ -107,7 +107,7 @@ uint64_t text_bytes(const Dataset& dataset, const Vocabulary& vocabulary, size_t
 }
 
 double bits_per_byte(double loss, const Dataset& dataset, const Vocabulary& vocabulary) {
-  const auto tokens = double(num_tokens(dataset) - dataset.size());  // without first tokens
+  const auto tokens = double(num_tokens(dataset) - dataset.size());  // without each sample's first
   const auto bytes = double(std::max<uint64_t>(1, text_bytes(dataset, vocabulary, 1)));
   return loss / std::numbers::ln2 * tokens / bytes;
 }
