@@ -13,9 +13,9 @@ struct Rules {
   bool tensor_cores = false;  ///< allowed; they round the factors of products
 };
 
-/// Chooses an algorithm for a pass of a convolution: of the deterministic ones within the limits,
-/// the one that cuDNN estimates to be fastest, else `fallback`, which cuDNN documents to be
-/// deterministic. Estimates, unlike measurements, are the same every time.
+/// Chooses an algorithm for a pass of a convolution: of those that are deterministic and within the
+/// limits, the one that cuDNN estimates to be fastest; else `fallback`, which cuDNN documents to be
+/// both. Estimates, unlike measurements, are the same every time.
 template <typename Found, typename Algorithm>
 Algorithm choose_algorithm(std::span<const Found> fastest_first, Algorithm fallback,
                            const Rules& rules) {
