@@ -15,7 +15,8 @@ TrainingJob prepared(Communicator& comm, TrainingJob job);
 /// Returns `data`, divided as `settings` require. `comm` must outlive the result.
 TrainingData held_out(Communicator& comm, Dataset data, const TrainSettings& settings);
 
-/// Returns the scale and shift of each channel of `train`, which `job` trains on; for tokens, no change.
+/// Returns the scale and shift of each channel of `train`, which `job` trains on; for tokens, no
+/// change.
 Normalization input_normalization(Communicator& comm, const TrainingJob& job, const Dataset& train);
 
 }  // namespace dlflow::runtime
