@@ -11,8 +11,8 @@
 namespace dlflow::runtime {
 namespace {
 
-/// From now on the calling thread has a quarter of a core that somebody computes on. Not less: the
-/// next checkpoint waits for it, and on a crowded machine that would be long.
+/// Lowers the priority of the calling thread: it gets a quarter of a core that computes. Not less,
+/// because the next checkpoint waits for it, which would take long on a crowded machine.
 void step_back() { ::setpriority(PRIO_PROCESS, id_t(::gettid()), 5); }
 
 }  // namespace
