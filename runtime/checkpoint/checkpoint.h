@@ -72,7 +72,7 @@ Checkpoint map_checkpoint(const std::filesystem::path& step_folder);
 /// The files of a checkpoint, as listed in its manifest.
 struct CheckpointFiles {
   std::vector<std::filesystem::path> paths;  ///< including the manifest
-  std::string sha256;                        ///< of the manifest, which covers all files
+  std::string sha256;                        ///< hash of the manifest, which covers all files
 };
 
 /// Throws as load_checkpoint.

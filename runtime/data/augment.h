@@ -15,7 +15,7 @@ struct Augmentation {
   /// no crop. Source: Szegedy et al., CVPR 2015, section 6; the draws are those of torchvision's
   /// RandomResizedCrop.
   double resized_crop = 0;
-  double rotate = 0;  ///< by up to this many degrees in either direction
+  double rotate = 0;  ///< up to this many degrees in either direction
 
   /// Ranges from 1 - x to 1 + x for the factors of ImageChange.
   double brightness = 0, contrast = 0, saturation = 0;

@@ -27,7 +27,7 @@ struct BinaryHeader {
   uint64_t num_samples = 0;
   ImageShape shape;
   uint32_t num_classes = 0;
-  std::string sha256;          ///< of the whole file except for these digits
+  std::string sha256;          ///< hash of the whole file except for these digits
   uint32_t chunk_samples = 0;  ///< images per hash; 0: version 1, without hashes
   uint32_t num_targets = 0;    ///< per sample; 0: it has a label
   std::string tokenizer = {};  ///< Dataset::tokenizer

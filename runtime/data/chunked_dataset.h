@@ -60,11 +60,11 @@ class ChunkedDataset {
   /// A mapped file.
   struct Mapped {
     const std::byte *begin, *end;  ///< address range of its images
-    size_t offset;                 ///< of `begin` in the file
+    size_t offset;                 ///< file offset of `begin`
     size_t first_chunk;
-    size_t chunk_bytes;  ///< of all chunks but the last; 0: they differ
+    size_t chunk_bytes;  ///< size of all chunks but the last; 0: they differ
     ChunkHashes hashes;
-    std::span<const uint64_t> ends;  ///< of samples that differ in size
+    std::span<const uint64_t> ends;  ///< ends of samples that differ in size
     size_t chunk_samples;
 
     size_t begin_of(size_t chunk) const;  ///< relative to `begin`

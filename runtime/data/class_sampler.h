@@ -27,7 +27,7 @@ class ClassSampler {
  private:
   uint64_t seed_;
   std::vector<uint32_t> samples_;  // sorted by class
-  std::vector<size_t> first_;      // of each class in `samples_`, and the end
+  std::vector<size_t> first_;      // begin of each class in `samples_`, and the end
   std::vector<float> up_to_;       // cumulative shares
 };
 

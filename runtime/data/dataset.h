@@ -103,9 +103,9 @@ struct Dataset {
   size_t num_validation = 0;   ///< number of samples at the end that are only for evaluation
   std::string tokenizer = {};  ///< Vocabulary::id() if samples are tokens; else empty
   bool has_masks = false;
-  Reshaping reshaping = {};  ///< of JPEG files, before the centre (H, W) is cut out
+  Reshaping reshaping = {};  ///< for JPEG files, before the centre (H, W) is cut out
   uint32_t token_bytes = 0;  ///< bytes per token of texts; 0: no texts
-  uint32_t vocabulary = 0;   ///< of texts with a class each; 0: other data
+  uint32_t vocabulary = 0;   ///< for texts with a class each; 0: other data
 
   /// Whether samples differ in size.
   bool is_encoded() const { return std::holds_alternative<EncodedImages>(pixels); }

@@ -20,7 +20,7 @@ class EncodedImages {
   struct Place {
     const uint8_t* bytes = nullptr;
     std::span<const uint64_t> ends;
-    std::string name;  ///< of the file, for messages
+    std::string name;  ///< file name for messages
     std::shared_ptr<const void> owner;
   };
   void add(Place place);

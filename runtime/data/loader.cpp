@@ -171,7 +171,7 @@ class BatchMaker {
     const void* pixels = nullptr;  ///< or its JPEG file
     float* image = nullptr;
     float* mask = nullptr;  ///< if samples have one; for a text, its number of tokens
-    size_t length = 0;      ///< of a text's row
+    size_t length = 0;      ///< length of a text's row
   };
 
   /// Memory that a thread reuses for each sample.

@@ -19,7 +19,7 @@ namespace dlflow::runtime {
 
 struct LoaderOptions {
   Division division;                      ///< the loader sets the number of samples
-  size_t first_leaf = 0, own_leaves = 1;  ///< of this rank
+  size_t first_leaf = 0, own_leaves = 1;  ///< this rank's leaves
   uint64_t seed = 0;
   bool shuffle = true;  ///< false: samples in the order of the dataset, for evaluation
 
@@ -30,7 +30,7 @@ struct LoaderOptions {
   /// blocks.
   size_t text_block = 0;
   Augmentation augmentation;
-  uint32_t num_classes = 0;     ///< of the model; used if the augmentation mixes
+  uint32_t num_classes = 0;     ///< of the model; needed if the augmentation mixes
   Normalization normalization;  ///< one scale and shift per channel
 
   /// Checks each image before it is read; null: no checks. Must outlive the loader.
@@ -71,7 +71,7 @@ struct LocalBatch {
   size_t global_samples = 0;  ///< over all ranks; the divisor of the loss
   uint64_t epoch = 0;
   uint64_t step = 0;         ///< within the epoch
-  size_t global_tokens = 0;  ///< of texts, over all ranks
+  size_t global_tokens = 0;  ///< number of tokens in texts, over all ranks
   bool has_classes = false;  ///< the texts have classes, so each counts as one sample
 
   /// The divisor of the sum of losses: the number of predicted tokens (all but the first of each

@@ -32,7 +32,7 @@ struct NodeDisk {
 struct CopySource {
   std::filesystem::path path;
   uint64_t bytes = 0;
-  std::string sha256;  ///< of a .dlset, as in its header
+  std::string sha256;  ///< for a .dlset, the hash in its header
 };
 
 /// Returns sizes and hashes of `files`. A .dlset contains its hash; other files are read.

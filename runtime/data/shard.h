@@ -28,7 +28,7 @@ struct IndexRange {
 struct Share {
   size_t first = 0;
   size_t count = 0;           ///< may be 0 in the last batch
-  size_t global_samples = 0;  ///< of the whole batch, over all ranks
+  size_t global_samples = 0;  ///< in the whole batch, over all ranks
 
   bool operator==(const Share&) const = default;
 };
@@ -44,7 +44,7 @@ enum class LastBatch { Keep, Drop };
 /// leaves are empty. With `spreads_last`, the last batch is spread evenly, too: for ranks that each
 /// make a step of their own.
 struct Division {
-  size_t num_samples = 0;   ///< of an epoch
+  size_t num_samples = 0;   ///< per epoch
   size_t global_batch = 1;  ///< samples per step, over all ranks
   size_t num_leaves = 1;    ///< per step
   LastBatch last_batch = LastBatch::Keep;

@@ -104,7 +104,7 @@ class GpuReplica {
   std::vector<Bucket> buckets_;
   GpuSession session_;
   GpuEvent end_;
-  std::vector<DeviceTransfer> sums_;  // of the first buckets, in this step
+  std::vector<DeviceTransfer> sums_;  // sums of the first buckets in this step
   std::span<const float> step_end_;   // the report of this step, once end_ is done
   std::optional<NcclLibrary> nccl_library_;
   std::optional<NcclCommunicator> nccl_;  // last member: its work on the device must end first

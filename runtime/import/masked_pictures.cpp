@@ -169,7 +169,7 @@ class MaskedPictures {
   uint32_t num_classes_ = 0;
   UsualKind kind_;
   TurnedPictures turned_;
-  std::string bytes_;  // of the last sample read
+  std::string bytes_;  // the last sample read
 };
 
 }  // namespace

@@ -44,7 +44,7 @@ struct TextColumns {
 
 struct TextTable {
   std::vector<std::string> texts;    ///< never empty strings
-  std::vector<std::string> classes;  ///< of each text, if they have any
+  std::vector<std::string> classes;  ///< class of each text, if they have any
   std::vector<std::string> notes;    ///< as Table::notes
 };
 

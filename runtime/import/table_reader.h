@@ -58,7 +58,7 @@ class TableReader {
   size_t counted_ = 0, line_ = 1, line_begin_ = 0;  // state of place_of()
   std::vector<std::string> mistakes_;
   size_t num_mistakes_ = 0;
-  std::map<std::string, Note> notes_;  // by column and kind
+  std::map<std::string, Note> notes_;  // keyed by column and kind
 };
 
 }  // namespace dlflow::runtime

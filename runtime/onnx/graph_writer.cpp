@@ -13,7 +13,7 @@ constexpr int kName = 1, kFloat = 2, kInteger = 3, kText = 4, kIntegers = 8, kKi
 constexpr int kIsFloat = 1, kIsInteger = 2, kIsText = 3, kIsIntegers = 7;
 constexpr int kSizes = 1, kDataType = 2, kTensorName = 8, kRawData = 9;
 
-constexpr int kIr = 8;                               // of ONNX 1.12
+constexpr int kIr = 8;                               // IR version of ONNX 1.12
 constexpr int kOpset = 17;                           // first with LayerNormalization
 constexpr size_t kMaxBytes = (size_t{1} << 31) - 1;  // limit of protobuf messages
 

@@ -6,7 +6,7 @@
 namespace dlflow::runtime {
 namespace {
 
-constexpr float kLayerEpsilon = 1e-5f;  // of dlflow's normalisations
+constexpr float kLayerEpsilon = 1e-5f;  // in dlflow's normalisations
 
 void require_epsilon(NodeReader& node) {
   const float epsilon = node.number("epsilon", kLayerEpsilon);

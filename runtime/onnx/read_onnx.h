@@ -21,7 +21,7 @@ struct ImportedTensor {
 struct ImportedNetwork {
   Model model;                                    ///< `text` is its model file
   std::map<std::string, ImportedTensor> weights;  ///< every tensor of the model, by its name
-  std::optional<InputScale> normalization;        ///< of the input, if the file has one
+  std::optional<InputScale> normalization;        ///< for the input, if the file has one
   std::vector<std::string> notes;                 ///< differences to the file, for users
 };
 

@@ -14,7 +14,7 @@ class Batches {
  public:
   struct Setup {
     Division division;
-    IndexRange leaves;     ///< of this rank
+    IndexRange leaves;     ///< this rank's leaves
     bool computes = true;  ///< false: this rank takes no steps
   };
 

@@ -65,7 +65,7 @@ class CpuWorker : public Worker {
   Recording& recording() { return recording_; }
 
  private:
-  const double num_ranks_;  // of the team
+  const double num_ranks_;  // in the team
   Recording& recording_;
   WorkerHooks hooks_;
 

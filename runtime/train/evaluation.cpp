@@ -121,7 +121,7 @@ class PixelClasses {
   size_t classes_;  // 0: the model predicts no pixels
   size_t pixels_;
   std::vector<int64_t> matrix_;     // (classes, classes), then num_measured()
-  std::vector<uint8_t> predicted_;  // of one sample
+  std::vector<uint8_t> predicted_;  // classes of one sample's pixels
 };
 
 /// Collects the results of this rank's batches, and combines them over all ranks.

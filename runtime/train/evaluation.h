@@ -27,14 +27,14 @@ struct Evaluation {
   double loss = 0;                   ///< mean
   double accuracy = 0;               ///< share of correct answers
   std::optional<double> top5;        ///< share of labels among the five highest scores
-  std::optional<double> rmse;        ///< of a reconstruction or of targets, instead of the accuracy
+  std::optional<double> rmse;        ///< for reconstruction or targets, instead of the accuracy
   std::optional<double> mae;         ///< mean absolute difference to the targets
-  std::optional<double> perplexity;  ///< of a language model: e to the power of the loss
-  std::optional<double> f1;          ///< of classes: runtime/train/class_metrics.h
-  std::optional<double> auc;         ///< of 2 to kMostAucClasses classes, unless it is undefined
-  std::vector<uint32_t> predicted;   ///< of classes: the predicted class of each sample
-  std::optional<double> iou, dice;   ///< with a class per pixel: mean_iou() and macro_f1()
-  std::vector<int64_t> pixels;       ///< their confusion_matrix(), without ignored pixels
+  std::optional<double> perplexity;  ///< for language models: e to the power of the loss
+  std::optional<double> f1;          ///< for classes: runtime/train/class_metrics.h
+  std::optional<double> auc;         ///< for 2 to kMostAucClasses classes, unless it is undefined
+  std::vector<uint32_t> predicted;   ///< for classes: the predicted class of each sample
+  std::optional<double> iou, dice;   ///< for classes of pixels: mean_iou() and macro_f1()
+  std::vector<int64_t> pixels;  ///< for classes of pixels: confusion_matrix(), without ignored ones
 
   /// The metrics by the names that requirements and selections use: those of metric_names(); empty
   /// if nothing is measured.

@@ -32,7 +32,7 @@ class LayerNorms {
   Communicator& comm_;
   size_t num_layers_;
   std::vector<Block> blocks_;
-  std::vector<size_t> begins_;  // of each rank's blocks
+  std::vector<size_t> begins_;  // index of each rank's first block, and the end
 };
 
 }  // namespace dlflow::runtime

@@ -20,7 +20,7 @@ class MetricsLog {
     uint64_t epochs = 0;
     uint64_t steps_per_epoch = 0;
     uint64_t first_step = 0;  ///< more than 0 after a resume
-    MeanLoss loss = {};       ///< of the first epoch's samples before first_step
+    MeanLoss loss = {};       ///< over the first epoch's samples before first_step
     Rate rate = {};
   };
 

@@ -53,7 +53,7 @@ class NetworkSet {
  private:
   struct Entry {
     Network network;
-    uint64_t version = 0;  ///< of its weights
+    uint64_t version = 0;  ///< version of its weights
   };
   struct Key {
     int64_t batch_size;
@@ -73,7 +73,7 @@ class NetworkSet {
   std::span<const float> weights_;
   std::function<void(size_t)> await_;
   uint64_t version_ = 0;
-  std::vector<std::function<void(Network&)>> settings_;  // of all networks, including later ones
+  std::vector<std::function<void(Network&)>> settings_;  // for all networks, including later ones
 };
 
 }  // namespace dlflow::runtime

@@ -20,7 +20,7 @@ class NoiseMeter {
 
   struct Setup {
     size_t batch = 1;       ///< samples of a step
-    size_t num_leaves = 1;  ///< of all ranks; nothing is measured with fewer than 2
+    size_t num_leaves = 1;  ///< over all ranks; nothing is measured with fewer than 2
     size_t own_leaves = 1;
     size_t trainable = 0;     ///< number of leading elements of the sum that count
     bool counts_sums = true;  ///< each element of a sum must be counted on exactly one rank
@@ -56,7 +56,7 @@ class NoiseMeter {
   bool measures_ = false, measured_ = false;  // this step; the previous one
   std::vector<double> leaves_;                // squared norms in the last measured step
   double sum_ = 0;
-  double of_leaves_ = 0, of_sums_ = 0;  // of all ranks, over the steps since take()
+  double of_leaves_ = 0, of_sums_ = 0;  // over all ranks, and the steps since take()
   uint64_t steps_ = 0;
   std::optional<double> gradient_norm_;
 };

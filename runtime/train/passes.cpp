@@ -104,7 +104,7 @@ class LeafAfterLeaf : public Passes {
   NoiseMeter& noise_;
   uint64_t seed_;
   OuterProducts products_;
-  std::span<const Leaf> leaves_;  // of this step
+  std::span<const Leaf> leaves_;  // this step's leaves
   float scale_ = 0, first_loss_ = 0;
 };
 
@@ -232,7 +232,7 @@ class LeavesSideBySide : public Passes {
   uint64_t seed_;
   Division division_;
   LeafSums sums_;
-  std::vector<size_t> sizes_;  // of the sums at each stop of a forward pass
+  std::vector<size_t> sizes_;  // number of sums at each stop of a forward pass
   std::vector<Member> members_;
   float scale_ = 0;        // of this step
   bool together_ = false;  // whether every rank has samples in this step

@@ -47,7 +47,7 @@ struct PassesOptions {
   Division division;
   bool exact = true;   ///< a leaf's gradient depends on that leaf alone
   bool joint = false;  ///< batch normalisation is over the global batch
-  uint64_t seed = 0;   ///< of random numbers within networks
+  uint64_t seed = 0;   ///< for random numbers within networks
 };
 
 /// Whether the passes themselves add up the leaves' gradients of some parameters

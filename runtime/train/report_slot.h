@@ -19,7 +19,7 @@ class ReportSlot {
   struct OfRank {
     StepReport wishes;
     float data_wait_s = 0;
-    float communication_wait_s = 0;  ///< of the previous step
+    float communication_wait_s = 0;  ///< in the previous step
   };
   /// The sums over all ranks of the team.
   struct Sums {

@@ -66,7 +66,7 @@ std::string some_of(std::vector<std::string> names) {
 std::vector<std::string> unused(const StartWeights& start) {
   std::vector<std::string> names;
   for (const TensorView& tensor : start.tensors.tensors()) {
-    const bool counts_batches = tensor.name.ends_with(".num_batches_tracked");  // of PyTorch
+    const bool counts_batches = tensor.name.ends_with(".num_batches_tracked");  // in PyTorch
     if (!counts_batches && !start.taken.contains(tensor.name)) names.push_back(tensor.name);
   }
   return names;

@@ -310,9 +310,9 @@ class Trainer {
   uint64_t steps_per_epoch_;
   uint64_t first_step_ = 0;   // the first step of this process
   int64_t steps_before_ = 0;  // further steps done with another step size
-  MeanLoss epoch_loss_;       // of the epoch's steps before this process began
+  MeanLoss epoch_loss_;       // over the epoch's steps before this process began
   Position position_;
-  StepReport report_;  // of the last meeting
+  StepReport report_;  // from the last meeting
   std::map<std::string, double> last_metrics_;
   std::optional<MetricsLog> log_;
 };

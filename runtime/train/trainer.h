@@ -26,7 +26,7 @@ struct TrainingJob {
   Model model;
   Dataset data;               ///< the training split; validation samples are held out of it
   std::string data_identity;  ///< compared between ranks (SharedSplit); empty: hash all of `data`
-  std::shared_ptr<StepImages> images;         ///< of `data`, if they must be verified when read
+  std::shared_ptr<StepImages> images;  ///< verifies images of `data` when they are read, if set
   std::vector<std::string> class_names = {};  ///< in the order of labels; saved in checkpoints
   CheckpointPolicy policy;
   std::filesystem::path checkpoints;  ///< folder; training resumes from its newest checkpoint

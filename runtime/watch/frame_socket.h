@@ -63,7 +63,7 @@ class FrameSocket {
   void read(size_t max_bytes);
 
   FileDescriptor socket_;
-  bool ended_ = false;  // by the other side
+  bool ended_ = false;  // closed by the other side
   std::string in_, out_;
 };
 

@@ -83,7 +83,7 @@ class Judge {
   std::vector<Member> members_;
   std::vector<std::string> nodes_;
   std::optional<Time> differs_since_, asked_, first_failure_, first_loss_;
-  WatchError failure_;  // of the first rank that failed
+  WatchError failure_;  // from the first rank that failed
   bool warned_ = false;
 };
 

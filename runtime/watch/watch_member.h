@@ -56,7 +56,7 @@ class WatchMember : public WatchEnd {
   FrameSocket link_;
   Time heard_, moved_;  // last pulse of the parent; last progress of this rank
   uint64_t progress_ = 0;
-  std::vector<Frame> pulses_;       // of ranks behind this one, to send at the next beat
+  std::vector<Frame> pulses_;       // from ranks behind this one, to send at the next beat
   std::optional<Frame> of_center_;  // the last pulse of rank 0
   bool differs_ = false, warned_ = false, says_goodbye_ = false;
   bool is_free_ = false;  // all ranks are done, or the parent has left
