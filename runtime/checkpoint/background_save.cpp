@@ -11,8 +11,8 @@
 namespace dlflow::runtime {
 namespace {
 
-/// Lowers the priority of the calling thread: it gets a quarter of a core that computes. Not less,
-/// because the next checkpoint waits for it, which would take long on a crowded machine.
+/// Lowers the calling thread's priority to a quarter of a core that is busy with computation. Not
+/// less: the next checkpoint waits for this one, which would take long on a crowded machine.
 void step_back() { ::setpriority(PRIO_PROCESS, id_t(::gettid()), 5); }
 
 }  // namespace

@@ -13,8 +13,8 @@
 /// Reads files of the project's own format.
 namespace dlflow::runtime {
 
-/// The images stay in `content`. Throws Error{Corrupt}, "`name`: reason", unless header, length,
-/// and with Proof::Hash also hash and masks, are valid, all labels are below num_classes, and all
+/// The images stay in `content`. Throws Error{Corrupt}, "`name`: reason", unless header and length
+/// are valid, with Proof::Hash also hash and masks, all labels are below num_classes, and all
 /// targets are finite.
 Dataset parse_binary_dataset(const SharedBytes& content, const std::string& name,
                              Proof proof = Proof::Hash);
@@ -23,7 +23,7 @@ Dataset read_binary_dataset(const std::filesystem::path& file, Proof proof = Pro
 /// Returns the ends of the samples in the file `content`, if they have different sizes.
 std::span<const uint64_t> encoded_ends(std::string_view content, const BinaryHeader& header);
 
-/// The hashes in a file of its images, one per chunk_samples images.
+/// The image hashes in a file, one per chunk_samples images.
 struct ChunkHashes {
   std::string_view of_chunks;  ///< consecutive digits in the file, each hash as long as of_all
   std::string_view of_all;     ///< hash of these hashes, the header and the labels

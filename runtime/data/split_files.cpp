@@ -12,7 +12,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Returns FOLDER/NAME or FOLDER/NAME.gz, whichever exists; the latter may be unpacked, too.
+/// Returns FOLDER/NAME or FOLDER/NAME.gz, whichever exists. Unpacked files may end in .gz, too.
 std::optional<fs::path> find(const fs::path& folder, const std::string& name) {
   for (const std::string& candidate : {name, name + ".gz"}) {
     if (fs::exists(folder / candidate)) return folder / candidate;

@@ -24,8 +24,8 @@ constexpr size_t kBlocksPerWindow = 64;
 void group_by_length(const Dataset& dataset, std::span<uint32_t> order, size_t block, uint64_t seed,
                      uint64_t epoch);
 
-/// The length to which texts of at most `longest` tokens are padded, if `most` is possible: a
-/// multiple of an eighth of it, so that networks of eight lengths are enough.
+/// The length to which texts of at most `longest` tokens are padded: a multiple of an eighth of
+/// `most`, the longest possible, so that networks of eight lengths are enough.
 size_t padded_length(size_t longest, size_t most);
 
 }  // namespace dlflow::runtime

@@ -25,8 +25,8 @@ struct Divergence {
   bool in_data = false;  ///< the samples of that step already hold such values
 };
 
-/// Throws Diverged, naming the step and layer where it began, and the ranks whose loss it was, if
-/// known. Collective, after `step` steps; `mine`: this rank's divergence.
+/// Throws Diverged, naming the step and layer where the divergence began, and the ranks whose loss
+/// diverged, if known. Collective, after `step` steps; `mine`: this rank's divergence.
 [[noreturn]] void fail_loss(Communicator& comm, float loss, const std::optional<Divergence>& mine,
                             uint64_t step);
 

@@ -13,7 +13,7 @@ namespace dlflow::runtime {
 struct Teams {
   size_t count = 1;
   int size = 1;
-  bool own_mean = false;  ///< each team follows its own mean, so the last batch is spread over all
+  bool own_mean = false;  ///< each team follows its own mean loss; the last batch is spread
 
   int num_ranks() const { return int(count) * size; }
 };

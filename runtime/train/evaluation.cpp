@@ -42,7 +42,7 @@ class ClassScores {
     }
   }
 
-  /// Sends the `samples` that `rank` added to all ranks. Collective.
+  /// Broadcasts the `samples` that `rank` has added. Collective.
   void share(Communicator& comm, int rank, IndexRange samples) {
     if (classes_ == 0) return;
     comm.broadcast(
@@ -68,8 +68,8 @@ class ClassScores {
   std::vector<float> probabilities_;
 };
 
-/// The confusion counts of a network that predicts a class for each pixel. Integers have the same
-/// bits for any number of ranks.
+/// The confusion counts of a network that predicts a class for each pixel. They are integers, so
+/// they have the same bits for any number of ranks.
 class PixelClasses {
  public:
   explicit PixelClasses(const Model& model)

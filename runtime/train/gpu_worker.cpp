@@ -25,7 +25,7 @@ namespace dlflow::runtime {
 namespace {
 
 /// The floats that ranks exchange in every step, behind the gradients: one cache line. The device
-/// writes the first.
+/// puts the loss first.
 constexpr size_t kGpuReportFloats = 16;
 
 class GpuWorker final : public Worker {
@@ -101,7 +101,7 @@ class GpuWorker final : public Worker {
     summary["optimizer_bytes_per_rank"] = velocity_.size() * sizeof(float);
   }
 
-  /// Sums over all ranks. Waits for the end of the update, and throws Diverged if it left a weight
+  /// Returns sums over all ranks, after the end of the update. Throws Diverged if it left a weight
   /// NaN or infinite.
   OwnStep step() override {
     recording_.begin_step();

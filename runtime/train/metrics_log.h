@@ -65,7 +65,7 @@ class MetricsLog {
   Clock::time_point started_ = Clock::now();  // when training began, shifted by pauses
   std::optional<Clock::time_point> paused_;
   Clock::time_point last_line_{};
-  double samples_ = 0;  // texts count by tokens, in units of the mean length
+  double samples_ = 0;  // a text counts as its share of the mean length in tokens
   double samples_at_line_ = 0;
   std::chrono::duration<double> time_at_line_{0};
   MeanLoss recent_loss_, epoch_loss_;

@@ -24,7 +24,7 @@ class ModelState {
   ModelState(Communicator& comm, const WeightLayout& layout, size_t report_floats,
              const UpdateSettings& settings, bool shared);
 
-  /// Whether this rank fills in the copy of its node; the others wait for it at a barrier.
+  /// Whether this rank must fill in the state; ranks that share it wait at a barrier.
   bool is_filled_here() const { return is_filled_here_; }
 
   /// In the layout's order: trainable parameters, running statistics, frozen parameters.

@@ -23,19 +23,19 @@ class NetworkSet {
 
   const std::shared_ptr<const WeightLayout>& layout() const { return layout_; }
 
-  /// Network::joint_sums() of each.
+  /// Returns Network::joint_sums(), which are the same for all networks.
   std::vector<size_t> joint_sums() const { return networks_.begin()->second.network.joint_sums(); }
 
-  /// Network::use_timeline() of each.
+  /// Calls Network::use_timeline() for each network.
   void use_timeline(Timeline& timeline);
 
-  /// Network::use_label_smoothing() of each.
+  /// Calls Network::use_label_smoothing() for each network.
   void use_label_smoothing(double smoothing);
 
-  /// Network::use_class_weights() of each.
+  /// Calls Network::use_class_weights() for each network.
   void use_class_weights(std::span<const float> weights);
 
-  /// Network::products() of each; Network::leave_products_to() of each.
+  /// As in Network, for all networks.
   std::vector<ProductShape> products() const {
     return networks_.begin()->second.network.products();
   }

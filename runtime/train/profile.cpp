@@ -158,7 +158,7 @@ class Profile {
     Recording recording(comm_, steps, {});
     CpuWorker worker(comm_, job_, data_, normalization_, recording,
                      {.wishes = [] { return StepReport{}; }, .stepped = [](const StepMetrics&) {}});
-    comm_.barrier();  // the state is filled
+    comm_.barrier();  // until the state is filled
     worker.seek(0, 0);
     for (uint64_t step = 0; step < Recording::kStepsBefore + steps; ++step) step_of(worker, step);
     worker.finish_update(Recording::kStepsBefore + steps);

@@ -165,7 +165,7 @@ void StepComputation::finish_update(uint64_t steps) {
   require_finite(layout(), state_.weights(), steps);
 }
 
-/// Names the parameter by the gradients of this rank's leaves.
+/// The message names the parameter that the gradients of this rank's leaves point to.
 void StepComputation::require_finite_update(uint64_t steps) {
   if (state_.finite()) return;
   std::vector<std::span<const float>> gradients;

@@ -55,7 +55,7 @@ class StepComputation {
   /// The report of the step, summed over the team's ranks.
   ReportSlot::Sums report() { return report_.read(state_.report()); }
 
-  /// Called after forward() or finish_sums(), with the steps done. Throws Diverged if not finite.
+  /// Throws Diverged if a weight is not finite. Call after forward() or finish_sums().
   void require_finite_update(uint64_t steps);
 
   /// Waits for the update of the last of `steps` steps. Throws Diverged if a weight is not finite.

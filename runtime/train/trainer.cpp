@@ -39,7 +39,7 @@ class Trainer {
         checkpoints_(comm, job_.checkpoints, job_.policy, layout()),
         steps_per_epoch_(worker_->steps_per_epoch()) {
     resume();
-    comm.barrier();  // the state is filled
+    comm.barrier();  // until the state is filled
     worker_->seek(position_.epoch, position_.step);
     first_step_ = steps_done();
     if (comm_.rank() == 0) {

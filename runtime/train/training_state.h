@@ -35,7 +35,7 @@ struct TrainingState {
   std::string optimizer;     ///< "adamw"
   uint64_t updates = 0;      ///< made by the optimizer
   MeanLoss epoch_loss = {};  ///< over the epoch's samples so far, as measured on rank 0
-  uint64_t epochs = 0;       ///< planned for the learning rate; 0: it does not depend on them
+  uint64_t epochs = 0;       ///< that the learning rate is planned for; 0: it needs none
   std::string data = {};     ///< identity of the training data (TrainingJob::data_identity)
   Json settings = Json::object();         ///< runtime/train/settings_kept.h
   Json rules = Json::object();            ///< EpochRules::state()

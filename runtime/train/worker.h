@@ -48,7 +48,8 @@ class Worker : public Stepper {
   /// Diverged if a weight is NaN or infinite.
   virtual void finish_update(uint64_t steps) = 0;
 
-  /// The weights to save and evaluate, in the layout, after finish_update(), or their running mean.
+  /// The weights to save and evaluate (or their running mean), in the layout, after
+  /// finish_update().
   virtual std::span<const float> weights() = 0;
   virtual ModelState::OptimizerContent optimizer_content() = 0;
 
