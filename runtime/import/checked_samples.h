@@ -8,7 +8,7 @@
 /// Checks samples while they are written to a data set.
 namespace dlflow::runtime {
 
-/// The number of bad samples that a message names; it counts further ones.
+/// The number of bad samples that a message names; further ones are only counted.
 constexpr size_t kMaxNamedSamples = 20;
 
 /// Throws Error{Corrupt}, "`name`: sample 17: …", if `values`, the floats of a sample, contain NaN

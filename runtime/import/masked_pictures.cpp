@@ -164,7 +164,7 @@ class MaskedPictures {
   }
 
   ImportOptions options_;
-  std::vector<fs::path> images_, masks_;  // mask empty: none
+  std::vector<fs::path> images_, masks_;  // empty path: no mask
   std::vector<std::string> names_, classes_;
   uint32_t num_classes_ = 0;
   UsualKind kind_;

@@ -12,7 +12,7 @@ namespace dlflow::runtime {
 /// there is none. Source: Exif 2.32 (CIPA DC-008), tag 274.
 int exif_orientation(std::string_view jpeg);
 
-/// Collects pictures that viewers turn, as cameras store them, but that are packed unturned.
+/// Collects pictures that EXIF data turns on display, but that are packed unturned.
 class TurnedPictures {
  public:
   /// Checks the content of picture number `sample`, which may have been checked before.

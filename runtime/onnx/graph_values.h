@@ -86,7 +86,7 @@ class GraphValues {
 /// node's name, for anything that dlflow does not support.
 class NodeReader {
  public:
-  /// The arguments must outlive this. \param notes  differences to the file, a sentence each
+  /// The arguments must outlive this. \param notes  differences from the file, a sentence each
   NodeReader(const OnnxNode& node, GraphValues& values, NetworkBuilder& network,
              std::vector<std::string>& notes)
       : node_(node), values_(values), network_(network), notes_(notes) {}

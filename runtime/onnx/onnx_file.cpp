@@ -171,7 +171,7 @@ class FileReader {
     return node;
   }
 
-  /// The file has only the value field for the attribute's type.
+  /// Among the value fields, the file has only the one for the attribute's type.
   void add_setting(OnnxNode& node, std::string_view bytes) {
     std::string name;
     OnnxSetting value = int64_t{0};

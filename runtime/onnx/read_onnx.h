@@ -22,7 +22,7 @@ struct ImportedNetwork {
   Model model;                                    ///< `text` is its model file
   std::map<std::string, ImportedTensor> weights;  ///< every tensor of the model, by its name
   std::optional<InputScale> normalization;        ///< for the input, if the file has one
-  std::vector<std::string> notes;                 ///< differences to the file, for users
+  std::vector<std::string> notes;                 ///< differences from the file, for users
 };
 
 /// Converts `file` to layers of dlflow, with equal scores, except for differences in `notes`.

@@ -35,7 +35,7 @@ constexpr auto kBeat = 100ms;
 constexpr int kRanksOfBeat = 128;
 
 /// Time for all ranks to agree on the reason to end and to receive it: less than 1 s, unless
-/// processors are busy. A rank that does not wait for it would report the reason a second time.
+/// processors are busy. A rank that gave up earlier would report the reason a second time.
 constexpr auto kTimeToAgree = 10s;
 
 /// After an error, no rank ends sooner. Launchers report the status of the rank that ends first,

@@ -21,7 +21,7 @@ std::optional<Frame> wait_for_frame(FrameSocket& link, std::chrono::milliseconds
         deadline - std::chrono::steady_clock::now());
     if (!link.is_open() || left <= 0ms) return std::nullopt;
     pollfd waiting{link.descriptor(), POLLIN, 0};
-    ::poll(&waiting, 1, int(left.count()));  // may also end by a signal
+    ::poll(&waiting, 1, int(left.count()));  // a signal may interrupt it
   }
 }
 
