@@ -11,7 +11,7 @@ struct Augmentation {
   uint32_t crop_padding = 0;  ///< shift by up to this many pixels each way; black moves in
   bool flip = false;          ///< mirror left-right with probability 1/2
 
-  /// Smallest share of the area that a crop keeps, with sides 3:4 to 4:3, before it is enlarged; 0:
+  /// Smallest share of the area for a random crop with sides 3:4 to 4:3, which is then enlarged; 0:
   /// no crop. Source: Szegedy et al., CVPR 2015, section 6; the draws are those of torchvision's
   /// RandomResizedCrop.
   double resized_crop = 0;

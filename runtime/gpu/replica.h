@@ -66,7 +66,7 @@ class GpuReplica {
     session_.stage(images, labels);
   }
 
-  /// Enqueues forward and backward pass of the staged samples, sum and update. Gradients are
+  /// Enqueues forward pass, backward pass, sum and update for the staged samples. Gradients are
   /// `scale` times those of the sum of losses. The first number of `report` becomes this rank's
   /// share of the loss.
   void begin_step(float scale, std::span<const float> report, const DlflowGpuSgd& sgd);
