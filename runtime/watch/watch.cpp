@@ -134,7 +134,7 @@ void Watch::leave() {
     const std::lock_guard lock(mutex_);
     leaving_until_ = Clock::now() + kTimeToLeave;
   }
-  wake();  // do not wait for the next beat
+  wake();  // not only at its next beat
   thread_.join();
 }
 
