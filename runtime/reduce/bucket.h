@@ -7,7 +7,8 @@
 
 namespace dlflow::runtime {
 
-/// Gradients that travel together: the neighbours [first_parameter, end_parameter) of a layout.
+/// A bucket of gradients that travel together: the neighbours [first_parameter, end_parameter) of a
+/// layout.
 struct Bucket {
   size_t first_parameter = 0, end_parameter = 0;
   size_t first_element = 0, num_elements = 0;  ///< in the flat buffer, padding included
