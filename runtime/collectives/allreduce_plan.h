@@ -54,8 +54,7 @@ class AllreducePlan {
   /// The algorithm for a range of that many bytes, over all ranks.
   Algorithm over_all(size_t bytes) const;
 
-  /// The algorithm for a slice of that many bytes, over one rank of each node, as Hierarchical
-  /// needs.
+  /// Hierarchical's algorithm for a slice of that many bytes, over one rank of each node.
   Algorithm between_nodes(size_t bytes) const;
 
   void follow(RuleSet rules) { options_.rules = std::move(rules); }

@@ -5,9 +5,8 @@
 
 namespace dlflow::runtime {
 
-/// Sends `sent` to rank `to` and adds the values from rank `from` to `into`: the step that all sums
-/// over messages repeat. Either may be empty, and both may be the same memory. `link` outlives the
-/// task.
+/// Sends `sent` to rank `to` and adds the values from rank `from` to `into`: the basic step of all
+/// sums. Either may be empty, and both may be the same memory. `link` outlives the task.
 ///
 /// The messages hold at most 256 KiB; the next ones travel while one is added, so that received
 /// data is still in the cache. Needs at most 2 MiB of scratch memory, however large the sum is.

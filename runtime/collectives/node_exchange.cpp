@@ -16,8 +16,7 @@ constexpr size_t kRingBytes = 1 << 20;
 constexpr size_t kCopiedBytes = 128 << 10;
 constexpr size_t kLineBytes = 64;
 
-/// A word holds the exchange's number above and a position in an offer below; the last position
-/// means "all of it".
+/// A word is an exchange's number, then a position in an offer; the last position means "all".
 constexpr int kPositionBits = 40;
 constexpr uint64_t kAll = (uint64_t(1) << kPositionBits) - 1;
 /// Numbers of exchanges wrap around: ranks are fewer than half of them apart.
@@ -25,8 +24,7 @@ constexpr uint64_t kNumbers = uint64_t(1) << (64 - kPositionBits);
 
 uint64_t word(uint64_t number, uint64_t position) { return number << kPositionBits | position; }
 
-/// The position in exchange `number` according to a rank's word `said`: 0 if the rank has not begun
-/// it.
+/// The position in exchange `number` by a rank's word `said`: 0 if the rank has not begun it.
 uint64_t position_in(uint64_t number, uint64_t said) {
   const uint64_t ahead = ((said >> kPositionBits) - number) % kNumbers;
   if (ahead == 0) return said & kAll;

@@ -38,10 +38,9 @@ class NodeExchange {
   /// Collective over `comm`, whose ranks are all on one node.
   explicit NodeExchange(Communicator& comm);
 
-  /// Collective: received[r] gets the bytes that rank r offers this one; the entry of this rank
-  /// stays as it is. Begins with the first poll; one exchange runs at a time. If ranks make
-  /// different calls (ChannelSpace), they wait for ever; a part of another size is
-  /// Error{InvalidInput}.
+  /// Collective: received[r] gets the bytes that rank r offers this one; this rank's entry is
+  /// unchanged. Begins with the first poll; one exchange runs at a time. Ranks with different calls
+  /// (ChannelSpace) wait for ever; a size mismatch is Error{InvalidInput}.
   Task exchange(Offer offer, std::vector<std::span<std::byte>> received);
 
   /// Continues as if there had been `number` exchanges, for tests of the wrap-around. Called on all

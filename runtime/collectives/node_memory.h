@@ -26,8 +26,7 @@ class NodeMemory {
   /// kRangesAtATime before this rank is done with n.
   static constexpr uint32_t kRangesAtATime = 256;
 
-  /// Collective over the node. `parts_of_ranks`: the number of parts of each rank of the node; a
-  /// rank with 0 gets one, too.
+  /// Collective over the node. `parts_of_ranks`: each rank's number of parts; 0 counts as 1.
   NodeMemory(Communicator& comm, size_t num_elements, DataType type,
              std::span<const size_t> parts_of_ranks);
 

@@ -15,8 +15,7 @@ namespace dlflow::runtime {
 RuleSet rules_for_shape(std::string_view text, const std::string& shape,
                         const std::filesystem::path& path);
 
-/// Adds or replaces the line for `shape`, with `comment` at its end; creates the file if it does
-/// not exist.
+/// Adds or replaces the line for `shape`, ending in `comment`; creates the file if needed.
 void store_rules(const std::filesystem::path& path, const std::string& shape, const RuleSet& rules,
                  const std::string& comment);
 

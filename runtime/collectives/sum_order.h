@@ -8,8 +8,7 @@
 namespace dlflow::runtime {
 
 /// The parts of all ranks, in the order of ranks, are pushed onto a stack one by one; after part i
-/// the two topmost entries are replaced by their sum, additions[i] times. One entry remains at the
-/// end.
+/// the two topmost entries are replaced by their sum, additions[i] times.
 struct SumOrder {
   std::vector<size_t> num_parts;   ///< of each rank; 0 is allowed
   std::vector<uint8_t> additions;  ///< after each part of all ranks
@@ -41,8 +40,7 @@ LeafShare leaf_share(size_t num_leaves, int rank, int num_ranks);
 /// The order in which the ranks' remaining parts are added.
 SumOrder sum_in_leaf_order(size_t num_leaves, int num_ranks);
 
-/// The leaves of one rank, added along a separate tree to one part; every rank has
-/// `leaves_per_rank`.
+/// One rank's leaves, as many on each rank, added to one part along a separate tree.
 LeafShare leaves_of_rank(size_t leaves_per_rank, int rank);
 
 /// The same sum if every leaf is a part and a rank adds nothing locally.

@@ -15,8 +15,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr double kFewest = 5, kMost = 500;
 
-/// The value that a rank contributes. The sum over all is exact in every type: bf16 represents
-/// whole numbers up to 256.
+/// A rank's summand. Sums are exact in every type: bf16 represents whole numbers up to 256.
 int number_of(int rank, DataType type) { return is_half(type) && rank >= 16 ? 0 : rank + 1; }
 
 /// Processes `values` in blocks that stay in the first-level cache, with room for as many floats.

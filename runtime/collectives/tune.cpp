@@ -33,8 +33,7 @@ struct Way {
   }
 };
 
-/// The distinct ways that these ranks support; an unsupported algorithm would be replaced by
-/// another.
+/// The distinct ways that these ranks support: others would be replaced by one of these.
 std::vector<Way> ways_of(Communicator& comm) {
   std::vector<Way> ways;
   for (const Algorithm algorithm : kAlgorithms) {

@@ -12,8 +12,7 @@
 namespace dlflow::runtime {
 
 /// into[i] += values[i]. Equal sizes and types. Half-precision numbers are added in fp32 and
-/// rounded once to the nearest, ties to even; integers wrap around. a + b and b + a have the same
-/// bits.
+/// rounded once to nearest, ties to even; integers wrap around. Commutative bit for bit.
 void add(const Values& into, const Values& values);
 
 /// into[i] = values[i], rounded to the type of `into`. Equal sizes; the types are the same, or one

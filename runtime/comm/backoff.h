@@ -16,8 +16,7 @@ namespace dlflow::runtime {
 ///   for (Backoff backoff(comm); !done();) if (!backoff.wait()) throw_no_answer(...);
 class Backoff {
  public:
-  /// `comm` is the waiting rank's, which outlives this and may have a watch
-  /// (runtime/watch/watch.h).
+  /// `comm`: of the waiting rank; outlives this and may have a watch (runtime/watch/watch.h).
   explicit Backoff(const Communicator& comm)
       : timeout_(comm.timeout()), lifeline_(comm.lifeline()) {}
   Backoff(const Backoff&) = delete;

@@ -19,8 +19,7 @@ struct Call {
   int root = -1;               ///< -1: none
 };
 
-/// A Call that was made. It is plain memory that ranks can send; texts that are too long are cut
-/// off.
+/// A recorded Call in plain memory, which ranks can send; texts that are too long are cut off.
 struct CallRecord {
   uint64_t hash = 0;  ///< over all fields of this call and all before it
   uint64_t num_elements = 0;

@@ -6,10 +6,9 @@
 
 namespace dlflow::runtime {
 
-/// Whether other threads compete for the core of a rank's thread, as its waits have observed
-/// (Patience). An observation counts for 20 ms, doubled each time that contention soon returns, up
-/// to a second: a daemon's short burst changes little, and under lasting contention a rank seldom
-/// spins.
+/// Whether other threads compete for a rank's core, as its waits have observed (Patience). An
+/// observation counts for 20 ms, doubled each time that contention soon returns, up to a second: a
+/// daemon's burst changes little, and under lasting contention a rank seldom spins.
 class Contention {
  public:
   bool believed(Core::Time now) const { return now < until_; }

@@ -65,8 +65,7 @@ class Lifeline {
     return arrivals_.load(std::memory_order_relaxed);
   }
 
-  /// Ends the current or next wait of the rank's thread. Called by one thread; the first error
-  /// counts.
+  /// Ends the rank's current or next wait. Called by one thread; the first error counts.
   void raise(const WatchError& error) {
     if (raised()) return;
     error_ = error;

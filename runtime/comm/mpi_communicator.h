@@ -57,8 +57,7 @@ class PoliteMpi {
 /// MpiEnvironment. Several threads may have messages under way.
 class MpiCommunicator : public Communicator {
  public:
-  /// Collective over all ranks. Throws Error if MPI reports one, or allows calls from one thread
-  /// only.
+  /// Collective over all ranks. Throws Error if MPI reports one, or allows only one thread.
   explicit MpiCommunicator(std::chrono::milliseconds timeout);
   MpiCommunicator(const MpiCommunicator&) = delete;
   MpiCommunicator& operator=(const MpiCommunicator&) = delete;

@@ -13,8 +13,7 @@ constexpr Core::Duration kLoss = 200us;
 /// With 8 ranks on 2 cores, sleeping at once takes 40 times as long for a few bytes.
 constexpr uint64_t kYieldsBeforeSleep = 20;
 
-/// After this time the core may be of more use to the peer, which may share one with another
-/// program.
+/// After this time the core may be of more use to the peer, whose core may be shared.
 constexpr Core::Duration kLongWait = 1ms;
 
 /// The longest sleep: 1 ms, or a 128th of the time waited, up to 50 ms. Otherwise hundreds of ranks

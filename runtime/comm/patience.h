@@ -27,9 +27,8 @@ namespace dlflow::runtime {
 ///   for (Patience patience(comm); !done();) if (!patience.wait()) throw_no_answer(...);
 class Patience {
  public:
-  /// `comm` is the waiting rank's, which outlives this and may have a watch
-  /// (runtime/watch/watch.h). `messages`: given if the rank waits only for a message of that
-  /// communicator.
+  /// `comm`: of the waiting rank; outlives this and may have a watch (runtime/watch/watch.h).
+  /// `messages`: set if the rank waits only for a message of that communicator.
   explicit Patience(const Communicator& comm, Core& core = this_core(),
                     Communicator* messages = nullptr)
       : core_(core),

@@ -12,8 +12,7 @@ namespace dlflow::runtime {
 /// (tests/support/on_ranks.h), with or without MPI on the machine.
 class ThreadGroup {
  public:
-  /// `ranks_per_node` consecutive ranks share memory; the last node may have fewer. 0 means all
-  /// ranks.
+  /// `ranks_per_node` consecutive ranks share memory; the last node may have fewer. 0: all ranks.
   explicit ThreadGroup(int num_ranks, std::chrono::milliseconds timeout = std::chrono::seconds(10),
                        int ranks_per_node = 0);
   ~ThreadGroup();

@@ -15,8 +15,7 @@
 namespace dlflow::runtime {
 namespace {
 
-/// With Gaussian, Laplace and Student-3 numbers, 15 searches find 99.95 % of the largest, 20 all of
-/// them.
+/// With Gaussian, Laplace and Student-3 numbers, 15 searches find 99.95 % of the largest, 20 all.
 constexpr int kSearches = 20;
 /// Once at most this many times the wanted numbers remain, they are collected: reading all others
 /// again in each search takes longer.
@@ -51,8 +50,7 @@ double sum_of_magnitudes(const float* values, size_t count) {
   return sum;
 }
 
-/// Numbers from `sure` on are all taken, at most as many as wanted; those from `likely` on are more
-/// than wanted.
+/// Numbers from `sure` on are at most as many as wanted, and all taken; from `likely` on, more.
 struct Thresholds {
   float sure = std::numeric_limits<float>::infinity();
   float likely = 0;
@@ -77,8 +75,7 @@ class Search {
   float low() const { return low_; }
   size_t from_low() const { return from_low_; }
 
-  /// Narrows until at most `enough` values are from the lower bound on. \param values  includes all
-  /// of these
+  /// Raises low() until at most `enough` values reach it. \param values  includes all from low() on
   void narrow(std::span<const float> values, size_t enough) {
     for (; left_ > 0 && found_.num_sure < wanted_ && from_low_ > enough; --left_) {
       const float middle = middle_of(low_, high_);

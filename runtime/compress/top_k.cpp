@@ -15,8 +15,7 @@ constexpr int kShift = 20;  // a bin for each exponent and the first three bits 
 constexpr size_t kBins = size_t(1) << (31 - kShift);
 
 std::array<uint32_t, kBins> histogram_of(std::span<const float> values) {
-  // Two histograms, since neighbours are often in the same bin, whose increments would wait for
-  // each other.
+  // Two histograms: neighbours often share a bin, whose increments would wait for each other.
   std::array<uint32_t, kBins> even{}, odd{};
   size_t i = 0;
   for (; i + 1 < values.size(); i += 2) {

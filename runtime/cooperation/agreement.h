@@ -34,8 +34,7 @@ class Agreement {
   /// The ranks meet at `limit` steps or earlier. Collective.
   void begin(uint64_t limit);
 
-  /// Polls the sum, or starts the next one with `place`, and never waits. Returns whether something
-  /// moved.
+  /// Polls the sum; starts the next one with `place`. Never waits. True if something moved.
   bool look(const Place& place);
 
   bool may_step(uint64_t done) const { return !asked_ && done < meeting_; }

@@ -17,8 +17,7 @@ class Averaging {
   Averaging(Communicator& comm, RuleSet rules) : comm_(comm), rules_(std::move(rules)) {}
 
   /// Replaces every number of `state` by its mean over the ranks, rounded once, with the same bits
-  /// on all. Returns the sum of the reports. Collective; the same sizes on every rank in every
-  /// call.
+  /// on all. Returns the reports' sum. Collective; the same sizes on all ranks, in every call.
   ///
   /// Cost: an all-reduce of the state's bytes, by the rules.
   StepReport average(std::span<const std::span<float>> state, const StepReport& mine);

@@ -19,8 +19,7 @@ class OwnSteps {
   /// Both must outlive this.
   OwnSteps(const Communicator& comm, Stepper& stepper) : comm_(comm), stepper_(stepper) {}
 
-  /// Takes one step. Throws the WatchError that ends all ranks, since a step itself makes no
-  /// collective calls.
+  /// Takes one step. Throws the watch's WatchError, as a step itself makes no collective calls.
   OwnStep make() {
     if (comm_.lifeline()) comm_.lifeline()->check();
     const OwnStep own = stepper_.step();

@@ -78,8 +78,7 @@ void Server::take_push(size_t worker, OwnUpdates& own) {
   Client& client = clients_[worker];
   client.state = Client::State::Waits;
   staleness_.step_of(worker);
-  // The fastest worker may already be in its next step; its next push returns the meeting in time
-  // for the step after that.
+  // The fastest may be in its next step already; its next pull names the meeting in time.
   const bool asked = client.push.calls_for_meeting || own.wishes().calls_for_meeting();
   if (asked) meeting_ = std::min(meeting_, staleness_.fastest() + 2);
   update(client, own);

@@ -20,9 +20,8 @@ class Server {
   /// Serves until every worker has taken its last step and has its weights; returns the number of
   /// steps of the run by then. The shard is a range of the weights in own.state().
   ///
-  /// Every push is an update, in the order of arrival; without staleness, the sum of all workers'
-  /// gradients of a step is one update, added in the order of workers. It sleeps while nothing
-  /// arrives.
+  /// Every push is an update, in the order of arrival; without staleness, the sum of a step's
+  /// gradients is one update, added in worker order. Sleeps while nothing arrives.
   uint64_t serve(OwnUpdates& own, const WeightRange& shard, const Stretch& stretch);
 
  private:

@@ -96,9 +96,8 @@ class Reducer {
   /// The additions that produce this rank's parts: LeafShare::additions.
   const std::vector<uint8_t>& additions() const { return leaves_.additions; }
 
-  /// The memory for the gradients of this rank's leaf `leaf` (from 0), in layout(); 64-byte aligned
-  /// and always at the same address. Zero at first, and padding must stay zero. Leaves share
-  /// memory.
+  /// The gradients of this rank's leaf `leaf` (from 0), in layout(); 64-byte aligned and always at
+  /// the same address. Zero at first, and padding must stay zero. Leaves share memory.
   std::span<float> gradients(size_t leaf);
   std::span<float> gradient(size_t leaf, size_t parameter) {
     return layout_.slot(gradients(leaf), parameter);
