@@ -107,7 +107,7 @@ class Allreduce {
   AllreducePlan plan_;
   Consume consume_;
   NodeMemory memory_;
-  mutable std::mutex mutex_;  // guards what follows, and all tasks
+  mutable std::mutex mutex_;  // guards the members below, and all tasks
   Caller caller_ = Caller::Owner;
   std::exception_ptr error_;       // thrown by a task; nothing moves any more
   std::deque<UnderWay> ranges_;    // the first is unfinished, others may be done

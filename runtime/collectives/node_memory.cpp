@@ -20,7 +20,7 @@ size_t num_lines(size_t num_elements, DataType type) {
 /// announced. Written by the owning rank, read by the others.
 struct NodeMemory::Flags {
   alignas(kCacheLineBytes) std::atomic<uint32_t> announced[3][kRangesAtATime];
-  std::atomic<uint32_t> calls[kRangesAtATime];  // of the ranges that are started
+  std::atomic<uint32_t> calls[kRangesAtATime];  // of started ranges
 
   std::atomic<uint32_t>& of(Stage stage, uint32_t number) {
     return announced[size_t(stage)][number % kRangesAtATime];

@@ -81,8 +81,8 @@ class [[nodiscard]] Task final : public Wait {
 void run(Communicator& comm, Wait& wait);
 inline void run(Communicator& comm, Task&& task) { run(comm, static_cast<Wait&>(task)); }
 
-/// Lets the caller that polls the task turn to something more urgent. The first poll() is made by
-/// co_await, and the second still belongs to the same poll() of the task.
+/// Lets the poller of the task turn to something more urgent. co_await makes the first poll(), and
+/// the second still belongs to the same poll() of the task.
 class Pause final : public Wait {
  public:
   Progress poll() override { return ++polls_ <= 2 ? Progress::Some : Progress::Done; }

@@ -41,7 +41,7 @@ class MpiEnvironment {
 
 /// For its lifetime, calls that block inside MPI yield the core while they wait, so that a rank on
 /// the same core reaches the same call: MPI spins if it assumes that every rank has its own core.
-/// Has no effect in libraries other than Open MPI. At most one thread at a time has one.
+/// Has no effect in libraries other than Open MPI. At most one exists at a time.
 class PoliteMpi {
  public:
   PoliteMpi();

@@ -175,7 +175,7 @@ class SocketCommunicator final : public Communicator {
   std::vector<int> nodes_, node_ranks_;
   int node_rank_ = 0;
   std::vector<std::string> endpoints_;  // by rank
-  std::mutex mutex_;                    // guards what follows
+  std::mutex mutex_;                    // guards the members below
   Listener listener_;
   std::string token_;
   std::list<Stranger> strangers_;  // the oldest first

@@ -37,7 +37,7 @@ struct ThreadGroup::Shared {
   int num_ranks, ranks_per_node;
   std::chrono::milliseconds timeout;
 
-  std::mutex mutex;                                        // guards what follows
+  std::mutex mutex;                                        // guards the members below
   std::map<std::tuple<int, int, int>, Mailbox> mailboxes;  // (from, to, channel)
   // [rank][i]: memory of that rank's i-th allocate_shared
   std::vector<std::vector<AlignedMemory>> memory;

@@ -51,7 +51,8 @@ class CompressedSum {
   const std::vector<Piece>& ranges() const { return ranges_; }
 
   /// The state kept between steps, by elements of the buffer: unsent values, and velocities, which
-  /// are empty for methods other than Dgc. All ranks' together are the updates not yet applied.
+  /// are empty for methods other than Dgc. Together, all ranks' states are the updates not yet
+  /// applied.
   std::span<float> residual() { return {residual_.get(), num_elements_}; }
   std::span<float> velocity() { return {velocity_.get(), velocity_ ? num_elements_ : 0}; }
 

@@ -48,7 +48,7 @@ struct Learner {
   OwnUpdates& own;
 };
 
-/// The part of a rank in a step.
+/// A rank's role in a step.
 struct Role {
   /// The ranks that take each step together and sum their gradients. Lives as long as the
   /// cooperation.

@@ -56,7 +56,7 @@ class Horovod(Chain):
     def test_compressed_gradients_of_two_nodes_lose_nothing(self):
         for scenario in ("compressed", "compressed_state"):
             with self.subTest(scenario):
-                printed, _ = self.run_step(f"[env, USE_LIBUV=0, {PYTHON}, -B, {self.folder}/rank.py, {scenario}]", 4, "two.yaml")  # Debian 13's PyTorch has no libuv
+                printed, _ = self.run_step(f"[env, USE_LIBUV=0, {PYTHON}, -B, {self.folder}/rank.py, {scenario}]", 4, "two.yaml")  # Debian 13 lacks it
                 self.assertEqual(printed.count("ended"), 4, printed)
 
 

@@ -25,7 +25,7 @@ class FakeMachine : public Backend {
 
   std::map<std::string, Json> outputs;   ///< by job
   std::map<std::string, int> successes;  ///< by job
-  std::vector<std::string> overlaps;     ///< jobs that began during another pass of theirs
+  std::vector<std::string> overlaps;     ///< jobs that began while another of their passes ran
   std::vector<std::string> repeated;     ///< jobs that began after they had succeeded
   int num_begun = 0;
 

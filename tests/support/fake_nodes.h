@@ -29,7 +29,7 @@ class FakeNodes {
   std::map<std::string, Json> outputs;   ///< by job
   std::map<std::string, int> runs;       ///< number of passes begun, by job
   std::map<std::string, int> successes;  ///< by job
-  std::vector<std::string> overlaps;     ///< jobs that began during another pass of theirs
+  std::vector<std::string> overlaps;     ///< jobs that began while another of their passes ran
   std::vector<std::string> repeated;     ///< jobs that began after they had succeeded
 
   /// The number of next records that the login node does not see until show_records(): a network

@@ -4,8 +4,8 @@
     python3 -m dlflow.torch.weights model.safetensors -o gpt2.safetensors --to huggingface
 
 WEIGHTS is a file of PyTorch (.pt, .pth, .bin: a state dict, alone or as `state_dict` or `model` of a checkpoint), a safetensors file, an index of several
-(model.safetensors.index.json), or a folder with one of those. Networks of torchvision have dlflow's names already. Of Hugging Face's GPT-2 the weights
-of Conv1D are transposed, and what repeats others or is no weight is left out.
+(model.safetensors.index.json), or a folder with one of those. Networks of torchvision have dlflow's names already. In Hugging Face's GPT-2, the weights
+of Conv1D are transposed, and duplicates and entries that are not weights are left out.
 """
 
 from __future__ import annotations
