@@ -28,8 +28,7 @@ def pinned(count: int, dtype: torch.dtype) -> torch.Tensor:
 
 
 def identity(device: torch.device) -> bytes:
-    """16 bytes that are unique to a GPU. Zeros if NCCL cannot be used: PyTorch was built without it, or cannot identify GPUs (before
-    2.4)."""
+    """16 bytes that are unique to a GPU. Zeros if NCCL cannot be used: PyTorch lacks it, or cannot identify GPUs (before 2.4)."""
     uuid = getattr(torch.cuda.get_device_properties(device), "uuid", None)
     return bytes(uuid.bytes) if uuid is not None and dist.is_nccl_available() else bytes(16)
 

@@ -1,5 +1,4 @@
-"""A folder of checkpoints as described in docs/contributor/checkpoint-format.md: each is complete or absent, even if the writer is
-killed."""
+"""A folder of checkpoints (docs/contributor/checkpoint-format.md): each is complete or absent, even if the writer is killed."""
 
 from __future__ import annotations
 
@@ -146,8 +145,7 @@ def _temporary(path: pathlib.Path) -> pathlib.Path:
 
 
 def _is_left_over(path: pathlib.Path) -> bool:
-    """Whether its writer is dead. For a writer on another host or in another container, only the age counts: a live one writes all the
-    time."""
+    """Whether its writer is dead. On another host or in another container, only the age counts: a live one writes all the time."""
     writer = _WRITER.fullmatch(path.name.rsplit(_TEMPORARY, 1)[1])
     if writer and writer[1] == _place_of_numbers():
         pid = int(writer[2])

@@ -24,8 +24,7 @@ class Parameters(Dict[str, Any]):
 
 
 def params(**defaults: Any) -> Parameters:
-    """Returns the parameters (`params:`), the matrix values of this element, and `with:` of the step; if a name repeats, the last one
-    counts.
+    """Returns the parameters (`params:`), the matrix values of this element, and the step's `with:`; the last value of a name counts.
 
     `params(lr=0.1, epochs=3)`: gives defaults for values that the workflow does not set, and a value gets the type of its default.
     Others are parsed as YAML. Names are in lower case, with `_` in place of `-`. Outside of dlflow there are only the defaults.

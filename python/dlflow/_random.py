@@ -37,8 +37,7 @@ def restore(state: Dict[str, Any]) -> None:
 
 
 def restore_on(states: List[Dict[str, Any]], rank: int, ranks: int) -> bool:
-    """Whether this rank continues its own generators. With another number of ranks, each starts anew from a seed that the saved states
-    determine."""
+    """Whether this rank continues its generators. With another number of ranks, each starts anew from a seed made of the saved states."""
     if len(states) == ranks:
         restore(states[rank])
         return True

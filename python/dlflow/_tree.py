@@ -1,5 +1,4 @@
-"""Converts states of frameworks (nested dictionaries with tensors) to JSON and named tensors, and back. No pickle: reading executes
-nothing.
+"""Converts frameworks' states (nested dictionaries with tensors) to JSON and named tensors, and back. No pickle: reading runs no code.
 
 Recognizes tensors of PyTorch and arrays with `__array__` (NumPy, JAX, TensorFlow) without importing their libraries.
 """

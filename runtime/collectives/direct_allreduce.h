@@ -25,8 +25,8 @@ struct DirectSum {
 ///
 /// Cost for P ranks with a part of n bytes each, with a seconds per message, b per byte sent, g per
 /// byte added: 2(P-1) a + 2(P-1)/P n b + (P-1)/P n g, as the ring, but all messages of each half
-/// are under way together; sending parts beyond the first costs extra. Half of b with 16 bits on
-/// the wire. Scratch memory for 256 KiB of each part of all ranks.
+/// are under way together; sending parts beyond the first costs extra. With 16 bits on the wire, b
+/// is halved. Scratch memory for 256 KiB of each part of all ranks.
 /// Source: the direct exchange of Thakur, Rabenseifner and Gropp, "Optimization of collective
 /// communication operations in MPICH", Int. J. High Perf. Comp. Appl. 19 (2005).
 Task direct_allreduce(Link link, DirectSum sum);

@@ -14,7 +14,7 @@ namespace dlflow::runtime {
 /// (collectives/sum_order.h), so that the bits do not depend on the number of ranks.
 class LeafSums {
  public:
-  /// `num_leaves` counts over all ranks, shared as by leaf_share. `comm` must outlive this.
+  /// `num_leaves`: over all ranks, divided as by leaf_share. `comm` must outlive this.
   LeafSums(Communicator& comm, size_t num_leaves);
 
   /// The leaves of each rank.

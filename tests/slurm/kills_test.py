@@ -1,5 +1,4 @@
-"""A chain survives kill -9 of any of its processes, while an administrator requeues, cancels and holds its jobs: no step runs twice,
-none is lost.
+"""A chain survives kill -9 of its processes while an administrator requeues, cancels and holds jobs: no step runs twice or is lost.
 
 DLFLOW_KILLS=200 sets the number of kills, a few by default. DLFLOW_SEED determines their targets and times.
 """

@@ -100,8 +100,7 @@ def git(repository, *arguments):
 
 
 def prepare(folder):
-    """Puts the workflows and all stand-ins into `folder`. Returns workflow -> settings for `dlflow run`; the programs are in
-    `folder`/bin."""
+    """Puts the workflows and stand-ins into `folder`, programs into `folder`/bin. Returns workflow -> settings for `dlflow run`."""
     shutil.copytree(GALLERY, folder, dirs_exist_ok=True)
     known = {"folder": folder}
     for name, files in REPOSITORIES.items():

@@ -9,8 +9,7 @@ FIRST, END = 20000, 65536
 
 
 def free_port():
-    """A port without a listener, outside the kernel's range for outgoing connections: a port in that range would sometimes be taken
-    before use."""
+    """A port without a listener, outside the kernel's range for outgoing connections, which would sometimes take it before use."""
     first, last = map(int, pathlib.Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split())
     dice = random.SystemRandom()
     for _ in range(1000):

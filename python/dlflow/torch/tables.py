@@ -1,5 +1,4 @@
-"""Embedding tables whose rows are divided among the ranks of a group, with the optimizer that updates them:
-docs/user/tutorial-recommendation.md.
+"""Embedding tables whose rows are divided among the ranks of a group, with the optimizer that updates them: docs/user/tutorial-recommendation.md.
 
     tables = ShardedTables([1_000_000, 50_000], width=16, lr=0.05)
     request = tables.request(ids)         # (samples, tables), the numbers of rows that this rank's samples need
@@ -7,14 +6,12 @@ docs/user/tutorial-recommendation.md.
     loss_of(embedded).backward()
     tables.step()
 
-Row g of all tables together belongs to rank g mod P (P: ranks), so that frequent rows, which are neighbours in many data sets, are
-spread over the ranks. Each rank requests each distinct row once. A step has three exchanges: row numbers, rows, and gradients of rows.
-The owner adds the gradients in the order of the samples, and updates the requested rows: row-wise AdaGrad has one sum of squares per
-row.
+Row g of all tables together belongs to rank g mod P (P: ranks), so that frequent rows, which are neighbours in many data sets, are spread over the
+ranks. Each rank requests each distinct row once. A step has three exchanges: row numbers, rows, and gradients of rows. The owner adds the gradients
+in the order of the samples, and updates the requested rows: row-wise AdaGrad has one sum of squares per row.
 
-Sources: row-wise sharding and optimizers that are fused with tables are those of TorchRec (Ivchenko et al., RecSys 2022); the model, the
-initial values of its tables and row-wise AdaGrad those of DLRM (Naumov et al., arXiv:1906.00091; Gupta et al., arXiv:1906.03109 have the
-sizes).
+Sources: row-wise sharding and optimizers that are fused with tables are those of TorchRec (Ivchenko et al., RecSys 2022); the model, the initial
+values of its tables and row-wise AdaGrad those of DLRM (Naumov et al., arXiv:1906.00091; Gupta et al., arXiv:1906.03109 have the sizes).
 """
 
 from __future__ import annotations
@@ -109,8 +106,7 @@ class ShardedTables:
         self._request = None
 
     def state_dict(self) -> Dict[str, Any]:
-        """Every P-th row. `dlflow.checkpoint(step, tables=tables)` saves those of each rank, and resume() loads them on any number of
-        ranks."""
+        """Every P-th row. `dlflow.checkpoint(step, tables=tables)` saves those of each rank; resume() works on any number of ranks."""
         return {"rows": self._rows.tolist(), "weight": self._weight, "squares": self._squares}
 
     def load_shards(self, shards: Sequence[Mapping[str, _safetensors.Tensor]]) -> None:
@@ -164,8 +160,7 @@ def row_wise_adagrad(weight: torch.Tensor, squares: torch.Tensor, rows: torch.Te
 
 
 def fill(weight: torch.Tensor, rows: Sequence[int], seed: int, rank: int = 0, ranks: int = 1) -> None:
-    """Sets the initial values of the rows rank, rank + ranks, … of tables with these numbers of `rows`: uniform in ±1/√rows, independent
-    of `ranks`."""
+    """Initializes the rows rank, rank + ranks, … of tables with these numbers of `rows`: uniform in ±1/√rows, independent of `ranks`."""
     ends = torch.tensor(rows).cumsum(0)
     limits = torch.tensor(rows).rsqrt()
     generator = torch.Generator()

@@ -1,5 +1,4 @@
-"""Common parts of the frameworks' training scripts: a tiny network, numbered batches, a loader with a spawned worker, and the weights as
-text.
+"""Common parts of the training scripts: a tiny network, numbered batches, a loader with a spawned worker, and the weights as text.
 
 STEPS is the number of steps, PAUSE the seconds of each; their product is the duration of a run.
 """

@@ -1,5 +1,4 @@
-"""Saves like nanoGPT: rank 0 calls torch.save on out/ckpt.pt every few steps, without handling signals. Resumes from that file if it
-exists."""
+"""Saves like nanoGPT: rank 0 calls torch.save on out/ckpt.pt every few steps, without a signal handler. Resumes from that file."""
 
 import os
 import pathlib

@@ -61,8 +61,7 @@ def _map(state: Dict[str, Any], function: Any) -> Dict[str, Any]:
 
 
 def broadcast_optimizer_state(optimizer: torch.optim.Optimizer, root_rank: int, model: Optional[torch.nn.Module] = None) -> None:
-    """Broadcasts the state and the options of `root_rank`'s optimizer, also to ranks whose optimizer has no state yet. `model` is not
-    needed."""
+    """Broadcasts the state and options of `root_rank`'s optimizer, also to ranks whose optimizer has no state yet. `model` is unused."""
     state = optimizer.state_dict()
     outline = _map(state, lambda value: _Shape(tuple(value.shape), value.dtype) if torch.is_tensor(value) else value)
     outline = broadcast_object(outline, root_rank, "optimizer")

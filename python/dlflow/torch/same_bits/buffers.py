@@ -80,8 +80,7 @@ class Buffers:
         self._limits = [_LEAST] * (2 * sum(map(len, self._starts)))  # the greatest changes, then the greatest negated ones
 
     def agree(self) -> None:
-        """Called after the first forward pass of this process: all ranks agree on the buffers that such a pass changes. Collective,
-        once."""
+        """Called after this process's first forward pass: all ranks agree on the buffers that such a pass changes. Collective, once."""
         if self._sum is not None:
             return
         names: Dict[str, None] = {}

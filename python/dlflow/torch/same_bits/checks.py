@@ -1,4 +1,4 @@
-"""Refuses, by name, whatever cannot have the same bits on any number of ranks, before it does harm."""
+"""Rejects, by name, models and settings that cannot have the same bits on any number of ranks, before they do harm."""
 
 from __future__ import annotations
 
