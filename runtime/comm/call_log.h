@@ -21,7 +21,7 @@ struct Call {
 
 /// A recorded Call in plain memory, which ranks can send; texts that are too long are cut off.
 struct CallRecord {
-  uint64_t hash = 0;  ///< over all fields of this call and all before it
+  uint64_t hash = 0;  ///< of this call and all before it, with uncut texts
   uint64_t num_elements = 0;
   int32_t root = -1;
   std::array<char, 20> operation{};
