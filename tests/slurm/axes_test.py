@@ -50,7 +50,7 @@ class Axes(Chain):
         self.assertEqual(self.status(run)["state"], "succeeded")
 
     def test_packed_elements_share_a_task_and_each_has_its_own_end(self):
-        """The second one fails, the third is cancelled while it runs, the fourth has its turn after that."""
+        """The second one fails, the third is cancelled while it runs, and then the fourth has its turn."""
         self.write_steps("packed", f"""
             score:
               matrix: {{n: [1, 2, 3, 4, 5], pack: 4}}

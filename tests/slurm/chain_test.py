@@ -1,4 +1,4 @@
-"""A chain of SLURM jobs: submitted as a whole, without a process of ours that stays."""
+"""A chain of SLURM jobs: submitted as a whole, without a remaining process of ours."""
 
 import json
 import pathlib
@@ -85,7 +85,7 @@ class Chains(SharedChains, Chain):
         self.assertEqual(sorted(self.trace()), ["e"] * 4 + ["m"] * 4)
 
     def test_a_chain_that_is_deeper_than_slurm_looks_for_cycles_is_repaired_too(self):
-        """max_depend_depth is 10: nothing deeper is refused, and nothing found."""
+        """max_depend_depth is 10: nothing deeper is refused or found."""
         names = [f"s{number}" for number in range(12)]
         steps = [f"  {name}: " + self.step(name, f", needs: [{before}]") for before, name in zip(names, names[1:])]
         self.write("w.yaml", "name: deep\nsteps:\n" + f"  s0: {{run: '[ -e {self.folder}/mended ]'}}\n" + "\n".join(steps) + "\n")
@@ -142,7 +142,7 @@ class Chains(SharedChains, Chain):
         self.wait_for(run, {"after": "succeeded"})
         self.assertEqual((self.trace(), self.ids(run)["after"]), (["busy", "after"], before["after"]))
 
-        def accounted():  # a record comes some seconds late
+        def accounted():  # records appear some seconds late
             status = json.loads(self.dlflow("status", run, "--long", "--json").stdout)
             used = status["steps"][0]["used"]
             return used["memory_bytes"] and used["cpu_s"] and used["elapsed_s"] and used
@@ -169,7 +169,7 @@ class Chains(SharedChains, Chain):
         self.counting(10, "checkpoint: {}")
         self.dlflow("run", "w.yaml", "--profile", "alpha", env={"DLFLOW_CRASH_AT": "intents:1"}, status=-9)
         run = json.loads(self.dlflow("status", "--quick", "--json").stdout)[0]["run"]
-        self.assertEqual(set(self.states(run).values()), {"submitting"})  # so each call has all to do
+        self.assertEqual(set(self.states(run).values()), {"submitting"})  # so that each call must do everything
         calls = [self.alpha.start([STAGED / "bin/dlflow", "run", "--resume", run], cwd=self.folder, env=self.env)
                  for _ in range(3)]
         for call in calls:

@@ -1,4 +1,4 @@
-"""What the tests of chains on a real SLURM share."""
+"""Common parts of the tests of chains on a real SLURM."""
 
 import json
 import textwrap
@@ -21,7 +21,7 @@ class Chain(cluster.Case):
         (self.folder / name).write_text(textwrap.dedent(text))
 
     def write_steps(self, name, steps):
-        """The workflow `name` of these steps, as w.yaml."""
+        """Writes the workflow `name` with these steps to w.yaml."""
         self.write("w.yaml", f"name: {name}\nsteps:" + textwrap.indent(textwrap.dedent(steps), "  "))
 
     def dlflow(self, *arguments, status=0, timeout=60, on=None, env=None):
@@ -29,7 +29,7 @@ class Chain(cluster.Case):
                                              env={**self.env, **(env or {})}, status=status)
 
     def submit(self, *arguments, profile=None, **options):
-        """The name of the run."""
+        """Submits w.yaml; returns the name of the run."""
         out = self.dlflow("run", "w.yaml", "--profile", profile or self.profile, "--json", *arguments, **options).stdout
         return json.loads(out.splitlines()[-1])["run"]
 
@@ -41,7 +41,7 @@ class Chain(cluster.Case):
                 for step in self.status(run)["steps"]}
 
     def wait_for(self, run, states, timeout=60):
-        """Until the jobs of `run` are in these states."""
+        """Waits until the jobs of `run` are in these states."""
         seen = {}
 
         def arrived():
@@ -65,7 +65,7 @@ class Chain(cluster.Case):
                 for step in self.status(run)["steps"]}
 
     def counting(self, to, extra):
-        """A step that counts, a tenth of a second each, and goes on where a checkpoint left it."""
+        """A step that counts every tenth of a second, and resumes from its checkpoint."""
         self.write_steps("count", f"""
             count:
               {extra}
@@ -79,12 +79,12 @@ class Chain(cluster.Case):
 
 
 class SharedChains:
-    """Tests of chains on any batch system; `most_counted` is what a step may count until its cancellation arrives."""
+    """Tests of chains on any batch system; `most_counted` limits how far a step counts before its cancellation arrives."""
 
     most_counted = 100
-    by_hand = None  # what ends a job beside dlflow
+    by_hand = None  # the command that ends a job without dlflow
 
-    # Hooks for what only one batch system shows.
+    # Hooks for details of a single batch system.
 
     def check_requeued(self, job):
         pass
@@ -96,7 +96,7 @@ class SharedChains:
         pass
 
     def broken_chain(self):
-        """The second element of `train` fails until the file `mended` is there."""
+        """The second element of `train` fails until the file `mended` exists."""
         self.write_steps("repair", f"""
             data: {self.step("data")}
             train:
@@ -161,7 +161,7 @@ class SharedChains:
         self.dlflow("cancel", run)
 
     def test_killed_anywhere_in_a_submission_each_step_still_runs_once(self):
-        """The runs of all points at once: what they wait for most is SLURM."""
+        """Tests all points at once, since the runs mostly wait for SLURM."""
         runs = {}
         for point in ["intents:1"] + [f"{point}:{n}" for point in ("submit", "accepted", "recorded") for n in (1, 2, 3)]:
             trace = f">> {self.folder}/trace-{point}"

@@ -1,4 +1,4 @@
-"""Steps in different classes of nodes, and on the login node, on a real SLURM; nodes that fail are left out."""
+"""Steps in different classes of nodes, and on the login node, on a real SLURM; failing nodes are left out."""
 
 import json
 
@@ -123,7 +123,7 @@ class Classes(Chain):
         self.wait_for(run, {"a": "succeeded"}, timeout=120)
         self.assertEqual(self.trace(), ["start", "start", "end"])
         shown = self.alpha.run(["scontrol", "show", "job", self.ids(run)["a"]]).stdout
-        self.assertIn("TimeLimit=00:03:00", shown)  # of 2 minutes, and half a minute to record
+        self.assertIn("TimeLimit=00:03:00", shown)  # 2 minutes, and half a minute to record
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The clusters of these tests behave as SLURM does: what the tests of dlflow on them rely on."""
+"""The clusters of these tests behave as SLURM does: checks the properties on which the tests of dlflow rely."""
 
 import unittest
 

@@ -7,7 +7,7 @@ import unittest
 
 from cluster import Case, STAGED, main
 
-import pictures  # cluster.py has put its folder on sys.path
+import pictures  # cluster.py has added its folder to sys.path
 
 MPI_TEST = STAGED / "bin/mpi_test"
 TRAIN = STAGED / "bin/dlflow-train"
@@ -42,8 +42,8 @@ class Collectives(Case):
 
     @unittest.skipUnless(TRAIN.exists(), "built without dlflow-train")
     def test_srun_trains_the_same_weights_whatever_it_tells_its_ranks(self):
-        """pmi2 means Debian's MPICH 4.0.2, whose UCX takes these nodes for one, since they are one machine. With UCX_TLS=tcp it trains
-        on both, and MPI_Finalize then hangs in half of the tries. So its ranks are on one node."""
+        """pmi2 means Debian's MPICH 4.0.2, whose UCX treats these nodes as one, since they are one machine. With UCX_TLS=tcp it trains
+        on both, but MPI_Finalize then hangs in half of the tries. So its ranks run on one node."""
         pictures.write(self.folder, 1380, 500, suffix="")
         settings = {"model": str(STAGED / "workflows/models/lenet.yaml"), "data": str(self.folder), "epochs": 1, "lr": 0.05,
                     "validation": 100, "precision": {"leaves": 8}}

@@ -1,4 +1,4 @@
-"""What breaks under a chain on a real SLURM: its controller, nodes, time limits, and what users delete."""
+"""Faults during a chain on a real SLURM: of its controller and nodes, at time limits, and files that users delete."""
 
 import contextlib
 import datetime
@@ -34,11 +34,11 @@ class Faults(Chain):
                    f"scheduler: slurm\nslurm: {{partition: batch, options: [{options}]}}\npaths: {{runs: runs}}\n{more}")
 
     def until_told(self, name):
-        """A command that leaves `name` in `trace` and ends once the file `go` is there."""
+        """A command that writes `name` to `trace` and ends once the file `go` exists."""
         return f"echo {name} >> {self.folder}/trace; until [ -e {self.folder}/go ]; do sleep 0.05; done"
 
     def two_steps(self):
-        """b waits for a, which waits to be told."""
+        """b waits for a, which waits for the file `go`."""
         self.write_steps("two", f"""
             a: {{run: '{self.until_told("a")}'}}
             b: {self.step("b", ", needs: [a]")}
@@ -51,7 +51,7 @@ class Faults(Chain):
         return {step["name"]: step["node"] for step in self.status(run)["steps"]}[step]
 
     def take_away(self, node, seconds=3):
-        """A job that others have to make room for: each core of `node`."""
+        """A job that preempts others: it takes all cores of `node`."""
         return self.gamma.sbatch(f"sleep {seconds}", "--partition=urgent", "--exclusive", "-w", node)
 
     def as_root(self, *argv):
@@ -117,7 +117,7 @@ class Faults(Chain):
         self.wait_for(run, {"a": "running"})
         before = self.ids(run)
         self.gamma.stop_controller()
-        self.go()  # a ends while nobody listens
+        self.go()  # a ends while the controller is down
         wait_until(lambda: '"succeeded"' in self.read(f"runs/{run}/steps/a/attempt-1/events.jsonl"), 20, "the record of a")
         self.gamma.start_controller()
         self.wait_for(run, {"c": "succeeded"})
@@ -125,7 +125,7 @@ class Faults(Chain):
         self.assertEqual(self.ids(run), before)
 
     def training(self, epochs, settings):
-        """A workflow whose one training has `settings`, and what it trained exported."""
+        """A workflow with one training with `settings`, and an export of its result."""
         if not (self.folder / "models").exists():
             self.pictures = ", ".join(f"{{url: 'file://{file}', unpack: gzip}}" for file in pictures.write(self.folder))
             (self.folder / "models").symlink_to(STAGED / "workflows/models")
@@ -139,12 +139,12 @@ class Faults(Chain):
         """)
 
     def start_here(self):
-        """The same workflow on the login node, undisturbed."""
+        """Starts the same workflow on the login node, undisturbed."""
         return self.gamma.start([STAGED / "bin/dlflow", "run", "w.yaml", "--json"], cwd=self.folder,
                                 env={**self.env, "DLFLOW_HOME": self.folder / "state-here"})
 
     def wait_here(self, here):
-        """Until `here` has ended well; how many seconds it trained."""
+        """Waits until `here` has succeeded; returns its seconds of training."""
         _, err = here.communicate(timeout=600)
         self.assertEqual(here.returncode, 0, err)
         events = next(self.folder.glob("dlflow-runs/*/steps/train/attempt-1/events.jsonl")).read_text().splitlines()
@@ -152,7 +152,7 @@ class Faults(Chain):
         return (ended - began).total_seconds()
 
     def check_same_bits(self):
-        """What the chain has trained is what was trained here."""
+        """The chain's result has the same bits as the local one."""
         exported = [next(folder.glob("*/steps/best/outputs/*.safetensors")).read_bytes()
                     for folder in (self.folder / "runs", self.folder / "dlflow-runs")]
         self.assertEqual(*exported)
@@ -164,7 +164,7 @@ class Faults(Chain):
         attempt = self.folder / "runs" / run / "steps/train/attempt-1"
 
         def node_of_pass(number):
-            """The node it is on, once it has trained in that pass."""
+            """Returns its node, once it has trained in that pass."""
             wait_until(lambda: (attempt / f"claim-{number}").is_symlink(), 90, f"pass {number}")
             self.wait_for(run, {"train": "running"})
             metrics = attempt / "metrics.jsonl"
@@ -298,7 +298,7 @@ class Faults(Chain):
         self.assertIn("2 jobs of it in the queue cancelled", self.dlflow("cancel", cancelled).stdout)
         self.gamma.wait_for_state(jobs[cancelled]["a"], "CANCELLED")
         self.gamma.wait_for_state(jobs[cancelled]["b"], "CANCELLED")
-        self.go()  # what was left alone fails, and what waits for it never runs
+        self.go()  # the job that was not cancelled fails, and its dependent never runs
         self.gamma.wait_for_state(jobs[kept]["a"], "FAILED")
         wait_until(lambda: self.gamma.jobs(jobs[kept]["b"])[jobs[kept]["b"]] == ("PENDING", "DependencyNeverSatisfied"), 20, "b")
         self.assertEqual(self.trace(), ["a", "a"])

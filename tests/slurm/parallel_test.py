@@ -16,7 +16,7 @@ class Parallel(Chain):
     clusters = (Chain.alpha,)
 
     def run_workflow(self, name, python, last="train", **ranks):
-        """What the ranks of its last step printed, once it has succeeded."""
+        """The output of the last step's ranks, once it has succeeded."""
         settings = {"python": python, "package": STAGED / "python", **ranks}
         options = [option for key, value in settings.items() for option in ("--set", f"{key}={value}")]
         out = self.dlflow("run", STAGED / f"workflows/pytorch-{name}.yaml", "--profile", self.profile, "--json", *options).stdout

@@ -1,4 +1,4 @@
-"""Commands on ranks of two nodes, started by srun and by mpirun: what each is told, and scripts that know nothing of dlflow."""
+"""Commands on ranks of two nodes, started by srun and by mpirun: each rank's variables, and scripts without any reference to dlflow."""
 
 import json
 import pathlib
@@ -13,9 +13,9 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "container"
 import images  # noqa: E402
 from pypi import DEBIAN, HOROVOD, NEWEST, need_torchrun, needs  # noqa: E402
 
-PYTHON = DEBIAN  # which has Debian's PyTorch
+PYTHON = DEBIAN  # has Debian's PyTorch
 SCRIPTS = pathlib.Path(__file__).resolve().parents[1] / "support/scripts"
-EXTENSIONS = cluster.ROOT / "deepspeed"  # what DeepSpeed compiles at its first use, which takes a minute or more: once for both classes
+EXTENSIONS = cluster.ROOT / "deepspeed"  # DeepSpeed compiles these at its first use, for a minute or more; shared by both classes
 
 
 TELL = """
@@ -34,20 +34,20 @@ NO_LIBUV = 'env: {USE_LIBUV: "0"}'  # Debian 13's PyTorch is built without it
 class Ranks:
     """The tests, for a cluster of two nodes with two cores each."""
 
-    limit = 300  # seconds for a run, beside other tests
+    limit = 300  # seconds for a run, besides other tests
 
     def setUp(self):
         super().setUp()
         self.write("tell.py", TELL)
         for script in SCRIPTS.glob("*.py"):
             shutil.copy(script, self.folder)
-        # With both cores of a node for ranks.
+        # Both cores of a node run ranks.
         profile = (cluster.STAGED / f"cluster-profiles/{self.profile}.yaml").read_text()
         profile = profile.replace("ranks_per_node: 1", "ranks_per_node: 2")
         self.write("two.yaml", profile.replace("{runtime: udocker}", "{runtime: charliecloud}"))
 
     def run_step(self, command, ranks, extra=""):
-        """The folder of the step's attempt, once it has succeeded."""
+        """Waits until the step has succeeded; returns the folder of its attempt."""
         self.write("w.yaml", f"""
             name: ranks
             images: {{box: {{from: "docker-archive:box.tar"}}}}
@@ -66,7 +66,7 @@ class Ranks:
         return {file.name.removeprefix("told."): json.loads(file.read_text()) for file in folder.glob("told.*")}
 
     def printed(self, *arguments):
-        """What ranks and nodes print, without what dlflow says of an image that it unpacks."""
+        """The output of ranks and nodes, without dlflow's message about unpacking an image."""
         lines = (self.run_step(*arguments) / "stdout").read_text().splitlines()
         return sorted(line for line in lines if line.startswith(("rank ", "node ", "[default")))
 
@@ -113,7 +113,7 @@ class Ranks:
     @needs("torch", DEBIAN)
     def test_torchrun_runs_on_two_nodes_without_an_option_for_them(self):
         need_torchrun(self)
-        # Debian 12's does not start with Python 3.11 unless it is told to redirect something.
+        # Debian 12's does not start with Python 3.11 unless some output is redirected.
         printed = self.printed(f"[{PYTHON}, -m, torch.distributed.run, -r, '1', -t, '1', {self.folder}/sum_ranks.py]", 4,
                                f"launch: node\n                {NO_LIBUV}")
         self.assertEqual(sorted(line.partition(":")[2] for line in printed), [f"rank {rank} of 4: 10" for rank in range(4)])
@@ -146,13 +146,13 @@ class Ranks:
         self.limit = 900
         EXTENSIONS.mkdir(exist_ok=True)
         EXTENSIONS.chmod(0o777)
-        for lock in EXTENSIONS.glob("*/lock"):  # of a test that was ended while it compiled: ranks would wait for ever
+        for lock in EXTENSIONS.glob("*/lock"):  # left by a test that was killed while it compiled: ranks would wait for ever
             lock.unlink()
         extensions = f'env: {{TORCH_EXTENSIONS_DIR: "{EXTENSIONS}", PATH: "{NEWEST.parent}:/usr/bin:/bin"}}'
         self.check_sums(f"[{NEWEST}, {self.folder}/sum_deepspeed.py]", 4, extensions)
         node = f"{extensions}\n                launch: node"
         self.check_sums(f"[{NEWEST}, -m, torch.distributed.run, {self.folder}/sum_deepspeed.py]", 4, node)
-        # Its own launcher, without ssh. It asks for the number of hosts and of ranks on each; their names are free.
+        # DeepSpeed's own launcher, without ssh. It requires the number of hosts and of ranks on each; any host names will do.
         self.check_sums("seq -f \"n%g slots=$PET_NPROC_PER_NODE\" $DLFLOW_NODES >hosts.$NODE_RANK && "
                         f"{NEWEST.parent}/deepspeed --no_ssh --hostfile hosts.$NODE_RANK --node_rank $NODE_RANK --master_addr $MASTER_ADDR "
                         f"--master_port $MASTER_PORT {self.folder}/sum_deepspeed.py", 4, node)

@@ -1,4 +1,4 @@
-"""Which left-out tests fail CI."""
+"""The skipped tests that fail CI."""
 
 import contextlib
 import io
