@@ -1,4 +1,4 @@
-"""Comments of headers say what a type is: none begins with What, Whatever, Who or Whoever, nor with what it is of or on."""
+"""Comments are plain English: a type's comment names the type, and almost no comment begins with a word that opens riddles."""
 
 import pathlib
 import re
@@ -11,6 +11,20 @@ from cases import main  # noqa: E402
 
 TYPE = re.compile(r"\s*(struct|class|enum|using|namespace)\b")
 RIDDLE = re.compile(r"\s*/// (What|Whatever|Who|Whoever|Of|On|Over|Before|After|As)\b")
+BLOCK = re.compile(r"(.*?)//[/!]?<? ?(.*)")
+OPENING = re.compile(r"(What|Whatever|Who|Whoever|Whose|Of|By(?! default)|Nobody|Nothing|Else)\b")
+
+
+def openings(text):
+    """First lines of comment blocks; a comment after code is a block of its own."""
+    found, is_inside = [], False
+    for line in text.splitlines():
+        comment = BLOCK.match(line)
+        has_code = comment and comment[1].strip()
+        if comment and comment[1].count('"') % 2 == 0 and (has_code or not is_inside):
+            found.append(comment[2])
+        is_inside = comment and not has_code
+    return found
 
 
 def riddles(text):
@@ -38,6 +52,19 @@ class Comments(unittest.TestCase):
         found = [f"{header.relative_to(ROOT)}:{line}" for header in headers for line in riddles(header.read_text())]
         self.assertGreater(len(headers), 100)
         self.assertEqual([], found, "\n" + "\n".join(found))
+
+    def test_openings_are_found(self):
+        text = '/// A bucket.\n/// Of gradients.\nint a;  ///< Of steps.\nauto url = "http://host";\n// By default, on.\n'
+        self.assertEqual(openings(text), ["A bucket.", "Of steps.", "By default, on."])
+        self.assertEqual([bool(OPENING.match(text)) for text in openings(text)], [False, True, False])
+
+    def test_fewer_than_one_comment_in_two_hundred_begins_like_a_riddle(self):
+        folders = ("base", "bench", "engine", "runtime", "steps", "tests")
+        sources = [source for folder in folders for source in (ROOT / folder).rglob("*.*") if source.suffix in (".cpp", ".cu", ".h")]
+        comments = [(source, comment) for source in sources for comment in openings(source.read_text())]
+        found = [f"{source.relative_to(ROOT)}: {comment}" for source, comment in comments if OPENING.match(comment)]
+        self.assertGreater(len(comments), 10_000)
+        self.assertLess(len(found) / len(comments), 0.005, "\n" + "\n".join(found))
 
 
 if __name__ == "__main__":
