@@ -247,7 +247,7 @@ void Store::read_open_runs() {
       const auto lock = RunLock::try_acquire(run);
       if (!lock) continue;
       sync_run(run);
-      next = now + std::chrono::seconds(1);  // a job that has yet to begin is queued by then
+      next = now + std::chrono::seconds(1);  // a run is read at most once a second
     } catch (const Error& error) {
       if (error.code() == Errc::Unavailable) throw;
       continue;  // damaged; `status` reports it
