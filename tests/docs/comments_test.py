@@ -66,6 +66,15 @@ class Comments(unittest.TestCase):
         self.assertGreater(len(comments), 10_000)
         self.assertLess(len(found) / len(comments), 0.005, "\n" + "\n".join(found))
 
+    def test_the_report_counts_parameters_and_shared_lines(self):
+        sys.path.insert(0, str(ROOT / "docs/contributor"))
+        import report
+        text = "int sum(int a, std::map<int, int> b, int c, int d,\n  int e, int f = 1);\nreturn call(a, b, c, d, e, f);\n// int g(int a, int b);\n"
+        self.assertEqual(report.long_parameter_lists(pathlib.Path("base/sum.h"), text), {("base", "sum", 6)})
+        lines = [f"int line_{number} = 0;\n" for number in range(9)]
+        self.assertEqual(report.shared_runs(["".join(lines), "int x = 1;\n" + "".join(lines[1:8])]), 1)
+        self.assertEqual(report.shared_runs(["".join(lines), "".join(lines[:5]) + "int x = 1;\n" + "".join(lines[5:])]), 0)
+
 
 if __name__ == "__main__":
     main()
