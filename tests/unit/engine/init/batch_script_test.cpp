@@ -6,7 +6,7 @@
 #include "tests/support/catch.h"
 
 using namespace dlflow;
-using Catch::Matchers::Contains;
+using Catch::Contains;
 
 namespace {
 

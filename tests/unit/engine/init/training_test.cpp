@@ -7,7 +7,7 @@
 #include "tests/support/catch.h"
 
 using namespace dlflow;
-using Catch::Matchers::Contains;
+using Catch::Contains;
 
 TEST_CASE("numbers to learn have their mean and deviation in a file of weights", "[init]") {
   const auto rows = runtime::make_dataset<float>({2, 1, 1}, {0, 0, 0, 0, 0, 0, 0, 0},
