@@ -1,5 +1,6 @@
 #include "steps/stage/cache.h"
 
+#include <fcntl.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
