@@ -63,7 +63,7 @@ def tarantella(given, folder):
     images, held_out = (tf.cast(images, tf.float32) / 255 - 0.286) / 0.353, int(len(labels) * HELD_OUT)
     data = tf.data.Dataset.from_tensor_slices((images, labels))
     start = time.perf_counter()
-    model.fit(data.skip(held_out).shuffle(len(labels)).batch(given["batch"], drop_remainder=True), epochs=given["epochs"], verbose=0)
+    model.fit(data.skip(held_out).shuffle(len(labels)).batch(given["batch"]), epochs=given["epochs"], verbose=0)
     seconds = time.perf_counter() - start
     return seconds, model.evaluate(data.take(held_out).batch(given["batch"]), verbose=0)[1], tarantella.get_rank()
 
