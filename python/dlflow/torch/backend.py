@@ -67,7 +67,7 @@ class Work(TorchWork):
         self._done: torch.futures.Future
         self._future: Optional[torch.futures.Future] = None  # follows `_done`
         self.is_used = False  # somebody knows how it ended
-        self.recorded: Optional[Tuple[timeline.Timeline, timeline.Collective]] = None
+        self.waited: Optional[Callable[[float], None]] = None  # gets when a call of wait() began
 
     def _settle(self) -> None:
         """The parts are done. Copies results to their places, once, whoever comes first."""
@@ -89,8 +89,7 @@ class Work(TorchWork):
         self._settle()
         return True
 
-    def is_completed(self) -> bool:
-        return self._poll()
+    is_completed = _poll
 
     def is_success(self) -> bool:
         return self._poll() and self._error is None
@@ -102,16 +101,7 @@ class Work(TorchWork):
         return self._result
 
     def wait(self, timeout: Optional[datetime.timedelta] = None) -> bool:
-        if self.recorded is None or self._poll():
-            return self._wait(timeout)
-        recording, collective = self.recorded
         begin = time.perf_counter()
-        try:
-            return self._wait(timeout)
-        finally:
-            recording.waited(collective, begin)
-
-    def _wait(self, timeout: Optional[datetime.timedelta]) -> bool:
         limit = timeout.total_seconds() if timeout is not None and timeout > datetime.timedelta(0) else self._timeout
         try:
             for part in self._parts:
@@ -124,6 +114,8 @@ class Work(TorchWork):
             raise
         self._settle()
         self.is_used = True
+        if self.waited is not None:
+            self.waited(begin)
         return True
 
     def _source_rank(self) -> int:
@@ -438,7 +430,7 @@ class ProcessGroup(_Base):
             one.returned = time.perf_counter()
             if self._timeline is not None:
                 self._timeline.returned(one)
-                work.recorded = (self._timeline, one)
+                work.waited = functools.partial(self._timeline.waited, one)
                 work.get_future()  # so that its end is seen when it comes
         return work
 
@@ -684,7 +676,7 @@ class ProcessGroup(_Base):
             places.kept += work._kept
             places.finish.append(work._settle)
         together = self._work(places, [part for work in works for part in work._parts], [tensor for work in works for tensor in work._result])
-        together.recorded = works[-1].recorded if works else None
+        together.waited = works[-1].waited if works else None
         return together
 
     def _require_one_each(self, places: _Places, tensors: Sequence[torch.Tensor], role: str) -> None:
