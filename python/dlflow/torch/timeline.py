@@ -11,6 +11,7 @@ import json
 import os
 import pathlib
 import socket
+import sys
 import threading
 import time
 from typing import Any, Dict, List, NamedTuple, Optional
@@ -126,7 +127,10 @@ class Timeline:
                            "dur": (span.end - span.begin) * 1e6, **({} if span.bytes is None else {"args": {"bytes": span.bytes}})})
         about = {"began_at": time.time() - (time.perf_counter() - origin)}
         file = pathlib.Path(os.environ.get("DLFLOW_METRICS") or "metrics.jsonl").with_name(f"timeline-{self._rank}.json" if self._rank else "timeline.json")
-        file.write_text(json.dumps({"displayTimeUnit": "ms", "otherData": about, "traceEvents": events}) + "\n")
+        try:
+            file.write_text(json.dumps({"displayTimeUnit": "ms", "otherData": about, "traceEvents": events}) + "\n")
+        except OSError as error:  # a script does not end because of it
+            print(f"warning: DLFLOW_TIMELINE: {file} cannot be written: {error.strerror}", file=sys.stderr)
 
     def _named(self, what: str, row: int, **value: Any) -> Dict[str, Any]:
         return {"ph": "M", "name": what, "pid": self._rank, "tid": row, "args": value}
