@@ -1,5 +1,5 @@
 """A job of the study in an image with LBANN or Tarantella: the same network and data, on ranks that a program of the image starts. Without an image it says so.
-Written after the documentation of LBANN 0.104 and Tarantella 0.9, and not tried yet.
+Written after their documentation; so far tried with stand-ins for both alone.
 
     in_image.py DATA        the folder with the two files, unpacked
 """
