@@ -21,9 +21,9 @@ RUN = """
 
 class Trace(support.Case):
     def trace(self, run, *timelines):
-        """The events, after each (job's folder, text) was put there as its timeline."""
-        for folder, text in timelines:
-            (folder / "timeline.json").write_text(text)
+        """The events, after each (job's folder or a file in it, text) was put there as its timeline."""
+        for file, text in timelines:
+            (file if file.suffix else file / "timeline.json").write_text(text)
         self.dlflow("report", "--trace", run, "-o", "trace.json")
         trace = json.loads((self.folder / "trace.json").read_text())
         self.names = {event["pid"]: event["args"]["name"] for event in trace["traceEvents"] if event["name"] == "process_name"}
@@ -88,6 +88,17 @@ class Trace(support.Case):
         del timeline["otherData"]
         layer = next(event for event in self.trace(self.run_name, (self.attempt, json.dumps(timeline))) if event["name"] == "conv1 forward")
         self.assertAlmostEqual(layer["ts"], began["ts"] + 500, delta=1)
+
+    def test_each_rank_of_a_script_has_a_timeline_of_its_own(self):
+        files = []
+        for rank in (0, 10, 2):
+            timeline = {"traceEvents": [{"ph": "M", "name": "process_name", "pid": rank, "tid": 0, "args": {"name": f"rank {rank} (n1)"}},
+                                        {"ph": "X", "name": "all_reduce", "pid": rank, "tid": 2, "ts": 5, "dur": 9, "args": {"bytes": 48 + rank, "x": "y"}}]}
+            files.append((self.attempt / (f"timeline-{rank}.json" if rank else "timeline.json"), json.dumps(timeline)))
+        files.append((self.attempt / "timeline-3.json", "[1]"))
+        sums = [event for event in self.trace(self.run_name, *files) if event["name"] == "all_reduce"]
+        self.assertEqual([self.names[event["pid"]] for event in sums], [f"train rank {rank} (n1)" for rank in (0, 2, 10)])
+        self.assertEqual([event["args"] for event in sums], [{"bytes": 48 + rank} for rank in (0, 2, 10)])
 
     def test_a_timeline_that_is_none_is_passed_over(self):
         for text in ("", "[1]", '{"traceEvents": 1}', "[" * 100_000, '{"traceEvents": [{"ph": "X", "name": 1, "pid": 0, "ts": 1e999, "dur": 1}]}'):

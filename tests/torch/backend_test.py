@@ -7,6 +7,7 @@ import pathlib
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 from unittest import mock
 
@@ -159,11 +160,37 @@ class Backend(unittest.TestCase):
         measurement, printed = self.profiled(1, 0)
         self.assertIsNone(measurement)
 
-    def test_a_profile_that_makes_no_sense_is_refused(self):
+    def test_a_profile_or_timeline_that_makes_no_sense_is_refused(self):
         for text, reason in (("0", "'0' is not a whole number from 1 to 1000"), ("many", "'many' is not a whole number"), ("5", "give a folder in DLFLOW_CACHE")):
             with mock.patch.dict(os.environ, DLFLOW_PROFILE_STEPS=text, DLFLOW_CACHE=""), self.assertRaisesRegex(ValueError, reason):
                 from dlflow.torch import profile
                 profile.asked_for(None)
+        with mock.patch.dict(os.environ, DLFLOW_TIMELINE="all"), self.assertRaisesRegex(ValueError, "DLFLOW_TIMELINE: 'all' is not a whole number from 1 to 1000"):
+            from dlflow.torch import timeline
+            timeline.of_process(0)
+
+    def spans(self, steps, asked):
+        """Of each of two ranks of that script, the spans of its timeline: (row, name, begin, end, bytes), and when it began."""
+        with tempfile.TemporaryDirectory() as folder:
+            self.run_ranks("profiled", 2, STEPS=str(steps), DLFLOW_TIMELINE=str(asked), DLFLOW_METRICS=f"{folder}/metrics.jsonl")
+            self.assertEqual(sorted(os.listdir(folder)), ["timeline-1.json", "timeline.json"])
+            timelines = [json.loads(pathlib.Path(folder, name).read_text()) for name in ("timeline.json", "timeline-1.json")]
+        for rank, timeline in enumerate(timelines):
+            self.assertEqual({event["pid"] for event in timeline["traceEvents"]}, {rank})
+            self.assertLess(0, time.time() - timeline["otherData"]["began_at"])
+        return [[(event["tid"], event["name"], event["ts"], event["ts"] + event["dur"], event.get("args", {}).get("bytes"))
+                 for event in timeline["traceEvents"] if event["ph"] == "X"] for timeline in timelines]
+
+    def test_a_timeline_has_the_collectives_of_a_script_and_where_it_waited(self):
+        first, other = 4 * 600 * 500, 4 * 500 * 300  # PyTorch makes one bucket of them in the first step
+        for steps, asked, seen, sums in ((4, 5, 3, [first + other] + [other, first] * 3 + [28]), (14, 2, 2, [other, first] * 2)):
+            for spans in self.spans(steps, asked):
+                self.assertEqual([size for row, name, *_, size in spans if (row, name) == (2, "all_reduce")], sums)
+                self.assertEqual([name for row, name, *_ in spans if row == 0], ["step"] * seen)
+                for _, _, begin, end, _ in [span for span in spans if span[0] == 0]:
+                    waits = [min(until, end) - since for row, _, since, until, _ in spans if row == 3 and begin <= since < end]
+                    self.assertTrue(0 < sum(waits) < end - begin - 10_000, (waits, begin, end))  # microseconds: the script sleeps for 10 ms
+                self.assertLessEqual({name for row, name, *_ in spans if row == 3}, {name for row, name, *_ in spans if row == 2})
 
     def python(self, *arguments, **environment):
         return subprocess.run([sys.executable, "-B", *arguments], env=os.environ | environment, text=True, capture_output=True)
