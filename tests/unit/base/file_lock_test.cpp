@@ -27,7 +27,7 @@ TEST_CASE("a file that is no lock file is not locked, and stays as it is", "[fil
   CHECK(read_file(file) == "precious");
 }
 
-TEST_CASE("a link at the place of a lock file is not followed", "[file lock][attack]") {
+TEST_CASE("a symbolic link in the place of a lock file is not followed", "[file lock][attack]") {
   const test::TempDir folder;
   const fs::path file = folder.write("thesis.tex", "");
   fs::create_symlink(file, folder.path() / "link");
@@ -37,7 +37,7 @@ TEST_CASE("a link at the place of a lock file is not followed", "[file lock][att
   CHECK_FALSE(fs::exists(folder.path() / "none"));
 }
 
-TEST_CASE("a lock file that an earlier owner has left is taken", "[file lock]") {
+TEST_CASE("a lock file that an earlier owner left behind is taken over", "[file lock]") {
   const test::TempDir folder;
   const fs::path file = folder.path() / "lock";
   FileLock::try_acquire(file, "downloads");

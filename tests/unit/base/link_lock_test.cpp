@@ -30,7 +30,7 @@ void taken_elsewhere(const fs::path& path, std::chrono::seconds age) {
 
 }  // namespace
 
-TEST_CASE("one has the lock until it lets go", "[link_lock]") {
+TEST_CASE("one process holds the lock until it releases it", "[link_lock]") {
   const test::TempDir folder;
   const fs::path path = folder.path() / "lock.owner";
   {
@@ -55,7 +55,7 @@ TEST_CASE("the lock of a dead process of this host is taken over", "[link_lock]"
   CHECK(LinkLock::try_acquire(path).has_value());
 }
 
-TEST_CASE("the lock of another node is left to it for its lease", "[link_lock]") {
+TEST_CASE("the lock of another node stays with that node for its lease", "[link_lock]") {
   const test::TempDir folder;
   const fs::path path = folder.path() / "lock.owner";
   taken_elsewhere(path, kLockLease - std::chrono::seconds(20));

@@ -45,7 +45,7 @@ TEST_CASE("a kept log takes at most two MiB, and keeps the newest") {
   CHECK(bytes <= (2 << 20));
 }
 
-TEST_CASE("a log that cannot be kept is no error") {
+TEST_CASE("a log that cannot be kept is not an error") {
   keep_log("/proc/no/such/folder/kept.log");
   CHECK_NOTHROW(log(LogLevel::Warning, "lost"));
 }

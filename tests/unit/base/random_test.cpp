@@ -14,7 +14,7 @@ TEST_CASE("Philox gives the numbers of its authors' test vectors", "[random]") {
         std::array<uint32_t, 4>{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1});
 }
 
-TEST_CASE("a stream depends on each part of what it is for, and on nothing else", "[random]") {
+TEST_CASE("a random stream depends on each part of its purpose, and on nothing else", "[random]") {
   const auto first = [](RandomStream stream) { return stream.next(); };
   const uint32_t number = first(RandomStream(7, RandomUse::Permutation, 3, 4));
   CHECK(first(RandomStream(7, RandomUse::Permutation, 3, 4)) == number);
