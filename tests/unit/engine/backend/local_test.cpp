@@ -246,7 +246,7 @@ Resources all_cores() { return {.ranks = 1, .cpus_per_rank = 2}; }
 
 }  // namespace
 
-TEST_CASE("a launcher is asked for a supervisor, and its report brings what was recorded",
+TEST_CASE("a launcher is asked for a supervisor, and its report leads to the recorded states",
           "[local]") {
   World world;
   Submission job = world.job(3);
@@ -280,7 +280,7 @@ TEST_CASE("a launcher is asked for a supervisor, and its report brings what was 
   world.backend.stop(3, Stop::AtOnce);  // it has ended, and stays as it is
 }
 
-TEST_CASE("a pass behind another is asked for by number, and its record is read on", "[local]") {
+TEST_CASE("a further pass is asked for by its number, and its record is read on", "[local]") {
   World world;
   const Request first = world.submit(world.job());
   world.record(JobState::Running);
@@ -336,7 +336,7 @@ TEST_CASE("a supervisor that ended before it began is started once more", "[loca
   CHECK_FALSE(world.launcher.has_request());
 }
 
-TEST_CASE("each pass has its supervisor started once more", "[local]") {
+TEST_CASE("each pass may have its supervisor started a second time", "[local]") {
   World world;
   const auto started_twice = [&world](const Request& first) {
     world.launcher.report(first.header.token, NewsKind::Ended, SIGKILL);
@@ -396,7 +396,7 @@ TEST_CASE("a new attempt, or another job of the same number, has a record of its
   CHECK(updates[0].event.attempt == next.attempt);
 }
 
-TEST_CASE("another supervisor that was faster is watched until it ends", "[local]") {
+TEST_CASE("a faster supervisor of the same pass is watched until it ends", "[local]") {
   World world;
   const Request request = world.submit(world.job());
   Supervisor supervisor;
@@ -428,7 +428,7 @@ TEST_CASE("cores are free as soon as the program has ended", "[local]") {
   CHECK_FALSE(world.backend.has_room(more));  // they came back once
 }
 
-TEST_CASE("a job is given its GPUs with what holds them, and keeps a record of them", "[local]") {
+TEST_CASE("a job gets its GPUs with their locks, and a record keeps them", "[local]") {
   const std::string gpu = "local-test-" + std::to_string(::getpid());
   World world(machine({gpu + "-0", gpu + "-1"}));
   Submission job = world.job();
@@ -453,7 +453,7 @@ TEST_CASE("a job is given its GPUs with what holds them, and keeps a record of t
   CHECK_FALSE(other.has_room(one));
 }
 
-TEST_CASE("only what an earlier engine has handed over is recovered", "[local]") {
+TEST_CASE("only jobs that an earlier engine handed over are recovered", "[local]") {
   World world;
   Submission job = world.job(0, 2);
   CHECK(world.backend.recover(job) == Recovery::NotStarted);
@@ -471,8 +471,7 @@ TEST_CASE("only what an earlier engine has handed over is recovered", "[local]")
   CHECK(world.backend.has_room(all_cores()));
 }
 
-TEST_CASE("a job that was recovered in a later pass is lost with its supervisor, not started",
-          "[local]") {
+TEST_CASE("a job recovered in a later pass is lost with its supervisor, not started", "[local]") {
   World world;
   Supervisor supervisor;
   const Submission job = world.job();
@@ -503,7 +502,7 @@ TEST_CASE("a job whose supervisor is dead has vanished, unless its end is on rec
   CHECK(world.backend.recover(known) == Recovery::Vanished);
 }
 
-TEST_CASE("what is withdrawn never begins, and what has begun is not withdrawn", "[local]") {
+TEST_CASE("a withdrawn job never begins, and a begun one is not withdrawn", "[local]") {
   World world;
   const Submission job = world.job();
   CHECK(world.backend.withdraw(job));
@@ -530,7 +529,7 @@ ProcessIdentity process_of(const std::string& host) {
 
 }  // namespace
 
-TEST_CASE("a job of another host is left to it until that is declared gone", "[local]") {
+TEST_CASE("a job of another host is left to that host until it is declared gone", "[local]") {
   World world;
   const Submission job = world.job();
   claim(world.attempt(), 1, process_of("elsewhere"));
@@ -550,7 +549,7 @@ TEST_CASE("a job of another host is left to it until that is declared gone", "[l
   CHECK_THROWS_WITH(declare_gone(world.folder.path(), name), Catch::Contains("not the name"));
 }
 
-TEST_CASE("a host in a record leads to no file elsewhere", "[local]") {
+TEST_CASE("a host in a record cannot lead to a file elsewhere", "[local]") {
   World world;
   const Submission job = world.job();
   claim(world.attempt(), 1, process_of("../journal"));
@@ -577,7 +576,7 @@ TEST_CASE("a stop reaches the supervisor once it has the pass, and each stop onc
   CHECK_FALSE(supervisor.has_stop());
 }
 
-TEST_CASE("to be killed at once is two requests", "[local]") {
+TEST_CASE("an immediate kill is two requests", "[local]") {
   World world;
   world.submit(world.job());
   Supervisor supervisor;
@@ -588,7 +587,7 @@ TEST_CASE("to be killed at once is two requests", "[local]") {
   CHECK_FALSE(supervisor.has_stop());
 }
 
-TEST_CASE("a launcher that was killed is replaced for what had not begun", "[local]") {
+TEST_CASE("a killed launcher is replaced for the jobs that had not begun", "[local]") {
   World world;
   const Request waiting = world.submit(world.job(0));
   world.submit(world.job(1));
@@ -614,14 +613,14 @@ TEST_CASE("a launcher that was killed is replaced for what had not begun", "[loc
   CHECK(updates[0].event.state == JobState::Lost);
 }
 
-TEST_CASE("waiting ends when it is interrupted", "[local]") {
+TEST_CASE("a wait ends when it is interrupted", "[local]") {
   World world;
   world.submit(world.job());
   REQUIRE(::write(world.interrupter.get(), "x", 1) == 1);
   CHECK(world.wait(10min).empty());
 }
 
-TEST_CASE("what the socket has no room for is sent later", "[local]") {
+TEST_CASE("data that the socket has no room for is sent later", "[local]") {
   World world;
   const Request first = world.submit(world.job());
   constexpr uint32_t kMany = 2000;

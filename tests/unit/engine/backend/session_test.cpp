@@ -63,7 +63,7 @@ struct LeftBehind {
 
 }  // namespace
 
-TEST_CASE("what is left of a dead leader's session is killed", "[session]") {
+TEST_CASE("the rest of a dead leader's session is killed", "[session]") {
   const LeftBehind left;
   end_left_programs(left.leader, "/nowhere/attempt-1");
   int status = 0;

@@ -51,7 +51,7 @@ struct UnderWay {
 
 }  // namespace
 
-TEST_CASE("submissions are under way at once, and end in their order", "[submissions]") {
+TEST_CASE("submissions run at once, and end in their order", "[submissions]") {
   UnderWay calls(2, std::chrono::seconds(0));
   calls.begin("1");
   CHECK_FALSE(calls.submissions.is_full());
@@ -62,13 +62,13 @@ TEST_CASE("submissions are under way at once, and end in their order", "[submiss
   CHECK(calls.submissions.empty());
 }
 
-TEST_CASE("a batch system that gains nothing by it is called by one thread", "[submissions]") {
+TEST_CASE("a batch system without a gain from threads is called by one thread", "[submissions]") {
   UnderWay calls(1, std::chrono::seconds(0));
   calls.begin("1");
   CHECK(calls.finish_first() == "1 by caller");
 }
 
-TEST_CASE("from one submission to the next is as long as the profile says", "[submissions]") {
+TEST_CASE("the pause between submissions is as long as the profile demands", "[submissions]") {
   UnderWay calls(2, std::chrono::seconds(1));
   const auto begin = std::chrono::steady_clock::now();
   calls.begin("1");

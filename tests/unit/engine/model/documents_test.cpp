@@ -171,7 +171,7 @@ TEST_CASE("docs/user/format/expressions.md has every function, and no other", "[
   CHECK(documented_names(read_file(USER_PAGES "/format/expressions.md")) == known);
 }
 
-TEST_CASE("the pages of the kinds have the outputs of every kind", "[documents]") {
+TEST_CASE("the pages of the kinds list the outputs of every kind", "[documents]") {
   const std::string pages =
       read_file(USER_PAGES "/format/kinds.md") + read_file(USER_PAGES "/format/train.md");
   for (const StepKind& kind : step_kinds()) {

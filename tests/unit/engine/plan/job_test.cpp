@@ -141,7 +141,7 @@ TEST_CASE(
   CHECK_FALSE(satisfies_dependents(JobState::Skipped));
 }
 
-TEST_CASE("a job's name is its step and its element", "[job]") {
+TEST_CASE("a job's name consists of its step and its element", "[job]") {
   CHECK(step_of("train[lr=0.1]") == "train");
   CHECK(element_of("train[lr=0.1]") == "lr=0.1");
   CHECK(step_of("data") == "data");
@@ -166,7 +166,7 @@ TEST_CASE("job.json gives back what was written", "[job]") {
   CHECK(to_json(job_spec_from_json(to_json(JobSpec()))) == to_json(JobSpec()));
 }
 
-TEST_CASE("job.json of a dlflow that did not look at packages is read", "[job]") {
+TEST_CASE("job.json of a dlflow that did not check packages is read", "[job]") {
   Json json = to_json(example_spec());
   json["sources"].erase("packages");
   json["sources"].erase("variables");
@@ -239,7 +239,7 @@ TEST_CASE("an event is one line of JSON and comes back equal", "[job]") {
   CHECK(job_event_from_line(line) == event);
 }
 
-TEST_CASE("what an event does not say is not in its line", "[job]") {
+TEST_CASE("an event's line omits empty fields", "[job]") {
   JobEvent note;
   note.at = from_rfc3339("2026-11-21T08:00:00.123Z");
   note.reason = "requeued once at walltime";
@@ -261,7 +261,7 @@ TEST_CASE("bytes that are no text do not make a line unreadable", "[job]") {
   CHECK(job_event_from_line(to_line(event)).reason.starts_with("stderr: "));
 }
 
-TEST_CASE("a line that is no event is refused", "[job]") {
+TEST_CASE("a line that is not an event is refused", "[job]") {
   const std::string line = GENERATE("", "{", "[]", "{}", R"({"at":"yesterday"})",
                                     R"({"at":"2026-11-21T08:00:00.123Z","state":"done"})");
   INFO(line);
@@ -281,7 +281,7 @@ TEST_CASE("a line of events nested a million levels deep is refused in a short s
   }
 }
 
-TEST_CASE("an event whose outputs or metrics are of another form is refused", "[job][attack]") {
+TEST_CASE("an event with malformed outputs or metrics is refused", "[job][attack]") {
   const std::string odd = GENERATE(R"("outputs":7)", R"("outputs":[])", R"("outputs":{"o":"x"})",
                                    R"("outputs":{"o":{"value":"x","sha256":7}})",
                                    R"("metrics":"accuracy")", R"("metrics":[1])");
@@ -291,7 +291,7 @@ TEST_CASE("an event whose outputs or metrics are of another form is refused", "[
       Error);
 }
 
-TEST_CASE("what an event says for people steers no terminal", "[job][attack]") {
+TEST_CASE("an event's message cannot control a terminal", "[job][attack]") {
   const JobEvent event = job_event_from_line(
       R"({"at":"2026-11-21T08:00:00.123Z","state":"failed","node":"n\u009b31m",)"
       R"("reason":"\u001b]0;title\u0007 one\ntwo \u202egnp.exe","reused_from":"\u001b[2J"})");

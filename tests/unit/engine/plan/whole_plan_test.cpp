@@ -119,7 +119,7 @@ struct Whole {
 
 }  // namespace
 
-TEST_CASE("a job's spec has all that its step, the profile and the plan say", "[plan]") {
+TEST_CASE("a job's spec has all settings of its step, the profile and the plan", "[plan]") {
   const Whole whole;
   const std::string here = whole.folder.path();
   const JobSpec spec = job_spec(whole.plan, 2);
@@ -217,7 +217,7 @@ TEST_CASE("a job's spec has all that its step, the profile and the plan say", "[
   CHECK(json.size() == expected.size());
 }
 
-TEST_CASE("what is forced, or acts outside, takes no result of others either", "[plan]") {
+TEST_CASE("a forced step, or one with external effects, takes no shared result", "[plan]") {
   Whole whole;
   const auto reuses = [&](Cause cause) {
     whole.plan.jobs[0].cause = cause;
@@ -230,7 +230,7 @@ TEST_CASE("what is forced, or acts outside, takes no result of others either", "
   CHECK(reuses(Cause::WaitsForParents));
 }
 
-TEST_CASE("a model and data that a step reads are proven when it runs", "[plan]") {
+TEST_CASE("a model and data that a step reads are verified when it runs", "[plan]") {
   const TempDir folder;
   folder.write("m.yaml", "a model");
   folder.write("d/x", "data");
@@ -249,7 +249,7 @@ TEST_CASE("a model and data that a step reads are proven when it runs", "[plan]"
                      {}});
 }
 
-TEST_CASE("an image of a registry is named as it is", "[plan]") {
+TEST_CASE("an image of a registry keeps its name", "[plan]") {
   const Plan plan =
       test::fresh_plan(parsed("name: w\nimages: {i: {from: 'docker://a:1'}}\nsteps: {a: "
                               "{image: i, on: big, run: [x]}}\n"),
@@ -257,7 +257,7 @@ TEST_CASE("an image of a registry is named as it is", "[plan]") {
   CHECK(job_spec(plan, 0).container->from == "docker://a:1");
 }
 
-TEST_CASE("a cache is where the profile says, or where caches are kept", "[plan]") {
+TEST_CASE("a cache is in the profile's folder or in the user's cache folder", "[plan]") {
   const test::Variable cache_home("XDG_CACHE_HOME", "/x");
   const test::Variable home("HOME", "/h");
   CHECK(cache_directory(whole_profile()) == "/cache");
@@ -271,7 +271,7 @@ TEST_CASE("a cache is where the profile says, or where caches are kept", "[plan]
   }
 }
 
-TEST_CASE("a command's fingerprint counts all that its job is and has", "[plan]") {
+TEST_CASE("a command's fingerprint covers all properties of its job", "[plan]") {
   Whole whole;
   const Json base = Json::parse(fingerprint_base(whole.plan, 2));
   std::vector<std::string> keys;
@@ -301,7 +301,7 @@ TEST_CASE("a command's fingerprint counts all that its job is and has", "[plan]"
   CHECK(Json::parse(fingerprint_base(whole.plan, 2)).at("profile").size() == 3);
 }
 
-TEST_CASE("a run counts as the work of the programs that it has, whatever goes on with it",
+TEST_CASE("a run counts as the work of its own programs, whichever version goes on with it",
           "[plan]") {
   Whole whole;
   whole.plan.steps[1].version = 1;  // of the dlflow that froze it
@@ -360,7 +360,7 @@ TEST_CASE("every setting of a plan is frozen and read back", "[plan]") {
   CHECK(reused.metrics == plan.reused[1].metrics);
 }
 
-TEST_CASE("a plan that an older dlflow froze is read as it was meant", "[plan]") {
+TEST_CASE("a plan that an older dlflow froze keeps its meaning", "[plan]") {
   const Whole whole;
   Json json = frozen_settings(whole.plan);
   json.erase("images");

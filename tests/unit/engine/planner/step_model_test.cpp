@@ -16,7 +16,7 @@ StepTime predicted(const Measurement& measurement, const Training& training, Lay
 
 }  // namespace
 
-TEST_CASE("what was measured is predicted as it was", "[planner]") {
+TEST_CASE("measured settings are predicted as measured", "[planner]") {
   Measurement measurement = measured(1000);
   CHECK(predicted(measurement, {}, {1, 1}).step_s == Approx(0.073));
   measurement.points.push_back(dlflow::test::measured_point(2, 2));
@@ -27,7 +27,7 @@ TEST_CASE("what was measured is predicted as it was", "[planner]") {
   CHECK(two.exposed_s == Approx(0.013));
 }
 
-TEST_CASE("more ranks compute and wait as those that were measured", "[planner]") {
+TEST_CASE("more ranks compute and wait like the measured ones", "[planner]") {
   Measurement measurement = measured(1000);
   MeasuredPoint two = dlflow::test::measured_point(2, 2);
   for (auto* times : {&two.forward_s, &two.backward_s}) {
@@ -48,7 +48,7 @@ TEST_CASE("ranks share the leaves, and small sums are hidden", "[planner]") {
   CHECK(two.step_s == Approx(0.037 + 2e-6));
 }
 
-TEST_CASE("five of eight leaves are not shared by two thirds", "[planner]") {
+TEST_CASE("the slowest of three ranks has three of eight leaves, not 8/3", "[planner]") {
   CHECK(predicted(measured(1000), {}, {3, 3}).compute_s == Approx(0.027));  // 3 leaves, not 8/3
 }
 

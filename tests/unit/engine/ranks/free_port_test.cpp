@@ -76,7 +76,7 @@ std::optional<int> with_range(const char* range, bool (*is_good)(int)) {
 
 }  // namespace
 
-TEST_CASE("which ports connections take is read from the kernel", "[ranks]") {
+TEST_CASE("the range of ports for connections is read from the kernel", "[ranks]") {
   const auto above = with_range("20000 60000", [](int port) { return port > 60000; });
   const auto below = with_range("40000 65535", [](int port) { return port < 40000; });
   if (!above || !below) return skip("it needs a network of its own");
@@ -84,7 +84,7 @@ TEST_CASE("which ports connections take is read from the kernel", "[ranks]") {
   CHECK(below == 0);
 }
 
-TEST_CASE("where connections may take every port, one of those is given", "[ranks]") {
+TEST_CASE("a free port is found even if connections may take every port", "[ranks]") {
   const auto ended =
       with_range("20000 65535", [](int port) { return port >= 20000 && port <= 65535; });
   if (!ended) return skip("it needs a network of its own");

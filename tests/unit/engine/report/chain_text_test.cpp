@@ -24,7 +24,7 @@ const Plan kPipeline = plan_of({{"data", {}}, {"train", {"data"}}, {"best", {"tr
 
 }  // namespace
 
-TEST_CASE("a chain is told with arrows, sizes and walltimes", "[report]") {
+TEST_CASE("a chain is shown with arrows, sizes and walltimes", "[report]") {
   const std::vector<SubmittedBatch> batches = {{0, "811", 1, 1, {}},
                                                {1, "812", 3, 3, {.ranks = 2, .walltime = 20min}},
                                                {2, "813", 1, 1, {}}};
@@ -32,19 +32,19 @@ TEST_CASE("a chain is told with arrows, sizes and walltimes", "[report]") {
         "  data 811 → train 812 (array of 3, 2 ranks, 20:00) → best 813\n");
 }
 
-TEST_CASE("of elements that share tasks it is told how many there are of both", "[report]") {
+TEST_CASE("packed steps are shown with their numbers of elements and tasks", "[report]") {
   const std::vector<SubmittedBatch> batches = {{0, "811", 40, 2, {.walltime = 1min}},
                                                {1, "812", 3, 1, {}}};
   CHECK(chain_text(kPipeline, batches, Style()) ==
         "  data 811 (40 elements in 2 tasks, 1:00) → train 812 (3 elements in 1 task)\n");
 }
 
-TEST_CASE("a chain can be told in ASCII", "[report]") {
+TEST_CASE("a chain can be shown in ASCII", "[report]") {
   const std::vector<SubmittedBatch> batches = {{0, "811", 1, 1, {}}, {1, "812", 1, 1, {}}};
   CHECK(chain_text(kPipeline, batches, {.utf8 = false}) == "  data 811 -> train 812\n");
 }
 
-TEST_CASE("steps that do not wait for the one before have a comma", "[report]") {
+TEST_CASE("a step that does not wait for the previous one follows a comma", "[report]") {
   const Plan plan = plan_of({{"a", {}}, {"b", {"a"}}, {"c", {"a"}}, {"d", {"b", "c"}}});
   const std::vector<SubmittedBatch> batches = {
       {0, "1", 1, 1, {}}, {1, "2", 1, 1, {}}, {2, "3", 1, 1, {}}, {3, "4", 1, 1, {}}};

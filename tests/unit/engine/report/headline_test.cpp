@@ -19,7 +19,7 @@ std::optional<Goal> goal(const std::string& text) {
 
 }  // namespace
 
-TEST_CASE("the best of a sweep is what the workflow goes on with", "[headline]") {
+TEST_CASE("the best job of a sweep is the one that the workflow selects", "[headline]") {
   CHECK(goal("}\n") == Goal{"accuracy", true});
   CHECK(goal(", require: {cost-of-all: '< 9'}}\n") == Goal{"cost-of-all", false});
   CHECK(goal("}\n  best: {uses: checkpoint, with: {from: '${{ steps.fit.outputs.c }}', select: min "

@@ -132,7 +132,7 @@ TEST_CASE("events build up the state of a run", "[live_display]") {
   CHECK_FALSE(row->ended.has_value());
 }
 
-TEST_CASE("what tells no state of a job in the run changes nothing", "[live_display]") {
+TEST_CASE("events without a state of a job in the run change nothing", "[live_display]") {
   const RunStatus status = status_of({planned("data")});
   RunModel model;
   model.begin(chain_of(status), status);
@@ -141,7 +141,7 @@ TEST_CASE("what tells no state of a job in the run changes nothing", "[live_disp
   CHECK(model.view().status.jobs[0].state == JobState::Planned);
 }
 
-TEST_CASE("a job that never ran has no end, and one that runs none yet", "[live_display]") {
+TEST_CASE("a job that never ran has no end, nor has a running one", "[live_display]") {
   const RunStatus status = status_of({planned("data"), planned("train")});
   RunModel model;
   model.begin(chain_of(status), status);
@@ -183,7 +183,7 @@ TEST_CASE("without a terminal each change is a line", "[live_display]") {
         "  go on    dlflow run --resume demo-7f3a\n");
 }
 
-TEST_CASE("a job that begins again is shown without what it left", "[live_display]") {
+TEST_CASE("a job that begins again is shown without its earlier results", "[live_display]") {
   const RunStatus status = status_of({planned("train")});
   Lines lines(true);
   lines.display().began(chain_of(status), status);
@@ -197,7 +197,7 @@ TEST_CASE("a job that begins again is shown without what it left", "[live_displa
   CHECK(lines.text() == "  train  > running\n");
 }
 
-TEST_CASE("a quiet run only says how it ended", "[live_display]") {
+TEST_CASE("a quiet run only reports its end", "[live_display]") {
   const RunStatus status = status_of({planned("train")});
   Lines lines(false);
   lines.display().began(chain_of(status), status);
@@ -207,7 +207,7 @@ TEST_CASE("a quiet run only says how it ended", "[live_display]") {
   CHECK(lines.text() == "demo-7f3a succeeded in 0:02\n");
 }
 
-TEST_CASE("a run below the current folder is named as one would type it", "[live_display]") {
+TEST_CASE("a run below the current folder is named as a user would type it", "[live_display]") {
   RunStatus status = status_of({planned("train")});
   status.directory = (std::filesystem::current_path() / "runs/demo-7f3a").string();
   Lines lines(true);
@@ -215,7 +215,7 @@ TEST_CASE("a run below the current folder is named as one would type it", "[live
   CHECK(lines.text() == "demo-7f3a  1 job, runs in runs/demo-7f3a\n");
 }
 
-TEST_CASE("a run goes on when nobody reads its lines any more", "[live_display]") {
+TEST_CASE("a run goes on when its output is no longer read", "[live_display]") {
   int ends[2];
   REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0);
   const FileDescriptor written(ends[0]);
@@ -228,7 +228,7 @@ TEST_CASE("a run goes on when nobody reads its lines any more", "[live_display]"
   ::signal(SIGPIPE, before);
 }
 
-TEST_CASE("what to type next depends on how a run ended", "[live_display]") {
+TEST_CASE("the next command in the hint depends on the end of the run", "[live_display]") {
   RunStatus status = status_of({planned("data"), planned("lr=0.1"), planned("best")});
   status.state = RunState::Succeeded;
   CHECK(next_steps(status) == "  results  dlflow status demo-7f3a\n");
@@ -296,7 +296,7 @@ TEST_CASE("a mistake in the workflow's own text needs a new run, one in a file n
   CHECK(next_steps(status) == "  again    dlflow resubmit demo-7f3a\n");
 }
 
-TEST_CASE("the plan says what a run is made of, and whether a job has sources", "[live_display]") {
+TEST_CASE("the plan shows the parts of a run, and whether a job has sources", "[live_display]") {
   const test::TempDir folder;
   std::ofstream(folder.path() / "w.yaml") << "name: w\n";
   RunStatus status = status_of({planned("a"), planned("b")});
@@ -419,7 +419,7 @@ TEST_CASE("text is drawn again only if it changed, and only as wide as the termi
   CHECK(terminal.drawn() == "\033[1A\r\033[J\n");
 }
 
-TEST_CASE("what is no terminal gets each text once, as it is", "[redraw]") {
+TEST_CASE("output that is not a terminal gets each text once, unchanged", "[redraw]") {
   const test::TempDir folder;
   const auto file = folder.write("printed", "");
   const FileDescriptor printed(::open(file.c_str(), O_WRONLY | O_APPEND));
@@ -432,7 +432,7 @@ TEST_CASE("what is no terminal gets each text once, as it is", "[redraw]") {
   CHECK(read_file(file) == "one\ntwo\n");
 }
 
-TEST_CASE("a run in which nothing saves is promised no checkpoint", "[live_display]") {
+TEST_CASE("a run without a saving step is promised no checkpoint", "[live_display]") {
   RunStatus status;
   status.run = "demo-7f3a";
   Plan plan;

@@ -78,7 +78,7 @@ class Traced {
 
 }  // namespace
 
-TEST_CASE("jobs of a step that run at once stand beside each other, others in one row", "[trace]") {
+TEST_CASE("simultaneous jobs of a step stand side by side, and others in one row", "[trace]") {
   Traced traced;
   traced.job("train[lr=1]", "train", 0, 1, 5);
   traced.job("train[lr=2]", "train", 0, 2, 4);
@@ -91,7 +91,7 @@ TEST_CASE("jobs of a step that run at once stand beside each other, others in on
         "step test|test|1|7000000|93000000\n");
 }
 
-TEST_CASE("how many jobs wait and run is shown where that changes", "[trace]") {
+TEST_CASE("the numbers of waiting and running jobs are shown at each change", "[trace]") {
   Traced traced;
   traced.job("a", "a", 0, 1, 5);
   traced.job("b", "b", 0, 2, 0);
@@ -104,7 +104,7 @@ TEST_CASE("how many jobs wait and run is shown where that changes", "[trace]") {
         "run demo-1|jobs that run|5000000|{\"jobs\":1}\n");
 }
 
-TEST_CASE("what ranks did stands at its time, each rank below its job", "[trace]") {
+TEST_CASE("events of ranks stand at their time, each rank below its job", "[trace]") {
   Traced traced;
   traced.job("train", "train", 0, 1, 5);
   traced.timeline("train", R"({"otherData": {"began_at": 1795248002.5}, "traceEvents": [
@@ -142,7 +142,7 @@ TEST_CASE("a timeline without its time begins with the job's last pass", "[trace
   CHECK(traced.events("X") == "step train|train|1|3000000|2000000\n|step|0|3000010|5\n");
 }
 
-TEST_CASE("a file that is no timeline, and the one of a reused job, are passed over", "[trace]") {
+TEST_CASE("a file that is not a timeline, and the one of a reused job, are skipped", "[trace]") {
   Traced traced;
   traced.job("train", "train", 0, 3, 5);
   const std::string own = "step train|train|1|3000000|2000000\n";

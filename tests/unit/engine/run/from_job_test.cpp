@@ -75,7 +75,7 @@ std::string variable(const char* name) {
 
 }  // namespace
 
-TEST_CASE("the node of the last job tells the end of its run, once", "[from_job]") {
+TEST_CASE("the node of the last job reports the end of its run, once", "[from_job]") {
   JobsWorld world(kTwoSteps + kNotify);
   world.start();
   world.run("811");
@@ -91,8 +91,7 @@ TEST_CASE("the node of the last job tells the end of its run, once", "[from_job]
   CHECK(world.told().empty());
 }
 
-TEST_CASE("the node of a job that fails tells the failure, and the end if that is one",
-          "[from_job]") {
+TEST_CASE("the node of a failed job reports the failure, and the end if it is one", "[from_job]") {
   JobsWorld world(kTwoSteps + kNotify);
   world.start();
   world.run("811", Failed);
@@ -105,8 +104,7 @@ TEST_CASE("the node of a job that fails tells the failure, and the end if that i
   CHECK(told("end-2").at("state") == "failed");
 }
 
-TEST_CASE("a node tells nothing of a failure that is allowed, and no end that nobody asked for",
-          "[from_job]") {
+TEST_CASE("a node reports no allowed failure, and no end that was not asked for", "[from_job]") {
   JobsWorld world(
       "  a: {run: ./a, allow_failure: true}\n  b: {run: ./b}\n"
       "notify: {command: [\"true\"], on: [failure]}\n");
@@ -118,7 +116,8 @@ TEST_CASE("a node tells nothing of a failure that is allowed, and no end that no
   CHECK(world.told().empty());
 }
 
-TEST_CASE("a node tells nothing of an attempt that goes on, or has no record yet", "[from_job]") {
+TEST_CASE("a node reports nothing about an attempt that goes on, or has no record yet",
+          "[from_job]") {
   JobsWorld world("  a: {run: ./a}\n" + kNotify);
   world.start();
   CHECK(world.tell("811") == "");
@@ -132,7 +131,7 @@ TEST_CASE("a node tells nothing of an attempt that goes on, or has no record yet
   CHECK(world.told() == Names{"end-1"});
 }
 
-TEST_CASE("the end of an array is told by the node of the task that ends last", "[from_job]") {
+TEST_CASE("the end of an array is reported by the node of the last task", "[from_job]") {
   JobsWorld world("  a: {run: ./a, matrix: {n: [1, 2, 3]}}\n" + kNotify);
   world.start();
   const Names order = GENERATE(Names{"811_0", "811_1", "811_2"}, Names{"811_2", "811_1", "811_0"});
@@ -145,7 +144,7 @@ TEST_CASE("the end of an array is told by the node of the task that ends last", 
   CHECK(world.told() == Names{"end-3"});
 }
 
-TEST_CASE("a task that several elements share tells the failure of each", "[from_job]") {
+TEST_CASE("a shared task reports the failure of each element", "[from_job]") {
   JobsWorld world(
       "  a: {run: ./a, matrix: {n: [1, 2], pack: 2}, resources: {walltime: 1m}}\n"
       "notify: {command: [\"true\"], on: [failure]}\n");
@@ -157,7 +156,7 @@ TEST_CASE("a task that several elements share tells the failure of each", "[from
   CHECK(world.told() == Names{"failure-1"});
 }
 
-TEST_CASE("a run without `notify` tells nothing, and an unreadable one says so", "[from_job]") {
+TEST_CASE("a run without `notify` reports nothing, and an unreadable one is named", "[from_job]") {
   JobsWorld world(kTwoSteps);
   world.start();
   world.run("811", Failed);

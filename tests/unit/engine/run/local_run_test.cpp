@@ -131,7 +131,7 @@ TEST_CASE("a step with more ranks than cores takes all of them", "[local]") {
   CHECK(backend.has_room(four_ranks));
 }
 
-TEST_CASE("what could never run is refused before anything of the run exists", "[local]") {
+TEST_CASE("an impossible step is refused before anything of the run exists", "[local]") {
   LocalRun run("  big: {run: 'true', resources: {memory: 64GiB}}\n");
   CHECK_THROWS_WITH(run.start(), Catch::Contains("test.yaml:3:") &&
                                      Catch::Contains("'big' asks for 64.0 GiB of memory") &&
@@ -139,7 +139,7 @@ TEST_CASE("what could never run is refused before anything of the run exists", "
   CHECK_FALSE(std::filesystem::exists(run.path() / "runs"));
 }
 
-TEST_CASE("each job is told which GPUs are its own", "[local]") {
+TEST_CASE("each job gets its own GPUs", "[local]") {
   LocalRun run(R"(
   none: {run: 'echo none:$CUDA_VISIBLE_DEVICES >> TRACE'}
   two:  {run: 'echo two:$CUDA_VISIBLE_DEVICES >> TRACE', needs: [none], resources: {gpus_per_rank: 2}}
@@ -149,7 +149,7 @@ TEST_CASE("each job is told which GPUs are its own", "[local]") {
   CHECK(run.trace() == std::vector<std::string>{"none:", "two:4,6"});
 }
 
-TEST_CASE("runs side by side have different GPUs, also after an engine was killed", "[local]") {
+TEST_CASE("simultaneous runs have different GPUs, also after an engine was killed", "[local]") {
   const std::string gpu = "local-run-test-" + std::to_string(::getpid());
   const Machine machine = {.cores = 2, .gpus = {gpu + "-0", gpu + "-1"}};
   const std::string one = "resources: {gpus_per_rank: 1}";
@@ -179,7 +179,7 @@ TEST_CASE("a GPU is free once its step has ended, whatever else runs", "[local]"
   CHECK(wait_for(engine).code == 0);
 }
 
-TEST_CASE("a job waits for the GPU that another run has", "[local]") {
+TEST_CASE("a job waits for a GPU of another run", "[local]") {
   const std::string gpu = "local-run-test-" + std::to_string(::getpid());
   const Machine machine = {.cores = 2, .gpus = {gpu}};
   LocalRun run("  a: {run: 'cat TRACE.other >> TRACE', resources: {gpus_per_rank: 1}}\n", machine);
@@ -207,7 +207,7 @@ TEST_CASE("steps outlive a killed engine and are adopted by the next", "[local]"
   CHECK(run.attempt("slow") == 1);
 }
 
-TEST_CASE("what ended while no engine watched is known to the next", "[local]") {
+TEST_CASE("a job that ended without an engine is recognised by the next engine", "[local]") {
   LocalRun run(R"(
   slow:  {run: 'echo begin >> TRACE; sleep 0.1; echo end >> TRACE'}
   after: {run: 'echo after >> TRACE', needs: [slow]}
@@ -218,7 +218,7 @@ TEST_CASE("what ended while no engine watched is known to the next", "[local]") 
   CHECK(run.trace() == std::vector<std::string>{"begin", "end", "after"});
 }
 
-TEST_CASE("a job whose supervisor was killed is lost, and what it left is ended", "[local]") {
+TEST_CASE("a job whose supervisor was killed is lost, and its processes are ended", "[local]") {
   LocalRun run(R"(
   slow: {run: 'echo $$ >> TRACE; test $DLFLOW_ATTEMPT = 2 || sleep 100', retry: {attempts: 2, on: [node-failure]}}
 )");
@@ -247,7 +247,7 @@ TEST_CASE("a run whose engine was killed is cancelled through its supervisors", 
   CHECK(run.state() == RunState::Cancelled);
 }
 
-TEST_CASE("a run is cancelled through the engine that is at work on it", "[local]") {
+TEST_CASE("a run is cancelled through the engine that works on it", "[local]") {
   LocalRun run("  slow: {run: 'echo begin >> TRACE; sleep 100'}\n");
   const pid_t engine = run.start_elsewhere();
   CHECK(run.cancel());
@@ -279,7 +279,7 @@ TEST_CASE("a supervisor that has recorded its step takes another", "[local]") {
   CHECK(std::set<std::string>(supervisors.begin(), supervisors.end()).size() < 20);
 }
 
-TEST_CASE("what ended without output survives a power cut that took its folders", "[local]") {
+TEST_CASE("a result without outputs survives a power cut that removed its folders", "[local]") {
   LocalRun run(R"(
   quiet: {run: [/bin/true]}
   child: {run: 'echo child >> TRACE', needs: [quiet]}
@@ -307,7 +307,7 @@ TEST_CASE("what ended without output survives a power cut that took its folders"
   CHECK(run.trace() == std::vector<std::string>{"child"});
 }
 
-TEST_CASE("a supervisor that is killed between two steps harms none", "[local]") {
+TEST_CASE("a supervisor killed between two steps harms neither", "[local]") {
   // Both run at once, and so under a supervisor each.
   LocalRun run(R"(
   quick: {run: 'echo $PPID >> TRACE; until [ -e TRACE.slow ]; do sleep 0.01; done'}
@@ -330,7 +330,7 @@ TEST_CASE("a supervisor that is killed between two steps harms none", "[local]")
   for (size_t i = 3; i < trace.size(); ++i) CHECK(trace[i] == trace[2]);  // one launcher for all
 }
 
-TEST_CASE("what a step used is its own, whoever supervised others before it", "[local]") {
+TEST_CASE("a step's usage is its own, although its supervisor ran others before", "[local]") {
   LocalRun run(R"(
   large: {run: 'head -c 100000000 /dev/zero | tail -c 100000000 > /dev/null'}
   small: {matrix: {n: [1, 2, 3, 4]}, needs: [large], run: 'true'}
@@ -347,7 +347,7 @@ TEST_CASE("what a step used is its own, whoever supervised others before it", "[
   }
 }
 
-TEST_CASE("what a step leaves behind ends with it, in whatever session it is", "[local]") {
+TEST_CASE("processes that a step leaves behind end with it, in any session", "[local]") {
   LocalRun run(R"(
   a:
     run: |

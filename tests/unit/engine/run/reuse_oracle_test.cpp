@@ -100,15 +100,15 @@ void try_seeds(uint64_t quarter) {
 
 }  // namespace
 
-TEST_CASE("what is reused is what a fresh run gives: first quarter of the seeds", "[oracle]") {
+TEST_CASE("reused results equal those of a fresh run: first quarter of the seeds", "[oracle]") {
   try_seeds(0);
 }
-TEST_CASE("what is reused is what a fresh run gives: second quarter of the seeds", "[oracle]") {
+TEST_CASE("reused results equal those of a fresh run: second quarter of the seeds", "[oracle]") {
   try_seeds(1);
 }
-TEST_CASE("what is reused is what a fresh run gives: third quarter of the seeds", "[oracle]") {
+TEST_CASE("reused results equal those of a fresh run: third quarter of the seeds", "[oracle]") {
   try_seeds(2);
 }
-TEST_CASE("what is reused is what a fresh run gives: fourth quarter of the seeds", "[oracle]") {
+TEST_CASE("reused results equal those of a fresh run: fourth quarter of the seeds", "[oracle]") {
   try_seeds(3);
 }

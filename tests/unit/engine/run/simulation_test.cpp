@@ -260,7 +260,6 @@ class Simulation {
 
 }  // namespace
 
-TEST_CASE("whatever happens in whatever order, a chain runs each job once to its success",
-          "[simulation]") {
+TEST_CASE("a chain finishes each job once under random events in any order", "[simulation]") {
   simulate<Simulation>(5000);
 }

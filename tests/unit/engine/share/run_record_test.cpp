@@ -190,14 +190,14 @@ TEST_CASE("the outputs of a run's jobs are packed, except private or torn ones",
                               "run/steps/work/outputs/where is left out: it names beta"});
 }
 
-TEST_CASE("a run that is not over has no end in its bundle", "[run_record]") {
+TEST_CASE("an unfinished run has no end in its bundle", "[run_record]") {
   PackedRunOf run;
   run.status.ended.reset();
   run.record();
   CHECK(Json::parse(run.text("run/run.json")).at("ended").is_null());
 }
 
-TEST_CASE("a job that left no numbers and no outputs adds no file", "[run_record]") {
+TEST_CASE("a job without numbers and outputs adds no file", "[run_record]") {
   PackedRunOf run;
   fs::remove(run.directory / "steps/work/outputs");
   fs::remove_all(run.directory / "steps/work/checkpoints");

@@ -4,7 +4,7 @@
 using namespace dlflow;
 using namespace std::chrono_literals;
 
-TEST_CASE("what a cluster says of itself is read", "[slurm]") {
+TEST_CASE("a cluster's description is read", "[slurm]") {
   const ClusterLimits limits = parse_config(R"(Configuration data as of 2026-11-21T08:00:00
 AccountingStorageType   = accounting_storage/slurmdbd
 ClusterName             = alpha

@@ -82,7 +82,7 @@ TEST_CASE("the clock of another file system proves no image unchanged", "[image_
   CHECK(InputProof(image.spec).find_change() == std::nullopt);
 }
 
-TEST_CASE("an image in another file system is read until a job has noted what it looks like",
+TEST_CASE("an image in another file system is read until a job has noted its state",
           "[image_proof]") {
   FarImage image;
   if (!image.is_far()) return test::skip("there is no second file system to write to");
@@ -102,7 +102,7 @@ TEST_CASE("an image in another file system is read until a job has noted what it
     image.write("v1");
     CHECK(is_read());
   }
-  SECTION("it was written to meanwhile") {
+  SECTION("it was changed meanwhile") {
     image.write("v1");
     CHECK(first.find_change() == std::nullopt);
     CHECK(is_read());

@@ -51,7 +51,8 @@ using Words = std::vector<std::string>;
 
 }  // namespace
 
-TEST_CASE("mpirun is told what this machine needs, unless the profile says it", "[launch]") {
+TEST_CASE("mpirun gets the options that this machine needs, unless the profile sets them",
+          "[launch]") {
   TwoRanks two;
   CHECK(two.words({"mpirun", "-np", "2"}) ==
         Words{"mpirun", "--bind-to", "none", "--oversubscribe", "-np", "2", "./a"});
@@ -67,7 +68,7 @@ TEST_CASE("mpirun is told what this machine needs, unless the profile says it", 
   CHECK(two.words({"mpirun"}) == Words{"mpirun", "--bind-to", "none", "./a"});
 }
 
-TEST_CASE("each rank of a command is started with what it is to be told", "[launch]") {
+TEST_CASE("each rank of a command starts with its variables", "[launch]") {
   TwoRanks two;
   const auto argv = [&](const std::vector<std::string>& launcher) {
     two.spec.launcher = launcher;
@@ -84,7 +85,7 @@ TEST_CASE("each rank of a command is started with what it is to be told", "[laun
                                            "/runs/demo-1/steps/a/attempt-1/with.json"});
 }
 
-TEST_CASE("without mpirun, dlflow's own programs start their ranks on this machine", "[launch]") {
+TEST_CASE("dlflow's own programs start their ranks on this machine without mpirun", "[launch]") {
   TwoRanks two;
   two.spec.uses = "train";
   const Words alone = {"/runs/demo-1/bin/dlflow-train", "/runs/demo-1/steps/a/attempt-1/with.json"};
@@ -100,7 +101,7 @@ TEST_CASE("without mpirun, dlflow's own programs start their ranks on this machi
   CHECK(two.words({"mpirun", "-np", "2"}).front() == "mpirun");
 }
 
-TEST_CASE("in the release's image its own programs run, and start their ranks themselves",
+TEST_CASE("the release's image runs its own programs, and these start their ranks themselves",
           "[launch]") {
   TwoRanks two;
   two.spec.uses = "train";
@@ -120,7 +121,7 @@ TEST_CASE("in the release's image its own programs run, and start their ranks th
   CHECK(inside() == Words{"/runs/demo-1/bin/dlflow-train", with});
 }
 
-TEST_CASE("a command of one rank is told without a launcher, unless the step says it itself",
+TEST_CASE("a command of one rank gets its variables without a launcher, unless the step sets them",
           "[launch]") {
   TwoRanks one;
   one.spec.resources = {};
@@ -177,7 +178,7 @@ TEST_CASE("one program per node has the cores of all ranks there", "[launch]") {
   CHECK(job.words({"srun"}) == Words{"./a"});
 }
 
-TEST_CASE("mpirun is told once that it is root who starts it, and only then", "[launch]") {
+TEST_CASE("mpirun gets the option for root once, and only as root", "[launch]") {
   TwoRanks two;
   const auto times = [&](const std::vector<std::string>& launcher) {
     two.spec.launcher = launcher;
@@ -248,7 +249,7 @@ TEST_CASE("a step's checkpoints and folders are in its environment, if it has th
   CHECK(value("DLFLOW_CHECKPOINT_EVERY") == "200 seconds");
 }
 
-TEST_CASE("a shell does not change how dlflow's own programs compute", "[launch]") {
+TEST_CASE("variables of a shell do not change the results of dlflow's own programs", "[launch]") {
   const std::map<std::string, std::string> here = {
       {"NCCL_ALGO", "Ring"}, {"ONEDNN_MAX_CPU_ISA", "SSE41"}, {"NCCL_SOCKET_IFNAME", "ib0"}};
   JobSpec spec;
@@ -257,7 +258,7 @@ TEST_CASE("a shell does not change how dlflow's own programs compute", "[launch]
   CHECK(passed_on(here, spec) == std::map<std::string, std::string>{{"NCCL_SOCKET_IFNAME", "ib0"}});
 }
 
-TEST_CASE("a job in a container has all that its step and its profile say", "[launch]") {
+TEST_CASE("a job in a container has all settings of its step and its profile", "[launch]") {
   const test::TempDir folder;
   const std::string read = folder.write("read/me", "x");
   TwoRanks two;

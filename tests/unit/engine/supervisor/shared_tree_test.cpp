@@ -34,8 +34,7 @@ TEST_CASE("a link of a shared tree may lead up to the top of the tree and no fur
   }
 }
 
-TEST_CASE("a shared tree that claims more than there is room for is refused before it is read",
-          "[shared_results][attack]") {
+TEST_CASE("an oversized shared tree is refused before it is read", "[shared_results][attack]") {
   const test::TempDir folder;
   folder.write("tree/small", "12345");
   folder.write("tree/a/huge", "");

@@ -138,7 +138,7 @@ using Texts = std::vector<std::string>;
 
 }  // namespace
 
-TEST_CASE("jobs that reported a curve or a number are tracked, no others", "[track]") {
+TEST_CASE("only jobs that reported a curve or a number are tracked", "[track]") {
   TrackedRun run("tensorboard: true");
   run.job(1).metrics = {{"accuracy", 0.5}};
   run.track();
@@ -146,14 +146,14 @@ TEST_CASE("jobs that reported a curve or a number are tracked, no others", "[tra
                                           "train/lr=0.5/events.out.tfevents.1795248000.dlflow"});
 }
 
-TEST_CASE("a job that was reused is left to the run that made it", "[track]") {
+TEST_CASE("a reused job is left to the run that made it", "[track]") {
   TrackedRun run("tensorboard: true");
   run.job(0).attempt = 0;
   run.track();
   CHECK(run.files("tensorboard").empty());
 }
 
-TEST_CASE("an event file grows, and one that says something else is written anew", "[track]") {
+TEST_CASE("an event file grows, and one with other content is written anew", "[track]") {
   TrackedRun run("tensorboard: true");
   run.track();
   const fs::path file = run.directory() / "tensorboard" / run.files("tensorboard").at(0);
@@ -172,7 +172,7 @@ TEST_CASE("an event file grows, and one that says something else is written anew
   CHECK(read_file(file) == after);
 }
 
-TEST_CASE("a tracker that cannot be served is told, after the others have been", "[track]") {
+TEST_CASE("a failing tracker is reported after the others are served", "[track]") {
   TrackedRun run("tensorboard: true, mlflow: http://here, openmetrics: \"/m.prom\"");
   run.run.plan.workflow.track.openmetrics = run.folder.path() / "metrics.prom";
   const OpenMlflow closed = [](auto&&...) -> std::unique_ptr<MlflowStore> {
@@ -207,7 +207,7 @@ TEST_CASE("MLflow has a run for the run, and one nested in it for each tracked j
   CHECK(job.metrics[1].at == kBegin + 90s);
 }
 
-TEST_CASE("MLflow is told how a run and its jobs stand", "[track]") {
+TEST_CASE("MLflow gets the states of a run and its jobs", "[track]") {
   InMlflow run;
   run.job(1).metrics = {{"accuracy", 0.5}};
   const auto told = [&](RunState state, JobState first, JobState second) {
@@ -229,7 +229,7 @@ TEST_CASE("MLflow is told how a run and its jobs stand", "[track]") {
         "tracked-0000 KILLED");
 }
 
-TEST_CASE("MLflow is told each line once, also of a job that goes on", "[track]") {
+TEST_CASE("MLflow gets each line once, also of a job that goes on", "[track]") {
   InMlflow run;
   run.job(0).state = JobState::Running;
   run.job(0).ended.reset();
@@ -244,7 +244,7 @@ TEST_CASE("MLflow is told each line once, also of a job that goes on", "[track]"
   CHECK(metrics[1].value == 2);
 }
 
-TEST_CASE("nothing more is said of a job that has ended, until it has a line more", "[track]") {
+TEST_CASE("an ended job is reported again only after a further line", "[track]") {
   InMlflow run;
   run.track();
   run.known().at(1).run.status = "untouched";
@@ -255,7 +255,7 @@ TEST_CASE("nothing more is said of a job that has ended, until it has a line mor
   CHECK(run.statuses().at(1) == "train[lr=0.1] FINISHED");
 }
 
-TEST_CASE("another store is told all from the beginning", "[track]") {
+TEST_CASE("another store gets everything from the beginning", "[track]") {
   InMlflow run;
   run.track();
   run.run.plan.workflow.track.mlflow = "http://other";
@@ -263,7 +263,7 @@ TEST_CASE("another store is told all from the beginning", "[track]") {
   CHECK(run.servers["http://other"].size() == 2);
 }
 
-TEST_CASE("a run that MLflow knows is not made again, and described once", "[track]") {
+TEST_CASE("a run that exists in MLflow is not made again, and described once", "[track]") {
   InMlflow run;
   run.run.status.state = RunState::Running;
   run.job(0).state = JobState::Running;
