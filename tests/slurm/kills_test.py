@@ -111,7 +111,7 @@ class Kills(Chain):
                 current = id if word == "start" else current
                 self.assertEqual(id, current, f"{run}, {step}: two at once: {lines}")
 
-    def test_kills_while_an_administrator_requeues_cancels_and_holds(self):
+    def test_a_chain_survives_kills_while_an_administrator_requeues_cancels_and_holds(self):
         wanted = int(os.environ.get("DLFLOW_KILLS", 8))
         self.kills = 0
         while self.kills < wanted:

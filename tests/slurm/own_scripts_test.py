@@ -62,7 +62,7 @@ class OwnScripts(Chain):
         self.wait_for(run, {"train": "succeeded"}, timeout=300)
 
     @unittest.skipIf(LACKING, LACKING)
-    def test_scripts_that_know_nothing_of_dlflow_lose_no_step_to_a_short_walltime(self):
+    def test_scripts_without_dlflow_lose_no_step_to_a_short_walltime(self):
         self.write("gamma.yaml", "scheduler: slurm\nslurm: {partition: batch}\n")
         shutil.copy(SCRIPTS / "tiny_training.py", self.folder)
         expected = {script: undisturbed(script) for script in (NANOGPT, TRANSFORMERS)}
