@@ -10,7 +10,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// Each way to lock a file.
+/// Locks a file in each way.
 void lock_in_every_way(const fs::path& path, const std::string& reason) {
   CHECK_THROWS_WITH(FileLock::try_acquire(path, "tests"), Catch::Contains(reason));
   CHECK_THROWS_WITH(FileLock::acquire(path, "tests"), Catch::Contains(reason));

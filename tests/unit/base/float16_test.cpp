@@ -1,4 +1,4 @@
-// Against the compiler's own type, which takes the processor's instructions or libgcc.
+// Compares with the compiler's own type, which uses the processor's instructions or libgcc.
 #include "base/float16.h"
 
 #include <cmath>
@@ -14,7 +14,7 @@ namespace {
 float widened_by_compiler(uint16_t bits) { return float(std::bit_cast<_Float16>(bits)); }
 uint16_t narrowed_by_compiler(float value) { return std::bit_cast<uint16_t>(_Float16(value)); }
 
-/// Of floats near `value`, those that are not narrowed as the compiler does.
+/// Returns the number of floats near `value` that are not narrowed as by the compiler.
 int wrong_near(float value) {
   int wrong = 0;
   const uint32_t middle = std::bit_cast<uint32_t>(value);

@@ -10,7 +10,7 @@ TEST_CASE("no request of curl reads ~/.curlrc or shows its address to other user
                                    .headers = {"Authorization: Bearer t"},
                                    .options = {"--fail"}});
   REQUIRE(call.argv.size() > 2);
-  CHECK(call.argv[1] == "--disable");  // curl reads it in the first place alone
+  CHECK(call.argv[1] == "--disable");  // curl reads it only in the first place
   CHECK(call.argv.back() == "--fail");
   for (const std::string& word : call.argv) {
     CHECK(word.find("key") == word.npos);

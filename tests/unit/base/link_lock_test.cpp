@@ -15,7 +15,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// As a process of another host leaves it that took the lock `age` ago.
+/// Leaves the lock as a process of another host that took it `age` ago.
 void taken_elsewhere(const fs::path& path, std::chrono::seconds age) {
   ProcessIdentity owner = identify(::getpid()).value();
   owner.host = "another-node";
@@ -48,7 +48,7 @@ TEST_CASE("the lock of a dead process of this host is taken over", "[link_lock]"
   const fs::path path = folder.path() / "lock.owner";
   const int status = test::in_child([&]() -> int {
     const auto lock = LinkLock::try_acquire(path);
-    ::_exit(lock ? 0 : 1);  // as killed: nothing is cleaned up
+    ::_exit(lock ? 0 : 1);  // as if killed: nothing is cleaned up
   });
   REQUIRE(status == 0);
   REQUIRE(fs::exists(path));

@@ -13,7 +13,7 @@ TEST_CASE("a kept log has messages from Info on, each with its time and level") 
   keep_log(file);
   log(LogLevel::Debug, "a detail");
   CHECK(!logs(LogLevel::Debug));
-  CHECK(!fs::exists(file));  // until there is something to keep
+  CHECK(!fs::exists(file));  // the file is made with the first message
 
   log(LogLevel::Info, "sbatch --parsable");
   log(LogLevel::Warning, "not shared");

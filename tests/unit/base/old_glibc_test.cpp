@@ -1,4 +1,4 @@
-// Programs of a release have base/old_glibc.cpp, and so has this one.
+// This program is linked with base/old_glibc.cpp, like the programs of a release.
 #include <dlfcn.h>
 #include <pthread.h>
 #include <unistd.h>

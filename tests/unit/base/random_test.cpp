@@ -31,7 +31,8 @@ TEST_CASE("numbers below a bound reach every value about equally often", "[rando
   std::vector<int> counts(bound);
   const int draws = 7000;
   for (int i = 0; i < draws; ++i) ++counts.at(stream.below(bound));
-  // 7000 draws of probability 1/7: a standard deviation is 29, and the stream is always the same.
+  // 7000 draws of probability 1/7 have a standard deviation of 29, and the stream is always the
+  // same.
   for (const int count : counts) CHECK(std::abs(count - draws / int(bound)) < 150);
 }
 

@@ -17,7 +17,7 @@ using test::with_zip64;
 
 namespace {
 
-/// The names and contents of an archive: "a=a "; or why it was refused.
+/// Returns the names and contents of an archive, as "a=a ", or the reason of its refusal.
 std::string unpacked(const std::string& archive) {
   const test::TempDir folder;
   std::string text;
