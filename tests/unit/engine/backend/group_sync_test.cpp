@@ -29,7 +29,7 @@ TEST_CASE("waiting tasks are answered in order as soon as the disk has synced", 
   sync.add(2, false);
   sync.add(9, true);
   CHECK(wait_for_some(sync) == std::vector<uint64_t>{4, 2, 9});
-  sync.add(5, false);  // nobody else comes
+  sync.add(5, false);  // no other caller comes
   CHECK(wait_for_some(sync) == std::vector<uint64_t>{5});
   CHECK(sync.take().empty());
 }

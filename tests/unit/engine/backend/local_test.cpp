@@ -36,7 +36,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// One request as the launcher gets it.
+/// One request as received by the launcher.
 struct Request {
   LaunchHeader header;
   std::optional<std::string> gpus;
@@ -60,7 +60,7 @@ class Launcher {
   }
   ~Launcher() { ::unsetenv("FAKE_LAUNCHER"); }
 
-  /// Waits until one was started.
+  /// Waits until a launcher was started.
   void begin() {
     process_.reset(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
     std::array<char, 64> bytes{};
@@ -88,7 +88,7 @@ class Launcher {
     return request;
   }
 
-  /// Whether a request has come that was not read yet.
+  /// Whether an unread request has arrived.
   bool has_request() const {
     char byte = 0;
     return ::recv(socket_.get(), &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0;
@@ -99,7 +99,7 @@ class Launcher {
     REQUIRE(::send(socket_.get(), &report, sizeof report, 0) == ssize_t(sizeof report));
   }
 
-  /// To be polled: readable when another one was started.
+  /// Readable when another launcher was started.
   int listener() const { return listener_.get(); }
 
   void die() {
@@ -107,7 +107,7 @@ class Launcher {
     process_.reset();
   }
 
-  /// Nor can another one be started.
+  /// Ends the launcher, and prevents another start.
   void end() {
     listener_.reset();
     die();
@@ -120,8 +120,8 @@ class Launcher {
   FileDescriptor socket_;
 };
 
-/// A process that stands for a supervisor: it lives until it is killed, and tells of each request
-/// to stop.
+/// A process that stands for a supervisor: it lives until it is killed, and reports each request to
+/// stop.
 class Supervisor {
  public:
   Supervisor() {
@@ -138,7 +138,7 @@ class Supervisor {
     if (pid_ == 0) {
       ::prctl(PR_SET_PDEATHSIG, SIGKILL);
       ::setsid();
-      ::close_range(3, unsigned(told.get()) - 1, 0);  // what the launcher waits for the end of
+      ::close_range(3, unsigned(told.get()) - 1, 0);  // its end ends the wait
       ::close_range(unsigned(told.get()) + 1, ~0U, 0);
       while (true) {
         siginfo_t info{};
@@ -155,7 +155,7 @@ class Supervisor {
 
   const ProcessIdentity& identity() const { return identity_; }
 
-  /// The token of the next request to stop.
+  /// Returns the token of the next request to stop.
   uint64_t next_stop() const {
     uint64_t token = 0;
     REQUIRE(::read(requests_.get(), &token, sizeof token) == ssize_t(sizeof token));
@@ -213,7 +213,7 @@ class World {
     return folder.path() / ("job-" + std::to_string(number)) / "attempt-1";
   }
 
-  /// Submits `submission` and returns what its launcher was asked for.
+  /// Submits `submission` and returns the request that its launcher received.
   Request submit(const Submission& submission) {
     backend.submit(submission);
     if (!begun_) launcher.begin();
@@ -258,7 +258,7 @@ TEST_CASE("a launcher is asked for a supervisor, and its report leads to the rec
   CHECK_FALSE(request.gpus.has_value());  // the machine has none: the variable stays as it is
   CHECK_FALSE(world.backend.has_room(all_cores()));
 
-  world.launcher.report(request.header.token + 7, NewsKind::NotStarted, EAGAIN);  // not ours
+  world.launcher.report(request.header.token + 7, NewsKind::NotStarted, EAGAIN);  // of no job here
   world.record(JobState::Running, 3);
   world.launcher.report(request.header.token, NewsKind::Recorded);
   std::vector<Update> updates = world.wait();
@@ -277,7 +277,7 @@ TEST_CASE("a launcher is asked for a supervisor, and its report leads to the rec
   CHECK(updates[0].event.state == JobState::Succeeded);
   CHECK(world.backend.has_room(all_cores()));
   CHECK(world.wait(0ms).empty());
-  world.backend.stop(3, Stop::AtOnce);  // it has ended, and stays as it is
+  world.backend.stop(3, Stop::AtOnce);  // it has ended, and stays unchanged
 }
 
 TEST_CASE("a further pass is asked for by its number, and its record is read on", "[local]") {
@@ -321,7 +321,7 @@ TEST_CASE("a supervisor that ended before it began is started once more", "[loca
   const Request second = world.launcher.next();
   CHECK(second.attempt == first.attempt);
   CHECK(second.header.token != first.header.token);
-  world.launcher.report(first.header.token, NewsKind::Ended, SIGKILL);  // late: means nothing
+  world.launcher.report(first.header.token, NewsKind::Ended, SIGKILL);  // late: has no effect
   CHECK(world.wait(0ms).empty());
 
   const auto [status, reason] = GENERATE(table<int, std::string>(
@@ -443,7 +443,7 @@ TEST_CASE("a job gets its GPUs with their locks, and a record keeps them", "[loc
   CHECK(without.locks == 0);
   CHECK_FALSE(fs::exists(world.attempt(1) / "gpus"));
 
-  // Another engine that takes the run over knows whose they are.
+  // Another engine that takes over the run finds their owner.
   Supervisor supervisor;
   claim(world.attempt(), 1, supervisor.identity());
   LocalBackend other(machine({gpu + "-0", gpu + "-1"}), FAKE_LAUNCHER_PROGRAM);
@@ -459,7 +459,7 @@ TEST_CASE("only jobs that an earlier engine handed over are recovered", "[local]
   CHECK(world.backend.recover(job) == Recovery::NotStarted);
   Supervisor supervisor;
   claim(world.attempt(), 1, supervisor.identity());
-  CHECK(world.backend.recover(job) == Recovery::NotStarted);  // that was the pass before
+  CHECK(world.backend.recover(job) == Recovery::NotStarted);  // this record is of the previous pass
   claim(world.attempt(), 2, supervisor.identity());
   job.resources = all_cores();
   CHECK(world.backend.recover(job) == Recovery::Watched);
@@ -482,7 +482,7 @@ TEST_CASE("a job recovered in a later pass is lost with its supervisor, not star
   REQUIRE(updates.size() == 1);
   CHECK(updates[0].event.state == JobState::Lost);
   pollfd launcher{world.launcher.listener(), POLLIN, 0};
-  CHECK(::poll(&launcher, 1, 0) == 0);  // none was asked to start it again
+  CHECK(::poll(&launcher, 1, 0) == 0);  // no launcher was asked to start it again
 }
 
 TEST_CASE("a job whose supervisor is dead has vanished, unless its end is on record", "[local]") {
@@ -520,7 +520,7 @@ TEST_CASE("a withdrawn job never begins, and a begun one is not withdrawn", "[lo
 
 namespace {
 
-/// This process, if it were one of `host`.
+/// Returns this process as a process of `host`.
 ProcessIdentity process_of(const std::string& host) {
   ProcessIdentity process = identify(::getpid()).value();
   process.host = host;
@@ -563,7 +563,7 @@ TEST_CASE("a stop reaches the supervisor once it has the pass, and each stop onc
   World world;
   world.submit(world.job());
   Supervisor supervisor;
-  world.backend.stop(0, Stop::AndSave);  // nobody has it yet
+  world.backend.stop(0, Stop::AndSave);  // no supervisor has it yet
   world.backend.stop(7, Stop::AndSave);  // there is no such job
   claim(world.attempt(), 1, supervisor.identity(), 42);
   while (!supervisor.has_stop()) CHECK(world.wait(20ms).empty());

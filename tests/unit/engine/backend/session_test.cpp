@@ -13,7 +13,7 @@ using namespace dlflow;
 
 namespace {
 
-/// A process whose session's leader has ended. This process is the one that it comes to.
+/// A process whose session's leader has ended. This process becomes its parent.
 struct LeftBehind {
   ProcessIdentity leader;
   pid_t pid = -1;

@@ -21,15 +21,15 @@ std::string waits_for(const std::vector<PlannedDependency>& planned,
   return dependency_text(dependencies(planned, ids));
 }
 
-/// As SLURM takes arrays.
+/// Returns SLURM's rules for arrays.
 ArrayRules rules(uint32_t max_size) { return {.max_size = max_size, .max_text = kMaxArrayText}; }
 
 std::vector<Standing> all_new(const Plan& plan) {
   return std::vector<Standing>(plan.jobs.size(), {Kind::ToSubmit, ""});
 }
 
-/// "train 0-2" of an array, "best" of a plain job; behind "<-" what it waits for. SLURM's ids are
-/// 811, 812, ...
+/// Returns "train 0-2" for an array, "best" for a plain job, each with its dependencies after "<-".
+/// SLURM's ids are 811, 812, ...
 std::vector<std::string> shown(const Plan& plan, const std::vector<PlannedBatch>& batches) {
   std::vector<std::string> lines;
   std::vector<std::string> ids;
@@ -126,7 +126,7 @@ TEST_CASE("a task with several parents waits for these alone", "[slurm]") {
   CHECK(batches_of(plan, all_new(plan)) ==
         Lines{"train 0 1 2 3", "best 0 <- afterok:811_0:811_1", "best 1 <- afterok:811_2:811_3",
               "per_lr 0 <- afterok:811_0:811_2", "per_lr 1 <- afterok:811_1:811_3"});
-  // Where an array holds no others, it is waited for as a whole.
+  // An array with only these tasks is waited for as a whole.
   CHECK(batches_of(plan, all_new(plan), 2) ==
         Lines{"train 0 1", "train 0 1", "best 0 <- afterok:811", "best 1 <- afterok:812",
               "per_lr 0 <- afterok:811_0:812_0", "per_lr 1 <- afterok:811_1:812_1"});
@@ -219,7 +219,7 @@ TEST_CASE("an array whose list of tasks is longer than SLURM reads is split", "[
   const Plan plan = plan_of("  train: {run: \"true\", matrix: {n: [" + values + "]}}\n");
   std::vector<Standing> standing = all_new(plan);
   for (size_t job = 0; job < count; job += 2)
-    standing[job].kind = Kind::Done;  // every other is left
+    standing[job].kind = Kind::Done;  // every second element is left
   const auto batches = plan_batches(plan, standing, rules(4001));
   CHECK(batches.size() == 3);
   size_t jobs = 0;
@@ -241,14 +241,14 @@ TEST_CASE("a dependency that is longer than SLURM reads is an error", "[slurm]")
 
 namespace {
 
-/// For each array of `step` how many of its tasks may run at a time.
+/// Returns the number of simultaneous tasks allowed for each array of `step`.
 std::vector<int> places(const std::vector<PlannedBatch>& batches) {
   std::vector<int> list;
   for (const PlannedBatch& batch : batches) list.push_back(batch.max_parallel);
   return list;
 }
 
-/// Five elements, each with resources of its own, so that each is an array.
+/// Five elements with different resources, so that each is an array.
 Plan five_arrays(int max_parallel) {
   return plan_of("  train: {run: \"true\", matrix: {n: [1, 2, 3, 4, 5], max_parallel: " +
                  std::to_string(max_parallel) + "}, resources: {ranks: \"${{ matrix.n }}\"}}\n");
@@ -275,7 +275,7 @@ TEST_CASE("a limit on simultaneous jobs holds over all arrays of a step", "[slur
     std::vector<Standing> standing = all_new(plan);
     standing[0] = {Kind::Waiting, "700_0"};
     standing[1] = {Kind::Waiting, "701_1"};
-    standing[2] = {Kind::LeftOut, "701_2"};  // it may stay there for ever
+    standing[2] = {Kind::LeftOut, "701_2"};  // it may stay there forever
     CHECK(batches_of(plan, standing) ==
           Lines{"train 3 <- afterany:700:701_1", "train 4 <- afterany:700:701_1"});
   }

@@ -62,7 +62,7 @@ TEST_CASE(
   Job job("echo x >> {run}/trace");
   job.spec.parents = {{"data", Json::object(), parent.spec.job_directory}};
   job.at_work = "812";
-  CHECK(job.execute("813") != kTryAgain);  // its batch system says that the parent succeeded
+  CHECK(job.execute("813") != kTryAgain);  // the batch system reports the parent's success
   CHECK(job.content("requeued").empty());
   CHECK(job.content("trace").empty());
 }
@@ -110,7 +110,7 @@ TEST_CASE("a job that saved a checkpoint requeues itself and goes on", "[job-exe
   CHECK(job.execute("812_3") == kTryAgain);
   CHECK(job.content("requeued") == "812_3\n");
   CHECK(job.last().state == JobState::Queued);
-  CHECK(job.execute("812_3") == 0);  // what it had written is still there
+  CHECK(job.execute("812_3") == 0);  // the program's files are still there
   CHECK(job.last().state == JobState::Succeeded);
 }
 
@@ -247,7 +247,7 @@ TEST_CASE("a try after a timeout has the longer walltime that the step asks for"
   CHECK(job.last().walltime == std::chrono::seconds(30));
   CHECK_THAT(job.last().reason,
              Catch::StartsWith("try 2 of 3 follows in 0:30; the last one: wall"));
-  CHECK(job.content("time") == "1\n");  // of 30 s, and half a minute to record
+  CHECK(job.content("time") == "1\n");  // of 30 s, plus half a minute to record
   CHECK(job.execute() == 0);            // in 1.5 s
   CHECK(job.content("trace") == "done\n");
 }

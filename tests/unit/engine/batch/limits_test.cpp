@@ -11,7 +11,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-/// The plan of `text` as if it stood in big.yaml.
+/// Returns the plan of `text` in big.yaml.
 Plan limited_plan(const std::string& text, const Profile& profile) {
   Plan plan = test::fresh_plan(test::parsed(text), profile);
   plan.workflow.file = "big.yaml";
@@ -225,7 +225,7 @@ TEST_CASE("a job may ask for all that a node has, and no more", "[slurm]") {
 }
 
 TEST_CASE("ranks without a fixed layout in SLURM are checked one by one", "[slurm]") {
-  Profile profile = alpha();  // says nothing of ranks on a node
+  Profile profile = alpha();  // has no ranks per node
   profile.node = {4, uint64_t{8} << 30, 1};
   CHECK(
       refusal(limited_plan(step("ranks: 8, cpus_per_rank: 4, gpus_per_rank: 1"), profile)).empty());
@@ -259,7 +259,7 @@ TEST_CASE("SLURM chooses among several partitions, but each must exist", "[slurm
   two.partitions.push_back(two.partitions[0]);
   two.partitions[1].name = "other";
   CHECK(refusal(limited_plan(step("walltime: 12h"), profile), two).empty());
-  two.partitions.clear();  // sinfo said nothing
+  two.partitions.clear();  // without an answer of sinfo
   CHECK(refusal(limited_plan(step("walltime: 12h"), profile), two).empty());
 }
 
@@ -295,7 +295,7 @@ TEST_CASE("each class has its own limits, and those of its partition", "[slurm]"
   CHECK(limited.classes[0].limits.walltime == 1h);
   CHECK(limited.classes[1].limits.walltime == 48h);
   CHECK(limited.classes[1].node.cores == 4);
-  CHECK(limited.classes[1].node.gpus == 0);  // only what it says itself
+  CHECK(limited.classes[1].node.gpus == 0);  // only its own values
 
   limits.partitions[0].max_walltime.reset();
   const Profile without = with_cluster_limits(profile, limits);
@@ -341,7 +341,7 @@ Nothing was submitted.)");
   CHECK_THAT(refusal(limited_plan(packed_step(4, "walltime: 10h"), profile)),
              Catch::Contains("allows 30 min per job, step 'train' asks for 10 h") &&
                  !Catch::Contains("packs"));
-  CHECK(refusal(limited_plan(packed_step(20, "walltime: 1m"), profile)).empty());  // there are 4
+  CHECK(refusal(limited_plan(packed_step(20, "walltime: 1m"), profile)).empty());  // the task has 4
 }
 
 TEST_CASE("packed elements need a walltime for each", "[slurm]") {
@@ -364,9 +364,9 @@ TEST_CASE("users see the walltime as they wrote it, if the cluster allows it") {
   Profile profile = alpha();
   Resources resources;
   resources.walltime = 2min;
-  CHECK(time_limit(resources, profile) == 3min);  // 30 s to record, in whole minutes
+  CHECK(time_limit(resources, profile) == 3min);  // 30 s to record, rounded up to minutes
   CHECK(own_limit(3min, resources, profile) == 2min);
-  CHECK(own_limit(5min, resources, profile) == 5min);  // raised, or of a pack
+  CHECK(own_limit(5min, resources, profile) == 5min);  // raised, or summed over a pack
   profile.limits.walltime = 90s;
   CHECK(own_limit(1min, resources, profile) == 1min);  // the profile cut it
   resources.walltime = 0s;

@@ -28,7 +28,7 @@ Observation seen(const std::vector<BatchJob>& queue, const std::vector<BatchJob>
   return observe(kTrain, queue, accounting, gone, kNow, "SLURM");
 }
 
-/// The state that an end means of which there is no record; nothing if it means none yet.
+/// Returns the state for an end without a record, or nothing if it is not decided yet.
 std::optional<JobState> meaning(const BatchJob& job) {
   const Observation result = seen({}, {job});
   CHECK(result.at_work.empty());
@@ -245,7 +245,7 @@ TEST_CASE("a job that took too much memory reports its request", "[slurm]") {
   CHECK(reason(killed) == "killed by signal 9");
   killed.max_memory_bytes = uint64_t{3} << 30;
   CHECK(reason(killed) == "out of memory, asked for 1.0 GiB");
-  killed.signal = SIGTERM;  // the kernel does not ask
+  killed.signal = SIGTERM;  // the kernel never kills by SIGTERM
   CHECK(reason(killed) == "killed by signal 15");
 }
 

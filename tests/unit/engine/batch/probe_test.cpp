@@ -48,7 +48,7 @@ class LocalProbe {
     return read_probe(read_file_if_exists(probe().result()), probe(), profile, job, kReadAt);
   }
 
-  /// The first finding that is not all right.
+  /// Returns the first finding that is a problem.
   Finding problem() const {
     for (const Finding& finding : findings()) {
       if (finding.kind != Finding::Kind::Works) return finding;
@@ -67,12 +67,12 @@ class LocalProbe {
   }
   const std::filesystem::path& folder() const { return folder_.path(); }
 
-  /// Makes the folder again, with what the test has changed since.
+  /// Makes the folder again, with later changes of the test.
   void prepare() const { prepare_probe(probe(), profile, folder_.path() / "program"); }
 
   std::vector<ProbedEnvironment> environments;
   std::string release_runtime;
-  std::vector<std::string> further;  // "NAME=value" for the job
+  std::vector<std::string> further;  // "NAME=value" in the job's environment
   Profile profile;
   BatchJob job;
 

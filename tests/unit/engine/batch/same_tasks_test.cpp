@@ -7,7 +7,7 @@ using namespace dlflow;
 
 namespace {
 
-/// What the last batch of a chain waits for where only arrays with the same tasks wait task by
+/// Returns the dependencies of a chain's last batch if only arrays with the same tasks wait task by
 /// task.
 std::vector<PlannedDependency> dependencies_of_last(const std::string& steps) {
   const Plan plan = test::fresh_plan(test::parsed("name: w\nsteps:\n" + steps));

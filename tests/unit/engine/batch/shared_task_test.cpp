@@ -5,7 +5,7 @@
 #include "tests/support/catch.h"
 #include "tests/unit/engine/batch/batch_job_run.h"
 
-// A task that several elements share: each has its own record, state, end and cancel.
+// A task that several elements share; each has its own record, state, end and cancel.
 
 using namespace dlflow;
 using namespace std::chrono_literals;

@@ -10,7 +10,7 @@ using test::kTryAgain;
 
 namespace {
 
-/// This machine, as batch systems call it: without its domain.
+/// Returns this machine's name in a batch system, without its domain.
 std::string first_node() {
   char name[256] = "";
   ::gethostname(name, sizeof name);
@@ -63,7 +63,7 @@ TEST_CASE("the next attempt comes back later while the one before it is at work"
   CHECK(job.content("trace").empty());
   job.at_work.clear();
   job.renews_claim = false;
-  job.patience = std::chrono::seconds(1);  // no renewal for that long: dead
+  job.patience = std::chrono::seconds(1);  // without a renewal for so long it counts as dead
   CHECK(job.execute("813") == 0);
   CHECK(job.content("trace") == "x\n");
 }
@@ -140,7 +140,7 @@ TEST_CASE("a pass that was asked to end was preempted, however it ended", "[job-
     CHECK(job.execute() == 0);
     CHECK(job.last().failed_tries == 1);
     for (const JobEvent& event : attempt_events(job.spec.job_directory, job.spec.job, 1)) {
-      CHECK_FALSE(event.preempted);  // which only what is lost is
+      CHECK_FALSE(event.preempted);  // only lost passes are preempted
     }
   }
   SECTION("it is not tried again for another cause") {

@@ -86,7 +86,7 @@ TEST_CASE("a container sees the program that runs it, and the meeting place of r
   };
   CHECK(bound(fs::read_symlink("/proc/self/exe")));
   const test::Variable server("PMIX_SERVER_TMPDIR", "/var/pmix.4711");
-  CHECK(bound("/var"));  // the folder around it: its name is new for each job
+  CHECK(bound("/var"));  // the folder around it, since its name is new for each job
   server.set("/var");
   CHECK(bound("/var"));
   CHECK_FALSE(bound("/"));
@@ -109,7 +109,7 @@ TEST_CASE("an image gets the mount points that it lacks", "[binds]") {
                     store);
   CHECK(fs::is_directory(image.rootfs / "data/set"));
   CHECK(fs::is_regular_file(image.rootfs / "etc/settings"));
-  CHECK_FALSE(fs::exists(image.rootfs / "dev"));  // the host's
+  CHECK_FALSE(fs::exists(image.rootfs / "dev"));  // the host's is used
 }
 
 TEST_CASE("a bind is a folder, optionally another one inside, optionally read-only", "[binds]") {

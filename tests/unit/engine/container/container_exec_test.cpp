@@ -23,7 +23,7 @@ namespace fs = std::filesystem;
 using Catch::Contains;
 using Catch::StartsWith;
 
-/// The inside of a container, as a process of its own; the test is outside.
+/// The inside of a container, as a separate process; the test is outside.
 class Inside {
  public:
   ~Inside() {
@@ -35,7 +35,7 @@ class Inside {
   Rendezvous meeting() const { return {folder_.path()}; }
   fs::path file(const std::string& name) const { return folder_.path() / name; }
 
-  /// What container_exec() will find. It runs in this folder.
+  /// Writes the request for container_exec(), which runs in this folder.
   void ask(ContainerRequest request) const {
     request.image = "box";
     request.directory = folder_.path();
@@ -170,7 +170,7 @@ TEST_CASE("signals enter a container through the pipe, as one byte each", "[cont
       "trap 'echo >again' USR1; trap 'exit 75' TERM; echo >up; while :; do /bin/sleep 0.01; done");
   inside.begin();
   inside.wait_for_file("up");
-  ::kill(inside.pid(), SIGTERM);  // the runtime's own copy of a signal: the pipe counts
+  ::kill(inside.pid(), SIGTERM);  // the runtime's copy is ignored: the pipe counts
   pipe.tell(SIGUSR1);
   inside.wait_for_file("again");
   pipe.tell(SIGTERM);
@@ -208,7 +208,7 @@ TEST_CASE("the program ends with the process outside", "[container]") {
   inside.ask("trap '' TERM; echo >up; while :; do /bin/sleep 0.01; done");
   SECTION("while it runs") {
     std::optional<ControlPipe> pipe(inside.meeting());
-    // The child must hold no end of the pipe: it opens its own.
+    // The child must not inherit an end of the pipe; it opens its own.
     inside.begin();
     inside.wait_for_file("up");
     pipe->tell(SIGKILL);

@@ -22,7 +22,7 @@ namespace {
 namespace fs = std::filesystem;
 using Environment = std::map<std::string, std::string>;
 
-/// For a step that declares `declared`, in an image that sets `image`.
+/// Returns the environment of a step that declares `declared`, in an image that sets `image`.
 Environment environment(const Environment& declared, const Environment& image,
                         const std::vector<std::string>& callers) {
   ContainerJob job;
@@ -111,7 +111,7 @@ TEST_CASE("a step's variables override its rank's, and those override the image'
   CHECK(inside.at("LANG") == "C.UTF-8");
   CHECK(inside.at("PMIX_RANK") == "1");
   CHECK(inside.at("HOME") == "/runs/w-1/work");
-  CHECK(inside.at("PATH").starts_with("/opt/bin:/"));  // and, at its end, dlflow itself
+  CHECK(inside.at("PATH").starts_with("/opt/bin:/"));  // and dlflow itself at its end
 }
 
 TEST_CASE("a changed variable is there once, with its new value", "[container]") {
@@ -129,7 +129,7 @@ TEST_CASE("a container's user is the user of this process", "[container]") {
   id.environment = current_environment();
   CHECK(user_name() == trim(run(id, OutputOptions{}).text));
 
-  // Where no `id` tells, the variable does, else the number.
+  // Without `id` the variable counts, or else the number.
   const test::TempDir folder;
   folder.write_program("id", "#!/bin/sh\nexit 1\n");
   const test::Variable path("PATH", folder.path());
@@ -149,7 +149,7 @@ TEST_CASE("the NVIDIA driver and its libraries are seen at their places, and now
   CHECK(nvidia_driver(folder.path()).empty());
 
   CHECK_FALSE(has_cuda_library(folder.path()));
-  folder.write("usr/lib64/libcuda.so.1", "");  // a file that was bound there, and is empty
+  folder.write("usr/lib64/libcuda.so.1", "");  // an empty file that was bound there
   CHECK_FALSE(has_cuda_library(folder.path()));
   folder.write("usr/lib64/libcuda.so.535.104.05", "ELF");
   CHECK(has_cuda_library(folder.path()));

@@ -28,7 +28,7 @@ class Build {
     job.build = {{"run", "make"}, {"env", {{"VERSION", "4.1"}, {"JOBS", 2}}}};
   }
 
-  /// `changes` is what its command does in the root file system.
+  /// `changes` does the work of the build's command in the root file system.
   StoredImage made(const std::function<int(const fs::path& rootfs)>& changes) {
     return built_image(job, store, base, folder.path() / "work",
                        [&](const ContainerJob& build, const StoredImage& image) {

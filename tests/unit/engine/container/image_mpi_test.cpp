@@ -29,7 +29,7 @@ TEST_CASE("an image's MPIs are found by their libraries, in all usual places", "
                                        {"usr/lib/x86_64-linux-gnu/libmpich.so.12.2.1", "MPICH"}}));
   CAPTURE(file);
   image.write(file, "");
-  image.write("usr/lib/libmpi.so.40", "");  // a link's name says too little
+  image.write("usr/lib/libmpi.so.40", "");  // the name of a link is not specific enough
   image.write("usr/lib/libmpi_cxx.so.40.30.1", "");
   CHECK(mpis_of_image(image.path(), {{"PATH", "/bin:/home/me/mpi/bin"}}) == std::set{mpi});
 }

@@ -23,7 +23,7 @@ using Kind = ImageSource::Kind;
 
 std::string hash_of(const fs::path& file) { return sha256_file(file); }
 
-/// What `docker save` writes of an image with one file.
+/// Returns the output of `docker save` for an image with one file.
 std::string saved_image(const std::string& manifest) {
   return test::tar({{"0/layer.tar", test::tar({{"etc/name", "box"}})},
                     {"config.json", R"({"config": {"Env": ["PATH=/opt/bin", "EMPTY"]}})"},
@@ -47,7 +47,7 @@ class Store {
   ImageStore store{folder.path() / "cache"};
 };
 
-/// An image that has the same layer twice.
+/// Returns an image that has the same layer twice.
 std::string with_twice(const std::string& layer) {
   return test::tar({{"0/layer.tar", layer},
                     {"1/layer.tar", layer},
@@ -122,7 +122,7 @@ TEST_CASE("an archive that is not an image is refused without leftovers", "[cont
 TEST_CASE("layers that unpack to far more than their image's size are refused without leftovers",
           "[container]") {
   Store store;
-  // Twice 576 MiB of zeros in 1 MB: gzip files may be put one after the other.
+  // Twice 576 MiB of zeros in 1 MB: gzip files may be concatenated.
   constexpr size_t kPiece = size_t{64} << 20;
   std::string header = test::tar_entry({"bomb"});
   header.replace(124, 11, "04400000000");  // 576 MiB, octal

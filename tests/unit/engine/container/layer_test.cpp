@@ -108,7 +108,7 @@ TEST_CASE("mount points stay in an image whose folders are links to the outside"
   const fs::path outside = root.root.parent_path() / "outside";
   make_directories(outside);
   root.add({{.name = "etc", .type = '2', .link_target = outside.string()},
-            {.name = outside.string() + "/", .type = '5'}});  // the container has one, too
+            {.name = outside.string() + "/", .type = '5'}});  // the container has one as well
   add_mount_points(root.root);
   CHECK(fs::is_empty(outside));
 }
@@ -183,10 +183,10 @@ TEST_CASE("a layer with too many entries for its size is refused", "[container][
   make_directories(folder.path() / "root");
   CHECK(apply({{"a"}, {"b"}, {"c/d"}}, 3) == 3);
   CHECK_THROWS_WITH(apply({{"a"}, {"b"}, {"c/d"}}, 2), Catch::Contains("more than 2 entries"));
-  // One that is eighteen folders down counts as three.
+  // An entry eighteen folders down counts as three.
   CHECK(apply({{"1/2/3/4/5/6/7/8/9/0/1/2/3/4/5/6/7/8/f"}}, 3) == 3);
   CHECK_THROWS_AS(apply({{"1/2/3/4/5/6/7/8/9/0/1/2/3/4/5/6/7/8/f"}}, 2), Error);
-  CHECK(max_unpacked_entries(7'000'000) < 1'000'000);  // empty files, packed as small as can be
+  CHECK(max_unpacked_entries(7'000'000) < 1'000'000);  // empty files, well compressed
 }
 
 }  // namespace dlflow

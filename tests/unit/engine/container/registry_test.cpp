@@ -19,8 +19,8 @@ std::string answer(const std::string& status, const std::string& header, const s
          "\r\n\r\n" + body;
 }
 
-/// A registry with one image, for whoever comes with a token. It has them fetched from `realm`, or
-/// from itself, where `token` is the answer.
+/// A registry with one image, for any client with a token. Clients fetch tokens from `realm`, or
+/// from this server, which answers `token`.
 class TokenRegistry {
  public:
   explicit TokenRegistry(std::string token, std::string realm = "")
@@ -40,7 +40,7 @@ class TokenRegistry {
   test::AnsweringServer server_{[this](const std::string& request) { return answer_to(request); }};
 };
 
-/// A registry with one image whose manifest says that its one layer has `size` bytes.
+/// A registry with one image whose manifest claims `size` bytes for its one layer.
 class BoastingRegistry {
  public:
   explicit BoastingRegistry(std::string size) : size_(std::move(size)) {}

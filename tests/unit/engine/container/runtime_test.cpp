@@ -32,8 +32,8 @@ Container container(const std::string& program, bool gpus = false) {
 
 }  // namespace
 
-// The golden command lines, each compared with the tool's own documentation and, where it can be
-// installed here, run by tests/container.
+// The golden command lines. Each was compared with the tool's documentation and, if the tool can be
+// installed here, is run by tests/container.
 
 TEST_CASE("an image during its build is writable for a root user that is the caller",
           "[container]") {

@@ -18,7 +18,7 @@ std::string recorded(const std::string& name) {
 
 using Lines = std::vector<std::string>;
 
-/// "2_1 sweep.2.eval configuring", sorted.
+/// Returns lines such as "2_1 sweep.2.eval configuring", sorted.
 Lines shown(const std::vector<BatchJob>& jobs) {
   Lines lines;
   for (const BatchJob& job : jobs) {

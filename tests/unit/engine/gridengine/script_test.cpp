@@ -25,7 +25,7 @@ Profile profile() {
   return profile;
 }
 
-/// From the option `first` on.
+/// Returns the options from `first` on.
 std::string options(const Batch& batch, const Profile& profile, const std::string& first) {
   const std::string line = join(qsub_call(batch, profile).argv, " ");
   return line.substr(std::min(line.size(), line.find(first)));

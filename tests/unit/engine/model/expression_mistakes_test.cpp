@@ -4,7 +4,7 @@ using namespace dlflow;
 using test::answer_to;
 using test::check_answers;
 
-// Mistakes in `${{ }}`: what a user would write, and every word of the answer.
+// Mistakes in `${{ }}`, as users make them, each with the full answer.
 
 TEST_CASE("references are checked at their places", "[mistakes]") {
   const auto argv = [](const std::string& expression, const std::string& more = "") {

@@ -26,7 +26,7 @@ Context context_with_everything() {
 
 Json evaluate(const Json& value) { return Template(value).evaluate(context_with_everything()); }
 
-/// Of a string that is one expression.
+/// Returns the value of a string that is one expression.
 Json value_of(const std::string& expression) { return evaluate("${{ " + expression + " }}"); }
 
 }  // namespace
@@ -69,7 +69,7 @@ TEST_CASE("operators compare and combine", "[expression]") {
                        {"params.name != 'lenet'", false},
                        {"1 < 2 && !(2 <= 1) || false", true},
                        {"'a' < 'b' && 2 >= 2 && 3 > 2", true},
-                       {"false && params.missing", false},  // the right side is not looked at
+                       {"false && params.missing", false},  // the right side is not evaluated
                        {"true || 1", true}});
 }
 

@@ -9,7 +9,7 @@ using namespace dlflow;
 
 namespace {
 
-/// Of `texts`, those that have the form.
+/// Returns the texts that have the form.
 std::vector<std::string> accepted(const Form& form, const std::vector<std::string>& texts) {
   std::vector<std::string> good;
   for (const std::string& text : texts) {
@@ -18,7 +18,7 @@ std::vector<std::string> accepted(const Form& form, const std::vector<std::strin
   return good;
 }
 
-/// The number that `parse_interval` finds, with the letter of its unit.
+/// Returns the number that `parse_interval` finds, with the letter of its unit.
 std::string interval(const std::string& text) {
   const auto policy = parse_interval(text);
   if (!policy) return "none";

@@ -6,7 +6,7 @@ using test::mistakes_of;
 
 namespace {
 
-/// A workflow in which `work` has this matrix, and `split` these keys besides `run`.
+/// Returns a workflow in which `work` has this matrix, and `split` these keys besides `run`.
 std::string fan(const std::string& matrix, const std::string& split = "outputs: {parts: p.json}",
                 const std::string& work = "run: ./work") {
   return "steps:\n  split: {run: ./split, " + split + "}\n  work:\n    matrix: " + matrix +

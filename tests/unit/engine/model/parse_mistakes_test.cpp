@@ -5,7 +5,7 @@ using test::answer_to;
 using test::check_answers;
 using test::check_mistakes;
 
-// One kind of mistake each: what a user would write, and every word of the answer.
+// One kind of mistake each, as users make it, with the full answer.
 
 TEST_CASE("all mistakes are found in one pass, in the order of the file", "[mistakes]") {
   CHECK(
@@ -370,7 +370,7 @@ TEST_CASE("zipped axes have equal length", "[mistakes]") {
        {"{net: [a, b], zip: [net, net]}", "2:34: 'net' is there twice; remove one"},
        {"{net: [a, b], zip: [net]}",
         "2:28: matrix.zip of step 'a' must be a list of at least 2, not a list of 1"}});
-  // Not of the pairs, so it may be added; the same pair may not.
+  // A pair that zip does not make may be added; one that it makes may not.
   CHECK(matrix("{net: [a, b], batch: [1, 2], zip: [net, batch], include: [{net: a, batch: 2}]}") ==
         "");
   CHECK(matrix("{net: [a, b], batch: [1, 2], zip: [net, batch], include: [{net: a, batch: 1}]}") ==

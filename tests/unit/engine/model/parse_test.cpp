@@ -121,7 +121,7 @@ TEST_CASE("text values of the workflow stay text with --set", "[parse]") {
   CHECK(tag("007") == "007");
   CHECK(tag("true") == "true");
   CHECK(tag("null") == "null");
-  CHECK(tag("\"1.10\"") == "1.10");  // as a frozen plan says it
+  CHECK(tag("\"1.10\"") == "1.10");  // in the form of a frozen plan
   CHECK(tag("[1.10]") == Json({1.10}));
 }
 
@@ -243,7 +243,7 @@ TEST_CASE("a file that cannot be read is a diagnostic too", "[parse]") {
         base + "/none: error: cannot open " + base + "/none: No such file or directory");
   CHECK(message(folder.path()) == base + ": error: cannot read " + base + ": it is a folder");
   const auto large = folder.write("large", "");
-  std::filesystem::resize_file(large, 100'000'000);  // a hole: takes no space, and no time to make
+  std::filesystem::resize_file(large, 100'000'000);  // a sparse file
   CHECK(message(large) == base +
                               "/large: error: the file has 95.4 MiB, a workflow may have 4.0 MiB; "
                               "is it the right file?");

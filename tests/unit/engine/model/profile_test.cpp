@@ -13,7 +13,8 @@ using namespace dlflow;
 
 namespace {
 
-/// A folder that is the working directory and the home of the user's configuration while it lives.
+/// A folder that serves as the working directory and as the home of the user's configuration during
+/// its lifetime.
 class Elsewhere {
  public:
   Elsewhere() : before_(std::filesystem::current_path()) {

@@ -9,7 +9,7 @@ namespace {
 
 Json schema() { return Json::parse(workflow_schema()); }
 
-/// The rule of the schema for steps that use `kind`.
+/// Returns the schema's rule for steps that use `kind`.
 Json rule_of(const std::string& kind) {
   const Json all = schema();
   for (const Json& rule : all.at("$defs").at("step").at("allOf")) {

@@ -31,8 +31,8 @@ TEST_CASE("a kind that computes on GPUs asks for them", "[mistakes]") {
 
 namespace {
 
-/// Every key of `shape` and below has a description, a sentence without its full stop, which names
-/// the thing ("Number of tries") instead of asking for it ("How often the job is tried").
+/// Checks that every key in `shape` has a description: a sentence without its full stop, which
+/// names the thing ("Number of tries") instead of asking for it ("How often the job is tried").
 void check_descriptions(const Shape& shape) {
   static const std::regex riddle("(What|Who|Whatever|Whoever|How (often|many|much)) .*");
   for (const Field& field : shape.fields) {

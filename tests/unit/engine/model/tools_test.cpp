@@ -20,7 +20,7 @@ std::string tool_mistake(const std::string& step) {
 TEST_CASE("the missing file of a removed module system is skipped", "[tools]") {
   const test::TempDir folder;
   const std::string place = folder.path().string();
-  std::ofstream(folder.path() / "modules.sh") << ". /nowhere/init/sh\n";  // as Debian leaves it
+  std::ofstream(folder.path() / "modules.sh") << ". /nowhere/init/sh\n";  // as left by Debian
   std::ofstream(folder.path() / "lmod.sh") << "module() { echo \"$*\" > " << place << "/said; }\n";
   std::string line = tool_lines({{"modules", {"gcc/12"}}}, "/home/me").at(0);
   for (size_t at = 0; (at = line.find("/etc/profile.d", at)) != std::string::npos;) {

@@ -28,7 +28,7 @@ steps:
                 folder.path());
 }
 
-/// Of `train`, `eval` and `exact`, each a job.
+/// Returns a plan of `train`, `eval` and `exact`, one job each.
 Plan plan() {
   Plan plan;
   plan.workflow = workflow();

@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// Of a step that reads what is at `place`.
+/// Returns the base of a step that reads data at `place`.
 std::string base_of_reader(const std::string& place) {
   const std::string text = "name: w\nsteps: {a: {run: [ls], inputs: [{path: " + place + "}]}}\n";
   return fingerprint_base(test::fresh_plan(test::parsed(text)), 0);

@@ -28,7 +28,7 @@ JobEvent end_of(const std::string& job, int attempt, JobState state) {
 
 bool has_job(const std::string& job) { return job != "unknown"; }
 
-/// A run's folder after a power cut: what was kept is on disk, and nothing else.
+/// A run's folder after a power cut: only synced files are on disk.
 struct AfterPowerCut {
   test::TempDir folder;
   fs::path run = folder.path() / "run";
@@ -40,14 +40,14 @@ struct AfterPowerCut {
     ends.sync();
   }
 
-  /// What the power cut did not take of the job's first attempt.
+  /// Leaves the part of the job's first attempt that survived the power cut.
   void leave(const std::string& job, JobState state) const {
     const fs::path attempt = attempt_directory(job_directory(run, job), 1);
     make_directories(attempt);
     AppendFile(attempt / "events.jsonl").append(to_line(end_of("", 0, state)));
   }
 
-  /// The next boot, which has another name, so that the log has one that is not ours.
+  /// Boots again under another boot id, so that the log is of an earlier boot.
   void boot() {
     const fs::path of_earlier = run / "ends" / "an-earlier-boot-7.jsonl";
     fs::rename(log, of_earlier);

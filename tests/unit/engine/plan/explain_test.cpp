@@ -65,7 +65,7 @@ class OneRun : public History {
 
   test::KnownByFingerprint known;
   std::string refused;
-  std::string made_by;  ///< its results; empty: itself
+  std::string made_by;  ///< the run that made its results; empty: this one
 
  private:
   Plan plan_;
@@ -107,7 +107,7 @@ TEST_CASE("a changed parameter is the reason, and its dependents follow", "[expl
   CHECK(explanations[0].verdict == Action::Reuse);
   CHECK(explanations[0].from == "mnist-0000");
   CHECK(explanations[1].verdict == Action::Run);
-  CHECK(explanations[1].from == "mnist-0000");  // the run that it is compared with
+  CHECK(explanations[1].from == "mnist-0000");  // the run compared with
   CHECK(explanations[1].differences == std::vector<Difference>{{"parameter epochs", "3", "30"}});
   CHECK(explanations[2].verdict == Action::DecideLater);
 }

@@ -96,7 +96,7 @@ TEST_CASE("an extension changes no number of an earlier job", "[extension]") {
   CHECK(job_names(two) ==
         Names{"split", "other", "beside", "work[part=2]", "work[part=3]", "merge", "late[n=x]"});
   CHECK(job_spec(two, 6).parents.size() == 3);
-  // The other way round, what needs both comes with the later one.
+  // In the other order, a step that needs both comes with the later list.
   const Plan other = extended(plan, list_of(1, "other", "l", {"x"}));
   CHECK(job_names(extended(other, list_of(2, "split", "parts", {2}))) ==
         Names{"split", "other", "beside", "work[part=2]", "merge", "late[n=x]"});
@@ -134,7 +134,7 @@ TEST_CASE("a result asks for an extension unless the plan already has its list",
   CHECK(first->lists.at("parts") == AxisValues{2, 3});
   const Plan one = extended(plan, *first);
   CHECK_FALSE(extension_for(one, result_of("split", "parts", {2, 3})));
-  CHECK(extension_for(one, result_of("split", "parts", {3, 2})));  // the order counts, in lists
+  CHECK(extension_for(one, result_of("split", "parts", {3, 2})));  // the order of lists counts
   CHECK_THROWS_WITH(extension_for(plan, result_of("split", "parts", 3)),
                     Contains("output 'parts' is a number"));
   CHECK_THROWS_WITH(extension_for(plan, result_of("split", "other", {1})),
@@ -216,7 +216,7 @@ TEST_CASE("an extension is written once, and read back with the current ones", "
   for (const Extension& extension : {first, second, third}) write_extension(run.path(), extension);
   CHECK(newest_extension(run.path()) == 3);
   CHECK(read_extensions(run.path()) == std::vector<Extension>{second, third});
-  write_extension(run.path(), third);  // as a killed engine's successor does
+  write_extension(run.path(), third);  // as by the successor of a killed engine
   CHECK_THROWS_AS(write_extension(run.path(), list_of(3, "a", "o", {4})), Error);
   CHECK(read_extensions(run.path()) == std::vector<Extension>{second, third});
   write_file_atomic(run.path() / "extensions" / "2.json", "{\"step\": 1}");

@@ -15,7 +15,7 @@ namespace {
 
 Plan plan_of(const std::string& text) { return test::fresh_plan(parsed(text)); }
 
-/// The base of one element of the first step of `text`.
+/// Returns the base of one element of the first step of `text`.
 Json base_of(const std::string& text, uint32_t element = 0) {
   const Plan plan = plan_of(text);
   const auto job = std::ranges::find_if(
@@ -32,7 +32,7 @@ steps:
     env: {SEED: 7}
 )";
 
-/// kReference with one piece of text replaced.
+/// Returns kReference with one piece of text replaced.
 std::string changed(const std::string& from, const std::string& to) {
   std::string text = kReference;
   const size_t at = text.find(from);
@@ -55,7 +55,7 @@ ParentResult parent(const std::string& step, Json outputs, const std::string& fo
   return parent;
 }
 
-/// An output of a parent in `folder`: a file that is called `name` there.
+/// Returns an output of a parent in `folder`: a file called `name`.
 Json output(const std::string& folder, const std::string& name, const std::string& hash) {
   return {{"o", {{"value", folder + "/outputs/" + name}, {"sha256", hash}}}};
 }
@@ -178,7 +178,7 @@ steps:
     CHECK(base == fingerprint_base(plan, job));
     CHECK(base == Json::parse(base).dump());  // keys in order
   }
-  plan.jobs[1].resources =  // as `resubmit --set` does
+  plan.jobs[1].resources =  // as by `resubmit --set`
       std::make_shared<const Resources>(Resources{.gpus_per_rank = 1});
   CHECK(FingerprintBases(plan).of(1) != bases.of(0));
 }
@@ -312,7 +312,7 @@ TEST_CASE("a parent on a subset of the job's axes is a single value, and counts 
   prep.element = {{"data", "a"}};
   const Json element = {{"data", "a"}, {"lr", 0.1}};
   CHECK_FALSE(is_list(1, prep.element, element));
-  CHECK(is_list(1, element, prep.element));  // a list of one: the parent has an axis more
+  CHECK(is_list(1, element, prep.element));  // a list of one, since the parent has an axis more
   const std::string before = with_parents({prep}, element);
   ParentResult other = prep;
   other.element = {{"data", "b"}};
@@ -348,7 +348,7 @@ TEST_CASE("the fingerprint of a parent without outputs stands for its work", "[f
     return std::vector{prep};
   };
   CHECK(with_parents(prepared("one")) != with_parents(prepared("two")));
-  CHECK(with_parents(prepared("")).empty());  // nobody knows what it did
+  CHECK(with_parents(prepared("")).empty());  // its work is unknown
   ParentResult declares = parent("prep", output("/r/steps/prep", "x", "11"));
   const std::string with_outputs = with_parents({declares});
   declares.fingerprint = "another";
@@ -372,8 +372,8 @@ TEST_CASE("the parent's fingerprint counts for outputs that name unchecked place
                             Json("host:/data/x"), Json{"a", "s3://bucket/y"}}) {
     CHECK(counts(place, of_name(place)));
   }
-  CHECK_FALSE(counts("s3://bucket/x", "11"));  // the program has said what it is
-  CHECK_FALSE(counts("/data/x", "22"));        // and of files here dlflow knows
+  CHECK_FALSE(counts("s3://bucket/x", "11"));  // the program has reported the hash
+  CHECK_FALSE(counts("/data/x", "22"));        // dlflow hashes local files itself
   for (const Json& value : {Json("adam"), Json(0.1), Json("a/b"), Json(""), Json("://")}) {
     CHECK_FALSE(counts(value, of_name(value)));
   }
@@ -507,7 +507,7 @@ TEST_CASE("a step that waits for a failed one without using it has no reusable r
     return with_parents({of}, Json::object(), base);
   };
   CHECK(result("{run: ./a, needs: [b]}", failed).empty());
-  // One that takes their outputs takes nothing of this one.
+  // A step that uses their outputs takes nothing of this one.
   CHECK_FALSE(
       result("{run: [./a, \"${{ join(steps.b.outputs.o) }}\"], needs: [b]}", failed).empty());
   CHECK_FALSE(result("{run: ./a, needs: [b]}", parent("b", output("/r", "o", "11"))).empty());

@@ -21,7 +21,7 @@ StepEdge edge(const Workflow& workflow, uint32_t child, uint32_t parent) {
                    matrix_elements(workflow.steps[parent].matrix));
 }
 
-/// The graph over all jobs of two steps, a -> b.
+/// Returns the graph over all jobs of two steps, a -> b.
 Graph graph_of_two(const Workflow& workflow) {
   const auto num_a = uint32_t(matrix_elements(workflow.steps[0].matrix).size());
   const auto num_b = uint32_t(matrix_elements(workflow.steps[1].matrix).size());
@@ -170,7 +170,7 @@ steps:
   CHECK(graph.parents(7) == Ranges{{2, 1}, {5, 1}});
   CHECK(graph.num_parents(7) == 2);
   CHECK(graph.children(3) == Ranges{{6, 1}});
-  CHECK(graph.children(4).empty());  // nobody has data=y
+  CHECK(graph.children(4).empty());  // no child has data=y
 }
 
 TEST_CASE("neighbouring parents of an element are one range", "[graph]") {

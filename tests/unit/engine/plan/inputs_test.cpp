@@ -23,7 +23,7 @@ using test::TempDir;
 
 namespace {
 
-/// The base of the step that has `keys`, in a workflow in `folder`.
+/// Returns the base of the step that has `keys`, in a workflow in `folder`.
 std::string step_base(const std::string& keys, const std::filesystem::path& folder = "/tmp") {
   return fingerprint_base(test::plan_of(parsed("name: w\nsteps:\n  a: {" + keys + "}\n", folder)),
                           0);
@@ -258,7 +258,7 @@ TEST_CASE("the layout of ranks and the order of sums count for fast training", "
   const auto base = [&](const std::string& reduction, const std::string& resources) {
     return fingerprint_base(planned(reduction, resources), 0);
   };
-  options.automatic_ranks = {{"a", 4}};  // as if the number was written
+  options.automatic_ranks = {{"a", 4}};  // as if the number had been written
   CHECK(planned("exact", "ranks: auto").jobs[0].resources->ranks == 4);
   CHECK(base("fast", "ranks: auto") == base("fast", "ranks: 4"));
   CHECK(base("fast", "ranks: auto") != base("fast", "ranks: 2"));
@@ -327,7 +327,7 @@ TEST_CASE("an address of a server that the shell names differs between servers",
   CHECK(fingerprint_base(one, 0) == fingerprint_base(plan_in("/one"), 0));
   CHECK(fingerprint_base(one, 0) != fingerprint_base(plan_in("/two"), 0));
   CHECK(job_spec(one, 0).sources.variables ==
-        std::map<std::string, std::string>{{"RCLONE_CONFIG", "/one"}});  // where it runs, too
+        std::map<std::string, std::string>{{"RCLONE_CONFIG", "/one"}});  // also where it runs
 }
 
 TEST_CASE("a variable that the profile passes on counts, even if not mentioned", "[plan]") {
@@ -424,7 +424,7 @@ TEST_CASE("an environment counts the code of its packages, also of linked ones",
     folder.write(package + "RECORD", "net/a.py,sha256=1,10\n../../../bin/net,sha256=7,9\n");
     const std::string first = packages();
     folder.write(package + "RECORD", "net/a.py,sha256=1,10\n../../../bin/net,sha256=8,9\n");
-    CHECK(packages() == first);  // a script that names its Python's place
+    CHECK(packages() == first);  // a script that contains its Python's path
     folder.write(package + "RECORD", "net/a.py,sha256=2,10\n../../../bin/net,sha256=8,9\n");
     CHECK(packages() != first);
   }
@@ -530,7 +530,7 @@ class AllKnown : public KnownResults {
   }
 };
 
-/// Everything is known, and was made from what others have disturbed.
+/// All results are known, but other runs disturbed the external effects behind them.
 class Disturbed : public AllKnown {
  public:
   explicit Disturbed(Json outputs) : outputs_(std::move(outputs)) {}
@@ -560,7 +560,7 @@ TEST_CASE("a result is not reused if another run disturbed the external effects 
   FreshFileHashes hashes;
   Disturbed elsewhere(Json::object());
   const Plan plan = make_plan(workflow, Profile(), {}, elsewhere, hashes);
-  CHECK(elsewhere.asked == std::vector<std::string>{"a"});  // dlflow's own steps act nowhere else
+  CHECK(elsewhere.asked == std::vector<std::string>{"a"});  // not dlflow's own steps
   CHECK(plan.jobs[2].action == Action::Run);
   const Json left = {{"o", {{"value", "/r/a/o"}, {"sha256", "1"}}}};
   Disturbed here(left);

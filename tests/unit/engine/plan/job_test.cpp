@@ -19,7 +19,7 @@ std::vector<JobState> all_states() {
   return states;
 }
 
-/// The table below "## States of a job": state -> what it may become.
+/// Returns the table below "## States of a job": state -> possible next states.
 std::map<std::string, std::set<std::string>> documented_table() {
   std::istringstream document(read_file(DLFLOW_SOURCE_DIR "/docs/contributor/reference.md"));
   std::map<std::string, std::set<std::string>> table;
@@ -36,7 +36,7 @@ std::map<std::string, std::set<std::string>> documented_table() {
   return table;
 }
 
-/// Every field is set, and to a value that it does not have by itself.
+/// Every field has a value that differs from its default.
 JobSpec example_spec() {
   JobSpec spec;
   spec.run = "mnist-7f3a";
@@ -130,7 +130,7 @@ TEST_CASE(
   for (const JobState state : all_states()) {
     INFO(name(state));
     for (const JobState next : all_states()) {
-      if (state == JobState::Lost || state == JobState::Blocked) continue;  // nobody knows for sure
+      if (state == JobState::Lost || state == JobState::Blocked) continue;  // not certain
       if (state == JobState::Cancelled && next == JobState::Succeeded) continue;
       if (is_final(state) && may_become(state, next)) CHECK(next == JobState::Planned);
     }

@@ -12,7 +12,7 @@ using test::check_answers;
 
 namespace {
 
-/// A cluster with nodes for everything, nodes with GPUs, one for transfers, and a login node.
+/// A cluster with nodes for all jobs, nodes with GPUs, one node for transfers, and a login node.
 Profile classes() {
   Profile profile;
   profile.name = "alpha";
@@ -40,7 +40,7 @@ Plan plan_for(const std::string& steps, const Profile& profile = classes()) {
   return test::fresh_plan(test::parsed("name: w\nsteps:\n" + steps), profile);
 }
 
-/// The class of the one step with these resources.
+/// Returns the class of a single step with these resources.
 std::string class_for(const std::string& resources, const Profile& profile = classes()) {
   const Plan plan = plan_for("  a: {run: x, resources: {" + resources + "}}\n", profile);
   return plan.jobs[0].place ? profile.classes[*plan.jobs[0].place].name : "none";

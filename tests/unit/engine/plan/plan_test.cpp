@@ -75,7 +75,8 @@ TEST_CASE("ranks, cores and GPUs count as other work where they may change the r
   for (const char* resource : {"ranks", "cpus_per_rank", "gpus_per_rank"}) {
     CHECK(depends_on(resource, "run: ./t"));
   }
-  // Without a number a command is told of no rank; with `launch: node` it is told the same.
+  // Without a number a command gets no rank's variables; with `launch: node` the number makes no
+  // difference.
   CHECK(base("", "run: ./t") != base("ranks: 1", "run: ./t"));
   CHECK(base("", "run: ./t\n    launch: node") == base("ranks: 1", "run: ./t\n    launch: node"));
   CHECK(base("", train("")) == base("ranks: 1", train("")));
@@ -217,7 +218,7 @@ steps:
     matrix: {ranks: [1, 2]}
     resources: {ranks: "${{ matrix.ranks }}"}
 )");
-  workflow.steps[0].matrix.axes[0].values[1] = 0;  // the parser would not let it pass
+  workflow.steps[0].matrix.axes[0].values[1] = 0;  // the parser would refuse it
   CHECK_THROWS_WITH(plan_of(workflow), Catch::Contains("workflow.yaml:6:") &&
                                            Catch::Contains("step 'a[ranks=0]'") &&
                                            Catch::Contains("ranks"));

@@ -41,7 +41,7 @@ struct Published {
   FreshFileHashes hashes;
 };
 
-/// Writes into the file itself; its time of modification is as before.
+/// Writes into the file itself and restores its time of modification.
 void write_with_old_time(const fs::path& file, const std::string& content) {
   const auto time = fs::last_write_time(file);
   std::ofstream(file) << content;

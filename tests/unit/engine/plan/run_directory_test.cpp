@@ -135,7 +135,7 @@ steps: {a: {uses: train, with: {model: mlp.yaml, data: data, epochs: 1, lr: 0.1}
   CHECK(read_file(folder(one) / "libdnnl.so.2") == "the library");
   CHECK(fs::equivalent(folder(one) / "libdnnl.so.2", folder(two) / "libdnnl.so.2"));
   CHECK(!fs::exists(folder(one) / "libdlflow_runtime.so"));
-  CHECK(!fs::exists(folder(place.created())));  // it needs dlflow alone
+  CHECK(!fs::exists(folder(place.created())));  // it needs only dlflow itself
 }
 
 TEST_CASE("a torn copy of a program is not given to a run", "[run_directory]") {
@@ -156,7 +156,7 @@ TEST_CASE("a program that another user put into the folder of runs is not run",
   const fs::path programs = place.runs / ".programs";
   const fs::path copy = fs::directory_iterator(programs)->path() / "dlflow";
   fs::remove(copy);
-  std::ofstream(copy) << "xxx program";  // as long
+  std::ofstream(copy) << "xxx program";  // of the same length
   SECTION("the folder is writable for all") { fs::permissions(programs, fs::perms(0777)); }
   SECTION("the file belongs to another user") {
     if (::geteuid() != 0) return test::skip("only root can be two users");
@@ -325,7 +325,7 @@ steps:
 TEST_CASE("the plug-ins for MPI are frozen with the program that opens them", "[run_directory]") {
   const Place place;
   place.folder.write("bin/dlflow-evaluate", "the program");
-  place.folder.write("lib/dlflow/libdlflow_mpi_12.so", "the plug-in");  // of one MPI alone
+  place.folder.write("lib/dlflow/libdlflow_mpi_12.so", "the plug-in");  // for one MPI only
   const Plan evaluates = place.created(
       "name: w\nsteps:\n  check: {uses: evaluate, with: {checkpoint: x, data: data}}\n");
   CHECK(read_file(evaluates.directory / "lib/dlflow/libdlflow_mpi_12.so") == "the plug-in");
@@ -382,7 +382,7 @@ steps:
     resources: {gpus_per_rank: 1}
     with: {model: mlp.yaml, data: data, epochs: 1, lr: 0.1, precision: {reduction: fast}, device: "${{ matrix.device }}"}
 )";
-  CHECK_NOTHROW(place.created(text));  // the step that needs it says so
+  CHECK_NOTHROW(place.created(text));  // the step that needs it reports it
   place.folder.write("bin/libdlflow_cuda.so", "the plug-in");
   CHECK(read_file(frozen_program(place.created(text).directory, "libdlflow_cuda.so")) ==
         "the plug-in");
@@ -561,7 +561,7 @@ TEST_CASE("one engine at a time works on a run, and a second one gets the first 
 
 TEST_CASE("a foreign file at the place of a run's lock is neither followed nor changed",
           "[run_directory]") {
-  const TempDir folder;  // a colleague's run, say, that one only looks at
+  const TempDir folder;  // for example another user's run, opened for reading
   const fs::path precious = folder.write("precious", "data\n");
   const fs::path run = folder.path() / "run";
   fs::create_directory(run);

@@ -13,7 +13,7 @@ using test::TempDir;
 
 namespace {
 
-/// Of `train`, which has two secrets, `push` with one, and `plot` with none; a job each.
+/// Returns a plan of `train` with two secrets, `push` with one, and `plot` with none, one job each.
 Plan secret_plan() {
   Plan plan;
   plan.workflow = test::parsed(R"(

@@ -20,7 +20,7 @@ using test::TempDir;
 
 namespace {
 
-/// Does not compile when Profile has a field more: then whole_profile() lacks it, too.
+/// Fails to compile when Profile has a new field, which must then be added to whole_profile().
 [[maybe_unused]] void know_every_field(const Profile& profile) {
   [[maybe_unused]] const auto& [name, file, extended_files, scheduler, cores, memory, gpus, slurm,
                                 gridengine, ranks_per_node, node, limits, launcher, container,
@@ -28,7 +28,7 @@ namespace {
                                 scratch_budget, exclude_nodes, submit_from_jobs, classes] = profile;
 }
 
-/// The same of a class, which the steps below name.
+/// The same for a class, which the steps below name.
 [[maybe_unused]] void know_every_field(const NodeClass& node_class) {
   [[maybe_unused]] const auto& [name, local, slurm, gridengine, ranks_per_node, node, limits,
                                 launcher, setup] = node_class;
@@ -46,7 +46,7 @@ NodeClass whole_class() {
           .setup = {"module load other"}};
 }
 
-/// Every field has another value than by itself.
+/// Every field differs from its default.
 Profile whole_profile() {
   Profile profile;
   profile.name = "alpha";
@@ -76,7 +76,7 @@ Profile whole_profile() {
   return profile;
 }
 
-/// A step that says all that a step can say, and the one before it.
+/// A step with all possible keys, and its parent.
 constexpr const char* kWhole = R"(
 name: whole
 params: {seen: 1, late: 2, unseen: 3}
@@ -297,14 +297,14 @@ TEST_CASE("a command's fingerprint covers all properties of its job", "[plan]") 
                                    {"setup", {"module load other"}}});
   CHECK(base.at("files").size() == 2);
 
-  whole.plan.workflow.steps[1].image.clear();  // what its containers see counts for no other
+  whole.plan.workflow.steps[1].image.clear();  // binds count only in containers
   CHECK(Json::parse(fingerprint_base(whole.plan, 2)).at("profile").size() == 3);
 }
 
 TEST_CASE("a run counts as the work of its own programs, whichever version goes on with it",
           "[plan]") {
   Whole whole;
-  whole.plan.steps[1].version = 1;  // of the dlflow that froze it
+  whole.plan.steps[1].version = 1;  // the version of the dlflow that froze it
   const std::string base = fingerprint_base(whole.plan, 2);
   CHECK(Json::parse(base).at("version") == 1);
   create_run_directory(whole.plan, whole.folder.path() / "runs",
@@ -377,7 +377,7 @@ TEST_CASE("a plan that an older dlflow froze keeps its meaning", "[plan]") {
   CHECK(settings.images.empty());
   CHECK(settings.data.empty());
   CHECK(settings.conditions.at("t") == Json::object());
-  CHECK(settings.versions.at("t") == 0);  // of no dlflow of today
+  CHECK(settings.versions.at("t") == 0);  // a version that no current dlflow has
   CHECK(settings.sees_run == std::set<std::string>{"data", "t"});
   Profile expected = whole_profile();
   expected.container = {};

@@ -20,8 +20,8 @@ using namespace dlflow;
 
 namespace {
 
-/// Runs `script` as a rank in a group of its own, that is asked to save by `asks_by` where its
-/// launcher passes on `asked_by`. Sends that to all of the group once the script has made the file
+/// Runs `script` as a rank in its own process group, which is asked to save by `asks_by` if its
+/// launcher passes on `asked_by`. Sends `asked_by` to the group once the script has made the file
 /// `ready`, and returns the rank's exit status.
 int status_after_request(const std::string& script, int asks_by, int asked_by) {
   test::TempDir folder;

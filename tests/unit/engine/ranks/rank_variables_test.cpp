@@ -124,7 +124,7 @@ TEST_CASE("variables that a launcher does not set are left out, not guessed", "[
   CHECK_FALSE(alone.contains("LOCAL_RANK"));
   const Variables elsewhere = told(five_ranks(), {{"PMIX_RANK", "3"}}, "x");
   CHECK_FALSE(elsewhere.contains("NODE_RANK"));
-  // An srun that does not say how many tasks each node has, or not of this node.
+  // An srun that gives no number of tasks per node, or not for this node.
   for (const char* counts : {"", "2"}) {
     const Variables srun = told(five_ranks(),
                                 {{"SLURM_PROCID", "3"},
@@ -136,7 +136,7 @@ TEST_CASE("variables that a launcher does not set are left out, not guessed", "[
     CHECK(srun.at("LOCAL_RANK") == "1");
     CHECK_FALSE(srun.contains("LOCAL_WORLD_SIZE"));
   }
-  // Of a launcher that has started this whole job as one of its own programs.
+  // Variables of a launcher that has started this whole job as one of its own programs.
   const Variables outer = {{"OMPI_COMM_WORLD_RANK", "1"},
                            {"OMPI_COMM_WORLD_SIZE", "2"},
                            {"OMPI_COMM_WORLD_LOCAL_RANK", "0"},
@@ -190,7 +190,7 @@ TEST_CASE("a program per node gets its node's variables, and no rank's", "[ranks
                     {"OMPI_COMM_WORLD_LOCAL_RANK", "0"},
                     {"OMPI_COMM_WORLD_LOCAL_SIZE", "1"}}) == expected);
   CHECK(told(plan, {{"SLURM_PROCID", "2"}, {"SLURM_STEP_NUM_TASKS", "3"}}) == expected);
-  // A rank of which the plan has no node.
+  // A rank for which the plan has no node.
   CHECK(told(plan, {{"PMIX_RANK", "3"}}).at("DLFLOW_LOCAL_RANKS") == "1");
 }
 

@@ -18,8 +18,8 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// Asks what `script` starts, from a process whose only child it is, until the script has ended;
-/// its exit status. The script makes the file `ready` when it may be asked.
+/// Asks the processes of `script`, from a process whose only child it is, until the script has
+/// ended. Returns its exit status. The script makes the file `ready` when it may be asked.
 int status_after_looks(const fs::path& folder, const std::string& script, int signal,
                        const fs::path& proc = "/proc") {
   return test::in_child([&] {

@@ -8,7 +8,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-/// Steps as "b: a": b needs a.
+/// Steps as "b: a", where b needs a.
 Plan plan_of(const std::vector<std::pair<std::string, std::vector<std::string>>>& steps) {
   Plan plan;
   for (const auto& [name, needs] : steps) {
@@ -62,7 +62,7 @@ TEST_CASE("a long chain is wrapped to the width of the terminal", "[report]") {
   }
   const std::string text = chain_text(plan_of(steps), batches, Style());
   const std::vector<std::string> lines = split(text, '\n');
-  REQUIRE(lines.size() == 4);  // with the empty one behind the last newline
+  REQUIRE(lines.size() == 4);  // including the empty one after the last newline
   for (const std::string& line : lines) CHECK(display_width(line) <= 80);
   CHECK(lines[0].ends_with(" →"));
   CHECK(lines[1].starts_with("    step-"));
@@ -72,8 +72,7 @@ TEST_CASE("a long chain is wrapped to the width of the terminal", "[report]") {
 TEST_CASE("a chain breaks where the next step and its comma would pass the width", "[report]") {
   const std::vector<SubmittedBatch> batches = {
       {0, "811", 2, 2, {}}, {1, "812", 1, 1, {.ranks = 1, .walltime = 1s}}, {2, "813", 1, 1, {}}};
-  // 2 columns of indent and 27 of the first step; an arrow of 3, 16 of the second, room for a
-  // comma.
+  // 2 columns of indent and 27 of the first step; an arrow of 3, 16 of the second, one for a comma.
   CHECK(chain_text(kPipeline, batches, {.width = 80}) ==
         "  data 811 (array of 2) → train 812 (0:01) → best 813\n");
   const std::string in_two =
@@ -87,7 +86,7 @@ TEST_CASE("a chain breaks where the next step and its comma would pass the width
         "  data 811 (array of 2) →\n"
         "    train 812 (0:01) →\n"
         "    best 813\n");
-  // The first step stands where it is, however narrow.
+  // The first step keeps its place, at any width.
   CHECK(chain_text(kPipeline, std::vector{batches[0]}, {.width = 10}) ==
         "  data 811 (array of 2)\n");
 }

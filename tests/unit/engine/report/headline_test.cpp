@@ -7,7 +7,8 @@ using namespace dlflow;
 
 namespace {
 
-/// By what the results of `fit` are compared, where another step, or its own gate, says `text`.
+/// Returns the goal by which results of `fit` are compared if another step, or its own gate, has
+/// `text`.
 std::optional<Goal> goal(const std::string& text) {
   const Workflow workflow = test::parsed(
       "name: w\nsteps:\n  fit: {run: ./fit, matrix: {lr: [1, 2]}, outputs: {c: checkpoints}, "

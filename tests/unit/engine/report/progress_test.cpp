@@ -63,7 +63,7 @@ TEST_CASE("a program's numbers beyond all bounds are shown as far as possible",
 
 TEST_CASE("metrics nested too deep are not progress", "[progress][attack]") {
   const test::TempDir folder;
-  const std::string deep(4000, '[');  // what is read of a file
+  const std::string deep(4000, '[');  // the number of bytes read of a file
   CHECK_FALSE(last_metrics(folder.write("m", R"({"a":)" + deep + "\n")).has_value());
 }
 
@@ -136,7 +136,7 @@ TEST_CASE("the time of an ended job does not grow", "[describe]") {
   JobRow job;
   job.state = JobState::Failed;
   job.started = start;
-  CHECK(elapsed(job, start + 24h) == "-");  // nobody knows when
+  CHECK(elapsed(job, start + 24h) == "-");  // the time is unknown
   job.ended = start + 60s;
   job.limit = 20min;
   CHECK(elapsed(job, start + 130s) == "1:00");
@@ -170,7 +170,7 @@ TEST_CASE("the last line may be the only one, or empty", "[progress]") {
   CHECK_FALSE(last_metrics(folder.write("empty", "\n")).has_value());
   CHECK_FALSE(last_metrics(folder.write("number", "{\"epoch\":1}\n7\n")).has_value());
   CHECK(last_metrics(folder.write("nan", "{\"loss\":NaN}\n"))->at("loss") == "NaN");
-  // Just as much as is read of a file, and one less.
+  // The size that is read of a file, and one less.
   for (const size_t size : {8190, 8191}) {
     const std::string line = "{\"a\":\"" + std::string(size - 8, 'x') + "\"}\n";
     CHECK(last_metrics(folder.write("long", line)).has_value());

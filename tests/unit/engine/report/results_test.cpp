@@ -222,7 +222,7 @@ TEST_CASE("results are those of the requested step, or of all steps with metrics
   CHECK(jobs(results_of(plan, status, "pack")) == std::vector<std::string>{"pack[lr=0.1]"});
   CHECK(results_of(plan, status, "odd").at(0).metrics == Json::object());
 
-  status.jobs.pop_back();  // a record that is not whole
+  status.jobs.pop_back();  // an incomplete record
   status.jobs.pop_back();
   CHECK(results_of(plan, status, "pack").empty());
   CHECK(results_of(plan, status, "").size() == 1);

@@ -113,7 +113,7 @@ TEST_CASE("a job's own record has the usage of its latest attempt", "[usage]") {
 
 namespace {
 
-/// The lines of the table itself.
+/// Returns the lines of the table itself.
 std::vector<std::string> rows_of(const std::string& text) {
   const size_t begin = text.find("\n\n") + 2;
   return split(trim(text.substr(begin, text.find("\n\n", begin) - begin)), '\n');
@@ -161,7 +161,7 @@ TEST_CASE("a step's line names its array, and tells if there are more", "[status
   CHECK(rows_of(table(view)).at(1).starts_with("fit x13  812  succeeded"));
   view.status.jobs[7].backend_id = "813_0";
   CHECK(array() == "812+");
-  for (JobRow& job : view.status.jobs) job.backend_id = "4711";  // no array: processes
+  for (JobRow& job : view.status.jobs) job.backend_id = "4711";  // processes instead of an array
   CHECK(array() == "-");
   view.status.jobs[7].backend_id = "813_0";
   CHECK(array() == "-");
@@ -233,7 +233,7 @@ TEST_CASE("a placeholder for unlisted jobs is not counted as a job", "[status_ta
   view.status.ended.reset();
   CHECK_THAT(table(view), Catch::StartsWith("demo-7f3a on alpha: running for 34:00, 1 of 2 jobs "
                                             "succeeded; those of work are not listed yet\n"));
-  view.status.jobs[1].state = JobState::Skipped;  // and none will be
+  view.status.jobs[1].state = JobState::Skipped;  // and never will be
   CHECK_THAT(table(view), Catch::StartsWith("demo-7f3a on alpha: running for 34:00, 1 of 2 jobs "
                                             "succeeded\n"));
 }
@@ -306,7 +306,7 @@ TEST_CASE("usage is a share of a job's request, if both are known", "[usage]") {
   CHECK_FALSE(cpu_efficiency(job).has_value());
   CHECK_FALSE(memory_efficiency(job).has_value());
   job.usage = JobUsage{.elapsed = 10s, .cpu_time = 5s, .cpus = 0, .memory_bytes = 512};
-  CHECK_FALSE(cpu_efficiency(job).has_value());  // of how many processors?
+  CHECK_FALSE(cpu_efficiency(job).has_value());  // the number of processors is unknown
   CHECK_FALSE(memory_efficiency(job).has_value());
   job.asked = Resources{.ranks = 2, .cpus_per_rank = 5, .memory_bytes = 1024};
   CHECK(cpu_efficiency(job) == 0.05);
@@ -320,7 +320,7 @@ TEST_CASE("usage is a share of a job's request, if both are known", "[usage]") {
   CHECK(memory_efficiency(job) == 1.0 / 1024);
   job.usage->memory_bytes = 0;
   CHECK_FALSE(memory_efficiency(job).has_value());
-  job.usage->cpus = 1;  // what SLURM gave counts, not what was asked for
+  job.usage->cpus = 1;  // SLURM's allocation counts, not the request
   CHECK(cpu_efficiency(job) == 0.5);
   job.usage->elapsed = 0s;
   CHECK_FALSE(cpu_efficiency(job).has_value());

@@ -13,7 +13,7 @@ using namespace dlflow;
 
 namespace {
 
-/// Without the variables that decide on a style; they come back when the test ends.
+/// Unsets the variables that decide on a style, until the test ends.
 struct Environment {
   test::Variable term{"TERM", {}}, no_color{"NO_COLOR", {}}, all{"LC_ALL", {}},
       type{"LC_CTYPE", {}}, lang{"LANG", {}};

@@ -12,7 +12,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-/// A run of the steps `train`, with jobs that run at once, and `test`.
+/// A run of the steps `train`, with simultaneous jobs, and `test`.
 class Traced {
  public:
   Traced() {
@@ -20,8 +20,8 @@ class Traced {
     run.status.started = kStart;
   }
 
-  /// A job of one attempt that was submitted, began and ended so many seconds after the run began;
-  /// `end` 0: it goes on.
+  /// Adds a job of one attempt that was submitted, began and ended at these seconds after the run's
+  /// beginning; with `end` 0 it still runs.
   void job(const std::string& name, const std::string& step, int submitted, int begin, int end) {
     JobRow row;
     row.job = name;
@@ -41,7 +41,7 @@ class Traced {
     write_file_atomic(attempt / "timeline.json", text);
   }
 
-  /// The events of one kind, a line each; processes are their names.
+  /// Returns the events of one kind, one a line, with names of processes.
   std::string events(const std::string& kind) const {
     const Json trace = Json::parse(chrome_trace(run, kStart + 100s));
     std::map<int, std::string> names;
@@ -82,7 +82,7 @@ TEST_CASE("simultaneous jobs of a step stand side by side, and others in one row
   Traced traced;
   traced.job("train[lr=1]", "train", 0, 1, 5);
   traced.job("train[lr=2]", "train", 0, 2, 4);
-  traced.job("train[lr=3]", "train", 0, 4, 6);  // takes the place that is free just then
+  traced.job("train[lr=3]", "train", 0, 4, 6);  // takes the row that is free then
   traced.job("test", "test", 0, 7, 0);
   CHECK(traced.events("X") ==
         "step train|train[lr=1]|1|1000000|4000000\n"

@@ -7,14 +7,14 @@
 #include "tests/support/catch.h"
 #include "tests/support/chain_world.h"
 
-// `allow_failure:` and `if: always()`, on this machine and in a batch system that is played.
+// `allow_failure:` and `if: always()`, on this machine and in a fake batch system.
 
 using namespace dlflow;
 using namespace dlflow::test;
 
 namespace {
 
-/// A sweep of which some may fail, what is made of each, and the selection.
+/// A sweep with allowed failures, a child of each element, and the selection.
 constexpr const char* kSweep = R"(
   train:
     run: ./train
@@ -67,10 +67,10 @@ TEST_CASE("a job with nothing left to select from is blocked, and its run has fa
                                {"train[n=1]", Failed},
                                {"best", Blocked},
                                {"note", Succeeded}});
-  run.resubmit();  // what is allowed to fail and blocks something runs again by itself
+  run.resubmit();  // an allowed failure that blocks a job runs again by itself
   CHECK(run.state() == RunState::Succeeded);
   CHECK(run.attempt("train[n=1]") == 2);
-  CHECK(run.attempt("note") == 2);  // it ran when train had failed
+  CHECK(run.attempt("note") == 2);  // it had run after train failed
 }
 
 TEST_CASE("a step that passes on the output of an allowed failure is skipped, under any key",
@@ -189,7 +189,7 @@ TEST_CASE("a step with always() runs after failed, successful and blocked parent
   if (failing.empty()) return;
   run.resubmit();
   CHECK(run.state() == RunState::Succeeded);
-  CHECK(run.attempt("cleanup") == 2);  // after the repair, too
+  CHECK(run.attempt("cleanup") == 2);  // also after the repair
 }
 
 TEST_CASE("a step with always() runs although a failure keeps its parents from starting",
@@ -303,7 +303,7 @@ TEST_CASE("in a batch system dependents of an allowed failure start by themselve
     const std::string id = "811_" + std::to_string(task);
     world.nodes.pass(id, task == 1 ? Failed : Succeeded);
   }
-  CHECK(world.batch.is_free("813_1"));  // it starts, looks, and is skipped
+  CHECK(world.batch.is_free("813_1"));  // it starts, finds no input, and is skipped
   CHECK_FALSE(world.nodes.begin("813_1"));
   CHECK(world.end_all().at("eval[n=1]") == Skipped);
   CHECK(world.look().at("best") == Succeeded);

@@ -13,7 +13,7 @@ using namespace dlflow;
 
 namespace {
 
-/// $PATH is one folder with tools that a test makes.
+/// Sets $PATH to one folder with fake tools.
 class Tools {
  public:
   void add(const std::vector<std::string>& names, const std::string& line) const {
@@ -75,5 +75,5 @@ TEST_CASE("the batch system that answers is detected if the tools of two exist",
   CHECK(detect_batch_system()->name() == "SLURM");
   tools.add(kSlurm, kSilent);
   tools.add(kGridEngine, kSilent);
-  CHECK(detect_batch_system()->name() == "SLURM");  // to say why it does not answer
+  CHECK(detect_batch_system()->name() == "SLURM");  // which can then report why it does not answer
 }

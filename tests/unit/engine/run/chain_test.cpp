@@ -5,8 +5,8 @@
 #include "tests/support/skip.h"
 #include "tests/support/syscalls.h"
 
-// Chains in a batch system that is played: every kill and lost answer is an input. The same
-// scenarios on real batch systems are in tests/slurm and tests/gridengine.
+// Chains in a fake batch system: every kill and lost answer is an input. The same scenarios on real
+// batch systems are in tests/slurm and tests/gridengine.
 
 using namespace dlflow;
 using namespace dlflow::test;
@@ -83,8 +83,8 @@ TEST_CASE("a submission killed between any two effects is completed with each jo
   const bool killed = killed_at(point, n, [&] { world.start(); });
   const bool once = point == "batches" || point == "intents" || point == "record";
   CHECK(killed == (!once || n == 1));
-  if (world.directory.empty()) return;  // nobody knows it: nothing was submitted
-  world.nodes.run_all();                // what was submitted does not wait for us
+  if (world.directory.empty()) return;  // the run is unknown, and nothing was submitted
+  world.nodes.run_all();                // submitted jobs do not wait for dlflow
   world.resume();
   world.nodes.run_all();
   world.resume();
@@ -342,7 +342,7 @@ TEST_CASE("a job given up as lost that reappears is at work, as in its record", 
   world.batch.unseen.clear();
   States states = world.look();
   CHECK(states["data"] == Running);
-  CHECK(states["best"] == Queued);  // what waits, at once
+  CHECK(states["best"] == Queued);  // waiting jobs, at once
   run_all_once(world, kChainJobs);
 }
 
@@ -371,7 +371,7 @@ TEST_CASE("other users' jobs with the same numbers are never cancelled, stopped 
 TEST_CASE("an attempt with a successor never begins again, whoever ended it", "[chain]") {
   StartedChain world(kChainSteps);
   world.nodes.begin("811");
-  world.batch.end("811", BatchState::Cancelled);  // scancel by hand: the supervisor is killed, too
+  world.batch.end("811", BatchState::Cancelled);  // scancel also kills the supervisor
   world.clock.advance(std::chrono::minutes(2));
   CHECK(world.look()["data"] == Cancelled);
   const std::string point = GENERATE("", "withdrawn", "submit");

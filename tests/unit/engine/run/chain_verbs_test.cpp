@@ -5,7 +5,7 @@
 #include "tests/support/chain_world.h"
 #include "tests/support/error_of.h"
 
-// What `dlflow status` and the other verbs say of a chain, in a batch system that is played.
+// Output of `dlflow status` and other verbs about a chain in a fake batch system.
 
 using namespace dlflow;
 using namespace dlflow::test;
@@ -13,7 +13,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-/// A batch system as it is at one moment, which says more of its jobs.
+/// A batch system at one moment, with further details of its jobs.
 class Snapshot : public FakeBatchSystem {
  public:
   Snapshot(const FakeBatchSystem& now, std::map<std::string, BatchJob> measured,
@@ -68,7 +68,7 @@ class VerbsWorld : public ChainWorld {
 
   std::string run() const { return run_name(directory); }
 
-  std::map<std::string, BatchJob> measured;  ///< what accounting has, by id
+  std::map<std::string, BatchJob> measured;  ///< accounting's records, by id
   std::string never_starts;                  ///< an id
 };
 
@@ -94,9 +94,9 @@ TEST_CASE("a job's usage is accounting's measurement after its end", "[verbs]") 
   world.start();
   world.nodes.begin("811");
   world.nodes.end("811", Succeeded);
-  CHECK_FALSE(world.row("a", Detail::Usage).usage.has_value());  // not on its books yet
+  CHECK_FALSE(world.row("a", Detail::Usage).usage.has_value());  // not in accounting yet
   world.measured["811"] = completed("811", 0);
-  CHECK_FALSE(world.row("a", Detail::Usage).usage.has_value());  // a stranger's with that number
+  CHECK_FALSE(world.row("a", Detail::Usage).usage.has_value());  // another user's job
   world.measured["811"].name = world.batch.jobs().at("811").shown.name;
   const JobUsage used = world.row("a", Detail::Usage).usage.value();
   CHECK(used.elapsed == 90s);
@@ -129,7 +129,7 @@ TEST_CASE("a job that its batch system never starts is submitted again by the na
   world.start();
   world.nodes.begin("811");
   world.nodes.end("811", Succeeded);
-  world.never_starts = "812";  // as after an epilog that failed: the record of `a` is good
+  world.never_starts = "812";  // as after a failed epilog: the record of `a` is good
   CHECK(world.row("b").reason == "never starts; dlflow resubmit " + world.run());
 }
 
@@ -221,7 +221,7 @@ TEST_CASE("a held job is shown as held, whatever its record", "[verbs]") {
   world.batch.hold("811");
   const JobRow row = world.status().jobs[0];
   CHECK(row.state == JobState::Queued);
-  CHECK(row.reason == "waits for free nodes");  // what this batch system says of any job
+  CHECK(row.reason == "waits for free nodes");  // this batch system's reason for every job
 }
 
 TEST_CASE("a run with jobs in the queue is not removed", "[verbs]") {

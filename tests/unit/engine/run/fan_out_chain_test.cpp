@@ -2,8 +2,8 @@
 #include "tests/support/catch.h"
 #include "tests/support/chain_world.h"
 
-// Fan-out known at run time, in a batch system that is played. What is submitted by whom is the
-// same whether a person or the job that left the list calls dlflow.
+// Fan-out at run time, in a fake batch system. The same jobs are submitted whether a user or the
+// job that left the list calls dlflow.
 
 using namespace dlflow;
 using namespace dlflow::test;
@@ -24,7 +24,7 @@ struct FanChain : ChainWorld {
     lists(*this, "split", "parts", {"a", "b"});
   }
 
-  /// Runs what does not need the list.
+  /// Runs the jobs that do not need the list.
   void start_and_split() {
     start();
     nodes.run_all();
@@ -80,7 +80,7 @@ TEST_CASE("a job that has listed submits its dependents, except those that users
   world.batch.submitted.clear();
   submit_listed(world.directory, world.services());
   CHECK(world.batch.submitted.size() == 2);          // work, merge
-  submit_listed(world.directory, world.services());  // as a job that was requeued does
+  submit_listed(world.directory, world.services());  // as by a requeued job
   CHECK(world.batch.submitted.size() == 2);
   const States states = world.end_all();
   CHECK(states.at("work[part=b]") == Succeeded);
@@ -146,10 +146,10 @@ TEST_CASE("elements of an earlier list wait until the step has listed again", "[
   world.batch.submitted.clear();
   lists(world, "split", "parts", {"a", "c"});
   world.resubmit();
-  CHECK(world.batch.submitted.size() == 1);  // split alone
+  CHECK(world.batch.submitted.size() == 1);  // only split
   world.nodes.run_all();
   world.resume();
-  CHECK(world.states()["merge"] == Queued);  // in the place that it has kept
+  CHECK(world.states()["merge"] == Queued);  // in its old place
   world.nodes.run_all();
   world.resume();
   CHECK(world.end_all() == States{{"split", Succeeded},
@@ -157,7 +157,7 @@ TEST_CASE("elements of an earlier list wait until the step has listed again", "[
                                   {"work[part=c]", Succeeded},
                                   {"merge", Succeeded},
                                   {"beside", Succeeded}});
-  CHECK(world.nodes.runs["work[part=a]"] == 2);  // of the list that it was made with
+  CHECK(world.nodes.runs["work[part=a]"] == 2);  // from the list of its first run
   CHECK(world.nodes.runs["merge"] == 1);
 }
 

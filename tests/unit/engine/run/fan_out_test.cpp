@@ -96,7 +96,7 @@ TEST_CASE("a pass that waits for room during a list's layout does not read old r
   };
   CHECK_THROWS_AS(run.start(), Killed);
   run.backend.on_submit = {};
-  run.backend.cores = 1;  // which split has
+  run.backend.cores = 1;  // which split occupies
   CHECK(run.resume().state == RunState::Succeeded);
   CHECK(newest_extension(run.directory) == 1);
   CHECK(run.backend.events_read["train#1.2"] > 0);
@@ -159,8 +159,7 @@ TEST_CASE("results of an earlier list are made again, and jobs that it blocked a
   }
   CHECK(run.resume().state == RunState::Succeeded);
   CHECK(run.backend.submitted == Names{"split#2", "work[part=a]#2", "work[part=c]", "merge"});
-  CHECK_FALSE(
-      std::filesystem::exists(saved));  // it is set aside: it may hold what the old list gave
+  CHECK_FALSE(std::filesystem::exists(saved));  // set aside: it may be of the old list
 }
 
 TEST_CASE("the rerun of jobs is on disk before the new list is laid out", "[fan_out]") {

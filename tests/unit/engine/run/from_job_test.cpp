@@ -10,7 +10,7 @@
 #include "tests/support/chain_world.h"
 #include "tests/support/variable.h"
 
-// What a job of a chain does on its node once it has ended, in a batch system that is played.
+// Work of a chain's job on its node after its end, in a fake batch system.
 
 using namespace dlflow;
 using namespace dlflow::test;
@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// What `work` writes to standard error.
+/// Returns what `work` writes to standard error.
 std::string errors_of(const std::function<void()>& work) {
   const TempDir folder;
   const fs::path file = folder.write("stderr", "");
@@ -43,7 +43,7 @@ class JobsWorld : public ChainWorld {
 
   fs::path batch_file(const std::string& id) const { return batch.jobs().at(id).batch.command[2]; }
 
-  /// What `job-exec` does after the pass of job `id`. What it prints.
+  /// Does the work of `job-exec` after the pass of job `id`, and returns its output.
   std::string after(const std::string& id, void (*what)(const fs::path&, uint32_t, uint32_t)) {
     const FakeBatchSystem::Job& job = batch.jobs().at(id);
     return errors_of([&] {
@@ -53,7 +53,7 @@ class JobsWorld : public ChainWorld {
   std::string tell(const std::string& id) { return after(id, tell_what_ended); }
   std::string submit(const std::string& id) { return after(id, submit_what_was_listed); }
 
-  /// The news that was told.
+  /// Returns the news that was sent.
   Names told() const {
     Names names;
     std::error_code none;
@@ -87,7 +87,7 @@ TEST_CASE("the node of the last job reports the end of its run, once", "[from_jo
   const fs::path log = world.directory / "notified/end-2.log";
   CHECK(read_file(log) == "told: true\n");
   fs::remove(log);
-  CHECK(world.tell("812") == "");  // as a node that runs it once more
+  CHECK(world.tell("812") == "");  // as on a node that runs it once more
   CHECK(world.told().empty());
 }
 
@@ -181,7 +181,7 @@ TEST_CASE("a job that has listed submits from outside of its allocation", "[from
   world.start();
   world.nodes.run_all();
   const TempDir empty;
-  const Variable path("PATH", empty.path());  // no sbatch is there
+  const Variable path("PATH", empty.path());  // a folder without sbatch
   const Variable id("SLURM_JOB_ID", "811"), configuration("SLURM_CONF", "/etc/other.conf"),
       partition("SBATCH_PARTITION", "long"), own("MY_SLURM", "mine");
   CHECK(world.submit("812") == "");  // it lists nothing

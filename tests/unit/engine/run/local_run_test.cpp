@@ -34,7 +34,7 @@ class LocalRun : public RunFolder {
     rewrite(std::regex_replace(steps, std::regex("TRACE"), (path() / "trace").string()));
   }
 
-  /// What `work` returns, given a back end of its own.
+  /// Returns the result of `work` on a separate back end.
   template <typename Work>
   auto with_services(Work work) {
     LocalBackend backend(machine_, LAUNCHER_DRIVER);
@@ -57,8 +57,8 @@ class LocalRun : public RunFolder {
         [this](const Services& services) { return cancel_run(directory, services); });
   }
 
-  /// Starts the run in another process, which has a store of its own, and waits for so many words
-  /// in TRACE; its pid.
+  /// Starts the run in another process with its own store, and waits for so many words in TRACE.
+  /// Returns its pid.
   pid_t start_elsewhere(size_t words = 1) {
     Plan plan = with_services([this](const Services& services) { return created_plan(services); });
     const pid_t child = begin_child([&] {
@@ -73,7 +73,7 @@ class LocalRun : public RunFolder {
     return child;
   }
 
-  /// The words that steps wrote to TRACE.
+  /// Returns the words that steps wrote to TRACE.
   std::vector<std::string> trace() const {
     std::ifstream file(path() / "trace");
     std::vector<std::string> words;
@@ -265,7 +265,7 @@ TEST_CASE("steps go on without their launcher, and others are started by a new o
 }
 
 TEST_CASE("a supervisor that has recorded its step takes another", "[local]") {
-  std::string steps;  // each another command: an equal one would be reused, not run
+  std::string steps;  // different commands, since equal ones would be reused
   for (int i = 0; i < 20; ++i) {
     const std::string number = std::to_string(i);
     steps += "  s" + number + ": {run: 'echo $PPID >> TRACE; : " + number + "'";
@@ -275,7 +275,8 @@ TEST_CASE("a supervisor that has recorded its step takes another", "[local]") {
   CHECK(run.start() == RunState::Succeeded);
   const std::vector<std::string> supervisors = run.trace();
   REQUIRE(supervisors.size() == 20);
-  // Not one for all: what follows may be handed over before the last one has said that it is free.
+  // Fewer than 20, but perhaps more than one: a step may be handed over before the last supervisor
+  // has reported that it is free.
   CHECK(std::set<std::string>(supervisors.begin(), supervisors.end()).size() < 20);
 }
 
@@ -308,7 +309,7 @@ TEST_CASE("a result without outputs survives a power cut that removed its folder
 }
 
 TEST_CASE("a supervisor killed between two steps harms neither", "[local]") {
-  // Both run at once, and so under a supervisor each.
+  // Both run at once, and so under two supervisors.
   LocalRun run(R"(
   quick: {run: 'echo $PPID >> TRACE; until [ -e TRACE.slow ]; do sleep 0.01; done'}
   slow:

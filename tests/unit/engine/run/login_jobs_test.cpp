@@ -14,7 +14,7 @@ using namespace dlflow::test;
 
 namespace {
 
-/// A chain in a cluster whose class `login` is the login node, here a FakeBackend.
+/// A chain on a cluster whose class `login` is the login node, here a FakeBackend.
 class LoginWorld : public ChainWorld {
  public:
   explicit LoginWorld(const std::string& steps) : ChainWorld(steps) {

@@ -12,7 +12,7 @@ std::string repeated(const std::string& text, size_t times) {
   return all;
 }
 
-/// The lines of a mail's head.
+/// Returns the header lines of a mail.
 std::vector<std::string> head(const std::string& mail) {
   return split(mail.substr(0, mail.find("\n\n")), '\n');
 }

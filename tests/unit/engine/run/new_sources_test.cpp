@@ -38,7 +38,7 @@ class SourcesRun : public TestRun {
   Names changed() { return changed_sources(load_run(directory), store); }
   RunResult with_new_sources() { return submit_again({.new_sources = true}); }
 
-  /// The jobs submitted since `count` of them were.
+  /// Returns the jobs submitted after the first `count`.
   Names submitted_after(size_t count) {
     return {backend.submitted.begin() + ptrdiff_t(count), backend.submitted.end()};
   }
@@ -96,7 +96,7 @@ TEST_CASE("new sources rerun the steps that read them, and their dependents", "[
     const Plan plan = load_run(run.directory);
     CHECK(read_file(frozen_file(plan, "b.txt")) == "2");
     CHECK(read_file(frozen_file(plan, "conf/one.txt")) == "1");
-    CHECK(read_file(run.directory / "sources/b.txt") == "1");  // what the first attempt read
+    CHECK(read_file(run.directory / "sources/b.txt") == "1");  // read by the first attempt
     CHECK(run.reason("b", 1) == "what it reads changed: b.txt");
     CHECK(run.reason("c", 1) == "a result that it needs is made anew");
     CHECK(run.changed().empty());

@@ -31,7 +31,7 @@ Notifications everything() {
   return {.on = {Event::End, Event::Failure, Event::NoProgress}, .command = {"true"}};
 }
 
-/// The news of a run's end, for a run in `run`, that `notify` is about.
+/// The news of a run's end that `notify` sends, for a run in `run`.
 struct Told {
   explicit Told(const Notifications& notify, const std::string& address = "",
                 std::chrono::milliseconds limit = std::chrono::seconds(20)) {
@@ -138,7 +138,7 @@ TEST_CASE("news that another process claims at the same moment belongs to that p
           "[notify]") {
   const TempDir run;
   make_directories(run.path() / "notified");
-  // Its record is seen to be there when ours is to take its name.
+  // The other process's record becomes visible only when this one takes its name.
   fs::create_symlink("not yet to be seen", run.path() / "notified/end-3.json");
   CHECK_FALSE(claim_news(run.path(), everything(), {.run = "demo-1", .number = 3}).has_value());
 }
@@ -244,7 +244,7 @@ TEST_CASE("the address of a webhook is the run's secret, as long as it exists", 
 
 TEST_CASE("the secret of a webhook is kept until the end of the run is sent", "[notify]") {
   const TempDir run;
-  CHECK_FALSE(waits_to_be_told(run.path()));  // nobody wants to know
+  CHECK_FALSE(waits_to_be_told(run.path()));  // no news is requested
   Notifications notify = everything();
   write_notifications(run.path(), notify);
   CHECK_FALSE(waits_to_be_told(run.path()));  // no address is needed
@@ -340,7 +340,7 @@ TEST_CASE("a cancelled job blocks its dependents, and the failure beside it is r
   c: {run: ./c, needs: [a]}
 notify: {command: ["true"], on: [end]}
 )");
-  run.backend.ends["a"] = {JobState::Cancelled};  // by itself: nobody stops the run
+  run.backend.ends["a"] = {JobState::Cancelled};  // by itself, without a stop of the run
   run.backend.fail("b");
   CHECK(run.start({.keep_going = true}).state == RunState::Failed);
   CHECK(run.states().at("c") == JobState::Blocked);
@@ -349,7 +349,7 @@ notify: {command: ["true"], on: [end]}
 
 TEST_CASE("the end of a stopped run is reported by the command that goes on with it", "[notify]") {
   TestRun run("  a: {run: ./a}\nnotify: {command: [\"true\"], on: [end]}\n");
-  run.backend.stubborn = {"a"};  // it ends well in the time that it has
+  run.backend.stubborn = {"a"};  // it ends well within its grace time
   run.backend.on_submit = [](const std::string&) { ::kill(::getpid(), SIGINT); };
   CHECK(run.start().state == RunState::Succeeded);
   const fs::path news = run.directory / "notified/end-1.json";
@@ -375,7 +375,7 @@ TEST_CASE("the end of a run with its last job is recognised from its folder alon
   SECTION("a failure ends its dependents, and is another end after another try") {
     run.backend.fail("b");
     CHECK(run.start().state == RunState::Failed);
-    fs::remove(engine_events_file(run.directory));  // as on a node: nobody has looked yet
+    fs::remove(engine_events_file(run.directory));  // as on a node, without an engine's record
     REQUIRE(end().has_value());
     CHECK(message(*end()).starts_with(run_name(run.directory) + " failed: b failed"));
     CHECK(end()->number == 2);
@@ -413,7 +413,7 @@ TEST_CASE("an allowed failure ends neither the run nor its dependents, by the ru
   TestRun run("  a: {run: ./a, allow_failure: true}\n  b: {run: ./b, needs: [a]}\n");
   run.backend.fail("a");
   const auto end = [&run] {
-    fs::remove(engine_events_file(run.directory));  // as on a node: nobody has looked yet
+    fs::remove(engine_events_file(run.directory));  // as on a node, without an engine's record
     return end_on_record(load_run(run.directory));
   };
   SECTION("not while a dependent is left") {

@@ -1,8 +1,8 @@
 #include "tests/support/catch.h"
 #include "tests/support/chain_world.h"
 
-// Chains with `pack`, in a batch system that is played: several elements share a task, and each has
-// a record, a state, a cancel and a retry of its own.
+// Chains with `pack`, in a fake batch system: several elements share a task, and each has its own
+// record, state, cancel and retry.
 
 using namespace dlflow;
 using namespace dlflow::test;
@@ -20,7 +20,7 @@ const Names kPackedJobs = {"data",       "train[n=1]", "train[n=2]", "train[n=3]
                            "train[n=4]", "train[n=5]", "plot[n=1]",  "plot[n=2]",
                            "plot[n=3]",  "plot[n=4]",  "plot[n=5]",  "best"};
 
-/// With `data` done, and the first task of `train` at its first element.
+/// Finishes `data`, and begins the first task of `train` with its first element.
 void begin_first_task(ChainWorld& world) {
   world.start();
   world.nodes.pass("811", Succeeded);
@@ -77,7 +77,7 @@ TEST_CASE("each element runs once although a packed submission is killed between
   CAPTURE(point, n);
   ChainWorld world(kPackedSteps);
   killed_at(point, n, [&] { world.start(); });
-  if (world.directory.empty()) return;  // nobody knows it: nothing was submitted
+  if (world.directory.empty()) return;  // the run is unknown, and nothing was submitted
   world.nodes.run_all();
   world.resume();
   world.nodes.run_all();
@@ -104,7 +104,7 @@ TEST_CASE("a failed element blocks its own child alone, and is submitted again a
   CHECK(states["plot[n=2]"] == Succeeded);
   CHECK(states["best"] == Blocked);
   CHECK(world.resubmit().kept == 9);
-  CHECK(world.batch.submitted.size() == 7);  // train, plot and best anew
+  CHECK(world.batch.submitted.size() == 7);  // train, plot and best again
   CHECK(world.batch.jobs().at("815_0").batch.resources.walltime == std::chrono::minutes(1));
   CHECK(world.end_all() == all_in(kPackedJobs, Succeeded));
   CHECK(world.nodes.runs["train[n=1]"] == 2);
@@ -125,7 +125,7 @@ TEST_CASE("an element is submitted again while others of its task wait or run", 
   if (point != "none") world.resubmit();
   CHECK(world.id("train", 0) == "815_0");
   CHECK(world.look()["train[n=2]"] == Running);
-  CHECK(world.look()["plot[n=1]"] == Queued);  // in the task that it had, which waits for both
+  CHECK(world.look()["plot[n=1]"] == Queued);  // in its old task, which waits for both
   world.nodes.end("812_0", Succeeded);
   CHECK_FALSE(world.batch.is_free("813_0"));
   world.nodes.run_all();
@@ -166,7 +166,7 @@ TEST_CASE("a failed node loses the running element and those without a turn", "[
   ChainWorld world(kPackedSteps);
   begin_first_task(world);
   world.nodes.fail_node("812_0");
-  CHECK(world.look()["train[n=1]"] == Running);  // a record of its end may yet show
+  CHECK(world.look()["train[n=1]"] == Running);  // a record of its end may still appear
   world.clock.advance(std::chrono::minutes(1));
   States states = world.look();
   CHECK(states["train[n=1]"] == Lost);
@@ -241,7 +241,7 @@ TEST_CASE("an element whose end is refused is asked the next time", "[chain][pac
   refuse();
   CHECK_FALSE(std::filesystem::exists(attempt / "cancel"));
   CHECK(world.cancel({"train[n=1]"}).saving == 1);
-  refuse();  // to kill it, as a second cancel does
+  refuse();  // to kill it, as on a second cancel
   CHECK(std::filesystem::exists(attempt / "cancel"));
 }
 
@@ -342,7 +342,7 @@ TEST_CASE("a packed child of an unpacked step waits for ends, and runs its possi
   CHECK_FALSE(world.batch.is_free("812_0"));
   CHECK(world.look()["plot[n=2]"] == Blocked);
   const bool early = GENERATE(true, false);
-  if (early) {  // the task is in the queue still: it waits for the new job, too
+  if (early) {  // the task is still in the queue, and also waits for the new job
     CHECK(world.resubmit().repointed ==
           Names{"plot[n=1] 812_0", "plot[n=2] 812_0", "plot[n=3] 812_0"});
     world.nodes.begin("813_1");

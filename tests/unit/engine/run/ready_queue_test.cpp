@@ -8,7 +8,7 @@ using namespace dlflow;
 
 namespace {
 
-/// A queue that knows what its jobs ask for.
+/// A queue, and the resources of its jobs.
 struct Fixture {
   ReadyQueue queue;
   std::map<uint32_t, int> cores;

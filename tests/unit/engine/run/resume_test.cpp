@@ -156,7 +156,7 @@ TEST_CASE("a vanished job is lost, and tried again by the resume", "[resume]") {
   const auto events = run.store.events(run_name(run.directory), "b");
   CHECK(std::any_of(events.begin(), events.end(),
                     [](const JobEvent& event) { return event.state == Lost; }));
-  // Its record is another file than that of the attempt that vanished.
+  // Its record differs from that of the vanished attempt.
   CHECK(run.backend.events_read["b#2"] == 0);
 }
 
@@ -294,7 +294,7 @@ TEST_CASE("a retry for lack of memory is owed like others", "[resume]") {
   CHECK_THROWS_AS(run.start(), Killed);
   run.backend.on_submit = {};
   run.backend.waits_until_killed = -1;
-  run.backend.wait(std::chrono::milliseconds(0), -1);  // it ends while there is no engine
+  run.backend.wait(std::chrono::milliseconds(0), -1);  // it ends without an engine
   CHECK(run.resume().state == RunState::Succeeded);
   CHECK(run.attempt("big") == 2);
 }
@@ -327,10 +327,10 @@ TEST_CASE("tries are attempts, and failed passes", "[resume]") {
   events.push_back(event(1, Planned, 2));  // by a retry
   events.push_back(event(2, Submitting));
   CHECK(count_tries(events) == 3);
-  events.push_back(event(2, Planned));  // by somebody
+  events.push_back(event(2, Planned));  // by a user
   events.push_back(event(3, Submitting));
   CHECK(count_tries(events) == 1);
-  events.push_back(event(2, Failed, 3));  // a record that shows late
+  events.push_back(event(2, Failed, 3));  // a late record
   CHECK(count_tries(events) == 1);
 }
 
@@ -456,7 +456,7 @@ TEST_CASE("a parent that was reused after the run began lies in the run that mad
 TEST_CASE("cancelling a run that has ended changes nothing", "[resume]") {
   TestRun run(kThreeSteps);
   run.start();
-  write_file_atomic(run.directory / "cancel", "");  // for an engine that ended before it saw it
+  write_file_atomic(run.directory / "cancel", "");  // for an engine that ended before it noticed
   CHECK(run.cancel());
   CHECK_FALSE(fs::exists(run.directory / "cancel"));
   CHECK(run.state() == RunState::Succeeded);

@@ -179,7 +179,7 @@ TEST_CASE("a skipped step skips users of its outputs, not steps that only wait",
   const fs::path attempt = attempt_directory(run.directory / "steps/frame", 1);
   const JobSpec frame = job_spec_from_json(read_json_file(attempt / "job.json"));
   REQUIRE(frame.parents.size() == 1);
-  CHECK(frame.parents[0].skipped);  // which its supervisor cannot see: show has no record
+  CHECK(frame.parents[0].skipped);  // its supervisor cannot see that, since there is no record
 }
 
 TEST_CASE("a step written before its skipped parent is skipped as well", "[scheduler]") {

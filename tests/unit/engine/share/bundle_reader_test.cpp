@@ -23,8 +23,8 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// What BundleReader says of these bytes; empty: it unpacked them. Either nothing is left beside
-/// the bundle, or the folder with all of it.
+/// Returns BundleReader's refusal of these bytes, or "" if it unpacked them. Either nothing is left
+/// beside the bundle, or the complete folder.
 std::string refusal_of(const std::string& bytes) {
   const TempDir folder;
   const fs::path bundle = folder.write("inner/b.dlflow", bytes);
@@ -54,7 +54,7 @@ std::string good_bundle() {
   return zip_of(folder.path(), with_manifest(manifest_of(good_files()), good_files()));
 }
 
-/// A good bundle with one more file, which the manifest lists, too.
+/// Reads a good bundle with one more file, which the manifest lists as well.
 std::string refusal_with(const Packed& file) {
   std::vector<Packed> files = good_files();
   files.push_back(file);
@@ -63,7 +63,7 @@ std::string refusal_with(const Packed& file) {
   return refusal_of(with_manifest(manifest, files));
 }
 
-/// Every occurrence of `from` as `to`.
+/// Returns `text` with every occurrence of `from` replaced by `to`.
 std::string replaced(std::string text, const std::string& from, const std::string& to) {
   for (size_t at = text.find(from); at != text.npos; at = text.find(from, at + to.size())) {
     text.replace(at, from.size(), to);
@@ -211,7 +211,7 @@ TEST_CASE("a directory that disagrees with the entries is refused", "[bundle]") 
   const std::string list = good.substr(directory);
   CHECK_FALSE(refusal_of(entries + replaced(list, "workflow/a.sh", "workflow/b.sh")).empty());
   CHECK_FALSE(refusal_of(replaced(entries, "workflow/a.sh", "workflow/b.sh") + list).empty());
-  // The last entry is said to lie where the one before lies.
+  // The last entry has the offset of the previous one.
   std::string overlapping = good;
   const size_t last_line = good.rfind("PK\1\2");
   const size_t line_before = good.rfind("PK\1\2", last_line - 1);

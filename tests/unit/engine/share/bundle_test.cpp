@@ -88,7 +88,7 @@ TEST_CASE("a file named twice is packed once, and one that changes meanwhile nev
   bundle.files = {{"b", {}, "1"}, {"a", {}, "2"}, {"b", {}, "1"}};
   CHECK(names(write_bundle(bundle, folder.path() / "out")) == std::vector<std::string>{"a", "b"});
   CHECK(ZipReader(folder.path() / "out").entries().size() == 3);
-  bundle.files = {{"now", "/proc/sys/kernel/random/uuid"}};  // another at each look
+  bundle.files = {{"now", "/proc/sys/kernel/random/uuid"}};  // differs at each read
   CHECK_THROWS_WITH(write_bundle(bundle, folder.path() / "new"),
                     Catch::EndsWith(" changed while it was packed"));
   CHECK_FALSE(fs::exists(folder.path() / "new"));

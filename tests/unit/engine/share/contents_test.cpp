@@ -18,7 +18,7 @@ namespace {
 
 const std::string kDigest = "sha256:" + std::string(64, 'd');
 
-/// What would be packed of a workflow with `images`, each of which a step uses.
+/// Returns the content of a bundle of a workflow with `images`, each of which a step uses.
 Bundle collected(const TempDir& folder, const std::string& images, bool with_images,
                  const std::string& further = "") {
   std::string text = "name: boxed\nimages: {" + images + "}\nsteps:\n" + further;
@@ -43,7 +43,7 @@ std::string refusal(const TempDir& folder, const std::string& images) {
   return test::error_of([&] { collected(folder, images, true); });
 }
 
-/// The smallest image that is one: an OCI layout with an index.
+/// The smallest valid image: an OCI layout with an index.
 void write_layout(const TempDir& folder, const std::string& name) {
   const std::string manifest = "{}";
   folder.write(name + "/blobs/sha256/" + sha256_hex(manifest), manifest);

@@ -22,7 +22,7 @@ const std::string kC(64, 'c');
 const std::string kD(64, 'd');
 const std::string kE(64, 'e');
 
-/// A manifest in which no field is like another.
+/// Returns a manifest in which all fields differ.
 Manifest full_manifest() {
   Manifest manifest;
   manifest.dlflow = "0.9.1";

@@ -11,7 +11,7 @@ using namespace dlflow;
 
 namespace {
 
-/// Variables as they are here, until the end of a test.
+/// Sets variables until the end of a test.
 struct Variables {
   test::Variable home{"HOME", {}}, state{"DLFLOW_HOME", {}}, cache_home{"XDG_CACHE_HOME", {}},
       state_home{"XDG_STATE_HOME", {}}, user{"USER", {}}, logname{"LOGNAME", {}};

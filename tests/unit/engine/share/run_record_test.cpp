@@ -23,7 +23,7 @@ JobEvent event(JobState state, int seconds, const std::string& node = "") {
   return event;
 }
 
-/// A run of a `stage` step, of one with outputs and of one that failed, on two nodes.
+/// A run of three steps on two nodes: a `stage` step, one with outputs and one that failed.
 class PackedRunOf {
  public:
   PackedRunOf() {
@@ -102,7 +102,7 @@ class PackedRunOf {
   FreshFileHashes hashes;
   void record() { left_out = add_run(bundle, {plan, status, events, hashes}); }
 
-  /// Names of all files but run.json.
+  /// Returns the names of all files except run.json.
   std::vector<std::string> names() const {
     std::vector<std::string> list;
     for (const BundleFile& file : bundle.files) {

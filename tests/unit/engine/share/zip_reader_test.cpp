@@ -24,7 +24,7 @@ using test::with_zip64;
 
 namespace {
 
-/// What ZipReader says of an archive; empty: it took it, and read every entry.
+/// Returns ZipReader's refusal of an archive, or "" if it read every entry.
 std::string refused_zip(const std::string& archive) {
   const TempDir folder;
   return test::error_of([&] {
@@ -43,7 +43,8 @@ const std::vector<Packed>& two() {
   return entries;
 }
 
-/// `archive` with other bytes `distance` behind the `occurrence`-th place (from 0) of `mark`.
+/// Returns `archive` with other bytes `distance` after the `occurrence`-th place (from 0) of
+/// `mark`.
 std::string changed(std::string archive, const std::string& mark, int occurrence, size_t distance,
                     const std::string& bytes) {
   size_t at = archive.find(mark);
@@ -81,7 +82,7 @@ TEST_CASE("each number in the end of a large archive is checked", "[zip]") {
         Changes64{.directory_bytes = 1'000'000, .directory_place = -1'000'000}}) {
     CHECK_THAT(refused_zip(with_zip64(zip_of(two()), changes)), !Catch::Equals(""));
   }
-  // The record's own length, which does not matter to find the directory.
+  // The record's own length, which is not needed to find the directory.
   CHECK_THAT(refused_zip(changed(with_zip64(zip_of(two())), "PK\6\6", 0, 4, "\x2d")),
              Catch::Contains("there is something before or behind its directory"));
 }
@@ -104,8 +105,8 @@ TEST_CASE("sizes of large entries are read", "[zip]") {
 }
 
 TEST_CASE("an entry whose end wraps around to an earlier one is refused", "[zip][attack]") {
-  // The second entry lies in the first one's extra field. The first is 2^64 less some bytes long,
-  // and so seems to end where the second begins.
+  // The second entry lies in the first one's extra field. The first has a length of 2^64 minus some
+  // bytes, so that it seems to end at the beginning of the second.
   const std::string inner = kLocal + header(3, 1, 0) + "b" + kPackedA;
   const uint64_t inner_place = 30 + 1 + 20 + 4;
   const std::string sizes = sizes64(1, inner_place - (inner_place + inner.size()));
@@ -193,7 +194,7 @@ TEST_CASE("a local header that differs from the directory is refused", "[zip]") 
   const std::string place = "does not lie where it should";
   CHECK_THAT(refused_zip(changed(good, kLocal, 1, 6, bytes_of(2, 2))), Catch::Contains(place));
   CHECK_THAT(refused_zip(changed(good, kLocal, 1, 30, "S")), Catch::Contains(place));
-  for (const size_t field : {3U, 8U, 10U, 12U, 14U, 18U, 22U, 26U, 28U}) {  // all that both say
+  for (const size_t field : {3U, 8U, 10U, 12U, 14U, 18U, 22U, 26U, 28U}) {  // all fields of both
     CHECK_FALSE(refused_zip(changed(good, kLocal, 1, field, "\7")).empty());
   }
   for (const size_t field : {32U, 34U, 42U}) {  // a comment, another disk, another place

@@ -15,7 +15,7 @@ namespace {
 
 class Node : public test::ToolScripts {
  public:
-  /// Exit status of a process of job `id` that does `act`; 99 if it throws.
+  /// Returns the exit status of a process of job `id` that does `act`; 99 if it throws.
   template <typename Act>
   int in_job(const Act& act, const char* id = "813") const {
     return test::in_child([&] {

@@ -96,7 +96,7 @@ TEST_CASE("lines that are not jobs are skipped", "[slurm]") {
   CHECK(ids(parse_squeue("CLUSTER: alpha\nJOBID|STATE\n\n" + line)) == Ids{"812"});
   CHECK(ids(parse_squeue("slurm_load_jobs error: Unable to contact slurm controller\n")).empty());
   CHECK(ids(parse_squeue(line + "813|RUNNI")) == Ids{"812"});
-  // The last column is the name: a line without its end may have lost a part of it.
+  // The last column is the name. A line without an end may have lost a part of it.
   CHECK(ids(parse_squeue(line + "813|RUNNING|0:05|20:00|N/A|N/A|n1|(null)|None|N/A|tr")) ==
         Ids{"812"});
 }

@@ -49,7 +49,7 @@ TEST_CASE("the reason why a job waits is given in words", "[slurm]") {
 TEST_CASE("a job's expected start is shown while it lies ahead", "[slurm]") {
   CHECK(words_for("Priority", kNow + 130min) == "waits in the queue, starts in about 2:10:00");
   CHECK(words_for("Priority", kNow - 1min) == "waits in the queue");
-  CHECK(words_for("Priority", kNow + 364 * 24h) == "waits in the queue");  // SLURM's bound
+  CHECK(words_for("Priority", kNow + 364 * 24h) == "waits in the queue");  // SLURM's upper bound
   CHECK(words_for("JobArrayTaskLimit", kNow + 1min) == "waits for other tasks of its array");
 }
 

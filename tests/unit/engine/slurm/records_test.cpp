@@ -5,7 +5,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/temp_dir.h"
 
-// What SLURM prints and what dlflow writes for it, each field of it.
+// Reads output of SLURM and writes dlflow's, each with every field.
 
 using namespace dlflow;
 using namespace std::chrono_literals;

@@ -211,7 +211,7 @@ TEST_CASE("ranks of a node see its GPUs, however these are requested", "[slurm]"
   const auto count = [](const std::string& text, const std::string& word) {
     return text.find(word) == text.npos ? 0 : 1;
   };
-  CHECK(count(script(4, "gpu:{gpus}", {}), "gpu-bind") == 0);  // all of the node's, to every rank
+  CHECK(count(script(4, "gpu:{gpus}", {}), "gpu-bind") == 0);  // each rank sees all GPUs
   CHECK(has(script(4, "", {}), "#SBATCH --gpus-per-task=1"));
   CHECK(has(script(4, "", {}), "#SBATCH --gpu-bind=none"));
   CHECK(count(script(1, "", {}), "gpu-bind") == 0);
@@ -247,7 +247,7 @@ TEST_CASE("any character in a path reaches its place", "[slurm]") {
                          "\n"));
   batch.log = R"(/home/50%\x/slurm-{task}.log)";
   batch.tasks = {1};
-  // A backslash in it: SLURM takes no % for special, and one backslash away.
+  // A backslash in the path makes SLURM leave % alone; it removes one backslash.
   CHECK(has(sbatch_script(batch, Profile()), R"(#SBATCH --output="/home/50%\\\\x/slurm-0.log")"));
 }
 

@@ -235,7 +235,7 @@ JobAnswer wait_for(SlurmTools& tools, const std::string& id, const std::string& 
   return tools.wait_for({&job, 1}, {&dependency, 1});
 }
 
-/// A scontrol that shows `job`, as "JobId=813", and does `otherwise` for all else.
+/// Returns a scontrol that shows `job`, as "JobId=813", and does `otherwise` for other requests.
 std::string shows(const std::string& job, const std::string& otherwise = "") {
   return "if [ \"$2\" = show ]; then echo '" + job +
          " JobName=demo-1.2.a.5c1e JobState=PENDING Reason=None'; exit; fi\n" + otherwise;
@@ -293,7 +293,7 @@ TEST_CASE("a controller without such a job is distinguished from one that does n
   const auto unknown = tools.show_job("812");
   REQUIRE(unknown);
   CHECK(unknown->empty());
-  scripts.tool("scontrol", "exit 0");  // an answer that says neither
+  scripts.tool("scontrol", "exit 0");  // an answer with neither
   CHECK_FALSE(tools.show_job("812"));
 }
 
@@ -334,7 +334,7 @@ TEST_CASE("another user's job with the same number is not cancelled, asked to en
     INFO(call);
     CHECK((call.starts_with("squeue ") || call.starts_with("scontrol --oneliner show ")));
   }
-  scripts.tool("scontrol", "exit 0");  // says nothing of the job
+  scripts.tool("scontrol", "exit 0");  // prints nothing about the job
   CHECK_THROWS_AS(tools.ask_to_end(job), Error);
 }
 
@@ -357,6 +357,6 @@ TEST_CASE("the limit on submitted jobs is the smallest of the associations' and 
   CHECK(limit("|||normal\\n", "normal|500|\\nlong|3|\\n") == 500);
   CHECK(limit("100||normal|normal,long\\n", "normal|500|\\nlong|3|\\n") == 100);
   CHECK(limit("||normal|normal,long\\n", "normal||70\\nlong|3|\\n") == 70);
-  CHECK(limit("|||normal,long\\n", "normal|500|\\nlong|3|\\n") == 0);  // who knows which
+  CHECK(limit("|||normal,long\\n", "normal|500|\\nlong|3|\\n") == 0);  // the QOS in use is unknown
   CHECK(limit("|||\\n", "") == 0);
 }

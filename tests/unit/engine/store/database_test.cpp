@@ -68,7 +68,7 @@ TEST_CASE("a half-read query holds no lock", "[database]") {
   const TempDir folder;
   Database one(folder.path() / "x.db");
   one.script("CREATE TABLE t(a); INSERT INTO t VALUES(1), (2)");
-  one.script("PRAGMA journal_mode = truncate");  // here a reader would block the writer below
+  one.script("PRAGMA journal_mode = truncate");  // in this mode a reader blocks the writer below
   { CHECK(one.query("SELECT a FROM t")->next()); }
   Database two(folder.path() / "x.db", 0ms);
   two.script("INSERT INTO t VALUES(3)");
@@ -105,7 +105,7 @@ TEST_CASE("a damaged page is an error, not a wrong answer", "[database]") {
   }
   std::string bytes = read_file(file);
   REQUIRE(bytes.size() >= 2 * 4096);
-  bytes.replace(4096, 100, 100, '\xee');  // the head of the table's page
+  bytes.replace(4096, 100, 100, '\xee');  // the header of the table's page
   write_file_atomic(file, bytes);
   Database database(file);
   CHECK_THROWS_WITH(count(database), Catch::Contains("is damaged"));

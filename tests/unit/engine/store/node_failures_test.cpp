@@ -38,7 +38,7 @@ TEST_CASE("a failed node is remembered, also when its run is removed", "[store]"
                                         lost("train[lr=0.1]", 1, "n1", 9),
                                         event("train[lr=0.5]", 1, JobState::Failed, 11)};
   fixture.store.record(alpha.run, events);
-  fixture.store.record(alpha.run, events);  // told twice
+  fixture.store.record(alpha.run, events);  // recorded twice
   const JobEvent other = lost("data", 1, "n2", 12);
   fixture.store.record(beta.run, {&other, 1});
   const std::vector<std::string> all = {"alpha n1 train[lr=0.1]", "alpha n2 data", "beta n2 data"};

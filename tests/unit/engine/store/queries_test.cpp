@@ -27,11 +27,11 @@ TEST_CASE("a result is found by its fingerprint while its outputs are on disk", 
   const std::vector<JobEvent> events = {event("data", 1, Submitting), event("data", 1, Running),
                                         succeeded("data", "f1", output.string())};
   fixture.store.record(plan.run, events);
-  CHECK_FALSE(fixture.store.find("f1", {}).has_value());  // nothing is published
+  CHECK_FALSE(fixture.store.find("f1", {}).has_value());  // no output is published
 
   finish_on_disk(plan, 0, events);
   write_file_atomic(output, "x");
-  CHECK_FALSE(fixture.store.find("f1", {}).has_value());  // not as it was published
+  CHECK_FALSE(fixture.store.find("f1", {}).has_value());  // changed since its publication
   record_publication(job_directory(plan, 0));
   const auto result = fixture.store.find("f1", {});
   REQUIRE(result.has_value());
@@ -76,9 +76,9 @@ TEST_CASE("a result that an earlier version took from a bundle is not reused", "
 
 namespace {
 
-/// Runs of a command that does something elsewhere, one after the other.
+/// Runs of a command with external effects, one after the other.
 struct ActsElsewhere {
-  /// \param seconds  what the clock says
+  /// \param seconds  the time by the clock
   /// \param left     its outputs
   std::string run(const std::string& fingerprint, int seconds, const Json& left = Json::object()) {
     const Plan plan = begin(seconds);
@@ -142,7 +142,7 @@ TEST_CASE("later external effects of a command are noticed though the clock was 
   command.run("one", 1000);
   const std::string two = command.run("two", 0);
   CHECK_FALSE(command.knows("one"));
-  CHECK_FALSE(command.knows("two"));  // by the clock it was before, so that nobody knows
+  CHECK_FALSE(command.knows("two"));  // earlier by the clock, so the order is unknown
   SECTION("after its run is removed") {
     command.fixture.store.forget(two);
     CHECK_FALSE(command.knows("one"));
@@ -228,7 +228,7 @@ TEST_CASE("possible external effects of a queued job count before its state is r
 
 namespace {
 
-/// Runs of two steps, the second of which reads what the first does elsewhere.
+/// Runs of two steps, the second of which reads external effects of the first.
 struct ReadsElsewhere {
   static constexpr const char* kText =
       "name: w\nsteps:\n  a: {run: ./a}\n  b: {run: ./b, needs: [a]}\n";
@@ -248,7 +248,7 @@ struct ReadsElsewhere {
     cached.fingerprint = fingerprint;
     fixture.store.record(plan.run, std::vector{cached});
   }
-  /// The run whose result of b counts, or "".
+  /// Returns the run whose result of b counts, or "".
   std::string found(const std::string& fingerprint) {
     const std::vector<std::string> acting = {"a"};
     const auto result = fixture.store.find(fingerprint, acting);
@@ -399,7 +399,7 @@ TEST_CASE("a result belongs to the run that computed it, whichever run reused it
 
 namespace {
 
-/// The hash that is remembered for `file` becomes another one, to be told from a fresh one.
+/// Changes the remembered hash of `file`, so that it differs from a fresh one.
 void mark_remembered(StoreFixture& fixture, const fs::path& file) {
   while (!is_settled(identity_of(file))) std::this_thread::sleep_for(std::chrono::milliseconds(20));
   fixture.store.sha256(file);
@@ -410,7 +410,7 @@ void mark_remembered(StoreFixture& fixture, const fs::path& file) {
 TEST_CASE_METHOD(StoreFixture, "jobs that another open run will make are shared with it",
                  "[store]") {
   const Plan first = stored_run(kMnist);
-  const RunLock at_work(first.directory);  // its dlflow
+  const RunLock at_work(first.directory);  // its dlflow at work
   const Plan second = stored_run(kMnist);
   const std::string other = first.run;
   const auto shared = [&] { return store.shared_with_open_runs(second.directory.string()); };
@@ -457,7 +457,7 @@ TEST_CASE("a file with the same numbers and times on another device is hashed ag
   Database database(fixture.home / "dlflow.db");
   const Rows rows = database.query("SELECT count(*) FROM files");
   REQUIRE(rows->next());
-  CHECK(rows->integer(0) == 2);  // two hosts that share a home call one device by two numbers
+  CHECK(rows->integer(0) == 2);  // two hosts that share a home number one device differently
 }
 
 TEST_CASE("times in an image come from its maker, so no hash is remembered by them", "[store]") {
@@ -466,7 +466,7 @@ TEST_CASE("times in an image come from its maker, so no hash is remembered by th
   const uint64_t ext4 = 0xEF53;
   CHECK_FALSE(keeps_times(squashfs, true));
   CHECK_FALSE(keeps_times(fuse, true));  // squashfuse
-  CHECK(keeps_times(fuse, false));       // sshfs and its like
+  CHECK(keeps_times(fuse, false));       // sshfs and the like
   CHECK(keeps_times(ext4, true));
   CHECK(keeps_times(ext4, false));
   const test::TempDir folder;

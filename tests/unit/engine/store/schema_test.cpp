@@ -73,7 +73,7 @@ TEST_CASE("a process killed in the middle of a migration leaves the old version"
     Transaction transaction(database);
     database.script(kTwoSteps[0]);
     database.script("PRAGMA user_version = 1");
-    ::_exit(0);  // before the commit, and without any destructor
+    ::_exit(0);  // before the commit, and without destructors
   });
   Database database(file);
   CHECK(version(database) == 0);

@@ -86,7 +86,7 @@ TEST_CASE("a job that returns to a state within a millisecond is in that state",
                               event("data", 1, Running),    event("data", 1, Queued)};
   fixture.store.record(plan.run, events);
   fixture.store.record(plan.run, events);                     // two readers of one file
-  fixture.store.record(plan.run, std::span(events).last(2));  // who read the rest before
+  fixture.store.record(plan.run, std::span(events).last(2));  // which have read the rest before
   CHECK(fixture.store.events(plan.run, "data") == events);
   CHECK(fixture.store.runs()[0].jobs == std::map<JobState, size_t>{{Planned, 2}, {Queued, 1}});
 }
@@ -173,7 +173,7 @@ TEST_CASE("an unregistered run of a killed dlflow is found by name and by folder
     CHECK(fixture.store.resolve(orphan.directory.string()) == orphan.run);
   }
   CHECK(fixture.store.status(orphan.run).jobs.size() == 3);
-  CHECK(fixture.store.create_run(orphan) == orphan.run);  // its dlflow lives after all
+  CHECK(fixture.store.create_run(orphan) == orphan.run);  // its dlflow was alive after all
   CHECK(fixture.store.runs().size() == 2);
   CHECK_THROWS_AS(fixture.store.resolve("../" + known.run), Error);
   CHECK_THROWS_AS(fixture.store.resolve(".."), Error);

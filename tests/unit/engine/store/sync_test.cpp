@@ -18,7 +18,7 @@ steps:
   b: {run: ./b, needs: [a]}
 )";
 
-/// What the engine wrote for job `job`.
+/// Writes `events` as the engine does.
 void engine_says(const Plan& plan, const std::vector<JobEvent>& events) {
   AppendFile file(engine_events_file(plan.directory));
   for (const JobEvent& event : events) file.append(to_line(event));
@@ -193,7 +193,7 @@ TEST_CASE("oversized events are refused before they are read", "[sync][attack]")
   const fs::path of_attempt = attempt_directory(job_directory(plan.directory, "a"), 1);
   const fs::path file =
       GENERATE(true, false) ? engine_events_file(plan.directory) : of_attempt / "events.jsonl";
-  fs::resize_file(file, uint64_t{1} << 40);  // no disk holds it: zeros that take no room
+  fs::resize_file(file, uint64_t{1} << 40);  // a sparse file, larger than any disk
   CHECK_THROWS_WITH(fixture.store.sync_run(plan.directory),
                     Catch::Contains(file.string() + " is damaged: there are 1.0 TiB of events"));
   fs::remove(file);

@@ -7,7 +7,7 @@ using namespace dlflow::test;
 
 namespace {
 
-/// Every field is set, to a value that no other field has.
+/// Every field has a value that no other field has.
 JobRecord whole_record() {
   JobRecord record;
   record.state = TimedOut;
@@ -80,7 +80,7 @@ TEST_CASE("no table is scanned for one job", "[store]") {
   const Rows rows = database.query("EXPLAIN QUERY PLAN " + select_job(), 1, "a");
   size_t steps = 0;
   for (; rows->next(); ++steps) CHECK_FALSE(rows->text(3).starts_with("SCAN"));
-  CHECK(steps >= 2);  // the job, and what tells whether it stands for others
+  CHECK(steps >= 2);  // the job, and whether it stands for others
 }
 
 TEST_CASE("status shows every field of a job's record", "[store]") {

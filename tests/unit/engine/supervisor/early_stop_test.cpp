@@ -26,7 +26,7 @@ TEST_CASE("a pass that was asked to end before its beginning runs nothing", "[su
     return supervise(job.attempt(), 1, job.options);
   });
   const JobEvent end = job.finish(supervisor);
-  // Where the scheduler ends jobs, too, it says later what that meant.
+  // A scheduler that also ends jobs decides later why it did so.
   CHECK(end.state == (job.options.requeues ? std::nullopt : std::optional(JobState::Cancelled)));
   CHECK(end.reason == "stopped before it began");
   CHECK_FALSE(fs::exists(job.outputs() / "ran"));

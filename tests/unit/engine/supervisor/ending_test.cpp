@@ -21,7 +21,7 @@ struct Ended {
   SupervisorOptions options;
   BeforePass before;
   Watched watched;
-  uint64_t kills = 0;  ///< for want of memory, as the scheduler counts them
+  uint64_t kills = 0;  ///< kills for lack of memory, as counted by the scheduler
 
   explicit Ended(int code, StopCause cause = StopCause::None) {
     spec.run_directory = run.path();
@@ -45,7 +45,8 @@ struct Ended {
     before = look_before_pass(spec, files, options);
     return ending_of(spec, files, options, before, watched);
   }
-  /// Of one that printed `text`. \param checkpoints  those before it; left out: as they are.
+  /// Returns the end of a program that printed `text`. \param checkpoints  the earlier ones; by
+  /// default the current ones.
   JobEvent end_of(const std::string& text, const std::string& checkpoints = "") {
     before = look_before_pass(spec, files, options);
     if (!checkpoints.empty()) before.checkpoints = checkpoints;
@@ -196,7 +197,7 @@ TEST_CASE(
   const std::string limit = "walltime of 20:00 reached";
   CHECK(end_after_save(Saving(1, StopCause::None)) == Kinds{Failed, "exit 1"});
   const std::string nothing_new = limit + ", and no file that matches ckpt/*.pt is new";
-  for (const int code : {0, 1, 128 + SIGTERM}) {  // 0, too: nobody knows whether it was done
+  for (const int code : {0, 1, 128 + SIGTERM}) {  // also 0: it is unknown whether the work was done
     for (const char* other : {"ckpt/last.tmp", "elsewhere/last.pt"}) {
       CHECK(end_after_save(Saving(code, StopCause::Walltime), other) ==
             Kinds{TimedOut, nothing_new});
@@ -206,7 +207,7 @@ TEST_CASE(
         Kinds{Cancelled, "stopped on request"});
   CHECK(end_after_save(Saving(kExitAgain, StopCause::Walltime), "ckpt/last.tmp") ==
         Kinds{TimedOut, limit + ", no progress since the last checkpoint"});
-  const Saving again(1, StopCause::Walltime);  // P5: its only file is of an earlier pass
+  const Saving again(1, StopCause::Walltime);  // P5: its only file is from an earlier pass
   again.run.write("steps/step/checkpoints/ckpt/last.pt", "weights");
   const BeforePass before = look_before_pass(again.spec, again.files, again.options);
   CHECK(kinds(ending_of(again.spec, again.files, again.options, before, again.watched)) ==
@@ -287,7 +288,7 @@ TEST_CASE("a lost node is not a failure of the program, under any launcher", "[e
     const JobEvent end = lost.end_of(text);
     CHECK(kinds(end) == Kinds{JobState::Lost, "node b2 failed"});
     CHECK(end.failed_node == "b2");
-    CHECK(end.exit != kExitAgain);  // nothing of it is taken over
+    CHECK(end.exit != kExitAgain);  // nothing of the pass is kept
   }
   SECTION("the job goes on after it has saved") {
     lost.save_checkpoint();
@@ -323,7 +324,7 @@ TEST_CASE("a launcher that was ended because of a rank has that rank's status", 
 
 namespace {
 
-/// A pass of two ranks by srun 24.11, one of which SLURM has killed because of the other.
+/// A pass of two ranks under srun 24.11; SLURM has killed one because of the other.
 struct CutShort : Ended {
   explicit CutShort(StopCause cause = StopCause::None) : Ended(128 + SIGKILL, cause) {
     spec.resources.ranks = 2;

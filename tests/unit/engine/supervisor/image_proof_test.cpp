@@ -16,7 +16,7 @@ namespace {
 
 constexpr const char* kOtherFileSystem = "/dev/shm";
 
-/// A folder in another file system than temporary ones are in.
+/// A folder in another file system than that of temporary files.
 class FarFolder {
  public:
   FarFolder() : path_(std::string(kOtherFileSystem) + "/dlflow-test.XXXXXX") {
@@ -51,7 +51,8 @@ struct FarImage {
   void write(const std::string& content) const {
     write_file_atomic(folder.path() / "version", content);
   }
-  /// As of a file server whose clock is ahead: the run looks younger than each change of the image.
+  /// Plans as with a file server whose clock is ahead: the run looks younger than each change of
+  /// the image.
   void plan() const {
     fs::path planned;
     do {  // times of files are coarse
@@ -94,7 +95,7 @@ TEST_CASE("an image in another file system is read until a job has noted its sta
   };
   const ImageProof first = image.proof();
   CHECK(first.find_change() == std::nullopt);
-  CHECK(is_read());  // it may have changed once more in the same tick
+  CHECK(is_read());  // it may have changed again in the same tick
   image.now += 2s;
   SECTION("it was left alone") {
     CHECK(first.find_change() == std::nullopt);

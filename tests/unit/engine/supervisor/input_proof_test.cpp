@@ -15,7 +15,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// A job that reads a frozen copy, data outside of the run, and what its parent published.
+/// A job that reads a frozen copy, external data, and an output of its parent.
 struct Reader {
   explicit Reader(const std::string& script) : parent("echo 1 > $DLFLOW_OUTPUTS/o"), job(script) {
     parent.spec.outputs = {{"o", "o"}};
@@ -147,7 +147,7 @@ TEST_CASE("a result of an image that was changed in its folder is not reused", "
   reader.job.spec.container->digest = folder_digest(image.path(), sha256);
   const auto change = [&] { return InputProof(reader.job.spec).find_change(); };
   CHECK(change() == std::nullopt);
-  add_mount_points(image.path());  // as the first container does
+  add_mount_points(image.path());  // as by the first container
   CHECK(change() == std::nullopt);
   image.write("etc/version", "v2");
   const std::string told =

@@ -15,7 +15,7 @@ Secrets secrets_of(const std::vector<std::string>& values) {
   return secrets;
 }
 
-/// `text` as a stream that comes in pieces, which end at `cuts`.
+/// Returns `text` after a stream in pieces that end at `cuts`.
 std::string stream(const std::vector<std::string>& values, const std::string& text,
                    const std::vector<size_t>& cuts) {
   Redactor redactor(secrets_of(values));
@@ -29,7 +29,7 @@ std::string stream(const std::vector<std::string>& values, const std::string& te
   return out += redactor.rest();
 }
 
-/// What must come out, in the plainest way: every byte of every occurrence is hidden, and so is a
+/// Computes the expected output naively: every byte of every occurrence is hidden, and so is a
 /// beginning of a value, of four bytes or more, at the end.
 std::string expected(const std::vector<std::string>& values, const std::string& text) {
   std::vector<bool> hidden(text.size() + 1, false);
@@ -82,7 +82,7 @@ TEST_CASE("a random stream is redacted as by a naive search", "[redact]") {
   const auto number = [&random](size_t below) { return size_t(random()) % below; };
   const auto word = [&](size_t size) {
     std::string text;
-    while (text.size() < size) text += char('a' + number(2));  // so that much is alike
+    while (text.size() < size) text += char('a' + number(2));  // so that many parts are equal
     return text;
   };
   for (int round = 0; round < 20'000; ++round) {

@@ -34,7 +34,7 @@ struct Attempt {
     run.write(std::filesystem::relative(files.outputs() / output, run.path()), "x");
   }
 
-  /// Publishes it, and says in which order it syncs and names.
+  /// Publishes it, and returns the order of its syncs and renames.
   std::optional<std::string> publish() const {
     return test::order_of_syncs(
         [this] { dlflow::publish(spec, files, collect_outputs(spec, files).publication); });
@@ -71,7 +71,7 @@ TEST_CASE("a step without outputs does not wait for the disk", "[results]") {
 
 namespace {
 
-/// What the attempt's program left, if `output` is among its declared outputs.
+/// Returns the outputs of the attempt's program, with `output` among the declared ones.
 Outputs collect(Attempt& attempt, const std::string& output) {
   attempt.spec.outputs = {{"o", output}};
   return collect_outputs(attempt.spec, attempt.files);
@@ -272,7 +272,7 @@ TEST_CASE("the target of a link is published with it, and its changes are notice
   attempt.spec.parents = {{"parent", Json::object(), elsewhere.path() / "parent"}};
   const bool is_folder = GENERATE(true, false);
   fs::create_symlink(is_folder ? part.parent_path() : part, attempt.files.outputs() / "link");
-  const bool is_declared = GENERATE(true, false);  // else a program may know of it all the same
+  const bool is_declared = GENERATE(true, false);  // a program may know others
   if (!is_declared) attempt.write("other");
   publish(attempt.spec, attempt.files,
           collect(attempt, is_declared ? "link" : "other").publication);

@@ -15,7 +15,7 @@ namespace fs = std::filesystem;
 
 constexpr const char* kToken = "hunter2-hunter2";
 
-/// A job of a run that has two secrets, of which it may have $TOKEN.
+/// A job of a run with two secrets; the job may have $TOKEN.
 class SecretJob : public test::Job {
  public:
   explicit SecretJob(const std::string& script) : Job(script) {
@@ -33,7 +33,7 @@ class SecretJob : public test::Job {
     REQUIRE(read_file_if_exists(file).value_or("") == text);
   }
 
-  /// The files of the run that hold the token, but RUN/secrets.
+  /// Returns the files of the run that hold the token, except RUN/secrets.
   std::vector<std::string> files_with_token() const {
     std::vector<std::string> files;
     for (const auto& entry : fs::recursive_directory_iterator(run.path())) {

@@ -25,7 +25,7 @@ namespace {
 
 const std::string kFingerprint(64, 'f');
 
-/// A job with its folders, as the supervisor finds them when its program has ended.
+/// A job with its folders, in the state when its program has ended.
 class Sharer {
  public:
   Sharer(const test::TempDir& folder, const std::string& run) {
@@ -38,7 +38,7 @@ class Sharer {
     fs::create_directories(files.outputs());
   }
 
-  /// A network that was trained, and what its program says of it.
+  /// Makes a trained network and the report of its program.
   JobEvent trained() {
     make_directories(files.outputs() / "sub");
     write_file_atomic(files.outputs() / "sub/log", "42");
@@ -71,7 +71,7 @@ class SharedCache : public test::TempDir {
   }
 };
 
-/// One that has shared its result.
+/// A job that has shared its result.
 struct Shared : Sharer {
   explicit Shared(const SharedCache& folder) : Sharer(folder, "first-1") {
     REQUIRE(share_result(spec, trained()));
@@ -98,7 +98,7 @@ TEST_CASE("a shared result of one job is reused by the next", "[shared_results]"
   const SharedCache folder;
   Sharer first(folder, "first-1");
   JobEvent end = first.trained();
-  end.outputs["model"]["matrix"] = {{"lr", 0.1}};  // as of one that was selected
+  end.outputs["model"]["matrix"] = {{"lr", 0.1}};  // as for a selected one
   REQUIRE(share_result(first.spec, end));
   fs::remove_all(first.spec.run_directory);
 
@@ -268,7 +268,7 @@ TEST_CASE("a shared result that names files of others is not reused", "[shared_r
   Sharer second(folder, "second-2");
   const std::string path =
       GENERATE("outputs/../secret", "../secret", "elsewhere/secret", "/etc/hostname", "");
-  const fs::path secret = second.files.attempt / "secret";  // what outputs/../secret leads to
+  const fs::path secret = second.files.attempt / "secret";  // the target of outputs/../secret
   write_file_atomic(secret, "word");
   change_result(folder, [&](Json& result) { result["outputs"]["model"]["path"] = path; });
   CHECK_FALSE(second.take().result.has_value());

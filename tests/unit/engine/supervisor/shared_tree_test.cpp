@@ -38,7 +38,7 @@ TEST_CASE("an oversized shared tree is refused before it is read", "[shared_resu
   const test::TempDir folder;
   folder.write("tree/small", "12345");
   folder.write("tree/a/huge", "");
-  fs::resize_file(folder.path() / "tree/a/huge", uint64_t{1} << 40);  // a hole
+  fs::resize_file(folder.path() / "tree/a/huge", uint64_t{1} << 40);  // a sparse file
   TreeRoom room{.bytes = 1000};
   CHECK_THROWS_WITH(take_tree(open_folder(folder.path() / "tree"), folder.path() / "taken", room),
                     Catch::Contains("a shared result has 1.0 TiB where there is room for "));

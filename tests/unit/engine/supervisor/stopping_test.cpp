@@ -27,7 +27,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// A job of two ranks, which a script called `name` is to start.
+/// A job of two ranks, started by a script called `name`.
 struct LaunchedJob : Job {
   LaunchedJob(const std::string& name, const std::string& script) : Job("") {
     spec.launcher = {run.write_program(name, "#!/bin/sh\n" + script).string()};
@@ -51,7 +51,7 @@ TEST_CASE("a second request kills a deaf program and its children", "[supervisor
       "trap 'touch $DLFLOW_OUTPUTS/told' TERM; sleep 60 & echo $! > number; "
       "mv number $DLFLOW_OUTPUTS/child; while :; do sleep 0.02; done");
   const pid_t supervisor = job.begin_and_signal("child", SIGTERM);
-  job.wait_for(job.outputs() / "told");  // two signals at once would be one
+  job.wait_for(job.outputs() / "told");  // two simultaneous signals would be one
   ::kill(supervisor, SIGTERM);
   CHECK(job.finish(supervisor).state == JobState::Cancelled);
   CHECK(::kill(std::stoi(read_file(job.outputs() / "child")), 0) != 0);
@@ -134,7 +134,7 @@ TEST_CASE("a job goes on only from checkpoints of the same work", "[supervisor]"
     job.execute(3);
     CHECK(found(3).empty());
     CHECK(read_file(job.attempt() / "checkpoints-3/ckpt/n") == "1\n");
-    CHECK_FALSE(fs::exists(job.outputs(3) / "half"));  // nor from what was published half
+    CHECK_FALSE(fs::exists(job.outputs(3) / "half"));  // nor from the half-done publication
     write_file(job.outputs(3) / "own", "");
     job.execute(4);
     CHECK(found(4) == "1\n");
@@ -155,7 +155,7 @@ TEST_CASE("a job goes on only from checkpoints of the same work", "[supervisor]"
       job.spec.fingerprint_base = "{}";
       CHECK(job.execute(5).fingerprint.empty());
     }
-    fs::remove_all(job.spec.job_directory / "checkpoints");  // as `--from-scratch`
+    fs::remove_all(job.spec.job_directory / "checkpoints");  // as by `--from-scratch`
     job.spec.run_command = "true";
     CHECK_FALSE(job.execute(6).fingerprint.empty());
   }
@@ -363,7 +363,7 @@ TEST_CASE("the program dies with its supervisor", "[supervisor]") {
 TEST_CASE(
     "a child that dies of the request to save before its shell gets it does not prevent the trap",
     "[supervisor]") {
-  // As SLURM does, which signals the processes of a step one after the other.
+  // Like SLURM, which signals the processes of a step one after the other.
   SavingJob job(
       "trap 'date +%N > $DLFLOW_CHECKPOINTS/n; exit 75' USR1\n"
       "( sleep 0.3; kill -USR1 $$ ) &\n"
@@ -514,7 +514,7 @@ TEST_CASE("two passes in a row that report the step with which they began make n
 TEST_CASE(
     "a script that only saves on SIGTERM goes on in its next pass, as long as it makes progress",
     "[supervisor]") {
-  // Two passes of it save; the third is asked, has saved nothing, and stops (P5).
+  // Two passes save; the third is asked, saves nothing, and stops (P5).
   Job job(R"(
     trap '[ "$n" -gt 2 ] || echo $n > ckpt/last.pt; exit 1' TERM
     n=$(($(cat ckpt/last.pt 2>/dev/null || echo 0) + 1))
@@ -540,7 +540,7 @@ TEST_CASE(
 
 TEST_CASE("a launcher that waits for a dead node is ended, and the next try follows",
           "[stopping]") {
-  // Without a word srun waits for the task on that node, and its own status is 0 in the end.
+  // srun silently waits for the task on that node, and its own status is 0 in the end.
   LaunchedJob job(
       "srun",
       "trap 'echo srun: error: Timed out waiting for job step to complete >&2; exit 0' TERM\n"
@@ -555,7 +555,7 @@ TEST_CASE("a launcher that waits for a dead node is ended, and the next try foll
 
 TEST_CASE("a further step is started for ranks that a launcher could not start on a returned node",
           "[stopping]") {
-  // The status of srun says nothing.
+  // The status of srun is meaningless here.
   const auto [name, status, said] = GENERATE(table<const char*, int, std::string>(
       {{"srun", 0, "srun: error: task 1 launch failed: Unspecified error"},
        {"srun", 1, "srun: error: task 1 launch failed: Unspecified error"},

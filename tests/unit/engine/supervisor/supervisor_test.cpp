@@ -368,7 +368,7 @@ TEST_CASE("a job with a false condition or a skipped parent is skipped", "[super
   child.spec.run_command = {"echo", "${{ steps.step.outputs.f }}"};
   child.spec.parents = {{"step", Json::object(), job.spec.job_directory}};
   CHECK(child.execute().state == JobState::Skipped);
-  Job after("true");  // waits for it, but uses nothing of it
+  Job after("true");  // waits for it, but uses none of its outputs
   after.spec.parents = child.spec.parents;
   CHECK(after.execute().state == JobState::Succeeded);
 }

@@ -10,7 +10,7 @@ namespace {
 
 const std::string kDashes(74, '-');
 
-/// What Open MPI 4 prints when a rank has ended with a status.
+/// Output of Open MPI 4 after a rank has ended with a status.
 const std::string kPageOfMpirun =
     kDashes +
     "\nPrimary job  terminated normally, but 1 process returned\n"
@@ -21,7 +21,7 @@ const std::string kPageOfMpirun =
     "  Process name: [[25556,1],0]\n  Exit code:    1\n" +
     kDashes + "\n";
 
-/// What srun prints.
+/// Output of srun.
 const std::string kNotesOfSrun =
     "srun: error: alpha-n1: task 0: Exited with exit code 1\n"
     "srun: Terminating StepId=12.0\n"
@@ -29,7 +29,7 @@ const std::string kNotesOfSrun =
     "srun: error: alpha-n2: task 1: Terminated\n"
     "srun: Force Terminated StepId=12.0\n";
 
-/// What SLURM 24.11 and Open MPI 5 add.
+/// Further output of SLURM 24.11 and Open MPI 5.
 const std::string kNotesOfPmix =
     "[alpha-n1:00297] Delaying for 2 seconds before aborting\n"
     "slurmstepd-alpha-n2: error:  mpi/pmix_v5: _errhandler: alpha-n2 [1]: pmixp_client_v2.c:211: "
@@ -202,7 +202,7 @@ TEST_CASE("an exception of C++ is reported by its message", "[telling]") {
 
 namespace {
 
-/// As PyTorch's hook and torchrun's tee write it: `prefix` before each line.
+/// Returns `text` as written by PyTorch's hook and torchrun's tee, with `prefix` before each line.
 std::string with_prefix(const std::string& prefix, const std::string& text) {
   std::string prefixed;
   for (size_t begin = 0; begin < text.size();) {

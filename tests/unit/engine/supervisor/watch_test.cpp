@@ -19,7 +19,7 @@ namespace {
 
 constexpr uint64_t kWatchToken = 7;
 
-/// No time of grace ever ends.
+/// Options whose grace times never end.
 WatchOptions without_time() {
   WatchOptions options;
   options.time_to_save = 60s;
@@ -28,7 +28,7 @@ WatchOptions without_time() {
   return options;
 }
 
-/// A script that is watched by a child process, in `folder`.
+/// A script in `folder` that a child process watches.
 class WatchedScript {
  public:
   WatchedScript(const fs::path& folder, const std::string& script, const WatchOptions& options)
@@ -61,7 +61,7 @@ class WatchedScript {
 
   void signal(int number) const { CHECK(::kill(child_, number) == 0); }
 
-  /// The script's exit status; nothing if it goes on and on.
+  /// Returns the script's exit status, or nothing if it goes on.
   std::optional<int> exit() {
     for (int i = 0; i < 3000; ++i) {
       int status = 0;
@@ -110,7 +110,7 @@ TEST_CASE("one request to end does not kill", "[watch]") {
   const test::TempDir folder;
   WatchedScript script(folder.path(),
                        "trap 'touch told' USR1; touch ready; until [ -e go ]; do sleep 0.01; done; "
-                       "exit 0",  // else as the sleep that USR1 may have ended
+                       "exit 0",  // otherwise the status of the sleep that USR1 may have ended
                        without_time());
   script.wait_for("ready");
   script.request(kWatchToken);
@@ -188,7 +188,7 @@ TEST_CASE("suspended time of a job is not counted against its walltime", "[watch
   const test::TempDir folder;
   WatchOptions options;
   options.walltime = 5min;
-  // An hour passes while the watcher waits, as it does for a process that is stopped.
+  // An hour passes while the watcher waits, as for a stopped process.
   options.now = [path = folder.path(), looks = 0]() mutable {
     const auto now = std::chrono::steady_clock::now();
     if (!fs::exists(path / "suspended")) return now;
@@ -199,7 +199,7 @@ TEST_CASE("suspended time of a job is not counted against its walltime", "[watch
   script.wait_for("ready");
   script.make("suspended");
   while (!script.has("looked")) {
-    script.request(kWatchToken + 1);  // wakes it, and is for another
+    script.request(kWatchToken + 1);  // wakes it, but is for another
     std::this_thread::sleep_for(1ms);
   }
   script.make("go");

@@ -15,14 +15,14 @@ namespace {
 const Time kBegin = from_rfc3339("2026-11-21T08:00:00.000Z");
 const Time kEnd = from_rfc3339("2026-11-21T09:00:00.000Z");
 
-/// The run of a FakeMlflow: what it was told, in order.
+/// The data that a FakeMlflow received for a run, in order.
 struct KnownRun {
   MlflowRun run;
   std::vector<MlflowMetric> metrics = {};
   int descriptions = 0;
 };
 
-/// MLflow, as a list of runs in the order in which they were made; their ids count from "id0".
+/// A fake MLflow: a list of runs in order of creation, with ids from "id0" on.
 class FakeMlflow : public MlflowStore {
  public:
   explicit FakeMlflow(std::vector<KnownRun>& runs) : runs_(runs) {}
@@ -48,7 +48,7 @@ class FakeMlflow : public MlflowStore {
   std::vector<KnownRun>& runs_;
 };
 
-/// A run of train[lr=0.1], train[lr=0.5] and report, of which the first has written a curve.
+/// A run of train[lr=0.1], train[lr=0.5] and report; the first has written a curve.
 class TrackedRun {
  public:
   explicit TrackedRun(const std::string& trackers) {
@@ -87,7 +87,7 @@ steps:
   JobRow& job(size_t number) { return run.status.jobs.at(number); }
   fs::path directory() const { return run.plan.directory; }
 
-  /// The lines that a job has written.
+  /// Writes lines as a job does.
   void report(size_t number, const std::string& lines) {
     const fs::path attempt = attempt_directory(job(number).directory, 1);
     make_directories(attempt);
@@ -96,7 +96,7 @@ steps:
 
   void track() const { dlflow::track(run, kEnd, 1s); }
 
-  /// Files of this folder of the run, in order.
+  /// Returns the files of this folder of the run, in order.
   std::vector<std::string> files(const std::string& name) const {
     std::vector<std::string> found;
     std::error_code none;
@@ -124,7 +124,7 @@ class InMlflow : public TrackedRun {
 
   std::vector<KnownRun>& known() { return servers["http://here"]; }
 
-  /// "NAME STATUS" of each run.
+  /// Returns "NAME STATUS" of each run.
   std::vector<std::string> statuses() {
     std::vector<std::string> found;
     for (const KnownRun& each : known()) found.push_back(each.run.name + " " + each.run.status);
@@ -158,7 +158,7 @@ TEST_CASE("an event file grows, and one with other content is written anew", "[t
   run.track();
   const fs::path file = run.directory() / "tensorboard" / run.files("tensorboard").at(0);
   const std::string before = read_file(file);
-  fs::create_hard_link(file, run.directory() / "reader");  // it follows what is appended
+  fs::create_hard_link(file, run.directory() / "reader");  // follows appended data
 
   run.report(0, "{\"step\": 1, \"loss\": 3}\n{\"step\": 2, \"loss\": 2}");
   run.track();
