@@ -1,4 +1,4 @@
-"""What others, or a program gone wrong, put where dlflow reads: it is refused or shown as text, and harms nothing else."""
+"""Malicious or broken files in places that dlflow reads are refused or shown as text, and harm nothing else."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Steps with other axes than those they need; mappings and zip as axes; arithmetic."""
+"""Steps whose axes differ from their parents'; mappings and zip as axes; arithmetic."""
 
 import json
 import pathlib

@@ -1,4 +1,4 @@
-"""Which runs and jobs are shown: logs of all elements, axes in any order, the newest runs, the best of a sweep, long names."""
+"""The choice of shown runs and jobs: logs of all elements, axes in any order, the newest runs, the best of a sweep, long names."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""`dlflow status RUN --watch` on terminals of two sizes, which tmux makes: what stands on the screen."""
+"""`dlflow status RUN --watch` on the screens of two terminals of different sizes, which tmux makes."""
 
 import shutil
 import subprocess

@@ -1,4 +1,4 @@
-"""dlflow data pack, verify and show, as people use them; training on what they write."""
+"""dlflow data pack, verify and show, as users call them; training on their data sets."""
 
 import gzip
 import json

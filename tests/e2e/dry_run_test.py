@@ -1,4 +1,4 @@
-"""`run --dry-run` for a cluster: its limits are checked as the real run does, and what would be submitted is shown."""
+"""`run --dry-run` for a cluster: limits are checked as in the real run, and the intended submissions are shown."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Fan-out known at run time on a cluster that is played: the job that lists submits what it lists, or a person does."""
+"""Fan-out at run time on a fake cluster: the job that lists elements submits them, or a user does."""
 
 import json
 

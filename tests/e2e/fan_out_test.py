@@ -1,4 +1,4 @@
-"""Fan-out known at run time: a step lists the values of another's axis."""
+"""Fan-out at run time: a step lists the values of another step's axis."""
 
 import json
 import os

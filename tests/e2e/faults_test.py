@@ -1,4 +1,4 @@
-"""A full disk, a folder that cannot be written to, a damaged database: each a clear answer, nothing lost."""
+"""A full disk, a folder that cannot be written to, a damaged database: each gets a clear message, and nothing is lost."""
 
 import os
 import shutil

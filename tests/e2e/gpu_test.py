@@ -1,4 +1,4 @@
-"""`device: cuda` through `dlflow run`: the run has all that its step opens. It ends for want of a GPU, or trains on one."""
+"""`device: cuda` through `dlflow run`: the run has all files that its step opens. It fails without a GPU, or trains on one."""
 
 import pathlib
 import sys

@@ -1,4 +1,4 @@
-"""`dlflow cache`: what is there, what goes, what is not as it was unpacked."""
+"""`dlflow cache`: lists images, removes unused ones, and reports changed ones."""
 
 import fcntl
 import hashlib

@@ -1,4 +1,4 @@
-"""What is said of images before a job starts."""
+"""Checks of images before a job starts."""
 
 import hashlib
 import json

@@ -1,4 +1,4 @@
-"""`dlflow init`: a first workflow for what one has; what it writes is valid, runs as it is, and learns."""
+"""`dlflow init`: a first workflow for the user's scripts or data; it is valid, runs unchanged, and learns."""
 
 import os
 import pty

@@ -1,4 +1,4 @@
-"""`cmake --install` and `./dev package`: a tree that works wherever it is moved, and packages that hold the same tree."""
+"""`cmake --install` and `./dev package`: a tree that works anywhere, and packages that hold the same tree."""
 
 import filecmp
 import hashlib
@@ -425,7 +425,7 @@ class Installed(Case):
 
 
 class OldSystem(Case):
-    """What `./dev package` links with."""
+    """The old system whose libraries `./dev package` links with."""
 
     def made(self):
         """Whether cmake/make_old_system begins to make the folder; mmdebstrap is a stand-in that fails."""
@@ -447,7 +447,7 @@ class OldSystem(Case):
 
 
 class SpackRecipe(Case):
-    """Spack is neither in Debian nor on PyPI: these tests have a stand-in for its names, and no package was built with it."""
+    """Spack is neither in Debian nor on PyPI: these tests replace its names by stand-ins, and build no package with it."""
 
     # What CMake looks for, as Spack calls it; None: it is in Spack's compiler or CMake, or no package of Spack has it.
     PACKAGES = {"nlohmann_json": "nlohmann-json", "crypto": "openssl", "z": "zlib", "yaml-cpp": "yaml-cpp",

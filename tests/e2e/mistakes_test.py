@@ -1,4 +1,4 @@
-"""What people are told of 200 mistakes: the place, the cause, and what to type instead. Each text is held here word by word."""
+"""The answers to 200 mistakes: the place, the cause, and a correction. Each text is compared word by word."""
 
 import re
 import shutil

@@ -1,4 +1,4 @@
-"""`resubmit --with-new-sources`: a run takes its sources as they are now, and only what that changes runs again."""
+"""`resubmit --with-new-sources`: a run takes its current sources, and only affected steps run again."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""`notify:`: who is told what becomes of a run, here and on a cluster that is played: mail, a program, a webhook."""
+"""`notify:`: the end of a run is sent by mail, by a program and to a webhook, here and on a fake cluster."""
 
 import email
 import email.header

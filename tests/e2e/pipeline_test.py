@@ -11,7 +11,7 @@ import pictures  # noqa: E402
 
 
 class Pipeline(Case):
-    """On pictures that any network learns: class k has a bright block at place k."""
+    """Uses pictures that any network learns: class k has a bright block at place k."""
 
     def setUp(self):
         super().setUp()

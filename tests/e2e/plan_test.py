@@ -1,4 +1,4 @@
-"""`dlflow plan`, `ranks: auto`, and predictions beside results, from a measurement that is written here."""
+"""`dlflow plan`, `ranks: auto`, and predictions beside results, from a made-up measurement."""
 
 import hashlib
 import json

@@ -1,4 +1,4 @@
-"""dlflow profile: list and show what there is, describe a cluster, try a profile out."""
+"""dlflow profile: lists and shows profiles, describes a cluster, and tries a profile."""
 
 import json
 import shutil

@@ -1,4 +1,4 @@
-"""Commands on several ranks: what each rank is told, and scripts of others that need nothing more."""
+"""Commands on several ranks: the variables of each rank, and scripts of other frameworks that need no more."""
 
 import json
 import pathlib

@@ -1,4 +1,4 @@
-"""`dlflow rm`: what goes, what stays because others use it, and that nothing breaks; damaged runs."""
+"""`dlflow rm`: runs are removed, results that others use stay, and nothing breaks; damaged runs."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Runs on the local back end: what is shown, recorded, reused, retried, resumed and cancelled."""
+"""Runs on the local back end are shown, recorded, reused, retried, resumed and cancelled."""
 
 import fcntl
 import json

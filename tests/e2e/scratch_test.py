@@ -1,4 +1,4 @@
-"""`scratch: true`: data is copied to a node's own disk once, and training goes on without it where that cannot be."""
+"""`scratch: true`: data is copied to a node's own disk once, and training goes on without the copy if the disk cannot take it."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""Secrets of steps: where they come from, who gets them, and that they are nowhere else."""
+"""Secrets of steps: their sources, the steps that get them, and their absence everywhere else."""
 
 import json
 import stat
@@ -178,7 +178,7 @@ class Secrets(support.Case):
 
 
 class SecretsOnSlurm(ChainCase):
-    """On the fake tools; tests/slurm/secrets_test.py has a real one."""
+    """Uses the fake tools; tests/slurm/secrets_test.py uses a real SLURM."""
 
     def test_sbatch_gets_no_secret_and_the_success_removes_the_file(self):
         self.workflow(push=f"secrets: [https_proxy], run: 'echo \"$https_proxy\" > {self.folder}/seen; "

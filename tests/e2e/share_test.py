@@ -1,4 +1,4 @@
-"""Bundles: packed, inspected, unpacked and run elsewhere; what is in them, what is not, and what is refused."""
+"""Bundles are packed, inspected, unpacked and run elsewhere; their content, their omissions, and refused ones."""
 
 import hashlib
 import json

@@ -1,4 +1,4 @@
-"""`dlflow shell`: a shell where the program of a step runs, on a terminal and through a pipe."""
+"""`dlflow shell`: a shell in the environment of a step's program, on a terminal and through a pipe."""
 
 import os
 import pty

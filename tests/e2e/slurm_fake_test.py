@@ -1,4 +1,4 @@
-"""A chain of SLURM jobs on a cluster that misbehaves on request; tests/slurm/chain_test.py has a real one."""
+"""A chain of SLURM jobs on a fake cluster that misbehaves on request; tests/slurm/chain_test.py uses a real one."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""What goes wrong around a chain of SLURM jobs, on the fake tools: docs/contributor/failures.md has the answers."""
+"""Faults around a chain of SLURM jobs, on the fake tools; docs/contributor/failures.md lists the reactions."""
 
 import json
 

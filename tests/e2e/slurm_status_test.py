@@ -1,4 +1,4 @@
-"""What `status` tells of jobs on a cluster that misbehaves on request: squeue, sacct, and what either does not know."""
+"""Output of `status` about jobs on a cluster that misbehaves on request: squeue, sacct, and jobs missing in either."""
 
 import json
 

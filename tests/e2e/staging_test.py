@@ -74,7 +74,7 @@ class Staging(Case):
 
 
 class HubServer(http.server.BaseHTTPRequestHandler):
-    """Two pages of a data set's list, its files, and who asked for what with which token."""
+    """Serves two pages of a data set's list and its files, and records each request with its token."""
 
     files = {}  # name -> content
     lfs = {}  # name -> the SHA-256 that the list says
@@ -369,7 +369,7 @@ class Rclone(Staging):
 
 
 class Bucket(http.server.BaseHTTPRequestHandler):
-    """The part of S3 that rclone asks for: lists, heads, reads and writes of objects, path by path."""
+    """The part of S3 that rclone uses: lists, heads, reads and writes of objects, path by path."""
 
     protocol_version = "HTTP/1.1"
     objects = {}
@@ -415,7 +415,7 @@ class Bucket(http.server.BaseHTTPRequestHandler):
 
 
 class ObjectStore(Staging):
-    """s3:// where rclone has no settings of its own, as most users have it. gs:// differs in the address alone (address_test.cpp)."""
+    """Uses s3:// without settings of rclone, as most users do. gs:// differs only in the address (address_test.cpp)."""
 
     def setUp(self):
         super().setUp()

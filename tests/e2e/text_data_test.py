@@ -1,4 +1,4 @@
-"""dlflow data pack with text, and with tokens that were made of it: their splits and mistakes."""
+"""dlflow data pack with text and with finished tokens: splits and mistakes."""
 
 import json
 import os
@@ -208,7 +208,7 @@ def sentencepiece_model(*words, num_bytes=256):
 
 
 class Tokens(Case):
-    """Tokens that the user's own Python has made: --tokenizer."""
+    """Tokens made by the user's own Python: --tokenizer."""
 
     THE, DOG, END = 258, 259, 1
 

@@ -1,4 +1,4 @@
-"""`environment:` of a step, and outputs that a program left in its working directory."""
+"""`environment:` of a step, and outputs in a program's working directory."""
 
 import os
 import pathlib

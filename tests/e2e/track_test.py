@@ -1,4 +1,4 @@
-"""`track:` and `dlflow sync`: what TensorBoard, MLflow, W&B, Aim and Comet themselves have then."""
+"""`track:` and `dlflow sync`: the curves as read by TensorBoard, MLflow, W&B, Aim and Comet themselves."""
 
 import http.server
 import json
@@ -71,7 +71,7 @@ def has(*modules):
 
 
 class Rest(http.server.BaseHTTPRequestHandler):
-    """MLflow's interface, as far as dlflow speaks it."""
+    """The part of MLflow's interface that dlflow uses."""
 
     def do_POST(self):
         content = json.loads(self.rfile.read(int(self.headers["Content-Length"])))

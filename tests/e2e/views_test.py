@@ -1,4 +1,4 @@
-"""What is shown of runs: status, logs, results, explain, list, doctor; which run, which job, in which order."""
+"""Views of runs: status, logs, results, explain, list, doctor; the choice of run and job, and the order."""
 
 import json
 import re

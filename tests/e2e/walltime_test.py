@@ -1,4 +1,4 @@
-"""Programs that reach their walltime: with exit status 75, with the package `dlflow`, and with nothing but a file that they save."""
+"""Programs that reach their walltime: with exit status 75, with the package `dlflow`, and with only a saved file."""
 
 import concurrent.futures
 import importlib.util
