@@ -1,4 +1,4 @@
-"""Images: where they come from, unpacked once, pinned, kept, and every way to get them wrong."""
+"""Images: their sources, unpacking, pinning and removal, and every mistake with them."""
 
 import http.server
 import json
@@ -14,7 +14,7 @@ import images
 
 
 class FakeRegistry:
-    """A registry on this machine that wants a token, as the public ones do."""
+    """A registry on this machine that demands a token, as public ones do."""
 
     def __init__(self, parts, tags):
         registry = self
@@ -52,7 +52,7 @@ class FakeRegistry:
 
 
 class Images(containers.Case):
-    """With bubblewrap, the fastest; with udocker where that cannot be."""
+    """Uses bubblewrap, the fastest, or udocker if that does not work."""
 
     @classmethod
     def prepare(cls):

@@ -1,4 +1,4 @@
-"""What every runtime must do alike: runtime_test.py RUNTIME [TEST...]."""
+"""Common behaviour of all runtimes: runtime_test.py RUNTIME [TEST...]."""
 
 import os
 import pathlib
@@ -300,7 +300,7 @@ exec {}/debian-proot "$@"
 @unittest.skipUnless(RUNTIME == "udocker", "other runtimes bring the driver's libraries by themselves")
 @unittest.skipUnless(os.geteuid() == 0, "only root can put a stand-in in the place of the NVIDIA driver")
 class GpusOfUdocker(containers.Case):
-    """Without a driver: the version of one and its libraries are stand-ins."""
+    """Needs no driver: its version and its libraries are stand-ins."""
 
     mounts = "mount --bind ${0%/etc}/module /sys/module; [ ! -e ${0%/etc}/hide-proot ] || mount --bind /dev/null /usr/bin/proot\n"
     PRINT = "{name}: {{image: box, resources: {{gpus_per_rank: 1, ranks: {ranks}}}, run: 'cat /usr/lib64/libcuda.so.1'}}"

@@ -1,4 +1,4 @@
-"""`python -m dlflow.convert`: files of the libraries that it names, there and back."""
+"""`python -m dlflow.convert`: files of the named libraries are converted in both directions."""
 
 import os
 import pathlib

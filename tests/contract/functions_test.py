@@ -1,4 +1,4 @@
-"""The functions of the package `dlflow` in one process: what they write, what they read, and what they do outside of a step."""
+"""The functions of the package `dlflow` in one process: files that they write and read, and their behaviour outside of a step."""
 
 import contextlib
 import ctypes
@@ -41,7 +41,7 @@ needs_dlflow = unittest.skipUnless((BIN / "dlflow").exists(), "dlflow was not bu
 
 
 class Case(unittest.TestCase):
-    """A folder of its own, no variables of dlflow, and a package as it is after its import."""
+    """A test with its own folder, without variables of dlflow, and with a freshly imported package."""
 
     def setUp(self):
         temporary = tempfile.TemporaryDirectory()
@@ -575,7 +575,7 @@ class Tree(Case):
 
 @needs_dlflow
 class Tools(Case):
-    """`uses: checkpoint` on what Python wrote."""
+    """`uses: checkpoint` on checkpoints written by Python."""
 
     def run_step(self, **options):
         outputs = self.folder / "outputs"

@@ -1,4 +1,4 @@
-"""Several ranks of a training script, as a step has them: they stop together, save once, and any number of them goes on."""
+"""Several ranks of a training script in a step stop together, save once, and any number of them goes on."""
 
 import collections
 import json
@@ -141,7 +141,7 @@ class Ranks(Case):
 
 @unittest.skipUnless(torch, "python3-torch is not installed")
 class Sampler(unittest.TestCase):
-    """Without processes: what each of some ranks would be given."""
+    """Checks the samples of each rank without starting processes."""
 
     def samples(self, ranks, **options):
         from dlflow.torch.sampler import DistributedSampler

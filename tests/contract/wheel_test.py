@@ -1,4 +1,4 @@
-"""The wheel that `./dev package` leaves: installed by pip alone, without a network, into a Python that has nothing else."""
+"""The wheel that `./dev package` makes is installed by pip alone, without a network, into a bare Python."""
 
 import hashlib
 import os

@@ -1,4 +1,4 @@
-"""The same chains on a real Grid Engine: submitted as a whole, without a process of ours that stays."""
+"""The same chains on a real Grid Engine: submitted as a whole, without a remaining process of dlflow."""
 
 import pathlib
 import sys

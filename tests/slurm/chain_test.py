@@ -1,4 +1,4 @@
-"""A chain of SLURM jobs: submitted as a whole, without a process of ours that stays."""
+"""A chain of SLURM jobs: submitted as a whole, without a remaining process of dlflow."""
 
 import json
 import pathlib

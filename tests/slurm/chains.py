@@ -1,4 +1,4 @@
-"""What the tests of chains on a real SLURM share."""
+"""Shared code of the tests of chains on a real SLURM."""
 
 import json
 import textwrap
@@ -8,7 +8,7 @@ from cluster import STAGED, wait_until
 
 
 class Chain(cluster.Case):
-    """dlflow in a folder on the first of the test's clusters; `profile` is that cluster's."""
+    """Runs dlflow in a folder on the first of the test's clusters; `profile` is that cluster's."""
 
     profile = "alpha"
 
@@ -79,7 +79,7 @@ class Chain(cluster.Case):
 
 
 class SharedChains:
-    """Tests of chains on any batch system; `most_counted` is what a step may count until its cancellation arrives."""
+    """Tests of chains on any batch system; `most_counted` is the largest number that a step may reach before its cancellation arrives."""
 
     most_counted = 100
     by_hand = None  # what ends a job beside dlflow

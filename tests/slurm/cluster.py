@@ -1,6 +1,6 @@
-"""What the tests on a real SLURM share: the clusters alpha, beta and gamma, used by an ordinary user and broken by root.
+"""Shared code of the tests on a real SLURM: the clusters alpha, beta and gamma, used by an ordinary user and broken by root.
 
-A test program runs as root; what it tests runs as the clusters' user `dlflow`, through `run` and `start`. Where the
+A test program runs as root; the tested programs run as the clusters' user `dlflow`, through `run` and `start`. If the
 clusters could not be started, importing this module ends the program as skipped, with the reason.
 """
 

@@ -1,4 +1,4 @@
-"""The clusters of these tests behave as SLURM does: what the tests of dlflow on them rely on."""
+"""The test clusters behave like SLURM, in all that the tests of dlflow rely on."""
 
 import unittest
 

@@ -1,4 +1,4 @@
-"""Collectives across the nodes of a cluster: the cases of tests/mpi that compare with MPI's own results."""
+"""Collectives across the nodes of a cluster: the cases of tests/mpi that compare with MPI's results."""
 
 import hashlib
 import json

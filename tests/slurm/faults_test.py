@@ -1,4 +1,4 @@
-"""What breaks under a chain on a real SLURM: its controller, nodes, time limits, and what users delete."""
+"""Faults under a chain on a real SLURM: in its controller, nodes and time limits, and deletions by users."""
 
 import contextlib
 import datetime

@@ -1,4 +1,4 @@
-"""Horovod's interface and compressed gradients over two nodes: scripts that know nothing of dlflow's engine, on PyTorch of Debian."""
+"""Horovod's interface and compressed gradients over two nodes: scripts without any use of dlflow's engine, on Debian's PyTorch."""
 
 import pathlib
 import shutil

@@ -1,6 +1,6 @@
-"""A chain lives through kill -9 of whatever belongs to it, while an administrator requeues, cancels and holds its jobs: no step runs twice, none is lost.
+"""A chain survives kill -9 of any of its processes, while an administrator requeues, cancels and holds its jobs: no step runs twice, none is lost.
 
-DLFLOW_KILLS=200 kills as often; left out, a few times. DLFLOW_SEED chooses what is killed when.
+DLFLOW_KILLS=200 sets the number of kills; the default is small. DLFLOW_SEED chooses processes and times.
 """
 
 import contextlib

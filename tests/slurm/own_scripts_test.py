@@ -1,5 +1,5 @@
-"""Training scripts as people have them, in the ways of four frameworks, on two nodes with a walltime that is too short, through `| tee` and with spawned loader
-workers: they lose no step, and end with the weights of a training that nothing disturbed."""
+"""Typical training scripts of four frameworks, on two nodes with too short a walltime, through `| tee` and with spawned loader
+workers, lose no step, and end with the weights of an undisturbed training."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Commands on ranks of two nodes, started by srun and by mpirun: what each is told, and scripts that know nothing of dlflow."""
+"""Commands on ranks of two nodes, started by srun and by mpirun: the variables of each rank, and scripts that do not use dlflow."""
 
 import json
 import pathlib

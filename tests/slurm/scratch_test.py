@@ -1,4 +1,4 @@
-"""`scratch: true` on nodes with a disk each (a tmpfs as /tmp): one copy per node, shared by jobs, gone at the end."""
+"""`scratch: true` on nodes with a disk each (a tmpfs as /tmp): one copy per node, shared by jobs, removed at the end."""
 
 import os
 import pathlib

@@ -1,4 +1,4 @@
-"""A secret on its way through a real SLURM, natively and in a container: it is found in RUN/secrets and nowhere else."""
+"""A secret on a real SLURM, natively and in a container, is found in RUN/secrets and nowhere else."""
 
 import pathlib
 import shutil

@@ -1,4 +1,4 @@
-"""A run on one cluster, in one file to another user on another cluster: the same weights, and nothing of the first."""
+"""A run's bundle gives another user on another cluster the same weights, without access to the first cluster."""
 
 import hashlib
 import pathlib

@@ -1,6 +1,6 @@
 """Starts the clusters of the tests in this folder, or ends them: site.py up BUILD [OPTION...] | site.py down BUILD.
 
-Three sites, so that tests need not wait for each other. Options are those of `slurm-cluster up`, for all clusters.
+There are three sites, so that tests need not wait for each other. Options are those of `slurm-cluster up`, for all clusters.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""A job that reaches its walltime twice and knows nothing of dlflow: it saves a file when it is asked, and SLURM runs it again."""
+"""A job that does not use dlflow reaches its walltime twice: it saves a file on request, and SLURM runs it again."""
 
 import json
 
