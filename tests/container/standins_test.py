@@ -49,7 +49,7 @@ class Standins(containers.Case):
         self.look("pyxis")
 
     @NEEDS_SQUASHFS
-    def test_ranks_that_pyxis_starts_are_each_waited_for(self):
+    def test_a_step_waits_for_each_rank_that_pyxis_starts(self):
         self.choose("pyxis")
         self.workflow("""
             ranks:

@@ -42,7 +42,7 @@ class WithoutLibraries(Case):
 
 @unittest.skipUnless(HAS_LIBRARIES, "h5py, netCDF4 and PyArrow are not in build/venv (tests/python/make_venv)")
 class Convert(Case):
-    def test_a_table_comes_back_as_it_was(self):
+    def test_a_table_is_converted_there_and_back_unchanged(self):
         (self.folder / "a.csv").write_text(TABLE)
         for ending in (".tsv", *OTHERS):
             with self.subTest(ending):
@@ -50,7 +50,7 @@ class Convert(Case):
                 self.convert("a" + ending, "-o", f"back{ending}.csv")
                 self.assertEqual((self.folder / f"back{ending}.csv").read_text(), TABLE)
 
-    def test_an_array_comes_back_as_it_was(self):
+    def test_an_array_is_converted_there_and_back_unchanged(self):
         self.make("import numpy; numpy.save('x', numpy.arange(24, dtype='f4').reshape(2, 3, 4) / 10); numpy.save('words', numpy.array(['a', 'bc']))")
         for name, ending in (*(("x", ending) for ending in OTHERS), ("words", ".h5")):
             with self.subTest(name=name, ending=ending):

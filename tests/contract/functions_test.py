@@ -210,7 +210,7 @@ class Stop(Case):
         self.assertFalse(dlflow.should_stop())
         self.assertEqual(signal.getsignal(signal.SIGTERM), before)
 
-    def test_each_of_the_two_signals_is_a_request_and_the_scripts_own_handler_is_called_too(self):
+    def test_both_signals_are_requests_and_the_scripts_own_handler_is_still_called(self):
         for number in (signal.SIGUSR1, signal.SIGTERM):
             with self.subTest(number):
                 self.forget()

@@ -73,7 +73,7 @@ class DryRun(ChainCase):
         self.assertIn("allows 30 min per job, step 'train' asks for 1 h", refusal)
         self.assertEqual(refusal, self.dlflow("run", "w.yaml", "--profile", "alpha", status=INVALID)[1])
 
-    def test_scripts_of_a_dry_run_are_those_that_are_submitted_and_kept(self):
+    def test_scripts_of_a_dry_run_equal_the_submitted_and_kept_ones(self):
         scripts = [batch["script"] for batch in json.loads(self.dry_run("--json")[0])["batches"]]
         self.assertIn(scripts[1], self.dry_run("-v")[0])
         self.assertIn("#SBATCH --dependency=afterok:JOB1", scripts[1])

@@ -231,7 +231,7 @@ class Installed(Case):
         self.assertIn("1 reused", self.installed("run", "w.yaml", "--dry-run"))  # of the first run
 
     @unittest.skipUnless(HAS_TRAINING, "dlflow-train was not built: CMake found no MPI or oneDNN")
-    def test_the_image_is_a_layout_that_holds_what_the_programs_need(self):
+    def test_the_image_is_a_layout_that_holds_all_that_the_programs_need(self):
         image = self.make_image()
         call(sys.executable, "-B", ROOT / "cmake/make_image.py", self.packed("TGZ"), self.folder / "again")
         self.assertTrue(filecmp.cmp(image, self.folder / "again", shallow=False))

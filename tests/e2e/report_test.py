@@ -219,7 +219,7 @@ class Report(support.Case):
         self.assertIn(second, browser.run("document.getElementById('run-name').textContent"))
 
     @unittest.skipUnless(find(), "there is no Chromium (Debian's package chromium)")
-    def test_a_table_reads_each_row_a_few_times_for_any_number_of_rows(self):
+    def test_a_table_reads_each_of_its_rows_only_a_few_times(self):
         browser = self.opened(self.page())
         browser.run("""(() => {
             window.looks = 0;

@@ -772,7 +772,7 @@ class Run(Case):
         out = "".join(self.dlflow("run", "w.yaml", "--set", "line=none", status=1))
         self.assertIn("*.pt is an input, and the program left it as it was", " ".join(out.split()))
 
-    def test_files_that_tools_keep_in_a_folder_do_not_count(self):
+    def test_files_that_tools_add_to_an_input_folder_do_not_count(self):
         self.write("pkg/mod.py", "X = 1\n")
         workflow = "name: w\nsteps:\n  a: {{run: 'ls -a pkg > o', inputs: {}, outputs: {{o: o}}}}\n"
         text = workflow.format("[pkg]")

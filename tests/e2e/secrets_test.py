@@ -112,7 +112,7 @@ class Secrets(support.Case):
 
     # Who gets them
 
-    def test_a_step_that_does_not_name_a_secret_does_not_get_it_not_even_from_the_caller(self):
+    def test_a_step_that_does_not_name_a_secret_does_not_get_it_even_from_the_caller(self):
         self.write_steps(f"""
             push: {{secrets: [https_proxy], run: 'echo "$https_proxy" >> {self.folder}/seen'}}
             other: {{run: 'echo "${{https_proxy-unset}}" >> {self.folder}/seen'}}

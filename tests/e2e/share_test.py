@@ -91,7 +91,7 @@ class Share(support.Case):
         run = self.run_json("sum/workflow/sum.yaml", "--set", "times=3", env=env)["run"]
         self.assertEqual(self.result(run, env), "18\n")
 
-    def test_the_same_input_gives_the_same_bytes(self):
+    def test_the_same_input_gives_a_bundle_of_the_same_bytes(self):
         flow = self.workflow()
         self.pack(flow, "--with-data")
         first = (self.folder / "b.dlflow").read_bytes()
@@ -143,7 +143,7 @@ class Share(support.Case):
                 self.assertNotIn(word, name)
             self.assertIsNone(host.search(content), f"{name} names the host")
 
-    def test_a_path_of_this_machine_is_named(self):
+    def test_a_path_of_this_machine_in_a_workflow_is_reported(self):
         flow = self.workflow()
         _, err = self.pack(flow)
         self.assertRegex(err, r"sum\.yaml:7:31: warning: /.*/numbers\.txt is a path of this machine; "

@@ -79,7 +79,7 @@ class Shell(Case):
         self.assertEqual(termios.tcgetattr(user), settings)  # line editing and echo are back
         os.close(user)
 
-    def test_a_shell_ends_with_its_user(self):
+    def test_a_shell_ends_when_its_dlflow_is_killed(self):
         process = subprocess.Popen([BIN / "dlflow", "shell", self.name, "b"], cwd=self.folder, env=self.env, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                    stderr=subprocess.DEVNULL)
         process.stdin.write(b"echo $$\n")

@@ -254,7 +254,7 @@ class Faults(Chain):
         self.assertEqual(self.trace(), ["b", "c"])
         self.assertEqual(set(before.values()) & set(self.ids(run).values()), set())
 
-    def test_a_second_job_of_an_attempt_comes_back_until_the_first_has_ended(self):
+    def test_a_second_job_of_an_attempt_requeues_itself_until_the_first_has_ended(self):
         self.write("w.yaml", f"name: twice\nsteps:\n  a: {{run: '{self.until_told('a')}'}}\n")
         run = self.submit()
         self.wait_for(run, {"a": "running"})

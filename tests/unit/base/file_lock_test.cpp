@@ -20,7 +20,8 @@ void lock_in_every_way(const fs::path& path, const std::string& reason) {
 
 }  // namespace
 
-TEST_CASE("a file that is no lock file is not locked, and stays as it is", "[file lock][attack]") {
+TEST_CASE("a file that is not a lock file is not locked, and stays unchanged",
+          "[file lock][attack]") {
   const test::TempDir folder;
   const fs::path file = folder.write("thesis.tex", "precious");
   lock_in_every_way(file, "is no lock file; it is left as it is");

@@ -98,7 +98,7 @@ TEST_CASE("a link in the place of a new file is replaced, and its target stays",
   CHECK(read_file(hard) == "new");
 }
 
-TEST_CASE("the umask decides who may read files for people, and records are private", "[file]") {
+TEST_CASE("the umask sets the mode of files for people, and records are private", "[file]") {
   const test::TempDir folder;
   const auto mode_of = [](const std::filesystem::path& path) {
     struct stat info {};

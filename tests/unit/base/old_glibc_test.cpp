@@ -31,7 +31,7 @@ TEST_CASE("a wait by the steady clock ends at its time or when it is woken", "[o
   other.join();
 }
 
-TEST_CASE("mathematical functions give the bits of this glibc", "[old_glibc]") {
+TEST_CASE("mathematical functions give the same bits as this glibc", "[old_glibc]") {
   void* const library = ::dlopen("libm.so.6", RTLD_NOW);
   REQUIRE(library != nullptr);
   const auto newest = [&](const char* name) {

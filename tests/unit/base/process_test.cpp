@@ -145,7 +145,7 @@ TEST_CASE("a process group is gone when its last member is", "[process]") {
   CHECK_FALSE(group_exists(group));
 }
 
-TEST_CASE("a wait for a process or a connection goes on after a signal", "[process]") {
+TEST_CASE("a wait for a process or a connection continues after a signal", "[process]") {
   const auto number = GENERATE(uint64_t(SYS_wait4), uint64_t(SYS_poll));
   int left = 3;
   const auto interrupted = [&](uint64_t call) {

@@ -53,7 +53,7 @@ TEST_CASE("a connection that is silent or has ended is not waited for forever", 
   CHECK_FALSE(receive_all(pair.b, two, soon(60s)));
 }
 
-TEST_CASE("an endpoint travels as text, and has a token of its own", "[socket]") {
+TEST_CASE("an endpoint is sent as text, and has its own token", "[socket]") {
   const Listener listener = listen_anywhere();
   const Endpoint endpoint = endpoint_of(listener);
   CHECK(endpoint.port == listener.port);

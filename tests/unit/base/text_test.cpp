@@ -53,7 +53,7 @@ TEST_CASE("a shell reads a quoted word back as it was", "[text]") {
   check_answers(shell_quote, {{"a/b=1", "a/b=1"}, {"it's; rm", "'it'\\''s; rm'"}, {"", "''"}});
 }
 
-TEST_CASE("bytes in base 64 are those of RFC 4648", "[text]") {
+TEST_CASE("base 64 follows RFC 4648", "[text]") {
   check_answers(
       base64, {{"", ""}, {"a", "YQ=="}, {"ab", "YWI="}, {"abc", "YWJj"}, {"\xff\xfe\xfd", "//79"}});
 }

@@ -45,7 +45,7 @@ TEST_CASE("the end of a path says whether it is a file, a folder or a pattern", 
   CHECK_FALSE(parse_file_url("http:///d/x"));
 }
 
-TEST_CASE("a pattern takes wildcards as a shell does, and escaped ones as letters", "[url]") {
+TEST_CASE("a pattern treats wildcards as a shell does, and escaped ones as letters", "[url]") {
   CHECK(matches("a.gz", "*.gz"));
   CHECK_FALSE(matches(".a.gz", "*.gz"));
   CHECK(matches("a*.gz", parse_url_path("/d/a%2A?gz").pattern));

@@ -298,7 +298,7 @@ TEST_CASE("a further pass is asked for by its number, and its record is read on"
   CHECK(updates[0].event.state == JobState::Succeeded);
 }
 
-TEST_CASE("a supervisor that cannot be started is told with the cause", "[local]") {
+TEST_CASE("a supervisor that cannot be started is reported with the cause", "[local]") {
   World world;
   const Request request = world.submit(world.job());
   world.launcher.report(request.header.token, NewsKind::NotStarted, EAGAIN);
@@ -367,7 +367,7 @@ TEST_CASE("a supervisor that died with a claim is not started again", "[local]")
   CHECK(updates[1].event.state == JobState::Lost);
 }
 
-TEST_CASE("a new attempt, or another job of the same number, has a record of its own", "[local]") {
+TEST_CASE("a new attempt, or another job of the same number, has its own record", "[local]") {
   World world;
   const Request first = world.submit(world.job());
   world.record(JobState::Running);
@@ -396,7 +396,7 @@ TEST_CASE("a new attempt, or another job of the same number, has a record of its
   CHECK(updates[0].event.attempt == next.attempt);
 }
 
-TEST_CASE("a faster supervisor of the same pass is watched until it ends", "[local]") {
+TEST_CASE("another supervisor that claims the pass first is watched until it ends", "[local]") {
   World world;
   const Request request = world.submit(world.job());
   Supervisor supervisor;
@@ -529,7 +529,7 @@ ProcessIdentity process_of(const std::string& host) {
 
 }  // namespace
 
-TEST_CASE("a job of another host is left to that host until it is declared gone", "[local]") {
+TEST_CASE("a job of another host is left alone until that host is declared gone", "[local]") {
   World world;
   const Submission job = world.job();
   claim(world.attempt(), 1, process_of("elsewhere"));
@@ -620,7 +620,7 @@ TEST_CASE("a wait ends when it is interrupted", "[local]") {
   CHECK(world.wait(10min).empty());
 }
 
-TEST_CASE("data that the socket has no room for is sent later", "[local]") {
+TEST_CASE("data that does not fit into the socket is sent later", "[local]") {
   World world;
   const Request first = world.submit(world.job());
   constexpr uint32_t kMany = 2000;
@@ -637,7 +637,7 @@ TEST_CASE("data that the socket has no room for is sent later", "[local]") {
   CHECK(*tokens.rbegin() == kMany + 1);
 }
 
-TEST_CASE("a path that fits into no packet is refused", "[local]") {
+TEST_CASE("a path too long for a packet is refused", "[local]") {
   World world;
   Submission job = world.job();
   job.job_directory = "/" + std::string(kMaxPacket, 'x');

@@ -29,7 +29,7 @@ const Machine kSmall = {.cores = 4, .memory_bytes = uint64_t{8} << 30, .gpus = {
 
 }  // namespace
 
-TEST_CASE("resources that a profile lists are believed", "[machine]") {
+TEST_CASE("resources of a profile override those of the machine", "[machine]") {
   Profile profile;
   profile.cores = 3;
   profile.memory_bytes = 1000;

@@ -39,7 +39,7 @@ TEST_CASE("a job that is allowed to fail ends with 0, so that its dependents can
   CHECK(job.execute() == 0);  // SLURM restarts it
 }
 
-TEST_CASE("a job with always() comes back while a parent is at work, whatever SLURM reports",
+TEST_CASE("a job with always() requeues itself while a parent is at work, whatever SLURM reports",
           "[job-exec]") {
   const Job parent("true");
   parent.die_in_a_pass();  // of job 812: no end on record
@@ -55,7 +55,7 @@ TEST_CASE("a job with always() comes back while a parent is at work, whatever SL
 }
 
 TEST_CASE(
-    "a job that needs its parent's success stays out of the queue while the parent is at work",
+    "a job that needs its parent's success is neither run nor requeued while the parent is at work",
     "[job-exec]") {
   const Job parent("true");
   parent.die_in_a_pass();  // of job 812: no end on record
@@ -169,7 +169,7 @@ TEST_CASE("the try after an out-of-memory failure has twice the memory, if a nod
   Job job("kill -9 $$");
   job.spec.retry = {.attempts = 4, .on = {RetryCause::OutOfMemory}};
   job.memory_bytes = 600 * kMebibyte;
-  SECTION("a node of unknown size") {
+  SECTION("the size of the node is unknown") {
     CHECK(job.execute() == 75);
     CHECK(job.content("raised") == "1200\n");
     CHECK_THAT(job.last().reason, Catch::StartsWith("try 2 of 4 follows with 1.2 GiB; "));

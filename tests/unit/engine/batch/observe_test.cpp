@@ -161,15 +161,14 @@ TEST_CASE("the queue's state counts while accounting is behind", "[slurm]") {
   CHECK(result.events.front().state == JobState::TimedOut);
 }
 
-TEST_CASE("a job that only accounting shows as running is left as it is", "[slurm]") {
+TEST_CASE("a job that only accounting shows as running keeps its state", "[slurm]") {
   const BatchState state = GENERATE(BatchState::Pending, BatchState::Running);
   const Observation result = seen({}, {slurm("812", state)});
   CHECK(result.at_work.empty());
   CHECK(result.events.empty());
 }
 
-TEST_CASE("a job that lost its place to another is distinguished from one whose node failed",
-          "[slurm]") {
+TEST_CASE("a job lost to another one is distinguished from a job whose node failed", "[slurm]") {
   CHECK(seen({}, {slurm("812", BatchState::Preempted)}).events.front().preempted);
   CHECK_FALSE(seen({}, {slurm("812", BatchState::NodeFail)}).events.front().preempted);
 }

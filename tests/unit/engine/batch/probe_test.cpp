@@ -82,7 +82,7 @@ class LocalProbe {
 
 }  // namespace
 
-TEST_CASE("a node where everything works", "[slurm]") {
+TEST_CASE("a working node has no problem", "[slurm]") {
   LocalProbe local;
   local.tool("bin/launch",
              "[ \"$*\" = '--fast -np 2 uname -n' ] && [ \"$NODES\" = \"n1's n2\" ] || exit 1\n"

@@ -173,7 +173,7 @@ TEST_CASE("an element with a later attempt has no turn", "[job-exec]") {
   CHECK(job.last_of("b").state == JobState::Succeeded);
 }
 
-TEST_CASE("elements of a shared task that another job has are left to it until a later look",
+TEST_CASE("elements of a shared task that another job runs are left to that job until a later look",
           "[job-exec]") {
   Job job("true");
   job.add("b", "true");
@@ -186,7 +186,7 @@ TEST_CASE("elements of a shared task that another job has are left to it until a
   CHECK(job.execute("813") == 0);
 }
 
-TEST_CASE("a shared task comes back while a parent of one element is at work", "[job-exec]") {
+TEST_CASE("a shared task requeues itself while a parent of one element is at work", "[job-exec]") {
   const Job parent("true");
   parent.die_in_a_pass();
   Job job("true");

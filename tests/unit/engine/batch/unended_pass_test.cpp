@@ -28,7 +28,8 @@ TEST_CASE("a second SLURM job of one attempt ends as the first did", "[job-exec]
   CHECK(job.last().backend_id == "812");
 }
 
-TEST_CASE("a second SLURM job of one attempt comes back while the first is at work", "[job-exec]") {
+TEST_CASE("a second SLURM job of one attempt requeues itself while the first is at work",
+          "[job-exec]") {
   Job job("echo x >> {run}/trace");
   job.spec.retry.attempts = 2;
   job.die_in_a_pass();
@@ -43,14 +44,14 @@ TEST_CASE("a second SLURM job of one attempt comes back while the first is at wo
     CHECK(job.content("trace") == "x\n");
     CHECK(job.last().backend_id == "813");
   }
-  SECTION("ends without a record if it cannot come back") {
+  SECTION("ends without a record if it cannot requeue itself") {
     job.refuses_requeue = true;
     CHECK(job.execute("813") == 1);
     CHECK(job.last().state == JobState::Running);
   }
 }
 
-TEST_CASE("the next attempt comes back later while the one before it is at work", "[job-exec]") {
+TEST_CASE("the next attempt requeues itself while the previous one is at work", "[job-exec]") {
   Job job("echo x >> {run}/trace");
   job.die_in_a_pass();
   job.attempt_number = 2;

@@ -85,7 +85,7 @@ TEST_CASE("an image is built once, by its command alone, in a copy of its base",
   CHECK(build.made(make).rootfs != image.rootfs);
 }
 
-TEST_CASE("an image of only dlflow's mount point is an empty one", "[image_build]") {
+TEST_CASE("a built image loses the mount point that the runtime left", "[image_build]") {
   Build build;
   const StoredImage image = build.made([](const fs::path& rootfs) {
     leave_mount_point(rootfs);

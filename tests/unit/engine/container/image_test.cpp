@@ -456,7 +456,7 @@ TEST_CASE("an image of a registry is unpacked from the parts in its manifest", "
   CHECK(image.environment == std::map<std::string, std::string>{{"A", "1"}});
 }
 
-TEST_CASE("a tree's hash is that of its files, links and names, in order", "[container]") {
+TEST_CASE("a tree's hash covers its files, links and names, in order", "[container]") {
   const test::TempDir folder;
   for (const char* name : {"b", "a", "folder/c"}) folder.write(name, name);
   fs::create_symlink("a", folder.path() / "link");

@@ -38,7 +38,7 @@ torch.save(state, "ckpt/last.pt")
   CHECK(run_of(traits).ends_with("python3 train.py ${last:+--resume}"));
 }
 
-TEST_CASE("a script that loads what it saves is run as it is", "[init]") {
+TEST_CASE("a script that loads its own checkpoints is run unchanged", "[init]") {
   const ScriptTraits traits = traits_of_script(R"(
 PATH = "ckpt/last.pt"
 if os.path.exists(PATH):

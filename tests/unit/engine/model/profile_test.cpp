@@ -230,7 +230,7 @@ TEST_CASE("paths of a profile are expanded as in a shell, so it can be shared", 
                     "which is not set here; set it, or write the path");
 }
 
-TEST_CASE("options that dlflow sets for each job are no free options, also abbreviated",
+TEST_CASE("options that dlflow sets for each job are refused as free options, also abbreviated",
           "[profile]") {
   const Elsewhere elsewhere;
   const auto accepts = [&elsewhere](const std::string& option) {
@@ -381,7 +381,8 @@ TEST_CASE("mistakes in a class are reported with their place", "[profile]") {
       Catch::Contains("unknown key 'jobs' in classes.gpu.limits of the profile"));
 }
 
-TEST_CASE("options that dlflow sets for each job are no free options of qsub", "[profile]") {
+TEST_CASE("options that dlflow sets for each job are refused as free options of qsub",
+          "[profile]") {
   const Elsewhere elsewhere;
   for (const char* option : {"-t 1-3", "-pe mpi 4", "-sync y", "-hold_jid 812", "queue", "-"}) {
     INFO(option);

@@ -69,7 +69,7 @@ TEST_CASE("every key of workflows and profiles has its description", "[kinds]") 
   check_descriptions(profile_shape());
 }
 
-TEST_CASE("the entry of a step kind names keys of its own", "[kinds]") {
+TEST_CASE("the entry of a step kind names only its own keys", "[kinds]") {
   for (const StepKind& kind : step_kinds()) {
     std::vector<std::string> keys = kind.neutral;
     for (const auto& [key, other] : kind.alternatives) keys.insert(keys.end(), {key, other});
@@ -84,7 +84,7 @@ TEST_CASE("the entry of a step kind names keys of its own", "[kinds]") {
   }
 }
 
-TEST_CASE("a demand of a step kind is one that can be asked for", "[kinds]") {
+TEST_CASE("a resource that a step kind demands can be asked for", "[kinds]") {
   const Json resources = to_json(Resources());
   for (const StepKind& kind : step_kinds()) {
     for (const std::string& name : kind.decisive_resources(Json::object())) {

@@ -80,7 +80,8 @@ TEST_CASE("data has its empty folders, as classes without a picture", "[data_ide
   CHECK(data_at(place).others.empty());
 }
 
-TEST_CASE("an existing place has an identity, however its address is written", "[data_identity]") {
+TEST_CASE("an existing place has one identity under every spelling of its address",
+          "[data_identity]") {
   const test::TempDir folder;
   const fs::path data = folder.path() / "my data";
   folder.write("my data/x", "1");

@@ -220,8 +220,7 @@ TEST_CASE("the build of an image is in the fingerprint of its steps", "[fingerpr
   CHECK(base("build: {run: make, env: {V: 1}}") != base("build: {run: make, env: {V: 2}}"));
 }
 
-TEST_CASE("parents count by what a child sees of them, not by the run they lie in",
-          "[fingerprint]") {
+TEST_CASE("parents count by the outputs that a child sees, not by their run", "[fingerprint]") {
   const ParentResult a = parent("a", output("/r/steps/a", "x", "11"));
   const ParentResult b = parent("b", output("/r/steps/b", "y", "22"));
   const std::string here = with_parents({a, b});

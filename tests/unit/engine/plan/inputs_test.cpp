@@ -160,7 +160,7 @@ TEST_CASE("a job gets the findings of `reuse:`, and looks for its program in its
   CHECK(sources("outputs: {o: o}").programs.empty());
 }
 
-TEST_CASE("the program of `reuse:` depends on parameters and the element", "[plan]") {
+TEST_CASE("the program that `reuse:` names may depend on parameters and the element", "[plan]") {
   const TempDir folder;
   const std::string one = folder.write_program("one/tool", "1").string();
   const std::string two = folder.write_program("two/tool", "2").string();

@@ -105,7 +105,7 @@ JobSpec example_spec() {
 
 }  // namespace
 
-TEST_CASE("every change of state is legal exactly if the documented table says so", "[job]") {
+TEST_CASE("a change of state is legal exactly if the documented table lists it", "[job]") {
   const auto table = documented_table();
   REQUIRE(table.size() == all_states().size());
   for (const JobState from : all_states()) {
@@ -213,7 +213,7 @@ TEST_CASE("a job.json in which a key is missing or odd is refused", "[job]") {
   CHECK_THROWS_WITH(job_spec_from_json(Json("text")), Catch::Contains("not a job.json"));
 }
 
-TEST_CASE("an event is one line of JSON and comes back equal", "[job]") {
+TEST_CASE("an event is one line of JSON and is read back equal", "[job]") {
   JobEvent event;
   event.job = "train[lr=0.1]";
   event.attempt = 2;
@@ -254,7 +254,7 @@ TEST_CASE("the energy in a line of an earlier version is ignored", "[job]") {
   CHECK(event.used == PassUsage{std::chrono::milliseconds(9), 5});
 }
 
-TEST_CASE("bytes that are no text do not make a line unreadable", "[job]") {
+TEST_CASE("invalid UTF-8 does not make a line unreadable", "[job]") {
   JobEvent event;
   event.state = JobState::Failed;
   event.reason = "stderr: \xff\xfe";

@@ -146,7 +146,7 @@ TEST_CASE("a job that asks for more when it is submitted again goes to another c
   CHECK(profile_of(plan, plan.jobs[0]).slurm.partition == "gpu");
 }
 
-TEST_CASE("a job that takes an earlier result needs no place", "[places]") {
+TEST_CASE("a job with a reused result needs no class", "[places]") {
   Plan plan = plan_for("  a: {run: x}\n");
   plan.jobs[0].action = Action::Reuse;
   plan.jobs[0].resources = std::make_shared<const Resources>(Resources{.walltime = 100h});

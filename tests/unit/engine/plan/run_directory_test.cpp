@@ -476,7 +476,7 @@ TEST_CASE("an attempt folder that a kill left empty is completed", "[run_directo
   CHECK(fs::exists(make_attempt(plan, 0, 1) / "job.json"));
 }
 
-TEST_CASE("a torn job.json is written anew, a whole one stays", "[run_directory]") {
+TEST_CASE("a torn job.json is rewritten, and a whole one stays", "[run_directory]") {
   const Place place;
   const Plan plan = place.created();
   const fs::path file = make_attempt(plan, 0, 1) / "job.json";

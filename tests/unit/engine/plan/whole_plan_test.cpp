@@ -419,7 +419,7 @@ TEST_CASE("a run that is loaded again is the plan that was frozen, in every part
   CHECK(run_profile(plan.directory) == plan.profile);
 }
 
-TEST_CASE("each cause of an action has words of its own", "[plan]") {
+TEST_CASE("each cause of an action has its own text", "[plan]") {
   CHECK(words(Cause::NoResult) == "there is no earlier result");
   CHECK(words(Cause::Forced) == "forced");
   CHECK(words(Cause::ActsOutside) == "what it sends is looked for where it goes");

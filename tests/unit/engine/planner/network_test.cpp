@@ -22,7 +22,7 @@ std::vector<NetworkTime> rings(int ranks, int nodes) {
 
 }  // namespace
 
-TEST_CASE("the terms of an all-reduce are those of its algorithm", "[planner]") {
+TEST_CASE("the cost of an all-reduce follows from its algorithm", "[planner]") {
   const AlphaBeta of_ring = allreduce_terms("ring", 4, 1000);
   CHECK(of_ring.alpha == 6);
   CHECK(of_ring.beta == 1500);

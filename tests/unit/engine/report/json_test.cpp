@@ -7,7 +7,7 @@ using namespace dlflow;
 using namespace dlflow::test;
 using namespace std::chrono_literals;
 
-TEST_CASE("status as JSON has all that is known of a job", "[json]") {
+TEST_CASE("status as JSON has all known values of a job", "[json]") {
   RunStatus status;
   status.run = "demo-7f3a";
   status.workflow = "demo";

@@ -187,7 +187,7 @@ TEST_CASE("no value of CSV is a formula or a control sequence, and numbers stay 
   CHECK(cell("plain") == "plain");
 }
 
-TEST_CASE("results are those of the requested step, or of all steps with metrics", "[results]") {
+TEST_CASE("results cover the requested step, or all steps with metrics", "[results]") {
   Plan plan;
   plan.workflow.params = {{"epochs", 3}};
   RunStatus status;

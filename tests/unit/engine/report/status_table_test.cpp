@@ -181,7 +181,7 @@ TEST_CASE("a step has one state as a whole", "[status_table]") {
              Catch::Contains(" failed ") && Catch::EndsWith("11/13 done, 1 running, 1 failed"));
 }
 
-TEST_CASE("details stand below if they have no room beside", "[status_table]") {
+TEST_CASE("details stand below a job if its line has no room", "[status_table]") {
   RunView view = failed_run({table_row("train", JobState::Failed)});
   view.status.jobs[0].backend_id = "48151623_42";
   view.status.jobs[0].reason = "one two three four five six";

@@ -377,7 +377,7 @@ TEST_CASE("in a batch system queued dependents wait for an allowed failure that 
   CHECK(world.nodes.runs["b"] == 1);
 }
 
-TEST_CASE("in a batch system a cleanup runs however the chain ends", "[always][chain]") {
+TEST_CASE("in a batch system a cleanup runs after any end of the chain", "[always][chain]") {
   const std::string failing = GENERATE("", "train", "data");
   StartedChain world(kCleanup);
   for (const char* step : {"data", "train"}) {
@@ -396,7 +396,7 @@ TEST_CASE("in a batch system a cleanup runs however the chain ends", "[always][c
   CHECK(world.nodes.overlaps.empty());
 }
 
-TEST_CASE("in a batch system no job runs on a result that was to be made anew and was not",
+TEST_CASE("in a batch system no job runs on an old result whose remaking failed",
           "[allow_failure][chain]") {
   StartedChain world(R"(
   a: {run: ./a, allow_failure: true, outputs: {x: x}}
@@ -427,7 +427,7 @@ TEST_CASE("a step with always() overtakes jobs that a failure keeps from startin
   CHECK(run.states().at("other") == Planned);
 }
 
-TEST_CASE("a job that is submitted again is told of its parent's failure if no record shows it",
+TEST_CASE("a resubmitted job is told of its parent's failure if no record shows it",
           "[allow_failure][chain]") {
   const bool by_cluster = GENERATE(true, false);
   StartedChain world("  a: {run: ./a, allow_failure: true}\n  b: {run: ./b, needs: [a]}\n");

@@ -73,7 +73,7 @@ TEST_CASE("element-wise dependencies are element-wise in the batch system", "[ch
   CHECK_FALSE(world.batch.is_free("814"));
 }
 
-TEST_CASE("a submission killed between any two effects is completed with each job once",
+TEST_CASE("each job is submitted once although the submission is killed between any two effects",
           "[chain]") {
   const std::string point =
       GENERATE("batches", "intents", "submit", "accepted", "recorded", "record");
@@ -180,7 +180,7 @@ TEST_CASE("a job whose parent is submitted again waits for its success", "[chain
         std::vector<Dependency>{{Dependency::Kind::Success, "813"}});
 }
 
-TEST_CASE("a repair killed between any two effects is completed by the next call", "[chain]") {
+TEST_CASE("the next call completes a repair that was killed between any two effects", "[chain]") {
   const std::string point =
       GENERATE("batches", "intents", "submit", "accepted", "recorded", "repoint", "record");
   CAPTURE(point);
@@ -303,7 +303,8 @@ TEST_CASE("a refused cancel is reported, and keeps jobs from beginning", "[chain
   CHECK(world.end_all() == all_in(kChainJobs, Succeeded));
 }
 
-TEST_CASE("a cancel killed between any two effects lets no cancelled job run", "[chain]") {
+TEST_CASE("a cancelled job never runs although the cancel is killed between any two effects",
+          "[chain]") {
   const std::string point = GENERATE("withdrawn", "cancel", "record");
   CAPTURE(point);
   StartedChain world(kChainSteps);
@@ -333,7 +334,7 @@ TEST_CASE("a job that is not found is lost, and runs again when the run goes on"
   CHECK(world.look()["best"] == Blocked);
 }
 
-TEST_CASE("a job given up as lost that reappears is at work, as in its record", "[chain]") {
+TEST_CASE("a job presumed lost that reappears is at work, as in its record", "[chain]") {
   StartedChain world(kChainSteps);
   world.nodes.begin("811");
   world.batch.unseen = {"811"};
@@ -464,9 +465,8 @@ TEST_CASE("as many jobs as a limit allows are submitted, and the rest later", "[
   run_all_once(world, kChainJobs);
 }
 
-TEST_CASE(
-    "a refusal of one of two simultaneous submissions leaves the other recorded and made once",
-    "[chain]") {
+TEST_CASE("the other of two simultaneous submissions is recorded and made once if one is refused",
+          "[chain]") {
   ChainWorld world("  many: {run: ./many, matrix: {n: [1, 2, 3]}}\n  one: {run: ./one}\n");
   world.batch.at_once = 2;
   SECTION("a refusal as too many jobs, after which the allowed number is submitted") {

@@ -19,7 +19,7 @@ std::vector<std::string> head(const std::string& mail) {
 
 }  // namespace
 
-TEST_CASE("a header of ASCII is written as it is, and any other in the encoding of RFC 2047",
+TEST_CASE("a header of ASCII is written unchanged, and any other in the encoding of RFC 2047",
           "[mail]") {
   CHECK(in_header("dlflow: demo-1 failed, exit 3") == "dlflow: demo-1 failed, exit 3");
   CHECK(in_header("") == "");

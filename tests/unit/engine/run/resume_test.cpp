@@ -399,7 +399,7 @@ TEST_CASE("new resources for a job that cannot have them change nothing", "[resu
                     Catch::Contains("nothing of ") && Catch::Contains(" failed"));
 }
 
-TEST_CASE("a step goes on from its checkpoints unless told to begin from scratch", "[resume]") {
+TEST_CASE("a step goes on from its checkpoints unless it begins from scratch", "[resume]") {
   TestRun run("  train: {run: ./train, checkpoint: {}}\n  eval: {run: ./eval, needs: [train]}\n");
   const auto checkpoint = [&run] { return run.directory / "steps/train/checkpoints/step-1"; };
   run.backend.ends["train"] = {TimedOut, Failed};

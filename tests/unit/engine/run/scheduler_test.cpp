@@ -204,7 +204,7 @@ TEST_CASE("a step that uses one step's outputs runs although another parent was 
   CHECK(run.states() == States{{"a", Succeeded}, {"b", Skipped}, {"both", Succeeded}});
 }
 
-TEST_CASE("no more jobs run at once than there is room for, and small ones pass wide ones",
+TEST_CASE("jobs run at once as far as there is room, and small ones overtake wide ones",
           "[scheduler]") {
   TestRun run(R"(
   a:     {run: ./a, resources: {cpus_per_rank: 2}}

@@ -104,7 +104,7 @@ TEST_CASE("sizes of large entries are read", "[zip]") {
   CHECK(refused_zip(with_zip64(archive, {.entries = 1})).empty());
 }
 
-TEST_CASE("an entry whose end wraps around to an earlier one is refused", "[zip][attack]") {
+TEST_CASE("an entry whose end wraps around into an earlier entry is refused", "[zip][attack]") {
   // The second entry lies in the first one's extra field. The first has a length of 2^64 minus some
   // bytes, so that it seems to end at the beginning of the second.
   const std::string inner = kLocal + header(3, 1, 0) + "b" + kPackedA;

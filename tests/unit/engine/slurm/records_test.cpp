@@ -65,7 +65,7 @@ TEST_CASE("an impossible energy of a node is ignored", "[slurm]") {
   CHECK(joules(kNone) == 0);
 }
 
-TEST_CASE("the memory of a job is that of its largest step, summed over tasks", "[slurm]") {
+TEST_CASE("a job's memory is its largest step's, summed over tasks", "[slurm]") {
   const auto memory = [](const std::string& rows) {
     return parse_sacct("7|COMPLETED|0:0|||||||00:01|||||a\n" + rows).at(0).max_memory_bytes;
   };

@@ -197,7 +197,7 @@ TEST_CASE("a short job is not asked to save as soon as it starts", "[slurm]") {
   CHECK(has(sbatch_script(batch, Profile()), "#SBATCH --signal=B:USR1@20"));
 }
 
-TEST_CASE("ranks of a node see its GPUs, however these are requested", "[slurm]") {
+TEST_CASE("ranks of a node see its GPUs under each form of request", "[slurm]") {
   const auto script = [](int ranks, const std::string& gres, std::vector<std::string> options) {
     Batch batch = plain();
     batch.resources.ranks = ranks;

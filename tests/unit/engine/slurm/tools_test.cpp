@@ -338,7 +338,7 @@ TEST_CASE("another user's job with the same number is not cancelled, asked to en
   CHECK_THROWS_AS(tools.ask_to_end(job), Error);
 }
 
-TEST_CASE("the user's accounts are those of all associations, each once", "[slurm]") {
+TEST_CASE("a user's accounts are read from all associations, each once", "[slurm]") {
   Scripts scripts;
   scripts.tool("sacctmgr", "printf 'project_2\\n\\nproject_1 \\nproject_2\\n'");
   CHECK(scripts.tools().accounts() == std::vector<std::string>{"project_1", "project_2"});

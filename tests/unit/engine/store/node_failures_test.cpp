@@ -47,7 +47,7 @@ TEST_CASE("a failed node is remembered, also when its run is removed", "[store]"
   CHECK(words(fixture) == all);
 }
 
-TEST_CASE("a forgiven node counts from then on", "[store]") {
+TEST_CASE("only later failures of a forgiven node count", "[store]") {
   StoreFixture fixture;
   const Plan plan = run_on(fixture, "alpha", at(0));
   const std::vector<JobEvent> before = {lost("data", 1, "n2", 10), lost("data", 2, "n3", 11)};

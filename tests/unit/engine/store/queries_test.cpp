@@ -317,8 +317,7 @@ TEST_CASE("an older result counts if other runs disturbed the newer one", "[stor
   CHECK(jobs.found("b of one") == one.run);
 }
 
-TEST_CASE("a cached job is not a result of its own, and shows the place of its outputs",
-          "[store]") {
+TEST_CASE("a cached job is not a new result, and shows the place of its outputs", "[store]") {
   StoreFixture fixture;
   const Plan plan = fixture.stored_run(kMnist);
   JobEvent cached = succeeded("data", "f1", "/d");

@@ -290,7 +290,8 @@ TEST_CASE("a child of a result without an identity has none either", "[input_pro
   CHECK(end.fingerprint.empty());
 }
 
-TEST_CASE("a place within the run has no fingerprint, except outputs of parents", "[input_proof]") {
+TEST_CASE("a place within the run does not count in a fingerprint, except outputs of parents",
+          "[input_proof]") {
   JobSpec spec;
   spec.uses = "evaluate";
   spec.with = {{"checkpoint", "${{ steps.a.outputs.o }}/best"}, {"data", "/data/known"}};

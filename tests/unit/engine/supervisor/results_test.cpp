@@ -252,7 +252,7 @@ TEST_CASE("links in outputs are followed within the run and to parents, and refu
     fs::create_directory_symlink("../other", attempt.files.outputs() / "other/back");
     CHECK_THROWS_WITH(collect(attempt, "folder"), Catch::Contains("lies in"));
   }
-  SECTION("a link within an output stays as it is") {
+  SECTION("a link within an output stays unchanged") {
     attempt.write("folder/step-1/model");
     fs::create_directory_symlink("step-1", folder / "latest");
     const Json before = collect(attempt, "folder").values;

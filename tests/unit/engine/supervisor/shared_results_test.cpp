@@ -207,12 +207,12 @@ TEST_CASE("links that stay in a result are shared as links, and links out of it 
   make_directories(checkpoints_directory(first.spec) / "step-1");
   fs::create_directory_symlink("step-1", checkpoints_directory(first.spec) / "latest");
   REQUIRE(share_result(first.spec, first.trained()));
-  SECTION("as it was shared") {
+  SECTION("in the shared state") {
     Sharer second(folder, "second-2");
     REQUIRE(second.take().result.has_value());
     CHECK(fs::read_symlink(checkpoints_directory(second.spec) / "latest") == "step-1");
   }
-  SECTION("after a change") {
+  SECTION("with a later change") {
     const std::string target =
         GENERATE(as<std::string>{}, "..", "../..", "step-1/../../..", "/etc");
     fs::remove(entry(folder) / "checkpoints/latest");
@@ -347,7 +347,8 @@ TEST_CASE("a result is removed at any depth of folders", "[shared_results][attac
   CHECK(fs::is_empty(entry(folder).parent_path()));
 }
 
-TEST_CASE("a job that is forced, has begun, or only stages takes no result", "[shared_results]") {
+TEST_CASE("a job that is forced, has begun, or only stages takes no shared result",
+          "[shared_results]") {
   const SharedCache folder;
   Shared first(folder);
   Sharer second(folder, "second-2");

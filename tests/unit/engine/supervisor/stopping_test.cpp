@@ -458,7 +458,7 @@ TEST_CASE("a pass that fails on its checkpoint is followed by one from the previ
   CHECK_FALSE(fs::exists(job.spec.job_directory / "checkpoints.kept"));
 }
 
-TEST_CASE("a pass that fails on the only checkpoint tells how to begin anew", "[supervisor]") {
+TEST_CASE("a pass that fails on the only checkpoint reports how to begin anew", "[supervisor]") {
   Job job("[ ! -e ckpt/last.pt ] || exit 1; echo torn > ckpt/last.pt; exit 75");
   job.spec.checkpoint.emplace().newer = "ckpt/*.pt";
   CHECK(job.execute(1).state == JobState::Queued);

@@ -373,7 +373,7 @@ TEST_CASE("a job with a false condition or a skipped parent is skipped", "[super
   CHECK(after.execute().state == JobState::Succeeded);
 }
 
-TEST_CASE("a job takes the remaining results of parents that were allowed to fail",
+TEST_CASE("a job takes the results of those parents that did not fail, if failures are allowed",
           "[supervisor]") {
   Job good("echo x > $DLFLOW_OUTPUTS/f");
   good.spec.outputs = {{"f", "f"}};
@@ -387,18 +387,18 @@ TEST_CASE("a job takes the remaining results of parents that were allowed to fai
   job.spec.run_command = {"sh", "-c", kSeesArguments, "sh", "${{ steps.make.outputs.f }}"};
   const std::string path = (good.spec.job_directory / "outputs" / "f").string();
 
-  SECTION("a list has the successful ones") {
+  SECTION("a list has the successful parents") {
     job.spec.parents = {parent(good, 1, true), parent(bad, 2, true)};
     CHECK(job.execute().state == JobState::Succeeded);
     CHECK(read_file(job.outputs() / "seen") == path + "\n");
   }
-  SECTION("the job is blocked if none succeeded") {
+  SECTION("the job is blocked if no parent succeeded") {
     job.spec.parents = {parent(bad, 1, true), parent(bad, 2, true)};
     const JobEvent end = job.execute();
     CHECK(end.state == JobState::Blocked);
     CHECK(end.reason == "nothing of make succeeded");
   }
-  SECTION("a user of the failed one is skipped") {
+  SECTION("a job that uses the failed parent is skipped") {
     job.spec.element = {{"i", 2}, {"lr", 1}};
     job.spec.parents = {parent(bad, 2, true)};
     CHECK(job.execute().state == JobState::Skipped);

@@ -119,7 +119,7 @@ TEST_CASE("one request to end does not kill", "[watch]") {
   CHECK(script.exit() == 0);
 }
 
-TEST_CASE("a program that ends by itself before its time was not asked to", "[watch]") {
+TEST_CASE("a program that ends early by itself was not asked to end", "[watch]") {
   const test::TempDir folder;
   WatchOptions options;
   options.walltime = 60s;

@@ -4,7 +4,7 @@
 using namespace dlflow;
 using test::check_answers;
 
-TEST_CASE("a name that MLflow allows stays as it is", "[track]") {
+TEST_CASE("a name that MLflow allows stays unchanged", "[track]") {
   for (const char* name :
        {"loss", "train/loss", "top-1 acc.", "a:b", "x_2", "...", ".hidden/a.b"}) {
     CHECK(mlflow_name(name) == name);
