@@ -138,7 +138,7 @@ class Supervisor {
     if (pid_ == 0) {
       ::prctl(PR_SET_PDEATHSIG, SIGKILL);
       ::setsid();
-      ::close_range(3, unsigned(told.get()) - 1, 0);  // its end ends the wait
+      ::close_range(3, unsigned(told.get()) - 1, 0);  // the launcher waits for their close
       ::close_range(unsigned(told.get()) + 1, ~0U, 0);
       while (true) {
         siginfo_t info{};
@@ -255,7 +255,7 @@ TEST_CASE("a launcher is asked for a supervisor, and its report leads to the rec
   const Request request = world.submit(job);
   CHECK(request.attempt == world.attempt(3));
   CHECK(request.header.pass == 1);
-  CHECK_FALSE(request.gpus.has_value());  // the machine has none: the variable stays as it is
+  CHECK_FALSE(request.gpus.has_value());  // no GPUs here: the variable stays
   CHECK_FALSE(world.backend.has_room(all_cores()));
 
   world.launcher.report(request.header.token + 7, NewsKind::NotStarted, EAGAIN);  // of no job here
@@ -539,7 +539,7 @@ TEST_CASE("a job of another host is left alone until that host is declared gone"
   CHECK(world.backend.recover(job) == Recovery::Vanished);
 
   std::this_thread::sleep_for(20ms);
-  const Submission later = world.job(1);  // it is back
+  const Submission later = world.job(1);  // that host is back
   claim(world.attempt(1), 1, process_of("elsewhere"));
   CHECK_THROWS_WITH(world.backend.recover(later), Catch::Contains("--gone elsewhere"));
 

@@ -137,7 +137,7 @@ class Job {
   std::vector<JobSpec> others;
   int attempt_number = 1;
   std::chrono::milliseconds patience{0};
-  bool renews_claim = false;  ///< of its first attempt
+  bool renews_claim = false;  ///< the supervisor of its first attempt
   bool refuses_requeue = false;
   bool reserves_statuses = false;
   std::vector<int> own_signals;
@@ -146,8 +146,7 @@ class Job {
   uint64_t memory_bytes = 0;
   bool syncs_fail = false;
   bool warned_early = false;  ///< a walltime warning before the supervisor exists
-  bool kills_memory =
-      false;  ///< the kernel has killed a number of its processes: the length of {run}/killed
+  bool kills_memory = false;  ///< the number of kills by the kernel is the length of {run}/killed
 };
 
 }  // namespace dlflow::test

@@ -333,9 +333,9 @@ TEST_CASE("elements with different resources share no task", "[slurm]") {
 )");
   CHECK(share_a_task(plan, 0, 1));
   CHECK_FALSE(share_a_task(plan, 1, 2));
-  CHECK_FALSE(share_a_task(plan, 3, 4));  // of another step
+  CHECK_FALSE(share_a_task(plan, 3, 4));  // another step
   CHECK(share_a_task(plan, 4, 5));
-  CHECK_FALSE(share_a_task(plan, 5, 6));  // of the next pack
+  CHECK_FALSE(share_a_task(plan, 5, 6));  // another pack
   const auto batches = plan_batches(plan, all_new(plan), rules(1001));
   REQUIRE(batches.size() == 3);
   CHECK(batches[0].jobs == Numbers{0, 1});

@@ -42,7 +42,7 @@ TEST_CASE("a job that is allowed to fail ends with 0, so that its dependents can
 TEST_CASE("a job with always() requeues itself while a parent is at work, whatever SLURM reports",
           "[job-exec]") {
   const Job parent("true");
-  parent.die_in_a_pass();  // of job 812: no end on record
+  parent.die_in_a_pass();  // as job 812: no end on record
   Job job("true");
   job.spec.always = true;
   job.spec.parents = {{"data", Json::object(), parent.spec.job_directory}};
@@ -58,7 +58,7 @@ TEST_CASE(
     "a job that needs its parent's success is neither run nor requeued while the parent is at work",
     "[job-exec]") {
   const Job parent("true");
-  parent.die_in_a_pass();  // of job 812: no end on record
+  parent.die_in_a_pass();  // as job 812: no end on record
   Job job("echo x >> {run}/trace");
   job.spec.parents = {{"data", Json::object(), parent.spec.job_directory}};
   job.at_work = "812";

@@ -177,7 +177,7 @@ TEST_CASE("elements of a shared task that another job runs are left to that job 
           "[job-exec]") {
   Job job("true");
   job.add("b", "true");
-  job.die_in_a_pass();  // of job 812
+  job.die_in_a_pass();  // as job 812
   job.at_work = "812";
   CHECK(job.execute("813") == kTryAgain);
   CHECK(job.content("requeued") == "813\n");

@@ -72,7 +72,7 @@ TEST_CASE("a folder is bound once, and before its subfolders", "[binds]") {
   CHECK(bound({{path("a/b"), path("a/b")}, read_only}) == std::vector<Bind>{read_only});
   CHECK(bound({{path("a"), "/x/long"}, {path("a"), "/x"}}) ==
         std::vector<Bind>{{path("a"), "/x"}, {path("a"), "/x/long"}});
-  CHECK(bound({{path("a"), "/x"}, {path("a"), "/x"}}).size() == 2);  // as asked
+  CHECK(bound({{path("a"), "/x"}, {path("a"), "/x"}}).size() == 2);  // as requested
 }
 
 TEST_CASE("a container sees the program that runs it, and the meeting place of ranks", "[binds]") {

@@ -49,7 +49,7 @@ TEST_CASE("a second change is seen once the clock of the file system has ticked"
   };
   CHECK(left(second) > 0s);  // a clock of whole seconds
   CHECK(left(second) <= 2s);
-  CHECK(left(second + 3600s) == 2s);  // of another host
+  CHECK(left(second + 3600s) == 2s);  // the clock of another host
   CHECK(left(second - 3s) == 0s);
   const nanoseconds exact = now + (now.count() % 1'000'000'000 == 0 ? 1ns : 0ns);
   CHECK(left(exact) <= 10ms);

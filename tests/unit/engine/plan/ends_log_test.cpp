@@ -121,7 +121,7 @@ TEST_CASE("restored entries are not examined again, and later entries are", "[en
   AfterPowerCut place;
   place.keep(end_of("a", 1, Succeeded));
   place.boot();
-  fs::remove_all(job_directory(place.run, "a"));  // by its user
+  fs::remove_all(job_directory(place.run, "a"));  // as by its user
   AppendFile(place.log).append(to_line(end_of("b", 1, Succeeded)));
   restore_ends(place.run, has_job);
   CHECK(place.states("a").empty());

@@ -203,8 +203,8 @@ TEST_CASE("each unit of a checkpoint and each cause of a retry has its word", "[
 TEST_CASE("a job.json in which a key is missing or odd is refused", "[job]") {
   const Json whole = to_json(example_spec());
   for (const auto& [key, value] : whole.items()) {
-    if (key == "container") continue;               // of a step without an image
-    if (key == "lists" || key == "base") continue;  // of an older dlflow
+    if (key == "container") continue;               // absent without an image
+    if (key == "lists" || key == "base") continue;  // absent in an older dlflow
     INFO(key);
     Json json = whole;
     json.erase(key);

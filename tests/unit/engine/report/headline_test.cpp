@@ -30,7 +30,7 @@ TEST_CASE("the best job of a sweep is the one that the workflow selects", "[head
   CHECK(goal("}\n  best: {run: ./b, with: {lr: '${{ min_by(steps.fit.matrix.lr, "
              "steps.fit.metrics.cost-of-all) }}'}}\n") == Goal{"cost-of-all", false});
   CHECK(goal("}\n  best: {run: [echo, '${{ max_by(steps.fit.matrix.lr, steps.fit.metrics.none) "
-             "}}']}\n") == Goal{"accuracy", true});  // which no job has
+             "}}']}\n") == Goal{"accuracy", true});  // a metric that no job has
 }
 
 TEST_CASE("NaN is never the best of a sweep", "[headline]") {

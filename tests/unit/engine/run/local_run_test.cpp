@@ -27,7 +27,7 @@ namespace {
 /// Runs on processes of this machine.
 class LocalRun : public RunFolder {
  public:
-  /// \param steps  in which TRACE stands for a file, see trace().
+  /// \param steps  TRACE in them stands for a file, see trace().
   explicit LocalRun(const std::string& steps, const Machine& machine = {.cores = 2})
       : RunFolder(steps), machine_(machine) {
     machine_.memory_bytes = uint64_t{1} << 30;

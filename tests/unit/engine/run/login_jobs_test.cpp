@@ -160,7 +160,7 @@ TEST_CASE("a step of the login node that needs a job's result waits for the next
   CHECK(world.batch.submitted == Names{"train 811"});
   CHECK(world.login.submitted.empty());
   CHECK(world.look() == States{{"train", Queued}, {"upload", Planned}, {"report", Planned}});
-  CHECK(world.resume().later_here == Names{"upload"});  // nothing has ended yet
+  CHECK(world.resume().later_here == Names{"upload"});  // no job has ended yet
   world.nodes.run_all();
   CHECK(world.resume().later_here.empty());
   CHECK(world.login.submitted == Names{"upload"});

@@ -492,7 +492,7 @@ TEST_CASE("a job is at work from its beginning to its end", "[notify]") {
     return at_work("b");
   };
   CHECK(recorded(JobState::Running, 1));
-  CHECK(recorded(JobState::Lost, 0));  // of an earlier attempt
+  CHECK(recorded(JobState::Lost, 0));  // belongs to an earlier attempt
   CHECK_FALSE(recorded(JobState::Lost, 1));
   CHECK_FALSE(recorded(JobState::Planned, 1));
 }

@@ -310,7 +310,7 @@ TEST_CASE("an element that ended well in a later cancelled task has succeeded", 
   begin_first_task(world);
   world.nodes.late_records = 1;
   world.nodes.end("812_0", Succeeded);
-  world.nodes.requeue("812_0");  // of its second element
+  world.nodes.requeue("812_0");  // for its second element
   world.cancel();
   CHECK(world.look()["train[n=1]"] == JobState::Cancelled);
   world.nodes.show_records();

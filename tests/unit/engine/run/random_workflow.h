@@ -16,11 +16,11 @@ namespace dlflow::test {
 
 struct RandomStep {
   std::string name;
-  bool has_own_shell = false;  ///< which may start faster than a script's
+  bool has_own_shell = false;  ///< its shell may start faster than a script's
   bool stages = false;  ///< brings the data through the cache; the fields below are for commands
   int constant = 0;
   std::string axis;  ///< the axis of its matrix; empty: none. "a" and "b" belong to several steps
-  std::string second_axis;  ///< beside it
+  std::string second_axis;  ///< a further axis
   bool repeats = false;
   bool has_condition = false;
   bool may_fail = false;           ///< `allow_failure`

@@ -20,8 +20,8 @@ struct ModelJob {
   const RandomStep* step = nullptr;
   std::map<std::string, int> element = {};  ///< axis -> value
   JobState state = JobState::Succeeded;
-  std::string reason = {};                   ///< of a job that did not succeed
-  std::map<std::string, File> outputs = {};  ///< by their paths in the folder of outputs
+  std::string reason = {};                   ///< why the job did not succeed
+  std::map<std::string, File> outputs = {};  ///< keys: paths in the folder of outputs
 
   std::string name() const {
     std::string label;
@@ -202,7 +202,7 @@ class ModelRun {
 
   const RandomWorkflow& workflow_;
   std::string& shared_;
-  std::map<std::string, std::vector<ModelJob>> jobs_;  // by step
+  std::map<std::string, std::vector<ModelJob>> jobs_;  // keys: steps
 };
 
 }  // namespace dlflow::test

@@ -168,7 +168,7 @@ class Simulation {
     world_.clock.advance(std::chrono::minutes(2));
   }
 
-  /// As after MinJobAge, without accounting.
+  /// Forgets a job as after MinJobAge, without accounting.
   void forget_a_job() {
     std::vector<std::string> over;
     for (const auto& [id, job] : world_.batch.jobs()) {
@@ -229,7 +229,7 @@ class Simulation {
     world_.batch.lost_answers = world_.batch.lost_submissions = 0;
     world_.batch.silent_queries = world_.batch.empty_queues = 0;
     world_.batch.refuses_cancel = false;
-    if (world_.directory.empty()) return "";  // nothing was ever submitted
+    if (world_.directory.empty()) return "";  // no job was ever submitted
     std::string unfinished;
     for (int round = 0; round < 4; ++round) {
       world_.nodes.run_all();

@@ -231,7 +231,7 @@ TEST_CASE("a bundle that would fill the disk is refused before anything is writt
   manifest.files["workflow/a.sh"].bytes = 0xe0000000;
   const TempDir folder;
   std::string bytes = zip_of(folder.path(), with_manifest(manifest, good_files()));
-  const std::string size("\x15\0\0\0", 4);  // of a.sh, in both headers
+  const std::string size("\x15\0\0\0", 4);  // the size of a.sh, in both headers
   REQUIRE(good_files().front().content.size() == 0x15);
   const std::string name = "workflow/a.sh";
   for (size_t at = bytes.find(name); at != bytes.npos; at = bytes.find(name, at + 1)) {

@@ -269,7 +269,7 @@ TEST_CASE("the warning comes as early as the program needs it to save", "[slurm]
   };
   CHECK(warning(5min) == "300");
   CHECK(warning(0s) == "60");
-  CHECK(warning(1h) == "630");  // of 21 minutes
+  CHECK(warning(1h) == "630");  // half of 21 minutes
   batch.resources.walltime = 0s;
   CHECK(warning(5min) == "300");
   CHECK(warning(std::chrono::hours(48)) == "65000");

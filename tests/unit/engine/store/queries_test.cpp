@@ -343,7 +343,7 @@ TEST_CASE("earlier runs are compared job by job, the newest first", "[store]") {
     }
     return runs;
   };
-  CHECK(earlier("train[lr=0.1]", "").empty());  // nothing has succeeded yet
+  CHECK(earlier("train[lr=0.1]", "").empty());  // no run has succeeded yet
   run_to_success(fixture.store, first, "train[lr=0.1]");
   run_to_success(fixture.store, second, "train[lr=0.5]");
   using Runs = std::vector<std::string>;

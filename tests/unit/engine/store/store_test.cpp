@@ -86,7 +86,7 @@ TEST_CASE("a job that returns to a state within a millisecond is in that state",
                               event("data", 1, Running),    event("data", 1, Queued)};
   fixture.store.record(plan.run, events);
   fixture.store.record(plan.run, events);                     // two readers of one file
-  fixture.store.record(plan.run, std::span(events).last(2));  // which have read the rest before
+  fixture.store.record(plan.run, std::span(events).last(2));  // a late reader
   CHECK(fixture.store.events(plan.run, "data") == events);
   CHECK(fixture.store.runs()[0].jobs == std::map<JobState, size_t>{{Planned, 2}, {Queued, 1}});
 }

@@ -183,7 +183,7 @@ TEST_CASE("a note replaces the fields that it has and leaves the rest", "[record
   SECTION("the metrics") { expected.metrics = note.metrics = {{"epoch", 1}}; }
   CHECK(noted(note) == expected);
   note.attempt = 2;
-  CHECK(noted(note) == whole_record());  // of an earlier attempt
+  CHECK(noted(note) == whole_record());  // belongs to an earlier attempt
 }
 
 TEST_CASE("an event without an attempt changes the latest one", "[record]") {

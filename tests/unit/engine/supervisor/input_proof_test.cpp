@@ -281,7 +281,7 @@ TEST_CASE("data that is exchanged and restored while the program runs prevents r
 
 TEST_CASE("a child of a result without an identity has none either", "[input_proof]") {
   Reader reader("true");
-  reader.parent.spec.outputs.clear();  // of a second attempt that declares none
+  reader.parent.spec.outputs.clear();  // a second attempt declares none
   JobEvent succeeded;
   succeeded.state = JobState::Succeeded;
   AppendFile(reader.parent.attempt() / "events.jsonl").append(to_line(succeeded));

@@ -272,7 +272,7 @@ TEST_CASE("the target of a link is published with it, and its changes are notice
   attempt.spec.parents = {{"parent", Json::object(), elsewhere.path() / "parent"}};
   const bool is_folder = GENERATE(true, false);
   fs::create_symlink(is_folder ? part.parent_path() : part, attempt.files.outputs() / "link");
-  const bool is_declared = GENERATE(true, false);  // a program may know others
+  const bool is_declared = GENERATE(true, false);  // undeclared links count as well
   if (!is_declared) attempt.write("other");
   publish(attempt.spec, attempt.files,
           collect(attempt, is_declared ? "link" : "other").publication);

@@ -25,7 +25,7 @@ namespace {
 
 const std::string kFingerprint(64, 'f');
 
-/// A job with its folders, in the state when its program has ended.
+/// A job and its folders right after the end of its program.
 class Sharer {
  public:
   Sharer(const test::TempDir& folder, const std::string& run) {

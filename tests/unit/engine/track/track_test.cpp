@@ -131,7 +131,7 @@ class InMlflow : public TrackedRun {
     return found;
   }
 
-  std::map<std::string, std::vector<KnownRun>> servers;  ///< by address
+  std::map<std::string, std::vector<KnownRun>> servers;  ///< keys: addresses
 };
 
 using Texts = std::vector<std::string>;
