@@ -203,7 +203,7 @@ TEST_CASE("without a pipe, signals to the process inside go to its program", "[c
   CHECK(inside.end() == 75);
 }
 
-TEST_CASE("the program ends with the process outside", "[container]") {
+TEST_CASE("a program ends when the container's outer process is gone", "[container]") {
   Inside inside;
   inside.ask("trap '' TERM; echo >up; while :; do /bin/sleep 0.01; done");
   SECTION("while it runs") {

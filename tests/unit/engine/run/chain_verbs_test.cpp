@@ -243,7 +243,7 @@ TEST_CASE("a local run whose folder is gone is cancelled without a batch system"
   CHECK(run.store.status(name).state == RunState::Cancelled);
 }
 
-TEST_CASE("the end of a run without a last node is reported by the first verb that finds it",
+TEST_CASE("a run's end that no node can report is reported by the first verb that finds it",
           "[verbs]") {
   VerbsWorld world("  a: {run: ./a}\nnotify: {command: [\"true\"], on: [end]}\n");
   world.start();

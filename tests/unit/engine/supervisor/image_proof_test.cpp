@@ -71,7 +71,7 @@ struct FarImage {
 
 }  // namespace
 
-TEST_CASE("the clock of another file system proves no image unchanged", "[image_proof]") {
+TEST_CASE("the clock of another file system cannot prove an image unchanged", "[image_proof]") {
   FarImage image;
   if (!image.is_far()) return test::skip("there is no second file system to write to");
   image.write("v2");
