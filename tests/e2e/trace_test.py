@@ -35,7 +35,7 @@ class Trace(support.Case):
         self.run_name = self.run_json("w.yaml")["run"]
         self.attempt = pathlib.Path(self.status(self.run_name)["directory"]) / "steps/train/attempt-1"
 
-    def test_jobs_of_a_step_that_run_together_have_places_of_their_own(self):
+    def test_simultaneous_jobs_of_a_step_have_rows_of_their_own(self):
         events = self.trace(self.run_name)
         slices = [event for event in events if event["ph"] == "X"]
         wide = [event for event in slices if event["name"].startswith("wide")]
@@ -51,7 +51,7 @@ class Trace(support.Case):
         self.assertEqual(counts[-1], 0)
         self.assertTrue(all(count >= 0 for count in counts))
 
-    def test_outputs_go_through_links_and_into_pipes(self):
+    def test_outputs_are_written_through_links_and_into_pipes(self):
         (self.folder / "www").mkdir()
         page = self.write("www/index.html", "old")
         link, pipe = self.folder / "page.html", self.folder / "pipe"
@@ -71,7 +71,7 @@ class Trace(support.Case):
         finally:
             os.close(reader)
 
-    def test_ranks_stand_where_they_were_in_time(self):
+    def test_events_of_ranks_stand_at_their_time(self):
         began = next(event for event in self.trace(self.run_name) if event["name"] == "train")
         at = time.time()
         timeline = {"otherData": {"began_at": at}, "traceEvents": [
@@ -100,7 +100,7 @@ class Trace(support.Case):
         self.assertEqual([self.names[event["pid"]] for event in sums], [f"train rank {rank} (n1)" for rank in (0, 2, 10)])
         self.assertEqual([event["args"] for event in sums], [{"bytes": 48 + rank} for rank in (0, 2, 10)])
 
-    def test_a_timeline_that_is_none_is_passed_over(self):
+    def test_an_invalid_timeline_is_skipped(self):
         for text in ("", "[1]", '{"traceEvents": 1}', "[" * 100_000, '{"traceEvents": [{"ph": "X", "name": 1, "pid": 0, "ts": 1e999, "dur": 1}]}'):
             self.assertTrue(any(event["name"] == "train" for event in self.trace(self.run_name, (self.attempt, text))))
 

@@ -1,4 +1,4 @@
-"""The climate workflow, reduced, on two clusters: on two ranks in containers, and natively on one. Its predictions have the same bits."""
+"""A small climate workflow on two clusters, on two ranks in containers and natively on one, predicts the same bits."""
 
 import json
 import os

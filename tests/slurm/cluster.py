@@ -1,7 +1,7 @@
-"""Common parts of the tests on a real SLURM: the clusters alpha, beta and gamma, used by an ordinary user and damaged by root.
+"""Shared code of the tests on a real SLURM: the clusters alpha, beta and gamma, used by an ordinary user and broken by root.
 
-A test program runs as root; the tested commands run as the clusters' user `dlflow`, through `run` and `start`. If the clusters could not
-be started, importing this module ends the program as skipped, with the reason.
+A test program runs as root; the tested programs run as the clusters' user `dlflow`, through `run` and `start`. If the
+clusters could not be started, importing this module ends the program as skipped, with the reason.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""Collectives across the nodes of a cluster: the cases of tests/mpi that compare with MPI's own results."""
+"""Collectives across the nodes of a cluster: the cases of tests/mpi that compare with MPI's results."""
 
 import hashlib
 import json
@@ -22,11 +22,11 @@ class Collectives(Case):
                               timeout=240)  # ranks that share cores with other tests are slow
 
     @unittest.skipUnless(MPI_TEST.exists(), "built without MPI")
-    def test_they_give_what_mpi_gives_between_two_nodes_of_one_rank(self):
+    def test_collectives_match_mpi_between_two_nodes_of_one_rank(self):
         self.assertIn("All tests passed", self.srun(2, MPI_TEST, "[across]"))
 
     @unittest.skipUnless(MPI_TEST.exists(), "built without MPI")
-    def test_they_give_what_mpi_gives_between_nodes_of_several_ranks(self):
+    def test_collectives_match_mpi_between_nodes_of_several_ranks(self):
         for ranks in (3, 4):
             with self.subTest(ranks=ranks):
                 self.assertIn("All tests passed", self.srun(ranks, MPI_TEST, "[across]"))
@@ -41,9 +41,9 @@ class Collectives(Case):
         self.assertLessEqual({"recursive_doubling", "rabenseifner", "ring", "tree", "direct", "mpi"}, set(measured))
 
     @unittest.skipUnless(TRAIN.exists(), "built without dlflow-train")
-    def test_srun_trains_the_same_weights_whatever_it_tells_its_ranks(self):
-        """pmi2 means Debian's MPICH 4.0.2, whose UCX treats these nodes as one, since they are one machine. With UCX_TLS=tcp it trains
-        on both, but MPI_Finalize then hangs in half of the tries. So its ranks run on one node."""
+    def test_srun_trains_the_same_weights_under_any_of_its_mpi_types(self):
+        """pmi2 means Debian's MPICH 4.0.2, whose UCX takes these nodes for one, since they are one machine. With UCX_TLS=tcp it trains
+        on both, and MPI_Finalize then hangs in half of the tries. So its ranks are on one node."""
         pictures.write(self.folder, 1380, 500, suffix="")
         settings = {"model": str(STAGED / "workflows/models/lenet.yaml"), "data": str(self.folder), "epochs": 1, "lr": 0.05,
                     "validation": 100, "precision": {"leaves": 8}}

@@ -1,4 +1,4 @@
-"""Common parts of the tests of containers on two clusters: the workflows with their image, and udocker."""
+"""Shared code of the tests of containers on two clusters: the workflows with their image beside them, and udocker."""
 
 import json
 import os
@@ -19,7 +19,7 @@ WORKFLOW = "fashion-mnist-container.yaml"
 
 
 class Case(cluster.Case):
-    """dlflow in a folder of alpha's user that both clusters see."""
+    """Runs dlflow in a folder of alpha's user that both clusters see."""
 
     image = "dlflow"
 

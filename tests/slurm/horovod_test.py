@@ -1,4 +1,4 @@
-"""Horovod's interface and compressed gradients over two nodes: scripts without any reference to dlflow's engine, on Debian's PyTorch."""
+"""Horovod's interface and compressed gradients over two nodes: scripts without any use of dlflow's engine, on Debian's PyTorch."""
 
 import pathlib
 import shutil
@@ -40,7 +40,7 @@ class Horovod(Chain):
         attempt = pathlib.Path(self.status(run)["directory"]) / "steps/work/attempt-1"
         return (attempt / "stdout").read_text().splitlines(), attempt
 
-    def test_two_ranks_on_each_of_two_nodes_do_what_horovod_does(self):
+    def test_two_ranks_on_each_of_two_nodes_match_horovod(self):
         scenarios = "random_order, optimizers, states, adasum"
         printed, _ = self.run_step(f"[{PYTHON}, -B, {self.folder}/horovod_rank.py, {scenarios}]", 4, "two.yaml")
         self.assertEqual(printed.count("ended"), 4, printed)

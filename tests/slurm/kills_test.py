@@ -1,6 +1,6 @@
-"""A chain survives kill -9 of its processes while an administrator requeues, cancels and holds jobs: no step runs twice or is lost.
+"""A chain survives kill -9 of any of its processes, while an administrator requeues, cancels and holds its jobs: no step runs twice, none is lost.
 
-DLFLOW_KILLS=200 sets the number of kills, a few by default. DLFLOW_SEED determines their targets and times.
+DLFLOW_KILLS=200 sets the number of kills; the default is small. DLFLOW_SEED chooses processes and times.
 """
 
 import contextlib
@@ -111,7 +111,7 @@ class Kills(Chain):
                 current = id if word == "start" else current
                 self.assertEqual(id, current, f"{run}, {step}: two at once: {lines}")
 
-    def test_kills_while_an_administrator_requeues_cancels_and_holds(self):
+    def test_a_chain_survives_kills_while_an_administrator_requeues_cancels_and_holds(self):
         wanted = int(os.environ.get("DLFLOW_KILLS", 8))
         self.kills = 0
         while self.kills < wanted:

@@ -1,5 +1,5 @@
-"""Typical training scripts of users, for four frameworks, on two nodes with a walltime that is too short, through `| tee` and with
-spawned loader workers: they lose no step, and end with the weights of an undisturbed training."""
+"""Typical training scripts of four frameworks, on two nodes with too short a walltime, through `| tee` and with spawned loader
+workers, lose no step, and end with the weights of an undisturbed training."""
 
 import json
 import os
@@ -62,7 +62,7 @@ class OwnScripts(Chain):
         self.wait_for(run, {"train": "succeeded"}, timeout=300)
 
     @unittest.skipIf(LACKING, LACKING)
-    def test_scripts_that_know_nothing_of_dlflow_lose_no_step_to_a_short_walltime(self):
+    def test_scripts_without_dlflow_lose_no_step_to_a_short_walltime(self):
         self.write("gamma.yaml", "scheduler: slurm\nslurm: {partition: batch}\n")
         shutil.copy(SCRIPTS / "tiny_training.py", self.folder)
         expected = {script: undisturbed(script) for script in (NANOGPT, TRANSFORMERS)}

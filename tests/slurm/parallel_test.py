@@ -28,15 +28,15 @@ class Parallel(Chain):
         self.assertRegex(self.run_workflow(name, python, ranks=ranks), rf"^{ranks} ranks: at most \S+ from one process\n$")
 
     @needs("torch", OLD)
-    def test_data_parallel_training_on_two_nodes(self):
+    def test_data_parallel_training_runs_on_two_nodes(self):
         self.check_same("ddp", OLD)
 
     @needs("torch", OLD)
-    def test_zero_redundancy_optimizer_on_two_nodes(self):
+    def test_zero_redundancy_optimizer_runs_on_two_nodes(self):
         self.check_same("zero", OLD)
 
     @needs("torch")
-    def test_what_divides_weights_and_layers_on_two_nodes(self):
+    def test_divided_weights_and_layers_run_on_two_nodes(self):
         for name in ("fsdp", "pipeline", "tensor-parallel"):
             with self.subTest(name):
                 self.check_same(name, NEWEST)

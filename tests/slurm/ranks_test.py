@@ -1,4 +1,4 @@
-"""Commands on ranks of two nodes, started by srun and by mpirun: each rank's variables, and scripts without any reference to dlflow."""
+"""Commands on ranks of two nodes, started by srun and by mpirun: the variables of each rank, and scripts that do not use dlflow."""
 
 import json
 import pathlib
@@ -73,7 +73,7 @@ class Ranks:
     def check_sums(self, *arguments):
         self.assertEqual(self.printed(*arguments), [f"rank {rank} of 4: 10" for rank in range(4)])
 
-    def test_each_rank_is_told_its_place(self):
+    def test_each_rank_gets_its_place(self):
         told = self.tell(4)
         first = self.clusters[0].node(1)
         port = told["0"]["MASTER_PORT"]
@@ -85,7 +85,7 @@ class Ranks:
                 "DLFLOW_LOCAL_RANK": local, "DLFLOW_LOCAL_RANKS": "2", "DLFLOW_NODE_RANK": node, "DLFLOW_NODES": "2",
                 "host": self.clusters[0].node(rank // 2 + 1)})
 
-    def test_a_program_per_node_is_told_how_many_ranks_it_is_to_start(self):
+    def test_a_program_per_node_gets_the_number_of_ranks_to_start(self):
         told = self.tell(3, "launch: node")
         port = told["node0"]["MASTER_PORT"]
         for node, ranks in enumerate("21"):
@@ -95,7 +95,7 @@ class Ranks:
                 "PET_NODE_RANK": str(node), "PET_NPROC_PER_NODE": ranks, "host": self.clusters[0].node(node + 1)})
 
     @unittest.skipUnless(shutil.which("ch-run") and images.BUSYBOX.exists(), "charliecloud or busybox-static is not installed")
-    def test_ranks_in_containers_are_told_the_same(self):
+    def test_ranks_in_containers_get_the_same_variables(self):
         if self.clusters[0].run(["unshare", "--user", "--map-root-user", "true"], status=None).returncode != 0:
             self.skipTest("users cannot make user namespaces here")
         images.docker_archive(self.folder / "box.tar", [images.busybox_layer()])
@@ -124,7 +124,7 @@ class Ranks:
 
 
     @needs("torch")
-    def test_the_newest_pytorch_needs_no_option_either(self):
+    def test_the_newest_pytorch_needs_no_option(self):
         self.check_sums(f"[{NEWEST}, {self.folder}/sum_ranks.py]", 4)
         self.check_sums(f"[{NEWEST}, -m, torch.distributed.run, {self.folder}/sum_ranks.py]", 4, "launch: node")
 
@@ -136,13 +136,13 @@ class Ranks:
                         f"{self.folder}/sum_accelerate.py", 4, "launch: node")
 
     @needs("lightning")
-    def test_lightning_finds_its_ranks_whoever_starts_them(self):
+    def test_lightning_finds_its_ranks_under_any_launcher(self):
         devices = "env: {DEVICES: 2}"
         self.check_sums(f"[{NEWEST}, {self.folder}/sum_lightning.py]", 4, devices)
         self.check_sums(f"[{NEWEST}, -m, torch.distributed.run, {self.folder}/sum_lightning.py]", 4, f"{devices}\n                launch: node")
 
     @needs("deepspeed")
-    def test_deepspeed_finds_its_ranks_whoever_starts_them(self):
+    def test_deepspeed_finds_its_ranks_under_any_launcher(self):
         self.limit = 900
         EXTENSIONS.mkdir(exist_ok=True)
         EXTENSIONS.chmod(0o777)

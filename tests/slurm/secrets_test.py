@@ -1,4 +1,4 @@
-"""The path of a secret through a real SLURM, natively and in a container: it is found in RUN/secrets and nowhere else."""
+"""A secret on a real SLURM, natively and in a container, is found in RUN/secrets and nowhere else."""
 
 import pathlib
 import shutil
@@ -71,7 +71,7 @@ class Secrets(Chain):
         self.check_nobody_sees_it(run, directory)
         self.finish(run, directory)
 
-    def test_so_does_a_job_in_a_container(self):
+    def test_a_job_in_a_container_keeps_its_secret(self):
         if not (UDOCKER / "bin/udocker").exists() or not shutil.which("proot") or not images.BUSYBOX.exists():
             self.skipTest("udocker (./dev test puts it there from PyPI), proot or busybox-static is missing")
         images.docker_archive(self.folder / "box.tar", [images.busybox_layer()])
@@ -87,7 +87,7 @@ class Secrets(Chain):
         self.check_nobody_sees_it(run, directory)
         self.finish(run, directory)
 
-    def test_without_the_file_a_job_fails_before_its_program_and_resubmit_brings_it_back(self):
+    def test_a_job_without_the_file_fails_before_its_program_and_resubmit_restores_it(self):
         self.write_steps("w", f"""
             first: {{run: 'until [ -e {self.folder}/go ]; do sleep 0.1; done'}}
             push: {{secrets: [TOKEN], run: 'echo "$TOKEN" > {self.folder}/seen', needs: [first]}}

@@ -1,4 +1,4 @@
-"""A run moves in one file to another user on another cluster: the same weights, and no data about the first user."""
+"""A run's bundle gives another user on another cluster the same weights, without access to the first cluster."""
 
 import hashlib
 import pathlib

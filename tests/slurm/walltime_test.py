@@ -1,4 +1,4 @@
-"""A job without any reference to dlflow reaches its walltime twice: it saves a file on request, and SLURM runs it again."""
+"""A job that does not use dlflow reaches its walltime twice: it saves a file on request, and SLURM runs it again."""
 
 import json
 
