@@ -12,7 +12,7 @@
 using namespace dlflow;
 using namespace dlflow::runtime;
 
-TEST_CASE("every rank learns what each rank has", "[agreement]") {
+TEST_CASE("every rank learns the values of all ranks", "[agreement]") {
   const int ranks = GENERATE(1, 2, 5);
   const auto all = test::on_ranks(
       ranks, [](Communicator& comm) { return gather(comm, double(comm.rank()) / 2); });
@@ -42,7 +42,7 @@ TEST_CASE("ranks that differ are named, on every rank", "[agreement]") {
   }
 }
 
-TEST_CASE("what differs is shown where people can read it", "[agreement]") {
+TEST_CASE("a difference is shown with the values if they are readable", "[agreement]") {
   const auto messages = test::on_ranks(3, [](Communicator& comm) {
     const std::string own = comm.rank() == 2 ? "avx2" : "avx512_core";
     return test::error_of([&] {

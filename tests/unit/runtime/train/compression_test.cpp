@@ -106,7 +106,7 @@ TEST_CASE("on one node nothing is left out unless every rank compresses", "[comp
   CHECK(loss(ranks_too, how) != loss(again, {}));
 }
 
-TEST_CASE("compressed, a run that stops and goes on ends with the bits of one that did not",
+TEST_CASE("a compressed run that stops and continues ends with the bits of one that did not",
           "[compression]") {
   Compression how = named(GENERATE(CompressionMethod::MsTopK, CompressionMethod::Int8,
                                    CompressionMethod::Dgc, CompressionMethod::PowerSgd));
@@ -124,8 +124,7 @@ TEST_CASE("compressed, a run that stops and goes on ends with the bits of one th
   CHECK(newest_bits(parts.path()) == newest_bits(whole.path()));
 }
 
-TEST_CASE("what ranks have not sent adds up to the same on another number of them",
-          "[compression]") {
+TEST_CASE("unsent gradients have the same sum on another number of ranks", "[compression]") {
   const NetworkSet networks(parse_model(kModel, "small.yaml"), 8, Network::Mode::Training);
   const WeightLayout& layout = *networks.layout();
   Compression how = named(CompressionMethod::Dgc);
@@ -188,7 +187,7 @@ TEST_CASE("a compressed run goes on with another number of ranks", "[compression
   CHECK(train_on(2, 1, job_in(folder.path(), how)).summary.at("accuracy") > 0.85);
 }
 
-TEST_CASE("a gradient that is no number stops a compressed run in its step", "[compression]") {
+TEST_CASE("a NaN among gradients stops a compressed run in its step", "[compression]") {
   const CompressionMethod method = GENERATE(from_range(kAll));
   const test::TempDir folder;
   TrainingJob job = job_in(folder.path(), named(method));
@@ -196,7 +195,7 @@ TEST_CASE("a gradient that is no number stops a compressed run in its step", "[c
   CHECK_THROWS_AS(train_on(2, 1, job), Diverged);
 }
 
-TEST_CASE("weights with rows and columns are compressed, short ones are not", "[compression]") {
+TEST_CASE("matrices are compressed, and short weights are not", "[compression]") {
   const NetworkSet networks(parse_model(kModel, "small.yaml"), 8, Network::Mode::Training);
   const auto& parameters = networks.layout()->parameters();
   Compression how = named(CompressionMethod::PowerSgd);

@@ -65,7 +65,7 @@ bool fits(const CooperationOptions& cooperation, int ranks) {
 
 }  // namespace
 
-TEST_CASE("every way to cooperate learns, and reports what it reached", "[cooperation]") {
+TEST_CASE("every way to cooperate learns, and reports its results", "[cooperation]") {
   const auto cooperation =
       GENERATE(kLocal, kElastic, kGossip, kPairwise, kServer, kSynchronousServers, kFreeServer);
   const int ranks = GENERATE(1, 2, 3, 4, 5);
@@ -113,7 +113,8 @@ TEST_CASE("without staleness or between averages of one step, training is synchr
   }
 }
 
-TEST_CASE("with one worker, every way to cooperate is what it would do alone", "[cooperation]") {
+TEST_CASE("with one worker, every way to cooperate trains like that worker alone",
+          "[cooperation]") {
   const auto kind = GENERATE(OptimizerOptions::Kind::Sgd, OptimizerOptions::Kind::AdamW);
   const size_t accumulate = GENERATE(size_t(1), size_t(2));
   const auto bits_of = [&](const CooperationOptions& cooperation, int ranks) {
@@ -135,7 +136,7 @@ TEST_CASE("with one worker, every way to cooperate is what it would do alone", "
   CHECK(bits_of(kFreeServer, 2) == plain);
 }
 
-TEST_CASE("a run that stops and goes on ends with the same bits, where the way has such",
+TEST_CASE("a run that stops and continues ends with the same bits in deterministic ways",
           "[cooperation]") {
   const auto cooperation = GENERATE(kLocal, kSynchronousServers);
   const test::TempDir whole, parts;
@@ -152,7 +153,7 @@ TEST_CASE("a run that stops and goes on ends with the same bits, where the way h
   CHECK(newest_bits(parts.path()) == newest_bits(whole.path()));
 }
 
-TEST_CASE("ranks without samples in a step count it as an update", "[cooperation]") {
+TEST_CASE("a step without samples counts as an update", "[cooperation]") {
   const test::TempDir whole, parts;
   const auto job_in = [](const test::TempDir& dir) {
     TrainingJob job = tiny_job(dir.path(), kLocal, 2);
@@ -167,7 +168,7 @@ TEST_CASE("ranks without samples in a step count it as an update", "[cooperation
   CHECK(newest_bits(parts.path()) == newest_bits(whole.path()));
 }
 
-TEST_CASE("every way to cooperate goes on, also on other ranks and in another way",
+TEST_CASE("every way to cooperate can be continued, even on other ranks or in another way",
           "[cooperation]") {
   const auto cooperation = GENERATE(kLocal, kGossip, kPairwise, kServer, kFreeServer);
   const test::TempDir dir;
@@ -180,7 +181,7 @@ TEST_CASE("every way to cooperate goes on, also on other ranks and in another wa
   CHECK(end.summary.at("accuracy") > 0.9);
 }
 
-TEST_CASE("with servers, the loss that is reported is that of the samples, however many workers",
+TEST_CASE("with servers, the loss is the mean over samples with any number of workers",
           "[cooperation]") {
   const auto loss_on = [](const CooperationOptions& cooperation, int ranks) {
     const test::TempDir dir;
@@ -192,7 +193,7 @@ TEST_CASE("with servers, the loss that is reported is that of the samples, howev
   CHECK(loss_on(kSynchronousServers, 6) == Approx(one).epsilon(0.2));  // of other samples
 }
 
-TEST_CASE("one rank that is asked to stop is enough", "[cooperation]") {
+TEST_CASE("a request to stop on one rank stops all", "[cooperation]") {
   const auto cooperation =
       GENERATE(kLocal, kGossip, kPairwise, kServer, kSynchronousServers, kFreeServer);
   const test::TempDir dir;
@@ -206,7 +207,7 @@ TEST_CASE("one rank that is asked to stop is enough", "[cooperation]") {
   CHECK(list_checkpoints(job.checkpoints).size() == 1);
 }
 
-TEST_CASE("checkpoints are saved after as many steps as the policy says", "[cooperation]") {
+TEST_CASE("checkpoints are saved after the policy's number of steps", "[cooperation]") {
   const auto cooperation = GENERATE(kLocal, kGossip, kPairwise, kServer);
   const test::TempDir dir;
   TrainingJob job = tiny_job(dir.path(), cooperation, 2);
@@ -217,8 +218,7 @@ TEST_CASE("checkpoints are saved after as many steps as the policy says", "[coop
   CHECK(names == std::vector<std::string>{"step-000005", "step-000010", "step-000014"});
 }
 
-TEST_CASE("a loss that is no number stops every rank, whichever way they cooperate",
-          "[cooperation]") {
+TEST_CASE("a NaN loss stops every rank in all ways to cooperate", "[cooperation]") {
   const auto cooperation =
       GENERATE(kLocal, kGossip, kPairwise, kServer, kSynchronousServers, kFreeServer);
   const test::TempDir dir;
@@ -247,7 +247,7 @@ TEST_CASE("ranks that cooperate in different ways do not begin", "[cooperation]"
   CHECK_THAT(messages[1], Catch::StartsWith("the settings of rank 1 differs"));
 }
 
-TEST_CASE("a checkpoint says in which way it was trained", "[cooperation]") {
+TEST_CASE("a checkpoint names the way of cooperation", "[cooperation]") {
   const test::TempDir dir;
   const TrainingEnd end = train_on(3, tiny_job(dir.path(), kServer, 1))[0];
   CHECK(load_checkpoint(end.checkpoint).state.at("reduction") ==

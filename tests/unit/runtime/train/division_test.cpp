@@ -86,7 +86,7 @@ bool is_true(const std::optional<std::string>& told, const LeafSettings& setting
 
 }  // namespace
 
-TEST_CASE("a last, uneven step leaves what was learnt behind a batch normalisation", "[division]") {
+TEST_CASE("a small last step does not undo training with batch normalisation", "[division]") {
   const test::TempDir dir;
   TrainingJob job = test::tiny_job(dir.path(), 12);
   job.model = perceptron();
@@ -105,7 +105,7 @@ TEST_CASE("a last, uneven step leaves what was learnt behind a batch normalisati
   }
 }
 
-TEST_CASE("batch normalisation over one value is refused, and says what to do", "[division]") {
+TEST_CASE("batch normalisation over one value is refused, with what to do", "[division]") {
   const auto divide = [](const char* model, size_t samples, TrainSettings settings) {
     return division_of(settings, parse_model(model, "m.yaml"), samples, {1, 2});
   };
@@ -120,8 +120,8 @@ TEST_CASE("batch normalisation over one value is refused, and says what to do", 
   for (Layer& layer : frozen.layers) layer.frozen = true;  // goes by its running statistics
   CHECK(division_of(settings_of(128, 4), frozen, 129, {1, 2}).num_steps() == 2);
   TrainSettings settings = settings_of(128, 4);
-  SECTION("dropped") { settings.last_batch = LastBatch::Drop; }
-  SECTION("over the whole step") {
+  SECTION("if the last batch is dropped") { settings.last_batch = LastBatch::Drop; }
+  SECTION("if statistics are over the whole step") {
     settings.batch = 43;  // three steps
     settings.precision.leaves = 43;
     settings.joint_batch_norm = true;
@@ -129,7 +129,7 @@ TEST_CASE("batch normalisation over one value is refused, and says what to do", 
   CHECK_NOTHROW(divide(kPerceptron, 129, settings));
 }
 
-TEST_CASE("more leaves than anybody computes are told before they are counted", "[division]") {
+TEST_CASE("too many leaves are refused before they are counted", "[division]") {
   TrainSettings settings = settings_of(128, 8);
   settings.update.accumulate = 1 << 20;
   CHECK_THROWS_WITH(division_of(settings, perceptron(), 500, {}),
@@ -137,7 +137,7 @@ TEST_CASE("more leaves than anybody computes are told before they are counted", 
                     "'accumulate'");
 }
 
-TEST_CASE("less than a batch that is to be dropped is nothing to train with", "[division]") {
+TEST_CASE("data smaller than a dropped last batch leaves nothing to train with", "[division]") {
   TrainSettings settings = settings_of(128, 4);
   settings.last_batch = LastBatch::Drop;
   CHECK_THROWS_WITH(division_of(settings, perceptron(), 127, {}),
@@ -145,9 +145,7 @@ TEST_CASE("less than a batch that is to be dropped is nothing to train with", "[
                     "and a step takes 128");
 }
 
-TEST_CASE(
-    "ranks that are told to have nothing to do have no samples, and the advice gives them some",
-    "[division]") {
+TEST_CASE("ranks reported as idle have no samples, and the advice gives them some", "[division]") {
   for (const size_t batch : {1, 2, 3, 4, 5, 7, 8, 31, 64, 100, 128, 300}) {
     for (size_t leaves = 0; leaves <= 12; ++leaves) {
       for (size_t accumulate = 1; accumulate <= 3; ++accumulate) {

@@ -50,7 +50,7 @@ std::vector<Evaluation> evaluated(int ranks, const char* model_text, const Datas
 
 }  // namespace
 
-TEST_CASE("the pixels of all ranks count, and none that have no class", "[evaluation]") {
+TEST_CASE("the pixels of all ranks count, except those without a class", "[evaluation]") {
   const int ranks = GENERATE(1, 2, 3, 5);
   // Of sample 0 all pixels are taken for class 0, of others for class 1: (classes, pixels).
   const auto infer = [](uint32_t sample, std::vector<float>& scores, BatchResult&) {
@@ -65,7 +65,7 @@ TEST_CASE("the pixels of all ranks count, and none that have no class", "[evalua
   }
 }
 
-TEST_CASE("the classes of all ranks' samples are at their place", "[evaluation]") {
+TEST_CASE("the classes of all ranks' samples are in the order of samples", "[evaluation]") {
   const int ranks = GENERATE(1, 2, 3, 5);
   const std::vector<uint32_t> labels = {0, 0, 1, 1, 0, 1, 1};
   const Dataset dataset =
@@ -98,7 +98,7 @@ TEST_CASE("errors of all batches add up", "[evaluation]") {
   }
 }
 
-TEST_CASE("what is counted of all batches adds up", "[evaluation]") {
+TEST_CASE("counts of all batches add up", "[evaluation]") {
   const int ranks = GENERATE(1, 2, 3);
   const Dataset dataset =
       make_dataset<uint8_t>({1, 1, 2}, 6, std::vector<uint8_t>(14), std::vector<uint32_t>(7));

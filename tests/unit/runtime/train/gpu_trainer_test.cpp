@@ -113,7 +113,7 @@ TEST_CASE("batches of every size are built before the first step", "[gpu_trainer
   CHECK(built_late == std::vector<size_t>{0, 0});
 }
 
-TEST_CASE("on GPUs, too, a weight that is no number stops the run in its step", "[gpu_trainer]") {
+TEST_CASE("a NaN weight on a GPU stops the run in its step", "[gpu_trainer]") {
   const test::TempDir dir;
   TrainingJob job = tiny_job(dir.path(), Device::Cuda, 2);
   job.settings.lr = 1e30;
@@ -121,7 +121,7 @@ TEST_CASE("on GPUs, too, a weight that is no number stops the run in its step", 
   CHECK_THROWS_AS(train_on(1, job), Diverged);
 }
 
-TEST_CASE("on GPUs, too, a loss that is no number stops the run in its step", "[gpu_trainer]") {
+TEST_CASE("a NaN loss on a GPU stops the run in its step", "[gpu_trainer]") {
   const int ranks = GENERATE(1, 2);
   const test::TempDir dir;
   TrainingJob job = tiny_job(dir.path(), Device::Cuda, 2);
@@ -131,14 +131,15 @@ TEST_CASE("on GPUs, too, a loss that is no number stops the run in its step", "[
                     Contains("loss is ") && Contains(" at step 2; a lower lr"));
 }
 
-TEST_CASE("without the plug-in, a run says what it needs", "[gpu_trainer]") {
+TEST_CASE("a run without the plug-in names what it needs", "[gpu_trainer]") {
   const test::TempDir dir;
   TrainingJob job = tiny_job(dir.path(), Device::Cuda, 1);
   job.gpu.plugin = dir.path() / "libdlflow_cuda.so";
   CHECK_THROWS_WITH(train_on(1, job), Contains("'device: cuda' needs libdlflow_cuda"));
 }
 
-TEST_CASE("what a GPU cannot keep is refused before anything is read", "[gpu_trainer]") {
+TEST_CASE("settings that a GPU cannot support are refused before anything is read",
+          "[gpu_trainer]") {
   const auto mistake = [](Json more) -> std::string {
     Json with = {{"model", "m"}, {"data", "d"},      {"epochs", 1},
                  {"lr", 0.1},    {"device", "cuda"}, {"precision", {{"reduction", "fast"}}}};

@@ -42,7 +42,7 @@ TEST_CASE("batches of all sizes have the same loss, smoothed and weighted alike"
   CHECK((usual == plain.first) == is_plain);
 }
 
-TEST_CASE("networks of all sizes are in the timeline, whenever they were built", "[network_set]") {
+TEST_CASE("networks of all sizes are in the timeline, even those built earlier", "[network_set]") {
   NetworkSet networks(parse_model(test::kTinyModel, "tiny.yaml"), kUsual, Network::Mode::Inference);
   HugeBuffer weights(networks.layout()->size());
   initialise(*networks.layout(), 1, weights.floats());

@@ -57,7 +57,7 @@ TEST_CASE("each optimizer's weights have the same bits on any number of ranks",
   }
 }
 
-TEST_CASE("each optimizer goes on with the same bits, also on other ranks",
+TEST_CASE("each optimizer continues with the same bits, even on other ranks",
           "[trainer][optim][exact]") {
   const Kind kind = GENERATE(from_range(OptimizerOptions::kKinds));
   const test::TempDir whole, parts;
@@ -69,7 +69,7 @@ TEST_CASE("each optimizer goes on with the same bits, also on other ranks",
   CHECK(newest_bits(parts.path()) == newest_bits(whole.path()));
 }
 
-TEST_CASE("a checkpoint names what the optimizer keeps for each weight", "[trainer][optim]") {
+TEST_CASE("a checkpoint names the optimizer's state for each weight", "[trainer][optim]") {
   const test::TempDir dir;
   const TrainingEnd end = train_on(2, job_with(Kind::AdamW, dir.path(), 1))[0];
   const Checkpoint checkpoint = load_checkpoint(end.checkpoint);
@@ -158,7 +158,7 @@ TEST_CASE("clipping and shards of the state keep the bits on any number of ranks
   }
 }
 
-TEST_CASE("shards of the state go to a checkpoint and back, also to other ranks",
+TEST_CASE("shards of the state are saved and restored, even on other ranks",
           "[trainer][optim][exact]") {
   const test::TempDir whole, parts;
   train_on(1, job_with(Kind::Adam, whole.path(), 2));
@@ -174,7 +174,7 @@ TEST_CASE("shards of the state go to a checkpoint and back, also to other ranks"
   CHECK(newest_bits(parts.path()) == newest_bits(whole.path()));
 }
 
-TEST_CASE("what the optimizer's state takes of each rank's memory is told", "[trainer][optim]") {
+TEST_CASE("the memory for the optimizer's state on each rank is reported", "[trainer][optim]") {
   const auto bytes = [](int ranks, int ranks_per_node, bool shard) {
     const test::TempDir dir;
     TrainingJob job = job_with(Kind::Adam, dir.path(), 1);
@@ -192,7 +192,7 @@ TEST_CASE("what the optimizer's state takes of each rank's memory is told", "[tr
   CHECK(bytes(2, 1, true) < alone);        // shards
 }
 
-TEST_CASE("a gradient that is no number is named, whatever waits for it", "[trainer][optim]") {
+TEST_CASE("a NaN among gradients is named with any optimizer setting", "[trainer][optim]") {
   const Kind kind = GENERATE(Kind::Sgd, Kind::Lamb);
   const bool shard = GENERATE(false, true);
   const test::TempDir dir;
@@ -256,7 +256,7 @@ TEST_CASE("the learning rate follows the batch, and labels may be smooth", "[tra
   CHECK(bits(0.0625, RateScaling::None, 1, 0.1) != plain);
 }
 
-TEST_CASE("the gradient noise scale is told with each epoch, the same on any ranks",
+TEST_CASE("the gradient noise scale is logged per epoch, the same on any number of ranks",
           "[trainer][optim]") {
   const auto scales = [](int ranks, int ranks_per_node) {
     const test::TempDir dir;

@@ -121,7 +121,7 @@ TEST_CASE("frozen layers and groups of parameters end where those of PyTorch do"
   }
 }
 
-TEST_CASE("frozen layers keep their bits, and a run with them has the same on any number of ranks",
+TEST_CASE("frozen layers keep their bits, and a run with them is exact on any number of ranks",
           "[recipes][exact]") {
   const std::string frozen = GENERATE("conv", "bn", "fc");
   const bool joint = GENERATE(false, true);
@@ -181,7 +181,7 @@ TEST_CASE("a fine-tuning that stops and goes on ends with the bits of one that d
     CHECK(train_on(2, job)[0].finished);
     CHECK(newest_bits(parts.path()) == newest_bits(whole.path()));
   }
-  SECTION("but not with others") {
+  SECTION("but not with other settings") {
     job.settings.freeze = {"conv"};
     CHECK_THAT(refusal(job), Contains("freeze [\"conv\",\"bn\"], not [\"conv\"]"));
     job = job_in(parts.path());
@@ -209,7 +209,7 @@ TEST_CASE("a network for other classes starts from the layers that fit, with a n
   CHECK(weights.at("bn.weight") == before.at("bn.weight"));
   CHECK(weights.at("fc.weight").size() == before.at("fc.weight").size() / 3 * 4);
 
-  SECTION("but no other may have another shape") {
+  SECTION("other layers must have the same shape") {
     job = job_below(dir.path() / "other", 1);
     job.settings.start_from = file;
     text = test::kTinyModel;
@@ -217,12 +217,12 @@ TEST_CASE("a network for other classes starts from the layers that fit, with a n
     CHECK_THAT(refusal(job), Contains("has 'conv.weight' of shape (8,1,3,3), the model (4,1,3,3); "
                                       "only the last layer with weights may differ"));
   }
-  SECTION("and none that is frozen may start anew") {
+  SECTION("frozen layers must not start anew") {
     job.checkpoints = dir.path() / "frozen";
     job.settings.freeze = {"fc"};
     CHECK_THAT(refusal(job), Contains("has no 'fc.weight' that fits"));
   }
-  SECTION("and one of them must be there") {
+  SECTION("at least one layer must fit") {
     write_tensors(dir.path() / "x", {{"x", {{"shape", {1}}, {"values", {1}}}}});
     job.settings.start_from = dir.path() / "x";
     CHECK_THAT(refusal(job), Contains("has no tensor that model 'tiny' has: x"));
@@ -287,7 +287,7 @@ TEST_CASE("keys of fine-tuning are read, and named where they are wrong", "[reci
              Contains("'freeze' needs ranks that step together"));
 }
 
-TEST_CASE("the mean of the weights has the same bits on any number of ranks, over stops, too",
+TEST_CASE("the mean of the weights has the same bits on any number of ranks, even after stops",
           "[recipes][exact]") {
   const auto kind = GENERATE(OptimizerOptions::Kind::Sgd, OptimizerOptions::Kind::Lamb);
   const bool shard = GENERATE(false, true);
@@ -322,7 +322,7 @@ TEST_CASE("the mean of the weights has the same bits on any number of ranks, ove
   CHECK(newest_bits(parts.path()) == newest_bits(whole.path()));
 }
 
-TEST_CASE("with a mean of the weights, it is what is evaluated, and training goes by the weights",
+TEST_CASE("the mean of the weights is evaluated, and training uses the weights themselves",
           "[recipes]") {
   const test::TempDir plain, mean;
   TrainingJob job = tiny_job(plain.path(), 1);
@@ -354,7 +354,7 @@ TEST_CASE("with a mean of the weights, it is what is evaluated, and training goe
   CHECK_THAT(refusal(job), Contains("ema 0.5, not 0.9"));
 }
 
-TEST_CASE("the best value is the first of equals, and none is no number", "[recipes]") {
+TEST_CASE("the best value is the first of equals, and never NaN", "[recipes]") {
   BestValue best;
   CHECK_FALSE(best.take("accuracy", std::nan(""), 1, 0));
   CHECK(best.take("accuracy", 0.5, 2, 0));
@@ -367,7 +367,7 @@ TEST_CASE("the best value is the first of equals, and none is no number", "[reci
   CHECK(best.take("loss", 0.6, 8, 0));
 }
 
-TEST_CASE("a training without patience left ends early, after the same epoch however it runs",
+TEST_CASE("a training whose patience is exhausted ends after the same epoch on any ranks",
           "[recipes][exact]") {
   const auto job_in = [](const std::filesystem::path& folder) {
     TrainingJob job = tiny_job(folder, 40);
@@ -410,7 +410,7 @@ TEST_CASE("a training without patience left ends early, after the same epoch how
   CHECK(train_on(1, job)[0].summary.at("epochs") == epochs);  // there is nothing left to do
 }
 
-TEST_CASE("a training ends after the epoch that reaches what it is to reach, however it runs",
+TEST_CASE("a training ends after the epoch that reaches its target, on any ranks",
           "[recipes][exact]") {
   const auto job_in = [](const std::filesystem::path& folder, double reach) {
     TrainingJob job = tiny_job(folder, 8);
@@ -443,8 +443,7 @@ TEST_CASE("a training ends after the epoch that reaches what it is to reach, how
 }
 
 TEST_CASE(
-    "mixed images train the same bits on any number of ranks, and are refused where labels "
-    "cannot be mixed",
+    "mixed images give the same bits on any number of ranks, and need labels that can be mixed",
     "[recipes][exact]") {
   const auto job_in = [](const std::filesystem::path& folder) {
     TrainingJob job = tiny_job(folder, 2);
@@ -475,7 +474,7 @@ TEST_CASE(
         "with: 'augment.saturation' is for pictures of 3 channels; the training data have 1");
 }
 
-TEST_CASE("the shares of classes are learnt, mixed, too, alike on any number of ranks",
+TEST_CASE("shares of classes are learnt, even mixed ones, with the same bits on any ranks",
           "[recipes][exact]") {
   const auto end_with = [](int ranks, float share_of_label, double mixup = 0) {
     const test::TempDir dir;
@@ -508,7 +507,7 @@ TEST_CASE("the shares of classes are learnt, mixed, too, alike on any number of 
   CHECK(end_with(1, 0.7f, 0.4).first != bits);
 }
 
-TEST_CASE("samples drawn by classes train the same bits on any number of ranks and over stops",
+TEST_CASE("samples drawn by class give the same bits on any number of ranks and after stops",
           "[recipes][exact]") {
   const auto job_in = [](const std::filesystem::path& folder) {
     TrainingJob job = tiny_job(folder, 2);
@@ -557,7 +556,8 @@ TEST_CASE("the best checkpoint stays, and is the result", "[recipes]") {
   CHECK_THAT(refusal(job), Contains("the best checkpoint so far cannot be used"));
 }
 
-TEST_CASE("training goes on without a damaged newest checkpoint, which was the best", "[recipes]") {
+TEST_CASE("training continues without the newest checkpoint if it was the best and is damaged",
+          "[recipes]") {
   const auto job_in = [](const std::filesystem::path& folder) {
     TrainingJob job = tiny_job(folder, 2);
     job.settings.keep_best = "loss";
@@ -586,7 +586,7 @@ TEST_CASE("training goes on without a damaged newest checkpoint, which was the b
   CHECK(newest_bits(hurt.path()) == newest_bits(whole.path()));
 }
 
-TEST_CASE("keep_best and stop_early are refused where nothing measures them", "[recipes]") {
+TEST_CASE("keep_best and stop_early are refused if their metric is not measured", "[recipes]") {
   const test::TempDir dir;
   TrainingJob job = tiny_job(dir.path(), 1);
   job.settings.keep_best = "top5";
@@ -601,7 +601,7 @@ TEST_CASE("keep_best and stop_early are refused where nothing measures them", "[
         "above 0");
 }
 
-TEST_CASE("a model is measured by the metrics that it is said to be", "[recipes]") {
+TEST_CASE("training measures exactly the metrics listed for a model", "[recipes]") {
   const std::string scores = GENERATE("3", "6");
   const test::TempDir dir;
   TrainingJob job = tiny_job(dir.path(), 1);
@@ -614,7 +614,8 @@ TEST_CASE("a model is measured by the metrics that it is said to be", "[recipes]
   CHECK(measured == std::set<std::string>(names.begin(), names.end()));
 }
 
-TEST_CASE("class weights change what is learnt, alike on any number of ranks", "[recipes][exact]") {
+TEST_CASE("class weights change the training, in the same way on any number of ranks",
+          "[recipes][exact]") {
   const auto end_with = [](int ranks, const std::vector<float>& weights) {
     const test::TempDir dir;
     TrainingJob job = tiny_job(dir.path(), 1);
@@ -634,8 +635,7 @@ TEST_CASE("class weights change what is learnt, alike on any number of ranks", "
   CHECK(refusal(job) == "with: 'class_weights' has 2 numbers for the 3 classes of model 'tiny'");
 }
 
-TEST_CASE("a training within a memory budget computes results again, to the same bits",
-          "[recipes]") {
+TEST_CASE("a training within a memory budget recomputes results, with the same bits", "[recipes]") {
   const test::TempDir dir;
   std::string layers = "- linear: {name: a, features: 64}\n";
   for (int i = 0; i < 10; ++i) layers += "- gelu\n- linear: {features: 64}\n";

@@ -48,8 +48,7 @@ std::map<std::pair<int, std::string>, int> recorded(int ranks, uint64_t steps, u
 
 }  // namespace
 
-TEST_CASE("the steps after the first ten are recorded, those of each rank as its own",
-          "[recording]") {
+TEST_CASE("the steps after the first ten are recorded, separately for each rank", "[recording]") {
   using Counts = std::map<std::pair<int, std::string>, int>;
   CHECK(recorded(1, 2, 14) == Counts{{{0, "step of 0"}, 2}});
   CHECK(recorded(3, 4, 14) ==

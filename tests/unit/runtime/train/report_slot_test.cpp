@@ -61,8 +61,7 @@ std::string in_words(const ReportSlot::Sums& sums) {
 
 }  // namespace
 
-TEST_CASE("losses are summed over leaves, and what a rank says counts once however many it has",
-          "[report_slot]") {
+TEST_CASE("losses are summed over leaves, and a rank's requests count once", "[report_slot]") {
   const int num_ranks = GENERATE(1, 2, 3, 4);
   const auto told = dlflow::test::on_ranks(num_ranks, [](Communicator& comm) {
     return in_words(Rank(comm).step({{.stops = 1, .saves = comm.rank() == 0 ? 1.0f : 0.0f}, 2}));
@@ -81,7 +80,7 @@ TEST_CASE("waits for other ranks are summed over ranks", "[report_slot]") {
   CHECK(waited == std::vector<float>(3, 1.5f));
 }
 
-TEST_CASE("a rank without leaves has no say", "[report_slot]") {
+TEST_CASE("a rank without leaves adds nothing to a report", "[report_slot]") {
   auto told = dlflow::test::on_ranks(int(kSlotLeaves) + 1, [](Communicator& comm) {
     return in_words(Rank(comm).step({{.stops = comm.rank() == int(kSlotLeaves) ? 1.0f : 0.0f}, 1}));
   });
@@ -90,7 +89,7 @@ TEST_CASE("a rank without leaves has no say", "[report_slot]") {
   CHECK(told == std::vector<std::string>(kSlotLeaves, expected));
 }
 
-TEST_CASE("what a rank said in one step is forgotten in the next", "[report_slot]") {
+TEST_CASE("a rank's requests last for one step", "[report_slot]") {
   const auto told = dlflow::test::on_ranks(2, [](Communicator& comm) {
     Rank rank(comm);
     rank.step({{.stops = 1}, 1});

@@ -63,7 +63,8 @@ uint64_t bytes_used(size_t samples, size_t chunk_bytes) {
 
 }  // namespace
 
-TEST_CASE("a sample takes four bytes of a node, for the order, and none of a rank", "[trainer]") {
+TEST_CASE("a sample takes four bytes of memory per node for the order, and none per rank",
+          "[trainer]") {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   test::skip("a sanitizer has a heap of its own");
 #else

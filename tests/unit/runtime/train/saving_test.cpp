@@ -24,7 +24,7 @@ TrainingJob wide_job(const fs::path& folder, uint64_t epochs) {
 
 }  // namespace
 
-TEST_CASE("a checkpoint holds the state of when it was taken, whatever training does to it",
+TEST_CASE("a checkpoint holds the state at its start, though training goes on",
           "[trainer][threads]") {
   const test::TempDir dir;
   const Model model = parse_model(test::kTinyModel, "tiny.yaml");
@@ -71,13 +71,13 @@ TEST_CASE("a checkpoint holds the state of when it was taken, whatever training 
   }
 }
 
-TEST_CASE("a checkpoint that cannot be written ends the run by its name, and leaves those before",
+TEST_CASE("a checkpoint that cannot be written is named, ends the run, and leaves the older ones",
           "[trainer]") {
   const test::TempDir dir;
   const TrainingEnd before = train_on(1, wide_job(dir.path(), 1))[0];
   TrainingJob job = wide_job(dir.path(), 2000);
-  SECTION("of a step") { job.policy = {CheckpointPolicy::Unit::Steps, 1, 2}; }
-  SECTION("of the end") {
+  SECTION("the checkpoint of a step") { job.policy = {CheckpointPolicy::Unit::Steps, 1, 2}; }
+  SECTION("the checkpoint at the end") {
     job.settings.epochs = 2;
     job.policy = {CheckpointPolicy::Unit::Epochs, 100, 2};
   }
@@ -104,7 +104,7 @@ TEST_CASE("a run that diverges while a checkpoint is written leaves it whole", "
   CHECK(latest.rejected.empty());
 }
 
-TEST_CASE("who asks to stop gets all steps, also those after a checkpoint that is being written",
+TEST_CASE("a stop saves all steps, even those after a checkpoint that is being written",
           "[trainer]") {
   const test::TempDir dir;
   TrainingJob job = wide_job(dir.path(), 50);

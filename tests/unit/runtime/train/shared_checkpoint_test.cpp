@@ -60,8 +60,7 @@ TEST_CASE("ranks that find another checkpoint are named", "[trainer]") {
   }
 }
 
-TEST_CASE("a rank does not take another copy of a checkpoint for what its node has proven",
-          "[trainer]") {
+TEST_CASE("a rank does not accept another copy of its node's verified checkpoint", "[trainer]") {
   const test::TempDir ours, theirs;
   const fs::path here = test::train_on(1, wide_job(ours.path()))[0].checkpoint;
   const fs::path there = theirs.path() / here.filename();

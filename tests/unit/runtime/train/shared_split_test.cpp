@@ -77,7 +77,7 @@ TEST_CASE("ranks begin without hashing all of packed data", "[trainer][data]") {
   CHECK(hashed < kPixels + 4 * (4 * kSamples + kOverhead));
 }
 
-TEST_CASE("packed data is hashed once per node in a whole epoch, and no more for its statistics",
+TEST_CASE("packed data is hashed once per node in an epoch, including its statistics",
           "[trainer][data]") {
   const bool shards = GENERATE(false, true);
   const int nodes = GENERATE(1, 2);
@@ -111,7 +111,7 @@ TEST_CASE("data without hashes of its parts is hashed once per node", "[trainer]
   CHECK(hashed < size_t(nodes) * (kPixels + 4 * kSamples) + 4 * kOverhead);
 }
 
-TEST_CASE("ranks whose files differ do not begin, packed or not", "[trainer][data]") {
+TEST_CASE("ranks whose files differ do not start, packed or not", "[trainer][data]") {
   const bool packed = GENERATE(true, false);
   const test::TempDir dir, ours, theirs;
   Dataset data = test::tiny_dataset(kSamples);
@@ -142,7 +142,7 @@ TEST_CASE("ranks whose files differ do not begin, packed or not", "[trainer][dat
   }
 }
 
-TEST_CASE("a damaged image never trains, whoever reads it when", "[trainer][data]") {
+TEST_CASE("a damaged image is never trained on, whichever rank reads it first", "[trainer][data]") {
   const bool measured = GENERATE(true, false);  // all of it is read before the first step
   const uint64_t sample = GENERATE(0, 4321, kSamples - 1);
   const test::TempDir dir;
@@ -167,7 +167,7 @@ TEST_CASE("damaged labels or hashes are refused by the rank that opens them", "[
                     Contains("the SHA-256 of its labels and hashes does not hold"));
 }
 
-TEST_CASE("a rank does not take other files for those that its node has proven", "[data]") {
+TEST_CASE("a rank does not accept other files in place of its node's verified ones", "[data]") {
   const test::TempDir ours, theirs;
   for (const test::TempDir* dir : {&ours, &theirs}) {
     write_binary_dataset(dir->path() / "train.dlset", test::tiny_dataset(kSamples));

@@ -54,7 +54,7 @@ TEST_CASE("the same seed holds out the same samples", "[split]") {
   CHECK(held_out(3) != held_out(4));
 }
 
-TEST_CASE("something must be left to train on", "[split]") {
+TEST_CASE("a validation split must leave samples for training", "[split]") {
   ThreadGroup alone(1);
   const auto divide = [&](size_t held_out) {
     return split_off_validation(alone.communicator(0), test::tiny_dataset(50), held_out, 0);

@@ -69,7 +69,7 @@ TrainingJob classes_job(const std::filesystem::path& folder, uint64_t epochs) {
 
 }  // namespace
 
-TEST_CASE("classes of texts train to the same bits on any number of ranks",
+TEST_CASE("classes of texts train with the same bits on any number of ranks",
           "[trainer][exact][texts]") {
   const auto bits = [](int ranks) {
     const test::TempDir dir;
@@ -114,7 +114,7 @@ TEST_CASE("classes of texts and networks that do not fit are refused by name", "
   CHECK_THAT(refusal(encoder_text(), texts), Catch::Contains("pack them with --labels folders"));
 }
 
-TEST_CASE("texts of unequal length train to the same bits on any number of ranks",
+TEST_CASE("texts of unequal length train with the same bits on any number of ranks",
           "[trainer][exact][texts]") {
   const std::string alone = bits_on(1);
   const int ranks = GENERATE(1, 2, 3);
@@ -142,8 +142,7 @@ TEST_CASE("a network learns from texts of unequal length", "[trainer][texts]") {
   CHECK(summary.at("tokens_per_s") > 0);
 }
 
-TEST_CASE("the loss is the mean over real tokens, however far texts are filled up",
-          "[trainer][texts]") {
+TEST_CASE("the loss is the mean over real tokens with any padding", "[trainer][texts]") {
   const test::TempDir dir;
   const TrainingJob job = texts_job(dir.path(), 1);
   // By hand, each text alone and as long as it is.
@@ -185,7 +184,7 @@ TEST_CASE("networks in which padding would change a text are refused by name", "
              Catch::Contains("'loss: next_token' alone"));
 }
 
-TEST_CASE("ranks that do not take each step together do not train on texts", "[trainer][texts]") {
+TEST_CASE("ranks without synchronous steps are refused for texts", "[trainer][texts]") {
   const test::TempDir dir;
   TrainingJob job = texts_job(dir.path(), 1);
   job.settings.cooperation.kind = CooperationOptions::Kind::LocalSgd;

@@ -80,7 +80,7 @@ TEST_CASE("clipping limits the norm of the whole gradient, as PyTorch does", "[o
   CHECK(clipped_step(ranks, 2, NAN)[0].empty());  // is noticed
 }
 
-TEST_CASE("with shards, a weight that is no number is noticed on every rank", "[optim]") {
+TEST_CASE("with shards, a weight that is not finite is detected on every rank", "[optim]") {
   const size_t broken = GENERATE(size_t(1), kNumbers / 2, kNumbers - 1);
   ThreadGroup group(3, std::chrono::seconds(60), 1);
   const auto finite = test::on_ranks(group, 3, [&](Communicator& comm) {
@@ -95,8 +95,7 @@ TEST_CASE("with shards, a weight that is no number is noticed on every rank", "[
   CHECK(finite == std::vector<int>{0, 0, 0});
 }
 
-TEST_CASE("of an update of several blocks, a weight that is no number is noticed in any",
-          "[optim]") {
+TEST_CASE("a weight that is not finite is detected in any block of an update", "[optim]") {
   const size_t broken = GENERATE(size_t(1), kNumbers / 2, kNumbers - 1);
   ThreadGroup group(1);
   const auto sgd = make_optimizer({.momentum = 0});
