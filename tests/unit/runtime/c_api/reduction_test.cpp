@@ -66,7 +66,7 @@ TEST_CASE("16-bit floats are reduced as fp32 and rounded once") {
         narrow(258).bits);
 }
 
-TEST_CASE("operations that a type does not have are refused, and so are numbers of none") {
+TEST_CASE("operations that a type does not support and unknown numbers are refused") {
   CHECK(error_of([] { require_reduction(DLFLOW_F16, DLFLOW_BXOR); }) ==
         "'bxor' is no operation of fp16 numbers: they have no bits to combine");
   CHECK(error_of([] { require_reduction(DLFLOW_I32, DLFLOW_AVG); }) ==
