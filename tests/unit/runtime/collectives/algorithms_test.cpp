@@ -74,7 +74,7 @@ std::vector<std::byte> bytes_from(int rank, size_t count) {
 
 }  // namespace
 
-TEST_CASE("an algorithm sends messages, or has a way of its own", "[collectives]") {
+TEST_CASE("every algorithm is tested here or in a program of its own", "[collectives]") {
   const std::set<Algorithm> others = {Algorithm::SharedMemory, Algorithm::Hierarchical,
                                       Algorithm::Direct, Algorithm::Mpi};
   for (const Algorithm algorithm : kAlgorithms) {
@@ -115,8 +115,7 @@ TEST_CASE("an all-reduce of several messages per round", "[collectives]") {
   CHECK(wrong == std::vector(size_t(num_ranks), 0));
 }
 
-TEST_CASE("collectives under way at a time do not mix, in whatever order they are polled",
-          "[collectives]") {
+TEST_CASE("concurrent collectives do not mix, in whatever order they are polled", "[collectives]") {
   const int num_ranks = GENERATE(2, 5);
   const auto wrong = on_ranks(num_ranks, [&](Communicator& comm) {
     std::vector<Numbers> numbers;

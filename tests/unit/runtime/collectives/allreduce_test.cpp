@@ -133,7 +133,7 @@ TEST_CASE("every all-reduce leaves the sum on every rank, the same bits", "[coll
   for (const auto& result : results) CHECK(result == results[0]);
 }
 
-TEST_CASE("whatever rules say, all ranks have the sum and the same bits", "[collectives]") {
+TEST_CASE("all ranks have the sum with the same bits under any rules", "[collectives]") {
   const RuleSet rules = GENERATE(from_range(kWays));
   const int num_ranks = GENERATE(1, 2, 3, 4, 6, 7, 8, 16);
   const int ranks_per_node = GENERATE(0, 1, 2, 3, 4);
@@ -148,8 +148,7 @@ TEST_CASE("whatever rules say, all ranks have the sum and the same bits", "[coll
   CHECK(std::ranges::count(results, results[0]) == num_ranks);
 }
 
-TEST_CASE("sixteen bits on the wire cost one rounding of what travels and one of the sum",
-          "[collectives]") {
+TEST_CASE("sixteen bits on the wire round each number once, and the sum once", "[collectives]") {
   const auto [wire, epsilon] = GENERATE(
       table<DataType, double>({{DataType::Float16, 0x1p-11}, {DataType::BFloat16, 0x1p-8}}));
   const RuleSet rules = GENERATE(from_range(kWays));
@@ -220,7 +219,7 @@ TEST_CASE("many steps through one buffer never mix", "[collectives]") {
   CHECK(wrong == std::vector(num_ranks, 0));
 }
 
-TEST_CASE("a range is waited for alone, in another order than they were started", "[collectives]") {
+TEST_CASE("ranges can be waited for one by one, in any order", "[collectives]") {
   const int ranks_per_node = GENERATE(1, 3);
   ThreadGroup group(3, 10s, ranks_per_node);
   const auto results = on_ranks(group, 3, [](Communicator& comm) {
@@ -306,7 +305,7 @@ TEST_CASE("polling does not wait for the thread that moves messages", "[collecti
   CHECK(in_time == std::vector{true, true});
 }
 
-TEST_CASE("urgent ranges end, also where more are started than have flags", "[collectives]") {
+TEST_CASE("urgent ranges end even if there are more ranges than flags", "[collectives]") {
   constexpr size_t kRanges = 700;
   for (uint32_t round = 0; round < 20; ++round) {
     ThreadGroup group(3, 5s, 1);
@@ -325,7 +324,7 @@ TEST_CASE("urgent ranges end, also where more are started than have flags", "[co
   }
 }
 
-TEST_CASE("urgent ranges end in shared memory, too, where flags serve several", "[collectives]") {
+TEST_CASE("urgent ranges in shared memory end although several share a flag", "[collectives]") {
   constexpr size_t kRanges = 600;
   ThreadGroup group(2);
   const auto ranks = on_ranks(
@@ -341,7 +340,7 @@ TEST_CASE("urgent ranges end in shared memory, too, where flags serve several", 
   for (const auto& rank : ranks) CHECK(std::ranges::count(rank->values(), 2.0f) == kRanges);
 }
 
-TEST_CASE("a library's sums begin in the order in which they were started, whatever is urgent",
+TEST_CASE("a library's sums begin in the order of their starts, even if some are urgent",
           "[collectives]") {
   ThreadGroup group(2, 10s, 1);
   LibraryRank rank(group.communicator(0));
@@ -367,7 +366,7 @@ TEST_CASE("between nodes, messages move while their ranks do something else", "[
   for (const auto& result : results) CHECK(result == std::vector(100, 3.0f));
 }
 
-TEST_CASE("on one node nobody but the ranks themselves moves anything", "[collectives]") {
+TEST_CASE("on one node, data moves only when a rank polls", "[collectives]") {
   ThreadGroup group(2);
   const auto ranks = on_ranks(
       group, 2, [](Communicator& comm) { return std::make_unique<Allreduce>(comm, size_t(64)); });
@@ -383,7 +382,7 @@ TEST_CASE("on one node nobody but the ranks themselves moves anything", "[collec
   CHECK(ranks[1]->done(second));
 }
 
-TEST_CASE("sums are consumed by the thread that asks for them, whoever moves them",
+TEST_CASE("sums are consumed by the thread that waits for them, not by the one that moves them",
           "[collectives]") {
   constexpr size_t kRanges = 50;
   ThreadGroup group(2, 10s, 1);
@@ -443,7 +442,7 @@ Task hold(HeldSums& sums, size_t first) {
 
 }  // namespace
 
-TEST_CASE("four ranges are under way at once: the most urgent, and the first of all",
+TEST_CASE("at most four ranges are under way: the most urgent ones and the oldest",
           "[collectives]") {
   ThreadGroup group(2, 10s, 1);
   HeldSums sums;
@@ -472,7 +471,7 @@ TEST_CASE("four ranges are under way at once: the most urgent, and the first of 
   CHECK(sums.polls[10] + sums.polls[11] == 0);
 }
 
-TEST_CASE("nothing moves any more on a rank where something went wrong", "[collectives]") {
+TEST_CASE("after an error on a rank, its sums stop moving", "[collectives]") {
   ThreadGroup group(2, 10s, 1);
   HeldSums sums;
   AllreduceOptions options;
@@ -488,7 +487,7 @@ TEST_CASE("nothing moves any more on a rank where something went wrong", "[colle
   CHECK(sums.polls[1] == polls);
 }
 
-TEST_CASE("what goes wrong while messages are moved is told to who asks next", "[collectives]") {
+TEST_CASE("an error while messages are moved is thrown by the next call", "[collectives]") {
   ThreadGroup group(2, 10s, 1);
   const auto errors = on_ranks(group, 2, [](Communicator& comm) -> std::string {
     Allreduce allreduce(comm, 100);
@@ -516,8 +515,7 @@ TEST_CASE("a rank that does not take part is named", "[collectives]") {
   CHECK_THAT(errors[0], Catch::StartsWith("rank 0: rank 1 did not answer"));
 }
 
-TEST_CASE("leaves are added along one tree, whoever holds them and however they travel",
-          "[collectives]") {
+TEST_CASE("leaves are added along one tree, on any ranks and by any algorithm", "[collectives]") {
   const size_t num_leaves = GENERATE(1, 2, 3, 5, 6, 8, 16);
   const int num_ranks = GENERATE(1, 2, 3, 4, 7, 8);
   const int ranks_per_node = GENERATE(0, 1, 2, 3, 4);  // all of them; messages; two levels

@@ -40,7 +40,7 @@ Progress poll_until_stuck(Task& task) {
 
 }  // namespace
 
-TEST_CASE("an exchange says which rank it waits for", "[node_exchange]") {
+TEST_CASE("an exchange names the rank that it waits for", "[node_exchange]") {
   constexpr size_t kBytes = 3'000'000;  // more than the ring
   ThreadGroup group(3);
   auto node = exchanges_of(group, 3);
@@ -70,7 +70,7 @@ TEST_CASE("an exchange says which rank it waits for", "[node_exchange]") {
   CHECK(third == sent);
 }
 
-TEST_CASE("a rank that sends moves, also while another has not come", "[node_exchange]") {
+TEST_CASE("a sender makes progress while another rank is missing", "[node_exchange]") {
   const auto sent = block(0, 1, 1'000'000);
   ThreadGroup group(3);
   auto node = exchanges_of(group, 3);
@@ -80,7 +80,7 @@ TEST_CASE("a rank that sends moves, also while another has not come", "[node_exc
   CHECK(task.poll() == Progress::None);                              // all lies in the ring
 }
 
-TEST_CASE("an exchange begins once all have taken what was offered before", "[node_exchange]") {
+TEST_CASE("an exchange begins once all ranks have taken the one before", "[node_exchange]") {
   ThreadGroup group(2);
   auto node = exchanges_of(group, 2);
   const auto sent = block(0, 0, 100), sent_next = block(0, 1, 100);
@@ -99,7 +99,7 @@ TEST_CASE("an exchange begins once all have taken what was offered before", "[no
   CHECK(received_next == sent_next);
 }
 
-TEST_CASE("ranks that come to different calls exchange nothing", "[node_exchange]") {
+TEST_CASE("ranks that make different calls exchange nothing", "[node_exchange]") {
   ThreadGroup group(2);
   auto node = exchanges_of(group, 2);
   group.communicator(1).open_channels_in({.call = 5});
@@ -158,7 +158,7 @@ TEST_CASE("ranks of a node exchange blocks of any sizes", "[node_exchange]") {
   CHECK(right == std::vector<int>(size_t(ranks), true));
 }
 
-TEST_CASE("exchanges go on where their numbers begin again", "[node_exchange]") {
+TEST_CASE("exchanges go on when their numbers wrap around", "[node_exchange]") {
   constexpr size_t kBytes = 1'500'000;  // more than the ring
   const auto right = on_ranks(3, [](Communicator& comm) -> int {
     NodeExchange node(comm);
@@ -183,7 +183,7 @@ TEST_CASE("exchanges go on where their numbers begin again", "[node_exchange]") 
   CHECK(right == std::vector<int>(3, true));
 }
 
-TEST_CASE("a block of another size than its receiver expects is an error", "[node_exchange]") {
+TEST_CASE("a block whose size its receiver does not expect is an error", "[node_exchange]") {
   const auto errors = on_ranks(2, [](Communicator& comm) -> std::string {
     NodeExchange node(comm);
     std::vector<std::byte> bytes(8);

@@ -23,8 +23,7 @@ std::vector<NodeMemory> memory_of(ThreadGroup& group, int ranks) {
 
 }  // namespace
 
-TEST_CASE("whoever waits for a node goes on once all of its ranks have announced it",
-          "[collectives]") {
+TEST_CASE("a wait for a stage ends once all ranks of the node have announced it", "[collectives]") {
   ThreadGroup group(3);
   auto ranks = memory_of(group, 3);
   const Stage stage = GENERATE(Stage::Started, Stage::Reduced, Stage::Consumed);
@@ -79,7 +78,7 @@ TEST_CASE("a rank that started another call is waited for", "[collectives]") {
   CHECK(wait.poll() == Progress::Done);
 }
 
-TEST_CASE("of a sum only those are waited for who have a share of it", "[collectives]") {
+TEST_CASE("a rank waits only for those that have a share of a sum", "[collectives]") {
   ThreadGroup group(3);
   auto ranks = memory_of(group, 3);
   const Range line = {16, 16, 1}, lines = {0, kElements, 2};
@@ -97,7 +96,8 @@ TEST_CASE("of a sum only those are waited for who have a share of it", "[collect
   CHECK(for_lines.poll() == Progress::Done);
 }
 
-TEST_CASE("parts of a node are zero at first, apart, and the same for all ranks", "[collectives]") {
+TEST_CASE("shared parts start at zero, do not overlap, and are the same for all ranks",
+          "[collectives]") {
   ThreadGroup group(2);
   auto ranks = memory_of(group, 2);
   float number = 0;

@@ -63,7 +63,7 @@ void finish_in_any_order(std::vector<Task>& tasks, std::mt19937& random) {
 
 }  // namespace
 
-TEST_CASE("ranks sum numbers of their own, whoever is ahead", "[node_sum]") {
+TEST_CASE("ranks of a node sum their buffers, at any speed of each rank", "[node_sum]") {
   const int ranks = GENERATE(1, 2, 3, 5);
   const uint32_t seed = GENERATE(range(1u, 9u));
   CAPTURE(ranks, seed);
@@ -89,7 +89,7 @@ TEST_CASE("ranks sum numbers of their own, whoever is ahead", "[node_sum]") {
   }
 }
 
-TEST_CASE("a sum may go elsewhere, or to one rank alone", "[node_sum]") {
+TEST_CASE("a sum may go to another buffer, or to one rank only", "[node_sum]") {
   constexpr size_t kCount = 2 * kPiece + 5;
   ThreadGroup group(3);
   const auto sums = sums_of(group, 3, DataType::Float32);
@@ -106,7 +106,7 @@ TEST_CASE("a sum may go elsewhere, or to one rank alone", "[node_sum]") {
   for (int rank = 0; rank < 3; ++rank) CHECK(inputs[size_t(rank)] == numbers_of(rank, kCount, 0));
 }
 
-TEST_CASE("halves are added as fp32, rounded once, and then divided", "[node_sum]") {
+TEST_CASE("16-bit floats are added as fp32, rounded once, and then divided", "[node_sum]") {
   // 2049 is no half: added one by one, the ones would be lost.
   constexpr size_t kCount = 100;
   ThreadGroup group(3);
@@ -130,7 +130,7 @@ TEST_CASE("halves are added as fp32, rounded once, and then divided", "[node_sum
   }
 }
 
-TEST_CASE("a sum says which rank it waits for", "[node_sum]") {
+TEST_CASE("a sum names the rank that it waits for", "[node_sum]") {
   ThreadGroup group(3);
   const auto sums = sums_of(group, 3, DataType::Float32);
   std::vector<std::vector<float>> buffers(3, std::vector<float>(48, 1.0f));

@@ -4,7 +4,7 @@
 
 using namespace dlflow::runtime;
 
-TEST_CASE("leaves are shared out evenly, and what a rank can add is added there", "[collectives]") {
+TEST_CASE("leaves are shared out evenly, and a rank adds its own leaves first", "[collectives]") {
   // 0 1 | 2 3 4 | 5 6 7: 0+1 | 2+3, 4 | 5, 6+7
   CHECK(leaf_share(8, 0, 3) == LeafShare{0, 2, {0, 1}, 1, 2});
   CHECK(leaf_share(8, 1, 3) == LeafShare{2, 3, {0, 1, 0}, 2, 2});

@@ -192,7 +192,7 @@ TEST_CASE("in shared memory and directly, sums of halves are rounded once", "[co
   for (const auto& result : results) CHECK(result == expected);
 }
 
-TEST_CASE("whatever rules say, all ranks have one sum of halves, near the exact one",
+TEST_CASE("all ranks have the same sum of halves under any rules, near the exact sum",
           "[collectives]") {
   const auto [type, epsilon] = GENERATE(
       table<DataType, double>({{DataType::Float16, 0x1p-11}, {DataType::BFloat16, 0x1p-8}}));

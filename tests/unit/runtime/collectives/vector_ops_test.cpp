@@ -80,7 +80,7 @@ size_t any_count() {
 
 }  // namespace
 
-TEST_CASE("numbers are added one to one, and what lies beside them stays", "[collectives]") {
+TEST_CASE("numbers are added elementwise, and their neighbours stay", "[collectives]") {
   const DataType type = GENERATE(from_range(kDataTypes));
   const size_t count = any_count();
   Guarded into(type, numbers_of(0, count)), values(type, numbers_of(1, count));
@@ -89,7 +89,7 @@ TEST_CASE("numbers are added one to one, and what lies beside them stays", "[col
   CHECK(values.numbers() == numbers_of(1, count));
 }
 
-TEST_CASE("numbers are converted one to one, and what lies beside them stays", "[collectives]") {
+TEST_CASE("numbers are converted elementwise, and their neighbours stay", "[collectives]") {
   const DataType type = GENERATE(from_range(kDataTypes));
   const size_t count = any_count();
   Guarded floats(DataType::Float32, numbers_of(0, count));
@@ -104,7 +104,7 @@ TEST_CASE("numbers are converted one to one, and what lies beside them stays", "
   CHECK(same.numbers() == numbers_of(0, count));
 }
 
-TEST_CASE("a part of a sum goes to all results, and what lies beside it stays", "[collectives]") {
+TEST_CASE("a part of a sum goes to all results, and their other elements stay", "[collectives]") {
   const DataType type = GENERATE(from_range(kDataTypes));
   const size_t count = any_count();
   const int num_parts = GENERATE(1, 2, 3, 5);
@@ -170,7 +170,7 @@ TEST_CASE("sums are consumed once each, with their places", "[collectives]") {
   CHECK(a.numbers() == numbers_of(0, first + count));
 }
 
-TEST_CASE("sums follow the order of additions, up to 32 parts high", "[collectives]") {
+TEST_CASE("sums follow the given order of additions, for up to 32 parts", "[collectives]") {
   // 1 + 2^-24 is rounded to 1; (2^-24 + 2^-24) + 1 is not.
   std::vector<float> numbers = {1, 0x1p-24f, 0x1p-24f};
   const auto sum = [&](std::vector<uint8_t> additions) {
