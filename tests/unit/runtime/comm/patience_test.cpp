@@ -95,7 +95,7 @@ TEST_CASE("a rank on a core of its own keeps it for a millisecond", "[patience]"
   CHECK(waiter.core.sleeps.empty());
 }
 
-TEST_CASE("who waits longer sleeps for a 32nd of the time, for the peer may need the core",
+TEST_CASE("a longer wait sleeps for a 32nd of its time, since the peer may need the core",
           "[patience]") {
   Waiter waiter;
   const Core::Time start = waiter.core.now();
@@ -104,8 +104,7 @@ TEST_CASE("who waits longer sleeps for a 32nd of the time, for the peer may need
   CHECK(waiter.core.sleeps.back() == 1ms);
 }
 
-TEST_CASE("who waits for seconds sleeps for a 128th of the time, for many may wait with it",
-          "[patience]") {
+TEST_CASE("a wait of seconds sleeps for a 128th of its time, since many may wait", "[patience]") {
   Waiter waiter;
   waiter.wait_for(1s);
   CHECK(waiter.core.sleeps.back() > 7ms);
@@ -130,8 +129,7 @@ TEST_CASE("a rank whose core was taken yields early and then sleeps, an eighth o
   CHECK(waiter.core.sleeps.back() == 1ms);
 }
 
-TEST_CASE("a yield that returns late is a core that others want, one that returns soon is none",
-          "[patience]") {
+TEST_CASE("a late return from yield shows a contended core, an early one does not", "[patience]") {
   Waiter waiter;
   waiter.core.yield_takes = 100us;
   waiter.wait_for(800us);
@@ -144,8 +142,7 @@ TEST_CASE("a yield that returns late is a core that others want, one that return
   CHECK(!waiter.core.sleeps.empty());
 }
 
-TEST_CASE("a look that takes long because it moves a large message is no loss of the core",
-          "[patience]") {
+TEST_CASE("a long poll that moves a large message does not count as contention", "[patience]") {
   Waiter waiter;
   {
     Patience patience(waiter.comm, waiter.core);
@@ -158,8 +155,7 @@ TEST_CASE("a look that takes long because it moves a large message is no loss of
   CHECK(waiter.core.sleeps.empty());
 }
 
-TEST_CASE("what a rank does between its waits, and its own sleep, is no loss of the core",
-          "[patience]") {
+TEST_CASE("work between waits, and a rank's own sleep, do not count as contention", "[patience]") {
   Waiter waiter;
   waiter.wait_for(10us);
   waiter.core.take(1s);  // it reads a file
@@ -180,7 +176,7 @@ TEST_CASE("an answer within the first microseconds costs neither a yield nor a s
   CHECK(waiter.core.sleeps.empty());
 }
 
-TEST_CASE("progress begins the wait anew", "[patience]") {
+TEST_CASE("progress restarts the wait", "[patience]") {
   Waiter waiter;
   waiter.wait_without_core();
   Patience patience(waiter.comm, waiter.core);
@@ -196,7 +192,7 @@ TEST_CASE("progress begins the wait anew", "[patience]") {
   CHECK(looks_until_sleep() == looks);
 }
 
-TEST_CASE("a wait ends after the communicator's timeout, also one that sleeps", "[patience]") {
+TEST_CASE("a wait ends after the communicator's timeout even if it sleeps", "[patience]") {
   const bool contended = GENERATE(false, true);
   ThreadGroup group(1, 50ms);
   FakeCore core;
@@ -209,7 +205,7 @@ TEST_CASE("a wait ends after the communicator's timeout, also one that sleeps", 
   CHECK(!core.sleeps.empty());
 }
 
-TEST_CASE("contention is believed for 20 ms, and longer each time that it comes back soon",
+TEST_CASE("contention is assumed for 20 ms, and for longer each time it returns soon",
           "[patience]") {
   Contention contention;
   Core::Time now{1h};

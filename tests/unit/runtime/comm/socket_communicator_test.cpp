@@ -81,8 +81,7 @@ TEST_CASE("ranks that exchanged addresses send messages of any size, in order, a
         }) == no_errors(num_ranks));
 }
 
-TEST_CASE("messages that come before anybody waits for them are kept, each channel in its order",
-          "[comm]") {
+TEST_CASE("early messages are kept, in order within each channel", "[comm]") {
   CHECK(errors_of({"", ""}, [](Communicator& comm) {
           constexpr int kMessages = 100;
           std::vector<std::vector<int>> values(kMessages, std::vector<int>(5000));
@@ -123,8 +122,7 @@ TEST_CASE("a message of another size is refused with rank and sizes, early or la
         "model and options");
 }
 
-TEST_CASE("what a rank sent before it ended arrives, and who waits for more is told its name",
-          "[comm]") {
+TEST_CASE("messages of a rank that ended arrive, and a wait for more names it", "[comm]") {
   const auto errors = errors_of({"", "", ""}, [](Communicator& comm) {
     std::vector<int> values(1000, 7);
     if (comm.rank() == 1) return comm.send(bytes_of(values), 0);
@@ -231,7 +229,7 @@ TEST_CASE("a rank that does not come is named", "[comm]") {
              Catch::Matches("rank 1: its address is not one .*"));
 }
 
-TEST_CASE("what a rank's child keeps open does not hide the rank's death", "[comm]") {
+TEST_CASE("a descriptor that a rank's child keeps open does not hide the rank's death", "[comm]") {
   SocketEndpoint own, other;
   const std::vector<std::string> texts = {own.text(), other.text()};
   int end[2];  // open for as long as the grandchild is to live
