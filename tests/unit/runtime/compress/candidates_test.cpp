@@ -66,13 +66,14 @@ TEST_CASE("the largest of a long range are among few candidates", "[compress]") 
   CHECK(size_t(std::ranges::count_if(values, from_least)) == found->size());
 }
 
-TEST_CASE("a short range has no sample", "[compress]") {
+TEST_CASE("a short range is not sampled", "[compress]") {
   const std::vector<float> values = some_gradients(1000, 2);
   CHECK_FALSE(sampled_candidates(values, 10));
   CHECK_FALSE(sampled_candidates({}, 0));
 }
 
-TEST_CASE("what is sent of a long range are the largest, whatever a sample says", "[compress]") {
+TEST_CASE("the largest numbers of a long range are sent even if its sample misleads",
+          "[compress]") {
   const std::string kind = GENERATE("usual", "ascending", "large ones in a row", "a large column",
                                     "many equals", "zeros but a few", "not all finite");
   const double density = GENERATE(0.004, 0.01, 0.6);

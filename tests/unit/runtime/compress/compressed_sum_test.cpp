@@ -113,7 +113,7 @@ const std::vector<CompressionMethod> kWithoutMomentum = {
 
 }  // namespace
 
-TEST_CASE("nothing is lost whatever the method, the nodes and the buckets", "[compress]") {
+TEST_CASE("no gradient is lost with any method, nodes and buckets", "[compress]") {
   Setting setting{.how = {.method = GENERATE(from_range(kWithoutMomentum)), .density = 0.05}};
   setting.how.aggregation = GENERATE(Aggregation::AllGather, Aggregation::Hierarchical);
   setting.num_ranks = GENERATE(1, 3, 4, 5);
@@ -174,7 +174,7 @@ TEST_CASE("gTop-k and all-gather keep the rest for later on any number of ranks"
   CHECK(distance(all, expected) < 5e-6);
 }
 
-TEST_CASE("ranks of one node sum all there is where only nodes compress", "[compress]") {
+TEST_CASE("ranks of one node sum all gradients if only nodes compress", "[compress]") {
   const Setting setting{.how = {.method = CompressionMethod::TopK, .density = 0.05},
                         .num_ranks = 3,
                         .ranks_per_node = 3};
@@ -189,7 +189,7 @@ TEST_CASE("ranks of one node sum all there is where only nodes compress", "[comp
   }
 }
 
-TEST_CASE("between nodes a slice is compressed by the rank whose it is", "[compress]") {
+TEST_CASE("between nodes, each rank compresses its own slice", "[compress]") {
   const Setting setting{.how = {.method = CompressionMethod::TopK, .density = 0.05},
                         .num_ranks = 4,
                         .ranks_per_node = 2};
@@ -200,7 +200,7 @@ TEST_CASE("between nodes a slice is compressed by the rank whose it is", "[compr
   }
 }
 
-TEST_CASE("a rank that is alone takes up what was not sent when there were others", "[compress]") {
+TEST_CASE("a single rank adds the residual of an earlier run on more ranks", "[compress]") {
   ThreadGroup group(1, 10s);
   const FlatLayout layout(kSizes);
   CompressedParts parts;
@@ -222,7 +222,7 @@ TEST_CASE("the same ranks get the same bits again", "[compress]") {
   CHECK(outcomes(setting)[0].sums == outcomes(setting)[0].sums);
 }
 
-TEST_CASE("with DGC what is sent as it is has momentum, statistics have none", "[compress]") {
+TEST_CASE("DGC gives momentum to uncompressed gradients, but not to statistics", "[compress]") {
   const float momentum = 0.5f;
   Setting setting{.how = {.method = CompressionMethod::Dgc,
                           .aggregation = Aggregation::AllGather,
@@ -238,7 +238,7 @@ TEST_CASE("with DGC what is sent as it is has momentum, statistics have none", "
   }
 }
 
-TEST_CASE("DGC sends the velocities that add up, and clears what it sent", "[compress]") {
+TEST_CASE("DGC sends accumulated velocities, and clears those it sent", "[compress]") {
   // Of ranks that do the same, written down again: u = m u + g; v += u; send the largest of v.
   const float momentum = 0.9f;
   Setting setting{.how = {.method = CompressionMethod::Dgc,

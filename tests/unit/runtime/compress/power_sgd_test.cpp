@@ -46,7 +46,7 @@ std::vector<Outcome> outcomes(int num_ranks, const std::vector<Matrix>& matrices
 
 }  // namespace
 
-TEST_CASE("columns become orthonormal, and those that others span zero", "[compress]") {
+TEST_CASE("columns become orthonormal, and dependent ones become zero", "[compress]") {
   constexpr size_t kRows = 37;
   std::vector<float> columns = some_gradients(3 * kRows, 1);
   for (size_t i = 0; i < kRows; ++i) columns[2 * kRows + i] = 3 * columns[i] - columns[kRows + i];
@@ -67,7 +67,7 @@ TEST_CASE("columns become orthonormal, and those that others span zero", "[compr
   CHECK(zero == std::vector<float>(kRows));
 }
 
-TEST_CASE("matrices of the rank that is asked for are sent as they are", "[compress]") {
+TEST_CASE("matrices of the requested rank are sent without loss", "[compress]") {
   const int num_ranks = GENERATE(1, 2, 3, 4, 5, 8);
   constexpr uint32_t kRows = 23, kColumns = 41;
   const auto gradient = [&](uint32_t rank, uint32_t) {  // the same two columns times others
@@ -94,7 +94,7 @@ TEST_CASE("matrices of the rank that is asked for are sent as they are", "[compr
   }
 }
 
-TEST_CASE("low rank loses nothing: sums and what ranks keep are all gradients", "[compress]") {
+TEST_CASE("PowerSGD's sums and residuals add up to all gradients", "[compress]") {
   const int num_ranks = GENERATE(1, 2, 3, 5, 8);
   const size_t rank = GENERATE(1, 2, 100);
   // Two matrices, one of which has but two columns, and padding that stays as it is.
@@ -146,7 +146,7 @@ TEST_CASE("a matrix may lie in memory column after column", "[compress]") {
   CHECK(ranks[1].error == turn(expected[1].error));
 }
 
-TEST_CASE("PowerSGD begins with columns of either sign that the seed draws", "[compress]") {
+TEST_CASE("PowerSGD draws its first columns from the seed, with both signs", "[compress]") {
   // A single column is what is drawn, but for its length: the sum shows it, and so do all ranks.
   constexpr uint32_t kColumns = 200;
   std::vector<float> gradient(2 * kColumns);
@@ -176,7 +176,7 @@ TEST_CASE("PowerSGD begins with columns of either sign that the seed draws", "[c
   CHECK(second_counts <= 18);
 }
 
-TEST_CASE("after gradients of zero others are sent again", "[compress]") {
+TEST_CASE("PowerSGD sends gradients again after a step of zeros", "[compress]") {
   const auto gradient = [](uint32_t rank, uint32_t step) {
     return step == 0 ? std::vector<float>(100) : some_gradients(100, rank, step);
   };
@@ -184,7 +184,7 @@ TEST_CASE("after gradients of zero others are sent again", "[compress]") {
   CHECK(distance(ranks[0].sum, std::vector<float>(100)) > 1e-3);
 }
 
-TEST_CASE("a number that is none reaches every rank", "[compress]") {
+TEST_CASE("an infinite gradient reaches every rank", "[compress]") {
   const auto gradient = [](uint32_t rank, uint32_t) {
     std::vector<float> values = some_gradients(100, rank);
     if (rank == 1) values[37] = INFINITY;
