@@ -38,7 +38,7 @@ constexpr uint64_t kLong = 1000000;
 
 }  // namespace
 
-TEST_CASE("who sends to a rank is whom it receives from, in every round", "[cooperation]") {
+TEST_CASE("in every round, a rank receives from the rank that sends to it", "[cooperation]") {
   const int ranks = GENERATE(1, 2, 3, 4, 5, 6, 7, 8, 13);
   for (uint64_t round = 0; round < 10; ++round) {
     for (int rank = 0; rank < ranks; ++rank) {
@@ -74,8 +74,7 @@ TEST_CASE("gossip mixes by doubly stochastic matrices that converge to the mean"
   CHECK(spread < 1e-6);
 }
 
-TEST_CASE("after L rounds something of every rank is everywhere, from any round on",
-          "[cooperation]") {
+TEST_CASE("after any L rounds, every rank has a share of every other", "[cooperation]") {
   const int ranks = GENERATE(2, 3, 4, 5, 7, 8, 13, 16);
   const uint64_t first = GENERATE(0u, 1u, 2u, 3u);
   const auto rounds = uint64_t(exchange_rounds(ranks));
@@ -132,7 +131,7 @@ TEST_CASE("in one exchange a rank's own state counts as much as its neighbour's"
   }
 }
 
-TEST_CASE("whoever calls for a meeting, all come to the same one within L exchanges",
+TEST_CASE("all ranks come to the same meeting within L exchanges after any rank's call",
           "[cooperation]") {
   const int ranks = GENERATE(1, 2, 3, 4, 5, 8);
   const uint64_t every = GENERATE(1u, 3u);

@@ -7,7 +7,7 @@
 using namespace dlflow;
 using namespace dlflow::runtime;
 
-TEST_CASE("averaging leaves the mean of what the ranks had, with the same bits, on all",
+TEST_CASE("averaging leaves the mean of all ranks' weights, with the same bits, on each",
           "[cooperation]") {
   const int ranks = GENERATE(1, 2, 3, 4, 5);
   const int ranks_per_node = GENERATE(0, 1, 2);

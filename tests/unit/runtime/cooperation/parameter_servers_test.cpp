@@ -51,7 +51,7 @@ std::vector<Trained> train(int ranks, const CooperationOptions& options, uint64_
 
 }  // namespace
 
-TEST_CASE("who is more than the bound ahead of the slowest may not go on", "[cooperation]") {
+TEST_CASE("a worker more than the bound ahead of the slowest has to wait", "[cooperation]") {
   Staleness staleness(3, 2);
   staleness.begin(10);
   for (int i = 0; i < 2; ++i) staleness.step_of(0);
@@ -71,7 +71,7 @@ TEST_CASE("who is more than the bound ahead of the slowest may not go on", "[coo
   CHECK(free.may_go_on(1));
 }
 
-TEST_CASE("shards are even, in whole cache lines, and all of the weights", "[cooperation]") {
+TEST_CASE("shards are even, made of whole cache lines, and cover all weights", "[cooperation]") {
   const size_t weights = GENERATE(size_t(0), size_t(1), size_t(16), size_t(100), size_t(4096));
   const size_t number = GENERATE(size_t(1), size_t(2), size_t(3), size_t(7));
   size_t next = 0;
@@ -85,7 +85,7 @@ TEST_CASE("shards are even, in whole cache lines, and all of the weights", "[coo
   CHECK(next == weights);
 }
 
-TEST_CASE("with one worker, servers compute what it would have", "[cooperation]") {
+TEST_CASE("with one worker, servers compute the same bits as the worker alone", "[cooperation]") {
   const int number = GENERATE(1, 2, 3);
   const std::optional<uint64_t> staleness =
       GENERATE(std::optional<uint64_t>(0), std::optional<uint64_t>(3), std::optional<uint64_t>());
@@ -98,7 +98,7 @@ TEST_CASE("with one worker, servers compute what it would have", "[cooperation]"
   }
 }
 
-TEST_CASE("without staleness, servers make synchronous steps, whoever comes first",
+TEST_CASE("without staleness, servers make synchronous steps in any order of arrival",
           "[cooperation]") {
   const int workers = GENERATE(2, 3, 4);
   const int number = GENERATE(1, 2);
@@ -138,7 +138,7 @@ TEST_CASE("with staleness, all ranks end with the same weights, near the common 
   }
 }
 
-TEST_CASE("the fastest worker gets as far ahead of the slowest as the bound says, and no further",
+TEST_CASE("the fastest worker gets ahead of the slowest up to the bound, and no further",
           "[cooperation]") {
   const uint64_t bound = GENERATE(0u, 1u, 4u);
   const int number = GENERATE(1, 2);
@@ -220,7 +220,7 @@ TEST_CASE("a server that is asked to stop or to save gets all ranks together", "
   }
 }
 
-TEST_CASE("a step without samples is no update of its own", "[cooperation]") {
+TEST_CASE("a step without samples is not a separate update", "[cooperation]") {
   const std::optional<uint64_t> staleness =
       GENERATE(std::optional<uint64_t>(3), std::optional<uint64_t>());
   const auto updates = test::on_ranks(2, [&](Communicator& comm) {
@@ -241,7 +241,7 @@ TEST_CASE("a step without samples is no update of its own", "[cooperation]") {
   }
 }
 
-TEST_CASE("servers go on where the last meeting was", "[cooperation]") {
+TEST_CASE("servers go on from the last meeting", "[cooperation]") {
   const auto options = servers(2, 0);
   const auto whole = train(4, options, 30);
   const auto parts = test::on_ranks(4, [&](Communicator& comm) {
@@ -267,7 +267,7 @@ TEST_CASE("a step needs more ranks than servers", "[cooperation]") {
                     Catch::Contains("is 4, and the step has 3 ranks"));
 }
 
-TEST_CASE("a server that nobody talks to gives up, and names the slowest worker", "[cooperation]") {
+TEST_CASE("a server without messages gives up and names the slowest worker", "[cooperation]") {
   ThreadGroup group(2, std::chrono::milliseconds(200));
   const auto messages = test::on_ranks(group, 2, [&](Communicator& comm) -> std::string {
     Timeline timeline;
@@ -300,7 +300,7 @@ std::vector<Link> links_of(ThreadGroup& group, int ranks) {
 
 }  // namespace
 
-TEST_CASE("of several workers, the slowest is named", "[cooperation]") {
+TEST_CASE("the slowest of several workers is named", "[cooperation]") {
   const int silent = GENERATE(0, 1, 2);
   ThreadGroup group(4, std::chrono::milliseconds(20));
   const std::vector<Link> links = links_of(group, 4);
@@ -316,7 +316,7 @@ TEST_CASE("of several workers, the slowest is named", "[cooperation]") {
   CHECK(learner.updates() == 2);
 }
 
-TEST_CASE("a server does not give up while workers push, however long it takes", "[cooperation]") {
+TEST_CASE("a server does not give up while workers push, for however long", "[cooperation]") {
   constexpr uint64_t kSteps = 3000;
   ThreadGroup group(4, std::chrono::milliseconds(1));
   const std::vector<Link> links = links_of(group, 4);
@@ -353,7 +353,7 @@ class SlowAtFirst final : public test::FakeLearner {
 
 }  // namespace
 
-TEST_CASE("a server counts from the last push how long it has waited", "[cooperation]") {
+TEST_CASE("a server measures its wait from the last push", "[cooperation]") {
   constexpr std::chrono::milliseconds kTimeout = std::chrono::seconds(4);  // of a busy machine, too
   ThreadGroup group(4, kTimeout);
   const std::vector<Link> links = links_of(group, 4);
