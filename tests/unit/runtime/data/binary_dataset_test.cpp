@@ -87,7 +87,7 @@ TEST_CASE("masks lie behind their images, and no labels before them", "[data]") 
   CHECK(binary_dataset_bytes(source, 0, 2) == content.size());
 }
 
-TEST_CASE("a mask with a class that there is not is damaged", "[data]") {
+TEST_CASE("a mask with an unknown class is damaged", "[data]") {
   CHECK(dataset_error(content_of(with_masks({9, 8, 0, 3, 7, 6, 255, 1}))) ==
         "file: sample 0 has 3 in its mask, but there are 3 classes");
   CHECK(dataset_error(content_of(with_masks({9, 8, 0, 0, 7, 6, 0, 0}, 256))) ==
@@ -135,7 +135,7 @@ TEST_CASE("samples with targets have them in the place of labels", "[data]") {
   CHECK(dataset.select(Subset::only({second, nullptr})).targets[0][1] == 1e30f);
 }
 
-TEST_CASE("targets that are no numbers are refused", "[data]") {
+TEST_CASE("targets that are not finite numbers are refused", "[data]") {
   const Dataset dataset = make_dataset({1, 1, 1}, std::vector<uint8_t>{1, 2}, {0, INFINITY}, 1);
   CHECK(dataset_error(content_of(dataset)) ==
         "file: sample 1 has a target that is no finite number");
@@ -152,7 +152,7 @@ TEST_CASE("a file of version 1, without hashes of chunks, is read as ever", "[da
                     "dlflow data pack");
 }
 
-TEST_CASE("the hashes of chunks are found without the images, and proven", "[data]") {
+TEST_CASE("the hashes of chunks are read without the images, and verified", "[data]") {
   const std::string content = content_of(kFloats, 16);  // two images of two floats
   const ChunkHashes hashes = read_chunk_hashes(content, "file");
   const size_t images = 128 + 3 * 4;
@@ -177,7 +177,7 @@ TEST_CASE("a file with any byte changed, or cut off anywhere, is refused", "[dat
   CHECK_THAT(dataset_error(content + "x"), Catch::Contains("its header says another number"));
 }
 
-TEST_CASE("a header is read without the rest, and what is not proven is not", "[data]") {
+TEST_CASE("a header is read without the rest of the file, even if that is damaged", "[data]") {
   const test::TempDir folder;
   const std::filesystem::path file = folder.path() / "train.dlset";
   const BinaryHeader header = write_binary_dataset(file, kFloats);
@@ -211,7 +211,7 @@ TEST_CASE("a file that claims 4 G classes is refused before memory is taken for 
                     Catch::Contains("4294967295 classes"));
 }
 
-TEST_CASE("a header that no dlflow wrote is refused even with a good hash", "[data]") {
+TEST_CASE("an impossible header is refused even if its hash is right", "[data]") {
   const std::string content = content_of(kBytes);
   CHECK_THAT(dataset_error(changed(content, 8, "\x08")), Catch::Contains("has version 8"));
   CHECK_THAT(dataset_error(changed(content, 104, "\0\0\0\0"s)), Catch::Contains("of no samples"));

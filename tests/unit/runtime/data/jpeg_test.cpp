@@ -127,7 +127,7 @@ TEST_CASE("pictures become samples by the triangle filter", "[jpeg]") {
   }
 }
 
-TEST_CASE("a box of the size of the sample is what the picture has there", "[jpeg]") {
+TEST_CASE("a crop of the sample's size has the picture's own pixels", "[jpeg]") {
   if (!can_read_jpeg()) return test::skip("built without libjpeg");
   const std::string file = jpeg_file(test::scenery(40, 30));
   const Values whole = JpegReader(file, "a").read_all();
@@ -172,7 +172,7 @@ TEST_CASE("grey and coloured pictures become samples of the channels that a set 
   CHECK(sample_of(jpeg_file(test::scenery(20, 20, 3)), view, 1).size() == 400);
 }
 
-TEST_CASE("bytes too many between two parts of a JPEG file change no pixel", "[jpeg]") {
+TEST_CASE("extra bytes between two parts of a JPEG file change no pixel", "[jpeg]") {
   if (!can_read_jpeg()) return test::skip("built without libjpeg");
   const std::string file = jpeg_file(test::scenery(20, 20, 3));
   std::string longer = file;
@@ -180,7 +180,7 @@ TEST_CASE("bytes too many between two parts of a JPEG file change no pixel", "[j
   CHECK(JpegReader(longer, "a").read_all() == JpegReader(file, "a").read_all());
 }
 
-TEST_CASE("damage on the way to the part is refused, naming the picture", "[jpeg]") {
+TEST_CASE("damage before the requested part is refused, naming the picture", "[jpeg]") {
   if (!can_read_jpeg()) return test::skip("built without libjpeg");
   std::string file = jpeg_file(test::scenery(83, 61));
   file.resize(file.size() / 2);

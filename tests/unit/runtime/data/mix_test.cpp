@@ -34,8 +34,7 @@ struct LabelledLeaf {
 
 }  // namespace
 
-TEST_CASE("an image is mixed with the next, the last with the first, and so are their labels",
-          "[data]") {
+TEST_CASE("an image and its labels are mixed with the next, the last with the first", "[data]") {
   LabelledLeaf leaf(4);
   leaf.mix_as({.mixup = 1});
   for (size_t i = 0; i < 4; ++i) {
@@ -81,7 +80,7 @@ TEST_CASE("shares of classes are mixed as their images are", "[data]") {
   CHECK(leaf.image(0)[0] != leaf.image(1)[0]);
 }
 
-TEST_CASE("with both, an image has one of them", "[data]") {
+TEST_CASE("an image gets either mixup or cutmix if both are on", "[data]") {
   size_t mixed = 0, pasted = 0;
   for (uint64_t epoch = 0; epoch < 100; ++epoch) {
     LabelledLeaf leaf(2);
@@ -95,7 +94,7 @@ TEST_CASE("with both, an image has one of them", "[data]") {
   CHECK(pasted > 25);
 }
 
-TEST_CASE("an image that is alone in its leaf stays as it is", "[data]") {
+TEST_CASE("a leaf's only image is not mixed", "[data]") {
   LabelledLeaf leaf(1);
   leaf.mix_as({.mixup = 0.05, .cutmix = 1});
   CHECK(std::count(leaf.images.begin(), leaf.images.end(), 0.0f) == long(kValues));

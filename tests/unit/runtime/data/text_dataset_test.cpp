@@ -62,7 +62,7 @@ std::vector<std::vector<float>> leaves_of(Loader& loader, int batches) {
 
 }  // namespace
 
-TEST_CASE("texts of unequal length come back from a file as they were", "[data][texts]") {
+TEST_CASE("texts of unequal length are read from a file as they were written", "[data][texts]") {
   const SampleSource source = test::tiny_texts(40);
   const std::string content = written_texts(source);
   const Dataset read = parse_binary_dataset(shared_bytes(content), "a");
@@ -87,7 +87,7 @@ TEST_CASE("texts of unequal length come back from a file as they were", "[data][
   CHECK(chunked.place_of(std::get<EncodedImages>(chunked.dataset().pixels)[39].data()).chunk == 2);
 }
 
-TEST_CASE("the tokens of texts are counted, filled up ones are not", "[data][texts]") {
+TEST_CASE("tokens of texts are counted without the padding", "[data][texts]") {
   const SampleSource source = test::tiny_texts(40);
   uint64_t bytes = 0;
   for (const uint64_t size : source.encoded_sizes) bytes += size;
@@ -125,7 +125,7 @@ TEST_CASE("texts with classes have a vocabulary of their own", "[data][texts]") 
   CHECK_FALSE(written_texts(test::tiny_texts(3))[8] == content[8]);
 }
 
-TEST_CASE("the tokenizer of texts comes back from a file, and its absence, too", "[data][texts]") {
+TEST_CASE("a file keeps the tokenizer of its texts, or that there is none", "[data][texts]") {
   SampleSource source = test::tiny_texts(3);
   CHECK(parse_binary_dataset(shared_bytes(written_texts(source)), "a").tokenizer.empty());
   source.tokenizer = "00112233445566778899aabbccddeeff";
@@ -199,7 +199,7 @@ TEST_CASE("texts of similar length are in a batch, each once in an epoch", "[dat
   CHECK(first_lengths > 40);  // blocks do not come by length
 }
 
-TEST_CASE("texts come in one order, however many make a batch", "[data][texts]") {
+TEST_CASE("texts come in the same order with any batch size", "[data][texts]") {
   const Dataset dataset = texts(250);
   const auto samples_of = [&](size_t batch, uint64_t epoch) {
     LoaderOptions options = text_options(batch);
@@ -219,7 +219,7 @@ TEST_CASE("texts come in one order, however many make a batch", "[data][texts]")
   CHECK(samples_of(8, 1).size() == 250);
 }
 
-TEST_CASE("lengths are filled up to one of eight", "[data][texts]") {
+TEST_CASE("texts are padded to one of eight lengths", "[data][texts]") {
   CHECK(padded_length(1, 256) == 32);
   CHECK(padded_length(32, 256) == 32);
   CHECK(padded_length(33, 256) == 64);
