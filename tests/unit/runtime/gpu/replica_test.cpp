@@ -92,7 +92,7 @@ TEST_CASE("a layer that GPUs do not have is named before anything runs") {
                     "layer 'gelu1' (line 5): there is no gelu on GPUs; train with 'device: cpu'");
 }
 
-TEST_CASE("what GPUs lack of a layer or a loss is named before anything runs") {
+TEST_CASE("unsupported options of a layer or a loss are named before anything runs") {
   const auto refusal = [](const std::string& model) {
     const Model parsed = parse_model("name: m\n" + model, "m.yaml");
     return test::error_of([&] { make_program(parsed, *plain_layout(parsed)); });
@@ -116,7 +116,7 @@ TEST_CASE("what GPUs lack of a layer or a loss is named before anything runs") {
              Contains("GPUs have no loss but softmax_cross_entropy"));
 }
 
-TEST_CASE("a program computes what its model says: every gradient beside the reference") {
+TEST_CASE("a program computes the scores and gradients of the reference") {
   fake_gpu() = {};
   std::vector<test::GpuProblem> problems;
   problems.push_back(test::make_gpu_problem(parse_model(kOddModel, "odd.yaml"), 5));
@@ -166,7 +166,7 @@ TEST_CASE("a rank without samples adds nothing") {
   for (const float w : three[0].weights) REQUIRE(std::isfinite(w));
 }
 
-TEST_CASE("buckets are summed while the backward pass goes on, and updated behind their sums") {
+TEST_CASE("buckets are summed during the backward pass, and updated after their sums") {
   const auto problem = test::make_gpu_problem(DLFLOW_MODELS, "lenet", 2);
   const auto logs = test::on_ranks(2, [&](Communicator& comm) {
     fake_gpu() = {};
@@ -208,7 +208,7 @@ TEST_CASE("buckets are summed while the backward pass goes on, and updated behin
   CHECK(logs[0] == logs[1]);
 }
 
-TEST_CASE("one rank alone sums nothing, and is told of no part of the backward pass") {
+TEST_CASE("a single rank sums nothing, and gets no calls from the backward pass") {
   const auto problem = test::make_gpu_problem(DLFLOW_MODELS, "lenet", 1);
   const auto logs = test::on_ranks(1, [&](Communicator& comm) {
     fake_gpu() = {};
@@ -225,7 +225,7 @@ TEST_CASE("one rank alone sums nothing, and is told of no part of the backward p
   }
 }
 
-TEST_CASE("a rank's watch hears of each sum before it begins") {
+TEST_CASE("a rank reports each sum to its watch before it begins") {
   const auto problem = test::make_gpu_problem(DLFLOW_MODELS, "lenet", 2);
   const auto heard = test::on_ranks(2, [&](Communicator& comm) {
     fake_gpu() = {};
@@ -265,7 +265,7 @@ TEST_CASE("a step that NCCL cannot end becomes an error that names it") {
   }
 }
 
-TEST_CASE("a weight that is no number is told with the step's report") {
+TEST_CASE("a weight that is not a number is reported with the step") {
   const auto problem = test::make_gpu_problem(parse_model(test::kTinyModel, "tiny.yaml"), 2);
   ThreadGroup group(1);
   GpuReplica replica(group.communicator(0), kFake, problem.model, 2, kReport);
@@ -276,7 +276,7 @@ TEST_CASE("a weight that is no number is told with the step's report") {
 }
 
 TEST_CASE(
-    "what takes long at the start of GPUs is an activity: nobody takes the rank for stalled") {
+    "slow calls at the start of GPUs are activities, so that the rank does not count as stalled") {
   const Model model = parse_model(test::kTinyModel, "tiny.yaml");
   const auto heard = test::on_ranks(2, [&](Communicator& comm) {
     Lifeline lifeline;
@@ -301,7 +301,7 @@ TEST_CASE(
   CHECK(heard[1] == expected);
 }
 
-TEST_CASE("what decides the bits is told") {
+TEST_CASE("a replica names all that influences its bits") {
   const auto words = test::on_ranks(2, [&](Communicator& comm) {
     fake_gpu() = {};
     const Model model = parse_model(test::kTinyModel, "tiny.yaml");
@@ -310,7 +310,7 @@ TEST_CASE("what decides the bits is told") {
   CHECK(words[0] == "Fake GPU, fake 1.0, NCCL 2.28.9");
 }
 
-TEST_CASE("TF32 reaches the plug-in, and is told") {
+TEST_CASE("the setting of TF32 reaches the plug-in, and is named") {
   fake_gpu() = {};
   const Model model = parse_model(test::kTinyModel, "tiny.yaml");
   ThreadGroup group(1);
