@@ -87,7 +87,7 @@ TEST_CASE("the values of a mask are those of the file, grey or of a palette", "[
   CHECK(mask.classes == MaskValues{0, 1, 2, 3});
 }
 
-TEST_CASE("what is no mask is refused", "[mask]") {
+TEST_CASE("a file that is not a mask is refused", "[mask]") {
   CHECK(mask_error("GIF89a") == "a.png: is no mask: neither a PNG nor a binary PGM file");
   CHECK_THAT(mask_error(mask_png(PNG_COLOR_TYPE_RGB, 8, 1, {"abc"})),
              Catch::Contains("is in colour"));
@@ -141,7 +141,7 @@ TEST_CASE("classes.txt names the classes of masks", "[mask]") {
                              "--ignore 3 leaves such pixels out"));
 }
 
-TEST_CASE("all pictures without a good mask are told at once", "[mask]") {
+TEST_CASE("all pictures without a valid mask are reported at once", "[mask]") {
   const test::TempDir folder;
   write_pair(folder, "a", "\x00\x01"s);
   folder.write("images/b.pgm", mask_pgm("ab", 2));
@@ -167,7 +167,7 @@ TEST_CASE("a mask without a picture, and two pictures of one name, are refused",
   CHECK_THAT(mistakes_of(folder.path()), Catch::Contains("have one name"));
 }
 
-TEST_CASE("pictures of 16 bits have masks, too, behind their floats", "[mask]") {
+TEST_CASE("pictures of 16 bits can have masks, stored after their floats", "[mask]") {
   const test::TempDir folder;
   folder.write("images/a.png", mask_png(PNG_COLOR_TYPE_GRAY, 16, 2, {"\x01\x01\x02\x02"}));
   folder.write("masks/a.png", mask_png(PNG_COLOR_TYPE_GRAY, 8, 2, {"\x03\xff"s}));
@@ -183,7 +183,7 @@ TEST_CASE("pictures of 16 bits have masks, too, behind their floats", "[mask]") 
              Catch::Contains("1 of 2 samples") && Catch::Contains("b.pgm: has 2 x 1 pixels"));
 }
 
-TEST_CASE("a picture that cannot be read does not say what the others are like", "[mask]") {
+TEST_CASE("an unreadable picture is not the model for the others", "[mask]") {
   const test::TempDir folder;
   write_pair(folder, "b", "\x00\x01"s);
   write_pair(folder, "c", "\x00\x01"s);
@@ -202,7 +202,7 @@ TEST_CASE("a picture that cannot be read does not say what the others are like",
   CHECK_THAT(mistakes_of(folder.path()), Catch::Contains("1 of 1 samples"));
 }
 
-TEST_CASE("pictures of other colours are not advised to be resized, and most are the measure",
+TEST_CASE("pictures are compared with the majority, and --resize is not advised for colours",
           "[mask]") {
   const test::TempDir folder;
   for (const char* name : {"b", "c"}) write_pair(folder, name, "\x00\x01"s);
@@ -225,7 +225,7 @@ TEST_CASE("masks have 255 classes at most", "[mask]") {
                     Catch::Contains(": 256 classes; masks have 255 at most"));
 }
 
-TEST_CASE("a pixel of no class is told with its row and column", "[mask]") {
+TEST_CASE("a pixel with an invalid class is reported with its row and column", "[mask]") {
   const test::TempDir folder;
   folder.write("classes.txt", "sky\nroad\n");
   folder.write("images/a.pgm", mask_pgm("abcdef", 2));
@@ -248,7 +248,7 @@ TEST_CASE("files of other kinds beside pictures and masks are refused by name", 
   CHECK_THAT(text, Catch::Contains("c.jpg: is no PNG or PGM file, as masks are"));
 }
 
-TEST_CASE("a number stands for its class, for none, or for nothing", "[mask]") {
+TEST_CASE("a number in a mask means a class, no class, or is invalid", "[mask]") {
   CHECK(class_of(0, {}) == 0);
   CHECK(class_of(254, {}) == 254);
   CHECK(class_of(255, {}) == kNoClass);

@@ -105,7 +105,7 @@ TEST_CASE("pictures that cannot be used are refused with the reason", "[picture]
         "a.png: is 16385 x 1 pixels; a picture has 1 to 16384 each way");
 }
 
-TEST_CASE("what is transparent lies on black", "[picture]") {
+TEST_CASE("transparent pixels are blended with black", "[picture]") {
   const Picture colour = parse_picture(
       png(PNG_FORMAT_RGBA, 3, 1, {10, 20, 30, 255, 10, 20, 30, 0, 10, 20, 30, 128}), "a");
   CHECK(colour.shape == ImageShape{3, 1, 3});
@@ -115,7 +115,7 @@ TEST_CASE("what is transparent lies on black", "[picture]") {
   CHECK(grey.values == Values{200, 40});
 }
 
-TEST_CASE("colours of a palette are those of the picture", "[picture]") {
+TEST_CASE("colours of a palette become the picture's colours", "[picture]") {
   png_image image{};
   image.version = PNG_IMAGE_VERSION;
   image.format = PNG_FORMAT_RGB_COLORMAP;
@@ -215,7 +215,7 @@ TEST_CASE("a PNG file that is cut off or changed anywhere does no harm", "[pictu
   }
 }
 
-TEST_CASE("a picture is known by its first bytes", "[picture]") {
+TEST_CASE("a picture is recognised by its first bytes", "[picture]") {
   const std::string unknown = "a.png: is neither a JPEG, a PNG nor a binary PGM or PPM file";
   for (const char* content : {"", "P", "P4 1 1 255 a", "P7 1 1 255 a", "p5 1 1 255 a", "\xff\xd8",
                               "\xff\xd8\xfe", "\x89PN"}) {
@@ -225,7 +225,7 @@ TEST_CASE("a picture is known by its first bytes", "[picture]") {
   CHECK_THAT(picture_error("\x89PNG"), Catch::Contains("is a damaged PNG file: "));
 }
 
-TEST_CASE("a PGM or PPM file has 8 bits and exactly the pixels that it says", "[picture]") {
+TEST_CASE("a PGM or PPM file has 8 bits and exactly the declared pixels", "[picture]") {
   for (const char* most : {"254", "256", "1"}) {
     CHECK_THAT(picture_error("P5 1 1 "s + most + " a"),
                Catch::Contains("has not 8 bits per value"));
@@ -250,7 +250,7 @@ TEST_CASE("opacity is rounded to the nearest value", "[picture]") {
   CHECK(grey.values == Values{0, 1, 254, 0});
 }
 
-TEST_CASE("a PNG file that lacks its last chunk has all of its pixels", "[picture]") {
+TEST_CASE("a PNG file without its last chunk gives all its pixels", "[picture]") {
   constexpr size_t kLastChunk = 12;
   const std::string narrow = png(PNG_FORMAT_GRAY, 3, 2, {1, 2, 3, 4, 5, 255}),
                     wide = wide_png(1, 2, {0, 65535, 257, 1});
@@ -262,7 +262,7 @@ TEST_CASE("a PNG file that lacks its last chunk has all of its pixels", "[pictur
   }
 }
 
-TEST_CASE("pictures are known by their ending", "[picture]") {
+TEST_CASE("picture files are recognised by their extension", "[picture]") {
   CHECK(is_picture("a/b.png"));
   CHECK(is_picture("B.PGM"));
   CHECK(is_picture("a.jpg"));

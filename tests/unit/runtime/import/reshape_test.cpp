@@ -62,7 +62,7 @@ TEST_CASE("the shorter side or both are resized, then the middle is cut out", "[
                     "larger first");
 }
 
-TEST_CASE("a long picture does not become larger than a picture may be", "[reshape][attack]") {
+TEST_CASE("a long picture is not resized beyond the limit of a picture", "[reshape][attack]") {
   CHECK_THROWS_WITH(size_after(200, 1, {16384, {}, {}}), Catch::Contains("pixels; a picture has"));
 }
 
