@@ -15,7 +15,7 @@ char* address(const memory& m) { return static_cast<char*>(m.get_data_handle());
 
 }  // namespace
 
-TEST_CASE("values that never live together share memory", "[arena]") {
+TEST_CASE("values with disjoint lifetimes share memory", "[arena]") {
   Arena arena{dnnl::engine(dnnl::engine::kind::cpu, 0)};
   const memory a = arena.add(floats(1000), 0);
   arena.keep(a, 1);
@@ -27,7 +27,7 @@ TEST_CASE("values that never live together share memory", "[arena]") {
   CHECK(arena.bytes() == 2 * 4032);  // whole cache lines
 }
 
-TEST_CASE("a value takes a gap that it fills to the last byte", "[arena]") {
+TEST_CASE("a value uses a gap of exactly its size", "[arena]") {
   Arena arena{dnnl::engine(dnnl::engine::kind::cpu, 0)};
   arena.add(floats(3 * 1008), 0);
   const memory above = arena.add(floats(2 * 1008), 0);
@@ -37,7 +37,7 @@ TEST_CASE("a value takes a gap that it fills to the last byte", "[arena]") {
   CHECK(arena.measure(Schedule(8, {})) == 5 * 4032);
 }
 
-TEST_CASE("a view has the address of what it views", "[arena]") {
+TEST_CASE("a view has the address of its original", "[arena]") {
   Arena arena{dnnl::engine(dnnl::engine::kind::cpu, 0)};
   const memory first = arena.add(floats(3), 0);
   const memory a = arena.add(floats(12), 0);
@@ -71,8 +71,7 @@ struct Chain {
 
 }  // namespace
 
-TEST_CASE("results that a segment alone reads give their bytes up until its backward pass",
-          "[arena]") {
+TEST_CASE("results that only one segment reads are freed until its backward pass", "[arena]") {
   constexpr size_t kBytes = 4032;
   Chain chain;
   CHECK(chain.arena.measure(Schedule(6, {})) == 6 * kBytes);

@@ -33,7 +33,7 @@ double expected_at(const ProductShape& shape, const std::vector<float>& weight,
 
 }  // namespace
 
-TEST_CASE("the gradient of what a linear layer read is dy W, each sample's by itself", "[linear]") {
+TEST_CASE("the input gradient of a linear layer is dy W, separately for each sample", "[linear]") {
   const int64_t group = GENERATE(64, 128);
   const ProductShape shape{0, 48, 256, group};
   const int64_t samples = GENERATE(1, 7, 16, 17, 32);

@@ -122,7 +122,7 @@ TEST_CASE("depthwise convolutions agree with the reference, on maps of any size"
           batch);
 }
 
-TEST_CASE("convolutions that are done by Winograd's algorithm agree, too", "[network]") {
+TEST_CASE("convolutions by Winograd's algorithm agree with the reference", "[network]") {
   omp_set_num_threads(GENERATE(1, 2));  // with two, oneDNN does them, where it has it
   compare("[32, 18, 18]",
           "- conv2d: {channels: 64, kernel: 3}\n- relu\n"
@@ -142,7 +142,7 @@ TEST_CASE("convolutions that are done by Winograd's algorithm agree, too", "[net
           17);
 }
 
-TEST_CASE("a network of bf16 agrees as far as bf16 goes", "[network]") {
+TEST_CASE("a network in bf16 agrees with the reference within its precision", "[network]") {
   if (dnnl::get_effective_cpu_isa() < dnnl::cpu_isa::avx512_core_bf16) {
     WARN("skipped here: this processor has no bf16");
     return;
@@ -182,7 +182,7 @@ TEST_CASE("linear layers agree with the reference for odd sizes", "[network]") {
           batch);
 }
 
-TEST_CASE("large linear layers agree with the reference, whatever computes them", "[network]") {
+TEST_CASE("large linear layers agree with the reference in all their kernels", "[network]") {
   omp_set_num_threads(1);
   const int64_t batch = GENERATE(8, 16, 20, 33);  // linear_backward_data takes 16 and 20
   const auto [input, before] = GENERATE(table<const char*, const char*>(
@@ -302,8 +302,7 @@ TEST_CASE("networks that share a batch share its statistics", "[network]") {
   compare_joint("[2, 6, 5]", layers, {4, 1, 4, 3});
 }
 
-TEST_CASE("a frozen layer has no place among gradients, and changes none of the others",
-          "[network]") {
+TEST_CASE("a frozen layer has no gradients, and does not change the others", "[network]") {
   const auto gradients_of = [](const test::Problem& p) {
     Network network(p.model, int64_t(p.labels.size()), Network::Mode::Training);
     const WeightLayout& layout = *network.layout();
@@ -360,7 +359,7 @@ TEST_CASE("values with several readers get the sum of their gradients", "[networ
           3);
 }
 
-TEST_CASE("maps become rows for whoever reads them", "[network]") {
+TEST_CASE("feature maps are flattened for any reader", "[network]") {
   const std::string conv = "- conv2d: {channels: 20, kernel: 3}\n";
   compare("[2, 6, 5]", conv + "- flatten\n- relu\n- linear: {features: 3}\n", 3);
   compare("[2, 6, 5]", conv + "- global_avg_pool\n- batch_norm\n- linear: {features: 3}\n", 3);
@@ -440,7 +439,7 @@ TEST_CASE("weights start from the seed and their name alone, within PyTorch's bo
   CHECK(values(1, 3, "n.running_mean") == std::vector<float>(20, 0));
 }
 
-TEST_CASE("weights start as the model says", "[network]") {
+TEST_CASE("weights start with the model's initialisation", "[network]") {
   const test::Problem p = test::make_problem(
       "[16, 9, 9]",
       "- conv2d: {name: he, channels: 64, kernel: 3, init: he}\n"
@@ -479,7 +478,7 @@ TEST_CASE("weights start as the model says", "[network]") {
   CHECK(std::ranges::max(values("usual.bias")) > 0);
 }
 
-TEST_CASE("weights survive their way through the flat buffer", "[network]") {
+TEST_CASE("weights are unchanged after a way through the flat buffer", "[network]") {
   const test::Problem p =
       test::make_problem("[3, 9, 9]", "- conv2d: {channels: 20, kernel: 3}\n" + kEnd, 2);
   const Network network(p.model, 2, Network::Mode::Training);
@@ -516,7 +515,7 @@ TEST_CASE("a language model agrees with the reference, and its targets are count
   CHECK(result.num_correct <= result.num_targets);
 }
 
-TEST_CASE("a token that is none is named", "[network]") {
+TEST_CASE("an invalid token is named", "[network]") {
   const test::Problem p = test::make_problem(
       "[3]", "- embedding: {vocabulary: 4, features: 4}\n- linear: {features: 4}\n", 1,
       "next_token");
@@ -528,7 +527,7 @@ TEST_CASE("a token that is none is named", "[network]") {
                     Catch::Contains("the data has the token 4"));
 }
 
-TEST_CASE("dropout draws by seed, epoch, sample and layer, whatever the batch", "[network]") {
+TEST_CASE("dropout depends on seed, epoch, sample and layer, but not on the batch", "[network]") {
   const test::Problem p = test::make_problem(
       "[40]", "- dropout: {name: d, rate: 0.5}\n- linear: {name: l, features: 3}\n", 2);
   const auto scores = [&](const Draws& draws, std::vector<float> images) {
@@ -633,7 +632,7 @@ TEST_CASE("a step that computes results again has the same bits in less memory",
       Catch::Contains("at least") && Catch::Contains("'activation_memory' is 1000 B"));
 }
 
-TEST_CASE("a language model computes results again, too", "[network]") {
+TEST_CASE("a language model can compute results again", "[network]") {
   const test::Problem p = test::make_problem(
       "[6]",
       "- embedding: {name: tokens, vocabulary: 11, features: 16}\n- positions: {name: positions}\n"
@@ -649,7 +648,7 @@ TEST_CASE("a language model computes results again, too", "[network]") {
   CHECK(again.gradients == usual.gradients);
 }
 
-TEST_CASE("networks that share a batch compute their parts again with its statistics",
+TEST_CASE("networks that share a batch use its statistics when they compute results again",
           "[network]") {
   const test::Problem p = test::make_problem("[3, 16, 16]", deep_layers(), 4);
   const std::vector<float> images = to_floats(p.images.values);

@@ -117,7 +117,7 @@ TEST_CASE("outer products are those of the samples, in the weight's format", "[p
   CHECK(sums.squares[0] == Approx(squares).epsilon(1e-5));
 }
 
-TEST_CASE("leaves that are added up together have the bits of leaves that are added one by one",
+TEST_CASE("leaves added together give the same bits as leaves added one by one",
           "[products][exact]") {
   const ProductShape shape{0, 48, 128, 64};
   const std::vector<LeafFactors> leaves = random_leaves(shape, {3, 1, 0, 4, 7});
@@ -138,7 +138,7 @@ TEST_CASE("leaves that are added up together have the bits of leaves that are ad
   CHECK(add_up(shape, leaves, {0, 0, 0, 0, 0}).parts == alone);
 }
 
-TEST_CASE("large linear layers leave their gradients to outer products, and the sum is the same",
+TEST_CASE("large linear layers compute gradients by outer products, with the same sum",
           "[products][network]") {
   omp_set_num_threads(1);
   const std::string input = GENERATE("[20]", "[3, 8, 8]");

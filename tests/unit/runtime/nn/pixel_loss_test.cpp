@@ -86,7 +86,7 @@ TEST_CASE("a network learns masks as the reference does", "[nn]") {
   }
 }
 
-TEST_CASE("masks of which nothing counts have no loss and no gradient", "[nn]") {
+TEST_CASE("masks whose pixels are all ignored have no loss and no gradient", "[nn]") {
   const PixelLoss loss{true, true, 0, {}};
   const std::vector<float> scores = {1, 2, 3, -1, 0, 5}, mask(3, kNone);
   std::vector<float> probabilities(6), gradient(6, 7.0f);
@@ -113,7 +113,7 @@ TEST_CASE("a perfect answer has no Dice loss, of equal scores the first class is
   CHECK(sums.loss == Approx(0).margin(1e-12));
 }
 
-TEST_CASE("a score that is no number makes no loss that is one", "[nn]") {
+TEST_CASE("a NaN among scores makes the pixel loss NaN", "[nn]") {
   const std::vector<float> scores = {NAN, 1, 2, 3}, mask = {1, 0};
   std::vector<float> probabilities(4);
   for (const bool dice : {false, true}) {

@@ -59,7 +59,7 @@ TEST_CASE("binary cross-entropy counts right answers and stands any logit", "[nn
   CHECK(differences[5] == 0);
 }
 
-TEST_CASE("a result that is no number makes no loss that is one", "[nn]") {
+TEST_CASE("a NaN among results makes the target loss NaN", "[nn]") {
   std::vector<float> differences(1);
   for (const LossKind loss : kAll) {
     const std::vector<float> scores = {NAN}, targets = {1};

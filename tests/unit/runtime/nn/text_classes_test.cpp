@@ -99,8 +99,7 @@ TEST_CASE("encoders of padded texts agree with the reference", "[network][texts]
   }
 }
 
-TEST_CASE("a text has the same scores and gradients however far it is filled up",
-          "[network][texts]") {
+TEST_CASE("a text has the same scores and gradients with any padding", "[network][texts]") {
   const std::string attention =
       GENERATE(from_range(std::begin(kAttentions), std::end(kAttentions)));
   const Problem p = make_problem("[40]", encoder(attention), 5);
@@ -124,7 +123,7 @@ TEST_CASE("a text has the same scores and gradients however far it is filled up"
   }
 }
 
-TEST_CASE("tokens behind the end of a text change no bit", "[network][texts]") {
+TEST_CASE("tokens after the end of a text change no bit", "[network][texts]") {
   Problem p = make_problem("[40]", encoder("heads: 2, causal: false"), 3);
   const std::vector<float> lengths = {39, 4, 20};
   const Passed before = pass(p, p.model, lengths);
@@ -161,7 +160,7 @@ TEST_CASE("the reference's gradients with padding are the slopes of its loss",
   }
 }
 
-TEST_CASE("networks of texts with a class need a mean before they leave positions",
+TEST_CASE("networks for classes of texts need a mean before positions are removed",
           "[network][texts]") {
   const auto reason = [](const std::string& layers) {
     return reason_against_padding(parse_model("name: m\ninput: [8]\nlayers:\n" + layers, "m.yaml"));

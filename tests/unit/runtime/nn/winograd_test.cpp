@@ -109,7 +109,7 @@ std::vector<Registers> registers_here() {
 
 }  // namespace
 
-TEST_CASE("Winograd's algorithm gives what the direct way does", "[winograd]") {
+TEST_CASE("Winograd's algorithm agrees with direct convolution", "[winograd]") {
   const Case c = GENERATE(from_range(std::begin(kCases), std::end(kCases)));
   const bool blocked = GENERATE(true, false);
   if (registers_here().empty()) return;  // nothing calls it there
