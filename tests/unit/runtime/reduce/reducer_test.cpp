@@ -94,7 +94,7 @@ TEST_CASE("a parameter larger than the limit is a bucket of its own", "[reduce]"
   CHECK(buckets[4] == Bucket{0, 1, 0, 304});
 }
 
-TEST_CASE("gradients are summed over ranks, whatever the buckets and the order", "[reduce]") {
+TEST_CASE("gradients are summed over ranks with any buckets in any order", "[reduce]") {
   const int num_ranks = GENERATE(1, 2, 3);
   const int ranks_per_node = GENERATE(1, 3);  // messages, shared memory
   const size_t bucket_bytes = GENERATE(1, 3 * kLineBytes, 1000 * kLineBytes);
@@ -174,8 +174,7 @@ TEST_CASE("a parameter larger than a piece comes whole, and once", "[reduce]") {
   }
 }
 
-TEST_CASE("a bucket leaves with its last leaf, and not before what holds it back is over",
-          "[reduce]") {
+TEST_CASE("a bucket is sent after its last leaf, and not while it is held back", "[reduce]") {
   const bool holds = GENERATE(false, true);
   ThreadGroup group(1, 10s);
   Consumed consumed;
@@ -242,7 +241,7 @@ TEST_CASE("a timeline has each bucket once, and the wait for a rank that comes l
   CHECK(std::get<1>(ranks[0]) > 0);
 }
 
-TEST_CASE("the leaves of a rank stay apart as long as they take no more than 64 MiB", "[reduce]") {
+TEST_CASE("leaves of a rank are kept apart up to 64 MiB", "[reduce]") {
   const auto additions_of = [](int num_ranks, size_t elements) {
     return on_ranks(num_ranks, [&](Communicator& comm) {
       ReducerOptions options{.mode = SumMode::Exact, .num_leaves = 2 * size_t(num_ranks)};
