@@ -270,7 +270,7 @@ TEST_CASE("the table of `with:` and the program accept the same values, with the
   }
 }
 
-TEST_CASE("the program reads the keys that the table of `with:` has, and needs those that it needs",
+TEST_CASE("the program reads the keys in the table of `with:`, and requires the same ones",
           "[with]") {
   for (const Program& program : {train(), evaluate()}) {
     CHECK(names_read(program, {}) == names_in(program.table()));
