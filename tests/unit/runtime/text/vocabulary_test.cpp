@@ -29,7 +29,7 @@ TEST_CASE("the pieces of a tokenizer's file become text again", "[vocabulary]") 
   CHECK(!vocabulary.has_bytes_alone());
 }
 
-TEST_CASE("a file that is no tokenizer, or loses text, is refused", "[vocabulary]") {
+TEST_CASE("a file that is not a tokenizer, or loses text, is refused", "[vocabulary]") {
   CHECK_THROWS_WITH(Vocabulary::parse("", "t"), Catch::Contains("t: is not a tokenizer"));
   CHECK_THROWS_WITH(Vocabulary::parse("hello", "t"), Catch::Contains("t: is not a tokenizer"));
   CHECK_THROWS_WITH(Vocabulary::parse("{\"model\": 1}", "t"), Catch::Contains("t: is JSON"));
