@@ -40,7 +40,7 @@ struct Patient {
 
 }  // namespace
 
-TEST_CASE("a call, and a wait that has ended, are progress", "[watch]") {
+TEST_CASE("a call and the end of a wait are progress", "[watch]") {
   Patient patient;
   patient.moves_after(0ms);
   CHECK_FALSE(patient.moves_after(1ms));
@@ -60,8 +60,7 @@ TEST_CASE("a call, and a wait that has ended, are progress", "[watch]") {
   CHECK(patient.moves_after(1ms));  // as much of both
 }
 
-TEST_CASE("a fiftieth of the time on a processor is progress, but not of one who waits",
-          "[watch]") {
+TEST_CASE("a fiftieth of the time on a processor is progress, except during a wait", "[watch]") {
   Patient patient;
   patient.moves_after(1000ms);
   compute(20ms);
@@ -75,8 +74,7 @@ TEST_CASE("a fiftieth of the time on a processor is progress, but not of one who
   CHECK(patient.moves_after(1h));
 }
 
-TEST_CASE("an activity is told as far as there is room, and what it waits for as it comes",
-          "[watch]") {
+TEST_CASE("a pulse has a truncated activity, and progress of its wait", "[watch]") {
   Patient patient;
   patient.moves_after(0ms);
   CHECK(patient.pulse.activity[0] == '\0');

@@ -20,8 +20,7 @@ RankCalls calls_of(int rank, size_t same, const Call& last) {
 
 }  // namespace
 
-TEST_CASE("ranks are named by their node if there is one, and by ranges if there are several",
-          "[watch]") {
+TEST_CASE("ranks are named with a common node, and as ranges", "[watch]") {
   CHECK(name_of({3}, kNodes) == "rank 3 (node b)");
   CHECK(name_of({0, 1}, kNodes) == "ranks 0-1");
   CHECK(name_of({0, 2}, kNodes) == "ranks 0, 2");
@@ -32,14 +31,14 @@ TEST_CASE("ranks are named by their node if there is one, and by ranges if there
   CHECK(name_of(fewer, kNodes) == "ranks 0-1");
 }
 
-TEST_CASE("times are told in seconds", "[watch]") {
+TEST_CASE("times are given in seconds", "[watch]") {
   CHECK(seconds_of(60s) == "60 s");
   CHECK(seconds_of(900ms) == "0.9 s");
   CHECK(describe_loss("rank 1 (node a)") ==
         "rank 1 (node a) died: killed, crashed, or its node went down");
 }
 
-TEST_CASE("the odd one out comes first, of equal groups that of the lowest rank", "[watch]") {
+TEST_CASE("the smallest group is named first, on a tie that of the lowest rank", "[watch]") {
   const Call barrier{"barrier"}, end{"end"};
   CHECK(describe_difference({calls_of(0, 2, barrier), calls_of(1, 2, end), calls_of(2, 2, barrier)},
                             kNodes) ==
@@ -52,7 +51,7 @@ TEST_CASE("the odd one out comes first, of equal groups that of the lowest rank"
   CHECK(describe_difference({calls_of(0, 3, barrier), calls_of(1, 4, barrier)}, kNodes).empty());
 }
 
-TEST_CASE("a call that a rank has forgotten may not be the first that differs", "[watch]") {
+TEST_CASE("a call that a rank no longer logs is not named as the first difference", "[watch]") {
   const Call other{"broadcast", "", 4, "bytes", 0};
   const auto of = [&](size_t same) {
     CallLog one, two;

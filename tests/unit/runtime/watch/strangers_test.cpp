@@ -49,7 +49,7 @@ std::vector<FrameKind> kinds_heard(FrameSocket& rank) {
 
 }  // namespace
 
-TEST_CASE("strangers without a word take a bounded number of descriptors, and ranks still join",
+TEST_CASE("silent strangers take a bounded number of descriptors, and ranks still join",
           "[watch][attack]") {
   Center rank0;
   std::vector<FileDescriptor> strangers;
@@ -65,8 +65,7 @@ TEST_CASE("strangers without a word take a bounded number of descriptors, and ra
   CHECK(rank0.center.children().num_joined() == 1);
 }
 
-TEST_CASE("strangers who all come at once take a bounded number of descriptors, too",
-          "[watch][attack]") {
+TEST_CASE("simultaneous strangers take a bounded number of descriptors", "[watch][attack]") {
   Center rank0;
   std::vector<FileDescriptor> strangers;
   for (size_t i = 0; i < 2 * kMost; ++i) strangers.push_back(rank0.connect());
@@ -90,7 +89,7 @@ TEST_CASE("a stranger has two seconds to show the token", "[watch][attack]") {
   CHECK(rank0.descriptors() == 1);
 }
 
-TEST_CASE("strangers are sent away once all ranks are there", "[watch][attack]") {
+TEST_CASE("strangers are rejected once all ranks have joined", "[watch][attack]") {
   Center rank0;
   const FileDescriptor stranger = rank0.connect();
   rank0.turn();
@@ -102,7 +101,7 @@ TEST_CASE("strangers are sent away once all ranks are there", "[watch][attack]")
   CHECK(rank0.descriptors() == 1);  // that of the rank
 }
 
-TEST_CASE("a rank is asked for its calls if they differ, and never else", "[watch]") {
+TEST_CASE("a rank is asked for its calls only if they differ", "[watch]") {
   Center rank0;
   FrameSocket rank(rank0.connect());
   rank.send(FrameKind::Hello, Center::hello(1, rank0.center.children().endpoint().token));
@@ -115,8 +114,7 @@ TEST_CASE("a rank is asked for its calls if they differ, and never else", "[watc
   CHECK(kinds_heard(rank) == std::vector{FrameKind::Ask});
 }
 
-TEST_CASE("what a rank's connection does not take at once follows, without a further pulse",
-          "[watch]") {
+TEST_CASE("data that a rank's connection does not take at once is sent later", "[watch]") {
   Center rank0;
   FrameSocket rank(rank0.connect());
   rank.send(FrameKind::Hello, Center::hello(1, rank0.center.children().endpoint().token));
@@ -149,8 +147,7 @@ TEST_CASE("rank 0 says goodbye once all ranks have done their work", "[watch]") 
   CHECK(kinds_heard(rank) == std::vector{FrameKind::Goodbye});  // said once
 }
 
-TEST_CASE("who has the token, and says what no rank that is to come says, is not let in",
-          "[watch][attack]") {
+TEST_CASE("a stranger with the token but an invalid greeting is rejected", "[watch][attack]") {
   Center rank0;
   const std::string token = rank0.center.children().endpoint().token;
   const std::string good = Center::hello(1, token);
@@ -173,7 +170,7 @@ TEST_CASE("who has the token, and says what no rank that is to come says, is not
   CHECK(come(FrameKind::Hello, good) == 1);
 }
 
-TEST_CASE("a wrong token lets nobody in", "[watch][attack]") {
+TEST_CASE("a stranger with a wrong token is rejected", "[watch][attack]") {
   Center rank0;
   const std::string right = rank0.center.children().endpoint().token;
   for (const std::string& wrong :

@@ -73,7 +73,7 @@ struct Leaf {
 
 }  // namespace
 
-TEST_CASE("a rank says who it is, and is connected once it is welcome", "[watch]") {
+TEST_CASE("a rank introduces itself, and is connected after its welcome", "[watch]") {
   Leaf rank;
   REQUIRE(rank.leaf->is_connected());
   REQUIRE(rank.center.hello);
@@ -85,7 +85,7 @@ TEST_CASE("a rank says who it is, and is connected once it is welcome", "[watch]
   CHECK(text.substr(0, head->token_bytes) == rank.center.endpoint.token);
 }
 
-TEST_CASE("what the connection does not take at once follows, without a further pulse", "[watch]") {
+TEST_CASE("data that the connection does not take at once is sent later", "[watch]") {
   Leaf rank;
   const auto has_to_send = [&] {
     std::vector<pollfd> descriptors;
@@ -101,7 +101,7 @@ TEST_CASE("what the connection does not take at once follows, without a further 
   CHECK(heard == sent);
 }
 
-TEST_CASE("who does not answer with a welcome is not rank 0", "[watch]") {
+TEST_CASE("a peer that does not answer with a welcome is not rank 0", "[watch]") {
   const auto answer = GENERATE(std::optional<FrameKind>(), std::optional(FrameKind::Pulse));
   PlayedCenter center;
   const CallLog calls;
@@ -113,15 +113,14 @@ TEST_CASE("who does not answer with a welcome is not rank 0", "[watch]") {
   CHECK_FALSE(leaf->is_connected());
 }
 
-TEST_CASE("who takes the connection and says nothing is not waited for without end", "[watch]") {
+TEST_CASE("the wait for a silent peer's welcome has an end", "[watch]") {
   const PlayedCenter center;  // the system takes connections for it
   const CallLog calls;
   const WatchMember leaf({1, 2, center.endpoint, true}, calls, WatchLimits{}, 0ms);
   CHECK_FALSE(leaf.is_connected());
 }
 
-TEST_CASE("rank 0 is silent for a rank that waits, which is told once and then ends all",
-          "[watch]") {
+TEST_CASE("a silent rank 0 causes one warning, then an error on the ranks that wait", "[watch]") {
   const bool tells = GENERATE(true, false);
   Leaf rank(tells);
   rank.turn();
@@ -145,7 +144,7 @@ TEST_CASE("rank 0 is silent for a rank that waits, which is told once and then e
                                       Catch::EndsWith("; others wait for it in call 7"));
 }
 
-TEST_CASE("a rank that does not wait for rank 0, or moves, leaves it alone", "[watch]") {
+TEST_CASE("a rank that does not wait, or makes progress, tolerates a silent rank 0", "[watch]") {
   Leaf rank;
   CHECK_FALSE(rank.turn(1h).error);  // it does not wait
   rank.pulse.waits = true;
@@ -155,7 +154,7 @@ TEST_CASE("a rank that does not wait for rank 0, or moves, leaves it alone", "[w
   }
 }
 
-TEST_CASE("a rank answers rank 0: its calls, that they differ, and what it threw", "[watch]") {
+TEST_CASE("a rank sends rank 0 its calls, differences and errors", "[watch]") {
   Leaf rank;
   rank.calls.add({"barrier"});
   rank.center.link.send(FrameKind::Ask);
@@ -180,7 +179,7 @@ TEST_CASE("a rank answers rank 0: its calls, that they differ, and what it threw
   CHECK(std::string(error_from(failed->body)->what()) == "no such file");
 }
 
-TEST_CASE("rank 0's verdict is that of all, and its goodbye frees a rank", "[watch]") {
+TEST_CASE("rank 0's verdict holds for all, and its goodbye lets a rank leave", "[watch]") {
   Leaf rank;
   CHECK_FALSE(rank.leaf->leave());
   CHECK_FALSE(rank.leaf->leave());
