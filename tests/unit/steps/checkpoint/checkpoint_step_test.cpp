@@ -96,7 +96,7 @@ TEST_CASE("an exported file has the counters that PyTorch's batch normalisation 
   CHECK(exported.at("bn.num_batches_tracked").shape.empty());
 }
 
-TEST_CASE("a network is exported as ONNX, unless a script alone knows it", "[checkpoint step]") {
+TEST_CASE("a network is exported as ONNX unless only a script defines it", "[checkpoint step]") {
   const test::TempDir data;
   save(data.path(), {1});
   const StepFixture step({{"from", data.path()}, {"export", "onnx"}});
@@ -112,7 +112,8 @@ TEST_CASE("a network is exported as ONNX, unless a script alone knows it", "[che
              Catch::Contains("saved by a Python script"));
 }
 
-TEST_CASE("a model divided among ranks is not exported, other states may be", "[checkpoint step]") {
+TEST_CASE("a model divided among ranks is not exported, but one with other divided states is",
+          "[checkpoint step]") {
   const test::TempDir data;
   const SampleCheckpoint sample(1);
   CheckpointContent content = sample.content();
@@ -145,7 +146,7 @@ TEST_CASE("a damaged checkpoint is passed over", "[checkpoint step]") {
   CHECK(verify_checkpoint(step.outputs() / "checkpoint").step == 2);
 }
 
-TEST_CASE("without verify the chosen one is verified all the same", "[checkpoint step]") {
+TEST_CASE("the chosen checkpoint is verified even without verify", "[checkpoint step]") {
   const test::TempDir data;
   save(data.path(), {1, 2, 3});
   damage(data.path() / "step-000001");
@@ -165,7 +166,8 @@ TEST_CASE("pruning keeps the newest and the chosen one", "[checkpoint step]") {
   CHECK(left == std::vector<std::string>{"step-000002", "step-000004", "step-000005"});
 }
 
-TEST_CASE("what cannot be chosen from is an error, and nothing is published", "[checkpoint step]") {
+TEST_CASE("an unusable source of checkpoints is an error, and nothing is published",
+          "[checkpoint step]") {
   const test::TempDir data;
   save(data.path() / "good", {1});
   save(data.path() / "one", {1});
@@ -195,7 +197,8 @@ TEST_CASE("what cannot be chosen from is an error, and nothing is published", "[
   CHECK(checkpoint_main() == 0);
 }
 
-TEST_CASE("the step says what it chose and why, and what it removed", "[checkpoint step]") {
+TEST_CASE("the step prints its choice with the reason, and the removed checkpoints",
+          "[checkpoint step]") {
   const test::TempDir data;
   save(data.path(), {1, 2, 3});
   const std::string folder = data.path();
@@ -219,7 +222,7 @@ TEST_CASE("a checkpoint that is passed over is named", "[checkpoint step]") {
                                                    Catch::Contains("among 1: it is the latest"));
 }
 
-TEST_CASE("another pass publishes anew", "[checkpoint step]") {
+TEST_CASE("another pass publishes again", "[checkpoint step]") {
   const test::TempDir data;
   save(data.path(), {1, 2});
   const StepFixture step({{"from", data.path()}, {"export", "safetensors"}});
@@ -228,7 +231,7 @@ TEST_CASE("another pass publishes anew", "[checkpoint step]") {
   CHECK(verify_checkpoint(step.outputs() / "checkpoint").step == 2);
 }
 
-TEST_CASE("how many checkpoints stay is a number above 0", "[checkpoint step]") {
+TEST_CASE("the number of checkpoints to keep must be above 0", "[checkpoint step]") {
   const test::TempDir data;
   save(data.path(), {1});
   for (const Json& prune : {Json(0), Json(-1), Json(1.5), Json("all")}) {

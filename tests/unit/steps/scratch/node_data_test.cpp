@@ -67,7 +67,7 @@ std::string printed(int descriptor, const Work& work) {
 
 }  // namespace
 
-TEST_CASE("a node's disk is the one that the step names, else that of its files that do not last",
+TEST_CASE("a node's disk is the step's own choice, otherwise that for temporary files",
           "[scratch]") {
   const test::Variable budget("DLFLOW_SCRATCH_BUDGET", {});
   const test::Variable temporary("TMPDIR", "/local/tmp");
@@ -99,14 +99,14 @@ TEST_CASE("the first rank of each node has its data copied, and all ranks there 
   CHECK(said.find(": data found in " + folders[0].string()) != std::string::npos);
 }
 
-TEST_CASE("a node that has made the only copy says nothing of others", "[scratch]") {
+TEST_CASE("a node with the only copy prints nothing about others", "[scratch]") {
   Ranks ranks(2);
   const test::Variable scratch("DLFLOW_SCRATCH", ranks.disk.path());
   printed(STDOUT_FILENO, [&] { ranks.folders(); });
   CHECK(ranks.message() == ranks.size() + " of data on the disk of 1 of 1 node");
 }
 
-TEST_CASE("where there is no room for a copy the data is read from where it lies", "[scratch]") {
+TEST_CASE("data is read from its original place if there is no room for a copy", "[scratch]") {
   Ranks ranks(4);
   const test::Variable scratch("DLFLOW_SCRATCH", ranks.disk.path());
   const test::Variable budget("DLFLOW_SCRATCH_BUDGET", "1");

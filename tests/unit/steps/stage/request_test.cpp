@@ -32,7 +32,7 @@ TEST_CASE("a source is called after its address unless it has a name", "[request
       "code");
 }
 
-TEST_CASE("a local address is a whole path, decoded", "[request]") {
+TEST_CASE("a local address is an absolute path, and is decoded", "[request]") {
   CHECK(parse_one({{"url", "file:///d/a%20b%zz%2"}}).address.place.path == "/d/a b%zz%2");
   CHECK(parse_one({{"url", "file://localhost/d/x%3Fy"}}).address.place.path == "/d/x?y");
 }

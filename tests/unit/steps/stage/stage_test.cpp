@@ -300,7 +300,7 @@ TEST_CASE("a full disk is an error, and its space is given back", "[stage]") {
   }
 }
 
-TEST_CASE("a read-only cache gives what it has and refuses the rest", "[stage]") {
+TEST_CASE("a read-only cache gives its objects and refuses others", "[stage]") {
   const Mount disk("size=1m");
   if (!disk.mounted()) return test::skip("mounting a file system needs root");
   const TempDir data;
@@ -386,7 +386,7 @@ TEST_CASE("a manifest pins a folder, a pattern and an archive", "[stage]") {
   CHECK(stage_main() == 1);
 }
 
-TEST_CASE("names that would lie on each other are refused", "[stage]") {
+TEST_CASE("names that would overlap are refused", "[stage]") {
   const TempDir data;
   data.write("a/x", "1");
   data.write("b/x", "2");
@@ -402,7 +402,7 @@ TEST_CASE("names that would lie on each other are refused", "[stage]") {
   }
 }
 
-TEST_CASE("the folder of a web server is what its manifest lists", "[stage]") {
+TEST_CASE("a web server's folder has the files in its manifest", "[stage]") {
   const auto nginx = Nginx::start();
   if (!nginx) return test::skip("nginx is not installed");
   const TempDir sums;

@@ -21,7 +21,7 @@ using test::TempDir;
 namespace fs = std::filesystem;
 using namespace std::chrono_literals;
 
-TEST_CASE("files and folders are sent as cp would, and told in a manifest", "[stage_out]") {
+TEST_CASE("files and folders are sent like with cp, and listed in a manifest", "[stage_out]") {
   const TempDir results;
   const auto file = results.write("model", "M");
   results.write("set/a/b", "B");
@@ -80,7 +80,8 @@ Json last_line(const StepFixture& step) {
 
 }  // namespace
 
-TEST_CASE("what cannot be sent is refused for its reason, and nothing is left", "[stage_out]") {
+TEST_CASE("files that cannot be sent are refused with the reason, and nothing is sent",
+          "[stage_out]") {
   const TempDir results;
   const std::string file = results.write("x", "1");
   const std::string same_name = results.write("d/x", "2");
@@ -105,7 +106,7 @@ TEST_CASE("what cannot be sent is refused for its reason, and nothing is left", 
   }
 }
 
-TEST_CASE("the log and the metrics say what was sent and what was there", "[stage_out]") {
+TEST_CASE("the log and the metrics count sent and existing files", "[stage_out]") {
   const TempDir results;
   const TempDir archive;
   const TempDir log;
@@ -123,7 +124,7 @@ TEST_CASE("the log and the metrics say what was sent and what was there", "[stag
   CHECK_FALSE(fs::exists(step.outputs() / ".sending"));
 }
 
-TEST_CASE("a stopped step keeps what it has sent, and is to be called again", "[stage_out]") {
+TEST_CASE("a stopped step keeps its sent files, and asks for another pass", "[stage_out]") {
   const int signal = GENERATE(SIGTERM, SIGUSR1);
   const TempDir results;
   const TempDir archive;

@@ -83,7 +83,7 @@ TEST_CASE("the files of a commit are packed as they were committed", "[git]") {
   CHECK_FALSE(fs::exists(repository.folder() / "bare"));
 }
 
-TEST_CASE("a commit that a repository does not have is told with what has one", "[git]") {
+TEST_CASE("an unknown commit is refused with advice", "[git]") {
   Repository repository;
   if (!repository.make()) return test::skip("git is not installed");
   const std::string none(40, '1');
@@ -93,7 +93,7 @@ TEST_CASE("a commit that a repository does not have is told with what has one", 
   CHECK_FALSE(fs::exists(repository.folder() / "bare"));
 }
 
-TEST_CASE("a server that gives no commit by its name gives it with its branches", "[git]") {
+TEST_CASE("a commit that a server does not serve by hash is fetched with the branches", "[git]") {
   Repository repository;
   if (!repository.make()) return test::skip("git is not installed");
   // As git before 2.5 did, and as a server may be told to; the newer protocol always gives it.
@@ -103,7 +103,7 @@ TEST_CASE("a server that gives no commit by its name gives it with its branches"
   CHECK(repository.names() == ".gitattributes code secret ");
 }
 
-TEST_CASE("a repository that is not there is told in git's words", "[git]") {
+TEST_CASE("a missing repository is reported in git's words", "[git]") {
   Repository repository;
   if (!repository.make()) return test::skip("git is not installed");
   fs::remove_all(repository.folder() / "work");

@@ -99,7 +99,7 @@ TEST_CASE("a hub's list is read to its last page", "[hub]") {
   CHECK_FALSE(std::filesystem::exists(hub.folder() / "list.list"));
 }
 
-TEST_CASE("of a hub's folder the one file is taken that was asked for", "[hub]") {
+TEST_CASE("only the requested file of a hub's folder is taken", "[hub]") {
   const Json entries = {{{"type", "file"}, {"path", "d/x"}, {"size", 1}, {"oid", "1"}},
                         {{"type", "file"}, {"path", "d/y z"}, {"size", 2}, {"oid", "2"}}};
   const Json top = {{{"type", "file"}, {"path", "about"}, {"size", 3}, {"oid", "3"}}};
@@ -113,7 +113,7 @@ TEST_CASE("of a hub's folder the one file is taken that was asked for", "[hub]")
   CHECK_THROWS_WITH(hub.list("hf://o/other/x"), Contains("there is no such file"));
 }
 
-TEST_CASE("only the hub is told who asks", "[hub]") {
+TEST_CASE("only the hub gets the token", "[hub]") {
   const Hub hub({{"/api/spaces/o/n/tree/main",
                   answer({{{"type", "file"}, {"path", "x"}, {"size", 1}, {"oid", "1"}}})},
                  {"/spaces/o/n/resolve/main/x", answer(Json(7))}});
@@ -142,7 +142,7 @@ TEST_CASE("only the hub is told who asks", "[hub]") {
   CHECK(hub.authorized() == 2);
 }
 
-TEST_CASE("a file that is another one by now than the hub has listed is refused", "[hub]") {
+TEST_CASE("a file that changed since the hub listed it is refused", "[hub]") {
   const std::string listed(40, 'a');
   const std::string now = GENERATE(std::string(40, 'a'), std::string(40, 'b'));
   const Hub hub({{"/o/n/resolve/main/x", answer(Json(7), "ETag: \"" + now + "\"\r\n")}});
@@ -161,7 +161,7 @@ TEST_CASE("a file that is another one by now than the hub has listed is refused"
   }
 }
 
-TEST_CASE("a server that lists no files is no hub", "[hub]") {
+TEST_CASE("a server that lists no files is not a hub", "[hub]") {
   const Hub hub(
       {{"/api/models/o/object/tree/main", answer({{"error", "none"}})},
        {"/api/models/o/lost/tree/main",

@@ -56,7 +56,7 @@ Downloaded download_to(const fs::path& partial, const RemoteFile& listed) {
 
 }  // namespace
 
-TEST_CASE("what rclone brought before a failure is continued if it is the same", "[rclone]") {
+TEST_CASE("a part of rclone's download is continued if its content is the same", "[rclone]") {
   const test::TempDir folder;
   const FailingRemote remote("new ");
   const fs::path partial = folder.path() / "partial";
@@ -64,8 +64,7 @@ TEST_CASE("what rclone brought before a failure is continued if it is the same",
   CHECK(read_file(partial) == "new content");
 }
 
-TEST_CASE("what rclone brought of another content of that size and time is not continued",
-          "[rclone]") {
+TEST_CASE("a part of rclone's download with other content is not continued", "[rclone]") {
   const test::TempDir folder;
   const FailingRemote remote("old ");
   const fs::path partial = folder.path() / "partial";
@@ -73,7 +72,7 @@ TEST_CASE("what rclone brought of another content of that size and time is not c
   CHECK(read_file(partial) == "new content");
 }
 
-TEST_CASE("what rclone brought before a failure is dropped if its content is unknown", "[rclone]") {
+TEST_CASE("a part of rclone's download is dropped if its content is unknown", "[rclone]") {
   const test::TempDir folder;
   const FailingRemote remote("old ");
   const fs::path partial = folder.path() / "partial";
@@ -187,7 +186,7 @@ TEST_CASE("rclone is asked for the names of one level, or for one file", "[rclon
                                 "lsjson --no-mimetype --stat remote:folder/file"});
 }
 
-TEST_CASE("what rclone cannot list is told with what to do", "[rclone]") {
+TEST_CASE("a failed list of rclone is reported with what to do", "[rclone]") {
   PlayedRclone rclone;
   rclone.lists({{"Path", "folder"}, {"IsDir", true}});
   CHECK_THROWS_WITH(rclone.list("rclone://remote/folder"),
@@ -203,11 +202,9 @@ TEST_CASE("what rclone cannot list is told with what to do", "[rclone]") {
       test::error_of([&] { other.list("rclone://remote/none/"); }, Errc::Unavailable).empty());
 }
 
-TEST_CASE("what a remote has by its hash is not sent again", "[rclone][upload]") {
+TEST_CASE("a file that a remote has by its hash is not sent again", "[rclone][upload]") {
   Sending file;
-  SECTION("by the one that we have") {
-    file.rclone.lists(there(5, {{"sha256", "aa"}, {"md5", "zz"}}));
-  }
+  SECTION("by the known hash") { file.rclone.lists(there(5, {{"sha256", "aa"}, {"md5", "zz"}})); }
   SECTION("or by another, which rclone computes here") {
     file.rclone.lists(there(5, {{"md5", "cc"}}));
     file.rclone.answers("hashsum", "cc  file\n");
@@ -218,11 +215,15 @@ TEST_CASE("what a remote has by its hash is not sent again", "[rclone][upload]")
 
 TEST_CASE("a file that a remote lacks is sent, compared, then given its name", "[rclone][upload]") {
   Sending file;
-  SECTION("since there is none") { file.rclone.answers("lsjson", "", 4); }
-  SECTION("since it is a folder") { file.rclone.lists({{"Size", 5}, {"IsDir", true}}); }
-  SECTION("since it has another size") { file.rclone.lists(there(4, {{"sha256", "aa"}})); }
-  SECTION("since it has another content") { file.rclone.lists(there(5, {{"sha256", "bb"}})); }
-  SECTION("since it has no hash") { file.rclone.lists(there(5)); }
+  SECTION("the remote has no such file") { file.rclone.answers("lsjson", "", 4); }
+  SECTION("the remote has a folder of that name") {
+    file.rclone.lists({{"Size", 5}, {"IsDir", true}});
+  }
+  SECTION("the remote's file has another size") { file.rclone.lists(there(4, {{"sha256", "aa"}})); }
+  SECTION("the remote's file has other content") {
+    file.rclone.lists(there(5, {{"sha256", "bb"}}));
+  }
+  SECTION("the remote's file has no hash") { file.rclone.lists(there(5)); }
   file.rclone.answers("copyto", "", 0, "{\"level\":\"notice\",\"stats\":{\"bytes\":5}}\n");
   file.rclone.lists(there(5));  // of its size: more the remote does not tell
   file.rclone.answers("moveto", "");
@@ -249,29 +250,29 @@ TEST_CASE("an object store is sent a file under its own name", "[rclone][upload]
   CHECK_THAT(calls[1], Contains("--bwlimit=1000B") && Catch::EndsWith(" remote:folder/file"));
 }
 
-TEST_CASE("an upload that fails, or that is not what was sent, is an error", "[rclone][upload]") {
+TEST_CASE("an upload that fails, or has other content, is an error", "[rclone][upload]") {
   Sending file;
   file.rclone.answers("lsjson", "", 3);
-  SECTION("in rclone's words") {
+  SECTION("the transfer fails in rclone's words") {
     file.rclone.answers("copyto", "", 1,
                         "{\"level\":\"notice\",\"msg\":\"a note\"}\n"
                         "{\"level\":\"error\",\"msg\":\"quota exceeded\"}\n");
     CHECK_THROWS_WITH(file.send(), Contains("cannot send to rclone://remote/folder/file") &&
                                        Contains("quota exceeded") && !Contains("a note"));
   }
-  SECTION("if it has another content then") {
+  SECTION("the sent file has other content") {
     file.rclone.answers("copyto", "");
     file.rclone.lists(there(5, {{"sha1", "bb"}}));
     file.rclone.answers("hashsum", "aa  file\n");
     CHECK_THROWS_WITH(file.send(), Contains("is not what was sent to it"));
   }
-  SECTION("if it cannot be hashed") {
+  SECTION("the sent file cannot be hashed") {
     file.rclone.answers("copyto", "");
     file.rclone.lists(there(5, {{"sha1", "bb"}}));
     file.rclone.answers("hashsum", "", 1, "no permission");
     CHECK_THROWS_WITH(file.send(), Contains("cannot hash " + file.file.string()));
   }
-  SECTION("if it cannot be renamed") {
+  SECTION("the sent file cannot be renamed") {
     file.rclone.answers("copyto", "");
     file.rclone.lists(there(5));
     file.rclone.answers("moveto", "", 1, "no permission");
@@ -279,7 +280,7 @@ TEST_CASE("an upload that fails, or that is not what was sent, is an error", "[r
   }
 }
 
-TEST_CASE("a remote says whether it can rename", "[rclone][upload]") {
+TEST_CASE("a remote reports whether it can rename", "[rclone][upload]") {
   PlayedRclone rclone;
   const Address address = parse_address("rclone://remote/x");
   rclone.answers("backend", R"({"Features": {"Move": true}})");

@@ -45,7 +45,7 @@ std::string bad_address(const std::string& url) {
 
 }  // namespace
 
-TEST_CASE("a server that has no such file, or does not give it, is asked once", "[download]") {
+TEST_CASE("a server that lacks or denies a file is asked once", "[download]") {
   for (const char* status : {"404 Not Found", "410 Gone"}) {
     const Refusal refusal = refusal_of(status);
     CHECK(refusal.code == Errc::NotFound);
