@@ -51,7 +51,7 @@ TEST_CASE("an answer can be empty", "[fake_slurm]") {
   check_empty_once(slurm);
 }
 
-TEST_CASE("when the controller is away each command says so in its words", "[fake_slurm]") {
+TEST_CASE("each command reports an absent controller in SLURM's words", "[fake_slurm]") {
   const FakeSlurmTools slurm;
   slurm.submit();
   slurm.control("fault all before connect always");

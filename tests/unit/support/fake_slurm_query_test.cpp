@@ -71,7 +71,7 @@ TEST_CASE("sacct prints a job and its batch step, and who cancelled it", "[fake_
   CHECK(unknown.err == "sacct: error: Invalid field requested: \"Restarts\"\n");
 }
 
-TEST_CASE("sacct has what had not ended at --starttime, and what never was eligible by its number",
+TEST_CASE("sacct lists jobs not yet ended at --starttime, and never eligible ones by number",
           "[fake_slurm]") {
   const FakeSlurmTools slurm;
   slurm.submit();
@@ -92,7 +92,7 @@ TEST_CASE("a requeued job waits under the same id", "[fake_slurm]") {
   CHECK(slurm.run("scontrol --oneliner show job 1").out.find(" Restarts=1 ") != std::string::npos);
 }
 
-TEST_CASE("without accounting sacct says so", "[fake_slurm]") {
+TEST_CASE("sacct reports that accounting is off", "[fake_slurm]") {
   const FakeSlurmTools slurm;
   slurm.control("set accounting=off");
   const auto result = slurm.run("sacct --jobs=1");

@@ -38,7 +38,7 @@ void begin_in_background(const FakeSlurmTools& slurm, const std::string& options
 
 }  // namespace
 
-TEST_CASE("scripts run in their folder with SLURM's variables, and their status decides",
+TEST_CASE("scripts run in their folder with SLURM's variables, and their status is the job's",
           "[fake_slurm]") {
   const FakeSlurmTools slurm;
   slurm.control("mode background");

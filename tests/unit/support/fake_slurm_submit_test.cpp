@@ -23,7 +23,7 @@ TEST_CASE("the options of a script are above its first command", "[fake_slurm]")
   CHECK(request.at("minutes") == 0);
 }
 
-TEST_CASE("mistakes have the words and the exit status of sbatch 22.05", "[fake_slurm]") {
+TEST_CASE("mistakes give the messages and exit status of sbatch 22.05", "[fake_slurm]") {
   struct Case {
     std::string options, input, err;
     int status;
@@ -88,7 +88,7 @@ TEST_CASE("scontrol points tasks of an array to another parent", "[fake_slurm]")
   CHECK(slurm.field("2_1", "%r %E") == "Dependency aftercorr:1_*(unfulfilled)");
 }
 
-TEST_CASE("what scontrol cannot do it says as SLURM does", "[fake_slurm]") {
+TEST_CASE("scontrol refuses impossible changes in SLURM's words", "[fake_slurm]") {
   const FakeSlurmTools slurm;
   slurm.submit("--time=10");
   CHECK(slurm.run("scontrol update jobid=9 dependency=").err ==

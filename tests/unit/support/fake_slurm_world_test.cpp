@@ -72,7 +72,7 @@ TEST_CASE("the children of a job that never runs wait for ever", "[fake_slurm]")
   CHECK(test.state(grandchild) == "Dependency");
 }
 
-TEST_CASE("a child that asked for it is cancelled when its parent fails", "[fake_slurm]") {
+TEST_CASE("a child with --kill-on-invalid-dep is cancelled when its parent fails", "[fake_slurm]") {
   TestWorld test;
   const JobId parent = test.submit();
   Request request;
@@ -83,8 +83,7 @@ TEST_CASE("a child that asked for it is cancelled when its parent fails", "[fake
   CHECK(test.state(child) == "CANCELLED");
 }
 
-TEST_CASE("a parent that left memory, or never was, is satisfied whatever became of it",
-          "[fake_slurm]") {
+TEST_CASE("a dependency on a forgotten or unknown parent is satisfied", "[fake_slurm]") {
   TestWorld test;
   const JobId parent = test.submit();
   const std::string on_parent = "afterok:" + std::to_string(parent);
@@ -158,7 +157,7 @@ TEST_CASE("jobs start in order while there are cores", "[fake_slurm]") {
   CHECK(test.state(small) == "RUNNING");
 }
 
-TEST_CASE("what could never fit is refused", "[fake_slurm]") {
+TEST_CASE("a job that could never fit is refused", "[fake_slurm]") {
   TestWorld test;
   const std::string unavailable = "Requested node configuration is not available";
   Request request;
@@ -173,7 +172,7 @@ TEST_CASE("what could never fit is refused", "[fake_slurm]") {
   CHECK(refusal(test, request) == unavailable);
 }
 
-TEST_CASE("limits are SLURM's", "[fake_slurm]") {
+TEST_CASE("jobs beyond a limit are refused in SLURM's words", "[fake_slurm]") {
   TestWorld test;
   Request request;
   request.partition = "nowhere";
@@ -193,7 +192,7 @@ TEST_CASE("limits are SLURM's", "[fake_slurm]") {
   CHECK(refusal(test, request) == "Invalid account or account/partition combination specified");
 }
 
-TEST_CASE("an array runs at most as many tasks as it says", "[fake_slurm]") {
+TEST_CASE("an array runs at most as many tasks at once as its limit", "[fake_slurm]") {
   TestWorld test;
   const JobId array = test.submit("", "0-3%2");
   CHECK(test.state(array, 1) == "RUNNING");
@@ -202,7 +201,7 @@ TEST_CASE("an array runs at most as many tasks as it says", "[fake_slurm]") {
   CHECK(test.state(array, 2) == "RUNNING");
 }
 
-TEST_CASE("a task has a raw id of its own once it starts, the last one its array's",
+TEST_CASE("a task gets a raw id when it starts, and the last task that of its array",
           "[fake_slurm]") {
   TestWorld test;
   test.world.next_id = 812;
