@@ -153,7 +153,7 @@ TEST_CASE("on a GPU, batch normalisation of one value per channel stays finite")
   for (const float w : train_on_gpu(*gpu, problem, 3).weights) REQUIRE(std::isfinite(w));
 }
 
-TEST_CASE("on a GPU each, ranks end with the same bits, each time, near those of one") {
+TEST_CASE("ranks with a GPU each end with the same bits each time, near those of one rank") {
   const auto gpu = libraries();
   if (!gpu) return;
   const int gpus = int(GpuPlugin(gpu->plugin).devices().size());
@@ -207,7 +207,7 @@ TEST_CASE("on a GPU, the same steps give the same bits") {
   }
 }
 
-TEST_CASE("on a GPU, samples that are copied beside a step change nothing of it") {
+TEST_CASE("on a GPU, copying samples during a step does not change its result") {
   const auto gpu = libraries();
   if (!gpu) return;
   constexpr int kSteps = 20;
@@ -299,7 +299,7 @@ TEST_CASE("on a GPU, NCCL starts, sums and ends for one rank") {
   CHECK(after == before);
 }
 
-TEST_CASE("on one GPU, two ranks are refused before NCCL is asked") {
+TEST_CASE("on one GPU, two ranks are refused before NCCL is called") {
   const auto gpu = libraries();
   if (!gpu) return;
   if (GpuPlugin(gpu->plugin).devices().size() > 1 || ranks_may_share_gpus()) {

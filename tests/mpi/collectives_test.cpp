@@ -143,7 +143,7 @@ TEST_CASE("every all-reduce gives the sum, in every type", "[across]") {
   CHECK(problems(comm, problem) == "");
 }
 
-TEST_CASE("whatever rules say, sums of every type are right", "[across]") {
+TEST_CASE("sums of every type are right under any rules", "[across]") {
   MpiCommunicator comm(kTimeout);
   const size_t count = GENERATE(from_range(kCounts));
   std::string problem;
@@ -167,7 +167,7 @@ TEST_CASE("whatever rules say, sums of every type are right", "[across]") {
   CHECK(problems(comm, problem) == "");
 }
 
-TEST_CASE("whatever rules say, gradients have the sum and one value on all ranks", "[across]") {
+TEST_CASE("gradients have the same sum on all ranks under any rules", "[across]") {
   MpiCommunicator comm(kTimeout);
   const float tolerance = float(comm.size() * comm.size()) * 0x1p-22f;
   const DataType wire = GENERATE(DataType::Float32, DataType::Float16, DataType::BFloat16);
@@ -184,7 +184,7 @@ TEST_CASE("whatever rules say, gradients have the sum and one value on all ranks
   CHECK(problems(comm, problem) == "");
 }
 
-TEST_CASE("exact sums have the bits of the direct way, whatever rules say", "[across]") {
+TEST_CASE("exact sums have the bits of the direct algorithm under any rules", "[across]") {
   MpiCommunicator comm(kTimeout);
   const size_t count = GENERATE(1, 17, 1000, 70'001);
   const SumOrder order = sum_in_leaf_order(size_t(comm.size()), comm.size());
@@ -199,7 +199,7 @@ TEST_CASE("exact sums have the bits of the direct way, whatever rules say", "[ac
   CHECK(problems(comm, problem) == "");
 }
 
-TEST_CASE("reduce-scatter, all-gather and broadcast leave what they are called for", "[across]") {
+TEST_CASE("reduce-scatter, all-gather and broadcast give the right values", "[across]") {
   MpiCommunicator comm(kTimeout);
   const size_t count = GENERATE(from_range(kCounts));
   const std::vector<float> sum = exact_sum(comm.size(), count);

@@ -67,7 +67,7 @@ extern "C" int MPI_Query_thread(int* provided) {
   return status;
 }
 
-TEST_CASE("Open MPI yields while something blocks in it, and then does as before") {
+TEST_CASE("Open MPI yields during a blocking call, and has its old setting afterwards") {
   const auto yields =
       reinterpret_cast<bool (*)(bool)>(::dlsym(RTLD_DEFAULT, "opal_progress_set_yield_when_idle"));
   if (!yields) return;  // another library
@@ -89,7 +89,7 @@ TEST_CASE("Open MPI yields while something blocks in it, and then does as before
   yields(at_start);
 }
 
-TEST_CASE("a library that one thread only may call is refused") {
+TEST_CASE("an MPI library without support for threads is refused") {
   library_has_threads = false;
   std::string message;
   try {
@@ -103,7 +103,7 @@ TEST_CASE("a library that one thread only may call is refused") {
   CHECK(problems(comm, refused ? "" : "got: " + message) == "");
 }
 
-TEST_CASE("a message to the next rank arrives, also to oneself") {
+TEST_CASE("a message arrives at the next rank, and at the sender itself") {
   MpiCommunicator comm(kTimeout);
   const int mine = 100 + comm.rank();
   const int previous = (comm.rank() + comm.size() - 1) % comm.size();
