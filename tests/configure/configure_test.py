@@ -58,12 +58,12 @@ class ConfigureTest(unittest.TestCase):
                                     text=True, check=True).stdout
         return {line.split(":")[0] for line in listed.splitlines()}
 
-    def test_nothing_but_dlflow_is_left_where_all_is_missing(self):
+    def test_only_dlflow_is_built_if_all_libraries_are_missing(self):
         targets = self.targets(sum(MISSING.values(), []))
         self.assertIn("dlflow", targets)
         self.assertFalse({"dlflow-train", "dlflow-evaluate", "nn_test"} & targets)
 
-    def test_each_is_left_out_by_itself(self):
+    def test_each_missing_library_removes_only_its_own_targets(self):
         for what, settings in MISSING.items():
             with self.subTest(what):
                 targets = self.targets(settings)
