@@ -33,7 +33,7 @@ class Comments(unittest.TestCase):
         self.assertEqual(riddles("/// Over all samples.\nstruct Evaluation {\n"), [1])
         self.assertEqual(riddles("/// The device.\nenum class Device { Cpu };\n/// What it says.\nint says();\n"), [])
 
-    def test_no_comment_of_a_type_is_one(self):
+    def test_no_comment_above_a_type_is_a_riddle(self):
         headers = [header for folder in ("base", "engine", "runtime", "steps") for header in (ROOT / folder).rglob("*.h")]
         found = [f"{header.relative_to(ROOT)}:{line}" for header in headers for line in riddles(header.read_text())]
         self.assertGreater(len(headers), 100)

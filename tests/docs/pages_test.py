@@ -116,19 +116,19 @@ class Pages(unittest.TestCase):
                        for number, line in enumerate(page.read_text().splitlines(), 1)
                        for found in name.finditer(theirs.sub("", line))])
 
-    def test_every_failure_has_its_answer_and_test(self):
+    def test_every_failure_has_an_answer_and_a_test(self):
         pages = [ROOT / "docs" / page for page in ("user/failure.md", "contributor/failures.md")]
         self.assertEqual(*([line for _, line in lines_outside_fences(page) if line.startswith("## ")] for page in pages))
         texts = [text.strip() for _, text in cells(pages[1])]
         self.assertGreater(len(texts), 300)
         self.complain([f"an empty cell in the row of {texts[place - place % 3]}" for place, text in enumerate(texts) if not text])
 
-    def test_a_test_that_a_page_names_is_there(self):
+    def test_every_test_that_a_page_names_exists(self):
         page = ROOT / "docs/contributor/failures.md"
         self.complain([f"{self.where(page, number)}: {name} is not there" for number, cell in cells(page)
                        for name in re.findall(r"\btests/[\w/]+\.py\b", cell) if not (ROOT / name).exists()])
 
-    def test_sources_name_pages_that_are_there(self):
+    def test_every_page_that_a_source_names_exists(self):
         named = re.compile(r"\bdocs/[\w/-]+\.md\b")
         files = [file for folder in ("base", "engine", "runtime", "steps", "workflows", "cluster-profiles", "tests", "bench")
                  for file in (ROOT / folder).rglob("*") if file.suffix in (".h", ".cpp", ".cu", ".py", ".yaml", ".sh")]

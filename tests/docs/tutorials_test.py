@@ -94,7 +94,7 @@ class Tutorials(support.Case):
         if not (support.BIN / "dlflow-train").exists():
             self.skipTest("dlflow-train was not built")
 
-    def test_a_sweep_of_ones_own_script(self):
+    def test_a_sweep_of_your_own_script(self):
         slurm = fake_slurm.FakeSlurm(self.folder / "slurm", nodes=4, cpus=8)
         self.addCleanup(slurm.stop)
         slurm.mode("background")
@@ -182,7 +182,7 @@ class Tutorials(support.Case):
     def test_the_first_workflow(self):
         self.follow("../index.md", since="## A first workflow\n", until="## Where to begin\n")
 
-    def test_ones_own_network(self):
+    def test_your_own_network(self):
         self.need_module("numpy")
         self.need_training()
         self.follow("tutorial-network.md")
