@@ -51,7 +51,7 @@ class Accuracy(unittest.TestCase):
         result = subprocess.run(["mpirun", "-np", str(RANKS), BIN / program, "with.json"], cwd=folder, capture_output=True, text=True)
         self.assertEqual(result.returncode, 0, result.stderr)
 
-    def test_each_way_is_within_a_point_of_synchronous(self):
+    def test_each_way_of_cooperation_is_within_a_point_of_synchronous(self):
         synchronous = self.train({"kind": "synchronous"})
         self.assertGreater(synchronous, 0.86)
         print(f"synchronous: {synchronous:.4f}", flush=True)

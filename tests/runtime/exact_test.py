@@ -51,7 +51,7 @@ class Exact(TrainingCase):
                     self.train(folder, ranks)
                     self.assertEqual(self.bits(folder), self.bits(alone))
 
-    def test_a_killed_run_goes_on_with_other_ranks_and_the_same_weights(self):
+    def test_a_killed_run_continues_on_other_ranks_with_the_same_weights(self):
         for model in ("lenet", "resnet20"):
             with self.subTest(model):
                 settings = {"precision": {"leaves": 8}, "model": str(ROOT / f"workflows/models/{model}.yaml")}
@@ -83,7 +83,7 @@ class Exact(TrainingCase):
         self.assertEqual(self.bits(tasks), self.bits(alone))
         self.assertEqual([folder for folder in (by_itself, by_mpirun, tasks) if (folder / ".dlflow-ranks").exists()], [])
 
-    def test_ranks_that_the_program_started_end_together_and_go_on(self):
+    def test_ranks_that_the_program_started_end_together_and_continue(self):
         settings = {"precision": {"leaves": 8}}
         whole, killed = self.folder("whole", **settings), self.folder("killed", **settings)
         self.train(whole, 1)
@@ -111,7 +111,7 @@ class Exact(TrainingCase):
             return [int(child) for child in pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
         return [rank for guard in sorted(children(launcher)) for rank in children(guard)]
 
-    def test_a_killed_fine_tuning_goes_on_with_other_ranks_and_the_same_weights(self):
+    def test_a_killed_fine_tuning_continues_on_other_ranks_with_the_same_weights(self):
         before = self.folder("before", model=str(ROOT / "workflows/models/lenet.yaml"), epochs=1)
         self.train(before, 2)
         settings = {"precision": {"leaves": 8}, "model": str(ROOT / "workflows/models/lenet.yaml"), "freeze": ["conv1"],

@@ -62,7 +62,7 @@ class MpiTable(TrainingCase):
     def sum_of(self, folder):
         return hashlib.sha256((folder / "checkpoints/latest/model.safetensors").read_bytes()).hexdigest()
 
-    def test_every_mpi_trains_the_same_weights_and_goes_on_where_another_was_killed(self):
+    def test_every_mpi_trains_the_same_weights_and_continues_a_killed_run_of_another(self):
         settings = {"precision": {"leaves": 8}, "epochs": 1}
         alone = self.folder("alone", **settings)
         self.train(alone, 1)

@@ -45,7 +45,7 @@ class TextClasses(TextsCase):
         content = (cls.text / "train.dlset").read_bytes()
         assert (content[36], int.from_bytes(content[108:112], "little")) == (3, 256)  # classes, vocabulary
 
-    def test_any_number_of_ranks_trains_the_same_weights_also_after_a_kill(self):
+    def test_any_number_of_ranks_trains_the_same_weights_even_after_a_kill(self):
         summary, result = self.check_ranks_and_a_kill(epochs=6)
         self.assertIn("f1", summary)
         self.assertGreater(result["accuracy"], 0.6)  # by chance 0.33
