@@ -54,7 +54,7 @@ class TensorFlow(Case):
         print(f"{used.ru_utime + used.ru_stime:.0f} s of CPU")
 
     @needs("tensorflow", NEWEST)
-    def test_the_same_with_keras_3(self):
+    def test_keras_3_gives_the_same(self):
         self.run_ranks("fit momentum", 2, NEWEST)
 
 
@@ -75,7 +75,7 @@ class Meeting(unittest.TestCase):
             thread.start()
         return heard, threads
 
-    def test_all_hear_what_each_tells_also_the_second_time_and_beside_strangers(self):
+    def test_all_ranks_get_the_values_of_each_even_again_and_beside_strangers(self):
         port = free_port()
         for _ in range(2):
             heard, threads = self.meet(port, 3, 2, 1)
@@ -100,7 +100,7 @@ class Meeting(unittest.TestCase):
             except OSError:
                 continue
 
-    def test_a_rank_that_does_not_come_is_named(self):
+    def test_a_missing_rank_is_named(self):
         from dlflow.horovod.world import _Sockets
         patience, _Sockets.PATIENCE = _Sockets.PATIENCE, 0.5
         self.addCleanup(setattr, _Sockets, "PATIENCE", patience)

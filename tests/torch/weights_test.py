@@ -158,7 +158,7 @@ class Weights(unittest.TestCase):
             self.assertTrue(torch.equal(tensor, state[name]), name)
         self.assertEqual(set(state) - set(back), {name for name in state if name.endswith((".attn.bias", "masked_bias"))} | {"lm_head.weight"})
 
-    def test_a_divided_file_is_put_together_from_its_index(self):
+    def test_a_divided_file_is_assembled_from_its_index(self):
         parts = {"model-1.safetensors": {"a.weight": torch.rand(2, 3)}, "model-2.safetensors": {"b.weight": torch.rand(4).half(), "b.num_batches_tracked": torch.tensor(3)}}
         for name, tensors in parts.items():
             weights.save(self.folder / name, tensors)
@@ -169,7 +169,7 @@ class Weights(unittest.TestCase):
         self.assertTrue(torch.equal(whole["a.weight"], parts["model-1.safetensors"]["a.weight"]))
         self.assertEqual(whole["b.weight"].dtype, torch.float16)
 
-    def test_what_holds_no_weights_says_why(self):
+    def test_files_without_weights_are_refused_with_the_reason(self):
         (self.folder / "text.pth").write_text("no tensors")
         (self.folder / "out.index.json").write_text(json.dumps({"weight_map": {"a": "../a.safetensors"}}))
         torch.save([1, 2], self.folder / "list.pt")

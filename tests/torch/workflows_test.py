@@ -171,7 +171,7 @@ class Tables(Case):
         self.assertEqual([process.returncode for process in running], [0] * number)
         return outputs[0]
 
-    def test_rows_are_those_of_embedding_bags_and_gradients_reach_those_that_were_asked_for(self):
+    def test_rows_equal_those_of_embedding_bags_and_gradients_reach_the_requested_ones(self):
         tables = self.tables(5, 3)
         weight, squares = (tensor.clone() for tensor in (tables._weight, tables._squares))
         embedded = tables.embed(torch.tensor([[4, 4, 0, 1], [0, 1, 2, 2]]))  # two ids for each of two tables
@@ -183,14 +183,14 @@ class Tables(Case):
         self.assertEqual(tables._squares.tolist(), [1, 1, 0, 0, 4, 1, 1, 4])  # 4: twice the gradient
         self.assertTrue(torch.allclose(tables._weight[4], weight[4] - 0.1 * 2 / 2))
 
-    def test_a_checkpoint_of_any_number_of_ranks_goes_on_with_any_number_to_the_same_bits(self):
+    def test_a_checkpoint_of_any_number_of_ranks_continues_on_any_number_to_the_same_bits(self):
         uninterrupted = self.ranks(2, 9).splitlines()
         self.assertEqual(uninterrupted[0], "0")
         self.ranks(4, 3)
         self.ranks(1, 6, self.folder)  # with mapped files
         self.assertEqual(self.ranks(3, 9).splitlines(), ["6", uninterrupted[1]])
 
-    def test_files_hold_what_memory_holds_and_leave_nothing(self):
+    def test_tables_in_files_equal_those_in_memory_and_leave_no_files(self):
         (self.folder / "tables").mkdir()
         mapped, plain = self.tables(3000, folder=self.folder / "tables"), self.tables(3000)
         for tables in (mapped, plain):
